@@ -30,9 +30,8 @@ class EnvironmentReward(Verifier):
 
     | `get_reward` | verdict | reason |
     |---|---|---|
-    | True, 1 | CORRECT, 1 | |
-    | False, 0 | INCORRECT, 0 | |
-    | another number | as `as_verdict` reads it: PARTIAL between 0 and 1 | |
+    | True, False | CORRECT, 1; INCORRECT, 0 | |
+    | a number | SCORED, with this score; by the term's `score_range` CORRECT, PARTIAL or INCORRECT | |
     | a `Verdict` | this verdict | |
     | None | ERROR, none; or the score `unsubmitted` | `no_reward`; `unsubmitted` |
     | NaN, no number | ERROR, none | `score_not_finite`, `returned_str` |

@@ -11,7 +11,7 @@ from typing import Any, TypeGuard, overload
 from trl_grpo_ext.protocol import BatchVerifier, Verifier
 from trl_grpo_ext.sample import TRL_EXTRAS, Sample
 from trl_grpo_ext.support.lazy import find_object
-from trl_grpo_ext.verdict import Verdict, as_verdict, grader_error, skipped
+from trl_grpo_ext.verdict import ScoreRange, Verdict, as_verdict, check_score_range, grader_error, placed, skipped
 from trl_grpo_ext.workers.pool import close_workers, judge_in_workers
 
 
@@ -19,23 +19,33 @@ class FunctionVerifier(Verifier):
     """A verifier around a function, made by `@verifier`; pickled by the qualified name of the function."""
 
     def __init__(
-        self, function: Callable[[Sample], object], *, name: str | None, isolated: bool, timeout: float
+        self,
+        function: Callable[[Sample], object],
+        *,
+        name: str | None,
+        isolated: bool,
+        timeout: float,
+        score_range: ScoreRange | None = None,
     ) -> None:
         self.function = function
+        self.score_range = check_score_range(score_range)
         self.name = name or function.__name__
         self.isolated = isolated
         self.timeout = timeout
         self.__doc__ = function.__doc__
 
     def verify(self, sample: Sample) -> Verdict:
-        return self.judge_samples([sample])[0] if self.isolated else as_verdict(self.function(sample))
+        if self.isolated:
+            return self.judge_samples([sample])[0]
+        return as_verdict(self.function(sample), self.score_range)
 
     def judge_samples(self, samples: Sequence[Sample]) -> list[Verdict]:
         if not self.isolated:
             return super().judge_samples(samples)
         self._check_findable()
         target = f"{self.function.__module__}:{self.function.__qualname__}.run_here"
-        return judge_in_workers(target, [(sample,) for sample in samples], timeout=self.timeout)
+        judged = judge_in_workers(target, [(sample,) for sample in samples], timeout=self.timeout)
+        return [placed(verdict, self.score_range) for verdict in judged]
 
     def run_here(self, sample: Sample) -> dict[str, Any]:
         """Judge one sample in this process, and return the verdict as a record. Workers call this method."""
@@ -190,7 +200,11 @@ def _ignored(*_: object) -> None:
 def verifier(function: Callable[[Sample], object], /) -> FunctionVerifier: ...
 @overload
 def verifier(
-    *, name: str | None = None, isolated: bool = False, timeout: float = 5.0
+    *,
+    name: str | None = None,
+    isolated: bool = False,
+    timeout: float = 5.0,
+    score_range: ScoreRange | None = None,
 ) -> Callable[[Callable[[Sample], object]], FunctionVerifier]: ...
 def verifier(
     function: Callable[[Sample], object] | None = None,
@@ -199,6 +213,7 @@ def verifier(
     name: str | None = None,
     isolated: bool = False,
     timeout: float = 5.0,
+    score_range: ScoreRange | None = None,
 ) -> FunctionVerifier | Callable[[Callable[[Sample], object]], FunctionVerifier]:
     """Make a verifier from a function that takes a `Sample`.
 
@@ -212,9 +227,11 @@ def verifier(
             that hostile text may hang. Define the function at the top level of an importable module, not in the
             script that you run: workers never import `__main__`.
         timeout: Time limit of an isolated function for one completion, in seconds.
+        score_range: The lowest and the highest number that the function can return, such as `(0, 50)` or `(-1, 0)`;
+            the highest is right. Without it a number is a score, neither right nor wrong.
 
     Raises:
-        ValueError: if a worker could not import the isolated function.
+        ValueError: if a worker could not import the isolated function, or for an invalid range.
         TypeError: if `function` is `async`, or is not a function, such as a class or a `partial`.
 
     Examples:
@@ -243,7 +260,7 @@ def verifier(
             )
         if isolated:
             _check_importable(function)
-        return FunctionVerifier(function, name=name, isolated=isolated, timeout=timeout)
+        return FunctionVerifier(function, name=name, isolated=isolated, timeout=timeout, score_range=score_range)
 
     return decorate if function is None else decorate(function)
 

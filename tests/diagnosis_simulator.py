@@ -57,7 +57,15 @@ class _Simulation:
         self.told = {term.name: _Told() for term in run.terms}
         self.mix = RewardMix(
             [
-                RewardTerm(name=one.name, verifier=self.told[one.name], weight=one.weight, gate=one.gate, when=one.when)
+                RewardTerm(
+                    name=one.name,
+                    verifier=self.told[one.name],
+                    weight=one.weight,
+                    gate=one.gate,
+                    when=one.when,
+                    shape=one.shape,
+                    score_range=one.score_range,
+                )
                 for one in run.terms
             ]
         )

@@ -73,7 +73,8 @@ class Positions(Verifier):
     def planted(self, score: float | None) -> Verdict:
         if score is None:
             return Verdict(status=Status.ERROR, score=None, blame=Blame.GRADER, reason="planted")
-        return Verdict(status=Status.CORRECT if score == 1 else Status.INCORRECT, score=score)
+        status = Status.CORRECT if score == 1 else Status.PARTIAL if score > 0 else Status.INCORRECT
+        return Verdict(status=status, score=score)
 
     def verify(self, sample: Sample) -> Verdict:
         raise AssertionError("judged by batch")

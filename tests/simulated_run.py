@@ -12,7 +12,8 @@ import numpy as np
 
 from trl_grpo_ext import Status, Verdict
 from trl_grpo_ext.mix.schedule import Weight
-from trl_grpo_ext.verdict import grader_error, skipped
+from trl_grpo_ext.mix.shape import Shape
+from trl_grpo_ext.verdict import UNIT, as_verdict, grader_error, skipped
 
 # A constant, or (step, level) points joined by straight lines.
 Curve = float | Sequence[tuple[float, float]]
@@ -88,6 +89,8 @@ class Term:
     gate: str | None = None
     when: Mapping[str, Any] | None = None
     seconds: Curve = 0.002
+    score_range: tuple[float, float] | None = None
+    shape: Shape | None = None
 
 
 def right(answer: str | None = None) -> Verdict:
@@ -196,6 +199,23 @@ def no_penalty(draw: Draw) -> Verdict:
     return Verdict(status=Status.CORRECT, score=0.0)
 
 
+def on_scale(run: Run, low: float, high: float, *, declared: bool) -> Run:
+    """The same run, whose terms give scores from `low` to `high`, and declare these bounds or only give numbers."""
+    return replace(run, terms=tuple(_on_scale(term, low, high, declared=declared) for term in run.terms))
+
+
+def _on_scale(term: Term, low: float, high: float, *, declared: bool) -> Term:
+    def judge(draw: Draw) -> Verdict:
+        found = as_verdict(term.judge(draw), UNIT)
+        if found.score is None:
+            return found
+        says_what_is_right = found.status in (Status.CORRECT, Status.PARTIAL, Status.INCORRECT)
+        status = Status.SCORED if says_what_is_right else found.status
+        return replace(found, status=status, score=low + (high - low) * found.score)
+
+    return replace(term, judge=judge, score_range=(low, high) if declared else None)
+
+
 ACCURACY = Term(name="accuracy", judge=accuracy)
 FORMAT = Term(name="format", judge=form, weight=0.2)
 BREVITY = Term(name="brevity", judge=brevity)
@@ -252,7 +272,9 @@ class Run:
     def settings(self) -> dict[str, Any]:
         """The run's settings in the form of `run_settings`."""
         names = [term.name for term in self.terms]
-        return {**DEFAULTS, "max_steps": self.steps, "reward_functions": names, "verifiers": {}, **self.options}
+        rewards = [{"name": term.name, "score_range": term.score_range} for term in self.terms]
+        described = {"reward_functions": names, "verifiers": {}, "rewards": rewards}
+        return {**DEFAULTS, "max_steps": self.steps, **described, **self.options}
 
     def is_row(self, name: str, prompt: int) -> bool:
         return Random(f"{name} of {prompt}").random() < self.rows.get(name, 0.0)

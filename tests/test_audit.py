@@ -151,7 +151,7 @@ def test_a_function_that_breaks_is_a_finding(tmp_path: Path, monkeypatch: pytest
 def test_conversations_are_passed_as_trl_passes_them() -> None:
     sample = Sample(text=r"\boxed{4}", prompt=[{"role": "user", "content": "2+2"}], row={"solution": "4"})
     (verdict,) = FunctionReward("trl.rewards", "accuracy_reward").judge_samples([sample])
-    assert verdict.status is Status.CORRECT
+    assert (verdict.status, verdict.score) == (Status.SCORED, 1.0)
 
 
 @pytest.mark.parametrize("name", ["planted_holes:substring", "planted_holes.substring"])

@@ -79,7 +79,8 @@ def test_the_module_that_tests_lack_is_named() -> None:
         details={"why": "ModuleNotFoundError: No module named 'polars'"},
     )
     told = found(window_of([batch({"tests": [lacking] * 8 + MIXED[8:]}, step=n) for n in range(2)]), "bad_data")
-    assert "mostly `tests_do_not_run` (no module `polars`)" in told.sentence
+    assert "mostly `tests_do_not_run` (No module named 'polars')" in told.sentence
+    assert told.action.startswith("Install that package")
 
 
 def test_a_flood_that_recedes_is_a_model_that_learns_the_form() -> None:
@@ -107,7 +108,9 @@ def test_cut_completions_that_are_right_all_the_same_are_no_truncation() -> None
 def test_where_many_completions_that_come_to_an_end_are_as_wrong_as_the_cut_ones_length_is_not_blamed() -> None:
     cut = [batch({"answer": [0] * 96}, truncated=True)]
     assert "truncation" in codes(window_of([*cut, batch({"answer": [0] * 16}, truncated=False)]))  # too few to tell by
-    assert "truncation" not in codes(window_of([*cut, batch({"answer": [0] * 64}, truncated=False)]))
+    others = window_of([*cut, batch({"answer": [0] * 64}, truncated=False)])
+    assert found(others, "truncation").action.startswith("Read a prompt as the model gets it")
+    assert found(others, "truncation").severity is Severity.WARNING
 
 
 def test_completions_of_one_token_are_always_cut() -> None:
@@ -502,7 +505,7 @@ def test_what_is_not_checked_yet_says_how_much_it_needs_and_how_much_there_is() 
 
 
 def test_masking_is_not_advised_where_it_is_on() -> None:
-    cut = [batch({"answer": [0] * 32}, truncated=True)]
+    cut = [batch({"answer": [0] * 32}, truncated=True), batch({"answer": MIXED}, truncated=False)]
     for is_on in (True, False):
         settings = {"max_completion_length": 9, "mask_truncated_completions": is_on}
         action = found(window_of(cut, settings=settings), "truncation").action

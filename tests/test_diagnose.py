@@ -123,7 +123,8 @@ def test_what_does_not_hold_a_rising_score_back_is_told_beside_it(tmp_path: Path
     diagnosis = diagnose(recorded(tmp_path, cards))
     assert [cause.code for cause in diagnosis.causes] == ["label_hacks"]
     assert diagnosis.sentence.startswith(
-        "All is well: the score of `answer` has risen from 0.13 in the first 4 batches to 0.33 in the last 12. Beside"
+        "The score of `answer` has risen from 0.13 in the first 4 batches to 0.33 in the last 12; nothing is held out. "
+        "Beside it: "
     )
 
 
@@ -135,7 +136,7 @@ def test_updates_that_are_no_numbers_are_named_first(tmp_path: Path) -> None:
         logs.on_log(step, {"loss": 0.1, "grad_norm": float("nan") if step > 6 else 1.0})
     diagnosis = diagnose(run)
     assert [cause.code for cause in diagnosis.causes] == ["nonfinite_updates", "dead_groups"]
-    assert "grad_norm that is no number" in diagnosis.sentence
+    assert "grad_norm was NaN or infinite" in diagnosis.sentence
 
 
 @pytest.mark.slow  # real runs
@@ -231,7 +232,7 @@ def test_findings_come_back_from_their_file_and_a_torn_line_is_passed_over(tmp_p
     append_finding(tmp_path, second)
     assert read_findings(tmp_path) == [first, second]
     lines = (tmp_path / "findings.jsonl").read_text().splitlines()
-    assert list(json.loads(lines[0])) == ["code", "step", "severity", "sentence", "numbers", "action", "docs"]
+    assert list(json.loads(lines[0])) == ["code", "step", "severity", "sentence", "numbers", "action", "terms", "docs"]
 
 
 def test_findings_cite_the_batches_that_they_are_about(tmp_path: Path) -> None:

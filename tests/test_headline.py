@@ -18,7 +18,7 @@ from trl_grpo_ext.diagnostics.batches import percent
 from trl_grpo_ext.diagnostics.checks import CHECKS
 from trl_grpo_ext.diagnostics.diagnosis import Diagnosis, diagnose
 from trl_grpo_ext.diagnostics.finding import Finding
-from trl_grpo_ext.diagnostics.progress import two_digits
+from trl_grpo_ext.diagnostics.progress import score_text
 from trl_grpo_ext.figures.reduction import reduce_card
 from trl_grpo_ext.recipe.summary import summarise
 from trl_grpo_ext.report.reported_run import ReportedRun, findings_of
@@ -28,7 +28,9 @@ from trl_grpo_ext.support.budget import BUDGET_SPENT
 
 SCORE = r"-?\d+\.\d\d(?!\d)"
 CHANGE = re.compile(rf"from ({SCORE}) [^.]*? to ({SCORE}) |({SCORE}) (?:in|at) [^.;]*? and ({SCORE}) (?:in|at) ")
-TREND = re.compile(r"between [^ ]+ and [^ ]+ \(95 % interval\)|95 % interval [^)]*|lower by [\d.]+|KL from [^ ]+")
+TREND = re.compile(
+    r", a change of [^)]*|between [^ ]+ and [^ ]+ \(95 % interval\)|95 % interval [^)]*|lower by [\d.]+|KL from [^ ]+"
+)
 
 
 def scored(share: float, rng: random.Random, step: int, size: int, mode: Mode = "train") -> Scorecard:
@@ -62,7 +64,7 @@ def test_every_figure_of_the_headline_stands_beside_it_at_the_same_rounding(card
         run.add(card)
     tiles = key_figures(diagnosis.score, run._timelines["train"], "train")["tiles"]
     records = [ends.to_record() for ends in diagnosis.score.values()]
-    summary = {two_digits(record[end]) for record in records for end in ("start", "end") if record[end] is not None}
+    summary = {score_text(record[end]) for record in records for end in ("start", "end") if record[end] is not None}
     shown = {text for label, *texts in tiles if label.startswith("Score") for text in texts if text}
     assert shown == summary
     named = TREND.sub("", diagnosis.sentence)
@@ -80,7 +82,7 @@ def test_the_evaluation_of_the_headline_is_that_of_the_table(cards: list[Scoreca
     held_out = [card for card in cards if card.mode == "eval"]
     table = [summarise([reduce_card(card, {})]).terms["answer"] for card in held_out]
     if table:
-        assert seen(cards).score["evaluation"].shown == tuple(two_digits(one.mean) for one in table if one is not None)
+        assert seen(cards).score["evaluation"].shown == tuple(score_text(one.mean) for one in table if one is not None)
 
 
 @given(curves())
@@ -167,7 +169,8 @@ def test_the_page_goes_by_the_scores_of_its_sentence(tmp_path: Path) -> None:
     label, start, end = head["tiles"][0]
     assert label == "Score, training"
     assert findings.sentence == (
-        f"All is well: the score of `answer` has risen from {start} in the first 4 batches to {end} in the last 16."
+        f"The score of `answer` has risen from {start} in the first 4 batches to {end} in the last 16; nothing is held "
+        f"out."
     )
 
 

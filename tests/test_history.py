@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from windows import batch, codes, window_of
 
-from trl_grpo_ext.diagnostics.levels import MOST_STRETCHES, History, fitted_rise
+from trl_grpo_ext.diagnostics.levels import MOST_PERIODS, History, fitted_rise
 from trl_grpo_ext.diagnostics.progress import PATIENCE, has_risen, is_stuck
 from trl_grpo_ext.diagnostics.window import RunView, Window
 from trl_grpo_ext.figures.reduction import reduce_card
@@ -37,8 +37,8 @@ def simulated_run(start: float, end: float, steps: int, *, seed: int, alike: flo
 
 @given(st.lists(st.lists(st.floats(0, 1), max_size=4), max_size=300))
 def test_a_history_of_any_length_is_bounded_and_loses_no_score(batches: list[list[float]]) -> None:
-    stretches = history_of(batches).stretches
-    assert len(stretches) <= MOST_STRETCHES
+    stretches = history_of(batches).periods
+    assert len(stretches) <= MOST_PERIODS
     assert sum(stretch.scores.count for stretch in stretches) == sum(map(len, batches))
     middles = [stretch.middle for stretch in stretches]
     assert middles == sorted(middles)
@@ -48,7 +48,7 @@ def test_a_history_of_any_length_is_bounded_and_loses_no_score(batches: list[lis
 def test_the_rise_and_its_error_are_those_of_a_least_squares_line() -> None:
     chance = np.random.default_rng(0)
     scores = 0.2 + 0.01 * np.arange(30)[:, None] + chance.normal(0, 0.1, (30, 4))
-    found = fitted_rise(history_of(scores.tolist()).stretches)
+    found = fitted_rise(history_of(scores.tolist()).periods)
     times = np.repeat(np.arange(30), 4)
     (slope, _), covariance = np.polyfit(times, scores.ravel(), 1, cov=True)
     assert found is not None
@@ -57,18 +57,18 @@ def test_the_rise_and_its_error_are_those_of_a_least_squares_line() -> None:
 
 def test_stretches_that_have_become_one_keep_the_rise() -> None:
     scores = [[0.001 * step] for step in range(1000)]
-    found = fitted_rise(history_of(scores).stretches)
+    found = fitted_rise(history_of(scores).periods)
     assert found is not None
     assert found.mean == pytest.approx(1.0, rel=0.05)  # less half a stretch at either end
 
 
 @pytest.mark.parametrize("scores", [[], [[0.5]], [[0.5], [0.6]], [[], [], []]])
 def test_a_rise_of_too_few_batches_is_unknown(scores: list[list[float]]) -> None:
-    assert fitted_rise(history_of(scores).stretches) is None
+    assert fitted_rise(history_of(scores).periods) is None
 
 
 def test_scores_too_large_to_square_have_no_known_rise() -> None:
-    assert fitted_rise(history_of([[1e200], [2e200], [3e200]]).stretches) is None
+    assert fitted_rise(history_of([[1e200], [2e200], [3e200]]).periods) is None
 
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 5))])

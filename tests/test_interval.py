@@ -21,7 +21,8 @@ def mean_interval(groups: Sequence[Sequence[float]]) -> Interval | None:
         Grouped(
             Estimate.of(group),
             Estimate.of([sum(group) / len(group)]),
-            in_unit=all(0 <= score <= 1 for score in group),
+            low=min(group),
+            high=max(group),
         )
         for group in scored
     )

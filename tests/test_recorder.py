@@ -47,9 +47,9 @@ def test_each_card_becomes_a_part_of_samples_and_one_of_verdicts(tmp_path: Path)
         ("abcde", 0.5, None, False),
     ]
     assert [(row["status"], row["blame"], row["score"]) for row in verdicts] == [
-        ("partial", "policy", 0.3),
+        ("scored", "policy", 0.3),
         ("skipped", "data", None),
-        ("partial", "policy", 0.5),
+        ("scored", "policy", 0.5),
     ]
     assert pq.read_schema(folder / "samples-00000000.parquet").names == [column.name for column in SAMPLE_COLUMNS]
     assert pq.read_schema(folder / "verdicts-00000000.parquet").names == [column.name for column in VERDICT_COLUMNS]

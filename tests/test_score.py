@@ -68,7 +68,7 @@ def test_texts_and_conversations_get_verdicts_and_empty_lines_are_no_rows(tmp_pa
     assert summary["terms"]["math"]["score"]["mean"] == 0.5
     assert summary["terms"]["math"]["statuses"] == {
         status: STATUSES.count(status)
-        for status in ("correct", "partial", "incorrect", "unparseable", "timeout", "error", "skipped")
+        for status in ("correct", "partial", "incorrect", "scored", "unparseable", "timeout", "error", "skipped")
     }
     assert summary["terms"]["math"]["reasons"] == {"not_equal": 1, "no_answer": 1, "gold_missing": 1}
     assert summary["terms"]["math"]["lines"] == {"gold_missing": [9]}

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trl_grpo_ext import Blame, Status, Verdict
-from trl_grpo_ext.verdict import as_verdict, skipped
+from trl_grpo_ext.verdict import as_verdict, check_score_range, skipped
 
 NOT_POLICY = [Blame.GRADER, Blame.DATA]
 
@@ -44,11 +44,11 @@ def test_a_verdict_cannot_be_changed() -> None:
     [
         (True, Status.CORRECT, 1.0),
         (False, Status.INCORRECT, 0.0),
-        (1, Status.CORRECT, 1.0),
-        (0.0, Status.INCORRECT, 0.0),
-        (0.25, Status.PARTIAL, 0.25),
-        (3.5, Status.CORRECT, 3.5),
-        (-0.5, Status.INCORRECT, -0.5),
+        (1, Status.SCORED, 1.0),
+        (0.0, Status.SCORED, 0.0),
+        (0.25, Status.SCORED, 0.25),
+        (3.5, Status.SCORED, 3.5),
+        (-0.5, Status.SCORED, -0.5),
     ],
 )
 def test_numbers_and_bools_are_read_as_documented(result: object, status: Status, score: float) -> None:
@@ -100,3 +100,33 @@ def test_answers_and_reasons_are_text_whatever_a_verifier_put_there() -> None:
 
 def test_a_number_too_large_for_a_float_blames_the_grader() -> None:
     assert as_verdict(10**400).blame is Blame.GRADER
+
+
+@pytest.mark.parametrize(
+    ("score", "score_range", "status"),
+    [
+        (50, (0.0, 50.0), Status.CORRECT),
+        (0, (0.0, 50.0), Status.INCORRECT),
+        (12.5, (0.0, 50.0), Status.PARTIAL),
+        (0, (-1.0, 0.0), Status.CORRECT),
+        (-1, (-1.0, 0.0), Status.INCORRECT),
+        (51, (0.0, 50.0), Status.SCORED),
+        (-0.5, None, Status.SCORED),
+    ],
+)
+def test_only_a_range_says_which_number_is_right(
+    score: float, score_range: tuple[float, float] | None, status: Status
+) -> None:
+    assert as_verdict(score, score_range) == Verdict(status=status, score=score)
+
+
+def test_a_verifier_that_says_what_is_right_is_not_overruled_by_a_range() -> None:
+    own = Verdict(status=Status.INCORRECT, score=50.0)
+    assert as_verdict(own, (0.0, 50.0)) is own
+    assert as_verdict(True, (0.0, 50.0)).status is Status.CORRECT
+
+
+@pytest.mark.parametrize("score_range", [(1, 0), (0, 0), (0,), (0, math.inf), "01", (False, True), 50, (math.nan, 1)])
+def test_a_range_that_is_none_is_refused_with_an_example(score_range: object) -> None:
+    with pytest.raises(ValueError, match=r"such as \[0, 50\]"):
+        check_score_range(score_range)

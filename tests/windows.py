@@ -18,7 +18,7 @@ from trl_grpo_ext.runs.listener import RunListener
 from trl_grpo_ext.runs.recorded_run import RecordedRun
 from trl_grpo_ext.runs.recorder import Recorder
 from trl_grpo_ext.scorecard import Scorecard
-from trl_grpo_ext.verdict import as_verdict
+from trl_grpo_ext.verdict import UNIT, as_verdict
 
 Outcomes = Mapping[str, Sequence[object]]
 
@@ -33,7 +33,7 @@ class Planted(Verifier):
         planted = sample.row[self.column]
         if isinstance(planted, Blame):
             return Verdict(status=Status.ERROR, score=None, blame=planted, reason="planted")
-        return as_verdict(planted)
+        return planted if isinstance(planted, Verdict) else as_verdict(planted, UNIT)
 
 
 def batch(

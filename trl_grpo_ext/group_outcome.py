@@ -41,7 +41,8 @@ def judgement(verdict: Verdict | None) -> int:
         return BETWEEN
     if verdict.status is Status.CORRECT:
         return RIGHT
-    return WRONG if verdict.score <= 0 else BETWEEN
+    is_wrong = verdict.status not in (Status.PARTIAL, Status.SCORED, Status.SKIPPED)
+    return WRONG if is_wrong else BETWEEN
 
 
 def group_outcomes(

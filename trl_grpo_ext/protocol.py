@@ -19,7 +19,7 @@ from typing import Any, TypeGuard, TypeVar
 from trl_grpo_ext.sample import TRL_EXTRAS, Completion, Sample, samples_from_columns
 from trl_grpo_ext.support.budget import BUDGET_SPENT, seconds_left
 from trl_grpo_ext.support.text import Once, error_text, nearest
-from trl_grpo_ext.verdict import Status, Verdict, as_verdict, grader_error
+from trl_grpo_ext.verdict import ScoreRange, Status, Verdict, as_verdict, grader_error
 
 logger = logging.getLogger(__name__)
 
@@ -62,6 +62,8 @@ class Verifier(ABC):
 
     Attributes:
         name: The metric key, `__name__` for TRL; by default made of the class name, `MathVerifier` -> `math`.
+        score_range: The lowest and the highest score that the verifier can give, if it returns numbers that
+            have bounds; they tell right from wrong. None where the verifier says so itself, or nobody can.
 
     Examples:
         >>> class Short(Verifier):
@@ -72,6 +74,7 @@ class Verifier(ABC):
     """
 
     name: str | None = None
+    score_range: ScoreRange | None = None
 
     def __init__(self, name: str | None = None) -> None:
         if name is not None:
@@ -122,7 +125,7 @@ class Verifier(ABC):
             if not seconds_left():
                 verdicts.append(grader_error(BUDGET_SPENT))
                 continue
-            verdict = as_verdict(self.guarded(self.verify, sample))
+            verdict = as_verdict(self.guarded(self.verify, sample), self.score_range)
             verdicts.append(verdict if verdict.seconds else replace(verdict, seconds=time.perf_counter() - started))
         return verdicts
 
@@ -144,7 +147,7 @@ class Verifier(ABC):
         if len(judged) != len(samples):
             logger.error("%r gave %d verdicts for %d completions.", self.__name__, len(judged), len(samples))
             return [grader_error("wrong_number_of_verdicts")] * len(samples)
-        return [as_verdict(verdict) for verdict in judged]
+        return [as_verdict(verdict, self.score_range) for verdict in judged]
 
     def check_columns(self, columns: Collection[str]) -> None:  # noqa: B027  # most verifiers need none
         """Raise a ValueError if a dataset lacks columns for judging. The default accepts every dataset."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from numbers import Real
 from typing import Any
@@ -26,9 +26,11 @@ class Status(StrEnum):
     CORRECT = "correct"
     """The completion fulfils the task."""
     PARTIAL = "partial"
-    """The completion fulfils a part of the task; verifiers of correctness give a score strictly between 0 and 1."""
+    """The completion fulfils a part of the task; its score lies strictly inside the verifier's range of scores."""
     INCORRECT = "incorrect"
     """The completion is readable and wrong."""
+    SCORED = "scored"
+    """The completion has a number, and no range tells which number is right."""
     UNPARSEABLE = "unparseable"
     """The completion contains no readable answer."""
     TIMEOUT = "timeout"
@@ -56,8 +58,8 @@ class Verdict:
 
     Attributes:
         status: The result of the verification.
-        score: A finite number; in [0, 1] for verifiers of correctness, any finite number for shaping terms
-            such as a length penalty. None exactly when `blame` is not POLICY.
+        score: A finite number; in [0, 1] for verifiers of correctness, any finite number for marks, costs and
+            penalties. None exactly when `blame` is not POLICY.
         blame: The party that could mend the verdict: the policy, the grader or the data.
         answer: The answer extracted from the completion, or None.
         reason: A short stable code, such as `"no_boxed"`; empty if the status suffices.
@@ -141,47 +143,98 @@ def skipped(reason: str, *, answer: str | None = None) -> Verdict:
     return Verdict(status=Status.SKIPPED, score=None, blame=Blame.DATA, answer=answer, reason=reason)
 
 
-def as_verdict(result: object) -> Verdict:
+# The worst and the best score.
+ScoreRange = tuple[float, float]
+# The range of verifiers of correctness.
+UNIT: ScoreRange = (0.0, 1.0)
+
+
+def check_score_range(score_range: object) -> ScoreRange | None:
+    """Return a declared range of scores as two floats; None stays None.
+
+    Raises:
+        ValueError: for anything but two finite numbers, the lower one first.
+
+    Examples:
+        >>> check_score_range([-1, 0])
+        (-1.0, 0.0)
+    """
+    if score_range is None:
+        return None
+    bounds = list(score_range) if isinstance(score_range, list | tuple) else []
+    are_numbers = all(isinstance(bound, Real) and not isinstance(bound, bool) for bound in bounds)
+    if len(bounds) != 2 or not are_numbers or not -math.inf < bounds[0] < bounds[1] < math.inf:
+        raise ValueError(
+            f"score_range is the lowest and the highest score that can be given, two finite numbers such as "
+            f"[0, 50] or [-1, 0], got {score_range!r}. Leave it out if scores have no bounds."
+        )
+    return float(bounds[0]), float(bounds[1])
+
+
+def as_verdict(result: object, score_range: ScoreRange | None = None) -> Verdict:
     """Convert a verifier function's result to a verdict; never raises.
+
+    A number alone does not say which number is right: that takes a range, from the worst score to the best.
 
     | returned | status | score |
     |---|---|---|
     | a `Verdict` | as is | as is |
-    | `True`, 1 | CORRECT | 1 |
-    | `False`, 0 | INCORRECT | 0 |
-    | between 0 and 1 | PARTIAL | as is |
-    | above 1 | CORRECT | as is |
-    | below 0 | INCORRECT | as is |
+    | `True`, `False` | CORRECT, INCORRECT | 1, 0 |
+    | a number, no range | SCORED | as is |
+    | the top of the range | CORRECT | as is |
+    | the bottom of the range | INCORRECT | as is |
+    | between them | PARTIAL | as is |
+    | outside of the range | SCORED | as is |
     | `None` | SKIPPED, the data's fault | none |
     | NaN, infinity | ERROR, the grader's fault | none |
     | anything else | ERROR, the grader's fault | none |
 
     Examples:
-        >>> as_verdict(0.5).status
-        <Status.PARTIAL: 'partial'>
+        >>> as_verdict(0.5).status, as_verdict(0.5, (0.0, 1.0)).status, as_verdict(0, (-1.0, 0.0)).status
+        (<Status.SCORED: 'scored'>, <Status.PARTIAL: 'partial'>, <Status.CORRECT: 'correct'>)
         >>> as_verdict("yes").reason
         'returned_str'
     """
     if isinstance(result, Verdict):
-        return result
+        return placed(result, score_range)
     if result is None:
         return skipped("returned_none")
-    score = _as_float(result)
-    if score is None:
+    number = _as_number(result)
+    if number is None:
         return grader_error(f"returned_{type(result).__name__}")
-    if not math.isfinite(score):
+    if isinstance(number, bool):
+        return Verdict(status=Status.CORRECT if number else Status.INCORRECT, score=float(number))
+    if not math.isfinite(number):
         return grader_error("score_not_finite")
-    if 0 < score < 1:
-        return Verdict(status=Status.PARTIAL, score=score)
-    return Verdict(status=Status.CORRECT if score > 0 else Status.INCORRECT, score=score)
+    return placed(Verdict(status=Status.SCORED, score=number), score_range)
 
 
-def _as_float(result: object) -> float | None:
-    """Return a number as float, else None; 0-d arrays and tensors are numbers, strings are not."""
+def placed(verdict: Verdict, score_range: ScoreRange | None) -> Verdict:
+    """Set a scored verdict's status to CORRECT, PARTIAL or INCORRECT by a declared range of scores.
+
+    A verdict with another status, or with a score outside of the range, is returned unchanged.
+
+    Examples:
+        >>> placed(as_verdict(50.0), (0.0, 50.0)).status
+        <Status.CORRECT: 'correct'>
+    """
+    if verdict.status is not Status.SCORED or verdict.score is None or score_range is None:
+        return verdict
+    low, high = score_range
+    if not low <= verdict.score <= high:
+        return verdict
+    if verdict.score == high:
+        return replace(verdict, status=Status.CORRECT)
+    return replace(verdict, status=Status.INCORRECT if verdict.score == low else Status.PARTIAL)
+
+
+def _as_number(result: object) -> bool | float | None:
+    """Return a result as a bool or float, else None; 0-d arrays and tensors are numbers, strings are not."""
     item = getattr(result, "item", None)
     try:
-        if isinstance(result, Real):
-            return float(result)
-        return float(item()) if callable(item) else None
+        found = result if isinstance(result, Real) else item() if callable(item) else None
+        if found is None or isinstance(found, bool):
+            return found
+        return float(found)
     except (TypeError, ValueError, RuntimeError, OverflowError):
         return None

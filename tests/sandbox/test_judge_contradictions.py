@@ -1,4 +1,4 @@
-"""A returned object may not contradict what it has said of its contents; see `inside/told.py`."""
+"""A returned object may not contradict what it has said of its contents; see `inside/iteration.py`."""
 
 from __future__ import annotations
 

@@ -125,21 +125,9 @@ def repeated_share(batches: Sequence[BatchFigures]) -> float:
     return sum(one.repeats for one in terms) / possible if possible > 0 else 0.0
 
 
-def primary_terms(window: Window) -> list[str]:
-    """The first term in force, and those after it while some rows have a verdict of none of them."""
-    terms: list[str] = []
-    left = sum(batch.size for batch in window.batches)
-    for term in window.in_force:
-        if left <= 0:
-            break
-        terms.append(term)
-        left -= sum(facts.verdicts for facts in window.of_term(term))
-    return terms
-
-
 def other_terms(window: Window) -> list[str]:
     """The terms in force that are not primary for any row."""
-    primary = primary_terms(window)
+    primary = window.primary_terms
     return [term for term in window.in_force if term not in primary]
 
 

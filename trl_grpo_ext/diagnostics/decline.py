@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 
-from trl_grpo_ext.diagnostics.levels import Stretch, fitted_rise, together
+from trl_grpo_ext.diagnostics.levels import Levels, Period, fitted_rise
 from trl_grpo_ext.diagnostics.progress import FLAT_BATCHES
-from trl_grpo_ext.diagnostics.window import LATEST_LOGS, Window, beside_scores, beside_updates
+from trl_grpo_ext.diagnostics.scale import Scale
+from trl_grpo_ext.diagnostics.window import LATEST_LOGS, Window
 from trl_grpo_ext.figures.reduction import BatchFigures
 from trl_grpo_ext.support.estimate import NOTHING, Estimate
 
 # Ours, tried in tests/test_diagnosis_cases.py: runs that get worse, and healthy ones that go up and down.
-LEAST_FALL = 0.1  # of a score; less is not worth a finding
-OF_BEST = 0.2  # of the best score: the least fall of a high one
+LEAST_FALL = 0.1  # of the scale; less is not worth a finding
+OF_BEST = 0.2  # of the best score's height on the scale: the least fall of a high one
 ENOUGH_GROUPS = 32  # of the best part and of the recent batches
 DOUBT_OF_EVALUATIONS = 3.0  # these are few
 DOUBT = 4.5  # standard errors; more than SURE: the best of many parts is high by luck, and every batch is looked at
@@ -30,24 +31,25 @@ class Decline:
     best: Estimate  # the best level that it had
     now: Estimate  # the level that it has
     now_at: str  # where that was measured, in words
+    scale: Scale  # of both
     steps: tuple[float, float]  # the optimizer steps of the best level, first and last
-    before: Mapping[str, Estimate]  # other figures at that time, by name; empty where they are unknown
-    after: Mapping[str, Estimate]  # the same figures now
+    before: Levels  # other figures at that time
+    after: Levels  # the same figures now
     since: Mapping[str, float]  # the largest value of each logged figure since then
 
     @property
     def size(self) -> Estimate:
         return self.best - self.now
 
-    def pair(self, name: str) -> tuple[float, float] | None:
+    def pair(self, of: Callable[[Levels], Estimate]) -> tuple[float, float] | None:
         """Another figure before and now; None where either is unknown."""
-        before, now = (figures.get(name, NOTHING) for figures in (self.before, self.after))
+        before, now = of(self.before), of(self.after)
         return (before.mean, now.mean) if before.count and now.count else None
 
 
-def _matters(fall: Estimate, best: Estimate) -> bool:
+def _matters(fall: Estimate, best: Estimate, scale: Scale) -> bool:
     """Whether a fall is large enough to be told, if it is no luck."""
-    return fall.mean >= max(LEAST_FALL, OF_BEST * best.mean)
+    return scale.part(fall).mean >= max(LEAST_FALL, OF_BEST * scale.unit(best).mean)
 
 
 def training_decline(window: Window, term: str | None = None) -> Decline | None:
@@ -68,13 +70,15 @@ def training_decline(window: Window, term: str | None = None) -> Decline | None:
     first, last, level = best
     now = replace(now, error=max(now.error, spread / math.sqrt(now.count)))
     fall = level - now
-    if not _matters(fall, level) or fall.mean <= DOUBT * fall.error or _is_coming_back(recent, now, fall):
+    scale = window.scale if term is None else window.value_scale(term)
+    if not _matters(fall, level, scale) or fall.mean <= DOUBT * fall.error or _is_coming_back(recent, now, fall):
         return None
-    return Decline(level, now, f"in the last {len(recent)} batches", (first, last), *_figures(window, first, last))
+    where = f"in the last {len(recent)} batches"
+    return Decline(level, now, where, scale, (first, last), *_figures(window, first, last))
 
 
-def _level(part: Stretch, term: str | None) -> Estimate:
-    return part.scores if term is None else part.beside.get(f"value of {term}", NOTHING)
+def _level(part: Period, term: str | None) -> Estimate:
+    return part.scores if term is None else part.levels.values.get(term, NOTHING)
 
 
 def _level_now(batch: BatchFigures, term: str | None) -> Estimate:
@@ -90,15 +94,16 @@ def evaluation_decline(window: Window) -> Decline | None:
     if not earlier:
         return None
     step, best = max(earlier, key=lambda one: one[1].at_least)
-    trend = fitted_rise([Stretch(when, level) for when, level in known if when >= step])
+    trend = fitted_rise([Period(when, level) for when, level in known if when >= step])
     now = Estimate.together(latest)
     fall = best - now
     falls_on = trend is not None and -trend.mean > DOUBT_OF_EVALUATIONS * trend.error
     is_sure = falls_on or fall.mean > DOUBT_OF_EVALUATIONS * fall.error
     each_is_lower = all(level.mean < best.mean - BACK * fall.mean for level in latest)
-    if not (_matters(fall, best) and is_sure and each_is_lower):
+    if not (_matters(fall, best, window.scale) and is_sure and each_is_lower):
         return None
-    return Decline(best, now, "in the last two evaluations", (step, step), *_figures(window, step, step))
+    where = "in the last two evaluations"
+    return Decline(best, now, where, window.scale, (step, step), *_figures(window, step, step))
 
 
 def _best_part(parts: Sequence[tuple[float, Estimate]], spread: float) -> tuple[float, float, Estimate] | None:
@@ -120,7 +125,7 @@ def _best_part(parts: Sequence[tuple[float, Estimate]], spread: float) -> tuple[
 
 
 def _spread(levels: Sequence[Estimate]) -> float:
-    """The deviation of group scores within stretches."""
+    """The deviation of group scores within periods."""
     freedom = sum(level.count - 1 for level in levels if level.count)
     return math.sqrt(sum(level.squared_deviations for level in levels) / freedom) if freedom > 0 else 0.0
 
@@ -133,18 +138,17 @@ def _is_coming_back(recent: Sequence[Estimate], now: Estimate, fall: Estimate) -
     return latest.mean > now.mean + BACK * fall.mean or (after - before).is_sure
 
 
-def _figures(
-    window: Window, first: float, last: float
-) -> tuple[dict[str, Estimate], dict[str, Estimate], dict[str, float]]:
+def _figures(window: Window, first: float, last: float) -> tuple[Levels, Levels, dict[str, float]]:
     """Other figures than the score: between two steps, now, and their largest values in between."""
-    near = [part.beside for part in window.history if first <= part.middle <= last]
-    logged = [part.beside for part in window.log_history if first <= part.middle <= last]
+    near = [part.levels for part in window.history if first <= part.middle <= last]
+    logged = [part.levels for part in window.log_history if first <= part.middle <= last]
     if not logged and window.log_history:  # which may be of other steps
-        logged = [min(window.log_history, key=lambda part: abs(part.middle - first)).beside]
-    later = [part.beside for part in window.log_history if part.middle > last]
-    now = together([*map(beside_scores, window.batches), *map(beside_updates, window.logs[-LATEST_LOGS:])])
+        logged = [min(window.log_history, key=lambda part: abs(part.middle - first)).levels]
+    now = [*map(Levels.of_batch, window.batches), *map(Levels.of_logs, window.logs[-LATEST_LOGS:])]
     highest: dict[str, float] = {}
-    for part in later:
-        for name, figure in part.items():
+    for part in window.log_history:
+        if part.middle <= last:
+            continue
+        for name, figure in part.levels.logged.items():
             highest[name] = max(figure.mean, highest.get(name, figure.mean))
-    return together([*near, *logged]), now, highest
+    return sum([*near, *logged], start=Levels()), sum(now, start=Levels()), highest

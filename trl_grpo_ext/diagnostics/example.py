@@ -45,8 +45,8 @@ def _any_row(card: Scorecard, finding: Finding) -> Sequence[bool]:
 
 
 def _named(card: Scorecard, finding: Finding) -> list[str]:
-    """The terms that the sentence of the finding names."""
-    return [term for term in card.terms if f"`{term}`" in finding.sentence]
+    """The terms of the batch that the finding is about."""
+    return [term for term in card.terms if term in finding.terms]
 
 
 def _of_the_named(test: Callable[[Verdict], bool]) -> Shown:
@@ -89,13 +89,13 @@ def _is_ungraded(card: Scorecard, finding: Finding) -> Sequence[bool]:
 
 
 def _is_void_beside_others(card: Scorecard, finding: Finding) -> Sequence[bool]:
-    """Which samples have no verdict, by the cause that the finding names, though siblings have one."""
+    """Which samples have no verdict of the finding's term, or of the environment, though siblings have one."""
     shown = [False] * len(card)
     for rows in card.members:
         if any(not card.void[row] for row in rows):
             for row in rows:
                 cause = cause_of(card, row)
-                shown[row] = cause is not None and f"`{safe_reason(cause[1])}`" in finding.sentence
+                shown[row] = cause is not None and cause[0] == "".join(finding.terms[:1])
     return shown
 
 

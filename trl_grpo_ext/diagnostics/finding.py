@@ -62,6 +62,7 @@ class Finding:
         sentence: What is wrong, with the figures that say so.
         numbers: The figures, plain finite numbers by name.
         action: One thing to do.
+        terms: The reward terms that it is about, the first one foremost; none if it is about the run.
 
     Raises:
         ValueError: for a number that is not finite.
@@ -77,9 +78,11 @@ class Finding:
     sentence: str
     numbers: Mapping[str, float] = field(default_factory=dict)
     action: str
+    terms: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "severity", Severity(self.severity))
+        object.__setattr__(self, "terms", tuple(self.terms))
         for name, number in self.numbers.items():
             if not math.isfinite(number):
                 raise ValueError(f"The number {name!r} of a finding must be finite, got {number}.")
@@ -96,7 +99,8 @@ class Finding:
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Finding:
         """The finding that `to_record` was called on, under the code that it has now."""
-        found = cls(**{each.name: record[each.name] for each in fields(cls)})
+        # A run that was recorded before findings named their terms has none.
+        found = cls(**{"terms": (), **{each.name: record[each.name] for each in fields(cls) if each.name in record}})
         return replace(found, code=MERGED.get(found.code, found.code))
 
 

@@ -6,10 +6,11 @@ Every score in it is one of `Ends`, and says where it was measured.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
-from trl_grpo_ext.diagnostics.batches import group_share, judged, names, percent, primary_terms
+from trl_grpo_ext.diagnostics.batches import group_share, judged, names, percent
 from trl_grpo_ext.diagnostics.checks import CHECKS
-from trl_grpo_ext.diagnostics.checks.dead_groups import LEAST_LIVE, group_mix, live_share
+from trl_grpo_ext.diagnostics.checks.dead_groups import LEAST_LIVE, group_mix, live_share, same_prompts
 from trl_grpo_ext.diagnostics.finding import Finding, Severity
 from trl_grpo_ext.diagnostics.levels import fitted_rise
 from trl_grpo_ext.diagnostics.progress import (
@@ -22,8 +23,9 @@ from trl_grpo_ext.diagnostics.progress import (
     steps_so_far,
     training_ends,
 )
-from trl_grpo_ext.diagnostics.window import Window
+from trl_grpo_ext.diagnostics.window import CEILING, Window
 from trl_grpo_ext.group_outcome import GroupOutcome
+from trl_grpo_ext.support.estimate import Estimate
 from trl_grpo_ext.support.text import sentence
 
 # What the user should know of a run that does well, and what does not hold it back.
@@ -39,34 +41,51 @@ JUDGE = "judge a few completions by hand"
 TAKE = f"{JUDGE}, then take data that the model gets right now and then"
 # Of the groups. Ours, from a run of the recipe smollm2 on harder sums: 70 % all wrong and 17 % live at a score of 0.2.
 MANY_WRONG = 0.25
-ROUNDED = 0.005  # of a score: what two digits after the point do not tell
+MOST = 0.5  # of the completions are cut, or have no verdict: then a score says little
+ROUNDED = 0.005  # of the scale: what two digits after the point do not tell
+
+
+class Said(NamedTuple):
+    """A part of the headline, and whether it is evidence that the run does well."""
+
+    text: str
+    is_well: bool
 
 
 def rank(cause: Finding) -> int:
-    """What makes going on a waste is before what does not, then what is information only."""
+    """Order causes: first a waste of the run, then what costs something, then information."""
     if cause.severity is Severity.CRITICAL and cause.code not in ASIDE:
         return 0
     return 2 if cause.severity is Severity.INFO else 1
 
 
 def headline(causes: Sequence[Finding], findings: Sequence[Finding], window: Window) -> str:
-    """The answer to a run.
+    """Say what a run looks like.
 
-    The causes hold at its end, the first cause first; findings are told as they began, oldest first.
+    `causes` hold at the end of the run, the first cause first; `findings` are told as they began, oldest first.
     """
     if not window.batches:
         return causes[0].sentence if causes else _without_batches(window)
-    if causes and _is_beside(causes[0], does_well=_does_well(window)):
-        return f"{_sound(window)} Beside it: {causes[0].sentence}"
-    if causes:
+    if causes and not _is_beside(causes[0], does_well=_does_well(window)):
         return causes[0].sentence
+    earlier = _worst_of(findings)
+    worst = max((one.severity for one in (*earlier, *causes) if _counts(one)), key=lambda one: one.rank, default=None)
+    sound = _sound(window, is_clean=worst is None)
+    if causes:
+        return f"{sound} Beside it: {causes[0].sentence}"
+    return f"{sound} Earlier, at step {earlier[0].step}: {earlier[0].sentence}" if earlier else sound
+
+
+def _worst_of(findings: Sequence[Finding]) -> list[Finding]:
+    """Sort the findings of a run that were no information, the worst first."""
     order = {code: place for place, code in enumerate(CHECKS)}
-    earlier = sorted(
-        (finding for finding in findings if finding.severity is not Severity.INFO),
-        key=lambda finding: (rank(finding), order.get(finding.code, len(order))),
-    )
-    told = f" Earlier, at step {earlier[0].step}: {earlier[0].sentence}" if earlier else ""
-    return _sound(window) + told
+    told = [finding for finding in findings if finding.severity is not Severity.INFO]
+    return sorted(told, key=lambda finding: (rank(finding), order.get(finding.code, len(order))))
+
+
+def _counts(finding: Finding) -> bool:
+    """Whether a finding contradicts that all is well."""
+    return finding.severity is Severity.CRITICAL or (finding.severity is Severity.WARNING and finding.code not in ASIDE)
 
 
 def _does_well(window: Window) -> bool:
@@ -94,56 +113,101 @@ def _without_batches(window: Window) -> str:
     return f"Nothing was trained: there are evaluations only, the last with a score of {evaluation.shown[1]}."
 
 
-def _sound(window: Window) -> str:
-    """What there is to say of a run where no finding says why its score is as it is."""
+def _sound(window: Window, *, is_clean: bool) -> str:
+    """Say what is known of a run where no finding says why its score is as it is.
+
+    That all is well is said only if training and evaluation show it, and nothing above information was found.
+    """
     training, evaluation = training_ends(window), evaluation_ends(window)
     if not training.end.count:
         size = sum(batch.size for batch in window.batches)
         if judged(window.batches):
             return f"The scores of the last {size} completions are too large to compare."
         return f"None of the last {size} completions could be judged: no term with weight is for their rows."
-    score = f"the score of {names(primary_terms(window))}"
-    if evaluation is None or not evaluation.start.count:
-        return _of_training(window, training, score)
-    moves, is_learned = evaluation.moves, window.is_solved or has_risen(window)
-    held_out = f"the evaluation has {moves} {evaluation.change}" if moves else f"the evaluation is {evaluation}"
-    is_early = len(window.batches) < FLAT_BATCHES
-    if moves == "risen" and is_early:
-        return f"{sentence(held_out)}; in training, it is too early to tell: {score} is {training}."
-    if moves == "risen" and not is_learned:
-        return f"{FINE} {held_out}; in training, {score} is {training}."
-    if moves == "fallen" and is_learned and not is_early:
-        return f"What is learned may not carry over: {held_out}; in training, {score} is {training}."
-    return f"{_of_training(window, training, score)} {sentence(held_out)}."
+    score = f"the score of {names(window.primary_terms)}"
+    trained, held_out = _of_training(window, training, score), _of_evaluation(window, evaluation)
+    caveats = _caveats(window, held_out)
+    moves = evaluation.moves if evaluation is not None else ""
+    if len(window.batches) < FLAT_BATCHES and moves == "risen":
+        return f"{sentence(held_out.text)}; in training, it is too early to tell: {score} is {training}."
+    if trained.is_well and moves == "fallen":
+        return f"What is learned may not carry over: {held_out.text}; in training, {score} is {training}."
+    is_well = held_out.is_well and is_clean and not caveats and training.moves != "fallen"
+    solved = SOLVED if window.is_solved else ""
+    if trained.is_well and is_well:
+        return f"{FINE} {trained.text}{solved}. {sentence(held_out.text)}."
+    if trained.is_well:
+        return f"{sentence(trained.text)}; {', and '.join((held_out.text, *caveats))}{solved}."
+    if moves == "risen" and is_well:
+        return f"{FINE} {held_out.text}; in training, {score} is {training}."
+    rest = [f"{sentence(one)}." for one in (held_out.text, *caveats) if one != NOT_HELD_OUT]
+    return " ".join((trained.text, *rest))
 
 
-def _of_training(window: Window, ends: Ends, score: str) -> str:
+NOT_HELD_OUT = "nothing is held out"
+
+
+def _of_evaluation(window: Window, evaluation: Ends | None) -> Said:
+    """Say how the evaluation moved, and whether that shows that the model has become better."""
+    if evaluation is None:
+        empty = window.empty_evaluations
+        return Said(f"in {empty} evaluations nothing could be judged" if empty else NOT_HELD_OUT, is_well=False)
+    if not evaluation.start.count:
+        return Said(f"the evaluation is {evaluation}, and no other one was made to compare it with", is_well=False)
+    if evaluation.moves:
+        return Said(f"the evaluation has {evaluation.moves} {evaluation.change}", is_well=evaluation.moves == "risen")
+    if window.scale.is_known and window.scale.unit(evaluation.start).mean >= CEILING:
+        return Said(f"the evaluation is {evaluation}, as high as it was", is_well=True)
+    told = f"{evaluation}{evaluation.gain_told}"
+    return Said(
+        f"the evaluation has not clearly {'followed' if _does_well(window) else 'moved'}: {told}", is_well=False
+    )
+
+
+def _caveats(window: Window, held_out: Said) -> list[str]:
+    """List what makes the score say less than it seems to."""
+    found = []
+    prompts, limit = same_prompts(window), window.settings.get("max_completion_length")
+    if prompts and not held_out.is_well:
+        found.append(f"the data has {prompts} prompt{'s' if prompts > 1 else ''}")
+    cut = Estimate.together(batch.primary.cut_share for batch in window.batches)
+    if cut.mean >= MOST and limit != 1:
+        found.append(f"{percent(cut.mean)} of the completions are cut" + (f" at {limit} tokens" if limit else ""))
+    void = sum(batch.void for batch in window.batches) / sum(batch.size for batch in window.batches)
+    if void >= MOST:
+        found.append(f"{percent(void)} of the completions have no verdict")
+    return found
+
+
+def _of_training(window: Window, ends: Ends, score: str) -> Said:
     start, end = ends.shown
     if len(window.batches) < FLAT_BATCHES:  # which cannot show a trend
-        return f"{EARLY} {score} is {ends}."
+        return Said(f"{EARLY} {score} is {ends}.", is_well=False)
     live = live_share(window)
     is_scarce = live is not None and live < LEAST_LIVE and not window.is_solved
     few = f"few groups have anything to teach ({group_mix(window)})"
     if has_risen(window) and start != end:
-        if (ends.end - ends.start).mean < LEAST_GAIN and not window.is_solved:
-            return f"{sentence(score)} rises slowly: {ends}, over {steps_so_far(window):.0f} steps."
+        if window.scale.part(ends.end - ends.start).mean < LEAST_GAIN and not window.is_solved:
+            steps = steps_so_far(window)
+            return Said(f"{sentence(score)} rises slowly: {ends}, over {steps:.0f} steps.", is_well=False)
         if is_scarce and group_share(window.batches, GroupOutcome.ALL_WRONG) >= MANY_WRONG:
-            return f"{sentence(score)} has risen {ends.change}. Now {few}: {TAKE}."
-        return f"{FINE} {score} has risen {ends.change}{SOLVED if window.is_solved else ''}."
+            return Said(f"{sentence(score)} has risen {ends.change}. Now {few}: {TAKE}.", is_well=False)
+        return Said(f"{score} has risen {ends.change}", is_well=True)
     if window.is_solved:
-        return f"{FINE} {score} is {ends}{SOLVED}."
+        return Said(f"{score} is {ends}", is_well=True)
     if is_scarce:
-        return f"{sentence(few)}, and {score} is {ends}: {TAKE}."
-    return _does_not_rise(window, ends, score, live) if is_known_flat(window) else _may_rise(window, ends, score)
+        return Said(f"{sentence(few)}, and {score} is {ends}: {TAKE}.", is_well=False)
+    told = _does_not_rise(window, ends, score, live) if is_known_flat(window) else _may_rise(window, ends, score)
+    return Said(told, is_well=False)
 
 
 def _may_rise(window: Window, ends: Ends, score: str) -> str:
     """The interval of the trend has room for a rise as for none, or the run is so short that a slow one looks flat."""
     trend = fitted_rise(window.history)
-    if trend is None or trend.error < ROUNDED:
+    if trend is None or window.scale.part(trend).error < ROUNDED:
         return f"{EARLY} {score} is {ends}."
-    low, high = trend.interval.low, trend.interval.high
-    said = f"over {steps_so_far(window):.0f} steps is between {low:+z.2f} and {high:+z.2f} (95 % interval)"
+    low, high = (f"{bound:+z.{ends.digits}f}" for bound in (trend.interval.low, trend.interval.high))
+    said = f"over {steps_so_far(window):.0f} steps is between {low} and {high} (95 % interval)"
     if trend.is_sure:
         return f"The trend of {score} {said}, though its ends do not show it: {ends}."
     return f"{EARLY} {score} is {ends}; its trend {said}."
@@ -151,10 +215,14 @@ def _may_rise(window: Window, ends: Ends, score: str) -> str:
 
 def _does_not_rise(window: Window, ends: Ends, score: str, live: float | None) -> str:
     share = "groups are not known" if live is None else f"{percent(live)} of the groups are live"
-    kl = window.logged("kl")
-    moved = f", {kl[-1]:.1g} nats of KL from the reference" if kl else ""
+    kl, rates = window.logged("kl"), window.logged("learning_rate")
+    if kl:
+        begins = f"Signal and update look sound ({share}, {kl[-1]:.1g} nats of KL from the reference)"
+    else:
+        rate = f", the learning rate is {rates[-1]:.1g}" if rates else ""
+        begins = f"The signal looks sound ({share}){rate}, no KL tells how far the policy has moved"
     return (
-        f"Signal and update look sound ({share}{moved}), and {score} does not rise, with {ends}: {JUDGE}, since a "
+        f"{begins}, and {score} does not rise, with {ends}: {JUDGE}, since a "
         f"verifier that guesses or gold answers of other rows look the same; if they are judged right, raise the "
         f"learning rate, or wait."
     )

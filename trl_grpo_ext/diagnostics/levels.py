@@ -6,10 +6,10 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean
-from types import MappingProxyType
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from trl_grpo_ext.figures.reduction import BatchFigures
+from trl_grpo_ext.protocol import is_number
 from trl_grpo_ext.runs.recorder import OPENING_BATCHES, RECENT_BATCHES
 from trl_grpo_ext.support.estimate import NOTHING, ROUNDING, Estimate, Grouped
 
@@ -75,27 +75,67 @@ def gain_within(batches: Sequence[BatchFigures]) -> Estimate:
     return gain(batches[:half], batches[half:])
 
 
-UNKNOWN: Mapping[str, Estimate] = MappingProxyType({})
-MOST_STRETCHES = 64  # ours: enough for the shape of a run, in bounded memory
+MOST_PERIODS = 64  # ours: enough for the shape of a run, in bounded memory
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Levels:
+    """How high other figures than the score were in a part of a run, which may say why the score has changed."""
+
+    tokens: Estimate = NOTHING  # the length of a completion
+    cut: Estimate = NOTHING  # the share of completions that were cut
+    void: Estimate = NOTHING  # the share of completions without a verdict
+    values: Mapping[str, Estimate] = field(default_factory=dict)  # by term, its values within groups
+    weights: Mapping[str, Estimate] = field(default_factory=dict)  # by term, its weight
+    logged: Mapping[str, Estimate] = field(default_factory=dict)  # by TRL's name, what it has logged of updates
+
+    def __add__(self, other: Levels) -> Levels:
+        """The levels of both parts."""
+        return Levels(
+            tokens=self.tokens + other.tokens,
+            cut=self.cut + other.cut,
+            void=self.void + other.void,
+            values=together((self.values, other.values)),
+            weights=together((self.weights, other.weights)),
+            logged=together((self.logged, other.logged)),
+        )
+
+    @classmethod
+    def of_batch(cls, batch: BatchFigures) -> Levels:
+        return cls(
+            tokens=batch.tokens.groups,
+            cut=batch.primary.cut_share,
+            void=Estimate.share(batch.void, batch.size),
+            values={name: term.values.groups for name, term in batch.terms.items()},
+            weights={name: Estimate.of([term.weight]) for name, term in batch.terms.items()},
+        )
+
+    @classmethod
+    def of_logs(cls, entry: Mapping[str, Any]) -> Levels:
+        """Take the figures of one of TRL's logs that may say why a score has changed."""
+        return cls(logged={name: Estimate.of([entry[name]]) for name in LOGGED if is_number(entry.get(name))})
+
+
+LOGGED = ("entropy", "grad_norm", "kl", "clip_ratio/region_mean")
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
-    """A few training batches that follow each other."""
+class Period:
+    """A few training batches, or logs, that follow each other."""
 
-    middle: float  # where they are in the run: the mean of their optimizer steps
+    middle: float  # the mean of their optimizer steps
     scores: Estimate  # the mean scores of their groups
-    beside: Mapping[str, Estimate] = field(default_factory=dict)  # other figures of the same time, by name
+    levels: Levels = Levels()  # other figures of the same batches
 
     @classmethod
-    def of(cls, parts: Sequence[Stretch]) -> Stretch:
-        """The stretch that several make together."""
+    def of(cls, parts: Sequence[Period]) -> Period:
+        """Join periods that follow each other to one."""
         scores = Estimate.together(part.scores for part in parts)
-        return cls(fmean(part.middle for part in parts), scores, together(part.beside for part in parts))
+        return cls(fmean(part.middle for part in parts), scores, sum((part.levels for part in parts), start=Levels()))
 
 
 def together(parts: Iterable[Mapping[T, Estimate]]) -> dict[T, Estimate]:
-    """The figures of several parts as one, by name."""
+    """Join the figures of several parts, by name."""
     found: dict[T, Estimate] = {}
     for part in parts:
         for name, figure in part.items():
@@ -105,52 +145,52 @@ def together(parts: Iterable[Mapping[T, Estimate]]) -> dict[T, Estimate]:
 
 @dataclass(slots=True)
 class History:
-    """The scores of all training batches, in at most `MOST_STRETCHES` stretches of as many batches each.
+    """The scores of all training batches, in at most `MOST_PERIODS` periods of as many batches each.
 
     When there would be more, neighbours become one: a run of any length is held, and its shape is kept.
     """
 
-    _full: list[Stretch] = field(default_factory=list)
-    _open: list[Stretch] = field(default_factory=list)
+    _full: list[Period] = field(default_factory=list)
+    _open: list[Period] = field(default_factory=list)
     _length: int = 1
     _last: float = -1.0
 
-    def add(self, step: int | None, scores: Estimate, beside: Mapping[str, Estimate] = UNKNOWN) -> None:
+    def add(self, step: int | None, scores: Estimate, levels: Levels | None = None) -> None:
         """Take the next training batch in: its group scores, and other figures; an unknown step is one more."""
         self._last = self._last + 1.0 if step is None else float(step)
-        self._open.append(Stretch(self._last, scores, beside))
+        self._open.append(Period(self._last, scores, levels or Levels()))
         if len(self._open) < self._length:
             return
-        self._full.append(Stretch.of(self._open))
+        self._full.append(Period.of(self._open))
         self._open = []
-        if len(self._full) == MOST_STRETCHES:
-            self._full = [Stretch.of(pair) for pair in zip(self._full[::2], self._full[1::2], strict=True)]
+        if len(self._full) == MOST_PERIODS:
+            self._full = [Period.of(pair) for pair in zip(self._full[::2], self._full[1::2], strict=True)]
             self._length *= 2
 
     @property
-    def stretches(self) -> tuple[Stretch, ...]:
-        """The stretches, oldest first; the last may be shorter."""
-        return (*self._full, Stretch.of(self._open)) if self._open else tuple(self._full)
+    def periods(self) -> tuple[Period, ...]:
+        """The periods, oldest first; the last may be shorter."""
+        return (*self._full, Period.of(self._open)) if self._open else tuple(self._full)
 
 
-def fitted_rise(stretches: Sequence[Stretch]) -> Estimate | None:
-    """How much a straight line through the group scores rises from the first stretch to the last.
+def fitted_rise(periods: Sequence[Period]) -> Estimate | None:
+    """Fit a straight line to the group scores, and return its rise from the first period to the last.
 
-    Least squares, each group one observation; the error is a standard error, from what the line leaves unexplained and
-    what groups differ by within a stretch.
+    Least squares, each group one observation; the standard error is of what the line leaves unexplained and of what
+    groups differ by within a period.
 
     Returns:
-        The rise, in units of score; None for fewer than three stretches with groups.
+        The rise, in units of score; None for fewer than three periods with groups.
     """
-    known = [stretch for stretch in stretches if stretch.scores.count]
-    count = sum(stretch.scores.count for stretch in known)
-    if len({stretch.middle for stretch in known}) < 3:
+    known = [period for period in periods if period.scores.count]
+    count = sum(period.scores.count for period in known)
+    if len({period.middle for period in known}) < 3:
         return None
-    centre = sum(stretch.scores.count * stretch.middle for stretch in known) / count
-    total = sum(stretch.scores.total for stretch in known)
-    spread = sum(stretch.scores.count * (stretch.middle - centre) ** 2 for stretch in known)
-    slope = sum(stretch.scores.total * (stretch.middle - centre) for stretch in known) / spread
-    scores = Estimate.together(stretch.scores for stretch in known)
+    centre = sum(period.scores.count * period.middle for period in known) / count
+    total = sum(period.scores.total for period in known)
+    spread = sum(period.scores.count * (period.middle - centre) ** 2 for period in known)
+    slope = sum(period.scores.total * (period.middle - centre) for period in known) / spread
+    scores = Estimate.together(period.scores for period in known)
     unexplained = scores.squared_deviations - slope * slope * spread
     if not math.isfinite(unexplained):  # scores of any size are allowed
         return None

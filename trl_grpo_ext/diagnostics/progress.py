@@ -2,34 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from trl_grpo_ext.diagnostics.levels import LevelOf, fitted_rise, gain, gain_within, score_level
 from trl_grpo_ext.diagnostics.window import Window
-from trl_grpo_ext.figures.reduction import BatchFigures
 from trl_grpo_ext.support.estimate import NOTHING, SURE, Estimate, Interval
 
-# Ours, set by benchmarks/false_alarms.py: how often runs that learn are called stuck, and runs that are stuck are told.
+# Parts of the scale, and steps. Ours, set by benchmarks/false_alarms.py: how often runs that learn are called stuck,
+# and runs that are stuck are told.
 FLAT_BATCHES = 8  # fewer cannot show that a score is flat
 EARLY = 24  # optimizer steps: until then a slow rise looks flat
 PATIENCE = 96  # optimizer steps until a score that is not 0 can be called stuck
-NEXT_TO_NOTHING = 0.01  # of a score: from less, nothing is learned
-LEAST_RISE, LEAST_LOW_RISE = 0.05, 0.015  # of a score over the whole run, and of one near 0
+NEXT_TO_NOTHING = 0.01  # from a lower score, nothing is learned
+LEAST_RISE, LEAST_LOW_RISE = 0.05, 0.015  # over the whole run, and from a score near the worst one
 # Ours, tried in tests/test_fault_injection.py and tests/test_healthy_runs.py.
-LEAST_GAIN = 0.1  # of the score: one that surely rises by less over a window is flat
-HARDLY = 0.05  # of the score: a smaller gain is not worth much
+LEAST_GAIN = 0.1  # a score that surely rises by less over a window is flat
+HARDLY = 0.05  # a smaller gain is not worth much
 
 
-def two_digits(score: float) -> str:
-    """A score as people read it, half up: where a table has 0.415, which is 0.41499... in binary, this is 0.42.
+def score_text(score: float, digits: int = 2) -> str:
+    """Round a score as people do, half up: 0.415, which is 0.41499... in binary, gives 0.42.
 
     Examples:
-        >>> two_digits(0.415), two_digits(-0.001)
-        ('0.42', '0.00')
+        >>> score_text(0.415), score_text(-0.001), score_text(0.00125, 4)
+        ('0.42', '0.00', '0.0013')
     """
-    return f"{score + 1e-9:z.2f}"
+    return f"{score + 1e-9:z.{digits}f}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,11 +46,12 @@ class Ends:
     # Where they were measured, in words; the first is empty where there is only one.
     start_at: str
     end_at: str
+    digits: int = 2  # after the point, as people read the score
 
     @property
     def shown(self) -> tuple[str, str]:
         """Start and end as people read them; the start is empty where it is unknown."""
-        start, end = (two_digits(one.mean) if one.count else "" for one in (self.start, self.end))
+        start, end = (score_text(one.mean, self.digits) if one.count else "" for one in (self.start, self.end))
         return start, end
 
     @property
@@ -78,7 +78,8 @@ class Ends:
         """`, a change of +0.40 (95 % interval +0.35 to +0.45)`; empty where it is unknown."""
         if (gain := self.gain) is None:
             return ""
-        return f", a change of {gain.mean:+z.2f} (95 % interval {gain.low:+z.2f} to {gain.high:+z.2f})"
+        mean, low, high = (f"{number:+z.{self.digits}f}" for number in (gain.mean, gain.low, gain.high))
+        return f", a change of {mean} (95 % interval {low} to {high})"
 
     @property
     def change(self) -> str:
@@ -107,6 +108,7 @@ def training_ends(window: Window) -> Ends:
         end=score_level(last),
         start_at="" if not first else f"in the first {len(first)} batches" if len(first) > 1 else "in the first batch",
         end_at="in the only batch" if not first else f"in the last {len(last)}" if len(last) > 1 else "in the last one",
+        digits=window.scale.digits,
     )
 
 
@@ -121,20 +123,24 @@ def evaluation_ends(window: Window) -> Ends | None:
         end=end,
         start_at="" if only else "at the start" if first is None else f"at step {first}",
         end_at="at the end" if last is None else f"at step {last}",
+        digits=window.scale.digits,
     )
 
 
-def is_flat(batches: Sequence[BatchFigures], least_gain: float = LEAST_GAIN) -> bool:
-    """Whether the score has surely not risen by `least_gain` from the first half of the batches to the second.
+def is_flat(window: Window, least_gain: float = LEAST_GAIN) -> bool:
+    """Whether the score has surely not risen by `least_gain` from the first half of the recent batches to the second.
 
-    A score near 1 need rise by half of what it lacks only. False for fewer than `FLAT_BATCHES`.
+    `least_gain` is a part of the scale. False for fewer than `FLAT_BATCHES`.
     """
-    least = _least_gain(score_level(batches), least_gain)
-    return len(batches) >= FLAT_BATCHES and gain_within(batches).is_surely_below(least)
+    least = _least_gain(window, score_level(window.batches), least_gain)
+    found = window.scale.part(gain_within(window.batches))
+    return len(window.batches) >= FLAT_BATCHES and found.is_surely_below(least)
 
 
-def _least_gain(level: Estimate, least_gain: float = LEAST_GAIN) -> float:
-    return min(least_gain, (1 - level.mean) / 2) if level.mean < 1 else least_gain
+def _least_gain(window: Window, level: Estimate, least_gain: float = LEAST_GAIN) -> float:
+    """Return the least gain that matters: near a known best score, half of what is missing."""
+    missing = 1 - window.scale.unit(level).mean
+    return min(least_gain, missing / 2) if window.scale.is_known and missing > 0 else least_gain
 
 
 def is_known_flat(window: Window) -> bool:
@@ -145,7 +151,8 @@ def is_known_flat(window: Window) -> bool:
     """
     fitted = fitted_rise(window.history)
     is_late = steps_so_far(window) >= EARLY
-    return is_late and fitted is not None and fitted.is_surely_below(_least_gain(window.score))
+    least = _least_gain(window, window.score)
+    return is_late and fitted is not None and window.scale.part(fitted).is_surely_below(least)
 
 
 def has_risen(window: Window, level: LevelOf = score_level) -> bool:
@@ -163,16 +170,19 @@ def is_stuck(window: Window, patience: int = PATIENCE) -> bool:
     A slow run rises by little over any window: what it has gained in all is what tells it from one that is stuck, and
     that takes patience (optimizer steps), less for one of next to 0. `benchmarks/false_alarms.py` measures how well.
     """
-    level, fitted = window.score, fitted_rise(window.history)
-    if not level.count or fitted is None or len(window.batches) < FLAT_BATCHES:
+    scale = window.scale
+    level, fitted = scale.unit(window.score).mean, fitted_rise(window.history)
+    if not window.score.count or fitted is None or len(window.batches) < FLAT_BATCHES:
         return False
-    if level.mean < NEXT_TO_NOTHING:
-        patience = EARLY if level.mean else 0
+    if level < NEXT_TO_NOTHING:
+        patience = EARLY if level > 0 else 0
     if steps_so_far(window) < patience:
         return False
     gains = gain(window.opening, window.later), gain_within(window.batches)
-    least = min(LEAST_RISE, max(LEAST_LOW_RISE, level.mean / 4))  # of a low score, a quarter of itself is a gain
-    return not any(found.mean > found.error for found in gains) and fitted.mean + fitted.error < least
+    rise = scale.part(fitted)
+    # Of a low score, a quarter of itself is a gain.
+    least = min(LEAST_RISE, max(LEAST_LOW_RISE, level / 4))
+    return not any(found.mean > found.error for found in gains) and rise.mean + rise.error < least
 
 
 def has_hardly_gained(window: Window) -> bool:
@@ -180,18 +190,18 @@ def has_hardly_gained(window: Window) -> bool:
 
     Enough where another figure has moved a lot: the question is whether it was worth it.
     """
-    return gain(window.opening, window.later).mean < HARDLY
+    return window.scale.part(gain(window.opening, window.later)).mean < HARDLY
 
 
 def is_learning(window: Window) -> bool:
-    """Whether the score has risen and is not flat now, or it is too early to tell of a score that is not 0.
+    """Whether the score has risen and is not flat now, or it is too early to tell of a score that is not the worst.
 
-    A score of 0 teaches nothing, however early it is.
+    The worst score teaches nothing, however early it is.
     """
-    if not window.score.count or window.score.mean == 0:
+    if not window.score.count or window.scale.unit(window.score).mean <= 0:
         return False
     is_early = steps_so_far(window) < EARLY
-    return is_early or (has_risen(window) and not is_flat(window.batches))
+    return is_early or (has_risen(window) and not is_flat(window))
 
 
 def steps_so_far(window: Window) -> float:

@@ -5,18 +5,26 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 from trl_grpo_ext.diagnostics.finding import Finding, NotChecked
-from trl_grpo_ext.diagnostics.levels import History, Stretch, ends_of, score_level
+from trl_grpo_ext.diagnostics.levels import History, Levels, Period, ends_of, score_level
+from trl_grpo_ext.diagnostics.scale import (
+    CORRECTNESS,
+    Scale,
+    Seen,
+    common_scale,
+    declared_ranges,
+    observed_scale,
+)
 from trl_grpo_ext.figures.reduction import BatchFigures
 from trl_grpo_ext.figures.terms import TermFigures
 from trl_grpo_ext.protocol import is_number
 from trl_grpo_ext.runs.recorder import OPENING_BATCHES, RECENT_BATCHES
-from trl_grpo_ext.support.estimate import NOTHING, Estimate
+from trl_grpo_ext.support.estimate import NOTHING, Estimate, Grouped
 
 # Ours, for bounded memory: as many as the checks need.
 RECENT_LOGS = 32
@@ -28,7 +36,7 @@ CLIFF_STEPS = 4  # optimizer steps: a loss of entropy within so few is sudden
 # Ours: a share of 32 completions, or of 8 groups, has a standard error of at most 0.09, or 0.18.
 LEAST_SAMPLES = 32
 LEAST_GROUPS = 8
-# A higher score has little room to rise. Ours, tried in tests/test_healthy_runs.py (right nearly always).
+# Of the scale: a higher score has little room to rise. Ours, tried in tests/test_healthy_runs.py (right nearly always).
 CEILING = 0.95
 
 NO_LOGS = NotChecked("a first log of TRL (logging_steps)")
@@ -40,12 +48,16 @@ class Window:
 
     batches: Sequence[BatchFigures] = ()  # the last training batches, oldest first, at most `RECENT_BATCHES`
     opening: Sequence[BatchFigures] = ()  # the first training batches of the run, at most `OPENING_BATCHES`
-    history: Sequence[Stretch] = ()  # the scores of the whole run, oldest first, in few stretches
-    log_history: Sequence[Stretch] = ()  # the figures of TRL's logs over the whole run, in stretches as well
+    history: Sequence[Period] = ()  # the scores of the whole run, oldest first, in few periods
+    log_history: Sequence[Period] = ()  # the figures of TRL's logs over the whole run, in periods as well
+    scale: Scale = CORRECTNESS  # the scale of the primary scores
+    reward_scale: Scale = CORRECTNESS  # the scale of the totals
+    seen: Mapping[str, Seen] = field(default_factory=dict)  # by term, what it has given in the whole run
     folder: str | os.PathLike[str] | None = None  # the run's; None where there is none
     trained_on: frozenset[str] = frozenset()  # the terms that have had weight in a training batch, ever
     # The first evaluation and the last, oldest first, at most `EVALUATIONS`: step and primary score.
     evaluations: Sequence[tuple[int | None, Estimate]] = ()
+    empty_evaluations: int = 0  # evaluations of which nothing could be judged
     # The primary score of the training batches just before the first evaluation; `NOTHING` if it was not kept.
     trained_at_first_evaluation: Estimate = NOTHING
     # The last of TRL's logs of training steps, oldest first, at most `RECENT_LOGS`; figures that were not finite are
@@ -64,8 +76,8 @@ class Window:
 
     @property
     def is_solved(self) -> bool:
-        """Whether that leaves little room to rise."""
-        return self.score.mean >= CEILING
+        """Whether that leaves little room to rise; False where nobody knows which score is the best."""
+        return self.scale.is_known and self.scale.unit(self.score).mean >= CEILING
 
     @property
     def step(self) -> int | None:
@@ -87,6 +99,22 @@ class Window:
     def in_force(self) -> tuple[str, ...]:
         """Those with weight in the latest batch; the first is the primary term."""
         return self.batches[-1].in_force if self.batches else ()
+
+    @property
+    def primary_terms(self) -> list[str]:
+        """The first term in force, and those after it while some rows have a verdict of none of them."""
+        terms: list[str] = []
+        left = sum(batch.size for batch in self.batches)
+        for term in self.in_force:
+            if left <= 0:
+                break
+            terms.append(term)
+            left -= sum(facts.verdicts for facts in self.of_term(term))
+        return terms
+
+    def value_scale(self, term: str) -> Scale:
+        """The scale of a term's values, after shape and gate: what they have spread over."""
+        return observed_scale(self.seen[term].values) if term in self.seen else CORRECTNESS
 
     @property
     def ends(self) -> tuple[Sequence[BatchFigures], Sequence[BatchFigures]]:
@@ -118,29 +146,6 @@ class Window:
         return median(values) if values and len(values) >= whole else None
 
 
-LOGGED = ("entropy", "grad_norm", "kl", "clip_ratio/region_mean")  # TRL's, which may say why a score falls
-
-
-def beside_scores(batch: BatchFigures) -> dict[str, Estimate]:
-    """What else is known of a batch, and may say why its scores have changed.
-
-    `tokens`, `cut` and `void` are a completion's length and shares; `value of T` and `weight of T` are those of term T.
-    """
-    found = {
-        "tokens": batch.tokens.groups,
-        "cut": batch.primary.cut_share,
-        "void": Estimate.share(batch.void, batch.size),
-    }
-    for name, term in batch.terms.items():
-        found |= {f"value of {name}": term.values.groups, f"weight of {name}": Estimate.of([term.weight])}
-    return found
-
-
-def beside_updates(entry: Mapping[str, Any]) -> dict[str, Estimate]:
-    """The figures of one of TRL's logs, of those that may say why a score falls."""
-    return {name: Estimate.of([entry[name]]) for name in LOGGED if is_number(entry.get(name))}
-
-
 CheckResult = Finding | NotChecked | None
 
 # A pure function of a window, which finds one kind of trouble or none.
@@ -166,6 +171,10 @@ class RunView:
         self._log_history = History()
         self._entropies: deque[tuple[int, float]] = deque(maxlen=CLIFF_STEPS + 1)
         self._first_entropy = 0.0
+        self._declared = declared_ranges(self.settings)
+        self._seen: dict[str, Seen] = {}
+        self._totals = Grouped()
+        self._empty_evaluations = 0
         self._evaluating: list[BatchFigures] = []
 
     def _keep(self, **parts: Any) -> None:
@@ -193,7 +202,10 @@ class RunView:
             batches=(*self._kept.batches, figures)[-RECENT_BATCHES:],
             trained_on=self._kept.trained_on.union(figures.in_force),
         )
-        self._history.add(figures.step, figures.primary.scores.groups, beside_scores(figures))
+        self._history.add(figures.step, figures.primary.scores.groups, Levels.of_batch(figures))
+        self._totals += figures.rewards
+        for term, found in figures.terms.items():
+            self._seen[term] = self._seen.get(term, Seen()) + Seen.of(found)
         return True
 
     def skip(self) -> None:
@@ -210,17 +222,22 @@ class RunView:
             opening_logs=(*self._kept.opening_logs, entry)[:OPENING_LOGS],
             logs=(*self._kept.logs, entry)[-RECENT_LOGS:],
         )
-        self._log_history.add(step, NOTHING, beside_updates(entry))
+        self._log_history.add(step, NOTHING, Levels.of_logs(entry))
         self._watch_entropy(step, logs.get("entropy"))
 
     @property
     def window(self) -> Window:
         """What checks may look at now."""
+        latest = self._last_evaluation()
         return replace(
             self._kept,
-            history=self._history.stretches,
-            log_history=self._log_history.stretches,
-            evaluations=(*self._kept.evaluations, *self._last_evaluation()),
+            history=self._history.periods,
+            log_history=self._log_history.periods,
+            scale=common_scale(self._seen, self._kept.primary_terms, self._declared),
+            reward_scale=observed_scale(self._totals),
+            seen=dict(self._seen),
+            evaluations=(*self._kept.evaluations, *latest),
+            empty_evaluations=self._empty_evaluations + (bool(self._evaluating) and not latest),
         )
 
     def _watch_entropy(self, step: int, entropy: object) -> None:
@@ -238,7 +255,9 @@ class RunView:
             self._keep(entropy_cliff=max(self._kept.entropy_cliff or 0.0, max(fallen) / self._first_entropy))
 
     def _end_evaluation(self) -> None:
-        found = (*self._kept.evaluations, *self._last_evaluation())
+        latest = self._last_evaluation()
+        found = (*self._kept.evaluations, *latest)
+        self._empty_evaluations += bool(self._evaluating) and not latest
         self._keep(evaluations=found[:1] + found[1:][1 - EVALUATIONS :])  # the others are compared with the first
         self._evaluating = []
 

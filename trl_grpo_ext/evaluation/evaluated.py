@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -51,7 +52,8 @@ class Evaluated:
         """Average a figure over prompts, with its 95 % interval and prompt counts; None if no prompt has it."""
         found = [one.values[name] for one in self.prompts if name in one.values]
         estimate = Estimate.of(found)
-        interval = Grouped(estimate, estimate, in_unit=all(0 <= value <= 1 for value in found)).interval
+        low, high = min(found, default=math.inf), max(found, default=-math.inf)
+        interval = Grouped(estimate, estimate, low, high).interval
         if interval is None:
             return None
         return interval.to_record() | {"prompts": len(found), "left_out": len(self.prompts) - len(found)}
@@ -117,7 +119,7 @@ def read_evaluation(folder: Path, label: str, ks: Sequence[int] | None = None) -
         left -= len(card)
         found.tally.add(card)
         found.prompts += prompt_figures(card, found.ks)
-        found.unjudged += sum(passes(verdict) is None for verdict in card.primary)
+        found.unjudged += sum(verdict is None or verdict.score is None for verdict in card.primary)
         found.lengths += card.tokens[np.isfinite(card.tokens)].tolist()
         known = [sample.truncated for sample in card.samples if sample.truncated is not None]
         found.cut += Estimate.share(sum(known), len(known))

@@ -25,13 +25,11 @@ class PrimaryFigures:
 
     judged: int  # the samples with a score
     right: int  # those of them that are correct
+    unplaced: int  # those of them of which no range tells whether they are right
     scores: Grouped  # their scores
-    # The completions that were cut at the length limit, and those of them that are right.
-    cut: int
-    cut_right: int
-    # The same for samples that came to an end. If this is unknown, a sample is in neither.
-    ended: int
-    ended_right: int
+    cut_scores: Estimate  # the scores of completions that were cut at the length limit
+    # The scores of completions that came to an end. A completion whose end is unknown is in neither.
+    ended_scores: Estimate
     unread_ended: int  # the unparseable ones among those that were not cut
     answered: Estimate  # how many of the verdicts have an answer that could be read
     distinct_answers: float | None  # different answers a group: the mean over groups with one; None if none has one
@@ -39,8 +37,9 @@ class PrimaryFigures:
 
     @property
     def cut_share(self) -> Estimate:
-        """How many were cut, of those of which it is known whether they were."""
-        return Estimate.share(self.cut, self.cut + self.ended)
+        """Share of cut completions. Completions whose end is unknown do not count."""
+        cut, ended = self.cut_scores.count, self.ended_scores.count
+        return Estimate.share(cut, cut + ended)
 
 
 def primary_figures(card: Scorecard) -> PrimaryFigures:
@@ -48,24 +47,27 @@ def primary_figures(card: Scorecard) -> PrimaryFigures:
     counts: Counter[str] = Counter()
     scores = np.full(len(card), np.nan)
     lengths: dict[Status, list[int | None]] = {status: [] for status in Status}
+    by_ending: dict[bool | None, list[float]] = {True: [], False: [], None: []}
     for row, (sample, verdict) in enumerate(zip(card.samples, card.primary, strict=True)):
         if verdict is None:
             continue
         lengths[verdict.status].append(sample.length)
         if verdict.score is None:
             continue
-        right = verdict.status is Status.CORRECT
-        ending = {True: "cut", False: "ended", None: "unknown"}[sample.truncated]
-        for name, count in (("judged", 1), ("right", right), (ending, 1), (f"{ending}_right", right)):
-            counts[name] += count
+        counts["judged"] += 1
+        counts["right"] += verdict.status is Status.CORRECT
+        counts["unplaced"] += verdict.status is Status.SCORED
+        by_ending[sample.truncated].append(verdict.score)
         counts["unread_ended"] += verdict.status is Status.UNPARSEABLE and sample.truncated is not True
         scores[row] = verdict.score
-    names = ("judged", "right", "cut", "cut_right", "ended", "ended_right", "unread_ended")
+    names = ("judged", "right", "unplaced", "unread_ended")
     answers = [read_answer(verdict) for verdict in card.primary]
     # Having no answer is not one more answer.
     distinct = [{answers[row] for row in rows} - {None} for rows in card.members]
     return PrimaryFigures(
         scores=grouped(card, scores),
+        cut_scores=Estimate.of(by_ending[True]),
+        ended_scores=Estimate.of(by_ending[False]),
         answered=Estimate.share(len(answers) - answers.count(None), len(answers) - card.primary.count(None)),
         distinct_answers=mean_of_known(len(group) for group in distinct if group),
         lengths={status: Estimate.of(found) for status, found in lengths.items()},
@@ -115,13 +117,15 @@ def ks_for(settings: Mapping[str, Any], mode: str) -> tuple[int, ...]:
 
 
 def passes(verdict: Verdict | None) -> bool | None:
-    """Whether the completion is correct; None where the term does not apply, or could not judge it.
+    """Whether the completion is correct; None where the term does not apply, could not judge it, or cannot tell.
 
     Examples:
         >>> passes(Verdict(status=Status.PARTIAL, score=0.5)), passes(None)
         (False, None)
+        >>> passes(Verdict(status=Status.SCORED, score=37.5)) is None
+        True
     """
-    if verdict is None or verdict.score is None:
+    if verdict is None or verdict.score is None or verdict.status is Status.SCORED:
         return None
     return verdict.status is Status.CORRECT
 

@@ -69,7 +69,7 @@ class BatchFigures:
     # already.
     misread_groups: int
     wrong_groups: int  # the groups without a right member, even if a lesser term tells them apart
-    # Those of them in which most members give the same answer, as they do where it is the gold answer that is wrong.
+    # Those of them in which most answers are the same, as they are where it is the gold answer that is wrong.
     agreeing_wrong_groups: int
     # Of the group without a right member in which most members agree: their answer, and the gold; None if no verdict
     # tells the gold.
@@ -185,7 +185,10 @@ def _wrong_groups(card: Scorecard) -> dict[str, Any]:
         if outcome is not GroupOutcome.VOID and all(judgement(verdict) == WRONG for verdict in verdicts):
             counts["wrong_groups"] += 1
             answers = Counter(answer for verdict in verdicts if (answer := read_answer(verdict)) is not None)
-            counts["agreeing_wrong_groups"] += len(rows) > 1 and 2 * max(answers.values(), default=0) > len(rows)
+            # Members that were cut have no answer, and hide no majority of the others.
+            given = answers.total()
+            are_enough = given > 1 and 2 * given >= len(rows)
+            counts["agreeing_wrong_groups"] += are_enough and 2 * max(answers.values()) > given
             golds = {one.details["gold"] for one in verdicts if one is not None and "gold" in one.details}
             beside_gold |= Counter({(answer, gold): count for answer, count in answers.items() for gold in golds})
     most = next((pair for pair, _ in beside_gold.most_common(1)), ())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -16,8 +17,6 @@ from trl_grpo_ext.rewards.unit_tests.scoring import FOOLED
 from trl_grpo_ext.scorecard import Floats, Rows, Scorecard
 from trl_grpo_ext.support.estimate import Estimate, Grouped
 from trl_grpo_ext.verdict import Blame, Status, Verdict
-
-SAME_SCORE = 0.1  # scores closer than that are the same: a model that judges is not exact; ours
 
 MOST_WHY = 160  # characters; ours
 _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"|\d+")
@@ -44,16 +43,18 @@ class TermFigures:
     compared: int  # those of them where the primary verdict has one too
     same: int  # those of them where it is the same one
     fooled: int  # the completions that it failed and a naive grader would have passed
+    failed_places: Mapping[int, int]  # how many of the grader's failures are at each place of a group, from 0
     gated: int  # the values that a closed gate has set
     covered: int  # the samples with a value, void ones included
     scores: Grouped  # the raw scores, before shape, gate and weight; those that a gate left out are not among them
     values: Grouped  # the values of the samples that are not void
     groups: int  # the groups with two or more values
     flat_groups: int  # those of them in which all values are the same
+    flattened_groups: int  # those of them in which scores differ all the same: the shape makes them equal
     # Median and 95th percentile of a verdict's wall time; None for no verdicts.
     seconds: tuple[float | None, float | None]
     repeats: int  # the scores of completions that a sibling has given word for word
-    contradictions: int  # those of them that are not the sibling's
+    contradictions: tuple[float, ...]  # by how much those of them differ that are not the sibling's
     driver_share: float | None  # its share of the advantages; None if no group is live, or if it cannot be told
     driver_where_primary_differs: float | None  # the same over the groups in which the primary term differs
 
@@ -71,9 +72,13 @@ def term_figures(
     judged = [verdict for verdict in given if verdict is not None]
     not_right = [verdict for verdict in judged if verdict.status is not Status.CORRECT]
     failures = [one for one in not_right if one.score is None or one.status is Status.TIMEOUT]
-    answers, scores = _answers(card, term), [None if one is None else one.score for one in given]
+    answers = _answers(card, term)
+    scores = np.array([None if one is None else one.score for one in given], dtype=float)
     column, differences = card.value_matrix[:, card.terms.index(term)], _repeated_scores(card, term, repeats)
     several = np.isfinite(card.by_group(column)).sum(axis=1) > 1
+    is_flat = several & ~card.differs(column)
+    # What a gate sets or a void row leaves out does not differ by its shape.
+    shaped = np.where(np.isfinite(column) & ~np.array(card.gated[term], dtype=bool), scores, np.nan)
     return TermFigures(
         weight=card.weights[term],
         verdicts=len(verdicts),
@@ -88,18 +93,30 @@ def term_figures(
         compared=len(answers),
         same=sum(own == primary for own, primary in answers),
         fooled=sum(map(would_fool, not_right)),
+        failed_places=_failed_places(card, term),
         gated=sum(card.gated[term]),
         covered=sum(value is not None for value in card.values[term]),
-        scores=grouped(card, np.array(scores, dtype=float)),
+        scores=grouped(card, scores),
         values=grouped(card, column),
         groups=int(several.sum()),
-        flat_groups=int((several & ~card.differs(column)).sum()),
+        flat_groups=int(is_flat.sum()),
+        flattened_groups=int((is_flat & card.differs(shaped)).sum()),
         seconds=quantiles(verdicts),
         repeats=len(differences),
-        contradictions=int((differences > SAME_SCORE).sum()),
+        contradictions=tuple(differences[differences > 0].tolist()),
         driver_share=shares.get(term),
         driver_where_primary_differs=apart.get(term),
     )
+
+
+def _failed_places(card: Scorecard, term: str) -> Counter[int]:
+    """Count the grader's failures at each place of a group. Ranks hold the same places of all groups."""
+    places: Counter[int] = Counter()
+    for rows in card.members:
+        for place, row in enumerate(rows):
+            verdict = card.verdicts[term][row]
+            places[place] += verdict is not None and verdict.blame is Blame.GRADER
+    return +places
 
 
 def why_of(verdict: Verdict) -> str:
@@ -134,7 +151,8 @@ def grouped(card: Scorecard, column: Floats) -> Grouped:
     return Grouped(
         numbers=Estimate.of(finite.tolist()),
         groups=Estimate.of(np.append(mean(card.by_group(column)), alone).tolist()),
-        in_unit=bool(((finite >= 0) & (finite <= 1)).all()),
+        low=float(finite.min(initial=math.inf)),
+        high=float(finite.max(initial=-math.inf)),
     )
 
 

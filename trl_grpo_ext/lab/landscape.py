@@ -10,7 +10,7 @@ from trl_grpo_ext.mix.reward_mix import RewardMix
 from trl_grpo_ext.mix.term import RewardTerm
 from trl_grpo_ext.protocol import Verifier
 from trl_grpo_ext.sample import Sample
-from trl_grpo_ext.verdict import Status, Verdict, as_verdict
+from trl_grpo_ext.verdict import UNIT, Status, Verdict, as_verdict
 
 ACTIONS = tuple(range(1, 11))
 TERM = "landscape"
@@ -33,7 +33,7 @@ class ActionVerifier(Verifier):
     """A verifier that looks up each action's verdict: a landscape of rewards, or a planted fault.
 
     `outcomes` maps an action to a `Verdict`, or to a value for `as_verdict`: a score, a bool, or None. Actions without
-    an entry get `default`.
+    an entry get `default`. Scores count as marks of correctness if all of them are in [0, 1].
 
     Raises:
         ValueError: if a key is no action from 1 to 10.
@@ -49,13 +49,15 @@ class ActionVerifier(Verifier):
             raise ValueError(f"The lab's actions are 1 to {len(ACTIONS)}, got {unknown[0]!r}.")
         self.outcomes = dict(outcomes)
         self.default = default
+        scores = [one for one in (*self.outcomes.values(), default) if isinstance(one, int | float)]
+        self.score_range = UNIT if all(0 <= score <= 1 for score in scores) else None
 
     def verify(self, sample: Sample) -> Verdict:
         action = action_of(sample.text)
         if action is None:
             return Verdict(status=Status.UNPARSEABLE, score=0.0, reason="no_action")
         outcome = self.outcomes.get(action, self.default)
-        verdict = as_verdict(outcome)
+        verdict = as_verdict(outcome, self.score_range)
         return verdict if isinstance(outcome, Verdict) else replace(verdict, answer=str(action))
 
 

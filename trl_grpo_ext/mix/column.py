@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from trl_grpo_ext.group_verifier import GroupVerifier
-from trl_grpo_ext.mix.combination import unscored
+from trl_grpo_ext.mix.combination import Combination, unscored
 from trl_grpo_ext.mix.gate import Gate
 from trl_grpo_ext.mix.term import RewardTerm
 from trl_grpo_ext.protocol import warn_once
@@ -18,7 +18,7 @@ from trl_grpo_ext.sample import Sample
 from trl_grpo_ext.scorecard import Mode
 from trl_grpo_ext.support.budget import BUDGET_SPENT, seconds_left
 from trl_grpo_ext.support.text import error_text
-from trl_grpo_ext.verdict import SHAPE_FAILED, Status, Verdict, grader_error
+from trl_grpo_ext.verdict import SHAPE_FAILED, Status, Verdict, grader_error, placed
 
 # Collects the items of all ranks: the full list in rank order, and the index of this rank's first item in the list.
 Gather = Callable[[list[Any]], tuple[list[Any], int]]
@@ -62,14 +62,14 @@ def judge_term(
     if gating is not None:
         applies = [meant and verdict is not None for meant, verdict in zip(applies, gating.verdicts, strict=True)]
     if term.combine is not None:
-        parts = (zip(columns[name].verdicts, columns[name].values, strict=True) for name in term.combine.terms)
-        rows = zip(*parts, strict=True)
-        verdicts = [term.combine.verdict(row) if meant else None for meant, row in zip(applies, rows, strict=True)]
+        verdicts = _combined(term.combine, columns, applies)
     elif isinstance(term.verifier, GroupVerifier):
         verdicts = _compared(term, samples, applies, gating, gather)
     else:
         judged = iter(_judge(term, list(itertools.compress(samples, applies))))
         verdicts = [_applying(next(judged)) if meant else None for meant in applies]
+    if term.score_range is not None:
+        verdicts = [None if verdict is None else placed(verdict, term.score_range) for verdict in verdicts]
     values, gated = [None if verdict is None else verdict.score for verdict in verdicts], [False] * len(samples)
     if term.shapes:
         shaped = [_shaped(term, verdict) for verdict in verdicts]
@@ -86,6 +86,14 @@ def judge_term(
             for verdict, value in zip(verdicts, values, strict=True)
         ]
     return TermColumn(verdicts=tuple(verdicts), values=tuple(values), gated=tuple(gated))
+
+
+def _combined(
+    combination: Combination, columns: Mapping[str, TermColumn], applies: Sequence[bool]
+) -> list[Verdict | None]:
+    parts = (zip(columns[name].verdicts, columns[name].values, strict=True) for name in combination.terms)
+    rows = zip(*parts, strict=True)
+    return [combination.verdict(row) if meant else None for meant, row in zip(applies, rows, strict=True)]
 
 
 def _compared(

@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Literal, get_args
 
 from trl_grpo_ext.support.text import did_you_mean
-from trl_grpo_ext.verdict import UNSCORED, Blame, Status, Verdict, as_verdict
+from trl_grpo_ext.verdict import UNIT, UNSCORED, Blame, ScoreRange, Status, Verdict, as_verdict
 
 Kind = Literal["product", "minimum", "first"]
 
@@ -69,13 +69,16 @@ class Combination:
         score = math.prod(values) if self.kind == "product" else min(values)
         # A product of several values may equal none of them: then no single term is decisive.
         decisive = values.index(score) if score in values else None
-        return _scored(score, "" if decisive is None else applying[decisive][0])
+        # Marks of correctness combine to a mark of correctness; of other numbers nobody knows which is right.
+        is_known = all(verdict.status is not Status.SCORED for _, verdict, _ in applying)
+        score_range = UNIT if is_known and all(0 <= value <= 1 for value in values) else None
+        return _scored(score, "" if decisive is None else applying[decisive][0], score_range)
 
 
 # Cached, because a batch has few different scores.
 @lru_cache(maxsize=4096)
-def _scored(score: float, decisive: str) -> Verdict:
-    verdict = as_verdict(score)
+def _scored(score: float, decisive: str, score_range: ScoreRange | None) -> Verdict:
+    verdict = as_verdict(score, score_range)
     return verdict if verdict.score is None else replace(verdict, reason=decisive)
 
 

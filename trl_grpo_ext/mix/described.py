@@ -20,16 +20,17 @@ from trl_grpo_ext.support.text import did_you_mean, nearest
 
 logger = logging.getLogger(__name__)
 
-TERM_KEYS = ("name", "verifier", "combine", "weight", "gate", "when", "shape", "on_unscored", "only")
+TERM_KEYS = ("name", "verifier", "combine", "weight", "gate", "when", "shape", "on_unscored", "only", "score_range")
 
 
 def build_mix(entries: object, *, each: str = "rewards entry") -> RewardMix:
     """Build the mix that a recipe's `rewards:` list describes.
 
     Each entry is a mapping: `verifier` is a registered name or a dotted import path (the current folder counts), or
-    `combine` names other terms; `name`, `weight`, `gate`, `when`, `shape`, `on_unscored` and `only` are attributes of
-    the term; every other key is an argument of the verifier. An argument that is a mapping with a `verifier`, or a list
-    of such mappings, becomes a verifier or a list of verifiers. Error messages call an entry `each` and its number.
+    `combine` names other terms; `name`, `weight`, `gate`, `when`, `shape`, `on_unscored`, `only` and `score_range` are
+    attributes of the term; every other key is an argument of the verifier. An argument that is a mapping with a
+    `verifier`, or a list of such mappings, becomes a verifier or a list of verifiers. Error messages call an entry
+    `each` and its number.
 
     Raises:
         ValueError: for an entry that cannot be built; the message names the entry.
@@ -65,6 +66,7 @@ def _build_term(entry: Mapping[str, Any]) -> RewardTerm:
         "shape": parse_shapes(entry.get("shape")),
         "on_unscored": entry.get("on_unscored", "void_row"),
         "only": entry.get("only"),
+        "score_range": entry.get("score_range"),
     }
     if "combine" in entry:
         return _build_combined(entry, rest, of_the_term)

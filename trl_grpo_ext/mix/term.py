@@ -14,6 +14,7 @@ from trl_grpo_ext.mix.shape import Shape, check_shapes
 from trl_grpo_ext.protocol import Verifier
 from trl_grpo_ext.rewards.function import PlainFunction, is_plain_function
 from trl_grpo_ext.support.text import did_you_mean
+from trl_grpo_ext.verdict import ScoreRange, check_score_range
 
 OnUnscored = Literal["void_row", "zero", "raise"]
 Only = Literal["eval"]
@@ -41,6 +42,8 @@ class RewardTerm:
             weight: `"void_row"` takes it out of training, `"zero"` counts as 0, `"raise"` ends the run.
         only: `"eval"` for a term that runs in evaluations only, such as one too slow for training; its weight must
             be 0. None for a term that runs in both.
+        score_range: The lowest and the highest score of a function that returns numbers, such as `(0, 50)`; the
+            highest is right. A verifier that tells right from wrong itself, or has a range, needs none.
 
     Raises:
         ValueError: for an invalid name, weight, `when`, `on_unscored` or `only`.
@@ -61,6 +64,7 @@ class RewardTerm:
     shape: Shape | Sequence[Shape] | None = None
     on_unscored: OnUnscored = "void_row"
     only: Only | None = None
+    score_range: ScoreRange | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not re.fullmatch(r"[\w.-]+", self.name):
@@ -78,6 +82,7 @@ class RewardTerm:
         except TypeError as error:
             raise TypeError(f"The shape of the reward term {self.name!r} is {self.shape!r}; {error}.") from None
         self._check_gate_and_routing()
+        self._check_score_range()
         if self.on_unscored not in get_args(OnUnscored):
             known = did_you_mean(str(self.on_unscored), get_args(OnUnscored))
             raise ValueError(f"The reward term {self.name!r} has no on_unscored {self.on_unscored!r}. {known}")
@@ -116,6 +121,19 @@ class RewardTerm:
                 f"got {self.verifier!r}. Make a verifier of a function of one Sample with @verifier, or of a class by "
                 f"calling it."
             )
+
+    def _check_score_range(self) -> None:
+        own = getattr(self.verifier, "score_range", None)
+        try:
+            declared = check_score_range(self.score_range)
+        except ValueError as error:
+            raise ValueError(f"Reward term {self.name!r}: {error}") from None
+        if None not in (own, declared) and own != declared:
+            raise ValueError(
+                f"The reward term {self.name!r} has the score_range {list(declared or ())}, and its verifier has "
+                f"{list(own or ())}: one of them is wrong. Leave it out of the term."
+            )
+        object.__setattr__(self, "score_range", declared or own)
 
     @property
     def is_shadow(self) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 
 from trl_grpo_ext.diagnostics.batches import percent
 from trl_grpo_ext.diagnostics.levels import ends_of, together
-from trl_grpo_ext.diagnostics.progress import Ends, two_digits
+from trl_grpo_ext.diagnostics.progress import Ends, score_text
 from trl_grpo_ext.figures.logged import FALSE_ACCEPTS, FALSE_REJECTS
 from trl_grpo_ext.figures.reduction import BatchFigures
 from trl_grpo_ext.group_outcome import GroupOutcome
@@ -170,7 +170,7 @@ def reward_margins(timeline: Timeline) -> list[float | None]:
 SCORE = "A score is a mean of verdicts: 1 is right, 0 is wrong. Weights, gates and shapes come after it."
 # Figures at the head of the page, after the scores: the keys to add up, and the number format.
 BESIDE_SCORES: dict[str, tuple[tuple[Key, ...], Callable[[float], str]]] = {
-    "Reward": ((("reward",),), two_digits),
+    "Reward": ((("reward",),), score_text),
     "Live groups": ((("group", "live"), ("group", "secondary_only")), percent),
     "Tokens": ((("length", "all"),), "{:.0f}".format),
     "Void": ((("void",),), percent),

@@ -42,6 +42,7 @@ SETTINGS = (
     "learning_rate",
     "num_iterations",
     "temperature",
+    "top_k",
     "max_completion_length",
     "mask_truncated_completions",
     "drop_dead_groups",
@@ -122,6 +123,7 @@ def _described_term(term: RewardTerm) -> dict[str, Any]:
         "shape": [str(shape) if type(shape) in NAMES.values() else _path(shape) for shape in term.shapes] or None,
         "on_unscored": None if term.on_unscored == "void_row" else term.on_unscored,
         "only": term.only,
+        "score_range": list(term.score_range) if term.score_range else None,
     }
     verifier = described_verifier(term.verifier) if term.verifier else {}
     return verifier | {key: value for key, value in found.items() if value is not None}

@@ -152,7 +152,8 @@ class Grouped:
     Attributes:
         numbers: The estimate over all numbers.
         groups: The estimate over the means of the groups.
-        in_unit: Whether all numbers are in [0, 1].
+        low: The lowest number; infinity without numbers.
+        high: The highest number; minus infinity without numbers.
 
     Examples:
         >>> print((Grouped(Estimate.share(3, 4), Estimate.of([0.5, 1.0])) + Grouped()).interval)
@@ -161,11 +162,22 @@ class Grouped:
 
     numbers: Estimate = NOTHING
     groups: Estimate = NOTHING
-    in_unit: bool = True
+    low: float = math.inf
+    high: float = -math.inf
+
+    @property
+    def in_unit(self) -> bool:
+        """Whether all numbers are in [0, 1]."""
+        return self.low >= 0 and self.high <= 1
 
     def __add__(self, other: Grouped) -> Grouped:
         """Merge the numbers of two values that share no group."""
-        return Grouped(self.numbers + other.numbers, self.groups + other.groups, self.in_unit and other.in_unit)
+        return Grouped(
+            self.numbers + other.numbers,
+            self.groups + other.groups,
+            min(self.low, other.low),
+            max(self.high, other.high),
+        )
 
     @property
     def interval(self) -> Interval | None:

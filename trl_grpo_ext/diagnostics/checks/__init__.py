@@ -1,12 +1,10 @@
-"""The checks by their codes, one or one family a file. Codes are stable: files and scripts hold them.
+"""The checks in the order of cause, one or one family a file. Codes are stable: files and scripts hold them.
 
-A check looks for one cause of trouble, in one way or in several. A new one is a file with a pure function of a
-`Window`, and a line here, at its place in the order of cause.
+A new check is a file with a pure function of a `Window`, and a line in `CHECKS`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from trl_grpo_ext.diagnostics.checks import (
@@ -28,72 +26,102 @@ from trl_grpo_ext.diagnostics.checks import (
 from trl_grpo_ext.diagnostics.finding import Finding, NotChecked
 from trl_grpo_ext.diagnostics.window import Check, CheckResult, Window, finds
 
-# In the order of cause: what comes first makes what comes after meaningless, and is named first.
-LOOKS: dict[str, tuple[Check, ...]] = {
-    "nonfinite_updates": (zero_updates.nonfinite,),
-    "way_out": (way_out.escaped,),
-    "grader_trouble": (
-        grader_trouble.failures,
-        grader_trouble.starved,
-        grader_trouble.timeouts_of_the_policy,
-        grader_trouble.hidden_imports,
-        grader_trouble.slow,
-    ),
-    "bad_data": (bad_data.unjudged, bad_data.doubtful_gold),
-    "noisy_verifier": (noisy_verifier.inconsistent, noisy_verifier.measured, noisy_verifier.disputed),
-    "reward_hacking": (reward_hacking.hacking,),
-    "getting_worse": (getting_worse.fallen,),
-    "truncation": (unread.cut,),
-    "unparseable_flood": (unread.unparseable,),
-    "zero_updates": (zero_updates.zero,),
-    "kl_blowup": (kl_blowup.broken, kl_blowup.far_and_no_better, kl_blowup.unstable),
-    "dead_groups": (dead_groups.all_wrong, dead_groups.all_right, dead_groups.of_both_kinds),
-    "inert_term": (inert_term.closed_gate, inert_term.unmatched, inert_term.flat, inert_term.saturated),
-    "wrong_driver": (wrong_driver.secondary_only, wrong_driver.cancelled, wrong_driver.outweighed),
-    "entropy_collapse": (entropy_collapse.never_explored, entropy_collapse.collapsed),
-    "length_explosion": (length_explosion.length,),
-    "repetition": (length_explosion.repetition,),
-    "label_hacks": (reward_hacking.label_hacks,),
-    "language_mixing": (length_explosion.language,),
-}
-
-# What else a cause does: it is not told where the cause is.
-EFFECTS: dict[Check, tuple[Check, ...]] = {
+# A cause hides these checks: what they find is what the cause does.
+HIDES: dict[Check, tuple[Check, ...]] = {
     grader_trouble.failures: (grader_trouble.slow,),
     grader_trouble.starved: (grader_trouble.slow,),
     reward_hacking.hacking: (noisy_verifier.disputed,),
     kl_blowup.broken: (
-        *(getting_worse.fallen, unread.cut, unread.unparseable, dead_groups.all_wrong, dead_groups.of_both_kinds),
-        *(kl_blowup.far_and_no_better, entropy_collapse.collapsed),
-        *(length_explosion.length, length_explosion.repetition, length_explosion.language),
+        getting_worse.fallen,
+        unread.cut,
+        unread.unparseable,
+        dead_groups.all_wrong,
+        dead_groups.of_both_kinds,
+        kl_blowup.far_and_no_better,
+        entropy_collapse.collapsed,
+        length_explosion.length,
+        length_explosion.repetition,
+        length_explosion.language,
     ),
     kl_blowup.far_and_no_better: (entropy_collapse.collapsed,),
+    wrong_driver.wrong_sign: (wrong_driver.outweighed,),
     entropy_collapse.never_explored: (
-        *(bad_data.doubtful_gold, dead_groups.all_wrong, dead_groups.of_both_kinds, entropy_collapse.collapsed),
+        bad_data.doubtful_gold,
+        dead_groups.all_wrong,
+        dead_groups.of_both_kinds,
+        entropy_collapse.collapsed,
     ),
 }
 
 
-def _check(code: str, looks: Sequence[Check]) -> Check:
-    """A check that tells the most severe of what several looks find; of equals, the first."""
+def _most_severe(code: str, *parts: Check) -> tuple[str, Check]:
+    """Make one check of several: it returns the most severe finding of its parts, and of equals the first."""
 
     def check(window: Window) -> CheckResult:
-        results = [_unless_an_effect(look, window) for look in looks]
+        results = [_unless_hidden(part, window) for part in parts]
         found = [one for one in results if isinstance(one, Finding)]
         if found:
             return replace(max(found, key=lambda one: one.severity.rank), code=code, step=window.step)
         needs = dict.fromkeys(one.needs for one in results if isinstance(one, NotChecked))
         return NotChecked("; ".join(needs), in_part=None in results) if needs else None
 
-    return check
+    return code, check
 
 
-def _unless_an_effect(look: Check, window: Window) -> CheckResult:
-    found = look(window)
+def _unless_hidden(part: Check, window: Window) -> CheckResult:
+    found = part(window)
     if not isinstance(found, Finding):
         return found
-    causes = [cause for cause, effects in EFFECTS.items() if look in effects]
+    causes = [cause for cause, hidden in HIDES.items() if part in hidden]
     return None if finds(window, *causes) else found
 
 
-CHECKS: dict[str, Check] = {code: _check(code, looks) for code, looks in LOOKS.items()}
+# In the order of cause: what comes first makes what comes after meaningless, and is named first.
+CHECKS: dict[str, Check] = dict(
+    [
+        _most_severe("nonfinite_updates", zero_updates.nonfinite),
+        _most_severe("way_out", way_out.escaped),
+        _most_severe(
+            "grader_trouble",
+            grader_trouble.failures,
+            grader_trouble.starved,
+            grader_trouble.timeouts_of_the_policy,
+            grader_trouble.hidden_imports,
+            grader_trouble.slow,
+        ),
+        _most_severe("bad_data", bad_data.unjudged, bad_data.doubtful_gold),
+        _most_severe(
+            "noisy_verifier",
+            noisy_verifier.inconsistent,
+            noisy_verifier.measured,
+            noisy_verifier.disputed,
+        ),
+        _most_severe("reward_hacking", reward_hacking.hacking),
+        _most_severe("getting_worse", getting_worse.fallen),
+        _most_severe("truncation", unread.cut),
+        _most_severe("unparseable_flood", unread.unparseable),
+        _most_severe("zero_updates", zero_updates.zero),
+        _most_severe("kl_blowup", kl_blowup.broken, kl_blowup.far_and_no_better, kl_blowup.unstable),
+        _most_severe("dead_groups", dead_groups.all_wrong, dead_groups.all_right, dead_groups.of_both_kinds),
+        _most_severe(
+            "inert_term",
+            inert_term.closed_gate,
+            inert_term.unmatched,
+            inert_term.flattened,
+            inert_term.flat,
+            inert_term.saturated,
+        ),
+        _most_severe(
+            "wrong_driver",
+            wrong_driver.wrong_sign,
+            wrong_driver.secondary_only,
+            wrong_driver.cancelled,
+            wrong_driver.outweighed,
+        ),
+        _most_severe("entropy_collapse", entropy_collapse.never_explored, entropy_collapse.collapsed),
+        _most_severe("length_explosion", length_explosion.length),
+        _most_severe("repetition", length_explosion.repetition),
+        _most_severe("label_hacks", reward_hacking.label_hacks),
+        _most_severe("language_mixing", length_explosion.language),
+    ]
+)

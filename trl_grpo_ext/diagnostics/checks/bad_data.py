@@ -39,26 +39,37 @@ def unjudged(window: Window) -> CheckResult:
         return None
     facts = window.of_term(found.term)
     (_, status, reason), _ = failures_of(facts, _is_of_data).most_common(1)[0]
+    lacks = _missing(facts, reason)
     is_zero = all(one.covered == one.verdicts for one in facts)  # each has a value, though some have no score
     return Finding(
         severity=found.severity(CRITICAL),
+        terms=(found.term,),
         sentence=(
             f"The data, not the model: {percent(found.share)} of the completions have nothing that `{found.term}` "
-            f"could judge them against, mostly `{safe_reason(reason) or status}`{_missing(facts, reason)}; they "
+            f"could judge them against, mostly `{safe_reason(reason) or status}`{f' ({lacks})' if lacks else ''}; they "
             + ("count as 0, as on_unscored is `zero`." if is_zero else "are left out of training.")
         ),
         numbers={"share": found.share, "failed": found.count},
-        action=RETURNS.format(term=found.term)
-        if reason == NOTHING_RETURNED
-        else "Run `trl-grpo-ext check-data` with the recipe, and mend or drop the rows that it lists.",
+        action=_action(found.term, reason, lacks),
     )
 
 
+def _action(term: str, reason: str, lacks: str) -> str:
+    if reason == NOTHING_RETURNED:
+        return RETURNS.format(term=term)
+    if lacks:
+        return "Install that package where the training runs: the rows need it, and nothing is wrong with them."
+    return "Run `trl-grpo-ext check-data` with the recipe, and mend or drop the rows that it lists."
+
+
 def _missing(facts: Sequence[TermFigures], reason: str) -> str:
-    """Name the module that tests lack which do not run."""
+    """Return what the verifier says of a module that tests lack: `No module named 'pandas'`; else empty."""
     whys = most_common([one.causes for one in facts]) if reason == TESTS_DO_NOT_RUN else []
-    name = next((name for why, _ in whys if (name := missing_module(why)) and HIDDEN not in why), "")
-    return f" (no module `{safe_reason(name)}`)" if name else ""
+    for why, _ in whys:
+        name = missing_module(why)
+        if name and HIDDEN not in why:
+            return f"No module named '{safe_reason(name)}'"
+    return ""
 
 
 def _is_of_data(kind: Failure) -> bool:
@@ -81,6 +92,7 @@ def doubtful_gold(window: Window) -> CheckResult:
     prevails = agreed >= MOSTLY_DOUBTFUL * groups and not has_risen(window)
     return Finding(
         severity=Severity.CRITICAL if prevails else Severity.INFO,
+        terms=tuple(window.primary_terms),
         sentence=(
             f"The gold may be wrong, or of other rows: in {percent(agreed / groups)} of the groups most completions "
             f"agree on an answer that is not the gold, and wrong answers usually scatter.{told_gold(window.batches)}"

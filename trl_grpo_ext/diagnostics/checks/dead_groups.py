@@ -17,7 +17,6 @@ from trl_grpo_ext.diagnostics.batches import (
     most_common,
     names,
     percent,
-    primary_terms,
     told_gold,
 )
 from trl_grpo_ext.diagnostics.checks import inert_term
@@ -27,6 +26,7 @@ from trl_grpo_ext.diagnostics.progress import FLAT_BATCHES, has_risen, is_flat, 
 from trl_grpo_ext.diagnostics.window import CheckResult, Window, finds
 from trl_grpo_ext.figures.terms import without_names
 from trl_grpo_ext.group_outcome import GroupOutcome
+from trl_grpo_ext.rewards.unit_tests.scoring import missing_module
 
 # Of the groups. Ours, set by benchmarks/false_alarms.py; above rl-doctor's 0.5, since hard data starts so.
 WRONG_WARN, WRONG_CRITICAL = 0.6, 0.9
@@ -55,16 +55,27 @@ def all_wrong(window: Window) -> CheckResult:
     cause = _cause(window)
     return Finding(
         severity=Severity.critical_if(wrong >= WRONG_CRITICAL),
+        terms=tuple(window.primary_terms),
         sentence=(
             f"{percent(wrong)} of the groups are all wrong and teach nothing; {percent(live)} are live"
             f"{_why(agreeing, cause)}.{told_gold(window.batches)}"
         ),
         numbers={"all_wrong": wrong, "agreeing": agreeing, "live": live, "groups": group_count(window.batches)},
-        action=(UNDEFINED_NAME if cause.startswith("NameError") else "")
-        or compare_with_gold(agreeing)
-        or "First judge a few right answers by hand with the verifier; if it passes them, take easier data or more "
-        "num_generations.",
+        action=_action_of_wrong(window, cause, agreeing),
     )
+
+
+def _action_of_wrong(window: Window, cause: str, agreeing: float) -> str:
+    module = missing_module(cause)
+    if module:
+        return f"Install `{safe_reason(module)}` where the programs run, or say in the prompt what they may import."
+    if cause.startswith("NameError"):
+        return UNDEFINED_NAME
+    if agreeing >= AGREEING:
+        return compare_with_gold(agreeing)
+    size = judged(window.batches) / group_count(window.batches)
+    more = f"groups of more than {size:.0f} (num_generations)"
+    return f"First judge a few right answers by hand with the verifier; if it passes them, take easier data or {more}."
 
 
 def _understood_wrong(window: Window) -> float:
@@ -82,7 +93,7 @@ def _cause(window: Window) -> str:
 
     Empty where they differ otherwise, or say nothing.
     """
-    whys = most_common([facts.causes for term in primary_terms(window) for facts in window.of_term(term)])
+    whys = most_common([facts.causes for term in window.primary_terms for facts in window.of_term(term)])
     alike = most_common([{without_names(why): count} for why, count in whys])
     least = ONE_CAUSE * sum(count for _, count in whys)
     return next((why for why, count in (*whys[:1], *alike[:1]) if count >= least), "")
@@ -104,9 +115,10 @@ def all_right(window: Window) -> CheckResult:
     error = math.sqrt(opening * (1 - opening) / group_count(window.opening))
     if min(now, opening - error) < _least(RIGHT_WARN, size):  # a few groups only tell how it began
         return None
-    term, answers = names(primary_terms(window), "or"), _several_answers(window)
+    term, answers = names(window.primary_terms, "or"), _several_answers(window)
     return Finding(
         severity=Severity.critical_if(now >= _least(RIGHT_CRITICAL, size)),
+        terms=tuple(window.primary_terms),
         sentence=(
             f"{percent(now)} of the groups are all right, as they were when the run began ({percent(opening)})"
             + (
@@ -153,10 +165,11 @@ def of_both_kinds(window: Window) -> CheckResult:
         return None  # which is for another check to judge
     if not _is_stuck(window, live):
         return None
-    answers, term = _several_answers(window), names(primary_terms(window), "or")
+    answers, term = _several_answers(window), names(window.primary_terms, "or")
     reads_prompt = f"; {answers}, so {term} may judge the prompt alone" if answers and live < CRITICAL else ""
     return Finding(
         severity=Severity.critical_if(live < CRITICAL),
+        terms=tuple(window.primary_terms),
         sentence=f"Most groups teach nothing: {group_mix(window)}{reads_prompt}.",
         numbers={"all_right": right, "live": live, "groups": group_count(window.batches)},
         action="First judge a few completions of both kinds by hand; if the verifier is right, drop the prompts that "
@@ -179,13 +192,13 @@ def group_mix(window: Window) -> str:
     }
     shares = {name: group_share(window.batches, kind) for name, kind in kinds.items()}
     mix = [f"{percent(share)} {name}" for name, share in shares.items() if share or name == "live"]
-    prompts = _same_prompts(window)
+    prompts = same_prompts(window)
     if prompts:
         mix.append("all of the same prompt" if prompts == 1 else f"all of the same {prompts} prompts")
     return ", ".join(mix)
 
 
-def _same_prompts(window: Window) -> int:
+def same_prompts(window: Window) -> int:
     """How many prompts the recent groups are of, if each has come again and again; else 0."""
     prompts = len(frozenset[int]().union(*(batch.prompts for batch in window.batches)))
     return prompts if group_count(window.batches) >= SAME_PROMPTS * prompts else 0
@@ -194,7 +207,7 @@ def _same_prompts(window: Window) -> int:
 def _is_inert(window: Window) -> bool:
     """Whether most groups are tied, partly right without a difference, because of a term that makes none."""
     is_tied = group_share(window.batches, GroupOutcome.TIED) > 1 / 2
-    return is_tied and finds(window, inert_term.closed_gate, inert_term.flat)
+    return is_tied and finds(window, inert_term.closed_gate, inert_term.flattened, inert_term.flat)
 
 
 def _is_stuck(window: Window, live: float) -> bool:
@@ -204,5 +217,5 @@ def _is_stuck(window: Window, live: float) -> bool:
     """
     if window.is_solved or is_one_answer(window) or has_risen(window):
         return False
-    is_shown = live < CRITICAL or (_same_prompts(window) > 0 and is_flat(window.batches))
+    is_shown = live < CRITICAL or (same_prompts(window) > 0 and is_flat(window))
     return is_stuck(window) or (is_shown and len(window.batches) >= FLAT_BATCHES)

@@ -45,10 +45,10 @@ def collapsed(window: Window) -> CheckResult:
         return None
     if before <= 0 or now > LEFT * before or (distinct is not None and distinct >= ONE_ANSWER):
         return None
-    is_stuck = is_flat(window.batches, HARDLY) and not has_risen(window)
+    is_stuck = is_flat(window, HARDLY) and not has_risen(window)
     if not (is_stuck or _has_settled_on_wrong_answers(window)):
         return None  # it learns, or has converged
-    if level.mean < HARDLY and kl_blowup.obeys_other_terms(window):
+    if window.scale.unit(level).mean < HARDLY and kl_blowup.obeys_other_terms(window):
         return None  # where no answer is right, it has found what the other terms pay for
     answers = "" if distinct is None else f" and a group gives {distinct:.1f} different answers"
     left, settled = f"{percent(now / before)} of its entropy is left{answers}", _settled(window)
@@ -80,8 +80,14 @@ def never_explored(window: Window) -> CheckResult:
             + (f", at a temperature of {temperature:g}." if cold else ".")
         ),
         numbers={"repeated": repeated_share(window.batches)},
-        action="Set temperature to 1, TRL's default." if cold else "Raise the temperature, or top_p and top_k.",
+        action=_how_to_explore(window, cold=cold),
     )
+
+
+def _how_to_explore(window: Window, *, cold: bool) -> str:
+    if window.settings.get("top_k") == 1:
+        return "Set top_k to 0, TRL's default: with 1 the likeliest token is taken at any temperature."
+    return "Set temperature to 1, TRL's default." if cold else "Raise the temperature, or top_p."
 
 
 def _settled(window: Window) -> str | None:
@@ -102,5 +108,6 @@ def _has_settled_on_wrong_answers(window: Window) -> bool:
     """
     if distinct_answers(window.batches) is None:
         return False
-    hardly = len(window.batches) >= FLAT_BATCHES and gain_within(window.batches).mean < HARDLY
+    rise = window.scale.part(gain_within(window.batches)).mean
+    hardly = len(window.batches) >= FLAT_BATCHES and rise < HARDLY
     return hardly and group_share(window.batches, GroupOutcome.ALL_WRONG) >= MOSTLY_WRONG

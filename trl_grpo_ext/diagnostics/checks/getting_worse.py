@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from trl_grpo_ext.diagnostics.batches import names, percent, primary_terms
+from trl_grpo_ext.diagnostics.batches import names, percent
 from trl_grpo_ext.diagnostics.decline import Decline, evaluation_decline, training_decline
 from trl_grpo_ext.diagnostics.finding import Finding, Severity
 from trl_grpo_ext.diagnostics.progress import LEAST_GAIN
 from trl_grpo_ext.diagnostics.window import CheckResult, Window
+from trl_grpo_ext.support.estimate import NOTHING
 
 # Ours, tried in tests/test_diagnosis_cases.py.
-HALVED = 0.5  # of the best score: with less left, going on is a waste
+HALVED = 0.5  # of the best score's height on the scale: with less left, going on is a waste
 OTHER_WEIGHT = 0.1  # of the largest weight: a smaller change of one is none
 MORE_CUT, MORE_VOID = 0.1, 0.05  # of the completions
 LONGER = 1.4  # times as long; rlprobe's level for length
@@ -32,7 +33,7 @@ def fallen(window: Window) -> CheckResult:
     fall = evaluation_decline(window)
     if fall is not None:
         return _finding(window, fall, "The evaluation has fallen")
-    primary = primary_terms(window)
+    primary = window.primary_terms
     for term in primary if len(primary) > 1 else ():
         fall = training_decline(window, term)
         if fall is not None:
@@ -41,7 +42,7 @@ def fallen(window: Window) -> CheckResult:
 
 
 def _harder_data(window: Window, fall: Decline) -> str:
-    """What speaks for harder data, and not for a worse policy; empty if nothing does."""
+    """Say what speaks for harder data, and not for a worse policy; empty if nothing does."""
     known = [(step, level) for step, level in window.evaluations if step is not None]
     before = [level for step, level in known if step <= fall.steps[1]]
     if before and len(known) > len(before):
@@ -52,23 +53,40 @@ def _harder_data(window: Window, fall: Decline) -> str:
     return ""
 
 
+def _unknown_reason(window: Window, fall: Decline) -> str:
+    """Say that the rows may be harder, where no evaluation tells a worse policy from harder data."""
+    known = [step for step, _ in window.evaluations if step is not None]
+    if any(step > fall.steps[1] for step in known) and any(step <= fall.steps[1] for step in known):
+        return ""
+    return " No evaluation tells whether the policy is worse or the rows are harder."
+
+
 def _finding(window: Window, fall: Decline, what: str, *, beside: str = "") -> Finding:
     changes = list(_changes(window, fall))
     told = ", ".join(said for said, _ in changes[:MOST_TOLD])
     middle, lost = sum(fall.steps) / 2, fall.size.interval
-    severity = Severity.CRITICAL if fall.now.mean <= HALVED * fall.best.mean else Severity.WARNING
+    is_halved = fall.scale.unit(fall.now).mean <= HALVED * fall.scale.unit(fall.best).mean
     return Finding(
-        severity=Severity.INFO if beside else severity,
+        severity=Severity.INFO if beside else Severity.critical_if(is_halved),
         sentence=(
             f"{what}: {fall.best.mean:z.2f} around step {middle:.0f}, {fall.now.mean:z.2f} {fall.now_at}, lower by "
             f"{lost.mean:.2f} (95 % interval {lost.low:z.2f} to {lost.high:.2f}). {beside}"
             + (f"Meanwhile {told}." if told else "Nothing else that is recorded changed with it.")
+            + ("" if beside else _unknown_reason(window, fall))
         ),
         numbers={"best": fall.best.mean, "best_step": middle, "now": fall.now.mean, "lost": lost.mean},
-        action="Judge a few of the latest completions by hand."
-        if beside
-        else f"{_back(window, fall)} {changes[0][1] if changes else 'a lower learning rate, or stop there'}.",
+        action="Judge a few of the latest completions by hand." if beside else _action(window, fall, changes),
     )
+
+
+def _action(window: Window, fall: Decline, changes: list[Change]) -> str:
+    """Go back to the best step; first look at the data, if nothing tells a worse policy from harder data."""
+    if changes:
+        return f"{_back(window, fall)} {changes[0][1]}."
+    back = f"{_back(window, fall)} a lower learning rate, or stop there."
+    if not _unknown_reason(window, fall):
+        return back
+    return f"First compare the rows of the best steps with the latest ones. If they are alike: {back}"
 
 
 def _back(window: Window, fall: Decline) -> str:
@@ -91,8 +109,11 @@ def _changes(window: Window, fall: Decline) -> Iterator[Change]:
 
 
 def _of_weights(window: Window, fall: Decline) -> Iterator[Change]:
-    weights = {term: fall.pair(f"weight of {term}") for term in window.terms}
-    known = {term: pair for term, pair in weights.items() if pair is not None}
+    known: dict[str, tuple[float, float]] = {}
+    for term in window.terms:
+        pair = fall.pair(lambda levels, term=term: levels.weights.get(term, NOTHING))  # type: ignore[misc]
+        if pair is not None:
+            known[term] = pair
     largest = max((abs(weight) for pair in known.values() for weight in pair), default=0.0)
     for term, (before, now) in known.items():
         if abs(now - before) >= OTHER_WEIGHT * largest:
@@ -103,13 +124,13 @@ def _of_weights(window: Window, fall: Decline) -> Iterator[Change]:
 
 
 def _of_other_terms(window: Window, fall: Decline) -> Iterator[Change]:
-    primary = primary_terms(window)
+    primary = window.primary_terms
     for term in window.in_force:
-        before, now = fall.before.get(f"value of {term}"), fall.after.get(f"value of {term}")
-        if term in primary or before is None or now is None or not (before.count and now.count):
+        before, now = fall.before.values.get(term, NOTHING), fall.after.values.get(term, NOTHING)
+        if term in primary or not (before.count and now.count):
             continue
         earned = now - before if window.batches[-1].terms[term].weight > 0 else before - now
-        if earned.mean >= LEAST_GAIN and earned.is_sure:
+        if earned.is_sure and window.value_scale(term).part(earned).mean >= LEAST_GAIN:
             yield (
                 f"the policy has learned `{term}` instead, which went from {before.mean:.2f} to {now.mean:.2f}",
                 f"`{term}` gated by {names(primary, 'or')} or of less weight",
@@ -117,7 +138,9 @@ def _of_other_terms(window: Window, fall: Decline) -> Iterator[Change]:
 
 
 def _of_completions(fall: Decline) -> Iterator[Change]:
-    void, cut, tokens = (fall.pair(name) for name in ("void", "cut", "tokens"))
+    void = fall.pair(lambda levels: levels.void)
+    cut = fall.pair(lambda levels: levels.cut)
+    tokens = fall.pair(lambda levels: levels.tokens)
     if void is not None and void[1] - void[0] >= MORE_VOID:
         yield (f"{percent(void[1])} of the completions could not be judged", "a grader that works")
     if cut is not None and cut[1] - cut[0] >= MORE_CUT:
@@ -133,8 +156,9 @@ def _of_completions(fall: Decline) -> Iterator[Change]:
 
 
 def _of_updates(fall: Decline) -> Iterator[Change]:
-    entropy, clipped = fall.pair("entropy"), fall.pair("clip_ratio/region_mean")
-    norm, highest = fall.before.get("grad_norm"), fall.since.get("grad_norm")
+    entropy = fall.pair(lambda levels: levels.logged.get("entropy", NOTHING))
+    clipped = fall.pair(lambda levels: levels.logged.get("clip_ratio/region_mean", NOTHING))
+    norm, highest = fall.before.logged.get("grad_norm"), fall.since.get("grad_norm")
     if norm is not None and highest is not None and norm.mean > 0 and highest >= SPIKE * norm.mean:
         yield (
             f"the gradient norm rose from {norm.mean:.2g} to {highest:.2g}",

@@ -25,6 +25,7 @@ STARVED_WARN, STARVED_CRITICAL = 0.005, 0.05
 # Ours, tried in tests/test_diagnosis_cases.py (a verifier that takes most of the step).
 MOST_OF_STEP = 0.5
 LATEST_LOGS = 4
+ONE_PLACE, LEAST_AT_ONE_PLACE = 0.9, 8  # of the failures, and how many of them
 MOST_ERROR = 120  # characters that are told
 MOST_NAMES = 3  # packages that are told
 
@@ -55,8 +56,17 @@ def failures(window: Window) -> CheckResult:
         )
     error = next((facts.error for facts in window.of_term(found.term) if facts.error), "")
     such_as = f", such as {on_one_line(error, MOST_ERROR)}" if error else ""
-    said = f"are {kind}, {_mostly(window, found, kinds)}{such_as}."
+    said = f"are {kind}, {_mostly(window, found, kinds)}{such_as}{_where(window, found.term)}."
     return _finding(window, found, found.severity(CRITICAL), "The grader, not the model", said, action)
+
+
+def _where(window: Window, term: str) -> str:
+    """Where in their groups nearly all failures are, if it is one place: ranks hold the same places of all groups."""
+    places: Counter[int] = sum((Counter(one.failed_places) for one in window.of_term(term)), Counter())
+    place, count = next(iter(places.most_common(1)), (0, 0))
+    is_one = count >= LEAST_AT_ONE_PLACE and count >= ONE_PLACE * places.total()
+    ranks = window.settings.get("world_size") or 1
+    return f"; nearly all at place {place + 1} of their group, as of one rank" if is_one and ranks > 1 else ""
 
 
 def starved(window: Window) -> CheckResult:
@@ -123,6 +133,7 @@ def slow(window: Window) -> CheckResult:
     slowest = max(cost, key=lambda term: cost[term])
     return Finding(
         severity=Severity.WARNING,
+        terms=(slowest,),
         sentence=f"The grader takes {percent(min(1.0, share))} of the time of a step, most of it for `{slowest}`.",
         numbers={"share_of_step": share, "seconds_p95": _seconds(window, slowest)},
         action=f"Give `{slowest}` more workers or a shorter timeout, or a cheaper term as its gate.",
@@ -150,6 +161,7 @@ def _finding(window: Window, found: VerdictShare, severity: Severity, who: str, 
     sentence = f"{who}: {percent(found.share)} of the `{found.term}` verdicts {said}"
     return Finding(
         severity=severity,
+        terms=(found.term,),
         sentence=sentence if found.in_force else f"{sentence} It has no weight, and holds nothing back.",
         numbers={"share": found.share, "failed": found.count, "seconds_p95": _seconds(window, found.term)},
         action=action,

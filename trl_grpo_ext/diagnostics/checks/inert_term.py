@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from trl_grpo_ext.diagnostics.batches import is_one_answer, mostly, names, other_terms, percent, primary_terms
+from trl_grpo_ext.diagnostics.batches import is_one_answer, mostly, names, other_terms, percent
 from trl_grpo_ext.diagnostics.finding import Finding, NotChecked, Severity
 from trl_grpo_ext.diagnostics.progress import has_risen, is_stuck, steps_so_far
 from trl_grpo_ext.diagnostics.window import LEAST_GROUPS, LEAST_SAMPLES, CheckResult, Window
@@ -15,6 +15,7 @@ from trl_grpo_ext.verdict import Status
 # Ours, tried in tests/test_fault_injection.py (inert_term) and tests/test_healthy_runs.py (a penalty with nothing to
 # punish, scores that no group differs in once they are learned).
 FLAT = 0.95  # of the groups
+FLATTENED = 0.3  # of the groups differ in scores, and not in values
 GATED = 0.5  # of the verdicts: if the gate sets more, the gate has flattened the term, not the verifier
 UNMATCHED = 128  # groups without a row for a term: of one row in twenty, chance leaves 0.1 % of runs without any
 CLOSED = 0.95  # of the verdicts: the gate never opens
@@ -28,6 +29,26 @@ def flat(window: Window) -> CheckResult:
         facts = window.of_term(term)
         if _is_flat(facts) and not (_is_saturated(facts) or _is_idle(window, term) or _has_been_learned(window, term)):
             return _flat_term(window, term)
+    return None
+
+
+def flattened(window: Window) -> CheckResult:
+    """A term in force whose scores differ within groups, and whose values do not: its shape makes them equal."""
+    for term in window.in_force:
+        facts = window.of_term(term)
+        groups, flattened = sum(one.groups for one in facts), sum(one.flattened_groups for one in facts)
+        if groups < LEAST_GROUPS or flattened < FLATTENED * groups or _flat_share(facts) < FLAT:
+            continue
+        return Finding(
+            severity=Severity.WARNING,
+            terms=(term,),
+            sentence=(
+                f"The shape of `{term}` makes its scores equal: in {percent(flattened / groups)} of the groups scores "
+                f"differ and values do not, so it teaches nothing."
+            ),
+            numbers={"flattened": flattened / groups, "groups": groups},
+            action=f"Mend the shape of `{term}`: compare its bounds with the scores that the verifier gives.",
+        )
     return None
 
 
@@ -51,11 +72,11 @@ def _has_been_learned(window: Window, term: str) -> bool:
     Of a primary term, groups that are all right or all wrong are findings of their own, and the score must have risen
     for it to count as learned.
     """
-    if term not in primary_terms(window):
+    if term not in window.primary_terms:
         return _flat_share([batch.terms[term] for batch in window.opening if term in batch.terms]) < FLAT
     facts = window.of_term(term)
-    partly_right = sum(one.statuses.get(Status.PARTIAL, 0) for one in facts)
-    return 2 * partly_right <= sum(one.verdicts for one in facts) or has_risen(window)
+    between = sum(one.statuses.get(Status.PARTIAL, 0) + one.statuses.get(Status.SCORED, 0) for one in facts)
+    return 2 * between <= sum(one.verdicts for one in facts) or has_risen(window)
 
 
 def _is_idle(window: Window, term: str) -> bool:
@@ -65,7 +86,7 @@ def _is_idle(window: Window, term: str) -> bool:
     their weight is negative, or they have taken something away before.
     """
     facts = window.of_term(term)
-    if not FLAT - 1 <= _mean(facts) <= 0:
+    if not FLAT - 1 <= _mean(facts) / window.value_scale(term).span <= 0:
         return False
     has_punished = any(batch.terms[term].values.numbers.total < 0 for batch in window.opening if term in batch.terms)
     return 2 * _passed(facts) > 1 or window.batches[-1].terms[term].weight < 0 or has_punished or _mean(facts) < 0
@@ -77,7 +98,8 @@ def _flat_term(window: Window, term: str) -> Finding:
     reason = mostly([one.reasons for one in facts])
     return Finding(
         # Of another term, there is something to learn all the same.
-        severity=Severity.WARNING if term in primary_terms(window) else Severity.INFO,
+        severity=Severity.WARNING if term in window.primary_terms else Severity.INFO,
+        terms=(term,),
         sentence=(
             f"`{term}` gives every completion of a group the same value in {percent(flat)} of the groups (mean "
             f"{mean:.3g}{reason}), so it teaches nothing."
@@ -100,7 +122,7 @@ def _mean(facts: Sequence[TermFigures]) -> float:
 
 def closed_gate(window: Window) -> CheckResult:
     """A term in force whose gate lets next to nothing through, where that is not because nearly all is wrong."""
-    primary, is_hard = primary_terms(window), not window.score.mean > 1 - CLOSED
+    primary, is_hard = window.primary_terms, not window.scale.unit(window.score).mean > 1 - CLOSED
     for term in window.in_force:
         facts = window.of_term(term)
         verdicts, gated = sum(one.verdicts for one in facts), sum(one.gated for one in facts)
@@ -108,6 +130,7 @@ def closed_gate(window: Window) -> CheckResult:
             continue
         return Finding(
             severity=Severity.WARNING,
+            terms=(term,),
             sentence=(
                 f"The gate of `{term}`{_gated_by(window, term)} never opens: it is closed for "
                 f"{percent(gated / verdicts)} of the completions, so what `{term}` says of them does not count."
@@ -122,11 +145,12 @@ def unmatched(window: Window) -> CheckResult:
     """A term with weight that has had no row to judge, ever."""
     groups = sum(part.scores.count for part in window.history)
     for term in window.in_force:
-        judged_before = any(part.beside.get(f"value of {term}", NOTHING).count for part in window.history)
+        judged_before = any(part.levels.values.get(term, NOTHING).count for part in window.history)
         if groups < UNMATCHED or judged_before or any(facts.verdicts for facts in window.of_term(term)):
             continue
         return Finding(
             severity=Severity.WARNING,
+            terms=(term,),
             sentence=f"`{term}` has weight, and no row was for it: its `when` has matched none of the run's rows.",
             numbers={"groups": groups},
             action=f"Compare the `when` of `{term}` with the values of that column, or take the term out.",
@@ -171,10 +195,11 @@ def saturated(window: Window) -> CheckResult:
     share = _passed(window.of_term(term))
     return Finding(
         severity=Severity.INFO,
+        terms=(term,),
         sentence=(
             f"`{term}` passes {percent(share)} of the completions and has nothing more to teach, while "
-            f"the score of {names(primary_terms(window))} stays at {level.mean:.2f}."
+            f"the score of {names(window.primary_terms)} stays at {level.mean:.2f}."
         ),
         numbers={"passed": share, "primary_score": level.mean},
-        action=f"Fade the weight of `{term}` out, or gate it by {names(primary_terms(window), 'or')}.",
+        action=f"Fade the weight of `{term}` out, or gate it by {names(window.primary_terms, 'or')}.",
     )

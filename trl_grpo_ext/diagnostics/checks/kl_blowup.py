@@ -16,8 +16,8 @@ from trl_grpo_ext.runs.recorder import OPENING_BATCHES
 from trl_grpo_ext.support.estimate import SURE, Estimate
 
 # Ours, tried in tests/test_fault_injection.py (a learning rate that breaks the policy) and tests/test_healthy_runs.py.
-GONE = 0.02  # a score below this is as good as 0
-LEFT = 0.1  # of the best score: less is as good as nothing
+GONE = 0.02  # of the scale: a score below this is as good as the worst
+LEFT = 0.1  # of the best score's height on the scale: less is as good as nothing
 RARE, MOST = 0.15, 0.5  # of the completions are cut: seldom at first, and mostly now
 FAR, CRITICAL = 0.5, 2.0  # nats a token of KL from the reference; rl-doctor and rlprobe
 # Ours, tried in tests/test_fault_injection.py (kl_blowup) and test_healthy_runs.py (a tenth of the gold is wrong).
@@ -40,26 +40,28 @@ def broken(window: Window) -> CheckResult:
     if now.count < LEAST_SAMPLES or paid.is_sure:
         return None
     levels = _levels(window)
-    best = max((level.mean for level in levels), default=0.0)
-    if best < LEAST_GAIN or now.mean > max(GONE, LEFT * best):
+    best = max(levels, key=lambda level: level.mean, default=now)
+    height, left = window.scale.unit(best).mean, window.scale.unit(now)
+    if height < LEAST_GAIN or left.mean > max(GONE, LEFT * height):
         return None
-    is_of_policy = kl >= FAR if kl is not None else _is_surely_lower(now, levels) or _has_come_to_be_cut(window)
+    lower = [window.scale.unit(level) for level in levels]
+    is_of_policy = kl >= FAR if kl is not None else _is_surely_lower(left, lower) or _has_come_to_be_cut(window)
     if not is_of_policy:
         return None
-    effect = f"score has fallen to {now.mean:z.2f} in the last {len(recent)} batches after {best:.2f}"
+    effect = f"score has fallen to {now.mean:z.2f} in the last {len(recent)} batches after {best.mean:.2f}"
     effect = f"the {effect}" if kl is None else f"{_far(kl)}, and its {effect}"
     return Finding(
         severity=Severity.critical_if(kl is None or kl >= CRITICAL),
         sentence=f"The updates are too large, or the verifier or the data broke: {effect}.",
-        numbers={"best": best, "now": now.mean} | ({} if kl is None else {"kl": kl}),
+        numbers={"best": best.mean, "now": now.mean} | ({} if kl is None else {"kl": kl}),
         action="First judge a few of the latest completions by hand. If they are as bad as that: start again with a "
         "tenth of the learning rate.",
     )
 
 
 def _levels(window: Window) -> list[Estimate]:
-    """How high the scores were: of the first batch, of the stretches of the run, and of the evaluations."""
-    scores = [stretch.scores for stretch in window.history]
+    """How high the scores were: of the first batch, of the periods of the run, and of the evaluations."""
+    scores = [period.scores for period in window.history]
     parts = [[batch.primary.scores.groups for batch in window.opening[:1]]]
     parts += [scores[start : start + OPENING_BATCHES] for start in range(0, len(scores), OPENING_BATCHES)]
     return [level for part in parts if (level := level_of(part)).count] + [one for _, one in window.evaluations]
@@ -103,7 +105,8 @@ def _effect(window: Window) -> str | None:
     """What a far policy has come to; None for one that is better for it, or does what other terms pay for."""
     if obeys_other_terms(window):
         return None
-    if gain(window.opening, window.later, reward_level).is_surely_below(LEAST_GAIN) and not has_risen(window):
+    paid = window.reward_scale.part(gain(window.opening, window.later, reward_level))
+    if paid.is_surely_below(LEAST_GAIN) and not has_risen(window):
         return "its reward is no better than at the start"
     if _has_leapt(window):
         return f"it lost {percent(min(1.0, window.entropy_cliff or 0.0))} of its entropy almost at once"
@@ -118,13 +121,14 @@ def obeys_other_terms(window: Window) -> bool:
 
 
 def _earned(window: Window, term: str) -> float:
-    """How much more a term gives than at the start, in the direction that earns; NaN if it cannot be told."""
+    """How much more a term earns than at the start, as a part of its scale; NaN if it cannot be told."""
     risen = gain(
         window.opening,
         window.later,
         lambda batches: level_of(batch.terms[term].values.numbers for batch in batches if term in batch.terms),
     )
-    return risen.mean if window.of_term(term)[-1].weight > 0 else -risen.mean
+    part = window.value_scale(term).part(risen).mean
+    return part if window.of_term(term)[-1].weight > 0 else -part
 
 
 def _has_leapt(window: Window) -> bool:
@@ -135,14 +139,15 @@ def _has_leapt(window: Window) -> bool:
     if window.entropy_cliff is None or window.entropy_cliff < CLIFF or window.is_solved:
         return False
     has_arrived = group_share(window.batches, GroupOutcome.ALL_RIGHT) >= MOSTLY_RIGHT
-    return not has_arrived and is_flat(window.batches)
+    return not has_arrived and is_flat(window)
 
 
 def unstable(window: Window) -> CheckResult:
     """Gradient norms far above the usual ones, or updates of which much is clipped, for long."""
     if not window.logs:
         return NO_LOGS if window.batches else None
-    norms = [part.beside["grad_norm"].mean for part in window.log_history if "grad_norm" in part.beside]
+    known = [part.levels.logged for part in window.log_history]
+    norms = [logged["grad_norm"].mean for logged in known if "grad_norm" in logged]
     usual = median(norms) if norms else 0.0
     spikes = [norm for norm in norms if usual > 0 and norm >= max(LEAST_SPIKE, SPIKE * usual)]
     clipped = window.logged_level("clip_ratio/region_mean", LEAST_LOGS)

@@ -13,6 +13,7 @@ from trl_grpo_ext.support.estimate import mean_of_known
 GROWN, EXPLODED = 1.4, 3.0
 # Shorter completions differ by a few words only. Ours, tried in tests/test_healthy_runs.py and the quickstart.
 LEAST_TOKENS = 28
+PAYS_SHORT = -0.2  # rank correlation of length and reward within groups. Ours, tried in test_diagnosis_cases.py
 # Of the 8-grams: rlprobe's level, and ours, twice that.
 REPEATED_WARN, REPEATED_CRITICAL = 0.3, 0.6
 # Of the words. Ours, without an experiment: information only, so a wrong level costs a line.
@@ -42,8 +43,17 @@ def length(window: Window) -> CheckResult:
             f"answers are no better."
         ),
         numbers={"tokens": now, "tokens_at_the_start": before},
-        action="Add a term that prefers the shorter of two right answers, or use a loss that does not favour long "
-        'wrong ones (loss_type: "dr_grpo" or "dapo").',
+        action=_how_to_shorten(window),
+    )
+
+
+def _how_to_shorten(window: Window) -> str:
+    correlation = mean_of_known(batch.length_correlation for batch in window.batches)
+    if correlation is not None and correlation <= PAYS_SHORT:
+        return "The reward pays for shorter completions already, and too little: raise the weight of that term."
+    return (
+        "Add a term that prefers the shorter of two right answers, or use a loss that does not favour long "
+        'wrong ones (loss_type: "dr_grpo" or "dapo").'
     )
 
 

@@ -7,17 +7,18 @@ from trl_grpo_ext.diagnostics.batches import (
     names,
     no_second_opinion,
     percent,
-    primary_terms,
     second_opinions,
 )
 from trl_grpo_ext.diagnostics.finding import Finding, NotChecked, Severity
 from trl_grpo_ext.diagnostics.progress import has_risen
+from trl_grpo_ext.diagnostics.scale import common_scale, declared_ranges
 from trl_grpo_ext.diagnostics.window import CheckResult, Window
 from trl_grpo_ext.figures.logged import FALSE_ACCEPTS, FALSE_REJECTS
 from trl_grpo_ext.figures.primary import Agreement
 
 # Ours, tried in tests/test_fault_injection.py (a verifier that judges by chance). A coin contradicts itself in half.
 LEAST_REPEATS = 16  # of a term's verdicts
+SAME_SCORE = 0.1  # of the scale: scores closer than that are the same, since a model that judges is not exact
 CONTRADICTS, MOSTLY_CONTRADICTS = 0.1, 0.3  # of the repeats
 # Of the answers, the least that the 95 % interval allows. Ours, tried in tests/test_noise_meter.py.
 WARN, CRITICAL = 0.02, 0.10
@@ -39,12 +40,14 @@ def inconsistent(window: Window) -> CheckResult:
     """Among completions of a group that are the same word for word, scores that are not."""
     for term in sorted(window.terms, key=lambda term: term not in window.in_force):  # shadows last
         facts = window.of_term(term)
-        repeats, contradictions = sum(one.repeats for one in facts), sum(one.contradictions for one in facts)
+        repeats, least = sum(one.repeats for one in facts), SAME_SCORE * _span(window, term)
+        contradictions = sum(difference > least for one in facts for difference in one.contradictions)
         if repeats < LEAST_REPEATS or contradictions < CONTRADICTS * repeats:
             continue
         severity = Severity.critical_if(contradictions >= MOSTLY_CONTRADICTS * repeats)
         return Finding(
             severity=severity if term in window.in_force else Severity.INFO,
+            terms=(term,),
             sentence=(
                 f"`{term}` contradicts itself: of {repeats} completions that a sibling has given word for word, it "
                 f"scored {percent(contradictions / repeats)} differently."
@@ -53,6 +56,11 @@ def inconsistent(window: Window) -> CheckResult:
             action=f"Make `{term}` give the same text the same score: what it decides by chance cannot be learned.",
         )
     return None
+
+
+def _span(window: Window, term: str) -> float:
+    """Return the span of a term's scores."""
+    return common_scale(window.seen, [term], declared_ranges(window.settings)).span
 
 
 def measured(window: Window) -> CheckResult:
@@ -69,7 +77,8 @@ def measured(window: Window) -> CheckResult:
     said = f"{percent(rate)} ({percent(low)} to {percent(high)})"
     return Finding(
         severity=Severity.critical_if(low >= CRITICAL),
-        sentence=f"The verifier, not the model: {names(primary_terms(window))} {SAYS[worst].format(rate=said)}.",
+        terms=tuple(window.primary_terms),
+        sentence=f"The verifier, not the model: {names(window.primary_terms)} {SAYS[worst].format(rate=said)}.",
         numbers={name.rpartition("/")[2]: rates[name][1] for name in rates} | {"low": low, "high": high},
         action="Read in noise.jsonl what the verifier got wrong; then mend it, or take another.",
     )
@@ -98,6 +107,7 @@ def _too_strict(primary: str, shadow: str, found: Agreement) -> Finding:
     down = found.shadow_only + found.neither
     return Finding(
         severity=Severity.WARNING,
+        terms=(primary, shadow),
         sentence=(
             f"`{primary}` may be too strict: `{shadow}` accepts {percent(found.shadow_only / down)} of the completions "
             f"that it turns down, {percent(found.shadow_only / found.size)} of all, and the score does not rise."
@@ -112,6 +122,7 @@ def _apart(primary: str, shadow: str, found: Agreement) -> Finding:
     share = (found.primary_only + found.shadow_only) / found.size
     return Finding(
         severity=Severity.INFO,
+        terms=(primary, shadow),
         sentence=(
             f"`{primary}` and `{shadow}` disagree on {percent(share)} of the completions (kappa {found.kappa:.2f}): "
             f"{found.primary_only} right by `{primary}` only, {found.shadow_only} by `{shadow}` only."

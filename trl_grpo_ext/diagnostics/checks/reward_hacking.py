@@ -8,7 +8,7 @@ from trl_grpo_ext.diagnostics.levels import score_level
 from trl_grpo_ext.diagnostics.progress import has_risen
 from trl_grpo_ext.diagnostics.window import LEAST_SAMPLES, CheckResult, Window
 from trl_grpo_ext.runs.recorder import OPENING_BATCHES
-from trl_grpo_ext.support.estimate import SURE, Estimate
+from trl_grpo_ext.support.estimate import Estimate
 
 # Of the passed completions that the shadow fails, or of the rise; rl-doctor.
 GAP, WIDE_GAP = 0.15, 0.30
@@ -16,7 +16,7 @@ GAP, WIDE_GAP = 0.15, 0.30
 # the middle).
 LEAST_PASSED = 16  # completions
 LEAST_EVALUATIONS = 3  # the first and two more
-CEILING = 0.9  # an evaluation above it has little room to follow
+CEILING = 0.9  # of the scale: an evaluation above it has little room to follow
 FOLLOWS = 0.5  # of the reward's rise: the least by which what is real follows it
 HARDER = 1.5  # times its first score: an evaluation that rises so far follows, however hard it is
 
@@ -49,6 +49,7 @@ def _against_shadow(window: Window, shadow: str) -> Finding | None:
     primary = window.in_force[0]
     return Finding(
         severity=Severity.critical_if(fails >= WIDE_GAP),
+        terms=(primary, shadow),
         sentence=(
             f"The reward is not to be trusted: `{primary}` passes {percent(passed / now.size)} of the completions, up "
             f"by {percent(rise)}, and `{shadow}` fails {percent(fails)} of those."
@@ -66,16 +67,20 @@ def _against_evaluation(window: Window) -> CheckResult:
     if trained is None:
         return NotChecked("training batches beside the first evaluation and the last: eval_on_start, or more of them")
     before, after = trained
-    rise, held_out = after - before, last - first
-    if rise.mean < max(GAP, SURE * rise.error) or last.mean >= CEILING:
+    scale, rise, held_out = window.scale, after - before, last - first
+    began, ended = scale.unit(first).mean, scale.unit(last).mean
+    is_at_ceiling = scale.is_known and ended >= CEILING
+    risen, followed = scale.part(rise), scale.part(held_out)
+    if not rise.is_sure or risen.mean < GAP or is_at_ceiling:
         return None
-    if held_out.is_sure and last.mean >= HARDER * first.mean:
+    if held_out.is_sure and ended >= HARDER * began:
         return None
-    if not held_out.is_surely_below(FOLLOWS * min(rise.mean, 1 - first.mean)):
+    room = 1 - began if scale.is_known else risen.mean
+    if not followed.is_surely_below(FOLLOWS * min(risen.mean, room)):
         return None
-    by = f"by {held_out.mean:z.2f}" if held_out.mean > -0.005 else f"has fallen by {-held_out.mean:.2f}"
+    by = f"by {held_out.mean:z.2f}" if followed.mean > -0.005 else f"has fallen by {-held_out.mean:.2f}"
     return Finding(
-        severity=Severity.critical_if(rise.mean - held_out.mean >= WIDE_GAP),
+        severity=Severity.critical_if(risen.mean - followed.mean >= WIDE_GAP),
         sentence=(
             f"The training score has risen by {rise.mean:.2f} and that of the evaluation {by}: what is "
             f"learned does not carry over."
@@ -113,6 +118,7 @@ def label_hacks(window: Window) -> CheckResult:
     earned = "They earned nothing here." if fooled.in_force else f"`{term}` has no weight: others may pay for them."
     return Finding(
         severity=Severity.critical_if(fooled.share >= HACKS_CRITICAL),
+        terms=(term,),
         sentence=(
             f"{percent(fooled.share)} of the programs fail `{term}` but would have passed a naive grader: they end, "
             f"print or exit as a solution would. {earned}"

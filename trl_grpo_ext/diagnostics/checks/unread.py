@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from trl_grpo_ext.diagnostics.batches import judged, mostly, percent, primary_terms
+from trl_grpo_ext.diagnostics.batches import judged, mostly, percent
 from trl_grpo_ext.diagnostics.finding import Finding, NotChecked, Severity
-from trl_grpo_ext.diagnostics.progress import is_learning
+from trl_grpo_ext.diagnostics.progress import has_risen, is_learning
 from trl_grpo_ext.diagnostics.window import LEAST_SAMPLES, CheckResult, Window
 from trl_grpo_ext.support.estimate import Estimate
 
 CUT_WARN, CUT_CRITICAL = 0.15, 0.5  # of the completions: rl-doctor's upper level, rlprobe's level
-# Cut completions are right less than this share as often as the others. Ours, tried in tests/test_fault_injection.py.
+# Cut completions score less than this part of what the others do. Ours, tried in tests/test_fault_injection.py.
 COSTLY = 0.5
+# Of the scale: completions that come to an end with a lower score fail for another reason. Ours, tried in
+# tests/test_diagnosis_cases.py (most are cut, and the others are as wrong).
+RIGHT_NOW_AND_THEN = 0.05
+READ_A_PROMPT = "Read a prompt as the model gets it, and a completion that comes to an end: more tokens do not help."
 # Ours, tried in tests/test_fault_injection.py (answers that nobody can read) and test_healthy_runs.py (a form
 # that some answers lack at first).
 UNREAD_WARN, UNREAD_CRITICAL = 0.3, 0.6  # of the primary verdicts
@@ -19,37 +23,57 @@ FALLING = 0.8  # of the share in the earlier half: if less is left in the later 
 
 
 def cut(window: Window) -> CheckResult:
-    """Many cut completions, and being cut costs them the answer."""
-    limit = window.settings.get("max_completion_length")
-    if limit == 1:
+    """Many cut completions, which score less than the others.
+
+    A higher limit helps only where completions that come to an end are right now and then.
+    """
+    if window.settings.get("max_completion_length") == 1:
         return NotChecked("completions of more than one token")
     facts = [batch.primary for batch in window.batches]
-    cut, ended = sum(one.cut for one in facts), sum(one.ended for one in facts)
-    if cut + ended < LEAST_SAMPLES:
-        return None if cut + ended or not window.batches else NotChecked("to know which completions were cut")
-    share = cut / (cut + ended)
-    cut_rate = sum(one.cut_right for one in facts) / cut if cut else 0.0
-    ended_rate = sum(one.ended_right for one in facts) / ended if ended else 0.0
-    costs = cut_rate < COSTLY * ended_rate or (cut_rate == 0 and share >= CUT_CRITICAL)
-    is_other = ended >= LEAST_SAMPLES and ended_rate == 0  # those that come to an end are as wrong
-    if share < CUT_WARN or not costs or is_other:
+    cut = Estimate.together(one.cut_scores for one in facts)
+    ended = Estimate.together(one.ended_scores for one in facts)
+    known = cut.count + ended.count
+    if known < LEAST_SAMPLES:
+        return None if known or not window.batches else NotChecked("to know which completions were cut")
+    share = cut.count / known
+    if share < CUT_WARN or not _costs(window, cut, ended, share):
         return None
+    helps = ended.count < LEAST_SAMPLES or window.scale.unit(ended).mean >= RIGHT_NOW_AND_THEN
+    if not helps and has_risen(window):
+        return None
+    limit = window.settings.get("max_completion_length")
     where = f" at {limit} tokens" if limit else ""
-    rest = f"; those that come to an end are right {percent(ended_rate)} of the time" if ended else ""
-    is_masked = window.settings.get("mask_truncated_completions")
+    told = f"{percent(share)} of the completions are cut{where}"
+    sentence = f"{told}, with a mean score of {cut.mean:z.2f}; completions that come to an end have {ended.mean:z.2f}."
+    if not ended.count:
+        sentence = f"{told}, with a mean score of {cut.mean:z.2f}: none comes to an end."
+    numbers = {"share": share, "score_of_cut": cut.mean}
     return Finding(
-        severity=Severity.critical_if(share >= CUT_CRITICAL),
-        sentence=(
-            f"{percent(share)} of the completions are cut{where}, and {percent(cut_rate)} of those are right{rest}."
-        ),
-        numbers={"share": share, "right_of_cut": cut_rate} | ({"right_of_ended": ended_rate} if ended else {}),
-        action="Raise max_completion_length"
-        + (
-            ": cut ones are masked already, so they are not punished and teach nothing."
-            if is_masked
-            else ", or set mask_truncated_completions so that cut ones are not punished."
-        ),
+        severity=Severity.critical_if(share >= CUT_CRITICAL and helps),
+        terms=tuple(window.primary_terms),
+        sentence=sentence,
+        numbers=numbers | ({"score_of_ended": ended.mean} if ended.count else {}),
+        action=_action(window) if helps else READ_A_PROMPT,
     )
+
+
+def _costs(window: Window, cut: Estimate, ended: Estimate, share: float) -> bool:
+    """Whether completions that were cut score far less than others, or all but nothing where most are cut."""
+    of_cut = window.scale.unit(cut).mean
+    is_lower = ended.count > 0 and of_cut < COSTLY * window.scale.unit(ended).mean
+    return is_lower or (of_cut <= 0 and share >= CUT_CRITICAL)
+
+
+def _action(window: Window) -> str:
+    if Estimate.together(batch.primary.cut_share for batch in window.opening).mean == 1:
+        return (
+            "Read a completion. If it goes on after its answer, the model does not know the token that ends a turn: "
+            "set eos_token, or train from a model whose chat template has it. If it is still at work, raise "
+            "max_completion_length."
+        )
+    if window.settings.get("mask_truncated_completions"):
+        return "Raise max_completion_length: cut ones are masked already, so they are not punished and teach nothing."
+    return "Raise max_completion_length, or set mask_truncated_completions so that cut ones are not punished."
 
 
 def unparseable(window: Window) -> CheckResult:
@@ -64,7 +88,7 @@ def unparseable(window: Window) -> CheckResult:
     right = sum(batch.primary.right for batch in window.batches)
     if unread < UNREAD_WARN * count or _is_falling(window) or (right >= SOME_RIGHT * count and is_learning(window)):
         return None
-    reason = mostly([facts.unread for term in primary_terms(window) for facts in window.of_term(term)])
+    reason = mostly([facts.unread for term in window.primary_terms for facts in window.of_term(term)])
     read = count - unread
     rest = f"; of the others {percent(right / read)} are right" if read else ""
     sentence = (
@@ -78,6 +102,7 @@ def unparseable(window: Window) -> CheckResult:
         action = "Read a prompt as the model gets it: does it already end with the token that ends a turn?"
     return Finding(
         severity=Severity.critical_if(unread >= UNREAD_CRITICAL * count),
+        terms=tuple(window.primary_terms),
         sentence=sentence,
         numbers={"share": unread / count, "unparseable": unread} | ({"right_of_others": right / read} if read else {}),
         action=action,

@@ -16,7 +16,7 @@ from trl_grpo_ext.support.estimate import Estimate
 # chance in tests/test_checks_verdicts.py.
 WARN, CRITICAL = 0.02, 0.10  # of the completions beside judged siblings
 RISE = 0.05  # since the first batches
-LOWER = 0.15  # that their siblings score less than their batch
+LOWER = 0.15  # of the scale, by which their siblings score less than their batch
 LEAST_BATCHES = 8  # that have such rows, of which the later half has more
 # Standard errors: every batch is looked at, and the rarest chance comes up.
 SURE, GOES_ON = 4.0, 3.0
@@ -40,6 +40,7 @@ def _of_cause(window: Window, cause: Cause) -> Finding | None:
     how += [f"where their siblings score {lower:.2f} less than others do"] if lower else []
     return Finding(
         severity=Severity.critical_if(now.mean >= CRITICAL),
+        terms=(term,) if term else (),
         sentence=(
             f"{percent(now.mean)} of the completions have no verdict of {whose} (`{safe_reason(reason)}`) beside "
             f"siblings that have one, {' and '.join(how)}: the policy may have found a way to have none, which pays "
@@ -71,7 +72,7 @@ def _lower(window: Window, cause: Cause) -> float:
     if lower.count < LEAST_GROUPS or lower.mean <= SURE * lower.error:
         return 0.0
     siblings = lower.mean / share.mean
-    return siblings if siblings >= LOWER else 0.0
+    return siblings if siblings / window.scale.span >= LOWER else 0.0
 
 
 def _share(batches: Sequence[BatchFigures], cause: Cause) -> Estimate:

@@ -11,11 +11,10 @@ from trl_grpo_ext.diagnostics.batches import (
     names,
     other_terms,
     percent,
-    primary_terms,
 )
 from trl_grpo_ext.diagnostics.finding import Finding, NotChecked, Severity
 from trl_grpo_ext.diagnostics.progress import HARDLY, is_learning, steps_so_far
-from trl_grpo_ext.diagnostics.window import LEAST_GROUPS, CheckResult, Window
+from trl_grpo_ext.diagnostics.window import LEAST_GROUPS, LEAST_SAMPLES, CheckResult, Window
 from trl_grpo_ext.group_outcome import GroupOutcome
 from trl_grpo_ext.support.estimate import mean_of_known
 
@@ -48,15 +47,16 @@ def secondary_only(window: Window) -> CheckResult:
     if of_advantages is None:
         return NotChecked("advantages")
     # A form may be learned before the answers are, and a tie-break among right answers is as it should be.
-    is_early = window.score.mean > HARDLY and steps_so_far(window) < PATIENCE
+    is_early = window.scale.unit(window.score).mean > HARDLY and steps_so_far(window) < PATIENCE
     does_well = is_learning(window) or window.is_solved
     secondary = sum(batch.secondary_groups for batch in window.batches) / live
     if min(secondary, of_advantages) < SECONDARY_WARN or does_well or is_early:
         return None
     return Finding(
         severity=Severity.WARNING,
+        terms=(*others, *window.primary_terms),
         sentence=(
-            f"In {percent(secondary)} of the live groups {names(primary_terms(window), 'or')} does not differ, and "
+            f"In {percent(secondary)} of the live groups {names(window.primary_terms, 'or')} does not differ, and "
             f"{names(others, 'or')} alone decides who is better: {percent(of_advantages)} of the advantages."
         ),
         numbers={"share_of_live_groups": secondary, "share_of_advantages": of_advantages},
@@ -66,7 +66,7 @@ def secondary_only(window: Window) -> CheckResult:
 
 def _action(window: Window) -> str:
     """What to do; to leave rewards as large as they are helps only where the others weigh less."""
-    primary, weights = primary_terms(window), {term: abs(window.of_term(term)[-1].weight) for term in window.in_force}
+    primary, weights = window.primary_terms, {term: abs(window.of_term(term)[-1].weight) for term in window.in_force}
     named, least = names(primary, "or"), min(weights[term] for term in primary)
     heavy = next((term for term in other_terms(window) if weights[term] >= least), None)
     if heavy is not None:
@@ -85,18 +85,19 @@ def cancelled(window: Window) -> CheckResult:
         return None
     return Finding(
         severity=Severity.CRITICAL,
+        terms=window.in_force,
         sentence=(
             f"{names(window.in_force)} cancel each other: in {percent(count / live)} of the groups that they tell "
             f"apart all completions get the same total, so nothing is learned."
         ),
         numbers={"cancelled": count / live},
-        action=f"Change a weight, or gate {names(other_terms(window))} by {names(primary_terms(window), 'or')}.",
+        action=f"Change a weight, or gate {names(other_terms(window))} by {names(window.primary_terms, 'or')}.",
     )
 
 
 def outweighed(window: Window) -> CheckResult:
     """Where the primary term does tell completions of a group apart, another term has more of the advantage."""
-    primary, others = primary_terms(window), other_terms(window)
+    primary, others = window.primary_terms, other_terms(window)
     if not others:
         return ONE_TERM if window.batches else None
     shares = {
@@ -119,6 +120,7 @@ def outweighed(window: Window) -> CheckResult:
         return _opposed(window, driver, 1.0)
     return Finding(
         severity=Severity.critical_if(own < CRITICAL),
+        terms=(driver, *primary),
         sentence=(
             f"{_part(means[driver])} of the advantage comes from `{driver}` and {percent(own)} from "
             f"{names(primary)}, even where {named} has something to say."
@@ -131,6 +133,25 @@ def outweighed(window: Window) -> CheckResult:
     )
 
 
+def wrong_sign(window: Window) -> CheckResult:
+    """A penalty, never above 0, with a weight below 0: it pays what it should punish."""
+    for term in other_terms(window):
+        values, weight = window.seen[term].values, window.of_term(term)[-1].weight
+        if weight >= 0 or values.high > 0 or values.low >= 0 or values.numbers.count < LEAST_SAMPLES:
+            continue
+        return Finding(
+            severity=Severity.CRITICAL,
+            terms=(term,),
+            sentence=(
+                f"`{term}` pays what it should punish: it gives {values.numbers.mean:.2g} on average and never more "
+                f"than {values.high:.2g}, and its weight is {weight:.2g}."
+            ),
+            numbers={"mean": values.numbers.mean, "weight": weight},
+            action=f"Give `{term}` the weight {-weight:.2g}, or have it return positive numbers for what is bad.",
+        )
+    return None
+
+
 def _part(share: float) -> str:
     """A share that is above 1 where another term's is below 0."""
     return "More than all" if share > 1 else percent(share)
@@ -138,10 +159,11 @@ def _part(share: float) -> str:
 
 def _opposed(window: Window, term: str, part: float) -> Finding:
     """Where what the primary term prefers is what another term dislikes."""
-    named = names(primary_terms(window), "or")
+    named = names(window.primary_terms, "or")
     taken = "more than all" if part >= 1 else percent(part)
     return Finding(
         severity=Severity.critical_if(part >= 1),
+        terms=(term, *window.primary_terms),
         sentence=(
             f"`{term}` works against {named}: within groups it takes back {taken} of the advantage that {named} gives."
         ),

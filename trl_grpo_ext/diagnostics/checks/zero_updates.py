@@ -21,8 +21,10 @@ LEAST_LOGS = 2  # each may stand for several steps
 LARGE_BETA = 1.0  # 25 times that of DeepSeekMath; ours, tried in tests/test_diagnosis_cases.py
 CLOSE = 0.01  # nats of KL from the reference
 STILL = 1e-7  # nats of KL from the reference: single precision tells no less apart
-# A learning rate. Adam moves a weight by about so much, and in single precision a weight of 0.02 then stays as it is.
-TINY = 2e-9
+# A learning rate. Adam moves a weight by about so much a step, and a weight of 0.02 by a ten-thousandth in 100 steps.
+# Ours, a thirtieth of TRL's default; tried in tests/test_diagnosis_cases.py.
+TINY = 3e-8
+ENOUGH = 1e-6  # a learning rate, TRL's default: with it, and a gradient, trained weights move
 
 Entry = Mapping[str, Any]
 
@@ -65,10 +67,33 @@ def _standstills(window: Window) -> Iterator[tuple[int, str, str]]:
     if not _is_warming_up(window):
         shown = f" (learning rate {rates[-1]:.2g})" if rates else ""
         live = _live_while(window, _is_still, STILL_STEPS)
-        yield live, f"the policy is where it began{shown}", "Raise the learning rate."
+        yield live, f"the policy is where it began{shown}", FROZEN if rates and rates[-1] > ENOUGH else RAISE
     if rates and not _may_move(window):
         live = _live_while(window, _is_tiny, STILL_STEPS)
-        yield live, f"a learning rate of {rates[-1]:.2g} moves nothing", "Raise the learning rate."
+        yield live, f"a learning rate of {rates[-1]:.2g} moves next to nothing", RAISE
+    if too_long := _warm_up(window):
+        why = f"the warm-up takes {too_long} steps and the run has {window.settings['max_steps']}"
+        yield _live_groups(window, ()), why, "Set warmup_steps well below max_steps."
+
+
+RAISE = "Raise the learning rate."
+FROZEN = (
+    "A larger learning rate would not help: see whether the optimizer holds the parameters that are used, and whether "
+    "an adapter is frozen or not active."
+)
+
+
+def _warm_up(window: Window) -> int:
+    """Return the steps of a linear warm-up that ends after the run; 0 for any other learning rate."""
+    most, full = window.settings.get("max_steps"), window.settings.get("learning_rate")
+    rates = [(entry["step"], entry["learning_rate"]) for entry in window.logs if is_number(entry.get("learning_rate"))]
+    if not is_number(most) or not is_number(full) or len(rates) < LATEST_STEPS or has_risen(window):
+        return 0
+    (first, began), (last, now) = rates[0], rates[-1]
+    if most <= 0 or last <= first or not began < now < full:
+        return 0
+    steps = last + (full - now) * (last - first) / (now - began)
+    return round(steps) if steps > most else 0
 
 
 def _live_while(window: Window, holds: Callable[[Entry], bool], least: int) -> int:
@@ -151,7 +176,7 @@ def nonfinite(window: Window) -> CheckResult:
         return None
     return Finding(
         severity=Severity.CRITICAL,
-        sentence=f"{counts[worst]} of the last {len(latest)} logged updates had a {worst} that is no number.",
+        sentence=f"The {worst} was NaN or infinite in {counts[worst]} of the last {len(latest)} logged updates.",
         numbers={"nonfinite": counts[worst], "logs": len(latest)},
         action="Go back to the last good checkpoint, with a lower learning rate, bf16 in place of fp16, and "
         "max_grad_norm set.",

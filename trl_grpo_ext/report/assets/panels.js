@@ -1,10 +1,11 @@
 // What the charts of a run are: specs for charts.js, made of its data. Nothing here touches the page.
 
-const STATUSES = ["correct", "partial", "incorrect", "unparseable", "timeout", "error", "skipped"];
+const STATUSES = ["correct", "partial", "incorrect", "scored", "unparseable", "timeout", "error", "skipped"];
 const MARKS = {
   correct: "\u2713",
   partial: "\u25d0",
   incorrect: "\u2717",
+  scored: "\u25cf",
   unparseable: "?",
   timeout: "T",
   error: "!",

@@ -27,10 +27,9 @@ from trl_grpo_ext.sandbox.inside.crossing.classes import (
     ORDER,
     UNARY,
 )
-from trl_grpo_ext.sandbox.inside.iteration import begin, next_item
+from trl_grpo_ext.sandbox.inside.iteration import VIEWS, begin, item_at, next_item, note_length, once, told_by, view
 from trl_grpo_ext.sandbox.inside.order import by_fields
 from trl_grpo_ext.sandbox.inside.swallowing import leave, leave_async
-from trl_grpo_ext.sandbox.inside.told import VIEWS, item_at, note_length, once, told_by, view
 
 
 class Requester(Protocol):
@@ -76,7 +75,7 @@ class State:
         self.hash: int | None = None
         self.ahead: deque[tuple[Any, BaseException | None]] = deque()
         self.pulls = 0
-        # The `told.Told` of a returned object.
+        # The `iteration.Told` of a returned object.
         self.told: Any = None
         # Of an iterator over a returned object: that object's state, its items so far, and the acts before them.
         self.whole: Any = None

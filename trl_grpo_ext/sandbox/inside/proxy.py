@@ -19,9 +19,9 @@ from trl_grpo_ext.sandbox.inside.crossing.decoder import Decoder
 from trl_grpo_ext.sandbox.inside.crossing.encoder import Encoder
 from trl_grpo_ext.sandbox.inside.crossing.values import Json, MalformedError, Shared, checked, contents, reading
 from trl_grpo_ext.sandbox.inside.given import USES
+from trl_grpo_ext.sandbox.inside.iteration import is_act
 from trl_grpo_ext.sandbox.inside.remote_class import RemoteClass
 from trl_grpo_ext.sandbox.inside.swallowing import expects_end
-from trl_grpo_ext.sandbox.inside.told import is_act
 from trl_grpo_ext.sandbox.inside.translation import Translation
 from trl_grpo_ext.workers.frames import Channel, FrameError
 
@@ -62,7 +62,7 @@ class ProgramProxy:
         sources: Source code of the tests by the file name of its compilation.
         has_made: Whether the tests have made an object of a program class that may answer judgements.
         asked: Number of requests so far.
-        acts: Number of requests so far by which the program could change its objects; see `told`.
+        acts: Number of requests so far by which the program could change its objects; see `iteration`.
         before: Called before each request; it may make requests itself.
     """
 

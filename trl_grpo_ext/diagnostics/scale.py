@@ -1,0 +1,118 @@
+"""A scale: which score is the worst and which the best, and whether that is known or only observed.
+
+Thresholds of checks are parts of a scale, so that marks from 0 to 50 are read as marks from 0 to 1 are.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from trl_grpo_ext.figures.terms import TermFigures
+from trl_grpo_ext.support.estimate import Estimate, Grouped
+from trl_grpo_ext.verdict import UNIT, ScoreRange, Status
+
+# Standard deviations that hold nearly all scores, one outlier left out. Ours: of normal scores they hold 95 %, and of
+# scores that are 0 or 1, and not mostly the same, they reach beyond both.
+SPREAD = 4.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scale:
+    """A worst and a best score.
+
+    Examples:
+        >>> scale = Scale(low=-1.0, high=0.0)
+        >>> scale.unit(Estimate(-0.25, 0.1, 9)), scale.part(Estimate(0.5, 0.1, 9)).mean
+        (Estimate(mean=0.75, error=0.1, count=9), 0.5)
+    """
+
+    low: float
+    high: float
+    is_known: bool = True  # False if it is observed: then no score is known to be the best
+
+    @property
+    def span(self) -> float:
+        return self.high - self.low
+
+    def unit(self, level: Estimate) -> Estimate:
+        """Place a score on the scale: 0 for the worst, 1 for the best."""
+        return self.part(replace(level, mean=level.mean - self.low))
+
+    def part(self, change: Estimate) -> Estimate:
+        """Express a change of the score as a part of the scale."""
+        return replace(change, mean=change.mean / self.span, error=change.error / self.span)
+
+    @property
+    def digits(self) -> int:
+        """Digits after the point that a score is shown with: two for scores from 0 to 1, more for smaller ones."""
+        return max(2, math.ceil(2 - math.log10(self.span)))
+
+
+NO_NUMBERS = Grouped()
+CORRECTNESS = Scale(low=UNIT[0], high=UNIT[1])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """Scores and values that a term has given in a run so far."""
+
+    scores: Grouped = NO_NUMBERS
+    values: Grouped = NO_NUMBERS
+    unplaced: int = 0  # the scores of which no range tells whether they are right
+
+    def __add__(self, other: Seen) -> Seen:
+        return Seen(
+            scores=self.scores + other.scores,
+            values=self.values + other.values,
+            unplaced=self.unplaced + other.unplaced,
+        )
+
+    @classmethod
+    def of(cls, figures: TermFigures) -> Seen:
+        """Take a batch of a term in."""
+        unplaced = figures.statuses.get(Status.SCORED, 0)
+        return cls(scores=figures.scores, values=figures.values, unplaced=unplaced)
+
+
+def scale_of(seen: Seen, declared: ScoreRange | None) -> Scale:
+    """Return the scale of a term's scores.
+
+    A declared range holds as long as no score is outside of it. Without one, scores in [0, 1] whose verifier says what
+    is right are marks of correctness. Of other scores only the spread is known.
+    """
+    if declared is not None and declared[0] <= seen.scores.low and seen.scores.high <= declared[1]:
+        return Scale(low=declared[0], high=declared[1])
+    return CORRECTNESS if seen.scores.in_unit and not seen.unplaced else observed_scale(seen.scores)
+
+
+def observed_scale(numbers: Grouped) -> Scale:
+    """Return the scale of numbers of which only the spread is known; numbers that do not differ have a span of 1."""
+    found = numbers.numbers
+    if not found.count or not found.is_known:
+        return replace(CORRECTNESS, is_known=False)
+    deviation = math.sqrt(found.squared_deviations / found.count)
+    span = min(numbers.high - numbers.low, SPREAD * deviation)
+    is_usable = 0 < span < math.inf
+    return Scale(low=numbers.low, high=numbers.low + (span if is_usable else 1.0), is_known=False)
+
+
+def common_scale(seen: Mapping[str, Seen], terms: Iterable[str], declared: Mapping[str, ScoreRange]) -> Scale:
+    """Return the scale that terms have in common, or else the spread of all their scores together."""
+    known = {term: seen[term] for term in terms if term in seen}
+    scales = {scale_of(one, declared.get(term)) for term, one in known.items()}
+    if len(scales) > 1:
+        return observed_scale(sum((one.scores for one in known.values()), start=NO_NUMBERS))
+    return scales.pop() if scales else CORRECTNESS
+
+
+def declared_ranges(settings: Mapping[str, Any]) -> dict[str, ScoreRange]:
+    """Read the ranges that the run's terms have declared, by term."""
+    found: dict[str, ScoreRange] = {}
+    for reward in settings.get("rewards") or ():
+        bounds = reward.get("score_range")
+        if bounds:
+            found[reward["name"]] = (float(bounds[0]), float(bounds[1]))
+    return found
