@@ -157,7 +157,7 @@ def test_the_page_goes_by_the_scores_of_its_sentence(tmp_path: Path) -> None:
         reported.add(card)
     head = reported.page_data()["key_figures"]
     note, about = head["notes"]
-    assert about.startswith("A score is a mean of verdicts: 1 is right, 0 is wrong.")
+    assert about.startswith("A score is a mean of verdicts, before weights, gates and shapes.")
     interval = (
         r"Training: in the first 4 batches and in the last 16 \(1,024 completions\), "
         r"a change of \+(0\.\d\d) \(95 % interval (.*) to (.*)\)\."

@@ -23,7 +23,6 @@ from trl_grpo_ext.verdict import ScoreRange, Status, Verdict, as_verdict, grader
 
 logger = logging.getLogger(__name__)
 
-
 Q = TypeVar("Q")
 S = TypeVar("S")
 T = TypeVar("T")
@@ -62,8 +61,7 @@ class Verifier(ABC):
 
     Attributes:
         name: The metric key, `__name__` for TRL; by default made of the class name, `MathVerifier` -> `math`.
-        score_range: The lowest and the highest score that the verifier can give, if it returns numbers that
-            have bounds; they tell right from wrong. None where the verifier says so itself, or nobody can.
+        score_range: The lowest and the highest score of a verifier that returns numbers; None if it has no bounds.
 
     Examples:
         >>> class Short(Verifier):

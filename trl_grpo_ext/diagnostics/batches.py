@@ -24,22 +24,22 @@ def judged(batches: Sequence[BatchFigures]) -> int:
 
 
 def group_count(batches: Sequence[BatchFigures]) -> int:
-    """The groups that could be judged."""
+    """Count judged groups."""
     return sum(batch.groups for batch in batches)
 
 
 def are_enough(batches: Sequence[BatchFigures]) -> bool:
-    """Whether shares of their completions and of their groups mean something."""
+    """Test whether batches hold enough completions and groups for shares."""
     return judged(batches) >= LEAST_SAMPLES and group_count(batches) >= LEAST_GROUPS
 
 
 def groups_of(batches: Sequence[BatchFigures], outcome: GroupOutcome) -> int:
-    """The groups of one kind."""
+    """Count groups with this outcome."""
     return sum(batch.outcomes.get(outcome, 0) for batch in batches)
 
 
 def group_share(batches: Sequence[BatchFigures], outcome: GroupOutcome) -> float:
-    """The share of the groups of one kind, in [0, 1]; 0 for no groups."""
+    """Share of groups with this outcome, in [0, 1]; 0 without groups."""
     return groups_of(batches, outcome) / max(1, group_count(batches))
 
 
@@ -52,13 +52,13 @@ def most_common(counters: Sequence[Mapping[Any, int]]) -> list[tuple[Any, int]]:
 
 
 def mostly(counters: Sequence[Mapping[str, int]]) -> str:
-    """The most frequent reason of several counters together, as the end of a phrase; empty where there is none."""
+    """Format the most frequent reason of several counters; empty without reasons."""
     reason = next((why for why, _ in most_common(counters)), "")
     return f", mostly `{safe_reason(reason)}`" if reason else ""
 
 
 def percent(part: float) -> str:
-    """A share as people read it; nearly all is not all.
+    """Format a share; 99.6 % never reads as 100 %.
 
     Examples:
         >>> percent(0.123), percent(0.0312), percent(1.0), percent(0), percent(0.9963)
@@ -77,7 +77,7 @@ def distinct_answers(batches: Sequence[BatchFigures]) -> float | None:
 
 
 def is_one_answer(window: Window) -> bool:
-    """Whether groups have come to give one answer only, having given more at first: an exploration that has ended.
+    """Test whether groups converged to one answer from several answers.
 
     A dead group is its effect then, not the cause of trouble.
     """
@@ -90,7 +90,7 @@ AGREEING = 0.3
 
 
 def agreeing_share(batches: Sequence[BatchFigures]) -> float:
-    """The share of the groups without a right answer in which most completions give the same answer; 0 for none."""
+    """Share of unsolved groups whose completions mostly agree on one answer; 0 without such groups."""
     wrong = sum(batch.wrong_groups for batch in batches)
     return sum(batch.agreeing_wrong_groups for batch in batches) / wrong if wrong else 0.0
 
@@ -112,21 +112,21 @@ def told_gold(batches: Sequence[BatchFigures]) -> str:
 
 
 def never_explores(window: Window, least: float) -> bool:
-    """Whether such a share of completions is what a sibling has written, in the first batches and in the latest."""
+    """Test whether siblings repeat each other, in opening batches and recent batches alike."""
     if judged(window.batches) < LEAST_SAMPLES or window.opening[0].step:  # 0, or unknown, at the start of a run
         return False
     return all(repeated_share(batches) >= least for batches in (window.opening, window.batches))
 
 
 def repeated_share(batches: Sequence[BatchFigures]) -> float:
-    """The share of completions that are word for word those of a sibling, of those that could be."""
+    """Share of completions that repeat a sibling word for word."""
     terms = [next(iter(batch.terms.values())) for batch in batches if batch.terms]
     possible = sum(one.verdicts - one.groups for one in terms)
     return sum(one.repeats for one in terms) / possible if possible > 0 else 0.0
 
 
 def other_terms(window: Window) -> list[str]:
-    """The terms in force that are not primary for any row."""
+    """Terms in force that are primary for no row."""
     primary = window.primary_terms
     return [term for term in window.in_force if term not in primary]
 
@@ -147,7 +147,7 @@ SAME = 0.5
 
 
 def second_opinions(window: Window) -> list[str]:
-    """The terms of weight 0 that judge what the primary term judges: those that nothing says that of a shadow.
+    """Shadows that judge the same answers as the primary term.
 
     A shadow for another question, such as the format beside an answer, may well disagree: it reads other answers, or
     none where the primary term reads some. A term that has had weight is none: it was trained on.
@@ -157,7 +157,7 @@ def second_opinions(window: Window) -> list[str]:
 
 
 def no_second_opinion(window: Window) -> NotChecked:
-    """What to say where there is none: that a shadow is missing, or why those that are there do not count."""
+    """Explain a missing second opinion: no shadow exists, or shadows read other answers."""
     shadows = [term for term in window.terms if term not in window.trained_on]
     if not shadows:
         return NotChecked("a second opinion (another verifier of weight 0, best a stricter one)")
@@ -190,7 +190,7 @@ LEAST_BATCHES = 2  # one batch alone may show one prompt, or one moment of a bus
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerdictShare:
-    """How many of a term's recent verdicts are of a kind.
+    """Share of recent verdicts of one kind, for one term.
 
     `count` of `verdicts` are, in `batches` batches. `in_force` says whether the term has weight.
     """
@@ -203,11 +203,11 @@ class VerdictShare:
 
     @property
     def share(self) -> float:
-        """The part of the verdicts, in [0, 1]; 0 for none."""
+        """Share in [0, 1]; 0 without verdicts."""
         return self.count / self.verdicts if self.verdicts else 0.0
 
     def is_pattern(self, warn: float, critical: float) -> bool:
-        """Whether it is a share of `warn`, and no burst: in several batches, or a share that is critical by itself.
+        """Test for a pattern: a share of `warn` in several batches, or a critical share in one.
 
         Examples:
             >>> burst = VerdictShare(term="math", in_force=True, count=8, verdicts=256, batches=1)
@@ -219,14 +219,14 @@ class VerdictShare:
         return self.batches >= LEAST_BATCHES or self.share >= critical
 
     def severity(self, critical: float) -> Severity:
-        """How much it matters; of a term without weight, nothing is lost for the reward."""
+        """Severity of this share; information for a term without weight."""
         return Severity.critical_if(self.share >= critical) if self.in_force else Severity.INFO
 
 
 def worst_share(
     window: Window, count: Callable[[TermFigures], int], warn: float, critical: float
 ) -> VerdictShare | None:
-    """The term of which the largest share of recent verdicts is of a kind, if that is a pattern.
+    """Find the term with the largest share of recent verdicts of one kind, if it is a pattern.
 
     Shadows count only where no term in force shows a pattern, and a term that waits for one without a score only where
     that one does not. `count` is how many verdicts of a batch are of the kind,
@@ -238,7 +238,7 @@ def worst_share(
 
 
 def _waits(window: Window, term: str) -> bool:
-    """Whether most of a term's failures are of a term that it waits for."""
+    """Test whether most failures of a term come from a gating term."""
     failures = failures_of(window.of_term(term), lambda _: True)
     waiting = sum(count for (*_, reason), count in failures.items() if reason.endswith(UNSCORED))
     return 2 * waiting > failures.total()

@@ -1,4 +1,4 @@
-"""A decline: a score that has fallen from its best, in training or in evaluations, and what changed meanwhile."""
+"""Declines: fallen training or evaluation scores, and changes since their best."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ BACK = 0.5  # of the fall: if the latest batches have made up for more, it is ov
 
 @dataclass(frozen=True, slots=True)
 class Decline:
-    """A score that has fallen."""
+    """Decline: a fallen score, and levels before and after."""
 
     best: Estimate  # the best level that it had
     now: Estimate  # the level that it has
@@ -42,18 +42,18 @@ class Decline:
         return self.best - self.now
 
     def pair(self, of: Callable[[Levels], Estimate]) -> tuple[float, float] | None:
-        """Another figure before and now; None where either is unknown."""
+        """Pair of another figure before and now; None if either is unknown."""
         before, now = of(self.before), of(self.after)
         return (before.mean, now.mean) if before.count and now.count else None
 
 
 def _matters(fall: Estimate, best: Estimate, scale: Scale) -> bool:
-    """Whether a fall is large enough to be told, if it is no luck."""
+    """Test whether a fall is large enough to report."""
     return scale.part(fall).mean >= max(LEAST_FALL, OF_BEST * scale.unit(best).mean)
 
 
 def training_decline(window: Window, term: str | None = None) -> Decline | None:
-    """The fall of the training score from the best part of the run to the recent batches; None if it is not sure.
+    """Fall of the training score from its best part to recent batches; None if unsure.
 
     It is looked for in the values of a term, or without one in the primary scores.
     """
@@ -88,7 +88,7 @@ def _level_now(batch: BatchFigures, term: str | None) -> Estimate:
 
 
 def evaluation_decline(window: Window) -> Decline | None:
-    """The fall of the last two evaluations from the best one; None if there is none, or too few evaluations."""
+    """Fall of the last two evaluations below the best one; None for no fall or too few evaluations."""
     known = [(step, level) for step, level in window.evaluations if step is not None]
     earlier, latest = known[:-2], [level for _, level in known[-2:]]
     if not earlier:
@@ -107,7 +107,7 @@ def evaluation_decline(window: Window) -> Decline | None:
 
 
 def _best_part(parts: Sequence[tuple[float, Estimate]], spread: float) -> tuple[float, float, Estimate] | None:
-    """The first and last step, and the score, of the part of the run that is surely the highest.
+    """Find the surely highest part of the run: first step, last step, score.
 
     The error is that of the whole run's spread: a few groups alone may be alike by luck.
     """
@@ -131,7 +131,7 @@ def _spread(levels: Sequence[Estimate]) -> float:
 
 
 def _is_coming_back(recent: Sequence[Estimate], now: Estimate, fall: Estimate) -> bool:
-    """Whether the latest batches have made up for much of the fall, or the score surely rises again."""
+    """Test whether recent batches recover: half of the fall regained, or a sure rise."""
     half = len(recent) // 2
     before, after = Estimate.together(recent[:half]), Estimate.together(recent[half:])
     latest = Estimate.together(recent[-FLAT_BATCHES // 2 :])
@@ -139,7 +139,7 @@ def _is_coming_back(recent: Sequence[Estimate], now: Estimate, fall: Estimate) -
 
 
 def _figures(window: Window, first: float, last: float) -> tuple[Levels, Levels, dict[str, float]]:
-    """Other figures than the score: between two steps, now, and their largest values in between."""
+    """Collect other figures: at the best time, now, and logged maxima in between."""
     near = [part.levels for part in window.history if first <= part.middle <= last]
     logged = [part.levels for part in window.log_history if first <= part.middle <= last]
     if not logged and window.log_history:  # which may be of other steps

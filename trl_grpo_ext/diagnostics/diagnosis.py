@@ -32,7 +32,7 @@ BEYOND_CEILING = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosis:
-    """Why a run's reward is as it is."""
+    """Diagnosis of one run: sentence, causes, findings, examples."""
 
     sentence: str  # the answer
     # How high the score was at the start and at the end of `training` and of the `evaluation`; none where nothing was
@@ -59,7 +59,7 @@ class Diagnosis:
 
 
 def diagnose(run: RecordedRun, *, most_examples: int = 3, seconds: float = math.inf) -> Diagnosis:
-    """Look at a run much as it was looked at while it went on, and say what holds its reward back.
+    """Replay a recorded run through the checks, and diagnose its reward.
 
     The run may still go on, may have been killed, and may hold evaluations only. Batches that cannot be read are passed
     over. At most so many completions are quoted. Looking takes `seconds`, about: of a run that takes longer, fewer
@@ -78,7 +78,7 @@ def diagnose(run: RecordedRun, *, most_examples: int = 3, seconds: float = math.
 
 
 def conclude(window: Window, onsets: Onsets, findings: Sequence[Finding], batches: int) -> Diagnosis:
-    """The answer to what a run looks like at its end, without examples.
+    """Diagnose a run from its final window, without examples.
 
     `onsets` has looked at it batch by batch, at so many training batches, and `findings` are what began, oldest first.
     """
@@ -99,7 +99,7 @@ def conclude(window: Window, onsets: Onsets, findings: Sequence[Finding], batche
 
 
 def _with_those_told(found: Sequence[Finding], run: RecordedRun) -> list[Finding]:
-    """The findings, those that were told while the run went on first: it saw batches that may be on disk no more."""
+    """Merge recorded findings with found ones: recorded findings saw batches since deleted."""
     told = read_findings(run.folder)
     codes = {finding.code for finding in told}
     together = [*told, *(finding for finding in found if finding.code not in codes)]
@@ -107,13 +107,13 @@ def _with_those_told(found: Sequence[Finding], run: RecordedRun) -> list[Finding
 
 
 def _at_the_end(window: Window, onsets: Onsets) -> dict[str, Finding]:
-    """What has held until the end, and a fall that only the last evaluation shows: it had no batches left to hold."""
+    """Findings active at the end, plus a fall in the final evaluation, which has no later batch."""
     fall = CHECKS["getting_worse"](window)
     return onsets.active | ({fall.code: fall} if isinstance(fall, Finding) else {})
 
 
 def _at_once(window: Window) -> dict[str, Finding]:
-    """What the checks say of a run that is too short for anything to have held."""
+    """Run checks once, for a run too short for onsets."""
     found = {code: check(window) for code, check in CHECKS.items()}
     return {code: finding for code, finding in found.items() if isinstance(finding, Finding)}
 

@@ -45,12 +45,12 @@ def _any_row(card: Scorecard, finding: Finding) -> Sequence[bool]:
 
 
 def _named(card: Scorecard, finding: Finding) -> list[str]:
-    """The terms of the batch that the finding is about."""
+    """Terms of the batch that the finding names."""
     return [term for term in card.terms if term in finding.terms]
 
 
 def _of_the_named(test: Callable[[Verdict], bool]) -> Shown:
-    """Samples with such a verdict of a term that the finding names; of any term, where it names none."""
+    """Build a filter: samples with such a verdict from the finding's terms, or from any term."""
 
     def shown(card: Scorecard, finding: Finding) -> Sequence[bool]:
         columns = [card.verdicts[term] for term in _named(card, finding) or card.terms]
@@ -63,7 +63,7 @@ def _of_the_named(test: Callable[[Verdict], bool]) -> Shown:
 
 
 def _is_unread(card: Scorecard, finding: Finding) -> Sequence[bool]:
-    """Which samples came to an end, and their primary verdict could not read them."""
+    """Mark finished samples with an unparseable primary verdict."""
     return [
         verdict is not None and verdict.status is Status.UNPARSEABLE and sample.truncated is not True
         for sample, verdict in zip(card.samples, card.primary, strict=True)
@@ -82,14 +82,14 @@ def _is_disputed(card: Scorecard, finding: Finding) -> Sequence[bool]:
 
 
 def _is_ungraded(card: Scorecard, finding: Finding) -> Sequence[bool]:
-    """Which samples the grader failed on, or ran out of time on by the policy's fault, as the finding says."""
+    """Mark samples with grader failures, or policy timeouts if the finding counts those."""
     if finding.numbers.get("of_the_policy"):
         return _of_the_named(lambda one: one.blame is Blame.POLICY and one.status is Status.TIMEOUT)(card, finding)
     return _of_the_named(lambda one: one.blame is Blame.GRADER)(card, finding)
 
 
 def _is_void_beside_others(card: Scorecard, finding: Finding) -> Sequence[bool]:
-    """Which samples have no verdict of the finding's term, or of the environment, though siblings have one."""
+    """Mark void samples of the finding's term, or of the environment, beside judged siblings."""
     shown = [False] * len(card)
     for rows in card.members:
         if any(not card.void[row] for row in rows):
@@ -112,7 +112,7 @@ _ROWS: Mapping[str, Shown] = {
 
 
 def examples(cards: Iterable[Scorecard], finding: Finding, limit: int) -> list[Example]:
-    """Completions that show a finding, those with the highest advantage first; any, if it has no kind of its own.
+    """Choose completions that illustrate a finding, highest advantage first; findings without a kind take any.
 
     Cards are searched in order.
     """
@@ -130,7 +130,7 @@ def examples(cards: Iterable[Scorecard], finding: Finding, limit: int) -> list[E
 
 
 def gold_column(row: Mapping[str, Any]) -> str | None:
-    """The usual column of a gold answer, or of tests, that this row has; None if it has none.
+    """Find the usual gold or test column of this row; None without one.
 
     Examples:
         >>> gold_column({"level": 5, "answer": "42"})
@@ -140,7 +140,7 @@ def gold_column(row: Mapping[str, Any]) -> str | None:
 
 
 def safe_reason(reason: str) -> str:
-    """A verdict's reason, which a user's verifier may have made of anything, for a sentence.
+    """Shorten a verdict's reason for a sentence; user verifiers return arbitrary text.
 
     Examples:
         >>> safe_reason("no_boxed"), len(safe_reason("x" * 100_000))

@@ -1,4 +1,4 @@
-"""A finding: one sentence on what is wrong with a run, its numbers, and one thing to do. It is not a metric."""
+"""Findings: a sentence about a run, its numbers, and one action."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Severity(StrEnum):
 
     @property
     def rank(self) -> int:
-        """0 for information, 1 for a warning, 2 for what is critical."""
+        """Rank: 0 information, 1 warning, 2 critical."""
         return list(Severity).index(self)
 
     @classmethod
@@ -53,7 +53,7 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """What a check has found.
+    """Finding of a check.
 
     Attributes:
         code: Which check; codes are stable, `checks.CHECKS` lists them, and fills code and step in.
@@ -98,7 +98,7 @@ class Finding:
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Finding:
-        """The finding that `to_record` was called on, under the code that it has now."""
+        """Read a finding from its record; merged codes get their current name."""
         # A run that was recorded before findings named their terms has none.
         found = cls(**{"terms": (), **{each.name: record[each.name] for each in fields(cls) if each.name in record}})
         return replace(found, code=MERGED.get(found.code, found.code))
@@ -106,7 +106,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class NotChecked:
-    """What a check says that has not been given what it needs."""
+    """Answer of a check that lacks data."""
 
     needs: str  # what is missing, such as `"a shadow term (weight 0)"`
     in_part: bool = False  # whether the check has found nothing in what it was given
@@ -118,7 +118,7 @@ def append_finding(run_folder: str | os.PathLike[str], finding: Finding) -> None
 
 
 def read_findings(run_folder: str | os.PathLike[str]) -> list[Finding]:
-    """The findings of a run's `findings.jsonl`, in order; lines that are no findings are passed over."""
+    """Read findings from `findings.jsonl`, in order; skip invalid lines."""
     found = []
     for record in read_lines(Path(run_folder) / FILE):
         with suppress(ValueError, TypeError, KeyError, AttributeError):

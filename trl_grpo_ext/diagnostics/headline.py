@@ -1,4 +1,4 @@
-"""The headline: what a run looks like in one sentence, and the same figures that the rest of its page shows.
+"""The headline: one sentence about a run, with figures identical to its page.
 
 Every score in it is one of `Ends`, and says where it was measured.
 """
@@ -46,7 +46,7 @@ ROUNDED = 0.005  # of the scale: what two digits after the point do not tell
 
 
 class Said(NamedTuple):
-    """A part of the headline, and whether it is evidence that the run does well."""
+    """Part of the headline, and whether it proves that the run does well."""
 
     text: str
     is_well: bool
@@ -77,14 +77,14 @@ def headline(causes: Sequence[Finding], findings: Sequence[Finding], window: Win
 
 
 def _worst_of(findings: Sequence[Finding]) -> list[Finding]:
-    """Sort the findings of a run that were no information, the worst first."""
+    """Sort findings above information, worst first."""
     order = {code: place for place, code in enumerate(CHECKS)}
     told = [finding for finding in findings if finding.severity is not Severity.INFO]
     return sorted(told, key=lambda finding: (rank(finding), order.get(finding.code, len(order))))
 
 
 def _counts(finding: Finding) -> bool:
-    """Whether a finding contradicts that all is well."""
+    """Test whether a finding contradicts "All is well"."""
     return finding.severity is Severity.CRITICAL or (finding.severity is Severity.WARNING and finding.code not in ASIDE)
 
 
@@ -94,7 +94,7 @@ def _does_well(window: Window) -> bool:
 
 
 def _is_beside(cause: Finding, *, does_well: bool) -> bool:
-    """Whether a cause should be told, but does not hold the reward back."""
+    """Test whether a cause is worth telling, but does not hold the reward back."""
     is_information = cause.severity is Severity.INFO
     if does_well:
         return is_information or cause.code in ASIDE
@@ -114,7 +114,7 @@ def _without_batches(window: Window) -> str:
 
 
 def _sound(window: Window, *, is_clean: bool) -> str:
-    """Say what is known of a run where no finding says why its score is as it is.
+    """Describe a run without a cause: training, evaluation, caveats.
 
     That all is well is said only if training and evaluation show it, and nothing above information was found.
     """
@@ -148,7 +148,7 @@ NOT_HELD_OUT = "nothing is held out"
 
 
 def _of_evaluation(window: Window, evaluation: Ends | None) -> Said:
-    """Say how the evaluation moved, and whether that shows that the model has become better."""
+    """Describe the evaluation's change, and whether it proves a better model."""
     if evaluation is None:
         empty = window.empty_evaluations
         return Said(f"in {empty} evaluations nothing could be judged" if empty else NOT_HELD_OUT, is_well=False)
@@ -165,7 +165,7 @@ def _of_evaluation(window: Window, evaluation: Ends | None) -> Said:
 
 
 def _caveats(window: Window, held_out: Said) -> list[str]:
-    """List what makes the score say less than it seems to."""
+    """List caveats: few prompts, cut completions, missing verdicts."""
     found = []
     prompts, limit = same_prompts(window), window.settings.get("max_completion_length")
     if prompts and not held_out.is_well:
@@ -202,7 +202,7 @@ def _of_training(window: Window, ends: Ends, score: str) -> Said:
 
 
 def _may_rise(window: Window, ends: Ends, score: str) -> str:
-    """The interval of the trend has room for a rise as for none, or the run is so short that a slow one looks flat."""
+    """Report a trend whose interval still includes a rise, or a run too short to show one."""
     trend = fitted_rise(window.history)
     if trend is None or window.scale.part(trend).error < ROUNDED:
         return f"{EARLY} {score} is {ends}."

@@ -1,4 +1,4 @@
-"""Levels: how high scores, rewards and lengths are, over some batches and over the whole run, and how sure that is."""
+"""Levels: scores, rewards and lengths of batches and periods, with errors."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 def ends_of(items: Sequence[T]) -> tuple[Sequence[T], Sequence[T]]:
-    """The start and the end of a run's batches, or of other things in order: the first few, and the last after them.
+    """Split a sequence, such as batches of a run, into opening items and last items.
 
     Whatever is said of how a run began and of how it ended is of these.
 
@@ -43,12 +43,12 @@ def reward_level(batches: Sequence[BatchFigures]) -> Estimate:
 
 
 def length_level(batches: Sequence[BatchFigures]) -> Estimate:
-    """The mean length in tokens of the groups of some batches; `NOTHING` if it is unknown."""
+    """Mean group length in tokens; `NOTHING` if unknown."""
     return level_of(batch.tokens.groups for batch in batches)
 
 
 def level_of(parts: Iterable[Estimate]) -> Estimate:
-    """The mean of numbers that do not depend on each other; `NOTHING` for none, or for numbers too large to square.
+    """Mean of independent numbers; `NOTHING` without numbers, or for numbers too large to square.
 
     Nothing can be said of `NOTHING`: no comparison with its mean holds, and it has a count of 0.
     """
@@ -59,18 +59,18 @@ def level_of(parts: Iterable[Estimate]) -> Estimate:
 
 
 def _level(parts: Sequence[Grouped]) -> Estimate:
-    """A mean of completions with the error of the groups; that of completions where few groups happen to agree."""
+    """Mean over completions, with the error of group means, or the larger error if few groups agree."""
     alone, grouped = level_of(part.numbers for part in parts), level_of(part.groups for part in parts)
     return replace(alone, error=max(alone.error, grouped.error)) if alone.count and grouped.count > 1 else alone
 
 
 def gain(earlier: Sequence[BatchFigures], later: Sequence[BatchFigures], level: LevelOf = score_level) -> Estimate:
-    """How much the score, or another level, has risen; of a count of 0 if it cannot be told."""
+    """Gain of the score, or another level, between two lists of batches; count 0 if unknown."""
     return level(later) - level(earlier)
 
 
 def gain_within(batches: Sequence[BatchFigures]) -> Estimate:
-    """How much the score has risen from the first half of the batches to the second; as for `gain`."""
+    """Gain of the score from the first half of the batches to the second half."""
     half = len(batches) // 2
     return gain(batches[:half], batches[half:])
 
@@ -80,7 +80,7 @@ MOST_PERIODS = 64  # ours: enough for the shape of a run, in bounded memory
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Levels:
-    """How high other figures than the score were in a part of a run, which may say why the score has changed."""
+    """Levels of figures beside the score in one period, possible reasons for a changed score."""
 
     tokens: Estimate = NOTHING  # the length of a completion
     cut: Estimate = NOTHING  # the share of completions that were cut
@@ -90,7 +90,7 @@ class Levels:
     logged: Mapping[str, Estimate] = field(default_factory=dict)  # by TRL's name, what it has logged of updates
 
     def __add__(self, other: Levels) -> Levels:
-        """The levels of both parts."""
+        """Join the levels of two periods."""
         return Levels(
             tokens=self.tokens + other.tokens,
             cut=self.cut + other.cut,
@@ -112,7 +112,7 @@ class Levels:
 
     @classmethod
     def of_logs(cls, entry: Mapping[str, Any]) -> Levels:
-        """Take the figures of one of TRL's logs that may say why a score has changed."""
+        """Read figures from a TRL log that may explain a changed score."""
         return cls(logged={name: Estimate.of([entry[name]]) for name in LOGGED if is_number(entry.get(name))})
 
 
@@ -121,7 +121,7 @@ LOGGED = ("entropy", "grad_norm", "kl", "clip_ratio/region_mean")
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """A few training batches, or logs, that follow each other."""
+    """Period: consecutive training batches or logs."""
 
     middle: float  # the mean of their optimizer steps
     scores: Estimate  # the mean scores of their groups
@@ -129,7 +129,7 @@ class Period:
 
     @classmethod
     def of(cls, parts: Sequence[Period]) -> Period:
-        """Join periods that follow each other to one."""
+        """Join consecutive periods."""
         scores = Estimate.together(part.scores for part in parts)
         return cls(fmean(part.middle for part in parts), scores, sum((part.levels for part in parts), start=Levels()))
 
@@ -145,7 +145,7 @@ def together(parts: Iterable[Mapping[T, Estimate]]) -> dict[T, Estimate]:
 
 @dataclass(slots=True)
 class History:
-    """The scores of all training batches, in at most `MOST_PERIODS` periods of as many batches each.
+    """History of scores: all training batches in at most `MOST_PERIODS` periods of equal length.
 
     When there would be more, neighbours become one: a run of any length is held, and its shape is kept.
     """

@@ -1,4 +1,4 @@
-"""The answer on the console."""
+"""Console output of a diagnosis."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Progress: how high the score of a run was at its start and at its end, and whether it rises, is flat, or is stuck."""
+"""Progress: start and end score of a run, and whether the score rises, stays flat or is stuck."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ HARDLY = 0.05  # a smaller gain is not worth much
 
 
 def score_text(score: float, digits: int = 2) -> str:
-    """Round a score as people do, half up: 0.415, which is 0.41499... in binary, gives 0.42.
+    """Round half up, as people do: 0.415 (binary 0.41499...) gives 0.42.
 
     Examples:
         >>> score_text(0.415), score_text(-0.001), score_text(0.00125, 4)
@@ -33,7 +33,7 @@ def score_text(score: float, digits: int = 2) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ends:
-    """A score at the start and at the end of a run: the headline, the report and `summary.json` all name these.
+    """Start and end score of a run, as headline, report and `summary.json` name them.
 
     Examples:
         >>> ends = Ends(start=Estimate.of([0.4]), end=Estimate.of([0.8]), start_at="at step 0", end_at="at step 9")
@@ -50,13 +50,13 @@ class Ends:
 
     @property
     def shown(self) -> tuple[str, str]:
-        """Start and end as people read them; the start is empty where it is unknown."""
+        """Start and end as displayed text; an unknown start is empty."""
         start, end = (score_text(one.mean, self.digits) if one.count else "" for one in (self.start, self.end))
         return start, end
 
     @property
     def moves(self) -> str:
-        """`risen` or `fallen`, where that is surely so and can be read off what is shown; else empty."""
+        """Direction of a sure, visible change: `risen`, `fallen`, or empty."""
         gain, (start, end) = self.end - self.start, self.shown
         if not gain.count or start == end or abs(gain.mean) <= SURE * gain.error:
             return ""
@@ -69,7 +69,7 @@ class Ends:
 
     @property
     def gain(self) -> Interval | None:
-        """The change with its interval; None where there is no start, or no error is known."""
+        """Change from start to end with its interval; None without a start or an error."""
         gain = self.end - self.start
         return gain.interval if gain.count and gain.is_known and gain.error else None
 
@@ -94,14 +94,14 @@ class Ends:
         return f"{start} {self.start_at} and {'' if start == end else f'{end} '}{self.end_at}"
 
     def to_record(self) -> dict[str, Any]:
-        """A dict of plain JSON values; null for a start, or the interval of a change, that is unknown."""
+        """Convert to plain JSON values; unknown start or interval becomes null."""
         start = self.start.mean if self.start.count else None
         places = {"start": start, "start_at": self.start_at, "end": self.end.mean, "end_at": self.end_at}
         return {**places, "change": self.gain and self.gain.to_record()}
 
 
 def training_ends(window: Window) -> Ends:
-    """The training score at the start and at the end of the run."""
+    """Start and end of the training score."""
     first, last = window.ends
     return Ends(
         start=score_level(first),
@@ -113,7 +113,7 @@ def training_ends(window: Window) -> Ends:
 
 
 def evaluation_ends(window: Window) -> Ends | None:
-    """The score of the first evaluation and of the last; None for none."""
+    """First and last evaluation score; None without evaluations."""
     if not window.evaluations:
         return None
     (first, start), (last, end) = window.evaluations[0], window.evaluations[-1]
@@ -128,7 +128,7 @@ def evaluation_ends(window: Window) -> Ends | None:
 
 
 def is_flat(window: Window, least_gain: float = LEAST_GAIN) -> bool:
-    """Whether the score has surely not risen by `least_gain` from the first half of the recent batches to the second.
+    """Test whether recent batches surely gained less than `least_gain` from first half to second.
 
     `least_gain` is a part of the scale. False for fewer than `FLAT_BATCHES`.
     """
@@ -144,7 +144,7 @@ def _least_gain(window: Window, level: Estimate, least_gain: float = LEAST_GAIN)
 
 
 def is_known_flat(window: Window) -> bool:
-    """Whether the trend of the whole run leaves no room for a rise that matters.
+    """Test whether the whole run's trend excludes a worthwhile rise.
 
     False for a run of fewer steps than `EARLY`, in which a slow rise looks flat, and where the interval of the trend
     reaches as far as `LEAST_GAIN`: then it is too early to tell.
@@ -165,7 +165,7 @@ def has_risen(window: Window, level: LevelOf = score_level) -> bool:
 
 
 def is_stuck(window: Window, patience: int = PATIENCE) -> bool:
-    """Whether the score does not rise now, and has hardly risen in the whole run.
+    """Test for a stuck score: no recent rise, hardly any rise in the whole run.
 
     A slow run rises by little over any window: what it has gained in all is what tells it from one that is stuck, and
     that takes patience (optimizer steps), less for one of next to 0. `benchmarks/false_alarms.py` measures how well.
@@ -186,7 +186,7 @@ def is_stuck(window: Window, patience: int = PATIENCE) -> bool:
 
 
 def has_hardly_gained(window: Window) -> bool:
-    """Whether the score has, as far as can be seen, not risen by `HARDLY` since the opening.
+    """Test whether the visible gain since the opening stays below `HARDLY`.
 
     Enough where another figure has moved a lot: the question is whether it was worth it.
     """
@@ -194,7 +194,7 @@ def has_hardly_gained(window: Window) -> bool:
 
 
 def is_learning(window: Window) -> bool:
-    """Whether the score has risen and is not flat now, or it is too early to tell of a score that is not the worst.
+    """Test whether the score rises, or the run is too young to tell.
 
     The worst score teaches nothing, however early it is.
     """
@@ -205,5 +205,5 @@ def is_learning(window: Window) -> bool:
 
 
 def steps_so_far(window: Window) -> float:
-    """The optimizer steps that the run has gone on for, as far as it is known."""
+    """Count optimizer steps of the run so far."""
     return window.history[-1].middle - window.history[0].middle if window.history else 0.0

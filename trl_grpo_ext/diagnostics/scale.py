@@ -1,4 +1,4 @@
-"""A scale: which score is the worst and which the best, and whether that is known or only observed.
+"""Scales: the worst and the best score of a term, known or observed.
 
 Thresholds of checks are parts of a scale, so that marks from 0 to 50 are read as marks from 0 to 1 are.
 """
@@ -38,16 +38,16 @@ class Scale:
         return self.high - self.low
 
     def unit(self, level: Estimate) -> Estimate:
-        """Place a score on the scale: 0 for the worst, 1 for the best."""
+        """Place a score on the scale: worst 0, best 1."""
         return self.part(replace(level, mean=level.mean - self.low))
 
     def part(self, change: Estimate) -> Estimate:
-        """Express a change of the score as a part of the scale."""
+        """Express a score change as part of the span."""
         return replace(change, mean=change.mean / self.span, error=change.error / self.span)
 
     @property
     def digits(self) -> int:
-        """Digits after the point that a score is shown with: two for scores from 0 to 1, more for smaller ones."""
+        """Digits after the point: two for scores from 0 to 1, more for smaller scales."""
         return max(2, math.ceil(2 - math.log10(self.span)))
 
 
@@ -57,7 +57,7 @@ CORRECTNESS = Scale(low=UNIT[0], high=UNIT[1])
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """Scores and values that a term has given in a run so far."""
+    """Scores and values seen from a term during a run."""
 
     scores: Grouped = NO_NUMBERS
     values: Grouped = NO_NUMBERS
@@ -72,7 +72,7 @@ class Seen:
 
     @classmethod
     def of(cls, figures: TermFigures) -> Seen:
-        """Take a batch of a term in."""
+        """Read scores and values of a batch."""
         unplaced = figures.statuses.get(Status.SCORED, 0)
         return cls(scores=figures.scores, values=figures.values, unplaced=unplaced)
 
@@ -89,7 +89,7 @@ def scale_of(seen: Seen, declared: ScoreRange | None) -> Scale:
 
 
 def observed_scale(numbers: Grouped) -> Scale:
-    """Return the scale of numbers of which only the spread is known; numbers that do not differ have a span of 1."""
+    """Return the observed scale of numbers: their spread, or 1 for equal numbers."""
     found = numbers.numbers
     if not found.count or not found.is_known:
         return replace(CORRECTNESS, is_known=False)
@@ -100,7 +100,7 @@ def observed_scale(numbers: Grouped) -> Scale:
 
 
 def common_scale(seen: Mapping[str, Seen], terms: Iterable[str], declared: Mapping[str, ScoreRange]) -> Scale:
-    """Return the scale that terms have in common, or else the spread of all their scores together."""
+    """Return the common scale of several terms, or the spread of all their scores."""
     known = {term: seen[term] for term in terms if term in seen}
     scales = {scale_of(one, declared.get(term)) for term, one in known.items()}
     if len(scales) > 1:

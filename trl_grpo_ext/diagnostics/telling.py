@@ -1,4 +1,4 @@
-"""Telling a finding: on the console, and as an alert of the trackers that are active."""
+"""Delivery of findings: console, tracker alerts."""
 
 from __future__ import annotations
 

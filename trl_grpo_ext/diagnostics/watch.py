@@ -1,4 +1,4 @@
-"""The watch: it checks a run while it goes on, or a recorded one, and tells each finding when it begins."""
+"""The watch: runs checks on a live or recorded run, and tells each finding at its onset."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class Watch(RunListener):
             self._look()
 
     def _look_back(self, step: int) -> None:
-        """Show the checks what a resumed run did before; it was told then. A new run sees nothing of an earlier one."""
+        """Replay the earlier part of a resumed run silently; a new run ignores earlier ones."""
         folder = Path(self.run_folder)
         is_resumed = step > 0 and (folder / "scorecards").is_dir()
         if is_resumed or (step == 0 and self._view.window.batches):  # seen before training began again
@@ -122,7 +122,7 @@ class Onsets:
     _missed: dict[str, int] = field(default_factory=dict)
 
     def look(self, window: Window) -> list[Finding]:
-        """The findings that begin with this window; call it once a training batch."""
+        """Run all checks, and return findings that begin; call once per training batch."""
         if window.in_force[:1] != self._primary:  # what was found of another primary term is over
             self._primary = window.in_force[:1]
             self.active.clear()
@@ -168,7 +168,7 @@ MOST_BATCHES = 512  # that are read after the first ones; ours: it bounds the ti
 def look_back(
     run: RecordedRun, view: RunView, onsets: Onsets, *, before: int | None = None, seconds: float = math.inf
 ) -> tuple[list[Finding], int]:
-    """Show a run's batches and logs to the checks, in the order in which they were made.
+    """Replay recorded batches and logs through the checks, in order.
 
     `view` takes the batches and logs in, and `onsets` looks at it after each training batch. With `before`, only what
     was made before this optimizer step is shown. It takes `seconds`, about: of a run that takes longer, fewer batches
@@ -191,7 +191,7 @@ def look_back(
 
 
 class _Showing:
-    """Shows batches to the checks, and before each the logs that came before it."""
+    """Replay of a recorded run for checks: logs and batches in order."""
 
     def __init__(self, run: RecordedRun, view: RunView, onsets: Onsets, before: int | None) -> None:
         self.findings: list[Finding] = []
@@ -218,7 +218,7 @@ class _Showing:
 
 
 def _numbers(run: RecordedRun, before: int | None) -> tuple[list[int], list[int]]:
-    """The numbers of the batches in order: up to the first few of training, to be compared with, and the rest."""
+    """Split recorded batch numbers: opening training batches first, then all later ones."""
     parts = [(number, about) for number, about in run.parts() if before is None or (about.step or 0) < before]
     train = [number for number, about in parts if about.mode == "train"][:OPENING_BATCHES]
     end = train[-1] if train else -1

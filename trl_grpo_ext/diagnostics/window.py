@@ -1,4 +1,4 @@
-"""A window: what a check may look at of a run, and how it is kept while batches and logs come in."""
+"""Windows: data that checks read, kept while batches and logs arrive."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ NO_LOGS = NotChecked("a first log of TRL (logging_steps)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
-    """What a check may look at."""
+    """Window: everything that checks read of a run."""
 
     batches: Sequence[BatchFigures] = ()  # the last training batches, oldest first, at most `RECENT_BATCHES`
     opening: Sequence[BatchFigures] = ()  # the first training batches of the run, at most `OPENING_BATCHES`
@@ -71,7 +71,7 @@ class Window:
 
     @property
     def score(self) -> Estimate:
-        """How high the primary score is at the end of the run; `NOTHING` if nothing was judged."""
+        """Primary score at the end of the run; `NOTHING` without judged samples."""
         return score_level(self.ends[1])
 
     @property
@@ -87,7 +87,7 @@ class Window:
 
     @property
     def checkpoints(self) -> tuple[int, ...]:
-        """The steps of the checkpoints that the run's folder has now, in order. The folder is listed at each call."""
+        """Checkpoint steps in the run folder, sorted. Lists the folder at each call."""
         names = [] if self.folder is None else [path.name for path in Path(self.folder).glob("checkpoint-*")]
         return tuple(sorted(int(step) for name in names if (step := name.partition("-")[2]).isdecimal()))
 
@@ -97,12 +97,12 @@ class Window:
 
     @property
     def in_force(self) -> tuple[str, ...]:
-        """Those with weight in the latest batch; the first is the primary term."""
+        """Terms with weight in the latest batch, primary term first."""
         return self.batches[-1].in_force if self.batches else ()
 
     @property
     def primary_terms(self) -> list[str]:
-        """The first term in force, and those after it while some rows have a verdict of none of them."""
+        """Primary terms: the first term in force, then further terms while rows lack a verdict."""
         terms: list[str] = []
         left = sum(batch.size for batch in self.batches)
         for term in self.in_force:
@@ -113,18 +113,18 @@ class Window:
         return terms
 
     def value_scale(self, term: str) -> Scale:
-        """The scale of a term's values, after shape and gate: what they have spread over."""
+        """Observed scale of a term's values, after shape and gate."""
         return observed_scale(self.seen[term].values) if term in self.seen else CORRECTNESS
 
     @property
     def ends(self) -> tuple[Sequence[BatchFigures], Sequence[BatchFigures]]:
-        """The first batches of the run, and the last after them; of a single batch, the first ones are none."""
+        """Opening batches and last batches; a single batch counts as last."""
         known = {id(batch) for batch in self.opening}
         return ends_of((*self.opening, *(batch for batch in self.batches if id(batch) not in known)))
 
     @property
     def later(self) -> Sequence[BatchFigures]:
-        """The batches of the end, once there are as many of them as of the opening ones."""
+        """Last batches of the run, or none until `OPENING_BATCHES` opening batches exist."""
         first, last = self.ends
         return last if len(first) == OPENING_BATCHES else ()
 
@@ -133,12 +133,12 @@ class Window:
         return [batch.terms[term] for batch in self.batches if term in batch.terms]
 
     def logged(self, name: str, *, opening: bool = False) -> list[float]:
-        """The finite values of a figure in the recent logs, or in the first."""
+        """Finite values of a figure in recent logs, or opening logs."""
         values = (entry.get(name) for entry in (self.opening_logs if opening else self.logs))
         return [value for value in values if is_number(value)]
 
     def logged_level(self, name: str, whole: int = 0) -> float | None:
-        """The median of the latest values of a figure in the logs, since one log is noisy; None if it is unknown.
+        """Median of the latest logged values; None if unknown. Single logs are noisy.
 
         With `whole`, it is of so many values, and None for fewer.
         """
@@ -153,7 +153,7 @@ Check = Callable[[Window], CheckResult]
 
 
 def finds(window: Window, *checks: Check) -> bool:
-    """Whether any of some checks finds something."""
+    """Test whether any of these checks returns a finding."""
     return any(isinstance(check(window), Finding) for check in checks)
 
 
@@ -181,7 +181,7 @@ class RunView:
         self._kept = replace(self._kept, **parts)
 
     def add(self, figures: BatchFigures) -> bool:
-        """Take a batch in; True if it is a training batch, after which the checks should look."""
+        """Add a batch; return True for a training batch, after which checks run."""
         if not figures.size:
             return False
         if figures.mode == "eval":
@@ -209,12 +209,12 @@ class RunView:
         return True
 
     def skip(self) -> None:
-        """Forget what is recent: the batches that come next do not follow it. How the run began is kept."""
+        """Forget recent batches before a gap in the record; keep the opening."""
         self._end_evaluation()
         self._keep(batches=())
 
     def add_logs(self, step: int, logs: Mapping[str, Any]) -> None:
-        """Take TRL's logs of a training step in; those of evaluations and of the end of the run are passed over."""
+        """Add TRL's logs of a training step; skip logs of evaluations and of the run's end."""
         if "loss" not in logs:
             return
         entry = {**logs, "step": step}
@@ -262,6 +262,6 @@ class RunView:
         self._evaluating = []
 
     def _last_evaluation(self) -> list[tuple[int | None, Estimate]]:
-        """The batches of an evaluation that may go on, as one figure."""
+        """Join the batches of the current evaluation to one level."""
         level = score_level(self._evaluating)
         return [(self._evaluating[-1].step, level)] if level.count else []

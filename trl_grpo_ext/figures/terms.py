@@ -14,7 +14,7 @@ import numpy as np
 from trl_grpo_ext.figures.advantages import Shares
 from trl_grpo_ext.figures.arrays import mean
 from trl_grpo_ext.rewards.unit_tests.scoring import FOOLED
-from trl_grpo_ext.scorecard import Floats, Rows, Scorecard
+from trl_grpo_ext.scorecard import Flags, Floats, Rows, Scorecard
 from trl_grpo_ext.support.estimate import Estimate, Grouped
 from trl_grpo_ext.verdict import Blame, Status, Verdict
 
@@ -68,17 +68,14 @@ def term_figures(
     none where they are unknown.
     """
     verdicts = [verdict for verdict in card.verdicts[term] if verdict is not None]
-    given = [None if one is None or one.left_out else one for one in card.verdicts[term]]
-    judged = [verdict for verdict in given if verdict is not None]
+    judged = [verdict for verdict in verdicts if not verdict.left_out]
     not_right = [verdict for verdict in judged if verdict.status is not Status.CORRECT]
     failures = [one for one in not_right if one.score is None or one.status is Status.TIMEOUT]
     answers = _answers(card, term)
-    scores = np.array([None if one is None else one.score for one in given], dtype=float)
+    scores = np.array([None if one is None or one.left_out else one.score for one in card.verdicts[term]], dtype=float)
     column, differences = card.value_matrix[:, card.terms.index(term)], _repeated_scores(card, term, repeats)
     several = np.isfinite(card.by_group(column)).sum(axis=1) > 1
     is_flat = several & ~card.differs(column)
-    # What a gate sets or a void row leaves out does not differ by its shape.
-    shaped = np.where(np.isfinite(column) & ~np.array(card.gated[term], dtype=bool), scores, np.nan)
     return TermFigures(
         weight=card.weights[term],
         verdicts=len(verdicts),
@@ -100,13 +97,19 @@ def term_figures(
         values=grouped(card, column),
         groups=int(several.sum()),
         flat_groups=int(is_flat.sum()),
-        flattened_groups=int((is_flat & card.differs(shaped)).sum()),
+        flattened_groups=int((is_flat & _differs_before_shape(card, term, scores)).sum()),
         seconds=quantiles(verdicts),
         repeats=len(differences),
         contradictions=tuple(differences[differences > 0].tolist()),
         driver_share=shares.get(term),
         driver_where_primary_differs=apart.get(term),
     )
+
+
+def _differs_before_shape(card: Scorecard, term: str, scores: Floats) -> Flags:
+    """Mark groups whose scores differ. A score behind a closed gate, or of a void row, does not count."""
+    is_open = np.isfinite(card.value_matrix[:, card.terms.index(term)]) & ~np.array(card.gated[term], dtype=bool)
+    return card.differs(np.where(is_open, scores, np.nan))
 
 
 def _failed_places(card: Scorecard, term: str) -> Counter[int]:

@@ -167,7 +167,10 @@ def reward_margins(timeline: Timeline) -> list[float | None]:
     return [rounded(Z * one.error) if one.count > 1 else None for one in known]
 
 
-SCORE = "A score is a mean of verdicts: 1 is right, 0 is wrong. Weights, gates and shapes come after it."
+SCORE = (
+    "A score is a mean of verdicts, before weights, gates and shapes. A verifier of correctness gives 1 for right and "
+    "0 for wrong."
+)
 # Figures at the head of the page, after the scores: the keys to add up, and the number format.
 BESIDE_SCORES: dict[str, tuple[tuple[Key, ...], Callable[[float], str]]] = {
     "Reward": ((("reward",),), score_text),

@@ -1,4 +1,4 @@
-"""The checks in the order of cause, one or one family a file. Codes are stable: files and scripts hold them.
+"""Table of checks in order of cause. Codes are stable: files and scripts hold them.
 
 A new check is a file with a pure function of a `Window`, and a line in `CHECKS`.
 """
@@ -55,7 +55,7 @@ HIDES: dict[Check, tuple[Check, ...]] = {
 
 
 def _most_severe(code: str, *parts: Check) -> tuple[str, Check]:
-    """Make one check of several: it returns the most severe finding of its parts, and of equals the first."""
+    """Combine parts into one check that returns the most severe finding, first among equals."""
 
     def check(window: Window) -> CheckResult:
         results = [_unless_hidden(part, window) for part in parts]

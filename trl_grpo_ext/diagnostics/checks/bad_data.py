@@ -1,4 +1,4 @@
-"""Rows of the dataset that have nothing to judge against, or gold that is in doubt."""
+"""Check `bad_data`: rows without usable gold or tests, and doubtful gold."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ WARN, CRITICAL = 0.02, 0.10
 
 
 def unjudged(window: Window) -> CheckResult:
-    """Among the recent verdicts of a term in force, those that are the data's fault."""
+    """Find recent verdicts of a term in force that blame the data."""
     found = worst_share(window, lambda facts: failures_of([facts], _is_of_data).total(), WARN, CRITICAL)
     if found is None or not found.in_force:
         return None
@@ -83,7 +83,7 @@ AGREED = 0.6  # of the groups without a right answer: else the answers scatter, 
 
 
 def doubtful_gold(window: Window) -> CheckResult:
-    """Groups in which most completions give the same answer, and it is not the gold: information, unless most do."""
+    """Find groups that agree on an answer other than the gold."""
     groups, agreeing = group_count(window.batches), agreeing_share(window.batches)
     agreed = sum(batch.agreeing_wrong_groups for batch in window.batches)
     early = agreeing_share(window.opening)  # a policy that has settled agrees later

@@ -1,4 +1,4 @@
-"""Groups that teach nothing: all wrong, all right, or some of both."""
+"""Check `dead_groups`: groups without a difference, all wrong, all right or mixed."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ UNDEFINED_NAME = (
 
 
 def all_wrong(window: Window) -> CheckResult:
-    """Most groups all wrong though their answers were understood, and the score does not rise."""
+    """Find mostly all-wrong groups with readable answers while the score stays flat."""
     wrong = _understood_wrong(window)
     if not are_enough(window.batches) or wrong < WRONG_WARN:
         return None
@@ -79,17 +79,17 @@ def _action_of_wrong(window: Window, cause: str, agreeing: float) -> str:
 
 
 def _understood_wrong(window: Window) -> float:
-    """The share of the groups that are all wrong, though they were not cut and could be read."""
+    """Share of all-wrong groups with readable, uncut answers."""
     return group_share(window.batches, GroupOutcome.ALL_WRONG) - _misread(window)
 
 
 def _misread(window: Window) -> float:
-    """The share of the groups of which another finding says that they were cut, or could not be read."""
+    """Share of groups whose members were cut, unparseable or timed out."""
     return sum(batch.misread_groups for batch in window.batches) / max(1, group_count(window.batches))
 
 
 def _cause(window: Window) -> str:
-    """What nearly all primary verdicts that are not right say of why, without names and numbers in which they differ.
+    """Find the common reason of nearly all wrong verdicts, ignoring names and numbers.
 
     Empty where they differ otherwise, or say nothing.
     """
@@ -100,14 +100,14 @@ def _cause(window: Window) -> str:
 
 
 def _why(agreeing: float, cause: str) -> str:
-    """The end of the sentence: what the wrong answers have in common."""
+    """Finish the sentence: features shared by wrong answers."""
     if agreeing >= AGREEING:
         return f", and in {percent(agreeing)} of them most completions agree on one answer: the gold may be wrong"
     return f". Nearly all fail for one reason, `{safe_reason(cause)}`" if "Error" in cause else ""
 
 
 def all_right(window: Window) -> CheckResult:
-    """Most groups all right, now and when the run began: one that has become so has learned what there was."""
+    """Find data that was all right from the first batch; learned data does not count."""
     if not are_enough(window.batches) or not group_count(window.opening):
         return None
     now, opening = (group_share(batches, GroupOutcome.ALL_RIGHT) for batches in (window.batches, window.opening))
@@ -135,7 +135,7 @@ def all_right(window: Window) -> CheckResult:
 
 
 def _least(share: float, size: float) -> float:
-    """A share of all-right groups, for groups of another size than `GROUP_SIZE`.
+    """Adapt an all-right threshold to the group size.
 
     A policy that is right with probability p has p ** size by chance: a pair is all right where a larger group is live.
 
@@ -147,7 +147,7 @@ def _least(share: float, size: float) -> float:
 
 
 def _several_answers(window: Window) -> str:
-    """That a group gives several answers, in words; empty where it does not, or where none are extracted."""
+    """Describe groups with several answers; empty for few answers or none extracted."""
     distinct = distinct_answers(window.batches)
     return f"a group gives {distinct:.1f} different answers" if distinct is not None and distinct >= SEVERAL else ""
 
@@ -178,12 +178,12 @@ def of_both_kinds(window: Window) -> CheckResult:
 
 
 def live_share(window: Window) -> float | None:
-    """The share of the groups that are live; None where no group could be judged."""
+    """Share of live groups; None without judged groups."""
     return group_share(window.batches, GroupOutcome.LIVE) if group_count(window.batches) else None
 
 
 def group_mix(window: Window) -> str:
-    """What the groups are, in words: `50 % all wrong, 50 % all right, 0 % live, all of the same 6 prompts`."""
+    """Describe groups in words: `50 % all wrong, 50 % all right, 0 % live, all of the same 6 prompts`."""
     kinds = {
         "all wrong": GroupOutcome.ALL_WRONG,
         "all right": GroupOutcome.ALL_RIGHT,
@@ -199,19 +199,19 @@ def group_mix(window: Window) -> str:
 
 
 def same_prompts(window: Window) -> int:
-    """How many prompts the recent groups are of, if each has come again and again; else 0."""
+    """Count distinct prompts of recent groups; 0 unless each prompt came back `SAME_PROMPTS` times."""
     prompts = len(frozenset[int]().union(*(batch.prompts for batch in window.batches)))
     return prompts if group_count(window.batches) >= SAME_PROMPTS * prompts else 0
 
 
 def _is_inert(window: Window) -> bool:
-    """Whether most groups are tied, partly right without a difference, because of a term that makes none."""
+    """Test whether most groups are tied because of an inert term."""
     is_tied = group_share(window.batches, GroupOutcome.TIED) > 1 / 2
     return is_tied and finds(window, inert_term.closed_gate, inert_term.flattened, inert_term.flat)
 
 
 def _is_stuck(window: Window, live: float) -> bool:
-    """Whether the score is flat, and not where learning has brought it.
+    """Test whether the score is flat for another reason than success.
 
     Next to no live groups, or the same few prompts again and again, are proof enough, where nothing speaks for a rise.
     """

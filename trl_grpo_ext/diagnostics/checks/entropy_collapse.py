@@ -1,4 +1,4 @@
-"""The policy has stopped exploring before it has reached the goal."""
+"""Check `entropy_collapse`: exploration ends before the goal is reached."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def collapsed(window: Window) -> CheckResult:
 
 
 def never_explored(window: Window) -> CheckResult:
-    """Siblings are the same word for word, and were so from the first batch on; most, where the temperature is low."""
+    """Find groups of identical completions, from the first batch to the latest."""
     temperature = window.settings.get("temperature")
     cold = is_number(temperature) and temperature < COLD
     is_learned = window.is_solved or has_risen(window)
@@ -91,7 +91,7 @@ def _how_to_explore(window: Window, *, cold: bool) -> str:
 
 
 def _settled(window: Window) -> str | None:
-    """How many groups are all right, and how many agree on a wrong answer; None where the answers scatter.
+    """Describe a settled policy: groups all right, groups agreeing on a wrong answer; None if answers scatter.
 
     A policy that is right on most prompts, and sure of another answer on the rest, puts the gold of the rest in doubt.
     """
@@ -102,7 +102,7 @@ def _settled(window: Window) -> str | None:
 
 
 def _has_settled_on_wrong_answers(window: Window) -> bool:
-    """Whether groups give one answer, many of those answers are wrong, and the score hardly rises any more.
+    """Test for groups with one answer each, often wrong, and a score that hardly rises.
 
     False where no answer is extracted. Groups all right or all wrong differ so much that a score is never surely flat.
     """

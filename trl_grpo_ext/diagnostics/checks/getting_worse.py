@@ -1,4 +1,4 @@
-"""A score that has fallen from its best, and what changed with it."""
+"""Check `getting_worse`: a score below its best, and changes since then."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Change = tuple[str, str]  # what changed while a score fell, and what to do abou
 
 
 def fallen(window: Window) -> CheckResult:
-    """The training score, or that of the evaluations, is surely lower than it was."""
+    """Find a training score, evaluation score or term score far below its best."""
     fall = training_decline(window)
     if fall is not None:
         return _finding(window, fall, "The score has fallen", beside=_harder_data(window, fall))
@@ -90,7 +90,7 @@ def _action(window: Window, fall: Decline, changes: list[Change]) -> str:
 
 
 def _back(window: Window, fall: Decline) -> str:
-    """Where to go back to: the checkpoint nearest to the best steps, if there is one."""
+    """Name the checkpoint nearest to the best steps, if one exists."""
     first, last = fall.steps
     middle, margin = (first + last) / 2, max(1.0, last - first, 0.1 * last)
     near = [step for step in window.checkpoints if abs(step - middle) <= margin]
@@ -101,7 +101,7 @@ def _back(window: Window, fall: Decline) -> str:
 
 
 def _changes(window: Window, fall: Decline) -> Iterator[Change]:
-    """What is not as it was at the best time, the likeliest cause first."""
+    """Yield changes since the best time, likeliest cause first."""
     yield from _of_weights(window, fall)
     yield from _of_other_terms(window, fall)
     yield from _of_completions(fall)

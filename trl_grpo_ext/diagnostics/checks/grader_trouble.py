@@ -31,7 +31,7 @@ MOST_NAMES = 3  # packages that are told
 
 
 def failures(window: Window) -> CheckResult:
-    """Verdicts that the grader could not give, though it had a CPU."""
+    """Find verdicts missing through grader failures, starved workers aside."""
     found = _worst(window, _is_failure, WARN, CRITICAL)
     if found is None:
         return None
@@ -61,7 +61,7 @@ def failures(window: Window) -> CheckResult:
 
 
 def _where(window: Window, term: str) -> str:
-    """Where in their groups nearly all failures are, if it is one place: ranks hold the same places of all groups."""
+    """Name the one place in groups that holds nearly all failures: a rank holds fixed places."""
     places: Counter[int] = sum((Counter(one.failed_places) for one in window.of_term(term)), Counter())
     place, count = next(iter(places.most_common(1)), (0, 0))
     is_one = count >= LEAST_AT_ONE_PLACE and count >= ONE_PLACE * places.total()
@@ -86,7 +86,7 @@ def starved(window: Window) -> CheckResult:
 
 
 def timeouts_of_the_policy(window: Window) -> CheckResult:
-    """Completions that use up the time of their grader. They are scored and can be unlearned: going on is no waste."""
+    """Find completions that exhaust the grader's time limit; these score 0 and can be unlearned."""
     found = _worst(window, _is_policys_timeout, POLICY_WARN, CRITICAL)
     if found is None:
         return None
@@ -104,7 +104,7 @@ def timeouts_of_the_policy(window: Window) -> CheckResult:
 
 
 def hidden_imports(window: Window) -> CheckResult:
-    """Find programs that are wrong for a package that the setting hides. They are scored: the policy can avoid it."""
+    """Find programs failed by hidden packages. They are scored: the policy can avoid imports."""
     found = worst_share(window, lambda facts: facts.reasons.get(HIDDEN_IMPORT, 0), WARN, CRITICAL)
     if found is None:
         return None
@@ -123,7 +123,7 @@ def hidden_imports(window: Window) -> CheckResult:
 
 
 def slow(window: Window) -> CheckResult:
-    """A grader that takes most of the step, and the term that takes the most of it."""
+    """Find a grader that takes half of the step time, and name its slowest term."""
     share = window.logged_level(SHARE_OF_STEP, LATEST_LOGS)
     if share is None or share < MOST_OF_STEP or not window.batches:
         return None
@@ -169,7 +169,7 @@ def _finding(window: Window, found: VerdictShare, severity: Severity, who: str, 
 
 
 def _mostly(window: Window, found: VerdictShare, kinds: Counter[Failure]) -> str:
-    """The most frequent reason, and where time is what was lacking, how long verdicts take."""
+    """Name the most frequent reason, with verdict time for timeouts."""
     (_, status, reason), _ = kinds.most_common(1)[0]
     is_late = any(kind[1] is Status.TIMEOUT for kind in kinds)
     within = f" (95 % of verdicts within {_seconds(window, found.term):.2g} s)" if is_late else ""

@@ -22,7 +22,7 @@ CLOSED = 0.95  # of the verdicts: the gate never opens
 
 
 def flat(window: Window) -> CheckResult:
-    """A term in force that is flat within groups, for no reason that another finding gives."""
+    """Find a term in force with equal values within groups, unless another finding explains it."""
     if is_one_answer(window):
         return None
     for term in window.in_force:
@@ -33,7 +33,7 @@ def flat(window: Window) -> CheckResult:
 
 
 def flattened(window: Window) -> CheckResult:
-    """A term in force whose scores differ within groups, and whose values do not: its shape makes them equal."""
+    """Find a shape that flattens a term: scores differ within groups, values do not."""
     for term in window.in_force:
         facts = window.of_term(term)
         groups, flattened = sum(one.groups for one in facts), sum(one.flattened_groups for one in facts)
@@ -53,7 +53,7 @@ def flattened(window: Window) -> CheckResult:
 
 
 def _is_flat(facts: Sequence[TermFigures]) -> bool:
-    """Whether the term's own verdicts, not a gate, give the completions of nearly every group one value."""
+    """Test whether a term's own verdicts, not its gate, give nearly every group one value."""
     groups, verdicts = sum(one.groups for one in facts), sum(one.verdicts for one in facts)
     if groups < LEAST_GROUPS or sum(one.values.numbers.count for one in facts) < LEAST_SAMPLES:
         return False
@@ -80,7 +80,7 @@ def _has_been_learned(window: Window, term: str) -> bool:
 
 
 def _is_idle(window: Window, term: str) -> bool:
-    """Whether it is a penalty with next to nothing to punish, or compares completions that do not differ: no trouble.
+    """Test for a penalty with nothing to punish, or a comparison of equal completions.
 
     Both give nearly every completion 0. They differ from a reward that no completion earns: their verdicts pass,
     their weight is negative, or they have taken something away before.
@@ -121,7 +121,7 @@ def _mean(facts: Sequence[TermFigures]) -> float:
 
 
 def closed_gate(window: Window) -> CheckResult:
-    """A term in force whose gate lets next to nothing through, where that is not because nearly all is wrong."""
+    """Find a gate that stays closed although primary scores are not hopeless."""
     primary, is_hard = window.primary_terms, not window.scale.unit(window.score).mean > 1 - CLOSED
     for term in window.in_force:
         facts = window.of_term(term)
@@ -142,7 +142,7 @@ def closed_gate(window: Window) -> CheckResult:
 
 
 def unmatched(window: Window) -> CheckResult:
-    """A term with weight that has had no row to judge, ever."""
+    """Find a weighted term without a single row in the whole run."""
     groups = sum(part.scores.count for part in window.history)
     for term in window.in_force:
         judged_before = any(part.levels.values.get(term, NOTHING).count for part in window.history)
@@ -159,7 +159,7 @@ def unmatched(window: Window) -> CheckResult:
 
 
 def _gated_by(window: Window, term: str) -> str:
-    """Which term the gate goes by, where there is one other only: a run's settings do not say."""
+    """Name the gating term if only one candidate exists: run settings do not tell."""
     others = [other for other in window.terms if other != term]
     return f", by `{others[0]}`," if len(others) == 1 else ""
 
@@ -170,7 +170,7 @@ PASSED = 0.98  # of the verdicts; rlprobe's ceiling
 
 
 def _is_saturated(facts: Sequence[TermFigures]) -> bool:
-    """Whether nearly all verdicts of a term are correct, and earn something: a penalty that never falls is at its best.
+    """Test whether nearly all verdicts are correct and earn something; a clean penalty earns nothing.
 
     So is a comparison of completions that do not differ: both pass, and are worth nothing.
     """
@@ -178,7 +178,7 @@ def _is_saturated(facts: Sequence[TermFigures]) -> bool:
 
 
 def _passed(facts: Sequence[TermFigures]) -> float:
-    """The share of a term's verdicts that are correct, in [0, 1]; 0 for none."""
+    """Share of correct verdicts of a term, in [0, 1]; 0 without verdicts."""
     verdicts = sum(one.verdicts for one in facts)
     return sum(one.statuses.get(Status.CORRECT, 0) for one in facts) / verdicts if verdicts else 0.0
 

@@ -1,4 +1,4 @@
-"""Updates that are too large: the policy is far from its reference and no better, its score is gone, or they spike."""
+"""Check `kl_blowup`: oversized updates, seen as a far policy, a collapsed score or gradient spikes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MUCH_CLIPPED = 0.3  # of the tokens; rlprobe's level
 
 
 def broken(window: Window) -> CheckResult:
-    """A score that was above 0 and has gone to nothing, by the policy's doing as far as can be seen.
+    """Find a score that collapsed through the policy, as far as logs show.
 
     A run whose reward has risen is no such: its policy does what it is paid for.
     """
@@ -60,7 +60,7 @@ def broken(window: Window) -> CheckResult:
 
 
 def _levels(window: Window) -> list[Estimate]:
-    """How high the scores were: of the first batch, of the periods of the run, and of the evaluations."""
+    """Collect score levels: first batch, periods of the run, evaluations."""
     scores = [period.scores for period in window.history]
     parts = [[batch.primary.scores.groups for batch in window.opening[:1]]]
     parts += [scores[start : start + OPENING_BATCHES] for start in range(0, len(scores), OPENING_BATCHES)]
@@ -68,13 +68,13 @@ def _levels(window: Window) -> list[Estimate]:
 
 
 def _is_surely_lower(now: Estimate, levels: Sequence[Estimate]) -> bool:
-    """Whether the fall is more than the luck of a few groups."""
+    """Test whether a fall exceeds the noise of a few groups."""
     surely = max((level.at_least for level in levels if 2 * level.count >= LEAST_GROUPS), default=0.0)
     return surely > max(HARDLY, now.mean + SURE * now.error)
 
 
 def _has_come_to_be_cut(window: Window) -> bool:
-    """Whether most completions are cut, and few were in the first batch, which no update has touched."""
+    """Test whether most completions are cut now, though few were before the first update."""
     first, latest = window.opening[:1], window.batches[1:][-OPENING_BATCHES:]
     before, now = (Estimate.together(batch.primary.cut_share for batch in part) for part in (first, latest))
     return before.mean < RARE and now.mean >= MOST
@@ -102,7 +102,7 @@ def _far(level: float) -> str:
 
 
 def _effect(window: Window) -> str | None:
-    """What a far policy has come to; None for one that is better for it, or does what other terms pay for."""
+    """Explain why a large KL is harmful here; None if the reward rose."""
     if obeys_other_terms(window):
         return None
     paid = window.reward_scale.part(gain(window.opening, window.later, reward_level))
@@ -114,14 +114,14 @@ def _effect(window: Window) -> str | None:
 
 
 def obeys_other_terms(window: Window) -> bool:
-    """Whether the policy goes where terms other than the primary one send it, however little they weigh."""
+    """Test whether lesser terms lead the policy, however small their weight."""
     if finds(window, wrong_driver.secondary_only, wrong_driver.cancelled, wrong_driver.outweighed):
         return True
     return any(_earned(window, term) >= LEAST_GAIN for term in other_terms(window))
 
 
 def _earned(window: Window, term: str) -> float:
-    """How much more a term earns than at the start, as a part of its scale; NaN if it cannot be told."""
+    """Gain of a term's earnings since the start, as part of its scale; NaN if unknown."""
     risen = gain(
         window.opening,
         window.later,
@@ -132,7 +132,7 @@ def _earned(window: Window, term: str) -> float:
 
 
 def _has_leapt(window: Window) -> bool:
-    """Whether much of the entropy went almost at once, and the score is flat below its ceiling.
+    """Test for a sudden loss of entropy while the score stays flat below its ceiling.
 
     False where nearly all groups are all right: what is missing then are a few prompts, such as those of wrong gold.
     """

@@ -22,7 +22,7 @@ TWICE = 2.0  # times the share at the start; rlprobe asks for 0.3 from 0.15
 
 
 def length(window: Window) -> CheckResult:
-    """Much longer than at the start, and no better."""
+    """Find completions that grow far beyond their opening length without better scores."""
     if not window.later:
         return None
     level, opening = length_level(window.later), length_level(window.opening)
@@ -58,7 +58,7 @@ def _how_to_shorten(window: Window) -> str:
 
 
 def repetition(window: Window) -> CheckResult:
-    """Many repeated n-grams, twice as many as at the start, and no better answers."""
+    """Find repeated n-grams, twice the opening share, without better answers."""
     now, start = (mean_of_known(batch.text.repeated for batch in part) for part in (window.later, window.opening))
     before = start or 0.0
     if now is None:
@@ -77,7 +77,7 @@ def repetition(window: Window) -> CheckResult:
 
 
 def language(window: Window) -> CheckResult:
-    """Many words in scripts that the prompts do not use, twice as many as at the start."""
+    """Find foreign scripts: many words outside the prompt's script, twice the opening share."""
     now, start = (mean_of_known(batch.text.foreign for batch in part) for part in (window.later, window.opening))
     before = start or 0.0
     if now is None:

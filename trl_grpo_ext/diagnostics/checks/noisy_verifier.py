@@ -37,7 +37,7 @@ SAYS = {
 
 
 def inconsistent(window: Window) -> CheckResult:
-    """Among completions of a group that are the same word for word, scores that are not."""
+    """Find identical completions of a group with different scores."""
     for term in sorted(window.terms, key=lambda term: term not in window.in_force):  # shadows last
         facts = window.of_term(term)
         repeats, least = sum(one.repeats for one in facts), SAME_SCORE * _span(window, term)
@@ -64,7 +64,7 @@ def _span(window: Window, term: str) -> float:
 
 
 def measured(window: Window) -> CheckResult:
-    """The latest rates of false accepts and of false rejects in the logs: of those too high, the higher."""
+    """Report the worse rate of the noise meter: false accepts or false rejects."""
     bounds = {name: [window.logged(f"{name}{bound}")[-1:] for bound in ("_low", "", "_high")] for name in SAYS}
     rates = {name: [value for (value,) in found] for name, found in bounds.items() if all(found)}
     if not rates:
@@ -99,7 +99,7 @@ def disputed(window: Window) -> CheckResult:
 
 
 def _is_too_strict(found: Agreement) -> bool:
-    """Whether a second opinion accepts much of what the primary term turns down, and hardly the other way round."""
+    """Test whether a second opinion accepts much more than the primary term, and rarely less."""
     return found.shadow_only >= STRICT * found.size and found.primary_only <= ONE_WAY * found.shadow_only
 
 

@@ -22,7 +22,7 @@ HARDER = 1.5  # times its first score: an evaluation that rises so far follows, 
 
 
 def hacking(window: Window) -> CheckResult:
-    """The training score has risen, and a second opinion, or the evaluation, has not followed."""
+    """Find a rising training score without a rising second opinion or evaluation."""
     shadows = second_opinions(window)
     if window.batches and not shadows and len(window.evaluations) < LEAST_EVALUATIONS:
         return NotChecked("a second opinion (a stricter verifier of weight 0), or three evaluations")
@@ -91,7 +91,7 @@ def _against_evaluation(window: Window) -> CheckResult:
 
 
 def _training_beside_evaluations(window: Window) -> tuple[Estimate, Estimate] | None:
-    """The training score when the first evaluation was made, and when the last one was; None if it is not known."""
+    """Training scores at the first evaluation and at the last; None if unknown."""
     first, last = window.evaluations[0][0], window.evaluations[-1][0]
     if first is None or last is None:
         return None
@@ -110,7 +110,7 @@ HACKS_WARN, HACKS_CRITICAL = 0.02, 0.10
 
 
 def label_hacks(window: Window) -> CheckResult:
-    """Verdicts that say `passes_naively`; a shadow's count too: it is the policy that they show."""
+    """Find `passes_naively` verdicts, shadows included: they show the policy."""
     fooled = worst_share(window, lambda facts: facts.fooled, HACKS_WARN, HACKS_CRITICAL)
     if fooled is None:
         return None

@@ -1,4 +1,4 @@
-"""Answers that the verifier does not get to see: completions are cut before them, or hold none that it can read."""
+"""Checks `truncation` and `unparseable_flood`: answers cut off or unreadable for the verifier."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FALLING = 0.8  # of the share in the earlier half: if less is left in the later 
 
 
 def cut(window: Window) -> CheckResult:
-    """Many cut completions, which score less than the others.
+    """Find cut completions with low scores.
 
     A higher limit helps only where completions that come to an end are right now and then.
     """
@@ -58,7 +58,7 @@ def cut(window: Window) -> CheckResult:
 
 
 def _costs(window: Window, cut: Estimate, ended: Estimate, share: float) -> bool:
-    """Whether completions that were cut score far less than others, or all but nothing where most are cut."""
+    """Test whether cut completions score far below others, or nothing while most are cut."""
     of_cut = window.scale.unit(cut).mean
     is_lower = ended.count > 0 and of_cut < COSTLY * window.scale.unit(ended).mean
     return is_lower or (of_cut <= 0 and share >= CUT_CRITICAL)
@@ -77,7 +77,7 @@ def _action(window: Window) -> str:
 
 
 def unparseable(window: Window) -> CheckResult:
-    """Many unparseable completions that were not cut, no fewer as training goes on, and no better answers.
+    """Find unparseable, uncut completions whose share does not fall.
 
     A model that does not know the form yet, and is right now and then, learns it.
     """

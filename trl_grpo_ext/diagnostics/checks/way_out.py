@@ -1,4 +1,4 @@
-"""Completions without a verdict, which pay nothing: more and more of them, or only in the place of wrong ones."""
+"""Check `way_out`: void completions beside judged siblings, rising or instead of wrong answers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SURE, GOES_ON = 4.0, 3.0
 
 
 def escaped(window: Window) -> CheckResult:
-    """Find the cause of most void rows that have become more, or stand where siblings are wrong."""
+    """Find the most severe cause of void rows that increase, or replace wrong siblings."""
     causes = dict.fromkeys(cause for batch in window.batches for cause in batch.voids)
     found = [one for cause in causes if (one := _of_cause(window, cause)) is not None]
     return max(found, key=lambda one: (one.severity.rank, one.numbers["share"]), default=None)
@@ -64,7 +64,7 @@ def _rise(window: Window, cause: Cause) -> float:
 
 
 def _lower(window: Window, cause: Cause) -> float:
-    """How much less the siblings of these rows score than their batch, on average; 0 if that may be chance."""
+    """Mean score deficit of siblings of these void rows; 0 if chance explains it."""
     with_some = [batch.voids[cause] for batch in window.batches if cause in batch.voids]
     lower, share = (
         Estimate.together(parts) for parts in zip(*((one.lower, one.shares) for one in with_some), strict=True)
@@ -76,7 +76,7 @@ def _lower(window: Window, cause: Cause) -> float:
 
 
 def _share(batches: Sequence[BatchFigures], cause: Cause) -> Estimate:
-    """The share of the cause in the groups that could be judged."""
+    """Share of void rows with this cause among judged groups."""
     none = [Estimate(0.0, 0.0, batch.groups) for batch in batches if cause not in batch.voids]
     return Estimate.together([*none, *(batch.voids[cause].shares for batch in batches if cause in batch.voids)])
 

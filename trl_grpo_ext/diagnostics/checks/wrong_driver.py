@@ -1,4 +1,4 @@
-"""Advantages that come from another term than the primary one."""
+"""Check `wrong_driver`: advantages from other terms than the primary term."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ ONE_TERM = NotChecked("two terms with weight for the same rows")
 
 
 def secondary_only(window: Window) -> CheckResult:
-    """Many live groups in which the primary term does not differ, much of the advantages, and no better answers."""
+    """Find live groups decided by lesser terms alone, while the score stays flat."""
     others = other_terms(window)
     if not others:
         return ONE_TERM if window.batches else None
@@ -65,7 +65,7 @@ def secondary_only(window: Window) -> CheckResult:
 
 
 def _action(window: Window) -> str:
-    """What to do; to leave rewards as large as they are helps only where the others weigh less."""
+    """Choose the action: gate or lower heavy terms, gate or stop scaling light terms."""
     primary, weights = window.primary_terms, {term: abs(window.of_term(term)[-1].weight) for term in window.in_force}
     named, least = names(primary, "or"), min(weights[term] for term in primary)
     heavy = next((term for term in other_terms(window) if weights[term] >= least), None)
@@ -78,7 +78,7 @@ def _action(window: Window) -> str:
 
 
 def cancelled(window: Window) -> CheckResult:
-    """Many live groups in which the terms differ and their sum does not."""
+    """Find live groups whose terms differ and whose totals do not."""
     live = groups_of(window.batches, GroupOutcome.LIVE)
     count = sum(batch.cancelled_groups for batch in window.batches)
     if live < LEAST_GROUPS or count < CANCELLED * live or not other_terms(window):
@@ -96,7 +96,7 @@ def cancelled(window: Window) -> CheckResult:
 
 
 def outweighed(window: Window) -> CheckResult:
-    """Where the primary term does tell completions of a group apart, another term has more of the advantage."""
+    """Find a lesser term with more advantage than the primary term, where the primary term differs."""
     primary, others = window.primary_terms, other_terms(window)
     if not others:
         return ONE_TERM if window.batches else None
@@ -153,12 +153,12 @@ def wrong_sign(window: Window) -> CheckResult:
 
 
 def _part(share: float) -> str:
-    """A share that is above 1 where another term's is below 0."""
+    """Format a share that exceeds 1 because another term's share is negative."""
     return "More than all" if share > 1 else percent(share)
 
 
 def _opposed(window: Window, term: str, part: float) -> Finding:
-    """Where what the primary term prefers is what another term dislikes."""
+    """Report a term that opposes the primary term."""
     named = names(window.primary_terms, "or")
     taken = "more than all" if part >= 1 else percent(part)
     return Finding(

@@ -1,4 +1,4 @@
-"""The updates: weights that do not move, or losses and gradients that are not finite."""
+"""Check `zero_updates`: weights that stay still; check `nonfinite_updates`: NaN losses or gradients."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def zero(window: Window) -> CheckResult:
 
 
 def _standstills(window: Window) -> Iterator[tuple[int, str, str]]:
-    """How many live groups came to nothing, why, and what to do: for each reason, 0 groups where it does not hold."""
+    """Yield live groups, reason and action of every possible standstill; 0 groups mean no standstill."""
     rates, beta = window.logged("learning_rate"), window.settings.get("beta")
     yield (
         _live_while(window, lambda entry: entry.get("learning_rate") == 0, LATEST_STEPS),
@@ -84,7 +84,7 @@ FROZEN = (
 
 
 def _warm_up(window: Window) -> int:
-    """Return the steps of a linear warm-up that ends after the run; 0 for any other learning rate."""
+    """Estimate steps of a linear warm-up longer than the run; 0 for other schedules."""
     most, full = window.settings.get("max_steps"), window.settings.get("learning_rate")
     rates = [(entry["step"], entry["learning_rate"]) for entry in window.logs if is_number(entry.get("learning_rate"))]
     if not is_number(most) or not is_number(full) or len(rates) < LATEST_STEPS or has_risen(window):
@@ -97,7 +97,7 @@ def _warm_up(window: Window) -> int:
 
 
 def _live_while(window: Window, holds: Callable[[Entry], bool], least: int) -> int:
-    """The live groups of the latest logs of which something holds; 0 for too few of them, of steps or of groups."""
+    """Count live groups during the latest logs that satisfy a condition; 0 for too few logs or groups."""
     count = 0
     for entry in reversed(window.logs):
         if not holds(entry):
@@ -109,7 +109,7 @@ def _live_while(window: Window, holds: Callable[[Entry], bool], least: int) -> i
 
 
 def _steps(window: Window, count: int) -> int:
-    """The optimizer steps that the latest logs stand for; a log stands for those since the one before."""
+    """Count optimizer steps behind the latest logs; a log covers steps since the previous log."""
     latest = window.logs[-count:]
     if count < len(window.logs):
         return int(latest[-1]["step"] - window.logs[-count - 1]["step"])
@@ -118,13 +118,13 @@ def _steps(window: Window, count: int) -> int:
 
 
 def _is_still(entry: Entry) -> bool:
-    """Whether the KL divergence is measured, and is 0."""
+    """Test whether a log has a KL divergence of 0."""
     kl = entry.get("kl")
     return is_number(kl) and abs(kl) < STILL
 
 
 def _is_held_back(window: Window) -> bool:
-    """Whether beta is so large that the policy stays close to its reference, and the score does not rise."""
+    """Test whether a large beta pins the policy to its reference while the score stays flat."""
     beta, kl = window.settings.get("beta"), window.logged("kl")
     if not is_number(beta) or beta < LARGE_BETA or _steps(window, len(window.logs)) < STILL_STEPS or not kl:
         return False
@@ -137,19 +137,19 @@ def _is_tiny(entry: Entry) -> bool:
 
 
 def _may_move(window: Window) -> bool:
-    """Whether the learning rate was larger at first, or grows, or something has been learned all the same."""
+    """Test whether updates once had a larger learning rate, will have one, or taught something."""
     began_larger = not all(map(_is_tiny, window.opening_logs))
     return began_larger or _is_warming_up(window) or has_risen(window)
 
 
 def _is_warming_up(window: Window) -> bool:
-    """Whether the learning rate rises: then next to no update is as it should be."""
+    """Test whether the learning rate rises, as in a warm-up."""
     rates = window.logged("learning_rate")[-LATEST_STEPS:]
     return len(rates) > 1 and rates[-1] > rates[0]
 
 
 def _live_groups(window: Window, earlier: Sequence[Entry]) -> int:
-    """The live groups of the batches that came after these logs; 0 for too few: then no update is as it should be.
+    """Count live groups of batches after these logs; fewer than `LEAST_GROUPS` give 0.
 
     A log has the number of steps that were done, a batch that of those before it.
     """
@@ -166,7 +166,7 @@ FIGURES = ("loss", "grad_norm", "entropy", "kl")
 
 
 def nonfinite(window: Window) -> CheckResult:
-    """Figures of recent updates that were logged and are not finite."""
+    """Find NaN or infinite figures in recent logs."""
     if not window.logs:
         return NO_LOGS if window.batches else None
     latest = window.logs[-LATEST_LOGS:]
