@@ -291,6 +291,20 @@ def test_a_gradient_that_is_zero_since_every_group_is_dead_is_no_trouble() -> No
     assert "zero_updates" not in codes(window_of(converged, [{"grad_norm": 1.0}] * 10 + [{"grad_norm": 0.0}] * 6))
 
 
+def test_a_gradient_of_zero_in_the_last_step_of_a_log_says_nothing_of_the_steps_before_it() -> None:
+    def window(*batches: Any) -> Window:
+        view = RunView({})
+        for card in run_of([*batches]):
+            view.add(reduce_card(card, {}))
+        for step in (5, 10, 15, 20):
+            view.add_logs(step, {"loss": 0.1, "learning_rate": 1e-6, "grad_norm": 0.0})
+        return view.window
+
+    dead = [1] * 32
+    assert "zero_updates" not in codes(window(*[MIXED, MIXED, MIXED, MIXED, dead] * 4))
+    assert "zero_updates" in codes(window(*[MIXED] * 20))
+
+
 def test_a_kl_divergence_that_pays_in_score_while_a_weight_fades_is_no_blow_up() -> None:
     def fading(step: int) -> Scorecard:
         scores = spread(min(8, 1 + step // 3))

@@ -10,6 +10,7 @@ from trl_grpo_ext.diagnostics.batches import groups_of
 from trl_grpo_ext.diagnostics.finding import Finding, NotChecked, Severity
 from trl_grpo_ext.diagnostics.progress import has_risen
 from trl_grpo_ext.diagnostics.window import LEAST_GROUPS, NO_LOGS, CheckResult, Window
+from trl_grpo_ext.figures.reduction import BatchFigures
 from trl_grpo_ext.group_outcome import GroupOutcome
 from trl_grpo_ext.protocol import is_number
 
@@ -57,7 +58,7 @@ def _standstills(window: Window) -> Iterator[tuple[int, str, str]]:
         "Set learning_rate, or a schedule that does not end so early.",
     )
     yield (
-        _live_while(window, lambda entry: entry.get("grad_norm") == 0, LATEST_STEPS),
+        _live_without_gradient(window),
         "the gradient is 0",
         "See whether any parameter is trained: frozen layers, adapters, masks.",
     )
@@ -98,14 +99,45 @@ def _warm_up(window: Window) -> int:
 
 def _live_while(window: Window, holds: Callable[[Entry], bool], least: int) -> int:
     """Count live groups during the latest logs that satisfy a condition; 0 for too few logs or groups."""
+    count = _latest_logs(window, holds, least)
+    return _live_groups(window, window.logs[:-count]) if count else 0
+
+
+def _latest_logs(window: Window, holds: Callable[[Entry], bool], least: int) -> int:
+    """Count the latest logs that satisfy a condition; 0 if these are too few logs or steps."""
     count = 0
     for entry in reversed(window.logs):
         if not holds(entry):
             break
         count += 1
-    if count < LEAST_LOGS or _steps(window, count) < least:
-        return 0
-    return _live_groups(window, window.logs[:-count])
+    return 0 if count < LEAST_LOGS or _steps(window, count) < least else count
+
+
+def _live_without_gradient(window: Window) -> int:
+    """Count live groups in the batches whose update had a gradient of 0; fewer than `LEAST_GROUPS` give 0.
+
+    transformers logs the gradient of a log's last step only. The batches of the steps before it may have had one.
+    """
+    count = _latest_logs(window, lambda entry: entry.get("grad_norm") == 0, LATEST_STEPS)
+    steps = [entry["step"] - 1 for entry in window.logs[len(window.logs) - count :]]
+    found = (_batch_of(window, step) for step in steps)
+    batches = {id(batch): batch for batch in found if batch is not None}
+    return _live_in([*batches.values()])
+
+
+def _batch_of(window: Window, step: int) -> BatchFigures | None:
+    """Return the batch of an optimizer step; None if it is unknown, or also served other steps with dead groups.
+
+    A batch that serves several steps is split between them: the groups of one step may all be dead.
+    """
+    numbered = [(batch.step, batch) for batch in window.batches if batch.step is not None]
+    before = [(first, batch) for first, batch in numbered if first <= step]
+    if not before:
+        return None
+    first, batch = before[-1]
+    following = next((after for after, _ in numbered if after > first), first + 1)
+    is_all_live = batch.outcomes.get(GroupOutcome.LIVE, 0) == batch.groups
+    return batch if following - first == 1 or is_all_live else None
 
 
 def _steps(window: Window, count: int) -> int:
@@ -154,7 +186,10 @@ def _live_groups(window: Window, earlier: Sequence[Entry]) -> int:
     A log has the number of steps that were done, a batch that of those before it.
     """
     done = earlier[-1]["step"] if earlier else None
-    batches = [batch for batch in window.batches if done is None or batch.step is None or batch.step >= done]
+    return _live_in([batch for batch in window.batches if done is None or batch.step is None or batch.step >= done])
+
+
+def _live_in(batches: Sequence[BatchFigures]) -> int:
     live = groups_of(batches, GroupOutcome.LIVE) - sum(batch.cancelled_groups for batch in batches)
     return live if live >= LEAST_GROUPS else 0
 
