@@ -33,9 +33,10 @@ class Answers:
         self._shared = Shared()
         self._busy = 0
         self._objects = Objects(self.call_back, module.__dict__)
-        self._own_operations = {
+        self._own_operations: dict[str, Callable[..., Any]] = {
             **on_names(module.__dict__, self._objects.keep_methods),
             "call": self._call,
+            "set": self._objects.set_attribute,
             "subclass": self._subclass,
         }
 

@@ -10,13 +10,15 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from functools import cache
-from types import FunctionType
+from types import FunctionType, MethodType
 from typing import Any
 
 from trl_grpo_ext.sandbox.inside.contained import holds_stand_in
 from trl_grpo_ext.sandbox.inside.crossing.awaiting import Tasks
-from trl_grpo_ext.sandbox.inside.crossing.classes import ALL, DATA_CLASS
+from trl_grpo_ext.sandbox.inside.crossing.classes import ALL, BINDING, DATA_CLASS
 from trl_grpo_ext.sandbox.inside.crossing.values import of_module
+from trl_grpo_ext.sandbox.inside.handle import Stub
+from trl_grpo_ext.sandbox.inside.remote_class import RemoteClass
 
 tasks = Tasks()
 
@@ -44,7 +46,10 @@ def specials_of(value: Any) -> list[str]:
     """The special methods that an object's class has, apart from those of every object."""
     kind, plain = type(value), vars(object)
     found = ((name, getattr(kind, name, None)) for name in ALL)
-    return sorted(name for name, method in found if method is not None and method is not plain.get(name))
+    own = (name for name, method in found if method is not None and method is not plain.get(name))
+    # A function binds without a word to the judge, and a method is bound already.
+    binding = () if isinstance(value, FunctionType | MethodType | type) else BINDING
+    return sorted([*own, *(name for name in binding if hasattr(kind, name))])
 
 
 def _checked_name(target: Any, name: Any) -> str:
@@ -108,7 +113,8 @@ def _delete(target: Any, name: Any) -> None:
 
 
 def _special(target: Any, name: Any, *args: Any, **kwargs: Any) -> Any:
-    if name not in ALL:
+    binds = name in BINDING and args and isinstance(args[0], Stub | RemoteClass | None)
+    if name not in ALL and not binds:  # a descriptor reads what it binds to, which is to be the program's
         raise AttributeError(f"{name!r} is not asked of a test's object")
     _check_no_tests(target)
     kind = type(target)

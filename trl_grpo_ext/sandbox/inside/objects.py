@@ -39,6 +39,7 @@ class Objects:
         self._call_back = call_back
         self._namespace = namespace
         self._handles = Table()
+        self._replaced: dict[tuple[int, str], Any] = {}
         self._made: dict[str, type] = {}
         self._given: dict[int, TestObject] = {}
         self._exceptions = Exceptions(self._write_exception_class, self._read_class)
@@ -50,6 +51,21 @@ class Objects:
         kind = type(value)
         if not is_plain_type(kind) and not isinstance(value, type) and kind.__module__ in OWN_MODULES:
             self.number(value)
+
+    def set_attribute(self, target: Any, name: str, value: Any) -> None:
+        """Set an attribute. What a class had before the tests replaced it is kept until they put it back."""
+        if isinstance(target, type) and name in vars(target):
+            key = self.number(target), name
+            if value is self._replaced.setdefault(key, vars(target)[name]):
+                del self._replaced[key]
+        setattr(target, name, value)
+
+    def _original(self, number: int, name: str) -> Any:
+        """What a class has by a name, as it stands there, or had before the tests replaced it."""
+        kinds = self._handles.objects[number].__mro__
+        if (number, name) in self._replaced:
+            return self._replaced[number, name]
+        return next(vars(kind)[name] for kind in kinds if name in vars(kind))
 
     def number(self, value: Any) -> int:
         """The number that the judge knows it by."""
@@ -152,6 +168,8 @@ class Objects:
         """What a tag stands for that is not a tag of plain data."""
         if tag == "remote":
             return self._handles.objects[data]
+        if tag == "attribute":
+            return self._original(*data)
         if tag == "object":
             return self._read_given(decoder, *data)
         if tag == "instance":
@@ -250,15 +268,17 @@ def _signature(self: TestObject) -> Any:
     return Signature(parameters)
 
 
-_OWN = {"__call__": _call, "__await__": _await, "__get__": _bind}
+_OWN = {"__call__": _call, "__await__": _await}
 
 
 @lru_cache(maxsize=256)
 def class_with(name: str, specials: tuple[str, ...]) -> type[TestObject]:
     """A class of stand-ins with these special methods."""
-    members: dict[str, Any] = {each: _OWN.get(each) or _special(each) for each in specials}
+    is_function = name == "function"
+    own = _OWN | {"__get__": _bind} if is_function else _OWN
+    members: dict[str, Any] = {each: own.get(each) or _special(each) for each in specials}
     if "__eq__" in members and "__hash__" not in members:
         members["__hash__"] = object.__hash__
-    if "__get__" in members and "__call__" in members:
+    if is_function and "__get__" in members:
         members["__signature__"] = property(_signature)
     return type(name, (TestObject,), members)

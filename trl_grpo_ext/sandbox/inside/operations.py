@@ -59,6 +59,14 @@ def _size(item: Any) -> int:
 _tasks = Tasks()
 
 
+def _parameters(function: Any) -> list[tuple[str, int, bool]]:
+    """The parameters of a function: name, kind, and whether it has a default."""
+    import inspect
+
+    found = inspect.signature(function).parameters.values()
+    return [(one.name, int(one.kind), one.default is not one.empty) for one in found]
+
+
 def _inherited(target: Any, owner: type, name: str) -> Any:
     """What `super()` finds in `owner` or above."""
     kinds = type(target).__mro__
@@ -132,7 +140,6 @@ def _listen(log: Callable[[str, int, str], None], warn: Callable[[Any], None]) -
 OPERATIONS: dict[str, Callable[..., Any]] = {
     "end": lambda: None,
     "get": getattr,
-    "set": setattr,
     "delete": delattr,
     "dir": dir,
     "getitem": lambda target, key: target[key],
@@ -154,6 +161,7 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "cancel": _tasks.cancel,
     "special": lambda target, name, /, *args, **kwargs: getattr(type(target), name)(target, *args, **kwargs),
     "inherited": _inherited,
+    "parameters": _parameters,
     "library": _library,
     "patch": _patch,
     "unpatch": _unpatch,

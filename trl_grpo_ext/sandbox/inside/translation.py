@@ -25,7 +25,13 @@ from trl_grpo_ext.sandbox.inside.crossing.values import (
 )
 from trl_grpo_ext.sandbox.inside.given import is_data_class, specials_of
 from trl_grpo_ext.sandbox.inside.handle import Handle, Requester, Standing, State, Stub
-from trl_grpo_ext.sandbox.inside.remote_class import ErrorStub, RemoteClass, class_of_functions, make_class
+from trl_grpo_ext.sandbox.inside.remote_class import (
+    ErrorStub,
+    RemoteAttribute,
+    RemoteClass,
+    class_of_functions,
+    make_class,
+)
 
 _MAX_NAME = 100
 _MAX_BASES = 16
@@ -63,6 +69,8 @@ class Translation:
 
     def first(self, encoder: Encoder, value: Any) -> Json | None:
         """The JSON for what the program has already."""
+        if type(value) is RemoteAttribute:
+            return value.written()
         if issubclass(type(value), Stub | RemoteClass):  # and is not a mock that only says so
             return {"remote": value._remote_state.number}
         number = getattr(value, "_remote_number", None) if isinstance(value, BaseException) else None

@@ -52,6 +52,9 @@ ORDERED_BY = "ordered by "
 EQUALITY = _dunders("eq ne hash")
 ALL = STRUCTURE | JUDGED | EQUALITY
 
+BINDING = _dunders("get set delete")
+"""What makes an object a descriptor, which a class asks about the objects that have it as an attribute."""
+
 OF_PLAIN_RESULTS = _dunders("call enter exit str repr format")
 """What a returned object that is also a list, a number and so on may answer; all else is read from what it holds."""
 
