@@ -79,3 +79,77 @@ def test_a_descriptor_of_the_tests_is_bound_to_no_object_of_the_tests() -> None:
         "class Case:\n    def __init__(self): self._want = 9\n"
     )
     assert endings(program, "assert peek(Hidden(), Case()) == 9", names="peek", setup=setup) == ["error"]
+
+
+LIBRARY = """
+import json, os, random
+from pathlib import Path
+def have(p): return os.path.exists(p)
+def found(p): return Path(p).exists()
+def home(): return str(Path.home())
+def dumps(x): return json.dumps(x)
+def mail(to):
+    import smtplib
+    with smtplib.SMTP('localhost', 25) as server: return server.sendmail('me', to, 'hi')
+def query(q):
+    import sqlite3
+    return sqlite3.connect('x.db').execute(q).fetchall()
+def start(f):
+    import threading
+    threading.Thread(target=f).start()
+def roll(): return random.random()
+def draw():
+    import numpy
+    return numpy.random.rand(3)
+"""
+OF_LIBRARY = "have found home dumps mail query start roll draw"
+PATCH = "import json, os, pathlib\nfrom pathlib import Path\nfrom unittest.mock import patch\n"
+
+
+def test_what_the_tests_patch_in_a_module_is_patched_in_the_program_until_the_patch_ends() -> None:
+    tests = (
+        "with patch('os.path.exists', return_value=True) as m: assert have('/x')\nm.assert_called_once_with('/x')\n"
+        "assert not have('/x')",
+        "with patch.object(os.path, 'exists', return_value=True): assert have('/x')\nassert not have('/x')",
+        "with patch('json.dumps', return_value='z'): assert dumps([1]) == 'z'\nassert dumps([1]) == '[1]'",
+        "old = json.dumps\njson.dumps = lambda x: 'z'\nassert dumps([1]) == 'z'\njson.dumps = old\n"
+        "assert dumps([1]) == '[1]'",
+        "with patch('smtplib.SMTP') as server:\n    mail('you')\n"
+        "    server.return_value.__enter__.return_value.sendmail.assert_called_once_with('me', 'you', 'hi')",
+        "with patch('sqlite3.connect') as c:\n    c.return_value.execute.return_value.fetchall.return_value = [(1,)]\n"
+        "    assert query('select') == [(1,)]",
+        "with patch('threading.Thread') as t: start(print)\nt.return_value.start.assert_called_once()",
+    )
+    assert_all_pass(LIBRARY, *tests, names=OF_LIBRARY, setup=PATCH)
+
+
+def test_what_the_tests_patch_in_a_class_of_the_library_is_patched_in_the_program_until_the_patch_ends() -> None:
+    tests = (
+        "with patch.object(Path, 'exists', return_value=True): assert found('/x')\nassert not found('/x')",
+        "@patch('pathlib.Path.exists', return_value=True)\ndef t(m): assert found('/x')\nt()\nassert not found('/x')",
+        "with patch.object(Path, 'exists', autospec=True, return_value=True) as m: assert found('/x')\n"
+        "m.assert_called_once_with(Path('/x'))",
+        "with patch.object(Path, 'home', return_value=Path('/h')): assert home() == '/h'\nassert home() != '/h'",
+        "setattr(pathlib.Path, 'exists', lambda self: True)\nassert found('/x')",
+    )
+    assert_all_pass(LIBRARY, *tests, names=OF_LIBRARY, setup=PATCH)
+
+
+def test_a_program_that_does_not_use_what_is_patched_fails() -> None:
+    program = "def have(p): return False\ndef found(p): return False"
+    tests = (
+        "with patch('os.path.exists', return_value=True): assert have('/x')",
+        "with patch.object(Path, 'exists', return_value=True): assert found('/x')",
+    )
+    assert endings(program, *tests, names="have found", setup=PATCH) == ["failed", "failed"]
+
+
+def test_generators_of_random_numbers_are_seeded_and_set_back_at_both_ends() -> None:
+    tests = (
+        "import random\nstate = random.getstate()\na = roll()\nrandom.setstate(state)\nassert roll() != a\n"
+        "random.setstate(state)\nb = roll()\nrandom.setstate(state)\nassert roll() == b == random.random()",
+        "import random\nrandom.seed(3)\na = roll()\nrandom.seed(3)\nassert roll() == a == random.Random(3).random()",
+    )
+    assert_all_pass(LIBRARY, *tests, names=OF_LIBRARY)
+    unseeded = "import random\ndef roll(): return random.SystemRandom().random()"
+    assert endings(unseeded, tests[1], names="roll") == ["failed"]

@@ -9,24 +9,24 @@ from __future__ import annotations
 import sys
 from _thread import RLock  # not threading, which costs every fork
 from collections.abc import Callable
-from contextlib import suppress
 from types import ModuleType
 from typing import Any
 
 from trl_grpo_ext.sandbox.inside.crossing.classes import made_class
 from trl_grpo_ext.sandbox.inside.crossing.decoder import Decoder
 from trl_grpo_ext.sandbox.inside.crossing.encoder import Encoder
+from trl_grpo_ext.sandbox.inside.crossing.printing import PRINTED, Capture, print_here, taken
 from trl_grpo_ext.sandbox.inside.crossing.values import Json, Shared
 from trl_grpo_ext.sandbox.inside.objects import Objects
 from trl_grpo_ext.sandbox.inside.operations import OPERATIONS, on_names
-from trl_grpo_ext.sandbox.inside.program import PRINTED, Capture, load, new_module
+from trl_grpo_ext.sandbox.inside.program import load, new_module
 from trl_grpo_ext.workers.frames import Channel
 
 
 class Answers:
     """Answers requests until the judge closes the channel."""
 
-    def __init__(self, channel: Channel, module: ModuleType, printed: Capture) -> None:
+    def __init__(self, channel: Channel, module: ModuleType, printed: dict[str, Capture]) -> None:
         self._channel = channel
         self._printed = printed
         self._lock = RLock()
@@ -62,6 +62,8 @@ class Answers:
             self._pack(message, "values", lambda encoder: encoder.encode_all((*args, *kwargs.values())))
             message["names"] = list(kwargs)
             self._add_printed(message)
+            if redirected := [name for name, own in self._printed.items() if getattr(sys, name, None) is not own]:
+                message["redirected"] = redirected
             self._channel.send(message)
             return self._answer_to_callback()
 
@@ -72,6 +74,7 @@ class Answers:
         decoder = self._decoder()
         value = decoder.decode(message["raise"] if "raise" in message else message["answer"])
         decoder.finish(message)
+        print_here(message.get("printed", {}))
         if "raise" in message:
             raise value
         return value
@@ -120,11 +123,8 @@ class Answers:
             self._pack(reply, "raise", lambda encoder: encoder.encode(refused))
 
     def _add_printed(self, message: dict[str, Json]) -> None:
-        try:
-            if printed := self._printed.take():
-                message["printed"] = printed
-        except ValueError:  # the program has closed it
-            return
+        if printed := taken(self._printed):
+            message["printed"] = printed
 
     def _call(self, target: Any, /, *args: Any, **kwargs: Any) -> Any:
         result = target(*args, **kwargs)
@@ -138,7 +138,8 @@ class Answers:
         return self._objects.number(made)
 
 
-_printed = Capture(PRINTED)  # made before the fork, which costs each child less
+# Made before the fork, which costs each child less.
+_printed = {"stdout": Capture(PRINTED), "stderr": Capture(PRINTED, number=2)}
 
 
 def serve(control: int, rpc: int) -> None:
@@ -146,7 +147,7 @@ def serve(control: int, rpc: int) -> None:
     trainer = Channel(control)
     trainer.send({"ready": True})
     source = trainer.receive()["program"]
-    sys.stdout = _printed
+    vars(sys).update(_printed)
     judge = Channel(rpc)
     module = new_module("solution")
     failed = load(source, module.__dict__)
@@ -154,7 +155,6 @@ def serve(control: int, rpc: int) -> None:
         judge.send({"failed": failed})
         return
     answers = Answers(judge, module, _printed)
-    with suppress(ValueError):  # the program has closed it
-        _printed.take()
+    taken(_printed)
     judge.send({"loaded": True})
     answers.serve()

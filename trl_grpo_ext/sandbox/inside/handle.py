@@ -194,16 +194,20 @@ def _of_plain_base(value: Stub, name: str) -> Callable[..., Any]:
     """The method of the list, integer and so on that a stand-in is as well."""
     base = next(kind for kind in type(value).__mro__ if not (issubclass(kind, Stub) or kind is Stub))
     method = getattr(base, name, None)
+    if method is None and name == "__bool__":
+        return lambda: len(value) != 0
     if method is None:
-        return lambda *_: _refused(value, name)
+        return lambda *args: _refused(value, name, *args)
     return lambda *args, **kwargs: method(value, *args, **kwargs)
 
 
-def _refused(value: Stub, name: str) -> Any:
+def _refused(value: Stub, name: str, *args: Any) -> Any:
     """What a method gives that is not asked: Python then tries the other operand, or raises."""
-    if name in UNARY or name == CONTAINS:  # for which `NotImplemented` would be a yes
-        raise TypeError(f"{name} is not asked of a returned {type(value).__name__!r} object")
-    return NotImplemented
+    if name in BINARY | ORDER:
+        return NotImplemented  # from any other method it would be a value, and a yes
+    if name == "__missing__":
+        raise KeyError(*args)
+    raise TypeError(f"{name} is not asked of a returned {type(value).__name__!r} object")
 
 
 def _judged(self: Stub, name: str, args: tuple[Any, ...]) -> Any:

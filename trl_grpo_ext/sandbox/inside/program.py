@@ -19,8 +19,6 @@ from typing import Any, NoReturn
 from trl_grpo_ext.workers.frames import Channel
 
 FILENAME = "solution.py"
-PRINTED = 64 << 10
-"""The most characters that a call may print; the rest is dropped."""
 EXIT_ERROR, EXIT_COMPILE_ERROR, EXIT_MEMORY = 1, 101, 102
 """The statuses of a program that an exception ended, that is not Python, and that ran out of memory."""
 
@@ -86,32 +84,6 @@ def describe(error: BaseException) -> str:
     lines = [number for frame, number in walk_tb(error.__traceback__) if frame.f_code.co_filename == FILENAME]
     text = f"{type(error).__name__}: {message}" if message else type(error).__name__
     return f"{text} (line {lines[-1]})" if lines else text
-
-
-class Capture(io.TextIOWrapper):
-    """A standard output that keeps the first so many bytes that are printed, until they are taken.
-
-    It has a `buffer` like the real one, since programs write bytes to it.
-    """
-
-    def __init__(self, most: int) -> None:
-        self._bytes = io.BytesIO()
-        self._most = most
-        super().__init__(self._bytes, encoding="utf-8", errors="backslashreplace", write_through=True)
-
-    def write(self, text: str, /) -> int:
-        """Keep `text` if there is room."""
-        return super().write(text) if self._bytes.tell() < self._most else len(text)
-
-    def take(self) -> str:
-        """What was printed since this was called last."""
-        if not self._bytes.tell():
-            return ""
-        self.flush()
-        text = self._bytes.getvalue()[: self._most].decode("utf-8", "replace")
-        self._bytes.seek(0)
-        self._bytes.truncate()
-        return text
 
 
 def load(source: str, namespace: dict[str, Any]) -> dict[str, str] | None:
