@@ -15,6 +15,7 @@ from typing import Any
 
 from trl_grpo_ext.sandbox.inside.contained import holds_stand_in
 from trl_grpo_ext.sandbox.inside.crossing.awaiting import Tasks
+from trl_grpo_ext.sandbox.inside.crossing.binding import has_tests, store
 from trl_grpo_ext.sandbox.inside.crossing.classes import ALL, BINDING, DATA_CLASS
 from trl_grpo_ext.sandbox.inside.crossing.values import of_module
 from trl_grpo_ext.sandbox.inside.handle import Stub
@@ -61,9 +62,7 @@ def _checked_name(target: Any, name: Any) -> str:
 
 def _check_no_tests(target: Any) -> None:
     """Refuse the use of a class of tests, which a decorator of the program may have: it holds what they expect."""
-    if not isinstance(target, type) or target.__module__ != "tests":
-        return
-    if issubclass(target, of_module("unittest.case", "TestCase")) or any(name[:5] == "test_" for name in dir(target)):
+    if has_tests(target):
         raise TypeError(f"the program may only pass on {target.__name__!r}, which has tests")
 
 
@@ -145,6 +144,7 @@ USES: dict[str, Callable[..., Any]] = {
     "get": lambda target, name: getattr(target, _checked_name(target, name)),
     "set": _set,
     "delete": _delete,
+    "store": store,
     "special": _special,
     "signature": _signature,
     "start": tasks.start,

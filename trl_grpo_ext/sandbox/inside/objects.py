@@ -13,6 +13,7 @@ from types import FunctionType
 from typing import Any
 
 from trl_grpo_ext.sandbox.inside.crossing.awaiting import awaited
+from trl_grpo_ext.sandbox.inside.crossing.binding import BOUND
 from trl_grpo_ext.sandbox.inside.crossing.classes import OWN_MODULES, description, keeps_its_class, plain_base
 from trl_grpo_ext.sandbox.inside.crossing.containers import write_contents
 from trl_grpo_ext.sandbox.inside.crossing.decoder import Decoder
@@ -196,9 +197,10 @@ class Objects:
             decoder.shared.errors.add(error)
         return known[number]
 
-    def _read_given(self, decoder: Decoder, number: int, name: str, specials: list[str], *named: Json) -> TestObject:
+    def _read_given(self, decoder: Decoder, number: int, name: str, specials: Any, *named: Json) -> TestObject:
         if number not in self._given:
-            self._given[number] = class_with(name, tuple(specials))(self._call_back, number)
+            kind = type(name, (BoundObject,), {}) if specials == BOUND else class_with(name, tuple(specials))
+            self._given[number] = kind(self._call_back, number)
         for attribute, value in zip(("__name__", "__doc__"), named, strict=False):
             object.__setattr__(self._given[number], attribute, decoder.decode(value))
         return self._given[number]
@@ -229,6 +231,47 @@ class TestObject:
 
     def __delattr__(self, name: str) -> None:
         _use(self, "delete", name)
+
+
+class BoundObject(TestObject):
+    """An object of the tests to which a descriptor of the program is bound: it holds what the program stores in it."""
+
+    def __init__(self, call_back: CallBack, number: int) -> None:
+        super().__init__(call_back, number)
+        object.__setattr__(self, "_stored", _Stored(self))
+
+    def __getattr__(self, name: str) -> Any:
+        stored = object.__getattribute__(self, "_stored")
+        if name not in stored:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
+        return stored[name]
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        object.__getattribute__(self, "_stored")[name] = value
+
+    def __delattr__(self, name: str) -> None:
+        self.__getattr__(name)
+        del object.__getattribute__(self, "_stored")[name]
+
+    @property
+    def __dict__(self) -> Any:  # type: ignore[override]
+        return object.__getattribute__(self, "_stored")
+
+
+class _Stored(dict[str, Any]):
+    """What the program stores in an object of the tests. The tests are told, as it may be stored for them."""
+
+    def __init__(self, owner: BoundObject) -> None:
+        super().__init__()
+        self._owner = owner
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        super().__setitem__(name, value)
+        _use(self._owner, "store", name, value)
+
+    def __delitem__(self, name: str) -> None:
+        super().__delitem__(name)
+        _use(self._owner, "store", name)
 
 
 def _use(target: TestObject, use: str, /, *args: Any, **kwargs: Any) -> Any:

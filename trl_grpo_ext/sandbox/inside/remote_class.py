@@ -7,10 +7,12 @@ program's code is in them.
 from __future__ import annotations
 
 import collections.abc
+import sys
 from collections.abc import Iterator
-from types import AsyncGeneratorType, CodeType, CoroutineType, FunctionType, GeneratorType
+from types import AsyncGeneratorType, CodeType, CoroutineType, FrameType, FunctionType, GeneratorType
 from typing import Any
 
+from trl_grpo_ext.sandbox.inside.crossing.binding import DESCRIPTOR
 from trl_grpo_ext.sandbox.inside.crossing.classes import ALL, EQUALITY, FORWARDED, ORDER, ORDERED_BY, description
 from trl_grpo_ext.sandbox.inside.crossing.exceptions import Counterpart
 from trl_grpo_ext.sandbox.inside.crossing.values import MISSING, Json
@@ -192,6 +194,18 @@ def _function() -> None: ...
 async def _async_function() -> None: ...
 
 
+_ASKED_BY_MOCKS = frozenset(
+    {"asyncio.coroutines", "functools", "inspect", "trl_grpo_ext.sandbox.inside.patches.patching"}
+)
+"""The modules whose functions `unittest.mock` asks what an object is; see `LIBRARY` for the last one."""
+
+
+def _is_for_mock(frame: FrameType | None) -> bool:
+    while frame is not None and frame.f_globals.get("__name__") in _ASKED_BY_MOCKS:
+        frame = frame.f_back
+    return frame is not None and frame.f_globals.get("__name__") == "unittest.mock"
+
+
 class RemoteAttribute:
     """An attribute that a class of the program has: there for `super()` and for whoever looks into a class.
 
@@ -225,7 +239,9 @@ class RemoteAttribute:
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
-        """Pass for a function where the program has one, as `create_autospec` asks."""
+        """Pass for a function where the program has one, before `unittest.mock`, which makes a mock like it."""
+        if not _is_for_mock(sys._getframe(1)):
+            return RemoteAttribute
         if self._kind is None:
             self._kind = FunctionType if self._inspected("isfunction") else RemoteAttribute
         return self._kind
@@ -346,12 +362,14 @@ def _assembled(name: str, bases: list[type], members: dict[str, Any]) -> RemoteC
 
 def _is_kept(name: str) -> bool:
     if name[:2] == "__" == name[-2:]:
-        return (name in ALL and name not in EQUALITY) or name in _KEPT
+        return (name in ALL and name not in EQUALITY) or name in _KEPT or name in DESCRIPTOR
     return name.isidentifier() and name not in _OWN_NAMES | ASSERTIONS_OF_MOCKS
 
 
 def _member(name: str, plain: type | None) -> Any:
     if name in ALL:
         return special(name)
+    if name in DESCRIPTOR:
+        return DESCRIPTOR[name]
     kind = next((each for each in (plain.__mro__ if plain else ()) if not issubclass(each, Stub)), None)
     return RemoteAttribute(name, kind if kind is not object and hasattr(kind, name) else None)

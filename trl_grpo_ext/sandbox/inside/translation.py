@@ -10,6 +10,7 @@ from enum import Enum, EnumMeta
 from types import BuiltinFunctionType, CodeType, FrameType, FunctionType, MethodType, ModuleType, TracebackType
 from typing import Any
 
+from trl_grpo_ext.sandbox.inside.crossing.binding import BOUND, Token, described, whole
 from trl_grpo_ext.sandbox.inside.crossing.containers import refill
 from trl_grpo_ext.sandbox.inside.crossing.decoder import Decoder
 from trl_grpo_ext.sandbox.inside.crossing.encoder import Encoder, write_container
@@ -79,6 +80,9 @@ class Translation:
 
     def write(self, encoder: Encoder, value: Any) -> Json:
         """The JSON for an object that is not plain data."""
+        if type(value) is Token:
+            name, own = described(value)
+            return {"object": [self.given.add(value), name, BOUND, own, None]}
         if isinstance(value, type) and issubclass(value, BaseException):
             return self._exceptions.encode_class(value, encoder)
         if isinstance(value, BaseException):
@@ -127,7 +131,7 @@ class Translation:
         if tag == "subclass":
             return self._instance_of_plain(decoder, data)
         if tag == "given":
-            return self.given.at(data)
+            return whole(self.given.at(data))
         if tag == "class":
             return self._class(data)
         if tag in CLASS_TAGS:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import MISSING, Field, field, fields
 from enum import Enum
-from types import FunctionType
+from types import FunctionType, MethodType
 from typing import Any
 
 from trl_grpo_ext.sandbox.inside.crossing.encoder import is_plain_type
@@ -74,6 +74,8 @@ FORWARDED = _dunders(
 def description(kind: type, base_json: Callable[[type], Json]) -> list[Json]:
     """What `remote_class.make_class` needs, after the number and the name; `base_json` writes one of the bases."""
     names: dict[str, Any] = dict(vars(kind))
+    if kind is MethodType:  # which is bound already
+        names.pop("__get__", None)
     bases: list[type] = []
     for base in kind.__bases__:
         for found in _mirrored(base, names):

@@ -20,7 +20,7 @@ from trl_grpo_ext.sandbox.inside.handle import Stub
 from trl_grpo_ext.sandbox.inside.operations import LIBRARY
 from trl_grpo_ext.sandbox.inside.patches.named_modules import NEVER_WATCHED, imported, named_modules, root_of
 from trl_grpo_ext.sandbox.inside.proxy import ProgramProxy
-from trl_grpo_ext.sandbox.inside.remote_class import RemoteClass, make_data_class
+from trl_grpo_ext.sandbox.inside.remote_class import RemoteAttribute, RemoteClass, make_data_class
 
 _PATCHED = ("builtins", "datetime", "math", "os", "random", "sys", "time")
 _SEEDS = (("random", "seed"), ("random", "setstate"), ("numpy.random", "seed"), ("numpy.random", "set_state"))
@@ -102,7 +102,7 @@ def _forwarding(program: ProgramProxy, module: str, name: str, own: Callable[...
             caller = caller.f_back
         by_tests = caller.f_code.co_filename.startswith("<tests")
         subject = next(iter((*args, *kwargs.values())), None)
-        if by_tests and isinstance(subject, Stub | RemoteClass):
+        if by_tests and issubclass(type(subject), Stub | RemoteClass | RemoteAttribute):
             found = program.request("library", module, name, *args, **kwargs)
             if name != "_process_class" or not isinstance(subject, RemoteClass):
                 return found
@@ -175,7 +175,7 @@ def _place_in_library(target: Any, name: str, caller: FrameType) -> tuple[str, s
     if not issubclass(type(target), type) or caller.f_globals.get("__name__") not in _PATCHERS:
         return None
     home, path = target.__module__, target.__qualname__
-    if root_of(home) in NEVER_WATCHED or home == "tests":
+    if type(home) is not str or root_of(home) in NEVER_WATCHED or home == "tests":
         return None
     found: Any = sys.modules.get(home)
     for part in path.split("."):
