@@ -24,6 +24,9 @@ class MonkeyPatch:
             path, value = target, name
             target, name = _resolved(path)
         old = getattr(target, name, _MISSING)
+        raw = vars(target).get(name) if isinstance(target, type) else None
+        if isinstance(raw, staticmethod | classmethod):
+            old = raw
         if raising and old is _MISSING:
             raise AttributeError(f"{target!r} has no attribute {name!r}")
         self._undo.append(lambda: delattr(target, name) if old is _MISSING else setattr(target, name, old))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -122,11 +123,29 @@ def unsupported_needs(suite: Suite) -> str:
     Examples:
         >>> unsupported_needs(CallSuite(tests=("assert weakref.ref(f())()",), names=("f",)))
         'weak references'
+        >>> unsupported_needs(CallSuite(tests=("from pathlib import Path\\nPath.exists = f",), names=("f",)))
+        'a class of the library with another attribute'
     """
     if not isinstance(suite, CallSuite):
         return ""
     names = {name for text in (suite.setup, *suite.tests) for name in _names(text)} - {*suite.names}
-    return ", ".join(need for need, words in _NEEDS.items() if words & names)
+    needs = [need for need, words in _NEEDS.items() if words & names]
+    replaced = [kind for text in (suite.setup, *suite.tests) for kind in _replaced_in_library(text)]
+    return ", ".join([*needs, *dict.fromkeys(replaced)])
+
+
+def _replaced_in_library(source: str) -> Iterator[str]:
+    """Name what tests replace in Python's library, and the program keeps: `Path.exists = f`, `sys.modules["x"] = f`."""
+    nodes = list(ast.walk(parse(source) or ast.Module([], [])))
+    froms = [node for node in nodes if isinstance(node, ast.ImportFrom) and node.module in sys.stdlib_module_names]
+    classes = {alias.asname or alias.name for node in froms for alias in node.names if alias.name[0].isupper()}
+    for node in nodes:
+        for target in node.targets if isinstance(node, ast.Assign) else []:
+            if isinstance(target, ast.Attribute) and ast.unparse(target.value) in classes:
+                yield "a class of the library with another attribute"
+        text = ast.unparse(node) if isinstance(node, ast.Call | ast.Assign) else ""
+        if re.match(r"sys\.modules\[|\S*(dict|setitem)\((sys\.modules|'sys\.modules')", text):
+            yield "another module in sys.modules"
 
 
 def _names(source: str) -> Iterator[str]:

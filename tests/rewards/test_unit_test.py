@@ -405,6 +405,20 @@ def test_check_data_names_rows_that_forget_an_import_or_need_what_is_not_support
     assert problems(*tests, solution=references) == {0: {"tests_forget_an_import"}, 1: {"tests_need_unsupported"}}
 
 
+def test_check_data_names_rows_whose_patches_do_not_reach_the_program() -> None:
+    path = "from pathlib import Path\ndef test_a():\n    Path.exists = lambda self: True\n    assert f('/x')"
+    module = (
+        "import sys\nfrom unittest.mock import MagicMock, patch\ndef test_a():\n"
+        "    with patch.dict('sys.modules', {'payments_sdk': MagicMock()}):\n        assert f('/x')"
+    )
+    patched = path.replace("Path.exists = lambda self: True", "setattr(Path, 'exists', lambda self: True)")
+    exists = "from pathlib import Path\ndef f(x): return Path(x).exists()"
+    imports = "def f(x):\n    import payments_sdk\n    return True"
+    needs = {"tests_need_unsupported", "reference_fails"}
+    found = problems(path, module, patched, solution=[exists, imports, exists])
+    assert {place: reasons & needs for place, reasons in found.items() if reasons & needs} == {0: needs, 1: needs}
+
+
 def test_check_data_names_rows_whose_check_takes_helpers_from_the_completion() -> None:
     prompt = "def encode(s):\n    return s[::-1]\n\ndef decode(s):\n    '''Decode.'''\n"
     check = "def check(candidate):\n    assert candidate(encode('abc')) == 'abc'\n    assert candidate('ab') == 'ba'\n"

@@ -64,6 +64,16 @@ def test_tests_and_programs_may_import_numpy_behind_all_walls(isolation: Isolati
     assert found == [Ending.PASSED, Ending.FAILED, Ending.ERROR, Ending.PASSED]
 
 
+def test_a_seed_of_numpy_is_set_at_both_ends(sandbox: LocalSandbox) -> None:
+    test = (
+        "import numpy as np\nnp.random.seed(0)\na = draw()\nnp.random.seed(0)\nassert np.allclose(a, draw())\n"
+        "np.random.seed(0)\nassert np.allclose(a, np.random.rand(3))"
+    )
+    program = "import numpy\ndef draw(): return numpy.random.rand(3)"
+    unseeded = "import numpy\ndef draw(): return numpy.random.default_rng().random(3)"
+    assert endings(sandbox, calls(test, names="draw"), program, unseeded) == [Ending.PASSED, Ending.FAILED]
+
+
 def test_nothing_else_of_the_folder_that_numpy_lies_in_can_be_read(sandbox: LocalSandbox) -> None:
     spec = importlib.util.find_spec("pytest")
     assert spec is not None and spec.origin is not None

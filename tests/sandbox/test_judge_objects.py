@@ -338,3 +338,31 @@ def checked(f):
         "try:\n    f('1')\n    assert False\nexcept TypeError as error:\n    assert str(error) == 'a'",
     )
     assert_all_pass(program, *tests, names="curry checked")
+
+
+def test_a_returned_object_of_a_class_of_plain_data_has_the_special_methods_of_that_data() -> None:
+    program = """
+class R(list):
+    def first(self): return self[0]
+    def __bool__(self): return False
+class D(dict):
+    def more(self): return 1
+    def __missing__(self, key): return 7
+class N(int):
+    def more(self): return 1
+    def __getitem__(self, place): return 1
+    def __setitem__(self, place, value): pass
+def listed(*items): return R(items)
+def mapped(): return D(a=1)
+def number(): return N(3)
+"""
+    tests = (
+        "assert listed(1) and not listed() and listed(1).first() == 1",
+        "assert not R([1]) and D()['z'] == 7",
+        "try: mapped()['z']\nexcept KeyError: pass\nelse: assert False",
+        "try: number()[0]\nexcept TypeError: pass\nelse: assert False",
+        "n = number()\ntry: n[0] = 1\nexcept TypeError: pass\nelse: assert False",
+    )
+    assert_all_pass(program, *tests, names="R D listed mapped number")
+    wrong = ("assert mapped()['z']", "assert number()[0]", "assert listed()")
+    assert endings(program, *wrong, names="listed mapped number") == ["error", "error", "failed"]

@@ -149,3 +149,38 @@ def test_an_exception_of_the_program_is_never_the_tests_fault(how: str) -> None:
     program += "    vars(error)['name'] = name\n    " + how.format("error")
     test = "import math\ntry:\n    raise f('no_such_module')\nexcept KeyError:\n    import no_such_module"
     assert endings(program, test, "g = f('math')\nraise g", names="f") == ["error", "error"]
+
+
+def test_a_thread_of_the_tests_that_dies_does_not_end_the_row() -> None:
+    tests = (
+        "import threading\ndef work(): raise ValueError(f(3))\nt = threading.Thread(target=work)\nt.start()\nt.join()\n"
+        "assert f(1) == 1",
+        "import threading\nt = threading.Thread(target=fail)\nt.start()\nt.join()\nassert f(1) == 1",
+        "class D:\n    def __del__(self): fail()\nd = D()\ndel d\nassert f(1) == 1",
+        "import threading\nseen = []\nthreading.excepthook = lambda told: seen.append(told.exc_type)\n"
+        "t = threading.Thread(target=fail)\nt.start()\nt.join()\nassert seen == [Exception]",
+    )
+    program = "def f(x): return x\ndef fail(): raise Exception('x')"
+    assert_all_pass(program, *tests, names="f fail")
+    wrong = "def f(x): return 0\ndef fail(): raise Exception('x')"
+    assert endings(wrong, *tests[:3], names="f fail") == ["failed"] * 3
+
+
+def test_an_exception_that_the_program_raises_is_of_pythons_own_class() -> None:
+    program = """
+kept = Exception('y')
+def fail(): raise Exception('x')
+def doubt(): raise AssertionError('x')
+def other(): raise type('Exception', (Exception,), {})('x')
+def give(): return kept
+def throw(): raise kept
+"""
+    tests = (
+        "try: fail()\nexcept Exception as e: assert type(e) is Exception\nelse: assert False",
+        "try: doubt()\nexcept AssertionError as e: assert type(e) is AssertionError\nelse: assert False",
+        "e = give()\ntry: throw()\nexcept Exception as got: assert got is e\nelse: assert False",
+        "try: throw()\nexcept Exception as e: assert give() is e\nelse: assert False",
+    )
+    assert_all_pass(program, *tests, names="fail doubt give throw")
+    wrong = "try: other()\nexcept Exception as e: assert type(e) is Exception"
+    assert endings(program, wrong, "doubt()", names="other doubt") == ["failed", "error"]

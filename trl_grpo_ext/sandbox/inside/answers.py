@@ -9,33 +9,34 @@ from __future__ import annotations
 import sys
 from _thread import RLock  # an import of threading would slow every fork
 from collections.abc import Callable
-from contextlib import suppress
 from types import ModuleType
 from typing import Any
 
 from trl_grpo_ext.sandbox.inside.crossing.classes import made_class
 from trl_grpo_ext.sandbox.inside.crossing.decoder import Decoder
 from trl_grpo_ext.sandbox.inside.crossing.encoder import Encoder
+from trl_grpo_ext.sandbox.inside.crossing.printing import PRINTED, Capture, print_here, taken
 from trl_grpo_ext.sandbox.inside.crossing.values import Json, Shared
 from trl_grpo_ext.sandbox.inside.objects import Objects
 from trl_grpo_ext.sandbox.inside.operations import OPERATIONS, on_names
-from trl_grpo_ext.sandbox.inside.program import PRINTED, Capture, load, new_module
+from trl_grpo_ext.sandbox.inside.program import load, new_module
 from trl_grpo_ext.workers.frames import Channel
 
 
 class Answers:
     """A server of the judge's requests on the program's objects."""
 
-    def __init__(self, channel: Channel, module: ModuleType, printed: Capture) -> None:
+    def __init__(self, channel: Channel, module: ModuleType, printed: dict[str, Capture]) -> None:
         self._channel = channel
         self._printed = printed
         self._lock = RLock()
         self._shared = Shared()
         self._busy = 0
         self._objects = Objects(self.call_back, module.__dict__)
-        self._own_operations = {
+        self._own_operations: dict[str, Callable[..., Any]] = {
             **on_names(module.__dict__, self._objects.keep_methods),
             "call": self._call,
+            "set": self._objects.set_attribute,
             "subclass": self._subclass,
         }
 
@@ -72,6 +73,8 @@ class Answers:
             self._pack(message, "values", lambda encoder: encoder.encode_all((*args, *kwargs.values())))
             message["names"] = list(kwargs)
             self._add_printed(message)
+            if redirected := [name for name, own in self._printed.items() if getattr(sys, name, None) is not own]:
+                message["redirected"] = redirected
             self._channel.send(message)
             return self._answer_to_callback()
 
@@ -82,6 +85,7 @@ class Answers:
         decoder = self._decoder()
         value = decoder.decode(message["raise"] if "raise" in message else message["answer"])
         decoder.finish(message)
+        print_here(message.get("printed", {}))
         if "raise" in message:
             raise value
         return value
@@ -131,12 +135,8 @@ class Answers:
             self._pack(reply, "raise", lambda encoder: encoder.encode(refused))
 
     def _add_printed(self, message: dict[str, Json]) -> None:
-        try:
-            if printed := self._printed.take():
-                message["printed"] = printed
-        except ValueError:
-            # The program has closed its standard output.
-            return
+        if printed := taken(self._printed):
+            message["printed"] = printed
 
     def _call(self, target: Any, /, *args: Any, **kwargs: Any) -> Any:
         result = target(*args, **kwargs)
@@ -151,7 +151,7 @@ class Answers:
 
 
 # Created before the fork, to save time in every child.
-_printed = Capture(PRINTED)
+_printed = {"stdout": Capture(PRINTED), "stderr": Capture(PRINTED, number=2)}
 
 
 def serve(control: int, rpc: int) -> None:
@@ -164,7 +164,7 @@ def serve(control: int, rpc: int) -> None:
     trainer = Channel(control)
     trainer.send({"ready": True})
     source = trainer.receive()["program"]
-    sys.stdout = _printed
+    vars(sys).update(_printed)
     judge = Channel(rpc)
     module = new_module("solution")
     failed = load(source, module.__dict__)
@@ -172,8 +172,6 @@ def serve(control: int, rpc: int) -> None:
         judge.send({"failed": failed})
         return
     answers = Answers(judge, module, _printed)
-    with suppress(ValueError):
-        # The program has closed its standard output.
-        _printed.take()
+    taken(_printed)
     judge.send({"loaded": True})
     answers.serve()

@@ -12,13 +12,16 @@ import operator
 import sys
 from collections.abc import Callable
 from functools import cache, partial
-from types import FunctionType
+from types import FunctionType, MethodType
 from typing import Any
 
 from trl_grpo_ext.sandbox.inside.contained import holds_stand_in
 from trl_grpo_ext.sandbox.inside.crossing.awaiting import Tasks
-from trl_grpo_ext.sandbox.inside.crossing.classes import ALL, DATA_CLASS
+from trl_grpo_ext.sandbox.inside.crossing.binding import has_tests, store
+from trl_grpo_ext.sandbox.inside.crossing.classes import ALL, BINDING, DATA_CLASS
 from trl_grpo_ext.sandbox.inside.crossing.values import of_module
+from trl_grpo_ext.sandbox.inside.handle import Stub
+from trl_grpo_ext.sandbox.inside.remote_class import RemoteClass
 
 tasks = Tasks()
 
@@ -51,7 +54,10 @@ def specials_of(value: Any) -> list[str]:
     """List special methods of an object's class that differ from those of `object`."""
     kind, plain = type(value), vars(object)
     found = ((name, getattr(kind, name, None)) for name in ALL)
-    return sorted(name for name, method in found if method is not None and method is not plain.get(name))
+    own = (name for name, method in found if method is not None and method is not plain.get(name))
+    # A function binds without a word to the judge, and a method is bound already.
+    binding = () if isinstance(value, FunctionType | MethodType | type) else BINDING
+    return sorted([*own, *(name for name in binding if hasattr(kind, name))])
 
 
 def _checked_name(target: Any, name: Any) -> str:
@@ -69,9 +75,7 @@ def _check_no_tests(target: Any) -> None:
     Raises:
         TypeError: if `target` is a unittest test case or a class with a method named `test_...`.
     """
-    if not isinstance(target, type) or target.__module__ != "tests":
-        return
-    if issubclass(target, of_module("unittest.case", "TestCase")) or any(name[:5] == "test_" for name in dir(target)):
+    if has_tests(target):
         raise TypeError(f"the program may only pass on {target.__name__!r}, which has tests")
 
 
@@ -141,7 +145,8 @@ def _delete(target: Any, name: Any) -> None:
 
 
 def _special(target: Any, name: Any, *args: Any, **kwargs: Any) -> Any:
-    if name not in ALL:
+    binds = name in BINDING and args and isinstance(args[0], Stub | RemoteClass | None)
+    if name not in ALL and not binds:  # a descriptor reads what it binds to, which is to be the program's
         raise AttributeError(f"{name!r} is not asked of a test's object")
     _check_no_tests(target)
     kind = type(target)
@@ -174,6 +179,7 @@ USES: dict[str, Callable[..., Any]] = {
     "get": lambda target, name: getattr(target, _checked_name(target, name)),
     "set": _set,
     "delete": _delete,
+    "store": store,
     "special": _special,
     "signature": _signature,
     "start": tasks.start,

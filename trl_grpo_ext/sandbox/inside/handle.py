@@ -217,19 +217,25 @@ def _of_plain_base(value: Stub, name: str) -> Callable[..., Any]:
     """Return the method `name` of a stand-in's plain base type, such as list or int."""
     method = getattr(_plain_base(value), name, None)
     if method is None:
-        return lambda *_: _refused(value, name)
+        return lambda *args: _refused(value, name, *args)
     return lambda *args, **kwargs: method(value, *args, **kwargs)
 
 
-def _refused(value: Stub, name: str) -> Any:
+def _refused(value: Stub, name: str, *args: Any) -> Any:
     """Refuse a question about a returned object.
 
-    Return NotImplemented, so that Python tries the other operand, or raise TypeError where Python would not.
+    Return NotImplemented where Python then tries the other operand: from any other method it would be a value, and a
+    yes.
+
+    Raises:
+        KeyError: for `__missing__`.
+        TypeError: for any other method.
     """
-    if name in UNARY or name == CONTAINS:
-        # Python would accept NotImplemented as the result of these methods, and for containment as a yes.
-        raise TypeError(f"{name} is not asked of a returned {type(value).__name__!r} object")
-    return NotImplemented
+    if name in BINARY | ORDER:
+        return NotImplemented
+    if name == "__missing__":
+        raise KeyError(*args)
+    raise TypeError(f"{name} is not asked of a returned {type(value).__name__!r} object")
 
 
 def _judged(self: Stub, name: str, args: tuple[Any, ...]) -> Any:

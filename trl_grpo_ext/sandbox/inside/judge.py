@@ -17,10 +17,10 @@ from types import CodeType, ModuleType
 from typing import Any, NoReturn
 
 from trl_grpo_ext.sandbox.inside.compiled import SETUP_FILE, BadTestsError, Tests, innermost
+from trl_grpo_ext.sandbox.inside.crossing.printing import Capture
 from trl_grpo_ext.sandbox.inside.guard.code_guard import CodeGuard
 from trl_grpo_ext.sandbox.inside.handle import name_of
-from trl_grpo_ext.sandbox.inside.patching import share_changes
-from trl_grpo_ext.sandbox.inside.program import Capture
+from trl_grpo_ext.sandbox.inside.patches.patching import share_changes
 from trl_grpo_ext.sandbox.inside.proxy import Fault, ProgramProxy
 from trl_grpo_ext.sandbox.inside.setup_check import check_setup
 from trl_grpo_ext.workers.frames import Channel

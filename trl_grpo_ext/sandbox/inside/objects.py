@@ -14,6 +14,7 @@ from types import FunctionType
 from typing import Any
 
 from trl_grpo_ext.sandbox.inside.crossing.awaiting import awaited
+from trl_grpo_ext.sandbox.inside.crossing.binding import BOUND
 from trl_grpo_ext.sandbox.inside.crossing.classes import OWN_MODULES, description, keeps_its_class, plain_base
 from trl_grpo_ext.sandbox.inside.crossing.containers import write_contents
 from trl_grpo_ext.sandbox.inside.crossing.decoder import Decoder
@@ -40,6 +41,7 @@ class Objects:
         self._call_back = call_back
         self._namespace = namespace
         self._handles = Table()
+        self._replaced: dict[tuple[int, str], Any] = {}
         self._made: dict[str, type] = {}
         self._given: dict[int, TestObject] = {}
         self._exceptions = Exceptions(self._write_exception_class, self._read_class)
@@ -54,6 +56,21 @@ class Objects:
         kind = type(value)
         if not is_plain_type(kind) and not isinstance(value, type) and kind.__module__ in OWN_MODULES:
             self.number(value)
+
+    def set_attribute(self, target: Any, name: str, value: Any) -> None:
+        """Set an attribute. What a class had before the tests replaced it is kept until they put it back."""
+        if isinstance(target, type) and name in vars(target):
+            key = self.number(target), name
+            if value is self._replaced.setdefault(key, vars(target)[name]):
+                del self._replaced[key]
+        setattr(target, name, value)
+
+    def _original(self, number: int, name: str) -> Any:
+        """What a class has by a name, as it stands there, or had before the tests replaced it."""
+        kinds = self._handles.objects[number].__mro__
+        if (number, name) in self._replaced:
+            return self._replaced[number, name]
+        return next(vars(kind)[name] for kind in kinds if name in vars(kind))
 
     def number(self, value: Any) -> int:
         """Return an object's number for the judge, assigned on first use."""
@@ -163,6 +180,8 @@ class Objects:
         """Decode a tagged value that is not plain data."""
         if tag == "remote":
             return self._handles.objects[data]
+        if tag == "attribute":
+            return self._original(*data)
         if tag == "object":
             return self._read_given(decoder, *data)
         if tag == "instance":
@@ -189,9 +208,10 @@ class Objects:
             decoder.shared.errors.add(error)
         return known[number]
 
-    def _read_given(self, decoder: Decoder, number: int, name: str, specials: list[str], *named: Json) -> TestObject:
+    def _read_given(self, decoder: Decoder, number: int, name: str, specials: Any, *named: Json) -> TestObject:
         if number not in self._given:
-            self._given[number] = class_with(name, tuple(specials))(self._call_back, number)
+            kind = type(name, (BoundObject,), {}) if specials == BOUND else class_with(name, tuple(specials))
+            self._given[number] = kind(self._call_back, number)
         for attribute, value in zip(("__name__", "__doc__"), named, strict=False):
             object.__setattr__(self._given[number], attribute, decoder.decode(value))
         return self._given[number]
@@ -222,6 +242,47 @@ class TestObject:
 
     def __delattr__(self, name: str) -> None:
         _use(self, "delete", name)
+
+
+class BoundObject(TestObject):
+    """An object of the tests to which a descriptor of the program is bound: it holds what the program stores in it."""
+
+    def __init__(self, call_back: CallBack, number: int) -> None:
+        super().__init__(call_back, number)
+        object.__setattr__(self, "_stored", _Stored(self))
+
+    def __getattr__(self, name: str) -> Any:
+        stored = object.__getattribute__(self, "_stored")
+        if name not in stored:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
+        return stored[name]
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        object.__getattribute__(self, "_stored")[name] = value
+
+    def __delattr__(self, name: str) -> None:
+        self.__getattr__(name)
+        del object.__getattribute__(self, "_stored")[name]
+
+    @property
+    def __dict__(self) -> Any:  # type: ignore[override]
+        return object.__getattribute__(self, "_stored")
+
+
+class _Stored(dict[str, Any]):
+    """What the program stores in an object of the tests. The tests are told, as it may be stored for them."""
+
+    def __init__(self, owner: BoundObject) -> None:
+        super().__init__()
+        self._owner = owner
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        super().__setitem__(name, value)
+        _use(self._owner, "store", name, value)
+
+    def __delitem__(self, name: str) -> None:
+        super().__delitem__(name)
+        _use(self._owner, "store", name)
 
 
 def _use(target: TestObject, use: str, /, *args: Any, **kwargs: Any) -> Any:
@@ -261,15 +322,17 @@ def _signature(self: TestObject) -> Any:
     return Signature(parameters)
 
 
-_OWN = {"__call__": _call, "__await__": _await, "__get__": _bind}
+_OWN = {"__call__": _call, "__await__": _await}
 
 
 @lru_cache(maxsize=256)
 def class_with(name: str, specials: tuple[str, ...]) -> type[TestObject]:
     """Create a class of stand-ins with given special methods."""
-    members: dict[str, Any] = {each: _OWN.get(each) or _special(each) for each in specials}
+    is_function = name == "function"
+    own = _OWN | {"__get__": _bind} if is_function else _OWN
+    members: dict[str, Any] = {each: own.get(each) or _special(each) for each in specials}
     if "__eq__" in members and "__hash__" not in members:
         members["__hash__"] = object.__hash__
-    if "__get__" in members and "__call__" in members:
+    if is_function and "__get__" in members:
         members["__signature__"] = property(_signature)
     return type(name, (TestObject,), members)

@@ -6,6 +6,7 @@ They run in the program's process, so nothing here is trusted.
 from __future__ import annotations
 
 import copy
+import functools
 import importlib
 import os
 from collections.abc import Callable
@@ -15,6 +16,7 @@ from typing import Any
 from trl_grpo_ext.sandbox.inside.crossing.awaiting import Tasks
 from trl_grpo_ext.sandbox.inside.crossing.values import MISSING
 
+_import_module = importlib.import_module  # the tests may patch it
 _CHUNK_BYTES, _CHUNK_SECONDS = 32 << 10, 0.005
 
 
@@ -67,6 +69,14 @@ def _size(item: Any) -> int:
 _tasks = Tasks()
 
 
+def _parameters(function: Any) -> list[tuple[str, int, bool]]:
+    """The parameters of a function: name, kind, and whether it has a default."""
+    import inspect
+
+    found = inspect.signature(function).parameters.values()
+    return [(one.name, int(one.kind), one.default is not one.empty) for one in found]
+
+
 def _inherited(target: Any, owner: type, name: str) -> Any:
     """Return the attribute that `super()` finds: search the target's method resolution order from `owner` on."""
     kinds = type(target).__mro__
@@ -95,23 +105,32 @@ def _library(module: str, name: str, /, *args: Any, **kwargs: Any) -> Any:
     return getattr(importlib.import_module(module), name)(*args, **kwargs)
 
 
+def _seed(module: str, name: str, /, *args: Any, **options: Any) -> None:
+    getattr(_import_module(module), name)(*args, **options)
+
+
 _patched: dict[tuple[str, str], Any] = {}
 
 
-def _patch(module: str, name: str, value: Any) -> None:
-    """Set a library module's attribute, repeating a patch that tests made in the judge."""
-    target = importlib.import_module(module)
-    _patched.setdefault((module, name), getattr(target, name, MISSING))
+def _patch(module: str, path: str, value: Any) -> None:
+    """Set an attribute of a library module, or of a class in it, repeating a patch that tests made in the judge."""
+    target, name = _patched_place(module, path)
+    _patched.setdefault((module, path), vars(target).get(name, MISSING))
     setattr(target, name, value)
 
 
-def _unpatch(module: str, name: str) -> None:
-    before = _patched.pop((module, name), MISSING)
-    target = importlib.import_module(module)
+def _unpatch(module: str, path: str) -> None:
+    target, name = _patched_place(module, path)
+    before = _patched.pop((module, path), MISSING)
     if before is not MISSING:
         setattr(target, name, before)
-    elif hasattr(target, name):
+    elif name in vars(target):
         delattr(target, name)
+
+
+def _patched_place(module: str, path: str) -> tuple[Any, str]:
+    *owners, name = path.split(".")
+    return functools.reduce(getattr, owners, _import_module(module)), name
 
 
 def _environ(changed: dict[str, str | None]) -> None:
@@ -140,12 +159,11 @@ def _listen(log: Callable[[str, int, str], None], warn: Callable[[Any], None]) -
 OPERATIONS: dict[str, Callable[..., Any]] = {
     "end": lambda: None,
     "get": getattr,
-    "set": setattr,
     "delete": delattr,
     "dir": dir,
     "getitem": lambda target, key: target[key],
     "chdir": os.chdir,
-    "seed": lambda value: importlib.import_module("random").seed(value),
+    "seed": _seed,
     "eq": lambda one, other: bool(one == other),
     "hash": hash,
     "str": str,
@@ -162,6 +180,7 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "cancel": _tasks.cancel,
     "special": lambda target, name, /, *args, **kwargs: getattr(type(target), name)(target, *args, **kwargs),
     "inherited": _inherited,
+    "parameters": _parameters,
     "library": _library,
     "patch": _patch,
     "unpatch": _unpatch,

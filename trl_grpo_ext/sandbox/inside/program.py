@@ -19,8 +19,6 @@ from typing import Any, NoReturn
 from trl_grpo_ext.workers.frames import Channel
 
 FILENAME = "solution.py"
-PRINTED = 64 << 10
-"""Limit of UTF-8 bytes kept from printed output until the next message to the judge; the rest is dropped."""
 EXIT_ERROR, EXIT_COMPILE_ERROR, EXIT_MEMORY = 1, 101, 102
 """Exit statuses for an uncaught exception, for source that is not Python, and for exhausted memory."""
 
@@ -96,35 +94,6 @@ def describe(error: BaseException) -> str:
     lines = [number for frame, number in walk_tb(error.__traceback__) if frame.f_code.co_filename == FILENAME]
     text = f"{type(error).__name__}: {message}" if message else type(error).__name__
     return f"{text} (line {lines[-1]})" if lines else text
-
-
-class Capture(io.TextIOWrapper):
-    """A text stream that keeps printed text up to a limit of bytes, until `take` is called.
-
-    It has a `buffer` like real standard output, since programs write bytes to it.
-
-    Args:
-        most: Limit of bytes.
-    """
-
-    def __init__(self, most: int) -> None:
-        self._bytes = io.BytesIO()
-        self._most = most
-        super().__init__(self._bytes, encoding="utf-8", errors="backslashreplace", write_through=True)
-
-    def write(self, text: str, /) -> int:
-        """Keep `text` if fewer bytes than the limit are stored."""
-        return super().write(text) if self._bytes.tell() < self._most else len(text)
-
-    def take(self) -> str:
-        """Return and clear all text printed since the last call."""
-        if not self._bytes.tell():
-            return ""
-        self.flush()
-        text = self._bytes.getvalue()[: self._most].decode("utf-8", "replace")
-        self._bytes.seek(0)
-        self._bytes.truncate()
-        return text
 
 
 def load(source: str, namespace: dict[str, Any]) -> dict[str, str] | None:

@@ -7,7 +7,6 @@ run, even if a test catches the exception: see `fault`.
 
 from __future__ import annotations
 
-import sys
 from _thread import RLock  # an import of threading would slow every fork
 from collections.abc import Callable
 from contextlib import suppress
@@ -17,6 +16,7 @@ from trl_grpo_ext.sandbox.inside.contained import demote
 from trl_grpo_ext.sandbox.inside.crossing.classes import class_order
 from trl_grpo_ext.sandbox.inside.crossing.decoder import Decoder
 from trl_grpo_ext.sandbox.inside.crossing.encoder import Encoder
+from trl_grpo_ext.sandbox.inside.crossing.printing import captured, print_here
 from trl_grpo_ext.sandbox.inside.crossing.values import Json, MalformedError, Shared, checked, contents, reading
 from trl_grpo_ext.sandbox.inside.given import USES
 from trl_grpo_ext.sandbox.inside.iteration import is_act
@@ -229,7 +229,7 @@ class ProgramProxy:
         decoder = Decoder(self._shared, self._translation.read)
         value, error = None, None
         if "raise" in message:
-            error = decoder.decode(message["raise"])
+            error = self._translation.read_raised(decoder, message["raise"])
             if not isinstance(error, BaseException):
                 raise MalformedError("no exception")
         else:
@@ -245,7 +245,7 @@ class ProgramProxy:
         if self.has_made:
             demote([received, *map(contents, changed)])
         if "printed" in message:
-            sys.stdout.write(checked(message["printed"], str))
+            print_here(message["printed"])
 
     def _call_back(self, message: dict[str, Json]) -> None:
         """Perform a use of a test object for the program, and send its result or exception."""
@@ -255,10 +255,12 @@ class ProgramProxy:
             self._end("protocol", f"a malformed callback: {fault}")
         self._nesting += 1
         answer: dict[str, Json] = {}
+        printed: dict[str, str] = {}
         try:
             if self._nesting > MAX_NESTING:
                 raise RecursionError("too many nested calls between the tests and the program")
-            result = use(*args, **kwargs)
+            with captured(message.get("redirected", []), printed):
+                result = use(*args, **kwargs)
             self._write(answer, "answer", lambda encoder: encoder.encode(result))
         except (Fault, Untouchable):
             raise
@@ -268,6 +270,8 @@ class ProgramProxy:
             self._write(answer, "raise", lambda encoder: self._translation.write_refusal(encoder, refused))
         finally:
             self._nesting -= 1
+        if printed:
+            answer["printed"] = printed
         self._send(answer)
 
     def _read_callback(self, message: dict[str, Json]) -> tuple[Callable[..., Any], list[Any], dict[str, Any]]:

@@ -7,12 +7,15 @@ code of the program.
 from __future__ import annotations
 
 import collections.abc
+import sys
 from collections.abc import Iterator
-from types import AsyncGeneratorType, CoroutineType, FunctionType, GeneratorType
+from types import AsyncGeneratorType, CodeType, CoroutineType, FrameType, FunctionType, GeneratorType
 from typing import Any
 
+from trl_grpo_ext.sandbox.inside.crossing.binding import DESCRIPTOR
 from trl_grpo_ext.sandbox.inside.crossing.classes import ALL, EQUALITY, FORWARDED, ORDER, ORDERED_BY, description
 from trl_grpo_ext.sandbox.inside.crossing.exceptions import Counterpart
+from trl_grpo_ext.sandbox.inside.crossing.values import MISSING, Json
 from trl_grpo_ext.sandbox.inside.handle import (
     ASSERTIONS_OF_MOCKS,
     Handle,
@@ -105,9 +108,13 @@ class RemoteClass(type):
         return cls._own(cls._remote_class.remote.get(cls, name))
 
     def __setattr__(cls, name: str, value: Any) -> None:
-        if name in vars(cls):
+        known = vars(cls).get(name, MISSING)
+        if known is not MISSING and name not in ALL:  # a special method stays, and asks for what is there then
             type.__delattr__(cls, name)
-        cls._remote_class.remote.request("set", cls, name, value)
+        original = RemoteAttribute.of(cls, name) if name in ALL and value is known else value
+        cls._remote_class.remote.request("set", cls, name, original)
+        if type(value) is RemoteAttribute and value.is_of(cls, name):
+            type.__setattr__(cls, name, value)
 
     def __delattr__(cls, name: str) -> None:
         cls._remote_class.remote.request("delete", cls, name)
@@ -185,30 +192,99 @@ def make_data_class(cls: RemoteClass, equates: bool, has_order: bool) -> None:
         type.__setattr__(cls, field, FieldOfTest(field, own[field]))
 
 
+def _function() -> None: ...
+
+
+async def _async_function() -> None: ...
+
+
+_ASKED_BY_MOCKS = frozenset(
+    {"asyncio.coroutines", "functools", "inspect", "trl_grpo_ext.sandbox.inside.patches.patching"}
+)
+"""The modules whose functions `unittest.mock` asks what an object is; see `LIBRARY` for the last one."""
+
+
+def _is_for_mock(frame: FrameType | None) -> bool:
+    while frame is not None and frame.f_globals.get("__name__") in _ASKED_BY_MOCKS:
+        frame = frame.f_back
+    return frame is not None and frame.f_globals.get("__name__") == "unittest.mock"
+
+
 class RemoteAttribute:
-    """A class attribute of the program, visible to `super()` and to code that inspects classes."""
+    """A class attribute of the program, visible to `super()` and to code that inspects classes.
+
+    A patch takes it out of `vars(cls)`, makes a mock that is like it, and puts it back. It crosses as what the class
+    had before the tests put something else there.
+    """
 
     def __init__(self, name: str, plain: type | None = None) -> None:
-        self._name = name
+        self.__name__ = name
         self._owner: Any = None
         self._plain = plain
+        self._kind: type | None = None
+
+    @classmethod
+    def of(cls, owner: RemoteClass, name: str) -> RemoteAttribute:
+        """Make the attribute that stands for what a class had by a name."""
+        made = cls(name)
+        made._owner = owner
+        return made
+
+    def is_of(self, owner: type, name: str) -> bool:
+        """Whether it is what that class had by that name."""
+        return self._owner is owner and self.__name__ == name
+
+    def written(self) -> Json:
+        """Return the JSON that it crosses as."""
+        return {"attribute": [self._owner._remote_class.number, self.__name__]}
 
     def __set_name__(self, owner: Any, name: str) -> None:
         self._owner = owner
 
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        """Pass for a function where the program has one, before `unittest.mock`, which makes a mock like it."""
+        if not _is_for_mock(sys._getframe(1)):
+            return RemoteAttribute
+        if self._kind is None:
+            self._kind = FunctionType if self._inspected("isfunction") else RemoteAttribute
+        return self._kind
+
+    @property
+    def __code__(self) -> CodeType:
+        return (_async_function if self._inspected("iscoroutinefunction") else _function).__code__
+
+    @property
+    def __signature__(self) -> Any:
+        """The parameters of the program's function, asked for when a mock is made like it."""
+        from inspect import Parameter, Signature
+
+        told = self._owner._remote_class.remote.request("parameters", self)
+        defaults = {True: ..., False: Parameter.empty}
+        return Signature([Parameter(name, kind, default=defaults[optional]) for name, kind, optional in told])
+
+    def _inspected(self, question: str) -> bool:
+        return bool(self._owner._remote_class.remote.request("library", "inspect", question, self))
+
+    def __dir__(self) -> list[str]:
+        return []
+
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        return self._owner._remote_class.remote.request("call", self, *args, **kwargs)
+
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         if instance is None:
-            return RemoteClass.__getattr__(owner, self._name)
-        if is_judgement(instance, self._name):
-            return Stub.__getattr__(instance, self._name)
+            return RemoteClass.__getattr__(owner, self.__name__)
+        if is_judgement(instance, self.__name__):
+            return Stub.__getattr__(instance, self.__name__)
         # A returned text or set answers by the contents that crossed.
         if self._plain is not None and instance._remote_state.standing < Standing.MADE:
-            return getattr(self._plain, self._name).__get__(instance)
+            return getattr(self._plain, self.__name__).__get__(instance)
         remote: Requester = self._owner._remote_class.remote
-        first = next(kind for kind in type.mro(type(instance)) if self._name in vars(kind))
+        first = next(kind for kind in type.mro(type(instance)) if self.__name__ in vars(kind))
         if first is self._owner:
-            return viewed(instance, self._name, remote.get(instance, self._name))
-        return remote.request("inherited", instance, self._owner, self._name)
+            return viewed(instance, self.__name__, remote.get(instance, self.__name__))
+        return remote.request("inherited", instance, self._owner, self.__name__)
 
 
 def make_class(
@@ -297,12 +373,14 @@ def _assembled(name: str, bases: list[type], members: dict[str, Any]) -> RemoteC
 
 def _is_kept(name: str) -> bool:
     if name[:2] == "__" == name[-2:]:
-        return (name in ALL and name not in EQUALITY) or name in _KEPT
+        return (name in ALL and name not in EQUALITY) or name in _KEPT or name in DESCRIPTOR
     return name.isidentifier() and name not in _OWN_NAMES | ASSERTIONS_OF_MOCKS
 
 
 def _member(name: str, plain: type | None) -> Any:
     if name in ALL:
         return special(name)
+    if name in DESCRIPTOR:
+        return DESCRIPTOR[name]
     kind = next((each for each in (plain.__mro__ if plain else ()) if not issubclass(each, Stub)), None)
     return RemoteAttribute(name, kind if kind is not object and hasattr(kind, name) else None)

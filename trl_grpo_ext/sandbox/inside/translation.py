@@ -14,6 +14,7 @@ from enum import Enum, EnumMeta
 from types import BuiltinFunctionType, CodeType, FrameType, FunctionType, MethodType, ModuleType, TracebackType
 from typing import Any
 
+from trl_grpo_ext.sandbox.inside.crossing.binding import BOUND, Token, described, whole
 from trl_grpo_ext.sandbox.inside.crossing.containers import refill
 from trl_grpo_ext.sandbox.inside.crossing.decoder import Decoder
 from trl_grpo_ext.sandbox.inside.crossing.encoder import Encoder, write_container
@@ -29,7 +30,13 @@ from trl_grpo_ext.sandbox.inside.crossing.values import (
 )
 from trl_grpo_ext.sandbox.inside.given import is_data_class, specials_of
 from trl_grpo_ext.sandbox.inside.handle import Handle, Requester, Standing, State, Stub
-from trl_grpo_ext.sandbox.inside.remote_class import ErrorStub, RemoteClass, class_of_functions, make_class
+from trl_grpo_ext.sandbox.inside.remote_class import (
+    ErrorStub,
+    RemoteAttribute,
+    RemoteClass,
+    class_of_functions,
+    make_class,
+)
 
 _MAX_NAME = 100
 _MAX_BASES = 16
@@ -64,9 +71,12 @@ class Translation:
         self._program = program
         self._objects: dict[int, Any] = {}
         self.classes: dict[int, RemoteClass] = {}
+        self._gave_guarded = False
 
     def first(self, encoder: Encoder, value: Any) -> Json | None:
         """Return JSON, by number, for stand-ins and exceptions received from the program; None for other objects."""
+        if type(value) is RemoteAttribute:
+            return value.written()
         # `type(value)` is used because a mock may pretend to be an instance.
         if issubclass(type(value), Stub | RemoteClass):
             return {"remote": value._remote_state.number}
@@ -84,6 +94,9 @@ class Translation:
         Raises:
             TypeError: for a module, frame, code object or traceback, which never cross.
         """
+        if type(value) is Token:
+            name, own = described(value)
+            return {"object": [self.given.add(value), name, BOUND, own, None]}
         if isinstance(value, type) and issubclass(value, BaseException):
             return self._exceptions.encode_class(value, encoder)
         if isinstance(value, BaseException):
@@ -137,11 +150,13 @@ class Translation:
         if tag == "subclass":
             return self._instance_of_plain(decoder, data)
         if tag == "given":
-            return self.given.at(data)
+            return whole(self.given.at(data))
         if tag == "class":
             return self._class(data)
         if tag in CLASS_TAGS:
-            return _guarded(self._exceptions.decode_class({tag: data}))
+            kind = self._exceptions.decode_class({tag: data})
+            self._gave_guarded = self._gave_guarded or kind in _GUARDED
+            return _guarded(kind)
         if tag == "error":
             return self._error(decoder, data)
         if tag == "my_error":
@@ -187,11 +202,20 @@ class Translation:
             refill(decoder, decoder.enter(known), content)
         return _returned(known)
 
-    def _error(self, decoder: Decoder, data: Json) -> Any:
-        error, number = self._exceptions.decode_error(data, decoder, _guarded)
+    def read_raised(self, decoder: Decoder, data: Json) -> Any:
+        """What the program has raised: an Exception itself where the tests have no other name of the program for it."""
+        ((tag, payload),) = checked(data, dict).items()
+        if tag != "error" or self._gave_guarded:
+            return decoder.decode(data)
+        return self._error(decoder, payload, lambda kind: kind)
+
+    def _error(self, decoder: Decoder, data: Json, kind_of: Callable[[type], type] = _guarded) -> Any:
+        error, number = self._exceptions.decode_error(data, decoder, kind_of)
         known = self._objects.get(number) if type(number) is int else None
         if known is not None:
-            renew(_of_class(known, type(error)), error)
+            if _guarded(type(known)) is not _guarded(type(error)):
+                raise MalformedError("an exception of another class than before")
+            renew(known, error)
             return _returned(known)
         if isinstance(error, ErrorStub):
             self._with_state(error, checked(number, int), type(error).__name__)

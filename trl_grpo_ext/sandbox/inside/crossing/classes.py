@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import MISSING, Field, field, fields
 from enum import Enum
-from types import FunctionType
+from types import FunctionType, MethodType
 from typing import Any
 
 from trl_grpo_ext.sandbox.inside.crossing.encoder import is_plain_type
@@ -52,6 +52,9 @@ ORDERED_BY = "ordered by "
 EQUALITY = _dunders("eq ne hash")
 ALL = STRUCTURE | JUDGED | EQUALITY
 
+BINDING = _dunders("get set delete")
+"""What makes an object a descriptor, which a class asks about the objects that have it as an attribute."""
+
 OF_PLAIN_RESULTS = _dunders("call enter exit str repr format")
 """Special methods that the program may answer for a returned object that is also a list, number or other plain value.
 
@@ -82,6 +85,8 @@ def description(kind: type, base_json: Callable[[type], Json]) -> list[Json]:
         Qualified name, bases, names of attributes and methods, flags, as JSON.
     """
     names: dict[str, Any] = dict(vars(kind))
+    if kind is MethodType:  # which is bound already
+        names.pop("__get__", None)
     bases: list[type] = []
     for base in kind.__bases__:
         for found in _mirrored(base, names):

@@ -15,11 +15,13 @@ as `ast.literal_eval` does; compiling a tree is not, since its origin is unknown
 from __future__ import annotations
 import __future__
 
+import _thread
 import builtins
 import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from traceback import print_exception
 from types import CodeType, FrameType
 from typing import Any, NoReturn
 
@@ -79,6 +81,7 @@ class CodeGuard:
         formats = FormatCheck(self._refuse)
         formats.install()
         setattr(builtins, FORMATTED, formats.formatted)
+        _print_errors_in_python()
         sys.addaudithook(self._audit)
 
     def compile(
@@ -227,6 +230,22 @@ def _constants(code: CodeType) -> Iterator[Any]:
             waiting += each.co_consts
         elif isinstance(each, tuple | frozenset):
             waiting += each
+
+
+def _print_errors_in_python() -> None:
+    """Have the exception that ends a thread printed in Python, as one that nobody can catch, of `__del__`, too.
+
+    Python itself would do it in C, and parse the lines that it shows, which looks as if it compiled them.
+    """
+
+    def of_thread(told: Any) -> None:
+        if told.exc_type is not SystemExit:
+            print_exception(told.exc_value)
+
+    _thread._excepthook = of_thread  # where threading takes it from
+    if "threading" in sys.modules:
+        sys.modules["threading"].excepthook = of_thread  # type: ignore[attr-defined]
+    sys.unraisablehook = lambda told: print_exception(told.exc_value)
 
 
 def _is_of_tests(frame: FrameType) -> bool:

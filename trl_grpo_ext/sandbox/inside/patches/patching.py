@@ -6,59 +6,71 @@ process, the program would see these changes.
 
 from __future__ import annotations
 
+import builtins
 import functools
 import importlib
 import os
+import re
 import sys
 from collections.abc import Callable
-from types import ModuleType
+from types import FrameType, ModuleType
 from typing import Any
 
 from trl_grpo_ext.sandbox.inside.crossing.values import MISSING
 from trl_grpo_ext.sandbox.inside.handle import Stub
 from trl_grpo_ext.sandbox.inside.operations import LIBRARY
+from trl_grpo_ext.sandbox.inside.patches.named_modules import NEVER_WATCHED, imported, named_modules, root_of
 from trl_grpo_ext.sandbox.inside.proxy import ProgramProxy
-from trl_grpo_ext.sandbox.inside.remote_class import RemoteClass, make_data_class
+from trl_grpo_ext.sandbox.inside.remote_class import RemoteAttribute, RemoteClass, make_data_class
 
 _PATCHED = ("builtins", "datetime", "math", "os", "random", "sys", "time")
-_PATCHED_WHERE_NAMED = ("getpass", "platform", "secrets", "shutil", "socket", "subprocess", "urllib.request", "uuid")
+_SEEDS = (("random", "seed"), ("random", "setstate"), ("numpy.random", "seed"), ("numpy.random", "set_state"))
+_PATCHERS = frozenset({"pytest", "tests", "unittest.mock"})
+"""The modules that set attributes of classes of the library because a test says so."""
 _OWN = frozenset({"stdout", "stderr", "modules", "path"})
 _LISTENING = ("logging", "assertLogs", "assertNoLogs", "assertWarns", "warnings", "warns(")
 _PATCHING = ("patch", "setattr", "stdin", "argv", "builtins", "time.time =", "time.sleep =")
+_ASSIGNED = re.compile(r"^[ \t]*(?!self\b)(\w+)\.[\w.]+ *=(?!=)", re.MULTILINE)
+"""What is assigned to, as in `time.time = fake`."""
 _RUNNER = "exec(compile("
 """Start of the setup line that embeds the replacement for pytest; it belongs to no test."""
 
 
 def share_changes(program: ProgramProxy) -> None:
     """Forward changes of Python's state to the program, for features that the tests' source mentions."""
-    lines = (line for source in program.sources.values() for line in source.splitlines(keepends=True))
-    text = "".join(line for line in lines if not line.startswith(_RUNNER))
-    if "seed" in text:
-        _share_seeds(program)
+    texts = [_own_lines(source) for source in program.sources.values()]
+    text = "".join(texts)
+    for home, name in _SEEDS:
+        if name in text and root_of(home) in text:
+            _share_seed(program, home, name)
     if "chdir" in text:
         _share_folder(program)
     for module in LIBRARY:
         if module in text:
             _forward_library(program, module)
-    if any(word in text for word in _PATCHING):
-        for name in (*_PATCHED, *(each for each in _PATCHED_WHERE_NAMED if each in text)):
-            _watch(program, importlib.import_module(name))
+    if any(word in text for word in _PATCHING) or any(f"import {name}" in text for name in _ASSIGNED.findall(text)):
+        _watch_all(program, texts)
     if any(word in text for word in ("environ", "setenv", "putenv")):
         _share_environment(program)
     if any(word in text for word in _LISTENING):
         _listen(program)
 
 
-def _share_seeds(program: ProgramProxy) -> None:
-    import random
+def _own_lines(source: str) -> str:
+    return "".join(line for line in source.splitlines(keepends=True) if not line.startswith(_RUNNER))
 
-    seed = random.seed
 
-    def seed_both(a: Any = None, *rest: Any, **options: Any) -> None:
-        seed(a, *rest, **options)
-        program.request("seed", a)
+def _share_seed(program: ProgramProxy, home: str, name: str) -> None:
+    module = imported(home)
+    own = getattr(module, name, None)
+    if own is None:
+        return
 
-    random.seed = seed_both
+    def set_both(*args: Any, **options: Any) -> None:
+        own(*args, **options)
+        program.request("seed", home, name, *args, **options)
+
+    setattr(module, name, set_both)
 
 
 def _share_folder(program: ProgramProxy) -> None:
@@ -91,7 +103,7 @@ def _forwarding(program: ProgramProxy, module: str, name: str, own: Callable[...
             caller = caller.f_back
         by_tests = caller.f_code.co_filename.startswith("<tests")
         subject = next(iter((*args, *kwargs.values())), None)
-        if by_tests and isinstance(subject, Stub | RemoteClass):
+        if by_tests and issubclass(type(subject), Stub | RemoteClass | RemoteAttribute):
             found = program.request("library", module, name, *args, **kwargs)
             # A test's class decorator returns the test's own class, never an object of the program.
             if name != "_process_class" or not isinstance(subject, RemoteClass):
@@ -101,6 +113,14 @@ def _forwarding(program: ProgramProxy, module: str, name: str, own: Callable[...
         return own(*args, **kwargs)
 
     return function
+
+
+def _watch_all(program: ProgramProxy, texts: list[str]) -> None:
+    _watch_classes(program)
+    modules = [*map(imported, _PATCHED), *named_modules(texts)]
+    for module in {id(each): each for each in modules}.values():
+        if module is not None and type(module) is ModuleType:
+            _watch(program, module)
 
 
 def _watch(program: ProgramProxy, module: ModuleType) -> None:
@@ -123,6 +143,46 @@ def _watch(program: ProgramProxy, module: ModuleType) -> None:
             program.request("unpatch", module.__name__, name)
 
     module.__class__ = Watched
+
+
+def _watch_classes(program: ProgramProxy) -> None:
+    """Tell the program of each attribute that a patch sets in a class of the library, as in `pathlib.Path.exists`.
+
+    A class cannot be watched as a module can. What patches call is: `setattr` and `delattr`.
+    """
+    set_attribute, delete_attribute = setattr, delattr
+    originals: dict[tuple[type, str], Any] = {}
+
+    def set_both(target: Any, name: str, value: Any, /) -> None:
+        place = _place_in_library(target, name, sys._getframe(1))
+        if place:
+            originals.setdefault((target, name), vars(target).get(name, MISSING))
+        set_attribute(target, name, value)
+        if place and value is originals[target, name]:
+            program.request("unpatch", *place)
+        elif place:
+            program.request("patch", *place, value)
+
+    def delete_both(target: Any, name: str, /) -> None:
+        place = _place_in_library(target, name, sys._getframe(1))
+        delete_attribute(target, name)
+        if place:
+            program.request("unpatch", *place)
+
+    builtins.setattr, builtins.delattr = set_both, delete_both
+
+
+def _place_in_library(target: Any, name: str, caller: FrameType) -> tuple[str, str] | None:
+    """Where a test sets an attribute of a class that both ends have: the module, and the path in it."""
+    if not issubclass(type(target), type) or caller.f_globals.get("__name__") not in _PATCHERS:
+        return None
+    home, path = target.__module__, target.__qualname__
+    if type(home) is not str or root_of(home) in NEVER_WATCHED or home == "tests":
+        return None
+    found: Any = sys.modules.get(home)
+    for part in path.split("."):
+        found = getattr(found, part, None)
+    return (home, f"{path}.{name}") if found is target else None
 
 
 def _listen(program: ProgramProxy) -> None:
