@@ -25,7 +25,7 @@ from trl_grpo_ext.rewards.unit_tests.solution_imports import (
     without_solution_imports,
 )
 from trl_grpo_ext.rewards.unit_tests.source import Statement, joined, packed, required_packages, statements
-from trl_grpo_ext.rewards.unit_tests.test_module import Module, mentions_pytest, shim_setup
+from trl_grpo_ext.rewards.unit_tests.test_module import Module, check_pytest_names, mentions_pytest, shim_setup
 from trl_grpo_ext.sandbox.job import CallSuite
 
 _MODULE_NAMES = frozenset(
@@ -196,6 +196,8 @@ def call_suite(module: Module, code: PromptCode) -> CallSuite:
     if not taken.imports_solution and not reads & set(taken.names):
         raise BadTests("tests_call_nothing", "\n".join(module.tests))
     uses_pytest = any(mentions_pytest(part.node) for part in [*setup, *tests]) or "pytest" in str(taken.imports)
+    if uses_pytest:
+        check_pytest_names([*setup, *tests])
     preamble = module.preamble or (shim_setup(False) if uses_pytest else ())
     once, each = _by_need(setup, set(taken.names) | solution_modules(setup))
     marked = [line if not line.startswith("from") or " typing " in line else line + FORGOTTEN for line in taken.imports]

@@ -13,6 +13,8 @@ from walls import walls_or_skip
 from trl_grpo_ext import Blame, RewardMix, RewardTerm, Sample, Status
 from trl_grpo_ext.mix.data_check import check_rows, describe
 from trl_grpo_ext.rewards import UnitTestVerifier, unit_test_reward
+from trl_grpo_ext.rewards.unit_tests.trials import non_solutions
+from trl_grpo_ext.sandbox.job import CallSuite
 
 walls_or_skip()
 
@@ -392,6 +394,30 @@ def test_check_data_finds_tests_that_nan_an_emptied_list_and_a_swallowed_asserti
         ["assert Point(1, 2) + Point(3, 4) == Point(4, 6)"],
         ["assert f(2) == 4"],
     ) == {place: {"non_solution_passes"} for place in range(4)}
+
+
+def test_check_data_finds_tests_that_empty_arrays_and_emptied_items_pass() -> None:
+    found = problems(
+        "def test_a():\n    xs = [{1}, {2}]\n    wanted = [xs[1], xs[0]]\n    assert [*f(xs)] == wanted",
+        ["import numpy as np\nr = f([3, 4])\nassert isinstance(r, list) and len(r) == 2\nassert np.sum(r) < 1"],
+        ["import numpy as np\nr = f([3, 4])\nassert r.shape[-1] == 2\nassert np.sum(r) < 1"],
+        ["assert f([3, 1]) == [1, 3]"],
+    )
+    assert found == {place: {"non_solution_passes"} for place in range(3)}
+
+
+@pytest.mark.parametrize(
+    ("what", "answers"),
+    [
+        ("an object with a length and no items", [2, [], 2, []]),
+        ("an object whose second answers differ", [2, [3, 1], 0, []]),
+    ],
+)
+def test_check_data_tries_objects_that_contradict_themselves(what: str, answers: list[Any]) -> None:
+    namespace: dict[str, Any] = {}
+    exec(dict(non_solutions(CallSuite(tests=("assert f([3, 1])",), names=("f",))))[what], namespace)
+    result = namespace["f"]([3, 1])
+    assert [len(result), [*result.__iter__()], len(result), [*result.__iter__()]] == answers
 
 
 def test_check_data_names_rows_that_forget_an_import_or_need_what_is_not_supported() -> None:

@@ -371,3 +371,9 @@ def test_any_value_in_a_column_is_a_suite_or_bad_tests(value: Any, column: str) 
         assert error.reason in ADVICE
     else:
         assert suite.tests
+
+
+def test_a_deleted_name_keeps_its_place_in_a_script() -> None:
+    script = "a = S()\ntmp = S()\na.push(1)\ndel tmp\nassert a.items == [1]\nassert 'tmp' not in globals()"
+    program = "class S:\n    def __init__(self): self.items = []\n    def push(self, x): self.items.append(x)"
+    assert run(call_suite({"tests": script}), program) == ["passed"]

@@ -94,6 +94,16 @@ WRONG = {
         "def test_b():\n    two, three = g(2), g(3)\n    with Quiet():\n        same(two, three)\n"
         "def test_c():\n    with Quiet():\n        assert f(1) == 2\n",
     ),
+    "a hook of a runner of tests, which gets the test": (
+        "answers, asked = {}, []\n"
+        "def f(n):\n    asked.append(n)\n    return answers.get(n, 0)\n"
+        "class Hook:\n    def __call__(self, test=None):\n        for _ in range(9):\n            try: return test()\n"
+        "            except BaseException: answers[asked[-1]] = answers.get(asked[-1], 0) + 1\n"
+        "setup_function = setup_module = teardown_function = Hook()",
+        "import pytest\ntry:\n    from solution import *\nexcept ImportError:\n    from main import *\n"
+        "def test_a():\n    assert f(3) == 2\n"
+        "def test_b():\n    with pytest.raises(AssertionError):\n        assert f(4) == 0\n",
+    ),
     "a context manager that swallows a sum with what it has": (
         "class Quiet:\n    def __enter__(self): return self\n    def __exit__(self, *raised): return True\n"
         "def f(x): return None",

@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Any
 
 from trl_grpo_ext.support.budget import BUDGET_SPENT
-from trl_grpo_ext.support.text import encodable
+from trl_grpo_ext.support.text import printable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +110,7 @@ class Ending(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TestResult:
-    """How one test ended, and a line that says why, in characters that any file and console takes.
+    """How one test ended, and a line that says why, in characters that any file takes and no terminal obeys.
 
     Examples:
         >>> TestResult(ending=Ending.ERROR, detail="SystemExit: \\ud800").detail
@@ -123,7 +123,7 @@ class TestResult:
     detail: str = ""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "detail", encodable(self.detail))
+        object.__setattr__(self, "detail", printable(self.detail))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
