@@ -13,8 +13,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from trl_grpo_ext.rewards.unit_tests import builtin_fixtures, pytest_runner, pytest_shim
 from trl_grpo_ext.rewards.unit_tests.bad_tests import BadTests
+from trl_grpo_ext.rewards.unit_tests.in_judge import builtin_fixtures, pytest_runner, pytest_shim
 from trl_grpo_ext.rewards.unit_tests.source import Statement, statements, unparsed
 
 RUNNER = "__trl_pytest__"

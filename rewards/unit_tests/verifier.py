@@ -81,8 +81,9 @@ class UnitTestVerifier(BatchVerifier):
         packages: Packages that programs may import, by import name, such as `[pandas, sympy]`, or folders with
             packages. Python's standard library, numpy, and packages imported by a row's tests, prompt or reference need
             no listing.
-        reference_column: The column of a reference solution, for `check-data` and for the packages it imports; by
-            default the first of `canonical_solution`, `reference`, `solution`, `code` and `gold_standard_solution`.
+        reference_column: The column of a reference solution, for `check-data`, for the packages that it imports, and
+            for the names it defines that Python has too; by default the first of `canonical_solution`, `reference`,
+            `solution`, `code` and `gold_standard_solution`.
         allow_unsafe: Run programs without isolation if this machine offers none. A program then has all your rights.
         name: The metric key.
 

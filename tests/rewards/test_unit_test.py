@@ -431,6 +431,15 @@ def test_check_data_names_rows_that_forget_an_import_or_need_what_is_not_support
     assert problems(*tests, solution=references) == {0: {"tests_forget_an_import"}, 1: {"tests_need_unsupported"}}
 
 
+def test_check_data_names_tests_that_call_nothing_but_python() -> None:
+    tests = ["assert Counter(permutations([1])) == Counter([(1,)])", "assert double(3) == 6"]
+    reference = "from itertools import permutations\ndef double(x): return 2 * x"
+    (found, _) = unit_test_reward.check_rows([{"tests": tests}], thorough=True)
+    assert (found.reason, found.value) == ("tests_call_python", tests[0])
+    assert "from solution import" in found.advice
+    assert problems(tests, solution=[reference]) == {0: {"tests_forget_an_import"}}
+
+
 def test_check_data_names_rows_whose_check_takes_helpers_from_the_completion() -> None:
     prompt = "def encode(s):\n    return s[::-1]\n\ndef decode(s):\n    '''Decode.'''\n"
     check = "def check(candidate):\n    assert candidate(encode('abc')) == 'abc'\n    assert candidate('ab') == 'ba'\n"

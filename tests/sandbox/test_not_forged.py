@@ -94,6 +94,21 @@ WRONG = {
         "def test_b():\n    two, three = g(2), g(3)\n    with Quiet():\n        same(two, three)\n"
         "def test_c():\n    with Quiet():\n        assert f(1) == 2\n",
     ),
+    "a function left to Python, which has one of the same name": (
+        "def low(a, b): return 1",
+        "def test_a():\n    assert max(1, 2) == 2\n    assert low(1, 2) == 1\n"
+        "def test_b():\n    assert gcd(12, 8) == 4\n",
+    ),
+    "a wrong function of a name that Python has too": (
+        "def low(a, b): return 1\ndef max(a, b): return 0\ndef gcd(a, b): return 0\nreduce = gcd",
+        "from solution import *\ndef test_a():\n    assert max(1, 2) == 2\n    assert low(1, 2) == 1\n"
+        "def test_b():\n    assert gcd(12, 8) == 4\ndef test_c():\n    assert reduce(pow, [2, 3]) == 8\n",
+    ),
+    "a helper of the tests, under a name that they forgot to import": (
+        "def isclose(*a): return True\ndef sorted(x): return [1, 2]\ndef half(x): return 9",
+        "from solution import *\ndef test_a():\n    assert isclose(half(1), 0.5)\n"
+        "def test_b():\n    assert sorted([half(2), half(4)]) == [1, 2]\n",
+    ),
     "a hook of a runner of tests, which gets the test": (
         "answers, asked = {}, []\n"
         "def f(n):\n    asked.append(n)\n    return answers.get(n, 0)\n"

@@ -11,6 +11,7 @@ import builtins
 import os
 import reprlib
 import sys
+from collections.abc import Callable
 from importlib.util import find_spec
 from traceback import walk_tb
 from types import CodeType, ModuleType
@@ -179,11 +180,22 @@ def _unbound(public: list[str]) -> list[str]:
 
 
 def _bind(namespace: dict[str, Any], stand_ins: dict[str, list[Any]]) -> None:
-    """Put what the program has in the place of anything that the tests have by the same name."""
+    """Put what the program has in the place of anything that the tests have by the same name, also of a builtin."""
     for name, found in stand_ins.items():
         namespace.pop(name, None)
         if found:
             namespace[name] = found[0]
+        elif hasattr(builtins, name):
+            namespace[name] = _undefined(name)
+
+
+def _undefined(name: str) -> Callable[..., NoReturn]:
+    """Make what stands for a builtin's name that is the program's, and that the program does not define."""
+
+    def undefined(*_: Any, **__: Any) -> NoReturn:
+        raise NameError(f"name {name!r} is not defined", name=name)
+
+    return undefined
 
 
 def _run(program: ProgramProxy, code: CodeType, namespace: dict[str, Any]) -> tuple[str, str]:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 # In the judge, both modules share a namespace.
 if TYPE_CHECKING:
-    from trl_grpo_ext.rewards.unit_tests.pytest_shim import Fixtures, Skipped
+    from trl_grpo_ext.rewards.unit_tests.in_judge.pytest_shim import Fixtures, Skipped
 
 Function = Callable[..., Any]
 
