@@ -121,7 +121,7 @@ def non_solutions(suite: Suite) -> Iterator[tuple[str, str]]:
         return
     names = [name for name in suite.names if name.isidentifier() and not keyword.iskeyword(name)]
     yield "always equal", _ALWAYS_EQUAL + "".join(f"{name} = AlwaysEqual()\n" for name in names)
-    uses_numpy = any("numpy" in text for text in (suite.setup, *suite.tests))
+    uses_numpy = "numpy" in suite.imports
     for constant in (*CONSTANTS, *(EMPTY_ARRAYS if uses_numpy else ())):
         yield f"the constant {constant}", "".join(f"def {name}(*_, **__): return {constant}\n" for name in names)
     classes = [name for name in names if name[0].isupper()]

@@ -461,3 +461,28 @@ def test_a_function_of_the_program_never_stands_in_for_a_fixture() -> None:
     forged = "def f(x): return 9\ndef g(): return 9\nfor each in (f, g): each.__fixture__ = ('expected', False)\n"
     assert one(forged + "expected = g\n", tests=tests).score == 0.0
     assert one("def f(x): return x * 2", tests=tests).score == 1.0
+
+
+def test_an_array_without_items_is_one_like_any_other_but_where_it_meets_items() -> None:
+    program = """
+import numpy
+def none(): return numpy.array([])
+def two(): return numpy.array([1, 2])
+def kind(x): return type(x) is numpy.ndarray
+def add(xs): xs.append(numpy.array([1.0])); return xs
+"""
+    right = """
+np.allclose(none(), []) and np.allclose([], none()) and np.isclose(none(), np.array([])).all()
+np.array_equal(none(), []) and (none() == np.array([])).all() and (none() >= 0).all() and none().tolist() == []
+none().shape == (0,) and isinstance(none(), np.ndarray) and repr(none()) == "array([], dtype=float64)" and kind(none())
+none().sum() == 0 and (none() * 2 + 1).size == 0
+np.where(none() > 0)[0].size == 0 and none().astype(int).dtype == int
+np.concatenate([none(), [1.0]]).tolist() == [1.0] and (np.concatenate([none(), [1.0]]) == 1).all()
+np.array_equal(none() @ np.zeros((0, 3)), np.zeros(3)) and np.array_equal(copy.deepcopy(none()), none())
+np.testing.assert_allclose(none(), []) is None and np.testing.assert_equal(none(), np.array([])) is None
+np.allclose(two(), [1, 2]) and (two() == np.array([1, 2])).all() and np.allclose(two().tolist(), two())
+(np.array([]) - 1).size == 0 and (np.array([]) == 3).all()
+add([np.array([])])[1] == 1
+"""
+    tests = [f"import copy\nimport numpy as np\nassert {line}" for line in right.strip().splitlines()]
+    assert one(program, UnitTestVerifier(scoring="share"), tests=tests).score == 1.0

@@ -109,6 +109,26 @@ WRONG = {
         "from solution import *\ndef test_a():\n    assert isclose(half(1), 0.5)\n"
         "def test_b():\n    assert sorted([half(2), half(4)]) == [1, 2]\n",
     ),
+    "an array without items, which numpy compares with nothing": (
+        "import numpy\ndef f(x): return numpy.empty((0, 1))\ndef g(x): return [f(x)] * 2\n"
+        "class Two:\n    shape = (2,)\n    def __len__(self): return 2\n"
+        "    def __getitem__(self, place): return g(0)[place]\ndef h(x): return Two()",
+        "import numpy as np\nfrom numpy.linalg import norm\nfrom numpy.testing import assert_allclose\n"
+        "wanted = np.array([1, 2])\n"
+        "def test_a(): assert np.allclose(f(1), wanted)\n"
+        "def test_b(): assert np.allclose([1, 2], g(1))\n"
+        "def test_c(): assert np.allclose(h(1), wanted)\n"
+        "def test_d(): assert np.isclose(5, f(1)).all()\n"
+        "def test_e(): assert (f(1) == wanted).all()\n"
+        "def test_f(): assert (5 == f(1)).all()\n"
+        "def test_g(): assert norm(wanted - f(1)) < 1\n"
+        "def test_h(): assert norm(np.array(g(1)) - wanted) < 1\n"
+        "def test_i(): assert_allclose(f(1), 5)\n"
+        "def test_j(): assert_allclose(g(1), 5)\n"
+        "def test_k(): assert np.array_equiv(f(1), wanted)\n"
+        "def test_l(): assert (abs(f(1) - 5) < 1).all()\n"
+        "def test_m(): assert (f(1) <= wanted).all()\n",
+    ),
     "a hook of a runner of tests, which gets the test": (
         "answers, asked = {}, []\n"
         "def f(n):\n    asked.append(n)\n    return answers.get(n, 0)\n"

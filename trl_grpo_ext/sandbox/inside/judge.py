@@ -19,8 +19,9 @@ from typing import Any, NoReturn
 
 from trl_grpo_ext.sandbox.inside.compiled import SETUP_FILE, BadTestsError, Tests, innermost
 from trl_grpo_ext.sandbox.inside.guard.code_guard import CodeGuard
+from trl_grpo_ext.sandbox.inside.guard.empty_arrays import guard_empty_arrays
 from trl_grpo_ext.sandbox.inside.handle import name_of
-from trl_grpo_ext.sandbox.inside.patching import share_changes
+from trl_grpo_ext.sandbox.inside.patching import share_changes, text_of
 from trl_grpo_ext.sandbox.inside.program import Capture
 from trl_grpo_ext.sandbox.inside.proxy import Fault, ProgramProxy
 from trl_grpo_ext.sandbox.inside.setup_check import check_setup
@@ -125,6 +126,7 @@ def _prepare(program: ProgramProxy, setup: CodeType, tests: Tests) -> tuple[dict
         return namespace, detail_of(program, error)
     _bind(namespace, stand_ins)
     share_changes(program)
+    guard_empty_arrays(text_of(tests.sources))
     if tests.sources[SETUP_FILE]:
         early = _run(program, setup, namespace)
         if early[0] != "passed":

@@ -9,7 +9,7 @@ import functools
 import importlib
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import Any
 
@@ -28,10 +28,15 @@ _RUNNER = "exec(compile("
 """How the line of the setup begins that is no test's, but the stand-in for pytest."""
 
 
+def text_of(sources: Mapping[str, str]) -> str:
+    """Join the source code of the tests, without the stand-in for pytest."""
+    lines = (line for source in sources.values() for line in source.splitlines(keepends=True))
+    return "".join(line for line in lines if not line.startswith(_RUNNER))
+
+
 def share_changes(program: ProgramProxy) -> None:
     """Have the program do as the tests do. What the tests' source code does not mention is left alone."""
-    lines = (line for source in program.sources.values() for line in source.splitlines(keepends=True))
-    text = "".join(line for line in lines if not line.startswith(_RUNNER))
+    text = text_of(program.sources)
     if "seed" in text:
         _share_seeds(program)
     if "chdir" in text:

@@ -64,6 +64,8 @@ def _empty_ndarray(head: Any) -> Any:
     return numpy.empty(shape, dtype)
 
 
+SUBCLASSES: set[type] = set()
+"""Classes of numpy's arrays that cross as such; see `guard.empty_arrays`."""
 PLAIN = (list, set, deque, dict, bytearray)
 """Those that have no attributes, unless they are of a derived class."""
 CONTAINERS: dict[str, Container] = {
@@ -87,7 +89,7 @@ CONTAINERS: dict[str, Container] = {
 def tag_of_library(value: Any) -> str | None:
     """The tag of a container of Python's library or of numpy that crosses as what it is; None for any other object."""
     kind = type(value)
-    if kind is of_module("numpy", "ndarray"):
+    if kind is of_module("numpy", "ndarray") or kind in SUBCLASSES:
         return "ndarray" if value.dtype.kind in _ARRAY_KINDS else None
     if kind is of_module("array", "array"):
         return "array"
