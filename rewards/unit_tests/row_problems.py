@@ -16,6 +16,7 @@ from trl_grpo_ext.rewards.unit_tests.call_suite import FORGOTTEN
 from trl_grpo_ext.rewards.unit_tests.namesakes import tests_of_python
 from trl_grpo_ext.rewards.unit_tests.scoring import missing_module
 from trl_grpo_ext.rewards.unit_tests.source import parse
+from trl_grpo_ext.rewards.unit_tests.test_module import without_shim
 from trl_grpo_ext.rewards.unit_tests.trials import REFERENCE, row_problem
 from trl_grpo_ext.sandbox.job import CallSuite, Ending, Job, RunResult, Suite
 from trl_grpo_ext.sandbox.packages import is_refused
@@ -115,7 +116,7 @@ def tests_of_python_alone(suite: Suite) -> str:
         return ""
     forgotten = parse(forgotten_imports(suite)) or ast.Module([], [])
     taken = [alias.name for node in forgotten.body for alias in _aliases(node)]
-    return "; ".join(tests_of_python("\n".join([suite.setup, *suite.tests]), taken, suite.names))
+    return "; ".join(tests_of_python("\n".join([without_shim(suite.setup), *suite.tests]), taken, suite.names))
 
 
 def helpers_of_the_completion(suite: Suite) -> str:
@@ -144,7 +145,7 @@ def unsupported_needs(suite: Suite) -> str:
     """
     if not isinstance(suite, CallSuite):
         return ""
-    names = {name for text in (suite.setup, *suite.tests) for name in _names(text)} - {*suite.names}
+    names = {name for text in (without_shim(suite.setup), *suite.tests) for name in _names(text)} - {*suite.names}
     return ", ".join(need for need, words in _NEEDS.items() if words & names)
 
 

@@ -348,6 +348,11 @@ def mentions_pytest(node: ast.AST) -> bool:
     )
 
 
+def without_shim(setup: str) -> str:
+    """Return a suite's setup without the stand-in for pytest."""
+    return "\n".join(line for line in setup.split("\n") if not line.startswith("exec(compile("))
+
+
 @cache
 def shim_setup(with_fixtures: bool) -> tuple[Statement, ...]:
     """Write the code that installs the stand-in as module `pytest` in the judge."""

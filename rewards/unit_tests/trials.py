@@ -88,8 +88,12 @@ def NAME(*args, **_):
         for item in items:
             try: item.clear()
             except Exception: pass
-    return args[0] if args else None
+            for name in [*getattr(item, '__dict__', ())]:
+                try: name.startswith('_') or setattr(item, name, None)
+                except Exception: pass
+    return RESULT
 """
+_RESULTS = {"": "args[0] if args else None", ", for the first of them": "next(iter(args[0]), None) if args else None"}
 _SWALLOWS = """
 def NAME(*args, **_):
     def safe(*given, **named):
@@ -132,7 +136,9 @@ def non_solutions(suite: Suite) -> Iterator[tuple[str, str]]:
     yield "an object with a length and no items", _HOLLOW + _written(_MAKES, names)
     yield "an object whose second answers differ", _FICKLE + _written(_MAKES, names)
     yield "one that empties its arguments", _written(_EMPTIES, names)
-    yield "one that empties what its arguments hold", _written(_EMPTIES_ITEMS, names)
+    for which, result in _RESULTS.items():
+        program = _written(_EMPTIES_ITEMS.replace("RESULT", result), names)
+        yield f"one that empties what its arguments hold{which}", program
     yield "one that swallows what callbacks assert", _written(_SWALLOWS, names)
 
 

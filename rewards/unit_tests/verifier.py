@@ -202,7 +202,7 @@ class UnitTestVerifier(BatchVerifier):
         """List the rows whose tests are unreadable.
 
         If `thorough`, also list rows whose tests fail their reference solution, pass a non-solution, or need features
-        that the sandbox lacks. This takes one run per row for the reference, and about 18 more for non-solutions.
+        that the sandbox lacks. This takes one run per row for the reference, and about 20 more for non-solutions.
         """
         if self.run_only:
             return []

@@ -396,14 +396,23 @@ def test_check_data_finds_tests_that_nan_an_emptied_list_and_a_swallowed_asserti
     ) == {place: {"non_solution_passes"} for place in range(4)}
 
 
+USER = (
+    "from dataclasses import dataclass\n@dataclass\nclass User:\n    n: int\n"
+    "def test_a():\n    users = [User(1), User(2)]\n"
+)
+
+
 def test_check_data_finds_tests_that_empty_arrays_and_emptied_items_pass() -> None:
     found = problems(
         "def test_a():\n    xs = [{1}, {2}]\n    wanted = [xs[1], xs[0]]\n    assert [*f(xs)] == wanted",
         ["import numpy as np\nr = f([3, 4])\nassert isinstance(r, list) and len(r) == 2\nassert np.sum(r) < 1"],
         ["import numpy as np\nr = f([3, 4])\nassert r.shape[-1] == 2\nassert np.sum(r) < 1"],
+        f"{USER}    assert f(users) == users[1]",
+        f"{USER}    assert f(users) == [users[1], users[0]]",
+        f"{USER}    assert f(users) == users[1] and users == [User(1), User(2)]",
         ["assert f([3, 1]) == [1, 3]"],
     )
-    assert found == {place: {"non_solution_passes"} for place in range(3)}
+    assert found == {place: {"non_solution_passes"} for place in range(5)}
 
 
 @pytest.mark.parametrize(
