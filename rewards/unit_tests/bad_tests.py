@@ -32,6 +32,11 @@ ADVICE = {
         "Names of Python's library or of pytest that the tests use without an import are taken from there, never from "
         "the solution. Write the import, or name the solution's function in an `entry_point` column."
     ),
+    "tests_call_python": (
+        "These tests call only names that Python has too, such as `gcd` or `max`, and nothing of the solution: they "
+        "test Python's. If the solution defines them, write `from solution import ...`, name one in an `entry_point` "
+        "column, or give the row its reference solution."
+    ),
     "tests_trust_the_completion": (
         "The check calls these helpers, and the row's prompt does not define them: the completion's are called, and "
         "may be made to fit a wrong solution. Give the row its whole prompt as `prompt`, or drop the row."

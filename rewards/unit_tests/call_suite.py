@@ -16,6 +16,7 @@ from functools import cache
 from typing import NamedTuple
 
 from trl_grpo_ext.rewards.unit_tests.bad_tests import BadTests
+from trl_grpo_ext.rewards.unit_tests.namesakes import HOME_OF, Namesakes, called, handed_on
 from trl_grpo_ext.rewards.unit_tests.program import PromptCode
 from trl_grpo_ext.rewards.unit_tests.solution_imports import (
     imports_solution,
@@ -25,7 +26,7 @@ from trl_grpo_ext.rewards.unit_tests.solution_imports import (
     without_solution_imports,
 )
 from trl_grpo_ext.rewards.unit_tests.source import Statement, joined, packed, required_packages, statements
-from trl_grpo_ext.rewards.unit_tests.test_module import Module, mentions_pytest, shim_setup
+from trl_grpo_ext.rewards.unit_tests.test_module import Module, check_pytest_names, mentions_pytest, shim_setup
 from trl_grpo_ext.sandbox.job import CallSuite
 
 _MODULE_NAMES = frozenset(
@@ -34,32 +35,14 @@ _MODULE_NAMES = frozenset(
 _BUILTINS = frozenset(dir(builtins)) | _MODULE_NAMES
 _ALIASES = {"np": "numpy", "pd": "pandas", "plt": "matplotlib.pyplot", "sp": "scipy", "tf": "tensorflow"}
 _THIRD_PARTY = frozenset({"numpy", "pandas", "scipy", "sympy", "torch", "pytest"})
-_HOMES = {
-    "typing": (
-        "Any Callable DefaultDict Deque Dict FrozenSet Generator Generic Iterable Iterator List Literal Mapping "
-        "NamedTuple Optional Sequence Set Tuple Type TypeVar Union"
-    ),
-    "collections": "ChainMap Counter OrderedDict defaultdict deque namedtuple",
-    "dataclasses": "dataclass field",
-    "decimal": "Decimal",
-    "fractions": "Fraction",
-    "functools": "lru_cache partial reduce",
-    "itertools": "chain combinations permutations product",
-    "math": "ceil floor gcd inf isclose isnan nan pi sqrt tau",
-    "pytest": "approx raises",
-    "random": "randint",
-    "copy": "deepcopy",
-    "unittest": "TestCase",
-}
 _FILES = frozenset(
     {"open", "tempfile", "mkdtemp", "mkstemp", "NamedTemporaryFile", "TemporaryDirectory", "TemporaryFile"}
     | {"tmp_path", "tmp_path_factory", "write_text", "write_bytes", "makedirs"}
 )
 """Names by which tests are known to use files; `open` as an attribute is something else's."""
 FORGOTTEN = "  # the tests forgot to import it"
-_HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()}
 # Modules whose names are looked up for `from module import *`: importing them has no side effects.
-_STARRED = frozenset(_HOMES) | {
+_STARRED = frozenset(HOME_OF.values()) | {
     "bisect",
     "cmath",
     "datetime",
@@ -106,14 +89,14 @@ def solution_names(code: Sequence[Statement], entry_point: str | None = None, im
     free -= {name for part in code for name in _starred_names(part.node)}
     nodes = [node for part in code for node in ast.walk(part.node)]
     modules = _modules(free, nodes)
-    common = {name: f"from {_HOME_OF[name]} import {name}" for name in free - set(modules) if name in _HOME_OF}
+    common = {name: f"from {HOME_OF[name]} import {name}" for name in free - set(modules) if name in HOME_OF}
     remote = free - set(modules) - set(common)
     by_import = any(imports_solution(node) for node in nodes)
     certain = {*imported, *([entry_point] if entry_point else [])}
     remote |= certain
     all_of_it = any(part.is_star_import and is_solution_import(part.node) for part in code)
     if not remote and (all_of_it or not by_import):
-        remote = _called(nodes) & set(common) or _handed_on(nodes)
+        remote = called(nodes) & set(common) or handed_on(nodes)
     local = {name: line for name, line in (modules | common).items() if name not in remote}
     names = sorted(remote, key=lambda name: (name != entry_point, name))
     return Taken(tuple(names), tuple(sorted(local.values())), by_import)
@@ -137,23 +120,6 @@ def _uses(nodes: Iterable[ast.AST]) -> tuple[set[str], set[str]]:
     seen = {id(owner) for owner in owners}
     bare = {node.id for node in nodes if isinstance(node, ast.Name) and id(node) not in seen}
     return {owner.id for owner in owners}, bare
-
-
-def _called(nodes: Iterable[ast.AST]) -> set[str]:
-    return {node.func.id for node in nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
-
-
-def _handed_on(nodes: Iterable[ast.AST]) -> set[str]:
-    """Find the builtin function whose result goes to a helper of the tests: `sum` in `check(sum(1, 2), 3)`.
-
-    Return an empty set if there are several. A builtin class does not count: `set` only converts a result.
-    """
-    nodes = list(nodes)
-    helpers = {node.name for node in nodes if isinstance(node, ast.FunctionDef)}
-    calls = [node for node in nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)]
-    handed = _called(part for call in calls if _called([call]) & helpers for part in call.args)
-    found = {name for name in handed & _BUILTINS - helpers if not isinstance(getattr(builtins, name, None), type)}
-    return found if len(found) == 1 else set()
 
 
 def _starred_names(node: ast.stmt) -> frozenset[str]:
@@ -188,14 +154,21 @@ def call_suite(module: Module, code: PromptCode) -> CallSuite:
     imported = [name for name in imported if name not in bound]
     tests = [part for test in module.tests for part in statements(test)]
     rest = [*module.preamble, *tests]
+    shared = _namesakes(module, setup, tests, imported, code)
     if entry_point:
-        wanted = solution_names([*setup, *rest], entry_point, imported).names
-        setup = [*code.definitions(set(wanted) - {entry_point}), *setup]
+        wanted = solution_names([*setup, *rest], entry_point, [*imported, *shared]).names
+        helpers = code.definitions(set(wanted) - {entry_point})
+        setup = [*helpers, *setup]
+        # What the prompt defines is the tests' own.
+        shared -= {name for part in helpers for name in part.usage.binds}
+    imported += sorted(shared)
     taken = solution_names([*setup, *rest], entry_point, imported)
     reads = {name for part in [*setup, *tests] for name in part.usage.reads}
     if not taken.imports_solution and not reads & set(taken.names):
         raise BadTests("tests_call_nothing", "\n".join(module.tests))
     uses_pytest = any(mentions_pytest(part.node) for part in [*setup, *tests]) or "pytest" in str(taken.imports)
+    if uses_pytest:
+        check_pytest_names([*setup, *tests])
     preamble = module.preamble or (shim_setup(False) if uses_pytest else ())
     once, each = _by_need(setup, set(taken.names) | solution_modules(setup))
     marked = [line if not line.startswith("from") or " typing " in line else line + FORGOTTEN for line in taken.imports]
@@ -209,6 +182,22 @@ def call_suite(module: Module, code: PromptCode) -> CallSuite:
         shares_files=_uses_files([*setup, *tests]),
         code=packed(setup_text, snippets),
     )
+
+
+def _namesakes(
+    module: Module, setup: list[Statement], tests: list[Statement], imported: list[str], code: PromptCode
+) -> set[str]:
+    """Find the names that are the program's although Python has them too; see `namesakes`."""
+    parts = [*module.preamble, *setup, *tests]
+    bound = {name for part in parts for name in part.usage.binds}
+    elsewhere = bound.union(*(_starred_names(part.node) for part in parts))
+    nodes = [node for part in [*module.setup, *tests] for node in ast.walk(part.node)]
+    imports = [node for node in nodes if imports_solution(node)]
+    starred = any(isinstance(node, ast.ImportFrom) and node.names[0].name == "*" for node in imports)
+    names_all = code.entry_point is not None or (bool(imports) and not starred)
+    namesakes = Namesakes(setup, module.tests, elsewhere, code.reference, names_all)
+    known = {*solution_names(parts, code.entry_point, imported).names, *solution_modules(setup)}
+    return namesakes.of_program(known) - set(imported)
 
 
 def _uses_files(parts: Sequence[Statement]) -> bool:

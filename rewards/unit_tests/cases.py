@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from trl_grpo_ext.protocol import first_value
-from trl_grpo_ext.rewards.unit_tests import function_case
 from trl_grpo_ext.rewards.unit_tests.bad_tests import BadTests
+from trl_grpo_ext.rewards.unit_tests.in_judge import function_case
 from trl_grpo_ext.rewards.unit_tests.source import packed
 from trl_grpo_ext.sandbox.job import CallSuite, StdioCase, StdioSuite, Suite
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import ast
 import keyword
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from trl_grpo_ext.rewards.unit_tests.bad_tests import BadTests
 from trl_grpo_ext.rewards.unit_tests.call_suite import call_suite
 from trl_grpo_ext.rewards.unit_tests.cases import from_json, suite_from_cases, suite_from_pairs
-from trl_grpo_ext.rewards.unit_tests.program import PromptCode, prompt_code
+from trl_grpo_ext.rewards.unit_tests.namesakes import defined_names
+from trl_grpo_ext.rewards.unit_tests.program import PromptCode, complete_program, prompt_code
 from trl_grpo_ext.rewards.unit_tests.source import Statement, parse, statements
 from trl_grpo_ext.rewards.unit_tests.test_module import Module, has_test_functions, read_test_module
 from trl_grpo_ext.sample import Prompt
@@ -51,13 +52,20 @@ class Columns:
         return (self.tests, self.test_list, self.test, self.verification_info, self.input_output)
 
 
-def suite_from_row(row: Mapping[str, Any], prompt: Prompt | None = None, *, columns: Columns | None = None) -> Suite:
+def suite_from_row(
+    row: Mapping[str, Any],
+    prompt: Prompt | None = None,
+    *,
+    columns: Columns | None = None,
+    reference: str | None = None,
+) -> Suite:
     """Read the test suite of a row, from the first test column with a value.
 
     Args:
         row: The dataset's columns.
         prompt: The row's prompt, whose helpers HumanEval's tests call; not needed otherwise.
         columns: The column names; by default those of `Columns()`.
+        reference: The row's reference solution, which tells the program's names from Python's.
 
     Raises:
         BadTests: if the tests are missing, or cannot judge any program.
@@ -78,6 +86,8 @@ def suite_from_row(row: Mapping[str, Any], prompt: Prompt | None = None, *, colu
         raise BadTests("tests_missing", f"none of {', '.join(columns.alternatives)}")
     entry_point = entry_point_of(row, columns)
     code = prompt_code(prompt, entry_point)
+    if reference is not None:
+        code = replace(code, reference=defined_names(complete_program(reference, code, entry_point)))
     if tests is None and test_list is not None:
         return _from_strings(_loaded(test_list), _mbpp_setup(row, columns), code)
     return _from_any(tests if tests is not None else test, code, _entry_expression(row, columns))

@@ -92,11 +92,13 @@ class PromptCode:
         text: The code as written in the prompt; empty if the prompt has no code.
         parts: Its top-level statements.
         entry_point: The name that the completion must define.
+        reference: The names that the row's reference solution defines; None without a reference.
     """
 
     text: str = ""
     parts: tuple[Statement, ...] = ()
     entry_point: str | None = None
+    reference: frozenset[str] | None = None
 
     @property
     def ends_with_stub(self) -> bool:

@@ -72,9 +72,10 @@ def read_row(
     text = repr([columns, groups_column, part, prompt, reference_columns, *values])
     found = _remembered.get(text)
     if found is None:
-        found = _read(row, prompt, columns, groups_column, part)
+        reference = reference_program(row, reference_columns)
+        found = _read(row, prompt, columns, groups_column, part, reference)
         if isinstance(found, ReadRow):
-            found = replace(found, imports=_imports(found, reference_program(row, reference_columns)))
+            found = replace(found, imports=_imports(found, reference))
         _remembered.put(text, found)
     if isinstance(found, BadTests):
         # The cached exception would otherwise collect tracebacks.
@@ -89,10 +90,15 @@ def row_without_tests(prompt: Prompt | None) -> ReadRow:
 
 
 def _read(
-    row: Mapping[str, Any], prompt: Prompt | None, columns: Columns, groups_column: str | None, part: Part
+    row: Mapping[str, Any],
+    prompt: Prompt | None,
+    columns: Columns,
+    groups_column: str | None,
+    part: Part,
+    reference: str | None,
 ) -> ReadRow | BadTests:
     try:
-        suite = _part_of(suite_from_row(row, prompt, columns=columns), part)
+        suite = _part_of(suite_from_row(row, prompt, columns=columns, reference=reference), part)
         groups = groups_of(plain(row.get(groups_column)), len(suite.tests)) if groups_column else None
         entry_point = entry_point_of(row, columns)
     except BadTests as bad:

@@ -14,8 +14,10 @@ from typing import Any
 from trl_grpo_ext.protocol import DataProblem
 from trl_grpo_ext.rewards.unit_tests.bad_tests import ADVICE, TESTS_DO_NOT_RUN, BadTests
 from trl_grpo_ext.rewards.unit_tests.call_suite import FORGOTTEN
+from trl_grpo_ext.rewards.unit_tests.namesakes import tests_of_python
 from trl_grpo_ext.rewards.unit_tests.scoring import missing_module
 from trl_grpo_ext.rewards.unit_tests.source import parse
+from trl_grpo_ext.rewards.unit_tests.test_module import without_shim
 from trl_grpo_ext.rewards.unit_tests.trials import REFERENCE, row_problem
 from trl_grpo_ext.sandbox.job import CallSuite, Ending, Job, RunResult, Suite
 from trl_grpo_ext.sandbox.packages import is_refused
@@ -56,7 +58,10 @@ def row_problems(
             problems.append(DataProblem(row=position, reason=bad.reason, value=bad.value, advice=bad.advice))
             continue
         if run is not None:
-            jobs += [(position, what, job) for what, job in trials_of(row, suite)]
+            trials = trials_of(row, suite)
+            jobs += [(position, what, job) for what, job in trials]
+            if all(what != REFERENCE for what, _ in trials):
+                problems += _problem(position, "tests_call_python", tests_of_python_alone(suite))
             needs[position] = unsupported_needs(suite)
             problems += _problem(position, "tests_forget_an_import", forgotten_imports(suite))
             problems += _problem(position, "tests_trust_the_completion", helpers_of_the_completion(suite))
@@ -100,6 +105,21 @@ def forgotten_imports(suite: Suite) -> str:
     return "; ".join(line.removesuffix(FORGOTTEN) for line in setup.splitlines() if line.endswith(FORGOTTEN))
 
 
+def tests_of_python_alone(suite: Suite) -> str:
+    """Return the tests, joined by `; `, that call only names taken from Python, and nothing of the program.
+
+    Examples:
+        >>> suite = CallSuite(tests=("assert max(1, 2) == 2", "assert low(1, 2) == 1"), names=("low",))
+        >>> tests_of_python_alone(suite)
+        'assert max(1, 2) == 2'
+    """
+    if not isinstance(suite, CallSuite):
+        return ""
+    forgotten = parse(forgotten_imports(suite)) or ast.Module([], [])
+    taken = [alias.name for node in forgotten.body for alias in _aliases(node)]
+    return "; ".join(tests_of_python("\n".join([without_shim(suite.setup), *suite.tests]), taken, suite.names))
+
+
 def helpers_of_the_completion(suite: Suite) -> str:
     """Return helper names that a HumanEval-style check takes from the completion, besides the checked solution.
 
@@ -128,7 +148,7 @@ def unsupported_needs(suite: Suite) -> str:
     """
     if not isinstance(suite, CallSuite):
         return ""
-    names = {name for text in (suite.setup, *suite.tests) for name in _names(text)} - {*suite.names}
+    names = {name for text in (without_shim(suite.setup), *suite.tests) for name in _names(text)} - {*suite.names}
     needs = [need for need, words in _NEEDS.items() if words & names]
     replaced = [kind for text in (suite.setup, *suite.tests) for kind in _replaced_in_library(text)]
     return ", ".join([*needs, *dict.fromkeys(replaced)])
@@ -146,6 +166,10 @@ def _replaced_in_library(source: str) -> Iterator[str]:
         text = ast.unparse(node) if isinstance(node, ast.Call | ast.Assign) else ""
         if re.match(r"sys\.modules\[|\S*(dict|setitem)\((sys\.modules|'sys\.modules')", text):
             yield "another module in sys.modules"
+
+
+def _aliases(node: ast.stmt) -> list[ast.alias]:
+    return node.names if isinstance(node, ast.Import | ast.ImportFrom) else []
 
 
 def _names(source: str) -> Iterator[str]:

@@ -185,7 +185,9 @@ def usage(source: str) -> Usage:
         tables += [(child, runs and _runs_at_once(child)) for child in table.get_children()]
     # `n += 1` also reads n.
     augmented = [node.target for node in tree.body if isinstance(node, ast.AugAssign)]
-    free = (hidden & loaded) | {target.id for target in augmented if isinstance(target, ast.Name)}
+    # `del n` uses n, and symbol tables have it as a binding only.
+    deleted = [target for node in tree.body if isinstance(node, ast.Delete) for target in node.targets]
+    free = (hidden & loaded) | {target.id for target in [*augmented, *deleted] if isinstance(target, ast.Name)}
     return Usage(frozenset(reads | free), frozenset(at_once | free), frozenset(binds))
 
 

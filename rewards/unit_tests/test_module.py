@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import ast
 import inspect
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from trl_grpo_ext.rewards.unit_tests import builtin_fixtures, pytest_runner, pytest_shim
 from trl_grpo_ext.rewards.unit_tests.bad_tests import BadTests
+from trl_grpo_ext.rewards.unit_tests.in_judge import builtin_fixtures, pytest_runner, pytest_shim
 from trl_grpo_ext.rewards.unit_tests.source import Statement, statements, unparsed
 
 RUNNER = "__trl_pytest__"
@@ -21,6 +22,15 @@ _LEFT_OUT = frozenset({"skip", "xfail", "expectedFailure"})
 _SHIM_NAMES = frozenset(
     {"fail", "skip", "importorskip", "raises", "warns", "approx", "param", "mark", "fixture", "yield_fixture", "main"}
 )
+# By fixture of pytest, or by what makes it in a `with`: the attributes that the stand-in has.
+_ATTRIBUTES = {
+    "monkeypatch": frozenset(dir(builtin_fixtures.MonkeyPatch)),
+    "monkeypatch.context": frozenset(dir(builtin_fixtures.MonkeyPatch)),
+    "capsys": frozenset(dir(builtin_fixtures.Capture)),
+    "tmp_path_factory": frozenset(dir(builtin_fixtures.TempPathFactory)),
+    "raises": frozenset({*dir(pytest_shim.raises(ValueError)), *vars(pytest_shim.raises(ValueError))}),
+    "warns": frozenset({*dir(pytest_shim.warns), "list"}),
+}
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -73,7 +83,8 @@ def _module(parts: list[Statement], found: list[_Test]) -> Module:
         _need(f"{test.name}, which yields and so runs nothing", test.left_out or not _yields(test.node))
     if all(_is_plain(part.node) for part in kept):
         return Module(tuple(kept), tuple(f"{test.name}()" for test in found))
-    _check_pytest(kept, found)
+    check_pytest_names(kept)
+    _check_fixtures(kept, found)
     preamble = shim_setup(_takes_builtin_fixtures(kept))
     return Module(tuple(map(_with_own_bodies, kept)), tests, preamble=preamble)
 
@@ -217,8 +228,12 @@ def _is_fixture(node: ast.stmt) -> bool:
     return isinstance(node, _Function) and bool({"fixture", "yield_fixture"} & set(_decorators(node)))
 
 
-def _check_pytest(parts: list[Statement], found: list[_Test]) -> None:
-    """Raise BadTests, before any run, for parts of pytest that the stand-in lacks."""
+def check_pytest_names(parts: Sequence[Statement]) -> None:
+    """Refuse, before any run, names and attributes of pytest that the stand-in lacks: a right program would fail.
+
+    Raises:
+        BadTests: if there is such a name.
+    """
     nodes = [node for part in parts for node in ast.walk(part.node)]
     for node in nodes:
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "pytest":
@@ -228,6 +243,38 @@ def _check_pytest(parts: list[Statement], found: list[_Test]) -> None:
                 _need(f"pytest.{alias.name}", alias.name in _SHIM_NAMES)
         if isinstance(node, ast.Call) and ast.unparse(node.func) in {"pytest.fixture", "fixture"}:
             _need("pytest.fixture(params=...)", all(keyword.arg != "params" for keyword in node.keywords))
+    known = _attributes_of_names(nodes)
+    for node in nodes:
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in known:
+            _need(f"{node.value.id}.{node.attr}", node.attr in known[node.value.id])
+
+
+def _attributes_of_names(nodes: Sequence[ast.AST]) -> dict[str, frozenset[str]]:
+    """Map each name that tests use for a stand-in to the stand-in's attributes.
+
+    These are pytest's fixtures, but those that the tests define themselves, and names such as `e` in
+    `with raises(ValueError) as e`, but those that the tests also bind otherwise.
+    """
+    own = {name for node in nodes if isinstance(node, _Function) for name in [node.name, *_fixture_names(node)]}
+    given = {node.arg for node in nodes if isinstance(node, ast.arg)}
+    found = {name: _ATTRIBUTES[name] for name in (given & _ATTRIBUTES.keys()) - own}
+    targets: dict[str, set[str]] = {}
+    stored = Counter(node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store))
+    for node in nodes:
+        if isinstance(node, ast.withitem) and isinstance(node.optional_vars, ast.Name):
+            maker = node.context_expr.func if isinstance(node.context_expr, ast.Call) else node.context_expr
+            targets.setdefault(node.optional_vars.id, set()).add(ast.unparse(maker).removeprefix("pytest."))
+            stored[node.optional_vars.id] -= 1
+    bound = given | {node.name for node in nodes if isinstance(node, ast.ExceptHandler)}
+    for name, makers in targets.items():
+        if len(makers) == 1 and makers <= _ATTRIBUTES.keys() and not stored[name] and name not in bound:
+            found[name] = _ATTRIBUTES[makers.pop()]
+    return found
+
+
+def _check_fixtures(parts: list[Statement], found: list[_Test]) -> None:
+    """Refuse, before any run, fixtures that the stand-in for pytest lacks."""
+    nodes = [node for part in parts for node in ast.walk(part.node)]
     makers = [node for node in nodes if isinstance(node, _Function) and _is_fixture(node)]
     fixtures = {name for maker in makers for name in _fixture_names(maker)}
     for maker in makers:
@@ -299,6 +346,11 @@ def mentions_pytest(node: ast.AST) -> bool:
         "pytest" in _imported(inner) or (isinstance(inner, ast.Name) and inner.id == "pytest")
         for inner in ast.walk(node)
     )
+
+
+def without_shim(setup: str) -> str:
+    """Return a suite's setup without the stand-in for pytest."""
+    return "\n".join(line for line in setup.split("\n") if not line.startswith("exec(compile("))
 
 
 @cache

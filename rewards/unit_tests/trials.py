@@ -19,7 +19,7 @@ from trl_grpo_ext.sandbox.job import CallSuite, Ending, Job, RunResult, StdioCas
 
 REFERENCE = "the reference"
 # An empty array is close to any array, since broadcasting leaves nothing to compare.
-EMPTY_ARRAY = "__import__('numpy').empty((0, 1, 1))"
+EMPTY_ARRAYS = tuple(f"__import__('numpy').empty({shape})" for shape in ("(0, 1, 1)", "(0, 2)"))
 CONSTANTS = ("None", "True", "False", "0", "1", "''", "[]", "float('nan')")
 
 # Tolerance checks and sorting call the reflected operators and comparisons.
@@ -39,7 +39,40 @@ class AlwaysEqual:
 """
 
 
-# `_EMPTIES` clears its arguments, against which a test may compare; `_SWALLOWS` suppresses the asserts of callbacks.
+# Each answer is one that a test of a property looks at: `len(r)`, then `zip(r, expected)`.
+_MAKES = """
+def NAME(*args, **_): return Result(args)
+"""
+_HOLLOW = """
+class Result:
+    def __init__(self, args):
+        try: self.size = len(args[0])
+        except Exception: self.size = 3
+    def __len__(self): return self.size
+    def __iter__(self): return iter(())
+"""
+_FICKLE = """
+class Result:
+    def __init__(self, args):
+        self.asked = []
+        try: self.items = list(args[0])
+        except Exception: self.items = [0, 0, 0]
+    def answer(self, what):
+        self.asked.append(what)
+        return self.items if self.asked.count(what) == 1 else []
+    def __len__(self): return len(self.answer('len'))
+    def __iter__(self): return iter(self.answer('iter'))
+    def __getitem__(self, place): return self.answer(place)[place]
+    def __bool__(self): return bool(self.answer('bool'))
+"""
+_EMPTY_ARRAYS = """
+def NAME(*args, **_):
+    try: size = len(args[0])
+    except Exception: size = 3
+    return [__import__('numpy').empty((0, 1))] * size
+"""
+# `_EMPTIES` clears its arguments, against which a test may compare, and `_EMPTIES_ITEMS` what they hold; `_SWALLOWS`
+# suppresses the asserts of callbacks.
 _EMPTIES = """
 def NAME(*args, **_):
     for each in args:
@@ -47,6 +80,20 @@ def NAME(*args, **_):
         except Exception: pass
     return args[0] if args else None
 """
+_EMPTIES_ITEMS = """
+def NAME(*args, **_):
+    for each in args:
+        try: items = list(each.values() if isinstance(each, dict) else each)
+        except Exception: items = []
+        for item in items:
+            try: item.clear()
+            except Exception: pass
+            for name in [*getattr(item, '__dict__', ())]:
+                try: name.startswith('_') or setattr(item, name, None)
+                except Exception: pass
+    return RESULT
+"""
+_RESULTS = {"": "args[0] if args else None", ", for the first of them": "next(iter(args[0]), None) if args else None"}
 _SWALLOWS = """
 def NAME(*args, **_):
     def safe(*given, **named):
@@ -78,13 +125,20 @@ def non_solutions(suite: Suite) -> Iterator[tuple[str, str]]:
         return
     names = [name for name in suite.names if name.isidentifier() and not keyword.iskeyword(name)]
     yield "always equal", _ALWAYS_EQUAL + "".join(f"{name} = AlwaysEqual()\n" for name in names)
-    uses_numpy = any("numpy" in text for text in (suite.setup, *suite.tests))
-    for constant in (*CONSTANTS, *([EMPTY_ARRAY] if uses_numpy else [])):
+    uses_numpy = "numpy" in suite.imports
+    for constant in (*CONSTANTS, *(EMPTY_ARRAYS if uses_numpy else ())):
         yield f"the constant {constant}", "".join(f"def {name}(*_, **__): return {constant}\n" for name in names)
     classes = [name for name in names if name[0].isupper()]
     if classes:
         yield "classes that equal everything", _ALWAYS_EQUAL + _written(_CLASS_EQUALS, classes)
+    if uses_numpy:
+        yield "a list of empty arrays", _written(_EMPTY_ARRAYS, names)
+    yield "an object with a length and no items", _HOLLOW + _written(_MAKES, names)
+    yield "an object whose second answers differ", _FICKLE + _written(_MAKES, names)
     yield "one that empties its arguments", _written(_EMPTIES, names)
+    for which, result in _RESULTS.items():
+        program = _written(_EMPTIES_ITEMS.replace("RESULT", result), names)
+        yield f"one that empties what its arguments hold{which}", program
     yield "one that swallows what callbacks assert", _written(_SWALLOWS, names)
 
 

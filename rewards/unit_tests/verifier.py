@@ -81,8 +81,9 @@ class UnitTestVerifier(BatchVerifier):
         packages: Packages that programs may import, by import name, such as `[pandas, sympy]`, or folders with
             packages. Python's standard library, numpy, and packages imported by a row's tests, prompt or reference need
             no listing.
-        reference_column: The column of a reference solution, for `check-data` and for the packages it imports; by
-            default the first of `canonical_solution`, `reference`, `solution`, `code` and `gold_standard_solution`.
+        reference_column: The column of a reference solution, for `check-data`, for the packages that it imports, and
+            for the names it defines that Python has too; by default the first of `canonical_solution`, `reference`,
+            `solution`, `code` and `gold_standard_solution`.
         allow_unsafe: Run programs without isolation if this machine offers none. A program then has all your rights.
         name: The metric key.
 
@@ -201,7 +202,7 @@ class UnitTestVerifier(BatchVerifier):
         """List the rows whose tests are unreadable.
 
         If `thorough`, also list rows whose tests fail their reference solution, pass a non-solution, or need features
-        that the sandbox lacks. This takes one run per row for the reference, and about a dozen more for non-solutions.
+        that the sandbox lacks. This takes one run per row for the reference, and about 20 more for non-solutions.
         """
         if self.run_only:
             return []

@@ -13,6 +13,8 @@ from walls import walls_or_skip
 from trl_grpo_ext import Blame, RewardMix, RewardTerm, Sample, Status
 from trl_grpo_ext.mix.data_check import check_rows, describe
 from trl_grpo_ext.rewards import UnitTestVerifier, unit_test_reward
+from trl_grpo_ext.rewards.unit_tests.trials import non_solutions
+from trl_grpo_ext.sandbox.job import CallSuite
 
 walls_or_skip()
 
@@ -394,6 +396,39 @@ def test_check_data_finds_tests_that_nan_an_emptied_list_and_a_swallowed_asserti
     ) == {place: {"non_solution_passes"} for place in range(4)}
 
 
+USER = (
+    "from dataclasses import dataclass\n@dataclass\nclass User:\n    n: int\n"
+    "def test_a():\n    users = [User(1), User(2)]\n"
+)
+
+
+def test_check_data_finds_tests_that_empty_arrays_and_emptied_items_pass() -> None:
+    found = problems(
+        "def test_a():\n    xs = [{1}, {2}]\n    wanted = [xs[1], xs[0]]\n    assert [*f(xs)] == wanted",
+        ["import numpy as np\nr = f([3, 4])\nassert isinstance(r, list) and len(r) == 2\nassert np.sum(r) < 1"],
+        ["import numpy as np\nr = f([3, 4])\nassert r.shape[-1] == 2\nassert np.sum(r) < 1"],
+        f"{USER}    assert f(users) == users[1]",
+        f"{USER}    assert f(users) == [users[1], users[0]]",
+        f"{USER}    assert f(users) == users[1] and users == [User(1), User(2)]",
+        ["assert f([3, 1]) == [1, 3]"],
+    )
+    assert found == {place: {"non_solution_passes"} for place in range(5)}
+
+
+@pytest.mark.parametrize(
+    ("what", "answers"),
+    [
+        ("an object with a length and no items", [2, [], 2, []]),
+        ("an object whose second answers differ", [2, [3, 1], 0, []]),
+    ],
+)
+def test_check_data_tries_objects_that_contradict_themselves(what: str, answers: list[Any]) -> None:
+    namespace: dict[str, Any] = {}
+    exec(dict(non_solutions(CallSuite(tests=("assert f([3, 1])",), names=("f",))))[what], namespace)
+    result = namespace["f"]([3, 1])
+    assert [len(result), [*result.__iter__()], len(result), [*result.__iter__()]] == answers
+
+
 def test_check_data_names_rows_that_forget_an_import_or_need_what_is_not_supported() -> None:
     threads = (
         "import threading\ndef test_a():\n    t = threading.Thread(target=f)\n    t.start()\n    t.join()\n"
@@ -419,6 +454,15 @@ def test_check_data_names_rows_whose_patches_do_not_reach_the_program() -> None:
     assert {place: reasons & needs for place, reasons in found.items() if reasons & needs} == {0: needs, 1: needs}
 
 
+def test_check_data_names_tests_that_call_nothing_but_python() -> None:
+    tests = ["assert Counter(permutations([1])) == Counter([(1,)])", "assert double(3) == 6"]
+    reference = "from itertools import permutations\ndef double(x): return 2 * x"
+    (found, _) = unit_test_reward.check_rows([{"tests": tests}], thorough=True)
+    assert (found.reason, found.value) == ("tests_call_python", tests[0])
+    assert "from solution import" in found.advice
+    assert problems(tests, solution=[reference]) == {0: {"tests_forget_an_import"}}
+
+
 def test_check_data_names_rows_whose_check_takes_helpers_from_the_completion() -> None:
     prompt = "def encode(s):\n    return s[::-1]\n\ndef decode(s):\n    '''Decode.'''\n"
     check = "def check(candidate):\n    assert candidate(encode('abc')) == 'abc'\n    assert candidate('ab') == 'ba'\n"
@@ -440,3 +484,28 @@ def test_a_function_of_the_program_never_stands_in_for_a_fixture() -> None:
     forged = "def f(x): return 9\ndef g(): return 9\nfor each in (f, g): each.__fixture__ = ('expected', False)\n"
     assert one(forged + "expected = g\n", tests=tests).score == 0.0
     assert one("def f(x): return x * 2", tests=tests).score == 1.0
+
+
+def test_an_array_without_items_is_one_like_any_other_but_where_it_meets_items() -> None:
+    program = """
+import numpy
+def none(): return numpy.array([])
+def two(): return numpy.array([1, 2])
+def kind(x): return type(x) is numpy.ndarray
+def add(xs): xs.append(numpy.array([1.0])); return xs
+"""
+    right = """
+np.allclose(none(), []) and np.allclose([], none()) and np.isclose(none(), np.array([])).all()
+np.array_equal(none(), []) and (none() == np.array([])).all() and (none() >= 0).all() and none().tolist() == []
+none().shape == (0,) and isinstance(none(), np.ndarray) and repr(none()) == "array([], dtype=float64)" and kind(none())
+none().sum() == 0 and (none() * 2 + 1).size == 0
+np.where(none() > 0)[0].size == 0 and none().astype(int).dtype == int
+np.concatenate([none(), [1.0]]).tolist() == [1.0] and (np.concatenate([none(), [1.0]]) == 1).all()
+np.array_equal(none() @ np.zeros((0, 3)), np.zeros(3)) and np.array_equal(copy.deepcopy(none()), none())
+np.testing.assert_allclose(none(), []) is None and np.testing.assert_equal(none(), np.array([])) is None
+np.allclose(two(), [1, 2]) and (two() == np.array([1, 2])).all() and np.allclose(two().tolist(), two())
+(np.array([]) - 1).size == 0 and (np.array([]) == 3).all()
+add([np.array([])])[1] == 1
+"""
+    tests = [f"import copy\nimport numpy as np\nassert {line}" for line in right.strip().splitlines()]
+    assert one(program, UnitTestVerifier(scoring="share"), tests=tests).score == 1.0

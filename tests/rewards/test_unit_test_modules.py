@@ -104,10 +104,44 @@ def test_modules_keep_their_future_imports_first() -> None:
         "import pytest\ndef test_a():\n    with pytest.deprecated_call(): f()",
         "import pytest\n@pytest.fixture(params=[1])\ndef x(): return 1\ndef test_a(x): assert f(x)",
         "from pytest import MonkeyPatch\ndef test_a(): assert f()",
+        "def test_a(monkeypatch):\n    monkeypatch.syspath_prepend('.')\n    assert f()",
+        "def test_a(monkeypatch):\n    with monkeypatch.context() as m: m.syspath_prepend('.')\n    assert f()",
+        "def test_a(capsys):\n    with capsys.global_and_fixture_disabled(): assert f()",
+        "import pytest\ndef test_a():\n    with pytest.raises(KeyError) as e: f()\n    assert e.traceback",
+        "import pytest\nwith pytest.raises(KeyError) as e: f()\nassert 'KeyError' in e.exconly()",
     ],
 )
 def test_what_the_stand_in_for_pytest_lacks_is_said_before_a_run(source: str) -> None:
     assert reason_of({"tests": source}) == "tests_need_pytest"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "def test_a(monkeypatch):\n    with monkeypatch.context() as m:\n"
+        "        m.setattr('time.time', lambda: 5)\n        assert f(time.time) == 5\n    assert f(time.time) > 5",
+        "def test_a(capsys):\n    f(lambda: print('a'))\n    with capsys.disabled(): print('b')\n"
+        "    assert capsys.readouterr().out == 'a\\n'",
+        "import pytest\ndef test_a():\n    with pytest.raises(ZeroDivisionError) as e: f(lambda: 1 / 0)\n"
+        "    assert e.typename == 'ZeroDivisionError' and e.errisinstance(ArithmeticError)",
+    ],
+)
+def test_what_tests_often_use_of_pytest_is_there(source: str) -> None:
+    assert run(call_suite({"tests": source}), "def f(g): return g()")[-1] == "passed"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import pytest\ndef test_a():\n    with pytest.raises(KeyError) as e: f()\n    e = e.value\n"
+        "    assert e.traceback",
+        "class Fake:\n    def syspath_prepend(self, path): pass\nimport pytest\n@pytest.fixture\n"
+        "def monkeypatch(): return Fake()\ndef test_a(monkeypatch):\n    monkeypatch.syspath_prepend(1)\n"
+        "    assert f()",
+    ],
+)
+def test_a_name_that_the_tests_use_for_something_else_is_no_part_of_pytest(source: str) -> None:
+    assert call_suite({"tests": source}).names == ("f",)
 
 
 def test_inherited_test_methods_are_found() -> None:

@@ -14,7 +14,7 @@ from suite_harness import FIELDS, STACK, STUB, call_suite, reason_of, run
 from trl_grpo_ext.rewards.unit_tests.bad_tests import ADVICE, BadTests
 from trl_grpo_ext.rewards.unit_tests.call_suite import solution_names
 from trl_grpo_ext.rewards.unit_tests.columns import Columns, suite_from_row
-from trl_grpo_ext.rewards.unit_tests.function_case import same
+from trl_grpo_ext.rewards.unit_tests.in_judge.function_case import same
 from trl_grpo_ext.rewards.unit_tests.program import complete_program, prompt_code
 from trl_grpo_ext.rewards.unit_tests.source import statements
 from trl_grpo_ext.sandbox.job import CallSuite, StdioCase, StdioSuite
@@ -80,6 +80,82 @@ def test_a_solution_cannot_forge_the_modules_that_tests_forgot_to_import() -> No
     suite = call_suite({"tests": ["assert math.isclose(mean([1, 3]), 2)"]})
     forged = "class math:\n    isclose = staticmethod(lambda a, b: True)\ndef mean(xs):\n    return 0\n"
     assert run(suite, forged) == ["AssertionError"]
+
+
+GCD = "assert gcd(12, 8) == 4"
+LCM = "assert lcm(4, 6) == 12"
+IN_TESTS = f"def test_gcd():\n    {GCD}\ndef test_lcm():\n    {LCM}\n"
+CASE = "import unittest\nclass T(unittest.TestCase):\n    def setUp(self):\n        self.c = Counter()\n"
+METHOD = "    def test_c(self):\n        self.c.inc()\n        self.assertEqual(self.c.n, 1)\n"
+
+
+@pytest.mark.parametrize(
+    ("tests", "names"),
+    [
+        ([GCD, LCM], ("gcd", "lcm")),
+        (IN_TESTS, ("gcd", "lcm")),
+        (f"from solution import *\n{IN_TESTS}", ("gcd", "lcm")),
+        (f"from math import gcd\n{IN_TESTS}", ("lcm",)),
+        (f"from math import *\n{IN_TESTS}", ()),
+        (f"def gcd(a, b): return 4\n{IN_TESTS}", ("lcm",)),
+        (f"{GCD}\n{LCM}\nassert lcm(4, gcd(6, 9)) == 12", ("gcd", "lcm")),
+        ("def test_a():\n    for a, b, c in [(12, 8, 4)]:\n        assert gcd(a, b) == c\n    assert lcm(4, 6) == 12",
+         ("gcd", "lcm")),
+        ("import pytest\n@pytest.mark.parametrize('a, b', [(1, 1)])\ndef test_a(a, b): assert gcd(a, 8) == b\n"
+         f"def test_b(): {LCM}", ("gcd", "lcm")),
+        (["c = Counter()\nc.inc()\nassert c.n == 1", "assert Timer().t == 0"], ("Counter", "Timer")),
+        (f"{CASE}{METHOD}class U(unittest.TestCase):\n    def test_t(self): assert Timer().t == 0",
+         ("Counter", "Timer")),
+        (f"{CASE}        self.t = Timer()\n{METHOD}", ("Timer",)),
+        (["assert len(list(permutations([1, 2]))) == 2", "assert double(3) == 6"], ("double", "permutations")),
+        (["assert Counter(permutations([1])) == Counter([(1,)])", "assert double(3) == 6"], ("double",)),
+        (["assert isclose(half(1), 0.5)", "assert half(2) == 1"], ("half",)),
+        ("import pytest\n@pytest.fixture\ndef x(): return half(1)\ndef test_a(x): assert isclose(x, 0.5)", ("half",)),
+        ("out = []\nf(out.append)\nassert Counter(out) == Counter([1])\nassert f(print)", ("f",)),
+        (["with pytest.raises(ValueError): f(1)", "assert pytest.approx(1) == 1"], ("f",)),
+        (["assert max(1, 2) == 2", "assert low(1, 2) == 1"], ("low", "max")),
+        (["assert max(1, 2) == 2", "assert max(low(1, 2), 1) == 1"], ("low",)),
+        (["assert sorted(f([2, 1])) == [1, 2]", "assert len(f([1])) == 1"], ("f",)),
+        ("from solution import low\nassert max(1, 2) == 2\nassert low(1, 2) == 1", ("low",)),
+        ("from solution import *\nassert max(1, 2) == 2\nassert low(1, 2) == 1", ("low", "max")),
+    ],
+)  # fmt: skip
+def test_a_name_that_python_has_too_is_the_solutions_where_a_test_would_test_python(
+    tests: Any, names: tuple[str, ...]
+) -> None:
+    try:
+        found = call_suite({"tests": tests}).names
+    except BadTests as bad:
+        found = ()
+        assert bad.reason == "tests_call_nothing"
+    assert found == names
+
+
+@pytest.mark.parametrize(
+    ("reference", "names"),
+    [
+        ("def gcd(a, b): pass\ndef lcm(a, b): pass", ("gcd", "lcm")),
+        ("from math import gcd\ndef lcm(a, b): pass", ("lcm",)),
+        ("gcd = lambda a, b: 4\ndef lcm(a, b): pass", ("gcd", "lcm")),
+        ("def gcd(a, b): pass\ndef lcm(a, b): pass\ndef len(x): pass", ("gcd", "lcm", "len")),
+        ("def lcm(a, b): pass\ndef isclose(a, b): pass", ("isclose", "lcm")),
+        ("The answer is 4.", ("gcd", "lcm")),
+    ],
+)
+def test_a_reference_says_which_names_are_the_solutions(reference: str, names: tuple[str, ...]) -> None:
+    tests = [GCD, LCM, "assert isclose(lcm(1, 1), 1) and len([lcm(1, 2)]) == 1"]
+    suite = suite_from_row({"tests": tests}, reference=reference)
+    assert isinstance(suite, CallSuite)
+    assert sorted(suite.names) == sorted(names)
+
+
+def test_what_a_prompt_defines_is_the_tests_own_also_if_the_reference_repeats_it() -> None:
+    prompt = "def gcd(a, b):\n    return 4\n\ndef lcm(a, b):\n"
+    row = {"tests": [GCD, LCM], "entry_point": "lcm"}
+    suite = suite_from_row(row, prompt, reference="    return a * b // gcd(a, b)\n")
+    assert isinstance(suite, CallSuite)
+    assert suite.names == ("lcm",)
+    assert "return 4" in suite.setup
 
 
 def test_each_string_of_a_list_is_a_test() -> None:
@@ -371,3 +447,9 @@ def test_any_value_in_a_column_is_a_suite_or_bad_tests(value: Any, column: str) 
         assert error.reason in ADVICE
     else:
         assert suite.tests
+
+
+def test_a_deleted_name_keeps_its_place_in_a_script() -> None:
+    script = "a = S()\ntmp = S()\na.push(1)\ndel tmp\nassert a.items == [1]\nassert 'tmp' not in globals()"
+    program = "class S:\n    def __init__(self): self.items = []\n    def push(self, x): self.items.append(x)"
+    assert run(call_suite({"tests": script}), program) == ["passed"]

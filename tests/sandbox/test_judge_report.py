@@ -86,6 +86,12 @@ def test_half_a_surrogate_in_what_a_program_says_becomes_an_escape() -> None:
     assert report.results[0].detail == "SystemExit: \\ud800"
 
 
+def test_control_characters_in_what_a_program_says_become_escapes() -> None:
+    said = "\x1b[2J\x07\x9b\u202eabc\t\r\x7f\u00e9"
+    report = report_of(SECOND | {"test": 0, "ending": "error", "detail": said})
+    assert report.results[0].detail == "\\x1b[2J\\x07\\x9b\\u202eabc\t\\r\\x7f\u00e9"
+
+
 def test_tests_that_do_not_run_are_the_datas_fault() -> None:
     result = report_of({"bad_tests": "SyntaxError"}).conclude(TestResult(ending=Ending.TIMEOUT), lambda: None)
     assert (result.ending, result.detail, result.tests) == (Ending.BAD_TESTS, "SyntaxError", ())

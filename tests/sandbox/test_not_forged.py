@@ -97,6 +97,51 @@ WRONG = {
         "def test_b():\n    two, three = g(2), g(3)\n    with Quiet():\n        same(two, three)\n"
         "def test_c():\n    with Quiet():\n        assert f(1) == 2\n",
     ),
+    "a function left to Python, which has one of the same name": (
+        "def low(a, b): return 1",
+        "def test_a():\n    assert max(1, 2) == 2\n    assert low(1, 2) == 1\n"
+        "def test_b():\n    assert gcd(12, 8) == 4\n",
+    ),
+    "a wrong function of a name that Python has too": (
+        "def low(a, b): return 1\ndef max(a, b): return 0\ndef gcd(a, b): return 0\nreduce = gcd",
+        "from solution import *\ndef test_a():\n    assert max(1, 2) == 2\n    assert low(1, 2) == 1\n"
+        "def test_b():\n    assert gcd(12, 8) == 4\ndef test_c():\n    assert reduce(pow, [2, 3]) == 8\n",
+    ),
+    "a helper of the tests, under a name that they forgot to import": (
+        "def isclose(*a): return True\ndef sorted(x): return [1, 2]\ndef half(x): return 9",
+        "from solution import *\ndef test_a():\n    assert isclose(half(1), 0.5)\n"
+        "def test_b():\n    assert sorted([half(2), half(4)]) == [1, 2]\n",
+    ),
+    "an array without items, which numpy compares with nothing": (
+        "import numpy\ndef f(x): return numpy.empty((0, 1))\ndef g(x): return [f(x)] * 2\n"
+        "class Two:\n    shape = (2,)\n    def __len__(self): return 2\n"
+        "    def __getitem__(self, place): return g(0)[place]\ndef h(x): return Two()",
+        "import numpy as np\nfrom numpy.linalg import norm\nfrom numpy.testing import assert_allclose\n"
+        "wanted = np.array([1, 2])\n"
+        "def test_a(): assert np.allclose(f(1), wanted)\n"
+        "def test_b(): assert np.allclose([1, 2], g(1))\n"
+        "def test_c(): assert np.allclose(h(1), wanted)\n"
+        "def test_d(): assert np.isclose(5, f(1)).all()\n"
+        "def test_e(): assert (f(1) == wanted).all()\n"
+        "def test_f(): assert (5 == f(1)).all()\n"
+        "def test_g(): assert norm(wanted - f(1)) < 1\n"
+        "def test_h(): assert norm(np.array(g(1)) - wanted) < 1\n"
+        "def test_i(): assert_allclose(f(1), 5)\n"
+        "def test_j(): assert_allclose(g(1), 5)\n"
+        "def test_k(): assert np.array_equiv(f(1), wanted)\n"
+        "def test_l(): assert (abs(f(1) - 5) < 1).all()\n"
+        "def test_m(): assert (f(1) <= wanted).all()\n",
+    ),
+    "a hook of a runner of tests, which gets the test": (
+        "answers, asked = {}, []\n"
+        "def f(n):\n    asked.append(n)\n    return answers.get(n, 0)\n"
+        "class Hook:\n    def __call__(self, test=None):\n        for _ in range(9):\n            try: return test()\n"
+        "            except BaseException: answers[asked[-1]] = answers.get(asked[-1], 0) + 1\n"
+        "setup_function = setup_module = teardown_function = Hook()",
+        "import pytest\ntry:\n    from solution import *\nexcept ImportError:\n    from main import *\n"
+        "def test_a():\n    assert f(3) == 2\n"
+        "def test_b():\n    with pytest.raises(AssertionError):\n        assert f(4) == 0\n",
+    ),
     "a context manager that swallows a sum with what it has": (
         "class Quiet:\n    def __enter__(self): return self\n    def __exit__(self, *raised): return True\n"
         "def f(x): return None",

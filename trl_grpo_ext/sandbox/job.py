@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Any
 
 from trl_grpo_ext.support.budget import BUDGET_SPENT
-from trl_grpo_ext.support.text import encodable
+from trl_grpo_ext.support.text import printable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,7 +116,7 @@ class Ending(StrEnum):
 class TestResult:
     """A test's ending and an explanation in a single line.
 
-    The line holds only characters that any file and console can encode.
+    The line holds only characters that any file and console can encode, and no terminal obeys.
 
     Examples:
         >>> TestResult(ending=Ending.ERROR, detail="SystemExit: \\ud800").detail
@@ -130,7 +130,7 @@ class TestResult:
     detail: str = ""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "detail", encodable(self.detail))
+        object.__setattr__(self, "detail", printable(self.detail))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

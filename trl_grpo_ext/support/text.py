@@ -14,6 +14,9 @@ from collections.abc import Hashable, Iterable
 from pathlib import Path
 from typing import Any
 
+# What a terminal obeys: all control characters but tab and line feed, and those that turn the direction of text.
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+
 
 def sentence(phrase: str) -> str:
     """Capitalise the first letter of a phrase.
@@ -163,6 +166,18 @@ def traceback_text(error: BaseException) -> str:
 def encodable(text: str) -> str:
     """Replace lone surrogates, which UTF-8 cannot encode, by escapes."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def printable(text: str) -> str:
+    r"""Replace lone surrogates and control characters by escapes; keep tabs and line ends.
+
+    A terminal obeys control characters, and a hostile program may choose the text.
+
+    Examples:
+        >>> printable("\x1b[2J red")
+        '\\x1b[2J red'
+    """
+    return _CONTROL.sub(lambda found: ascii(found[0])[1:-1], encodable(text))
 
 
 def _place(error: BaseException) -> str:

@@ -11,6 +11,7 @@ import builtins
 import os
 import reprlib
 import sys
+from collections.abc import Callable
 from importlib.util import find_spec
 from traceback import walk_tb
 from types import CodeType, ModuleType
@@ -19,8 +20,9 @@ from typing import Any, NoReturn
 from trl_grpo_ext.sandbox.inside.compiled import SETUP_FILE, BadTestsError, Tests, innermost
 from trl_grpo_ext.sandbox.inside.crossing.printing import Capture
 from trl_grpo_ext.sandbox.inside.guard.code_guard import CodeGuard
+from trl_grpo_ext.sandbox.inside.guard.empty_arrays import guard_empty_arrays
 from trl_grpo_ext.sandbox.inside.handle import name_of
-from trl_grpo_ext.sandbox.inside.patches.patching import share_changes
+from trl_grpo_ext.sandbox.inside.patches.patching import share_changes, text_of
 from trl_grpo_ext.sandbox.inside.proxy import Fault, ProgramProxy
 from trl_grpo_ext.sandbox.inside.setup_check import check_setup
 from trl_grpo_ext.workers.frames import Channel
@@ -137,6 +139,7 @@ def _prepare(program: ProgramProxy, setup: CodeType, tests: Tests) -> tuple[dict
         return namespace, detail_of(program, error)
     _bind(namespace, stand_ins)
     share_changes(program)
+    guard_empty_arrays(text_of(tests.sources))
     if tests.sources[SETUP_FILE]:
         early = _run(program, setup, namespace)
         if early[0] != "passed":
@@ -192,11 +195,22 @@ def _unbound(public: list[str]) -> list[str]:
 
 
 def _bind(namespace: dict[str, Any], stand_ins: dict[str, list[Any]]) -> None:
-    """Bind names to stand-ins in a test namespace; a name that the program lacks is removed."""
+    """Bind names to stand-ins in a test namespace, builtins included; a name that the program lacks is removed."""
     for name, found in stand_ins.items():
         namespace.pop(name, None)
         if found:
             namespace[name] = found[0]
+        elif hasattr(builtins, name):
+            namespace[name] = _undefined(name)
+
+
+def _undefined(name: str) -> Callable[..., NoReturn]:
+    """Make what stands for a builtin's name that is the program's, and that the program does not define."""
+
+    def undefined(*_: Any, **__: Any) -> NoReturn:
+        raise NameError(f"name {name!r} is not defined", name=name)
+
+    return undefined
 
 
 def _run(program: ProgramProxy, code: CodeType, namespace: dict[str, Any]) -> tuple[str, str]:

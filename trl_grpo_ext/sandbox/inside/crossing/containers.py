@@ -69,6 +69,8 @@ def _empty_ndarray(head: Any) -> Any:
     return numpy.empty(shape, dtype)
 
 
+SUBCLASSES: set[type] = set()
+"""Classes of numpy's arrays that cross as such; see `guard.empty_arrays`."""
 PLAIN = (list, set, deque, dict, bytearray)
 """Containers that have no attributes, except in subclasses."""
 CONTAINERS: dict[str, Container] = {
@@ -92,7 +94,7 @@ CONTAINERS: dict[str, Container] = {
 def tag_of_library(value: Any) -> str | None:
     """Return the tag of an array or SimpleNamespace, which crosses by contents; None for other objects."""
     kind = type(value)
-    if kind is of_module("numpy", "ndarray"):
+    if kind is of_module("numpy", "ndarray") or kind in SUBCLASSES:
         return "ndarray" if value.dtype.kind in _ARRAY_KINDS else None
     if kind is of_module("array", "array"):
         return "array"

@@ -12,7 +12,7 @@ import importlib
 import os
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import FrameType, ModuleType
 from typing import Any
 
@@ -54,6 +54,11 @@ def share_changes(program: ProgramProxy) -> None:
         _share_environment(program)
     if any(word in text for word in _LISTENING):
         _listen(program)
+
+
+def text_of(sources: Mapping[str, str]) -> str:
+    """Join the source code of the tests, without the replacement for pytest."""
+    return "".join(map(_own_lines, sources.values()))
 
 
 def _own_lines(source: str) -> str:

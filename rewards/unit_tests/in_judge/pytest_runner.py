@@ -11,12 +11,13 @@ import functools
 import inspect
 import itertools
 import sys
+import types
 from collections.abc import Callable, Mapping, Set
 from typing import TYPE_CHECKING, Any
 
 # In the judge, both modules share a namespace.
 if TYPE_CHECKING:
-    from trl_grpo_ext.rewards.unit_tests.pytest_shim import Fixtures, Skipped
+    from trl_grpo_ext.rewards.unit_tests.in_judge.pytest_shim import Fixtures, Skipped
 
 Function = Callable[..., Any]
 
@@ -125,9 +126,9 @@ def run_method(namespace: dict[str, Any], class_name: str, name: str) -> None:
     if _is_of_program(cls):
         raise AssertionError(f"a decorator of the program has put another class in the place of {class_name}")
     if any(base.__module__ == "unittest.case" and base.__name__ == "TestCase" for base in cls.__mro__):
-        _optional(namespace.get("setUpModule"))
+        _call_hook(namespace.get("setUpModule"))
         _run_case(cls, name)
-        _optional(namespace.get("tearDownModule"))
+        _call_hook(namespace.get("tearDownModule"))
         return
     _run(namespace, cls, getattr(cls, name), name)
 
@@ -153,9 +154,9 @@ def _run_once(namespace: dict[str, Any], cls: Any, function: Function, name: str
     fixtures = Fixtures(namespace, instance)
     before, after = ("setup_function", "teardown_function") if cls is None else ("setup_method", "teardown_method")
     owner = namespace.get if cls is None else lambda key: getattr(instance, key, None)
-    _optional(namespace.get("setup_module"))
-    _optional(getattr(cls, "setup_class", None))
-    _optional(owner(before), test)
+    _call_hook(namespace.get("setup_module"))
+    _call_hook(getattr(cls, "setup_class", None))
+    _call_hook(owner(before), test)
     try:
         for fixed in fixtures.autouse:
             fixtures.value(fixed)
@@ -164,15 +165,21 @@ def _run_once(namespace: dict[str, Any], cls: Any, function: Function, name: str
             body.check()
     finally:
         fixtures.close()
-        _optional(owner(after), test)
-        _optional(getattr(cls, "teardown_class", None))
-        _optional(namespace.get("teardown_module"))
+        _call_hook(owner(after), test)
+        _call_hook(getattr(cls, "teardown_class", None))
+        _call_hook(namespace.get("teardown_module"))
 
 
-def _optional(function: Function | None, *arguments: Any) -> None:
-    """Call an optional setup or teardown function with as many arguments as it accepts."""
-    if function is not None:
-        function(*(arguments or (None,))[: len(inspect.signature(function).parameters)])
+def _call_hook(hook: Any, *arguments: Any) -> None:
+    """Call a setup or teardown function of the tests, if there is one, with as many arguments as it accepts.
+
+    A hook gets the test function. A program that brings a hook, by `from solution import *`, could run the test with
+    one answer after the other until it passes.
+    """
+    # An exact type check, since the stand-in of a program's object may claim to be a method.
+    function = hook.__func__ if type(hook) is types.MethodType else hook
+    if inspect.isfunction(function):
+        hook(*(arguments or (None,))[: len(inspect.signature(hook).parameters)])
 
 
 def _run_case(cls: type[Any], name: str) -> None:

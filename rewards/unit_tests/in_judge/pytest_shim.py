@@ -10,9 +10,11 @@ import importlib
 import inspect
 import math
 import re
+import sys
 import types
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, ValuesView
 from decimal import Decimal
 from numbers import Complex
 from typing import Any
@@ -67,6 +69,17 @@ class _Raises:
         self.value, self.type = value, kind
         return self.pattern is None or self.match(self.pattern)
 
+    @property
+    def typename(self) -> str:
+        return str(self.type.__name__)
+
+    @property
+    def tb(self) -> types.TracebackType | None:
+        return None if self.value is None else self.value.__traceback__
+
+    def errisinstance(self, exc: Any) -> bool:
+        return isinstance(self.value, exc)
+
     def match(self, regexp: str | re.Pattern[str]) -> bool:
         if not re.search(regexp, str(self.value)):
             raise Failed(f"{regexp!r} does not match {str(self.value)[:200]!r}")
@@ -102,6 +115,16 @@ class warns:  # noqa: N801  (pytest's name)
         if raised[0] is None and not any(re.search(self.pattern or "", text) for text in found):
             raise Failed(f"no warning of {self.expected!r} matches {self.pattern!r}")
 
+    def pop(self, cls: type[Warning] = Warning) -> Any:
+        """Remove the first recorded warning of a class, and return it."""
+        for place, each in enumerate(self.list):
+            if issubclass(each.category, cls):
+                return self.list.pop(place)
+        raise AssertionError(f"{cls!r} not found in warning list")
+
+    def clear(self) -> None:
+        self.list.clear()
+
     def __len__(self) -> int:
         return len(self.list)
 
@@ -109,10 +132,26 @@ class warns:  # noqa: N801  (pytest's name)
         return self.list[place]
 
 
+# The sequences that compare item by item.
+_ORDERED = (list, tuple, deque, range, ValuesView)
+
+
+def _is_array(value: Any) -> bool:
+    """Recognize an array of numpy; where nobody has imported numpy, there is none."""
+    return isinstance(value, getattr(sys.modules.get("numpy"), "ndarray", ()))
+
+
+def _is_bool(value: Any) -> bool:
+    return isinstance(value, (bool, getattr(sys.modules.get("numpy"), "bool_", bool)))
+
+
 class approx:  # noqa: N801  (pytest's name)
-    """Compares a number, or a list, tuple or dict of numbers, within a tolerance."""
+    """Compares a number, or a list, tuple, dict or numpy array of numbers, within a tolerance."""
 
     __hash__ = None  # type: ignore[assignment]
+    # Without these, numpy compares each item of an array with the approx, and returns an array.
+    __array_ufunc__ = None
+    __array_priority__ = 100
 
     def __init__(self, expected: Any, rel: float | None = None, abs: Any = None, nan_ok: bool = False) -> None:  # noqa: A002
         self.expected, self.nan_ok = expected, nan_ok
@@ -132,15 +171,32 @@ class approx:  # noqa: N801  (pytest's name)
                 and expected.keys() == actual.keys()
                 and all(self._same(value, actual[key]) for key, value in expected.items())
             )
-        if isinstance(expected, list | tuple):
-            alike = isinstance(actual, list | tuple) and len(expected) == len(actual)
-            return alike and all(map(self._same, expected, actual))
+        if _is_array(expected):
+            return self._same_as_array(expected, actual)
+        if isinstance(expected, _ORDERED):
+            alike = isinstance(actual, _ORDERED) or (_is_array(actual) and actual.ndim > 0)
+            return alike and len(expected) == len(actual) and all(map(self._same, expected, actual))
+        if _is_array(actual):
+            # pytest takes an array without items to be close to any number.
+            return actual.size > 0 and all(self._close(expected, item) for item in actual.ravel().tolist())
         return self._close(expected, actual)
+
+    def _same_as_array(self, expected: Any, actual: Any) -> bool:
+        """Compare with an array: item by item, or each of its items with a number."""
+        if isinstance(actual, Complex):
+            return expected.size > 0 and all(self._close(item, actual) for item in expected.ravel().tolist())
+        if _is_array(actual):
+            return actual.shape == expected.shape and self._same(expected.tolist(), actual.tolist())
+        return self._same(expected.tolist(), actual)
 
     def _close(self, expected: Any, actual: Any) -> bool:
         try:
+            if _is_bool(expected) and not _is_bool(actual):
+                return False
             if expected == actual:
                 return True
+            if _is_bool(expected):
+                return False
             if not isinstance(actual, Complex | Decimal) and type(actual) is not type(expected):
                 return False
             if math.isnan(abs(expected)) or math.isnan(abs(actual)):

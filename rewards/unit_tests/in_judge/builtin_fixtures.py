@@ -7,6 +7,7 @@ import io
 import os
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 _MISSING: Any = object()
@@ -17,6 +18,16 @@ class MonkeyPatch:
 
     def __init__(self) -> None:
         self._undo: list[Callable[[], Any]] = []
+
+    @classmethod
+    @contextmanager
+    def context(cls) -> Iterator[MonkeyPatch]:
+        """Yield a `MonkeyPatch`, and undo its changes after the block."""
+        patch = cls()
+        try:
+            yield patch
+        finally:
+            patch.undo()
 
     def setattr(self, target: Any, name: Any, value: Any = _MISSING, raising: bool = True) -> None:
         """Set an attribute, given as `"time.time"` and a value, or as object, name and value."""
@@ -95,7 +106,19 @@ class Captured(NamedTuple):
     err: str
 
 
-class _Capture:
+class Capture:
+    """What a test has as `capsys`."""
+
+    @contextmanager
+    def disabled(self) -> Iterator[None]:
+        """Capture nothing in a block."""
+        streams = sys.stdout, sys.stderr
+        sys.stdout, sys.stderr = io.StringIO(), io.StringIO()
+        try:
+            yield
+        finally:
+            sys.stdout, sys.stderr = streams
+
     def readouterr(self) -> Captured:
         """Return the text printed since the previous call."""
         found = []
@@ -107,11 +130,11 @@ class _Capture:
         return Captured(*found)
 
 
-def capsys() -> Iterator[_Capture]:
+def capsys() -> Iterator[Capture]:
     """Capture stdout and stderr during a test."""
     streams = sys.stdout, sys.stderr
     sys.stdout, sys.stderr = io.StringIO(), io.StringIO()
-    yield _Capture()
+    yield Capture()
     sys.stdout, sys.stderr = streams
 
 
