@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from trl_grpo_ext.answers.find.hedges import is_hedged
+from trl_grpo_ext.answers.find.remarks import without_remarks
 from trl_grpo_ext.answers.find.values import FORMULA, TYPED, concluded, last_value
 from trl_grpo_ext.answers.read.answer import read
 from trl_grpo_ext.answers.read.number_words import in_digits
@@ -38,7 +39,10 @@ _CLAUSE = re.compile(
 _IS = re.compile(
     r"\b(?:is|are|equals|gives|yields|simplifies to|evaluates to|comes to|exactly when|if and only if)\b|等于|[是为]"
 )
-_THEREFORE = re.compile(r"[,;]\s+(?:and\s+)?(?:so|thus|therefore|hence|i\.e\.),?\s+")
+_THEREFORE = re.compile(
+    r"[,;]\s+(?:(?:and\s+)?(?:so|thus|therefore|hence|i\.e\.)"
+    r"|which\s+(?:is|means|equals|gives|makes|rounds?(?:\s+(?:up|down|off))?\s+to|(?:simplifies|reduces|comes)\s+to)),?\s+"
+)
 _AT = re.compile(r"^\s*(?:at|equal to|exactly|given by|(?:the )?(?:point|interval|pair|set|vector))\s+(?=\S)")
 ELEMENTS = re.compile(r"(?=\D*[\d₀-₉])(?:\(?[A-Z][a-z]?[\d₀-₉]*(?:\)[\d₀-₉]*)?){1,20}")  # of a chemical formula
 _NAME = re.compile(r"[A-Z][a-z]+(?: [A-Z][a-z]+)?")
@@ -81,7 +85,6 @@ _SIGN = re.compile(r"[\d=\\^+∈$∞π√]")  # of mathematics
 _ATTACHED = re.compile(r"\d(?:[mck]?m|g|kg|ft|s|h)[²³]?$")  # a unit without a space, which would be read as letters
 _BOLD = re.compile(r"(?<![\w)])\*\*|\*\*(?![\w(-])|(?<!`)`(?!`)")  # not the power of `x**2`
 _STRESSED = re.compile(r"\*\*([^*\n]{1,80})\*\*")
-_WHOLE_PARTS = 4  # of a sentence that are looked at before what follows any word
 _ANSWERS = frozenset(
     ("yes", "no", "true", "false", "even", "odd", "no solution", "no solutions", "divergent", "convergent", "infinity")
 )
@@ -106,7 +109,7 @@ def said_unmarked(answer: str, prompt: str) -> tuple[str, str, str]:
 
     It is all of the text, or what its last line says.
     """
-    tail = answer[-MAX_TAIL_CHARS:].strip()
+    tail = without_remarks(answer[-MAX_TAIL_CHARS:].strip())
     plain = in_digits(_BOLD.sub("", tail).strip())
     plain = _LEAD.sub("", _FENCE.sub(r"\1", plain)).strip()
     if _is_whole_answer(plain):
@@ -198,23 +201,26 @@ def _value_that_is(sentence: str) -> str:
     sentence = _SO.sub("", _ASIDE.sub("", _WHERE.sub("", sentence))).strip()
     concluded = _THEREFORE.split(sentence)[-1]
     tail = _AT.sub("", _LABEL.sub("", _IS.split(concluded)[-1]))
-    for place, part in enumerate((tail, _CLAUSE.split(tail.strip(), maxsplit=1)[0], concluded, sentence, *ends)):
+    for part in (tail, _CLAUSE.split(tail.strip(), maxsplit=1)[0], concluded, sentence, *ends):
         said = strip_delimiters(part.strip(" *_`:,。")).rstrip(".")
         if said.casefold() in _ANSWERS:
             return said
         whole = _SIGN.search(said) and not _ATTACHED.search(said) and said.count("$") % 2 == 0
         if not whole or not is_value(said) or any(isinstance(one, Words) for one in walk(read(said).node)):
             continue
-        # Whether a sentence concludes with an amount is told by the words around that.
-        if not _announces(said) and (place < _WHOLE_PARTS or not _is_amount(read(said).node)):
+        if _is_amount(read(said).node) and bare:  # the words around it tell whether the sentence concludes with it
+            return ""
+        if not _announces(said) and not said.endswith((" and", " but", " or")):
             return said
     return ""
 
 
 def _is_amount(node: Node) -> bool:
     match node:
-        case Number() | Quantity() | Range() | Remainder() | Apply("%", _):
+        case Number() | Quantity(Number()) | Range() | Remainder() | Apply("%", _):
             return True
+        case Collection("list", items):
+            return all(map(_is_amount, items))
     return False
 
 
