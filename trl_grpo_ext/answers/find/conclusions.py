@@ -38,7 +38,8 @@ _TO_END = re.compile(
     r"\s*(?:[^\W\d_]*[*$)\]}°%.²³])*(?:[\s-]+(?!(?:without|who|whom|that|which|whose|when|where|while|if|because|than|as"
     r"|for|from|by|with|(?<!left )over|at|on|and|but|or|in|after|before|is|are|was|were|has|have|had|not|to)\b)"
     r"[^\W\d_'’]+){0,4}"
-    r"(?:\s+(?:in|for)\s+(?:total|all|words?|the end|him|her|them|it|us|me))?(?:\s+each)?\s*[\W_]*$",
+    r"(?:\s+(?:in|for)\s+(?:total|all|words?|the end|him|her|them|it|us|me))?(?:\s+each)?"
+    r"(?:,\s+(?:then|too|overall|though|altogether|in total|as (?:required|expected|asked)))?\s*[\W_]*$",
     re.IGNORECASE,
 )
 _SUBJECT = re.compile(
@@ -53,12 +54,13 @@ _SUBJECT_COUNT = re.compile(
 _CHANGED_BEFORE = re.compile(
     r"\b(?:minus|negative|twice|half|double|triple|except|(?:root|power|square|cube|multiple|factor)s?\s+of"
     r"|(?:more|less|fewer|greater|larger|smaller|higher|lower|longer|shorter|other|rather)\s+than|at (?:least|most)"
-    r"|almost|nearly|under|over|power|times|root)\s+[$(\\]*$",
+    r"|almost|nearly|under|(?<!take )(?<!takes )(?<!took )over|power|times|root)\s+[$(\\]*$",
     re.IGNORECASE,
 )
 _CHANGED_BEHIND = re.compile(
     r"[^\w.]*\s(?:squared|cubed|factorial|hundreds|thousands|millions|billions|halves|thirds|fourths|quarters"
-    r"|fifths|tenths|hundredths|(?:is|are|was|were|does|do)\s?(?:not|n['’]t))\b"
+    r"|fifths|tenths|hundredths|from the (?:back|end|last|bottom|top|front|left|right)|to last|last"
+    r"|(?:is|are|was|were|does|do)\s?(?:not|n['’]t))\b"
     r"|\s*(?:is|are|was|were)n['’]t\b",
     re.IGNORECASE,
 )
@@ -85,7 +87,7 @@ _CLAUSE = re.compile(
 _BESIDE_ANOTHER = re.compile(rf"\W*{_OWN_SUBJECT}", re.IGNORECASE)
 # What is said of a value that is known: "all 3 cakes", "the original 20", "for working 5 hours".
 _GIVEN = re.compile(
-    r"(?:\b(?:all|the|these|those|his|her|their|its|our|my)(?:\s+(?:original|initial|other|same|given|first|of|the))*"
+    r"\b(?:number|no\.|room|page|gate|chapter|line|bus|car|question)\s+$|(?:\b(?:all|the|these|those|his|her|their|its|our|my)(?:\s+(?:original|initial|other|same|given|first|of|the))*"
     r"|\bfor\s+[a-z]+ing)\s+[$*(\\]*$",
     re.IGNORECASE,
 )
@@ -165,7 +167,8 @@ def _telling(sentence: str, values: Sequence[Span]) -> list[int]:
     Those of a reason are known, too, if one value is left: "Since a week has 7 days, it takes 3 weeks."
     """
     end = ending.start() if (ending := _AFTERWARDS.search(sentence)) else len(sentence)
-    known = (_GIVEN.search(sentence[max(0, value.start - REACH) : value.start]) for value in values)
+    before = [sentence[max(0, value.start - REACH) : value.start] for value in values]
+    known = [_GIVEN.search(said) and not _CONCLUDES.search(said) for said in before]
     telling = [place for place, given in enumerate(known) if not given and values[place].start < end]
     if len(telling) < 2:
         return telling or list(range(len(values)))
@@ -218,6 +221,11 @@ def _ends_clause(sentence: str, clause: Span, value: Span) -> bool:
     if (_BESIDES.search(before[-REACH:]) and not is_moment) or _RELATIVE.search(before):
         return False
     return _TO_END.match(sentence[value.end :]) is not None
+
+
+def ends(sentence: str, value: Span) -> bool:
+    """Whether a sentence ends with a value, and does not begin with it."""
+    return bool(_TO_END.match(sentence[value.end :]) and not _SUBJECT.match(sentence[: value.start]))
 
 
 def _counts_subject(sentence: str, clause: Span, value: Span) -> bool:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
+from fractions import Fraction
 
 from trl_grpo_ext.answers.find.hedges import is_hedged
+from trl_grpo_ext.answers.read.answer import read
+from trl_grpo_ext.answers.read.tree import Apply, Node, Number
 
 _BEGUN = re.compile(
     r"\W*(?:(?:to|let['’]?s|let us|let me|we can|you can|as an?|now|please|just|also|by|quick|final|sanity)\s+){0,3}"
@@ -21,7 +24,45 @@ _GIVES_ANSWER = re.compile(
     r"|therefore|hence)\b|\bnot\s+\W*\d|[#<]",
     re.IGNORECASE,
 )
+_CORRECTED = re.compile(
+    r"(?:\s+not|n['’]t)\s+[^.;,]{1,30}?,?\s+but\s+(?:rather\s+|instead\s+)?(?=\W{0,3}\d)", re.IGNORECASE
+)
+_AMOUNT = r"\$?\d[\d,]*(?:\.\d+)?(?:\s?[:/]\s?\d+)?%?"
+_OR = re.compile(rf"(?<![\w.])({_AMOUNT}),?\s+or\s+(?:about\s+|just\s+|simply\s+)?({_AMOUNT})(?![\w.]*\d)")
 _SENTENCES = re.compile(r"(?<=[^\s.])(?<!i\.e)[.!]\s|\n")
+
+
+def restated(line: str) -> str:
+    """A line with the last form alone of what it says in two: 4 of "not 3 but 4", 30% of "3/10, or 30%".
+
+    Examples:
+        >>> restated("It is not 7 but 8."), restated("That is 3/10, or 30%."), restated("It is 5, or 6.")
+        ('It is 8.', 'That is 30%.', 'It is 5, or 6.')
+    """
+    if " but " in line:
+        line = _CORRECTED.sub(" ", line)
+    return (
+        _OR.sub(lambda either: either[2] if _is_same(either[1], either[2]) else either[0], line)
+        if " or " in line
+        else line
+    )
+
+
+def _is_same(one: str, other: str) -> bool:
+    sizes = [_size(read(text).node) for text in (one, other)]
+    return sizes[0] is not None and sizes[0] == sizes[1]
+
+
+def _size(node: Node) -> Fraction | None:
+    """The number that a value is, a percentage and a ratio as a fraction; None for others."""
+    match node:
+        case Number(value):
+            return value
+        case Apply("%", (Number(value),)):
+            return value / 100
+        case Apply("ratio", (Number(above), Number(below))) if below:
+            return above / below
+    return None
 
 
 def without_remarks(text: str) -> str:

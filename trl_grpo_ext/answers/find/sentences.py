@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from trl_grpo_ext.answers.find.hedges import is_hedged
-from trl_grpo_ext.answers.find.remarks import without_remarks
+from trl_grpo_ext.answers.find.remarks import restated, without_remarks
 from trl_grpo_ext.answers.find.values import FORMULA, TYPED, concluded, last_value
 from trl_grpo_ext.answers.read.answer import read
 from trl_grpo_ext.answers.read.number_words import in_digits
@@ -113,7 +113,9 @@ def said_unmarked(answer: str, prompt: str) -> tuple[str, str, str]:
     plain = in_digits(_BOLD.sub("", tail).strip())
     plain = _LEAD.sub("", _FENCE.sub(r"\1", plain)).strip()
     if _is_whole_answer(plain):
-        return plain, "whole_text", ""
+        concluded_with = _SO.sub("", plain)
+        is_statement = isinstance(read(concluded_with).node, Relation)
+        return concluded_with if is_statement else plain, "whole_text", ""
     if listed := _listed(plain):
         return listed, "last_expression", ""
     answered = _YES.match(plain)
@@ -124,7 +126,7 @@ def said_unmarked(answer: str, prompt: str) -> tuple[str, str, str]:
     if len(stressed) == 1 and _SIGN.search(stressed[0]) and is_value(stressed[0]):  # 20 is **25%** of 80
         return stressed[0], "last_expression", "hedged" if is_hedged(_SENTENCE_STOP.split(plain)[-1]) else ""
     line = plain.rpartition("\n")[2] if "\n" in plain and not FORMULA.search(plain) else plain
-    line = _without_repeated(_CALCULATION.sub("", line), prompt)
+    line = restated(_without_repeated(_CALCULATION.sub("", line), prompt))
     sentences = [part for part in _SENTENCE_STOP.split(line.strip()) if part.strip()]
     last, problem = "", "no_answer"
     if sentences:
@@ -150,6 +152,8 @@ def _is_whole_answer(text: str) -> bool:
 def _announces(text: str) -> bool:
     """Whether a text first counts what it then says: "There are 2 solutions, x = 1 and x = 2"."""
     match read(text).node:
+        case Collection("list", (Words(), *_)) if _IS.search(text):
+            return True
         case Collection("list", (first, *others)):
             return _is_amount(first) and any(isinstance(item, Relation) for item in others)
     return False
@@ -210,6 +214,8 @@ def _value_that_is(sentence: str) -> str:
             continue
         if _is_amount(read(said).node) and bare:  # the words around it tell whether the sentence concludes with it
             return ""
+        if not bare and said.startswith("the ") and _is_amount(read(said).node):  # the 2 solutions
+            continue
         if not _announces(said) and not said.endswith((" and", " but", " or")):
             return said
     return ""
@@ -239,29 +245,6 @@ def is_sentence(text: str) -> bool:
 def last_sentence_value(paragraph: str) -> str:
     """The last value of the last sentence of a paragraph."""
     return last_value(_SENTENCE_STOP.split(paragraph.strip())[-1] or paragraph)
-
-
-def last_sentence(text: str) -> str:
-    """The last sentence of a text, without bold marks."""
-    sentences = [part for part in re.split(r"\n|(?<=[.!?])\s", _BOLD.sub("", text)) if part.strip()]
-    return sentences[-1].strip() if sentences else ""
-
-
-def names(sentence: str, name: str) -> bool:
-    """Whether a sentence concludes with a name, or says something of that alone as its subject.
-
-    Examples:
-        >>> [names(said, "red") for said in ("The likeliest is red.", "It is red or blue.", "It is not red.")]
-        [True, False, False]
-    """
-    around = sentence.replace(name, "it")
-    if is_hedged(around) or re.search(r"\bor\b|\bn(?:ot|or|either)\b", around, re.IGNORECASE):
-        return False
-    written = re.escape(name)
-    concludes = rf"\b(?:is|are|was|were|on)\s+(?:an?\s+|the\s+|called\s+|named\s+)?{written}(?:\W*$|,\s+[a-z]+ed\b)"
-    begins = rf"^\W*(?:(?:so|thus|therefore|hence|finally)\b,?\s+)?(?-i:{written})\s+(?:is|has|was|wins|won|had)\b"
-    is_name = name[:1].isupper()
-    return bool(re.search(concludes, sentence, re.I) or (is_name and re.search(begins, sentence, re.I)))
 
 
 def value_said(sentence: str) -> str:

@@ -242,7 +242,7 @@ def _letters(run: str, *, words: bool) -> Iterator[tuple[str, str]]:
 def _is_word(run: str) -> bool:
     """Whether letters without a space are a word or a unit, and no product such as `xy`."""
     if len(run) > 3 or not run.isascii():
-        return not any(run == name + run[-1] for name in FUNCTIONS)
+        return is_unit(run) or not any(run == name + run[-1] for name in FUNCTIONS)
     is_like_one = _WORD_LIKE.fullmatch(run[0].lower() + run[1:]) is not None
     return run.lower() in _SHORT_WORDS or is_unit(run) or is_like_one
 
