@@ -22,6 +22,7 @@ _DIRECTIONS = (
     (r"profit|gain|gained|earned", r"loss|lost|lose[sd]?"),
     (r"increase[sd]?|rise|rose|grow|grew|growth", r"decrease[sd]?|drop(?:ped)?|decline[sd]?|fall|fell|reduction"),
 )
+_DIRECTION = re.compile(rf"\b(?:{'|'.join(word for pair in _DIRECTIONS for word in pair)})\b", re.IGNORECASE)
 _AUXILIARY = r"is|are|was|were|does|do|did|can|could|will|would|has|have|had|should"
 _YES_OR_NO = re.compile(rf"^\W*(?:so\s+|then\s+)?(?:{_AUXILIARY})\b", re.IGNORECASE)
 _WORD = re.compile(r"[a-z]+(?:['’][a-z]+)?|\d[\d.,/]*")
@@ -32,7 +33,8 @@ _SILENT = frozenset(
 )
 _NEGATIVE = re.compile(r"n['’]t$|^(?:not|no|never|neither|cannot)$")
 _OPEN = re.compile(r"\b(?:if|unless|might|may|maybe|perhaps|probably|whether|or|impossible|unclear|only)\b|\?", re.I)
-_CLAUSE = re.compile(r"[,;:]\s+|\b(?:so|thus|hence|therefore|because|since|as|but|which means|and therefore)\b")
+_REASON = re.compile(r",?\s+(?:because|since|as)\s")
+_CLAUSE = re.compile(r"[,;:]\s+|\b(?:so|thus|hence|therefore|but|which means|and therefore)\b")
 
 
 def question_of(prompt: str) -> str:
@@ -90,7 +92,9 @@ def with_asked_direction(found: FinalAnswer, sentence: str, prompt: str) -> Fina
         >>> with_asked_direction(said, "That is a loss of $20.", "How much did he lose?").answers
         ('$20',)
     """
-    if found.problem or len(found.answers) != 1 or not isinstance(_amount(found.answers[0]), Number):
+    if found.problem or len(found.answers) != 1 or not _DIRECTION.search(sentence):
+        return found
+    if not isinstance(_amount(found.answers[0]), Number):
         return found
     asked = question_of(prompt) or " ".join(re.findall(r"\bnot an?\s+(\w+)", sentence))
     for pair in _DIRECTIONS:
@@ -131,6 +135,7 @@ def says_yes_or_no(sentence: str, prompt: str) -> str:
     if not _YES_OR_NO.match(question):
         return ""
     asked, is_denied = _content(question)
+    sentence = _REASON.split(sentence, maxsplit=1)[0]
     clause = next((one for one in reversed(_CLAUSE.split(sentence)) if one.strip(" .!")), "")
     said, denied = _content(clause)
     is_statement = re.search(rf"\b(?:{_AUXILIARY})(?:n['’]t)?\b|\bwon['’]t\b|\bcannot\b", clause, re.IGNORECASE)

@@ -124,6 +124,7 @@ class Conclusion(NamedTuple):
 
 
 _REASON = re.compile(r"^\W*(?:since|because|as|where|when|if|given|with|assuming|suppose|for)\b", re.IGNORECASE)
+_NOUN = re.compile(r"\s+(?!(?:for|of|in|at|per|and|or|to|from|with|by|over|on|than|is|are|plus|minus)\b)[^\W\d_]+\s+")
 _THEREFORE = re.compile(r"\W*(?:and\s+)?(?:so|thus|therefore|hence|(?:which|that|this) means)\b", re.IGNORECASE)
 _RELATIVE = re.compile(r"(?<!,)\s(?:that|which|who|whose|where|when)\s", re.IGNORECASE)
 
@@ -185,6 +186,12 @@ def _concluding(sentence: str, clause: Span, values: Sequence[Span], telling: Se
     said = sentence[: clause.end]
     for rule in (_stands_behind_verb, _ends_clause, _counts_subject):
         found = [place for place in held if rule(said, clause, values[place])]
+        if (
+            found
+            and found[-1] + 1 in held
+            and _NOUN.fullmatch(said, values[found[-1]].end, values[found[-1] + 1].start)
+        ):
+            return -1  # it takes 6 workers 4 days
         if found:
             return found[-1]
     return -1

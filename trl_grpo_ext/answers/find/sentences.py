@@ -28,6 +28,7 @@ from trl_grpo_ext.answers.read.tree import (
 
 MAX_TAIL_CHARS = 1_000  # of what follows the thinking, from its end, where nothing marks the answer
 MAX_NAMES = 3  # words that may be an answer by themselves, where nothing marks it
+MAX_WHOLE = 120  # characters of an answer that ends a sentence before its own end
 MAX_ENDS = 8  # of a sentence that are looked at for a value
 MAX_WORDS = 12  # of a box or a tag; one with more of them holds sentences
 
@@ -144,6 +145,8 @@ def said_unmarked(answer: str, prompt: str) -> tuple[str, str, str]:
 
 def _is_whole_answer(text: str) -> bool:
     """Whether a text is its answer as it stands, with no sentence around that."""
+    if len(text) > MAX_WHOLE and _SENTENCE_STOP.search(text):  # reading it would take most of the time
+        return False
     if not is_value(text) or _THEREFORE.search(text) or _announces(text):
         return False
     return not TYPED.search(text) or isinstance(read(text).node, OF_OWN_TYPE)

@@ -22,7 +22,7 @@ FORMULA = re.compile(
 _NUMBER = re.compile(
     rf"{DATE}|{TIME}|{REMAINDER}|{RATIO}|{RANGE}|(?<![\w./])\d+(?:st|nd|rd|th)\b|"
     r"(?<!\d)\d*\s?[¼½¾⅐-⅞]|(?<![\w./^{])\d+ (?:\d+/\d+|out of (?:the )?\d+|and a half\b)"
-    r"|(?<![A-Za-z0-9_.^{])[-−+]?\\?\$?(?:\d(?:,?\d)*(?:\.\d+)?|\.\d+)(?:\s*[/:]\s*\d+)?%?(?:\s*[€£%])?",
+    r"|(?<![A-Za-z0-9_.^{])[-−+±]?\\?\$?(?:\d(?:,?\d)*(?:\.\d+)?|\.\d+)(?:\s*[/:]\s*\d+)?%?(?:\s*[€£%])?",
     re.IGNORECASE,
 )
 _MONEY = re.compile(r"\$(?=\d[\d,]*(?:\.\d+)?(?:[\s.,;:!?)]|$))")

@@ -64,6 +64,7 @@ _NOT_BEFORE_HALF = frozenset("first second other each every last top bottom uppe
 _NOT_BEHIND_HALF = frozenset("as way life time".split())  # noqa: SIM905
 
 
+_BOTH_SIGNS = re.compile(r"\bplus or minus\s+(?=[\da-z])", re.IGNORECASE)
 _HALF_BEHIND = re.compile(
     rf"\b(an?|{'|'.join(CARDINALS)}|\d+)\s+([a-z]+)\s+and\s+(a half|a quarter|three quarters)\b", re.IGNORECASE
 )
@@ -93,6 +94,7 @@ def in_digits(text: str) -> str:
     """
     if not _ANY.search(text):
         return text
+    text = _BOTH_SIGNS.sub("±", text) if "or minus" in text else text
     text = _HALF_BEHIND.sub(_half_before, clock_in_digits(text))
     pieces = list(_PIECE.finditer(text))
     words = [piece[0].casefold() for piece in pieces]
