@@ -95,8 +95,19 @@ _GIVEN = re.compile(
 _AFTERWARDS = re.compile(
     r",\s+(?:(?:[a-z]+ )?(?:by|at|during|after|before|in|of) (?:which|whom)\b"
     r"|(?!(?:leaving|giving|making|yielding|resulting|totall?ing|bringing|coming|ending|amounting|adding)\b)"
-    r"[a-z]+ing\s+(?:on|at|in|from|by|before|after)\b).*$",
+    r"[a-z]+ing\s+(?:on|at|in|from|by|before|after)\b"
+    r"|\$?\d[\d.,]*%?\s+(?:[a-z]+\s+)?(?:more|less|fewer|of (?:which|whom|them))\b).*$",
     re.DOTALL,
+)
+# The same behind a value that a verb has already told: "The discount is 25%, which saves $15".
+_WHICH_DOES = re.compile(
+    r",\s+which\s+(?!(?:is|are|was|were|means?|gives?|makes?|leaves?|equals?|rounds?|comes?|simplifies|reduces|totals?"
+    r"|brings?|yields?|works|amounts?|adds?|results?|leads?|turns?)\b)[a-z]+\b"
+)
+# What did not happen: "if she had bought 3 more, she would have 9".
+_COUNTERFACTUAL = re.compile(
+    r"\bif\b[^,.;]*\b(?:had|were|weren['’]t|hadn['’]t)\b(?=.*\bwould\b)|\bwould\b.*\bif\b[^,.;]*\b(?:had|were)\b",
+    re.IGNORECASE | re.DOTALL,
 )
 # A sentence that says what is to be done: "To find the total, we start from 16 and add 8".
 _PLAN = re.compile(
@@ -124,6 +135,7 @@ class Conclusion(NamedTuple):
 
 
 _REASON = re.compile(r"^\W*(?:since|because|as|where|when|if|given|with|assuming|suppose|for)\b", re.IGNORECASE)
+_AND_ANOTHER = re.compile(r"\d.*\band\s+[$*(]*$", re.DOTALL)  # 3 dogs and 4 cats
 _NOUN = re.compile(r"\s+(?!(?:for|of|in|at|per|and|or|to|from|with|by|over|on|than|is|are|plus|minus)\b)[^\W\d_]+\s+")
 _THEREFORE = re.compile(r"\W*(?:and\s+)?(?:so|thus|therefore|hence|(?:which|that|this) means)\b", re.IGNORECASE)
 _RELATIVE = re.compile(r"(?<!,)\s(?:that|which|who|whose|where|when)\s", re.IGNORECASE)
@@ -144,6 +156,9 @@ def conclusion(sentence: str, values: Sequence[Span]) -> Conclusion:
     """
     if not values or _PLAN.match(sentence):
         return Conclusion(-1, "no_answer")
+    supposed = _COUNTERFACTUAL.search(sentence)
+    if supposed and values[0].start >= supposed.start():
+        return Conclusion(-1, "hedged")
     telling = _telling(sentence, values)
     if len(telling) == 1 or _is_foreign(sentence):
         problem = _problem(sentence, values[telling[-1]])
@@ -167,9 +182,13 @@ def _telling(sentence: str, values: Sequence[Span]) -> list[int]:
 
     Those of a reason are known, too, if one value is left: "Since a week has 7 days, it takes 3 weeks."
     """
-    end = ending.start() if (ending := _AFTERWARDS.search(sentence)) else len(sentence)
     before = [sentence[max(0, value.start - REACH) : value.start] for value in values]
-    known = [_GIVEN.search(said) and not _CONCLUDES.search(said) for said in before]
+    told = [_CONCLUDES.search(said) is not None for said in before]
+    known = [_GIVEN.search(said) and not is_told for said, is_told in zip(before, told, strict=True)]
+    endings = [_AFTERWARDS.search(sentence), _COUNTERFACTUAL.search(sentence)]
+    if True in told:
+        endings.append(_WHICH_DOES.search(sentence, values[told.index(True)].end))
+    end = min((ending.start() for ending in endings if ending), default=len(sentence))
     telling = [place for place, given in enumerate(known) if not given and values[place].start < end]
     if len(telling) < 2:
         return telling or list(range(len(values)))
@@ -224,6 +243,8 @@ def _stands_behind_verb(sentence: str, clause: Span, value: Span) -> bool:
 def _ends_clause(sentence: str, clause: Span, value: Span) -> bool:
     """Whether a clause ends with a value and what that counts."""
     before = sentence[clause.start : value.start]
+    if _AND_ANOTHER.search(before):
+        return False
     is_moment = _MOMENT.fullmatch(sentence, value.start, value.end) is not None  # it ends at 5 pm, on May 3
     if (_BESIDES.search(before[-REACH:]) and not is_moment) or _RELATIVE.search(before):
         return False

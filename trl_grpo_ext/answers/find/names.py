@@ -26,7 +26,7 @@ _LEAD = re.compile(
 )
 # Before a name that is concluded with, and behind it.
 _TOLD_BY = (
-    r"(?:\b(?:is|are|was|were|be|been|becomes?|became|remains?|on|to|called|named|chose|chooses|picks?|answer"
+    r"(?:\b(?:is|are|was|were|be|been|becomes?|became|remains?|on|to|called|named|choose|chose|chooses|picks?|buy|take|answer"
     r"|(?:leaves?|leaving|left)(?:\s+(?:us|me|only))?(?:\s+with)?|won by)|['’]s)\s+(?:only\s+|therefore\s+|indeed\s+)?$"
 )
 _TELLS = re.compile(_TOLD_BY, re.IGNORECASE)
@@ -42,6 +42,12 @@ _VERB = re.compile(
 _IS = re.compile(r"\s+(?:is|are|was|were|has|have|had|will|wins?|won)\b(?!\s+(?:not|never|no)\b)")
 # Who is before another is not said to be the first, nor to be the last.
 _BESIDE = re.compile(r"\b(?:before|after|behind|in front of|next to|left of|right of|above|below)\s+(?:the\s+)?[A-Z]")
+_REASON = re.compile(
+    r"\W*(?:and\s+)?(?:since|because|as|if|when|given|while|although|though|after|before|unlike|whereas)\b",
+    re.IGNORECASE,
+)
+_OPEN = re.compile(r"\b(?:if|would|could|might|may)\b", re.IGNORECASE)
+_FRAGMENT = re.compile(r",?\s+(?:since|because|as|by|with)\b")
 _GOES_ON = re.compile(r"\b(?:so|thus|therefore|hence|but|then)\b", re.IGNORECASE)
 # Another subject beside the name: "Tom has 3 and Ann has 5".
 _ANOTHER = re.compile(
@@ -75,13 +81,15 @@ def names(sentence: str, name: str) -> bool:
     start = max((joint.end() for joint in _CLAUSE.finditer(sentence, 0, found[-1].start())), default=0)
     first = written.search(sentence, start) or found[-1]
     before, behind, after = sentence[start : found[-1].start()], sentence[found[-1].end() :], sentence[first.end() :]
-    if _DENIED.search(before) or _GOES_ON.search(behind):
+    if _DENIED.search(before) or _REASON.match(before) or _GOES_ON.search(behind):
         return False
     is_name = name[:1].isupper()
     if (_TELLS if is_name else _HOLDS).search(before) and (_ENDS if is_name else _ENDS_WITH_NOUN).match(behind):
         return True
+    if _FRAGMENT.match(after) and not sentence[: first.start()].strip():
+        return True
     is_subject = _LEAD.match(sentence[start : first.start()]) and (_VERB if is_name else _IS).match(after)
-    return bool(is_subject and not _ANOTHER.search(after) and not _BESIDE.search(after))
+    return bool(is_subject) and not any(one.search(after) for one in (_ANOTHER, _BESIDE, _OPEN))
 
 
 def _written(name: str) -> str:

@@ -27,6 +27,10 @@ _GIVES_ANSWER = re.compile(
 _CORRECTED = re.compile(
     r"(?:\s+not|n['’]t)\s+[^.;,]{1,30}?,?\s+but\s+(?:rather\s+|instead\s+)?(?=\W{0,3}\d)", re.IGNORECASE
 )
+_OVERTURNED = re.compile(r"^.*,\s+but\s+(?=[^.;]*\b(?:actually|really|in fact)\b)", re.DOTALL)
+_INSTEAD_OF = re.compile(
+    r"(?<=\w),?\s+(?:and\s+)?(?:not|rather than|instead of)\s+(?:an?\s+)?[\w$.%]{1,12}(?=[.!\s]*\Z)"
+)
 _AMOUNT = r"\$?\d[\d,]*(?:\.\d+)?(?:\s?[:/]\s?\d+)?%?"
 _OR = re.compile(rf"(?<![\w.])({_AMOUNT}),?\s+or\s+(?:about\s+|just\s+|simply\s+)?({_AMOUNT})(?![\w.]*\d)")
 _SENTENCES = re.compile(r"(?<=[^\s.])(?<!i\.e)[.!]\s|\n")
@@ -40,7 +44,8 @@ def restated(line: str) -> str:
         ('It is 8.', 'That is 30%.', 'It is 5, or 6.')
     """
     if " but " in line:
-        line = _CORRECTED.sub(" ", line)
+        line = _CORRECTED.sub(" ", _OVERTURNED.sub("", line))
+    line = _INSTEAD_OF.sub("", line)
     return (
         _OR.sub(lambda either: either[2] if _is_same(either[1], either[2]) else either[0], line)
         if " or " in line
