@@ -22,7 +22,7 @@ _CONCLUDES = re.compile(
     r"(?:\b(?:ist|sind|beträgt|ergibt|est|sont|es|son|hay|é|são|è|sono"
     r"|is|are|was|were|be|been|equals?|gives?|makes?|totals?|becomes?|yields?|remains?|has left|costs?|weighs?"
     r"|measures?|takes|lasts?"
-    r"|(?:left|ends?|ended)(?:\s+up)?\s+with"
+    r"|(?:left|ends?|ended)(?:\s+up)?\s+with|for a (?:grand )?total of"
     r"|(?:comes?|amounts?|rounds?|sums?|adds?|simplifies|evaluates|increases|decreases|rises|falls|drops|reduces)"
     rf"(?:\s+up)?\s+to)\b|['’]s\b|[=≈:]|等于|[是为]){_FILLER}$",
     re.IGNORECASE,
@@ -104,6 +104,9 @@ _WHICH_DOES = re.compile(
     r",\s+which\s+(?!(?:is|are|was|were|means?|gives?|makes?|leaves?|equals?|rounds?|comes?|simplifies|reduces|totals?"
     r"|brings?|yields?|works|amounts?|adds?|results?|leads?|turns?)\b)[a-z]+\b"
 )
+_RESULTS = re.compile(
+    r"\W\s*(?:so|leaving|making|giving|thus|therefore|hence|for a total|which leaves)\b", re.IGNORECASE
+)
 # What did not happen: "if she had bought 3 more, she would have 9".
 _COUNTERFACTUAL = re.compile(
     r"\bif\b[^,.;]*\b(?:had|were|weren['’]t|hadn['’]t)\b(?=.*\bwould\b)|\bwould\b.*\bif\b[^,.;]*\b(?:had|were)\b",
@@ -134,7 +137,9 @@ class Conclusion(NamedTuple):
     problem: str = ""
 
 
-_REASON = re.compile(r"^\W*(?:since|because|as|where|when|if|given|with|assuming|suppose|for)\b", re.IGNORECASE)
+_REASON = re.compile(
+    r"^\W*(?:since|because|as|where|when|if|given|with|assuming|suppose|for(?! a (?:grand )?total))\b", re.IGNORECASE
+)
 _AND_ANOTHER = re.compile(r"\d.*\band\s+[$*(]*$", re.DOTALL)  # 3 dogs and 4 cats
 _NOUN = re.compile(r"\s+(?!(?:for|of|in|at|per|and|or|to|from|with|by|over|on|than|is|are|plus|minus)\b)[^\W\d_]+\s+")
 _THEREFORE = re.compile(r"\W*(?:and\s+)?(?:so|thus|therefore|hence|(?:which|that|this) means)\b", re.IGNORECASE)
@@ -188,11 +193,11 @@ def _telling(sentence: str, values: Sequence[Span]) -> list[int]:
     endings = [_AFTERWARDS.search(sentence), _COUNTERFACTUAL.search(sentence)]
     if True in told:
         endings.append(_WHICH_DOES.search(sentence, values[told.index(True)].end))
-    end = min((ending.start() for ending in endings if ending), default=len(sentence))
+    end = min((one.start() for one in endings if one and not _RESULTS.search(one[0])), default=len(sentence))
     telling = [place for place, given in enumerate(known) if not given and values[place].start < end]
     if len(telling) < 2:
         return telling or list(range(len(values)))
-    reasons = [one for one in _clauses(sentence) if _REASON.match(sentence[one.start : one.end])]
+    reasons = _reasons(sentence, _clauses(sentence))
     firm = [place for place in telling if not any(one.start <= values[place].start < one.end for one in reasons)]
     return firm if len(firm) == 1 else telling
 
@@ -228,10 +233,20 @@ def _clauses(sentence: str) -> list[Span]:
     return [Span(start, end) for start, end in itertools.pairwise(bounds)]
 
 
+def _reasons(sentence: str, clauses: Sequence[Span]) -> list[Span]:
+    """The clauses that give a reason, with those that "and" joins to it: "as her brother is 16 and she is older"."""
+    found: list[Span] = []
+    for one in clauses:
+        goes_on = found and found[-1].end == one.start and _BESIDE_ANOTHER.match(sentence, one.start)
+        if goes_on or _REASON.match(sentence[one.start : one.end]):
+            found.append(one)
+    return found
+
+
 def _last_clause(sentence: str, clauses: Sequence[Span], values: Sequence[Span]) -> Span:
     """The last clause with a value that gives no reason and makes no supposition."""
     holding = [one for one in clauses if any(one.start <= value.start < one.end for value in values)]
-    concluding = [one for one in holding if not _REASON.match(sentence[one.start : one.end])]
+    concluding = [one for one in holding if one not in _reasons(sentence, clauses)]
     return (concluding or holding)[-1]
 
 

@@ -20,7 +20,7 @@ _AND = re.compile(r",\s*(?:and\s+)?|\s+and\s+")
 # Clauses of which the last one with the name concludes. "And" begins none: "Tom has 3 and Ann has 5" are two.
 _CLAUSE = re.compile(r"[,;:]\s+|\s(?=(?:so|because|since|as|while|if|but|which)\s)")
 _LEAD = re.compile(
-    r"\W*(?:(?:so|thus|therefore|hence|finally|then|clearly|this|that|which|it|means?|meaning|shows?|follows|we|can"
+    r"\W*(?:(?:so|but|thus|therefore|hence|finally|then|clearly|this|that|which|it|means?|meaning|shows?|follows|we|can"
     r"|see|know|find|conclude|in the end|only)\b,?\s+)*$",
     re.IGNORECASE,
 )
