@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from importlib.resources import files
-from typing import TypedDict
+from typing import NotRequired, TypedDict
 
 import pytest
 
+from trl_grpo_ext import Sample
 from trl_grpo_ext.answers import same_answer
 from trl_grpo_ext.answers.compare.comparison import AS_WRITTEN, TABLE, Comparison, Row
 from trl_grpo_ext.answers.compare.forms import plain, set_in_words
@@ -24,6 +25,7 @@ class Case(TypedDict):
     answer: str
     same: bool
     why: str
+    prompt: NotRequired[str]
 
 
 FILES = {
@@ -40,7 +42,8 @@ def cases_of(kind: str) -> list[Case]:
 @pytest.mark.parametrize("kind", sorted(FILES))
 def test_an_everyday_answer_is_judged_as_its_case_says(kind: str) -> None:
     cases = cases_of(kind)
-    verdicts = MathVerifier().judge([case["answer"] for case in cases], solution=[case["gold"] for case in cases])
+    samples = [Sample(text=case["answer"], prompt=case.get("prompt"), row={"solution": case["gold"]}) for case in cases]
+    verdicts = MathVerifier().judge_samples(samples)
     wrong = [
         (case["gold"], case["answer"], case["same"], verdict.reason)
         for case, verdict in zip(cases, verdicts, strict=True)

@@ -97,7 +97,15 @@ def test_a_comma_that_groups_no_thousands_makes_a_list(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "kind"), [("2024-01-05", Date), ("1/2/2024", Words), ("5:30 pm", Time), ("12:05", Time), ("May 3", Date)]
+    ("text", "kind"),
+    [
+        ("2024-01-05", Date),
+        ("1/2/2024", Date),
+        ("13/13/2024", Words),
+        ("5:30 pm", Time),
+        ("12:05", Time),
+        ("May 3", Date),
+    ],
 )
 def test_dates_and_times_have_types_of_their_own_and_are_no_sums(text: str, kind: type) -> None:
     assert isinstance(read(text).node, kind)

@@ -7,9 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from trl_grpo_ext.answers.echo import echo
+from trl_grpo_ext.answers.find.asked import with_asked_direction, with_asked_part, with_asked_unit
 from trl_grpo_ext.answers.find.final_answer import HEDGES, FinalAnswer
 from trl_grpo_ext.answers.find.known_golds import (
     option_said,
+    with_all_values,
+    with_alternatives,
     with_name,
     with_options,
     with_points,
@@ -17,6 +20,7 @@ from trl_grpo_ext.answers.find.known_golds import (
     with_yes_or_no,
 )
 from trl_grpo_ext.answers.find.math_answer import Mode, math_answer
+from trl_grpo_ext.answers.find.names import last_sentence
 from trl_grpo_ext.answers.find.parts import with_parts, with_words
 from trl_grpo_ext.answers.golds import NOT_TEXT, gold_values, is_not_text
 from trl_grpo_ext.answers.judge import Pair, judge_pairs
@@ -25,6 +29,7 @@ from trl_grpo_ext.verdict import Status, Verdict, skipped
 
 TIMEOUT = 5.0  # seconds that comparing one answer may take
 DECIMALS = 6
+MAX_SAID = 1_000  # characters at the end of a completion in which its last sentence is looked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,14 +110,22 @@ def ask(
     found = math_answer(completion, prefill=prefill, mode=settings.mode, prompt=prompt)
     if settings.mode == "auto":
         whole = (prefill or "") + completion
-        for known in (with_yes_or_no, with_name, with_whole_text):
+        found = with_yes_or_no(found, golds, whole, prompt)
+        for known in (with_name, with_alternatives, with_all_values, with_whole_text):
             found = known(found, golds, whole)
+        found = with_asked_part(with_asked_direction(found, last_sentence(whole[-MAX_SAID:]), prompt), golds, prompt)
     if found.problem:
         return wrong(found.problem) if found.problem in HEDGES else unreadable(found.problem)
     found = with_options(with_points(found, golds, f"{prompt} {completion}"), golds, prompt)
     found = with_words(with_parts(found, golds, completion), golds, completion)
     pairs = [
-        Pair(accepted, answer, settings.accepted, settings.decimals, echo(answer, accepted, prompt))
+        Pair(
+            with_asked_unit(accepted, answer, prompt),
+            answer,
+            settings.accepted,
+            settings.decimals,
+            echo(answer, accepted, prompt),
+        )
         for answer in found.answers
         for gold in golds
         for accepted in filter(None, (gold, option_said(gold, answer, prompt)))

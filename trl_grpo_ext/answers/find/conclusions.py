@@ -22,7 +22,7 @@ _CONCLUDES = re.compile(
     r"(?:\b(?:ist|sind|beträgt|ergibt|est|sont|es|son|hay|é|são|è|sono"
     r"|is|are|was|were|be|been|equals?|gives?|makes?|totals?|becomes?|yields?|remains?|has left|costs?|weighs?"
     r"|measures?|takes|lasts?"
-    r"|(?:left|ends?|ended)(?:\s+up)?\s+with"
+    r"|(?:left|ends?|ended)(?:\s+up)?\s+with|for a (?:grand )?total of"
     r"|(?:comes?|amounts?|rounds?|sums?|adds?|simplifies|evaluates|increases|decreases|rises|falls|drops|reduces)"
     rf"(?:\s+up)?\s+to)\b|['’]s\b|[=≈:]|等于|[是为]){_FILLER}$",
     re.IGNORECASE,
@@ -36,23 +36,31 @@ _BESIDES = re.compile(
 # What may stand between a value and the end of its clause: what it counts, and "in total".
 _TO_END = re.compile(
     r"\s*(?:[^\W\d_]*[*$)\]}°%.²³])*(?:[\s-]+(?!(?:without|who|whom|that|which|whose|when|where|while|if|because|than|as"
-    r"|for|from|by|with|over|at|on|and|but|or|in|after|before|is|are|was|were|has|have|had|not|to)\b)[^\W\d_'’]+){0,4}"
-    r"(?:\s+(?:in|for)\s+(?:total|all|words?|the end|him|her|them|it|us|me))?(?:\s+each)?\s*[\W_]*$",
+    r"|for|from|by|with|(?<!left )over|at|on|and|but|or|in|after|before|is|are|was|were|has|have|had|not|to)\b)"
+    r"[^\W\d_'’]+){0,4}"
+    r"(?:\s+(?:in|for)\s+(?:total|all|words?|the end|him|her|them|it|us|me))?(?:\s+each)?"
+    r"(?:,\s+(?:then|too|overall|though|altogether|in total|as (?:required|expected|asked)))?\s*[\W_]*$",
     re.IGNORECASE,
 )
-_SUBJECT = re.compile(r"^\W*(?:(?:so|thus|hence|therefore|then|in total|altogether|finally|only|exactly)\b\W*)*$", re.I)
+_SUBJECT = re.compile(
+    r"^\W*(?:(?:so|thus|hence|therefore|then|in total|altogether|finally|only|exactly|(?:which|that|this) means|meaning"
+    r"|that)\b\W*)*$",
+    re.IGNORECASE,
+)
 _SUBJECT_COUNT = re.compile(
     r"\s+(?!(?:of|out|in|per|for|by|times)\b)(?:[^\W\d_]+\s+){0,4}?(?:are|were|is|was|remain|can|will)\b"
+    r"|(?<=[/%]\d|\d%|\d\d)\s+of\s+(?:[^\W\d_]+\s+){1,5}?(?:are|were|is|was|remains?)\b"
 )
 _CHANGED_BEFORE = re.compile(
     r"\b(?:minus|negative|twice|half|double|triple|except|(?:root|power|square|cube|multiple|factor)s?\s+of"
     r"|(?:more|less|fewer|greater|larger|smaller|higher|lower|longer|shorter|other|rather)\s+than|at (?:least|most)"
-    r"|almost|nearly|under|over|power|times|root)\s+[$(\\]*$",
+    r"|almost|nearly|under|(?<!take )(?<!takes )(?<!took )over|power|times|root)\s+[$(\\]*$",
     re.IGNORECASE,
 )
 _CHANGED_BEHIND = re.compile(
     r"[^\w.]*\s(?:squared|cubed|factorial|hundreds|thousands|millions|billions|halves|thirds|fourths|quarters"
-    r"|fifths|tenths|hundredths|(?:is|are|was|were|does|do)\s?(?:not|n['’]t))\b"
+    r"|fifths|tenths|hundredths|from the (?:back|end|last|bottom|top|front|left|right)|to last|last"
+    r"|(?:is|are|was|were|does|do)\s?(?:not|n['’]t))\b"
     r"|\s*(?:is|are|was|were)n['’]t\b",
     re.IGNORECASE,
 )
@@ -66,7 +74,50 @@ _SUPPOSED = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _MOMENT = re.compile(rf"(?:{TIME}|{DATE})", re.IGNORECASE)
-_CLAUSE = re.compile(r"[;:](?=\s)|,\s+(?=[^\W\d_])|\s(?=(?:but|so|because|since|as|while|if|when)\s)", re.IGNORECASE)
+_FINITE = r"(?:is|are|was|were|has|have|had|will|gets?|got|costs?|takes?|needs?|makes?|earns?|pays?)"
+_OWN_SUBJECT = (
+    rf"and\s(?!{_FINITE}\b|(?:so|thus|therefore|hence|then|now|we|this|that)\b)(?:[^\W\d_]+\s){{1,4}}?{_FINITE}\s"
+)
+_CLAUSE = re.compile(
+    rf"[;:](?=\s)|,\s+(?=[^\W\d_])|\s(?=(?:but|so|because|since|as|while|if|when)\s"
+    rf"|we (?:must |have to |need to )?round\b|{_OWN_SUBJECT})",
+    re.IGNORECASE,
+)
+# A clause that says another thing than the one before it: "Tom is 9 and his sister is 12".
+_BESIDE_ANOTHER = re.compile(rf"\W*{_OWN_SUBJECT}", re.IGNORECASE)
+# What is said of a value that is known: "all 3 cakes", "the original 20", "for working 5 hours".
+_GIVEN = re.compile(
+    r"\b(?:number|no\.|room|page|gate|chapter|line|bus|car|question)\s+$|(?:\b(?:all|the|these|those|his|her|their|its|our|my)(?:\s+(?:original|initial|other|same|given|first|of|the))*"
+    r"|\bfor\s+[a-z]+ing)\s+[$*(\\]*$",
+    re.IGNORECASE,
+)
+# What goes on behind the conclusion: "by which time they have covered 80 miles", "finishing on June 12".
+_AFTERWARDS = re.compile(
+    r",\s+(?:(?:[a-z]+ )?(?:by|at|during|after|before|in|of) (?:which|whom)\b"
+    r"|(?!(?:leaving|giving|making|yielding|resulting|totall?ing|bringing|coming|ending|amounting|adding)\b)"
+    r"[a-z]+ing\s+(?:on|at|in|from|by|before|after)\b"
+    r"|\$?\d[\d.,]*%?\s+(?:[a-z]+\s+)?(?:more|less|fewer|of (?:which|whom|them))\b).*$",
+    re.DOTALL,
+)
+# The same behind a value that a verb has already told: "The discount is 25%, which saves $15".
+_WHICH_DOES = re.compile(
+    r",\s+which\s+(?!(?:is|are|was|were|means?|gives?|makes?|leaves?|equals?|rounds?|comes?|simplifies|reduces|totals?"
+    r"|brings?|yields?|works|amounts?|adds?|results?|leads?|turns?)\b)[a-z]+\b"
+)
+_RESULTS = re.compile(
+    r"\W\s*(?:so|leaving|making|giving|thus|therefore|hence|for a total|which leaves)\b", re.IGNORECASE
+)
+# What did not happen: "if she had bought 3 more, she would have 9".
+_COUNTERFACTUAL = re.compile(
+    r"\bif\b[^,.;]*\b(?:had|were|weren['’]t|hadn['’]t)\b(?=.*\bwould\b)|\bwould\b.*\bif\b[^,.;]*\b(?:had|were)\b",
+    re.IGNORECASE | re.DOTALL,
+)
+# A sentence that says what is to be done: "To find the total, we start from 16 and add 8".
+_PLAN = re.compile(
+    r"^\W*(?:first,?\s+)?(?:in order )?to (?:find|calculate|determine|compute|get|work out|figure out|see|know)\b"
+    r"(?!.*(?:[=≈]|\b(?:gives?|makes?|gets?|got|equals?|is|obtain|which (?:is|gives))\b)[^,;]*$)",
+    re.IGNORECASE | re.DOTALL,
+)
 
 
 REACH = 80  # characters before a value that are looked at
@@ -86,7 +137,12 @@ class Conclusion(NamedTuple):
     problem: str = ""
 
 
-_REASON = re.compile(r"^\W*(?:since|because|as|where|when|if|given|with|assuming|suppose|for)\b", re.IGNORECASE)
+_REASON = re.compile(
+    r"^\W*(?:since|because|as|where|when|if|given|with|assuming|suppose|for(?! a (?:grand )?total))\b", re.IGNORECASE
+)
+_AND_ANOTHER = re.compile(r"\d.*\band\s+[$*(]*$", re.DOTALL)  # 3 dogs and 4 cats
+_NOUN = re.compile(r"\s+(?!(?:for|of|in|at|per|and|or|to|from|with|by|over|on|than|is|are|plus|minus)\b)[^\W\d_]+\s+")
+_THEREFORE = re.compile(r"\W*(?:and\s+)?(?:so|thus|therefore|hence|(?:which|that|this) means)\b", re.IGNORECASE)
 _RELATIVE = re.compile(r"(?<!,)\s(?:that|which|who|whose|where|when)\s", re.IGNORECASE)
 
 
@@ -103,20 +159,66 @@ def conclusion(sentence: str, values: Sequence[Span]) -> Conclusion:
         >>> of("It would be 36."), of("He does not have 5."), of("It is less than 10.")
         ('hedged', 'hedged', 'no_answer')
     """
-    if not values:
+    if not values or _PLAN.match(sentence):
         return Conclusion(-1, "no_answer")
-    if len(values) == 1 or _is_foreign(sentence):
-        problem = _problem(sentence, values[-1])
-        return Conclusion(-1 if problem else len(values) - 1, problem)
-    clause = _last_clause(sentence, values)
-    held = [place for place, value in enumerate(values) if clause.start <= value.start < clause.end]
+    supposed = _COUNTERFACTUAL.search(sentence)
+    if supposed and values[0].start >= supposed.start():
+        return Conclusion(-1, "hedged")
+    telling = _telling(sentence, values)
+    if len(telling) == 1 or _is_foreign(sentence):
+        problem = _problem(sentence, values[telling[-1]])
+        return Conclusion(-1 if problem else telling[-1], problem)
+    clauses = _clauses(sentence)
+    clause = _last_clause(sentence, clauses, [values[place] for place in telling])
+    place = _concluding(sentence, clause, values, telling)
+    before = (
+        [one for one in clauses if one.end <= clause.start][-1:]
+        if _BESIDE_ANOTHER.match(sentence, clause.start)
+        else []
+    )
+    if place < 0 or any(_concluding(sentence, one, values, telling) >= 0 for one in before):
+        return Conclusion(-1, "no_answer")
+    problem = _problem(sentence[: clause.end], values[place])
+    return Conclusion(-1 if problem else place, problem)
+
+
+def _telling(sentence: str, values: Sequence[Span]) -> list[int]:
+    """The places of the values that may be the answer: all, without those that the sentence takes for known.
+
+    Those of a reason are known, too, if one value is left: "Since a week has 7 days, it takes 3 weeks."
+    """
+    before = [sentence[max(0, value.start - REACH) : value.start] for value in values]
+    told = [_CONCLUDES.search(said) is not None for said in before]
+    known = [_GIVEN.search(said) and not is_told for said, is_told in zip(before, told, strict=True)]
+    endings = [_AFTERWARDS.search(sentence), _COUNTERFACTUAL.search(sentence)]
+    if True in told:
+        endings.append(_WHICH_DOES.search(sentence, values[told.index(True)].end))
+    end = min((one.start() for one in endings if one and not _RESULTS.search(one[0])), default=len(sentence))
+    telling = [place for place, given in enumerate(known) if not given and values[place].start < end]
+    if len(telling) < 2:
+        return telling or list(range(len(values)))
+    reasons = _reasons(sentence, _clauses(sentence))
+    firm = [place for place in telling if not any(one.start <= values[place].start < one.end for one in reasons)]
+    return firm if len(firm) == 1 else telling
+
+
+def _concluding(sentence: str, clause: Span, values: Sequence[Span], telling: Sequence[int]) -> int:
+    """The place of the value that a clause concludes with; -1 if there is none."""
+    held = [place for place in telling if clause.start <= values[place].start < clause.end]
+    if len(held) == 1 and _THEREFORE.match(sentence[clause.start : clause.end]):
+        return held[0]
     said = sentence[: clause.end]
     for rule in (_stands_behind_verb, _ends_clause, _counts_subject):
         found = [place for place in held if rule(said, clause, values[place])]
+        if (
+            found
+            and found[-1] + 1 in held
+            and _NOUN.fullmatch(said, values[found[-1]].end, values[found[-1] + 1].start)
+        ):
+            return -1  # it takes 6 workers 4 days
         if found:
-            problem = _problem(said, values[found[-1]])
-            return Conclusion(-1 if problem else found[-1], problem)
-    return Conclusion(-1, "no_answer")
+            return found[-1]
+    return -1
 
 
 def _is_foreign(sentence: str) -> bool:
@@ -125,12 +227,26 @@ def _is_foreign(sentence: str) -> bool:
     return sum(map(str.isascii, letters)) * 2 < len(letters)
 
 
-def _last_clause(sentence: str, values: Sequence[Span]) -> Span:
-    """The last clause with a value that gives no reason and makes no supposition."""
+def _clauses(sentence: str) -> list[Span]:
+    """Where the clauses of a sentence begin and end."""
     bounds = [0, *(joint.end() for joint in _CLAUSE.finditer(sentence)), len(sentence)]
-    clauses = [Span(start, end) for start, end in itertools.pairwise(bounds)]
+    return [Span(start, end) for start, end in itertools.pairwise(bounds)]
+
+
+def _reasons(sentence: str, clauses: Sequence[Span]) -> list[Span]:
+    """The clauses that give a reason, with those that "and" joins to it: "as her brother is 16 and she is older"."""
+    found: list[Span] = []
+    for one in clauses:
+        goes_on = found and found[-1].end == one.start and _BESIDE_ANOTHER.match(sentence, one.start)
+        if goes_on or _REASON.match(sentence[one.start : one.end]):
+            found.append(one)
+    return found
+
+
+def _last_clause(sentence: str, clauses: Sequence[Span], values: Sequence[Span]) -> Span:
+    """The last clause with a value that gives no reason and makes no supposition."""
     holding = [one for one in clauses if any(one.start <= value.start < one.end for value in values)]
-    concluding = [one for one in holding if not _REASON.match(sentence[: one.end], one.start)]
+    concluding = [one for one in holding if one not in _reasons(sentence, clauses)]
     return (concluding or holding)[-1]
 
 
@@ -142,10 +258,17 @@ def _stands_behind_verb(sentence: str, clause: Span, value: Span) -> bool:
 def _ends_clause(sentence: str, clause: Span, value: Span) -> bool:
     """Whether a clause ends with a value and what that counts."""
     before = sentence[clause.start : value.start]
+    if _AND_ANOTHER.search(before):
+        return False
     is_moment = _MOMENT.fullmatch(sentence, value.start, value.end) is not None  # it ends at 5 pm, on May 3
     if (_BESIDES.search(before[-REACH:]) and not is_moment) or _RELATIVE.search(before):
         return False
     return _TO_END.match(sentence[value.end :]) is not None
+
+
+def ends(sentence: str, value: Span) -> bool:
+    """Whether a sentence ends with a value, and does not begin with it."""
+    return bool(_TO_END.match(sentence[value.end :]) and not _SUBJECT.match(sentence[: value.start]))
 
 
 def _counts_subject(sentence: str, clause: Span, value: Span) -> bool:

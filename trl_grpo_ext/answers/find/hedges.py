@@ -9,7 +9,8 @@ REACH = 200  # characters after an answer that may take it back
 _THINK = r"\s+(?:\w+\s+){0,2}(?:think|believe|say|know|agree)\b"
 _DOUBT = re.compile(
     r"\b(?=\w)(?:(?:maybe|perhaps|possibly|probably not|unlikely|not sure|unsure|uncertain|unclear|whether|either"
-    r"|neither|undecided|unless|alternatively|anything (?:but|except)|no longer|otherwise"
+    r"|neither(?=\s+(?:of\b|is\b|answer\b|\W*\d)|[^.]*\bnor\b)"
+    r"|undecided|unless|alternatively|anything (?:but|except)|no longer|otherwise"
     r"|(?<!statement )(?<!claim )(?:is|are|was|seems)\s+(?:wrong|incorrect|false)"
     r"|(?:(?:ca|could)n['’]t|(?:can|could)\s*not)\s+(?:find|determine|solve|compute))\b"
     r"|(?:might|may|could) be\W{0,6}(?:[\d\\$]|$)"

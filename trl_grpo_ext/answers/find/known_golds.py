@@ -6,12 +6,17 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
+from trl_grpo_ext.answers.find.asked import says_yes_or_no
 from trl_grpo_ext.answers.find.final_answer import FinalAnswer
-from trl_grpo_ext.answers.find.sentences import last_sentence, names
+from trl_grpo_ext.answers.find.hedges import is_hedged
+from trl_grpo_ext.answers.find.names import last_sentence, names
+from trl_grpo_ext.answers.find.remarks import without_remarks
 from trl_grpo_ext.answers.find.thinking import after_thinking
+from trl_grpo_ext.answers.find.values import last_value, said_values
 from trl_grpo_ext.answers.read.answer import MAX_CHARS, read
 from trl_grpo_ext.answers.read.choices import letter
-from trl_grpo_ext.answers.read.tree import Number, Quantity
+from trl_grpo_ext.answers.read.number_words import in_digits
+from trl_grpo_ext.answers.read.tree import Apply, Collection, Logic, Number, Quantity, Relation
 
 LED = re.compile(r"\(?[A-J][).:]\s")  # an option with its text
 # The label of an option in a question: `(A)`, `A.`, `\textbf{(A)}`.
@@ -26,6 +31,8 @@ _OF_COMMAS = re.compile(
     r"[\u0400-\u04ff]|\d,\d\d\s*€|\b(?:insgesamt|ergibt|beträgt|sind|eine|ist|und|der|das|est|les|une|donc|soit|los|las|una|por|es|il|che|sono|uma|são|het|een|jest)\b",
     re.IGNORECASE,
 )
+_SAID = {"last_expression", "whole_text", "phrase"}  # marks of what a sentence says
+_BETWEEN_WORDS = str.maketrans("", "", " .,-'")
 _YES_AND_NO = ("yes", "no", "true", "false")
 _BEGUN = re.compile(r"(yes|no|true|false)\b(?=\W*(?:[.,:;!\n—–]|$)|\s+(?:because|since|as)\b)", re.IGNORECASE)
 # After which a text that begins with "yes" or "no" may say the other.
@@ -51,8 +58,10 @@ def with_whole_text(found: FinalAnswer, golds: Sequence[str], completion: str) -
     return replace(found, answers=(last,)) if is_sure else found
 
 
-def with_yes_or_no(found: FinalAnswer, golds: Sequence[str], completion: str) -> FinalAnswer:
+def with_yes_or_no(found: FinalAnswer, golds: Sequence[str], completion: str, prompt: str = "") -> FinalAnswer:
     """The word that a text begins with, where each gold is such a word and nothing marks another answer.
+
+    Without such a word, what the last sentence says of the question's own words.
 
     Examples:
         >>> with_yes_or_no(FinalAnswer(problem="hedged"), ["no"], "No, it is not prime.").answers
@@ -66,26 +75,99 @@ def with_yes_or_no(found: FinalAnswer, golds: Sequence[str], completion: str) ->
         return found
     said = (after_thinking(completion) or "").strip(" *_\n")
     begun = _BEGUN.match(said)
+    if begun is None and prompt and found.answers[:1] not in (("yes",), ("no",)):
+        told = says_yes_or_no(last_sentence(without_remarks(said[-MAX_CHARS:])), prompt)
+        return FinalAnswer((told,), ("last_expression",)) if told else found
     if begun is None or len(said) > MAX_CHARS or _TURNED.search(said, begun.end()):
         return found
     return FinalAnswer((begun[1],), ("last_expression",))
 
 
 def with_name(found: FinalAnswer, golds: Sequence[str], completion: str) -> FinalAnswer:
-    """The gold that the last sentence concludes with, or has as its subject, where no value is said: `Tom`, `2 or 3`.
+    """The gold in words that the last sentence concludes with, or has as its subject: `Tom`, `2 or 3`, `Tom, 5`.
+
+    A gold that is a name with an amount has the amount that is found.
 
     Examples:
         >>> with_name(FinalAnswer(problem="no_answer"), ["Maria"], "So Maria is taller than Tom.").answers
         ('Maria',)
         >>> with_name(FinalAnswer(problem="no_answer"), ["Tom"], "So Maria is taller than Tom.").problem
         'no_answer'
+        >>> with_name(FinalAnswer(("5",), ("last_expression",)), ["Tom, 5"], "Tom has 5 more than Ann.").answers
+        ('Tom, 5',)
     """
-    if found.problem not in ("no_answer", "hedged"):
+    if found.problem not in ("", "no_answer", "hedged") or not {*found.marks} <= _SAID:
         return found
-    sentence = last_sentence((after_thinking(completion) or "")[-MAX_CHARS:])
-    in_words = [gold for gold in golds if gold.replace(" ", "").isalpha() or " or " in gold]
-    said = [gold for gold in in_words if names(sentence, gold)]
-    return FinalAnswer((said[0],), ("last_expression",)) if said else found
+    in_words = [(gold, *_name_and_amount(gold)) for gold in golds]
+    in_words = [one for one in in_words if _is_in_words(one[1]) and (found.answers or not one[2])]
+    if not in_words:
+        return found
+    is_phrase = found.marks == ("phrase",)
+    said = found.answers[0] if is_phrase else without_remarks((after_thinking(completion) or "")[-MAX_CHARS:])
+    for gold, name, amount in in_words:
+        if names(last_sentence(said, name), name):
+            return FinalAnswer((f"{name}, {found.answers[-1]}" if amount else gold,), ("last_expression",))
+    return found
+
+
+def _name_and_amount(gold: str) -> tuple[str, str]:
+    """The name of a gold such as `Tom, 5`, and its amount; the gold and nothing for others."""
+    name, _, amount = gold.rpartition(", ")
+    return (name, amount) if name and any(map(str.isdigit, amount)) else (gold, "")
+
+
+def _is_in_words(gold: str) -> bool:
+    """Whether a gold is a name or other words, and neither a letter of an option nor yes or no."""
+    if " or " in gold:
+        return True
+    letters = gold.translate(_BETWEEN_WORDS)
+    return len(letters) > 1 and letters.isalpha() and gold.casefold() not in _YES_AND_NO
+
+
+def with_alternatives(found: FinalAnswer, golds: Sequence[str], completion: str) -> FinalAnswer:
+    """All of "x is 2 or 5" where each gold has several values, so that "or" leaves nothing open.
+
+    Examples:
+        >>> with_alternatives(FinalAnswer(problem="hedged"), ["2, 5"], "So x must be either two or 5.").answers
+        ('2 or 5',)
+    """
+    if found.problem != "hedged" or not all(map(_has_several, golds)):
+        return found
+    sentence = in_digits(last_sentence((after_thinking(completion) or "")[-MAX_CHARS:]))
+    value = last_value(sentence)
+    is_sure = " or " in value and not is_hedged(sentence.replace(value, "it").replace("either ", ""))
+    return FinalAnswer((value,), ("last_expression",)) if is_sure else found
+
+
+def with_all_values(found: FinalAnswer, golds: Sequence[str], completion: str) -> FinalAnswer:
+    """The values of a sentence in their order, where a gold has as many: `Ann gets $10 and Ben gets $20`.
+
+    Examples:
+        >>> with_all_values(FinalAnswer(problem="no_answer"), ["10, 20"], "Ann gets $10 and Ben gets $20.").answers
+        ('(10, 20)',)
+    """
+    if found.problem not in ("", "no_answer") or not {*found.marks} <= {"last_expression"}:
+        return found
+    sizes = {len(node.items) for gold in golds if isinstance(node := read(gold).node, Collection) and _is_list(node)}
+    if not sizes or any(" or " in answer or " and " in answer or "," in answer for answer in found.answers):
+        return found
+    values = said_values(in_digits(last_sentence((after_thinking(completion) or "")[-MAX_CHARS:])))
+    if len(values) not in sizes:
+        return found
+    is_named = all("=" in value for value in values)
+    said = ", ".join(value if is_named else value.strip("$") for value in values)
+    return FinalAnswer((said if is_named else f"({said})",), ("last_expression",))
+
+
+def _is_list(node: Collection) -> bool:
+    return node.kind == "list" and all(isinstance(one, Number | Quantity | Relation) for one in node.items)
+
+
+def _has_several(gold: str) -> bool:
+    match read(gold).node:
+        case Collection("list" | "{}", (_, _, *_)) | Logic("or", _) | Apply("+-", _):
+            return True
+    return False
 
 
 def with_points(found: FinalAnswer, golds: Sequence[str], text: str) -> FinalAnswer:

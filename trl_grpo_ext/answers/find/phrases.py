@@ -70,7 +70,12 @@ def formal(text: str) -> list[Mark]:
 def informal(text: str) -> list[Mark]:
     """What the last sentence says that has "answer is" and the like; a completion that reasons may correct itself."""
     found = [_corrected(said) for said in _all_said(_INFORMAL.finditer(text))]
-    return [said for said in found if not _NEGATED.match(said.content)][-1:]
+    return [said for said in found if not (_NEGATED.match(said.content) or _is_supposed(said, text))][-1:]
+
+
+def _is_supposed(said: Mark, text: str) -> bool:
+    """Whether a mark says what the answer would be if something were so."""
+    return " if " in said.content and "would be" in text[said.start : said.end]
 
 
 def _corrected(said: Mark) -> Mark:

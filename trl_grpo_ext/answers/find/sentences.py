@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from trl_grpo_ext.answers.find.hedges import is_hedged
+from trl_grpo_ext.answers.find.remarks import restated, without_remarks
 from trl_grpo_ext.answers.find.values import FORMULA, TYPED, concluded, last_value
 from trl_grpo_ext.answers.read.answer import read
 from trl_grpo_ext.answers.read.number_words import in_digits
@@ -27,6 +28,7 @@ from trl_grpo_ext.answers.read.tree import (
 
 MAX_TAIL_CHARS = 1_000  # of what follows the thinking, from its end, where nothing marks the answer
 MAX_NAMES = 3  # words that may be an answer by themselves, where nothing marks it
+MAX_WHOLE = 120  # characters of an answer that ends a sentence before its own end
 MAX_ENDS = 8  # of a sentence that are looked at for a value
 MAX_WORDS = 12  # of a box or a tag; one with more of them holds sentences
 
@@ -38,7 +40,10 @@ _CLAUSE = re.compile(
 _IS = re.compile(
     r"\b(?:is|are|equals|gives|yields|simplifies to|evaluates to|comes to|exactly when|if and only if)\b|等于|[是为]"
 )
-_THEREFORE = re.compile(r"[,;]\s+(?:and\s+)?(?:so|thus|therefore|hence|i\.e\.),?\s+")
+_THEREFORE = re.compile(
+    r"[,;]\s+(?:(?:and\s+)?(?:so|thus|therefore|hence|i\.e\.)"
+    r"|which\s+(?:is|means|equals|gives|makes|rounds?(?:\s+(?:up|down|off))?\s+to|(?:simplifies|reduces|comes)\s+to)),?\s+"
+)
 _AT = re.compile(r"^\s*(?:at|equal to|exactly|given by|(?:the )?(?:point|interval|pair|set|vector))\s+(?=\S)")
 ELEMENTS = re.compile(r"(?=\D*[\d₀-₉])(?:\(?[A-Z][a-z]?[\d₀-₉]*(?:\)[\d₀-₉]*)?){1,20}")  # of a chemical formula
 _NAME = re.compile(r"[A-Z][a-z]+(?: [A-Z][a-z]+)?")
@@ -81,7 +86,6 @@ _SIGN = re.compile(r"[\d=\\^+∈$∞π√]")  # of mathematics
 _ATTACHED = re.compile(r"\d(?:[mck]?m|g|kg|ft|s|h)[²³]?$")  # a unit without a space, which would be read as letters
 _BOLD = re.compile(r"(?<![\w)])\*\*|\*\*(?![\w(-])|(?<!`)`(?!`)")  # not the power of `x**2`
 _STRESSED = re.compile(r"\*\*([^*\n]{1,80})\*\*")
-_WHOLE_PARTS = 4  # of a sentence that are looked at before what follows any word
 _ANSWERS = frozenset(
     ("yes", "no", "true", "false", "even", "odd", "no solution", "no solutions", "divergent", "convergent", "infinity")
 )
@@ -106,11 +110,13 @@ def said_unmarked(answer: str, prompt: str) -> tuple[str, str, str]:
 
     It is all of the text, or what its last line says.
     """
-    tail = answer[-MAX_TAIL_CHARS:].strip()
+    tail = without_remarks(answer[-MAX_TAIL_CHARS:].strip())
     plain = in_digits(_BOLD.sub("", tail).strip())
     plain = _LEAD.sub("", _FENCE.sub(r"\1", plain)).strip()
     if _is_whole_answer(plain):
-        return plain, "whole_text", ""
+        concluded_with = _SO.sub("", plain)
+        is_statement = isinstance(read(concluded_with).node, Relation)
+        return concluded_with if is_statement else plain, "whole_text", ""
     if listed := _listed(plain):
         return listed, "last_expression", ""
     answered = _YES.match(plain)
@@ -121,7 +127,7 @@ def said_unmarked(answer: str, prompt: str) -> tuple[str, str, str]:
     if len(stressed) == 1 and _SIGN.search(stressed[0]) and is_value(stressed[0]):  # 20 is **25%** of 80
         return stressed[0], "last_expression", "hedged" if is_hedged(_SENTENCE_STOP.split(plain)[-1]) else ""
     line = plain.rpartition("\n")[2] if "\n" in plain and not FORMULA.search(plain) else plain
-    line = _without_repeated(_CALCULATION.sub("", line), prompt)
+    line = restated(_without_repeated(_CALCULATION.sub("", line), prompt))
     sentences = [part for part in _SENTENCE_STOP.split(line.strip()) if part.strip()]
     last, problem = "", "no_answer"
     if sentences:
@@ -139,6 +145,8 @@ def said_unmarked(answer: str, prompt: str) -> tuple[str, str, str]:
 
 def _is_whole_answer(text: str) -> bool:
     """Whether a text is its answer as it stands, with no sentence around that."""
+    if len(text) > MAX_WHOLE and _SENTENCE_STOP.search(text):  # reading it would take most of the time
+        return False
     if not is_value(text) or _THEREFORE.search(text) or _announces(text):
         return False
     return not TYPED.search(text) or isinstance(read(text).node, OF_OWN_TYPE)
@@ -147,6 +155,8 @@ def _is_whole_answer(text: str) -> bool:
 def _announces(text: str) -> bool:
     """Whether a text first counts what it then says: "There are 2 solutions, x = 1 and x = 2"."""
     match read(text).node:
+        case Collection("list", (Words(), *_)) if _IS.search(text):
+            return True
         case Collection("list", (first, *others)):
             return _is_amount(first) and any(isinstance(item, Relation) for item in others)
     return False
@@ -198,23 +208,28 @@ def _value_that_is(sentence: str) -> str:
     sentence = _SO.sub("", _ASIDE.sub("", _WHERE.sub("", sentence))).strip()
     concluded = _THEREFORE.split(sentence)[-1]
     tail = _AT.sub("", _LABEL.sub("", _IS.split(concluded)[-1]))
-    for place, part in enumerate((tail, _CLAUSE.split(tail.strip(), maxsplit=1)[0], concluded, sentence, *ends)):
+    for part in (tail, _CLAUSE.split(tail.strip(), maxsplit=1)[0], concluded, sentence, *ends):
         said = strip_delimiters(part.strip(" *_`:,。")).rstrip(".")
         if said.casefold() in _ANSWERS:
             return said
         whole = _SIGN.search(said) and not _ATTACHED.search(said) and said.count("$") % 2 == 0
         if not whole or not is_value(said) or any(isinstance(one, Words) for one in walk(read(said).node)):
             continue
-        # Whether a sentence concludes with an amount is told by the words around that.
-        if not _announces(said) and (place < _WHOLE_PARTS or not _is_amount(read(said).node)):
+        if _is_amount(read(said).node) and bare:  # the words around it tell whether the sentence concludes with it
+            return ""
+        if not bare and said.startswith("the ") and _is_amount(read(said).node):  # the 2 solutions
+            continue
+        if not _announces(said) and not said.endswith((" and", " but", " or")):
             return said
     return ""
 
 
 def _is_amount(node: Node) -> bool:
     match node:
-        case Number() | Quantity() | Range() | Remainder() | Apply("%", _):
+        case Number() | Quantity(Number()) | Range() | Remainder() | Apply("%", _):
             return True
+        case Collection("list", items):
+            return all(map(_is_amount, items))
     return False
 
 
@@ -233,29 +248,6 @@ def is_sentence(text: str) -> bool:
 def last_sentence_value(paragraph: str) -> str:
     """The last value of the last sentence of a paragraph."""
     return last_value(_SENTENCE_STOP.split(paragraph.strip())[-1] or paragraph)
-
-
-def last_sentence(text: str) -> str:
-    """The last sentence of a text, without bold marks."""
-    sentences = [part for part in re.split(r"\n|(?<=[.!?])\s", _BOLD.sub("", text)) if part.strip()]
-    return sentences[-1].strip() if sentences else ""
-
-
-def names(sentence: str, name: str) -> bool:
-    """Whether a sentence concludes with a name, or says something of that alone as its subject.
-
-    Examples:
-        >>> [names(said, "red") for said in ("The likeliest is red.", "It is red or blue.", "It is not red.")]
-        [True, False, False]
-    """
-    around = sentence.replace(name, "it")
-    if is_hedged(around) or re.search(r"\bor\b|\bn(?:ot|or|either)\b", around, re.IGNORECASE):
-        return False
-    written = re.escape(name)
-    concludes = rf"\b(?:is|are|was|were|on)\s+(?:an?\s+|the\s+|called\s+|named\s+)?{written}(?:\W*$|,\s+[a-z]+ed\b)"
-    begins = rf"^\W*(?:(?:so|thus|therefore|hence|finally)\b,?\s+)?(?-i:{written})\s+(?:is|has|was|wins|won|had)\b"
-    is_name = name[:1].isupper()
-    return bool(re.search(concludes, sentence, re.I) or (is_name and re.search(begins, sentence, re.I)))
 
 
 def value_said(sentence: str) -> str:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from trl_grpo_ext.answers.find.conclusions import Span, conclusion
+from trl_grpo_ext.answers.find.conclusions import REACH, Span, conclusion, ends
 from trl_grpo_ext.answers.read.answer import read
 from trl_grpo_ext.answers.read.moments import DATE, TIME
-from trl_grpo_ext.answers.read.spans import RANGE, REMAINDER
+from trl_grpo_ext.answers.read.spans import RANGE, RATIO, REMAINDER
 from trl_grpo_ext.answers.read.tree import Number, Quantity, Range
 
 MAX_QUANTITY = 40  # characters of a number with its unit
@@ -20,16 +20,24 @@ FORMULA = re.compile(
     re.DOTALL,
 )
 _NUMBER = re.compile(
-    rf"{DATE}|{TIME}|{REMAINDER}|{RANGE}|"
-    r"(?<!\d)\d*\s?[¼½¾⅐-⅞]|(?<![\w./^{])\d+ (?:\d+/\d+|out of \d+|and a half\b)"
-    r"|(?<![A-Za-z0-9_.^{])[-−+]?\\?\$?\d(?:,?\d)*(?:\.\d+)?(?:\s*[/:]\s*\d+)?%?(?:\s*[€£%])?",
+    rf"{DATE}|{TIME}|{REMAINDER}|{RATIO}|{RANGE}|(?<![\w./])\d+(?:st|nd|rd|th)\b|"
+    r"(?<!\d)\d*\s?[¼½¾⅐-⅞]|(?<![\w./^{])\d+ (?:\d+/\d+|out of (?:the )?\d+|and a half\b)"
+    r"|(?<![A-Za-z0-9_.^{])[-−+±]?\\?\$?(?:\d(?:,?\d)*(?:\.\d+)?|\.\d+)(?:\s*[/:]\s*\d+)?%?(?:\s*[€£%])?",
     re.IGNORECASE,
 )
 _MONEY = re.compile(r"\$(?=\d[\d,]*(?:\.\d+)?(?:[\s.,;:!?)]|$))")
-TYPED = re.compile(f"{DATE}|{TIME}|{REMAINDER}|{RANGE}", re.IGNORECASE)
+TYPED = re.compile(f"{DATE}|{TIME}|{REMAINDER}|{RATIO}|{RANGE}", re.IGNORECASE)
 _JOINT = re.compile(r"\s*(?:,|,?\s*\b(?:and|or)\b)\s*")
-_NAMED_UNIT = re.compile(r"[\s*]+([A-Za-z]{4,20})\b")  # "in" is a word
-_UNIT_BETWEEN = re.compile(r"\s+[A-Za-z]{3,12}(?:,|,?\s+and)?\s+")
+_SHORT_UNITS = "h|hr|hrs|min|sec|s|kg|mg|g|km|m|cm|mm|ft|mi|lb|lbs|oz|L|mL|ml"  # "in" is a word
+_NAMED_UNIT = re.compile(rf"[\s*]+([A-Za-z]{{4,20}}|{_SHORT_UNITS})\b(?![/^²³])")
+_UNIT_BETWEEN = re.compile(rf"\s*(?:[A-Za-z]{{3,12}}|{_SHORT_UNITS})(?:,|,?\s+and)?\s+")
+_ORDINAL = re.compile(r"\d+(?:st|nd|rd|th)")
+# Before a place in an order: "came in 3rd", "is the 10th term", "takes over 5th place".
+_PLACED = re.compile(
+    r"\b(?:is|was|are|were|be|been|comes?|came|finish(?:es|ed)?|rank(?:s|ed)?|placed?|end(?:s|ed)|becomes?|became|takes?"
+    r"|took)\s+(?:(?:up|only|over|now|currently|then|therefore|thus)\s+)?(?:in\s+|at\s+)?(?:the\s+)?$",
+    re.IGNORECASE,
+)
 
 
 def concluded(line: str, sentences: Sequence[str]) -> tuple[str, str]:
@@ -42,8 +50,27 @@ def concluded(line: str, sentences: Sequence[str]) -> tuple[str, str]:
     if not last or _has_formula(last):
         value = last_value(line)
         return value, "" if value else "no_answer"
+    values = _without_names(last, values)
     place, problem = conclusion(last, [Span(one[0].start(), one[-1].end()) for one in values])
     return ("", problem) if problem else (_text_of(last, values[place]), "")
+
+
+def _without_names(sentence: str, values: list[list[re.Match[str]]]) -> list[list[re.Match[str]]]:
+    """The values without the ordinals that only name a thing: "the 2nd train"; those that a sentence says are values.
+
+    Where a sentence has no other values, its ordinals are, unless its subject has them.
+    """
+    is_ordinal = [_ORDINAL.fullmatch(one[0][0]) is not None for one in values]
+    if not any(is_ordinal):
+        return values
+    kept = [
+        one
+        for one, is_named in zip(values, is_ordinal, strict=True)
+        if not is_named or _PLACED.search(sentence[max(one[0].start() - REACH, 0) : one[0].start()])
+    ]
+    if kept:
+        return kept
+    return [one for one in values if ends(sentence, Span(one[0].start(), one[-1].end()))]
 
 
 def _has_formula(sentence: str) -> bool:
@@ -62,6 +89,14 @@ def last_value(line: str) -> str:
     """The last formula or number of a line, with those that are joined to it; empty if there is none."""
     values = _values(line)
     return _text_of(line, values[-1]) if values else ""
+
+
+def said_values(line: str) -> list[str]:
+    """The values of a line as they are written, in order; none if two of them are joined."""
+    values = _values(line)
+    return [
+        next((group for group in (*one[0].groups(), one[0][0]) if group), "").strip() for one in values if len(one) == 1
+    ]
 
 
 def _values(line: str) -> list[list[re.Match[str]]]:

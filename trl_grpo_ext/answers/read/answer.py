@@ -9,7 +9,7 @@ from functools import lru_cache
 
 from trl_grpo_ext.answers.read.moments import read_date, read_time
 from trl_grpo_ext.answers.read.number_words import in_digits
-from trl_grpo_ext.answers.read.spans import read_range, read_remainder
+from trl_grpo_ext.answers.read.spans import read_range, read_ratio, read_remainder
 from trl_grpo_ext.answers.read.spelling import spelled, strip_delimiters, without_text_commands
 from trl_grpo_ext.answers.read.statements import Statements
 from trl_grpo_ext.answers.read.structures import OperatorError, SideBySideError
@@ -35,6 +35,9 @@ _TELLING = frozenset("no not all every any each none odd even prime only composi
 _PUNCTUATION = (".", ",", "'", "-", '"', "!", "?", "$", ";")
 _CLOSING = re.compile(r"(?:\\[,;:! ]|[\s.,;])+\Z")
 _DATE = re.compile(r"\d{1,4}([-/.])\d{1,2}\1\d{1,4}")
+_PLACE = re.compile(
+    r"(?:in |on |at )?(?:the )?(\d{1,9})(?:st|nd|rd|th)(?: (?!power|root|degree|order)[a-z]+)?", re.IGNORECASE
+)
 _LONE_DOLLAR = re.compile(r"\A(\s*-?\s*)\$(?=\s*\d[^$]*\Z)")  # that no other closes: it is money
 
 
@@ -133,4 +136,12 @@ def _of_own_type(text: str) -> Node | None:
     said = " ".join(_SPACES.sub(" ", without_text_commands(text.replace("{:}", ":"))).split())
     if _DATE.fullmatch(said):
         return read_date(said) or Words(said)
-    return read_date(said) or read_time(said) or read_remainder(said) or read_range(said, lambda end: read(end).node)
+    if place := _PLACE.fullmatch(said):
+        return Number(Fraction(place[1]))
+    return (
+        read_date(said)
+        or read_time(said)
+        or read_remainder(said)
+        or read_ratio(said)
+        or read_range(said, lambda end: read(end).node)
+    )

@@ -21,7 +21,7 @@ TIME = (
 )
 DATE = (
     rf"\b{_MONTH}\s+(?:the\s+)?{_DAY}(?:,?\s+{_YEAR})?|(?<!\d){_DAY}\s+(?:of\s+)?{_MONTH}(?:,?\s+{_YEAR})?"
-    r"|(?<!\d)\d{4}-\d{2}-\d{2}(?!\d)"
+    r"|(?<!\d)\d{4}-\d{2}-\d{2}(?!\d)|(?<![\d/])\d{1,2}/\d{1,2}/\d{4}(?![\d/])"
 )
 _TIME = re.compile(
     rf"(?:at )?(?P<hour>[01]?\d|2[0-3])(?::(?P<minute>[0-5]\d)(?::(?P<second>[0-5]\d))?)?\s*(?P<half>{_HALF})?",
@@ -33,6 +33,8 @@ _DATE = re.compile(
     rf"|(?P<day_>{_DAY})\s+(?:of\s+)?(?P<month_>{_MONTH})(?:,?\s+(?P<year_>{_YEAR}))?)",
     re.IGNORECASE,
 )
+_SLASHED = re.compile(r"(\d{1,2})/(\d{1,2})/(\d{4})")
+_MONTHS_OF_YEAR = 12
 _ISO = re.compile(r"(\d{4})-(0\d|1[0-2])-([0-2]\d|3[01])")
 
 
@@ -80,7 +82,7 @@ def same_time(one: Time, other: Time) -> bool:
 
 
 def read_date(text: str) -> Date | None:
-    """The date that a text is, if it names the month or is written as ISO 8601 says: `03/04/2020` may be two.
+    """The date that a text is; one such as `03/04/2020` may be two, and is equal only to what is written so.
 
     Examples:
         >>> read_date("4 July 1990") == read_date("July 4th, 1990") == read_date("1990-07-04"), read_date("May 3").year
@@ -89,6 +91,9 @@ def read_date(text: str) -> Date | None:
     iso = _ISO.fullmatch(text)
     if iso:
         return Date(int(iso[2]), int(iso[3]), int(iso[1]))
+    slashed = _SLASHED.fullmatch(text)
+    if slashed:
+        return _of_slashed(*map(int, slashed.groups()))
     found = _DATE.fullmatch(text)
     if found is None:
         return None
@@ -96,7 +101,17 @@ def read_date(text: str) -> Date | None:
     return Date(_MONTHS[month.casefold().rstrip(".")], int(re.sub(r"\D", "", day)), int(year) if year else None)
 
 
+def _of_slashed(first: int, second: int, year: int) -> Date | None:
+    """The date of `05/14/2019`, the month first unless it can be none."""
+    month, day = (second, first) if first > _MONTHS_OF_YEAR else (first, second)
+    if not (0 < month <= _MONTHS_OF_YEAR and 0 < day <= 31):
+        return None
+    return Date(month, day, year, is_open=day <= _MONTHS_OF_YEAR and day != month)
+
+
 def same_date(gold: Date, answer: Date) -> bool:
     """Whether two dates are one; a year that the gold leaves out may be said."""
     year = gold.year or answer.year
+    if gold.is_open != answer.is_open:
+        return False
     return (gold.month, gold.day, year) == (answer.month, answer.day, answer.year)

@@ -51,8 +51,11 @@ _ANY = re.compile(
 )
 # Beside these `one` and `half` are no numbers: `the last one`, `one of them`, `the other half`, `half as many`.
 _BEFORE_ONE = frozenset("is are be was were only exactly just equals equal gives leaves makes has have".split())  # noqa: SIM905
-_BEFORE_ORDINAL = frozenset("the is was are were came finished".split())  # noqa: SIM905
 _PLACES = ("place", "position")
+_BEFORE_ORDINAL = frozenset(
+    """the is was are were be been came comes come finished finishes finish ranked ranks placed became becomes
+    took takes in on at over""".split()  # noqa: SIM905
+)
 REACH = 20  # characters around a phrase that are looked at
 _TIED_BEFORE = re.compile(r"(?:\\|[^\W_]-?)$")  # `ten-` of `ten-digit`, a command
 _TIED_BEHIND = re.compile(r"[-'’][^\W\d_]")
@@ -61,6 +64,7 @@ _NOT_BEFORE_HALF = frozenset("first second other each every last top bottom uppe
 _NOT_BEHIND_HALF = frozenset("as way life time".split())  # noqa: SIM905
 
 
+_BOTH_SIGNS = re.compile(r"\bplus or minus\s+(?=[\da-z])", re.IGNORECASE)
 _HALF_BEHIND = re.compile(
     rf"\b(an?|{'|'.join(CARDINALS)}|\d+)\s+([a-z]+)\s+and\s+(a half|a quarter|three quarters)\b", re.IGNORECASE
 )
@@ -90,6 +94,7 @@ def in_digits(text: str) -> str:
     """
     if not _ANY.search(text):
         return text
+    text = _BOTH_SIGNS.sub("±", text) if "or minus" in text else text
     text = _HALF_BEHIND.sub(_half_before, clock_in_digits(text))
     pieces = list(_PIECE.finditer(text))
     words = [piece[0].casefold() for piece in pieces]
@@ -149,8 +154,9 @@ def _stands_alone(text: str, pieces: Sequence[re.Match[str]], at: int, end: int)
         is_all = not previous and not following
         return following not in ("of", "another") and (is_all or previous in _BEFORE_ONE or is_measured)
     if end - at == 1 and said in ORDINALS:
-        is_last = not following or (following in _PLACES and end + 1 == len(pieces))
-        return is_last and (not previous or previous in _BEFORE_ORDINAL or said != "second")
+        is_all = not previous and end + 1 >= len(pieces)
+        is_place = previous in _BEFORE_ORDINAL or following in _PLACES
+        return is_place or is_all or (not following and said != "second")
     return True
 
 
@@ -164,6 +170,8 @@ def _phrase(words: Sequence[str]) -> Phrase | None:
     if at == 0:
         return _ordinal(words, 0, 0)
     value, at, is_whole = _with_parts(words, value, at)
+    if value.denominator != 1 and words[at : at + 2] in (["of", "a"], ["of", "one"]) and words[at + 2 :][:1] != []:
+        at += 2 * (words[at + 2] in SCALES)  # a quarter of a million
     if at < len(words) and words[at] in SCALES:
         value, at = value * SCALES[words[at]], at + 1
     elif is_whole and not words[0][0].isdigit() and (ordinal := _ordinal(words, at, int(value))):

@@ -151,5 +151,7 @@ class Quantities(Expressions):
         while begin and (self.row[begin - 1].kind in ("number", "group") or self.row[begin - 1].text in _OF_AMOUNTS):
             begin -= 1
         before = self.row[begin - 1] if begin else None
+        if before and begin > 1 and self.row[begin - 2].kind == "number" and is_unit(before.text):  # 2 h 15 min
+            return True
         has_number = any(token.kind == "number" for token in self.row[begin : self.at])
         return has_number and (before is None or before.kind not in ("symbol", "function", "close"))

@@ -10,20 +10,27 @@ from trl_grpo_ext.answers.read.tree import Apply, Collection, Node, Number, Quan
 
 _AMOUNT = r"\\?\$?\d+(?:,\d{3})*(?:\.\d+)?%?"
 _REST = r"(?:\s*,?\s*(?:with|and)?\s*(?:a |the )?remainder(?:\s+(?:is|of))?|\s*rem\.?|\s*R)\s*[:=]?\s*"
-_WITH, _OVER = r"\s+(?:with|and)\s+", r"\s+(?:left over|leftover|remaining)"  # 5 with 3 left over
+_WITH, _OVER = r"\s+(?:with|and)\s+", r"\s+(?:left over|leftover|remaining)\b"  # 5 with 3 left over
 # What the finder looks for in a sentence.
 RANGE = (
     rf"(?:\b(?:from|between)\s+)?(?<![\w.,^/-]){_AMOUNT}(?:\s*(?:--?|–)\s*|\s+to\s+){_AMOUNT}(?![\w./^])"
     rf"|\bbetween\s+{_AMOUNT}\s+and\s+{_AMOUNT}(?![\w./^])"
 )
-REMAINDER = rf"(?<![\d.])\d+(?:{_REST}\d+(?!\.?\d)|{_WITH}\d+{_OVER})"
+_THINGS = r"(?:\s+[a-z]+){0,3}?"
+REMAINDER = rf"(?<![\d.])\d+(?:{_REST}\d+(?!\.?\d)|{_THINGS},?{_WITH}\d+{_THINGS}{_OVER})"
+RATIO = (
+    r"(?<![\d.])\d+(?:\s[a-z]+){0,2}\s(?:for|to)\severy\s\d+(?!\.?\d)(?:\s[a-z]+)?"
+    r"|\bfor\severy\s\d+(?:\s[a-z]+){1,2},?\sthere\s(?:is|are)\s\d+(?!\.?\d)(?:\s[a-z]+)?"
+)
+_RATIO = re.compile(r"(?:for every\s)?(\d+)\D+?\s(?:every|is|are)\s(\d+)(?:\s[a-z]+)?", re.IGNORECASE)
 _RANGE = re.compile(
     rf"(?:from\s+)?({_AMOUNT})(?:--?|\s+to\s+|(?<!-)\s+-\s+)({_AMOUNT})((?:\s|\\[ ,]).*)?"
     rf"|between\s+({_AMOUNT})\s+and\s+({_AMOUNT})((?:\s|\\[ ,]).*)?",
     re.IGNORECASE | re.DOTALL,
 )
 _REMAINDER = re.compile(
-    rf"(?:the\s+)?(?:quotient(?:\s+(?:is|of|=))?\s*[:=]?\s*)?(\d+){_REST}(\d+)|(\d+){_WITH}(\d+){_OVER}", re.IGNORECASE
+    rf"(?:the\s+)?(?:quotient(?:\s+(?:is|of|=))?\s*[:=]?\s*)?(\d+){_REST}(\d+)|(\d+){_THINGS},?{_WITH}(\d+){_THINGS}{_OVER}",
+    re.IGNORECASE,
 )
 
 
@@ -72,6 +79,12 @@ def read_remainder(text: str) -> Remainder | None:
         return None
     quotient, rest = found.groups()[:2] if found[1] else found.groups()[2:]
     return Remainder(Number(Fraction(quotient)), Number(Fraction(rest)))
+
+
+def read_ratio(text: str) -> Node | None:
+    """The ratio that a text says without a sign for it: `3 cats for every 2 dogs`."""
+    found = _RATIO.fullmatch(text)
+    return Apply("ratio", (Number(Fraction(found[1])), Number(Fraction(found[2])))) if found else None
 
 
 def ends_of(node: Node) -> tuple[Node, ...]:

@@ -61,6 +61,10 @@ _USUAL: tuple[tuple[str, re.Pattern[str], str | Callable[[re.Match[str]], str]],
     ),
     # 1,00,000, which without its currency may be a list
     ("₹", re.compile(r"(?<=₹)\s?\d{1,2}(?:,\d\d)+,\d{3}(?!\d)"), lambda found: found[0].replace(",", "")),
+    # 33 1/3%
+    ("%", re.compile(r"(?<![\d.,/])(\d+) (\d+)/(\d+)\s?(?=\\?%)"), r"\1\\frac{\2}{\3}"),
+    # 100\text{th}
+    (r"\text{", re.compile(r"(?<=\d)\s?\^?\{?\\text\{\s?(st|nd|rd|th)\s?\}\}?"), r"\1"),
     # Dots above the first and the last digit of a period
     (r"\dot", re.compile(r"\\dot\{?(\d)\}?(?:(\d*)\\dot\{?(\d)\}?)"), r"\\overline{\1\2\3}"),
     # {x | x > 1}

@@ -91,6 +91,8 @@ _SHORT_WORDS = frozenset(
     ten sum its on than then none both any only how why who may can men man day red big box boy
     am pm""".split()  # noqa: SIM905
 )
+_LIKE_FUNCTIONS = ("cost", "tank")  # words before an amount, else `cos t` and `tan k`
+_SPACED = re.compile(r"\s+[$\w]")
 _WORD_LIKE = re.compile(r"[b-df-hj-np-tv-z][aeiou][b-df-hj-np-tvwz]", re.ASCII)
 
 _PLAIN = r"\d+(?:\.\d+)?|\.\d+"
@@ -208,7 +210,8 @@ def _plain(found: re.Match[str], *, words: bool) -> Iterator[tuple[str, str]]:
         return
     elif found["letters"]:
         is_power = len(text) == 2 and found.string.startswith("e^", found.end() - 1)  # `Be^x` is no word
-        yield from ([("symbol", letter) for letter in text] if is_power else _letters(text, words=words))
+        is_word = text in _LIKE_FUNCTIONS and _SPACED.match(found.string, found.end()) is not None
+        yield from ([("symbol", letter) for letter in text] if is_power else _letters(text, words=words or is_word))
     elif found["sign"] or found["factorial"]:
         yield _BRACKETS.get(text, "sign"), _ASCII_SIGNS.get(text, text)
     else:
@@ -242,7 +245,7 @@ def _letters(run: str, *, words: bool) -> Iterator[tuple[str, str]]:
 def _is_word(run: str) -> bool:
     """Whether letters without a space are a word or a unit, and no product such as `xy`."""
     if len(run) > 3 or not run.isascii():
-        return not any(run == name + run[-1] for name in FUNCTIONS)
+        return is_unit(run) or not any(run == name + run[-1] for name in FUNCTIONS)
     is_like_one = _WORD_LIKE.fullmatch(run[0].lower() + run[1:]) is not None
     return run.lower() in _SHORT_WORDS or is_unit(run) or is_like_one
 

@@ -106,11 +106,12 @@ class Time:
 
 @dataclass(frozen=True, slots=True)
 class Date:
-    """A day of a month; the year is None where the text has none."""
+    """A day of a month; the year is None where the text has none. It `is_open` if the day may be the month."""
 
     month: int
     day: int
     year: int | None = None
+    is_open: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,153 @@
+"""What a question asks for, where that tells how an answer is meant: a unit, a rest, a profit or a loss, yes or no."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+from trl_grpo_ext.answers.find.final_answer import FinalAnswer
+from trl_grpo_ext.answers.read.answer import read
+from trl_grpo_ext.answers.read.tree import Apply, Number, Quantity, Remainder
+from trl_grpo_ext.answers.read.units import is_unit, unit
+
+MAX_PROMPT = 1_000  # characters of a question, from its end
+_QUESTION = re.compile(r"[^.?!\n]*\?[^?]*\Z")
+_UNIT = re.compile(
+    r"\b(?:how many|(?:answer|give|express\w*|measured)\b[^.?]{0,30}\bin|,\s+in)\s+([a-z]{2,20})\b", re.I
+)
+_OF_REST = re.compile(r"\b(?:remainder|remain\w*|left\s?over|left|extra)\b", re.IGNORECASE)
+# Words for a change in one direction, and in the other.
+_DIRECTIONS = (
+    (r"profit|gain|gained|earned", r"loss|lost|lose[sd]?"),
+    (r"increase[sd]?|rise|rose|grow|grew|growth", r"decrease[sd]?|drop(?:ped)?|decline[sd]?|fall|fell|reduction"),
+)
+_DIRECTION = re.compile(rf"\b(?:{'|'.join(word for pair in _DIRECTIONS for word in pair)})\b", re.IGNORECASE)
+_AUXILIARY = r"is|are|was|were|does|do|did|can|could|will|would|has|have|had|should"
+_YES_OR_NO = re.compile(rf"^\W*(?:so\s+|then\s+)?(?:{_AUXILIARY})\b", re.IGNORECASE)
+_WORD = re.compile(r"[a-z]+(?:['’][a-z]+)?|\d[\d.,/]*")
+_SILENT = frozenset(
+    """a an the of is are was were be been does do did can could will would has have had should he she it they we i this
+    that these those there his her their its both indeed all two so thus hence therefore then number to for in on at
+    really exactly also enough's actually clearly""".split()  # noqa: SIM905
+)
+_NEGATIVE = re.compile(r"n['’]t$|^(?:not|no|never|neither|cannot)$")
+_OPEN = re.compile(r"\b(?:if|unless|might|may|maybe|perhaps|probably|whether|or|impossible|unclear|only)\b|\?", re.I)
+_REASON = re.compile(r",?\s+(?:because|since|as)\s")
+_CLAUSE = re.compile(r"[,;:]\s+|\b(?:so|thus|hence|therefore|but|which means|and therefore)\b")
+
+
+def question_of(prompt: str) -> str:
+    """The last question of a prompt, in one sentence; the end of a prompt without a question mark is empty."""
+    found = _QUESTION.search(prompt[-MAX_PROMPT:])
+    return found[0].strip() if found else ""
+
+
+def with_asked_unit(gold: str, answer: str, prompt: str) -> str:
+    """A gold without a unit in the unit that the question names, where the answer has another one of that measure.
+
+    Examples:
+        >>> [with_asked_unit("12", said, "How many dollars is that?") for said in ("12 cents", "12", "12 pens")]
+        ['12 dollars', '12', '12']
+    """
+    given = read(answer).node
+    if not isinstance(given, Quantity) or not isinstance(read(gold).node, Number):
+        return gold
+    asked = _UNIT.search(question_of(prompt))
+    if asked is None or not is_unit(asked[1]):
+        return gold
+    wanted = unit(asked[1])
+    return f"{gold} {asked[1]}" if wanted.measures == given.unit.measures and wanted != given.unit else gold
+
+
+def with_asked_part(found: FinalAnswer, golds: Sequence[str], prompt: str) -> FinalAnswer:
+    """The rest alone of an answer such as `7 remainder 2` where the question asks for that, else the quotient alone.
+
+    Examples:
+        >>> said = FinalAnswer(("7, with a remainder of 2",), ("last_expression",))
+        >>> [with_asked_part(said, ["2"], asked).answers[0] for asked in ("How many are left over?", "How many bags?")]
+        ['2', '7']
+    """
+    parts = [read(answer).node for answer in found.answers]
+    question = question_of(prompt)
+    if not question or not any(isinstance(part, Remainder) for part in parts):
+        return found
+    if not all(isinstance(read(gold).node, Number | Quantity) for gold in golds):
+        return found
+    of_rest = _OF_REST.search(question) is not None
+    answers = [
+        str((part.rest if of_rest else part.quotient).value) if isinstance(part, Remainder) else answer
+        for part, answer in zip(parts, found.answers, strict=True)
+    ]
+    return replace(found, answers=tuple(answers))
+
+
+def with_asked_direction(found: FinalAnswer, sentence: str, prompt: str) -> FinalAnswer:
+    """A loss as a negative profit where a profit is asked for, and so on; "not a profit" tells what was asked, too.
+
+    Examples:
+        >>> said = FinalAnswer(("$20",), ("last_expression",))
+        >>> with_asked_direction(said, "That is a loss of $20.", "How much profit did he make?").answers
+        ('-$20',)
+        >>> with_asked_direction(said, "That is a loss of $20.", "How much did he lose?").answers
+        ('$20',)
+    """
+    if found.problem or len(found.answers) != 1 or not _DIRECTION.search(sentence):
+        return found
+    if not isinstance(_amount(found.answers[0]), Number):
+        return found
+    asked = question_of(prompt) or " ".join(re.findall(r"\bnot an?\s+(\w+)", sentence))
+    for pair in _DIRECTIONS:
+        for one, other in (pair, pair[::-1]):
+            if not _has(asked, one) or _has(asked, other):
+                continue
+            said = (
+                rf"(?:{other})\b(?:\s+(?:of|by|is|was|about|exactly|only|a|an|total))*\s+{re.escape(found.answers[0])}"
+            )
+            if _has(sentence, said):
+                return replace(found, answers=("-" + found.answers[0],))
+    return found
+
+
+def _has(text: str, words: str) -> bool:
+    return re.search(rf"\b(?:{words})(?!\w)", text, re.IGNORECASE) is not None
+
+
+def _amount(text: str) -> object:
+    match read(text).node:
+        case Quantity(amount) | Apply("%", (amount,)):
+            return amount
+        case node:
+            return node
+
+
+def says_yes_or_no(sentence: str, prompt: str) -> str:
+    """Yes or no, where a sentence says the question's own words in their order, denied or not; empty otherwise.
+
+    Examples:
+        >>> asked = "He has 5 litres. Does he have enough paint?"
+        >>> says_yes_or_no("So he won't have enough paint.", asked), says_yes_or_no("He has enough paint.", asked)
+        ('no', 'yes')
+        >>> says_yes_or_no("Tom is older than Ann.", "Is Ann older than Tom?")
+        ''
+    """
+    question = question_of(prompt)
+    if not _YES_OR_NO.match(question):
+        return ""
+    asked, is_denied = _content(question)
+    sentence = _REASON.split(sentence, maxsplit=1)[0]
+    clause = next((one for one in reversed(_CLAUSE.split(sentence)) if one.strip(" .!")), "")
+    said, denied = _content(clause)
+    is_statement = re.search(rf"\b(?:{_AUXILIARY})(?:n['’]t)?\b|\bwon['’]t\b|\bcannot\b", clause, re.IGNORECASE)
+    if not said or is_denied or not is_statement or _OPEN.search(clause):
+        return ""
+    rest = iter(asked)
+    return ("no" if denied else "yes") if all(word in rest for word in said) else ""
+
+
+def _content(text: str) -> tuple[list[str], bool]:
+    """The words of a text that tell something, in order and without their endings, and whether it denies them."""
+    words = [word.rstrip(".,/") for word in _WORD.findall(text.casefold())]
+    denied = sum(1 for word in words if _NEGATIVE.search(word))
+    told = [word for word in words if word not in _SILENT and not _NEGATIVE.search(word)]
+    return [re.sub(r"(?<=[a-z]{3})(?:s|es|ed|ing)$", "", word) for word in told], denied % 2 == 1

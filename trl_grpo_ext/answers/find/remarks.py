@@ -1,0 +1,91 @@
+"""Remarks at the end of a text: what only checks, explains or illustrates the conclusion before it is none itself."""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+
+from trl_grpo_ext.answers.find.hedges import is_hedged
+from trl_grpo_ext.answers.read.answer import read
+from trl_grpo_ext.answers.read.tree import Apply, Node, Number
+
+_BEGUN = re.compile(
+    r"\W*(?:(?:to|let['’]?s|let us|let me|we can|you can|as an?|now|please|just|also|by|quick|final|sanity)\s+){0,3}"
+    r"(?:(?:double-?)?check(?:ing)?|verify(?:ing)?|verification|confirm(?:ing)?|proof|note|notice|observe|remember"
+    r"|recall|keep in mind|bear in mind|indeed|plugging|substituting|putting (?:it|this|that|them) back"
+    r"|for (?:example|instance)|(?:this|that|it|the result) (?:makes sense|checks out|(?:can|may) be (?:checked"
+    r"|verified|confirmed))|(?:this|that) (?:matches|agrees|assumes|works))\b",
+    re.IGNORECASE,
+)
+_BRACKETED = re.compile(r"\((?!\s*(?:or|i\.e\.|that is|answer)\b)(?=[^()\\]*[a-z]{3})[^$]*\)[\s.!*]*", re.IGNORECASE)
+# What gives another answer is no remark, however it begins.
+_GIVES_ANSWER = re.compile(
+    r"\b(?:answer is|boxed|wrong|mistake|error|incorrect|actually|wait|instead|rather|sorry|should|correction|so|thus"
+    r"|therefore|hence)\b|\bnot\s+\W*\d|[#<]",
+    re.IGNORECASE,
+)
+_CORRECTED = re.compile(
+    r"(?:\s+not|n['’]t)\s+[^.;,]{1,30}?,?\s+but\s+(?:rather\s+|instead\s+)?(?=\W{0,3}\d)", re.IGNORECASE
+)
+_OVERTURNED = re.compile(r"^.*,\s+but\s+(?=[^.;]*\b(?:actually|really|in fact)\b)", re.DOTALL)
+_INSTEAD_OF = re.compile(
+    r"(?<=\w),?\s+(?:and\s+)?(?:not|rather than|instead of)\s+(?:an?\s+)?[\w$.%]{1,12}(?=[.!\s]*\Z)"
+)
+_AMOUNT = r"\$?\d[\d,]*(?:\.\d+)?(?:\s?[:/]\s?\d+)?%?"
+_OR = re.compile(rf"(?<![\w.])({_AMOUNT}),?\s+or\s+(?:about\s+|just\s+|simply\s+)?({_AMOUNT})(?![\w.]*\d)")
+_SENTENCES = re.compile(r"(?<=[^\s.])(?<!i\.e)[.!]\s|\n")
+
+
+def restated(line: str) -> str:
+    """A line with the last form alone of what it says in two: 4 of "not 3 but 4", 30% of "3/10, or 30%".
+
+    Examples:
+        >>> restated("It is not 7 but 8."), restated("That is 3/10, or 30%."), restated("It is 5, or 6.")
+        ('It is 8.', 'That is 30%.', 'It is 5, or 6.')
+    """
+    if " but " in line:
+        line = _CORRECTED.sub(" ", _OVERTURNED.sub("", line))
+    line = _INSTEAD_OF.sub("", line)
+    return (
+        _OR.sub(lambda either: either[2] if _is_same(either[1], either[2]) else either[0], line)
+        if " or " in line
+        else line
+    )
+
+
+def _is_same(one: str, other: str) -> bool:
+    sizes = [_size(read(text).node) for text in (one, other)]
+    return sizes[0] is not None and sizes[0] == sizes[1]
+
+
+def _size(node: Node) -> Fraction | None:
+    """The number that a value is, a percentage and a ratio as a fraction; None for others."""
+    match node:
+        case Number(value):
+            return value
+        case Apply("%", (Number(value),)):
+            return value / 100
+        case Apply("ratio", (Number(above), Number(below))) if below:
+            return above / below
+    return None
+
+
+def without_remarks(text: str) -> str:
+    """The text without the remarks that end it, where something stands before them.
+
+    Examples:
+        >>> without_remarks("So he has 12. Check: 12 + 3 = 15."), without_remarks("He has 9. (Indeed, 9 + 6 = 15.)")
+        ('So he has 12', 'He has 9')
+        >>> without_remarks("So he has 12. Note that the answer is actually 31.")
+        'So he has 12. Note that the answer is actually 31.'
+    """
+    for stop in reversed(list(_SENTENCES.finditer(text))):
+        sentence = text[stop.end() :].lstrip()
+        is_remark = _BEGUN.match(sentence) or _BRACKETED.fullmatch(sentence)
+        if is_remark and not _GIVES_ANSWER.search(sentence) and not is_hedged(sentence):
+            if not any(map(str.isalnum, text[: stop.start()])):
+                break
+            text = text[: stop.start()]
+        elif any(map(str.isdigit, sentence)):
+            break
+    return text
