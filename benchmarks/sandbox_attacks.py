@@ -49,7 +49,7 @@ def main() -> int:
     slowest = sorted(records, key=lambda each: each.seconds)[-3:]
     print(f"slowest: {', '.join(f'{each.id} {each.seconds:.1f} s' for each in slowest)}")
     print(f"memory of this process: {before >> 20} MiB before, {after >> 20} MiB after")
-    print(f"processes left: {leftover_processes(namespaces=isolation.namespaces) or 'none'}")
+    print(f"processes left: {leftover_processes() or 'none'}")
     return int(not all(record.held for record in records))
 
 

@@ -25,6 +25,8 @@ SECRET = "trl_grpo_ext_secret_of_the_host"
 _FOLDER, _PORT, _NAME = "/tmp/trl_grpo_ext_canary_dir", "47999", "trl_grpo_ext_canary"
 """Placeholders in the programs for the canaries' folder and port, and for names of further targets."""
 _LEFTOVER_SECONDS = 5.0
+# In the settings with which a zygote is started.
+_NAMESPACES = b'"namespaces": true'
 
 
 class Canaries:
@@ -184,24 +186,28 @@ def _set_variable(name: str, value: str | None) -> None:
         os.environ[name] = value
 
 
-def leftover_processes(*, namespaces: bool) -> list[int]:
+def leftover_processes() -> list[int]:
     """Return ids of sandbox processes that still run although no program does, after waiting up to 5 seconds."""
     until = time.monotonic() + _LEFTOVER_SECONDS
-    while (left := sandboxed_processes(namespaces=namespaces)) and time.monotonic() < until:
+    while (left := sandboxed_processes()) and time.monotonic() < until:
         time.sleep(0.05)
     return left
 
 
-def sandboxed_processes(*, namespaces: bool) -> list[int]:
-    """Return ids of processes with the command line of this process's zygotes, except the zygotes."""
+def sandboxed_processes() -> list[int]:
+    """Return ids of processes with the command line of this process's zygotes, except the zygotes.
+
+    This process may have several sandboxes, of other levels too.
+    """
     mark = zygote_mark().encode()
     everything = [int(path.name) for path in Path("/proc").glob("[0-9]*")]
-    parents = {pid: _parent(pid) for pid in everything if mark in _read(f"/proc/{pid}/cmdline")}
-    zygotes = {pid for pid, parent in parents.items() if parent == os.getpid()}
+    lines = {pid: line for pid in everything if mark in (line := _read(f"/proc/{pid}/cmdline"))}
+    parents = {pid: _parent(pid) for pid in lines}
+    started = {pid for pid, parent in parents.items() if parent == os.getpid()}
     # With namespaces, process 1 of the new process tree is a child of the started process.
-    if namespaces:
-        zygotes |= {pid for pid, parent in parents.items() if parent in zygotes}
-    return sorted(parents.keys() - zygotes)
+    keepers = {pid for pid in started if _NAMESPACES in lines[pid]}
+    zygotes = {pid for pid, parent in parents.items() if parent in keepers}
+    return sorted(parents.keys() - started - zygotes)
 
 
 def _parent(pid: int) -> int:

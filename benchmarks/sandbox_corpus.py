@@ -120,7 +120,7 @@ def run_corpus(sandbox: Runner, programs: Iterable[Program]) -> list[Record]:
             jobs = [replace(program.job, program=bait.filled(program.job.program)) for program in again]
             for program, outcome in zip(again, _run_all(sandbox, jobs), strict=True):
                 outcomes[program.id].append(outcome)
-        left = leftover_processes(namespaces=namespaces)
+        left = leftover_processes()
         return [_record(program, outcomes[program.id], bait, left) for program in kept]
 
 
