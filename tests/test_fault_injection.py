@@ -117,6 +117,19 @@ LAB_FAULTS: dict[str, tuple[RewardMix | Landscape, dict[str, Any]]] = {
         single_peak(7),
         {"learning_rate": 0.0, "beta": 0.0, "steps": 40, "logging_steps": 10},
     ),
+    "zero_updates: no learning rate, marks up to 50": (
+        Landscape(name="marks", rewards=tuple(50.0 * reward for reward in single_peak(7).rewards)),
+        {"learning_rate": 0.0},
+    ),
+    "wrong_driver: marks up to 50 and a length that outweighs them": (
+        RewardMix(
+            [
+                term("answer", {2: 50.0, 9: 50.0}),
+                term("length", {4: 25.0, 9: 50.0, 10: 50.0}, weight=3.0),
+            ]
+        ),
+        {"learning_rate": 0.03, "groups": 4},
+    ),
     "zero_updates: next to none": (single_peak(7), {"learning_rate": 1e-9}),
     "zero_updates: next to none, few logs": (single_peak(7), {"learning_rate": 1e-9, "logging_steps": 10}),
     "zero_updates: next to none, without beta": (single_peak(7), {"learning_rate": 1e-9, "beta": 0.0}),

@@ -16,7 +16,7 @@ from transformers import AutoModelForCausalLM, TrainerCallback
 from trl_grpo_ext import RewardMix, RewardTerm, Sample, Status, Verdict, VerifiedGRPOTrainer, Verifier
 from trl_grpo_ext.diagnostics.diagnosis import diagnose
 from trl_grpo_ext.diagnostics.finding import read_findings
-from trl_grpo_ext.lab import ActionVerifier, run_lab, single_peak
+from trl_grpo_ext.lab import ActionVerifier, Landscape, run_lab, single_peak
 from trl_grpo_ext.lab.policy import make_tokenizer
 from trl_grpo_ext.lab.training import REFERENCE
 from trl_grpo_ext.runs.recorded_run import RecordedRun
@@ -46,6 +46,11 @@ def is_seven(completions: list[str], **_: Any) -> list[float]:
 def only_seven(*others: RewardTerm) -> RewardMix:
     """Make a mix with one right action of ten, and all other actions equally wrong."""
     return RewardMix([term("answer", {7: 1.0}), *others])
+
+
+def scaled(factor: float, offset: float) -> Landscape:
+    """The landscape with a single peak, on another scale."""
+    return Landscape(name="scaled", rewards=tuple(factor * reward + offset for reward in single_peak(7).rewards))
 
 
 def begins_with(probability: float) -> list[float]:
@@ -117,6 +122,8 @@ ODD_RUNS: dict[str, tuple[Any, dict[str, Any]]] = {
         ),
         {},
     ),
+    "marks up to 50 whose range nobody knows": (scaled(50.0, 0.0), {}),
+    "penalties from -1 to 0, learned away": (scaled(1.0, -1.0), {"steps": 200}),
     "a highest score below 1": (RewardMix([RewardTerm(name="answer", verifier=Graded([0.1] * 6 + [0.7] * 4))]), {}),
 }
 
