@@ -98,3 +98,25 @@ def test_a_descriptor_of_the_program_is_not_bound_to_a_class_that_has_tests() ->
         "found = unittest.TestResult()\nT('test_a').run(found)\nassert not found.errors and not found.failures"
     )
     assert endings(PROGRAM, case, names=NAMES) == ["failed"]
+
+
+def test_a_function_of_the_library_gets_nothing_of_what_a_descriptor_is_bound_to() -> None:
+    program = """
+class Watched:
+    def __init__(self, tell): self.tell = tell
+    def __get__(self, one, owner=None): return self.tell(one)
+"""
+    case = (
+        "from dataclasses import asdict, dataclass\n{}\n@dataclass\nclass Case:\n    look = Watched({})\n"
+        "    want: int = 42\nc = Case()\n"
+    )
+    tests = (
+        case.format("seen = []", "seen.append") + "c.look\nassert c in seen",
+        case.format("def own(one): return one and one.want", "own") + "assert c.look == 42",
+        case.format("", "lambda one: one and asdict(one)") + "assert c.look == {'want': 42}",
+        case.format("from unittest.mock import Mock\nm = Mock(return_value=3)", "m")
+        + "assert c.look == 3\nm.assert_called_with(c)",
+    )
+    assert_all_pass(program, *tests, names="Watched")
+    told = case.format("", "asdict") + "assert c.look == {'want': 42}"
+    assert endings(program, told, names="Watched") == ["error"]

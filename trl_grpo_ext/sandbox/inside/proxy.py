@@ -13,6 +13,7 @@ from contextlib import suppress
 from typing import Any, NoReturn
 
 from trl_grpo_ext.sandbox.inside.contained import demote
+from trl_grpo_ext.sandbox.inside.crossing.binding import gets_whole
 from trl_grpo_ext.sandbox.inside.crossing.classes import class_order
 from trl_grpo_ext.sandbox.inside.crossing.decoder import Decoder
 from trl_grpo_ext.sandbox.inside.crossing.encoder import Encoder
@@ -275,8 +276,9 @@ class ProgramProxy:
         self._send(answer)
 
     def _read_callback(self, message: dict[str, Json]) -> tuple[Callable[..., Any], list[Any], dict[str, Any]]:
-        decoder = Decoder(self._shared, self._translation.read)
         target = self._translation.given.at(message["callback"])
+        read = self._translation.read if gets_whole(target) else self._translation.read_closed
+        decoder = Decoder(self._shared, read)
         use = USES[checked(message["do"], str)]
         values, names = decoder.decode_all(message["values"]), checked(message.get("names", []), list)
         self._finish(decoder, message, values)

@@ -6,7 +6,9 @@ it: it keeps in the token what it likes, and may hand it to functions of the tes
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
+from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import Any
 
 from trl_grpo_ext.sandbox.inside.crossing.values import of_module
@@ -30,6 +32,21 @@ _tokens: dict[int, Token] = {}  # each keeps its object alive, so that an `id` s
 def whole(value: Any) -> Any:
     """Return what a token stands for; any other object itself."""
     return value._whole if type(value) is Token else value
+
+
+def gets_whole(target: Any) -> bool:
+    """Return whether the program, which uses `target`, may hand it tokens for the objects that they stand for.
+
+    A function of the tests may have them, a mock, and the methods of a list or dict, as in `seen.append`. One of the
+    library, such as `dataclasses.asdict`, might tell what they hold.
+    """
+    function = target.__func__ if isinstance(target, MethodType) else target
+    if isinstance(function, FunctionType):
+        return function.__globals__.get("__name__") == "tests"
+    if isinstance(target, BuiltinFunctionType):
+        return isinstance(target.__self__, list | dict | set | deque)
+    kind = target if isinstance(target, type) else type(target)
+    return kind.__module__ == "tests" or isinstance(target, of_module("unittest.mock", "NonCallableMock"))
 
 
 def described(token: Token) -> tuple[str, str | None]:
