@@ -49,7 +49,7 @@ class Scale:
     @property
     def digits(self) -> int:
         """Digits after the point: two for scores from 0 to 1, more for smaller scales."""
-        return max(2, math.ceil(2 - math.log10(self.span)))
+        return max(2, math.floor(2 - math.log10(self.span)))
 
 
 NO_NUMBERS = Grouped()
