@@ -108,6 +108,9 @@ def test_scores_without_a_usable_spread_have_a_scale_all_the_same(scores: tuple[
 def test_terms_of_different_ranges_share_the_spread_of_all_their_scores() -> None:
     view = window_of([batch({"answer": [0.0, 1.0] * 8})])
     assert view.scale == CORRECTNESS
-    assert declared_ranges({"rewards": [{"name": "bleu", "score_range": [0, 100]}, {"name": "math"}]}) == {
-        "bleu": (0.0, 100.0)
-    }
+
+
+def test_declared_ranges_are_read_from_the_settings_of_a_run_and_nonsense_is_none() -> None:
+    rewards = [{"name": "bleu", "score_range": [0, 100]}, {"name": "math"}, {"name": "x", "score_range": "?"}, None]
+    assert declared_ranges({"rewards": rewards}) == {"bleu": (0.0, 100.0)}
+    assert declared_ranges({"rewards": None}) == declared_ranges({}) == {}

@@ -69,8 +69,7 @@ def headline(causes: Sequence[Finding], findings: Sequence[Finding], window: Win
     if causes and not _is_beside(causes[0], does_well=_does_well(window)):
         return causes[0].sentence
     earlier = _worst_of(findings)
-    worst = max((one.severity for one in (*earlier, *causes) if _counts(one)), key=lambda one: one.rank, default=None)
-    sound = _sound(window, is_clean=worst is None)
+    sound = _sound(window, is_clean=not any(map(_counts, (*earlier, *causes))))
     if causes:
         return f"{sound} Beside it: {causes[0].sentence}"
     return f"{sound} Earlier, at step {earlier[0].step}: {earlier[0].sentence}" if earlier else sound

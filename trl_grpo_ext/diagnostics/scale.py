@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
 from trl_grpo_ext.figures.terms import TermFigures
 from trl_grpo_ext.support.estimate import Estimate, Grouped
-from trl_grpo_ext.verdict import UNIT, ScoreRange, Status
+from trl_grpo_ext.verdict import UNIT, ScoreRange, Status, check_score_range
 
 # Standard deviations that hold nearly all scores, one outlier left out. Ours: of normal scores they hold 95 %, and of
 # scores that are 0 or 1, and not mostly the same, they reach beyond both.
@@ -48,7 +49,7 @@ class Scale:
     @property
     def digits(self) -> int:
         """Digits after the point: two for scores from 0 to 1, more for smaller scales."""
-        return max(2, math.ceil(2 - math.log10(self.span)))
+        return max(2, math.floor(2 - math.log10(self.span)))
 
 
 NO_NUMBERS = Grouped()
@@ -112,7 +113,9 @@ def declared_ranges(settings: Mapping[str, Any]) -> dict[str, ScoreRange]:
     """Read the ranges that the run's terms have declared, by term."""
     found: dict[str, ScoreRange] = {}
     for reward in settings.get("rewards") or ():
-        bounds = reward.get("score_range")
-        if bounds:
-            found[reward["name"]] = (float(bounds[0]), float(bounds[1]))
+        # A run's folder may have been written by another version, or by hand.
+        with suppress(ValueError, TypeError, KeyError, AttributeError):
+            bounds = check_score_range(reward.get("score_range"))
+            if bounds is not None:
+                found[reward["name"]] = bounds
     return found

@@ -18,7 +18,7 @@ from trl_grpo_ext.figures.primary import Agreement
 
 # Ours, tried in tests/test_fault_injection.py (a verifier that judges by chance). A coin contradicts itself in half.
 LEAST_REPEATS = 16  # of a term's verdicts
-SAME_SCORE = 0.1  # of the scale: scores closer than that are the same, since a model that judges is not exact
+SAME_SCORE = 0.15  # of the scale: scores closer than that are the same, since a model that judges is not exact
 CONTRADICTS, MOSTLY_CONTRADICTS = 0.1, 0.3  # of the repeats
 # Of the answers, the least that the 95 % interval allows. Ours, tried in tests/test_noise_meter.py.
 WARN, CRITICAL = 0.02, 0.10
