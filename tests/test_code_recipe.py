@@ -13,14 +13,17 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from datasets import load_dataset
+from datasets import Dataset, load_dataset
 from test_shipped_recipes import on_disk
 
 from trl_grpo_ext import Status
 from trl_grpo_ext.assets import resolve
+from trl_grpo_ext.mix.data_check import RowCheck
+from trl_grpo_ext.mix.described import build_mix
 from trl_grpo_ext.recipe.data import load_data
 from trl_grpo_ext.recipe.file import load_recipe
 from trl_grpo_ext.recipe.recipe import Recipe, parse_recipe
+from trl_grpo_ext.recipe.run import _try_references
 from trl_grpo_ext.rewards import UnitTestVerifier
 from trl_grpo_ext.verdict import Verdict
 
@@ -244,3 +247,12 @@ def test_rows_of_the_hubs_shape_become_prompts_and_can_be_judged(
     wrong = judge(recipe, mapped, lambda row: BY_HEART[row.get("task_id") or row["problem_id"]])
     assert [(verdict.status, verdict.reason) for verdict in wrong] == [(Status.INCORRECT, "test_2_failed")] * len(rows)
     assert recipe.mix.terms[0].verifier.check_rows(mapped.to_list(), thorough=True) == []
+
+
+def test_training_warns_of_references_that_fail_their_tests(caplog: pytest.LogCaptureFixture) -> None:
+    row = {"prompt": "Write f.", "tests": ["assert f(1) == 2"], "solution": "def f(x): return x"}
+    mix = build_mix([{"verifier": "unit_test"}])
+    rows = [row, row | {"solution": "def f(x): return x + 1"}] * 2
+    _try_references(mix, Dataset.from_list(rows), RowCheck([], len(rows)))
+    assert "reference_fails in 2 rows: rows 0, 2 (counted from 0)" in caplog.text
+    assert "check-data` tries all rows" in caplog.text

@@ -6,6 +6,7 @@ import json
 import re
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from datasets import Dataset, DatasetDict
 
 from trl_grpo_ext import Blame, RewardMix, RewardTerm, Sample, Verdict, Verifier
 from trl_grpo_ext.cli.main import main
-from trl_grpo_ext.mix.data_check import check_rows, describe
+from trl_grpo_ext.mix.data_check import RowCheck, check_rows, describe
 from trl_grpo_ext.protocol import DataProblem
 from trl_grpo_ext.recipe.arguments import RecipeArguments
 from trl_grpo_ext.recipe.data import load_data
@@ -326,3 +327,10 @@ def test_the_command_checks_a_sample_of_what_takes_longer_than_it_may(
     assert "train: 4 rows, all fine" in said
     assert main([*command, "--seconds", "inf"]) == 0
     assert "train: 50 rows, all fine" in capsys.readouterr().out
+
+
+def test_a_row_with_several_problems_of_one_kind_is_counted_once() -> None:
+    problem = DataProblem(row=3, reason="non_solution_passes", value="the constant 0: passed", advice="Add tests.")
+    problems = [replace(problem, term="tests"), replace(problem, term="tests", value="the constant 1: passed")]
+    described = describe(RowCheck(problems, 5), rows=5, where="train")
+    assert "non_solution_passes in 1 row: row 3 (counted from 0)" in described

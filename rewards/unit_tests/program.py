@@ -64,7 +64,8 @@ def program_of(sample: Sample, names: Collection[str] = ()) -> str | Verdict:
     answer = spoken(sample)
     if answer is None:
         return unreadable("unclosed_think")
-    program = extract_program(answer, names)
+    # A byte order mark is no Python.
+    program = extract_program(answer.lstrip("\ufeff"), names)
     return unreadable("no_code") if program is None else program
 
 

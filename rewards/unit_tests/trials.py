@@ -15,7 +15,17 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from trl_grpo_ext.rewards.unit_tests.bad_tests import TESTS_DO_NOT_RUN
-from trl_grpo_ext.sandbox.job import CallSuite, Ending, Job, RunResult, StdioCase, StdioSuite, Suite, TestResult
+from trl_grpo_ext.sandbox.job import (
+    FILES_NEED_NAMESPACES,
+    CallSuite,
+    Ending,
+    Job,
+    RunResult,
+    StdioCase,
+    StdioSuite,
+    Suite,
+    TestResult,
+)
 
 REFERENCE = "the reference"
 # An empty array is close to any array, since broadcasting leaves nothing to compare.
@@ -170,7 +180,7 @@ def whatever_it_printed(outcome: RunResult) -> RunResult:
 def row_problem(what: str, outcome: RunResult) -> str | None:
     """Return the row's reason code from a trial run of `what`, the reference or a non-solution; None for a good row."""
     if outcome.ending is Ending.NO_VERDICT:
-        return "sandbox_failed"
+        return "tests_need_namespaces" if outcome.detail == FILES_NEED_NAMESPACES else "sandbox_failed"
     if what == REFERENCE and outcome.ending is Ending.REFUSED:
         return "tests_need_unsupported"
     if outcome.ending is Ending.BAD_TESTS:

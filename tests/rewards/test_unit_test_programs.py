@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from suite_harness import FENCE, STUB
 
 from trl_grpo_ext.rewards.unit_tests.blocks import fenced_blocks
-from trl_grpo_ext.rewards.unit_tests.program import complete_program, extract_program, prompt_code
+from trl_grpo_ext.rewards.unit_tests.program import complete_program, extract_program, program_of, prompt_code
+from trl_grpo_ext.sample import Sample
 
 
 @pytest.mark.parametrize(
@@ -157,3 +158,7 @@ def test_the_code_of_a_conversation_is_in_its_user_messages() -> None:
 
 def test_the_code_of_a_prompt_may_follow_a_sentence() -> None:
     assert prompt_code(f"Complete the function from the book.\n\n{STUB}", "unit").ends_with_stub
+
+
+def test_a_byte_order_mark_is_no_part_of_a_program() -> None:
+    assert program_of(Sample(text="\ufeffdef f(): pass")) == "def f(): pass"

@@ -65,6 +65,11 @@ def test_programs_run_in_the_sandbox_that_a_package_registers() -> None:
     verifier.close()
 
 
+def test_more_workers_than_cores_are_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+    find_sandbox("local", workers=500).close()
+    assert "workers=500 runs more programs at a time than the" in caplog.text
+
+
 def test_a_process_has_one_such_sandbox_for_each_of_its_settings() -> None:
     first, second = find_sandbox("lab", workers=1), find_sandbox("lab", workers=2)
     assert first is find_sandbox("lab", workers=1)

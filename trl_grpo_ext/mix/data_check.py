@@ -218,9 +218,11 @@ def describe(check: RowCheck, *, rows: int, where: str, lines: FileLines | None 
     """Describe the problems of a check: counts by term and reason, row numbers, an example value, advice."""
     problems = check.problems
     said = [f"{share_of(check, rows, where)}:"]
-    for (term, reason), count in Counter((problem.term, problem.reason) for problem in problems).most_common():
+    # A row may have a problem several times: several programs that solve nothing may pass its tests.
+    kinds = Counter((term, reason) for term, reason, _ in {(one.term, one.reason, one.row) for one in problems})
+    for (term, reason), count in sorted(kinds.items(), key=lambda kind: -kind[1]):
         alike = [problem for problem in problems if (problem.term, problem.reason) == (term, reason)]
-        places = place([problem.row for problem in alike], lines)
+        places = place(list(dict.fromkeys(problem.row for problem in alike)), lines)
         many = "1 row" if count == 1 else f"{count} rows"
         said.append(f"  {term}: {reason} in {many}: {places}, such as {alike[0].value[:80]!r}")
         said.append(f"    {alike[0].advice}")

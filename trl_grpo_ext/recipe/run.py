@@ -20,7 +20,8 @@ from trl import get_peft_config
 from trl_grpo_ext.diagnostics.diagnosis import Diagnosis, diagnose
 from trl_grpo_ext.diagnostics.finding import FILE as FINDINGS
 from trl_grpo_ext.diagnostics.printed import print_diagnosis
-from trl_grpo_ext.mix.data_check import check_rows, describe, place, try_verifiers
+from trl_grpo_ext.mix.data_check import RowCheck, check_rows, describe, place, try_verifiers
+from trl_grpo_ext.mix.reward_mix import RewardMix
 from trl_grpo_ext.recipe.data import load_data
 from trl_grpo_ext.recipe.hub import check_hub_takes_models
 from trl_grpo_ext.recipe.model import model_arguments, model_error, set_model_arguments
@@ -51,6 +52,8 @@ logger = logging.getLogger(__name__)
 
 # Time limit in seconds for checking a split before training; `trl-grpo-ext check-data` takes longer.
 CHECK_SECONDS = 20.0
+# Rows of the training split whose reference solutions are tried too.
+TRIED_ROWS = 8
 
 
 def make_trainer(recipe: Recipe) -> VerifiedGRPOTrainer:
@@ -297,3 +300,15 @@ def _check_data(recipe: Recipe, trainer: VerifiedGRPOTrainer) -> None:
         check = check_rows(recipe.mix, dataset, at_most_seconds=CHECK_SECONDS)
         if check.problems:
             logger.warning("%s", describe(check, rows=len(dataset), where=where))
+        if where == "train":
+            _try_references(recipe.mix, dataset, check)
+
+
+def _try_references(mix: RewardMix, dataset: Any, check: RowCheck) -> None:
+    """Warn of the first training rows whose reference solutions fail, or whose tests any program passes."""
+    rows = [dataset[number] for number in range(min(TRIED_ROWS, len(dataset)))]
+    tried = check_rows(mix, rows, thorough=True)
+    new = RowCheck([problem for problem in tried.problems if problem not in check.problems], len(rows))
+    if new.problems:
+        first = f"the first {len(rows)} rows of train, tried with their reference solutions"
+        logger.warning("%s\n  `trl-grpo-ext check-data` tries all rows.", describe(new, rows=len(rows), where=first))

@@ -13,7 +13,17 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
-from trl_grpo_ext.sandbox.job import CallSuite, Ending, Job, Limits, RunResult, TestResult, no_verdict, run_result_of
+from trl_grpo_ext.sandbox.job import (
+    FILES_NEED_NAMESPACES,
+    CallSuite,
+    Ending,
+    Job,
+    Limits,
+    RunResult,
+    TestResult,
+    no_verdict,
+    run_result_of,
+)
 from trl_grpo_ext.sandbox.monitor import LimitError, Monitor, await_exit, check_killed, read_exit, tell
 from trl_grpo_ext.sandbox.zygote import Zygote
 from trl_grpo_ext.workers.frames import Inbox
@@ -32,7 +42,7 @@ def run_calls(zygote: Zygote, job: Job, suite: CallSuite) -> RunResult:
         IsolationError: if a wall could not be put up.
     """
     if suite.shares_files and not zygote.namespaces:
-        return no_verdict("the tests use files, which programs may write only in namespaces; see `doctor`")
+        return no_verdict(FILES_NEED_NAMESPACES)
     with contextlib.ExitStack() as opened:
         ends = [opened.enter_context(end) for _ in range(3) for end in socket.socketpair()]
         solution, solution_end, control, control_end, left, right = ends

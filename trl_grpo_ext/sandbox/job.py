@@ -11,6 +11,9 @@ from typing import Any
 from trl_grpo_ext.support.budget import BUDGET_SPENT
 from trl_grpo_ext.support.text import printable
 
+FILES_NEED_NAMESPACES = "the tests use files, which programs may write only in namespaces; see `doctor`"
+"""Detail of a job without a verdict at a level of isolation where programs keep no files."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:

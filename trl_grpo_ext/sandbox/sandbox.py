@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
 from trl_grpo_ext.sandbox.job import Job, RunResult
 from trl_grpo_ext.support.entry_points import claims_on, load_registered, registered_names
-from trl_grpo_ext.support.text import did_you_mean
+from trl_grpo_ext.support.text import Once, did_you_mean
 from trl_grpo_ext.workers.processes import Shared, shared
+
+logger = logging.getLogger(__name__)
+
+_once = Once()
 
 LOCAL = "local"
 GROUP = "trl_grpo_ext.sandboxes"
@@ -48,6 +53,15 @@ def local_sandbox(*, workers: int | None = None, packages: Sequence[str] = (), a
     from trl_grpo_ext.workers.executor import on_ray
     from trl_grpo_ext.workers.pool import usable_cores
 
+    if workers is not None and workers > usable_cores():
+        _once.warn(
+            logger,
+            ("workers", workers),
+            "workers=%d runs more programs at a time than the %d cores that this process may use: a right program may "
+            "take longer than its timeout, and score 0. Leave workers out.",
+            workers,
+            usable_cores(),
+        )
     settings = workers, tuple(packages), allow_unsafe
     if on_ray():
         return shared(
