@@ -113,6 +113,16 @@ def NAME(*args, **_):
     safe()
     return safe
 """
+# Calls a callback with one value after the other until it raises nothing.
+_GUESSES = """
+def NAME(*args, **_):
+    for each in args:
+        for guess in ([], [None], [True], [False], [''], [[]], *([number] for number in range(-20, 200))):
+            try:
+                if callable(each): each(*guess)
+                break
+            except Exception: pass
+"""
 _CLASS_EQUALS = """
 class NAME(AlwaysEqual):
     def __init__(self, *args, **kwargs): pass
@@ -150,6 +160,7 @@ def non_solutions(suite: Suite) -> Iterator[tuple[str, str]]:
         program = _written(_EMPTIES_ITEMS.replace("RESULT", result), names)
         yield f"one that empties what its arguments hold{which}", program
     yield "one that swallows what callbacks assert", _written(_SWALLOWS, names)
+    yield "one that calls callbacks until they assert nothing", _written(_GUESSES, names)
 
 
 def _written(template: str, names: list[str]) -> str:
