@@ -1,6 +1,6 @@
 """Judge pairs of gold and answer: from memory, at once in this process, or in a worker process.
 
-Each process judges a pair only once.
+A pair that needs a worker is judged only once per process, unless the grader fails: its verdict is remembered.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ _memo: Memo[Hashable, Verdict] = Memo(MAX_REMEMBERED)
 
 
 def forget() -> None:
-    """Clear this process's memory of verdicts and of texts it has read."""
+    """Clear this process's memory of verdicts, and the caches of parsed and spelled texts."""
     _memo.clear()
     read.cache_clear()
     spelled.cache_clear()

@@ -127,10 +127,7 @@ class Recorder(RunListener):
                 (self.folder / f"{kind}-{old.number:08d}.parquet").unlink(missing_ok=True)
 
     def groups_recorded(self) -> int:
-        """Return the first free group number, from which a resumed run continues.
-
-        It follows the highest group number of the latest readable part.
-        """
+        """Return the group number from which a resumed run continues: after the highest in the latest readable part."""
         parts = [path for _, path in sorted(self._parts(), reverse=True) if path.name.startswith("samples")]
         for path in parts:
             try:

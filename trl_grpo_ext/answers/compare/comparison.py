@@ -173,7 +173,8 @@ class Comparison(AmountComparison):
     def _same_unordered(self, gold: Sequence[Node], answer: Sequence[Node], *, sets: bool = False) -> bool:
         parts = set(map(part_of, gold)) - {None}
         if len(parts) == len(gold) > 1 and not any(map(part_of, answer)):
-            return self._same_items(gold, answer)  # 12, 8 for 12 boys and 8 girls
+            # `12, 8` answers a gold `12 boys, 8 girls` in the gold's order.
+            return self._same_items(gold, answer)
         labels = [[label_of(item) for item in items] for items in (gold, answer)]
         if all(labels[0]) and all(labels[1]) and len(set(labels[0])) > 1:
             return Counter(labels[0]) == Counter(labels[1]) and all(
@@ -212,7 +213,8 @@ class Comparison(AmountComparison):
                 return self.same(value[1], answer) if asked else self.same(gold, value[1])
             return (is_region(other) or is_region(value[1])) and self._same_sets(gold, answer)
         if asked and named(asked[0]) and not symbols(asked[1]) and is_equation(answer):
-            return False  # `2x + 3 = 7` has to be solved before it says x = 2
+            # `2x + 3 = 7` must be solved before it gives x = 2.
+            return False
         return self._same_equations(gold, answer)
 
     def _same_equations(self, gold: Node, answer: Node) -> bool:
@@ -220,7 +222,8 @@ class Comparison(AmountComparison):
         if is_equation(gold) and is_equation(answer):
             return self.algebra.same_equations(gold, answer)
         if is_equation(answer) and not isinstance(gold, Relation) and symbols(answer.sides[0]) == symbols(gold):
-            return self.same(gold, answer.sides[1])  # 2/(x^2 - 1) = 1/(x - 1) - 1/(x + 1)
+            # 2/(x^2 - 1) = 1/(x - 1) - 1/(x + 1)
+            return self.same(gold, answer.sides[1])
         if is_equation(gold) and not isinstance(answer, Relation | Collection | Logic):
             return self.algebra.solves(gold, answer)
         return self._same_sets(gold, answer)
@@ -235,7 +238,8 @@ class Comparison(AmountComparison):
             return self.algebra.same_equations(gold, answer)
         if not (can_be_region(gold) and can_be_region(answer)):
             return False
-        if isinstance(answer, Collection) and answer.kind == "list":  # x > 0, x != 1: both at once, or either
+        # `x > 0, x != 1` may mean that both hold, or either.
+        if isinstance(answer, Collection) and answer.kind == "list":
             return any(self.algebra.same_regions(gold, Logic(word, answer.items)) for word in ("and", "or"))
         return self.algebra.same_regions(gold, answer)
 

@@ -103,7 +103,10 @@ def _same_constants(one: Expr, other: Expr) -> bool:
 
 
 def _agree(one: Expr, other: Expr) -> bool | None:
-    """Check whether two expressions agree at random points; None if too few points give a value."""
+    """Check whether two expressions agree at random points.
+
+    None means too few points with a value to tell; False also means no point with a value.
+    """
     free = sorted(one.free_symbols | other.free_symbols, key=str)
     whole = _whole(one, other)
     generator = random.Random(0)

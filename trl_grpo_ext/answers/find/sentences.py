@@ -133,11 +133,13 @@ def said_unmarked(answer: str, prompt: str) -> tuple[str, str, str]:
     if listed := _listed(plain):
         return listed, "last_expression", ""
     answered = _YES.match(plain)
-    begun = _FIRST_LETTER.match(plain) if _ANSWER_PROMPT.search(prompt) else None  # and an explanation below it
+    # A letter on the first line, with an explanation below it, answers a prompt that ends with "Answer:".
+    begun = _FIRST_LETTER.match(plain) if _ANSWER_PROMPT.search(prompt) else None
     if first := begun or (answered if _YES_OR_NO.search(prompt) else None):
         return first[1], "last_expression", ""
     stressed = _STRESSED.findall(tail.rpartition("\n")[2])
-    if len(stressed) == 1 and _SIGN.search(stressed[0]) and is_value(stressed[0]):  # 20 is **25%** of 80
+    # 20 is **25%** of 80
+    if len(stressed) == 1 and _SIGN.search(stressed[0]) and is_value(stressed[0]):
         return stressed[0], "last_expression", "hedged" if is_hedged(_SENTENCE_STOP.split(plain)[-1]) else ""
     line = plain.rpartition("\n")[2] if "\n" in plain and not FORMULA.search(plain) else plain
     line = restated(_without_repeated(_CALCULATION.sub("", line), prompt))
@@ -217,7 +219,8 @@ def _value_that_is(sentence: str) -> str:
         return named[0]
     _, *said_last = _IS.split(sentence)
     name = (said_last[-1] if said_last else sentence).strip(" *_`.")
-    is_name = ELEMENTS.fullmatch(name) or (said_last and _NAME.fullmatch(name))  # the gas is CO2; the fastest is Evelyn
+    # The gas is CO2; the fastest is Evelyn.
+    is_name = ELEMENTS.fullmatch(name) or (said_last and _NAME.fullmatch(name))
     if is_name:
         return name
     bare = "" if FORMULA.search(sentence) else sentence

@@ -103,7 +103,8 @@ class Options:
         return max(begun, key=len, default="")
 
     def _pairs(self) -> Iterator[tuple[str, str]]:
-        return zip(self.labels, self.texts, strict=False)  # without texts there are no pairs
+        # Without texts, there are no pairs.
+        return zip(self.labels, self.texts, strict=False)
 
 
 @dataclass(frozen=True, slots=True)
