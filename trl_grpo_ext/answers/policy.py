@@ -90,7 +90,10 @@ class Judge:
         return any(self.comparison.same(gold.node, node) for node in _renamed(gold, answer))
 
     def _difference(self, gold: Answer, answer: Answer) -> str:
-        """Return the reason code for unequal values: `other_unit`, `other_symbols` and `negated`, else `not_equal`."""
+        """Return the reason code for unequal values: `other_unit`, `other_symbols` or `negated`, else `not_equal`.
+
+        An empty string means that a switch accepts the difference.
+        """
         if isinstance(gold.node, Number) and isinstance(answer.node, Number):
             return "not_equal"
         if isinstance(answer.node, Apply) and answer.node.name == "not":

@@ -61,7 +61,10 @@ def _same_part(one: Value, other: Value) -> bool:
 
 
 def equal(one: Value, other: Value) -> bool:
-    """Check whether two exact expressions have equal values at sampled points, real points first, else complex."""
+    """Check whether two exact expressions are equal: constants to the last digit, others at sampled points.
+
+    If too few sampled points have a value, sympy simplifies the difference.
+    """
     if one == other:
         return True
     if not (isinstance(one, Expr) and isinstance(other, Expr)):

@@ -86,7 +86,10 @@ class Quantity:
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """Words in lower case, with single spaces between them."""
+    """Words in lower case, with single spaces between them.
+
+    Text with two numbers side by side, and text that resembles a date, keep their case and spacing.
+    """
 
     text: str
 
