@@ -1,16 +1,16 @@
-"""Decide whose a name is that tests call and Python has too, such as `gcd` or `max`: the program's, or Python's.
+"""Decide whether a called name such as `gcd` or `max`, defined by Python too, means the program's function or Python's.
 
-The row decides, and never the program, which could else replace a helper of the tests, such as `isclose`. The name is
-the program's
+The dataset row decides, never the program: otherwise a program could replace a helper of the tests, such as `isclose`.
+The name belongs to the program in three cases:
 
-* if the tests import it from `solution`, or the row's entry point is so called;
-* if the row has a reference solution, and that defines the name;
-* if the row has none, and one of the tests, or of its assertions on literals, calls the name and takes nothing else
-  from the program: it would test Python.
+* The tests import it from `solution`, or the row's entry point has this name.
+* The row has a reference solution that defines the name.
+* The row has no reference solution, and a test, or an assertion on literals, calls the name and uses nothing else from
+  the program: otherwise the test would test Python.
 
-Any other such name is Python's. Without a reference, a builtin is the program's only if the tests call it with nothing
-but literals and take other names from the program, and if neither an entry point nor an import names these: a builtin
-that the tests call on results does their own work.
+In all other cases, the name is Python's. Without a reference solution, a builtin belongs to the program only if the
+tests call it with literals alone and use other names from the program, and neither an entry point nor an import names
+the program's builtins: a builtin called on results does work for the tests.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ _HOMES = {
     "unittest": "TestCase",
 }
 HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()}
-"""By name that tests often forget to import: the module that has it."""
+"""Modules of names that tests often forget to import."""
 _OF_TESTS = frozenset({"typing", "dataclasses", "pytest", "unittest"})
 _SHARED = frozenset(name for name, module in HOME_OF.items() if module not in _OF_TESTS)
-# Builtin functions that exercises have a program write.
+# Builtin functions that exercises ask programs to implement.
 _REWRITTEN = frozenset(
     {"abs", "all", "any", "bin", "chr", "divmod", "filter", "hex", "len", "map", "max", "min", "oct", "ord", "pow"}
     | {"reversed", "round", "sorted", "sum", "zip"}
@@ -57,9 +57,12 @@ _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def defined_names(reference: str | None) -> frozenset[str] | None:
-    """Find the functions and classes that a reference solution defines; None if there is none, or it is not Python.
+    """Find functions and classes defined by a reference solution.
 
-    A name that it imports is Python's there too.
+    Imported names do not count: the reference solution uses Python's.
+
+    Returns:
+        The names; None without a reference solution, without definitions, or for invalid Python.
 
     Examples:
         >>> sorted(defined_names("from math import sqrt\\ndef gcd(a, b): pass\\ndouble = lambda x: 2 * x"))
@@ -76,14 +79,16 @@ def defined_names(reference: str | None) -> frozenset[str] | None:
 
 
 class Namesakes(NamedTuple):
-    """What decides whose a name is that Python has too.
+    """A row's tests and reference solution, which decide the owner of each namesake.
+
+    A namesake is a name that both the program and Python may define.
 
     Attributes:
-        setup: The statements in front of the tests.
-        tests: One code snippet per test.
+        setup: The statements before the tests.
+        tests: A code snippet per test.
         elsewhere: Names that the tests bind or import themselves.
-        reference: The names that the row's reference solution defines; None without a reference.
-        names_all: True if an entry point, or imports that are not `*`, name all builtins that are the program's.
+        reference: Names that the row's reference solution defines; None without a reference.
+        names_all: True if an entry point, or imports other than `*`, name all builtins that the program defines.
     """
 
     setup: Sequence[Statement]
@@ -93,7 +98,11 @@ class Namesakes(NamedTuple):
     names_all: bool
 
     def of_program(self, known: Collection[str]) -> set[str]:
-        """Find the namesakes that are the program's; `known` are the names that are the program's in any case."""
+        """Find namesakes that belong to the program.
+
+        Args:
+            known: Names that belong to the program in any case.
+        """
         parts = [*self.setup, *(part for test in self.tests for part in statements(test))]
         nodes = [node for part in parts for node in ast.walk(part.node)]
         if self.reference is not None:
@@ -114,7 +123,7 @@ class Namesakes(NamedTuple):
 
 
 class _Unit(NamedTuple):
-    """The names that one test calls itself, and all that it reads, helpers and setup included."""
+    """Names called by a test, and names read by the test with its helpers and setup."""
 
     called: set[str]
     reads: set[str]
@@ -127,7 +136,7 @@ def _unit(test: str, setup: Sequence[Statement]) -> _Unit:
 
 
 def _bodies(test: str, setup: Sequence[Statement]) -> list[ast.stmt]:
-    """Return the statements of a snippet, and of the test function or method that it names."""
+    """Return a snippet's statements, with the body of each test function or class that the snippet names."""
     bodies = [part.node for part in statements(test)]
     nodes = [node for body in bodies for node in ast.walk(body)]
     named = {node.id for node in nodes if isinstance(node, ast.Name)}
@@ -146,7 +155,7 @@ def _is_other_test(node: ast.stmt, named: set[str]) -> bool:
 
 
 def _taken(body: ast.stmt) -> set[str]:
-    """Return what a statement takes but by a global name: fixtures, as arguments, and modules that it imports."""
+    """Return names that a statement uses other than as global names: fixtures (as arguments) and imported modules."""
     nodes = list(ast.walk(body))
     found = {node.arg for node in nodes if isinstance(node, ast.arg)}
     found |= {node.module for node in nodes if isinstance(node, ast.ImportFrom) and node.module}
@@ -154,7 +163,7 @@ def _taken(body: ast.stmt) -> set[str]:
 
 
 def _with_needs(names: set[str], setup: Sequence[Statement]) -> set[str]:
-    """Add, transitively, what the setup reads to bind the names, and in statements that may change their values."""
+    """Add names that the setup reads to bind these names, or to change their values, transitively."""
     parts = [part for part in setup if not isinstance(part.node, ast.Import | ast.ImportFrom)]
     values = {name for part in parts for name in part.usage.binds}
     found = names | _HOOKS
@@ -169,20 +178,20 @@ def _with_needs(names: set[str], setup: Sequence[Statement]) -> set[str]:
 
 
 def called(nodes: Iterable[ast.AST]) -> set[str]:
-    """Return the names that are called: `f` in `f(1)`."""
+    """Return called names: `f` in `f(1)`."""
     return {node.func.id for node in nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
 
 
 def _passed(nodes: Iterable[ast.AST]) -> set[str]:
-    """Return the names that are passed to a call: `f` in `check(f)`."""
+    """Return names passed to calls: `f` in `check(f)`."""
     given = [value for node in nodes if isinstance(node, ast.Call) for value in node.args]
     return {value.id for value in given if isinstance(value, ast.Name)}
 
 
 def handed_on(nodes: Iterable[ast.AST]) -> set[str]:
-    """Find the builtin function whose result goes to a helper of the tests: `sum` in `check(sum(1, 2), 3)`.
+    """Find a builtin function whose result goes to a helper of the tests: `sum` in `check(sum(1, 2), 3)`.
 
-    Return an empty set if there are several. A builtin class does not count: `set` only converts a result.
+    Return an empty set for several builtins. A builtin class does not count: `set` only converts a result.
     """
     nodes = list(nodes)
     helpers = {node.name for node in nodes if isinstance(node, ast.FunctionDef)}
@@ -193,7 +202,7 @@ def handed_on(nodes: Iterable[ast.AST]) -> set[str]:
 
 
 def _on_literals(nodes: Sequence[ast.AST]) -> set[str]:
-    """Find the builtins of `_REWRITTEN` that are only called, and with nothing but literals: `max` in `max(1, 2)`."""
+    """Find builtins of `_REWRITTEN` used only in calls with literal arguments: `max` in `max(1, 2)`."""
     calls = [node for node in nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)]
     literal = Counter(call.func.id for call in calls if isinstance(call.func, ast.Name) and _has_literals_only(call))
     uses = Counter(node.id for node in nodes if isinstance(node, ast.Name))
@@ -207,12 +216,12 @@ def _has_literals_only(call: ast.Call) -> bool:
 
 
 def tests_of_python(source: str, taken: Collection[str], names: Collection[str]) -> list[str]:
-    """Return the statements of tests that call a namesake of Python's and nothing of the program.
+    """Return test statements that call Python's namesakes and nothing from the program.
 
     Args:
         source: The tests, setup included.
-        taken: Names that were taken from Python's library since the tests do not import them.
-        names: Names that were taken from the program.
+        taken: Names taken from Python's library because the tests do not import them.
+        names: Names taken from the program.
 
     Examples:
         >>> tests_of_python("assert gcd(12, 8) == 4\\nassert lcm(4, 6) == 12", ["gcd"], ["lcm"])
@@ -224,7 +233,7 @@ def tests_of_python(source: str, taken: Collection[str], names: Collection[str])
 
 
 def _asserting(body: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
-    """Yield the innermost statements that assert something; a loop, or a block that must raise, is one statement."""
+    """Yield the innermost asserting statements; a loop, or a block that must raise, counts as a single statement."""
     for node in body:
         if isinstance(node, _Code | ast.If | ast.Try):
             yield from _asserting(inner for inner in ast.iter_child_nodes(node) if isinstance(inner, ast.stmt))

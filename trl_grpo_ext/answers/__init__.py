@@ -1,4 +1,4 @@
-"""Is this the gold? A library that finds, reads and compares final answers; its README is the way in."""
+"""Find, read and compare final answers with gold answers; start at this folder's README."""
 
 from typing import TYPE_CHECKING
 

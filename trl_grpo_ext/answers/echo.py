@@ -1,4 +1,4 @@
-"""Whether an answer only repeats the question."""
+"""Detect answers that only repeat a formula of the prompt."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from trl_grpo_ext.answers.read.answer import read
 from trl_grpo_ext.answers.read.spelling import spelled
 from trl_grpo_ext.answers.read.tree import Number
 
-Echo = Literal["", "part", "whole"]  # of a formula of the prompt
+# How much of the prompt's formula an answer copies: nothing, a part, or the whole formula.
+Echo = Literal["", "part", "whole"]
 _SPACING = re.compile(r"[\s{}$]|\\[,;:! ]|\\(?:left|right)")
-# In a prompt that asks for another form of a number.
+# Words of a prompt that asks to rewrite a number in another form.
 _OTHER_FORM = re.compile(
     r"\b(?:simplif(?:y|ied)|simplest|lowest terms|reduced?|rationali[sz]e|rounded?|nearest|convert(?:ed)?|mixed number"
     r"|(?:scientific|standard) (?:notation|form)|(?:decimal|significant) (?:places|figures|digits)"
@@ -24,22 +25,26 @@ _OTHER_FORM = re.compile(
 
 @lru_cache(maxsize=1024)
 def unspaced(text: str) -> str:
-    """The text without what only spaces it; a prompt's is needed for each of its completions."""
+    """Remove white space, braces, dollars and sizing commands from a text.
+
+    The result is cached, because each completion of a prompt needs the prompt without spacing.
+    """
     return _SPACING.sub("", spelled(text))
 
 
 @lru_cache(maxsize=256)
 def _formulas(prompt: str) -> frozenset[str]:
-    """The formulas of a prompt, and the sides of its equations, unspaced."""
+    """Return a prompt's formulas and the sides of its equations, without spacing."""
     found = [next(filter(None, formula.groups())) for formula in FORMULA.finditer(prompt)]
     return frozenset(unspaced(side) for formula in found for side in (formula, *formula.split("=")))
 
 
 def echo(answer: str, gold: str, prompt: str) -> Echo:
-    """How much of the prompt an answer is, however it is spaced.
+    """Say how much of a prompt's formula an answer copies; spacing is ignored.
 
-    An answer that is a formula of the prompt is a `whole`, unless the gold, or a side of it, is one too. A number only
-    repeats the question where that asks for another form of it, and the gold is written in other digits.
+    The result is `whole` if the answer equals a formula of the prompt, unless the gold, or a side of the gold, equals a
+    formula too. A number counts as a copy only if the prompt asks for another form of the number and the gold has other
+    digits. Any other answer whose text occurs in the prompt is a `part`.
 
     Examples:
         >>> echo("2^{10}", "1024", "What is 2^{10}?"), echo("2^{10}", "1024", "How many subsets has a set of ten?")
@@ -61,10 +66,10 @@ def echo(answer: str, gold: str, prompt: str) -> Echo:
 
 
 def _digits(text: str) -> str:
-    """The digits of a number as it is written."""
+    """Return the digits of a written number, without signs and points."""
     return "".join(filter(str.isdigit, spelled(text)))
 
 
 def _stands_alone(number: str, text: str) -> bool:
-    """Whether a number stands in a text, and not only as digits of another one."""
+    """Check that a text contains a number as a whole, not inside a longer number: `5` in `x=5`, not in `15`."""
     return re.search(rf"(?<![\d.,/]){re.escape(number)}(?![\d/]|[.,]\d)", text) is not None

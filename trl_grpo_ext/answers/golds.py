@@ -1,4 +1,4 @@
-"""The golds of a cell, as texts."""
+"""Turn a dataset cell into gold answers, as texts."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ ADVICE = {
 
 
 def is_not_text(cell: object) -> bool:
-    """Whether a cell has what cannot be compared as text: a mapping, as conversations have, bytes, or a date.
+    """Check for golds without text form: a cell with a mapping (such as a message), bytes or a date.
 
-    A date does not tell in which form its text was written.
+    A date is rejected because its original spelling is lost.
 
     Examples:
         >>> [is_not_text(cell) for cell in ({"answer": "4"}, [{"role": "user", "content": "4"}], ["4", 5])]
@@ -38,25 +38,27 @@ def is_not_text(cell: object) -> bool:
 
 
 def alternatives(gold: Any) -> list[Any]:
-    """The golds that a cell holds: of a list, tuple or array each of its items, else the cell itself; no None, no NaN.
+    """List a cell's accepted golds: each item of a list, tuple or array, else the cell itself; skip None and NaN.
 
     Examples:
         >>> alternatives(["a", None, ["b"]]), alternatives("a"), alternatives(float("nan"))
         (['a', 'b'], ['a'], [])
     """
-    to_list = getattr(gold, "tolist", None)  # of numpy and torch
+    # numpy arrays and torch tensors have `tolist`.
+    to_list = getattr(gold, "tolist", None)
     gold = to_list() if callable(to_list) else gold
     if isinstance(gold, list | tuple):
         return [one for item in gold for one in alternatives(item)]
-    missing = gold is None or gold != gold  # NaN, which pandas has for a cell that is missing
+    # pandas stores a missing cell as NaN, and NaN differs from itself.
+    missing = gold is None or gold != gold
     return [] if missing else [gold]
 
 
 def gold_texts(gold: object) -> tuple[str, ...]:
-    r"""The accepted golds of a row as texts; none if the row has no answer.
+    r"""Convert a cell to its accepted golds as texts; empty if the row has no answer.
 
-    A list has several that are each right. A number is itself, a bool yes or no, NaN none. Of a text, what follows
-    GSM8K's `####`, else the last box, else what its dollars enclose.
+    Each item of a list is a separate gold. A bool becomes `yes` or `no`; NaN gives no gold. From a text, take the part
+    after GSM8K's `####`, else the content of the last box, else the text without surrounding dollars.
 
     Examples:
         >>> gold_texts(42.0), gold_texts("5 + 5 = 10\n#### 10"), gold_texts(["$x^2$", r"so \boxed{7}"])
@@ -80,7 +82,7 @@ def _gold_text(gold: object) -> str:
 
 
 def gold_values(cell: object) -> tuple[str, ...]:
-    """The golds of a cell, without the sentence around one that says it by a phrase: "The final answer is 5."."""
+    """Convert a cell to its golds, each without a sentence around the value: `The final answer is 5.` gives `5`."""
     return tuple(map(_gold_value, gold_texts(cell)))
 
 

@@ -1,4 +1,7 @@
-"""Judging pairs of a gold and an answer, each once in a process: from memory, at once, or in a worker."""
+"""Judge pairs of gold and answer: from memory, at once in this process, or in a worker process.
+
+A pair that needs a worker is judged only once per process, unless the grader fails: its verdict is remembered.
+"""
 
 from __future__ import annotations
 
@@ -22,9 +25,10 @@ from trl_grpo_ext.support.memo import Memo
 from trl_grpo_ext.verdict import Blame, Status, Verdict, skipped
 from trl_grpo_ext.workers.pool import judge_in_workers
 
-# An option with what it says: `B) A square`, `(B) 5`, `B. 5`.
+# An option's label with the option's text: `B) A square`, `(B) 5`, `B. 5`.
 _LED = re.compile(r"(?:\(?([A-J])\)|([A-J])\.)(?:\s|\\[ ,;:!]|~|\\q?quad)+(\S.*)", re.DOTALL)
-_SEVERAL = re.compile(r"[A-H](?:(?:\s*(?:,|and)\s*)*[A-H])+")  # a gold such as `A, C` and `AC`
+# Several option letters: `A, C`, `AC`.
+_SEVERAL = re.compile(r"[A-H](?:(?:\s*(?:,|and)\s*)*[A-H])+")
 _OUT_OF = re.compile(r"^(\d+) out of (?:the )?(\d+)\b(?=\D*$)")
 _MAX_ELEMENTS = 80
 _LOWERED = re.compile(r"\\(?:mathrm|text|ce)\b|[\s_{}$*]")
@@ -33,14 +37,14 @@ _WORK = "trl_grpo_ext.answers.work"
 
 
 class Pair(NamedTuple):
-    """One accepted gold and one answer, and how they are compared.
+    """A gold with an answer and comparison settings.
 
     Attributes:
-        gold: As text.
-        answer: As text.
-        accepted: The switches of the policies that are off.
-        decimals: Places that numbers are rounded to.
-        echo: Whether the answer stands in the prompt, so that it may only repeat the question, as `reading.echo` says.
+        gold: The accepted gold, as text.
+        answer: The completion's answer, as text.
+        accepted: Switches of `policy` that allow an otherwise refused kind of answer.
+        decimals: Decimal places to which numbers must agree.
+        echo: How much of the prompt's formula the answer copies; see `echo.echo`.
     """
 
     gold: str
@@ -50,11 +54,12 @@ class Pair(NamedTuple):
     echo: Echo = ""
 
 
-_memo: Memo[Hashable, Verdict] = Memo(MAX_REMEMBERED)  # of answers that were killed, too
+# Verdicts of earlier pairs, timeouts included.
+_memo: Memo[Hashable, Verdict] = Memo(MAX_REMEMBERED)
 
 
 def forget() -> None:
-    """Forget every verdict that this process remembers, and every text that it has read."""
+    """Clear this process's memory of verdicts, and the caches of parsed and spelled texts."""
     _memo.clear()
     read.cache_clear()
     spelled.cache_clear()
@@ -62,25 +67,26 @@ def forget() -> None:
 
 
 def _remember(key: Hashable, verdict: Verdict) -> None:
-    """Remember a verdict, unless it is the grader's fault: it may work the next time."""
+    """Store a verdict, except for a grader's error, which may not recur."""
     if verdict.blame is not Blame.GRADER:
         _memo.put(key, verdict)
 
 
 def judge_pairs(pairs: Iterable[Pair], timeout: float) -> dict[Pair, Verdict]:
-    """The verdict on each distinct pair; one that needs mathematics is killed after `timeout` seconds."""
+    """Judge each distinct pair; a worker that needs more than `timeout` seconds for a pair is killed."""
     known = {pair: _memo.get((pair, timeout)) or _try_at_once(_unlabelled(pair)) for pair in pairs}
     slow = [pair for pair, verdict in known.items() if verdict is None]
     for pair, verdict in zip(slow, in_workers(list(map(_unlabelled, slow)), timeout), strict=True):
         if verdict.status is Status.TIMEOUT:
             verdict = _whose_timeout(pair, verdict, timeout)  # noqa: PLW2901
-        _remember((pair, timeout), replace(verdict, seconds=0.0))  # which is what it takes from now on
+        # A verdict from memory takes no time.
+        _remember((pair, timeout), replace(verdict, seconds=0.0))
         known[pair] = verdict
     return {pair: verdict for pair, verdict in known.items() if verdict is not None}
 
 
 def judge_golds(golds: Sequence[str], timeout: float) -> dict[str, Verdict]:
-    """The verdict on each distinct gold against itself, where that needs mathematics."""
+    """Compare each distinct gold with itself in a worker; skip golds that are plain values and need no check."""
     known = {gold: _memo.get(("itself", gold, timeout)) for gold in golds if not _is_plain(gold)}
     new = [gold for gold, verdict in known.items() if verdict is None]
     judged = judge_in_workers(f"{_WORK}:check_gold", [(gold,) for gold in new], timeout=timeout)
@@ -91,7 +97,7 @@ def judge_golds(golds: Sequence[str], timeout: float) -> dict[str, Verdict]:
 
 
 def _is_plain(gold: str) -> bool:
-    """Whether a gold is words, a choice or a number, which equals itself."""
+    """Check whether a gold is a word, a choice, a number, a time, date, range or remainder, and so equals itself."""
     said = read(gold)
     return _choice(gold) is not None or (isinstance(said.node, (Number, Words, *OF_OWN_TYPE)) and not is_prose(said))
 
@@ -100,13 +106,14 @@ def _try_at_once(pair: Pair) -> Verdict | None:
     started = time.perf_counter()
     try:
         verdict = _judge_at_once(pair)
-    except Exception:  # such as a number with more digits than Python reads; the worker may know better
+    # Python refuses numbers with thousands of digits, for example; the worker may succeed.
+    except Exception:
         return None
     return verdict and replace(verdict, seconds=time.perf_counter() - started)
 
 
 def in_workers(pairs: Sequence[Pair], timeout: float) -> list[Verdict]:
-    """The verdicts of workers on pairs; with the answer, which a worker that was killed could not say."""
+    """Judge pairs in worker processes; add the answer to a verdict whose worker was killed before it could."""
     verdicts = judge_in_workers(f"{_WORK}:compare", [tuple(pair) for pair in pairs], timeout=timeout)
     return [
         replace(verdict, answer=pair.answer) if verdict.answer is None else verdict
@@ -115,9 +122,10 @@ def in_workers(pairs: Sequence[Pair], timeout: float) -> list[Verdict]:
 
 
 def _whose_timeout(pair: Pair, verdict: Verdict, timeout: float) -> Verdict:
-    """The verdict on a pair that timed out: the data's fault if its gold does so against the simplest of answers.
+    """Blame a pair's timeout on data, grader or policy.
 
-    While that is unknown, because the grader fails, it is the grader's.
+    The data is to blame if the gold times out against the answer `1` too: the pair is skipped as `gold_timeout`. If the
+    grader fails on that test, its error is returned. Otherwise the answer is to blame, and its timeout verdict stays.
     """
     key = ("slow", pair.gold, timeout)
     simplest = _memo.get(key)
@@ -130,7 +138,7 @@ def _whose_timeout(pair: Pair, verdict: Verdict, timeout: float) -> Verdict:
 
 
 def _judge_at_once(pair: Pair) -> Verdict | None:
-    """The verdict where the types decide, and the worker would say the same; else None."""
+    """Judge a pair in this process if types decide; None if only a worker's algebra can."""
     gold, answer = pair.gold, pair.answer
     if gold.rstrip(". ").split() == answer.rstrip(". ").split() or (len(gold) == 1 and answer.strip("(). ") == gold):
         return _compared("", answer, "text")
@@ -142,7 +150,8 @@ def _judge_at_once(pair: Pair) -> Verdict | None:
     if _SEVERAL.fullmatch(gold) and _letters(gold) == _letters(answer):
         return _compared("", answer, "choice")
     asked = read(gold)
-    if is_prose(asked):  # which can be said in many ways
+    # No rule compares prose: a sentence has many paraphrases.
+    if is_prose(asked):
         return skipped("gold_prose", answer=answer)
     try:
         reason = Judge(Comparison(Algebra(), pair.decimals), pair.accepted, pair.echo).problem(asked, read(answer))
@@ -152,19 +161,19 @@ def _judge_at_once(pair: Pair) -> Verdict | None:
 
 
 def _elements(text: str) -> str:
-    """A chemical formula without what lowers its numbers, `H2SO4`; empty for any other text."""
+    """Return a chemical formula without subscript marks: `H_2SO_4` gives `H2SO4`; empty for any other text."""
     plain = _LOWERED.sub("", spelled(text)) if len(text) <= _MAX_ELEMENTS else ""
     return plain if ELEMENTS.fullmatch(plain) else ""
 
 
 def _letters(text: str) -> list[str]:
-    """The letters of a text such as `C and A`, as they are written and in order; none for any other text."""
+    """Return the option letters of `C and A` in alphabetical order; an empty list for any other text."""
     plain = without_text_commands(text)
     return sorted(filter(str.isalpha, plain.replace("and", ""))) if _SEVERAL.fullmatch(plain) else []
 
 
 def _led(text: str) -> tuple[str, str] | None:
-    """The label of an option and what it says; None for what is no option with its text."""
+    """Split an option into label and text: `(B) 5` gives `("B", "5")`; None for any other text."""
     if ")" not in text and ". " not in text:
         return None
     found = _LED.fullmatch(without_text_commands(text).strip())
@@ -172,9 +181,9 @@ def _led(text: str) -> tuple[str, str] | None:
 
 
 def _unlabelled(pair: Pair) -> Pair:
-    """The pair without the label of an option before its answer, unless its gold is one: `(C) 9/2` for 9/2.
+    """Remove an option's label from a pair's answer, unless the gold is a label: `(C) 9/2` becomes `9/2`.
 
-    `3 out of 8` is 3 where the gold is an integer, and else a fraction.
+    `3 out of 8` becomes `3` if the gold is an integer, else `3/8`.
     """
     led = _led(pair.answer)
     if led and not _choice(pair.gold):
@@ -185,16 +194,16 @@ def _unlabelled(pair: Pair) -> Pair:
 
 
 def _choice(text: str) -> str | None:
-    """The capital letter, A to J, that a multiple choice gold is; None if it is none."""
+    """Return a multiple-choice gold's capital letter, A to J; None for any other gold."""
     led = _led(text)
     label = led[0] if led else letter(text)
     return label if label and "A" <= label <= "J" else None
 
 
 def _says_option(answer: str, label: str, gold: tuple[str, str] | None) -> bool:
-    """Whether an answer chooses this letter, or says the text that a gold has beside it, and no other number.
+    """Check whether an answer chooses an option by letter, or repeats the option's text without another number.
 
-    A letter is chosen as it is written, or small in brackets.
+    The answer may have the letter in capitals, or in lower case inside brackets: `B`, `(b)`.
     """
     is_written = label in answer or f"({label.lower()})" in answer
     chooses = is_written and read_choice(answer, Options()).labels == {label}

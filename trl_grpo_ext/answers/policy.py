@@ -1,7 +1,7 @@
-"""What counts as the same answer: the comparison of values, and the kinds of answers that are refused all the same.
+"""Decide whether an answer is accepted: compare values, then refuse some kinds of equal answers.
 
-math-verify does the problem for the model where it can: it works out a sum that only repeats the question, keeps the
-last side of a false equation, drops text as if it were a unit. Each refusal here has a switch that allows it.
+math-verify solves the problem for the model where it can: it evaluates a sum that only repeats the question, keeps the
+last side of a false equation, and drops text as if it were a unit. Each refusal here has a switch that allows it.
 """
 
 from __future__ import annotations
@@ -41,25 +41,30 @@ SWITCHES = (
     "accept_other_case",
     "accept_false_equations",
 )
-APPROXIMATE = 2  # places to which the sides of an approximation must agree
-MAX_SIDES = 30  # of a chain of equations that are compared with each other
-MAX_STRAY = 2  # words of a gold beside its value that answers may leave out or repeat
-MAX_WORDS = 5  # of a gold in words; what is longer can be said in many ways
+# Decimal places to which the sides of an approximation must agree.
+APPROXIMATE = 2
+# Sides of a chain of equations that are compared with each other; the rest is not checked.
+MAX_SIDES = 30
+# A gold with more words beside its value is prose; answers may leave out or repeat fewer.
+MAX_STRAY = 2
+# A gold with more words is prose: it has too many paraphrases for a comparison.
+MAX_WORDS = 5
 _WORKED_OUT = frozenset(("gcd", "lcm", "mod", "det"))
 _INTEGERS = frozenset("klmnjt")
-MAX_CONSTANTS = 3  # of a solution of a differential equation that may have other names
+# Constants of a solution of a differential equation that an answer may rename.
+MAX_CONSTANTS = 3
 _CONSTANTS = frozenset(("C", "K", *(f"{letter}_{index}" for letter in "cCK" for index in range(4))))
 _ARGUMENTS = frozenset(("x", "y", "z", "t", "u", "s", "theta"))
 
 
 @dataclass(frozen=True, slots=True)
 class Judge:
-    """Says why an answer is not right.
+    """A judge that gives a reason code for a wrong or refused answer.
 
     Attributes:
-        comparison: Of values.
-        accepted: The switches of the refusals that are off.
-        echo: How much of the prompt the answer is: what only repeats the question is no answer.
+        comparison: Compares values.
+        accepted: Switches that allow an otherwise refused kind of answer.
+        echo: How much of the prompt's formula the answer copies; an answer that only repeats the question is refused.
     """
 
     comparison: Comparison
@@ -67,7 +72,7 @@ class Judge:
     echo: str = ""
 
     def problem(self, gold: Answer, answer: Answer) -> str:
-        """The reason code why this answer is not right; empty if it is."""
+        """Return the reason code for a wrong answer; an empty string for a right answer."""
         if gold.domain and answer.domain and gold.domain != answer.domain:
             return "not_equal"
         if not self._same(gold, answer):
@@ -85,7 +90,10 @@ class Judge:
         return any(self.comparison.same(gold.node, node) for node in _renamed(gold, answer))
 
     def _difference(self, gold: Answer, answer: Answer) -> str:
-        """Why a value is another one: its unit or the case of a letter alone may be."""
+        """Return the reason code for unequal values: `other_unit`, `other_symbols` or `negated`, else `not_equal`.
+
+        An empty string means that a switch accepts the difference.
+        """
         if isinstance(gold.node, Number) and isinstance(answer.node, Number):
             return "not_equal"
         if isinstance(answer.node, Apply) and answer.node.name == "not":
@@ -105,7 +113,7 @@ class Judge:
         return "not_equal"
 
     def _is_false_equation(self, gold: Answer, answer: Answer) -> bool:
-        r"""Whether sides of `=` have different values: `4 = 5`, `6 = x = 5`. Sides that are names have none."""
+        r"""Check whether sides of an equation have different values: `4 = 5`, `6 = x = 5`. Names have no value."""
         if gold.node == answer.node:
             return False
         for relation in walk(answer.node):
@@ -123,7 +131,7 @@ class Judge:
 
 
 def _values(relation: Relation) -> list[Node]:
-    """The sides of an equation that have values; beside an integral, the constant that is added to them goes."""
+    """Return an equation's sides that have values, at most `MAX_SIDES`; beside an integral, drop the added constant."""
     values: list[Node] = [side for side in relation.sides if not is_label(side) and not isinstance(side, Collection)]
     if any(isinstance(side, Opaque) and side.operator == "integral" for side in values):
         values = list(map(_without_constant, values))
@@ -138,9 +146,9 @@ def _without_constant(side: Node) -> Node:
 
 
 def _renamed(gold: Answer, answer: Answer) -> Iterator[Node]:
-    """The answer's value, and the same with its other letters under the gold's names, where letters are free.
+    r"""Yield the answer's value, then copies with free letters renamed to the gold's letters.
 
-    A letter is free that stands for any integer, as in `k\\pi`, for a function's argument, or for any constant, as the
+    A letter is free if it stands for any integer, as in `k\\pi`, for a function's argument, or for any constant, as the
     `C` of an integral.
     """
     yield answer.node
@@ -157,7 +165,7 @@ def _renamed(gold: Answer, answer: Answer) -> Iterator[Node]:
 
 
 def _is_free(gold: Answer, answer: Answer, name: str, other: str) -> bool:
-    """Whether a letter of the gold and one of the answer stand for any integer, or for a function's argument."""
+    """Check whether letters of gold and answer both stand for any integer or for a function's argument."""
     whole = name in gold.whole or other in answer.whole
     bound = _bound(gold.node) == {name} and _bound(answer.node) == {other}
     sides = ((gold.node, name), (answer.node, other))
@@ -166,9 +174,9 @@ def _is_free(gold: Answer, answer: Answer, name: str, other: str) -> bool:
 
 
 def _are_constants(gold: Node, asked: frozenset[str], given: frozenset[str]) -> bool:
-    r"""Whether letters stand for constants that may have any value: the `C` of `x^2 + C`, the `C_1` of `C_1 e^{2x}`.
+    r"""Check whether letters stand for arbitrary constants: the `C` of `x^2 + C`, the `C_1` of `C_1 e^{2x}`.
 
-    A small `c` is such a constant only where the answer says `C`, or in a function: as `k`, it is usually given.
+    A lower-case `c` is such a constant only in a function or against an answer's `C`; elsewhere it is usually given.
     """
     stems = set(map(stem, asked)) & set(map(stem, given))
     if (stems and asked != stems) or not symbols(gold) & _ARGUMENTS:
@@ -180,7 +188,7 @@ def _are_constants(gold: Node, asked: frozenset[str], given: frozenset[str]) -> 
 
 
 def _bound(node: Node) -> set[str]:
-    """The argument of the function that a statement defines."""
+    """Return the argument of a function definition: `f(x) = 2x` gives `x`; an empty set for other statements."""
     match node:
         case Relation(("=",), (Apply(_, (Symbol(name),)), _)) if named(node.sides[0]):
             return {name}
@@ -202,18 +210,19 @@ def _without_unit(node: Node) -> Node:
 
 
 def is_unevaluated(gold: Answer, answer: Answer, *, echo: str = "") -> bool:
-    r"""Whether the answer leaves the work to the grader: `17 \times 23`, `\sum_{k=1}^{100} k`, `\frac{d}{dx} x^2`.
+    r"""Check whether an answer leaves the work to the grader: `17 \times 23`, `\sum_{k=1}^{100} k`, `\frac{d}{dx} x^2`.
 
-    For a gold that is a plain number, an answer is a number as well, or one closed form: a power, a root, a factorial,
-    a function's value, unless that only repeats the question. Sums and products may stand for a gold that is written
-    as a decimal, if they are exact. Any other gold allows the operators that it has itself. A formula of the prompt is
-    none: `(x+5)(x-2)` where that is to be expanded, `15/20` where that is to be reduced.
+    For a gold that is a plain number, an answer must be a number, or one closed form (a power, a root, a factorial, a
+    function's value) that does not repeat the question. Exact sums and products are accepted for a gold with a decimal
+    point. For any other gold, an answer may use only the gold's own operators. A formula copied from the prompt is
+    refused: `(x+5)(x-2)` if the prompt asks to expand it, `15/20` if the prompt asks to reduce it.
     """
     if echo == "whole" and isinstance(answer.node, Apply | Number | Relation):
         return True
     asked = gold.node if isinstance(gold.node, Logic) else _said(gold.node)
     given = _said(answer.node)
-    if congruent(answer.node) or remainder(answer.node):  # statements, and nothing to be worked out: n = 7 (mod 5)
+    # n = 7 (mod 5) is a statement: nothing is left to compute.
+    if congruent(answer.node) or remainder(answer.node):
         return False
     in_radians = isinstance(gold.node, Quantity) and gold.node.unit == unit("deg") and Symbol("pi") in walk(given)
     if in_radians:
@@ -228,7 +237,7 @@ def is_unevaluated(gold: Answer, answer: Answer, *, echo: str = "") -> bool:
 
 
 def is_closed_form(node: Node) -> bool:
-    r"""Whether a value is one power, root, factorial or function's value, with no sum or product left: `2^{10}`.
+    r"""Check whether a value is a single power, root, factorial or function's value, without sum or product: `2^{10}`.
 
     Examples:
         >>> from trl_grpo_ext.answers.read.answer import read
@@ -244,7 +253,7 @@ def is_closed_form(node: Node) -> bool:
 
 
 def _is_simple(node: Node) -> bool:
-    """Whether a value is a number, a constant, or a multiple of pi."""
+    """Check for a number, a constant, or a multiple of pi."""
     match node:
         case Number() | Symbol("pi" | "e" | "i"):
             return True
@@ -258,7 +267,7 @@ def _is_simple(node: Node) -> bool:
 
 
 def _said(node: Node) -> Node:
-    """The value that a statement gives."""
+    """Return the value that a statement gives: `x = 5` gives `5`; other nodes are returned unchanged."""
     value = assigned(node)
     match node:
         case Relation(("=",), (Collection(), Collection() as values)):
@@ -271,13 +280,13 @@ def _said(node: Node) -> Node:
 
 
 def operators(node: Node) -> set[str]:
-    """The operators in a value that a computer algebra system would work out."""
+    """Return a value's operators that a computer algebra system would evaluate, such as `integral` or `gcd`."""
     found = {one.operator for one in walk(node) if isinstance(one, Opaque)}
     return {*found, *(one.name for one in walk(node) if isinstance(one, Apply) and one.name in _WORKED_OUT)} - {""}
 
 
 def is_prose(gold: Answer) -> bool:
-    """Whether a gold is a text that can be said in many ways, which no rule can compare."""
+    """Check for a prose gold, which no rule can compare: prose has too many paraphrases."""
     match gold.node:
         case Words(text):
             return len(text.split()) > MAX_WORDS

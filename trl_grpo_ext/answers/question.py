@@ -1,4 +1,4 @@
-"""A completion and its golds as one question, and the front door: is this the gold?"""
+"""Build a question from a completion and its golds, and answer it: `same_answer` is the public entry point."""
 
 from __future__ import annotations
 
@@ -27,19 +27,21 @@ from trl_grpo_ext.answers.judge import Pair, judge_pairs
 from trl_grpo_ext.answers.verdicts import agreed, unreadable, wrong
 from trl_grpo_ext.verdict import Status, Verdict, skipped
 
-TIMEOUT = 5.0  # seconds that comparing one answer may take
+# Seconds after which the comparison of an answer is killed.
+TIMEOUT = 5.0
 DECIMALS = 6
-MAX_SAID = 1_000  # characters at the end of a completion in which its last sentence is looked for
+# Characters at the end of a completion that are searched for its last sentence.
+MAX_SAID = 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How answers are found and compared.
+    """Settings for finding and comparing answers.
 
     Attributes:
         mode: The rule that finds the answer.
-        accepted: The switches of `policy` that are off, such as `accept_unevaluated`.
-        decimals: Places that decimals are compared to.
+        accepted: Switches of `policy` that allow an otherwise refused kind of answer, such as `accept_unevaluated`.
+        decimals: Decimal places to which numbers must agree.
     """
 
     mode: Mode = "auto"
@@ -51,11 +53,10 @@ def same_answer(completion: str, gold: object, prompt: str | None = None, *, tim
     r"""Judge whether a completion's final answer is the gold.
 
     Args:
-        completion: All of its text.
-        gold: A number, LaTeX, words, a solution that ends in a box, GSM8K's `#### 42`, or a list of golds of which any
-            will do.
-        prompt: The question. An answer that only repeats its formula is none.
-        timeout: Seconds that comparing one answer may take; then it is killed.
+        completion: The whole text of the completion.
+        gold: A number, LaTeX, words, a solution that ends in a box, GSM8K's `#### 42`, or a list of accepted golds.
+        prompt: The question. An answer that only repeats its formula is refused.
+        timeout: Seconds after which the comparison of an answer is killed.
 
     | completion | gold | verdict | reason |
     |---|---|---|---|
@@ -83,7 +84,7 @@ def same_answer(completion: str, gold: object, prompt: str | None = None, *, tim
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One sample to judge: its golds, the answers that its completion gives, and each gold with each answer."""
+    """A sample to judge: golds, answers found in the completion, and all pairs of gold and answer."""
 
     golds: tuple[str, ...]
     found: FinalAnswer
@@ -91,7 +92,7 @@ class Question:
     seconds: float = 0.0
 
     def verdict(self, known: dict[Pair, Verdict]) -> Verdict:
-        """Right if every answer that the completion gives equals a gold; ambiguous if only some do."""
+        """Combine the pairs' verdicts: correct if every answer equals a gold, `ambiguous` if only some answers do."""
         best = [_best([known[pair] for pair in self.pairs if pair.answer == answer]) for answer in self.found.answers]
         where = {"rule": self.found.rule, "gold": " | ".join(self.golds)}
         seconds = math.fsum((self.seconds, *(known[pair].seconds for pair in self.pairs)))
@@ -104,9 +105,9 @@ def ask(
     prompt: str = "",
     *,
     prefill: str | None = None,
-    settings: Settings = Settings(),  # a frozen value
+    settings: Settings = Settings(),
 ) -> Question | Verdict:
-    """The question of one completion, or the verdict where it gives no answer."""
+    """Find a completion's answers and pair them with the golds; return a verdict if no answer is found."""
     found = math_answer(completion, prefill=prefill, mode=settings.mode, prompt=prompt)
     if settings.mode == "auto":
         whole = (prefill or "") + completion
@@ -134,6 +135,6 @@ def ask(
 
 
 def _best(verdicts: Sequence[Verdict]) -> Verdict:
-    """The best of an answer's verdicts over the accepted golds; not wrong while a grader that failed might differ."""
+    """Return an answer's best verdict over the golds; a grader's error outranks `INCORRECT`, which it may hide."""
     order = (Status.CORRECT, Status.ERROR, Status.INCORRECT, Status.UNPARSEABLE, Status.TIMEOUT, Status.SKIPPED)
     return min(verdicts, key=lambda verdict: order.index(verdict.status))

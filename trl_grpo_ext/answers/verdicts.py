@@ -1,4 +1,4 @@
-"""The verdicts on answers."""
+"""Constructors of verdicts on answers."""
 
 from __future__ import annotations
 
@@ -7,39 +7,42 @@ from dataclasses import replace
 
 from trl_grpo_ext.verdict import Status, Verdict
 
-SHOWN_CHARS = 200  # of an answer, in a verdict
+# Characters of an answer that a verdict keeps.
+SHOWN_CHARS = 200
 
 
 def graded(
     score: float, *, reason: str = "", answer: str | None = None, details: dict[str, str] | None = None
 ) -> Verdict:
-    """The verdict for an answer that was read: right by a score of 1, wrong by 0, right in part by one between."""
+    """Build the verdict of an answer that was read: score 1 is correct, 0 incorrect, a score between partial."""
     status = Status.CORRECT if score == 1 else Status.PARTIAL if score else Status.INCORRECT
     return Verdict(status=status, score=score, reason=reason, answer=shown(answer), details=details or {})
 
 
 def right(answer: str | None = None, *, details: dict[str, str] | None = None) -> Verdict:
-    """The verdict for an answer that is as asked."""
+    """Build the verdict of a correct answer."""
     return graded(1.0, answer=answer, details=details)
 
 
 def wrong(reason: str, *, answer: str | None = None, details: dict[str, str] | None = None) -> Verdict:
-    """The verdict for an answer that was read and is not as asked."""
+    """Build the verdict of a readable but incorrect answer."""
     return graded(0.0, reason=reason, answer=answer, details=details)
 
 
 def unreadable(reason: str, *, answer: str | None = None, details: dict[str, str] | None = None) -> Verdict:
-    """The verdict for a completion in which there is no answer to read."""
+    """Build the verdict of a completion without a readable answer."""
     return Verdict(status=Status.UNPARSEABLE, score=0.0, reason=reason, answer=shown(answer), details=details or {})
 
 
 def shown(answer: str | None) -> str | None:
-    """As much of an answer as a verdict carries."""
+    """Cut an answer to the `SHOWN_CHARS` characters that a verdict keeps."""
     return answer if answer is None else answer[:SHOWN_CHARS]
 
 
 def agreed(verdicts: Sequence[Verdict]) -> Verdict:
-    """One verdict on a completion that gives several answers: theirs if they score alike, else `ambiguous`.
+    """Combine the verdicts on a completion's answers: return the first if all scores agree, else `ambiguous`.
+
+    A verdict without a score wins over all others.
 
     Examples:
         >>> right = Verdict(status=Status.CORRECT, score=1.0)

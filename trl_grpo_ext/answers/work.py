@@ -1,7 +1,7 @@
-"""What a worker does with one gold and one answer. It may take for ever, and so runs nowhere else.
+"""Compare a gold with an answer inside a worker process; the comparison may never end.
 
-The pool's deadline and SIGKILL bound it. An answer that cannot be compared is the policy's fault: the gold was compared
-with itself before.
+The pool's deadline and SIGKILL bound it. If the comparison fails, the answer is to blame: the gold was compared with
+itself before.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from trl_grpo_ext.verdict import Status, Verdict, skipped
 
 
 class Sympy(Algebra):
-    """The algebra that sympy works out."""
+    """An algebra that compares values with sympy."""
 
     def same_values(self, gold: Node, answer: Node, decimals: int) -> bool:
         one, other = algebra.value_of(gold), algebra.value_of(answer)
@@ -61,7 +61,7 @@ class Sympy(Algebra):
 
 
 def compare(gold: str, answer: str, accepted: Sequence[str], decimals: int, echo: str = "") -> dict[str, Any]:
-    """The verdict's record for what `judging.Pair` holds."""
+    """Compare a gold with an answer, given the fields of a `judge.Pair`; return the verdict's record."""
     asked = read(gold)
     if not _is_readable(asked):
         return skipped("gold_unparseable").to_record()
@@ -71,13 +71,14 @@ def compare(gold: str, answer: str, accepted: Sequence[str], decimals: int, echo
         return _verdict(Status.UNPARSEABLE, "unparseable_answer", answer)
     try:
         reason = Judge(Comparison(Sympy(), decimals), accepted, echo).problem(asked, said)
-    except Exception as error:  # sympy fails in many ways on what models write; the gold has been read already
+    # sympy raises many kinds of errors on models' texts; the gold was read before, so the answer is to blame.
+    except Exception as error:
         return _verdict(Status.UNPARSEABLE, "not_comparable", answer, {"error": type(error).__name__})
     return _verdict(Status.INCORRECT if reason else Status.CORRECT, reason, answer, details)
 
 
 def check_gold(gold: str) -> dict[str, Any]:
-    """The verdict's record for a gold against itself; runs out of time if the gold is slow against any answer."""
+    """Compare a gold with `1` and with itself, and return the verdict's record; a slow gold runs into the deadline."""
     asked = read(gold)
     if is_prose(asked):
         return skipped("gold_prose").to_record()
@@ -97,7 +98,8 @@ def _is_readable(said: Answer) -> bool:
         return True
     try:
         algebra.value_of(said.node)
-    except Exception:  # whatever the parser raises, it cannot read it
+    # Any error of the parser means that the text is unreadable.
+    except Exception:
         return False
     return True
 
@@ -107,7 +109,7 @@ def _verdict(status: Status, reason: str, answer: str | None, details: dict[str,
     return Verdict(status=status, score=score, answer=answer, reason=reason, details=details or {}).to_record()
 
 
-# The parsers build their tables as they meet new forms: they are shown the usual ones before any answer's deadline.
+# Parsers build their tables on first use: the usual forms are parsed at start-up, so that no answer's deadline pays.
 _USUAL_FORMS = r"""
 \frac{3}{4}
 2\sqrt{5}

@@ -1,1 +1,1 @@
-"""A scorecard in numbers: the one reduction that logs, checks, evaluations and reports read."""
+"""Reduce a scorecard to numbers, once, for logs, checks, evaluations and reports."""

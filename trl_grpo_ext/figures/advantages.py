@@ -1,4 +1,4 @@
-"""Advantages of a batch by TRL's formulas, and how much of them comes from each term: the driver shares.
+"""Compute a batch's advantages by TRL's formulas, and each term's driver share: its part of the advantages.
 
 | aggregation | `scale_rewards` | advantage |
 |---|---|---|
@@ -7,14 +7,14 @@
 | `sum_then_normalize` | `none` | `R - mean_g R` |
 | `normalize_then_sum` | any | `(S - mean S) / (std S + 1e-4)` |
 
-In TRL's AsyncGRPO, whose settings say `advantage_deviation: population`, the deviation of a group has n in the place of
-n - 1, and 1e-8 is added to it.
+TRL's AsyncGRPO (`advantage_deviation: population`) divides a group's squares by n instead of n - 1, and adds 1e-8
+instead of 1e-4.
 
-R is a sample's total, g its group, and `S = sum_k w_k (v_k - mean_g v_k) / (std_g v_k + 1e-4)`, where v_k is its value
-under term k. Deviations are those of samples (n - 1). Void samples are left out of means and deviations, and their
-advantage is 0.
+R is a sample's total reward, g its group, and `S = sum_k w_k (v_k - mean_g v_k) / (std_g v_k + 1e-4)`, where v_k is the
+sample's value under term k and w_k the term's weight. Deviations are sample deviations (n - 1). Means and deviations
+leave void samples out; a void sample's advantage is 0.
 
-An advantage is a sum over the terms, `A_i = sum_k a_ki`, with
+An advantage is a sum over terms, `A_i = sum_k a_ki`, with
 
 | setting | the part of term k |
 |---|---|
@@ -22,10 +22,10 @@ An advantage is a sum over the terms, `A_i = sum_k a_ki`, with
 | `sum_then_normalize`, `batch` or `none` | `a_ki = c w_k (v_ki - mean_g v_k)`, one c for the whole batch |
 | `normalize_then_sum` | `a_ki = c w_k (v_ki - mean_g v_k) / (std_g v_k + 1e-4)` |
 
-The share of term k is `sum_i a_ki A_i / sum_i A_i^2`, and the shares add up to 1; one c for all cancels. With groups of
-one size this is `sum_g s_g w_k Cov_g(v_k, R) / sum_g s_g Var_g(R)`, with `s_g = 1 / (std_g R + 1e-4)^2` under `group`
-and 1 under `batch` and `none`: scaled to one spread, each live group weighs as much as another. A term that pulls
-against the total has a share below 0, and then another one above 1.
+The share of term k is `sum_i a_ki A_i / sum_i A_i^2`. All shares add up to 1; the common factor c cancels. For groups
+of equal size the share is `sum_g s_g w_k Cov_g(v_k, R) / sum_g s_g Var_g(R)`, with `s_g = 1 / (std_g R + 1e-4)^2` under
+`group` and 1 under `batch` and `none`: under `group`, all live groups have equal weight. A term that works against the
+total has a negative share, and the other terms' shares then exceed 1 in sum.
 
 Shapes: N samples, K terms, G groups of M members. The contract test holds the formulas against TRL's own.
 """
@@ -53,19 +53,28 @@ CHOICES = {
 }
 
 SingleArray = npt.NDArray[np.float32]
-Shares = Mapping[str, float]  # by term
+# Term name to driver share.
+Shares = Mapping[str, float]
 
-EPSILON, OF_POPULATION = np.float32(1e-4), np.float32(1e-8)  # what TRL adds to a deviation before it divides by it
+# TRL adds these to a sample's or a population's deviation before it divides.
+EPSILON, OF_POPULATION = np.float32(1e-4), np.float32(1e-8)
 UNIT = np.float32(np.finfo(np.float32).eps)
-ROUNDINGS = np.float32(8)  # a mean of a few members, and a difference to it, are off by a few units in the last place
+# Rounding error, in units of the last place, of a group's mean and of a difference from it.
+ROUNDINGS = np.float32(8)
 
-# Parts that cancel leave rounding, whose shares would be noise; relative to the parts' own squares.
+# Parts that cancel leave only rounding error, whose shares would be noise. Relative to the sum of squared parts.
 NOTHING_LEFT = 1e-20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdvantageSettings:
-    """The trainer's settings that decide how rewards become advantages; the defaults are TRL's."""
+    """Trainer settings that turn rewards into advantages; the defaults are TRL's.
+
+    Attributes:
+        scale_rewards: Divide by the deviation of the group, of the batch, or by nothing.
+        multi_objective_aggregation: Sum the terms before or after normalization.
+        advantage_deviation: Divide a group's squares by n - 1 (`sample`) or by n (`population`).
+    """
 
     scale_rewards: ScaleRewards = "group"
     multi_objective_aggregation: Aggregation = "sum_then_normalize"
@@ -73,13 +82,13 @@ class AdvantageSettings:
 
     @classmethod
     def read(cls, settings: Mapping[str, Any], otherwise: AdvantageSettings | None = None) -> AdvantageSettings:
-        """The settings among those of a run or a recipe.
+        """Select the advantage settings from a run's or a recipe's settings.
 
-        TRL's `true` and `false` for `scale_rewards` are understood, and `otherwise` holds where a key is missing or
-        null.
+        TRL's `true` and `false` for `scale_rewards` are accepted. If a key is missing or null, `otherwise` gives its
+        value, else TRL's default.
 
         Raises:
-            ValueError: for a value that TRL does not have.
+            ValueError: TRL does not have this value.
 
         Examples:
             >>> AdvantageSettings.read({"scale_rewards": False, "beta": 0.04}).scale_rewards
@@ -95,12 +104,12 @@ class AdvantageSettings:
 
     @property
     def lost(self) -> int:
-        """The degrees of freedom that the deviation of a group loses."""
+        """Degrees of freedom subtracted in a group's deviation: 1 (`sample`) or 0 (`population`)."""
         return int(self.advantage_deviation == "sample")
 
     @property
     def epsilon(self) -> np.float32:
-        """The number that TRL adds to the deviation of a group."""
+        """Number that TRL adds to a group's deviation before dividing."""
         return EPSILON if self.lost else OF_POPULATION
 
     def __str__(self) -> str:
@@ -111,22 +120,24 @@ class AdvantageSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Advantages:
-    """The advantages of n samples."""
+    """Advantages of N samples, with rounding errors."""
 
-    values: SingleArray  # (N,) the advantages; 0 for void samples, and for samples whose group is unknown
-    rounding: SingleArray  # (N,) how far single precision may be off: in a group of equals TRL's advantages may be 1e-3
+    # (N,) the advantages; 0 for void samples and for samples without a known group.
+    values: SingleArray
+    # (N,) error bound of single precision: with equal rewards in a group, TRL's advantages may be 1e-3 instead of 0.
+    rounding: SingleArray
 
     @property
     def signs(self) -> npt.NDArray[np.int8]:
-        """-1, 0 or 1; 0 if the advantage is within rounding error."""
+        """Sign of each advantage, (N,): -1, 0 or 1; 0 within rounding error."""
         return np.where(np.abs(self.values) > self.rounding, np.sign(self.values), 0).astype(np.int8)
 
 
 def advantages_of(card: Scorecard, settings: AdvantageSettings) -> Advantages:
-    """What TRL makes of a batch.
+    """Compute a batch's advantages as TRL does.
 
-    What other reward functions than the mix's have added to the totals counts under `sum_then_normalize`. Under
-    `normalize_then_sum` it is left out, since TRL normalises each of them and only their sum is recorded.
+    Under `sum_then_normalize`, rewards from functions beside the mix count. Under `normalize_then_sum` they are left
+    out: TRL normalizes each function separately, but only their sum is recorded.
 
     Examples:
         >>> from trl_grpo_ext import RewardMix, RewardTerm, Sample
@@ -136,7 +147,8 @@ def advantages_of(card: Scorecard, settings: AdvantageSettings) -> Advantages:
         >>> advantages_of(card, AdvantageSettings(scale_rewards="none")).values.tolist()
         [0.75, -0.25, -0.25, -0.25]
     """
-    with np.errstate(all="ignore"):  # nothing is left to take a mean of: NaN, which TRL too makes 0 of
+    # A group without values gives NaN, which becomes 0 as in TRL.
+    with np.errstate(all="ignore"):
         if settings.multi_objective_aggregation == "normalize_then_sum":
             values, rounding = _normalized_then_summed(card)
         else:
@@ -173,7 +185,7 @@ def _normalized_then_summed(card: Scorecard) -> tuple[SingleArray, SingleArray]:
 
 
 def _by_sample(card: Scorecard, grouped: npt.NDArray[Any]) -> SingleArray:
-    """The inverse of `Scorecard.by_group`; a (G, 1) array is the same for all members."""
+    """Invert `Scorecard.by_group`: (G, M) to (N,); a (G, 1) array is broadcast to all members."""
     column = np.full(len(card), np.nan, dtype=np.float32)
     there = card.rows != NO_SAMPLE
     column[card.rows[there]] = np.broadcast_to(grouped, card.rows.shape)[there]
@@ -181,7 +193,7 @@ def _by_sample(card: Scorecard, grouped: npt.NDArray[Any]) -> SingleArray:
 
 
 def _largest(values: SingleArray) -> SingleArray:
-    """The largest magnitude along the last axis, as (..., 1); 0 where there is none."""
+    """Return the largest magnitude along the last axis, as (..., 1); 0 without values."""
     largest: SingleArray = np.abs(np.nan_to_num(values)).max(axis=-1, keepdims=True, initial=0)
     return largest
 
@@ -191,15 +203,16 @@ def _known(values: SingleArray) -> SingleArray:
 
 
 def driver_shares(card: Scorecard, settings: AdvantageSettings) -> tuple[Shares, Shares]:
-    """Each term's share of the advantages; what the shares lack of 1 is due to reward functions beside the mix.
+    """Compute each term's share of the advantages; reward functions beside the mix account for the rest to 1.
 
     Returns:
-        The shares over all groups, and over those in which the primary term differs. There are none if none of these
-        groups is live, or if it cannot be told. A shadow's is 0.
+        Shares over all groups, and shares over groups in which the primary term differs. A mapping is empty if none of
+        its groups is live, or if the shares are unknown. A shadow term's share is 0.
     """
     if not card.live.any():
         return {}, {}
-    with np.errstate(all="ignore"):  # of rewards too large to be squared nothing can be told
+    # Rewards whose squares overflow give no shares.
+    with np.errstate(all="ignore"):
         if settings.multi_objective_aggregation == "normalize_then_sum":
             parts, whole = _normalized_columns(card)
         else:
@@ -209,7 +222,7 @@ def driver_shares(card: Scorecard, settings: AdvantageSettings) -> tuple[Shares,
 
 
 def _shares(card: Scorecard, parts: Floats, whole: Floats, groups: Flags) -> Shares:
-    """The shares over some groups, (G,), of the parts, (K, G, M), that make up the whole, (G, M)."""
+    """Compute shares over the groups marked in `groups`, (G,), from parts, (K, G, M), and their whole, (G, M)."""
     parts, whole = parts[:, groups].reshape(len(parts), -1), whole[groups].ravel()
     squares = whole @ whole
     if not card.live[groups].any() or not squares > NOTHING_LEFT * (parts**2).sum():
@@ -219,7 +232,7 @@ def _shares(card: Scorecard, parts: Floats, whole: Floats, groups: Flags) -> Sha
 
 
 def _summed(card: Scorecard, settings: AdvantageSettings) -> tuple[Floats, Floats]:
-    """The terms' parts of the advantages, (K, G, M), and their sum with that of other functions, (G, M)."""
+    """Compute the terms' parts of the advantages, (K, G, M), and the whole with other functions' rewards, (G, M)."""
     # TRL counts a missing value as 0 in the sum.
     counted = np.where(card.kept[:, None], np.nan_to_num(card.value_matrix) * card.weight_row, np.nan)
     others = card.by_group(card.other_column)
@@ -233,7 +246,7 @@ def _summed(card: Scorecard, settings: AdvantageSettings) -> tuple[Floats, Float
 
 
 def _normalized_columns(card: Scorecard) -> tuple[Floats, Floats]:
-    """As `_summed`, where each column is brought to one spread before it is weighed."""
+    """Compute parts and whole as `_summed` does, with each column normalized by group before weighting."""
     columns = _columns_by_group(card, card.value_matrix)
     # A column with one value in a group has no deviation: NaN, which TRL's sum leaves out.
     own = np.nan_to_num(centred(columns) / (deviation(columns) + float(EPSILON)))
@@ -242,14 +255,14 @@ def _normalized_columns(card: Scorecard) -> tuple[Floats, Floats]:
 
 
 def _columns_by_group(card: Scorecard, columns: Floats) -> Floats:
-    """The columns, (N, K), as (K, G, M); no terms are no columns."""
+    """Rearrange columns, (N, K), by group: (K, G, M); without terms, K is 0."""
     return np.array([card.by_group(column) for column in columns.T]).reshape(-1, *card.rows.shape)
 
 
 def _whole_by_advantages(card: Scorecard) -> Floats:
-    """The sum of all normalised columns, those of other functions too, which only the advantages know.
+    """Recover the sum of all normalized columns, other functions' included, from the recorded advantages.
 
-    They are `A = S / (std S + 1e-4)`, so that `std A = std S / (std S + 1e-4)`, and 1 - std A tells the divisor.
+    The advantages are `A = S / (std S + 1e-4)`, so `std A = std S / (std S + 1e-4)`, and 1 - std A gives the divisor.
     """
     if card.advantages is None:
         return np.full(card.rows.shape, np.nan)

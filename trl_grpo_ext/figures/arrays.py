@@ -1,4 +1,4 @@
-"""Means, deviations and ranks over the last axis. NaN is left out, and numpy does not warn where nothing is left."""
+"""Means, deviations and ranks along the last axis that ignore NaN, without numpy's warnings for empty axes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Array = npt.NDArray[Any]
 
 
 def mean(values: Array) -> Array:
-    """The mean along the last axis, kept as an axis of length 1; NaN where there is no value.
+    """Average finite values along the last axis, keeping it with length 1; NaN without values.
 
     Examples:
         >>> mean(np.array([[1.0, 3.0, np.nan]])).tolist()
@@ -24,7 +24,7 @@ def mean(values: Array) -> Array:
 
 
 def centred(values: Array) -> Array:
-    """The values less their mean along the last axis; exactly 0 where all are the same.
+    """Subtract the mean along the last axis; exactly 0 if all values are equal.
 
     Examples:
         >>> centred(np.array([0.3, 0.3, 0.3, np.nan])).tolist()
@@ -38,9 +38,9 @@ def centred(values: Array) -> Array:
 
 
 def deviation(values: Array, lost: int = 1) -> Array:
-    """The deviation along the last axis, kept as an axis of length 1; NaN for no more values than are `lost`.
+    """Compute the standard deviation along the last axis, keeping it with length 1; NaN for `lost` or fewer values.
 
-    TRL's GRPO takes that of a sample, with n - 1, and its AsyncGRPO that of the population, where none is lost.
+    TRL's GRPO uses the sample deviation, `lost=1`; its AsyncGRPO the population deviation, `lost=0`.
 
     Examples:
         >>> deviation(np.array([1.0, 0.0, 0.0, 0.0])).tolist()
@@ -54,7 +54,7 @@ def deviation(values: Array, lost: int = 1) -> Array:
 
 
 def ranks(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Ranks from 1 along the last axis, equals sharing the mean of theirs; NaN where there is no value.
+    """Rank values from 1 along the last axis; equal values share their mean rank, NaN stays NaN.
 
     Examples:
         >>> ranks(np.array([[7.0, 3.0, 7.0, np.nan]])).tolist()

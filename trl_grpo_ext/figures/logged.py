@@ -1,4 +1,4 @@
-"""The figures of a batch by the names under which they are logged. `docs/metrics_reference.md` lists them."""
+"""Name a batch's figures for logging; `docs/metrics_reference.md` lists the names."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ Named = dict[str, float | None]
 
 STATUSES_OF_LENGTHS = (Status.CORRECT, Status.INCORRECT, Status.UNPARSEABLE)
 
-# What the noise meter logs.
+# Names of the noise meter's figures.
 FALSE_REJECTS, FALSE_ACCEPTS = "verified/noise/false_rejects", "verified/noise/false_accepts"
 SHARE_OF_STEP = "verified/grader/share_of_step"
 NOISE_SECONDS = "verified/noise/seconds"
 
 
 def logged_figures(figures: BatchFigures) -> dict[str, float]:
-    """A finite number, or NaN for what is unknown, by name.
+    """Convert figures to named numbers for TRL's logs; unknown or infinite figures become NaN.
 
-    The names depend on the terms, the mode and the group size only, so that every step of a run has the same.
+    Names depend only on terms, mode and group size, so all steps of a run log equal names.
 
     Examples:
         >>> from trl_grpo_ext import RewardMix, RewardTerm, Sample
@@ -51,7 +51,7 @@ def logged_figures(figures: BatchFigures) -> dict[str, float]:
 
 
 def verdict_figures(card: Scorecard) -> dict[str, float]:
-    """What a scorecard tells by itself, for plain TRL trainers, which know neither groups nor advantages.
+    """Compute figures from verdicts alone, for plain TRL trainers, which know neither groups nor advantages.
 
     | name | is the share, or the mean |
     |---|---|
@@ -103,7 +103,7 @@ def _of_batch(figures: BatchFigures) -> Named:
 
 
 def _logged(named: Named) -> dict[str, float]:
-    """These figures as they are logged: NaN, which TRL leaves out of its logs, for what is unknown or not finite."""
+    """Prefix names with `verified/`; replace unknown and infinite numbers by NaN, which TRL leaves out of its logs."""
     return {
         f"verified/{name}": number if number is not None and math.isfinite(number) else math.nan
         for name, number in named.items()

@@ -1,6 +1,6 @@
-"""Figures of the primary verdicts, and how a shadow agrees with these.
+"""Figures of primary verdicts, and each shadow term's agreement with them.
 
-A sample's primary verdict is that of the first term in force that applies to it.
+A sample's primary verdict comes from the first term in force that applies to the sample.
 """
 
 from __future__ import annotations
@@ -21,19 +21,28 @@ from trl_grpo_ext.verdict import Status, Verdict
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrimaryFigures:
-    """What the primary verdicts say: of each sample, that of the first term in force that applies to it."""
+    """Figures of a batch's primary verdicts: each sample's verdict from the first applicable term in force."""
 
-    judged: int  # the samples with a score
-    right: int  # those of them that are correct
-    unplaced: int  # those of them of which no range tells whether they are right
-    scores: Grouped  # their scores
-    cut_scores: Estimate  # the scores of completions that were cut at the length limit
-    # The scores of completions that came to an end. A completion whose end is unknown is in neither.
+    # Samples with a score.
+    judged: int
+    # Judged samples that are correct.
+    right: int
+    # Judged samples with status `SCORED`: no score range tells whether they are correct.
+    unplaced: int
+    # Scores of the judged samples.
+    scores: Grouped
+    # Scores of completions that were cut at the length limit.
+    cut_scores: Estimate
+    # Scores of completions that ended by themselves. Completions whose end is unknown are in neither estimate.
     ended_scores: Estimate
-    unread_ended: int  # the unparseable ones among those that were not cut
-    answered: Estimate  # how many of the verdicts have an answer that could be read
-    distinct_answers: float | None  # different answers a group: the mean over groups with one; None if none has one
-    lengths: Mapping[Status, Estimate]  # completion lengths in tokens by status
+    # Unparseable completions that were not cut.
+    unread_ended: int
+    # Share of verdicts with a readable answer.
+    answered: Estimate
+    # Mean number of different answers over groups with an answer; None without such a group.
+    distinct_answers: float | None
+    # Completion lengths in tokens, by status.
+    lengths: Mapping[Status, Estimate]
 
     @property
     def cut_share(self) -> Estimate:
@@ -43,7 +52,7 @@ class PrimaryFigures:
 
 
 def primary_figures(card: Scorecard) -> PrimaryFigures:
-    """The figures of a batch's primary verdicts."""
+    """Compute the figures of a batch's primary verdicts."""
     counts: Counter[str] = Counter()
     scores = np.full(len(card), np.nan)
     lengths: dict[Status, list[int | None]] = {status: [] for status in Status}
@@ -62,7 +71,7 @@ def primary_figures(card: Scorecard) -> PrimaryFigures:
         scores[row] = verdict.score
     names = ("judged", "right", "unplaced", "unread_ended")
     answers = [read_answer(verdict) for verdict in card.primary]
-    # Having no answer is not one more answer.
+    # A missing answer does not count as a distinct answer.
     distinct = [{answers[row] for row in rows} - {None} for rows in card.members]
     return PrimaryFigures(
         scores=grouped(card, scores),
@@ -76,12 +85,12 @@ def primary_figures(card: Scorecard) -> PrimaryFigures:
 
 
 def read_answer(verdict: Verdict | None) -> str | None:
-    """A verdict's answer; None for what a verifier has put there to show what it could not read."""
+    """Return a verdict's answer; None for an unparseable completion, whose answer only shows the unreadable text."""
     return None if verdict is None or verdict.status is Status.UNPARSEABLE else verdict.answer
 
 
 def pass_rates(card: Scorecard, ks: Iterable[int]) -> dict[int, float | None]:
-    """pass@k by k, the mean over groups with at least k judged completions; None where no group has as many."""
+    """Compute pass@k for each k: the mean over groups with at least k judged completions; None without such a group."""
     passed = [passes(verdict) for verdict in card.primary]
     judged = [[passed[row] for row in rows if passed[row] is not None] for rows in card.members]
     rates: dict[int, float | None] = {}
@@ -92,9 +101,9 @@ def pass_rates(card: Scorecard, ks: Iterable[int]) -> dict[int, float | None]:
 
 
 def pass_at_k(size: int, right: int, k: int) -> float:
-    """The share of the subsets of `k` among `size` completions that hold one of the `right` ones: unbiased.
+    """Estimate pass@k without bias: the share of k-subsets of `size` completions with at least one of `right` correct.
 
-    NaN if there are fewer than k (Chen et al. 2021, "Evaluating Large Language Models Trained on Code").
+    NaN for fewer than k completions. Source: Chen et al. 2021, "Evaluating Large Language Models Trained on Code".
 
     Examples:
         >>> pass_at_k(4, 1, 1), pass_at_k(4, 1, 2), pass_at_k(4, 0, 4)
@@ -104,7 +113,7 @@ def pass_at_k(size: int, right: int, k: int) -> float:
 
 
 def ks_for(settings: Mapping[str, Any], mode: str) -> tuple[int, ...]:
-    """Powers of two below the group size, and the group size: fixed for a run and a mode.
+    """List the k of pass@k: powers of two below the group size, and the group size; fixed for a run and a mode.
 
     Examples:
         >>> ks_for({"num_generations": 12, "num_generations_eval": 1}, "train")
@@ -117,7 +126,7 @@ def ks_for(settings: Mapping[str, Any], mode: str) -> tuple[int, ...]:
 
 
 def passes(verdict: Verdict | None) -> bool | None:
-    """Whether the completion is correct; None where the term does not apply, could not judge it, or cannot tell.
+    """Check whether a verdict is correct; None if the term does not apply, could not judge, or gives only a score.
 
     Examples:
         >>> passes(Verdict(status=Status.PARTIAL, score=0.5)), passes(None)
@@ -132,7 +141,7 @@ def passes(verdict: Verdict | None) -> bool | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Agreement:
-    """Two judges on the same completions: how many are right by both, by one, by neither.
+    """Counts of completions that two judges find correct: both, only the primary term, only the shadow, neither.
 
     Examples:
         >>> agreement = Agreement(both=40, primary_only=10, shadow_only=0, neither=50)
@@ -146,7 +155,7 @@ class Agreement:
     neither: int = 0
 
     def __add__(self, other: Agreement) -> Agreement:
-        """The completions of both."""
+        """Add the counts of two batches."""
         return Agreement(
             both=self.both + other.both,
             primary_only=self.primary_only + other.primary_only,
@@ -160,13 +169,13 @@ class Agreement:
 
     @property
     def fails_where_primary_passes(self) -> float:
-        """The share of the completions right by the primary term that are not by the shadow; NaN if none is right."""
+        """Share of completions that the shadow fails among those the primary term passes; NaN if none passes."""
         passed = self.both + self.primary_only
         return self.primary_only / passed if passed else math.nan
 
     @property
     def kappa(self) -> float:
-        """Cohen's kappa, at most 1, and 0 for an agreement that is chance; NaN where each says one thing only."""
+        """Cohen's kappa: 1 for full agreement, 0 for chance; NaN if both judges give one constant verdict."""
         if not self.size:
             return math.nan
         primary, shadow = (self.both + self.primary_only) / self.size, (self.both + self.shadow_only) / self.size
@@ -176,7 +185,7 @@ class Agreement:
 
 
 def agreement(card: Scorecard, term: str) -> Agreement:
-    """A term against the primary verdicts, over the completions that both could judge; right is CORRECT."""
+    """Compare a term's verdicts with the primary verdicts, over completions that both terms judged."""
     counts = Counter(
         (passes(primary), passes(own)) for primary, own in zip(card.primary, card.verdicts[term], strict=True)
     )

@@ -1,7 +1,7 @@
-"""The reduction: a scorecard in numbers, made once a batch. No text is kept, so that a window of batches stays small.
+"""Reduce a scorecard to numbers, once a batch. Figures keep no full text, so a window of batches stays small.
 
-TRL's logs, the console, the checks, evaluations, the report's series and `summary.json` read it; nothing else reduces
-a scorecard.
+TRL's logs, the console, checks, evaluations, the report's series and `summary.json` read these figures; no other module
+reduces a scorecard.
 """
 
 from __future__ import annotations
@@ -36,73 +36,93 @@ from trl_grpo_ext.support.estimate import NOTHING, Estimate, Grouped
 from trl_grpo_ext.support.text import on_one_line
 from trl_grpo_ext.verdict import Blame, Status
 
-# TRL computes in single precision: the advantage of a sample at the mean of its group is this close to 0.
+# TRL computes in single precision: a sample at its group's mean has an advantage up to this size instead of 0.
 NO_ADVANTAGE = 1e-6
-UNREAD = (Status.UNPARSEABLE, Status.TIMEOUT)  # verdicts that say nothing of the answer
-MOST_ANSWER = 60  # characters of an answer, or of a gold, that is told; ours
-TOTAL_DIGITS = 6  # after the point: totals that differ by less are equal
+# Statuses that tell nothing about the answer.
+UNREAD = (Status.UNPARSEABLE, Status.TIMEOUT)
+# Characters of an answer or a gold that a figure keeps; our choice.
+MOST_ANSWER = 60
+# Decimal places to which totals are rounded before they are compared.
+TOTAL_DIGITS = 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchFigures:
-    """A batch in numbers."""
+    """A generation batch reduced to numbers."""
 
-    step: int | None  # the optimizer step; None if it is unknown
-    mode: Mode  # training or evaluation
-    size: int  # the samples
-    void: int  # those that are void
-    rewards: Grouped  # the totals of the others
-    tokens: Grouped  # the lengths of the completions in tokens
-    cut_tokens: Estimate  # the lengths of the samples that were cut
-    # Spearman's correlation of length and total within groups, in [-1, 1]: the mean over groups where both vary; None
-    # if there is no such group.
+    # Optimizer step; None if unknown.
+    step: int | None
+    # Training or evaluation.
+    mode: Mode
+    # Number of samples.
+    size: int
+    # Number of void samples.
+    void: int
+    # Totals of the samples that are not void.
+    rewards: Grouped
+    # Completion lengths in tokens.
+    tokens: Grouped
+    # Lengths of completions that were cut at the length limit.
+    cut_tokens: Estimate
+    # Spearman's correlation of length and total within groups, in [-1, 1]: the mean over groups in which both vary;
+    # None without such a group.
     length_correlation: float | None
-    terms: Mapping[str, TermFigures]  # by name, in the order of the mix
-    others_share: float | None  # the share of reward functions beside the mix in the advantages; None if it is unknown
-    primary: PrimaryFigures  # what the primary verdicts say
-    blame: Mapping[Blame, int]  # how many verdicts of the terms in force are whose fault
-    # Median and 95th percentile of a verdict's wall time; None for no verdicts.
+    # Figures by term, in the order of the mix.
+    terms: Mapping[str, TermFigures]
+    # Share of the advantages due to reward functions beside the mix; None if unknown.
+    others_share: float | None
+    # Figures of the primary verdicts.
+    primary: PrimaryFigures
+    # Number of verdicts of terms in force, by blame.
+    blame: Mapping[Blame, int]
+    # Median and 95th percentile of a verdict's wall time, in seconds; None without verdicts.
     seconds: tuple[float | None, float | None]
-    outcomes: Mapping[GroupOutcome, int]  # how many groups of each kind
-    prompts: frozenset[int]  # the keys of the groups' prompts, those that are known
-    # The all-wrong groups in which most members were cut, could not be read or timed out: whose fault is known
-    # already.
+    # Number of groups by outcome.
+    outcomes: Mapping[GroupOutcome, int]
+    # Keys of the groups' known prompts.
+    prompts: frozenset[int]
+    # All-wrong groups in which most members were cut, unparseable or timed out, so that the cause is already known.
     misread_groups: int
-    wrong_groups: int  # the groups without a right member, even if a lesser term tells them apart
-    # Those of them in which most answers are the same, as they are where it is the gold answer that is wrong.
+    # Groups without a correct member, even if a lesser term tells members apart.
+    wrong_groups: int
+    # Wrong groups in which most answers are equal, as happens with a wrong gold answer.
     agreeing_wrong_groups: int
-    # Of the group without a right member in which most members agree: their answer, and the gold; None if no verdict
-    # tells the gold.
+    # Most frequent wrong answer of a wrong group with that group's gold; None if no verdict tells the gold.
     wrong_answer: tuple[str, str] | None
-    secondary_groups: int  # the live groups in which the primary term does not differ
-    cancelled_groups: int  # the live groups in which terms differ and all totals are equal, so that nothing is taught
-    # Their share of the sum of absolute advantages; None before advantages are known, or if all are 0.
+    # Live groups in which the primary term does not differ.
+    secondary_groups: int
+    # Live groups in which terms differ but all totals are equal, so that the model learns nothing.
+    cancelled_groups: int
+    # Secondary groups' share of the sum of absolute advantages; None before advantages are known, or if all are 0.
     secondary_share: float | None
-    effective: Estimate  # the share of completions with an advantage; `NOTHING` before advantages are known
-    # pass@k by k, the mean over groups with at least k completions that could be judged; None where no group has as
-    # many.
+    # Share of completions with a nonzero advantage; `NOTHING` before advantages are known.
+    effective: Estimate
+    # pass@k by k: the mean over groups with at least k judged completions; None without such a group.
     pass_rates: Mapping[int, float | None]
-    agreements: Mapping[str, Agreement]  # each shadow against the primary verdicts
-    voids: Mapping[Cause, VoidFigures]  # by cause, the void rows beside siblings that could be judged
-    text: TextFigures  # what the text of a few completions is like
+    # Each shadow term's agreement with the primary verdicts.
+    agreements: Mapping[str, Agreement]
+    # By cause, void rows beside judged siblings.
+    voids: Mapping[Cause, VoidFigures]
+    # Figures of the text of a few completions.
+    text: TextFigures
 
     @property
     def in_force(self) -> tuple[str, ...]:
-        """The terms with weight; the first is the primary one."""
+        """Terms with nonzero weight; the first is the primary term."""
         return tuple(term for term, figures in self.terms.items() if figures.weight != 0)
 
     @property
     def groups(self) -> int:
-        """The groups that could be judged."""
+        """Number of judged groups, that is, groups with an outcome other than void."""
         return sum(count for outcome, count in self.outcomes.items() if outcome is not GroupOutcome.VOID)
 
 
-@np.errstate(all="ignore")  # what a hostile value does to the arithmetic ends as unknown, not as a warning
+# Extreme values may overflow: the figure becomes unknown, without a warning.
+@np.errstate(all="ignore")
 def reduce_card(card: Scorecard, settings: Mapping[str, Any]) -> BatchFigures:
-    """The figures of a whole batch, of all ranks.
+    """Compute the figures of a whole generation batch, with the samples of all ranks.
 
-    Settings are the run's, as `run_settings` or `RecordedRun.settings` give them; TRL's defaults stand in for those
-    that are missing.
+    Pass the run's settings from `run_settings` or `RecordedRun.settings`; missing settings take TRL's defaults.
 
     Examples:
         >>> from trl_grpo_ext import RewardMix, RewardTerm, Sample
@@ -147,9 +167,10 @@ def reduce_card(card: Scorecard, settings: Mapping[str, Any]) -> BatchFigures:
 
 
 def _driver_shares(card: Scorecard, settings: Mapping[str, Any]) -> tuple[Shares, Shares, float | None]:
-    """As `driver_shares`, with what the terms lack of the whole: 0, not rounding, where the mix is alone.
+    """Compute driver shares as `driver_shares` does, and the share of reward functions beside the mix.
 
-    There are none where TRL has a way to make advantages that is not known here.
+    That share is exactly 0 if the mix is the only reward function. Driver shares are empty, and that share is None, if
+    no group is live or if TRL computes advantages in a way unknown here.
     """
     try:
         shares, apart = driver_shares(card, AdvantageSettings.read(settings))
@@ -173,9 +194,10 @@ def _length_correlation(card: Scorecard, totals: Floats) -> float | None:
 
 
 def _wrong_groups(card: Scorecard) -> dict[str, Any]:
-    """How many groups nobody has solved, and what is known of why: the counts of `BatchFigures`, and an example."""
+    """Count groups without a correct member by cause, for `BatchFigures`, and pick an example of a wrong answer."""
     counts = dict.fromkeys(("misread_groups", "wrong_groups", "agreeing_wrong_groups"), 0)
-    beside_gold: Counter[tuple[str, str]] = Counter()  # how many of a group gave this answer instead of this gold
+    # For each answer and gold: the most members of a group that gave this answer instead of this gold.
+    beside_gold: Counter[tuple[str, str]] = Counter()
     for rows, outcome in zip(card.members, card.outcomes, strict=True):
         verdicts = [card.primary[row] for row in rows]
         if outcome is GroupOutcome.ALL_WRONG:
@@ -185,7 +207,7 @@ def _wrong_groups(card: Scorecard) -> dict[str, Any]:
         if outcome is not GroupOutcome.VOID and all(judgement(verdict) == WRONG for verdict in verdicts):
             counts["wrong_groups"] += 1
             answers = Counter(answer for verdict in verdicts if (answer := read_answer(verdict)) is not None)
-            # Members that were cut have no answer, and hide no majority of the others.
+            # The majority counts only members with an answer: cut members must not hide it.
             given = answers.total()
             are_enough = given > 1 and 2 * given >= len(rows)
             counts["agreeing_wrong_groups"] += are_enough and 2 * max(answers.values()) > given
@@ -196,9 +218,10 @@ def _wrong_groups(card: Scorecard) -> dict[str, Any]:
 
 
 def _of_advantages(card: Scorecard, chosen: Flags) -> tuple[float | None, Estimate]:
-    """What some groups have of the sum of absolute advantages, and the share of completions that have an advantage.
+    """Compute the chosen groups' share of the sum of absolute advantages, and the share of effective completions.
 
-    Only live groups count: in single precision, the advantages of a group of equals may be 3e-4 instead of 0.
+    A completion is effective if it has an advantage. Only live groups count: in single precision, a group of equal
+    totals may have advantages of 3e-4 instead of 0.
     """
     if card.advantages is None:
         return None, NOTHING

@@ -1,4 +1,4 @@
-"""Figures of one term in a batch."""
+"""Compute a term's figures in a batch."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from trl_grpo_ext.scorecard import Flags, Floats, Rows, Scorecard
 from trl_grpo_ext.support.estimate import Estimate, Grouped
 from trl_grpo_ext.verdict import Blame, Status, Verdict
 
-MOST_WHY = 160  # characters; ours
+# Characters of a cause; our choice.
+MOST_WHY = 160
 _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"|\d+")
 
 NO_REPEATS: Rows = np.empty((0, 2), dtype=np.intp)
@@ -27,45 +28,73 @@ UNKNOWN: Shares = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TermFigures:
-    """What a term has found in a batch."""
+    """A term's figures in a batch."""
 
-    weight: float  # the weight in force
-    verdicts: int  # how many it gave
-    judged: int  # those of them that a gate did not leave out
-    statuses: Mapping[Status, int]  # how many of these have each status
-    # How many verdicts are not the policy's fault, or timed out, by `(blame, status, reason)`.
+    # Weight in force.
+    weight: float
+    # Number of the term's verdicts.
+    verdicts: int
+    # Verdicts that a gate did not leave out.
+    judged: int
+    # Judged verdicts by status.
+    statuses: Mapping[Status, int]
+    # Verdicts without a score, or timed out, by `(blame, status, reason)`.
     failures: Mapping[tuple[Blame, Status, str], int]
-    error: str  # what an exception has said in one of these, and where; empty if none has
-    unread: Mapping[str, int]  # how many verdicts are unparseable, by reason
-    reasons: Mapping[str, int]  # how many verdicts have a score, by reason
-    causes: Mapping[str, int]  # how many verdicts that are not right say the same of why
-    answers: int  # the verdicts with an extracted answer
-    compared: int  # those of them where the primary verdict has one too
-    same: int  # those of them where it is the same one
-    fooled: int  # the completions that it failed and a naive grader would have passed
-    failed_places: Mapping[int, int]  # how many of the grader's failures are at each place of a group, from 0
-    gated: int  # the values that a closed gate has set
-    covered: int  # the samples with a value, void ones included
-    scores: Grouped  # the raw scores, before shape, gate and weight; those that a gate left out are not among them
-    values: Grouped  # the values of the samples that are not void
-    groups: int  # the groups with two or more values
-    flat_groups: int  # those of them in which all values are the same
-    flattened_groups: int  # those of them in which scores differ all the same: the shape makes them equal
-    # Median and 95th percentile of a verdict's wall time; None for no verdicts.
+    # An exception's message and place from a failure; empty without an exception.
+    error: str
+    # Unparseable verdicts by reason.
+    unread: Mapping[str, int]
+    # Verdicts with a score by reason.
+    reasons: Mapping[str, int]
+    # Judged verdicts that are not correct, by `why_of`.
+    causes: Mapping[str, int]
+    # Verdicts with an extracted answer.
+    answers: int
+    # Verdicts with an answer whose sample's primary verdict has an answer too.
+    compared: int
+    # Compared verdicts whose answer equals the primary verdict's.
+    same: int
+    # Completions that the term failed and a naive grader would have passed.
+    fooled: int
+    # The grader's failures by position in the group, from 0.
+    failed_places: Mapping[int, int]
+    # Values that a closed gate set.
+    gated: int
+    # Samples with a value, void samples included.
+    covered: int
+    # Raw scores, before shape, gate and weight; without verdicts that a gate left out.
+    scores: Grouped
+    # Values of samples that are not void.
+    values: Grouped
+    # Groups with at least two values.
+    groups: int
+    # Groups with at least two values, all equal.
+    flat_groups: int
+    # Flat groups whose scores differ: the shape made the values equal.
+    flattened_groups: int
+    # Median and 95th percentile of a verdict's wall time, in seconds; None without verdicts.
     seconds: tuple[float | None, float | None]
-    repeats: int  # the scores of completions that a sibling has given word for word
-    contradictions: tuple[float, ...]  # by how much those of them differ that are not the sibling's
-    driver_share: float | None  # its share of the advantages; None if no group is live, or if it cannot be told
-    driver_where_primary_differs: float | None  # the same over the groups in which the primary term differs
+    # Pairs of scores of completions that repeat a sibling word for word.
+    repeats: int
+    # Score differences of the repeated completions whose scores differ.
+    contradictions: tuple[float, ...]
+    # The term's share of the advantages; None if no group is live, or if the share is unknown.
+    driver_share: float | None
+    # The term's share of the advantages over groups in which the primary term differs.
+    driver_where_primary_differs: float | None
 
 
 def term_figures(
     card: Scorecard, term: str, repeats: Rows = NO_REPEATS, shares: Shares = UNKNOWN, apart: Shares = UNKNOWN
 ) -> TermFigures:
-    """The figures of a term, given what `repeated_completions` has found, and its driver shares.
+    """Compute a term's figures in a batch.
 
-    `shares` are those over all groups, by term, and `apart` those over the groups in which the primary term differs;
-    none where they are unknown.
+    Args:
+        card: The batch's scorecard.
+        term: The term's name.
+        repeats: Pairs of rows from `repeated_completions`, (P, 2).
+        shares: Driver shares over all groups; empty if unknown.
+        apart: Driver shares over groups in which the primary term differs; empty if unknown.
     """
     verdicts = [verdict for verdict in card.verdicts[term] if verdict is not None]
     judged = [verdict for verdict in verdicts if not verdict.left_out]
@@ -113,7 +142,7 @@ def _differs_before_shape(card: Scorecard, term: str, scores: Floats) -> Flags:
 
 
 def _failed_places(card: Scorecard, term: str) -> Counter[int]:
-    """Count the grader's failures at each place of a group. Ranks hold the same places of all groups."""
+    """Count the grader's failures at each position in a group. Each rank handles fixed positions of all groups."""
     places: Counter[int] = Counter()
     for rows in card.members:
         for place, row in enumerate(rows):
@@ -123,12 +152,12 @@ def _failed_places(card: Scorecard, term: str) -> Counter[int]:
 
 
 def why_of(verdict: Verdict) -> str:
-    """Why a completion is not right, in its verdict's words: `NameError: name 'solve' is not defined`."""
+    """Return a verdict's explanation why a completion is not correct: `NameError: name 'solve' is not defined`."""
     return verdict.details.get("why", verdict.reason)[:MOST_WHY]
 
 
 def without_names(why: str) -> str:
-    """What verdicts that differ only in names and numbers have in common.
+    """Replace quoted names and numbers by `...`, so that similar explanations become equal.
 
     Examples:
         >>> without_names("NameError: name 'solve' is not defined")
@@ -138,7 +167,7 @@ def without_names(why: str) -> str:
 
 
 def _answers(card: Scorecard, term: str) -> list[tuple[str, str]]:
-    """The answers that the term and the primary term have read in the same completions."""
+    """Pair the term's answers with the primary term's, for completions in which both terms read an answer."""
     pairs = zip(card.verdicts[term], card.primary, strict=True)
     return [
         (own.answer, primary.answer)
@@ -148,7 +177,7 @@ def _answers(card: Scorecard, term: str) -> list[tuple[str, str]]:
 
 
 def grouped(card: Scorecard, column: Floats) -> Grouped:
-    """The finite numbers of a column, (N,); a sample whose group is unknown is a group by itself."""
+    """Summarize a column's finite numbers, (N,); a sample without a known group forms a group of its own."""
     alone = column[[sample.group is None for sample in card.samples]]
     finite = column[np.isfinite(column)]
     return Grouped(
@@ -160,7 +189,7 @@ def grouped(card: Scorecard, column: Floats) -> Grouped:
 
 
 def quantiles(verdicts: Sequence[Verdict]) -> tuple[float | None, float | None]:
-    """The median and the 95th percentile of the wall time of a verdict, in seconds; None for no verdicts."""
+    """Compute median and 95th percentile of the verdicts' wall time, in seconds; None without verdicts."""
     if not verdicts:
         return None, None
     median, high = np.percentile([verdict.seconds for verdict in verdicts], (50, 95)).tolist()
@@ -168,7 +197,7 @@ def quantiles(verdicts: Sequence[Verdict]) -> tuple[float | None, float | None]:
 
 
 def would_fool(verdict: Verdict) -> bool:
-    """Whether the completion failed, but a naive grader would have passed it.
+    """Check whether a completion failed although a naive grader would have passed it.
 
     Examples:
         >>> would_fool(Verdict(status=Status.INCORRECT, score=0.0, reason="passes_naively"))
@@ -180,11 +209,11 @@ def would_fool(verdict: Verdict) -> bool:
 
 
 def repeated_completions(card: Scorecard) -> Rows:
-    """(P, 2) the rows of completions that a sibling has given word for word, each after that of the first of these."""
+    """Find completions that repeat a sibling word for word: pairs of rows, (P, 2), the first occurrence first."""
     first: dict[object, int] = {}
     pairs = []
     for row, sample in enumerate(card.samples):
-        # The text of a conversation is its last message: the length stands for what came before.
+        # A conversation's text is its last message only: the length distinguishes earlier messages.
         before = first.setdefault((sample.group, sample.text, sample.length), row)
         if before != row and sample.group is not None:
             pairs.append((before, row))
@@ -192,7 +221,7 @@ def repeated_completions(card: Scorecard) -> Rows:
 
 
 def _repeated_scores(card: Scorecard, term: str, repeats: Rows) -> Floats:
-    """By how much the scores of repeated completions differ; a timeout, which is found elsewhere, is left out."""
+    """Compute score differences of repeated completions, leaving out timeouts, which other figures count."""
     counted = [None if one is None or one.status is Status.TIMEOUT else one.score for one in card.verdicts[term]]
     scores = np.array(counted, dtype=float)
     differences: Floats = np.abs(scores[repeats[:, 0]] - scores[repeats[:, 1]])

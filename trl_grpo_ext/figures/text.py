@@ -1,6 +1,6 @@
-"""Figures of the text of completions: how much is repeated, and how much is not in the prompt's script.
+"""Measure completions' text: repeated token 8-grams, and words outside the prompt's scripts.
 
-Only a few completions of a batch are read, and only their start, because this runs during training.
+Only a few completions of a batch are read, and only their beginnings, because this runs during training.
 """
 
 from __future__ import annotations
@@ -14,27 +14,31 @@ from trl_grpo_ext.sample import Sample, content_text
 from trl_grpo_ext.support.estimate import mean_of_known
 from trl_grpo_ext.support.text import cut
 
-SAMPLES = 8  # of a batch, evenly spread
-NGRAM = 8  # tokens: long enough that honest text seldom repeats one
-LEAST_TOKENS = 32  # of a completion to be looked at
+# Completions of a batch that are read, evenly spread.
+SAMPLES = 8
+# Tokens of an n-gram: long enough that honest text seldom repeats an n-gram.
+NGRAM = 8
+# Shorter completions are not measured for repetition.
+LEAST_TOKENS = 32
 MOST_TOKENS = 1024
 MOST_CHARS = 1000
+# Shorter completions are not measured for foreign words.
 LEAST_WORDS = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextFigures:
-    """Means over a few completions of a batch."""
+    """Average text figures over a few completions of a batch."""
 
-    # The share of token 8-grams that were there before, in [0, 1]; None if no completion is long enough.
+    # Share of token 8-grams that occurred before in the completion, in [0, 1]; None if no completion is long enough.
     repeated: float | None
-    # The share of words in a script that the prompt does not use, in [0, 1]; None if there are too few words, or no
-    # library that knows scripts.
+    # Share of words in a script that the prompt does not use, in [0, 1]; None with too few words, or without the
+    # library `regex`.
     foreign: float | None
 
 
 def text_figures(samples: Sequence[Sample]) -> TextFigures:
-    """What a few of these completions are like.
+    """Measure the text of a few evenly spread samples.
 
     Examples:
         >>> text_figures([Sample(text="?", completion_ids=[1, 2] * 100)]).repeated
@@ -59,7 +63,8 @@ def _foreign(sample: Sample) -> float | None:
     prompt = cut(prompt, MOST_CHARS // 2, MOST_CHARS // 2, " ")
     try:
         said, asked = passages(sample.text[:MOST_CHARS]), passages(prompt)
-    except ImportError:  # of `regex`, which transformers brings
+    # `regex` is missing; transformers usually installs it.
+    except ImportError:
         return None
     used = {window.script for window in asked}
     words = word_count(said)

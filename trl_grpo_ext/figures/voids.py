@@ -1,7 +1,7 @@
-"""Figures of void rows by their cause, in groups of which other members could be judged.
+"""Figures of void rows by cause, in groups with judged members.
 
-A row that cannot be judged against, or a grader that is down, leaves the whole group void. A completion that is void
-beside judged siblings may have brought it about.
+An unusable gold answer or a broken grader voids a whole group. A void completion beside judged siblings may have caused
+its own voiding.
 """
 
 from __future__ import annotations
@@ -12,22 +12,26 @@ from statistics import fmean
 from trl_grpo_ext.scorecard import Scorecard
 from trl_grpo_ext.support.estimate import Estimate
 
-Cause = tuple[str, str]  # the term that has no value, empty for a failure outside of the mix; and the reason
-NOT_FINITE = "not_finite"  # a reward function beside the mix gave NaN or infinity
+# The term without a value, empty for a failure outside the mix, and the reason code.
+Cause = tuple[str, str]
+# A reward function beside the mix gave NaN or infinity.
+NOT_FINITE = "not_finite"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VoidFigures:
-    """The void rows of one cause in a batch, beside siblings that could be judged."""
+    """A batch's void rows with a common cause, beside judged siblings."""
 
-    rows: int  # how many they are
-    shares: Estimate  # their share in each group that could be judged
-    # Their share in each of these groups, times how much lower its judged members score than the batch.
+    # Number of void rows.
+    rows: int
+    # Share of void rows in each group with judged members.
+    shares: Estimate
+    # In each of these groups: share of void rows times the deficit of its judged members' score to the batch's mean.
     lower: Estimate
 
 
 def void_figures(card: Scorecard) -> dict[Cause, VoidFigures]:
-    """The void rows of a batch by cause; none of groups that are void as a whole."""
+    """Group a batch's void rows by cause; rows of entirely void groups are left out."""
     judged = {rows: scores for rows in card.members if (scores := _scores(card, rows))}
     if not judged or not any(card.void):
         return {}
@@ -47,7 +51,7 @@ def void_figures(card: Scorecard) -> dict[Cause, VoidFigures]:
 
 
 def cause_of(card: Scorecard, row: int) -> Cause | None:
-    """Why a row is void; None for one that is not, or that no term applies to.
+    """Return a void row's cause; None for a row that is not void, or to which no term applies.
 
     Examples:
         >>> from trl_grpo_ext import RewardMix, RewardTerm, Sample
@@ -71,6 +75,6 @@ def cause_of(card: Scorecard, row: int) -> Cause | None:
 
 
 def _scores(card: Scorecard, rows: tuple[int, ...]) -> list[float]:
-    """The primary scores, in [0, 1], of the members that could be judged."""
+    """Return the primary scores of a group's judged members, clipped to [0, 1]."""
     verdicts = [card.primary[row] for row in rows if not card.void[row]]
     return [min(1.0, max(0.0, one.score)) for one in verdicts if one is not None and one.score is not None]

@@ -1,1 +1,1 @@
-"""What a run leaves on disk: written, read, thinned out."""
+"""Write, read and thin out a run's files on disk."""

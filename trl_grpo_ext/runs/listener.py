@@ -1,4 +1,4 @@
-"""Listeners of a run: a recorder, a watch, a report. They are called on the main process only."""
+"""Listeners of a run, such as recorder, watch and report; only the main process calls them."""
 
 from __future__ import annotations
 
@@ -9,38 +9,44 @@ from trl_grpo_ext.figures.reduction import BatchFigures
 from trl_grpo_ext.scorecard import Scorecard
 
 SUMMARY = "summary.json"
-"""What a recipe's run has come to, in its folder."""
+"""Name of the file with a recipe run's summary, in the run's folder."""
 
 
 class RunListener:
-    """Hears of a run; by default it does nothing with that.
+    """A listener that receives a run's events; the methods here do nothing.
 
-    A listener that raises does not end the run: the trainer logs the error and goes on.
+    An exception in a listener does not end the run: the trainer logs the error and continues.
     """
 
     def on_train_begin(self, *, quiet: bool) -> None:
-        """Training begins, or begins again. `quiet` is TRL's `disable_tqdm`: the run is another program's."""
+        """Handle the start of training, also if training starts again.
+
+        Args:
+            quiet: TRL's `disable_tqdm`: another program controls the run, so print nothing.
+        """
 
     def on_batch(self, card: Scorecard, figures: BatchFigures | None) -> None:
-        """A generation batch of training or evaluation has been judged: its scorecard, of all ranks.
+        """Handle a judged generation batch of training or evaluation.
 
-        `figures` are the scorecard in numbers; None if they could not be computed.
+        Args:
+            card: The batch's scorecard, with the samples of all ranks.
+            figures: The scorecard reduced to numbers; None if the reduction failed.
         """
 
     def on_log(self, step: int, logs: Mapping[str, Any]) -> None:
-        """TRL has logged figures after this many optimizer steps."""
+        """Handle figures that TRL logged after `step` optimizer steps."""
 
     def on_evaluate(self) -> None:
-        """An evaluation is over."""
+        """Handle the end of an evaluation."""
 
     def on_train_end(self) -> None:
-        """Training is over."""
+        """Handle the end of training."""
 
     def on_summary(self, summary: Mapping[str, Any]) -> None:
-        """The run is over and has been summed up, as `summary.json` has it."""
+        """Handle the run's final summary, with the content of `summary.json`."""
 
     def on_model_card(self) -> None:
-        """TRL has written the model card, `README.md`."""
+        """Handle TRL's new model card, `README.md`."""
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of a run>"

@@ -1,4 +1,4 @@
-"""A run on disk, read back as what it was: settings, scorecards, logs. It may be read while it goes on."""
+"""Read a run from disk: settings, scorecards and logs. The run may still be going on."""
 
 from __future__ import annotations
 
@@ -33,10 +33,11 @@ from trl_grpo_ext.verdict import Verdict
 
 logger = logging.getLogger(__name__)
 
-# What reading a part raises if it is torn, has just been thinned out, or was not written by a recorder.
+# Errors of reading a part that is torn, was just thinned out, or was not written by a recorder.
 _UNREADABLE = (OSError, ValueError, KeyError, IndexError, TypeError, pa.ArrowException)
 
-EVALUATION, FIGURES = "evaluation.json", "figures"  # the file, and the key of its figures
+# The evaluation's file, and the key of its figures inside.
+EVALUATION, FIGURES = "evaluation.json", "figures"
 VERDICT_FIELDS = ("status", "score", "blame", "answer", "reason", "seconds")
 SAMPLE_FIELDS = ("text", "completion_ids", "truncated", "group", "step", "prefill")
 
@@ -45,13 +46,16 @@ Columns = Mapping[str, Sequence[Any]]
 
 @dataclass(frozen=True, slots=True)
 class RecordedRun:
-    """A run's folder.
+    """A recorded run, read from its folder.
+
+    Attributes:
+        folder: The run's `output_dir`.
 
     Raises:
-        FileNotFoundError: if there are no scorecards in it.
+        FileNotFoundError: The folder contains no scorecards.
     """
 
-    folder: Path  # the run's `output_dir`
+    folder: Path
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "folder", Path(self.folder))
@@ -63,24 +67,24 @@ class RecordedRun:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The trainer's settings that figures depend on, as `run.json` has them; empty without it."""
+        """Trainer settings from `run.json` that the figures depend on; empty without the file."""
         return _record(self.folder / "scorecards" / "run.json")
 
     @property
     def evaluation(self) -> dict[str, Any]:
-        """What was evaluated here, and its figures, as `trl-grpo-ext eval` writes them; empty for any other run."""
+        """Evaluation settings and figures written by `trl-grpo-ext eval`; empty for any other run."""
         return _record(self.folder / EVALUATION)
 
     @property
     def logs(self) -> list[dict[str, Any]]:
-        """TRL's logs, one dict a logging step, with `step`; a later session's take the place of those it repeats.
+        """TRL's logs, a dict with `step` per logging step; a later session's logs replace those of repeated steps.
 
-        Lines that were cut off, or that this package has not written, are skipped.
+        Lines that were cut off, or that this package did not write, are skipped.
         """
         return list(self.iterate_logs())
 
     def iterate_logs(self) -> Iterator[dict[str, Any]]:
-        """`logs` one by one: those of a long run are large."""
+        """Yield `logs` entry by entry, because a long run's logs are large."""
         path = self.folder / "scorecards" / "log.jsonl"
         starts = session_starts((entry["session"], entry["step"]) for entry in _entries(path) if "loss" in entry)
         for entry in _entries(path):
@@ -88,11 +92,14 @@ class RecordedRun:
                 yield entry
 
     def parts(self, mode: Mode | None = None) -> list[tuple[int, About]]:
-        """The numbers of the batches that count, in order, with what each says of itself.
+        """List numbers and descriptions of all valid batches, in order.
 
-        A run that was resumed from an earlier checkpoint repeats steps; the earlier batches of those do not count. Of
-        a folder in which training began again at step 0, nothing counts that was there before, evaluations included.
-        Files that are no parts, damaged, or have just been thinned out, are passed over.
+        A run resumed from an earlier checkpoint repeats steps: the earlier session's batches of these steps are left
+        out. If training began again at step 0, everything recorded before is left out, evaluations included. Files that
+        are no parts, damaged, or just thinned out, are skipped.
+
+        Args:
+            mode: Return only batches of this mode; None for all.
         """
         paths = sorted((self.folder / "scorecards").glob("samples-*.parquet"))
         parts = [part for path in paths if (part := _part(path)) is not None]
@@ -107,10 +114,10 @@ class RecordedRun:
         ]
 
     def card(self, number: int) -> Scorecard:
-        """The scorecard of one batch.
+        """Read a batch's scorecard.
 
         Raises:
-            OSError, ValueError: for a part that is damaged, or has just been thinned out.
+            OSError, ValueError: The part is damaged, or was just thinned out.
         """
         folder = self.folder / "scorecards"
         about, samples = _read(folder / f"samples-{number:08d}.parquet", SAMPLE_COLUMNS)
@@ -120,7 +127,7 @@ class RecordedRun:
         return _scorecard(about, samples, verdicts)
 
     def readable(self, number: int) -> Scorecard | None:
-        """The scorecard of one batch; None, with a warning, if it is damaged or has just been thinned out."""
+        """Read a batch's scorecard; None, with a warning, if the batch is damaged or was just thinned out."""
         try:
             return self.card(number)
         except _UNREADABLE as error:
@@ -128,7 +135,7 @@ class RecordedRun:
             return None
 
     def cards(self, mode: Mode | None = None) -> Iterator[Scorecard]:
-        """The scorecards of the batches that count, in order; those that are not `readable` are passed over."""
+        """Yield the scorecards of `parts`, in order, skipping unreadable batches."""
         for number, _ in self.parts(mode):
             card = self.readable(number)
             if card is not None:
@@ -136,24 +143,25 @@ class RecordedRun:
 
 
 def _part(path: Path) -> tuple[int, About] | None:
-    """A part's number and what it says of itself; None for a file that is not, or no longer, a whole part."""
+    """Read a part's number and description; None for a file that is no part, or no longer a whole part."""
     try:
         return int(path.stem.removeprefix("samples-")), read_about(path)
-    except (OSError, ValueError, TypeError) as error:  # ArrowInvalid is a ValueError
+    # ArrowInvalid is a ValueError.
+    except (OSError, ValueError, TypeError) as error:
         logger.warning("%s is passed over: %s", path, error)
         return None
 
 
 def _entries(path: Path) -> Iterator[dict[str, Any]]:
-    """The entries of a log that this package has written."""
+    """Yield a log's entries that this package wrote."""
     return (one for one in read_lines(path) if all(isinstance(one.get(name), int) for name in ("step", "session")))
 
 
 def _read(path: Path, columns: Sequence[Column]) -> tuple[About, Columns]:
-    """What a part says of its batch, and its columns."""
+    """Read a part's description of its batch, and its columns."""
     with pq.ParquetFile(path) as file:
         names = [column.name for column in columns if column.is_read]
-        # A part is small: threads, and the machinery for folders of files, take longer than reading it.
+        # A part is small: threads and pyarrow's dataset reader would take longer than reading the file.
         return about_of(file.schema_arrow.metadata), file.read(columns=names, use_threads=False).to_pydict()
 
 
@@ -172,19 +180,19 @@ def _scorecard(about: About, samples: Columns, verdicts: Columns) -> Scorecard:
 
 
 def _with_others(card: Scorecard, totals: Sequence[float | None]) -> Scorecard:
-    """The card with what reward functions beside the mix have added: what its terms lack of the recorded totals."""
+    """Add the rewards of functions beside the mix to a card: recorded totals minus the terms' own totals."""
     own = card.with_others([0.0] * len(card)).totals
     others = tuple(_rest(total, part or 0.0) for total, part in zip(totals, own, strict=True))
     is_void = tuple(total is None for total in totals)
     if card.void == is_void:
         return card.with_others(others) if any(others) else card
-    # No verdict tells why these are void: their rollouts have failed.
+    # Void rows that no verdict explains are failed rollouts.
     failed = [out and not explained for out, explained in zip(is_void, card.void, strict=True)]
     return card.with_others(others).with_failed(failed)
 
 
 def _rest(total: float | None, own: float) -> float | None:
-    """A total without the mix's own part; 0 for what is only rounding, None for a void sample."""
+    """Subtract the mix's own part from a total; rounding becomes 0, and a void sample's total None."""
     if total is None:
         return None
     return 0.0 if abs(total - own) <= ROUNDING * (1 + abs(own)) else total - own
@@ -193,7 +201,7 @@ def _rest(total: float | None, own: float) -> float | None:
 def _by_term(
     terms: Iterable[str], size: int, verdicts: Columns, found: Iterable[Any], absent: Any
 ) -> dict[str, tuple[Any, ...]]:
-    """What was found, one a verdict, as a column of `size` samples a term."""
+    """Arrange values, listed by verdict, as a column of `size` samples for each term; fill gaps with `absent`."""
     columns = {term: [absent] * size for term in terms}
     for term, sample, value in zip(verdicts["term"], verdicts["sample"], found, strict=True):
         columns[term][sample] = value
@@ -210,7 +218,7 @@ def _samples(samples: Columns, *, conversational: bool) -> tuple[Sample, ...]:
     read = _reader()
     prompts: Iterable[Prompt | None] = map(read, samples["prompt"]) if conversational else samples["prompt"]
     fields = zip(*(samples[name] for name in SAMPLE_FIELDS), strict=True)
-    # Earlier versions did not record these.
+    # Earlier versions of this package did not record these columns.
     later = (samples.get(name) or [None] * len(samples["row"]) for name in ("messages", "outcome", "tool_tokens"))
     columns = zip(prompts, samples["row"], *later, fields, strict=True)
     return tuple(
@@ -227,12 +235,12 @@ def _samples(samples: Columns, *, conversational: bool) -> tuple[Sample, ...]:
 
 
 def _reader() -> Callable[[str | None], Any]:
-    """A reader of JSON; what was read before, as the row of a group is by its members, is the same object."""
+    """Return a caching JSON reader: equal texts, such as the rows of a group's members, give an identical object."""
     return cache(lambda text: json.loads(text) if text else None)
 
 
 def _record(path: Path) -> dict[str, Any]:
-    """The JSON object in a file; empty if there is none."""
+    """Read a JSON object from a file; empty if the file is missing or invalid."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):

@@ -1,8 +1,8 @@
-"""The recorder: scorecards to disk as parquet, readable while the run goes on.
+"""Write scorecards to disk as parquet files that are readable during the run.
 
-Each generation batch becomes two parts, `samples-*.parquet` and `verdicts-*.parquet`. A part is written under
-another name and then renamed, so whatever has the right name is whole. Parts are numbered on; none is overwritten.
-`runs/recorded_run.py` reads them.
+Each generation batch becomes two parts, `samples-*.parquet` and `verdicts-*.parquet`. A part is written under another
+name and then renamed, so a file with the right name is complete. Part numbers increase; no part is overwritten.
+`runs/recorded_run.py` reads the parts.
 """
 
 from __future__ import annotations
@@ -26,26 +26,30 @@ from trl_grpo_ext.runs.schema import ABOUT, About, read_about, tables_of
 from trl_grpo_ext.scorecard import Scorecard
 from trl_grpo_ext.support.files import append_lines, written_whole
 
-OPENING_BATCHES = 4  # training batches that a run began with, which later ones are compared with; ours
-RECENT_BATCHES = 16  # training batches that a check looks at; ours
-UNWRITTEN_LINES = 4096  # of logs that wait for a disk that has room again
-RECENT = 64  # training batches that are all there, whatever is thinned out; more than a finding looks at
+# First training batches of a run, with which checks compare later batches; our choice.
+OPENING_BATCHES = 4
+# Latest training batches that a check reads; our choice.
+RECENT_BATCHES = 16
+# Log lines kept in memory while the disk is full.
+UNWRITTEN_LINES = 4096
+# Latest training batches that thinning out spares; more than any finding reads.
+RECENT = 64
 
 _PART = re.compile(r"(?:samples|verdicts)-(\d{8})\.parquet")
 
 
 class Recorder(RunListener):
-    """Writes each scorecard of a run to `run_folder/scorecards/`.
+    """A listener that writes each scorecard of a run to `run_folder/scorecards/`.
 
-    Where training begins again, in this process or in another, a new session begins: what it repeats stays on disk and
-    counts no more.
+    Each start of training, in this process or another, begins a session. Batches of an earlier session that the new
+    session repeats stay on disk, but readers leave them out.
 
-    With `keep_every` above 1, of the training batches older than the last `RECENT` only each n-th is kept, the first
-    few that checks compare with, and those that `cite` named. Evaluations are always kept. What was recent when a run
-    ended or was killed stays on disk when it is resumed, so nothing is lost that a finding may name.
+    With `keep_every` n above 1, training batches older than the latest `RECENT` are deleted, except each n-th, the
+    opening batches, and batches named by `cite`. Evaluations are always kept. Batches that were recent when a run ended
+    or was killed are kept when the run resumes, because findings may name them.
 
     Raises:
-        OSError: when the disk does not take it.
+        OSError: Writing failed, for example on a full disk.
     """
 
     def __init__(self, run_folder: str | os.PathLike[str], *, keep_every: int = 1) -> None:
@@ -53,28 +57,30 @@ class Recorder(RunListener):
         self.keep_every = keep_every
         self._next: int | None = None
         self._session = 0
-        self._has_trained = False  # since training began
-        self._opening = 0  # how many of the session's first training batches are kept: what the run has not had
+        # Whether this session wrote a training batch.
+        self._has_trained = False
+        # Opening batches that earlier sessions of the run left to this session.
+        self._opening = 0
         self._trained = 0
         self._recent: deque[_Recent] = deque()
         self._unwritten: deque[Scorecard] = deque(maxlen=RECENT)
 
     def on_train_begin(self, *, quiet: bool) -> None:
-        """Begin a session where there has been a training in this one."""
+        """Begin a new session if this session already wrote a training batch."""
         if self._has_trained:
             self._next, self._has_trained = None, False
 
     def on_batch(self, card: Scorecard, figures: BatchFigures | None = None) -> None:
-        """Write a scorecard, after those that the disk has not taken, of which the latest `RECENT` are kept."""
+        """Write a scorecard, after earlier ones that could not be written; at most `RECENT` wait."""
         self._unwritten.append(card)
         self._write_all()
 
     def on_train_end(self) -> None:
-        """Write what the disk has not taken."""
+        """Write scorecards that could not be written before."""
         self._write_all()
 
     def _write_all(self) -> None:
-        """Write the cards that are not on disk; one that the disk does not take stays for the next time."""
+        """Write all waiting scorecards; a scorecard whose writing fails keeps waiting."""
         while self._unwritten:
             card = self._unwritten[0]
             self._has_trained |= card.mode == "train"
@@ -88,7 +94,7 @@ class Recorder(RunListener):
                 conversational=any(prompt is not None and not isinstance(prompt, str) for prompt in prompts),
             )
             metadata = {ABOUT: json.dumps(asdict(about))}
-            # Verdicts first: a reader that finds a sample finds its verdicts too.
+            # Verdicts are written first, so that a reader that finds samples finds their verdicts too.
             for kind, table in tables_of(card).items():
                 with written_whole(self.folder / f"{kind}-{number:08d}.parquet") as file:
                     pq.write_table(table.replace_schema_metadata(metadata), file)
@@ -98,9 +104,9 @@ class Recorder(RunListener):
             self._unwritten.popleft()
 
     def cite(self, steps: Collection[int]) -> None:
-        """Keep what findings at these optimizer steps have looked at, as far as it is still there.
+        """Keep the batches that findings at these optimizer steps read: the `RECENT_BATCHES` up to each step.
 
-        That is the `RECENT_BATCHES` training batches up to each step.
+        Batches that are already deleted stay deleted.
         """
         for step in steps:
             seen = [batch for batch in self._recent if batch.step is None or batch.step <= step]
@@ -116,33 +122,37 @@ class Recorder(RunListener):
         self._recent.append(_Recent(number, step, is_kept=is_opening or self._trained % self.keep_every == 0))
         self._trained += 1
         if len(self._recent) > RECENT and not (old := self._recent.popleft()).is_kept:
-            # Samples first: what has samples has verdicts.
+            # Samples are deleted first, so that samples on disk always have verdicts.
             for kind in ("samples", "verdicts"):
                 (self.folder / f"{kind}-{old.number:08d}.parquet").unlink(missing_ok=True)
 
     def groups_recorded(self) -> int:
-        """One more than the highest group number on disk: where a resumed run goes on numbering."""
+        """Return the group number from which a resumed run continues: after the highest in the latest readable part."""
         parts = [path for _, path in sorted(self._parts(), reverse=True) if path.name.startswith("samples")]
         for path in parts:
             try:
                 groups = pq.read_table(path, columns=["group"]).column("group").to_pylist()
-            except (OSError, ValueError):  # damaged; ArrowInvalid is a ValueError
+            # A damaged part; ArrowInvalid is a ValueError.
+            except (OSError, ValueError):
                 continue
             return max((group for group in groups if group is not None), default=-1) + 1
         return 0
 
     def _parts(self) -> list[tuple[int, Path]]:
-        """The parts on disk with their numbers; other people's files in the folder are passed over."""
+        """List the parts on disk with their numbers, ignoring foreign files."""
         found = ((_PART.fullmatch(path.name), path) for path in self.folder.glob("*.parquet"))
         return [(int(match[1]), path) for match, path in found if match]
 
     def _next_number(self) -> int:
-        if self._next is None:  # a resumed run goes on after the parts that are there
+        # A resumed run continues after the existing parts.
+        if self._next is None:
             self.folder.mkdir(parents=True, exist_ok=True)
             parts = sorted(self._parts(), reverse=True)
             self._session = 0
-            for _, path in parts:  # sessions rise with the numbers of parts
-                with suppress(OSError, ValueError, TypeError):  # a damaged part; ArrowInvalid is a ValueError
+            # Session numbers rise with part numbers, so the latest readable part has the latest session.
+            for _, path in parts:
+                # A damaged part is skipped; ArrowInvalid is a ValueError.
+                with suppress(OSError, ValueError, TypeError):
                     self._session = read_about(path).session + 1
                     break
             self._next = max((number for number, _ in parts), default=-1) + 1
@@ -153,7 +163,7 @@ class Recorder(RunListener):
 
 @dataclass(slots=True)
 class _Recent:
-    """A training batch that may still be thinned out."""
+    """A training batch that may still be deleted."""
 
     number: int
     step: int | None
@@ -161,16 +171,17 @@ class _Recent:
 
 
 class LogRecorder(RunListener):
-    """Appends the trainer's logs to `run_folder/scorecards/log.jsonl`, a line a logging step."""
+    """A listener that appends the trainer's logs to `run_folder/scorecards/log.jsonl`, a line per logging step."""
 
     def __init__(self, run_folder: str | os.PathLike[str]) -> None:
         self.path = Path(run_folder) / "scorecards" / "log.jsonl"
         self._session: int | None = None
-        self._step = 0  # of the latest log of training
+        # Step of the latest training log.
+        self._step = 0
         self._unwritten: deque[dict[str, Any]] = deque(maxlen=UNWRITTEN_LINES)
 
     def on_log(self, step: int, logs: Mapping[str, Any]) -> None:
-        """Append the figures of a step, after those that the disk has not taken; NaN and infinity become null."""
+        """Append a step's figures, after lines that could not be written before; NaN and infinity become null."""
         begins_again = "loss" in logs and step <= self._step
         if self._session is None or begins_again:
             self._session = self._sessions_before()

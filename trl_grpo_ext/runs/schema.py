@@ -1,9 +1,9 @@
-"""A scorecard on disk and in a page: its columns, where each comes from, and what a part says of its batch.
+"""Columns of a recorded scorecard, and a part's description of its batch.
 
-The recorder writes what stands here, the reader reads it back, and the report's page takes its values from it. A new
-column is a line in one of the two lists, and the place in the page that shows it.
+The recorder writes these columns, the reader reads them, and the report's page takes its values from them. A new column
+is a line in one of the two lists, and a place in the page that shows it.
 
-Each start of a run is a session. If several sessions have made a step, the last one counts.
+Each start of a run is a session. If several sessions trained a step, the last session counts.
 """
 
 from __future__ import annotations
@@ -23,25 +23,30 @@ from trl_grpo_ext.scorecard import Mode, Scorecard
 from trl_grpo_ext.support.files import plain
 from trl_grpo_ext.support.text import encodable
 
-ABOUT = b"trl_grpo_ext"  # the key of `About` in a part's metadata
+# Key of `About` in a part's metadata.
+ABOUT = b"trl_grpo_ext"
 _JSON = json.JSONEncoder(ensure_ascii=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column with one value a completion, or one a verdict."""
+    """A column with a value per completion or per verdict."""
 
-    name: str  # its name in the parquet file
-    type: pa.DataType  # its type there
-    of: Callable[..., Any]  # its value, of a scorecard and a row; a verdict's of a scorecard, a term, a row and it
-    # Whether a scorecard is made of it again; the others repeat what is known, for people who read files.
+    # Name in the parquet file.
+    name: str
+    # Type in the parquet file.
+    type: pa.DataType
+    # Computes a value from (scorecard, row), or for a verdict from (scorecard, term, row, verdict).
+    of: Callable[..., Any]
+    # Whether reading a scorecard needs the column; the other columns repeat known values for people who read the file.
     is_read: bool = False
-    page: str = ""  # its key in the page; empty if it is not shown, or not for each completion
+    # Key in the report's page; empty if the page shows no value per completion.
+    page: str = ""
 
     def array(self, cells: Iterable[tuple[Any, ...]]) -> pa.Array:
-        """Its values as parquet holds them, one for each tuple of arguments of `of`.
+        """Build the column's parquet array, calling `of` with each tuple of arguments.
 
-        NaN and infinity become null, and mappings and lists in a text column become JSON.
+        NaN and infinity become null; mappings and lists in a text column become JSON.
         """
         values = [self.of(*cell) for cell in cells]
         if pa.types.is_floating(self.type):
@@ -50,8 +55,10 @@ class Column:
             values = [None if value is None else list(value) for value in values]
         elif pa.types.is_string(self.type):
             try:
-                return pa.array(values, self.type)  # in most columns there is nothing else
-            except (pa.ArrowException, UnicodeEncodeError):  # another value, or a lone surrogate
+                # Most columns contain nothing but texts.
+                return pa.array(values, self.type)
+            # A value of another type, or a lone surrogate.
+            except (pa.ArrowException, UnicodeEncodeError):
                 values = [_text(value) for value in values]
         return pa.array(values, self.type)
 
@@ -63,7 +70,7 @@ SAMPLE_COLUMNS = (
     Column("mode", TEXT, lambda card, row: card.mode),
     Column("group", INTEGER, lambda card, row: card.samples[row].group, is_read=True),
     Column("sample", INTEGER, lambda card, row: row, page="sample"),
-    # A text as it is, a conversation as JSON.
+    # Plain text, or a conversation as JSON.
     Column("prompt", TEXT, lambda card, row: card.samples[row].prompt, is_read=True),
     Column("text", TEXT, lambda card, row: card.samples[row].text, is_read=True, page="text"),
     Column("tokens", INTEGER, lambda card, row: card.samples[row].length, page="tokens"),
@@ -78,7 +85,7 @@ SAMPLE_COLUMNS = (
     Column("row", TEXT, lambda card, row: card.samples[row].row, is_read=True),
     # The start of the assistant's turn that was part of the prompt.
     Column("prefill", TEXT, lambda card, row: card.samples[row].prefill, is_read=True),
-    # Of a completion with several messages, as JSON.
+    # The messages of a conversational completion, as JSON.
     Column("messages", TEXT, lambda card, row: card.samples[row].messages, is_read=True),
     # The end of the rollout in its environment, as JSON.
     Column("outcome", TEXT, lambda card, row: _record(card.samples[row].outcome), is_read=True),
@@ -95,13 +102,13 @@ VERDICT_COLUMNS = (
     Column("blame", TEXT, lambda card, term, row, verdict: str(verdict.blame), is_read=True, page="blame"),
     Column("score", NUMBER, lambda card, term, row, verdict: verdict.score, is_read=True, page="score"),
     Column("value", NUMBER, lambda card, term, row, verdict: card.values[term][row], is_read=True, page="value"),
-    # Whether a closed gate has set the value.
+    # Whether a closed gate set the value.
     Column("gated", FLAG, lambda card, term, row, verdict: card.gated[term][row], is_read=True, page="gated"),
     Column("weight", NUMBER, lambda card, term, row, verdict: card.weights[term], is_read=True),
     Column("answer", TEXT, lambda card, term, row, verdict: verdict.answer, is_read=True, page="answer"),
     Column("reason", TEXT, lambda card, term, row, verdict: verdict.reason, is_read=True, page="reason"),
     Column("seconds", NUMBER, lambda card, term, row, verdict: verdict.seconds, is_read=True, page="seconds"),
-    # How the verdict came about, as JSON.
+    # The verdict's details, as JSON.
     Column("details", TEXT, lambda card, term, row, verdict: verdict.details, is_read=True, page="details"),
 )
 
@@ -111,7 +118,7 @@ def _record(outcome: Outcome | None) -> dict[str, Any] | None:
 
 
 def tables_of(card: Scorecard) -> dict[str, pa.Table]:
-    """`verdicts`, a row each, first those of the first term; and `samples`, a row a completion."""
+    """Build a scorecard's tables: `verdicts`, a row per verdict, ordered by term; `samples`, a row per completion."""
     samples = [(card, row) for row in range(len(card))]
     verdicts = [
         (card, term, row, verdict)
@@ -126,10 +133,11 @@ def tables_of(card: Scorecard) -> dict[str, pa.Table]:
 
 
 def _text(value: Any) -> str | None:
-    """The value as text without lone surrogates."""
+    """Convert a value to text without lone surrogates; None stays None."""
     if value is None:
         return None
-    if value == {}:  # as the details of most verdicts
+    # Most verdicts have no details.
+    if value == {}:
         return "{}"
     text: str = value if isinstance(value, str) else _JSON.encode(plain(value))
     return text if text.isascii() else encodable(text)
@@ -137,33 +145,41 @@ def _text(value: Any) -> str | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class About:
-    """What a part says of its whole batch, in the parquet file's own metadata."""
+    """A part's description of its batch, stored in the parquet file's metadata."""
 
-    step: int | None  # the optimizer step, None if it was unknown
-    mode: Mode  # training or evaluation
-    # How many times the run had been started before: a batch of a later session replaces the batch that it repeats.
+    # Optimizer step; None if unknown.
+    step: int | None
+    # Training or evaluation.
+    mode: Mode
+    # Number of earlier starts of the run. A later session's batch replaces an earlier session's batch of its step.
     session: int
-    weights: dict[str, float]  # the weights in force, of terms without a verdict in this batch too
-    conversational: bool  # whether prompts are conversations, stored as JSON
+    # Weights in force, also of terms without a verdict in this batch.
+    weights: dict[str, float]
+    # Whether prompts are conversations, stored as JSON.
+    conversational: bool
 
 
 def read_about(path: Path) -> About:
-    """What the part at `path` says of its batch; nothing but the file's footer is read."""
+    """Read a part's description from its file; only the footer is read."""
     return about_of(pq.read_schema(path).metadata)
 
 
 def about_of(metadata: Mapping[bytes, bytes] | None) -> About:
-    """What a part with this metadata says of its batch; a ValueError for what is no part."""
+    """Parse a part's description from parquet metadata.
+
+    Raises:
+        ValueError: The metadata belongs to no part.
+    """
     if not metadata or ABOUT not in metadata:
         raise ValueError("No recorder has written it.")
     return About(**json.loads(metadata[ABOUT]))
 
 
 def session_starts(steps: Iterable[tuple[int, int]]) -> dict[int, int]:
-    """The first step of each session, of pairs of a session and a step that it trained.
+    """Map each session to its first trained step, given pairs of session and trained step.
 
-    Sessions of evaluations only have none, and take nothing's place: a process that only measures, or that measures
-    before it resumes, does so at step 0.
+    Sessions that only evaluate have no first step, so they replace no batches: a process that only evaluates, or that
+    evaluates before it resumes, does so at step 0.
 
     Examples:
         >>> session_starts([(0, 0), (0, 1), (1, 1), (1, 2)])
@@ -176,10 +192,10 @@ def session_starts(steps: Iterable[tuple[int, int]]) -> dict[int, int]:
 
 
 def is_repeated(session: int, step: int | None, starts: Mapping[int, int], *, is_evaluation: bool = False) -> bool:
-    """Whether a later session began at or before this step.
+    """Check whether a later session began at or before this step, and so replaces the batch.
 
-    An evaluation belongs to the steps before it, so one at the step where a later session began still counts; but not
-    beside a session that began at step 0, which is a run of its own.
+    An evaluation belongs to the steps before it, so an evaluation at a later session's first step is kept. If that
+    session began at step 0, it is a new run, and all earlier evaluations are replaced.
 
     Examples:
         >>> [is_repeated(0, step, {0: 0, 1: 2}) for step in (1, 2, 3)]

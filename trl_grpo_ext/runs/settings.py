@@ -1,8 +1,8 @@
-"""The settings of a run that its figures depend on, `scorecards/run.json`, with its verifiers' identities.
+"""Collect a run's settings that its figures depend on, with its verifiers' identities, for `scorecards/run.json`.
 
-Two verifiers with one identity give the same verdicts, so recorded verdicts can be used again. An identity is a digest,
-since a verifier's arguments may hold what does not belong in a run's folder. What people can read, `rewards`, has only
-those arguments of this package's own verifiers that are plain values, and none whose name looks like a secret's.
+Verifiers with equal identities give equal verdicts, so recorded verdicts can be used again. An identity is a digest,
+because a verifier's arguments may hold secrets that do not belong in a run's folder. `rewards`, for people to read, has
+only arguments of this package's verifiers that are plain values and whose names do not look like a secret's.
 """
 
 from __future__ import annotations
@@ -54,10 +54,10 @@ SETTINGS = (
 
 
 def run_settings(args: Any, plan: RewardPlan, world_size: int, model: Any = None, rows: Any = None) -> dict[str, Any]:
-    """The trainer's settings, plain values, after the names of its model and of its rows, if they have any.
+    """Collect a run's settings as plain values, after the names of model and dataset, if known.
 
-    `reward_functions` are TRL's, in order, those that are terms among them. `verifiers` are the identities of the
-    terms' verifiers, by term; null where it cannot be told. `rewards` are the reward functions as a person reads them.
+    `reward_functions` are the names of TRL's reward functions, in order, with the mix's terms. `verifiers` maps each
+    term to its verifier's identity, null if unknown. `rewards` describes the reward functions for people.
     """
     names = {"model": short_name(str(getattr(model, "name_or_path", ""))), "dataset": _name_of_rows(rows)}
     found: dict[str, Any] = {key: name for key, name in names.items() if name}
@@ -68,16 +68,20 @@ def run_settings(args: Any, plan: RewardPlan, world_size: int, model: Any = None
 
 
 def _name_of_rows(rows: Any) -> str:
-    """What a dataset is called, or how many rows it has: files' and a script's have no name of their own."""
+    """Return a dataset's name, else its number of rows: datasets from files or scripts have no name."""
     about = getattr(rows, "info", None)
     name = getattr(about, "dataset_name", None) or ""
-    if name and name != getattr(about, "builder_name", None):  # which is `json`, of JSON files
+    # A dataset from JSON files has the builder's name, `json`.
+    if name and name != getattr(about, "builder_name", None):
         return str(name)
     return f"{len(rows):,} rows" if hasattr(rows, "__len__") else ""
 
 
 def write_settings(run_folder: str | os.PathLike[str], settings: Mapping[str, Any]) -> None:
-    """Write `scorecards/run.json`, whole or not at all."""
+    """Write `scorecards/run.json`, completely or not at all.
+
+    If earlier sessions wrote the file, a term whose verifier changed since gets no identity.
+    """
     path = Path(run_folder) / "scorecards" / "run.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.exists():
@@ -86,24 +90,25 @@ def write_settings(run_folder: str | os.PathLike[str], settings: Mapping[str, An
 
 
 def _agreed(verifiers: Mapping[str, str | None], path: Path) -> dict[str, str | None]:
-    """The identities of this session that were those of the earlier ones too; None for a term that has had several."""
+    """Map each term to its verifier's identity if no session changed it, else None."""
     try:
         before = dict(json.loads(path.read_text(encoding="utf-8"))["verifiers"])
-    except (ValueError, KeyError, TypeError):  # torn, or of a version that did not write them
+    # The file is torn, or an earlier version wrote it without identities.
+    except (ValueError, KeyError, TypeError):
         return dict.fromkeys(verifiers)
     changed = {term: None for term, identity in verifiers.items() if before.get(term, identity) != identity}
     return before | dict(verifiers) | changed
 
 
 def described_rewards(plan: RewardPlan) -> list[dict[str, Any]]:
-    """Each reward function as plain values, in the words of a recipe; `weight` is the one at the start.
+    """Describe each reward function as plain values, in a recipe's words; `weight` is the weight at the start.
 
-    A term of the mix has `verifier`, its class, and the `settings` of that, or else what it combines. What it does not
-    have, such as a gate, is left out.
+    A term of the mix has its `verifier` (class) and the verifier's `settings`, or the terms that it combines. Absent
+    properties, such as a gate, are left out.
     """
     terms = {term.name: term for term in plan.mix.terms} if plan.mix else {}
     described = []
-    # TRL appends to the functions those of environments that score themselves, with weight 1.
+    # TRL appends the reward functions of environments that score themselves, with weight 1.
     weights = chain(plan.weights, repeat(1.0))
     for name, function, weight in zip(plan.names, plan.functions, weights, strict=False):
         own = _described_term(terms[name]) if name in terms else {"verifier": _path(function)}
@@ -129,21 +134,24 @@ def _described_term(term: RewardTerm) -> dict[str, Any]:
     return verifier | {key: value for key, value in found.items() if value is not None}
 
 
-JUDGING = ("name", "verifier", "settings", "weight", "weight_at_end")  # who judges, and by how much
+# Keys of a described reward that name the judge and its weight.
+JUDGING = ("name", "verifier", "settings", "weight", "weight_at_end")
 
 
 def conditions_of(described: Mapping[str, Any]) -> dict[str, Any]:
-    """What else a described reward has: gate, `when`, shape and the like."""
+    """Return a described reward's other properties: gate, `when`, shape and the like."""
     return {key: item for key, item in described.items() if key not in JUDGING}
 
 
 SECRET = re.compile(r"key|token(?!s\b)|secret|passw|header|auth|credential|cookie|bearer", re.IGNORECASE)
-URL = re.compile(r"(\w+://)(?:[^/\s]*@)?([^\s?#]*)[?#]?\S*")  # credentials stand before an @, or in the query
-MOST_CHARS = 300  # of a text
+# A URL's credentials stand before an @, or in the query.
+URL = re.compile(r"(\w+://)(?:[^/\s]*@)?([^\s?#]*)[?#]?\S*")
+# Characters of a described text.
+MOST_CHARS = 300
 
 
 def described_verifier(verifier: Verifier) -> dict[str, Any]:
-    """A verifier's class, or function, and of this package's classes the settings that a stranger may read.
+    """Describe a verifier: its class or function and, for this package's classes, its public settings.
 
     Examples:
         >>> from trl_grpo_ext.rewards import RegexVerifier
@@ -162,7 +170,7 @@ def described_verifier(verifier: Verifier) -> dict[str, Any]:
 
 
 def without_credentials(text: str) -> str:
-    """A text whose URLs have lost what may let someone in.
+    """Remove credentials from the URLs in a text.
 
     Examples:
         >>> without_credentials("a judge at https://me:word@host/v1?key=1")
@@ -172,7 +180,7 @@ def without_credentials(text: str) -> str:
 
 
 def _told(value: Any) -> Any:
-    """A plain value, or a list of these, as it may be read; an empty mapping for any other."""
+    """Return a plain value, or a list of plain values, without credentials; an empty mapping for any other value."""
     if isinstance(value, str):
         return shortened(without_credentials(value), MOST_CHARS)
     if value is None or isinstance(value, bool | int | float):
@@ -183,25 +191,25 @@ def _told(value: Any) -> Any:
 
 
 def _path(found: Any) -> str:
-    """Where a class or a function stands; of another object, its class."""
+    """Return the import path of a class or function; for another object, of its class."""
     if not hasattr(found, "__qualname__"):
         found = type(found)
     return f"{found.__module__}.{found.__qualname__}"
 
 
-NO_ARGUMENT = ("name",)  # the metric's key does not change a verdict
+# The metric's key does not change a verdict.
+NO_ARGUMENT = ("name",)
 
 
 class _UnknownError(Exception):
-    """Raised for values that cannot be compared."""
+    """A value has no comparable form."""
 
 
 def verifier_identity(verifier: Verifier) -> str | None:
-    """Class, arguments and code as one short text; None where that cannot be told.
+    """Digest a verifier's class, arguments and code to a short text; None if a part is unknown.
 
-    The code is this package's version for its own verifiers. For others it is the source file that the verifier stands
-    in; what that file imports is not looked at. A verifier of the script that was run, or made inside a function, has
-    no identity.
+    For this package's verifiers, the package version stands for the code. For others, it is the verifier's source file,
+    without its imports. A verifier that is defined in the executed script, or inside a function, has no identity.
 
     Examples:
         >>> from trl_grpo_ext.rewards import MathVerifier
@@ -213,7 +221,8 @@ def verifier_identity(verifier: Verifier) -> str | None:
     """
     try:
         found = _identity(verifier)
-    except Exception:  # a user's verifier may have any attributes
+    # A user's verifier may have any attributes.
+    except Exception:
         return None
     digest = hashlib.sha256(json.dumps(found, sort_keys=True).encode()).hexdigest()
     return f"{found[0]} {digest[:16]}"
@@ -236,9 +245,10 @@ def _arguments(verifier: Any) -> Mapping[str, Any]:
 
 
 def _code(found: type | Callable[..., object]) -> list[str]:
-    """Where a class or a function stands, and which code it is."""
+    """Return the import path of a class or function with a digest or version of its code."""
     module, name = found.__module__, found.__qualname__
-    if module == "__main__" or "<" in name:  # <locals>, <lambda>
+    # `<locals>` or `<lambda>` in the name mean code inside a function.
+    if module == "__main__" or "<" in name:
         raise _UnknownError
     if module.startswith("trl_grpo_ext."):
         return [f"{module}.{name}", __version__]
@@ -249,7 +259,7 @@ def _code(found: type | Callable[..., object]) -> list[str]:
 
 
 def _described(value: Any) -> Any:
-    """A value as JSON that is the same for equal values only."""
+    """Encode a value as JSON so that only equal values have equal encodings."""
     if value is None or (isinstance(value, bool | int | float | str) and not isinstance(value, Enum)):
         return value
     if isinstance(value, Mapping):

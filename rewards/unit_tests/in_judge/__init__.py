@@ -1,1 +1,1 @@
-"""Sources that are sent to the judge as text, and run there: stand-ins for pytest, and calls of one function."""
+"""Sources sent to the judge as text and executed there: stand-ins for pytest, and function calls."""

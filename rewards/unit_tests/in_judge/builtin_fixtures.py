@@ -107,11 +107,11 @@ class Captured(NamedTuple):
 
 
 class Capture:
-    """What a test has as `capsys`."""
+    """Stand-in for pytest's `capsys` object."""
 
     @contextmanager
     def disabled(self) -> Iterator[None]:
-        """Capture nothing in a block."""
+        """Hide text printed inside a block from the capture."""
         streams = sys.stdout, sys.stderr
         sys.stdout, sys.stderr = io.StringIO(), io.StringIO()
         try:

@@ -171,7 +171,7 @@ def _run_once(namespace: dict[str, Any], cls: Any, function: Function, name: str
 
 
 def _call_hook(hook: Any, *arguments: Any) -> None:
-    """Call a setup or teardown function of the tests, if there is one, with as many arguments as it accepts.
+    """Call a setup or teardown function, if the tests define it, with as many arguments as it accepts.
 
     A hook gets the test function. A program that brings a hook, by `from solution import *`, could run the test with
     one answer after the other until it passes.

@@ -23,7 +23,7 @@ Function = Callable[..., Any]
 
 
 class Failed(AssertionError):  # noqa: N818  (pytest's name)
-    """Raised by `pytest.fail`, and by `pytest.raises` without an exception."""
+    """Raised by `pytest.fail`, and by `pytest.raises` if no exception occurs."""
 
 
 class Skipped(AssertionError):  # noqa: N818  (pytest's name)
@@ -137,7 +137,7 @@ _ORDERED = (list, tuple, deque, range, ValuesView)
 
 
 def _is_array(value: Any) -> bool:
-    """Recognize an array of numpy; where nobody has imported numpy, there is none."""
+    """Recognize a numpy array; without an import of numpy, no array exists."""
     return isinstance(value, getattr(sys.modules.get("numpy"), "ndarray", ()))
 
 
@@ -182,7 +182,7 @@ class approx:  # noqa: N801  (pytest's name)
         return self._close(expected, actual)
 
     def _same_as_array(self, expected: Any, actual: Any) -> bool:
-        """Compare with an array: item by item, or each of its items with a number."""
+        """Compare a value with an expected array item by item; compare a number with every item."""
         if isinstance(actual, Complex):
             return expected.size > 0 and all(self._close(item, actual) for item in expected.ravel().tolist())
         if _is_array(actual):

@@ -1,1 +1,1 @@
-"""Whether two values are the same."""
+"""Compare two values."""

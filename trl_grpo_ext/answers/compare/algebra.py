@@ -1,7 +1,7 @@
-"""Answers as sympy knows them. Working one out may take for ever, and so runs in a worker only.
+"""Convert nodes to sympy values. A conversion may never end, so it runs in workers only.
 
-math-verify reads what our reader leaves to it, such as integrals; its own timeouts and its unit rules are off. Nothing
-of a model's text reaches `eval` or `parse_expr` here; math-verify hands the latter digits and operators only.
+math-verify reads LaTeX that our reader leaves to it, such as integrals; its own timeouts and its unit rules are off.
+No model text reaches `eval` or `parse_expr` here; math-verify passes only digits and operators to `parse_expr`.
 """
 
 from __future__ import annotations
@@ -31,10 +31,11 @@ from trl_grpo_ext.answers.read.tree import (
     is_exact,
 )
 
-# It warns once that timeouts are off; they are not.
+# math-verify warns once that its timeouts are off; the workers' deadline replaces them.
 logging.getLogger("math_verify").setLevel(logging.ERROR)
 
-Value = Any  # a sympy Basic or MatrixBase; sympy ships no types that mypy reads here
+# A sympy Basic or MatrixBase; sympy ships no types that mypy could read.
+Value = Any
 
 _CONSTANTS = {
     "pi": sympy.pi, "e": sympy.E, "i": sympy.I, "oo": sympy.oo, "Reals": sympy.S.Reals, "EmptySet": sympy.S.EmptySet,
@@ -66,11 +67,15 @@ _LEFT_TO_MATH_VERIFY = LatexExtractionConfig(
 
 
 class NotComparableError(Exception):
-    """The value has no form in which it could be compared."""
+    """A value has no sympy form and cannot be compared."""
 
 
 def value_of(node: Node) -> Value:
-    """The value of a node for sympy."""
+    """Convert a node to a sympy value.
+
+    Raises:
+        NotComparableError: sympy has no form for the node.
+    """
     match node:
         case Number(value):
             return sympy.Rational(value.numerator, value.denominator)
@@ -104,7 +109,7 @@ def _applied(name: str, arguments: list[Value]) -> Value:
 
 
 def _power(base: Value, exponent: Value) -> Value:
-    """A power; a root of a negative number is the real one where there is one."""
+    """Raise a base to an exponent; for an odd root of a negative number, return the real root."""
     if base.is_number and base.is_negative and exponent.is_Rational and exponent.q % 2 == 1 and exponent.q > 1:
         return (-1) ** exponent.p * (-base) ** exponent
     return base**exponent
@@ -115,13 +120,17 @@ def _by_math_verify(source: str) -> Value:
     value = next((one for one in found if not isinstance(one, str)), None)
     if value is None:
         raise NotComparableError
-    # Its symbols are assumed to be real; ours are not, and would be others.
+    # math-verify's symbols are real by assumption; sympy treats them as different from ours, which have no assumption.
     plain = value.xreplace({symbol: sympy.Symbol(symbol.name) for symbol in value.free_symbols})
     return plain.doit() if isinstance(plain, Expr) else plain
 
 
 def region(node: Node) -> Value:
-    """The set of real numbers that a statement or a collection names."""
+    """Convert a statement or a collection to the set of real numbers it names.
+
+    Raises:
+        NotComparableError: The node names no set.
+    """
     match node:
         case Collection("{}", items):
             return sympy.FiniteSet(*(value_of(item) for item in items))
@@ -145,13 +154,13 @@ def region(node: Node) -> Value:
 
 
 def region_of(node: Node) -> Value:
-    """The set that a node names; a value is the set of itself."""
+    """Convert a node to a set; a plain value becomes the set with that value alone."""
     value = region(node) if isinstance(node, Collection) else value_of(node)
     return value if isinstance(value, sympy.Set) else sympy.FiniteSet(value)
 
 
 def _solutions(signs: tuple[str, ...], sides: tuple[Node, ...]) -> Value:
-    """The real numbers for which a relation of one variable holds."""
+    """Solve a relation in a single variable for its real solutions."""
     values = [value_of(side) for side in sides]
     found: Value = sympy.S.Reals
     variable = _variable(values)
@@ -163,7 +172,7 @@ def _solutions(signs: tuple[str, ...], sides: tuple[Node, ...]) -> Value:
 
 
 def _variable(values: list[Value]) -> Value:
-    """The variable of a relation: the symbol alone on a side, else the only free symbol."""
+    """Return a relation's variable: the symbol alone on a side, else the only free symbol."""
     bare = [value for value in values if isinstance(value, sympy.Symbol)]
     if bare:
         return bare[0]
@@ -198,5 +207,5 @@ def _solved(sign: str, left: Value, right: Value, variable: Value) -> Value:
 
 
 def exact(node: Node) -> bool:
-    """Whether nothing in a node is written as a decimal."""
+    """Check that a node contains no decimal point."""
     return is_exact(node) and not (isinstance(node, Opaque) and "." in node.source)

@@ -1,4 +1,4 @@
-"""Amounts: what a number may mean, in which unit, and how near two of them must be."""
+"""Amounts: readings of a number, units, and tolerances."""
 
 from __future__ import annotations
 
@@ -12,15 +12,22 @@ from trl_grpo_ext.answers.read.tree import CONSTANTS, Apply, Node, Number, Quant
 from trl_grpo_ext.answers.read.units import NONE, Unit, unit
 
 DECIMALS = 6
-CLOSE = Fraction(1, 1000)  # of its size: how far a decimal may be off, however few places it has
-MIN_ROUNDED = 3  # digits of a gold that may be a rounded value
-APART = 0.01  # of the larger of two constants: no rounding is as coarse
-LOST = 1e-3  # of a part of a sum: where less is left of it, digits are lost
-MAX_POWER = 64  # which takes an exact algebra no time either
+# Largest relative error of a decimal, whatever its number of places.
+CLOSE = Fraction(1, 1000)
+# A gold with fewer digits is not taken for a rounded value.
+MIN_ROUNDED = 3
+# Relative difference that no rounding explains.
+APART = 0.01
+# A sum smaller than this share of its first part has lost too many digits to cancellation.
+LOST = 1e-3
+# Larger exponents are left to sympy.
+MAX_POWER = 64
 
 
 def same_number(gold: Number, answer: Number, decimals: int = DECIMALS) -> bool:
-    """Whether two numbers are equal, decimals to within `decimals` places and a thousandth of their size.
+    """Check whether two numbers are equal; decimals within `decimals` places and a thousandth of their size.
+
+    A gold with a decimal point and at least three digits may be rounded: an answer that rounds to it is equal.
 
     A gold of three digits or more with a decimal point may be a rounded value: what rounds to it is equal.
 
@@ -42,7 +49,7 @@ def same_number(gold: Number, answer: Number, decimals: int = DECIMALS) -> bool:
 
 
 def rounds_to(gold: Number, value: Fraction, places: int | None) -> bool:
-    """Whether a gold that is written as a decimal is this value, rounded to the gold's places."""
+    """Check whether `value`, rounded to the gold's decimal places, is the gold."""
     if gold.places is None or gold.places < 1 or (places is not None and places <= gold.places):
         return False
     digits = str(abs(gold.value.numerator * 10**gold.places // gold.value.denominator)).lstrip("0")
@@ -50,7 +57,7 @@ def rounds_to(gold: Number, value: Fraction, places: int | None) -> bool:
 
 
 def measured(node: Node) -> tuple[Node, Unit]:
-    """The amount and the unit of a value."""
+    """Split a value into amount and unit: `5 km` gives `5` and `km`; a value without unit has the unit `NONE`."""
     match node:
         case Quantity(amount, of):
             return amount, of
@@ -60,7 +67,7 @@ def measured(node: Node) -> tuple[Node, Unit]:
 
 
 def percentages(node: Node) -> list[Node]:
-    """What a number may mean: `28%` is 0.28 or 28, all else what it is."""
+    """List a number's readings: `28%` is 0.28 or 28; any other value has a single reading."""
     match node:
         case Apply("%", (Number(value, places),)):
             return [Number(value / 100, None if places is None else places + 2), Number(value, places)]
@@ -72,13 +79,13 @@ def percentages(node: Node) -> list[Node]:
 
 
 def is_plain_number(node: Node) -> bool:
-    """Whether a value is a plain number, in any unit, so that nothing is left to be worked out."""
+    """Check whether a value, apart from its unit, is a plain number that needs no evaluation."""
     amount = measured(node)[0]
     return any(isinstance(one, Number) for one in percentages(amount))
 
 
 def apart(gold: Node, answer: Node, decimals: int) -> bool:
-    """Whether two expressions differ at some point by more than any rounding; False too where that is not seen at once.
+    """Check whether two expressions clearly differ at a point; False if no quick evaluation shows it.
 
     Examples:
         >>> root, third = Apply("root", (Number(Fraction(5)), Number(Fraction(2)))), Number(Fraction(1, 3))
@@ -93,9 +100,10 @@ def apart(gold: Node, answer: Node, decimals: int) -> bool:
 
 
 def _at_a_point(node: Node) -> complex:
-    """What a node comes to where each variable has a value of its own, in [1, 3); an error for more than arithmetic.
+    """Evaluate a node, with a fixed number in [1, 3) for each variable.
 
-    And for `C`: expressions that differ by a number are the same integral.
+    Raises:
+        LookupError: The node is more than arithmetic, or contains `C`: equal integrals may differ by a constant.
     """
     match node:
         case Number(value):

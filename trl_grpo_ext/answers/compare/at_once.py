@@ -1,4 +1,4 @@
-"""The algebra of the trainer's process: it knows numbers and what is written alike, and says where it does not know."""
+"""The trainer process's algebra: it compares numbers and identical expressions, else raises `UndecidedError`."""
 
 from __future__ import annotations
 
@@ -7,14 +7,18 @@ from trl_grpo_ext.answers.read.tree import Node, Relation
 
 
 class UndecidedError(Exception):
-    """The algebra at hand cannot tell."""
+    """An algebra without sympy cannot compare these two values."""
 
 
 class Algebra:
-    """Compares values that are not decided by their types: here those that are written alike, else it is undecided."""
+    """An algebra without sympy: identical expressions are equal, distant values differ, all else is undecided."""
 
     def same_values(self, gold: Node, answer: Node, decimals: int) -> bool:
-        """Whether two expressions or matrices are equal."""
+        """Check whether two expressions or matrices are equal.
+
+        Raises:
+            UndecidedError: The expressions are neither identical nor clearly different.
+        """
         if gold == answer:
             return True
         if apart(gold, answer, decimals):
@@ -22,13 +26,13 @@ class Algebra:
         raise UndecidedError
 
     def same_equations(self, gold: Relation, answer: Relation) -> bool:
-        """Whether two equations or inequalities of several variables say the same."""
+        """Check whether two equations, or two inequalities in several variables, are equivalent."""
         return self.same_values(gold, answer, DECIMALS)
 
     def same_regions(self, gold: Node, answer: Node) -> bool:
-        """Whether two nodes name the same set of numbers."""
+        """Check whether two nodes name the same set of numbers."""
         return self.same_values(gold, answer, DECIMALS)
 
     def solves(self, gold: Relation, answer: Node) -> bool:
-        """Whether an expression is what an equation says of the variable that the expression lacks."""
+        """Check whether an expression solves an equation for the variable that the expression lacks."""
         return self.same_values(gold, answer, DECIMALS)

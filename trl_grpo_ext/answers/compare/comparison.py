@@ -1,7 +1,7 @@
-"""Whether an answer says the same as a gold: decided by their types, and their values by an algebra.
+"""Compare an answer with a gold: types decide where possible, else an algebra compares the values.
 
-The same code runs twice: in the trainer's process with an algebra that knows only numbers and what is written alike,
-and where that does not decide in a worker with all of sympy.
+The same code runs twice: first in the trainer's process with an algebra that knows only numbers and identical
+expressions, then, if that algebra is undecided, in a worker with sympy.
 """
 
 from __future__ import annotations
@@ -55,10 +55,10 @@ from trl_grpo_ext.answers.read.tree import (
 
 @dataclass(frozen=True, slots=True)
 class Comparison(AmountComparison):
-    """Compares values of all types, by the first row of `TABLE` that decides."""
+    """A comparison of values of all types; the first row of `TABLE` that decides wins."""
 
     def same(self, gold: Node, answer: Node) -> bool:
-        """Whether an answer's value is the gold's."""
+        """Check whether an answer has the gold's value."""
         for row in AS_WRITTEN:
             decided = row.decide(self, gold, answer)
             if decided is not None:
@@ -79,7 +79,8 @@ class Comparison(AmountComparison):
 
     def _in_a_base(self, gold: Node, answer: Node) -> bool | None:
         match gold, answer:
-            case Apply("base", (digits, _)), Number():  # in which base they are is asked, and need not be said
+            # The question names the base, so the answer may leave it out.
+            case Apply("base", (digits, _)), Number():
                 return digits == answer
         return None
 
@@ -89,7 +90,8 @@ class Comparison(AmountComparison):
     def _nothing(self, gold: Node, answer: Node) -> bool | None:
         if gold != Symbol("EmptySet") or is_region(answer) or _is_inequality(answer):
             return None
-        return isinstance(answer, Collection) and not answer.items  # a value is one, though it may not be real
+        # Only an empty collection is empty; any value is a solution.
+        return isinstance(answer, Collection) and not answer.items
 
     def _statements(self, gold: Node, answer: Node) -> bool | None:
         if any(isinstance(one, Relation) or is_region(one) for one in (gold, answer)):
@@ -107,7 +109,7 @@ class Comparison(AmountComparison):
         return None
 
     def _alternatives(self, gold: Node, answer: Node) -> bool | None:
-        """Whether values that one side gives in several ways are the other's; None if neither side does that."""
+        """Compare values given in several forms, such as `1/2 or 0.5`; None if neither side gives several forms."""
         match gold, answer:
             case _, Relation() if is_approximation(answer):
                 return any(self.same(gold, side) for side in approximated(answer))
@@ -126,7 +128,7 @@ class Comparison(AmountComparison):
         return None
 
     def _own_types(self, gold: Node, answer: Node) -> bool | None:
-        """Whether two values are equal of which one is a time, a date, a range or a remainder."""
+        """Compare times, dates, ranges and remainders; None if neither value has such a type."""
         if not (isinstance(gold, OF_OWN_TYPE) or isinstance(answer, OF_OWN_TYPE)):
             return None
         match gold, answer:
@@ -171,7 +173,8 @@ class Comparison(AmountComparison):
     def _same_unordered(self, gold: Sequence[Node], answer: Sequence[Node], *, sets: bool = False) -> bool:
         parts = set(map(part_of, gold)) - {None}
         if len(parts) == len(gold) > 1 and not any(map(part_of, answer)):
-            return self._same_items(gold, answer)  # 12, 8 for 12 boys and 8 girls
+            # `12, 8` answers a gold `12 boys, 8 girls` in the gold's order.
+            return self._same_items(gold, answer)
         labels = [[label_of(item) for item in items] for items in (gold, answer)]
         if all(labels[0]) and all(labels[1]) and len(set(labels[0])) > 1:
             return Counter(labels[0]) == Counter(labels[1]) and all(
@@ -189,7 +192,7 @@ class Comparison(AmountComparison):
         return True
 
     def _same_statements(self, gold: Node, answer: Node) -> bool:
-        """Whether two statements are the same: a value under a name, an equation, or a set of numbers."""
+        """Check whether two statements agree: a named value, an equation, or a set of numbers."""
         if isinstance(gold, Number) and (rest := remainder(answer)):
             return self.same(gold, rest)
         if congruent(gold) or congruent(answer):
@@ -210,15 +213,17 @@ class Comparison(AmountComparison):
                 return self.same(value[1], answer) if asked else self.same(gold, value[1])
             return (is_region(other) or is_region(value[1])) and self._same_sets(gold, answer)
         if asked and named(asked[0]) and not symbols(asked[1]) and is_equation(answer):
-            return False  # `2x + 3 = 7` has to be solved before it says x = 2
+            # `2x + 3 = 7` must be solved before it gives x = 2.
+            return False
         return self._same_equations(gold, answer)
 
     def _same_equations(self, gold: Node, answer: Node) -> bool:
-        """Whether two statements are the same of which none gives a name to a value."""
+        """Compare two statements that name no value: equations, inequalities and sets."""
         if is_equation(gold) and is_equation(answer):
             return self.algebra.same_equations(gold, answer)
         if is_equation(answer) and not isinstance(gold, Relation) and symbols(answer.sides[0]) == symbols(gold):
-            return self.same(gold, answer.sides[1])  # 2/(x^2 - 1) = 1/(x - 1) - 1/(x + 1)
+            # 2/(x^2 - 1) = 1/(x - 1) - 1/(x + 1)
+            return self.same(gold, answer.sides[1])
         if is_equation(gold) and not isinstance(answer, Relation | Collection | Logic):
             return self.algebra.solves(gold, answer)
         return self._same_sets(gold, answer)
@@ -233,13 +238,14 @@ class Comparison(AmountComparison):
             return self.algebra.same_equations(gold, answer)
         if not (can_be_region(gold) and can_be_region(answer)):
             return False
-        if isinstance(answer, Collection) and answer.kind == "list":  # x > 0, x != 1: both at once, or either
+        # `x > 0, x != 1` may mean that both hold, or either.
+        if isinstance(answer, Collection) and answer.kind == "list":
             return any(self.algebra.same_regions(gold, Logic(word, answer.items)) for word in ("and", "or"))
         return self.algebra.same_regions(gold, answer)
 
 
 def _is_of_several(node: Node) -> TypeGuard[Relation]:
-    """Whether a node is a relation of several variables."""
+    """Check whether a node is a relation in several variables."""
     return isinstance(node, Relation) and len(node.signs) == 1 and len(symbols(node)) > 1
 
 
@@ -249,13 +255,13 @@ def _is_inequality(node: Node) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A row of the table of comparisons.
+    """A row in the comparison table.
 
     Attributes:
-        name: Which pairs of values it is for.
-        same: A gold and an answer that it takes for the same.
-        other: A gold and an answer that it does not.
-        decide: Whether two values are the same; None if the row is not for them.
+        name: The kind of value pairs that the row handles.
+        same: Example of a gold and an equal answer.
+        other: Example of a gold and an unequal answer.
+        decide: Compares two values; returns None if the row does not handle them.
     """
 
     name: str
@@ -264,13 +270,13 @@ class Row:
     decide: Callable[[Comparison, Node, Node], bool | None]
 
 
-# Values as they are written.
+# Rows for values before `plain` normalizes them.
 AS_WRITTEN = (
     Row("two values written alike", ("x^2", "x^{2}"), ("x^2", "x^3"), Comparison._alike),
     Row("two numbers", ("0.5", "1/2"), ("0.5", "0.53"), Comparison._numbers),
     Row("digits of another base", ("2516_8", "2516"), ("2516_8", "1358"), Comparison._in_a_base),
 )
-# Values without what only says how they are meant. The first row that is for a pair decides.
+# Rows for normalized values. The first row whose `decide` returns a bool wins.
 TABLE = (
     Row("a value said in several ways", ("0.5", "1/2 or 0.5"), ("0.5", "0.5 or 0.6"), Comparison._alternatives),
     Row("times, dates, ranges, remainders", ("14:30", "2:30 pm"), ("20-25", "-5"), Comparison._own_types),

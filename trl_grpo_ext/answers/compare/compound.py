@@ -1,6 +1,6 @@
-r"""Values of several parts: vectors and matrices, however they are written, and statements of rests.
+r"""Values with several parts: vectors and matrices in all their notations, and statements about remainders.
 
-Such a statement is `n \equiv 2 \pmod 5`, and `n = 5k + 2` says the same.
+`n \equiv 2 \pmod 5` and `n = 5k + 2` are equivalent statements about a remainder.
 """
 
 from __future__ import annotations
@@ -10,11 +10,15 @@ from fractions import Fraction
 from trl_grpo_ext.answers.read.numerals import negative
 from trl_grpo_ext.answers.read.tree import Apply, Collection, Matrix, Node, Number, Relation, Symbol, symbols
 
-_COUNTING = frozenset("jklmt")  # letters that stand for any integer
+# Letters that stand for any integer.
+_COUNTING = frozenset("jklmt")
 
 
 def items_of(node: Node) -> tuple[str, tuple[Node, ...]] | None:
-    """What a collection or a vector holds, and how; None for a value that is none."""
+    """Return a collection's or vector's kind and items; None for a matrix.
+
+    A single value counts as a set with that value alone.
+    """
     match node:
         case Collection(kind, items):
             return kind, items
@@ -26,7 +30,7 @@ def items_of(node: Node) -> tuple[str, tuple[Node, ...]] | None:
 
 
 def matrix_of(node: Node) -> Node:
-    """The matrix that a list of lists of one length is: `[[1, 0], [0, 1]]`; any other value as it is."""
+    """Convert a list of lists of equal length to a matrix: `[[1, 0], [0, 1]]`; other values stay unchanged."""
     match node:
         case Collection("[]" | "()", rows) if all(
             isinstance(row, Collection) and row.kind in ("[]", "()") for row in rows
@@ -37,7 +41,7 @@ def matrix_of(node: Node) -> Node:
 
 
 def components(node: Node, size: int) -> Collection | None:
-    r"""The vector that a sum of multiples of `\mathbf{i}`, `\mathbf{j}` and `\mathbf{k}` is; None for others."""
+    r"""Convert a sum of multiples of `\mathbf{i}`, `\mathbf{j}`, `\mathbf{k}` to a vector; None for other values."""
     found: dict[str, Node] = {}
     for term in _terms(node):
         match term:
@@ -65,7 +69,7 @@ def _terms(node: Node) -> list[Node]:
 
 
 def congruent(node: Node) -> tuple[Node, ...]:
-    r"""What a congruence is of, its modulus and its rest: `n`, 5 and 2 of `n \equiv 2 \pmod 5`; else nothing."""
+    r"""Split the congruence `n \equiv 2 \pmod 5` into `n`, 5 and `2 mod 5`; return an empty tuple for other nodes."""
     match node:
         case Relation(("==",), (value, Apply("mod", (_, modulus)) as rest)):
             return value, modulus, rest
@@ -75,7 +79,7 @@ def congruent(node: Node) -> tuple[Node, ...]:
 
 
 def remainder(node: Node) -> Number | None:
-    r"""The rest that `4 \pmod 7` says, or a chain that ends with it; None where it is none, as in `9 \pmod 7`."""
+    r"""Return the remainder of `4 \pmod 7`, or of a chain ending with it; None for others, such as `9 \pmod 7`."""
     match node:
         case Apply("mod", (Number(rest) as said, Number(modulus))) if 0 <= rest < modulus:
             return said
@@ -85,7 +89,7 @@ def remainder(node: Node) -> Number | None:
 
 
 def as_congruence(node: Node) -> tuple[Node, ...]:
-    """The same of `n = 5k + 2`, for any integer k; else nothing."""
+    """Read `n = 5k + 2` as a congruence: value `n`, modulus 5, remainder 2; an empty tuple for other statements."""
     match node:
         case Relation(("=",), (Symbol() as value, said)) if (found := _linear(said)) and found[1]:
             rest, modulus = Number(found[0]), Number(abs(found[1]))
@@ -94,7 +98,7 @@ def as_congruence(node: Node) -> tuple[Node, ...]:
 
 
 def _linear(node: Node) -> tuple[Fraction, Fraction] | None:
-    """The number and the factor of `5k + 2`; None for what is no such sum."""
+    """Split a linear term into constant and factor: `5k + 2` gives 2 and 5; None for other values."""
     match node:
         case Number(value):
             return value, Fraction(0)

@@ -1,4 +1,4 @@
-"""Whether two values of sympy are equal. It may take for ever, and so runs in a worker only."""
+"""Compare two sympy values. A comparison may never end, so it runs in workers only."""
 
 from __future__ import annotations
 
@@ -16,18 +16,22 @@ from trl_grpo_ext.answers.compare.algebra import Value, value_of
 from trl_grpo_ext.answers.read.tree import Relation
 
 DIGITS = 30
-PRECISION = 100  # bits, which are thirty digits
-CLOSE = mpmath.mpf("1e-18")  # relative, where two values of thirty digits count as equal
-AGREEING = 8  # points at which two expressions must agree
-# Where expressions are compared: at small and large numbers, and at positive ones alone.
+# In bits; 100 bits are thirty decimal digits.
+PRECISION = 100
+# Relative difference below which two values, computed to thirty digits, are equal.
+CLOSE = mpmath.mpf("1e-18")
+# Points at which two expressions must agree.
+AGREEING = 8
+# Intervals from which points are drawn: small and large numbers, and positive numbers alone.
 RANGES = ((-3, 3), (-60, 60), (0.1, 4), (-3000, 3000), (0.05, 0.95), (-1e6, 1e6))
-POINTS = 10  # of each range
+# Points drawn from each range.
+POINTS = 10
 LARGE = 10**30
 INTEGERS = ("n", "k", "m", "j")
 
 
 def same_regions(one: Value, other: Value) -> bool:
-    """Whether two sets have the same parts with equal ends."""
+    """Check whether two sets consist of the same intervals and points, with equal ends."""
     if one == other:
         return True
     left, right = _parts(one), _parts(other)
@@ -35,7 +39,7 @@ def same_regions(one: Value, other: Value) -> bool:
 
 
 def _parts(region: Value) -> list[Value]:
-    """The intervals and points that a set is made of, those that touch joined."""
+    """Split a set into its intervals and single points."""
     parts = list(region.args) if isinstance(region, sympy.Union) else [region]
     return [
         piece
@@ -57,7 +61,10 @@ def _same_part(one: Value, other: Value) -> bool:
 
 
 def equal(one: Value, other: Value) -> bool:
-    """Whether two exact expressions are equal wherever both have a real value, or else a complex one."""
+    """Check whether two exact expressions are equal: constants to the last digit, others at sampled points.
+
+    If too few sampled points have a value, sympy simplifies the difference.
+    """
     if one == other:
         return True
     if not (isinstance(one, Expr) and isinstance(other, Expr)):
@@ -71,7 +78,7 @@ def equal(one: Value, other: Value) -> bool:
 
 
 def same_integrals(one: Value, other: Value) -> bool:
-    """Whether two values, each with the constant `C` of an integral added to it, differ by a constant."""
+    """Check whether two values differ by a constant, where both contain an integration constant `C`."""
     constant = sympy.Symbol("C")
     if not (isinstance(one, Expr) and isinstance(other, Expr)):
         return False
@@ -83,7 +90,7 @@ def same_integrals(one: Value, other: Value) -> bool:
 
 
 def _same_constants(one: Expr, other: Expr) -> bool:
-    """Whether two exact constants are equal, to the last digit: 2^2023 is not 2^2023 - 1."""
+    """Check whether two exact constants are equal to the last digit: 2^2023 differs from 2^2023 - 1."""
     gap = one - other
     if gap.is_Rational:
         return bool(gap == 0)
@@ -99,7 +106,10 @@ def _same_constants(one: Expr, other: Expr) -> bool:
 
 
 def _agree(one: Expr, other: Expr) -> bool | None:
-    """Whether two expressions agree at points of several ranges; None if they have values at too few of them."""
+    """Check whether two expressions agree at random points.
+
+    None means too few points with a value to tell; False also means no point with a value.
+    """
     free = sorted(one.free_symbols | other.free_symbols, key=str)
     whole = _whole(one, other)
     generator = random.Random(0)
@@ -123,7 +133,7 @@ def _agree(one: Expr, other: Expr) -> bool | None:
 
 
 def _whole(*values: Expr) -> set[Any]:
-    """The letters that stand for integers: `n` beside a rounded value, or in a power of -1."""
+    """Return variables that stand for integers: `n` beside a rounded value, or in a power of -1."""
     counts = any(
         value.has(sympy.floor, sympy.ceiling) or any(power.base == -1 for power in value.atoms(sympy.Pow))
         for value in values
@@ -136,22 +146,23 @@ def _point(free: Sequence[Any], generator: random.Random, within: tuple[float, f
 
 
 def _at(value: Expr, point: Mapping[Any, Any]) -> Any:
-    """The value at a point, as a complex number of mpmath; None if there is none."""
+    """Evaluate an expression at a point as an mpmath complex number; None if the evaluation fails."""
     try:
         with mpmath.workdps(DIGITS):
             return mpmath.mpc(value.evalf(DIGITS, subs=point)._to_mpmath(PRECISION))
-    except Exception:  # such as a number too large for its exponent
+    # mpmath raises for numbers that are too large, for example.
+    except Exception:
         return None
 
 
 def verified(gold: Value, answer: Value) -> bool:
-    """Whether math-verify takes two values for equal; of a type that nothing else here compares."""
+    """Compare two values, of which at least one is no expression, with math-verify."""
     both = isinstance(gold, Expr) and isinstance(answer, Expr)
     return not both and bool(verify(gold, answer, timeout_seconds=None, allow_set_relation_comp=True))
 
 
 def same_equations(gold: tuple[Value, Value], answer: tuple[Value, Value]) -> bool:
-    """Whether one equation is a multiple of the other, wherever both have a value, and has solutions."""
+    """Check whether one equation is a multiple of another equation and has solutions."""
     one, other = (sympy.numer(sympy.together(left - right)) for left, right in (gold, answer))
     if not one.free_symbols or one.free_symbols != other.free_symbols:
         return False
@@ -174,7 +185,7 @@ def _proportional(one: Expr, other: Expr) -> bool:
 
 
 def same_inequalities(gold: Relation, answer: Relation) -> bool:
-    """Whether two inequalities of several variables are positive multiples of each other."""
+    """Check whether two inequalities in several variables are positive multiples of each other."""
     differences = []
     for relation in (gold, answer):
         if len(relation.signs) != 1 or relation.signs[0] not in ("<", ">", "<=", ">="):
@@ -188,7 +199,7 @@ def same_inequalities(gold: Relation, answer: Relation) -> bool:
 
 
 def approximate(value: Value) -> Fraction | None:
-    """A constant as the fraction that its first thirty digits are; None if it is no real constant."""
+    """Round a real constant to thirty digits, as a fraction; None for other values."""
     if not isinstance(value, Expr) or value.free_symbols:
         return None
     found = value.evalf(DIGITS, maxn=400)

@@ -1,4 +1,4 @@
-"""The written forms of an answer (label, equation, approximation, region): tell the forms apart, and read each."""
+"""Recognize and unwrap the written forms of an answer: labels, equations, approximations and regions."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _LABELLING = frozenset(
     """* + - / ratio abs overline angle triangle vec cup cap setminus gcd lcm""".split()  # noqa: SIM905
 )
 _SETS = ("cup", "cap", "setminus")
-# Words beside others that say what these are of.
+# Words that a comparison of words ignores.
 _FILLERS = frozenset(
     """the a an is are it this that there so such function series sequence integral angled exist exists
     wins""".split()  # noqa: SIM905
@@ -52,7 +52,7 @@ _SET_WORDS = {
 
 
 def plain(node: Node) -> Node:
-    """The node without what only says how it is meant: a list of one, a sum with `+-`, `or` between values."""
+    """Normalize a node: unwrap a list with a single item, expand `+-` into two values, turn `or` into a list."""
     match node:
         case Collection("list" | "[]", (item,)):
             return item
@@ -112,7 +112,7 @@ def _has_both_signs(node: Node) -> bool:
 
 
 def _with_sign(node: Node, plus: str) -> Node:
-    """The value with one of the two signs wherever both stand: with that of `plus` as it is, the other one turned."""
+    """Replace both-sign operators by plain signs: operators equal to `plus` become `+`, the opposite ones `-`."""
     below = tuple(_with_sign(one, plus) for one in children(node))
     if isinstance(node, Apply) and node.name in ("+-", "-+"):
         return Apply("+", (below[0], below[1] if node.name == plus else negative(below[1])))
@@ -125,7 +125,7 @@ def _expanded(item: Node) -> tuple[Node, ...]:
 
 
 def same_words(gold: Node, answer: Node) -> bool:
-    """Whether two values, one of them in words, are the same: `even function` is `even`."""
+    """Check whether two values agree as words: `even function` equals `even`."""
     said = [_in_words(one) for one in (gold, answer)]
     return bool(said[0]) and said[0] == said[1]
 
@@ -143,18 +143,18 @@ def _in_words(node: Node) -> str:
 
 
 def set_in_words(node: Node) -> Node:
-    """The set that words name, such as `all real numbers`; any other value as it is."""
+    """Convert words that name a set, such as `all real numbers`, to that set; other values stay unchanged."""
     return _SET_WORDS.get(_SAME_WORDS.get(node.text, node.text), node) if isinstance(node, Words) else node
 
 
 def label_of(node: Node) -> Node | None:
-    """The name that a statement gives a value, None if it gives none."""
+    """Return a statement's name for its value; None without name."""
     found = assigned(node)
     return found[0] if found else None
 
 
 def part_of(node: Node) -> object:
-    """What tells a value from others in a list: its name without an index, what it counts or measures, `min`, `max`."""
+    """Return a list item's distinguishing mark: its name without index, its unit's measures, or `min` and `max`."""
     match node:
         case Quantity(_, of):
             return of.measures
@@ -165,7 +165,10 @@ def part_of(node: Node) -> object:
 
 
 def assigned(node: Node) -> tuple[Node, Node] | None:
-    """The name and the value of `x = 5`, `f(x) = 2x`, `AB = 5`; of `x = 2 + 3 = 5` the last side. None for others."""
+    """Split an assignment into name and value: `x = 5`, `f(x) = 2x`, `AB = 5`; None for other nodes.
+
+    For `x = 2 + 3 = 5` the value is the last side.
+    """
     match node:
         case Relation(("=",), (Apply("+", (Symbol() as name, Number(value, places))), Number(zero))) if zero == 0:
             return name, Number(-value, places)  # x - 3 = 0
@@ -183,7 +186,7 @@ def assigned(node: Node) -> tuple[Node, Node] | None:
 
 
 def named(node: Node) -> bool:
-    """Whether a side of an equation is a name: `x`, `f(3)`, `f^{-1}(x)`, a word."""
+    """Check whether a side of an equation is a name: `x`, `f(3)`, `f^{-1}(x)`, a word."""
     match node:
         case Symbol(name):
             return name not in ("pi", "e", "i", "oo")
@@ -197,12 +200,12 @@ def named(node: Node) -> bool:
 
 
 def stem(name: str) -> str:
-    """A name without its index: `x` of `x_1`."""
+    """Remove a name's index: `x_1` gives `x`."""
     return name.partition("_")[0]
 
 
 def is_label(node: Node) -> bool:
-    """Whether a side of an equation only names a quantity: `AB`, `a + b`, `|AB|`; it has letters and no number."""
+    """Check whether a side of an equation only names a quantity, with letters and no number: `AB`, `a + b`, `|AB|`."""
     return named(node) or bool(
         symbols(node)
         and all(isinstance(one, Symbol) or (isinstance(one, Apply) and one.name in _LABELLING) for one in walk(node))
@@ -210,14 +213,14 @@ def is_label(node: Node) -> bool:
 
 
 def same_name(gold: Node, answer: Node) -> bool:
-    r"""Whether two names are one, but for an index that one of them lacks: `\lambda` and `\lambda_1`."""
+    r"""Check whether two names agree; a gold without index matches any index: `\lambda` and `\lambda_1`."""
     if not (isinstance(gold, Symbol) and isinstance(answer, Symbol)):
         return gold == answer
     return gold == answer or (stem(gold.name) == stem(answer.name) and "_" not in gold.name)
 
 
 def same_order(gold: Node, answer: Node) -> bool:
-    """Whether a list has the letters that a statement puts in order: `b, a, c` for `b < a < c`."""
+    """Check whether a list repeats a statement's order of letters: `b, a, c` for `b < a < c`."""
     match gold, answer:
         case Relation(signs, sides), Collection("list", items) if set(signs) in ({"<"}, {">"}):
             return len(sides) > 2 and sides == items and all(isinstance(side, Symbol) for side in sides)
@@ -225,18 +228,18 @@ def same_order(gold: Node, answer: Node) -> bool:
 
 
 def is_approximation(node: Node) -> TypeGuard[Relation]:
-    """Whether a statement has the sign of an approximation."""
+    """Check whether a statement contains the sign of an approximation."""
     return isinstance(node, Relation) and "~" in node.signs
 
 
 def approximated(node: Relation) -> list[Node]:
-    r"""The sides of `x = 1/3 \approx 0.33` that have a value: the exact one and the rounded one."""
+    r"""Return sides of `x = 1/3 \approx 0.33` with a value: the exact and the rounded number."""
     begin = next(place for place, sign in enumerate(node.signs) if sign == "~")
     return [side for side in node.sides[begin:] if not is_label(side)]
 
 
 def of_same_argument(gold: tuple[Node, Node], answer: tuple[Node, Node]) -> Node:
-    """The value of a function, with the gold's letter for its argument: `t^2` of `f(t) = t^2` is `x^2` for `f(x)`."""
+    """Rewrite a function's value with the gold's argument: `f(t) = t^2` gives `x^2` for a gold `f(x) = ...`."""
     match gold[0], answer[0]:
         case Apply(_, (Symbol(asked),)), Apply(_, (Symbol(given),)) if asked != given:
             return rename(rename(answer[1], asked, asked + "'"), given, asked)
@@ -244,18 +247,18 @@ def of_same_argument(gold: tuple[Node, Node], answer: tuple[Node, Node]) -> Node
 
 
 def is_function(gold: tuple[Node, Node], answer: tuple[Node, Node]) -> bool:
-    """Whether two names with their values are of one function: `y = 2x` and `f(x) = 2x`."""
+    """Check whether two assignments may define the same function: `y = 2x` and `f(x) = 2x`."""
     is_named = any(isinstance(name, Words) or (isinstance(name, Apply) and named(name)) for name, _ in (gold, answer))
     return is_named or (bool(symbols(gold[1])) and symbols(gold[1]) == symbols(answer[1]))
 
 
 def is_equation(node: Node) -> TypeGuard[Relation]:
-    """Whether a statement is one equation."""
+    """Check whether a node is an equation with two sides."""
     return isinstance(node, Relation) and set(node.signs) == {"="} and len(node.sides) == 2
 
 
 def is_region(node: Node) -> bool:
-    """Whether a node can only be a set of numbers."""
+    """Check whether a node must be a number set."""
     match node:
         case Collection("[)" | "(]") | Builder():
             return True
@@ -273,7 +276,7 @@ def is_region(node: Node) -> bool:
 
 
 def can_be_region(node: Node) -> bool:
-    """Whether a node may be a set of numbers: a pair may be an interval."""
+    """Check whether a node may be a set of numbers; a pair may, as an interval."""
     match node:
         case Collection("()" | "[]", items):
             return len(items) == 2
@@ -283,7 +286,7 @@ def can_be_region(node: Node) -> bool:
 
 
 def without_in(node: Node) -> Node:
-    """The set of a membership, `[0, 1]` of `x in [0, 1]` or of `x = [0, 1]`; return any other node unchanged."""
+    """Unwrap a set from a membership or an equation: `x in [0, 1]` and `x = [0, 1]` give `[0, 1]`; else no change."""
     match node:
         case Relation(("in",), (Symbol(), domain)):
             return domain

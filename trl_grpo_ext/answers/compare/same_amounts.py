@@ -1,4 +1,4 @@
-"""Whether two amounts are equal, in their units: numbers, percentages, angles."""
+"""Compare amounts with units: numbers, percentages, angles."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ _ANGLE = (("angle", 1),)
 
 @dataclass(frozen=True, slots=True)
 class AmountComparison:
-    """Compares amounts.
+    """A comparison of amounts.
 
     Attributes:
-        algebra: What decides where the types do not.
-        decimals: Places that decimals are compared to.
+        algebra: Compares values whose types do not decide.
+        decimals: Decimal places to which numbers must agree.
     """
 
     algebra: Algebra
     decimals: int = DECIMALS
 
     def same_amounts(self, gold: Node, answer: Node) -> bool:
-        """Whether two amounts are equal, in their units; a percentage is also the number before its sign."""
+        """Check whether two amounts with units are equal; a percentage also equals its number without the sign."""
         (asked, of), (given, by) = measured(gold), measured(answer)
         of_percent, by_percent = (isinstance(one, Apply) and one.name == "%" for one in (asked, given))
         if of_percent != by_percent and (by if of_percent else of) != NONE:
@@ -49,7 +49,7 @@ class AmountComparison:
         return False
 
     def _same_angle(self, gold: tuple[Node, Unit], answer: tuple[Node, Unit]) -> bool:
-        """Whether degrees are equal to an angle that is a multiple of pi."""
+        """Check whether an angle in degrees equals an angle in multiples of pi."""
         sides = []
         for amount, of in (gold, answer):
             in_radians = of in (NONE, unit("rad"))

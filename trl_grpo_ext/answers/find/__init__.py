@@ -1,1 +1,1 @@
-"""Where a completion gives its answer: marks, phrases, the last sentence, hedges."""
+"""Find a completion's final answer by marks, phrases and the last sentence."""

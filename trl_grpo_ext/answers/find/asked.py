@@ -1,4 +1,4 @@
-"""What a question asks for, where that tells how an answer is meant: a unit, a rest, a profit or a loss, yes or no."""
+"""Adapt answers to the question: asked unit, remainder, profit or loss, yes or no."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from trl_grpo_ext.answers.read.answer import read
 from trl_grpo_ext.answers.read.tree import Apply, Number, Quantity, Remainder
 from trl_grpo_ext.answers.read.units import is_unit, unit
 
-MAX_PROMPT = 1_000  # characters of a question, from its end
+# Characters at the end of a prompt that are searched for the question.
+MAX_PROMPT = 1_000
 _QUESTION = re.compile(r"[^.?!\n]*\?[^?]*\Z")
 _UNIT = re.compile(
     r"\b(?:how many|(?:answer|give|express\w*|measured)\b[^.?]{0,30}\bin|,\s+in)\s+([a-z]{2,20})\b", re.I
 )
 _OF_REST = re.compile(r"\b(?:remainder|remain\w*|left\s?over|left|extra)\b", re.IGNORECASE)
-# Words for a change in one direction, and in the other.
+# Pairs of words for changes in opposite directions.
 _DIRECTIONS = (
     (r"profit|gain|gained|earned", r"loss|lost|lose[sd]?"),
     (r"increase[sd]?|rise|rose|grow|grew|growth", r"decrease[sd]?|drop(?:ped)?|decline[sd]?|fall|fell|reduction"),
@@ -38,13 +39,13 @@ _CLAUSE = re.compile(r"[,;:]\s+|\b(?:so|thus|hence|therefore|but|which means|and
 
 
 def question_of(prompt: str) -> str:
-    """The last question of a prompt, in one sentence; the end of a prompt without a question mark is empty."""
+    """Return a prompt's last question, as a sentence; empty if no question mark is found."""
     found = _QUESTION.search(prompt[-MAX_PROMPT:])
     return found[0].strip() if found else ""
 
 
 def with_asked_unit(gold: str, answer: str, prompt: str) -> str:
-    """A gold without a unit in the unit that the question names, where the answer has another one of that measure.
+    """Append the question's unit to a unitless gold if the answer uses another unit of equal measure.
 
     Examples:
         >>> [with_asked_unit("12", said, "How many dollars is that?") for said in ("12 cents", "12", "12 pens")]
@@ -61,7 +62,7 @@ def with_asked_unit(gold: str, answer: str, prompt: str) -> str:
 
 
 def with_asked_part(found: FinalAnswer, golds: Sequence[str], prompt: str) -> FinalAnswer:
-    """The rest alone of an answer such as `7 remainder 2` where the question asks for that, else the quotient alone.
+    """Reduce `7 remainder 2` to its remainder if the question asks for remainders, else to the quotient.
 
     Examples:
         >>> said = FinalAnswer(("7, with a remainder of 2",), ("last_expression",))
@@ -83,7 +84,9 @@ def with_asked_part(found: FinalAnswer, golds: Sequence[str], prompt: str) -> Fi
 
 
 def with_asked_direction(found: FinalAnswer, sentence: str, prompt: str) -> FinalAnswer:
-    """A loss as a negative profit where a profit is asked for, and so on; "not a profit" tells what was asked, too.
+    """Negate an answer whose direction contradicts the question: a loss where a profit is asked for.
+
+    Without a question, the words "not a profit" in the sentence tell the asked direction.
 
     Examples:
         >>> said = FinalAnswer(("$20",), ("last_expression",))
@@ -122,7 +125,7 @@ def _amount(text: str) -> object:
 
 
 def says_yes_or_no(sentence: str, prompt: str) -> str:
-    """Yes or no, where a sentence says the question's own words in their order, denied or not; empty otherwise.
+    """Return `yes` or `no` if a sentence repeats the question's words in order, affirmed or denied; else empty.
 
     Examples:
         >>> asked = "He has 5 litres. Does he have enough paint?"
@@ -146,7 +149,7 @@ def says_yes_or_no(sentence: str, prompt: str) -> str:
 
 
 def _content(text: str) -> tuple[list[str], bool]:
-    """The words of a text that tell something, in order and without their endings, and whether it denies them."""
+    """Return a text's content words, in order and stemmed, and whether the text denies them."""
     words = [word.rstrip(".,/") for word in _WORD.findall(text.casefold())]
     denied = sum(1 for word in words if _NEGATIVE.search(word))
     told = [word for word in words if word not in _SILENT and not _NEGATIVE.search(word)]

@@ -1,7 +1,7 @@
-"""Which of the values in a sentence is its answer, where nothing marks one.
+"""Choose among the values of an unmarked sentence its answer.
 
-The only value of a sentence is its answer, unless a word beside it changes, denies or supposes it. Of several values
-one is the answer if a clause concludes with it: behind "is" or "makes", at its end, or as the subject's count.
+A sentence's only value is its answer, unless a neighbouring word changes, denies or supposes it. Of several values, a
+clause may conclude with one: after "is" or "makes", at the clause's end, or as the count of its subject.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ _CONCLUDES = re.compile(
     rf"(?:\s+up)?\s+to)\b|['’]s\b|[=≈:]|等于|[是为]){_FILLER}$",
     re.IGNORECASE,
 )
-# A preposition before a value at the end tells of something else: "13 litres over 30 days".
+# A value after a preposition at the end is not the answer: "13 litres over 30 days".
 _BESIDES = re.compile(
     rf"\b(?:over|in|for|per|of|with|from|at|on|after|before|by|than|until|during|within|every|each|among|between|into"
     rf"|under|above|below|through|if|when|out of)\s+(?:the\s+|those\s+|these\s+|all\s+)?{_FILLER}$",
     re.IGNORECASE,
 )
-# What may stand between a value and the end of its clause: what it counts, and "in total".
+# Text between a value and the end of its clause: the counted things, and "in total".
 _TO_END = re.compile(
     r"\s*(?:[^\W\d_]*[*$)\]}°%.²³])*(?:[\s-]+(?!(?:without|who|whom|that|which|whose|when|where|while|if|because|than|as"
     r"|for|from|by|with|(?<!left )over|at|on|and|but|or|in|after|before|is|are|was|were|has|have|had|not|to)\b)"
@@ -83,15 +83,15 @@ _CLAUSE = re.compile(
     rf"|we (?:must |have to |need to )?round\b|{_OWN_SUBJECT})",
     re.IGNORECASE,
 )
-# A clause that says another thing than the one before it: "Tom is 9 and his sister is 12".
+# A clause with a subject of its own: "Tom is 9 and his sister is 12".
 _BESIDE_ANOTHER = re.compile(rf"\W*{_OWN_SUBJECT}", re.IGNORECASE)
-# What is said of a value that is known: "all 3 cakes", "the original 20", "for working 5 hours".
+# Words before a value that the sentence takes for known: "all 3 cakes", "the original 20", "for working 5 hours".
 _GIVEN = re.compile(
     r"\b(?:number|no\.|room|page|gate|chapter|line|bus|car|question)\s+$|(?:\b(?:all|the|these|those|his|her|their|its|our|my)(?:\s+(?:original|initial|other|same|given|first|of|the))*"
     r"|\bfor\s+[a-z]+ing)\s+[$*(\\]*$",
     re.IGNORECASE,
 )
-# What goes on behind the conclusion: "by which time they have covered 80 miles", "finishing on June 12".
+# Text after the conclusion: "by which time they have covered 80 miles", "finishing on June 12".
 _AFTERWARDS = re.compile(
     r",\s+(?:(?:[a-z]+ )?(?:by|at|during|after|before|in|of) (?:which|whom)\b"
     r"|(?!(?:leaving|giving|making|yielding|resulting|totall?ing|bringing|coming|ending|amounting|adding)\b)"
@@ -99,7 +99,7 @@ _AFTERWARDS = re.compile(
     r"|\$?\d[\d.,]*%?\s+(?:[a-z]+\s+)?(?:more|less|fewer|of (?:which|whom|them))\b).*$",
     re.DOTALL,
 )
-# The same behind a value that a verb has already told: "The discount is 25%, which saves $15".
+# A relative clause after a value that a verb introduced: "The discount is 25%, which saves $15".
 _WHICH_DOES = re.compile(
     r",\s+which\s+(?!(?:is|are|was|were|means?|gives?|makes?|leaves?|equals?|rounds?|comes?|simplifies|reduces|totals?"
     r"|brings?|yields?|works|amounts?|adds?|results?|leads?|turns?)\b)[a-z]+\b"
@@ -107,12 +107,12 @@ _WHICH_DOES = re.compile(
 _RESULTS = re.compile(
     r"\W\s*(?:so|leaving|making|giving|thus|therefore|hence|for a total|which leaves)\b", re.IGNORECASE
 )
-# What did not happen: "if she had bought 3 more, she would have 9".
+# An unreal condition: "if she had bought 3 more, she would have 9".
 _COUNTERFACTUAL = re.compile(
     r"\bif\b[^,.;]*\b(?:had|were|weren['’]t|hadn['’]t)\b(?=.*\bwould\b)|\bwould\b.*\bif\b[^,.;]*\b(?:had|were)\b",
     re.IGNORECASE | re.DOTALL,
 )
-# A sentence that says what is to be done: "To find the total, we start from 16 and add 8".
+# A sentence that announces a step: "To find the total, we start from 16 and add 8".
 _PLAN = re.compile(
     r"^\W*(?:first,?\s+)?(?:in order )?to (?:find|calculate|determine|compute|get|work out|figure out|see|know)\b"
     r"(?!.*(?:[=≈]|\b(?:gives?|makes?|gets?|got|equals?|is|obtain|which (?:is|gives))\b)[^,;]*$)",
@@ -120,18 +120,24 @@ _PLAN = re.compile(
 )
 
 
-REACH = 80  # characters before a value that are looked at
+# Characters before a value that are examined.
+REACH = 80
 
 
 class Span(NamedTuple):
-    """Where a value begins and ends in a sentence."""
+    """A value's start and end in a sentence."""
 
     start: int
     end: int
 
 
 class Conclusion(NamedTuple):
-    """The place of the value that a sentence concludes with, or -1, and the reason code why there is none."""
+    """A sentence's concluding value.
+
+    Attributes:
+        place: Index of the value in the list of values; -1 without a conclusion.
+        problem: Reason code if there is no conclusion; else empty.
+    """
 
     place: int
     problem: str = ""
@@ -140,14 +146,15 @@ class Conclusion(NamedTuple):
 _REASON = re.compile(
     r"^\W*(?:since|because|as|where|when|if|given|with|assuming|suppose|for(?! a (?:grand )?total))\b", re.IGNORECASE
 )
-_AND_ANOTHER = re.compile(r"\d.*\band\s+[$*(]*$", re.DOTALL)  # 3 dogs and 4 cats
+# 3 dogs and 4 cats
+_AND_ANOTHER = re.compile(r"\d.*\band\s+[$*(]*$", re.DOTALL)
 _NOUN = re.compile(r"\s+(?!(?:for|of|in|at|per|and|or|to|from|with|by|over|on|than|is|are|plus|minus)\b)[^\W\d_]+\s+")
 _THEREFORE = re.compile(r"\W*(?:and\s+)?(?:so|thus|therefore|hence|(?:which|that|this) means)\b", re.IGNORECASE)
 _RELATIVE = re.compile(r"(?<!,)\s(?:that|which|who|whose|where|when)\s", re.IGNORECASE)
 
 
 def conclusion(sentence: str, values: Sequence[Span]) -> Conclusion:
-    """The value that a sentence concludes with.
+    """Find the value that a sentence concludes with.
 
     Examples:
         >>> def of(text):
@@ -183,9 +190,9 @@ def conclusion(sentence: str, values: Sequence[Span]) -> Conclusion:
 
 
 def _telling(sentence: str, values: Sequence[Span]) -> list[int]:
-    """The places of the values that may be the answer: all, without those that the sentence takes for known.
+    """Return indices of possible answers: all values except values that the sentence takes for known.
 
-    Those of a reason are known, too, if one value is left: "Since a week has 7 days, it takes 3 weeks."
+    Values in a reason are known too, if a single value is left: "Since a week has 7 days, it takes 3 weeks."
     """
     before = [sentence[max(0, value.start - REACH) : value.start] for value in values]
     told = [_CONCLUDES.search(said) is not None for said in before]
@@ -203,7 +210,7 @@ def _telling(sentence: str, values: Sequence[Span]) -> list[int]:
 
 
 def _concluding(sentence: str, clause: Span, values: Sequence[Span], telling: Sequence[int]) -> int:
-    """The place of the value that a clause concludes with; -1 if there is none."""
+    """Return the index of a clause's concluding value; -1 without conclusion."""
     held = [place for place in telling if clause.start <= values[place].start < clause.end]
     if len(held) == 1 and _THEREFORE.match(sentence[clause.start : clause.end]):
         return held[0]
@@ -215,26 +222,27 @@ def _concluding(sentence: str, clause: Span, values: Sequence[Span], telling: Se
             and found[-1] + 1 in held
             and _NOUN.fullmatch(said, values[found[-1]].end, values[found[-1] + 1].start)
         ):
-            return -1  # it takes 6 workers 4 days
+            # it takes 6 workers 4 days
+            return -1
         if found:
             return found[-1]
     return -1
 
 
 def _is_foreign(sentence: str) -> bool:
-    """Whether a sentence is in another alphabet, of which no word is known here."""
+    """Check whether most letters of a sentence are outside ASCII; this module knows no words of such alphabets."""
     letters = [char for char in sentence if char.isalpha()]
     return sum(map(str.isascii, letters)) * 2 < len(letters)
 
 
 def _clauses(sentence: str) -> list[Span]:
-    """Where the clauses of a sentence begin and end."""
+    """Split a sentence into clauses."""
     bounds = [0, *(joint.end() for joint in _CLAUSE.finditer(sentence)), len(sentence)]
     return [Span(start, end) for start, end in itertools.pairwise(bounds)]
 
 
 def _reasons(sentence: str, clauses: Sequence[Span]) -> list[Span]:
-    """The clauses that give a reason, with those that "and" joins to it: "as her brother is 16 and she is older"."""
+    """Return clauses that give a reason, with clauses joined by "and": "as her brother is 16 and she is older"."""
     found: list[Span] = []
     for one in clauses:
         goes_on = found and found[-1].end == one.start and _BESIDE_ANOTHER.match(sentence, one.start)
@@ -244,41 +252,42 @@ def _reasons(sentence: str, clauses: Sequence[Span]) -> list[Span]:
 
 
 def _last_clause(sentence: str, clauses: Sequence[Span], values: Sequence[Span]) -> Span:
-    """The last clause with a value that gives no reason and makes no supposition."""
+    """Return the last clause with a value that gives no reason and makes no supposition."""
     holding = [one for one in clauses if any(one.start <= value.start < one.end for value in values)]
     concluding = [one for one in holding if one not in _reasons(sentence, clauses)]
     return (concluding or holding)[-1]
 
 
 def _stands_behind_verb(sentence: str, clause: Span, value: Span) -> bool:
-    """Whether a value stands behind the verb of its clause: `There are 12 eggs`."""
+    """Check whether a value follows the verb of its clause: `There are 12 eggs`."""
     return _CONCLUDES.search(sentence[max(clause.start, value.start - REACH) : value.start]) is not None
 
 
 def _ends_clause(sentence: str, clause: Span, value: Span) -> bool:
-    """Whether a clause ends with a value and what that counts."""
+    """Check whether a clause ends with a value and the counted things."""
     before = sentence[clause.start : value.start]
     if _AND_ANOTHER.search(before):
         return False
-    is_moment = _MOMENT.fullmatch(sentence, value.start, value.end) is not None  # it ends at 5 pm, on May 3
+    # it ends at 5 pm, on May 3
+    is_moment = _MOMENT.fullmatch(sentence, value.start, value.end) is not None
     if (_BESIDES.search(before[-REACH:]) and not is_moment) or _RELATIVE.search(before):
         return False
     return _TO_END.match(sentence[value.end :]) is not None
 
 
 def ends(sentence: str, value: Span) -> bool:
-    """Whether a sentence ends with a value, and does not begin with it."""
+    """Check that a value ends a sentence but does not begin it."""
     return bool(_TO_END.match(sentence[value.end :]) and not _SUBJECT.match(sentence[: value.start]))
 
 
 def _counts_subject(sentence: str, clause: Span, value: Span) -> bool:
-    """Whether a value counts the subject of a clause: `So 12 pupils are in 3 teams`."""
+    """Check whether a value counts the subject of a clause: `So 12 pupils are in 3 teams`."""
     before = sentence[clause.start : value.start]
     return _SUBJECT.match(before) is not None and _SUBJECT_COUNT.match(sentence, value.end) is not None
 
 
 def _problem(sentence: str, value: Span) -> str:
-    """The reason code why a value is no answer: a word beside it changes, denies or supposes it."""
+    """Return the reason code for a value that a neighbouring word changes, denies or supposes; else empty."""
     before, behind = sentence[: value.start], sentence[value.end :]
     clause = _CLAUSE.split(before)[-1]
     if _CHANGED_BEFORE.search(before[-40:]) or _CHANGED_BEHIND.match(behind):

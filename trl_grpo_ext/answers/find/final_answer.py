@@ -1,4 +1,4 @@
-r"""The one finder of final answers, as text. What a completion concludes with is its answer.
+r"""Find a completion's final answer, as text: the answer that the completion concludes with.
 
 Nothing is read as mathematics here, and white space inside an answer is kept. All of it takes time linear in the length
 of the completion, so it may run in the trainer's process on hostile text.
@@ -20,19 +20,23 @@ from trl_grpo_ext.support.text import did_you_mean
 AnswerFrom = Literal["marked", "boxed", "boxed_only", "answer_tag", "phrase", "last_number", "last_line", "text"]
 ANSWER_FROM: tuple[str, ...] = get_args(AnswerFrom)
 
-HEDGES = ("hedged", "taken_back")  # problems of a completion that gives an answer, and leaves it open
-MAX_CHARS = 32_000  # of a completion, from its end
-MAX_COURTESY = 250  # characters at the end that say nothing
-MAX_ANSWERS = 20  # no honest completion gives more of them
+# Problems of a completion that gives an answer but leaves it open.
+HEDGES = ("hedged", "taken_back")
+# Characters at the end of a completion that are searched.
+MAX_CHARS = 32_000
+# Characters at the end of a completion that are searched for closing courtesies.
+MAX_COURTESY = 250
+# More answers are refused: no honest completion gives as many.
+MAX_ANSWERS = 20
 
 _SENTENCE_BEGIN = re.compile(r"(?<=[.!?:])\s|\n")
 _QUESTION = re.compile(r"\n[ \t]*(?:#+[ \t]*|\*\*)?(?:Q|Question|Problem|Human|User)(?:[ \t]*\d+)?(?:\*\*)?[ \t]*:")
-# What a chat or a proof ends with, and says nothing: "Would you like me to explain?", a black square.
+# Endings of chats and proofs without content: "Would you like me to explain?", a black square.
 _COURTESY = re.compile(
     r"([\s.$])(?:(?:Would you like|Do you want|Let me know|Feel free|Is there anything|I hope this helps)\b[^\n\d]*"
     r"|\$?\\(?:blacksquare|square|qed|Box)\$?|[■□∎])\s*\Z"
 )
-# A last line that checks the answer, and finds it right.
+# A last line that checks the answer and confirms it.
 _CHECKED = re.compile(
     r"\n\s*(?:(?:let's|let us|let me|we can|to)\s+)?(?:double-?check|check|verify|verification)\b"
     r"(?:(?!boxed|answer|wrong|\bnot?\b|mistake)[^\n#<])*(?:[✓✔✅]|\bcorrect|checks out|holds|matches)[\s.!)*]*\Z",
@@ -43,13 +47,13 @@ _NUMBER = re.compile(r"(?<![\w.])-?\d[\d,]*(?:\.\d+)?%?")
 
 @dataclass(frozen=True, slots=True)
 class FinalAnswer:
-    """What a completion gives as its answer.
+    """A completion's final answers, or the reason for their absence.
 
     Attributes:
-        answers: The distinct answers, the last first; several if its conclusion offers several.
-        marks: By what each was found: `boxed`, `answer_tag`, `phrase`, `emphasised`, `last_number`, `last_line` or
+        answers: The distinct answers, the last first; several if the conclusion offers several.
+        marks: The mark of each answer: `boxed`, `answer_tag`, `phrase`, `emphasised`, `last_number`, `last_line` or
             `text`.
-        problem: Why there is none, as a reason code; empty if there is one.
+        problem: Reason code if there is no answer; else empty.
     """
 
     answers: tuple[str, ...] = ()
@@ -58,15 +62,16 @@ class FinalAnswer:
 
     @property
     def rule(self) -> str:
-        """By what the answers were found: `answer_tag+boxed`."""
+        """The kinds of marks that gave the answers, joined: `answer_tag+boxed`."""
         return "+".join(dict.fromkeys(self.marks))
 
 
-Found = list[tuple[str, str]]  # answers and their marks, the last answer of a mark first
+# Answers with their marks; of several answers inside a mark, the last comes first.
+Found = list[tuple[str, str]]
 
 
 def final_answer(completion: str, *, prefill: str | None = None, answer_from: AnswerFrom = "marked") -> FinalAnswer:
-    r"""The final answer of a completion, looked for after its thinking.
+    r"""Find a completion's final answer, searching after its thinking.
 
     | `answer_from` | takes |
     |---|---|
@@ -81,16 +86,15 @@ def final_answer(completion: str, *, prefill: str | None = None, answer_from: An
     | `marked` | the last tag, box or phrase, and those beside it; without these the last "answer is", or what ends |
     | | the last line in bold letters; without any mark all of the text |
 
-    What a completion concludes with is its answer: the last mark wins, and what stands before it is working. Marks
-    stand beside each other if no word but "and" or "or" is between them. Such answers are ambiguous unless a verifier
-    takes them for the same. Words around the conclusion that leave it open or take it back ("maybe", "is not", "or 6",
-    "is wrong") make it none. What ends with `</think>` is thinking, even if none is seen to begin. Only the first
-    sentence counts of what follows a phrase, or the bulleted list below it, and the last 32,000 characters of a
-    completion. Phrases are English.
+    The last mark wins, and text before it is working. Marks stand beside each other if no word but "and" or "or" is
+    between them; their answers are ambiguous unless a verifier scores them alike. Words around the conclusion that
+    leave it open or take it back ("maybe", "is not", "or 6", "is wrong") void the answer. Text before `</think>` is
+    thinking, even without an opening tag. After a phrase, only the first sentence or the bulleted list below it counts.
+    Only the last 32,000 characters of a completion are searched. Phrases are English.
 
     Args:
-        completion: Its text.
-        prefill: What the prompt put before it, such as `<think>`; None if that is unknown.
+        completion: The completion's text.
+        prefill: Text that the prompt put before the completion, such as `<think>`; None if unknown.
         answer_from: The rule.
 
     Examples:
@@ -123,7 +127,7 @@ def final_answer(completion: str, *, prefill: str | None = None, answer_from: An
 
 
 def _until_next_question(text: str) -> str:
-    """The text before another question begins, as base models go on, if an answer stands before it."""
+    """Cut a text before the next question, which base models often generate, if an answer stands before it."""
     question = _QUESTION.search(text)
     if question is None:
         return text
@@ -133,7 +137,7 @@ def _until_next_question(text: str) -> str:
 
 
 def check_answer_from(answer_from: object, rules: Collection[str] = ANSWER_FROM) -> None:
-    """Raise a ValueError unless this is one of the rules."""
+    """Raise a ValueError unless `answer_from` is in `rules`."""
     if answer_from not in rules:
         raise ValueError(
             f"There is no rule {answer_from!r} to find answers by. {did_you_mean(str(answer_from), rules)}"
@@ -179,7 +183,7 @@ def _of(kind: str, marks: list[Mark]) -> list[tuple[Mark, str]]:
 
 
 def _concluded(text: str, found: list[tuple[Mark, str]]) -> Found | str:
-    """What the last mark says and those beside it; a reason code if the words around it take that back."""
+    """Return the answers of the last mark and its neighbours; a reason code if surrounding words take them back."""
     kinds = dict(found)
     last = concluding(text, list(kinds))
     if not last:
@@ -193,7 +197,7 @@ def _concluded(text: str, found: list[tuple[Mark, str]]) -> Found | str:
 
 
 def _answers(mark: Mark, kind: str) -> list[str]:
-    """What a mark says: a tag its boxes, or what follows an "Answer:" that it begins with, or all of it."""
+    """Return a mark's answer; of a tag, its last box, else its content without an opening phrase."""
     if kind != "answer_tag":
         return [mark.content]
     return [box.content for box in box_answers(mark.content)][::-1][:1] or [without_mark(mark.content)]

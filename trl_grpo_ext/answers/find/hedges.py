@@ -1,10 +1,11 @@
-"""Whether the words around an answer take it back or leave it open."""
+"""Detect words around an answer that take the answer back or leave it open."""
 
 from __future__ import annotations
 
 import re
 
-REACH = 200  # characters after an answer that may take it back
+# Characters after an answer that are searched for words that take it back.
+REACH = 200
 
 _THINK = r"\s+(?:\w+\s+){0,2}(?:think|believe|say|know|agree)\b"
 _DOUBT = re.compile(
@@ -19,13 +20,14 @@ _DOUBT = re.compile(
     rf"|(?:if|suppose|assume)\s+(?:that\s+)?(?:the|my|our)?\s*$)|n['’]t{_THINK}",
     re.IGNORECASE,
 )
-# Right before an answer: of "75 of them are not roses" the value is no less sure.
+# A denial right before an answer; the denial in "75 of them are not roses" leaves the value 75 firm.
 _DENIED = re.compile(
     r"\b(?:is|are|was|be)(?:n['’]t| not)(?:\s+\w+){0,2}\W*$|\bnot\W*$"
     r"|(?:\b(?:cannot|can not|must not|should not|never)|n['’]t) be\W*$",
     re.IGNORECASE,
 )
-_NEGATIONS = ("not", "n't", "n’t", "never")  # one of them is in all that denies; the expression is slow
+# Every denial contains a negation; this cheap test avoids the slow expression.
+_NEGATIONS = ("not", "n't", "n’t", "never")
 _CLAUSE = re.compile(r"[,;]|\bbut\b")
 _TURNED = re.compile(
     r"(?:\b(?:cannot|can not|must not|should not|never)|n['’]t) be\b|\b(?:is|are) never\b"
@@ -35,7 +37,8 @@ _TURNED = re.compile(
     r"|\b(?:answer|result|value|it|this|that)\s+(?:is|was)(?:n['’]t|\s+not)(?:\s+\w+){0,2}\W*$",
     re.IGNORECASE,
 )
-_EDGE = r"^[\s*_`$)\]}.,;:\\]*"  # between an answer and the words after it
+# The gap between an answer and the words after it.
+_EDGE = r"^[\s*_`$)\]}.,;:\\]*"
 _OPEN = re.compile(
     rf"{_EDGE}(?:or|perhaps|maybe|possibly|alternatively|otherwise)\b(?!\s+(?:equivalently|simply|rather,? in))"
     r"[^.\n]{0,40}?(?:\d|\\boxed|\$|\\\()"
@@ -47,7 +50,7 @@ _OPEN = re.compile(
 
 
 def is_hedged(sentence: str) -> bool:
-    """Whether a sentence with an answer in it leaves that open, or says what the answer is not.
+    """Check whether a sentence leaves its answer open, or only denies a value.
 
     Examples:
         >>> [is_hedged(said) for said in ("5 or 6", "perhaps 5", "I don't think the answer is 5", "5?", "5 metres")]
@@ -58,7 +61,7 @@ def is_hedged(sentence: str) -> bool:
 
 
 def doubted_before(text: str) -> bool:
-    """Whether the words just before an answer, of the same sentence, doubt it: `maybe`, `it is not`."""
+    """Check whether words just before an answer, in its sentence, doubt it: `maybe`, `it is not`."""
     clauses = [clause for clause in _CLAUSE.split(text) if any(map(str.isalpha, clause))]
     last = clauses[-1] if clauses else ""
     denies = any(word in last.casefold() for word in _NEGATIONS) and _DENIED.search(last)
@@ -66,7 +69,7 @@ def doubted_before(text: str) -> bool:
 
 
 def taken_back(text: str) -> bool:
-    r"""Whether what follows an answer takes it back or offers another.
+    r"""Check whether the text after an answer takes the answer back or offers another.
 
     Examples:
         >>> [taken_back(said) for said in (" is wrong.", ", or maybe 6", "?", " metres.", ". Hence we are done.")]

@@ -1,4 +1,4 @@
-"""What an answer says where the golds are known: their decimal comma, their options, their yes or no, their name."""
+"""Adapt found answers to known golds: decimal commas, options, yes or no, names, several values."""
 
 from __future__ import annotations
 
@@ -18,24 +18,29 @@ from trl_grpo_ext.answers.read.choices import letter
 from trl_grpo_ext.answers.read.number_words import in_digits
 from trl_grpo_ext.answers.read.tree import Apply, Collection, Logic, Number, Quantity, Relation
 
-LED = re.compile(r"\(?[A-J][).:]\s")  # an option with its text
-# The label of an option in a question: `(A)`, `A.`, `\textbf{(A)}`.
+# The label of an option with a text.
+LED = re.compile(r"\(?[A-J][).:]\s")
+# An option's label in a question: `(A)`, `A.`, `\textbf{(A)}`.
 _LABEL = re.compile(r"(?:(?:(?<=[\s$~])|^)|\\(?:textbf|text|mathrm|mathbf)\{\s*)\(?([A-J])[).:](?:\s*\})?(?=[\s\\~$])")
 _OPTION_END = re.compile(r"(?:\s|\$|~|\\(?:q?quad|hspace\{[^{}]*\}|[ ,;:!\\]))+$|\n\s*\n.*", re.DOTALL)
-MAX_OPTION = 200  # characters
+# Characters of an option's text.
+MAX_OPTION = 200
 _THOUSAND = 1000
-_COMMA = re.compile(r"^([^\d,]*\d+),(\d{1,2}(?!\d)|\d{4,})(?=[^\d,]*$)")  # 3,75, in which no thousands are set apart
-_POINTS = re.compile(r"^[^\d,.]*\d{1,3}(?:\.\d{3})+(?=[^\d,.]*$)")  # 12.500
-# A word, or an alphabet, of a language that writes decimals with a comma.
+# 3,75: a decimal comma, because thousands have three digits.
+_COMMA = re.compile(r"^([^\d,]*\d+),(\d{1,2}(?!\d)|\d{4,})(?=[^\d,]*$)")
+# 12.500
+_POINTS = re.compile(r"^[^\d,.]*\d{1,3}(?:\.\d{3})+(?=[^\d,.]*$)")
+# A word or an alphabet of a language that writes decimals with a comma.
 _OF_COMMAS = re.compile(
     r"[\u0400-\u04ff]|\d,\d\d\s*€|\b(?:insgesamt|ergibt|beträgt|sind|eine|ist|und|der|das|est|les|une|donc|soit|los|las|una|por|es|il|che|sono|uma|são|het|een|jest)\b",
     re.IGNORECASE,
 )
-_SAID = {"last_expression", "whole_text", "phrase"}  # marks of what a sentence says
+# Marks of answers that were found in a sentence.
+_SAID = {"last_expression", "whole_text", "phrase"}
 _BETWEEN_WORDS = str.maketrans("", "", " .,-'")
 _YES_AND_NO = ("yes", "no", "true", "false")
 _BEGUN = re.compile(r"(yes|no|true|false)\b(?=\W*(?:[.,:;!\n—–]|$)|\s+(?:because|since|as)\b)", re.IGNORECASE)
-# After which a text that begins with "yes" or "no" may say the other.
+# Words after which a text that begins with "yes" or "no" may change its answer.
 _TURNED = re.compile(
     r"(?:^|[.!?;,:\n]\s*)(?:yes|no|true|false|wait|actually|hmm|or|maybe|perhaps|but|however|although)\b"
     r"|\b(?:answer|yes|or no)\b|\?",
@@ -44,7 +49,7 @@ _TURNED = re.compile(
 
 
 def with_whole_text(found: FinalAnswer, golds: Sequence[str], completion: str) -> FinalAnswer:
-    """A gold that is said word for word, alone or behind "answer is", where a sentence keeps a part of it.
+    """Prefer a gold that a text repeats word for word, as the whole text or after "answer is".
 
     Examples:
         >>> with_whole_text(FinalAnswer(("3",), ("phrase",)), ["5 red, 3 blue"], "The answer is 5 red, 3 blue.").answers
@@ -59,7 +64,9 @@ def with_whole_text(found: FinalAnswer, golds: Sequence[str], completion: str) -
 
 
 def with_yes_or_no(found: FinalAnswer, golds: Sequence[str], completion: str, prompt: str = "") -> FinalAnswer:
-    """The word that a text begins with, where each gold is such a word and nothing marks another answer.
+    """Take a text's first word as answer if each gold is yes or no and no mark gives another answer.
+
+    Without such a first word, compare the last sentence with the question's words.
 
     Without such a word, what the last sentence says of the question's own words.
 
@@ -84,7 +91,9 @@ def with_yes_or_no(found: FinalAnswer, golds: Sequence[str], completion: str, pr
 
 
 def with_name(found: FinalAnswer, golds: Sequence[str], completion: str) -> FinalAnswer:
-    """The gold in words that the last sentence concludes with, or has as its subject: `Tom`, `2 or 3`, `Tom, 5`.
+    """Take a gold in words that the last sentence concludes with, or has as its subject: `Tom`, `2 or 3`, `Tom, 5`.
+
+    A gold of name and amount takes the amount from the found answer.
 
     A gold that is a name with an amount has the amount that is found.
 
@@ -111,13 +120,13 @@ def with_name(found: FinalAnswer, golds: Sequence[str], completion: str) -> Fina
 
 
 def _name_and_amount(gold: str) -> tuple[str, str]:
-    """The name of a gold such as `Tom, 5`, and its amount; the gold and nothing for others."""
+    """Split a gold such as `Tom, 5` into name and amount; other golds get an empty amount."""
     name, _, amount = gold.rpartition(", ")
     return (name, amount) if name and any(map(str.isdigit, amount)) else (gold, "")
 
 
 def _is_in_words(gold: str) -> bool:
-    """Whether a gold is a name or other words, and neither a letter of an option nor yes or no."""
+    """Check for a gold in words, such as a name; exclude option letters, yes and no."""
     if " or " in gold:
         return True
     letters = gold.translate(_BETWEEN_WORDS)
@@ -125,7 +134,7 @@ def _is_in_words(gold: str) -> bool:
 
 
 def with_alternatives(found: FinalAnswer, golds: Sequence[str], completion: str) -> FinalAnswer:
-    """All of "x is 2 or 5" where each gold has several values, so that "or" leaves nothing open.
+    """Take all values of "x is 2 or 5" if each gold has several values: then "or" leaves nothing open.
 
     Examples:
         >>> with_alternatives(FinalAnswer(problem="hedged"), ["2, 5"], "So x must be either two or 5.").answers
@@ -140,7 +149,7 @@ def with_alternatives(found: FinalAnswer, golds: Sequence[str], completion: str)
 
 
 def with_all_values(found: FinalAnswer, golds: Sequence[str], completion: str) -> FinalAnswer:
-    """The values of a sentence in their order, where a gold has as many: `Ann gets $10 and Ben gets $20`.
+    """Take a sentence's values in order if a gold has equally many: `Ann gets $10 and Ben gets $20`.
 
     Examples:
         >>> with_all_values(FinalAnswer(problem="no_answer"), ["10, 20"], "Ann gets $10 and Ben gets $20.").answers
@@ -171,7 +180,9 @@ def _has_several(gold: str) -> bool:
 
 
 def with_points(found: FinalAnswer, golds: Sequence[str], text: str) -> FinalAnswer:
-    """The answers with a point for a decimal comma, where all golds are numbers and the text is in such a language.
+    """Replace decimal commas by points if all golds are numbers and the text's language writes decimal commas.
+
+    If all golds are at least 1000, remove points between thousands.
 
     A point between thousands goes, where all golds are that large.
 
@@ -193,7 +204,9 @@ def with_points(found: FinalAnswer, golds: Sequence[str], text: str) -> FinalAns
 
 
 def option_said(gold: str, answer: str, prompt: str) -> str:
-    r"""What the question has under a gold that is a letter, which may be answered in its place; empty if nothing.
+    r"""Return the question's option text for a gold letter; empty without option.
+
+    The text is then accepted in place of the letter.
 
     Examples:
         >>> option_said("B", "2", "Which is prime? (A) 1 (B) 2 (C) 4"), option_said("B", "2", "Who wins, A or B?")
@@ -203,7 +216,7 @@ def option_said(gold: str, answer: str, prompt: str) -> str:
 
 
 def with_options(found: FinalAnswer, golds: Sequence[str], prompt: str) -> FinalAnswer:
-    r"""What the question has under the letters that are answered, where no gold is a letter.
+    r"""Replace answered letters by the question's option texts if no gold is a letter.
 
     Examples:
         >>> with_options(FinalAnswer(("(B)",), ("boxed",)), ["2"], "Which is prime? (A) 1 (B) 2 (C) 4").answers
@@ -216,12 +229,13 @@ def with_options(found: FinalAnswer, golds: Sequence[str], prompt: str) -> Final
 
 
 def _option(label: str, prompt: str) -> str:
-    """What a question has under a letter, A to J; empty if it has no such list."""
+    """Return the question's option text for a letter, A to J; empty if the question lists no such option."""
     if len(label) != 1 or not "A" <= label <= "J":
         return ""
     labels = list(_LABEL.finditer(prompt))
     letters = "".join(found[1] for found in labels)
-    first = letters.rfind("A")  # of the list that comes last
+    # Read the last list of options.
+    first = letters.rfind("A")
     if first < 0 or not "ABCDEFGHIJ".startswith(letters[first:]) or label not in letters[first:]:
         return ""
     begin, *after = labels[letters.index(label, first) :]

@@ -1,4 +1,4 @@
-r"""Where a completion marks its answer: `\boxed{}` and `<answer>`. Takes time linear in the length of the text."""
+r"""Find marked answers: `\boxed{}` and `<answer>`. Takes time linear in the length of the text."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ from typing import NamedTuple
 
 from trl_grpo_ext.answers.read.answer import names_parts
 
-MAX_GAP_CHARS = 70  # between two boxes that are parts of one answer, as in math-verify
-_MAX_NAME_CHARS = 24  # of `x_1 = ` before a box
-MAX_BOXED_WORDS = 8  # of a box; one with more of them holds steps of the work
+# Characters between two boxes that are parts of an answer, as in math-verify.
+MAX_GAP_CHARS = 70
+# Characters of a name before a box, such as `x_1 = `.
+_MAX_NAME_CHARS = 24
+# A box with more words holds steps of the work.
+MAX_BOXED_WORDS = 8
 
 _BOX = re.compile(r"\\\\?(?:boxed|fbox)\s*\{")
 _BARE_BOX = re.compile(r"\\(?:boxed|fbox)\s+([0-9A-Za-z]+|\\[A-Za-z]+)")
@@ -31,7 +34,7 @@ _PLACEHOLDER = re.compile(
     r"[\s.…_]*|(?:\\text\s*\{\s*)?\[?(?:your |the |final )*answer(?: here)?\]?(?:\s*\})?", re.IGNORECASE
 )
 _TAG = re.compile(r"<(/?)answer>", re.IGNORECASE)
-# Between marks that stand beside each other: no word that says anything.
+# The gap between neighbouring marks: only words without content.
 BESIDE = re.compile(
     r"[\W_]*(?:(?:and|or|und|oder|et|ou|y|o|e|(?:I hope )?it is correct|the|my|so|thus|final|answer|is|in"
     r"|text|quad|qquad|begin|end|align\w*|displaystyle)\b[\W_]*){0,6}",
@@ -40,7 +43,7 @@ BESIDE = re.compile(
 
 
 class Mark(NamedTuple):
-    """Where a mark begins and ends, and what it holds."""
+    """A marked passage with start index, end index and content."""
 
     start: int
     end: int
@@ -48,16 +51,18 @@ class Mark(NamedTuple):
 
 
 def boxes(text: str) -> list[Mark]:
-    r"""The outermost boxes. A box in a box counts as its content.
+    r"""Find the outermost boxes; a box inside a box counts as its content.
 
     Examples:
         >>> [box.content for box in boxes(r"\boxed{1}, \boxed{\boxed{2}} and \boxed 3")]
         ['1', '2', '3']
     """
-    if "box" not in text:  # as in most golds
+    # Most golds contain no box.
+    if "box" not in text:
         return []
     found, unclosed = _scan_boxes(text)
-    if unclosed is not None:  # it hides the later ones: look at the last alone
+    # An unclosed box hides later boxes: search from the last opening alone.
+    if unclosed is not None:
         last = [match.start() for match in _BOX.finditer(text, unclosed)][-1:]
         found += [box for start in last for box in _scan_boxes(text, start)[0]]
     bare = [Mark(match.start(), match.end(), match[1]) for match in _BARE_BOX.finditer(text)]
@@ -65,7 +70,7 @@ def boxes(text: str) -> list[Mark]:
 
 
 def _scan_boxes(text: str, at: int = 0) -> tuple[list[Mark], int | None]:
-    """The closed outermost boxes from a place on, and where the content of an unclosed one begins."""
+    """Find the closed outermost boxes from index `at` on, and the start of an unclosed box's content, else None."""
     found = []
     while box := _BOX.search(text, at):
         depth = 1
@@ -81,7 +86,7 @@ def _scan_boxes(text: str, at: int = 0) -> tuple[list[Mark], int | None]:
 
 
 def _unboxed(content: str) -> str:
-    """The content without a box around all of it."""
+    """Remove a box around a whole content."""
     for _ in range(5):
         match = _BOX.match(content.strip())
         if not match or not content.strip().endswith("}"):
@@ -91,7 +96,7 @@ def _unboxed(content: str) -> str:
 
 
 def box_answers(text: str) -> list[Mark]:
-    r"""What the boxes say, in order: those that stand close together, joined by commas or `and`, are one answer.
+    r"""Find the boxes' answers, in order; neighbouring boxes joined by commas or `and` form an answer together.
 
     Examples:
         >>> [mark.content for mark in box_answers(r"\boxed{1}, \boxed{2}. No, it is \boxed{3}.")]
@@ -111,7 +116,7 @@ def box_answers(text: str) -> list[Mark]:
 
 
 def _are_parts(text: str, runs: list[list[Mark]]) -> bool:
-    """Whether each box answers another part of the question: `(a)` before the first, `(b)` before the second."""
+    """Check whether each box answers another part of the question: `(a)` before the first, `(b)` before the second."""
     parts = [(part.start(), (part[1] or part[2]).lower()) for part in _PART.finditer(text)]
     ends = [0, *(run[-1].end for run in runs)]
     labels = [[label for at, label in parts if end <= at < run[0].start] for end, run in zip(ends, runs, strict=False)]
@@ -126,7 +131,7 @@ def _joined(text: str, run: list[Mark]) -> Mark:
 
 
 def _named(text: str, run: list[Mark]) -> list[str]:
-    r"""What several boxes hold, with the names before them if all have one: `x = \boxed{1}` and `y = \boxed{2}`."""
+    r"""Return the boxes' contents, with names if every box has a name: `x = \boxed{1}` and `y = \boxed{2}`."""
     contents = [box.content.strip() for box in run]
     if len({*contents}) == 1 or any("=" in content for content in contents):
         return contents
@@ -137,12 +142,12 @@ def _named(text: str, run: list[Mark]) -> list[str]:
 
 
 def is_working(content: str) -> bool:
-    """Whether a box holds steps of the work instead of an answer, as where every line is boxed."""
+    """Check whether a box holds steps of work instead of an answer, as in texts that box every line."""
     return len(content) > MAX_GAP_CHARS or len(_WORD.findall(content)) > MAX_BOXED_WORDS
 
 
 def is_placeholder(content: str) -> bool:
-    r"""Whether a mark only shows where the answer goes, or holds nothing that is seen: `...`, `\phantom{2}`."""
+    r"""Check whether a mark's content is invisible or only a placeholder for the answer: `...`, `\phantom{2}`."""
     return _PLACEHOLDER.fullmatch(_BLANK.sub("", content)) is not None
 
 
@@ -153,7 +158,7 @@ def _joins(gap: str) -> bool:
 
 
 def tags(text: str) -> list[Mark]:
-    """Each `<answer>` that is closed; of nested ones, the innermost."""
+    """Find all closed `<answer>` tags; of nested tags, the innermost."""
     found, opened = [], None
     for tag in _TAG.finditer(text):
         if not tag[1]:
@@ -165,10 +170,10 @@ def tags(text: str) -> list[Mark]:
 
 
 def concluding(text: str, marks: list[Mark]) -> list[Mark]:
-    """The last mark and those that stand beside it, so that none of several answers is picked; the last comes first.
+    """Return the last mark and its neighbours, the last first, so that no answer among several is preferred.
 
-    Marks stand beside each other if no word but "and" or "or" is between them. A mark that only shows where the answer
-    goes, such as `<answer>...</answer>`, does not count beside one that has something.
+    Marks are neighbours if no word but "and" or "or" is between them. A placeholder such as `<answer>...</answer>`
+    counts only if no mark has content.
 
     Examples:
         >>> text = "<answer>1</answer> Hmm. <answer>2</answer> or <answer>3</answer>"

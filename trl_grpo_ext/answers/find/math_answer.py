@@ -1,4 +1,4 @@
-"""What `MathVerifier` takes for the answer in what the finder has found: of a sentence the value, not its words."""
+"""Turn a completion's found answers into mathematical answers: the value of a sentence, not its words."""
 
 from __future__ import annotations
 
@@ -33,31 +33,33 @@ RULES: dict[Mode, AnswerFrom] = {
     "last_number": "last_number",
 }
 
-_UNIT_BEHIND = re.compile(r"\}\s?\$?\$?\s?\\?([A-Za-z]{4,20}\b|%)")  # of at least four letters: "in" is a word
-_MAX_COUNTED = 60  # characters
+# A unit after a box has at least four letters, because "in" is usually a word.
+_UNIT_BEHIND = re.compile(r"\}\s?\$?\$?\s?\\?([A-Za-z]{4,20}\b|%)")
+# Characters of a number with the word after it.
+_MAX_COUNTED = 60
 _COUNTED = re.compile(r"([^A-Za-z]*\d[\d.,]*)(?:\s|~|\\[ ,;])*(?:\\text\{\s*)?([^\W\d_]{3,})\s*\}?")
-# The answer in a JSON object. A parser would refuse LaTeX, whose backslashes are often not doubled.
+# The answer field of a JSON object. A JSON parser would refuse LaTeX with single backslashes.
 _KEYED = re.compile(r'"answer":\s*(?:"((?:[^"\\\n]|\\.){1,500})"|(-?\d[\d.]*))(?=\s*[,}])')
 _COMMAND = re.compile(r"\\[A-Za-z]+")
 
 
 def check_mode(mode: object) -> None:
-    """Raise a ValueError unless this is one of `MODES`."""
+    """Raise a ValueError unless `mode` is in `MODES`."""
     if mode not in MODES:
         raise ValueError(f"There is no mode {mode!r} to find answers by. {did_you_mean(str(mode), MODES)}")
 
 
 def math_answer(completion: str, *, prefill: str | None = None, mode: Mode = "auto", prompt: str = "") -> FinalAnswer:
-    r"""The final answer of a completion, its white space collapsed.
+    r"""Find a completion's final answer, with white space collapsed.
 
-    Its marks are those of the finder, but for an answer that nothing marks: that is `whole_text` if the text is one
-    value, else `last_expression`, the last formula or number of its last line.
+    Marks are named as in `final_answer`. An answer without a mark gets `whole_text` if the whole text is a value, else
+    `last_expression`: the last formula or number of the last line.
 
     Args:
-        completion: Its text.
-        prefill: What the prompt put before it, such as `<think>`, if that is known.
-        mode: The rule; `auto` is the finder's `marked`, `final_answer_phrase` its `phrase`.
-        prompt: The question: what a sentence only repeats of it at its end, such as "in 4 weeks", is no answer.
+        completion: The completion's text.
+        prefill: Text that the prompt put before the completion, such as `<think>`; None if unknown.
+        mode: The rule; `auto` is `marked` of `final_answer`, and `final_answer_phrase` is `phrase`.
+        prompt: The question. Words at the end of the last sentence that repeat it, such as "in 4 weeks", are ignored.
 
     Examples:
         >>> math_answer(r"<think>\boxed{1}?</think>It is \boxed{\frac{1}{2}}.").answers
@@ -86,13 +88,13 @@ def math_answer(completion: str, *, prefill: str | None = None, mode: Mode = "au
 
 
 def _tagged(key: re.Match[str]) -> str:
-    r"""The answer of a JSON object in a tag, its backslashes single."""
+    r"""Rewrite a JSON object's answer field as an `<answer>` tag with single backslashes."""
     answer = key[1] or key[2]
     return "<answer>" + answer.replace(r"\\", "\\") + "</answer>"
 
 
 def _with_unit(answer: str, completion: str) -> str:
-    r"""A number in a box with the unit behind the box: `\boxed{60}$ radians`."""
+    r"""Append a unit after a box to the number inside the box: `\boxed{60}$ radians`."""
     at = completion.rfind(answer + "}")
     behind = _UNIT_BEHIND.match(completion, at + len(answer)) if at >= 0 else None
     if behind is None or not (is_unit(behind[1]) or behind[1] == "%"):
@@ -101,7 +103,7 @@ def _with_unit(answer: str, completion: str) -> str:
 
 
 def _without_counted(answer: str, prompt: str) -> str:
-    """A number without the word behind it that the question asks for, where no list of words has it: `205 Minuten`."""
+    """Remove an unknown word after a number if the question contains that word: `205 Minuten`."""
     counted = _COUNTED.fullmatch(answer) if len(answer) <= _MAX_COUNTED else None
     if counted is None or counted[2].casefold() in known_words("negating") or not read(answer).stray:
         return answer
@@ -109,14 +111,15 @@ def _without_counted(answer: str, prompt: str) -> str:
 
 
 def _on_one_line(answer: str) -> str:
-    """The answer with single spaces; values that stand on lines of their own are a list."""
+    """Join an answer's lines: with `; ` if each line is an equation, else with single spaces."""
     lines = [" ".join(line.split()) for line in answer.splitlines() if line.strip()]
     return ("; " if all("=" in line for line in lines) else " ").join(lines)
 
 
 def _taken(answer: str, mark: str, prompt: str) -> tuple[str, str, str]:
-    """An answer, its mark, and the reason code why it counts for nothing."""
-    if mark == "phrase" and len(answer) > MAX_CHARS:  # what follows is not linear in the length
+    """Return an answer's value, its mark, and the reason code if the answer does not count."""
+    # The steps below take more than linear time.
+    if mark == "phrase" and len(answer) > MAX_CHARS:
         return "", mark, "answer_too_long"
     if mark == "emphasised" and (is_sentence(answer) or (not answer.isascii() and read(answer).stray)):
         value, _, problem = said_unmarked(answer, prompt)
@@ -133,5 +136,5 @@ def _taken(answer: str, mark: str, prompt: str) -> tuple[str, str, str]:
 
 
 def _says_something(answer: str) -> bool:
-    """Whether there is more to an answer than commands and signs: not in `\\frac{}{}`."""
+    r"""Check for content besides commands and signs in an answer; `\frac{}{}` has none."""
     return any(map(str.isalnum, _COMMAND.sub("", answer))) or not isinstance(read(answer).node, Opaque)

@@ -1,4 +1,4 @@
-"""Names and other golds in words: whether a sentence concludes with one, or says something of it as its subject."""
+"""Check whether a sentence concludes with a gold in words, such as a name, or makes statements about it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from itertools import permutations
 
 from trl_grpo_ext.answers.find.hedges import is_hedged
 
-MAX_LISTED = 4  # names of a gold that may be said in another order
+# Names in a gold that lists several.
+MAX_LISTED = 4
 _BOLD = re.compile(r"\*\*|__|`")
 _SENTENCE = re.compile(r"\n|(?<=[.!?])\s")
 _DENIED = re.compile(
@@ -17,14 +18,14 @@ _DENIED = re.compile(
 )
 _ARTICLE = re.compile(r"^(?:an?|the)\s+", re.IGNORECASE)
 _AND = re.compile(r",\s*(?:and\s+)?|\s+and\s+")
-# Clauses of which the last one with the name concludes. "And" begins none: "Tom has 3 and Ann has 5" are two.
+# Boundaries of clauses: the last clause with the name concludes. "And" is no boundary: "Tom has 3 and Ann has 5".
 _CLAUSE = re.compile(r"[,;:]\s+|\s(?=(?:so|because|since|as|while|if|but|which)\s)")
 _LEAD = re.compile(
     r"\W*(?:(?:so|but|thus|therefore|hence|finally|then|clearly|this|that|which|it|means?|meaning|shows?|follows|we|can"
     r"|see|know|find|conclude|in the end|only)\b,?\s+)*$",
     re.IGNORECASE,
 )
-# Before a name that is concluded with, and behind it.
+# Words before and after a name that a clause concludes with.
 _TOLD_BY = (
     r"(?:\b(?:is|are|was|were|be|been|becomes?|became|remains?|on|to|called|named|choose|chose|chooses|picks?|buy|take|answer"
     r"|(?:leaves?|leaving|left)(?:\s+(?:us|me|only))?(?:\s+with)?|won by)|['’]s)\s+(?:only\s+|therefore\s+|indeed\s+)?$"
@@ -40,7 +41,7 @@ _VERB = re.compile(
     r"\s+(?!(?:and|or|nor|than|to|of|from|for|with|by|in|on|at|as|but|not|alone)\b)[a-z]+\b(?!\s+(?:not|never|no)\b)"
 )
 _IS = re.compile(r"\s+(?:is|are|was|were|has|have|had|will|wins?|won)\b(?!\s+(?:not|never|no)\b)")
-# Who is before another is not said to be the first, nor to be the last.
+# A position beside another name tells neither the first nor the last.
 _BESIDE = re.compile(r"\b(?:before|after|behind|in front of|next to|left of|right of|above|below)\s+(?:the\s+)?[A-Z]")
 _REASON = re.compile(
     r"\W*(?:and\s+)?(?:since|because|as|if|when|given|while|although|though|after|before|unlike|whereas)\b",
@@ -57,14 +58,14 @@ _ANOTHER = re.compile(
 
 
 def last_sentence(text: str, name: str = "") -> str:
-    """The last sentence of a text, without bold marks; a full stop in a name ends none: `Dr. Lee`."""
+    """Return a text's last sentence without bold marks; a full stop inside `name` ends no sentence: `Dr. Lee`."""
     plain = _BOLD.sub("", text).replace(name, name.replace(".", "")) if "." in name else _BOLD.sub("", text)
     sentences = [part for part in _SENTENCE.split(plain) if part.strip()]
     return sentences[-1].strip() if sentences else ""
 
 
 def names(sentence: str, name: str) -> bool:
-    """Whether a sentence concludes with a name, or says something of that alone as its subject.
+    """Check whether a sentence concludes with a name, or makes a statement about that name alone.
 
     Examples:
         >>> [names(said, "red") for said in ("The likeliest is red.", "It is red or blue.", "It is not red.")]
@@ -93,7 +94,7 @@ def names(sentence: str, name: str) -> bool:
 
 
 def _written(name: str) -> str:
-    """The expression for a name as it may be written: with its article or not, `the red one` for `the red car`."""
+    """Build a regular expression for a name's spellings: with or without article, `the red one` for `the red car`."""
     items = _AND.split(name)
     if 1 < len(items) <= MAX_LISTED and all(items):
         orders = permutations(items) if len(items) == 2 else [tuple(items)]

@@ -1,7 +1,7 @@
-"""What stands beside an answer in a text, for golds of several parts, and for golds that have words of their own.
+"""Recover text beside an answer: other boxes for golds of several parts, and words for golds with words.
 
-An answer is the last box alone, and what a sentence says is read without its words: `8:00 PM` would equal `8:00 AM`.
-Here the other boxes and the words come back, and the comparison decides.
+An answer is the last box alone, and the value of a sentence without its words, so that `8:00 PM` would equal `8:00 AM`.
+This module adds the other boxes and the words, and the comparison decides.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from trl_grpo_ext.answers.read.answer import read
 from trl_grpo_ext.answers.read.spelling import without_text_commands
 from trl_grpo_ext.answers.read.tree import Collection
 
-# Words of a gold that the reader takes for a time of day, or for what a number counts.
+# Distinguishing words of a gold that the reader takes for a time of day or for counted things.
 _TELLING = frozenset(("am", "pm", "loss", "losses", "gains", "profits"))
 _MONTHS = frozenset(name.casefold() for name in (*month_name, *month_abbr))
 _BETWEEN = re.compile(
@@ -30,11 +30,12 @@ _HALF_DAY = re.compile(r"(?<=\d)\s*([ap])\.?\s?m\b\.?", re.IGNORECASE)
 _BEHIND = re.compile(r"[\s*$)}]{0,4}(?<![\w.])((?:[^\W\d_]+\s?){1,3})")
 _ENDS_LINE = re.compile(r"[\s$.,;*)\\\]]*(?:\n|$)")
 _CORRECTED = re.compile(r"\b(?:wait|no|not|but|actually|instead|rather|sorry|check|correct\w*)\b", re.IGNORECASE)
-_BEFORE = re.compile(r"(?<=[\w,]\s)([A-Z][a-z]+)\s[*$(]{0,3}$")  # a name or a month, which does not begin the sentence
+# A name or a month that does not begin the sentence.
+_BEFORE = re.compile(r"(?<=[\w,]\s)([A-Z][a-z]+)\s[*$(]{0,3}$")
 
 
 def with_parts(found: FinalAnswer, golds: Sequence[str], text: str) -> FinalAnswer:
-    r"""The boxes that end lines, together, where a gold has as many parts as there are, and none is corrected.
+    r"""Join all boxes that end lines if a gold has equally many parts and no box is corrected.
 
     Examples:
         >>> said = "The minimum is \\boxed{2}.\nThe maximum is \\boxed{7}."
@@ -54,7 +55,7 @@ def with_parts(found: FinalAnswer, golds: Sequence[str], text: str) -> FinalAnsw
 
 
 def with_words(found: FinalAnswer, golds: Sequence[str], text: str) -> FinalAnswer:
-    """The answers with the words beside them, where a gold has words that the line of the answer does not have.
+    """Add the words beside an answer if the gold has distinguishing words that the answer's line lacks.
 
     Examples:
         >>> with_words(FinalAnswer(("20%",), ("phrase",)), ["20% loss"], "The answer is a 20% profit.").answers
@@ -71,7 +72,7 @@ def with_words(found: FinalAnswer, golds: Sequence[str], text: str) -> FinalAnsw
 
 
 def _own_words(gold: str) -> frozenset[str]:
-    """The words of a gold that tell its number from others: none in `12 apples`."""
+    """Return a gold's distinguishing words: `loss` of `20% loss`; none for `12 apples`."""
     if not any(map(str.isdigit, gold)):
         return frozenset()
     words = _words(_HALF_DAY.sub(r" \1m", without_text_commands(gold)))

@@ -1,8 +1,8 @@
-"""Where a completion says its answer in words: "Answer: B", "the final answer is 5", GSM8K's "#### 42".
+"""Find phrases that introduce an answer: "Answer: B", "the final answer is 5", GSM8K's "#### 42".
 
-The phrases are English, but for what answers in Chinese end with, and the word for "answer" in some languages.
+The phrases are English, except the usual endings of Chinese answers and the word for "answer" in some languages.
 
-Each rule takes time linear in the length of the text: what is looked at after a mark ends where the next one begins.
+Each rule takes time linear in the length of the text: the search after a mark stops at the next mark.
 """
 
 from __future__ import annotations
@@ -12,12 +12,15 @@ from collections.abc import Iterable
 
 from trl_grpo_ext.answers.find.marks import BESIDE, Mark
 
-MAX_MARKS = 50  # that are looked at, from the end
-MAX_BOLD_WORDS = 4  # of an answer that only stands in bold letters
+# Marks that are examined, counted from the end of the text.
+MAX_MARKS = 50
+# Words of an answer that is marked by bold letters alone.
+MAX_BOLD_WORDS = 4
 _MARKUP = r"[*_` \t]{0,8}"
 _ADVERB = r"(?:[ \t]*(?:therefore|thus|hence|clearly|indeed|definitely|simply|then)\b,?)?"
-_ANSWER_ELSEWHERE = ("答案", "ответ", "antwort", "respuesta", "réponse", "resposta", "risposta")  # in other languages
-# A mark that the completion sets on purpose: "Answer: B" on a line of its own, "final answer is B", GSM8K's "#### 42".
+# The word for "answer" in other languages.
+_ANSWER_ELSEWHERE = ("答案", "ответ", "antwort", "respuesta", "réponse", "resposta", "risposta")
+# A deliberate mark: "Answer: B" on a line of its own, "final answer is B", GSM8K's "#### 42".
 _FORMAL = re.compile(
     r"(?:^[ \t>*_#]*|(?<=[.!?;] ))(?:(?:the|my)[ \t]+)?(?:(?:final|correct|best)[ \t]+)?(?:answer|option|choice)"
     rf"{_MARKUP}(?:[:：=]|$){_MARKUP}"
@@ -27,9 +30,9 @@ _FORMAL = re.compile(
     r"|^[ \t>#]*\*\*(?=(?:yes|no|true|false)\b[^\w*\n]?\*\*)",
     re.IGNORECASE | re.MULTILINE,
 )
-# One of these is in every such mark. They are looked for first, since the expression is slow.
+# Every deliberate mark contains such a word; this cheap test avoids the slow expression.
 _FORMAL_WORDS = ("answer", "option", "choice", "####", *_ANSWER_ELSEWHERE, "**yes", "**no", "**true", "**false")
-# A sentence that says so: "so the correct answer is B".
+# A sentence that states the answer: "so the correct answer is B".
 _INFORMAL = re.compile(
     rf"\b(?:answer|(?:correct|right|best)[ \t]+(?:option|choice))(?:[ \t]+to[ \t][^\n.?!:]{{1,100}}?)?{_MARKUP}"
     rf"(?:is\b|are\b|[:：=]|(?:should|must|would|will)[ \t]+be\b){_ADVERB}{_MARKUP}[:：]?{_MARKUP}"
@@ -41,23 +44,25 @@ _AGAIN = re.compile(
 )
 _NEGATED = re.compile(r"(?:not|never|n't|neither|none)\b", re.IGNORECASE)
 _BETWEEN = re.compile(r"[\W_]*(?:so\b[\W_]*)?(?:(?:the|my|thus|therefore)\b[\W_]*)?", re.IGNORECASE)
-_NOTHING_YET = re.compile(r"(?:[*_`\s:]|\\[\[(]|\$\$)*")  # before an answer: markup, and what begins a formula
-# Two items of a list or more, each on a line of its own.
+# Markup before an answer, and openings of formulas.
+_NOTHING_YET = re.compile(r"(?:[*_`\s:]|\\[\[(]|\$\$)*")
+# A list of at least two items, each on a line of its own.
 _LIST = re.compile(r"\s*+((?:(?:[-*•‣]|\(?\d{1,3}[.)])[ \t]+[^\n]*+(?:\n\s*+|\Z)){2,})")
 _WORD = re.compile(r"[^\W\d_]{2,}")
 _BOLD = re.compile(r"\*\*([^*\n]{1,200})\*\*")
-# What goes on behind bold letters: more answers, a unit, or the rest of a formula.
+# A continuation after bold letters: more answers, a unit, or the rest of a formula.
 _GOES_ON = re.compile(r"\s*(?:[,/%+*^=×\d]|[.-]\d|x\s|\(?\s*or\b|and\b|[^\W\d_]+\W*$)", re.IGNORECASE)
 _STOP = re.compile(r"(?<!\.)[.!?](?=[\s*_`\"')]|$)|。")
 _CLAUSE = re.compile(r",?(?<!\s)\s+(?:because|since)\b|,\s+(?:which|so|as)\b")
-_DISPLAY = re.compile(r"\s*\\begin\{((?:align|equation|gather)(?:ed)?\*?)\}")  # a formula of several lines
+# A formula of several lines.
+_DISPLAY = re.compile(r"\s*\\begin\{((?:align|equation|gather)(?:ed)?\*?)\}")
 _OTHER_MARK = re.compile(r"\\boxed|<answer", re.IGNORECASE)
 _ABBREVIATIONS = frozenset(("st", "dr", "mr", "ms", "mrs", "vs", "inc", "ltd", "jr", "sr", "mt", "ft", "prof", "gen"))
 _INITIALS = re.compile(r"(?:[A-Za-z]\.)+[A-Za-z]")
 
 
 def formal(text: str) -> list[Mark]:
-    """What each mark says that is set on purpose: "Answer: B", "final answer is B", "#### 42".
+    """Find all deliberate marks with their answers: "Answer: B", "final answer is B", "#### 42".
 
     Examples:
         >>> [mark.content for mark in formal("Answer: 1. Hmm.\\nFinal answer: 3")], formal("The answer is 1.")
@@ -68,31 +73,37 @@ def formal(text: str) -> list[Mark]:
 
 
 def informal(text: str) -> list[Mark]:
-    """What the last sentence says that has "answer is" and the like; a completion that reasons may correct itself."""
+    """Find the last sentence that states an answer, such as "the answer is 5"; ignore earlier sentences.
+
+    A completion that reasons may correct itself.
+
+    Returns:
+        A list with the mark, or an empty list.
+    """
     found = [_corrected(said) for said in _all_said(_INFORMAL.finditer(text))]
     return [said for said in found if not (_NEGATED.match(said.content) or _is_supposed(said, text))][-1:]
 
 
 def _is_supposed(said: Mark, text: str) -> bool:
-    """Whether a mark says what the answer would be if something were so."""
+    """Check whether a mark answers a hypothetical case: "the answer would be 5 if ..."."""
     return " if " in said.content and "would be" in text[said.start : said.end]
 
 
 def _corrected(said: Mark) -> Mark:
-    """Keep the corrected answer of a mark: `12` of "not 7 but 12"."""
+    """Replace a denied answer of a mark by its correction: "not 7 but 12" gives `12`."""
     denied, _, meant = said.content.rpartition(" but ")
     return said._replace(content=meant) if _NEGATED.match(denied) else said
 
 
 def without_mark(content: str) -> str:
-    """The content of another mark without the phrase that it may begin with: `<answer>The answer is 5.</answer>`."""
+    """Remove a phrase from the start of another mark's content: `<answer>The answer is 5.</answer>` gives `5`."""
     mark = _AGAIN.match(content.strip())
     said = _said(mark, len(mark.string)) if mark else None
     return said.content if said else content
 
 
 def _all_said(marks: Iterable[re.Match[str]]) -> list[Mark]:
-    """What follows each mark, up to the next."""
+    """Return each mark's answer: text up to the next mark."""
     found = list(marks)[-MAX_MARKS:]
     ends = [mark.start() for mark in found[1:]] + [len(found[-1].string)] if found else []
     said = [
@@ -105,9 +116,10 @@ def _all_said(marks: Iterable[re.Match[str]]) -> list[Mark]:
 
 
 def _said(mark: re.Match[str], end: int) -> Mark | None:
-    """The first sentence after a mark, on its line or, if nothing follows there, on the next that is not empty.
+    """Return the first sentence after a mark, from the mark's line or else from the next line with text.
 
-    If a list begins there, it is all of the list. None if there is a box or a tag, which have rules of their own.
+    A bulleted list right after the mark is returned whole. None if a box or an `<answer>` tag follows: other rules read
+    these.
     """
     text, start = mark.string, mark.end()
     stop = _line_end(text, start, end)
@@ -123,7 +135,8 @@ def _said(mark: re.Match[str], end: int) -> Mark | None:
     closed = text.find(rf"\end{{{display[1]}}}", stop, end) if display else -1
     if display and closed >= 0:
         return Mark(mark.start(), closed, text[display.end() : closed].strip())
-    if text[start:stop].rstrip("*_` \t\r").endswith(":") and not text[start:stop].isspace():  # "The sum is:"
+    # "The sum is:" announces the answer on a later line.
+    if text[start:stop].rstrip("*_` \t\r").endswith(":") and not text[start:stop].isspace():
         begin = _NOTHING_YET.match(text, stop, end).end()  # type: ignore[union-attr]
         if begin < end:
             start, stop = begin, _line_end(text, begin, end)
@@ -131,7 +144,8 @@ def _said(mark: re.Match[str], end: int) -> Mark | None:
                 return None
     line = text[start:stop].rstrip("*_` \t\r:")
     stop, start = start + len(line), start + len(line) - len(line.lstrip("*_` \t\r:"))
-    again = _AGAIN.match(text, start, stop)  # "Final answer: The answer is B"
+    # "Final answer: The answer is B"
+    again = _AGAIN.match(text, start, stop)
     start = again.end() if again else start
     stop = _sentence_end(text, start, _emphasis_end(text, start, stop))
     content = text[start:stop].replace("**", "") if _is_bold(text, start) else text[start:stop]
@@ -139,14 +153,14 @@ def _said(mark: re.Match[str], end: int) -> Mark | None:
 
 
 def _is_bold(text: str, at: int) -> bool:
-    """Whether bold letters have begun before a place, in its line."""
+    """Check whether bold letters are open at an index, within its line."""
     return text.count("**", text.rfind("\n", 0, at) + 1, at) % 2 == 1
 
 
 def _emphasis_end(text: str, start: int, end: int) -> int:
-    """Where bold letters end that have begun before this place, in its line: `The answer is **no**: there is none`.
+    """Find the end of bold letters that are open at `start`: `The answer is **no**: there is none`.
 
-    That is the end of the line if the answer goes on behind them: `**4** km`, `**A** or **B**`.
+    Returns `end` if no bold letters are open, or if the answer continues after them: `**4** km`, `**A** or **B**`.
     """
     closed = text.find("**", start, end) if _is_bold(text, start) else -1
     if closed <= start:
@@ -157,7 +171,7 @@ def _emphasis_end(text: str, start: int, end: int) -> int:
 
 
 def emphasised(text: str) -> list[Mark]:
-    """What stands in bold letters at the end of the text: `the time is **14:05**`; several with "or" between them.
+    """Find bold letters at the end of a text: `the time is **14:05**`; several joined by "or" form one mark.
 
     Examples:
         >>> emphasised("It is **1**. No.\\nIt is **2** or **3**.")[0].content, emphasised("**1** each")
@@ -190,9 +204,9 @@ def _sentence_end(text: str, start: int, end: int) -> int:
 
 
 def _ends_sentence(before: str) -> bool:
-    """Whether a full stop after this ends a sentence, and belongs to no abbreviation or initial: `St.`, `J.`, `U.S.`.
+    """Check whether a full stop after `before` ends a sentence, not an abbreviation or an initial: `St.`, `J.`, `U.S.`.
 
-    An option's letter counts as an initial: its text follows.
+    An option's letter counts as an initial: the option's text follows it.
     """
     word = before.rpartition(" ")[2].lstrip("*_`(\"'")
     if word.casefold() in _ABBREVIATIONS or (len(word) == 1 and word.isalpha()):
@@ -201,7 +215,7 @@ def _ends_sentence(before: str) -> bool:
 
 
 def unmarked(line: str) -> str:
-    """The text without the Markdown that encloses it and without a full stop at its end.
+    """Remove enclosing Markdown and the final full stop from a text.
 
     Examples:
         >>> [unmarked(line) for line in ("**Paris**.", "Paris**", "2 * 3")]
@@ -211,6 +225,7 @@ def unmarked(line: str) -> str:
     for mark in ("**", "__", "`", "*"):
         if len(line) > 2 * len(mark) and line.startswith(mark) and line.endswith(mark):
             line = line[len(mark) : -len(mark)].strip()
-        elif line.count(mark) == 1:  # its other half stands before the phrase, or after the sentence
+        # The other half of the mark stands before the phrase, or after the sentence.
+        elif line.count(mark) == 1:
             line = line.removeprefix(mark).removesuffix(mark).strip()
     return line.rstrip(".").strip()

@@ -1,4 +1,4 @@
-"""Remarks at the end of a text: what only checks, explains or illustrates the conclusion before it is none itself."""
+"""Remove closing remarks, which only check, explain or illustrate the conclusion before them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _BEGUN = re.compile(
     re.IGNORECASE,
 )
 _BRACKETED = re.compile(r"\((?!\s*(?:or|i\.e\.|that is|answer)\b)(?=[^()\\]*[a-z]{3})[^$]*\)[\s.!*]*", re.IGNORECASE)
-# What gives another answer is no remark, however it begins.
+# A sentence that gives another answer is no remark, however it begins.
 _GIVES_ANSWER = re.compile(
     r"\b(?:answer is|boxed|wrong|mistake|error|incorrect|actually|wait|instead|rather|sorry|should|correction|so|thus"
     r"|therefore|hence)\b|\bnot\s+\W*\d|[#<]",
@@ -37,7 +37,7 @@ _SENTENCES = re.compile(r"(?<=[^\s.])(?<!i\.e)[.!]\s|\n")
 
 
 def restated(line: str) -> str:
-    """A line with the last form alone of what it says in two: 4 of "not 3 but 4", 30% of "3/10, or 30%".
+    """Keep the last form of a restated value: 4 of "not 3 but 4", 30% of "3/10, or 30%".
 
     Examples:
         >>> restated("It is not 7 but 8."), restated("That is 3/10, or 30%."), restated("It is 5, or 6.")
@@ -59,7 +59,7 @@ def _is_same(one: str, other: str) -> bool:
 
 
 def _size(node: Node) -> Fraction | None:
-    """The number that a value is, a percentage and a ratio as a fraction; None for others."""
+    """Return a value as a number; a percentage or a ratio becomes a fraction. None for other values."""
     match node:
         case Number(value):
             return value
@@ -71,7 +71,7 @@ def _size(node: Node) -> Fraction | None:
 
 
 def without_remarks(text: str) -> str:
-    """The text without the remarks that end it, where something stands before them.
+    """Remove the remarks at the end of a text, unless nothing else is left.
 
     Examples:
         >>> without_remarks("So he has 12. Check: 12 + 3 = 15."), without_remarks("He has 9. (Indeed, 9 + 6 = 15.)")

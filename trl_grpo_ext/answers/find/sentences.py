@@ -1,4 +1,4 @@
-"""What a sentence says that has no mark: the value that it concludes with, not its words."""
+"""Find the value that an unmarked sentence concludes with."""
 
 from __future__ import annotations
 
@@ -26,11 +26,16 @@ from trl_grpo_ext.answers.read.tree import (
     walk,
 )
 
-MAX_TAIL_CHARS = 1_000  # of what follows the thinking, from its end, where nothing marks the answer
-MAX_NAMES = 3  # words that may be an answer by themselves, where nothing marks it
-MAX_WHOLE = 120  # characters of an answer that ends a sentence before its own end
-MAX_ENDS = 8  # of a sentence that are looked at for a value
-MAX_WORDS = 12  # of a box or a tag; one with more of them holds sentences
+# Characters at the end of an unmarked completion that are searched for its answer.
+MAX_TAIL_CHARS = 1_000
+# An unmarked answer in words has at most this many words.
+MAX_NAMES = 3
+# Characters of a whole-text answer that contains the end of a sentence.
+MAX_WHOLE = 120
+# Endings of a sentence that are tried as its value.
+MAX_ENDS = 8
+# A box or tag with more words holds sentences.
+MAX_WORDS = 12
 
 _SENTENCE_STOP = re.compile(r"(?<=[^\s.])(?<!i\.e)\.(?:\s|$)|[!](?:\s|$)|[।。](?=\s|$)")
 _CLAUSE = re.compile(
@@ -45,7 +50,8 @@ _THEREFORE = re.compile(
     r"|which\s+(?:is|means|equals|gives|makes|rounds?(?:\s+(?:up|down|off))?\s+to|(?:simplifies|reduces|comes)\s+to)),?\s+"
 )
 _AT = re.compile(r"^\s*(?:at|equal to|exactly|given by|(?:the )?(?:point|interval|pair|set|vector))\s+(?=\S)")
-ELEMENTS = re.compile(r"(?=\D*[\d₀-₉])(?:\(?[A-Z][a-z]?[\d₀-₉]*(?:\)[\d₀-₉]*)?){1,20}")  # of a chemical formula
+# A chemical formula.
+ELEMENTS = re.compile(r"(?=\D*[\d₀-₉])(?:\(?[A-Z][a-z]?[\d₀-₉]*(?:\)[\d₀-₉]*)?){1,20}")
 _NAME = re.compile(r"[A-Z][a-z]+(?: [A-Z][a-z]+)?")
 _REPEATED = re.compile(
     r"\s((?:in|for|per|after|over|within|during)\s(?:the\s)?\d[\d,.]*\s[a-z]+)[\s.!]*$"
@@ -54,18 +60,20 @@ _REPEATED = re.compile(
     re.IGNORECASE,
 )
 _MAX_REPEATED = 3
-MAX_PROMPT = 4_000  # characters of a question, from its end
-_YES = re.compile(r"\W*(yes|no|true|false)\b\W*[.,!:]", re.IGNORECASE)  # at the start of what a text says
-# A question for it: the words themselves, or a verb before all else.
+# Characters at the end of a prompt in which repeated words are looked up.
+MAX_PROMPT = 4_000
+# Yes or no at the start of a text.
+_YES = re.compile(r"\W*(yes|no|true|false)\b\W*[.,!:]", re.IGNORECASE)
+# A question for yes or no: these words themselves, or a question that begins with a verb.
 _YES_OR_NO = re.compile(
     r"\b(?:yes or no|true or false)\b|^\W*(?:is|are|was|does|do|did|can|could|will|has|have)\b[^.?]*\?[^?]*$",
     re.IGNORECASE,
 )
-# What a sentence may begin or end with beside the value that it says.
+# Beginnings of a sentence that are not part of its value.
 _SO = re.compile(r"^(?:∴|(?:so|thus|therefore|hence|then|finally|that is)\b|所以|因此|综上)[,:：，]?\s*", re.IGNORECASE)
 _LABEL = re.compile(r"^[\W_]*[A-Z][A-Za-z ]{2,30}:[*_\s]*(?=\S)")
 _OPTION = re.compile(r"\W*(?:option|choice) \(?([A-J])\)?[:.]", re.IGNORECASE)
-# `option B, the median, is the correct choice`, `Richtig ist Antwort C`: one letter, and a word that says it is right.
+# `option B, the median, is the correct choice`, `Richtig ist Antwort C`: a letter with a word for "right".
 _CHOSEN = re.compile(r"\b(?i:option|choice|answer|antwort|opci[oó]n|opção|réponse|opzione)\s+\(?([A-J])\b(?!['’])")
 _RIGHT = re.compile(r"\b(?:correct|right|best|richtig|correct[ao]|bonne|corret[ao]|giusta)\b", re.IGNORECASE)
 _NOT = re.compile(
@@ -73,23 +81,26 @@ _NOT = re.compile(
 )
 _ANSWER_PROMPT = re.compile(r"(?:answer|antwort|respuesta|réponse|resposta)\W*\Z", re.IGNORECASE)
 _FIRST_LETTER = re.compile(r"\W{0,3}([A-J])\W{0,3}\n")
-# A list, which ends a text, of what a line before it announces.
+# A list at the end of a text that a line before it announces.
 _LISTED = re.compile(r":[ \t*]*\n\s*((?:(?:[-*•]|\d{1,2}[.)])[ \t]+[^\n]+(?:\n\s*|\Z)){2,})\Z")
 _ITEM = re.compile(r"(?:[-*•]|\d{1,2}[.)])[ \t]+([^\n]+)")
-# A word after which a sentence may say its value: `the solutions are the pairs: x = 3, y = 2`.
+# A word that may precede a sentence's value: `the solutions are the pairs: x = 3, y = 2`.
 _BEFORE_VALUE = re.compile(
     r"(?:\b(?!(?:except|not|minus|negative|than|least|most|twice|half|over|under|plus|times|and|but|or|of|in|by|ln)\b)"
     r"[A-Za-z]{2,},?|(?<=\S):):?\s+(?:=\s*)?(?!(?!sin|cos|tan|log)[A-Za-z]{2,}\b)"
 )
 _WHERE = re.compile(r",?\s+(?:where|with|for (?:all|any|some|every))\b.*$", re.DOTALL)
-_SIGN = re.compile(r"[\d=\\^+∈$∞π√]")  # of mathematics
-_ATTACHED = re.compile(r"\d(?:[mck]?m|g|kg|ft|s|h)[²³]?$")  # a unit without a space, which would be read as letters
-_BOLD = re.compile(r"(?<![\w)])\*\*|\*\*(?![\w(-])|(?<!`)`(?!`)")  # not the power of `x**2`
+# A sign of mathematics.
+_SIGN = re.compile(r"[\d=\\^+∈$∞π√]")
+# A unit without a space, which the reader would take for letters.
+_ATTACHED = re.compile(r"\d(?:[mck]?m|g|kg|ft|s|h)[²³]?$")
+# Marks of bold letters or code, not the power of `x**2`.
+_BOLD = re.compile(r"(?<![\w)])\*\*|\*\*(?![\w(-])|(?<!`)`(?!`)")
 _STRESSED = re.compile(r"\*\*([^*\n]{1,80})\*\*")
 _ANSWERS = frozenset(
     ("yes", "no", "true", "false", "even", "odd", "no solution", "no solutions", "divergent", "convergent", "infinity")
 )
-# Before what a sentence concludes, which alone must not be left open: `it might be 10, but not 0; hence 9`.
+# Text before a sentence's conclusion; only the conclusion must be firm: `it might be 10, but not 0; hence 9`.
 _CONCLUSION = re.compile(r"^.*[,;]\s+(?:hence|thus|therefore|so)\b", re.IGNORECASE | re.DOTALL)
 _SAID_IN_WORDS = re.compile(
     r"^\W*(?:yes|no)(?=,)|\bdo(?:es)? not exist\b|\binfinitely many\b|\ban infinite number\b"
@@ -102,13 +113,15 @@ _ASIDE = re.compile(
 _LONG_WORD = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{3,}")
 _FENCE = re.compile(r"^```\w*\n(.*?)\n?```$", re.DOTALL)
 _LEAD = re.compile(r"^(?:[A-Za-z]\s*:|=>|->|→|=)\s*")
-_CALCULATION = re.compile(r"<<[^<>\n]*>>")  # which GSM8K's solutions show beside each result
+# GSM8K's solutions show a calculation beside each result.
+_CALCULATION = re.compile(r"<<[^<>\n]*>>")
 
 
 def said_unmarked(answer: str, prompt: str) -> tuple[str, str, str]:
-    """The answer of a text in which nothing marks it, its mark, and the reason code why there is none.
+    """Find the answer of a text without marks: the whole text, or the value of its last line.
 
-    It is all of the text, or what its last line says.
+    Returns:
+        The answer, its mark (`whole_text` or `last_expression`), and the reason code if there is no firm answer.
     """
     tail = without_remarks(answer[-MAX_TAIL_CHARS:].strip())
     plain = in_digits(_BOLD.sub("", tail).strip())
@@ -120,11 +133,13 @@ def said_unmarked(answer: str, prompt: str) -> tuple[str, str, str]:
     if listed := _listed(plain):
         return listed, "last_expression", ""
     answered = _YES.match(plain)
-    begun = _FIRST_LETTER.match(plain) if _ANSWER_PROMPT.search(prompt) else None  # and an explanation below it
+    # A letter on the first line, with an explanation below it, answers a prompt that ends with "Answer:".
+    begun = _FIRST_LETTER.match(plain) if _ANSWER_PROMPT.search(prompt) else None
     if first := begun or (answered if _YES_OR_NO.search(prompt) else None):
         return first[1], "last_expression", ""
     stressed = _STRESSED.findall(tail.rpartition("\n")[2])
-    if len(stressed) == 1 and _SIGN.search(stressed[0]) and is_value(stressed[0]):  # 20 is **25%** of 80
+    # 20 is **25%** of 80
+    if len(stressed) == 1 and _SIGN.search(stressed[0]) and is_value(stressed[0]):
         return stressed[0], "last_expression", "hedged" if is_hedged(_SENTENCE_STOP.split(plain)[-1]) else ""
     line = plain.rpartition("\n")[2] if "\n" in plain and not FORMULA.search(plain) else plain
     line = restated(_without_repeated(_CALCULATION.sub("", line), prompt))
@@ -144,8 +159,9 @@ def said_unmarked(answer: str, prompt: str) -> tuple[str, str, str]:
 
 
 def _is_whole_answer(text: str) -> bool:
-    """Whether a text is its answer as it stands, with no sentence around that."""
-    if len(text) > MAX_WHOLE and _SENTENCE_STOP.search(text):  # reading it would take most of the time
+    """Check that a whole text is an answer, without surrounding sentence."""
+    # Reading a long text as a value would dominate the cost of finding answers.
+    if len(text) > MAX_WHOLE and _SENTENCE_STOP.search(text):
         return False
     if not is_value(text) or _THEREFORE.search(text) or _announces(text):
         return False
@@ -153,7 +169,7 @@ def _is_whole_answer(text: str) -> bool:
 
 
 def _announces(text: str) -> bool:
-    """Whether a text first counts what it then says: "There are 2 solutions, x = 1 and x = 2"."""
+    """Check whether a text counts values before it lists them: "There are 2 solutions, x = 1 and x = 2"."""
     match read(text).node:
         case Collection("list", (Words(), *_)) if _IS.search(text):
             return True
@@ -163,7 +179,7 @@ def _announces(text: str) -> bool:
 
 
 def _listed(text: str) -> str:
-    """The values of a list that ends a text, as one answer; empty without one, or if it tells of several names."""
+    """Join the values of a list at a text's end; empty without a list, or if the list has values of several names."""
     found = _LISTED.search(text)
     if found is None:
         return ""
@@ -175,7 +191,7 @@ def _listed(text: str) -> str:
 
 
 def _without_repeated(line: str, prompt: str) -> str:
-    """A line without what it repeats of the question at its end: "7 dozens of eggs in 4 weeks"."""
+    """Remove words at a line's end that repeat the question: "in 4 weeks" of "7 dozens of eggs in 4 weeks"."""
     for _ in range(_MAX_REPEATED):
         repeated = _REPEATED.search(line)
         if (
@@ -191,7 +207,10 @@ def _without_repeated(line: str, prompt: str) -> str:
 
 
 def _value_that_is(sentence: str) -> str:
-    """What a sentence says, if that is mathematics: `the form is x^2 + 1`, `Area: 5`, `so a = 1 and b = 2`."""
+    """Return a sentence's mathematical value or chosen option: `the form is x^2 + 1`, `Area: 5`, `so a = 1 and b = 2`.
+
+    Returns an empty string for a plain amount in a sentence: `conclusion` then decides by the words around it.
+    """
     sentence = _LEAD.sub("", sentence.strip().rpartition("\n")[2])
     if chosen := _OPTION.match(sentence):
         return chosen[1]
@@ -200,7 +219,8 @@ def _value_that_is(sentence: str) -> str:
         return named[0]
     _, *said_last = _IS.split(sentence)
     name = (said_last[-1] if said_last else sentence).strip(" *_`.")
-    is_name = ELEMENTS.fullmatch(name) or (said_last and _NAME.fullmatch(name))  # the gas is CO2; the fastest is Evelyn
+    # The gas is CO2; the fastest is Evelyn.
+    is_name = ELEMENTS.fullmatch(name) or (said_last and _NAME.fullmatch(name))
     if is_name:
         return name
     bare = "" if FORMULA.search(sentence) else sentence
@@ -215,9 +235,11 @@ def _value_that_is(sentence: str) -> str:
         whole = _SIGN.search(said) and not _ATTACHED.search(said) and said.count("$") % 2 == 0
         if not whole or not is_value(said) or any(isinstance(one, Words) for one in walk(read(said).node)):
             continue
-        if _is_amount(read(said).node) and bare:  # the words around it tell whether the sentence concludes with it
+        # The words around an amount tell whether the sentence concludes with it.
+        if _is_amount(read(said).node) and bare:
             return ""
-        if not bare and said.startswith("the ") and _is_amount(read(said).node):  # the 2 solutions
+        # the 2 solutions
+        if not bare and said.startswith("the ") and _is_amount(read(said).node):
             continue
         if not _announces(said) and not said.endswith((" and", " but", " or")):
             return said
@@ -234,31 +256,32 @@ def _is_amount(node: Node) -> bool:
 
 
 def is_paragraph(answer: str) -> bool:
-    """Whether a box or a tag holds sentences, of which the last says the answer."""
+    """Check whether a box or tag holds sentences; then the last sentence gives the answer."""
     return len(_LONG_WORD.findall(answer)) > MAX_WORDS and (
         bool(read(answer).stray) or isinstance(read(answer).node, Opaque | Words)
     )
 
 
 def is_sentence(text: str) -> bool:
-    """Whether a text in bold letters is more than a value with its unit, or a word."""
+    """Check whether bold text is more than a word or a value with unit."""
     return len(_LONG_WORD.findall(text)) > 1
 
 
 def last_sentence_value(paragraph: str) -> str:
-    """The last value of the last sentence of a paragraph."""
+    """Return the last value in a paragraph's last sentence."""
     return last_value(_SENTENCE_STOP.split(paragraph.strip())[-1] or paragraph)
 
 
 def value_said(sentence: str) -> str:
-    r"""The value that a sentence says: all of it, or what follows its "is", or its last formula or number.
+    r"""Return a sentence's value: the whole sentence, text after "is", or the last formula or number.
 
     Examples:
         >>> [value_said(text) for text in ("the volume of the box is $5$ cm", "I would say 7", "Paris")]
         ['$5$ cm', '7', 'Paris']
     """
     sentence = in_digits(_SENTENCE_STOP.split(sentence, maxsplit=1)[0])
-    if (sentence.count("=") > 1 or ";" in sentence) and is_value(sentence):  # mean = 4, variance = 2; (1; 2]
+    # mean = 4, variance = 2; (1; 2]
+    if (sentence.count("=") > 1 or ";" in sentence) and is_value(sentence):
         return sentence
     sentence = _CLAUSE.split(sentence, maxsplit=1)[0].strip(" *_`:,")
     parts = [sentence, _IS.split(sentence)[-1].strip(" *_`:,")]
@@ -267,7 +290,7 @@ def value_said(sentence: str) -> str:
 
 
 def is_value(text: str) -> bool:
-    """Whether a text is one value, or a word or two, with no sentence around it."""
+    """Check that a text is a value, or at most `MAX_NAMES` words, without surrounding sentence."""
     said = read(text)
     if any(isinstance(one, Words) and len(one.text.split()) > MAX_NAMES for one in (said.node, *children(said.node))):
         return False

@@ -1,10 +1,10 @@
-"""What of a completion counts: the text that follows its thinking."""
+"""Separate a completion's answer from its thinking."""
 
 from __future__ import annotations
 
 
 def after_thinking(text: str) -> str | None:
-    """What follows the last think block; all of the text if there is none; None if the block is not closed.
+    """Return the text after the last think block; the whole text without a block; None for an unclosed block.
 
     Examples:
         >>> after_thinking("<think>2+2</think> 4"), after_thinking("2+2</think> 4"), after_thinking("<think>2+2")

@@ -1,4 +1,4 @@
-r"""The values in a line of text: formulas, numbers with their units, times, dates, ranges and remainders."""
+r"""Find the values in a line of text: formulas, numbers with units, times, dates, ranges and remainders."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from trl_grpo_ext.answers.read.moments import DATE, TIME
 from trl_grpo_ext.answers.read.spans import RANGE, RATIO, REMAINDER
 from trl_grpo_ext.answers.read.tree import Number, Quantity, Range
 
-MAX_QUANTITY = 40  # characters of a number with its unit
+# Characters of a number with its unit.
+MAX_QUANTITY = 40
 
 FORMULA = re.compile(
     r"\$\$([^$]+)\$\$|(?<!\\)\$([^$\n]+?)(?<!\\)\$|\\\(([^\n]+?)\\\)|\\\[((?:(?!\\\]).)+)\\\]"
@@ -28,11 +29,12 @@ _NUMBER = re.compile(
 _MONEY = re.compile(r"\$(?=\d[\d,]*(?:\.\d+)?(?:[\s.,;:!?)]|$))")
 TYPED = re.compile(f"{DATE}|{TIME}|{REMAINDER}|{RATIO}|{RANGE}", re.IGNORECASE)
 _JOINT = re.compile(r"\s*(?:,|,?\s*\b(?:and|or)\b)\s*")
-_SHORT_UNITS = "h|hr|hrs|min|sec|s|kg|mg|g|km|m|cm|mm|ft|mi|lb|lbs|oz|L|mL|ml"  # "in" is a word
+# Without "in", which is usually a word.
+_SHORT_UNITS = "h|hr|hrs|min|sec|s|kg|mg|g|km|m|cm|mm|ft|mi|lb|lbs|oz|L|mL|ml"
 _NAMED_UNIT = re.compile(rf"[\s*]+([A-Za-z]{{4,20}}|{_SHORT_UNITS})\b(?![/^²³])")
 _UNIT_BETWEEN = re.compile(rf"\s*(?:[A-Za-z]{{3,12}}|{_SHORT_UNITS})(?:,|,?\s+and)?\s+")
 _ORDINAL = re.compile(r"\d+(?:st|nd|rd|th)")
-# Before a place in an order: "came in 3rd", "is the 10th term", "takes over 5th place".
+# Words before a rank: "came in 3rd", "is the 10th term", "takes over 5th place".
 _PLACED = re.compile(
     r"\b(?:is|was|are|were|be|been|comes?|came|finish(?:es|ed)?|rank(?:s|ed)?|placed?|end(?:s|ed)|becomes?|became|takes?"
     r"|took)\s+(?:(?:up|only|over|now|currently|then|therefore|thus)\s+)?(?:in\s+|at\s+)?(?:the\s+)?$",
@@ -41,9 +43,9 @@ _PLACED = re.compile(
 
 
 def concluded(line: str, sentences: Sequence[str]) -> tuple[str, str]:
-    """The value that a line concludes with, and the reason code why there is none.
+    """Return a line's concluding value, and a reason code if no value concludes.
 
-    That is its last formula or, where nothing is written as one, the conclusion of its last sentence with a value.
+    The value is the line's last formula; without a formula, it is the conclusion of the last sentence with a value.
     """
     said = ((sentence, _values(sentence)) for sentence in reversed(sentences))
     last, values = next(((sentence, found) for sentence, found in said if found), ("", []))
@@ -56,9 +58,9 @@ def concluded(line: str, sentences: Sequence[str]) -> tuple[str, str]:
 
 
 def _without_names(sentence: str, values: list[list[re.Match[str]]]) -> list[list[re.Match[str]]]:
-    """The values without the ordinals that only name a thing: "the 2nd train"; those that a sentence says are values.
+    """Drop ordinals that only name a thing: "the 2nd train"; keep ranks such as "came in 2nd".
 
-    Where a sentence has no other values, its ordinals are, unless its subject has them.
+    If a sentence has no other values, keep an ordinal at its end, unless the sentence also begins with it.
     """
     is_ordinal = [_ORDINAL.fullmatch(one[0][0]) is not None for one in values]
     if not any(is_ordinal):
@@ -74,25 +76,25 @@ def _without_names(sentence: str, values: list[list[re.Match[str]]]) -> list[lis
 
 
 def _has_formula(sentence: str) -> bool:
-    """Whether something is written as a formula in a sentence; dollars before amounts are money."""
+    """Check whether a sentence contains a formula; dollars before amounts are money."""
     if "\\" in sentence.replace(r"\$", ""):
         return True
     return not _is_money(sentence) and (sentence.count("$") > 1 or FORMULA.search(sentence) is not None)
 
 
 def _is_money(text: str) -> bool:
-    """Whether each dollar of a text stands before an amount: `4 books at $5 cost $20`."""
+    """Check whether each dollar of a text stands before an amount: `4 books at $5 cost $20`."""
     return text.count("$") == len(_MONEY.findall(text))
 
 
 def last_value(line: str) -> str:
-    """The last formula or number of a line, with those that are joined to it; empty if there is none."""
+    """Return a line's last formula or number, with values joined to it; empty if the line has no value."""
     values = _values(line)
     return _text_of(line, values[-1]) if values else ""
 
 
 def said_values(line: str) -> list[str]:
-    """The values of a line as they are written, in order; none if two of them are joined."""
+    """Return a line's values as written, in order; values that `and`, `or` or a comma joins are left out."""
     values = _values(line)
     return [
         next((group for group in (*one[0].groups(), one[0][0]) if group), "").strip() for one in values if len(one) == 1
@@ -100,15 +102,17 @@ def said_values(line: str) -> list[str]:
 
 
 def _values(line: str) -> list[list[re.Match[str]]]:
-    """The formulas and numbers of a line, in order; "between $12$ and $13$" says both as one value."""
+    """Find a line's formulas and numbers, in order; joined values form a single entry: "between $12$ and $13$"."""
     numbers = list(_NUMBER.finditer(line))
-    if "{" in line:  # what stands in a group is no value by itself
+    # A number inside a LaTeX group is no value of its own.
+    if "{" in line:
         numbers = [one for one in numbers if line.count("{", 0, one.start()) <= line.count("}", 0, one.start())]
     formulas = [] if "$" in line and _is_money(line) else FORMULA.finditer(line)
     found = sorted([*formulas, *numbers], key=lambda match: match.end())
     values: list[list[re.Match[str]]] = []
     for one in found:
-        while values and one.start() <= values[-1][-1].start():  # a formula that holds a number
+        # A formula replaces the numbers inside it.
+        while values and one.start() <= values[-1][-1].start():
             values[-1].pop()
             if not values[-1]:
                 values.pop()
@@ -125,7 +129,7 @@ def _values(line: str) -> list[list[re.Match[str]]]:
 
 
 def _is_part(line: str, whole: re.Match[str], part: re.Match[str]) -> bool:
-    """Whether a number counts parts of the unit before it: `12 dollars and 50 cents`."""
+    """Check whether a number counts a smaller unit of the amount before it: `12 dollars and 50 cents`."""
     gap, unit_behind = line[whole.end() : part.start()], _NAMED_UNIT.match(line, part.end())
     return bool(_UNIT_BETWEEN.fullmatch(gap) and unit_behind) and _has_unit(
         line[whole.start() : unit_behind.end() if unit_behind else 0]
@@ -133,7 +137,7 @@ def _is_part(line: str, whole: re.Match[str], part: re.Match[str]) -> bool:
 
 
 def _text_of(line: str, kept: Sequence[re.Match[str]]) -> str:
-    """The text of a value, with the unit behind it."""
+    """Return a value's text with its unit."""
     if len(kept) > 1:
         behind = _NAMED_UNIT.match(line, kept[-1].end())
         whole = line[kept[0].start() : behind.end() if behind else kept[-1].end()]
@@ -146,7 +150,7 @@ def _text_of(line: str, kept: Sequence[re.Match[str]]) -> str:
 
 
 def _has_unit(text: str) -> bool:
-    """Whether a text is a number with a known unit behind it: `1500 meters`."""
+    """Check whether a text is a number with a known unit: `1500 meters`."""
     if len(text) > MAX_QUANTITY:
         return False
     said = read(text)

@@ -1,1 +1,1 @@
-"""An answer as a typed value: one grammar of numbers, units, times, dates, choices, LaTeX."""
+"""Read an answer as a typed value, by a grammar of numbers, units, times, dates, choices and LaTeX."""

@@ -1,4 +1,4 @@
-r"""Reads a whole answer to one typed value: what it says, in which unit, and with which words around it."""
+r"""Read a whole answer as a typed value with its unit and the words around it."""
 
 from __future__ import annotations
 
@@ -16,9 +16,11 @@ from trl_grpo_ext.answers.read.structures import OperatorError, SideBySideError
 from trl_grpo_ext.answers.read.tokens import Token, UnreadableError, tokens
 from trl_grpo_ext.answers.read.tree import Collection, Node, Number, Opaque, Words
 
-MAX_CHARS = 2_000  # no honest answer is longer
+# Longer texts are cut: no honest answer needs more.
+MAX_CHARS = 2_000
 _SPACES = re.compile(r"\\[ ,;:!]|~")
-MAX_TYPED = 80  # characters of a date, a time, a remainder or a range
+# Longer texts are not tried as a date, a time, a remainder or a range.
+MAX_TYPED = 80
 _INTEGER = re.compile(r"[0-9]{1,18}")
 _SAME = re.compile(
     r"(?:,|\bor\b|\(|\\text\s*\{)?\s*\b(?:i\.e\.|or equivalently|equivalently|that is,)\s*,?", re.IGNORECASE
@@ -30,7 +32,7 @@ _ABOUT_IN_BRACKETS = re.compile(
     r"\(\s*(?:about|approximately|approx\.?|roughly|≈|\\approx)\s*([^()]{1,60})\)", re.IGNORECASE
 )
 _PARTS = re.compile(r"(?:^|(?<=[\s;,.]))\(([a-h1-8])\)(?:\s|\\[ ,;:])*")
-# Words that make a statement of a letter beside them.
+# Beside a letter, these words make a statement about the letter: `no such n`.
 _TELLING = frozenset("no not all every any each none odd even prime only composite".split())  # noqa: SIM905
 _PUNCTUATION = (".", ",", "'", "-", '"', "!", "?", "$", ";")
 _CLOSING = re.compile(r"(?:\\[,;:! ]|[\s.,;])+\Z")
@@ -38,19 +40,20 @@ _DATE = re.compile(r"\d{1,4}([-/.])\d{1,2}\1\d{1,4}")
 _PLACE = re.compile(
     r"(?:in |on |at )?(?:the )?(\d{1,9})(?:st|nd|rd|th)(?: (?!power|root|degree|order)[a-z]+)?", re.IGNORECASE
 )
-_LONE_DOLLAR = re.compile(r"\A(\s*-?\s*)\$(?=\s*\d[^$]*\Z)")  # that no other closes: it is money
+# A dollar without a closing dollar means money.
+_LONE_DOLLAR = re.compile(r"\A(\s*-?\s*)\$(?=\s*\d[^$]*\Z)")
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What an answer says.
+    """An answer's value with qualifying words.
 
     Attributes:
-        node: Its value.
-        stray: The words beside the value that may change it, in small letters.
-        counted: The words after a number that say what it counts, such as `apples`.
-        whole: The letters that it says to be any integer or number.
-        domain: Which numbers those are: `Integers`, `even`.
+        node: The value.
+        stray: Words beside the value that may change its meaning, in lower case.
+        counted: Words after a number that name the counted things, such as `apples`, in lower case.
+        whole: Letters that the answer declares to be any integer or number.
+        domain: The numbers these letters range over: `Integers`, `even`.
     """
 
     node: Node
@@ -62,7 +65,7 @@ class Answer:
 
 @lru_cache(maxsize=8192)
 def read(text: str) -> Answer:
-    r"""What a text says; text that is no mathematics is `Words` or `Opaque`.
+    r"""Read a text as a value; text without mathematics becomes `Words` or `Opaque`.
 
     Examples:
         >>> read(r"\frac{1}{2}").node, read("12 apples").counted, read("5 is wrong").stray
@@ -70,7 +73,8 @@ def read(text: str) -> Answer:
         >>> read("5 km") == read(r"5\,\mathrm{km}"), read("{1, 2}").node.kind, read("forty two").node
         (True, 'list', Number(value=Fraction(42, 1), places=None))
     """
-    if _INTEGER.fullmatch(text):  # as most answers are; the long way, ten times slower, says the same
+    # Most answers are integers; the general path gives the same result ten times slower.
+    if _INTEGER.fullmatch(text):
         return Answer(Number(Fraction(text)))
     plain = strip_delimiters(_SAME.sub(r" \\same ", _SAME_IN_BRACKETS.sub(r" \\same \1", spelled(text[:MAX_CHARS]))))
     plain = _PER_CENT.sub(r"\\%", _TIMES.sub(r"\\times ", _ABOUT_IN_BRACKETS.sub(r"\\approx \1", plain)))
@@ -104,7 +108,7 @@ def read(text: str) -> Answer:
 
 
 def _parts(text: str) -> tuple[Node, ...]:
-    """The values of `(1) 2; (2) 3`, in order; none for a text without parts."""
+    """Read the parts of `(1) 2; (2) 3`, in order; an empty tuple for a text without labelled parts."""
     _, *rest = _PARTS.split(text)
     labels, values = "".join(rest[::2]), [value.strip(" ;,.\\") for value in rest[1::2]]
     if len(labels) < 2 or not names_parts(labels) or not all(values):
@@ -113,12 +117,12 @@ def _parts(text: str) -> tuple[Node, ...]:
 
 
 def names_parts(labels: str) -> bool:
-    """Whether labels are those of parts, from the first on: `ab`, `123`."""
+    """Check whether labels count parts from the first on: `ab`, `123`."""
     return "abcdefgh".startswith(labels) or "12345678".startswith(labels)
 
 
 def _tells_of_letter(row: tuple[Token, ...]) -> bool:
-    """Whether words say something of a letter, and the letter is no value: `no such n`, `all odd n`."""
+    """Check whether words make a statement about a letter that has no value: `no such n`, `all odd n`."""
     kinds = [token.kind for token in row]
     said = {token.text.casefold() for token in row if token.kind == "word"}
     return kinds.count("symbol") == 1 and kinds.count("word") == len(kinds) - 1 and bool(said & _TELLING)
@@ -130,7 +134,7 @@ def _words(row: tuple[Token, ...]) -> Node:
 
 
 def _of_own_type(text: str) -> Node | None:
-    """The date, time, remainder or range that a text is as a whole; None for others."""
+    """Read a whole text as a date, time, remainder, ratio or range; None for other texts."""
     if len(text) > MAX_TYPED or not any(map(str.isdigit, text)):
         return None
     said = " ".join(_SPACES.sub(" ", without_text_commands(text.replace("{:}", ":"))).split())

@@ -1,6 +1,6 @@
-"""Which option of a multiple-choice question an answer chooses, if it chooses one and only that.
+"""Read the option that an answer to a multiple-choice question chooses, if it chooses exactly one.
 
-All of it takes time linear in the length of the answer, and no more than a few milliseconds.
+All functions take time linear in the length of the answer, and at most a few milliseconds.
 """
 
 from __future__ import annotations
@@ -15,8 +15,10 @@ from dataclasses import dataclass
 from trl_grpo_ext.answers.read.invisible import without_invisible
 from trl_grpo_ext.answers.read.spelling import strip_delimiters, without_text_commands
 
-MAX_CHARS = 2_000  # no honest choice is longer, its option's text included
-MAX_LINES = 200  # nor has an explanation below it more of them
+# Longer answers are refused: no honest choice needs more, its option's text included.
+MAX_CHARS = 2_000
+# Lines of an explanation below the choice.
+MAX_LINES = 200
 LETTERS = tuple(string.ascii_uppercase)
 
 
@@ -27,14 +29,14 @@ _OPTION = re.compile(
     re.I,
 )
 ALONE = re.compile(r"[(\[{]?\s*([A-Za-z]|[0-9]{1,2})\s*[)\]}]?\s*[.:,]?")
-# A label and what follows it: `(B) Paris`, `B) Paris`, `B. Paris`, `B - Paris`, `B (Paris)`.
+# A label with its text: `(B) Paris`, `B) Paris`, `B. Paris`, `B - Paris`, `B (Paris)`.
 LED = re.compile(
     r"(?:[(\[]([A-Za-z]|[0-9]{1,2})[)\]][.:]?|([A-Za-z]|[0-9]{1,2})\)|([A-Z])[.:!]|([A-Z])\s+(?:[-–—](?=\s)|(?=\()))\s*(.+)"
 )
 _REASONED = re.compile(
     r"[(\[]?([A-Z])[)\]]?,?\s+(?:because|since|as|is\s+(?:the\s+)?(?:correct|right|best|answer))\b(.*)"
 )
-# What may follow a choice by itself: `Paris is the correct answer`, with or without a reason.
+# A choice with its confirmation: `Paris is the correct answer`, with or without a reason.
 _UPHELD = re.compile(
     r"(.+?)\s+is\s+(?:the\s+)?(?:(?:correct|right|best)(?:\s+(?:answer|option|choice|one))?|answer)\b(?:[.,;!]?\s+(.*))?"
 )
@@ -72,41 +74,45 @@ _ENDED = re.compile(r"\W*(?:$|[,;.()]|(?:or|and)\b)")
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The options of a question.
+    """A question's options.
 
     Attributes:
-        labels: Their letters or numbers.
-        texts: What they say, in one form; empty where that is unknown.
+        labels: The options' letters or numbers.
+        texts: The options' texts as `plain_text` returns them; empty if unknown.
     """
 
     labels: tuple[str, ...] = LETTERS
     texts: tuple[str, ...] = ()
 
     def saying(self, text: str) -> set[str]:
-        """The labels of the options that say this."""
+        """Return labels of options with this text."""
         form = plain_text(text).casefold()
         return {label for label, said in self._pairs() if said == form and form}
 
     def another(self, text: str, labels: Collection[str]) -> bool:
-        """Whether a text names an option by what it says, other than those with these labels."""
+        """Check whether a text contains the text of an option outside `labels`."""
         form = text.casefold()
         own = {said for label, said in self._pairs() if label in labels}
         others = {said for _, said in self._pairs()} - own - {""}
         return any(re.search(rf"(?<!\w){re.escape(said)}(?!\w)", form) for said in others)
 
     def beginning(self, text: str) -> str:
-        """The longest option that a text begins with, empty if it begins with none."""
+        """Return the longest option text at the start of a text; empty if no option matches."""
         form = text.casefold()
         begun = [said for _, said in self._pairs() if said and re.match(re.escape(said) + r"(?!\w)", form)]
         return max(begun, key=len, default="")
 
     def _pairs(self) -> Iterator[tuple[str, str]]:
-        return zip(self.labels, self.texts, strict=False)  # without texts there are no pairs
+        # Without texts, there are no pairs.
+        return zip(self.labels, self.texts, strict=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The label that an answer chooses, or those of options that say the same; else why there is none."""
+    """An answer's chosen labels, or the reason code why it chooses none.
+
+    Several labels mean several options with equal text.
+    """
 
     labels: frozenset[str] = frozenset()
     problem: str = ""
@@ -116,7 +122,7 @@ UNREADABLE = ("no_choice", "answer_too_long")
 
 
 def _of_json(answer: str) -> str:
-    """What a JSON object gives as the answer, with a reason at most; any other text as it is."""
+    """Return a JSON object's answer field, if other fields only give reasons; else return the text unchanged."""
     fenced = _FENCE.fullmatch(answer)
     text = fenced[1] if fenced else answer
     if not text.startswith("{") or len(text) > MAX_CHARS:
@@ -131,14 +137,15 @@ def _of_json(answer: str) -> str:
 
 
 def read_choice(answer: str, options: Options) -> Choice:
-    """The option that an answer of any length and content chooses, as a whole or on its first line.
+    """Read the chosen option from a whole answer or from its first line, whatever its length and content.
 
     Examples:
         >>> read_choice("**B**\\n\\nA is wrong.", Options()).labels, read_choice("A or B", Options()).problem
         (frozenset({'B'}), 'several_choices')
     """
     answer = _of_json(answer)
-    if len(answer) <= MAX_CHARS and _is_option(plain_text(answer), options):  # whose text may have several lines
+    # An option's text may have several lines.
+    if len(answer) <= MAX_CHARS and _is_option(plain_text(answer), options):
         return _read(plain_text(answer), options)
     first, *below = filter(str.strip, answer.split("\n")) if answer.strip() else [""]
     if below and len(first) <= MAX_CHARS and len(below) <= MAX_LINES:
@@ -155,7 +162,7 @@ def _is_option(plain: str, options: Options) -> bool:
 
 
 def _problem_below(labels: frozenset[str], line: str, options: Options) -> str:
-    """What is wrong with a line below a choice: it chooses another option, or takes the choice back."""
+    """Return the reason code of a line below a choice that chooses another option or takes the choice back."""
     plain = plain_text(line)
     again = _read(plain.lstrip(string.punctuation + " "), options)
     if again.labels - labels or again.problem == "several_choices" or _claims_another(labels, plain, options):
@@ -164,9 +171,10 @@ def _problem_below(labels: frozenset[str], line: str, options: Options) -> str:
 
 
 def _read(plain: str, options: Options) -> Choice:
-    """The option that a text in its plain form chooses."""
+    """Read the chosen option from a text that `plain_text` returned."""
     firm = _NOT.fullmatch(plain)
-    if firm:  # that it names what it is not takes nothing back
+    # `B, not A` is a firm choice, although it names another option.
+    if firm:
         chosen, other = _read_one(firm[1], options), _read_one(firm[2], options)
         if chosen.labels and other.labels and not chosen.labels & other.labels:
             return chosen
@@ -222,7 +230,7 @@ def _known(label: str, options: Options) -> Choice:
 
 
 def _problem_after(label: str, rest: str, options: Options) -> str:
-    """What is wrong with the text after a label: it is another option's, takes the choice back, or adds another."""
+    """Return the reason code of text after a label that contradicts the label, takes it back or adds another."""
     if rest.startswith("(") and rest.endswith(")"):
         rest = rest[1:-1].strip()
     alone = ALONE.fullmatch(rest)
@@ -240,13 +248,13 @@ def _problem_after(label: str, rest: str, options: Options) -> str:
 
 
 def _claims_another(labels: Collection[str], rest: str, options: Options) -> bool:
-    """Whether a text says of another letter that it is chosen, or right: `or A`, `A is also correct`, `I mean A`."""
+    """Check whether a text claims another letter as chosen or right: `or A`, `A is also correct`, `I mean A`."""
     claimed = {match[1] or match[2] or match[3] for match in _CLAIMED.finditer(rest)}
     return bool(claimed & set(options.labels) - set(labels))
 
 
 def letter(text: str) -> str | None:
-    """The letter that a text is, as it is written, in parentheses or not; None if it is none.
+    """Return the letter that makes up a whole text, in its original case, with or without parentheses; else None.
 
     Examples:
         >>> [letter(text) for text in ("B", "(B)", "B.", "AB", "x", "2")]
@@ -257,12 +265,12 @@ def letter(text: str) -> str | None:
 
 
 def label_of(match: re.Match[str]) -> str:
-    """The letter that a match of a choice has found, in capitals."""
+    """Return the label in a regular expression's match, in capitals."""
     return next(group for group in match.groups()[:4] if group).upper()
 
 
 def plain_text(text: str) -> str:
-    """The text in one form: no Markdown, no LaTeX around it, one space between words, no full stop at its end."""
+    """Normalize a text: remove Markdown, enclosing LaTeX, repeated spaces and the final full stop."""
     text = without_invisible(unicodedata.normalize("NFKC", text[:MAX_CHARS]))
     text = without_text_commands(strip_delimiters(text.replace("**", "").replace("`", "").strip()))
     return " ".join(text.split()).strip("\"'*_ ").rstrip(".!").strip("\"'*_ ")

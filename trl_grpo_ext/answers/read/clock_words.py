@@ -1,4 +1,4 @@
-"""Times of day in words, rewritten in digits: `half past two` is `2:30 o'clock`, which no ratio is."""
+"""Rewrite times of day from words to digits: `half past two` becomes `2:30 o'clock`, which is not read as a ratio."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _MINUTES = {
 }  # fmt: skip
 _HOUR = rf"(?P<hour>{'|'.join(_HOURS)}|1[0-2]|[1-9])\b(?![:.]?\d)(?:\s+o['’]clock)?"
 _MEASURED = rf"(?P<minutes>{'|'.join(sorted(_MINUTES, key=len, reverse=True))}|[0-5]?\d)"
-# `ten to five` is a range, `ten minutes to five` a time.
+# `ten to five` may be a range; `ten minutes to five` is a time.
 _BESIDE_HOUR = re.compile(
     rf"\b(?:an?\s+)?{_MEASURED}(?P<named>[\s-]+minutes?)?[\s-]+(?P<side>past|after|to|till|before)\s+{_HOUR}",
     re.IGNORECASE,
@@ -20,7 +20,7 @@ _NAMED = re.compile(r"\b(?:12\s+)?(noon|midnight)\b", re.IGNORECASE)
 
 
 def clock_in_digits(text: str) -> str:
-    """Rewrite the times of day that a text has in words.
+    """Rewrite a text's times of day in digits; return all other text unchanged.
 
     Examples:
         >>> clock_in_digits("at half past two"), clock_in_digits("a quarter to five"), clock_in_digits("ten to five")

@@ -1,6 +1,7 @@
-r"""Reads one expression of an answer: sums, products, powers, functions, brackets, sets and matrices.
+r"""Read an expression: sums, products, powers, functions, brackets, sets and matrices.
 
-A number, as people write them, is one value: `1\frac{1}{2}` and `1.5 \times 10^3` are numbers, `17 \times 23` is none.
+A number in everyday notation is a single value: `1\frac{1}{2}` and `1.5 \times 10^3` are numbers, `17 \times 23` is a
+product.
 """
 
 from __future__ import annotations
@@ -13,21 +14,22 @@ from trl_grpo_ext.answers.read.structures import MAX_DEPTH, OperatorError, SideB
 from trl_grpo_ext.answers.read.tokens import FUNCTIONS, UnreadableError
 from trl_grpo_ext.answers.read.tree import Apply, Collection, Node, Number, Symbol
 
-# What only a computer algebra system works out.
+# Commands that only sympy evaluates, with the operator's name.
 OPERATORS = {
     "sum": "sum", "prod": "product", "int": "integral", "iint": "integral", "iiint": "integral", "oint": "integral",
     "lim": "limit", "limsup": "limit", "liminf": "limit", "det": "determinant", "partial": "derivative",
     "nabla": "derivative",
 }  # fmt: skip
 _ORDINALS = [written for ending in ("th", "st", "nd", "rd") for written in ((ending,), tuple(ending))]
-_APPLIED = frozenset(("Gamma", "phi", *"fghFGHPQ"))  # letters that name functions where a bracket follows
+# Letters that name functions before a bracket.
+_APPLIED = frozenset(("Gamma", "phi", *"fghFGHPQ"))
 
 
 class Expressions(Structures):
-    """A reader of the expressions in a row of tokens."""
+    """A reader of expressions in a token row."""
 
     def sets(self) -> Node:
-        """Sums joined by the signs of sets."""
+        """Read sums joined by set operators."""
         value = self.ratio()
         while self.sees("sign", "cup", "cap", "setminus"):
             sign = self.take().text
@@ -35,7 +37,7 @@ class Expressions(Structures):
         return value
 
     def ratio(self) -> Node:
-        """A sum, or a ratio of some: `3:2`, `3 to 2`."""
+        """Read a sum, or a ratio of sums: `3:2`, `3 to 2`."""
         parts = [self.sum()]
         while not self.bars and (self.sees("sign", ":") or (self.sees("word", "to") and isinstance(parts[-1], Number))):
             if self.ahead(1).kind not in ("number", "symbol", "command", "open"):
@@ -45,7 +47,7 @@ class Expressions(Structures):
         return parts[0] if len(parts) == 1 else Apply("ratio", tuple(parts))
 
     def sum(self) -> Node:
-        """Terms with the signs between them."""
+        """Read terms with signs between them."""
         if self.depth > MAX_DEPTH:
             raise UnreadableError
         value = self._signed(self.product) if not self.sees("sign", "+-", "-+") else None
@@ -60,7 +62,7 @@ class Expressions(Structures):
                 value = Apply("+", (value, negative(term)))
             else:
                 value = Apply(sign, (value, term))
-        assert value is not None  # there was a sign, or a product
+        assert value is not None
         return value
 
     def _signed(self, read: Callable[[], Node]) -> Node:
@@ -88,7 +90,7 @@ class Expressions(Structures):
                 return value
 
     def _beside(self, value: Node) -> Node:
-        """The product with the next factor, or the mixed number that it makes: `1 1/2`."""
+        """Multiply a value by the next factor, or combine both into a mixed number: `1 1/2`."""
         spaced = self.next.space
         if isinstance(value, Number) and value.places is None and self.row[self.at - 1].kind == "number":
             if self.sees("command", "frac"):
@@ -105,7 +107,8 @@ class Expressions(Structures):
                     return Number(value.value + part.value)
                 raise UnreadableError
         may_follow = self.row[self.at - 1].text in "!)}" or (isinstance(value, Symbol) and self.ahead(1).text == "^")
-        if self.sees("number") and (isinstance(value, Number) or not may_follow):  # n2^n is a product, n2 is none
+        # n2^n is a product, n2 is not.
+        if self.sees("number") and (isinstance(value, Number) or not may_follow):
             raise SideBySideError
         return times(value, self.power())
 
@@ -123,7 +126,7 @@ class Expressions(Structures):
         )
 
     def power(self) -> Node:
-        """An atom with what follows it: exponents, factorials, percent and degree signs."""
+        """Read an atom with its exponents, factorials, percent and degree signs."""
         value = self.postfix(self.atom())
         while self.sees("sign", "^"):
             self.take()
@@ -134,7 +137,7 @@ class Expressions(Structures):
         return value
 
     def exponent(self) -> Node:
-        """What stands in an exponent: a group, or a signed atom."""
+        """Read an exponent: a group, or a signed atom."""
         if self.skip("sign", "-"):
             return negative(self.exponent())
         if self.skip("sign", "'"):
@@ -144,7 +147,7 @@ class Expressions(Structures):
         return raised(value, self.exponent()) if self.skip("sign", "^") else value
 
     def postfix(self, value: Node) -> Node:
-        """The value with the factorials and percent signs behind it."""
+        """Apply the factorials, percent signs, degree signs and primes after a value."""
         while self.sees("sign", "!", "%", "deg", "'"):
             sign = self.take().text
             sign = "!!" if sign == "!" and self.skip("sign", "!") else sign
@@ -152,7 +155,7 @@ class Expressions(Structures):
         return value
 
     def atom(self) -> Node:
-        """A number, a symbol, a function's value, or what stands in brackets."""
+        """Read a number, a symbol, a function's value, or a bracket."""
         self.depth += 1
         if self.depth > MAX_DEPTH:
             raise UnreadableError
@@ -227,7 +230,7 @@ class Expressions(Structures):
         return value if power is None else Apply("^", (value, power))
 
     def _operand(self) -> Node:
-        """What a function is applied to: a bracket, or the factors that follow."""
+        """Read a function's operand: a bracket, or the following factors."""
         if self.sees("open", "("):
             value = self.atom()
             return raised(value, self.exponent()) if self.skip("sign", "^") else value
@@ -247,7 +250,7 @@ class Expressions(Structures):
         return Apply("abs", (value,))
 
     def argument(self) -> Node:
-        """The argument of a command: a group, or one token; of a number its first digit."""
+        """Read a command's argument: a group, or a single token; only the first digit of a number."""
         if self.skip("group", "{"):
             value = self.sets()
             self.expect("group", "}")
@@ -285,6 +288,7 @@ class Expressions(Structures):
         if self.skip("open", "["):
             degree = self.sum()
             self.expect("close", "]")
-        if self.sees("number"):  # `\sqrt12` is meant as the root of 12
+        # People write `\sqrt12` for the root of 12, although LaTeX draws the root of 1.
+        if self.sees("number"):
             return Apply("root", (number(self.take().text), degree))
         return Apply("root", (self.argument() if self.sees("group") else self.atom(), degree))

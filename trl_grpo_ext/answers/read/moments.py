@@ -1,4 +1,4 @@
-"""Times of day and dates, as values of their own: `2:30 pm` is no ratio, and `July 4` no list."""
+"""Read times of day and dates as types of their own: `2:30 pm` is no ratio, `July 4` no list."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _HALF = r"(?:[ap]\.?\s?m\b\.?|(?:o['’]clock )?in the (?:morning|afternoon|even
 _MONTH = rf"(?:{'|'.join(sorted(_MONTHS, key=len, reverse=True))})\b\.?"
 _DAY = r"(?:3[01]|[12]\d|0?[1-9])(?:st|nd|rd|th)?(?![\d:.])"
 _YEAR = r"\d{4}(?!\d)"
-# What the finder looks for in a sentence.
+# Patterns with which `find` searches sentences.
 TIME = (
     rf"(?<![\d:])(?:[01]?\d|2[0-3]):[0-5]\d(?::[0-5]\d)?(?![\d:])(?:\s?{_HALF})?|(?<![\d.:])(?:1[0-2]|[1-9])\s?{_HALF}"
 )
@@ -39,7 +39,7 @@ _ISO = re.compile(r"(\d{4})-(0\d|1[0-2])-([0-2]\d|3[01])")
 
 
 def read_time(text: str) -> Time | None:
-    """The time of day that a text is; None for what may as well be a ratio: `2:30`.
+    """Read a whole text as a time of day; None for other texts and for ambiguous ratios such as `2:30`.
 
     Examples:
         >>> read_time("2:30 p.m."), read_time("3 pm").hour, read_time("9:05").is_open, read_time("2:30")
@@ -63,7 +63,7 @@ def read_time(text: str) -> Time | None:
 
 
 def as_time(node: Node) -> Time | None:
-    """The time of day that a value is or, as the ratio `2:30`, may be."""
+    """Convert a time, or a ratio such as `2:30`, to a time of day; None for other values."""
     match node:
         case Time():
             return node
@@ -74,7 +74,7 @@ def as_time(node: Node) -> Time | None:
 
 
 def same_time(one: Time, other: Time) -> bool:
-    """Whether two times are one; a time that is open is one of the morning or of the afternoon."""
+    """Check whether two times are equal; if either lacks am or pm, compare them modulo twelve hours."""
     if (one.minute, one.second) != (other.minute, other.second):
         return False
     is_open = one.is_open or other.is_open
@@ -82,7 +82,9 @@ def same_time(one: Time, other: Time) -> bool:
 
 
 def read_date(text: str) -> Date | None:
-    """The date that a text is; one such as `03/04/2020` may be two, and is equal only to what is written so.
+    """Read a whole text as a date; None for other texts.
+
+    `03/04/2020` is ambiguous: `is_open` marks it, and it equals only dates in the same notation.
 
     Examples:
         >>> read_date("4 July 1990") == read_date("July 4th, 1990") == read_date("1990-07-04"), read_date("May 3").year
@@ -102,7 +104,7 @@ def read_date(text: str) -> Date | None:
 
 
 def _of_slashed(first: int, second: int, year: int) -> Date | None:
-    """The date of `05/14/2019`, the month first unless it can be none."""
+    """Read `05/14/2019` as month, day, year; the day comes first if the first number exceeds twelve."""
     month, day = (second, first) if first > _MONTHS_OF_YEAR else (first, second)
     if not (0 < month <= _MONTHS_OF_YEAR and 0 < day <= 31):
         return None
@@ -110,7 +112,7 @@ def _of_slashed(first: int, second: int, year: int) -> Date | None:
 
 
 def same_date(gold: Date, answer: Date) -> bool:
-    """Whether two dates are one; a year that the gold leaves out may be said."""
+    """Check whether two dates are equal; an answer may add a year that the gold leaves out."""
     year = gold.year or answer.year
     if gold.is_open != answer.is_open:
         return False

@@ -1,8 +1,8 @@
-r"""The grammar of number phrases: words, digits and both together, rewritten in digits.
+r"""Rewrite number phrases (words, digits or both) in digits.
 
-`four hundred` is `400`, `two and a half` `2 1/2`, `3 quarters` `3/4`, `2.5 million` `2500000`, `minus two` `-2`. Every
-path that finds or reads a value asks this grammar first, so that the others know digits only. It takes time linear in
-the length of the text.
+`four hundred` becomes `400`, `two and a half` `2 1/2`, `3 quarters` `3/4`, `2.5 million` `2500000`, `minus two` `-2`.
+Every path that finds or reads values calls this module first, so other modules handle digits only. It takes time
+linear in the length of the text.
 """
 
 from __future__ import annotations
@@ -36,28 +36,32 @@ ORDINALS = {
     **{word + "th": CARDINALS[word] for word in _SMALL[13:]},
     **{word[:-1] + "ieth": CARDINALS[word] for word in _TENS},
 }
-# The parts that a fraction counts: `second` is a time, and `first` is no part.
+# Denominators of fractions in words: `second` is a time, and `first` is no part.
 PARTS = {"half": 2, "halve": 2, "quarter": 4} | {
     word: value for word, value in ORDINALS.items() if word not in ("first", "second")
 }
 _ENDINGS = {1: "st", 2: "nd", 3: "rd"}
 _SIGNS = ("minus", "negative")
-MAX_WORDS = 24  # of a number phrase
+# Words of a number phrase.
+MAX_WORDS = 24
 _PIECE = re.compile(r"\d[\d,]*(?:\.\d+)?|(?<![\\A-Za-z])[A-Za-z]+")
-_GAP = re.compile(r"[ \t\n]+|-|(?:\s|~|\\[ ,;:!])*\\(?:text|mathrm)\s*\{\s*")  # between two words of one phrase
+# The gap between two words of a phrase.
+_GAP = re.compile(r"[ \t\n]+|-|(?:\s|~|\\[ ,;:!])*\\(?:text|mathrm)\s*\{\s*")
 _ANY = re.compile(
     rf"\b(?:{'|'.join([*CARDINALS, *SCALES, *_SIGNS, *ORDINALS, *PARTS])}|halves|clock|noon|midnight|past)s?\b",
     re.IGNORECASE,
 )
-# Beside these `one` and `half` are no numbers: `the last one`, `one of them`, `the other half`, `half as many`.
+# Neighbours that decide whether `one` and `half` are numbers: not in `the last one`, `one of them`, `half as many`.
 _BEFORE_ONE = frozenset("is are be was were only exactly just equals equal gives leaves makes has have".split())  # noqa: SIM905
 _PLACES = ("place", "position")
 _BEFORE_ORDINAL = frozenset(
     """the is was are were be been came comes come finished finishes finish ranked ranks placed became becomes
     took takes in on at over""".split()  # noqa: SIM905
 )
-REACH = 20  # characters around a phrase that are looked at
-_TIED_BEFORE = re.compile(r"(?:\\|[^\W_]-?)$")  # `ten-` of `ten-digit`, a command
+# Characters before and after a phrase that are examined.
+REACH = 20
+# A phrase tied to a word before it, or to a command's backslash: `ten-`.
+_TIED_BEFORE = re.compile(r"(?:\\|[^\W_]-?)$")
 _TIED_BEHIND = re.compile(r"[-'’][^\W\d_]")
 _AMOUNT_BEFORE = re.compile(r"[\d)}]\s*$")
 _NOT_BEFORE_HALF = frozenset("first second other each every last top bottom upper lower left right better".split())  # noqa: SIM905
@@ -72,7 +76,12 @@ _HALF_BEHIND = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Phrase:
-    """A number phrase: its value in digits, and the count of its words."""
+    """A number phrase.
+
+    Attributes:
+        digits: The value in digits.
+        words: Number of words.
+    """
 
     digits: str
     words: int
@@ -80,7 +89,7 @@ class Phrase:
 
 @lru_cache(maxsize=8192)
 def in_digits(text: str) -> str:
-    r"""Rewrite the number phrases and the clock words of a text in digits; all else stays as it is.
+    r"""Rewrite a text's number phrases and clock words in digits; return all other text unchanged.
 
     Examples:
         >>> in_digits("He paid four hundred dollars for two and a half dozen.")
@@ -114,7 +123,7 @@ def in_digits(text: str) -> str:
 
 
 def _half_before(found: re.Match[str]) -> str:
-    """The part of a unit before that unit: `an hour and a half` is `one and a half hour`."""
+    """Move a fraction before its unit: `an hour and a half` becomes `one and a half hour`."""
     count, measure, part = found.groups()
     if not is_unit(measure):
         return found[0]
@@ -122,7 +131,7 @@ def _half_before(found: re.Match[str]) -> str:
 
 
 def _run(text: str, pieces: Sequence[re.Match[str]], at: int) -> int:
-    """Where the words end that may belong to one phrase, with nothing but white space or hyphens between them."""
+    """Return the end of a run of words that only white space or hyphens separate, starting from `at`."""
     run = at + 1
     while (
         run < len(pieces) and run - at < MAX_WORDS and _GAP.fullmatch(text, pieces[run - 1].end(), pieces[run].start())
@@ -132,12 +141,12 @@ def _run(text: str, pieces: Sequence[re.Match[str]], at: int) -> int:
 
 
 def _opened(gaps: str) -> str:
-    r"""The groups that begin inside a phrase, so that their braces stay in pairs: ` \text{ `."""
+    r"""Return a phrase's inner group openings, ` \text{ ` each, so that braces stay in pairs."""
     return r" \text{ " * gaps.count("{")
 
 
 def _stands_alone(text: str, pieces: Sequence[re.Match[str]], at: int, end: int) -> bool:
-    """Whether the words around a phrase leave it a number: not in `two-digit`, `one of them`, `the other half`."""
+    """Check that neighbouring words leave a phrase a number: not in `two-digit`, `one of them`, `the other half`."""
     first, last = pieces[at], pieces[end - 1]
     before, behind = text[max(first.start() - REACH, 0) : first.start()], text[last.end() : last.end() + REACH]
     if _TIED_BEFORE.search(before) or _TIED_BEHIND.match(behind):
@@ -161,7 +170,7 @@ def _stands_alone(text: str, pieces: Sequence[re.Match[str]], at: int, end: int)
 
 
 def _phrase(words: Sequence[str]) -> Phrase | None:
-    """The longest number phrase that begins a row of words."""
+    """Return the longest number phrase at the start of a row of words, else None."""
     if words[0] in _SIGNS:
         amount = _phrase(words[1:]) if len(words) > 1 else None
         is_positive = amount is not None and amount.digits[0].isdigit() and not amount.digits[-1].isalpha()
@@ -171,18 +180,24 @@ def _phrase(words: Sequence[str]) -> Phrase | None:
         return _ordinal(words, 0, 0)
     value, at, is_whole = _with_parts(words, value, at)
     if value.denominator != 1 and words[at : at + 2] in (["of", "a"], ["of", "one"]) and words[at + 2 :][:1] != []:
-        at += 2 * (words[at + 2] in SCALES)  # a quarter of a million
+        # a quarter of a million
+        at += 2 * (words[at + 2] in SCALES)
     if at < len(words) and words[at] in SCALES:
         value, at = value * SCALES[words[at]], at + 1
     elif is_whole and not words[0][0].isdigit() and (ordinal := _ordinal(words, at, int(value))):
         return ordinal
     if at == 1 and words[0][0].isdigit():
-        return None  # digits alone are no phrase
+        # Digits alone need no rewriting.
+        return None
     return Phrase(_written(value, mixed=places == 0), at)
 
 
 def _count(words: Sequence[str]) -> tuple[Fraction, int, int]:
-    """What a phrase begins with: a cardinal, digits, `a` before a scale or a part, `half`; with its words."""
+    """Read a phrase's leading count: a cardinal, digits, `a` before a scale or a part, or `half`.
+
+    Returns:
+        The value, the number of its words, and the number of its decimal places.
+    """
     first, following = words[0], words[1] if len(words) > 1 else ""
     if first in ("a", "an") and (following in SCALES or following in PARTS):
         if following in PARTS:
@@ -208,7 +223,7 @@ def _count(words: Sequence[str]) -> tuple[Fraction, int, int]:
 
 
 def _cardinal(words: Sequence[str]) -> tuple[Fraction, int]:
-    """The value of the cardinal that begins a row of words, and how many words it has; no words if there is none."""
+    """Read a cardinal at the start of a row of words; return its value and number of words, 0 without cardinal."""
     total, at, least = 0, 0, 10**15
     group: int | None = None
     while at < len(words):
@@ -227,7 +242,7 @@ def _cardinal(words: Sequence[str]) -> tuple[Fraction, int]:
 
 
 def _continues(words: Sequence[str], at: int) -> bool:
-    """Whether `and` goes on with a cardinal: with `five` it does, not with `three quarters`, nor `two hundred`."""
+    """Check whether `and` continues a cardinal: before `five` it does, before `three quarters` or `two hundred` not."""
     if at >= len(words) or words[at] not in CARDINALS:
         return False
     following = words[at + 1] if at + 1 < len(words) else ""
@@ -235,7 +250,7 @@ def _continues(words: Sequence[str], at: int) -> bool:
 
 
 def _may_follow(group: int, value: int) -> bool:
-    """Whether a smaller cardinal may stand behind what a group has so far: 5 behind 20, 42 behind 300."""
+    """Check whether a cardinal may follow a larger cardinal inside a group: 5 after 20, 42 after 300."""
     if group == 0:
         return True
     if group % _HUNDRED == 0:
@@ -244,7 +259,11 @@ def _may_follow(group: int, value: int) -> bool:
 
 
 def _with_parts(words: Sequence[str], value: Fraction, at: int) -> tuple[Fraction, int, bool]:
-    """A count with the parts behind it: `three quarters`, `two and a half`; and whether it has none."""
+    """Add fractional parts to a count: `three quarters`, `two and a half`.
+
+    Returns:
+        The value, the number of its words, and whether it has no fractional part.
+    """
     if value.denominator != 1:
         return value, at, False
     name = words[at] if at < len(words) else ""
@@ -262,7 +281,7 @@ def _with_parts(words: Sequence[str], value: Fraction, at: int) -> tuple[Fractio
 
 
 def _ordinal(words: Sequence[str], at: int, tens: int) -> Phrase | None:
-    """The ordinal that ends at a place, behind tens or not: `seventh`, `twenty-first`."""
+    """Read the ordinal at index `at`, after tens or alone: `seventh`, `twenty-first`; None for other words."""
     if at >= len(words) or words[at] not in ORDINALS:
         return None
     number = ORDINALS[words[at]]
@@ -272,7 +291,7 @@ def _ordinal(words: Sequence[str], at: int, tens: int) -> Phrase | None:
 
 
 def _written(value: Fraction, *, mixed: bool) -> str:
-    """A value in digits: `400`, `3/4`, `2 1/2`, `2.5` where a phrase was written with a point."""
+    """Write a value in digits: `400`, `3/4`, `2 1/2` if `mixed`, else as a decimal: `2.5`."""
     if value.denominator == 1:
         return str(value.numerator)
     whole, rest = divmod(value.numerator, value.denominator)

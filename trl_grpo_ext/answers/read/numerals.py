@@ -1,4 +1,4 @@
-"""Numbers as people write them, each one value: `1,234`, `1.5e3`, `0.\\overline{3}`, `1.5 \\times 10^3`, `-3/4`."""
+r"""Read numbers in everyday notation as single values: `1,234`, `1.5e3`, `0.\overline{3}`, `1.5 \times 10^3`."""
 
 from __future__ import annotations
 
@@ -9,14 +9,19 @@ from typing import TypeGuard
 from trl_grpo_ext.answers.read.tokens import UnreadableError
 from trl_grpo_ext.answers.read.tree import Apply, Node, Number
 
-MAX_DIGITS = 4_000  # Python refuses longer integers, since reading them takes quadratic time
-MAX_EXPONENT = 400  # beyond the range of floats; 10**10**10 must not be computed
+# Python refuses longer integers, because parsing them takes quadratic time.
+MAX_DIGITS = 4_000
+# Beyond the range of floats; `10**10**10` must not be computed.
+MAX_EXPONENT = 400
 _SCIENTIFIC = re.compile(r"(.*)[eE]([+-]?\d+)")
 _REPEATING = re.compile(r"(\d*)\.(\d*)\\[a-z]+\s*\{?(\d+)\}?")
 
 
 def number(text: str) -> Number:
-    r"""The number of a token.
+    r"""Convert a token's text to a number.
+
+    Raises:
+        UnreadableError: The number has too many digits, or a too large exponent.
 
     Examples:
         >>> number("1.50"), number("2e3").value, number(r"0.\overline{3}").value
@@ -38,12 +43,12 @@ def number(text: str) -> Number:
 
 
 def negative(value: Node) -> Node:
-    """The value with its sign turned."""
+    """Negate a value."""
     return Number(-value.value, value.places) if isinstance(value, Number) else Apply("-", (value,))
 
 
 def raised(value: Node, exponent: Node) -> Node:
-    """A power; a power of ten that is written out is a number."""
+    """Build a power; an integer power of ten becomes a number."""
     if value != Number(Fraction(10)) or not isinstance(exponent, Number) or exponent.places is not None:
         return Apply("^", (value, exponent))
     if exponent.value.denominator != 1 or abs(exponent.value) > MAX_EXPONENT:
@@ -52,21 +57,21 @@ def raised(value: Node, exponent: Node) -> Node:
 
 
 def times(one: Node, other: Node, *, scaled: bool = False) -> Node:
-    r"""A product; one that is `scaled` by a power of ten, such as `1.5 \times 10^3`, is a number."""
+    r"""Build a product; with `scaled`, a number times a power of ten becomes a number: `1.5 \times 10^3`."""
     if scaled and isinstance(one, Number) and isinstance(other, Number):
-        zeros = len(str(other.value.numerator)) - len(str(other.value.denominator))  # of a power of ten
+        zeros = len(str(other.value.numerator)) - len(str(other.value.denominator))
         places = None if one.places is None else one.places - zeros
         return Number(one.value * other.value, places)
     return Apply("*", (one, other))
 
 
 def quotient(above: Node, below: Node) -> Node:
-    """A fraction; one of two integers is a number."""
+    """Build a fraction; a fraction of two integers becomes a number."""
     if is_whole(above) and is_whole(below) and below != Number(Fraction(0)):
         return Number(above.value / below.value)
     return Apply("/", (above, below))
 
 
 def is_whole(node: Node) -> TypeGuard[Number]:
-    """Whether a value is an integer, written without a decimal point."""
+    """Check for an integer without decimal point."""
     return isinstance(node, Number) and node.places is None and node.value.denominator == 1

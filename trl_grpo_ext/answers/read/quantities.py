@@ -1,4 +1,4 @@
-"""Reads what stands behind a number: its unit, and what it counts."""
+"""Read the unit and the counted things after a number."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ from trl_grpo_ext.answers.read.tokens import Token, UnreadableError
 from trl_grpo_ext.answers.read.tree import Node, Number
 from trl_grpo_ext.answers.read.units import NONE, Unit, is_unit, raised_by, unit
 
-_OHM = {"Omega": "ohm"}  # the letter as a unit
+# The Greek letter as a unit.
+_OHM = {"Omega": "ohm"}
 _OF_AMOUNTS = ("^", "-", "*", "frac", "sqrt")
 TAILS = frozenset(("for", "where", "with", "when", "if", "forall", "such"))
 
 
 @cache
 def known_words(name: str) -> frozenset[str]:
-    """The words of one list of `words.txt`."""
+    """Load a list of `words.txt` by its name."""
     lines = files("trl_grpo_ext.answers.read").joinpath("words.txt").read_text(encoding="utf-8").splitlines()
     return frozenset(word for line in lines if line.startswith(name + " ") for word in line.split()[1:])
 
@@ -34,7 +35,7 @@ class Quantities(Expressions):
         self.counted: set[str] = set()
 
     def _unit(self) -> Unit:
-        """The unit that is read next: `km/h`, `square feet`, `m^2`, `newtons per metre`."""
+        """Read a unit: `km/h`, `square feet`, `m^2`, `newtons per metre`; `NONE` without a unit."""
         found, last, sign, power = NONE, NONE, 1, 1
         while True:
             if self.sees("word") and raised_by(self.next.text) > 1 and (last != NONE or self._is_unit_at(1)):
@@ -73,7 +74,7 @@ class Quantities(Expressions):
         return int(exponent.value)
 
     def _count(self) -> Unit:
-        """What the words behind a value say that it counts, as a unit of its own; unknown words are stray."""
+        """Read the words after a value as a unit of counted things; unknown words are stray."""
         words: list[str] = []
         while self.next.text not in TAILS and (
             self.sees("word") or (words and self.sees("sign", ".") and self.ahead(1).kind == "word")
@@ -97,7 +98,7 @@ class Quantities(Expressions):
         return Unit(((things[-1].rstrip("s"), 1),)) if things else NONE
 
     def _with_smaller_parts(self, amount: Node, measured: Unit) -> Node:
-        r"""The amount with those of smaller units behind it: `2 hours and 30 minutes` in hours, `30^\circ 15'`."""
+        r"""Add amounts of smaller units: `2 hours and 30 minutes` in hours, `30^\circ 15'` in degrees."""
         while isinstance(amount, Number):
             begin = self.at
             self.skip("sign", "and")
@@ -111,7 +112,7 @@ class Quantities(Expressions):
         return amount
 
     def _primes(self) -> Unit:
-        """The parts of a degree that one prime or two stand for."""
+        """Read a prime as minutes, two primes as seconds of arc."""
         if self.skip("sign", '"'):
             return unit("arcsecond")
         self.take()
@@ -121,18 +122,19 @@ class Quantities(Expressions):
         return super()._begins_factor() and not self._begins_unit() and not self._is_part_of_degree()
 
     def _is_part_of_degree(self) -> bool:
-        """Whether a number counts minutes or seconds of arc: `30^\\circ 15'`."""
+        r"""Check whether a number counts minutes or seconds of arc: `30^\circ 15'`."""
         behind = [token.text for token in self.row[max(self.at - 2, 0) : self.at]]
         return self.sees("number") and "deg" in behind and self.ahead(1).text in ("'", '"')
 
     def _begins_unit(self) -> bool:
-        """Whether a letter is a unit: one of the table, with a space before it, at the end of a statement: `5 m`."""
+        """Check whether a letter is a unit: listed in the table, after a space, at a statement's end: `5 m`."""
         token = self.next
         is_letter = token.kind == "symbol" and (token.space or token.text in _OHM) and self._is_unit_at(0)
         if not (is_letter or (token.kind == "function" and token.text == "min")):
             return False
         last = 0
-        while True:  # N m, m * s^-2
+        # N m, m * s^-2
+        while True:
             after = self.ahead(last + 1)
             joint = int(after.text == "*")
             if not (
@@ -146,12 +148,13 @@ class Quantities(Expressions):
         return at_end and self._is_behind_amount()
 
     def _is_behind_amount(self) -> bool:
-        r"""Whether only a number stands before this place, such as `\frac{1}{2}` and `2 \times 10^{3}`."""
+        r"""Check whether only a number precedes the next token, such as `\frac{1}{2}` or `2 \times 10^{3}`."""
         begin = self.at
         while begin and (self.row[begin - 1].kind in ("number", "group") or self.row[begin - 1].text in _OF_AMOUNTS):
             begin -= 1
         before = self.row[begin - 1] if begin else None
-        if before and begin > 1 and self.row[begin - 2].kind == "number" and is_unit(before.text):  # 2 h 15 min
+        # 2 h 15 min
+        if before and begin > 1 and self.row[begin - 2].kind == "number" and is_unit(before.text):
             return True
         has_number = any(token.kind == "number" for token in self.row[begin : self.at])
         return has_number and (before is None or before.kind not in ("symbol", "function", "close"))

@@ -1,4 +1,4 @@
-"""Ranges and remainders, as values of their own: `20-25` is no difference, and the answer `7 remainder 2` not 2."""
+"""Read ranges, remainders and ratios as separate types: `20-25` is no difference, `7 remainder 2` is not 2."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from trl_grpo_ext.answers.read.tree import Apply, Collection, Node, Number, Quan
 
 _AMOUNT = r"\\?\$?\d+(?:,\d{3})*(?:\.\d+)?%?"
 _REST = r"(?:\s*,?\s*(?:with|and)?\s*(?:a |the )?remainder(?:\s+(?:is|of))?|\s*rem\.?|\s*R)\s*[:=]?\s*"
-_WITH, _OVER = r"\s+(?:with|and)\s+", r"\s+(?:left over|leftover|remaining)\b"  # 5 with 3 left over
-# What the finder looks for in a sentence.
+# 5 with 3 left over
+_WITH, _OVER = r"\s+(?:with|and)\s+", r"\s+(?:left over|leftover|remaining)\b"
+# Patterns with which `find` searches sentences.
 RANGE = (
     rf"(?:\b(?:from|between)\s+)?(?<![\w.,^/-]){_AMOUNT}(?:\s*(?:--?|–)\s*|\s+to\s+){_AMOUNT}(?![\w./^])"
     rf"|\bbetween\s+{_AMOUNT}\s+and\s+{_AMOUNT}(?![\w./^])"
@@ -35,11 +36,11 @@ _REMAINDER = re.compile(
 
 
 def read_range(text: str, read: Callable[[str], Node]) -> Range | None:
-    """The range that a text is, from a smaller number to a larger one; other texts such as `5-3` are none.
+    """Read a range from a smaller to a larger number; None for other texts, such as `5-3`.
 
     Args:
         text: A text without commands.
-        read: What reads each end with the unit of the range behind it.
+        read: Reads an end of the range, with the range's unit appended.
 
     Examples:
         >>> of = lambda text: Number(Fraction(text.strip("%")))
@@ -68,7 +69,7 @@ def _size(node: Node) -> Fraction | None:
 
 
 def read_remainder(text: str) -> Remainder | None:
-    """The quotient and the rest that a text says.
+    """Read a quotient with a remainder; None for other texts.
 
     Examples:
         >>> read_remainder("7 R 2") == read_remainder("7 with a remainder of 2") == read_remainder("7 remainder 2")
@@ -82,13 +83,13 @@ def read_remainder(text: str) -> Remainder | None:
 
 
 def read_ratio(text: str) -> Node | None:
-    """The ratio that a text says without a sign for it: `3 cats for every 2 dogs`."""
+    """Read a ratio in words: `3 cats for every 2 dogs`; None for other texts."""
     found = _RATIO.fullmatch(text)
     return Apply("ratio", (Number(Fraction(found[1])), Number(Fraction(found[2])))) if found else None
 
 
 def ends_of(node: Node) -> tuple[Node, ...]:
-    """The two ends of a range, or the items of a collection that is an interval."""
+    """Return a range's two ends, or a collection's items; an empty tuple for other nodes."""
     match node:
         case Range(low, high):
             return low, high
@@ -98,7 +99,7 @@ def ends_of(node: Node) -> tuple[Node, ...]:
 
 
 def is_same_range(gold: Node, answer: Node) -> bool | None:
-    """Whether a range has the numbers of a ratio, as `2 to 3` may be both; None for other pairs."""
+    """Compare a range with a ratio: `2 to 3` may mean either; None for other pairs."""
     match gold, answer:
         case (Range(low, high), Apply("ratio", (one, other))) | (Apply("ratio", (one, other)), Range(low, high)):
             return (low, high) == (one, other)

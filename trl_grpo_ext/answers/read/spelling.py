@@ -1,4 +1,4 @@
-r"""One spelling for what people and models write: Unicode, HTML and control characters as LaTeX or ASCII.
+r"""Normalize spelling: rewrite Unicode, HTML and control characters as LaTeX or ASCII.
 
 Only the spelling changes, never the value. Takes time linear in the length of the text.
 """
@@ -28,19 +28,19 @@ _SYMBOLS = {
     "¢": r"\text{ cents }",
     "或": r" \text{ or } ", "、": ",", "。": ".", "⁄": "/", "∶": ":", "～": "~",
 }  # fmt: skip
-# A control character that an escape such as `\f` left behind, where a program read LaTeX as a string.
+# Control characters that remain where a program read LaTeX as a string: `\f` of `\frac` became a form feed.
 _LOST = {"\x07": r"\a", "\x08": r"\b", "\x0b": r"\v", "\x0c": r"\f", "\t": r"\t", "\r": r"\r"}
-# Each form begins with one character of its own: `re` looks for such ones fast.
+# Each alternative begins with its own character, for which `re` searches fast.
 _LOST_AT = re.compile(
     r"\x07(?=[a-z])|\x08(?=[a-z])|\x0b(?=[a-z])|\x0c(?=[a-z])"
     r"|\t(?=ext\b|imes\b|an\b|heta\b|frac\b|extbf\b)|\r(?=ight|ho\b)"
 )
 _HTML = re.compile(r"<(/?)(sup|sub|br|b|i|em|strong|p|span|div)\b[^<>]{0,80}>", re.IGNORECASE)
 _DOUBLED = re.compile(r"\\(?=\\[A-Za-z])")
-# What a text has in it, in which form, and how that is written most often.
+# Rows of: a cheap substring test, a pattern for an unusual form, and the usual form.
 _USUAL: tuple[tuple[str, re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] = (
     ("quad", re.compile(r"\\q?quad(?=[A-Za-z])"), r"\g<0> "),
-    # (mod 5), and the same in an upright font
+    # (mod 5), in italics or upright
     (
         "mod",
         re.compile(r"\(\s*(?:\\(?:mathrm|text|operatorname)\{\s*mod\s*\}|\\?mod\b)(?:\s|\\[ ,;:]|~)*([^()]{1,40})\)"),
@@ -51,7 +51,7 @@ _USUAL: tuple[tuple[str, re.Pattern[str], str | Callable[[re.Match[str]], str]],
     ("0x", re.compile(r"(?<![\w.])0x([\dA-Fa-f]+)(?![\w.])"), r"\1_{16}"),
     ("0b", re.compile(r"(?<![\w.])0b([01]+)(?![\w.])"), r"\1_{2}"),
     (r"frac{\text{", re.compile(r"\\[dt]?frac\{\\text\{([A-Za-z ]+)\}\}\{\\text\{([A-Za-z ]+)\}\}"), r"\\text{ \1/\2}"),
-    # 2{,}5, as no thousands are written
+    # 2{,}5: a decimal comma, because thousands have three digits
     ("{,}", re.compile(r"(?<![\d}.])(\d+)\{,\}(\d{1,2}|\d{4,})(?![\d{])"), r"\1.\2"),
     # 1.000.000 and 1.250,00
     (
@@ -59,7 +59,7 @@ _USUAL: tuple[tuple[str, re.Pattern[str], str | Callable[[re.Match[str]], str]],
         re.compile(r"(?<![\w.,])\d{1,3}(?:(?:\.\d{3})+,\d+|(?:\.\d{3}){2,})(?![.,]?\d)"),
         lambda found: found[0].replace(".", "").replace(",", "."),
     ),
-    # 1,00,000, which without its currency may be a list
+    # ₹1,00,000: without the currency it may be a list
     ("₹", re.compile(r"(?<=₹)\s?\d{1,2}(?:,\d\d)+,\d{3}(?!\d)"), lambda found: found[0].replace(",", "")),
     # 33 1/3%
     ("%", re.compile(r"(?<![\d.,/])(\d+) (\d+)/(\d+)\s?(?=\\?%)"), r"\1\\frac{\2}{\3}"),
@@ -99,11 +99,12 @@ _LINES = re.compile(
     re.DOTALL,
 )
 _ALIGNED = re.compile(r"&(?=\s*=)")
-_CONTINUED = re.compile(r",(?=\s*=)")  # a line that begins with `=`
+# A comma before a line that begins with `=`.
+_CONTINUED = re.compile(r",(?=\s*=)")
 _MICRO = re.compile(r"(?<=[\d\s{])μ(?=[mgsLlAVWN]\b)")
 _OUTSIDE_ASCII = re.compile(r"[^\x00-\x7f]")
 _RAISED = re.compile(r"(?:\^\{\(?[^{}\\]\)?\})+|(?:_\{[^{}\\]\})+")
-# Commands that hold words, and those that set what they hold in another font.
+# Commands whose argument is text, and commands that only change the font of their argument.
 TEXTS = frozenset(("text", "textrm", "textbf", "textit", "textnormal", "texttt", "textsf", "textup", "mbox", "hbox"))
 FONTS = frozenset(("mathrm", "mathbf", "mathit", "mathsf", "mathtt", "operatorname"))
 TEXT_COMMAND = re.compile(rf"\\(?:{'|'.join(sorted(TEXTS | FONTS | {'mathnormal'}))})\s*\{{([^{{}}]*)\}}")
@@ -112,7 +113,7 @@ _WRAPPERS = (("$$", "$$"), ("$", "$"), (r"\(", r"\)"), (r"\[", r"\]"), ("**", "*
 
 @lru_cache(maxsize=8192)
 def spelled(text: str) -> str:
-    r"""The text with LaTeX or ASCII in the place of what other alphabets, HTML and lost backslashes write.
+    r"""Normalize a text's spelling: replace Unicode, HTML and lost backslashes by LaTeX or ASCII.
 
     Examples:
         >>> [spelled(text) for text in ("½", "x²", "２π", "3<sup>x</sup>", "\x0crac{1}{2}", "x ⩽ 5")]
@@ -131,20 +132,21 @@ def spelled(text: str) -> str:
     if "]" in text or "[" in text:
         text = _OUTWARD.sub(_inward, text)
     if not text.isascii():
-        text = _MICRO.sub("µ", without_invisible(text))  # before a unit it is the prefix, elsewhere a Greek letter
+        # Before a unit, mu is the prefix micro; elsewhere it is a Greek letter.
+        text = _MICRO.sub("µ", without_invisible(text))
         text = _OUTSIDE_ASCII.sub(lambda found: _ascii(found[0]), text)
         text = _RAISED.sub(_joined, text)
     return text
 
 
 def _inward(found: re.Match[str]) -> str:
-    """An interval with round brackets where its ends are open; any other as it is."""
+    """Rewrite an open interval with round brackets: `]0; 1[` becomes `(0; 1)`; other matches stay unchanged."""
     left, ends, right = found.groups()
     return found[0] if left + right == "[]" else f"{'[' if left == '[' else '('}{ends}{']' if right == ']' else ')'}"
 
 
 def _on_one_line(found: re.Match[str]) -> str:
-    """The equations of a system, or aligned below each other, with commas between them; other cases as they are."""
+    """Join the equations of a system or an alignment with commas; other environments stay unchanged."""
     lines = [line.strip() for line in found["lines"].split(r"\\") if line.strip()]
     if not all("=" in line and "&" not in _ALIGNED.sub("", line) for line in lines):
         return found[0]
@@ -152,7 +154,7 @@ def _on_one_line(found: re.Match[str]) -> str:
 
 
 def restored(text: str) -> str:
-    r"""The text with the backslashes that were lost where a program read LaTeX as a string: `\f` in `\frac`."""
+    r"""Restore backslashes lost where a program read LaTeX as a string: `\f` for a form feed before `rac`."""
     return _LOST_AT.sub(lambda found: _LOST[found[0]], text)
 
 
@@ -164,7 +166,7 @@ def _from_html(tag: re.Match[str]) -> str:
 
 
 def _joined(found: re.Match[str]) -> str:
-    """One exponent or index of several raised or lowered characters: `^{1}^{2}` is `^{12}`."""
+    """Merge adjacent exponents or indices: `^{1}^{2}` becomes `^{12}`."""
     sign = found[0][0]
     return sign + "{" + found[0].replace(sign + "{", "").replace("}", "") + "}"
 
@@ -190,7 +192,7 @@ def _ascii(char: str) -> str:
 
 
 def strip_delimiters(text: str) -> str:
-    """The text without math delimiters or Markdown that enclose all of it."""
+    """Remove math delimiters or Markdown that enclose a whole text."""
     text = text.strip()
     for start, end in _WRAPPERS:
         is_enclosed = text.startswith(start) and text.endswith(end) and len(text) > len(start)
@@ -200,5 +202,5 @@ def strip_delimiters(text: str) -> str:
 
 
 def without_text_commands(text: str) -> str:
-    r"""The text with `\text{...}` and its like replaced by what they hold."""
+    r"""Replace `\text{...}` and font commands by their contents."""
     return TEXT_COMMAND.sub(r"\1", text)

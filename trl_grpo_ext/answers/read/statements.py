@@ -1,4 +1,4 @@
-"""Reads statements: values and relations, with the words around them."""
+"""Read statements: values and relations with the words around them."""
 
 from __future__ import annotations
 
@@ -23,11 +23,12 @@ from trl_grpo_ext.answers.read.tree import (
 from trl_grpo_ext.answers.read.units import NONE, Unit, is_unit, unit
 
 RELATIONS = ("=", "<", ">", "<=", ">=", "!=", "~", "==", "in", "notin", "implies", "to", "subset", "perp", "parallel")
-MAX_ITEMS = 200  # no honest list is longer
+# A longer list is unreadable: no honest answer needs more items.
+MAX_ITEMS = 200
 NUMBER_SETS = frozenset(("Reals", "Integers", "Naturals", "Rationals", "Complexes"))
 
 _MINUS = ("minus", "negative")
-# Words that say which numbers a letter stands for, and the sets that they name.
+# Words that declare a letter's domain, with the name of the domain.
 _DOMAINS = {
     "integer": "Integers", "natural": "Naturals", "real": "Reals", "rational": "Rationals",
     "even": "even", "odd": "odd", "positive": "positive", "negative": "negative",
@@ -37,7 +38,7 @@ _TEMPERATURES = {"C": unit("celsius"), "F": unit("fahrenheit")}
 
 
 class Statements(Quantities):
-    """A reader of whole answers: of statements, and of the words around them."""
+    """A reader of whole answers: statements with the words around them."""
 
     def __init__(self, row: Sequence[Token], text: str) -> None:
         super().__init__(row)
@@ -46,7 +47,11 @@ class Statements(Quantities):
         self.domain: set[str] = set()
 
     def answer(self) -> Node:
-        """The value of all tokens."""
+        """Read all tokens as a value.
+
+        Raises:
+            UnreadableError: Tokens remain after the value.
+        """
         value = self._items(self._statement())
         if self.next.kind != "end":
             raise UnreadableError
@@ -56,7 +61,7 @@ class Statements(Quantities):
         return self._items(self.statement())
 
     def _items(self, first: Node) -> Node:
-        """The statements up to a bracket or the end: one, or several with `,`, `and` or `or` between them."""
+        """Read statements up to a bracket or the end: a single statement, or several joined by `,`, `and` or `or`."""
         items = [first]
         joints: set[str] = set()
         while self.sees("sign", ",", ";", "and", "or", "implies") or self.sees("row") or self.sees("command", "same"):
@@ -87,7 +92,7 @@ class Statements(Quantities):
         return Collection("list", tuple(items))
 
     def _before_sequence(self, items: list[Node]) -> list[Node]:
-        r"""The items before `n = 1, 2, 3, \ldots`, which only says for which numbers they hold."""
+        r"""Drop indices such as `n = 1, 2, 3, \ldots`, which only declare `n`; return the items before."""
         for place, item in enumerate(items):
             match item:
                 case Relation(("=",), (Symbol(letter), Number())) if place:
@@ -97,7 +102,7 @@ class Statements(Quantities):
         raise UnreadableError
 
     def _without_domains(self, items: list[Node]) -> list[Node]:
-        r"""The items without those that only say of a letter what it stands for: `k \in \mathbb{Z}`."""
+        r"""Remove items that only declare a letter's domain: `k \in \mathbb{Z}`."""
         kept = []
         for item in items:
             match item:
@@ -138,7 +143,7 @@ class Statements(Quantities):
         return value
 
     def _leading(self) -> list[str]:
-        """The words before a value; a colon ends them."""
+        """Read words before a value, including a final colon."""
         words: list[str] = []
         while (
             self.sees("word")
@@ -151,7 +156,8 @@ class Statements(Quantities):
         if words and self.skip("sign", ":"):
             words.append(":")
         if len(words) == 1 and self.next.text == "(" and self.ahead(2).text == ")" and self.ahead(3).text == "=":
-            self.at += 3  # rank(A) = 2
+            # rank(A) = 2
+            self.at += 3
         return words
 
     def _relation(self, lead: list[str]) -> Node:
@@ -185,7 +191,7 @@ class Statements(Quantities):
         return Relation(tuple(signs), tuple(sides)) if signs else self._named_by_words(before, sides[0])
 
     def _named_by_words(self, lead: list[str], value: Node) -> Node:
-        """The value behind a word that is no usual one, as an amount of that: `width 4 m`."""
+        """Turn a value after an unusual word into an amount of that word's unit: `width 4 m`."""
         name = next((word for word in reversed(lead) if word in self.stray), "")
         if not name:
             return value
@@ -193,7 +199,7 @@ class Statements(Quantities):
         return Quantity(amount, measured.times(Unit(((name, 1),))))
 
     def _amount(self) -> Node:
-        """An expression, or LaTeX up to the next sign of a relation that a computer algebra system works out."""
+        """Read an expression; if sympy must evaluate it, take the LaTeX up to the next relation sign as `Opaque`."""
         begin = self.at
         depth, bars = self.depth, self.bars
         try:
@@ -207,7 +213,7 @@ class Statements(Quantities):
             return Opaque(self.text[self.row[begin].start : last.end], str(operator))
 
     def _value(self, before: Unit = NONE) -> Node:
-        """An expression with its unit and with what it counts."""
+        """Read an expression with its unit and the counted things."""
         amount = self._amount()
         measured = self._unit()
         amount, measured = self._degrees(amount) or (amount, measured)
@@ -218,7 +224,7 @@ class Statements(Quantities):
         return Quantity(amount, measured) if measured != NONE else amount
 
     def _degrees(self, amount: Node) -> tuple[Node, Unit] | None:
-        """What stands before a degree sign, and its unit with the letter behind it; None without such a sign."""
+        r"""Split degrees, or a temperature such as `20^\circ C`, into amount and unit; None without a degree sign."""
         match amount:
             case Apply("-", (inner,)) if found := self._degrees(inner):
                 return negative(found[0]), found[1]
@@ -233,7 +239,7 @@ class Statements(Quantities):
         return None
 
     def _is_tail(self) -> bool:
-        """Whether what follows only says which letters are any numbers: `for all integers k`."""
+        """Check whether the remaining tokens only declare letters to be any numbers: `for all integers k`."""
         if not (self.next.text in TAILS and self.next.kind in ("word", "sign")):
             return False
         if any(token.text == "=" for token in self.row[self.at :]):

@@ -1,4 +1,4 @@
-"""Reads what encloses expressions: brackets and the collections in them, sets, matrices."""
+"""Read enclosed expressions: brackets, collections, sets and matrices."""
 
 from __future__ import annotations
 
@@ -9,29 +9,31 @@ from collections.abc import Sequence
 from trl_grpo_ext.answers.read.tokens import Token, UnreadableError
 from trl_grpo_ext.answers.read.tree import Apply, Builder, Collection, Matrix, Node
 
-MAX_DEPTH = 60  # of brackets in brackets
-MAX_COORDINATES = 40  # tokens
+# Nesting depth of brackets.
+MAX_DEPTH = 60
+# Tokens inside a point's brackets.
+MAX_COORDINATES = 40
 END = Token("end", "", False, 0, 0)
 _MATRICES = frozenset(("matrix", "pmatrix", "bmatrix", "Bmatrix", "array", "smallmatrix"))
 _BRACKETS = {"(": ")", "[": "]", "{": "}", "floor": "floor", "ceil": "ceil", "abs": "abs"}
 
 
 class OperatorError(UnreadableError):
-    """The expression has an operator that is worked out elsewhere; its name is the argument."""
+    """An expression contains an operator that only sympy evaluates; the operator's name is the argument."""
 
 
 class SideBySideError(UnreadableError):
-    """Two numbers stand side by side, which are no product, whatever another reader may make of them."""
+    """Two numbers stand side by side: they are no product, although another reader might multiply them."""
 
 
 class Cursor:
-    """A place in a row of tokens.
+    """A reading position in a row of tokens.
 
     Attributes:
-        row: The tokens, and an end.
-        at: The place of the token that is read next.
-        depth: How many brackets are open.
-        bars: Whether a bar closes what is being read, rather than opening an absolute value.
+        row: The tokens, with an end token.
+        at: Index of the next token.
+        depth: Number of open brackets.
+        bars: Positive if the next bar closes an absolute value or a set's element instead of opening an absolute value.
     """
 
     def __init__(self, row: Sequence[Token]) -> None:
@@ -42,21 +44,21 @@ class Cursor:
 
     @property
     def next(self) -> Token:
-        """The token that is read next."""
+        """The next token."""
         return self.row[self.at]
 
     def ahead(self, tokens: int) -> Token:
-        """The token that is read after so many others."""
+        """Return the token `tokens` places after the next token."""
         return self.row[min(self.at + tokens, len(self.row) - 1)]
 
     def take(self) -> Token:
-        """Read a token."""
+        """Read the next token and move past it."""
         token = self.next
         self.at = min(self.at + 1, len(self.row) - 1)
         return token
 
     def sees(self, kind: str, *texts: str) -> bool:
-        """Whether the next token is of this kind, and one of these texts."""
+        """Check the next token's kind and, if `texts` are given, its text."""
         return self.next.kind == kind and (not texts or self.next.text in texts)
 
     def skip(self, kind: str, *texts: str) -> bool:
@@ -72,7 +74,7 @@ class Cursor:
         return found
 
     def sees_point(self) -> bool:
-        """Whether the coordinates of a point come next, behind its name: `D(4, 0)`."""
+        """Check whether a point's coordinates come next, after the point's name: `D(4, 0)`."""
         inside = list(itertools.takewhile(lambda token: token.kind not in ("open", "close", "end"), self._ahead()))
         closed = self.ahead(len(inside) + 1)
         return (
@@ -82,7 +84,7 @@ class Cursor:
         )
 
     def sees_letters_defined(self) -> bool:
-        """Whether the letters of a function come next that is defined: `y(x) = 2x`."""
+        """Check whether the arguments of a function definition come next: `y(x) = 2x`."""
         inside = list(itertools.takewhile(lambda token: token.kind == "symbol" or token.text == ",", self._ahead()))
         return (
             bool(inside)
@@ -95,20 +97,24 @@ class Cursor:
         return self.row[self.at + 1 : self.at + 1 + MAX_COORDINATES]
 
     def expect(self, kind: str, *texts: str) -> None:
-        """Read a token of this kind; an UnreadableError if there is another."""
+        """Move past a token of this kind.
+
+        Raises:
+            UnreadableError: The next token has another kind or text.
+        """
         if not self.skip(kind, *texts):
             raise UnreadableError
 
 
 class Structures(Cursor, ABC):
-    """A reader of brackets and matrices, around expressions."""
+    """A reader of brackets and matrices."""
 
     @abstractmethod
     def sets(self) -> Node:
-        """An expression, or several joined by the signs of sets."""
+        """Read an expression, or several joined by set operators."""
 
     def bracket(self, opened: str) -> Node:
-        """What stands in brackets: one value, or a collection of several."""
+        """Read the content of brackets: a single value, or a collection of several."""
         bars, self.bars = self.bars, 0
         items: list[Node] = []
         while not self.sees("close"):
@@ -132,14 +138,14 @@ class Structures(Cursor, ABC):
 
     @abstractmethod
     def statement(self, *, in_set: bool = False) -> Node:
-        """One item of a collection."""
+        """Read an item of a collection."""
 
     @abstractmethod
     def conditions(self) -> Node:
-        """What follows the bar of a set."""
+        """Read the conditions after a set's bar."""
 
     def _group(self) -> Node:
-        """What stands in bare braces: one value, or several where their backslashes were lost."""
+        """Read the content of bare braces: a single value, or a list whose braces lost their backslashes."""
         items = [self.statement()]
         while self.skip("sign", ","):
             items.append(self.statement())
@@ -169,7 +175,7 @@ class Structures(Cursor, ABC):
         return Matrix(tuple(rows))
 
     def _index(self) -> str:
-        """What stands in an index: a group, or one token."""
+        """Read an index as text: a group, or a single token."""
         return self._rest_of_group() if self.skip("group", "{") else self.take().text
 
     def _rest_of_group(self) -> str:

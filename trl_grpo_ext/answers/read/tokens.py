@@ -1,4 +1,4 @@
-r"""The tokens of an answer: numbers, symbols, signs and words, whether they are written in LaTeX or in ASCII.
+r"""Split an answer into tokens: numbers, symbols, signs and words, from LaTeX or ASCII.
 
 Takes time linear in the length of the text.
 """
@@ -12,18 +12,19 @@ from typing import NamedTuple
 from trl_grpo_ext.answers.read.spelling import FONTS, TEXTS
 from trl_grpo_ext.answers.read.units import is_unit
 
-MAX_DEPTH = 20  # of text in text
+# Nesting depth of commands such as `\text{\text{...}}`.
+MAX_DEPTH = 20
 
 
 class Token(NamedTuple):
-    """A piece of an answer.
+    r"""An answer's token.
 
     Attributes:
         kind: `number`, `symbol`, `word`, `function`, `command`, `sign`, `open`, `close`, `group` or `row`.
-        text: Its one spelling, such as `<=` for a LaTeX command.
-        space: Whether white space, or a command for it, stands before it.
-        start: Where it begins in the text.
-        end: Where it ends.
+        text: The normalized spelling, such as `<=` for `\leq`.
+        space: Whether white space, or a spacing command, precedes the token.
+        start: Index of the token's first character in the text.
+        end: Index after the token's last character.
     """
 
     kind: str
@@ -56,18 +57,19 @@ _SIGNS = {
     "ldots": "...", "cdots": "...", "dots": "...", "forall": "forall", "exists": "exists", "mod": "mod", "bmod": "mod",
     "pmod": "mod", "perp": "perp", "parallel": "parallel", "subset": "subset", "subseteq": "subset",
 }  # fmt: skip
-# What sets a size, a font or a space, and says nothing.
+# Commands for size, font and space that add no meaning.
 _SILENT = frozenset(
     """left right big Big bigg Bigg bigl bigr Bigl Bigr biggl biggr Biggl Biggr displaystyle textstyle scriptstyle
     limits nolimits boldsymbol bm mathnormal boxed fbox bold strut rm bf it hfill
     noindent middle displaylimits underline""".split()  # noqa: SIM905
 )
 _SPACES = frozenset(("quad", "qquad", "enspace", "thinspace", "space", "newline"))
-_LETTERS = frozenset(("mathbf", "mathit", "mathcal", "mathscr", "mathfrak"))  # fonts of single letters
+# Font commands that are used on single letters.
+_LETTERS = frozenset(("mathbf", "mathit", "mathcal", "mathscr", "mathfrak"))
 _FONT = FONTS | _LETTERS | {"mathbb"}
 _DROPPED = frozenset(("phantom", "hphantom", "vphantom", "color", "label", "tag", "hspace", "vspace", "textcolor"))
 _SETS = {"R": "Reals", "Z": "Integers", "N": "Naturals", "Q": "Rationals", "C": "Complexes"}
-# What each command is, as the kind and the text of its token.
+# Kind and text of each command's token.
 _COMMANDS = {
     **{name: ("sign", sign) for name, sign in _SIGNS.items()},
     **{name: ("function", name) for name in FUNCTIONS},
@@ -91,12 +93,14 @@ _SHORT_WORDS = frozenset(
     ten sum its on than then none both any only how why who may can men man day red big box boy
     am pm""".split()  # noqa: SIM905
 )
-_LIKE_FUNCTIONS = ("cost", "tank")  # words before an amount, else `cos t` and `tan k`
+# Words before an amount; elsewhere they are read as `cos t` and `tan k`.
+_LIKE_FUNCTIONS = ("cost", "tank")
 _SPACED = re.compile(r"\s+[$\w]")
 _WORD_LIKE = re.compile(r"[b-df-hj-np-tv-z][aeiou][b-df-hj-np-tvwz]", re.ASCII)
 
 _PLAIN = r"\d+(?:\.\d+)?|\.\d+"
-_SEPARATOR = r"(?P<sep>,|\s?\{,\s?\}|,?\\[,!;: ],?\s?|'|[ ~])"  # of thousands
+# Separators of thousands.
+_SEPARATOR = r"(?P<sep>,|\s?\{,\s?\}|,?\\[,!;: ],?\s?|'|[ ~])"
 _GROUPED = rf"(?<![\d.,(\[])\d{{1,3}}{_SEPARATOR}\d{{3}}(?:(?P=sep)\d{{3}})*(?![\d,]|\.\d*,)(?:\.\d+)?"
 _TOKEN = re.compile(
     rf"(?P<space>\s+|\\[,;:!> ]|~|&nbsp;|\\/)"
@@ -126,11 +130,11 @@ _NO_NUMBER = re.compile(r"[^\d.]")
 
 
 class UnreadableError(Exception):
-    """The text is no mathematics that is known here."""
+    """A text contains mathematics that no reader here supports."""
 
 
 def tokens(text: str) -> tuple[Token, ...]:
-    r"""The tokens of a text in its one spelling.
+    r"""Split a text in the spelling of `spelled` into tokens.
 
     Examples:
         >>> [token.text for token in tokens(r"-\dfrac{1}{2} \leqslant x^2 \text{ or } 1{,}000 km")]
@@ -146,7 +150,7 @@ class _Scanner:
         self.space = False
 
     def scan(self, start: int, end: int, *, words: bool, depth: int) -> Iterator[Token]:
-        """The tokens between two places; with `words`, letters are words until a dollar."""
+        """Yield the tokens between two indices; with `words`, letters form words outside dollars."""
         if depth > MAX_DEPTH:
             raise UnreadableError
         at, in_words = start, words
@@ -169,7 +173,11 @@ class _Scanner:
                     self.space = False
 
     def _argument(self, at: int, command: str) -> tuple[int, int, int] | None:
-        r"""Where what follows in braces, or the letter of `\mathbb R`, begins and ends, and where the rest begins."""
+        r"""Find a command's argument: a group in braces, or the letter of `\mathbb R`; None without an argument.
+
+        Returns:
+            The argument's start and end, and the index at which scanning continues.
+        """
         while at < len(self.text) and self.text[at].isspace():
             at += 1
         if command in _FONT and self.text[at : at + 1].isalpha():
@@ -178,7 +186,7 @@ class _Scanner:
         return (at + 1, end, end + 1) if end is not None else None
 
     def _held(self, command: str, start: int, end: int, depth: int) -> Iterator[Token]:
-        """The tokens of what a command for text or for a font holds."""
+        """Yield the tokens inside a text or font command."""
         content = self.text[start:end].strip()
         if command in _DROPPED:
             self.space = True
@@ -194,7 +202,7 @@ class _Scanner:
 
 
 def _plain(found: re.Match[str], *, words: bool) -> Iterator[tuple[str, str]]:
-    """The kinds and texts of the tokens at one place."""
+    """Yield kind and text of each token in a match."""
     text, command, escaped = found[0], found["command"], found["escaped"]
     if found["grouped"]:
         yield "number", _NO_NUMBER.sub("", text)
@@ -209,7 +217,8 @@ def _plain(found: re.Match[str], *, words: bool) -> Iterator[tuple[str, str]]:
     elif escaped and escaped in "()[]&#_-":
         return
     elif found["letters"]:
-        is_power = len(text) == 2 and found.string.startswith("e^", found.end() - 1)  # `Be^x` is no word
+        # `Be^x` is a product, not a word.
+        is_power = len(text) == 2 and found.string.startswith("e^", found.end() - 1)
         is_word = text in _LIKE_FUNCTIONS and _SPACED.match(found.string, found.end()) is not None
         yield from ([("symbol", letter) for letter in text] if is_power else _letters(text, words=words or is_word))
     elif found["sign"] or found["factorial"]:
@@ -219,7 +228,7 @@ def _plain(found: re.Match[str], *, words: bool) -> Iterator[tuple[str, str]]:
 
 
 def _letters(run: str, *, words: bool) -> Iterator[tuple[str, str]]:
-    """What a run of letters is: in text words, else functions, symbols or words."""
+    """Split a run of letters into words (inside text commands) or functions, symbols and words (elsewhere)."""
     if run in _WORDS_THAT_ARE_SIGNS:
         yield _WORDS_THAT_ARE_SIGNS[run]
     elif words:
@@ -243,7 +252,7 @@ def _letters(run: str, *, words: bool) -> Iterator[tuple[str, str]]:
 
 
 def _is_word(run: str) -> bool:
-    """Whether letters without a space are a word or a unit, and no product such as `xy`."""
+    """Check whether unspaced letters form a word or unit, not a product such as `xy`."""
     if len(run) > 3 or not run.isascii():
         return is_unit(run) or not any(run == name + run[-1] for name in FUNCTIONS)
     is_like_one = _WORD_LIKE.fullmatch(run[0].lower() + run[1:]) is not None
@@ -251,7 +260,7 @@ def _is_word(run: str) -> bool:
 
 
 def _closing(text: str) -> dict[int, int]:
-    """Where each brace that opens is closed."""
+    """Map the index of each opening brace to the index of its closing brace."""
     opened: list[int] = []
     found = {}
     for brace in _BRACES.finditer(text):

@@ -1,4 +1,4 @@
-"""What an answer says, as a tree of plain values: the types by which answers are judged and compared."""
+"""Typed values of answers, as a tree: answers are judged and compared by these types."""
 
 from __future__ import annotations
 
@@ -11,7 +11,12 @@ from trl_grpo_ext.answers.read.units import NONE, Unit
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A rational number as it is written; `places` are the digits after its point, None without one."""
+    """A rational number as written.
+
+    Attributes:
+        value: The exact value.
+        places: Number of digits after the decimal point; None without a point.
+    """
 
     value: Fraction
     places: int | None = None
@@ -26,7 +31,7 @@ class Symbol:
 
 @dataclass(frozen=True, slots=True)
 class Apply:
-    """An operator or a function with its arguments: `+`, `*`, `^`, `sin`, `f`."""
+    """An operator or function with its arguments: `+`, `*`, `^`, `sin`, `f`."""
 
     name: str
     arguments: tuple[Node, ...]
@@ -34,7 +39,7 @@ class Apply:
 
 @dataclass(frozen=True, slots=True)
 class Collection:
-    """Several values: a `list` without brackets, or what stands in `()`, `(]`, `[)`, `[]` or `{}`."""
+    """Several values: a `list` without brackets, or a collection in `()`, `(]`, `[)`, `[]` or `{}`."""
 
     kind: str
     items: tuple[Node, ...]
@@ -42,7 +47,7 @@ class Collection:
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """Sides with the signs between them: `1 < x <= 2` has three sides and two signs."""
+    """A chain of sides with the signs between them: `1 < x <= 2` has three sides and two signs."""
 
     signs: tuple[str, ...]
     sides: tuple[Node, ...]
@@ -50,7 +55,7 @@ class Relation:
 
 @dataclass(frozen=True, slots=True)
 class Logic:
-    """Statements joined by `or`, or by `and`."""
+    """Statements joined by `or`, `and`, or `same` (for equivalent values)."""
 
     word: str
     parts: tuple[Node, ...]
@@ -58,7 +63,7 @@ class Logic:
 
 @dataclass(frozen=True, slots=True)
 class Builder:
-    """A set by its condition: `{x | x > 3}`."""
+    """A set defined by a condition: `{x | x > 3}`."""
 
     element: Node
     condition: Node
@@ -66,14 +71,14 @@ class Builder:
 
 @dataclass(frozen=True, slots=True)
 class Matrix:
-    """Rows of values, all of one length."""
+    """Rows of values, all of equal length."""
 
     rows: tuple[tuple[Node, ...], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """An amount of a unit that is known."""
+    """An amount with a known unit."""
 
     amount: Node
     unit: Unit = NONE
@@ -81,14 +86,22 @@ class Quantity:
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """Words, in small letters, with one space between them."""
+    """Words in lower case, with single spaces between them.
+
+    Text with two numbers side by side, and text that resembles a date, keep their case and spacing.
+    """
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Opaque:
-    """LaTeX that only a computer algebra system reads; `operator` names what that works out, such as `integral`."""
+    """LaTeX that only sympy can evaluate.
+
+    Attributes:
+        source: The LaTeX.
+        operator: The name of the operator to evaluate, such as `integral`; empty if unknown.
+    """
 
     source: str
     operator: str = ""
@@ -96,7 +109,14 @@ class Opaque:
 
 @dataclass(frozen=True, slots=True)
 class Time:
-    """A time of day. It `is_open` if it may be in the morning or in the afternoon: `2:30`, not `14:30`."""
+    """A time of day.
+
+    Attributes:
+        hour: 0 to 23.
+        minute: 0 to 59.
+        second: 0 to 59.
+        is_open: True if am or pm is unknown: for `2:30`, not for `14:30`.
+    """
 
     hour: int
     minute: int
@@ -106,7 +126,14 @@ class Time:
 
 @dataclass(frozen=True, slots=True)
 class Date:
-    """A day of a month; the year is None where the text has none. It `is_open` if the day may be the month."""
+    """A calendar date.
+
+    Attributes:
+        month: 1 to 12.
+        day: 1 to 31.
+        year: None if the text names no year.
+        is_open: True if day and month may be swapped: for `03/04/2020`.
+    """
 
     month: int
     day: int
@@ -116,7 +143,7 @@ class Date:
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """All amounts between two, each with its unit: `20 to 25 minutes`."""
+    """All amounts between two amounts with units: `20 to 25 minutes`."""
 
     low: Node
     high: Node
@@ -124,13 +151,14 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class Remainder:
-    """A quotient and the rest of a division: `7 remainder 2`."""
+    """A division's quotient and remainder: `7 remainder 2`."""
 
     quotient: Number
     rest: Number
 
 
-OF_OWN_TYPE = (Time, Date, Range, Remainder)  # values that are equal only to values of their type
+# Types whose values equal only values of the same type.
+OF_OWN_TYPE = (Time, Date, Range, Remainder)
 Node = (
     Number
     | Symbol
@@ -151,7 +179,7 @@ Node = (
 
 
 def children(node: Node) -> tuple[Node, ...]:
-    """The values that a value is made of."""
+    """Return a value's child values; an empty tuple for a leaf."""
     match node:
         case Apply(_, arguments):
             return arguments
@@ -196,14 +224,14 @@ def rebuilt(node: Node, below: tuple[Node, ...]) -> Node:
 
 
 def rename(node: Node, old: str, new: str) -> Node:
-    """The value with one letter under another name."""
+    """Rename a symbol in a value."""
     if isinstance(node, Symbol):
         return Symbol(new) if node.name == old else node
     return rebuilt(node, tuple(rename(one, old, new) for one in children(node)))
 
 
 def walk(node: Node) -> Iterator[Node]:
-    """The node and all below it."""
+    """Yield a node with all descendants."""
     pending = [node]
     while pending:
         one = pending.pop()
@@ -215,7 +243,7 @@ CONSTANTS = frozenset(("pi", "e", "i", "oo", "Reals", "Integers", "Naturals", "R
 
 
 def symbols(node: Node) -> frozenset[str]:
-    """The names of the variables in a value.
+    """Return the names of a value's variables, without constants.
 
     Examples:
         >>> sorted(symbols(Apply("*", (Symbol("x"), Apply("^", (Symbol("pi"), Symbol("y")))))))
@@ -225,5 +253,5 @@ def symbols(node: Node) -> frozenset[str]:
 
 
 def is_exact(node: Node) -> bool:
-    """Whether no number in a value is written with a decimal point."""
+    """Check that no number in a value contains a decimal point."""
     return not any(isinstance(one, Number) and one.places is not None for one in walk(node))

@@ -1,4 +1,4 @@
-"""The units that answers may have, from one table: `units.txt`. What is not in it is no unit."""
+"""Units of answers, read from the table `units.txt`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _PREFIXES = {
 _PREFIX_NAMES = {
     "nano": -9, "micro": -6, "milli": -3, "centi": -2, "deci": -1, "kilo": 3, "mega": 6, "giga": 9, "tera": 12,
 }  # fmt: skip
-# Measures that are made of others, and how much of these their first units are: a newton is 1000 g m / s^2.
+# Derived measures: their base measures with powers, and the factor of the first unit. A newton is 1000 g m / s^2.
 _DERIVED: Mapping[str, tuple[tuple[tuple[str, int], ...], Fraction | int]] = {
     "area": ((("length", 2),), 1), "volume": ((("length", 3),), Fraction(1, 1000)),
     "speed": ((("length", 1), ("time", -1)), 1), "force": ((("length", 1), ("mass", 1), ("time", -2)), 1000),
@@ -28,18 +28,18 @@ _VOLUMES = ("cubic", "cubed", "cu")
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """What a number counts: powers of measures, and how much of their first units it is.
+    """A unit: powers of measures with a factor.
 
     Attributes:
         measures: Each measure with its power, in order: `(("length", 1), ("time", -1))` for a speed.
-        factor: `1000` for km, where the metre is the first unit of length.
+        factor: Size in the measures' first units: 1000 for km, because the metre is the first unit of length.
     """
 
     measures: tuple[tuple[str, int], ...] = ()
     factor: Fraction = Fraction(1)
 
     def times(self, other: Unit, power: int = 1) -> Unit:
-        """This unit multiplied by a power of another.
+        """Multiply this unit by a power of `other`.
 
         Examples:
             >>> unit("km").times(unit("h"), -1).measures
@@ -56,12 +56,15 @@ NONE = Unit()
 
 
 def is_unit(word: str) -> bool:
-    """Whether the table has this word."""
+    """Check whether the table contains a word."""
     return word in _table() or word.casefold().rstrip(".") in _table(long=True)
 
 
 def unit(word: str) -> Unit:
-    """The unit of a word; a `KeyError` if the table has none.
+    """Look up a word's unit.
+
+    Raises:
+        KeyError: The table does not contain the word.
 
     Examples:
         >>> unit("km") == unit("kilometers"), unit("cm").factor, is_unit("banana"), is_unit("mn")
@@ -71,13 +74,13 @@ def unit(word: str) -> Unit:
 
 
 def raised_by(word: str) -> int:
-    """The power that a word such as `square` or `cubed` raises a unit to; 1 if it is none."""
+    """Return the power of `square` (2), `cubed` (3) and similar words; 1 for other words."""
     return 2 if word.casefold() in _AREAS else 3 if word.casefold() in _VOLUMES else 1
 
 
 @cache
 def _table(*, long: bool = False) -> Mapping[str, Unit]:
-    """The units by their short spellings, or by their long ones in small letters."""
+    """Map each spelling to its unit: short spellings, or with `long` the long spellings in lower case."""
     found: dict[str, Unit] = {}
     lines = files("trl_grpo_ext.answers.read").joinpath("units.txt").read_text(encoding="utf-8").splitlines()
     for line in lines:

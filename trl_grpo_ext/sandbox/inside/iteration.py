@@ -1,9 +1,9 @@
-"""Read what an object of the program holds, and hold a returned object to what it has said.
+"""Read the contents of a program's object, and end the run if a returned object contradicts itself.
 
-Else a program could return an object that says what each question wants to hear: three items to `len(result) == 3`,
-and none to a loop over `zip(result, expected)`. What a returned object has said holds until the tests do something by
-which the program could change it, such as a call. An object that the tests have made is exempt: its length may count
-something else than it gives.
+Without this check, a returned object could give each question the expected answer: three items to `len(result) == 3`,
+none to a loop over `zip(result, expected)`. A returned object's answers stay binding until the tests act on the
+program in a way that could change the object, such as a call. An object made by the tests is exempt: its length may
+differ from the number of its items.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ _READING_SPECIALS = frozenset(
     {"__len__", "__contains__", "__bool__", "__iter__", "__reversed__", "__str__", "__repr__"}
 )
 VIEWS = frozenset({"items", "keys", "values"})
-"""Methods that give all that an object holds, and change nothing."""
+"""Methods that return an object's whole contents without changing it."""
 
 
 def is_act(operation: str, values: tuple[Any, ...]) -> bool:
-    """Return whether the program may change its objects by a request of the tests, as an honest program would.
+    """Return whether a request may make an honest program change its objects.
 
-    An index does not: a key may, since dicts with defaults make an entry for it.
+    Reading an item by index does not. Reading by key may: a dict with defaults adds an entry.
     """
     if operation != "special":
         return operation not in _READING
@@ -34,14 +34,14 @@ def is_act(operation: str, values: tuple[Any, ...]) -> bool:
 
 
 class Told:
-    """The answers of one object since the tests last acted on the program.
+    """An object's answers since the tests last acted on the program.
 
     Attributes:
-        acts: The number of acts of the tests before these answers.
-        length: Its length.
-        items: All its items, of an iteration that has come to its end.
-        first_missing: The least index without an item, 0 or more, that was asked for.
-        answers: Other answers, by the special method and its arguments.
+        acts: Number of the tests' acts before these answers.
+        length: The object's length; None if not asked.
+        items: All items from a complete iteration; None without a complete iteration.
+        first_missing: Smallest requested index, 0 or more, without an item; None if no index was missing.
+        answers: Other answers, by special method and arguments.
     """
 
     __slots__ = ("acts", "answers", "first_missing", "items", "length")
@@ -55,7 +55,7 @@ class Told:
 
 
 def told_by(state: Any) -> Told:
-    """Return what an object has said since the tests last acted, by its `handle.State`."""
+    """Return the answers of an object, given its `handle.State`, since the tests last acted."""
     if state.told is None or state.told.acts != state.remote.acts:
         state.told = Told(state.remote.acts)
     found: Told = state.told
@@ -63,7 +63,7 @@ def told_by(state: Any) -> Told:
 
 
 def once(state: Any, question: tuple[str | int, ...], ask: Callable[[], Any]) -> Any:
-    """Ask an object a question, or return what it has answered to it before."""
+    """Ask an object a question, or return its earlier answer."""
     answers = told_by(state).answers
     if question not in answers:
         answers[question] = ask()
@@ -71,7 +71,7 @@ def once(state: Any, question: tuple[str | int, ...], ask: Callable[[], Any]) ->
 
 
 def item_at(state: Any, index: int, ask: Callable[[], Any]) -> Any:
-    """Ask an object for the item at an index; end the run if there is none below its length."""
+    """Request the item at an index; end the run if the item is missing although the index is below the length."""
     try:
         return once(state, ("__getitem__", index), ask)
     except IndexError:
@@ -80,8 +80,8 @@ def item_at(state: Any, index: int, ask: Callable[[], Any]) -> Any:
 
 
 def view(state: Any, length: int, found: Any) -> Any:
-    """Return what a method of `VIEWS` has given; end the run if it is less than the object's length."""
-    # The call was no act.
+    """Return the result of a method of `VIEWS`; end the run if the result is shorter than the object's length."""
+    # Calling a method of `VIEWS` does not count as an act.
     state.told.acts = state.remote.acts
     if isinstance(found, Sized) and len(found) < length:
         _contradict(state, f"gives {len(found)} of them")
@@ -89,7 +89,7 @@ def view(state: Any, length: int, found: Any) -> Any:
 
 
 def note_length(state: Any, length: int) -> int:
-    """Note an object's length; end the run if it has given fewer items, or has none at an index below it."""
+    """Record an object's length; end the run if fewer items were given, or if an item below the length was missing."""
     told = told_by(state)
     told.length = length
     if told.items is not None and len(told.items) < length:
@@ -100,24 +100,24 @@ def note_length(state: Any, length: int) -> int:
 
 
 def note_item(state: Any, count: int) -> None:
-    """End the run if an object gives its `count`th item, and has said that it has fewer."""
+    """End the run if an object gives item number `count` although its length is smaller."""
     length = told_by(state).length
     if length is not None and count > length:
         _contradict(state, "gives more items")
 
 
 def note_items(state: Any, items: list[Any]) -> None:
-    """Note all items of an object; end the run if it has said that it has more."""
+    """Record all items of an object; end the run if its length is larger."""
     told = told_by(state)
     told.items = items
     if told.length is not None and len(items) < told.length:
         _contradict(state, f"gives {len(items)} items")
-    # A queue may lose its items when it gives them.
+    # Iteration may empty a queue, so its length may change.
     told.length = None
 
 
 def note_missing(state: Any, index: int) -> None:
-    """Note an index without an item; end the run if it is below the length."""
+    """Record an index without item; end the run if the length exceeds the index."""
     if index < 0:
         return
     told = told_by(state)
@@ -131,7 +131,7 @@ def _contradict(state: Any, detail: str) -> None:
 
 
 def begin(whole: Any) -> Any:
-    """Ask the program for an iterator over a stand-in's object; a returned object gives the same items again."""
+    """Request an iterator over a stand-in's object; a returned object repeats its earlier items."""
     state = whole._remote_state
     told = None if state.standing else told_by(state).items
     if told is not None:
@@ -145,7 +145,7 @@ def begin(whole: Any) -> Any:
 
 
 def next_item(iterator: Any) -> Any:
-    """Return an iterator's next item, or raise the program's exception that ends it."""
+    """Return an iterator's next item, or raise the exception with which the program ended the iteration."""
     state = iterator._remote_state
     if not state.ahead:
         _pull(iterator)
@@ -161,7 +161,7 @@ def next_item(iterator: Any) -> Any:
 
 
 def _is_of_one_state(state: Any) -> bool:
-    """Return whether an iterator is over a returned object that nothing could have changed since it began."""
+    """Return whether an iterator reads a returned object that no act could have changed since iteration began."""
     return state.whole is not None and state.began == state.remote.acts
 
 

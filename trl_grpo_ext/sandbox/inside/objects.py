@@ -58,7 +58,7 @@ class Objects:
             self.number(value)
 
     def set_attribute(self, target: Any, name: str, value: Any) -> None:
-        """Set an attribute. What a class had before the tests replaced it is kept until they put it back."""
+        """Set an attribute for the tests; remember a class's original attribute until the tests restore it."""
         if isinstance(target, type) and name in vars(target):
             key = self.number(target), name
             if value is self._replaced.setdefault(key, vars(target)[name]):
@@ -66,7 +66,7 @@ class Objects:
         setattr(target, name, value)
 
     def _original(self, number: int, name: str) -> Any:
-        """What a class has by a name, as it stands there, or had before the tests replaced it."""
+        """Return a class's original attribute, unbound, from before the tests replaced it."""
         kinds = self._handles.objects[number].__mro__
         if (number, name) in self._replaced:
             return self._replaced[number, name]
@@ -77,7 +77,7 @@ class Objects:
         return self._handles.add(value)
 
     def known(self, encoder: Encoder, value: Any) -> Json | None:
-        """Return JSON for an enum member or for a plain value whose class must be kept.
+        """Encode an enum member, or a plain value whose class must be kept, as JSON.
 
         Enum members cross by name if their class belongs to Python's library. Instances of subclasses of plain types
         cross as numbered objects with their contents if their class adds something. None means that the encoder
@@ -106,7 +106,7 @@ class Objects:
         return {"subclass": [*described, write_contents(encoder, value)]}
 
     def write(self, encoder: Encoder, value: Any) -> Json:
-        """Return JSON for an object that is not plain data.
+        """Encode an object that is not plain data as JSON.
 
         Stand-ins for test objects cross by number. Classes cross as descriptions, exceptions with arguments and
         attributes, numpy scalars as plain scalars. Any other object crosses as its number, its class and a name.
@@ -245,7 +245,7 @@ class TestObject:
 
 
 class BoundObject(TestObject):
-    """An object of the tests to which a descriptor of the program is bound: it holds what the program stores in it."""
+    """A stand-in for a test object bound to a descriptor of the program; the stand-in keeps stored values."""
 
     def __init__(self, call_back: CallBack, number: int) -> None:
         super().__init__(call_back, number)
@@ -270,7 +270,10 @@ class BoundObject(TestObject):
 
 
 class _Stored(dict[str, Any]):
-    """What the program stores in an object of the tests. The tests are told, as it may be stored for them."""
+    """Values that the program stores in a test object.
+
+    Each change is reported to the judge, which stores a value that a descriptor without `__set__` computed.
+    """
 
     def __init__(self, owner: BoundObject) -> None:
         super().__init__()

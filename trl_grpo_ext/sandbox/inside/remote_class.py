@@ -40,8 +40,8 @@ class ClassState(State):
     """Facts that the judge keeps about a program class.
 
     Attributes:
-        small: Whether the tests use the class under a name without a capital letter, which may stand for a function.
-        capital: Whether the tests use the class under a name with a capital letter.
+        small: Whether the tests use the class under a lower-case name, which may denote a function.
+        capital: Whether the tests use the class under a capitalized name.
     """
 
     __slots__ = ("capital", "small")
@@ -52,7 +52,7 @@ class ClassState(State):
 
     @property
     def trusted(self) -> bool:
-        """Whether calling this class makes objects that count as made by the test."""
+        """Whether objects made by calling this class count as made by the test."""
         return self.capital and not self.small
 
 
@@ -96,7 +96,7 @@ class RemoteClass(type):
         return cls._own(made, Standing.MADE if is_new else Standing.COMPUTED)
 
     def _own(cls, value: Any, standing: Standing = Standing.COMPUTED) -> Any:
-        """Return an object, with the given standing if this class is trusted and the object belongs to it."""
+        """Give an object this standing if the class is trusted and the object is its instance; return the object."""
         if cls._remote_class.trusted and isinstance(value, Stub) and issubclass(type(value), cls):
             value._remote_state.standing = standing
             cls._remote_class.remote.has_made = True
@@ -109,7 +109,8 @@ class RemoteClass(type):
 
     def __setattr__(cls, name: str, value: Any) -> None:
         known = vars(cls).get(name, MISSING)
-        if known is not MISSING and name not in ALL:  # a special method stays, and asks for what is there then
+        # A special method stays: on each call it asks the program for the current attribute.
+        if known is not MISSING and name not in ALL:
             type.__delattr__(cls, name)
         original = RemoteAttribute.of(cls, name) if name in ALL and value is known else value
         cls._remote_class.remote.request("set", cls, name, original)
@@ -120,7 +121,7 @@ class RemoteClass(type):
         cls._remote_class.remote.request("delete", cls, name)
 
     def __instancecheck__(cls, instance: Any) -> bool:
-        """Ask the program whether its object is an instance of this class.
+        """Ask the program whether an object is an instance of this class.
 
         Objects that do not come from the program are never instances.
         """
@@ -151,14 +152,14 @@ class RemoteClass(type):
         return any(item is member or item == member for member in cls)
 
 
-# A class counts as one of these only by inheritance, not by having the methods.
+# A class counts as an instance of these only by inheritance, not by having the methods.
 _ABSTRACT = frozenset(("Mapping", "MutableMapping", "Sequence", "MutableSequence", "Set", "MutableSet"))
 # Types that tests check with `isinstance`, by the name of the library's class.
 _OF_LIBRARY = {"generator": GeneratorType, "async_generator": AsyncGeneratorType, "coroutine": CoroutineType}
 
 
 class ErrorStub(Counterpart, Stub):
-    """A base class that comes first in stand-ins for exceptions, which tests raise."""
+    """The first base class of stand-ins for exceptions, which tests raise."""
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name[:2] == "__" == name[-2:]:
@@ -201,7 +202,7 @@ async def _async_function() -> None: ...
 _ASKED_BY_MOCKS = frozenset(
     {"asyncio.coroutines", "functools", "inspect", "trl_grpo_ext.sandbox.inside.patches.patching"}
 )
-"""The modules whose functions `unittest.mock` asks what an object is; see `LIBRARY` for the last one."""
+"""Modules whose functions `unittest.mock` calls to inspect an object; for the last module see `LIBRARY`."""
 
 
 def _is_for_mock(frame: FrameType | None) -> bool:
@@ -213,8 +214,8 @@ def _is_for_mock(frame: FrameType | None) -> bool:
 class RemoteAttribute:
     """A class attribute of the program, visible to `super()` and to code that inspects classes.
 
-    A patch takes it out of `vars(cls)`, makes a mock that is like it, and puts it back. It crosses as what the class
-    had before the tests put something else there.
+    A patch takes the attribute out of `vars(cls)`, makes a mock modelled on it, and puts it back. Sent to the program,
+    it denotes the class's original attribute, from before the tests replaced it.
     """
 
     def __init__(self, name: str, plain: type | None = None) -> None:
@@ -225,17 +226,17 @@ class RemoteAttribute:
 
     @classmethod
     def of(cls, owner: RemoteClass, name: str) -> RemoteAttribute:
-        """Make the attribute that stands for what a class had by a name."""
+        """Create the stand-in for the attribute `name` of the class `owner`."""
         made = cls(name)
         made._owner = owner
         return made
 
     def is_of(self, owner: type, name: str) -> bool:
-        """Whether it is what that class had by that name."""
+        """Check that this stand-in denotes the attribute `name` of the class `owner`."""
         return self._owner is owner and self.__name__ == name
 
     def written(self) -> Json:
-        """Return the JSON that it crosses as."""
+        """Encode this stand-in as JSON: the class's number and the attribute's name."""
         return {"attribute": [self._owner._remote_class.number, self.__name__]}
 
     def __set_name__(self, owner: Any, name: str) -> None:
@@ -243,7 +244,7 @@ class RemoteAttribute:
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
-        """Pass for a function where the program has one, before `unittest.mock`, which makes a mock like it."""
+        """Pretend to `unittest.mock` to be a function if the program's attribute is a function; a mock copies it."""
         if not _is_for_mock(sys._getframe(1)):
             return RemoteAttribute
         if self._kind is None:
@@ -256,7 +257,7 @@ class RemoteAttribute:
 
     @property
     def __signature__(self) -> Any:
-        """The parameters of the program's function, asked for when a mock is made like it."""
+        """Request the parameters of the program's function, which `unittest.mock` copies."""
         from inspect import Parameter, Signature
 
         told = self._owner._remote_class.remote.request("parameters", self)

@@ -1,4 +1,4 @@
-"""What is printed crosses to the end that called: it belongs to the stream that is current there."""
+"""Forward printed text to the calling process (judge or program), whose current streams receive it."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from typing import Any
 from trl_grpo_ext.sandbox.inside.crossing.values import Json, checked
 
 PRINTED = 64 << 10
-"""The most characters that a call may print to a stream; the rest is dropped."""
+"""Largest number of bytes that a call may print to a stream; the rest is dropped."""
 STREAMS = ("stdout", "stderr")
 
 
 class Capture(io.TextIOWrapper):
-    """A standard stream that keeps the first so many bytes that are printed, until they are taken.
+    """A standard stream that keeps printed text, up to a limit, until `take` is called.
 
-    It has a `buffer` like the real one, since programs write bytes to it.
+    The stream has a `buffer` like a real standard stream, because programs write bytes to it.
 
     Args:
-        most: The bytes that it keeps.
-        number: The descriptor of the stream that it stands for, if it is to have one.
+        most: Number of bytes to keep.
+        number: File descriptor to report as `fileno`; None for no descriptor.
     """
 
     def __init__(self, most: int, number: int | None = None) -> None:
@@ -32,15 +32,15 @@ class Capture(io.TextIOWrapper):
         super().__init__(self._bytes, encoding="utf-8", errors="backslashreplace", write_through=True)
 
     def fileno(self) -> int:
-        """The descriptor, for `faulthandler` and its like."""
+        """Return the file descriptor, which `faulthandler` and similar modules need."""
         return super().fileno() if self._number is None else self._number
 
     def write(self, text: str, /) -> int:
-        """Keep `text` if there is room."""
+        """Keep `text` if the limit is not reached."""
         return super().write(text) if self._bytes.tell() < self._most else len(text)
 
     def take(self) -> str:
-        """What was printed since this was called last."""
+        """Return text printed since the previous call."""
         if not self._bytes.tell():
             return ""
         self.flush()
@@ -51,17 +51,18 @@ class Capture(io.TextIOWrapper):
 
 
 def taken(captures: Mapping[str, Capture]) -> dict[str, str]:
-    """Take what was printed, by the name of the stream."""
+    """Take the printed text of each stream, by stream name; streams without text are left out."""
     found = {}
     for name, capture in captures.items():
-        with suppress(ValueError):  # the program has closed it
+        # The program may have closed the stream.
+        with suppress(ValueError):
             if text := capture.take():
                 found[name] = text
     return found
 
 
 def print_here(printed: Json) -> None:
-    """Print what the other end has printed to the streams that are current here."""
+    """Print text from the other process to this process's current streams."""
     for name, text in checked(printed, dict).items():
         if name in STREAMS:
             getattr(sys, name).write(checked(text, str))
@@ -69,9 +70,9 @@ def print_here(printed: Json) -> None:
 
 @contextmanager
 def captured(redirected: Json, printed: dict[str, str]) -> Iterator[None]:
-    """Put what is printed meanwhile into `printed`, where it goes to a stream that the caller has redirected.
+    """Capture text printed inside the block to the streams that the caller redirected, and store it in `printed`.
 
-    What an assertion that fails has printed before may be what the tests expect: it is kept.
+    If an assertion fails, its printed text is discarded: it may show the tests' expected values.
     """
     own: dict[str, Any] = {name: getattr(sys, name) for name in STREAMS if name in checked(redirected, list)}
     captures = {name: Capture(PRINTED) for name in own}

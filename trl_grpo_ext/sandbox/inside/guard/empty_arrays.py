@@ -1,8 +1,8 @@
-"""Have no array of the program without items equal anything that has items: numpy broadcasts it to nothing.
+"""Prevent the program's empty arrays from comparing equal to nonempty values: numpy broadcasts them to nothing.
 
-If the shape of `empty` is (0, 1), `numpy.allclose(empty, expected)` is true, and so are `(empty == expected).all()` and
-`norm(empty - expected) < 1e-9`. So in the judge such an array is of a class of its own, which refuses these operations
-with anything that has items, and numpy's comparisons refuse lists that hold nothing but such arrays.
+If `empty` has the shape (0, 1), `numpy.allclose(empty, expected)` is true, and so are `(empty == expected).all()` and
+`norm(empty - expected) < 1e-9`. In the judge, such an array therefore has a class of its own, which refuses these
+operations with any nonempty operand. numpy's comparison functions refuse lists that contain only such arrays.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from typing import Any
 from trl_grpo_ext.sandbox.inside.crossing.containers import CONTAINERS, SUBCLASSES, Container
 from trl_grpo_ext.sandbox.inside.handle import Stub
 
-# Refused with any operand that has items, a number among them.
+# Refused with any nonempty operand; a number counts as nonempty.
 _WITH_ANYTHING = frozenset({"equal", "not_equal", "subtract"})
-# Refused with an array that has items. Whether all of no items are above 0 is for the test to ask.
+# Refused with a nonempty array only: a test may ask whether all items of an empty array are above 0.
 _WITH_ARRAYS = frozenset({"less", "less_equal", "greater", "greater_equal"})
 _COMPARING = ("allclose", "isclose", "array_equiv")
 _ASSERTING = (
@@ -31,18 +31,18 @@ _ASSERTING = (
 )
 _CONVERTING = ("array", "asarray", "asanyarray")
 _DEEP = 4
-"""How deep a list is searched for arrays of the program."""
+"""Depth to which nested lists are searched for arrays of the program."""
 
 
 def guard_empty_arrays(text: str) -> None:
-    """Guard arrays of the program without items, and the comparisons of numpy if the tests' text names numpy."""
+    """Guard the program's empty arrays, and numpy's comparison functions if the tests' text mentions numpy."""
     CONTAINERS["ndarray"] = Container(_reading(CONTAINERS["ndarray"].empty), CONTAINERS["ndarray"].head)
     if "numpy" not in text or find_spec("numpy") is None:
         return
     numpy = importlib.import_module("numpy")
     _wrap(numpy, _COMPARING, _comparing)
     _wrap(numpy, _CONVERTING, _converting)
-    # It is slow to import.
+    # `numpy.testing` is slow to import.
     if "testing" in text:
         _wrap(importlib.import_module("numpy.testing"), _ASSERTING, _comparing)
 
@@ -54,7 +54,7 @@ def _wrap(module: ModuleType, names: tuple[str, ...], wrapping: Callable[[Any], 
 
 
 def _reading(empty: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Wrap what makes an array that the program sends: one without items is marked."""
+    """Wrap the constructor of arrays sent by the program, so that empty arrays get the guarded class."""
 
     def read(head: Any) -> Any:
         return _marked(empty(head))
@@ -63,13 +63,13 @@ def _reading(empty: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def _marked(array: Any) -> Any:
-    """Give an array without items the class that is guarded."""
+    """Convert an empty array to the guarded class; return other arrays unchanged."""
     return array.view(_empty_array()) if array.size == 0 else array
 
 
 def _comparing(own: Callable[..., Any]) -> Callable[..., Any]:
     def compare(one: Any, other: Any, *args: Any, **kwargs: Any) -> Any:
-        # Passed on as they are read here: an object of the program may answer otherwise the next time.
+        # The values read here are passed on: a program's object may answer differently when read again.
         pair = [_read(one), _read(other)]
         if _is_empty(pair[0]) is not _is_empty(pair[1]):
             raise _refusal()
@@ -79,7 +79,7 @@ def _comparing(own: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _read(value: Any) -> Any:
-    """Read a list, or an object of the program with items, as numpy's comparisons do."""
+    """Convert a list, or a program's object with a length, to an array, as numpy does before comparing."""
     is_list = isinstance(value, list | tuple) or (isinstance(value, Stub) and hasattr(type(value), "__len__"))
     return importlib.import_module("numpy").asanyarray(value) if is_list else value
 
@@ -93,27 +93,27 @@ def _converting(own: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _holds_empty(value: Any, depth: int = _DEEP) -> bool:
-    """Test if a value is or holds an empty array of the program, or an object of the program, which may hold one."""
+    """Test if a value is or contains a program's empty array, or an object of the program, which may contain one."""
     if isinstance(value, list | tuple):
         return depth > 0 and any(_holds_empty(each, depth - 1) for each in value)
     return type(value) in SUBCLASSES or isinstance(value, Stub)
 
 
 def _is_empty(value: Any) -> bool:
-    """Test if a value has no items; a number has one."""
+    """Test if a value is an empty list, tuple or array; a number is not empty."""
     if isinstance(value, list | tuple):
         return not value
     return getattr(value, "size", 1) == 0
 
 
 def _refusal() -> AssertionError:
-    # No ValueError, as of shapes that do not fit: a test may expect one of the program.
+    # Not a ValueError, as numpy raises for mismatched shapes: a test may expect the program to raise ValueError.
     return AssertionError("an array without items is compared with something that has items")
 
 
 @functools.cache
 def _empty_array() -> Any:
-    """Make the class of arrays without items, which takes numpy."""
+    """Create the guarded class of empty arrays, once; this imports numpy."""
     ndarray: Any = importlib.import_module("numpy").ndarray
 
     def plain(value: Any) -> Any:
@@ -136,6 +136,6 @@ def _empty_array() -> Any:
 
 
 def _is_refused(operation: str, others: list[Any]) -> bool:
-    """Test if an operation of an array without items is refused with these operands, which have items."""
+    """Test if an empty array refuses an operation with these nonempty operands."""
     is_array = any(isinstance(each, list | tuple) or getattr(each, "ndim", 0) for each in others)
     return operation in _WITH_ANYTHING or (operation in _WITH_ARRAYS and is_array)

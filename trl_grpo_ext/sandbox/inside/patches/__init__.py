@@ -1,1 +1,1 @@
-"""What the tests change in Python itself, for a while, happens in the program too."""
+"""Repeat in the program the tests' temporary changes to Python itself."""

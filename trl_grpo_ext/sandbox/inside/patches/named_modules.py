@@ -1,4 +1,4 @@
-"""The modules that tests name: those are watched for patches, and no others."""
+"""Find modules named by tests: only these modules are watched for patches."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from contextlib import suppress
 from types import ModuleType
 
 NEVER_WATCHED = frozenset({"__future__", "antigravity", "pytest", "solution", "test", "this", "typing", "unittest"})
-"""Modules that no program has in common with the tests, or that do something when they are imported."""
+"""Modules that program and tests never share, or whose import has side effects."""
 _DOTTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+")
 
 
 def root_of(path: str) -> str:
-    """Return the first name of a dotted one."""
+    """Return a dotted name's first part: `os` for `os.path`."""
     return path.partition(".")[0]
 
 
 def imported(name: str) -> ModuleType | None:
-    """Import a module; None if there is none of that name, or none that can be imported."""
+    """Import a module; None if the import fails."""
     with suppress(Exception):
         return importlib.import_module(name)
     return None
 
 
 def named_modules(texts: Iterable[str]) -> Iterator[ModuleType]:
-    """Yield the modules that tests import, use by a dotted name, or name in a text: `patch("os.path.exists")`."""
+    """Yield modules that tests import, use by a dotted name, or name in a string: `patch("os.path.exists")`."""
     nodes = [node for text in texts for node in ast.walk(_tree(text))]
     aliases = [alias for node in nodes if isinstance(node, ast.Import) for alias in node.names]
     known = {
@@ -43,13 +43,19 @@ def named_modules(texts: Iterable[str]) -> Iterator[ModuleType]:
 
 
 def _tree(text: str) -> ast.Module:
-    with suppress(SyntaxError):  # where a line of the tests is left out that looks like the runner's
+    # The text lacks lines that look like the runner's, so it may not parse.
+    with suppress(SyntaxError):
         return ast.parse(text)
     return ast.Module([], [])
 
 
 def _paths(node: ast.AST, known: dict[str, str]) -> Iterator[str]:
-    """The dotted names in a node that may begin with a module; `known` is what the names of modules stand for."""
+    """Yield dotted names in a node that may begin with a module.
+
+    Args:
+        node: A node of the tests' syntax tree.
+        known: Maps each imported name to its module's full name.
+    """
     if isinstance(node, ast.ImportFrom) and node.module and not node.level:
         yield from (f"{node.module}.{alias.name}" for alias in node.names if alias.name != "*")
     elif isinstance(node, ast.Constant) and type(node.value) is str and _DOTTED.fullmatch(node.value):
@@ -61,7 +67,7 @@ def _paths(node: ast.AST, known: dict[str, str]) -> Iterator[str]:
 
 
 def _innermost(path: str) -> ModuleType | None:
-    """The module that the longest beginning of a dotted name stands for."""
+    """Import the module that the longest importable prefix of a dotted name denotes; None without a module."""
     parts = path.split(".")
     found = (imported(".".join(parts[:length])) for length in range(len(parts), 0, -1))
     return next((module for module in found if module is not None), None)

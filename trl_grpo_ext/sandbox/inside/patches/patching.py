@@ -1,4 +1,4 @@
-"""Repeat in the program what tests change in Python itself; changes by the program never reach the judge.
+"""Repeat in the program the tests' changes to Python itself; the program's changes never reach the judge.
 
 Tests seed the random generator, patch `time.time`, put text into `sys.stdin`, set environment variables. In a single
 process, the program would see these changes.
@@ -26,18 +26,18 @@ from trl_grpo_ext.sandbox.inside.remote_class import RemoteAttribute, RemoteClas
 _PATCHED = ("builtins", "datetime", "math", "os", "random", "sys", "time")
 _SEEDS = (("random", "seed"), ("random", "setstate"), ("numpy.random", "seed"), ("numpy.random", "set_state"))
 _PATCHERS = frozenset({"pytest", "tests", "unittest.mock"})
-"""The modules that set attributes of classes of the library because a test says so."""
+"""Modules that set attributes of library classes on behalf of a test."""
 _OWN = frozenset({"stdout", "stderr", "modules", "path"})
 _LISTENING = ("logging", "assertLogs", "assertNoLogs", "assertWarns", "warnings", "warns(")
 _PATCHING = ("patch", "setattr", "stdin", "argv", "builtins", "time.time =", "time.sleep =")
 _ASSIGNED = re.compile(r"^[ \t]*(?!self\b)(\w+)\.[\w.]+ *=(?!=)", re.MULTILINE)
-"""What is assigned to, as in `time.time = fake`."""
+"""Objects whose attributes are assigned, such as `time` in `time.time = fake`."""
 _RUNNER = "exec(compile("
-"""Start of the setup line that embeds the replacement for pytest; it belongs to no test."""
+"""Start of the setup line that embeds the replacement for pytest; the line belongs to no test."""
 
 
 def share_changes(program: ProgramProxy) -> None:
-    """Forward changes of Python's state to the program, for features that the tests' source mentions."""
+    """Forward changes of Python's state to the program, for features mentioned in the tests' source."""
     texts = [_own_lines(source) for source in program.sources.values()]
     text = "".join(texts)
     for home, name in _SEEDS:
@@ -57,7 +57,7 @@ def share_changes(program: ProgramProxy) -> None:
 
 
 def text_of(sources: Mapping[str, str]) -> str:
-    """Join the source code of the tests, without the replacement for pytest."""
+    """Join the tests' source code, without the replacement for pytest."""
     return "".join(map(_own_lines, sources.values()))
 
 
@@ -151,9 +151,9 @@ def _watch(program: ProgramProxy, module: ModuleType) -> None:
 
 
 def _watch_classes(program: ProgramProxy) -> None:
-    """Tell the program of each attribute that a patch sets in a class of the library, as in `pathlib.Path.exists`.
+    """Forward to the program the attributes that patches set in library classes, such as `pathlib.Path.exists`.
 
-    A class cannot be watched as a module can. What patches call is: `setattr` and `delattr`.
+    A class cannot be watched like a module, so this function replaces `setattr` and `delattr`, which patches call.
     """
     set_attribute, delete_attribute = setattr, delattr
     originals: dict[tuple[type, str], Any] = {}
@@ -178,7 +178,10 @@ def _watch_classes(program: ProgramProxy) -> None:
 
 
 def _place_in_library(target: Any, name: str, caller: FrameType) -> tuple[str, str] | None:
-    """Where a test sets an attribute of a class that both ends have: the module, and the path in it."""
+    """Return module and path of a library class attribute that a test's patch sets; None for any other attribute.
+
+    Both the program and the tests have the class.
+    """
     if not issubclass(type(target), type) or caller.f_globals.get("__name__") not in _PATCHERS:
         return None
     home, path = target.__module__, target.__qualname__
