@@ -94,11 +94,11 @@ def last_value(line: str) -> str:
 
 
 def said_values(line: str) -> list[str]:
-    """Return a line's values as written, in order; values that `and`, `or` or a comma joins are left out."""
+    """Return a line's values as written, in order; none if `and`, `or` or a comma joins two of them: `5 or 6`."""
     values = _values(line)
-    return [
-        next((group for group in (*one[0].groups(), one[0][0]) if group), "").strip() for one in values if len(one) == 1
-    ]
+    if any(len(joined) > 1 for joined in values):
+        return []
+    return [next((group for group in (*one.groups(), one[0]) if group), "").strip() for (one,) in values]
 
 
 def _values(line: str) -> list[list[re.Match[str]]]:
