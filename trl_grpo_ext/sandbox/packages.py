@@ -16,7 +16,7 @@ from pathlib import Path
 
 from trl_grpo_ext.sandbox import installed
 from trl_grpo_ext.sandbox.installed import Place
-from trl_grpo_ext.support.text import Once, did_you_mean
+from trl_grpo_ext.support.text import Once, nearest
 
 logger = logging.getLogger(__name__)
 
@@ -151,4 +151,6 @@ def _advice(name: str) -> str:
     top = name.partition(".")[0]
     if top != name and installed.find(top):
         return f"Name the whole package, {top}."
-    return f"{did_you_mean(name, installed.names())} If that is not it, install it."
+    # Without a similar name, a list of all that is installed helps nobody.
+    near = nearest(name, installed.names())
+    return f"Did you mean `{near}`? If that is not it, install it." if near else "If it is a package, install it; else name its folder."
