@@ -153,4 +153,6 @@ def _advice(name: str) -> str:
         return f"Name the whole package, {top}."
     # Without a similar name, a list of all that is installed helps nobody.
     near = nearest(name, installed.names())
-    return f"Did you mean `{near}`? If that is not it, install it." if near else "If it is a package, install it; else name its folder."
+    if near is None:
+        return "If it is a package, install it; else name its folder."
+    return f"Did you mean `{near}`? If that is not it, install it."
