@@ -25,7 +25,7 @@ from trl_grpo_ext.rewards.unit_tests.solution_imports import (
     with_solution_for_unknown,
     without_solution_imports,
 )
-from trl_grpo_ext.rewards.unit_tests.source import Statement, joined, packed, required_packages, statements
+from trl_grpo_ext.rewards.unit_tests.source import Statement, joined, nodes_of, packed, required_packages, statements
 from trl_grpo_ext.rewards.unit_tests.test_module import Module, check_pytest_names, mentions_pytest, shim_setup
 from trl_grpo_ext.sandbox.job import CallSuite
 
@@ -87,7 +87,7 @@ def solution_names(code: Sequence[Statement], entry_point: str | None = None, im
     reads = {name for part in code for name in part.usage.reads}
     free = reads - {name for part in code for name in part.usage.binds} - _BUILTINS
     free -= {name for part in code for name in _starred_names(part.node)}
-    nodes = [node for part in code for node in ast.walk(part.node)]
+    nodes = nodes_of(code)
     modules = _modules(free, nodes)
     common = {name: f"from {HOME_OF[name]} import {name}" for name in free - set(modules) if name in HOME_OF}
     remote = free - set(modules) - set(common)
@@ -166,7 +166,7 @@ def call_suite(module: Module, code: PromptCode) -> CallSuite:
     reads = {name for part in [*setup, *tests] for name in part.usage.reads}
     if not taken.imports_solution and not reads & set(taken.names):
         raise BadTests("tests_call_nothing", "\n".join(module.tests))
-    uses_pytest = any(mentions_pytest(part.node) for part in [*setup, *tests]) or "pytest" in str(taken.imports)
+    uses_pytest = mentions_pytest([*setup, *tests]) or "pytest" in str(taken.imports)
     if uses_pytest:
         check_pytest_names([*setup, *tests])
     preamble = module.preamble or (shim_setup(False) if uses_pytest else ())
@@ -191,7 +191,7 @@ def _namesakes(
     parts = [*module.preamble, *setup, *tests]
     bound = {name for part in parts for name in part.usage.binds}
     elsewhere = bound.union(*(_starred_names(part.node) for part in parts))
-    nodes = [node for part in [*module.setup, *tests] for node in ast.walk(part.node)]
+    nodes = nodes_of([*module.setup, *tests])
     imports = [node for node in nodes if imports_solution(node)]
     starred = any(isinstance(node, ast.ImportFrom) and node.names[0].name == "*" for node in imports)
     names_all = code.entry_point is not None or (bool(imports) and not starred)
@@ -201,7 +201,7 @@ def _namesakes(
 
 
 def _uses_files(parts: Sequence[Statement]) -> bool:
-    nodes = [node for part in parts for node in ast.walk(part.node)]
+    nodes = nodes_of(parts)
     names = {node.id for node in nodes if isinstance(node, ast.Name)}
     names |= {node.attr for node in nodes if isinstance(node, ast.Attribute)} - {"open"}
     names |= {node.arg for node in nodes if isinstance(node, ast.arg)}

@@ -22,7 +22,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from trl_grpo_ext.rewards.unit_tests.solution_imports import SOLUTION
-from trl_grpo_ext.rewards.unit_tests.source import Statement, parse, statements, usage
+from trl_grpo_ext.rewards.unit_tests.source import Statement, nodes_of, parse, statements, usage
 
 _HOMES = {
     "typing": (
@@ -104,7 +104,7 @@ class Namesakes(NamedTuple):
             known: Names that belong to the program in any case.
         """
         parts = [*self.setup, *(part for test in self.tests for part in statements(test))]
-        nodes = [node for part in parts for node in ast.walk(part.node)]
+        nodes = nodes_of(parts)
         if self.reference is not None:
             used = called(nodes) | _passed(nodes)
             return set(self.reference & (_SHARED | _BUILTINS) & used).difference(self.elsewhere)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 
-from trl_grpo_ext.rewards.unit_tests.source import Statement, statements, unparsed
+from trl_grpo_ext.rewards.unit_tests.source import Statement, nodes_of, statements, unparsed
 from trl_grpo_ext.rewards.unit_tests.test_module import Module
 from trl_grpo_ext.sandbox.installed import is_installed
 
@@ -76,7 +76,7 @@ def with_solution_for_unknown(module: Module) -> Module | None:
     found there is not the program: the setup then fails, or a program could replace a helper of the tests.
     """
     parts = [*module.setup, *(part for test in module.tests for part in statements(test))]
-    nodes = [node for part in parts for node in ast.walk(part.node)]
+    nodes = nodes_of(parts)
     unknown = _Renamed(sorted({name for node in nodes for name in _modules(node) if not _is_known(name)}))
     if len(unknown.names) != 1 or any(imports_solution(node) for node in nodes):
         return None

@@ -45,6 +45,11 @@ class Statement:
             warnings.simplefilter("ignore")
             return usage(self.text)
 
+    @cached_property
+    def nodes(self) -> tuple[ast.AST, ...]:
+        """All nodes of the statement's syntax tree, the statement's own first."""
+        return tuple(ast.walk(self.node))
+
     @property
     def is_definition(self) -> bool:
         """True for statements that only define: imports, functions, classes, assignments, `pass` and docstrings."""
@@ -70,6 +75,11 @@ class Statement:
     def is_future(self) -> bool:
         """True for a `__future__` import, which must come first in its file."""
         return isinstance(self.node, ast.ImportFrom) and self.node.module == "__future__"
+
+
+def nodes_of(parts: Iterable[Statement]) -> list[ast.AST]:
+    """List all syntax nodes of several statements, in order."""
+    return [node for part in parts for node in part.nodes]
 
 
 def parse(source: str) -> ast.Module | None:

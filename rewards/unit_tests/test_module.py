@@ -15,7 +15,7 @@ from functools import cache
 
 from trl_grpo_ext.rewards.unit_tests.bad_tests import BadTests
 from trl_grpo_ext.rewards.unit_tests.in_judge import builtin_fixtures, pytest_runner, pytest_shim
-from trl_grpo_ext.rewards.unit_tests.source import Statement, statements, unparsed
+from trl_grpo_ext.rewards.unit_tests.source import Statement, nodes_of, statements, unparsed
 
 RUNNER = "__trl_pytest__"
 _LEFT_OUT = frozenset({"skip", "xfail", "expectedFailure"})
@@ -234,7 +234,7 @@ def check_pytest_names(parts: Sequence[Statement]) -> None:
     Raises:
         BadTests: if there is such a name.
     """
-    nodes = [node for part in parts for node in ast.walk(part.node)]
+    nodes = nodes_of(parts)
     for node in nodes:
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "pytest":
             _need(f"pytest.{node.attr}", node.attr in _SHIM_NAMES)
@@ -274,7 +274,7 @@ def _attributes_of_names(nodes: Sequence[ast.AST]) -> dict[str, frozenset[str]]:
 
 def _check_fixtures(parts: list[Statement], found: list[_Test]) -> None:
     """Refuse, before any run, fixtures that the stand-in for pytest lacks."""
-    nodes = [node for part in parts for node in ast.walk(part.node)]
+    nodes = nodes_of(parts)
     makers = [node for node in nodes if isinstance(node, _Function) and _is_fixture(node)]
     fixtures = {name for maker in makers for name in _fixture_names(maker)}
     for maker in makers:
@@ -322,7 +322,7 @@ def _need_fixture(name: str, known: set[str]) -> None:
 
 
 def _takes_builtin_fixtures(parts: Sequence[Statement]) -> bool:
-    nodes = (node for part in parts for node in ast.walk(part.node))
+    nodes = nodes_of(parts)
     return any(isinstance(node, ast.arg) and node.arg in builtin_fixtures.BUILTIN_FIXTURES for node in nodes)
 
 
@@ -340,11 +340,10 @@ def _imported(node: ast.AST) -> list[str]:
     return [(node.module or "").partition(".")[0]] if isinstance(node, ast.ImportFrom) else []
 
 
-def mentions_pytest(node: ast.AST) -> bool:
+def mentions_pytest(parts: Sequence[Statement]) -> bool:
     """Detect code that imports pytest, or uses `pytest` without an import."""
     return any(
-        "pytest" in _imported(inner) or (isinstance(inner, ast.Name) and inner.id == "pytest")
-        for inner in ast.walk(node)
+        "pytest" in _imported(node) or (isinstance(node, ast.Name) and node.id == "pytest") for node in nodes_of(parts)
     )
 
 
