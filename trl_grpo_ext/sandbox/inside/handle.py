@@ -27,7 +27,7 @@ from trl_grpo_ext.sandbox.inside.crossing.classes import (
     ORDER,
     UNARY,
 )
-from trl_grpo_ext.sandbox.inside.iteration import VIEWS, begin, item_at, next_item, note_length, once, told_by, view
+from trl_grpo_ext.sandbox.inside.iteration import VIEWS, begin, item_at, length_of, next_item, once, view
 from trl_grpo_ext.sandbox.inside.order import by_fields
 from trl_grpo_ext.sandbox.inside.swallowing import leave, leave_async
 
@@ -177,8 +177,6 @@ def _text(self: Stub, kind: str, *spec: str) -> str:
         return str(getattr(str, f"__{kind}__")(self, *spec))
     if state.remote.quiet:
         return f"<{state.name}>"
-    if state.standing:
-        return str(state.remote.request(kind, self, *spec))
     return str(once(state, (kind, *spec), lambda: state.remote.request(kind, self, *spec)))
 
 
@@ -209,7 +207,7 @@ def _standing(value: Any) -> Standing:
 
 
 def _plain_base(value: Stub) -> Any:
-    """Return the list, integer and so on that a stand-in is as well."""
+    """Return the plain type of a stand-in that is plain data too: `list`, `int`."""
     return next(kind for kind in type(value).__mro__ if not (issubclass(kind, Stub) or kind is Stub))
 
 
@@ -291,11 +289,7 @@ def _len(self: Stub) -> int:
     if not isinstance(self, Handle) and _standing(self) < Standing.MADE:
         return int(_of_plain_base(self, "__len__")())
     state = self._remote_state
-    told = None if state.standing else told_by(state).length
-    if told is not None:
-        return told
-    length = int(state.remote.request("special", self, "__len__"))
-    return length if state.standing else note_length(state, length)
+    return length_of(state, lambda: int(state.remote.request("special", self, "__len__")))
 
 
 def _getitem(self: Stub, key: Any) -> Any:
@@ -303,7 +297,7 @@ def _getitem(self: Stub, key: Any) -> Any:
         return _of_plain_base(self, "__getitem__")(key)
     state = self._remote_state
     ask = partial(state.remote.request, "special", self, "__getitem__", key)
-    return ask() if state.standing or type(key) is not int else item_at(state, key, ask)
+    return item_at(state, key, ask) if type(key) is int else ask()
 
 
 def _bool(self: Stub) -> bool:
@@ -312,8 +306,7 @@ def _bool(self: Stub) -> bool:
         base = _plain_base(self)
         return bool(base.__bool__(self)) if hasattr(base, "__bool__") else _len(self) > 0
     state = self._remote_state
-    ask = partial(state.remote.request, "special", self, "__bool__")
-    found = ask() if state.standing else once(state, ("__bool__",), ask)
+    found = once(state, ("__bool__",), partial(state.remote.request, "special", self, "__bool__"))
     if type(found) is not bool:
         raise TypeError(f"__bool__ should return bool, returned {type(found).__name__}")
     return found

@@ -54,6 +54,14 @@ class Told:
         self.answers: dict[tuple[Any, ...], Any] = {}
 
 
+def length_of(state: Any, ask: Callable[[], int]) -> int:
+    """Request an object's length; a returned object repeats its earlier answer."""
+    if state.standing:
+        return ask()
+    told = told_by(state).length
+    return note_length(state, ask()) if told is None else told
+
+
 def told_by(state: Any) -> Told:
     """Return the answers of an object, given its `handle.State`, since the tests last acted."""
     if state.told is None or state.told.acts != state.remote.acts:
@@ -63,7 +71,9 @@ def told_by(state: Any) -> Told:
 
 
 def once(state: Any, question: tuple[str | int, ...], ask: Callable[[], Any]) -> Any:
-    """Ask an object a question, or return its earlier answer."""
+    """Ask an object a question; a returned object repeats its earlier answer."""
+    if state.standing:
+        return ask()
     answers = told_by(state).answers
     if question not in answers:
         answers[question] = ask()
@@ -71,11 +81,12 @@ def once(state: Any, question: tuple[str | int, ...], ask: Callable[[], Any]) ->
 
 
 def item_at(state: Any, index: int, ask: Callable[[], Any]) -> Any:
-    """Request the item at an index; end the run if the item is missing although the index is below the length."""
+    """Request the item at an index; end the run if a returned object has no item at an index below its length."""
     try:
         return once(state, ("__getitem__", index), ask)
     except IndexError:
-        note_missing(state, index)
+        if not state.standing:
+            note_missing(state, index)
         raise
 
 

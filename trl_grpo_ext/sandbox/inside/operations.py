@@ -105,7 +105,7 @@ def _library(module: str, name: str, /, *args: Any, **kwargs: Any) -> Any:
     return getattr(importlib.import_module(module), name)(*args, **kwargs)
 
 
-def _seed(module: str, name: str, /, *args: Any, **options: Any) -> None:
+def _repeat(module: str, name: str, /, *args: Any, **options: Any) -> None:
     getattr(_import_module(module), name)(*args, **options)
 
 
@@ -162,8 +162,7 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "delete": delattr,
     "dir": dir,
     "getitem": lambda target, key: target[key],
-    "chdir": os.chdir,
-    "seed": _seed,
+    "repeat": _repeat,
     "eq": lambda one, other: bool(one == other),
     "hash": hash,
     "str": str,

@@ -21,6 +21,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from traceback import print_exception
 from types import CodeType, FrameType
 from typing import Any, NoReturn
@@ -304,7 +305,13 @@ def _is_of_importer(frame: FrameType | None) -> bool:
 def _is_of_library(loader: Any) -> bool:
     """Return whether Python itself defines a loader, and its file lies outside the folder that programs can write."""
     path = str(getattr(loader, "path", None) or getattr(loader, "archive", ""))
-    return type(loader).__module__ in _LOADERS and not os.path.realpath(path).startswith(PRIVATE_SCRATCH)
+    return type(loader).__module__ in _LOADERS and not _is_in_scratch(path)
+
+
+# Cached: several events, each with several frames of the loader, ask for a module's path.
+@cache
+def _is_in_scratch(path: str) -> bool:
+    return os.path.realpath(path).startswith(PRIVATE_SCRATCH)
 
 
 def _place(frame: FrameType) -> str:

@@ -42,9 +42,9 @@ def share_changes(program: ProgramProxy) -> None:
     text = "".join(texts)
     for home, name in _SEEDS:
         if name in text and root_of(home) in text:
-            _share_seed(program, home, name)
+            _repeat_calls(program, home, name)
     if "chdir" in text:
-        _share_folder(program)
+        _repeat_calls(program, "os", "chdir")
     for module in LIBRARY:
         if module in text:
             _forward_library(program, module)
@@ -65,27 +65,18 @@ def _own_lines(source: str) -> str:
     return "".join(line for line in source.splitlines(keepends=True) if not line.startswith(_RUNNER))
 
 
-def _share_seed(program: ProgramProxy, home: str, name: str) -> None:
+def _repeat_calls(program: ProgramProxy, home: str, name: str) -> None:
+    """Repeat in the program each call of a library function that changes the state of a process."""
     module = imported(home)
     own = getattr(module, name, None)
     if own is None:
         return
 
-    def set_both(*args: Any, **options: Any) -> None:
+    def call_both(*args: Any, **options: Any) -> None:
         own(*args, **options)
-        program.request("seed", home, name, *args, **options)
+        program.request("repeat", home, name, *args, **options)
 
-    setattr(module, name, set_both)
-
-
-def _share_folder(program: ProgramProxy) -> None:
-    chdir = os.chdir
-
-    def chdir_both(path: Any) -> None:
-        chdir(path)
-        program.request("chdir", os.getcwd())
-
-    os.chdir = chdir_both
+    setattr(module, name, call_both)
 
 
 def _forward_library(program: ProgramProxy, module: str) -> None:
