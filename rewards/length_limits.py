@@ -172,7 +172,7 @@ class CosineLengthVerifier(Rescored):
         super().__post_init__()
 
     def for_limit(self, tokens: int) -> CosineLengthVerifier:
-        """Return this verifier with the trainer's limit, if it has none of its own."""
+        """Return a copy with the trainer's limit; return this verifier if its limit is set."""
         return self if self.max_len else replace(self, max_len=tokens)
 
     def check_columns(self, columns: Collection[str]) -> None:

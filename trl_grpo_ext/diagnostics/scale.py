@@ -1,6 +1,6 @@
 """Scales: the worst and the best score of a term, known or observed.
 
-Thresholds of checks are parts of a scale, so that marks from 0 to 50 are read as marks from 0 to 1 are.
+A check's threshold is a part of the scale's span: 0.1 means 5 marks on a scale from 0 to 50.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ class Scale:
 
     low: float
     high: float
-    is_known: bool = True  # False if it is observed: then no score is known to be the best
+    # False for an observed scale: then no score is known to be the best.
+    is_known: bool = True
 
     @property
     def span(self) -> float:
@@ -62,7 +63,8 @@ class Seen:
 
     scores: Grouped = NO_NUMBERS
     values: Grouped = NO_NUMBERS
-    unplaced: int = 0  # the scores of which no range tells whether they are right
+    # Number of scores without a range, and so neither right nor wrong.
+    unplaced: int = 0
 
     def __add__(self, other: Seen) -> Seen:
         return Seen(
@@ -81,8 +83,9 @@ class Seen:
 def scale_of(seen: Seen, declared: ScoreRange | None) -> Scale:
     """Return the scale of a term's scores.
 
-    A declared range holds as long as no score is outside of it. Without one, scores in [0, 1] whose verifier says what
-    is right are marks of correctness. Of other scores only the spread is known.
+    * The declared range, if all scores lie in it.
+    * Else 0 to 1, if all scores lie there and every verdict says right, partly right or wrong.
+    * Else the observed spread of the scores.
     """
     if declared is not None and declared[0] <= seen.scores.low and seen.scores.high <= declared[1]:
         return Scale(low=declared[0], high=declared[1])

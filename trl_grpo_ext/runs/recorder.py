@@ -76,7 +76,7 @@ class Recorder(RunListener):
         self._write_all()
 
     def on_train_end(self) -> None:
-        """Write scorecards that could not be written before."""
+        """Retry writing the scorecards of earlier failed writes."""
         self._write_all()
 
     def _write_all(self) -> None:

@@ -167,7 +167,7 @@ class Grouped:
 
     @property
     def in_unit(self) -> bool:
-        """Whether all numbers are in [0, 1]."""
+        """True if every number lies in [0, 1]."""
         return self.low >= 0 and self.high <= 1
 
     def __add__(self, other: Grouped) -> Grouped:

@@ -207,7 +207,12 @@ class Translation:
         return _returned(known)
 
     def read_raised(self, decoder: Decoder, data: Json) -> Any:
-        """What the program has raised: an Exception itself where the tests have no other name of the program for it."""
+        """Decode an exception that the program raised.
+
+        Its class is Python's own `Exception` or `AssertionError` until the program has handed the tests such a class,
+        for example as `MyError = Exception`. From then on the class is a double: `except MyError` of a test must not
+        catch the test's own failed assertion.
+        """
         ((tag, payload),) = checked(data, dict).items()
         if tag != "error" or self._gave_guarded:
             return decoder.decode(data)

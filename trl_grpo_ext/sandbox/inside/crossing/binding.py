@@ -1,7 +1,7 @@
 """Descriptors of the program in classes of the tests, as in `price = Positive()`.
 
-The object that a descriptor is bound to may be a case that holds what the test expects. The program gets a token for
-it: it keeps in the token what it likes, and may hand it to functions of the tests, which get the object itself.
+A descriptor receives the test's object, which may hold expected values. The program therefore gets a token in place of
+the object. It can store attributes in the token, and pass the token to functions of the tests, which get the object.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import Any
 from trl_grpo_ext.sandbox.inside.crossing.values import of_module
 
 BOUND = "bound"
-"""What stands in a message for the special methods of such an object, which the program does not get."""
+"""Marker in a message in place of the special methods of a token's object, which stay in the judge."""
 
 
 class Token:
-    """An object, or a class, of the tests that the program may not look into."""
+    """A token for an object or class of the tests, whose contents stay in the judge."""
 
     __slots__ = ("_whole",)
 
@@ -26,19 +26,20 @@ class Token:
         self._whole = whole
 
 
-_tokens: dict[int, Token] = {}  # each keeps its object alive, so that an `id` stays the same object
+# Tokens keep their objects alive, so an `id` always means the same object.
+_tokens: dict[int, Token] = {}
 
 
 def whole(value: Any) -> Any:
-    """Return what a token stands for; any other object itself."""
+    """Return a token's object; return any other value unchanged."""
     return value._whole if type(value) is Token else value
 
 
 def gets_whole(target: Any) -> bool:
-    """Return whether the program, which uses `target`, may hand it tokens for the objects that they stand for.
+    """Return whether tokens among the arguments of a call become their objects.
 
-    A function of the tests may have them, a mock, and the methods of a list or dict, as in `seen.append`. One of the
-    library, such as `dataclasses.asdict`, might tell what they hold.
+    They do for functions and classes of the tests, for mocks, and for methods of a list or dict, such as `seen.append`.
+    They do not for functions of Python's library: `dataclasses.asdict` would return the object's contents.
     """
     function = target.__func__ if isinstance(target, MethodType) else target
     if isinstance(function, FunctionType):
@@ -56,16 +57,17 @@ def described(token: Token) -> tuple[str, str | None]:
 
 
 def has_tests(kind: Any) -> bool:
-    """Whether a class of the tests holds tests, and what they expect."""
+    """Return whether a class of the tests contains tests, and with them expected values."""
     if not isinstance(kind, type) or kind.__module__ != "tests":
         return False
     return issubclass(kind, of_module("unittest.case", "TestCase")) or any(name[:5] == "test_" for name in dir(kind))
 
 
 def store(token: Any, name: Any, *values: Any) -> None:
-    """Keep in an object what a descriptor without `__set__` has computed for it, under the descriptor's own name.
+    """Store the value that a descriptor computed in the token's object, under the descriptor's own name.
 
-    Nothing else of the object is the program's to change. Without a value, forget it.
+    The descriptor may have no `__set__`, as a cached property. The program can change no other attribute. Without a
+    value, delete the stored value.
     """
     value = whole(token)
     kind = value if isinstance(value, type) else type(value)
@@ -109,7 +111,8 @@ def _check(instance: Any) -> None:
 
 
 def _set_name(self: Any, owner: Any, name: str) -> None:
-    if not (has_tests(owner) or _is_of_program(owner)):  # the program makes such a class itself, and names it there
+    # The program creates a class derived from its own classes itself, and calls `__set_name__` there.
+    if not (has_tests(owner) or _is_of_program(owner)):
         self._remote_state.remote.request("special", self, "__set_name__", _token(owner), name)
 
 
@@ -119,4 +122,4 @@ DESCRIPTOR: dict[str, Callable[..., Any]] = {
     "__delete__": _delete,
     "__set_name__": _set_name,
 }
-"""What the stand-in for a descriptor has, if the descriptor has it."""
+"""Methods of a descriptor's stand-in, each present if the descriptor has it."""
