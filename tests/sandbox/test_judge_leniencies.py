@@ -252,6 +252,8 @@ def f(x):
             found.append((path, getattr(value, "f_globals", None), type(value).__name__))
         except (AttributeError, TypeError): pass
     return found
+def constants(x):
+    return x.__code__.co_consts
 def raw(x):
     found = []
     for name in ("__globals__", "__class__", "gi_frame", "_secret"):
@@ -262,14 +264,20 @@ def raw(x):
     except (AttributeError, TypeError): pass
     return found
 """
-    setup = "class Fake:\n    def __init__(self): self._secret = 42\n    def run(self): return 1\ndef g(): yield 1\n"
+    setup = """
+class Fake:
+    def __init__(self): self._secret = 42
+    def run(self): return 1
+def g(): yield 'secret'
+"""
     tests = (
         "assert [e for e in f(g()) if e[2] not in ('dict', 'type', 'NoneType')] == [] and raw(g()) == []",
         "assert [e for e in f(Fake()) if e[0] not in ('__dict__',)] == [] and raw(Fake()) == []",
-        "assert [e for e in f(g) if e[0] not in ('__dict__',)] == [] and raw(g) == []",
+        "assert [e for e in f(g) if e[0] not in ('__dict__', '__code__')] == [] and raw(g) == []",
+        "assert 'secret' not in str(constants(g))",
         "assert raw(Fake().run) == []",
     )
-    assert_all_pass(program, *tests, names="f raw", setup=setup)
+    assert_all_pass(program, *tests, names="f raw constants", setup=setup)
 
 
 def test_a_context_manager_swallows_what_has_nothing_to_do_with_the_program() -> None:

@@ -58,7 +58,7 @@ class Answers:
 
         Args:
             number: The test object's number.
-            use: Name of a use in `given.USES`, such as `call`.
+            use: Name of a use in `given.uses`, such as `call`.
             args: Positional arguments of the use.
             kwargs: Keyword arguments of the use.
 

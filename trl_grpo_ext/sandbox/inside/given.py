@@ -8,17 +8,26 @@ own method, would answer for the program: such requests fail with an exception i
 
 from __future__ import annotations
 
+import ast
+import copy
 import operator
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache, partial
-from types import FunctionType, MethodType
+from types import FrameType, FunctionType, MethodType
 from typing import Any
 
 from trl_grpo_ext.sandbox.inside.contained import holds_stand_in
 from trl_grpo_ext.sandbox.inside.crossing.awaiting import Tasks
 from trl_grpo_ext.sandbox.inside.crossing.binding import has_tests, store
-from trl_grpo_ext.sandbox.inside.crossing.classes import ALL, BINDING, DATA_CLASS
+from trl_grpo_ext.sandbox.inside.crossing.classes import (
+    ALL,
+    ASKED_OF_CLASSES,
+    BINDING,
+    CHANGED_BY_DECORATORS,
+    DATA_CLASS,
+)
 from trl_grpo_ext.sandbox.inside.crossing.values import of_module
 from trl_grpo_ext.sandbox.inside.handle import Stub
 from trl_grpo_ext.sandbox.inside.remote_class import RemoteClass
@@ -50,14 +59,33 @@ def _is_data(kind: type, allowed: frozenset[str]) -> bool:
     )
 
 
-def specials_of(value: Any) -> list[str]:
-    """List special methods of an object's class that differ from those of `object`."""
-    kind, plain = type(value), vars(object)
+def specials_of(kind: type) -> tuple[str, ...]:
+    """List special methods of a test object's class that differ from those of `object`."""
+    plain = vars(object)
     found = ((name, getattr(kind, name, None)) for name in ALL)
     own = (name for name, method in found if method is not None and method is not plain.get(name))
     # A function binds without a word to the judge, and a method is bound already.
-    binding = () if isinstance(value, FunctionType | MethodType | type) else BINDING
-    return sorted([*own, *(name for name in binding if hasattr(kind, name))])
+    binding = () if issubclass(kind, FunctionType | MethodType | type) else BINDING
+    return tuple(sorted([*own, *(name for name in binding if hasattr(kind, name))]))
+
+
+def data_of(kind: type) -> tuple[Any, ...] | None:
+    """Describe a data-only class for `Counterparts.class_`; return None for a class with behaviour."""
+    if not is_data_class(kind):
+        return None
+    options = vars(kind).get("__dataclass_params__")
+    if options is None:
+        return ()
+    fields = vars(kind)["__dataclass_fields__"]
+    own = tuple(
+        (name, _annotation(fields[name].type)) for name in vars(kind).get("__annotations__", ()) if name in fields
+    )
+    return own, options.eq, options.order
+
+
+def _annotation(kind: Any) -> Any:
+    """Return a field's type as the program may see it: by name, a plain type or class, otherwise `object`."""
+    return kind if isinstance(kind, str | type) and not hasattr(kind, "__origin__") else object
 
 
 def _checked_name(target: Any, name: Any) -> str:
@@ -132,16 +160,58 @@ def _check_no_method(target: Any, name: Any) -> None:
         raise AttributeError(f"the method {name!r} of a test's object is not to be replaced")
 
 
-def _set(target: Any, name: Any, value: Any) -> None:
-    _check_no_method(target, name)
-    if _is_mock(target) and holds_stand_in(value):
-        raise AttributeError(f"{name!r} of a mock is not to be an object of the program, which would answer for it")
-    setattr(target, name, value)
+@dataclass(frozen=True)
+class _Changes:
+    """Changes of test objects by the program.
+
+    Attributes:
+        sources: Source code of the tests by the file name of its compilation.
+    """
+
+    sources: dict[str, str]
+
+    def set(self, target: Any, name: Any, value: Any) -> None:
+        """Set an attribute: data of any object, and methods of a class that the program decorates."""
+        if not self._decorates(target, name):
+            _check_no_method(target, name)
+        if _is_mock(target) and holds_stand_in(value):
+            raise AttributeError(f"{name!r} of a mock is not to be an object of the program, which would answer for it")
+        setattr(target, name, _among_its_like(value) if name == "__eq__" else value)
+
+    def delete(self, target: Any, name: Any) -> None:
+        """Delete an attribute under the rules of `set`."""
+        if not self._decorates(target, name):
+            _check_no_method(target, name)
+        delattr(target, name)
+
+    def _decorates(self, target: Any, name: Any) -> bool:
+        """Return whether the program may change a class's method now: a decorator of its own runs for this class."""
+        if not _is_class_of_tests(target) or type(name) is not str:
+            return False
+        _check_no_tests(target)
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None and frame.f_code.co_filename not in self.sources:
+            frame = frame.f_back
+        if frame is None or (name[:1] == "_" and name not in CHANGED_BY_DECORATORS):
+            return False
+        return (target.__name__, frame.f_lineno) in _decorator_lines(self.sources[frame.f_code.co_filename])
 
 
-def _delete(target: Any, name: Any) -> None:
-    _check_no_method(target, name)
-    delattr(target, name)
+def _among_its_like(equality: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """Restrict an `__eq__` of the program to two objects of one class; it must not compare plain results."""
+    return lambda one, other: equality(one, other) if type(one) is type(other) else NotImplemented
+
+
+@cache
+def _decorator_lines(source: str) -> frozenset[tuple[str, int]]:
+    """List names of decorated classes with each line of their decorators."""
+    classes = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.ClassDef)]
+    return frozenset(
+        (node.name, line)
+        for node in classes
+        for decorator in node.decorator_list
+        for line in range(decorator.lineno, (decorator.end_lineno or decorator.lineno) + 1)
+    )
 
 
 def _special(target: Any, name: Any, *args: Any, **kwargs: Any) -> Any:
@@ -159,14 +229,15 @@ def _special(target: Any, name: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 def _signature(target: Any) -> list[tuple[Any, ...]]:
-    """Describe parameters of a test's function: name, kind, whether a default exists, annotation.
+    """Describe parameters of a test's function or class: name, kind, whether a default exists, annotation.
 
     An annotation is a list of one object, or an empty list. Default values stay in the judge, since they may be
     expected values.
     """
     import inspect
 
-    if not inspect.isroutine(target):
+    _check_no_tests(target)
+    if not (inspect.isroutine(target) or _is_class_of_tests(target)):
         raise TypeError(f"{type(target).__name__!r} object has no signature")
     return [
         (one.name, int(one.kind), one.default is not one.empty, [] if one.annotation is one.empty else [one.annotation])
@@ -174,16 +245,72 @@ def _signature(target: Any) -> list[tuple[Any, ...]]:
     ]
 
 
-USES: dict[str, Callable[..., Any]] = {
+def _is_class_of_tests(target: Any) -> bool:
+    return isinstance(target, type) and target.__module__ == "tests"
+
+
+def _annotations(target: Any) -> dict[str, Any]:
+    """Return the annotations of a test's function."""
+    return dict(target.__annotations__) if isinstance(target, FunctionType) else {}
+
+
+def _attributes(target: Any) -> dict[str, Any]:
+    """Return public attributes of a test's function, or of an object whose class the tests define.
+
+    Raises:
+        TypeError: for any other object.
+    """
+    if not (isinstance(target, FunctionType) or _is_class_of_tests(type(target))) or _of_mocks(target):
+        raise TypeError(f"vars() of a {type(target).__name__!r} object of the tests")
+    return {name: value for name, value in getattr(target, "__dict__", {}).items() if not name.startswith("_")}
+
+
+def _members(target: Any) -> dict[str, Any]:
+    """Return public attributes and special methods that a class of the tests itself defines; no properties."""
+    _check_no_tests(target)
+    if not _is_class_of_tests(target):
+        return {}
+    members = {name: value for name, value in vars(target).items() if name in ASKED_OF_CLASSES or name[0] != "_"}
+    wrapped = {name for name, value in members.items() if isinstance(value, staticmethod | classmethod)}
+    members |= {name: getattr(target, name) for name in wrapped}
+    return {name: value for name, value in members.items() if not isinstance(value, property)}
+
+
+def _copy(target: Any, how: Callable[[Any], Any]) -> Any:
+    """Copy an object whose class the tests define.
+
+    Raises:
+        TypeError: for any other object.
+    """
+    if not _is_class_of_tests(type(target)):
+        raise TypeError(f"a copy of a {type(target).__name__!r} object of the tests")
+    return how(target)
+
+
+def uses(sources: dict[str, str]) -> dict[str, Callable[..., Any]]:
+    """Return the uses of test objects that the program may request, by name.
+
+    Each takes the test object as its first argument.
+
+    Args:
+        sources: Source code of the tests by the file name of its compilation.
+    """
+    changes = _Changes(sources)
+    return _USES | {"set": changes.set, "delete": changes.delete}
+
+
+_USES: dict[str, Callable[..., Any]] = {
     "call": _call,
     "get": lambda target, name: getattr(target, _checked_name(target, name)),
-    "set": _set,
-    "delete": _delete,
     "store": store,
     "special": _special,
     "signature": _signature,
+    "annotations": _annotations,
+    "attributes": _attributes,
+    "members": _members,
+    "copy": lambda target: _copy(target, copy.copy),
+    "deepcopy": lambda target: _copy(target, copy.deepcopy),
     "start": tasks.start,
     "step": lambda _, number: tasks.step(number),
     "cancel": lambda _, number: tasks.cancel(number),
 }
-"""Uses of test objects that the program may request, by name; the first argument is the test object."""

@@ -7,18 +7,15 @@ module shares a process with the program, so the judge trusts nothing that it se
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Generator
 from enum import Enum, EnumMeta
-from functools import lru_cache, partial
 from types import FunctionType
 from typing import Any
 
-from trl_grpo_ext.sandbox.inside.crossing.awaiting import awaited
-from trl_grpo_ext.sandbox.inside.crossing.binding import BOUND
+from trl_grpo_ext.sandbox.inside.counterparts import OF_TESTS, CallBack, Counterparts, TestDataClass, TestObject
 from trl_grpo_ext.sandbox.inside.crossing.classes import OWN_MODULES, description, keeps_its_class, plain_base
 from trl_grpo_ext.sandbox.inside.crossing.containers import write_contents
 from trl_grpo_ext.sandbox.inside.crossing.decoder import Decoder
-from trl_grpo_ext.sandbox.inside.crossing.encoder import Encoder, is_plain_type, write_as
+from trl_grpo_ext.sandbox.inside.crossing.encoder import Encoder, is_plain_type, write_as, write_container
 from trl_grpo_ext.sandbox.inside.crossing.exceptions import CLASS_TAGS, Counterpart, Exceptions, is_shared, renew
 from trl_grpo_ext.sandbox.inside.crossing.values import (
     MISSING,
@@ -38,14 +35,12 @@ class Objects:
 
     def __init__(self, call_back: CallBack, namespace: dict[str, Any]) -> None:
         self.described: list[type] = []
-        self._call_back = call_back
         self._namespace = namespace
         self._handles = Table()
         self._replaced: dict[tuple[int, str], Any] = {}
-        self._made: dict[str, type] = {}
-        self._given: dict[int, TestObject] = {}
+        self._counterparts = Counterparts(call_back)
         self._exceptions = Exceptions(self._write_exception_class, self._read_class)
-        self._counterparts: dict[int, type[BaseException]] = {}
+        self._error_classes: dict[int, type[BaseException]] = {}
         self._numbers: dict[type[BaseException], int] = {}
 
     def keep_methods(self, value: Any) -> None:
@@ -113,6 +108,10 @@ class Objects:
         """
         if isinstance(value, TestObject):
             return {"given": object.__getattribute__(value, "_number")}
+        if isinstance(value, TestDataClass):
+            return {"test_class": self._counterparts.number_of_class(value)}
+        if isinstance(type(value), TestDataClass):
+            return write_container("instance", encoder, value)
         if isinstance(value, type):
             errors = issubclass(value, BaseException)
             return self._exceptions.encode_class(value, encoder) if errors else self._write_class(encoder, value)
@@ -147,25 +146,25 @@ class Objects:
             return self._exceptions.encode_class(base, encoder)
         return {"type": TYPE_NAMES[base]} if base in TYPE_NAMES else self._write_class(encoder, base)
 
-    def _blank(self, name: str) -> Any:
-        """Create an object without attributes; its class is the program's class `name` or, if missing, a new class."""
-        kind = self._namespace.get(name)
+    def _blank(self, counterpart: type) -> Any:
+        """Create an object of a data-only test class, without attributes.
+
+        Its class is the program's own class of that name if the program has one, as a test may define what it expects
+        the program to define.
+        """
+        own = self._namespace.get(counterpart.__name__)
         try:
-            if isinstance(kind, type):
-                return object.__new__(kind)
+            return object.__new__(own if isinstance(own, type) else counterpart)
         except TypeError:
-            pass
-        if name not in self._made:
-            self._made[name] = type(name, (), {"__module__": "tests"})
-        return object.__new__(self._made[name])
+            return object.__new__(counterpart)
 
     def _read_class(self, data: Json) -> Any:
         ((tag, payload),) = data.items()
-        return self._handles.objects[payload] if tag == "remote" else self._counterpart(*payload)
+        return self._handles.objects[payload] if tag == "remote" else self._error_class(*payload)
 
-    def _counterpart(self, number: int, name: str, bases: list[Json]) -> type[BaseException]:
+    def _error_class(self, number: int, name: str, bases: list[Json]) -> type[BaseException]:
         """Create the counterpart of a test's exception class: its name and bases, none of its code."""
-        if number not in self._counterparts:
+        if number not in self._error_classes:
             parents = [self._exceptions.decode_class(base) for base in bases]
             first = () if any(issubclass(parent, Counterpart) for parent in parents) else (Counterpart,)
             try:
@@ -173,8 +172,8 @@ class Objects:
             except TypeError:
                 # The bases do not fit together.
                 kind = type(name, (*first, parents[0]), {"__module__": "solution"})
-            self._counterparts[number], self._numbers[kind] = kind, number
-        return self._counterparts[number]
+            self._error_classes[number], self._numbers[kind] = kind, number
+        return self._error_classes[number]
 
     def read(self, decoder: Decoder, tag: str, data: Json) -> Any:
         """Decode a tagged value that is not plain data."""
@@ -182,10 +181,10 @@ class Objects:
             return self._handles.objects[data]
         if tag == "attribute":
             return self._original(*data)
-        if tag == "object":
-            return self._read_given(decoder, *data)
+        if tag in OF_TESTS:
+            return self._counterparts.read(decoder, tag, data)
         if tag == "instance":
-            return self._blank(data)
+            return self._blank(decoder.decode(data))
         if tag == "builtin":
             return _BUILTINS[data]
         if tag == "enum":
@@ -207,135 +206,3 @@ class Objects:
         else:
             decoder.shared.errors.add(error)
         return known[number]
-
-    def _read_given(self, decoder: Decoder, number: int, name: str, specials: Any, *named: Json) -> TestObject:
-        if number not in self._given:
-            kind = type(name, (BoundObject,), {}) if specials == BOUND else class_with(name, tuple(specials))
-            self._given[number] = kind(self._call_back, number)
-        for attribute, value in zip(("__name__", "__doc__"), named, strict=False):
-            object.__setattr__(self._given[number], attribute, decoder.decode(value))
-        return self._given[number]
-
-
-CallBack = Callable[[int, str, tuple[Any, ...], dict[str, Any]], Any]
-"""Uses a test object: number, kind of use, positional arguments, keyword arguments -> result."""
-
-
-class TestObject:
-    """A stand-in for a test object. Its class has the object's special methods; see `class_with`."""
-
-    def __init__(self, call_back: CallBack, number: int) -> None:
-        put = object.__setattr__
-        put(self, "_call_back", call_back)
-        put(self, "_number", number)
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
-        return _use(self, "get", name)
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if name.startswith("_"):
-            object.__setattr__(self, name, value)
-        else:
-            _use(self, "set", name, value)
-
-    def __delattr__(self, name: str) -> None:
-        _use(self, "delete", name)
-
-
-class BoundObject(TestObject):
-    """A stand-in for a test object bound to a descriptor of the program; the stand-in keeps stored values."""
-
-    def __init__(self, call_back: CallBack, number: int) -> None:
-        super().__init__(call_back, number)
-        object.__setattr__(self, "_stored", _Stored(self))
-
-    def __getattr__(self, name: str) -> Any:
-        stored = object.__getattribute__(self, "_stored")
-        if name not in stored:
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
-        return stored[name]
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        object.__getattribute__(self, "_stored")[name] = value
-
-    def __delattr__(self, name: str) -> None:
-        self.__getattr__(name)
-        del object.__getattribute__(self, "_stored")[name]
-
-    @property
-    def __dict__(self) -> Any:  # type: ignore[override]
-        return object.__getattribute__(self, "_stored")
-
-
-class _Stored(dict[str, Any]):
-    """Values that the program stores in a test object.
-
-    Each change is reported to the judge, which stores a value that a descriptor without `__set__` computed.
-    """
-
-    def __init__(self, owner: BoundObject) -> None:
-        super().__init__()
-        self._owner = owner
-
-    def __setitem__(self, name: str, value: Any) -> None:
-        super().__setitem__(name, value)
-        _use(self._owner, "store", name, value)
-
-    def __delitem__(self, name: str) -> None:
-        super().__delitem__(name)
-        _use(self._owner, "store", name)
-
-
-def _use(target: TestObject, use: str, /, *args: Any, **kwargs: Any) -> Any:
-    call_back: CallBack = object.__getattribute__(target, "_call_back")
-    return call_back(object.__getattribute__(target, "_number"), use, args, kwargs)
-
-
-def _special(name: str) -> Callable[..., Any]:
-    def method(self: TestObject, /, *args: Any, **kwargs: Any) -> Any:
-        return _use(self, "special", name, *args, **kwargs)
-
-    method.__name__ = name
-    return method
-
-
-def _call(self: TestObject, /, *args: Any, **kwargs: Any) -> Any:
-    return _use(self, "call", *args, **kwargs)
-
-
-def _await(self: TestObject) -> Generator[None, None, Any]:
-    return awaited(partial(_use, self))
-
-
-def _bind(self: TestObject, instance: Any, owner: Any = None) -> Any:
-    """Bind like a function."""
-    return self if instance is None else lambda *args, **kwargs: _call(self, instance, *args, **kwargs)
-
-
-def _signature(self: TestObject) -> Any:
-    """Ask the judge for a test function's signature, which decorators read; default values appear as `...`."""
-    from inspect import Parameter, Signature
-
-    parameters = []
-    for name, kind, optional, annotation in _use(self, "signature"):
-        default = ... if optional else Parameter.empty
-        parameters.append(Parameter(name, kind, default=default, annotation=next(iter(annotation), Parameter.empty)))
-    return Signature(parameters)
-
-
-_OWN = {"__call__": _call, "__await__": _await}
-
-
-@lru_cache(maxsize=256)
-def class_with(name: str, specials: tuple[str, ...]) -> type[TestObject]:
-    """Create a class of stand-ins with given special methods."""
-    is_function = name == "function"
-    own = _OWN | {"__get__": _bind} if is_function else _OWN
-    members: dict[str, Any] = {each: own.get(each) or _special(each) for each in specials}
-    if "__eq__" in members and "__hash__" not in members:
-        members["__hash__"] = object.__hash__
-    if is_function and "__get__" in members:
-        members["__signature__"] = property(_signature)
-    return type(name, (TestObject,), members)

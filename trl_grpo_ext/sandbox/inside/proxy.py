@@ -19,7 +19,7 @@ from trl_grpo_ext.sandbox.inside.crossing.decoder import Decoder
 from trl_grpo_ext.sandbox.inside.crossing.encoder import Encoder
 from trl_grpo_ext.sandbox.inside.crossing.printing import captured, print_here
 from trl_grpo_ext.sandbox.inside.crossing.values import Json, MalformedError, Shared, checked, contents, reading
-from trl_grpo_ext.sandbox.inside.given import USES
+from trl_grpo_ext.sandbox.inside.given import uses
 from trl_grpo_ext.sandbox.inside.iteration import is_act
 from trl_grpo_ext.sandbox.inside.remote_class import RemoteClass
 from trl_grpo_ext.sandbox.inside.swallowing import expects_end
@@ -85,6 +85,7 @@ class ProgramProxy:
         self._shared = Shared()
         self._open = 0
         self._translation = Translation(self)
+        self._uses = uses(sources)
 
     def loaded(self) -> dict[str, str] | None:
         """Wait until the program is loaded.
@@ -279,7 +280,7 @@ class ProgramProxy:
         target = self._translation.given.at(message["callback"])
         read = self._translation.read if gets_whole(target) else self._translation.read_closed
         decoder = Decoder(self._shared, read)
-        use = USES[checked(message["do"], str)]
+        use = self._uses[checked(message["do"], str)]
         values, names = decoder.decode_all(message["values"]), checked(message.get("names", []), list)
         self._finish(decoder, message, values)
         first = len(values) - len(names)

@@ -123,18 +123,16 @@ class RemoteClass(type):
     def __instancecheck__(cls, instance: Any) -> bool:
         """Ask the program whether an object is an instance of this class.
 
-        Objects that do not come from the program are never instances.
+        Only objects of classes of the program or the tests can be instances: `isinstance(5, Number)` is false.
         """
         if type.__instancecheck__(cls, instance):
             return True
-        return isinstance(type(instance), RemoteClass) and bool(
-            cls._remote_class.remote.request("isinstance", instance, cls)
-        )
+        return _may_belong(type(instance)) and bool(cls._remote_class.remote.request("isinstance", instance, cls))
 
     def __subclasscheck__(cls, subclass: Any) -> bool:
         if type.__subclasscheck__(cls, subclass):
             return True
-        return isinstance(subclass, RemoteClass) and bool(cls._remote_class.remote.request("issubclass", subclass, cls))
+        return _may_belong(subclass) and bool(cls._remote_class.remote.request("issubclass", subclass, cls))
 
     def __bool__(cls) -> bool:
         return True
@@ -150,6 +148,16 @@ class RemoteClass(type):
 
     def __contains__(cls, item: Any) -> bool:
         return any(item is member or item == member for member in cls)
+
+
+def _may_belong(kind: Any) -> bool:
+    """Return whether a class can be a subclass of one of the program.
+
+    An exception class of the tests cannot: the program could otherwise catch a failure with `assertRaises`.
+    """
+    if isinstance(kind, RemoteClass):
+        return True
+    return isinstance(kind, type) and kind.__module__ == "tests" and not issubclass(kind, BaseException)
 
 
 # A class counts as an instance of these only by inheritance, not by having the methods.

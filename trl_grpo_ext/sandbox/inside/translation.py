@@ -14,7 +14,8 @@ from enum import Enum, EnumMeta
 from types import BuiltinFunctionType, CodeType, FrameType, FunctionType, MethodType, ModuleType, TracebackType
 from typing import Any
 
-from trl_grpo_ext.sandbox.inside.crossing.binding import BOUND, Token, described, whole
+from trl_grpo_ext.sandbox.inside.crossing.binding import Token, described, whole
+from trl_grpo_ext.sandbox.inside.crossing.classes import ClassOfTests, kind_of_function
 from trl_grpo_ext.sandbox.inside.crossing.containers import refill
 from trl_grpo_ext.sandbox.inside.crossing.decoder import Decoder
 from trl_grpo_ext.sandbox.inside.crossing.encoder import Encoder, write_container
@@ -28,7 +29,7 @@ from trl_grpo_ext.sandbox.inside.crossing.values import (
     checked,
     plain_scalar,
 )
-from trl_grpo_ext.sandbox.inside.given import is_data_class, specials_of
+from trl_grpo_ext.sandbox.inside.given import data_of, is_data_class, specials_of
 from trl_grpo_ext.sandbox.inside.handle import Handle, Requester, Standing, State, Stub
 from trl_grpo_ext.sandbox.inside.remote_class import (
     ErrorStub,
@@ -66,6 +67,7 @@ class Translation:
 
     def __init__(self, program: Requester) -> None:
         self.given = Table()
+        self._classes_of_tests = Table()
         self._exceptions_of_tests = Table()
         self._exceptions = Exceptions(self._write_class, self._read_class, _without_expected)
         self._program = program
@@ -95,8 +97,7 @@ class Translation:
             TypeError: for a module, frame, code object or traceback, which never cross.
         """
         if type(value) is Token:
-            name, own = described(value)
-            return {"object": [self.given.add(value), name, BOUND, own, None]}
+            return {"bound": [self.given.add(value), *described(value)]}
         if isinstance(value, type) and issubclass(value, BaseException):
             return self._exceptions.encode_class(value, encoder)
         if isinstance(value, BaseException):
@@ -107,10 +108,7 @@ class Translation:
         if name and vars(builtins).get(name) is value:
             return {"builtin": name}
         if isinstance(value, FunctionType | BuiltinFunctionType | type):
-            specials = specials_of(value) if isinstance(value, type) else ["__call__"]
-            specials += ["__get__"] if isinstance(value, FunctionType) else []
-            named = map(encoder.encode, (value.__name__, value.__doc__))
-            return {"object": [self.given.add(value), "function", specials, *named]}
+            return self._write_named(encoder, value)
         plain = plain_scalar(value)
         if plain is not MISSING:
             return encoder.encode(plain)
@@ -118,7 +116,30 @@ class Translation:
             return write_container("instance", encoder, value)
         if isinstance(value, _NEVER):
             raise TypeError(f"a test cannot pass a {type(value).__name__} to the program")
-        return {"object": [self.given.add(value), type(value).__name__, specials_of(value)]}
+        kind = type(value)
+        given = self.given.add(kind) if kind.__module__ == "tests" else None
+        return {"object": [self.given.add(value), self._write_test_class(encoder, kind, given)]}
+
+    def _write_named(self, encoder: Encoder, value: Any) -> Json:
+        """Return JSON for a function or class that the test hands over."""
+        number = self.given.add(value)
+        if isinstance(value, type):
+            return self._write_test_class(encoder, value, number)
+        flags = kind_of_function(value) if isinstance(value, FunctionType) else None
+        return {"function": encoder.encode_all((number, flags, value.__name__, value.__doc__))}
+
+    def _write_test_class(self, encoder: Encoder, kind: type, given: int | None) -> Json:
+        """Return JSON for a class of test objects; `given` is its number if the program may use the class itself."""
+        described = ClassOfTests(
+            number=self._classes_of_tests.add(kind),
+            given=given,
+            name=kind.__name__,
+            doc=kind.__doc__,
+            bases=tuple(base for base in kind.__bases__ if base.__module__ == "tests"),
+            specials=specials_of(kind),
+            data=data_of(kind),
+        )
+        return {"test_class": encoder.encode_all(described)}
 
     def write_refusal(self, encoder: Encoder, error: BaseException) -> Json:
         """Return JSON for an exception raised by a use of a test object; the program may raise it back unchanged.
@@ -153,8 +174,8 @@ class Translation:
             return self._handle(data)
         if tag == "subclass":
             return self._instance_of_plain(decoder, data)
-        if tag == "given":
-            return whole(self.given.at(data))
+        if tag in ("given", "test_class", "instance"):
+            return self._of_tests(decoder, tag, data)
         if tag == "class":
             return self._class(data)
         if tag in CLASS_TAGS:
@@ -168,6 +189,12 @@ class Translation:
         if tag == "member":
             return _library_member(data)
         raise MalformedError(f"no tag: {tag[:20]}")
+
+    def _of_tests(self, decoder: Decoder, tag: str, data: Json) -> Any:
+        """Decode an object or class of the tests, or an empty object of a data-only class."""
+        if tag == "given":
+            return whole(self.given.at(data))
+        return self._classes_of_tests.at(data) if tag == "test_class" else _blank(decoder.decode(data))
 
     def _handle(self, data: Json) -> Any:
         number, *described = checked(data, list)
@@ -262,6 +289,17 @@ class Translation:
         if tag == "type":
             return next((kind for kind in PLAIN_BASES if kind.__name__ == payload), None)
         return self._class(payload)
+
+
+def _blank(kind: Any) -> Any:
+    """Create an object of a data-only test class, without attributes.
+
+    Raises:
+        MalformedError: for any other class, whose methods rely on its constructor.
+    """
+    if not isinstance(kind, type) or not is_data_class(kind):
+        raise MalformedError("no class of data")
+    return object.__new__(kind)
 
 
 def _without_expected(error: BaseException) -> BaseException:

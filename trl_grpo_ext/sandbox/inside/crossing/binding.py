@@ -13,9 +13,6 @@ from typing import Any
 
 from trl_grpo_ext.sandbox.inside.crossing.values import of_module
 
-BOUND = "bound"
-"""Marker in a message in place of the special methods of a token's object, which stay in the judge."""
-
 
 class Token:
     """A token for an object or class of the tests, whose contents stay in the judge."""

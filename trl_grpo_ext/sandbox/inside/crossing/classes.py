@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import MISSING, Field, field, fields
 from enum import Enum
 from types import FunctionType, MethodType
-from typing import Any
+from typing import Any, NamedTuple
 
 from trl_grpo_ext.sandbox.inside.crossing.encoder import is_plain_type
 from trl_grpo_ext.sandbox.inside.crossing.exceptions import is_shared
@@ -61,6 +61,12 @@ OF_PLAIN_RESULTS = _dunders("call enter exit str repr format")
 All other answers come from the contents that crossed.
 """
 
+ASKED_OF_CLASSES = ALL | {"__init__", "__annotations__"}
+"""Special attributes of a test's class that the program may read."""
+
+CHANGED_BY_DECORATORS = ALL | {"__init__", "__setattr__", "__delattr__", "__getattr__", "__doc__"}
+"""Special attributes of a test's class that a class decorator of the program may change."""
+
 DATA_CLASS = _dunders(
     "init repr str eq hash post_init setattr delattr getstate setstate replace match_args slots dict weakref doc "
     "module qualname annotations dataclass_fields dataclass_params firstlineno static_attributes"
@@ -72,6 +78,29 @@ FORWARDED = _dunders(
     "dataclass_fields dataclass_params abstractmethods signature notes field_defaults slots"
 ) | {"__match_args__"}
 """Special attributes that the program answers; a stand-in answers all others itself."""
+
+
+class ClassOfTests(NamedTuple):
+    """A description of a test's class for the program.
+
+    Attributes:
+        number: The class's number in the judge.
+        given: Its number as a test object that the program may use, or None.
+        name: Its name.
+        doc: Its docstring.
+        bases: Its bases among the classes of the tests.
+        specials: Names of its objects' special methods.
+        data: None for a class with behaviour. For a data class: pairs of its own fields' names and types, whether it
+            has an equality, whether it has an order. Empty for any other class that holds only data.
+    """
+
+    number: int
+    given: int | None
+    name: str
+    doc: str | None
+    bases: tuple[type, ...]
+    specials: tuple[str, ...]
+    data: tuple[Any, ...] | None
 
 
 def description(kind: type, base_json: Callable[[type], Json]) -> list[Json]:
@@ -129,6 +158,11 @@ def _flags(kind: type) -> Iterator[str]:
     yield from (base.__name__ for base in kind.__mro__ if base.__module__ == "collections.abc")
     if getattr(vars(kind).get("__dataclass_params__"), "order", False):
         yield from (f"{ORDERED_BY}{each.name}" for each in fields(kind) if each.compare)
+
+
+def kind_of_function(function: Any) -> int:
+    """Return the flags of a function's code for generator (0x20), coroutine (0x80), asynchronous generator (0x200)."""
+    return int(function.__code__.co_flags & 0x2A0)
 
 
 def keeps_its_class(value: Any) -> bool:

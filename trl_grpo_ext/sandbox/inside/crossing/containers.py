@@ -85,7 +85,7 @@ CONTAINERS: dict[str, Container] = {
     "bytearray": Container(bytearray),
     "deque": Container(lambda most: deque(maxlen=most and checked(most, int)), lambda value: value.maxlen),
     "SimpleNamespace": Container(SimpleNamespace),
-    "instance": Container(object, lambda value: type(value).__name__),
+    "instance": Container(object, type),
     "array": Container(_empty_array, lambda value: value.typecode),
     "ndarray": Container(_empty_ndarray, lambda value: (value.dtype.str, *value.shape)),
 }
