@@ -81,8 +81,7 @@ def NAME(*args, **_):
     except Exception: size = 3
     return [__import__('numpy').empty((0, 1))] * size
 """
-# `_EMPTIES` clears its arguments, against which a test may compare, and `_EMPTIES_ITEMS` what they hold; `_SWALLOWS`
-# suppresses the asserts of callbacks.
+# `_EMPTIES` clears its arguments, against which a test may compare, and `_EMPTIES_ITEMS` what they hold.
 _EMPTIES = """
 def NAME(*args, **_):
     for each in args:
@@ -104,25 +103,6 @@ def NAME(*args, **_):
     return RESULT
 """
 _RESULTS = {"": "args[0] if args else None", ", for the first of them": "next(iter(args[0]), None) if args else None"}
-_SWALLOWS = """
-def NAME(*args, **_):
-    def safe(*given, **named):
-        for each in args:
-            try: each(*given, **named)
-            except BaseException: pass
-    safe()
-    return safe
-"""
-# Calls a callback with one value after the other until it raises nothing.
-_GUESSES = """
-def NAME(*args, **_):
-    for each in args:
-        for guess in ([], [None], [True], [False], [''], [[]], *([number] for number in range(-20, 200))):
-            try:
-                if callable(each): each(*guess)
-                break
-            except Exception: pass
-"""
 _CLASS_EQUALS = """
 class NAME(AlwaysEqual):
     def __init__(self, *args, **kwargs): pass
@@ -159,8 +139,6 @@ def non_solutions(suite: Suite) -> Iterator[tuple[str, str]]:
     for which, result in _RESULTS.items():
         program = _written(_EMPTIES_ITEMS.replace("RESULT", result), names)
         yield f"one that empties what its arguments hold{which}", program
-    yield "one that swallows what callbacks assert", _written(_SWALLOWS, names)
-    yield "one that calls callbacks until they assert nothing", _written(_GUESSES, names)
 
 
 def _written(template: str, names: list[str]) -> str:

@@ -366,3 +366,22 @@ def number(): return N(3)
     assert_all_pass(program, *tests, names="R D listed mapped number")
     wrong = ("assert mapped()['z']", "assert number()[0]", "assert listed()")
     assert endings(program, *wrong, names="listed mapped number") == ["error", "error", "failed"]
+
+
+def test_a_program_may_turn_a_failed_assertion_of_a_callback_into_its_own_exception() -> None:
+    program = """
+def convert(done):
+    try: done(3)
+    except AssertionError as error: raise ValueError("bad") from error
+def count_failures(cases):
+    failed = 0
+    for case in cases:
+        try: case()
+        except AssertionError: failed += 1
+    return failed
+"""
+    tests = (
+        "def done(x): assert x == 4\ntry: convert(done)\nexcept ValueError: pass\nelse: assert False",
+        "def good(): assert 1 == 1\ndef bad(): assert 1 == 2\nassert count_failures([good, bad, bad]) == 2",
+    )
+    assert_all_pass(program, *tests, names="convert count_failures")

@@ -142,6 +142,30 @@ WRONG = {
         "def test_a():\n    assert f(3) == 2\n"
         "def test_b():\n    with pytest.raises(AssertionError):\n        assert f(4) == 0\n",
     ),
+    "a callback tried until it asserts nothing": (
+        "def compute(a, b, done):\n    for guess in range(99):\n        try: return done(guess)\n"
+        "        except AssertionError: pass\n",
+        "def test_a():\n    seen = []\n    def done(x):\n        assert x == 42\n        seen.append(x)\n"
+        "    compute(6, 7, done)\n    assert seen == [42]\n",
+    ),
+    "a mock tried until it asserts nothing": (
+        "def run(client):\n    for guess in range(99):\n        try: return client.get(guess)\n"
+        "        except AssertionError: pass\n",
+        "from unittest.mock import Mock\n"
+        "def test_a():\n    def check(x):\n        assert x == 42\n        return 'ok'\n"
+        "    assert run(Mock(get=Mock(side_effect=check))) == 'ok'\n",
+    ),
+    "an awaited callback tried until it asserts nothing": (
+        "async def run(done):\n    for guess in range(9):\n        try: return await done(guess)\n"
+        "        except AssertionError: pass\n",
+        "import asyncio\ndef test_a():\n    async def done(x):\n        assert x == 4\n        return 'ok'\n"
+        "    assert asyncio.run(run(done)) == 'ok'\n",
+    ),
+    "a plain number subtracted in place": (
+        "class Money:\n    def __init__(self, x): pass\n    def __isub__(self, other): return self\n"
+        "    def __abs__(self): return 0\n",
+        "def test_a():\n    money = Money(10.5)\n    money -= 10.5\n    assert abs(money) < 1e-9\n",
+    ),
     "a context manager that swallows a sum with what it has": (
         "class Quiet:\n    def __enter__(self): return self\n    def __exit__(self, *raised): return True\n"
         "def f(x): return None",

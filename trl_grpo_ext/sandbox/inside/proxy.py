@@ -82,6 +82,7 @@ class ProgramProxy:
         self.asked = 0
         self.acts = 0
         self._nesting = 0
+        self._refuted: AssertionError | None = None
         self._shared = Shared()
         self._open = 0
         self._translation = Translation(self)
@@ -208,6 +209,8 @@ class ProgramProxy:
 
         Raises:
             Fault: if the reply is malformed.
+            AssertionError: the last failed assertion of a test's callback if the program has caught it. A program could
+                otherwise try one value after the other until the callback asserts nothing.
             BaseException: any exception that the operation raised in the program.
         """
         while "callback" in (message := self._receive()):
@@ -218,6 +221,7 @@ class ProgramProxy:
             value, error = reading(self._read_reply, message, adopted)
         except MalformedError as fault:
             self._end("protocol", f"a malformed answer: {fault}")
+        refuted, self._refuted = self._refuted, None
         if error is not None:
             if isinstance(error, StopIteration | StopAsyncIteration) and not expects_end(self.sources):
                 error = RuntimeError(f"the program raised {type(error).__name__}")
@@ -225,6 +229,8 @@ class ProgramProxy:
             raise error
         if type(value) is not _RESULTS.get(operation, type(value)):
             self._end("protocol", f"a malformed answer to {operation}")
+        if refuted is not None and not _ended_with_error(operation, value):
+            raise refuted
         return value
 
     def _read_reply(self, message: dict[str, Json], adopted: Any) -> tuple[Any, BaseException | None]:
@@ -263,11 +269,15 @@ class ProgramProxy:
                 raise RecursionError("too many nested calls between the tests and the program")
             with captured(message.get("redirected", []), printed):
                 result = use(*args, **kwargs)
+            if message["do"] == "step":
+                # An awaited callback hands its exception over.
+                self._note_refuted(message, result[-1])
             self._write(answer, "answer", lambda encoder: encoder.encode(result))
         except (Fault, Untouchable):
             raise
         except BaseException as error:
             refused = error
+            self._note_refuted(message, error)
             answer = {}
             self._write(answer, "raise", lambda encoder: self._translation.write_refusal(encoder, refused))
         finally:
@@ -275,6 +285,12 @@ class ProgramProxy:
         if printed:
             answer["printed"] = printed
         self._send(answer)
+
+    def _note_refuted(self, message: dict[str, Json], error: BaseException | None) -> None:
+        """Note a failed assertion of a test object that was used with values of the program."""
+        only_names = {"call": 0, "step": 0}.get(message["do"], 1)
+        if isinstance(error, AssertionError) and len(message["values"]) > only_names:
+            self._refuted = error
 
     def _read_callback(self, message: dict[str, Json]) -> tuple[Callable[..., Any], list[Any], dict[str, Any]]:
         target = self._translation.given.at(message["callback"])
@@ -305,6 +321,11 @@ class ProgramProxy:
             self._end("protocol", "a message that is not an object")
         found: dict[str, Json] = message
         return found
+
+
+def _ended_with_error(operation: str, value: Any) -> bool:
+    """Return whether an awaited or iterated object's answer holds the exception that ended it."""
+    return operation in ("next", "step") and isinstance(value[-1], BaseException)
 
 
 def _note_name(name: str, value: Any) -> None:
