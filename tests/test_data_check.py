@@ -334,3 +334,17 @@ def test_a_row_with_several_problems_of_one_kind_is_counted_once() -> None:
     problems = [replace(problem, term="tests"), replace(problem, term="tests", value="the constant 1: passed")]
     described = describe(RowCheck(problems, 5), rows=5, where="train")
     assert "non_solution_passes in 1 row: row 3 (counted from 0)" in described
+
+
+@pytest.mark.usefixtures("any_cpu_counts")
+def test_training_refuses_a_verifier_that_fails_on_all_that_is_tried(tmp_path: Path) -> None:
+    (tmp_path / "own_verifiers.py").write_text(OWN_VERIFIERS)
+    (tmp_path / "train.jsonl").write_text((json.dumps({"prompt": "2+2?", "solution": "4"}) + "\n") * 8)
+    recipe = yaml.safe_load(load_recipe("quickstart").path.read_text())
+    rewards = [{"name": "accuracy", "verifier": "math"}, {"verifier": "own_verifiers.labelled"}]
+    settings = {"dataset_name": "train.jsonl", "rewards": rewards, "evaluate_before_and_after": False}
+    (tmp_path / "recipe.yaml").write_text(yaml.safe_dump(recipe | settings))
+    said = run_here("train", "--config", "recipe.yaml", cwd=tmp_path, expect=2)
+    assert "The verifier of 'labelled' fails on all that was tried" in said.stderr
+    assert "KeyError: 'label' (own_verifiers.py:6)" in said.stderr
+    assert "Traceback" not in said.stderr

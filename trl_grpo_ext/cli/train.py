@@ -104,13 +104,15 @@ def _train(arguments: argparse.Namespace) -> int:
     began = time.perf_counter()
     try:
         recipe = read_recipe(arguments.config, arguments.flags)
-        from trl_grpo_ext.recipe.run import make_trainer, run_recipe
+        from trl_grpo_ext.recipe.run import UselessVerifierError, make_trainer, run_recipe
 
         trainer = make_trainer(recipe)
     except (ValueError, OSError, ImportError) as error:
         return refuse(error)
     try:
         summary = run_recipe(recipe, trainer, time.perf_counter() - began, keeps=not arguments.dry_run)
+    except UselessVerifierError as error:
+        return refuse(error)
     except KeyboardInterrupt:
         if trainer.accelerator.is_main_process and not arguments.dry_run:
             _tell_what_is_left(trainer, ["--config", arguments.config, *arguments.flags])

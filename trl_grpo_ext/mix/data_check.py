@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import random
 import time
@@ -24,6 +25,8 @@ from trl_grpo_ext.verdict import Blame
 SHOWN_ROWS = 10
 # Rows per slice: the first size; slices double up to the second size while checking stays quick.
 FIRST_ROWS, MOST_ROWS = 4, 256
+# Rows on which a verifier is tried before training.
+ROWS_A_VERIFIER = 3
 # A completion without an answer.
 NEUTRAL = "I do not know."
 # The `term` of a problem that no reward term has found: an empty prompt.
@@ -87,12 +90,32 @@ def check_rows(
     return RowCheck(sorted(problems, key=lambda problem: (terms.index(problem.term), problem.row)), done)
 
 
+class VerifierFailure(NamedTuple):
+    """A verifier's first failure on a tried row.
+
+    Attributes:
+        term: The name of the verifier's reward term.
+        row: The row's number, from 0.
+        completion: The completion that it failed on.
+        reason: The verdict's reason.
+        error: The error, as a sentence.
+        always: Whether the verifier fails on each tried completion of each tried row.
+    """
+
+    term: str
+    row: int
+    completion: str
+    reason: str
+    error: str
+    always: bool
+
+
 def try_verifiers(
     mix: RewardMix, rows: Sequence[Mapping[str, Any]], outcome: Outcome | None = None
-) -> list[DataProblem]:
-    """List verifiers that fail on the first row they apply to.
+) -> list[VerifierFailure]:
+    """List verifiers that fail on the first rows they apply to, at most `ROWS_A_VERIFIER` of them.
 
-    Each verifier judges the row's gold answer and a text without an answer. Missing columns and wrong types in
+    Each verifier judges a row's gold answer and a text without an answer. Missing columns and wrong types in
     user-written verifiers show only when the verifier runs. `outcome` is the outcome of an environment in which the
     agent did nothing.
 
@@ -102,23 +125,30 @@ def try_verifiers(
         ... def mentions(sample):
         ...     return sample.row["label"] in sample.text
         >>> mix = RewardMix([RewardTerm(name="mentions", verifier=mentions)])
-        >>> [(p.row, p.reason) for p in try_verifiers(mix, [{"prompt": "2+2?", "solution": "4"}])]
-        [(0, 'raised_KeyError')]
+        >>> [(f.row, f.reason, f.always) for f in try_verifiers(mix, [{"prompt": "2+2?", "solution": "4"}])]
+        [(0, 'raised_KeyError', True)]
     """
-    problems = []
+    found = []
     for term, verifier in mix.verifiers:
-        numbered = next(((number, row) for number, row in enumerate(rows) if term.applies(row)), None)
-        if numbered is None:
-            continue
-        for sample in [sample_of_row(numbered[1], text, outcome) for text in _tried(numbered[1])]:
-            (verdict,) = verifier.judge_samples([sample])
-            if verdict.blame is Blame.GRADER:
-                said = verdict.details.get("error") or verdict.reason
-                problems.append(
-                    DataProblem(row=numbered[0], reason=verdict.reason, value=sample.text, advice=said, term=term.name)
-                )
-                break
-    return problems
+        applies = ((number, row) for number, row in enumerate(rows) if term.applies(row))
+        numbered = list(itertools.islice(applies, ROWS_A_VERIFIER))
+        tried = [(number, sample_of_row(row, text, outcome)) for number, row in numbered for text in _tried(row)]
+        failures = [
+            VerifierFailure(
+                term=term.name,
+                row=number,
+                completion=sample.text,
+                reason=verdict.reason,
+                error=str(verdict.details.get("error") or verdict.reason),
+                always=False,
+            )
+            for number, sample in tried
+            for verdict in verifier.judge_samples([sample])
+            if verdict.blame is Blame.GRADER
+        ]
+        if failures:
+            found.append(failures[0]._replace(always=len(failures) == len(tried)))
+    return found
 
 
 def _tried(row: Mapping[str, Any]) -> list[str]:

@@ -20,9 +20,10 @@ from trl import get_peft_config
 from trl_grpo_ext.diagnostics.diagnosis import Diagnosis, diagnose
 from trl_grpo_ext.diagnostics.finding import FILE as FINDINGS
 from trl_grpo_ext.diagnostics.printed import print_diagnosis
-from trl_grpo_ext.mix.data_check import RowCheck, check_rows, describe, place, try_verifiers
+from trl_grpo_ext.mix.data_check import FileLines, RowCheck, VerifierFailure, check_rows, describe, place, try_verifiers
 from trl_grpo_ext.mix.reward_mix import RewardMix
 from trl_grpo_ext.recipe.data import load_data
+from trl_grpo_ext.recipe.file_lines import file_lines
 from trl_grpo_ext.recipe.hub import check_hub_takes_models
 from trl_grpo_ext.recipe.model import model_arguments, model_error, set_model_arguments
 from trl_grpo_ext.recipe.recipe import Recipe
@@ -136,11 +137,18 @@ def build_trainer(recipe: Recipe, kind: type[RecipeTrainer] | None = None, **arg
     return trainer
 
 
+class UselessVerifierError(ValueError):
+    """A verifier fails on everything that was tried before training, so no row of the run would have a verdict."""
+
+
 def run_recipe(recipe: Recipe, trainer: VerifiedGRPOTrainer, loading: float, *, keeps: bool = True) -> dict[str, Any]:
     """Evaluate, train, evaluate again and save; return the content of `summary.json`.
 
     `loading` is the time in seconds spent on building the trainer. `keeps` is False for a dry run, whose files are
     deleted. A run ended by `halt_on` is not evaluated again: its policy may be unable to generate.
+
+    Raises:
+        UselessVerifierError: before anything is generated, if a verifier fails on everything that was tried.
     """
     stopwatch = Stopwatch({"loading": loading})
     facts = {term.name: found for term, verifier in recipe.mix.verifiers if (found := verifier.facts())}
@@ -287,28 +295,53 @@ def announce(trainer: VerifiedGRPOTrainer, what: str) -> None:
 
 
 def _check_data(recipe: Recipe, trainer: VerifiedGRPOTrainer) -> None:
-    """Warn of rows that verifiers cannot judge: they cost generation time and teach nothing."""
+    """Warn of rows that verifiers cannot judge: they cost generation time and teach nothing.
+
+    Raises:
+        UselessVerifierError: if a verifier fails on everything that was tried.
+    """
     if not trainer.accelerator.is_main_process or recipe.data.dataset_streaming:
         return
-    for where, dataset in (("train", trainer.train_dataset), ("test", trainer.eval_dataset)):
+    train, test = recipe.data.dataset_train_split, recipe.data.dataset_test_split
+    for where, dataset in ((train, trainer.train_dataset), (test, trainer.eval_dataset)):
         if dataset is None:
             continue
+        is_train = dataset is trainer.train_dataset
+        lines = file_lines(recipe.data, where, len(dataset))
         outcome = untouched_outcome(recipe.agent.get("environment_factory"), dataset[0])
-        for failed in try_verifiers(recipe.mix, dataset, outcome):
-            on = place([failed.row], None)
-            logger.warning("%s: the verifier of %r fails on %s: %s", where, failed.term, on, failed.advice)
+        for failure in try_verifiers(recipe.mix, dataset, outcome):
+            if is_train:
+                _refuse_useless(recipe.mix, failure)
+            on = place([failure.row], lines)
+            logger.warning("%s: the verifier of %r fails on %s: %s", where, failure.term, on, failure.error)
         check = check_rows(recipe.mix, dataset, at_most_seconds=CHECK_SECONDS)
         if check.problems:
-            logger.warning("%s", describe(check, rows=len(dataset), where=where))
-        if where == "train":
-            _try_references(recipe.mix, dataset, check)
+            logger.warning("%s", describe(check, rows=len(dataset), where=where, lines=lines))
+        if is_train:
+            _try_references(recipe.mix, dataset, check, lines)
 
 
-def _try_references(mix: RewardMix, dataset: Any, check: RowCheck) -> None:
+def _refuse_useless(mix: RewardMix, failure: VerifierFailure) -> None:
+    """Refuse a verifier that would leave every row of the run without a verdict.
+
+    Raises:
+        UselessVerifierError: if the failure's term has a weight, and its verifier fails on everything that was tried.
+    """
+    term = next(term for term in mix.terms if term.name == failure.term)
+    if failure.always and not term.is_shadow:
+        raise UselessVerifierError(
+            f"The verifier of {failure.term!r} fails on all that was tried (the first rows of train, each with its "
+            f"gold answer and with a text that has none), so no row would have a verdict: {failure.error}. Mend the "
+            "verifier, or watch it with `weight: 0`."
+        )
+
+
+def _try_references(mix: RewardMix, dataset: Any, check: RowCheck, lines: FileLines | None = None) -> None:
     """Warn of the first training rows whose reference solutions fail, or whose tests any program passes."""
     rows = [dataset[number] for number in range(min(TRIED_ROWS, len(dataset)))]
     tried = check_rows(mix, rows, thorough=True)
     new = RowCheck([problem for problem in tried.problems if problem not in check.problems], len(rows))
     if new.problems:
         first = f"the first {len(rows)} rows of train, tried with their reference solutions"
-        logger.warning("%s\n  `trl-grpo-ext check-data` tries all rows.", describe(new, rows=len(rows), where=first))
+        told = describe(new, rows=len(rows), where=first, lines=lines)
+        logger.warning("%s\n  `trl-grpo-ext check-data` tries all rows.", told)
