@@ -15,7 +15,7 @@ from trl_grpo_ext.mix.shape import NAMES, Shape
 from trl_grpo_ext.mix.term import RewardTerm
 from trl_grpo_ext.protocol import Verifier
 from trl_grpo_ext.rewards.function import PlainFunction, is_plain_function
-from trl_grpo_ext.rewards.registry import find_verifier, import_named, verifier_names
+from trl_grpo_ext.rewards.registry import GONE_SETTINGS, find_verifier, import_named, verifier_names
 from trl_grpo_ext.support.text import did_you_mean, nearest
 
 logger = logging.getLogger(__name__)
@@ -114,6 +114,9 @@ def _build_verifier(name: str, arguments: Mapping[str, Any], of_the_entry: tuple
     valid = list(inspect.signature(found).parameters)
     for key in arguments:
         if key not in valid:
+            instead = GONE_SETTINGS.get((found.__qualname__, key))
+            if instead is not None:
+                raise ValueError(f"the verifier {name!r} has no setting `{key}` any more. {instead}")
             raise ValueError(f"unknown key `{key}`. {did_you_mean(key, [*of_the_entry, *valid])}")
     missing = [key for key in _needed(found) if key not in arguments]
     if missing:
