@@ -1,8 +1,7 @@
 """Measure each shipped verifier's cost per verdict: CPU time of the training process, and of its child processes.
 
-The completions are those of trainer_soak.py without endless programs: ten kinds, right, wrong and in other forms, all
-distinct. Workers and the sandbox start before the measurement. The figures are means over completions. The LLM judge is
-an endpoint of this process and counts with it.
+The completions are of ten kinds, right, wrong and in other forms, all distinct. Workers and the sandbox start before
+the measurement. The figures are means over completions. The LLM judge is an endpoint of this process and counts too.
 
     python benchmarks/verdict_cost.py
 """
@@ -10,30 +9,101 @@ an endpoint of this process and counts with it.
 from __future__ import annotations
 
 import logging
+import sys
 import time
+from pathlib import Path
+from typing import Any
 
 from scale import cpu_seconds
-from trainer_soak import GROUP, HANG_EVERY, completion, judge_endpoint, row, verifiers
 
-from trl_grpo_ext import Sample, Verifier
+from trl_grpo_ext import Sample, Verifier, rewards
+from trl_grpo_ext.rewards.registry import SHIPPED, find_verifier
 
-ACTIONS = 10
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+
+from judge_endpoint import judge_endpoint  # the tests' own
+
+GROUP = 8
+TIMEOUT = 0.5
+KINDS = 10
 # Numbers for warm-up and measurement; each number gives a completion of every kind.
 WARM, MEASURED = 2 * GROUP, 8 * GROUP
+
+
+def completion(kind: int, number: int) -> str:
+    """Write a completion of a kind, 1 to 10; each `number` gives a different text."""
+    right = f"<think>\nIt is {number}, says the sum.\n</think>\nSo it is \\boxed{{x(x + {number}) + 1}}."
+    code = {
+        6: f"def add(a, b):\n    return a + b  # {number}",
+        7: f"def add(a, b):\n    return a - b  # {number}",
+        8: f"def add(a, b):\n    raise ValueError({number})",
+    }
+    return {
+        1: right,
+        2: f"<think>\nI guess {number}.\n</think>\n<answer>B</answer> \\boxed{{x^2 + {number}x + 2}}",
+        3: f"I think {number} is too hard",
+        4: f'```json\n{{"answer": {number}, "why": ["one", "two"]}}\n```',
+        5: f"<root><answer>{number}</answer></root>",
+        9: f"La respuesta es el numero {number}, y no hay otra que sea mejor. Answer: \\boxed{{{number}}}",
+        10: f"again and again {number} " * 20 + rf"\boxed{{{number}/7}}",
+    }.get(kind) or f"```python\n{code[kind]}\n```"
+
+
+def verifiers(base_url: str) -> dict[str, Verifier]:
+    """Build shipped verifiers by name; print the reason for each that cannot be built here."""
+    maths = rewards.MathVerifier(timeout=TIMEOUT)
+    llm = rewards.LlmJudgeVerifier(model="judge", base_url=base_url)
+    given: dict[str, dict[str, Any]] = {
+        "all_of": {"verifiers": [rewards.BoxedVerifier(), maths]},
+        "any_of": {"verifiers": [rewards.BoxedVerifier(), maths]},
+        "cascade": {"rules": maths, "llm": llm, "budget": 4},
+        "cosine_length": {"max_len": 100, "correctness": maths},
+        "calibration": {"correctness": maths},
+        "first_scored": {"verifiers": [maths, rewards.BoxedVerifier()]},
+        "language": {"language": "en"},
+        "llm_judge": {"model": "judge", "base_url": base_url},
+        "math": {"timeout": TIMEOUT},
+        "multiple_choice": {"column": "choice"},
+        "numeric": {"column": "number"},
+        "overlong": {"max_completion_len": 100, "soft_punish_cache": 20},
+        "regex": {"pattern": r"\d+"},
+        "tags": {"tags": ["think", "answer"]},
+        "token_budget": {"budget": 50},
+        "unit_test": {"timeout": TIMEOUT, "second_opinion": True},
+    }
+    made: dict[str, Verifier] = {}
+    for name in SHIPPED:
+        try:
+            made[name] = find_verifier(name)(**given.get(name, {}))  # type: ignore[operator]  # it is a class
+        except ValueError as error:
+            print(f"left out: {name}: {error}")
+    return made
+
+
+def row(number: int) -> dict[str, Any]:
+    """Build a dataset row."""
+    return {
+        "solution": f"x^2 + {number}x + 1",
+        "number": number,
+        "choice": "B",
+        "tests": ["assert add(1, 2) == 3", f"assert add({number}, 1) == {number + 1}"],
+        "instruction_id_list": ["punctuation:no_comma"],
+        "kwargs": ["{}"],
+    }
 
 
 def samples(numbers: range) -> list[Sample]:
     """Build groups of completions, each group of a single kind and each completion with its own number."""
     return [
         Sample(
-            text=(text := completion(action, number)),
+            text=completion(kind, number),
             prompt="What is it?",
-            completion_ids=range(len(text) // 4),
-            row={name: value for name, value in row(number).items() if name != "prompt"},
-            group=action * len(numbers) + place // GROUP,
+            completion_ids=range(len(completion(kind, number)) // 4),
+            row=row(number),
+            group=kind * len(numbers) + place // GROUP,
         )
-        for action in range(1, ACTIONS + 1)
-        for place, number in enumerate(number for number in numbers if number % HANG_EVERY)
+        for kind in range(1, KINDS + 1)
+        for place, number in enumerate(numbers)
     ]
 
 

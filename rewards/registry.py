@@ -55,6 +55,24 @@ GONE = {
     "xml": "`tags` checks tags and their order.",
 }
 """Verifiers of earlier versions, and what to use now."""
+GONE_SETTINGS: Mapping[tuple[str, str], str] = {
+    ("LlmJudgeVerifier", "reply"): "The judge ends its reply with a line that has the score.",
+    ("LlmJudgeVerifier", "min_score"): "The scale is 0 to 10: write the rubric for it.",
+    ("LlmJudgeVerifier", "max_score"): "The scale is 0 to 10: write the rubric for it.",
+    ("LlmJudgeVerifier", "include_thinking"): "The judge reads what follows the thinking.",
+    ("LlmJudgeVerifier", "max_chars"): "A text over 20,000 characters loses its middle.",
+    ("LlmJudgeVerifier", "temperature"): "Write `extra_body: {temperature: ...}`; null sends none.",
+    ("LlmJudgeVerifier", "max_tokens"): "Write `extra_body: {max_tokens: ...}`; null sends none.",
+    ("LlmJudgeVerifier", "system_role"): "Give the judge's server a chat template that takes a system message.",
+    ("LlmJudgeVerifier", "max_retries"): "The client retries twice; `timeout` bounds all tries together.",
+    (
+        "LlmJudgeVerifier",
+        "requests_per_minute",
+    ): "Lower `concurrency`; the client also waits as long as the endpoint asks.",
+    ("LlmJudgeVerifier", "cache_size"): "Scores are remembered in memory.",
+    ("LlmJudgeVerifier", "cache_folder"): "Scores are remembered in memory, not on disk.",
+}
+"""Settings that verifiers had in earlier versions, by class and name, and what to do now."""
 
 
 def exports() -> dict[str, str]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-MARK = re.compile(r"SCORE ([0-9a-f]{8}):|\"mark\": \"([0-9a-f]{8})\"")
+MARK = re.compile(r"SCORE ([0-9a-f]{8}):")
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Request:
     def mark(self) -> str:
         found = MARK.search(self.text)
         assert found is not None
-        return found[1] or found[2]
+        return found[1]
 
     @property
     def response(self) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from trl_grpo_ext import Blame, RewardMix, RewardTerm, Sample, Scorecard, Status, Verdict, Verifier
 from trl_grpo_ext.lab import ActionVerifier
-from trl_grpo_ext.mix import Affine, Gate, linear, product
+from trl_grpo_ext.mix import Gate, linear, product
 from trl_grpo_ext.rewards import ConciseVerifier, DiversityVerifier, MathVerifier
 from trl_grpo_ext.verdict import as_verdict
 
@@ -23,6 +23,11 @@ MODES: list[dict[str, Any]] = [
     {"multi_objective_aggregation": "normalize_then_sum"},
 ]
 MODE_NAMES = [next(iter(mode.values())) for mode in MODES]
+
+
+def from_minus_one(value: float, verdict: Verdict) -> float:
+    """A shape that puts a score of 0 to 1 on -1 to 1."""
+    return 2.0 * value - 1.0
 
 
 class Column(Verifier):
@@ -91,7 +96,7 @@ def rich_mix() -> RewardMix:
         [
             term("right", 1, 0, 0, 1, 0, 0, 0, 0, weight=1.0),
             term("short", 0.2, 0.9, 0.4, 0.3, 0.7, 0.7, 0.7, 0.7, weight=linear(0.5, 0.1), gate=Gate("right")),
-            term("form", 1, 1, None, 0, 1, 1, 1, 1, weight=0.2, shape=Affine(2.0, -1.0)),
+            term("form", 1, 1, None, 0, 1, 1, 1, 1, weight=0.2, shape=from_minus_one),
             term("shadow", 0, 1, None, 1, 1, 0, weight=0),
             RewardTerm(name="both", combine=product("right", "form"), weight=-0.3),
             RewardTerm(name="real", verifier=MathVerifier(), weight=0.7),

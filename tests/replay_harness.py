@@ -108,7 +108,7 @@ def nothing_changed(replayed: ReplayedRun) -> None:
     assert comparison.not_reproduced == comparison.without_advantages == 0
     assert [changes.changed for changes in comparison.verdicts.terms.values()] == [0] * len(replayed.sources)
     assert comparison.changed == 0
-    assert comparison.advantages.turned == 0
+    assert comparison.advantages.sign_changes == 0
     assert comparison.groups.changes == []
 
 

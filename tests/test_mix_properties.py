@@ -9,18 +9,16 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from planted import Column, samples_of
+from planted import Column, from_minus_one, samples_of
 
 from trl_grpo_ext import Blame, RewardMix, RewardTerm, Scorecard
-from trl_grpo_ext.mix import Affine, Clip, Combination, Gate, Sign, Threshold
+from trl_grpo_ext.mix import Clip, Combination, Gate, Threshold
 
 ROWS = 4
 NAMES = ("a", "b", "c", "d")
 SCORES = st.sampled_from([-1.0, 0.0, 0.25, 1.0, 2.0, Blame.GRADER, Blame.DATA])
 WEIGHTS = st.sampled_from([0.0, 0.1, 1.0, -0.5])
-SHAPES = st.sampled_from(
-    [None, Affine(2.0, -1.0), Clip(-0.5, 0.5), Sign(), Threshold(0.25), [Affine(3.0), Clip(high=1)]]
-)
+SHAPES = st.sampled_from([None, from_minus_one, Clip(-0.5, 0.5), Threshold(0.25), [from_minus_one, Clip(high=1)]])
 WHENS = st.sampled_from([None, {"task": "x"}, {"task": ["x", "y"]}, {"task": "y", "level": 1}])
 POLICIES = st.sampled_from(["void_row", "zero"])
 # (applies, value or None, is gated)

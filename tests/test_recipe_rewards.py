@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 import yaml
+from planted import from_minus_one
 
-from trl_grpo_ext.mix import Affine, Clip, Gate, Sign, Table, When, cosine, linear, piecewise, product
+from trl_grpo_ext.mix import Clip, Gate, Threshold, When, cosine, linear, piecewise, product
 from trl_grpo_ext.mix.described import build_mix
 from trl_grpo_ext.rewards import RegexVerifier
 from trl_grpo_ext.runs.settings import described_verifier, verifier_identity
@@ -29,11 +30,11 @@ def test_every_key_of_a_term_can_be_written() -> None:
           pattern: "^1[.]"
           weight: {from: 0, to: -1, begin: 10, until: 20, unit: step, curve: cosine}
           gate: {term: accuracy, at_least: 0.5, floor: -1}
-          shape: [{affine: {scale: 2, offset: -1}}, {clip: {low: -1, high: 1}}, sign]
+          shape: [{clip: {low: -1, high: 1}}, planted.from_minus_one]
         - name: both
           combine: {product: [accuracy, thinks]}
           weight: {points: {0: 1.0, 0.5: 0.2}, curve: hold}
-          shape: {table: {status: {incorrect: -0.5}}}
+          shape: {threshold: {at: 0.5}}
         """
     )
     accuracy, thinks, numbered, both = mix.terms
@@ -42,10 +43,10 @@ def test_every_key_of_a_term_can_be_written() -> None:
     assert (thinks.gate, thinks.weight) == (Gate("accuracy"), linear(0.3, 0.0, until=0.4))
     assert numbered.weight == cosine(0, -1, begin=10, until=20, unit="step")
     assert numbered.gate == Gate("accuracy", at_least=0.5, floor=-1)
-    assert numbered.shapes == (Affine(2, -1), Clip(-1, 1), Sign())
+    assert numbered.shapes == (Clip(-1, 1), from_minus_one)
     assert (both.combine, both.verifier) == (product("accuracy", "thinks"), None)
     assert both.weight == piecewise({0: 1.0, 0.5: 0.2}, curve="hold")
-    assert both.shapes == (Table(status={"incorrect": -0.5}),)
+    assert both.shapes == (Threshold(0.5),)
 
 
 def test_a_weight_may_be_a_function_in_the_current_folder(tmp_path: Path, monkeypatch: Any) -> None:
@@ -75,7 +76,11 @@ def test_a_weight_may_be_a_function_in_the_current_folder(tmp_path: Path, monkey
         ("unknown key `max`", "shape: {clip: {max: 1}}"),
         ("needs `at`", "shape: threshold"),
         ("takes arguments by name", "shape: {clip: [0, 1]}"),
-        ("a shape is a name", "shape: {clip: {high: 1}, sign: {}}"),
+        ("a shape is a name", "shape: {clip: {high: 1}, threshold: {at: 1}}"),
+        ("no shape 'sign' any more. Write a function", "shape: sign"),
+        ("no shape 'affine' any more. Give the term another weight", "shape: {affine: {scale: 2}}"),
+        ("no shape 'table' any more", "shape: {table: {status: {incorrect: -0.5}}}"),
+        ("has no 'nowhere'", "shape: planted.nowhere"),
         ("maps dataset columns", "when: math"),
         (r"Did you mean `zero`", "on_unscored: zeroo"),
     ],

@@ -139,17 +139,17 @@ def test_a_weight_that_moves_otherwise_than_in_the_run_is_said_to(tmp_path: Path
 TEXTS = ["1 yes", "0 yes", "0 no", "0 no", "1 yes", "1 no", "1 yes", "1 no"]
 
 
-def test_an_edited_weight_turns_the_signs_that_it_must(tmp_path: Path) -> None:
+def test_an_edited_weight_changes_the_signs_that_it_must(tmp_path: Path) -> None:
     run = record(tmp_path, [term("right", NUMBER), term("says", HOLDS, word="yes", weight=0.1)], [TEXTS])
     replayed = replay_run(
         run, new_rewards([term("right", NUMBER, weight=0.1), term("says", HOLDS, word="yes", weight=-1.0)])
     )
     found = replayed.comparison
     assert found.changed == 6  # all but the two that have nothing of either
-    assert {turn: count for turn, count in found.advantages.turns.items() if turn[0] != turn[1]} == {
-        ("up", "down"): 3,
-        ("down", "up"): 4,
-    }
+    assert found.advantages.sign_changes == 7
+    first, second = found.advantages.examples
+    assert (first["old_advantage"], first["new_advantage"]) == pytest.approx((1.494, -0.773), abs=1e-3)
+    assert (second["old_advantage"], second["new_advantage"]) == pytest.approx((0.865, -0.866), abs=1e-3)
 
 
 def test_groups_come_alive_and_die(tmp_path: Path) -> None:
@@ -242,11 +242,11 @@ def test_rows_that_a_recorded_term_was_not_for_are_judged(tmp_path: Path) -> Non
     assert kinds[0]["examples"][0]["from"] is None
 
 
-def test_void_rows_are_told_from_those_that_pull_nowhere(tmp_path: Path) -> None:
+def test_a_void_row_that_gets_an_advantage_counts_as_a_change(tmp_path: Path) -> None:
     run = record(tmp_path, [term("right", NUMBER)], [["1 a", "0 a", "broken b", "0 b"]])
     replayed = replay_run(run, new_rewards([term("says", HOLDS, word="b")]))
     found = replayed.comparison
-    assert found.advantages.turns["void", "up"] == 1
+    assert found.advantages.sign_changes == 3
     assert (found.old.void, found.new.void) == (1, 0)
     all_void = replay_run(record(tmp_path / "void", [term("right", NUMBER)], [["x", "y", "z", "w"]]), new_rewards(
         [term("right", NUMBER)]

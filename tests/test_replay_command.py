@@ -38,7 +38,7 @@ def test_it_prints_what_changes_in_plain_text(run: str, tmp_path: Path, capsys: 
     assert "3 batches, 24 completions, steps 0 to 2" in shown
     assert "recorded" in shown
     assert "groups come alive" in shown
-    assert "pulled another way" in shown
+    assert "18 of 24 completions (75.0%) change their sign." in shown
     assert "scale_rewards: group -> none." in shown
     (says,) = [line for line in shown.splitlines() if line.startswith("│ says") and "->" in line]
     assert "0.1 -> 1..0.8" in says
@@ -69,7 +69,7 @@ def test_it_writes_the_figures_as_json_without_nan(
     assert written["sources"] == {"right": "recorded", "says": "judged again"}
     assert written["terms"]["says"]["changed"] == 16
     assert written["totals"]["void"] == {"old": 2, "new": 2}
-    assert sum(turn["count"] for turn in written["advantages"]["turns"]) == 16
+    assert written["advantages"]["completions"] == 16
     for side in ("old", "new"):
         assert sum(written["drivers"][side]["terms"].values()) == pytest.approx(1.0)
     assert main(["replay", run, "--config", config, "--json", "-", "--steps", "1:"]) == 0

@@ -17,7 +17,7 @@ from trl_grpo_ext.cli.main import main
 from trl_grpo_ext.mix import linear
 from trl_grpo_ext.replay.replayed_run import replay_run
 from trl_grpo_ext.rewards import ConciseVerifier, DiversityVerifier, LlmJudgeVerifier, MathVerifier
-from trl_grpo_ext.rewards.llm_judge.asking import shared_cache
+from trl_grpo_ext.rewards.llm_judge.asking import remembered_scores
 from trl_grpo_ext.runs.recorded_run import RecordedRun
 from trl_grpo_ext.workers.processes import close_shared
 
@@ -75,7 +75,7 @@ def by_length(request: Request) -> Answer:
 @pytest.fixture
 def endpoint() -> Iterator[JudgeEndpoint]:
     """Run an endpoint whose judge scores text lengths."""
-    shared_cache.cache_clear()
+    remembered_scores.cache_clear()
     with judge_endpoint() as running:
         running.does(by_length)
         yield running
@@ -86,7 +86,7 @@ def test_a_judge_is_asked_again_only_for_what_it_would_say_otherwise_and_is_said
     endpoint: JudgeEndpoint, tiny_model: str, sums: Any, config: Make
 ) -> None:
     def mix(weight: float, rubric: str | None = None) -> RewardMix:
-        judge = LlmJudgeVerifier(model="judge", base_url=endpoint.base_url, rubric=rubric, max_retries=0)
+        judge = LlmJudgeVerifier(model="judge", base_url=endpoint.base_url, rubric=rubric)
         return RewardMix([RIGHT, RewardTerm(name="nice", verifier=judge, weight=weight)])
 
     args = config()

@@ -273,7 +273,9 @@ def test_two_runs_are_laid_side_by_side_by_names_that_differ(tmp_path: Path) -> 
     first, second = (runs.rich_run(tmp_path / name / "run", seed=place) for place, name in enumerate("ab"))
     path = write_report([first, second])
     assert path == first / "report-vs-run.html"
-    assert [run["name"] for run in data_of(path)["runs"]] == ["a/run", "b/run"]
+    both = data_of(path)["runs"]
+    assert [run["name"] for run in both] == ["a/run", "b/run"]
+    assert [run["groups"] for run in both] == [[], []]
     with pytest.raises(ValueError, match="got 3"):
         write_report([first, second, first])
 

@@ -87,11 +87,11 @@ def test_a_run_has_a_card_and_the_model_card_a_section_that_is_replaced(
 
     readme = (Path(args.output_dir) / "README.md").read_text()
     assert readme.count(BEGIN) == readme.count(END) == readme.count("### Framework versions") == 1
-    assert readme.index(BEGIN) < readme.index("16 completions were judged") < readme.index("### Framework versions")
+    assert readme.index(BEGIN) < readme.index("| accuracy | MathVerifier") < readme.index("### Framework versions")
     assert readme.startswith("---\n")
     trainer.create_model_card(model_name="again")
     again = (Path(args.output_dir) / "README.md").read_text()
-    assert again.count(BEGIN) == 1 and "16 completions were judged" in again
+    assert again.count(BEGIN) == 1 and "| accuracy | MathVerifier" in again
     trainer.evaluate()  # after training, as a script may do
     assert (Path(args.output_dir) / "README.md").read_text().count(BEGIN) == 1
     (Path(args.output_dir) / FILE).unlink()
@@ -111,7 +111,6 @@ def test_without_logs_and_checks_nothing_is_said_of_another_runs(tiny_model: str
     assert card["findings"] is None and card["measured"]["after"] == {}
     assert [reward["weight_at_end"] for reward in card["rewards"]] == [1.0]
     assert not (folder / "README.md").exists()  # TRL has written none
-    assert "The run was not checked." in "\n".join(section(card))
 
 
 def test_a_resumed_run_says_from_which_step_its_completions_are_counted(
@@ -124,7 +123,6 @@ def test_a_resumed_run_says_from_which_step_its_completions_are_counted(
         resume_from_checkpoint=str(Path(args.output_dir) / "checkpoint-1")
     )
     assert card_of(args)["completions"] == {"from_step": 1, "judged": 8, "void": 0}
-    assert "from step 1 on, 8 completions" in (Path(args.output_dir) / "README.md").read_text()
 
 
 RECIPE = """
@@ -207,30 +205,28 @@ def test_what_is_counted_is_of_the_latest_training(tiny_model: str, sums: Any, c
     assert card_of(args)["completions"] == {"from_step": 0, "judged": 8, "void": 0}
 
 
-def a_card(**changes: Any) -> dict[str, Any]:
-    versions = {"trl_grpo_ext": "1", "trl": "2", "math-verify": "3"}
-    none: dict[str, Any] = {"before": {}, "after": {}, "by": "nothing"}
-    noise = {"false_rejects": None, "false_accepts": None}
-    counted = {"from_step": None}
-    card = {"versions": versions, "rewards": [], "facts": {}, "measured": none, "findings": [], "hacks": {}}
-    return card | {"noise": noise, "completions": counted} | changes
+def a_card(**reward: Any) -> dict[str, Any]:
+    """Make the part of a card that its section shows, with one reward."""
+    return {
+        "versions": {"trl_grpo_ext": "1", "trl": "2"},
+        "rewards": [{"name": "a", "verifier": "m.C", "weight": 1, "weight_at_end": 1} | reward],
+        "measured": {"before": {}, "after": {}, "by": "in training"},
+    }
 
 
 def test_hostile_texts_say_nothing_in_markdown_or_html() -> None:
     hostile = (
         f"| x |\n# Title\n<script>alert(1)</script> [a](http://b) www.c.d ![i](e) {END} \x1b[31m `code` " + "y" * 999
     )
-    card = a_card(
-        findings=[{"code": "bad_data", "step": 3, "sentence": hostile}] * 30,
-        rewards=[{"name": "a", "verifier": "m.C", "settings": {"pattern": hostile}, "weight": 1, "weight_at_end": 1}],
-    )
-    text = with_section("# Card\n\n### Framework versions\n", "\n".join(section(card)))
+    card = a_card(name=hostile, settings={"pattern": hostile})
+    text = with_section("# Card\n\n### Framework versions\n", section(card))
     assert text.count(END) == 1 and "\n# Title" not in text and "<script" not in text and "\x1b" not in text
-    assert not re.search(r"<|(?<!\\)[\[`]", text.replace(BEGIN, "").replace(END, ""))
+    shown = text.replace(BEGIN, "").replace(END, "").replace(f"`{FILE}`", "")
+    assert not re.search(r"<|(?<!\\)[\[`]", shown)
     assert not re.search(r"http://|www\.", text)
     rows = [line for line in text.splitlines() if line.startswith("| ")]
-    assert {len(re.findall(r"(?<!\\)\|", row)) for row in rows} == {5}
-    assert max(map(len, text.splitlines())) < 1_000 and "- 10 more, in reward_card.json" in text
+    assert {len(re.findall(r"(?<!\\)\|", row)) for row in rows} == {7}
+    assert max(map(len, text.splitlines())) < 1_000
 
 
 def test_before_and_after_are_of_the_best_that_there_is() -> None:
@@ -247,12 +243,10 @@ def test_before_and_after_are_of_the_best_that_there_is() -> None:
     summary = {"accuracy": {"before": None, "after": interval}}
     by_summary = measured(["accuracy"], [*logs, *evaluations], summary | {"terms": summary})
     assert by_summary["before"] == {} and by_summary["after"] == {"accuracy": interval}
-    card = a_card(measured=by_summary, hacks={"tests": 7}, noise={"false_rejects": interval, "false_accepts": None})
-    text = "\n".join(section(card))
-    assert "| accuracy | not measured | 0.500 [0.400, 0.600] |" in text
-    assert "passed 7 completions that failed tests" in text
-    assert "right answers turned down 0.500 [0.400, 0.600], wrong ones accepted not measured" in text
-    assert "The checks have found nothing." in text and escaped("a_b") == "a\\_b"
+    text = section(a_card(name="accuracy") | {"measured": by_summary})
+    assert "Means are on the test split, before and after training." in text
+    assert "| accuracy | C | 1, 1 |  | not measured | 0.500 [0.400, 0.600] |" in text
+    assert escaped("a_b") == "a\\_b"
 
 
 @pytest.mark.slow  # real runs

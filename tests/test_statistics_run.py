@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from planted import MODE_NAMES, MODES
+from planted import MODE_NAMES, MODES, from_minus_one
 
 from trl_grpo_ext import Blame, RewardMix, RewardTerm, Sample, Status, Verdict, VerifiedGRPOTrainer, Verifier
-from trl_grpo_ext.mix import Affine, Gate, linear
+from trl_grpo_ext.mix import Gate, linear
 
 Make = Callable[..., Any]
 
@@ -61,7 +61,7 @@ def everything() -> RewardMix:
         [
             RewardTerm(name="right", verifier=right, when={"task": ["sum", "gold"]}),
             RewardTerm(name="small", verifier=small, weight=linear(0.5, 0.1), gate=Gate("right", scale=0.1)),
-            RewardTerm(name="form", verifier=form, weight=0.2, shape=Affine(2.0, -1.0)),
+            RewardTerm(name="form", verifier=form, weight=0.2, shape=from_minus_one),
             RewardTerm(name="strict", verifier=strict, weight=0),
         ]
     )

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from planted import Column, samples_of
+from planted import Column, from_minus_one, samples_of
 from windows import diagnosis_of, window_of
 
 from trl_grpo_ext import Blame, RewardMix, RewardTerm, Sample, Scorecard, Status, Verdict, Verifier, verifier
@@ -16,7 +16,7 @@ from trl_grpo_ext.diagnostics.checks import CHECKS
 from trl_grpo_ext.diagnostics.finding import Finding
 from trl_grpo_ext.figures.logged import verdict_figures
 from trl_grpo_ext.group_verifier import GroupVerifier
-from trl_grpo_ext.mix import Affine, Clip, Gate, Schedule, Sign, Table, Threshold, first, minimum, piecewise, product
+from trl_grpo_ext.mix import Clip, Gate, Schedule, Threshold, first, minimum, piecewise, product
 from trl_grpo_ext.mix.reward_mix import UnscoredError
 from trl_grpo_ext.rewards import MathVerifier
 from trl_grpo_ext.verdict import as_verdict
@@ -84,7 +84,7 @@ def test_where_a_gate_does_not_apply_neither_does_its_term() -> None:
 def test_gates_see_values_after_shape_and_gate() -> None:
     card = score(
         term("a"),
-        term("b", gate="a", shape=Affine(scale=2.0)),
+        term("b", gate="a", shape=lambda value, verdict: 2 * value),
         term("c", gate=Gate("b", at_least=2.0)),
         a=[1.0, 0.0],
         b=[1.0, 1.0],
@@ -126,21 +126,13 @@ def test_several_columns_must_all_match() -> None:
         (Clip(low=-0.5), (-0.5, 0.0, 0.25, 3.0)),
         (Clip(-1.0, 1.0), (-1.0, 0.0, 0.25, 1.0)),
         (Threshold(0.25), (0.0, 0.0, 1.0, 1.0)),
-        (Affine(scale=2.0, offset=-1.0), (-5.0, -1.0, -0.5, 5.0)),
-        (Sign(), (-1.0, 0.0, 1.0, 1.0)),
-        ([Affine(scale=2.0, offset=-1.0), Clip(-1.0, 1.0)], (-1.0, -1.0, -0.5, 1.0)),
+        (from_minus_one, (-5.0, -1.0, -0.5, 5.0)),
+        ([from_minus_one, Clip(-1.0, 1.0)], (-1.0, -1.0, -0.5, 1.0)),
         (lambda value, verdict: value * value, (4.0, 0.0, 0.0625, 9.0)),
     ],
 )
 def test_a_shape_makes_values_of_scores(shape: Any, values: tuple[float, ...]) -> None:
     assert score(term("a", shape=shape), a=[-2.0, 0.0, 0.25, 3.0]).values["a"] == values
-
-
-def test_a_table_reads_the_reason_first_then_the_status() -> None:
-    table = Table(status={"unparseable": -0.5, "incorrect": -0.1}, reason={"no_answer": -1.0})
-    verdicts = [("unparseable", "no_answer"), ("unparseable", "unclosed"), ("incorrect", ""), ("correct", "")]
-    values = [table(0.0, Verdict(status=Status(status), score=0.0, reason=why)) for status, why in verdicts]
-    assert values == [-1.0, -0.5, -0.1, 0.0]
 
 
 @pytest.mark.parametrize(
@@ -150,7 +142,7 @@ def test_a_table_reads_the_reason_first_then_the_status() -> None:
         (lambda value, verdict: None, "the shape of `a` returned None"),
         (lambda value: value, "the shape of `a` raised TypeError: "),
         (lambda value, verdict: 1 / 0, "the shape of `a` raised ZeroDivisionError: "),
-        (Affine(1e308, 1e308), "the shape of `a` returned inf"),
+        (lambda value, verdict: 1e308 * value, "the shape of `a` returned inf"),
     ],
 )
 def test_a_shape_that_makes_no_finite_number_is_the_graders_fault(shape: Any, error: str, caplog: Any) -> None:
@@ -377,15 +369,12 @@ def test_a_routing_column_that_the_data_does_not_have_is_refused_by_term() -> No
         (ValueError, "'x': `when` maps dataset columns", lambda: {"when": "math"}),
         (ValueError, "'x': `when` lists no value", lambda: {"when": {"task": []}}),
         (TypeError, "shape of the reward term 'x'", lambda: {"shape": "clip"}),
-        (TypeError, "shape of the reward term 'x'", lambda: {"shape": Sign}),
+        (TypeError, "shape of the reward term 'x'", lambda: {"shape": Clip}),
         (ValueError, "`low` must not be above", lambda: {"shape": Clip(1.0, 0.0)}),
         (ValueError, "needs a `low`", lambda: {"shape": Clip()}),
-        (ValueError, "shape 'affine' needs a finite number as `scale`", lambda: {"shape": Affine(scale=math.nan)}),
-        (ValueError, "shape 'affine' makes one value of every score.*its `scale`", lambda: {"shape": Affine(scale=0)}),
+        (ValueError, "shape 'threshold' needs a finite number as `at`", lambda: {"shape": Threshold(math.nan)}),
         (ValueError, "shape 'clip' makes one value of every score.*`low` and `high`", lambda: {"shape": Clip(0, 0)}),
         (ValueError, "shape 'threshold' makes one value", lambda: {"shape": Threshold(0.5, above=0.0)}),
-        (ValueError, "status 'wrong'", lambda: {"shape": Table(status={"wrong": 0.0})}),
-        (ValueError, "needs values by", lambda: {"shape": Table()}),
         (ValueError, "'x' has no on_unscored 'void'. Did you mean `void_row`", lambda: {"on_unscored": "void"}),
         (TypeError, "'x' has a verifier, or else a combination", lambda: {"combine": product("a")}),
         (ValueError, "lists a term twice", lambda: {"combine": product("a", "a")}),
@@ -398,7 +387,8 @@ def test_a_term_that_cannot_be_is_refused_by_name(error: Any, message: str, sett
 
 
 def test_what_a_gate_leaves_out_is_in_no_share_and_no_shape_gives_it_a_value() -> None:
-    short = RewardTerm(name="short", verifier=Shortest(), gate=Gate("right", scale=0.5), shape=Affine(offset=1.0))
+    one_more = lambda value, verdict: value + 1  # noqa: E731
+    short = RewardTerm(name="short", verifier=Shortest(), gate=Gate("right", scale=0.5), shape=one_more)
     mix = RewardMix([term("right"), short])
     card = mix.score(grouped(["a", "bbb", "cc"], [0, 0, 0], [0.0, 1.0, 1.0]))
     assert card.values["short"] == (0.0, 1.0, 2.0)
@@ -406,11 +396,6 @@ def test_what_a_gate_leaves_out_is_in_no_share_and_no_shape_gives_it_a_value() -
     assert figures["verified/short/skipped"] == 0
     assert figures["verified/short/score"] == 0.5
     assert figures["verified/short/gated"] == pytest.approx(1 / 3)
-
-
-def test_a_table_finds_the_reason_of_a_compositions_part() -> None:
-    verdict = Verdict(status=Status.UNPARSEABLE, score=0.0, reason="math: no_boxed")
-    assert Table(reason={"no_boxed": -1.0})(0.0, verdict) == -1.0
 
 
 @pytest.mark.parametrize(
@@ -426,8 +411,6 @@ def test_a_table_finds_the_reason_of_a_compositions_part() -> None:
         (ValueError, "whole numbers", lambda: piecewise({0: 1.0, 0.5: 0.0}, unit="step")),
         (ValueError, "'a' must be a finite number, and the function raised TypeError", lambda: term("a", weight=two)),
         (ValueError, "raised ZeroDivisionError", lambda: term("a", weight=lambda p: 1 / (p - 1))),
-        (ValueError, "'error', which has no score", lambda: Table(status={"error": -1.0})),
-        (ValueError, "'skipped', which has no score", lambda: Table(status={"skipped": -1.0})),
     ],
 )
 def test_mistakes_in_python_say_what_is_wanted(error: Any, message: str, make: Any) -> None:

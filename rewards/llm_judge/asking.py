@@ -1,7 +1,6 @@
-"""Send batched judge questions, each at most twice, and cache valid scores.
+"""Send batched judge questions, each at most twice, and cache valid scores in memory.
 
-A question is sent a second time if the first reply has no valid score. Scores are cached in memory and, if a folder
-is named, on disk.
+A question is sent a second time if the first reply has no valid score.
 """
 
 from __future__ import annotations
@@ -10,35 +9,24 @@ import asyncio
 import functools
 import hashlib
 import json
-import logging
-import math
 import os
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
 from trl_grpo_ext.answers.find.thinking import after_thinking
 from trl_grpo_ext.rewards.llm_judge.endpoint import Client, EndpointError
 from trl_grpo_ext.rewards.llm_judge.question import Question
 from trl_grpo_ext.rewards.llm_judge.reply import ReplyError
-from trl_grpo_ext.support.files import write_text
 from trl_grpo_ext.support.memo import Memo
-from trl_grpo_ext.support.text import Once
-
-logger = logging.getLogger(__name__)
 
 # The most requests per question; each request has a fresh mark.
 ASKED = 2
 # The most characters of a reply that are kept.
 REPLY_CHARS = 500
-# The version of the key and of the fixed texts around a question; raising it invalidates all cached scores.
-FORMAT = 1
-# The most bytes read from a cached score on disk.
-MAX_FILE_BYTES = 1 << 16
-
-_once = Once()
+# The most scores that a process remembers.
+REMEMBERED = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +48,7 @@ class Reply:
 
 def request_key(question: Question, *, base_url: str, body: Mapping[str, Any]) -> str:
     """Hash a request without its random mark, as the key of its cached score."""
-    asked = {"format": FORMAT, "base_url": base_url, "messages": question.messages(""), **body}
+    asked = {"base_url": base_url, "messages": question.messages(""), **body}
     return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
 
 
@@ -163,67 +151,11 @@ class Scored:
     reply: str
 
 
-class ScoreCache:
-    """A thread-safe cache of judge scores in memory and, optionally, on disk.
-
-    The memory holds the `size` most recently used scores. The folder grows without bound; each score is a file, written
-    atomically, so several processes may share the folder, even on a network drive. An unreadable file is a cache
-    miss; a score that cannot be written is not kept.
-
-    Args:
-        size: The number of scores in memory; 0 for none.
-        folder: The folder for scores on disk; None for memory only.
-
-    Examples:
-        >>> cache = ScoreCache(size=1)
-        >>> cache.put("a", Scored(7.0, "Fine."))
-        >>> cache.get("a").score, cache.get("b")
-        (7.0, None)
-    """
-
-    def __init__(self, size: int, folder: str | None = None) -> None:
-        self._folder = Path(folder) if folder else None
-        self._memory: Memo[str, Scored] = Memo(size)
-
-    def get(self, key: str) -> Scored | None:
-        """Look up a cached score, memory first, disk second; None if absent."""
-        found = self._memory.get(key)
-        if found is None and (found := self._read(key)) is not None:
-            self._memory.put(key, found)
-        return found
-
-    def put(self, key: str, scored: Scored) -> None:
-        """Store a score: always in memory, on disk if a folder is set."""
-        self._memory.put(key, scored)
-        if self._folder is not None:
-            try:
-                path = self._path(self._folder, key)
-                path.parent.mkdir(parents=True, exist_ok=True)
-                write_text(path, json.dumps(asdict(scored)))
-            except OSError as error:
-                message = "A judge's scores cannot be kept in %s (%s)."
-                _once.warn(logger, (self._folder, type(error)), message, self._folder, type(error).__name__)
-
-    def _path(self, folder: Path, key: str) -> Path:
-        return folder / key[:2] / f"{key}.json"
-
-    def _read(self, key: str) -> Scored | None:
-        if self._folder is None:
-            return None
-        try:
-            with open(self._path(self._folder, key), encoding="utf-8") as file:
-                record = json.loads(file.read(MAX_FILE_BYTES))
-            score = float(record["score"])
-            return Scored(score, str(record["reply"])) if math.isfinite(score) else None
-        except (OSError, ValueError, TypeError, LookupError, OverflowError, RecursionError):
-            return None
-
-
 @functools.cache
-def shared_cache(size: int, folder: str | None) -> ScoreCache:
-    """Return this process's cache with this size and folder; a forked child makes its own cache."""
-    return ScoreCache(size, folder)
+def remembered_scores() -> Memo[str, Scored]:
+    """Return this process's scores by `request_key`; a forked child begins without any."""
+    return Memo(REMEMBERED)
 
 
 # A forked child lacks the parent's threads, one of which may have held the lock of an inherited cache.
-os.register_at_fork(after_in_child=shared_cache.cache_clear)
+os.register_at_fork(after_in_child=remembered_scores.cache_clear)

@@ -16,7 +16,7 @@ from trl_grpo_ext.rewards.bases.answer_verifier import GoldVerifier
 from trl_grpo_ext.rewards.llm_judge import settings
 from trl_grpo_ext.rewards.llm_judge.askable import why_not_asked
 from trl_grpo_ext.rewards.llm_judge.opinion import Case, Opinion, opinions, pose
-from trl_grpo_ext.rewards.llm_judge.question import QuestionError, question_text
+from trl_grpo_ext.rewards.llm_judge.question import MAX_CHARS, QuestionError, question_text
 from trl_grpo_ext.rewards.llm_judge.verifier import LlmJudgeVerifier
 from trl_grpo_ext.sample import Sample
 from trl_grpo_ext.verdict import Status, Verdict, grader_error
@@ -26,7 +26,7 @@ NOT_EQUAL = "not_equal"
 TEXT_GOLDS = ("gold_unparseable", "gold_prose", "gold_not_a_number")
 # The separator of alternative golds in a question.
 ANY_GOLD = "\nor: "
-OF_THE_QUESTIONS = ("rubric", "prompt", "column", "min_score", "max_score", "pass_mark", "include_thinking")
+OF_THE_QUESTIONS = ("rubric", "prompt", "column", "pass_mark")
 ASKED = ("same", "different", "divided", "failed")
 # Whole numbers and choices, which rules compare with certainty.
 _PLAIN = re.compile(r"[-+]?[0-9]+|[A-Za-z]")
@@ -53,8 +53,8 @@ class CascadeVerifier(BatchVerifier):
 
     Args:
         rules: A verifier that compares final answers, such as `MathVerifier` or `ExactTextVerifier`.
-        llm: The model and its settings. The cascade asks its own questions, so leave `rubric`, `prompt`, `column`, the
-            scale, `pass_mark` and `include_thinking` at their defaults.
+        llm: The model and its settings. The cascade asks its own questions, so leave `rubric`, `prompt`, `column` and
+            `pass_mark` at their defaults.
         budget: The most uncached answers per batch and process to ask about, 1 or more; each takes one or two
             questions. The most frequent answers of the batch go first.
         name: The metric key.
@@ -101,7 +101,7 @@ class CascadeVerifier(BatchVerifier):
         for each in fields(self.llm):
             if each.name in OF_THE_QUESTIONS and getattr(self.llm, each.name) != each.default:
                 raise ValueError(f"A cascade asks questions of its own: leave `{each.name}` out of its llm.")
-        settings.check_counts(budget=(self.budget, 1))
+        settings.check_count("budget", self.budget)
 
     def check_columns(self, columns: Collection[str]) -> None:
         self.rules.check_columns(columns)
@@ -144,7 +144,7 @@ class CascadeVerifier(BatchVerifier):
             details = {**ruled.details, "opinion": "refused", "refused": refused}
             return _wrong(ruled, NOT_EQUAL if ruled.reason == NOT_EQUAL else "not_an_answer", details)
         try:
-            return pose(self.llm, prompt=sample.prompt, gold=gold, answer=answer)
+            return pose(prompt=sample.prompt, gold=gold, answer=answer)
         except QuestionError as error:
             # Without a prompt, equality of two answers cannot be judged.
             return replace(ruled, details={**ruled.details, "opinion": str(error)})
@@ -153,7 +153,7 @@ class CascadeVerifier(BatchVerifier):
         """Return the refusal code of an answer, or of the text it was read from; empty to ask the judge."""
         if len(found.answers) > 1:
             return "several_answers"
-        question = question_text(sample.prompt)[: self.llm.max_chars]
+        question = question_text(sample.prompt)[:MAX_CHARS]
         for text in (answer, *found.answers):
             if refused := why_not_asked(text, gold=gold, question=question):
                 return refused

@@ -1,4 +1,4 @@
-"""A client of an OpenAI-compatible endpoint: a background thread, a rate limit and a circuit breaker."""
+"""A client of an OpenAI-compatible endpoint: a background thread, a limit of concurrency and a circuit breaker."""
 
 from __future__ import annotations
 
@@ -93,23 +93,6 @@ class Breaker:
         return result
 
 
-class Pace:
-    """A rate limiter: spaces requests evenly to at most `per_minute` per minute, within one event loop."""
-
-    def __init__(self, per_minute: float | None) -> None:
-        self._interval = 60.0 / per_minute if per_minute else 0.0
-        self._next = 0.0
-        self._turn = asyncio.Lock()
-
-    async def wait(self) -> None:
-        """Wait for the next free slot; a cancelled waiter leaves its slot to the next waiter."""
-        if not self._interval:
-            return
-        async with self._turn:
-            await asyncio.sleep(max(0.0, self._next - time.monotonic()))
-            self._next = time.monotonic() + self._interval
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
     """The address and limits of a judge's endpoint; the key is named, never stored.
@@ -118,17 +101,13 @@ class Endpoint:
         base_url: The address, `http://host:port/v1`.
         api_key_env: The environment variable with the key; None for no key.
         timeout: Time limit for a reply, all retries included, in seconds.
-        max_retries: The most retries of a request that was refused temporarily, or reached no server.
         concurrency: The most concurrent requests.
-        requests_per_minute: The most requests per minute, retries included; None for no limit.
     """
 
     base_url: str
     api_key_env: str | None
     timeout: float
-    max_retries: int
     concurrency: int
-    requests_per_minute: float | None
 
     def api_key(self) -> str:
         """Read the key from the environment.
@@ -153,7 +132,6 @@ class Client:
         self._loop = asyncio.new_event_loop()
         self._slots = asyncio.Semaphore(endpoint.concurrency)
         self._breaker = Breaker()
-        self._pace = Pace(endpoint.requests_per_minute)
         self._client: openai.AsyncOpenAI | None = None
         self._lock = threading.Lock()
         self._closed = False
@@ -187,7 +165,6 @@ class Client:
         """
         async with self._slots:
             self._breaker.check()
-            await self._pace.wait()
             return await self._breaker.call(lambda: self._send(body))
 
     async def _send(self, body: Mapping[str, Any]) -> Any:
@@ -224,16 +201,9 @@ class Client:
             self._client = openai.AsyncOpenAI(
                 api_key=self.endpoint.api_key(),
                 base_url=self.endpoint.base_url,
-                max_retries=self.endpoint.max_retries,
                 timeout=openai.Timeout(None, connect=min(CONNECT_SECONDS, self.endpoint.timeout)),
-                http_client=openai.DefaultAsyncHttpxClient(event_hooks={"request": [self._pace_retry]}),
             )
         return self._client
-
-    async def _pace_retry(self, request: Any) -> None:
-        # The first try has already waited in `chat`.
-        if request.headers.get("x-stainless-retry-count", "0") != "0":
-            await self._pace.wait()
 
     def abandon(self) -> None:
         """Abandon a client inherited by fork, whose thread exists only in the parent process.

@@ -49,7 +49,7 @@ class Case:
     wrong: Question
 
 
-def pose(judge: LlmJudgeVerifier, *, prompt: Prompt | None, gold: str, answer: str) -> Case:
+def pose(*, prompt: Prompt | None, gold: str, answer: str) -> Case:
     """Write both judge questions, `SAME` and `WRONG`, about one answer.
 
     Raises:
@@ -57,13 +57,9 @@ def pose(judge: LlmJudgeVerifier, *, prompt: Prompt | None, gold: str, answer: s
     """
 
     def question(template: str, low: float, high: float) -> Question:
-        return JudgePrompt.parse(template, rubric=None, column="gold", max_chars=judge.max_chars).question(
-            {"gold": gold},
-            prompt=prompt,
-            answer=answer,
-            contract=Contract(form=judge.reply, low=low, high=high),
-            system_role=judge.system_role,
-        )
+        judge_prompt = JudgePrompt.parse(template, rubric=None, column="gold")
+        contract = Contract(low=low, high=high)
+        return judge_prompt.question({"gold": gold}, prompt=prompt, answer=answer, contract=contract)
 
     return Case(same=question(SAME, 0, 1), wrong=question(WRONG, 1, 0))
 

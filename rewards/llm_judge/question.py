@@ -18,6 +18,8 @@ from trl_grpo_ext.sample import Prompt, content_text
 from trl_grpo_ext.support.prompt_template import Place, PromptTemplate
 from trl_grpo_ext.support.text import did_you_mean
 
+# The most characters shown of each text; a longer text loses its middle.
+MAX_CHARS = 20_000
 LABELS = {"question": "QUESTION", "answer": "RESPONSE", "gold": "REFERENCE"}
 DEFAULT_RUBRIC = (
     "The response answers the question correctly and completely, follows what the question asks of its form, and "
@@ -96,12 +98,10 @@ class Question:
     Attributes:
         pieces: The texts for the judge, in order.
         contract: The required form of the reply.
-        system_role: True if the model accepts a system message.
     """
 
     pieces: tuple[str | MarkedText, ...]
     contract: Contract
-    system_role: bool
 
     @property
     def is_shortened(self) -> bool:
@@ -121,8 +121,6 @@ class Question:
         shown = "".join(piece if isinstance(piece, str) else piece.between(mark) for piece in self.pieces)
         rules = _SYSTEM.format(mark=mark, low=self.contract.low)
         task = f"{shown}\n\n{_REMINDER}\n{self.contract.instruction(mark)}"
-        if not self.system_role:
-            return [{"role": "user", "content": f"{rules}\n\n{task}"}]
         return [{"role": "system", "content": rules}, {"role": "user", "content": task}]
 
 
@@ -133,15 +131,13 @@ class JudgePrompt:
     Attributes:
         pieces: Fixed texts, the rubric included, and places: `{question}`, `{answer}`, `{gold}` and columns.
         column: The gold's column; None if no gold is shown.
-        max_chars: The most characters shown of each untrusted text.
     """
 
     pieces: tuple[str | Place, ...]
     column: str | None
-    max_chars: int
 
     @classmethod
-    def parse(cls, prompt: str | None, *, rubric: str | None, column: str | None, max_chars: int) -> JudgePrompt:
+    def parse(cls, prompt: str | None, *, rubric: str | None, column: str | None) -> JudgePrompt:
         """Parse a prompt template; None gives the default template.
 
         Raises:
@@ -169,7 +165,7 @@ class JudgePrompt:
                 "The judge's prompt has a place {gold} if, and only if, there is a column to take it from: column=..."
             )
         pieces = (rubric if rubric is not None and piece == Place("rubric", ()) else piece for piece in template.pieces)
-        return cls(pieces=tuple(pieces), column=column, max_chars=max_chars)
+        return cls(pieces=tuple(pieces), column=column)
 
     @property
     def row_columns(self) -> list[str]:
@@ -194,9 +190,7 @@ class JudgePrompt:
             return str(error)
         return ""
 
-    def question(
-        self, row: Mapping[str, Any], *, prompt: Prompt | None, answer: str, contract: Contract, system_role: bool
-    ) -> Question:
+    def question(self, row: Mapping[str, Any], *, prompt: Prompt | None, answer: str, contract: Contract) -> Question:
         """Fill the template for one completion.
 
         Raises:
@@ -211,10 +205,10 @@ class JudgePrompt:
             if isinstance(piece, str):
                 pieces.append(piece)
             elif piece.column in LABELS:
-                pieces.append(MarkedText(LABELS[piece.column], *shortened(given[piece.column], self.max_chars)))
+                pieces.append(MarkedText(LABELS[piece.column], *shortened(given[piece.column])))
             else:
                 pieces.append(texts[piece])
-        return Question(pieces=tuple(pieces), contract=contract, system_role=system_role)
+        return Question(pieces=tuple(pieces), contract=contract)
 
     def _texts(self, row: Mapping[str, Any]) -> dict[Place, str]:
         """Fill the places for dataset columns from a row; raise a QuestionError for an empty value."""
@@ -231,7 +225,7 @@ class JudgePrompt:
             raise QuestionError("column_unreadable") from None
         if _is_empty(filled):
             raise QuestionError("column_missing")
-        return harmless(filled[: self.max_chars])
+        return harmless(filled[:MAX_CHARS])
 
 
 def question_text(prompt: Prompt | None) -> str:
@@ -269,10 +263,10 @@ def harmless(text: str) -> str:
     return _SPECIAL_TOKEN.sub(lambda match: match[0] + " ", text)
 
 
-def shortened(text: str, max_chars: int) -> tuple[str, int, str]:
+def shortened(text: str) -> tuple[str, int, str]:
     """Split a long text into its head, the number of characters left out, and its tail; a short text has no tail."""
-    left_out = len(text) - max_chars
+    left_out = len(text) - MAX_CHARS
     if left_out <= 0:
         return harmless(text), 0, ""
-    tail = max_chars // 2
-    return harmless(text[: max_chars - tail]), left_out, harmless(text[len(text) - tail :])
+    half = MAX_CHARS // 2
+    return harmless(text[:half]), left_out, harmless(text[-half:])

@@ -12,10 +12,8 @@ from urllib.parse import urlsplit
 
 from trl_grpo_ext.protocol import is_number, is_whole_number
 
-# A text cut to fewer characters cannot be judged.
-MIN_CHARS = 200
 # Fields that the verifier sets itself, or that would make the reply more than one message.
-OWN_KEYS = ("messages", "model", "n", "stream", "temperature", "max_tokens")
+OWN_KEYS = ("messages", "model", "n", "stream")
 
 
 def check_installed() -> None:
@@ -66,21 +64,16 @@ def check_api_key_env(name: object) -> None:
         raise ValueError(f"The environment variable {name} holds characters that no key has.")
 
 
-def check_scale(low: object, high: object, pass_mark: object) -> None:
-    """Raise a ValueError unless `low` is below `high`, and the pass mark lies above `low` and up to `high`."""
-    if not _is_number(low) or not _is_number(high) or not low < high:
-        raise ValueError(f"min_score and max_score are two numbers, the first below the second; got {low!r}, {high!r}.")
-    if pass_mark is not None and (not _is_number(pass_mark) or not low < pass_mark <= high):
-        raise ValueError(
-            f"pass_mark is a score above {low:g} and up to {high:g}, the least that passes: {pass_mark!r}."
-        )
+def check_pass_mark(mark: object, best: float) -> None:
+    """Raise a ValueError unless the pass mark is None, or a number above 0 and up to the best score."""
+    if mark is not None and (not _is_number(mark) or not 0 < mark <= best):
+        raise ValueError(f"pass_mark is a score above 0 and up to {best:g}, the least that passes: {mark!r}.")
 
 
-def check_counts(**counts: tuple[object, int]) -> None:
-    """Raise a ValueError unless each count is a whole number of at least its minimum; pass `name=(count, minimum)`."""
-    for name, (count, least) in counts.items():
-        if not is_whole_number(count, least=least):
-            raise ValueError(f"{name} is a whole number, {least} or more; got {count!r}.")
+def check_count(name: str, count: object) -> None:
+    """Raise a ValueError unless the count is a whole number of at least 1."""
+    if not is_whole_number(count, least=1):
+        raise ValueError(f"{name} is a whole number, 1 or more; got {count!r}.")
 
 
 def check_positive(**numbers: object) -> None:
@@ -93,7 +86,7 @@ def check_positive(**numbers: object) -> None:
 def check_extra_body(extra: object) -> None:
     """Raise a ValueError unless `extra` is a JSON mapping without fields that the verifier sets itself."""
     if not isinstance(extra, Mapping):
-        raise ValueError(f"extra_body maps names to what a request should have besides, got {extra!r}.")
+        raise ValueError(f"extra_body maps names to further fields of a request, got {extra!r}.")
     taken = [key for key in OWN_KEYS if key in extra]
     if taken:
         raise ValueError(f"extra_body cannot set `{taken[0]}`, which the verifier does itself.")

@@ -12,15 +12,18 @@ from trl_grpo_ext.answers.find.thinking import after_thinking
 from trl_grpo_ext.answers.verdicts import graded, unreadable
 from trl_grpo_ext.protocol import BatchVerifier, DataProblem, problems_of
 from trl_grpo_ext.rewards.llm_judge import settings
-from trl_grpo_ext.rewards.llm_judge.asking import Reply, Scored, ask_all, request_key, shared_cache
+from trl_grpo_ext.rewards.llm_judge.asking import Reply, Scored, ask_all, remembered_scores, request_key
 from trl_grpo_ext.rewards.llm_judge.endpoint import Endpoint, EndpointError, close_client, shared_client
 from trl_grpo_ext.rewards.llm_judge.question import JudgePrompt, Question, QuestionError, harmless
-from trl_grpo_ext.rewards.llm_judge.reply import FORMS, Contract, Form
+from trl_grpo_ext.rewards.llm_judge.reply import Contract
 from trl_grpo_ext.sample import Sample
 from trl_grpo_ext.support.budget import BUDGET_SPENT, seconds_left
-from trl_grpo_ext.support.text import did_you_mean
 from trl_grpo_ext.verdict import Verdict, grader_error, skipped
 
+# The best score on the judge's scale, which begins at 0.
+BEST = 10.0
+# What a request has unless `extra_body` says otherwise; null there sends no such field.
+REQUEST = {"temperature": 0.0, "max_tokens": 1024}
 ADVICE = {
     "gold_missing": "Drop the row, or name the right column: column=...",
     "column_missing": "Drop the row, or take the column out of the judge's prompt.",
@@ -49,30 +52,20 @@ class LlmJudgeVerifier(BatchVerifier):
         model: The judge's name at the endpoint. Do not use the policy itself: a model likes its own errors.
         base_url: The endpoint, such as `http://localhost:8000/v1`. Prompts and completions are sent there.
         api_key_env: The name of the environment variable with the key; by default no key is sent.
-        rubric: The criteria of a good response. By default: correct, complete, in the requested form.
+        rubric: The criteria of a good response, on a scale from 0 to 10. By default: correct, complete, in the
+            requested form.
         prompt: A template of the judge's prompt, in place of the default, with `{question}`, `{answer}` (the
             completion), `{gold}`, `{rubric}`, and dataset columns. Grading rules and reply form are added to it.
         column: The column of a reference answer, shown to the judge as `{gold}`; by default none is shown.
-        reply: `"score_line"`, reasons and a last line with the score, or `"json"`, one object with both.
-        min_score: The worst score on the judge's scale; it becomes 0.
-        max_score: The best score on the judge's scale; it becomes 1.
-        pass_mark: The lowest passing score on the judge's scale: from it on the score is 1, below it 0. By default
+        pass_mark: The lowest passing score, above 0 and up to 10: from it on the score is 1, below it 0. By default
             the scale is mapped linearly to [0, 1].
-        include_thinking: Show the thinking to the judge, too.
-        max_chars: The most characters shown of each text, 200 or more; a longer text loses its middle.
-        temperature: The sampling temperature; None sends none, for models that refuse it.
-        max_tokens: The most tokens of a reply, thinking included; None sends no limit.
-        extra_body: More fields for each request, such as `{"chat_template_kwargs": {"enable_thinking": false}}`.
-        system_role: True if the model accepts a system message; otherwise the rules precede the question.
+        extra_body: More fields for each request, such as `{"chat_template_kwargs": {"enable_thinking": false}}`. By
+            default `temperature` is 0 and `max_tokens`, thinking included, 1024; None sends no such field.
         timeout: Time limit for a reply from the sending of its request, retries included, in seconds.
         batch_timeout: Time limit for a batch in seconds, at least `timeout`; samples without a reply by then have no
             score. Keep it below the time after which other ranks stop waiting.
-        max_retries: The most retries of a request that was refused temporarily (429, 5xx), or reached no server, after
-            a growing pause or the pause that the endpoint requests. A hanging request is not retried.
-        concurrency: The most concurrent requests.
-        requests_per_minute: The most requests per minute, retries included; by default unlimited.
-        cache_size: The number of scores cached in memory; 0 for none.
-        cache_folder: A folder that caches scores across processes and runs; by default none.
+        concurrency: The most concurrent requests. A request that was refused temporarily (429, 5xx), or reached no
+            server, is sent twice more, after a growing pause or the pause that the endpoint requests.
         name: The metric key.
 
     | completion | judge | verdict | reason |
@@ -107,23 +100,11 @@ class LlmJudgeVerifier(BatchVerifier):
     rubric: str | None = None
     prompt: str | None = None
     column: str | None = None
-    reply: Form = "score_line"
-    min_score: float = 0.0
-    max_score: float = 10.0
     pass_mark: float | None = None
-    include_thinking: bool = False
-    max_chars: int = 20_000
-    temperature: float | None = 0.0
-    max_tokens: int | None = 1024
     extra_body: Mapping[str, Any] = field(default_factory=dict, hash=False)
-    system_role: bool = True
     timeout: float = 60.0
     batch_timeout: float = 300.0
-    max_retries: int = 3
     concurrency: int = 16
-    requests_per_minute: float | None = None
-    cache_size: int = 10_000
-    cache_folder: str | None = None
     name: str | None = None
 
     def __post_init__(self) -> None:
@@ -132,30 +113,16 @@ class LlmJudgeVerifier(BatchVerifier):
             raise ValueError(f"model is the name of the judging model, as its endpoint knows it; got {self.model!r}.")
         object.__setattr__(self, "base_url", settings.check_base_url(self.base_url))
         settings.check_api_key_env(self.api_key_env)
-        if self.reply not in FORMS:
-            raise ValueError(f"There is no form of reply {self.reply!r}. {did_you_mean(str(self.reply), FORMS)}")
-        settings.check_scale(self.min_score, self.max_score, self.pass_mark)
+        settings.check_pass_mark(self.pass_mark, BEST)
         settings.check_extra_body(self.extra_body)
-        self._check_limits()
-        self._prompt()
-
-    def _check_limits(self) -> None:
-        settings.check_counts(
-            max_chars=(self.max_chars, settings.MIN_CHARS),
-            max_retries=(self.max_retries, 0),
-            concurrency=(self.concurrency, 1),
-            cache_size=(self.cache_size, 0),
-        )
+        settings.check_count("concurrency", self.concurrency)
         settings.check_positive(timeout=self.timeout, batch_timeout=self.batch_timeout)
-        if self.max_tokens is not None:
-            settings.check_counts(max_tokens=(self.max_tokens, 1))
-        if self.requests_per_minute is not None:
-            settings.check_positive(requests_per_minute=self.requests_per_minute)
         if self.batch_timeout < self.timeout:
             raise ValueError(
                 f"batch_timeout ({self.batch_timeout:g} s) is below timeout ({self.timeout:g} s), so that a reply in "
                 f"time would come too late. Raise the one or lower the other."
             )
+        self._prompt()
 
     def check_columns(self, columns: Collection[str]) -> None:
         self._prompt().check(columns, verifier=self.__name__)
@@ -187,34 +154,30 @@ class LlmJudgeVerifier(BatchVerifier):
             base_url=self.base_url,
             api_key_env=self.api_key_env,
             timeout=self.timeout,
-            max_retries=self.max_retries,
             concurrency=self.concurrency,
-            requests_per_minute=self.requests_per_minute,
         )
 
     @property
     def _body(self) -> dict[str, Any]:
-        sent = {"temperature": self.temperature, "max_tokens": self.max_tokens, "extra_body": dict(self.extra_body)}
-        return {"model": self.model} | {key: value for key, value in sent.items() if value is not None}
+        sent = {**REQUEST, **self.extra_body}
+        return {"model": self.model, "extra_body": {key: value for key, value in sent.items() if value is not None}}
 
     def _prompt(self) -> JudgePrompt:
-        return JudgePrompt.parse(self.prompt, rubric=self.rubric, column=self.column, max_chars=self.max_chars)
+        return JudgePrompt.parse(self.prompt, rubric=self.rubric, column=self.column)
 
     def _key(self, question: Question) -> str:
         return request_key(question, base_url=self.base_url, body=self._body)
 
     def _question(self, prompt: JudgePrompt, sample: Sample) -> Verdict | Question:
         """Write the judge question for a sample; a verdict instead if no question is needed."""
-        answer = sample.text if self.include_thinking else after_thinking((sample.prefill or "") + sample.text)
+        answer = after_thinking((sample.prefill or "") + sample.text)
         if answer is None:
             return unreadable("unclosed_think")
         if not harmless(answer).strip():
             return unreadable("no_answer")
-        contract = Contract(form=self.reply, low=self.min_score, high=self.max_score)
+        contract = Contract(low=0, high=BEST)
         try:
-            return prompt.question(
-                sample.row, prompt=sample.prompt, answer=answer.strip(), contract=contract, system_role=self.system_role
-            )
+            return prompt.question(sample.row, prompt=sample.prompt, answer=answer.strip(), contract=contract)
         except QuestionError as error:
             return skipped(str(error))
 
@@ -234,22 +197,22 @@ class LlmJudgeVerifier(BatchVerifier):
             questions: Distinct questions.
             seconds: Time limit for all questions together; by default `batch_timeout`.
         """
-        cache = shared_cache(self.cache_size, self.cache_folder)
-        known = {question: scored for question in questions if (scored := self.remembered(question)) is not None}
-        new = [question for question in questions if question not in known]
-        replies = {question: Reply(outcome=scored) for question, scored in known.items()}
+        replies: dict[Question, Reply] = {}
+        for question in questions:
+            scored = self.remembered(question)
+            if scored is not None:
+                replies[question] = Reply(outcome=scored)
+        new = [question for question in questions if question not in replies]
         answered = self._replies(new, self.batch_timeout if seconds is None else seconds)
         for question, reply in zip(new, answered, strict=True):
             if isinstance(reply.outcome, Scored):
-                cache.put(self._key(question), reply.outcome)
+                remembered_scores().put(self._key(question), reply.outcome)
             replies[question] = reply
         return [replies[question] for question in questions]
 
     def remembered(self, question: Question) -> Scored | None:
         """Return the cached score of a question, or None."""
-        scored = shared_cache(self.cache_size, self.cache_folder).get(self._key(question))
-        # A cache file may hold any number, so the score is checked against the scale.
-        return scored if scored is not None and question.contract.holds(scored.score) else None
+        return remembered_scores().get(self._key(question))
 
     def _replies(self, questions: Sequence[Question], seconds: float) -> list[Reply]:
         if not questions:
@@ -271,7 +234,7 @@ class LlmJudgeVerifier(BatchVerifier):
         details = {"judge": self.model, "judged": f"{judged:g}", "reply": reply.outcome.reply}
         details |= {"cached": "yes"} if not reply.calls else {}
         details |= {"shortened": "yes"} if question.is_shortened else {}
-        share = (judged - self.min_score) / (self.max_score - self.min_score)
+        share = judged / BEST
         reason = ""
         if self.pass_mark is not None:
             share = float(judged >= self.pass_mark)

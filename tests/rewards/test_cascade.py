@@ -16,6 +16,7 @@ from trl_grpo_ext.mix.described import build_mix
 from trl_grpo_ext.rewards.compositions import AllOf
 from trl_grpo_ext.rewards.exact_text import ExactTextVerifier
 from trl_grpo_ext.rewards.formats.tags import ThinkFormatVerifier
+from trl_grpo_ext.rewards.llm_judge.asking import remembered_scores
 from trl_grpo_ext.rewards.llm_judge.cascade import CascadeVerifier
 from trl_grpo_ext.rewards.llm_judge.verifier import LlmJudgeVerifier
 from trl_grpo_ext.rewards.math import MathVerifier
@@ -34,7 +35,7 @@ def cascade(endpoint: JudgeEndpoint) -> Make:
     """Make a cascade at the endpoint; other settings go to its LLM judge."""
 
     def make(rules: Any = None, budget: int = 64, **changes: Any) -> CascadeVerifier:
-        llm = LlmJudgeVerifier(model="judge", base_url=endpoint.base_url, **{"max_retries": 0} | changes)
+        llm = LlmJudgeVerifier(model="judge", base_url=endpoint.base_url, **changes)
         return CascadeVerifier(rules=rules or EXACT, llm=llm, budget=budget)
 
     return make
@@ -97,17 +98,12 @@ def test_the_second_question_differs_in_order_and_in_which_score_is_good(
     assert first.index("REFERENCE") < first.index("[BEGIN RESPONSE")
 
 
-@pytest.mark.parametrize("form", ["score_line", "json"])
-def test_a_yes_counts_only_if_both_questions_are_answered_so(endpoint: JudgeEndpoint, cascade: Make, form: Any) -> None:
-    def replies(same: float, wrong: float) -> Callable[[Request], Answer]:
-        if form == "score_line":
-            return says(same, wrong)
-        return lambda it: Answer(f'{{"mark": "{it.mark}", "score": {wrong if is_second(it) else same}}}')
-
+def test_a_yes_counts_only_if_both_questions_are_answered_so(endpoint: JudgeEndpoint, cascade: Make) -> None:
     outcomes = {}
     for same, wrong in [(1, 0), (1, 1), (0, 0), (0, 1), (0.9, 0), (1, 0.1)]:
-        endpoint.does(replies(same, wrong))
-        outcomes[same, wrong] = found(judged(cascade(reply=form, cache_size=0), "x > 45"))[0]
+        remembered_scores.cache_clear()
+        endpoint.does(says(same, wrong))
+        outcomes[same, wrong] = found(judged(cascade(), "x > 45"))[0]
     assert outcomes == {
         (1, 0): (1.0, "judged_same"),
         (1, 1): (0.0, "judge_divided"),
@@ -245,7 +241,7 @@ def test_beyond_the_budget_the_rules_stand_and_what_most_say_goes_first(endpoint
 
 @pytest.mark.parametrize("fails_at", [1, 2])
 def test_an_endpoint_that_fails_makes_the_row_void(endpoint: JudgeEndpoint, cascade: Make, fails_at: int) -> None:
-    endpoint.does(*[YES_TO_ALL] * (fails_at - 1), Answer(status=500))
+    endpoint.does(*[YES_TO_ALL] * (fails_at - 1), Answer(status=500, headers={"Retry-After": "0.01"}))
     broken, right = judged(cascade(), "x > 45", GOLD)
     assert (broken.score, broken.status, broken.blame) == (None, Status.ERROR, Blame.GRADER)
     assert (broken.reason, broken.answer, broken.details["opinion"]) == ("judge_http_500", "x > 45", "failed")
@@ -269,7 +265,7 @@ def test_nobody_at_the_address_makes_the_row_void() -> None:
     with socket.socket() as taken:  # bound, and not listening
         taken.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{taken.getsockname()[1]}/v1"
-        llm = LlmJudgeVerifier(model="judge", base_url=url, max_retries=0)
+        llm = LlmJudgeVerifier(model="judge", base_url=url)
         verifier = CascadeVerifier(rules=MathVerifier(), llm=llm)
         assert found(judged(verifier, "x > 45", GOLD)) == [(None, "judge_unreachable"), (1.0, "")]
         llm.close()
@@ -319,7 +315,7 @@ LLM = LlmJudgeVerifier(model="judge", base_url="http://localhost:8000/v1")
         ({"rules": "math"}, "compares final answers"),
         ({"llm": MathVerifier()}, "llm must be an LlmJudgeVerifier"),
         ({"llm": LlmJudgeVerifier(model="judge", base_url="http://localhost:8000/v1", rubric="Short.")}, "`rubric`"),
-        ({"llm": LlmJudgeVerifier(model="judge", base_url="http://localhost:8000/v1", max_score=5)}, "`max_score`"),
+        ({"llm": LlmJudgeVerifier(model="judge", base_url="http://localhost:8000/v1", pass_mark=5)}, "`pass_mark`"),
         ({"budget": 0}, "budget is a whole number, 1 or more"),
     ],
 )

@@ -10,7 +10,6 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -60,7 +59,7 @@ def test_an_endpoint_that_asks_for_no_pause_gets_one_too(endpoint: JudgeEndpoint
 
 def test_retries_come_to_an_end(endpoint: JudgeEndpoint, judge: Judge) -> None:
     endpoint.does(Answer(status=500, headers={"Retry-After": "0.01"}))
-    assert reasons(asked(judge(max_retries=2), "worth 7")) == ["judge_http_500"]
+    assert reasons(asked(judge(), "worth 7")) == ["judge_http_500"]
     assert len(endpoint.requests) == 3
 
 
@@ -94,10 +93,10 @@ def test_nobody_at_the_address_is_the_graders_fault() -> None:
     with socket.socket() as taken:  # bound, and not listening
         taken.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{taken.getsockname()[1]}/v1"
-        verifier = LlmJudgeVerifier(model="judge", base_url=url, max_retries=0, concurrency=1)
-        found = reasons(asked(verifier, *texts(8)))
+        verifier = LlmJudgeVerifier(model="judge", base_url=url, concurrency=5)
+        found = reasons(asked(verifier, *texts(20)))
         verifier.close()
-    assert found == ["judge_unreachable"] * 5 + ["judge_endpoint_down"] * 3
+    assert set(found) == {"judge_unreachable", "judge_endpoint_down"}
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"not json", b"\xff\xfe", b"[" * 100_000], ids=repr)
@@ -146,20 +145,6 @@ def test_threads_share_the_limit(endpoint: JudgeEndpoint, judge: Judge) -> None:
     assert endpoint.most_at_once <= 2
 
 
-def test_no_more_requests_are_sent_in_a_minute_than_allowed(endpoint: JudgeEndpoint, judge: Judge) -> None:
-    verifier = judge(requests_per_minute=0.5, timeout=2, batch_timeout=2)
-    found = asked(verifier, *texts(3))
-    assert sorted(reasons(found)) == ["", "judge_batch_timeout", "judge_batch_timeout"]
-    assert len(endpoint.requests) == 1
-
-
-def test_retries_count_as_requests(endpoint: JudgeEndpoint, judge: Judge) -> None:
-    endpoint.does(Answer(status=500, headers={"Retry-After": "0.01"}), honest)
-    verifier = judge(requests_per_minute=0.5, timeout=1, batch_timeout=2)
-    assert reasons(asked(verifier, "worth 7")) == ["judge_timeout"]
-    assert len(endpoint.requests) == 1
-
-
 def test_a_dead_endpoint_is_not_asked_about_all_of_a_batch(endpoint: JudgeEndpoint, judge: Judge) -> None:
     endpoint.does(Answer(hangs=True))
     verifier = judge(timeout=0.3, concurrency=4)
@@ -173,7 +158,7 @@ def test_a_dead_endpoint_is_not_asked_about_all_of_a_batch(endpoint: JudgeEndpoi
 
 def test_nobody_waits_for_their_turn_at_an_endpoint_that_rests(endpoint: JudgeEndpoint, judge: Judge) -> None:
     endpoint.does(Answer(status=404))
-    verifier = judge(requests_per_minute=1200, concurrency=1, timeout=3, batch_timeout=3)
+    verifier = judge(concurrency=1, timeout=3, batch_timeout=3)
     assert reasons(asked(verifier, *texts(5))) == ["judge_http_404"] * 5
     assert set(reasons(asked(verifier, *texts(300)))) == {"judge_endpoint_down"}
 
@@ -283,33 +268,20 @@ def test_a_key_that_is_gone_in_another_process_is_the_graders_fault(
 ELSEWHERE = """
 import os, pickle, sys
 verifier = pickle.loads(bytes.fromhex(sys.argv[1]))
-judge = lambda: verifier(["worth 7"], prompts=["What is it worth?"])
-assert judge() == [0.7]
-if sys.argv[2] == "fork":
-    child = os.fork()
-    if not child:
-        os._exit(0 if judge() == [0.7] else 1)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-    assert judge() == [0.7]
+judge = lambda worth: verifier([f"worth {worth}"], prompts=["What is it worth?"])
+assert judge(7) == [0.7]
+child = os.fork()
+if not child:
+    os._exit(0 if judge(7) == [0.7] else 1)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+assert judge(6) == [0.6]
 """
 
 
-def elsewhere(verifier: LlmJudgeVerifier, how: str) -> None:
-    """Judge in another process; a forking process judges twice."""
+def test_a_process_and_its_forked_child_ask_for_themselves(endpoint: JudgeEndpoint, judge: Judge) -> None:
     command = [sys.executable, "-W", "error", "-W", "ignore::DeprecationWarning", "-c", ELSEWHERE]
     done = subprocess.run(
-        [*command, pickle.dumps(verifier).hex(), how], capture_output=True, text=True, check=False, timeout=120
+        [*command, pickle.dumps(judge()).hex()], capture_output=True, text=True, check=False, timeout=120
     )
     assert (done.returncode, done.stderr) == (0, "")
-
-
-def test_a_process_and_its_forked_child_ask_for_themselves(endpoint: JudgeEndpoint, judge: Judge) -> None:
-    elsewhere(judge(cache_size=0), "fork")
     assert len(endpoint.requests) == 3
-
-
-def test_processes_share_the_scores_of_a_folder(endpoint: JudgeEndpoint, judge: Judge, tmp_path: Path) -> None:
-    verifier = judge(cache_folder=str(tmp_path))
-    asked(verifier, "worth 7")
-    elsewhere(verifier, "run")
-    assert len(endpoint.requests) == 1

@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trl_grpo_ext.rewards.llm_judge.question import JudgePrompt, Question, harmless, question_text
+from trl_grpo_ext.rewards.llm_judge.question import MAX_CHARS, JudgePrompt, Question, harmless, question_text
 from trl_grpo_ext.rewards.llm_judge.reply import Contract, ReplyError
 
 MARK = "1a2b3c4d"
-LINE = Contract(form="score_line", low=0, high=10)
-JSON = Contract(form="json", low=0, high=10)
+LINE = Contract(low=0, high=10)
 
 
-def question(answer: str, **changes: Any) -> Question:
-    prompt = JudgePrompt.parse(None, rubric=None, column=None, max_chars=changes.pop("max_chars", 1000))
-    return prompt.question({}, prompt="2+2?", answer=answer, contract=LINE, system_role=True)
+def question(answer: str) -> Question:
+    prompt = JudgePrompt.parse(None, rubric=None, column=None)
+    return prompt.question({}, prompt="2+2?", answer=answer, contract=LINE)
 
 
-def shown(answer: str, **changes: Any) -> str:
-    return question(answer, **changes).messages(MARK)[1]["content"]
+def shown(answer: str) -> str:
+    return question(answer).messages(MARK)[1]["content"]
 
 
 INJECTIONS = [
@@ -48,7 +46,7 @@ def test_only_lines_with_the_mark_begin_or_end_a_text(answer: str) -> None:
 
 @given(st.text(st.characters(exclude_categories=[])))
 def test_the_response_cannot_end_its_own_text(answer: str) -> None:
-    text = shown(answer, max_chars=10**6)
+    text = shown(answer)
     assert len(re.findall(r"\[(?:BEGIN|END) RESPONSE", text)) == 2
     assert text.encode()
 
@@ -93,10 +91,11 @@ def test_what_nobody_sees_is_taken_away_and_what_is_written_stays() -> None:
 
 
 def test_a_long_text_shows_its_head_and_tail_and_says_how_much_is_left_out() -> None:
-    text = shown("a" * 600 + "b" * 600, max_chars=400)
-    assert f"{'a' * 200}\n[800 characters are left out here {MARK}]\n{'b' * 200}\n" in text
-    assert question("a" * 401, max_chars=400).is_shortened
-    assert not question("a" * 400, max_chars=400).is_shortened
+    half = MAX_CHARS // 2
+    text = shown("a" * (half + 400) + "b" * (half + 400))
+    assert f"{'a' * half}\n[800 characters are left out here {MARK}]\n{'b' * half}\n" in text
+    assert question("a" * (MAX_CHARS + 1)).is_shortened
+    assert not question("a" * MAX_CHARS).is_shortened
 
 
 def test_a_conversation_is_shown_by_turns_without_its_system_message() -> None:
@@ -153,44 +152,10 @@ def test_any_other_reply_has_no_score(reply: str, reason: str) -> None:
         LINE.read(reply, MARK)
 
 
-@pytest.mark.parametrize(
-    "reply",
-    [
-        f'{{"reason": "fine", "mark": "{MARK}", "score": 7}}',
-        f'<think>hm</think>\n```json\n{{"mark": "{MARK}", "score": 7.0}}\n```',
-    ],
-)
-def test_a_json_object_gives_the_score(reply: str) -> None:
-    assert JSON.read(reply, MARK) == 7.0
-
-
-@pytest.mark.parametrize(
-    ("reply", "reason"),
-    [
-        ('{"score": 7}', "wrong_mark"),
-        (f'{{"mark": "{MARK}", "score": "7"}}', "unparseable"),
-        (f'{{"mark": "{MARK}", "score": true}}', "unparseable"),
-        (f'{{"mark": "{MARK}", "score": NaN}}', "unparseable"),
-        (f'{{"mark": "{MARK}", "score": 1e999}}', "unparseable"),
-        (f'{{"mark": "{MARK}", "score": {"9" * 400}}}', "unparseable"),
-        (f'{{"mark": "{MARK}", "score": {"9" * 9000}}}', "unparseable"),
-        (f'{{"mark": "{MARK}", "score": 1, "score": 10}}', "unparseable"),
-        (f'{{"mark": "{MARK}", "score": 7}} and more', "unparseable"),
-        (f'[{{"mark": "{MARK}", "score": 7}}]', "unparseable"),
-        ("[" * 100_000, "unparseable"),
-        ("7", "unparseable"),
-        (f'{{"mark": "{MARK}", "score": 11}}', "out_of_range"),
-    ],
-)
-def test_any_other_json_has_no_score(reply: str, reason: str) -> None:
-    with pytest.raises(ReplyError, match=f"^judge_reply_{reason}$"):
-        JSON.read(reply, MARK)
-
-
-@given(st.text(st.characters(exclude_categories=[])), st.sampled_from([LINE, JSON]))
-def test_a_reply_is_a_score_on_the_scale_or_none(reply: str, contract: Contract) -> None:
-    for text in (reply, reply + f"\nSCORE {MARK}: {reply}", f'{{"mark": "{MARK}", "score": {reply}}}'):
+@given(st.text(st.characters(exclude_categories=[])))
+def test_a_reply_is_a_score_on_the_scale_or_none(reply: str) -> None:
+    for text in (reply, reply + f"\nSCORE {MARK}: {reply}"):
         try:
-            assert 0 <= contract.read(text, MARK) <= 10
+            assert 0 <= LINE.read(text, MARK) <= 10
         except ReplyError as error:
             assert str(error).startswith("judge_reply_")

@@ -73,7 +73,7 @@ def test_every_attack_is_held_off_and_every_harmless_program_passes(
     before = psutil.Process().memory_info().rss
     with closing(LocalSandbox(4, isolation=isolation)) as sandbox:
         records = run_corpus(sandbox, programs)
-    # Times depend on the machine more than on the walls; `benchmarks/sandbox_attacks.py` measures them.
+    # Times depend on the machine more than on the walls.
     broken = {record.id: [text for text in record.broken if not text.startswith("it took")] for record in records}
     assert {name: texts for name, texts in broken.items() if texts} == {}
     assert leftover_processes() == []

@@ -171,7 +171,10 @@ def _show(found: Sequence[Evaluated], folders: Sequence[Path], arguments: argpar
     for model, folder in zip(models, folders, strict=True):
         keep_figures(folder, model)
     both = folders[0].parent / f"{'-vs-'.join(one.label for one in found)}.html" if len(found) == 2 else None
-    page = str(write_report(folders, both, ahead=told and f"{told}{others_told(differences)}")) if report else None
+    pages = [str(write_report([folder])) for folder in folders] if report else []
+    page = pages[0] if pages else None
+    if report and both is not None:
+        page = str(write_report(folders, both, ahead=told and f"{told}{others_told(differences)}"))
     record = {
         "sentence": told,
         "models": models,
@@ -187,5 +190,6 @@ def _show(found: Sequence[Evaluated], folders: Sequence[Path], arguments: argpar
             print(told)
         print_evaluations(found, differences)
         if page:
-            print(f"The completions are in {page}")
+            print(f"The figures are in {page}")
+            print(f"The completions are in {' and '.join(pages)}")
     return max(status_of(one.tally) for one in found)

@@ -12,8 +12,8 @@ from trl_grpo_ext.cli.exit_status import FINE, refuse
 
 DESCRIPTION = (
     "Score the recorded completions of a run by the rewards of a recipe, before paying for a new run: which verdicts "
-    "and totals would change, which terms the advantages would come from, which completions would be pulled another "
-    "way, and which groups would have something to teach. The replay reads `rewards`, `scale_rewards` and "
+    "and totals would change, which terms the advantages would come from, which advantages would change their "
+    "sign, and which groups would have something to teach. The replay reads `rewards`, `scale_rewards` and "
     "`multi_objective_aggregation` of the recipe."
 )
 

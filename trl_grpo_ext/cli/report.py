@@ -15,7 +15,7 @@ def add_parser(commands: Any) -> None:
         "report",
         usage="trl-grpo-ext report RUN [RUN] [--output FILE] [--completions N]",
         description="Write what a run has recorded as one HTML file that opens offline: RUN/report.html. The run may "
-        "be going on. For two runs, FIRST/report-vs-SECOND.html shows them side by side.",
+        "be going on. For two runs, FIRST/report-vs-SECOND.html shows their figures side by side.",
     )
     parser.add_argument("runs", nargs="+", metavar="RUN", help="the output_dir of a run")
     parser.add_argument("--output", metavar="FILE", help="where to write")

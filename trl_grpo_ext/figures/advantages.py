@@ -128,9 +128,14 @@ class Advantages:
     rounding: SingleArray
 
     @property
+    def settled(self) -> SingleArray:
+        """The advantages, (N,), with 0 for values within rounding error of 0."""
+        return np.where(np.abs(self.values) > self.rounding, self.values, np.float32(0))
+
+    @property
     def signs(self) -> npt.NDArray[np.int8]:
         """Sign of each advantage, (N,): -1, 0 or 1; 0 within rounding error."""
-        return np.where(np.abs(self.values) > self.rounding, np.sign(self.values), 0).astype(np.int8)
+        return np.sign(self.settled).astype(np.int8)
 
 
 def advantages_of(card: Scorecard, settings: AdvantageSettings) -> Advantages:

@@ -7,18 +7,15 @@ the shapes and then the gate change the score. The weight in force multiplies th
 from trl_grpo_ext.mix.combination import Combination, first, minimum, product
 from trl_grpo_ext.mix.gate import Gate, When
 from trl_grpo_ext.mix.schedule import Schedule, constant, cosine, linear, piecewise
-from trl_grpo_ext.mix.shape import Affine, Clip, Sign, Table, Threshold
+from trl_grpo_ext.mix.shape import Clip, Threshold
 from trl_grpo_ext.mix.term import RewardTerm
 
 __all__ = [
-    "Affine",
     "Clip",
     "Combination",
     "Gate",
     "RewardTerm",
     "Schedule",
-    "Sign",
-    "Table",
     "Threshold",
     "When",
     "constant",

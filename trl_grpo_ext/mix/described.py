@@ -11,11 +11,11 @@ from trl_grpo_ext.mix.combination import Combination, Kind
 from trl_grpo_ext.mix.gate import Gate
 from trl_grpo_ext.mix.reward_mix import RewardMix
 from trl_grpo_ext.mix.schedule import Schedule, Weight, cosine, linear
-from trl_grpo_ext.mix.shape import NAMES, Shape
+from trl_grpo_ext.mix.shape import GONE, NAMES, Shape
 from trl_grpo_ext.mix.term import RewardTerm
 from trl_grpo_ext.protocol import Verifier
 from trl_grpo_ext.rewards.function import PlainFunction, is_plain_function
-from trl_grpo_ext.rewards.registry import find_verifier, import_named, verifier_names
+from trl_grpo_ext.rewards.registry import GONE_SETTINGS, find_verifier, import_named, verifier_names
 from trl_grpo_ext.support.text import did_you_mean, nearest
 
 logger = logging.getLogger(__name__)
@@ -114,6 +114,9 @@ def _build_verifier(name: str, arguments: Mapping[str, Any], of_the_entry: tuple
     valid = list(inspect.signature(found).parameters)
     for key in arguments:
         if key not in valid:
+            instead = GONE_SETTINGS.get((found.__qualname__, key))
+            if instead is not None:
+                raise ValueError(f"the verifier {name!r} has no setting `{key}` any more. {instead}")
             raise ValueError(f"unknown key `{key}`. {did_you_mean(key, [*of_the_entry, *valid])}")
     missing = [key for key in _needed(found) if key not in arguments]
     if missing:
@@ -206,11 +209,11 @@ def parse_gate(written: Any) -> Gate | None:
 
 
 def parse_shapes(written: Any) -> list[Shape]:
-    """Read one shape or several, each a name or a mapping from a name to arguments.
+    """Read one shape or several, each a mapping from a name to arguments, or the dotted path of a function.
 
     Examples:
-        >>> parse_shapes([{"affine": {"scale": 2, "offset": -1}}, "sign"])
-        [Affine(scale=2, offset=-1), Sign()]
+        >>> parse_shapes([{"clip": {"low": 0}}, {"threshold": {"at": 0.5}}])
+        [Clip(low=0, high=None), Threshold(at=0.5, above=1.0, below=0.0)]
     """
     if written is None:
         return []
@@ -218,11 +221,18 @@ def parse_shapes(written: Any) -> list[Shape]:
 
 
 def _shape(written: Any) -> Shape:
+    if isinstance(written, str) and "." in written:
+        found: Any = import_named(written)
+        return found  # type: ignore[no-any-return]  # `RewardTerm` checks the type
     if isinstance(written, str):
         written = {written: {}}
     if not isinstance(written, Mapping) or len(written) != 1:
-        raise ValueError(f"a shape is a name, or a name with arguments: {{clip: {{high: 1}}}}; got {written!r}.")
+        raise ValueError(
+            f"a shape is a name with arguments, {{clip: {{high: 1}}}}, or a function's dotted path; got {written!r}."
+        )
     ((name, arguments),) = written.items()
+    if name in GONE:
+        raise ValueError(f"there is no shape {name!r} any more. {GONE[name]}")
     if name not in NAMES:
         raise ValueError(f"there is no shape {name!r}. {did_you_mean(str(name), NAMES)}")
     if not isinstance(arguments, Mapping):

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from trl_grpo_ext.protocol import is_number
-from trl_grpo_ext.support.text import did_you_mean
-from trl_grpo_ext.verdict import Status, Verdict
+from trl_grpo_ext.verdict import Verdict
 
 
 @runtime_checkable
@@ -71,88 +70,15 @@ class Threshold:
         return self.above if value >= self.at else self.below
 
 
-@dataclass(frozen=True, slots=True)
-class Affine:
-    """A shape that multiplies the value by `scale` and adds `offset`.
-
-    Under TRL's `normalize_then_sum` a positive scale and an offset have no effect, since each column is normalised; use
-    the weight there.
-
-    Examples:
-        >>> from trl_grpo_ext.verdict import as_verdict
-        >>> Affine(scale=2.0, offset=-1.0)(1.0, as_verdict(1.0))
-        1.0
-    """
-
-    scale: float = 1.0
-    offset: float = 0.0
-
-    def __post_init__(self) -> None:
-        _check_numbers("affine", scale=self.scale, offset=self.offset)
-        _refuse_constant("affine", "`scale`", is_constant=self.scale == 0)
-
-    def __call__(self, value: float, verdict: Verdict) -> float:
-        return self.scale * value + self.offset
-
-
-@dataclass(frozen=True, slots=True)
-class Sign:
-    """A shape that returns -1, 0 or 1, the value's sign.
-
-    Examples:
-        >>> from trl_grpo_ext.verdict import as_verdict
-        >>> Sign()(-0.25, as_verdict(-0.25))
-        -1.0
-    """
-
-    def __call__(self, value: float, verdict: Verdict) -> float:
-        return float(value > 0) - float(value < 0)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Table:
-    """A shape that replaces values by the verdict's reason or status; verdicts not listed keep their value.
-
-    For example, an unparseable answer can earn less than a wrong answer.
-
-    Attributes:
-        reason: Values by reason code; reasons have precedence over statuses. A verifier made of parts gives reasons
-            such as `part: no_boxed`; the key `no_boxed` matches them too.
-        status: Values by status.
-
-    Raises:
-        ValueError: for no entries, an unknown status, a status that never has a score, or a value that is not finite.
-
-    Examples:
-        >>> from trl_grpo_ext.verdict import as_verdict
-        >>> Table(status={"incorrect": -0.5})(0.0, as_verdict(False))
-        -0.5
-    """
-
-    reason: Mapping[str, float] = field(default_factory=dict)
-    status: Mapping[str, float] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        if not self.reason and not self.status:
-            raise ValueError("A table needs values by `status`, by `reason`, or both.")
-        for status in self.status:
-            if status not in list(Status):
-                raise ValueError(f"A table lists the status {status!r}. {did_you_mean(str(status), list(Status))}")
-            if status in (Status.ERROR, Status.SKIPPED):
-                raise ValueError(f"A table lists the status {status!r}, which has no score; see `on_unscored`.")
-        _check_numbers("table", **{str(key): value for key, value in {**self.reason, **self.status}.items()})
-
-    def __call__(self, value: float, verdict: Verdict) -> float:
-        reason = verdict.reason if verdict.reason in self.reason else verdict.reason.rpartition(": ")[2]
-        return self.reason.get(reason, self.status.get(verdict.status, value))
-
-
 NAMES: Mapping[str, type[Shape]] = {
     "clip": Clip,
     "threshold": Threshold,
-    "affine": Affine,
-    "sign": Sign,
-    "table": Table,
+}
+# Shapes of earlier versions, and what to do now.
+GONE = {
+    "affine": "Give the term another weight; an offset is a function of your own: shape: my_module.my_shape.",
+    "sign": "Write a function of a value and a verdict, and name it: shape: my_module.my_shape.",
+    "table": "Write a function that looks at `verdict.status`, and name it: shape: my_module.my_shape.",
 }
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from trl_grpo_ext.figures.advantages import AdvantageSettings, advantages_of
 from trl_grpo_ext.figures.reduction import BatchFigures, reduce_card
 from trl_grpo_ext.group_outcome import GroupOutcome
-from trl_grpo_ext.replay.completion_changes import AdvantageChanges, Pull, VerdictChanges
+from trl_grpo_ext.replay.completion_changes import AdvantageChanges, CardWithAdvantages, VerdictChanges
 from trl_grpo_ext.scorecard import Scorecard
 from trl_grpo_ext.support.estimate import NOTHING, Estimate
 
@@ -138,7 +138,7 @@ class Comparison:
     Both sides' advantages come from the same formulas, applied to recorded and to new values, so that only the rewards
     make a difference; the formulas are checked against recorded advantages.
 
-    `examples` is the number of examples to keep per kind of verdict change, and of changed advantage directions.
+    `examples` is the number of examples to keep per kind of verdict change, and of advantages that change their sign.
     `changed` counts completions with another total, or void on one side only. `not_reproduced` counts batches whose
     recorded advantages differ from the computed ones, and `largest_difference` is the largest such difference:
     something besides the recorded values entered them. `without_advantages` counts batches without recorded advantages.
@@ -169,20 +169,20 @@ class Comparison:
         self.verdicts.add(old, new)
         self.changed += sum(map(_differs, old.totals, new.totals))
         self.groups.add(old, new)
-        sides = zip((old, new), self.settings, strict=True)
-        before, after = (Pull(card=batch, made=advantages_of(batch, settings)) for batch, settings in sides)
+        before = CardWithAdvantages(old, advantages_of(old, self.settings[0]))
+        after = CardWithAdvantages(new, advantages_of(new, self.settings[1]))
         self.advantages.add(before, after)
         self.old.add(reduce_card(old, asdict(self.settings[0])))
         self.new.add(reduce_card(new, asdict(self.settings[1])))
         self._check(before)
 
-    def _check(self, old: Pull) -> None:
+    def _check(self, old: CardWithAdvantages) -> None:
         if old.card.advantages is None:
             self.without_advantages += 1
             return
-        difference = np.abs(np.array(old.card.advantages, dtype=np.float32) - old.made.values)
+        difference = np.abs(np.array(old.card.advantages, dtype=np.float32) - old.advantages.values)
         self.largest_difference = max(self.largest_difference, float(difference.max(initial=0)))
-        self.not_reproduced += bool((difference > REPRODUCED + old.made.rounding).any())
+        self.not_reproduced += bool((difference > REPRODUCED + old.advantages.rounding).any())
 
     def weight_moves(self, term: str) -> bool:
         """Say whether a term's weight changes during the run, in a different way on each side."""

@@ -1,4 +1,4 @@
-"""Compare completions before and after rescoring: verdicts that differ, and advantages that change direction."""
+"""Compare completions before and after rescoring: verdicts that differ, and advantages that change."""
 
 from __future__ import annotations
 
@@ -119,65 +119,49 @@ def sample_record(card: Scorecard, index: int) -> dict[str, Any]:
     }
 
 
-UP, NONE, DOWN, VOID = "up", "none", "down", "void"
-
-Turn = tuple[str, str]
-
-
-class Pull(NamedTuple):
+class CardWithAdvantages(NamedTuple):
     """A scorecard and its computed advantages, for the old or the new side of a batch."""
 
     card: Scorecard
-    made: Advantages
-
-    @property
-    def directions(self) -> list[str]:
-        """Return each completion's direction: "up", "down", "void", or "none" if rounding may explain its advantage."""
-        # The index -1 takes the last item, DOWN.
-        pulled = [(NONE, UP, DOWN)[sign] for sign in self.made.signs.tolist()]
-        return [VOID if out else direction for out, direction in zip(self.card.void, pulled, strict=True)]
-
-    @property
-    def settled(self) -> SingleArray:
-        """Return the advantages, with 0 for values within rounding error of 0."""
-        return np.where(self.made.signs == 0, np.float32(0), self.made.values)
+    advantages: Advantages
 
 
 @dataclass(slots=True)
 class AdvantageChanges:
     """Changes of advantages between two sides.
 
-    `turns` counts completions by old and new direction. `examples_kept` is the number of examples: among completions
-    with a changed direction, those with the largest change of advantage.
+    `sign_changes` counts completions whose advantage changes its sign; 0, within rounding or of a void completion, is a
+    sign of its own. `examples_kept` is the number of examples: among these completions, those with the largest change
+    of advantage.
     """
 
     examples_kept: int
     completions: int = 0
-    turns: Counter[Turn] = field(default_factory=Counter)
+    sign_changes: int = 0
     _pairs: list[tuple[SingleArray, SingleArray]] = field(default_factory=list)
     _examples: list[tuple[float, int, dict[str, Any]]] = field(default_factory=list)
 
-    def add(self, old: Pull, new: Pull) -> None:
+    def add(self, old: CardWithAdvantages, new: CardWithAdvantages) -> None:
+        """Add a batch, before and after rescoring."""
         kept = old.card.kept & new.card.kept
-        self._pairs.append((old.settled[kept], new.settled[kept]))
-        for index, turn in enumerate(zip(old.directions, new.directions, strict=True)):
-            self.turns[turn] += 1
-            self.completions += 1
-            if turn[0] != turn[1]:
-                self._keep(old, new, index, turn)
+        self._pairs.append((old.advantages.settled[kept], new.advantages.settled[kept]))
+        changed = np.flatnonzero(old.advantages.signs != new.advantages.signs)
+        self.sign_changes += len(changed)
+        for index in changed.tolist():
+            self._keep(old, new, index)
+        self.completions += len(old.card)
 
-    def _keep(self, old: Pull, new: Pull, index: int, turn: Turn) -> None:
-        before, after = float(old.made.values[index]), float(new.made.values[index])
+    def _keep(self, old: CardWithAdvantages, new: CardWithAdvantages, index: int) -> None:
+        before = float(old.advantages.values[index])
+        after = float(new.advantages.values[index])
         # The negative count breaks ties in favour of the earlier completion.
-        entry = (abs(after - before), -self.completions)
+        entry = (abs(after - before), -(self.completions + index))
         if len(self._examples) >= self.examples_kept and (not self._examples or entry <= self._examples[0][:2]):
             return
         example = sample_record(old.card, index)
         if any(other["group"] == example["group"] and other["text"] == example["text"] for *_, other in self._examples):
             return
         example |= {
-            "from": turn[0],
-            "to": turn[1],
             "old_advantage": before,
             "new_advantage": after,
             "old_total": old.card.totals[index],
@@ -188,16 +172,6 @@ class AdvantageChanges:
         heapq.heappush(self._examples, (*entry, example))
         if len(self._examples) > self.examples_kept:
             heapq.heappop(self._examples)
-
-    @property
-    def turned(self) -> int:
-        """Count completions with a changed direction, void included."""
-        return sum(count for (before, after), count in self.turns.items() if before != after)
-
-    @property
-    def reversed(self) -> int:
-        """Count completions whose direction flips: up becomes down, or down becomes up."""
-        return self.turns[UP, DOWN] + self.turns[DOWN, UP]
 
     @property
     def correlation(self) -> float | None:
@@ -217,10 +191,8 @@ class AdvantageChanges:
     def to_record(self) -> dict[str, Any]:
         return {
             "completions": self.completions,
-            "turned": self.turned,
-            "reversed": self.reversed,
+            "sign_changes": self.sign_changes,
             "correlation": self.correlation,
-            "turns": [{"from": turn[0], "to": turn[1], "count": count} for turn, count in self.turns.most_common()],
             "examples": self.examples,
         }
 

@@ -94,12 +94,10 @@ def _groups(comparison: Comparison) -> Table:
 def _sentences(comparison: Comparison) -> Iterator[str]:
     groups, advantages = comparison.groups, comparison.advantages
     yield f"{groups.come_alive} of {groups.groups} groups come alive, {groups.die} die."
-    share = advantages.turned / advantages.completions
-    turns = [(*turn, count) for turn, count in advantages.turns.most_common() if turn[0] != turn[1]]
-    ways = ", ".join(f"{count} {before} -> {after}" for before, after, count in turns)
+    share = advantages.sign_changes / advantages.completions
     yield (
-        f"{advantages.turned} of {advantages.completions} completions ({share:.1%}) are pulled another way"
-        f"{ways and f': {ways}'}."
+        f"The advantages of {advantages.sign_changes} of {advantages.completions} completions ({share:.1%}) "
+        f"change their sign."
     )
     correlation = "not known" if advantages.correlation is None else _number(advantages.correlation)
     changes = "".join(_setting_changes(*comparison.settings))
@@ -116,8 +114,7 @@ def _setting_changes(old: AdvantageSettings, new: AdvantageSettings) -> Iterator
 def _examples(comparison: Comparison) -> Iterator[str]:
     for example in comparison.advantages.examples:
         yield (
-            f"\n{_where(example)}: pulled {example['from']} -> {example['to']}, "
-            f"advantage {example['old_advantage']:+.3f} -> {example['new_advantage']:+.3f}\n"
+            f"\n{_where(example)}: advantage {example['old_advantage']:+.3f} -> {example['new_advantage']:+.3f}\n"
             f"  total:  {_made_up(example, 'old')} -> {_made_up(example, 'new')}"
             f"{_what_was_said(example)}"
         )

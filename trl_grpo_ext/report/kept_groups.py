@@ -93,14 +93,12 @@ class KeptGroups:
             self._shelf(lambda group: group.longest, 0.05),
             self._sample,
         ]
-        self.completions_met = 0
 
     def _shelf(self, wanted: Wanted, share: float) -> _Shelf:
         return _Shelf(wanted, round(share * self._completions), round(share * self._characters))
 
     def add(self, group: GroupView) -> None:
         """Add a group; shelves that want it keep its record."""
-        self.completions_met += group.size
         wishes = [(shelf, shelf.wanted(group)) for shelf in self._shelves]
         takers = [(shelf, wanted) for shelf, wanted in wishes if shelf.wants(wanted, group)]
         if takers:

@@ -6,6 +6,7 @@ import itertools
 import logging
 import math
 import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -38,8 +39,9 @@ FLAT = 1e-12
 class ReportedRun:
     """The page's data for a run, collected batch by batch.
 
-    `weights` holds each batch's weights by term, in run order, also for batches that will not be added: they tell the
-    run's terms, and the terms with training weight.
+    `kept` chooses the completions of the page; None for a page of figures only. `weights` holds each batch's weights by
+    term, in run order, also for batches that will not be added: they tell the run's terms, and the terms with training
+    weight.
 
     Examples:
         >>> from trl_grpo_ext import RewardMix, RewardTerm, Sample
@@ -62,8 +64,9 @@ class ReportedRun:
         self.name = name
         self.settings = dict(settings or {})
         self.findings = findings or ReportedFindings()
-        self.kept = kept or KeptGroups(cited=self.findings.steps)
+        self.kept = kept
         self.batches = 0
+        self._completions: Counter[str] = Counter()
         self._terms: dict[str, None] = {}
         self._trained_on: frozenset[str] = frozenset()
         self._timelines = {mode: Timeline() for mode in MODES}
@@ -91,12 +94,17 @@ class ReportedRun:
         figures = reduce_card(card, self.settings)
         self._timelines[card.mode].add(step, series_figures(figures))
         self._agreements[card.mode].add(card, figures)
+        self._completions[card.mode] += len(card)
+        if self.kept is not None:
+            self._add_groups(card, self.kept, number=number, step=step)
+
+    def _add_groups(self, card: Scorecard, kept: KeptGroups, *, number: int, step: int) -> None:
         shadows = [term for term in card.terms if term not in self._trained_on] if card.in_force else []
         for group in groups_of(card, number=number, step=step, shadows=shadows):
             passed = group.passes
             prompt = card.samples[group.members[0]].prompt
             self._prompts[card.mode].add(prompt, step, passed=sum(passed), judged=len(passed))
-            self.kept.add(group)
+            kept.add(group)
 
     def _series(self, mode: str) -> dict[str, Any]:
         """Return chart columns; only shadow terms that never had weight are compared with the primary term."""
@@ -112,7 +120,7 @@ class ReportedRun:
         `logs` are the run's, as in `RecordedRun.logs`.
         """
         mode = "train" if len(self._timelines["train"]) else "eval"
-        kept = self.kept.records()
+        kept = [] if self.kept is None else self.kept.records()
         prompt_texts = {record["prompt"]: record["messages"] for record in kept}
         places = {key: place for place, key in enumerate(prompt_texts)}
         of_mode = {record["prompt"] for record in kept if record["mode"] == mode}
@@ -139,7 +147,8 @@ class ReportedRun:
             ],
             "completions": {
                 "kept": sum(len(record["members"]) for record in kept),
-                "all": self.kept.completions_met,
+                "all": self._completions.total(),
+                "evaluated": self._completions["eval"],
             },
             "batches": self.batches,
         }

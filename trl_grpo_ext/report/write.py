@@ -43,12 +43,13 @@ def write_report(
 ) -> Path:
     """Write a report of a run, or of two runs side by side.
 
-    A run may still be going on; the report shows its records so far. The file is written whole or not at all.
+    A run may still be going on; the report shows its records so far. A report of two runs has no completions: each
+    run's own report has them. The file is written whole or not at all.
 
     Args:
         folders: One or two run folders.
         output: The file to write; by default `report.html` in the first folder, or `report-vs-<second>.html` for two.
-        completions: Approximate limit on completions in the page, for both runs together.
+        completions: Approximate limit on completions in the page of one run.
         seconds: Approximate time limit for reading a run's batches: at most half for the diagnosis, the rest for
             figures and completions. Batches are read spread over the run, and the page tells how many were not read.
         ahead: A sentence on which of two runs is ahead; by default it is computed.
@@ -68,25 +69,27 @@ def write_report(
     runs = [RecordedRun(Path(folder)) for folder in folders]
     second = f"-vs-{runs[1].folder.resolve().name}" if len(runs) == 2 else ""
     path = Path(output) if output is not None else runs[0].folder / f"report{second}.html"
-    room = (completions // len(runs), MOST_CHARACTERS // len(runs))
     names = _names(runs)
     data = {
         "version": __version__,
         "made": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "comparison": comparison(runs, names, ahead) if len(runs) == 2 else None,
-        "runs": [_run_data(run, name, room, seconds) for run, name in zip(runs, names, strict=True)],
+        "runs": [
+            _run_data(run, name, seconds, completions if len(runs) == 1 else 0)
+            for run, name in zip(runs, names, strict=True)
+        ],
     }
     title = f"{' | '.join(names)} - report"
     write_text(path, standalone_page(title=title, data=data, scripts=SCRIPTS, styles=STYLES))
     return path
 
 
-def _run_data(run: RecordedRun, name: str, room: tuple[int, int], seconds: float) -> dict[str, Any]:
-    """Return the page's data for a run; `room` is its budget of completions and characters."""
+def _run_data(run: RecordedRun, name: str, seconds: float, completions: int) -> dict[str, Any]:
+    """Return the page's data for a run; with 0 completions, its figures only."""
     end = time.monotonic() + seconds
     findings = findings_of(run, seconds=seconds * DIAGNOSIS_SHARE)
     parts = run.parts()
-    kept = KeptGroups(*room, findings.steps)
+    kept = KeptGroups(completions, MOST_CHARACTERS, findings.steps) if completions else None
     reported = ReportedRun(name, run.settings, findings, kept, weights=(about.weights for _, about in parts))
     left = deque(number for number, about in parts if about.step in findings.steps)
     left += spread_out([number for number, about in parts if about.step not in findings.steps])

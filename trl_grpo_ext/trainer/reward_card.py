@@ -9,7 +9,7 @@ import html
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from statistics import fmean
@@ -43,8 +43,6 @@ NOISE = {"false_rejects": FALSE_REJECTS, "false_accepts": FALSE_ACCEPTS}
 LOGGED = re.compile(r"step|loss|eval_reward|(eval_)?rewards/.*/mean|verified/noise/false_.*")
 Logs = Sequence[Mapping[str, Any]]
 
-# The maximum number of findings in the model card; the file has all.
-MOST_FINDINGS = 20
 # The maximum length of a text in the model card, in characters.
 MOST_CHARS = 300
 
@@ -110,7 +108,7 @@ class RewardCard(RunListener):
         readme = self.folder / "README.md"
         text = readme.read_text(encoding="utf-8", errors="replace") if readme.is_file() else ""
         if is_new or BEGIN in text:
-            write_text(readme, with_section(text, "\n".join(section(content))))
+            write_text(readme, with_section(text, section(content)))
 
     def content(self) -> dict[str, Any]:
         """Return the content of `reward_card.json`; unknown values are null or left out."""
@@ -204,54 +202,37 @@ def with_section(text: str, body: str) -> str:
     return f"{before.rstrip()}\n\n{BEGIN}\n{body}\n{END}\n\n{heading}{rest}"
 
 
-def section(card: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the section's lines in Markdown, with texts of data and model escaped and cut."""
+def section(card: Mapping[str, Any]) -> str:
+    """Write the section in Markdown, one table, with texts of data and model escaped and cut."""
     had = card["versions"]
-    yield "\n### How the model was rewarded\n"
-    yield f"By trl_grpo_ext {had['trl_grpo_ext']}, with TRL {had['trl']} and math-verify {had['math-verify']}."
-    yield "\n| reward | judged by | weight at the start, at the end | conditions |\n|---|---|---|---|"
-    for reward in card["rewards"]:
-        weights = f"{reward['weight']:g}, {reward['weight_at_end']:g}"
-        settings = _words(reward.get("settings"))
-        judge = reward.get("verifier", "").rpartition(".")[2] + (f" ({settings})" if settings else "")
-        conditions = escaped(_words(conditions_of(reward)))
-        yield f"| {escaped(reward['name'])} | {escaped(judge)} | {weights} | {conditions} |"
-    for term, facts in card["facts"].items():
-        yield f"\nWhere {escaped(term)} does its work: {escaped(_words(facts))}."
     found = card["measured"]
-    if terms := {**found["before"], **found["after"]}:
-        yield f"\n| mean {found['by']} | before | after |\n|---|---|---|"
-    for term in terms:
-        yield f"| {escaped(term)} | {_rate(found['before'].get(term))} | {_rate(found['after'].get(term))} |"
-    yield from _watched(card)
+    lines = [
+        "",
+        "### How the model was rewarded",
+        "",
+        f"By trl_grpo_ext {had['trl_grpo_ext']} with TRL {had['trl']}. Means are {found['by']}. `{FILE}` has more.",
+        "",
+        "| reward | judged by | weight at the start, at the end | conditions | mean before | mean after |",
+        "|---|---|---|---|---|---|",
+    ]
+    for reward in card["rewards"]:
+        cells = [
+            escaped(reward["name"]),
+            escaped(_judge(reward)),
+            f"{reward['weight']:g}, {reward['weight_at_end']:g}",
+            escaped(_words(conditions_of(reward))),
+            _rate(found["before"].get(reward["name"])),
+            _rate(found["after"].get(reward["name"])),
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
 
 
-def _watched(card: Mapping[str, Any]) -> Iterator[str]:
-    """Yield lines on counts, noise and findings of the training."""
-    count = card["completions"]
-    if count["from_step"] is not None:
-        yield (
-            f"\nIn training from step {count['from_step']} on, {count['judged']} completions were judged, and "
-            f"{count['void']} could not be."
-        )
-    for term, number in card["hacks"].items():
-        yield f"\nA naive grader would have passed {number} completions that failed {escaped(term)}."
-    if any(card["noise"].values()):
-        rejects, accepts = (_rate(card["noise"][name]) for name in NOISE)
-        yield (
-            f"\nNoise of the verifier on the run's own completions: right answers turned down {rejects}, wrong ones "
-            f"accepted {accepts}."
-        )
-    findings = card["findings"]
-    if findings is None:
-        yield "\nThe run was not checked."
-    else:
-        yield "\nFindings of the checks:\n" if findings else "\nThe checks have found nothing."
-        yield from (
-            f"- {one['code']} (step {one['step']}): {escaped(one['sentence'])}" for one in findings[:MOST_FINDINGS]
-        )
-        if len(findings) > MOST_FINDINGS:
-            yield f"- {len(findings) - MOST_FINDINGS} more, in {FILE}"
+def _judge(reward: Mapping[str, Any]) -> str:
+    """Name a reward's verifier, with its settings."""
+    name: str = reward.get("verifier", "").rpartition(".")[2]
+    settings = _words(reward.get("settings"))
+    return f"{name} ({settings})" if settings else name
 
 
 def _rate(found: Mapping[str, float] | None) -> str:

@@ -24,9 +24,6 @@ const ORDERS = [
 const ORDER_OF_VIEW = { advantage: "up", long: "long", disagrees: "up" };
 const OF_ADVANTAGES = ["advantage", "up", "down"]; // views and orders; nothing is pushed where nothing is trained
 
-// What is trained on comes first; evaluations are a choice of the filter.
-const firstMode = (runs) => (runs.some((run) => run.main_mode === "train") ? "train" : "eval");
-
 const size = (one) => one.tokens ?? one.text.length;
 
 function below(a, b) {
@@ -35,22 +32,19 @@ function below(a, b) {
   return b === null ? -1 : a - b;
 }
 
-/** Every completion of the runs, knowing its group, its run, and the first of its siblings that is the same. */
-function completionsOf(runs) {
+/** Every completion of the run, knowing its group, its run, and the first of its siblings that is the same. */
+function completionsOf(run) {
   const found = [];
-  for (const run of runs) {
-    for (const group of run.groups) {
-      group.run = run;
-      group.place = found.length;
-      for (const member of group.members) {
-        member.group = group;
-        member.place = found.length;
-        member.first = group.members.find((other) => other === member || same(other, member));
-        found.push(member);
-      }
-      for (const member of group.members)
-        member.copies = group.members.filter((other) => other.first === member).length;
+  for (const group of run.groups) {
+    group.run = run;
+    group.place = found.length;
+    for (const member of group.members) {
+      member.group = group;
+      member.place = found.length;
+      member.first = group.members.find((other) => other === member || same(other, member));
+      found.push(member);
     }
+    for (const member of group.members) member.copies = group.members.filter((other) => other.first === member).length;
   }
   return found;
 }
@@ -64,8 +58,8 @@ function same(one, other) {
   return one.text === other.text && said(one) === said(other);
 }
 
-function completionBrowser(runs) {
-  const all = completionsOf(runs);
+function completionBrowser(run) {
+  const all = completionsOf(run);
   if (!all.length)
     return { element: note("No completion has been recorded yet."), show() {}, showPair() {}, showPrompt() {} };
   const state = {
@@ -73,15 +67,14 @@ function completionBrowser(runs) {
     order: "late",
     term: "",
     status: "",
-    mode: firstMode(runs),
-    run: "",
+    mode: run.main_mode, // what is trained on; evaluations are a choice of the filter
     text: "",
     extra: null,
     from: 0,
     found: all,
     chosen: all[0],
   };
-  const parts = browserParts(runs, all, state, { refresh, turn });
+  const parts = browserParts(run, all, state, { refresh, turn });
   const { list, detail, pages } = parts;
 
   function refresh() {
@@ -98,9 +91,7 @@ function completionBrowser(runs) {
   function showList() {
     const { found, from } = state;
     list.replaceChildren(
-      ...found
-        .slice(from, from + ROWS_A_PAGE)
-        .map((one) => listRow(one, one === state.chosen.first, runs.length > 1, choose)),
+      ...found.slice(from, from + ROWS_A_PAGE).map((one) => listRow(one, one === state.chosen.first, choose)),
     );
     list.setAttribute("aria-activedescendant", state.chosen ? rowId(state.chosen.first) : "");
     pages.tell(from, found.length, toldRows(found));
@@ -170,7 +161,7 @@ function completionBrowser(runs) {
     showDetail();
   }
 
-  function only(run, extra) {
+  function only(extra) {
     Object.assign(state, {
       view: "all",
       order: extra.order || "late",
@@ -178,7 +169,6 @@ function completionBrowser(runs) {
       status: "",
       mode: run.main_mode,
       text: "",
-      run: "",
       extra,
     });
     refresh();
@@ -189,14 +179,12 @@ function completionBrowser(runs) {
   return {
     element: parts.element,
     show: refresh,
-    showPrompt: (run, prompt) =>
-      only(run, { label: "one prompt", fits: (one) => one.group.run === run && one.group.prompt === prompt }),
-    showPair: (run, passed, shadow, shadowPassed) =>
-      only(run, {
+    showPrompt: (prompt) => only({ label: "one prompt", fits: (one) => one.group.prompt === prompt }),
+    showPair: (passed, shadow, shadowPassed) =>
+      only({
         label: `training ${passed ? "passes" : "fails"}, ${shadow} ${shadowPassed ? "passes" : "fails"}`,
         order: "up",
-        fits: (one) =>
-          one.group.run === run && passes(one, one.primary) === passed && passes(one, shadow) === shadowPassed,
+        fits: (one) => passes(one, one.primary) === passed && passes(one, shadow) === shadowPassed,
       }),
   };
 }
@@ -212,9 +200,9 @@ function passes(one, term) {
   return verdict && verdict.score !== null ? verdict.status === "correct" : null;
 }
 
-/** Whether a completion is of the part of the runs that is chosen. */
-function inPart({ group }, { mode, run }) {
-  return (!mode || group.mode === mode) && (run === "" || group.run.name === run);
+/** Whether a completion is of the part of the run that is chosen. */
+function inPart({ group }, { mode }) {
+  return !mode || group.mode === mode;
 }
 
 function fits(one, state) {
@@ -229,12 +217,12 @@ function fits(one, state) {
 
 // --- what it is made of ---------------------------------------------------------------------------------------------
 
-function browserParts(runs, all, state, { refresh, turn }) {
+function browserParts(run, all, state, { refresh, turn }) {
   const changed = (change) => {
     Object.assign(state, change);
     refresh();
   };
-  const suits = ([key]) => !OF_ADVANTAGES.includes(key) || firstMode(runs) === "train";
+  const suits = ([key]) => !OF_ADVANTAGES.includes(key) || run.main_mode === "train";
   const views = VIEWS.filter(suits);
   const buttons = views.map(([key, label, title]) =>
     el(
@@ -256,7 +244,6 @@ function browserParts(runs, all, state, { refresh, turn }) {
       told.textContent = count(n);
       buttons[place].disabled = n === 0;
     });
-  const terms = [...new Set(runs.flatMap((run) => run.terms))];
   const statuses = STATUSES.filter((status) =>
     all.some((one) => Object.values(one.verdicts).some((verdict) => verdict.status === status)),
   );
@@ -268,7 +255,6 @@ function browserParts(runs, all, state, { refresh, turn }) {
       ...options.map(([value, text]) => el("option", { value, text })),
     );
   const filters = [
-    runs.length > 1 ? select("Run", "run", [["", "both runs"], ...runs.map((run) => [run.name, run.name])]) : null,
     modes.length > 1
       ? select("Part of the run", "mode", [
           ["", "training and evaluation"],
@@ -276,7 +262,7 @@ function browserParts(runs, all, state, { refresh, turn }) {
           ["eval", "evaluation"],
         ])
       : null,
-    select("Term", "term", [["", "any term"], ...terms.map((term) => [term, term])]),
+    select("Term", "term", [["", "any term"], ...run.terms.map((term) => [term, term])]),
     select("Verdict", "status", [["", "any verdict"], ...statuses.map((status) => [status, status])]),
     select(
       "Order",
@@ -310,7 +296,7 @@ function browserParts(runs, all, state, { refresh, turn }) {
   const element = el(
     "div",
     { class: "browser" },
-    el("p", { class: "note lead", text: heldNote(runs) }),
+    el("p", { class: "note lead", text: heldNote(run) }),
     el("div", { class: "views", role: "group", "aria-label": "Views" }, ...buttons, extra),
     el("div", { class: "filters" }, ...filters, search),
     el(
@@ -332,26 +318,16 @@ function browserParts(runs, all, state, { refresh, turn }) {
   return { element, list, detail, pages, reflect };
 }
 
-/** How many completions the runs have recorded, and how many of them in evaluations where this page holds all. */
-function completionsSaid(runs) {
-  const { kept, all } = held(runs);
-  const trained = runs.filter((run) => run.main_mode === "train");
-  const evaluated = trained
-    .flatMap((run) => run.groups)
-    .reduce((sum, group) => sum + (group.mode === "eval" ? group.members.length : 0), 0);
-  if (!evaluated) return plural(all, "completion");
-  if (kept < all) return `${plural(all, "completion")} with those of evaluation`;
+/** How many completions the run has recorded, and how many of them in evaluations beside training. */
+function completionsSaid({ main_mode, completions }) {
+  const { all, evaluated } = completions;
+  if (main_mode === "eval" || !evaluated) return plural(all, "completion");
   return `${plural(all - evaluated, "completion")} + ${count(evaluated)} of evaluation`;
 }
 
-function held(runs) {
-  const sum = (key) => runs.reduce((so_far, run) => so_far + run.completions[key], 0);
-  return { kept: sum("kept"), all: sum("all") };
-}
-
-function heldNote(runs) {
-  const { kept, all } = held(runs);
-  if (kept === all) return `All ${completionsSaid(runs)}, with their groups.`;
+function heldNote(run) {
+  const { kept, all } = run.completions;
+  if (kept === all) return `All ${completionsSaid(run)}, with their groups.`;
   return `${count(kept)} of ${count(all)} completions, in whole groups: those of steps with findings, hacks, disagreements, void ones, the largest advantages, the longest, and a random sample. The others are in scorecards/.`;
 }
 
@@ -364,7 +340,7 @@ function toldRows(found) {
     : `${count(found.length)} rows, for ${plural(completions, "completion")}`;
 }
 
-function listRow(one, chosen, named, choose) {
+function listRow(one, chosen, choose) {
   const { group } = one;
   return el(
     "div",
@@ -375,7 +351,7 @@ function listRow(one, chosen, named, choose) {
       el("span", { class: "chips" }, ...group.run.terms.map((term) => chip(term, verdictOf(one, term)))),
       el("span", {
         class: "where",
-        text: `${named ? `${group.run.name} \u00b7 ` : ""}${group.mode === "eval" ? "eval " : ""}step ${group.step}`,
+        text: `${group.mode === "eval" ? "eval " : ""}step ${group.step}`,
       }),
       one.cut ? el("span", { class: "tag", text: "cut" }) : null,
       one.hack ? el("span", { class: "tag", text: "hack" }) : null,

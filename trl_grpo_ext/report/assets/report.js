@@ -14,13 +14,15 @@ const SECTIONS = [
 ];
 
 const OF_TRAINING = ["findings", "groups", "policy"]; // they say nothing of an evaluation
+const OF_ONE_RUN = ["terms", "prompts", "completions"]; // a page of two runs leaves them to the page of each
 
 function buildReport(data) {
   const page = document.getElementById("page");
   const { runs } = data;
   const panels = runs.map(panelsOf);
   shareRanges(runs, panels);
-  const browser = completionBrowser(runs);
+  const [run] = runs;
+  const browser = runs.length === 1 ? completionBrowser(run) : null;
   const contents = {
     findings: () => sideBySide(runs, (run) => findingsOf(run, spanOf(runs))),
     reward: () => [overlay(runs), charts("reward")],
@@ -28,8 +30,8 @@ function buildReport(data) {
     groups: () => charts("groups"),
     length: () => charts("length"),
     policy: () => [charts("policy"), sideBySide(runs, (run) => notes(policyNotes(run)))],
-    terms: () => [sideBySide(runs, (run) => termsOf(run, browser)), charts("terms")],
-    prompts: () => sideBySide(runs, (run) => promptsOf(run, browser)),
+    terms: () => [termsOf(run, browser), charts("terms")],
+    prompts: () => promptsOf(run, browser),
     completions: () => browser.element,
     settings: () => settingsOf(data),
   };
@@ -38,9 +40,10 @@ function buildReport(data) {
       runs,
       panels.map((own) => own.filter((panel) => panel.section === section)),
     );
-  const sections = SECTIONS.map(([id, title]) => [id, title, [contents[id]()].flat().filter(Boolean)]).filter(
-    ([id, , inside]) => inside.length && !(OF_TRAINING.includes(id) && runs.every((run) => run.evaluated)),
-  );
+  const hidden = [...(browser ? [] : OF_ONE_RUN), ...(runs.every((run) => run.evaluated) ? OF_TRAINING : [])];
+  const sections = SECTIONS.filter(([id]) => !hidden.includes(id))
+    .map(([id, title]) => [id, title, [contents[id]()].flat().filter(Boolean)])
+    .filter(([, , inside]) => inside.length);
   page.append(
     header(data, sections),
     data.comparison ? el("div", { class: "answer" }, el("h1", { text: data.comparison })) : "",
@@ -60,7 +63,7 @@ function buildReport(data) {
     }),
   );
   drawCharts();
-  browser.show();
+  browser?.show();
 }
 
 const LEADS = {
@@ -71,20 +74,19 @@ const LEADS = {
 };
 
 function leadOf(id, runs) {
-  if (id === "prompts") return el("p", { class: "note lead", text: promptsLead(runs) });
+  if (id === "prompts") return el("p", { class: "note lead", text: promptsLead(runs[0]) });
   const marked =
     id === "findings" && runs.some((run) => run.findings.length)
       ? "Dotted lines in the charts are at the steps of findings."
       : null;
-  const text = id === "reward" && firstMode(runs) !== "train" ? null : LEADS[id] || marked;
+  const text = id === "reward" && runs.every((run) => run.main_mode === "eval") ? null : LEADS[id] || marked;
   return text ? el("p", { class: "note lead", text }) : null;
 }
 
-function promptsLead(runs) {
-  const part = firstMode(runs) === "train" ? "in training" : "in evaluations";
-  const rest = runs.some((run) => run.main_mode === "train" && run.eval.steps.length)
-    ? " Evaluations are not counted."
-    : "";
+function promptsLead(run) {
+  const trained = run.main_mode === "train";
+  const part = trained ? "in training" : "in evaluations";
+  const rest = trained && run.eval.steps.length ? " Evaluations are not counted." : "";
   return `How often each prompt was answered correctly ${part}, by the first term in force.${rest}`;
 }
 
@@ -148,7 +150,7 @@ function factsOf(run) {
         ? ""
         : plural(steps.length, "evaluation"),
   ].filter(Boolean);
-  facts.push(completionsSaid([run]));
+  facts.push(completionsSaid(run));
   for (const name of [settings.model, settings.dataset]) if (name) facts.push(name);
   if (settings.num_generations) facts.push(`groups of ${settings.num_generations}`);
   if (settings.loss_type) facts.push(`loss ${settings.loss_type}`);
@@ -342,7 +344,7 @@ function shadowTable(run, { term, table: counts, kappa }, browser) {
       {
         class: passed === shadowPassed ? "agree" : "differ",
         title: "Read them",
-        onclick: () => browser.showPair(run, passed, term, shadowPassed),
+        onclick: () => browser.showPair(passed, term, shadowPassed),
       },
       el("b", { text: percent(n / all) }),
       el("span", { text: count(n) }),
@@ -393,7 +395,7 @@ function promptsOf(run, browser) {
   const show = () => {
     const ordered = order > 0 ? rows : [...rows].reverse();
     const shown = ordered.slice(from, from + PROMPTS_A_PAGE);
-    list.lastChild.replaceChildren(...shown.map((row) => promptRow(run, row, browser)));
+    list.lastChild.replaceChildren(...shown.map((row) => promptRow(row, browser)));
     pages.tell(from, rows.length);
   };
   const pages = pager(PROMPTS_A_PAGE, (by) => {
@@ -459,7 +461,7 @@ function passRates(shown, bins) {
   );
 }
 
-function promptRow(run, row, browser) {
+function promptRow(row, browser) {
   const title = el("bdi", { text: start(row.title, 160) || "(empty)" });
   const open =
     row.prompt === null
@@ -469,7 +471,7 @@ function promptRow(run, row, browser) {
           {
             class: "link",
             title: "Read its completions",
-            onclick: () => browser.showPrompt(run, row.prompt),
+            onclick: () => browser.showPrompt(row.prompt),
           },
           title,
         );

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -17,7 +16,6 @@ from typing import Any, Protocol
 
 from sandbox_bait import SECRET, Bait, Check, leftover_processes
 
-from trl_grpo_ext.doctor import shown_text
 from trl_grpo_ext.rewards.unit_tests.columns import suite_from_row
 from trl_grpo_ext.sandbox.isolation import Isolation
 from trl_grpo_ext.sandbox.job import Ending, Job, Limits, RunResult, StdioCase, StdioSuite, Suite
@@ -217,14 +215,3 @@ def _wrong(program: Program, outcome: RunResult) -> Iterator[str]:
         yield f"it took {outcome.seconds:.1f} s"
     if SECRET in json.dumps(outcome.to_record()):
         yield "a secret of the environment was printed"
-
-
-def summary(records: Iterable[Record]) -> Iterator[str]:
-    """Yield a line per category, and a line per program that violated an expectation."""
-    records = list(records)
-    total, held = Counter(each.category for each in records), Counter(each.category for each in records if each.held)
-    for category in sorted(total):
-        yield f"  {category:<16} {held[category]:>3} of {total[category]:>3} held"
-    for record in records:
-        if not record.held:
-            yield f"    BROKEN {record.id}: {shown_text('; '.join(record.broken))}"
