@@ -344,3 +344,22 @@ def test_a_run_that_is_stopped_and_resumed_adds_to_its_scorecards_and_logs(tmp_p
     assert [about.step for _, about in RecordedRun(folder).parts("eval")] == [0, 2, 4], "one batch each"
     assert [entry["step"] for entry in RecordedRun(folder).logs if "loss" in entry] == [1, 2, 3, 4]
     assert not (folder / "scorecards.1").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["train", "quickstart"], "A recipe is named by a flag: `--config quickstart`."),
+        (["check-data", "mine.yaml"], "A recipe is named by a flag: `--config mine.yaml`."),
+        (["train", "--config", "quickstart", "--bath_size", "3"], "Did you mean `--per_device_train_batch_size`?"),
+        (["train", "--config", "quickstart", "more"], "Unexpected argument 'more': a flag is written `--name value`."),
+    ],
+)
+def test_a_command_line_that_nearly_fits_is_refused_with_the_one_that_was_meant(
+    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    try:
+        assert main(arguments) == 2
+    except SystemExit as ended:
+        assert ended.code == 2
+    assert said in capsys.readouterr().err

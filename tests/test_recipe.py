@@ -659,7 +659,9 @@ def test_a_run_in_which_nothing_can_be_judged_says_so_and_why_in_its_summary(
     write: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "colours.py").write_text(
-        "from trl_grpo_ext import verifier\n@verifier\ndef colour(sample): return sample.row['colour'] in sample.text\n"
+        "from trl_grpo_ext import verifier\n"
+        "@verifier\n"
+        "def colour(sample): return sample.text != 'I do not know.' and sample.row['colour'] in sample.text\n"
     )
     monkeypatch.chdir(tmp_path)
     path = write(

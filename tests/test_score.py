@@ -96,7 +96,7 @@ def test_verifiers_take_arguments_as_in_a_recipe_and_the_table_is_for_people(tmp
     options = ["--verifier", "math", "--verifier", strict, "--completion", "said"]
     shown = run_here("score", "in.jsonl", *options, cwd=tmp_path).stdout
     assert "│ strict │      0 │ 0.500 [0.125, 0.875] │ 2 correct, 1 incorrect, 1" in shown
-    assert "strict: not_equal 1, no_boxed 1, gold_missing 1 (line 5)\n" in shown
+    assert "strict: 1 not_equal; 1 no_boxed; 1 gold_missing (line 5)\n" in shown
     assert "5 rows in" in shown
     assert "1 of them void (20.0%)." in shown
 

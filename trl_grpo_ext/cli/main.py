@@ -72,7 +72,10 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     if not asked.startswith("-") and asked not in COMMANDS:
         raise SystemExit(refuse(f"There is no command `{asked}`. {did_you_mean(asked, COMMANDS)}"))
     if asked in COMMANDS:
-        _check_flags(asked, (sys.argv[1:] if argv is None else argv)[1:], commands.choices[asked])
+        words = (sys.argv[1:] if argv is None else argv)[1:]
+        _check_flags(asked, words, commands.choices[asked])
+        if asked in PARSE_FLAGS and words and not words[0].startswith("-") and "--config" not in words:
+            raise SystemExit(refuse(f"A recipe is named by a flag: `--config {words[0]}`.", asked))
     arguments, flags = parser.parse_known_args(argv)
     if flags and arguments.command not in PARSE_FLAGS:
         commands.choices[arguments.command].error(f"unrecognized arguments: {' '.join(flags)}")

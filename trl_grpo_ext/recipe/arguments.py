@@ -60,10 +60,14 @@ def parse_arguments(file: RecipeFile, flags: Sequence[str]) -> tuple[RecipeArgum
     parser = _Parser((RecipeArguments, VerifiedGRPOConfig, ModelConfig), allow_abbrev=False)
     parser.set_defaults_with_config(**{key: value for key, value in file.keys.items() if key not in FILE_ONLY_KEYS})
     try:
-        data, training, model = parser.parse_args_into_dataclasses(args=list(flags), look_for_args_file=False)
+        data, training, model, rest = parser.parse_args_into_dataclasses(
+            args=list(flags), look_for_args_file=False, return_remaining_strings=True
+        )
     # argparse does not check the types of values from the file.
     except TypeError as error:
         raise ValueError(f"A value in the recipe {file.path} has the wrong type: {error}") from None
+    if rest:
+        raise ValueError(f"Unexpected argument {rest[0]!r}: a flag is written `--name value`.")
     data.when = file.keys.get("when")
     data.few_shot = file.keys.get("few_shot") or ()
     data.datasets = file.keys.get("datasets") or ()

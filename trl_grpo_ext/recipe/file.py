@@ -163,7 +163,8 @@ def unknown_flag(name: str, written: set[str]) -> str:
     """Return the error message for an unknown flag, with the nearest valid flag."""
     if name in FILE_ONLY_KEYS:
         return f"`--{name}` is not a flag: `{name}` is set in the recipe's file."
-    near = f"--{SHORT[name]}" if name in SHORT else nearest(f"--{name}", written)
+    short = nearest(name, SHORT, likeness=0.8)
+    near = f"--{SHORT[short]}" if short else nearest(f"--{name}", written)
     others = "The command's own flags are listed by --help; all others are fields of TRL's configurations."
     return f"Unknown flag `--{name}`. {f'Did you mean `{near}`?' if near else others}"
 

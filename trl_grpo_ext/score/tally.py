@@ -154,10 +154,11 @@ def told_verdicts(term: Mapping[str, Any]) -> str:
 
 
 def told_reasons(term: Mapping[str, Any]) -> str:
-    """List the most frequent reasons of wrong or unscored verdicts."""
+    """List the most frequent reasons of wrong or unscored verdicts, each after its count."""
     shown = list(term["reasons"].items())[:SHOWN_REASONS]
-    return ", ".join(
-        f"{on_one_line(why, MAX_CHARS)} {count:,}{_told_lines(term.get('lines', {}).get(why, ()), count)}"
+    # Reasons may hold numbers and commas.
+    return "; ".join(
+        f"{count:,} {on_one_line(why, MAX_CHARS)}{_told_lines(term.get('lines', {}).get(why, ()), count)}"
         for why, count in shown
     )
 
