@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from trl_grpo_ext.diagnostics.example import safe_reason
 from trl_grpo_ext.diagnostics.finding import NotChecked, Severity
+from trl_grpo_ext.diagnostics.term_totals import Failure, TermTotals
 from trl_grpo_ext.diagnostics.window import LEAST_GROUPS, LEAST_SAMPLES, Window
 from trl_grpo_ext.figures.primary import Agreement
 from trl_grpo_ext.figures.reduction import BatchFigures
 from trl_grpo_ext.figures.terms import TermFigures
 from trl_grpo_ext.group_outcome import GroupOutcome
 from trl_grpo_ext.support.estimate import mean_of_known
-from trl_grpo_ext.verdict import UNSCORED, Blame, Status
+from trl_grpo_ext.verdict import UNSCORED
 
 
 def judged(batches: Sequence[BatchFigures]) -> int:
@@ -43,18 +43,12 @@ def group_share(batches: Sequence[BatchFigures], outcome: GroupOutcome) -> float
     return groups_of(batches, outcome) / max(1, group_count(batches))
 
 
-def most_common(counters: Sequence[Mapping[Any, int]]) -> list[tuple[Any, int]]:
-    """The keys of several counters together, the most frequent first."""
-    together: Counter[Any] = Counter()
-    for counter in counters:
-        together.update(counter)
-    return together.most_common()
-
-
-def mostly(counters: Sequence[Mapping[str, int]]) -> str:
-    """Format the most frequent reason of several counters; empty without reasons."""
-    reason = next((why for why, _ in most_common(counters)), "")
-    return f", mostly `{safe_reason(reason)}`" if reason else ""
+def mostly(reasons: Counter[str]) -> str:
+    """Format the most frequent reason; empty without reasons."""
+    for reason, _ in reasons.most_common(1):
+        if reason:
+            return f", mostly `{safe_reason(reason)}`"
+    return ""
 
 
 def percent(part: float) -> str:
@@ -64,7 +58,9 @@ def percent(part: float) -> str:
         >>> percent(0.123), percent(0.0312), percent(1.0), percent(0), percent(0.9963)
         ('12 %', '3.1 %', '100 %', '0 %', '99.6 %')
     """
-    return (f"{part:.1%}" if 0 < part < 0.1 or 0.99 < part < 1 else f"{part:.0%}").replace("%", " %")
+    needs_a_digit = 0 < part < 0.1 or 0.99 < part < 1
+    text = f"{part:.1%}" if needs_a_digit else f"{part:.0%}"
+    return text.replace("%", " %")
 
 
 # Different answers a group, a mean. Ours, tried in tests/test_healthy_runs.py (converged without beta, and going on).
@@ -92,7 +88,9 @@ AGREEING = 0.3
 def agreeing_share(batches: Sequence[BatchFigures]) -> float:
     """Share of unsolved groups whose completions mostly agree on one answer; 0 without such groups."""
     wrong = sum(batch.wrong_groups for batch in batches)
-    return sum(batch.agreeing_wrong_groups for batch in batches) / wrong if wrong else 0.0
+    if not wrong:
+        return 0.0
+    return sum(batch.agreeing_wrong_groups for batch in batches) / wrong
 
 
 def compare_with_gold(agreeing: float) -> str:
@@ -107,8 +105,11 @@ def compare_with_gold(agreeing: float) -> str:
 
 def told_gold(batches: Sequence[BatchFigures]) -> str:
     """An answer of the latest group that nobody has solved, beside its gold; empty where no verdict tells the gold."""
-    answer, gold = next((batch.wrong_answer for batch in reversed(batches) if batch.wrong_answer), ("", ""))
-    return f" For example, a completion answered `{answer}`, and the gold is `{gold}`." if answer else ""
+    for batch in reversed(batches):
+        if batch.wrong_answer:
+            answer, gold = batch.wrong_answer
+            return f" For example, a completion answered `{answer}`, and the gold is `{gold}`."
+    return ""
 
 
 def never_explores(window: Window, least: float) -> bool:
@@ -120,9 +121,10 @@ def never_explores(window: Window, least: float) -> bool:
 
 def repeated_share(batches: Sequence[BatchFigures]) -> float:
     """Share of completions that repeat a sibling word for word."""
-    terms = [next(iter(batch.terms.values())) for batch in batches if batch.terms]
-    possible = sum(one.verdicts - one.groups for one in terms)
-    return sum(one.repeats for one in terms) / possible if possible > 0 else 0.0
+    # Repeated completions are counted with each term alike, so one term tells.
+    first_terms = TermTotals([next(iter(batch.terms.values())) for batch in batches if batch.terms])
+    possible = first_terms.verdicts - first_terms.groups
+    return first_terms.repeats / possible if possible > 0 else 0.0
 
 
 def other_terms(window: Window) -> list[str]:
@@ -139,7 +141,9 @@ def names(terms: Sequence[str], last: str = "and") -> str:
         ('`math`', '`math`, `code` and `chat`', '`math` or `code`')
     """
     quoted = [f"`{term}`" for term in terms]
-    return f" {last} ".join(filter(None, (", ".join(quoted[:-1]), quoted[-1]))) if quoted else ""
+    if len(quoted) < 2:
+        return "".join(quoted)
+    return f"{', '.join(quoted[:-1])} {last} {quoted[-1]}"
 
 
 # Of the answers that both have read. If more agree, both look at the same thing. Ours: a majority.
@@ -152,8 +156,9 @@ def second_opinions(window: Window) -> list[str]:
     A shadow for another question, such as the format beside an answer, may well disagree: it reads other answers, or
     none where the primary term reads some. A term that has had weight is none: it was trained on.
     """
-    shadows = [term for term in window.terms if term not in window.trained_on] if window.in_force else []
-    return [shadow for shadow in shadows if not _looks_elsewhere(window, shadow)]
+    if not window.in_force:
+        return []
+    return [term for term in window.terms if term not in window.trained_on and not _looks_elsewhere(window, term)]
 
 
 def no_second_opinion(window: Window) -> NotChecked:
@@ -166,21 +171,17 @@ def no_second_opinion(window: Window) -> NotChecked:
 
 
 def _looks_elsewhere(window: Window, shadow: str) -> bool:
-    facts = window.of_term(shadow)
-    compared, same = sum(one.compared for one in facts), sum(one.same for one in facts)
-    if compared:
-        return same < SAME * compared
-    return _reads_answers(window, window.in_force[0]) and not _reads_answers(window, shadow)
+    found = window.of_term(shadow)
+    if found.compared:
+        return found.same < SAME * found.compared
+    primary = window.of_term(window.in_force[0])
+    return primary.has_answers and not found.has_answers
 
 
 def agreement(batches: Sequence[BatchFigures], shadow: str) -> Agreement:
     """A shadow against the primary verdicts, over several batches."""
     found = (batch.agreements[shadow] for batch in batches if shadow in batch.agreements)
     return sum(found, start=Agreement())
-
-
-def _reads_answers(window: Window, term: str) -> bool:
-    return any(facts.answers for facts in window.of_term(term))
 
 
 # Ours, so that one odd row or moment is no pattern; tried in tests/test_healthy_runs.py.
@@ -234,34 +235,30 @@ def worst_share(
     """
     shares = [_verdict_share(window, term, count) for term in window.terms]
     patterns = [share for share in shares if share.is_pattern(warn, critical)]
-    return max(patterns, key=lambda share: (share.in_force, not _waits(window, share.term), share.share), default=None)
+    if not patterns:
+        return None
+    return max(patterns, key=lambda share: (share.in_force, not _waits(window, share.term), share.share))
 
 
 def _waits(window: Window, term: str) -> bool:
     """Test whether most failures of a term come from a gating term."""
-    failures = failures_of(window.of_term(term), lambda _: True)
-    waiting = sum(count for (*_, reason), count in failures.items() if reason.endswith(UNSCORED))
-    return 2 * waiting > failures.total()
+    found = window.of_term(term)
+    waiting = found.failures(lambda failure: failure[2].endswith(UNSCORED))
+    return 2 * waiting.total() > found.failures(lambda _: True).total()
 
 
 def _verdict_share(window: Window, term: str, count: Callable[[TermFigures], int]) -> VerdictShare:
-    facts = window.of_term(term)
-    counts = [count(one) for one in facts]
+    found = window.of_term(term)
+    counts = [count(figures) for figures in found.batches]
     return VerdictShare(
         term=term,
         in_force=term in window.in_force,
         count=sum(counts),
-        verdicts=sum(one.verdicts for one in facts),
-        batches=sum(number > 0 for number in counts),
+        verdicts=found.verdicts,
+        batches=len(counts) - counts.count(0),
     )
 
 
-Failure = tuple[Blame, Status, str]  # whose fault it is, and the verdict's status and reason
-
-
-def failures_of(facts: Sequence[TermFigures], is_kind: Callable[[Failure], bool]) -> Counter[Failure]:
-    """A term's failed verdicts of a kind, over several batches."""
-    found: Counter[Failure] = Counter()
-    for one in facts:
-        found.update({kind: count for kind, count in one.failures.items() if is_kind(kind)})
-    return found
+def failures_in(figures: TermFigures, is_kind: Callable[[Failure], bool]) -> int:
+    """Count a batch's failed verdicts of a kind."""
+    return TermTotals([figures]).failures(is_kind).total()

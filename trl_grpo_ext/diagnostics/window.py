@@ -20,8 +20,8 @@ from trl_grpo_ext.diagnostics.scale import (
     declared_ranges,
     observed_scale,
 )
+from trl_grpo_ext.diagnostics.term_totals import TermTotals
 from trl_grpo_ext.figures.reduction import BatchFigures
-from trl_grpo_ext.figures.terms import TermFigures
 from trl_grpo_ext.protocol import is_number
 from trl_grpo_ext.runs.recorder import OPENING_BATCHES, RECENT_BATCHES
 from trl_grpo_ext.support.estimate import NOTHING, Estimate, Grouped
@@ -109,7 +109,7 @@ class Window:
             if left <= 0:
                 break
             terms.append(term)
-            left -= sum(facts.verdicts for facts in self.of_term(term))
+            left -= self.of_term(term).verdicts
         return terms
 
     def value_scale(self, term: str) -> Scale:
@@ -128,9 +128,9 @@ class Window:
         first, last = self.ends
         return last if len(first) == OPENING_BATCHES else ()
 
-    def of_term(self, term: str) -> list[TermFigures]:
-        """A term's facts in the recent batches."""
-        return [batch.terms[term] for batch in self.batches if term in batch.terms]
+    def of_term(self, term: str) -> TermTotals:
+        """A term's figures in the recent batches together."""
+        return TermTotals([batch.terms[term] for batch in self.batches if term in batch.terms])
 
     def logged(self, name: str, *, opening: bool = False) -> list[float]:
         """Finite values of a figure in recent logs, or opening logs."""

@@ -6,7 +6,6 @@ import itertools
 import math
 import random
 import time
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -20,7 +19,7 @@ from trl_grpo_ext.rewards.function import FunctionVerifier
 from trl_grpo_ext.rewards.unit_tests.program import reference_program
 from trl_grpo_ext.sample import last_message, sample_of_row
 from trl_grpo_ext.support.progress import SECONDS_BETWEEN_LINES, Progress
-from trl_grpo_ext.verdict import Blame
+from trl_grpo_ext.verdict import Blame, Verdict
 
 SHOWN_ROWS = 10
 # Rows per slice: the first size; slices double up to the second size while checking stays quick.
@@ -75,8 +74,11 @@ def check_rows(
     """
     problems: list[DataProblem] = []
     progress = Progress("checking data", len(rows), "rows")
-    order = range(len(rows)) if math.isinf(at_most_seconds) else random.Random(0).sample(range(len(rows)), len(rows))
-    done, size = 0, FIRST_ROWS
+    order: Sequence[int] = range(len(rows))
+    if math.isfinite(at_most_seconds):
+        order = random.Random(0).sample(order, len(rows))
+    done = 0
+    size = FIRST_ROWS
     while done < len(rows) and (done == 0 or progress.seconds <= at_most_seconds):
         began = time.monotonic()
         numbered = [(number, rows[number]) for number in order[done : done + size]]
@@ -160,11 +162,12 @@ def _tried(row: Mapping[str, Any]) -> list[str]:
 def _check(
     mix: RewardMix, numbered: Sequence[tuple[int, Mapping[str, Any]]], thorough: bool, outcome: Outcome | None
 ) -> list[DataProblem]:
-    problems = [
-        DataProblem(row=number, reason="prompt_empty", value=str(row["prompt"]), advice=NO_PROMPT, term=PROMPT)
-        for number, row in numbered
-        if "prompt" in row and _is_empty(row["prompt"])
-    ]
+    problems = []
+    for number, row in numbered:
+        if "prompt" in row and _is_empty(row["prompt"]):
+            value = str(row["prompt"])
+            problem = DataProblem(row=number, reason="prompt_empty", value=value, advice=NO_PROMPT, term=PROMPT)
+            problems.append(problem)
     for term, verifier in mix.verifiers:
         meant = [(number, row) for number, row in numbered if term.applies(row)]
         rows = [row for _, row in meant]
@@ -176,8 +179,12 @@ def _check(
 
 
 def _is_empty(prompt: Any) -> bool:
-    said = prompt[-1].get("content") if isinstance(prompt, list) and prompt else prompt
-    return not (said.strip() if isinstance(said, str) else said)
+    content = prompt
+    if isinstance(prompt, list) and prompt:
+        content = prompt[-1].get("content")
+    if isinstance(content, str):
+        content = content.strip()
+    return not content
 
 
 def _is_own(verifier: Verifier) -> bool:
@@ -185,10 +192,10 @@ def _is_own(verifier: Verifier) -> bool:
 
     Group verifiers are excluded: a single row has no group to compare.
     """
-    is_shipped = type(verifier).__module__.startswith("trl_grpo_ext.") and not isinstance(verifier, FunctionVerifier)
-    return (
-        type(verifier).check_rows is Verifier.check_rows and not is_shipped and not isinstance(verifier, GroupVerifier)
-    )
+    if isinstance(verifier, GroupVerifier) or type(verifier).check_rows is not Verifier.check_rows:
+        return False
+    is_shipped = type(verifier).__module__.startswith("trl_grpo_ext.")
+    return isinstance(verifier, FunctionVerifier) or not is_shipped
 
 
 def _refused(verifier: Verifier, rows: Sequence[Mapping[str, Any]], outcome: Outcome | None) -> Iterator[DataProblem]:
@@ -200,15 +207,20 @@ def _refused(verifier: Verifier, rows: Sequence[Mapping[str, Any]], outcome: Out
     samples = [sample_of_row(row, NEUTRAL, outcome) for row in rows]
     verdicts = verifier.judge_samples(samples)
     failed = [number for number, verdict in enumerate(verdicts) if verdict.blame is Blame.GRADER]
-    again = verifier.judge_samples([samples[number] for number in failed]) if failed else []
+    again: Sequence[Verdict] = ()
+    if failed:
+        again = verifier.judge_samples([samples[number] for number in failed])
     flaky = {number for number, verdict in zip(failed, again, strict=True) if verdict.blame is not Blame.GRADER}
     for number, (row, verdict) in enumerate(zip(rows, verdicts, strict=True)):
-        if verdict.blame in (Blame.DATA, Blame.GRADER):
-            # The user finds the row by its last message.
-            value, error = last_message(row.get("prompt")), verdict.details.get("error")
-            advice = MEND_VERIFIER if number in flaky else MEND_ROW
-            told = f"{error}. {advice}" if error else advice
-            yield DataProblem(row=number, reason=verdict.reason, value=value, advice=told)
+        if verdict.blame not in (Blame.DATA, Blame.GRADER):
+            continue
+        advice = MEND_VERIFIER if number in flaky else MEND_ROW
+        error = verdict.details.get("error")
+        if error:
+            advice = f"{error}. {advice}"
+        # The user finds the row by its last message.
+        value = last_message(row.get("prompt"))
+        yield DataProblem(row=number, reason=verdict.reason, value=value, advice=advice)
 
 
 class FileLines(NamedTuple):
@@ -225,10 +237,16 @@ def place(rows: Sequence[int], lines: FileLines | None) -> str:
         >>> place([7], FileLines("d.jsonl", range(1, 10))), place([7, 8], None)
         ('line 8 of d.jsonl', 'rows 7, 8 (counted from 0)')
     """
-    numbers = ", ".join(str(row if lines is None else lines.numbers[row]) for row in rows[:SHOWN_ROWS])
-    numbers += ", ..." if len(rows) > SHOWN_ROWS else ""
+    shown = list(rows[:SHOWN_ROWS])
+    if lines is not None:
+        shown = [lines.numbers[row] for row in shown]
+    numbers = ", ".join(map(str, shown))
+    if len(rows) > SHOWN_ROWS:
+        numbers += ", ..."
     many = "" if len(rows) == 1 else "s"
-    return f"row{many} {numbers} (counted from 0)" if lines is None else f"line{many} {numbers} of {lines.file}"
+    if lines is None:
+        return f"row{many} {numbers} (counted from 0)"
+    return f"line{many} {numbers} of {lines.file}"
 
 
 def share_of(check: RowCheck, rows: int, where: str) -> str:
@@ -249,11 +267,12 @@ def describe(check: RowCheck, *, rows: int, where: str, lines: FileLines | None 
     problems = check.problems
     said = [f"{share_of(check, rows, where)}:"]
     # A row may have a problem several times: several programs that solve nothing may pass its tests.
-    kinds = Counter((term, reason) for term, reason, _ in {(one.term, one.reason, one.row) for one in problems})
-    for (term, reason), count in sorted(kinds.items(), key=lambda kind: -kind[1]):
-        alike = [problem for problem in problems if (problem.term, problem.reason) == (term, reason)]
-        places = place(list(dict.fromkeys(problem.row for problem in alike)), lines)
-        many = "1 row" if count == 1 else f"{count} rows"
-        said.append(f"  {term}: {reason} in {many}: {places}, such as {alike[0].value[:80]!r}")
-        said.append(f"    {alike[0].advice}")
+    kinds: dict[tuple[str, str], dict[int, DataProblem]] = {}
+    for problem in problems:
+        kinds.setdefault((problem.term, problem.reason), {}).setdefault(problem.row, problem)
+    for (term, reason), by_row in sorted(kinds.items(), key=lambda kind: -len(kind[1])):
+        first = next(iter(by_row.values()))
+        many = "1 row" if len(by_row) == 1 else f"{len(by_row)} rows"
+        said.append(f"  {term}: {reason} in {many}: {place(list(by_row), lines)}, such as {first.value[:80]!r}")
+        said.append(f"    {first.advice}")
     return "\n".join(said)

@@ -133,11 +133,12 @@ class _Pass(RunListener):
 def summarise(batches: Sequence[BatchFigures]) -> Evaluation:
     """Summarize the batches of an evaluation."""
     tokens = Estimate.together(batch.tokens.numbers for batch in batches)
+    terms = {}
+    for term in batches[0].terms if batches else ():
+        scores = sum((batch.terms[term].scores for batch in batches), start=Grouped())
+        terms[term] = scores.interval
     return Evaluation(
-        terms={
-            term: sum((batch.terms[term].scores for batch in batches), start=Grouped()).interval
-            for term in (batches[0].terms if batches else ())
-        },
+        terms=terms,
         tokens=tokens.mean if tokens.count else None,
         prompts=sum(sum(batch.outcomes.values()) for batch in batches),
         completions=sum(batch.size for batch in batches),
@@ -159,8 +160,9 @@ class TrainingTally(RunListener):
         self.completions += len(card)
         self.void += sum(card.void)
         for term in card.in_force:
-            unscored = (verdict for verdict in card.verdicts[term] if verdict is not None and verdict.score is None)
-            self._reasons.update((term, str(verdict.blame), verdict.reason) for verdict in unscored)
+            for verdict in card.verdicts[term]:
+                if verdict is not None and verdict.score is None:
+                    self._reasons[term, str(verdict.blame), verdict.reason] += 1
 
     @property
     def nothing_learned(self) -> str | None:

@@ -27,6 +27,8 @@ LONGEST_FIELD = 4_000
 # Longest value of a dataset column, in characters.
 LONGEST_COLUMN = 20_000
 MOST_COLUMNS = 50
+# Size of a verdict in the page besides its answer and details, in characters.
+VERDICT_CHARACTERS = 150
 # Columns of a verdict that are mostly empty, and then left out of the page.
 SELDOM = ("gated", "details")
 
@@ -61,27 +63,34 @@ class GroupView:
     @property
     def characters(self) -> int:
         """Estimate the group's size in the page, in characters; columns other than text are not counted."""
-        samples = self.card.samples
-        first = samples[self.members[0]]
-        columns = (value for value in islice(first.row.values(), MOST_COLUMNS) if isinstance(value, str))
-        return (
-            sum(min(len(samples[row].text), LONGEST_TEXT) + self._said(row) for row in self.members)
-            + sum(_prompt_characters(samples[row].messages) + len(_outcome(samples[row])) for row in self.members)
-            + sum(min(len(value), LONGEST_COLUMN) for value in columns)
-            + _prompt_characters(first.prompt)
-        )
+        first = self.card.samples[self.members[0]]
+        characters = _prompt_characters(first.prompt)
+        for value in islice(first.row.values(), MOST_COLUMNS):
+            if isinstance(value, str):
+                characters += min(len(value), LONGEST_COLUMN)
+        for row in self.members:
+            characters += self._characters_of(row)
+        return characters
 
-    def _verdicts(self, row: int) -> list[tuple[str, Verdict]]:
-        """List a completion's verdicts with their terms."""
-        found = ((term, self.card.verdicts[term][row]) for term in self.card.terms)
-        return [(term, verdict) for term, verdict in found if verdict is not None]
+    def _characters_of(self, row: int) -> int:
+        """Estimate a completion's size in the page, with its verdicts, in characters."""
+        sample = self.card.samples[row]
+        characters = min(len(sample.text), LONGEST_TEXT)
+        characters += _prompt_characters(sample.messages) + len(_outcome(sample))
+        for verdict in self._verdicts(row).values():
+            characters += VERDICT_CHARACTERS
+            for text in (verdict.answer or "", *verdict.details.values()):
+                characters += min(len(text), LONGEST_FIELD)
+        return characters
 
-    def _said(self, row: int) -> int:
-        """Estimate the size of a completion's verdicts in the page, in characters."""
-        return sum(
-            150 + sum(min(len(text), LONGEST_FIELD) for text in (verdict.answer or "", *verdict.details.values()))
-            for _, verdict in self._verdicts(row)
-        )
+    def _verdicts(self, row: int) -> dict[str, Verdict]:
+        """Return a completion's verdicts by term."""
+        found = {}
+        for term in self.card.terms:
+            verdict = self.card.verdicts[term][row]
+            if verdict is not None:
+                found[term] = verdict
+        return found
 
     @property
     def advantage(self) -> float:
@@ -93,8 +102,9 @@ class GroupView:
         advantages = self.card.advantages
         if advantages is None:
             return None
-        dead = self.kind not in {None, "live", "secondary_only"}
-        return 0.0 if abs(advantages[row]) <= (ROUNDING if dead else NO_ADVANTAGE) else advantages[row]
+        is_dead = self.kind not in {None, "live", "secondary_only"}
+        rounding = ROUNDING if is_dead else NO_ADVANTAGE
+        return advantages[row] if abs(advantages[row]) > rounding else 0.0
 
     @property
     def longest(self) -> int:
@@ -107,7 +117,7 @@ class GroupView:
         return sum(self._is_hack(row) for row in self.members)
 
     def _is_hack(self, row: int) -> bool:
-        return any(would_fool(verdict) for _, verdict in self._verdicts(row))
+        return any(map(would_fool, self._verdicts(row).values()))
 
     @property
     def disagreements(self) -> int:
@@ -116,14 +126,15 @@ class GroupView:
 
     def _disagrees(self, row: int) -> bool:
         passed = passes(self.card.primary[row])
-        return passed is not None and any(
-            passes(self.card.verdicts[shadow][row]) is (not passed) for shadow in self.shadows
-        )
+        if passed is None:
+            return False
+        return any(passes(self.card.verdicts[shadow][row]) is (not passed) for shadow in self.shadows)
 
     @property
     def passes(self) -> list[bool]:
         """Return a pass flag for each completion judged by its primary term."""
-        return [passed for row in self.members if (passed := passes(self.card.primary[row])) is not None]
+        flags = [passes(self.card.primary[row]) for row in self.members]
+        return [passed for passed in flags if passed is not None]
 
     @property
     def voids(self) -> int:
@@ -154,26 +165,36 @@ class GroupView:
 
     def _member(self, row: int) -> dict[str, Any]:
         """Return a completion's record: page columns and derived values."""
-        columns = {column.page: column.of(self.card, row) for column in SAMPLE_COLUMNS if column.page}
+        record: dict[str, Any] = {}
+        for column in SAMPLE_COLUMNS:
+            if column.page:
+                record[column.page] = _short(column.of(self.card, row), LONGEST_TEXT)
         sample = self.card.samples[row]
-        turns, outcome = conversation(sample.messages or ()), _outcome(sample)
-        return {name: _short(value, LONGEST_TEXT) for name, value in columns.items()} | {
-            **({"turns": turns} if turns else {}),
-            **({"outcome": outcome} if outcome else {}),
-            "advantage": rounded(self._advantage(row)),
-            "disagrees": self._disagrees(row),
-            "hack": self._is_hack(row),
-            "primary": self.card.primary_terms[row],
-            "verdicts": {term: self._verdict(term, row, verdict) for term, verdict in self._verdicts(row)},
-        }
+        turns = conversation(sample.messages or ())
+        if turns:
+            record["turns"] = turns
+        outcome = _outcome(sample)
+        if outcome:
+            record["outcome"] = outcome
+        record["advantage"] = rounded(self._advantage(row))
+        record["disagrees"] = self._disagrees(row)
+        record["hack"] = self._is_hack(row)
+        record["primary"] = self.card.primary_terms[row]
+        record["verdicts"] = {term: self._verdict(term, row, found) for term, found in self._verdicts(row).items()}
+        return record
 
     def _verdict(self, term: str, row: int, verdict: Verdict) -> dict[str, Any]:
-        columns = {column.page: column.of(self.card, term, row, verdict) for column in VERDICT_COLUMNS if column.page}
-        shown = {name: _short(value, LONGEST_FIELD) for name, value in columns.items()}
-        # A page has thousands of verdicts, so empty values of rare columns are left out.
-        return {name: value for name, value in shown.items() if value or name not in SELDOM} | (
-            {"hack": True} if would_fool(verdict) else {}
-        )
+        record: dict[str, Any] = {}
+        for column in VERDICT_COLUMNS:
+            if not column.page:
+                continue
+            value = _short(column.of(self.card, term, row, verdict), LONGEST_FIELD)
+            # A page has thousands of verdicts, so empty values of rare columns are left out.
+            if value or column.page not in SELDOM:
+                record[column.page] = value
+        if would_fool(verdict):
+            record["hack"] = True
+        return record
 
 
 def groups_of(card: Scorecard, *, number: int, step: int, shadows: Sequence[str]) -> list[GroupView]:
@@ -181,16 +202,21 @@ def groups_of(card: Scorecard, *, number: int, step: int, shadows: Sequence[str]
 
     `number` is the batch's number in the run, `step` the step to show, and `shadows` the terms without training weight.
     """
-    kinds: list[str | None] = [
-        "secondary_only" if is_live and not differs else str(outcome)
-        for outcome, is_live, differs in zip(card.outcomes, card.live, card.primary_differs, strict=True)
-    ]
-    alone = [(row,) for row, sample in enumerate(card.samples) if sample.group is None]
-    members = [*card.members, *alone]
-    return [
-        GroupView(card=card, members=rows, kind=kind, in_run=(number, place), step=step, shadows=shadows)
-        for place, (rows, kind) in enumerate(zip(members, [*kinds, *(None for _ in alone)], strict=True))
-    ]
+    views: list[GroupView] = []
+
+    def add(members: Sequence[int], kind: str | None) -> None:
+        in_run = (number, len(views))
+        views.append(GroupView(card=card, members=members, kind=kind, in_run=in_run, step=step, shadows=shadows))
+
+    for members, outcome, is_live, differs in zip(
+        card.members, card.outcomes, card.live, card.primary_differs, strict=True
+    ):
+        only_secondary = is_live and not differs
+        add(members, "secondary_only" if only_secondary else str(outcome))
+    for row, sample in enumerate(card.samples):
+        if sample.group is None:
+            add((row,), None)
+    return views
 
 
 def _outcome(sample: Sample) -> str:
@@ -198,9 +224,11 @@ def _outcome(sample: Sample) -> str:
     outcome = sample.outcome
     if outcome is None:
         return ""
-    said = outcome.error or f"reward {'none' if outcome.reward is None else f'{outcome.reward:g}'}"
-    state = "" if outcome.state is None else f"\n{_shown(outcome.state)}"
-    return bounded(f"{outcome.environment}: {said}{state}", LONGEST_FIELD)
+    reward = "none" if outcome.reward is None else f"{outcome.reward:g}"
+    text = f"{outcome.environment}: {outcome.error or f'reward {reward}'}"
+    if outcome.state is not None:
+        text += f"\n{_shown(outcome.state)}"
+    return bounded(text, LONGEST_FIELD)
 
 
 def _short(value: Any, most: int) -> Any:
@@ -215,10 +243,14 @@ def _short(value: Any, most: int) -> Any:
 def _prompt_characters(prompt: Prompt | None) -> int:
     if prompt is None or isinstance(prompt, str):
         return min(len(prompt or ""), LONGEST_MESSAGE)
-    contents = (message.get("content") for message in prompt[-MOST_MESSAGES:])
-    return sum(min(len(content), LONGEST_MESSAGE) for content in contents if isinstance(content, str))
+    characters = 0
+    for message in prompt[-MOST_MESSAGES:]:
+        content = message.get("content")
+        if isinstance(content, str):
+            characters += min(len(content), LONGEST_MESSAGE)
+    return characters
 
 
 def _shown(value: Any) -> str:
-    said = value if isinstance(value, str) else json.dumps(plain(value, DIGITS), ensure_ascii=False)
-    return bounded(said, LONGEST_COLUMN)
+    text = value if isinstance(value, str) else json.dumps(plain(value, DIGITS), ensure_ascii=False)
+    return bounded(text, LONGEST_COLUMN)

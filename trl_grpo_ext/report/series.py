@@ -150,7 +150,8 @@ class Timeline:
             place = nested
             for part in path:
                 place = place.setdefault(part, {})
-            place[last] = [rounded(point.figures[key].mean) if key in point.figures else None for point in points]
+            figures = [point.figures.get(key) for point in points]
+            place[last] = [None if figure is None else rounded(figure.mean) for figure in figures]
         return {"steps": [point.step for point in points], "figures": nested}
 
 
@@ -188,14 +189,15 @@ def key_figures(score: Mapping[str, Ends], main: Timeline, mode: str) -> dict[st
     """
     tiles = [[f"Score, {where}", *ends.shown] for where, ends in score.items()]
     points = main.points
-    parts = ends_of(points) if mode == "train" else (points[:-1][:1], points[-1:])
-    texts = [_texts(part) for part in parts]
-    tiles += [[label, *(text.get(label, "") for text in texts)] for label in BESIDE_SCORES if label in texts[1]]
-    notes = [
-        f"{where.capitalize()}: {ends.places} ({ends.end.count:,.0f} completions){ends.gain_told}."
-        for where, ends in score.items()
-    ]
-    notes += [SCORE] if score else []
+    first, last = ends_of(points) if mode == "train" else (points[:-1][:1], points[-1:])
+    before, after = _texts(first), _texts(last)
+    for label, text in after.items():
+        tiles.append([label, before.get(label, ""), text])
+    notes = []
+    for where, ends in score.items():
+        notes.append(f"{where.capitalize()}: {ends.places} ({ends.end.count:,.0f} completions){ends.gain_told}.")
+    if score:
+        notes.append(SCORE)
     return {"tiles": tiles, "notes": notes}
 
 
@@ -213,14 +215,16 @@ def evaluation_head(evaluation: Mapping[str, Any], settings: Mapping[str, Any]) 
 
     Of the trainer's settings, only rewards and verifiers remain, since no training took place.
     """
-    rates = {name: one for name, one in evaluation[FIGURES].items() if name.startswith(("pass@", "maj@")) and one}
-    told = {name: str(Interval(one["mean"], one["low"], one["high"])) for name, one in rates.items()}
+    rates = {}
+    for name, rate in evaluation[FIGURES].items():
+        if rate and name.startswith(("pass@", "maj@")):
+            rates[name] = str(Interval(rate["mean"], rate["low"], rate["high"]))
     over = f"{evaluation['prompts']:,} prompts, {evaluation['samples']} completions each"
     return {
         "evaluated": True,
-        "sentence": f"pass@1 is {told.get('pass@1', 'unknown')}, over {over}.",
+        "sentence": f"pass@1 is {rates.get('pass@1', 'unknown')}, over {over}.",
         "key_figures": {
-            "tiles": [[name, "", interval] for name, interval in told.items()],
+            "tiles": [[name, "", interval] for name, interval in rates.items()],
             "notes": [f"Data: {evaluation['dataset']} ({evaluation['split']})."],
         },
         "settings": evaluated_settings(evaluation) | {name: settings[name] for name in JUDGES if name in settings},
@@ -228,12 +232,15 @@ def evaluation_head(evaluation: Mapping[str, Any], settings: Mapping[str, Any]) 
 
 
 def _texts(points: Sequence[Point]) -> dict[str, str]:
+    """Format the figures of `BESIDE_SCORES` that are known at these points, by label."""
     whole = together(point.figures for point in points)
-    known = {
-        label: [figure.mean for key in keys if (figure := whole.get(key, NOTHING)).count]
-        for label, (keys, _) in BESIDE_SCORES.items()
-    }
-    return {label: BESIDE_SCORES[label][1](sum(means)) for label, means in known.items() if means}
+    texts = {}
+    for label, (keys, to_text) in BESIDE_SCORES.items():
+        figures = [whole[key] for key in keys if key in whole]
+        known = [figure.mean for figure in figures if figure.count]
+        if known:
+            texts[label] = to_text(sum(known))
+    return texts
 
 
 def log_columns(logs: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
@@ -247,8 +254,12 @@ def log_columns(logs: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """
     timeline = Timeline()
     for entry in logs:
-        found = {name: entry[name] for name in LOGGED if name in entry}
-        if found and isinstance(entry.get("step"), int):
-            numbers = {name: value for name, value in found.items() if isinstance(value, int | float)}
-            timeline.add(entry["step"], {(name,): Estimate.of([float(value)]) for name, value in numbers.items()})
+        logged = [name for name in LOGGED if name in entry]
+        if not logged or not isinstance(entry.get("step"), int):
+            continue
+        figures: dict[Key, Estimate] = {}
+        for name in logged:
+            if isinstance(entry[name], int | float):
+                figures[(name,)] = Estimate.of([float(entry[name])])
+        timeline.add(entry["step"], figures)
     return timeline.columns()

@@ -101,8 +101,12 @@ def _run_data(run: RecordedRun, name: str, seconds: float, completions: int) -> 
             unreadable += 1
         else:
             reported.add(card, number)
-    data = reported.page_data(run.iterate_logs()) | {"unreadable": unreadable, "unread": len(left)}
-    return data | evaluation_head(evaluation, data["settings"]) if FIGURES in (evaluation := run.evaluation) else data
+    data = reported.page_data(run.iterate_logs())
+    data["unreadable"] = unreadable
+    data["unread"] = len(left)
+    if FIGURES in run.evaluation:
+        data |= evaluation_head(run.evaluation, data["settings"])
+    return data
 
 
 def spread_out(items: Sequence[int]) -> Iterator[int]:
@@ -126,11 +130,9 @@ def _names(runs: Sequence[RecordedRun]) -> list[str]:
     if len(set(names)) == len(names):
         return names
     longer = [f"{path.parent.name}/{path.name}" for path in paths]
-    return (
-        longer
-        if len(set(longer)) == len(longer)
-        else [f"{name} ({letter})" for name, letter in zip(longer, "AB", strict=True)]
-    )
+    if len(set(longer)) == len(longer):
+        return longer
+    return [f"{name} ({letter})" for name, letter in zip(longer, "AB", strict=True)]
 
 
 # Largest number of differing settings to list.
@@ -149,16 +151,22 @@ def comparison(runs: Sequence[RecordedRun], names: Sequence[str], ahead: str | N
     if ahead is None:
         first, second = (_last_score(run, mode) for run in runs)
         ahead = _ahead(first, second, names, mode)
-    differs = ", ".join(_differences(runs))
-    return f"{ahead} {f'They differ in {differs}.' if differs else 'No setting differs.'}"
+    differences = ", ".join(_differences(runs))
+    if not differences:
+        return f"{ahead} No setting differs."
+    return f"{ahead} They differ in {differences}."
 
 
 def _last_score(run: RecordedRun, mode: Mode) -> Estimate:
     """Return the score of the last evaluation, or of the last training batches."""
-    parts, settings = run.parts(mode), run.settings
-    last = [part for part in parts if part[1].step == parts[-1][1].step] if mode == "eval" else ends_of(parts)[1]
-    cards = (run.readable(number) for number, _ in last)
-    return score_level([reduce_card(card, settings) for card in cards if card is not None])
+    parts = run.parts(mode)
+    if mode == "eval":
+        last_step = parts[-1][1].step
+        last: Sequence[tuple[int, Any]] = [part for part in parts if part[1].step == last_step]
+    else:
+        _, last = ends_of(parts)
+    cards = [run.readable(number) for number, _ in last]
+    return score_level([reduce_card(card, run.settings) for card in cards if card is not None])
 
 
 def _ahead(first: Estimate, second: Estimate, names: Sequence[str], mode: str) -> str:
@@ -176,16 +184,21 @@ def _ahead(first: Estimate, second: Estimate, names: Sequence[str], mode: str) -
 
 def _differences(runs: Sequence[RecordedRun]) -> Iterator[str]:
     """List differing settings, verifiers and last weights, with both values."""
-    weights = [parts[-1][1].weights if (parts := run.parts()) else {} for run in runs]
-    one, other = (
-        {**evaluated_settings(run.evaluation), **run.settings, "weight": last}
-        for run, last in zip(runs, weights, strict=True)
-    )
+    one, other = map(_compared_settings, runs)
     rewards = [{reward["name"]: reward for reward in each.pop("rewards", ())} for each in (one, other)]
-    found = [said for name in {**one, **other} for said in _difference(name, one.get(name), other.get(name), rewards)]
+    found: list[str] = []
+    for name in {**one, **other}:
+        found += _difference(name, one.get(name), other.get(name), rewards)
     yield from found[:MOST_NAMED]
     if len(found) > MOST_NAMED:
         yield f"{len(found) - MOST_NAMED} more (see Settings)"
+
+
+def _compared_settings(run: RecordedRun) -> dict[str, Any]:
+    """Collect a run's settings and its last weights."""
+    parts = run.parts()
+    weights = parts[-1][1].weights if parts else {}
+    return {**evaluated_settings(run.evaluation), **run.settings, "weight": weights}
 
 
 def _difference(name: str, one: Any, other: Any, rewards: Sequence[Mapping[str, Any]]) -> Iterator[str]:
@@ -210,7 +223,8 @@ def _of_term(term: str, one: Mapping[str, Any], other: Mapping[str, Any], *, has
         yield from _changed(term, one["settings"], other["settings"])
     elif has_changed:
         classes = [each["verifier"].rpartition(".")[2] for each in (one, other) if "verifier" in each]
-        yield f"the verifier of {term}" + (f" ({', '.join(classes)})" if len(set(classes)) == 2 else "")
+        are_two = len(set(classes)) == 2
+        yield f"the verifier of {term} ({', '.join(classes)})" if are_two else f"the verifier of {term}"
     if one and other:
         yield from _changed(term, conditions_of(one), conditions_of(other))
 
@@ -222,6 +236,10 @@ def _changed(term: str, one: Mapping[str, Any], other: Mapping[str, Any]) -> Ite
 
 
 def _shown(value: Any) -> str:
+    if value is None:
+        return "none"
     if isinstance(value, list):
-        return "[" + ", ".join(map(str, value)) + "]"
-    return "none" if value is None else f"{value:g}" if isinstance(value, float) else shortened(str(value), MOST_CHARS)
+        return f"[{', '.join(map(str, value))}]"
+    if isinstance(value, float):
+        return f"{value:g}"
+    return shortened(str(value), MOST_CHARS)

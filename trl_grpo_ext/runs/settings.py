@@ -23,7 +23,7 @@ from trl_grpo_ext.assets import short_name
 from trl_grpo_ext.mix.gate import Gate, When
 from trl_grpo_ext.mix.reward_plan import RewardPlan
 from trl_grpo_ext.mix.schedule import Schedule
-from trl_grpo_ext.mix.shape import NAMES
+from trl_grpo_ext.mix.shape import NAMES, Shape
 from trl_grpo_ext.mix.term import RewardTerm
 from trl_grpo_ext.protocol import Verifier
 from trl_grpo_ext.rewards.function import FunctionVerifier, PlainFunction
@@ -59,12 +59,21 @@ def run_settings(args: Any, plan: RewardPlan, world_size: int, model: Any = None
     `reward_functions` are the names of TRL's reward functions, in order, with the mix's terms. `verifiers` maps each
     term to its verifier's identity, null if unknown. `rewards` describes the reward functions for people.
     """
-    names = {"model": short_name(str(getattr(model, "name_or_path", ""))), "dataset": _name_of_rows(rows)}
-    found: dict[str, Any] = {key: name for key, name in names.items() if name}
-    found |= {name: getattr(args, name, None) for name in SETTINGS}
-    verifiers = {term.name: verifier_identity(verifier) for term, verifier in plan.mix.verifiers} if plan.mix else {}
-    mixed = {"reward_functions": plan.names, "verifiers": verifiers, "rewards": described_rewards(plan)}
-    return found | {"world_size": world_size} | mixed
+    found: dict[str, Any] = {}
+    model_name = short_name(str(getattr(model, "name_or_path", "")))
+    if model_name:
+        found["model"] = model_name
+    dataset = _name_of_rows(rows)
+    if dataset:
+        found["dataset"] = dataset
+    for name in SETTINGS:
+        found[name] = getattr(args, name, None)
+    found["world_size"] = world_size
+    found["reward_functions"] = plan.names
+    mixed = plan.mix.verifiers if plan.mix else ()
+    found["verifiers"] = {term.name: verifier_identity(verifier) for term, verifier in mixed}
+    found["rewards"] = described_rewards(plan)
+    return found
 
 
 def _name_of_rows(rows: Any) -> str:
@@ -96,8 +105,11 @@ def _agreed(verifiers: Mapping[str, str | None], path: Path) -> dict[str, str | 
     # The file is torn, or an earlier version wrote it without identities.
     except (ValueError, KeyError, TypeError):
         return dict.fromkeys(verifiers)
-    changed = {term: None for term, identity in verifiers.items() if before.get(term, identity) != identity}
-    return before | dict(verifiers) | changed
+    agreed = before | dict(verifiers)
+    for term, identity in verifiers.items():
+        if before.get(term, identity) != identity:
+            agreed[term] = None
+    return agreed
 
 
 def described_rewards(plan: RewardPlan) -> list[dict[str, Any]]:
@@ -117,21 +129,31 @@ def described_rewards(plan: RewardPlan) -> list[dict[str, Any]]:
 
 
 def _described_term(term: RewardTerm) -> dict[str, Any]:
-    gate, when, weight, combine = term.gate, term.when, term.weight, term.combine
-    found = {
-        "combine": {combine.kind: list(combine.terms)} if combine else None,
-        "schedule": asdict(weight) if isinstance(weight, Schedule) else _path(weight) if callable(weight) else None,
-        "gate": asdict(gate) if isinstance(gate, Gate) else None,
-        "when": {column: list(map(_told, values)) for column, values in when.conditions}
-        if isinstance(when, When)
-        else None,
-        "shape": [str(shape) if type(shape) in NAMES.values() else _path(shape) for shape in term.shapes] or None,
-        "on_unscored": None if term.on_unscored == "void_row" else term.on_unscored,
-        "only": term.only,
-        "score_range": list(term.score_range) if term.score_range else None,
-    }
-    verifier = described_verifier(term.verifier) if term.verifier else {}
-    return verifier | {key: value for key, value in found.items() if value is not None}
+    found = described_verifier(term.verifier) if term.verifier else {}
+    if term.combine:
+        found["combine"] = {term.combine.kind: list(term.combine.terms)}
+    if isinstance(term.weight, Schedule):
+        found["schedule"] = asdict(term.weight)
+    elif callable(term.weight):
+        found["schedule"] = _path(term.weight)
+    if isinstance(term.gate, Gate):
+        found["gate"] = asdict(term.gate)
+    if isinstance(term.when, When):
+        found["when"] = {column: list(map(_told, values)) for column, values in term.when.conditions}
+    if term.shapes:
+        found["shape"] = list(map(_described_shape, term.shapes))
+    if term.on_unscored != "void_row":
+        found["on_unscored"] = term.on_unscored
+    if term.only:
+        found["only"] = term.only
+    if term.score_range:
+        found["score_range"] = list(term.score_range)
+    return found
+
+
+def _described_shape(shape: Shape) -> str:
+    """Describe a shape of this package by its settings, a function by its import path."""
+    return str(shape) if type(shape) in NAMES.values() else _path(shape)
 
 
 # Keys of a described reward that name the judge and its weight.
@@ -165,8 +187,12 @@ def described_verifier(verifier: Verifier) -> dict[str, Any]:
         return {"verifier": _path(verifier.function), "settings": {}}
     is_ours = type(verifier).__module__.startswith("trl_grpo_ext.")
     arguments: Mapping[str, Any] = _arguments(verifier) if is_ours and is_dataclass(verifier) else {}
-    told = {name: _told(value) for name, value in arguments.items() if not SECRET.search(name)}
-    return {"verifier": _path(type(verifier)), "settings": {name: value for name, value in told.items() if value != {}}}
+    public = {}
+    for name, value in arguments.items():
+        told = _told(value)
+        if told != {} and not SECRET.search(name):
+            public[name] = told
+    return {"verifier": _path(type(verifier)), "settings": public}
 
 
 def without_credentials(text: str) -> str:
@@ -263,11 +289,13 @@ def _described(value: Any) -> Any:
     if value is None or (isinstance(value, bool | int | float | str) and not isinstance(value, Enum)):
         return value
     if isinstance(value, Mapping):
-        return {"map": sorted((json.dumps(_described(key)), _described(item)) for key, item in value.items())}
+        pairs = [(json.dumps(_described(key)), _described(item)) for key, item in value.items()]
+        return {"map": sorted(pairs)}
     if isinstance(value, list | tuple):
         return [_described(item) for item in value]
     if isinstance(value, set | frozenset):
-        return {"set": sorted(json.dumps(_described(item), sort_keys=True) for item in value)}
+        items = [json.dumps(_described(item), sort_keys=True) for item in value]
+        return {"set": sorted(items)}
     if isinstance(value, Verifier):
         return {"verifier": _identity(value)}
     return _described_object(value)
@@ -279,7 +307,8 @@ def _described_object(value: Any) -> Any:
     if isinstance(value, Path):
         return {"path": str(value)}
     if isinstance(value, re.Pattern):
-        return {"pattern": [value.pattern if isinstance(value.pattern, str) else value.pattern.hex(), value.flags]}
+        pattern = value.pattern if isinstance(value.pattern, str) else value.pattern.hex()
+        return {"pattern": [pattern, value.flags]}
     if isinstance(value, type) or inspect.isfunction(value):
         return {"code": _code(value)}
     if is_dataclass(value):

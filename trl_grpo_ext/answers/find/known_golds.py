@@ -35,6 +35,7 @@ _OF_COMMAS = re.compile(
     r"[\u0400-\u04ff]|\d,\d\d\s*€|\b(?:insgesamt|ergibt|beträgt|sind|eine|ist|und|der|das|est|les|une|donc|soit|los|las|una|por|es|il|che|sono|uma|são|het|een|jest)\b",
     re.IGNORECASE,
 )
+_SEVERAL = re.compile(" or | and |,")
 # Marks of answers that were found in a sentence.
 _SAID = {"last_expression", "whole_text", "phrase"}
 _BETWEEN_WORDS = str.maketrans("", "", " .,-'")
@@ -58,9 +59,10 @@ def with_whole_text(found: FinalAnswer, golds: Sequence[str], completion: str) -
     said = (after_thinking(completion) or "").strip().removesuffix(".")
     if said in golds:
         return FinalAnswer((said,), ("whole_text",))
-    _, is_told, last = said.rpartition(" answer is ")
-    is_sure = is_told and last in golds and found.marks == ("phrase",) and found.answers[0] in last
-    return replace(found, answers=(last,)) if is_sure else found
+    _, _, last = said.rpartition(" answer is ")
+    if last != said and last in golds and found.marks == ("phrase",) and found.answers[0] in last:
+        return replace(found, answers=(last,))
+    return found
 
 
 def with_yes_or_no(found: FinalAnswer, golds: Sequence[str], completion: str, prompt: str = "") -> FinalAnswer:
@@ -68,15 +70,14 @@ def with_yes_or_no(found: FinalAnswer, golds: Sequence[str], completion: str, pr
 
     Without such a first word, compare the last sentence with the question's words.
 
-    Without such a word, what the last sentence says of the question's own words.
-
     Examples:
         >>> with_yes_or_no(FinalAnswer(problem="hedged"), ["no"], "No, it is not prime.").answers
         ('No',)
         >>> with_yes_or_no(FinalAnswer(("97",), ("last_expression",)), ["yes"], "Yes. No, 97 is.").answers
         ('97',)
     """
-    if not golds or not all(gold.casefold().rstrip(".") in _YES_AND_NO for gold in golds):
+    words = {gold.casefold().rstrip(".") for gold in golds}
+    if not words or not words.issubset(_YES_AND_NO):
         return found
     if found.problem not in ("", "hedged", "no_answer") or not {*found.marks} <= {"last_expression", "whole_text"}:
         return found
@@ -95,8 +96,6 @@ def with_name(found: FinalAnswer, golds: Sequence[str], completion: str) -> Fina
 
     A gold of name and amount takes the amount from the found answer.
 
-    A gold that is a name with an amount has the amount that is found.
-
     Examples:
         >>> with_name(FinalAnswer(problem="no_answer"), ["Maria"], "So Maria is taller than Tom.").answers
         ('Maria',)
@@ -107,22 +106,31 @@ def with_name(found: FinalAnswer, golds: Sequence[str], completion: str) -> Fina
     """
     if found.problem not in ("", "no_answer", "hedged") or not {*found.marks} <= _SAID:
         return found
-    in_words = [(gold, *_name_and_amount(gold)) for gold in golds]
-    in_words = [one for one in in_words if _is_in_words(one[1]) and (found.answers or not one[2])]
-    if not in_words:
-        return found
-    is_phrase = found.marks == ("phrase",)
-    said = found.answers[0] if is_phrase else without_remarks((after_thinking(completion) or "")[-MAX_CHARS:])
-    for gold, name, amount in in_words:
+    said = ""
+    for gold in golds:
+        name, amount = _name_and_amount(gold)
+        if not _is_in_words(name) or (amount and not found.answers):
+            continue
+        said = said or _said_last(found, completion)
         if names(last_sentence(said, name), name):
-            return FinalAnswer((f"{name}, {found.answers[-1]}" if amount else gold,), ("last_expression",))
+            answer = f"{name}, {found.answers[-1]}" if amount else gold
+            return FinalAnswer((answer,), ("last_expression",))
     return found
+
+
+def _said_last(found: FinalAnswer, completion: str) -> str:
+    """Return the found phrase, else the end of the completion."""
+    if found.marks == ("phrase",):
+        return found.answers[0]
+    return without_remarks((after_thinking(completion) or "")[-MAX_CHARS:])
 
 
 def _name_and_amount(gold: str) -> tuple[str, str]:
     """Split a gold such as `Tom, 5` into name and amount; other golds get an empty amount."""
     name, _, amount = gold.rpartition(", ")
-    return (name, amount) if name and any(map(str.isdigit, amount)) else (gold, "")
+    if name and any(map(str.isdigit, amount)):
+        return name, amount
+    return gold, ""
 
 
 def _is_in_words(gold: str) -> bool:
@@ -144,8 +152,9 @@ def with_alternatives(found: FinalAnswer, golds: Sequence[str], completion: str)
         return found
     sentence = in_digits(last_sentence((after_thinking(completion) or "")[-MAX_CHARS:]))
     value = last_value(sentence)
-    is_sure = " or " in value and not is_hedged(sentence.replace(value, "it").replace("either ", ""))
-    return FinalAnswer((value,), ("last_expression",)) if is_sure else found
+    if " or " not in value or is_hedged(sentence.replace(value, "it").replace("either ", "")):
+        return found
+    return FinalAnswer((value,), ("last_expression",))
 
 
 def with_all_values(found: FinalAnswer, golds: Sequence[str], completion: str) -> FinalAnswer:
@@ -157,15 +166,19 @@ def with_all_values(found: FinalAnswer, golds: Sequence[str], completion: str) -
     """
     if found.problem not in ("", "no_answer") or not {*found.marks} <= {"last_expression"}:
         return found
-    sizes = {len(node.items) for gold in golds if isinstance(node := read(gold).node, Collection) and _is_list(node)}
-    if not sizes or any(" or " in answer or " and " in answer or "," in answer for answer in found.answers):
+    nodes = [read(gold).node for gold in golds]
+    sizes = {len(node.items) for node in nodes if isinstance(node, Collection) and _is_list(node)}
+    if not sizes or any(map(_SEVERAL.search, found.answers)):
         return found
     values = said_values(in_digits(last_sentence((after_thinking(completion) or "")[-MAX_CHARS:])))
     if len(values) not in sizes:
         return found
-    is_named = all("=" in value for value in values)
-    said = ", ".join(value if is_named else value.strip("$") for value in values)
-    return FinalAnswer((said if is_named else f"({said})",), ("last_expression",))
+    if all("=" in value for value in values):
+        answer = ", ".join(values)
+    else:
+        amounts = [value.strip("$") for value in values]
+        answer = f"({', '.join(amounts)})"
+    return FinalAnswer((answer,), ("last_expression",))
 
 
 def _is_list(node: Collection) -> bool:
@@ -184,21 +197,24 @@ def with_points(found: FinalAnswer, golds: Sequence[str], text: str) -> FinalAns
 
     If all golds are at least 1000, remove points between thousands.
 
-    A point between thousands goes, where all golds are that large.
-
     Examples:
         >>> with_points(FinalAnswer(("3,75",), ("text",)), ["15/4"], "L'aire est 3,75").answers
         ('3.75',)
         >>> with_points(FinalAnswer(("12.500",), ("text",)), ["12500"], "Es sind 12.500 und").answers
         ('12500',)
     """
-    if not (any(_COMMA.search(one) or _POINTS.search(one) for one in found.answers) and _OF_COMMAS.search(text)):
+    has_signs = any(_COMMA.search(answer) or _POINTS.search(answer) for answer in found.answers)
+    if not has_signs or not _OF_COMMAS.search(text):
         return found
-    said = [node.amount if isinstance(node := read(gold).node, Quantity) else node for gold in golds]
-    if not all(isinstance(gold, Number) for gold in said):
-        return found
+    are_large = True
+    for gold in golds:
+        node = read(gold).node
+        number = node.amount if isinstance(node, Quantity) else node
+        if not isinstance(number, Number):
+            return found
+        are_large = are_large and abs(number.value) >= _THOUSAND
     answers = [_COMMA.sub(r"\1.\2", answer) for answer in found.answers]
-    if all(isinstance(gold, Number) and abs(gold.value) >= _THOUSAND for gold in said):
+    if are_large:
         answers = [_POINTS.sub(lambda point: point[0].replace(".", ""), answer) for answer in answers]
     return replace(found, answers=tuple(answers))
 
@@ -212,7 +228,9 @@ def option_said(gold: str, answer: str, prompt: str) -> str:
         >>> option_said("B", "2", "Which is prime? (A) 1 (B) 2 (C) 4"), option_said("B", "2", "Who wins, A or B?")
         ('2', '')
     """
-    return "" if len(gold) != 1 or LED.match(answer) else _option(gold, prompt)
+    if len(gold) != 1 or LED.match(answer):
+        return ""
+    return _option(gold, prompt)
 
 
 def with_options(found: FinalAnswer, golds: Sequence[str], prompt: str) -> FinalAnswer:
@@ -224,8 +242,9 @@ def with_options(found: FinalAnswer, golds: Sequence[str], prompt: str) -> Final
     """
     if not found.answers or any(letter(gold) or LED.match(gold) for gold in golds):
         return found
-    said = [_option(letter(answer) or "", prompt) or answer for answer in found.answers]
-    return replace(found, answers=tuple(said)) if len({*said}) == len(said) else found
+    texts = [_option(letter(answer) or "", prompt) or answer for answer in found.answers]
+    are_distinct = len(set(texts)) == len(texts)
+    return replace(found, answers=tuple(texts)) if are_distinct else found
 
 
 def _option(label: str, prompt: str) -> str:

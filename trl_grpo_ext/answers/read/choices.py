@@ -40,8 +40,11 @@ _REASONED = re.compile(
 _UPHELD = re.compile(
     r"(.+?)\s+is\s+(?:the\s+)?(?:(?:correct|right|best)(?:\s+(?:answer|option|choice|one))?|answer)\b(?:[.,;!]?\s+(.*))?"
 )
-_NAMED = re.compile(r"[(\[]?([A-Z])[)\]]?,\s+(.+)")  # `B, Paris`
-_NOT = re.compile(r"(.+?),?\s+(?:not|rather\s+than|instead\s+of)\s+(.+)")  # `B, not A`
+# `B, Paris`
+_NAMED = re.compile(r"[(\[]?([A-Z])[)\]]?,\s+(.+)")
+_LONE_CAPITAL = re.compile(r"(?<!['\w])[A-Z](?!['\w])")
+# `B, not A`
+_NOT = re.compile(r"(.+?),?\s+(?:not|rather\s+than|instead\s+of)\s+(.+)")
 _TRAILED = re.compile(r"(.+?)\s*[(\[](?:option\s+)?([A-Z])[)\]]")
 _TAKEN_BACK = re.compile(
     r"\W*(?:(?:is|was|are)\s+)?(?:not|wrong|incorrect|false|maybe|perhaps|possibly|or|no|nor)\b|\W*(?:is|was)n't\b",
@@ -87,20 +90,27 @@ class Options:
     def saying(self, text: str) -> set[str]:
         """Return labels of options with this text."""
         form = plain_text(text).casefold()
-        return {label for label, said in self._pairs() if said == form and form}
+        if not form:
+            return set()
+        return {label for label, option in self._pairs() if option == form}
 
     def another(self, text: str, labels: Collection[str]) -> bool:
         """Check whether a text contains the text of an option outside `labels`."""
         form = text.casefold()
-        own = {said for label, said in self._pairs() if label in labels}
-        others = {said for _, said in self._pairs()} - own - {""}
-        return any(re.search(rf"(?<!\w){re.escape(said)}(?!\w)", form) for said in others)
+        own = {option for label, option in self._pairs() if label in labels}
+        for _, option in self._pairs():
+            if option and option not in own and re.search(rf"(?<!\w){re.escape(option)}(?!\w)", form):
+                return True
+        return False
 
     def beginning(self, text: str) -> str:
         """Return the longest option text at the start of a text; empty if no option matches."""
         form = text.casefold()
-        begun = [said for _, said in self._pairs() if said and re.match(re.escape(said) + r"(?!\w)", form)]
-        return max(begun, key=len, default="")
+        longest = ""
+        for _, option in self._pairs():
+            if len(option) > len(longest) and re.match(re.escape(option) + r"(?!\w)", form):
+                longest = option
+        return longest
 
     def _pairs(self) -> Iterator[tuple[str, str]]:
         # Without texts, there are no pairs.
@@ -131,9 +141,14 @@ def _of_json(answer: str) -> str:
         pairs = json.loads(text, object_pairs_hook=list)
     except (ValueError, RecursionError):
         return answer
-    said = [value for key, value in pairs if key.casefold() in _ANSWER_KEYS]
-    known = all(key.casefold() in _ANSWER_KEYS | _OTHER_KEYS for key, _ in pairs)
-    return said[0] if known and len(said) == 1 and isinstance(said[0], str) else answer
+    found = []
+    for key, value in pairs:
+        if key.casefold() in _ANSWER_KEYS:
+            found.append(value)
+        elif key.casefold() not in _OTHER_KEYS:
+            return answer
+    is_one_text = len(found) == 1 and isinstance(found[0], str)
+    return found[0] if is_one_text else answer
 
 
 def read_choice(answer: str, options: Options) -> Choice:
@@ -144,16 +159,29 @@ def read_choice(answer: str, options: Options) -> Choice:
         (frozenset({'B'}), 'several_choices')
     """
     answer = _of_json(answer)
+    is_short = len(answer) <= MAX_CHARS
     # An option's text may have several lines.
-    if len(answer) <= MAX_CHARS and _is_option(plain_text(answer), options):
+    if is_short and _is_option(plain_text(answer), options):
         return _read(plain_text(answer), options)
-    first, *below = filter(str.strip, answer.split("\n")) if answer.strip() else [""]
-    if below and len(first) <= MAX_CHARS and len(below) <= MAX_LINES:
-        choice = _read(plain_text(first), options)
-        if choice.labels:
-            problems = (_problem_below(choice.labels, line, options) for line in below)
-            return Choice(problem=problem) if (problem := next(filter(None, problems), "")) else choice
-    return _read(plain_text(answer), options) if len(answer) <= MAX_CHARS else Choice(problem="answer_too_long")
+    choice = _read_first_line(answer, options)
+    if choice is not None:
+        return choice
+    return _read(plain_text(answer), options) if is_short else Choice(problem="answer_too_long")
+
+
+def _read_first_line(answer: str, options: Options) -> Choice | None:
+    """Read the choice in the first of several lines; None if it has none."""
+    first, *below = list(filter(str.strip, answer.split("\n"))) or [""]
+    if not below or len(first) > MAX_CHARS or len(below) > MAX_LINES:
+        return None
+    choice = _read(plain_text(first), options)
+    if not choice.labels:
+        return None
+    for line in below:
+        problem = _problem_below(choice.labels, line, options)
+        if problem:
+            return Choice(problem=problem)
+    return choice
 
 
 def _is_option(plain: str, options: Options) -> bool:
@@ -175,7 +203,8 @@ def _read(plain: str, options: Options) -> Choice:
     firm = _NOT.fullmatch(plain)
     # `B, not A` is a firm choice, although it names another option.
     if firm:
-        chosen, other = _read_one(firm[1], options), _read_one(firm[2], options)
+        chosen = _read_one(firm[1], options)
+        other = _read_one(firm[2], options)
         if chosen.labels and other.labels and not chosen.labels & other.labels:
             return chosen
     return _read_one(plain, options)
@@ -183,46 +212,65 @@ def _read(plain: str, options: Options) -> Choice:
 
 def _read_one(plain: str, options: Options) -> Choice:
     for lead in (_OPENER, _OPTION):
-        told = lead.match(plain)
-        plain = plain[told.end() :] if told else plain
-    alone, led = ALONE.fullmatch(plain), LED.fullmatch(plain)
-    said = options.saying(plain)
-    if alone and (label_of(alone) in options.labels or not said):
+        found = lead.match(plain)
+        if found:
+            plain = plain[found.end() :]
+    labels = options.saying(plain)
+    alone = ALONE.fullmatch(plain)
+    if alone and (label_of(alone) in options.labels or not labels):
         return _known(label_of(alone), options)
-    if said:
-        return Choice(frozenset(said))
+    if labels:
+        return Choice(frozenset(labels))
+    led = LED.fullmatch(plain)
     if led:
-        problem = _problem_after(label_of(led), led[5], options)
-        return Choice(problem=problem) if problem else _known(label_of(led), options)
+        return _followed(label_of(led), led[5], options)
     return _read_phrase(plain, options)
 
 
 def _read_phrase(plain: str, options: Options) -> Choice:
     reasoned = _REASONED.fullmatch(plain)
     if reasoned:
-        again = _claims_another({reasoned[1]}, reasoned[2], options)
-        return Choice(problem="several_choices") if again else _known(reasoned[1], options)
+        if _claims_another({reasoned[1]}, reasoned[2], options):
+            return _SEVERAL
+        return _known(reasoned[1], options)
     upheld = _UPHELD.fullmatch(plain)
-    if upheld and (said := options.saying(upheld[1])):
+    labels = options.saying(upheld[1]) if upheld else set()
+    if upheld and labels:
         rest = upheld[2] or ""
-        unsure = _UNSURE.match(rest) or options.another(rest, said) or _claims_another(said, rest, options)
-        return Choice(problem="several_choices") if unsure else Choice(frozenset(said))
+        if _UNSURE.match(rest) or options.another(rest, labels) or _claims_another(labels, rest, options):
+            return _SEVERAL
+        return Choice(frozenset(labels))
     named = _NAMED.fullmatch(plain)
-    if named and not _UNSURE.search(named[2]) and not re.search(r"(?<!['\w])[A-Z](?!['\w])", named[2]):
-        problem = _problem_after(named[1], named[2], options)
-        return Choice(problem=problem) if problem else _known(named[1], options)
+    if named and not _UNSURE.search(named[2]) and not _LONE_CAPITAL.search(named[2]):
+        return _followed(named[1], named[2], options)
     trailed = _TRAILED.fullmatch(plain)
-    if trailed and options.saying(trailed[1]):
-        return _known(trailed[2], options) if trailed[2] in options.saying(trailed[1]) else _DIFFER
+    labels = options.saying(trailed[1]) if trailed else set()
+    if trailed and labels:
+        return _known(trailed[2], options) if trailed[2] in labels else _DIFFER
+    return _no_choice(plain, options)
+
+
+def _no_choice(plain: str, options: Options) -> Choice:
+    """Say why a text without a readable choice has none."""
     words = [word.upper() for word in re.findall(r"\w+", plain)]
-    if words[1:] and words[0] in options.labels and _TAKEN_BACK.match(plain[len(words[0]) :].lstrip("()[]*")):
-        several = any(word in options.labels for word in words[1:3])
-        return Choice(problem="several_choices" if several else "taken_back")
-    several = len(words) > 1 and all(word in options.labels or word in ("AND", "OR") for word in words)
-    return Choice(problem="several_choices" if several else "no_choice")
+    if len(words) < 2:
+        return Choice(problem="no_choice")
+    is_label = words[0] in options.labels
+    if is_label and _TAKEN_BACK.match(plain[len(words[0]) :].lstrip("()[]*")):
+        names_another = not set(words[1:3]).isdisjoint(options.labels)
+        return _SEVERAL if names_another else Choice(problem="taken_back")
+    is_list = set(words) <= {*options.labels, "AND", "OR"}
+    return _SEVERAL if is_list else Choice(problem="no_choice")
 
 
 _DIFFER = Choice(problem="letter_and_text_differ")
+_SEVERAL = Choice(problem="several_choices")
+
+
+def _followed(label: str, rest: str, options: Options) -> Choice:
+    """Choose a label unless the text after it contradicts the label."""
+    problem = _problem_after(label, rest, options)
+    return Choice(problem=problem) if problem else _known(label, options)
 
 
 def _known(label: str, options: Options) -> Choice:
@@ -240,7 +288,8 @@ def _problem_after(label: str, rest: str, options: Options) -> str:
     is_own = label in options.saying(begun)
     if begun and not is_own and _ENDED.match(rest, len(begun)):
         return _DIFFER.problem
-    rest = rest[len(begun) :] if is_own else rest
+    if is_own:
+        rest = rest[len(begun) :]
     others = {match[1] or match[2] for match in _OTHER.finditer(rest.rstrip(".:!) "))}
     if others & set(options.labels) - {label} or _claims_another({label}, rest, options):
         return "several_choices"

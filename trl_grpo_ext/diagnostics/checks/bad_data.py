@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from trl_grpo_ext.diagnostics.batches import (
-    Failure,
     agreeing_share,
-    failures_of,
+    failures_in,
     group_count,
-    most_common,
     percent,
     told_gold,
     worst_share,
@@ -17,8 +13,8 @@ from trl_grpo_ext.diagnostics.batches import (
 from trl_grpo_ext.diagnostics.example import safe_reason
 from trl_grpo_ext.diagnostics.finding import Finding, Severity
 from trl_grpo_ext.diagnostics.progress import has_risen
+from trl_grpo_ext.diagnostics.term_totals import Failure, TermTotals
 from trl_grpo_ext.diagnostics.window import LEAST_GROUPS, CheckResult, Window
-from trl_grpo_ext.figures.terms import TermFigures
 from trl_grpo_ext.rewards.unit_tests.bad_tests import TESTS_DO_NOT_RUN
 from trl_grpo_ext.rewards.unit_tests.scoring import HIDDEN, missing_module
 from trl_grpo_ext.verdict import Blame
@@ -34,19 +30,23 @@ WARN, CRITICAL = 0.02, 0.10
 
 def unjudged(window: Window) -> CheckResult:
     """Find recent verdicts of a term in force that blame the data."""
-    found = worst_share(window, lambda facts: failures_of([facts], _is_of_data).total(), WARN, CRITICAL)
+    found = worst_share(window, lambda figures: failures_in(figures, _is_of_data), WARN, CRITICAL)
     if found is None or not found.in_force:
         return None
-    facts = window.of_term(found.term)
-    (_, status, reason), _ = failures_of(facts, _is_of_data).most_common(1)[0]
-    lacks = _missing(facts, reason)
-    is_zero = all(one.covered == one.verdicts for one in facts)  # each has a value, though some have no score
+    term = window.of_term(found.term)
+    (_, status, reason), _ = term.failures(_is_of_data).most_common(1)[0]
+    lacks = _missing(term, reason)
+    mostly = f"`{safe_reason(reason) or status}`"
+    if lacks:
+        mostly += f" ({lacks})"
+    # Each has a value, though some have no score.
+    is_zero = all(batch.covered == batch.verdicts for batch in term.batches)
     return Finding(
         severity=found.severity(CRITICAL),
         terms=(found.term,),
         sentence=(
             f"The data, not the model: {percent(found.share)} of the completions have nothing that `{found.term}` "
-            f"could judge them against, mostly `{safe_reason(reason) or status}`{f' ({lacks})' if lacks else ''}; they "
+            f"could judge them against, mostly {mostly}; they "
             + ("count as 0, as on_unscored is `zero`." if is_zero else "are left out of training.")
         ),
         numbers={"share": found.share, "failed": found.count},
@@ -62,10 +62,11 @@ def _action(term: str, reason: str, lacks: str) -> str:
     return "Run `trl-grpo-ext check-data` with the recipe, and mend or drop the rows that it lists."
 
 
-def _missing(facts: Sequence[TermFigures], reason: str) -> str:
+def _missing(term: TermTotals, reason: str) -> str:
     """Return what the verifier says of a module that tests lack: `No module named 'pandas'`; else empty."""
-    whys = most_common([one.causes for one in facts]) if reason == TESTS_DO_NOT_RUN else []
-    for why, _ in whys:
+    if reason != TESTS_DO_NOT_RUN:
+        return ""
+    for why, _ in term.causes.most_common():
         name = missing_module(why)
         if name and HIDDEN not in why:
             return f"No module named '{safe_reason(name)}'"

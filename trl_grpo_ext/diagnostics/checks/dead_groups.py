@@ -14,7 +14,6 @@ from trl_grpo_ext.diagnostics.batches import (
     group_share,
     is_one_answer,
     judged,
-    most_common,
     names,
     percent,
     told_gold,
@@ -23,6 +22,7 @@ from trl_grpo_ext.diagnostics.checks import inert_term
 from trl_grpo_ext.diagnostics.example import safe_reason
 from trl_grpo_ext.diagnostics.finding import Finding, Severity
 from trl_grpo_ext.diagnostics.progress import FLAT_BATCHES, has_risen, is_flat, is_stuck
+from trl_grpo_ext.diagnostics.term_totals import added
 from trl_grpo_ext.diagnostics.window import CheckResult, Window, finds
 from trl_grpo_ext.figures.terms import without_names
 from trl_grpo_ext.group_outcome import GroupOutcome
@@ -93,10 +93,12 @@ def _cause(window: Window) -> str:
 
     Empty where they differ otherwise, or say nothing.
     """
-    whys = most_common([facts.causes for term in window.primary_terms for facts in window.of_term(term)])
-    alike = most_common([{without_names(why): count} for why, count in whys])
-    least = ONE_CAUSE * sum(count for _, count in whys)
-    return next((why for why, count in (*whys[:1], *alike[:1]) if count >= least), "")
+    causes = added(window.of_term(term).causes for term in window.primary_terms)
+    alike = added({without_names(why): count} for why, count in causes.most_common())
+    for why, count in (*causes.most_common(1), *alike.most_common(1)):
+        if count >= ONE_CAUSE * causes.total():
+            return why
+    return ""
 
 
 def _why(agreeing: float, cause: str) -> str:

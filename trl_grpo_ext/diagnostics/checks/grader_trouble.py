@@ -6,9 +6,10 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 
-from trl_grpo_ext.diagnostics.batches import Failure, VerdictShare, failures_of, most_common, percent, worst_share
+from trl_grpo_ext.diagnostics.batches import VerdictShare, failures_in, percent, worst_share
 from trl_grpo_ext.diagnostics.example import safe_reason
 from trl_grpo_ext.diagnostics.finding import Finding, Severity
+from trl_grpo_ext.diagnostics.term_totals import Failure
 from trl_grpo_ext.diagnostics.window import CheckResult, Window
 from trl_grpo_ext.figures.logged import SHARE_OF_STEP
 from trl_grpo_ext.rewards.unit_tests.scoring import HIDDEN, HIDDEN_IMPORT, missing_module
@@ -35,11 +36,13 @@ def failures(window: Window) -> CheckResult:
     found = _worst(window, _is_failure, WARN, CRITICAL)
     if found is None:
         return None
-    kinds = failures_of(window.of_term(found.term), _is_failure)
-    spent, unshaped = (
-        sum(count for (*_, reason), count in kinds.items() if reason == code) for code in (BUDGET_SPENT, SHAPE_FAILED)
-    )
-    late = sum(count for (_, status, _), count in kinds.items() if status is Status.TIMEOUT)
+    term = window.of_term(found.term)
+    kinds = term.failures(_is_failure)
+    spent = unshaped = late = 0
+    for (_, status, reason), count in kinds.items():
+        spent += count * (reason == BUDGET_SPENT)
+        unshaped += count * (reason == SHAPE_FAILED)
+        late += count * (status is Status.TIMEOUT)
     kind = "timeouts" if 2 * late > found.count else "failures of the grader"
     if 2 * spent > found.count:
         action = "Raise judging_budget well above the time that a batch takes."
@@ -54,7 +57,7 @@ def failures(window: Window) -> CheckResult:
         action = (
             f"Run the verifier of `{found.term}` by hand on one of these completions, and mend what it stumbles over."
         )
-    error = next((facts.error for facts in window.of_term(found.term) if facts.error), "")
+    error = next((batch.error for batch in term.batches if batch.error), "")
     such_as = f", such as {on_one_line(error, MOST_ERROR)}" if error else ""
     said = f"are {kind}, {_mostly(window, found, kinds)}{such_as}{_where(window, found.term)}."
     return _finding(window, found, found.severity(CRITICAL), "The grader, not the model", said, action)
@@ -62,11 +65,14 @@ def failures(window: Window) -> CheckResult:
 
 def _where(window: Window, term: str) -> str:
     """Name the one place in groups that holds nearly all failures: a rank holds fixed places."""
-    places: Counter[int] = sum((Counter(one.failed_places) for one in window.of_term(term)), Counter())
-    place, count = next(iter(places.most_common(1)), (0, 0))
-    is_one = count >= LEAST_AT_ONE_PLACE and count >= ONE_PLACE * places.total()
     ranks = window.settings.get("world_size") or 1
-    return f"; nearly all at place {place + 1} of their group, as of one rank" if is_one and ranks > 1 else ""
+    places = window.of_term(term).failed_places
+    if ranks == 1 or not places:
+        return ""
+    place, count = places.most_common(1)[0]
+    if count < LEAST_AT_ONE_PLACE or count < ONE_PLACE * places.total():
+        return ""
+    return f"; nearly all at place {place + 1} of their group, as of one rank"
 
 
 def starved(window: Window) -> CheckResult:
@@ -90,7 +96,7 @@ def timeouts_of_the_policy(window: Window) -> CheckResult:
     found = _worst(window, _is_policys_timeout, POLICY_WARN, CRITICAL)
     if found is None:
         return None
-    kinds = failures_of(window.of_term(found.term), _is_policys_timeout)
+    kinds = window.of_term(found.term).failures(_is_policys_timeout)
     finding = _finding(
         window,
         found,
@@ -105,11 +111,14 @@ def timeouts_of_the_policy(window: Window) -> CheckResult:
 
 def hidden_imports(window: Window) -> CheckResult:
     """Find programs failed by hidden packages. They are scored: the policy can avoid imports."""
-    found = worst_share(window, lambda facts: facts.reasons.get(HIDDEN_IMPORT, 0), WARN, CRITICAL)
+    found = worst_share(window, lambda figures: figures.reasons.get(HIDDEN_IMPORT, 0), WARN, CRITICAL)
     if found is None:
         return None
-    causes = most_common([facts.causes for facts in window.of_term(found.term)])
-    names = dict.fromkeys(name for why, _ in causes if HIDDEN in why and (name := missing_module(why)))
+    names: dict[str, None] = {}
+    for why, _ in window.of_term(found.term).causes.most_common():
+        name = missing_module(why)
+        if HIDDEN in why and name:
+            names[name] = None
     told = ", ".join(list(names)[:MOST_NAMES])
     finding = _finding(
         window,
@@ -128,9 +137,9 @@ def slow(window: Window) -> CheckResult:
     if share is None or share < MOST_OF_STEP or not window.batches:
         return None
     if _worst(window, _is_policys_timeout, WARN, CRITICAL) is not None:
-        return None  # it is the completions that take the time
-    cost = {term: sum(one.verdicts * (one.seconds[0] or 0.0) for one in window.of_term(term)) for term in window.terms}
-    slowest = max(cost, key=lambda term: cost[term])
+        # The completions take the time.
+        return None
+    slowest = max(window.terms, key=lambda term: _cost(window, term))
     return Finding(
         severity=Severity.WARNING,
         terms=(slowest,),
@@ -138,6 +147,11 @@ def slow(window: Window) -> CheckResult:
         numbers={"share_of_step": share, "seconds_p95": _seconds(window, slowest)},
         action=f"Give `{slowest}` more workers or a shorter timeout, or a cheaper term as its gate.",
     )
+
+
+def _cost(window: Window, term: str) -> float:
+    """Estimate the seconds that a term's recent verdicts took: their number times a batch's median."""
+    return sum(batch.verdicts * (batch.seconds[0] or 0.0) for batch in window.of_term(term).batches)
 
 
 def _is_starved(kind: Failure) -> bool:
@@ -153,7 +167,7 @@ def _is_policys_timeout(kind: Failure) -> bool:
 
 
 def _worst(window: Window, is_kind: Callable[[Failure], bool], warn: float, critical: float) -> VerdictShare | None:
-    return worst_share(window, lambda facts: failures_of([facts], is_kind).total(), warn, critical)
+    return worst_share(window, lambda figures: failures_in(figures, is_kind), warn, critical)
 
 
 def _finding(window: Window, found: VerdictShare, severity: Severity, who: str, said: str, action: str) -> Finding:
@@ -178,4 +192,4 @@ def _mostly(window: Window, found: VerdictShare, kinds: Counter[Failure]) -> str
 
 def _seconds(window: Window, term: str) -> float:
     """The slowest verdicts' time: the 95th percentile of the slowest batch."""
-    return max((high for one in window.of_term(term) if (high := one.seconds[1]) is not None), default=0.0)
+    return max((batch.seconds[1] or 0.0 for batch in window.of_term(term).batches), default=0.0)

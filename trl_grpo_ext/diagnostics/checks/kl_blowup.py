@@ -128,7 +128,7 @@ def _earned(window: Window, term: str) -> float:
         lambda batches: level_of(batch.terms[term].values.numbers for batch in batches if term in batch.terms),
     )
     part = window.value_scale(term).part(risen).mean
-    return part if window.of_term(term)[-1].weight > 0 else -part
+    return part if window.of_term(term).weight > 0 else -part
 
 
 def _has_leapt(window: Window) -> bool:

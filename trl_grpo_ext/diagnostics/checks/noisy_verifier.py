@@ -39,9 +39,12 @@ SAYS = {
 def inconsistent(window: Window) -> CheckResult:
     """Find identical completions of a group with different scores."""
     for term in sorted(window.terms, key=lambda term: term not in window.in_force):  # shadows last
-        facts = window.of_term(term)
-        repeats, least = sum(one.repeats for one in facts), SAME_SCORE * _span(window, term)
-        contradictions = sum(difference > least for one in facts for difference in one.contradictions)
+        found = window.of_term(term)
+        repeats = found.repeats
+        least = SAME_SCORE * _span(window, term)
+        contradictions = 0
+        for batch in found.batches:
+            contradictions += sum(difference > least for difference in batch.contradictions)
         if repeats < LEAST_REPEATS or contradictions < CONTRADICTS * repeats:
             continue
         severity = Severity.critical_if(contradictions >= MOSTLY_CONTRADICTS * repeats)

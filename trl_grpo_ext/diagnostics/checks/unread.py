@@ -5,6 +5,7 @@ from __future__ import annotations
 from trl_grpo_ext.diagnostics.batches import judged, mostly, percent
 from trl_grpo_ext.diagnostics.finding import Finding, NotChecked, Severity
 from trl_grpo_ext.diagnostics.progress import has_risen, is_learning
+from trl_grpo_ext.diagnostics.term_totals import added
 from trl_grpo_ext.diagnostics.window import LEAST_SAMPLES, CheckResult, Window
 from trl_grpo_ext.support.estimate import Estimate
 
@@ -88,7 +89,7 @@ def unparseable(window: Window) -> CheckResult:
     right = sum(batch.primary.right for batch in window.batches)
     if unread < UNREAD_WARN * count or _is_falling(window) or (right >= SOME_RIGHT * count and is_learning(window)):
         return None
-    reason = mostly([facts.unread for term in window.primary_terms for facts in window.of_term(term)])
+    reason = mostly(added(window.of_term(term).unread for term in window.primary_terms))
     read = count - unread
     rest = f"; of the others {percent(right / read)} are right" if read else ""
     sentence = (

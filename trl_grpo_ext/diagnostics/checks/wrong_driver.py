@@ -66,8 +66,10 @@ def secondary_only(window: Window) -> CheckResult:
 
 def _action(window: Window) -> str:
     """Choose the action: gate or lower heavy terms, gate or stop scaling light terms."""
-    primary, weights = window.primary_terms, {term: abs(window.of_term(term)[-1].weight) for term in window.in_force}
-    named, least = names(primary, "or"), min(weights[term] for term in primary)
+    primary = window.primary_terms
+    named = names(primary, "or")
+    weights = {term: abs(window.of_term(term).weight) for term in window.in_force}
+    least = min(weights[term] for term in primary)
     heavy = next((term for term in other_terms(window) if weights[term] >= least), None)
     if heavy is not None:
         advice = f"Gate `{heavy}` by {named}, or lower its weight below that of {named}."
@@ -100,18 +102,17 @@ def outweighed(window: Window) -> CheckResult:
     primary, others = window.primary_terms, other_terms(window)
     if not others:
         return ONE_TERM if window.batches else None
-    shares = {
-        term: [share for one in window.of_term(term) if (share := one.driver_where_primary_differs) is not None]
-        for term in window.in_force
-    }
+    shares = {term: _known_shares(window, term) for term in window.in_force}
     known = min(map(len, shares.values()))
     if known < LEAST_BATCHES:
         return NotChecked(
             f"{LEAST_BATCHES} recent batches with live groups in which the primary term differs; {known} so far"
         )
     means = {term: fmean(found) for term, found in shares.items()}
-    own, driver = sum(means[term] for term in primary), max(others, key=lambda term: means[term])
-    named, against = names(primary, "or"), min(others, key=lambda term: means[term])
+    own = sum(means[term] for term in primary)
+    driver = max(others, key=lambda term: means[term])
+    against = min(others, key=lambda term: means[term])
+    named = names(primary, "or")
     if own > 0 and means[against] <= -OPPOSED * own:
         return _opposed(window, against, -means[against] / own)
     if own >= WARN or means[driver] < OTHER:
@@ -133,10 +134,17 @@ def outweighed(window: Window) -> CheckResult:
     )
 
 
+def _known_shares(window: Window, term: str) -> list[float]:
+    """List a term's shares of the advantage, a batch each, over groups in which the primary term differs."""
+    shares = [batch.driver_where_primary_differs for batch in window.of_term(term).batches]
+    return [share for share in shares if share is not None]
+
+
 def wrong_sign(window: Window) -> CheckResult:
     """A penalty, never above 0, with a weight below 0: it pays what it should punish."""
     for term in other_terms(window):
-        values, weight = window.seen[term].values, window.of_term(term)[-1].weight
+        values = window.seen[term].values
+        weight = window.of_term(term).weight
         if weight >= 0 or values.high > 0 or values.low >= 0 or values.numbers.count < LEAST_SAMPLES:
             continue
         return Finding(
