@@ -44,15 +44,15 @@ test-all: .venv/installed-dev  ## run all tests, also the slow ones: real runs, 
 compat: $(TRLS:%=compat-%)  ## run what touches TRL, and a small training, with each of TRLS="1.6.0 1.11.0 1.16.0"
 
 compat-%: .venv-trl-%/installed
-	.venv-trl-$*/bin/python -m pytest tests/test_trl_contract.py tests/test_trainer.py tests/test_trainer_mix.py \
-		tests/test_early_judging.py tests/test_other_trainers.py tests/test_lab_training.py tests/test_environments.py -m "not slow and not wheel" $(ARGS)
+	.venv-trl-$*/bin/python -m pytest tests/trainer/test_trl_contract.py tests/trainer/test_trainer.py tests/trainer/test_trainer_mix.py \
+		tests/mix/test_early_judging.py tests/trainer/test_other_trainers.py tests/lab/test_lab_training.py tests/environments/test_environments.py -m "not slow and not wheel" $(ARGS)
 	.venv-trl-$*/bin/trl-grpo-ext train --config quickstart --max_steps 5 --output_dir runs/compat-$*
 
 trl-tests: .venv/installed-dev  ## run TRL's own tests with our trainer in its trainer's place; TRL_SOURCE=../trl has them
 	$(BIN)/python scripts/trl_tests.py $(TRL_SOURCE) $(ARGS)
 
 vllm-tests: .venv-vllm/installed  ## train and evaluate with vLLM in the process, on a CPU; installing it takes minutes
-	.venv-vllm/bin/python -m pytest -W ignore tests/test_vllm.py $(ARGS)
+	.venv-vllm/bin/python -m pytest -W ignore tests/trainer/test_vllm.py $(ARGS)
 
 coverage: .venv/installed-dev  ## run the quick tests and print which lines they do not reach
 	$(PYTEST) $(QUICK) --cov=trl_grpo_ext --cov=rewards --cov-report=term:skip-covered $(ARGS)

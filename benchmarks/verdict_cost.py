@@ -19,7 +19,7 @@ from scale import cpu_seconds
 from trl_grpo_ext import Sample, Verifier, rewards
 from trl_grpo_ext.rewards.registry import SHIPPED, find_verifier
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "harness"))
 
 from judge_endpoint import judge_endpoint  # the tests' own
 

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import yaml
-
-ROOT = Path(__file__).resolve().parent.parent
+from places import ROOT
 
 
 def test_the_workflow_runs_the_targets_of_ci_run() -> None:

@@ -17,6 +17,7 @@ from types import ModuleType
 
 import pytest
 import yaml
+from places import ROOT
 from walls import walls_or_skip
 
 from trl_grpo_ext.answers.find.final_answer import ANSWER_FROM
@@ -26,7 +27,6 @@ from trl_grpo_ext.recipe.recipe import parse_recipe
 from trl_grpo_ext.rewards.registry import SHIPPED
 from trl_grpo_ext.support.documentation import read_docs
 
-ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 MODULES_WITH_EXAMPLES = sorted(

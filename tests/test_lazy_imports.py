@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 import pkgutil
-import subprocess
-import sys
 
 import pytest
+from command_line import modules_after
 
 import trl_grpo_ext
 from trl_grpo_ext import rewards
 
 HEAVY = ("torch", "transformers", "sympy", "trl", "datasets", "math_verify", "accelerate")
-
-
-def modules_after(statement: str) -> set[str]:
-    code = f"import sys\n{statement}\nprint(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    return set(done.stdout.split())
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import installed_package
 import pytest
+from places import ROOT
 
 from trl_grpo_ext import RewardMix, rewards
 from trl_grpo_ext.cli.main import main
@@ -17,7 +18,6 @@ from trl_grpo_ext.mix.reward_plan import plan_rewards
 from trl_grpo_ext.protocol import Verifier
 from trl_grpo_ext.rewards.registry import PACKAGE, SHIPPED, find_verifier, verifier_names
 
-ROOT = Path(__file__).parents[2]
 VERIFIER = """
 from trl_grpo_ext import Sample, Verdict, Verifier, verifier
 

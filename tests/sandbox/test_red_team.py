@@ -6,14 +6,12 @@ Each line of `data/red_team.jsonl` is a case: the program, its tests, and the co
 from __future__ import annotations
 
 import json
-from pathlib import Path
+
+from places import DATA
 
 from trl_grpo_ext.rewards import UnitTestVerifier
 
-CASES = [
-    json.loads(line)
-    for line in (Path(__file__).parents[1] / "data" / "red_team.jsonl").read_text(encoding="utf-8").splitlines()
-]
+CASES = [json.loads(line) for line in (DATA / "red_team.jsonl").read_text(encoding="utf-8").splitlines()]
 
 
 def test_what_a_red_team_found_is_judged_as_it_is_due() -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from places import DATA
 from walls import walls_or_skip
 
 from trl_grpo_ext.rewards import UnitTestVerifier
@@ -16,7 +16,7 @@ from trl_grpo_ext.verdict import Verdict
 
 walls_or_skip()
 
-CORPUS = Path(__file__).parents[1] / "data" / "unusual_programs.txt"
+CORPUS = DATA / "unusual_programs.txt"
 
 # docs/unit_tests_reference.md lists each of these under "What is not supported".
 UNSUPPORTED = {

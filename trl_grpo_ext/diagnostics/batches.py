@@ -63,7 +63,7 @@ def percent(part: float) -> str:
     return text.replace("%", " %")
 
 
-# Different answers a group, a mean. Ours, tried in tests/test_healthy_runs.py (converged without beta, and going on).
+# Different answers a group, a mean. Ours, tried in test_healthy_runs.py (converged without beta, and going on).
 ONE_ANSWER = 1.5
 
 
@@ -81,7 +81,7 @@ def is_one_answer(window: Window) -> bool:
     return now is not None and before is not None and now < ONE_ANSWER <= before
 
 
-# Of the groups without a right answer. Ours, tried in tests/test_fault_injection.py (a third of the gold is wrong).
+# Of the groups without a right answer. Ours, tried in test_fault_injection.py (a third of the gold is wrong).
 AGREEING = 0.3
 
 
@@ -184,7 +184,7 @@ def agreement(batches: Sequence[BatchFigures], shadow: str) -> Agreement:
     return sum(found, start=Agreement())
 
 
-# Ours, so that one odd row or moment is no pattern; tried in tests/test_healthy_runs.py.
+# Ours, so that one odd row or moment is no pattern; tried in test_healthy_runs.py.
 LEAST = 3  # verdicts: one or two are no pattern
 LEAST_BATCHES = 2  # one batch alone may show one prompt, or one moment of a busy machine
 

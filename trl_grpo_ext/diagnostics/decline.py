@@ -14,7 +14,7 @@ from trl_grpo_ext.diagnostics.window import LATEST_LOGS, Window
 from trl_grpo_ext.figures.reduction import BatchFigures
 from trl_grpo_ext.support.estimate import NOTHING, Estimate
 
-# Ours, tried in tests/test_diagnosis_cases.py: runs that get worse, and healthy ones that go up and down.
+# Ours, tried in test_diagnosis_cases.py: runs that get worse, and healthy ones that go up and down.
 LEAST_FALL = 0.1  # of the scale; less is not worth a finding
 OF_BEST = 0.2  # of the best score's height on the scale: the least fall of a high one
 ENOUGH_GROUPS = 32  # of the best part and of the recent batches

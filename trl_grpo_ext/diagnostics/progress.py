@@ -16,7 +16,7 @@ EARLY = 24  # optimizer steps: until then a slow rise looks flat
 PATIENCE = 96  # optimizer steps until a score that is not 0 can be called stuck
 NEXT_TO_NOTHING = 0.01  # from a lower score, nothing is learned
 LEAST_RISE, LEAST_LOW_RISE = 0.05, 0.015  # over the whole run, and from a score near the worst one
-# Ours, tried in tests/test_fault_injection.py and tests/test_healthy_runs.py.
+# Ours, tried in test_fault_injection.py and test_healthy_runs.py.
 LEAST_GAIN = 0.1  # a score that surely rises by less over a window is flat
 HARDLY = 0.05  # a smaller gain is not worth much
 

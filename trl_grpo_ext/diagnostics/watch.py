@@ -102,7 +102,7 @@ class Watch(RunListener):
             alert_trackers(finding)
 
 
-# Ours, so that one odd batch is not told; tried in tests/test_healthy_runs.py.
+# Ours, so that one odd batch is not told; tried in test_healthy_runs.py.
 HOLD = 3  # batches in a row until a finding is told
 CLEAR = RECENT_BATCHES  # batches in a row without it until it is over and may be told again: a whole window
 

@@ -36,7 +36,7 @@ CLIFF_STEPS = 4  # optimizer steps: a loss of entropy within so few is sudden
 # Ours: a share of 32 completions, or of 8 groups, has a standard error of at most 0.09, or 0.18.
 LEAST_SAMPLES = 32
 LEAST_GROUPS = 8
-# Of the scale: a higher score has little room to rise. Ours, tried in tests/test_healthy_runs.py (right nearly always).
+# Of the scale: a higher score has little room to rise. Ours, tried in test_healthy_runs.py (right nearly always).
 CEILING = 0.95
 
 NO_LOGS = NotChecked("a first log of TRL (logging_steps)")

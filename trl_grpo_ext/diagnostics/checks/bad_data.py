@@ -24,7 +24,7 @@ RETURNS = (
     "See whether a `return` is missing in `{term}`; name the rows that it is for by `when`. None means that "
     "a row cannot be judged."
 )
-# Of the verdicts of a term in force. Ours, tried in tests/test_fault_injection.py (no gold for one action).
+# Of the verdicts of a term in force. Ours, tried in test_fault_injection.py (no gold for one action).
 WARN, CRITICAL = 0.02, 0.10
 
 
@@ -77,7 +77,7 @@ def _is_of_data(kind: Failure) -> bool:
     return kind[0] is Blame.DATA
 
 
-# Ours, tried in tests/test_diagnosis_cases.py (gold of other rows, in all rows and in a third).
+# Ours, tried in test_diagnosis_cases.py (gold of other rows, in all rows and in a third).
 DOUBTFUL, MOSTLY_DOUBTFUL = 0.15, 0.5  # of the groups agree on an answer that is not the gold
 EARLY = 0.3  # of those in the first batches
 AGREED = 0.6  # of the groups without a right answer: else the answers scatter, as wrong ones do

@@ -35,9 +35,11 @@ RIGHT_WARN, RIGHT_CRITICAL = 0.75, 0.95
 GROUP_SIZE = 8  # TRL's default
 # Of the groups. Ours, set by benchmarks/false_alarms.py.
 LEAST_LIVE, CRITICAL = 0.3, 0.05
-SAME_PROMPTS = 5  # recent groups a prompt; data that is enough has fewer. Ours, tried in test_diagnosis_cases.py
+SAME_PROMPTS = (
+    5  # recent groups a prompt; data that is enough has fewer. Ours, tried in test_diagnosis_cases.py
+)
 SEVERAL = 3.0  # different answers in a group: so many are hardly all right. Ours, tried in test_diagnosis_cases.py
-# Ours, tried in tests/test_diagnosis_cases.py (gold of other rows, a wrong entry point).
+# Ours, tried in test_diagnosis_cases.py (gold of other rows, a wrong entry point).
 ONE_CAUSE = 0.9  # of the verdicts that are not right
 UNDEFINED_NAME = (
     "Say in the prompt which name the tests call, or mend the entry point in the data: none defines that name."

@@ -20,11 +20,11 @@ from trl_grpo_ext.group_outcome import GroupOutcome
 from trl_grpo_ext.protocol import is_number
 
 LEFT = 0.1  # of the entropy at the start; rl-doctor
-# Ours, tried in tests/test_fault_injection.py (a third of the gold is wrong) and test_healthy_runs.py (a tenth is).
+# Ours, tried in test_fault_injection.py (a third of the gold is wrong) and test_healthy_runs.py (a tenth is).
 MOSTLY_WRONG = 0.25  # of the groups are all wrong, so their one answer is wrong
 MOST = 0.5  # of the all-wrong groups agree on an answer, and of the other groups are all right
 
-# Of the completions that could be a sibling's. Ours, tried in tests/test_diagnosis_cases.py (temperature 0).
+# Of the completions that could be a sibling's. Ours, tried in test_diagnosis_cases.py (temperature 0).
 SAME_TEXT = 0.98
 COLD = 0.3  # a temperature at which one text prevails
 # Enough of them where it is so cold, and nothing is learned. Ours: of the bundled model, 0.9 at 0.05, where it

@@ -11,7 +11,7 @@ from trl_grpo_ext.diagnostics.progress import LEAST_GAIN
 from trl_grpo_ext.diagnostics.window import CheckResult, Window
 from trl_grpo_ext.support.estimate import NOTHING
 
-# Ours, tried in tests/test_diagnosis_cases.py.
+# Ours, tried in test_diagnosis_cases.py.
 HALVED = 0.5  # of the best score's height on the scale: with less left, going on is a waste
 OTHER_WEIGHT = 0.1  # of the largest weight: a smaller change of one is none
 MORE_CUT, MORE_VOID = 0.1, 0.05  # of the completions

@@ -10,7 +10,7 @@ from trl_grpo_ext.diagnostics.window import LEAST_GROUPS, LEAST_SAMPLES, CheckRe
 from trl_grpo_ext.support.estimate import NOTHING
 from trl_grpo_ext.verdict import Status
 
-# Ours, tried in tests/test_fault_injection.py (inert_term) and tests/test_healthy_runs.py (a penalty with nothing to
+# Ours, tried in test_fault_injection.py (inert_term) and test_healthy_runs.py (a penalty with nothing to
 # punish, scores that no group differs in once they are learned).
 FLAT = 0.95  # of the groups
 FLATTENED = 0.3  # of the groups differ in scores, and not in values

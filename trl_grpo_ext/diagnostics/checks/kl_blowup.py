@@ -15,15 +15,15 @@ from trl_grpo_ext.group_outcome import GroupOutcome
 from trl_grpo_ext.runs.recorder import OPENING_BATCHES
 from trl_grpo_ext.support.estimate import SURE, Estimate
 
-# Ours, tried in tests/test_fault_injection.py (a learning rate that breaks the policy) and tests/test_healthy_runs.py.
+# Ours, tried in test_fault_injection.py (a learning rate that breaks the policy) and test_healthy_runs.py.
 GONE = 0.02  # of the scale: a score below this is as good as the worst
 LEFT = 0.1  # of the best score's height on the scale: less is as good as nothing
 RARE, MOST = 0.15, 0.5  # of the completions are cut: seldom at first, and mostly now
 FAR, CRITICAL = 0.5, 2.0  # nats a token of KL from the reference; rl-doctor and rlprobe
-# Ours, tried in tests/test_fault_injection.py (kl_blowup) and test_healthy_runs.py (a tenth of the gold is wrong).
+# Ours, tried in test_fault_injection.py (kl_blowup) and test_healthy_runs.py (a tenth of the gold is wrong).
 CLIFF = 0.5  # of the first entropy, lost almost at once
 MOSTLY_RIGHT = 0.75  # of the groups are all right: the policy has leapt to where it should be
-# Ours, tried in tests/test_diagnosis_cases.py (gradient spikes, half of the tokens clipped).
+# Ours, tried in test_diagnosis_cases.py (gradient spikes, half of the tokens clipped).
 SPIKE, LEAST_SPIKES = 100.0, 3  # times the usual norm: a few prompts may give ten times; and how often
 LEAST_SPIKE = 10.0  # of the norm: of a policy that has converged, the usual one is next to 0
 LEAST_LOGS = 8  # that show what is usual

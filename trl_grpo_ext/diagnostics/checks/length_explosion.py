@@ -11,9 +11,11 @@ from trl_grpo_ext.support.estimate import mean_of_known
 
 # Times the length at the start: rlprobe's level (rl-doctor has 1.5), and ours, twice that and more.
 GROWN, EXPLODED = 1.4, 3.0
-# Shorter completions differ by a few words only. Ours, tried in tests/test_healthy_runs.py and the quickstart.
+# Shorter completions differ by a few words only. Ours, tried in test_healthy_runs.py and the quickstart.
 LEAST_TOKENS = 28
-PAYS_SHORT = -0.2  # rank correlation of length and reward within groups. Ours, tried in test_diagnosis_cases.py
+PAYS_SHORT = (
+    -0.2
+)  # rank correlation of length and reward within groups. Ours, tried in test_diagnosis_cases.py
 # Of the 8-grams: rlprobe's level, and ours, twice that.
 REPEATED_WARN, REPEATED_CRITICAL = 0.3, 0.6
 # Of the words. Ours, without an experiment: information only, so a wrong level costs a line.

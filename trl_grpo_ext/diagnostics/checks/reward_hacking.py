@@ -12,7 +12,7 @@ from trl_grpo_ext.support.estimate import Estimate
 
 # Of the passed completions that the shadow fails, or of the rise; rl-doctor.
 GAP, WIDE_GAP = 0.15, 0.30
-# Ours, tried in tests/test_fault_injection.py (reward_hacking) and test_healthy_runs.py (a first evaluation in
+# Ours, tried in test_fault_injection.py (reward_hacking) and test_healthy_runs.py (a first evaluation in
 # the middle).
 LEAST_PASSED = 16  # completions
 LEAST_EVALUATIONS = 3  # the first and two more
@@ -105,7 +105,7 @@ def _training_beside_evaluations(window: Window) -> tuple[Estimate, Estimate] | 
     return before, score_level(up_to_last)
 
 
-# Of a term's verdicts. Ours, tried in tests/test_code_recipe.py.
+# Of a term's verdicts. Ours, tried in test_code_recipe.py.
 HACKS_WARN, HACKS_CRITICAL = 0.02, 0.10
 
 

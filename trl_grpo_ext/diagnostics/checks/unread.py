@@ -10,13 +10,13 @@ from trl_grpo_ext.diagnostics.window import LEAST_SAMPLES, CheckResult, Window
 from trl_grpo_ext.support.estimate import Estimate
 
 CUT_WARN, CUT_CRITICAL = 0.15, 0.5  # of the completions: rl-doctor's upper level, rlprobe's level
-# Cut completions score less than this part of what the others do. Ours, tried in tests/test_fault_injection.py.
+# Cut completions score less than this part of what the others do. Ours, tried in test_fault_injection.py.
 COSTLY = 0.5
 # Of the scale: completions that come to an end with a lower score fail for another reason. Ours, tried in
-# tests/test_diagnosis_cases.py (most are cut, and the others are as wrong).
+# test_diagnosis_cases.py (most are cut, and the others are as wrong).
 RIGHT_NOW_AND_THEN = 0.05
 READ_A_PROMPT = "Read a prompt as the model gets it, and a completion that comes to an end: more tokens do not help."
-# Ours, tried in tests/test_fault_injection.py (answers that nobody can read) and test_healthy_runs.py (a form
+# Ours, tried in test_fault_injection.py (answers that nobody can read) and test_healthy_runs.py (a form
 # that some answers lack at first).
 UNREAD_WARN, UNREAD_CRITICAL = 0.3, 0.6  # of the primary verdicts
 SOME_RIGHT = 0.05  # of them: enough to learn the form from

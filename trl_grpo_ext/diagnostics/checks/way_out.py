@@ -12,8 +12,8 @@ from trl_grpo_ext.figures.reduction import BatchFigures
 from trl_grpo_ext.figures.voids import NOT_FINITE, Cause
 from trl_grpo_ext.support.estimate import Estimate
 
-# Ours, tried in tests/test_fault_injection.py (wrong answers that break the grader), and against graders that fail by
-# chance in tests/test_checks_verdicts.py.
+# Ours, tried in test_fault_injection.py (wrong answers that break the grader), and against graders that fail by
+# chance in test_checks_verdicts.py.
 WARN, CRITICAL = 0.02, 0.10  # of the completions beside judged siblings
 RISE = 0.05  # since the first batches
 LOWER = 0.15  # of the scale, by which their siblings score less than their batch

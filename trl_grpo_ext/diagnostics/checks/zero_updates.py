@@ -14,16 +14,16 @@ from trl_grpo_ext.figures.reduction import BatchFigures
 from trl_grpo_ext.group_outcome import GroupOutcome
 from trl_grpo_ext.protocol import is_number
 
-# Ours, tried in tests/test_fault_injection.py (zero_updates) and tests/test_healthy_runs.py (a long warm-up, a learning
+# Ours, tried in test_fault_injection.py (zero_updates) and test_healthy_runs.py (a long warm-up, a learning
 # rate that ends at 0).
 LATEST_STEPS = 5  # optimizer steps in a row, or more: a schedule may begin or end at 0
 STILL_STEPS = 16  # of the latest steps, all without a move
 LEAST_LOGS = 2  # each may stand for several steps
-LARGE_BETA = 1.0  # 25 times that of DeepSeekMath; ours, tried in tests/test_diagnosis_cases.py
+LARGE_BETA = 1.0  # 25 times that of DeepSeekMath; ours, tried in test_diagnosis_cases.py
 CLOSE = 0.01  # nats of KL from the reference
 STILL = 1e-7  # nats of KL from the reference: single precision tells no less apart
 # A learning rate. Adam moves a weight by about so much a step, and a weight of 0.02 by a ten-thousandth in 100 steps.
-# Ours, a thirtieth of TRL's default; tried in tests/test_diagnosis_cases.py.
+# Ours, a thirtieth of TRL's default; tried in test_diagnosis_cases.py.
 TINY = 3e-8
 ENOUGH = 1e-6  # a learning rate, TRL's default: with it, and a gradient, trained weights move
 
