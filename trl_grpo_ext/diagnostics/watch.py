@@ -83,7 +83,8 @@ class Watch(RunListener):
         """Replay the earlier part of a resumed run silently; a new run ignores earlier ones."""
         folder = Path(self.run_folder)
         is_resumed = step > 0 and (folder / "scorecards").is_dir()
-        if is_resumed or (step == 0 and self._view.window.batches):  # seen before training began again
+        # Seen before training began again.
+        if is_resumed or (step == 0 and self._view.window.batches):
             self._view, self._onsets = RunView(self._view.settings, self.run_folder), Onsets(dict(CHECKS))
         if step == 0:
             set_aside(folder / FILE)
@@ -103,18 +104,22 @@ class Watch(RunListener):
 
 
 # Ours, so that one odd batch is not told; tried in tests/test_healthy_runs.py.
-HOLD = 3  # batches in a row until a finding is told
-CLEAR = RECENT_BATCHES  # batches in a row without it until it is over and may be told again: a whole window
+# Batches in a row until a finding is told.
+HOLD = 3
+# Batches in a row without it until it is over and may be told again: a whole window.
+CLEAR = RECENT_BATCHES
 
 
 @dataclass(slots=True)
 class Onsets:
     """Runs checks batch by batch, and tells the onset of each finding once."""
 
-    checks: dict[str, Check]  # the checks, by code
+    # The checks, by code.
+    checks: dict[str, Check]
     # The findings that have begun and are not over, as they were last seen, by code.
     active: dict[str, Finding] = field(default_factory=dict)
-    not_checked: dict[str, str] = field(default_factory=dict)  # what each check lacked when it was last asked, by code
+    # What each check lacked when it was last asked, by code.
+    not_checked: dict[str, str] = field(default_factory=dict)
     _primary: tuple[str, ...] = ()
     _once: Once = field(default_factory=Once)
     _told: dict[str, Finding] = field(default_factory=dict)
@@ -123,7 +128,8 @@ class Onsets:
 
     def look(self, window: Window) -> list[Finding]:
         """Run all checks, and return findings that begin; call once per training batch."""
-        if window.in_force[:1] != self._primary:  # what was found of another primary term is over
+        # What was found of another primary term is over.
+        if window.in_force[:1] != self._primary:
             self._primary = window.in_force[:1]
             self.active.clear()
             self._told.clear()
@@ -140,7 +146,8 @@ class Onsets:
         self.not_checked.pop(code, None)
         if isinstance(found, NotChecked):
             self.not_checked[code] = f"{found.needs}{' (for a part of it)' if found.in_part else ''}"
-            if not found.in_part:  # which says neither that it holds nor that it is over
+            # Which says neither that it holds nor that it is over.
+            if not found.in_part:
                 return None
         if not isinstance(found, Finding):
             self._held[code] = 0
@@ -162,7 +169,8 @@ class Onsets:
         return found if begins else None
 
 
-MOST_BATCHES = 512  # that are read after the first ones; ours: it bounds the time that `diagnose` takes
+# That are read after the first ones; ours: it bounds the time that `diagnose` takes.
+MOST_BATCHES = 512
 
 
 def look_back(

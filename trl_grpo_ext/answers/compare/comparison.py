@@ -120,7 +120,8 @@ class Comparison(AmountComparison):
             case Logic("same", parts), _:
                 return any(self.same(part, answer) for part in parts)
             case _, Logic("or", parts) if not isinstance(gold, Collection | Logic | Matrix) and not is_region(gold):
-                return all(self.same(gold, part) for part in parts)  # 1/2 or 0.5
+                # 1/2 or 0.5
+                return all(self.same(gold, part) for part in parts)
             case Apply("not", (denied,)), Apply("not", (said,)):
                 return self.same(denied, said)
             case (Apply("not"), _) | (_, Apply("not")):
