@@ -85,7 +85,8 @@ class Watch(RunListener):
         is_resumed = step > 0 and (folder / "scorecards").is_dir()
         # Seen before training began again.
         if is_resumed or (step == 0 and self._view.window.batches):
-            self._view, self._onsets = RunView(self._view.settings, self.run_folder), Onsets(dict(CHECKS))
+            self._view = RunView(self._view.settings, self.run_folder)
+            self._onsets = Onsets(dict(CHECKS))
         if step == 0:
             set_aside(folder / FILE)
         elif is_resumed:
@@ -134,21 +135,24 @@ class Onsets:
             self.active.clear()
             self._told.clear()
             self._held.clear()
-        return [finding for code, check in self.checks.items() if (finding := self._look(code, check, window))]
+        findings = [self._look(code, check, window) for code, check in self.checks.items()]
+        return [finding for finding in findings if finding is not None]
 
     def _look(self, code: str, check: Check, window: Window) -> Finding | None:
         try:
             found = check(window)
-        except Exception as error:  # one check that fails must not silence the others
+        # One check that fails must not silence the others.
+        except Exception as error:
             self._once.warn(logger, code, "The check %r failed; the others go on.", code, error=error)
             self.not_checked[code] = f"a check that does not fail ({type(error).__name__})"
             return None
         self.not_checked.pop(code, None)
         if isinstance(found, NotChecked):
-            self.not_checked[code] = f"{found.needs}{' (for a part of it)' if found.in_part else ''}"
-            # Which says neither that it holds nor that it is over.
+            # A check without its data says neither that a finding holds nor that it is over.
             if not found.in_part:
+                self.not_checked[code] = found.needs
                 return None
+            self.not_checked[code] = f"{found.needs} (for a part of it)"
         if not isinstance(found, Finding):
             self._held[code] = 0
             self._missed[code] = self._missed.get(code, 0) + 1
@@ -186,10 +190,13 @@ def look_back(
         The findings as they began, and the number of training batches.
     """
     began = time.monotonic()
-    shown, (opening, latest) = _Showing(run, view, onsets, before), _numbers(run, before)
+    shown = _Showing(run, view, onsets, before)
+    opening, latest = _numbers(run, before)
     shown.show(opening)
+    most = MOST_BATCHES
     each = (time.monotonic() - began) / max(1, len(opening))
-    most = MOST_BATCHES if len(latest) * each <= seconds else max(RECENT_BATCHES, int(seconds / each))
+    if len(latest) * each > seconds:
+        most = max(RECENT_BATCHES, int(seconds / each))
     if len(latest) > most:
         latest = latest[-most:]
         view.skip()
