@@ -76,7 +76,7 @@ def diagnose(run: RecordedRun, *, most_examples: int = 3, seconds: float = math.
     view, onsets = RunView(run.settings, run.folder), Onsets(dict(CHECKS))
     findings, batches = look_back(run, view, onsets, seconds=seconds)
     if batches:
-        # With the logs that came after the last batch.
+        # Look once more, since logs came after the last batch.
         findings += onsets.look(view.window)
     found = conclude(view.window, onsets, _with_those_told(findings, run), batches)
     if not found.causes or not most_examples:

@@ -131,7 +131,7 @@ def examples(cards: Iterable[Scorecard], finding: Finding, limit: int) -> list[E
         advantages = card.advantages or [0.0] * len(card)
         by_advantage = sorted(range(len(card)), key=lambda row: -advantages[row])
         rows = [row for row in by_advantage if shows[row]]
-        # The first of each text.
+        # Equal completions are quoted once: the first row by text.
         distinct = {card.samples[row].text: row for row in reversed(rows)}
         found += [_example(card, row) for row in rows if distinct[card.samples[row].text] == row]
         if len(found) >= limit:

@@ -190,7 +190,7 @@ def _caveats(window: Window, held_out: Said) -> list[str]:
 
 def _of_training(window: Window, ends: Ends, score: str) -> Said:
     start, end = ends.shown
-    # Which cannot show a trend.
+    # So few batches cannot show a trend.
     if len(window.batches) < FLAT_BATCHES:
         return Said(f"{EARLY} {score} is {ends}.", is_well=False)
     live = live_share(window)

@@ -50,12 +50,12 @@ class Ends:
 
     # The score of the first batches, or of the first evaluation; `NOTHING` where there is only one.
     start: Estimate
-    # That of the last batches, or of the last evaluation; `NOTHING` if nothing was judged.
+    # The score of the last batches, or of the last evaluation; `NOTHING` if nothing was judged.
     end: Estimate
-    # Where they were measured, in words; the first is empty where there is only one.
+    # Where both scores were measured, in words; empty for a missing first score.
     start_at: str
     end_at: str
-    # After the point, as people read the score.
+    # Digits after the point, as people read the score.
     digits: int = 2
 
     @property

@@ -56,7 +56,7 @@ def _panel(finding: Finding) -> Panel:
     )
 
 
-# Of both trackers.
+# Alert levels of trackio and wandb.
 ALERTS = {Severity.INFO: "INFO", Severity.WARNING: "WARN", Severity.CRITICAL: "ERROR"}
 
 

@@ -173,7 +173,7 @@ class Onsets:
         return found if begins else None
 
 
-# That are read after the first ones; ours: it bounds the time that `diagnose` takes.
+# Batches read after the opening ones. Ours: it bounds the time of `diagnose`.
 MOST_BATCHES = 512
 
 

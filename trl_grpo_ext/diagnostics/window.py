@@ -29,7 +29,7 @@ from trl_grpo_ext.support.estimate import NOTHING, Estimate, Grouped
 # Ours, for bounded memory: as many as the checks need.
 RECENT_LOGS = 32
 OPENING_LOGS = 4
-# That the level of a logged figure is taken from.
+# Logs whose median is the level of a logged figure.
 LATEST_LOGS = 5
 EVALUATIONS = 16
 # Optimizer steps: a loss of entropy within so few is sudden.
@@ -48,9 +48,9 @@ NO_LOGS = NotChecked("a first log of TRL (logging_steps)")
 class Window:
     """Window: everything that checks read of a run."""
 
-    # The last training batches, oldest first, at most `RECENT_BATCHES`
+    # The last training batches, oldest first, at most `RECENT_BATCHES`.
     batches: Sequence[BatchFigures] = ()
-    # The first training batches of the run, at most `OPENING_BATCHES`
+    # The first training batches of the run, at most `OPENING_BATCHES`.
     opening: Sequence[BatchFigures] = ()
     # The scores of the whole run, oldest first, in few periods.
     history: Sequence[Period] = ()
@@ -60,27 +60,27 @@ class Window:
     scale: Scale = CORRECTNESS
     # The scale of the totals.
     reward_scale: Scale = CORRECTNESS
-    # By term, what it has given in the whole run.
+    # Scores and values over the whole run, by term.
     seen: Mapping[str, Seen] = field(default_factory=dict)
-    # The run's; None where there is none.
+    # The run's folder; None without a folder.
     folder: str | os.PathLike[str] | None = None
-    # The terms that have had weight in a training batch, ever.
+    # Terms with weight in any training batch so far.
     trained_on: frozenset[str] = frozenset()
     # The first evaluation and the last, oldest first, at most `EVALUATIONS`: step and primary score.
     evaluations: Sequence[tuple[int | None, Estimate]] = ()
-    # Evaluations of which nothing could be judged.
+    # Number of evaluations without a judged completion.
     empty_evaluations: int = 0
     # The primary score of the training batches just before the first evaluation; `NOTHING` if it was not kept.
     trained_at_first_evaluation: Estimate = NOTHING
     # The last of TRL's logs of training steps, oldest first, at most `RECENT_LOGS`; figures that were not finite are
     # NaN, or None if they come from disk.
     logs: Sequence[Mapping[str, Any]] = ()
-    # The first of them, at most `OPENING_LOGS`
+    # The first of TRL's logs, at most `OPENING_LOGS`.
     opening_logs: Sequence[Mapping[str, Any]] = ()
     # The largest share of the first entropy that was lost within `CLIFF_STEPS` steps, or from one log to the next,
     # ever; None if it was not logged.
     entropy_cliff: float | None = None
-    # The run's, as `run_settings` or `RecordedRun.settings` give them.
+    # The run's settings, from `run_settings` or `RecordedRun.settings`.
     settings: Mapping[str, Any]
 
     @property

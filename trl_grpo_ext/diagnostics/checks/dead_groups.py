@@ -169,7 +169,7 @@ def of_both_kinds(window: Window) -> CheckResult:
         return None
     right = group_share(window.batches, GroupOutcome.ALL_RIGHT)
     if _understood_wrong(window) >= WRONG_WARN or right >= RIGHT_WARN or _is_inert(window):
-        # Which is for another check to judge.
+        # Another check judges these groups.
         return None
     if not _is_stuck(window, live):
         return None

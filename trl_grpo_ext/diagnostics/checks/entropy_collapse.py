@@ -51,7 +51,7 @@ def collapsed(window: Window) -> CheckResult:
         return None
     is_stuck = is_flat(window, HARDLY) and not has_risen(window)
     if not (is_stuck or _has_settled_on_wrong_answers(window)):
-        # It learns, or has converged.
+        # The policy learns, or has converged.
         return None
     if window.scale.unit(level).mean < HARDLY and kl_blowup.obeys_other_terms(window):
         # Where no answer is right, it has found what the other terms pay for.

@@ -19,7 +19,7 @@ from trl_grpo_ext.verdict import SHAPE_FAILED, Blame, Status
 
 # Of a term's verdicts. Ours, tried in tests/test_fault_injection.py (timeouts, or failures, for one action).
 WARN, CRITICAL = 0.02, 0.10
-# Of them: timeouts that completions cause are scored, and cost time only.
+# Of a term's verdicts: timeouts caused by completions are scored, and cost time only.
 POLICY_WARN = 0.05
 # Of a term's verdicts. Ours: a quarter and a half of those above, since each call had its time twice.
 STARVED_WARN, STARVED_CRITICAL = 0.005, 0.05

@@ -34,7 +34,7 @@ MOSTLY_RIGHT = 0.75
 SPIKE, LEAST_SPIKES = 100.0, 3
 # Of the norm: of a policy that has converged, the usual one is next to 0.
 LEAST_SPIKE = 10.0
-# That show what is usual.
+# Logs that show what is usual.
 LEAST_LOGS = 8
 # Of the tokens; rlprobe's level.
 MUCH_CLIPPED = 0.3

@@ -30,7 +30,7 @@ def length(window: Window) -> CheckResult:
     level, opening = length_level(window.later), length_level(window.opening)
     if not level.count or not opening.total:
         return NotChecked("token counts")
-    # Which do not tell how lengths differ.
+    # Few groups do not tell how lengths differ.
     if opening.count < LEAST_GROUPS:
         return NotChecked(
             f"{LEAST_GROUPS} groups in the first {len(window.opening)} batches; they have {opening.count}"

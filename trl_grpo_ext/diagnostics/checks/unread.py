@@ -21,7 +21,7 @@ READ_A_PROMPT = "Read a prompt as the model gets it, and a completion that comes
 # that some answers lack at first).
 # Of the primary verdicts.
 UNREAD_WARN, UNREAD_CRITICAL = 0.3, 0.6
-# Of them: enough to learn the form from.
+# Of the primary verdicts: enough right ones to learn the form from.
 SOME_RIGHT = 0.05
 # Of the share in the earlier half: if less is left in the later half, the model is learning the form.
 FALLING = 0.8

@@ -20,7 +20,7 @@ WARN, CRITICAL = 0.02, 0.10
 RISE = 0.05
 # Of the scale, by which their siblings score less than their batch.
 LOWER = 0.15
-# That have such rows, of which the later half has more.
+# Batches with such rows; the later half must have more.
 LEAST_BATCHES = 8
 # Standard errors: every batch is looked at, and the rarest chance comes up.
 SURE, GOES_ON = 4.0, 3.0

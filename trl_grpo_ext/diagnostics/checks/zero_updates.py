@@ -220,7 +220,7 @@ def _live_in(batches: Sequence[BatchFigures]) -> int:
 
 # Ours: a loss scaler for fp16 skips a step now and then, so one is no fault. Two of eight are, without a second signal.
 LATEST_LOGS = 8
-# Of them.
+# Of the latest logs.
 LEAST_NONFINITE = 2
 FIGURES = ("loss", "grad_norm", "entropy", "kl")
 
