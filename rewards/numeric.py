@@ -26,7 +26,8 @@ PERCENTS: tuple[str, ...] = get_args(Percent)
 MAX_CHARS = 400
 
 _BOLD = re.compile(r"(?<!\d)\*\*|\*\*(?!\d)")
-_IN_BRACKETS = re.compile(r"\(([^()\d]+)\)\s*\Z")  # 5 (km)
+# 5 (km)
+_IN_BRACKETS = re.compile(r"\(([^()\d]+)\)\s*\Z")
 _HUGE = re.compile(r"(?:\d[eE]|10\s*(?:\^|\*\*)\s*[{(]?)\s*[+-]?\s*\d{3}")
 _KELVIN = unit("K")
 _CURRENCIES = frozenset(map(unit, ("usd", "eur", "gbp", "yen", "inr")))

@@ -98,8 +98,10 @@ def judge_golds(golds: Sequence[str], timeout: float) -> dict[str, Verdict]:
 
 def _is_plain(gold: str) -> bool:
     """Check whether a gold is a word, a choice, a number, a time, date, range or remainder, and so equals itself."""
-    said = read(gold)
-    return _choice(gold) is not None or (isinstance(said.node, (Number, Words, *OF_OWN_TYPE)) and not is_prose(said))
+    if _choice(gold) is not None:
+        return True
+    answer = read(gold)
+    return isinstance(answer.node, (Number, Words, *OF_OWN_TYPE)) and not is_prose(answer)
 
 
 def _try_at_once(pair: Pair) -> Verdict | None:
@@ -114,11 +116,12 @@ def _try_at_once(pair: Pair) -> Verdict | None:
 
 def in_workers(pairs: Sequence[Pair], timeout: float) -> list[Verdict]:
     """Judge pairs in worker processes; add the answer to a verdict whose worker was killed before it could."""
-    verdicts = judge_in_workers(f"{_WORK}:compare", [tuple(pair) for pair in pairs], timeout=timeout)
-    return [
-        replace(verdict, answer=pair.answer) if verdict.answer is None else verdict
-        for verdict, pair in zip(verdicts, pairs, strict=True)
-    ]
+    verdicts = judge_in_workers(f"{_WORK}:compare", list(map(tuple, pairs)), timeout=timeout)
+    answered = []
+    for verdict, pair in zip(verdicts, pairs, strict=True):
+        has_answer = verdict.answer is not None
+        answered.append(verdict if has_answer else replace(verdict, answer=pair.answer))
+    return answered
 
 
 def _whose_timeout(pair: Pair, verdict: Verdict, timeout: float) -> Verdict:
@@ -134,19 +137,25 @@ def _whose_timeout(pair: Pair, verdict: Verdict, timeout: float) -> Verdict:
         _remember(key, simplest)
     if simplest.status is Status.TIMEOUT:
         return replace(skipped("gold_timeout", answer=pair.answer), seconds=verdict.seconds)
-    return replace(simplest, answer=pair.answer) if simplest.blame is Blame.GRADER else verdict
+    if simplest.blame is Blame.GRADER:
+        return replace(simplest, answer=pair.answer)
+    return verdict
 
 
 def _judge_at_once(pair: Pair) -> Verdict | None:
     """Judge a pair in this process if types decide; None if only a worker's algebra can."""
-    gold, answer = pair.gold, pair.answer
-    if gold.rstrip(". ").split() == answer.rstrip(". ").split() or (len(gold) == 1 and answer.strip("(). ") == gold):
+    gold = pair.gold
+    answer = pair.answer
+    is_same_text = gold.rstrip(". ").split() == answer.rstrip(". ").split()
+    if is_same_text or (len(gold) == 1 and answer.strip("(). ") == gold):
         return _compared("", answer, "text")
-    if (elements := _elements(gold)) and elements == _elements(answer):
+    elements = _elements(gold)
+    if elements and elements == _elements(answer):
         return _compared("", answer, "text")
     label = _choice(gold)
     if label:
-        return _compared("" if _says_option(answer, label, _led(gold)) else "not_equal", answer, "choice")
+        is_chosen = _says_option(answer, label, _led(gold))
+        return _compared("" if is_chosen else "not_equal", answer, "choice")
     if _SEVERAL.fullmatch(gold) and _letters(gold) == _letters(answer):
         return _compared("", answer, "choice")
     asked = read(gold)
@@ -162,14 +171,18 @@ def _judge_at_once(pair: Pair) -> Verdict | None:
 
 def _elements(text: str) -> str:
     """Return a chemical formula without subscript marks: `H_2SO_4` gives `H2SO4`; empty for any other text."""
-    plain = _LOWERED.sub("", spelled(text)) if len(text) <= _MAX_ELEMENTS else ""
+    if len(text) > _MAX_ELEMENTS:
+        return ""
+    plain = _LOWERED.sub("", spelled(text))
     return plain if ELEMENTS.fullmatch(plain) else ""
 
 
 def _letters(text: str) -> list[str]:
     """Return the option letters of `C and A` in alphabetical order; an empty list for any other text."""
     plain = without_text_commands(text)
-    return sorted(filter(str.isalpha, plain.replace("and", ""))) if _SEVERAL.fullmatch(plain) else []
+    if not _SEVERAL.fullmatch(plain):
+        return []
+    return sorted(filter(str.isalpha, plain.replace("and", "")))
 
 
 def _led(text: str) -> tuple[str, str] | None:
@@ -189,7 +202,8 @@ def _unlabelled(pair: Pair) -> Pair:
     if led and not _choice(pair.gold):
         return pair._replace(answer=led[1])
     if _OUT_OF.search(pair.answer):
-        return pair._replace(answer=_OUT_OF.sub(r"\1" if is_whole(read(pair.gold).node) else r"\1/\2", pair.answer))
+        form = r"\1" if is_whole(read(pair.gold).node) else r"\1/\2"
+        return pair._replace(answer=_OUT_OF.sub(form, pair.answer))
     return pair
 
 
@@ -209,7 +223,8 @@ def _says_option(answer: str, label: str, gold: tuple[str, str] | None) -> bool:
     chooses = is_written and read_choice(answer, Options()).labels == {label}
     if gold is None:
         return chooses
-    text, led = read(gold[1]), _led(answer)
+    text = read(gold[1])
+    led = _led(answer)
     if led and isinstance(text.node, Number) and isinstance(read(led[1]).node, Number):
         return led[0] == label and read(led[1]) == text
     return chooses or read(answer) == text

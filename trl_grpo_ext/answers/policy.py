@@ -100,17 +100,25 @@ class Judge:
             inner = replace(answer, node=answer.node.arguments[0])
             if self._same(gold, inner):
                 return "" if "accept_stray_text" in self.accepted else "negated"
-        bare = [_without_unit(one.node) for one in (gold, answer)]
-        if bare != [gold.node, answer.node] and self.comparison.same(bare[0], bare[1]):
+        bare_gold = _without_unit(gold.node)
+        bare_answer = _without_unit(answer.node)
+        has_unit = (bare_gold, bare_answer) != (gold.node, answer.node)
+        if has_unit and self.comparison.same(bare_gold, bare_answer):
             return "" if "accept_other_units" in self.accepted else "other_unit"
-        letters = {name.swapcase(): name for name in symbols(gold.node) - symbols(answer.node) if len(name) == 1}
-        if letters.keys() & symbols(answer.node):
-            node = answer.node
-            for other, name in letters.items():
-                node = rename(node, other, name)
-            if self.comparison.same(gold.node, node):
-                return "" if "accept_other_case" in self.accepted else "other_symbols"
+        if self._differs_in_case(gold, answer):
+            return "" if "accept_other_case" in self.accepted else "other_symbols"
         return "not_equal"
+
+    def _differs_in_case(self, gold: Answer, answer: Answer) -> bool:
+        """Check whether an answer equals the gold once its letters have the gold's case."""
+        missing = symbols(gold.node) - symbols(answer.node)
+        letters = {name.swapcase(): name for name in missing if len(name) == 1}
+        if not letters.keys() & symbols(answer.node):
+            return False
+        node = answer.node
+        for other, name in letters.items():
+            node = rename(node, other, name)
+        return self.comparison.same(gold.node, node)
 
     def _is_false_equation(self, gold: Answer, answer: Answer) -> bool:
         r"""Check whether sides of an equation have different values: `4 = 5`, `6 = x = 5`. Names have no value."""
@@ -122,10 +130,13 @@ class Judge:
             decimals = APPROXIMATE if "~" in relation.signs else self.comparison.decimals
             values = _values(relation)
             for one, other in combinations(values, 2):
-                constant = (not symbols(one) and not symbols(other)) or isinstance(one, Opaque)
-                alike = symbols(one) == symbols(other) and (len(values) > 2 or not isinstance(gold.node, Relation))
+                are_constant = (not symbols(one) and not symbols(other)) or isinstance(one, Opaque)
+                is_chain = len(values) > 2 or not isinstance(gold.node, Relation)
+                are_alike = is_chain and symbols(one) == symbols(other)
+                if not are_constant and not are_alike:
+                    continue
                 same = replace(self.comparison, decimals=decimals).same
-                if (constant or alike) and not (same(one, other) or same(other, one)):
+                if not same(one, other) and not same(other, one):
                     return True
         return False
 

@@ -36,17 +36,22 @@ def print_audit(audit: StaticAudit, what: str, *, cases: bool = False) -> None:
     """Print the probe results of the reward named `what`; `cases` adds the worst cases in full."""
     console = Console()
     found = [probe for probe in audit.probes if probe.outcome]
-    _print(console, [f"{what}: {sentence(audit)}", *([IGNORES_THE_GOLD] if audit.ignores_the_gold else [])])
+    _print(console, [f"{what}: {sentence(audit)}"])
+    if audit.ignores_the_gold:
+        _print(console, [IGNORES_THE_GOLD])
     if not found:
         return
     console.print(_table(found, console.width))
-    _print(console, [] if audit.ignores_the_gold else _what_to_do(found))
+    if not audit.ignores_the_gold:
+        _print(console, _what_to_do(found))
     _print(console, _worst(found) if cases else ["--cases prints the worst cases in full, and --json everything."])
 
 
 def print_attacks(attacks: Sequence[Attack]) -> None:
     """Print each attack's result, and the most frequent wrongly paid completions."""
-    _print(Console(), [line for attack in attacks for line in (attack_sentence(attack), *_patterns(attack))])
+    console = Console()
+    for attack in attacks:
+        _print(console, [attack_sentence(attack), *_patterns(attack)])
 
 
 def _print(console: Console, lines: Iterable[str]) -> None:
@@ -78,8 +83,9 @@ def attack_sentence(attack: Attack) -> str:
     name = f"The attack on {attack.data} (seed {attack.seed}, {attack.tokens} tokens, {attack.steps} steps)"
     if not attack.judged_any:
         return f"{name} says nothing: the reward could judge none of the policy's completions."
+    found = "a" if attack.found_a_hole else "no"
     return (
-        f"{name} found {'a' if attack.found_a_hole else 'no'} hole: "
+        f"{name} found {found} hole: "
         f"{_share(attack.whole.wrongly_paid)} of the completions were paid and wrong. From the first to the last "
         f"quarter, these went from {_mean(first.wrongly_paid)} to {_mean(last.wrongly_paid)}, the paid from "
         f"{_mean(first.paid)} to {_mean(last.paid)}, and the right from {_mean(first.right)} to {_mean(last.right)}. "
@@ -116,17 +122,20 @@ def _table(found: Sequence[ProbeResult], width: int) -> Table:
     for probe, row in zip(found, rows, strict=True):
         case = probe.worst[0]
         gold = f" ({on_one_line(case.gold, GOLD_CHARS)})"
-        gold = gold if room >= LEAST_CHARS + len(gold) else ""
+        if room < LEAST_CHARS + len(gold):
+            gold = ""
         table.add_row(*row, Text(on_one_line(case.completion, max(LEAST_CHARS, room - len(gold))) + gold))
     return table
 
 
 def _how_often(probe: ProbeResult) -> str:
     """Format a probe's fault rate with its interval: paid share of wrong answers, or unpaid share of right answers."""
-    if (paid := probe.paid) is None:
+    rate = probe.paid
+    if rate is None:
         return "-"
-    mean, *bounds = (1 - paid.mean, 1 - paid.high, 1 - paid.low) if probe.pays else (paid.mean, paid.low, paid.high)
-    return f"{mean:.0%} [{bounds[0]:.0%}, {bounds[1]:.0%}]"
+    if probe.pays:
+        rate = Interval(1 - rate.mean, 1 - rate.high, 1 - rate.low)
+    return f"{rate.mean:.0%} [{rate.low:.0%}, {rate.high:.0%}]"
 
 
 def _worst(found: Sequence[ProbeResult]) -> Iterator[str]:

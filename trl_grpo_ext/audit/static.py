@@ -62,7 +62,11 @@ class ProbeResult:
     @property
     def outcome(self) -> str:
         """Name the fault: "BROKE", "REFUSED" or "HOLE"; empty if the probe passed."""
-        return "BROKE" if self.failures else ("REFUSED" if self.pays else "HOLE") if self.bad else ""
+        if self.failures:
+            return "BROKE"
+        if not self.bad:
+            return ""
+        return "REFUSED" if self.pays else "HOLE"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -176,12 +180,12 @@ def paid_gold(reward: Verifier, tasks: Sequence[Task], data: str) -> Paid:
     """
     few = tasks[:TRIED]
     with without_warnings():
-        earned = {
-            form: _mean_score(reward.judge_samples([task.sample(Said(task, form).right) for task in few]))
-            for form in FORMS[few[0].kind]
-        }
-        form = max(earned, key=lambda form: -math.inf if math.isnan(earned[form]) else round(earned[form], 9))
-        verdicts = reward.judge_samples([task.sample(Said(task, form).right) for task in tasks])
+        earned = {}
+        for form in FORMS[few[0].kind]:
+            score = _mean_score(_judged_golds(reward, few, form))
+            earned[form] = -math.inf if math.isnan(score) else round(score, 9)
+        form = max(earned, key=lambda form: earned[form])
+        verdicts = _judged_golds(reward, tasks, form)
         empty = _mean_score(reward.judge_samples([task.sample("") for task in few]))
     gold = _mean_score(verdicts)
     if math.isnan(gold):
@@ -190,10 +194,21 @@ def paid_gold(reward: Verifier, tasks: Sequence[Task], data: str) -> Paid:
     return Paid(form, gold, empty)
 
 
+def _judged_golds(reward: Verifier, tasks: Sequence[Task], form: str) -> Sequence[Verdict]:
+    """Judge the tasks' right answers, written in one form."""
+    return reward.judge_samples([task.sample(Said(task, form).right) for task in tasks])
+
+
 def _probe(reward: Verifier, probe: Probe, said: Sequence[Said], gold_score: float) -> ProbeResult:
-    written = [(one, text) for one in said for text in dict.fromkeys(probe.write(one))]
+    written = []
+    for one in said:
+        for text in dict.fromkeys(probe.write(one)):
+            written.append((one, text))
     verdicts = reward.judge_samples([one.task.sample(text) for one, text in written])
-    scored, bad, failed, failures = [], [], [], Counter[str]()
+    scored = []
+    bad = []
+    failed = []
+    failures: Counter[str] = Counter()
     for (one, text), verdict in zip(written, verdicts, strict=True):
         why = verdict.details.get("error") or verdict.reason
         case = Case(prompt=one.task.prompt, gold=one.task.gold, completion=text, score=verdict.score, reason=why)
@@ -224,8 +239,9 @@ def share(counted: Sequence[tuple[Hashable, bool]]) -> Interval | None:
     Each entry is a task (or group) and True if its completion counts. Completions of a task are alike, so the
     interval's sample size is the number of tasks.
     """
-    tasks = Estimate(0.0, 0.0, len({task for task, _ in counted}))
-    return Grouped(Estimate.share(sum(counts for _, counts in counted), len(counted)), tasks).interval
+    tasks = {task for task, _ in counted}
+    count = sum(counts for _, counts in counted)
+    return Grouped(Estimate.share(count, len(counted)), Estimate(0.0, 0.0, len(tasks))).interval
 
 
 def _mean_score(verdicts: Sequence[Verdict]) -> float:

@@ -114,7 +114,8 @@ def told_gold(batches: Sequence[BatchFigures]) -> str:
 
 def never_explores(window: Window, least: float) -> bool:
     """Test whether siblings repeat each other, in opening batches and recent batches alike."""
-    if judged(window.batches) < LEAST_SAMPLES or window.opening[0].step:  # 0, or unknown, at the start of a run
+    # 0, or unknown, at the start of a run.
+    if judged(window.batches) < LEAST_SAMPLES or window.opening[0].step:
         return False
     return all(repeated_share(batches) >= least for batches in (window.opening, window.batches))
 
@@ -185,8 +186,10 @@ def agreement(batches: Sequence[BatchFigures], shadow: str) -> Agreement:
 
 
 # Ours, so that one odd row or moment is no pattern; tried in test_healthy_runs.py.
-LEAST = 3  # verdicts: one or two are no pattern
-LEAST_BATCHES = 2  # one batch alone may show one prompt, or one moment of a busy machine
+# Verdicts: one or two are no pattern.
+LEAST = 3
+# One batch alone may show one prompt, or one moment of a busy machine.
+LEAST_BATCHES = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,27 +15,42 @@ from trl_grpo_ext.figures.reduction import BatchFigures
 from trl_grpo_ext.support.estimate import NOTHING, Estimate
 
 # Ours, tried in test_diagnosis_cases.py: runs that get worse, and healthy ones that go up and down.
-LEAST_FALL = 0.1  # of the scale; less is not worth a finding
-OF_BEST = 0.2  # of the best score's height on the scale: the least fall of a high one
-ENOUGH_GROUPS = 32  # of the best part and of the recent batches
-DOUBT_OF_EVALUATIONS = 3.0  # these are few
-DOUBT = 4.5  # standard errors; more than SURE: the best of many parts is high by luck, and every batch is looked at
-PARTS = (4, 8, 16)  # of the run, by number: the best one is looked for at these lengths
-BACK = 0.5  # of the fall: if the latest batches have made up for more, it is over
+# Of the scale; less is not worth a finding.
+LEAST_FALL = 0.1
+# Of the best score's height on the scale: the least fall of a high one.
+OF_BEST = 0.2
+# Of the best part and of the recent batches.
+ENOUGH_GROUPS = 32
+# Standard errors of a fall between evaluations, which are few.
+DOUBT_OF_EVALUATIONS = 3.0
+# Standard errors; more than SURE: the best of many parts is high by luck, and every batch is looked at.
+DOUBT = 4.5
+# Of the run, by number: the best one is looked for at these lengths.
+PARTS = (4, 8, 16)
+# Of the fall: if the latest batches have made up for more, it is over.
+BACK = 0.5
 
 
 @dataclass(frozen=True, slots=True)
 class Decline:
     """Decline: a fallen score, and levels before and after."""
 
-    best: Estimate  # the best level that it had
-    now: Estimate  # the level that it has
-    now_at: str  # where that was measured, in words
-    scale: Scale  # of both
-    steps: tuple[float, float]  # the optimizer steps of the best level, first and last
-    before: Levels  # other figures at that time
-    after: Levels  # the same figures now
-    since: Mapping[str, float]  # the largest value of each logged figure since then
+    # The best level that it had.
+    best: Estimate
+    # The level that it has.
+    now: Estimate
+    # Where that was measured, in words.
+    now_at: str
+    # The scale of both levels.
+    scale: Scale
+    # The optimizer steps of the best level, first and last.
+    steps: tuple[float, float]
+    # Other figures at that time.
+    before: Levels
+    # The same figures now.
+    after: Levels
+    # The largest value of each logged figure since then.
+    since: Mapping[str, float]
 
     @property
     def size(self) -> Estimate:
@@ -43,8 +58,11 @@ class Decline:
 
     def pair(self, of: Callable[[Levels], Estimate]) -> tuple[float, float] | None:
         """Pair of another figure before and now; None if either is unknown."""
-        before, now = of(self.before), of(self.after)
-        return (before.mean, now.mean) if before.count and now.count else None
+        before = of(self.before)
+        now = of(self.after)
+        if not before.count or not now.count:
+            return None
+        return before.mean, now.mean
 
 
 def _matters(fall: Estimate, best: Estimate, scale: Scale) -> bool:
@@ -58,12 +76,18 @@ def training_decline(window: Window, term: str | None = None) -> Decline | None:
     It is looked for in the values of a term, or without one in the primary scores.
     """
     recent = [_level_now(batch, term) for batch in window.batches]
-    now, parts = Estimate.together(recent), [(part.middle, _level(part, term)) for part in window.history]
+    now = Estimate.together(recent)
     if len(recent) < FLAT_BATCHES or now.count < ENOUGH_GROUPS or not now.is_known:
         return None
     begin = window.batches[0].step
-    earlier = [part for part in parts if part[1].count and (begin is None or part[0] < begin)]
-    spread = _spread([level for _, level in parts])
+    earlier = []
+    levels = []
+    for period in window.history:
+        level = _level(period, term)
+        levels.append(level)
+        if level.count and (begin is None or period.middle < begin):
+            earlier.append((period.middle, level))
+    spread = _spread(levels)
     best = _best_part(earlier, spread)
     if best is None:
         return None
@@ -71,7 +95,8 @@ def training_decline(window: Window, term: str | None = None) -> Decline | None:
     now = replace(now, error=max(now.error, spread / math.sqrt(now.count)))
     fall = level - now
     scale = window.scale if term is None else window.value_scale(term)
-    if not _matters(fall, level, scale) or fall.mean <= DOUBT * fall.error or _is_coming_back(recent, now, fall):
+    is_sure = fall.mean > DOUBT * fall.error
+    if not is_sure or not _matters(fall, level, scale) or _is_coming_back(recent, now, fall):
         return None
     where = f"in the last {len(recent)} batches"
     return Decline(level, now, where, scale, (first, last), *_figures(window, first, last))
@@ -90,7 +115,8 @@ def _level_now(batch: BatchFigures, term: str | None) -> Estimate:
 def evaluation_decline(window: Window) -> Decline | None:
     """Fall of the last two evaluations below the best one; None for no fall or too few evaluations."""
     known = [(step, level) for step, level in window.evaluations if step is not None]
-    earlier, latest = known[:-2], [level for _, level in known[-2:]]
+    earlier = known[:-2]
+    latest = [level for _, level in known[-2:]]
     if not earlier:
         return None
     step, best = max(earlier, key=lambda one: one[1].at_least)
@@ -117,33 +143,41 @@ def _best_part(parts: Sequence[tuple[float, Estimate]], spread: float) -> tuple[
     for share in PARTS:
         width = max(FLAT_BATCHES, len(parts) // share)
         for start in range(len(parts) - width + 1):
-            count, total = counts[start + width] - counts[start], totals[start + width] - totals[start]
+            end = start + width
+            count = counts[end] - counts[start]
             if count >= ENOUGH_GROUPS:
-                level = Estimate(total / count, spread / math.sqrt(count), count)
-                found.append((parts[start][0], parts[start + width - 1][0], level))
+                mean = (totals[end] - totals[start]) / count
+                level = Estimate(mean, spread / math.sqrt(count), count)
+                found.append((parts[start][0], parts[end - 1][0], level))
     return max(found, key=lambda one: (one[2].at_least, one[1]), default=None)
 
 
 def _spread(levels: Sequence[Estimate]) -> float:
     """The deviation of group scores within periods."""
-    freedom = sum(level.count - 1 for level in levels if level.count)
-    return math.sqrt(sum(level.squared_deviations for level in levels) / freedom) if freedom > 0 else 0.0
+    freedom = squares = 0.0
+    for level in levels:
+        squares += level.squared_deviations
+        if level.count:
+            freedom += level.count - 1
+    return math.sqrt(squares / freedom) if freedom > 0 else 0.0
 
 
 def _is_coming_back(recent: Sequence[Estimate], now: Estimate, fall: Estimate) -> bool:
     """Test whether recent batches recover: half of the fall regained, or a sure rise."""
     half = len(recent) // 2
-    before, after = Estimate.together(recent[:half]), Estimate.together(recent[half:])
+    rise = Estimate.together(recent[half:]) - Estimate.together(recent[:half])
     latest = Estimate.together(recent[-FLAT_BATCHES // 2 :])
-    return latest.mean > now.mean + BACK * fall.mean or (after - before).is_sure
+    return latest.mean > now.mean + BACK * fall.mean or rise.is_sure
 
 
 def _figures(window: Window, first: float, last: float) -> tuple[Levels, Levels, dict[str, float]]:
     """Collect other figures: at the best time, now, and logged maxima in between."""
     near = [part.levels for part in window.history if first <= part.middle <= last]
     logged = [part.levels for part in window.log_history if first <= part.middle <= last]
-    if not logged and window.log_history:  # which may be of other steps
-        logged = [min(window.log_history, key=lambda part: abs(part.middle - first)).levels]
+    # Logs may be of other steps than batches: then the nearest log counts.
+    if not logged and window.log_history:
+        nearest = min(window.log_history, key=lambda part: abs(part.middle - first))
+        logged = [nearest.levels]
     now = [*map(Levels.of_batch, window.batches), *map(Levels.of_logs, window.logs[-LATEST_LOGS:])]
     highest: dict[str, float] = {}
     for part in window.log_history:

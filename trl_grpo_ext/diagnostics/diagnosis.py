@@ -19,7 +19,8 @@ from trl_grpo_ext.diagnostics.watch import HOLD, Onsets, look_back
 from trl_grpo_ext.diagnostics.window import RunView, Window
 from trl_grpo_ext.runs.recorded_run import RecordedRun
 
-MOST_SEARCHED = 8  # of the last batches, for examples
+# Of the last batches, for examples.
+MOST_SEARCHED = 8
 
 # What still matters where the score is at its ceiling: whether it can be believed, and what it costs.
 BEYOND_CEILING = frozenset(
@@ -34,16 +35,23 @@ BEYOND_CEILING = frozenset(
 class Diagnosis:
     """Diagnosis of one run: sentence, causes, findings, examples."""
 
-    sentence: str  # the answer
+    # The answer.
+    sentence: str
     # How high the score was at the start and at the end of `training` and of the `evaluation`; none where nothing was
     # judged.
     score: Mapping[str, Ends]
-    causes: tuple[Finding, ...]  # the findings that hold at the end of the run, the first cause first
-    findings: tuple[Finding, ...]  # all findings as they began, oldest first
-    not_checked: Mapping[str, str]  # what each check lacked at the end, by its code
-    examples: tuple[Example, ...]  # a few completions of the last batches that show the first cause
-    step: int | None  # the last step that was recorded; None if it is unknown
-    batches: int  # the training batches that were read
+    # The findings that hold at the end of the run, the first cause first.
+    causes: tuple[Finding, ...]
+    # All findings as they began, oldest first.
+    findings: tuple[Finding, ...]
+    # What each check lacked at the end, by its code.
+    not_checked: Mapping[str, str]
+    # A few completions of the last batches that show the first cause.
+    examples: tuple[Example, ...]
+    # The last step that was recorded; None if it is unknown.
+    step: int | None
+    # The training batches that were read.
+    batches: int
 
     def to_record(self) -> dict[str, Any]:
         return {
@@ -68,11 +76,13 @@ def diagnose(run: RecordedRun, *, most_examples: int = 3, seconds: float = math.
     view, onsets = RunView(run.settings, run.folder), Onsets(dict(CHECKS))
     findings, batches = look_back(run, view, onsets, seconds=seconds)
     if batches:
-        findings += onsets.look(view.window)  # with the logs that came after the last batch
+        # Look once more, since logs came after the last batch.
+        findings += onsets.look(view.window)
     found = conclude(view.window, onsets, _with_those_told(findings, run), batches)
     if not found.causes or not most_examples:
         return found
-    searched = (run.readable(number) for number, _ in run.parts()[::-1][:MOST_SEARCHED])
+    latest_first = run.parts()[::-1]
+    searched = (run.readable(number) for number, _ in latest_first[:MOST_SEARCHED])
     cards = (card for card in searched if card is not None)
     return replace(found, examples=tuple(examples(cards, found.causes[0], most_examples)))
 
@@ -82,13 +92,18 @@ def conclude(window: Window, onsets: Onsets, findings: Sequence[Finding], batche
 
     `onsets` has looked at it batch by batch, at so many training batches, and `findings` are what began, oldest first.
     """
-    score = {"evaluation": evaluation_ends(window), "training": training_ends(window)}
+    score = {}
+    for where, ends in (("evaluation", evaluation_ends(window)), ("training", training_ends(window))):
+        if ends is not None and ends.end.count:
+            score[where] = ends
     active = _at_the_end(window, onsets) if batches >= HOLD else _at_once(window)
-    held = [active[code] for code in CHECKS if code in active and (not window.is_solved or code in BEYOND_CEILING)]
-    causes = tuple(sorted(held, key=rank))
+    if window.is_solved:
+        active = {code: finding for code, finding in active.items() if code in BEYOND_CEILING}
+    in_order = [active[code] for code in CHECKS if code in active]
+    causes = tuple(sorted(in_order, key=rank))
     return Diagnosis(
         sentence=headline(causes, findings, window),
-        score={where: ends for where, ends in score.items() if ends is not None and ends.end.count},
+        score=score,
         causes=causes,
         findings=tuple(findings),
         not_checked={code: onsets.not_checked[code] for code in CHECKS if code in onsets.not_checked},
@@ -100,16 +115,19 @@ def conclude(window: Window, onsets: Onsets, findings: Sequence[Finding], batche
 
 def _with_those_told(found: Sequence[Finding], run: RecordedRun) -> list[Finding]:
     """Merge recorded findings with found ones: recorded findings saw batches since deleted."""
-    told = read_findings(run.folder)
-    codes = {finding.code for finding in told}
-    together = [*told, *(finding for finding in found if finding.code not in codes)]
-    return sorted(together, key=lambda finding: -1 if finding.step is None else finding.step)
+    findings = read_findings(run.folder)
+    codes = {finding.code for finding in findings}
+    findings += [finding for finding in found if finding.code not in codes]
+    return sorted(findings, key=lambda finding: -1 if finding.step is None else finding.step)
 
 
 def _at_the_end(window: Window, onsets: Onsets) -> dict[str, Finding]:
     """Findings active at the end, plus a fall in the final evaluation, which has no later batch."""
+    active = dict(onsets.active)
     fall = CHECKS["getting_worse"](window)
-    return onsets.active | ({fall.code: fall} if isinstance(fall, Finding) else {})
+    if isinstance(fall, Finding):
+        active[fall.code] = fall
+    return active
 
 
 def _at_once(window: Window) -> dict[str, Finding]:
@@ -118,7 +136,8 @@ def _at_once(window: Window) -> dict[str, Finding]:
     return {code: finding for code, finding in found.items() if isinstance(finding, Finding)}
 
 
-RECENT = 16  # logs, as many as checks look at batches
+# Logs, as many as checks look at batches.
+RECENT = 16
 
 _SHARE = re.compile(r"verified/(?:(?P<term>.+)/driver_share|drivers/others)")
 OTHERS = "other reward functions"
@@ -133,10 +152,13 @@ def recent_drivers(logs: Iterable[Mapping[str, Any]]) -> dict[str, float]:
         >>> recent_drivers([{"verified/short/driver_share": 0.25, "verified/accuracy/driver_share": 0.75}])
         {'accuracy': 0.75, 'short': 0.25}
     """
-    known = deque((shares for entry in logs if (shares := _shares(entry))), maxlen=RECENT)
-    terms = {term for shares in known for term in shares}
-    means = {term: fmean(shares.get(term, 0.0) for shares in known) for term in terms}
-    return dict(sorted(((term, mean) for term, mean in means.items() if mean), key=lambda item: (-item[1], item[0])))
+    known = deque(filter(None, map(_shares, logs)), maxlen=RECENT)
+    means: dict[str, float] = {}
+    for shares in known:
+        for term in shares:
+            means[term] = fmean(other.get(term, 0.0) for other in known)
+    present = [(term, mean) for term, mean in means.items() if mean]
+    return dict(sorted(present, key=lambda item: (-item[1], item[0])))
 
 
 def _shares(entry: Mapping[str, Any]) -> dict[str, float]:

@@ -16,8 +16,10 @@ from trl_grpo_ext.support.text import on_one_line
 from trl_grpo_ext.verdict import Blame, Status, Verdict
 
 MOST_CHARS = 300
-GOLD = ("solution", "answer", "gold", "target", "label", "tests", "test_list", "test")  # columns, the usual first
-MOST_REASON = 60  # characters of an answer or of a reason: a user's verifier may return any text; ours
+# Columns, the usual first.
+GOLD = ("solution", "answer", "gold", "target", "label", "tests", "test_list", "test")
+# Characters of an answer or of a reason: a user's verifier may return any text; ours.
+MOST_REASON = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +39,8 @@ class Example:
     advantage: float | None
 
 
-Shown = Callable[[Scorecard, Finding], Sequence[bool]]  # of each sample, whether it shows the finding
+# Of each sample, whether it shows the finding.
+Shown = Callable[[Scorecard, Finding], Sequence[bool]]
 
 
 def _any_row(card: Scorecard, finding: Finding) -> Sequence[bool]:
@@ -53,32 +56,36 @@ def _of_the_named(test: Callable[[Verdict], bool]) -> Shown:
     """Build a filter: samples with such a verdict from the finding's terms, or from any term."""
 
     def shown(card: Scorecard, finding: Finding) -> Sequence[bool]:
-        columns = [card.verdicts[term] for term in _named(card, finding) or card.terms]
-        return [
-            any(verdict is not None and test(verdict) for verdict in (column[row] for column in columns))
-            for row in range(len(card))
-        ]
+        rows = [False] * len(card)
+        for term in _named(card, finding) or card.terms:
+            for row, verdict in enumerate(card.verdicts[term]):
+                if verdict is not None and test(verdict):
+                    rows[row] = True
+        return rows
 
     return shown
 
 
 def _is_unread(card: Scorecard, finding: Finding) -> Sequence[bool]:
     """Mark finished samples with an unparseable primary verdict."""
-    return [
-        verdict is not None and verdict.status is Status.UNPARSEABLE and sample.truncated is not True
-        for sample, verdict in zip(card.samples, card.primary, strict=True)
-    ]
+    rows = []
+    for sample, verdict in zip(card.samples, card.primary, strict=True):
+        is_unparseable = verdict is not None and verdict.status is Status.UNPARSEABLE
+        rows.append(is_unparseable and sample.truncated is not True)
+    return rows
 
 
 def _is_disputed(card: Scorecard, finding: Finding) -> Sequence[bool]:
     """Which samples the primary verdict passes and the second opinion that the finding names fails."""
     opinions = [card.verdicts[term] for term in _named(card, finding) if card.weights[term] == 0]
-    if not opinions:  # the evaluation has told
+    # The evaluation has told.
+    if not opinions:
         return _any_row(card, finding)
-    return [
-        passes(verdict) is True and any(passes(opinion[row]) is False for opinion in opinions)
-        for row, verdict in enumerate(card.primary)
-    ]
+    rows = []
+    for row, verdict in enumerate(card.primary):
+        is_refused = any(passes(opinion[row]) is False for opinion in opinions)
+        rows.append(passes(verdict) is True and is_refused)
+    return rows
 
 
 def _is_ungraded(card: Scorecard, finding: Finding) -> Sequence[bool]:
@@ -92,10 +99,11 @@ def _is_void_beside_others(card: Scorecard, finding: Finding) -> Sequence[bool]:
     """Mark void samples of the finding's term, or of the environment, beside judged siblings."""
     shown = [False] * len(card)
     for rows in card.members:
-        if any(not card.void[row] for row in rows):
-            for row in rows:
-                cause = cause_of(card, row)
-                shown[row] = cause is not None and cause[0] == "".join(finding.terms[:1])
+        if all(card.void[row] for row in rows):
+            continue
+        for row in rows:
+            cause = cause_of(card, row)
+            shown[row] = cause is not None and cause[0] == "".join(finding.terms[:1])
     return shown
 
 
@@ -121,8 +129,10 @@ def examples(cards: Iterable[Scorecard], finding: Finding, limit: int) -> list[E
     for card in cards:
         shows = kind(card, finding)
         advantages = card.advantages or [0.0] * len(card)
-        rows = [row for row in sorted(range(len(card)), key=lambda row: -advantages[row]) if shows[row]]
-        distinct = {card.samples[row].text: row for row in reversed(rows)}  # the first of each text
+        by_advantage = sorted(range(len(card)), key=lambda row: -advantages[row])
+        rows = [row for row in by_advantage if shows[row]]
+        # Equal completions are quoted once: the first row by text.
+        distinct = {card.samples[row].text: row for row in reversed(rows)}
         found += [_example(card, row) for row in rows if distinct[card.samples[row].text] == row]
         if len(found) >= limit:
             break
@@ -165,6 +175,11 @@ def _example(card: Scorecard, row: int) -> Example:
 
 
 def _shown(verdict: Verdict) -> str:
-    score = "" if verdict.score is None else f" {verdict.score:.3g}"
-    answer = "" if verdict.answer is None else f", answer {on_one_line(verdict.answer, MOST_REASON)}"
-    return f"{verdict.status}{score}{answer}" + (f" ({safe_reason(verdict.reason)})" if verdict.reason else "")
+    text = str(verdict.status)
+    if verdict.score is not None:
+        text += f" {verdict.score:.3g}"
+    if verdict.answer is not None:
+        text += f", answer {on_one_line(verdict.answer, MOST_REASON)}"
+    if verdict.reason:
+        text += f" ({safe_reason(verdict.reason)})"
+    return text

@@ -108,8 +108,10 @@ class Finding:
 class NotChecked:
     """Answer of a check that lacks data."""
 
-    needs: str  # what is missing, such as `"a shadow term (weight 0)"`
-    in_part: bool = False  # whether the check has found nothing in what it was given
+    # What is missing, such as `"a shadow term (weight 0)"`
+    needs: str
+    # Whether the check has found nothing in what it was given.
+    in_part: bool = False
 
 
 def append_finding(run_folder: str | os.PathLike[str], finding: Finding) -> None:

@@ -41,8 +41,10 @@ JUDGE = "judge a few completions by hand"
 TAKE = f"{JUDGE}, then take data that the model gets right now and then"
 # Of the groups. Ours, from a run of the recipe smollm2 on harder sums: 70 % all wrong and 17 % live at a score of 0.2.
 MANY_WRONG = 0.25
-MOST = 0.5  # of the completions are cut, or have no verdict: then a score says little
-ROUNDED = 0.005  # of the scale: what two digits after the point do not tell
+# Of the completions are cut, or have no verdict: then a score says little.
+MOST = 0.5
+# Of the scale: what two digits after the point do not tell.
+ROUNDED = 0.005
 
 
 class Said(NamedTuple):
@@ -117,14 +119,16 @@ def _sound(window: Window, *, is_clean: bool) -> str:
 
     That all is well is said only if training and evaluation show it, and nothing above information was found.
     """
-    training, evaluation = training_ends(window), evaluation_ends(window)
+    training = training_ends(window)
+    evaluation = evaluation_ends(window)
     if not training.end.count:
         size = sum(batch.size for batch in window.batches)
         if judged(window.batches):
             return f"The scores of the last {size} completions are too large to compare."
         return f"None of the last {size} completions could be judged: no term with weight is for their rows."
     score = f"the score of {names(window.primary_terms)}"
-    trained, held_out = _of_training(window, training, score), _of_evaluation(window, evaluation)
+    trained = _of_training(window, training, score)
+    held_out = _of_evaluation(window, evaluation)
     caveats = _caveats(window, held_out)
     moves = evaluation.moves if evaluation is not None else ""
     if len(window.batches) < FLAT_BATCHES and moves == "risen":
@@ -139,8 +143,11 @@ def _sound(window: Window, *, is_clean: bool) -> str:
         return f"{sentence(trained.text)}; {', and '.join((held_out.text, *caveats))}{solved}."
     if moves == "risen" and is_well:
         return f"{FINE} {held_out.text}; in training, {score} is {training}."
-    rest = [f"{sentence(one)}." for one in (held_out.text, *caveats) if one != NOT_HELD_OUT]
-    return " ".join((trained.text, *rest))
+    sentences = [trained.text]
+    for text in (held_out.text, *caveats):
+        if text != NOT_HELD_OUT:
+            sentences.append(f"{sentence(text)}.")
+    return " ".join(sentences)
 
 
 NOT_HELD_OUT = "nothing is held out"
@@ -150,28 +157,31 @@ def _of_evaluation(window: Window, evaluation: Ends | None) -> Said:
     """Describe the evaluation's change, and whether it proves a better model."""
     if evaluation is None:
         empty = window.empty_evaluations
-        return Said(f"in {empty} evaluations nothing could be judged" if empty else NOT_HELD_OUT, is_well=False)
+        text = f"in {empty} evaluations nothing could be judged" if empty else NOT_HELD_OUT
+        return Said(text, is_well=False)
     if not evaluation.start.count:
         return Said(f"the evaluation is {evaluation}, and no other one was made to compare it with", is_well=False)
     if evaluation.moves:
         return Said(f"the evaluation has {evaluation.moves} {evaluation.change}", is_well=evaluation.moves == "risen")
     if window.scale.is_known and window.scale.unit(evaluation.start).mean >= CEILING:
         return Said(f"the evaluation is {evaluation}, as high as it was", is_well=True)
-    told = f"{evaluation}{evaluation.gain_told}"
-    return Said(
-        f"the evaluation has not clearly {'followed' if _does_well(window) else 'moved'}: {told}", is_well=False
-    )
+    moved = "followed" if _does_well(window) else "moved"
+    text = f"the evaluation has not clearly {moved}: {evaluation}{evaluation.gain_told}"
+    return Said(text, is_well=False)
 
 
 def _caveats(window: Window, held_out: Said) -> list[str]:
     """List caveats: few prompts, cut completions, missing verdicts."""
     found = []
-    prompts, limit = same_prompts(window), window.settings.get("max_completion_length")
+    prompts = same_prompts(window)
     if prompts and not held_out.is_well:
-        found.append(f"the data has {prompts} prompt{'s' if prompts > 1 else ''}")
+        many = "s" if prompts > 1 else ""
+        found.append(f"the data has {prompts} prompt{many}")
     cut = Estimate.together(batch.primary.cut_share for batch in window.batches)
+    limit = window.settings.get("max_completion_length")
     if cut.mean >= MOST and limit != 1:
-        found.append(f"{percent(cut.mean)} of the completions are cut" + (f" at {limit} tokens" if limit else ""))
+        at_limit = f" at {limit} tokens" if limit else ""
+        found.append(f"{percent(cut.mean)} of the completions are cut{at_limit}")
     void = sum(batch.void for batch in window.batches) / sum(batch.size for batch in window.batches)
     if void >= MOST:
         found.append(f"{percent(void)} of the completions have no verdict")
@@ -180,7 +190,8 @@ def _caveats(window: Window, held_out: Said) -> list[str]:
 
 def _of_training(window: Window, ends: Ends, score: str) -> Said:
     start, end = ends.shown
-    if len(window.batches) < FLAT_BATCHES:  # which cannot show a trend
+    # So few batches cannot show a trend.
+    if len(window.batches) < FLAT_BATCHES:
         return Said(f"{EARLY} {score} is {ends}.", is_well=False)
     live = live_share(window)
     is_scarce = live is not None and live < LEAST_LIVE and not window.is_solved
@@ -205,7 +216,9 @@ def _may_rise(window: Window, ends: Ends, score: str) -> str:
     trend = fitted_rise(window.history)
     if trend is None or window.scale.part(trend).error < ROUNDED:
         return f"{EARLY} {score} is {ends}."
-    low, high = (f"{bound:+z.{ends.digits}f}" for bound in (trend.interval.low, trend.interval.high))
+    interval = trend.interval
+    low = f"{interval.low:+z.{ends.digits}f}"
+    high = f"{interval.high:+z.{ends.digits}f}"
     said = f"over {steps_so_far(window):.0f} steps is between {low} and {high} (95 % interval)"
     if trend.is_sure:
         return f"The trend of {score} {said}, though its ends do not show it: {ends}."
@@ -214,10 +227,11 @@ def _may_rise(window: Window, ends: Ends, score: str) -> str:
 
 def _does_not_rise(window: Window, ends: Ends, score: str, live: float | None) -> str:
     share = "groups are not known" if live is None else f"{percent(live)} of the groups are live"
-    kl, rates = window.logged("kl"), window.logged("learning_rate")
+    kl = window.logged("kl")
     if kl:
         begins = f"Signal and update look sound ({share}, {kl[-1]:.1g} nats of KL from the reference)"
     else:
+        rates = window.logged("learning_rate")
         rate = f", the learning rate is {rates[-1]:.1g}" if rates else ""
         begins = f"The signal looks sound ({share}){rate}, no KL tells how far the policy has moved"
     return (

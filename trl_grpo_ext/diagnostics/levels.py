@@ -60,8 +60,11 @@ def level_of(parts: Iterable[Estimate]) -> Estimate:
 
 def _level(parts: Sequence[Grouped]) -> Estimate:
     """Mean over completions, with the error of group means, or the larger error if few groups agree."""
-    alone, grouped = level_of(part.numbers for part in parts), level_of(part.groups for part in parts)
-    return replace(alone, error=max(alone.error, grouped.error)) if alone.count and grouped.count > 1 else alone
+    alone = level_of(part.numbers for part in parts)
+    grouped = level_of(part.groups for part in parts)
+    if not alone.count or grouped.count <= 1:
+        return alone
+    return replace(alone, error=max(alone.error, grouped.error))
 
 
 def gain(earlier: Sequence[BatchFigures], later: Sequence[BatchFigures], level: LevelOf = score_level) -> Estimate:
@@ -75,19 +78,26 @@ def gain_within(batches: Sequence[BatchFigures]) -> Estimate:
     return gain(batches[:half], batches[half:])
 
 
-MOST_PERIODS = 64  # ours: enough for the shape of a run, in bounded memory
+# Ours: enough for the shape of a run, in bounded memory.
+MOST_PERIODS = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Levels:
     """Levels of figures beside the score in one period, possible reasons for a changed score."""
 
-    tokens: Estimate = NOTHING  # the length of a completion
-    cut: Estimate = NOTHING  # the share of completions that were cut
-    void: Estimate = NOTHING  # the share of completions without a verdict
-    values: Mapping[str, Estimate] = field(default_factory=dict)  # by term, its values within groups
-    weights: Mapping[str, Estimate] = field(default_factory=dict)  # by term, its weight
-    logged: Mapping[str, Estimate] = field(default_factory=dict)  # by TRL's name, what it has logged of updates
+    # The length of a completion, in tokens.
+    tokens: Estimate = NOTHING
+    # The share of completions that were cut.
+    cut: Estimate = NOTHING
+    # The share of completions without a verdict.
+    void: Estimate = NOTHING
+    # Values within groups, by term.
+    values: Mapping[str, Estimate] = field(default_factory=dict)
+    # Weights by term.
+    weights: Mapping[str, Estimate] = field(default_factory=dict)
+    # TRL's logged figures of updates, by TRL's names.
+    logged: Mapping[str, Estimate] = field(default_factory=dict)
 
     def __add__(self, other: Levels) -> Levels:
         """Join the levels of two periods."""
@@ -123,15 +133,21 @@ LOGGED = ("entropy", "grad_norm", "kl", "clip_ratio/region_mean")
 class Period:
     """Period: consecutive training batches or logs."""
 
-    middle: float  # the mean of their optimizer steps
-    scores: Estimate  # the mean scores of their groups
-    levels: Levels = Levels()  # other figures of the same batches
+    # The mean of their optimizer steps.
+    middle: float
+    # The mean scores of their groups.
+    scores: Estimate
+    # Other figures of the same batches.
+    levels: Levels = Levels()
 
     @classmethod
     def of(cls, parts: Sequence[Period]) -> Period:
         """Join consecutive periods."""
-        scores = Estimate.together(part.scores for part in parts)
-        return cls(fmean(part.middle for part in parts), scores, sum((part.levels for part in parts), start=Levels()))
+        return cls(
+            middle=fmean(part.middle for part in parts),
+            scores=Estimate.together(part.scores for part in parts),
+            levels=sum((part.levels for part in parts), start=Levels()),
+        )
 
 
 def together(parts: Iterable[Mapping[T, Estimate]]) -> dict[T, Estimate]:
@@ -170,7 +186,9 @@ class History:
     @property
     def periods(self) -> tuple[Period, ...]:
         """The periods, oldest first; the last may be shorter."""
-        return (*self._full, Period.of(self._open)) if self._open else tuple(self._full)
+        if not self._open:
+            return tuple(self._full)
+        return (*self._full, Period.of(self._open))
 
 
 def fitted_rise(periods: Sequence[Period]) -> Estimate | None:
@@ -183,17 +201,26 @@ def fitted_rise(periods: Sequence[Period]) -> Estimate | None:
         The rise, in units of score; None for fewer than three periods with groups.
     """
     known = [period for period in periods if period.scores.count]
-    count = sum(period.scores.count for period in known)
     if len({period.middle for period in known}) < 3:
         return None
+    count = sum(period.scores.count for period in known)
     centre = sum(period.scores.count * period.middle for period in known) / count
-    total = sum(period.scores.total for period in known)
-    spread = sum(period.scores.count * (period.middle - centre) ** 2 for period in known)
-    slope = sum(period.scores.total * (period.middle - centre) for period in known) / spread
+    spread = covariance = 0.0
+    for period in known:
+        distance = period.middle - centre
+        spread += period.scores.count * distance**2
+        covariance += period.scores.total * distance
+    slope = covariance / spread
     scores = Estimate.together(period.scores for period in known)
     unexplained = scores.squared_deviations - slope * slope * spread
-    if not math.isfinite(unexplained):  # scores of any size are allowed
+    # Scores of any size are allowed, so squares may overflow.
+    if not math.isfinite(unexplained):
         return None
-    span, rounding = known[-1].middle - known[0].middle, ROUNDING * abs(total / count)
+    total = sum(period.scores.total for period in known)
+    rounding = ROUNDING * abs(total / count)
+    span = known[-1].middle - known[0].middle
+    rise = slope * span
+    if abs(rise) <= rounding:
+        rise = 0.0
     chance = math.sqrt(max(0.0, unexplained) / (count - 2) / spread) * span
-    return Estimate(slope * span if abs(slope * span) > rounding else 0.0, max(chance, rounding), count)
+    return Estimate(rise, max(chance, rounding), count)

@@ -47,7 +47,8 @@ class _Page:
         self.line(text, style="underline" if self.console.is_terminal else "")
 
     def drivers(self, drivers: Mapping[str, float]) -> None:
-        if len(drivers) > 1:  # one term has them all
+        # One term has them all.
+        if len(drivers) > 1:
             shares = ", ".join(f"{term} {100 * share:z.0f} %" for term, share in drivers.items())
             self.line(f"The latest advantages come from: {shares} (trl-grpo-ext docs metrics_reference#driver-shares)")
 

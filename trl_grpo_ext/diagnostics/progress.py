@@ -11,14 +11,21 @@ from trl_grpo_ext.support.estimate import NOTHING, SURE, Estimate, Interval
 
 # Parts of the scale, and steps. Ours, set by benchmarks/false_alarms.py: how often runs that learn are called stuck,
 # and runs that are stuck are told.
-FLAT_BATCHES = 8  # fewer cannot show that a score is flat
-EARLY = 24  # optimizer steps: until then a slow rise looks flat
-PATIENCE = 96  # optimizer steps until a score that is not 0 can be called stuck
-NEXT_TO_NOTHING = 0.01  # from a lower score, nothing is learned
-LEAST_RISE, LEAST_LOW_RISE = 0.05, 0.015  # over the whole run, and from a score near the worst one
+# Fewer cannot show that a score is flat.
+FLAT_BATCHES = 8
+# Optimizer steps: until then a slow rise looks flat.
+EARLY = 24
+# Optimizer steps until a score that is not 0 can be called stuck.
+PATIENCE = 96
+# From a lower score, nothing is learned.
+NEXT_TO_NOTHING = 0.01
+# Over the whole run, and from a score near the worst one.
+LEAST_RISE, LEAST_LOW_RISE = 0.05, 0.015
 # Ours, tried in test_fault_injection.py and test_healthy_runs.py.
-LEAST_GAIN = 0.1  # a score that surely rises by less over a window is flat
-HARDLY = 0.05  # a smaller gain is not worth much
+# A score that surely rises by less over a window is flat.
+LEAST_GAIN = 0.1
+# A smaller gain is not worth much.
+HARDLY = 0.05
 
 
 def score_text(score: float, digits: int = 2) -> str:
@@ -41,23 +48,28 @@ class Ends:
         ('0.40 at step 0 and 0.80 at step 9', 'from 0.40 at step 0 to 0.80 at step 9')
     """
 
-    start: Estimate  # the score of the first batches, or of the first evaluation; `NOTHING` where there is only one
-    end: Estimate  # that of the last batches, or of the last evaluation; `NOTHING` if nothing was judged
-    # Where they were measured, in words; the first is empty where there is only one.
+    # The score of the first batches, or of the first evaluation; `NOTHING` where there is only one.
+    start: Estimate
+    # The score of the last batches, or of the last evaluation; `NOTHING` if nothing was judged.
+    end: Estimate
+    # Where both scores were measured, in words; empty for a missing first score.
     start_at: str
     end_at: str
-    digits: int = 2  # after the point, as people read the score
+    # Digits after the point, as people read the score.
+    digits: int = 2
 
     @property
     def shown(self) -> tuple[str, str]:
         """Start and end as displayed text; an unknown start is empty."""
-        start, end = (score_text(one.mean, self.digits) if one.count else "" for one in (self.start, self.end))
+        start = score_text(self.start.mean, self.digits) if self.start.count else ""
+        end = score_text(self.end.mean, self.digits) if self.end.count else ""
         return start, end
 
     @property
     def moves(self) -> str:
         """Direction of a sure, visible change: `risen`, `fallen`, or empty."""
-        gain, (start, end) = self.end - self.start, self.shown
+        gain = self.end - self.start
+        start, end = self.shown
         if not gain.count or start == end or abs(gain.mean) <= SURE * gain.error:
             return ""
         return "risen" if gain.mean > 0 else "fallen"
@@ -71,14 +83,18 @@ class Ends:
     def gain(self) -> Interval | None:
         """Change from start to end with its interval; None without a start or an error."""
         gain = self.end - self.start
-        return gain.interval if gain.count and gain.is_known and gain.error else None
+        has_interval = gain.count and gain.is_known and gain.error
+        return gain.interval if has_interval else None
 
     @property
     def gain_told(self) -> str:
         """`, a change of +0.40 (95 % interval +0.35 to +0.45)`; empty where it is unknown."""
-        if (gain := self.gain) is None:
+        gain = self.gain
+        if gain is None:
             return ""
-        mean, low, high = (f"{number:+z.{self.digits}f}" for number in (gain.mean, gain.low, gain.high))
+        mean = f"{gain.mean:+z.{self.digits}f}"
+        low = f"{gain.low:+z.{self.digits}f}"
+        high = f"{gain.high:+z.{self.digits}f}"
         return f", a change of {mean} (95 % interval {low} to {high})"
 
     @property
@@ -91,23 +107,34 @@ class Ends:
         start, end = self.shown
         if not start:
             return f"{end} {self.end_at}"
-        return f"{start} {self.start_at} and {'' if start == end else f'{end} '}{self.end_at}"
+        if start == end:
+            return f"{start} {self.start_at} and {self.end_at}"
+        return f"{start} {self.start_at} and {end} {self.end_at}"
 
     def to_record(self) -> dict[str, Any]:
         """Convert to plain JSON values; unknown start or interval becomes null."""
-        start = self.start.mean if self.start.count else None
-        places = {"start": start, "start_at": self.start_at, "end": self.end.mean, "end_at": self.end_at}
-        return {**places, "change": self.gain and self.gain.to_record()}
+        return {
+            "start": self.start.mean if self.start.count else None,
+            "start_at": self.start_at,
+            "end": self.end.mean,
+            "end_at": self.end_at,
+            "change": self.gain and self.gain.to_record(),
+        }
 
 
 def training_ends(window: Window) -> Ends:
     """Start and end of the training score."""
     first, last = window.ends
+    if not first:
+        start_at, end_at = "", "in the only batch"
+    else:
+        start_at = f"in the first {len(first)} batches" if len(first) > 1 else "in the first batch"
+        end_at = f"in the last {len(last)}" if len(last) > 1 else "in the last one"
     return Ends(
         start=score_level(first),
         end=score_level(last),
-        start_at="" if not first else f"in the first {len(first)} batches" if len(first) > 1 else "in the first batch",
-        end_at="in the only batch" if not first else f"in the last {len(last)}" if len(last) > 1 else "in the last one",
+        start_at=start_at,
+        end_at=end_at,
         digits=window.scale.digits,
     )
 
@@ -116,12 +143,15 @@ def evaluation_ends(window: Window) -> Ends | None:
     """First and last evaluation score; None without evaluations."""
     if not window.evaluations:
         return None
-    (first, start), (last, end) = window.evaluations[0], window.evaluations[-1]
-    only = len(window.evaluations) == 1
+    last, end = window.evaluations[-1]
+    start, start_at = NOTHING, ""
+    if len(window.evaluations) > 1:
+        first, start = window.evaluations[0]
+        start_at = "at the start" if first is None else f"at step {first}"
     return Ends(
-        start=NOTHING if only else start,
+        start=start,
         end=end,
-        start_at="" if only else "at the start" if first is None else f"at step {first}",
+        start_at=start_at,
         end_at="at the end" if last is None else f"at step {last}",
         digits=window.scale.digits,
     )
@@ -140,7 +170,9 @@ def is_flat(window: Window, least_gain: float = LEAST_GAIN) -> bool:
 def _least_gain(window: Window, level: Estimate, least_gain: float = LEAST_GAIN) -> float:
     """Return the least gain that matters: near a known best score, half of what is missing."""
     missing = 1 - window.scale.unit(level).mean
-    return min(least_gain, missing / 2) if window.scale.is_known and missing > 0 else least_gain
+    if not window.scale.is_known or not missing > 0:
+        return least_gain
+    return min(least_gain, missing / 2)
 
 
 def is_known_flat(window: Window) -> bool:
@@ -160,7 +192,8 @@ def has_risen(window: Window, level: LevelOf = score_level) -> bool:
     found = gain(window.opening, window.later, level)
     if found.is_sure or level is not score_level or not found.mean > 0:
         return found.is_sure
-    fitted = fitted_rise(window.history)  # the opening is too short to tell a slow rise
+    # The opening is too short to tell a slow rise.
+    fitted = fitted_rise(window.history)
     return fitted is not None and fitted.is_sure
 
 

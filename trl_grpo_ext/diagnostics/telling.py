@@ -56,7 +56,8 @@ def _panel(finding: Finding) -> Panel:
     )
 
 
-ALERTS = {Severity.INFO: "INFO", Severity.WARNING: "WARN", Severity.CRITICAL: "ERROR"}  # of both trackers
+# Alert levels of trackio and wandb.
+ALERTS = {Severity.INFO: "INFO", Severity.WARNING: "WARN", Severity.CRITICAL: "ERROR"}
 
 
 # Whether a run is active in a tracker that is loaded.

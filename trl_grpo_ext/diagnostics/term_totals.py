@@ -19,7 +19,7 @@ Failure = tuple[Blame, Status, str]
 
 @dataclass(frozen=True, slots=True)
 class TermTotals:
-    """Sums of a term's figures over several batches, worked out when they are asked for."""
+    """A term's figures over several batches, each sum computed on demand."""
 
     # The figures, a batch each, oldest first.
     batches: Sequence[TermFigures]
@@ -41,13 +41,13 @@ class TermTotals:
 
     @property
     def flat_share(self) -> float:
-        """Share of groups whose values are all equal, in [0, 1]; 0 without groups."""
+        """Compute the share of groups with equal values, in [0, 1]; 0 without groups."""
         flat = sum(batch.flat_groups for batch in self.batches)
         return _share(flat, self.groups)
 
     @property
     def flattened_share(self) -> float:
-        """Share of groups whose scores differ and whose values do not, in [0, 1]; 0 without groups."""
+        """Compute the share of groups with different scores but equal values, in [0, 1]; 0 without groups."""
         flattened = sum(batch.flattened_groups for batch in self.batches)
         return _share(flattened, self.groups)
 
@@ -58,7 +58,7 @@ class TermTotals:
         return _share(gated, self.verdicts)
 
     def status_share(self, *statuses: Status) -> float:
-        """Share of verdicts with one of these statuses, in [0, 1]; 0 without verdicts."""
+        """Compute the statuses' share of the verdicts, in [0, 1]; 0 without verdicts."""
         count = 0
         for batch in self.batches:
             for status in statuses:
@@ -67,7 +67,7 @@ class TermTotals:
 
     @property
     def values(self) -> Estimate:
-        """Values of samples that are not void."""
+        """Estimate the mean value, void samples excluded."""
         return Estimate.together(batch.values.numbers for batch in self.batches)
 
     @property
@@ -113,7 +113,7 @@ class TermTotals:
 
     @property
     def failed_places(self) -> Counter[int]:
-        """The grader's failures by position in the group, from 0."""
+        """Count grader failures by group position, counted from 0."""
         return added(batch.failed_places for batch in self.batches)
 
     def failures(self, is_kind: Callable[[Failure], bool]) -> Counter[Failure]:

@@ -83,8 +83,10 @@ class Watch(RunListener):
         """Replay the earlier part of a resumed run silently; a new run ignores earlier ones."""
         folder = Path(self.run_folder)
         is_resumed = step > 0 and (folder / "scorecards").is_dir()
-        if is_resumed or (step == 0 and self._view.window.batches):  # seen before training began again
-            self._view, self._onsets = RunView(self._view.settings, self.run_folder), Onsets(dict(CHECKS))
+        # Seen before training began again.
+        if is_resumed or (step == 0 and self._view.window.batches):
+            self._view = RunView(self._view.settings, self.run_folder)
+            self._onsets = Onsets(dict(CHECKS))
         if step == 0:
             set_aside(folder / FILE)
         elif is_resumed:
@@ -103,18 +105,22 @@ class Watch(RunListener):
 
 
 # Ours, so that one odd batch is not told; tried in test_healthy_runs.py.
-HOLD = 3  # batches in a row until a finding is told
-CLEAR = RECENT_BATCHES  # batches in a row without it until it is over and may be told again: a whole window
+# Batches in a row until a finding is told.
+HOLD = 3
+# Batches in a row without it until it is over and may be told again: a whole window.
+CLEAR = RECENT_BATCHES
 
 
 @dataclass(slots=True)
 class Onsets:
     """Runs checks batch by batch, and tells the onset of each finding once."""
 
-    checks: dict[str, Check]  # the checks, by code
+    # The checks, by code.
+    checks: dict[str, Check]
     # The findings that have begun and are not over, as they were last seen, by code.
     active: dict[str, Finding] = field(default_factory=dict)
-    not_checked: dict[str, str] = field(default_factory=dict)  # what each check lacked when it was last asked, by code
+    # What each check lacked when it was last asked, by code.
+    not_checked: dict[str, str] = field(default_factory=dict)
     _primary: tuple[str, ...] = ()
     _once: Once = field(default_factory=Once)
     _told: dict[str, Finding] = field(default_factory=dict)
@@ -123,25 +129,30 @@ class Onsets:
 
     def look(self, window: Window) -> list[Finding]:
         """Run all checks, and return findings that begin; call once per training batch."""
-        if window.in_force[:1] != self._primary:  # what was found of another primary term is over
+        # What was found of another primary term is over.
+        if window.in_force[:1] != self._primary:
             self._primary = window.in_force[:1]
             self.active.clear()
             self._told.clear()
             self._held.clear()
-        return [finding for code, check in self.checks.items() if (finding := self._look(code, check, window))]
+        findings = [self._look(code, check, window) for code, check in self.checks.items()]
+        return [finding for finding in findings if finding is not None]
 
     def _look(self, code: str, check: Check, window: Window) -> Finding | None:
         try:
             found = check(window)
-        except Exception as error:  # one check that fails must not silence the others
+        # One check that fails must not silence the others.
+        except Exception as error:
             self._once.warn(logger, code, "The check %r failed; the others go on.", code, error=error)
             self.not_checked[code] = f"a check that does not fail ({type(error).__name__})"
             return None
         self.not_checked.pop(code, None)
         if isinstance(found, NotChecked):
-            self.not_checked[code] = f"{found.needs}{' (for a part of it)' if found.in_part else ''}"
-            if not found.in_part:  # which says neither that it holds nor that it is over
+            # A check without its data says neither that a finding holds nor that it is over.
+            if not found.in_part:
+                self.not_checked[code] = found.needs
                 return None
+            self.not_checked[code] = f"{found.needs} (for a part of it)"
         if not isinstance(found, Finding):
             self._held[code] = 0
             self._missed[code] = self._missed.get(code, 0) + 1
@@ -162,7 +173,8 @@ class Onsets:
         return found if begins else None
 
 
-MOST_BATCHES = 512  # that are read after the first ones; ours: it bounds the time that `diagnose` takes
+# Batches read after the opening ones. Ours: it bounds the time of `diagnose`.
+MOST_BATCHES = 512
 
 
 def look_back(
@@ -178,10 +190,13 @@ def look_back(
         The findings as they began, and the number of training batches.
     """
     began = time.monotonic()
-    shown, (opening, latest) = _Showing(run, view, onsets, before), _numbers(run, before)
+    shown = _Showing(run, view, onsets, before)
+    opening, latest = _numbers(run, before)
     shown.show(opening)
+    most = MOST_BATCHES
     each = (time.monotonic() - began) / max(1, len(opening))
-    most = MOST_BATCHES if len(latest) * each <= seconds else max(RECENT_BATCHES, int(seconds / each))
+    if len(latest) * each > seconds:
+        most = max(RECENT_BATCHES, int(seconds / each))
     if len(latest) > most:
         latest = latest[-most:]
         view.skip()

@@ -29,9 +29,11 @@ from trl_grpo_ext.support.estimate import NOTHING, Estimate, Grouped
 # Ours, for bounded memory: as many as the checks need.
 RECENT_LOGS = 32
 OPENING_LOGS = 4
-LATEST_LOGS = 5  # that the level of a logged figure is taken from
+# Logs whose median is the level of a logged figure.
+LATEST_LOGS = 5
 EVALUATIONS = 16
-CLIFF_STEPS = 4  # optimizer steps: a loss of entropy within so few is sudden
+# Optimizer steps: a loss of entropy within so few is sudden.
+CLIFF_STEPS = 4
 
 # Ours: a share of 32 completions, or of 8 groups, has a standard error of at most 0.09, or 0.18.
 LEAST_SAMPLES = 32
@@ -46,28 +48,40 @@ NO_LOGS = NotChecked("a first log of TRL (logging_steps)")
 class Window:
     """Window: everything that checks read of a run."""
 
-    batches: Sequence[BatchFigures] = ()  # the last training batches, oldest first, at most `RECENT_BATCHES`
-    opening: Sequence[BatchFigures] = ()  # the first training batches of the run, at most `OPENING_BATCHES`
-    history: Sequence[Period] = ()  # the scores of the whole run, oldest first, in few periods
-    log_history: Sequence[Period] = ()  # the figures of TRL's logs over the whole run, in periods as well
-    scale: Scale = CORRECTNESS  # the scale of the primary scores
-    reward_scale: Scale = CORRECTNESS  # the scale of the totals
-    seen: Mapping[str, Seen] = field(default_factory=dict)  # by term, what it has given in the whole run
-    folder: str | os.PathLike[str] | None = None  # the run's; None where there is none
-    trained_on: frozenset[str] = frozenset()  # the terms that have had weight in a training batch, ever
+    # The last training batches, oldest first, at most `RECENT_BATCHES`.
+    batches: Sequence[BatchFigures] = ()
+    # The first training batches of the run, at most `OPENING_BATCHES`.
+    opening: Sequence[BatchFigures] = ()
+    # The scores of the whole run, oldest first, in few periods.
+    history: Sequence[Period] = ()
+    # The figures of TRL's logs over the whole run, in periods as well.
+    log_history: Sequence[Period] = ()
+    # The scale of the primary scores.
+    scale: Scale = CORRECTNESS
+    # The scale of the totals.
+    reward_scale: Scale = CORRECTNESS
+    # Scores and values over the whole run, by term.
+    seen: Mapping[str, Seen] = field(default_factory=dict)
+    # The run's folder; None without a folder.
+    folder: str | os.PathLike[str] | None = None
+    # Terms with weight in any training batch so far.
+    trained_on: frozenset[str] = frozenset()
     # The first evaluation and the last, oldest first, at most `EVALUATIONS`: step and primary score.
     evaluations: Sequence[tuple[int | None, Estimate]] = ()
-    empty_evaluations: int = 0  # evaluations of which nothing could be judged
+    # Number of evaluations without a judged completion.
+    empty_evaluations: int = 0
     # The primary score of the training batches just before the first evaluation; `NOTHING` if it was not kept.
     trained_at_first_evaluation: Estimate = NOTHING
     # The last of TRL's logs of training steps, oldest first, at most `RECENT_LOGS`; figures that were not finite are
     # NaN, or None if they come from disk.
     logs: Sequence[Mapping[str, Any]] = ()
-    opening_logs: Sequence[Mapping[str, Any]] = ()  # the first of them, at most `OPENING_LOGS`
+    # The first of TRL's logs, at most `OPENING_LOGS`.
+    opening_logs: Sequence[Mapping[str, Any]] = ()
     # The largest share of the first entropy that was lost within `CLIFF_STEPS` steps, or from one log to the next,
     # ever; None if it was not logged.
     entropy_cliff: float | None = None
-    settings: Mapping[str, Any]  # the run's, as `run_settings` or `RecordedRun.settings` give them
+    # The run's settings, from `run_settings` or `RecordedRun.settings`.
+    settings: Mapping[str, Any]
 
     @property
     def score(self) -> Estimate:
@@ -244,7 +258,8 @@ class RunView:
         if not is_number(entropy):
             return
         self._first_entropy = self._first_entropy or entropy
-        latest = len(self._entropies) - 1  # the log before, which may be many steps ago: TRL logs every 10
+        # The log before, which may be many steps ago: TRL logs every 10.
+        latest = len(self._entropies) - 1
         fallen = [
             before - entropy
             for place, (when, before) in enumerate(self._entropies)
@@ -258,7 +273,8 @@ class RunView:
         latest = self._last_evaluation()
         found = (*self._kept.evaluations, *latest)
         self._empty_evaluations += bool(self._evaluating) and not latest
-        self._keep(evaluations=found[:1] + found[1:][1 - EVALUATIONS :])  # the others are compared with the first
+        # The others are compared with the first.
+        self._keep(evaluations=found[:1] + found[1:][1 - EVALUATIONS :])
         self._evaluating = []
 
     def _last_evaluation(self) -> list[tuple[int | None, Estimate]]:

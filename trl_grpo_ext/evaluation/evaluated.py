@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -52,29 +52,37 @@ class Evaluated:
         """Average a figure over prompts, with its 95 % interval and prompt counts; None if no prompt has it."""
         found = [one.values[name] for one in self.prompts if name in one.values]
         estimate = Estimate.of(found)
-        low, high = min(found, default=math.inf), max(found, default=-math.inf)
-        interval = Grouped(estimate, estimate, low, high).interval
+        lowest = min(found, default=math.inf)
+        highest = max(found, default=-math.inf)
+        interval = Grouped(estimate, estimate, lowest, highest).interval
         if interval is None:
             return None
         return interval.to_record() | {"prompts": len(found), "left_out": len(self.prompts) - len(found)}
 
     def to_record(self) -> dict[str, Any]:
-        return {
+        record = {
             **self.about,
             "completions": self.tally.rows,
             "unjudged": self.unjudged,
             "void": self.tally.void,
             "grader_failed": self.tally.failed,
-            **{f"pass@{k}": self.mean(f"pass@{k}") for k in self.ks},
-            **{name: self._majority(k) for k in self.ks if k >= FEWEST_VOTES for name in [f"maj@{k}"]},
-            "tokens": self._tokens(),
-            "cut": self.cut.mean if self.cut.count else None,
-            "terms": self.tally.to_record()["terms"],
         }
+        for k in self.ks:
+            record[f"pass@{k}"] = self.mean(f"pass@{k}")
+        for k in self.ks:
+            if k >= FEWEST_VOTES:
+                record[f"maj@{k}"] = self._majority(k)
+        record["tokens"] = self._tokens()
+        record["cut"] = self.cut.mean if self.cut.count else None
+        record["terms"] = self.tally.to_record()["terms"]
+        return record
 
     def _majority(self, k: int) -> dict[str, float] | None:
-        found, tied = self.mean(f"maj@{k}"), self.mean(f"tied@{k}")
-        return found and tied and found | {"tied": tied["mean"]}
+        found = self.mean(f"maj@{k}")
+        tied = self.mean(f"tied@{k}")
+        if found is None or tied is None:
+            return None
+        return found | {"tied": tied["mean"]}
 
     def _tokens(self) -> dict[str, float] | None:
         if not self.lengths:
@@ -187,11 +195,11 @@ def majority(attempts: Sequence[tuple[str | None, bool]]) -> tuple[float, bool]:
     for answer, right in attempts:
         if answer is not None:
             by_answer[answer].append(right)
-    votes = Counter({answer: len(found) for answer, found in by_answer.items()})
-    most = max(votes.values(), default=0)
-    winners = [by_answer[answer] for answer, count in votes.items() if count == most]
-    shares = [sum(found) / len(found) for found in winners]
-    return (sum(shares) / len(shares) if shares else 0.0), len(winners) > 1
+    if not by_answer:
+        return 0.0, False
+    most = max(map(len, by_answer.values()))
+    shares = [sum(found) / most for found in by_answer.values() if len(found) == most]
+    return sum(shares) / len(shares), len(shares) > 1
 
 
 def _term_scores(card: Scorecard, rows: Sequence[int]) -> dict[str, float]:

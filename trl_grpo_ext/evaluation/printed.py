@@ -42,15 +42,20 @@ def _table(
     # Two models and their difference fit into 80 columns.
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("", overflow="fold")
-    for label in (*(one.label for one in found), *(["difference"] if differences else [])):
+    labels = [one.label for one in found]
+    if differences:
+        labels.append("difference")
+    for label in labels:
         # An interval is never broken.
         table.add_column(_in_lines(label, LABEL_CHARS), justify="right", no_wrap=True)
     room = max(LEAST_NAME_CHARS, width - (len(table.columns) - 1) * (LABEL_CHARS + GAP) - EDGES)
     for name in _figures(found):
         digits = 1 if name == "tokens" else 3
-        told = [differences.get(name)] if differences else []
-        cells = [*(one.mean(name) for one in found), *(one and one.to_record() for one in told)]
-        table.add_row(_in_lines(name.removeprefix("score/"), room), *(_shown(cell, digits) for cell in cells))
+        cells = [_shown(one.mean(name), digits) for one in found]
+        if differences:
+            difference = differences.get(name)
+            cells.append(_shown(difference and difference.to_record(), digits))
+        table.add_row(_in_lines(name.removeprefix("score/"), room), *cells)
     for name in QUANTILES:
         table.add_row(f"  {name}", *(_number(record["tokens"] and record["tokens"][name]) for record in records))
     table.add_row("cut", *("-" if record["cut"] is None else f"{record['cut']:.1%}" for record in records))
@@ -89,7 +94,8 @@ def _figures(found: Sequence[Evaluated]) -> list[str]:
 def _lines(record: Mapping[str, Any]) -> Iterator[str]:
     yield f"{record['label']} ({record['model']}):"
     for name, term in record["terms"].items():
-        yield f"  {name}: {told_verdicts(term)}" + (f" ({told_reasons(term)})" if term["reasons"] else "")
+        reasons = f" ({told_reasons(term)})" if term["reasons"] else ""
+        yield f"  {name}: {told_verdicts(term)}{reasons}"
     yield f"  {record['completions']:,} completions; {record['unjudged']:,} of them could not be judged."
     for name, figure in record.items():
         if name.startswith("pass@") and figure and figure["left_out"]:
@@ -102,7 +108,9 @@ def _lines(record: Mapping[str, Any]) -> Iterator[str]:
 def _shown(measured: Mapping[str, Any] | None, digits: int) -> str:
     if measured is None:
         return "-"
-    mean, low, high = (f"{measured[name]:z.{digits}f}" for name in ("mean", "low", "high"))
+    mean = f"{measured['mean']:z.{digits}f}"
+    low = f"{measured['low']:z.{digits}f}"
+    high = f"{measured['high']:z.{digits}f}"
     return f"{mean} [{low}, {high}]"
 
 

@@ -109,7 +109,9 @@ def pass_at_k(size: int, right: int, k: int) -> float:
         >>> pass_at_k(4, 1, 1), pass_at_k(4, 1, 2), pass_at_k(4, 0, 4)
         (0.25, 0.5, 0.0)
     """
-    return 1 - math.comb(size - right, k) / math.comb(size, k) if 0 < k <= size else math.nan
+    if not 0 < k <= size:
+        return math.nan
+    return 1 - math.comb(size - right, k) / math.comb(size, k)
 
 
 def ks_for(settings: Mapping[str, Any], mode: str) -> tuple[int, ...]:
@@ -178,7 +180,8 @@ class Agreement:
         """Cohen's kappa: 1 for full agreement, 0 for chance; NaN if both judges give one constant verdict."""
         if not self.size:
             return math.nan
-        primary, shadow = (self.both + self.primary_only) / self.size, (self.both + self.shadow_only) / self.size
+        primary = (self.both + self.primary_only) / self.size
+        shadow = (self.both + self.shadow_only) / self.size
         by_chance = primary * shadow + (1 - primary) * (1 - shadow)
         agreed = (self.both + self.neither) / self.size
         return (agreed - by_chance) / (1 - by_chance) if by_chance < 1 else math.nan
@@ -186,9 +189,7 @@ class Agreement:
 
 def agreement(card: Scorecard, term: str) -> Agreement:
     """Compare a term's verdicts with the primary verdicts, over completions that both terms judged."""
-    counts = Counter(
-        (passes(primary), passes(own)) for primary, own in zip(card.primary, card.verdicts[term], strict=True)
-    )
+    counts = Counter(zip(map(passes, card.primary), map(passes, card.verdicts[term]), strict=True))
     return Agreement(
         both=counts[True, True],
         primary_only=counts[True, False],

@@ -135,9 +135,11 @@ def reduce_card(card: Scorecard, settings: Mapping[str, Any]) -> BatchFigures:
     secondary = card.live & ~card.primary_differs
     shares, apart, others_share = _driver_shares(card, settings)
     repeats = repeated_completions(card)
-    verdicts = [one for one in itertools.chain.from_iterable(card.verdicts.values()) if one is not None]
+    every_verdict = itertools.chain.from_iterable(card.verdicts.values())
+    verdicts = [verdict for verdict in every_verdict if verdict is not None]
     secondary_share, effective = _of_advantages(card, secondary)
-    totals, firsts = np.array(card.totals, dtype=float), [card.samples[rows[0]] for rows in card.members]
+    totals = np.array(card.totals, dtype=float)
+    is_cancelled = card.live & ~card.differs(np.round(totals, TOTAL_DIGITS))
     return BatchFigures(
         step=card.step,
         mode=card.mode,
@@ -150,12 +152,12 @@ def reduce_card(card: Scorecard, settings: Mapping[str, Any]) -> BatchFigures:
         terms={term: term_figures(card, term, repeats, shares, apart) for term in card.terms},
         others_share=others_share,
         primary=primary_figures(card),
-        blame=Counter(one.blame for term in card.in_force for one in card.verdicts[term] if one is not None),
+        blame=_blame(card),
         seconds=quantiles(verdicts),
         outcomes=Counter(card.outcomes),
-        prompts=frozenset(prompt_key(one.prompt) for one in firsts if one.prompt is not None),
+        prompts=_prompts(card),
         secondary_groups=int(secondary.sum()),
-        cancelled_groups=int((card.live & ~card.differs(np.round(totals, TOTAL_DIGITS))).sum()),
+        cancelled_groups=int(is_cancelled.sum()),
         secondary_share=secondary_share,
         effective=effective,
         pass_rates=pass_rates(card, ks_for(settings, card.mode)),
@@ -164,6 +166,20 @@ def reduce_card(card: Scorecard, settings: Mapping[str, Any]) -> BatchFigures:
         text=text_figures(card.samples),
         **_wrong_groups(card),
     )
+
+
+def _blame(card: Scorecard) -> Counter[Blame]:
+    """Count the verdicts of terms in force by blame."""
+    counts: Counter[Blame] = Counter()
+    for term in card.in_force:
+        counts.update(verdict.blame for verdict in card.verdicts[term] if verdict is not None)
+    return counts
+
+
+def _prompts(card: Scorecard) -> frozenset[int]:
+    """Return the keys of the groups' known prompts."""
+    prompts = [card.samples[rows[0]].prompt for rows in card.members]
+    return frozenset(prompt_key(prompt) for prompt in prompts if prompt is not None)
 
 
 def _driver_shares(card: Scorecard, settings: Mapping[str, Any]) -> tuple[Shares, Shares, float | None]:
@@ -178,15 +194,16 @@ def _driver_shares(card: Scorecard, settings: Mapping[str, Any]) -> tuple[Shares
         shares, apart = {}, {}
     if not shares and card.terms:
         return shares, apart, None
-    return shares, apart, 1 - math.fsum(shares.values()) if card.has_others else 0.0
+    others_share = 1 - math.fsum(shares.values()) if card.has_others else 0.0
+    return shares, apart, others_share
 
 
 def _length_correlation(card: Scorecard, totals: Floats) -> float | None:
-    lengths, rewards = card.by_group(card.tokens), card.by_group(totals)
+    lengths = card.by_group(card.tokens)
+    rewards = card.by_group(totals)
     both = ~np.isnan(lengths) & ~np.isnan(rewards)
-    length_ranks, reward_ranks = (
-        np.nan_to_num(centred(ranks(np.where(both, of, np.nan)))) for of in (lengths, rewards)
-    )
+    length_ranks = np.nan_to_num(centred(ranks(np.where(both, lengths, np.nan))))
+    reward_ranks = np.nan_to_num(centred(ranks(np.where(both, rewards, np.nan))))
     spread = np.sqrt((length_ranks**2).sum(axis=1) * (reward_ranks**2).sum(axis=1))
     varies = spread > 0
     found = (length_ranks * reward_ranks).sum(axis=1)[varies] / spread[varies]
@@ -201,20 +218,30 @@ def _wrong_groups(card: Scorecard) -> dict[str, Any]:
     for rows, outcome in zip(card.members, card.outcomes, strict=True):
         verdicts = [card.primary[row] for row in rows]
         if outcome is GroupOutcome.ALL_WRONG:
-            told = zip([card.samples[row].truncated is True for row in rows], verdicts, strict=True)
-            misread = sum(was_cut or verdict is None or verdict.status in UNREAD for was_cut, verdict in told)
+            misread = sum(_is_misread(card, row) for row in rows)
             counts["misread_groups"] += 2 * misread > len(rows)
         if outcome is not GroupOutcome.VOID and all(judgement(verdict) == WRONG for verdict in verdicts):
             counts["wrong_groups"] += 1
-            answers = Counter(answer for verdict in verdicts if (answer := read_answer(verdict)) is not None)
+            read = [read_answer(verdict) for verdict in verdicts]
+            answers = Counter(answer for answer in read if answer is not None)
             # The majority counts only members with an answer: cut members must not hide it.
             given = answers.total()
             are_enough = given > 1 and 2 * given >= len(rows)
             counts["agreeing_wrong_groups"] += are_enough and 2 * max(answers.values()) > given
-            golds = {one.details["gold"] for one in verdicts if one is not None and "gold" in one.details}
-            beside_gold |= Counter({(answer, gold): count for answer, count in answers.items() for gold in golds})
-    most = next((pair for pair, _ in beside_gold.most_common(1)), ())
-    return {**counts, "wrong_answer": tuple(on_one_line(text, MOST_ANSWER) for text in most) or None}
+            golds = {verdict.details["gold"] for verdict in verdicts if verdict and "gold" in verdict.details}
+            for gold in golds:
+                for answer, count in answers.items():
+                    beside_gold[answer, gold] = max(count, beside_gold[answer, gold])
+    wrong_answer = None
+    for (answer, gold), _ in beside_gold.most_common(1):
+        wrong_answer = (on_one_line(answer, MOST_ANSWER), on_one_line(gold, MOST_ANSWER))
+    return {**counts, "wrong_answer": wrong_answer}
+
+
+def _is_misread(card: Scorecard, row: int) -> bool:
+    """Say whether a completion was cut, unparseable or timed out."""
+    verdict = card.primary[row]
+    return card.samples[row].truncated is True or verdict is None or verdict.status in UNREAD
 
 
 def _of_advantages(card: Scorecard, chosen: Flags) -> tuple[float | None, Estimate]:
@@ -226,6 +253,9 @@ def _of_advantages(card: Scorecard, chosen: Flags) -> tuple[float | None, Estima
     if card.advantages is None:
         return None, NOTHING
     sizes = np.nan_to_num(np.abs(card.by_group(np.array(card.advantages, dtype=float))))
-    whole, part = float(sizes[card.live].sum()), float(sizes[chosen].sum())
-    effective = Estimate.share(int((sizes[card.live] > NO_ADVANTAGE).sum()), len(card))
-    return part / whole if 0 < whole < math.inf else None, effective
+    live_sizes = sizes[card.live]
+    effective = Estimate.share(int((live_sizes > NO_ADVANTAGE).sum()), len(card))
+    whole = float(live_sizes.sum())
+    if not 0 < whole < math.inf:
+        return None, effective
+    return float(sizes[chosen].sum()) / whole, effective

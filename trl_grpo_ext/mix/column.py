@@ -58,7 +58,7 @@ def judge_term(
         nothing = (None,) * len(samples)
         return TermColumn(verdicts=nothing, values=nothing, gated=(False,) * len(samples))
     gating = columns[term.gate.term] if isinstance(term.gate, Gate) else None
-    applies = [True] * len(samples) if term.when is None else [term.applies(sample.row) for sample in samples]
+    applies = [term.applies(sample.row) for sample in samples]
     if gating is not None:
         applies = [meant and verdict is not None for meant, verdict in zip(applies, gating.verdicts, strict=True)]
     if term.combine is not None:
@@ -70,21 +70,14 @@ def judge_term(
         verdicts = [_applying(next(judged)) if meant else None for meant in applies]
     if term.score_range is not None:
         verdicts = [None if verdict is None else placed(verdict, term.score_range) for verdict in verdicts]
-    values, gated = [None if verdict is None else verdict.score for verdict in verdicts], [False] * len(samples)
-    if term.shapes:
-        shaped = [_shaped(term, verdict) for verdict in verdicts]
-        verdicts, values = [verdict for verdict, _ in shaped], [value for _, value in shaped]
+    verdicts, values = _shaped_column(term, verdicts)
+    gated = [False] * len(samples)
     if gating is not None and isinstance(term.gate, Gate):
         values, gated = _gated(term.gate, values, gating.values)
-        verdicts = [
-            _waiting(term.gate, verdict, before, value)
-            for verdict, before, value in zip(verdicts, gating.verdicts, gating.values, strict=True)
-        ]
+        pairs = zip(verdicts, gating.verdicts, gating.values, strict=True)
+        verdicts = [_waiting(term.gate, verdict, before, value) for verdict, before, value in pairs]
     if term.on_unscored == "zero":
-        values = [
-            0.0 if value is None and verdict is not None else value
-            for verdict, value in zip(verdicts, values, strict=True)
-        ]
+        values = [0.0 if value is None and verdict else value for verdict, value in zip(verdicts, values, strict=True)]
     return TermColumn(verdicts=tuple(verdicts), values=tuple(values), gated=tuple(gated))
 
 
@@ -108,12 +101,14 @@ def _compared(
     compared = list(applies)
     if gating is not None and isinstance(term.gate, Gate):
         for index, value in enumerate(gating.values):
+            if not applies[index]:
+                continue
             verdict = gating.verdicts[index]
-            if value is None:
-                left_out[index] = unscored([(term.gate.term, verdict)]) if applies[index] and verdict else None
-            elif not term.gate.is_open(value):
-                left_out[index] = GATE_CLOSED if applies[index] else None
-            compared[index] = applies[index] and left_out[index] is None
+            if value is None and verdict:
+                left_out[index] = unscored([(term.gate.term, verdict)])
+            elif value is not None and not term.gate.is_open(value):
+                left_out[index] = GATE_CLOSED
+            compared[index] = left_out[index] is None
     everyone, first = gather(list(zip(samples, compared, strict=True)))
     groups = {sample.group for sample in samples}
     asked = [index for index, (sample, meant) in enumerate(everyone) if meant and sample.group in groups]
@@ -133,6 +128,19 @@ def _judge(term: RewardTerm, samples: Sequence[Sample]) -> Sequence[Verdict]:
     if not seconds_left():
         return [grader_error(BUDGET_SPENT)] * len(samples)
     return term.verifier.guarded_batch(term.verifier.judge_samples, samples)
+
+
+def _shaped_column(
+    term: RewardTerm, verdicts: Sequence[Verdict | None]
+) -> tuple[list[Verdict | None], list[float | None]]:
+    """Apply the term's shapes to a column of verdicts; return the verdicts and the values."""
+    shaped: list[Verdict | None] = []
+    values: list[float | None] = []
+    for verdict in verdicts:
+        new_verdict, value = _shaped(term, verdict)
+        shaped.append(new_verdict)
+        values.append(value)
+    return shaped, values
 
 
 def _shaped(term: RewardTerm, verdict: Verdict | None) -> tuple[Verdict | None, float | None]:

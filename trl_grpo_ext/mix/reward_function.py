@@ -76,7 +76,8 @@ class BatchScorer:
         self._batches: OrderedDict[int, _OpenBatch] = OrderedDict()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"mix": self.mix}  # locks and open batches stay in their process
+        # Locks and open batches stay in their process.
+        return {"mix": self.mix}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__init__(state["mix"])  # type: ignore[misc]

@@ -222,8 +222,9 @@ class RewardMix:
         """Return the batch metrics of all verifiers (`Verifier.metrics`), named `verified/<term>/<name>`."""
         figures: dict[str, float] = {}
         for term, verifier in self.verifiers:
-            own = verifier.metrics([verdict for verdict in card.verdicts[term.name] if verdict is not None])
-            figures |= {f"verified/{term.name}/{name}": number for name, number in own.items()}
+            verdicts = [verdict for verdict in card.verdicts[term.name] if verdict is not None]
+            for name, number in verifier.metrics(verdicts).items():
+                figures[f"verified/{term.name}/{name}"] = number
         return figures
 
     def close(self) -> None:

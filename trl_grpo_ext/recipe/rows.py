@@ -59,12 +59,15 @@ def _that_apply(rows: Any, described: Mapping[str, Any] | None) -> Any:
 def spread(rows: Any, count: int) -> Any:
     """Select `count` evenly spaced rows of a dataset; all rows of a smaller dataset."""
     size = len(rows)
-    return rows.select([place * size // min(count, size) for place in range(min(count, size))])
+    count = min(count, size)
+    return rows.select([place * size // count for place in range(count)])
 
 
 def _set_aside(splits: Mapping[str, Any], arguments: RecipeArguments) -> dict[str, Any]:
     """Split `test_rows` random rows off the training split, as the new test split."""
-    train, test, count = arguments.dataset_train_split, arguments.dataset_test_split, arguments.test_rows
+    train = arguments.dataset_train_split
+    test = arguments.dataset_test_split
+    count = arguments.test_rows
     if test in splits:
         raise ValueError(
             f"The dataset has a split {test!r} to test on, so none is made of its rows: take test_rows out, or name "
@@ -106,7 +109,9 @@ def map_prompts(rows: Any, arguments: RecipeArguments) -> Any:
     Raises:
         ValueError: for a missing column, and for conversations with `plain_prompts`.
     """
-    column, system, examples = arguments.prompt_column, arguments.system_prompt, arguments.few_shot
+    column = arguments.prompt_column
+    system = arguments.system_prompt
+    examples = arguments.few_shot
     written = partial(_plain_text if arguments.plain_prompts else _conversation, system=system, examples=examples)
     if arguments.prompt_template is not None:
         template = PromptTemplate.parse(arguments.prompt_template)
@@ -119,11 +124,11 @@ def map_prompts(rows: Any, arguments: RecipeArguments) -> Any:
     source = column or "prompt"
     if rows.column_names and source not in rows.column_names:
         have = ", ".join(f"`{name}`" for name in rows.column_names)
+        advice = f"The columns are: {have}."
         near = did_you_mean(source, rows.column_names)
-        raise ValueError(
-            f"The dataset has no column `{source}` to make prompts of (prompt_column). "
-            + (f"{near} The columns are: {have}." if near.startswith("Did") else f"The columns are: {have}.")
-        )
+        if near.startswith("Did"):
+            advice = f"{near} {advice}"
+        raise ValueError(f"The dataset has no column `{source}` to make prompts of (prompt_column). {advice}")
     mapped = rows.map(lambda row: {"prompt": written(row[source])})
     return mapped if source == "prompt" else mapped.remove_columns(source)
 
@@ -131,8 +136,11 @@ def map_prompts(rows: Any, arguments: RecipeArguments) -> Any:
 def _plain_text(prompt: Any, system: str | None, examples: Examples) -> str:
     if isinstance(prompt, list):
         raise ValueError(f"plain_prompts makes prompts of text, and the data has the conversation {prompt!r:.80}.")
-    shown = (f"{example['prompt']}\n{example['completion']}" for example in examples)
-    return "\n\n".join([*([system] if system else []), *shown, _text(prompt)])
+    parts = [system] if system else []
+    for example in examples:
+        parts.append(f"{example['prompt']}\n{example['completion']}")
+    parts.append(_text(prompt))
+    return "\n\n".join(parts)
 
 
 def _text(prompt: object) -> str:
@@ -143,9 +151,11 @@ def _conversation(prompt: Any, system: str | None, examples: Examples) -> list[d
     messages = list(prompt) if isinstance(prompt, list) else [{"role": "user", "content": _text(prompt)}]
     if system:
         messages.insert(0, {"role": "system", "content": system})
+    shown = []
+    for example in examples:
+        shown.append({"role": "user", "content": example["prompt"]})
+        shown.append({"role": "assistant", "content": example["completion"]})
     begin = int(messages[0]["role"] == "system")
-    roles = (("user", "prompt"), ("assistant", "completion"))
-    shown = [{"role": role, "content": example[key]} for example in examples for role, key in roles]
     return [*messages[:begin], *shown, *messages[begin:]]
 
 
@@ -210,7 +220,9 @@ def mix_data(arguments: RecipeArguments, load: Callable[[RecipeArguments], Mappi
         raise ValueError(
             f"`datasets` cannot be put together, as columns of one name must hold values of one kind: {error}"
         ) from None
-    features = {name: feature for rows in mixed.values() for name, feature in rows.features.items()}
+    features: dict[str, Any] = {}
+    for rows in mixed.values():
+        features |= rows.features
     return {split: _with_columns(rows, features) for split, rows in mixed.items()}
 
 
@@ -222,10 +234,11 @@ def _with_task(splits: Mapping[str, Any], entry: Mapping[str, Any]) -> dict[str,
             entry["dataset_name"],
             entry[TASK],
         )
-    without = {
-        split: rows.remove_columns(TASK) if TASK in rows.column_names else rows for split, rows in splits.items()
-    }
-    return {split: rows.add_column(TASK, [entry[TASK]] * len(rows)) for split, rows in without.items()}
+    found = {}
+    for split, rows in splits.items():
+        without = rows.remove_columns(TASK) if TASK in rows.column_names else rows
+        found[split] = without.add_column(TASK, [entry[TASK]] * len(rows))
+    return found
 
 
 def _splits(arguments: RecipeArguments, own: RecipeArguments) -> list[tuple[str, str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -71,15 +72,19 @@ def _terms(replayed: ReplayedRun) -> Table:
 
 def _kinds(comparison: Comparison) -> Iterator[Table]:
     """Yield a table of verdict changes, most frequent kind first; nothing without changes."""
-    changes = comparison.verdicts.terms.items()
-    kinds = [(count, name, kind) for name, term in changes for kind, count in term.kinds.items()]
+    kinds: Counter[tuple[str, str, str]] = Counter()
+    for name, term in comparison.verdicts.terms.items():
+        for (before, after), count in term.kinds.items():
+            kinds[name, before, after] = count
     if not kinds:
         return
     table = _table("verdicts that change", "from", "to", "completions")
-    for count, name, (before, after) in sorted(kinds, key=lambda kind: -kind[0])[:MAX_KINDS]:
+    shown = kinds.most_common(MAX_KINDS)
+    for (name, before, after), count in shown:
         table.add_row(name, before, after, str(count))
     if len(kinds) > MAX_KINDS:
-        table.add_row("...", "", "", str(sum(count for count, _, _ in sorted(kinds, reverse=True)[MAX_KINDS:])))
+        rest = kinds.total() - sum(count for _, count in shown)
+        table.add_row("...", "", "", str(rest))
     yield table
 
 
@@ -125,14 +130,16 @@ def _examples(comparison: Comparison) -> Iterator[str]:
 def _verdict_examples(term: TermChanges) -> Iterator[str]:
     for kind, _ in term.kinds.most_common(MAX_KINDS):
         for example in term.examples[kind]:
-            before, after = (_verdict(example[side]) for side in ("from", "to"))
+            before = _verdict(example["from"])
+            after = _verdict(example["to"])
             yield f"\n{_where(example)}: {example['term']} {before} -> {after}{_what_was_said(example)}"
 
 
 def _made_up(example: Mapping[str, Any], side: str) -> str:
     """Format a total reward with its terms."""
+    total = _number(example[f"{side}_total"])
     parts = ", ".join(f"{term} {part:+.3g}" for term, part in example[f"{side}_parts"].items())
-    return _number(example[f"{side}_total"]) + (f" ({parts})" if parts else "")
+    return f"{total} ({parts})" if parts else total
 
 
 def _where(example: Mapping[str, Any]) -> str:
@@ -148,8 +155,11 @@ def _what_was_said(example: Mapping[str, Any]) -> str:
 def _verdict(told: Mapping[str, Any] | None) -> str:
     if told is None:
         return "no verdict"
-    details = [f"{told['score']:.3g}"] if told["score"] is not None else [f"the {told['blame']}'s fault"]
-    details += [on_one_line(told[name], MAX_CHARS) for name in ("reason", "answer") if told[name]]
+    score = told["score"]
+    details = [f"the {told['blame']}'s fault" if score is None else f"{score:.3g}"]
+    for name in ("reason", "answer"):
+        if told[name]:
+            details.append(on_one_line(told[name], MAX_CHARS))
     return f"{told['status']} ({', '.join(details)})"
 
 
@@ -169,7 +179,9 @@ def _weight(side: Side, term: str) -> str:
     weights = side.weights.get(term)
     if not weights:
         return "-"
-    return f"{weights[0]:.3g}..{weights[-1]:.3g}" if side.weight_moves(term) else f"{weights[0]:.3g}"
+    if side.weight_moves(term):
+        return f"{weights[0]:.3g}..{weights[-1]:.3g}"
+    return f"{weights[0]:.3g}"
 
 
 def _value(side: Side, term: str) -> str:

@@ -35,12 +35,15 @@ class RecordedBatches:
         self.selection = selection
         self.unreadable: list[int] = []
         self._parts = run.parts()
-        self.terms = tuple(dict.fromkeys(term for _, about in self._parts for term in about.weights))
-        meant = [
-            number for number, about in self._parts if about.mode == selection.mode and selection.has_step(about.step)
-        ]
-        size = next((len(card) for number in meant if (card := self.card(number)) is not None), 1)
-        self.numbers = selection.within_limit(meant, size)
+        terms: dict[str, None] = {}
+        meant = []
+        for number, about in self._parts:
+            terms |= dict.fromkeys(about.weights)
+            if about.mode == selection.mode and selection.has_step(about.step):
+                meant.append(number)
+        self.terms = tuple(terms)
+        first = next(filter(None, map(self.card, meant)), None)
+        self.numbers = selection.within_limit(meant, 1 if first is None else len(first))
         self.left_out = len(meant) - len(self.numbers)
 
     def card(self, number: int) -> Scorecard | None:
@@ -65,11 +68,9 @@ class RecordedBatches:
             return f"None of the batches that are meant can be read; in {folder} they are: {listed(self.unreadable)}."
         steps = [about.step for _, about in self._parts if about.mode == self.selection.mode]
         if not steps:
-            training = self.selection.mode == "train"
-            return (
-                f"{folder} has no batches of {'training' if training else 'evaluation'}; "
-                f"--mode {'eval' if training else 'train'} replays those that it has."
-            )
+            if self.selection.mode == "train":
+                return f"{folder} has no batches of training; --mode eval replays those that it has."
+            return f"{folder} has no batches of evaluation; --mode train replays those that it has."
         known = [step for step in steps if step is not None]
         span = f"its batches are of the steps {min(known)} to {max(known)}" if known else "its steps are unknown"
         return f"{folder} has no batches of the steps that were asked for; {span}."
@@ -231,11 +232,12 @@ def read_new_rewards(keys: Mapping[str, Any], run: RecordedRun) -> NewRewards:
     if keys.get("reward_weights") is not None:
         raise ValueError("`rewards:` bring their own weights: remove reward_weights and set each term's weight.")
     mix = build_mix(keys.get("rewards")).for_limit(run_settings.get("max_completion_length"))
-    ignored = {
-        key: (run_settings[key], value)
-        for key, value in keys.items()
-        if key in run_settings and key not in COUNTED and _plain(value) != _plain(run_settings[key])
-    }
+    ignored = {}
+    for key, value in keys.items():
+        if key not in run_settings or key in COUNTED:
+            continue
+        if _plain(value) != _plain(run_settings[key]):
+            ignored[key] = (run_settings[key], value)
     settings = AdvantageSettings.read(keys, otherwise=AdvantageSettings.read(run_settings))
     return NewRewards(mix=mix, settings=settings, ignored=ignored)
 

@@ -11,6 +11,7 @@ from typing import Any
 from trl_grpo_ext.figures.advantages import AdvantageSettings
 from trl_grpo_ext.mix.reward_plan import plan_rewards
 from trl_grpo_ext.mix.schedule import Schedule
+from trl_grpo_ext.mix.term import RewardTerm
 from trl_grpo_ext.replay.changes import Comparison
 from trl_grpo_ext.replay.recorded_batches import NewRewards, RecordedBatches, RunClock, Selection, listed
 from trl_grpo_ext.replay.rescorer import Rescorer
@@ -142,9 +143,7 @@ class _Replay:
                 f"The weight of {listed(moving)} moves with training: each batch is compared under the weights of its "
                 f"own step, on both sides, and mean totals are over batches with different weights."
             )
-        weights = [term.weight for term in self.rewards.mix.terms]
-        moves = any(one.unit == "progress" if isinstance(one, Schedule) else callable(one) for one in weights)
-        if self.clock.last_step is None and moves:
+        if self.clock.last_step is None and any(map(_depends_on_length, self.rewards.mix.terms)):
             yield "The length of the run is unknown, so weights over the progress are those of its beginning."
         for term, old_term in self.rescorer.same.items():
             changed = self.comparison.verdicts.terms[term].changed
@@ -182,9 +181,9 @@ class _Replay:
     def _notes_on_others(self) -> Iterator[str]:
         if not self.beside and not self.has_others:
             return
-        what = (
-            f"The reward functions beside the mix ({listed(self.beside)})" if self.beside else "Environments' rewards"
-        )
+        what = "Environments' rewards"
+        if self.beside:
+            what = f"The reward functions beside the mix ({listed(self.beside)})"
         aggregations = {side.multi_objective_aggregation for side in self.comparison.settings}
         if "normalize_then_sum" in aggregations:
             yield f"{what} cannot be replayed, and are left out where TRL normalises each reward by itself."
@@ -201,3 +200,10 @@ class _Replay:
             yield f"{len(batches.unreadable)} batches cannot be read and were left out: {listed(batches.unreadable)}."
         if batches.left_out:
             yield f"{batches.left_out} batches were left out to keep to the limit; the others are spread over the run."
+
+
+def _depends_on_length(term: RewardTerm) -> bool:
+    """Say whether a term's weight depends on the length of the run."""
+    if isinstance(term.weight, Schedule):
+        return term.weight.unit == "progress"
+    return callable(term.weight)

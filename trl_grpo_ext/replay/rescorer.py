@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import TypeGuard
 
 from trl_grpo_ext.group_verifier import GroupVerifier
 from trl_grpo_ext.mix.reward_mix import RewardMix
@@ -70,23 +71,26 @@ class Rescorer:
 
     def _with_others(self, card: Scorecard, old: Scorecard) -> Scorecard:
         """Add recorded contributions of functions outside the mix; for void completions these were not recorded."""
-        others = [0.0 if out else other for out, other in zip(old.void, old.other_column.tolist(), strict=True)]
-        scored = [any(card.verdicts[term][row] is not None for term in card.in_force) for row in range(len(card))]
-        new = card.with_others(
-            [None if out and not known else other for out, known, other in zip(old.void, scored, others, strict=True)]
-        )
-        self.revived += sum(was and not out for was, out in zip(old.void, new.void, strict=True))
+        others: list[float | None] = old.other_column.tolist()
+        for row, was_void in enumerate(old.void):
+            if was_void:
+                is_scored = any(card.verdicts[term][row] is not None for term in card.in_force)
+                others[row] = 0.0 if is_scored else None
+        new = card.with_others(others)
+        self.revived += sum(was_void and not is_void for was_void, is_void in zip(old.void, new.void, strict=True))
         return new
 
     def _note_failures(self, card: Scorecard, old: Scorecard) -> None:
         for term, _ in self.mix.verifiers:
-            before = old.verdicts.get(self.reused.get(term.name, term.name), ())
-            failed_before = {row for row, verdict in enumerate(before) if verdict and verdict.blame is Blame.GRADER}
-            self.failures.update(
-                (term.name, verdict.reason)
-                for row, verdict in enumerate(card.verdicts[term.name])
-                if verdict and verdict.blame is Blame.GRADER and row not in failed_before
-            )
+            before = old.verdicts.get(self.reused.get(term.name, term.name)) or (None,) * len(old)
+            for earlier, verdict in zip(before, card.verdicts[term.name], strict=True):
+                if _has_failed(verdict) and not _has_failed(earlier):
+                    self.failures[term.name, verdict.reason] += 1
+
+
+def _has_failed(verdict: Verdict | None) -> TypeGuard[Verdict]:
+    """Say whether the grader failed on a completion."""
+    return verdict is not None and verdict.blame is Blame.GRADER
 
 
 def _same_verifiers(mix: RewardMix, recorded: Mapping[str, str | None]) -> dict[str, str]:

@@ -121,8 +121,8 @@ class ReportedRun:
         """
         mode = "train" if len(self._timelines["train"]) else "eval"
         kept = [] if self.kept is None else self.kept.records()
-        prompt_texts = {record["prompt"]: record["messages"] for record in kept}
-        places = {key: place for place, key in enumerate(prompt_texts)}
+        texts = {record["prompt"]: record["messages"] for record in kept}
+        places = {key: place for place, key in enumerate(texts)}
         of_mode = {record["prompt"] for record in kept if record["mode"] == mode}
         return {
             "name": self.name,
@@ -139,12 +139,8 @@ class ReportedRun:
             "shadows": self._agreements[mode].shadows(without=self._trained_on),
             "correlations": self._agreements[mode].correlations(),
             "prompts": self._prompts[mode].table({key: places[key] for key in of_mode}),
-            "prompt_texts": list(prompt_texts.values()),
-            "groups": [
-                {name: value for name, value in record.items() if name != "messages"}
-                | {"prompt": places[record["prompt"]]}
-                for record in kept
-            ],
+            "prompt_texts": list(texts.values()),
+            "groups": [_with_prompt_place(record, places) for record in kept],
             "completions": {
                 "kept": sum(len(record["members"]) for record in kept),
                 "all": self._completions.total(),
@@ -154,6 +150,13 @@ class ReportedRun:
         }
 
 
+def _with_prompt_place(record: Mapping[str, Any], places: Mapping[int, int]) -> dict[str, Any]:
+    """Replace a group's prompt by its place in the page's list of prompts, which many groups share."""
+    group = {name: value for name, value in record.items() if name != "messages"}
+    group["prompt"] = places[record["prompt"]]
+    return group
+
+
 # Values too large to be squared overflow, and their correlation stays unknown.
 @np.errstate(all="ignore")
 def _value_products(card: Scorecard) -> dict[tuple[str, str], tuple[float, ...]]:
@@ -161,11 +164,12 @@ def _value_products(card: Scorecard) -> dict[tuple[str, str], tuple[float, ...]]
 
     Sums of several batches add up, and xy / sqrt(xx yy) is the correlation within groups.
     """
-    grouped = [centred(card.by_group(column)).ravel() for column in card.value_matrix.T]
-    columns = dict(zip(card.terms, grouped, strict=True))
+    columns = {}
+    for term, column in zip(card.terms, card.value_matrix.T, strict=True):
+        columns[term] = centred(card.by_group(column)).ravel()
     products: dict[tuple[str, str], tuple[float, ...]] = {}
     for pair in itertools.combinations(card.terms, 2):
-        x, y = (columns[term] for term in pair)
+        x, y = columns[pair[0]], columns[pair[1]]
         both = np.isfinite(x) & np.isfinite(y)
         x, y = x[both], y[both]
         products[pair] = (float(x @ x), float(y @ y), float(x @ y))
@@ -248,9 +252,10 @@ def findings_of(run: RecordedRun, *, seconds: float = math.inf) -> ReportedFindi
     except Exception as error:
         logger.warning("No diagnosis for %s: %s", run.folder, error)
         return ReportedFindings(findings=_in_order(read_findings(run.folder), frozenset()))
-    holding, begun = (frozenset(one.code for one in some) for some in (found.causes, found.findings))
+    holding = frozenset(finding.code for finding in found.causes)
+    begun = frozenset(finding.code for finding in found.findings)
     # A short run may have causes even though no finding had the steps to begin.
-    at_once = [one for one in found.causes if one.code not in begun]
+    at_once = [finding for finding in found.causes if finding.code not in begun]
     findings = _in_order([*found.findings, *at_once], holding)
     return ReportedFindings(found.sentence, found.score, findings, found.not_checked)
 
@@ -258,11 +263,13 @@ def findings_of(run: RecordedRun, *, seconds: float = math.inf) -> ReportedFindi
 def _in_order(findings: Sequence[Finding], holding: frozenset[str]) -> tuple[dict[str, Any], ...]:
     ordered = sorted(findings, key=lambda found: -1 if found.step is None else found.step)
     last = {found.code: found for found in ordered}
-    return tuple(
-        {name: plain(value, DIGITS) for name, value in found.to_record().items()}
-        | {"holds": found.code in holding and last[found.code] is found, "about": _about(found.code)}
-        for found in ordered
-    )
+    records = []
+    for found in ordered:
+        record = {name: plain(value, DIGITS) for name, value in found.to_record().items()}
+        record["holds"] = found.code in holding and last[found.code] is found
+        record["about"] = _about(found.code)
+        records.append(record)
+    return tuple(records)
 
 
 def _about(code: str) -> list[str]:

@@ -232,7 +232,7 @@ def evaluation_head(evaluation: Mapping[str, Any], settings: Mapping[str, Any]) 
 
 
 def _texts(points: Sequence[Point]) -> dict[str, str]:
-    """Format the figures of `BESIDE_SCORES` that are known at these points, by label."""
+    """Format known figures of `BESIDE_SCORES`, by label."""
     whole = together(point.figures for point in points)
     texts = {}
     for label, (keys, to_text) in BESIDE_SCORES.items():

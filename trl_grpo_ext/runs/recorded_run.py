@@ -102,16 +102,16 @@ class RecordedRun:
             mode: Return only batches of this mode; None for all.
         """
         paths = sorted((self.folder / "scorecards").glob("samples-*.parquet"))
-        parts = [part for path in paths if (part := _part(path)) is not None]
+        parts = [part for part in map(_part, paths) if part is not None]
         starts = session_starts(
             (about.session, about.step) for _, about in parts if about.mode == "train" and about.step is not None
         )
-        return [
-            (number, about)
-            for number, about in parts
-            if (mode is None or about.mode == mode)
-            and not is_repeated(about.session, about.step, starts, is_evaluation=about.mode == "eval")
-        ]
+        wanted = []
+        for number, about in parts:
+            repeated = is_repeated(about.session, about.step, starts, is_evaluation=about.mode == "eval")
+            if not repeated and mode in (None, about.mode):
+                wanted.append((number, about))
+        return wanted
 
     def card(self, number: int) -> Scorecard:
         """Read a batch's scorecard.
@@ -154,19 +154,23 @@ def _part(path: Path) -> tuple[int, About] | None:
 
 def _entries(path: Path) -> Iterator[dict[str, Any]]:
     """Yield a log's entries that this package wrote."""
-    return (one for one in read_lines(path) if all(isinstance(one.get(name), int) for name in ("step", "session")))
+    for entry in read_lines(path):
+        if isinstance(entry.get("step"), int) and isinstance(entry.get("session"), int):
+            yield entry
 
 
 def _read(path: Path, columns: Sequence[Column]) -> tuple[About, Columns]:
     """Read a part's description of its batch, and its columns."""
     with pq.ParquetFile(path) as file:
         names = [column.name for column in columns if column.is_read]
+        about = about_of(file.schema_arrow.metadata)
         # A part is small: threads and pyarrow's dataset reader would take longer than reading the file.
-        return about_of(file.schema_arrow.metadata), file.read(columns=names, use_threads=False).to_pydict()
+        return about, file.read(columns=names, use_threads=False).to_pydict()
 
 
 def _scorecard(about: About, samples: Columns, verdicts: Columns) -> Scorecard:
-    weights, size = about.weights, len(samples["text"])
+    weights = about.weights
+    size = len(samples["text"])
     card = Scorecard(
         samples=_samples(samples, conversational=about.conversational),
         weights=weights,
@@ -195,7 +199,8 @@ def _rest(total: float | None, own: float) -> float | None:
     """Subtract the mix's own part from a total; rounding becomes 0, and a void sample's total None."""
     if total is None:
         return None
-    return 0.0 if abs(total - own) <= ROUNDING * (1 + abs(own)) else total - own
+    is_rounding = abs(total - own) <= ROUNDING * (1 + abs(own))
+    return 0.0 if is_rounding else total - own
 
 
 def _by_term(

@@ -152,7 +152,7 @@ def _described_term(term: RewardTerm) -> dict[str, Any]:
 
 
 def _described_shape(shape: Shape) -> str:
-    """Describe a shape of this package by its settings, a function by its import path."""
+    """Describe a packaged shape by its settings, and a user's function by its import path."""
     return str(shape) if type(shape) in NAMES.values() else _path(shape)
 
 

@@ -56,14 +56,17 @@ class TermTally:
 
     def to_record(self) -> dict[str, Any]:
         interval = self.scores.interval
-        return {
+        reasons = [(why, count) for why, count in self.reasons.most_common() if why]
+        record = {
             "weight": self.weight,
             "verdicts": self.statuses.total(),
             "statuses": {str(status): self.statuses[status] for status in Status},
             "score": interval and interval.to_record(),
-            "reasons": dict([(why, count) for why, count in self.reasons.most_common() if why][:MOST_REASONS]),
-            **({"lines": self.lines} if self.lines else {}),
+            "reasons": dict(reasons[:MOST_REASONS]),
         }
+        if self.lines:
+            record["lines"] = self.lines
+        return record
 
 
 @dataclass(slots=True)
@@ -99,9 +102,12 @@ class Tally:
         return self.failed / max(1, self.rows)
 
     def __str__(self) -> str:
-        intervals = {name: term.scores.interval for name, term in self.terms.items()}
-        means = [f"{name} {interval.mean:.3f}" for name, interval in intervals.items() if interval]
-        return ", ".join([f"{self.rows:,} of {self.expected:,} rows are judged", *means])
+        parts = [f"{self.rows:,} of {self.expected:,} rows are judged"]
+        for name, term in self.terms.items():
+            interval = term.scores.interval
+            if interval:
+                parts.append(f"{name} {interval.mean:.3f}")
+        return ", ".join(parts)
 
     def to_record(self) -> dict[str, Any]:
         """Return a dict of plain JSON values; unknown means are null."""
@@ -141,7 +147,9 @@ def _lines(summary: Mapping[str, Any]) -> Iterator[str]:
     for name, term in summary["terms"].items():
         if term["reasons"]:
             yield f"{name}: {told_reasons(term)}"
-    rows, void, failed = (summary[key] for key in ("rows", "void", "grader_failed"))
+    rows = summary["rows"]
+    void = summary["void"]
+    failed = summary["grader_failed"]
     grader = f"; on {failed:,} the grader failed" if failed else ""
     yield f"{rows:,} rows in {summary['seconds']:.1f} s, {void:,} of them void ({void / rows:.1%}){grader}."
     if summary["output"]:
@@ -155,20 +163,21 @@ def told_verdicts(term: Mapping[str, Any]) -> str:
 
 def told_reasons(term: Mapping[str, Any]) -> str:
     """List the most frequent reasons of wrong or unscored verdicts, each after its count."""
-    shown = list(term["reasons"].items())[:SHOWN_REASONS]
+    reasons = []
+    for why, count in list(term["reasons"].items())[:SHOWN_REASONS]:
+        lines = term.get("lines", {}).get(why, ())
+        reasons.append(f"{count:,} {on_one_line(why, MAX_CHARS)}{_told_lines(lines, count)}")
     # Reasons may hold numbers and commas.
-    return "; ".join(
-        f"{count:,} {on_one_line(why, MAX_CHARS)}{_told_lines(term.get('lines', {}).get(why, ()), count)}"
-        for why, count in shown
-    )
+    return "; ".join(reasons)
 
 
 def _told_lines(lines: Sequence[int], count: int) -> str:
     """Format the first line numbers of rows that a data or grader fault left unscored: ` (lines 3, 8, ...)`."""
     if not lines:
         return ""
+    noun = "line" if count == 1 else "lines"
     more = ", ..." if count > len(lines) else ""
-    return f" ({'line' if count == 1 else 'lines'} {', '.join(map(str, lines))}{more})"
+    return f" ({noun} {', '.join(map(str, lines))}{more})"
 
 
 def _shown(measured: Mapping[str, float] | None) -> str:

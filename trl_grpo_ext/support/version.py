@@ -10,7 +10,9 @@ LIBRARIES = ("trl", "transformers", "datasets", "accelerate", "torch", "math-ver
 def versions() -> dict[str, str]:
     """Return the versions of this package, Python and `LIBRARIES`, by name."""
     import platform
-    from importlib.metadata import version  # not at the top: it is slow to import, and workers import this module
+
+    # Not at the top: it is slow to import, and workers import this module.
+    from importlib.metadata import version
 
     found = {"trl_grpo_ext": __version__, "python": platform.python_version()}
     return found | {library: version(library) for library in LIBRARIES}

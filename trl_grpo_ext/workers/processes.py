@@ -157,7 +157,8 @@ class Lender(Generic[P]):
         process = self._take_idle(kind) or self._start_one(kind)
         with self._changed:
             self._alive.add(process)
-        if self._closed.is_set():  # the lender has closed while the process started
+        # The lender has closed while the process started.
+        if self._closed.is_set():
             self._end(process)
             raise ClosedError
         return process

@@ -28,15 +28,23 @@ from trl_grpo_ext.workers.processes import shared
 
 logger = logging.getLogger(__name__)
 
-ATTEMPTS = 3  # tries of a batch of items, when nodes fail
-BATCH = 8  # the maximum number of items in a message to a node
-AHEAD = 2  # items per core that a node has at a time, so that no core waits for the network
-LOOK_SECONDS = 10.0  # time between two looks for new nodes
-REST_SECONDS = 30.0  # time in which a failed node gets work only if all other nodes have failed too
-START_SECONDS = 60.0  # time limit for the start of a node's actor
-PATIENCE_SECONDS = 60.0  # time limit for an answer, in addition to the time limits of the items
+# Tries of a batch of items, when nodes fail.
+ATTEMPTS = 3
+# The maximum number of items in a message to a node.
+BATCH = 8
+# Items per core that a node has at a time, so that no core waits for the network.
+AHEAD = 2
+# Time between two looks for new nodes.
+LOOK_SECONDS = 10.0
+# Time in which a failed node gets work only if all other nodes have failed too.
+REST_SECONDS = 30.0
+# Time limit for the start of a node's actor.
+START_SECONDS = 60.0
+# Time limit for an answer, in addition to the time limits of the items.
+PATIENCE_SECONDS = 60.0
 _TICK_SECONDS = 0.5
-KEY = "ray"  # the key of the cluster among this process's shared objects
+# The key of the cluster among this process's shared objects.
+KEY = "ray"
 
 _abandoned: list[RayCluster] = []
 
@@ -55,7 +63,8 @@ class NodeJudge:
     def __init__(self, cores: int, path: Sequence[str] = ()) -> None:
         self._cores = cores
         sys.path += [folder for folder in path if folder not in sys.path]
-        os.environ.pop(EXECUTOR_VARIABLE, None)  # the actor judges on its own machine, not on the cluster
+        # The actor judges on its own machine, not on the cluster.
+        os.environ.pop(EXECUTOR_VARIABLE, None)
 
     def run(self, target: str, request: bytes) -> bytes:
         """Run a function on a request's items; return its records, or an exception as `{"lost": why}`, as JSON."""
@@ -153,7 +162,8 @@ class RayCluster:
             reply: Record = json.loads(ray.get(reference, timeout=timeout))
         except Exception as error:  # Ray raises many types; the first line of the message names the cause
             reply = {"lost": f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"}
-            with self._lock:  # the node may be alive; then it gets a new actor
+            # The node may be alive; then it gets a new actor.
+            with self._lock:
                 if self._nodes.get(node.name) is node:
                     del self._nodes[node.name]
         if "lost" in reply:
@@ -180,9 +190,11 @@ class _Round:
         self._cluster, self._target, self._settings = cluster, target, settings
         self._closing = cluster.closing
         self._answers: list[Record | None] = [None] * len(items)
-        ranks = max(4, int(os.environ.get("WORLD_SIZE", "1")))  # each may have as many items on a node as this rank
+        # Each may have as many items on a node as this rank.
+        ranks = max(4, int(os.environ.get("WORLD_SIZE", "1")))
         self._patience = PATIENCE_SECONDS + ranks * AHEAD * seconds
-        size = min(BATCH, max(1, len(items) // max(1, self._room(cluster.nodes()))))  # every core gets some items
+        # Every core gets some items.
+        size = min(BATCH, max(1, len(items) // max(1, self._room(cluster.nodes()))))
         self._waiting = deque(_Batch(start, items[start : start + size]) for start in range(0, len(items), size))
         self._under_way: dict[Any, tuple[_Batch, _Node]] = {}
 
@@ -292,7 +304,8 @@ def _start(name: str, about: Record) -> _Node:
         "name": f"{run_name()}-{about['NodeID']}",
         "namespace": NAMESPACE,
         "get_if_exists": True,
-        "num_cpus": 0,  # the actor uses all cores without reserving them, so it waits for none
+        # The actor uses all cores without reserving them, so it waits for none.
+        "num_cpus": 0,
         "max_concurrency": AHEAD * cores + 2,
         "scheduling_strategy": NodeAffinitySchedulingStrategy(node_id=about["NodeID"], soft=False),
     }

@@ -74,8 +74,9 @@ class Comparison(AmountComparison):
         return True if gold == answer and not isinstance(gold, Opaque) else None
 
     def _numbers(self, gold: Node, answer: Node) -> bool | None:
-        both = isinstance(gold, Number) and isinstance(answer, Number)
-        return self.same_number_of(gold, answer) if both else None
+        if isinstance(gold, Number) and isinstance(answer, Number):
+            return self.same_number_of(gold, answer)
+        return None
 
     def _in_a_base(self, gold: Node, answer: Node) -> bool | None:
         match gold, answer:
@@ -85,7 +86,9 @@ class Comparison(AmountComparison):
         return None
 
     def _words(self, gold: Node, answer: Node) -> bool | None:
-        return same_words(gold, answer) if isinstance(gold, Words) or isinstance(answer, Words) else None
+        if isinstance(gold, Words) or isinstance(answer, Words):
+            return same_words(gold, answer)
+        return None
 
     def _nothing(self, gold: Node, answer: Node) -> bool | None:
         if gold != Symbol("EmptySet") or is_region(answer) or _is_inequality(answer):
@@ -120,7 +123,8 @@ class Comparison(AmountComparison):
             case Logic("same", parts), _:
                 return any(self.same(part, answer) for part in parts)
             case _, Logic("or", parts) if not isinstance(gold, Collection | Logic | Matrix) and not is_region(gold):
-                return all(self.same(gold, part) for part in parts)  # 1/2 or 0.5
+                # 1/2 or 0.5
+                return all(self.same(gold, part) for part in parts)
             case Apply("not", (denied,)), Apply("not", (said,)):
                 return self.same(denied, said)
             case (Apply("not"), _) | (_, Apply("not")):
@@ -145,7 +149,8 @@ class Comparison(AmountComparison):
         return bool(is_same_range(gold, answer))
 
     def _same_collections(self, gold: Node, answer: Node) -> bool:
-        if isinstance(answer, Apply) and (held := items_of(gold)) and held[0] == "()":
+        held = items_of(gold)
+        if isinstance(answer, Apply) and held and held[0] == "()":
             vector = components(answer, len(held[1]))
             if vector is not None:
                 return self._same_items(held[1], vector.items)
@@ -155,17 +160,19 @@ class Comparison(AmountComparison):
                 return self.algebra.same_values(gold, answer, self.decimals)
         if isinstance(gold, Matrix) and isinstance(answer, Matrix):
             return len(gold.rows) == len(answer.rows) and all(map(self._same_items, gold.rows, answer.rows))
-        asked, given = items_of(gold), items_of(answer)
+        asked = items_of(gold)
+        given = items_of(answer)
         if asked is None or given is None:
             return False
-        (kind, wanted), (other, said) = asked, given
-        if "{}" in (kind, other) and {kind, other} & {"()", "[]"}:
+        wanted, items = asked[1], given[1]
+        kinds = {asked[0], given[0]}
+        if not kinds & {"()", "[]"}:
+            return self._same_unordered(wanted, items, sets="{}" in kinds)
+        # A point of two numbers is no interval with the same ends.
+        may_be_interval = kinds == {"()", "[]"} and len(items) <= 2
+        if "{}" in kinds or may_be_interval:
             return False
-        if "()" in (kind, other) or "[]" in (kind, other):
-            return ("()" not in (kind, other) or "[]" not in (kind, other) or len(said) > 2) and self._same_items(
-                wanted, said
-            )
-        return self._same_unordered(wanted, said, sets="{}" in (kind, other))
+        return self._same_items(wanted, items)
 
     def _same_items(self, gold: Sequence[Node], answer: Sequence[Node]) -> bool:
         return len(gold) == len(answer) and all(map(self.same, gold, answer))
@@ -175,11 +182,13 @@ class Comparison(AmountComparison):
         if len(parts) == len(gold) > 1 and not any(map(part_of, answer)):
             # `12, 8` answers a gold `12 boys, 8 girls` in the gold's order.
             return self._same_items(gold, answer)
-        labels = [[label_of(item) for item in items] for items in (gold, answer)]
-        if all(labels[0]) and all(labels[1]) and len(set(labels[0])) > 1:
-            return Counter(labels[0]) == Counter(labels[1]) and all(
-                self.same(value, answer[labels[1].index(label)]) for value, label in zip(gold, labels[0], strict=True)
-            )
+        labels = list(map(label_of, gold))
+        given_labels = list(map(label_of, answer))
+        if all(labels) and all(given_labels) and len(set(labels)) > 1:
+            if Counter(labels) != Counter(given_labels):
+                return False
+            pairs = zip(gold, labels, strict=True)
+            return all(self.same(value, answer[given_labels.index(label)]) for value, label in pairs)
         wanted = list(dict.fromkeys(gold)) if sets else list(gold)
         rest = list(answer) if len(set(wanted)) < len(wanted) else list(dict.fromkeys(answer))
         if len(rest) != len(wanted):
@@ -193,7 +202,8 @@ class Comparison(AmountComparison):
 
     def _same_statements(self, gold: Node, answer: Node) -> bool:
         """Check whether two statements agree: a named value, an equation, or a set of numbers."""
-        if isinstance(gold, Number) and (rest := remainder(answer)):
+        rest = remainder(answer) if isinstance(gold, Number) else None
+        if rest:
             return self.same(gold, rest)
         if congruent(gold) or congruent(answer):
             rests = [congruent(one) or as_congruence(one) for one in (gold, answer)]

@@ -28,24 +28,32 @@ RANGES = ((-3, 3), (-60, 60), (0.1, 4), (-3000, 3000), (0.05, 0.95), (-1e6, 1e6)
 POINTS = 10
 LARGE = 10**30
 INTEGERS = ("n", "k", "m", "j")
+NOT_FINITE = (sympy.oo, -sympy.oo, sympy.zoo, sympy.nan)
 
 
 def same_regions(one: Value, other: Value) -> bool:
     """Check whether two sets consist of the same intervals and points, with equal ends."""
     if one == other:
         return True
-    left, right = _parts(one), _parts(other)
-    return len(left) == len(right) and all(any(_same_part(a, b) for b in right) for a in left)
+    left = _parts(one)
+    right = _parts(other)
+
+    def is_in_other(part: Value) -> bool:
+        return any(_same_part(part, candidate) for candidate in right)
+
+    return len(left) == len(right) and all(map(is_in_other, left))
 
 
 def _parts(region: Value) -> list[Value]:
     """Split a set into its intervals and single points."""
     parts = list(region.args) if isinstance(region, sympy.Union) else [region]
-    return [
-        piece
-        for part in parts
-        for piece in ([sympy.FiniteSet(point) for point in part] if isinstance(part, sympy.FiniteSet) else [part])
-    ]
+    pieces: list[Value] = []
+    for part in parts:
+        if isinstance(part, sympy.FiniteSet):
+            pieces += map(sympy.FiniteSet, part)
+        else:
+            pieces.append(part)
+    return pieces
 
 
 def _same_part(one: Value, other: Value) -> bool:
@@ -69,12 +77,14 @@ def equal(one: Value, other: Value) -> bool:
         return True
     if not (isinstance(one, Expr) and isinstance(other, Expr)):
         return False
-    if one.has(sympy.oo, -sympy.oo, sympy.zoo, sympy.nan) or other.has(sympy.oo, -sympy.oo, sympy.zoo, sympy.nan):
+    if one.has(*NOT_FINITE) or other.has(*NOT_FINITE):
         return False
     if not one.free_symbols and not other.free_symbols:
         return _same_constants(one, other)
     sampled = _agree(one, other)
-    return sampled if sampled is not None else bool(sympy.simplify(one - other) == 0)
+    if sampled is not None:
+        return sampled
+    return bool(sympy.simplify(one - other) == 0)
 
 
 def same_integrals(one: Value, other: Value) -> bool:
@@ -82,11 +92,13 @@ def same_integrals(one: Value, other: Value) -> bool:
     constant = sympy.Symbol("C")
     if not (isinstance(one, Expr) and isinstance(other, Expr)):
         return False
-    rests = [value - constant for value in (one, other)]
-    if any(constant in rest.free_symbols for rest in rests) or len(rests[0].free_symbols) != 1:
+    rest = one - constant
+    other_rest = other - constant
+    free = rest.free_symbols
+    if len(free) != 1 or constant in free or other_rest.free_symbols != free:
         return False
-    (variable,) = rests[0].free_symbols
-    return rests[1].free_symbols == {variable} and equal(*(rest.diff(variable) for rest in rests))
+    (variable,) = free
+    return equal(rest.diff(variable), other_rest.diff(variable))
 
 
 def _same_constants(one: Expr, other: Expr) -> bool:
@@ -113,20 +125,21 @@ def _agree(one: Expr, other: Expr) -> bool | None:
     free = sorted(one.free_symbols | other.free_symbols, key=str)
     whole = _whole(one, other)
     generator = random.Random(0)
-    real, unreal = 0, 0
+    real = unreal = 0
     for within in RANGES:
         for _ in range(POINTS):
             point = _point(free, generator, within)
             point |= {symbol: round(point[symbol]) for symbol in whole}
-            first, second = _at(one, point), _at(other, point)
+            first = _at(one, point)
+            second = _at(other, point)
             if first is None or second is None:
                 continue
-            both = first.imag == second.imag == 0
-            if abs(first - second) > CLOSE * max(1e-30, abs(first), abs(second)):
-                if both:
-                    return False
-                continue
-            real, unreal = real + both, unreal + (not both)
+            are_real = first.imag == second.imag == 0
+            is_close = abs(first - second) <= CLOSE * max(1e-30, abs(first), abs(second))
+            if are_real and not is_close:
+                return False
+            real += are_real and is_close
+            unreal += not are_real and is_close
     if real >= AGREEING or (real == 0 and unreal >= 0.6 * POINTS * len(RANGES)):
         return True
     return None if real or unreal else False
@@ -134,11 +147,15 @@ def _agree(one: Expr, other: Expr) -> bool | None:
 
 def _whole(*values: Expr) -> set[Any]:
     """Return variables that stand for integers: `n` beside a rounded value, or in a power of -1."""
-    counts = any(
-        value.has(sympy.floor, sympy.ceiling) or any(power.base == -1 for power in value.atoms(sympy.Pow))
-        for value in values
-    )
-    return {symbol for value in values for symbol in value.free_symbols if counts and symbol.name in INTEGERS}
+    if not any(map(_counts, values)):
+        return set()
+    free = set().union(*(value.free_symbols for value in values))
+    return {symbol for symbol in free if symbol.name in INTEGERS}
+
+
+def _counts(value: Expr) -> bool:
+    """Check whether an expression rounds, or has a power of -1, as only expressions in integers do."""
+    return value.has(sympy.floor, sympy.ceiling) or any(power.base == -1 for power in value.atoms(sympy.Pow))
 
 
 def _point(free: Sequence[Any], generator: random.Random, within: tuple[float, float]) -> dict[Any, Any]:
@@ -163,7 +180,8 @@ def verified(gold: Value, answer: Value) -> bool:
 
 def same_equations(gold: tuple[Value, Value], answer: tuple[Value, Value]) -> bool:
     """Check whether one equation is a multiple of another equation and has solutions."""
-    one, other = (sympy.numer(sympy.together(left - right)) for left, right in (gold, answer))
+    one = sympy.numer(sympy.together(gold[0] - gold[1]))
+    other = sympy.numer(sympy.together(answer[0] - answer[1]))
     if not one.free_symbols or one.free_symbols != other.free_symbols:
         return False
     if not _proportional(one, other):
@@ -177,11 +195,10 @@ def _proportional(one: Expr, other: Expr) -> bool:
         return bool(ratio != 0)
     generator = random.Random(1)
     free = sorted(one.free_symbols, key=str)
-    scales = [_at(ratio, _point(free, generator, RANGES[2])) for _ in range(POINTS)]
-    first = scales[0]
-    return first not in (None, 0) and all(
-        scale is not None and abs(scale - first) <= CLOSE * abs(first) for scale in scales
-    )
+    first, *others = [_at(ratio, _point(free, generator, RANGES[2])) for _ in range(POINTS)]
+    if first in (None, 0) or None in others:
+        return False
+    return all(abs(scale - first) <= CLOSE * abs(first) for scale in others)
 
 
 def same_inequalities(gold: Relation, answer: Relation) -> bool:
@@ -191,11 +208,11 @@ def same_inequalities(gold: Relation, answer: Relation) -> bool:
         if len(relation.signs) != 1 or relation.signs[0] not in ("<", ">", "<=", ">="):
             return False
         left, right = map(value_of, relation.sides)
-        turned = relation.signs[0].startswith(">")
-        differences.append((left - right if turned else right - left, len(relation.signs[0])))
-    (one, strict), (other, as_strict) = differences
-    ratio = sympy.simplify(one / other)
-    return strict == as_strict and ratio.is_number and bool(ratio > 0)
+        is_greater = relation.signs[0].startswith(">")
+        differences.append(left - right if is_greater else right - left)
+    are_as_strict = len(gold.signs[0]) == len(answer.signs[0])
+    ratio = sympy.simplify(differences[0] / differences[1])
+    return are_as_strict and ratio.is_number and bool(ratio > 0)
 
 
 def approximate(value: Value) -> Fraction | None:

@@ -78,13 +78,17 @@ def _plain_relation(node: Relation) -> Node:
     match node:
         case Relation(("=",), (Symbol(), value)) if _has_both_signs(value):
             return plain(value)
-        case Relation(("=",), _) if _has_both_signs(node):  # f(x) = +-x
+        # f(x) = +-x
+        case Relation(("=",), _) if _has_both_signs(node):
             return Collection("list", (_with_sign(node, "+-"), _with_sign(node, "-+")))
         case Relation((_, _) as signs, (Number() as low, Apply("*", (Symbol(one), Symbol(other))), Number() as high)):
-            return _plain_relation(Relation(signs, (low, Symbol(one + other), high)))  # 0 < ab < 4
-        case Relation((_, _, *_) as signs, sides) if set(signs) <= {">", ">="}:  # b > c > a
+            # 0 < ab < 4
+            return _plain_relation(Relation(signs, (low, Symbol(one + other), high)))
+        # b > c > a
+        case Relation((_, _, *_) as signs, sides) if set(signs) <= {">", ">="}:
             return Relation(tuple(sign.replace(">", "<") for sign in reversed(signs)), sides[::-1])
-        case Relation(("in",), (Collection("()"), Collection("{}") as values)):  # (m, n) in {(1, 2), (2, 1)}
+        # (m, n) in {(1, 2), (2, 1)}
+        case Relation(("in",), (Collection("()"), Collection("{}") as values)):
             return values
         case Relation(("=",), (Collection(_, names), Collection(_, values))) if len(names) == len(values):
             return Collection("list", tuple(Relation(("=",), pair) for pair in zip(names, values, strict=True)))
@@ -99,7 +103,8 @@ def _plain_logic(node: Logic) -> Node:
             if word == "and" or all(map(_says_value, parts)) or not any(map(is_region, parts)):
                 return Collection("list", tuple(parts))
         case Logic("and", parts) if len(found := [part for part in parts if assigned(part)]) == 1:
-            return found[0]  # 5x = 30 and x = 6
+            # 5x = 30 and x = 6.
+            return found[0]
     return node
 
 
@@ -137,7 +142,8 @@ def _in_words(node: Node) -> str:
             return " ".join(word for word in text.split() if word not in _FILLERS) or text
         case Symbol(name):
             return name.casefold()
-        case Apply("*", (one, other)):  # ABC
+        # ABC.
+        case Apply("*", (one, other)):
             return _in_words(one) + _in_words(other)
     return ""
 
@@ -171,7 +177,8 @@ def assigned(node: Node) -> tuple[Node, Node] | None:
     """
     match node:
         case Relation(("=",), (Apply("+", (Symbol() as name, Number(value, places))), Number(zero))) if zero == 0:
-            return name, Number(-value, places)  # x - 3 = 0
+            # x - 3 = 0
+            return name, Number(-value, places)
         case Relation(signs, sides) if set(signs) <= {"=", "~"}:
             first, last = sides[0], sides[-1]
             if named(first) and first not in walk(last):
@@ -179,7 +186,8 @@ def assigned(node: Node) -> tuple[Node, Node] | None:
             if len(sides) == 2 and named(last) and not isinstance(first, Symbol) and last not in walk(first):
                 return last, first
             if len(sides) > 2 or isinstance(first, Opaque) or not symbols(first) | symbols(last):
-                return Words(""), last  # 2 + 3 = 5
+                # 2 + 3 = 5
+                return Words(""), last
             if not symbols(last) and (is_label(first) or isinstance(last, Matrix)):
                 return first, last
     return None
@@ -193,7 +201,8 @@ def named(node: Node) -> bool:
         case Words() | Apply("overline" | "angle" | "triangle" | "vec"):
             return True
         case Apply("*", (Apply("/", (Apply("*", (Symbol("d"), Symbol())), Symbol("d"))), Symbol())):
-            return True  # dy/dx
+            # dy/dx
+            return True
         case Apply(name, _):
             return len(letter := stem(name).removesuffix("^-1").rstrip("'")) == 1 and letter.isalpha()
     return False

@@ -178,12 +178,12 @@ def conclusion(sentence: str, values: Sequence[Span]) -> Conclusion:
     clauses = _clauses(sentence)
     clause = _last_clause(sentence, clauses, [values[place] for place in telling])
     place = _concluding(sentence, clause, values, telling)
-    before = (
-        [one for one in clauses if one.end <= clause.start][-1:]
-        if _BESIDE_ANOTHER.match(sentence, clause.start)
-        else []
-    )
-    if place < 0 or any(_concluding(sentence, one, values, telling) >= 0 for one in before):
+    if place < 0:
+        return Conclusion(-1, "no_answer")
+    earlier = [other for other in clauses if other.end <= clause.start]
+    is_beside = bool(earlier) and _BESIDE_ANOTHER.match(sentence, clause.start)
+    # Two clauses side by side with a conclusion each leave the answer open.
+    if is_beside and _concluding(sentence, earlier[-1], values, telling) >= 0:
         return Conclusion(-1, "no_answer")
     problem = _problem(sentence[: clause.end], values[place])
     return Conclusion(-1 if problem else place, problem)
@@ -194,14 +194,23 @@ def _telling(sentence: str, values: Sequence[Span]) -> list[int]:
 
     Values in a reason are known too, if a single value is left: "Since a week has 7 days, it takes 3 weeks."
     """
-    before = [sentence[max(0, value.start - REACH) : value.start] for value in values]
-    told = [_CONCLUDES.search(said) is not None for said in before]
-    known = [_GIVEN.search(said) and not is_told for said, is_told in zip(before, told, strict=True)]
+    concluding = []
+    possible = []
+    for place, value in enumerate(values):
+        before = sentence[max(0, value.start - REACH) : value.start]
+        if _CONCLUDES.search(before):
+            concluding.append(place)
+            possible.append(place)
+        elif not _GIVEN.search(before):
+            possible.append(place)
     endings = [_AFTERWARDS.search(sentence), _COUNTERFACTUAL.search(sentence)]
-    if True in told:
-        endings.append(_WHICH_DOES.search(sentence, values[told.index(True)].end))
-    end = min((one.start() for one in endings if one and not _RESULTS.search(one[0])), default=len(sentence))
-    telling = [place for place, given in enumerate(known) if not given and values[place].start < end]
+    if concluding:
+        endings.append(_WHICH_DOES.search(sentence, values[concluding[0]].end))
+    end = len(sentence)
+    for ending in endings:
+        if ending and not _RESULTS.search(ending[0]):
+            end = min(end, ending.start())
+    telling = [place for place in possible if values[place].start < end]
     if len(telling) < 2:
         return telling or list(range(len(values)))
     reasons = _reasons(sentence, _clauses(sentence))
@@ -217,15 +226,12 @@ def _concluding(sentence: str, clause: Span, values: Sequence[Span], telling: Se
     said = sentence[: clause.end]
     for rule in (_stands_behind_verb, _ends_clause, _counts_subject):
         found = [place for place in held if rule(said, clause, values[place])]
-        if (
-            found
-            and found[-1] + 1 in held
-            and _NOUN.fullmatch(said, values[found[-1]].end, values[found[-1] + 1].start)
-        ):
-            # it takes 6 workers 4 days
-            return -1
-        if found:
-            return found[-1]
+        if not found:
+            continue
+        place = found[-1]
+        # it takes 6 workers 4 days
+        has_another = place + 1 in held and _NOUN.fullmatch(said, values[place].end, values[place + 1].start)
+        return -1 if has_another else place
     return -1
 
 
@@ -288,7 +294,8 @@ def _counts_subject(sentence: str, clause: Span, value: Span) -> bool:
 
 def _problem(sentence: str, value: Span) -> str:
     """Return the reason code for a value that a neighbouring word changes, denies or supposes; else empty."""
-    before, behind = sentence[: value.start], sentence[value.end :]
+    before = sentence[: value.start]
+    behind = sentence[value.end :]
     clause = _CLAUSE.split(before)[-1]
     if _CHANGED_BEFORE.search(before[-40:]) or _CHANGED_BEHIND.match(behind):
         return "no_answer"

@@ -130,17 +130,21 @@ def said_unmarked(answer: str, prompt: str) -> tuple[str, str, str]:
         concluded_with = _SO.sub("", plain)
         is_statement = isinstance(read(concluded_with).node, Relation)
         return concluded_with if is_statement else plain, "whole_text", ""
-    if listed := _listed(plain):
+    listed = _listed(plain)
+    if listed:
         return listed, "last_expression", ""
     answered = _YES.match(plain)
     # A letter on the first line, with an explanation below it, answers a prompt that ends with "Answer:".
-    begun = _FIRST_LETTER.match(plain) if _ANSWER_PROMPT.search(prompt) else None
-    if first := begun or (answered if _YES_OR_NO.search(prompt) else None):
+    first = _FIRST_LETTER.match(plain) if _ANSWER_PROMPT.search(prompt) else None
+    if first is None and _YES_OR_NO.search(prompt):
+        first = answered
+    if first:
         return first[1], "last_expression", ""
     stressed = _STRESSED.findall(tail.rpartition("\n")[2])
     # 20 is **25%** of 80
     if len(stressed) == 1 and _SIGN.search(stressed[0]) and is_value(stressed[0]):
-        return stressed[0], "last_expression", "hedged" if is_hedged(_SENTENCE_STOP.split(plain)[-1]) else ""
+        hedged = is_hedged(_SENTENCE_STOP.split(plain)[-1])
+        return stressed[0], "last_expression", "hedged" if hedged else ""
     line = plain.rpartition("\n")[2] if "\n" in plain and not FORMULA.search(plain) else plain
     line = restated(_without_repeated(_CALCULATION.sub("", line), prompt))
     sentences = [part for part in _SENTENCE_STOP.split(line.strip()) if part.strip()]
@@ -185,19 +189,19 @@ def _listed(text: str) -> str:
         return ""
     items = [strip_delimiters(item[1].strip(" *.;,")) for item in _ITEM.finditer(found[1])]
     names = {item.partition("=")[0].strip() for item in items}
-    if not all(is_value(item) and _SIGN.search(item) for item in items) or (len(names) > 1 and "=" in found[1]):
-        return ""
-    return ", ".join(items)
+    has_several_names = len(names) > 1 and "=" in found[1]
+    are_values = all(is_value(item) and _SIGN.search(item) for item in items)
+    return ", ".join(items) if are_values and not has_several_names else ""
 
 
 def _without_repeated(line: str, prompt: str) -> str:
     """Remove words at a line's end that repeat the question: "in 4 weeks" of "7 dozens of eggs in 4 weeks"."""
     for _ in range(_MAX_REPEATED):
         repeated = _REPEATED.search(line)
-        if (
-            repeated is None
-            or (repeated[1] or repeated[2]).casefold() not in in_digits(prompt[-MAX_PROMPT:]).casefold()
-        ):
+        if repeated is None:
+            break
+        words = repeated[1] or repeated[2]
+        if words.casefold() not in in_digits(prompt[-MAX_PROMPT:]).casefold():
             break
         before = line[: repeated.start()]
         if not any(map(str.isdigit, before)):
@@ -212,8 +216,9 @@ def _value_that_is(sentence: str) -> str:
     Returns an empty string for a plain amount in a sentence: `conclusion` then decides by the words around it.
     """
     sentence = _LEAD.sub("", sentence.strip().rpartition("\n")[2])
-    if chosen := _OPTION.match(sentence):
-        return chosen[1]
+    option = _OPTION.match(sentence)
+    if option:
+        return option[1]
     named = [chosen[1] for chosen in _CHOSEN.finditer(sentence)]
     if len(set(named)) == 1 and _RIGHT.search(sentence) and not _NOT.search(sentence):
         return named[0]
@@ -257,9 +262,10 @@ def _is_amount(node: Node) -> bool:
 
 def is_paragraph(answer: str) -> bool:
     """Check whether a box or tag holds sentences; then the last sentence gives the answer."""
-    return len(_LONG_WORD.findall(answer)) > MAX_WORDS and (
-        bool(read(answer).stray) or isinstance(read(answer).node, Opaque | Words)
-    )
+    if len(_LONG_WORD.findall(answer)) <= MAX_WORDS:
+        return False
+    found = read(answer)
+    return bool(found.stray) or isinstance(found.node, Opaque | Words)
 
 
 def is_sentence(text: str) -> bool:
@@ -285,15 +291,19 @@ def value_said(sentence: str) -> str:
         return sentence
     sentence = _CLAUSE.split(sentence, maxsplit=1)[0].strip(" *_`:,")
     parts = [sentence, _IS.split(sentence)[-1].strip(" *_`:,")]
-    said = next((part for part in parts if part and is_value(part)), "")
-    return said or concluded(sentence, [sentence])[0] or sentence
+    for part in parts:
+        if part and is_value(part):
+            return part
+    value, _ = concluded(sentence, [sentence])
+    return value or sentence
 
 
 def is_value(text: str) -> bool:
     """Check that a text is a value, or at most `MAX_NAMES` words, without surrounding sentence."""
-    said = read(text)
-    if any(isinstance(one, Words) and len(one.text.split()) > MAX_NAMES for one in (said.node, *children(said.node))):
-        return False
-    if isinstance(said.node, Words):
+    found = read(text)
+    for node in (found.node, *children(found.node)):
+        if isinstance(node, Words) and len(node.text.split()) > MAX_NAMES:
+            return False
+    if isinstance(found.node, Words):
         return not any(map(str.isdigit, text))
-    return not said.stray and not isinstance(said.node, Opaque)
+    return not found.stray and not isinstance(found.node, Opaque)

@@ -47,14 +47,25 @@ def concluded(line: str, sentences: Sequence[str]) -> tuple[str, str]:
 
     The value is the line's last formula; without a formula, it is the conclusion of the last sentence with a value.
     """
-    said = ((sentence, _values(sentence)) for sentence in reversed(sentences))
-    last, values = next(((sentence, found) for sentence, found in said if found), ("", []))
+    last = ""
+    values: list[list[re.Match[str]]] = []
+    for sentence in reversed(sentences):
+        values = _values(sentence)
+        if values:
+            last = sentence
+            break
     if not last or _has_formula(last):
         value = last_value(line)
         return value, "" if value else "no_answer"
     values = _without_names(last, values)
-    place, problem = conclusion(last, [Span(one[0].start(), one[-1].end()) for one in values])
-    return ("", problem) if problem else (_text_of(last, values[place]), "")
+    place, problem = conclusion(last, list(map(_span, values)))
+    if problem:
+        return "", problem
+    return _text_of(last, values[place]), ""
+
+
+def _span(joined: Sequence[re.Match[str]]) -> Span:
+    return Span(joined[0].start(), joined[-1].end())
 
 
 def _without_names(sentence: str, values: list[list[re.Match[str]]]) -> list[list[re.Match[str]]]:
@@ -62,17 +73,13 @@ def _without_names(sentence: str, values: list[list[re.Match[str]]]) -> list[lis
 
     If a sentence has no other values, keep an ordinal at its end, unless the sentence also begins with it.
     """
-    is_ordinal = [_ORDINAL.fullmatch(one[0][0]) is not None for one in values]
-    if not any(is_ordinal):
-        return values
-    kept = [
-        one
-        for one, is_named in zip(values, is_ordinal, strict=True)
-        if not is_named or _PLACED.search(sentence[max(one[0].start() - REACH, 0) : one[0].start()])
-    ]
-    if kept:
-        return kept
-    return [one for one in values if ends(sentence, Span(one[0].start(), one[-1].end()))]
+    kept = []
+    for value in values:
+        start = value[0].start()
+        is_ordinal = _ORDINAL.fullmatch(value[0][0])
+        if not is_ordinal or _PLACED.search(sentence[max(start - REACH, 0) : start]):
+            kept.append(value)
+    return kept or [value for value in values if ends(sentence, _span(value))]
 
 
 def _has_formula(sentence: str) -> bool:
@@ -98,7 +105,12 @@ def said_values(line: str) -> list[str]:
     values = _values(line)
     if any(len(joined) > 1 for joined in values):
         return []
-    return [next((group for group in (*one.groups(), one[0]) if group), "").strip() for (one,) in values]
+    return [_written(value).strip() for (value,) in values]
+
+
+def _written(found: re.Match[str]) -> str:
+    """Return the first group of a match that has text, else the whole match."""
+    return next(filter(None, found.groups()), found[0])
 
 
 def _values(line: str) -> list[list[re.Match[str]]]:
@@ -106,7 +118,7 @@ def _values(line: str) -> list[list[re.Match[str]]]:
     numbers = list(_NUMBER.finditer(line))
     # A number inside a LaTeX group is no value of its own.
     if "{" in line:
-        numbers = [one for one in numbers if line.count("{", 0, one.start()) <= line.count("}", 0, one.start())]
+        numbers = [number for number in numbers if not _is_in_group(line, number.start())]
     formulas = [] if "$" in line and _is_money(line) else FORMULA.finditer(line)
     found = sorted([*formulas, *numbers], key=lambda match: match.end())
     values: list[list[re.Match[str]]] = []
@@ -118,44 +130,58 @@ def _values(line: str) -> list[list[re.Match[str]]]:
                 values.pop()
         if values and one.start() < values[-1][-1].end():
             continue
-        joined = values and (
-            _JOINT.fullmatch(line, values[-1][-1].end(), one.start()) or _is_part(line, values[-1][0], one)
-        )
-        if joined:
+        if values and _is_joined(line, values[-1], one):
             values[-1].append(one)
         else:
             values.append([one])
     return values
 
 
+def _is_in_group(line: str, place: int) -> bool:
+    """Check whether a place of a line is inside a LaTeX group."""
+    return line.count("{", 0, place) > line.count("}", 0, place)
+
+
+def _is_joined(line: str, value: Sequence[re.Match[str]], other: re.Match[str]) -> bool:
+    """Check whether a number or formula belongs to the value before it."""
+    is_joint = _JOINT.fullmatch(line, value[-1].end(), other.start()) is not None
+    return is_joint or _is_part(line, value[0], other)
+
+
 def _is_part(line: str, whole: re.Match[str], part: re.Match[str]) -> bool:
     """Check whether a number counts a smaller unit of the amount before it: `12 dollars and 50 cents`."""
-    gap, unit_behind = line[whole.end() : part.start()], _NAMED_UNIT.match(line, part.end())
-    return bool(_UNIT_BETWEEN.fullmatch(gap) and unit_behind) and _has_unit(
-        line[whole.start() : unit_behind.end() if unit_behind else 0]
-    )
+    unit_behind = _NAMED_UNIT.match(line, part.end())
+    if unit_behind is None or not _UNIT_BETWEEN.fullmatch(line[whole.end() : part.start()]):
+        return False
+    return _has_unit(line[whole.start() : unit_behind.end()])
 
 
 def _text_of(line: str, kept: Sequence[re.Match[str]]) -> str:
     """Return a value's text with its unit."""
+    start = kept[0].start()
+    end = kept[-1].end()
+    unit = _NAMED_UNIT.match(line, end)
     if len(kept) > 1:
-        behind = _NAMED_UNIT.match(line, kept[-1].end())
-        whole = line[kept[0].start() : behind.end() if behind else kept[-1].end()]
-        return whole if _has_unit(whole) else line[kept[0].start() : kept[-1].end()]
-    value = next((group for one in kept for group in (*one.groups(), one[0]) if group), "").strip().rstrip(",")
-    behind = _NAMED_UNIT.match(line, kept[0].end())
-    ends = [len(line), *([behind.end()] if behind else ())]
-    measured = [line[kept[0].start() : end].strip(" .!*") for end in ends]
-    return next((text for text in measured if text != value and _has_unit(text)), value)
+        whole = line[start : unit.end() if unit else end]
+        return whole if _has_unit(whole) else line[start:end]
+    value = _written(kept[0]).strip().rstrip(",")
+    # The rest of the line, then the next word alone.
+    lasts = [len(line), unit.end()] if unit else [len(line)]
+    for last in lasts:
+        text = line[start:last].strip(" .!*")
+        if text != value and _has_unit(text):
+            return text
+    return value
 
 
 def _has_unit(text: str) -> bool:
     """Check whether a text is a number with a known unit: `1500 meters`."""
     if len(text) > MAX_QUANTITY:
         return False
-    said = read(text)
-    if isinstance(said.node, Range):
-        return not isinstance(said.node.low, Number)
-    return (
-        isinstance(said.node, Quantity) and not said.stray and not said.counted and isinstance(said.node.amount, Number)
-    )
+    answer = read(text)
+    node = answer.node
+    if isinstance(node, Range):
+        return not isinstance(node.low, Number)
+    if not isinstance(node, Quantity) or answer.stray or answer.counted:
+        return False
+    return isinstance(node.amount, Number)

@@ -26,7 +26,8 @@ _SAME = re.compile(
     r"(?:,|\bor\b|\(|\\text\s*\{)?\s*\b(?:i\.e\.|or equivalently|equivalently|that is,)\s*,?", re.IGNORECASE
 )
 _PER_CENT = re.compile(r"(?<![A-Za-z])per\s+cent\b", re.IGNORECASE)
-_TIMES = re.compile(r"(?<=\d)\s*x\s*(?=10\s*(?:\^|\*\*))")  # 1.5 x 10^3
+# 1.5 x 10^3
+_TIMES = re.compile(r"(?<=\d)\s*x\s*(?=10\s*(?:\^|\*\*))")
 _SAME_IN_BRACKETS = re.compile(r"\(\s*(?:or|i\.e\.|that is|equivalently|=)[,:]?\s+([^()]{1,80})\)", re.IGNORECASE)
 _ABOUT_IN_BRACKETS = re.compile(
     r"\(\s*(?:about|approximately|approx\.?|roughly|≈|\\approx)\s*([^()]{1,60})\)", re.IGNORECASE

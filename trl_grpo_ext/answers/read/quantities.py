@@ -64,7 +64,8 @@ class Quantities(Expressions):
         return token.kind in ("word", "symbol", "function") and is_unit(_OHM.get(token.text, token.text))
 
     def _exponent_of_unit(self) -> int:
-        if self.sees("number", "2", "3") and not self.next.space:  # cm3
+        # cm3
+        if self.sees("number", "2", "3") and not self.next.space:
             return int(self.take().text)
         if not self.skip("sign", "^"):
             return 0

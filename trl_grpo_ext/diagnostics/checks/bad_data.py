@@ -19,7 +19,8 @@ from trl_grpo_ext.rewards.unit_tests.bad_tests import TESTS_DO_NOT_RUN
 from trl_grpo_ext.rewards.unit_tests.scoring import HIDDEN, missing_module
 from trl_grpo_ext.verdict import Blame
 
-NOTHING_RETURNED = "returned_none"  # the reason of a verifier that is a function
+# The reason of a verifier that is a function.
+NOTHING_RETURNED = "returned_none"
 RETURNS = (
     "See whether a `return` is missing in `{term}`; name the rows that it is for by `when`. None means that "
     "a row cannot be judged."
@@ -78,16 +79,20 @@ def _is_of_data(kind: Failure) -> bool:
 
 
 # Ours, tried in test_diagnosis_cases.py (gold of other rows, in all rows and in a third).
-DOUBTFUL, MOSTLY_DOUBTFUL = 0.15, 0.5  # of the groups agree on an answer that is not the gold
-EARLY = 0.3  # of those in the first batches
-AGREED = 0.6  # of the groups without a right answer: else the answers scatter, as wrong ones do
+# Of the groups agree on an answer that is not the gold.
+DOUBTFUL, MOSTLY_DOUBTFUL = 0.15, 0.5
+# Of those in the first batches.
+EARLY = 0.3
+# Of the groups without a right answer: else the answers scatter, as wrong ones do.
+AGREED = 0.6
 
 
 def doubtful_gold(window: Window) -> CheckResult:
     """Find groups that agree on an answer other than the gold."""
     groups, agreeing = group_count(window.batches), agreeing_share(window.batches)
     agreed = sum(batch.agreeing_wrong_groups for batch in window.batches)
-    early = agreeing_share(window.opening)  # a policy that has settled agrees later
+    # A policy that has settled agrees later.
+    early = agreeing_share(window.opening)
     if agreed < max(LEAST_GROUPS, DOUBTFUL * groups) or agreeing < AGREED or early < EARLY:
         return None
     prevails = agreed >= MOSTLY_DOUBTFUL * groups and not has_risen(window)

@@ -32,15 +32,17 @@ from trl_grpo_ext.rewards.unit_tests.scoring import missing_module
 WRONG_WARN, WRONG_CRITICAL = 0.6, 0.9
 # Of the groups, where they have `GROUP_SIZE` members: rl-doctor's critical level, and ours.
 RIGHT_WARN, RIGHT_CRITICAL = 0.75, 0.95
-GROUP_SIZE = 8  # TRL's default
+# TRL's default.
+GROUP_SIZE = 8
 # Of the groups. Ours, set by benchmarks/false_alarms.py.
 LEAST_LIVE, CRITICAL = 0.3, 0.05
-SAME_PROMPTS = (
-    5  # recent groups a prompt; data that is enough has fewer. Ours, tried in test_diagnosis_cases.py
-)
-SEVERAL = 3.0  # different answers in a group: so many are hardly all right. Ours, tried in test_diagnosis_cases.py
+# Recent groups a prompt; data that is enough has fewer. Ours, tried in test_diagnosis_cases.py.
+SAME_PROMPTS = 5
+# Different answers in a group: so many are hardly all right. Ours, tried in test_diagnosis_cases.py.
+SEVERAL = 3.0
 # Ours, tried in test_diagnosis_cases.py (gold of other rows, a wrong entry point).
-ONE_CAUSE = 0.9  # of the verdicts that are not right
+# Of the verdicts that are not right.
+ONE_CAUSE = 0.9
 UNDEFINED_NAME = (
     "Say in the prompt which name the tests call, or mend the entry point in the data: none defines that name."
 )
@@ -117,7 +119,8 @@ def all_right(window: Window) -> CheckResult:
     now, opening = (group_share(batches, GroupOutcome.ALL_RIGHT) for batches in (window.batches, window.opening))
     size = judged(window.batches) / group_count(window.batches)
     error = math.sqrt(opening * (1 - opening) / group_count(window.opening))
-    if min(now, opening - error) < _least(RIGHT_WARN, size):  # a few groups only tell how it began
+    # A few groups only tell how it began.
+    if min(now, opening - error) < _least(RIGHT_WARN, size):
         return None
     term, answers = names(window.primary_terms, "or"), _several_answers(window)
     return Finding(
@@ -166,7 +169,8 @@ def of_both_kinds(window: Window) -> CheckResult:
         return None
     right = group_share(window.batches, GroupOutcome.ALL_RIGHT)
     if _understood_wrong(window) >= WRONG_WARN or right >= RIGHT_WARN or _is_inert(window):
-        return None  # which is for another check to judge
+        # Another check judges these groups.
+        return None
     if not _is_stuck(window, live):
         return None
     answers, term = _several_answers(window), names(window.primary_terms, "or")

@@ -19,14 +19,18 @@ from trl_grpo_ext.diagnostics.window import LEAST_SAMPLES, NO_LOGS, CheckResult,
 from trl_grpo_ext.group_outcome import GroupOutcome
 from trl_grpo_ext.protocol import is_number
 
-LEFT = 0.1  # of the entropy at the start; rl-doctor
+# Of the entropy at the start; rl-doctor.
+LEFT = 0.1
 # Ours, tried in test_fault_injection.py (a third of the gold is wrong) and test_healthy_runs.py (a tenth is).
-MOSTLY_WRONG = 0.25  # of the groups are all wrong, so their one answer is wrong
-MOST = 0.5  # of the all-wrong groups agree on an answer, and of the other groups are all right
+# Of the groups are all wrong, so their one answer is wrong.
+MOSTLY_WRONG = 0.25
+# Of the all-wrong groups agree on an answer, and of the other groups are all right.
+MOST = 0.5
 
 # Of the completions that could be a sibling's. Ours, tried in test_diagnosis_cases.py (temperature 0).
 SAME_TEXT = 0.98
-COLD = 0.3  # a temperature at which one text prevails
+# A temperature at which one text prevails.
+COLD = 0.3
 # Enough of them where it is so cold, and nothing is learned. Ours: of the bundled model, 0.9 at 0.05, where it
 # learns nothing, and 0.8 at 0.1, where it learns.
 MOSTLY_SAME = 0.85
@@ -47,9 +51,11 @@ def collapsed(window: Window) -> CheckResult:
         return None
     is_stuck = is_flat(window, HARDLY) and not has_risen(window)
     if not (is_stuck or _has_settled_on_wrong_answers(window)):
-        return None  # it learns, or has converged
+        # The policy learns, or has converged.
+        return None
     if window.scale.unit(level).mean < HARDLY and kl_blowup.obeys_other_terms(window):
-        return None  # where no answer is right, it has found what the other terms pay for
+        # Where no answer is right, it has found what the other terms pay for.
+        return None
     answers = "" if distinct is None else f" and a group gives {distinct:.1f} different answers"
     left, settled = f"{percent(now / before)} of its entropy is left{answers}", _settled(window)
     return Finding(

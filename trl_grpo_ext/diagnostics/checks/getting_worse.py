@@ -12,17 +12,25 @@ from trl_grpo_ext.diagnostics.window import CheckResult, Window
 from trl_grpo_ext.support.estimate import NOTHING
 
 # Ours, tried in test_diagnosis_cases.py.
-HALVED = 0.5  # of the best score's height on the scale: with less left, going on is a waste
-OTHER_WEIGHT = 0.1  # of the largest weight: a smaller change of one is none
-MORE_CUT, MORE_VOID = 0.1, 0.05  # of the completions
-LONGER = 1.4  # times as long; rlprobe's level for length
-SPIKE = 10.0  # times the gradient norm; rlprobe's level
-LOST_ENTROPY = 0.5  # of the entropy
-MORE_CLIPPED = 0.1  # of the tokens
+# Of the best score's height on the scale: with less left, going on is a waste.
+HALVED = 0.5
+# Of the largest weight: a smaller change of one is none.
+OTHER_WEIGHT = 0.1
+# Of the completions.
+MORE_CUT, MORE_VOID = 0.1, 0.05
+# Times as long; rlprobe's level for length.
+LONGER = 1.4
+# Times the gradient norm; rlprobe's level.
+SPIKE = 10.0
+# Of the entropy.
+LOST_ENTROPY = 0.5
+# Of the tokens.
+MORE_CLIPPED = 0.1
 MOST_TOLD = 3
 
 
-Change = tuple[str, str]  # what changed while a score fell, and what to do about it
+# What changed while a score fell, and what to do about it.
+Change = tuple[str, str]
 
 
 def fallen(window: Window) -> CheckResult:
@@ -63,15 +71,16 @@ def _unknown_reason(window: Window, fall: Decline) -> str:
 
 def _finding(window: Window, fall: Decline, what: str, *, beside: str = "") -> Finding:
     changes = list(_changes(window, fall))
-    told = ", ".join(said for said, _ in changes[:MOST_TOLD])
-    middle, lost = sum(fall.steps) / 2, fall.size.interval
+    told = ", ".join(change for change, _ in changes[:MOST_TOLD])
+    meanwhile = f"Meanwhile {told}." if told else "Nothing else that is recorded changed with it."
+    middle = sum(fall.steps) / 2
+    lost = fall.size.interval
     is_halved = fall.scale.unit(fall.now).mean <= HALVED * fall.scale.unit(fall.best).mean
     return Finding(
         severity=Severity.INFO if beside else Severity.critical_if(is_halved),
         sentence=(
             f"{what}: {fall.best.mean:z.2f} around step {middle:.0f}, {fall.now.mean:z.2f} {fall.now_at}, lower by "
-            f"{lost.mean:.2f} (95 % interval {lost.low:z.2f} to {lost.high:.2f}). {beside}"
-            + (f"Meanwhile {told}." if told else "Nothing else that is recorded changed with it.")
+            f"{lost.mean:.2f} (95 % interval {lost.low:z.2f} to {lost.high:.2f}). {beside}{meanwhile}"
             + ("" if beside else _unknown_reason(window, fall))
         ),
         numbers={"best": fall.best.mean, "best_step": middle, "now": fall.now.mean, "lost": lost.mean},

@@ -19,16 +19,20 @@ from trl_grpo_ext.verdict import SHAPE_FAILED, Blame, Status
 
 # Of a term's verdicts. Ours, tried in test_fault_injection.py (timeouts, or failures, for one action).
 WARN, CRITICAL = 0.02, 0.10
-POLICY_WARN = 0.05  # of them: timeouts that completions cause are scored, and cost time only
+# Of a term's verdicts: timeouts caused by completions are scored, and cost time only.
+POLICY_WARN = 0.05
 # Of a term's verdicts. Ours: a quarter and a half of those above, since each call had its time twice.
 STARVED_WARN, STARVED_CRITICAL = 0.005, 0.05
 
 # Ours, tried in test_diagnosis_cases.py (a verifier that takes most of the step).
 MOST_OF_STEP = 0.5
 LATEST_LOGS = 4
-ONE_PLACE, LEAST_AT_ONE_PLACE = 0.9, 8  # of the failures, and how many of them
-MOST_ERROR = 120  # characters that are told
-MOST_NAMES = 3  # packages that are told
+# Of the failures, and how many of them.
+ONE_PLACE, LEAST_AT_ONE_PLACE = 0.9, 8
+# Characters that are told.
+MOST_ERROR = 120
+# Packages that are told.
+MOST_NAMES = 3
 
 
 def failures(window: Window) -> CheckResult:

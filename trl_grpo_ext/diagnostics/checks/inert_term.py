@@ -12,11 +12,16 @@ from trl_grpo_ext.verdict import Status
 
 # Ours, tried in test_fault_injection.py (inert_term) and test_healthy_runs.py (a penalty with nothing to
 # punish, scores that no group differs in once they are learned).
-FLAT = 0.95  # of the groups
-FLATTENED = 0.3  # of the groups differ in scores, and not in values
-GATED = 0.5  # of the verdicts: if the gate sets more, the gate has flattened the term, not the verifier
-UNMATCHED = 128  # groups without a row for a term: of one row in twenty, chance leaves 0.1 % of runs without any
-CLOSED = 0.95  # of the verdicts: the gate never opens
+# Of the groups.
+FLAT = 0.95
+# Of the groups differ in scores, and not in values.
+FLATTENED = 0.3
+# Of the verdicts: if the gate sets more, the gate has flattened the term, not the verifier.
+GATED = 0.5
+# Groups without a row for a term: of one row in twenty, chance leaves 0.1 % of runs without any.
+UNMATCHED = 128
+# Of the verdicts: the gate never opens.
+CLOSED = 0.95
 
 
 def flat(window: Window) -> CheckResult:
@@ -159,7 +164,8 @@ def _gated_by(window: Window, term: str) -> str:
 
 # Optimizer steps. Ours, set by benchmarks/false_alarms.py; less than for a stuck score, since this is information only.
 PATIENCE = 64
-PASSED = 0.98  # of the verdicts; rlprobe's ceiling
+# Of the verdicts; rlprobe's ceiling.
+PASSED = 0.98
 
 
 def _is_saturated(term: TermTotals) -> bool:

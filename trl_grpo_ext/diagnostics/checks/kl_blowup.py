@@ -16,18 +16,28 @@ from trl_grpo_ext.runs.recorder import OPENING_BATCHES
 from trl_grpo_ext.support.estimate import SURE, Estimate
 
 # Ours, tried in test_fault_injection.py (a learning rate that breaks the policy) and test_healthy_runs.py.
-GONE = 0.02  # of the scale: a score below this is as good as the worst
-LEFT = 0.1  # of the best score's height on the scale: less is as good as nothing
-RARE, MOST = 0.15, 0.5  # of the completions are cut: seldom at first, and mostly now
-FAR, CRITICAL = 0.5, 2.0  # nats a token of KL from the reference; rl-doctor and rlprobe
+# Of the scale: a score below this is as good as the worst.
+GONE = 0.02
+# Of the best score's height on the scale: less is as good as nothing.
+LEFT = 0.1
+# Of the completions are cut: seldom at first, and mostly now.
+RARE, MOST = 0.15, 0.5
+# Nats a token of KL from the reference; rl-doctor and rlprobe.
+FAR, CRITICAL = 0.5, 2.0
 # Ours, tried in test_fault_injection.py (kl_blowup) and test_healthy_runs.py (a tenth of the gold is wrong).
-CLIFF = 0.5  # of the first entropy, lost almost at once
-MOSTLY_RIGHT = 0.75  # of the groups are all right: the policy has leapt to where it should be
+# Of the first entropy, lost almost at once.
+CLIFF = 0.5
+# Of the groups are all right: the policy has leapt to where it should be.
+MOSTLY_RIGHT = 0.75
 # Ours, tried in test_diagnosis_cases.py (gradient spikes, half of the tokens clipped).
-SPIKE, LEAST_SPIKES = 100.0, 3  # times the usual norm: a few prompts may give ten times; and how often
-LEAST_SPIKE = 10.0  # of the norm: of a policy that has converged, the usual one is next to 0
-LEAST_LOGS = 8  # that show what is usual
-MUCH_CLIPPED = 0.3  # of the tokens; rlprobe's level
+# Times the usual norm: a few prompts may give ten times; and how often.
+SPIKE, LEAST_SPIKES = 100.0, 3
+# Of the norm: of a policy that has converged, the usual one is next to 0.
+LEAST_SPIKE = 10.0
+# Logs that show what is usual.
+LEAST_LOGS = 8
+# Of the tokens; rlprobe's level.
+MUCH_CLIPPED = 0.3
 
 
 def broken(window: Window) -> CheckResult:
@@ -36,24 +46,33 @@ def broken(window: Window) -> CheckResult:
     A run whose reward has risen is no such: its policy does what it is paid for.
     """
     recent = window.later[-FLAT_BATCHES:] or window.batches[1:]
-    now, paid, kl = score_level(recent), gain(window.opening, recent, reward_level), window.logged_level("kl")
+    now = score_level(recent)
+    paid = gain(window.opening, recent, reward_level)
     if now.count < LEAST_SAMPLES or paid.is_sure:
         return None
     levels = _levels(window)
     best = max(levels, key=lambda level: level.mean, default=now)
-    height, left = window.scale.unit(best).mean, window.scale.unit(now)
+    height = window.scale.unit(best).mean
+    left = window.scale.unit(now)
     if height < LEAST_GAIN or left.mean > max(GONE, LEFT * height):
         return None
-    lower = [window.scale.unit(level) for level in levels]
-    is_of_policy = kl >= FAR if kl is not None else _is_surely_lower(left, lower) or _has_come_to_be_cut(window)
+    fallen = f"score has fallen to {now.mean:z.2f} in the last {len(recent)} batches after {best.mean:.2f}"
+    numbers = {"best": best.mean, "now": now.mean}
+    kl = window.logged_level("kl")
+    if kl is None:
+        earlier = [window.scale.unit(level) for level in levels]
+        is_of_policy = _is_surely_lower(left, earlier) or _has_come_to_be_cut(window)
+        effect = f"the {fallen}"
+    else:
+        is_of_policy = kl >= FAR
+        effect = f"{_far(kl)}, and its {fallen}"
+        numbers["kl"] = kl
     if not is_of_policy:
         return None
-    effect = f"score has fallen to {now.mean:z.2f} in the last {len(recent)} batches after {best.mean:.2f}"
-    effect = f"the {effect}" if kl is None else f"{_far(kl)}, and its {effect}"
     return Finding(
         severity=Severity.critical_if(kl is None or kl >= CRITICAL),
         sentence=f"The updates are too large, or the verifier or the data broke: {effect}.",
-        numbers={"best": best.mean, "now": now.mean} | ({} if kl is None else {"kl": kl}),
+        numbers=numbers,
         action="First judge a few of the latest completions by hand. If they are as bad as that: start again with a "
         "tenth of the learning rate.",
     )
@@ -62,9 +81,11 @@ def broken(window: Window) -> CheckResult:
 def _levels(window: Window) -> list[Estimate]:
     """Collect score levels: first batch, periods of the run, evaluations."""
     scores = [period.scores for period in window.history]
-    parts = [[batch.primary.scores.groups for batch in window.opening[:1]]]
-    parts += [scores[start : start + OPENING_BATCHES] for start in range(0, len(scores), OPENING_BATCHES)]
-    return [level for part in parts if (level := level_of(part)).count] + [one for _, one in window.evaluations]
+    levels = [level_of(batch.primary.scores.groups for batch in window.opening[:1])]
+    for start in range(0, len(scores), OPENING_BATCHES):
+        levels.append(level_of(scores[start : start + OPENING_BATCHES]))
+    known = [level for level in levels if level.count]
+    return known + [level for _, level in window.evaluations]
 
 
 def _is_surely_lower(now: Estimate, levels: Sequence[Estimate]) -> bool:
@@ -75,8 +96,9 @@ def _is_surely_lower(now: Estimate, levels: Sequence[Estimate]) -> bool:
 
 def _has_come_to_be_cut(window: Window) -> bool:
     """Test whether most completions are cut now, though few were before the first update."""
-    first, latest = window.opening[:1], window.batches[1:][-OPENING_BATCHES:]
-    before, now = (Estimate.together(batch.primary.cut_share for batch in part) for part in (first, latest))
+    latest = window.batches[1:][-OPENING_BATCHES:]
+    before = Estimate.together(batch.primary.cut_share for batch in window.opening[:1])
+    now = Estimate.together(batch.primary.cut_share for batch in latest)
     return before.mean < RARE and now.mean >= MOST
 
 
@@ -84,15 +106,19 @@ def far_and_no_better(window: Window) -> CheckResult:
     """A high KL divergence from the reference: no gain of reward, or a leap that has ended exploration."""
     level = window.logged_level("kl")
     if level is None:
-        missing = NotChecked("beta above 0: without it TRL measures no KL divergence") if window.logs else NO_LOGS
-        return missing if window.batches else None
+        if not window.batches:
+            return None
+        return NotChecked("beta above 0: without it TRL measures no KL divergence") if window.logs else NO_LOGS
     effect = _effect(window) if level >= FAR else None
     if effect is None:
         return None
+    numbers = {"kl": level}
+    if window.entropy_cliff is not None:
+        numbers["entropy_cliff"] = window.entropy_cliff
     return Finding(
         severity=Severity.critical_if(level >= CRITICAL),
         sentence=f"The updates are too large: {_far(level)}, and {effect}.",
-        numbers={"kl": level} | ({} if window.entropy_cliff is None else {"entropy_cliff": window.entropy_cliff}),
+        numbers=numbers,
         action="Start again with a tenth of the learning rate.",
     )
 

@@ -13,14 +13,14 @@ from trl_grpo_ext.support.estimate import mean_of_known
 GROWN, EXPLODED = 1.4, 3.0
 # Shorter completions differ by a few words only. Ours, tried in test_healthy_runs.py and the quickstart.
 LEAST_TOKENS = 28
-PAYS_SHORT = (
-    -0.2
-)  # rank correlation of length and reward within groups. Ours, tried in test_diagnosis_cases.py
+# Rank correlation of length and reward within groups. Ours, tried in test_diagnosis_cases.py.
+PAYS_SHORT = -0.2
 # Of the 8-grams: rlprobe's level, and ours, twice that.
 REPEATED_WARN, REPEATED_CRITICAL = 0.3, 0.6
 # Of the words. Ours, without an experiment: information only, so a wrong level costs a line.
 FOREIGN_WARN = 0.1
-TWICE = 2.0  # times the share at the start; rlprobe asks for 0.3 from 0.15
+# Times the share at the start; rlprobe asks for 0.3 from 0.15.
+TWICE = 2.0
 
 
 def length(window: Window) -> CheckResult:
@@ -30,7 +30,8 @@ def length(window: Window) -> CheckResult:
     level, opening = length_level(window.later), length_level(window.opening)
     if not level.count or not opening.total:
         return NotChecked("token counts")
-    if opening.count < LEAST_GROUPS:  # which do not tell how lengths differ
+    # Few groups do not tell how lengths differ.
+    if opening.count < LEAST_GROUPS:
         return NotChecked(
             f"{LEAST_GROUPS} groups in the first {len(window.opening)} batches; they have {opening.count}"
         )

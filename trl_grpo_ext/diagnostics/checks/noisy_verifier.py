@@ -17,18 +17,25 @@ from trl_grpo_ext.figures.logged import FALSE_ACCEPTS, FALSE_REJECTS
 from trl_grpo_ext.figures.primary import Agreement
 
 # Ours, tried in test_fault_injection.py (a verifier that judges by chance). A coin contradicts itself in half.
-LEAST_REPEATS = 16  # of a term's verdicts
-SAME_SCORE = 0.15  # of the scale: scores closer than that are the same, since a model that judges is not exact
-CONTRADICTS, MOSTLY_CONTRADICTS = 0.1, 0.3  # of the repeats
+# Of a term's verdicts.
+LEAST_REPEATS = 16
+# Of the scale: scores closer than that are the same, since a model that judges is not exact.
+SAME_SCORE = 0.15
+# Of the repeats.
+CONTRADICTS, MOSTLY_CONTRADICTS = 0.1, 0.3
 # Of the answers, the least that the 95 % interval allows. Ours, tried in test_noise_meter.py.
 WARN, CRITICAL = 0.02, 0.10
 # 0.8 is the usual bound of good agreement. The others are ours: kappa is harsh where nearly all are right, or wrong.
 KAPPA = 0.8
-LEAST_APART = 10  # completions that they disagree on
-LEAST_SHARE_APART = 0.05  # of all completions
+# Completions that they disagree on.
+LEAST_APART = 10
+# Of all completions.
+LEAST_SHARE_APART = 0.05
 # Ours, tried in test_diagnosis_cases.py (a verifier that is too strict).
-STRICT = 0.15  # of all completions are accepted by the second opinion alone
-ONE_WAY = 0.2  # of these: the most that the primary term accepts alone
+# Of all completions are accepted by the second opinion alone.
+STRICT = 0.15
+# Of these: the most that the primary term accepts alone.
+ONE_WAY = 0.2
 
 SAYS = {
     FALSE_ACCEPTS: "accepts {rate} of the answers that are right for another prompt only",
@@ -38,7 +45,8 @@ SAYS = {
 
 def inconsistent(window: Window) -> CheckResult:
     """Find identical completions of a group with different scores."""
-    for term in sorted(window.terms, key=lambda term: term not in window.in_force):  # shadows last
+    # Shadows last.
+    for term in sorted(window.terms, key=lambda term: term not in window.in_force):
         found = window.of_term(term)
         repeats = found.repeats
         least = SAME_SCORE * _span(window, term)

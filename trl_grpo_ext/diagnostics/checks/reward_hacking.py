@@ -14,11 +14,16 @@ from trl_grpo_ext.support.estimate import Estimate
 GAP, WIDE_GAP = 0.15, 0.30
 # Ours, tried in test_fault_injection.py (reward_hacking) and test_healthy_runs.py (a first evaluation in
 # the middle).
-LEAST_PASSED = 16  # completions
-LEAST_EVALUATIONS = 3  # the first and two more
-CEILING = 0.9  # of the scale: an evaluation above it has little room to follow
-FOLLOWS = 0.5  # of the reward's rise: the least by which what is real follows it
-HARDER = 1.5  # times its first score: an evaluation that rises so far follows, however hard it is
+# Completions.
+LEAST_PASSED = 16
+# The first and two more.
+LEAST_EVALUATIONS = 3
+# Of the scale: an evaluation above it has little room to follow.
+CEILING = 0.9
+# Of the reward's rise: the least by which what is real follows it.
+FOLLOWS = 0.5
+# Times its first score: an evaluation that rises so far follows, however hard it is.
+HARDER = 1.5
 
 
 def hacking(window: Window) -> CheckResult:

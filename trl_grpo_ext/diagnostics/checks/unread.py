@@ -9,7 +9,8 @@ from trl_grpo_ext.diagnostics.term_totals import added
 from trl_grpo_ext.diagnostics.window import LEAST_SAMPLES, CheckResult, Window
 from trl_grpo_ext.support.estimate import Estimate
 
-CUT_WARN, CUT_CRITICAL = 0.15, 0.5  # of the completions: rl-doctor's upper level, rlprobe's level
+# Of the completions: rl-doctor's upper level, rlprobe's level.
+CUT_WARN, CUT_CRITICAL = 0.15, 0.5
 # Cut completions score less than this part of what the others do. Ours, tried in test_fault_injection.py.
 COSTLY = 0.5
 # Of the scale: completions that come to an end with a lower score fail for another reason. Ours, tried in
@@ -18,9 +19,12 @@ RIGHT_NOW_AND_THEN = 0.05
 READ_A_PROMPT = "Read a prompt as the model gets it, and a completion that comes to an end: more tokens do not help."
 # Ours, tried in test_fault_injection.py (answers that nobody can read) and test_healthy_runs.py (a form
 # that some answers lack at first).
-UNREAD_WARN, UNREAD_CRITICAL = 0.3, 0.6  # of the primary verdicts
-SOME_RIGHT = 0.05  # of them: enough to learn the form from
-FALLING = 0.8  # of the share in the earlier half: if less is left in the later half, the model is learning the form
+# Of the primary verdicts.
+UNREAD_WARN, UNREAD_CRITICAL = 0.3, 0.6
+# Of the primary verdicts: enough right ones to learn the form from.
+SOME_RIGHT = 0.05
+# Of the share in the earlier half: if less is left in the later half, the model is learning the form.
+FALLING = 0.8
 
 
 def cut(window: Window) -> CheckResult:
@@ -98,7 +102,8 @@ def unparseable(window: Window) -> CheckResult:
     )
     action = "Say in the prompt which form the answer must have, or choose a verifier that reads the form it has."
     tokens = Estimate.together(batch.tokens.numbers for batch in window.batches)
-    if tokens.count and tokens.mean <= 1:  # the one that ends it
+    # The one that ends it.
+    if tokens.count and tokens.mean <= 1:
         sentence = "The model says nothing: it ends every completion at once, so there is no answer to read."
         action = "Read a prompt as the model gets it: does it already end with the token that ends a turn?"
     return Finding(

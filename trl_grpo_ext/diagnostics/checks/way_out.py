@@ -14,10 +14,14 @@ from trl_grpo_ext.support.estimate import Estimate
 
 # Ours, tried in test_fault_injection.py (wrong answers that break the grader), and against graders that fail by
 # chance in test_checks_verdicts.py.
-WARN, CRITICAL = 0.02, 0.10  # of the completions beside judged siblings
-RISE = 0.05  # since the first batches
-LOWER = 0.15  # of the scale, by which their siblings score less than their batch
-LEAST_BATCHES = 8  # that have such rows, of which the later half has more
+# Of the completions beside judged siblings.
+WARN, CRITICAL = 0.02, 0.10
+# Since the first batches.
+RISE = 0.05
+# Of the scale, by which their siblings score less than their batch.
+LOWER = 0.15
+# Batches with such rows; the later half must have more.
+LEAST_BATCHES = 8
 # Standard errors: every batch is looked at, and the rarest chance comes up.
 SURE, GOES_ON = 4.0, 3.0
 

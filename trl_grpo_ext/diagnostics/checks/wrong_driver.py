@@ -20,18 +20,21 @@ from trl_grpo_ext.support.estimate import mean_of_known
 
 # Ours, tried in test_fault_injection.py (wrong_driver) and test_healthy_runs.py (a form that weighs as much
 # as the answer).
-WARN, CRITICAL = 1 / 3, 0.25  # the primary term's share: of two equal weights it has 0.4 and more
-OTHER = 0.5  # another single term's share, so that three equal terms are no finding
+# The primary term's share: of two equal weights it has 0.4 and more.
+WARN, CRITICAL = 1 / 3, 0.25
+# Another single term's share, so that three equal terms are no finding.
+OTHER = 0.5
 LEAST_BATCHES = 4
 # Ours, tried in test_diagnosis_cases.py (terms that cancel, a penalty that outweighs the answer).
-OPPOSED = 0.5  # of what the primary term gives: if another takes so much back, they work against each other
-CANCELLED = 0.3  # of the live groups
+# Of what the primary term gives: if another takes so much back, they work against each other.
+OPPOSED = 0.5
+# Of the live groups.
+CANCELLED = 0.3
 # Of the live groups, and of the sum of absolute advantages. Ours, tried in test_fault_injection.py
 # (secondary_only) and test_healthy_runs.py (a form that is learned first, a tie-break among right answers).
 SECONDARY_WARN = 0.3
-PATIENCE = (
-    48  # optimizer steps in which a form may be learned first. Ours, tried in test_diagnosis_cases.py
-)
+# Optimizer steps in which a form may be learned first. Ours, tried in test_diagnosis_cases.py.
+PATIENCE = 48
 
 
 ONE_TERM = NotChecked("two terms with weight for the same rows")

@@ -16,16 +16,23 @@ from trl_grpo_ext.protocol import is_number
 
 # Ours, tried in test_fault_injection.py (zero_updates) and test_healthy_runs.py (a long warm-up, a learning
 # rate that ends at 0).
-LATEST_STEPS = 5  # optimizer steps in a row, or more: a schedule may begin or end at 0
-STILL_STEPS = 16  # of the latest steps, all without a move
-LEAST_LOGS = 2  # each may stand for several steps
-LARGE_BETA = 1.0  # 25 times that of DeepSeekMath; ours, tried in test_diagnosis_cases.py
-CLOSE = 0.01  # nats of KL from the reference
-STILL = 1e-7  # nats of KL from the reference: single precision tells no less apart
+# Optimizer steps in a row, or more: a schedule may begin or end at 0.
+LATEST_STEPS = 5
+# Of the latest steps, all without a move.
+STILL_STEPS = 16
+# Each may stand for several steps.
+LEAST_LOGS = 2
+# 25 times that of DeepSeekMath; ours, tried in test_diagnosis_cases.py.
+LARGE_BETA = 1.0
+# Nats of KL from the reference.
+CLOSE = 0.01
+# Nats of KL from the reference: single precision tells no less apart.
+STILL = 1e-7
 # A learning rate. Adam moves a weight by about so much a step, and a weight of 0.02 by a ten-thousandth in 100 steps.
 # Ours, a thirtieth of TRL's default; tried in test_diagnosis_cases.py.
 TINY = 3e-8
-ENOUGH = 1e-6  # a learning rate, TRL's default: with it, and a gradient, trained weights move
+# A learning rate, TRL's default: with it, and a gradient, trained weights move.
+ENOUGH = 1e-6
 
 Entry = Mapping[str, Any]
 
@@ -36,15 +43,22 @@ def zero(window: Window) -> CheckResult:
         return NO_LOGS if window.batches else None
     if _steps(window, len(window.logs)) < LATEST_STEPS or len(window.logs) < LEAST_LOGS:
         return NotChecked(f"{LEAST_LOGS} logs of TRL, of {LATEST_STEPS} optimizer steps or more")
-    found = next((one for one in _standstills(window) if one[0]), None)
-    if found is None:
-        return None
-    live, why, action = found
-    latest = {name: window.logged(name)[-1:] for name in ("learning_rate", "grad_norm", "kl")}
+    for live, why, action in _standstills(window):
+        if live:
+            return _still_finding(window, live, why, action)
+    return None
+
+
+def _still_finding(window: Window, live: int, why: str, action: str) -> Finding:
+    numbers: dict[str, float] = {"live_groups": live}
+    for name in ("learning_rate", "grad_norm", "kl"):
+        values = window.logged(name)
+        if values:
+            numbers[name] = values[-1]
     return Finding(
         severity=Severity.CRITICAL,
         sentence=f"The signal is there and the update is not: {live} groups had something to teach, but {why}.",
-        numbers={"live_groups": live} | {name: value for name, values in latest.items() for value in values},
+        numbers=numbers,
         action=action,
     )
 
@@ -67,12 +81,14 @@ def _standstills(window: Window) -> Iterator[tuple[int, str, str]]:
         yield _live_groups(window, ()), why, "Lower beta; TRL's default is 0."
     if not _is_warming_up(window):
         shown = f" (learning rate {rates[-1]:.2g})" if rates else ""
+        is_enough = bool(rates) and rates[-1] > ENOUGH
         live = _live_while(window, _is_still, STILL_STEPS)
-        yield live, f"the policy is where it began{shown}", FROZEN if rates and rates[-1] > ENOUGH else RAISE
+        yield live, f"the policy is where it began{shown}", FROZEN if is_enough else RAISE
     if rates and not _may_move(window):
         live = _live_while(window, _is_tiny, STILL_STEPS)
         yield live, f"a learning rate of {rates[-1]:.2g} moves next to nothing", RAISE
-    if too_long := _warm_up(window):
+    too_long = _warm_up(window)
+    if too_long:
         why = f"the warm-up takes {too_long} steps and the run has {window.settings['max_steps']}"
         yield _live_groups(window, ()), why, "Set warmup_steps well below max_steps."
 
@@ -86,11 +102,15 @@ FROZEN = (
 
 def _warm_up(window: Window) -> int:
     """Estimate steps of a linear warm-up longer than the run; 0 for other schedules."""
-    most, full = window.settings.get("max_steps"), window.settings.get("learning_rate")
-    rates = [(entry["step"], entry["learning_rate"]) for entry in window.logs if is_number(entry.get("learning_rate"))]
-    if not is_number(most) or not is_number(full) or len(rates) < LATEST_STEPS or has_risen(window):
+    most = window.settings.get("max_steps")
+    full = window.settings.get("learning_rate")
+    if not is_number(most) or not is_number(full):
         return 0
-    (first, began), (last, now) = rates[0], rates[-1]
+    logs = [entry for entry in window.logs if is_number(entry.get("learning_rate"))]
+    if len(logs) < LATEST_STEPS or has_risen(window):
+        return 0
+    first, last = logs[0]["step"], logs[-1]["step"]
+    began, now = logs[0]["learning_rate"], logs[-1]["learning_rate"]
     if most <= 0 or last <= first or not began < now < full:
         return 0
     steps = last + (full - now) * (last - first) / (now - began)
@@ -119,9 +139,11 @@ def _live_without_gradient(window: Window) -> int:
     transformers logs the gradient of a log's last step only. The batches of the steps before it may have had one.
     """
     count = _latest_logs(window, lambda entry: entry.get("grad_norm") == 0, LATEST_STEPS)
-    steps = [entry["step"] - 1 for entry in window.logs[len(window.logs) - count :]]
-    found = (_batch_of(window, step) for step in steps)
-    batches = {id(batch): batch for batch in found if batch is not None}
+    batches: dict[int, BatchFigures] = {}
+    for entry in window.logs[len(window.logs) - count :]:
+        batch = _batch_of(window, entry["step"] - 1)
+        if batch is not None:
+            batches[id(batch)] = batch
     return _live_in([*batches.values()])
 
 
@@ -146,7 +168,8 @@ def _steps(window: Window, count: int) -> int:
     if count < len(window.logs):
         return int(latest[-1]["step"] - window.logs[-count - 1]["step"])
     between = latest[-1]["step"] - latest[0]["step"]
-    return int(between + between // max(1, count - 1))  # what was before the first of them is as long as the others
+    # The steps before the first of these logs count as one interval more.
+    return int(between + between // max(1, count - 1))
 
 
 def _is_still(entry: Entry) -> bool:
@@ -157,10 +180,11 @@ def _is_still(entry: Entry) -> bool:
 
 def _is_held_back(window: Window) -> bool:
     """Test whether a large beta pins the policy to its reference while the score stays flat."""
-    beta, kl = window.settings.get("beta"), window.logged("kl")
-    if not is_number(beta) or beta < LARGE_BETA or _steps(window, len(window.logs)) < STILL_STEPS or not kl:
+    beta = window.settings.get("beta")
+    if not is_number(beta) or beta < LARGE_BETA or _steps(window, len(window.logs)) < STILL_STEPS:
         return False
-    return statistics.median(kl) < CLOSE and not has_risen(window)
+    kl = window.logged("kl")
+    return bool(kl) and statistics.median(kl) < CLOSE and not has_risen(window)
 
 
 def _is_tiny(entry: Entry) -> bool:
@@ -196,7 +220,8 @@ def _live_in(batches: Sequence[BatchFigures]) -> int:
 
 # Ours: a loss scaler for fp16 skips a step now and then, so one is no fault. Two of eight are, without a second signal.
 LATEST_LOGS = 8
-LEAST_NONFINITE = 2  # of them
+# Of the latest logs.
+LEAST_NONFINITE = 2
 FIGURES = ("loss", "grad_norm", "entropy", "kl")
 
 
@@ -205,7 +230,10 @@ def nonfinite(window: Window) -> CheckResult:
     if not window.logs:
         return NO_LOGS if window.batches else None
     latest = window.logs[-LATEST_LOGS:]
-    counts = {name: sum(name in entry and not is_number(entry[name]) for entry in latest) for name in FIGURES}
+    counts = dict.fromkeys(FIGURES, 0)
+    for entry in latest:
+        for name in FIGURES:
+            counts[name] += name in entry and not is_number(entry[name])
     worst = max(FIGURES, key=lambda name: counts[name])
     if counts[worst] < LEAST_NONFINITE:
         return None
