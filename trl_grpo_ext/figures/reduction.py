@@ -31,7 +31,7 @@ from trl_grpo_ext.figures.text import TextFigures, text_figures
 from trl_grpo_ext.figures.voids import Cause, VoidFigures, void_figures
 from trl_grpo_ext.group_outcome import WRONG, GroupOutcome, judgement
 from trl_grpo_ext.sample import prompt_key
-from trl_grpo_ext.scorecard import Flags, Floats, Mode, Scorecard
+from trl_grpo_ext.scorecard import Floats, Mode, Scorecard
 from trl_grpo_ext.support.estimate import NOTHING, Estimate, Grouped
 from trl_grpo_ext.support.text import on_one_line
 from trl_grpo_ext.verdict import Blame, Status
@@ -122,6 +122,9 @@ class BatchFigures:
 def reduce_card(card: Scorecard, settings: Mapping[str, Any]) -> BatchFigures:
     """Compute the figures of a whole generation batch, with the samples of all ranks.
 
+    Figures of the policy on the data are of `card.representative`, without drawn rows. Figures of the advantages are of
+    the whole batch, since all of it is trained on. Only this function makes the difference.
+
     Pass the run's settings from `run_settings` or `RecordedRun.settings`; missing settings take TRL's defaults.
 
     Examples:
@@ -132,14 +135,15 @@ def reduce_card(card: Scorecard, settings: Mapping[str, Any]) -> BatchFigures:
         >>> figures.primary.right, figures.terms["digits"].flat_groups, figures.rewards.numbers.mean
         (1, 0, 0.5)
     """
-    secondary = card.live & ~card.primary_differs
     shares, apart, others_share = _driver_shares(card, settings)
+    secondary_share, effective = _of_advantages(card)
+    step, card = card.step, card.representative
+    secondary = card.live & ~card.primary_differs
     repeats = repeated_completions(card)
     verdicts = [one for one in itertools.chain.from_iterable(card.verdicts.values()) if one is not None]
-    secondary_share, effective = _of_advantages(card, secondary)
     totals, firsts = np.array(card.totals, dtype=float), [card.samples[rows[0]] for rows in card.members]
     return BatchFigures(
-        step=card.step,
+        step=step,
         mode=card.mode,
         size=len(card),
         void=sum(card.void),
@@ -217,8 +221,8 @@ def _wrong_groups(card: Scorecard) -> dict[str, Any]:
     return {**counts, "wrong_answer": tuple(on_one_line(text, MOST_ANSWER) for text in most) or None}
 
 
-def _of_advantages(card: Scorecard, chosen: Flags) -> tuple[float | None, Estimate]:
-    """Compute the chosen groups' share of the sum of absolute advantages, and the share of effective completions.
+def _of_advantages(card: Scorecard) -> tuple[float | None, Estimate]:
+    """Compute secondary groups' share of the sum of absolute advantages, and the share of effective completions.
 
     A completion is effective if it has an advantage. Only live groups count: in single precision, a group of equal
     totals may have advantages of 3e-4 instead of 0.
@@ -226,6 +230,7 @@ def _of_advantages(card: Scorecard, chosen: Flags) -> tuple[float | None, Estima
     if card.advantages is None:
         return None, NOTHING
     sizes = np.nan_to_num(np.abs(card.by_group(np.array(card.advantages, dtype=float))))
-    whole, part = float(sizes[card.live].sum()), float(sizes[chosen].sum())
+    secondary = card.live & ~card.primary_differs
+    whole, part = float(sizes[card.live].sum()), float(sizes[secondary].sum())
     effective = Estimate.share(int((sizes[card.live] > NO_ADVANTAGE).sum()), len(card))
     return part / whole if 0 < whole < math.inf else None, effective
