@@ -25,7 +25,7 @@ SPREAD = (1.0, 3.0)
 # Bounds of the fitted correlation within a row; ours. At 0 a prior would be worth infinitely many completions.
 LEAST_SPREAD, MOST_SPREAD = 0.05, 0.9
 # A seen row is retired if its next group is live with a smaller chance; ours.
-RETIRED = 0.1
+RETIRED = 0.25
 # Keeps Beta distributions proper.
 TINY = 1e-3
 
