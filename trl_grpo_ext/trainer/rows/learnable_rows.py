@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from accelerate.utils import broadcast_object_list
 
+from trl_grpo_ext.figures.logged import DRAWN_LIVE, EXPECTED_RATES, RETIRED, REVIVED
 from trl_grpo_ext.figures.success_rates import group_successes
 from trl_grpo_ext.scorecard import Scorecard
 from trl_grpo_ext.support.estimate import mean_of_known
@@ -71,14 +72,14 @@ class LearnableRows:
         right, judged = group_successes(card)
         self.posteriors.learn(draw.rows, right=right, judged=judged)
         live = card.live[draw.floor :]
-        low, high = np.percentile(draw.expected, (10, 90)) if draw.expected else (np.nan, np.nan)
+        # Unknown if all rows of the batch are of the floor.
+        expected = np.array(draw.expected or (np.nan,))
+        rates = (expected.mean(), *np.percentile(expected, (10, 90)))
         return {
-            "verified/rows/drawn_live": float(live.mean()) if live.size else np.nan,
-            "verified/rows/expected_rate": float(np.mean(draw.expected)) if draw.expected else np.nan,
-            "verified/rows/expected_rate_low": float(low),
-            "verified/rows/expected_rate_high": float(high),
-            "verified/rows/retired": float(draw.retired),
-            "verified/rows/revived": float(draw.revived),
+            DRAWN_LIVE: float(live.mean()) if live.size else math.nan,
+            **dict(zip(EXPECTED_RATES, map(float, rates), strict=True)),
+            RETIRED: float(draw.retired),
+            REVIVED: float(draw.revived),
         }
 
     def floor_figures(self, card: Scorecard) -> dict[str, float]:
