@@ -104,6 +104,7 @@ class Watch(RunListener):
 
 # Ours, so that one odd batch is not told; tried in tests/test_healthy_runs.py.
 HOLD = 3  # batches in a row until a finding is told
+AT_ONCE = frozenset(("mixed_groups",))  # told after one batch, which is proof
 CLEAR = RECENT_BATCHES  # batches in a row without it until it is over and may be told again: a whole window
 
 
@@ -154,7 +155,7 @@ class Onsets:
         # Not told yet, or more severe now and asking for something else: it has another cause.
         is_news = told is None or (found.severity.rank > told.severity.rank and found.action != told.action)
         self._held[code] = self._held.get(code, 0) + 1 if is_news else 0
-        begins = self._held[code] >= HOLD
+        begins = self._held[code] >= (1 if code in AT_ONCE else HOLD)
         if begins:
             self._told[code] = found
         if begins or code in self.active:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,7 +30,7 @@ from trl_grpo_ext.figures.terms import TermFigures, grouped, quantiles, repeated
 from trl_grpo_ext.figures.text import TextFigures, text_figures
 from trl_grpo_ext.figures.voids import Cause, VoidFigures, void_figures
 from trl_grpo_ext.group_outcome import WRONG, GroupOutcome, judgement
-from trl_grpo_ext.sample import prompt_key
+from trl_grpo_ext.sample import Sample, prompt_key
 from trl_grpo_ext.scorecard import Floats, Mode, Scorecard
 from trl_grpo_ext.support.estimate import NOTHING, Estimate, Grouped
 from trl_grpo_ext.support.text import on_one_line
@@ -81,6 +81,8 @@ class BatchFigures:
     outcomes: Mapping[GroupOutcome, int]
     # Keys of the groups' known prompts.
     prompts: frozenset[int]
+    # Groups whose members answer different rows.
+    mixed_groups: int
     # All-wrong groups in which most members were cut, unparseable or timed out, so that the cause is already known.
     misread_groups: int
     # Groups without a correct member, even if a lesser term tells members apart.
@@ -158,6 +160,7 @@ def reduce_card(card: Scorecard, settings: Mapping[str, Any]) -> BatchFigures:
         seconds=quantiles(verdicts),
         outcomes=Counter(card.outcomes),
         prompts=frozenset(prompt_key(one.prompt) for one in firsts if one.prompt is not None),
+        mixed_groups=sum(_is_mixed([card.samples[row] for row in rows]) for rows in card.members),
         secondary_groups=int(secondary.sum()),
         cancelled_groups=int((card.live & ~card.differs(np.round(totals, TOTAL_DIGITS))).sum()),
         secondary_share=secondary_share,
@@ -183,6 +186,18 @@ def _driver_shares(card: Scorecard, settings: Mapping[str, Any]) -> tuple[Shares
     if not shares and card.terms:
         return shares, apart, None
     return shares, apart, 1 - math.fsum(shares.values()) if card.has_others else 0.0
+
+
+def _is_mixed(samples: Sequence[Sample]) -> bool:
+    """Check whether the members of a group answer different rows.
+
+    Equal rows may have different prompts, to which an environment's `reset` has added, and equal prompts may have
+    different rows, to which a `rollout_func` has added. Without columns, and without an environment, the prompt is the
+    row.
+    """
+    first, *others = samples
+    is_row = not first.row and first.outcome is None
+    return any(one.prompt != first.prompt and (is_row or one.row != first.row) for one in others)
 
 
 def _length_correlation(card: Scorecard, totals: Floats) -> float | None:
