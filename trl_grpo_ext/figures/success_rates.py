@@ -43,6 +43,35 @@ def live_share(rates: Floats, group_size: int) -> Floats:
     return 1 - rates**group_size - (1 - rates) ** group_size
 
 
+# Bounds of the fitted correlation within a row; ours, tried in benchmarks/probe_coverage.py.
+LEAST_SPREAD, MOST_SPREAD = 0.001, 0.98
+# Keeps Beta distributions proper where no completion, or each, is right.
+TINY = 1e-6
+
+
+def fitted_beta(right: Floats, judged: Floats) -> tuple[Floats, Floats]:
+    """Fit a Beta distribution of success rates by the moments of the beta-binomial distribution.
+
+    Args:
+        right: (..., P) successes of P prompts.
+        judged: (..., P) judged completions of P prompts, 2 or more each.
+
+    Returns:
+        The two parameters, (...).
+
+    Examples:
+        >>> right, wrong = fitted_beta(np.array([0.0, 2.0, 4.0, 2.0]), np.full(4, 4.0))
+        >>> round(float(right / (right + wrong)), 3)
+        0.5
+    """
+    mean = right.sum(axis=-1) / judged.sum(axis=-1)
+    most = mean * (1 - mean)
+    squares = ((right / judged - mean[..., None]) ** 2 - most[..., None] / judged).sum(axis=-1)
+    possible = np.maximum(most * (1 - 1 / judged).sum(axis=-1), TINY)
+    strength = 1 / np.clip(squares / possible, LEAST_SPREAD, MOST_SPREAD) - 1
+    return mean * strength + TINY, (1 - mean) * strength + TINY
+
+
 def expected_live_share(right: Floats, wrong: Floats, group_size: int) -> Floats:
     """Return the mean of `live_share` over rates that are Beta(right, wrong) distributed; arrays of equal shape.
 

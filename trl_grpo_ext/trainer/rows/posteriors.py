@@ -7,6 +7,7 @@ arXiv 2507.04632), which samples from Beta posteriors with a constant prior.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -166,9 +167,16 @@ class Posteriors:
         self.spread[1] += float((most * (1 - 1 / judged)).sum())
 
     def _floor_of(self, groups: int) -> int:
-        """Return how many of the next groups belong to the floor, so that its share holds over all batches."""
+        """Return how many of the next groups belong to the floor, so that its share holds over all batches.
+
+        It is rounded up, so that the first batch has a floor.
+        """
         before, self.groups = self.groups, self.groups + groups
-        return int(self.groups * self.floor) - int(before * self.floor)
+        return self._floor_up_to(self.groups) - self._floor_up_to(before)
+
+    def _floor_up_to(self, groups: int) -> int:
+        # 30 groups at a floor of 0.1 are 3.0000000000000004.
+        return math.ceil(round(groups * self.floor, 6))
 
     def _walk(self, count: int) -> list[int]:
         """Take the next rows of the walk over all rows; each walk has an order of its own."""
