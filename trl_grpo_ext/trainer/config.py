@@ -44,7 +44,8 @@ class VerifiedGRPOConfig(GRPOConfig):  # type: ignore[misc]  # TRL ships no type
         write_report: Keep `output_dir/report.html` up to date from the scorecards.
         drop_dead_groups: Take groups in which no reward with weight differs out of the loss. Their advantages are 0
             anyway, but with `beta` above 0 the KL term would still pull on them, and with a loss that is normalised by
-            tokens they would make the other groups' count for less. How many there are, and why, is logged either way.
+            tokens they would make the other groups' count for less. Of such losses, dead rows also cost no forward and
+            backward pass. How many there are, and why, is logged either way.
         learnable_rows: In training, draw rows whose groups are likely to be live, by their verdicts so far, instead of
             the rows that come next. Rows must come back, or share a column (`rows_by`), or be known from before
             (`rows_from`). Evaluations stay as they are. The run's figures are those of the `rows_floor` groups.

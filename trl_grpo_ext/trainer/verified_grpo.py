@@ -34,11 +34,13 @@ from trl_grpo_ext.trainer.console import show_run
 from trl_grpo_ext.trainer.guarded import guarded
 from trl_grpo_ext.trainer.judge import (
     JUDGING_SECONDS,
+    OF_TOKENS,
     EarlyJudging,
     Judge,
     Moment,
     add_share_of_judging,
     leave_dead_groups_out,
+    without_dead_rows,
 )
 from trl_grpo_ext.trainer.plain_functions import with_nan_apart
 from trl_grpo_ext.trainer.preflight import check_chat_template, check_no_prompt_is_missing, check_run
@@ -260,7 +262,10 @@ class VerifiedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no ty
             size = len(output["completion_mask"])
             first = int(self.accelerator.process_index) * size
             groups = [self._outcomes[row // self.num_generations] for row in range(first, first + size)]
-            leave_dead_groups_out(output, [outcome is GroupOutcome.LIVE for outcome in groups])
+            is_live = [outcome is GroupOutcome.LIVE for outcome in groups]
+            leave_dead_groups_out(output, is_live)
+            if self.loss_type in OF_TOKENS:
+                output = without_dead_rows(output, is_live, parts=self.args.steps_per_generation)
         self._rollouts.end_if_all_fail()
         return output
 
