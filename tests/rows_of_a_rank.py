@@ -1,4 +1,4 @@
-"""Run one rank of several with learnable rows, for test_learnable_rows_ranks.py: three rows a rank split some groups."""
+"""Run one rank of several with learnable rows, for test_learnable_rows_ranks.py; ranks share some groups."""
 
 from __future__ import annotations
 

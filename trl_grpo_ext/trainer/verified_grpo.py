@@ -277,12 +277,12 @@ class VerifiedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no ty
             self._metrics["train"][name][-1] = value
         return card
 
-    # Beside the state of the optimizer, as TRL keeps the state of its entropy control.
     def _save_checkpoint(self, model: Any, trial: Any) -> None:
-        super()._save_checkpoint(model, trial)
+        # First, since a checkpoint with `trainer_state.json`, which comes last, is taken for whole.
         if self.learnable_rows is not None and self.args.should_save:
             folder = f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}"
             self.learnable_rows.save(Path(self._get_output_dir(trial=trial)) / folder)
+        super()._save_checkpoint(model, trial)
 
     def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
         super()._load_optimizer_and_scheduler(checkpoint)

@@ -90,7 +90,8 @@ class LearnableRows:
         return {name: math.nan if mean is None else mean for name, mean in means.items()}
 
     def save(self, checkpoint: str | os.PathLike[str]) -> None:
-        """Write the posteriors into a checkpoint's folder."""
+        """Write the posteriors into a checkpoint's folder, which may not exist yet."""
+        Path(checkpoint).mkdir(parents=True, exist_ok=True)
         with written_whole(Path(checkpoint) / FILE) as file:
             np.savez(file, **self.posteriors.state())
 
