@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import chain
+from itertools import chain, compress
 from operator import is_
 from typing import Any, Literal
 
@@ -45,6 +45,8 @@ class Scorecard:
             sample, NaN where the sample failed outside of the mix. None if there are no such functions or failures.
         advantages: N advantages computed by TRL; None before.
         mode: Whether the batch was made for training or for evaluation.
+        drawn: N flags: True if the row was drawn for its expected learning signal (`learnable_rows`), so that its
+            group says nothing of the data. None if no row was.
 
     Examples:
         >>> from trl_grpo_ext import RewardMix, RewardTerm, Sample
@@ -63,6 +65,7 @@ class Scorecard:
     others: tuple[float | None, ...] | None = None
     advantages: tuple[float, ...] | None = None
     mode: Mode = "train"
+    drawn: tuple[bool, ...] | None = None
 
     def __len__(self) -> int:
         return len(self.samples)
@@ -223,6 +226,14 @@ class Scorecard:
             return np.empty(self.rows.shape, dtype=column.dtype)
         return np.where(self.rows == NO_SAMPLE, column.dtype.type(np.nan), column[self.rows])
 
+    @cached_property
+    def representative(self) -> Scorecard:
+        """The groups whose rows are a sample of the data: all groups, or without the groups of drawn rows."""
+        if self.drawn is None:
+            return self
+        kept = [not drawn for drawn in self.drawn]
+        return _with_columns([self], lambda parts: tuple(compress(parts[0], kept)))
+
     def first(self, size: int) -> Scorecard:
         """Return a scorecard of the first `size` samples, or fewer if there are fewer."""
         return _with_columns([self], lambda parts: parts[0][:size])
@@ -241,6 +252,10 @@ class Scorecard:
         if len(advantages) != len(self):
             raise ValueError(f"{len(self)} samples need as many advantages, got {len(advantages)}.")
         return replace(self, advantages=tuple(advantages))
+
+    def with_drawn(self, drawn: Sequence[bool] | None) -> Scorecard:
+        """Return this scorecard with N flags of drawn rows; None for a batch without drawn rows."""
+        return replace(self, drawn=tuple(drawn) if drawn is not None and any(drawn) else None)
 
     def with_others(self, others: Sequence[float | None]) -> Scorecard:
         """Return this scorecard with rewards of functions beside the mix, a weighted sum per sample (see `others`)."""
@@ -270,4 +285,5 @@ def _with_columns(cards: Sequence[Scorecard], made_of: Callable[[list[Any]], tup
         gated={term: made_of([card.gated[term] for card in cards]) for term in first.terms},
         others=None if first.others is None else made_of([card.others for card in cards]),
         advantages=None if first.advantages is None else made_of([card.advantages for card in cards]),
+        drawn=None if first.drawn is None else made_of([card.drawn for card in cards]),
     )

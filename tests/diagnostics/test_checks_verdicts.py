@@ -13,6 +13,8 @@ from trl_grpo_ext.diagnostics.checks import CHECKS, grader_trouble
 from trl_grpo_ext.diagnostics.finding import Finding, Severity
 from trl_grpo_ext.diagnostics.window import Window
 from trl_grpo_ext.figures.logged import SHARE_OF_STEP
+from trl_grpo_ext.figures.reduction import reduce_card
+from trl_grpo_ext.outcome import Outcome
 from trl_grpo_ext.scorecard import Scorecard
 
 UNREAD = Verdict(status=Status.UNPARSEABLE, score=0.0, reason="no_boxed")
@@ -592,3 +594,17 @@ def test_completions_that_are_cut_more_often_while_answers_are_as_good_as_before
     grown = [batch({"answer": [1, 0, 0, 0] * 8}, step=step, truncated=False) for step in range(4, 8)]
     cut = [batch({"answer": [0] * 32}, step=step, truncated=True) for step in range(8, 10)]
     assert "truncation" in codes(window_of([*begun, *grown, *cut]))
+
+
+def test_prompts_that_reset_adds_to_and_rows_that_a_rollout_adds_to_are_no_mixed_groups() -> None:
+    card = batch({"answer": MIXED})
+    told = [replace(one, prompt=f"{row}") for row, one in enumerate(card.samples)]
+    of_environment = [replace(one, row={"seed": 1}, outcome=Outcome(environment="Game")) for one in told]
+    of_rollout = [replace(one, prompt="same", row={"steps": row}) for row, one in enumerate(told)]
+    mixed = [replace(one, row={"seed": row}) for row, one in enumerate(told)]
+    without_columns = [replace(one, row={}) for one in told]
+    counts = [
+        reduce_card(replace(card, samples=tuple(samples)), {}).mixed_groups
+        for samples in (of_environment, of_rollout, mixed, without_columns)
+    ]
+    assert counts == [0, 0, 4, 4]

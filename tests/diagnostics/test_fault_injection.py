@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from planted import Gold
 from planted import lab_term as term
+from torch.utils.data import WeightedRandomSampler
 
 from trl_grpo_ext import Blame, RewardMix, RewardTerm, Sample, Status, Verdict, VerifiedGRPOTrainer, Verifier, verifier
 from trl_grpo_ext.diagnostics.diagnosis import Diagnosis, diagnose
@@ -254,3 +255,22 @@ def test_lengths_that_drift_without_better_answers_are_a_length_explosion(
 
 def accuracy() -> RewardMix:
     return RewardMix([RewardTerm(name="accuracy", verifier=MathVerifier())])
+
+
+class Weighted(VerifiedGRPOTrainer):
+    """A trainer with the sampler that TRL's maintainers advise for drawing some rows more often (trl#2801)."""
+
+    def _get_train_sampler(self, dataset: Any = None) -> Any:
+        return WeightedRandomSampler([1.0] * len(self.train_dataset), num_samples=64)
+
+
+@pytest.mark.parametrize("columns", [["prompt", "solution"], ["prompt"]])
+def test_a_sampler_that_mixes_rows_within_groups_is_told_at_the_first_batch(
+    tiny_model: str, sums: Any, config: Make, columns: list[str]
+) -> None:
+    reward = RewardMix([RewardTerm(name="longer", verifier=longer)])
+    args = config(max_steps=1, per_device_train_batch_size=16)
+    Weighted(tiny_model, reward, args, sums["train"].select_columns(columns)).train()
+    (told,) = read_findings(args.output_dir)
+    assert (told.code, told.numbers["mixed"]) == ("mixed_groups", 4)
+    assert_names(diagnose(RecordedRun(args.output_dir)), "mixed_groups")

@@ -10,6 +10,7 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
@@ -37,9 +38,9 @@ def is_written(state: Path) -> bool:
     return True
 
 
-def killed_after(folder: Path, checkpoint: int) -> Path:
+def killed_after(folder: Path, checkpoint: int, *flags: str) -> Path:
     """Start a run, kill all its processes once the checkpoint exists, and return the run folder."""
-    process = start(folder)
+    process = start(folder, *flags)
     run = folder / "runs" / "quickstart"
     deadline = time.monotonic() + 300
     while not is_written(run / f"checkpoint-{checkpoint}" / "trainer_state.json"):
@@ -71,3 +72,24 @@ def test_a_killed_run_is_readable_to_its_last_step_and_resumes_as_one(tmp_path: 
     for part in (run / "scorecards").glob("*.parquet"):
         pq.read_table(part)  # whole, though it may be of a step that was repeated
     assert (run / "report.html").exists()
+
+
+LEARNABLE = ["--learnable_rows", "true", "--rows", "24", "--write_report", "false"]
+
+
+def rows_by_step(run: Path) -> dict[int | None, list[str]]:
+    return {card.step: [str(sample.prompt) for sample in card.samples] for card in RecordedRun(run).cards("train")}
+
+
+@pytest.mark.slow  # a run that is killed, one that goes on, and one that is left alone
+def test_a_killed_run_of_learnable_rows_resumes_with_the_rows_of_a_run_that_was_left_alone(tmp_path: Path) -> None:
+    folders = [tmp_path / name for name in ("killed", "alone")]
+    for folder in folders:
+        folder.mkdir()
+    run = killed_after(folders[0], 4, *LEARNABLE)
+    assert start(folders[0], *LEARNABLE, "--resume_from_checkpoint", "true").wait(timeout=300) == 0
+    assert start(folders[1], *LEARNABLE).wait(timeout=300) == 0
+    assert rows_by_step(run) == rows_by_step(folders[1] / "runs" / "quickstart")
+    posteriors = [path / "runs/quickstart/checkpoint-10/learnable_rows.npz" for path in folders]
+    first, second = (np.load(path) for path in posteriors)
+    assert all(np.array_equal(first[name], second[name]) for name in second)

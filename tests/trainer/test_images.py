@@ -212,3 +212,25 @@ def test_with_pictures_too_losses_rewards_and_weights_are_those_of_trls_trainer(
 ) -> None:
     shared = {"learning_rate": 1e-3, "seed": 7, "max_completion_length": 32, "eval_steps": 1}
     check_same(vlm, pictured, config, tmp_path, setting | shared)
+
+
+def test_learnable_rows_keep_each_prompt_with_its_own_picture(vlm: str, pictured: dict[str, Any], config: Make) -> None:
+    found: list[bool] = []
+
+    @verifier
+    def belongs(sample: Sample) -> bool:
+        blocks = [block for message in sample.prompt or () for block in message["content"]]  # type: ignore[index]
+        (shown,) = [block["image"] for block in blocks if block["type"] == "image"]
+        found.append(shown.tobytes() == sample.row["image"].tobytes())
+        return len(sample.text) % 2 == 0
+
+    rows = pictured["train"].add_column("number", list(range(16)))
+    args = config(learnable_rows=True, max_steps=3)
+    trainer = VerifiedGRPOTrainer(vlm, RewardMix([RewardTerm(name="belongs", verifier=belongs)]), args, rows)
+    cards: list[Scorecard] = []
+    trainer.add_scorecard_listener(cards.append)
+    trainer.train()
+    assert found == [True] * 24
+    for card in cards:
+        for members in card.members:
+            assert len({card.samples[row].row["number"] for row in members}) == 1

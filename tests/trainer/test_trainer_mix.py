@@ -17,6 +17,8 @@ from trl_grpo_ext import RewardMix, RewardTerm, Scorecard, Verdict, VerifiedGRPO
 from trl_grpo_ext.mix import linear
 from trl_grpo_ext.mix.reward_mix import UnscoredError
 from trl_grpo_ext.rewards import MathVerifier, ThinkFormatVerifier
+from trl_grpo_ext.trainer import verified_grpo
+from trl_grpo_ext.trainer.judge import without_dead_rows
 
 Make = Callable[..., Any]
 
@@ -101,10 +103,44 @@ def test_dead_groups_leave_the_loss_if_asked(tiny_model: str, sums: Any, config:
     trainer.train()
     mask = trainer.outputs[0]["completion_mask"]
     lengths = [len(sample.completion_ids or ()) for sample in cards[0].samples]
-    assert mask.sum(dim=1).tolist() == lengths[:4] + [0] * 4
+    assert mask.sum(dim=1).tolist() == lengths[:4]
     assert trainer.outputs[0]["num_items_in_batch"].item() == sum(lengths[:4])
     entry = trainer.state.log_history[0]
     assert (entry["verified/groups/live"], entry["verified/groups/all_right"]) == (0.5, 0.5)
+
+
+@pytest.mark.parametrize("loss_type", ["dapo", "cispo"])
+def test_dead_rows_cost_no_forward_and_backward_pass_and_the_gradient_is_that_of_masked_rows(
+    tiny_model: str, sums: Any, config: Make, loss_type: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run() -> tuple[list[float], list[int]]:
+        args = config(
+            max_steps=1, drop_dead_groups=True, beta=0.04, loss_type=loss_type, optim="sgd", learning_rate=1.0,
+            per_device_train_batch_size=8, gradient_accumulation_steps=2,
+        )  # fmt: skip
+        trainer = Remembering(tiny_model, RewardMix([term("right", *LIVE_THEN_DEAD)]), args, sums["train"])
+        found = gradients(trainer)
+        return found, [len(value) for value in trainer.outputs[0].values() if value.ndim]
+
+    found, sizes = run()
+    assert set(sizes) == {8}
+    monkeypatch.setattr(verified_grpo, "without_dead_rows", lambda output, *_, **__: output)
+    masked, whole = run()
+    assert set(whole) == {16}
+    assert found == pytest.approx(masked, rel=1e-4)
+
+
+def test_rows_that_stay_fill_the_parts_of_a_batch_and_pictures_keep_all() -> None:
+    live = [False, True, False, False, True, True, False, False]
+    output = {"advantages": torch.arange(8.0), "num_items_in_batch": torch.tensor(3)}
+    for parts, kept in ((1, [1, 4, 5]), (2, [0, 1, 4, 5]), (4, [0, 1, 4, 5]), (8, list(range(8)))):
+        found = without_dead_rows(output, live, parts=parts)
+        assert found["advantages"].tolist() == kept
+        assert found["num_items_in_batch"] == 3
+    assert len(without_dead_rows(output, [False] * 8, parts=2)["advantages"]) == 2
+    pictures = output | {"pixel_values": torch.zeros(20, 3)}
+    assert without_dead_rows(pictures, live, parts=1) is pictures
+    assert without_dead_rows(output | {"num_images": [1] * 8}, live, parts=1)["advantages"].tolist() == list(range(8))
 
 
 def gradients(trainer: Any) -> list[float]:
@@ -157,6 +193,7 @@ def test_dead_groups_of_plain_functions_are_seen_too(tiny_model: str, sums: Any,
     trainer = Remembering(tiny_model, constant, args, sums["train"])
     trainer.train()
     assert trainer.outputs[0]["completion_mask"].sum() == 0
+    assert len(trainer.outputs[0]["completion_mask"]) == 1
     assert trainer.state.log_history[0]["verified/groups/tied"] == trainer.state.log_history[0]["reward"] == 1.0
 
 

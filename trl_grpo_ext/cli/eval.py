@@ -41,11 +41,9 @@ def add_parser(commands: Any) -> None:
     )
     parser.add_argument("--split", metavar="NAME", help="the split of the data (the recipe's dataset_test_split)")
     parser.add_argument(
-        "--samples", type=_count, metavar="N", help="completions a prompt (the recipe's num_generations_eval)"
+        "--samples", type=count, metavar="N", help="completions a prompt (the recipe's num_generations_eval)"
     )
-    parser.add_argument(
-        "--limit", type=_count, metavar="N", help="at most so many prompts, spread over the split (all)"
-    )
+    parser.add_argument("--limit", type=count, metavar="N", help="at most so many prompts, spread over the split (all)")
     parser.add_argument(
         "--k", type=_counts, metavar="K,...", help="the k of pass@k and maj@k (1 and the completions a prompt)"
     )
@@ -58,14 +56,15 @@ def add_parser(commands: Any) -> None:
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
 
 
-def _count(text: str) -> int:
+def count(text: str) -> int:
+    """Parse a number of 1 or more."""
     if not text.strip().isdecimal() or not int(text):
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of 1 or more")
     return int(text)
 
 
 def _counts(text: str) -> list[int]:
-    return sorted({_count(part) for part in text.split(",")})
+    return sorted({count(part) for part in text.split(",")})
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -9,7 +9,21 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from types import ModuleType
 
-from trl_grpo_ext.cli import audit, check_data, diagnose, docs, doctor, init, lab, recipes, replay, report, score, train
+from trl_grpo_ext.cli import (
+    audit,
+    check_data,
+    diagnose,
+    docs,
+    doctor,
+    init,
+    lab,
+    probe,
+    recipes,
+    replay,
+    report,
+    score,
+    train,
+)
 from trl_grpo_ext.cli import eval as evaluate
 from trl_grpo_ext.cli.exit_status import INTERRUPTED, refuse
 from trl_grpo_ext.support.text import did_you_mean, nearest
@@ -18,13 +32,13 @@ from trl_grpo_ext.support.version import __version__
 # Each module has `add_parser`, which adds the command's arguments to argparse without heavy imports; `HELP`, a line for
 # the list of commands; and `run`, which executes the command and returns its exit status.
 GROUPS: Mapping[str, Mapping[str, ModuleType]] = {
-    "train and measure": {"train": train, "eval": evaluate, "audit": audit},
+    "train and measure": {"probe": probe, "train": train, "eval": evaluate, "audit": audit},
     "data": {"check-data": check_data, "score": score},
     "runs": {"diagnose": diagnose, "report": report, "replay": replay},
     "set up and learn": {"init": init, "recipes": recipes, "doctor": doctor, "docs": docs, "lab": lab},
 }
 # Commands that parse further flags themselves, from `arguments.flags`.
-PARSE_FLAGS = ("train", "eval", "check-data")
+PARSE_FLAGS = ("train", "eval", "probe", "check-data")
 COMMANDS = {name: command for group in GROUPS.values() for name, command in group.items()}
 
 

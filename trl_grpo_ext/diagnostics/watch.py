@@ -107,6 +107,8 @@ class Watch(RunListener):
 # Ours, so that one odd batch is not told; tried in test_healthy_runs.py.
 # Batches in a row until a finding is told.
 HOLD = 3
+# Findings told after one batch, which is proof.
+AT_ONCE = frozenset(("mixed_groups",))
 # Batches in a row without it until it is over and may be told again: a whole window.
 CLEAR = RECENT_BATCHES
 
@@ -165,7 +167,7 @@ class Onsets:
         # Not told yet, or more severe now and asking for something else: it has another cause.
         is_news = told is None or (found.severity.rank > told.severity.rank and found.action != told.action)
         self._held[code] = self._held.get(code, 0) + 1 if is_news else 0
-        begins = self._held[code] >= HOLD
+        begins = self._held[code] >= (1 if code in AT_ONCE else HOLD)
         if begins:
             self._told[code] = found
         if begins or code in self.active:

@@ -100,6 +100,7 @@ def prepare_evaluation(
     training.beta = 0.0
     training.record_scorecards = True
     training.run_checks = training.measure_noise = training.write_report = False
+    training.learnable_rows = False
     # The correction serves the loss, which is not computed.
     training.vllm_importance_sampling_correction = False
     training.num_generations_eval = plan.samples

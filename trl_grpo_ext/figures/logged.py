@@ -18,6 +18,11 @@ STATUSES_OF_LENGTHS = (Status.CORRECT, Status.INCORRECT, Status.UNPARSEABLE)
 # Names of the noise meter's figures.
 FALSE_REJECTS, FALSE_ACCEPTS = "verified/noise/false_rejects", "verified/noise/false_accepts"
 SHARE_OF_STEP = "verified/grader/share_of_step"
+# Live groups of the rows that `learnable_rows` draws, and of all representative rows.
+DRAWN_LIVE, FLOOR_LIVE = "verified/rows/drawn_live", "verified/groups/live"
+# Expected success rates of the drawn rows: their mean, 10th and 90th percentile.
+EXPECTED_RATES = tuple(f"verified/rows/expected_rate{bound}" for bound in ("", "_low", "_high"))
+RETIRED, REVIVED = "verified/rows/retired", "verified/rows/revived"
 NOISE_SECONDS = "verified/noise/seconds"
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,8 +30,8 @@ from trl_grpo_ext.figures.terms import TermFigures, grouped, quantiles, repeated
 from trl_grpo_ext.figures.text import TextFigures, text_figures
 from trl_grpo_ext.figures.voids import Cause, VoidFigures, void_figures
 from trl_grpo_ext.group_outcome import WRONG, GroupOutcome, judgement
-from trl_grpo_ext.sample import prompt_key
-from trl_grpo_ext.scorecard import Flags, Floats, Mode, Scorecard
+from trl_grpo_ext.sample import Sample, prompt_key
+from trl_grpo_ext.scorecard import Floats, Mode, Scorecard
 from trl_grpo_ext.support.estimate import NOTHING, Estimate, Grouped
 from trl_grpo_ext.support.text import on_one_line
 from trl_grpo_ext.verdict import Blame, Status
@@ -81,6 +81,8 @@ class BatchFigures:
     outcomes: Mapping[GroupOutcome, int]
     # Keys of the groups' known prompts.
     prompts: frozenset[int]
+    # Groups whose members answer different rows.
+    mixed_groups: int
     # All-wrong groups in which most members were cut, unparseable or timed out, so that the cause is already known.
     misread_groups: int
     # Groups without a correct member, even if a lesser term tells members apart.
@@ -122,6 +124,9 @@ class BatchFigures:
 def reduce_card(card: Scorecard, settings: Mapping[str, Any]) -> BatchFigures:
     """Compute the figures of a whole generation batch, with the samples of all ranks.
 
+    Figures of the policy on the data are of `card.representative`, without drawn rows. Figures of the advantages are of
+    the whole batch, since all of it is trained on. Only this function makes the difference.
+
     Pass the run's settings from `run_settings` or `RecordedRun.settings`; missing settings take TRL's defaults.
 
     Examples:
@@ -132,16 +137,17 @@ def reduce_card(card: Scorecard, settings: Mapping[str, Any]) -> BatchFigures:
         >>> figures.primary.right, figures.terms["digits"].flat_groups, figures.rewards.numbers.mean
         (1, 0, 0.5)
     """
-    secondary = card.live & ~card.primary_differs
     shares, apart, others_share = _driver_shares(card, settings)
+    secondary_share, effective = _of_advantages(card)
+    step, card = card.step, card.representative
+    secondary = card.live & ~card.primary_differs
     repeats = repeated_completions(card)
     every_verdict = itertools.chain.from_iterable(card.verdicts.values())
     verdicts = [verdict for verdict in every_verdict if verdict is not None]
-    secondary_share, effective = _of_advantages(card, secondary)
     totals = np.array(card.totals, dtype=float)
     is_cancelled = card.live & ~card.differs(np.round(totals, TOTAL_DIGITS))
     return BatchFigures(
-        step=card.step,
+        step=step,
         mode=card.mode,
         size=len(card),
         void=sum(card.void),
@@ -156,6 +162,7 @@ def reduce_card(card: Scorecard, settings: Mapping[str, Any]) -> BatchFigures:
         seconds=quantiles(verdicts),
         outcomes=Counter(card.outcomes),
         prompts=_prompts(card),
+        mixed_groups=sum(_is_mixed([card.samples[row] for row in rows]) for rows in card.members),
         secondary_groups=int(secondary.sum()),
         cancelled_groups=int(is_cancelled.sum()),
         secondary_share=secondary_share,
@@ -196,6 +203,18 @@ def _driver_shares(card: Scorecard, settings: Mapping[str, Any]) -> tuple[Shares
         return shares, apart, None
     others_share = 1 - math.fsum(shares.values()) if card.has_others else 0.0
     return shares, apart, others_share
+
+
+def _is_mixed(samples: Sequence[Sample]) -> bool:
+    """Check whether the members of a group answer different rows.
+
+    Equal rows may have different prompts, to which an environment's `reset` has added, and equal prompts may have
+    different rows, to which a `rollout_func` has added. Without columns, and without an environment, the prompt is the
+    row.
+    """
+    first, *others = samples
+    is_row = not first.row and first.outcome is None
+    return any(one.prompt != first.prompt and (is_row or one.row != first.row) for one in others)
 
 
 def _length_correlation(card: Scorecard, totals: Floats) -> float | None:
@@ -244,8 +263,8 @@ def _is_misread(card: Scorecard, row: int) -> bool:
     return card.samples[row].truncated is True or verdict is None or verdict.status in UNREAD
 
 
-def _of_advantages(card: Scorecard, chosen: Flags) -> tuple[float | None, Estimate]:
-    """Compute the chosen groups' share of the sum of absolute advantages, and the share of effective completions.
+def _of_advantages(card: Scorecard) -> tuple[float | None, Estimate]:
+    """Compute secondary groups' share of the sum of absolute advantages, and the share of effective completions.
 
     A completion is effective if it has an advantage. Only live groups count: in single precision, a group of equal
     totals may have advantages of 3e-4 instead of 0.
@@ -253,9 +272,10 @@ def _of_advantages(card: Scorecard, chosen: Flags) -> tuple[float | None, Estima
     if card.advantages is None:
         return None, NOTHING
     sizes = np.nan_to_num(np.abs(card.by_group(np.array(card.advantages, dtype=float))))
+    is_secondary = card.live & ~card.primary_differs
     live_sizes = sizes[card.live]
     effective = Estimate.share(int((live_sizes > NO_ADVANTAGE).sum()), len(card))
     whole = float(live_sizes.sum())
     if not 0 < whole < math.inf:
         return None, effective
-    return float(sizes[chosen].sum()) / whole, effective
+    return float(sizes[is_secondary].sum()) / whole, effective

@@ -12,6 +12,7 @@ from trl import ModelConfig, ScriptArguments, TrlParser
 
 from trl_grpo_ext.assets import resolve
 from trl_grpo_ext.recipe.file import FILE_ONLY_KEYS, RecipeFile
+from trl_grpo_ext.recipe.rates import check_rate
 from trl_grpo_ext.support.prompt_template import PromptTemplate
 from trl_grpo_ext.trainer.config import VerifiedGRPOConfig, with_help
 
@@ -32,6 +33,7 @@ class RecipeArguments(ScriptArguments):  # type: ignore[misc]  # TRL ships no ty
         test_rows: So many rows of the split to train on become the split to test on, drawn by `rows_seed`.
         rows_seed: Of the two.
         when: Columns and the values that they must have; other rows are left out.
+        rate: Two bounds in [0, 1]: training rows whose success rate, by `rows_from`, is outside are left out.
         few_shot: Worked examples before every prompt; see `map_prompts`.
         datasets: Several datasets instead of one; see `mix_data`.
     """
@@ -47,8 +49,11 @@ class RecipeArguments(ScriptArguments):  # type: ignore[misc]  # TRL ships no ty
     rows_seed: int = 0
     # Nested values, set in the file only: there are no flags for them.
     when: Mapping[str, Any] | None = field(default=None, init=False)
+    rate: Sequence[float] | None = field(default=None, init=False)
     few_shot: Sequence[Mapping[str, str]] = field(default=(), init=False)
     datasets: Sequence[Mapping[str, Any]] = field(default=(), init=False)
+    # The run's `rows_from`.
+    rates_from: str | None = field(default=None, init=False)
 
 
 def parse_arguments(file: RecipeFile, flags: Sequence[str]) -> tuple[RecipeArguments, VerifiedGRPOConfig, ModelConfig]:
@@ -69,6 +74,7 @@ def parse_arguments(file: RecipeFile, flags: Sequence[str]) -> tuple[RecipeArgum
     if rest:
         raise ValueError(f"Unexpected argument {rest[0]!r}: a flag is written `--name value`.")
     data.when = file.keys.get("when")
+    data.rate, data.rates_from = file.keys.get("rate"), training.rows_from
     data.few_shot = file.keys.get("few_shot") or ()
     data.datasets = file.keys.get("datasets") or ()
     if data.datasets:
@@ -84,6 +90,7 @@ def _check_values(data: RecipeArguments) -> None:
         value = getattr(data, name)
         if value is not None and not isinstance(value, str):
             raise ValueError(f"`{name}` must be text, got {value!r}.")
+    check_rate(data.rate, data.rates_from)
     if data.prompt_template is not None:
         if data.prompt_column is not None:
             raise ValueError(

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import parse_qsl
 
 from trl_grpo_ext.assets import resolve
+from trl_grpo_ext.recipe.rates import with_rates
 from trl_grpo_ext.recipe.rows import map_prompts, mix_data, select_rows
 from trl_grpo_ext.support.files import numbered_lines
 from trl_grpo_ext.support.text import did_you_mean
@@ -68,6 +69,9 @@ def load_data(arguments: RecipeArguments, *, purpose: Purpose = "train") -> dict
     if hasattr(rows, "__len__") and not len(rows):
         raise _no_rows(name, arguments, purpose)
     mapped = {split: map_prompts(rows, arguments) for split, rows in selected.items()}
+    if arguments.rate is not None and purpose == "train":
+        split = arguments.dataset_train_split
+        mapped[split] = with_rates(mapped[split], arguments.rate, str(arguments.rates_from))
     for rows in mapped.values():
         # datasets names every JSON file `json`; reports show this name.
         rows.info.dataset_name = name

@@ -97,7 +97,7 @@ def set_environment(file: RecipeFile) -> None:
 
 
 # Keys without a flag: their values are nested, or are used before flags are parsed.
-FILE_ONLY_KEYS = ("rewards", "datasets", "when", "few_shot", "environment", "tools", "env")
+FILE_ONLY_KEYS = ("rewards", "datasets", "when", "rate", "few_shot", "environment", "tools", "env")
 _WORD = re.compile(r"\w+")
 # Common names from other tools, too unlike the valid key for a comparison of letters.
 SHORT = {

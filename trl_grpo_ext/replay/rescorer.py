@@ -67,7 +67,8 @@ class Rescorer:
             if card.weights[term] != 0 and card.unscored(term):
                 self.stops.setdefault(term, card.step)
         self._note_failures(card, old)
-        return (card if alone else self._with_others(card, old)).with_failed(old.failed)
+        card = card if alone else self._with_others(card, old)
+        return card.with_failed(old.failed).with_drawn(old.drawn)
 
     def _with_others(self, card: Scorecard, old: Scorecard) -> Scorecard:
         """Add recorded contributions of functions outside the mix; for void completions these were not recorded."""

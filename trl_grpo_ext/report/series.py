@@ -9,7 +9,7 @@ from typing import Any
 from trl_grpo_ext.diagnostics.batches import percent
 from trl_grpo_ext.diagnostics.levels import ends_of, together
 from trl_grpo_ext.diagnostics.progress import Ends, score_text
-from trl_grpo_ext.figures.logged import FALSE_ACCEPTS, FALSE_REJECTS
+from trl_grpo_ext.figures.logged import DRAWN_LIVE, EXPECTED_RATES, FALSE_ACCEPTS, FALSE_REJECTS, FLOOR_LIVE
 from trl_grpo_ext.figures.reduction import BatchFigures
 from trl_grpo_ext.group_outcome import GroupOutcome
 from trl_grpo_ext.report.page import rounded
@@ -31,6 +31,9 @@ LOGGED = (
     "clip_ratio/region_mean",
     "clip_ratio/low_mean",
     "clip_ratio/high_mean",
+    FLOOR_LIVE,
+    DRAWN_LIVE,
+    *EXPECTED_RATES,
     *(f"{rate}{bound}" for rate in (FALSE_REJECTS, FALSE_ACCEPTS) for bound in ("", "_low", "_high")),
 )
 

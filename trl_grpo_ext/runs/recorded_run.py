@@ -180,7 +180,8 @@ def _scorecard(about: About, samples: Columns, verdicts: Columns) -> Scorecard:
         advantages=None if None in samples["advantage"] else tuple(samples["advantage"]),
         mode=about.mode,
     )
-    return _with_others(card, samples["total"])
+    # Earlier versions of this package did not record this column.
+    return _with_others(card, samples["total"]).with_drawn(samples.get("drawn"))
 
 
 def _with_others(card: Scorecard, totals: Sequence[float | None]) -> Scorecard:

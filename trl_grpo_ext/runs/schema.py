@@ -80,6 +80,8 @@ SAMPLE_COLUMNS = (
     Column(
         "advantage", NUMBER, lambda card, row: card.advantages and card.advantages[row], is_read=True, page="advantage"
     ),
+    # Whether the row was drawn for its expected learning signal, by `learnable_rows`.
+    Column("drawn", FLAG, lambda card, row: card.drawn is not None and card.drawn[row], is_read=True),
     Column("void", FLAG, lambda card, row: card.void[row], page="void"),
     # The dataset's columns as JSON.
     Column("row", TEXT, lambda card, row: card.samples[row].row, is_read=True),

@@ -44,7 +44,17 @@ class VerifiedGRPOConfig(GRPOConfig):  # type: ignore[misc]  # TRL ships no type
         write_report: Keep `output_dir/report.html` up to date from the scorecards.
         drop_dead_groups: Take groups in which no reward with weight differs out of the loss. Their advantages are 0
             anyway, but with `beta` above 0 the KL term would still pull on them, and with a loss that is normalised by
-            tokens they would make the other groups' count for less. How many there are, and why, is logged either way.
+            tokens they would make the other groups' count for less. Of such losses, dead rows also cost no forward and
+            backward pass. How many there are, and why, is logged either way.
+        learnable_rows: In training, draw rows whose groups are likely to be live, by their verdicts so far, instead of
+            the rows that come next. Rows must come back, or share a column (`rows_by`), or be known from before
+            (`rows_from`). Evaluations stay as they are. The run's figures are those of the `rows_floor` groups.
+        rows_floor: The share of training groups that walk over all rows in turn with `learnable_rows`, above 0, and 1
+            at most. Each row is met this way, and the score of these groups can be compared from step to step.
+        rows_by: A column that tells hard rows from easy rows, such as a level or a source: rows of one value share what
+            is learned of them. A column of many different numbers is cut into fifths.
+        rows_from: The folder of an earlier run on these rows, or the file `rates.jsonl` of `trl-grpo-ext probe`: what
+            is known of the rows to begin with, at half its weight.
         run_checks: Check the run while it trains, and write findings to `output_dir/findings.jsonl`.
         measure_noise: Measure how often a verifier that compares answers turns down right ones and accepts wrong ones,
             on some of the run's own completions and in at most 0.1 % of a step's time.
@@ -72,6 +82,10 @@ class VerifiedGRPOConfig(GRPOConfig):  # type: ignore[misc]  # TRL ships no type
     keep_scorecards_every: int = 1
     write_report: bool = True
     drop_dead_groups: bool = False
+    learnable_rows: bool = False
+    rows_floor: float = 0.25
+    rows_by: str | None = None
+    rows_from: str | None = None
     run_checks: bool = True
     measure_noise: bool = True
     judge_early: bool | None = None
@@ -92,6 +106,13 @@ class VerifiedGRPOConfig(GRPOConfig):  # type: ignore[misc]  # TRL ships no type
             raise ValueError(f"metrics is one of {', '.join(SHOWN)}; got {self.metrics!r}.")
         if self.halt_on and not self.run_checks:
             raise ValueError("halt_on needs run_checks; without checks there is nothing to halt on.")
+        if not 0 < self.rows_floor <= 1:
+            raise ValueError(
+                f"rows_floor is a share above 0, and 1 at most, got {self.rows_floor!r}: without a floor, no figure of "
+                f"training would tell how the model does on the data."
+            )
+        if self.rows_by is not None and not self.learnable_rows:
+            raise ValueError("rows_by is for learnable_rows; set learnable_rows: true, or take rows_by out.")
         for name in ("judging_budget", "environment_timeout"):
             seconds = getattr(self, name)
             if seconds is not None and not seconds > 0:

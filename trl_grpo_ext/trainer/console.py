@@ -11,6 +11,7 @@ from tqdm import tqdm
 from transformers import PrinterCallback, ProgressCallback, TrainerCallback
 from transformers.trainer_utils import has_length
 
+from trl_grpo_ext.figures.logged import DRAWN_LIVE
 from trl_grpo_ext.support.progress import Progress
 
 # Label, metric, and the unit of which it is a share; shown if it is not 0.
@@ -93,7 +94,8 @@ def log_line(logs: Mapping[str, Any], terms: Sequence[str], *, step: int, steps:
 
     TRL's figures are means over the steps `first` to `step`; by default over `step` alone. If every total is void, TRL
     has no mean for a term; then the term's mean score stands in brackets. Grader failures are shown as a share of one
-    term's verdicts if only that term has failures, else as a share of all verdicts.
+    term's verdicts if only that term has failures, else as a share of all verdicts. Live groups of the rows that
+    `learnable_rows` has drawn stand apart.
 
     Examples:
         >>> logs = {"reward": 0.5, "rewards/accuracy/mean": 0.5, "completions/mean_length": 12.0, "entropy": 0.82}
@@ -112,6 +114,8 @@ def log_line(logs: Mapping[str, Any], terms: Sequence[str], *, step: int, steps:
     parts += [f"{term} {_value(logs, term)}" for term in terms]
     if logs.get("verified/groups/live") is not None:
         parts.append(f"live {logs['verified/groups/live']:.0%}{_most_others(logs)}")
+    if logs.get(DRAWN_LIVE) is not None:
+        parts.append(f"drawn rows {logs[DRAWN_LIVE]:.0%}")
     if terms and logs.get(f"verified/{terms[0]}/unparseable"):
         parts.append(f"unparsed {_percent(logs[f'verified/{terms[0]}/unparseable'])}")
     if logs.get("verified/blame/grader"):
@@ -184,6 +188,7 @@ COMPACT = re.compile(
     + r"|verified/(void|pass_at_1|answers/distinct|grader/share_of_step)"
     + r"|verified/blame/(grader|data)"
     + r"|verified/groups/(live|all_right|all_wrong)"
+    + r"|verified/rows/(drawn_live|expected_rate|retired)"
     + r"|verified/noise/false_(rejects|accepts)"
     + r"|completions/(mean_length|clipped_ratio|tool_tokens)"
     + r"|rewards/.+/mean"

@@ -216,6 +216,25 @@ def leave_dead_groups_out(output: dict[str, Any], is_live: Sequence[bool]) -> No
     output["num_items_in_batch"] = gather(counted.sum()).sum().clamp(min=1)
 
 
+# Losses that TRL divides by the tokens of the whole batch, to which masked rows add nothing.
+OF_TOKENS = ("dapo", "cispo", "vespo")
+
+
+def without_dead_rows(output: dict[str, Any], is_live: Sequence[bool], *, parts: int) -> dict[str, Any]:
+    """Take masked rows out of a batch, so that forward and backward pass cost nothing for them.
+
+    TRL splits the batch into `parts` equal parts of a row or more, so a few dead rows may stay. A batch with pictures
+    stays as it is, since pictures are not arranged by row. Masks must be set by `leave_dead_groups_out` before.
+    """
+    columns = [value for value in output.values() if not (isinstance(value, torch.Tensor) and value.ndim == 0)]
+    if not all(isinstance(value, torch.Tensor) and len(value) == len(is_live) for value in columns):
+        return output
+    # Live rows first, in order.
+    rows = sorted(range(len(is_live)), key=lambda row: not is_live[row])
+    kept = sorted(rows[: max(1, math.ceil(sum(is_live) / parts)) * parts])
+    return {name: value[kept] if value.ndim else value for name, value in output.items()}
+
+
 def add_share_of_judging(metrics: dict[str, list[float]], logs: Mapping[str, float]) -> None:
     """Add judging's share of the time that TRL logs next, for training steps or an evaluation.
 

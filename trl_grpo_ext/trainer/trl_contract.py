@@ -22,7 +22,9 @@ EXPECTED_PARAMETERS = {
     "_calculate_rewards": ("self", "inputs", "prompts", "completions", "completion_ids_list"),
     "_generate": ("self", "prompts"),
     "_generate_and_score_completions": ("self", "inputs"),
+    "_load_optimizer_and_scheduler": ("self", "checkpoint"),
     "_log_metric": ("self", "name", "value"),
+    "_save_checkpoint": ("self", "model", "trial"),
     "log": ("self", "logs", "start_time"),
 }
 

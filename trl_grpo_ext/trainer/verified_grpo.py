@@ -12,11 +12,13 @@ import time
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
+from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
 import trl
 from accelerate.utils import gather, gather_object
+from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 from trl import GRPOTrainer
 
 from trl_grpo_ext.figures.logged import logged_figures
@@ -32,17 +34,20 @@ from trl_grpo_ext.trainer.console import show_run
 from trl_grpo_ext.trainer.guarded import guarded
 from trl_grpo_ext.trainer.judge import (
     JUDGING_SECONDS,
+    OF_TOKENS,
     EarlyJudging,
     Judge,
     Moment,
     add_share_of_judging,
     leave_dead_groups_out,
+    without_dead_rows,
 )
-from trl_grpo_ext.trainer.noise_meter import NoiseMeter
 from trl_grpo_ext.trainer.plain_functions import with_nan_apart
 from trl_grpo_ext.trainer.preflight import check_chat_template, check_no_prompt_is_missing, check_run
 from trl_grpo_ext.trainer.ranks import ask_main
 from trl_grpo_ext.trainer.rollouts import Rollouts
+from trl_grpo_ext.trainer.rows.learnable_rows import LearnableRows
+from trl_grpo_ext.trainer.rows.start import first_posteriors
 from trl_grpo_ext.trainer.run_callback import CardListener, RunCallback, ScorecardListener, add_listeners
 from trl_grpo_ext.trainer.trl_contract import (
     check_trl,
@@ -101,6 +106,7 @@ class VerifiedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no ty
         limit = args.max_completion_length
         plan = plan_rewards(reward_funcs, args.reward_weights, others=has_environments, limit=limit)
         check_run(plan, train_dataset, eval_dataset, args, needs_prompt=not has_environments)
+        posteriors = first_posteriors(args, plan.mix, train_dataset)
         self.mix = plan.mix
         self._scorer = plan.scorer
         self._rows: list[dict[str, Any]] = []
@@ -109,9 +115,7 @@ class VerifiedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no ty
         self._outcomes: tuple[GroupOutcome, ...] = ()
         self._groups_seen = 0
         self._left_to_evaluate: int | None = None  # the number of completions; None for a stream
-        self._template_prefill: str | None = None
         self._once = Once()
-        self._noise: NoiseMeter | None = None
         if has_environments:
             kwargs["environment_factory"] = guarded(kwargs["environment_factory"], args, train_dataset)
         kwargs.update(args=args, train_dataset=train_dataset, eval_dataset=eval_dataset)
@@ -125,6 +129,7 @@ class VerifiedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no ty
         self._judge = Judge(plan, self.accelerator, self.reward_weights, budget=getattr(args, "judging_budget", None))
         self._template_prefill = template_prefill(self.processing_class, self.args.chat_template_kwargs)
         self._run_settings = run_settings(args, plan, self.accelerator.num_processes, self.model, train_dataset)
+        self.learnable_rows = LearnableRows.of(posteriors, self.train_dataset, self.accelerator)
         self._listen(args)
 
     def _listen(self, args: Any) -> None:
@@ -237,6 +242,9 @@ class VerifiedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no ty
         ]
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
+        rows = self.learnable_rows if self.model.training else None
+        if rows is not None:
+            inputs = rows.swap(inputs)
         self._rows = inputs
         try:
             output: dict[str, Any] = super()._generate_and_score_completions(inputs)
@@ -248,14 +256,38 @@ class VerifiedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no ty
         if card is None:
             self._log_figures(outcome_shares(self._outcomes) | self._rollouts.figures())
         else:
-            self._publish(card.with_advantages(gather(output["advantages"]).tolist()))
+            card = card.with_advantages(gather(output["advantages"]).tolist())
+            self._publish(card if rows is None else self._learned(rows, card))
         if getattr(self.args, "drop_dead_groups", False) and self._moment.mode == "train":
             size = len(output["completion_mask"])
             first = int(self.accelerator.process_index) * size
             groups = [self._outcomes[row // self.num_generations] for row in range(first, first + size)]
-            leave_dead_groups_out(output, [outcome is GroupOutcome.LIVE for outcome in groups])
+            is_live = [outcome is GroupOutcome.LIVE for outcome in groups]
+            leave_dead_groups_out(output, is_live)
+            if self.loss_type in OF_TOKENS:
+                output = without_dead_rows(output, is_live, parts=self.args.steps_per_generation)
         self._rollouts.end_if_all_fail()
         return output
+
+    def _learned(self, rows: LearnableRows, card: Scorecard) -> Scorecard:
+        """Learn a batch's verdicts; return the marked card, and log the rewards of its floor in place of TRL's."""
+        card = rows.mark(card)
+        self._log_figures(rows.learn(card))
+        for name, value in rows.floor_figures(card).items():
+            self._metrics["train"][name][-1] = value
+        return card
+
+    def _save_checkpoint(self, model: Any, trial: Any) -> None:
+        # First, since a checkpoint with `trainer_state.json`, which comes last, is taken for whole.
+        if self.learnable_rows is not None and self.args.should_save:
+            folder = f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}"
+            self.learnable_rows.save(Path(self._get_output_dir(trial=trial)) / folder)
+        super()._save_checkpoint(model, trial)
+
+    def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
+        super()._load_optimizer_and_scheduler(checkpoint)
+        if self.learnable_rows is not None and checkpoint is not None:
+            self.learnable_rows.load(checkpoint)
 
     def evaluation_loop(self, dataloader: Any, *args: Any, **kwargs: Any) -> Any:
         """Evaluate as transformers does, but exclude repeated prompts, which fill the last batch on several ranks."""

@@ -16,6 +16,7 @@ from trl_grpo_ext.diagnostics.checks import (
     inert_term,
     kl_blowup,
     length_explosion,
+    mixed_groups,
     noisy_verifier,
     reward_hacking,
     unread,
@@ -80,6 +81,7 @@ def _unless_hidden(part: Check, window: Window) -> CheckResult:
 CHECKS: dict[str, Check] = dict(
     [
         _most_severe("nonfinite_updates", zero_updates.nonfinite),
+        _most_severe("mixed_groups", mixed_groups.mixed),
         _most_severe("way_out", way_out.escaped),
         _most_severe(
             "grader_trouble",

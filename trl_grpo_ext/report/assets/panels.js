@@ -35,7 +35,7 @@ function termSeries(run, figure) {
 const PANELS = {
   reward: [rewardPanels],
   verdicts: [verdictPanels, noisePanels],
-  groups: [groupPanels],
+  groups: [groupPanels, rowPanels],
   length: [lengthPanels],
   policy: [policyPanels],
   terms: [shadowPanels],
@@ -200,6 +200,40 @@ function groupPanels(run, main) {
     series,
   });
   return panels;
+}
+
+/** What `learnable_rows` has drawn, beside the floor, which all other charts of training are of. */
+function rowPanels(run) {
+  const { steps, figures } = run.logs;
+  const drawn = "verified/rows/drawn_live";
+  if (!figures[drawn]) return [];
+  const line = ([key, label, tint, dash]) => ({ label, color: tint, dash, values: figures[key] || [] });
+  const rate = "verified/rows/expected_rate";
+  return [
+    {
+      id: "drawn",
+      title: "Live groups of the drawn rows",
+      format: percent,
+      note: "Rows are drawn for what they may teach. The floor walks over all rows; the other charts and figures are of it.",
+      x: steps,
+      series: [
+        [drawn, "drawn rows", "--live"],
+        ["verified/groups/live", "floor", "--ink"],
+      ].map(line),
+    },
+    {
+      id: "expected",
+      title: "Expected success rates of the drawn rows",
+      format: percent,
+      note: "Of the verdicts before. Dashed: the 10th and the 90th percentile.",
+      x: steps,
+      series: [
+        [rate, "mean", "--ink"],
+        [`${rate}_low`, "10th percentile", "--ink", true],
+        [`${rate}_high`, "90th percentile", "--ink", true],
+      ].map(line),
+    },
+  ];
 }
 
 function lengthPanels(run, main) {

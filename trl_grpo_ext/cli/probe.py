@@ -1,0 +1,110 @@
+"""`trl-grpo-ext probe`: what a recipe's data would teach its model, before a run."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from trl_grpo_ext.cli.eval import count
+from trl_grpo_ext.cli.exit_status import FINE, refuse
+from trl_grpo_ext.cli.train import add_config, read_recipe
+
+if TYPE_CHECKING:
+    from trl_grpo_ext.evaluation.probe import Probe
+    from trl_grpo_ext.evaluation.run import EvaluationPlan
+    from trl_grpo_ext.recipe.recipe import Recipe
+
+PROMPTS, SAMPLES = 200, 8
+
+HELP = "ask before a run what the data would teach"
+
+
+def add_parser(commands: Any) -> None:
+    parser = commands.add_parser(
+        "probe",
+        usage="trl-grpo-ext probe --config RECIPE [--limit N] [--samples K] [--FLAG VALUE ...]",
+        description="Generate completions of a sample of the training data as training does, judge them, train "
+        "nothing, and say whether to go on: how often prompts are solved, how many groups of each size would be live, "
+        "and what is in the way. Leaves rates.jsonl, for rows_from.",
+        epilog="Every flag of train can be given too, such as --use_vllm true.",
+    )
+    add_config(parser)
+    parser.add_argument("--limit", type=count, default=PROMPTS, metavar="N", help=f"prompts, spread ({PROMPTS})")
+    parser.add_argument("--samples", type=count, default=SAMPLES, metavar="K", help=f"completions each ({SAMPLES})")
+    parser.add_argument("--output_dir", type=Path, metavar="FOLDER", help="(the recipe's output_dir and -probe)")
+    parser.add_argument("--json", action="store_true", help="print the figures as JSON")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    try:
+        if arguments.samples < 2:
+            raise ValueError("A probe compares the completions of a prompt: --samples is 2 or more.")
+        recipe = read_recipe(arguments.config, arguments.flags)
+        from trl_grpo_ext.evaluation.run import EvaluationPlan, check_model, load_rows
+
+        split = recipe.data.dataset_train_split
+        plan = EvaluationPlan(split=split, samples=arguments.samples, limit=arguments.limit)
+        check_model(str(recipe.model.model_name_or_path), recipe)
+        folder = arguments.output_dir or Path(f"{recipe.training.output_dir}-probe")
+        is_main = _generate(recipe, plan, load_rows(recipe, plan), folder)
+    except (ValueError, OSError, ImportError) as error:
+        return refuse(error)
+    recipe.mix.close()
+    return _show(folder, as_json=arguments.json) if is_main else FINE
+
+
+def _generate(recipe: Recipe, plan: EvaluationPlan, data: Any, folder: Path) -> bool:
+    """Generate and judge; return True on the main process."""
+    from trl_grpo_ext.evaluation.run import prepare_evaluation, run_evaluation
+
+    model = str(recipe.model.model_name_or_path)
+    return run_evaluation(recipe, plan, prepare_evaluation(recipe, plan, data, model, folder), model)
+
+
+def _show(folder: Path, *, as_json: bool) -> int:
+    """Write the figures and the rates of the rows, and print the figures."""
+    from trl_grpo_ext.evaluation.probe import probe
+    from trl_grpo_ext.runs.recorded_run import RecordedRun
+    from trl_grpo_ext.runs.successes import RATES, successes_of, write_rates
+    from trl_grpo_ext.support.files import write_json
+
+    recorded = RecordedRun(folder)
+    cards = list(recorded.cards("eval"))
+    found = probe(cards, recorded.settings)
+    write_rates(folder / RATES, successes_of(cards))
+    write_json(folder / "probe.json", found.to_record())
+    if as_json:
+        print(json.dumps(found.to_record(), indent=2, allow_nan=False))
+        return FINE
+    for line in _lines(found):
+        print(line)
+    print(f"The rate of each row, for rows_from: {folder / RATES}")
+    return FINE
+
+
+def _lines(found: Probe) -> list[str]:
+    from trl_grpo_ext.diagnostics.batches import percent
+    from trl_grpo_ext.evaluation.probe import told
+
+    kinds = ", ".join(f"{name} {told(share)}" for name, share in found.kinds.items())
+    differs = ", ".join(f"{term} {percent(share)}" for term, share in found.differs.items())
+    lines = [
+        found.sentence,
+        f"{found.prompts} prompts, {found.samples} completions each; in brackets, 95 % intervals.",
+        f"success rate     {told(found.rate)}",
+        f"prompts solved   {kinds}",
+    ]
+    for size, share in found.live.items():
+        each = "" if share is None else f", {1000 * share.mean / size:.0f} live groups per 1,000 completions"
+        best = " (the most)" if size == found.best_size else ""
+        lines.append(f"groups of {size:<7}{told(share)} live{each}{best}")
+    return [
+        *lines,
+        f"cut              {told(found.cut)}",
+        f"not readable     {told(found.unparsed)}",
+        f"no verdict       {told(found.void)}",
+        f"differ in groups {differs}",
+        f"judging          {1e3 * found.seconds:.2g} ms a completion",
+    ]
