@@ -6,17 +6,19 @@ import gc
 import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 
 import psutil
 import pytest
 from child_processes import command_of
+from sandbox_bait import leftover_processes
+from sandbox_corpus import load_corpus, run_corpus
 from walls import wait_until, walls_or_skip
 
 from trl_grpo_ext.sandbox.isolation import Isolation
-from trl_grpo_ext.sandbox.job import Ending
+from trl_grpo_ext.sandbox.job import CallSuite, Ending, Job, RunResult
 from trl_grpo_ext.sandbox.local import LocalSandbox
 from trl_grpo_ext.sandbox.session import SESSION_LIMITS, PythonSession
 from trl_grpo_ext.sandbox.zygote import LostError
@@ -293,3 +295,38 @@ def test_sessions_run_behind_weaker_walls_too(isolation: Isolation, monkeypatch:
         session.run(f"import threading\ndef f():\n    {SPINS}\nthreading.Thread(target=f, daemon=True).start()\nx = 1")
         assert session.run("x").output == "1\n"
         session.close()
+
+
+class Cells:
+    """A runner of the corpus that runs each program and its tests as cells, beside a session with a secret."""
+
+    isolation = BEST
+
+    def __init__(self, neighbour: PythonSession) -> None:
+        self._neighbour = neighbour
+        self._neighbour.run("secret = 'the neighbour' + 's secret'")
+
+    def run(self, jobs: Sequence[Job]) -> list[RunResult]:
+        return [self._run(job) for job in jobs]
+
+    def _run(self, job: Job) -> RunResult:
+        tests = job.suite.tests if isinstance(job.suite, CallSuite) else ()
+        with closing(PythonSession(replace(job.limits, wall_seconds=min(1.0, job.limits.wall_seconds)))) as session:
+            outputs = [session.run(code).output for code in (job.program, *tests[:2])]
+        assert not any("the neighbours secret" in output for output in outputs)
+        assert self._neighbour.run("secret").output == "'the neighbours secret'\n"
+        # No test has judged the program; its output is searched for secrets of the machine.
+        return RunResult(ending=Ending.FAILED, detail=" ".join(outputs))
+
+
+@pytest.mark.slow
+def test_no_attack_of_the_corpus_reaches_the_machine_or_another_session() -> None:
+    programs = [program for program in load_corpus() if program.category != "benign"]
+    with closing(PythonSession()) as neighbour:
+        records = run_corpus(Cells(neighbour), programs)
+    assert leftover_processes() == []
+    # There is no judge here, whose endings these would be; and the process that was left is the neighbour.
+    ours = ("it ", "processes were left")
+    broken = {record.id: [text for text in record.broken if not text.startswith(ours)] for record in records}
+    assert {name: texts for name, texts in broken.items() if texts} == {}
+    assert len(records) > 300

@@ -11,6 +11,7 @@ from trl_grpo_ext.sandbox.job import Limits
 from trl_grpo_ext.sandbox.packages import check_packages
 from trl_grpo_ext.sandbox.session import SESSION_LIMITS, CellResult, PythonSession
 from trl_grpo_ext.sandbox.zygote import LostError
+from trl_grpo_ext.support.text import cut
 
 OUTPUT_CHARS = 4000
 """The most characters of a call's output that the model reads, by default."""
@@ -145,12 +146,15 @@ def _run(session: PythonSession, code: object) -> CellResult:
         ) from error
 
 
+def cut_for_the_model(text: str, most: int) -> str:
+    """Keep the first and the last half of a long text, and say how much is left out."""
+    half = most // 2
+    return cut(text, half, half, f"\n[{len(text) - 2 * half} characters are left out]\n")
+
+
 def _shown(result: CellResult, most: int, after_the_end: str) -> str:
     """Return what the model reads of a cell."""
-    text = result.output.rstrip("\n")
-    if len(text) > most:
-        half = most // 2
-        text = f"{text[:half]}\n[{len(text) - 2 * half} characters are left out]\n{text[-half:]}"
+    text = cut_for_the_model(result.output.rstrip("\n"), most)
     if result.end is None:
         return text or "(no output)"
     end = f"[The code was ended: {result.end.ending}, {result.end.detail}. {after_the_end}".rstrip() + "]"
