@@ -118,6 +118,8 @@ CASES = {
     "quickstart": Case(right=boxed),
     "code": Case(),  # tests/test_code_recipe.py
     "agent": Case(),  # tests/test_agent_recipe.py
+    "python_tool": Case(),  # tests/test_agent_recipe.py
+    "code_repair": Case(),  # tests/test_code_repair_recipe.py
     "smollm2": Case(right=boxed, needs="reasoning_gym"),
     "mbpp_lora": Case(
         {"mbpp": MBPP}, config="full", right=fenced, wrong="```python\ndef double(x):\n    return 4\n```"
@@ -177,7 +179,10 @@ def test_every_recipe_has_a_case() -> None:
     assert set(CASES) == set(shipped_recipes())
 
 
-@pytest.mark.parametrize("name", sorted(set(CASES) - {"agent", "quickstart", "code", "smollm2", "mbpp_lora"}))
+BUNDLED = {"agent", "code", "python_tool", "quickstart"}
+
+
+@pytest.mark.parametrize("name", sorted(set(CASES) - BUNDLED - {"smollm2", "mbpp_lora"}))
 def test_its_head_says_what_it_needs_what_to_expect_and_how_to_measure_it(name: str) -> None:
     head = shipped_recipes()[name].read_text().partition("\n\n")[0]
     assert "one GPU" in head or "same GPU" in head or "a GPU" in head
@@ -323,7 +328,7 @@ SMALL = {
 
 
 @pytest.mark.slow  # a whole run of the command for each recipe
-@pytest.mark.parametrize("name", sorted(set(CASES) - {"agent"}))
+@pytest.mark.parametrize("name", sorted(set(CASES) - {"agent", "python_tool", "code_repair"}))
 def test_it_trains_a_few_real_steps_on_local_data_and_is_evaluated(tmp_path: Path, name: str) -> None:
     recipe, flags = local(name, tmp_path)
     model = "bundled:tiny_coder" if name == "code" else "bundled:tiny_reasoner"
