@@ -16,9 +16,11 @@ from transformers.utils import get_json_schema
 from walls import wait_until, walls_or_skip
 
 from trl_grpo_ext import RewardMix, RewardTerm
-from trl_grpo_ext.environments import PythonEnvironment, python_tool
+from trl_grpo_ext.environments import CodeRepairEnvironment, PythonEnvironment, python_tool
 from trl_grpo_ext.rewards import EnvironmentReward, MathVerifier
+from trl_grpo_ext.sandbox.isolation import IsolationError
 from trl_grpo_ext.sandbox.session import SESSION_LIMITS
+from trl_grpo_ext.workers.processes import close_shared
 
 BEST = walls_or_skip()
 SPINS = "while True: pass"
@@ -115,6 +117,21 @@ def test_code_that_is_no_text_is_refused(code: Any, python: PythonEnvironment) -
 def test_packages_that_are_not_there_are_refused_before_a_run() -> None:
     with pytest.raises(ValueError, match="packages names 'not_there'"):
         type("Other", (PythonEnvironment,), {"packages": ("not_there",)})()
+
+
+@pytest.mark.parametrize("kind", [PythonEnvironment, CodeRepairEnvironment])
+def test_where_no_walls_hold_an_environment_is_refused_before_a_run(
+    kind: type, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def none_hold() -> None:
+        raise IsolationError("This machine has no walls.")
+
+    # The sandboxes of this process know their walls.
+    close_shared()
+    monkeypatch.setattr("trl_grpo_ext.sandbox.local.best_isolation", none_hold)
+    with pytest.raises(ValueError, match="no walls"):
+        kind()
+    close_shared()
 
 
 def test_the_tool_without_memory_starts_anew_with_each_call() -> None:

@@ -36,6 +36,9 @@ class CodeRepairEnvironment:
         broken_column: The column of the code to mend. Rows without it are to be written from nothing.
         submissions: The most submissions of a rollout.
 
+    Raises:
+        ValueError: for settings that do not fit, and where no walls hold.
+
     | the last submission | verdict |
     |---|---|
     | passes all hidden tests | CORRECT, 1 |
@@ -77,6 +80,8 @@ class CodeRepairEnvironment:
         else:
             self._public = public
             self._hidden = replace(self.tests, column=self.hidden_column)
+        # A run must not begin if each of its submissions would fail.
+        self._hidden.runner().check()
         self.reset()
 
     def reset(self, prompt: Any = None, **row: Any) -> str:

@@ -36,7 +36,7 @@ class PythonEnvironment:
         allow_unsafe: Whether to run the code without walls on a machine where no walls hold.
 
     Raises:
-        ValueError: for packages that are not installed, or that programs must not see.
+        ValueError: for packages that are not installed, or that programs must not see, and where no walls hold.
 
     Examples:
         >>> environment = PythonEnvironment()
@@ -60,6 +60,8 @@ class PythonEnvironment:
     def __init__(self) -> None:
         check_packages(self.packages)
         self._session = PythonSession(self.limits, packages=self.packages, allow_unsafe=self.allow_unsafe)
+        # A run must not begin if each of its calls would fail.
+        self._session.check()
         self._begin()
 
     def reset(self, **_: Any) -> None:

@@ -76,6 +76,15 @@ class PythonSession:
         # The process of the parent, in a forked child, which must not end it.
         self._abandoned: _Live | None = None
 
+    def check(self) -> str:
+        """Check that a session can run here, and return the name of its isolation level.
+
+        Raises:
+            IsolationError: if a wall is missing.
+            LostError: if no process could start.
+        """
+        return self._host.sandbox.check()
+
     def run(self, code: str) -> CellResult:
         """Run a cell; nothing that its code does raises an exception here.
 
