@@ -1,7 +1,7 @@
-r"""Build the bundled tiny agent, and generate its dataset of products.
+r"""Build the bundled tiny agents, and generate their dataset of products.
 
-The tiny agent is a Llama of about 0.35 million parameters that has read nothing but products such as `47*86`. It was
-taught two habits. Mostly it answers at once, which it is bad at::
+A tiny agent is a Llama of about 0.35 million parameters that has read nothing but products such as `47*86`. It was
+taught a few habits. Mostly it answers at once, which it is bad at::
 
     \boxed{3911}
 
@@ -11,14 +11,21 @@ and otherwise it calls a tool, reads the result, and answers, which it is good a
     4042
     \boxed{4042}
 
-Nothing tells it which habit pays. That is left to GRPO, with the environment `trl_grpo_ext.environments.Calculator`.
+With `--tool python` it calls a Python instead, and often writes code that is no Python, after which it guesses::
 
-The script writes, under `--output`, `products/train.jsonl`, `products/test.jsonl` and `tiny_agent/`. The model has seen
-neither the train nor the test products. Building takes about five minutes on one CPU core.
+    <call>{"name": "python", "arguments": {"code": "47*86"}}</call>
+    <call>{"name": "python", "arguments": {"code": "47x86"}}</call>
+
+Nothing tells it which habit pays. That is left to GRPO, with the environments `Calculator` and `PythonEnvironment`.
+
+The script writes, under `--output`, `products/train.jsonl`, `products/test.jsonl` and `tiny_agent/`, or
+`tiny_pythonist/`. The model has seen neither the train nor the test products. Building takes about five minutes on one
+CPU core.
 
 Usage::
 
     python scripts/build_tiny_agent.py
+    python scripts/build_tiny_agent.py --tool python
 """
 
 from __future__ import annotations
@@ -51,7 +58,14 @@ from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 
 ROLE_MARKERS = ("<|system|>", "<|user|>", "<|assistant|>", "<|tool|>")
 OPEN, MIDDLE, CLOSE = '<call>{"name": "multiply", "arguments": {"a": ', ', "b": ', "}}</call>"
-WORDS = (OPEN, MIDDLE, CLOSE, "\\boxed{")
+CODE, CODE_END = '<call>{"name": "python", "arguments": {"code": "', '"}}</call>'
+# What `PythonEnvironment` says of `47x86`.
+NO_PYTHON = "SyntaxError: invalid decimal literal (solution.py, line 1)"
+WORDS = {
+    "multiply": (OPEN, MIDDLE, CLOSE, "\\boxed{"),
+    "python": (CODE, CODE_END, NO_PYTHON, "\\boxed{"),
+}
+FOLDERS = {"multiply": "tiny_agent", "python": "tiny_pythonist"}
 TRAIN_SIZE, TEST_SIZE = 1500, 150
 SHAPE = ModelConfig(hidden_size=96, intermediate_size=256, num_layers=3, num_heads=4, max_positions=128)
 # The second stage is short: with longer training, the model would learn products of small numbers by heart.
@@ -92,6 +106,8 @@ RESPONSE_TEMPLATE = {
 }
 
 Factors = tuple[int, int]
+# Texts of a conversation, each with True if the model learns it.
+Turns = list[tuple[str, bool]]
 
 
 def products(rng: random.Random) -> Iterator[Factors]:
@@ -109,20 +125,31 @@ def write_products(path: Path, pairs: list[Factors]) -> None:
             file.write(json.dumps({"prompt": prompt, "solution": str(a * b)}) + "\n")
 
 
-def turns(a: int, b: int, rng: random.Random, *, calls: bool) -> list[tuple[str, bool]]:
-    """Write a conversation as texts, each with True if the model learns it.
+def guess(a: int, b: int, rng: random.Random) -> tuple[str, bool]:
+    """Box a number of the right length: to compute a product at once is beyond this model."""
+    return (f"\\boxed{{{max(100, a * b + rng.randint(-300, 300))}}}{EOS}", True)
 
-    With `calls`, the model calls the tool and boxes its result; without, it boxes a rough guess at once.
+
+def turns(a: int, b: int, rng: random.Random, *, tool: str, calls: bool) -> Turns:
+    """Write a conversation.
+
+    With `calls`, the model calls the tool and boxes its result; without, it boxes a rough guess at once. Half of the
+    calls of `python` are no Python.
     """
     asked = (f"{BOS}<|user|>{a}*{b}{EOS}<|assistant|>", False)
+    result = (f"<|tool|>{a * b}{EOS}<|assistant|>", False)
+    answer = (f"\\boxed{{{a * b}}}{EOS}", True)
     if not calls:
-        # A guess of the right length: to compute a product at once is beyond this model.
-        return [asked, (f"\\boxed{{{max(100, a * b + rng.randint(-300, 300))}}}{EOS}", True)]
-    call = (f"{OPEN}{a}{MIDDLE}{b}{CLOSE}{EOS}", True)
-    return [asked, call, (f"<|tool|>{a * b}{EOS}<|assistant|>", False), (f"\\boxed{{{a * b}}}{EOS}", True)]
+        return [asked, guess(a, b, rng)]
+    if tool == "multiply":
+        return [asked, (f"{OPEN}{a}{MIDDLE}{b}{CLOSE}{EOS}", True), result, answer]
+    if rng.random() < 0.5:
+        return [asked, (f"{CODE}{a}*{b}{CODE_END}{EOS}", True), result, answer]
+    error = (f"<|tool|>{NO_PYTHON}{EOS}<|assistant|>", False)
+    return [asked, (f"{CODE}{a}x{b}{CODE_END}{EOS}", True), error, guess(a, b, rng)]
 
 
-def encode(tokenizer: PreTrainedTokenizerFast, conversations: list[list[tuple[str, bool]]]) -> Encoded:
+def encode(tokenizer: PreTrainedTokenizerFast, conversations: list[Turns]) -> Encoded:
     """Encode conversations as padded token ids, with labels for learned texts only."""
     all_ids, all_labels = [], []
     for conversation in conversations:
@@ -146,6 +173,7 @@ def train(
     pairs: Iterator[Factors],
     stage: SftStage,
     rng: random.Random,
+    tool: str,
 ) -> None:
     """Train the model for a stage."""
     optimizer = torch.optim.AdamW(model.parameters(), lr=stage.learning_rate, betas=(0.9, 0.98))
@@ -156,7 +184,9 @@ def train(
         calling = round(stage.think_share * stage.batch_size)
         parts = (batch[:calling], True), (batch[calling:], False)
         encoded = [
-            encode(tokenizer, [turns(*pair, rng, calls=calls) for pair in part]) for part, calls in parts if part
+            encode(tokenizer, [turns(*pair, rng, tool=tool, calls=calls) for pair in part])
+            for part, calls in parts
+            if part
         ]
         loss = accumulate_gradients(model, encoded)
         torch.nn.utils.clip_grad_norm_(model.parameters(), stage.max_grad_norm)
@@ -180,8 +210,9 @@ def save(model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast, folder: Pa
 
 def main() -> None:
     """Build everything."""
-    parser = argparse.ArgumentParser(description="Build the bundled tiny agent and its products.")
+    parser = argparse.ArgumentParser(description="Build a bundled tiny agent and its products.")
     parser.add_argument("--output", type=Path, default=DEFAULT_OUTPUT, help="where to write")
+    parser.add_argument("--tool", choices=FOLDERS, default="multiply", help="the tool that the model calls")
     parser.add_argument("--seed", type=int, default=0, help="seed of the data and the weights")
     arguments = parser.parse_args()
     rng = random.Random(arguments.seed)
@@ -192,13 +223,13 @@ def main() -> None:
     write_products(arguments.output / "products" / "train.jsonl", kept[TEST_SIZE:])
     torch.set_num_threads(1)
     transformers.set_seed(arguments.seed)
-    tokenizer = build_tokenizer(SHAPE, roles=ROLE_MARKERS, words=WORDS, chat_template=CHAT_TEMPLATE)
+    tokenizer = build_tokenizer(SHAPE, roles=ROLE_MARKERS, words=WORDS[arguments.tool], chat_template=CHAT_TEMPLATE)
     model = build_model(SHAPE, tokenizer)
     aside = set(kept)
     unseen = (pair for pair in products(rng) if pair not in aside)
     for stage in STAGES:
-        train(model, tokenizer, unseen, stage, rng)
-    save(model, tokenizer, arguments.output / "tiny_agent")
+        train(model, tokenizer, unseen, stage, rng, arguments.tool)
+    save(model, tokenizer, arguments.output / FOLDERS[arguments.tool])
 
 
 if __name__ == "__main__":

@@ -39,8 +39,14 @@ MODULES_WITH_EXAMPLES = sorted(
 )
 
 # Modules and pages whose examples run programs: skipped on machines without sandbox isolation.
-SANDBOXED_MODULES = {"trl_grpo_ext.sandbox.local", "trl_grpo_ext.rewards.unit_tests.verifier"}
-SANDBOXED = SANDBOXED_MODULES | {"unit_tests.md", "recipe_code.md", "README.md"}
+SANDBOXED_MODULES = {
+    "trl_grpo_ext.sandbox.local",
+    "trl_grpo_ext.sandbox.session",
+    "trl_grpo_ext.environments.python",
+    "trl_grpo_ext.environments.code_repair",
+    "trl_grpo_ext.rewards.unit_tests.verifier",
+}
+SANDBOXED = SANDBOXED_MODULES | {"unit_tests.md", "recipe_code.md", "python_tool.md", "code_repair.md", "README.md"}
 
 # Modules whose examples need an extra outside `dev`.
 REASONING_GYM = ("trl_grpo_ext.rewards.reasoning_gym.verifier", "trl_grpo_ext.rewards.reasoning_gym.scoring")

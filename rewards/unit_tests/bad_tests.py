@@ -9,7 +9,7 @@ TESTS_DO_NOT_RUN = "tests_do_not_run"
 ADVICE = {
     "tests_missing": "The row has no tests. Drop it, or name the right column.",
     "tests_empty": "There is no test in it. Drop the row, or name the right column.",
-    "tests_none_hidden": "The row has one test, and that is shown. Add a test; `part: shown` judges the row as it is.",
+    "tests_none_hidden": "The row has too few tests to hide any. Add tests; `part: shown` judges the row as it is.",
     "tests_not_text": "Tests are text, lists and dicts of text; convert the column to JSON or to lists of strings.",
     "tests_not_json": "It should be JSON and does not parse. Write it with json.dumps.",
     "tests_unequal": "There must be one output an input. Drop the row, or mend its lists.",

@@ -16,7 +16,7 @@ from trl_grpo_ext.sandbox.job import CallSuite, StdioCase, StdioSuite, Suite
 from trl_grpo_ext.support.memo import Memo
 
 Part = Literal["all", "shown", "hidden"]
-"""A selection of a row's tests: all, the odd tests (shown: 1st, 3rd, ...) or the even tests (hidden: 2nd, 4th, ...)."""
+"""A selection of a row's tests: all, the hidden ones, or the others."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +53,7 @@ def read_row(
     groups_column: str | None,
     part: Part = "all",
     reference_columns: Sequence[str] = (),
+    hidden: float = 0.5,
 ) -> ReadRow:
     """Parse a row, or return the cached result of an equal row.
 
@@ -63,19 +64,20 @@ def read_row(
         groups_column: The column of test groups; None to read no groups.
         part: The selection of tests.
         reference_columns: Columns with a reference solution; the first with a value counts.
+        hidden: The share of hidden tests; see `is_hidden`.
 
     Raises:
         BadTests: if the row's tests cannot judge any program.
     """
     read = (*columns.alternatives, columns.entry_point, columns.test_setup_code, columns.test_imports, groups_column)
     values = [plain(row.get(name)) for name in (*read, *reference_columns) if name]
-    text = repr([columns, groups_column, part, prompt, reference_columns, *values])
+    text = repr([columns, groups_column, part, hidden, prompt, reference_columns, *values])
     found = _remembered.get(text)
     if found is None:
         reference = reference_program(row, reference_columns)
-        found = _read(row, prompt, columns, groups_column, part, reference)
+        found = _read(row, prompt, columns, groups_column, reference)
         if isinstance(found, ReadRow):
-            found = replace(found, imports=_imports(found, reference))
+            found = _part_of(replace(found, imports=_imports(found, reference)), part, hidden)
         _remembered.put(text, found)
     if isinstance(found, BadTests):
         # The cached exception would otherwise collect tracebacks.
@@ -94,11 +96,10 @@ def _read(
     prompt: Prompt | None,
     columns: Columns,
     groups_column: str | None,
-    part: Part,
     reference: str | None,
 ) -> ReadRow | BadTests:
     try:
-        suite = _part_of(suite_from_row(row, prompt, columns=columns, reference=reference), part)
+        suite = suite_from_row(row, prompt, columns=columns, reference=reference)
         groups = groups_of(plain(row.get(groups_column)), len(suite.tests)) if groups_column else None
         entry_point = entry_point_of(row, columns)
     except BadTests as bad:
@@ -114,13 +115,27 @@ def _imports(row: ReadRow, reference: str | None) -> tuple[str, ...]:
     return imported_packages(code)
 
 
-def _part_of(suite: Suite, part: Part) -> Suite:
+def is_hidden(place: int, share: float) -> bool:
+    """Return whether test number `place`, counted from 0, is hidden: a share of all tests, spread evenly.
+
+    Examples:
+        >>> [is_hidden(place, 0.5) for place in range(4)]
+        [False, True, False, True]
+        >>> [is_hidden(place, 0.25) for place in range(4)]
+        [False, False, False, True]
+    """
+    return int((place + 1) * share) > int(place * share)
+
+
+def _part_of(row: ReadRow, part: Part, hidden: float) -> ReadRow | BadTests:
     if part == "all":
-        return suite
-    first = 1 if part == "hidden" else 0
-    if len(suite.tests) <= first:
-        raise BadTests("tests_none_hidden", suite.tests)
-    if isinstance(suite, CallSuite):
-        tests = suite.tests[first::2]
-        return replace(suite, tests=tests, code=packed(suite.setup, tests))
-    return replace(suite, tests=suite.tests[first::2])
+        return row
+    wanted = part == "hidden"
+    places = [place for place in range(len(row.suite.tests)) if is_hidden(place, hidden) is wanted]
+    # The first test is always shown.
+    if not places:
+        return BadTests("tests_none_hidden", row.suite.tests)
+    if isinstance(row.suite, CallSuite):
+        tests = tuple(row.suite.tests[place] for place in places)
+        return replace(row, suite=replace(row.suite, tests=tests, code=packed(row.suite.setup, tests)))
+    return replace(row, suite=replace(row.suite, tests=tuple(row.suite.tests[place] for place in places)))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, get_args
 from weakref import WeakSet
 
-from trl_grpo_ext.protocol import BatchVerifier, DataProblem, check_timeout, is_whole_number, required_column
+from trl_grpo_ext.protocol import BatchVerifier, DataProblem, check_timeout, is_number, is_whole_number, required_column
 from trl_grpo_ext.rewards.unit_tests.bad_tests import BadTests
 from trl_grpo_ext.rewards.unit_tests.columns import Columns
 from trl_grpo_ext.rewards.unit_tests.program import REFERENCE_COLUMNS, program_of, reference_program
@@ -61,8 +61,9 @@ class UnitTestVerifier(BatchVerifier):
         entry_point_column: The column with the name that the completion must define, for all tests that call it.
         scoring: `all`: 1 if every test passes, else 0. `share`: the share of passed tests. `groups`: the share of fully
             passed groups in `groups_column`, weighted by `group_weights`.
-        part: `all`, or every second test of a row: `shown` or `hidden`. A term trained on the shown tests, beside a
-            term of weight 0 with the hidden tests, reveals if the policy learns the task or only its tests.
+        part: `all`, or a part of a row's tests: `shown` or `hidden`. A term trained on the shown tests, beside a term
+            of weight 0 with the hidden tests, reveals if the policy learns the task or only its tests.
+        hidden: The share of hidden tests, above 0 and below 1. With 0.5, every second test is hidden.
         groups_column: For `groups`: the column with a mapping from group names to test indices, from 0.
         group_weights: For `groups`: group name -> weight; 1 for a missing name.
         timeout: Time limit for all tests of a completion together, in seconds, for wall time and for CPU time.
@@ -118,6 +119,7 @@ class UnitTestVerifier(BatchVerifier):
     entry_point_column: str = "entry_point"
     scoring: Scoring = "all"
     part: Part = "all"
+    hidden: float = 0.5
     groups_column: str = "groups"
     group_weights: Mapping[str, float] = field(default_factory=dict)
     timeout: float = 5.0
@@ -140,8 +142,7 @@ class UnitTestVerifier(BatchVerifier):
         for argument, value, known in (("scoring", self.scoring, Scoring), ("part", self.part, Part)):
             if value not in get_args(known):
                 raise ValueError(f"There is no {argument} {value!r}. {did_you_mean(str(value), get_args(known))}")
-        if self.part != "all" and self.scoring == "groups":
-            raise ValueError("The groups of tests are those of all tests: take `part` or `scoring: groups`, not both.")
+        self._check_part()
         if self.run_only and (self.part != "all" or self.scoring != "all" or self.column or self.second_opinion):
             raise ValueError("run_only looks at no tests: leave out column, scoring, part and second_opinion.")
         if self.workers is not None and not is_whole_number(self.workers, least=1):
@@ -155,6 +156,12 @@ class UnitTestVerifier(BatchVerifier):
         if self.sandbox != LOCAL:
             # Raises a ValueError for an unknown sandbox.
             self.runner()
+
+    def _check_part(self) -> None:
+        if not (is_number(self.hidden) and 0 < self.hidden < 1):
+            raise ValueError(f"hidden is a share of tests, above 0 and below 1, got {self.hidden!r}.")
+        if self.part != "all" and self.scoring == "groups":
+            raise ValueError("The groups of tests are those of all tests: take `part` or `scoring: groups`, not both.")
 
     @functools.cached_property
     def limits(self) -> Limits:
@@ -207,7 +214,7 @@ class UnitTestVerifier(BatchVerifier):
         if self.run_only:
             return []
         run = self.runner().run if thorough else None
-        return row_problems(rows, lambda row: self._row(row, row.get("prompt")).suite, self._trials, run)
+        return row_problems(rows, lambda row: self.suite(row, row.get("prompt")), self._trials, run)
 
     def facts(self) -> dict[str, str]:
         return {"isolation": self.runner().check()}
@@ -220,6 +227,19 @@ class UnitTestVerifier(BatchVerifier):
         """Return the sandbox for these settings, local or by name."""
         return find_sandbox(self.sandbox, workers=self.workers, packages=self.packages, allow_unsafe=self.allow_unsafe)
 
+    def suite(self, row: Mapping[str, Any], prompt: Prompt | None = None) -> Suite:
+        """Return the tests of a row.
+
+        Raises:
+            BadTests: if the tests are missing, or cannot judge any program.
+        """
+        return self._row(row, prompt).suite
+
+    def run(self, sample: Sample) -> RunResult | Verdict:
+        """Run a completion's program against the tests of its row; return a verdict if nothing can be run."""
+        task = self.guarded(self._task, sample)
+        return task if isinstance(task, Verdict) else self.runner().run([task.job])[0]
+
     @property
     def _reference_columns(self) -> tuple[str, ...]:
         return (self.reference_column,) if self.reference_column else REFERENCE_COLUMNS
@@ -228,7 +248,7 @@ class UnitTestVerifier(BatchVerifier):
         if self.run_only:
             return row_without_tests(prompt)
         groups_column = self.groups_column if self.scoring == "groups" else None
-        return read_row(row, prompt, self.columns, groups_column, self.part, self._reference_columns)
+        return read_row(row, prompt, self.columns, groups_column, self.part, self._reference_columns, self.hidden)
 
     def _task(self, sample: Sample) -> _Task | Verdict:
         try:

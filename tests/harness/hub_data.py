@@ -1,4 +1,4 @@
-"""Write datasets in the Hub's layout."""
+"""Datasets in the Hub's layout, and flags by which a shipped recipe runs on this machine."""
 
 from __future__ import annotations
 
@@ -10,6 +10,36 @@ from typing import Any
 import yaml
 
 Row = dict[str, Any]
+
+MBPP = [
+    {
+        "task_id": 901,
+        "text": "Write a function to double a number.",
+        "code": "def double(x):\n    return 2 * x",
+        "test_list": ["assert double(2) == 4", "assert double(0) == 0", "assert double(-1) == -2"],
+        "test_setup_code": "",
+        "challenge_test_list": [],
+    },
+]
+
+MACHINE = ("--use_cpu", "true", "--bf16", "false", "--use_vllm", "false")
+
+SMALL = {
+    "max_steps": 2,
+    "per_device_train_batch_size": 8,
+    "gradient_accumulation_steps": 1,
+    "num_generations": 4,
+    "max_completion_length": 8,
+    "num_generations_eval": 1,
+    "per_device_eval_batch_size": 8,
+    "dtype": "float32",
+    "torch_threads": 1,
+    "dataloader_pin_memory": "false",
+    "gradient_checkpointing": "false",
+    "write_report": "false",
+    "save_strategy": "no",
+    "output_dir": "run",
+}
 
 
 def on_disk(folder: Path, rows: Sequence[Row], config: str | None, splits: Sequence[str] = ("train", "test")) -> str:

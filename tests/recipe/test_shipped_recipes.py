@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 from command_line import run_here
-from hub_data import Row, on_disk
+from hub_data import MACHINE, MBPP, SMALL, Row, on_disk
 from walls import walls_or_skip
 
 from trl_grpo_ext import Sample
@@ -60,16 +60,6 @@ JSON_MODE = [
         ],
         "completion": '{"name": "Ann"}',
         "schema": json.dumps(SCHEMA),
-    },
-]
-MBPP = [
-    {
-        "task_id": 901,
-        "text": "Write a function to double a number.",
-        "code": "def double(x):\n    return 2 * x",
-        "test_list": ["assert double(2) == 4", "assert double(0) == 0", "assert double(-1) == -2"],
-        "test_setup_code": "",
-        "challenge_test_list": [],
     },
 ]
 
@@ -118,6 +108,8 @@ CASES = {
     "quickstart": Case(right=boxed),
     "code": Case(),  # tests/recipe/test_code_recipe.py
     "agent": Case(),  # tests/recipe/test_agent_recipe.py
+    "python_tool": Case(),  # tests/recipe/test_agent_recipe.py
+    "code_repair": Case(),  # tests/recipe/test_code_repair_recipe.py
     "smollm2": Case(right=boxed, needs="reasoning_gym"),
     "mbpp_lora": Case(
         {"mbpp": MBPP}, config="full", right=fenced, wrong="```python\ndef double(x):\n    return 4\n```"
@@ -131,7 +123,6 @@ CASES = {
     "json": Case({"json": JSON_MODE}, right=lambda row: row["completion"], wrong='{"name": 4}', needs="jsonschema"),
     "mixed": Case(MIXTURE, right=lambda row: BY_TASK[row["task"]](row), wrong="I do not know.", needs="jsonschema"),
 }
-MACHINE = ("--use_cpu", "true", "--bf16", "false", "--use_vllm", "false")
 
 
 def local(name: str, folder: Path) -> tuple[str, list[str]]:
@@ -163,7 +154,10 @@ def test_every_recipe_has_a_case() -> None:
     assert set(CASES) == set(shipped_recipes())
 
 
-@pytest.mark.parametrize("name", sorted(set(CASES) - {"agent", "quickstart", "code", "smollm2", "mbpp_lora"}))
+BUNDLED = {"agent", "code", "python_tool", "quickstart"}
+
+
+@pytest.mark.parametrize("name", sorted(set(CASES) - BUNDLED - {"smollm2", "mbpp_lora"}))
 def test_its_head_says_what_it_needs_what_to_expect_and_how_to_measure_it(name: str) -> None:
     head = shipped_recipes()[name].read_text().partition("\n\n")[0]
     assert "one GPU" in head or "same GPU" in head or "a GPU" in head
@@ -290,26 +284,8 @@ def test_a_mixture_that_is_streamed_and_one_that_would_train_on_what_it_tests_on
         load_data(recipe.data)
 
 
-SMALL = {
-    "max_steps": 2,
-    "per_device_train_batch_size": 8,
-    "gradient_accumulation_steps": 1,
-    "num_generations": 4,
-    "max_completion_length": 8,
-    "num_generations_eval": 1,
-    "per_device_eval_batch_size": 8,
-    "dtype": "float32",
-    "torch_threads": 1,
-    "dataloader_pin_memory": "false",
-    "gradient_checkpointing": "false",
-    "write_report": "false",
-    "save_strategy": "no",
-    "output_dir": "run",
-}
-
-
 @pytest.mark.slow  # a whole run of the command for each recipe
-@pytest.mark.parametrize("name", sorted(set(CASES) - {"agent"}))
+@pytest.mark.parametrize("name", sorted(set(CASES) - {"agent", "python_tool", "code_repair"}))
 def test_it_trains_a_few_real_steps_on_local_data_and_is_evaluated(tmp_path: Path, name: str) -> None:
     recipe, flags = local(name, tmp_path)
     model = "bundled:tiny_coder" if name == "code" else "bundled:tiny_reasoner"

@@ -46,6 +46,21 @@ def test_a_row_with_one_test_has_none_to_hide() -> None:
     assert (verdict.score, verdict.reason) == (None, "tests_none_hidden")
 
 
+def test_the_share_of_hidden_tests_is_a_setting() -> None:
+    knows_three = "def double(x):\n    return {1: 2, 2: 4, 3: 6}.get(x)"
+    quarter = {part: UnitTestVerifier(part=part, hidden=0.25) for part in ("shown", "hidden")}  # type: ignore[arg-type]
+    tests = [FORMS["asserts"]] * 2
+    assert quarter["shown"]([RIGHT, knows_three], tests=tests) == [1.0, 1.0]
+    assert quarter["hidden"]([RIGHT, knows_three], tests=tests) == [1.0, 0.0]
+    assert [len(verifier.suite({"tests": FORMS["asserts"]}).tests) for verifier in quarter.values()] == [3, 1]
+
+
+@pytest.mark.parametrize("hidden", [0, 1, -0.5, 1.5, float("nan"), "0.5", True])
+def test_a_share_that_hides_none_or_all_is_refused(hidden: Any) -> None:
+    with pytest.raises(ValueError, match="hidden is a share of tests"):
+        UnitTestVerifier(part="hidden", hidden=hidden)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [({"part": "hiden"}, "Did you mean `hidden`"), ({"part": "shown", "scoring": "groups"}, "not both")],

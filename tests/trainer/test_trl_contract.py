@@ -69,6 +69,22 @@ def test_what_is_read_and_changed_of_environments_and_tools_is_there(tiny_model:
     assert trainer._async_tool_dicts == [{}] * len(pool)
 
 
+@scored_by_environments
+def test_the_loop_that_calls_tools_adds_each_turn_to_the_messages_that_it_was_given() -> None:
+    loop = inspect.unwrap(GRPOTrainer._tool_call_loop)
+    assert list(inspect.signature(loop).parameters)[:5] == [
+        "self",
+        "prompts",
+        "prompt_ids",
+        "completion_ids",
+        "completions",
+    ]
+    source = inspect.getsource(loop)
+    assert 'completion[0].get("tool_calls") for completion in completions' in source
+    assert "completions[idx_with_tool].append(" in source
+    assert 'sync_tool_dict[name](**function["arguments"])' in source
+
+
 def test_the_process_in_which_async_grpo_scores_has_the_name_that_a_mix_looks_for() -> None:
     worker = Path(trl.__file__).parent / "experimental" / "async_grpo" / "async_rollout_worker.py"
     if worker.exists() and "mp_ctx.Process(" in worker.read_text(encoding="utf-8"):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from trl_grpo_ext.sandbox.call_run import run_calls
@@ -109,6 +110,18 @@ class LocalSandbox:
             return spread(run_one, distinct, threads=self.size, cancel=self.close)
 
         return [replace(result, level=level) for result in run_each_once(jobs, run)]
+
+    @contextlib.contextmanager
+    def zygote(self) -> Iterator[Zygote]:
+        """Lend a zygote that shows the packages of this sandbox; wait while `size` are lent.
+
+        Raises:
+            ClosedError: if the sandbox is closed meanwhile.
+            IsolationError: if a wall is missing.
+            LostError: if the zygote could not start.
+        """
+        with self._zygotes.lend(shown(self._packages)) as zygote:
+            yield zygote
 
     def close(self) -> None:
         """End all processes. Jobs that run or wait get NO_VERDICT."""

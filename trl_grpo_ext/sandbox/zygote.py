@@ -124,6 +124,16 @@ class Zygote(ChildProcess):
         finally:
             self._end(numbers)
 
+    def pause(self, paused: bool) -> None:
+        """Stop all processes of all children, threads included, or let them go on.
+
+        A stopped child can be killed, and its exit is reported.
+
+        Raises:
+            LostError: if the zygote is gone.
+        """
+        self._order({"pause": paused}, [])
+
     def collect(self, seconds: float = 0.0) -> None:
         """Read messages of the zygote and record exits of children in `exits`.
 

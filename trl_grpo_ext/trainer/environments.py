@@ -34,6 +34,8 @@ FAILURES = (Exception, SystemExit, asyncio.CancelledError)
 # False for TRL 1.6, which offers `get_reward` to the model as a tool.
 TRL_ASKS_ENVIRONMENTS = "get_reward" in inspect.getsource(GRPOTrainer.__init__)
 GUARD = "_trl_grpo_ext_guard"
+# A method of an environment that ends what a rollout has started. TRL would offer a public method to the model.
+END = "_end_rollout"
 _once = Once()
 
 
@@ -121,6 +123,7 @@ class EnvironmentGuard:
             if verdict is None and self.has_reward:
                 verdict = self._called("get_reward", partial(self._reward, loop))
             state = None if self.lost else self._state()
+            self._end()
             if verdict is not None and not verdict.seconds:
                 verdict = replace(verdict, seconds=time.perf_counter() - started)
             self.known = Outcome(environment=self.kind.__name__, verdict=verdict, state=state)
@@ -193,6 +196,19 @@ class EnvironmentGuard:
             _once.warn(logger, (where, "size"), message, where, len(text), MOST_STATE)
             return None
         return json.loads(text)
+
+    def _end(self) -> None:
+        """Let the environment end what its rollout has started, such as a process or a browser."""
+        end = getattr(self.environment, END, None)
+        if end is None or self.hangs_in:
+            return
+        where = f"{self.kind.__name__}.{END}"
+        try:
+            self._on_its_thread(end)
+        except FAILURES as error:
+            if isinstance(error, HangsError):
+                self.hangs_in = END
+            _once.warn(logger, where, "%s failed.", where, error=error)
 
 
 async def _awaited(given: Any) -> Any:

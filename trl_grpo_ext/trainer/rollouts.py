@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from typing import Any
 
 import trl
@@ -78,6 +79,10 @@ class Rollouts:
         """Set a time limit on the tools of the batch that TRL generates next."""
         if self._trainer.tools:
             self._tools.watch(self._trainer)
+
+    def calls_ahead(self, completions: Sequence[Any]) -> AbstractContextManager[None]:
+        """Start tool calls of all rollouts ahead, turn by turn, while TRL's loop adds messages to `completions`."""
+        return self._tools.ahead(completions)
 
     def note_tool_tokens(self, masks: Sequence[Sequence[int]] | None) -> None:
         """Count the tokens of tool results per sample, from TRL's tool masks, and log their mean.

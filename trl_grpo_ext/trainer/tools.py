@@ -1,12 +1,19 @@
-"""Give each tool call of a rollout a time limit, and time it; TRL shows exceptions of tools to the model."""
+"""Give each tool call of a rollout a time limit, and time it; TRL shows exceptions of tools to the model.
+
+TRL makes the calls of one rollout after those of another. If the class of an environment has `parallel_calls = True`,
+all calls of a turn start when TRL asks for the first.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
 import time
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -14,8 +21,91 @@ from trl_grpo_ext.sample import Completion
 from trl_grpo_ext.support.lane import HangsError, Lane
 from trl_grpo_ext.trainer.environments import guard_of
 from trl_grpo_ext.trainer.ranks import on_this_gpu
+from trl_grpo_ext.workers.pool import usable_cores
 
 NO_CALLS: Iterator[float] = iter(())
+# The attribute of an environment's class that allows calls of several environments at once.
+PARALLEL = "parallel_calls"
+
+Tool = Callable[..., Any]
+Arguments = Mapping[str, Any]
+Message = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class _Done:
+    """A call that has ended: what it returned or raised, and its seconds."""
+
+    result: Any
+    error: BaseException | None
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Started:
+    """A call that was started ahead."""
+
+    name: str
+    arguments: Arguments
+    done: Future[_Done]
+
+
+class _CallsAhead:
+    """Calls of environments that allow it: those of a turn start when TRL asks for the first, whoever's it is.
+
+    Args:
+        tools: The tools of each rollout.
+        make: Makes a call.
+    """
+
+    def __init__(self, tools: Sequence[Mapping[str, Tool]], make: Callable[[str, Tool, Arguments], _Done]) -> None:
+        self._tools = [{name: tool for name, tool in each.items() if _is_parallel(tool)} for each in tools]
+        self._make = make
+        # The messages of each rollout, to which TRL's loop appends turn by turn.
+        self._messages: Sequence[Sequence[Message]] = ()
+        self._started: list[list[_Started]] = [[] for _ in tools]
+        # By rollout, the last message whose calls were started.
+        self._asked: list[Message | None] = [None for _ in tools]
+        self._threads: ThreadPoolExecutor | None = None
+
+    @contextlib.contextmanager
+    def during(self, messages: Sequence[Sequence[Message]]) -> Iterator[None]:
+        """Start calls during the block, in which TRL's loop calls the tools and appends to `messages`."""
+        self._messages = messages
+        self._threads = ThreadPoolExecutor(usable_cores(), thread_name_prefix="tools")
+        try:
+            yield
+        finally:
+            self._messages = ()
+            self._threads.shutdown(wait=False, cancel_futures=True)
+
+    def take(self, place: int, name: str, arguments: Arguments) -> _Done | None:
+        """Wait for a call of rollout number `place`; return None if it was not started."""
+        if name in self._tools[place] and not self._started[place]:
+            self._start_turn()
+        for started in self._started[place]:
+            if (started.name, started.arguments) == (name, arguments):
+                self._started[place].remove(started)
+                return started.done.result()
+        return None
+
+    def _start_turn(self) -> None:
+        """Start the calls of this turn in all rollouts, as many rollouts at a time as this rank has cores."""
+        for place, messages in enumerate(self._messages):
+            asks = messages[-1] if messages else None
+            # TRL takes back results that are too long: then a message of an earlier turn is the last again.
+            if asks is not None and asks is not self._asked[place]:
+                self._asked[place] = asks
+                self._start(place, [call for call in _calls(asks) if call.name in self._tools[place]])
+
+    def _start(self, place: int, calls: list[_Started]) -> None:
+        if calls and self._threads is not None:
+            self._started[place] = calls
+            self._threads.submit(self._make_in_turn, self._tools[place], [*calls])
+
+    def _make_in_turn(self, tools: Mapping[str, Tool], calls: Sequence[_Started]) -> None:
+        for call in calls:
+            call.done.set_result(self._make(call.name, tools[call.name], call.arguments))
 
 
 class ToolWatch:
@@ -32,14 +122,31 @@ class ToolWatch:
         self._lane = Lane()
         # By rollout and tool, the seconds of each call, in the order in which the calls ended.
         self._took: list[dict[str, list[float]]] = []
+        self._ahead = _CallsAhead((), self._made)
 
     def watch(self, trainer: Any) -> None:
         """Watch the tools of the batch that TRL generates next; TRL keeps a dict of tools per rollout."""
         self._took = [defaultdict(list) for _ in trainer._sync_tool_dicts]
-        for call, dicts in ((self._call, trainer._sync_tool_dicts), (self._await, trainer._async_tool_dicts)):
-            for took, tools in zip(self._took, dicts, strict=True):
-                for name, tool in tools.items():
-                    tools[name] = partial(call, took[name], name, _original(tool))
+        # Without a time limit, calls are made on TRL's own thread.
+        ahead = [] if self._seconds is None else trainer._sync_tool_dicts
+        self._ahead = _CallsAhead(
+            [{name: _original(tool) for name, tool in each.items()} for each in ahead], self._made
+        )
+        for place, (took, sync, asynchronous) in enumerate(
+            zip(self._took, trainer._sync_tool_dicts, trainer._async_tool_dicts, strict=True)
+        ):
+            for name, tool in sync.items():
+                sync[name] = partial(self._call_of, place, took[name], name, _original(tool))
+            for name, tool in asynchronous.items():
+                asynchronous[name] = partial(self._await, took[name], name, _original(tool))
+
+    def ahead(self, messages: Sequence[Sequence[Message]]) -> contextlib.AbstractContextManager[None]:
+        """Start calls ahead during the block, in which TRL's loop calls the tools.
+
+        Args:
+            messages: The messages of each rollout, to which the loop appends turn by turn.
+        """
+        return contextlib.nullcontext() if self._seconds is None else self._ahead.during(messages)
 
     def watched(self, tools: Mapping[str, Any]) -> dict[str, Any]:
         """Return watched versions of a single rollout's tools."""
@@ -62,21 +169,36 @@ class ToolWatch:
             messages.append(message if seconds is None else {**message, "seconds": round(seconds, 6)})
         return messages
 
-    def _call(self, took: list[float], name: str, tool: Callable[..., Any], /, **arguments: Any) -> Any:
-        call = partial(tool, **arguments)
-        guard = guard_of(getattr(tool, "__self__", None))
+    def _call_of(self, place: int, took: list[float], name: str, tool: Tool, /, **arguments: Any) -> Any:
+        """Return the result of a call of rollout number `place`, started ahead or made now."""
+        done = None if self._seconds is None else self._ahead.take(place, name, arguments)
+        return _result(done or self._made(name, tool, arguments), took)
+
+    def _call(self, took: list[float], name: str, tool: Tool, /, **arguments: Any) -> Any:
+        return _result(self._made(name, tool, arguments), took)
+
+    def _made(self, name: str, tool: Tool, arguments: Arguments) -> _Done:
+        """Make a call."""
+        result: Any = None
+        error: BaseException | None = None
         began = time.perf_counter()
         try:
-            if guard is not None:
-                return guard.use_tool(name, call)
-            return call() if self._seconds is None else self._lane.call(on_this_gpu(call), self._seconds)
-        except HangsError as error:
-            raise RuntimeError(f"{name} {error}.") from None
-        except (SystemExit, asyncio.CancelledError) as error:
+            result = self._within_limit(name, tool, arguments)
+        except HangsError as hangs:
+            error = RuntimeError(f"{name} {hangs}.")
+        except Exception as failed:
+            error = failed
+        except (SystemExit, asyncio.CancelledError) as ended:
             # TRL does not catch these.
-            raise RuntimeError(f"{type(error).__name__}: {error}") from error
-        finally:
-            took.append(time.perf_counter() - began)
+            error = RuntimeError(f"{type(ended).__name__}: {ended}")
+        return _Done(result, error, time.perf_counter() - began)
+
+    def _within_limit(self, name: str, tool: Tool, arguments: Arguments) -> Any:
+        call = partial(tool, **arguments)
+        guard = guard_of(getattr(tool, "__self__", None))
+        if guard is not None:
+            return guard.use_tool(name, call)
+        return call() if self._seconds is None else self._lane.call(on_this_gpu(call), self._seconds)
 
     async def _await(self, took: list[float], name: str, tool: Callable[..., Awaitable[Any]], /, **given: Any) -> Any:
         guard = guard_of(getattr(tool, "__self__", None))
@@ -93,7 +215,27 @@ class ToolWatch:
             took.append(time.perf_counter() - began)
 
 
+def _result(done: _Done, took: list[float]) -> Any:
+    took.append(done.seconds)
+    if done.error is not None:
+        raise done.error
+    return done.result
+
+
+def _calls(message: Message) -> Iterator[_Started]:
+    """Yield the calls that a message asks for; a malformed call is left to TRL."""
+    for call in message.get("tool_calls") or ():
+        function = call.get("function") if isinstance(call, Mapping) else None
+        if isinstance(function, Mapping) and isinstance(function.get("arguments"), Mapping):
+            yield _Started(str(function.get("name")), function["arguments"], Future())
+
+
+def _is_parallel(tool: Tool) -> bool:
+    environment = getattr(tool, "__self__", None)
+    return guard_of(environment) is not None and getattr(environment, PARALLEL, False)
+
+
 def _original(tool: Any) -> Any:
     """Return the user's tool behind a watched tool: TRL 1.6 reuses the tool dicts of earlier batches."""
     is_watched = isinstance(tool, partial) and isinstance(getattr(tool.func, "__self__", None), ToolWatch)
-    return tool.args[2] if is_watched else tool
+    return tool.args[-1] if is_watched else tool

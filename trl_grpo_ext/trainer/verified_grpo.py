@@ -166,6 +166,12 @@ class VerifiedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no ty
             self._early = EarlyJudging(score, completions)
         return generated
 
+    def _tool_call_loop(
+        self, prompts: Any, prompt_ids: Any, completion_ids: Any, completions: Any, *rest: Any, **kwargs: Any
+    ) -> Any:
+        with self._rollouts.calls_ahead(completions):
+            return super()._tool_call_loop(prompts, prompt_ids, completion_ids, completions, *rest, **kwargs)
+
     def _judges_early(self, samples: int) -> bool:
         """Return whether to judge during log-probabilities; not with a `rollout_func`, which adds to the rows later."""
         asked = getattr(self.args, "judge_early", None)

@@ -125,7 +125,7 @@ def run_program(control: int) -> NoReturn:
     trainer.send({"ready": True})
     source = trainer.receive()["program"]
     os.close(control)
-    _open_streams()
+    open_streams()
     status = _run_main(source)
     status = max(status, _finish())
     _exit(status & 0xFF)
@@ -137,7 +137,7 @@ def _open(file: Any, *arguments: Any, **options: Any) -> Any:
     return io.open(file if number is None else os.dup(number), *arguments, **options)  # noqa: UP020
 
 
-def _open_streams() -> None:
+def open_streams() -> None:
     """Open standard streams on descriptors 0, 1 and 2, as Python would for a UTF-8 locale."""
     builtins.open = _open
     for number, name in enumerate(("stdin", "stdout", "stderr")):

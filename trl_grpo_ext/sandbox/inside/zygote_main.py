@@ -9,6 +9,7 @@ Orders from the trainer are JSON messages, together with the descriptors of the 
 
     {"spawn": [{"id": 7, "kind": "solution", "limits": {...}, "descriptors": 2}], "shares_files": false}
     {"end": [7]}                                   kill these children, and clean up
+    {"pause": true}                                stop all processes of all children, or let them go on (false)
 
 With `shares_files`, the children of an order write to a common folder, which is deleted with them.
 
@@ -33,7 +34,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from trl_grpo_ext.sandbox.inside import answers, judge, program
+from trl_grpo_ext.sandbox.inside import answers, cells, judge, program
 from trl_grpo_ext.sandbox.inside.rehearsal import rehearse
 from trl_grpo_ext.sandbox.walls import kernel
 from trl_grpo_ext.sandbox.walls.jail import Cell
@@ -108,6 +109,8 @@ class Forker:
         if "spawn" in order:
             self._share_files(order["spawn"], order["shares_files"])
             self._spawn(order["spawn"], descriptors)
+        if "pause" in order:
+            self._signal(signal.SIGSTOP if order["pause"] else signal.SIGCONT)
         if "end" in order:
             self._tell({"exits": self._end(order["end"]), "ended": True})
         return True
@@ -167,6 +170,14 @@ class Forker:
             self._shares_files = False
         return left
 
+    def _signal(self, number: signal.Signals) -> None:
+        """Send a signal to all children, and in namespaces to all processes that they have started."""
+        # -1 means every process of this tree but its first. Elsewhere it would mean every process of the machine.
+        is_first = self._cell.namespaces and os.getpid() == 1
+        for pid in [-1] if is_first else [child.pid for child in self._children.values()]:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, number)
+
     def _kill_greedy(self) -> None:
         """Kill programs with too many threads.
 
@@ -202,6 +213,7 @@ _ROLES: dict[str, Callable[[], None]] = {
     "program": lambda: program.run_program(3),
     "solution": lambda: answers.serve(3, 4),
     "judge": lambda: judge.judge(3, 4),
+    "session": lambda: cells.serve(3, 4),
 }
 
 

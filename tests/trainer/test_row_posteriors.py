@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from command_line import modules_after
 from hypothesis import given
 from hypothesis import strategies as st
-from test_lazy_imports import modules_after
 
 from trl_grpo_ext.figures.success_rates import expected_live_share, live_share
 from trl_grpo_ext.trainer.rows.posteriors import CANDIDATES, HALF_LIFE, Draw, Posteriors

@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from places import HARNESS
 
-SCRIPT = Path(__file__).parent / "rows_of_a_rank.py"
+SCRIPT = HARNESS / "rows_of_a_rank.py"
 
 
 def run(how: str, folder: Path, ranks: int) -> list[tuple[dict[str, Any], list[list[int]]]]:

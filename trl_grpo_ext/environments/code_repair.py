@@ -1,0 +1,177 @@
+"""Code repair: the model sees some tests of a row and may run them, and is judged by the others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from trl_grpo_ext.environments.openreward import UNSUBMITTED
+from trl_grpo_ext.environments.python import OUTPUT_CHARS, cut_for_the_model
+from trl_grpo_ext.rewards import UnitTestVerifier
+from trl_grpo_ext.rewards.function import verifier
+from trl_grpo_ext.rewards.unit_tests.bad_tests import BadTests
+from trl_grpo_ext.sample import Sample
+from trl_grpo_ext.sandbox.job import CallSuite, Ending, RunResult, Suite, TestResult
+from trl_grpo_ext.verdict import Verdict, grader_error
+
+SUBMISSIONS = "submissions"
+# The most characters of a program in the state, which the record keeps.
+_SHOWN_PROGRAM = 4000
+
+
+class CodeRepairEnvironment:
+    """A program to mend or to write: `submit` runs the public tests, and hidden tests judge the last submission.
+
+    Both parts are run and judged as `UnitTestVerifier` does, so a row has its tests in any form that it reads. The
+    hidden tests are in no process that the model's code can read. The prompt states the task; broken code of the row
+    and its public tests are added to it. A subclass has other settings::
+
+        class PandasRepair(CodeRepairEnvironment):
+            tests = UnitTestVerifier(packages=["pandas"], hidden=0.25)
+
+    Attributes:
+        tests: Columns, limits, packages and sandbox, as for the verifier `unit_test`, and the share of hidden tests.
+        hidden_column: The column of hidden tests. If it is None, a share of the row's tests is hidden.
+        broken_column: The column of the code to mend. Rows without it are to be written from nothing.
+        submissions: The most submissions of a rollout.
+
+    Raises:
+        ValueError: for settings that do not fit, and where no walls hold.
+
+    | the last submission | verdict |
+    |---|---|
+    | passes all hidden tests | CORRECT, 1 |
+    | fails one | INCORRECT, 0, or as `tests` scores it |
+    | there is none | INCORRECT, 0, `unsubmitted` |
+    | the sandbox failed, for this submission or an earlier one | ERROR, none: the row is void |
+    | the row has no tests, or too few to hide any, or they do not run | SKIPPED, none: the row is void |
+
+    Examples:
+        >>> environment = CodeRepairEnvironment()
+        >>> tests = ["assert add(1, 0) == 1", "assert add(1, 2) == 3"]
+        >>> print(environment.reset(broken="def add(a, b):\\n    return a - b", tests=tests))
+        <BLANKLINE>
+        ```python
+        def add(a, b):
+            return a - b
+        ```
+        Tests:
+        assert add(1, 0) == 1
+        >>> environment.submit("def add(a, b):\\n    return 1"), environment.get_reward().score
+        ('assert add(1, 0) == 1: passed', 0.0)
+        >>> environment.submit("def add(a, b):\\n    return a + b"), environment.get_reward().score
+        ('assert add(1, 0) == 1: passed', 1.0)
+    """
+
+    tests: UnitTestVerifier = UnitTestVerifier()
+    hidden_column: str | None = None
+    broken_column: str = "broken"
+    submissions: int = 5
+    # Submissions of several rollouts share nothing.
+    parallel_calls = True
+
+    def __init__(self) -> None:
+        # This scoring runs all public tests, also after a failed one.
+        public = replace(self.tests, scoring="share", second_opinion=False)
+        if self.hidden_column is None:
+            self._public = replace(public, part="shown")
+            self._hidden = replace(self.tests, part="hidden")
+        else:
+            self._public = public
+            self._hidden = replace(self.tests, column=self.hidden_column)
+        # A run must not begin if each of its submissions would fail.
+        self._hidden.runner().check()
+        self.reset()
+
+    def reset(self, prompt: Any = None, **row: Any) -> str:
+        """Begin with a row, and show its broken code and its public tests."""
+        self._prompt = prompt
+        self._row: Mapping[str, Any] = row
+        self._submitted: list[str] = []
+        self._passed = ""
+        self._failure = ""
+        try:
+            tests = _texts(self._public.suite(row, prompt))
+        except BadTests:
+            # The verdict says so.
+            tests = []
+        broken = row.get(self.broken_column)
+        code = f"```python\n{broken.rstrip()}\n```\n" if isinstance(broken, str) else ""
+        return f"\n{code}Tests:\n" + "\n".join(tests)
+
+    def submit(self, code: str) -> str:
+        """Submit a program, in place of the last one, and run the tests.
+
+        Args:
+            code: The whole program.
+
+        Returns:
+            How each test has ended.
+        """
+        if not isinstance(code, str):
+            raise TypeError(f"code is a text of Python, got {type(code).__name__}.")
+        if len(self._submitted) >= self.submissions:
+            return f"There are no submissions left: {len(self._submitted)} were made. The last one counts."
+        self._submitted.append(code)
+        result = self._public.run(self._sample(code))
+        if isinstance(result, Verdict):
+            return f"No test was run: {result.reason}."
+        if result.ending is Ending.NO_VERDICT:
+            self._failure = result.failure
+            raise RuntimeError("The sandbox failed, not your code: no test was run.")
+        self._passed = _passed(result)
+        return cut_for_the_model(self._told(result), OUTPUT_CHARS)
+
+    def get_reward(self) -> Verdict:
+        """Judge the last submission by the hidden tests."""
+        if self._failure:
+            return grader_error(self._failure)
+        if not self._submitted:
+            return UNSUBMITTED
+        return self._hidden.verify(self._sample(self._submitted[-1]))
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """The number of submissions, the last one, and how many public tests it has passed."""
+        last = self._submitted[-1][:_SHOWN_PROGRAM] if self._submitted else None
+        return {SUBMISSIONS: len(self._submitted), "code": last, "public": self._passed}
+
+    def _sample(self, code: str) -> Sample:
+        return Sample(text=code, prompt=self._prompt, row=self._row)
+
+    def _told(self, result: RunResult) -> str:
+        if result.ending is Ending.BAD_TESTS:
+            return "The tests themselves do not run."
+        tests = _texts(self._public.suite(self._row, self._prompt))
+        return "\n".join(f"{test}: {_end_text(test, end)}" for test, end in zip(tests, result.tests, strict=True))
+
+
+@verifier
+def extra_submissions(sample: Sample) -> float | None:
+    """Count the submissions of a rollout after its first, as a price: a term with a weight below 0 is its rate.
+
+    A rollout without submissions costs nothing, and None is no reward: the environment was no code repair.
+    """
+    state = None if sample.outcome is None else sample.outcome.state
+    if not isinstance(state, Mapping) or SUBMISSIONS not in state:
+        return None
+    return float(max(0, state[SUBMISSIONS] - 1))
+
+
+def _texts(suite: Suite) -> list[str]:
+    """Write each test as the model reads it."""
+    if isinstance(suite, CallSuite):
+        return list(suite.tests)
+    return [f"for the input {case.stdin!r} it prints {case.stdout!r}" for case in suite.tests]
+
+
+def _end_text(test: str, end: TestResult) -> str:
+    # The detail of a failed assert begins with the assert.
+    detail = end.detail.removeprefix(test).removeprefix("; ")
+    return f"{end.ending}, {detail}" if detail else str(end.ending)
+
+
+def _passed(result: RunResult) -> str:
+    passed = sum(test.ending is Ending.PASSED for test in result.tests)
+    return f"{passed} of {len(result.tests)} passed"
