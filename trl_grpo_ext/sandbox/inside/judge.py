@@ -21,10 +21,10 @@ from trl_grpo_ext.sandbox.inside.compiled import SETUP_FILE, BadTestsError, Test
 from trl_grpo_ext.sandbox.inside.crossing.printing import Capture
 from trl_grpo_ext.sandbox.inside.guard.code_guard import CodeGuard
 from trl_grpo_ext.sandbox.inside.guard.empty_arrays import guard_empty_arrays
+from trl_grpo_ext.sandbox.inside.guard.setup_check import check_setup
 from trl_grpo_ext.sandbox.inside.handle import name_of
 from trl_grpo_ext.sandbox.inside.patches.patching import share_changes, text_of
 from trl_grpo_ext.sandbox.inside.proxy import Fault, ProgramProxy
-from trl_grpo_ext.sandbox.inside.setup_check import check_setup
 from trl_grpo_ext.workers.frames import Channel
 
 MESSAGES_IN_ALL = 16
