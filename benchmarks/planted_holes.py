@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from trl_grpo_ext.programs.sandbox.job import Ending, Job, StdioCase, StdioSuite
+from trl_grpo_ext.programs.suites.trials import naive_job, passed_naively
 from trl_grpo_ext.rewards import UnitTestVerifier
-from trl_grpo_ext.rewards.unit_tests.trials import naive_job, passed_naively
 from trl_grpo_ext.sample import Sample, completion_text
-from trl_grpo_ext.sandbox.job import Ending, Job, StdioCase, StdioSuite
 from trl_grpo_ext.verdict import Verdict, as_verdict
 
 BOX = re.compile(r"\\boxed\{([^{}]*)\}")

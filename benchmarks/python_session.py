@@ -25,7 +25,7 @@ from typing import Any, ClassVar
 import psutil
 
 from trl_grpo_ext.environments import PythonEnvironment, python_tool
-from trl_grpo_ext.sandbox.session import SESSION_LIMITS, PythonSession
+from trl_grpo_ext.programs.sandbox.session import SESSION_LIMITS, PythonSession
 from trl_grpo_ext.workers.pool import usable_cores
 
 # As many environments as a batch has rollouts; TRL uses them again for the next batch.

@@ -21,18 +21,18 @@ from statistics import median, quantiles
 
 import psutil
 
-from trl_grpo_ext.sandbox.call_run import run_calls
-from trl_grpo_ext.sandbox.job import CallSuite, Ending, Job, StdioCase, StdioSuite
-from trl_grpo_ext.sandbox.probe import best_isolation
-from trl_grpo_ext.sandbox.stdio_run import run_cases
-from trl_grpo_ext.sandbox.zygote import Zygote
+from trl_grpo_ext.programs.sandbox.call_run import run_calls
+from trl_grpo_ext.programs.sandbox.job import CallSuite, Ending, Job, StdioCase, StdioSuite
+from trl_grpo_ext.programs.sandbox.probe import best_isolation
+from trl_grpo_ext.programs.sandbox.stdio_run import run_cases
+from trl_grpo_ext.programs.sandbox.zygote import Zygote
 
 NOTHING = StdioSuite(tests=(StdioCase(stdin="", stdout=""),))
 ADD = CallSuite(tests=("assert add(1, 2) == 3", "assert add(2, 2) == 4", "assert add(5, 0) == 5"), names=("add",))
 
 FORKS = """
 import os, resource, sys
-from trl_grpo_ext.sandbox.inside import zygote_main
+from trl_grpo_ext.programs.sandbox.inside import zygote_main
 import importlib, gc
 for name in zygote_main.PRELOADED: importlib.import_module(name)
 gc.freeze()

@@ -40,8 +40,8 @@ MODULES_WITH_EXAMPLES = sorted(
 
 # Modules and pages whose examples run programs: skipped on machines without sandbox isolation.
 SANDBOXED_MODULES = {
-    "trl_grpo_ext.sandbox.local",
-    "trl_grpo_ext.sandbox.session",
+    "trl_grpo_ext.programs.sandbox.local",
+    "trl_grpo_ext.programs.sandbox.session",
     "trl_grpo_ext.environments.python",
     "trl_grpo_ext.environments.code_repair",
     "trl_grpo_ext.rewards.unit_tests.verifier",

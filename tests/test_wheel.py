@@ -40,7 +40,7 @@ from pathlib import Path
 import trl_grpo_ext
 from trl_grpo_ext import RewardMix, RewardTerm, VerifiedGRPOConfig, VerifiedGRPOTrainer
 from trl_grpo_ext.rewards import math_reward
-from trl_grpo_ext.sandbox.isolation import IsolationError
+from trl_grpo_ext.programs.sandbox.isolation import IsolationError
 assert Path(sys.prefix) in Path(trl_grpo_ext.__file__).parents, trl_grpo_ext.__file__
 assert importlib.util.find_spec("rewards") is None
 assert importlib.util.find_spec("recipes") is None

@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from trl_grpo_ext.sandbox.installed import named
-from trl_grpo_ext.sandbox.isolation import Isolation, IsolationError
-from trl_grpo_ext.sandbox.job import Ending, Job, Limits, StdioCase, StdioSuite
-from trl_grpo_ext.sandbox.local import LocalSandbox
-from trl_grpo_ext.sandbox.packages import ALWAYS, shown
-from trl_grpo_ext.sandbox.probe import AttackResult, probe
-from trl_grpo_ext.sandbox.zygote import LostError
+from trl_grpo_ext.programs.sandbox.installed import named
+from trl_grpo_ext.programs.sandbox.isolation import Isolation, IsolationError
+from trl_grpo_ext.programs.sandbox.job import Ending, Job, Limits, StdioCase, StdioSuite
+from trl_grpo_ext.programs.sandbox.local import LocalSandbox
+from trl_grpo_ext.programs.sandbox.packages import ALWAYS, shown
+from trl_grpo_ext.programs.sandbox.probe import AttackResult, probe
+from trl_grpo_ext.programs.sandbox.zygote import LostError
 
 HOLDS, BROKEN, NO_WALLS = 0, 1, 2
 """The results of `run_doctor`: all walls held; a wall or an import failed; no isolation level works here."""

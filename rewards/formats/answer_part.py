@@ -6,8 +6,8 @@ from typing import Literal, get_args
 
 from trl_grpo_ext.answers.read.invisible import visible
 from trl_grpo_ext.answers.verdicts import unreadable
+from trl_grpo_ext.programs.suites.blocks import fenced_blocks
 from trl_grpo_ext.rewards.bases.spoken import spoken
-from trl_grpo_ext.rewards.unit_tests.blocks import fenced_blocks
 from trl_grpo_ext.sample import Sample
 from trl_grpo_ext.support.text import did_you_mean
 from trl_grpo_ext.verdict import Verdict

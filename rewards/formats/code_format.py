@@ -11,9 +11,9 @@ from typing import Any, Literal, get_args
 
 from trl_grpo_ext.answers.read.invisible import visible
 from trl_grpo_ext.answers.verdicts import right, unreadable, wrong
+from trl_grpo_ext.programs.suites.blocks import PYTHON_TAGS
 from trl_grpo_ext.protocol import BatchVerifier, check_timeout
 from trl_grpo_ext.rewards.formats.answer_part import answer_part, closed_blocks
-from trl_grpo_ext.rewards.unit_tests.blocks import PYTHON_TAGS
 from trl_grpo_ext.sample import Sample
 from trl_grpo_ext.support.text import did_you_mean
 from trl_grpo_ext.verdict import Verdict

@@ -13,8 +13,8 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from trl_grpo_ext.rewards.unit_tests.bad_tests import BadTests
-from trl_grpo_ext.sandbox.job import Ending
+from trl_grpo_ext.programs.sandbox.job import Ending
+from trl_grpo_ext.programs.suites.bad_tests import BadTests
 
 if TYPE_CHECKING:
     from trl_grpo_ext.rewards.unit_tests.verifier import UnitTestVerifier

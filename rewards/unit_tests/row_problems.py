@@ -11,16 +11,16 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from trl_grpo_ext.programs.sandbox.job import CallSuite, Ending, Job, RunResult, Suite
+from trl_grpo_ext.programs.sandbox.packages import is_refused
+from trl_grpo_ext.programs.suites.bad_tests import ADVICE, TESTS_DO_NOT_RUN, BadTests
+from trl_grpo_ext.programs.suites.call_suite import FORGOTTEN
+from trl_grpo_ext.programs.suites.namesakes import tests_of_python
+from trl_grpo_ext.programs.suites.source import parse
+from trl_grpo_ext.programs.suites.test_module import without_shim
+from trl_grpo_ext.programs.suites.trials import REFERENCE, row_problem
 from trl_grpo_ext.protocol import DataProblem
-from trl_grpo_ext.rewards.unit_tests.bad_tests import ADVICE, TESTS_DO_NOT_RUN, BadTests
-from trl_grpo_ext.rewards.unit_tests.call_suite import FORGOTTEN
-from trl_grpo_ext.rewards.unit_tests.namesakes import tests_of_python
 from trl_grpo_ext.rewards.unit_tests.scoring import missing_module
-from trl_grpo_ext.rewards.unit_tests.source import parse
-from trl_grpo_ext.rewards.unit_tests.test_module import without_shim
-from trl_grpo_ext.rewards.unit_tests.trials import REFERENCE, row_problem
-from trl_grpo_ext.sandbox.job import CallSuite, Ending, Job, RunResult, Suite
-from trl_grpo_ext.sandbox.packages import is_refused
 
 # Matches `check(add)` and `check(Solution().add)`.
 _CHECK = re.compile(r"\w+\((\w+)(?:\(\)\.\w+)?\)")

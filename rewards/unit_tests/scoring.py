@@ -7,20 +7,19 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Literal
 
-from trl_grpo_ext.rewards.unit_tests.bad_tests import TESTS_DO_NOT_RUN, BadTests
-from trl_grpo_ext.sandbox.installed import is_installed
-from trl_grpo_ext.sandbox.job import Ending, RunResult
-from trl_grpo_ext.sandbox.packages import is_refused, shown
+from trl_grpo_ext.programs.sandbox.installed import is_installed
+from trl_grpo_ext.programs.sandbox.job import Ending, RunResult
+from trl_grpo_ext.programs.sandbox.packages import is_refused, shown
+from trl_grpo_ext.programs.suites.bad_tests import TESTS_DO_NOT_RUN
+from trl_grpo_ext.programs.suites.read_row import Groups
 from trl_grpo_ext.support.text import Once
 from trl_grpo_ext.verdict import Status, Verdict, grader_error, skipped
 
 logger = logging.getLogger(__name__)
 
 Scoring = Literal["all", "share", "groups"]
-
-Groups = Mapping[str, Sequence[int]]
 
 # The reason for a failed program that a naive grader would pass, with `second_opinion`.
 FOOLED = "passes_naively"
@@ -55,29 +54,6 @@ def score(passed: Sequence[bool], scoring: Scoring, groups: Groups | None, weigh
         won = math.fsum(weights.get(name, 1.0) for name, tests in groups.items() if all(passed[i] for i in tests))
         return won / total if total else float(all(passed))
     return float(all(passed))
-
-
-def groups_of(value: Any, tests: int) -> Groups:
-    """Validate and return a row's groups of tests.
-
-    Raises:
-        BadTests: if `value` is no mapping from names to test indices, or leaves a test out.
-    """
-    if isinstance(value, Mapping):
-        # A dataset gives every row the keys of all rows, and fills gaps with None.
-        value = {name: places for name, places in value.items() if places is not None}
-    fine = bool(value) and isinstance(value, dict) and all(_are_places(places, tests) for places in value.values())
-    if not fine or set().union(*map(set, value.values())) != set(range(tests)):
-        raise BadTests("groups_invalid", value)
-    return value  # type: ignore[no-any-return]
-
-
-def _are_places(places: Sequence[Any], tests: int) -> bool:
-    return (
-        isinstance(places, list | tuple)
-        and bool(places)
-        and all(isinstance(place, int) and not isinstance(place, bool) and 0 <= place < tests for place in places)
-    )
 
 
 def unscored_verdict(outcome: RunResult, *, tests: int) -> Verdict | None:

@@ -8,38 +8,39 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, get_args
 from weakref import WeakSet
 
-from trl_grpo_ext.protocol import BatchVerifier, DataProblem, check_timeout, is_number, is_whole_number, required_column
-from trl_grpo_ext.rewards.unit_tests.bad_tests import BadTests
-from trl_grpo_ext.rewards.unit_tests.columns import Columns
-from trl_grpo_ext.rewards.unit_tests.program import REFERENCE_COLUMNS, program_of, reference_program
-from trl_grpo_ext.rewards.unit_tests.read_row import Part, ReadRow, read_row, row_without_tests
-from trl_grpo_ext.rewards.unit_tests.row_problems import row_problems
-from trl_grpo_ext.rewards.unit_tests.scoring import (
-    FOOLED,
-    HIDDEN_IMPORT,
-    Groups,
-    Scoring,
-    score,
-    scored_verdict,
-    unscored_verdict,
-    with_hidden_import,
-)
-from trl_grpo_ext.rewards.unit_tests.trials import (
+from trl_grpo_ext.answers.verdicts import unreadable
+from trl_grpo_ext.programs.sandbox.job import CallSuite, Ending, Job, Limits, RunResult, Suite
+from trl_grpo_ext.programs.sandbox.packages import check_packages
+from trl_grpo_ext.programs.sandbox.sandbox import LOCAL, find_sandbox
+from trl_grpo_ext.programs.suites.bad_tests import BadTests
+from trl_grpo_ext.programs.suites.columns import Columns
+from trl_grpo_ext.programs.suites.program import REFERENCE_COLUMNS, extract_program, reference_program
+from trl_grpo_ext.programs.suites.read_row import Groups, Part, ReadRow, read_row, row_without_tests
+from trl_grpo_ext.programs.suites.trials import (
     REFERENCE,
     naive_job,
     non_solutions,
     passed_naively,
     whatever_it_printed,
 )
+from trl_grpo_ext.protocol import BatchVerifier, DataProblem, check_timeout, is_number, is_whole_number, required_column
+from trl_grpo_ext.rewards.bases.spoken import spoken
+from trl_grpo_ext.rewards.unit_tests.row_problems import row_problems
+from trl_grpo_ext.rewards.unit_tests.scoring import (
+    FOOLED,
+    HIDDEN_IMPORT,
+    Scoring,
+    score,
+    scored_verdict,
+    unscored_verdict,
+    with_hidden_import,
+)
 from trl_grpo_ext.sample import Prompt, Sample
-from trl_grpo_ext.sandbox.job import CallSuite, Ending, Job, Limits, RunResult, Suite
-from trl_grpo_ext.sandbox.packages import check_packages
-from trl_grpo_ext.sandbox.sandbox import LOCAL, find_sandbox
 from trl_grpo_ext.support.text import did_you_mean
 from trl_grpo_ext.verdict import Verdict, skipped
 
 if TYPE_CHECKING:
-    from trl_grpo_ext.sandbox.sandbox import Sandbox
+    from trl_grpo_ext.programs.sandbox.sandbox import Sandbox
 
 _NOT_THE_PROGRAM = (Ending.PASSED, Ending.NO_VERDICT, Ending.BAD_TESTS)
 # The most characters of a program in a verdict.
@@ -330,3 +331,13 @@ def _check_once(sandbox: Sandbox) -> None:
 
 unit_test_reward = UnitTestVerifier(name="unit_test_reward")
 """`UnitTestVerifier` with its defaults, ready for a list of reward functions or for `trl grpo --reward_funcs`."""
+
+
+def program_of(sample: Sample, names: Collection[str] = ()) -> str | Verdict:
+    """Extract the program of a completion, or return an UNPARSEABLE verdict; `names` are the names that tests call."""
+    answer = spoken(sample)
+    if answer is None:
+        return unreadable("unclosed_think")
+    # A byte order mark is no Python.
+    program = extract_program(answer.lstrip("\ufeff"), names)
+    return unreadable("no_code") if program is None else program

@@ -16,11 +16,11 @@ from walls import walls_or_skip
 from trl_grpo_ext import Blame, RewardMix, RewardTerm, Sample, Status
 from trl_grpo_ext.environments import CodeRepairEnvironment, extra_submissions
 from trl_grpo_ext.outcome import Outcome
+from trl_grpo_ext.programs.sandbox.job import RunResult, no_verdict
+from trl_grpo_ext.programs.sandbox.local import LocalSandbox
 from trl_grpo_ext.replay.rescorer import Rescorer
 from trl_grpo_ext.rewards import EnvironmentReward, UnitTestVerifier
 from trl_grpo_ext.runs.recorded_run import RecordedRun
-from trl_grpo_ext.sandbox.job import RunResult, no_verdict
-from trl_grpo_ext.sandbox.local import LocalSandbox
 
 walls_or_skip()
 pytestmark = [scored_by_environments, pytest.mark.filterwarnings("ignore:You are using 'environment_factory'")]

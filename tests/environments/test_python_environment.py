@@ -17,9 +17,9 @@ from walls import wait_until, walls_or_skip
 
 from trl_grpo_ext import RewardMix, RewardTerm
 from trl_grpo_ext.environments import CodeRepairEnvironment, PythonEnvironment, python_tool
+from trl_grpo_ext.programs.sandbox.isolation import IsolationError
+from trl_grpo_ext.programs.sandbox.session import SESSION_LIMITS
 from trl_grpo_ext.rewards import EnvironmentReward, MathVerifier
-from trl_grpo_ext.sandbox.isolation import IsolationError
-from trl_grpo_ext.sandbox.session import SESSION_LIMITS
 from trl_grpo_ext.workers.processes import close_shared
 
 BEST = walls_or_skip()
@@ -128,7 +128,7 @@ def test_where_no_walls_hold_an_environment_is_refused_before_a_run(
 
     # The sandboxes of this process know their walls.
     close_shared()
-    monkeypatch.setattr("trl_grpo_ext.sandbox.local.best_isolation", none_hold)
+    monkeypatch.setattr("trl_grpo_ext.programs.sandbox.local.best_isolation", none_hold)
     with pytest.raises(ValueError, match="no walls"):
         kind()
     close_shared()

@@ -9,7 +9,7 @@ from typing import Any
 
 from places import ROOT
 
-from trl_grpo_ext.rewards.unit_tests.source import required_packages
+from trl_grpo_ext.programs.suites.source import required_packages
 from trl_grpo_ext.workers.frames import Channel
 
 PASSED = ("passed", "")
@@ -19,8 +19,8 @@ def child(role: str, *ends: socket.socket) -> subprocess.Popen[bytes]:
     """Start a Python process as `judge` or `serve` on socket descriptors, like a zygote's child."""
     numbers = [end.fileno() for end in ends]
     code = (
-        f"import sys; sys.path.insert(0, {ROOT!r})\n"
-        f"from trl_grpo_ext.sandbox.inside.{'judge' if role == 'judge' else 'answers'} import {role}\n"
+        f"import sys; sys.path.insert(0, {str(ROOT)!r})\n"
+        f"from trl_grpo_ext.programs.sandbox.inside.{'judge' if role == 'judge' else 'answers'} import {role}\n"
         f"{role}(*{numbers})"
     )
     return subprocess.Popen([sys.executable, "-E", "-S", "-c", code], pass_fds=numbers, stdin=subprocess.DEVNULL)
@@ -67,7 +67,7 @@ def frames(
 def raw_child(code: str, rpc: socket.socket) -> subprocess.Popen[bytes]:
     """Start a Python process that runs `code` with `send(json)` and `receive()` on the judge's channel."""
     start = (
-        f"import sys; sys.path.insert(0, {ROOT!r})\n"
+        f"import sys; sys.path.insert(0, {str(ROOT)!r})\n"
         "from trl_grpo_ext.workers.frames import Channel\n"
         f"import os; FD = {rpc.fileno()}; channel = Channel(FD); send = channel.send; receive = channel.receive\n"
     )

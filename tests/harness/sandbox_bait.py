@@ -16,7 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from trl_grpo_ext.sandbox.zygote import zygote_mark
+from trl_grpo_ext.programs.sandbox.zygote import zygote_mark
 
 Check = Mapping[str, Any]
 """A check after a program's run, from the corpus: its `type`, and keys such as `path`."""

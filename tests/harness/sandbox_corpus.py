@@ -16,10 +16,10 @@ from typing import Any, Protocol
 
 from sandbox_bait import SECRET, Bait, Check, leftover_processes
 
-from trl_grpo_ext.rewards.unit_tests.columns import suite_from_row
-from trl_grpo_ext.sandbox.isolation import Isolation
-from trl_grpo_ext.sandbox.job import Ending, Job, Limits, RunResult, StdioCase, StdioSuite, Suite
-from trl_grpo_ext.sandbox.local import LocalSandbox
+from trl_grpo_ext.programs.sandbox.isolation import Isolation
+from trl_grpo_ext.programs.sandbox.job import Ending, Job, Limits, RunResult, StdioCase, StdioSuite, Suite
+from trl_grpo_ext.programs.sandbox.local import LocalSandbox
+from trl_grpo_ext.programs.suites.columns import suite_from_row
 
 CORPUS = Path(__file__).with_name("sandbox_programs.jsonl")
 SLACK_SECONDS = 2.0

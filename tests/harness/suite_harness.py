@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from trl_grpo_ext.rewards.unit_tests.bad_tests import ADVICE, BadTests
-from trl_grpo_ext.rewards.unit_tests.columns import suite_from_row
-from trl_grpo_ext.sandbox.job import CallSuite
+from trl_grpo_ext.programs.sandbox.job import CallSuite
+from trl_grpo_ext.programs.suites.bad_tests import ADVICE, BadTests
+from trl_grpo_ext.programs.suites.columns import suite_from_row
 
 FENCE = "`" * 3
 FIELDS = ("inputs", "outputs", "input", "output", "fn_name", "test_cases", "language")

@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from trl_grpo_ext.sandbox.isolation import Isolation, IsolationError
-from trl_grpo_ext.sandbox.probe import best_isolation
+from trl_grpo_ext.programs.sandbox.isolation import Isolation, IsolationError
+from trl_grpo_ext.programs.sandbox.probe import best_isolation
 
 
 def walls_or_skip() -> Isolation:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy
 import pytest
 
-from trl_grpo_ext.rewards.unit_tests.in_judge import pytest_shim
+from trl_grpo_ext.programs.suites.in_judge import pytest_shim
 
 THIRD = Fraction(1, 3)
 PAIRS: list[tuple[Any, Any, dict[str, Any]]] = [

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from walls import walls_or_skip
 
+from trl_grpo_ext.programs.sandbox.isolation import Isolation
+from trl_grpo_ext.programs.sandbox.job import CallSuite, Ending, Job
+from trl_grpo_ext.programs.sandbox.local import LocalSandbox
 from trl_grpo_ext.rewards import UnitTestVerifier
-from trl_grpo_ext.sandbox.isolation import Isolation
-from trl_grpo_ext.sandbox.job import CallSuite, Ending, Job
-from trl_grpo_ext.sandbox.local import LocalSandbox
 from trl_grpo_ext.verdict import Verdict
 
 if not walls_or_skip().namespaces:

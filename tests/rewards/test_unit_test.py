@@ -12,9 +12,9 @@ from walls import walls_or_skip
 
 from trl_grpo_ext import Blame, RewardMix, RewardTerm, Sample, Status
 from trl_grpo_ext.mix.data_check import check_rows, describe
+from trl_grpo_ext.programs.sandbox.job import CallSuite
+from trl_grpo_ext.programs.suites.trials import non_solutions
 from trl_grpo_ext.rewards import UnitTestVerifier, unit_test_reward
-from trl_grpo_ext.rewards.unit_tests.trials import non_solutions
-from trl_grpo_ext.sandbox.job import CallSuite
 
 walls_or_skip()
 

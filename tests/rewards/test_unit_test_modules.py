@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from suite_harness import STACK, call_suite, reason_of, run
 
+from trl_grpo_ext.programs.suites.test_module import read_test_module
 from trl_grpo_ext.rewards import UnitTestVerifier
-from trl_grpo_ext.rewards.unit_tests.test_module import read_test_module
 
 MODULE = """
 import unittest

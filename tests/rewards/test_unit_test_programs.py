@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from suite_harness import FENCE, STUB
 
-from trl_grpo_ext.rewards.unit_tests.blocks import fenced_blocks
-from trl_grpo_ext.rewards.unit_tests.program import complete_program, extract_program, program_of, prompt_code
+from trl_grpo_ext.programs.suites.blocks import fenced_blocks
+from trl_grpo_ext.programs.suites.program import complete_program, extract_program, prompt_code
+from trl_grpo_ext.rewards.unit_tests.verifier import program_of
 from trl_grpo_ext.sample import Sample
 
 

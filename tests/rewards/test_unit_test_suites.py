@@ -11,13 +11,13 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from suite_harness import FIELDS, STACK, STUB, call_suite, reason_of, run
 
-from trl_grpo_ext.rewards.unit_tests.bad_tests import ADVICE, BadTests
-from trl_grpo_ext.rewards.unit_tests.call_suite import solution_names
-from trl_grpo_ext.rewards.unit_tests.columns import Columns, suite_from_row
-from trl_grpo_ext.rewards.unit_tests.in_judge.function_case import same
-from trl_grpo_ext.rewards.unit_tests.program import complete_program, prompt_code
-from trl_grpo_ext.rewards.unit_tests.source import statements
-from trl_grpo_ext.sandbox.job import CallSuite, StdioCase, StdioSuite
+from trl_grpo_ext.programs.sandbox.job import CallSuite, StdioCase, StdioSuite
+from trl_grpo_ext.programs.suites.bad_tests import ADVICE, BadTests
+from trl_grpo_ext.programs.suites.call_suite import solution_names
+from trl_grpo_ext.programs.suites.columns import Columns, suite_from_row
+from trl_grpo_ext.programs.suites.in_judge.function_case import same
+from trl_grpo_ext.programs.suites.program import complete_program, prompt_code
+from trl_grpo_ext.programs.suites.source import statements
 
 
 def names_of(source: str, entry_point: str | None = None) -> tuple[str, ...]:

@@ -22,9 +22,9 @@ from walls import walls_or_skip
 from trl_grpo_ext import RewardMix, RewardTerm, Sample, VerifiedGRPOConfig
 from trl_grpo_ext.answers import judge as judging
 from trl_grpo_ext.mix.reward_plan import plan_rewards
+from trl_grpo_ext.programs.sandbox.job import CallSuite, Job, Limits, StdioCase, StdioSuite
 from trl_grpo_ext.recipe.file import load_recipe, set_environment
 from trl_grpo_ext.rewards import MathVerifier, RegexVerifier, UnitTestVerifier
-from trl_grpo_ext.sandbox.job import CallSuite, Job, Limits, StdioCase, StdioSuite
 from trl_grpo_ext.support.version import __version__
 from trl_grpo_ext.trainer.preflight import check_run
 from trl_grpo_ext.workers import executor, processes, ray_cluster

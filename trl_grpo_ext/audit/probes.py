@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from trl_grpo_ext.audit.task import Kind, Task
+from trl_grpo_ext.programs.sandbox.job import CallSuite
+from trl_grpo_ext.programs.suites.trials import non_solutions
 from trl_grpo_ext.rewards.restyled import restyled
-from trl_grpo_ext.rewards.unit_tests.trials import non_solutions
-from trl_grpo_ext.sandbox.job import CallSuite
 from trl_grpo_ext.support.text import did_you_mean
 
 MARK = "ANSWER"

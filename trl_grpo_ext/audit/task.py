@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from trl_grpo_ext.answers.golds import GOLD_COLUMNS, gold_texts
+from trl_grpo_ext.programs.sandbox.job import Suite
+from trl_grpo_ext.programs.suites.bad_tests import BadTests
+from trl_grpo_ext.programs.suites.columns import Columns
+from trl_grpo_ext.programs.suites.program import reference_program
+from trl_grpo_ext.programs.suites.read_row import read_row
 from trl_grpo_ext.protocol import first_value
 from trl_grpo_ext.rewards.restyled import surely_differ
-from trl_grpo_ext.rewards.unit_tests.bad_tests import BadTests
-from trl_grpo_ext.rewards.unit_tests.columns import Columns
-from trl_grpo_ext.rewards.unit_tests.program import reference_program
-from trl_grpo_ext.rewards.unit_tests.read_row import read_row
 from trl_grpo_ext.sample import Prompt, Sample, last_message, sample_of_row
-from trl_grpo_ext.sandbox.job import Suite
 
 Kind = Literal["answer", "program"]
 

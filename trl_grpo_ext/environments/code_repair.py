@@ -8,11 +8,11 @@ from typing import Any
 
 from trl_grpo_ext.environments.openreward import UNSUBMITTED
 from trl_grpo_ext.environments.python import OUTPUT_CHARS, cut_for_the_model
+from trl_grpo_ext.programs.sandbox.job import CallSuite, Ending, RunResult, Suite, TestResult
+from trl_grpo_ext.programs.suites.bad_tests import BadTests
 from trl_grpo_ext.rewards import UnitTestVerifier
 from trl_grpo_ext.rewards.function import verifier
-from trl_grpo_ext.rewards.unit_tests.bad_tests import BadTests
 from trl_grpo_ext.sample import Sample
-from trl_grpo_ext.sandbox.job import CallSuite, Ending, RunResult, Suite, TestResult
 from trl_grpo_ext.verdict import Verdict, grader_error
 
 SUBMISSIONS = "submissions"

@@ -6,11 +6,11 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from trl_grpo_ext.sandbox.isolation import IsolationError
-from trl_grpo_ext.sandbox.job import Limits
-from trl_grpo_ext.sandbox.packages import check_packages
-from trl_grpo_ext.sandbox.session import SESSION_LIMITS, CellResult, PythonSession
-from trl_grpo_ext.sandbox.zygote import LostError
+from trl_grpo_ext.programs.sandbox.isolation import IsolationError
+from trl_grpo_ext.programs.sandbox.job import Limits
+from trl_grpo_ext.programs.sandbox.packages import check_packages
+from trl_grpo_ext.programs.sandbox.session import SESSION_LIMITS, CellResult, PythonSession
+from trl_grpo_ext.programs.sandbox.zygote import LostError
 from trl_grpo_ext.support.text import cut
 
 OUTPUT_CHARS = 4000

@@ -14,9 +14,9 @@ from trl_grpo_ext.answers.golds import GOLD_COLUMNS, gold_texts
 from trl_grpo_ext.group_verifier import GroupVerifier
 from trl_grpo_ext.mix.reward_mix import RewardMix
 from trl_grpo_ext.outcome import Outcome
+from trl_grpo_ext.programs.suites.program import reference_program
 from trl_grpo_ext.protocol import DataProblem, Verifier, first_value
 from trl_grpo_ext.rewards.function import FunctionVerifier
-from trl_grpo_ext.rewards.unit_tests.program import reference_program
 from trl_grpo_ext.sample import last_message, sample_of_row
 from trl_grpo_ext.support.progress import SECONDS_BETWEEN_LINES, Progress
 from trl_grpo_ext.verdict import Blame, Verdict

@@ -15,7 +15,7 @@ from trl_grpo_ext.diagnostics.finding import Finding, Severity
 from trl_grpo_ext.diagnostics.progress import has_risen
 from trl_grpo_ext.diagnostics.term_totals import Failure, TermTotals
 from trl_grpo_ext.diagnostics.window import LEAST_GROUPS, CheckResult, Window
-from trl_grpo_ext.rewards.unit_tests.bad_tests import TESTS_DO_NOT_RUN
+from trl_grpo_ext.programs.suites.bad_tests import TESTS_DO_NOT_RUN
 from trl_grpo_ext.rewards.unit_tests.scoring import HIDDEN, missing_module
 from trl_grpo_ext.verdict import Blame
 

@@ -1,0 +1,202 @@
+"""Tests in the style of HumanEval+ and MBPP+ work in the sandbox: numpy, and values of many megabytes."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from walls import walls_or_skip
+
+from trl_grpo_ext.doctor import LEVELS, probe_level
+from trl_grpo_ext.programs.sandbox import packages
+from trl_grpo_ext.programs.sandbox.isolation import Isolation
+from trl_grpo_ext.programs.sandbox.job import CallSuite, Ending, Job, Limits
+from trl_grpo_ext.programs.sandbox.local import LocalSandbox
+
+walls_or_skip()
+
+CLOSE = """
+import numpy as np
+
+def assertion(out, exp):
+    if not out == exp:
+        assert np.allclose(out, exp, rtol=1e-07, atol=1e-06)
+"""
+THIRDS = CallSuite(setup=CLOSE, tests=("assertion(thirds(2), [1 / 3, 2 / 3])",), names=("thirds",))
+RIGHT = "def thirds(n): return [k / 3 + 1e-9 for k in range(1, n + 1)]\n"
+WRONG = "def thirds(n): return [k / 2 for k in range(1, n + 1)]\n"
+
+MINE = "import numpy as np\ndef thirds(n): return np.arange(1, n + 1) / 3\n"
+LONG = Limits(wall_seconds=30.0, cpu_seconds=30.0)
+
+
+@pytest.fixture(scope="module")
+def sandbox() -> Iterator[LocalSandbox]:
+    """Yield a sandbox of size 1, which runs programs in sequence in the same processes."""
+    sandbox = LocalSandbox(1)
+    yield sandbox
+    sandbox.close()
+
+
+def endings(sandbox: LocalSandbox, suite: CallSuite, *programs: str, limits: Limits = LONG) -> list[Ending]:
+    jobs = [Job(program=program, suite=suite, limits=limits) for program in programs]
+    return [outcome.ending for outcome in sandbox.run(jobs)]
+
+
+def calls(*tests: str, names: str, setup: str = "") -> CallSuite:
+    return CallSuite(setup=setup, tests=tests, names=tuple(names.split()))
+
+
+@pytest.mark.parametrize("isolation", LEVELS, ids=lambda isolation: isolation.name.lower())
+def test_tests_and_programs_may_import_numpy_behind_all_walls(isolation: Isolation) -> None:
+    level = probe_level(isolation)
+    if not level.holds:
+        pytest.skip(level.missing or "an attack of the probe got through")
+    sandbox = LocalSandbox(1, isolation=isolation)
+    try:
+        found = endings(sandbox, THIRDS, RIGHT, WRONG, MINE, RIGHT + "pass\n")
+    finally:
+        sandbox.close()
+    # An array has no truth value, as outside the sandbox.
+    assert found == [Ending.PASSED, Ending.FAILED, Ending.ERROR, Ending.PASSED]
+
+
+def test_a_seed_of_numpy_is_set_at_both_ends(sandbox: LocalSandbox) -> None:
+    test = (
+        "import numpy as np\nnp.random.seed(0)\na = draw()\nnp.random.seed(0)\nassert np.allclose(a, draw())\n"
+        "np.random.seed(0)\nassert np.allclose(a, np.random.rand(3))"
+    )
+    program = "import numpy\ndef draw(): return numpy.random.rand(3)"
+    unseeded = "import numpy\ndef draw(): return numpy.random.default_rng().random(3)"
+    assert endings(sandbox, calls(test, names="draw"), program, unseeded) == [Ending.PASSED, Ending.FAILED]
+
+
+def test_nothing_else_of_the_folder_that_numpy_lies_in_can_be_read(sandbox: LocalSandbox) -> None:
+    spec = importlib.util.find_spec("pytest")
+    assert spec is not None and spec.origin is not None
+    site = Path(spec.origin).parents[1]
+    program = f"""
+import os
+def seen():
+    try: return [n for n in os.listdir({str(site)!r}) if n not in ('numpy', 'numpy.libs')]
+    except OSError: return []
+def read():
+    try: return open({spec.origin!r}).read()
+    except OSError: return ''
+"""
+    suite = calls("assert seen() == []", "assert read() == ''", names="seen read")
+    assert endings(sandbox, suite, program) == [Ending.PASSED]
+    assert endings(sandbox, calls("import pyarrow\nassert f()", names="f"), "def f(): return 1") == [Ending.ERROR]
+    needs = replace(calls("import pyarrow\nassert f()", names="f"), imports=("pyarrow",))
+    assert endings(sandbox, needs, "def f(): return 1") == [Ending.BAD_TESTS]
+
+
+def test_where_numpy_is_not_installed_tests_that_import_it_are_the_datas_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(packages, "ALWAYS", "no_such_package")
+    packages._shown.cache_clear()
+    sandbox = LocalSandbox(1)
+    try:
+        assert endings(sandbox, THIRDS, RIGHT) == [Ending.BAD_TESTS]
+    finally:
+        sandbox.close()
+        packages._shown.cache_clear()
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        "def __array__(self, *a, **k): return np.array([1 / 3, 2 / 3])",
+        "def __array_ufunc__(self, *a, **k): return np.array([True, True])",
+        "def __array_function__(self, *a, **k): return True",
+        "__array_interface__ = np.array([1 / 3, 2 / 3]).__array_interface__",
+        "__array_priority__ = 1e9\n    __rsub__ = __sub__ = __abs__ = lambda *a: 0\n    __float__ = lambda self: 0.0",
+        "__eq__ = __le__ = __ge__ = __lt__ = __gt__ = lambda *a: True\n    __hash__ = object.__hash__",
+    ],
+)
+def test_an_object_that_numpy_would_ask_passes_nothing(sandbox: LocalSandbox, members: str) -> None:
+    program = f"import numpy as np\nclass Yes:\n    {members}\ndef thirds(n): return Yes()\n"
+    assert endings(sandbox, THIRDS, program)[0] not in (Ending.PASSED, Ending.BAD_TESTS)
+
+
+def test_a_scalar_of_numpy_is_a_number(sandbox: LocalSandbox) -> None:
+    program = "import numpy as np\ndef f(): return [np.int64(5), np.float32(0.5), np.bool_(True), np.str_('a')]"
+    tests = "r = f(); assert r == [5, 0.5, True, 'a'] and [type(x) for x in r] == [int, float, bool, str]"
+    assert endings(sandbox, calls(tests, names="f"), program) == [Ending.PASSED]
+
+
+def test_arrays_of_the_tests_reach_the_program_and_its_own_stay_there(sandbox: LocalSandbox) -> None:
+    program = """
+import numpy as np
+def double(x): return x * 2
+def kind(x): return [type(x).__name__, str(x.dtype), x.shape]
+"""
+    tests = (
+        "r = double(np.array([[1, 2], [3, 4]])); assert np.array_equal(r, [[2, 4], [6, 8]]) and r.shape == (2, 2)",
+        "assert np.allclose(double(np.array([0.5, np.inf])), [1.0, np.inf])",
+        "assert (double(np.arange(3)) == np.array([0, 2, 4])).all()",
+        "assert not np.array_equal(double(np.arange(3)), [0, 2, 5])",
+        "assert kind(np.zeros((0, 3), dtype='float32')) == ['ndarray', 'float32', (0, 3)]",
+        "assert kind(np.array(['a', None], dtype=object)) == ['ndarray', 'object', (2,)]",
+        "assert double(np.int64(4)) == 8 and double(np.float32(0.5)) == 1.0 and double(np.bool_(True)) == 2",
+    )
+    suite = calls(*tests, names="double kind", setup="import numpy as np")
+    (result,) = sandbox.run([Job(program=program, suite=suite, limits=LONG, stop_at_first=False)])
+    assert [test.detail for test in result.tests] == [""] * len(tests)
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("' '.join(map(str, range(1_500_000)))", "' '.join(map(str, range(1_500_000))) + ' '"),
+        ("list(range(10 ** 6))", "[*range(10 ** 6 - 1), 0]"),
+        pytest.param("18 * 10 ** 3_000_000", "18 * 10 ** 3_000_000 + 1", marks=pytest.mark.slow),
+        ("[(k, str(k)) for k in range(100_000)]", "[(k, str(-k)) for k in range(100_000)]"),
+    ],
+    ids=["text", "list", "integer", "tuples"],
+)
+def test_a_value_of_megabytes_has_a_verdict(sandbox: LocalSandbox, right: str, wrong: str) -> None:
+    suite = calls(f"assert f() == {right}", names="f")
+    programs = [f"def f(): return {value}" for value in (right, wrong)]
+    assert endings(sandbox, suite, *programs) == [Ending.PASSED, Ending.FAILED]
+
+
+def test_a_value_that_the_programs_memory_has_no_room_for_is_refused(sandbox: LocalSandbox) -> None:
+    suite = calls("assert len(f()) == 9_000_000", names="f")
+    found = endings(sandbox, suite, "def f(): return 'x' * 9_000_000", limits=Limits(memory_mb=64))
+    assert found == [Ending.PROTOCOL]
+
+
+HOSTILE = {
+    "lists": "b'[' + b'[],' * 19_000_000 + b'1]'",
+    "digits": "b'9' * 60_000_000",
+    "depth": "b'[' * 60_000_000",
+    "text": "b'\"' + b'x' * 60_000_000 + b'\"'",
+    "hex": "b'{\"int\":\"0x' + b'f' * 60_000_000 + b'\"}'",
+}
+
+
+@pytest.mark.parametrize(
+    "value",
+    [pytest.param(value, id=kind, marks=[] if kind == "text" else pytest.mark.slow) for kind, value in HOSTILE.items()],
+)
+def test_a_hostile_message_of_the_longest_kind_passes_nothing_and_harms_no_other(
+    sandbox: LocalSandbox, value: str
+) -> None:
+    program = f"""
+import gc, os
+from trl_grpo_ext.programs.sandbox.inside.answers import Answers
+def f():
+    found = [each for each in gc.get_objects() if isinstance(each, Answers)][0]._channel
+    body = b'{{"id":1,"value":' + {value} + b'}}'
+    frame = memoryview(len(body).to_bytes(4, 'big') + body)
+    while frame:
+        frame = frame[os.write(found._descriptor, frame[:1 << 20]):]
+"""
+    limits = Limits(wall_seconds=5.0, cpu_seconds=5.0)
+    suite = calls("assert f() == 1", names="f")
+    (ending,) = endings(sandbox, suite, program, limits=limits)
+    assert ending in (Ending.FAILED, Ending.PROTOCOL, Ending.MEMORY, Ending.TIMEOUT, Ending.ERROR)
+    assert endings(sandbox, suite, "def f(): return 1", limits=limits) == [Ending.PASSED]

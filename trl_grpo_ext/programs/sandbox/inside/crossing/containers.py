@@ -1,0 +1,148 @@
+"""Encode and decode contents of mutable objects, which both ends know by number; see `Shared`."""
+
+from __future__ import annotations
+
+import importlib
+from collections import Counter, OrderedDict, defaultdict, deque
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any, NamedTuple, TypeAlias
+
+from trl_grpo_ext.programs.sandbox.inside.crossing.values import (
+    TYPE_NAMES,
+    Json,
+    MalformedError,
+    checked,
+    contents,
+    is_attribute,
+    of_module,
+    set_attributes,
+)
+
+# The class Encoder, whose module imports this module.
+Encoder: TypeAlias = Any
+Decoder: TypeAlias = Any
+
+# Records (kind V) are left out: they have no plain form.
+_ARRAY_KINDS = frozenset("biufcSUmMO")
+_TYPECODES = frozenset("bBuhHiIlLqQfd")
+
+
+class Container(NamedTuple):
+    """Conversion rules for a class of containers.
+
+    Attributes:
+        empty: Creates a container without contents, from the head if there is one.
+        head: Returns what `empty` needs, such as a deque's length; it crosses before the contents.
+    """
+
+    empty: Callable[..., Any]
+    head: Callable[[Any], Any] | None = None
+
+
+def _may_make(factory: Any) -> bool:
+    """Return whether a defaultdict may use a factory.
+
+    Classes of the program are refused: objects that they make in the judge would count as made by the test.
+    """
+    return not isinstance(factory, type) or factory in TYPE_NAMES
+
+
+def _empty_defaultdict(factory: Any) -> Any:
+    if not _may_make(factory):
+        raise MalformedError("no factory")
+    return defaultdict(factory)
+
+
+def _empty_array(typecode: Any) -> Any:
+    if typecode not in _TYPECODES:
+        raise MalformedError("no array")
+    return importlib.import_module("array").array(typecode)
+
+
+def _empty_ndarray(head: Any) -> Any:
+    kind, *shape = checked(head, tuple)
+    numpy = importlib.import_module("numpy")
+    dtype = numpy.dtype(checked(kind, str))
+    if dtype.kind not in _ARRAY_KINDS or not all(type(size) is int for size in shape):
+        raise MalformedError("no array")
+    return numpy.empty(shape, dtype)
+
+
+SUBCLASSES: set[type] = set()
+"""Classes of numpy's arrays that cross as such; see `guard.empty_arrays`."""
+PLAIN = (list, set, deque, dict, bytearray)
+"""Containers that have no attributes, except in subclasses."""
+CONTAINERS: dict[str, Container] = {
+    "list": Container(list),
+    "dict": Container(dict),
+    "OrderedDict": Container(OrderedDict),
+    "Counter": Container(Counter),
+    "defaultdict": Container(
+        _empty_defaultdict, lambda value: value.default_factory if _may_make(value.default_factory) else None
+    ),
+    "set": Container(set),
+    "bytearray": Container(bytearray),
+    "deque": Container(lambda most: deque(maxlen=most and checked(most, int)), lambda value: value.maxlen),
+    "SimpleNamespace": Container(SimpleNamespace),
+    "instance": Container(object, type),
+    "array": Container(_empty_array, lambda value: value.typecode),
+    "ndarray": Container(_empty_ndarray, lambda value: (value.dtype.str, *value.shape)),
+}
+
+
+def tag_of_library(value: Any) -> str | None:
+    """Return the tag of an array or SimpleNamespace, which crosses by contents; None for other objects."""
+    kind = type(value)
+    if kind is of_module("numpy", "ndarray") or kind in SUBCLASSES:
+        return "ndarray" if value.dtype.kind in _ARRAY_KINDS else None
+    if kind is of_module("array", "array"):
+        return "array"
+    return "SimpleNamespace" if kind is SimpleNamespace else None
+
+
+def write_contents(encoder: Encoder, value: Any) -> Json:
+    """Encode a container's contents, ignoring methods that its class overrides."""
+    if isinstance(value, bytearray):
+        return bytes(value).hex()
+    if isinstance(value, of_module("numpy", "ndarray")):
+        return encoder.encode_all(value.ravel().tolist())
+    if isinstance(value, of_module("array", "array")):
+        return encoder.encode_all(value)
+    return encoder.encode_all(contents(value))
+
+
+def refill(decoder: Decoder, value: Any, data: Json) -> None:
+    """Replace a container's contents, ignoring methods that its class overrides."""
+    if isinstance(value, bytearray):
+        value[:] = bytes.fromhex(checked(data, str))
+        return
+    held = decoder.decode_all(data)
+    if isinstance(value, dict):
+        kind: Any = OrderedDict if isinstance(value, OrderedDict) else dict
+        kind.clear(value)
+        for key, each in _pairs(held):
+            kind.__setitem__(value, key, each)
+    elif isinstance(value, set):
+        set.clear(value)
+        set.update(value, held)
+    elif isinstance(value, (list, deque)):
+        kind = list if isinstance(value, list) else deque
+        kind.clear(value)
+        kind.extend(value, held)
+    elif isinstance(value, of_module("array", "array")):
+        value[:] = type(value)(value.typecode, held)
+    elif isinstance(value, of_module("numpy", "ndarray")):
+        numpy = importlib.import_module("numpy")
+        value[...] = numpy.array(held, dtype=value.dtype).reshape(value.shape)
+    else:
+        state = dict(_pairs(held))
+        if not all(type(name) is str and is_attribute(name) for name in state):
+            raise MalformedError("no name of an attribute")
+        set_attributes(value, state)
+
+
+def _pairs(held: list[Any]) -> Iterator[tuple[Any, Any]]:
+    """Split a list of all keys followed by all values into pairs."""
+    middle = len(held) // 2
+    return zip(held[:middle], held[middle:], strict=True)

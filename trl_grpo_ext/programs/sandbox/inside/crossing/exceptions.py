@@ -1,0 +1,234 @@
+"""Encode exceptions as JSON and decode them.
+
+Python's exception classes cross by name. Program classes have stand-ins in the judge, like other classes (see
+`remote_class`). Test classes have counterparts in the program; see `objects`.
+"""
+
+from __future__ import annotations
+
+import builtins
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from trl_grpo_ext.programs.sandbox.inside.crossing.decoder import Decoder
+from trl_grpo_ext.programs.sandbox.inside.crossing.encoder import Encoder
+from trl_grpo_ext.programs.sandbox.inside.crossing.values import Json, MalformedError, checked
+
+MAX_MESSAGE = 500
+_MAX_ARGS = 8
+_MAX_ATTRIBUTES = 32
+_MAX_LINKS = 4
+_MAX_MEMBERS = 100
+_PLAIN = (type(None), bool, int, float, str)
+_FIELDS = ("filename", "filename2", "lineno", "offset", "text", "msg", "name")
+"""Attributes that Python's own exceptions have besides their arguments."""
+
+BUILTIN = {
+    name: kind for name, kind in vars(builtins).items() if isinstance(kind, type) and issubclass(kind, BaseException)
+}
+BUILTIN_NAMES = {kind: name for name, kind in reversed(BUILTIN.items())}
+CLASS_TAGS = ("exception", "library_exception", "my_exception")
+_NOT_SHARED = frozenset({"builtins", "bdb", "doctest", "pdb", "unittest"})
+"""Builtins, which cross by another tag, and modules whose exceptions control test runners: `unittest.SkipTest`."""
+
+
+def of_library(module: Json, name: Json) -> type[Exception] | None:
+    """Find an exception class of Python's library by name; None if this end has not imported or may not share it."""
+    package = checked(module, str).partition(".")[0]
+    if package not in sys.stdlib_module_names or package in _NOT_SHARED:
+        return None
+    kind = getattr(sys.modules.get(module), checked(name, str), None)
+    known = (
+        isinstance(kind, type) and issubclass(kind, Exception) and (kind.__module__, kind.__name__) == (module, name)
+    )
+    return kind if known else None
+
+
+def is_shared(kind: Any) -> bool:
+    """Return whether an exception class exists at both ends and crosses by name."""
+    if kind in BUILTIN_NAMES:
+        return True
+    name = getattr(kind, "__module__", None)
+    return type(name) is str and kind is of_library(name, kind.__name__)
+
+
+class Counterpart:
+    """Base class for counterparts of the other end's exception classes; it shows the message that crossed."""
+
+    _message = ""
+
+    def __str__(self) -> str:
+        return self._message or BaseException.__str__(self)  # type: ignore[arg-type]
+
+
+class Exceptions:
+    """Encoding and decoding of exceptions at either end.
+
+    Args:
+        write_class: Encodes exception classes that are not Python's own.
+        read_class: Decodes such classes.
+        shown: Replaces an exception, or one inside it, by what the other end may see.
+    """
+
+    def __init__(
+        self,
+        write_class: Callable[[Encoder, type], Json],
+        read_class: Callable[[Json], type],
+        shown: Callable[[BaseException], BaseException] = lambda error: error,
+    ) -> None:
+        self._write_class = write_class
+        self._read_class = read_class
+        self._shown = shown
+
+    def encode_class(self, kind: type[BaseException], encoder: Encoder) -> Json:
+        """Encode an exception class.
+
+        A class of Python's library crosses by name, together with its base, which replaces it where the other end has
+        not imported it.
+        """
+        if kind in BUILTIN_NAMES:
+            return {"exception": BUILTIN_NAMES[kind]}
+        if not is_shared(kind):
+            return self._write_class(encoder, kind)
+        base = next(base for base in kind.__bases__ if issubclass(base, BaseException))
+        return {"library_exception": [kind.__module__, kind.__name__, self.encode_class(base, encoder)]}
+
+    def decode_class(self, data: Json) -> type[BaseException]:
+        """Decode an exception class encoded by the other end."""
+        ((tag, payload),) = checked(data, dict).items()
+        if tag == "library_exception":
+            module, name, base = checked(payload, list)
+            return of_library(module, name) or self.decode_class(base)
+        kind = BUILTIN[payload] if tag == "exception" else self._read_class(data)
+        if not issubclass(kind, BaseException):
+            raise MalformedError("no exception class")
+        return kind
+
+    def encode_error(self, error: BaseException, encoder: Encoder, number: int | None = None, depth: int = 0) -> Json:
+        """Encode an exception: class, message, arguments, attributes, linked exceptions.
+
+        Tracebacks never cross. Long messages and lists are cut; arguments cross only if all are short scalars, bytes or
+        tuples of them.
+
+        Args:
+            error: The exception.
+            encoder: The message's encoder.
+            number: A number by which the other end may send the exception back; None without one.
+            depth: Depth in the chain of causes and contexts.
+        """
+        error = self._shown(error)
+        attributes = _attributes(error)
+        group = error.exceptions[:_MAX_MEMBERS] if isinstance(error, BaseExceptionGroup) else ()
+        links = (error.__cause__, error.__context__)
+        plain = len(error.args) <= _MAX_ARGS and all(map(_is_plain, error.args))
+        # Both ends must number objects alike, so encode in the order of decoding.
+        return {
+            "error": [
+                [self.encode_error(each, encoder, None, depth + 1) for each in group],
+                self.encode_class(_sendable(type(error)), encoder),
+                encoder.encode(_message(error)),
+                number,
+                encoder.encode_all(error.args) if plain else None,
+                list(attributes),
+                encoder.encode_all(attributes.values()),
+                [*(self._link(each, encoder, depth) for each in links), bool(error.__suppress_context__)],
+            ]
+        }
+
+    def _link(self, error: BaseException | None, encoder: Encoder, depth: int) -> Json:
+        return None if error is None or depth >= _MAX_LINKS else self.encode_error(error, encoder, None, depth + 1)
+
+    def decode_error(self, data: Json, decoder: Decoder, kind_of: Callable[[type], type] = lambda kind: kind) -> Any:
+        """Decode an exception; return it with its number.
+
+        Args:
+            data: JSON made by the other end's `encode_error`.
+            decoder: The message's decoder.
+            kind_of: Replaces the decoded class, so that the judge can guard its own classes.
+        """
+        members, kind, message, number, args, names, attributes, links = checked(data, list)
+        made = [self.decode_error(_untagged(each), decoder, kind_of)[0] for each in checked(members, list)]
+        values = None if args is None else decoder.decode_all(args)
+        error = _rebuild(kind_of(self.decode_class(kind)), decoder.decode(message), values, made)
+        for name, value in zip(checked(names, list), decoder.decode_all(attributes), strict=True):
+            own = checked(name, str).isidentifier() and not name.startswith("_") and not hasattr(BaseException, name)
+            if own or name == "__notes__":
+                with suppress(AttributeError, TypeError):
+                    BaseException.__setattr__(error, name, value)
+        cause, context, suppressed = checked(links, list)
+        for name, link in (("__cause__", cause), ("__context__", context)):
+            if link is not None:
+                BaseException.__setattr__(error, name, self.decode_error(_untagged(link), decoder, kind_of)[0])
+        error.__suppress_context__ = bool(suppressed)
+        return error, number
+
+
+def renew(known: BaseException, error: BaseException) -> None:
+    """Copy a newly decoded exception's state into a known exception."""
+    vars(known).update(vars(error))
+    for name in ("args", "__cause__", "__context__", "__suppress_context__"):
+        BaseException.__setattr__(known, name, getattr(error, name))
+
+
+def _untagged(data: Json) -> Json:
+    return checked(data, dict)["error"]
+
+
+def _rebuild(
+    cls: type[BaseException], message: Json, args: list[Any] | None, members: list[BaseException]
+) -> BaseException:
+    text = checked(message, str)[:MAX_MESSAGE]
+    if issubclass(cls, BaseExceptionGroup):
+        group: BaseException = cls(text, members[:_MAX_MEMBERS])
+        return group
+    values = (text,) if args is None else tuple(args)
+    if not all(map(_is_plain, values)):
+        raise MalformedError("arguments of an exception")
+    try:
+        error = cls.__new__(cls, *values)
+        if cls in BUILTIN_NAMES:
+            error.__init__(*values)  # type: ignore[misc]
+        if not isinstance(error, OSError):
+            BaseException.__setattr__(error, "args", values)
+    except Exception:
+        # UnicodeDecodeError, for example, needs five arguments.
+        error = cls.__new__(cls)
+        BaseException.__setattr__(error, "args", values)
+    if hasattr(cls, "_message"):
+        BaseException.__setattr__(error, "_message", text)
+    return error
+
+
+def _sendable(kind: type[BaseException]) -> type[BaseException]:
+    """Return the class itself, or Python's own base class for exception groups."""
+    if issubclass(kind, BaseExceptionGroup):
+        return next(base for base in kind.__mro__ if base in BUILTIN_NAMES)
+    return kind
+
+
+def _attributes(error: BaseException) -> dict[str, Any]:
+    found = {name: getattr(error, name, None) for name in _FIELDS if hasattr(type(error), name)}
+    found = {name: value for name, value in found.items() if isinstance(value, _PLAIN) and value is not None}
+    own = {name: value for name, value in getattr(error, "__dict__", {}).items() if not name.startswith("_")}
+    if isinstance(error, StopIteration):
+        own["value"] = error.value
+    notes = getattr(error, "__notes__", None)
+    return found | dict(list(own.items())[:_MAX_ATTRIBUTES]) | ({"__notes__": notes} if notes else {})
+
+
+def _message(error: BaseException) -> str:
+    if isinstance(error, BaseExceptionGroup):
+        return str(error.message)[:MAX_MESSAGE]
+    try:
+        return str(str(error))[:MAX_MESSAGE]
+    except Exception:
+        return ""
+
+
+def _is_plain(value: Any) -> bool:
+    """Return whether an exception argument may cross: short text, other scalar, bytes, or tuple of these."""
+    if type(value) is tuple:
+        return all(map(_is_plain, value))
+    return type(value) in (*_PLAIN, bytes) and (type(value) is not str or len(value) <= MAX_MESSAGE)

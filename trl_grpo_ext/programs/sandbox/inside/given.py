@@ -1,0 +1,316 @@
+"""Check and perform the program's uses of test objects, in the judge.
+
+When a test passes an object to the program, such as a fake clock, a `Mock` or a `StringIO`, the program gets a stand-in
+for it, and each use of the stand-in is a request to this module. Requests are hostile until checked. An attribute whose
+name begins with an underscore would lead to the tests' code and to expected values, and a replaced method, or a mock's
+own method, would answer for the program: such requests fail with an exception in the program.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+import operator
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache, partial
+from types import FrameType, FunctionType, MethodType
+from typing import Any
+
+from trl_grpo_ext.programs.sandbox.inside.contained import holds_stand_in
+from trl_grpo_ext.programs.sandbox.inside.crossing.awaiting import Tasks
+from trl_grpo_ext.programs.sandbox.inside.crossing.binding import has_tests, store
+from trl_grpo_ext.programs.sandbox.inside.crossing.classes import (
+    ALL,
+    ASKED_OF_CLASSES,
+    BINDING,
+    CHANGED_BY_DECORATORS,
+    DATA_CLASS,
+)
+from trl_grpo_ext.programs.sandbox.inside.crossing.values import of_module
+from trl_grpo_ext.programs.sandbox.inside.handle import Stub
+from trl_grpo_ext.programs.sandbox.inside.remote_class import RemoteClass
+
+tasks = Tasks()
+
+_OF_PARTIALS = frozenset({"func", "args", "keywords"})
+
+
+def is_data_class(kind: type) -> bool:
+    """Return whether a class of the tests holds only data.
+
+    Its objects then cross to the program as copies of their attributes, not as stand-ins.
+    """
+    if kind.__module__ != "tests":
+        return False
+    bases = [base for base in kind.__mro__ if base is not object]
+    by_itself = "__dataclass_fields__" in vars(kind)
+    behaviour = DATA_CLASS if by_itself else DATA_CLASS - {"__eq__", "__hash__"}
+    return all(base.__module__ == "tests" and _is_data(base, behaviour) for base in bases)
+
+
+def _is_data(kind: type, allowed: frozenset[str]) -> bool:
+    slots = vars(kind).get("__slots__", ())
+    fields = {*vars(kind).get("__dataclass_fields__", ()), *([slots] if isinstance(slots, str) else slots)}
+    return all(
+        name in allowed or name in fields or (name == "__hash__" and value is None)
+        for name, value in vars(kind).items()
+    )
+
+
+def specials_of(kind: type) -> tuple[str, ...]:
+    """List special methods of a test object's class that differ from those of `object`."""
+    plain = vars(object)
+    found = ((name, getattr(kind, name, None)) for name in ALL)
+    own = (name for name, method in found if method is not None and method is not plain.get(name))
+    # A function binds without a word to the judge, and a method is bound already.
+    binding = () if issubclass(kind, FunctionType | MethodType | type) else BINDING
+    return tuple(sorted([*own, *(name for name in binding if hasattr(kind, name))]))
+
+
+def data_of(kind: type) -> tuple[Any, ...] | None:
+    """Describe a data-only class for `Counterparts.class_`; return None for a class with behaviour."""
+    if not is_data_class(kind):
+        return None
+    options = vars(kind).get("__dataclass_params__")
+    if options is None:
+        return ()
+    fields = vars(kind)["__dataclass_fields__"]
+    own = tuple(
+        (name, _annotation(fields[name].type)) for name in vars(kind).get("__annotations__", ()) if name in fields
+    )
+    return own, options.eq, options.order
+
+
+def _annotation(kind: Any) -> Any:
+    """Return a field's type as the program may see it: by name, a plain type or class, otherwise `object`."""
+    return kind if isinstance(kind, str | type) and not hasattr(kind, "__origin__") else object
+
+
+def _checked_name(target: Any, name: Any) -> str:
+    _check_no_tests(target)
+    if type(name) is not str or name.startswith("_") or name in _of_mocks(target):
+        raise AttributeError(f"{type(target).__name__!r} object has no attribute {name!r}", name=str(name))
+    return name
+
+
+def _check_no_tests(target: Any) -> None:
+    """Refuse uses of a test class, which contains expected values.
+
+    A decorator of the program may receive such a class; it may only pass the class on.
+
+    Raises:
+        TypeError: if `target` is a unittest test case or a class with a method named `test_...`.
+    """
+    if has_tests(target):
+        raise TypeError(f"the program may only pass on {target.__name__!r}, which has tests")
+
+
+def _check_no_accessor(target: Any) -> None:
+    """Refuse to make an `operator.attrgetter` and the like: these take names that lead to the tests' code.
+
+    Raises:
+        TypeError: if `target` is such a class.
+    """
+    if target in (operator.attrgetter, operator.methodcaller):
+        raise TypeError(f"the program may not call operator.{target.__name__} of the tests")
+
+
+def _call(target: Any, /, *args: Any, **kwargs: Any) -> Any:
+    _check_no_tests(target)
+    _check_no_accessor(target)
+    return target(*args, **kwargs)
+
+
+def _of_mocks(target: Any) -> frozenset[str]:
+    """Return reserved names: of mocks (`assert_called_once`), test cases (`assertEqual`) and partials.
+
+    The arguments of a partial may be expected values.
+    """
+    if isinstance(target, partial):
+        return _OF_PARTIALS
+    if isinstance(target, of_module("unittest.case", "TestCase")):
+        return frozenset(dir(sys.modules["unittest.case"].TestCase))
+    return _names_of_mocks() if _is_mock(target) else frozenset()
+
+
+def _is_mock(target: Any) -> bool:
+    """Return whether an object is a mock or a function made by `create_autospec`, which stores its mock."""
+    mock = getattr(target, "mock", None) if isinstance(target, FunctionType) else target
+    return isinstance(mock, of_module("unittest.mock", "NonCallableMock"))
+
+
+@cache
+def _names_of_mocks() -> frozenset[str]:
+    mock = sys.modules["unittest.mock"]
+    return frozenset({*dir(mock.MagicMock()), *dir(mock.AsyncMock())})
+
+
+def _check_no_method(target: Any, name: Any) -> None:
+    """Refuse changes of behaviour: a test object's methods, and class attributes other than data.
+
+    Raises:
+        AttributeError: if `name` is hidden or names a method.
+    """
+    found = getattr(type(target), _checked_name(target, name), None)
+    if isinstance(target, type):
+        found = next((vars(kind)[name] for kind in target.__mro__ if name in vars(kind)), found)
+    if callable(found) or (isinstance(target, type) and hasattr(type(found), "__get__")):
+        raise AttributeError(f"the method {name!r} of a test's object is not to be replaced")
+
+
+@dataclass(frozen=True)
+class _Changes:
+    """Changes of test objects by the program.
+
+    Attributes:
+        sources: Source code of the tests by the file name of its compilation.
+    """
+
+    sources: dict[str, str]
+
+    def set(self, target: Any, name: Any, value: Any) -> None:
+        """Set an attribute: data of any object, and methods of a class that the program decorates."""
+        if not self._decorates(target, name):
+            _check_no_method(target, name)
+        if _is_mock(target) and holds_stand_in(value):
+            raise AttributeError(f"{name!r} of a mock is not to be an object of the program, which would answer for it")
+        setattr(target, name, _among_its_like(value) if name == "__eq__" else value)
+
+    def delete(self, target: Any, name: Any) -> None:
+        """Delete an attribute under the rules of `set`."""
+        if not self._decorates(target, name):
+            _check_no_method(target, name)
+        delattr(target, name)
+
+    def _decorates(self, target: Any, name: Any) -> bool:
+        """Return whether the program may change a class's method now: a decorator of its own runs for this class."""
+        if not _is_class_of_tests(target) or type(name) is not str:
+            return False
+        _check_no_tests(target)
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None and frame.f_code.co_filename not in self.sources:
+            frame = frame.f_back
+        if frame is None or (name[:1] == "_" and name not in CHANGED_BY_DECORATORS):
+            return False
+        return (target.__name__, frame.f_lineno) in _decorator_lines(self.sources[frame.f_code.co_filename])
+
+
+def _among_its_like(equality: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """Restrict an `__eq__` of the program to two objects of one class; it must not compare plain results."""
+    return lambda one, other: equality(one, other) if type(one) is type(other) else NotImplemented
+
+
+@cache
+def _decorator_lines(source: str) -> frozenset[tuple[str, int]]:
+    """List names of decorated classes with each line of their decorators."""
+    classes = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.ClassDef)]
+    return frozenset(
+        (node.name, line)
+        for node in classes
+        for decorator in node.decorator_list
+        for line in range(decorator.lineno, (decorator.end_lineno or decorator.lineno) + 1)
+    )
+
+
+def _special(target: Any, name: Any, *args: Any, **kwargs: Any) -> Any:
+    binds = name in BINDING and args and isinstance(args[0], Stub | RemoteClass | None)
+    if name not in ALL and not binds:  # a descriptor reads what it binds to, which is to be the program's
+        raise AttributeError(f"{name!r} is not asked of a test's object")
+    _check_no_tests(target)
+    kind = type(target)
+    method = next((vars(base)[name] for base in kind.__mro__ if name in vars(base)), None)
+    if method is None:
+        raise TypeError(f"{kind.__name__!r} object has no {name}")
+    # A mock stored on the class has no `__get__`, so it is called without the object.
+    bind = getattr(type(method), "__get__", None)
+    return (method if bind is None else bind(method, target, kind))(*args, **kwargs)
+
+
+def _signature(target: Any) -> list[tuple[Any, ...]]:
+    """Describe parameters of a test's function or class: name, kind, whether a default exists, annotation.
+
+    An annotation is a list of one object, or an empty list. Default values stay in the judge, since they may be
+    expected values.
+    """
+    import inspect
+
+    _check_no_tests(target)
+    if not (inspect.isroutine(target) or _is_class_of_tests(target)):
+        raise TypeError(f"{type(target).__name__!r} object has no signature")
+    return [
+        (one.name, int(one.kind), one.default is not one.empty, [] if one.annotation is one.empty else [one.annotation])
+        for one in inspect.signature(target).parameters.values()
+    ]
+
+
+def _is_class_of_tests(target: Any) -> bool:
+    return isinstance(target, type) and target.__module__ == "tests"
+
+
+def _annotations(target: Any) -> dict[str, Any]:
+    """Return the annotations of a test's function."""
+    return dict(target.__annotations__) if isinstance(target, FunctionType) else {}
+
+
+def _attributes(target: Any) -> dict[str, Any]:
+    """Return public attributes of a test's function, or of an object whose class the tests define.
+
+    Raises:
+        TypeError: for any other object.
+    """
+    if not (isinstance(target, FunctionType) or _is_class_of_tests(type(target))) or _of_mocks(target):
+        raise TypeError(f"vars() of a {type(target).__name__!r} object of the tests")
+    return {name: value for name, value in getattr(target, "__dict__", {}).items() if not name.startswith("_")}
+
+
+def _members(target: Any) -> dict[str, Any]:
+    """Return public attributes and special methods that a class of the tests itself defines; no properties."""
+    _check_no_tests(target)
+    if not _is_class_of_tests(target):
+        return {}
+    members = {name: value for name, value in vars(target).items() if name in ASKED_OF_CLASSES or name[0] != "_"}
+    wrapped = {name for name, value in members.items() if isinstance(value, staticmethod | classmethod)}
+    members |= {name: getattr(target, name) for name in wrapped}
+    return {name: value for name, value in members.items() if not isinstance(value, property)}
+
+
+def _copy(target: Any, how: Callable[[Any], Any]) -> Any:
+    """Copy an object whose class the tests define.
+
+    Raises:
+        TypeError: for any other object.
+    """
+    if not _is_class_of_tests(type(target)):
+        raise TypeError(f"a copy of a {type(target).__name__!r} object of the tests")
+    return how(target)
+
+
+def uses(sources: dict[str, str]) -> dict[str, Callable[..., Any]]:
+    """Return the uses of test objects that the program may request, by name.
+
+    Each takes the test object as its first argument.
+
+    Args:
+        sources: Source code of the tests by the file name of its compilation.
+    """
+    changes = _Changes(sources)
+    return _USES | {"set": changes.set, "delete": changes.delete}
+
+
+_USES: dict[str, Callable[..., Any]] = {
+    "call": _call,
+    "get": lambda target, name: getattr(target, _checked_name(target, name)),
+    "store": store,
+    "special": _special,
+    "signature": _signature,
+    "annotations": _annotations,
+    "attributes": _attributes,
+    "members": _members,
+    "copy": lambda target: _copy(target, copy.copy),
+    "deepcopy": lambda target: _copy(target, copy.deepcopy),
+    "start": tasks.start,
+    "step": lambda _, number: tasks.step(number),
+    "cancel": lambda _, number: tasks.cancel(number),
+}

@@ -1,0 +1,141 @@
+"""Prevent the program's empty arrays from comparing equal to nonempty values: numpy broadcasts them to nothing.
+
+If `empty` has the shape (0, 1), `numpy.allclose(empty, expected)` is true, and so are `(empty == expected).all()` and
+`norm(empty - expected) < 1e-9`. In the judge, such an array therefore has a class of its own, which refuses these
+operations with any nonempty operand. numpy's comparison functions refuse lists that contain only such arrays.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from collections.abc import Callable
+from importlib.util import find_spec
+from types import ModuleType
+from typing import Any
+
+from trl_grpo_ext.programs.sandbox.inside.crossing.containers import CONTAINERS, SUBCLASSES, Container
+from trl_grpo_ext.programs.sandbox.inside.handle import Stub
+
+# Refused with any nonempty operand; a number counts as nonempty.
+_WITH_ANYTHING = frozenset({"equal", "not_equal", "subtract"})
+# Refused with a nonempty array only: a test may ask whether all items of an empty array are above 0.
+_WITH_ARRAYS = frozenset({"less", "less_equal", "greater", "greater_equal"})
+_COMPARING = ("allclose", "isclose", "array_equiv")
+_ASSERTING = (
+    "assert_allclose",
+    "assert_almost_equal",
+    "assert_array_almost_equal",
+    "assert_array_equal",
+    "assert_array_less",
+)
+_CONVERTING = ("array", "asarray", "asanyarray")
+_DEEP = 4
+"""Depth to which nested lists are searched for arrays of the program."""
+
+
+def guard_empty_arrays(text: str) -> None:
+    """Guard the program's empty arrays, and numpy's comparison functions if the tests' text mentions numpy."""
+    CONTAINERS["ndarray"] = Container(_reading(CONTAINERS["ndarray"].empty), CONTAINERS["ndarray"].head)
+    if "numpy" not in text or find_spec("numpy") is None:
+        return
+    numpy = importlib.import_module("numpy")
+    _wrap(numpy, _COMPARING, _comparing)
+    _wrap(numpy, _CONVERTING, _converting)
+    # `numpy.testing` is slow to import.
+    if "testing" in text:
+        _wrap(importlib.import_module("numpy.testing"), _ASSERTING, _comparing)
+
+
+def _wrap(module: ModuleType, names: tuple[str, ...], wrapping: Callable[[Any], Any]) -> None:
+    for name in names:
+        own = getattr(module, name)
+        setattr(module, name, functools.wraps(own)(wrapping(own)))
+
+
+def _reading(empty: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Wrap the constructor of arrays sent by the program, so that empty arrays get the guarded class."""
+
+    def read(head: Any) -> Any:
+        return _marked(empty(head))
+
+    return read
+
+
+def _marked(array: Any) -> Any:
+    """Convert an empty array to the guarded class; return other arrays unchanged."""
+    return array.view(_empty_array()) if array.size == 0 else array
+
+
+def _comparing(own: Callable[..., Any]) -> Callable[..., Any]:
+    def compare(one: Any, other: Any, *args: Any, **kwargs: Any) -> Any:
+        # The values read here are passed on: a program's object may answer differently when read again.
+        pair = [_read(one), _read(other)]
+        if _is_empty(pair[0]) is not _is_empty(pair[1]):
+            raise _refusal()
+        return own(*pair, *args, **kwargs)
+
+    return compare
+
+
+def _read(value: Any) -> Any:
+    """Convert a list, or a program's object with a length, to an array, as numpy does before comparing."""
+    is_list = isinstance(value, list | tuple) or (isinstance(value, Stub) and hasattr(type(value), "__len__"))
+    return importlib.import_module("numpy").asanyarray(value) if is_list else value
+
+
+def _converting(own: Callable[..., Any]) -> Callable[..., Any]:
+    def convert(value: Any, *args: Any, **kwargs: Any) -> Any:
+        array = own(value, *args, **kwargs)
+        return _marked(array) if _holds_empty(value) else array
+
+    return convert
+
+
+def _holds_empty(value: Any, depth: int = _DEEP) -> bool:
+    """Test if a value is or contains a program's empty array, or an object of the program, which may contain one."""
+    if isinstance(value, list | tuple):
+        return depth > 0 and any(_holds_empty(each, depth - 1) for each in value)
+    return type(value) in SUBCLASSES or isinstance(value, Stub)
+
+
+def _is_empty(value: Any) -> bool:
+    """Test if a value is an empty list, tuple or array; a number is not empty."""
+    if isinstance(value, list | tuple):
+        return not value
+    return getattr(value, "size", 1) == 0
+
+
+def _refusal() -> AssertionError:
+    # Not a ValueError, as numpy raises for mismatched shapes: a test may expect the program to raise ValueError.
+    return AssertionError("an array without items is compared with something that has items")
+
+
+@functools.cache
+def _empty_array() -> Any:
+    """Create the guarded class of empty arrays, once; this imports numpy."""
+    ndarray: Any = importlib.import_module("numpy").ndarray
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, tuple):
+            return tuple(map(plain, value))
+        return value.view(ndarray) if type(value) in SUBCLASSES else value
+
+    def array_ufunc(self: Any, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        others = [each for each in inputs if not _is_empty(each)]
+        if len(inputs) > len(others) > 0 and _is_refused(ufunc.__name__, others):
+            raise _refusal()
+        named = {name: plain(value) for name, value in kwargs.items()}
+        found = getattr(ufunc, method)(*map(plain, inputs), **named)
+        return _marked(found) if type(found) is ndarray else found
+
+    members = {"__array_ufunc__": array_ufunc, "__repr__": lambda self: repr(plain(self)), "__module__": "numpy"}
+    made = type("ndarray", (ndarray,), members)
+    SUBCLASSES.add(made)
+    return made
+
+
+def _is_refused(operation: str, others: list[Any]) -> bool:
+    """Test if an empty array refuses an operation with these nonempty operands."""
+    is_array = any(isinstance(each, list | tuple) or getattr(each, "ndim", 0) for each in others)
+    return operation in _WITH_ANYTHING or (operation in _WITH_ARRAYS and is_array)

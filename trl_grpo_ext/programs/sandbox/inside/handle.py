@@ -1,0 +1,367 @@
+"""Stand-ins, in the judge, for program objects that are not plain data.
+
+A stand-in's class represents the object's class (see `remote_class`) and has the object's special methods. Questions
+that only the program can answer are passed on. Contents that the program reports are compared here, in the judge.
+*Judgements* of the program on its own result are not requested: `==` between a stand-in and plain data is false. Order,
+arithmetic and containment are requested only for objects that the test has made from a class of the program, as in
+`Vector(1, 2) + Vector(3, 4)`; see `Standing`. A returned result that claims to be less than the expected value, or
+within a tolerance of it, is not believed.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Generator
+from enum import IntEnum
+from functools import partial
+from typing import Any, NoReturn, Protocol
+
+from trl_grpo_ext.programs.sandbox.inside.crossing.awaiting import awaited
+from trl_grpo_ext.programs.sandbox.inside.crossing.classes import (
+    ADDITIVE,
+    BINARY,
+    CONTAINS,
+    FORWARDED,
+    JUDGED,
+    OF_PLAIN_RESULTS,
+    ORDER,
+    UNARY,
+)
+from trl_grpo_ext.programs.sandbox.inside.iteration import VIEWS, begin, item_at, length_of, next_item, once, view
+from trl_grpo_ext.programs.sandbox.inside.order import by_fields
+from trl_grpo_ext.programs.sandbox.inside.swallowing import leave, leave_async
+
+
+class Requester(Protocol):
+    """The judge's connection to the program, as stand-ins use it; `proxy.ProgramProxy` implements it."""
+
+    quiet: bool
+    has_made: bool
+    asked: int
+    acts: int
+
+    def request(self, operation: str, /, *values: Any, **named: Any) -> Any: ...
+
+    def get(self, target: Any, name: str) -> Any: ...
+
+    def contradicted(self, detail: str) -> NoReturn: ...
+
+
+class Standing(IntEnum):
+    """A program object's origin, which decides whether the program may judge it."""
+
+    RESULT = 0
+    COMPUTED = 1
+    """Result of an operator on objects that the test has made, or a class constant such as `Color.RED`."""
+    MADE = 2
+    """Made by the test, which called a class under a name with a capital letter."""
+
+
+class State:
+    """Facts that the judge keeps about a program object."""
+
+    __slots__ = (
+        *("ahead", "began", "born", "driver", "given", "hash", "name", "number", "pulls", "remote", "standing"),
+        *("told", "whole"),
+    )
+
+    def __init__(self, remote: Requester, number: int, name: str) -> None:
+        self.remote = remote
+        self.number = number
+        self.name = name
+        self.standing = Standing.RESULT
+        # Number of the request during which the object became known.
+        self.born = remote.asked
+        self.hash: int | None = None
+        self.ahead: deque[tuple[Any, BaseException | None]] = deque()
+        self.pulls = 0
+        # The `iteration.Told` of a returned object.
+        self.told: Any = None
+        # Of an iterator over a returned object: that object's state, its items so far, and the acts before them.
+        self.whole: Any = None
+        self.given: list[Any] = []
+        self.began = 0
+        self.driver: Any = None
+
+
+_ASSERTED = (
+    "called called_once called_with called_once_with any_call has_calls not_called "
+    "awaited awaited_once awaited_with awaited_once_with any_await has_awaits not_awaited"
+)
+ASSERTIONS_OF_MOCKS = frozenset(f"assert_{name}" for name in _ASSERTED.split())
+"""Assertions of mocks. A program object in the place of a mock must not answer them."""
+
+
+class Stub:
+    """First base class of all stand-ins, including stand-ins that are also lists, integers, exceptions and so on."""
+
+    __slots__ = ()
+    _remote_state: State
+
+    def __getattr__(self, name: str) -> Any:
+        if is_judgement(self, name):
+            raise AttributeError(
+                f"{name} is not asked of a returned {type(self).__name__!r} object", name=name, obj=self
+            )
+        is_hidden = name == "_remote_state" or (name[:2] == "__" == name[-2:] and name not in FORWARDED)
+        if is_hidden or name in ASSERTIONS_OF_MOCKS:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
+        return self._remote_state.remote.get(self, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        self._remote_state.remote.request("set", self, name, value)
+
+    def __delattr__(self, name: str) -> None:
+        self._remote_state.remote.request("delete", self, name)
+
+    def __copy__(self) -> Any:
+        return self._remote_state.remote.request("copy", self)
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        return self._remote_state.remote.request("deepcopy", self)
+
+    def __dir__(self) -> list[str]:
+        return list(self._remote_state.remote.request("dir", self))
+
+
+_PREDICATES = frozenset(
+    {name for name in dir(str) if name.startswith("is")}
+    | {"startswith", "endswith", "issubset", "issuperset", "isdisjoint", "symmetric_difference", "equals"}
+)
+
+
+def is_judgement(value: Stub, name: str) -> bool:
+    """Return whether a method would let a returned object judge an expected value, as `startswith` and `equals` do.
+
+    Objects that the test has made may have such a method: a `Trie` has `startswith`.
+    """
+    return name in _PREDICATES and isinstance(value, Handle) and value._remote_state.standing is Standing.RESULT
+
+
+class Handle(Stub):
+    """A stand-in whose object is not also plain data, such as a list or text."""
+
+    __slots__ = ("_remote_state",)
+    _equates = False
+    """Whether the program's class defines equality."""
+
+    def __eq__(self, other: Any) -> Any:
+        # The program decides whether two of its objects are equal, since it could have returned a single object. No
+        # other object equals a stand-in.
+        if self is other or not isinstance(other, Handle):
+            return True if self is other else NotImplemented
+        return (self._equates or other._equates) and self._remote_state.remote.request("eq", self, other)
+
+    def __hash__(self) -> int:
+        if not self._equates:
+            return object.__hash__(self)
+        state = self._remote_state
+        if state.hash is None:
+            state.hash = state.remote.request("hash", self)
+        return int(state.hash)
+
+    def __str__(self) -> str:
+        return _text(self, "str")
+
+    def __repr__(self) -> str:
+        return _text(self, "repr")
+
+    def __format__(self, spec: str) -> str:
+        return _text(self, "format", spec)
+
+
+def _text(self: Stub, kind: str, *spec: str) -> str:
+    state = self._remote_state
+    if isinstance(self, str) and state.standing < Standing.MADE:
+        # Use the text that crossed: otherwise the program could give another text each time the library asks.
+        return str(getattr(str, f"__{kind}__")(self, *spec))
+    if state.remote.quiet:
+        return f"<{state.name}>"
+    return str(once(state, (kind, *spec), lambda: state.remote.request(kind, self, *spec)))
+
+
+def name_of(target: Any) -> str:
+    """Return a name for a called object without asking the program."""
+    state = getattr(type(target), "_remote_state", None) and target._remote_state
+    return state.name if isinstance(state, State) else type(target).__name__
+
+
+def special(name: str) -> Callable[..., Any]:
+    """Return a stand-in's method that forwards the special method `name` to the program."""
+    if name in _OWN:
+        return _OWN[name]
+
+    def method(self: Stub, /, *args: Any, **kwargs: Any) -> Any:
+        if name not in OF_PLAIN_RESULTS and not isinstance(self, Handle) and _standing(self) < Standing.MADE:
+            return _of_plain_base(self, name)(*args, **kwargs)
+        if name in JUDGED:
+            return _judged(self, name, args)
+        return self._remote_state.remote.request("special", self, name, *args, **kwargs)
+
+    method.__name__ = name
+    return method
+
+
+def _standing(value: Any) -> Standing:
+    return value._remote_state.standing if isinstance(value, Stub) else Standing.RESULT
+
+
+def _plain_base(value: Stub) -> Any:
+    """Return the plain type of a stand-in that is plain data too: `list`, `int`."""
+    return next(kind for kind in type(value).__mro__ if not (issubclass(kind, Stub) or kind is Stub))
+
+
+def _of_plain_base(value: Stub, name: str) -> Callable[..., Any]:
+    """Return the method `name` of a stand-in's plain base type, such as list or int."""
+    method = getattr(_plain_base(value), name, None)
+    if method is None:
+        return lambda *args: _refused(value, name, *args)
+    return lambda *args, **kwargs: method(value, *args, **kwargs)
+
+
+def _refused(value: Stub, name: str, *args: Any) -> Any:
+    """Refuse a question about a returned object.
+
+    Return NotImplemented where Python then tries the other operand: from any other method it would be a value, and a
+    yes.
+
+    Raises:
+        KeyError: for `__missing__`.
+        TypeError: for any other method.
+    """
+    if name in BINARY | ORDER:
+        return NotImplemented
+    if name == "__missing__":
+        raise KeyError(*args)
+    raise TypeError(f"{name} is not asked of a returned {type(value).__name__!r} object")
+
+
+def _judged(self: Stub, name: str, args: tuple[Any, ...]) -> Any:
+    """Request order, arithmetic or containment from the program, if allowed for these operands.
+
+    The program may answer if the test has made the object, or has made another operand from the same class. A computed
+    object (`Standing.COMPUTED`) has no order with plain data. Arithmetic on it is allowed, but the plain operand could
+    be the expected value, so the result must again be an object, which stays a result. The same holds for sums and
+    differences of made objects and plain data.
+
+    Without an answer of the program, containment is decided by iteration, order by fields (see `order`), and anything
+    else is refused.
+
+    Raises:
+        TypeError: if the program answers arithmetic with plain data where an object is required.
+    """
+    standing = _standing(self)
+    by_class = any(_standing(other) is Standing.MADE and type(other) is type(self) for other in args)
+    only_computed = standing is Standing.COMPUTED and not by_class
+    if name == CONTAINS and standing is not Standing.MADE:
+        return any(element is args[0] or element == args[0] for element in iter(self))
+    # A plain operand has no standing.
+    among_own = all(_standing(other) for other in args)
+    if not (standing is Standing.MADE or by_class or (only_computed and (name in BINARY | UNARY or among_own))):
+        return by_fields(self, name, args[0]) if name in ORDER else _refused(self, name)
+    told = (only_computed or name in ADDITIVE) and not all(isinstance(other, Stub) for other in args)
+    result = self._remote_state.remote.request("special", self, name, *args)
+    if result is self and name in BINARY and name.startswith("__i"):
+        # A difference from the expected number may not judge itself: `total -= 10.5; abs(total) < 1e-9`.
+        self._remote_state.standing = Standing.RESULT if told and name == "__isub__" else standing
+    elif isinstance(result, Handle) or (isinstance(result, Stub) and not told):
+        if not told:
+            state = result._remote_state
+            state.standing = max(state.standing, Standing.COMPUTED)
+    elif told and result is not NotImplemented:
+        raise TypeError(f"{name} of a {type(self).__name__!r} object and plain data gives plain data")
+    return result
+
+
+def _call(self: Stub, /, *args: Any, **kwargs: Any) -> Any:
+    return self._remote_state.remote.request("call", self, *args, **kwargs)
+
+
+def _iter(self: Stub) -> Any:
+    # Items that were fetched ahead would be lost with a new iterator.
+    if hasattr(type(self), "__next__") and getattr(type(self), "_ahead", False):
+        return self
+    if not isinstance(self, Handle) and _standing(self) < Standing.MADE:
+        return _of_plain_base(self, "__iter__")()
+    return begin(self)
+
+
+def _len(self: Stub) -> int:
+    if not isinstance(self, Handle) and _standing(self) < Standing.MADE:
+        return int(_of_plain_base(self, "__len__")())
+    state = self._remote_state
+    return length_of(state, lambda: int(state.remote.request("special", self, "__len__")))
+
+
+def _getitem(self: Stub, key: Any) -> Any:
+    if not isinstance(self, Handle) and _standing(self) < Standing.MADE:
+        return _of_plain_base(self, "__getitem__")(key)
+    state = self._remote_state
+    ask = partial(state.remote.request, "special", self, "__getitem__", key)
+    return item_at(state, key, ask) if type(key) is int else ask()
+
+
+def _bool(self: Stub) -> bool:
+    if not isinstance(self, Handle) and _standing(self) < Standing.MADE:
+        # A list has no `__bool__`, and is true if it has items.
+        base = _plain_base(self)
+        return bool(base.__bool__(self)) if hasattr(base, "__bool__") else _len(self) > 0
+    state = self._remote_state
+    found = once(state, ("__bool__",), partial(state.remote.request, "special", self, "__bool__"))
+    if type(found) is not bool:
+        raise TypeError(f"__bool__ should return bool, returned {type(found).__name__}")
+    return found
+
+
+def viewed(self: Stub, name: str, found: Any) -> Any:
+    """Have `items`, `keys` or `values` of a returned object give no less than the object's length."""
+    if name not in VIEWS or not isinstance(found, Handle) or _standing(self) or not hasattr(type(self), "__len__"):
+        return found
+    length = _len(self)
+    return lambda *args, **kwargs: view(self._remote_state, length, _call(found, *args, **kwargs))
+
+
+def _enter(self: Stub) -> Any:
+    standing = _standing(self)
+    result = self._remote_state.remote.request("special", self, "__enter__")
+    if result is self:
+        self._remote_state.standing = standing
+    return result
+
+
+def _await(self: Stub) -> Generator[None, None, Any]:
+    return awaited(self._remote_state.remote.request, self)
+
+
+def drive(method: str) -> Callable[..., Any]:
+    """Return a method for `send`, `throw` or `close` of a coroutine."""
+
+    def run(self: Stub, /, *args: Any) -> Any:
+        state = self._remote_state
+        state.driver = state.driver or _await(self)
+        return getattr(state.driver, method)(*args)
+
+    return run
+
+
+def bind(self: Stub, instance: Any, owner: Any = None) -> Any:
+    """Bind a function's stand-in to an instance: tests patch methods and store functions on their classes."""
+    return self if instance is None else lambda *args, **kwargs: _call(self, instance, *args, **kwargs)
+
+
+_OWN: dict[str, Callable[..., Any]] = {
+    "__call__": _call,
+    "__iter__": _iter,
+    "__next__": next_item,
+    "__len__": _len,
+    "__getitem__": _getitem,
+    "__bool__": _bool,
+    "__enter__": _enter,
+    "__exit__": leave,
+    "__aexit__": leave_async,
+    "__await__": _await,
+    "__str__": Handle.__str__,
+    "__repr__": Handle.__repr__,
+    "__format__": Handle.__format__,
+}
+"""Special methods that need more than forwarding."""

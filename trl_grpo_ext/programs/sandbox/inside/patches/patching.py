@@ -1,0 +1,218 @@
+"""Repeat in the program the tests' changes to Python itself; the program's changes never reach the judge.
+
+Tests seed the random generator, patch `time.time`, put text into `sys.stdin`, set environment variables. In a single
+process, the program would see these changes.
+"""
+
+from __future__ import annotations
+
+import builtins
+import functools
+import importlib
+import os
+import re
+import sys
+from collections.abc import Callable, Mapping
+from types import FrameType, ModuleType
+from typing import Any
+
+from trl_grpo_ext.programs.sandbox.inside.crossing.values import MISSING
+from trl_grpo_ext.programs.sandbox.inside.handle import Stub
+from trl_grpo_ext.programs.sandbox.inside.operations import LIBRARY
+from trl_grpo_ext.programs.sandbox.inside.patches.named_modules import NEVER_WATCHED, imported, named_modules, root_of
+from trl_grpo_ext.programs.sandbox.inside.proxy import ProgramProxy
+from trl_grpo_ext.programs.sandbox.inside.remote_class import RemoteAttribute, RemoteClass, make_data_class
+
+_PATCHED = ("builtins", "datetime", "math", "os", "random", "sys", "time")
+_SEEDS = (("random", "seed"), ("random", "setstate"), ("numpy.random", "seed"), ("numpy.random", "set_state"))
+_PATCHERS = frozenset({"pytest", "tests", "unittest.mock"})
+"""Modules that set attributes of library classes on behalf of a test."""
+_OWN = frozenset({"stdout", "stderr", "modules", "path"})
+_LISTENING = ("logging", "assertLogs", "assertNoLogs", "assertWarns", "warnings", "warns(")
+_PATCHING = ("patch", "setattr", "stdin", "argv", "builtins", "time.time =", "time.sleep =")
+_ASSIGNED = re.compile(r"^[ \t]*(?!self\b)(\w+)\.[\w.]+ *=(?!=)", re.MULTILINE)
+"""Objects whose attributes are assigned, such as `time` in `time.time = fake`."""
+_RUNNER = "exec(compile("
+"""Start of the setup line that embeds the replacement for pytest; the line belongs to no test."""
+
+
+def share_changes(program: ProgramProxy) -> None:
+    """Forward changes of Python's state to the program, for features mentioned in the tests' source."""
+    texts = [_own_lines(source) for source in program.sources.values()]
+    text = "".join(texts)
+    for home, name in _SEEDS:
+        if name in text and root_of(home) in text:
+            _repeat_calls(program, home, name)
+    if "chdir" in text:
+        _repeat_calls(program, "os", "chdir")
+    for module in LIBRARY:
+        if module in text:
+            _forward_library(program, module)
+    if any(word in text for word in _PATCHING) or any(f"import {name}" in text for name in _ASSIGNED.findall(text)):
+        _watch_all(program, texts)
+    if any(word in text for word in ("environ", "setenv", "putenv")):
+        _share_environment(program)
+    if any(word in text for word in _LISTENING):
+        _listen(program)
+
+
+def text_of(sources: Mapping[str, str]) -> str:
+    """Join the tests' source code, without the replacement for pytest."""
+    return "".join(map(_own_lines, sources.values()))
+
+
+def _own_lines(source: str) -> str:
+    return "".join(line for line in source.splitlines(keepends=True) if not line.startswith(_RUNNER))
+
+
+def _repeat_calls(program: ProgramProxy, home: str, name: str) -> None:
+    """Repeat in the program each call of a library function that changes the state of a process."""
+    module = imported(home)
+    own = getattr(module, name, None)
+    if own is None:
+        return
+
+    def call_both(*args: Any, **options: Any) -> None:
+        own(*args, **options)
+        program.request("repeat", home, name, *args, **options)
+
+    setattr(module, name, call_both)
+
+
+def _forward_library(program: ProgramProxy, module: str) -> None:
+    """Forward library functions that inspect objects: for program objects, they run in the program."""
+    home = importlib.import_module(module)
+    for name in LIBRARY[module]:
+        own = getattr(home, name, None)
+        if own is not None:
+            setattr(home, name, _forwarding(program, module, name, getattr(own, "__wrapped__", own)))
+
+
+def _forwarding(program: ProgramProxy, module: str, name: str, own: Callable[..., Any]) -> Callable[..., Any]:
+    home = own.__code__.co_filename
+
+    @functools.wraps(own)
+    def function(*args: Any, **kwargs: Any) -> Any:
+        # Forward calls of the tests only: the code that runs tests must not be told by the program what a fixture is.
+        caller: Any = sys._getframe(1)
+        while caller.f_code.co_filename == home:
+            caller = caller.f_back
+        by_tests = caller.f_code.co_filename.startswith("<tests")
+        subject = next(iter((*args, *kwargs.values())), None)
+        if by_tests and issubclass(type(subject), Stub | RemoteClass | RemoteAttribute):
+            found = program.request("library", module, name, *args, **kwargs)
+            # A test's class decorator returns the test's own class, never an object of the program.
+            if name != "_process_class" or not isinstance(subject, RemoteClass):
+                return found
+            make_data_class(subject, *args[3:5])
+            return subject
+        return own(*args, **kwargs)
+
+    return function
+
+
+def _watch_all(program: ProgramProxy, texts: list[str]) -> None:
+    _watch_classes(program)
+    modules = [*map(imported, _PATCHED), *named_modules(texts)]
+    for module in {id(each): each for each in modules}.values():
+        if module is not None and type(module) is ModuleType:
+            _watch(program, module)
+
+
+def _watch(program: ProgramProxy, module: ModuleType) -> None:
+    """Repeat in the program every attribute assignment to a module."""
+    originals: dict[str, Any] = {}
+
+    class Watched(ModuleType):
+        def __setattr__(self, name: str, value: Any) -> None:
+            originals.setdefault(name, vars(self).get(name, MISSING))
+            super().__setattr__(name, value)
+            if name.startswith("__") or name in _OWN or isinstance(value, ModuleType):
+                return
+            if value is originals[name]:
+                program.request("unpatch", module.__name__, name)
+            else:
+                program.request("patch", module.__name__, name, value)
+
+        def __delattr__(self, name: str) -> None:
+            super().__delattr__(name)
+            program.request("unpatch", module.__name__, name)
+
+    module.__class__ = Watched
+
+
+def _watch_classes(program: ProgramProxy) -> None:
+    """Forward to the program the attributes that patches set in library classes, such as `pathlib.Path.exists`.
+
+    A class cannot be watched like a module, so this function replaces `setattr` and `delattr`, which patches call.
+    """
+    set_attribute, delete_attribute = setattr, delattr
+    originals: dict[tuple[type, str], Any] = {}
+
+    def set_both(target: Any, name: str, value: Any, /) -> None:
+        place = _place_in_library(target, name, sys._getframe(1))
+        if place:
+            originals.setdefault((target, name), vars(target).get(name, MISSING))
+        set_attribute(target, name, value)
+        if place and value is originals[target, name]:
+            program.request("unpatch", *place)
+        elif place:
+            program.request("patch", *place, value)
+
+    def delete_both(target: Any, name: str, /) -> None:
+        place = _place_in_library(target, name, sys._getframe(1))
+        delete_attribute(target, name)
+        if place:
+            program.request("unpatch", *place)
+
+    builtins.setattr, builtins.delattr = set_both, delete_both
+
+
+def _place_in_library(target: Any, name: str, caller: FrameType) -> tuple[str, str] | None:
+    """Return module and path of a library class attribute that a test's patch sets; None for any other attribute.
+
+    Both the program and the tests have the class.
+    """
+    if not issubclass(type(target), type) or caller.f_globals.get("__name__") not in _PATCHERS:
+        return None
+    home, path = target.__module__, target.__qualname__
+    if type(home) is not str or root_of(home) in NEVER_WATCHED or home == "tests":
+        return None
+    found: Any = sys.modules.get(home)
+    for part in path.split("."):
+        found = getattr(found, part, None)
+    return (home, f"{path}.{name}") if found is target else None
+
+
+def _listen(program: ProgramProxy) -> None:
+    """Replay the program's log records and warnings in the judge, where tests look for them."""
+    import logging
+    import warnings
+
+    def log(name: str, level: int, text: str) -> None:
+        if (type(name), type(level), type(text)) != (str, int, str):
+            raise TypeError("a record of a log is text")
+        logger = logging.getLogger(name)
+        if logger.isEnabledFor(level):
+            logger.handle(logging.LogRecord(name, level, "solution", 0, text, None, None))
+
+    def warn(warning: Warning) -> None:
+        # This call raises if the tests turn warnings into errors.
+        warnings.warn_explicit(warning, type(warning), "solution", 0)
+
+    program.request("listen", log, warn)
+
+
+def _share_environment(program: ProgramProxy) -> None:
+    known = dict(os.environ)
+
+    def tell() -> None:
+        now = dict(os.environ)
+        if now == known:
+            return
+        changed = {name: now.get(name) for name in known.keys() | now.keys() if known.get(name) != now.get(name)}
+        known.clear()
+        known.update(now)
+        program.request("environ", changed)
+
+    program.before = tell

@@ -1,0 +1,402 @@
+"""Create, in the judge, stand-ins for the program's classes: real classes with equal names, bases and attributes.
+
+So `type(x) is Dog`, `class Mine(Dog)`, `except Error` and patterns work as in a single process. No stand-in contains
+code of the program.
+"""
+
+from __future__ import annotations
+
+import collections.abc
+import sys
+from collections.abc import Iterator
+from types import AsyncGeneratorType, CodeType, CoroutineType, FrameType, FunctionType, GeneratorType
+from typing import Any
+
+from trl_grpo_ext.programs.sandbox.inside.crossing.binding import DESCRIPTOR
+from trl_grpo_ext.programs.sandbox.inside.crossing.classes import (
+    ALL,
+    EQUALITY,
+    FORWARDED,
+    ORDER,
+    ORDERED_BY,
+    description,
+)
+from trl_grpo_ext.programs.sandbox.inside.crossing.exceptions import Counterpart
+from trl_grpo_ext.programs.sandbox.inside.crossing.values import MISSING, Json
+from trl_grpo_ext.programs.sandbox.inside.handle import (
+    ASSERTIONS_OF_MOCKS,
+    Handle,
+    Requester,
+    Standing,
+    State,
+    Stub,
+    bind,
+    drive,
+    is_judgement,
+    special,
+    viewed,
+)
+
+_OF_CLASSES = {"__slots__", "__dict__", "__name__", "__qualname__", "__doc__", "__abstractmethods__"}
+_KEPT = (FORWARDED - _OF_CLASSES) | {"__init__", "__post_init__"}
+_OF_ERRORS = frozenset({"__str__", "__repr__", "__format__"})
+_OWN_NAMES = frozenset({"_remote_state", "_remote_class", "_ahead", "_equates", "_order", "mro"})
+
+
+class ClassState(State):
+    """Facts that the judge keeps about a program class.
+
+    Attributes:
+        small: Whether the tests use the class under a lower-case name, which may denote a function.
+        capital: Whether the tests use the class under a capitalized name.
+    """
+
+    __slots__ = ("capital", "small")
+
+    def __init__(self, remote: Requester, number: int, name: str) -> None:
+        super().__init__(remote, number, name)
+        self.small = self.capital = False
+
+    @property
+    def trusted(self) -> bool:
+        """Whether objects made by calling this class count as made by the test."""
+        return self.capital and not self.small
+
+
+class RemoteClass(type):
+    """Metaclass of stand-in classes."""
+
+    _remote_class: ClassState
+
+    def __new__(meta, name: str, bases: tuple[type, ...], members: dict[str, Any], /, **options: Any) -> Any:
+        if "_remote_class" in members:
+            return super().__new__(meta, name, bases, members)
+        # A test class inherits from a program class: the program creates a class too, with the same members.
+        remote = next(base._remote_class.remote for base in bases if isinstance(base, RemoteClass))
+        state = ClassState(remote, -1, name)
+        state.capital = True
+        plain = any(not issubclass(base, Handle) for base in bases)
+        layout = {} if plain else {"__slots__": ()}
+        new = super().__new__(meta, name, bases, {**members, **layout, "_remote_class": state})
+        state.number = remote.request("subclass", new, name, bases, members, options)
+        return new
+
+    @property
+    def __mro__(cls) -> tuple[type, ...]:
+        return tuple(kind for kind in type.mro(cls) if kind not in (Stub, Handle))
+
+    @property
+    def __bases__(cls) -> tuple[type, ...]:  # type: ignore[override]
+        found = type.__dict__["__bases__"].__get__(cls)
+        return tuple(kind for kind in found if kind not in (Stub, Handle)) or (object,)
+
+    @property
+    def _remote_state(cls) -> ClassState:
+        return cls._remote_class
+
+    def __call__(cls, /, *args: Any, **kwargs: Any) -> Any:
+        remote = cls._remote_class.remote
+        before = remote.asked
+        made = remote.request("call", cls, *args, **kwargs)
+        # A class may return an object that it returned before; such an object stays a result.
+        is_new = isinstance(made, Stub) and made._remote_state.born > before
+        return cls._own(made, Standing.MADE if is_new else Standing.COMPUTED)
+
+    def _own(cls, value: Any, standing: Standing = Standing.COMPUTED) -> Any:
+        """Give an object this standing if the class is trusted and the object is its instance; return the object."""
+        if cls._remote_class.trusted and isinstance(value, Stub) and issubclass(type(value), cls):
+            value._remote_state.standing = standing
+            cls._remote_class.remote.has_made = True
+        return value
+
+    def __getattr__(cls, name: str) -> Any:
+        if name[:2] == "__" == name[-2:] and name not in FORWARDED:
+            raise AttributeError(f"type object {cls.__name__!r} has no attribute {name!r}", name=name, obj=cls)
+        return cls._own(cls._remote_class.remote.get(cls, name))
+
+    def __setattr__(cls, name: str, value: Any) -> None:
+        known = vars(cls).get(name, MISSING)
+        # A special method stays: on each call it asks the program for the current attribute.
+        if known is not MISSING and name not in ALL:
+            type.__delattr__(cls, name)
+        original = RemoteAttribute.of(cls, name) if name in ALL and value is known else value
+        cls._remote_class.remote.request("set", cls, name, original)
+        if type(value) is RemoteAttribute and value.is_of(cls, name):
+            type.__setattr__(cls, name, value)
+
+    def __delattr__(cls, name: str) -> None:
+        cls._remote_class.remote.request("delete", cls, name)
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        """Ask the program whether an object is an instance of this class.
+
+        Only objects of classes of the program or the tests can be instances: `isinstance(5, Number)` is false.
+        """
+        if type.__instancecheck__(cls, instance):
+            return True
+        return _may_belong(type(instance)) and bool(cls._remote_class.remote.request("isinstance", instance, cls))
+
+    def __subclasscheck__(cls, subclass: Any) -> bool:
+        if type.__subclasscheck__(cls, subclass):
+            return True
+        return _may_belong(subclass) and bool(cls._remote_class.remote.request("issubclass", subclass, cls))
+
+    def __bool__(cls) -> bool:
+        return True
+
+    def __iter__(cls) -> Iterator[Any]:
+        return map(cls._own, cls._remote_class.remote.request("iter", cls))
+
+    def __len__(cls) -> int:
+        return int(cls._remote_class.remote.request("special", cls, "__len__"))
+
+    def __getitem__(cls, key: Any) -> Any:
+        return cls._own(cls._remote_class.remote.request("getitem", cls, key))
+
+    def __contains__(cls, item: Any) -> bool:
+        return any(item is member or item == member for member in cls)
+
+
+def _may_belong(kind: Any) -> bool:
+    """Return whether a class can be a subclass of one of the program.
+
+    An exception class of the tests cannot: the program could otherwise catch a failure with `assertRaises`.
+    """
+    if isinstance(kind, RemoteClass):
+        return True
+    return isinstance(kind, type) and kind.__module__ == "tests" and not issubclass(kind, BaseException)
+
+
+# A class counts as an instance of these only by inheritance, not by having the methods.
+_ABSTRACT = frozenset(("Mapping", "MutableMapping", "Sequence", "MutableSequence", "Set", "MutableSet"))
+# Types that tests check with `isinstance`, by the name of the library's class.
+_OF_LIBRARY = {"generator": GeneratorType, "async_generator": AsyncGeneratorType, "coroutine": CoroutineType}
+
+
+class ErrorStub(Counterpart, Stub):
+    """The first base class of stand-ins for exceptions, which tests raise."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name[:2] == "__" == name[-2:]:
+            BaseException.__setattr__(self, name, value)
+        else:
+            super().__setattr__(name, value)
+
+
+class FieldOfTest:
+    """A field of a test's data class that inherits from a program class.
+
+    The class attribute is the test's default. Each object was made by the program, so its value comes from the program.
+    """
+
+    def __init__(self, name: str, default: Any) -> None:
+        self._name = name
+        self._default = default
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self._default if instance is None else instance._remote_state.remote.get(instance, self._name)
+
+
+def make_data_class(cls: RemoteClass, equates: bool, has_order: bool) -> None:
+    """Make a test's class a data class in the judge, mirroring its conversion by the program."""
+    if equates:
+        type.__setattr__(cls, "_equates", True)
+    for name in ORDER if has_order else ():
+        type.__setattr__(cls, name, special(name))
+    own, annotations = vars(cls), vars(cls).get("__annotations__")
+    for field in own.keys() & annotations if isinstance(annotations, dict) else ():
+        type.__setattr__(cls, field, FieldOfTest(field, own[field]))
+
+
+def _function() -> None: ...
+
+
+async def _async_function() -> None: ...
+
+
+_ASKED_BY_MOCKS = frozenset(
+    {"asyncio.coroutines", "functools", "inspect", "trl_grpo_ext.programs.sandbox.inside.patches.patching"}
+)
+"""Modules whose functions `unittest.mock` calls to inspect an object; for the last module see `LIBRARY`."""
+
+
+def _is_for_mock(frame: FrameType | None) -> bool:
+    while frame is not None and frame.f_globals.get("__name__") in _ASKED_BY_MOCKS:
+        frame = frame.f_back
+    return frame is not None and frame.f_globals.get("__name__") == "unittest.mock"
+
+
+class RemoteAttribute:
+    """A class attribute of the program, visible to `super()` and to code that inspects classes.
+
+    A patch takes the attribute out of `vars(cls)`, makes a mock modelled on it, and puts it back. Sent to the program,
+    it denotes the class's original attribute, from before the tests replaced it.
+    """
+
+    def __init__(self, name: str, plain: type | None = None) -> None:
+        self.__name__ = name
+        self._owner: Any = None
+        self._plain = plain
+        self._kind: type | None = None
+
+    @classmethod
+    def of(cls, owner: RemoteClass, name: str) -> RemoteAttribute:
+        """Create the stand-in for the attribute `name` of the class `owner`."""
+        made = cls(name)
+        made._owner = owner
+        return made
+
+    def is_of(self, owner: type, name: str) -> bool:
+        """Check that this stand-in denotes the attribute `name` of the class `owner`."""
+        return self._owner is owner and self.__name__ == name
+
+    def written(self) -> Json:
+        """Encode this stand-in as JSON: the class's number and the attribute's name."""
+        return {"attribute": [self._owner._remote_class.number, self.__name__]}
+
+    def __set_name__(self, owner: Any, name: str) -> None:
+        self._owner = owner
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        """Pretend to `unittest.mock` to be a function if the program's attribute is a function; a mock copies it."""
+        if not _is_for_mock(sys._getframe(1)):
+            return RemoteAttribute
+        if self._kind is None:
+            self._kind = FunctionType if self._inspected("isfunction") else RemoteAttribute
+        return self._kind
+
+    @property
+    def __code__(self) -> CodeType:
+        return (_async_function if self._inspected("iscoroutinefunction") else _function).__code__
+
+    @property
+    def __signature__(self) -> Any:
+        """Request the parameters of the program's function, which `unittest.mock` copies."""
+        from inspect import Parameter, Signature
+
+        told = self._owner._remote_class.remote.request("parameters", self)
+        defaults = {True: ..., False: Parameter.empty}
+        return Signature([Parameter(name, kind, default=defaults[optional]) for name, kind, optional in told])
+
+    def _inspected(self, question: str) -> bool:
+        return bool(self._owner._remote_class.remote.request("library", "inspect", question, self))
+
+    def __dir__(self) -> list[str]:
+        return []
+
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        return self._owner._remote_class.remote.request("call", self, *args, **kwargs)
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        if instance is None:
+            return RemoteClass.__getattr__(owner, self.__name__)
+        if is_judgement(instance, self.__name__):
+            return Stub.__getattr__(instance, self.__name__)
+        # A returned text or set answers by the contents that crossed.
+        if self._plain is not None and instance._remote_state.standing < Standing.MADE:
+            return getattr(self._plain, self.__name__).__get__(instance)
+        remote: Requester = self._owner._remote_class.remote
+        first = next(kind for kind in type.mro(type(instance)) if self.__name__ in vars(kind))
+        if first is self._owner:
+            return viewed(instance, self.__name__, remote.get(instance, self.__name__))
+        return remote.request("inherited", instance, self._owner, self.__name__)
+
+
+def make_class(
+    remote: Requester, number: int, name: str, full: list[str], bases: list[type], names: list[str], flags: list[str]
+) -> RemoteClass:
+    """Create a stand-in class from the program's description of a class.
+
+    Args:
+        remote: The program.
+        number: The class's number in the program.
+        name: The class's name.
+        full: A list of its qualified name, or an empty list.
+        bases: Stand-ins for its bases, and builtin types.
+        names: Names of its attributes and methods.
+        flags: `library`: the class belongs to Python, such as the class of generators. `unhashable`: it has no hash.
+            `function`: its objects bind like functions. Names of abstract collection classes that it inherits from.
+            Fields that order its objects, each with the prefix `ORDERED_BY`.
+
+    Raises:
+        TypeError: if Python cannot create a class with these bases.
+    """
+    plain = any(not issubclass(base, Handle) for base in bases)
+    members: dict[str, Any] = {} if plain else {"__slots__": ()}
+    members |= {"__module__": "solution", "__doc__": RemoteAttribute("__doc__"), "_ahead": "library" in flags}
+    members |= {"__qualname__": full[0]} if full else {}
+    members["_remote_class"] = ClassState(remote, number, name)
+    if not plain:
+        members |= {"_equates": True} if "__eq__" in names else {}
+        members |= {"__hash__": None} if "unhashable" in flags else {}
+        order = [flag.removeprefix(ORDERED_BY) for flag in flags if flag.startswith(ORDERED_BY)]
+        members |= {"_order": tuple(order)} if order else {}
+    base = next((each for each in bases if plain and not issubclass(each, Handle | BaseException)), None)
+    members |= {each: _member(each, base) for each in names if _is_kept(each)}
+    if "library" in flags and name in _OF_LIBRARY:
+        members["__class__"] = property(lambda stand_in: _OF_LIBRARY[name])
+    if "function" in flags:
+        members["__get__"] = bind
+    if "__await__" in names:
+        members |= {each: drive(each) for each in ("send", "throw", "close")}
+    if any(issubclass(base, BaseException) for base in bases):
+        members = {each: value for each, value in members.items() if each not in _OF_ERRORS}
+    if plain:
+        # Attributes inherited from other bases are requested by name.
+        bases = [base for base in bases if not issubclass(base, Handle)]
+    if not any(isinstance(base, RemoteClass) for base in bases):
+        errors = any(issubclass(base, BaseException) for base in bases)
+        bases = [ErrorStub if errors else Stub if plain else Handle, *bases]
+    made = _assembled(name, bases, members)
+    for abstract in _ABSTRACT.intersection(flags):
+        getattr(collections.abc, abstract).register(made)
+    if "__slots__" in names:
+        slots = RemoteAttribute("__slots__")
+        slots.__set_name__(made, "__slots__")
+        type.__setattr__(made, "__slots__", slots)
+    return made
+
+
+_of_functions: list[RemoteClass] = []
+
+
+def class_of_functions(remote: Requester, number: int) -> RemoteClass:
+    """Return the stand-in for Python's class of functions; each process has exactly one.
+
+    A rehearsal creates it before any judge is forked: nearly every program needs it, and creating a class is slow.
+    """
+    if not _of_functions:
+        described: Any = description(FunctionType, lambda base: None)
+        _of_functions.append(make_class(remote, number, "function", *described))
+    type.__setattr__(_of_functions[0], "_remote_class", ClassState(remote, number, "function"))
+    return _of_functions[0]
+
+
+def is_function(value: Any) -> bool:
+    """Return whether an object represents a function of the program."""
+    return type(value) in _of_functions
+
+
+def _assembled(name: str, bases: list[type], members: dict[str, Any]) -> RemoteClass:
+    try:
+        made: RemoteClass = RemoteClass(name, tuple(bases), dict(members))
+    except TypeError:
+        # The bases do not fit together.
+        made = RemoteClass(name, tuple(bases[:1]), members)
+    return made
+
+
+def _is_kept(name: str) -> bool:
+    if name[:2] == "__" == name[-2:]:
+        return (name in ALL and name not in EQUALITY) or name in _KEPT or name in DESCRIPTOR
+    return name.isidentifier() and name not in _OWN_NAMES | ASSERTIONS_OF_MOCKS
+
+
+def _member(name: str, plain: type | None) -> Any:
+    if name in ALL:
+        return special(name)
+    if name in DESCRIPTOR:
+        return DESCRIPTOR[name]
+    kind = next((each for each in (plain.__mro__ if plain else ()) if not issubclass(each, Stub)), None)
+    return RemoteAttribute(name, kind if kind is not object and hasattr(kind, name) else None)

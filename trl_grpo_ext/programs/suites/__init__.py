@@ -1,0 +1,1 @@
+"""Read the tests of a dataset's row into a suite that the judge runs."""

@@ -1,0 +1,129 @@
+"""Build suites from pairs of input and output, for a program's stdin and stdout or for a function."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from trl_grpo_ext.programs.sandbox.job import CallSuite, StdioCase, StdioSuite, Suite
+from trl_grpo_ext.programs.suites.bad_tests import BadTests
+from trl_grpo_ext.programs.suites.in_judge import function_case
+from trl_grpo_ext.programs.suites.source import packed
+from trl_grpo_ext.protocol import first_value
+
+_INPUTS = ("input", "stdin", "inputs")
+_OUTPUTS = ("output", "stdout", "outputs", "expected_output")
+
+# Values of `type` or `testtype` for cases that call a function.
+_CALLED = ("function_call", "functional")
+
+
+def suite_from_cases(cases: Sequence[Mapping[str, Any]]) -> Suite:
+    """Build a suite from dicts with input, output and, optionally, the function to call.
+
+    Raises:
+        BadTests: if a dict lacks its output, has values of a wrong type, or needs a function without naming it.
+    """
+    for case in cases:
+        if first_value(case, _OUTPUTS) is None:
+            raise BadTests("tests_unknown_form", case)
+    function = next((name for case in cases if (name := _function_name(case))), None)
+    if not function and any(case.get(kind) in _CALLED for case in cases for kind in ("type", "testtype")):
+        raise BadTests("tests_name_no_function", cases[0])
+    inputs = [first_value(case, _INPUTS) for case in cases]
+    return suite_from_pairs(inputs, [first_value(case, _OUTPUTS) for case in cases], function)
+
+
+def _function_name(case: Mapping[str, Any]) -> Any:
+    """Return the name of the case's function, from the case or its metadata: open-r1 and LiveCodeBench differ."""
+    metadata = case.get("metadata")
+    places = [case, metadata] if isinstance(metadata, Mapping) else [case]
+    return next((place[key] for place in places for key in ("fn_name", "func_name") if place.get(key)), None)
+
+
+def suite_from_pairs(inputs: Sequence[Any], outputs: Sequence[Any], function: object = None) -> Suite:
+    """Build a suite from parallel lists of inputs and outputs, for a program or, if given, a function.
+
+    Raises:
+        BadTests: if the lists differ in length, are empty, or hold values of a wrong type.
+    """
+    if len(inputs) != len(outputs):
+        raise BadTests("tests_unequal", f"{len(inputs)} inputs, {len(outputs)} outputs")
+    if not inputs:
+        raise BadTests("tests_empty", inputs)
+    if function:
+        return _function_suite(inputs, outputs, function)
+    cases = [
+        StdioCase(stdin=_text(given), stdout=_text(printed)) for given, printed in zip(inputs, outputs, strict=True)
+    ]
+    return StdioSuite(tests=tuple(cases))
+
+
+def _text(value: Any) -> str:
+    """Convert a case's input or output to text: join a list of lines, and turn None into an empty text."""
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        if not all(isinstance(line, str) for line in value):
+            raise BadTests("tests_not_text", value)
+        return "\n".join(value)
+    if value is not None and not isinstance(value, str):
+        raise BadTests("tests_not_text", value)
+    return value or ""
+
+
+def _function_suite(inputs: Sequence[Any], outputs: Sequence[Any], function: object) -> CallSuite:
+    """Build a suite of function calls; arguments and expected results go to the judge as JSON, which parses fast."""
+    name = str(function).rpartition(".")[2]
+    if not name.isidentifier():
+        raise BadTests("entry_point_invalid", function)
+    results = [
+        _result(output) if isinstance(given, str) else output for given, output in zip(inputs, outputs, strict=True)
+    ]
+    wrapped = all(isinstance(result, list) and len(result) == 1 for result in results)
+    option = ", wrapped=True" if wrapped else ""
+    tests = [
+        f"assert Expected({_json(result)!r}{option}) == call({_json(_arguments(given))!r})"
+        for given, result in zip(inputs, results, strict=True)
+    ]
+    setup = f"{inspect.getsource(function_case)}\ncall = SolutionCall({name!r})"
+    # `names` stays empty: `SolutionCall` finds the function by importing `solution`, and a solution's function called
+    # `same` must not replace the helper `same`.
+    return CallSuite(setup=setup, tests=tuple(tests), names=(), code=packed(setup, tests))
+
+
+def _arguments(given: Any) -> list[Any]:
+    """Read call arguments: a list, or a text with one JSON value per line."""
+    if isinstance(given, str):
+        return [from_json(line) for line in given.split("\n") if line.strip()]
+    if not isinstance(given, list):
+        raise BadTests("tests_not_arguments", given)
+    return given
+
+
+def _result(output: Any) -> Any:
+    """Parse an expected result beside JSON arguments as JSON; text that is no JSON stays text."""
+    try:
+        return from_json(output) if isinstance(output, str) else output
+    except BadTests:
+        return output
+
+
+def _json(value: Any) -> str:
+    try:
+        return json.dumps(value)
+    except (TypeError, ValueError, RecursionError) as error:
+        # Parquet files may hold bytes and dates.
+        raise BadTests("tests_not_text", value) from error
+
+
+def from_json(text: str) -> Any:
+    """Parse a JSON text.
+
+    Raises:
+        BadTests: if the text is no JSON.
+    """
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise BadTests("tests_not_json", text) from error

@@ -1,0 +1,230 @@
+"""Extract programs from texts, and complete them with the prompt's code.
+
+Completions are never parsed here, only read line by line in linear time, since hostile text reaches the trainer's
+process. Python's parser reads only the prompt's code, which comes from the dataset.
+"""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from trl_grpo_ext.programs.suites.bad_tests import BadTests
+from trl_grpo_ext.programs.suites.blocks import PYTHON_TAGS, fenced_blocks, with_helpers
+from trl_grpo_ext.programs.suites.source import Statement, joined, statements
+from trl_grpo_ext.protocol import first_value
+from trl_grpo_ext.sample import Prompt
+
+REFERENCE_COLUMNS = ("canonical_solution", "reference", "solution", "code", "gold_standard_solution")
+
+_FUTURE = re.compile(r"^from[ \t]+__future__[ \t]", re.MULTILINE)
+_TOP_RETURN = re.compile(r"^(?:return|yield)\b", re.MULTILINE)
+
+_BEGIN = re.compile(r"^\[BEGIN\][ \t]*$\n?", re.MULTILINE)
+_CODE_START = re.compile(r"^(?:from\s+\w|import\s+\w|(?:async\s+)?def\s+\w|class\s+\w|@\w)", re.MULTILINE)
+
+
+def extract_program(text: str, names: Collection[str] = ()) -> str | None:
+    r"""Extract the program from an answer, the text after the thinking; None if the answer has no code.
+
+    The program is the last block tagged as Python, else the last block with any tag; without a fence it is the whole
+    text, or the text between MBPP's `[BEGIN]` and `[DONE]`. With several blocks, only blocks that define one of `names`
+    (the names that the tests call) are candidates, if there are any; other blocks show usage. Blank blocks are
+    skipped. An unclosed block ends with the text. The indentation of an indented fence, as in a list, is removed from
+    its lines. A program's own indentation stays: it may be the body of a function, see `complete_program`.
+
+    Examples:
+        >>> extract_program("Here it is:\n```python\nx = 1\n```\nIt prints:\n```\n1\n```")
+        'x = 1\n'
+        >>> extract_program("    return x + 1\n")
+        '    return x + 1\n'
+    """
+    text = text.replace("\r\n", "\n")
+    found = fenced_blocks(text)
+    if not found:
+        return _without_blank_lines(_BEGIN.split(text.partition("\n[DONE]")[0])[-1])
+    filled = [block for block in found if block.code.strip()]
+    chosen = candidates = [block for block in filled if block.is_python] or filled
+    if len(chosen) > 1:
+        chosen = [block for block in chosen if any(_defines(block.code, name) for name in names)] or chosen
+    if not chosen or _is_indented(chosen[-1].code) or _FUTURE.search(chosen[-1].code):
+        return chosen[-1].code if chosen else None
+    return with_helpers(chosen[-1].code, [block.code for block in candidates if block is not chosen[-1]])
+
+
+def reference_program(row: Mapping[str, Any], columns: Sequence[str] = REFERENCE_COLUMNS) -> str | None:
+    """Extract the reference program from the first of `columns` with a value; None if the row has none."""
+    reference = first_value(row, columns)
+    return extract_program(reference) if isinstance(reference, str) else None
+
+
+def _without_blank_lines(text: str) -> str | None:
+    """Strip leading blank lines, but keep indentation; None for a blank text."""
+    program = text.lstrip()
+    if not program:
+        return None
+    start = text.rfind("\n", 0, len(text) - len(program)) + 1
+    return text[start:]
+
+
+@dataclass(frozen=True)
+class PromptCode:
+    """The Python code of a prompt.
+
+    Attributes:
+        text: The code as written in the prompt; empty if the prompt has no code.
+        parts: Its top-level statements.
+        entry_point: The name that the completion must define.
+        reference: The names that the row's reference solution defines; None without a reference.
+    """
+
+    text: str = ""
+    parts: tuple[Statement, ...] = ()
+    entry_point: str | None = None
+    reference: frozenset[str] | None = None
+
+    @property
+    def ends_with_stub(self) -> bool:
+        """True if the last statement is the entry point, a stub for the completion to fill."""
+        return bool(self.parts) and self._is_entry_point(self.parts[-1])
+
+    def definitions(self, names: Iterable[str]) -> list[Statement]:
+        """Collect the definitions that `names` need, transitively, without the entry point's own definition."""
+        offered = [part for part in self.parts if part.is_definition and not self._is_entry_point(part)]
+        wanted, missing = set(names), set(names)
+        while missing:
+            needed = [part for part in offered if part.usage.binds & missing]
+            missing = {name for part in needed for name in part.usage.reads} - wanted
+            wanted |= missing
+        return [part for part in offered if part.usage.binds & wanted or part.is_future or part.is_star_import]
+
+    def _is_entry_point(self, part: Statement) -> bool:
+        return self.entry_point is not None and part.is_code and self.entry_point in part.usage.binds
+
+
+def prompt_code(prompt: Prompt | None, entry_point: str | None) -> PromptCode:
+    r"""Find the code of a prompt that defines the entry point, or else helpers.
+
+    In a conversation, only the user's messages are read. The result is the last fenced block that defines the entry
+    point; without fences, the whole text, or the text from the first line that looks like code. If nothing defines the
+    entry point, the last code with functions or classes counts, since they may be helpers. A missing body at the end of
+    the code is accepted.
+
+    Examples:
+        >>> found = prompt_code("import math\ndef area(r):\n    '''Of a circle.'''\n", "area")
+        >>> found.ends_with_stub, [part.text for part in found.definitions(["math"])]
+        (True, ['import math'])
+    """
+    if entry_point is None or prompt is None:
+        return PromptCode(entry_point=entry_point)
+    return _read(tuple(_user_texts(prompt)), entry_point)
+
+
+@lru_cache(maxsize=256)
+def _read(texts: tuple[str, ...], entry_point: str) -> PromptCode:
+    found: PromptCode | None = None
+    for text in reversed(texts):
+        for candidate in _candidates(text.replace("\r\n", "\n")):
+            code = PromptCode(candidate, tuple(_parts(candidate)), entry_point)
+            if any(entry_point in part.usage.binds for part in code.parts):
+                return code
+            if found is None and any(part.is_code for part in code.parts):
+                found = code
+    return found or PromptCode(entry_point=entry_point)
+
+
+def _user_texts(prompt: Prompt) -> list[str]:
+    if isinstance(prompt, str):
+        return [prompt]
+    messages = [message for message in prompt if isinstance(message, Mapping) and message.get("role") == "user"]
+    return [_content(message.get("content")) for message in messages]
+
+
+def _content(content: Any) -> str:
+    if isinstance(content, str):
+        return content
+    blocks = content if isinstance(content, list | tuple) else ()
+    return "\n".join(str(block.get("text") or "") for block in blocks if isinstance(block, Mapping))
+
+
+def _candidates(text: str) -> list[str]:
+    blocks = [block.code for block in reversed(fenced_blocks(text)) if block.tag in {*PYTHON_TAGS, ""}]
+    if blocks:
+        return blocks
+    start = _CODE_START.search(text)
+    return [text, text[start.start() :]] if start else []
+
+
+def _parts(code: str) -> list[Statement]:
+    """Parse code whose last body may be missing; an empty list for invalid Python."""
+    for candidate in (code, _with_body(code)):
+        try:
+            return statements(candidate)
+        except BadTests:
+            continue
+    return []
+
+
+def _with_body(code: str) -> str:
+    """Append `pass` as body if code ends after a definition's header."""
+    lines = code.rstrip().split("\n")
+    headers = [line for line in lines if line.strip() and not line.lstrip().startswith("#")]
+    last = headers[-1] if headers else ""
+    indent = len(last) - len(last.lstrip()) + 4 * last.endswith(":")
+    return "\n".join([*lines, " " * indent + "pass\n"])
+
+
+def words(text: str) -> set[str]:
+    """Find all words usable as Python names."""
+    return set(re.findall(r"[^\W\d]\w*", text))
+
+
+def complete_program(program: str, code: PromptCode, entry_point: str | None) -> str:
+    r"""Join the extracted program with the code of its prompt to a complete program.
+
+    A body, text whose first code line is indented, is appended to the prompt's stub, as in HumanEval. Any other program
+    gets the prompt's imports and helpers that it mentions prepended, such as `from typing import List`, which a model
+    does not always repeat. A program that is indented as a whole and defines the entry point is dedented, not treated
+    as a body.
+
+    Examples:
+        >>> from trl_grpo_ext.programs.suites.program import prompt_code
+        >>> code = prompt_code("def double(x):\n    '''Twice x.'''\n", "double")
+        >>> complete_program("    return 2 * x\n", code, "double")
+        "def double(x):\n    '''Twice x.'''\n    return 2 * x\n"
+    """
+    if not entry_point:
+        return program
+    if _is_indented(program):
+        whole = textwrap.dedent(program)
+        if not (_defines(whole, entry_point) and not _TOP_RETURN.search(whole)):
+            return f"{code.text.rstrip()}\n{program}" if code.ends_with_stub else program
+        program = whole
+    return _with_prompt_helpers(program, code)
+
+
+def _is_indented(program: str) -> bool:
+    lines = program.split("\n")
+    first = next((line for line in lines if line.strip() and not line.lstrip().startswith("#")), "")
+    return first[:1] in {" ", "\t"}
+
+
+def _defines(program: str, name: str) -> bool:
+    """Test if an unindented line defines the name."""
+    name = re.escape(name)
+    defined = rf"(?:(?:async[ \t]+)?def|class)[ \t]+{name}\b|{name}[ \t]*[:=]|(?:from|import)[ \t].*\b{name}\b"
+    return re.search(rf"^(?:{defined})", program, re.MULTILINE) is not None
+
+
+def _with_prompt_helpers(program: str, code: PromptCode) -> str:
+    # A `__future__` import must stay at the top, and its program has imports of its own.
+    if not code.parts or _FUTURE.search(program):
+        return program
+    offered = {name for part in code.parts for name in part.usage.binds}
+    wanted = {name for name in offered & words(program) if not _defines(program, name)}
+    helpers = [part for part in code.definitions(wanted) if not part.is_future]
+    return f"{joined(helpers)}\n\n{program}" if helpers else program

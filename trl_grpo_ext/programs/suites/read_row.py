@@ -1,0 +1,166 @@
+"""Parse a dataset row's tests, once per group of completions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from trl_grpo_ext.programs.sandbox.job import CallSuite, StdioCase, StdioSuite, Suite
+from trl_grpo_ext.programs.suites.bad_tests import BadTests
+from trl_grpo_ext.programs.suites.columns import Columns, entry_point_of, plain, suite_from_row
+from trl_grpo_ext.programs.suites.program import PromptCode, complete_program, prompt_code, reference_program
+from trl_grpo_ext.programs.suites.source import imported_packages, packed
+from trl_grpo_ext.sample import Prompt
+from trl_grpo_ext.support.memo import Memo
+
+Part = Literal["all", "shown", "hidden"]
+"""A selection of a row's tests: all, the hidden ones, or the others."""
+
+
+Groups = Mapping[str, Sequence[int]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadRow:
+    """A parsed dataset row.
+
+    Attributes:
+        suite: The selected tests.
+        groups: The groups of tests; None unless a groups column was given.
+        entry_point: The name that the completion must define; None if the row names none.
+        code: The code of the prompt.
+        imports: Packages imported by the tests, the prompt's code or the reference.
+    """
+
+    suite: Suite
+    groups: Groups | None
+    entry_point: str | None
+    code: PromptCode
+    imports: tuple[str, ...] = ()
+
+    def whole(self, program: str) -> str:
+        """Complete a completion's program with the prompt's code; see `complete_program`."""
+        return complete_program(program, self.code, self.entry_point)
+
+
+# At most 512 rows, since the tests of a contest problem can be megabytes.
+_remembered = Memo[str, ReadRow | BadTests](512)
+
+
+def read_row(
+    row: Mapping[str, Any],
+    prompt: Prompt | None,
+    columns: Columns,
+    groups_column: str | None,
+    part: Part = "all",
+    reference_columns: Sequence[str] = (),
+    hidden: float = 0.5,
+) -> ReadRow:
+    """Parse a row, or return the cached result of an equal row.
+
+    Args:
+        row: The dataset's columns.
+        prompt: The row's prompt.
+        columns: The names of the test columns.
+        groups_column: The column of test groups; None to read no groups.
+        part: The selection of tests.
+        reference_columns: Columns with a reference solution; the first with a value counts.
+        hidden: The share of hidden tests; see `is_hidden`.
+
+    Raises:
+        BadTests: if the row's tests cannot judge any program.
+    """
+    read = (*columns.alternatives, columns.entry_point, columns.test_setup_code, columns.test_imports, groups_column)
+    values = [plain(row.get(name)) for name in (*read, *reference_columns) if name]
+    text = repr([columns, groups_column, part, hidden, prompt, reference_columns, *values])
+    found = _remembered.get(text)
+    if found is None:
+        reference = reference_program(row, reference_columns)
+        found = _read(row, prompt, columns, groups_column, reference)
+        if isinstance(found, ReadRow):
+            found = _part_of(replace(found, imports=_imports(found, reference)), part, hidden)
+        _remembered.put(text, found)
+    if isinstance(found, BadTests):
+        # The cached exception would otherwise collect tracebacks.
+        raise found.with_traceback(None)
+    return found
+
+
+def row_without_tests(prompt: Prompt | None) -> ReadRow:
+    """A row whose one test runs the program without input; see `trials.whatever_it_printed`."""
+    suite = StdioSuite(tests=(StdioCase(stdin="", stdout=""),))
+    return ReadRow(suite=suite, groups=None, entry_point=None, code=prompt_code(prompt, None))
+
+
+def _read(
+    row: Mapping[str, Any],
+    prompt: Prompt | None,
+    columns: Columns,
+    groups_column: str | None,
+    reference: str | None,
+) -> ReadRow | BadTests:
+    try:
+        suite = suite_from_row(row, prompt, columns=columns, reference=reference)
+        groups = groups_of(plain(row.get(groups_column)), len(suite.tests)) if groups_column else None
+        entry_point = entry_point_of(row, columns)
+    except BadTests as bad:
+        return bad
+    return ReadRow(suite=suite, groups=groups, entry_point=entry_point, code=prompt_code(prompt, entry_point))
+
+
+def _imports(row: ReadRow, reference: str | None) -> tuple[str, ...]:
+    """List packages imported by the row's trusted code; a completion must not choose its own packages."""
+    code = [] if reference is None else [row.whole(reference)]
+    if isinstance(row.suite, CallSuite):
+        code += [row.code.text, row.suite.setup, *row.suite.tests]
+    return imported_packages(code)
+
+
+def is_hidden(place: int, share: float) -> bool:
+    """Return whether test number `place`, counted from 0, is hidden: a share of all tests, spread evenly.
+
+    Examples:
+        >>> [is_hidden(place, 0.5) for place in range(4)]
+        [False, True, False, True]
+        >>> [is_hidden(place, 0.25) for place in range(4)]
+        [False, False, False, True]
+    """
+    return int((place + 1) * share) > int(place * share)
+
+
+def _part_of(row: ReadRow, part: Part, hidden: float) -> ReadRow | BadTests:
+    if part == "all":
+        return row
+    wanted = part == "hidden"
+    places = [place for place in range(len(row.suite.tests)) if is_hidden(place, hidden) is wanted]
+    # The first test is always shown.
+    if not places:
+        return BadTests("tests_none_hidden", row.suite.tests)
+    if isinstance(row.suite, CallSuite):
+        tests = tuple(row.suite.tests[place] for place in places)
+        return replace(row, suite=replace(row.suite, tests=tests, code=packed(row.suite.setup, tests)))
+    return replace(row, suite=replace(row.suite, tests=tuple(row.suite.tests[place] for place in places)))
+
+
+def groups_of(value: Any, tests: int) -> Groups:
+    """Validate and return a row's groups of tests.
+
+    Raises:
+        BadTests: if `value` is no mapping from names to test indices, or leaves a test out.
+    """
+    if isinstance(value, Mapping):
+        # A dataset gives every row the keys of all rows, and fills gaps with None.
+        value = {name: places for name, places in value.items() if places is not None}
+    fine = bool(value) and isinstance(value, dict) and all(_are_places(places, tests) for places in value.values())
+    if not fine or set().union(*map(set, value.values())) != set(range(tests)):
+        raise BadTests("groups_invalid", value)
+    return value  # type: ignore[no-any-return]
+
+
+def _are_places(places: Sequence[Any], tests: int) -> bool:
+    return (
+        isinstance(places, list | tuple)
+        and bool(places)
+        and all(isinstance(place, int) and not isinstance(place, bool) and 0 <= place < tests for place in places)
+    )
