@@ -33,6 +33,7 @@ _SILENT = frozenset(
     really exactly also enough's actually clearly""".split()  # noqa: SIM905
 )
 _NEGATIVE = re.compile(r"n['’]t$|^(?:not|no|never|neither|cannot)$")
+_ENDING = re.compile(r"(?<=[a-z]{3})(?:s|es|ed|ing)$")
 _OPEN = re.compile(r"\b(?:if|unless|might|may|maybe|perhaps|probably|whether|or|impossible|unclear|only)\b|\?", re.I)
 _REASON = re.compile(r",?\s+(?:because|since|as)\s")
 _CLAUSE = re.compile(r"[,;:]\s+|\b(?:so|thus|hence|therefore|but|which means|and therefore)\b")
@@ -58,7 +59,8 @@ def with_asked_unit(gold: str, answer: str, prompt: str) -> str:
     if asked is None or not is_unit(asked[1]):
         return gold
     wanted = unit(asked[1])
-    return f"{gold} {asked[1]}" if wanted.measures == given.unit.measures and wanted != given.unit else gold
+    is_other_unit = wanted.measures == given.unit.measures and wanted != given.unit
+    return f"{gold} {asked[1]}" if is_other_unit else gold
 
 
 def with_asked_part(found: FinalAnswer, golds: Sequence[str], prompt: str) -> FinalAnswer:
@@ -75,11 +77,14 @@ def with_asked_part(found: FinalAnswer, golds: Sequence[str], prompt: str) -> Fi
         return found
     if not all(isinstance(read(gold).node, Number | Quantity) for gold in golds):
         return found
-    of_rest = _OF_REST.search(question) is not None
-    answers = [
-        str((part.rest if of_rest else part.quotient).value) if isinstance(part, Remainder) else answer
-        for part, answer in zip(parts, found.answers, strict=True)
-    ]
+    asks_for_rest = _OF_REST.search(question) is not None
+    answers = []
+    for part, answer in zip(parts, found.answers, strict=True):
+        if isinstance(part, Remainder):
+            number = part.rest if asks_for_rest else part.quotient
+            answers.append(str(number.value))
+        else:
+            answers.append(answer)
     return replace(found, answers=tuple(answers))
 
 
@@ -144,13 +149,21 @@ def says_yes_or_no(sentence: str, prompt: str) -> str:
     is_statement = re.search(rf"\b(?:{_AUXILIARY})(?:n['’]t)?\b|\bwon['’]t\b|\bcannot\b", clause, re.IGNORECASE)
     if not said or is_denied or not is_statement or _OPEN.search(clause):
         return ""
+    # A search in one iterator keeps the order of the words.
     rest = iter(asked)
-    return ("no" if denied else "yes") if all(word in rest for word in said) else ""
+    if not all(word in rest for word in said):
+        return ""
+    return "no" if denied else "yes"
 
 
 def _content(text: str) -> tuple[list[str], bool]:
     """Return a text's content words, in order and stemmed, and whether the text denies them."""
-    words = [word.rstrip(".,/") for word in _WORD.findall(text.casefold())]
-    denied = sum(1 for word in words if _NEGATIVE.search(word))
-    told = [word for word in words if word not in _SILENT and not _NEGATIVE.search(word)]
-    return [re.sub(r"(?<=[a-z]{3})(?:s|es|ed|ing)$", "", word) for word in told], denied % 2 == 1
+    is_denied = False
+    content = []
+    for found in _WORD.findall(text.casefold()):
+        word = found.rstrip(".,/")
+        if _NEGATIVE.search(word):
+            is_denied = not is_denied
+        elif word not in _SILENT:
+            content.append(_ENDING.sub("", word))
+    return content, is_denied

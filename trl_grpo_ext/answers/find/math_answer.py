@@ -73,13 +73,13 @@ def math_answer(completion: str, *, prefill: str | None = None, mode: Mode = "au
     found = final_answer(text, prefill=prefill, answer_from=RULES[mode])
     if found.problem:
         return found
-    taken = [
-        _taken(_with_unit(answer, completion) if mark == "boxed" else answer, mark, prompt)
-        for answer, mark in zip(found.answers, found.marks, strict=True)
-    ]
-    if any(problem for _, _, problem in taken):
-        return FinalAnswer(problem=next(problem for _, _, problem in taken if problem))
-    read_as = {_without_counted(_on_one_line(answer), prompt): mark for answer, mark, _ in taken}
+    read_as: dict[str, str] = {}
+    for answer, mark in zip(found.answers, found.marks, strict=True):
+        with_unit = _with_unit(answer, completion) if mark == "boxed" else answer
+        value, value_mark, problem = _taken(with_unit, mark, prompt)
+        if problem:
+            return FinalAnswer(problem=problem)
+        read_as[_without_counted(_on_one_line(value), prompt)] = value_mark
     if not all(map(_says_something, read_as)):
         return FinalAnswer(problem="no_answer" if "text" in found.marks else "empty_answer")
     if any(len(answer) > MAX_CHARS for answer in read_as):
@@ -96,10 +96,13 @@ def _tagged(key: re.Match[str]) -> str:
 def _with_unit(answer: str, completion: str) -> str:
     r"""Append a unit after a box to the number inside the box: `\boxed{60}$ radians`."""
     at = completion.rfind(answer + "}")
-    behind = _UNIT_BEHIND.match(completion, at + len(answer)) if at >= 0 else None
+    if at < 0:
+        return answer
+    behind = _UNIT_BEHIND.match(completion, at + len(answer))
     if behind is None or not (is_unit(behind[1]) or behind[1] == "%"):
         return answer
-    return f"{answer} {behind[1]}" if isinstance(read(answer).node, Number) else answer
+    is_number = isinstance(read(answer).node, Number)
+    return f"{answer} {behind[1]}" if is_number else answer
 
 
 def _without_counted(answer: str, prompt: str) -> str:
@@ -107,13 +110,15 @@ def _without_counted(answer: str, prompt: str) -> str:
     counted = _COUNTED.fullmatch(answer) if len(answer) <= _MAX_COUNTED else None
     if counted is None or counted[2].casefold() in known_words("negating") or not read(answer).stray:
         return answer
-    return counted[1] if re.search(rf"\b{counted[2]}\b", prompt, re.IGNORECASE) else answer
+    is_asked = re.search(rf"\b{counted[2]}\b", prompt, re.IGNORECASE)
+    return counted[1] if is_asked else answer
 
 
 def _on_one_line(answer: str) -> str:
     """Join an answer's lines: with `; ` if each line is an equation, else with single spaces."""
     lines = [" ".join(line.split()) for line in answer.splitlines() if line.strip()]
-    return ("; " if all("=" in line for line in lines) else " ").join(lines)
+    are_equations = all("=" in line for line in lines)
+    return "; ".join(lines) if are_equations else " ".join(lines)
 
 
 def _taken(answer: str, mark: str, prompt: str) -> tuple[str, str, str]:
@@ -121,9 +126,12 @@ def _taken(answer: str, mark: str, prompt: str) -> tuple[str, str, str]:
     # The steps below take more than linear time.
     if mark == "phrase" and len(answer) > MAX_CHARS:
         return "", mark, "answer_too_long"
-    if mark == "emphasised" and (is_sentence(answer) or (not answer.isascii() and read(answer).stray)):
+    is_stressed_sentence = mark == "emphasised" and (
+        is_sentence(answer) or (not answer.isascii() and bool(read(answer).stray))
+    )
+    if is_stressed_sentence:
         value, _, problem = said_unmarked(answer, prompt)
-        return value or answer, mark, problem if value else ""
+        return (value, mark, problem) if value else (answer, mark, "")
     if mark == "phrase" and not LED.match(answer):
         value = strip_delimiters(value_said(answer))
         return value, mark, "hedged" if is_hedged(answer) else ""

@@ -69,7 +69,10 @@ def formal(text: str) -> list[Mark]:
         (['1', '3'], [])
     """
     folded = text.casefold()
-    return _all_said(_FORMAL.finditer(text)) if any(map(folded.__contains__, _FORMAL_WORDS)) else []
+    # Most texts have no such word, and the search for marks is slow.
+    if not any(map(folded.__contains__, _FORMAL_WORDS)):
+        return []
+    return _all_said(_FORMAL.finditer(text))
 
 
 def informal(text: str) -> list[Mark]:
@@ -80,8 +83,11 @@ def informal(text: str) -> list[Mark]:
     Returns:
         A list with the mark, or an empty list.
     """
-    found = [_corrected(said) for said in _all_said(_INFORMAL.finditer(text))]
-    return [said for said in found if not (_NEGATED.match(said.content) or _is_supposed(said, text))][-1:]
+    marks = []
+    for mark in map(_corrected, _all_said(_INFORMAL.finditer(text))):
+        if not _NEGATED.match(mark.content) and not _is_supposed(mark, text):
+            marks.append(mark)
+    return marks[-1:]
 
 
 def _is_supposed(said: Mark, text: str) -> bool:
@@ -105,14 +111,17 @@ def without_mark(content: str) -> str:
 def _all_said(marks: Iterable[re.Match[str]]) -> list[Mark]:
     """Return each mark's answer: text up to the next mark."""
     found = list(marks)[-MAX_MARKS:]
-    ends = [mark.start() for mark in found[1:]] + [len(found[-1].string)] if found else []
-    said = [
-        _said(mark, end)
-        for mark, end in zip(found, ends, strict=True)
+    answers = []
+    for place, mark in enumerate(found):
+        is_last = place + 1 == len(found)
+        end = len(mark.string) if is_last else found[place + 1].start()
         # "Final answer: The final answer is B" has two marks of one answer.
-        if end == len(mark.string) or not _BETWEEN.fullmatch(mark.string, mark.end(), end)
-    ]
-    return [one for one in said if one]
+        if not is_last and _BETWEEN.fullmatch(mark.string, mark.end(), end):
+            continue
+        answer = _said(mark, end)
+        if answer:
+            answers.append(answer)
+    return answers
 
 
 def _said(mark: re.Match[str], end: int) -> Mark | None:
