@@ -291,7 +291,7 @@ def test_sessions_run_behind_weaker_walls_too(isolation: Isolation, monkeypatch:
     if not probe_level(isolation).holds:
         pytest.skip(f"{isolation} does not hold here")
     with closing(PythonSession()) as session, closing(LocalSandbox(9, isolation=isolation)) as sandbox:
-        monkeypatch.setattr(session._host, "sandbox", sandbox)
+        monkeypatch.setattr(session._host(), "sandbox", sandbox)
         session.run(f"import threading\ndef f():\n    {SPINS}\nthreading.Thread(target=f, daemon=True).start()\nx = 1")
         assert session.run("x").output == "1\n"
         session.close()
