@@ -120,10 +120,9 @@ def soak(rollouts: int, calls: int) -> None:
             if rollout % POOL == POOL - 1:
                 for each in environments:
                     each._end_rollout()
-        print(f"{start + 100:6d} rollouts: {quantiles(seconds)}, {state()}")
-    for each in environments:
-        each._end_rollout()
-    print(f"all ended:       {state()}")
+        for each in environments:
+            each._end_rollout()
+        print(f"{start + 100:6d} rollouts: {quantiles(seconds)}, {state()}", flush=True)
 
 
 def train_on_timeouts(batch: int, *, parallel: bool) -> float:

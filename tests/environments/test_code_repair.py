@@ -128,8 +128,9 @@ def test_a_rollout_has_so_many_submissions(repair: CodeRepairEnvironment) -> Non
 def test_a_row_whose_tests_judge_nothing_is_void(row: dict[str, Any], reason: str) -> None:
     environment = CodeRepairEnvironment()
     environment.reset(**row)
-    told = environment.submit(RIGHT)
-    assert told
+    if reason:
+        assert environment.get_reward().reason == reason
+    assert environment.submit(RIGHT)
     verdict = environment.get_reward()
     assert (verdict.score, verdict.blame) == (None, Blame.DATA)
     assert not reason or verdict.reason == reason

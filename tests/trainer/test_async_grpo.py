@@ -22,8 +22,10 @@ worker_module = pytest.importorskip("trl.experimental.async_grpo.async_rollout_w
 
 import async_parts as parts  # noqa: E402
 from environment_run import tool_tokenizer  # noqa: E402
+from walls import walls_or_skip  # noqa: E402
 
 from trl_grpo_ext import RewardMix, RewardTerm, Scorecard, Verdict  # noqa: E402
+from trl_grpo_ext.environments import PythonEnvironment  # noqa: E402
 from trl_grpo_ext.figures.advantages import AdvantageSettings, advantages_of  # noqa: E402
 from trl_grpo_ext.mix import linear  # noqa: E402
 from trl_grpo_ext.outcome import Outcome  # noqa: E402
@@ -31,7 +33,9 @@ from trl_grpo_ext.rewards import EnvironmentReward  # noqa: E402
 from trl_grpo_ext.runs.recorded_run import RecordedRun  # noqa: E402
 from trl_grpo_ext.trainer.async_grpo import judge_by  # noqa: E402
 from trl_grpo_ext.trainer.environments import Asked  # noqa: E402
+from trl_grpo_ext.trainer.guarded import GuardedFactory  # noqa: E402
 from trl_grpo_ext.trainer.mix_loop import AsyncJudging, MixLoop, RunClock  # noqa: E402
+from trl_grpo_ext.trainer.tools import ToolWatch  # noqa: E402
 from trl_grpo_ext.verdict import as_verdict, grader_error  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -145,6 +149,33 @@ def test_what_environments_say_is_a_term_or_is_added_and_a_failure_is_a_void_row
     samples = scored(mix_loop(RewardMix([solved, RIGHT] if with_term else [RIGHT])), group)
     assert [one.metrics["reward"] for one in samples[:2]] == [2.0, 1.0]
     assert [one.advantage for one in samples] == pytest.approx([1.0, -1.0, 0.0, 0.0], abs=1e-6)
+
+
+def test_rollouts_call_python_on_the_threads_of_the_loop_each_in_its_own_session(mix_loop: Any) -> None:
+    walls_or_skip()
+    loop = mix_loop(RewardMix([RIGHT]))
+    factory = GuardedFactory(PythonEnvironment, 60.0, gives_outcomes=True)
+    environments = [factory() for _ in range(6)]
+
+    async def rollout(number: int) -> list[str]:
+        environments[number].reset()
+        tools = ToolWatch(60.0).watched({"python": environments[number].python})
+        read = []
+        for code in (f"n = {number}", "n * 2"):
+            call = {"type": "function", "function": {"name": "python", "arguments": {"code": code}}}
+            (message,), _, failures = await loop._execute_tool_calls([call], tools)
+            read.append(message["content"])
+            assert failures == 0
+        return read
+
+    async def rollouts() -> list[list[str]]:
+        return await asyncio.gather(*map(rollout, range(6)))
+
+    assert asyncio.run(rollouts()) == [["(no output)", str(2 * number)] for number in range(6)]
+    assert [environment.get_reward().outcome.state["calls"] for environment in environments] == [2] * 6
+    assert all(environment._session._live is None for environment in environments)
+    loop._loop.close()
+    loop._tool_pool.shutdown()
 
 
 def test_a_dead_group_is_recorded_and_not_delivered_if_asked(mix_loop: Any, tmp_path: Path) -> None:

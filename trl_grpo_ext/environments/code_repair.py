@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,8 +12,9 @@ from trl_grpo_ext.programs.sandbox.job import CallSuite, Ending, RunResult, Suit
 from trl_grpo_ext.programs.suites.bad_tests import BadTests
 from trl_grpo_ext.rewards import UnitTestVerifier
 from trl_grpo_ext.rewards.function import verifier
+from trl_grpo_ext.rewards.unit_tests.scoring import unscored_verdict
 from trl_grpo_ext.sample import Sample
-from trl_grpo_ext.verdict import Verdict, grader_error
+from trl_grpo_ext.verdict import Blame, Verdict, grader_error, skipped
 
 SUBMISSIONS = "submissions"
 # The most characters of a program in the state, which the record keeps.
@@ -117,18 +118,22 @@ class CodeRepairEnvironment:
         result = self._public.run(self._sample(code))
         if isinstance(result, Verdict):
             return f"No test was run: {result.reason}."
-        if result.ending is Ending.NO_VERDICT:
-            self._failure = result.failure
-            raise RuntimeError("The sandbox failed, not your code: no test was run.")
-        self._passed = _passed(result)
-        return cut_for_the_model(self._told(result), OUTPUT_CHARS)
+        tests = _texts(self._public.suite(self._row, self._prompt))
+        unscored = unscored_verdict(result, tests=len(tests))
+        if unscored is None:
+            self._passed = _passed(result)
+            return cut_for_the_model(_told(tests, result), OUTPUT_CHARS)
+        if unscored.blame is Blame.DATA:
+            return "The tests themselves do not run."
+        self._failure = unscored.reason
+        raise RuntimeError("The sandbox failed, not your code: no test was run.")
 
     def get_reward(self) -> Verdict:
         """Judge the last submission by the hidden tests."""
         if self._failure:
             return grader_error(self._failure)
         if not self._submitted:
-            return UNSUBMITTED
+            return self._unsubmitted()
         return self._hidden.verify(self._sample(self._submitted[-1]))
 
     @property
@@ -140,11 +145,13 @@ class CodeRepairEnvironment:
     def _sample(self, code: str) -> Sample:
         return Sample(text=code, prompt=self._prompt, row=self._row)
 
-    def _told(self, result: RunResult) -> str:
-        if result.ending is Ending.BAD_TESTS:
-            return "The tests themselves do not run."
-        tests = _texts(self._public.suite(self._row, self._prompt))
-        return "\n".join(f"{test}: {_end_text(test, end)}" for test, end in zip(tests, result.tests, strict=True))
+    def _unsubmitted(self) -> Verdict:
+        try:
+            self._hidden.suite(self._row, self._prompt)
+        except BadTests as bad:
+            # Nothing that the model could have submitted would have been judged.
+            return skipped(bad.reason)
+        return UNSUBMITTED
 
 
 @verifier
@@ -164,6 +171,10 @@ def _texts(suite: Suite) -> list[str]:
     if isinstance(suite, CallSuite):
         return list(suite.tests)
     return [f"for the input {case.stdin!r} it prints {case.stdout!r}" for case in suite.tests]
+
+
+def _told(tests: Sequence[str], result: RunResult) -> str:
+    return "\n".join(f"{test}: {_end_text(test, end)}" for test, end in zip(tests, result.tests, strict=True))
 
 
 def _end_text(test: str, end: TestResult) -> str:

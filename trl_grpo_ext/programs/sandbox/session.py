@@ -69,8 +69,8 @@ class PythonSession:
         self, limits: Limits = SESSION_LIMITS, *, packages: Sequence[str] = (), allow_unsafe: bool = False
     ) -> None:
         self._limits = limits
-        self._host = _host(tuple(packages), allow_unsafe)
-        self._host.sessions.add(self)
+        self._packages = tuple(packages)
+        self._allow_unsafe = allow_unsafe
         self._lock = threading.Lock()
         self._live: _Live | None = None
         # The process of the parent, in a forked child, which must not end it.
@@ -83,7 +83,7 @@ class PythonSession:
             IsolationError: if a wall is missing.
             LostError: if no process could start.
         """
-        return self._host.sandbox.check()
+        return self._host().sandbox.check()
 
     def run(self, code: str) -> CellResult:
         """Run a cell; nothing that its code does raises an exception here.
@@ -95,7 +95,7 @@ class PythonSession:
         with self._lock:
             try:
                 if self._live is None:
-                    self._live = _Live(self._host.sandbox, self._limits)
+                    self._live = self._start()
                 result = self._live.run(code)
             except BaseException as error:
                 self._end()
@@ -115,6 +115,15 @@ class PythonSession:
         """Drop, in a forked child, the process of the parent."""
         self._lock = threading.Lock()
         self._abandoned, self._live = self._live, None
+
+    def _host(self) -> _Host:
+        key = "sessions", self._packages, self._allow_unsafe
+        return shared(key, lambda: _Host(self._packages, self._allow_unsafe))
+
+    def _start(self) -> _Live:
+        host = self._host()
+        host.sessions.add(self)
+        return _Live(host.sandbox, self._limits)
 
     def _end(self) -> None:
         live, self._live = self._live, None
@@ -246,7 +255,3 @@ class _Host:
         for session in list(self.sessions):
             session.abandon()
         self.sandbox.abandon()
-
-
-def _host(packages: tuple[str, ...], allow_unsafe: bool) -> _Host:
-    return shared(("sessions", packages, allow_unsafe), lambda: _Host(packages, allow_unsafe))
