@@ -1,12 +1,15 @@
 """Compare what `probe` predicts with what a run meets: the share of live groups of 4, 8 and 16 completions.
 
-The probe has 8 completions of 200 prompts. The run trains at a learning rate of 0, so that the model stays as it is, on
+The probe has 8 completions of 200 prompts. A run trains at a learning rate of 0, so that the model stays as it is, on
 192 other groups of 16 completions; the smaller groups are parts of these. A prediction is right if its 95 % interval
 holds the share that the run meets. That share varies too, by chance: at 192 groups its standard error is up to 0.036.
 
     python benchmarks/probe_coverage.py --data hard even code --seeds 5 --record coverage.jsonl
 
-A run that is in the record already is not made again.
+A run that is in the record already is not made again. With `--simulated`, success rates come from known distributions
+instead of a model, and 200 probes of each are compared with 200 runs:
+
+    python benchmarks/probe_coverage.py --simulated
 """
 
 from __future__ import annotations
@@ -25,7 +28,7 @@ from learnable_rows import EVEN, HARD, sums
 
 from trl_grpo_ext import RewardMix, RewardTerm, Scorecard, VerifiedGRPOConfig, VerifiedGRPOTrainer
 from trl_grpo_ext.assets import resolve
-from trl_grpo_ext.evaluation.probe import attempts_of, live_share, probe
+from trl_grpo_ext.evaluation.probe import Attempts, attempts_of, live_share, probe
 from trl_grpo_ext.recipe.rows import spread
 from trl_grpo_ext.rewards import MathVerifier, UnitTestVerifier
 from trl_grpo_ext.support.files import append_lines, read_lines
@@ -98,13 +101,57 @@ def show(found: Sequence[dict[str, Any]]) -> None:
     print(f"covered: {sum(covered)} of {len(covered)} ({np.mean(covered):.0%})")
 
 
+# Success rates of rows: how many come from each Beta distribution, and its parameters.
+SHAPES = {
+    "spread": ((1.0, 0.5, 1.0),),
+    "hardly solved": ((1.0, 0.15, 0.9),),
+    "all alike": ((1.0, 20.0, 20.0),),
+    "nearly all right": ((1.0, 3.0, 0.3),),
+    "most never solved": ((0.6, 1e-3, 10.0), (0.4, 2.0, 2.0)),
+    "most seldom solved": ((0.6, 3.0, 97.0), (0.4, 2.0, 2.0)),
+}
+
+
+def simulate(times: int) -> None:
+    """Print the coverage for rates of known distributions, by group size."""
+    print("| success rates | " + " | ".join(f"groups of {size}" for size in (*SIZES, 32)) + " |")
+    print("|---" * (len(SIZES) + 2) + "|")
+    for name, parts in SHAPES.items():
+        generator = np.random.default_rng(0)
+        hits = np.array([_covered(parts, generator) for _ in range(times)])
+        print(f"| {name} | " + " | ".join(f"{share:.0%}" for share in hits.mean(axis=0)) + " |")
+
+
+def _covered(parts: Sequence[tuple[float, float, float]], generator: np.random.Generator) -> list[bool]:
+    """Probe once, run once; return whether each group size's interval holds what the run meets."""
+    right = generator.binomial(SAMPLES, _rates(parts, PROMPTS, generator)).astype(float)
+    alike = tuple((int(count), SAMPLES - int(count)) for count in right)
+    attempts = Attempts(right=right, judged=np.full(PROMPTS, float(SAMPLES)), alike=alike)
+    found = []
+    for size in (*SIZES, 32):
+        met = generator.binomial(size, _rates(parts, GROUPS * STEPS, generator))
+        interval = live_share(attempts, size)
+        assert interval is not None
+        found.append(bool(interval.low <= ((met > 0) & (met < size)).mean() <= interval.high))
+    return found
+
+
+def _rates(parts: Sequence[tuple[float, float, float]], count: int, generator: np.random.Generator) -> Any:
+    chosen = generator.choice(len(parts), count, p=[part[0] for part in parts])
+    return generator.beta(*np.array([part[1:] for part in parts])[chosen].T)
+
+
 def main() -> None:
     """Make the missing runs and print the table."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--data", nargs="+", choices=list(DATA), default=list(DATA))
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--record", type=Path, default=Path("probe_coverage.jsonl"))
+    parser.add_argument("--simulated", action="store_true", help="take success rates from known distributions")
     arguments = parser.parse_args()
+    if arguments.simulated:
+        simulate(200)
+        return
     torch.set_num_threads(1)
     disable_progress_bars()
     logging.getLogger("transformers").setLevel(logging.ERROR)

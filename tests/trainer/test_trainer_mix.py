@@ -134,13 +134,15 @@ def test_rows_that_stay_fill_the_parts_of_a_batch_and_pictures_keep_all() -> Non
     live = [False, True, False, False, True, True, False, False]
     output = {"advantages": torch.arange(8.0), "num_items_in_batch": torch.tensor(3)}
     for parts, kept in ((1, [1, 4, 5]), (2, [0, 1, 4, 5]), (4, [0, 1, 4, 5]), (8, list(range(8)))):
-        found = without_dead_rows(output, live, parts=parts)
+        found = without_dead_rows(output, live, parts=parts, most=3)
         assert found["advantages"].tolist() == kept
         assert found["num_items_in_batch"] == 3
-    assert len(without_dead_rows(output, [False] * 8, parts=2)["advantages"]) == 2
+    assert len(without_dead_rows(output, [False] * 8, parts=2, most=0)["advantages"]) == 2
+    assert len(without_dead_rows(output, live, parts=2, most=5)["advantages"]) == 6
     pictures = output | {"pixel_values": torch.zeros(20, 3)}
-    assert without_dead_rows(pictures, live, parts=1) is pictures
-    assert without_dead_rows(output | {"num_images": [1] * 8}, live, parts=1)["advantages"].tolist() == list(range(8))
+    assert without_dead_rows(pictures, live, parts=1, most=3) is pictures
+    counted = output | {"num_images": [1] * 8}
+    assert without_dead_rows(counted, live, parts=1, most=3) is counted
 
 
 def gradients(trainer: Any) -> list[float]:

@@ -33,7 +33,6 @@ OBSTACLES = {
     "truncation": "The length limit is the obstacle",
     "unparseable_flood": "The format is the obstacle",
 }
-RESAMPLES = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,24 +72,32 @@ def _alike(card: Scorecard, members: Sequence[int]) -> tuple[int, ...]:
 
 
 def live_share(attempts: Attempts, group_size: int) -> Interval | None:
-    """Estimate the share of groups of a size in which a reward differs, with its 95 % interval; None if unknown.
+    """Predict the share of groups of a size in which a reward differs; None if unknown.
 
     Up to the number of completions a prompt, the share is counted over all groups that these make. Beyond, the share
-    of dead groups shrinks as a beta-binomial distribution says that is fitted to the prompts' successes.
+    of dead groups shrinks as a beta-binomial distribution says that is fitted to the prompts' successes. The 95 %
+    interval is of the share that a run meets in as many groups as the probe had prompts. Beyond, it begins at the share
+    of the largest groups that were counted: no completion tells whether a prompt that was never solved ever is.
     """
     if not attempts.size:
         return None
     counted = min(group_size, attempts.size)
-    live = np.array([1 - _dead(counts, counted) for counts in attempts.alike if sum(counts) >= counted])
-    estimate = Estimate.of(live.tolist())
-    near = Grouped(estimate, estimate, 0.0, 1.0).interval
-    if near is None or group_size == counted:
-        return near
-    shrinks = _shrinks_by(attempts.right, attempts.judged, counted, group_size)
-    least, most = _bounds(attempts, counted, group_size)
-    mean, low, high = (1 - dead for dead in ((1 - near.mean) * shrinks, (1 - near.low) * most, (1 - near.high) * least))
-    # More completions never make a group less live.
-    return Interval(float(mean), max(near.low, float(low)), float(high))
+    live = [1 - _dead(counts, counted) for counts in attempts.alike if sum(counts) >= counted]
+    near = float(np.mean(live))
+    mean = 1 - (1 - near) * _shrinks_by(attempts, counted, group_size)
+    return Interval(mean, _predicted(near, len(live)).low, _predicted(mean, len(live)).high)
+
+
+def _predicted(share: float, prompts: int) -> Interval:
+    """Return the interval of the share in so many other groups, which is a whole number of groups.
+
+    It is as wide as that of half as many groups, since the other groups vary as much as the groups of the probe.
+    """
+    estimate = Estimate.share(share * prompts / 2, prompts / 2)
+    interval = Grouped(estimate, estimate, 0.0, 1.0).interval
+    assert interval is not None
+    low, high = math.floor(interval.low * prompts) / prompts, math.ceil(interval.high * prompts) / prompts
+    return Interval(share, low, high)
 
 
 def _dead(counts: Sequence[int], group_size: int) -> float:
@@ -98,19 +105,11 @@ def _dead(counts: Sequence[int], group_size: int) -> float:
     return sum(math.comb(count, group_size) for count in counts) / math.comb(sum(counts), group_size)
 
 
-def _bounds(attempts: Attempts, counted: int, group_size: int) -> Any:
-    """Return the 2.5th and 97.5th percentile of `_shrinks_by` over prompts that are drawn anew."""
-    size = len(attempts.right)
-    places = np.random.default_rng(0).integers(0, size, (RESAMPLES, size))
-    drawn = _shrinks_by(attempts.right[places], attempts.judged[places], counted, group_size)
-    return np.percentile(drawn, (2.5, 97.5))
-
-
-def _shrinks_by(right: Floats, judged: Floats, counted: int, group_size: int) -> Any:
+def _shrinks_by(attempts: Attempts, counted: int, group_size: int) -> float:
     """Return dead groups of one size over dead groups of a smaller size, by the fitted distribution, in [0, 1]."""
-    shapes = fitted_beta(right, judged)
-    dead = [1 - expected_live_share(*shapes, size) for size in (counted, group_size)]
-    return dead[1] / np.maximum(dead[0], np.finfo(float).tiny)
+    right, wrong = fitted_beta(attempts.right, attempts.judged)
+    dead = [1 - float(expected_live_share(right, wrong, size)) for size in (counted, group_size)]
+    return dead[1] / dead[0] if dead[0] > 0 else 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

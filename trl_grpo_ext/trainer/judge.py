@@ -220,10 +220,11 @@ def leave_dead_groups_out(output: dict[str, Any], is_live: Sequence[bool]) -> No
 OF_TOKENS = ("dapo", "cispo", "vespo")
 
 
-def without_dead_rows(output: dict[str, Any], is_live: Sequence[bool], *, parts: int) -> dict[str, Any]:
+def without_dead_rows(output: dict[str, Any], is_live: Sequence[bool], *, parts: int, most: int) -> dict[str, Any]:
     """Take masked rows out of a batch, so that forward and backward pass cost nothing for them.
 
-    TRL splits the batch into `parts` equal parts of a row or more, so a few dead rows may stay. A batch with pictures
+    TRL gathers figures by row, so every rank keeps equally many rows: `most` is the largest number of live rows of a
+    rank. TRL splits them into `parts` equal parts of a row or more. So some dead rows may stay. A batch with pictures
     stays as it is, since pictures are not arranged by row. Masks must be set by `leave_dead_groups_out` before.
     """
     columns = [value for value in output.values() if not (isinstance(value, torch.Tensor) and value.ndim == 0)]
@@ -231,7 +232,7 @@ def without_dead_rows(output: dict[str, Any], is_live: Sequence[bool], *, parts:
         return output
     # Live rows first, in order.
     rows = sorted(range(len(is_live)), key=lambda row: not is_live[row])
-    kept = sorted(rows[: max(1, math.ceil(sum(is_live) / parts)) * parts])
+    kept = sorted(rows[: max(1, math.ceil(most / parts)) * parts])
     return {name: value[kept] if value.ndim else value for name, value in output.items()}
 
 

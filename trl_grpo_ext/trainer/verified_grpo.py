@@ -265,13 +265,7 @@ class VerifiedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no ty
             card = card.with_advantages(gather(output["advantages"]).tolist())
             self._publish(card if rows is None else self._learned(rows, card))
         if getattr(self.args, "drop_dead_groups", False) and self._moment.mode == "train":
-            size = len(output["completion_mask"])
-            first = int(self.accelerator.process_index) * size
-            groups = [self._outcomes[row // self.num_generations] for row in range(first, first + size)]
-            is_live = [outcome is GroupOutcome.LIVE for outcome in groups]
-            leave_dead_groups_out(output, is_live)
-            if self.loss_type in OF_TOKENS:
-                output = without_dead_rows(output, is_live, parts=self.args.steps_per_generation)
+            output = self._without_dead_groups(output)
         self._rollouts.end_if_all_fail()
         return output
 
@@ -294,6 +288,17 @@ class VerifiedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no ty
         super()._load_optimizer_and_scheduler(checkpoint)
         if self.learnable_rows is not None and checkpoint is not None:
             self.learnable_rows.load(checkpoint)
+
+    def _without_dead_groups(self, output: dict[str, Any]) -> dict[str, Any]:
+        """Take dead groups out of the loss, and their rows out of the batch where the loss stays the same."""
+        size = len(output["completion_mask"])
+        is_live = [outcome is GroupOutcome.LIVE for outcome in self._outcomes for _ in range(self.num_generations)]
+        of_ranks = [is_live[first : first + size] for first in range(0, len(is_live), size)]
+        own = of_ranks[int(self.accelerator.process_index)]
+        leave_dead_groups_out(output, own)
+        if self.loss_type not in OF_TOKENS:
+            return output
+        return without_dead_rows(output, own, parts=self.args.steps_per_generation, most=max(map(sum, of_ranks)))
 
     def evaluation_loop(self, dataloader: Any, *args: Any, **kwargs: Any) -> Any:
         """Evaluate as transformers does, but exclude repeated prompts, which fill the last batch on several ranks."""

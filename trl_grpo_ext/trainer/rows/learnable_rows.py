@@ -17,12 +17,17 @@ from trl_grpo_ext.figures.success_rates import group_successes
 from trl_grpo_ext.scorecard import Scorecard
 from trl_grpo_ext.support.estimate import mean_of_known
 from trl_grpo_ext.support.files import written_whole
+from trl_grpo_ext.support.text import Once
 from trl_grpo_ext.trainer.rows.posteriors import Draw, Posteriors
 
 logger = logging.getLogger(__name__)
 
 # The file in a checkpoint's folder.
 FILE = "learnable_rows.npz"
+NOTHING_LEARNED = (
+    "learnable_rows learns nothing from the batch of step %s: no primary verdict says right, partly right or wrong. A "
+    "score without a known range does not: declare it (score_range)."
+)
 
 
 class LearnableRows:
@@ -38,6 +43,7 @@ class LearnableRows:
         self.posteriors = posteriors
         self._rows, self._accelerator = rows, accelerator
         self._draw: Draw | None = None
+        self._once = Once()
 
     @classmethod
     def of(cls, posteriors: Posteriors | None, rows: Any, accelerator: Any) -> LearnableRows | None:
@@ -70,6 +76,8 @@ class LearnableRows:
         if draw is None:
             return {}
         right, judged = group_successes(card)
+        if not judged.any():
+            self._once.warn(logger, "nothing", NOTHING_LEARNED, card.step)
         self.posteriors.learn(draw.rows, right=right, judged=judged)
         live = card.live[draw.floor :]
         # Unknown if all rows of the batch are of the floor.
