@@ -183,7 +183,6 @@ def test_posteriors_need_no_torch() -> None:
     assert "torch" not in modules_after("import trl_grpo_ext.trainer.rows.posteriors")
 
 
-def test_a_floor_of_a_tenth_is_three_of_thirty_groups() -> None:
-    """Whose product is 3.0000000000000004."""
-    posteriors = made(100, floor=0.1)
-    assert sum(drawn_and_learned(posteriors, 10, [0.5] * 100).floor for _ in range(3)) == 3
+def test_a_floor_is_not_rounded_up_for_a_rounding_error() -> None:
+    assert 25 * 0.28 > 7
+    assert made(100, floor=0.28).draw(25).floor == 7
