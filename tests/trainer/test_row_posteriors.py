@@ -181,3 +181,8 @@ def test_the_expected_share_of_live_groups_is_the_mean_over_the_distribution(a: 
 
 def test_posteriors_need_no_torch() -> None:
     assert "torch" not in modules_after("import trl_grpo_ext.trainer.rows.posteriors")
+
+
+def test_a_floor_is_not_rounded_up_for_a_rounding_error() -> None:
+    assert 25 * 0.28 > 7
+    assert made(100, floor=0.28).draw(25).floor == 7

@@ -175,7 +175,7 @@ class Posteriors:
         return self._floor_up_to(self.groups) - self._floor_up_to(before)
 
     def _floor_up_to(self, groups: int) -> int:
-        # 30 groups at a floor of 0.1 are 3.0000000000000004.
+        # 25 groups at a floor of 0.28 are 7.000000000000001.
         return math.ceil(round(groups * self.floor, 6))
 
     def _walk(self, count: int) -> list[int]:
