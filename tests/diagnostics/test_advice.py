@@ -15,7 +15,7 @@ from trl_grpo_ext import Blame, Scorecard
 from trl_grpo_ext.diagnostics.checks import CHECKS
 from trl_grpo_ext.diagnostics.diagnosis import Diagnosis
 from trl_grpo_ext.diagnostics.finding import Finding, Severity
-from trl_grpo_ext.verdict import as_verdict
+from trl_grpo_ext.verdict import Status, Verdict, as_verdict
 
 QUICK = ("shape_makes_all_equal", "tiny_learning_rate", "frozen_adapter", "pairs_that_are_all_wrong")
 
@@ -69,7 +69,7 @@ def test_a_run_on_a_few_prompts_says_how_many_they_are() -> None:
         return replace(card, samples=tuple(samples))
 
     sentence = diagnosis_of([prompted(step) for step in range(40)], {}).sentence
-    assert sentence.endswith("; nothing is held out, and the data has 8 prompts.")
+    assert sentence.endswith("; nothing is held out, and the data has 8 prompts: for what carries over, take more.")
 
 
 def test_a_run_whose_completions_are_cut_says_so_however_well_they_score() -> None:
@@ -127,3 +127,87 @@ def test_penalties_that_are_learned_away_are_no_trouble() -> None:
     found = said_of("penalties learned away", run)
     assert all(finding.severity is Severity.INFO for finding in found.findings)
     assert found.sentence.startswith("The score of `penalty` has risen from -0.")
+
+
+def verdicts(share: float) -> list[Verdict]:
+    """64 verdicts with an answer, of which this share is right, in any group."""
+    return [
+        Verdict(status=Status.CORRECT, score=1.0, answer="4")
+        if 27 * place % 64 < 64 * share
+        else Verdict(status=Status.INCORRECT, score=0.0, answer="5")
+        for place in range(64)
+    ]
+
+
+def scores(level: float) -> list[Verdict]:
+    """64 scores without a known range, which differ within groups."""
+    return [Verdict(status=Status.SCORED, score=level + place % 8) for place in range(64)]
+
+
+def test_a_reward_that_rises_while_a_watched_accuracy_falls_is_told() -> None:
+    cards = [
+        batch(
+            {"error": scores(step), "accuracy": verdicts(max(0.02, 0.4 - step / 60))},
+            step=step,
+            weights={"accuracy": 0.0},
+        )
+        for step in range(40)
+    ]
+    found = diagnosis_of(cards, {})
+    assert found.sentence.startswith(
+        "What is rewarded is not what is right: `accuracy`, which has no weight, fell from"
+    )
+    assert "turn its sign" in found.causes[0].action
+
+
+def test_an_accuracy_that_is_forgotten_once_its_weight_has_faded_is_told() -> None:
+    cards = [
+        batch(
+            {"accuracy": verdicts(max(0.02, 0.6 - step / 60)), "short": scores(step)},
+            step=step,
+            weights={"accuracy": max(0.0, 1 - step / 6), "short": 0.1},
+        )
+        for step in range(50)
+    ]
+    found = diagnosis_of(cards, {})
+    assert "`accuracy`, which has no weight, fell from" in found.sentence
+    assert found.causes[0].action == "Keep some weight on `accuracy`."
+
+
+def test_a_watched_form_that_is_unlearned_is_no_finding() -> None:
+    forms = [[float(27 * place % 64 < 64 * max(0.02, 0.4 - step / 60)) for place in range(64)] for step in range(40)]
+    cards = [
+        batch({"answer": verdicts(0.15 + step / 80), "form": forms[step]}, step=step, weights={"form": 0.0})
+        for step in range(40)
+    ]
+    assert diagnosis_of(cards, {}).sentence.startswith("The score of `answer` has risen")
+
+
+def test_no_gate_is_advised_for_a_penalty_which_it_would_spare_wrong_answers() -> None:
+    costs = [Verdict(status=Status.SCORED, score=-10.0 * (place % 8)) for place in range(64)]
+    cards = [batch({"answer": rising(step), "cost": costs}, step=step) for step in range(12)]
+    (found,) = (one for one in diagnosis_of(cards, {}).causes if one.code == "wrong_driver")
+    assert "gate" not in found.action.lower()
+    assert "weight of `cost`" in found.action
+
+
+def test_a_few_right_answers_after_none_are_no_slow_rise() -> None:
+    lucky = {12: 3, 26: 5, 33: 20}
+    cards = [
+        batch({"answer": [float(place == lucky.get(step)) for place in range(64)]}, step=step) for step in range(40)
+    ]
+    assert "rises slowly" not in diagnosis_of(cards, {}).sentence
+
+
+def test_tools_that_mostly_fail_are_told() -> None:
+    cards = [batch({"answer": [float(place % 8 == step % 8) for place in range(64)]}, step=step) for step in range(12)]
+    window = window_of(cards, [{"tools/failure_frequency": 0.9}] * 12)
+    found = CHECKS["grader_trouble"](window)
+    assert isinstance(found, Finding)
+    assert found.sentence == "The tools, not the answers: 90 % of the tool calls fail."
+
+
+def test_a_fall_of_rows_that_are_not_shuffled_asks_to_shuffle_them() -> None:
+    cards = [batch({"answer": verdicts(max(0.05, 0.8 - step / 80))}, step=step) for step in range(60)]
+    found = diagnosis_of(cards, {"shuffle_dataset": False})
+    assert found.causes[0].action.startswith("Shuffle the rows")

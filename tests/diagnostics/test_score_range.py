@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -58,7 +59,8 @@ def test_a_term_declares_the_range_of_a_plain_function() -> None:
     assert statuses(RewardTerm(name="cost", verifier=plain), "", "xxxx") == [Status.SCORED] * 2
 
 
-def test_a_recipe_declares_a_range_as_a_key_of_the_term() -> None:
+def test_a_recipe_declares_a_range_as_a_key_of_the_term(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(Path(__file__).parent)
     mix = build_mix([{"verifier": "test_score_range.length", "name": "cost", "score_range": [-4, 0]}])
     assert mix.terms[0].score_range == (-4.0, 0.0)
     (described,) = described_rewards(plan_rewards(mix))

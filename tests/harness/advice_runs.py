@@ -70,7 +70,7 @@ RUNS: dict[str, Advice] = {
     ),
     "tiny_learning_rate": Advice(
         "A learning rate of 1e-8 with TRL's default beta of 0, so that no KL is measured.",
-        Run(score=0.35, logs={"learning_rate": 1e-8}),
+        Run(score=0.35, options={"learning_rate": 1e-8}, logs={"learning_rate": 1e-8}),
         expected=("zero_updates",),
         says=("learning rate of 1e-08",),
         does="raise the learning rate",

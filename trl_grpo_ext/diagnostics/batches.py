@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -108,7 +109,31 @@ def told_gold(batches: Sequence[BatchFigures]) -> str:
     for batch in reversed(batches):
         if batch.wrong_answer:
             answer, gold = batch.wrong_answer
-            return f" For example, a completion answered `{answer}`, and the gold is `{gold}`."
+            told = f" For example, a completion answered `{answer}`, and the gold is `{gold}`"
+            return f"{told}{_unit_told(answer, gold)}."
+    return ""
+
+
+# Quotients of units: cents, thousandths, minutes and hours, dozens.
+UNITS = (100, 1000, 60, 3600, 24, 12)
+
+
+def _unit_told(answer: str, gold: str) -> str:
+    """Say that a gold is an answer in another unit; empty if it is not.
+
+    Examples:
+        >>> _unit_told("89", "8900"), _unit_told("2.5", "2,500"), _unit_told("7", "8")
+        (': 100 times as much, as in another unit', ': 1000 times as much, as in another unit', '')
+    """
+    try:
+        given, wanted = (float(text.replace(",", "")) for text in (answer, gold))
+    except ValueError:
+        return ""
+    for unit in UNITS:
+        if given and math.isclose(wanted, given * unit):
+            return f": {unit} times as much, as in another unit"
+        if wanted and math.isclose(given, wanted * unit):
+            return f": a {unit}th of it, as in another unit"
     return ""
 
 
@@ -132,6 +157,18 @@ def other_terms(window: Window) -> list[str]:
     """Terms in force that are primary for no row."""
     primary = window.primary_terms
     return [term for term in window.in_force if term not in primary]
+
+
+def is_penalty(window: Window, term: str) -> bool:
+    """Test whether a term only takes from the total: a gate that closes to 0 would spare wrong answers that.
+
+    A term without judged completions is none.
+    """
+    values = window.seen[term].values
+    if not values.numbers.count:
+        return False
+    weight = window.of_term(term).weight
+    return max(weight * values.low, weight * values.high) <= 0 and weight * (values.low + values.high) < 0
 
 
 def names(terms: Sequence[str], last: str = "and") -> str:

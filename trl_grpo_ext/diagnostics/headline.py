@@ -11,6 +11,7 @@ from typing import NamedTuple
 from trl_grpo_ext.diagnostics.batches import group_share, judged, names, percent
 from trl_grpo_ext.diagnostics.checks import CHECKS
 from trl_grpo_ext.diagnostics.checks.dead_groups import LEAST_LIVE, group_mix, live_share, same_prompts
+from trl_grpo_ext.diagnostics.checks.zero_updates import highest_rate
 from trl_grpo_ext.diagnostics.finding import Finding, Severity
 from trl_grpo_ext.diagnostics.levels import fitted_rise
 from trl_grpo_ext.diagnostics.progress import (
@@ -43,6 +44,8 @@ TAKE = f"{JUDGE}, then take data that the model gets right now and then"
 MANY_WRONG = 0.25
 # Of the completions are cut, or have no verdict: then a score says little.
 MOST = 0.5
+# Of the parameters; an adapter has about as many.
+FEW_TRAINED = 0.01
 # Of the scale: what two digits after the point do not tell.
 ROUNDED = 0.005
 
@@ -176,12 +179,13 @@ def _caveats(window: Window, held_out: Said) -> list[str]:
     prompts = same_prompts(window)
     if prompts and not held_out.is_well:
         many = "s" if prompts > 1 else ""
-        found.append(f"the data has {prompts} prompt{many}")
+        found.append(f"the data has {prompts} prompt{many}: for what carries over, take more")
     cut = Estimate.together(batch.primary.cut_share for batch in window.batches)
     limit = window.settings.get("max_completion_length")
     if cut.mean >= MOST and limit != 1:
         at_limit = f" at {limit} tokens" if limit else ""
-        found.append(f"{percent(cut.mean)} of the completions are cut{at_limit}")
+        never = ": see whether the model has learned to end, and whether its end token is the tokenizer's"
+        found.append(f"{percent(cut.mean)} of the completions are cut{at_limit}{never if cut.mean == 1 else ''}")
     void = sum(batch.void for batch in window.batches) / sum(batch.size for batch in window.batches)
     if void >= MOST:
         found.append(f"{percent(void)} of the completions have no verdict")
@@ -225,15 +229,24 @@ def _may_rise(window: Window, ends: Ends, score: str) -> str:
     return f"{EARLY} {score} is {ends}; its trend {said}."
 
 
+def _trained(window: Window) -> str:
+    """Name the number of trained parameters, if few are."""
+    trained = window.settings.get("trained_parameters")
+    parameters = window.settings.get("parameters")
+    if not trained or not parameters or trained >= FEW_TRAINED * parameters:
+        return ""
+    return f", {trained:,} of {parameters:,} parameters are trained"
+
+
 def _does_not_rise(window: Window, ends: Ends, score: str, live: float | None) -> str:
     share = "groups are not known" if live is None else f"{percent(live)} of the groups are live"
     kl = window.logged("kl")
     if kl:
         begins = f"Signal and update look sound ({share}, {kl[-1]:.1g} nats of KL from the reference)"
     else:
-        rates = window.logged("learning_rate")
-        rate = f", the learning rate is {rates[-1]:.1g}" if rates else ""
-        begins = f"The signal looks sound ({share}){rate}, no KL tells how far the policy has moved"
+        full = highest_rate(window)
+        rate = "" if full is None else f", the learning rate is {full:.1g}"
+        begins = f"The signal looks sound ({share}){rate}{_trained(window)}, no KL tells how far the policy has moved"
     return (
         f"{begins}, and {score} does not rise, with {ends}: {JUDGE}, since a "
         f"verifier that guesses or gold answers of other rows look the same; if they are judged right, raise the "

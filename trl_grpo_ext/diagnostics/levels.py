@@ -69,7 +69,14 @@ def _level(parts: Sequence[Grouped]) -> Estimate:
 
 def gain(earlier: Sequence[BatchFigures], later: Sequence[BatchFigures], level: LevelOf = score_level) -> Estimate:
     """Gain of the score, or another level, between two lists of batches; count 0 if unknown."""
-    return level(later) - level(earlier)
+    return _as_unsure(level(later)) - _as_unsure(level(earlier), like=level(later))
+
+
+def _as_unsure(found: Estimate, like: Estimate | None = None) -> Estimate:
+    """Give a level without any deviation the deviation of another: of 64 zeros, the next may be a 1."""
+    if like is None or found.error > ROUNDING * abs(found.mean) or not (found.count and like.count):
+        return found
+    return replace(found, error=like.error * math.sqrt(like.count / found.count))
 
 
 def gain_within(batches: Sequence[BatchFigures]) -> Estimate:

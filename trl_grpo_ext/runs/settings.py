@@ -71,6 +71,10 @@ def run_settings(args: Any, plan: RewardPlan, world_size: int, model: Any = None
         found["dataset"] = dataset
     for name in SETTINGS:
         found[name] = getattr(args, name, None)
+    if hasattr(model, "parameters"):
+        sizes = [(parameter.numel(), parameter.requires_grad) for parameter in model.parameters()]
+        found["parameters"] = sum(size for size, _ in sizes)
+        found["trained_parameters"] = sum(size for size, is_trained in sizes if is_trained)
     found["world_size"] = world_size
     found["reward_functions"] = plan.names
     mixed = plan.mix.verifiers if plan.mix else ()

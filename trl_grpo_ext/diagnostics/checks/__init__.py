@@ -89,6 +89,7 @@ CHECKS: dict[str, Check] = dict(
             grader_trouble.starved,
             grader_trouble.timeouts_of_the_policy,
             grader_trouble.hidden_imports,
+            grader_trouble.failing_tools,
             grader_trouble.slow,
         ),
         _most_severe("bad_data", bad_data.unjudged, bad_data.doubtful_gold),

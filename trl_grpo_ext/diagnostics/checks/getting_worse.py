@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from trl_grpo_ext.diagnostics.batches import names, percent
+from trl_grpo_ext.diagnostics.batches import is_penalty, names, percent
 from trl_grpo_ext.diagnostics.decline import Decline, evaluation_decline, training_decline
 from trl_grpo_ext.diagnostics.finding import Finding, Severity
 from trl_grpo_ext.diagnostics.progress import LEAST_GAIN
@@ -46,6 +46,37 @@ def fallen(window: Window) -> CheckResult:
         fall = training_decline(window, term)
         if fall is not None:
             return _finding(window, fall, f"The score of `{term}` has fallen")
+    return _unlearned(window)
+
+
+def _unlearned(window: Window) -> Finding | None:
+    """Find a fallen score of a term without weight that knows right answers where the terms with weight do not.
+
+    Such a term reads answers, and the primary term reads none; or it had weight before.
+    """
+    for term in window.terms:
+        primary_reads = bool(window.in_force) and window.of_term(window.in_force[0]).has_answers
+        had_weight = term in window.trained_on
+        if term in window.in_force or not (had_weight or window.of_term(term).has_answers):
+            continue
+        if primary_reads and not had_weight:
+            continue
+        fall = training_decline(window, term)
+        if fall is None:
+            continue
+        named = names(window.primary_terms) or "the reward"
+        kept = f"Keep some weight on `{term}`."
+        turned = f"Look at what {named} pays for: turn its sign, or give `{term}` weight."
+        return Finding(
+            severity=Severity.CRITICAL,
+            terms=(term, *window.primary_terms),
+            sentence=(
+                f"What is rewarded is not what is right: `{term}`, which has no weight, fell from "
+                f"{fall.best.mean:z.2f} to {fall.now.mean:z.2f} {fall.now_at}, while the policy learns {named}."
+            ),
+            numbers={"best": fall.best.mean, "now": fall.now.mean},
+            action=kept if had_weight else turned,
+        )
     return None
 
 
@@ -84,8 +115,14 @@ def _finding(window: Window, fall: Decline, what: str, *, beside: str = "") -> F
             + ("" if beside else _unknown_reason(window, fall))
         ),
         numbers={"best": fall.best.mean, "best_step": middle, "now": fall.now.mean, "lost": lost.mean},
-        action="Judge a few of the latest completions by hand." if beside else _action(window, fall, changes),
+        action=_look_at_data(window) if beside else _action(window, fall, changes),
     )
+
+
+def _look_at_data(window: Window) -> str:
+    if window.settings.get("shuffle_dataset") is False:
+        return "Shuffle the rows (shuffle_dataset: true), and evaluate: then a fall is the policy's."
+    return "Judge a few of the latest completions by hand."
 
 
 def _action(window: Window, fall: Decline, changes: list[Change]) -> str:
@@ -138,10 +175,24 @@ def _of_other_terms(window: Window, fall: Decline) -> Iterator[Change]:
         before, now = fall.before.values.get(term, NOTHING), fall.after.values.get(term, NOTHING)
         if term in primary or not (before.count and now.count):
             continue
-        earned = now - before if window.batches[-1].terms[term].weight > 0 else before - now
-        if earned.is_sure and window.value_scale(term).part(earned).mean >= LEAST_GAIN:
+        weight = window.batches[-1].terms[term].weight
+        earned = now - before if weight > 0 else before - now
+        if not (earned.is_sure and window.value_scale(term).part(earned).mean >= LEAST_GAIN):
+            continue
+        went = f"went from {before.mean:.2f} to {now.mean:.2f}"
+        if weight < 0:
             yield (
-                f"the policy has learned `{term}` instead, which went from {before.mean:.2f} to {now.mean:.2f}",
+                f"the policy has unlearned `{term}`, whose weight is {weight:.2g}: it {went}",
+                f"a smaller penalty on `{term}`, or none: right answers may need it",
+            )
+        elif is_penalty(window, term):
+            yield (
+                f"the policy avoids the penalty of `{term}` instead, which {went}",
+                f"less weight on `{term}`, so that a right answer is worth more than its penalty",
+            )
+        else:
+            yield (
+                f"the policy has learned `{term}` instead, which {went}",
                 f"`{term}` gated by {names(primary, 'or')} or of less weight",
             )
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 from trl_grpo_ext.diagnostics.batches import VerdictShare, failures_in, percent, worst_share
 from trl_grpo_ext.diagnostics.example import safe_reason
 from trl_grpo_ext.diagnostics.finding import Finding, Severity
+from trl_grpo_ext.diagnostics.progress import has_risen
 from trl_grpo_ext.diagnostics.term_totals import Failure
 from trl_grpo_ext.diagnostics.window import CheckResult, Window
 from trl_grpo_ext.figures.logged import SHARE_OF_STEP
@@ -29,6 +30,9 @@ MOST_OF_STEP = 0.5
 LATEST_LOGS = 4
 # Of the failures, and how many of them.
 ONE_PLACE, LEAST_AT_ONE_PLACE = 0.9, 8
+# TRL's share of tool calls that raise. Of the calls: ours; a model that learns to call writes some wrongly.
+TOOL_FAILURES = "tools/failure_frequency"
+MOST_CALLS = 0.5
 # Characters that are told.
 MOST_ERROR = 120
 # Packages that are told.
@@ -150,6 +154,21 @@ def slow(window: Window) -> CheckResult:
         sentence=f"The grader takes {percent(min(1.0, share))} of the time of a step, most of it for `{slowest}`.",
         numbers={"share_of_step": share, "seconds_p95": _seconds(window, slowest)},
         action=f"Give `{slowest}` more workers or a shorter timeout, or a cheaper term as its gate.",
+    )
+
+
+def failing_tools(window: Window) -> CheckResult:
+    """Find tool calls that mostly fail, while the score does not rise."""
+    share = window.logged_level(TOOL_FAILURES, LATEST_LOGS)
+    if share is None or share < MOST_CALLS or not window.batches or has_risen(window):
+        return None
+    return Finding(
+        severity=Severity.CRITICAL,
+        sentence=f"The tools, not the answers: {percent(share)} of the tool calls fail.",
+        numbers={"failing_calls": share},
+        action=(
+            "Read the errors of a few calls: a tool that is down looks the same as calls that the model writes wrongly."
+        ),
     )
 
 

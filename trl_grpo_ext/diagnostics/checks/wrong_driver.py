@@ -8,6 +8,7 @@ from trl_grpo_ext.diagnostics.batches import (
     agreeing_share,
     compare_with_gold,
     groups_of,
+    is_penalty,
     names,
     other_terms,
     percent,
@@ -76,7 +77,9 @@ def _action(window: Window) -> str:
     weights = {term: abs(window.of_term(term).weight) for term in window.in_force}
     least = min(weights[term] for term in primary)
     heavy = next((term for term in other_terms(window) if weights[term] >= least), None)
-    if heavy is not None:
+    if heavy is not None and is_penalty(window, heavy):
+        advice = f"Lower the weight of `{heavy}`: a right answer must be worth more than its penalty."
+    elif heavy is not None:
         advice = f"Gate `{heavy}` by {named}, or lower its weight below that of {named}."
     else:
         scaled = window.settings.get("scale_rewards") in ("group", True, None)
@@ -133,10 +136,15 @@ def outweighed(window: Window) -> CheckResult:
         ),
         numbers={"driver": means[driver], "primary": own},
         action=(
-            f"Lower the weight of `{driver}`, or gate it by {named}; if {named} is not what you want "
+            f"Lower the weight of `{driver}`{_or_gate(window, driver)}; if {named} is not what you want "
             f"taught, put the right term first."
         ),
     )
+
+
+def _or_gate(window: Window, term: str) -> str:
+    """Advise a gate; none for a penalty, which a closed gate would spare wrong answers."""
+    return "" if is_penalty(window, term) else f", or gate it by {names(window.primary_terms, 'or')}"
 
 
 def _known_shares(window: Window, term: str) -> list[float]:
@@ -174,6 +182,7 @@ def _opposed(window: Window, term: str, part: float) -> Finding:
     """Report a term that opposes the primary term."""
     named = names(window.primary_terms, "or")
     taken = "more than all" if part >= 1 else percent(part)
+    gate = f"Gate `{term}` by {named}, so that only right answers are told apart by it, or lower its weight."
     return Finding(
         severity=Severity.critical_if(part >= 1),
         terms=(term, *window.primary_terms),
@@ -181,5 +190,5 @@ def _opposed(window: Window, term: str, part: float) -> Finding:
             f"`{term}` works against {named}: within groups it takes back {taken} of the advantage that {named} gives."
         ),
         numbers={"taken_back": part},
-        action=f"Gate `{term}` by {named}, so that only right answers are told apart by it, or lower its weight.",
+        action=f"Lower the weight of `{term}`." if is_penalty(window, term) else gate,
     )

@@ -86,11 +86,17 @@ def _standstills(window: Window) -> Iterator[tuple[int, str, str]]:
         yield live, f"the policy is where it began{shown}", FROZEN if is_enough else RAISE
     if rates and not _may_move(window):
         live = _live_while(window, _is_tiny, STILL_STEPS)
-        yield live, f"a learning rate of {rates[-1]:.2g} moves next to nothing", RAISE
+        yield live, f"a learning rate of {highest_rate(window):.2g} moves next to nothing", RAISE
     too_long = _warm_up(window)
     if too_long:
         why = f"the warm-up takes {too_long} steps and the run has {window.settings['max_steps']}"
         yield _live_groups(window, ()), why, "Set warmup_steps well below max_steps."
+
+
+def highest_rate(window: Window) -> float | None:
+    """Return the learning rate as it was set, or else the highest in recent logs; a schedule lowers it."""
+    full = window.settings.get("learning_rate")
+    return full if is_number(full) else max(window.logged("learning_rate"), default=None)
 
 
 RAISE = "Raise the learning rate."
