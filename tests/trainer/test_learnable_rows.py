@@ -261,7 +261,7 @@ def test_a_run_whose_rows_will_not_come_back_is_warned_of_before_it_begins(
 ) -> None:
     with caplog.at_level(logging.WARNING, "trl_grpo_ext"):
         trainer_of(tiny_model, config(learnable_rows=True, **settings), data)
-    assert ("learnable_rows will do nothing: each row is seen 0.33 times" in caplog.text) == is_warned
+    assert ("learnable_rows will do little: each row is seen 0.33 times" in caplog.text) == is_warned
 
 
 def test_a_column_of_many_numbers_is_cut_into_fifths_and_missing_numbers_stand_apart() -> None:

@@ -68,9 +68,9 @@ def _check(args: Any, mix: RewardMix | None, rows: Any) -> None:
     visits = visits_of(args, len(rows))
     if visits < FEWEST_VISITS and args.rows_by is None and args.rows_from is None:
         logger.warning(
-            "learnable_rows will do nothing: each row is seen %.2g times, so nearly no row comes back, and nothing is "
-            "known of a row before. Name a column that tells hard rows from easy rows (rows_by), or an earlier run or "
-            "a probe (rows_from), or train on fewer rows.",
+            "learnable_rows will do little: each row is seen %.2g times on average, so few rows come back, and nothing "
+            "is known of a row before. Name a column that tells hard rows from easy rows (rows_by), or an earlier run "
+            "or a probe (rows_from), or train on fewer rows.",
             visits,
         )
 
