@@ -273,3 +273,16 @@ def test_in_a_run_a_price_is_paid_for_each_more_submission(trained: Any) -> None
 def test_in_a_run_rows_whose_tests_judge_nothing_are_void(trained: Any) -> None:
     card, _ = trained("def f(x): return 1", row={**SHORT, "tests": ["assert f(1)"]})
     assert all(card.void)
+
+
+NOTES = ["'''\n```python\nf(1)\n```\n'''", "'<think>'", "# </think>", "'''\n[DONE]\n'''", "'''\n```\n'''"]
+
+
+@pytest.mark.parametrize("note", NOTES)
+def test_a_program_is_judged_as_it_is_whatever_its_texts_hold(note: str) -> None:
+    environment = CodeRepairEnvironment()
+    environment.reset(tests=["assert f(1) == 2", "assert f(3) == 4"])
+    program = f"def f(x):\n    return x + 1\n{note}\n"
+    for submitted in (program, f"```python\n{program}```"):
+        environment.submit(submitted)
+        assert environment.get_reward().score == 1.0

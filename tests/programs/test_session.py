@@ -332,3 +332,21 @@ def test_no_attack_of_the_corpus_reaches_the_machine_or_another_session() -> Non
     broken = {record.id: [text for text in record.broken if not text.startswith(ours)] for record in records}
     assert {name: texts for name, texts in broken.items() if texts} == {}
     assert len(records) > 300
+
+
+def test_a_byte_out_of_band_is_refused_since_it_would_look_like_a_message() -> None:
+    with closing(PythonSession()) as session:
+        code = "import socket\nsocket.socket(fileno=3).send(b'x', socket.MSG_OOB)"
+        assert "PermissionError" in session.run(code).output
+
+
+def test_no_process_continues_what_the_sandbox_has_stopped() -> None:
+    code = "import os, signal\nfor number in (os.getpid(), -1): os.kill(number, signal.SIGCONT)"
+    with closing(PythonSession()) as session:
+        assert "PermissionError" in session.run(code).output
+
+
+def test_what_is_printed_before_a_limit_is_shown() -> None:
+    with closing(PythonSession(replace(SESSION_LIMITS, wall_seconds=1.0))) as session:
+        found = session.run("print('progress')\nwhile True: pass")
+    assert (found.output, found.end is None) == ("progress\n", False)

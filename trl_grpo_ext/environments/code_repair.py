@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -13,6 +14,7 @@ from trl_grpo_ext.programs.suites.bad_tests import BadTests
 from trl_grpo_ext.rewards import UnitTestVerifier
 from trl_grpo_ext.rewards.function import verifier
 from trl_grpo_ext.rewards.unit_tests.scoring import unscored_verdict
+from trl_grpo_ext.rewards.unit_tests.verifier import WholeProgram
 from trl_grpo_ext.sample import Sample
 from trl_grpo_ext.verdict import Blame, Verdict, grader_error, skipped
 
@@ -143,7 +145,7 @@ class CodeRepairEnvironment:
         return {SUBMISSIONS: len(self._submitted), "code": last, "public": self._passed}
 
     def _sample(self, code: str) -> Sample:
-        return Sample(text=code, prompt=self._prompt, row=self._row)
+        return Sample(text=WholeProgram(_unfenced(code)), prompt=self._prompt, row=self._row)
 
     def _unsubmitted(self) -> Verdict:
         try:
@@ -164,6 +166,15 @@ def extra_submissions(sample: Sample) -> float | None:
     if not isinstance(state, Mapping) or SUBMISSIONS not in state:
         return None
     return float(max(0, state[SUBMISSIONS] - 1))
+
+
+_FENCE = re.compile(r"\s*(`{3,}|~{3,})[^\n`]*\n(.*?\n)\1\s*", re.DOTALL)
+
+
+def _unfenced(code: str) -> str:
+    """Take a fence off that encloses a whole program, as models write it; any other text is the program as it is."""
+    fenced = _FENCE.fullmatch(code.lstrip("\ufeff"))
+    return fenced[2] if fenced else code.lstrip("\ufeff")
 
 
 def _texts(suite: Suite) -> list[str]:

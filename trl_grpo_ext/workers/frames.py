@@ -255,11 +255,18 @@ class Inbox:
         return list(iter(self.next, None))
 
     def read(self) -> None:
-        """Read available bytes into the buffer; block if there are none."""
+        """Read available bytes into the buffer. If there are none, the other end broke the stream: it has ended."""
+        # Imported here: a program's process has no inbox, and each of its imports costs every fork.
+        from socket import MSG_DONTWAIT, socket
+
+        connected = socket(fileno=self.descriptor)
         try:
-            chunk = _read(self.descriptor, 1 << 16)
+            # `poll` reports an out-of-band byte as readable, and a read that waits would skip it and wait for ever.
+            chunk = connected.recv(1 << 16, MSG_DONTWAIT)
         except OSError:
             chunk = b""
+        finally:
+            connected.detach()
         self._most -= len(chunk)
         self.ended = not chunk or self._most < 0
         self._buffer += chunk

@@ -42,6 +42,8 @@ def _run(code: str, names: dict[str, Any], output: int) -> None:
     for number in (1, 2):
         os.dup2(output, number)
     open_streams()
+    # What is printed before a limit ends the process is shown, in order.
+    sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
     told = ""
     try:
         value = _value(code, names)

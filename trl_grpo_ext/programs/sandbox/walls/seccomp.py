@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import errno
 import resource
+import signal
 import struct
 from collections.abc import Iterable
 
@@ -44,7 +45,7 @@ _FREE = _calls(
     dup3 292 24, pipe 22 -, pipe2 293 59, eventfd 284 -, eventfd2 290 19, epoll_create 213 -,
     epoll_create1 291 20, epoll_ctl 233 21, epoll_wait 232 -, epoll_pwait 281 22, epoll_pwait2 441 441,
     poll 7 -, ppoll 271 73, select 23 -, pselect6 270 72, timerfd_create 283 85, timerfd_settime 286 86,
-    timerfd_gettime 287 87, signalfd4 289 74, recvfrom 45 207, sendto 44 206, recvmsg 47 212,
+    timerfd_gettime 287 87, signalfd4 289 74, recvfrom 45 207, recvmsg 47 212,
     shutdown 48 210, getsockopt 55 209, getsockname 51 204,
     getpeername 52 205, clock_gettime 228 113, clock_getres 229 114, clock_nanosleep 230 115,
     nanosleep 35 101, gettimeofday 96 169, time 201 -, times 100 153, getitimer 36 102, setitimer 38 103,
@@ -56,7 +57,7 @@ _FREE = _calls(
     sched_get_priority_max 146 125, sched_get_priority_min 147 126, getrandom 318 278, getcpu 309 168,
     membarrier 324 283, futex 202 98, futex_waitv 449 449, set_robust_list 273 99,
     get_robust_list 274 100, rseq 334 293, set_tid_address 218 96, exit 60 93, exit_group 231 94,
-    wait4 61 260, waitid 247 95, setpgid 109 154
+    wait4 61 260, waitid 247 95
     """
 )
 # Calls that need a private file system and process tree, because Landlock does not cover them.
@@ -70,12 +71,13 @@ _PRIVATE_WORLD = _calls(
 _CHECKED = _calls(
     """
     mmap 9 222, clone 56 220, ioctl 16 29, fcntl 72 25, prctl 157 167, prlimit64 302 261, socketpair 53 199,
-    kill 62 129, tgkill 234 131
+    kill 62 129, tgkill 234 131, sendto 44 206
     """
 )
 # Calls that succeed and do nothing. A lock on a file of Python's library would affect other programs. Each session gets
-# its own share of the processor, so a program with many sessions would slow other programs down.
-_IDLE = _calls("flock 73 32, setsid 112 157")
+# its own share of the processor, so a program with many sessions would slow other programs down. The kernel continues
+# stopped processes of a group whose leader's parent has ended, so no program gets a process group of its own.
+_IDLE = _calls("flock 73 32, setsid 112 157, setpgid 109 154")
 # Calls that report ENOSYS, because the C library has a fallback for kernels without them.
 _ABSENT = _calls("clone3 435 435")
 
@@ -101,6 +103,9 @@ _LOCKING_FCNTLS = (6, 7, 37, 38)
 # Whether the process is dumpable, thread names, names of memory areas.
 _PRCTLS = (3, 15, 16, 0x53564D41)
 _AF_UNIX, _SOCK_STREAM = 1, 1
+_MSG_OOB = 1
+# A clone's lowest byte: the signal that the parent gets when the child ends.
+_EXIT_SIGNAL = 0xFF
 # No process can have this number.
 TEMPLATE_PID = 0x7EA11FED
 
@@ -135,11 +140,18 @@ def _if_argument_in(
 def _clone(threads_only: bool) -> list[Instruction]:
     """Allow new threads, and new processes unless `threads_only`.
 
-    A new namespace, or a thread with a file descriptor table of its own, is refused.
+    A new namespace, or a thread with a file descriptor table of its own, is refused. So is a process whose end would
+    continue its parent.
     """
     thread = _CLONE_THREAD | _CLONE_FILES
     kinds = [thread] if threads_only else [thread, _CLONE_FILES, 0]
-    return _if_argument_in(0, kinds, allow, mask=thread | kernel.CLONE_NEW_ANY)
+    checked = _if_argument_in(0, kinds, allow, mask=thread | kernel.CLONE_NEW_ANY)
+    return _if_argument_in(0, [signal.SIGCONT], [_EPERM], mask=_EXIT_SIGNAL, otherwise=checked)
+
+
+def _signals(index: int) -> list[Instruction]:
+    """Allow signals but SIGCONT, which would continue processes that the sandbox has stopped; `index` is its place."""
+    return _if_argument_in(index, [signal.SIGCONT], [_EPERM], otherwise=allow)
 
 
 def _mmap() -> list[Instruction]:
@@ -168,7 +180,7 @@ def _limits() -> list[Instruction]:
 
 
 def _checked(own_world: bool) -> dict[str, list[Instruction]]:
-    own_process = allow if own_world else _if_argument_in(0, [TEMPLATE_PID], allow)
+    own_process = _if_argument_in(0, [TEMPLATE_PID], allow)
     unix_stream = _if_argument_in(1, [_SOCK_STREAM], allow, mask=0xF)
     return {
         "clone": _clone(threads_only=not own_world),
@@ -179,8 +191,10 @@ def _checked(own_world: bool) -> dict[str, list[Instruction]]:
         "prlimit64": _if_argument_in(0, [0], _limits()),
         # A datagram socket could send to any address.
         "socketpair": _if_argument_in(0, [_AF_UNIX], unix_stream),
-        "kill": own_process,
-        "tgkill": own_process,
+        "kill": _signals(1) if own_world else own_process,
+        "tgkill": _signals(2) if own_world else own_process,
+        # A reader that polls would take an out-of-band byte for a message.
+        "sendto": _if_argument_in(3, [0], allow, mask=_MSG_OOB),
     }
 
 
