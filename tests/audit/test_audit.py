@@ -338,7 +338,10 @@ def fails_on_odd(completions: list[object], **_: object) -> list[float]:
     return [1.0] * len(completions)
 
 
-def test_a_function_that_has_failed_often_still_pays_the_other_completions_of_a_later_batch() -> None:
+def test_a_function_that_has_failed_often_still_pays_the_other_completions_of_a_later_batch(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.syspath_prepend(Path(__file__).parent)
     reward = FunctionReward("test_audit", "fails_on_odd")
     failing = [Sample(text="odd") for _ in range(MOST_FAILED)]
     assert {verdict.reason for verdict in reward.judge_samples(failing)} == {"raised_ValueError"}

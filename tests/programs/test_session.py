@@ -336,7 +336,7 @@ def test_no_attack_of_the_corpus_reaches_the_machine_or_another_session() -> Non
 
 def test_a_byte_out_of_band_is_refused_since_it_would_look_like_a_message() -> None:
     with closing(PythonSession()) as session:
-        code = "import socket\nsocket.socket(fileno=3).send(b'x', socket.MSG_OOB)"
+        code = "import socket\nchannel = socket.socket(fileno=3)\nchannel.send(b'x', socket.MSG_OOB)"
         assert "PermissionError" in session.run(code).output
 
 

@@ -8,8 +8,9 @@ import pytest
 
 from trl_grpo_ext.programs.sandbox.job import Ending, RunResult
 from trl_grpo_ext.programs.suites.bad_tests import BadTests
-from trl_grpo_ext.programs.suites.read_row import groups_of, score
+from trl_grpo_ext.programs.suites.read_row import groups_of
 from trl_grpo_ext.programs.suites.trials import passed_naively
+from trl_grpo_ext.rewards.unit_tests.scoring import score
 
 GROUPS = {"easy": [0, 1], "hard": [2]}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -168,13 +169,19 @@ def extra_submissions(sample: Sample) -> float | None:
     return float(max(0, state[SUBMISSIONS] - 1))
 
 
-_FENCE = re.compile(r"\s*(`{3,}|~{3,})[^\n`]*\n(.*?\n)\1\s*", re.DOTALL)
+_FENCE = re.compile(r"`{3,}|~{3,}")
 
 
 def _unfenced(code: str) -> str:
     """Take a fence off that encloses a whole program, as models write it; any other text is the program as it is."""
-    fenced = _FENCE.fullmatch(code.lstrip("\ufeff"))
-    return fenced[2] if fenced else code.lstrip("\ufeff")
+    code = code.lstrip("\ufeff")
+    lines = code.strip().splitlines(keepends=True)
+    opening = _FENCE.match(lines[0].strip()) if len(lines) > 1 else None
+    if opening is None:
+        return code
+    closing = lines[-1].strip()
+    is_closed = closing.startswith(opening[0]) and not closing.strip(opening[0][0])
+    return textwrap.dedent("".join(lines[1:-1])) if is_closed else code
 
 
 def _texts(suite: Suite) -> list[str]:

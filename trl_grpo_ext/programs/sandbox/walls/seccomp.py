@@ -149,9 +149,9 @@ def _clone(threads_only: bool) -> list[Instruction]:
     return _if_argument_in(0, [signal.SIGCONT], [_EPERM], mask=_EXIT_SIGNAL, otherwise=checked)
 
 
-def _signals(index: int) -> list[Instruction]:
-    """Allow signals but SIGCONT, which would continue processes that the sandbox has stopped; `index` is its place."""
-    return _if_argument_in(index, [signal.SIGCONT], [_EPERM], otherwise=allow)
+def _signals(index: int, receivers: list[Instruction]) -> list[Instruction]:
+    """Refuse SIGCONT, the argument at `index`, which would undo a stop of the sandbox; else check the receivers."""
+    return _if_argument_in(index, [signal.SIGCONT], [_EPERM], otherwise=receivers)
 
 
 def _mmap() -> list[Instruction]:
@@ -180,7 +180,7 @@ def _limits() -> list[Instruction]:
 
 
 def _checked(own_world: bool) -> dict[str, list[Instruction]]:
-    own_process = _if_argument_in(0, [TEMPLATE_PID], allow)
+    receivers = allow if own_world else _if_argument_in(0, [TEMPLATE_PID], allow)
     unix_stream = _if_argument_in(1, [_SOCK_STREAM], allow, mask=0xF)
     return {
         "clone": _clone(threads_only=not own_world),
@@ -191,8 +191,8 @@ def _checked(own_world: bool) -> dict[str, list[Instruction]]:
         "prlimit64": _if_argument_in(0, [0], _limits()),
         # A datagram socket could send to any address.
         "socketpair": _if_argument_in(0, [_AF_UNIX], unix_stream),
-        "kill": _signals(1) if own_world else own_process,
-        "tgkill": _signals(2) if own_world else own_process,
+        "kill": _signals(1, receivers),
+        "tgkill": _signals(2, receivers),
         # A reader that polls would take an out-of-band byte for a message.
         "sendto": _if_argument_in(3, [0], allow, mask=_MSG_OOB),
     }
