@@ -286,3 +286,22 @@ def test_a_program_is_judged_as_it_is_whatever_its_texts_hold(note: str) -> None
     for submitted in (program, f"```python\n{program}```"):
         environment.submit(submitted)
         assert environment.get_reward().score == 1.0
+
+
+FORMS_OF_MODULES = {
+    "a solution made at the top": "from solution import Solution\ns = Solution()\n"
+    "def test_a(): assert s.f(1) == 2\ndef test_b(): assert s.f(41) == 42\n",
+    "an alias": "import solution\nf = solution.f\ndef test_a(): assert f(1) == 2\ndef test_b(): assert f(41) == 42\n",
+    "a case that asks at its top": "import unittest\nfrom solution import f\n"
+    "class T(unittest.TestCase):\n    v = f(1)\n"
+    "    def test_a(self): self.assertEqual(f(1), 2)\n    def test_b(self): self.assertEqual(f(41), 42)\n",
+}
+
+
+@pytest.mark.parametrize("form", FORMS_OF_MODULES)
+def test_the_model_reads_names_of_a_modules_tests_and_nothing_of_hidden_ones(form: str) -> None:
+    environment = CodeRepairEnvironment()
+    shown = environment.reset(tests=FORMS_OF_MODULES[form])
+    told = environment.submit("class Solution:\n    def f(self, x): return 0\ndef f(x): return 0\n")
+    assert "test_a" in shown
+    assert not any(secret in shown + told for secret in ("41", "42", "test_b", "__trl_pytest__"))

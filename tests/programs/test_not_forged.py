@@ -142,6 +142,14 @@ WRONG = {
         "def test_a():\n    assert f(3) == 2\n"
         "def test_b():\n    with pytest.raises(AssertionError):\n        assert f(4) == 0\n",
     ),
+    "a process name that is no text": (
+        "import ctypes, time\ndef f(x):\n    ctypes.CDLL(None).prctl(15, b'\\xff', 0, 0, 0)\n    time.sleep(0.3)\n",
+        "def test_a():\n    assert f(1) == 2\n",
+    ),
+    "a process name that looks like a figure": (
+        "import ctypes, time\ndef f(x):\n    ctypes.CDLL(None).prctl(15, b'\\x0cVmRSS: x', 0, 0, 0)\n    time.sleep(0.3)\n",
+        "def test_a():\n    assert f(1) == 2\n",
+    ),
     "a callback tried until it asserts nothing": (
         "def compute(a, b, done):\n    for guess in range(99):\n        try: return done(guess)\n"
         "        except AssertionError: pass\n",

@@ -350,3 +350,22 @@ def test_what_is_printed_before_a_limit_is_shown() -> None:
     with closing(PythonSession(replace(SESSION_LIMITS, wall_seconds=1.0))) as session:
         found = session.run("print('progress')\nwhile True: pass")
     assert (found.output, found.end is None) == ("progress\n", False)
+
+
+NAMES = [b"\xff", b"\x0cVmRSS: -999999", b"\x0cVmRSS: x", b"\x0cVmRSS:"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_name_of_a_process_lifts_no_limit_and_breaks_nothing(name: bytes) -> None:
+    named = f"import ctypes, time\nctypes.CDLL(None).prctl(15, {name!r}, 0, 0, 0)\n"
+    with closing(PythonSession(replace(SESSION_LIMITS, memory_mb=64))) as session:
+        assert session.run(f"{named}time.sleep(0.2)\nprint('here')").output == "here\n"
+        found = session.run(f"{named}held = bytearray(200 << 20)\ntime.sleep(1)\nprint('survived')")
+    assert "survived" not in found.output
+
+
+def test_memory_that_short_cells_leave_behind_counts() -> None:
+    code = "import os, time\nif os.fork() == 0:\n    held = b'x' * (30 << 20)\n    time.sleep(60)\n    os._exit(0)"
+    with closing(PythonSession(replace(SESSION_LIMITS, memory_mb=128))) as session:
+        ends = [session.run(code).end for _ in range(12)]
+    assert Ending.MEMORY in [end.ending for end in ends if end is not None]

@@ -12,6 +12,7 @@ from trl_grpo_ext.environments.openreward import UNSUBMITTED
 from trl_grpo_ext.environments.python import OUTPUT_CHARS, cut_for_the_model
 from trl_grpo_ext.programs.sandbox.job import CallSuite, Ending, RunResult, Suite, TestResult
 from trl_grpo_ext.programs.suites.bad_tests import BadTests
+from trl_grpo_ext.programs.suites.test_module import RUNNER
 from trl_grpo_ext.rewards import UnitTestVerifier
 from trl_grpo_ext.rewards.function import verifier
 from trl_grpo_ext.rewards.unit_tests.scoring import unscored_verdict
@@ -185,10 +186,24 @@ def _unfenced(code: str) -> str:
 
 
 def _texts(suite: Suite) -> list[str]:
-    """Write each test as the model reads it."""
+    """Write each test as the model reads it: of a module, the name of a test alone.
+
+    The code that is run for one test of a module may hold those of the others.
+    """
     if isinstance(suite, CallSuite):
-        return list(suite.tests)
+        return [_name_in_module(test) or test for test in suite.tests]
     return [f"for the input {case.stdin!r} it prints {case.stdout!r}" for case in suite.tests]
+
+
+_OF_MODULE = re.compile(rf"(\w+)\(\)|{RUNNER}\.run_\w+\(globals\(\), (.*)\)")
+
+
+def _name_in_module(test: str) -> str:
+    """Return the name of a module's test, such as `Case.test_add`, from the code that runs it; else an empty text."""
+    found = _OF_MODULE.fullmatch(test.rstrip().rpartition("\n")[2])
+    if found is None:
+        return ""
+    return found[1] or ".".join(re.findall(r"\w+", found[2]))
 
 
 def _told(tests: Sequence[str], result: RunResult) -> str:

@@ -105,8 +105,7 @@ class Monitor:
             # Check memory by the clock, not in idle moments: a program could prevent idle moments.
             if now >= self._look_at:
                 began = time.thread_time()
-                if _use_more_than(self._memory, _below(self._zygote)):
-                    raise LimitError(_over_memory(self._limits))
+                self.check_memory()
                 # A program can make a check costly. Only CPU time counts: on a busy machine a check may wait.
                 self._look_at = time.monotonic() + max(TICK_SECONDS, 3 * (time.thread_time() - began))
             found = {descriptor for descriptor, _ in self._poller.poll(1000 * min(left, TICK_SECONDS))}
@@ -116,6 +115,15 @@ class Monitor:
                 return found
             if found:
                 return found
+
+    def check_memory(self) -> None:
+        """Measure the memory of all processes below the zygote.
+
+        Raises:
+            LimitError: if they use too much together.
+        """
+        if _use_more_than(self._memory, _below(self._zygote)):
+            raise LimitError(_over_memory(self._limits))
 
 
 def tell(receiver: socket.socket, message: dict[str, Any]) -> None:
@@ -210,7 +218,7 @@ def _live_task(pid: int) -> Iterator[tuple[Path, int]]:
     """
     with contextlib.suppress(OSError):
         for task in Path(f"/proc/{pid}/task").iterdir():
-            if found := _sum_of_lines(_read(f"{task}/status"), ("VmRSS:", "VmSwap:", "VmPTE:")):
+            if found := _sum_of_lines(_read(f"{task}/status"), (b"VmRSS:", b"VmSwap:", b"VmPTE:")):
                 descriptors = sum(1 for _ in (task / "fd").iterdir()) - _USUAL_DESCRIPTORS
                 yield task, found + max(0, descriptors) * _socket_bytes()
                 return
@@ -224,20 +232,24 @@ def _proportional_bytes(task: Path, most: int) -> int:
         most: Upper bound of the memory, in which shared pages count in full.
     """
     text = _read(f"{task}/smaps_rollup")
-    return most - _sum_of_lines(text, ("Rss:", "Swap:")) + _sum_of_lines(text, ("Pss:", "SwapPss:"))
+    return most - _sum_of_lines(text, (b"Rss:", b"Swap:")) + _sum_of_lines(text, (b"Pss:", b"SwapPss:"))
 
 
-def _sum_of_lines(text: str, names: tuple[str, ...]) -> int:
-    """Add up the kB figures of lines that begin with a name in `names`, and return bytes."""
-    return sum(1024 * int(line.split()[1]) for line in text.splitlines() if line.startswith(names))
+def _sum_of_lines(text: bytes, names: tuple[bytes, ...]) -> int:
+    r"""Add up the kB figures of lines that begin with a name in `names`, and return bytes.
+
+    A program chooses the name of its process, which stands in the text: any bytes, though the kernel writes a newline
+    in it as `\n`. So lines end with a newline only, and nothing is decoded.
+    """
+    return sum(1024 * int(line.split()[1]) for line in text.split(b"\n") if line.startswith(names))
 
 
-def _read(path: str) -> str:
+def _read(path: str) -> bytes:
     try:
-        with open(path, encoding="utf-8") as file:
+        with open(path, "rb") as file:
             return file.read()
     except OSError:
-        return ""
+        return b""
 
 
 @functools.cache

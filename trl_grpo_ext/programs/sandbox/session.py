@@ -191,6 +191,8 @@ class _Live:
             if reads > _READS:
                 time.sleep(_PAUSE_SECONDS)
             ready = self._monitor.wait()
+        # Between cells nobody measures what short ones have left.
+        self._monitor.check_memory()
         return self._ended(printed)
 
     def _send(self, code: str) -> None:
