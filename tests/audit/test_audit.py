@@ -332,17 +332,8 @@ def test_an_exception_on_some_completions_is_told_with_its_place(
     assert "return 0 for what cannot be read. It was: IndexError: list index out of range (own_boxed.py:4)\n" in said
 
 
-def fails_on_odd(completions: list[object], **_: object) -> list[float]:
-    if "odd" in str(completions):
-        raise ValueError("odd")
-    return [1.0] * len(completions)
-
-
-def test_a_function_that_has_failed_often_still_pays_the_other_completions_of_a_later_batch(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.syspath_prepend(Path(__file__).parent)
-    reward = FunctionReward("test_audit", "fails_on_odd")
+def test_a_function_that_has_failed_often_still_pays_the_other_completions_of_a_later_batch() -> None:
+    reward = FunctionReward("isolated_verifiers", "fails_on_odd")
     failing = [Sample(text="odd") for _ in range(MOST_FAILED)]
     assert {verdict.reason for verdict in reward.judge_samples(failing)} == {"raised_ValueError"}
     scores = [verdict.score for verdict in reward.judge_samples([Sample(text="odd"), Sample(text="even")])]

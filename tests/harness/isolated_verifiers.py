@@ -78,3 +78,9 @@ def blue_in_worker(sample: Sample) -> float:
 def total_in_worker(sample: Sample) -> bool:
     """Test for the total 42 in the final state of the environment."""
     return sample.outcome is not None and sample.outcome.state["total"] == 42
+
+
+def fails_on_odd(completions: list[object], **_: object) -> list[float]:
+    if "odd" in str(completions):
+        raise ValueError("odd")
+    return [1.0] * len(completions)

@@ -147,7 +147,8 @@ WRONG = {
         "def test_a():\n    assert f(1) == 2\n",
     ),
     "a process name that looks like a figure": (
-        "import ctypes, time\ndef f(x):\n    ctypes.CDLL(None).prctl(15, b'\\x0cVmRSS: x', 0, 0, 0)\n    time.sleep(0.3)\n",
+        "import ctypes, time\n"
+        "def f(x):\n    ctypes.CDLL(None).prctl(15, b'\\x0cVmRSS: x', 0, 0, 0)\n    time.sleep(0.3)\n",
         "def test_a():\n    assert f(1) == 2\n",
     ),
     "a callback tried until it asserts nothing": (
