@@ -166,6 +166,17 @@ class TestDataClass(type):
     def __call__(cls, /, *args: Any, **kwargs: Any) -> Any:
         return _use(cls, "call", *args, **kwargs)
 
+    def __setattr__(cls, name: str, value: Any) -> None:
+        # Its objects are here, so they need the attribute here too. While it is made, the judge knows nothing of it.
+        if "_number" in _local(cls) and not _is_private(name):
+            _use(cls, "set", name, value)
+        type.__setattr__(cls, name, value)
+
+    def __delattr__(cls, name: str) -> None:
+        if not _is_private(name):
+            _use(cls, "delete", name)
+        type.__delattr__(cls, name)
+
 
 class TestClass(TestDataClass):
     """The metaclass of counterparts of all other test classes."""
@@ -180,7 +191,7 @@ class TestClass(TestDataClass):
         return {} if name == "__annotations__" else type.__getattribute__(cls, name)
 
     def __getattr__(cls, name: str) -> Any:
-        if name.startswith("_"):
+        if name.startswith("_") or not _is_given(cls):
             raise AttributeError(f"type object {cls.__name__!r} has no attribute {name!r}", name=name, obj=cls)
         return _use(cls, "get", name)
 
@@ -198,14 +209,14 @@ class TestClass(TestDataClass):
 
     @property  # type: ignore[misc]
     def __dict__(cls) -> Any:  # type: ignore[override]
-        return _use(cls, "members")
+        return _use(cls, "members") if _is_given(cls) else _local(cls)
 
     def __dir__(cls) -> list[str]:
         return sorted({name for kind in type.mro(cls) for name in kind.__dict__})
 
     @property
     def __signature__(cls) -> Any:
-        return _signature(_use(cls, "signature"))
+        return _signature(_use(cls, "signature")) if _is_given(cls) else None
 
     def __iter__(cls) -> Any:
         return _use(cls, "special", "__iter__")
@@ -221,6 +232,14 @@ class TestClass(TestDataClass):
 
     def __contains__(cls, item: Any) -> bool:
         return bool(_use(cls, "special", "__contains__", item))
+
+
+_local = type.__dict__["__dict__"].__get__
+
+
+def _is_given(cls: type) -> bool:
+    """Return whether the program may use a class of the tests, and not only its objects."""
+    return type.__getattribute__(cls, "_number") is not None
 
 
 def _is_private(name: str) -> bool:

@@ -68,6 +68,7 @@ class Translation:
     def __init__(self, program: Requester) -> None:
         self.given = Table()
         self._classes_of_tests = Table()
+        self._holding_data: dict[type, bool] = {}
         self._exceptions_of_tests = Table()
         self._exceptions = Exceptions(self._write_class, self._read_class, _without_expected)
         self._program = program
@@ -112,7 +113,7 @@ class Translation:
         plain = plain_scalar(value)
         if plain is not MISSING:
             return encoder.encode(plain)
-        if is_data_class(type(value)):
+        if self._holds_data(type(value)):
             return write_container("instance", encoder, value)
         if isinstance(value, _NEVER):
             raise TypeError(f"a test cannot pass a {type(value).__name__} to the program")
@@ -137,7 +138,7 @@ class Translation:
             doc=kind.__doc__,
             bases=tuple(base for base in kind.__bases__ if base.__module__ == "tests"),
             specials=specials_of(kind),
-            data=data_of(kind),
+            data=data_of(kind) if self._holds_data(kind) else None,
         )
         return {"test_class": encoder.encode_all(described)}
 
@@ -194,7 +195,21 @@ class Translation:
         """Decode an object or class of the tests, or an empty object of a data-only class."""
         if tag == "given":
             return whole(self.given.at(data))
-        return self._classes_of_tests.at(data) if tag == "test_class" else _blank(decoder.decode(data))
+        return self._classes_of_tests.at(data) if tag == "test_class" else self._blank(decoder.decode(data))
+
+    def _holds_data(self, kind: type) -> bool:
+        """Return whether a test's class held only data when it first crossed; a decorator may since have changed it."""
+        return self._holding_data.setdefault(kind, is_data_class(kind))
+
+    def _blank(self, kind: Any) -> Any:
+        """Create an object of a data-only test class, without attributes.
+
+        Raises:
+            MalformedError: for any other class, whose methods rely on its constructor.
+        """
+        if not isinstance(kind, type) or not self._holds_data(kind):
+            raise MalformedError("no class of data")
+        return object.__new__(kind)
 
     def _handle(self, data: Json) -> Any:
         number, *described = checked(data, list)
@@ -289,17 +304,6 @@ class Translation:
         if tag == "type":
             return next((kind for kind in PLAIN_BASES if kind.__name__ == payload), None)
         return self._class(payload)
-
-
-def _blank(kind: Any) -> Any:
-    """Create an object of a data-only test class, without attributes.
-
-    Raises:
-        MalformedError: for any other class, whose methods rely on its constructor.
-    """
-    if not isinstance(kind, type) or not is_data_class(kind):
-        raise MalformedError("no class of data")
-    return object.__new__(kind)
 
 
 def _without_expected(error: BaseException) -> BaseException:
