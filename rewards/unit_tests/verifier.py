@@ -334,7 +334,7 @@ unit_test_reward = UnitTestVerifier(name="unit_test_reward")
 
 
 class WholeProgram(str):
-    """The text of a sample that is a program and nothing else, as the argument of a tool is."""
+    """A sample's text without prose around the program, such as a tool's argument."""
 
     __slots__ = ()
 

@@ -119,7 +119,7 @@ UNITS = (100, 1000, 60, 3600, 24, 12)
 
 
 def _unit_told(answer: str, gold: str) -> str:
-    """Say that a gold is an answer in another unit; empty if it is not.
+    """Name the factor between a gold and an answer in another unit; empty without such a factor.
 
     Examples:
         >>> _unit_told("89", "8900"), _unit_told("2.5", "2,500"), _unit_told("7", "8")

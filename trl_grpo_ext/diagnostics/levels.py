@@ -69,12 +69,13 @@ def _level(parts: Sequence[Grouped]) -> Estimate:
 
 def gain(earlier: Sequence[BatchFigures], later: Sequence[BatchFigures], level: LevelOf = score_level) -> Estimate:
     """Gain of the score, or another level, between two lists of batches; count 0 if unknown."""
-    return _as_unsure(level(later)) - _as_unsure(level(earlier), like=level(later))
+    end = level(later)
+    return end - _as_unsure(level(earlier), like=end)
 
 
-def _as_unsure(found: Estimate, like: Estimate | None = None) -> Estimate:
-    """Give a level without any deviation the deviation of another: of 64 zeros, the next may be a 1."""
-    if like is None or found.error > ROUNDING * abs(found.mean) or not (found.count and like.count):
+def _as_unsure(found: Estimate, like: Estimate) -> Estimate:
+    """Lend a constant level the deviation of another level: after 64 scores of 0, the next score may be 1."""
+    if found.error > ROUNDING * abs(found.mean) or not (found.count and like.count):
         return found
     return replace(found, error=like.error * math.sqrt(like.count / found.count))
 

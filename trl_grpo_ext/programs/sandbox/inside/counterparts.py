@@ -238,7 +238,7 @@ _local = type.__dict__["__dict__"].__get__
 
 
 def _is_given(cls: type) -> bool:
-    """Return whether the program may use a class of the tests, and not only its objects."""
+    """Test whether the tests passed a class itself to the program, not only its objects."""
     return type.__getattribute__(cls, "_number") is not None
 
 
@@ -263,19 +263,15 @@ def _special(name: str) -> Callable[..., Any]:
     return method
 
 
-def _call(self: TestObject, /, *args: Any, **kwargs: Any) -> Any:
-    return _use(self, "call", *args, **kwargs)
-
-
 def _await(self: TestObject) -> Generator[None, None, Any]:
     return awaited(partial(_use, self))
 
 
-_SPECIALS: dict[str, Callable[..., Any]] = {"__call__": _call, "__await__": _await}
+_SPECIALS: dict[str, Callable[..., Any]] = {"__call__": TestCallable.__call__, "__await__": _await}
 
 
 class Counterparts:
-    """The counterparts that a program has, by the numbers of their originals in the judge."""
+    """A program's counterparts, numbered as their originals are in the judge."""
 
     def __init__(self, call_back: CallBack) -> None:
         self._call_back = call_back

@@ -29,7 +29,7 @@ from trl_grpo_ext.programs.sandbox.inside.crossing.values import (
     checked,
     plain_scalar,
 )
-from trl_grpo_ext.programs.sandbox.inside.given import data_of, is_data_class, specials_of
+from trl_grpo_ext.programs.sandbox.inside.given import data_of, specials_of
 from trl_grpo_ext.programs.sandbox.inside.handle import Handle, Requester, Standing, State, Stub
 from trl_grpo_ext.programs.sandbox.inside.remote_class import (
     ErrorStub,
@@ -68,7 +68,7 @@ class Translation:
     def __init__(self, program: Requester) -> None:
         self.given = Table()
         self._classes_of_tests = Table()
-        self._holding_data: dict[type, bool] = {}
+        self._described: dict[type, ClassOfTests] = {}
         self._exceptions_of_tests = Table()
         self._exceptions = Exceptions(self._write_class, self._read_class, _without_expected)
         self._program = program
@@ -113,10 +113,10 @@ class Translation:
         plain = plain_scalar(value)
         if plain is not MISSING:
             return encoder.encode(plain)
-        if self._holds_data(type(value)):
-            return write_container("instance", encoder, value)
         if isinstance(value, _NEVER):
             raise TypeError(f"a test cannot pass a {type(value).__name__} to the program")
+        if self._description(type(value)).data is not None:
+            return write_container("instance", encoder, value)
         kind = type(value)
         given = self.given.add(kind) if kind.__module__ == "tests" else None
         return {"object": [self.given.add(value), self._write_test_class(encoder, kind, given)]}
@@ -131,16 +131,21 @@ class Translation:
 
     def _write_test_class(self, encoder: Encoder, kind: type, given: int | None) -> Json:
         """Return JSON for a class of test objects; `given` is its number if the program may use the class itself."""
-        described = ClassOfTests(
-            number=self._classes_of_tests.add(kind),
-            given=given,
-            name=kind.__name__,
-            doc=kind.__doc__,
-            bases=tuple(base for base in kind.__bases__ if base.__module__ == "tests"),
-            specials=specials_of(kind),
-            data=data_of(kind) if self._holds_data(kind) else None,
-        )
-        return {"test_class": encoder.encode_all(described)}
+        return {"test_class": encoder.encode_all(self._description(kind)._replace(given=given))}
+
+    def _description(self, kind: type) -> ClassOfTests:
+        """Describe a test's class as it was when it first crossed; a decorator may since have changed it."""
+        if kind not in self._described:
+            self._described[kind] = ClassOfTests(
+                number=self._classes_of_tests.add(kind),
+                given=None,
+                name=kind.__name__,
+                doc=kind.__doc__,
+                bases=tuple(base for base in kind.__bases__ if base.__module__ == "tests"),
+                specials=specials_of(kind),
+                data=data_of(kind),
+            )
+        return self._described[kind]
 
     def write_refusal(self, encoder: Encoder, error: BaseException) -> Json:
         """Return JSON for an exception raised by a use of a test object; the program may raise it back unchanged.
@@ -197,17 +202,13 @@ class Translation:
             return whole(self.given.at(data))
         return self._classes_of_tests.at(data) if tag == "test_class" else self._blank(decoder.decode(data))
 
-    def _holds_data(self, kind: type) -> bool:
-        """Return whether a test's class held only data when it first crossed; a decorator may since have changed it."""
-        return self._holding_data.setdefault(kind, is_data_class(kind))
-
     def _blank(self, kind: Any) -> Any:
         """Create an object of a data-only test class, without attributes.
 
         Raises:
             MalformedError: for any other class, whose methods rely on its constructor.
         """
-        if not isinstance(kind, type) or not self._holds_data(kind):
+        if not isinstance(kind, type) or self._description(kind).data is None:
             raise MalformedError("no class of data")
         return object.__new__(kind)
 
