@@ -291,7 +291,8 @@ class Translation:
             if described == ["function"]:
                 return self.classes.setdefault(number, class_of_functions(self._program, number))
             name, qualified, bases, names, flags = described
-            parents = [base for each in checked(bases, list)[:_MAX_BASES] if (base := self._base(each)) is not None]
+            known = [self._base(each) for each in checked(bases, list)[:_MAX_BASES]]
+            parents = [base for base in known if base is not None]
             if not all(type(each) is str for each in (name, *qualified, *names, *flags)):
                 raise MalformedError("no name of a class")
             made = make_class(self._program, number, name[:_MAX_NAME], qualified, parents, names, flags)

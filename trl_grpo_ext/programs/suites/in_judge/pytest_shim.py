@@ -156,7 +156,9 @@ class approx:  # noqa: N801  (pytest's name)
     def __init__(self, expected: Any, rel: float | None = None, abs: Any = None, nan_ok: bool = False) -> None:  # noqa: A002
         self.expected, self.nan_ok = expected, nan_ok
         self.abs = 1e-12 if abs is None else abs
-        self.rel = (1e-6 if abs is None else 0.0) if rel is None else rel
+        if rel is None:
+            rel = 1e-6 if abs is None else 0.0
+        self.rel = rel
 
     def __eq__(self, actual: object) -> bool:
         return self._same(self.expected, actual)
