@@ -148,7 +148,7 @@ def check_killed(left: Exit | None, limits: Limits) -> None:
 
     Call it only for processes that neither kill themselves nor can be killed by the program: judges, and programs that
     are process 1 of a process tree. The kernel kills such a process only for its use of memory or CPU time, so a
-    SIGKILL below half of both limits came from outside.
+    SIGKILL below the limit of CPU time and half of that of memory came from outside.
 
     Raises:
         LostError: if the process was killed from outside.
@@ -156,14 +156,14 @@ def check_killed(left: Exit | None, limits: Limits) -> None:
     if left is None or os.waitstatus_to_exitcode(left.status) != -signal.SIGKILL:
         return
     # The shift by 9 instead of 10 gives half of the memory limit in KiB.
-    if left.cpu_seconds < limits.cpu_seconds / 2 and left.memory_kb < limits.memory_mb << 9:
+    if left.cpu_seconds < limits.cpu_seconds and left.memory_kb < limits.memory_mb << 9:
         raise LostError("a process was killed from outside")
 
 
 def read_exit(left: Exit, limits: Limits) -> TestResult:
     """Turn the exit of a program that gave no answer into a test result."""
     code = os.waitstatus_to_exitcode(left.status)
-    if code == -signal.SIGXCPU or (code == -signal.SIGKILL and left.cpu_seconds >= 0.9 * limits.cpu_seconds):
+    if code == -signal.SIGXCPU or (code == -signal.SIGKILL and left.cpu_seconds >= limits.cpu_seconds):
         return TestResult(ending=Ending.TIMEOUT, detail=f"over {limits.cpu_seconds:g} s of processor time")
     if code < 0:
         name = _SIGNALS.get(-code, f"signal {-code}")
