@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import functools
 import importlib
-from collections.abc import Callable
+import re
+import sys
+from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
@@ -29,6 +31,7 @@ _ASSERTING = (
     "assert_array_equal",
     "assert_array_less",
 )
+# Always guarded, since libraries that the tests use may convert an array of the program.
 _CONVERTING = ("array", "asarray", "asanyarray")
 _DEEP = 4
 """Depth to which nested lists are searched for arrays of the program."""
@@ -41,13 +44,23 @@ def guard_empty_arrays(text: str) -> None:
         return
     numpy = importlib.import_module("numpy")
     _wrap(numpy, _COMPARING, _comparing)
-    _wrap(numpy, _CONVERTING, _converting)
+    _wrap(numpy, [*_CONVERTING, *_functions_named_in(text, numpy)], _converting)
     # `numpy.testing` is slow to import.
     if "testing" in text:
         _wrap(importlib.import_module("numpy.testing"), _ASSERTING, _comparing)
 
 
-def _wrap(module: ModuleType, names: tuple[str, ...], wrapping: Callable[[Any], Any]) -> None:
+def _functions_named_in(text: str, numpy: Any) -> list[str]:
+    """List numpy's functions that the tests may call, but for those that are guarded already.
+
+    Classes and ufuncs have attributes that a guard would hide.
+    """
+    words = set(re.findall(r"\.(\w+)", text)).difference(_CONVERTING, _COMPARING)
+    found = {word: vars(numpy).get(word) for word in words}
+    return [word for word, each in found.items() if callable(each) and not isinstance(each, type | numpy.ufunc)]
+
+
+def _wrap(module: ModuleType, names: Sequence[str], wrapping: Callable[[Any], Any]) -> None:
     for name in names:
         own = getattr(module, name)
         setattr(module, name, functools.wraps(own)(wrapping(own)))
@@ -85,9 +98,13 @@ def _read(value: Any) -> Any:
 
 
 def _converting(own: Callable[..., Any]) -> Callable[..., Any]:
-    def convert(value: Any, *args: Any, **kwargs: Any) -> Any:
-        array = own(value, *args, **kwargs)
-        return _marked(array) if _holds_empty(value) else array
+    def convert(*args: Any, **kwargs: Any) -> Any:
+        array = own(*args, **kwargs)
+        if type(array) is not importlib.import_module("numpy").ndarray:
+            return array
+        # A list without items may be the program's. Libraries that the tests use have empty arrays of their own.
+        is_of_tests = sys._getframe(1).f_globals.get("__name__") == "tests"
+        return _marked(array) if is_of_tests or _holds_empty([*args, *kwargs.values()]) else array
 
     return convert
 
