@@ -132,9 +132,11 @@ class Monitor:
             return time.thread_time() - began
         measured: list[tuple[int, float]] = []
         reader = threading.Thread(target=lambda: measured.append(_sum_of_shares(tasks)), daemon=True)
+        # A process that forks again and again would hold up the reads, while others take memory.
+        self._zygote.pause(True)
         reader.start()
-        # A process that forks again and again holds up a read for seconds; killing the process ends the read.
         reader.join(max(0.0, self._at - time.monotonic()))
+        self._zygote.pause(False)
         if not measured:
             raise LimitError(_over_time(self._limits))
         total, cost = measured[0]
