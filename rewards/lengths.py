@@ -225,7 +225,12 @@ class ConciseVerifier(GroupVerifier):
         widened = [self._widened(length) for length in known]
         return [self._verdict(length, known, widened) for length in lengths]
 
-    def _verdict(self, length: int | None, known: Sequence[int], widened: Sequence[float]) -> Verdict:
+    def _verdict(
+        self,
+        length: int | None,
+        known: Sequence[int],
+        widened: Sequence[float],
+    ) -> Verdict:
         if length is None:
             return grader_error("tokens_unknown")
         if len(known) == 1:

@@ -173,7 +173,12 @@ def is_surely(answer: str, gold: object) -> bool:
     return _plain(answer) in map(_plain, gold_texts(gold))
 
 
-def surely_differ(one: object, other: object, absolute: float = 0.0, relative: float = 0.0) -> bool:
+def surely_differ(
+    one: object,
+    other: object,
+    absolute: float = 0.0,
+    relative: float = 0.0,
+) -> bool:
     r"""Test that two gold cells share no gold: every pair of golds differs, as numbers or as texts.
 
     Two texts differ if neither contains the other.

@@ -58,7 +58,13 @@ def check_fence(fence: object, *, text_around: bool, form: str) -> None:
         raise ValueError(f"Without a fence, nothing tells {form} from the text around it; set fence='required'.")
 
 
-def fenced_answer(sample: Sample, tag: str, *, fence: Fence, text_around: bool) -> str | Verdict:
+def fenced_answer(
+    sample: Sample,
+    tag: str,
+    *,
+    fence: Fence,
+    text_around: bool,
+) -> str | Verdict:
     r"""Return the content of the answer's single `tag` fence, or the bare answer; a verdict for any other form.
 
     Args:

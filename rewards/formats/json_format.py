@@ -150,7 +150,12 @@ class JsonVerifier(BatchVerifier):
         sample, schema = pair
         if isinstance(schema, Verdict):
             return schema
-        answer = fenced_answer(sample, "json", fence=self.fence, text_around=self.text_around)
+        answer = fenced_answer(
+            sample,
+            "json",
+            fence=self.fence,
+            text_around=self.text_around,
+        )
         if isinstance(answer, Verdict):
             return answer
         if schema is None:

@@ -149,7 +149,13 @@ def _root_problem(validator: Any, root: str | None) -> str:
     return "it does not say what it wants, and accepts null and true; give it a type, or say root='object'"
 
 
-def judge_here(text: str, schema: str, root: str | None, max_depth: int, timeout: float) -> dict[str, Any]:
+def judge_here(
+    text: str,
+    schema: str,
+    root: str | None,
+    max_depth: int,
+    timeout: float,
+) -> dict[str, Any]:
     """Judge a text by a usable schema inside a worker, whose main thread has a large stack."""
     # Fill the cache first, so that reading the schema does not count as the answer's processor time.
     _read_schema(schema)
@@ -261,7 +267,12 @@ def _validator(schema: Any) -> Any:
     return validator
 
 
-def _unique(_validator: Any, wanted: object, instance: object, _schema: object) -> Iterator[Any]:
+def _unique(
+    _validator: Any,
+    wanted: object,
+    instance: object,
+    _schema: object,
+) -> Iterator[Any]:
     """Validate `uniqueItems` in linear time; jsonschema's own check compares all pairs of objects."""
     from jsonschema.exceptions import ValidationError
 
@@ -288,7 +299,12 @@ def _ending(follow: Callable[..., Iterator[Any]]) -> Callable[..., Iterator[Any]
     """Raise RecursionError on an endless self-reference; Python's own error could panic the compiled registry."""
     followed: set[tuple[int, int, int]] = set()
 
-    def follow_once(validator: Any, reference: object, instance: object, schema: object) -> Iterator[Any]:
+    def follow_once(
+        validator: Any,
+        reference: object,
+        instance: object,
+        schema: object,
+    ) -> Iterator[Any]:
         # Validators are cached, and several threads may use one at once.
         step = (get_ident(), id(schema), id(instance))
         if step in followed:

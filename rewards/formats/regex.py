@@ -135,7 +135,14 @@ class RegexVerifier(BatchVerifier):
         )
 
 
-def match_here(pattern: str, flags: int, match: Match, at_least: int, at_most: int | None, text: str) -> dict[str, Any]:
+def match_here(
+    pattern: str,
+    flags: int,
+    match: Match,
+    at_least: int,
+    at_most: int | None,
+    text: str,
+) -> dict[str, Any]:
     """Match a text, and return the verdict as a record. Call it inside a worker: matching may never end."""
     compiled = re.compile(pattern, flags)
     found: list[str] = []
@@ -177,4 +184,9 @@ def _verdict(found: Sequence[str], at_least: int, at_most: int | None) -> Verdic
         reason = "no_match"
     elif len(found) < at_least:
         reason = "too_few_matches"
-    return Verdict(status=Status.INCORRECT, score=0.0, answer=answer, reason=reason)
+    return Verdict(
+        status=Status.INCORRECT,
+        score=0.0,
+        answer=answer,
+        reason=reason,
+    )

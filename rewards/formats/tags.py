@@ -119,7 +119,13 @@ class TagsVerifier(Verifier):
         _, found, after = last_message.partition(tag)
         return found + after
 
-    def _verdict(self, text: str, structure: Mapping[str, TagPart], *, assumed: bool) -> Verdict:
+    def _verdict(
+        self,
+        text: str,
+        structure: Mapping[str, TagPart],
+        *,
+        assumed: bool,
+    ) -> Verdict:
         reading = read_tags(text, structure, mentions=self.mentions)
         elements = reading.elements
         faults = [*reading.faults, *self._faults(text, structure, elements)]

@@ -68,7 +68,14 @@ class IFEvalVerifier(Verifier):
                 _followed("A text.", instructions_of(row))
             except ValueError as error:
                 reason = "instructions_invalid"
-                problems.append(DataProblem(row=place, reason=reason, value=str(error), advice=ADVICE))
+                problems.append(
+                    DataProblem(
+                        row=place,
+                        reason=reason,
+                        value=str(error),
+                        advice=ADVICE,
+                    )
+                )
             except ModuleNotFoundError:
                 check_installed("IFEvalVerifier")
                 raise

@@ -159,7 +159,13 @@ class CascadeVerifier(BatchVerifier):
             # Without a prompt, equality of two answers cannot be judged.
             return replace(ruled, details={**ruled.details, "opinion": str(error)})
 
-    def _refused(self, sample: Sample, found: FinalAnswer, answer: str, gold: str) -> str:
+    def _refused(
+        self,
+        sample: Sample,
+        found: FinalAnswer,
+        answer: str,
+        gold: str,
+    ) -> str:
         """Return the refusal code of an answer or its source text; empty to ask the judge."""
         if len(found.answers) > 1:
             return "several_answers"

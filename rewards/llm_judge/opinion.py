@@ -59,7 +59,12 @@ def pose(*, prompt: Prompt | None, gold: str, answer: str) -> Case:
     def question(template: str, low: float, high: float) -> Question:
         judge_prompt = JudgePrompt.parse(template, rubric=None, column="gold")
         contract = Contract(low=low, high=high)
-        return judge_prompt.question({"gold": gold}, prompt=prompt, answer=answer, contract=contract)
+        return judge_prompt.question(
+            {"gold": gold},
+            prompt=prompt,
+            answer=answer,
+            contract=contract,
+        )
 
     return Case(same=question(SAME, 0, 1), wrong=question(WRONG, 1, 0))
 

@@ -145,7 +145,13 @@ class JudgePrompt:
     column: str | None
 
     @classmethod
-    def parse(cls, prompt: str | None, *, rubric: str | None, column: str | None) -> JudgePrompt:
+    def parse(
+        cls,
+        prompt: str | None,
+        *,
+        rubric: str | None,
+        column: str | None,
+    ) -> JudgePrompt:
         """Parse a prompt template; None gives the default template.
 
         Raises:
@@ -208,7 +214,14 @@ class JudgePrompt:
             return str(error)
         return ""
 
-    def question(self, row: Mapping[str, Any], *, prompt: Prompt | None, answer: str, contract: Contract) -> Question:
+    def question(
+        self,
+        row: Mapping[str, Any],
+        *,
+        prompt: Prompt | None,
+        answer: str,
+        contract: Contract,
+    ) -> Question:
         """Fill the template for one completion.
 
         Raises:

@@ -183,7 +183,12 @@ class LlmJudgeVerifier(BatchVerifier):
             return unreadable("no_answer")
         contract = Contract(low=0, high=BEST)
         try:
-            return prompt.question(sample.row, prompt=sample.prompt, answer=answer.strip(), contract=contract)
+            return prompt.question(
+                sample.row,
+                prompt=sample.prompt,
+                answer=answer.strip(),
+                contract=contract,
+            )
         except QuestionError as error:
             return skipped(str(error))
 

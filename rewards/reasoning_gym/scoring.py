@@ -21,7 +21,13 @@ TASKS_WITHOUT_GOLD = frozenset({"boxnet", "graph_color", "propositional_logic", 
 Scorer = Callable[[str | None, dict[str, Any]], float]
 
 
-def score_here(task: str, options: str, entry: str, answer: str, least: float) -> dict[str, Any]:
+def score_here(
+    task: str,
+    options: str,
+    entry: str,
+    answer: str,
+    least: float,
+) -> dict[str, Any]:
     """Score one answer inside this process; returns a verdict record.
 
     Args:
@@ -56,7 +62,13 @@ def _judged_entry(task: str, options: str, problem: dict[str, Any]) -> Verdict:
     return Verdict(status=Status.CORRECT, score=1.0)
 
 
-def _score(task: str, options: str, entry: dict[str, Any], answer: str, least: float) -> Verdict:
+def _score(
+    task: str,
+    options: str,
+    entry: dict[str, Any],
+    answer: str,
+    least: float,
+) -> Verdict:
     try:
         problem = problem_with(task, answer, entry)
     except (KeyError, TypeError, ValueError):
@@ -94,7 +106,12 @@ def score_of(task: str, options: str, entry: Mapping[str, Any], answer: str) -> 
     return score
 
 
-def _verdict_of_error(task: str, options: str, entry: dict[str, Any], error: Exception) -> Verdict:
+def _verdict_of_error(
+    task: str,
+    options: str,
+    entry: dict[str, Any],
+    error: Exception,
+) -> Verdict:
     """Blame the answer for a scorer exception if the scorer accepts the entry's own answer; else blame the entry."""
     gold = entry.get("answer")
     if gold is None and task not in TASKS_WITHOUT_GOLD:
