@@ -60,6 +60,7 @@ class CalibrationVerifier(Rescored):
     name: str | None = None
 
     def asked(self, sample: Sample) -> Sample:
+        # The confidence is a number, which `correctness` could take for the answer.
         return replace(sample, text=_STATED.sub("", sample.text))
 
     def rescored(self, sample: Sample, verdict: Verdict) -> Verdict:

@@ -137,6 +137,7 @@ def as_members(given: object, *, whole: str) -> tuple[Verifier, ...]:
 
 def _as_member(entry: object, number: int, whole: str) -> Verifier:
     where = f"{whole}, verifier {number}"
+    # This check comes first, since a GroupVerifier is a Verifier.
     if isinstance(entry, GroupVerifier):
         raise ValueError(
             f"{where}: {entry.__name__!r} compares the completions of a group with each other, and {whole} may ask it "
@@ -144,6 +145,7 @@ def _as_member(entry: object, number: int, whole: str) -> Verifier:
         )
     if isinstance(entry, Verifier):
         return entry
+    # A class in place of its instance is the most likely mistake.
     if isinstance(entry, type) and issubclass(entry, Verifier):
         raise ValueError(f"{where} is the class {entry.__name__}; make a verifier of it: {entry.__name__}().")
     raise ValueError(
@@ -164,7 +166,9 @@ class Composition(BatchVerifier):
     name: str | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "verifiers", as_members(self.verifiers, whole=self.__name__))
+        members = as_members(self.verifiers, whole=self.__name__)
+        # A frozen dataclass allows no plain assignment.
+        object.__setattr__(self, "verifiers", members)
 
     @property
     def members(self) -> dict[str, Verifier]:
@@ -184,6 +188,7 @@ class Composition(BatchVerifier):
         return verdict
 
     def judge_samples(self, samples: Sequence[Sample]) -> list[Verdict]:
+        # Verdicts by verifier name, a dict per sample.
         parts: list[dict[str, Verdict]] = [{} for _ in samples]
         undecided = list(range(len(samples)))
         for name, member in self.members.items():
@@ -222,6 +227,7 @@ class Composition(BatchVerifier):
     def metrics(self, verdicts: Sequence[Verdict | None]) -> dict[str, float]:
         """Compute each member's own metrics, and its shares of judged (`asked`) and unscored (`unscored`) samples."""
         figures = {}
+        # An evaluation may be empty.
         samples = max(len(verdicts), 1)
         for name, member in self.members.items():
             judged = part_verdicts(verdicts, name)
@@ -298,6 +304,7 @@ class Rescored(BatchVerifier):
 
     def _rescored_pair(self, pair: tuple[Sample, Verdict]) -> Verdict:
         sample, verdict = pair
+        # The reason and the blame of an unscored verdict stay.
         if verdict.score is None:
             return verdict
         return self.rescored(sample, verdict)

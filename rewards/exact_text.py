@@ -19,6 +19,7 @@ from trl_grpo_ext.verdict import Verdict
 # quadratic time.
 MAX_CHARS = 10_000
 
+# "Paris" or **Paris**, as a whole.
 _ENCLOSED = re.compile(r"(\*\*|[\"'`*“‘])(.+?)(?:\1|[”’])", re.DOTALL)
 _ARTICLES = re.compile(r"\b(?:a|an|the)\b", re.IGNORECASE)
 

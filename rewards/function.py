@@ -66,7 +66,8 @@ class FunctionVerifier(Verifier):
 
     def _check_findable(self) -> None:
         """Raise a ValueError unless importing the function by its qualified name yields this verifier."""
-        module, qualname = self.function.__module__, self.function.__qualname__
+        module = self.function.__module__
+        qualname = self.function.__qualname__
         try:
             found = find_object(module, qualname)
         except (ImportError, AttributeError):
@@ -81,6 +82,7 @@ class FunctionVerifier(Verifier):
         return f"<verifier {self.function.__module__}.{self.function.__qualname__}>"
 
 
+# Parameters that take any number of arguments.
 VARIABLE = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
@@ -100,7 +102,7 @@ class PlainFunction(BatchVerifier):
         self.function = function
 
     def check_columns(self, columns: Collection[str]) -> None:
-        """Raise a ValueError if the function has no `**kwargs`, or a parameter without a dataset column."""
+        """Raise a ValueError for a function without `**kwargs`, or with a parameter that has no dataset column."""
         if not takes_extras(self.function):
             raise ValueError(
                 f"The function {self.__name__!r} has no **kwargs, and TRL passes it each column of the dataset and "
@@ -207,6 +209,7 @@ def call_plain(function: Any, completions: Sequence[Any], columns: dict[str, lis
         log_metric=_ignored,
         **columns,
     )
+    # TRL awaits async reward functions too.
     if inspect.isawaitable(scores):
         scores = asyncio.run(_awaited(scores))
     wanted = len(completions)

@@ -235,6 +235,7 @@ class ConciseVerifier(GroupVerifier):
             return grader_error("tokens_unknown")
         if len(known) == 1:
             return Verdict(status=Status.CORRECT, score=0.0, reason="no_others")
+        # Binary searches in the sorted lengths, instead of a comparison of all pairs.
         longer = len(known) - bisect_right(known, self._widened(length))
         shorter = bisect_left(widened, length)
         others = len(known) - 1

@@ -25,9 +25,11 @@ PERCENTS: tuple[str, ...] = get_args(Percent)
 # No honest number is longer.
 MAX_CHARS = 400
 
+# Bold marks, but not the power of 10**3.
 _BOLD = re.compile(r"(?<!\d)\*\*|\*\*(?!\d)")
 # 5 (km)
 _IN_BRACKETS = re.compile(r"\(([^()\d]+)\)\s*\Z")
+# 1e999 or 10^{999}
 _HUGE = re.compile(r"(?:\d[eE]|10\s*(?:\^|\*\*)\s*[{(]?)\s*[+-]?\s*\d{3}")
 _KELVIN = unit("K")
 _CURRENCIES = frozenset(map(unit, ("usd", "eur", "gbp", "yen", "inr")))
@@ -121,6 +123,7 @@ class NumericVerifier(AnswerVerifier[tuple[Amount, ...]]):
             raise ValueError(f"There is no percent {self.percent!r}. {did_you_mean(str(self.percent), PERCENTS)}")
         if self.units != "any":
             self._check_units()
+            # A frozen dataclass allows no plain assignment, and a list cannot be hashed.
             object.__setattr__(self, "units", tuple(self.units))
 
     def _check_units(self) -> None:
@@ -172,6 +175,7 @@ class NumericVerifier(AnswerVerifier[tuple[Amount, ...]]):
                 scale = said.unit.factor / gold.unit.factor
             if self._is_near(gold, said, scale):
                 return ""
+        # The number is right as it stands, so the unit is wrong.
         if self._is_near(gold, said):
             return "other_unit"
         return "not_equal"

@@ -25,8 +25,10 @@ MAX_CHARS = 10_000
 # The most items of an answer, unless four times the gold's items are more.
 MAX_ITEMS = 1_000
 
+# `- `, `* `, `1. ` or `(2) ` before an item.
 _BULLET = re.compile(r"\A(?:[-*•‣]|\(?\d{1,3}[.)])\s+")
 _AND = re.compile(r"(?:^|(?<=\S)\s+)and\s+", re.IGNORECASE)
+# LaTeX's small spaces, as in `1\,000`.
 _THIN_SPACE = re.compile(r"\\[,;:! ]")
 _BRACKETS = {"[": "]", "(": ")", "{": "}"}
 _QUOTES = "\"'`“”‘’*"
@@ -116,8 +118,8 @@ class OverlapVerifier(AnswerVerifier[tuple[Items, ...]]):
             return "gold_missing"
         if isinstance(first_value(row, self.gold_columns), str):
             return self._readings(golds[0]) or "gold_empty"
-        items = [self._normal(str(gold)) for gold in golds]
-        items = [item for item in items if item]
+        normal = [self._normal(str(gold)) for gold in golds]
+        items = [item for item in normal if item]
         if not items:
             return "gold_empty"
         return (tuple(items),)
@@ -147,6 +149,7 @@ class OverlapVerifier(AnswerVerifier[tuple[Items, ...]]):
         return wrong("no_overlap")
 
     def _score(self, items: Sequence[str], gold: Sequence[str]) -> float:
+        # Sets: a repeated item counts once.
         if self.order == "ignored":
             items = list(dict.fromkeys(items))
             gold = list(dict.fromkeys(gold))
@@ -157,6 +160,7 @@ class OverlapVerifier(AnswerVerifier[tuple[Items, ...]]):
         """Read the items of a list text; a second reading splits the last part at "and"."""
         parts = self._parts(_bare(text))
         readings = [self._items(parts)]
+        # "and" may join the last two items, or stand inside the last item: `rock and roll`.
         *before, last = parts
         if _AND.search(last):
             split_at_and = [*before, *_AND.split(last)]
@@ -167,6 +171,7 @@ class OverlapVerifier(AnswerVerifier[tuple[Items, ...]]):
     def _parts(self, text: str) -> list[str]:
         parts = text.split(self.separator)
         lines = [line.strip() for line in text.split("\n") if line.strip()]
+        # A single line may begin with a minus sign.
         if len(lines) > 1 and all(map(_BULLET.match, lines)):
             parts = lines
         return [_BULLET.sub("", part.strip(), count=1) for part in parts]

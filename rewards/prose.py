@@ -42,6 +42,7 @@ _NO_WORDS = re.compile(
 _COMMAND = re.compile(r"\\[A-Za-z]+")
 _WORD = re.compile(r"[^\W\d_]{2,}")
 _SYMBOL = re.compile(r"[\d(){}\[\]=<>+*/_^&|#@%;\\]")
+# Three or more words in a row, with punctuation between them.
 _RUN = re.compile(r"(?<![^\W\d_])[^\W\d_]++(?:(?:[,;:.!?]?[ \t]{1,3}+|['’-])[^\W\d_]++){2,}+")
 _ENVIRONMENT = re.compile(r"\\(?:begin|end)\{[a-z]{1,20}\*?\}")
 _TEXT = re.compile(r"\\(?:text|textbf|textit|textrm|mathrm|mbox)\{([^{}]*)\}")

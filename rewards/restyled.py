@@ -147,7 +147,7 @@ def _rewritten(answer: str, *, in_box: bool) -> Iterator[tuple[str, str]]:
 
 
 def _concluded(head: str, answer: str) -> Iterator[tuple[str, str]]:
-    """Yield the text before an answer's mark with another concluding sentence, by the name of its form."""
+    """Yield form names and completions: the text before the answer's mark, with a new concluding sentence."""
     thinking, end, said = head.rpartition("</think>")
     # The line of the mark is the old conclusion.
     lines_before = said[: said.rfind("\n") + 1].rstrip()

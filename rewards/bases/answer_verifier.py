@@ -73,6 +73,7 @@ class AnswerVerifier(GoldVerifier, Generic[G]):
         return problems_of(reasons, cells, advice)
 
     def verify(self, sample: Sample) -> Verdict:
+        # The gold comes first: a row without a usable gold is the data's fault, whatever the answer is.
         gold = self._gold_of(sample.row)
         if isinstance(gold, str):
             return skipped(gold)

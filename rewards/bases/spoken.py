@@ -7,7 +7,7 @@ from trl_grpo_ext.sample import Sample
 
 
 def spoken(sample: Sample) -> str | None:
-    """Return the visible text of a completion, after its thinking; None if the thinking does not end.
+    """Return a completion's text after the thinking; None for endless thinking.
 
     If the prefill is known and no `<think>` occurs, `</think>` does not end a thinking: the whole text is judged, so
     that a stray tag cannot hide text.

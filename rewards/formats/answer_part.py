@@ -104,6 +104,7 @@ def fenced_answer(
 
 
 def _is_bare(answer: str, fence: Fence, *, text_around: bool) -> bool:
+    # With text around it, a fence may begin anywhere.
     if fence == "optional" and not text_around:
         return not _is_fence(answer)
     return fence == "forbidden"

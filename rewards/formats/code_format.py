@@ -169,10 +169,12 @@ def _problem(program: str) -> tuple[str, str]:
 def _does_something(node: ast.AST) -> bool:
     """Recognize a statement with effect; `pass`, bare values, imports and empty `return` statements have none."""
     match node:
+        # A docstring or a bare `...` has no effect.
         case ast.Expr(value=value):
             return any(isinstance(part, _EFFECTS) for part in ast.walk(value))
         case ast.Return(value=None | ast.Constant(value=None)):
             return False
+        # `raise NotImplementedError` is a placeholder.
         case ast.Raise(exc=ast.Name(id=name) | ast.Call(func=ast.Name(id=name))):
             return name != "NotImplementedError"
         case ast.Return() | ast.Raise() | ast.Assign() | ast.AugAssign() | ast.AnnAssign():

@@ -99,10 +99,12 @@ class JsonVerifier(BatchVerifier):
             raise ValueError(f"max_depth is a whole number from 1 to 100, got {self.max_depth!r}.")
         if self.schema is not None and self.schema_column is not None:
             raise ValueError("Give either schema or schema_column: a row has one schema.")
+        # Without a schema, neither the package nor a worker is needed.
         if self.schema is None and self.schema_column is None:
             return
         if find_spec("jsonschema") is None:
             raise ValueError("JSON schemas need jsonschema: pip install 'trl-grpo-ext[json]'.")
+        # Schemas of a column are checked by `check_rows`.
         if self.schema is not None:
             self._check_own(self.schema)
 
@@ -158,6 +160,7 @@ class JsonVerifier(BatchVerifier):
         )
         if isinstance(answer, Verdict):
             return answer
+        # Parsing takes linear time; only a schema needs a worker, which can be killed.
         if schema is None:
             return judge_json(answer, None, self.root, self.max_depth)
         return answer, schema, self.root, self.max_depth, self.timeout
@@ -168,6 +171,7 @@ class JsonVerifier(BatchVerifier):
         Workers check each distinct schema once.
         """
         read = [_row_schema(value) for value in values]
+        # The samples of a group share a row, and so a schema.
         distinct = list(dict.fromkeys(schema for schema in read if isinstance(schema, str)))
         verdicts = self._run("check_here", [(schema, self.root) for schema in distinct])
         checked = dict(zip(distinct, verdicts, strict=True))

@@ -56,6 +56,7 @@ def read_json(text: str, *, max_depth: int) -> Any:
             ...
         trl_grpo_ext.rewards.formats.answer_part.FormatFaultError: duplicate_key
     """
+    # Deep nesting would exhaust the stack of Python's parser.
     _check_depth(text, max_depth)
     try:
         return json.loads(

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import NamedTuple
 
+# `reasoning/step{2,}`: parents, name and frequency.
 _ENTRY = re.compile(r"((?:[A-Za-z_][\w.:-]*/)*)([A-Za-z_][\w.:-]*)([?*+]|\{[0-9]+(?:,[0-9]*)?\})?", re.ASCII)
 _COUNTS: Mapping[str, tuple[int, int | None]] = {"": (1, 1), "?": (0, 1), "*": (0, None), "+": (1, None)}
 
@@ -107,7 +108,7 @@ def _read_entry(entry: object) -> _Entry:
 
 
 def _counts(written: str, entry: str) -> tuple[int, int | None]:
-    """Parse a frequency to the least and the greatest number: `{2,4}` to (2, 4), `{2,}` to (2, None)."""
+    """Parse a frequency to its bounds: `{2,4}` to (2, 4), `{2,}` to (2, None)."""
     if written in _COUNTS:
         return _COUNTS[written]
     first, comma, second = written.strip("{}").partition(",")
@@ -163,7 +164,7 @@ def read_tags(text: str, structure: Mapping[str, TagPart], *, mentions: bool = F
 
 
 def tag_names(structure: Mapping[str, TagPart]) -> set[str]:
-    """Collect the names of all tags of a structure, at any depth."""
+    """Collect the tag names of a structure, nested tags included."""
     names = set()
     for top in structure.values():
         for part in top.walk():
@@ -211,11 +212,13 @@ class Reading:
         if not self.depths[name]:
             self.faults.append(("unopened", name))
             return
+        # Elements inside this element that are still open end here, unclosed.
         while self.stack[-1].name != name:
             self._drop()
         element = self._pop()
         element.closed = tag.start()
         element.end = tag.end()
+        # A misplaced element is a fault already, and no part of the structure.
         if element.part is None:
             return
         siblings = self.stack[-1].children if self.stack else self.elements

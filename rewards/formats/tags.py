@@ -97,6 +97,7 @@ class TagsVerifier(Verifier):
         prefix = self._prefix(sample, first)
         if prefix is not None:
             return self._verdict(prefix + text, structure, assumed=False)
+        # The end of the prompt is unknown. A closing tag without an opening tag shows that the prompt has opened it.
         opening = f"<{first}>"
         closes_unopened = opening not in text and f"</{first}>" in text
         if closes_unopened:
@@ -115,6 +116,7 @@ class TagsVerifier(Verifier):
         if isinstance(sample.prompt, str):
             ends_with_tag = sample.prompt.rstrip().endswith(tag)
             return tag if ends_with_tag else ""
+        # The last message may be the beginning of the answer, which the completion continues.
         last_message = completion_text(sample.prompt[-1:])
         _, found, after = last_message.partition(tag)
         return found + after
@@ -129,6 +131,7 @@ class TagsVerifier(Verifier):
         reading = read_tags(text, structure, mentions=self.mentions)
         elements = reading.elements
         faults = [*reading.faults, *self._faults(text, structure, elements)]
+        # With a faulty tag, order and text outside mean little.
         if not faults:
             faults = list(self._faults_of_the_whole(text, elements))
         answer = _content(text, elements[-1]) if elements else None

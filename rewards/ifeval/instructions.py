@@ -18,12 +18,17 @@ from trl_grpo_ext.rewards.prose import passages, prose
 Settings = Mapping[str, Any]
 
 _WORD = re.compile(r"\w+(?:['’-]\w+)*")
+# A run of marks such as `?!`, before white space or a closing quote: the point of 3.5 ends no sentence.
 _SENTENCE_END = re.compile(r"(?<![.!?。！？])[.!?。！？]++(?=[\s\"'”’)\]]|\Z)")
+# `***`, the divider of paragraphs in IFEval's prompts.
 _DIVIDER = re.compile(r"^[ \t]*\*[ \t]?\*[ \t]?\*[ \t]*$", re.MULTILINE)
 _EMPTY_LINES = re.compile(r"\n(?:[ \t]*\n)+")
 _BULLET = re.compile(r"^[ \t]*[*-][ \t]+\S", re.MULTILINE)
+# *text* or **text**.
 _HIGHLIGHT = re.compile(r"(?<!\*)\*(?=[^\s*])[^*\n]+(?<!\s)\*(?!\*)|\*\*(?=[^\s*])[^*\n]+(?<!\s)\*\*(?!\*)")
+# [name]
 _PLACEHOLDER = re.compile(r"\[([^\[\]\n]+)\]")
+# <<title>>
 _TITLE = re.compile(r"<<([^<>\n]+)>>")
 _FENCED = re.compile(r"\A```(?:json|JSON)?[ \t]*\n(.*)\n[ \t]*```\Z", re.DOTALL)
 _COMMAS = frozenset(",，")
@@ -74,6 +79,7 @@ def _letters(text: str, settings: Settings) -> bool:
     if len(letter) != 1:
         raise ValueError(f"{letter!r} is not one letter")
     count = text.casefold().count(letter.casefold())
+    # RLVR-IFeval has no relation: there the count is exact.
     relation = settings.get("let_relation", "exactly")
     return _holds(count, relation, settings["let_frequency"])
 
@@ -106,6 +112,7 @@ def _postscript(text: str, settings: Settings) -> bool:
 
 
 def _sections(text: str, settings: Settings) -> bool:
+    # The spelling is IFEval's.
     splitter = re.escape(settings["section_spliter"].strip())
     found = re.findall(rf"^[ \t#*_]*{splitter}[ \t]+\w", text, re.MULTILINE)
     relation = settings.get("section_relation", "at least")

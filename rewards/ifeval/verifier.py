@@ -64,18 +64,17 @@ class IFEvalVerifier(Verifier):
         """List the rows whose instructions are unreadable or lack settings."""
         problems = []
         for place, row in enumerate(rows):
+            # Missing settings show only when a text is checked.
             try:
                 _followed("A text.", instructions_of(row))
             except ValueError as error:
-                reason = "instructions_invalid"
-                problems.append(
-                    DataProblem(
-                        row=place,
-                        reason=reason,
-                        value=str(error),
-                        advice=ADVICE,
-                    )
+                problem = DataProblem(
+                    row=place,
+                    reason="instructions_invalid",
+                    value=str(error),
+                    advice=ADVICE,
                 )
+                problems.append(problem)
             except ModuleNotFoundError:
                 check_installed("IFEvalVerifier")
                 raise
@@ -126,6 +125,7 @@ def _function(written: Any) -> tuple[str, Settings]:
     if name not in FUNCTIONS:
         raise ValueError(f"there is no function {name!r}")
     instruction, names = FUNCTIONS[name]
+    # RLVR-IFeval counts sections exactly, IFEval asks for at least so many.
     settings = {"section_relation": "exactly"}
     for key, value in _set(written).items():
         if key != "func_name":

@@ -92,17 +92,22 @@ _CONSTANTS = re.compile(
 )
 # A run of letters in any script; in Chinese and Japanese, a single character.
 _LETTERS = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]|(?:(?![\u3040-\u30ff\u3400-\u9fff])[^\W\d_])+(?:['’-][^\W\d_]+)*")
+# LaTeX commands that hide their argument, or do more than typeset.
 _NOT_DRAWN = re.compile(
     r"\\(?:[hv]?phantom|tag|label|href|url|html\w*|class|style|unicode|def|newcommand|require|color|input|write|iffalse)"
     r"(?![A-Za-z])"
 )
 _MARKUP = re.compile(r"</?[A-Za-z!][^<>]*>|<!--|&[A-Za-z#]\w*;|\*\*|__\w|`|~~|\]\(|^#|^>|\|\s*-{2,}|^[*+]\s|https?:")
+# `"key":`, `==`, `f()`, `;` at a line's end.
 _PROGRAM = re.compile(r'["\']\s*:|==|:=|/\*|\w\s*\(\s*\)|;\s*$|\$\{')
 _ODD_SIGN = re.compile(
     r"[^\w\s\\{}()\[\]+\-*/=<>^_,.:;%$°'’′″!|&~\"“”‘–—−×·÷±∓√∞∅∈∉∪∩⊂⊆≤≥≠≈≡∼∠⊥∥△∘€£¥²³¹⁰-⁹₀-₉¼-¾…‖→⟨⟩]"
 )
+# A piece five times in a row, or a word six times.
 _REPEATED = re.compile(r"([^\d\s.]{1,20}?)\1{4,}|(\S{1,30})(?:\s+\2){5,}")
+# `1 2`, but not the mixed number `1 1/2` and the groups of `1 000`.
 _SPLIT_NUMBER = re.compile(r"\d\s+(?!\d+\s*/)(?!\d{3}(?!\d))\d")
+# `a1b2` and `1ab2c`.
 _MIXED = re.compile(r"[A-Za-z]\d+[A-Za-z]\d|\d[A-Za-z]+\d+[A-Za-z]")
 _UNSPEAKABLE = re.compile(r"[b-df-hj-np-tv-xz]+")
 _NEGATED = re.compile(r"\\(?:neq?|not)(?![A-Za-z])|[?≠]|n't\b")
@@ -246,7 +251,7 @@ def _is_gibberish(seen: _Seen) -> bool:
 
 
 def _lacks_number(seen: _Seen) -> bool:
-    """Detect an answer without number or formula, for a gold with either."""
+    """Detect a wordy answer to a gold of numbers or formulas."""
     gold_is_prose = any(len(word) > 3 for word in seen.gold_words)
     if gold_is_prose or not re.search(r"\d", seen.gold):
         return False

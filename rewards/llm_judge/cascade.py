@@ -99,6 +99,7 @@ class CascadeVerifier(BatchVerifier):
             )
         if not isinstance(self.llm, LlmJudgeVerifier):
             raise ValueError(f"llm must be an LlmJudgeVerifier, which says where the model is; got {self.llm!r}.")
+        # Its other settings name the endpoint, and bound costs.
         for setting in fields(self.llm):
             is_set = getattr(self.llm, setting.name) != setting.default
             if is_set and setting.name in OF_THE_QUESTIONS:
@@ -129,6 +130,7 @@ class CascadeVerifier(BatchVerifier):
                 verdicts.append(found)
             else:
                 verdicts.append(_decided(verdict, found[case]))
+                # The costs count for the first of equal answers.
                 found[case] = found[case].repeated
         return verdicts
 

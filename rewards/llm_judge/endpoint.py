@@ -73,6 +73,7 @@ class Breaker:
         """Await `send` and return its result, unless the endpoint rests; count success and failure."""
         if self._is_open:
             async with self._trial:
+                # While this request waited, a trial may have failed, or closed the breaker.
                 self.check()
                 if self._is_open:
                     return await self._watched(send)
@@ -235,6 +236,7 @@ class Client:
             ended.result(CLOSE_SECONDS)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(CLOSE_SECONDS)
+        # A running loop cannot be closed.
         if not self._thread.is_alive():
             self._loop.close()
 
@@ -245,6 +247,7 @@ class Client:
         await asyncio.gather(*others, return_exceptions=True)
         if self._client is not None:
             await self._client.close()
+        # The loop resolves host names in threads of its own.
         await self._loop.shutdown_default_executor()
 
 

@@ -164,6 +164,7 @@ class JudgePrompt:
         try:
             template = PromptTemplate.parse(prompt)
         except ValueError as error:
+            # Recipes call the setting of their own template `prompt_template`.
             raise ValueError(str(error).replace("prompt_template", "prompt")) from None
         places = template.columns
         if "answer" not in places:
@@ -177,6 +178,7 @@ class JudgePrompt:
         for piece in template.pieces:
             if isinstance(piece, Place) and piece.column in own and piece.steps:
                 raise ValueError(f"The judge's prompt cannot have `{piece}`: `{{{piece.column}}}` is all of a text.")
+            # The rubric is trusted: braces in it are no places.
             if rubric is not None and piece == Place("rubric", ()):
                 pieces.append(rubric)
             else:

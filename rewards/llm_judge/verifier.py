@@ -122,6 +122,7 @@ class LlmJudgeVerifier(BatchVerifier):
                 f"batch_timeout ({self.batch_timeout:g} s) is below timeout ({self.timeout:g} s), so that a reply in "
                 f"time would come too late. Raise the one or lower the other."
             )
+        # Raises a ValueError for an invalid template.
         self._prompt()
 
     def check_columns(self, columns: Collection[str]) -> None:
@@ -179,6 +180,7 @@ class LlmJudgeVerifier(BatchVerifier):
         answer = after_thinking((sample.prefill or "") + sample.text)
         if answer is None:
             return unreadable("unclosed_think")
+        # Invisible characters alone are no answer.
         if not harmless(answer).strip():
             return unreadable("no_answer")
         contract = Contract(low=0, high=BEST)
@@ -194,6 +196,7 @@ class LlmJudgeVerifier(BatchVerifier):
 
     def _verdicts(self, questions: Sequence[Question]) -> list[Verdict]:
         """Ask distinct questions, and return a verdict for each question, duplicates included."""
+        # Equal completions to a prompt are equal questions.
         distinct = list(dict.fromkeys(questions))
         replies = self.guarded(self.ask, distinct)
         if isinstance(replies, Verdict):

@@ -33,16 +33,21 @@ _OPERATORS: Mapping[type[ast.operator], Callable[[Fraction, Fraction], Fraction]
     ast.Div: operator.truediv,
 }
 _WORDS = re.compile(r"[\w\s]*")
+# 1,234.5
 _NUMBER = re.compile(r"-?[0-9][0-9,]*(?:\.[0-9]+)?")
+# 0.25, .25, 2.5e-3 or 1/4, with so few digits that reading takes no time.
 _PROBABILITY = re.compile(r"(?:[0-9]{1,30}\.?|[0-9]{0,30}\.[0-9]{1,30})(?:e-[0-9]{1,2})?|[0-9]{1,30}/[1-9][0-9]{0,29}")
 _LOCK = re.compile(r"[A-Ca-c\s,→>\[\]\"'-]*")
+# 3/4 or \frac{3}{4}, also between dollars.
 _FRACTION = re.compile(
     r"\s*\$*\s*(?:\\d?frac\s*\{\s*[0-9]+\s*\}\s*\{\s*[0-9]+\s*\}|[0-9]+\s*/\s*[0-9]+)\s*\$*\s*", re.IGNORECASE
 )
 _DAYS = re.compile(r"\s*[0-9]+(?:\s+days?)?\s*")
+# 2 days, 3:45:10
 _DURATION = re.compile(r"\s*(?:[0-9]+\s+days?,\s*)?[0-9]+:[0-9]+(?::[0-9]+(?:\.[0-9]+)?)?\s*")
 _BITS = re.compile(r"[01\s,;|\[\]]*")
 _TABLE = re.compile(r"[-0-9\s|]*")
+# F2 R' U
 _CUBE_MOVES = re.compile(r"\s*+(?:[^\d\s]{1,4}[0-9]{0,2}(?:\s++|\Z))*")
 _NO_SOLUTION = re.compile(
     r"(?:there (?:are|is) )?(?:no|none|empty(?: set| string)?|∅|\[\]|\{\})(?: real)?"

@@ -80,6 +80,7 @@ def _score(
     try:
         score = score_of(task, options, entry, answer)
     except Exception as error:
+        # Most scorers parse the answer without care.
         return _verdict_of_error(task, options, entry, error)
     details = {"scorer": repr(score)}
     if not 0 <= score <= 1:
@@ -116,8 +117,9 @@ def _verdict_of_error(
     gold = entry.get("answer")
     if gold is None and task not in TASKS_WITHOUT_GOLD:
         return skipped("entry_unscorable")
+    own_answer = "" if gold is None else str(gold)
     try:
-        score_of(task, options, entry, "" if gold is None else str(gold))
+        score_of(task, options, entry, own_answer)
     except Exception:
         return skipped("entry_unscorable")
     return unreadable("scorer_raised", details={"scorer": f"raised {type(error).__name__}"})

@@ -42,7 +42,7 @@ class Problem(NamedTuple):
 
 
 class _Question(NamedTuple):
-    """A problem and the final answer of a completion."""
+    """A completion's problem and final answer."""
 
     problem: Problem
     answer: str
@@ -218,7 +218,7 @@ class ReasoningGymVerifier(BatchVerifier):
             return "entry_unreadable"
 
     def _cell(self, row: Mapping[str, Any]) -> Any:
-        """Return the entry of a row, from one column or made of three; None if the row has no entry."""
+        """Return a row's entry, from one column or made of three columns; None for a row without entry."""
         if self.column:
             return row.get(self.column)
         if row.get("entry") is not None:

@@ -68,6 +68,7 @@ def run_mutants(verifier: UnitTestVerifier, rows: Sequence[Mapping[str, Any]]) -
             if reference is not None:
                 trials += _trials(number, replace(reference, stop_at_first=True))
     outcomes = verifier.runner().run([trial.job for trial in trials])
+    # Rows whose reference passes: elsewhere a failed mutant says nothing.
     references = set()
     passed: dict[int, list[str]] = defaultdict(list)
     tried: Counter[int] = Counter()
@@ -81,11 +82,19 @@ def run_mutants(verifier: UnitTestVerifier, rows: Sequence[Mapping[str, Any]]) -
             tried[trial.row] += 1
         if has_passed:
             passed[trial.row].append(trial.mutation)
-    return [MutantRun(row=number, tried=tried[number], passed=tuple(passed[number])) for number in sorted(references)]
+    runs = []
+    for number in sorted(references):
+        run = MutantRun(
+            row=number,
+            tried=tried[number],
+            passed=tuple(passed[number]),
+        )
+        runs.append(run)
+    return runs
 
 
 class _Trial(NamedTuple):
-    """A run of a row's reference, or of its mutant.
+    """A trial run of a row's reference or mutant.
 
     Attributes:
         row: The row's number.
@@ -101,7 +110,8 @@ class _Trial(NamedTuple):
 def _trials(row: int, reference: Job) -> list[_Trial]:
     trials = [_Trial(row, None, reference)]
     for mutation, program in mutants(reference.program):
-        trials.append(_Trial(row, mutation, replace(reference, program=program)))
+        job = replace(reference, program=program)
+        trials.append(_Trial(row, mutation, job))
     return trials
 
 
@@ -132,6 +142,7 @@ def mutants(source: str, most: int = MOST) -> list[tuple[str, str]]:
 
 
 def _mutants_at(source: str, place: int) -> Iterator[tuple[str, str]]:
+    # A tree of its own, since the mutants are made in place.
     tree = ast.parse(source)
     node = list(ast.walk(tree))[place]
     parent = _parent_of(node, tree)
@@ -161,6 +172,7 @@ def _changed(node: ast.AST) -> Iterator[ast.AST]:
         case ast.BinOp() | ast.BoolOp() | ast.AugAssign() if type(node.op) in _SWAPPED:
             swapped = _SWAPPED[type(node.op)]()
             yield _with(node, op=swapped)
+        # Before int, since a bool is an int.
         case ast.Constant(value=bool() as value):
             yield _with(node, value=not value)
         case ast.Constant(value=int() as value):

@@ -58,14 +58,13 @@ def row_problems(
         try:
             suite = suite_of(row)
         except BadTests as bad:
-            problems.append(
-                DataProblem(
-                    row=position,
-                    reason=bad.reason,
-                    value=bad.value,
-                    advice=bad.advice,
-                )
+            problem = DataProblem(
+                row=position,
+                reason=bad.reason,
+                value=bad.value,
+                advice=bad.advice,
             )
+            problems.append(problem)
             continue
         if run is None:
             continue
@@ -124,7 +123,7 @@ def _problems_run(trials: Sequence[_Trial], outcomes: Sequence[RunResult]) -> li
 
 
 def _problem(position: int, reason: str | None, value: str) -> list[DataProblem]:
-    """Return a list with the problem; an empty list without a reason or a value."""
+    """Describe a problem, in a list; an empty reason or value makes no problem."""
     if not reason or not value:
         return []
     problem = DataProblem(
@@ -245,7 +244,7 @@ def _library_classes(nodes: Iterable[ast.AST]) -> set[str]:
 
 
 def _nodes(source: str) -> Iterator[ast.AST]:
-    """Yield the nodes of a source; none if the source is not Python."""
+    """Yield a source's syntax nodes; none for invalid Python."""
     tree = parse(source)
     if tree is not None:
         yield from ast.walk(tree)

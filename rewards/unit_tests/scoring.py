@@ -140,6 +140,7 @@ def with_hidden_import(verdict: Verdict, packages: Sequence[str], imports: Seque
         return verdict
     why = verdict.details.get("why", "")
     name = missing_module(why)
+    # A benchmark with solutions is never shown, so no setting would help.
     if not name or is_refused(name):
         return verdict
     if not is_installed(name) or shown(packages, imports).has(name):
