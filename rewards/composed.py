@@ -50,6 +50,7 @@ def compose(parts: Parts, decided_by: str | None) -> ComposedVerdict:
         blame=deciding.blame,
         answer=_first_answer(agreeing),
         reason=_reason(decided_by, deciding),
+        # Members judge one after the other.
         seconds=math.fsum(part.seconds for part in parts.values()),
         details=_details(parts),
         parts=parts,
@@ -252,6 +253,7 @@ class Composition(BatchVerifier):
 
     def close(self) -> None:
         """Close every member verifier, even if an earlier `close` raises."""
+        # The stack runs every callback, and raises the last error at its end.
         with ExitStack() as stack:
             for member in self.members.values():
                 stack.callback(member.close)

@@ -42,10 +42,12 @@ class FunctionVerifier(Verifier):
     def judge_samples(self, samples: Sequence[Sample]) -> list[Verdict]:
         if not self.isolated:
             return super().judge_samples(samples)
+        # A worker finds this verifier by the function's name, which must lead here.
         self._check_findable()
         target = f"{self.function.__module__}:{self.function.__qualname__}.run_here"
         arguments = [(sample,) for sample in samples]
         judged = judge_in_workers(target, arguments, timeout=self.timeout)
+        # A record from a worker has a bare score; the range is applied here.
         return [placed(verdict, self.score_range) for verdict in judged]
 
     def run_here(self, sample: Sample) -> dict[str, Any]:
@@ -135,6 +137,7 @@ def is_plain_function(found: object) -> TypeGuard[Callable[..., Any]]:
 def takes_extras(function: Callable[..., Any]) -> bool:
     """Return whether a function takes any argument by name; True where that is unknown."""
     parameters = _parameters(function)
+    # Without a signature, only a call can tell.
     if not parameters:
         return True
     return any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
@@ -195,6 +198,7 @@ def as_trl_calls(samples: Sequence[Sample]) -> tuple[list[Any], dict[str, list[A
 def _as_trl_completion(sample: Sample) -> Any:
     if isinstance(sample.prompt, str):
         return sample.text
+    # Messages have the tool calls, which the text lacks.
     if sample.messages:
         return sample.messages
     return [{"role": "assistant", "content": sample.text}]
@@ -213,6 +217,7 @@ def call_plain(function: Any, completions: Sequence[Any], columns: dict[str, lis
     if inspect.isawaitable(scores):
         scores = asyncio.run(_awaited(scores))
     wanted = len(completions)
+    # A function that returns nothing, or one number for the whole batch, is a usual mistake.
     if not isinstance(scores, Iterable):
         return [_no_list(scores)] * wanted
     scores = list(scores)

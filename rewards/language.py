@@ -126,6 +126,7 @@ class LanguageVerifier(Verifier):
         if isinstance(text, Verdict):
             return text
         found = passages(prose(text))
+        # Without a setting, and with a prompt of mathematics alone, the completion's main language counts.
         wanted = self._wanted(sample) or main_language(found)
         if wanted is None or self._is_too_little(found, wanted):
             return graded(self.too_little, reason="too_little_prose")
@@ -211,6 +212,7 @@ def _asked(prompt: Prompt | None) -> str:
         return ""
     if isinstance(prompt, str):
         return prompt
+    # A system prompt is often in English, whatever the user writes.
     asked = [message for message in prompt if message.get("role") == "user"]
     if not asked:
         return ""

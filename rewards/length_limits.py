@@ -56,6 +56,7 @@ class OverlongVerifier(Verifier):
     name: str | None = None
 
     def __post_init__(self) -> None:
+        # The trainer tells the limit later, by `for_limit`, which makes a copy and so checks it.
         if self.max_completion_len is None:
             return
         if not is_whole_number(self.max_completion_len, least=1):
@@ -195,6 +196,7 @@ class CosineLengthVerifier(Rescored):
         if sample.completion_ids is None:
             return grader_error("tokens_unknown")
         status = verdict.status
+        # Only right and wrong answers have a curve.
         if status is Status.PARTIAL:
             status = Status.INCORRECT
         progress = min(len(sample.completion_ids) / self.max_len, 1.0)

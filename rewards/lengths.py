@@ -126,6 +126,7 @@ class TokenBudgetVerifier(Verifier):
             return grader_error("tokens_unknown")
         over = sample.length - budget
         score = self._score(over)
+        # A kept budget is CORRECT, whatever it scores.
         if over == 0 or (over < 0 and self.mode == "max"):
             return Verdict(status=Status.CORRECT, score=score)
         status = Status.PARTIAL if score > 0 else Status.INCORRECT

@@ -115,6 +115,7 @@ class MultipleChoiceVerifier(AnswerVerifier[Gold]):
         labels: set[str] = set()
         for gold in golds:
             meant = self._labels(gold, options)
+            # A guess could train on a wrong gold.
             if len(meant) > 1:
                 return "gold_ambiguous"
             labels |= meant
@@ -151,12 +152,14 @@ class MultipleChoiceVerifier(AnswerVerifier[Gold]):
         if not isinstance(gold, str):
             return set()
         text = plain_text(gold)
+        # `B` alone, or before the option's text.
         match = ALONE.fullmatch(text) or LED.fullmatch(text)
         if match is None:
             return set()
         return {label_of(match)} & set(options.labels)
 
     def _index(self, gold: Any, options: Options) -> set[str]:
+        # True is an option's text, though for Python it equals 1.
         if isinstance(gold, bool):
             return set()
         # An integer column with missing values holds floats.
@@ -184,8 +187,10 @@ class MultipleChoiceVerifier(AnswerVerifier[Gold]):
 
 def _options(listed: Any) -> Options | None:
     """Read a row's options; None for an unreadable cell, an empty list, or repeated labels."""
+    # A text would be read as a list with one option.
     if isinstance(listed, str):
         return None
+    # The form of ARC.
     if isinstance(listed, Mapping) and {"text", "label"} <= listed.keys():
         labels = alternatives(listed["label"])
         texts = alternatives(listed["text"])

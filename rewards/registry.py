@@ -117,6 +117,7 @@ def find_verifier(name: str) -> object:
         'MathVerifier'
     """
     claims = claims_on(name)
+    # Another package may not take a name that had a meaning here.
     if name in GONE:
         raise ValueError(f"there is no verifier {name!r} any more. {GONE[name]}")
     if not claims:
@@ -148,6 +149,7 @@ def import_named(name: str) -> object:
     module_name, _, attribute = name.rpartition(".")
     if ":" in name:
         module_name, _, attribute = name.partition(":")
+    # A console script, unlike `python -m`, does not search the current folder.
     here = str(Path.cwd())
     _make_importable(here)
     try:

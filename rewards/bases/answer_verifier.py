@@ -82,6 +82,7 @@ class AnswerVerifier(GoldVerifier, Generic[G]):
             return unreadable(found.problem)
         judged = [self.judge_answer(answer, gold) for answer in found.answers]
         verdict = agreed(judged)
+        # An unreadable answer is shown as it was found.
         answer = verdict.answer
         if answer is None:
             answer = found.answers[0]

@@ -82,6 +82,7 @@ class RegexVerifier(BatchVerifier):
         # YAML reads an unquoted pattern such as 42 as a number.
         if not isinstance(self.pattern, str):
             raise ValueError(f"The pattern must be text, got {self.pattern!r}; in YAML, put it in quotes.")
+        # Compiling is safe in this process; only matching may never end.
         try:
             re.compile(self.pattern, self._flags)
         except (re.error, OverflowError, RecursionError) as error:

@@ -151,6 +151,7 @@ def read_tags(text: str, structure: Mapping[str, TagPart], *, mentions: bool = F
         >>> [element.name for element in reading.elements], reading.faults
         (['a'], [('unopened', 'b')])
     """
+    # Names may have dots.
     names = "|".join(map(re.escape, sorted(tag_names(structure))))
     tags = re.compile(f"<(/?)({names})>")
     reading = Reading(structure, mentions=mentions)
@@ -194,6 +195,7 @@ class Reading:
         if self._is_mention(name):
             return
         part = self._allowed_here().get(name)
+        # A misplaced element is kept on the stack, for its closing tag.
         if part is None:
             self.faults.append(("misplaced", name))
         element = Element(
@@ -209,6 +211,7 @@ class Reading:
         name = tag[2]
         if self._is_mention(name):
             return
+        # A count per name, since a search of the stack would take quadratic time.
         if not self.depths[name]:
             self.faults.append(("unopened", name))
             return

@@ -152,6 +152,7 @@ class TagsVerifier(Verifier):
         elements: Sequence[Element],
     ) -> Iterator[tuple[str, str]]:
         """Yield (reason code, tag name) for missing, too few, too many, empty and too short tags."""
+        # Elements by tag name; `read_tags` keeps only elements at an allowed place.
         found: dict[str, list[Element]] = {name: [] for name in structure}
         for element in elements:
             found[element.name].append(element)
@@ -186,6 +187,7 @@ class TagsVerifier(Verifier):
         conditions = [WRONG_ORDER]
         if not self.text_outside:
             conditions.append(TEXT_OUTSIDE)
+        # A tag with several faults is one wrong part.
         wrong = {name for _, name in faults if name}
         right = sum(name not in wrong for name in required)
         if not wrong:
@@ -205,6 +207,7 @@ def _in_order(elements: Sequence[Element]) -> bool:
 
 
 def _has_text_outside(text: str, elements: Sequence[Element]) -> bool:
+    # The gaps lie between the end of each element and the start of the next.
     ends = [0, *(element.end for element in elements)]
     starts = [*(element.start for element in elements), len(text)]
     gaps = zip(ends, starts, strict=True)
@@ -273,6 +276,7 @@ class ThinkFormatVerifier(Verifier):
         if prefilled is None and sample.prefill is not None:
             prefilled = sample.prefill.startswith(OPEN)
         text = sample.text
+        # With an unknown prefill, a lone closing tag shows that the prompt has opened the block.
         assumed = prefilled is None and OPEN not in text and CLOSE in text
         if assumed or prefilled:
             text = OPEN + text

@@ -119,6 +119,7 @@ def opinions(judge: LlmJudgeVerifier, cases: Sequence[Case], *, budget: int) -> 
         budget: The most cases whose first question is not cached; further new cases become `over_budget`.
     """
     started = time.monotonic()
+    # Cached scores cost nothing, so only new questions spend the budget.
     new = [case for case in cases if judge.remembered(case.same) is None]
     found = dict.fromkeys(new[budget:], Opinion("over_budget"))
     asked = [case for case in cases if case not in found]

@@ -114,6 +114,7 @@ class Question:
         for piece in self.pieces:
             if isinstance(piece, MarkedText):
                 texts += [piece.head.lower(), piece.tail.lower()]
+        # A text that holds the mark is next to impossible; then another mark is drawn.
         while True:
             mark = secrets.token_hex(4)
             if not any(mark in text for text in texts):
@@ -235,6 +236,7 @@ class JudgePrompt:
             "answer": answer,
             "gold": str(row.get(self.column or "")),
         }
+        # A template may do without the question.
         if "question" in PromptTemplate(self.pieces).columns and _is_empty(given["question"]):
             raise QuestionError("question_missing")
         pieces: list[str | MarkedText] = []

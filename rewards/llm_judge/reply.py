@@ -73,6 +73,7 @@ class Contract:
         if found is None:
             raise ReplyError("judge_reply_unparseable")
         said_mark, score, out_of = found.groups()
+        # `7/10` on a scale to 10; 7 of 9 is another scale.
         if out_of is not None and float(out_of) != max(self.low, self.high):
             raise ReplyError("judge_reply_unparseable")
         if (said_mark or "").lower() != mark:

@@ -165,6 +165,7 @@ class LlmJudgeVerifier(BatchVerifier):
 
     @property
     def _body(self) -> dict[str, Any]:
+        # None sends no such field, for endpoints that refuse it.
         fields = {**REQUEST, **self.extra_body}
         sent = {key: value for key, value in fields.items() if value is not None}
         return {"model": self.model, "extra_body": sent}
@@ -219,6 +220,7 @@ class LlmJudgeVerifier(BatchVerifier):
         new = [question for question in questions if question not in replies]
         limit = self.batch_timeout if seconds is None else seconds
         for question, reply in zip(new, self._replies(new, limit), strict=True):
+            # A failure is not remembered: the endpoint may answer next time.
             if isinstance(reply.outcome, Scored):
                 remembered_scores().put(self._key(question), reply.outcome)
             replies[question] = reply

@@ -131,6 +131,7 @@ class ReasoningGymVerifier(BatchVerifier):
             raise ValueError("Its scorers need reasoning-gym: pip install 'trl-grpo-ext[reasoning-gym]'")
         if self.options and not self.task:
             raise ValueError("options are those of one task; name it: task=...")
+        # Options are tried on the task now, not in every worker.
         if self.task is not None:
             _check_task(self.task, self.options or {})
 
@@ -172,6 +173,7 @@ class ReasoningGymVerifier(BatchVerifier):
 
     def _verdicts(self, questions: Sequence[_Question]) -> list[Verdict]:
         """Score each distinct question once, and return a verdict per question."""
+        # Answers of a group are often equal.
         distinct = list(dict.fromkeys(questions))
         calls = [
             (question.problem.task, self._options, question.problem.entry, question.answer, self.least)

@@ -144,6 +144,7 @@ class UnitTestVerifier(BatchVerifier):
         _check_known("scoring", self.scoring, get_args(Scoring))
         _check_known("part", self.part, get_args(Part))
         self._check_part()
+        # Without tests there is nothing to score, hide or fool.
         looks_at_tests = self.part != "all" or self.scoring != "all" or self.column or self.second_opinion
         if self.run_only and looks_at_tests:
             raise ValueError("run_only looks at no tests: leave out column, scoring, part and second_opinion.")
@@ -192,6 +193,7 @@ class UnitTestVerifier(BatchVerifier):
             required_column(columns, alternatives, verifier=self)
         if self.scoring == "groups":
             required_column(columns, [self.groups_column], verifier=self)
+        # A machine that cannot run programs fails here, at the start, not in every verdict.
         _check_once(self.runner())
 
     def judge_samples(self, samples: Sequence[Sample]) -> list[Verdict]:
@@ -283,6 +285,7 @@ class UnitTestVerifier(BatchVerifier):
             row = self._row(sample.row, sample.prompt)
         except BadTests as bad:
             return skipped(bad.reason)
+        # Of several code blocks, the program is the block that defines these names.
         called = row.suite.names if isinstance(row.suite, CallSuite) else ()
         program = program_of(sample, called)
         if isinstance(program, Verdict):
@@ -291,6 +294,7 @@ class UnitTestVerifier(BatchVerifier):
             program=row.whole(program),
             suite=row.suite,
             limits=self.limits,
+            # One failed test decides the score.
             stop_at_first=self.scoring == "all",
             imports=row.imports,
         )
@@ -351,6 +355,7 @@ class UnitTestVerifier(BatchVerifier):
         answers = self.runner().run(list(asked.values()))
         fooled = {}
         for job, answer in zip(asked, answers, strict=True):
+            # A run without results says nothing.
             if answer.tests:
                 fooled[job] = passed_naively(answer)
         return fooled
