@@ -46,7 +46,7 @@ _LANGUAGE_OF = {tag: language for language, tags in TAGS.items() for tag in tags
 
 @dataclass(frozen=True, kw_only=True)
 class CodeFormatVerifier(BatchVerifier):
-    """Checks for code in a fence of the given language; Python code must also compile and have an effect.
+    """Checks for code in a fence of the language; Python code must also compile and have an effect.
 
     No code is run, and correctness is not judged: that is the job of `UnitTestVerifier`. Use this verifier as a small
     term beside it, for a model that does not write fences yet. Text around the code, and blocks of other languages or
@@ -133,7 +133,9 @@ class CodeFormatVerifier(BatchVerifier):
             return wrong("empty_code")
         if sum(map(len, code)) > MAX_CHARS:
             return wrong("code_too_long", answer=code[-1])
-        return (code,) if self._is_compiled else right(code[-1])
+        if not self._is_compiled:
+            return right(code[-1])
+        return (code,)
 
 
 def compile_here(programs: Sequence[str]) -> dict[str, Any]:

@@ -175,10 +175,11 @@ class ReasoningGymVerifier(BatchVerifier):
         """Score each distinct question once, and return a verdict per question."""
         # Answers of a group are often equal.
         distinct = list(dict.fromkeys(questions))
-        calls = [
-            (question.problem.task, self._options, question.problem.entry, question.answer, self.least)
-            for question in distinct
-        ]
+        options = self._options
+        calls = []
+        for problem, answer in distinct:
+            call = (problem.task, options, problem.entry, answer, self.least)
+            calls.append(call)
         scored = self._run("score_here", calls)
         verdicts = {}
         for question, verdict in zip(distinct, scored, strict=True):
