@@ -228,7 +228,7 @@ class Composition(BatchVerifier):
     def metrics(self, verdicts: Sequence[Verdict | None]) -> dict[str, float]:
         """Compute each member's own metrics, and its shares of judged (`asked`) and unscored (`unscored`) samples."""
         figures = {}
-        # An evaluation may be empty.
+        # Without samples, every share is 0.
         samples = max(len(verdicts), 1)
         for name, member in self.members.items():
             judged = part_verdicts(verdicts, name)
