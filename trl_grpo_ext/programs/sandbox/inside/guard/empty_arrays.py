@@ -1,4 +1,4 @@
-"""Prevent the program's empty arrays and lists from comparing equal to nonempty values: numpy broadcasts them to nothing.
+"""Prevent the program's empty arrays and lists from equalling nonempty values: numpy broadcasts them to nothing.
 
 If `empty` has the shape (0, 1), `numpy.allclose(empty, expected)` is true, and so are `(empty == expected).all()` and
 `norm(empty - expected) < 1e-9`; if `expected` has one item, so are they for an empty list. In the judge, the program's
