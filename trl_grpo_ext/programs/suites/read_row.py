@@ -28,7 +28,7 @@ class ReadRow:
     Attributes:
         suite: The selected tests.
         groups: The groups of tests; None unless a groups column was given.
-        entry_point: The name that the completion must define, of the row or of the prompt's stub; None if there is none.
+        entry_point: Name that the completion must define, of the row or the prompt's stub; None if neither has one.
         code: The code of the prompt.
         imports: Packages imported by the tests, the prompt's code or the reference.
     """
