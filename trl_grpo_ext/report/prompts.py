@@ -65,7 +65,8 @@ class Prompts:
         """Count a group's judged and passed completions for its prompt. Groups may come in any order."""
         key = prompt_key(prompt)
         if judged and key <= self._highest_key:
-            self._records.setdefault(key, _PromptRecord(prompt_title(prompt))).add(step, passed, judged)
+            record = self._records.setdefault(key, _PromptRecord(prompt_title(prompt)))
+            record.add(step, passed, judged)
         if len(self._records) > 2 * MOST_PROMPTS:
             self._records = self._sample()
             self._highest_key = max(self._records)
@@ -84,24 +85,27 @@ class Prompts:
         bins = [0] * (BINS + 2)
         for record in sample.values():
             bins[_bin(record.rate)] += 1
-        hardest_first = sorted(sample.items(), key=lambda item: (item[1].rate, -item[1].judged, item[0]))
-        rows = [
-            {
+        rows = []
+        for key in sorted(sample, key=lambda key: (sample[key].rate, -sample[key].judged, key)):
+            record = sample[key]
+            row = {
                 "title": record.title,
                 "rate": rounded(record.rate),
                 "judged": record.judged,
                 "steps": record.last_steps,
                 "prompt": places.get(key),
             }
-            for key, record in hardest_first
-        ]
+            rows.append(row)
         return {"count": self._count(), "bins": bins, "rows": rows}
 
     def _count(self) -> int:
-        """Count the prompts; for a sample, estimate the number from the density of its hashes."""
-        if self._highest_key == 1 << PROMPT_KEY_BITS:
+        """Count the prompts; a sample's hash density gives an estimate."""
+        all_keys = 1 << PROMPT_KEY_BITS
+        if self._highest_key == all_keys:
             return len(self._records)
-        return round((len(self._records) - 1) * (1 << PROMPT_KEY_BITS) / max(self._records))
+        # The largest key bounds the sample, so it does not count for the density below it.
+        below_largest = len(self._records) - 1
+        return round(below_largest * all_keys / max(self._records))
 
 
 def prompt_title(prompt: Prompt | None) -> str:
@@ -111,8 +115,13 @@ def prompt_title(prompt: Prompt | None) -> str:
         >>> prompt_title([{"role": "system", "content": "Answer."}, {"role": "user", "content": " 2+2? "}])
         '2+2?'
     """
-    messages = prompt_messages(prompt[-1:] if prompt is not None and not isinstance(prompt, str) else prompt)
-    return messages[-1][1].strip()[:LONGEST_TITLE] if messages else ""
+    if prompt is not None and not isinstance(prompt, str):
+        prompt = prompt[-1:]
+    messages = prompt_messages(prompt)
+    if not messages:
+        return ""
+    _, text = messages[-1]
+    return text.strip()[:LONGEST_TITLE]
 
 
 def prompt_messages(prompt: Prompt | None) -> list[list[str]]:
@@ -126,15 +135,23 @@ def prompt_messages(prompt: Prompt | None) -> list[list[str]]:
         return []
     if isinstance(prompt, str):
         return [["", bounded(prompt, LONGEST_MESSAGE)]]
-    shown = [[str(message.get("role", "")), bounded(_said(message), LONGEST_MESSAGE)] for message in prompt]
+    shown = []
+    for message in prompt:
+        role = str(message.get("role", ""))
+        shown.append([role, bounded(_said(message), LONGEST_MESSAGE)])
     left_out = len(shown) - MOST_MESSAGES
-    return [["", f"[... {left_out} messages left out ...]"], *shown[left_out:]] if left_out > 0 else shown
+    if left_out > 0:
+        note = ["", f"[... {left_out} messages left out ...]"]
+        shown = [note, *shown[left_out:]]
+    return shown
 
 
 def _said(message: Any) -> str:
-    content, calls = message.get("content"), message.get("tool_calls")
+    content = message.get("content")
+    calls = message.get("tool_calls")
     if calls:
-        content = f"{content or ''}\n{json.dumps(plain(calls, DIGITS), ensure_ascii=False)}".strip()
+        told = json.dumps(plain(calls, DIGITS), ensure_ascii=False)
+        content = f"{content or ''}\n{told}".strip()
     if isinstance(content, str):
         return content
     if isinstance(content, list) and all(isinstance(block, dict) for block in content):
@@ -148,4 +165,6 @@ def _said(message: Any) -> str:
 def _bin(rate: float) -> int:
     if rate <= 0:
         return 0
-    return BINS + 1 if rate >= 1 else 1 + min(BINS - 1, int(rate * BINS))
+    if rate >= 1:
+        return BINS + 1
+    return 1 + int(rate * BINS)
