@@ -85,7 +85,8 @@ def check_file(file: RecipeFile, flags: Sequence[str], processes: int | None = N
     agent = agent_arguments(file.keys, mix)
     # With an environment, its own reward may be the only term with weight.
     if not agent.get("environment_factory"):
-        check_weights(list(mix.weights_at(0.0, step=0).values()))
+        weights = mix.weights_at(0.0, step=0)
+        check_weights(list(weights.values()))
     written = written_values(file.keys, flags)
     if not written.get("model_name_or_path"):
         raise ValueError(f"The recipe {file.name!r} names no model: set model_name_or_path.")
@@ -108,10 +109,20 @@ def written_values(keys: Mapping[str, Any], flags: Sequence[str]) -> dict[str, A
     """
     values = dict(keys)
     for flag, following in itertools.pairwise([*flags, "--"]):
-        if flag.startswith("--"):
-            name, equals, value = flag.removeprefix("--").partition("=")
-            values[name.replace("-", "_")] = value if equals else following.startswith("--") or following
-    return {name: number_or_text(value) if isinstance(value, str) else value for name, value in values.items()}
+        if not flag.startswith("--"):
+            continue
+        name, equals, value = flag.removeprefix("--").partition("=")
+        key = name.replace("-", "_")
+        if equals:
+            values[key] = value
+        elif following.startswith("--"):
+            values[key] = True
+        else:
+            values[key] = following
+    for key, value in values.items():
+        if isinstance(value, str):
+            values[key] = number_or_text(value)
+    return values
 
 
 def _check_data(file: RecipeFile, dataset_name: object) -> None:
@@ -134,7 +145,8 @@ def _warn_of_a_negative_primary(mix: RewardMix) -> None:
 
     A penalty belongs after the first term.
     """
-    name, weight = next(iter(mix.weights_at(0.0, step=0).items()))
+    weights = mix.weights_at(0.0, step=0)
+    name, weight = next(iter(weights.items()))
     if weight < 0:
         logger.warning(
             "The first reward, %s, has the weight %g, so the run is trained away from what it counts as right. "
