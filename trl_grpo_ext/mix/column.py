@@ -100,7 +100,11 @@ def _applies(term: RewardTerm, samples: Sequence[Sample], gating: _Gating | None
     return applies
 
 
-def _judged_alone(term: RewardTerm, samples: Sequence[Sample], applies: Sequence[bool]) -> list[Verdict | None]:
+def _judged_alone(
+    term: RewardTerm,
+    samples: Sequence[Sample],
+    applies: Sequence[bool],
+) -> list[Verdict | None]:
     """Judge each sample to which the term applies by itself."""
     verdicts: list[Verdict | None] = [None] * len(samples)
     asked = [index for index, meant in enumerate(applies) if meant]

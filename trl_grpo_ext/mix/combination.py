@@ -133,4 +133,9 @@ def unscored(parts: Sequence[tuple[str, Verdict]]) -> Verdict:
     failed = (part for part in parts if part[1].blame is Blame.GRADER)
     name, verdict = next(failed, parts[0])
     status = Status.SKIPPED if verdict.blame is Blame.DATA else Status.ERROR
-    return Verdict(status=status, score=None, blame=verdict.blame, reason=f"{name}{UNSCORED}")
+    return Verdict(
+        status=status,
+        score=None,
+        blame=verdict.blame,
+        reason=f"{name}{UNSCORED}",
+    )

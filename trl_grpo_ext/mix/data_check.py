@@ -235,7 +235,11 @@ def _is_own(verifier: Verifier) -> bool:
     return isinstance(verifier, FunctionVerifier) or not is_shipped
 
 
-def _refused(verifier: Verifier, rows: Sequence[Mapping[str, Any]], outcome: Outcome | None) -> Iterator[DataProblem]:
+def _refused(
+    verifier: Verifier,
+    rows: Sequence[Mapping[str, Any]],
+    outcome: Outcome | None,
+) -> Iterator[DataProblem]:
     """Yield a problem per row if the verifier fails or blames the data.
 
     A second run separates bad rows from flaky verifiers, such as a verifier that asks a server: if the verifier does
@@ -308,7 +312,13 @@ def share_of(check: RowCheck, rows: int, where: str) -> str:
     return f"{bad} of {check.checked} checked rows of {where} (it has {rows}) cannot be judged"
 
 
-def describe(check: RowCheck, *, rows: int, where: str, lines: FileLines | None = None) -> str:
+def describe(
+    check: RowCheck,
+    *,
+    rows: int,
+    where: str,
+    lines: FileLines | None = None,
+) -> str:
     """Describe the problems of a check: counts by term and reason, row numbers, an example value, advice."""
     problems = check.problems
     said = [f"{share_of(check, rows, where)}:"]

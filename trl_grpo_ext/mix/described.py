@@ -99,7 +99,11 @@ def _argument(value: Any) -> Any:
     return value
 
 
-def _build_verifier(name: str, arguments: Mapping[str, Any], of_the_entry: tuple[str, ...] = TERM_KEYS) -> Verifier:
+def _build_verifier(
+    name: str,
+    arguments: Mapping[str, Any],
+    of_the_entry: tuple[str, ...] = TERM_KEYS,
+) -> Verifier:
     is_path = "." in name or ":" in name
     found = import_named(name) if is_path else find_verifier(name)
     if isinstance(found, Verifier):
@@ -235,7 +239,12 @@ def parse_gate(written: Any) -> Gate | None:
         return Gate(written)
     if not isinstance(written, Mapping):
         raise ValueError(f"a gate is a term's name, or a mapping with `term`; got {written!r}.")
-    _check_keys("gate", written, ("term", "at_least", "scale", "floor"), needed=("term",))
+    _check_keys(
+        "gate",
+        written,
+        ("term", "at_least", "scale", "floor"),
+        needed=("term",),
+    )
     return Gate(**written)
 
 
@@ -303,7 +312,13 @@ def _needed(made: type) -> list[str]:
     return needed
 
 
-def _check_keys(what: str, written: Mapping[str, Any], valid: tuple[str, ...], *, needed: Sequence[str]) -> None:
+def _check_keys(
+    what: str,
+    written: Mapping[str, Any],
+    valid: tuple[str, ...],
+    *,
+    needed: Sequence[str],
+) -> None:
     for key in written:
         if key not in valid:
             raise ValueError(f"the {what} has an unknown key `{key}`. {did_you_mean(str(key), valid)}")

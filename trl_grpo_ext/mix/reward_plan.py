@@ -84,7 +84,12 @@ def _planned(entries: Sequence[Any], entry_weights: Sequence[float], limit: int 
     terms_of_entries = [_terms(entry, weight) for entry, weight in zip(entries, entry_weights, strict=True)]
     terms = list(itertools.chain.from_iterable(terms_of_entries))
     if not terms:
-        return RewardPlan(mix=None, scorer=None, functions=list(entries), weights=list(entry_weights))
+        return RewardPlan(
+            mix=None,
+            scorer=None,
+            functions=list(entries),
+            weights=list(entry_weights),
+        )
     mix = RewardMix(terms).for_limit(limit)
     scorer = BatchScorer(mix)
     at_start = mix.weights_at(0.0, step=0)

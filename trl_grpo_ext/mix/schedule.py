@@ -139,7 +139,12 @@ def cosine(
     return Schedule(points=points, curve="cosine", unit=unit)
 
 
-def piecewise(points: Mapping[float, float], *, curve: Curve = "linear", unit: Unit = "progress") -> Schedule:
+def piecewise(
+    points: Mapping[float, float],
+    *,
+    curve: Curve = "linear",
+    unit: Unit = "progress",
+) -> Schedule:
     """Return a schedule through weights by time, in the order given; `curve="hold"` changes the weight in jumps."""
     if not isinstance(points, Mapping):
         raise TypeError(f"piecewise takes a mapping of times to weights, such as {{0: 1.0, 0.5: 0.2}}; got {points!r}.")

@@ -221,7 +221,13 @@ def _reasoning_gym(spec: str) -> dict[str, Dataset]:
     test_size = int(options.pop("test_size", REASONING_GYM_SIZES["test"]))
     seed = int(options.pop("seed", 0))
     # reasoning-gym draws item i from seed + i, so neighbouring seeds give nearly the same problems.
-    test = _problems(task, test_size, seed + REASONING_GYM_TEST_SEED, options, distinct=True)
+    test = _problems(
+        task,
+        test_size,
+        seed + REASONING_GYM_TEST_SEED,
+        options,
+        distinct=True,
+    )
     asked = {problem["question"] for problem in test}
     train = _problems(task, train_size, seed, options, without=asked)
     return {"train": Dataset.from_list(train), "test": Dataset.from_list(test)}
@@ -241,7 +247,12 @@ def _problems(
     seen = set(without)
     problems: list[dict[str, Any]] = []
     try:
-        drawn = reasoning_gym.create_dataset(task, size=size * REASONING_GYM_TRIES, seed=seed, **options)
+        drawn = reasoning_gym.create_dataset(
+            task,
+            size=size * REASONING_GYM_TRIES,
+            seed=seed,
+            **options,
+        )
     except (TypeError, AssertionError) as error:
         raise ValueError(f"reasoning_gym:{task} does not take these options: {error}") from None
     for item in drawn:

@@ -63,7 +63,14 @@ def parse_recipe(file: RecipeFile, flags: Sequence[str] = ()) -> Recipe:
     check_selection(vars(data), "The flags")
     mix = mix.for_limit(training.max_completion_length)
     agent = agent_arguments(file.keys, mix)
-    return Recipe(name=file.name, data=data, training=training, model=model, mix=mix, agent=agent)
+    return Recipe(
+        name=file.name,
+        data=data,
+        training=training,
+        model=model,
+        mix=mix,
+        agent=agent,
+    )
 
 
 def announce_loading() -> None:

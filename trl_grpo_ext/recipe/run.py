@@ -118,7 +118,11 @@ def _set_threads(threads: int | None, *, on_cpu: bool) -> None:
         )
 
 
-def build_trainer(recipe: Recipe, kind: type[RecipeTrainer] | None = None, **arguments: Any) -> RecipeTrainer:
+def build_trainer(
+    recipe: Recipe,
+    kind: type[RecipeTrainer] | None = None,
+    **arguments: Any,
+) -> RecipeTrainer:
     """Build a trainer with a recipe's rewards and settings, after `set_up`.
 
     `arguments` are further arguments of the trainer, such as `train_dataset`. A `kind` other than the default only
@@ -144,7 +148,13 @@ class UselessVerifierError(ValueError):
     """A verifier without a verdict on any tried row: the run's rows would have no verdicts either."""
 
 
-def run_recipe(recipe: Recipe, trainer: VerifiedGRPOTrainer, loading: float, *, keeps: bool = True) -> dict[str, Any]:
+def run_recipe(
+    recipe: Recipe,
+    trainer: VerifiedGRPOTrainer,
+    loading: float,
+    *,
+    keeps: bool = True,
+) -> dict[str, Any]:
     """Evaluate, train, evaluate again and save; return the content of `summary.json`.
 
     `loading` is the time in seconds spent on building the trainer. `keeps` is False for a dry run, whose files are
@@ -155,9 +165,7 @@ def run_recipe(recipe: Recipe, trainer: VerifiedGRPOTrainer, loading: float, *, 
     """
     stopwatch = Stopwatch({"loading": loading})
     facts = _facts(recipe.mix)
-    for term, found in facts.items():
-        told = ", ".join(f"{name} {fact}" for name, fact in found.items())
-        announce(trainer, f"{term}: {told}")
+    _announce_facts(trainer, facts)
     with stopwatch.part("checking data"):
         _check_data(recipe, trainer)
     opening = Opening(partial(_measure, recipe, trainer, stopwatch, "before training"))
@@ -200,6 +208,12 @@ def _facts(mix: RewardMix) -> dict[str, Mapping[str, str]]:
     return facts
 
 
+def _announce_facts(trainer: VerifiedGRPOTrainer, facts: Mapping[str, Mapping[str, str]]) -> None:
+    for term, found in facts.items():
+        told = ", ".join(f"{name} {fact}" for name, fact in found.items())
+        announce(trainer, f"{term}: {told}")
+
+
 def _save(recipe: Recipe, trainer: VerifiedGRPOTrainer) -> Exception | None:
     """Save the model; return the exception if saving fails, so that the summary is written first."""
     # With sharded checkpoints, transformers would save no whole model at the end.
@@ -237,7 +251,12 @@ def _set_earlier_run_aside(training: VerifiedGRPOConfig) -> None:
             set_aside(Path(training.output_dir) / recorded)
 
 
-def _measure(recipe: Recipe, trainer: VerifiedGRPOTrainer, stopwatch: Stopwatch, when: str) -> Evaluation | None:
+def _measure(
+    recipe: Recipe,
+    trainer: VerifiedGRPOTrainer,
+    stopwatch: Stopwatch,
+    when: str,
+) -> Evaluation | None:
     """Evaluate on the test split if the recipe asks for it; a resumed run reuses its recorded opening evaluation."""
     if not recipe.data.evaluate_before_and_after:
         return None
@@ -267,7 +286,13 @@ def _train(recipe: Recipe, trainer: VerifiedGRPOTrainer, stopwatch: Stopwatch) -
     return tally
 
 
-def _conclude(recipe: Recipe, summary: Mapping[str, Any], diagnosis: Diagnosis | None, *, keeps: bool) -> None:
+def _conclude(
+    recipe: Recipe,
+    summary: Mapping[str, Any],
+    diagnosis: Diagnosis | None,
+    *,
+    keeps: bool,
+) -> None:
     """Write `summary.json`, then print summary, diagnosis and the output folder."""
     folder = Path(recipe.training.output_dir)
     write_json(folder / SUMMARY, summary)
@@ -318,9 +343,19 @@ def _check_data(recipe: Recipe, trainer: VerifiedGRPOTrainer) -> None:
     """
     if not trainer.accelerator.is_main_process or recipe.data.dataset_streaming:
         return
-    _check_split(recipe, recipe.data.dataset_train_split, trainer.train_dataset, is_train=True)
+    _check_split(
+        recipe,
+        recipe.data.dataset_train_split,
+        trainer.train_dataset,
+        is_train=True,
+    )
     if trainer.eval_dataset is not None:
-        _check_split(recipe, recipe.data.dataset_test_split, trainer.eval_dataset, is_train=False)
+        _check_split(
+            recipe,
+            recipe.data.dataset_test_split,
+            trainer.eval_dataset,
+            is_train=False,
+        )
 
 
 def _check_split(recipe: Recipe, where: str, dataset: Any, *, is_train: bool) -> None:
@@ -353,7 +388,12 @@ def _refuse_useless(mix: RewardMix, failure: VerifierFailure) -> None:
         )
 
 
-def _try_references(mix: RewardMix, dataset: Any, check: RowCheck, lines: FileLines | None = None) -> None:
+def _try_references(
+    mix: RewardMix,
+    dataset: Any,
+    check: RowCheck,
+    lines: FileLines | None = None,
+) -> None:
     """Warn of the first training rows whose reference solutions fail, or whose tests any program passes."""
     rows = [dataset[number] for number in range(min(TRIED_ROWS, len(dataset)))]
     tried = check_rows(mix, rows, thorough=True)

@@ -250,7 +250,12 @@ def _diagnosed(diagnosis: Diagnosis | None) -> dict[str, Any]:
     return {"sentence": diagnosis.sentence, "score": score}
 
 
-def print_summary(summary: Mapping[str, Any], folder: str | os.PathLike[str] | None, *, reshaped: bool) -> None:
+def print_summary(
+    summary: Mapping[str, Any],
+    folder: str | os.PathLike[str] | None,
+    *,
+    reshaped: bool,
+) -> None:
     """Print scores before and after training with intervals, completion lengths and times.
 
     `folder` is the output folder; None for a run that keeps no files. `reshaped` says that a term has a gate or a

@@ -207,7 +207,13 @@ class GroupView:
         return record
 
 
-def groups_of(card: Scorecard, *, number: int, step: int, shadows: Sequence[str]) -> list[GroupView]:
+def groups_of(
+    card: Scorecard,
+    *,
+    number: int,
+    step: int,
+    shadows: Sequence[str],
+) -> list[GroupView]:
     """Split a batch into groups for the page; a sample of unknown group makes a group alone.
 
     `number` is the batch's number in the run, `step` the step to show, and `shadows` the terms without training weight.

@@ -22,7 +22,13 @@ ASSETS = files("trl_grpo_ext.report") / "assets"
 _ESCAPES = {ord(character): f"\\u{ord(character):04x}" for character in "<>&"}
 
 
-def standalone_page(*, title: str, data: Any, scripts: Sequence[str], styles: Sequence[str]) -> str:
+def standalone_page(
+    *,
+    title: str,
+    data: Any,
+    scripts: Sequence[str],
+    styles: Sequence[str],
+) -> str:
     """Build a self-contained HTML page.
 
     The Content-Security-Policy allows the given scripts and styles by hash, and nothing else: no inline handler, no

@@ -61,7 +61,14 @@ class Prompts:
         # Prompts with a larger key are not in the sample.
         self._highest_key = 1 << PROMPT_KEY_BITS
 
-    def add(self, prompt: Prompt | None, step: int, *, passed: int, judged: int) -> None:
+    def add(
+        self,
+        prompt: Prompt | None,
+        step: int,
+        *,
+        passed: int,
+        judged: int,
+    ) -> None:
         """Count a group's judged and passed completions for its prompt. Groups may come in any order."""
         key = prompt_key(prompt)
         if judged and key <= self._highest_key:

@@ -102,7 +102,14 @@ class ReportedRun:
         if self.kept is not None:
             self._add_groups(card, self.kept, number=number, step=step)
 
-    def _add_groups(self, card: Scorecard, kept: KeptGroups, *, number: int, step: int) -> None:
+    def _add_groups(
+        self,
+        card: Scorecard,
+        kept: KeptGroups,
+        *,
+        number: int,
+        step: int,
+    ) -> None:
         shadows: list[str] = []
         # Without a term in force there is no primary verdict to compare a shadow with.
         if card.in_force:
@@ -110,7 +117,12 @@ class ReportedRun:
         for group in groups_of(card, number=number, step=step, shadows=shadows):
             passed = group.passes
             prompt = card.samples[group.members[0]].prompt
-            self._prompts[card.mode].add(prompt, step, passed=sum(passed), judged=len(passed))
+            self._prompts[card.mode].add(
+                prompt,
+                step,
+                passed=sum(passed),
+                judged=len(passed),
+            )
             kept.add(group)
 
     def _series(self, mode: str) -> dict[str, Any]:

@@ -98,7 +98,12 @@ def _path(runs: Sequence[RecordedRun]) -> Path:
     return runs[0].folder / f"{name}.html"
 
 
-def _run_data(run: RecordedRun, name: str, seconds: float, completions: int) -> dict[str, Any]:
+def _run_data(
+    run: RecordedRun,
+    name: str,
+    seconds: float,
+    completions: int,
+) -> dict[str, Any]:
     """Return the page's data for a run; with 0 completions, its figures only."""
     end = time.monotonic() + seconds
     findings = findings_of(run, seconds=seconds * DIAGNOSIS_SHARE)
@@ -247,7 +252,12 @@ def _compared_settings(run: RecordedRun) -> dict[str, Any]:
     return {**evaluated_settings(run.evaluation), **run.settings, "weight": weights}
 
 
-def _difference(name: str, one: Any, other: Any, rewards: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+def _difference(
+    name: str,
+    one: Any,
+    other: Any,
+    rewards: Sequence[Mapping[str, Any]],
+) -> Iterator[str]:
     if not (isinstance(one, Mapping) and isinstance(other, Mapping)):
         if one != other:
             yield f"{name} ({_shown(one)}, {_shown(other)})"
@@ -261,7 +271,13 @@ def _difference(name: str, one: Any, other: Any, rewards: Sequence[Mapping[str, 
             yield f"the weight of {term} ({_shown(one.get(term))}, {_shown(other.get(term))})"
 
 
-def _of_term(term: str, one: Mapping[str, Any], other: Mapping[str, Any], *, has_changed: bool) -> Iterator[str]:
+def _of_term(
+    term: str,
+    one: Mapping[str, Any],
+    other: Mapping[str, Any],
+    *,
+    has_changed: bool,
+) -> Iterator[str]:
     """List differences between two descriptions of a term; runs recorded by an earlier version have no descriptions.
 
     `has_changed` says that the verifiers' identities differ. Identities are digests, which mean nothing to a reader.

@@ -112,7 +112,12 @@ class RecordedRun:
         starts = session_starts(trained)
         wanted = []
         for number, about in parts:
-            repeated = is_repeated(about.session, about.step, starts, is_evaluation=about.mode == "eval")
+            repeated = is_repeated(
+                about.session,
+                about.step,
+                starts,
+                is_evaluation=about.mode == "eval",
+            )
             if not repeated and mode in (None, about.mode):
                 wanted.append((number, about))
         return wanted

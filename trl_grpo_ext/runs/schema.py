@@ -253,7 +253,13 @@ def session_starts(steps: Iterable[tuple[int, int]]) -> dict[int, int]:
     return starts
 
 
-def is_repeated(session: int, step: int | None, starts: Mapping[int, int], *, is_evaluation: bool = False) -> bool:
+def is_repeated(
+    session: int,
+    step: int | None,
+    starts: Mapping[int, int],
+    *,
+    is_evaluation: bool = False,
+) -> bool:
     """Check whether a later session replaces a batch: the session began at or before the batch's step.
 
     An evaluation belongs to the steps before it, so an evaluation at a later session's first step is kept. If that

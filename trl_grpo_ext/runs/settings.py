@@ -56,7 +56,13 @@ SETTINGS = (
 )
 
 
-def run_settings(args: Any, plan: RewardPlan, world_size: int, model: Any = None, rows: Any = None) -> dict[str, Any]:
+def run_settings(
+    args: Any,
+    plan: RewardPlan,
+    world_size: int,
+    model: Any = None,
+    rows: Any = None,
+) -> dict[str, Any]:
     """Collect a run's settings as plain values, after the names of model and dataset, if known.
 
     `reward_functions` are the names of TRL's reward functions, in order, with the mix's terms. `verifiers` maps each
