@@ -83,7 +83,11 @@ class AdvantageSettings:
     advantage_deviation: Deviation = "sample"
 
     @classmethod
-    def read(cls, settings: Mapping[str, Any], otherwise: AdvantageSettings | None = None) -> AdvantageSettings:
+    def read(
+        cls,
+        settings: Mapping[str, Any],
+        otherwise: AdvantageSettings | None = None,
+    ) -> AdvantageSettings:
         """Select the advantage settings from a run's or a recipe's settings.
 
         TRL's `true` and `false` for `scale_rewards` are accepted. If a key is missing or null, `otherwise` gives its
@@ -104,7 +108,8 @@ class AdvantageSettings:
             if value is None:
                 continue
             if value not in choices:
-                raise ValueError(f"`{name}` has no value {value!r}. {did_you_mean(str(value), choices)}")
+                near = did_you_mean(str(value), choices)
+                raise ValueError(f"`{name}` has no value {value!r}. {near}")
             found[name] = value
         return replace(otherwise or cls(), **found)
 
@@ -136,7 +141,8 @@ class Advantages:
     @property
     def settled(self) -> SingleArray:
         """The advantages, (N,), with 0 for values within rounding error of 0."""
-        return np.where(np.abs(self.values) > self.rounding, self.values, np.float32(0))
+        exceeds_rounding = np.abs(self.values) > self.rounding
+        return np.where(exceeds_rounding, self.values, np.float32(0))
 
     @property
     def signs(self) -> npt.NDArray[np.int8]:
@@ -172,7 +178,8 @@ def _summed_then_normalized(card: Scorecard, settings: AdvantageSettings) -> tup
     weights = card.weight_row.astype(np.float32)
     others = np.nan_to_num(card.other_column).astype(np.float32)
     # TRL counts a missing value as 0 in the sum.
-    totals = np.nansum(values * weights, axis=1, dtype=np.float32) + others
+    of_terms = np.nansum(values * weights, axis=1, dtype=np.float32)
+    totals = of_terms + others
     totals[~card.kept] = np.nan
     grouped = card.by_group(totals)
     divisor = np.ones((len(grouped), 1), dtype=np.float32)
@@ -211,7 +218,8 @@ def _by_sample(card: Scorecard, grouped: npt.NDArray[Any]) -> SingleArray:
     """Invert `Scorecard.by_group`: (G, M) to (N,); a (G, 1) array is broadcast to all members."""
     column = np.full(len(card), np.nan, dtype=np.float32)
     there = card.rows != NO_SAMPLE
-    column[card.rows[there]] = np.broadcast_to(grouped, card.rows.shape)[there]
+    members = np.broadcast_to(grouped, card.rows.shape)
+    column[card.rows[there]] = members[there]
     return column
 
 
@@ -242,7 +250,9 @@ def driver_shares(card: Scorecard, settings: AdvantageSettings) -> tuple[Shares,
         else:
             parts, whole = _summed(card, settings)
         everywhere = np.ones_like(card.live)
-        return _shares(card, parts, whole, everywhere), _shares(card, parts, whole, card.primary_differs)
+        shares = _shares(card, parts, whole, everywhere)
+        apart = _shares(card, parts, whole, card.primary_differs)
+        return shares, apart
 
 
 def _shares(card: Scorecard, parts: Floats, whole: Floats, groups: Flags) -> Shares:
@@ -268,7 +278,9 @@ def _summed(card: Scorecard, settings: AdvantageSettings) -> tuple[Floats, Float
     counted = np.where(card.kept[:, None], weighted, np.nan)
     others = card.by_group(card.other_column)
     own = centred(_columns_by_group(card, counted))
-    whole = np.nan_to_num(own).sum(axis=0) + np.nan_to_num(centred(others))
+    of_terms = np.nan_to_num(own).sum(axis=0)
+    of_others = np.nan_to_num(centred(others))
+    whole = of_terms + of_others
     if settings.scale_rewards == "group":
         present = np.where(np.isnan(others), np.nan, whole)
         spread = np.nan_to_num(deviation(present, settings.lost))
@@ -304,7 +316,9 @@ def _whole_by_advantages(card: Scorecard) -> Floats:
     """
     if card.advantages is None:
         return np.full(card.rows.shape, np.nan)
-    advantages = np.where(card.kept, np.array(card.advantages, dtype=float), np.nan)
-    divisor = float(EPSILON) / (1 - deviation(advantages)[0])
+    recorded = np.array(card.advantages, dtype=float)
+    advantages = np.where(card.kept, recorded, np.nan)
+    spread = deviation(advantages)[0]
+    divisor = float(EPSILON) / (1 - spread)
     whole: Floats = np.nan_to_num(card.by_group(advantages * divisor))
     return whole

@@ -20,7 +20,8 @@ def mean(values: Array) -> Array:
     zero = values.dtype.type(0)
     unknown = values.dtype.type(np.nan)
     counts = _counts(values)
-    sums = np.where(np.isfinite(values), values, zero).sum(axis=-1, keepdims=True)
+    known = np.where(np.isfinite(values), values, zero)
+    sums = known.sum(axis=-1, keepdims=True)
     means: Array = np.where(
         counts > 0,
         # At least 1: a division by zero would warn even where `where` does not choose it.
@@ -32,8 +33,9 @@ def mean(values: Array) -> Array:
 
 def _counts(values: Array) -> Array:
     """Count finite values along the last axis, in the values' precision."""
-    counts: Array = np.isfinite(values).sum(axis=-1, keepdims=True).astype(values.dtype)
-    return counts
+    counts = np.isfinite(values).sum(axis=-1, keepdims=True)
+    in_precision: Array = counts.astype(values.dtype)
+    return in_precision
 
 
 def centred(values: Array) -> Array:
@@ -44,8 +46,11 @@ def centred(values: Array) -> Array:
         [0.0, 0.0, 0.0, nan]
     """
     missing = np.isnan(values)
-    highest = np.where(missing, -np.inf, values).max(axis=-1, keepdims=True, initial=-np.inf)
-    lowest = np.where(missing, np.inf, values).min(axis=-1, keepdims=True, initial=np.inf)
+    # A missing value is never the highest or the lowest.
+    for_highest = np.where(missing, -np.inf, values)
+    for_lowest = np.where(missing, np.inf, values)
+    highest = for_highest.max(axis=-1, keepdims=True, initial=-np.inf)
+    lowest = for_lowest.min(axis=-1, keepdims=True, initial=np.inf)
     # The mean of equal values may differ from them by a rounding error.
     differs = missing | (highest != lowest)
     zero = values.dtype.type(0)
@@ -65,7 +70,8 @@ def deviation(values: Array, lost: int = 1) -> Array:
     counts = _counts(values)
     differences = np.nan_to_num(centred(values))
     squares = (differences**2).sum(axis=-1, keepdims=True)
-    spread = np.sqrt(squares / np.maximum(counts - lost, 1))
+    freedom = np.maximum(counts - lost, 1)
+    spread = np.sqrt(squares / freedom)
     unknown = values.dtype.type(np.nan)
     deviations: Array = np.where(counts > lost, spread, unknown)
     return deviations

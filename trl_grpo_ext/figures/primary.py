@@ -58,9 +58,10 @@ def primary_figures(card: Scorecard) -> PrimaryFigures:
     scores = np.full(len(card), np.nan)
     lengths: dict[Status, list[int | None]] = {status: [] for status in Status}
     by_ending: dict[bool | None, list[float]] = {True: [], False: [], None: []}
-    for row, (sample, verdict) in enumerate(zip(card.samples, card.primary, strict=True)):
+    for row, verdict in enumerate(card.primary):
         if verdict is None:
             continue
+        sample = card.samples[row]
         lengths[verdict.status].append(sample.length)
         if verdict.score is None:
             continue
@@ -68,7 +69,8 @@ def primary_figures(card: Scorecard) -> PrimaryFigures:
         counts["right"] += verdict.status is Status.CORRECT
         counts["unplaced"] += verdict.status is Status.SCORED
         by_ending[sample.truncated].append(verdict.score)
-        counts["unread_ended"] += verdict.status is Status.UNPARSEABLE and sample.truncated is not True
+        is_unread = verdict.status is Status.UNPARSEABLE
+        counts["unread_ended"] += is_unread and sample.truncated is not True
         scores[row] = verdict.score
     answers = [read_answer(verdict) for verdict in card.primary]
     answered = len(answers) - answers.count(None)
@@ -112,8 +114,11 @@ def pass_rates(card: Scorecard, ks: Iterable[int]) -> dict[int, float | None]:
         judged.append([passed for passed in group if passed is not None])
     rates: dict[int, float | None] = {}
     for k in ks:
-        large = [group for group in judged if len(group) >= k]
-        rates[k] = mean_of_known(pass_at_k(len(group), group.count(True), k) for group in large)
+        estimates = []
+        for flags in judged:
+            if len(flags) >= k:
+                estimates.append(pass_at_k(len(flags), flags.count(True), k))
+        rates[k] = mean_of_known(estimates)
     return rates
 
 

@@ -11,7 +11,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -137,7 +137,7 @@ def reduce_card(card: Scorecard, settings: Mapping[str, Any]) -> BatchFigures:
         >>> figures.primary.right, figures.terms["digits"].flat_groups, figures.rewards.numbers.mean
         (1, 0, 0.5)
     """
-    shares, apart, others_share = _driver_shares(card, settings)
+    drivers = _drivers(card, settings)
     secondary_share, effective = _of_advantages(card)
     step = card.step
     card = card.representative
@@ -154,8 +154,8 @@ def reduce_card(card: Scorecard, settings: Mapping[str, Any]) -> BatchFigures:
         tokens=grouped(card, card.tokens),
         cut_tokens=_cut_tokens(card),
         length_correlation=_length_correlation(card, totals),
-        terms={term: term_figures(card, term, repeats, shares, apart) for term in card.terms},
-        others_share=others_share,
+        terms={term: term_figures(card, term, repeats, drivers.shares, drivers.apart) for term in card.terms},
+        others_share=drivers.others,
         primary=primary_figures(card),
         blame=_blame(card),
         seconds=_seconds(card),
@@ -213,21 +213,29 @@ def _prompts(card: Scorecard) -> frozenset[int]:
     return frozenset(keys)
 
 
-def _driver_shares(card: Scorecard, settings: Mapping[str, Any]) -> tuple[Shares, Shares, float | None]:
-    """Compute driver shares as `driver_shares` does, and the share of reward functions beside the mix.
+class _Drivers(NamedTuple):
+    """Shares of the advantages: each term's, and the reward functions' beside the mix."""
 
-    That share is exactly 0 if the mix is the only reward function. Driver shares are empty, and that share is None, if
-    no group is live or if TRL computes advantages in a way unknown here.
-    """
+    # Over all groups; empty if no group is live, or if TRL computes advantages in a way unknown here.
+    shares: Shares
+    # Over groups in which the primary term differs.
+    apart: Shares
+    # Exactly 0 if the mix is the only reward function; None if the terms' shares are unknown.
+    others: float | None
+
+
+def _drivers(card: Scorecard, settings: Mapping[str, Any]) -> _Drivers:
     try:
         shares, apart = driver_shares(card, AdvantageSettings.read(settings))
     except ValueError:
-        shares, apart = {}, {}
+        shares = {}
+        apart = {}
+    others: float | None = 0.0
     if not shares and card.terms:
-        return shares, apart, None
-    if not card.has_others:
-        return shares, apart, 0.0
-    return shares, apart, 1 - math.fsum(shares.values())
+        others = None
+    elif card.has_others:
+        others = 1 - math.fsum(shares.values())
+    return _Drivers(shares=shares, apart=apart, others=others)
 
 
 def _mixed_groups(card: Scorecard) -> int:
@@ -261,7 +269,9 @@ def _length_correlation(card: Scorecard, totals: Floats) -> float | None:
     length_ranks = _centred_ranks(lengths, unknown)
     reward_ranks = _centred_ranks(rewards, unknown)
     products = (length_ranks * reward_ranks).sum(axis=1)
-    spread = np.sqrt((length_ranks**2).sum(axis=1) * (reward_ranks**2).sum(axis=1))
+    length_squares = (length_ranks**2).sum(axis=1)
+    reward_squares = (reward_ranks**2).sum(axis=1)
+    spread = np.sqrt(length_squares * reward_squares)
     varies = spread > 0
     if not varies.any():
         return None
@@ -285,8 +295,8 @@ def _wrong_groups(card: Scorecard) -> dict[str, Any]:
         if outcome is GroupOutcome.ALL_WRONG:
             misread += _is_misread_group(card, rows)
         verdicts = [card.primary[row] for row in rows]
-        is_wrong = outcome is not GroupOutcome.VOID and all(judgement(verdict) == WRONG for verdict in verdicts)
-        if not is_wrong:
+        are_wrong = all(judgement(verdict) == WRONG for verdict in verdicts)
+        if outcome is GroupOutcome.VOID or not are_wrong:
             continue
         wrong += 1
         read = [read_answer(verdict) for verdict in verdicts]

@@ -27,7 +27,8 @@ def success(verdict: Verdict | None) -> float | None:
 
 def group_successes(card: Scorecard) -> tuple[Floats, Floats]:
     """Sum successes and judged completions by group: two arrays, (G,). Void samples count nothing."""
-    shares = np.array([success(verdict) for verdict in card.primary], dtype=float)
+    # None becomes NaN.
+    shares = np.array(list(map(success, card.primary)), dtype=float)
     shares[~card.kept] = np.nan
     groups = card.by_group(shares)
     successes = np.nansum(groups, axis=1)
@@ -36,7 +37,7 @@ def group_successes(card: Scorecard) -> tuple[Floats, Floats]:
 
 
 def live_share(rates: Floats, group_size: int) -> Floats:
-    """Compute a group's chance to be live (at least a right and a wrong completion) from success rates in [0, 1].
+    """Compute the chance of live groups, with right and wrong completions, from success rates in [0, 1].
 
     Examples:
         >>> live_share(np.array([0.0, 0.5, 1.0]), 2).tolist()
@@ -69,17 +70,21 @@ def fitted_beta(right: Floats, judged: Floats) -> tuple[Floats, Floats]:
         >>> round(float(right / (right + wrong)), 3)
         0.5
     """
-    mean = right.sum(axis=-1) / judged.sum(axis=-1)
+    successes = right.sum(axis=-1)
+    mean = successes / judged.sum(axis=-1)
     # The variance of the rates if each were 0 or 1.
     most = mean * (1 - mean)
     squares = (right / judged - mean[..., None]) ** 2
     # Chance alone spreads the observed rates by this much.
     by_chance = most[..., None] / judged
     between = (squares - by_chance).sum(axis=-1)
-    possible = np.maximum(most * (1 - 1 / judged).sum(axis=-1), TINY)
+    freedom = (1 - 1 / judged).sum(axis=-1)
+    possible = np.maximum(most * freedom, TINY)
     correlation = np.clip(between / possible, LEAST_SPREAD, MOST_SPREAD)
     strength = 1 / correlation - 1
-    return mean * strength + TINY, (1 - mean) * strength + TINY
+    right_parameter = mean * strength + TINY
+    wrong_parameter = (1 - mean) * strength + TINY
+    return right_parameter, wrong_parameter
 
 
 def expected_live_share(right: Floats, wrong: Floats, group_size: int) -> Floats:

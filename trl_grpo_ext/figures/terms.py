@@ -104,7 +104,8 @@ def term_figures(
     verdicts = [verdict for verdict in card.verdicts[term] if verdict is not None]
     scores = _scores(card, term)
     column = _column(card, term)
-    several = np.isfinite(card.by_group(column)).sum(axis=1) > 1
+    values_a_group = np.isfinite(card.by_group(column)).sum(axis=1)
+    several = values_a_group > 1
     is_flat = several & ~card.differs(column)
     is_flattened = is_flat & _differs_before_shape(card, term, scores)
     differences = _repeated_scores(card, term, repeats)
@@ -131,21 +132,25 @@ def term_figures(
 
 
 def _counts(verdicts: Sequence[Verdict]) -> dict[str, Any]:
-    """Count, for `TermFigures`, the verdicts that a gate did not leave out."""
+    """Count a term's verdicts, as fields of `TermFigures`. Verdicts behind a closed gate do not count."""
     judged = [verdict for verdict in verdicts if not verdict.left_out]
     not_right = [verdict for verdict in judged if verdict.status is not Status.CORRECT]
     unread = [verdict for verdict in not_right if verdict.status is Status.UNPARSEABLE]
-    failures = [one for one in not_right if one.score is None or one.status is Status.TIMEOUT]
-    errors = (one.details["error"] for one in failures if "error" in one.details)
+    failures = [verdict for verdict in not_right if _has_failed(verdict)]
+    errors = (verdict.details["error"] for verdict in failures if "error" in verdict.details)
     return {
         "judged": len(judged),
         "statuses": Counter(verdict.status for verdict in judged),
-        "failures": Counter((one.blame, one.status, one.reason) for one in failures),
+        "failures": Counter((verdict.blame, verdict.status, verdict.reason) for verdict in failures),
         "error": next(errors, ""),
         "unread": Counter(verdict.reason for verdict in unread),
         "causes": Counter(map(why_of, not_right)),
         "fooled": sum(map(would_fool, not_right)),
     }
+
+
+def _has_failed(verdict: Verdict) -> bool:
+    return verdict.score is None or verdict.status is Status.TIMEOUT
 
 
 def _scores(card: Scorecard, term: str) -> Floats:
@@ -200,7 +205,7 @@ def without_names(why: str) -> str:
 
 
 def _answer_counts(card: Scorecard, term: str) -> dict[str, Any]:
-    """Count, for `TermFigures`, the term's answers, and how many of them equal the primary term's answer."""
+    """Count a term's answers, and answers equal to the primary term's, as fields of `TermFigures`."""
     answers = compared = same = 0
     for own, primary in zip(card.verdicts[term], card.primary, strict=True):
         if own is None or own.answer is None:

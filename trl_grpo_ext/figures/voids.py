@@ -38,16 +38,21 @@ def void_figures(card: Scorecard) -> dict[Cause, VoidFigures]:
     if not groups:
         return {}
     batch_mean = fmean(score for group in groups for score in group.scores)
-    # A dict instead of a set keeps the causes in the order of the batch.
-    causes = dict.fromkeys(cause for group in groups for cause in group.causes if cause is not None)
-    return {cause: _figures_of(cause, groups, batch_mean) for cause in causes}
+    figures = {}
+    for group in groups:
+        for cause in group.causes:
+            if cause is not None and cause not in figures:
+                figures[cause] = _figures_of(cause, groups, batch_mean)
+    return figures
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Group:
-    """A group with judged members: their primary scores, and each member's cause to be void, None if it is not."""
+    """A group with judged members."""
 
+    # Primary scores of the judged members, clipped to [0, 1].
     scores: list[float]
+    # Each member's cause; None for a member with a reward.
     causes: list[Cause | None]
 
 

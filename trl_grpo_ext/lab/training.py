@@ -215,32 +215,15 @@ def _train(trainer: VerifiedGRPOTrainer) -> tuple[tuple[Scorecard, ...], float]:
 
 
 class _LogitWatch(TrainerCallback):  # type: ignore[misc]  # transformers is not typed here
-    """A callback that records the logits before each update and after the last update.
-
-    It saves the logits divided by `temperature`, as the policy samples.
-    """
+    """A callback for the policy's logits: recorded before each update and after training, divided by `temperature`."""
 
     def __init__(self) -> None:
         self.seen: list[list[float]] = []
 
-    def on_step_begin(
-        self,
-        args: Any,
-        state: Any,
-        control: Any,
-        model: Any = None,
-        **_: Any,
-    ) -> None:
+    def on_step_begin(self, args: Any, state: Any, control: Any, model: Any = None, **_: Any) -> None:
         self._note(model, state.global_step)
 
-    def on_train_end(
-        self,
-        args: Any,
-        state: Any,
-        control: Any,
-        model: Any = None,
-        **_: Any,
-    ) -> None:
+    def on_train_end(self, args: Any, state: Any, control: Any, model: Any = None, **_: Any) -> None:
         self._note(model, state.global_step)
         np.save(Path(args.output_dir) / HISTORY, np.array(self.seen) / args.temperature)
 
@@ -255,7 +238,7 @@ class _LogitWatch(TrainerCallback):  # type: ignore[misc]  # transformers is not
 
 
 def _checked(algorithm: str, steps: int, rows: Sequence[Mapping[str, Any]]) -> Algorithm:
-    """Return the algorithm, after all checks of the arguments."""
+    """Check the arguments; return the named algorithm."""
     if algorithm not in ALGORITHMS:
         raise ValueError(f"The lab has no algorithm {algorithm!r}; it has {', '.join(ALGORITHMS)}.")
     # With 0 or fewer steps, TRL would train until the data ends.

@@ -163,7 +163,7 @@ def _compared(
 
 
 def _behind_gate(gating: _Gating, index: int) -> Verdict | None:
-    """Return the verdict of a completion that its gate takes out of the comparison; None for an open gate."""
+    """Return the verdict of a completion behind a closed gate; None for an open gate."""
     verdict = gating.column.verdicts[index]
     value = gating.column.values[index]
     if value is None and verdict is not None:

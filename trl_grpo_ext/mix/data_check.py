@@ -171,7 +171,7 @@ def _first_failure(
 
 
 def _tried_texts(row: Mapping[str, Any]) -> list[str]:
-    """Return the row's gold answer, if it has one, and a text without an answer."""
+    """Return completions to try a verifier with: the row's gold answer, if known, and a text without answer."""
     program = reference_program(row)
     if program is not None:
         return [program, NEUTRAL]
@@ -261,14 +261,14 @@ def _refused(
 
 
 def _flaky(verifier: Verifier, samples: Sequence[Sample], verdicts: Sequence[Verdict]) -> set[int]:
-    """Ask the verifier again where it failed; return the numbers of samples on which it then does not fail."""
+    """Repeat a verifier's failed judgements; return the numbers of samples without a second failure."""
     failed = [number for number, verdict in enumerate(verdicts) if verdict.blame is Blame.GRADER]
     if not failed:
         return set()
     again = verifier.judge_samples([samples[number] for number in failed])
     flaky = set()
-    for number, verdict in zip(failed, again, strict=True):
-        if verdict.blame is not Blame.GRADER:
+    for number, second in zip(failed, again, strict=True):
+        if second.blame is not Blame.GRADER:
             flaky.add(number)
     return flaky
 
@@ -312,13 +312,7 @@ def share_of(check: RowCheck, rows: int, where: str) -> str:
     return f"{bad} of {check.checked} checked rows of {where} (it has {rows}) cannot be judged"
 
 
-def describe(
-    check: RowCheck,
-    *,
-    rows: int,
-    where: str,
-    lines: FileLines | None = None,
-) -> str:
+def describe(check: RowCheck, *, rows: int, where: str, lines: FileLines | None = None) -> str:
     """Describe the problems of a check: counts by term and reason, row numbers, an example value, advice."""
     problems = check.problems
     said = [f"{share_of(check, rows, where)}:"]

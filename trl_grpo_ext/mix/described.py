@@ -73,7 +73,8 @@ def _build_term(entry: Mapping[str, Any]) -> RewardTerm:
         combination = parse_combination(entry["combine"])
         return RewardTerm(name=entry["name"], combine=combination, **of_the_term)
     if not isinstance(entry.get("verifier"), str):
-        raise ValueError(f"`verifier` must name what judges. {did_you_mean('', verifier_names())}")
+        near = did_you_mean("", verifier_names())
+        raise ValueError(f"`verifier` must name what judges. {near}")
     verifier = _build_verifier(entry["verifier"], arguments)
     name = entry.get("name") or verifier.__name__
     return RewardTerm(name=name, verifier=verifier, **of_the_term)
@@ -104,6 +105,7 @@ def _build_verifier(
     arguments: Mapping[str, Any],
     of_the_entry: tuple[str, ...] = TERM_KEYS,
 ) -> Verifier:
+    # A registered name has neither.
     is_path = "." in name or ":" in name
     found = import_named(name) if is_path else find_verifier(name)
     if isinstance(found, Verifier):
@@ -136,6 +138,7 @@ def _check_arguments(
     arguments: Mapping[str, Any],
     of_the_entry: tuple[str, ...],
 ) -> None:
+    # The class itself would raise a TypeError that suggests nothing.
     valid = list(inspect.signature(verifier).parameters)
     for key in arguments:
         if key in valid:
@@ -143,13 +146,18 @@ def _check_arguments(
         instead = GONE_SETTINGS.get((verifier.__qualname__, key))
         if instead is not None:
             raise ValueError(f"the verifier {name!r} has no setting `{key}` any more. {instead}")
-        raise ValueError(f"unknown key `{key}`. {did_you_mean(key, [*of_the_entry, *valid])}")
+        near = did_you_mean(key, [*of_the_entry, *valid])
+        raise ValueError(f"unknown key `{key}`. {near}")
     for key in _needed(verifier):
         if key not in arguments:
             raise ValueError(f"the verifier {name!r} needs `{key}`.")
 
 
-def _plain_function(name: str, function: Callable[..., Any], arguments: Mapping[str, Any]) -> PlainFunction:
+def _plain_function(
+    name: str,
+    function: Callable[..., Any],
+    arguments: Mapping[str, Any],
+) -> PlainFunction:
     if arguments:
         raise ValueError(
             f"{name!r} is a plain reward function and takes no arguments, got `{min(arguments)}`. A function "
@@ -199,11 +207,13 @@ def _parse_ramp(written: Mapping[str, Any]) -> Schedule:
     _check_keys("weight", written, RAMP_KEYS, needed=("from", "to"))
     curves = {"linear": linear, "cosine": cosine}
     settings = dict(written)
+    # `from` is a keyword of Python, so it cannot be an argument by name.
     start = settings.pop("from")
     end = settings.pop("to")
     curve = settings.pop("curve", "linear")
     if curve not in curves:
-        raise ValueError(f"a weight `from` ... `to` ... has no curve {curve!r}. {did_you_mean(str(curve), curves)}")
+        near = did_you_mean(str(curve), curves)
+        raise ValueError(f"a weight `from` ... `to` ... has no curve {curve!r}. {near}")
     if settings.get("unit") == "step" and "until" not in settings:
         raise ValueError("a weight that counts steps needs `until`, the step at which it arrives.")
     return curves[curve](start, end, **settings)
@@ -275,7 +285,8 @@ def _shape(written: Any) -> Shape:
     if name in GONE:
         raise ValueError(f"there is no shape {name!r} any more. {GONE[name]}")
     if name not in NAMES:
-        raise ValueError(f"there is no shape {name!r}. {did_you_mean(str(name), NAMES)}")
+        near = did_you_mean(str(name), NAMES)
+        raise ValueError(f"there is no shape {name!r}. {near}")
     if not isinstance(arguments, Mapping):
         raise ValueError(f"the shape {name!r} takes arguments by name, got {arguments!r}.")
     shape = NAMES[name]
@@ -321,7 +332,8 @@ def _check_keys(
 ) -> None:
     for key in written:
         if key not in valid:
-            raise ValueError(f"the {what} has an unknown key `{key}`. {did_you_mean(str(key), valid)}")
+            near = did_you_mean(str(key), valid)
+            raise ValueError(f"the {what} has an unknown key `{key}`. {near}")
     for key in needed:
         if key not in written:
             raise ValueError(f"the {what} needs `{key}`.")

@@ -54,7 +54,7 @@ class TermReward:
 
 @dataclass(eq=False)
 class _OpenBatch:
-    """A batch with its scorecard, kept until every term has read the card."""
+    """A batch and its scorecard, kept for terms without a read yet."""
 
     # A reference to the list keeps Python from giving its id to another list.
     completions: Sequence[Completion]
@@ -90,7 +90,12 @@ class BatchScorer:
         with self._lock:
             self._open(completions, card)
 
-    def read(self, term: str, completions: Sequence[Completion], columns: Mapping[str, Any]) -> Scorecard:
+    def read(
+        self,
+        term: str,
+        completions: Sequence[Completion],
+        columns: Mapping[str, Any],
+    ) -> Scorecard:
         """Return the batch's scorecard to one term; the first call judges the batch and logs its figures."""
         with self._lock:
             batch = self._batches.get(id(completions))

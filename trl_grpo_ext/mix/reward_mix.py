@@ -144,7 +144,7 @@ class RewardMix:
         gather: Gather = no_other_ranks,
         entering: Callable[[str], None] | None = None,
     ) -> Scorecard:
-        """Judge each sample of a batch once by each term.
+        """Judge a batch: each term gives each sample one verdict.
 
         Args:
             samples: n samples.
@@ -181,6 +181,7 @@ class RewardMix:
 
     def check_columns(self, columns: Collection[str]) -> None:
         """Raise a ValueError that names the term if a term cannot judge a dataset with these columns."""
+        # A Ray cluster without nodes would leave every row without a verdict.
         check_executor()
         for term in self.terms:
             try:
@@ -202,6 +203,7 @@ class RewardMix:
             ValueError: for a mix that needs `VerifiedGRPOTrainer`: weights on a schedule, or terms that compare the
                 completions of a group, judge outcomes of environments, or run in evaluations only.
         """
+        # Raises for a weight on a schedule.
         _ = self.weights
         for term in self.terms:
             if term.only is not None:

@@ -80,7 +80,11 @@ def plan_rewards(
     return plan
 
 
-def _planned(entries: Sequence[Any], entry_weights: Sequence[float], limit: int | None) -> RewardPlan:
+def _planned(
+    entries: Sequence[Any],
+    entry_weights: Sequence[float],
+    limit: int | None,
+) -> RewardPlan:
     terms_of_entries = [_terms(entry, weight) for entry, weight in zip(entries, entry_weights, strict=True)]
     terms = list(itertools.chain.from_iterable(terms_of_entries))
     if not terms:
@@ -135,7 +139,8 @@ def _as_list(reward_funcs: Any) -> list[Any]:
             )
         if isinstance(entry, RewardTerm):
             raise TypeError(f"reward_funcs holds the RewardTerm {entry.name!r}; put it into a RewardMix([...]).")
-        if isinstance(entry, str) and entry in {*exports(), *verifier_names()}:
+        is_ours = isinstance(entry, str) and entry in {*exports(), *verifier_names()}
+        if is_ours:
             raise TypeError(
                 f"reward_funcs holds the name {entry!r}, which TRL would take for a reward model's; pass the verifier "
                 f"itself: from trl_grpo_ext.rewards import ..."
@@ -157,9 +162,10 @@ def _terms(entry: Any, weight: float) -> tuple[RewardTerm, ...]:
 
 
 def _name_of(function: Any) -> str:
-    """Name a reward as TRL does: by its model, by its function, even inside a `partial`, or else by its class."""
+    """Return a reward's name in TRL: the model's, the function's (also of a `partial`), or the class's."""
     if isinstance(function, str):
         return function.rpartition("/")[2]
+    # transformers keeps a model's name there.
     config = getattr(function, "config", None)
     model_id = getattr(config, "_name_or_path", None)
     if model_id:

@@ -161,6 +161,7 @@ def check_weight(weight: object) -> Weight:
         return weight
     if is_number(weight):
         return float(weight)
+    # A class is callable, too, but gives no number.
     if callable(weight) and not isinstance(weight, type):
         # A function that fails somewhere in training should fail now.
         for progress in (0.0, 0.5, 1.0):
@@ -200,4 +201,5 @@ def is_shadow(weight: Weight) -> bool:
 
 def _check_name(what: str, name: Any, valid: tuple[str, ...]) -> None:
     if name not in valid:
-        raise ValueError(f"A schedule has no {what} {name!r}. {did_you_mean(str(name), valid)}")
+        near = did_you_mean(str(name), valid)
+        raise ValueError(f"A schedule has no {what} {name!r}. {near}")

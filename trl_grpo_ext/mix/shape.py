@@ -100,6 +100,7 @@ def check_shapes(shape: object) -> tuple[Shape, ...]:
         return ()
     shapes = tuple(shape) if isinstance(shape, Sequence) else (shape,)
     for each in shapes:
+        # A class is callable, too: its instance is the shape.
         if isinstance(each, type) or not callable(each):
             raise TypeError(f"a shape is one of {', '.join(sorted(NAMES))}, or a function of a value and a verdict")
     return shapes

@@ -73,6 +73,7 @@ class RewardTerm:
                 f"it is a key in logs and files."
             )
         self._check_source()
+        # Assigned by `object`, here and below, since the class is frozen.
         try:
             object.__setattr__(self, "weight", check_weight(self.weight))
         except ValueError as error:

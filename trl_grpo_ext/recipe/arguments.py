@@ -56,7 +56,10 @@ class RecipeArguments(ScriptArguments):  # type: ignore[misc]  # TRL ships no ty
     rates_from: str | None = field(default=None, init=False)
 
 
-def parse_arguments(file: RecipeFile, flags: Sequence[str]) -> tuple[RecipeArguments, VerifiedGRPOConfig, ModelConfig]:
+def parse_arguments(
+    file: RecipeFile,
+    flags: Sequence[str],
+) -> tuple[RecipeArguments, VerifiedGRPOConfig, ModelConfig]:
     """Fill the dataclasses from a checked recipe file; flags override keys of the file.
 
     Raises:
@@ -76,11 +79,13 @@ def parse_arguments(file: RecipeFile, flags: Sequence[str]) -> tuple[RecipeArgum
         raise ValueError(f"A value in the recipe {file.path} has the wrong type: {error}") from None
     if rest:
         raise ValueError(f"Unexpected argument {rest[0]!r}: a flag is written `--name value`.")
+    # The parser knows no nested values.
     data.when = file.keys.get("when")
     data.rate = file.keys.get("rate")
     data.rates_from = training.rows_from
     data.few_shot = file.keys.get("few_shot") or ()
     data.datasets = file.keys.get("datasets") or ()
+    # The name in summaries and model cards.
     if data.datasets:
         data.dataset_name = " + ".join(part["dataset_name"] for part in data.datasets)
     _check_values(data)

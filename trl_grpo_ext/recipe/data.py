@@ -65,6 +65,7 @@ def load_data(arguments: RecipeArguments, *, purpose: Purpose = "train") -> dict
         raise ValueError(f"The dataset {name!r} has no split {train!r} to {purpose} on ({SPLIT_KEYS[purpose]}). {near}")
     selected = select_rows(data, arguments)
     rows = selected[train]
+    # A stream has no length.
     if hasattr(rows, "__len__") and not len(rows):
         raise _no_rows(name, arguments, purpose)
     mapped = {split: map_prompts(rows, arguments) for split, rows in selected.items()}
@@ -215,7 +216,8 @@ def _reasoning_gym(spec: str) -> dict[str, Dataset]:
         ) from None
     task, _, query = spec.partition("?")
     if task not in DATASETS:
-        raise ValueError(f"reasoning_gym has no task {task!r}. {did_you_mean(task, DATASETS)}")
+        near = did_you_mean(task, DATASETS)
+        raise ValueError(f"reasoning_gym has no task {task!r}. {near}")
     options = {key: number_or_text(value) for key, value in parse_qsl(query)}
     train_size = int(options.pop("train_size", REASONING_GYM_SIZES["train"]))
     test_size = int(options.pop("test_size", REASONING_GYM_SIZES["test"]))

@@ -138,7 +138,9 @@ def check_names(file: RecipeFile, flags: Sequence[str]) -> None:
     keys = {*fields, *FILE_ONLY_KEYS}
     for key in file.keys:
         if key not in keys:
-            meant = f"Did you mean `{SHORT[key]}`?" if key in SHORT else did_you_mean(key, keys)
+            meant = did_you_mean(key, keys)
+            if key in SHORT:
+                meant = f"Did you mean `{SHORT[key]}`?"
             raise ValueError(f"Unknown key `{key}` in the recipe {file.path}. {meant}")
     written = flags_of_fields()
     for flag in flags:
@@ -205,6 +207,7 @@ def _written_fields(module: str, class_name: str) -> Iterator[tuple[str, str]]:
     """Yield field names and types from a class's source, base classes first; follow imports to the class."""
     path = _path(module)
     tree = ast.parse(path.read_text(encoding="utf-8"))
+    # The module holds the class, or imports it from another module.
     for node in ast.walk(tree):
         if isinstance(node, ast.ClassDef) and node.name == class_name:
             for base in node.bases:

@@ -45,7 +45,7 @@ def go_offline_without_hub(*names: object) -> None:
 
 
 def check_hub_takes_models(pushes: bool) -> None:
-    """Check the connection to the Hub if the trained model is to be pushed; raise a ValueError without a connection."""
+    """Check the Hub's connection before training with `push_to_hub`; raise a ValueError without connection."""
     if not pushes:
         return
     is_offline = os.environ.get(OFFLINE, "").upper() in ("1", "ON", "YES", "TRUE")

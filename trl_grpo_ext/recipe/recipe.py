@@ -56,6 +56,7 @@ def parse_recipe(file: RecipeFile, flags: Sequence[str] = ()) -> Recipe:
     _warn_of_a_negative_primary(mix)
     announce_loading()
     written = written_values(file.keys, flags)
+    # Before TRL is imported: Hugging Face's libraries read the variable on import.
     go_offline_without_hub(written["model_name_or_path"], written.get("dataset_name"))
     from trl_grpo_ext.recipe.arguments import parse_arguments
 
@@ -75,7 +76,9 @@ def parse_recipe(file: RecipeFile, flags: Sequence[str] = ()) -> Recipe:
 
 def announce_loading() -> None:
     """Print to stderr, on the main process, that TRL's import starts: it takes seconds."""
-    if "trl" not in sys.modules and os.environ.get("LOCAL_RANK", "0") == "0":
+    # Launchers number the processes of a machine.
+    is_main = os.environ.get("LOCAL_RANK", "0") == "0"
+    if is_main and "trl" not in sys.modules:
         print("loading TRL and torch ...", file=sys.stderr, flush=True)
 
 
@@ -115,6 +118,7 @@ def written_values(keys: Mapping[str, Any], flags: Sequence[str]) -> dict[str, A
         {'max_steps': 3, 'learning_rate': 1e-05, 'use_vllm': True, 'beta': 0}
     """
     values = dict(keys)
+    # `--` ends the list, so that the last flag has a successor.
     for flag, following in itertools.pairwise([*flags, "--"]):
         if not flag.startswith("--"):
             continue
@@ -122,6 +126,7 @@ def written_values(keys: Mapping[str, Any], flags: Sequence[str]) -> dict[str, A
         key = name.replace("-", "_")
         if equals:
             values[key] = value
+        # A flag without a value is a switch.
         elif following.startswith("--"):
             values[key] = True
         else:

@@ -75,6 +75,7 @@ def _set_aside(splits: Mapping[str, Any], arguments: RecipeArguments) -> dict[st
             f"the new split with dataset_test_split."
         )
     rows = splits[train]
+    # A stream has no length.
     if not hasattr(rows, "__len__"):
         raise ValueError("Rows of a stream cannot be set aside: take dataset_streaming or test_rows out.")
     if count is None or count >= len(rows):
@@ -86,6 +87,7 @@ def _set_aside(splits: Mapping[str, Any], arguments: RecipeArguments) -> dict[st
 def _some(rows: Any, count: int | None, seed: int) -> Any:
     if count is None:
         return rows
+    # A stream is shuffled within a buffer.
     if not hasattr(rows, "__len__"):
         return rows.shuffle(seed=seed, buffer_size=STREAM_BUFFER).take(count)
     return rows.shuffle(seed=seed).select(range(min(len(rows), count)))
@@ -211,7 +213,8 @@ def check_mixture(datasets: object) -> None:
             raise ValueError(f"{where} needs a `task` and a `dataset_name`, got {part!r}.")
         for key in part:
             if key not in KEYS:
-                raise ValueError(f"{where} has an unknown key `{key}`. {did_you_mean(str(key), KEYS)}")
+                near = did_you_mean(str(key), KEYS)
+                raise ValueError(f"{where} has an unknown key `{key}`. {near}")
         check_selection(part, where)
 
 
@@ -221,7 +224,10 @@ def _has_names(part: object) -> bool:
     return isinstance(part.get(TASK), str) and isinstance(part.get("dataset_name"), str)
 
 
-def mix_data(arguments: RecipeArguments, load: Callable[[RecipeArguments], Mapping[str, Any]]) -> dict[str, Any]:
+def mix_data(
+    arguments: RecipeArguments,
+    load: Callable[[RecipeArguments], Mapping[str, Any]],
+) -> dict[str, Any]:
     """Concatenate several datasets into a training and a test split; the column `task` names each row's dataset.
 
     `load` loads a dataset's splits. Columns missing from a dataset are null in its rows. A dataset without a test split
@@ -255,7 +261,7 @@ def mix_data(arguments: RecipeArguments, load: Callable[[RecipeArguments], Mappi
 
 
 def _own_arguments(arguments: RecipeArguments, entry: Mapping[str, Any]) -> RecipeArguments:
-    """Return the arguments of a single dataset of the mixture, with the recipe's own values as defaults."""
+    """Return the arguments of a mixture's dataset; the recipe's values are defaults."""
     own = copy.copy(arguments)
     own.datasets = ()
     for key in DATA_KEYS:

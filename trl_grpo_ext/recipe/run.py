@@ -145,7 +145,7 @@ def build_trainer(
 
 
 class UselessVerifierError(ValueError):
-    """A verifier without a verdict on any tried row: the run's rows would have no verdicts either."""
+    """A verifier fails on all tried rows, so training rows would have no verdicts."""
 
 
 def run_recipe(
@@ -374,7 +374,7 @@ def _check_split(recipe: Recipe, where: str, dataset: Any, *, is_train: bool) ->
 
 
 def _refuse_useless(mix: RewardMix, failure: VerifierFailure) -> None:
-    """Refuse a verifier of a term with weight if its first rows all stay without a verdict.
+    """Refuse a useless verifier: all tried rows stay without a verdict, and the term has a weight.
 
     Raises:
         UselessVerifierError: if the failure's term has a weight, and its verifier fails on everything that was tried.

@@ -101,6 +101,7 @@ class Opening(TrainerCallback):  # type: ignore[misc]  # transformers is not typ
 
     def begin(self, trainer: Any, *, resumes: bool) -> None:
         """Evaluate now; for a new run with a sharded model, evaluate when training begins."""
+        # A resumed run has this evaluation on record.
         if is_sharded(trainer) and not resumes:
             trainer.add_callback(self)
         else:

@@ -41,7 +41,7 @@ Place = tuple[int, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupView:
-    """A group in its batch, with the page's criteria for keeping the group."""
+    """A group in its batch, with criteria for keeping groups in the page."""
 
     # The batch's scorecard.
     card: Scorecard
@@ -97,7 +97,8 @@ class GroupView:
     @property
     def advantage(self) -> float:
         """Return the largest absolute advantage of a member; 0 if unknown."""
-        return max(abs(self._advantage(row) or 0.0) for row in self.members)
+        advantages = [self._advantage(row) or 0.0 for row in self.members]
+        return max(map(abs, advantages))
 
     def _advantage(self, row: int) -> float | None:
         """Return a member's advantage, 0 if within rounding error; None if unknown."""
@@ -133,8 +134,11 @@ class GroupView:
         passed = passes(self.card.primary[row])
         if passed is None:
             return False
-        opposite = not passed
-        return any(passes(self.card.verdicts[shadow][row]) is opposite for shadow in self.shadows)
+        for shadow in self.shadows:
+            shadow_passed = passes(self.card.verdicts[shadow][row])
+            if shadow_passed is not None and shadow_passed != passed:
+                return True
+        return False
 
     @property
     def passes(self) -> list[bool]:

@@ -44,7 +44,10 @@ class _Shelf:
         """Say whether the group outranks a kept group, or fits into the remaining budget."""
         if wanted <= 0:
             return False
-        if not self._held or _rank(wanted, group.in_run) > self._held[0][0]:
+        if not self._held:
+            return True
+        lowest, _ = self._held[0]
+        if _rank(wanted, group.in_run) > lowest:
             return True
         return group.size <= self._completions and group.characters <= self._characters
 
@@ -53,10 +56,14 @@ class _Shelf:
         heapq.heappush(self._held, (_rank(wanted, candidate.place), candidate))
         self._completions -= candidate.completions
         self._characters -= candidate.characters
-        while len(self._held) > 1 and (self._completions < 0 or self._characters < 0):
+        while len(self._held) > 1 and self._is_over_budget:
             _, gone = heapq.heappop(self._held)
             self._completions += gone.completions
             self._characters += gone.characters
+
+    @property
+    def _is_over_budget(self) -> bool:
+        return self._completions < 0 or self._characters < 0
 
     @property
     def best_first(self) -> list[_Candidate]:
@@ -84,7 +91,8 @@ class KeptGroups:
         characters: int = MOST_CHARACTERS,
         cited: Collection[int] = (),
     ) -> None:
-        self._completions, self._characters = completions, characters
+        self._completions = completions
+        self._characters = characters
         steps = frozenset(cited)
         self._sample = self._shelf(lambda group: 1 + group.lot, 1.0)
         self._shelves = [
@@ -98,7 +106,11 @@ class KeptGroups:
         ]
 
     def _shelf(self, wanted: Wanted, share: float) -> _Shelf:
-        return _Shelf(wanted, round(share * self._completions), round(share * self._characters))
+        return _Shelf(
+            wanted,
+            completions=round(share * self._completions),
+            characters=round(share * self._characters),
+        )
 
     def add(self, group: GroupView) -> None:
         """Add a group; shelves that want it keep its record."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from trl_grpo_ext.report.page import DIGITS, bounded, rounded
 from trl_grpo_ext.sample import PROMPT_KEY_BITS, Prompt, prompt_key
@@ -22,6 +22,14 @@ MOST_MESSAGES = 20
 BINS = 10
 
 
+class _Step(NamedTuple):
+    """Counts of a prompt's judged and passed completions at a step."""
+
+    step: int
+    passed: int
+    judged: int
+
+
 @dataclass(slots=True)
 class _PromptRecord:
     """Counts of a prompt's judged and passed completions, in total and by step."""
@@ -29,18 +37,17 @@ class _PromptRecord:
     title: str
     passed: int = 0
     judged: int = 0
-    # Tuples of step, passed, judged.
-    steps: list[tuple[int, int, int]] = field(default_factory=list)
+    steps: list[_Step] = field(default_factory=list)
 
     def add(self, step: int, passed: int, judged: int) -> None:
         self.passed += passed
         self.judged += judged
-        self.steps.append((step, passed, judged))
+        self.steps.append(_Step(step, passed, judged))
         if len(self.steps) > 2 * MOST_STEPS:
             self.steps = self.last_steps
 
     @property
-    def last_steps(self) -> list[tuple[int, int, int]]:
+    def last_steps(self) -> list[_Step]:
         return sorted(self.steps)[-MOST_STEPS:]
 
     @property
@@ -61,14 +68,7 @@ class Prompts:
         # Prompts with a larger key are not in the sample.
         self._highest_key = 1 << PROMPT_KEY_BITS
 
-    def add(
-        self,
-        prompt: Prompt | None,
-        step: int,
-        *,
-        passed: int,
-        judged: int,
-    ) -> None:
+    def add(self, prompt: Prompt | None, step: int, *, passed: int, judged: int) -> None:
         """Count a group's judged and passed completions for its prompt. Groups may come in any order."""
         key = prompt_key(prompt)
         if judged and key <= self._highest_key:
@@ -93,8 +93,7 @@ class Prompts:
         for record in sample.values():
             bins[_bin(record.rate)] += 1
         rows = []
-        for key in sorted(sample, key=lambda key: (sample[key].rate, -sample[key].judged, key)):
-            record = sample[key]
+        for key, record in sorted(sample.items(), key=_difficulty):
             row = {
                 "title": record.title,
                 "rate": rounded(record.rate),
@@ -113,6 +112,12 @@ class Prompts:
         # The largest key bounds the sample, so it does not count for the density below it.
         below_largest = len(self._records) - 1
         return round(below_largest * all_keys / max(self._records))
+
+
+def _difficulty(item: tuple[int, _PromptRecord]) -> tuple[float, int, int]:
+    """Return a sort key: hardest prompts first, of these the best known."""
+    key, record = item
+    return record.rate, -record.judged, key
 
 
 def prompt_title(prompt: Prompt | None) -> str:
@@ -161,12 +166,21 @@ def _said(message: Any) -> str:
         content = f"{content or ''}\n{told}".strip()
     if isinstance(content, str):
         return content
-    if isinstance(content, list) and all(isinstance(block, dict) for block in content):
-        # datasets adds every block's keys to all blocks, with null values. A picture was recorded as a text.
-        blocks = [block.get("text") if block.get("image") is None else block["image"] for block in content]
+    if isinstance(content, list):
+        blocks = list(map(_block_text, content))
         if all(isinstance(text, str) for text in blocks):
             return "".join(blocks)
     return json.dumps(plain(content, DIGITS), ensure_ascii=False)
+
+
+def _block_text(block: Any) -> Any:
+    """Return a block's text or recorded picture; None for other blocks."""
+    if not isinstance(block, dict):
+        return None
+    # datasets adds every block's keys to all blocks, with null values.
+    if block.get("image") is not None:
+        return block["image"]
+    return block.get("text")
 
 
 def _bin(rate: float) -> int:

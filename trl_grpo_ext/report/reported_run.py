@@ -102,14 +102,7 @@ class ReportedRun:
         if self.kept is not None:
             self._add_groups(card, self.kept, number=number, step=step)
 
-    def _add_groups(
-        self,
-        card: Scorecard,
-        kept: KeptGroups,
-        *,
-        number: int,
-        step: int,
-    ) -> None:
+    def _add_groups(self, card: Scorecard, kept: KeptGroups, *, number: int, step: int) -> None:
         shadows: list[str] = []
         # Without a term in force there is no primary verdict to compare a shadow with.
         if card.in_force:
@@ -186,7 +179,7 @@ class _PagePrompts:
                 self.texts.append(record["messages"])
 
     def places_in(self, mode: str) -> dict[int, int]:
-        """Return the places of prompts whose groups are of a mode, by key."""
+        """Return places of a mode's prompts, by prompt key."""
         keys = {record["prompt"] for record in self.records if record["mode"] == mode}
         return {key: self._places[key] for key in keys}
 
@@ -198,24 +191,44 @@ class _PagePrompts:
         return group
 
 
+@dataclass(frozen=True, slots=True)
+class _Products:
+    """Sums of squares and products of two terms' values minus their group's mean; sums of several batches add up."""
+
+    xx: float = 0.0
+    yy: float = 0.0
+    xy: float = 0.0
+
+    def __add__(self, other: _Products) -> _Products:
+        return _Products(
+            xx=self.xx + other.xx,
+            yy=self.yy + other.yy,
+            xy=self.xy + other.xy,
+        )
+
+    @property
+    def correlation(self) -> float | None:
+        """Correlation within groups, in [-1, 1]; None for a term with constant values in all groups."""
+        if min(self.xx, self.yy) <= FLAT:
+            return None
+        return self.xy / math.sqrt(self.xx * self.yy)
+
+
 # Values too large to be squared overflow, and their correlation stays unknown.
 @np.errstate(all="ignore")
-def _value_products(card: Scorecard) -> dict[tuple[str, str], tuple[float, ...]]:
-    """Return sums `(xx, yy, xy)` of squares and products for each pair of terms, over values minus their group's mean.
-
-    Sums of several batches add up, and xy / sqrt(xx yy) is the correlation within groups.
-    """
+def _value_products(card: Scorecard) -> dict[tuple[str, str], _Products]:
+    """Compute `_Products` for each pair of terms in a batch."""
     columns = {}
     for term, column in zip(card.terms, card.value_matrix.T, strict=True):
         columns[term] = centred(card.by_group(column)).ravel()
-    products: dict[tuple[str, str], tuple[float, ...]] = {}
+    products = {}
     for first, second in itertools.combinations(card.terms, 2):
         x = columns[first]
         y = columns[second]
         both = np.isfinite(x) & np.isfinite(y)
         x = x[both]
         y = y[both]
-        products[first, second] = (float(x @ x), float(y @ y), float(x @ y))
+        products[first, second] = _Products(xx=float(x @ x), yy=float(y @ y), xy=float(x @ y))
     return products
 
 
@@ -224,14 +237,14 @@ class _TermAgreement:
 
     def __init__(self) -> None:
         self._shadows: dict[str, Agreement] = {}
-        self._products: dict[tuple[str, str], tuple[float, ...]] = {}
+        self._products: dict[tuple[str, str], _Products] = {}
 
     def add(self, card: Scorecard, figures: BatchFigures) -> None:
         for term, found in figures.agreements.items():
             self._shadows[term] = self._shadows.get(term, Agreement()) + found
         for pair, products in _value_products(card).items():
-            so_far = self._products.get(pair, (0.0, 0.0, 0.0))
-            self._products[pair] = tuple(map(sum, zip(so_far, products, strict=True)))
+            so_far = self._products.get(pair, _Products())
+            self._products[pair] = so_far + products
 
     def shadows(self, without: Collection[str]) -> list[dict[str, Any]]:
         """Return a dict per shadow term: `term`, `table` and `kappa`.
@@ -252,17 +265,15 @@ class _TermAgreement:
         return shadows
 
     def correlations(self) -> list[dict[str, Any]]:
-        """Return a dict per pair of terms: `first`, `second` and `correlation`.
-
-        The correlation is over values minus their group's mean, in [-1, 1]; None if either term is constant within all
-        groups.
-        """
+        """Return a dict per pair of terms: `first`, `second` and `correlation`, as `_Products.correlation`."""
         pairs = []
-        for (first, second), (xx, yy, xy) in self._products.items():
-            correlation = None
-            if min(xx, yy) > FLAT:
-                correlation = rounded(xy / math.sqrt(xx * yy))
-            pairs.append({"first": first, "second": second, "correlation": correlation})
+        for (first, second), products in self._products.items():
+            pair = {
+                "first": first,
+                "second": second,
+                "correlation": rounded(products.correlation),
+            }
+            pairs.append(pair)
         return pairs
 
 
@@ -282,7 +293,8 @@ class ReportedFindings:
 
     @property
     def steps(self) -> frozenset[int]:
-        return frozenset(found["step"] for found in self.findings if isinstance(found["step"], int))
+        steps = [found["step"] for found in self.findings]
+        return frozenset(step for step in steps if isinstance(step, int))
 
 
 def findings_of(run: RecordedRun, *, seconds: float = math.inf) -> ReportedFindings:
@@ -296,8 +308,8 @@ def findings_of(run: RecordedRun, *, seconds: float = math.inf) -> ReportedFindi
     except Exception as error:
         logger.warning("No diagnosis for %s: %s", run.folder, error)
         return ReportedFindings(findings=_in_order(read_findings(run.folder), frozenset()))
-    holding = frozenset(finding.code for finding in found.causes)
-    begun = frozenset(finding.code for finding in found.findings)
+    holding = frozenset(cause.code for cause in found.causes)
+    begun = {finding.code for finding in found.findings}
     # A short run may have causes even though no finding had the steps to begin.
     at_once = [finding for finding in found.causes if finding.code not in begun]
     return ReportedFindings(
@@ -314,7 +326,7 @@ def _in_order(findings: Sequence[Finding], holding: frozenset[str]) -> tuple[dic
     last = {found.code: found for found in ordered}
     records = []
     for found in ordered:
-        record = {name: plain(value, DIGITS) for name, value in found.to_record().items()}
+        record = plain(found.to_record(), DIGITS)
         is_last = last[found.code] is found
         record["holds"] = is_last and found.code in holding
         record["about"] = _about(found.code)

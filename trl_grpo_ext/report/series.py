@@ -23,8 +23,6 @@ MOST_POINTS = 1000
 # A live group whose primary term differs is `live`; if only other terms differ, it is `secondary_only`.
 GROUP_KINDS = ("live", "secondary_only", "all_right", "tied", "all_wrong", "void")
 
-NOISE_RATES = tuple(f"{rate}{bound}" for rate in (FALSE_REJECTS, FALSE_ACCEPTS) for bound in ("", "_low", "_high"))
-
 LOGGED = (
     "entropy",
     "kl",
@@ -36,7 +34,12 @@ LOGGED = (
     FLOOR_LIVE,
     DRAWN_LIVE,
     *EXPECTED_RATES,
-    *NOISE_RATES,
+    FALSE_REJECTS,
+    f"{FALSE_REJECTS}_low",
+    f"{FALSE_REJECTS}_high",
+    FALSE_ACCEPTS,
+    f"{FALSE_ACCEPTS}_low",
+    f"{FALSE_ACCEPTS}_high",
 )
 
 # A figure's name, then its term, status or kind of group.
@@ -204,7 +207,7 @@ SCORE = (
 
 
 class Tile(NamedTuple):
-    """A figure at the head of the page, after the scores: the sum of the means under some keys, as a text."""
+    """A headline figure beside the scores: a sum of several keys' means, formatted."""
 
     label: str
     keys: tuple[Key, ...]
@@ -225,16 +228,18 @@ def key_figures(score: Mapping[str, Ends], main: Timeline, mode: str) -> dict[st
     Scores are the diagnosis's. Other figures are means over the same batches; in a run without training, they come from
     the first and the last evaluation.
     """
-    tiles = [[f"Score, {where}", *ends.shown] for where, ends in score.items()]
+    tiles = []
+    notes = []
+    for where, ends in score.items():
+        tiles.append([f"Score, {where}", *ends.shown])
+        completions = f"{ends.end.count:,.0f} completions"
+        notes.append(f"{where.capitalize()}: {ends.places} ({completions}){ends.gain_told}.")
+    if score:
+        notes.append(SCORE)
     first, last = _ends(main.points, mode)
     before = _texts(first)
     for label, text in _texts(last).items():
         tiles.append([label, before.get(label, ""), text])
-    notes = []
-    for where, ends in score.items():
-        notes.append(f"{where.capitalize()}: {ends.places} ({ends.end.count:,.0f} completions){ends.gain_told}.")
-    if score:
-        notes.append(SCORE)
     return {"tiles": tiles, "notes": notes}
 
 
@@ -260,10 +265,15 @@ def evaluation_head(evaluation: Mapping[str, Any], settings: Mapping[str, Any]) 
 
     Of the trainer's settings, only rewards and verifiers remain, since no training took place.
     """
-    rates = {}
+    tiles = []
+    pass_at_1 = "unknown"
     for name, rate in evaluation[FIGURES].items():
-        if rate and name.startswith(("pass@", "maj@")):
-            rates[name] = str(Interval(rate["mean"], rate["low"], rate["high"]))
+        if not rate or not name.startswith(("pass@", "maj@")):
+            continue
+        interval = str(Interval(rate["mean"], rate["low"], rate["high"]))
+        tiles.append([name, "", interval])
+        if name == "pass@1":
+            pass_at_1 = interval
     over = f"{evaluation['prompts']:,} prompts, {evaluation['samples']} completions each"
     shown = evaluated_settings(evaluation)
     for name in JUDGES:
@@ -271,9 +281,9 @@ def evaluation_head(evaluation: Mapping[str, Any], settings: Mapping[str, Any]) 
             shown[name] = settings[name]
     return {
         "evaluated": True,
-        "sentence": f"pass@1 is {rates.get('pass@1', 'unknown')}, over {over}.",
+        "sentence": f"pass@1 is {pass_at_1}, over {over}.",
         "key_figures": {
-            "tiles": [[name, "", interval] for name, interval in rates.items()],
+            "tiles": tiles,
             "notes": [f"Data: {evaluation['dataset']} ({evaluation['split']})."],
         },
         "settings": shown,

@@ -98,12 +98,7 @@ def _path(runs: Sequence[RecordedRun]) -> Path:
     return runs[0].folder / f"{name}.html"
 
 
-def _run_data(
-    run: RecordedRun,
-    name: str,
-    seconds: float,
-    completions: int,
-) -> dict[str, Any]:
+def _run_data(run: RecordedRun, name: str, seconds: float, completions: int) -> dict[str, Any]:
     """Return the page's data for a run; with 0 completions, its figures only."""
     end = time.monotonic() + seconds
     findings = findings_of(run, seconds=seconds * DIAGNOSIS_SHARE)
@@ -260,7 +255,7 @@ def _difference(
 ) -> Iterator[str]:
     if not (isinstance(one, Mapping) and isinstance(other, Mapping)):
         if one != other:
-            yield f"{name} ({_shown(one)}, {_shown(other)})"
+            yield f"{name} ({_both(one, other)})"
         return
     for term in {**one, **other}:
         has_changed = one.get(term) != other.get(term)
@@ -268,7 +263,7 @@ def _difference(
             first, second = (each.get(term, {}) for each in rewards)
             yield from _of_term(term, first, second, has_changed=has_changed)
         elif name == "weight" and has_changed:
-            yield f"the weight of {term} ({_shown(one.get(term))}, {_shown(other.get(term))})"
+            yield f"the weight of {term} ({_both(one.get(term), other.get(term))})"
 
 
 def _of_term(
@@ -287,18 +282,30 @@ def _of_term(
     if has_changed and is_same_class and settings_differ:
         yield from _changed(term, one["settings"], other["settings"])
     elif has_changed:
-        classes = [each["verifier"].rpartition(".")[2] for each in (one, other) if "verifier" in each]
-        are_two = len(set(classes)) == 2
-        told = f" ({', '.join(classes)})" if are_two else ""
-        yield f"the verifier of {term}{told}"
+        first = _class_name(one)
+        second = _class_name(other)
+        if first and second and first != second:
+            yield f"the verifier of {term} ({first}, {second})"
+        else:
+            yield f"the verifier of {term}"
     if one and other:
         yield from _changed(term, conditions_of(one), conditions_of(other))
+
+
+def _class_name(described: Mapping[str, Any]) -> str:
+    path: str = described.get("verifier", "")
+    _, _, name = path.rpartition(".")
+    return name
 
 
 def _changed(term: str, one: Mapping[str, Any], other: Mapping[str, Any]) -> Iterator[str]:
     for key in {**one, **other}:
         if one.get(key) != other.get(key):
-            yield f"{key} of {term} ({_shown(one.get(key))}, {_shown(other.get(key))})"
+            yield f"{key} of {term} ({_both(one.get(key), other.get(key))})"
+
+
+def _both(one: Any, other: Any) -> str:
+    return f"{_shown(one)}, {_shown(other)}"
 
 
 def _shown(value: Any) -> str:

@@ -131,7 +131,8 @@ class RecordedRun:
         folder = self.folder / "scorecards"
         about, samples = _read(folder / f"samples-{number:08d}.parquet", SAMPLE_COLUMNS)
         _, verdicts = _read(folder / f"verdicts-{number:08d}.parquet", VERDICT_COLUMNS)
-        if max(verdicts["sample"], default=-1) >= len(samples["text"]):
+        highest = max(verdicts["sample"], default=-1)
+        if highest >= len(samples["text"]):
             raise ValueError(f"Batch {number} has verdicts of samples that it does not have.")
         return _scorecard(about, samples, verdicts)
 

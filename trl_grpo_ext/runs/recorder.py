@@ -123,8 +123,8 @@ class Recorder(RunListener):
     def _thin_out(self, number: int, step: int | None) -> None:
         if not self._trained:
             parts = RecordedRun(self.folder.parent).parts("train")
-            earlier = sum(about.session < self._session and about.step is not None for _, about in parts)
-            self._opening = OPENING_BATCHES - earlier
+            earlier = [about for _, about in parts if about.session < self._session and about.step is not None]
+            self._opening = OPENING_BATCHES - len(earlier)
         is_opening = self._trained < self._opening
         is_nth = self._trained % self.keep_every == 0
         self._recent.append(_Recent(number, step, is_kept=is_opening or is_nth))

@@ -107,7 +107,7 @@ def _of_verdict(name: str) -> Callable[..., Any]:
 
 
 def _of_term(name: str) -> Callable[..., Any]:
-    """Return a function that reads the term's cell of a table of the card, such as `values`."""
+    """Return a function for cells of a card's table, such as `values`, by term and row."""
 
     def read(card: Scorecard, row: int, term: str, verdict: Verdict) -> Any:
         return getattr(card, name)[term][row]

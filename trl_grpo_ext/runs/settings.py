@@ -141,7 +141,9 @@ def described_rewards(plan: RewardPlan) -> list[dict[str, Any]]:
     A term of the mix has its `verifier` (class) and the verifier's `settings`, or the terms that it combines. Absent
     properties, such as a gate, are left out.
     """
-    terms = {term.name: term for term in plan.mix.terms} if plan.mix else {}
+    terms = {}
+    if plan.mix is not None:
+        terms = {term.name: term for term in plan.mix.terms}
     described = []
     # TRL appends the reward functions of environments that score themselves, with weight 1.
     weights = chain(plan.weights, repeat(1.0))
@@ -252,7 +254,7 @@ def _told(value: Any) -> Any:
 
 
 def _path(found: Any) -> str:
-    """Return the import path of a class or function; for other objects, the path of the class."""
+    """Return the import path of a class or function, or else the path of an object's class."""
     if not hasattr(found, "__qualname__"):
         found = type(found)
     return f"{found.__module__}.{found.__qualname__}"
@@ -298,7 +300,8 @@ def _identity(verifier: Verifier) -> list[Any]:
 
 def _arguments(verifier: Any) -> Mapping[str, Any]:
     if is_dataclass(verifier):
-        state = {field.name: getattr(verifier, field.name) for field in fields(verifier) if field.init}
+        arguments = [field.name for field in fields(verifier) if field.init]
+        state = {name: getattr(verifier, name) for name in arguments}
     else:
         state = verifier.__getstate__() or {}
     if not isinstance(state, Mapping):

@@ -28,7 +28,7 @@ def claims_on(group: str, name: str) -> list[str]:
 
 
 def load_registered(group: str, name: str) -> object:
-    """Import the object of a registered name, which must exist in the group.
+    """Import a registered object by name; the group must have the name.
 
     Raises:
         ValueError: if several packages claim the name, or the object cannot be imported.

@@ -9,7 +9,10 @@ from operator import attrgetter
 from typing import Any
 
 
-def lazy_exports(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+def lazy_exports(
+    package: str,
+    homes: Mapping[str, str],
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Make a package's `__getattr__` and `__dir__` (PEP 562).
 
     `homes` maps each name to its module within the package, such as `mix.term`; the package must have an `__all__`.

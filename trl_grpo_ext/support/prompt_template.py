@@ -108,7 +108,7 @@ def _value(place: Place, row: Mapping[str, Any]) -> str:
 
 
 def _part(value: Any, step: str) -> Any:
-    """Look up an item of a list or a mapping.
+    """Look up a list's item by number, or a mapping's by key.
 
     Raises:
         LookupError: for a missing item, for texts, and for attributes.

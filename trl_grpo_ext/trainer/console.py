@@ -81,7 +81,13 @@ class _ConsoleCallback(TrainerCallback):  # type: ignore[misc]  # transformers' 
             return False
         # None: no bar if stderr is not a terminal.
         hidden = True if getattr(args, "disable_tqdm", False) else None
-        self._bar = tqdm(total=total, desc=what, dynamic_ncols=True, leave=False, disable=hidden)
+        self._bar = tqdm(
+            total=total,
+            desc=what,
+            dynamic_ncols=True,
+            leave=False,
+            disable=hidden,
+        )
         return not self._bar.disable
 
     def _close(self) -> None:
@@ -96,7 +102,14 @@ class _ConsoleCallback(TrainerCallback):  # type: ignore[misc]  # transformers' 
 MOST_GROUPS = 0.5
 
 
-def log_line(logs: Mapping[str, Any], terms: Sequence[str], *, step: int, steps: int, first: int | None = None) -> str:
+def log_line(
+    logs: Mapping[str, Any],
+    terms: Sequence[str],
+    *,
+    step: int,
+    steps: int,
+    first: int | None = None,
+) -> str:
     """Format TRL's log of a training step as one line; empty for other logs.
 
     TRL's figures are means over the steps `first` to `step`; by default over `step` alone. If every total is void, TRL
@@ -166,7 +179,7 @@ def _most_others(logs: Mapping[str, Any]) -> str:
 
 
 def _failures(logs: Mapping[str, Any], terms: Sequence[str]) -> Iterator[str]:
-    """Yield what kept completions from a reward, as far as it is not 0."""
+    """Yield shares of unparsed answers, grader failures, bad data and void rows, without zeros."""
     primary = terms[0] if terms else ""
     unparsed = logs.get(f"verified/{primary}/unparseable")
     if unparsed:

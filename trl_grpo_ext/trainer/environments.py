@@ -89,7 +89,13 @@ class EnvironmentGuard:
             be killed.
     """
 
-    def __init__(self, environment: Any, kind: type, lane: Lane | None, seconds: float | None) -> None:
+    def __init__(
+        self,
+        environment: Any,
+        kind: type,
+        lane: Lane | None,
+        seconds: float | None,
+    ) -> None:
         self.environment = environment
         self.kind = kind
         self.has_reward = TRL_ASKS_ENVIRONMENTS and hasattr(kind, "get_reward")

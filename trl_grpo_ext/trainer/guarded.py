@@ -36,7 +36,13 @@ class GuardedFactory:
         loop: The event loop of AsyncGRPO's rollout loop, for async methods; None until it exists.
     """
 
-    def __init__(self, factory: Callable[[], Any], seconds: float | None, *, gives_outcomes: bool = False) -> None:
+    def __init__(
+        self,
+        factory: Callable[[], Any],
+        seconds: float | None,
+        *,
+        gives_outcomes: bool = False,
+    ) -> None:
         self.factory = factory
         self.seconds = seconds
         self.gives_outcomes = gives_outcomes
@@ -107,7 +113,11 @@ def _check_choices(factory: Mapping[str, Any], rows: Any) -> None:
         )
 
 
-def untouched_outcome(factory: Any, row: Mapping[str, Any], seconds: float | None = None) -> Outcome | None:
+def untouched_outcome(
+    factory: Any,
+    row: Mapping[str, Any],
+    seconds: float | None = None,
+) -> Outcome | None:
     """Return an environment's outcome after `reset` on a row, without any action; None without environments.
 
     With several environments, the row names one in its column `environment`.

@@ -144,7 +144,12 @@ class Judge:
         offset = int(self._accelerator.process_index) * len(items)
         return gather_object(items), offset
 
-    def settle(self, card: Scorecard | None, rewards: torch.Tensor, failed: Sequence[bool] = ()) -> Scorecard | None:
+    def settle(
+        self,
+        card: Scorecard | None,
+        rewards: torch.Tensor,
+        failed: Sequence[bool] = (),
+    ) -> Scorecard | None:
         """Set void rows of TRL's rewards, (n, f) of all ranks, to NaN in place; return the card with all rewards.
 
         `failed` are n flags, True if the rollout has failed in its environment; empty without environments. Without
@@ -246,7 +251,13 @@ def leave_dead_groups_out(output: dict[str, Any], is_live: Sequence[bool]) -> No
 OF_TOKENS = ("dapo", "cispo", "vespo")
 
 
-def without_dead_rows(output: dict[str, Any], is_live: Sequence[bool], *, parts: int, most: int) -> dict[str, Any]:
+def without_dead_rows(
+    output: dict[str, Any],
+    is_live: Sequence[bool],
+    *,
+    parts: int,
+    most: int,
+) -> dict[str, Any]:
     """Take masked rows out of a batch, so that forward and backward pass cost nothing for them.
 
     TRL gathers figures by row, so every rank keeps equally many rows: `most` is the largest number of live rows of a

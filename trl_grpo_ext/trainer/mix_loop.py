@@ -82,7 +82,14 @@ class MixLoop(_AsyncRolloutLoop):  # type: ignore[misc]  # TRL ships no types
 
     _provides_rollout_reward = True
 
-    def __init__(self, *, mix: RewardMix, judging: AsyncJudging, clock: RunClock, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        *,
+        mix: RewardMix,
+        judging: AsyncJudging,
+        clock: RunClock,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         self.reward_func_names.append("mix")
         self.mix = mix
@@ -119,7 +126,13 @@ class MixLoop(_AsyncRolloutLoop):  # type: ignore[misc]  # TRL ships no types
             self._listeners.tell(lambda listener: listener.on_train_end())
             self.mix.close()
 
-    async def _generate_one(self, prompt: Any, tool_dict: Any, tools: Any, group_id: int = 0) -> Any:
+    async def _generate_one(
+        self,
+        prompt: Any,
+        tool_dict: Any,
+        tools: Any,
+        group_id: int = 0,
+    ) -> Any:
         watch = ToolWatch(self._judging.environment_timeout)
         completion, *rest = await super()._generate_one(prompt, watch.watched(tool_dict), tools, group_id)
         return (watch.with_seconds(0, completion), *rest)
@@ -165,7 +178,12 @@ class MixLoop(_AsyncRolloutLoop):  # type: ignore[misc]  # TRL ships no types
         failed = [one is not None and one.is_void(has_term=self._has_term) for one in asked]
         return card.with_failed(failed)
 
-    def _samples(self, group: RolloutGroup, outcomes: Sequence[Outcome | None], step: int) -> list[Sample]:
+    def _samples(
+        self,
+        group: RolloutGroup,
+        outcomes: Sequence[Outcome | None],
+        step: int,
+    ) -> list[Sample]:
         ends = {*self.eos_token_ids, self.tokenizer.pad_token_id}
         samples = []
         for place, outcome in enumerate(outcomes):

@@ -65,7 +65,13 @@ class NoiseMeter(RunListener):
         mistakes: By rate name, one flag per asked answer: True if the verifier was wrong.
     """
 
-    def __init__(self, mix: RewardMix, run_folder: str | os.PathLike[str], *, share: float | None = None) -> None:
+    def __init__(
+        self,
+        mix: RewardMix,
+        run_folder: str | os.PathLike[str],
+        *,
+        share: float | None = None,
+    ) -> None:
         self.mistakes = {name: deque[bool](maxlen=WINDOW) for name in (FALSE_REJECTS, FALSE_ACCEPTS)}
         self._verifiers: dict[str, Comparing] = {}
         for term, verifier in mix.verifiers:
@@ -180,7 +186,13 @@ class NoiseMeter(RunListener):
                 self._note_answer(rate, form, sample, right)
                 return
 
-    def _note_answer(self, rate: str, form: str, sample: Sample, right: _Right) -> None:
+    def _note_answer(
+        self,
+        rate: str,
+        form: str,
+        sample: Sample,
+        right: _Right,
+    ) -> None:
         [verdict] = right.verifier.judge_samples([sample])
         if verdict.score is None:
             # The grader or the data has failed.

@@ -26,7 +26,14 @@ SHOWN_VALUES = 10
 NOT_LISTED = ("azure_ml", "flyte")
 
 
-def check_run(plan: RewardPlan, train_dataset: Any, eval_dataset: Any, args: Any, *, needs_prompt: bool = True) -> None:
+def check_run(
+    plan: RewardPlan,
+    train_dataset: Any,
+    eval_dataset: Any,
+    args: Any,
+    *,
+    needs_prompt: bool = True,
+) -> None:
     """Raise a ValueError, or an OSError for a folder or model, with cause and remedy, if a run cannot work.
 
     Streams are not checked, since their columns are unknown. Without `needs_prompt`, environments make the prompts and
@@ -141,8 +148,9 @@ def _check_best_metric(args: Any, plan: RewardPlan, *, has_all_rewards: bool) ->
     is_of_reward = metric.startswith("rewards/") and metric.endswith("/mean")
     is_missing = is_of_reward and all_known and metric not in known
     if is_bare_name or is_missing:
-        near = f"rewards/{metric}/mean" if metric in names else metric
-        raise ValueError(f"There is no figure `{metric}` (metric_for_best_model). {did_you_mean(near, known)}")
+        meant = f"rewards/{metric}/mean" if metric in names else metric
+        near = did_you_mean(meant, known)
+        raise ValueError(f"There is no figure `{metric}` (metric_for_best_model). {near}")
     if metric == "loss" and args.load_best_model_at_end:
         logger.warning(
             "load_best_model_at_end goes by the loss, which says little in GRPO. To go by a reward, set "
@@ -184,7 +192,9 @@ def _check_dataset(name: str, dataset: Any, mix: RewardMix | None, needs_prompt:
     columns = getattr(dataset, "column_names", None)
     if not columns:
         return
-    if taken := next((column for column in columns if column in ("prompts", "completions")), None):
+    for taken in ("prompts", "completions"):
+        if taken not in columns:
+            continue
         raise ValueError(
             f"{name} has a column `{taken}`. TRL calls rewards with the batch's {taken} under this name, so they would "
             f"get two of it and fail: rename the column, or remove it."

@@ -132,7 +132,7 @@ class RewardCard(RunListener):
         }
 
     def _logs(self) -> Logs:
-        """Read the logs of this run, as far as the card needs them."""
+        """Read the run's logged figures of `LOGGED`."""
         if not self._has_log:
             return []
         logs = []

@@ -13,7 +13,7 @@ from trl_grpo_ext.support.text import did_you_mean
 
 
 class _Range(NamedTuple):
-    """The range of some numeric settings, in words and as a test."""
+    """A range for numeric settings, in words and as a test function."""
 
     words: str
     holds: Callable[[float], bool]
@@ -103,7 +103,8 @@ def _check_choices(settings: Any) -> None:
         known = _QUOTED.findall(field.metadata.get("help", ""))
         value = getattr(settings, field.name)
         if known and isinstance(value, str) and value not in known:
-            raise ValueError(f"`{field.name}` cannot be {value!r}. {did_you_mean(value, known)}")
+            near = did_you_mean(value, known)
+            raise ValueError(f"`{field.name}` cannot be {value!r}. {near}")
 
 
 # The defaults of TRL and transformers.
@@ -138,7 +139,12 @@ def check_batches(written: Mapping[str, Any], processes: int | None = None) -> N
         steps = "gradient_accumulation_steps"
         if "steps_per_generation" in settings:
             steps = "steps_per_generation"
-        _check_batch(settings, ("per_device_train_batch_size", steps), processes, generations)
+        _check_batch(
+            settings,
+            ("per_device_train_batch_size", steps),
+            processes,
+            generations,
+        )
     if settings.get("eval_strategy", "no") not in ("no", False):
         if "num_generations_eval" in settings:
             generations = "num_generations_eval"
@@ -152,8 +158,13 @@ def _launched_processes() -> int:
     return 1
 
 
-def _check_batch(settings: Mapping[str, Any], names: Sequence[str], processes: int, generations: str) -> None:
-    """Check a batch whose size is the product of the named settings and of the processes.
+def _check_batch(
+    settings: Mapping[str, Any],
+    names: Sequence[str],
+    processes: int,
+    generations: str,
+) -> None:
+    """Check a batch for whole groups; its size is the product of the named settings and the processes.
 
     The first setting is per device, and the one to change.
     """

@@ -33,7 +33,7 @@ Message = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class _Done:
-    """The end of a call: its result or exception, and its seconds."""
+    """A finished call: result or exception, and seconds."""
 
     result: Any
     error: BaseException | None
@@ -57,7 +57,11 @@ class _CallsAhead:
         make: Makes a call.
     """
 
-    def __init__(self, tools: Sequence[Mapping[str, Tool]], make: Callable[[str, Tool, Arguments], _Done]) -> None:
+    def __init__(
+        self,
+        tools: Sequence[Mapping[str, Tool]],
+        make: Callable[[str, Tool, Arguments], _Done],
+    ) -> None:
         self._tools = [_parallel(of_rollout) for of_rollout in tools]
         self._make = make
         # The messages of each rollout, to which TRL's loop appends turn by turn.
@@ -141,7 +145,13 @@ class ToolWatch:
         for place, of_rollout in enumerate(sync_tools):
             took = self._took[place]
             for name, tool in _originals(of_rollout).items():
-                of_rollout[name] = partial(self._call_of, place, took[name], name, tool)
+                of_rollout[name] = partial(
+                    self._call_of,
+                    place,
+                    took[name],
+                    name,
+                    tool,
+                )
         for place, of_rollout in enumerate(trainer._async_tool_dicts):
             took = self._took[place]
             for name, tool in _originals(of_rollout).items():
@@ -185,7 +195,15 @@ class ToolWatch:
             messages.append(timed)
         return messages
 
-    def _call_of(self, place: int, took: list[float], name: str, tool: Tool, /, **arguments: Any) -> Any:
+    def _call_of(
+        self,
+        place: int,
+        took: list[float],
+        name: str,
+        tool: Tool,
+        /,
+        **arguments: Any,
+    ) -> Any:
         """Return the result of a call of rollout number `place`, started ahead or made now."""
         done = None
         if self._seconds is not None:
@@ -223,7 +241,14 @@ class ToolWatch:
             return call()
         return self._lane.call(on_this_gpu(call), self._seconds)
 
-    async def _await(self, took: list[float], name: str, tool: Callable[..., Awaitable[Any]], /, **given: Any) -> Any:
+    async def _await(
+        self,
+        took: list[float],
+        name: str,
+        tool: Callable[..., Awaitable[Any]],
+        /,
+        **given: Any,
+    ) -> Any:
         guard = guard_of(getattr(tool, "__self__", None))
         began = time.perf_counter()
         try:

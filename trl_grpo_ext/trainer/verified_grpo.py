@@ -150,7 +150,12 @@ class VerifiedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no ty
             ask_main=partial(ask_main, self.accelerator),
         )
         self.add_callback(self.run_callback)
-        recorder, self._noise = add_listeners(self.run_callback, args, self._run_settings, self.mix)
+        recorder, self._noise = add_listeners(
+            self.run_callback,
+            args,
+            self._run_settings,
+            self.mix,
+        )
         if recorder is not None:
             self._groups_seen = ask_main(self.accelerator, recorder.groups_recorded)
 
@@ -188,7 +193,14 @@ class VerifiedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no ty
         **kwargs: Any,
     ) -> Any:
         with self._rollouts.calls_ahead(completions):
-            return super()._tool_call_loop(prompts, prompt_ids, completion_ids, completions, *rest, **kwargs)
+            return super()._tool_call_loop(
+                prompts,
+                prompt_ids,
+                completion_ids,
+                completions,
+                *rest,
+                **kwargs,
+            )
 
     def _judges_early(self, samples: int) -> bool:
         """Return whether to judge during log-probabilities; not with a `rollout_func`, which adds to the rows later."""
@@ -212,7 +224,12 @@ class VerifiedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no ty
             card = self._judged(inputs, prompts, completions, completion_ids_list)
             self._judge.whereabouts.enter(self._judge.others)
             with void_rows_expected() if may_void else nullcontext():
-                rewards: torch.Tensor = super()._calculate_rewards(inputs, prompts, completions, completion_ids_list)
+                rewards: torch.Tensor = super()._calculate_rewards(
+                    inputs,
+                    prompts,
+                    completions,
+                    completion_ids_list,
+                )
             self._judge.whereabouts.enter("")
         self._rollouts.note_failures(inputs)
         self._card = self._judge.settle(card, rewards, self._rollouts.failed)
@@ -222,7 +239,13 @@ class VerifiedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no ty
             self._outcomes = self._card.outcomes
         return rewards
 
-    def _judged(self, inputs: Any, prompts: Any, completions: Any, completion_ids: Any) -> Scorecard | None:
+    def _judged(
+        self,
+        inputs: Any,
+        prompts: Any,
+        completions: Any,
+        completion_ids: Any,
+    ) -> Scorecard | None:
         """Return the batch's scorecard of all ranks; TRL's reward functions then read this rank's part."""
         if self.mix is None or self._scorer is None:
             return None
@@ -262,7 +285,13 @@ class VerifiedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no ty
             group_size=int(group_size),
         )
 
-    def _samples(self, rows: Any, prompts: Any, completions: Any, completion_ids: Any) -> list[Sample]:
+    def _samples(
+        self,
+        rows: Any,
+        prompts: Any,
+        completions: Any,
+        completion_ids: Any,
+    ) -> list[Sample]:
         """Make this rank's samples, with group numbers over all ranks, since TRL may split a group between two."""
         moment = self._moment
         size = len(prompts)
@@ -336,7 +365,7 @@ class VerifiedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no ty
             self.learnable_rows.load(checkpoint)
 
     def _without_dead_groups(self, output: dict[str, Any]) -> dict[str, Any]:
-        """Leave dead groups out of the loss; remove their rows from the batch if the loss does not depend on rows."""
+        """Mask dead groups out of the loss; for losses per token, remove dead rows from the batch."""
         size = len(output["completion_mask"])
         # A flag per completion of all ranks, whose outcomes are of groups.
         is_live = np.repeat([outcome is GroupOutcome.LIVE for outcome in self._outcomes], self.num_generations)
@@ -346,7 +375,12 @@ class VerifiedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no ty
         if self.loss_type not in OF_TOKENS:
             return output
         most = int(of_ranks.sum(axis=1).max())
-        return without_dead_rows(output, own, parts=self.args.steps_per_generation, most=most)
+        return without_dead_rows(
+            output,
+            own,
+            parts=self.args.steps_per_generation,
+            most=most,
+        )
 
     def evaluation_loop(self, dataloader: Any, *args: Any, **kwargs: Any) -> Any:
         """Evaluate as transformers does, but exclude repeated prompts, which fill the last batch on several ranks."""

@@ -238,7 +238,13 @@ class Posteriors:
         wrong = wrong + self.strength * (1 - prior) + TINY
         return right, wrong
 
-    def _best(self, generator: np.random.Generator, count: int, *, besides: Sequence[int]) -> tuple[Integers, Floats]:
+    def _best(
+        self,
+        generator: np.random.Generator,
+        count: int,
+        *,
+        besides: Sequence[int],
+    ) -> tuple[Integers, Floats]:
         """Draw a success rate for each candidate; return the rows with the most live groups, and expected rates."""
         rows = self._candidates(generator, count + len(besides))
         buckets = self.buckets[rows]

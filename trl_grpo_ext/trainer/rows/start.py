@@ -118,7 +118,8 @@ def buckets_of(rows: Any, column: str | None) -> Integers:
         return np.zeros(len(rows), dtype=np.int64)
     names = getattr(rows, "column_names", None) or list(rows[0])
     if column not in names:
-        raise ValueError(f"train_dataset has no column `{column}` (rows_by). {did_you_mean(column, names)}")
+        near = did_you_mean(column, names)
+        raise ValueError(f"train_dataset has no column `{column}` (rows_by). {near}")
     values = list(rows[column])
     if any(isinstance(value, list | dict) for value in values):
         raise ValueError(f"The column `{column}` (rows_by) holds lists; it takes texts, numbers or truth values.")
@@ -136,7 +137,7 @@ def buckets_of(rows: Any, column: str | None) -> Integers:
 
 
 def _fifths(values: Sequence[float | None], known: Sequence[float]) -> Integers:
-    """Number the fifth of each value, (size,); rows without a number have a bucket of their own."""
+    """Number each value's fifth, (size,). Rows without a number share a sixth bucket."""
     inner_edges = np.linspace(0, 1, PARTS + 1)[1:-1]
     edges = np.quantile(known, inner_edges)
     buckets = np.full(len(values), PARTS, dtype=np.int64)
