@@ -58,20 +58,17 @@ def logged_figures(figures: BatchFigures) -> dict[str, float]:
 
 def _of_term(figures: BatchFigures, term: str) -> Named:
     found = figures.terms[term]
+    named = _of_verdicts(found, figures.size)
+    named["driver_share"] = found.driver_share
+    # Every step logs every name: the agreement of a term in force is unknown.
+    named["fails_where_primary_passes"] = None
+    named["kappa"] = None
     shadow = figures.agreements.get(term)
-    # Every step logs every name: a term in force has no agreement, and logs it as unknown.
-    fails_where_primary_passes = kappa = None
     if shadow is not None:
-        fails_where_primary_passes = shadow.fails_where_primary_passes
-        kappa = shadow.kappa
-    return {
-        **_of_verdicts(found, figures.size),
-        "driver_share": found.driver_share,
-        "fails_where_primary_passes": fails_where_primary_passes,
-        "kappa": kappa,
-        "seconds_p50": found.seconds[0],
-        "seconds_p95": found.seconds[1],
-    }
+        named["fails_where_primary_passes"] = shadow.fails_where_primary_passes
+        named["kappa"] = shadow.kappa
+    named["seconds_p50"], named["seconds_p95"] = found.seconds
+    return named
 
 
 def verdict_figures(card: Scorecard) -> dict[str, float]:

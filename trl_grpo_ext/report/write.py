@@ -105,9 +105,10 @@ def _run_data(run: RecordedRun, name: str, seconds: float, completions: int) -> 
     kept = None
     if completions:
         kept = KeptGroups(completions, MOST_CHARACTERS, findings.steps)
-    weights = (about.weights for _, about in run.parts())
+    parts = run.parts()
+    weights = (about.weights for _, about in parts)
     reported = ReportedRun(name, run.settings, findings, kept, weights)
-    left = _in_reading_order(run, findings.steps)
+    left = _in_reading_order(parts, findings.steps)
     unreadable = 0
     while left and (time.monotonic() < end or not reported.batches):
         number = left.popleft()
@@ -124,11 +125,11 @@ def _run_data(run: RecordedRun, name: str, seconds: float, completions: int) -> 
     return data
 
 
-def _in_reading_order(run: RecordedRun, cited: Collection[int]) -> deque[int]:
-    """Order a run's batches: batches at the cited steps first, the others spread over the run."""
+def _in_reading_order(parts: Sequence[tuple[int, About]], cited: Collection[int]) -> deque[int]:
+    """Order the numbers of a run's batches: batches at cited steps first, other batches spread over the run."""
     first = []
     others = []
-    for number, about in run.parts():
+    for number, about in parts:
         if about.step in cited:
             first.append(number)
         else:
