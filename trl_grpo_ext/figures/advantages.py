@@ -56,8 +56,10 @@ SingleArray = npt.NDArray[np.float32]
 # Term name to driver share.
 Shares = Mapping[str, float]
 
-# TRL adds these to a sample's or a population's deviation before it divides.
-EPSILON, OF_POPULATION = np.float32(1e-4), np.float32(1e-8)
+# TRL's GRPO adds this to a sample deviation before it divides.
+EPSILON = np.float32(1e-4)
+# TRL's AsyncGRPO adds this to a population deviation.
+OF_POPULATION = np.float32(1e-8)
 UNIT = np.float32(np.finfo(np.float32).eps)
 # Rounding error, in units of the last place, of a group's mean and of a difference from it.
 ROUNDINGS = np.float32(8)
@@ -81,7 +83,11 @@ class AdvantageSettings:
     advantage_deviation: Deviation = "sample"
 
     @classmethod
-    def read(cls, settings: Mapping[str, Any], otherwise: AdvantageSettings | None = None) -> AdvantageSettings:
+    def read(
+        cls,
+        settings: Mapping[str, Any],
+        otherwise: AdvantageSettings | None = None,
+    ) -> AdvantageSettings:
         """Select the advantage settings from a run's or a recipe's settings.
 
         TRL's `true` and `false` for `scale_rewards` are accepted. If a key is missing or null, `otherwise` gives its
@@ -94,12 +100,17 @@ class AdvantageSettings:
             >>> AdvantageSettings.read({"scale_rewards": False, "beta": 0.04}).scale_rewards
             'none'
         """
-        found = {name: settings[name] for name in CHOICES if settings.get(name) is not None}
-        if isinstance(scale := found.get("scale_rewards"), bool):
-            found["scale_rewards"] = "group" if scale else "none"
-        for name, value in found.items():
-            if value not in CHOICES[name]:
-                raise ValueError(f"`{name}` has no value {value!r}. {did_you_mean(str(value), CHOICES[name])}")
+        found = {}
+        for name, choices in CHOICES.items():
+            value = settings.get(name)
+            if name == "scale_rewards" and isinstance(value, bool):
+                value = "group" if value else "none"
+            if value is None:
+                continue
+            if value not in choices:
+                near = did_you_mean(str(value), choices)
+                raise ValueError(f"`{name}` has no value {value!r}. {near}")
+            found[name] = value
         return replace(otherwise or cls(), **found)
 
     @property
@@ -130,7 +141,8 @@ class Advantages:
     @property
     def settled(self) -> SingleArray:
         """The advantages, (N,), with 0 for values within rounding error of 0."""
-        return np.where(np.abs(self.values) > self.rounding, self.values, np.float32(0))
+        exceeds_rounding = np.abs(self.values) > self.rounding
+        return np.where(exceeds_rounding, self.values, np.float32(0))
 
     @property
     def signs(self) -> npt.NDArray[np.int8]:
@@ -162,45 +174,60 @@ def advantages_of(card: Scorecard, settings: AdvantageSettings) -> Advantages:
 
 
 def _summed_then_normalized(card: Scorecard, settings: AdvantageSettings) -> tuple[SingleArray, SingleArray]:
-    weighted = card.value_matrix.astype(np.float32) * card.weight_row.astype(np.float32)
-    totals = np.nansum(weighted, axis=1, dtype=np.float32) + np.nan_to_num(card.other_column).astype(np.float32)
+    values = card.value_matrix.astype(np.float32)
+    weights = card.weight_row.astype(np.float32)
+    others = np.nan_to_num(card.other_column).astype(np.float32)
+    # TRL counts a missing value as 0 in the sum.
+    of_terms = np.nansum(values * weights, axis=1, dtype=np.float32)
+    totals = of_terms + others
     totals[~card.kept] = np.nan
     grouped = card.by_group(totals)
     divisor = np.ones((len(grouped), 1), dtype=np.float32)
     if settings.scale_rewards == "group":
         divisor = deviation(grouped, settings.lost) + settings.epsilon
     elif settings.scale_rewards == "batch":
-        divisor = np.full_like(divisor, deviation(totals[None, :])[0, 0] + EPSILON)
-    rounding: SingleArray = ROUNDINGS * UNIT * _largest(grouped) / divisor
-    return _by_sample(card, (grouped - mean(grouped)) / divisor), _by_sample(card, rounding)
+        batch_deviation = deviation(totals[None, :])[0, 0]
+        divisor = np.full_like(divisor, batch_deviation + EPSILON)
+    advantages = (grouped - mean(grouped)) / divisor
+    rounding = _rounding(grouped) / divisor
+    return _by_sample(card, advantages), _by_sample(card, rounding)
 
 
 def _normalized_then_summed(card: Scorecard) -> tuple[SingleArray, SingleArray]:
-    sums, rounding = np.zeros(len(card), dtype=np.float32), np.zeros(len(card), dtype=np.float32)
-    for column, weight in zip(card.value_matrix.astype(np.float32).T, card.weight_row.astype(np.float32), strict=True):
+    values = card.value_matrix.astype(np.float32)
+    weights = card.weight_row.astype(np.float32)
+    sums = np.zeros(len(card), dtype=np.float32)
+    rounding = np.zeros(len(card), dtype=np.float32)
+    for column, weight in zip(values.T, weights, strict=True):
         grouped = card.by_group(column)
-        divisor: SingleArray = deviation(grouped) + EPSILON
-        sums += weight * _known(_by_sample(card, (grouped - mean(grouped)) / divisor))
-        rounding += np.abs(weight) * _known(_by_sample(card, ROUNDINGS * UNIT * _largest(grouped) / divisor))
+        divisor = deviation(grouped) + EPSILON
+        normalized = _by_sample(card, (grouped - mean(grouped)) / divisor)
+        column_rounding = _by_sample(card, _rounding(grouped) / divisor)
+        sums += weight * _known(normalized)
+        rounding += np.abs(weight) * _known(column_rounding)
     sums[~card.kept] = np.nan
+    # One row of all samples: the second normalization is over the batch.
     whole = sums[None, :]
     divisor = deviation(whole) + EPSILON
-    rounding += ROUNDINGS * UNIT * _largest(whole)[0]
-    return ((whole - mean(whole)) / divisor)[0], (rounding[None, :] / divisor)[0]
+    advantages = (whole - mean(whole)) / divisor
+    rounding = (rounding + _rounding(whole)) / divisor
+    return advantages[0], rounding[0]
 
 
 def _by_sample(card: Scorecard, grouped: npt.NDArray[Any]) -> SingleArray:
     """Invert `Scorecard.by_group`: (G, M) to (N,); a (G, 1) array is broadcast to all members."""
     column = np.full(len(card), np.nan, dtype=np.float32)
     there = card.rows != NO_SAMPLE
-    column[card.rows[there]] = np.broadcast_to(grouped, card.rows.shape)[there]
+    members = np.broadcast_to(grouped, card.rows.shape)
+    column[card.rows[there]] = members[there]
     return column
 
 
-def _largest(values: SingleArray) -> SingleArray:
-    """Return the largest magnitude along the last axis, as (..., 1); 0 without values."""
-    largest: SingleArray = np.abs(np.nan_to_num(values)).max(axis=-1, keepdims=True, initial=0)
-    return largest
+def _rounding(values: SingleArray) -> SingleArray:
+    """Bound the rounding error of differences from the mean along the last axis, as (..., 1); 0 without values."""
+    sizes = np.abs(np.nan_to_num(values))
+    largest: SingleArray = sizes.max(axis=-1, keepdims=True, initial=0)
+    return ROUNDINGS * UNIT * largest
 
 
 def _known(values: SingleArray) -> SingleArray:
@@ -223,45 +250,63 @@ def driver_shares(card: Scorecard, settings: AdvantageSettings) -> tuple[Shares,
         else:
             parts, whole = _summed(card, settings)
         everywhere = np.ones_like(card.live)
-        return _shares(card, parts, whole, everywhere), _shares(card, parts, whole, card.primary_differs)
+        shares = _shares(card, parts, whole, everywhere)
+        apart = _shares(card, parts, whole, card.primary_differs)
+        return shares, apart
 
 
 def _shares(card: Scorecard, parts: Floats, whole: Floats, groups: Flags) -> Shares:
     """Compute shares over the groups marked in `groups`, (G,), from parts, (K, G, M), and their whole, (G, M)."""
-    parts, whole = parts[:, groups].reshape(len(parts), -1), whole[groups].ravel()
+    if not card.live[groups].any():
+        return {}
+    parts = parts[:, groups].reshape(len(parts), -1)
+    whole = whole[groups].ravel()
     squares = whole @ whole
-    if not card.live[groups].any() or not squares > NOTHING_LEFT * (parts**2).sum():
+    something_left = squares > NOTHING_LEFT * (parts**2).sum()
+    if not something_left:
         return {}
     shares = parts @ whole / squares
-    return dict(zip(card.terms, shares.tolist(), strict=True)) if np.isfinite(shares).all() else {}
+    if not np.isfinite(shares).all():
+        return {}
+    return dict(zip(card.terms, shares.tolist(), strict=True))
 
 
 def _summed(card: Scorecard, settings: AdvantageSettings) -> tuple[Floats, Floats]:
     """Compute the terms' parts of the advantages, (K, G, M), and the whole with other functions' rewards, (G, M)."""
     # TRL counts a missing value as 0 in the sum.
-    counted = np.where(card.kept[:, None], np.nan_to_num(card.value_matrix) * card.weight_row, np.nan)
+    weighted = np.nan_to_num(card.value_matrix) * card.weight_row
+    counted = np.where(card.kept[:, None], weighted, np.nan)
     others = card.by_group(card.other_column)
     own = centred(_columns_by_group(card, counted))
-    whole = np.nan_to_num(own).sum(axis=0) + np.nan_to_num(centred(others))
+    of_terms = np.nan_to_num(own).sum(axis=0)
+    of_others = np.nan_to_num(centred(others))
+    whole = of_terms + of_others
     if settings.scale_rewards == "group":
         present = np.where(np.isnan(others), np.nan, whole)
-        scale = 1 / (np.nan_to_num(deviation(present, settings.lost)) + float(settings.epsilon))
-        own, whole = own * scale, whole * scale
+        spread = np.nan_to_num(deviation(present, settings.lost))
+        scale = 1 / (spread + float(settings.epsilon))
+        own = own * scale
+        whole = whole * scale
     return np.nan_to_num(own), whole
 
 
 def _normalized_columns(card: Scorecard) -> tuple[Floats, Floats]:
     """Compute parts and whole as `_summed` does, with each column normalized by group before weighting."""
     columns = _columns_by_group(card, card.value_matrix)
+    divisor = deviation(columns) + float(EPSILON)
     # A column with one value in a group has no deviation: NaN, which TRL's sum leaves out.
-    own = np.nan_to_num(centred(columns) / (deviation(columns) + float(EPSILON)))
-    parts = own * card.weight_row[:, None, None]
-    return parts, _whole_by_advantages(card) if card.has_others else parts.sum(axis=0)
+    normalized = np.nan_to_num(centred(columns) / divisor)
+    parts = normalized * card.weight_row[:, None, None]
+    if card.has_others:
+        return parts, _whole_by_advantages(card)
+    return parts, parts.sum(axis=0)
 
 
 def _columns_by_group(card: Scorecard, columns: Floats) -> Floats:
     """Rearrange columns, (N, K), by group: (K, G, M); without terms, K is 0."""
-    return np.array([card.by_group(column) for column in columns.T]).reshape(-1, *card.rows.shape)
+    grouped = np.array([card.by_group(column) for column in columns.T])
+    # Without terms the array has no group axes yet.
+    return grouped.reshape(-1, *card.rows.shape)
 
 
 def _whole_by_advantages(card: Scorecard) -> Floats:
@@ -271,7 +316,9 @@ def _whole_by_advantages(card: Scorecard) -> Floats:
     """
     if card.advantages is None:
         return np.full(card.rows.shape, np.nan)
-    advantages = np.where(card.kept, np.array(card.advantages, dtype=float), np.nan)
-    divisor = float(EPSILON) / (1 - deviation(advantages)[0])
+    recorded = np.array(card.advantages, dtype=float)
+    advantages = np.where(card.kept, recorded, np.nan)
+    spread = deviation(advantages)[0]
+    divisor = float(EPSILON) / (1 - spread)
     whole: Floats = np.nan_to_num(card.by_group(advantages * divisor))
     return whole

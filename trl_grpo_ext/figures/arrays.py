@@ -17,10 +17,25 @@ def mean(values: Array) -> Array:
         >>> mean(np.array([[1.0, 3.0, np.nan]])).tolist()
         [[2.0]]
     """
-    counts = np.isfinite(values).sum(axis=-1, keepdims=True).astype(values.dtype)
-    sums = np.where(np.isfinite(values), values, values.dtype.type(0)).sum(axis=-1, keepdims=True)
-    means: Array = np.where(counts > 0, sums / np.maximum(counts, 1), values.dtype.type(np.nan))
+    zero = values.dtype.type(0)
+    unknown = values.dtype.type(np.nan)
+    counts = _counts(values)
+    known = np.where(np.isfinite(values), values, zero)
+    sums = known.sum(axis=-1, keepdims=True)
+    means: Array = np.where(
+        counts > 0,
+        # At least 1: a division by zero would warn even where `where` does not choose it.
+        sums / np.maximum(counts, 1),
+        unknown,
+    )
     return means
+
+
+def _counts(values: Array) -> Array:
+    """Count finite values along the last axis, in the values' precision."""
+    counts = np.isfinite(values).sum(axis=-1, keepdims=True)
+    in_precision: Array = counts.astype(values.dtype)
+    return in_precision
 
 
 def centred(values: Array) -> Array:
@@ -30,10 +45,16 @@ def centred(values: Array) -> Array:
         >>> centred(np.array([0.3, 0.3, 0.3, np.nan])).tolist()
         [0.0, 0.0, 0.0, nan]
     """
-    highest = np.where(np.isnan(values), -np.inf, values).max(axis=-1, keepdims=True, initial=-np.inf)
-    lowest = np.where(np.isnan(values), np.inf, values).min(axis=-1, keepdims=True, initial=np.inf)
-    differs = np.isnan(values) | (highest != lowest)
-    differences: Array = np.where(differs, values - mean(values), values.dtype.type(0))
+    missing = np.isnan(values)
+    # A missing value is never the highest or the lowest.
+    for_highest = np.where(missing, -np.inf, values)
+    for_lowest = np.where(missing, np.inf, values)
+    highest = for_highest.max(axis=-1, keepdims=True, initial=-np.inf)
+    lowest = for_lowest.min(axis=-1, keepdims=True, initial=np.inf)
+    # The mean of equal values may differ from them by a rounding error.
+    differs = missing | (highest != lowest)
+    zero = values.dtype.type(0)
+    differences: Array = np.where(differs, values - mean(values), zero)
     return differences
 
 
@@ -46,10 +67,13 @@ def deviation(values: Array, lost: int = 1) -> Array:
         >>> deviation(np.array([1.0, 0.0, 0.0, 0.0])).tolist()
         [0.5]
     """
-    counts = np.isfinite(values).sum(axis=-1, keepdims=True).astype(values.dtype)
-    squares = (np.nan_to_num(centred(values)) ** 2).sum(axis=-1, keepdims=True)
-    spread = np.sqrt(squares / np.maximum(counts - lost, 1))
-    deviations: Array = np.where(counts > lost, spread, values.dtype.type(np.nan))
+    counts = _counts(values)
+    differences = np.nan_to_num(centred(values))
+    squares = (differences**2).sum(axis=-1, keepdims=True)
+    freedom = np.maximum(counts - lost, 1)
+    spread = np.sqrt(squares / freedom)
+    unknown = values.dtype.type(np.nan)
+    deviations: Array = np.where(counts > lost, spread, unknown)
     return deviations
 
 
@@ -60,6 +84,9 @@ def ranks(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         >>> ranks(np.array([[7.0, 3.0, 7.0, np.nan]])).tolist()
         [[2.5, 1.0, 2.5, nan]]
     """
-    one, other = values[..., :, None], values[..., None, :]
-    below, equal = (other < one).sum(axis=-1), (other == one).sum(axis=-1)
-    return np.where(np.isnan(values), np.nan, below + (equal + 1) / 2)
+    one = values[..., :, None]
+    other = values[..., None, :]
+    below = (other < one).sum(axis=-1)
+    equal = (other == one).sum(axis=-1)
+    mean_rank = below + (equal + 1) / 2
+    return np.where(np.isnan(values), np.nan, mean_rank)

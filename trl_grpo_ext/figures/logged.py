@@ -16,14 +16,21 @@ Named = dict[str, float | None]
 STATUSES_OF_LENGTHS = (Status.CORRECT, Status.INCORRECT, Status.UNPARSEABLE)
 
 # Names of the noise meter's figures.
-FALSE_REJECTS, FALSE_ACCEPTS = "verified/noise/false_rejects", "verified/noise/false_accepts"
+FALSE_REJECTS = "verified/noise/false_rejects"
+FALSE_ACCEPTS = "verified/noise/false_accepts"
+NOISE_SECONDS = "verified/noise/seconds"
 SHARE_OF_STEP = "verified/grader/share_of_step"
 # Live groups of the rows that `learnable_rows` draws, and of all representative rows.
-DRAWN_LIVE, FLOOR_LIVE = "verified/rows/drawn_live", "verified/groups/live"
+DRAWN_LIVE = "verified/rows/drawn_live"
+FLOOR_LIVE = "verified/groups/live"
 # Expected success rates of the drawn rows: their mean, 10th and 90th percentile.
-EXPECTED_RATES = tuple(f"verified/rows/expected_rate{bound}" for bound in ("", "_low", "_high"))
-RETIRED, REVIVED = "verified/rows/retired", "verified/rows/revived"
-NOISE_SECONDS = "verified/noise/seconds"
+EXPECTED_RATES = (
+    "verified/rows/expected_rate",
+    "verified/rows/expected_rate_low",
+    "verified/rows/expected_rate_high",
+)
+RETIRED = "verified/rows/retired"
+REVIVED = "verified/rows/revived"
 
 
 def logged_figures(figures: BatchFigures) -> dict[str, float]:
@@ -42,17 +49,26 @@ def logged_figures(figures: BatchFigures) -> dict[str, float]:
         (1.0, 0.75, 1.0)
     """
     named: Named = {}
-    for term, found in figures.terms.items():
-        shadow = figures.agreements.get(term)
-        own = _verdicts(found, figures.size) | {
-            "driver_share": found.driver_share,
-            "fails_where_primary_passes": None if shadow is None else shadow.fails_where_primary_passes,
-            "kappa": None if shadow is None else shadow.kappa,
-            "seconds_p50": found.seconds[0],
-            "seconds_p95": found.seconds[1],
-        }
-        named |= {f"{term}/{name}": number for name, number in own.items()}
-    return _logged(named | _of_batch(figures))
+    for term in figures.terms:
+        for name, number in _of_term(figures, term).items():
+            named[f"{term}/{name}"] = number
+    named.update(_of_batch(figures))
+    return _logged(named)
+
+
+def _of_term(figures: BatchFigures, term: str) -> Named:
+    found = figures.terms[term]
+    named = _of_verdicts(found, figures.size)
+    named["driver_share"] = found.driver_share
+    # Every step logs every name: the agreement of a term in force is unknown.
+    named["fails_where_primary_passes"] = None
+    named["kappa"] = None
+    shadow = figures.agreements.get(term)
+    if shadow is not None:
+        named["fails_where_primary_passes"] = shadow.fails_where_primary_passes
+        named["kappa"] = shadow.kappa
+    named["seconds_p50"], named["seconds_p95"] = found.seconds
+    return named
 
 
 def verdict_figures(card: Scorecard) -> dict[str, float]:
@@ -67,49 +83,64 @@ def verdict_figures(card: Scorecard) -> dict[str, float]:
     | `verified/<term>/weight` | weight in force |
     | `verified/void` | of all samples that are void |
     """
-    named: Named = {
-        f"{term}/{name}": number
-        for term in card.terms
-        for name, number in _verdicts(term_figures(card, term), len(card)).items()
-    }
-    return _logged(named | {"void": Estimate.share(sum(card.void), len(card)).mean})
+    named: Named = {}
+    for term in card.terms:
+        found = _of_verdicts(term_figures(card, term), len(card))
+        for name, number in found.items():
+            named[f"{term}/{name}"] = number
+    named["void"] = _share(sum(card.void), len(card))
+    return _logged(named)
 
 
-def _verdicts(found: TermFigures, size: int) -> Named:
-    shares: Named = {str(status): Estimate.share(found.statuses.get(status, 0), found.judged).mean for status in Status}
-    return shares | {
-        "score": found.scores.numbers.mean,
-        "coverage": Estimate.share(found.covered, size).mean,
-        "gated": Estimate.share(found.gated, found.verdicts).mean,
-        "weight": found.weight,
-    }
+def _of_verdicts(found: TermFigures, size: int) -> Named:
+    named: Named = {}
+    for status in Status:
+        named[str(status)] = _share(found.statuses.get(status, 0), found.judged)
+    named["score"] = found.scores.numbers.mean
+    named["coverage"] = _share(found.covered, size)
+    named["gated"] = _share(found.gated, found.verdicts)
+    named["weight"] = found.weight
+    return named
 
 
 def _of_batch(figures: BatchFigures) -> Named:
+    primary = figures.primary
     verdicts = sum(figures.blame.values())
-    groups, live = sum(figures.outcomes.values()), figures.outcomes.get(GroupOutcome.LIVE, 0)
-    lengths = figures.primary.lengths
-    return {
-        "void": Estimate.share(figures.void, figures.size).mean,
+    groups = sum(figures.outcomes.values())
+    live = figures.outcomes.get(GroupOutcome.LIVE, 0)
+    named: Named = {
+        "void": _share(figures.void, figures.size),
         "drivers/others": figures.others_share,
-        **{f"blame/{blame}": Estimate.share(figures.blame.get(blame, 0), verdicts).mean for blame in Blame},
-        **{f"length/mean_{status}": lengths[status].mean for status in STATUSES_OF_LENGTHS},
         "length/mean_truncated": figures.cut_tokens.mean,
         "length/correlation": figures.length_correlation,
-        "answers/distinct": figures.primary.distinct_answers,
-        "answers/given": figures.primary.answered.mean,
+        "answers/distinct": primary.distinct_answers,
+        "answers/given": primary.answered.mean,
         "grader/latency_p50": figures.seconds[0],
         "grader/latency_p95": figures.seconds[1],
-        **{f"groups/{kind}": Estimate.share(figures.outcomes.get(kind, 0), groups).mean for kind in GroupOutcome},
-        "groups/secondary_only": Estimate.share(figures.secondary_groups, live).mean,
+        "groups/secondary_only": _share(figures.secondary_groups, live),
         "effective_completions": figures.effective.mean,
-        **{f"pass_at_{k}": rate for k, rate in figures.pass_rates.items()},
     }
+    for blame in Blame:
+        named[f"blame/{blame}"] = _share(figures.blame.get(blame, 0), verdicts)
+    for status in STATUSES_OF_LENGTHS:
+        named[f"length/mean_{status}"] = primary.lengths[status].mean
+    for outcome in GroupOutcome:
+        named[f"groups/{outcome}"] = _share(figures.outcomes.get(outcome, 0), groups)
+    for k, rate in figures.pass_rates.items():
+        named[f"pass_at_{k}"] = rate
+    return named
+
+
+def _share(part: int, whole: int) -> float | None:
+    return Estimate.share(part, whole).mean
 
 
 def _logged(named: Named) -> dict[str, float]:
     """Prefix names with `verified/`; replace unknown and infinite numbers by NaN, which TRL leaves out of its logs."""
-    return {
-        f"verified/{name}": number if number is not None and math.isfinite(number) else math.nan
-        for name, number in named.items()
-    }
+    logged = {}
+    for name, number in named.items():
+        known = math.nan
+        if number is not None and math.isfinite(number):
+            known = number
+        logged[f"verified/{name}"] = known
+    return logged

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,7 +47,8 @@ class PrimaryFigures:
     @property
     def cut_share(self) -> Estimate:
         """Share of cut completions. Completions whose end is unknown do not count."""
-        cut, ended = self.cut_scores.count, self.ended_scores.count
+        cut = self.cut_scores.count
+        ended = self.ended_scores.count
         return Estimate.share(cut, cut + ended)
 
 
@@ -57,9 +58,10 @@ def primary_figures(card: Scorecard) -> PrimaryFigures:
     scores = np.full(len(card), np.nan)
     lengths: dict[Status, list[int | None]] = {status: [] for status in Status}
     by_ending: dict[bool | None, list[float]] = {True: [], False: [], None: []}
-    for row, (sample, verdict) in enumerate(zip(card.samples, card.primary, strict=True)):
+    for row, verdict in enumerate(card.primary):
         if verdict is None:
             continue
+        sample = card.samples[row]
         lengths[verdict.status].append(sample.length)
         if verdict.score is None:
             continue
@@ -67,36 +69,56 @@ def primary_figures(card: Scorecard) -> PrimaryFigures:
         counts["right"] += verdict.status is Status.CORRECT
         counts["unplaced"] += verdict.status is Status.SCORED
         by_ending[sample.truncated].append(verdict.score)
-        counts["unread_ended"] += verdict.status is Status.UNPARSEABLE and sample.truncated is not True
+        is_unread = verdict.status is Status.UNPARSEABLE
+        counts["unread_ended"] += is_unread and sample.truncated is not True
         scores[row] = verdict.score
-    names = ("judged", "right", "unplaced", "unread_ended")
     answers = [read_answer(verdict) for verdict in card.primary]
-    # A missing answer does not count as a distinct answer.
-    distinct = [{answers[row] for row in rows} - {None} for rows in card.members]
+    answered = len(answers) - answers.count(None)
+    verdicts = len(answers) - card.primary.count(None)
     return PrimaryFigures(
+        judged=counts["judged"],
+        right=counts["right"],
+        unplaced=counts["unplaced"],
         scores=grouped(card, scores),
         cut_scores=Estimate.of(by_ending[True]),
         ended_scores=Estimate.of(by_ending[False]),
-        answered=Estimate.share(len(answers) - answers.count(None), len(answers) - card.primary.count(None)),
-        distinct_answers=mean_of_known(len(group) for group in distinct if group),
+        unread_ended=counts["unread_ended"],
+        answered=Estimate.share(answered, verdicts),
+        distinct_answers=_distinct_answers(card, answers),
         lengths={status: Estimate.of(found) for status, found in lengths.items()},
-        **{name: counts[name] for name in names},
     )
+
+
+def _distinct_answers(card: Scorecard, answers: Sequence[str | None]) -> float | None:
+    distinct = []
+    for rows in card.members:
+        # A missing answer does not count as a distinct answer.
+        in_group = {answers[row] for row in rows} - {None}
+        if in_group:
+            distinct.append(len(in_group))
+    return mean_of_known(distinct)
 
 
 def read_answer(verdict: Verdict | None) -> str | None:
     """Return a verdict's answer; None for an unparseable completion, whose answer only shows the unreadable text."""
-    return None if verdict is None or verdict.status is Status.UNPARSEABLE else verdict.answer
+    if verdict is None or verdict.status is Status.UNPARSEABLE:
+        return None
+    return verdict.answer
 
 
 def pass_rates(card: Scorecard, ks: Iterable[int]) -> dict[int, float | None]:
     """Compute pass@k for each k: the mean over groups with at least k judged completions; None without such a group."""
-    passed = [passes(verdict) for verdict in card.primary]
-    judged = [[passed[row] for row in rows if passed[row] is not None] for rows in card.members]
+    judged = []
+    for rows in card.members:
+        group = [passes(card.primary[row]) for row in rows]
+        judged.append([passed for passed in group if passed is not None])
     rates: dict[int, float | None] = {}
     for k in ks:
-        large = [group for group in judged if len(group) >= k]
-        rates[k] = mean_of_known(pass_at_k(len(group), group.count(True), k) for group in large)
+        estimates = []
+        for flags in judged:
+            if len(flags) >= k:
+                estimates.append(pass_at_k(len(flags), flags.count(True), k))
+        rates[k] = mean_of_known(estimates)
     return rates
 
 
@@ -111,7 +133,8 @@ def pass_at_k(size: int, right: int, k: int) -> float:
     """
     if not 0 < k <= size:
         return math.nan
-    return 1 - math.comb(size - right, k) / math.comb(size, k)
+    without_a_right_one = math.comb(size - right, k)
+    return 1 - without_a_right_one / math.comb(size, k)
 
 
 def ks_for(settings: Mapping[str, Any], mode: str) -> tuple[int, ...]:
@@ -124,11 +147,16 @@ def ks_for(settings: Mapping[str, Any], mode: str) -> tuple[int, ...]:
     size = int(settings.get("num_generations") or 1)
     if mode == "eval":
         size = int(settings.get("num_generations_eval") or size)
-    return tuple(sorted({2**power for power in range(size.bit_length()) if 2**power < size} | {size}))
+    ks = []
+    power = 1
+    while power < size:
+        ks.append(power)
+        power *= 2
+    return (*ks, size)
 
 
 def passes(verdict: Verdict | None) -> bool | None:
-    """Check whether a verdict is correct; None if the term does not apply, could not judge, or gives only a score.
+    """Check a completion's verdict: correct or not; None without verdict, without score, or with status `SCORED`.
 
     Examples:
         >>> passes(Verdict(status=Status.PARTIAL, score=0.5)), passes(None)
@@ -173,7 +201,9 @@ class Agreement:
     def fails_where_primary_passes(self) -> float:
         """Share of completions that the shadow fails among those the primary term passes; NaN if none passes."""
         passed = self.both + self.primary_only
-        return self.primary_only / passed if passed else math.nan
+        if not passed:
+            return math.nan
+        return self.primary_only / passed
 
     @property
     def kappa(self) -> float:
@@ -182,14 +212,21 @@ class Agreement:
             return math.nan
         primary = (self.both + self.primary_only) / self.size
         shadow = (self.both + self.shadow_only) / self.size
-        by_chance = primary * shadow + (1 - primary) * (1 - shadow)
+        both_by_chance = primary * shadow
+        neither_by_chance = (1 - primary) * (1 - shadow)
+        by_chance = both_by_chance + neither_by_chance
+        if by_chance >= 1:
+            return math.nan
         agreed = (self.both + self.neither) / self.size
-        return (agreed - by_chance) / (1 - by_chance) if by_chance < 1 else math.nan
+        return (agreed - by_chance) / (1 - by_chance)
 
 
 def agreement(card: Scorecard, term: str) -> Agreement:
     """Compare a term's verdicts with the primary verdicts, over completions that both terms judged."""
-    counts = Counter(zip(map(passes, card.primary), map(passes, card.verdicts[term]), strict=True))
+    primary = map(passes, card.primary)
+    shadow = map(passes, card.verdicts[term])
+    counts = Counter(zip(primary, shadow, strict=True))
+    # Pairs with None, an unjudged completion, are not read.
     return Agreement(
         both=counts[True, True],
         primary_only=counts[True, False],

@@ -11,7 +11,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -31,7 +31,7 @@ from trl_grpo_ext.figures.text import TextFigures, text_figures
 from trl_grpo_ext.figures.voids import Cause, VoidFigures, void_figures
 from trl_grpo_ext.group_outcome import WRONG, GroupOutcome, judgement
 from trl_grpo_ext.sample import Sample, prompt_key
-from trl_grpo_ext.scorecard import Floats, Mode, Scorecard
+from trl_grpo_ext.scorecard import Flags, Floats, Mode, Scorecard
 from trl_grpo_ext.support.estimate import NOTHING, Estimate, Grouped
 from trl_grpo_ext.support.text import on_one_line
 from trl_grpo_ext.verdict import Blame, Status
@@ -115,8 +115,8 @@ class BatchFigures:
 
     @property
     def groups(self) -> int:
-        """Number of judged groups, that is, groups with an outcome other than void."""
-        return sum(count for outcome, count in self.outcomes.items() if outcome is not GroupOutcome.VOID)
+        """Number of judged groups; void groups do not count."""
+        return sum(self.outcomes.values()) - self.outcomes.get(GroupOutcome.VOID, 0)
 
 
 # Extreme values may overflow: the figure becomes unknown, without a warning.
@@ -137,15 +137,14 @@ def reduce_card(card: Scorecard, settings: Mapping[str, Any]) -> BatchFigures:
         >>> figures.primary.right, figures.terms["digits"].flat_groups, figures.rewards.numbers.mean
         (1, 0, 0.5)
     """
-    shares, apart, others_share = _driver_shares(card, settings)
+    drivers = _drivers(card, settings)
     secondary_share, effective = _of_advantages(card)
-    step, card = card.step, card.representative
-    secondary = card.live & ~card.primary_differs
-    repeats = repeated_completions(card)
-    every_verdict = itertools.chain.from_iterable(card.verdicts.values())
-    verdicts = [verdict for verdict in every_verdict if verdict is not None]
+    step = card.step
+    card = card.representative
     totals = np.array(card.totals, dtype=float)
+    is_secondary = card.live & ~card.primary_differs
     is_cancelled = card.live & ~card.differs(np.round(totals, TOTAL_DIGITS))
+    repeats = repeated_completions(card)
     return BatchFigures(
         step=step,
         mode=card.mode,
@@ -153,56 +152,97 @@ def reduce_card(card: Scorecard, settings: Mapping[str, Any]) -> BatchFigures:
         void=sum(card.void),
         rewards=grouped(card, totals),
         tokens=grouped(card, card.tokens),
-        cut_tokens=Estimate.of([sample.length for sample in card.samples if sample.truncated is True]),
+        cut_tokens=_cut_tokens(card),
         length_correlation=_length_correlation(card, totals),
-        terms={term: term_figures(card, term, repeats, shares, apart) for term in card.terms},
-        others_share=others_share,
+        terms={term: term_figures(card, term, repeats, drivers.shares, drivers.apart) for term in card.terms},
+        others_share=drivers.others,
         primary=primary_figures(card),
         blame=_blame(card),
-        seconds=quantiles(verdicts),
+        seconds=_seconds(card),
         outcomes=Counter(card.outcomes),
         prompts=_prompts(card),
-        mixed_groups=sum(_is_mixed([card.samples[row] for row in rows]) for rows in card.members),
-        secondary_groups=int(secondary.sum()),
+        mixed_groups=_mixed_groups(card),
+        secondary_groups=int(is_secondary.sum()),
         cancelled_groups=int(is_cancelled.sum()),
         secondary_share=secondary_share,
         effective=effective,
         pass_rates=pass_rates(card, ks_for(settings, card.mode)),
-        agreements={term: agreement(card, term) for term, weight in card.weights.items() if weight == 0},
+        agreements=_agreements(card),
         voids=void_figures(card),
         text=text_figures(card.samples),
         **_wrong_groups(card),
     )
 
 
+def _cut_tokens(card: Scorecard) -> Estimate:
+    lengths = [sample.length for sample in card.samples if sample.truncated is True]
+    return Estimate.of(lengths)
+
+
+def _seconds(card: Scorecard) -> tuple[float | None, float | None]:
+    """Compute `quantiles` over the verdicts of all terms."""
+    cells = itertools.chain.from_iterable(card.verdicts.values())
+    return quantiles([verdict for verdict in cells if verdict is not None])
+
+
+def _agreements(card: Scorecard) -> dict[str, Agreement]:
+    found = {}
+    for term, weight in card.weights.items():
+        if weight == 0:
+            found[term] = agreement(card, term)
+    return found
+
+
 def _blame(card: Scorecard) -> Counter[Blame]:
     """Count the verdicts of terms in force by blame."""
     counts: Counter[Blame] = Counter()
     for term in card.in_force:
-        counts.update(verdict.blame for verdict in card.verdicts[term] if verdict is not None)
+        verdicts = card.verdicts[term]
+        counts.update(verdict.blame for verdict in verdicts if verdict is not None)
     return counts
 
 
 def _prompts(card: Scorecard) -> frozenset[int]:
     """Return the keys of the groups' known prompts."""
-    prompts = [card.samples[rows[0]].prompt for rows in card.members]
-    return frozenset(prompt_key(prompt) for prompt in prompts if prompt is not None)
+    keys = set()
+    for rows in card.members:
+        # All members of a group have its prompt.
+        prompt = card.samples[rows[0]].prompt
+        if prompt is not None:
+            keys.add(prompt_key(prompt))
+    return frozenset(keys)
 
 
-def _driver_shares(card: Scorecard, settings: Mapping[str, Any]) -> tuple[Shares, Shares, float | None]:
-    """Compute driver shares as `driver_shares` does, and the share of reward functions beside the mix.
+class _Drivers(NamedTuple):
+    """Shares of the advantages: each term's, and the reward functions' beside the mix."""
 
-    That share is exactly 0 if the mix is the only reward function. Driver shares are empty, and that share is None, if
-    no group is live or if TRL computes advantages in a way unknown here.
-    """
+    # Over all groups; empty if no group is live, or if TRL computes advantages in a way unknown here.
+    shares: Shares
+    # Over groups in which the primary term differs.
+    apart: Shares
+    # Exactly 0 if the mix is the only reward function; None if the terms' shares are unknown.
+    others: float | None
+
+
+def _drivers(card: Scorecard, settings: Mapping[str, Any]) -> _Drivers:
     try:
         shares, apart = driver_shares(card, AdvantageSettings.read(settings))
     except ValueError:
-        shares, apart = {}, {}
+        shares = {}
+        apart = {}
+    others: float | None = 0.0
     if not shares and card.terms:
-        return shares, apart, None
-    others_share = 1 - math.fsum(shares.values()) if card.has_others else 0.0
-    return shares, apart, others_share
+        others = None
+    elif card.has_others:
+        others = 1 - math.fsum(shares.values())
+    return _Drivers(shares=shares, apart=apart, others=others)
+
+
+def _mixed_groups(card: Scorecard) -> int:
+    count = 0
+    for rows in card.members:
+        count += _is_mixed([card.samples[row] for row in rows])
+    return count
 
 
 def _is_mixed(samples: Sequence[Sample]) -> bool:
@@ -213,54 +253,95 @@ def _is_mixed(samples: Sequence[Sample]) -> bool:
     row.
     """
     first, *others = samples
-    is_row = not first.row and first.outcome is None
-    return any(one.prompt != first.prompt and (is_row or one.row != first.row) for one in others)
+    prompt_is_row = not first.row and first.outcome is None
+    for one in others:
+        has_other_row = prompt_is_row or one.row != first.row
+        if one.prompt != first.prompt and has_other_row:
+            return True
+    return False
 
 
 def _length_correlation(card: Scorecard, totals: Floats) -> float | None:
     lengths = card.by_group(card.tokens)
     rewards = card.by_group(totals)
-    both = ~np.isnan(lengths) & ~np.isnan(rewards)
-    length_ranks = np.nan_to_num(centred(ranks(np.where(both, lengths, np.nan))))
-    reward_ranks = np.nan_to_num(centred(ranks(np.where(both, rewards, np.nan))))
-    spread = np.sqrt((length_ranks**2).sum(axis=1) * (reward_ranks**2).sum(axis=1))
+    # A rank counts only samples of which both numbers are known.
+    unknown = np.isnan(lengths) | np.isnan(rewards)
+    length_ranks = _centred_ranks(lengths, unknown)
+    reward_ranks = _centred_ranks(rewards, unknown)
+    products = (length_ranks * reward_ranks).sum(axis=1)
+    length_squares = (length_ranks**2).sum(axis=1)
+    reward_squares = (reward_ranks**2).sum(axis=1)
+    spread = np.sqrt(length_squares * reward_squares)
     varies = spread > 0
-    found = (length_ranks * reward_ranks).sum(axis=1)[varies] / spread[varies]
-    return float(found.mean()) if found.size else None
+    if not varies.any():
+        return None
+    correlations = products[varies] / spread[varies]
+    return float(correlations.mean())
+
+
+def _centred_ranks(values: Floats, unknown: Flags) -> Floats:
+    """Rank values in each group, (G, M), and subtract the group's mean rank; 0 for unknown values."""
+    known = np.where(unknown, np.nan, values)
+    ranked: Floats = np.nan_to_num(centred(ranks(known)))
+    return ranked
 
 
 def _wrong_groups(card: Scorecard) -> dict[str, Any]:
     """Count groups without a correct member by cause, for `BatchFigures`, and pick an example of a wrong answer."""
-    counts = dict.fromkeys(("misread_groups", "wrong_groups", "agreeing_wrong_groups"), 0)
+    misread = wrong = agreeing = 0
     # For each answer and gold: the most members of a group that gave this answer instead of this gold.
     beside_gold: Counter[tuple[str, str]] = Counter()
     for rows, outcome in zip(card.members, card.outcomes, strict=True):
-        verdicts = [card.primary[row] for row in rows]
         if outcome is GroupOutcome.ALL_WRONG:
-            misread = sum(_is_misread(card, row) for row in rows)
-            counts["misread_groups"] += 2 * misread > len(rows)
-        if outcome is not GroupOutcome.VOID and all(judgement(verdict) == WRONG for verdict in verdicts):
-            counts["wrong_groups"] += 1
-            read = [read_answer(verdict) for verdict in verdicts]
-            answers = Counter(answer for answer in read if answer is not None)
-            # The majority counts only members with an answer: cut members must not hide it.
-            given = answers.total()
-            are_enough = given > 1 and 2 * given >= len(rows)
-            counts["agreeing_wrong_groups"] += are_enough and 2 * max(answers.values()) > given
-            golds = {verdict.details["gold"] for verdict in verdicts if verdict and "gold" in verdict.details}
-            for gold in golds:
-                for answer, count in answers.items():
-                    beside_gold[answer, gold] = max(count, beside_gold[answer, gold])
-    wrong_answer = None
-    for (answer, gold), _ in beside_gold.most_common(1):
-        wrong_answer = (on_one_line(answer, MOST_ANSWER), on_one_line(gold, MOST_ANSWER))
-    return {**counts, "wrong_answer": wrong_answer}
+            misread += _is_misread_group(card, rows)
+        verdicts = [card.primary[row] for row in rows]
+        are_wrong = all(judgement(verdict) == WRONG for verdict in verdicts)
+        if outcome is GroupOutcome.VOID or not are_wrong:
+            continue
+        wrong += 1
+        read = [read_answer(verdict) for verdict in verdicts]
+        answers = Counter(answer for answer in read if answer is not None)
+        agreeing += _agree(answers, len(rows))
+        golds = {verdict.details["gold"] for verdict in verdicts if verdict and "gold" in verdict.details}
+        for gold, (answer, count) in itertools.product(golds, answers.items()):
+            beside_gold[answer, gold] = max(count, beside_gold[answer, gold])
+    return {
+        "misread_groups": misread,
+        "wrong_groups": wrong,
+        "agreeing_wrong_groups": agreeing,
+        "wrong_answer": _most_frequent(beside_gold),
+    }
+
+
+def _is_misread_group(card: Scorecard, rows: Sequence[int]) -> bool:
+    """Check whether most members were cut, unparseable or timed out."""
+    misread = sum(_is_misread(card, row) for row in rows)
+    return 2 * misread > len(rows)
+
+
+def _agree(answers: Counter[str], size: int) -> bool:
+    """Check whether a group of `size` members mostly gave one answer.
+
+    The majority is of members with an answer, at least half of the group: cut members must not hide an agreement.
+    """
+    given = answers.total()
+    are_enough = given > 1 and 2 * given >= size
+    return are_enough and 2 * max(answers.values()) > given
+
+
+def _most_frequent(beside_gold: Counter[tuple[str, str]]) -> tuple[str, str] | None:
+    if not beside_gold:
+        return None
+    [((answer, gold), _)] = beside_gold.most_common(1)
+    return on_one_line(answer, MOST_ANSWER), on_one_line(gold, MOST_ANSWER)
 
 
 def _is_misread(card: Scorecard, row: int) -> bool:
-    """Say whether a completion was cut, unparseable or timed out."""
+    """Check whether a completion was cut, unparseable or timed out."""
+    if card.samples[row].truncated is True:
+        return True
     verdict = card.primary[row]
-    return card.samples[row].truncated is True or verdict is None or verdict.status in UNREAD
+    return verdict is None or verdict.status in UNREAD
 
 
 def _of_advantages(card: Scorecard) -> tuple[float | None, Estimate]:
@@ -271,11 +352,14 @@ def _of_advantages(card: Scorecard) -> tuple[float | None, Estimate]:
     """
     if card.advantages is None:
         return None, NOTHING
-    sizes = np.nan_to_num(np.abs(card.by_group(np.array(card.advantages, dtype=float))))
-    is_secondary = card.live & ~card.primary_differs
+    advantages = np.array(card.advantages, dtype=float)
+    sizes = np.nan_to_num(np.abs(card.by_group(advantages)))
     live_sizes = sizes[card.live]
-    effective = Estimate.share(int((live_sizes > NO_ADVANTAGE).sum()), len(card))
+    with_advantage = int((live_sizes > NO_ADVANTAGE).sum())
+    effective = Estimate.share(with_advantage, len(card))
     whole = float(live_sizes.sum())
     if not 0 < whole < math.inf:
         return None, effective
-    return float(sizes[is_secondary].sum()) / whole, effective
+    is_secondary = card.live & ~card.primary_differs
+    secondary = float(sizes[is_secondary].sum())
+    return secondary / whole, effective

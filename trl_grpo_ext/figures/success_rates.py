@@ -12,7 +12,7 @@ Floats = npt.NDArray[np.float64]
 
 
 def success(verdict: Verdict | None) -> float | None:
-    """Return a verdict's share of a success, in [0, 1]; None if there is no verdict, or no range for its score.
+    """Convert a verdict to a share of a success, in [0, 1]; None without verdict, score or score range.
 
     Examples:
         >>> success(Verdict(status=Status.PARTIAL, score=0.25)), success(None)
@@ -27,24 +27,30 @@ def success(verdict: Verdict | None) -> float | None:
 
 def group_successes(card: Scorecard) -> tuple[Floats, Floats]:
     """Sum successes and judged completions by group: two arrays, (G,). Void samples count nothing."""
-    shares = np.array([success(verdict) for verdict in card.primary], dtype=float)
+    # None becomes NaN.
+    shares = np.array(list(map(success, card.primary)), dtype=float)
     shares[~card.kept] = np.nan
     groups = card.by_group(shares)
-    return np.nansum(groups, axis=1), np.count_nonzero(~np.isnan(groups), axis=1).astype(float)
+    successes = np.nansum(groups, axis=1)
+    judged = np.count_nonzero(~np.isnan(groups), axis=1)
+    return successes, judged.astype(float)
 
 
 def live_share(rates: Floats, group_size: int) -> Floats:
-    """Return the chance of a live group, one right and one wrong completion at least, for rates in [0, 1].
+    """Compute the chance of live groups, with right and wrong completions, from success rates in [0, 1].
 
     Examples:
         >>> live_share(np.array([0.0, 0.5, 1.0]), 2).tolist()
         [0.0, 0.5, 0.0]
     """
-    return 1 - rates**group_size - (1 - rates) ** group_size
+    all_right = rates**group_size
+    all_wrong = (1 - rates) ** group_size
+    return 1 - all_right - all_wrong
 
 
 # Bounds of the fitted correlation within a row; ours, tried in benchmarks/probe_coverage.py.
-LEAST_SPREAD, MOST_SPREAD = 0.001, 0.98
+LEAST_SPREAD = 0.001
+MOST_SPREAD = 0.98
 # Keeps Beta distributions proper where no completion, or each, is right.
 TINY = 1e-6
 
@@ -64,16 +70,25 @@ def fitted_beta(right: Floats, judged: Floats) -> tuple[Floats, Floats]:
         >>> round(float(right / (right + wrong)), 3)
         0.5
     """
-    mean = right.sum(axis=-1) / judged.sum(axis=-1)
+    successes = right.sum(axis=-1)
+    mean = successes / judged.sum(axis=-1)
+    # The variance of the rates if each were 0 or 1.
     most = mean * (1 - mean)
-    squares = ((right / judged - mean[..., None]) ** 2 - most[..., None] / judged).sum(axis=-1)
-    possible = np.maximum(most * (1 - 1 / judged).sum(axis=-1), TINY)
-    strength = 1 / np.clip(squares / possible, LEAST_SPREAD, MOST_SPREAD) - 1
-    return mean * strength + TINY, (1 - mean) * strength + TINY
+    squares = (right / judged - mean[..., None]) ** 2
+    # Chance alone spreads the observed rates by this much.
+    by_chance = most[..., None] / judged
+    between = (squares - by_chance).sum(axis=-1)
+    freedom = (1 - 1 / judged).sum(axis=-1)
+    possible = np.maximum(most * freedom, TINY)
+    correlation = np.clip(between / possible, LEAST_SPREAD, MOST_SPREAD)
+    strength = 1 / correlation - 1
+    right_parameter = mean * strength + TINY
+    wrong_parameter = (1 - mean) * strength + TINY
+    return right_parameter, wrong_parameter
 
 
 def expected_live_share(right: Floats, wrong: Floats, group_size: int) -> Floats:
-    """Return the mean of `live_share` over rates that are Beta(right, wrong) distributed; arrays of equal shape.
+    """Average `live_share` over Beta(right, wrong) distributed rates; arrays of equal shape.
 
     The moments of a Beta distribution are exact: the mean of rate^G is a product of G fractions.
 
@@ -81,7 +96,8 @@ def expected_live_share(right: Floats, wrong: Floats, group_size: int) -> Floats
         >>> expected_live_share(np.array([1.0]), np.array([1.0]), 2).round(3).tolist()
         [0.333]
     """
-    all_right, all_wrong = np.ones_like(right), np.ones_like(right)
+    all_right = np.ones_like(right)
+    all_wrong = np.ones_like(right)
     for drawn in range(group_size):
         both = right + wrong + drawn
         all_right *= (right + drawn) / both

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 
@@ -85,7 +86,11 @@ class TermFigures:
 
 
 def term_figures(
-    card: Scorecard, term: str, repeats: Rows = NO_REPEATS, shares: Shares = UNKNOWN, apart: Shares = UNKNOWN
+    card: Scorecard,
+    term: str,
+    repeats: Rows = NO_REPEATS,
+    shares: Shares = UNKNOWN,
+    apart: Shares = UNKNOWN,
 ) -> TermFigures:
     """Compute a term's figures in a batch.
 
@@ -97,28 +102,19 @@ def term_figures(
         apart: Driver shares over groups in which the primary term differs; empty if unknown.
     """
     verdicts = [verdict for verdict in card.verdicts[term] if verdict is not None]
-    judged = [verdict for verdict in verdicts if not verdict.left_out]
-    not_right = [verdict for verdict in judged if verdict.status is not Status.CORRECT]
-    failures = [one for one in not_right if one.score is None or one.status is Status.TIMEOUT]
-    answers = _answers(card, term)
-    scores = np.array([None if one is None or one.left_out else one.score for one in card.verdicts[term]], dtype=float)
-    column, differences = card.value_matrix[:, card.terms.index(term)], _repeated_scores(card, term, repeats)
-    several = np.isfinite(card.by_group(column)).sum(axis=1) > 1
+    scores = _scores(card, term)
+    column = _column(card, term)
+    values_a_group = np.isfinite(card.by_group(column)).sum(axis=1)
+    several = values_a_group > 1
     is_flat = several & ~card.differs(column)
+    is_flattened = is_flat & _differs_before_shape(card, term, scores)
+    differences = _repeated_scores(card, term, repeats)
     return TermFigures(
         weight=card.weights[term],
         verdicts=len(verdicts),
-        judged=len(judged),
-        statuses=Counter(verdict.status for verdict in judged),
-        failures=Counter((one.blame, one.status, one.reason) for one in failures),
-        error=next((one.details["error"] for one in failures if "error" in one.details), ""),
-        unread=Counter(verdict.reason for verdict in not_right if verdict.status is Status.UNPARSEABLE),
         reasons=Counter(verdict.reason for verdict in verdicts if verdict.score is not None),
-        causes=Counter(map(why_of, not_right)),
-        answers=sum(verdict.answer is not None for verdict in verdicts),
-        compared=len(answers),
-        same=sum(own == primary for own, primary in answers),
-        fooled=sum(map(would_fool, not_right)),
+        **_counts(verdicts),
+        **_answer_counts(card, term),
         failed_places=_failed_places(card, term),
         gated=sum(card.gated[term]),
         covered=sum(value is not None for value in card.values[term]),
@@ -126,7 +122,7 @@ def term_figures(
         values=grouped(card, column),
         groups=int(several.sum()),
         flat_groups=int(is_flat.sum()),
-        flattened_groups=int((is_flat & _differs_before_shape(card, term, scores)).sum()),
+        flattened_groups=int(is_flattened.sum()),
         seconds=quantiles(verdicts),
         repeats=len(differences),
         contradictions=tuple(differences[differences > 0].tolist()),
@@ -135,9 +131,49 @@ def term_figures(
     )
 
 
+def _counts(verdicts: Sequence[Verdict]) -> dict[str, Any]:
+    """Count a term's verdicts, as fields of `TermFigures`. Verdicts behind a closed gate do not count."""
+    judged = [verdict for verdict in verdicts if not verdict.left_out]
+    not_right = [verdict for verdict in judged if verdict.status is not Status.CORRECT]
+    unread = [verdict for verdict in not_right if verdict.status is Status.UNPARSEABLE]
+    failures = [verdict for verdict in not_right if _has_failed(verdict)]
+    errors = (verdict.details["error"] for verdict in failures if "error" in verdict.details)
+    return {
+        "judged": len(judged),
+        "statuses": Counter(verdict.status for verdict in judged),
+        "failures": Counter((verdict.blame, verdict.status, verdict.reason) for verdict in failures),
+        "error": next(errors, ""),
+        "unread": Counter(verdict.reason for verdict in unread),
+        "causes": Counter(map(why_of, not_right)),
+        "fooled": sum(map(would_fool, not_right)),
+    }
+
+
+def _has_failed(verdict: Verdict) -> bool:
+    return verdict.score is None or verdict.status is Status.TIMEOUT
+
+
+def _scores(card: Scorecard, term: str) -> Floats:
+    """Return the term's raw scores, (N,); NaN without a score, or behind a gate that leaves verdicts out."""
+    scores = np.full(len(card), np.nan)
+    for row, verdict in enumerate(card.verdicts[term]):
+        if verdict is None or verdict.left_out or verdict.score is None:
+            continue
+        scores[row] = verdict.score
+    return scores
+
+
+def _column(card: Scorecard, term: str) -> Floats:
+    """Return the term's values, (N,); NaN for void samples and without a value."""
+    column: Floats = card.value_matrix[:, card.terms.index(term)]
+    return column
+
+
 def _differs_before_shape(card: Scorecard, term: str, scores: Floats) -> Flags:
     """Mark groups whose scores differ. A score behind a closed gate, or of a void row, does not count."""
-    is_open = np.isfinite(card.value_matrix[:, card.terms.index(term)]) & ~np.array(card.gated[term], dtype=bool)
+    has_value = np.isfinite(_column(card, term))
+    is_gated = np.array(card.gated[term], dtype=bool)
+    is_open = has_value & ~is_gated
     return card.differs(np.where(is_open, scores, np.nan))
 
 
@@ -147,13 +183,15 @@ def _failed_places(card: Scorecard, term: str) -> Counter[int]:
     for rows in card.members:
         for place, row in enumerate(rows):
             verdict = card.verdicts[term][row]
-            places[place] += verdict is not None and verdict.blame is Blame.GRADER
-    return +places
+            if verdict is not None and verdict.blame is Blame.GRADER:
+                places[place] += 1
+    return places
 
 
 def why_of(verdict: Verdict) -> str:
-    """Return a verdict's explanation why a completion is not correct: `NameError: name 'solve' is not defined`."""
-    return verdict.details.get("why", verdict.reason)[:MOST_WHY]
+    """Return a verdict's reason in words, or else its code: `NameError: name 'solve' is not defined`."""
+    why = verdict.details.get("why", verdict.reason)
+    return why[:MOST_WHY]
 
 
 def without_names(why: str) -> str:
@@ -166,23 +204,29 @@ def without_names(why: str) -> str:
     return _QUOTED.sub("...", why)
 
 
-def _answers(card: Scorecard, term: str) -> list[tuple[str, str]]:
-    """Pair the term's answers with the primary term's, for completions in which both terms read an answer."""
-    pairs = zip(card.verdicts[term], card.primary, strict=True)
-    return [
-        (own.answer, primary.answer)
-        for own, primary in pairs
-        if own is not None and primary is not None and own.answer is not None and primary.answer is not None
-    ]
+def _answer_counts(card: Scorecard, term: str) -> dict[str, Any]:
+    """Count a term's answers, and answers equal to the primary term's, as fields of `TermFigures`."""
+    answers = compared = same = 0
+    for own, primary in zip(card.verdicts[term], card.primary, strict=True):
+        if own is None or own.answer is None:
+            continue
+        answers += 1
+        if primary is None or primary.answer is None:
+            continue
+        compared += 1
+        same += own.answer == primary.answer
+    return {"answers": answers, "compared": compared, "same": same}
 
 
 def grouped(card: Scorecard, column: Floats) -> Grouped:
     """Summarize a column's finite numbers, (N,); a sample without a known group forms a group of its own."""
-    alone = column[[sample.group is None for sample in card.samples]]
     finite = column[np.isfinite(column)]
+    is_alone = [sample.group is None for sample in card.samples]
+    group_means = mean(card.by_group(column))
+    every_group = np.append(group_means, column[is_alone])
     return Grouped(
         numbers=Estimate.of(finite.tolist()),
-        groups=Estimate.of(np.append(mean(card.by_group(column)), alone).tolist()),
+        groups=Estimate.of(every_group.tolist()),
         low=float(finite.min(initial=math.inf)),
         high=float(finite.max(initial=-math.inf)),
     )
@@ -192,7 +236,8 @@ def quantiles(verdicts: Sequence[Verdict]) -> tuple[float | None, float | None]:
     """Compute median and 95th percentile of the verdicts' wall time, in seconds; None without verdicts."""
     if not verdicts:
         return None, None
-    median, high = np.percentile([verdict.seconds for verdict in verdicts], (50, 95)).tolist()
+    seconds = [verdict.seconds for verdict in verdicts]
+    median, high = np.percentile(seconds, (50, 95)).tolist()
     return median, high
 
 
@@ -213,16 +258,23 @@ def repeated_completions(card: Scorecard) -> Rows:
     first: dict[object, int] = {}
     pairs = []
     for row, sample in enumerate(card.samples):
+        if sample.group is None:
+            continue
         # A conversation's text is its last message only: the length distinguishes earlier messages.
         before = first.setdefault((sample.group, sample.text, sample.length), row)
-        if before != row and sample.group is not None:
+        if before != row:
             pairs.append((before, row))
     return np.array(pairs, dtype=np.intp).reshape(-1, 2)
 
 
 def _repeated_scores(card: Scorecard, term: str, repeats: Rows) -> Floats:
     """Compute score differences of repeated completions, leaving out timeouts, which other figures count."""
-    counted = [None if one is None or one.status is Status.TIMEOUT else one.score for one in card.verdicts[term]]
-    scores = np.array(counted, dtype=float)
-    differences: Floats = np.abs(scores[repeats[:, 0]] - scores[repeats[:, 1]])
+    scores = np.full(len(card), np.nan)
+    for row, verdict in enumerate(card.verdicts[term]):
+        if verdict is None or verdict.status is Status.TIMEOUT or verdict.score is None:
+            continue
+        scores[row] = verdict.score
+    first = scores[repeats[:, 0]]
+    second = scores[repeats[:, 1]]
+    differences: Floats = np.abs(first - second)
     return differences[~np.isnan(differences)]

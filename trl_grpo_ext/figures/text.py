@@ -46,11 +46,17 @@ def text_figures(samples: Sequence[Sample]) -> TextFigures:
     """
     size = min(SAMPLES, len(samples))
     chosen = [samples[place * len(samples) // size] for place in range(size)]
-    ids = [tuple(sample.completion_ids or ())[:MOST_TOKENS] for sample in chosen]
     return TextFigures(
-        repeated=mean_of_known(repeated_share(each, NGRAM) for each in ids if len(each) >= LEAST_TOKENS),
+        repeated=mean_of_known(map(_repeated, chosen)),
         foreign=mean_of_known(map(_foreign, chosen)),
     )
+
+
+def _repeated(sample: Sample) -> float | None:
+    ids = tuple(sample.completion_ids or ())[:MOST_TOKENS]
+    if len(ids) < LEAST_TOKENS:
+        return None
+    return repeated_share(ids, NGRAM)
 
 
 def _foreign(sample: Sample) -> float | None:
@@ -60,12 +66,16 @@ def _foreign(sample: Sample) -> float | None:
     if not isinstance(prompt, str):
         prompt = " ".join(content_text(message.get("content")) for message in prompt)
     # The start and the end of a prompt: instructions and the question may be in different languages.
-    prompt = cut(prompt, MOST_CHARS // 2, MOST_CHARS // 2, " ")
+    half = MOST_CHARS // 2
+    prompt = cut(prompt, half, half, " ")
     try:
-        said, asked = passages(sample.text[:MOST_CHARS]), passages(prompt)
+        said = passages(sample.text[:MOST_CHARS])
+        asked = passages(prompt)
     # `regex` is missing; transformers usually installs it.
     except ImportError:
         return None
-    used = {window.script for window in asked}
+    scripts = {window.script for window in asked}
     words = word_count(said)
-    return word_count(said, outside=used) / words if used and words >= LEAST_WORDS else None
+    if not scripts or words < LEAST_WORDS:
+        return None
+    return word_count(said, outside=scripts) / words

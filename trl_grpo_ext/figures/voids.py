@@ -32,26 +32,59 @@ class VoidFigures:
 
 def void_figures(card: Scorecard) -> dict[Cause, VoidFigures]:
     """Group a batch's void rows by cause; rows of entirely void groups are left out."""
-    judged = {rows: scores for rows in card.members if (scores := _scores(card, rows))}
-    if not judged or not any(card.void):
+    if not any(card.void):
         return {}
-    batch = fmean(score for scores in judged.values() for score in scores)
-    causes = {rows: [cause_of(card, row) for row in rows] for rows in judged}
-    found = dict.fromkeys(cause for those in causes.values() for cause in those if cause is not None)
-    return {
-        cause: VoidFigures(
-            rows=sum(those.count(cause) for those in causes.values()),
-            shares=Estimate.of([those.count(cause) / len(rows) for rows, those in causes.items()]),
-            lower=Estimate.of(
-                [those.count(cause) / len(rows) * (batch - fmean(judged[rows])) for rows, those in causes.items()]
-            ),
-        )
-        for cause in found
-    }
+    groups = _judged_groups(card)
+    if not groups:
+        return {}
+    batch_mean = fmean(score for group in groups for score in group.scores)
+    figures = {}
+    for group in groups:
+        for cause in group.causes:
+            if cause is not None and cause not in figures:
+                figures[cause] = _figures_of(cause, groups, batch_mean)
+    return figures
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Group:
+    """A group with judged members."""
+
+    # Primary scores of the judged members, clipped to [0, 1].
+    scores: list[float]
+    # Each member's cause; None for a member with a reward.
+    causes: list[Cause | None]
+
+
+def _judged_groups(card: Scorecard) -> list[_Group]:
+    groups = []
+    for rows in card.members:
+        scores = _scores(card, rows)
+        if scores:
+            causes = [cause_of(card, row) for row in rows]
+            groups.append(_Group(scores=scores, causes=causes))
+    return groups
+
+
+def _figures_of(cause: Cause, groups: list[_Group], batch_mean: float) -> VoidFigures:
+    rows = 0
+    shares = []
+    lower = []
+    for group in groups:
+        count = group.causes.count(cause)
+        share = count / len(group.causes)
+        rows += count
+        shares.append(share)
+        lower.append(share * (batch_mean - fmean(group.scores)))
+    return VoidFigures(
+        rows=rows,
+        shares=Estimate.of(shares),
+        lower=Estimate.of(lower),
+    )
 
 
 def cause_of(card: Scorecard, row: int) -> Cause | None:
-    """Return a void row's cause; None for a row that is not void, or to which no term applies.
+    """Return a void row's cause; None for rows with a reward, and for rows without an applicable term.
 
     Examples:
         >>> from trl_grpo_ext import RewardMix, RewardTerm, Sample
@@ -71,10 +104,17 @@ def cause_of(card: Scorecard, row: int) -> Cause | None:
     outcome = card.samples[row].outcome
     if outcome is None:
         return "", NOT_FINITE
-    return "", "no_reward" if outcome.verdict is None else outcome.verdict.reason
+    if outcome.verdict is None:
+        return "", "no_reward"
+    return "", outcome.verdict.reason
 
 
 def _scores(card: Scorecard, rows: tuple[int, ...]) -> list[float]:
     """Return the primary scores of a group's judged members, clipped to [0, 1]."""
-    verdicts = [card.primary[row] for row in rows if not card.void[row]]
-    return [min(1.0, max(0.0, one.score)) for one in verdicts if one is not None and one.score is not None]
+    scores = []
+    for row in rows:
+        verdict = card.primary[row]
+        if card.void[row] or verdict is None or verdict.score is None:
+            continue
+        scores.append(min(1.0, max(0.0, verdict.score)))
+    return scores

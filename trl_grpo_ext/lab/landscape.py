@@ -13,6 +13,8 @@ from trl_grpo_ext.sample import Sample
 from trl_grpo_ext.verdict import UNIT, Status, Verdict, as_verdict
 
 ACTIONS = tuple(range(1, 11))
+# Each action by its text in a completion.
+NAMED = {str(action): action for action in ACTIONS}
 TERM = "landscape"
 # The standard deviation of a Gaussian peak, in actions: one action aside earns .61, two .14, three .01.
 WIDTH = 1.0
@@ -25,8 +27,7 @@ def action_of(text: str) -> int | None:
         >>> action_of("7"), action_of("eleven")
         (7, None)
     """
-    named = text.strip()
-    return int(named) if named in {str(action) for action in ACTIONS} else None
+    return NAMED.get(text.strip())
 
 
 class ActionVerifier(Verifier):
@@ -50,7 +51,8 @@ class ActionVerifier(Verifier):
         self.outcomes = dict(outcomes)
         self.default = default
         scores = [one for one in (*self.outcomes.values(), default) if isinstance(one, int | float)]
-        self.score_range = UNIT if all(0 <= score <= 1 for score in scores) else None
+        are_marks = all(0 <= score <= 1 for score in scores)
+        self.score_range = UNIT if are_marks else None
 
     def verify(self, sample: Sample) -> Verdict:
         action = action_of(sample.text)
@@ -58,7 +60,10 @@ class ActionVerifier(Verifier):
             return Verdict(status=Status.UNPARSEABLE, score=0.0, reason="no_action")
         outcome = self.outcomes.get(action, self.default)
         verdict = as_verdict(outcome, self.score_range)
-        return verdict if isinstance(outcome, Verdict) else replace(verdict, answer=str(action))
+        # A planted verdict keeps its own answer.
+        if isinstance(outcome, Verdict):
+            return verdict
+        return replace(verdict, answer=str(action))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,19 +82,22 @@ class Landscape:
     rewards: tuple[float, ...]
 
     def __post_init__(self) -> None:
-        if len(self.rewards) != len(ACTIONS) or not all(map(math.isfinite, self.rewards)):
+        are_finite = all(map(math.isfinite, self.rewards))
+        if len(self.rewards) != len(ACTIONS) or not are_finite:
             raise ValueError(f"A landscape has {len(ACTIONS)} finite rewards, got {self.rewards!r}.")
 
     @property
     def best(self) -> int:
         """Return the action with the highest reward; the first in a tie."""
-        return ACTIONS[self.rewards.index(max(self.rewards))]
+        highest = max(self.rewards)
+        return ACTIONS[self.rewards.index(highest)]
 
     @property
     def mix(self) -> RewardMix:
         """Build a reward mix: this landscape as sole term, weight 1."""
-        verifier = ActionVerifier(dict(zip(ACTIONS, self.rewards, strict=True)))
-        return RewardMix([RewardTerm(name=TERM, verifier=verifier)])
+        outcomes = dict(zip(ACTIONS, self.rewards, strict=True))
+        term = RewardTerm(name=TERM, verifier=ActionVerifier(outcomes))
+        return RewardMix([term])
 
 
 def single_peak(at: int = 7) -> Landscape:
@@ -100,19 +108,26 @@ def single_peak(at: int = 7) -> Landscape:
     """
     if at not in ACTIONS:
         raise ValueError(f"The peak is at one of the actions 1 to {len(ACTIONS)}, got {at!r}.")
-    return Landscape(name=f"single peak at {at}", rewards=tuple(_bump(action, at) for action in ACTIONS))
+    rewards = tuple(_bump(action, at) for action in ACTIONS)
+    return Landscape(name=f"single peak at {at}", rewards=rewards)
 
 
 def double_peak() -> Landscape:
     """Make a landscape with peaks 0.7 at action 3 and 1.0 at action 8; a policy may settle on the lower peak."""
-    rewards = tuple(max(0.7 * _bump(action, 3), _bump(action, 8)) for action in ACTIONS)
-    return Landscape(name="double peak at 3 and 8", rewards=rewards)
+    rewards = []
+    for action in ACTIONS:
+        lower = 0.7 * _bump(action, 3)
+        higher = _bump(action, 8)
+        rewards.append(max(lower, higher))
+    return Landscape(name="double peak at 3 and 8", rewards=tuple(rewards))
 
 
 def linear() -> Landscape:
     """Make a landscape where action i earns i / 10: 0.1 at action 1, 1.0 at action 10."""
-    return Landscape(name="linear", rewards=tuple(action / len(ACTIONS) for action in ACTIONS))
+    rewards = tuple(action / len(ACTIONS) for action in ACTIONS)
+    return Landscape(name="linear", rewards=rewards)
 
 
 def _bump(action: int, peak: int) -> float:
-    return math.exp(-0.5 * ((action - peak) / WIDTH) ** 2)
+    distance = (action - peak) / WIDTH
+    return math.exp(-0.5 * distance**2)

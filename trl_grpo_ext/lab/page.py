@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from trl_grpo_ext.lab.landscape import double_peak, linear, single_peak
-from trl_grpo_ext.lab.policy_history import SampledAction, batches_by_update, sampled_actions
+from trl_grpo_ext.lab.policy_history import Floats, SampledAction, batches_by_update, sampled_actions
 from trl_grpo_ext.report.page import standalone_page
 from trl_grpo_ext.support.files import plain
 
@@ -19,8 +19,14 @@ STYLES = ("uplot.min.css", "theme.css", "lab.css")
 DIGITS = 7
 
 SETTINGS = (
-    *("num_generations", "num_iterations", "epsilon", "beta", "use_bias_correction_kl"),
-    *("learning_rate", "scale_rewards", "seed"),
+    "num_generations",
+    "num_iterations",
+    "epsilon",
+    "beta",
+    "use_bias_correction_kl",
+    "learning_rate",
+    "scale_rewards",
+    "seed",
 )
 
 
@@ -30,7 +36,12 @@ def lab_page(runs: Sequence[LabRun], title: str) -> str:
     Raises:
         ValueError: if `runs` is empty.
     """
-    return standalone_page(title=title, data=page_data(runs, title), scripts=SCRIPTS, styles=STYLES)
+    return standalone_page(
+        title=title,
+        data=page_data(runs, title),
+        scripts=SCRIPTS,
+        styles=STYLES,
+    )
 
 
 def page_data(runs: Sequence[LabRun], title: str) -> dict[str, Any]:
@@ -43,22 +54,22 @@ def page_data(runs: Sequence[LabRun], title: str) -> dict[str, Any]:
     """
     if not runs:
         raise ValueError("A page of the lab shows one run or more, got none.")
+    rewards = runs[0].rewards
+    landscapes = (single_peak(), double_peak(), linear())
     return {
         "title": title,
-        "rewards": None if runs[0].rewards is None else list(runs[0].rewards),
-        "landscapes": {one.name: list(one.rewards) for one in (single_peak(), double_peak(), linear())},
+        "rewards": None if rewards is None else list(rewards),
+        "landscapes": {landscape.name: list(landscape.rewards) for landscape in landscapes},
         "runs": [_run_data(run) for run in runs],
     }
 
 
 def _run_data(run: LabRun) -> dict[str, Any]:
-    history, args = run.history, run.trainer.args
-    used = batches_by_update(run.cards, run.steps)
-    seen = [
-        [] if position is None else sampled_actions(run.cards[position], history, update)
-        for update, position in enumerate(used)
-    ]
-    high = args.epsilon if args.epsilon_high is None else args.epsilon_high
+    history = run.history
+    args = run.trainer.args
+    expected_reward = None
+    if run.rewards is not None:
+        expected_reward = _plain(history.expected_reward(run.rewards))
     return {
         "name": run.algorithm.name,
         "title": run.algorithm.title,
@@ -66,19 +77,35 @@ def _run_data(run: LabRun) -> dict[str, Any]:
         "settings": {name: plain(getattr(args, name, None)) for name in SETTINGS},
         "seconds": round(run.seconds, 2),
         "completions": sum(len(card) for card in run.cards if card.mode == "train"),
-        "probabilities": plain(history.probabilities.tolist(), DIGITS),
-        "entropy": plain(history.entropy.tolist(), DIGITS),
-        "kl": plain(history.kl.tolist(), DIGITS),
-        "max_probability": plain(history.max_probability.tolist(), DIGITS),
-        "expected_reward": run.rewards and plain(history.expected_reward(run.rewards).tolist(), DIGITS),
-        "updates": [
-            {
-                "sampled": None if position is None else run.cards[position].step,
-                "samples": [_sample_data(sample, args.epsilon, high) for sample in samples],
-            }
-            for position, samples in zip(used, seen, strict=True)
-        ],
+        "probabilities": _plain(history.probabilities),
+        "entropy": _plain(history.entropy),
+        "kl": _plain(history.kl),
+        "max_probability": _plain(history.max_probability),
+        "expected_reward": expected_reward,
+        "updates": _updates(run),
     }
+
+
+def _plain(values: Floats) -> Any:
+    return plain(values.tolist(), DIGITS)
+
+
+def _updates(run: LabRun) -> list[dict[str, Any]]:
+    args = run.trainer.args
+    low = args.epsilon
+    # TRL clips both sides alike by default.
+    high = low if args.epsilon_high is None else args.epsilon_high
+    updates = []
+    for update, position in enumerate(batches_by_update(run.cards, run.steps)):
+        step = None
+        samples = []
+        if position is not None:
+            card = run.cards[position]
+            step = card.step
+            for sample in sampled_actions(card, run.history, update):
+                samples.append(_sample_data(sample, low, high))
+        updates.append({"sampled": step, "samples": samples})
+    return updates
 
 
 def _sample_data(sample: SampledAction, low: float, high: float) -> list[Any]:

@@ -33,7 +33,7 @@ NEVER = -1e9
 
 
 class LabConfig(PretrainedConfig):  # type: ignore[misc]  # transformers is not typed here
-    """The policy's configuration; no settings of its own."""
+    """The policy's configuration, without settings beyond those of transformers."""
 
     model_type = "trl_grpo_ext_lab"
 
@@ -83,7 +83,10 @@ class LabPolicy(PreTrainedModel, GenerationMixin):  # type: ignore[misc]
         return CausalLMOutput(logits=self.lm_head(hidden))
 
     def prepare_inputs_for_generation(
-        self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None = None, **_: Any
+        self,
+        input_ids: torch.Tensor,
+        attention_mask: torch.Tensor | None = None,
+        **_: Any,
     ) -> dict[str, Any]:
         # `attention_mask` is a parameter because generate() refuses arguments that are not parameters.
         return {"input_ids": input_ids}
@@ -106,11 +109,12 @@ def save_policy(folder: str | os.PathLike[str], logits: Sequence[float] | None =
     Raises:
         ValueError: if `logits` has not ten values.
     """
-    logits = [0.0] * len(ACTIONS) if logits is None else list(logits)
+    if logits is None:
+        logits = [0.0] * len(ACTIONS)
     if len(logits) != len(ACTIONS):
         raise ValueError(f"The lab's policy has {len(ACTIONS)} logits, got {len(logits)}.")
-    special = {"bos_token_id": VOCABULARY.index(PROMPT), "pad_token_id": VOCABULARY.index(END)}
     end = VOCABULARY.index(END)
+    special = {"bos_token_id": VOCABULARY.index(PROMPT), "pad_token_id": end}
     policy = LabPolicy(LabConfig(eos_token_id=end, **special))
     with torch.no_grad():
         policy.lm_head.weight[:, 0] = torch.tensor([*logits, NEVER, NEVER])
@@ -122,7 +126,8 @@ def save_policy(folder: str | os.PathLike[str], logits: Sequence[float] | None =
 
 def make_tokenizer() -> PreTrainedTokenizerFast:
     """Make a tokenizer with a token per action; every other word becomes the prompt token."""
-    tokenizer = Tokenizer(models.WordLevel(dict(zip(VOCABULARY, range(len(VOCABULARY)), strict=True)), PROMPT))
+    ids = {token: number for number, token in enumerate(VOCABULARY)}
+    tokenizer = Tokenizer(models.WordLevel(ids, unk_token=PROMPT))
     tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     return PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,

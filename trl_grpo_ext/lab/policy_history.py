@@ -33,7 +33,8 @@ class PolicyHistory:
 
     def __post_init__(self) -> None:
         logits = np.asarray(self.logits, dtype=np.float64)
-        if logits.ndim != 2 or logits.shape[1] != len(ACTIONS) or not len(logits):
+        is_table = logits.ndim == 2 and logits.shape[1] == len(ACTIONS)
+        if not is_table or not len(logits):
             raise ValueError(f"The logits of a run are a table of {len(ACTIONS)} columns, got shape {logits.shape}.")
         object.__setattr__(self, "logits", logits)
 
@@ -64,7 +65,8 @@ class PolicyHistory:
         """
         # For equal policies, rounding may give a value slightly below 0.
         difference = self.log_probabilities - self.log_probabilities[0]
-        divergence: Floats = np.maximum(0.0, np.sum(self.probabilities * difference, axis=1))
+        sums = np.sum(self.probabilities * difference, axis=1)
+        divergence: Floats = np.maximum(0.0, sums)
         return divergence
 
     @property
@@ -107,12 +109,17 @@ class SampledAction:
         """
         if self.ratio is None or not self.advantage:
             return False
-        return self.ratio > 1 + high if self.advantage > 0 else self.ratio < 1 - low
+        if self.advantage > 0:
+            return self.ratio > 1 + high
+        return self.ratio < 1 - low
 
 
 def batches_by_update(cards: Sequence[Scorecard], updates: int) -> list[int | None]:
     """Return, per update, the position in `cards` of its training batch; None before the first batch."""
-    positions = {card.step: position for position, card in enumerate(cards) if card.mode == "train"}
+    positions = {}
+    for position, card in enumerate(cards):
+        if card.mode == "train":
+            positions[card.step] = position
     used: list[int | None] = []
     current: int | None = None
     for update in range(updates):
@@ -124,19 +131,26 @@ def batches_by_update(cards: Sequence[Scorecard], updates: int) -> list[int | No
 def sampled_actions(card: Scorecard, history: PolicyHistory, update: int) -> list[SampledAction]:
     """Return the completions of batch `card`, with ratios at update number `update`."""
     advantages = card.advantages or [None] * len(card)
-    return [
-        SampledAction(
-            action=(action := action_of(sample.text)),
+    found = []
+    for sample, total, advantage in zip(card.samples, card.totals, advantages, strict=True):
+        action = action_of(sample.text)
+        sampled = SampledAction(
+            action=action,
             group=sample.group,
             reward=total,
             advantage=advantage,
             ratio=_ratio(history, action, update, card.step),
         )
-        for sample, total, advantage in zip(card.samples, card.totals, advantages, strict=True)
-    ]
+        found.append(sampled)
+    return found
 
 
-def _ratio(history: PolicyHistory, action: int | None, update: int, generated: int | None) -> float | None:
+def _ratio(
+    history: PolicyHistory,
+    action: int | None,
+    update: int,
+    generated: int | None,
+) -> float | None:
     if action is None or generated is None:
         return None
     return history.ratio(action, update=update, generated=generated)

@@ -169,13 +169,14 @@ def run_lab(
         >>> len(run.cards), run.history.probabilities.shape
         (2, (5, 10))
     """
-    _check(algorithm, options.setdefault("max_steps", steps), rows)
-    chosen, folder = ALGORITHMS[algorithm], Path(folder)
-    args = _config(folder, chosen, groups, {"seed": seed} | options)
-    check_writable(folder)
-    save_policy(folder / REFERENCE, logits)
-    trainer = (_PlainReinforceTrainer if chosen.plain else VerifiedGRPOTrainer)(
-        AutoModelForCausalLM.from_pretrained(folder / REFERENCE),
+    chosen = _checked(algorithm, options.setdefault("max_steps", steps), rows)
+    folder = Path(folder)
+    args = _config(folder, chosen, groups, {"seed": seed, **options})
+    model = _start_policy(folder, logits)
+    rewards = reward.rewards if isinstance(reward, Landscape) else None
+    kind = _PlainReinforceTrainer if chosen.plain else VerifiedGRPOTrainer
+    trainer = kind(
+        model,
         reward.mix if isinstance(reward, Landscape) else reward,
         args,
         _dataset(rows, args.max_steps * groups),
@@ -191,9 +192,16 @@ def run_lab(
         cards=cards,
         logs=tuple(trainer.state.log_history),
         history=PolicyHistory(np.load(folder / HISTORY)),
-        rewards=reward.rewards if isinstance(reward, Landscape) else None,
+        rewards=rewards,
         seconds=seconds,
     )
+
+
+def _start_policy(folder: Path, logits: Sequence[float] | None) -> Any:
+    """Write the starting policy, which TRL loads again as its reference model, and load it."""
+    check_writable(folder)
+    save_policy(folder / REFERENCE, logits)
+    return AutoModelForCausalLM.from_pretrained(folder / REFERENCE)
 
 
 def _train(trainer: VerifiedGRPOTrainer) -> tuple[tuple[Scorecard, ...], float]:
@@ -207,7 +215,7 @@ def _train(trainer: VerifiedGRPOTrainer) -> tuple[tuple[Scorecard, ...], float]:
 
 
 class _LogitWatch(TrainerCallback):  # type: ignore[misc]  # transformers is not typed here
-    """A callback: record the logits before each update and after the last, and save them divided by `temperature`."""
+    """A callback for the policy's logits: recorded before each update and after training, divided by `temperature`."""
 
     def __init__(self) -> None:
         self.seen: list[list[float]] = []
@@ -229,7 +237,8 @@ class _LogitWatch(TrainerCallback):  # type: ignore[misc]  # transformers is not
         self.seen.append(logits)
 
 
-def _check(algorithm: str, steps: int, rows: Sequence[Mapping[str, Any]]) -> None:
+def _checked(algorithm: str, steps: int, rows: Sequence[Mapping[str, Any]]) -> Algorithm:
+    """Check the arguments; return the named algorithm."""
     if algorithm not in ALGORITHMS:
         raise ValueError(f"The lab has no algorithm {algorithm!r}; it has {', '.join(ALGORITHMS)}.")
     # With 0 or fewer steps, TRL would train until the data ends.
@@ -237,9 +246,15 @@ def _check(algorithm: str, steps: int, rows: Sequence[Mapping[str, Any]]) -> Non
         raise ValueError(f"A run of the lab has one update or more, got {steps}.")
     if not rows:
         raise ValueError("A run of the lab needs a row or more, got none.")
+    return ALGORITHMS[algorithm]
 
 
-def _config(folder: Path, algorithm: Algorithm, groups: int, options: Mapping[str, Any]) -> VerifiedGRPOConfig:
+def _config(
+    folder: Path,
+    algorithm: Algorithm,
+    groups: int,
+    options: Mapping[str, Any],
+) -> VerifiedGRPOConfig:
     if groups < 1:
         raise ValueError(f"A batch of the lab has a group or more, got {groups}.")
     settings = {"output_dir": str(folder), **DEFAULTS, **algorithm.settings, **options}
@@ -250,7 +265,11 @@ def _config(folder: Path, algorithm: Algorithm, groups: int, options: Mapping[st
 
 def _dataset(rows: Sequence[Mapping[str, Any]], size: int) -> Dataset:
     """Repeat `rows` up to `size` rows: a run gets all its data in a single epoch, since epochs start slowly."""
-    return Dataset.from_list([{"prompt": PROMPT, **rows[index % len(rows)]} for index in range(size)])
+    repeated = []
+    for index in range(size):
+        row = rows[index % len(rows)]
+        repeated.append({"prompt": PROMPT, **row})
+    return Dataset.from_list(repeated)
 
 
 class _PlainReinforceTrainer(VerifiedGRPOTrainer):

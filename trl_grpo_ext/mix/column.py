@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -55,42 +54,90 @@ def judge_term(
     A term that compares the completions of a group calls `gather`, so all ranks must judge terms in the same order.
     """
     if term.only not in (None, mode):
-        nothing = (None,) * len(samples)
-        return TermColumn(verdicts=nothing, values=nothing, gated=(False,) * len(samples))
-    gating = columns[term.gate.term] if isinstance(term.gate, Gate) else None
-    applies = [term.applies(sample.row) for sample in samples]
-    if gating is not None:
-        applies = [meant and verdict is not None for meant, verdict in zip(applies, gating.verdicts, strict=True)]
+        return _empty_column(len(samples))
+    gating = _gating(term, columns)
+    applies = _applies(term, samples, gating)
     if term.combine is not None:
         verdicts = _combined(term.combine, columns, applies)
     elif isinstance(term.verifier, GroupVerifier):
         verdicts = _compared(term, samples, applies, gating, gather)
     else:
-        judged = iter(_judge(term, list(itertools.compress(samples, applies))))
-        verdicts = [_applying(next(judged)) if meant else None for meant in applies]
-    if term.score_range is not None:
-        verdicts = [None if verdict is None else placed(verdict, term.score_range) for verdict in verdicts]
-    verdicts, values = _shaped_column(term, verdicts)
-    gated = [False] * len(samples)
-    if gating is not None and isinstance(term.gate, Gate):
-        values, gated = _gated(term.gate, values, gating.values)
-        pairs = zip(verdicts, gating.verdicts, gating.values, strict=True)
-        verdicts = [_waiting(term.gate, verdict, before, value) for verdict, before, value in pairs]
+        verdicts = _judged_alone(term, samples, applies)
+    column = _shaped_column(term, verdicts)
+    if gating is not None:
+        column = _gated(column, gating)
     if term.on_unscored == "zero":
-        values = [0.0 if value is None and verdict else value for verdict, value in zip(verdicts, values, strict=True)]
-    return TermColumn(verdicts=tuple(verdicts), values=tuple(values), gated=tuple(gated))
+        column = _zero_where_unscored(column)
+    return column
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Gating:
+    """A term's gate, with the column of the gating term."""
+
+    gate: Gate
+    column: TermColumn
+
+
+def _gating(term: RewardTerm, columns: Mapping[str, TermColumn]) -> _Gating | None:
+    if not isinstance(term.gate, Gate):
+        return None
+    return _Gating(gate=term.gate, column=columns[term.gate.term])
+
+
+def _empty_column(size: int) -> TermColumn:
+    nothing = (None,) * size
+    return TermColumn(verdicts=nothing, values=nothing, gated=(False,) * size)
+
+
+def _applies(term: RewardTerm, samples: Sequence[Sample], gating: _Gating | None) -> list[bool]:
+    """Mark samples to which the term applies, n flags; a gated term applies only where its gating term does."""
+    applies = [term.applies(sample.row) for sample in samples]
+    if gating is not None:
+        for index, verdict in enumerate(gating.column.verdicts):
+            if verdict is None:
+                applies[index] = False
+    return applies
+
+
+def _judged_alone(
+    term: RewardTerm,
+    samples: Sequence[Sample],
+    applies: Sequence[bool],
+) -> list[Verdict | None]:
+    """Judge each sample to which the term applies by itself."""
+    verdicts: list[Verdict | None] = [None] * len(samples)
+    asked = [index for index, meant in enumerate(applies) if meant]
+    judged = _judge(term, [samples[index] for index in asked])
+    for index, verdict in zip(asked, judged, strict=True):
+        # A plain function may say itself that it does not apply to the row.
+        does_not_apply = verdict.reason == DOES_NOT_APPLY and verdict.score is None
+        if not does_not_apply:
+            verdicts[index] = verdict
+    return verdicts
 
 
 def _combined(
-    combination: Combination, columns: Mapping[str, TermColumn], applies: Sequence[bool]
+    combination: Combination,
+    columns: Mapping[str, TermColumn],
+    applies: Sequence[bool],
 ) -> list[Verdict | None]:
-    parts = (zip(columns[name].verdicts, columns[name].values, strict=True) for name in combination.terms)
-    rows = zip(*parts, strict=True)
-    return [combination.verdict(row) if meant else None for meant, row in zip(applies, rows, strict=True)]
+    verdicts: list[Verdict | None] = []
+    parts = [columns[name] for name in combination.terms]
+    for index, meant in enumerate(applies):
+        verdict = None
+        if meant:
+            verdict = combination.verdict([(part.verdicts[index], part.values[index]) for part in parts])
+        verdicts.append(verdict)
+    return verdicts
 
 
 def _compared(
-    term: RewardTerm, samples: Sequence[Sample], applies: Sequence[bool], gating: TermColumn | None, gather: Gather
+    term: RewardTerm,
+    samples: Sequence[Sample],
+    applies: Sequence[bool],
+    gating: _Gating | None,
+    gather: Gather,
 ) -> list[Verdict | None]:
     """Judge each open-gate completion against the other open-gate completions of its group, on all ranks.
 
@@ -99,26 +146,31 @@ def _compared(
     # The verdicts of completions that are not compared.
     left_out: list[Verdict | None] = [None] * len(samples)
     compared = list(applies)
-    if gating is not None and isinstance(term.gate, Gate):
-        for index, value in enumerate(gating.values):
-            if not applies[index]:
-                continue
-            verdict = gating.verdicts[index]
-            if value is None and verdict:
-                left_out[index] = unscored([(term.gate.term, verdict)])
-            elif value is not None and not term.gate.is_open(value):
-                left_out[index] = GATE_CLOSED
-            compared[index] = left_out[index] is None
+    if gating is not None:
+        for index, meant in enumerate(applies):
+            if meant:
+                left_out[index] = _behind_gate(gating, index)
+                compared[index] = left_out[index] is None
     everyone, first = gather(list(zip(samples, compared, strict=True)))
     groups = {sample.group for sample in samples}
-    asked = [index for index, (sample, meant) in enumerate(everyone) if meant and sample.group in groups]
-    verdicts = dict(zip(asked, _judge(term, [everyone[index][0] for index in asked]), strict=True))
+    asked = []
+    for index, (sample, is_compared) in enumerate(everyone):
+        if is_compared and sample.group in groups:
+            asked.append(index)
+    judged = _judge(term, [everyone[index][0] for index in asked])
+    verdicts = dict(zip(asked, judged, strict=True))
     return [verdicts.get(first + index, verdict) for index, verdict in enumerate(left_out)]
 
 
-def _applying(verdict: Verdict) -> Verdict | None:
-    """Return a verdict; None where a plain function says that it does not apply to the row."""
-    return None if verdict.reason == DOES_NOT_APPLY and verdict.score is None else verdict
+def _behind_gate(gating: _Gating, index: int) -> Verdict | None:
+    """Return the verdict of a completion behind a closed gate; None for an open gate."""
+    verdict = gating.column.verdicts[index]
+    value = gating.column.values[index]
+    if value is None and verdict is not None:
+        return unscored([(gating.gate.term, verdict)])
+    if value is not None and not gating.gate.is_open(value):
+        return GATE_CLOSED
+    return None
 
 
 def _judge(term: RewardTerm, samples: Sequence[Sample]) -> Sequence[Verdict]:
@@ -130,26 +182,32 @@ def _judge(term: RewardTerm, samples: Sequence[Sample]) -> Sequence[Verdict]:
     return term.verifier.guarded_batch(term.verifier.judge_samples, samples)
 
 
-def _shaped_column(
-    term: RewardTerm, verdicts: Sequence[Verdict | None]
-) -> tuple[list[Verdict | None], list[float | None]]:
-    """Apply the term's shapes to a column of verdicts; return the verdicts and the values."""
+def _shaped_column(term: RewardTerm, verdicts: Sequence[Verdict | None]) -> TermColumn:
+    """Make a term's column of its verdicts, by `_shaped`, with no value gated yet."""
     shaped: list[Verdict | None] = []
     values: list[float | None] = []
     for verdict in verdicts:
-        new_verdict, value = _shaped(term, verdict)
+        new_verdict = value = None
+        if verdict is not None:
+            new_verdict, value = _shaped(term, verdict)
         shaped.append(new_verdict)
         values.append(value)
-    return shaped, values
+    return TermColumn(
+        verdicts=tuple(shaped),
+        values=tuple(values),
+        gated=(False,) * len(values),
+    )
 
 
-def _shaped(term: RewardTerm, verdict: Verdict | None) -> tuple[Verdict | None, float | None]:
-    """Apply the term's shapes to a verdict's score; return the verdict and the value.
+def _shaped(term: RewardTerm, verdict: Verdict) -> tuple[Verdict, float | None]:
+    """Place a verdict in the term's score range, and apply the term's shapes; return the verdict and the value.
 
     A shape that raises, or returns a number that is not finite, gives a grader error and no value.
     """
-    value = None if verdict is None else verdict.score
-    if verdict is None or value is None or verdict.left_out:
+    if term.score_range is not None:
+        verdict = placed(verdict, term.score_range)
+    value = verdict.score
+    if value is None or verdict.left_out:
         return verdict, value
     try:
         for shape in term.shapes:
@@ -161,32 +219,47 @@ def _shaped(term: RewardTerm, verdict: Verdict | None) -> tuple[Verdict | None, 
         # A shape may be a user's function, and raise any exception.
         warn_once(f"shape of {term.name}", error)
         what = f"raised {error_text(error)}"
-    details = {**verdict.details, "error": f"the shape of `{term.name}` {what}"}
-    failed = replace(grader_error(SHAPE_FAILED), answer=verdict.answer, seconds=verdict.seconds, details=details)
+    failed = replace(
+        grader_error(SHAPE_FAILED),
+        answer=verdict.answer,
+        seconds=verdict.seconds,
+        details={**verdict.details, "error": f"the shape of `{term.name}` {what}"},
+    )
     return failed, None
 
 
-def _waiting(gate: Gate, verdict: Verdict | None, before: Verdict | None, value: float | None) -> Verdict | None:
-    """Return a gated term's verdict; if the gating term has no value, one with that term's blame."""
-    if verdict is None or before is None or value is not None or verdict.score is None:
-        return verdict
-    return unscored([(gate.term, before)])
+def _gated(column: TermColumn, gating: _Gating) -> TermColumn:
+    """Apply a gate to a term's column.
 
-
-def _gated(
-    gate: Gate, values: Sequence[float | None], gating: Sequence[float | None]
-) -> tuple[list[float | None], list[bool]]:
-    """Apply a gate to a term's values; return the new values, and flags: True where the closed gate set the value.
-
-    A sample has no value if the term or the gating term has none.
+    A sample has no value if the term or the gating term has none. If only the gating term has none, the verdict takes
+    over that term's blame.
     """
-    behind: list[float | None] = []
-    closed: list[bool] = []
-    for value, gating_value in zip(values, gating, strict=True):
-        if value is None or gating_value is None:
-            behind.append(None)
-            closed.append(False)
-        else:
-            behind.append(float(gate.value(value, gating=gating_value)))
-            closed.append(not gate.is_open(gating_value))
-    return behind, closed
+    gate = gating.gate
+    verdicts = list(column.verdicts)
+    values = list(column.values)
+    gated = list(column.gated)
+    for index, gating_value in enumerate(gating.column.values):
+        verdict = verdicts[index]
+        value = values[index]
+        gating_verdict = gating.column.verdicts[index]
+        if value is not None and gating_value is not None:
+            values[index] = float(gate.value(value, gating=gating_value))
+            gated[index] = not gate.is_open(gating_value)
+            continue
+        values[index] = None
+        has_score = verdict is not None and verdict.score is not None
+        if has_score and gating_verdict is not None:
+            verdicts[index] = unscored([(gate.term, gating_verdict)])
+    return TermColumn(
+        verdicts=tuple(verdicts),
+        values=tuple(values),
+        gated=tuple(gated),
+    )
+
+
+def _zero_where_unscored(column: TermColumn) -> TermColumn:
+    values = list(column.values)
+    for index, verdict in enumerate(column.verdicts):
+        if verdict is not None and values[index] is None:
+            values[index] = 0.0
+    return replace(column, values=tuple(values))

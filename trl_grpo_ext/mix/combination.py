@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Literal, get_args
+from typing import Literal, NamedTuple, get_args
 
 from trl_grpo_ext.support.text import did_you_mean
 from trl_grpo_ext.verdict import UNIT, UNSCORED, Blame, ScoreRange, Status, Verdict, as_verdict
@@ -42,10 +42,10 @@ class Combination:
     terms: tuple[str, ...]
 
     def __post_init__(self) -> None:
-        if self.kind not in get_args(Kind):
-            raise ValueError(
-                f"Terms cannot be combined by {self.kind!r}. {did_you_mean(str(self.kind), get_args(Kind))}"
-            )
+        kinds = get_args(Kind)
+        if self.kind not in kinds:
+            near = did_you_mean(str(self.kind), kinds)
+            raise ValueError(f"Terms cannot be combined by {self.kind!r}. {near}")
         object.__setattr__(self, "terms", tuple(self.terms))
         if not self.terms:
             raise ValueError(f"A {self.kind} needs a list of the names of other terms, got {self.terms!r}.")
@@ -53,33 +53,60 @@ class Combination:
             if not isinstance(name, str):
                 raise TypeError(f"A {self.kind} takes the names of other terms, as product('a', 'b'); got {name!r}.")
         if len(set(self.terms)) != len(self.terms):
-            raise ValueError(f"A {self.kind} lists a term twice: {', '.join(map(str, self.terms))}.")
+            raise ValueError(f"A {self.kind} lists a term twice: {', '.join(self.terms)}.")
 
     def verdict(self, parts: Sequence[tuple[Verdict | None, float | None]]) -> Verdict | None:
         """Combine the verdict and value of each term on one sample; return None if no term applies to the sample."""
-        rows = zip(self.terms, parts, strict=True)
-        applying = [(name, verdict, value) for name, (verdict, value) in rows if verdict is not None]
-        if self.kind == "first":
-            applying = applying[:1]
-        values = [value for _, _, value in applying if value is not None]
-        if len(values) < len(applying):
-            return unscored([(name, verdict) for name, verdict, value in applying if value is None])
-        if not values:
+        applying: list[_Part] = []
+        without_value: list[tuple[str, Verdict]] = []
+        for name, (verdict, value) in zip(self.terms, parts, strict=True):
+            if verdict is None:
+                continue
+            if value is None:
+                without_value.append((name, verdict))
+            else:
+                applying.append(_Part(name, verdict, value))
+            if self.kind == "first":
+                break
+        if without_value:
+            return unscored(without_value)
+        if not applying:
             return None
+        values = [part.value for part in applying]
         score = math.prod(values) if self.kind == "product" else min(values)
-        # A product of several values may equal none of them: then no single term is decisive.
-        decisive = values.index(score) if score in values else None
-        # Marks of correctness combine to a mark of correctness; of other numbers nobody knows which is right.
-        is_known = all(verdict.status is not Status.SCORED for _, verdict, _ in applying)
-        score_range = UNIT if is_known and all(0 <= value <= 1 for value in values) else None
-        return _scored(score, "" if decisive is None else applying[decisive][0], score_range)
+        return _scored(score, _decisive(applying, score), _score_range(applying))
+
+
+class _Part(NamedTuple):
+    """A combined term on one sample."""
+
+    name: str
+    verdict: Verdict
+    value: float
+
+
+def _decisive(parts: Sequence[_Part], score: float) -> str:
+    """Return the name of the first term with this value; empty for a product equal to none of its values."""
+    names = (part.name for part in parts if part.value == score)
+    return next(names, "")
+
+
+def _score_range(parts: Sequence[_Part]) -> ScoreRange | None:
+    """Return [0, 1] if all parts are marks of correctness, whose combination is a mark too; else None."""
+    for part in parts:
+        is_mark = part.verdict.status is not Status.SCORED and 0 <= part.value <= 1
+        if not is_mark:
+            return None
+    return UNIT
 
 
 # Cached, because a batch has few different scores.
 @lru_cache(maxsize=4096)
 def _scored(score: float, decisive: str, score_range: ScoreRange | None) -> Verdict:
     verdict = as_verdict(score, score_range)
-    return verdict if verdict.score is None else replace(verdict, reason=decisive)
+    if verdict.score is None:
+        return verdict
+    return replace(verdict, reason=decisive)
 
 
 def product(*terms: str) -> Combination:
@@ -103,6 +130,12 @@ def unscored(parts: Sequence[tuple[str, Verdict]]) -> Verdict:
     The deciding term is the first with a grader error, else the first of all. The verdict has its blame, and its name
     in the reason, `accuracy_unscored`.
     """
-    name, verdict = next((part for part in parts if part[1].blame is Blame.GRADER), parts[0])
+    failed = (part for part in parts if part[1].blame is Blame.GRADER)
+    name, verdict = next(failed, parts[0])
     status = Status.SKIPPED if verdict.blame is Blame.DATA else Status.ERROR
-    return Verdict(status=status, score=None, blame=verdict.blame, reason=f"{name}{UNSCORED}")
+    return Verdict(
+        status=status,
+        score=None,
+        blame=verdict.blame,
+        reason=f"{name}{UNSCORED}",
+    )

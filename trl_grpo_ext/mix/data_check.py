@@ -13,17 +13,19 @@ from typing import Any, NamedTuple
 from trl_grpo_ext.answers.golds import GOLD_COLUMNS, gold_texts
 from trl_grpo_ext.group_verifier import GroupVerifier
 from trl_grpo_ext.mix.reward_mix import RewardMix
+from trl_grpo_ext.mix.term import RewardTerm
 from trl_grpo_ext.outcome import Outcome
 from trl_grpo_ext.programs.suites.program import reference_program
 from trl_grpo_ext.protocol import DataProblem, Verifier, first_value
 from trl_grpo_ext.rewards.function import FunctionVerifier
-from trl_grpo_ext.sample import last_message, sample_of_row
+from trl_grpo_ext.sample import Sample, last_message, sample_of_row
 from trl_grpo_ext.support.progress import SECONDS_BETWEEN_LINES, Progress
 from trl_grpo_ext.verdict import Blame, Verdict
 
 SHOWN_ROWS = 10
 # Rows per slice: the first size; slices double up to the second size while checking stays quick.
-FIRST_ROWS, MOST_ROWS = 4, 256
+FIRST_ROWS = 4
+MOST_ROWS = 256
 # Rows on which a verifier is tried before training.
 ROWS_A_VERIFIER = 3
 # A completion without an answer.
@@ -57,7 +59,6 @@ def check_rows(
 
     After a second, progress is shown on stderr.
 
-
     Args:
         mix: The mix whose verifiers check the rows.
         rows: The rows of the dataset.
@@ -75,6 +76,7 @@ def check_rows(
     problems: list[DataProblem] = []
     progress = Progress("checking data", len(rows), "rows")
     order: Sequence[int] = range(len(rows))
+    # A part of the rows stands for all only if it is drawn at random; the seed makes the check repeatable.
     if math.isfinite(at_most_seconds):
         order = random.Random(0).sample(order, len(rows))
     done = 0
@@ -89,7 +91,8 @@ def check_rows(
         if time.monotonic() - began < SECONDS_BETWEEN_LINES / 2:
             size = min(2 * size, MOST_ROWS)
     terms = [PROMPT, *(term.name for term in mix.terms)]
-    return RowCheck(sorted(problems, key=lambda problem: (terms.index(problem.term), problem.row)), done)
+    problems.sort(key=lambda problem: (terms.index(problem.term), problem.row))
+    return RowCheck(problems=problems, checked=done)
 
 
 class VerifierFailure(NamedTuple):
@@ -115,7 +118,7 @@ class VerifierFailure(NamedTuple):
 def try_verifiers(
     mix: RewardMix, rows: Sequence[Mapping[str, Any]], outcome: Outcome | None = None
 ) -> list[VerifierFailure]:
-    """List verifiers that fail on the first rows they apply to, at most `ROWS_A_VERIFIER` of them.
+    """List verifiers with a failure on their first rows, at most `ROWS_A_VERIFIER` rows each.
 
     Each verifier judges a row's gold answer and a text without an answer. Missing columns and wrong types in
     user-written verifiers show only when the verifier runs. `outcome` is the outcome of an environment in which the
@@ -134,47 +137,81 @@ def try_verifiers(
     for term, verifier in mix.verifiers:
         applies = ((number, row) for number, row in enumerate(rows) if term.applies(row))
         numbered = list(itertools.islice(applies, ROWS_A_VERIFIER))
-        tried = [(number, sample_of_row(row, text, outcome)) for number, row in numbered for text in _tried(row)]
-        failures = [
-            VerifierFailure(
-                term=term.name,
-                row=number,
-                completion=sample.text,
-                reason=verdict.reason,
-                error=str(verdict.details.get("error") or verdict.reason),
-                always=False,
-            )
-            for number, sample in tried
-            for verdict in verifier.judge_samples([sample])
-            if verdict.blame is Blame.GRADER
-        ]
-        if failures:
-            found.append(failures[0]._replace(always=len(failures) == len(tried)))
+        failure = _first_failure(term, verifier, numbered, outcome)
+        if failure is not None:
+            found.append(failure)
     return found
 
 
-def _tried(row: Mapping[str, Any]) -> list[str]:
+def _first_failure(
+    term: RewardTerm,
+    verifier: Verifier,
+    numbered: Sequence[tuple[int, Mapping[str, Any]]],
+    outcome: Outcome | None,
+) -> VerifierFailure | None:
+    failures = []
+    tried = 0
+    for number, row in numbered:
+        for text in _tried_texts(row):
+            tried += 1
+            verdict = verifier.judge_samples([sample_of_row(row, text, outcome)])[0]
+            if verdict.blame is Blame.GRADER:
+                failures.append((number, text, verdict))
+    if not failures:
+        return None
+    number, text, verdict = failures[0]
+    return VerifierFailure(
+        term=term.name,
+        row=number,
+        completion=text,
+        reason=verdict.reason,
+        error=str(verdict.details.get("error") or verdict.reason),
+        always=len(failures) == tried,
+    )
+
+
+def _tried_texts(row: Mapping[str, Any]) -> list[str]:
+    """Return completions to try a verifier with: the row's gold answer, if known, and a text without answer."""
     program = reference_program(row)
-    golds = gold_texts(first_value(row, GOLD_COLUMNS)) if program is None else (program,)
+    if program is not None:
+        return [program, NEUTRAL]
+    golds = gold_texts(first_value(row, GOLD_COLUMNS))
     return [*golds[:1], NEUTRAL]
 
 
 def _check(
-    mix: RewardMix, numbered: Sequence[tuple[int, Mapping[str, Any]]], thorough: bool, outcome: Outcome | None
+    mix: RewardMix,
+    numbered: Sequence[tuple[int, Mapping[str, Any]]],
+    thorough: bool,
+    outcome: Outcome | None,
 ) -> list[DataProblem]:
-    problems = []
-    for number, row in numbered:
-        if "prompt" in row and _is_empty(row["prompt"]):
-            value = str(row["prompt"])
-            problem = DataProblem(row=number, reason="prompt_empty", value=value, advice=NO_PROMPT, term=PROMPT)
-            problems.append(problem)
+    problems = _empty_prompts(numbered)
     for term, verifier in mix.verifiers:
         meant = [(number, row) for number, row in numbered if term.applies(row)]
         rows = [row for _, row in meant]
-        found = verifier.check_rows(rows, thorough=thorough)
+        found = list(verifier.check_rows(rows, thorough=thorough))
         if thorough and _is_own(verifier):
-            found = [*found, *_refused(verifier, rows, outcome)]
-        problems += [replace(problem, row=meant[problem.row][0], term=term.name) for problem in found]
+            found += _refused(verifier, rows, outcome)
+        for problem in found:
+            # The verifier counts the rows that it got; the problem names the dataset's row.
+            number, _ = meant[problem.row]
+            problems.append(replace(problem, row=number, term=term.name))
+    return problems
+
+
+def _empty_prompts(numbered: Sequence[tuple[int, Mapping[str, Any]]]) -> list[DataProblem]:
+    problems = []
+    for number, row in numbered:
+        if "prompt" not in row or not _is_empty(row["prompt"]):
+            continue
+        problem = DataProblem(
+            row=number,
+            reason="prompt_empty",
+            value=str(row["prompt"]),
+            advice=NO_PROMPT,
+            term=PROMPT,
+        )
+        problems.append(problem)
     return problems
 
 
@@ -198,7 +235,11 @@ def _is_own(verifier: Verifier) -> bool:
     return isinstance(verifier, FunctionVerifier) or not is_shipped
 
 
-def _refused(verifier: Verifier, rows: Sequence[Mapping[str, Any]], outcome: Outcome | None) -> Iterator[DataProblem]:
+def _refused(
+    verifier: Verifier,
+    rows: Sequence[Mapping[str, Any]],
+    outcome: Outcome | None,
+) -> Iterator[DataProblem]:
     """Yield a problem per row if the verifier fails or blames the data.
 
     A second run separates bad rows from flaky verifiers, such as a verifier that asks a server: if the verifier does
@@ -206,11 +247,7 @@ def _refused(verifier: Verifier, rows: Sequence[Mapping[str, Any]], outcome: Out
     """
     samples = [sample_of_row(row, NEUTRAL, outcome) for row in rows]
     verdicts = verifier.judge_samples(samples)
-    failed = [number for number, verdict in enumerate(verdicts) if verdict.blame is Blame.GRADER]
-    again: Sequence[Verdict] = ()
-    if failed:
-        again = verifier.judge_samples([samples[number] for number in failed])
-    flaky = {number for number, verdict in zip(failed, again, strict=True) if verdict.blame is not Blame.GRADER}
+    flaky = _flaky(verifier, samples, verdicts)
     for number, (row, verdict) in enumerate(zip(rows, verdicts, strict=True)):
         if verdict.blame not in (Blame.DATA, Blame.GRADER):
             continue
@@ -221,6 +258,19 @@ def _refused(verifier: Verifier, rows: Sequence[Mapping[str, Any]], outcome: Out
         # The user finds the row by its last message.
         value = last_message(row.get("prompt"))
         yield DataProblem(row=number, reason=verdict.reason, value=value, advice=advice)
+
+
+def _flaky(verifier: Verifier, samples: Sequence[Sample], verdicts: Sequence[Verdict]) -> set[int]:
+    """Repeat a verifier's failed judgements; return the numbers of samples without a second failure."""
+    failed = [number for number, verdict in enumerate(verdicts) if verdict.blame is Blame.GRADER]
+    if not failed:
+        return set()
+    again = verifier.judge_samples([samples[number] for number in failed])
+    flaky = set()
+    for number, second in zip(failed, again, strict=True):
+        if second.blame is not Blame.GRADER:
+            flaky.add(number)
+    return flaky
 
 
 class FileLines(NamedTuple):
@@ -243,10 +293,10 @@ def place(rows: Sequence[int], lines: FileLines | None) -> str:
     numbers = ", ".join(map(str, shown))
     if len(rows) > SHOWN_ROWS:
         numbers += ", ..."
-    many = "" if len(rows) == 1 else "s"
+    plural = "" if len(rows) == 1 else "s"
     if lines is None:
-        return f"row{many} {numbers} (counted from 0)"
-    return f"line{many} {numbers} of {lines.file}"
+        return f"row{plural} {numbers} (counted from 0)"
+    return f"line{plural} {numbers} of {lines.file}"
 
 
 def share_of(check: RowCheck, rows: int, where: str) -> str:
@@ -269,10 +319,12 @@ def describe(check: RowCheck, *, rows: int, where: str, lines: FileLines | None 
     # A row may have a problem several times: several programs that solve nothing may pass its tests.
     kinds: dict[tuple[str, str], dict[int, DataProblem]] = {}
     for problem in problems:
-        kinds.setdefault((problem.term, problem.reason), {}).setdefault(problem.row, problem)
+        by_row = kinds.setdefault((problem.term, problem.reason), {})
+        by_row.setdefault(problem.row, problem)
     for (term, reason), by_row in sorted(kinds.items(), key=lambda kind: -len(kind[1])):
         first = next(iter(by_row.values()))
         many = "1 row" if len(by_row) == 1 else f"{len(by_row)} rows"
-        said.append(f"  {term}: {reason} in {many}: {place(list(by_row), lines)}, such as {first.value[:80]!r}")
+        where_in_data = place(list(by_row), lines)
+        said.append(f"  {term}: {reason} in {many}: {where_in_data}, such as {first.value[:80]!r}")
         said.append(f"    {first.advice}")
     return "\n".join(said)

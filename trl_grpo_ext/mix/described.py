@@ -58,7 +58,7 @@ def build_mix(entries: object, *, each: str = "rewards entry") -> RewardMix:
 
 
 def _build_term(entry: Mapping[str, Any]) -> RewardTerm:
-    rest = {key: value for key, value in entry.items() if key not in TERM_KEYS}
+    arguments = {key: value for key, value in entry.items() if key not in TERM_KEYS}
     of_the_term = {
         "weight": parse_weight(entry.get("weight", 1.0)),
         "gate": parse_gate(entry.get("gate")),
@@ -69,20 +69,24 @@ def _build_term(entry: Mapping[str, Any]) -> RewardTerm:
         "score_range": entry.get("score_range"),
     }
     if "combine" in entry:
-        return _build_combined(entry, rest, of_the_term)
+        _check_combined(entry, arguments)
+        combination = parse_combination(entry["combine"])
+        return RewardTerm(name=entry["name"], combine=combination, **of_the_term)
     if not isinstance(entry.get("verifier"), str):
-        raise ValueError(f"`verifier` must name what judges. {did_you_mean('', verifier_names())}")
-    verifier = _build_verifier(entry["verifier"], rest)
-    return RewardTerm(name=entry.get("name") or verifier.__name__, verifier=verifier, **of_the_term)
+        near = did_you_mean("", verifier_names())
+        raise ValueError(f"`verifier` must name what judges. {near}")
+    verifier = _build_verifier(entry["verifier"], arguments)
+    name = entry.get("name") or verifier.__name__
+    return RewardTerm(name=name, verifier=verifier, **of_the_term)
 
 
-def _build_combined(entry: Mapping[str, Any], rest: Mapping[str, Any], of_the_term: Mapping[str, Any]) -> RewardTerm:
-    if "verifier" in entry or rest:
-        key = "verifier" if "verifier" in entry else sorted(rest)[0]
-        raise ValueError(f"a term that combines others takes no `{key}`. {did_you_mean(key, set(TERM_KEYS) - {key})}")
+def _check_combined(entry: Mapping[str, Any], arguments: Mapping[str, Any]) -> None:
+    if "verifier" in entry or arguments:
+        key = "verifier" if "verifier" in entry else min(arguments)
+        near = did_you_mean(key, set(TERM_KEYS) - {key})
+        raise ValueError(f"a term that combines others takes no `{key}`. {near}")
     if not entry.get("name"):
         raise ValueError("a term that combines others needs a `name`.")
-    return RewardTerm(name=entry["name"], combine=parse_combination(entry["combine"]), **of_the_term)
 
 
 def _argument(value: Any) -> Any:
@@ -90,19 +94,23 @@ def _argument(value: Any) -> Any:
     if isinstance(value, list):
         return [_argument(item) for item in value]
     if isinstance(value, Mapping) and isinstance(value.get("verifier"), str):
-        rest = {key: item for key, item in value.items() if key != "verifier"}
-        return _build_verifier(value["verifier"], rest, of_the_entry=("verifier",))
+        arguments = dict(value)
+        name = arguments.pop("verifier")
+        return _build_verifier(name, arguments, of_the_entry=("verifier",))
     return value
 
 
-def _build_verifier(name: str, arguments: Mapping[str, Any], of_the_entry: tuple[str, ...] = TERM_KEYS) -> Verifier:
-    found = import_named(name) if "." in name or ":" in name else find_verifier(name)
+def _build_verifier(
+    name: str,
+    arguments: Mapping[str, Any],
+    of_the_entry: tuple[str, ...] = TERM_KEYS,
+) -> Verifier:
+    # A registered name has neither.
+    is_path = "." in name or ":" in name
+    found = import_named(name) if is_path else find_verifier(name)
     if isinstance(found, Verifier):
         if arguments:
-            key = sorted(arguments)[0]
-            meant = nearest(key, of_the_entry)
-            hint = f"Did you mean `{meant}`?" if meant else "A function reads what it needs from `sample.row`."
-            raise ValueError(f"the verifier {name!r} is ready-made and takes no arguments, got `{key}`. {hint}")
+            raise ValueError(_ready_made(name, min(arguments), of_the_entry))
         return found
     if is_plain_function(found):
         return _plain_function(name, found, arguments)
@@ -111,23 +119,48 @@ def _build_verifier(name: str, arguments: Mapping[str, Any], of_the_entry: tuple
             f"{name!r} is not a verifier; make one of a function with @verifier. (TRL's plain reward functions, which "
             f"take `completions`, will do too.)"
         )
-    valid = list(inspect.signature(found).parameters)
+    _check_arguments(name, found, arguments, of_the_entry)
+    built_arguments = {key: _argument(value) for key, value in arguments.items()}
+    return found(**built_arguments)
+
+
+def _ready_made(name: str, key: str, of_the_entry: tuple[str, ...]) -> str:
+    hint = "A function reads what it needs from `sample.row`."
+    meant = nearest(key, of_the_entry)
+    if meant:
+        hint = f"Did you mean `{meant}`?"
+    return f"the verifier {name!r} is ready-made and takes no arguments, got `{key}`. {hint}"
+
+
+def _check_arguments(
+    name: str,
+    verifier: type[Verifier],
+    arguments: Mapping[str, Any],
+    of_the_entry: tuple[str, ...],
+) -> None:
+    # The class itself would raise a TypeError that suggests nothing.
+    valid = list(inspect.signature(verifier).parameters)
     for key in arguments:
-        if key not in valid:
-            instead = GONE_SETTINGS.get((found.__qualname__, key))
-            if instead is not None:
-                raise ValueError(f"the verifier {name!r} has no setting `{key}` any more. {instead}")
-            raise ValueError(f"unknown key `{key}`. {did_you_mean(key, [*of_the_entry, *valid])}")
-    missing = [key for key in _needed(found) if key not in arguments]
-    if missing:
-        raise ValueError(f"the verifier {name!r} needs `{missing[0]}`.")
-    return found(**{key: _argument(value) for key, value in arguments.items()})
+        if key in valid:
+            continue
+        instead = GONE_SETTINGS.get((verifier.__qualname__, key))
+        if instead is not None:
+            raise ValueError(f"the verifier {name!r} has no setting `{key}` any more. {instead}")
+        near = did_you_mean(key, [*of_the_entry, *valid])
+        raise ValueError(f"unknown key `{key}`. {near}")
+    for key in _needed(verifier):
+        if key not in arguments:
+            raise ValueError(f"the verifier {name!r} needs `{key}`.")
 
 
-def _plain_function(name: str, function: Callable[..., Any], arguments: Mapping[str, Any]) -> PlainFunction:
+def _plain_function(
+    name: str,
+    function: Callable[..., Any],
+    arguments: Mapping[str, Any],
+) -> PlainFunction:
     if arguments:
         raise ValueError(
-            f"{name!r} is a plain reward function and takes no arguments, got `{sorted(arguments)[0]}`. A function "
+            f"{name!r} is a plain reward function and takes no arguments, got `{min(arguments)}`. A function "
             f"reads the dataset's columns from its parameters."
         )
     logger.warning(
@@ -157,21 +190,33 @@ def parse_weight(written: Any) -> Weight:
     if not isinstance(written, Mapping):
         return written  # type: ignore[no-any-return]  # `RewardTerm` checks the type
     if "points" in written:
-        _check_keys("weight", written, POINT_KEYS, needed=("points",))
-        points = written["points"]
-        if not isinstance(points, Mapping):
-            raise ValueError(f"a weight's `points` map times to weights, such as {{0: 1.0, 0.5: 0.2}}; got {points!r}.")
-        rest = {key: value for key, value in written.items() if key != "points"}
-        return Schedule(points=tuple(points.items()), **rest)
+        return _parse_points(written)
+    return _parse_ramp(written)
+
+
+def _parse_points(written: Mapping[str, Any]) -> Schedule:
+    _check_keys("weight", written, POINT_KEYS, needed=("points",))
+    settings = dict(written)
+    points = settings.pop("points")
+    if not isinstance(points, Mapping):
+        raise ValueError(f"a weight's `points` map times to weights, such as {{0: 1.0, 0.5: 0.2}}; got {points!r}.")
+    return Schedule(points=tuple(points.items()), **settings)
+
+
+def _parse_ramp(written: Mapping[str, Any]) -> Schedule:
     _check_keys("weight", written, RAMP_KEYS, needed=("from", "to"))
     curves = {"linear": linear, "cosine": cosine}
-    curve = written.get("curve", "linear")
+    settings = dict(written)
+    # `from` is a keyword of Python, so it cannot be an argument by name.
+    start = settings.pop("from")
+    end = settings.pop("to")
+    curve = settings.pop("curve", "linear")
     if curve not in curves:
-        raise ValueError(f"a weight `from` ... `to` ... has no curve {curve!r}. {did_you_mean(str(curve), curves)}")
-    if written.get("unit") == "step" and "until" not in written:
+        near = did_you_mean(str(curve), curves)
+        raise ValueError(f"a weight `from` ... `to` ... has no curve {curve!r}. {near}")
+    if settings.get("unit") == "step" and "until" not in settings:
         raise ValueError("a weight that counts steps needs `until`, the step at which it arrives.")
-    rest = {key: value for key, value in written.items() if key not in ("from", "to", "curve")}
-    return curves[curve](written["from"], written["to"], **rest)
+    return curves[curve](start, end, **settings)
 
 
 def _parse_text(written: str) -> Weight:
@@ -204,12 +249,17 @@ def parse_gate(written: Any) -> Gate | None:
         return Gate(written)
     if not isinstance(written, Mapping):
         raise ValueError(f"a gate is a term's name, or a mapping with `term`; got {written!r}.")
-    _check_keys("gate", written, ("term", "at_least", "scale", "floor"), needed=("term",))
+    _check_keys(
+        "gate",
+        written,
+        ("term", "at_least", "scale", "floor"),
+        needed=("term",),
+    )
     return Gate(**written)
 
 
 def parse_shapes(written: Any) -> list[Shape]:
-    """Read one shape or several, each a mapping from a name to arguments, or the dotted path of a function.
+    """Read a shape, or a list of shapes: mappings from a name to arguments, or dotted paths of functions.
 
     Examples:
         >>> parse_shapes([{"clip": {"low": 0}}, {"threshold": {"at": 0.5}}])
@@ -217,7 +267,8 @@ def parse_shapes(written: Any) -> list[Shape]:
     """
     if written is None:
         return []
-    return [_shape(entry) for entry in (written if isinstance(written, list) else [written])]
+    entries = written if isinstance(written, list) else [written]
+    return [_shape(entry) for entry in entries]
 
 
 def _shape(written: Any) -> Shape:
@@ -234,12 +285,14 @@ def _shape(written: Any) -> Shape:
     if name in GONE:
         raise ValueError(f"there is no shape {name!r} any more. {GONE[name]}")
     if name not in NAMES:
-        raise ValueError(f"there is no shape {name!r}. {did_you_mean(str(name), NAMES)}")
+        near = did_you_mean(str(name), NAMES)
+        raise ValueError(f"there is no shape {name!r}. {near}")
     if not isinstance(arguments, Mapping):
         raise ValueError(f"the shape {name!r} takes arguments by name, got {arguments!r}.")
-    valid = tuple(inspect.signature(NAMES[name]).parameters)
-    _check_keys(f"shape {name!r}", arguments, valid, needed=_needed(NAMES[name]))
-    return NAMES[name](**arguments)
+    shape = NAMES[name]
+    valid = tuple(inspect.signature(shape).parameters)
+    _check_keys(f"shape {name!r}", arguments, valid, needed=_needed(shape))
+    return shape(**arguments)
 
 
 def parse_combination(written: Any) -> Combination:
@@ -260,14 +313,27 @@ def parse_combination(written: Any) -> Combination:
 
 def _needed(made: type) -> list[str]:
     """List a class's parameters without default values."""
-    parameters = inspect.signature(made).parameters.values()
-    return [each.name for each in parameters if each.default is each.empty and each.kind is not each.VAR_KEYWORD]
+    needed = []
+    for name, parameter in inspect.signature(made).parameters.items():
+        has_default = parameter.default is not parameter.empty
+        # `**settings` may stay empty.
+        may_be_empty = parameter.kind is parameter.VAR_KEYWORD
+        if not has_default and not may_be_empty:
+            needed.append(name)
+    return needed
 
 
-def _check_keys(what: str, written: Mapping[str, Any], valid: tuple[str, ...], *, needed: Sequence[str]) -> None:
+def _check_keys(
+    what: str,
+    written: Mapping[str, Any],
+    valid: tuple[str, ...],
+    *,
+    needed: Sequence[str],
+) -> None:
     for key in written:
         if key not in valid:
-            raise ValueError(f"the {what} has an unknown key `{key}`. {did_you_mean(str(key), valid)}")
+            near = did_you_mean(str(key), valid)
+            raise ValueError(f"the {what} has an unknown key `{key}`. {near}")
     for key in needed:
         if key not in written:
             raise ValueError(f"the {what} needs `{key}`.")

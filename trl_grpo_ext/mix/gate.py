@@ -52,7 +52,8 @@ class Gate:
             raise ValueError(f"A gate needs the name of another term, got {self.term!r}.")
         for name in ("at_least", "scale", "floor"):
             number = getattr(self, name)
-            if not (is_number(number) or (number is None and name != "at_least")):
+            is_left_out = number is None and name != "at_least"
+            if not is_left_out and not is_number(number):
                 raise ValueError(f"A gate's `{name}` must be a finite number, got {number!r}.")
         if self.scale is not None and self.floor is not None:
             raise ValueError("A gate has either a `scale` or a `floor`, not both.")
@@ -67,7 +68,9 @@ class Gate:
             return value
         if self.floor is not None:
             return self.floor
-        return 0.0 if self.scale is None else self.scale * value
+        if self.scale is not None:
+            return self.scale * value
+        return 0.0
 
 
 Condition = tuple[str, tuple[Any, ...]]

@@ -45,7 +45,8 @@ class TermReward:
 
         See `Verifier.__call__`.
         """
-        return self.scorer.read(self.__name__, completions, columns).rewards(self.__name__)
+        card = self.scorer.read(self.__name__, completions, columns)
+        return card.rewards(self.__name__)
 
     def __repr__(self) -> str:
         return f"<reward term {self.__name__}>"
@@ -53,7 +54,7 @@ class TermReward:
 
 @dataclass(eq=False)
 class _OpenBatch:
-    """A batch that waits for some terms to read its scorecard."""
+    """A batch and its scorecard, kept for terms without a read yet."""
 
     # A reference to the list keeps Python from giving its id to another list.
     completions: Sequence[Completion]
@@ -89,7 +90,12 @@ class BatchScorer:
         with self._lock:
             self._open(completions, card)
 
-    def read(self, term: str, completions: Sequence[Completion], columns: Mapping[str, Any]) -> Scorecard:
+    def read(
+        self,
+        term: str,
+        completions: Sequence[Completion],
+        columns: Mapping[str, Any],
+    ) -> Scorecard:
         """Return the batch's scorecard to one term; the first call judges the batch and logs its figures."""
         with self._lock:
             batch = self._batches.get(id(completions))
@@ -104,9 +110,10 @@ class BatchScorer:
                 samples = samples_from_columns(completions, columns)
                 if samples:
                     self.mix.check_columns(samples[0].row)
-                batch.card = card = self.mix.score(samples)
-                warn_of_zeros(term, card.void, columns)
-                log_figures(verdict_figures(card) | self.mix.verifier_figures(card), columns.get("log_metric"))
+                batch.card = self.mix.score(samples)
+                warn_of_zeros(term, batch.card.void, columns)
+                figures = verdict_figures(batch.card) | self.mix.verifier_figures(batch.card)
+                log_figures(figures, columns.get("log_metric"))
             if not batch.logged:
                 batch.logged = True
                 for name in batch.card.terms:
@@ -114,7 +121,11 @@ class BatchScorer:
         return batch.card
 
     def _open(self, completions: Sequence[Completion], card: Scorecard | None) -> _OpenBatch:
-        batch = _OpenBatch(completions, {term.name for term in self.mix.terms}, card)
+        batch = _OpenBatch(
+            completions=completions,
+            unread={term.name for term in self.mix.terms},
+            card=card,
+        )
         self._batches[id(completions)] = batch
         while len(self._batches) > MAX_OPEN_BATCHES:
             self._batches.popitem(last=False)
@@ -122,7 +133,10 @@ class BatchScorer:
 
 
 def _check_weights_are_1(terms: Sequence[RewardTerm]) -> None:
-    other = [f"{term.name}: {term.weight:g}" for term in terms if isinstance(term.weight, float) and term.weight != 1]
+    other = []
+    for term in terms:
+        if isinstance(term.weight, float) and term.weight != 1:
+            other.append(f"{term.name}: {term.weight:g}")
     if other:
         raise ValueError(
             f"AsyncGRPOTrainer adds rewards up without weights, so those of this mix would be lost "

@@ -63,12 +63,12 @@ class RewardMix:
         if not self.terms:
             raise ValueError("A RewardMix needs at least one RewardTerm, got none.")
         names = [term.name for term in self.terms]
-        repeated = sorted({name for name in names if names.count(name) > 1})
-        if repeated:
-            raise ValueError(
-                f"Two reward terms have the name {repeated[0]!r}; their metrics would be mixed up. "
-                f"Give each term a name of its own."
-            )
+        for name in sorted(names):
+            if names.count(name) > 1:
+                raise ValueError(
+                    f"Two reward terms have the name {name!r}; their metrics would be mixed up. "
+                    f"Give each term a name of its own."
+                )
         self.verifiers = [(term, term.verifier) for term in self.terms if term.verifier is not None]
         self._order = _in_order(self.terms)
 
@@ -88,8 +88,13 @@ class RewardMix:
         """Return the mix with verifiers for completions cut after `tokens` tokens; None leaves the mix unchanged."""
         if tokens is None:
             return self
-        verifiers = {term.name: verifier.for_limit(tokens) for term, verifier in self.verifiers}
-        return RewardMix([replace(term, verifier=verifiers.get(term.name)) for term in self.terms])
+        terms = []
+        for term in self.terms:
+            limited = term
+            if term.verifier is not None:
+                limited = replace(term, verifier=term.verifier.for_limit(tokens))
+            terms.append(limited)
+        return RewardMix(terms)
 
     def __repr__(self) -> str:
         return f"RewardMix({list(self.terms)!r})"
@@ -139,7 +144,7 @@ class RewardMix:
         gather: Gather = no_other_ranks,
         entering: Callable[[str], None] | None = None,
     ) -> Scorecard:
-        """Judge a batch, each sample once by each term.
+        """Judge a batch: each term gives each sample one verdict.
 
         Args:
             samples: n samples.
@@ -176,6 +181,7 @@ class RewardMix:
 
     def check_columns(self, columns: Collection[str]) -> None:
         """Raise a ValueError that names the term if a term cannot judge a dataset with these columns."""
+        # A Ray cluster without nodes would leave every row without a verdict.
         check_executor()
         for term in self.terms:
             try:
@@ -197,6 +203,7 @@ class RewardMix:
             ValueError: for a mix that needs `VerifiedGRPOTrainer`: weights on a schedule, or terms that compare the
                 completions of a group, judge outcomes of environments, or run in evaluations only.
         """
+        # Raises for a weight on a schedule.
         _ = self.weights
         for term in self.terms:
             if term.only is not None:
@@ -266,7 +273,8 @@ def _in_order(terms: Sequence[RewardTerm]) -> tuple[RewardTerm, ...]:
                     f"would be nothing to go by in training. Set `only: eval` in both, or in neither."
                 )
     try:
-        order = list(TopologicalSorter({term.name: term.needs for term in terms}).static_order())
+        needs = {term.name: term.needs for term in terms}
+        order = list(TopologicalSorter(needs).static_order())
     except CycleError as error:
         circle = " -> ".join(error.args[1])
         raise ValueError(f"Reward terms wait for each other in a circle: {circle}. Take out a gate.") from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -35,15 +36,19 @@ class RewardPlan:
     @property
     def positions(self) -> dict[str, int]:
         """Each term's index in `functions`, by term name."""
-        return {
-            function.__name__: position
-            for position, function in enumerate(self.functions)
-            if isinstance(function, TermReward)
-        }
+        positions = {}
+        for position, function in enumerate(self.functions):
+            if isinstance(function, TermReward):
+                positions[function.__name__] = position
+        return positions
 
 
 def plan_rewards(
-    reward_funcs: Any, reward_weights: Sequence[float] | None = None, *, others: bool = False, limit: int | None = None
+    reward_funcs: Any,
+    reward_weights: Sequence[float] | None = None,
+    *,
+    others: bool = False,
+    limit: int | None = None,
 ) -> RewardPlan:
     """Split the user's `reward_funcs` into one mix of verifiers and a list of functions for TRL.
 
@@ -68,20 +73,39 @@ def plan_rewards(
             "A RewardMix brings its own weights: remove reward_weights and set each term's weight. To weigh a function "
             "beside it, make it a term: RewardTerm(name=..., verifier=function, weight=...)."
         )
-    weighted = list(zip(entries, _weights_of_entries(reward_weights, len(entries)), strict=True))
-    terms = [term for entry, weight in weighted for term in _terms(entry, weight)]
-    mix = RewardMix(terms).for_limit(limit) if terms else None
-    scorer = BatchScorer(mix) if mix else None
+    plan = _planned(entries, _weights_of_entries(reward_weights, len(entries)), limit)
+    _check_names(plan.functions)
+    if plan.functions and not others:
+        check_weights(plan.weights)
+    return plan
+
+
+def _planned(
+    entries: Sequence[Any],
+    entry_weights: Sequence[float],
+    limit: int | None,
+) -> RewardPlan:
+    terms_of_entries = [_terms(entry, weight) for entry, weight in zip(entries, entry_weights, strict=True)]
+    terms = list(itertools.chain.from_iterable(terms_of_entries))
+    if not terms:
+        return RewardPlan(
+            mix=None,
+            scorer=None,
+            functions=list(entries),
+            weights=list(entry_weights),
+        )
+    mix = RewardMix(terms).for_limit(limit)
+    scorer = BatchScorer(mix)
+    at_start = mix.weights_at(0.0, step=0)
     functions: list[Any] = []
     weights: list[float] = []
-    at_start = mix.weights_at(0.0, step=0) if mix else {}
-    for entry, weight in weighted:
-        own = _terms(entry, weight)
-        functions += [TermReward(scorer, term.name) for term in own] if scorer and own else [entry]
-        weights += [at_start[term.name] for term in own] or [weight]
-    _check_names(functions)
-    if functions and not others:
-        check_weights(weights)
+    for entry, weight, own_terms in zip(entries, entry_weights, terms_of_entries, strict=True):
+        if not own_terms:
+            functions.append(entry)
+            weights.append(weight)
+        for term in own_terms:
+            functions.append(TermReward(scorer, term.name))
+            weights.append(at_start[term.name])
     return RewardPlan(mix=mix, scorer=scorer, functions=functions, weights=weights)
 
 
@@ -115,7 +139,8 @@ def _as_list(reward_funcs: Any) -> list[Any]:
             )
         if isinstance(entry, RewardTerm):
             raise TypeError(f"reward_funcs holds the RewardTerm {entry.name!r}; put it into a RewardMix([...]).")
-        if isinstance(entry, str) and entry in {*exports(), *verifier_names()}:
+        is_ours = isinstance(entry, str) and entry in {*exports(), *verifier_names()}
+        if is_ours:
             raise TypeError(
                 f"reward_funcs holds the name {entry!r}, which TRL would take for a reward model's; pass the verifier "
                 f"itself: from trl_grpo_ext.rewards import ..."
@@ -131,19 +156,24 @@ def _terms(entry: Any, weight: float) -> tuple[RewardTerm, ...]:
     """Return the terms of an entry, a mix or a verifier; an empty tuple for other reward functions."""
     if isinstance(entry, RewardMix):
         return entry.terms
-    return (RewardTerm(name=entry.__name__, verifier=entry, weight=weight),) if isinstance(entry, Verifier) else ()
+    if isinstance(entry, Verifier):
+        return (RewardTerm(name=entry.__name__, verifier=entry, weight=weight),)
+    return ()
 
 
 def _name_of(function: Any) -> str:
-    """Return TRL's name of a reward: a model's own, a function's, that of a partial's function, or the class's."""
+    """Return a reward's name in TRL: the model's, the function's (also of a `partial`), or the class's."""
     if isinstance(function, str):
         return function.rpartition("/")[2]
-    model_id = getattr(getattr(function, "config", None), "_name_or_path", None)
+    # transformers keeps a model's name there.
+    config = getattr(function, "config", None)
+    model_id = getattr(config, "_name_or_path", None)
     if model_id:
         return str(model_id).rpartition("/")[2]
     while isinstance(function, partial):
         function = function.func
-    return str(getattr(function, "__name__", type(function).__name__))
+    class_name = type(function).__name__
+    return str(getattr(function, "__name__", class_name))
 
 
 def _check_names(functions: Sequence[Any]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bisect
+import itertools
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -48,13 +49,9 @@ class Schedule:
         if not self.points:
             raise ValueError("A schedule needs at least one point, (when, weight).")
         for point in self.points:
-            if not isinstance(point, tuple | list) or len(point) != 2:
-                raise ValueError(f"A schedule's points are pairs of a time and a weight, got {point!r}.")
-            when, weight = point
-            self._check_time(when)
-            if not is_number(weight):
-                raise ValueError(f"A schedule's weights must be finite numbers, got {weight!r}.")
-        for (earlier, _), (later, _) in zip(self.points, self.points[1:], strict=False):
+            self._check_point(point)
+        times = [when for when, _ in self.points]
+        for earlier, later in itertools.pairwise(times):
             if not earlier < later:
                 raise ValueError(
                     f"A schedule cannot end before it begins: its points must be in order of time, and one goes from "
@@ -62,6 +59,14 @@ class Schedule:
                 )
         points = tuple((float(when), float(weight)) for when, weight in self.points)
         object.__setattr__(self, "points", points)
+
+    def _check_point(self, point: object) -> None:
+        if not isinstance(point, tuple | list) or len(point) != 2:
+            raise ValueError(f"A schedule's points are pairs of a time and a weight, got {point!r}.")
+        when, weight = point
+        self._check_time(when)
+        if not is_number(weight):
+            raise ValueError(f"A schedule's weights must be finite numbers, got {weight!r}.")
 
     def _check_time(self, when: object) -> None:
         if not is_number(when) or when < 0:
@@ -88,9 +93,12 @@ class Schedule:
         if now is None:
             raise ValueError("A schedule over steps needs to know the step.")
         after = bisect.bisect_right(self.points, now, key=lambda point: point[0])
-        if after == 0 or after == len(self.points) or self.curve == "hold":
-            return self.points[max(after - 1, 0)][1]
-        (begin, first), (end, last) = self.points[after - 1], self.points[after]
+        is_before_first = after == 0
+        is_after_last = after == len(self.points)
+        begin, first = self.points[max(after - 1, 0)]
+        if is_before_first or is_after_last or self.curve == "hold":
+            return first
+        end, last = self.points[after]
         share = (now - begin) / (end - begin)
         if self.curve == "cosine":
             share = (1 - math.cos(math.pi * share)) / 2
@@ -105,17 +113,38 @@ def constant(weight: float) -> Schedule:
     return Schedule(points=((0.0, weight),))
 
 
-def linear(start: float, end: float, *, begin: float = 0.0, until: float = 1.0, unit: Unit = "progress") -> Schedule:
+def linear(
+    start: float,
+    end: float,
+    *,
+    begin: float = 0.0,
+    until: float = 1.0,
+    unit: Unit = "progress",
+) -> Schedule:
     """Return a schedule from weight `start` to weight `end`, on a straight line from `begin` to `until`."""
-    return Schedule(points=((begin, start), (until, end)), unit=unit)
+    points = ((begin, start), (until, end))
+    return Schedule(points=points, unit=unit)
 
 
-def cosine(start: float, end: float, *, begin: float = 0.0, until: float = 1.0, unit: Unit = "progress") -> Schedule:
+def cosine(
+    start: float,
+    end: float,
+    *,
+    begin: float = 0.0,
+    until: float = 1.0,
+    unit: Unit = "progress",
+) -> Schedule:
     """Return a schedule from weight `start` to weight `end`, along half a cosine: slow near `begin` and `until`."""
-    return Schedule(points=((begin, start), (until, end)), curve="cosine", unit=unit)
+    points = ((begin, start), (until, end))
+    return Schedule(points=points, curve="cosine", unit=unit)
 
 
-def piecewise(points: Mapping[float, float], *, curve: Curve = "linear", unit: Unit = "progress") -> Schedule:
+def piecewise(
+    points: Mapping[float, float],
+    *,
+    curve: Curve = "linear",
+    unit: Unit = "progress",
+) -> Schedule:
     """Return a schedule through weights by time, in the order given; `curve="hold"` changes the weight in jumps."""
     if not isinstance(points, Mapping):
         raise TypeError(f"piecewise takes a mapping of times to weights, such as {{0: 1.0, 0.5: 0.2}}; got {points!r}.")
@@ -132,7 +161,9 @@ def check_weight(weight: object) -> Weight:
         return weight
     if is_number(weight):
         return float(weight)
+    # A class is callable, too, but gives no number.
     if callable(weight) and not isinstance(weight, type):
+        # A function that fails somewhere in training should fail now.
         for progress in (0.0, 0.5, 1.0):
             weight_at(weight, progress)
         return weight
@@ -170,4 +201,5 @@ def is_shadow(weight: Weight) -> bool:
 
 def _check_name(what: str, name: Any, valid: tuple[str, ...]) -> None:
     if name not in valid:
-        raise ValueError(f"A schedule has no {what} {name!r}. {did_you_mean(str(name), valid)}")
+        near = did_you_mean(str(name), valid)
+        raise ValueError(f"A schedule has no {what} {name!r}. {near}")

@@ -34,18 +34,24 @@ class Clip:
     high: float | None = None
 
     def __post_init__(self) -> None:
-        limits = {"low": self.low, "high": self.high}
-        _check_numbers("clip", **{name: limit for name, limit in limits.items() if limit is not None})
         if self.low is None and self.high is None:
             raise ValueError("A clip needs a `low`, a `high`, or both.")
-        if self.low is not None and self.high is not None and self.low > self.high:
+        if self.low is not None:
+            _check_numbers("clip", low=self.low)
+        if self.high is not None:
+            _check_numbers("clip", high=self.high)
+        if self.low is None or self.high is None:
+            return
+        if self.low > self.high:
             raise ValueError(f"A clip's `low` must not be above its `high`, got {self.low} and {self.high}.")
-        _refuse_constant("clip", "`low` and `high`", is_constant=self.low is not None and self.low == self.high)
+        _refuse_constant("clip", "`low` and `high`", is_constant=self.low == self.high)
 
     def __call__(self, value: float, verdict: Verdict) -> float:
         if self.low is not None:
             value = max(value, self.low)
-        return value if self.high is None else min(value, self.high)
+        if self.high is not None:
+            value = min(value, self.high)
+        return value
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +73,9 @@ class Threshold:
         _refuse_constant("threshold", "`above` and `below`", is_constant=self.above == self.below)
 
     def __call__(self, value: float, verdict: Verdict) -> float:
-        return self.above if value >= self.at else self.below
+        if value >= self.at:
+            return self.above
+        return self.below
 
 
 NAMES: Mapping[str, type[Shape]] = {
@@ -88,8 +96,11 @@ def check_shapes(shape: object) -> tuple[Shape, ...]:
     Raises:
         TypeError: for an object that is not a shape, a function, or a list of these.
     """
-    shapes = () if shape is None else tuple(shape) if isinstance(shape, Sequence) else (shape,)
+    if shape is None:
+        return ()
+    shapes = tuple(shape) if isinstance(shape, Sequence) else (shape,)
     for each in shapes:
+        # A class is callable, too: its instance is the shape.
         if isinstance(each, type) or not callable(each):
             raise TypeError(f"a shape is one of {', '.join(sorted(NAMES))}, or a function of a value and a verdict")
     return shapes

@@ -73,6 +73,7 @@ class RewardTerm:
                 f"it is a key in logs and files."
             )
         self._check_source()
+        # Assigned by `object`, here and below, since the class is frozen.
         try:
             object.__setattr__(self, "weight", check_weight(self.weight))
         except ValueError as error:
@@ -83,6 +84,9 @@ class RewardTerm:
             raise TypeError(f"The shape of the reward term {self.name!r} is {self.shape!r}; {error}.") from None
         self._check_gate_and_routing()
         self._check_score_range()
+        self._check_choices()
+
+    def _check_choices(self) -> None:
         if self.on_unscored not in get_args(OnUnscored):
             known = did_you_mean(str(self.on_unscored), get_args(OnUnscored))
             raise ValueError(f"The reward term {self.name!r} has no on_unscored {self.on_unscored!r}. {known}")
@@ -149,9 +153,15 @@ class RewardTerm:
     @property
     def needs(self) -> tuple[str, ...]:
         """The names of terms judged before this term: the gating term and combined terms."""
-        gating = (self.gate.term,) if isinstance(self.gate, Gate) else ()
-        return (*gating, *(self.combine.terms if self.combine else ()))
+        names: list[str] = []
+        if isinstance(self.gate, Gate):
+            names.append(self.gate.term)
+        if self.combine is not None:
+            names += self.combine.terms
+        return tuple(names)
 
     def applies(self, row: Mapping[str, Any]) -> bool:
         """Return whether the term applies to a dataset row."""
-        return self.when.applies(row) if isinstance(self.when, When) else True
+        if isinstance(self.when, When):
+            return self.when.applies(row)
+        return True

@@ -33,9 +33,12 @@ def agent_arguments(keys: Mapping[str, Any], mix: RewardMix) -> dict[str, Any]:
 
 
 def _environments(written: object) -> Any:
-    if isinstance(written, Mapping) and written:
-        return {str(name): _environment(path, f"`environment: {name}`") for name, path in written.items()}
-    return _environment(written, "`environment`")
+    if not isinstance(written, Mapping) or not written:
+        return _environment(written, "`environment`")
+    factories = {}
+    for name, path in written.items():
+        factories[str(name)] = _environment(path, f"`environment: {name}`")
+    return factories
 
 
 def _environment(path: object, where: str) -> Any:
@@ -52,10 +55,16 @@ def _environment(path: object, where: str) -> Any:
     if isinstance(factory, type):
         if not callable(getattr(factory, "reset", None)):
             raise ValueError(f"{where}: the class {path} has no method `reset`, which TRL calls before each rollout.")
-        for name, method in inspect.getmembers(factory, predicate=inspect.isfunction):
-            if name not in NO_TOOLS and not name.startswith("_"):
-                _check_tool(method, f"{where}, the tool {name!r}")
+        _check_methods(factory, where)
     return factory
+
+
+def _check_methods(environment: type, where: str) -> None:
+    """Check all methods that TRL offers to the model as tools."""
+    for name, method in inspect.getmembers(environment, predicate=inspect.isfunction):
+        is_tool = name not in NO_TOOLS and not name.startswith("_")
+        if is_tool:
+            _check_tool(method, f"{where}, the tool {name!r}")
 
 
 def _tools(written: object) -> list[Any]:
@@ -94,7 +103,7 @@ def _check_tool(tool: Callable[..., Any], where: str) -> None:
 
 
 def _lacking(tool: Callable[..., Any]) -> Iterator[str]:
-    said = inspect.getdoc(tool)
+    said = inspect.getdoc(tool) or ""
     if not said:
         yield "no docstring"
     for name, parameter in inspect.signature(tool).parameters.items():
@@ -102,13 +111,14 @@ def _lacking(tool: Callable[..., Any]) -> Iterator[str]:
             continue
         if parameter.annotation is parameter.empty:
             yield f"no type hint for `{name}`"
-        if not re.search(rf"^\s+{re.escape(name)}\b.*:", said or "", re.MULTILINE):
+        if not re.search(rf"^\s+{re.escape(name)}\b.*:", said, re.MULTILINE):
             yield f"no line for `{name}` in its docstring"
 
 
 def _check_terms(factory: Any, mix: RewardMix) -> None:
     """Raise a ValueError if no environment supplies rewards for an `EnvironmentReward` term."""
-    named = next((term.name for term, verifier in mix.verifiers if judges_outcomes(verifier)), None)
+    names = (term.name for term, verifier in mix.verifiers if judges_outcomes(verifier))
+    named = next(names, None)
     if named is None:
         return
     if factory is None:
@@ -117,8 +127,13 @@ def _check_terms(factory: Any, mix: RewardMix) -> None:
             f"the path of a class, {EXAMPLE}."
         )
     factories = factory.values() if isinstance(factory, Mapping) else [factory]
-    if all(isinstance(each, type) and not hasattr(each, "get_reward") for each in factories):
+    if not any(map(_may_reward, factories)):
         raise ValueError(
             f"The reward term {named!r} judges outcomes of environments, and no environment of the recipe has a "
             f"`get_reward`."
         )
+
+
+def _may_reward(factory: Any) -> bool:
+    # The environments of a function are known only once it makes one.
+    return not isinstance(factory, type) or hasattr(factory, "get_reward")

@@ -56,27 +56,36 @@ class RecipeArguments(ScriptArguments):  # type: ignore[misc]  # TRL ships no ty
     rates_from: str | None = field(default=None, init=False)
 
 
-def parse_arguments(file: RecipeFile, flags: Sequence[str]) -> tuple[RecipeArguments, VerifiedGRPOConfig, ModelConfig]:
+def parse_arguments(
+    file: RecipeFile,
+    flags: Sequence[str],
+) -> tuple[RecipeArguments, VerifiedGRPOConfig, ModelConfig]:
     """Fill the dataclasses from a checked recipe file; flags override keys of the file.
 
     Raises:
         ValueError: for values of a wrong type or range.
     """
     parser = _Parser((RecipeArguments, VerifiedGRPOConfig, ModelConfig), allow_abbrev=False)
-    parser.set_defaults_with_config(**{key: value for key, value in file.keys.items() if key not in FILE_ONLY_KEYS})
+    defaults = {key: value for key, value in file.keys.items() if key not in FILE_ONLY_KEYS}
+    parser.set_defaults_with_config(**defaults)
     try:
         data, training, model, rest = parser.parse_args_into_dataclasses(
-            args=list(flags), look_for_args_file=False, return_remaining_strings=True
+            args=list(flags),
+            look_for_args_file=False,
+            return_remaining_strings=True,
         )
     # argparse does not check the types of values from the file.
     except TypeError as error:
         raise ValueError(f"A value in the recipe {file.path} has the wrong type: {error}") from None
     if rest:
         raise ValueError(f"Unexpected argument {rest[0]!r}: a flag is written `--name value`.")
+    # The parser knows no nested values.
     data.when = file.keys.get("when")
-    data.rate, data.rates_from = file.keys.get("rate"), training.rows_from
+    data.rate = file.keys.get("rate")
+    data.rates_from = training.rows_from
     data.few_shot = file.keys.get("few_shot") or ()
     data.datasets = file.keys.get("datasets") or ()
+    # The name in summaries and model cards.
     if data.datasets:
         data.dataset_name = " + ".join(part["dataset_name"] for part in data.datasets)
     _check_values(data)
@@ -105,13 +114,17 @@ def _check_values(data: RecipeArguments) -> None:
 def _checkpoint(training: VerifiedGRPOConfig) -> str | None:
     """Resolve `resume_from_checkpoint` to a folder; `true` means the last checkpoint in `output_dir`."""
     wanted = training.resume_from_checkpoint
-    if wanted is None or str(wanted).lower() == "false":
+    # A flag gives a text, and a YAML file a truth value.
+    said = str(wanted).lower()
+    if wanted is None or said == "false":
         return None
-    if str(wanted).lower() != "true":
-        if not Path(str(wanted)).is_dir():
+    if said != "true":
+        if not Path(wanted).is_dir():
             raise ValueError(f"There is no checkpoint {wanted!r} to resume from (resume_from_checkpoint).")
         return str(wanted)
-    last = get_last_checkpoint(training.output_dir) if Path(training.output_dir).is_dir() else None
+    last = None
+    if Path(training.output_dir).is_dir():
+        last = get_last_checkpoint(training.output_dir)
     if last is None:
         raise ValueError(f"There is no checkpoint in {training.output_dir!r} to resume from; leave the flag out.")
     return str(last)

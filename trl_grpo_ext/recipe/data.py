@@ -59,19 +59,18 @@ def load_data(arguments: RecipeArguments, *, purpose: Purpose = "train") -> dict
         data = _reasoning_gym(name.removeprefix(REASONING_GYM))
     else:
         data = _load(name, arguments, purpose)
-    if arguments.dataset_train_split not in data:
-        raise ValueError(
-            f"The dataset {name!r} has no split {arguments.dataset_train_split!r} to {purpose} on "
-            f"({SPLIT_KEYS[purpose]}). {did_you_mean(arguments.dataset_train_split, data)}"
-        )
+    train = arguments.dataset_train_split
+    if train not in data:
+        near = did_you_mean(train, data)
+        raise ValueError(f"The dataset {name!r} has no split {train!r} to {purpose} on ({SPLIT_KEYS[purpose]}). {near}")
     selected = select_rows(data, arguments)
-    rows = selected[arguments.dataset_train_split]
+    rows = selected[train]
+    # A stream has no length.
     if hasattr(rows, "__len__") and not len(rows):
         raise _no_rows(name, arguments, purpose)
     mapped = {split: map_prompts(rows, arguments) for split, rows in selected.items()}
     if arguments.rate is not None and purpose == "train":
-        split = arguments.dataset_train_split
-        mapped[split] = with_rates(mapped[split], arguments.rate, str(arguments.rates_from))
+        mapped[train] = with_rates(mapped[train], arguments.rate, str(arguments.rates_from))
     for rows in mapped.values():
         # datasets names every JSON file `json`; reports show this name.
         rows.info.dataset_name = name
@@ -79,32 +78,53 @@ def load_data(arguments: RecipeArguments, *, purpose: Purpose = "train") -> dict
 
 
 def _load(name: str, arguments: RecipeArguments, purpose: Purpose) -> Any:
-    from datasets import DatasetDict, config, load_dataset, load_from_disk
+    from datasets import DatasetDict, load_dataset, load_from_disk
 
     check_source(name)
     path = Path(resolve(name)).expanduser()
-    alike = difflib.get_close_matches(name, [each.name for each in Path.cwd().iterdir()], n=1)
-    if alike and not path.exists() and "/" not in name:
-        logger.warning("There is no %r here, only %r: the dataset is looked for on the Hub.", name, alike[0])
-    source: dict[str, Any] = {"path": str(path) if path.exists() else name, "name": arguments.dataset_config}
+    _warn_of_misspelled(name, path)
+    source: dict[str, Any] = {"path": name, "name": arguments.dataset_config}
     if path.is_file():
         source = {"path": FILE_KINDS[path.suffix], "data_files": {arguments.dataset_train_split: str(path)}}
+    elif path.exists():
+        source["path"] = str(path)
     try:
         if any((path / index).is_file() for index in SAVED_TO_DISK):
             saved = load_from_disk(path)
-            return saved if isinstance(saved, DatasetDict) else {arguments.dataset_train_split: saved}
+            if isinstance(saved, DatasetDict):
+                return saved
+            return {arguments.dataset_train_split: saved}
         data = load_dataset(**source, streaming=arguments.dataset_streaming)
         return _with_dates_as_texts(_with_bytes_as_texts(data), path)
     # datasets raises many kinds of errors, some without a message.
     except Exception as error:
-        cause = error.__cause__ or error
-        said = (str(cause).strip().splitlines() or [type(cause).__name__])[0]
+        said = _said(error, path)
         if any(sign in said for sign in NO_ROWS):
             raise _no_rows(name, arguments, purpose) from None
-        elsewhere = isinstance(cause, OSError) and cause.filename and not Path(cause.filename).is_relative_to(path)
-        if elsewhere or str(config.HF_DATASETS_CACHE) in said:
-            said += f" (datasets keeps what it has read in {config.HF_DATASETS_CACHE}; HF_HOME names another place)"
         raise ValueError(f"The dataset {name!r} cannot be loaded: {said}") from error
+
+
+def _warn_of_misspelled(name: str, path: Path) -> None:
+    if path.exists() or "/" in name:
+        return
+    here = [each.name for each in Path.cwd().iterdir()]
+    for alike in difflib.get_close_matches(name, here, n=1):
+        logger.warning("There is no %r here, only %r: the dataset is looked for on the Hub.", name, alike)
+
+
+def _said(error: Exception, path: Path) -> str:
+    """Return an error's first line; for an error in another folder than the dataset's, name the cache of `datasets`."""
+    from datasets import config
+
+    cause = error.__cause__ or error
+    lines = str(cause).strip().splitlines() or [type(cause).__name__]
+    said = lines[0]
+    is_elsewhere = False
+    if isinstance(cause, OSError) and cause.filename:
+        is_elsewhere = not Path(cause.filename).is_relative_to(path)
+    if is_elsewhere or str(config.HF_DATASETS_CACHE) in said:
+        said += f" (datasets keeps what it has read in {config.HF_DATASETS_CACHE}; HF_HOME names another place)"
+    return said
 
 
 def _with_bytes_as_texts(data: Any) -> Any:
@@ -126,11 +146,16 @@ def _with_dates_as_texts(data: Any, path: Path) -> Any:
     JSON has no dates: the text 1917-10-28 would reach verifiers with a time of day.
     """
     for name, rows in list(data.items()):
-        columns = [column for column, feature in (rows.features or {}).items() if "timestamp[" in repr(feature)]
-        texts = _rows_of_json(path) if columns and hasattr(rows, "__len__") else None
+        features = rows.features or {}
+        columns = [column for column, feature in features.items() if "timestamp[" in repr(feature)]
+        if not columns:
+            continue
+        texts = None
+        if hasattr(rows, "__len__"):
+            texts = _rows_of_json(path)
         if texts is not None:
             data[name] = texts
-        elif columns and getattr(rows.info, "builder_name", None) == "json":
+        elif getattr(rows.info, "builder_name", None) == "json":
             logger.warning(
                 "datasets has made dates of texts in %s, with a time of day: see what verifiers get. CSV keeps texts.",
                 ", ".join(f"`{column}`" for column in columns),
@@ -142,16 +167,13 @@ def _rows_of_json(path: Path) -> Dataset | None:
     """Read a JSON file into a dataset; None for other files, and for a column of mixed types."""
     from datasets import Dataset
 
-    if path.suffix not in (".json", ".jsonl"):
-        return None
-    is_lines = path.suffix == ".jsonl"
-    try:
-        return Dataset.from_list(
-            [json.loads(line) for _, line in numbered_lines(path)] if is_lines else json.loads(path.read_bytes())
-        )
     # pyarrow's errors are ValueErrors and TypeErrors.
-    except (ValueError, TypeError, AttributeError):
-        return None
+    with suppress(ValueError, TypeError, AttributeError):
+        if path.suffix == ".jsonl":
+            return Dataset.from_list([json.loads(line) for _, line in numbered_lines(path)])
+        if path.suffix == ".json":
+            return Dataset.from_list(json.loads(path.read_bytes()))
+    return None
 
 
 def _no_rows(name: str, arguments: RecipeArguments, purpose: Purpose) -> ValueError:
@@ -170,8 +192,11 @@ def check_source(name: str) -> None:
             f"Data cannot be loaded from the file {name!r} (dataset_name): it takes a file that ends in "
             f"{', '.join(FILE_KINDS)}, a folder of such files, or a name on the Hub."
         )
+    # A name on the Hub has a single slash.
     is_long = name.count("/") > 1 and "://" not in name and not name.startswith(REASONING_GYM)
-    is_path = is_long or name.startswith(("/", ".", "~")) or Path(name).suffix in FILE_KINDS
+    begins_as_path = name.startswith(("/", ".", "~"))
+    ends_as_file = Path(name).suffix in FILE_KINDS
+    is_path = is_long or begins_as_path or ends_as_file
     if is_path and not path.exists():
         raise ValueError(f"There is no file or folder {name!r} (dataset_name); the current folder is {Path.cwd()}.")
 
@@ -191,14 +216,22 @@ def _reasoning_gym(spec: str) -> dict[str, Dataset]:
         ) from None
     task, _, query = spec.partition("?")
     if task not in DATASETS:
-        raise ValueError(f"reasoning_gym has no task {task!r}. {did_you_mean(task, DATASETS)}")
+        near = did_you_mean(task, DATASETS)
+        raise ValueError(f"reasoning_gym has no task {task!r}. {near}")
     options = {key: number_or_text(value) for key, value in parse_qsl(query)}
-    sizes = {split: int(options.pop(f"{split}_size", size)) for split, size in REASONING_GYM_SIZES.items()}
+    train_size = int(options.pop("train_size", REASONING_GYM_SIZES["train"]))
+    test_size = int(options.pop("test_size", REASONING_GYM_SIZES["test"]))
     seed = int(options.pop("seed", 0))
     # reasoning-gym draws item i from seed + i, so neighbouring seeds give nearly the same problems.
-    test = _problems(task, sizes["test"], seed + REASONING_GYM_TEST_SEED, options, distinct=True)
+    test = _problems(
+        task,
+        test_size,
+        seed + REASONING_GYM_TEST_SEED,
+        options,
+        distinct=True,
+    )
     asked = {problem["question"] for problem in test}
-    train = _problems(task, sizes["train"], seed, options, without=asked)
+    train = _problems(task, train_size, seed, options, without=asked)
     return {"train": Dataset.from_list(train), "test": Dataset.from_list(test)}
 
 
@@ -216,17 +249,28 @@ def _problems(
     seen = set(without)
     problems: list[dict[str, Any]] = []
     try:
-        drawn = reasoning_gym.create_dataset(task, size=size * REASONING_GYM_TRIES, seed=seed, **options)
+        drawn = reasoning_gym.create_dataset(
+            task,
+            size=size * REASONING_GYM_TRIES,
+            seed=seed,
+            **options,
+        )
     except (TypeError, AssertionError) as error:
         raise ValueError(f"reasoning_gym:{task} does not take these options: {error}") from None
     for item in drawn:
         if len(problems) == size:
             return problems
-        if item["question"] not in seen:
-            problem = {"question": item["question"], "entry": json.dumps(item, default=str)}
-            problems.append(problem | {"answer": None if item["answer"] is None else str(item["answer"])})
+        question = item["question"]
+        if question not in seen:
+            answer = item["answer"]
+            problem = {
+                "question": question,
+                "entry": json.dumps(item, default=str),
+                "answer": None if answer is None else str(answer),
+            }
+            problems.append(problem)
         if distinct:
-            seen.add(item["question"])
+            seen.add(question)
     logger.warning("reasoning_gym:%s gave %d of the %d problems asked for; it has no more.", task, len(problems), size)
     return problems
 

@@ -36,7 +36,9 @@ class RecipeFile:
     def summary(self) -> str:
         """Return the file's first line if it is a comment, without `#`; else an empty string."""
         first = self.path.read_text(encoding="utf-8").splitlines()[0]
-        return first.removeprefix("#").strip() if first.startswith("#") else ""
+        if not first.startswith("#"):
+            return ""
+        return first.removeprefix("#").strip()
 
 
 def shipped_recipes() -> dict[str, Path]:
@@ -65,7 +67,7 @@ def load_recipe(name_or_path: str) -> RecipeFile:
         raise ValueError(f"The recipe {path} is not valid YAML: {said}") from None
     if not isinstance(keys, dict) or not all(isinstance(key, str) for key in keys):
         raise ValueError(f"The recipe {path} must be a YAML mapping of names to values.")
-    return RecipeFile(path.stem, path, keys)
+    return RecipeFile(name=path.stem, path=path, keys=keys)
 
 
 class _Loader(yaml.SafeLoader):
@@ -73,7 +75,9 @@ class _Loader(yaml.SafeLoader):
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         lines: dict[str, int] = {}
-        for key in (key for key, _ in node.value if isinstance(key, yaml.ScalarNode)):
+        for key, _ in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                continue
             line = key.start_mark.line + 1
             if key.value in lines:
                 raise yaml.YAMLError(f"the key `{key.value}` in line {line} is already in line {lines[key.value]}.")
@@ -92,7 +96,8 @@ def set_environment(file: RecipeFile) -> None:
     variables = file.keys.get("env") or {}
     if not isinstance(variables, dict):
         raise ValueError("`env` in a recipe is a mapping of environment variables to their values.")
-    os.environ.update({str(key): str(value) for key, value in variables.items()})
+    for name, value in variables.items():
+        os.environ[str(name)] = str(value)
     choose_executor(file.keys.get("executor"))
 
 
@@ -119,8 +124,12 @@ DATACLASSES = (
 
 def flags_of_fields() -> set[str]:
     """Return every spelling of every configuration flag, such as `--use_vllm`, `--use-vllm` and `--no_use_vllm`."""
-    written = {f"--{prefix}{name}" for name in _all_fields() for prefix in ("", "no_")}
-    return written | {f"--{name[2:].replace('_', '-')}" for name in written}
+    spellings = set()
+    for field in _all_fields():
+        for name in (field, f"no_{field}"):
+            dashed = name.replace("_", "-")
+            spellings |= {f"--{name}", f"--{dashed}"}
+    return spellings
 
 
 def check_names(file: RecipeFile, flags: Sequence[str]) -> None:
@@ -129,12 +138,15 @@ def check_names(file: RecipeFile, flags: Sequence[str]) -> None:
     keys = {*fields, *FILE_ONLY_KEYS}
     for key in file.keys:
         if key not in keys:
-            meant = f"Did you mean `{SHORT[key]}`?" if key in SHORT else did_you_mean(key, keys)
+            meant = did_you_mean(key, keys)
+            if key in SHORT:
+                meant = f"Did you mean `{SHORT[key]}`?"
             raise ValueError(f"Unknown key `{key}` in the recipe {file.path}. {meant}")
     written = flags_of_fields()
     for flag in flags:
-        if flag.startswith("--") and flag.partition("=")[0] not in written:
-            raise ValueError(unknown_flag(flag.partition("=")[0].removeprefix("--"), written))
+        name, _, _ = flag.partition("=")
+        if name.startswith("--") and name not in written:
+            raise ValueError(unknown_flag(name.removeprefix("--"), written))
 
 
 def check_numbers(written: Mapping[str, Any]) -> None:
@@ -148,25 +160,33 @@ def check_numbers(written: Mapping[str, Any]) -> None:
     types = _all_fields()
     for name, value in written.items():
         allowed = set(_WORD.findall(types.get(name, ""))) - {"Optional"}
+        takes_numbers = bool(allowed) and allowed <= {"int", "float", "None"}
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        if allowed and allowed <= {"int", "float", "None"} and not is_number and value is not None:
+        if takes_numbers and not is_number and value is not None:
             raise ValueError(f"`{name}` must be a number, got {value!r}.")
 
 
 @cache
 def _all_fields() -> Mapping[str, str]:
     """Map field names to types; cached, since parsing the sources of TRL and transformers is slow."""
-    return {name: of for module, class_name in DATACLASSES for name, of in field_types(module, class_name).items()}
+    types: dict[str, str] = {}
+    for module, class_name in DATACLASSES:
+        types.update(field_types(module, class_name))
+    return types
 
 
 def unknown_flag(name: str, written: set[str]) -> str:
     """Return the error message for an unknown flag, with the nearest valid flag."""
     if name in FILE_ONLY_KEYS:
         return f"`--{name}` is not a flag: `{name}` is set in the recipe's file."
+    near = nearest(f"--{name}", written)
     short = nearest(name, SHORT, likeness=0.8)
-    near = f"--{SHORT[short]}" if short else nearest(f"--{name}", written)
-    others = "The command's own flags are listed by --help; all others are fields of TRL's configurations."
-    return f"Unknown flag `--{name}`. {f'Did you mean `{near}`?' if near else others}"
+    if short:
+        near = f"--{SHORT[short]}"
+    hint = "The command's own flags are listed by --help; all others are fields of TRL's configurations."
+    if near:
+        hint = f"Did you mean `{near}`?"
+    return f"Unknown flag `--{name}`. {hint}"
 
 
 def field_types(module: str, class_name: str) -> dict[str, str]:
@@ -186,7 +206,9 @@ def field_types(module: str, class_name: str) -> dict[str, str]:
 def _written_fields(module: str, class_name: str) -> Iterator[tuple[str, str]]:
     """Yield field names and types from a class's source, base classes first; follow imports to the class."""
     path = _path(module)
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    # The module holds the class, or imports it from another module.
+    for node in ast.walk(tree):
         if isinstance(node, ast.ClassDef) and node.name == class_name:
             for base in node.bases:
                 yield from _written_fields(module, ast.unparse(base))
@@ -196,7 +218,8 @@ def _written_fields(module: str, class_name: str) -> Iterator[tuple[str, str]]:
         if isinstance(node, ast.ImportFrom):
             names = {alias.asname or alias.name: alias.name for alias in node.names}
             if class_name in names:
-                yield from _written_fields(_imported_from(node, module, path), names[class_name])
+                source = _imported_from(node, module, path)
+                yield from _written_fields(source, names[class_name])
                 return
     raise LookupError(f"The source of {module} does not say where {class_name} is.")
 
@@ -205,7 +228,10 @@ def _path(module: str) -> Path:
     top, *rest = module.split(".")
     # Unlike a submodule's, the spec of a top package is found without its import.
     found = find_spec(top)
-    for folder in (found and found.submodule_search_locations) or ():
+    folders = None
+    if found is not None:
+        folders = found.submodule_search_locations
+    for folder in folders or ():
         place = Path(folder, *rest)
         for path in (place / "__init__.py", place.with_suffix(".py")):
             if path.is_file():
@@ -215,10 +241,14 @@ def _path(module: str) -> Path:
 
 def _imported_from(node: ast.ImportFrom, module: str, path: Path) -> str:
     """Resolve an import's module name; a relative import is relative to `module`."""
+    name = node.module or ""
     if not node.level:
-        return node.module or ""
-    package = [*module.split("."), ""] if path.name == "__init__.py" else module.split(".")
-    return ".".join([*package[: -node.level], *(node.module or "").split(".")]).rstrip(".")
+        return name
+    package = module.split(".")
+    # The first dot means the module's package; an `__init__.py` is its package itself.
+    ups = node.level - 1 if path.name == "__init__.py" else node.level
+    parents = package[: len(package) - ups]
+    return ".".join([*parents, name]).rstrip(".")
 
 
 def _is_field(line: ast.stmt) -> bool:

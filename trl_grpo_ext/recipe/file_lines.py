@@ -22,7 +22,15 @@ def file_lines(data: RecipeArguments, split: str, rows: int) -> FileLines | None
     Rows match lines if the split is a single JSON Lines or CSV file with as many rows, and the recipe takes all rows in
     file order.
     """
-    chosen = (data.datasets, data.when, data.rows, data.test_rows, data.dataset_config, data.dataset_streaming)
+    # Each of these settings takes other rows than a file's, or takes them in another order.
+    chosen = (
+        data.datasets,
+        data.when,
+        data.rows,
+        data.test_rows,
+        data.dataset_config,
+        data.dataset_streaming,
+    )
     name = data.dataset_name or ""
     path = Path(resolve(name)).expanduser()
     if any(chosen) or not path.exists():
@@ -31,16 +39,25 @@ def file_lines(data: RecipeArguments, split: str, rows: int) -> FileLines | None
         files = [file for file in path.iterdir() if split in file.stem]
         if len(files) != 1:
             return None
-        name, path = f"{name.rstrip('/')}/{files[0].name}", files[0]
+        path = files[0]
+        name = f"{name.rstrip('/')}/{path.name}"
     if path.suffix not in KINDS:
         return None
-    numbers = _of_csv(path) if path.suffix == ".csv" else [number for number, _ in numbered_lines(path)]
-    return FileLines(name, numbers) if len(numbers) == rows else None
+    numbers = _of_csv(path) if path.suffix == ".csv" else _of_json_lines(path)
+    if len(numbers) != rows:
+        return None
+    return FileLines(file=name, numbers=numbers)
+
+
+def _of_json_lines(path: Path) -> list[int]:
+    return [number for number, _ in numbered_lines(path)]
 
 
 def _of_csv(path: Path) -> list[int]:
     """Return the first line of each record, counted from 1, without the header."""
-    numbers, before = [], 0
+    numbers = []
+    # The last line of the record before: a quoted cell may span lines.
+    before = 0
     with open(path, encoding="utf-8", newline="") as file:
         reader = csv.reader(file)
         for record in reader:

@@ -38,15 +38,19 @@ def go_offline_without_hub(*names: object) -> None:
     """
     if OFFLINE in os.environ or not any(map(_may_be_on_the_hub, names)):
         return
-    if why := _unreachable():
+    why = _unreachable()
+    if why:
         os.environ[OFFLINE] = "1"
         print(f"{why}: only what is cached here is used.", file=sys.stderr)
 
 
 def check_hub_takes_models(pushes: bool) -> None:
-    """Raise a ValueError if the trained model is to be pushed to a Hub that cannot be reached."""
+    """Check the Hub's connection before training with `push_to_hub`; raise a ValueError without connection."""
+    if not pushes:
+        return
     is_offline = os.environ.get(OFFLINE, "").upper() in ("1", "ON", "YES", "TRUE")
-    if pushes and (why := f"{OFFLINE} is set" if is_offline else _unreachable()):
+    why = f"{OFFLINE} is set" if is_offline else _unreachable()
+    if why:
         raise ValueError(
             f"The model is to be pushed to the Hub (push_to_hub). {why}. Take push_to_hub out; the model is saved in "
             f"output_dir, and `hf upload` pushes it later."
@@ -54,16 +58,18 @@ def check_hub_takes_models(pushes: bool) -> None:
 
 
 def _unreachable() -> str | None:
-    """Return why the Hub cannot be reached, without a final period; None if it can, or if a proxy is configured."""
+    """Connect to the Hub; return the connection's error, without a final period, or None. A proxy is not checked."""
     # Compare keys: `no_proxy` alone, which getproxies() also lists, is no proxy.
     if not {"http", "https", "all"}.isdisjoint(getproxies()):
         return None
     endpoint = urlsplit(os.environ.get("HF_ENDPOINT", HUB))
-    place = endpoint.hostname or "", endpoint.port or (80 if endpoint.scheme == "http" else 443)
+    host = endpoint.hostname or ""
+    standard_port = 80 if endpoint.scheme == "http" else 443
+    port = endpoint.port or standard_port
     try:
-        socket.create_connection(place, LONGEST_SECONDS).close()
+        socket.create_connection((host, port), LONGEST_SECONDS).close()
     except OSError as error:
-        return f"The Hub at {place[0]} cannot be reached ({error.strerror or error})"
+        return f"The Hub at {host} cannot be reached ({error.strerror or error})"
     return None
 
 

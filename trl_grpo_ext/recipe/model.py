@@ -39,19 +39,28 @@ def model_arguments(recipe: Recipe, *, trains: bool) -> dict[str, Any]:
         return {"model": name}
     from peft import PeftConfig, PeftModel
 
-    config, training = PeftConfig.from_pretrained(name), recipe.training
+    config = PeftConfig.from_pretrained(name)
+    settings = {
+        **recipe.training.model_init_kwargs,
+        "revision": config.revision,
+        "device_map": None,
+    }
     # TRL's own loader also handles vision language models.
-    settings = {**training.model_init_kwargs, "revision": config.revision, "device_map": None}
     base = create_model_from_path(config.base_model_name_or_path, **settings)
-    training.model_init_kwargs = None
+    # TRL warns of settings for loading a model that is loaded already.
+    recipe.training.model_init_kwargs = None
     found: dict[str, Any] = {}
     if (Path(name) / "tokenizer_config.json").is_file():
         processor = AutoProcessor.from_pretrained(name, padding_side="left", truncation_side="left")
-        tokens = len(getattr(processor, "tokenizer", processor))
-        if tokens > base.get_input_embeddings().weight.shape[0]:
+        tokenizer = getattr(processor, "tokenizer", processor)
+        tokens = len(tokenizer)
+        rows = base.get_input_embeddings().weight.shape[0]
+        if tokens > rows:
             base.resize_token_embeddings(tokens)
         found["processing_class"] = processor
-    return {"model": PeftModel.from_pretrained(base, name, is_trainable=trains), **found}
+    # After the embeddings have their size: the adapter may hold rows of them.
+    found["model"] = PeftModel.from_pretrained(base, name, is_trainable=trains)
+    return found
 
 
 def model_error(name: str, error: Exception, key: str) -> Exception:

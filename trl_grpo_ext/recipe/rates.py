@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from trl_grpo_ext.protocol import is_number
@@ -14,18 +14,27 @@ logger = logging.getLogger(__name__)
 
 
 def check_rate(bounds: object, source: str | None) -> None:
-    """Raise a ValueError if `rate` is no pair of bounds in [0, 1], or if no `rows_from` names the rates.
+    """Check `rate`, a pair of bounds in [0, 1], and `rows_from`, the source of the rates.
+
+    Raises:
+        ValueError: for other bounds, and without a source.
 
     Examples:
         >>> check_rate([0.05, 0.95], "runs/gsm8k-probe/rates.jsonl")
     """
     if bounds is None:
         return
-    is_pair = isinstance(bounds, list | tuple) and len(bounds) == 2 and all(map(is_number, bounds))
-    if not is_pair or not 0 <= bounds[0] <= bounds[1] <= 1:  # type: ignore[index]  # a pair
+    if not _are_bounds(bounds):
         raise ValueError(f"`rate` is two bounds between 0 and 1, such as [0.05, 0.95]; got {bounds!r}.")
     if source is None:
         raise ValueError("`rate` needs rows_from: an earlier run's folder, or the rates.jsonl of trl-grpo-ext probe.")
+
+
+def _are_bounds(bounds: object) -> bool:
+    if not isinstance(bounds, list | tuple) or len(bounds) != 2:
+        return False
+    low, high = bounds
+    return is_number(low) and is_number(high) and 0 <= low <= high <= 1
 
 
 def with_rates(rows: Any, bounds: Sequence[float], source: str) -> Any:
@@ -35,9 +44,15 @@ def with_rates(rows: Any, bounds: Sequence[float], source: str) -> Any:
         ValueError: for a source without rates, and if no row would be left.
     """
     low, high = bounds
-    found = read_successes(source)
-    rates = {key: one.rate for key, one in found.items() if one.rate is not None}
-    kept = rows.filter(lambda row: low <= rates.get(prompt_key(row["prompt"]), low) <= high)
+    successes = read_successes(source)
+
+    def is_wanted(row: Mapping[str, Any]) -> bool:
+        of_row = successes.get(prompt_key(row["prompt"]))
+        if of_row is None or of_row.rate is None:
+            return True
+        return low <= of_row.rate <= high
+
+    kept = rows.filter(is_wanted)
     if hasattr(rows, "__len__"):
         if not len(kept):
             raise ValueError(f"No row has a rate between {low:g} and {high:g} (rate), by {source!r} (rows_from).")

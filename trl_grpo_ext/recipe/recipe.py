@@ -56,6 +56,7 @@ def parse_recipe(file: RecipeFile, flags: Sequence[str] = ()) -> Recipe:
     _warn_of_a_negative_primary(mix)
     announce_loading()
     written = written_values(file.keys, flags)
+    # Before TRL is imported: Hugging Face's libraries read the variable on import.
     go_offline_without_hub(written["model_name_or_path"], written.get("dataset_name"))
     from trl_grpo_ext.recipe.arguments import parse_arguments
 
@@ -63,12 +64,21 @@ def parse_recipe(file: RecipeFile, flags: Sequence[str] = ()) -> Recipe:
     check_selection(vars(data), "The flags")
     mix = mix.for_limit(training.max_completion_length)
     agent = agent_arguments(file.keys, mix)
-    return Recipe(name=file.name, data=data, training=training, model=model, mix=mix, agent=agent)
+    return Recipe(
+        name=file.name,
+        data=data,
+        training=training,
+        model=model,
+        mix=mix,
+        agent=agent,
+    )
 
 
 def announce_loading() -> None:
     """Print to stderr, on the main process, that TRL's import starts: it takes seconds."""
-    if "trl" not in sys.modules and os.environ.get("LOCAL_RANK", "0") == "0":
+    # Launchers number the processes of a machine.
+    is_main = os.environ.get("LOCAL_RANK", "0") == "0"
+    if is_main and "trl" not in sys.modules:
         print("loading TRL and torch ...", file=sys.stderr, flush=True)
 
 
@@ -85,7 +95,8 @@ def check_file(file: RecipeFile, flags: Sequence[str], processes: int | None = N
     agent = agent_arguments(file.keys, mix)
     # With an environment, its own reward may be the only term with weight.
     if not agent.get("environment_factory"):
-        check_weights(list(mix.weights_at(0.0, step=0).values()))
+        weights = mix.weights_at(0.0, step=0)
+        check_weights(list(weights.values()))
     written = written_values(file.keys, flags)
     if not written.get("model_name_or_path"):
         raise ValueError(f"The recipe {file.name!r} names no model: set model_name_or_path.")
@@ -107,11 +118,23 @@ def written_values(keys: Mapping[str, Any], flags: Sequence[str]) -> dict[str, A
         {'max_steps': 3, 'learning_rate': 1e-05, 'use_vllm': True, 'beta': 0}
     """
     values = dict(keys)
+    # `--` ends the list, so that the last flag has a successor.
     for flag, following in itertools.pairwise([*flags, "--"]):
-        if flag.startswith("--"):
-            name, equals, value = flag.removeprefix("--").partition("=")
-            values[name.replace("-", "_")] = value if equals else following.startswith("--") or following
-    return {name: number_or_text(value) if isinstance(value, str) else value for name, value in values.items()}
+        if not flag.startswith("--"):
+            continue
+        name, equals, value = flag.removeprefix("--").partition("=")
+        key = name.replace("-", "_")
+        if equals:
+            values[key] = value
+        # A flag without a value is a switch.
+        elif following.startswith("--"):
+            values[key] = True
+        else:
+            values[key] = following
+    for key, value in values.items():
+        if isinstance(value, str):
+            values[key] = number_or_text(value)
+    return values
 
 
 def _check_data(file: RecipeFile, dataset_name: object) -> None:
@@ -134,7 +157,8 @@ def _warn_of_a_negative_primary(mix: RewardMix) -> None:
 
     A penalty belongs after the first term.
     """
-    name, weight = next(iter(mix.weights_at(0.0, step=0).items()))
+    weights = mix.weights_at(0.0, step=0)
+    name, weight = next(iter(weights.items()))
     if weight < 0:
         logger.warning(
             "The first reward, %s, has the weight %g, so the run is trained away from what it counts as right. "

@@ -29,7 +29,8 @@ def check_selection(keys: Mapping[str, Any], where: str) -> None:
     _check_examples(keys.get("few_shot") or ())
     for name in COUNTS:
         count = keys.get(name)
-        if count is not None and (not isinstance(count, int) or isinstance(count, bool) or count < 1):
+        is_integer = isinstance(count, int) and not isinstance(count, bool)
+        if count is not None and (not is_integer or count < 1):
             raise ValueError(f"{where}: `{name}` is a number of 1 or more, got {count!r}.")
 
 
@@ -74,6 +75,7 @@ def _set_aside(splits: Mapping[str, Any], arguments: RecipeArguments) -> dict[st
             f"the new split with dataset_test_split."
         )
     rows = splits[train]
+    # A stream has no length.
     if not hasattr(rows, "__len__"):
         raise ValueError("Rows of a stream cannot be set aside: take dataset_streaming or test_rows out.")
     if count is None or count >= len(rows):
@@ -85,6 +87,7 @@ def _set_aside(splits: Mapping[str, Any], arguments: RecipeArguments) -> dict[st
 def _some(rows: Any, count: int | None, seed: int) -> Any:
     if count is None:
         return rows
+    # A stream is shuffled within a buffer.
     if not hasattr(rows, "__len__"):
         return rows.shuffle(seed=seed, buffer_size=STREAM_BUFFER).take(count)
     return rows.shuffle(seed=seed).select(range(min(len(rows), count)))
@@ -94,13 +97,18 @@ Examples = Sequence[Mapping[str, str]]
 
 
 def _check_examples(examples: object) -> None:
-    """Raise a ValueError if `few_shot` is no list of mappings with a `prompt` and a `completion`."""
+    """Check `few_shot`, a list of mappings with the texts `prompt` and `completion`; raise a ValueError otherwise."""
     if not isinstance(examples, Sequence) or isinstance(examples, str):
         raise ValueError("`few_shot` is a list, such as `- {prompt: What is 2 + 2?, completion: It is 4.}`.")
     for example in examples:
-        is_mapping = isinstance(example, Mapping) and set(example) == {"prompt", "completion"}
-        if not is_mapping or not all(isinstance(text, str) for text in example.values()):
+        if not _is_example(example):
             raise ValueError(f"An example of `few_shot` has a text `prompt` and a text `completion`, got {example!r}.")
+
+
+def _is_example(example: object) -> bool:
+    if not isinstance(example, Mapping) or set(example) != {"prompt", "completion"}:
+        return False
+    return all(isinstance(text, str) for text in example.values())
 
 
 def map_prompts(rows: Any, arguments: RecipeArguments) -> Any:
@@ -112,7 +120,8 @@ def map_prompts(rows: Any, arguments: RecipeArguments) -> Any:
     column = arguments.prompt_column
     system = arguments.system_prompt
     examples = arguments.few_shot
-    written = partial(_plain_text if arguments.plain_prompts else _conversation, system=system, examples=examples)
+    write = _plain_text if arguments.plain_prompts else _conversation
+    written = partial(write, system=system, examples=examples)
     if arguments.prompt_template is not None:
         template = PromptTemplate.parse(arguments.prompt_template)
         if rows.column_names:
@@ -123,14 +132,20 @@ def map_prompts(rows: Any, arguments: RecipeArguments) -> Any:
         return rows
     source = column or "prompt"
     if rows.column_names and source not in rows.column_names:
-        have = ", ".join(f"`{name}`" for name in rows.column_names)
-        advice = f"The columns are: {have}."
-        near = did_you_mean(source, rows.column_names)
-        if near.startswith("Did"):
-            advice = f"{near} {advice}"
-        raise ValueError(f"The dataset has no column `{source}` to make prompts of (prompt_column). {advice}")
+        raise ValueError(_no_column(source, rows.column_names))
     mapped = rows.map(lambda row: {"prompt": written(row[source])})
-    return mapped if source == "prompt" else mapped.remove_columns(source)
+    if source == "prompt":
+        return mapped
+    return mapped.remove_columns(source)
+
+
+def _no_column(source: str, columns: Sequence[str]) -> str:
+    have = ", ".join(f"`{name}`" for name in columns)
+    advice = f"The columns are: {have}."
+    near = did_you_mean(source, columns)
+    if near.startswith("Did"):
+        advice = f"{near} {advice}"
+    return f"The dataset has no column `{source}` to make prompts of (prompt_column). {advice}"
 
 
 def _plain_text(prompt: Any, system: str | None, examples: Examples) -> str:
@@ -144,19 +159,29 @@ def _plain_text(prompt: Any, system: str | None, examples: Examples) -> str:
 
 
 def _text(prompt: object) -> str:
-    return "" if prompt is None else str(prompt)
+    if prompt is None:
+        return ""
+    return str(prompt)
 
 
 def _conversation(prompt: Any, system: str | None, examples: Examples) -> list[dict[str, Any]]:
-    messages = list(prompt) if isinstance(prompt, list) else [{"role": "user", "content": _text(prompt)}]
+    messages = [_message("user", _text(prompt))]
+    if isinstance(prompt, list):
+        messages = list(prompt)
     if system:
-        messages.insert(0, {"role": "system", "content": system})
+        messages.insert(0, _message("system", system))
     shown = []
     for example in examples:
-        shown.append({"role": "user", "content": example["prompt"]})
-        shown.append({"role": "assistant", "content": example["completion"]})
-    begin = int(messages[0]["role"] == "system")
+        shown.append(_message("user", example["prompt"]))
+        shown.append(_message("assistant", example["completion"]))
+    # Examples follow the system prompt, the recipe's or the data's own.
+    has_system = messages[0]["role"] == "system"
+    begin = 1 if has_system else 0
     return [*messages[:begin], *shown, *messages[begin:]]
+
+
+def _message(role: str, content: str) -> dict[str, Any]:
+    return {"role": role, "content": content}
 
 
 # Keys for each entry of `datasets`; the recipe's own values are their defaults.
@@ -179,19 +204,30 @@ KEYS = (TASK, *DATA_KEYS)
 
 
 def check_mixture(datasets: object) -> None:
-    """Raise a ValueError if `datasets` is no list of mappings with a `dataset_name` and a `task`."""
+    """Check `datasets`, a list of mappings with the texts `dataset_name` and `task`; raise a ValueError otherwise."""
     if not isinstance(datasets, list) or not datasets:
         raise ValueError("`datasets` is a list, such as `- {task: math, dataset_name: openai/gsm8k}`.")
     for number, part in enumerate(datasets, start=1):
-        if not isinstance(part, Mapping) or not all(isinstance(part.get(key), str) for key in (TASK, "dataset_name")):
-            raise ValueError(f"datasets entry {number} needs a `task` and a `dataset_name`, got {part!r}.")
+        where = f"datasets entry {number}"
+        if not _has_names(part):
+            raise ValueError(f"{where} needs a `task` and a `dataset_name`, got {part!r}.")
         for key in part:
             if key not in KEYS:
-                raise ValueError(f"datasets entry {number} has an unknown key `{key}`. {did_you_mean(str(key), KEYS)}")
-        check_selection(part, f"datasets entry {number}")
+                near = did_you_mean(str(key), KEYS)
+                raise ValueError(f"{where} has an unknown key `{key}`. {near}")
+        check_selection(part, where)
 
 
-def mix_data(arguments: RecipeArguments, load: Callable[[RecipeArguments], Mapping[str, Any]]) -> dict[str, Any]:
+def _has_names(part: object) -> bool:
+    if not isinstance(part, Mapping):
+        return False
+    return isinstance(part.get(TASK), str) and isinstance(part.get("dataset_name"), str)
+
+
+def mix_data(
+    arguments: RecipeArguments,
+    load: Callable[[RecipeArguments], Mapping[str, Any]],
+) -> dict[str, Any]:
     """Concatenate several datasets into a training and a test split; the column `task` names each row's dataset.
 
     `load` loads a dataset's splits. Columns missing from a dataset are null in its rows. A dataset without a test split
@@ -206,11 +242,9 @@ def mix_data(arguments: RecipeArguments, load: Callable[[RecipeArguments], Mappi
         raise ValueError("`datasets` are mixed whole, so they cannot be streamed: take dataset_streaming out.")
     parts: dict[str, list[Any]] = {}
     for entry in arguments.datasets:
-        own = copy.copy(arguments)
-        own.datasets = ()
-        for key in DATA_KEYS:
-            setattr(own, key, entry.get(key, getattr(arguments, key)))
+        own = _own_arguments(arguments, entry)
         splits = _with_task(load(own), entry)
+        # A pair that stands twice, for data with one split, adds its rows once.
         for wanted, split in dict.fromkeys(_splits(arguments, own)):
             if split in splits:
                 parts.setdefault(wanted, []).append(splits[split])
@@ -226,18 +260,31 @@ def mix_data(arguments: RecipeArguments, load: Callable[[RecipeArguments], Mappi
     return {split: _with_columns(rows, features) for split, rows in mixed.items()}
 
 
+def _own_arguments(arguments: RecipeArguments, entry: Mapping[str, Any]) -> RecipeArguments:
+    """Return the arguments of a mixture's dataset; the recipe's values are defaults."""
+    own = copy.copy(arguments)
+    own.datasets = ()
+    for key in DATA_KEYS:
+        if key in entry:
+            setattr(own, key, entry[key])
+    return own
+
+
 def _with_task(splits: Mapping[str, Any], entry: Mapping[str, Any]) -> dict[str, Any]:
     """Add the column `task` with the dataset's task; a column `task` of the dataset's own is replaced."""
+    task = entry[TASK]
     if any(TASK in rows.column_names for rows in splits.values()):
         logger.warning(
             "%s has a column `task` of its own, which is not in the mixture: there, `task` is the dataset's, %r.",
             entry["dataset_name"],
-            entry[TASK],
+            task,
         )
     found = {}
     for split, rows in splits.items():
-        without = rows.remove_columns(TASK) if TASK in rows.column_names else rows
-        found[split] = without.add_column(TASK, [entry[TASK]] * len(rows))
+        without = rows
+        if TASK in rows.column_names:
+            without = rows.remove_columns(TASK)
+        found[split] = without.add_column(TASK, [task] * len(rows))
     return found
 
 
@@ -247,13 +294,15 @@ def _splits(arguments: RecipeArguments, own: RecipeArguments) -> list[tuple[str,
     Raises:
         ValueError: if the mixture would train on its test rows.
     """
-    named = [(getattr(arguments, key), getattr(own, key)) for key in ("dataset_train_split", "dataset_test_split")]
-    if len(set(named)) == 2 and named[0][0] == named[1][0]:
+    train = arguments.dataset_train_split
+    test = arguments.dataset_test_split
+    has_two = own.dataset_train_split != own.dataset_test_split
+    if train == test and has_two:
         raise ValueError(
-            f"The mixture has one name, {named[0][0]!r}, for the split to train on and for that to test on "
+            f"The mixture has one name, {train!r}, for the split to train on and for that to test on "
             f"(dataset_train_split, dataset_test_split), and a dataset has two. Name the mixture's splits apart."
         )
-    return named
+    return [(train, own.dataset_train_split), (test, own.dataset_test_split)]
 
 
 def _with_columns(rows: Any, features: Mapping[str, Any]) -> Any:

@@ -101,7 +101,8 @@ def set_up(recipe: Recipe) -> None:
     if not sys.stderr.isatty():
         datasets.disable_progress_bars()
         transformers.logging.disable_progress_bar()
-    _set_threads(recipe.data.torch_threads, on_cpu=recipe.training.use_cpu or not torch.cuda.is_available())
+    on_cpu = recipe.training.use_cpu or not torch.cuda.is_available()
+    _set_threads(recipe.data.torch_threads, on_cpu=on_cpu)
     check_writable(recipe.training.output_dir)
     set_model_arguments(recipe)
 
@@ -117,7 +118,11 @@ def _set_threads(threads: int | None, *, on_cpu: bool) -> None:
         )
 
 
-def build_trainer(recipe: Recipe, kind: type[RecipeTrainer] | None = None, **arguments: Any) -> RecipeTrainer:
+def build_trainer(
+    recipe: Recipe,
+    kind: type[RecipeTrainer] | None = None,
+    **arguments: Any,
+) -> RecipeTrainer:
     """Build a trainer with a recipe's rewards and settings, after `set_up`.
 
     `arguments` are further arguments of the trainer, such as `train_dataset`. A `kind` other than the default only
@@ -126,9 +131,11 @@ def build_trainer(recipe: Recipe, kind: type[RecipeTrainer] | None = None, **arg
     Raises:
         ValueError, OSError: for unusable data, columns or models.
     """
+    made = kind or RecipeTrainer
     try:
-        arguments |= model_arguments(recipe, trains=kind is None) | dict(recipe.agent)
-        trainer = (kind or RecipeTrainer)(reward_funcs=recipe.mix, args=recipe.training, **arguments)
+        arguments |= model_arguments(recipe, trains=kind is None)
+        arguments |= recipe.agent
+        trainer = made(reward_funcs=recipe.mix, args=recipe.training, **arguments)
     except (OSError, HFValidationError) as error:
         raise model_error(str(recipe.model.model_name_or_path), error, "model_name_or_path") from error
     # TRL 1.6 raises this for streamed data, for example.
@@ -138,10 +145,16 @@ def build_trainer(recipe: Recipe, kind: type[RecipeTrainer] | None = None, **arg
 
 
 class UselessVerifierError(ValueError):
-    """A verifier fails on everything that was tried before training, so no row of the run would have a verdict."""
+    """A verifier fails on all tried rows, so training rows would have no verdicts."""
 
 
-def run_recipe(recipe: Recipe, trainer: VerifiedGRPOTrainer, loading: float, *, keeps: bool = True) -> dict[str, Any]:
+def run_recipe(
+    recipe: Recipe,
+    trainer: VerifiedGRPOTrainer,
+    loading: float,
+    *,
+    keeps: bool = True,
+) -> dict[str, Any]:
     """Evaluate, train, evaluate again and save; return the content of `summary.json`.
 
     `loading` is the time in seconds spent on building the trainer. `keeps` is False for a dry run, whose files are
@@ -151,17 +164,17 @@ def run_recipe(recipe: Recipe, trainer: VerifiedGRPOTrainer, loading: float, *, 
         UselessVerifierError: before anything is generated, if a verifier fails on everything that was tried.
     """
     stopwatch = Stopwatch({"loading": loading})
-    facts = {term.name: found for term, verifier in recipe.mix.verifiers if (found := verifier.facts())}
-    for term, found in facts.items():
-        announce(trainer, f"{term}: " + ", ".join(f"{name} {fact}" for name, fact in found.items()))
+    facts = _facts(recipe.mix)
+    _announce_facts(trainer, facts)
     with stopwatch.part("checking data"):
         _check_data(recipe, trainer)
     opening = Opening(partial(_measure, recipe, trainer, stopwatch, "before training"))
     opening.begin(trainer, resumes=bool(recipe.training.resume_from_checkpoint))
     with one_last_report(trainer):
         tally = _train(recipe, trainer, stopwatch)
-        has_halted = trainer.run_callback.has_halted
-        after = None if has_halted else _measure(recipe, trainer, stopwatch, "after training")
+        after = None
+        if not trainer.run_callback.has_halted:
+            after = _measure(recipe, trainer, stopwatch, "after training")
     with stopwatch.part("saving"):
         unsaved = _save(recipe, trainer)
     diagnosis = _diagnosis(recipe) if trainer.accelerator.is_main_process else None
@@ -183,6 +196,22 @@ def run_recipe(recipe: Recipe, trainer: VerifiedGRPOTrainer, loading: float, *, 
     if unsaved is not None:
         raise RuntimeError(f"The model could not be saved to {recipe.training.output_dir}: {unsaved}") from unsaved
     return summary
+
+
+def _facts(mix: RewardMix) -> dict[str, Mapping[str, str]]:
+    """Collect facts about verifiers, such as the isolation of programs, by term."""
+    facts: dict[str, Mapping[str, str]] = {}
+    for term, verifier in mix.verifiers:
+        found = verifier.facts()
+        if found:
+            facts[term.name] = found
+    return facts
+
+
+def _announce_facts(trainer: VerifiedGRPOTrainer, facts: Mapping[str, Mapping[str, str]]) -> None:
+    for term, found in facts.items():
+        told = ", ".join(f"{name} {fact}" for name, fact in found.items())
+        announce(trainer, f"{term}: {told}")
 
 
 def _save(recipe: Recipe, trainer: VerifiedGRPOTrainer) -> Exception | None:
@@ -208,9 +237,8 @@ class RecipeTrainer(VerifiedGRPOTrainer):
 
     def _issue_warnings_after_load(self, load_result: Any) -> None:
         """Warn of missing weights as transformers does, except of tied weights: a checkpoint stores these only once."""
-        missing = [
-            key for key in load_result.missing_keys if key not in getattr(self.model, "all_tied_weights_keys", ())
-        ]
+        tied = getattr(self.model, "all_tied_weights_keys", ())
+        missing = [key for key in load_result.missing_keys if key not in tied]
         super()._issue_warnings_after_load(load_result._replace(missing_keys=missing))
 
 
@@ -223,13 +251,19 @@ def _set_earlier_run_aside(training: VerifiedGRPOConfig) -> None:
             set_aside(Path(training.output_dir) / recorded)
 
 
-def _measure(recipe: Recipe, trainer: VerifiedGRPOTrainer, stopwatch: Stopwatch, when: str) -> Evaluation | None:
+def _measure(
+    recipe: Recipe,
+    trainer: VerifiedGRPOTrainer,
+    stopwatch: Stopwatch,
+    when: str,
+) -> Evaluation | None:
     """Evaluate on the test split if the recipe asks for it; a resumed run reuses its recorded opening evaluation."""
     if not recipe.data.evaluate_before_and_after:
         return None
     if when == "before training" and recipe.training.resume_from_checkpoint:
-        is_here = recipe.training.record_scorecards and trainer.accelerator.is_main_process
-        earlier = recorded_evaluation(trainer) if is_here else None
+        earlier = None
+        if recipe.training.record_scorecards and trainer.accelerator.is_main_process:
+            earlier = recorded_evaluation(trainer)
         if ask_main(trainer.accelerator, lambda: int(earlier is not None)):
             return earlier
         if is_sharded(trainer):
@@ -252,7 +286,13 @@ def _train(recipe: Recipe, trainer: VerifiedGRPOTrainer, stopwatch: Stopwatch) -
     return tally
 
 
-def _conclude(recipe: Recipe, summary: Mapping[str, Any], diagnosis: Diagnosis | None, *, keeps: bool) -> None:
+def _conclude(
+    recipe: Recipe,
+    summary: Mapping[str, Any],
+    diagnosis: Diagnosis | None,
+    *,
+    keeps: bool,
+) -> None:
     """Write `summary.json`, then print summary, diagnosis and the output folder."""
     folder = Path(recipe.training.output_dir)
     write_json(folder / SUMMARY, summary)
@@ -269,7 +309,8 @@ def _close(recipe: Recipe, trainer: VerifiedGRPOTrainer) -> None:
     recipe.mix.close()
     if recipe.training.push_to_hub:
         # A model card has room for a single dataset name.
-        trainer.push_to_hub(dataset_name=None if recipe.data.datasets else recipe.data.dataset_name)
+        dataset_name = None if recipe.data.datasets else recipe.data.dataset_name
+        trainer.push_to_hub(dataset_name=dataset_name)
     # A launcher ends all ranks once a rank exits with an error, and the main rank writes longest.
     trainer.accelerator.wait_for_everyone()
     # Newer versions of transformers close trackers and the process group here.
@@ -302,27 +343,38 @@ def _check_data(recipe: Recipe, trainer: VerifiedGRPOTrainer) -> None:
     """
     if not trainer.accelerator.is_main_process or recipe.data.dataset_streaming:
         return
-    train, test = recipe.data.dataset_train_split, recipe.data.dataset_test_split
-    for where, dataset in ((train, trainer.train_dataset), (test, trainer.eval_dataset)):
-        if dataset is None:
-            continue
-        is_train = dataset is trainer.train_dataset
-        lines = file_lines(recipe.data, where, len(dataset))
-        outcome = untouched_outcome(recipe.agent.get("environment_factory"), dataset[0])
-        for failure in try_verifiers(recipe.mix, dataset, outcome):
-            if is_train:
-                _refuse_useless(recipe.mix, failure)
-            on = place([failure.row], lines)
-            logger.warning("%s: the verifier of %r fails on %s: %s", where, failure.term, on, failure.error)
-        check = check_rows(recipe.mix, dataset, at_most_seconds=CHECK_SECONDS)
-        if check.problems:
-            logger.warning("%s", describe(check, rows=len(dataset), where=where, lines=lines))
+    _check_split(
+        recipe,
+        recipe.data.dataset_train_split,
+        trainer.train_dataset,
+        is_train=True,
+    )
+    if trainer.eval_dataset is not None:
+        _check_split(
+            recipe,
+            recipe.data.dataset_test_split,
+            trainer.eval_dataset,
+            is_train=False,
+        )
+
+
+def _check_split(recipe: Recipe, where: str, dataset: Any, *, is_train: bool) -> None:
+    lines = file_lines(recipe.data, where, len(dataset))
+    outcome = untouched_outcome(recipe.agent.get("environment_factory"), dataset[0])
+    for failure in try_verifiers(recipe.mix, dataset, outcome):
         if is_train:
-            _try_references(recipe.mix, dataset, check, lines)
+            _refuse_useless(recipe.mix, failure)
+        on = place([failure.row], lines)
+        logger.warning("%s: the verifier of %r fails on %s: %s", where, failure.term, on, failure.error)
+    check = check_rows(recipe.mix, dataset, at_most_seconds=CHECK_SECONDS)
+    if check.problems:
+        logger.warning("%s", describe(check, rows=len(dataset), where=where, lines=lines))
+    if is_train:
+        _try_references(recipe.mix, dataset, check, lines)
 
 
 def _refuse_useless(mix: RewardMix, failure: VerifierFailure) -> None:
-    """Refuse a verifier that would leave every row of the run without a verdict.
+    """Refuse a useless verifier: all tried rows stay without a verdict, and the term has a weight.
 
     Raises:
         UselessVerifierError: if the failure's term has a weight, and its verifier fails on everything that was tried.
@@ -336,12 +388,18 @@ def _refuse_useless(mix: RewardMix, failure: VerifierFailure) -> None:
         )
 
 
-def _try_references(mix: RewardMix, dataset: Any, check: RowCheck, lines: FileLines | None = None) -> None:
+def _try_references(
+    mix: RewardMix,
+    dataset: Any,
+    check: RowCheck,
+    lines: FileLines | None = None,
+) -> None:
     """Warn of the first training rows whose reference solutions fail, or whose tests any program passes."""
     rows = [dataset[number] for number in range(min(TRIED_ROWS, len(dataset)))]
     tried = check_rows(mix, rows, thorough=True)
-    new = RowCheck([problem for problem in tried.problems if problem not in check.problems], len(rows))
-    if new.problems:
+    new_problems = [problem for problem in tried.problems if problem not in check.problems]
+    if new_problems:
+        new = RowCheck(problems=new_problems, checked=len(rows))
         first = f"the first {len(rows)} rows of train, tried with their reference solutions"
         told = describe(new, rows=len(rows), where=first, lines=lines)
         logger.warning("%s\n  `trl-grpo-ext check-data` tries all rows.", told)

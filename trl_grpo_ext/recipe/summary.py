@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections import Counter
@@ -42,12 +43,14 @@ class Stopwatch:
     @contextmanager
     def part(self, name: str) -> Iterator[None]:
         """Add the time spent inside the block to `name`; time of nested parts counts only there."""
-        started, counted = time.perf_counter(), sum(self.seconds.values())
+        started = time.perf_counter()
+        counted = sum(self.seconds.values())
         try:
             yield
         finally:
-            within = sum(self.seconds.values()) - counted
-            self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - started - within
+            of_nested_parts = sum(self.seconds.values()) - counted
+            own = time.perf_counter() - started - of_nested_parts
+            self.seconds[name] = self.seconds.get(name, 0.0) + own
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,10 +84,12 @@ def evaluation_size(trainer: Any) -> str:
     """Describe the number of completions, prompts and batches; an evaluation may print nothing else for minutes."""
     if not hasattr(trainer.eval_dataset, "__len__"):
         return ""
-    prompts, each = len(trainer.eval_dataset), int(trainer.num_generations_eval)
+    prompts = len(trainer.eval_dataset)
+    completions = prompts * int(trainer.num_generations_eval)
     at_once = trainer.args.per_device_eval_batch_size * trainer.args.world_size
-    batches = -(-prompts * each // at_once)
-    return f": {prompts * each:,} completions of {prompts:,} prompts, in {batches:,} batch{'es' * (batches > 1)}"
+    batches = math.ceil(completions / at_once)
+    plural = "es" if batches > 1 else ""
+    return f": {completions:,} completions of {prompts:,} prompts, in {batches:,} batch{plural}"
 
 
 class Opening(TrainerCallback):  # type: ignore[misc]  # transformers is not typed here
@@ -96,6 +101,7 @@ class Opening(TrainerCallback):  # type: ignore[misc]  # transformers is not typ
 
     def begin(self, trainer: Any, *, resumes: bool) -> None:
         """Evaluate now; for a new run with a sharded model, evaluate when training begins."""
+        # A resumed run has this evaluation on record.
         if is_sharded(trainer) and not resumes:
             trainer.add_callback(self)
         else:
@@ -113,10 +119,18 @@ def is_sharded(trainer: Any) -> bool:
 def recorded_evaluation(trainer: Any) -> Evaluation | None:
     """Summarize the evaluation from before the first step, recorded by an earlier session; None if incomplete."""
     rows = trainer.eval_dataset
-    wanted = len(rows) * int(trainer.num_generations_eval) if isinstance(rows, Sized) else None
-    cards = (card for card in RecordedRun(trainer.args.output_dir).cards("eval") if card.step == 0)
-    batches = [reduce_card(card, {}) for card in cards]
-    return summarise(batches) if sum(batch.size for batch in batches) == wanted else None
+    # A stream does not tell whether its evaluation was complete.
+    if not isinstance(rows, Sized):
+        return None
+    wanted = len(rows) * int(trainer.num_generations_eval)
+    batches = []
+    for card in RecordedRun(trainer.args.output_dir).cards("eval"):
+        if card.step == 0:
+            batches.append(reduce_card(card, {}))
+    found = summarise(batches)
+    if found.completions != wanted:
+        return None
+    return found
 
 
 class _Pass(RunListener):
@@ -134,9 +148,10 @@ def summarise(batches: Sequence[BatchFigures]) -> Evaluation:
     """Summarize the batches of an evaluation."""
     tokens = Estimate.together(batch.tokens.numbers for batch in batches)
     terms = {}
-    for term in batches[0].terms if batches else ():
-        scores = sum((batch.terms[term].scores for batch in batches), start=Grouped())
-        terms[term] = scores.interval
+    if batches:
+        for term in batches[0].terms:
+            scores = sum((batch.terms[term].scores for batch in batches), start=Grouped())
+            terms[term] = scores.interval
     return Evaluation(
         terms=terms,
         tokens=tokens.mean if tokens.count else None,
@@ -172,7 +187,8 @@ class TrainingTally(RunListener):
         sentence = f"None of the {self.completions} completions could be judged"
         if not self._reasons:
             return f"{sentence}: no reward in force applies to any."
-        ((term, blame, reason), count), *_ = self._reasons.most_common(1)
+        [(cause, count)] = self._reasons.most_common(1)
+        term, blame, reason = cause
         return f"{sentence}: mostly `{reason}` of `{term}` ({count}), the {blame}'s fault."
 
 
@@ -205,10 +221,9 @@ def summarise_run(
         "dataset": recipe.data.dataset_name,
         "seed": recipe.training.seed,
         "steps": steps,
-        "halted_by": halted_by and {name: getattr(halted_by, name) for name in ("code", "step", "sentence")},
+        "halted_by": _halt(halted_by),
         "nothing_learned": nothing_learned,
-        "sentence": diagnosis and diagnosis.sentence,
-        "score": diagnosis and {where: ends.to_record() for where, ends in diagnosis.score.items()},
+        **_diagnosed(diagnosis),
         "versions": versions(),
         "facts": dict(facts),
         "primary_term": primary,
@@ -223,7 +238,25 @@ def summarise_run(
     }
 
 
-def print_summary(summary: Mapping[str, Any], folder: str | os.PathLike[str] | None, *, reshaped: bool) -> None:
+def _halt(finding: Finding | None) -> dict[str, Any] | None:
+    if finding is None:
+        return None
+    return {"code": finding.code, "step": finding.step, "sentence": finding.sentence}
+
+
+def _diagnosed(diagnosis: Diagnosis | None) -> dict[str, Any]:
+    if diagnosis is None:
+        return {"sentence": None, "score": None}
+    score = {where: ends.to_record() for where, ends in diagnosis.score.items()}
+    return {"sentence": diagnosis.sentence, "score": score}
+
+
+def print_summary(
+    summary: Mapping[str, Any],
+    folder: str | os.PathLike[str] | None,
+    *,
+    reshaped: bool,
+) -> None:
     """Print scores before and after training with intervals, completion lengths and times.
 
     `folder` is the output folder; None for a run that keeps no files. `reshaped` says that a term has a gate or a
@@ -236,7 +269,7 @@ def print_summary(summary: Mapping[str, Any], folder: str | os.PathLike[str] | N
     for name, measured in summary["terms"].items():
         table.add_row(name, _shown(measured["before"]), _shown(measured["after"]))
     tokens = summary["tokens"]
-    table.add_row("tokens a completion", *(_number(tokens[when]) for when in ("before", "after")))
+    table.add_row("tokens a completion", _number(tokens["before"]), _number(tokens["after"]))
     console = Console()
     if summary["prompts"]:
         console.print(table)
@@ -246,8 +279,9 @@ def print_summary(summary: Mapping[str, Any], folder: str | os.PathLike[str] | N
     parts = ", ".join(f"{part} {value:.0f}" for part, value in summary["seconds_by_part"].items())
     kept = "" if folder is None else f" Model, scorecards, report.html and summary.json: {folder}"
     _say(console, f"{summary['seconds']:.0f} seconds ({parts}).{kept}")
-    if halted := summary["halted_by"]:
-        _say(console, f"Halted after step {summary['steps']} by the finding {halted['code']} (halt_on).")
+    halt = summary["halted_by"]
+    if halt:
+        _say(console, f"Halted after step {summary['steps']} by the finding {halt['code']} (halt_on).")
 
 
 def _say(console: Console, line: str) -> None:
@@ -255,8 +289,16 @@ def _say(console: Console, line: str) -> None:
 
 
 def _before_after(term: str, before: Evaluation | None, after: Evaluation | None) -> dict[str, Any]:
-    measured = (evaluation.terms.get(term) if evaluation else None for evaluation in (before, after))
-    return _pair(*(interval.to_record() if interval else None for interval in measured))
+    return {"before": _measured(term, before), "after": _measured(term, after)}
+
+
+def _measured(term: str, evaluation: Evaluation | None) -> dict[str, float] | None:
+    if evaluation is None:
+        return None
+    interval = evaluation.terms.get(term)
+    if interval is None:
+        return None
+    return interval.to_record()
 
 
 def _pair(before: Any, after: Any) -> dict[str, Any]:
@@ -264,8 +306,12 @@ def _pair(before: Any, after: Any) -> dict[str, Any]:
 
 
 def _shown(measured: Mapping[str, float] | None) -> str:
-    return "not measured" if measured is None else str(Interval(**measured))
+    if measured is None:
+        return "not measured"
+    return str(Interval(**measured))
 
 
 def _number(value: float | None) -> str:
-    return "not measured" if value is None else f"{value:.1f}"
+    if value is None:
+        return "not measured"
+    return f"{value:.1f}"

@@ -28,10 +28,18 @@ def conversation(messages: Sequence[Message]) -> list[dict[str, Any]]:
         >>> conversation([asked, told, {"role": "assistant", "content": "It is 2."}])
         [{'call': 'add', 'arguments': '{"a": 1}', 'result': '2', 'failed': False, 'seconds': None}]
     """
-    is_answer = bool(messages) and messages[-1].get("role") == "assistant" and not messages[-1].get("tool_calls")
-    turns = list(_turns(messages[:-1] if is_answer else messages))
+    if messages and _is_answer(messages[-1]):
+        messages = messages[:-1]
+    turns = list(_turns(messages))
     left_out = len(turns) - MOST_MESSAGES
-    return [{"role": "", "text": f"[... {left_out} turns left out ...]"}, *turns[left_out:]] if left_out > 0 else turns
+    if left_out > 0:
+        note = {"role": "", "text": f"[... {left_out} turns left out ...]"}
+        turns = [note, *turns[left_out:]]
+    return turns
+
+
+def _is_answer(message: Message) -> bool:
+    return message.get("role") == "assistant" and not message.get("tool_calls")
 
 
 def _turns(messages: Sequence[Message]) -> Iterator[dict[str, Any]]:
@@ -41,7 +49,8 @@ def _turns(messages: Sequence[Message]) -> Iterator[dict[str, Any]]:
         calls = message.get("tool_calls") or ()
         text = _text({**message, "tool_calls": None})
         if text.strip() or not calls:
-            yield {"role": str(message.get("role", "")), "text": bounded(text, LONGEST_MESSAGE)}
+            role = str(message.get("role", ""))
+            yield {"role": role, "text": bounded(text, LONGEST_MESSAGE)}
         results = []
         while calls and rest and rest[0].get("role") == "tool":
             results.append(rest.popleft())
@@ -53,20 +62,30 @@ def _turns(messages: Sequence[Message]) -> Iterator[dict[str, Any]]:
 
 
 def _text(message: Message) -> str:
-    return "" if message.get("content") is None else prompt_messages([message])[0][1]
+    if message.get("content") is None:
+        return ""
+    [[_, text]] = prompt_messages([message])
+    return text
 
 
 def _call(function: Message, results: list[Message]) -> dict[str, Any]:
     """Describe a tool call with its result: the first unused result with the tool's name."""
-    name, arguments = str(function.get("name")), function.get("arguments")
-    said = arguments if isinstance(arguments, str) else json.dumps(plain(arguments, DIGITS), ensure_ascii=False)
-    own = next((result for result in results if result.get("name") == name), None)
-    if own is not None:
-        results.remove(own)
-    return {
+    name = str(function.get("name"))
+    arguments = function.get("arguments")
+    if not isinstance(arguments, str):
+        arguments = json.dumps(plain(arguments, DIGITS), ensure_ascii=False)
+    call: dict[str, Any] = {
         "call": name,
-        "arguments": bounded(said, LONGEST_RESULT),
-        "result": None if own is None else bounded(_text(own), LONGEST_RESULT),
-        "failed": own is not None and has_failed(own),
-        "seconds": None if own is None else rounded(own.get("seconds")),
+        "arguments": bounded(arguments, LONGEST_RESULT),
+        "result": None,
+        "failed": False,
+        "seconds": None,
     }
+    for result in results:
+        if result.get("name") == name:
+            results.remove(result)
+            call["result"] = bounded(_text(result), LONGEST_RESULT)
+            call["failed"] = has_failed(result)
+            call["seconds"] = rounded(result.get("seconds"))
+            break
+    return call

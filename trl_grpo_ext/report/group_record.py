@@ -41,7 +41,7 @@ Place = tuple[int, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupView:
-    """A group in its batch, with the properties by which the page keeps or drops it."""
+    """A group in its batch, with criteria for keeping groups in the page."""
 
     # The batch's scorecard.
     card: Scorecard
@@ -76,10 +76,12 @@ class GroupView:
         """Estimate a completion's size in the page, with its verdicts, in characters."""
         sample = self.card.samples[row]
         characters = min(len(sample.text), LONGEST_TEXT)
-        characters += _prompt_characters(sample.messages) + len(_outcome(sample))
+        characters += _prompt_characters(sample.messages)
+        characters += len(_outcome(sample))
         for verdict in self._verdicts(row).values():
             characters += VERDICT_CHARACTERS
-            for text in (verdict.answer or "", *verdict.details.values()):
+            answer = verdict.answer or ""
+            for text in (answer, *verdict.details.values()):
                 characters += min(len(text), LONGEST_FIELD)
         return characters
 
@@ -95,7 +97,8 @@ class GroupView:
     @property
     def advantage(self) -> float:
         """Return the largest absolute advantage of a member; 0 if unknown."""
-        return max(abs(self._advantage(row) or 0.0) for row in self.members)
+        advantages = [self._advantage(row) or 0.0 for row in self.members]
+        return max(map(abs, advantages))
 
     def _advantage(self, row: int) -> float | None:
         """Return a member's advantage, 0 if within rounding error; None if unknown."""
@@ -104,7 +107,10 @@ class GroupView:
             return None
         is_dead = self.kind not in {None, "live", "secondary_only"}
         rounding = ROUNDING if is_dead else NO_ADVANTAGE
-        return advantages[row] if abs(advantages[row]) > rounding else 0.0
+        advantage = advantages[row]
+        if abs(advantage) <= rounding:
+            return 0.0
+        return advantage
 
     @property
     def longest(self) -> int:
@@ -128,7 +134,11 @@ class GroupView:
         passed = passes(self.card.primary[row])
         if passed is None:
             return False
-        return any(passes(self.card.verdicts[shadow][row]) is (not passed) for shadow in self.shadows)
+        for shadow in self.shadows:
+            shadow_passed = passes(self.card.verdicts[shadow][row])
+            if shadow_passed is not None and shadow_passed != passed:
+                return True
+        return False
 
     @property
     def passes(self) -> list[bool]:
@@ -143,12 +153,15 @@ class GroupView:
     @property
     def lot(self) -> int:
         """Return a pseudo-random number that depends only on mode, step and group, so reports are reproducible."""
-        group = self.card.samples[self.members[0]].group
-        return zlib.crc32(f"{self.card.mode} {self.step} {group} {self.members[0]}".encode())
+        first = self.members[0]
+        group = self.card.samples[first].group
+        identity = f"{self.card.mode} {self.step} {group} {first}"
+        return zlib.crc32(identity.encode())
 
     def record(self) -> dict[str, Any]:
         """Return the group as plain values; `prompt` is the prompt's key, and `messages` its text."""
         first = self.card.samples[self.members[0]]
+        columns = islice(first.row.items(), MOST_COLUMNS)
         return {
             "step": self.step,
             "mode": self.card.mode,
@@ -158,7 +171,7 @@ class GroupView:
             "messages": prompt_messages(first.prompt),
             "prefill": first.prefill or "",
             "gold": gold_column(first.row),
-            "row": [[str(name), _shown(value)] for name, value in islice(first.row.items(), MOST_COLUMNS)],
+            "row": [[str(name), _shown(value)] for name, value in columns],
             "weights": {term: rounded(weight) for term, weight in self.card.weights.items()},
             "members": [self._member(row) for row in self.members],
         }
@@ -180,7 +193,8 @@ class GroupView:
         record["disagrees"] = self._disagrees(row)
         record["hack"] = self._is_hack(row)
         record["primary"] = self.card.primary_terms[row]
-        record["verdicts"] = {term: self._verdict(term, row, found) for term, found in self._verdicts(row).items()}
+        verdicts = self._verdicts(row)
+        record["verdicts"] = {term: self._verdict(term, row, verdict) for term, verdict in verdicts.items()}
         return record
 
     def _verdict(self, term: str, row: int, verdict: Verdict) -> dict[str, Any]:
@@ -188,7 +202,7 @@ class GroupView:
         for column in VERDICT_COLUMNS:
             if not column.page:
                 continue
-            value = _short(column.of(self.card, term, row, verdict), LONGEST_FIELD)
+            value = _short(column.of(self.card, row, term, verdict), LONGEST_FIELD)
             # A page has thousands of verdicts, so empty values of rare columns are left out.
             if value or column.page not in SELDOM:
                 record[column.page] = value
@@ -197,7 +211,13 @@ class GroupView:
         return record
 
 
-def groups_of(card: Scorecard, *, number: int, step: int, shadows: Sequence[str]) -> list[GroupView]:
+def groups_of(
+    card: Scorecard,
+    *,
+    number: int,
+    step: int,
+    shadows: Sequence[str],
+) -> list[GroupView]:
     """Split a batch into groups for the page; a sample of unknown group makes a group alone.
 
     `number` is the batch's number in the run, `step` the step to show, and `shadows` the terms without training weight.
@@ -205,14 +225,22 @@ def groups_of(card: Scorecard, *, number: int, step: int, shadows: Sequence[str]
     views: list[GroupView] = []
 
     def add(members: Sequence[int], kind: str | None) -> None:
-        in_run = (number, len(views))
-        views.append(GroupView(card=card, members=members, kind=kind, in_run=in_run, step=step, shadows=shadows))
+        view = GroupView(
+            card=card,
+            members=members,
+            kind=kind,
+            in_run=(number, len(views)),
+            step=step,
+            shadows=shadows,
+        )
+        views.append(view)
 
-    for members, outcome, is_live, differs in zip(
-        card.members, card.outcomes, card.live, card.primary_differs, strict=True
-    ):
-        only_secondary = is_live and not differs
-        add(members, "secondary_only" if only_secondary else str(outcome))
+    is_secondary = card.live & ~card.primary_differs
+    for group, members in enumerate(card.members):
+        kind = str(card.outcomes[group])
+        if is_secondary[group]:
+            kind = "secondary_only"
+        add(members, kind)
     for row, sample in enumerate(card.samples):
         if sample.group is None:
             add((row,), None)
@@ -225,7 +253,8 @@ def _outcome(sample: Sample) -> str:
     if outcome is None:
         return ""
     reward = "none" if outcome.reward is None else f"{outcome.reward:g}"
-    text = f"{outcome.environment}: {outcome.error or f'reward {reward}'}"
+    ending = outcome.error or f"reward {reward}"
+    text = f"{outcome.environment}: {ending}"
     if outcome.state is not None:
         text += f"\n{_shown(outcome.state)}"
     return bounded(text, LONGEST_FIELD)
@@ -237,12 +266,16 @@ def _short(value: Any, most: int) -> Any:
         return bounded(value, most)
     if isinstance(value, Mapping):
         return {str(name): bounded(str(text), most) for name, text in value.items()}
-    return rounded(value) if isinstance(value, float) else value
+    if isinstance(value, float):
+        return rounded(value)
+    return value
 
 
 def _prompt_characters(prompt: Prompt | None) -> int:
-    if prompt is None or isinstance(prompt, str):
-        return min(len(prompt or ""), LONGEST_MESSAGE)
+    if prompt is None:
+        return 0
+    if isinstance(prompt, str):
+        return min(len(prompt), LONGEST_MESSAGE)
     characters = 0
     for message in prompt[-MOST_MESSAGES:]:
         content = message.get("content")
@@ -252,5 +285,6 @@ def _prompt_characters(prompt: Prompt | None) -> int:
 
 
 def _shown(value: Any) -> str:
-    text = value if isinstance(value, str) else json.dumps(plain(value, DIGITS), ensure_ascii=False)
-    return bounded(text, LONGEST_COLUMN)
+    if not isinstance(value, str):
+        value = json.dumps(plain(value, DIGITS), ensure_ascii=False)
+    return bounded(value, LONGEST_COLUMN)

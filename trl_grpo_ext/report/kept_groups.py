@@ -44,7 +44,10 @@ class _Shelf:
         """Say whether the group outranks a kept group, or fits into the remaining budget."""
         if wanted <= 0:
             return False
-        if not self._held or _rank(wanted, group.in_run) > self._held[0][0]:
+        if not self._held:
+            return True
+        lowest, _ = self._held[0]
+        if _rank(wanted, group.in_run) > lowest:
             return True
         return group.size <= self._completions and group.characters <= self._characters
 
@@ -53,18 +56,25 @@ class _Shelf:
         heapq.heappush(self._held, (_rank(wanted, candidate.place), candidate))
         self._completions -= candidate.completions
         self._characters -= candidate.characters
-        while len(self._held) > 1 and (self._completions < 0 or self._characters < 0):
+        while len(self._held) > 1 and self._is_over_budget:
             _, gone = heapq.heappop(self._held)
             self._completions += gone.completions
             self._characters += gone.characters
 
     @property
+    def _is_over_budget(self) -> bool:
+        return self._completions < 0 or self._characters < 0
+
+    @property
     def best_first(self) -> list[_Candidate]:
-        return [candidate for _, candidate in sorted(self._held, key=lambda item: item[0], reverse=True)]
+        ranked = sorted(self._held, key=lambda item: item[0], reverse=True)
+        return [candidate for _, candidate in ranked]
 
 
 def _rank(wanted: float, place: Place) -> Rank:
-    return wanted, -place[0], -place[1]
+    batch, position = place
+    # The heap drops the lowest rank first: of equal groups, the latest.
+    return wanted, -batch, -position
 
 
 class KeptGroups:
@@ -81,7 +91,8 @@ class KeptGroups:
         characters: int = MOST_CHARACTERS,
         cited: Collection[int] = (),
     ) -> None:
-        self._completions, self._characters = completions, characters
+        self._completions = completions
+        self._characters = characters
         steps = frozenset(cited)
         self._sample = self._shelf(lambda group: 1 + group.lot, 1.0)
         self._shelves = [
@@ -95,28 +106,48 @@ class KeptGroups:
         ]
 
     def _shelf(self, wanted: Wanted, share: float) -> _Shelf:
-        return _Shelf(wanted, round(share * self._completions), round(share * self._characters))
+        return _Shelf(
+            wanted,
+            completions=round(share * self._completions),
+            characters=round(share * self._characters),
+        )
 
     def add(self, group: GroupView) -> None:
         """Add a group; shelves that want it keep its record."""
-        wishes = [(shelf, shelf.wanted(group)) for shelf in self._shelves]
-        takers = [(shelf, wanted) for shelf, wanted in wishes if shelf.wants(wanted, group)]
-        if takers:
-            candidate = _Candidate(group.in_run, group.size, group.characters, group.record())
-            for shelf, wanted in takers:
-                shelf.put(wanted, candidate)
+        takers = []
+        for shelf in self._shelves:
+            wanted = shelf.wanted(group)
+            if shelf.wants(wanted, group):
+                takers.append((shelf, wanted))
+        # A record is long, so it is made only for groups that a shelf takes.
+        if not takers:
+            return
+        candidate = _Candidate(
+            place=group.in_run,
+            completions=group.size,
+            characters=group.characters,
+            record=group.record(),
+        )
+        for shelf, wanted in takers:
+            shelf.put(wanted, candidate)
 
     def records(self) -> list[dict[str, Any]]:
         """Return the kept groups' records in run order."""
         chosen: dict[Place, _Candidate] = {}
         for shelf in self._shelves[:-1]:
-            chosen |= {candidate.place: candidate for candidate in shelf.best_first}
-        completions = self._completions - sum(candidate.completions for candidate in chosen.values())
-        characters = self._characters - sum(candidate.characters for candidate in chosen.values())
+            for candidate in shelf.best_first:
+                chosen[candidate.place] = candidate
+        # The budget that the priorities leave to the random sample.
+        completions = self._completions
+        characters = self._characters
+        for candidate in chosen.values():
+            completions -= candidate.completions
+            characters -= candidate.characters
         for candidate in self._sample.best_first:
             if candidate.place in chosen:
                 continue
-            if chosen and (candidate.completions > completions or candidate.characters > characters):
+            is_too_large = candidate.completions > completions or candidate.characters > characters
+            if chosen and is_too_large:
                 continue
             chosen[candidate.place] = candidate
             completions -= candidate.completions

@@ -22,7 +22,13 @@ ASSETS = files("trl_grpo_ext.report") / "assets"
 _ESCAPES = {ord(character): f"\\u{ord(character):04x}" for character in "<>&"}
 
 
-def standalone_page(*, title: str, data: Any, scripts: Sequence[str], styles: Sequence[str]) -> str:
+def standalone_page(
+    *,
+    title: str,
+    data: Any,
+    scripts: Sequence[str],
+    styles: Sequence[str],
+) -> str:
     """Build a self-contained HTML page.
 
     The Content-Security-Policy allows the given scripts and styles by hash, and nothing else: no inline handler, no
@@ -44,20 +50,20 @@ def standalone_page(*, title: str, data: Any, scripts: Sequence[str], styles: Se
     script = _joined(scripts)
     style = _joined(styles)
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, keep_trailing_newline=True)
-    return environment.from_string(asset("page.html.j2")).render(
+    policy = [
+        "default-src 'none'",
+        f"script-src '{_hash(script)}'",
+        f"style-src '{_hash(style)}'",
+        "img-src data:",
+        "base-uri 'none'",
+        "form-action 'none'",
+        "require-trusted-types-for 'script'",
+        "trusted-types 'none'",
+    ]
+    template = environment.from_string(asset("page.html.j2"))
+    return template.render(
         title=_ascii(title),
-        policy="; ".join(
-            [
-                "default-src 'none'",
-                f"script-src '{_hash(script)}'",
-                f"style-src '{_hash(style)}'",
-                "img-src data:",
-                "base-uri 'none'",
-                "form-action 'none'",
-                "require-trusted-types-for 'script'",
-                "trusted-types 'none'",
-            ]
-        ),
+        policy="; ".join(policy),
         script=script,
         style=style,
         data=script_json(data),
@@ -88,11 +94,13 @@ def _joined(names: Sequence[str]) -> str:
 
 
 def _hash(text: str) -> str:
-    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode("ascii")).digest()).decode("ascii")
+    digest = hashlib.sha256(text.encode("ascii")).digest()
+    return "sha256-" + base64.b64encode(digest).decode("ascii")
 
 
 def _ascii(text: str) -> Markup:
-    return Markup(escape(text).encode("ascii", "xmlcharrefreplace").decode("ascii"))
+    escaped = escape(text).encode("ascii", "xmlcharrefreplace")
+    return Markup(escaped.decode("ascii"))
 
 
 # Significant digits of numbers in a page; charts show three.
@@ -109,7 +117,9 @@ def rounded(value: float | None) -> float | None:
         >>> rounded(1 / 3), rounded(float("nan")), rounded(None)
         (0.333333, None, None)
     """
-    return None if value is None or not math.isfinite(value) else float(f"{value:.{DIGITS}g}")
+    if value is None or not math.isfinite(value):
+        return None
+    return float(f"{value:.{DIGITS}g}")
 
 
 def bounded(text: str, limit: int) -> str:
@@ -120,4 +130,5 @@ def bounded(text: str, limit: int) -> str:
         'abc\\n[... 6 characters left out ...]\\nj'
     """
     end = min(_END, limit // 4)
-    return cut(text, limit - end, end, f"\n[... {len(text) - limit} characters left out ...]\n")
+    note = f"\n[... {len(text) - limit} characters left out ...]\n"
+    return cut(text, limit - end, end, note)

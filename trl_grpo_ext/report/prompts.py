@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from trl_grpo_ext.report.page import DIGITS, bounded, rounded
 from trl_grpo_ext.sample import PROMPT_KEY_BITS, Prompt, prompt_key
@@ -22,6 +22,14 @@ MOST_MESSAGES = 20
 BINS = 10
 
 
+class _Step(NamedTuple):
+    """Counts of a prompt's judged and passed completions at a step."""
+
+    step: int
+    passed: int
+    judged: int
+
+
 @dataclass(slots=True)
 class _PromptRecord:
     """Counts of a prompt's judged and passed completions, in total and by step."""
@@ -29,18 +37,17 @@ class _PromptRecord:
     title: str
     passed: int = 0
     judged: int = 0
-    # Tuples of step, passed, judged.
-    steps: list[tuple[int, int, int]] = field(default_factory=list)
+    steps: list[_Step] = field(default_factory=list)
 
     def add(self, step: int, passed: int, judged: int) -> None:
         self.passed += passed
         self.judged += judged
-        self.steps.append((step, passed, judged))
+        self.steps.append(_Step(step, passed, judged))
         if len(self.steps) > 2 * MOST_STEPS:
             self.steps = self.last_steps
 
     @property
-    def last_steps(self) -> list[tuple[int, int, int]]:
+    def last_steps(self) -> list[_Step]:
         return sorted(self.steps)[-MOST_STEPS:]
 
     @property
@@ -65,7 +72,8 @@ class Prompts:
         """Count a group's judged and passed completions for its prompt. Groups may come in any order."""
         key = prompt_key(prompt)
         if judged and key <= self._highest_key:
-            self._records.setdefault(key, _PromptRecord(prompt_title(prompt))).add(step, passed, judged)
+            record = self._records.setdefault(key, _PromptRecord(prompt_title(prompt)))
+            record.add(step, passed, judged)
         if len(self._records) > 2 * MOST_PROMPTS:
             self._records = self._sample()
             self._highest_key = max(self._records)
@@ -84,24 +92,32 @@ class Prompts:
         bins = [0] * (BINS + 2)
         for record in sample.values():
             bins[_bin(record.rate)] += 1
-        hardest_first = sorted(sample.items(), key=lambda item: (item[1].rate, -item[1].judged, item[0]))
-        rows = [
-            {
+        rows = []
+        for key, record in sorted(sample.items(), key=_difficulty):
+            row = {
                 "title": record.title,
                 "rate": rounded(record.rate),
                 "judged": record.judged,
                 "steps": record.last_steps,
                 "prompt": places.get(key),
             }
-            for key, record in hardest_first
-        ]
+            rows.append(row)
         return {"count": self._count(), "bins": bins, "rows": rows}
 
     def _count(self) -> int:
-        """Count the prompts; for a sample, estimate the number from the density of its hashes."""
-        if self._highest_key == 1 << PROMPT_KEY_BITS:
+        """Count the prompts; a sample's hash density gives an estimate."""
+        all_keys = 1 << PROMPT_KEY_BITS
+        if self._highest_key == all_keys:
             return len(self._records)
-        return round((len(self._records) - 1) * (1 << PROMPT_KEY_BITS) / max(self._records))
+        # The largest key bounds the sample, so it does not count for the density below it.
+        below_largest = len(self._records) - 1
+        return round(below_largest * all_keys / max(self._records))
+
+
+def _difficulty(item: tuple[int, _PromptRecord]) -> tuple[float, int, int]:
+    """Return a sort key: hardest prompts first, of these the best known."""
+    key, record = item
+    return record.rate, -record.judged, key
 
 
 def prompt_title(prompt: Prompt | None) -> str:
@@ -111,8 +127,13 @@ def prompt_title(prompt: Prompt | None) -> str:
         >>> prompt_title([{"role": "system", "content": "Answer."}, {"role": "user", "content": " 2+2? "}])
         '2+2?'
     """
-    messages = prompt_messages(prompt[-1:] if prompt is not None and not isinstance(prompt, str) else prompt)
-    return messages[-1][1].strip()[:LONGEST_TITLE] if messages else ""
+    if prompt is not None and not isinstance(prompt, str):
+        prompt = prompt[-1:]
+    messages = prompt_messages(prompt)
+    if not messages:
+        return ""
+    _, text = messages[-1]
+    return text.strip()[:LONGEST_TITLE]
 
 
 def prompt_messages(prompt: Prompt | None) -> list[list[str]]:
@@ -126,26 +147,45 @@ def prompt_messages(prompt: Prompt | None) -> list[list[str]]:
         return []
     if isinstance(prompt, str):
         return [["", bounded(prompt, LONGEST_MESSAGE)]]
-    shown = [[str(message.get("role", "")), bounded(_said(message), LONGEST_MESSAGE)] for message in prompt]
+    shown = []
+    for message in prompt:
+        role = str(message.get("role", ""))
+        shown.append([role, bounded(_said(message), LONGEST_MESSAGE)])
     left_out = len(shown) - MOST_MESSAGES
-    return [["", f"[... {left_out} messages left out ...]"], *shown[left_out:]] if left_out > 0 else shown
+    if left_out > 0:
+        note = ["", f"[... {left_out} messages left out ...]"]
+        shown = [note, *shown[left_out:]]
+    return shown
 
 
 def _said(message: Any) -> str:
-    content, calls = message.get("content"), message.get("tool_calls")
+    content = message.get("content")
+    calls = message.get("tool_calls")
     if calls:
-        content = f"{content or ''}\n{json.dumps(plain(calls, DIGITS), ensure_ascii=False)}".strip()
+        told = json.dumps(plain(calls, DIGITS), ensure_ascii=False)
+        content = f"{content or ''}\n{told}".strip()
     if isinstance(content, str):
         return content
-    if isinstance(content, list) and all(isinstance(block, dict) for block in content):
-        # datasets adds every block's keys to all blocks, with null values. A picture was recorded as a text.
-        blocks = [block.get("text") if block.get("image") is None else block["image"] for block in content]
+    if isinstance(content, list):
+        blocks = list(map(_block_text, content))
         if all(isinstance(text, str) for text in blocks):
             return "".join(blocks)
     return json.dumps(plain(content, DIGITS), ensure_ascii=False)
 
 
+def _block_text(block: Any) -> Any:
+    """Return a block's text or recorded picture; None for other blocks."""
+    if not isinstance(block, dict):
+        return None
+    # datasets adds every block's keys to all blocks, with null values.
+    if block.get("image") is not None:
+        return block["image"]
+    return block.get("text")
+
+
 def _bin(rate: float) -> int:
     if rate <= 0:
         return 0
-    return BINS + 1 if rate >= 1 else 1 + min(BINS - 1, int(rate * BINS))
+    if rate >= 1:
+        return BINS + 1
+    return 1 + int(rate * BINS)

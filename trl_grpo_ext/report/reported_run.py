@@ -77,7 +77,8 @@ class ReportedRun:
 
     def _note(self, weights: Mapping[str, float]) -> None:
         """Record a batch's terms, and its terms with training weight."""
-        self._terms |= dict.fromkeys(weights)
+        # A dict instead of a set keeps the terms in the order of the mix.
+        self._terms.update(dict.fromkeys(weights))
         self._trained_on |= {term for term, weight in weights.items() if weight != 0}
 
     def add(self, card: Scorecard, number: int | None = None) -> None:
@@ -87,8 +88,11 @@ class ReportedRun:
         """
         if not len(card) or not card.terms:
             return
-        number = self.batches if number is None else number
-        step = number if card.step is None else card.step
+        if number is None:
+            number = self.batches
+        step = card.step
+        if step is None:
+            step = number
         self.batches += 1
         self._note(card.weights)
         figures = reduce_card(card, self.settings)
@@ -99,11 +103,19 @@ class ReportedRun:
             self._add_groups(card, self.kept, number=number, step=step)
 
     def _add_groups(self, card: Scorecard, kept: KeptGroups, *, number: int, step: int) -> None:
-        shadows = [term for term in card.terms if term not in self._trained_on] if card.in_force else []
+        shadows: list[str] = []
+        # Without a term in force there is no primary verdict to compare a shadow with.
+        if card.in_force:
+            shadows = [term for term in card.terms if term not in self._trained_on]
         for group in groups_of(card, number=number, step=step, shadows=shadows):
             passed = group.passes
             prompt = card.samples[group.members[0]].prompt
-            self._prompts[card.mode].add(prompt, step, passed=sum(passed), judged=len(passed))
+            self._prompts[card.mode].add(
+                prompt,
+                step,
+                passed=sum(passed),
+                judged=len(passed),
+            )
             kept.add(group)
 
     def _series(self, mode: str) -> dict[str, Any]:
@@ -120,10 +132,10 @@ class ReportedRun:
         `logs` are the run's, as in `RecordedRun.logs`.
         """
         mode = "train" if len(self._timelines["train"]) else "eval"
-        kept = [] if self.kept is None else self.kept.records()
-        texts = {record["prompt"]: record["messages"] for record in kept}
-        places = {key: place for place, key in enumerate(texts)}
-        of_mode = {record["prompt"] for record in kept if record["mode"] == mode}
+        records = [] if self.kept is None else self.kept.records()
+        prompts = _PagePrompts(records)
+        evaluation = self._series("eval")
+        evaluation["margins"] = reward_margins(self._timelines["eval"])
         return {
             "name": self.name,
             "terms": list(self._terms),
@@ -134,15 +146,15 @@ class ReportedRun:
             "not_checked": [[code, needs] for code, needs in self.findings.not_checked.items()],
             "main_mode": mode,
             "train": self._series("train"),
-            "eval": self._series("eval") | {"margins": reward_margins(self._timelines["eval"])},
+            "eval": evaluation,
             "logs": log_columns(logs),
             "shadows": self._agreements[mode].shadows(without=self._trained_on),
             "correlations": self._agreements[mode].correlations(),
-            "prompts": self._prompts[mode].table({key: places[key] for key in of_mode}),
-            "prompt_texts": list(texts.values()),
-            "groups": [_with_prompt_place(record, places) for record in kept],
+            "prompts": self._prompts[mode].table(prompts.places_in(mode)),
+            "prompt_texts": prompts.texts,
+            "groups": [prompts.with_place(record) for record in records],
             "completions": {
-                "kept": sum(len(record["members"]) for record in kept),
+                "kept": sum(len(record["members"]) for record in records),
                 "all": self._completions.total(),
                 "evaluated": self._completions["eval"],
             },
@@ -150,29 +162,73 @@ class ReportedRun:
         }
 
 
-def _with_prompt_place(record: Mapping[str, Any], places: Mapping[int, int]) -> dict[str, Any]:
-    """Replace a group's prompt by its place in the page's list of prompts, which many groups share."""
-    group = {name: value for name, value in record.items() if name != "messages"}
-    group["prompt"] = places[record["prompt"]]
-    return group
+class _PagePrompts:
+    """The prompts of a page's groups, each once, since many groups share a prompt.
+
+    A record of a group has its prompt's key as `prompt`, and the prompt's text as `messages`.
+    """
+
+    def __init__(self, records: Sequence[Mapping[str, Any]]) -> None:
+        self.records = records
+        self.texts: list[Any] = []
+        # A prompt's place in `texts`, by its key.
+        self._places: dict[int, int] = {}
+        for record in records:
+            if record["prompt"] not in self._places:
+                self._places[record["prompt"]] = len(self.texts)
+                self.texts.append(record["messages"])
+
+    def places_in(self, mode: str) -> dict[int, int]:
+        """Return places of a mode's prompts, by prompt key."""
+        keys = {record["prompt"] for record in self.records if record["mode"] == mode}
+        return {key: self._places[key] for key in keys}
+
+    def with_place(self, record: Mapping[str, Any]) -> dict[str, Any]:
+        """Replace a record's prompt by its place."""
+        group = dict(record)
+        del group["messages"]
+        group["prompt"] = self._places[record["prompt"]]
+        return group
+
+
+@dataclass(frozen=True, slots=True)
+class _Products:
+    """Sums of squares and products of two terms' values minus their group's mean; sums of several batches add up."""
+
+    xx: float = 0.0
+    yy: float = 0.0
+    xy: float = 0.0
+
+    def __add__(self, other: _Products) -> _Products:
+        return _Products(
+            xx=self.xx + other.xx,
+            yy=self.yy + other.yy,
+            xy=self.xy + other.xy,
+        )
+
+    @property
+    def correlation(self) -> float | None:
+        """Correlation within groups, in [-1, 1]; None for a term with constant values in all groups."""
+        if min(self.xx, self.yy) <= FLAT:
+            return None
+        return self.xy / math.sqrt(self.xx * self.yy)
 
 
 # Values too large to be squared overflow, and their correlation stays unknown.
 @np.errstate(all="ignore")
-def _value_products(card: Scorecard) -> dict[tuple[str, str], tuple[float, ...]]:
-    """Return sums `(xx, yy, xy)` of squares and products for each pair of terms, over values minus their group's mean.
-
-    Sums of several batches add up, and xy / sqrt(xx yy) is the correlation within groups.
-    """
+def _value_products(card: Scorecard) -> dict[tuple[str, str], _Products]:
+    """Compute `_Products` for each pair of terms in a batch."""
     columns = {}
     for term, column in zip(card.terms, card.value_matrix.T, strict=True):
         columns[term] = centred(card.by_group(column)).ravel()
-    products: dict[tuple[str, str], tuple[float, ...]] = {}
-    for pair in itertools.combinations(card.terms, 2):
-        x, y = columns[pair[0]], columns[pair[1]]
+    products = {}
+    for first, second in itertools.combinations(card.terms, 2):
+        x = columns[first]
+        y = columns[second]
         both = np.isfinite(x) & np.isfinite(y)
-        x, y = x[both], y[both]
-        products[pair] = (float(x @ x), float(y @ y), float(x @ y))
+        x = x[both]
+        y = y[both]
+        products[first, second] = _Products(xx=float(x @ x), yy=float(y @ y), xy=float(x @ y))
     return products
 
 
@@ -181,14 +237,14 @@ class _TermAgreement:
 
     def __init__(self) -> None:
         self._shadows: dict[str, Agreement] = {}
-        self._products: dict[tuple[str, str], tuple[float, ...]] = {}
+        self._products: dict[tuple[str, str], _Products] = {}
 
     def add(self, card: Scorecard, figures: BatchFigures) -> None:
         for term, found in figures.agreements.items():
             self._shadows[term] = self._shadows.get(term, Agreement()) + found
         for pair, products in _value_products(card).items():
-            so_far = self._products.get(pair, (0.0, 0.0, 0.0))
-            self._products[pair] = tuple(map(sum, zip(so_far, products, strict=True)))
+            so_far = self._products.get(pair, _Products())
+            self._products[pair] = so_far + products
 
     def shadows(self, without: Collection[str]) -> list[dict[str, Any]]:
         """Return a dict per shadow term: `term`, `table` and `kappa`.
@@ -196,30 +252,29 @@ class _TermAgreement:
         `table` counts completions in the order [both pass, only the primary term, only the shadow, neither]. `kappa` is
         Cohen's kappa; None if undefined.
         """
-        return [
-            {
+        shadows = []
+        for term, found in self._shadows.items():
+            if not found.size or term in without:
+                continue
+            shadow = {
                 "term": term,
                 "table": [found.both, found.primary_only, found.shadow_only, found.neither],
                 "kappa": rounded(found.kappa),
             }
-            for term, found in self._shadows.items()
-            if found.size and term not in without
-        ]
+            shadows.append(shadow)
+        return shadows
 
     def correlations(self) -> list[dict[str, Any]]:
-        """Return a dict per pair of terms: `first`, `second` and `correlation`.
-
-        The correlation is over values minus their group's mean, in [-1, 1]; None if either term is constant within all
-        groups.
-        """
-        return [
-            {
+        """Return a dict per pair of terms: `first`, `second` and `correlation`, as `_Products.correlation`."""
+        pairs = []
+        for (first, second), products in self._products.items():
+            pair = {
                 "first": first,
                 "second": second,
-                "correlation": rounded(xy / math.sqrt(xx * yy)) if min(xx, yy) > FLAT else None,
+                "correlation": rounded(products.correlation),
             }
-            for (first, second), (xx, yy, xy) in self._products.items()
-        ]
+            pairs.append(pair)
+        return pairs
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,7 +293,8 @@ class ReportedFindings:
 
     @property
     def steps(self) -> frozenset[int]:
-        return frozenset(found["step"] for found in self.findings if isinstance(found["step"], int))
+        steps = [found["step"] for found in self.findings]
+        return frozenset(step for step in steps if isinstance(step, int))
 
 
 def findings_of(run: RecordedRun, *, seconds: float = math.inf) -> ReportedFindings:
@@ -252,21 +308,27 @@ def findings_of(run: RecordedRun, *, seconds: float = math.inf) -> ReportedFindi
     except Exception as error:
         logger.warning("No diagnosis for %s: %s", run.folder, error)
         return ReportedFindings(findings=_in_order(read_findings(run.folder), frozenset()))
-    holding = frozenset(finding.code for finding in found.causes)
-    begun = frozenset(finding.code for finding in found.findings)
+    holding = frozenset(cause.code for cause in found.causes)
+    begun = {finding.code for finding in found.findings}
     # A short run may have causes even though no finding had the steps to begin.
     at_once = [finding for finding in found.causes if finding.code not in begun]
-    findings = _in_order([*found.findings, *at_once], holding)
-    return ReportedFindings(found.sentence, found.score, findings, found.not_checked)
+    return ReportedFindings(
+        sentence=found.sentence,
+        score=found.score,
+        findings=_in_order([*found.findings, *at_once], holding),
+        not_checked=found.not_checked,
+    )
 
 
 def _in_order(findings: Sequence[Finding], holding: frozenset[str]) -> tuple[dict[str, Any], ...]:
+    # A finding of unknown step comes first.
     ordered = sorted(findings, key=lambda found: -1 if found.step is None else found.step)
     last = {found.code: found for found in ordered}
     records = []
     for found in ordered:
-        record = {name: plain(value, DIGITS) for name, value in found.to_record().items()}
-        record["holds"] = found.code in holding and last[found.code] is found
+        record = plain(found.to_record(), DIGITS)
+        is_last = last[found.code] is found
+        record["holds"] = is_last and found.code in holding
         record["about"] = _about(found.code)
         records.append(record)
     return tuple(records)
@@ -283,4 +345,5 @@ def _about(code: str) -> list[str]:
         return []
     # Keep a link's words only.
     text = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", text)
-    return [" ".join(paragraph.split()) for paragraph in text.strip().split("\n\n") if paragraph]
+    paragraphs = text.strip().split("\n\n")
+    return [" ".join(paragraph.split()) for paragraph in paragraphs if paragraph]

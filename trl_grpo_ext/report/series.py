@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from trl_grpo_ext.diagnostics.batches import percent
 from trl_grpo_ext.diagnostics.levels import ends_of, together
@@ -34,7 +34,12 @@ LOGGED = (
     FLOOR_LIVE,
     DRAWN_LIVE,
     *EXPECTED_RATES,
-    *(f"{rate}{bound}" for rate in (FALSE_REJECTS, FALSE_ACCEPTS) for bound in ("", "_low", "_high")),
+    FALSE_REJECTS,
+    f"{FALSE_REJECTS}_low",
+    f"{FALSE_REJECTS}_high",
+    FALSE_ACCEPTS,
+    f"{FALSE_ACCEPTS}_low",
+    f"{FALSE_ACCEPTS}_high",
 )
 
 # A figure's name, then its term, status or kind of group.
@@ -61,39 +66,50 @@ def series_figures(figures: BatchFigures) -> Figures:
     | `length, <status>` | mean tokens of samples with this primary status; `length, all` of all samples |
     | `fooled, <shadow>` | share failed by the shadow, among samples it judged and the primary term passed |
     """
-    return dict((*_of_batch(figures), *_of_terms(figures), *_of_groups(figures)))
+    return _of_batch(figures) | _of_terms(figures) | _of_groups(figures)
 
 
-def _of_batch(figures: BatchFigures) -> Iterator[tuple[Key, Estimate]]:
+def _of_batch(figures: BatchFigures) -> dict[Key, Estimate]:
     primary = figures.primary
-    yield ("reward",), figures.rewards.numbers
-    yield PROMPT_REWARD, figures.rewards.groups
-    yield ("void",), Estimate.share(figures.void, figures.size)
-    yield ("cut",), primary.cut_share
-    yield ("pass",), Estimate.share(primary.right, primary.judged)
-    yield ("length", "all"), figures.tokens.numbers
+    found: dict[Key, Estimate] = {
+        ("reward",): figures.rewards.numbers,
+        PROMPT_REWARD: figures.rewards.groups,
+        ("void",): Estimate.share(figures.void, figures.size),
+        ("cut",): primary.cut_share,
+        ("pass",): Estimate.share(primary.right, primary.judged),
+        ("length", "all"): figures.tokens.numbers,
+    }
     for status, length in primary.lengths.items():
         if length.count:
-            yield ("length", str(status)), length
-    for shadow, found in figures.agreements.items():
-        yield ("fooled", shadow), Estimate.share(found.primary_only, found.both + found.primary_only)
+            found["length", str(status)] = length
+    for shadow, agreement in figures.agreements.items():
+        passed = agreement.both + agreement.primary_only
+        found["fooled", shadow] = Estimate.share(agreement.primary_only, passed)
+    return found
 
 
-def _of_terms(figures: BatchFigures) -> Iterator[tuple[Key, Estimate]]:
-    for term, found in figures.terms.items():
-        yield ("value", term), found.values.numbers
-        yield ("weight", term), Estimate.of([found.weight])
-        yield ("driver", term), Estimate.of([found.driver_share])
+def _of_terms(figures: BatchFigures) -> dict[Key, Estimate]:
+    found: dict[Key, Estimate] = {}
+    for term, of_term in figures.terms.items():
+        found["value", term] = of_term.values.numbers
+        found["weight", term] = Estimate.of([of_term.weight])
+        found["driver", term] = Estimate.of([of_term.driver_share])
         for status in Status:
-            yield ("status", term, str(status)), Estimate.share(found.statuses.get(status, 0), found.judged)
+            count = of_term.statuses.get(status, 0)
+            found["status", term, str(status)] = Estimate.share(count, of_term.judged)
+    return found
 
 
-def _of_groups(figures: BatchFigures) -> Iterator[tuple[Key, Estimate]]:
-    counts = {str(kind): count for kind, count in figures.outcomes.items()}
+def _of_groups(figures: BatchFigures) -> dict[Key, Estimate]:
+    counts = {str(outcome): count for outcome, count in figures.outcomes.items()}
+    groups = sum(counts.values())
+    live = counts.get(GroupOutcome.LIVE, 0)
     counts["secondary_only"] = figures.secondary_groups
-    counts[GroupOutcome.LIVE] = counts.get(GroupOutcome.LIVE, 0) - figures.secondary_groups
+    counts["live"] = live - figures.secondary_groups
+    found: dict[Key, Estimate] = {}
     for kind in GROUP_KINDS:
-        yield ("group", kind), Estimate.share(counts.get(kind, 0), sum(counts.values()))
+        found["group", kind] = Estimate.share(counts.get(kind, 0), groups)
+    return found
 
 
 @dataclass(slots=True)
@@ -132,12 +148,15 @@ class Timeline:
         self._put(step, figures)
         while len(self._points) > MOST_POINTS:
             self._steps_a_point *= 2
-            points, self._points = self._points, {}
-            for point in points.values():
+            points = list(self._points.values())
+            self._points.clear()
+            for point in points:
                 self._put(point.step, point.figures)
 
     def _put(self, step: int, figures: Figures) -> None:
-        self._points.setdefault(step // self._steps_a_point, Point(step)).add(step, figures)
+        place = step // self._steps_a_point
+        point = self._points.setdefault(place, Point(step))
+        point.add(step, figures)
 
     @property
     def points(self) -> list[Point]:
@@ -146,15 +165,19 @@ class Timeline:
     def columns(self) -> dict[str, Any]:
         """Return `steps`, and `figures` nested by their keys: lists of equal length, null for missing values."""
         points = self.points
-        keys = dict.fromkeys(key for point in points for key in point.figures)
+        # A dict instead of a set keeps the keys in order.
+        keys: dict[Key, None] = {}
+        for point in points:
+            keys.update(dict.fromkeys(point.figures))
         nested: dict[str, Any] = {}
         for key in keys:
             *path, last = key
             place = nested
             for part in path:
                 place = place.setdefault(part, {})
-            figures = [point.figures.get(key) for point in points]
-            place[last] = [None if figure is None else rounded(figure.mean) for figure in figures]
+            # `NOTHING` has the mean NaN, which becomes null.
+            figures = [point.figures.get(key, NOTHING) for point in points]
+            place[last] = [rounded(figure.mean) for figure in figures]
         return {"steps": [point.step for point in points], "figures": nested}
 
 
@@ -167,21 +190,36 @@ def reward_margins(timeline: Timeline) -> list[float | None]:
         >>> reward_margins(timeline)
         [0.565793]
     """
-    known = [point.figures.get(PROMPT_REWARD, NOTHING) for point in timeline.points]
-    return [rounded(Z * one.error) if one.count > 1 else None for one in known]
+    margins = []
+    for point in timeline.points:
+        reward = point.figures.get(PROMPT_REWARD, NOTHING)
+        margin = None
+        if reward.count > 1:
+            margin = rounded(Z * reward.error)
+        margins.append(margin)
+    return margins
 
 
 SCORE = (
     "A score is a mean of verdicts, before weights, gates and shapes. A verifier of correctness gives 1 for right and "
     "0 for wrong."
 )
-# Figures at the head of the page, after the scores: the keys to add up, and the number format.
-BESIDE_SCORES: dict[str, tuple[tuple[Key, ...], Callable[[float], str]]] = {
-    "Reward": ((("reward",),), score_text),
-    "Live groups": ((("group", "live"), ("group", "secondary_only")), percent),
-    "Tokens": ((("length", "all"),), "{:.0f}".format),
-    "Void": ((("void",),), percent),
-}
+
+
+class Tile(NamedTuple):
+    """A headline figure beside the scores: a sum of several keys' means, formatted."""
+
+    label: str
+    keys: tuple[Key, ...]
+    to_text: Callable[[float], str]
+
+
+BESIDE_SCORES = (
+    Tile("Reward", (("reward",),), score_text),
+    Tile("Live groups", (("group", "live"), ("group", "secondary_only")), percent),
+    Tile("Tokens", (("length", "all"),), "{:.0f}".format),
+    Tile("Void", (("void",),), percent),
+)
 
 
 def key_figures(score: Mapping[str, Ends], main: Timeline, mode: str) -> dict[str, Any]:
@@ -190,18 +228,27 @@ def key_figures(score: Mapping[str, Ends], main: Timeline, mode: str) -> dict[st
     Scores are the diagnosis's. Other figures are means over the same batches; in a run without training, they come from
     the first and the last evaluation.
     """
-    tiles = [[f"Score, {where}", *ends.shown] for where, ends in score.items()]
-    points = main.points
-    first, last = ends_of(points) if mode == "train" else (points[:-1][:1], points[-1:])
-    before, after = _texts(first), _texts(last)
-    for label, text in after.items():
-        tiles.append([label, before.get(label, ""), text])
+    tiles = []
     notes = []
     for where, ends in score.items():
-        notes.append(f"{where.capitalize()}: {ends.places} ({ends.end.count:,.0f} completions){ends.gain_told}.")
+        tiles.append([f"Score, {where}", *ends.shown])
+        completions = f"{ends.end.count:,.0f} completions"
+        notes.append(f"{where.capitalize()}: {ends.places} ({completions}){ends.gain_told}.")
     if score:
         notes.append(SCORE)
+    first, last = _ends(main.points, mode)
+    before = _texts(first)
+    for label, text in _texts(last).items():
+        tiles.append([label, before.get(label, ""), text])
     return {"tiles": tiles, "notes": notes}
+
+
+def _ends(points: Sequence[Point], mode: str) -> tuple[Sequence[Point], Sequence[Point]]:
+    if mode == "train":
+        return ends_of(points)
+    # A single evaluation has no start to compare with.
+    first = points[:1] if len(points) > 1 else []
+    return first, points[-1:]
 
 
 EVALUATED = ("model", "dataset", "split", "prompts", "samples", "temperature", "max_completion_length", "seed")
@@ -218,19 +265,28 @@ def evaluation_head(evaluation: Mapping[str, Any], settings: Mapping[str, Any]) 
 
     Of the trainer's settings, only rewards and verifiers remain, since no training took place.
     """
-    rates = {}
+    tiles = []
+    pass_at_1 = "unknown"
     for name, rate in evaluation[FIGURES].items():
-        if rate and name.startswith(("pass@", "maj@")):
-            rates[name] = str(Interval(rate["mean"], rate["low"], rate["high"]))
+        if not rate or not name.startswith(("pass@", "maj@")):
+            continue
+        interval = str(Interval(rate["mean"], rate["low"], rate["high"]))
+        tiles.append([name, "", interval])
+        if name == "pass@1":
+            pass_at_1 = interval
     over = f"{evaluation['prompts']:,} prompts, {evaluation['samples']} completions each"
+    shown = evaluated_settings(evaluation)
+    for name in JUDGES:
+        if name in settings:
+            shown[name] = settings[name]
     return {
         "evaluated": True,
-        "sentence": f"pass@1 is {rates.get('pass@1', 'unknown')}, over {over}.",
+        "sentence": f"pass@1 is {pass_at_1}, over {over}.",
         "key_figures": {
-            "tiles": [[name, "", interval] for name, interval in rates.items()],
+            "tiles": tiles,
             "notes": [f"Data: {evaluation['dataset']} ({evaluation['split']})."],
         },
-        "settings": evaluated_settings(evaluation) | {name: settings[name] for name in JUDGES if name in settings},
+        "settings": shown,
     }
 
 
@@ -238,11 +294,11 @@ def _texts(points: Sequence[Point]) -> dict[str, str]:
     """Format known figures of `BESIDE_SCORES`, by label."""
     whole = together(point.figures for point in points)
     texts = {}
-    for label, (keys, to_text) in BESIDE_SCORES.items():
-        figures = [whole[key] for key in keys if key in whole]
+    for tile in BESIDE_SCORES:
+        figures = [whole.get(key, NOTHING) for key in tile.keys]
         known = [figure.mean for figure in figures if figure.count]
         if known:
-            texts[label] = to_text(sum(known))
+            texts[tile.label] = tile.to_text(sum(known))
     return texts
 
 
@@ -258,11 +314,13 @@ def log_columns(logs: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     timeline = Timeline()
     for entry in logs:
         logged = [name for name in LOGGED if name in entry]
-        if not logged or not isinstance(entry.get("step"), int):
+        step = entry.get("step")
+        if not logged or not isinstance(step, int):
             continue
         figures: dict[Key, Estimate] = {}
         for name in logged:
-            if isinstance(entry[name], int | float):
-                figures[(name,)] = Estimate.of([float(entry[name])])
-        timeline.add(entry["step"], figures)
+            number = entry[name]
+            if isinstance(number, int | float):
+                figures[(name,)] = Estimate.of([float(number)])
+        timeline.add(step, figures)
     return timeline.columns()

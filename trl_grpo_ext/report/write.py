@@ -6,7 +6,7 @@ import math
 import os
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,6 +19,7 @@ from trl_grpo_ext.report.page import standalone_page
 from trl_grpo_ext.report.reported_run import ReportedRun, findings_of
 from trl_grpo_ext.report.series import evaluated_settings, evaluation_head
 from trl_grpo_ext.runs.recorded_run import FIGURES, RecordedRun
+from trl_grpo_ext.runs.schema import About
 from trl_grpo_ext.runs.settings import conditions_of
 from trl_grpo_ext.scorecard import Mode
 from trl_grpo_ext.support.estimate import SURE, Estimate
@@ -67,32 +68,47 @@ def write_report(
     if not 1 <= len(folders) <= 2:
         raise ValueError(f"A report is of one run, or of two side by side; got {len(folders)}.")
     runs = [RecordedRun(Path(folder)) for folder in folders]
-    second = f"-vs-{runs[1].folder.resolve().name}" if len(runs) == 2 else ""
-    path = Path(output) if output is not None else runs[0].folder / f"report{second}.html"
     names = _names(runs)
+    told = None
+    if len(runs) == 2:
+        told = comparison(runs, names, ahead)
+        # Each run's own report has its completions.
+        completions = 0
     data = {
         "version": __version__,
         "made": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
-        "comparison": comparison(runs, names, ahead) if len(runs) == 2 else None,
-        "runs": [
-            _run_data(run, name, seconds, completions if len(runs) == 1 else 0)
-            for run, name in zip(runs, names, strict=True)
-        ],
+        "comparison": told,
+        "runs": [_run_data(run, name, seconds, completions) for run, name in zip(runs, names, strict=True)],
     }
-    title = f"{' | '.join(names)} - report"
-    write_text(path, standalone_page(title=title, data=data, scripts=SCRIPTS, styles=STYLES))
+    page = standalone_page(
+        title=f"{' | '.join(names)} - report",
+        data=data,
+        scripts=SCRIPTS,
+        styles=STYLES,
+    )
+    path = _path(runs) if output is None else Path(output)
+    write_text(path, page)
     return path
+
+
+def _path(runs: Sequence[RecordedRun]) -> Path:
+    name = "report"
+    for other in runs[1:]:
+        name += f"-vs-{other.folder.resolve().name}"
+    return runs[0].folder / f"{name}.html"
 
 
 def _run_data(run: RecordedRun, name: str, seconds: float, completions: int) -> dict[str, Any]:
     """Return the page's data for a run; with 0 completions, its figures only."""
     end = time.monotonic() + seconds
     findings = findings_of(run, seconds=seconds * DIAGNOSIS_SHARE)
+    kept = None
+    if completions:
+        kept = KeptGroups(completions, MOST_CHARACTERS, findings.steps)
     parts = run.parts()
-    kept = KeptGroups(completions, MOST_CHARACTERS, findings.steps) if completions else None
-    reported = ReportedRun(name, run.settings, findings, kept, weights=(about.weights for _, about in parts))
-    left = deque(number for number, about in parts if about.step in findings.steps)
-    left += spread_out([number for number, about in parts if about.step not in findings.steps])
+    weights = (about.weights for _, about in parts)
+    reported = ReportedRun(name, run.settings, findings, kept, weights)
+    left = _in_reading_order(parts, findings.steps)
     unreadable = 0
     while left and (time.monotonic() < end or not reported.batches):
         number = left.popleft()
@@ -109,6 +125,18 @@ def _run_data(run: RecordedRun, name: str, seconds: float, completions: int) -> 
     return data
 
 
+def _in_reading_order(parts: Sequence[tuple[int, About]], cited: Collection[int]) -> deque[int]:
+    """Order the numbers of a run's batches: batches at cited steps first, other batches spread over the run."""
+    first = []
+    others = []
+    for number, about in parts:
+        if about.step in cited:
+            first.append(number)
+        else:
+            others.append(number)
+    return deque([*first, *spread_out(others)])
+
+
 def spread_out(items: Sequence[int]) -> Iterator[int]:
     """Reorder items so that every prefix is spread evenly over the whole.
 
@@ -116,8 +144,11 @@ def spread_out(items: Sequence[int]) -> Iterator[int]:
         >>> list(spread_out(range(10)))
         [0, 8, 4, 2, 6, 1, 3, 5, 7, 9]
     """
-    distance = 1 << max(len(items) - 1, 0).bit_length() >> 1
-    yield from items[:: distance or 1]
+    # The largest power of two below the number of items.
+    distance = 1
+    while 2 * distance < len(items):
+        distance *= 2
+    yield from items[::distance]
     while distance > 1:
         yield from items[distance // 2 :: distance]
         distance //= 2
@@ -147,7 +178,9 @@ def comparison(runs: Sequence[RecordedRun], names: Sequence[str], ahead: str | N
     Scores are compared in the last evaluation, or at the end of training if a run has no evaluation. They are computed
     like the scores at the head of the page; the interval is the 95 % interval of the difference.
     """
-    mode: Mode = "eval" if all(run.parts("eval") for run in runs) else "train"
+    mode: Mode = "train"
+    if all(run.parts("eval") for run in runs):
+        mode = "eval"
     if ahead is None:
         first, second = (_last_score(run, mode) for run in runs)
         ahead = _ahead(first, second, names, mode)
@@ -160,13 +193,18 @@ def comparison(runs: Sequence[RecordedRun], names: Sequence[str], ahead: str | N
 def _last_score(run: RecordedRun, mode: Mode) -> Estimate:
     """Return the score of the last evaluation, or of the last training batches."""
     parts = run.parts(mode)
+    last: Sequence[tuple[int, About]]
     if mode == "eval":
-        last_step = parts[-1][1].step
-        last: Sequence[tuple[int, Any]] = [part for part in parts if part[1].step == last_step]
+        _, newest = parts[-1]
+        last = [(number, about) for number, about in parts if about.step == newest.step]
     else:
         _, last = ends_of(parts)
-    cards = [run.readable(number) for number, _ in last]
-    return score_level([reduce_card(card, run.settings) for card in cards if card is not None])
+    figures = []
+    for number, _ in last:
+        card = run.readable(number)
+        if card is not None:
+            figures.append(reduce_card(card, run.settings))
+    return score_level(figures)
 
 
 def _ahead(first: Estimate, second: Estimate, names: Sequence[str], mode: str) -> str:
@@ -174,24 +212,33 @@ def _ahead(first: Estimate, second: Estimate, names: Sequence[str], mode: str) -
     if not (first.is_known and second.is_known):
         return f"Which run is ahead {where} is unknown: not both have scores."
     gap = first - second
-    ahead, behind = names if gap.mean >= 0 else reversed(names)
-    high, low = max(first.mean, second.mean), min(first.mean, second.mean)
     interval = replace(gap, mean=abs(gap.mean)).interval
     if interval.mean <= SURE * gap.error or not gap.mean:
         return f"{sentence(where)} the two are equal as far as can be told: the difference is {interval}."
+    ahead, behind = names
+    high = first.mean
+    low = second.mean
+    if gap.mean < 0:
+        ahead, behind = behind, ahead
+        high, low = low, high
     return f"{ahead} beats {behind} by {interval} {where}: {high:.3f} against {low:.3f}."
 
 
 def _differences(runs: Sequence[RecordedRun]) -> Iterator[str]:
     """List differing settings, verifiers and last weights, with both values."""
     one, other = map(_compared_settings, runs)
-    rewards = [{reward["name"]: reward for reward in each.pop("rewards", ())} for each in (one, other)]
+    rewards = [_rewards_by_name(one), _rewards_by_name(other)]
     found: list[str] = []
     for name in {**one, **other}:
-        found += _difference(name, one.get(name), other.get(name), rewards)
+        if name != "rewards":
+            found += _difference(name, one.get(name), other.get(name), rewards)
     yield from found[:MOST_NAMED]
     if len(found) > MOST_NAMED:
         yield f"{len(found) - MOST_NAMED} more (see Settings)"
+
+
+def _rewards_by_name(settings: Mapping[str, Any]) -> dict[str, Any]:
+    return {reward["name"]: reward for reward in settings.get("rewards", ())}
 
 
 def _compared_settings(run: RecordedRun) -> dict[str, Any]:
@@ -201,38 +248,65 @@ def _compared_settings(run: RecordedRun) -> dict[str, Any]:
     return {**evaluated_settings(run.evaluation), **run.settings, "weight": weights}
 
 
-def _difference(name: str, one: Any, other: Any, rewards: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+def _difference(
+    name: str,
+    one: Any,
+    other: Any,
+    rewards: Sequence[Mapping[str, Any]],
+) -> Iterator[str]:
     if not (isinstance(one, Mapping) and isinstance(other, Mapping)):
         if one != other:
-            yield f"{name} ({_shown(one)}, {_shown(other)})"
+            yield f"{name} ({_both(one, other)})"
         return
     for term in {**one, **other}:
+        has_changed = one.get(term) != other.get(term)
         if name == "verifiers" and term in one and term in other:
-            has_changed = one[term] != other[term]
-            yield from _of_term(term, *(each.get(term, {}) for each in rewards), has_changed=has_changed)
-        elif name == "weight" and one.get(term) != other.get(term):
-            yield f"the weight of {term} ({_shown(one.get(term))}, {_shown(other.get(term))})"
+            first, second = (each.get(term, {}) for each in rewards)
+            yield from _of_term(term, first, second, has_changed=has_changed)
+        elif name == "weight" and has_changed:
+            yield f"the weight of {term} ({_both(one.get(term), other.get(term))})"
 
 
-def _of_term(term: str, one: Mapping[str, Any], other: Mapping[str, Any], *, has_changed: bool) -> Iterator[str]:
+def _of_term(
+    term: str,
+    one: Mapping[str, Any],
+    other: Mapping[str, Any],
+    *,
+    has_changed: bool,
+) -> Iterator[str]:
     """List differences between two descriptions of a term; runs recorded by an earlier version have no descriptions.
 
     `has_changed` says that the verifiers' identities differ. Identities are digests, which mean nothing to a reader.
     """
-    if has_changed and one.get("verifier") == other.get("verifier") and one.get("settings") != other.get("settings"):
+    is_same_class = one.get("verifier") == other.get("verifier")
+    settings_differ = one.get("settings") != other.get("settings")
+    if has_changed and is_same_class and settings_differ:
         yield from _changed(term, one["settings"], other["settings"])
     elif has_changed:
-        classes = [each["verifier"].rpartition(".")[2] for each in (one, other) if "verifier" in each]
-        are_two = len(set(classes)) == 2
-        yield f"the verifier of {term} ({', '.join(classes)})" if are_two else f"the verifier of {term}"
+        first = _class_name(one)
+        second = _class_name(other)
+        if first and second and first != second:
+            yield f"the verifier of {term} ({first}, {second})"
+        else:
+            yield f"the verifier of {term}"
     if one and other:
         yield from _changed(term, conditions_of(one), conditions_of(other))
+
+
+def _class_name(described: Mapping[str, Any]) -> str:
+    path: str = described.get("verifier", "")
+    _, _, name = path.rpartition(".")
+    return name
 
 
 def _changed(term: str, one: Mapping[str, Any], other: Mapping[str, Any]) -> Iterator[str]:
     for key in {**one, **other}:
         if one.get(key) != other.get(key):
-            yield f"{key} of {term} ({_shown(one.get(key))}, {_shown(other.get(key))})"
+            yield f"{key} of {term} ({_both(one.get(key), other.get(key))})"
+
+
+def _both(one: Any, other: Any) -> str:
+    return f"{_shown(one)}, {_shown(other)}"
 
 
 def _shown(value: Any) -> str:

@@ -37,7 +37,8 @@ logger = logging.getLogger(__name__)
 _UNREADABLE = (OSError, ValueError, KeyError, IndexError, TypeError, pa.ArrowException)
 
 # The evaluation's file, and the key of its figures inside.
-EVALUATION, FIGURES = "evaluation.json", "figures"
+EVALUATION = "evaluation.json"
+FIGURES = "figures"
 VERDICT_FIELDS = ("status", "score", "blame", "answer", "reason", "seconds")
 SAMPLE_FIELDS = ("text", "completion_ids", "truncated", "group", "step", "prefill")
 
@@ -86,7 +87,8 @@ class RecordedRun:
     def iterate_logs(self) -> Iterator[dict[str, Any]]:
         """Yield `logs` entry by entry, because a long run's logs are large."""
         path = self.folder / "scorecards" / "log.jsonl"
-        starts = session_starts((entry["session"], entry["step"]) for entry in _entries(path) if "loss" in entry)
+        trained = ((entry["session"], entry["step"]) for entry in _entries(path) if "loss" in entry)
+        starts = session_starts(trained)
         for entry in _entries(path):
             if not is_repeated(entry["session"], entry["step"], starts):
                 yield entry
@@ -103,12 +105,19 @@ class RecordedRun:
         """
         paths = sorted((self.folder / "scorecards").glob("samples-*.parquet"))
         parts = [part for part in map(_part, paths) if part is not None]
-        starts = session_starts(
-            (about.session, about.step) for _, about in parts if about.mode == "train" and about.step is not None
-        )
+        trained = []
+        for _, about in parts:
+            if about.mode == "train" and about.step is not None:
+                trained.append((about.session, about.step))
+        starts = session_starts(trained)
         wanted = []
         for number, about in parts:
-            repeated = is_repeated(about.session, about.step, starts, is_evaluation=about.mode == "eval")
+            repeated = is_repeated(
+                about.session,
+                about.step,
+                starts,
+                is_evaluation=about.mode == "eval",
+            )
             if not repeated and mode in (None, about.mode):
                 wanted.append((number, about))
         return wanted
@@ -122,7 +131,8 @@ class RecordedRun:
         folder = self.folder / "scorecards"
         about, samples = _read(folder / f"samples-{number:08d}.parquet", SAMPLE_COLUMNS)
         _, verdicts = _read(folder / f"verdicts-{number:08d}.parquet", VERDICT_COLUMNS)
-        if max(verdicts["sample"], default=-1) >= len(samples["text"]):
+        highest = max(verdicts["sample"], default=-1)
+        if highest >= len(samples["text"]):
             raise ValueError(f"Batch {number} has verdicts of samples that it does not have.")
         return _scorecard(about, samples, verdicts)
 
@@ -145,7 +155,8 @@ class RecordedRun:
 def _part(path: Path) -> tuple[int, About] | None:
     """Read a part's number and description; None for a file that is no part, or no longer a whole part."""
     try:
-        return int(path.stem.removeprefix("samples-")), read_about(path)
+        number = int(path.stem.removeprefix("samples-"))
+        return number, read_about(path)
     # ArrowInvalid is a ValueError.
     except (OSError, ValueError, TypeError) as error:
         logger.warning("%s is passed over: %s", path, error)
@@ -165,47 +176,59 @@ def _read(path: Path, columns: Sequence[Column]) -> tuple[About, Columns]:
         names = [column.name for column in columns if column.is_read]
         about = about_of(file.schema_arrow.metadata)
         # A part is small: threads and pyarrow's dataset reader would take longer than reading the file.
-        return about, file.read(columns=names, use_threads=False).to_pydict()
+        table = file.read(columns=names, use_threads=False)
+        return about, table.to_pydict()
 
 
 def _scorecard(about: About, samples: Columns, verdicts: Columns) -> Scorecard:
     weights = about.weights
     size = len(samples["text"])
+    advantages = None
+    if None not in samples["advantage"]:
+        advantages = tuple(samples["advantage"])
     card = Scorecard(
         samples=_samples(samples, conversational=about.conversational),
         weights=weights,
         verdicts=_by_term(weights, size, verdicts, _verdicts(verdicts), None),
         values=_by_term(weights, size, verdicts, verdicts["value"], None),
         gated=_by_term(weights, size, verdicts, verdicts["gated"], False),
-        advantages=None if None in samples["advantage"] else tuple(samples["advantage"]),
+        advantages=advantages,
         mode=about.mode,
     )
+    card = _with_others(card, samples["total"])
     # Earlier versions of this package did not record this column.
-    return _with_others(card, samples["total"]).with_drawn(samples.get("drawn"))
+    return card.with_drawn(samples.get("drawn"))
 
 
 def _with_others(card: Scorecard, totals: Sequence[float | None]) -> Scorecard:
     """Add the rewards of functions beside the mix to a card: recorded totals minus the terms' own totals."""
     own = card.with_others([0.0] * len(card)).totals
-    others = tuple(_rest(total, part or 0.0) for total, part in zip(totals, own, strict=True))
+    others = [_rest(total, part or 0.0) for total, part in zip(totals, own, strict=True)]
     is_void = tuple(total is None for total in totals)
-    if card.void == is_void:
-        return card.with_others(others) if any(others) else card
-    # Void rows that no verdict explains are failed rollouts.
-    failed = [out and not explained for out, explained in zip(is_void, card.void, strict=True)]
-    return card.with_others(others).with_failed(failed)
+    if card.void != is_void:
+        # Void rows that no verdict explains are failed rollouts.
+        failed = [out and not explained for out, explained in zip(is_void, card.void, strict=True)]
+        return card.with_others(others).with_failed(failed)
+    if any(others):
+        return card.with_others(others)
+    return card
 
 
 def _rest(total: float | None, own: float) -> float | None:
     """Subtract the mix's own part from a total; rounding becomes 0, and a void sample's total None."""
     if total is None:
         return None
-    is_rounding = abs(total - own) <= ROUNDING * (1 + abs(own))
-    return 0.0 if is_rounding else total - own
+    rest = total - own
+    is_rounding = abs(rest) <= ROUNDING * (1 + abs(own))
+    return 0.0 if is_rounding else rest
 
 
 def _by_term(
-    terms: Iterable[str], size: int, verdicts: Columns, found: Iterable[Any], absent: Any
+    terms: Iterable[str],
+    size: int,
+    verdicts: Columns,
+    found: Iterable[Any],
+    absent: Any,
 ) -> dict[str, tuple[Any, ...]]:
     """Arrange values, listed by verdict, as a column of `size` samples for each term; fill gaps with `absent`."""
     columns = {term: [absent] * size for term in terms}
@@ -216,33 +239,44 @@ def _by_term(
 
 def _verdicts(verdicts: Columns) -> Iterator[Verdict]:
     details = map(_reader(), verdicts["details"])
-    for *fields, detail in zip(*(verdicts[name] for name in VERDICT_FIELDS), details, strict=True):
-        yield Verdict(**dict(zip(VERDICT_FIELDS, fields, strict=True)), details=detail or {})
+    fields = zip(*(verdicts[name] for name in VERDICT_FIELDS), strict=True)
+    for values, detail in zip(fields, details, strict=True):
+        named = dict(zip(VERDICT_FIELDS, values, strict=True))
+        yield Verdict(**named, details=detail or {})
 
 
-def _samples(samples: Columns, *, conversational: bool) -> tuple[Sample, ...]:
+def _samples(columns: Columns, *, conversational: bool) -> tuple[Sample, ...]:
     read = _reader()
-    prompts: Iterable[Prompt | None] = map(read, samples["prompt"]) if conversational else samples["prompt"]
-    fields = zip(*(samples[name] for name in SAMPLE_FIELDS), strict=True)
-    # Earlier versions of this package did not record these columns.
-    later = (samples.get(name) or [None] * len(samples["row"]) for name in ("messages", "outcome", "tool_tokens"))
-    columns = zip(prompts, samples["row"], *later, fields, strict=True)
-    return tuple(
-        Sample(
+    samples = []
+    for index in range(len(columns["text"])):
+        # None for a column that earlier versions of this package did not record.
+        recorded = {name: values[index] for name, values in columns.items()}
+        prompt: Prompt | None = recorded["prompt"]
+        if conversational:
+            prompt = read(recorded["prompt"])
+        outcome = read(recorded.get("outcome"))
+        sample = Sample(
             prompt=prompt,
-            row=read(row) or {},
-            messages=read(said),
-            outcome=Outcome.from_record(read(outcome)) if outcome else None,
-            tool_tokens=tool_tokens or 0,
-            **dict(zip(SAMPLE_FIELDS, values, strict=True)),
+            row=read(recorded["row"]) or {},
+            messages=read(recorded.get("messages")),
+            outcome=None if outcome is None else Outcome.from_record(outcome),
+            tool_tokens=recorded.get("tool_tokens") or 0,
+            **{name: recorded[name] for name in SAMPLE_FIELDS},
         )
-        for prompt, row, said, outcome, tool_tokens, values in columns
-    )
+        samples.append(sample)
+    return tuple(samples)
 
 
 def _reader() -> Callable[[str | None], Any]:
     """Return a caching JSON reader: equal texts, such as the rows of a group's members, give an identical object."""
-    return cache(lambda text: json.loads(text) if text else None)
+
+    @cache
+    def read(text: str | None) -> Any:
+        if not text:
+            return None
+        return json.loads(text)
+
+    return read
 
 
 def _record(path: Path) -> dict[str, Any]:
@@ -251,4 +285,6 @@ def _record(path: Path) -> dict[str, Any]:
         found = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    if not isinstance(found, dict):
+        return {}
+    return found

@@ -39,7 +39,7 @@ _PART = re.compile(r"(?:samples|verdicts)-(\d{8})\.parquet")
 
 
 class Recorder(RunListener):
-    """A listener that writes each scorecard of a run to `run_folder/scorecards/`.
+    """A listener for scorecards: each batch of a run becomes files in `run_folder/scorecards/`.
 
     Each start of training, in this process or another, begins a session. Batches of an earlier session that the new
     session repeats stay on disk, but readers leave them out.
@@ -68,10 +68,11 @@ class Recorder(RunListener):
     def on_train_begin(self, *, quiet: bool) -> None:
         """Begin a new session if this session already wrote a training batch."""
         if self._has_trained:
-            self._next, self._has_trained = None, False
+            self._next = None
+            self._has_trained = False
 
     def on_batch(self, card: Scorecard, figures: BatchFigures | None = None) -> None:
-        """Write a scorecard, after earlier ones that could not be written; at most `RECENT` wait."""
+        """Write a scorecard after the scorecards of earlier failed writes; at most `RECENT` wait."""
         self._unwritten.append(card)
         self._write_all()
 
@@ -85,23 +86,29 @@ class Recorder(RunListener):
             card = self._unwritten[0]
             self._has_trained |= card.mode == "train"
             number = self._next_number()
-            prompts = [sample.prompt for sample in card.samples]
-            about = About(
-                step=card.step,
-                mode=card.mode,
-                session=self._session,
-                weights=dict(card.weights),
-                conversational=any(prompt is not None and not isinstance(prompt, str) for prompt in prompts),
-            )
-            metadata = {ABOUT: json.dumps(asdict(about))}
-            # Verdicts are written first, so that a reader that finds samples finds their verdicts too.
-            for kind, table in tables_of(card).items():
-                with written_whole(self.folder / f"{kind}-{number:08d}.parquet") as file:
-                    pq.write_table(table.replace_schema_metadata(metadata), file)
+            self._write(card, number)
             self._next = number + 1
             if self.keep_every > 1 and card.mode == "train":
                 self._thin_out(number, card.step)
             self._unwritten.popleft()
+
+    def _write(self, card: Scorecard, number: int) -> None:
+        prompts = [sample.prompt for sample in card.samples]
+        about = About(
+            step=card.step,
+            mode=card.mode,
+            session=self._session,
+            weights=dict(card.weights),
+            conversational=any(prompt is not None and not isinstance(prompt, str) for prompt in prompts),
+        )
+        metadata = {ABOUT: json.dumps(asdict(about))}
+        # Verdicts are written first, so that a reader that finds samples finds their verdicts too.
+        for kind, table in tables_of(card).items():
+            with written_whole(self._path(kind, number)) as file:
+                pq.write_table(table.replace_schema_metadata(metadata), file)
+
+    def _path(self, kind: str, number: int) -> Path:
+        return self.folder / f"{kind}-{number:08d}.parquet"
 
     def cite(self, steps: Collection[int]) -> None:
         """Keep the batches that findings at these optimizer steps read: the `RECENT_BATCHES` up to each step.
@@ -116,49 +123,65 @@ class Recorder(RunListener):
     def _thin_out(self, number: int, step: int | None) -> None:
         if not self._trained:
             parts = RecordedRun(self.folder.parent).parts("train")
-            earlier = sum(about.session < self._session and about.step is not None for _, about in parts)
-            self._opening = OPENING_BATCHES - earlier
+            earlier = [about for _, about in parts if about.session < self._session and about.step is not None]
+            self._opening = OPENING_BATCHES - len(earlier)
         is_opening = self._trained < self._opening
-        self._recent.append(_Recent(number, step, is_kept=is_opening or self._trained % self.keep_every == 0))
+        is_nth = self._trained % self.keep_every == 0
+        self._recent.append(_Recent(number, step, is_kept=is_opening or is_nth))
         self._trained += 1
-        if len(self._recent) > RECENT and not (old := self._recent.popleft()).is_kept:
+        if len(self._recent) <= RECENT:
+            return
+        old = self._recent.popleft()
+        if not old.is_kept:
             # Samples are deleted first, so that samples on disk always have verdicts.
             for kind in ("samples", "verdicts"):
-                (self.folder / f"{kind}-{old.number:08d}.parquet").unlink(missing_ok=True)
+                self._path(kind, old.number).unlink(missing_ok=True)
 
     def groups_recorded(self) -> int:
         """Return the group number from which a resumed run continues: after the highest in the latest readable part."""
-        parts = [path for _, path in sorted(self._parts(), reverse=True) if path.name.startswith("samples")]
-        for path in parts:
+        for _, path in sorted(self._parts(), reverse=True):
+            if not path.name.startswith("samples"):
+                continue
             try:
-                groups = pq.read_table(path, columns=["group"]).column("group").to_pylist()
+                table = pq.read_table(path, columns=["group"])
             # A damaged part; ArrowInvalid is a ValueError.
             except (OSError, ValueError):
                 continue
-            return max((group for group in groups if group is not None), default=-1) + 1
+            groups = [group for group in table.column("group").to_pylist() if group is not None]
+            return max(groups, default=-1) + 1
         return 0
 
     def _parts(self) -> list[tuple[int, Path]]:
         """List the parts on disk with their numbers, ignoring foreign files."""
-        found = ((_PART.fullmatch(path.name), path) for path in self.folder.glob("*.parquet"))
-        return [(int(match[1]), path) for match, path in found if match]
+        parts = []
+        for path in self.folder.glob("*.parquet"):
+            match = _PART.fullmatch(path.name)
+            if match:
+                parts.append((int(match[1]), path))
+        return parts
 
     def _next_number(self) -> int:
-        # A resumed run continues after the existing parts.
         if self._next is None:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            parts = sorted(self._parts(), reverse=True)
-            self._session = 0
-            # Session numbers rise with part numbers, so the latest readable part has the latest session.
-            for _, path in parts:
-                # A damaged part is skipped; ArrowInvalid is a ValueError.
-                with suppress(OSError, ValueError, TypeError):
-                    self._session = read_about(path).session + 1
-                    break
-            self._next = max((number for number, _ in parts), default=-1) + 1
-            self._trained = 0
-            self._recent.clear()
+            self._next = self._begin_session()
         return self._next
+
+    def _begin_session(self) -> int:
+        """Begin a session; return its first part's number, after the parts on disk."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        parts = sorted(self._parts(), reverse=True)
+        self._session = 0
+        # Session numbers rise with part numbers, so the latest readable part has the latest session.
+        for _, path in parts:
+            # A damaged part is skipped; ArrowInvalid is a ValueError.
+            with suppress(OSError, ValueError, TypeError):
+                self._session = read_about(path).session + 1
+                break
+        self._trained = 0
+        self._recent.clear()
+        if not parts:
+            return 0
+        latest, _ = parts[0]
+        return latest + 1
 
 
 @dataclass(slots=True)
@@ -182,10 +205,13 @@ class LogRecorder(RunListener):
 
     def on_log(self, step: int, logs: Mapping[str, Any]) -> None:
         """Append a step's figures, after lines that could not be written before; NaN and infinity become null."""
-        begins_again = "loss" in logs and step <= self._step
+        # Only training logs have a loss; an evaluation logs at a step that training has logged.
+        is_training = "loss" in logs
+        begins_again = is_training and step <= self._step
         if self._session is None or begins_again:
             self._session = self._sessions_before()
-        self._step = step if "loss" in logs else self._step
+        if is_training:
+            self._step = step
         self._unwritten.append({"step": step, "session": self._session, **logs})
         append_lines(self.path, self._unwritten)
         self._unwritten.clear()
@@ -194,4 +220,6 @@ class LogRecorder(RunListener):
         if not self.path.exists():
             return 0
         text = self.path.read_text(encoding="utf-8", errors="replace")
-        return 1 + max((int(number) for number in re.findall(r'"session": (\d+)', text)), default=-1)
+        # By pattern instead of by JSON, because a killed run may leave a torn line.
+        sessions = [int(number) for number in re.findall(r'"session": (\d+)', text)]
+        return max(sessions, default=-1) + 1

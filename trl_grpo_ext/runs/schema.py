@@ -18,10 +18,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from trl_grpo_ext.outcome import Outcome
 from trl_grpo_ext.scorecard import Mode, Scorecard
 from trl_grpo_ext.support.files import plain
 from trl_grpo_ext.support.text import encodable
+from trl_grpo_ext.verdict import Verdict
 
 # Key of `About` in a part's metadata.
 ABOUT = b"trl_grpo_ext"
@@ -36,7 +36,7 @@ class Column:
     name: str
     # Type in the parquet file.
     type: pa.DataType
-    # Computes a value from (scorecard, row), or for a verdict from (scorecard, term, row, verdict).
+    # Computes a value from (scorecard, row), or for a verdict from (scorecard, row, term, verdict).
     of: Callable[..., Any]
     # Whether reading a scorecard needs the column; the other columns repeat known values for people who read the file.
     is_read: bool = False
@@ -50,7 +50,7 @@ class Column:
         """
         values = [self.of(*cell) for cell in cells]
         if pa.types.is_floating(self.type):
-            values = [value if value is not None and math.isfinite(value) else None for value in values]
+            values = list(map(_finite, values))
         elif pa.types.is_list(self.type):
             values = [None if value is None else list(value) for value in values]
         elif pa.types.is_string(self.type):
@@ -63,75 +63,133 @@ class Column:
         return pa.array(values, self.type)
 
 
-INTEGER, NUMBER, TEXT, FLAG = pa.int64(), pa.float64(), pa.string(), pa.bool_()
+def _row(card: Scorecard, row: int, *verdict: Any) -> int:
+    return row
+
+
+def _mode(card: Scorecard, row: int, *verdict: Any) -> Mode:
+    return card.mode
+
+
+def _of_sample(name: str) -> Callable[..., Any]:
+    """Return a function that reads an attribute of the row's sample."""
+
+    def read(card: Scorecard, row: int, *verdict: Any) -> Any:
+        return getattr(card.samples[row], name)
+
+    return read
+
+
+def _advantage(card: Scorecard, row: int) -> float | None:
+    if card.advantages is None:
+        return None
+    return card.advantages[row]
+
+
+def _drawn(card: Scorecard, row: int) -> bool:
+    return card.drawn is not None and card.drawn[row]
+
+
+def _outcome(card: Scorecard, row: int) -> dict[str, Any] | None:
+    outcome = card.samples[row].outcome
+    if outcome is None:
+        return None
+    return outcome.to_record()
+
+
+def _of_verdict(name: str) -> Callable[..., Any]:
+    """Return a function that reads an attribute of the verdict."""
+
+    def read(card: Scorecard, row: int, term: str, verdict: Verdict) -> Any:
+        return getattr(verdict, name)
+
+    return read
+
+
+def _of_term(name: str) -> Callable[..., Any]:
+    """Return a function for cells of a card's table, such as `values`, by term and row."""
+
+    def read(card: Scorecard, row: int, term: str, verdict: Verdict) -> Any:
+        return getattr(card, name)[term][row]
+
+    return read
+
+
+INTEGER = pa.int64()
+INTEGERS = pa.list_(pa.int32())
+NUMBER = pa.float64()
+TEXT = pa.string()
+FLAG = pa.bool_()
 
 SAMPLE_COLUMNS = (
-    Column("step", INTEGER, lambda card, row: card.samples[row].step, is_read=True),
-    Column("mode", TEXT, lambda card, row: card.mode),
-    Column("group", INTEGER, lambda card, row: card.samples[row].group, is_read=True),
-    Column("sample", INTEGER, lambda card, row: row, page="sample"),
+    Column("step", INTEGER, _of_sample("step"), is_read=True),
+    Column("mode", TEXT, _mode),
+    Column("group", INTEGER, _of_sample("group"), is_read=True),
+    Column("sample", INTEGER, _row, page="sample"),
     # Plain text, or a conversation as JSON.
-    Column("prompt", TEXT, lambda card, row: card.samples[row].prompt, is_read=True),
-    Column("text", TEXT, lambda card, row: card.samples[row].text, is_read=True, page="text"),
-    Column("tokens", INTEGER, lambda card, row: card.samples[row].length, page="tokens"),
-    Column("tool_tokens", INTEGER, lambda card, row: card.samples[row].tool_tokens, is_read=True),
-    Column("truncated", FLAG, lambda card, row: card.samples[row].truncated, is_read=True, page="cut"),
+    Column("prompt", TEXT, _of_sample("prompt"), is_read=True),
+    Column("text", TEXT, _of_sample("text"), is_read=True, page="text"),
+    Column("tokens", INTEGER, _of_sample("length"), page="tokens"),
+    Column("tool_tokens", INTEGER, _of_sample("tool_tokens"), is_read=True),
+    Column("truncated", FLAG, _of_sample("truncated"), is_read=True, page="cut"),
     Column("total", NUMBER, lambda card, row: card.totals[row], is_read=True, page="total"),
-    Column(
-        "advantage", NUMBER, lambda card, row: card.advantages and card.advantages[row], is_read=True, page="advantage"
-    ),
+    Column("advantage", NUMBER, _advantage, is_read=True, page="advantage"),
     # Whether the row was drawn for its expected learning signal, by `learnable_rows`.
-    Column("drawn", FLAG, lambda card, row: card.drawn is not None and card.drawn[row], is_read=True),
+    Column("drawn", FLAG, _drawn, is_read=True),
     Column("void", FLAG, lambda card, row: card.void[row], page="void"),
     # The dataset's columns as JSON.
-    Column("row", TEXT, lambda card, row: card.samples[row].row, is_read=True),
+    Column("row", TEXT, _of_sample("row"), is_read=True),
     # The start of the assistant's turn that was part of the prompt.
-    Column("prefill", TEXT, lambda card, row: card.samples[row].prefill, is_read=True),
+    Column("prefill", TEXT, _of_sample("prefill"), is_read=True),
     # The messages of a conversational completion, as JSON.
-    Column("messages", TEXT, lambda card, row: card.samples[row].messages, is_read=True),
+    Column("messages", TEXT, _of_sample("messages"), is_read=True),
     # The end of the rollout in its environment, as JSON.
-    Column("outcome", TEXT, lambda card, row: _record(card.samples[row].outcome), is_read=True),
-    Column("completion_ids", pa.list_(pa.int32()), lambda card, row: card.samples[row].completion_ids, is_read=True),
+    Column("outcome", TEXT, _outcome, is_read=True),
+    Column("completion_ids", INTEGERS, _of_sample("completion_ids"), is_read=True),
 )
 
 VERDICT_COLUMNS = (
-    Column("step", INTEGER, lambda card, term, row, verdict: card.samples[row].step),
-    Column("mode", TEXT, lambda card, term, row, verdict: card.mode),
-    Column("group", INTEGER, lambda card, term, row, verdict: card.samples[row].group),
-    Column("sample", INTEGER, lambda card, term, row, verdict: row, is_read=True),
-    Column("term", TEXT, lambda card, term, row, verdict: term, is_read=True),
-    Column("status", TEXT, lambda card, term, row, verdict: str(verdict.status), is_read=True, page="status"),
-    Column("blame", TEXT, lambda card, term, row, verdict: str(verdict.blame), is_read=True, page="blame"),
-    Column("score", NUMBER, lambda card, term, row, verdict: verdict.score, is_read=True, page="score"),
-    Column("value", NUMBER, lambda card, term, row, verdict: card.values[term][row], is_read=True, page="value"),
+    Column("step", INTEGER, _of_sample("step")),
+    Column("mode", TEXT, _mode),
+    Column("group", INTEGER, _of_sample("group")),
+    Column("sample", INTEGER, _row, is_read=True),
+    Column("term", TEXT, lambda card, row, term, verdict: term, is_read=True),
+    Column("status", TEXT, _of_verdict("status"), is_read=True, page="status"),
+    Column("blame", TEXT, _of_verdict("blame"), is_read=True, page="blame"),
+    Column("score", NUMBER, _of_verdict("score"), is_read=True, page="score"),
+    # The score after shape and gate.
+    Column("value", NUMBER, _of_term("values"), is_read=True, page="value"),
     # Whether a closed gate set the value.
-    Column("gated", FLAG, lambda card, term, row, verdict: card.gated[term][row], is_read=True, page="gated"),
-    Column("weight", NUMBER, lambda card, term, row, verdict: card.weights[term], is_read=True),
-    Column("answer", TEXT, lambda card, term, row, verdict: verdict.answer, is_read=True, page="answer"),
-    Column("reason", TEXT, lambda card, term, row, verdict: verdict.reason, is_read=True, page="reason"),
-    Column("seconds", NUMBER, lambda card, term, row, verdict: verdict.seconds, is_read=True, page="seconds"),
+    Column("gated", FLAG, _of_term("gated"), is_read=True, page="gated"),
+    # The weight in force.
+    Column("weight", NUMBER, lambda card, row, term, verdict: card.weights[term], is_read=True),
+    Column("answer", TEXT, _of_verdict("answer"), is_read=True, page="answer"),
+    Column("reason", TEXT, _of_verdict("reason"), is_read=True, page="reason"),
+    Column("seconds", NUMBER, _of_verdict("seconds"), is_read=True, page="seconds"),
     # The verdict's details, as JSON.
-    Column("details", TEXT, lambda card, term, row, verdict: verdict.details, is_read=True, page="details"),
+    Column("details", TEXT, _of_verdict("details"), is_read=True, page="details"),
 )
-
-
-def _record(outcome: Outcome | None) -> dict[str, Any] | None:
-    return None if outcome is None else outcome.to_record()
 
 
 def tables_of(card: Scorecard) -> dict[str, pa.Table]:
     """Build a scorecard's tables: `verdicts`, a row per verdict, ordered by term; `samples`, a row per completion."""
     samples = [(card, row) for row in range(len(card))]
-    verdicts = [
-        (card, term, row, verdict)
-        for term in card.terms
-        for row, verdict in enumerate(card.verdicts[term])
-        if verdict is not None
-    ]
+    verdicts = []
+    for term in card.terms:
+        for row, verdict in enumerate(card.verdicts[term]):
+            if verdict is not None:
+                verdicts.append((card, row, term, verdict))
     return {
         "verdicts": pa.table({column.name: column.array(verdicts) for column in VERDICT_COLUMNS}),
         "samples": pa.table({column.name: column.array(samples) for column in SAMPLE_COLUMNS}),
     }
+
+
+def _finite(value: float | None) -> float | None:
+    """Return a finite number; None for None, NaN and infinity."""
+    if value is None or not math.isfinite(value):
+        return None
+    return value
 
 
 def _text(value: Any) -> str | None:
@@ -142,7 +200,9 @@ def _text(value: Any) -> str | None:
     if value == {}:
         return "{}"
     text: str = value if isinstance(value, str) else _JSON.encode(plain(value))
-    return text if text.isascii() else encodable(text)
+    if text.isascii():
+        return text
+    return encodable(text)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,8 +253,14 @@ def session_starts(steps: Iterable[tuple[int, int]]) -> dict[int, int]:
     return starts
 
 
-def is_repeated(session: int, step: int | None, starts: Mapping[int, int], *, is_evaluation: bool = False) -> bool:
-    """Check whether a later session began at or before this step, and so replaces the batch.
+def is_repeated(
+    session: int,
+    step: int | None,
+    starts: Mapping[int, int],
+    *,
+    is_evaluation: bool = False,
+) -> bool:
+    """Check whether a later session replaces a batch: the session began at or before the batch's step.
 
     An evaluation belongs to the steps before it, so an evaluation at a later session's first step is kept. If that
     session began at step 0, it is a new run, and all earlier evaluations are replaced.
@@ -209,5 +275,10 @@ def is_repeated(session: int, step: int | None, starts: Mapping[int, int], *, is
     """
     if step is None:
         return False
-    later = (start for other, start in starts.items() if other > session)
-    return any(start < step if is_evaluation and start > 0 else start <= step for start in later)
+    for other, start in starts.items():
+        if other <= session:
+            continue
+        is_kept_at_start = is_evaluation and start > 0
+        if start < step or (start == step and not is_kept_at_start):
+            return True
+    return False

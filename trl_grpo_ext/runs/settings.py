@@ -56,7 +56,13 @@ SETTINGS = (
 )
 
 
-def run_settings(args: Any, plan: RewardPlan, world_size: int, model: Any = None, rows: Any = None) -> dict[str, Any]:
+def run_settings(
+    args: Any,
+    plan: RewardPlan,
+    world_size: int,
+    model: Any = None,
+    rows: Any = None,
+) -> dict[str, Any]:
     """Collect a run's settings as plain values, after the names of model and dataset, if known.
 
     `reward_functions` are the names of TRL's reward functions, in order, with the mix's terms. `verifiers` maps each
@@ -72,15 +78,21 @@ def run_settings(args: Any, plan: RewardPlan, world_size: int, model: Any = None
     for name in SETTINGS:
         found[name] = getattr(args, name, None)
     if hasattr(model, "parameters"):
-        sizes = [(parameter.numel(), parameter.requires_grad) for parameter in model.parameters()]
-        found["parameters"] = sum(size for size, _ in sizes)
-        found["trained_parameters"] = sum(size for size, is_trained in sizes if is_trained)
+        parameters = list(model.parameters())
+        trained = [parameter for parameter in parameters if parameter.requires_grad]
+        found["parameters"] = sum(parameter.numel() for parameter in parameters)
+        found["trained_parameters"] = sum(parameter.numel() for parameter in trained)
     found["world_size"] = world_size
     found["reward_functions"] = plan.names
-    mixed = plan.mix.verifiers if plan.mix else ()
-    found["verifiers"] = {term.name: verifier_identity(verifier) for term, verifier in mixed}
+    found["verifiers"] = _identities(plan)
     found["rewards"] = described_rewards(plan)
     return found
+
+
+def _identities(plan: RewardPlan) -> dict[str, str | None]:
+    if plan.mix is None:
+        return {}
+    return {term.name: verifier_identity(verifier) for term, verifier in plan.mix.verifiers}
 
 
 def _name_of_rows(rows: Any) -> str:
@@ -90,25 +102,29 @@ def _name_of_rows(rows: Any) -> str:
     # A dataset from JSON files has the builder's name, `json`.
     if name and name != getattr(about, "builder_name", None):
         return str(name)
-    return f"{len(rows):,} rows" if hasattr(rows, "__len__") else ""
+    if not hasattr(rows, "__len__"):
+        return ""
+    return f"{len(rows):,} rows"
 
 
 def write_settings(run_folder: str | os.PathLike[str], settings: Mapping[str, Any]) -> None:
-    """Write `scorecards/run.json`, completely or not at all.
+    """Write a run's settings to `scorecards/run.json`, as a whole file or no file.
 
     If earlier sessions wrote the file, a term whose verifier changed since gets no identity.
     """
     path = Path(run_folder) / "scorecards" / "run.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.exists():
-        settings = {**settings, "verifiers": _agreed(settings.get("verifiers", {}), path)}
+        agreed = _agreed(settings.get("verifiers", {}), path)
+        settings = {**settings, "verifiers": agreed}
     write_json(path, settings)
 
 
 def _agreed(verifiers: Mapping[str, str | None], path: Path) -> dict[str, str | None]:
     """Map each term to its verifier's identity if no session changed it, else None."""
     try:
-        before = dict(json.loads(path.read_text(encoding="utf-8"))["verifiers"])
+        earlier = json.loads(path.read_text(encoding="utf-8"))
+        before = dict(earlier["verifiers"])
     # The file is torn, or an earlier version wrote it without identities.
     except (ValueError, KeyError, TypeError):
         return dict.fromkeys(verifiers)
@@ -125,13 +141,17 @@ def described_rewards(plan: RewardPlan) -> list[dict[str, Any]]:
     A term of the mix has its `verifier` (class) and the verifier's `settings`, or the terms that it combines. Absent
     properties, such as a gate, are left out.
     """
-    terms = {term.name: term for term in plan.mix.terms} if plan.mix else {}
+    terms = {}
+    if plan.mix is not None:
+        terms = {term.name: term for term in plan.mix.terms}
     described = []
     # TRL appends the reward functions of environments that score themselves, with weight 1.
     weights = chain(plan.weights, repeat(1.0))
     for name, function, weight in zip(plan.names, plan.functions, weights, strict=False):
-        own = _described_term(terms[name]) if name in terms else {"verifier": _path(function)}
-        described.append({"name": name, "weight": weight} | own)
+        own = {"verifier": _path(function)}
+        if name in terms:
+            own = _described_term(terms[name])
+        described.append({"name": name, "weight": weight, **own})
     return described
 
 
@@ -160,7 +180,9 @@ def _described_term(term: RewardTerm) -> dict[str, Any]:
 
 def _described_shape(shape: Shape) -> str:
     """Describe a packaged shape by its settings, and a user's function by its import path."""
-    return str(shape) if type(shape) in NAMES.values() else _path(shape)
+    if type(shape) in NAMES.values():
+        return str(shape)
+    return _path(shape)
 
 
 # Keys of a described reward that name the judge and its weight.
@@ -192,14 +214,20 @@ def described_verifier(verifier: Verifier) -> dict[str, Any]:
         return {"verifier": _path(verifier.function), "settings": settings}
     if isinstance(verifier, PlainFunction):
         return {"verifier": _path(verifier.function), "settings": {}}
+    return {"verifier": _path(type(verifier)), "settings": _public_arguments(verifier)}
+
+
+def _public_arguments(verifier: Any) -> dict[str, Any]:
     is_ours = type(verifier).__module__.startswith("trl_grpo_ext.")
-    arguments: Mapping[str, Any] = _arguments(verifier) if is_ours and is_dataclass(verifier) else {}
+    if not is_ours or not is_dataclass(verifier):
+        return {}
     public = {}
-    for name, value in arguments.items():
+    for name, value in _arguments(verifier).items():
         told = _told(value)
+        # An empty mapping is a value that is not plain.
         if told != {} and not SECRET.search(name):
             public[name] = told
-    return {"verifier": _path(type(verifier)), "settings": public}
+    return public
 
 
 def without_credentials(text: str) -> str:
@@ -220,11 +248,13 @@ def _told(value: Any) -> Any:
         return value
     if isinstance(value, Verifier):
         return described_verifier(value)
-    return list(map(_told, value)) if isinstance(value, list | tuple) else {}
+    if isinstance(value, list | tuple):
+        return list(map(_told, value))
+    return {}
 
 
 def _path(found: Any) -> str:
-    """Return the import path of a class or function; for another object, of its class."""
+    """Return the import path of a class or function, or else the path of an object's class."""
     if not hasattr(found, "__qualname__"):
         found = type(found)
     return f"{found.__module__}.{found.__qualname__}"
@@ -257,7 +287,8 @@ def verifier_identity(verifier: Verifier) -> str | None:
     # A user's verifier may have any attributes.
     except Exception:
         return None
-    digest = hashlib.sha256(json.dumps(found, sort_keys=True).encode()).hexdigest()
+    encoded = json.dumps(found, sort_keys=True).encode()
+    digest = hashlib.sha256(encoded).hexdigest()
     return f"{found[0]} {digest[:16]}"
 
 
@@ -269,7 +300,8 @@ def _identity(verifier: Verifier) -> list[Any]:
 
 def _arguments(verifier: Any) -> Mapping[str, Any]:
     if is_dataclass(verifier):
-        state = {field.name: getattr(verifier, field.name) for field in fields(verifier) if field.init}
+        arguments = [field.name for field in fields(verifier) if field.init]
+        state = {name: getattr(verifier, name) for name in arguments}
     else:
         state = verifier.__getstate__() or {}
     if not isinstance(state, Mapping):
@@ -278,8 +310,9 @@ def _arguments(verifier: Any) -> Mapping[str, Any]:
 
 
 def _code(found: type | Callable[..., object]) -> list[str]:
-    """Return the import path of a class or function with a digest or version of its code."""
-    module, name = found.__module__, found.__qualname__
+    """Identify a class's or a function's code: import path, then package version or digest of the source file."""
+    module = found.__module__
+    name = found.__qualname__
     # `<locals>` or `<lambda>` in the name mean code inside a function.
     if module == "__main__" or "<" in name:
         raise _UnknownError
@@ -288,15 +321,21 @@ def _code(found: type | Callable[..., object]) -> list[str]:
     source = inspect.getsourcefile(found)
     if source is None:
         raise _UnknownError
-    return [f"{module}.{name}", hashlib.sha256(Path(source).read_bytes()).hexdigest()]
+    digest = hashlib.sha256(Path(source).read_bytes()).hexdigest()
+    return [f"{module}.{name}", digest]
 
 
 def _described(value: Any) -> Any:
     """Encode a value as JSON so that only equal values have equal encodings."""
-    if value is None or (isinstance(value, bool | int | float | str) and not isinstance(value, Enum)):
+    # An enum's member may be a number or a text, too, but its class counts.
+    if isinstance(value, Enum):
+        return {"enum": [*_code(type(value)), value.name]}
+    if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, Mapping):
-        pairs = [(json.dumps(_described(key)), _described(item)) for key, item in value.items()]
+        pairs = []
+        for key, item in value.items():
+            pairs.append((json.dumps(_described(key)), _described(item)))
         return {"map": sorted(pairs)}
     if isinstance(value, list | tuple):
         return [_described(item) for item in value]
@@ -309,8 +348,6 @@ def _described(value: Any) -> Any:
 
 
 def _described_object(value: Any) -> Any:
-    if isinstance(value, Enum):
-        return {"enum": [*_code(type(value)), value.name]}
     if isinstance(value, Path):
         return {"path": str(value)}
     if isinstance(value, re.Pattern):
@@ -319,6 +356,8 @@ def _described_object(value: Any) -> Any:
     if isinstance(value, type) or inspect.isfunction(value):
         return {"code": _code(value)}
     if is_dataclass(value):
-        state = [(field.name, _described(getattr(value, field.name))) for field in fields(value)]
+        state = []
+        for field in fields(value):
+            state.append((field.name, _described(getattr(value, field.name))))
         return {"dataclass": [*_code(type(value)), state]}
     raise _UnknownError

@@ -6,7 +6,6 @@ import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from trl_grpo_ext.figures.success_rates import group_successes
 from trl_grpo_ext.runs.recorded_run import RecordedRun
@@ -33,7 +32,9 @@ class Successes:
     @property
     def rate(self) -> float | None:
         """The share of successes, in [0, 1]; None without a judged completion."""
-        return self.right / self.judged if self.judged else None
+        if not self.judged:
+            return None
+        return self.right / self.judged
 
     def __add__(self, other: Successes) -> Successes:
         return Successes(self.right + other.right, self.judged + other.judged)
@@ -43,22 +44,24 @@ def successes_of(cards: Iterable[Scorecard]) -> dict[int, Successes]:
     """Sum the successes of each prompt over scorecards, by `prompt_key`."""
     found: dict[int, Successes] = {}
     for card in cards:
-        for members, right, judged in zip(card.members, *group_successes(card), strict=True):
+        rights, judged = group_successes(card)
+        for group, members in enumerate(card.members):
             key = prompt_key(card.samples[members[0]].prompt)
-            found[key] = found.get(key, Successes()) + Successes(float(right), float(judged))
+            of_group = Successes(float(rights[group]), float(judged[group]))
+            found[key] = found.get(key, Successes()) + of_group
     return found
 
 
 def write_rates(path: Path, found: Mapping[int, Successes]) -> None:
     """Write a line per prompt: its key as text, since JSON's numbers are too small for it, and its counts."""
-    lines = (
-        f'{{"prompt": "{key:016x}", "right": {one.right:g}, "judged": {one.judged:g}}}\n' for key, one in found.items()
-    )
+    lines = []
+    for key, counts in found.items():
+        lines.append(f'{{"prompt": "{key:016x}", "right": {counts.right:g}, "judged": {counts.judged:g}}}\n')
     write_text(path, "".join(lines))
 
 
 def read_successes(source: str | os.PathLike[str]) -> dict[int, Successes]:
-    """Read the successes of each prompt, by `prompt_key`, from a run's folder or from a file of `write_rates`.
+    """Read each prompt's successes, by `prompt_key`: from a run's folder, or from a file of `write_rates`.
 
     Raises:
         ValueError: there is no such file or folder, or there are no rates in it.
@@ -70,7 +73,7 @@ def read_successes(source: str | os.PathLike[str]) -> dict[int, Successes]:
         except FileNotFoundError as error:
             raise ValueError(f"rows_from: {error}") from None
     elif path.is_file():
-        found = dict(map(_of_line, _lines(path)))
+        found = _successes_in(path)
     else:
         raise ValueError(f"There is no file or folder {os.fspath(source)!r} (rows_from).")
     if not found:
@@ -81,9 +84,11 @@ def read_successes(source: str | os.PathLike[str]) -> dict[int, Successes]:
     return found
 
 
-def _lines(path: Path) -> Iterable[dict[str, Any]]:
-    return (one for one in read_lines(path) if {"prompt", "right", "judged"} <= one.keys())
-
-
-def _of_line(line: dict[str, Any]) -> tuple[int, Successes]:
-    return int(line["prompt"], 16), Successes(float(line["right"]), float(line["judged"]))
+def _successes_in(path: Path) -> dict[int, Successes]:
+    found = {}
+    for line in read_lines(path):
+        if not {"prompt", "right", "judged"} <= line.keys():
+            continue
+        key = int(line["prompt"], 16)
+        found[key] = Successes(float(line["right"]), float(line["judged"]))
+    return found

@@ -32,22 +32,25 @@ def read_docs(reference: str) -> str:
     if page is None:
         raise ValueError(f"The documentation has no page {name!r}. {_told_places(name, pages)}")
     text = page.read_text(encoding="utf-8").rstrip()
-    return _section(text, section, page.stem) if section else text
+    if not section:
+        return text
+    return _section(text, section, page.stem)
 
 
 def _told_places(word: str, pages: Mapping[str, Path]) -> str:
     """Suggest the page with a similar name, else the sections that contain the word most often."""
     if nearest(word, pages):
         return did_you_mean(word, pages)
-    counts = Counter(
-        {
-            f"{name}#{section}" if section else name: text.lower().count(word.lower())
-            for name, path in pages.items()
-            for section, text in _sections(path.read_text(encoding="utf-8")).items()
-        }
-    )
+    counts: Counter[str] = Counter()
+    for name, path in pages.items():
+        sections = _sections(path.read_text(encoding="utf-8"))
+        for section, text in sections.items():
+            place = f"{name}#{section}" if section else name
+            counts[place] = text.lower().count(word.lower())
     places = [place for place, count in counts.most_common(MOST_PLACES) if count]
-    return f"It is spoken of in: {', '.join(places)}." if places else did_you_mean(word, pages)
+    if not places:
+        return did_you_mean(word, pages)
+    return f"It is spoken of in: {', '.join(places)}."
 
 
 def page_titles() -> dict[str, str]:
@@ -57,8 +60,11 @@ def page_titles() -> dict[str, str]:
         >>> page_titles()["replay"]
         'Replay'
     """
-    titles = {name: path.read_text(encoding="utf-8").partition("\n")[0] for name, path in _pages().items()}
-    return {name: title.removeprefix("# ") for name, title in titles.items()}
+    titles = {}
+    for name, path in _pages().items():
+        first_line, _, _ = path.read_text(encoding="utf-8").partition("\n")
+        titles[name] = first_line.removeprefix("# ")
+    return titles
 
 
 def _pages() -> dict[str, Path]:
@@ -69,7 +75,9 @@ def _pages() -> dict[str, Path]:
 def _section(text: str, wanted: str, page: str) -> str:
     sections = _sections(text)
     if wanted not in sections:
-        raise ValueError(f"The page {page!r} has no section {wanted!r}. {did_you_mean(wanted, filter(None, sections))}")
+        # The text before the first heading has no name.
+        near = did_you_mean(wanted, filter(None, sections))
+        raise ValueError(f"The page {page!r} has no section {wanted!r}. {near}")
     return sections[wanted]
 
 
@@ -77,10 +85,13 @@ def _sections(text: str) -> dict[str, str]:
     """Split a page into sections, by anchor; the text before the first heading has the key ""."""
     sections: dict[str, list[str]] = {}
     lines = sections.setdefault("", [])
-    fenced = False
+    is_code = False
     for line in text.splitlines():
-        fenced ^= line.startswith("```")
-        if not fenced and (heading := HEADING.match(line)):
+        if line.startswith("```"):
+            is_code = not is_code
+        heading = HEADING.match(line)
+        # In code, `## ` begins a comment.
+        if heading and not is_code:
             lines = sections.setdefault(_anchor(heading[1]), [])
         lines.append(line)
     return {name: "\n".join(lines).rstrip() for name, lines in sections.items()}
@@ -88,4 +99,5 @@ def _sections(text: str) -> dict[str, str]:
 
 def _anchor(heading: str) -> str:
     """Return the anchor of a heading in links, as GitHub makes it: `Bad data!` gives `bad-data`."""
-    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+    words = re.sub(r"[^\w\- ]", "", heading.lower())
+    return words.replace(" ", "-")

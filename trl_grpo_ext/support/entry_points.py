@@ -22,11 +22,13 @@ def claims_on(group: str, name: str) -> list[str]:
 
     The text for one object is `package.module.object of the package 'name'`.
     """
-    return [*dict.fromkeys(_described(each) for each in _entry_points(group).select(name=name))]
+    found = _entry_points(group).select(name=name)
+    # A package that is installed twice on the path has equal entries.
+    return list(dict.fromkeys(map(_described, found)))
 
 
 def load_registered(group: str, name: str) -> object:
-    """Import the object that a package registers under a name; the name must exist in the group.
+    """Import a registered object by name; the group must have the name.
 
     Raises:
         ValueError: if several packages claim the name, or the object cannot be imported.
@@ -34,7 +36,7 @@ def load_registered(group: str, name: str) -> object:
     claims = claims_on(group, name)
     if len(claims) > 1:
         raise ValueError(f"several packages register {name!r} as one of {group}: {'; '.join(claims)}. Uninstall one.")
-    (entry_point, *_) = _entry_points(group).select(name=name)
+    entry_point, *_ = _entry_points(group).select(name=name)
     try:
         found: object = entry_point.load()
     except Exception as error:
@@ -50,5 +52,7 @@ def _entry_points(group: str) -> EntryPoints:
 
 
 def _described(entry_point: EntryPoint) -> str:
-    owner = f" of the package {entry_point.dist.name!r}" if entry_point.dist else ""
-    return f"{entry_point.value.replace(':', '.')}{owner}"
+    path = entry_point.value.replace(":", ".")
+    if entry_point.dist is None:
+        return path
+    return f"{path} of the package {entry_point.dist.name!r}"

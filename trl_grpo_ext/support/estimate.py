@@ -24,7 +24,9 @@ def mean_of_known(numbers: Iterable[float | None]) -> float | None:
         1.5
     """
     known = [number for number in numbers if number is not None]
-    return fmean(known) if known else None
+    if not known:
+        return None
+    return fmean(known)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +59,9 @@ class Estimate:
         if not known:
             return NOTHING
         mean = sum(known) / len(known)
-        return cls._of_deviations(mean, sum((number - mean) * (number - mean) for number in known), len(known))
+        # A product instead of a power: `**` raises an OverflowError where `*` gives infinity.
+        squares = sum((number - mean) * (number - mean) for number in known)
+        return cls._of_deviations(mean, squares, len(known))
 
     @classmethod
     def share(cls, part: float, whole: float) -> Estimate:
@@ -65,7 +69,8 @@ class Estimate:
         if not whole:
             return NOTHING
         mean = part / whole
-        return cls._of_deviations(mean, part * (1 - mean), whole)
+        squares = part * (1 - mean)
+        return cls._of_deviations(mean, squares, whole)
 
     @classmethod
     def together(cls, parts: Iterable[Estimate]) -> Estimate:
@@ -74,17 +79,25 @@ class Estimate:
 
     @classmethod
     def _of_deviations(cls, mean: float, squares: float, count: float) -> Estimate:
-        return cls(mean, math.sqrt(squares / count / max(1, count - 1)), count)
+        # At least 1: the error of a single number is 0, not undefined.
+        freedom = max(1, count - 1)
+        error = math.sqrt(squares / count / freedom)
+        return cls(mean, error, count)
 
     @property
     def total(self) -> float:
         """The numbers' sum."""
-        return self.mean * self.count if self.count else 0.0
+        if not self.count:
+            return 0.0
+        return self.mean * self.count
 
     @property
     def squared_deviations(self) -> float:
         """The sum of squared differences from the mean."""
-        return self.error * self.error * self.count * max(1, self.count - 1) if self.count else 0.0
+        if not self.count:
+            return 0.0
+        freedom = max(1, self.count - 1)
+        return self.error * self.error * self.count * freedom
 
     @property
     def is_known(self) -> bool:
@@ -93,17 +106,24 @@ class Estimate:
 
     def __add__(self, other: Estimate) -> Estimate:
         """Merge two estimates: the mean of the numbers of both (Chan et al. 1979)."""
-        if not (self.count and other.count):
-            return self if self.count else other
-        count, apart = self.count + other.count, other.mean - self.mean
+        if not self.count:
+            return other
+        if not other.count:
+            return self
+        count = self.count + other.count
+        mean = (self.total + other.total) / count
+        apart = other.mean - self.mean
         between = apart * apart * self.count * other.count / count
         squares = self.squared_deviations + other.squared_deviations + between
-        return Estimate._of_deviations((self.total + other.total) / count, squares, count)
+        return Estimate._of_deviations(mean, squares, count)
 
     def __sub__(self, earlier: Estimate) -> Estimate:
         """Subtract an earlier mean from this mean; the smaller of the counts remains."""
-        error = math.hypot(self.error, earlier.error)
-        return Estimate(self.mean - earlier.mean, error, min(self.count, earlier.count))
+        return Estimate(
+            mean=self.mean - earlier.mean,
+            error=math.hypot(self.error, earlier.error),
+            count=min(self.count, earlier.count),
+        )
 
     @property
     def at_least(self) -> float:
@@ -113,7 +133,8 @@ class Estimate:
     @property
     def interval(self) -> Interval:
         """The mean with its 95 % interval, for normally distributed means."""
-        return Interval(self.mean, self.mean - Z * self.error, self.mean + Z * self.error)
+        half = Z * self.error
+        return Interval(self.mean, self.mean - half, self.mean + half)
 
     @property
     def is_sure(self) -> bool:
@@ -173,15 +194,15 @@ class Grouped:
     def __add__(self, other: Grouped) -> Grouped:
         """Merge the numbers of two values that share no group."""
         return Grouped(
-            self.numbers + other.numbers,
-            self.groups + other.groups,
-            min(self.low, other.low),
-            max(self.high, other.high),
+            numbers=self.numbers + other.numbers,
+            groups=self.groups + other.groups,
+            low=min(self.low, other.low),
+            high=max(self.high, other.high),
         )
 
     @property
     def interval(self) -> Interval | None:
-        """The mean's 95 % interval; None without numbers, or with too few groups for a variance.
+        """Mean and 95 % interval; None without numbers, and without a second group where a variance needs one.
 
         Numbers in [0, 1] get Wilson's interval (Wilson 1927), with the number of groups as its sample size. This
         interval is conservative: a mean of numbers in [0, 1] varies no more than a mean of zeros and ones. Other
@@ -190,10 +211,19 @@ class Grouped:
         if not self.numbers.count:
             return None
         if self.in_unit:
-            mean, size = self.numbers.mean, self.groups.count
-            scale = 1 + Z**2 / size
-            centre = (mean + Z**2 / (2 * size)) / scale
-            half = Z / scale * math.sqrt(max(0.0, mean * (1 - mean)) / size + Z**2 / (4 * size**2))
-            # For a mean of 0 or 1, rounding could put the mean outside the interval.
-            return Interval(mean, max(0.0, min(mean, centre - half)), min(1.0, max(mean, centre + half)))
-        return replace(self.numbers, error=self.groups.error).interval if self.groups.count > 1 else None
+            return _wilson(self.numbers.mean, self.groups.count)
+        if self.groups.count <= 1:
+            return None
+        return replace(self.numbers, error=self.groups.error).interval
+
+
+def _wilson(mean: float, size: float) -> Interval:
+    scale = 1 + Z**2 / size
+    centre = (mean + Z**2 / (2 * size)) / scale
+    # Rounding may put a mean slightly outside [0, 1].
+    variance = max(0.0, mean * (1 - mean))
+    half = Z / scale * math.sqrt(variance / size + Z**2 / (4 * size**2))
+    # For a mean of 0 or 1, rounding could put the mean outside the interval.
+    low = min(mean, centre - half)
+    high = max(mean, centre + half)
+    return Interval(mean, max(0.0, low), min(1.0, high))

@@ -8,7 +8,7 @@ import logging
 import math
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
@@ -24,13 +24,14 @@ def written_whole(path: str | os.PathLike[str], *, keep: bool = False) -> Iterat
     Readers see the old content or the new content, even after a crash or a power cut. If writing fails, the unfinished
     file is deleted; with `keep`, it stays at `unfinished_path`.
     """
-    target, unfinished = Path(path), unfinished_path(path)
+    unfinished = unfinished_path(path)
     try:
         with open(unfinished, "wb") as file:
             yield file
             file.flush()
+            # The content must be on disk before the name is.
             os.fsync(file.fileno())
-        unfinished.replace(target)
+        unfinished.replace(path)
     except BaseException:
         if not keep:
             unfinished.unlink(missing_ok=True)
@@ -39,7 +40,8 @@ def written_whole(path: str | os.PathLike[str], *, keep: bool = False) -> Iterat
 
 def unfinished_path(path: str | os.PathLike[str]) -> Path:
     """Return the path at which this process's `written_whole` keeps an unfinished file."""
-    return Path(path).with_name(f"{Path(path).name}.{os.getpid()}.unfinished")
+    target = Path(path)
+    return target.with_name(f"{target.name}.{os.getpid()}.unfinished")
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:
@@ -50,7 +52,8 @@ def write_text(path: str | os.PathLike[str], text: str) -> None:
 
 def write_json(path: str | os.PathLike[str], value: Any) -> None:
     """Write a value as indented JSON, converted by `plain`, atomically."""
-    write_text(path, json.dumps(plain(value), indent=2, allow_nan=False) + "\n")
+    text = json.dumps(plain(value), indent=2, allow_nan=False)
+    write_text(path, f"{text}\n")
 
 
 def append_lines(path: Path, values: Iterable[Any]) -> None:
@@ -59,15 +62,17 @@ def append_lines(path: Path, values: Iterable[Any]) -> None:
     If the file ends in an incomplete line, a line break ends it first, so the next line stays intact.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    lines = "".join(json.dumps(plain(value), allow_nan=False) + "\n" for value in values).encode()
+    lines = [json.dumps(plain(value), allow_nan=False) + "\n" for value in values]
+    content = "".join(lines).encode()
     size = path.stat().st_size if path.exists() else 0
     try:
         with open(path, "a+b") as file:
             if size:
                 file.seek(-1, os.SEEK_END)
-                lines = lines if file.read(1) == b"\n" else b"\n" + lines
+                if file.read(1) != b"\n":
+                    content = b"\n" + content
             # A single write, so that a reader never sees half a line.
-            file.write(lines)
+            file.write(content)
     except OSError:
         if path.is_file():
             os.truncate(path, size)
@@ -79,18 +84,24 @@ def read_lines(path: Path) -> Iterator[dict[str, Any]]:
 
     Lines that are incomplete or hold no object are skipped.
     """
-    if path.exists():
-        with open(path, encoding="utf-8", errors="replace") as file:
-            for line in file:
-                with suppress(ValueError):
-                    if isinstance(value := json.loads(line), dict):
-                        yield value
+    if not path.exists():
+        return
+    with open(path, encoding="utf-8", errors="replace") as file:
+        for line in file:
+            try:
+                value = json.loads(line)
+            except ValueError:
+                continue
+            if isinstance(value, dict):
+                yield value
 
 
 def numbered_lines(path: Path) -> Iterator[tuple[int, bytes]]:
     """Yield the non-empty lines of a file with their line numbers, from 1."""
     with open(path, "rb") as file:
-        yield from ((number, line) for number, line in enumerate(file, start=1) if line.strip())
+        for number, line in enumerate(file, start=1):
+            if line.strip():
+                yield number, line
 
 
 def plain(value: Any, digits: int | None = None) -> Any:
@@ -106,12 +117,20 @@ def plain(value: Any, digits: int | None = None) -> Any:
     if value is None or isinstance(value, str | int):
         return value
     if isinstance(value, float):
-        return None if not math.isfinite(value) else value if digits is None else float(f"{value:.{digits}g}")
+        return _plain_number(value, digits)
     if isinstance(value, Mapping):
         return {str(key): plain(item, digits) for key, item in value.items()}
     if isinstance(value, Sequence) and not isinstance(value, bytes | bytearray):
         return [plain(item, digits) for item in value]
     return told(value)
+
+
+def _plain_number(value: float, digits: int | None) -> float | None:
+    if not math.isfinite(value):
+        return None
+    if digits is None:
+        return value
+    return float(f"{value:.{digits}g}")
 
 
 # By claimed folder, the descriptor that holds its lock until this process ends.
@@ -149,8 +168,15 @@ def set_aside(recorded: Path) -> None:
     """
     if not recorded.exists():
         return
-    number = 1
-    while (aside := recorded.with_name(f"{recorded.stem}.{number}{recorded.suffix}")).exists():
-        number += 1
+    aside = _first_free(recorded)
     recorded.rename(aside)
     logger.warning("%s holds an earlier run; renaming its %s to %s.", recorded.parent, recorded.name, aside)
+
+
+def _first_free(recorded: Path) -> Path:
+    aside = recorded
+    number = 0
+    while aside.exists():
+        number += 1
+        aside = recorded.with_name(f"{recorded.stem}.{number}{recorded.suffix}")
+    return aside

@@ -72,13 +72,23 @@ class Lane:
     def _start(self) -> _Jobs:
         jobs: _Jobs = SimpleQueue()
         # A daemon thread, since the interpreter must not wait at exit for a call that hangs.
-        threading.Thread(target=_serve, args=(jobs,), name="lane", daemon=True).start()
+        thread = threading.Thread(
+            target=_serve,
+            args=(jobs,),
+            name="lane",
+            daemon=True,
+        )
+        thread.start()
+        # The thread ends with its lane.
         weakref.finalize(self, jobs.put, None).atexit = False
         return jobs
 
 
 def _serve(jobs: _Jobs) -> None:
-    while (job := jobs.get()) is not None:
+    while True:
+        job = jobs.get()
+        if job is None:
+            return
         function, done = job
         try:
             done.set_result(function())

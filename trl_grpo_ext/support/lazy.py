@@ -9,7 +9,10 @@ from operator import attrgetter
 from typing import Any
 
 
-def lazy_exports(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+def lazy_exports(
+    package: str,
+    homes: Mapping[str, str],
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Make a package's `__getattr__` and `__dir__` (PEP 562).
 
     `homes` maps each name to its module within the package, such as `mix.term`; the package must have an `__all__`.
@@ -23,11 +26,13 @@ def lazy_exports(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str]
     def find(name: str) -> Any:
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        return getattr(import_module(f"{package}.{homes[name]}"), name)
+        module = import_module(f"{package}.{homes[name]}")
+        return getattr(module, name)
 
     def names() -> list[str]:
         module = sys.modules[package]
-        return sorted({*vars(module), *module.__all__})
+        loaded = vars(module)
+        return sorted({*loaded, *module.__all__})
 
     return find, names
 
@@ -39,5 +44,6 @@ def find_object(module: str, qualname: str) -> object:
         ImportError: if the module cannot be imported.
         AttributeError: if the module has no such object.
     """
-    found: object = attrgetter(qualname)(import_module(module))
+    get = attrgetter(qualname)
+    found: object = get(import_module(module))
     return found

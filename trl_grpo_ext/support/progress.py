@@ -32,8 +32,11 @@ class Progress:
     """
 
     def __init__(self, what: str, total: int, unit: str) -> None:
-        self.what, self.total, self.unit = what, total, unit
-        self.started = self.shown = time.monotonic()
+        self.what = what
+        self.total = total
+        self.unit = unit
+        self.started = time.monotonic()
+        self.shown = self.started
 
     @property
     def seconds(self) -> float:
@@ -43,6 +46,8 @@ class Progress:
     def show(self, done: int, beside: str = "") -> None:
         """Print the number of finished items and a remark, unless a line was shown recently or all items are done."""
         now = time.monotonic()
-        if done < self.total and now - self.shown > max(SECONDS_BETWEEN_LINES, 0.2 * (now - self.started)):
+        # Lines become rarer in a long command, so that they do not fill the screen.
+        pause = max(SECONDS_BETWEEN_LINES, 0.2 * (now - self.started))
+        if done < self.total and now - self.shown > pause:
             self.shown = now
             print(f"{self.what}: {done} of {self.total} {self.unit}{beside}", file=sys.stderr, flush=True)

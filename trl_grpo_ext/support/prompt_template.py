@@ -17,13 +17,14 @@ _LIKE = "a place is `{column}`, `{column[0]}` of a list or `{column[key]}` of a 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A placeholder such as `{column[key][0]}`: a column name, then keys or indices into its value."""
+    """A placeholder, `{column[key][0]}`: a column name, then keys or indices into the column's value."""
 
     column: str
     steps: tuple[str, ...]
 
     def __str__(self) -> str:
-        return "{" + self.column + "".join(f"[{step}]" for step in self.steps) + "}"
+        steps = "".join(f"[{step}]" for step in self.steps)
+        return f"{{{self.column}{steps}}}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,16 +57,16 @@ class PromptTemplate:
 
     @property
     def columns(self) -> list[str]:
-        return list(dict.fromkeys(piece.column for piece in self.pieces if isinstance(piece, Place)))
+        places = [piece for piece in self.pieces if isinstance(piece, Place)]
+        # Each column once, in order.
+        return list(dict.fromkeys(place.column for place in places))
 
     def check(self, columns: Collection[str]) -> None:
         """Raise a ValueError if the dataset lacks a column of the template; the message suggests a similar column."""
         for column in self.columns:
             if column not in columns:
-                raise ValueError(
-                    f"The dataset has no column `{column}` to make prompts from (prompt_template). "
-                    f"{did_you_mean(column, columns)}"
-                )
+                near = did_you_mean(column, columns)
+                raise ValueError(f"The dataset has no column `{column}` to make prompts from (prompt_template). {near}")
 
     def fill(self, row: Mapping[str, Any]) -> str:
         """Fill the template with a row; return the prompt.
@@ -74,7 +75,11 @@ class PromptTemplate:
             KeyError: if the row lacks a column of the template.
             ValueError: if a placeholder leads to no value, or to a mapping.
         """
-        return "".join(piece if isinstance(piece, str) else _value(piece, row) for piece in self.pieces)
+        texts = []
+        for piece in self.pieces:
+            text = piece if isinstance(piece, str) else _value(piece, row)
+            texts.append(text)
+        return "".join(texts)
 
 
 def _piece(text: str) -> str | Place:
@@ -83,9 +88,10 @@ def _piece(text: str) -> str | Place:
     if text[0] not in "{}":
         return text
     place = _PLACE.fullmatch(text)
-    if place is None or not place[1].strip():
+    column = place[1].strip() if place else ""
+    if place is None or not column:
         raise ValueError(f"`prompt_template` cannot have {text!r}: {_LIKE}.")
-    return Place(place[1].strip(), tuple(_STEP.findall(place[2])))
+    return Place(column=column, steps=tuple(_STEP.findall(place[2])))
 
 
 def _value(place: Place, row: Mapping[str, Any]) -> str:
@@ -102,7 +108,11 @@ def _value(place: Place, row: Mapping[str, Any]) -> str:
 
 
 def _part(value: Any, step: str) -> Any:
-    """Look up an item in a list or mapping; texts and attributes are refused with a LookupError."""
+    """Look up a list's item by number, or a mapping's by key.
+
+    Raises:
+        LookupError: for a missing item, for texts, and for attributes.
+    """
     if isinstance(value, list) and step.isdecimal():
         return value[int(step)]
     if isinstance(value, Mapping):
@@ -116,8 +126,10 @@ def _text(value: Any, place: Place) -> str:
     if isinstance(value, list):
         return "\n".join(_text(item, place) for item in value)
     if isinstance(value, Mapping):
+        keys = ", ".join(map(str, value))
+        key = next(iter(value), "key")
         raise ValueError(
-            f"`{place}` (prompt_template) is not text; it has the keys {', '.join(map(str, value))}: name one of them, "
-            f"as in `{{{place.column}[{next(iter(value), 'key')}]}}`."
+            f"`{place}` (prompt_template) is not text; it has the keys {keys}: name one of them, "
+            f"as in `{{{place.column}[{key}]}}`."
         )
     return str(value)

@@ -34,7 +34,12 @@ MOST_NAMES = 40
 
 def nearest(wrong: str, valid: Iterable[str], likeness: float = 0.6) -> str | None:
     """Return the valid name most similar to a wrong name; None if no similarity reaches `likeness`, in [0, 1]."""
-    return next(iter(difflib.get_close_matches(wrong, sorted(set(valid)), n=1, cutoff=likeness)), None)
+    # Sorted, since the first of equally similar names is taken.
+    names = sorted(set(valid))
+    matches = difflib.get_close_matches(wrong, names, n=1, cutoff=likeness)
+    if not matches:
+        return None
+    return matches[0]
 
 
 def did_you_mean(wrong: str, valid: Iterable[str]) -> str:
@@ -45,10 +50,13 @@ def did_you_mean(wrong: str, valid: Iterable[str]) -> str:
         'Did you mean `learning_rate`?'
     """
     names = sorted(set(valid))
-    if near := nearest(wrong, names):
+    near = nearest(wrong, names)
+    if near:
         return f"Did you mean `{near}`?"
     shown = ", ".join(f"`{name}`" for name in names[:MOST_NAMES])
-    return f"Valid are: {shown}{', ...' if len(names) > MOST_NAMES else ''}."
+    if len(names) > MOST_NAMES:
+        shown += ", ..."
+    return f"Valid are: {shown}."
 
 
 def cut(text: str, head: int, tail: int, mark: str) -> str:
@@ -58,7 +66,11 @@ def cut(text: str, head: int, tail: int, mark: str) -> str:
         >>> cut("0123456789", 2, 2, "...")
         '01...89'
     """
-    return text if len(text) <= head + tail else f"{text[:head]}{mark}{text[len(text) - tail :]}"
+    if len(text) <= head + tail:
+        return text
+    # Not `text[-tail:]`, which is the whole text for 0.
+    end = text[len(text) - tail :]
+    return f"{text[:head]}{mark}{end}"
 
 
 def shortened(text: str, most: int) -> str:
@@ -70,8 +82,10 @@ def shortened(text: str, most: int) -> str:
     """
     if len(text) <= most:
         return text
-    tail = (most - 5) // 2
-    return cut(text, most - 5 - tail, tail, " ... ")
+    mark = " ... "
+    room = most - len(mark)
+    tail = room // 2
+    return cut(text, room - tail, tail, mark)
 
 
 def on_one_line(text: str, most: int) -> str:
@@ -83,8 +97,14 @@ def on_one_line(text: str, most: int) -> str:
     """
     # Cut first, since texts may be long and the next steps are slow.
     text = cut(text, 2 * most, 2 * most, "")
-    line = "".join(char for char in " ".join(text.split()) if not unicodedata.category(char).startswith("C"))
+    words = " ".join(text.split())
+    line = "".join(char for char in words if not _is_control(char))
     return shortened(line, most)
+
+
+def _is_control(char: str) -> bool:
+    # The categories Cc, Cf, Cs, Co and Cn.
+    return unicodedata.category(char).startswith("C")
 
 
 def is_picture(value: object) -> bool:
@@ -112,7 +132,8 @@ def told(value: object) -> str:
         return f"<{len(value)} bytes {zlib.crc32(value):08x}>"
     if isinstance(value, set | frozenset):
         # Its own order depends on the process.
-        return f"{{{', '.join(sorted(map(told, value)))}}}"
+        items = sorted(map(told, value))
+        return f"{{{', '.join(items)}}}"
     return _ADDRESS.sub("", str(value))
 
 
@@ -123,8 +144,11 @@ def _picture_text(picture: Any) -> str:
     except Exception:
         # The picture's file is incomplete, or closed.
         return f"<image {size} unreadable>"
-    colours = zlib.crc32(picture.mode.encode() + bytes(picture.getpalette() or ()))
-    return f"<image {size} {zlib.crc32(pixels, colours):08x}>"
+    # Equal pixels are different pictures under different palettes.
+    palette = bytes(picture.getpalette() or ())
+    colours = zlib.crc32(picture.mode.encode() + palette)
+    checksum = zlib.crc32(pixels, colours)
+    return f"<image {size} {checksum:08x}>"
 
 
 MAX_CHARS = 300
@@ -149,9 +173,10 @@ def error_text(error: BaseException) -> str:
         said = ""
     place = _place(error)
     kind = type(error).__name__
-    room = max(0, MAX_CHARS - len(kind) - len(place) - 2)
-    text = f"{kind}: {said[:room]}{place}" if said else f"{kind}{place}"
-    return encodable(text)
+    if not said:
+        return encodable(f"{kind}{place}")
+    room = max(0, MAX_CHARS - len(f"{kind}: {place}"))
+    return encodable(f"{kind}: {said[:room]}{place}")
 
 
 def traceback_text(error: BaseException) -> str:
@@ -181,15 +206,21 @@ def printable(text: str) -> str:
 
 
 def _place(error: BaseException) -> str:
+    # Without `lookup_lines`, no source file is read.
     frames = traceback.StackSummary.extract(traceback.walk_tb(error.__traceback__), lookup_lines=False)
-    own = [frame for frame in frames if not _is_library(frame.filename)] or list(frames)
-    return f" ({Path(own[-1].filename).name}:{own[-1].lineno})" if own else ""
+    if not frames:
+        return ""
+    own = [frame for frame in frames if not _is_library(frame.filename)]
+    innermost = own[-1] if own else frames[-1]
+    return f" ({Path(innermost.filename).name}:{innermost.lineno})"
 
 
 def _is_library(filename: str) -> bool:
     if Path(filename).is_relative_to(_PACKAGE):
         return True
-    return filename.startswith(("<", _LIBRARY)) or "site-packages" in filename or "dist-packages" in filename
+    is_installed = "site-packages" in filename or "dist-packages" in filename
+    # `<frozen importlib>` is no file.
+    return is_installed or filename.startswith(("<", _LIBRARY))
 
 
 class Once:
@@ -217,5 +248,6 @@ class Once:
             return False
         self._seen.add(subject)
         told = message % values if values else message
-        logger.warning("%s This is shown once.%s", told, "" if error is None else f"\n{traceback_text(error)}")
+        trace = "" if error is None else f"\n{traceback_text(error)}"
+        logger.warning("%s This is shown once.%s", told, trace)
         return True

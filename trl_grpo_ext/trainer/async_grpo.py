@@ -56,7 +56,8 @@ def judge_by(trainer: Any, rewards: Any, **settings: Any) -> None:
             f"{trl.__version__} cannot be used ({error}): install TRL 1.16, with aiohttp."
         ) from None
     plan = plan_rewards(rewards)
-    if plan.mix is None or not all(isinstance(function, TermReward) for function in plan.functions):
+    has_only_verifiers = all(isinstance(function, TermReward) for function in plan.functions)
+    if plan.mix is None or not has_only_verifiers:
         raise ValueError("judge_by takes verifiers or a RewardMix; make a verifier of a function with @verifier.")
     judging = AsyncJudging(output_dir=trainer.args.output_dir, **settings)
     check_halt_on(list(judging.halt_on))
@@ -80,25 +81,32 @@ def judge_by(trainer: Any, rewards: Any, **settings: Any) -> None:
     worker._loop_cls = MixLoop
     factory = _guarded(kwargs["environment_factory"], judging.environment_timeout)
     _check_columns(plan.mix, kwargs["dataset"], has_environments=factory is not None)
-    kwargs |= {"mix": plan.mix, "judging": judging, "clock": clock, "environment_factory": factory}
+    kwargs["mix"] = plan.mix
+    kwargs["judging"] = judging
+    kwargs["clock"] = clock
+    kwargs["environment_factory"] = factory
 
 
 def _groups_a_step(trainer: Any) -> int:
     args = trainer.args
-    samples = args.per_device_train_batch_size * args.gradient_accumulation_steps * trainer.accelerator.num_processes
-    return max(1, int(samples) // int(args.num_generations))
+    of_a_rank = args.per_device_train_batch_size * args.gradient_accumulation_steps
+    samples = int(of_a_rank * trainer.accelerator.num_processes)
+    return max(1, samples // int(args.num_generations))
 
 
 def _guarded(factory: Any, seconds: float | None) -> Any:
+    if factory is None:
+        return None
     if isinstance(factory, Mapping):
         return {name: GuardedFactory(each, seconds, gives_outcomes=True) for name, each in factory.items()}
-    return None if factory is None else GuardedFactory(factory, seconds, gives_outcomes=True)
+    return GuardedFactory(factory, seconds, gives_outcomes=True)
 
 
 def _check_columns(mix: RewardMix, dataset: Any, *, has_environments: bool) -> None:
     columns = getattr(dataset, "column_names", None)
-    # A single column `prompt` is TRL's placeholder for data that environments own.
-    if columns and not (has_environments and columns == ["prompt"]):
+    # TRL's placeholder for data that environments own.
+    is_placeholder = has_environments and columns == ["prompt"]
+    if columns and not is_placeholder:
         mix.check_columns(columns)
 
 
@@ -109,6 +117,8 @@ class _Halt(TrainerCallback):  # type: ignore[misc]  # transformers is not typed
         self._accelerator = accelerator
 
     def on_log(self, args: Any, state: Any, control: Any, logs: Mapping[str, Any] | None = None, **_: Any) -> None:
-        if ask_main(self._accelerator, lambda: int(bool((logs or {}).get("verified/halted")))):
+        has_halted = bool(logs and logs.get("verified/halted"))
+        if ask_main(self._accelerator, lambda: int(has_halted)):
             logger.error("Halted after step %d by a finding (halt_on); a checkpoint is saved.", state.global_step)
-            control.should_save = control.should_training_stop = True
+            control.should_save = True
+            control.should_training_stop = True

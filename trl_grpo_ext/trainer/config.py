@@ -20,7 +20,9 @@ T = TypeVar("T")
 
 def with_help(config: type[T]) -> type[T]:
     """Use a dataclass docstring's `Attributes` section as help texts of the fields' command line flags."""
-    section = (inspect.getdoc(config) or "").partition("Attributes:\n")[2].partition("\n\n")[0]
+    docstring = inspect.getdoc(config) or ""
+    _, _, rest = docstring.partition("Attributes:\n")
+    section, _, _ = rest.partition("\n\n")
     told = dict(re.findall(r"^    (\w+): (.*(?:\n {8}.*)*)", section, re.MULTILINE))
     for each in fields(config):  # type: ignore[arg-type]  # a dataclass
         if each.name in told:
@@ -118,11 +120,13 @@ class VerifiedGRPOConfig(GRPOConfig):  # type: ignore[misc]  # TRL ships no type
             if seconds is not None and not seconds > 0:
                 raise ValueError(f"{name} is a number of seconds above 0, got {seconds!r}.")
         for name in ("keep_scorecards_every", "environment_patience"):
-            if (batches := getattr(self, name)) < 1:
+            batches = getattr(self, name)
+            if batches < 1:
                 raise ValueError(f"{name} is a number of batches, 1 or more; got {batches}.")
 
 
 def default_config(model: Any) -> VerifiedGRPOConfig:
     """Return the configuration for a trainer without `args`; the output folder has the model's name, as in TRL."""
-    name = model if isinstance(model, str) else getattr(model.config, "_name_or_path", "")
-    return VerifiedGRPOConfig(output_dir=f"{str(name).rstrip('/').split('/')[-1] or 'model'}-GRPO")
+    path = model if isinstance(model, str) else getattr(model.config, "_name_or_path", "")
+    _, _, name = str(path).rstrip("/").rpartition("/")
+    return VerifiedGRPOConfig(output_dir=f"{name or 'model'}-GRPO")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from tqdm import tqdm
@@ -13,9 +13,6 @@ from transformers.trainer_utils import has_length
 
 from trl_grpo_ext.figures.logged import DRAWN_LIVE
 from trl_grpo_ext.support.progress import Progress
-
-# Label, metric, and the unit of which it is a share; shown if it is not 0.
-SHARES = (("bad data", "verified/blame/data", "verdicts"), ("void", "verified/void", "completions"))
 
 
 class _ConsoleCallback(TrainerCallback):  # type: ignore[misc]  # transformers' callbacks are untyped here
@@ -42,18 +39,21 @@ class _ConsoleCallback(TrainerCallback):  # type: ignore[misc]  # transformers' 
 
     def on_prediction_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         if self._bar is None:
-            self._bar_is_evaluations = True
-            batches: Any = kwargs.get("eval_dataloader")
-            # `len` of a stream's loader raises.
-            total = len(batches) if has_length(batches) else None
-            has_bar = self._open(args, state, total, "evaluation")
-            if total is not None and not has_bar and not args.disable_tqdm:
-                self._lines, self._evaluated = Progress("evaluation", total, "batches"), 0
+            self._begin_evaluation(args, state, kwargs.get("eval_dataloader"))
         if self._bar is not None and self._bar_is_evaluations:
             self._bar.update(1)
             self._evaluated += 1
             if self._lines is not None:
                 self._lines.show(self._evaluated)
+
+    def _begin_evaluation(self, args: Any, state: Any, batches: Any) -> None:
+        self._bar_is_evaluations = True
+        # `len` of a stream's loader raises.
+        total = len(batches) if has_length(batches) else None
+        has_bar = self._open(args, state, total, "evaluation")
+        if total is not None and not has_bar and not args.disable_tqdm:
+            self._lines = Progress("evaluation", total, "batches")
+            self._evaluated = 0
 
     def on_evaluate(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         # An evaluation during training shares the training's bar, which stays open.
@@ -64,8 +64,13 @@ class _ConsoleCallback(TrainerCallback):  # type: ignore[misc]  # transformers' 
         self._close()
 
     def on_log(self, args: Any, state: Any, control: Any, logs: Mapping[str, Any] | None = None, **kwargs: Any) -> None:
-        first = min(self._told + 1, state.global_step)
-        line = log_line(logs or {}, self.terms, step=state.global_step, steps=state.max_steps, first=first)
+        line = log_line(
+            logs or {},
+            self.terms,
+            step=state.global_step,
+            steps=state.max_steps,
+            first=min(self._told + 1, state.global_step),
+        )
         if line and state.is_world_process_zero:
             self._told = state.global_step
             tqdm.write(line, file=sys.stderr)
@@ -76,20 +81,35 @@ class _ConsoleCallback(TrainerCallback):  # type: ignore[misc]  # transformers' 
             return False
         # None: no bar if stderr is not a terminal.
         hidden = True if getattr(args, "disable_tqdm", False) else None
-        self._bar = tqdm(total=total, desc=what, dynamic_ncols=True, leave=False, disable=hidden)
+        self._bar = tqdm(
+            total=total,
+            desc=what,
+            dynamic_ncols=True,
+            leave=False,
+            disable=hidden,
+        )
         return not self._bar.disable
 
     def _close(self) -> None:
         if self._bar is not None:
             self._bar.close()
-        self._bar, self._bar_is_evaluations, self._lines = None, False, None
+        self._bar = None
+        self._bar_is_evaluations = False
+        self._lines = None
 
 
 # The line reports all-right or all-wrong groups from this share on.
 MOST_GROUPS = 0.5
 
 
-def log_line(logs: Mapping[str, Any], terms: Sequence[str], *, step: int, steps: int, first: int | None = None) -> str:
+def log_line(
+    logs: Mapping[str, Any],
+    terms: Sequence[str],
+    *,
+    step: int,
+    steps: int,
+    first: int | None = None,
+) -> str:
     """Format TRL's log of a training step as one line; empty for other logs.
 
     TRL's figures are means over the steps `first` to `step`; by default over `step` alone. If every total is void, TRL
@@ -109,43 +129,81 @@ def log_line(logs: Mapping[str, Any], terms: Sequence[str], *, step: int, steps:
     """
     if "reward" not in logs:
         return ""
-    parts = [f"step {step}/{steps}" if first in (None, step) else f"steps {first}-{step}/{steps}"]
-    parts += [f"reward {_shown(logs['reward'])}"]
-    parts += [f"{term} {_value(logs, term)}" for term in terms]
-    if logs.get("verified/groups/live") is not None:
-        parts.append(f"live {logs['verified/groups/live']:.0%}{_most_others(logs)}")
-    if logs.get(DRAWN_LIVE) is not None:
-        parts.append(f"drawn rows {logs[DRAWN_LIVE]:.0%}")
-    if terms and logs.get(f"verified/{terms[0]}/unparseable"):
-        parts.append(f"unparsed {_percent(logs[f'verified/{terms[0]}/unparseable'])}")
-    if logs.get("verified/blame/grader"):
-        parts.append(f"grader failed {_grader(logs, terms)}")
-    parts += [f"{name} {_percent(logs[key])} of {whole}" for name, key, whole in SHARES if logs.get(key)]
-    if logs.get("completions/mean_length") is not None:
-        parts.append(f"tokens {logs['completions/mean_length']:.1f}")
-    if logs.get("entropy") is not None:
-        parts.append(f"H {logs['entropy']:z.2f}")
+    parts = [_steps(first, step, steps), f"reward {_shown(logs['reward'])}"]
+    for term in terms:
+        parts.append(f"{term} {_value(logs, term)}")
+    parts += _groups(logs)
+    parts += _failures(logs, terms)
+    tokens = logs.get("completions/mean_length")
+    if tokens is not None:
+        parts.append(f"tokens {tokens:.1f}")
+    entropy = logs.get("entropy")
+    if entropy is not None:
+        # `z` writes -0.00, a rounded small number, as 0.00.
+        parts.append(f"H {entropy:z.2f}")
     return " | ".join(parts)
+
+
+def _steps(first: int | None, step: int, steps: int) -> str:
+    if first in (None, step):
+        return f"step {step}/{steps}"
+    return f"steps {first}-{step}/{steps}"
+
+
+def _value(logs: Mapping[str, Any], term: str) -> str:
+    mean = logs.get(f"rewards/{term}/mean")
+    score = logs.get(f"verified/{term}/score")
+    if mean is None and score is not None:
+        return f"({_shown(score)})"
+    return _shown(mean)
+
+
+def _groups(logs: Mapping[str, Any]) -> Iterator[str]:
+    live = logs.get("verified/groups/live")
+    if live is not None:
+        yield f"live {live:.0%}{_most_others(logs)}"
+    drawn_live = logs.get(DRAWN_LIVE)
+    if drawn_live is not None:
+        yield f"drawn rows {drawn_live:.0%}"
 
 
 def _most_others(logs: Mapping[str, Any]) -> str:
     """Format the larger share of all-right or all-wrong groups, `, 62% all right`; empty below a half."""
-    shares = {kind: logs.get(f"verified/groups/{kind}") or 0.0 for kind in ("all_right", "all_wrong")}
-    kind = max(shares, key=shares.__getitem__)
-    return f", {shares[kind]:.0%} {kind.replace('_', ' ')}" if shares[kind] >= MOST_GROUPS else ""
+    all_right = logs.get("verified/groups/all_right") or 0.0
+    all_wrong = logs.get("verified/groups/all_wrong") or 0.0
+    if max(all_right, all_wrong) < MOST_GROUPS:
+        return ""
+    if all_right >= all_wrong:
+        return f", {all_right:.0%} all right"
+    return f", {all_wrong:.0%} all wrong"
 
 
-def _value(logs: Mapping[str, Any], term: str) -> str:
-    mean, score = logs.get(f"rewards/{term}/mean"), logs.get(f"verified/{term}/score")
-    return f"({_shown(score)})" if mean is None and score is not None else _shown(mean)
+def _failures(logs: Mapping[str, Any], terms: Sequence[str]) -> Iterator[str]:
+    """Yield shares of unparsed answers, grader failures, bad data and void rows, without zeros."""
+    primary = terms[0] if terms else ""
+    unparsed = logs.get(f"verified/{primary}/unparseable")
+    if unparsed:
+        yield f"unparsed {_percent(unparsed)}"
+    if logs.get("verified/blame/grader"):
+        yield f"grader failed {_grader(logs, terms)}"
+    bad_data = logs.get("verified/blame/data")
+    if bad_data:
+        yield f"bad data {_percent(bad_data)} of verdicts"
+    void = logs.get("verified/void")
+    if void:
+        yield f"void {_percent(void)} of completions"
 
 
 def _grader(logs: Mapping[str, Any], terms: Sequence[str]) -> str:
     share = logs["verified/blame/grader"]
-    in_force = (term for term in terms if logs.get(f"verified/{term}/weight") != 0)
-    failing = {term: errors for term in in_force if (errors := logs.get(f"verified/{term}/error"))}
+    failing = []
+    for term in terms:
+        is_shadow = logs.get(f"verified/{term}/weight") == 0
+        if not is_shadow and logs.get(f"verified/{term}/error"):
+            failing.append(term)
     if len(terms) > 1 and len(failing) == 1:
-        ((term, errors),) = failing.items()
+        [term] = failing
+        errors = logs[f"verified/{term}/error"]
         # With fewer errors than failures, another term has failed too, with another status.
         if errors >= share:
             return f"{_percent(errors)} of {term}"
@@ -153,11 +211,15 @@ def _grader(logs: Mapping[str, Any], terms: Sequence[str]) -> str:
 
 
 def _percent(share: float) -> str:
-    return f"{share:.1%}" if share < 0.1 else f"{share:.0%}"
+    if share < 0.1:
+        return f"{share:.1%}"
+    return f"{share:.0%}"
 
 
 def _shown(value: float | None) -> str:
-    return "-" if value is None else f"{value:z.3f}"
+    if value is None:
+        return "-"
+    return f"{value:z.3f}"
 
 
 def keep_quiet(trainer: Any) -> None:
@@ -175,8 +237,11 @@ def show_run(trainer: Any, *, full: bool) -> None:
     if full:
         return
     keep_quiet(trainer)
-    only_evaluated = [term.name for term in trainer.mix.terms if term.only] if trainer.mix else []
-    trainer.add_callback(_ConsoleCallback([name for name in trainer.reward_func_names if name not in only_evaluated]))
+    only_evaluated = []
+    if trainer.mix is not None:
+        only_evaluated = [term.name for term in trainer.mix.terms if term.only]
+    trained = [name for name in trainer.reward_func_names if name not in only_evaluated]
+    trainer.add_callback(_ConsoleCallback(trained))
 
 
 SHOWN = ("compact", "full")
@@ -213,14 +278,20 @@ def shown_logs(logs: Mapping[str, Any], *, full: bool) -> dict[str, Any]:
     known = {key: value for key, value in logs.items() if value is not None}
     if full:
         return known
-    compact = {key: value for key, value in known.items() if _is_compact(key.removeprefix("eval_"))}
+    compact = {key: value for key, value in known.items() if _is_compact(key)}
     if len(compact) <= MOST:
         return compact
-    return {key: value for key, value in compact.items() if not LEFT_OUT_FIRST.fullmatch(key.removeprefix("eval_"))}
+    return {key: value for key, value in compact.items() if not _is_detail_of_term(key)}
 
 
 def _is_compact(key: str) -> bool:
-    return bool(COMPACT.fullmatch(key)) or not DETAILED.fullmatch(key)
+    name = key.removeprefix("eval_")
+    is_users = not DETAILED.fullmatch(name)
+    return is_users or COMPACT.fullmatch(name) is not None
+
+
+def _is_detail_of_term(key: str) -> bool:
+    return LEFT_OUT_FIRST.fullmatch(key.removeprefix("eval_")) is not None
 
 
 class _ShownLogs(TrainerCallback):  # type: ignore[misc]  # transformers is not typed here
@@ -246,6 +317,7 @@ class _AllLogs(TrainerCallback):  # type: ignore[misc]  # transformers is not ty
 
 
 def _replace(logs: dict[str, Any], others: Mapping[str, Any]) -> None:
+    # A copy, since `others` may be `logs` itself.
     others = dict(others)
     logs.clear()
     logs.update(others)

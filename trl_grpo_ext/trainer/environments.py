@@ -54,17 +54,25 @@ class Asked:
 
         A reward of None is a failure unless a term judges outcomes (`has_term`): such a term decides itself.
         """
-        name, verdict = self.outcome.environment, self.outcome.verdict
-        if verdict is not None and verdict.score is None:
-            return self.outcome.error or f"{name}.get_reward: {verdict.reason}"
-        return f"{name}.get_reward gave None" if verdict is None and self.has_reward and not has_term else ""
+        method = f"{self.outcome.environment}.get_reward"
+        verdict = self.outcome.verdict
+        if verdict is None:
+            needs_reward = self.has_reward and not has_term
+            return f"{method} gave None" if needs_reward else ""
+        if verdict.score is None:
+            return self.outcome.error or f"{method}: {verdict.reason}"
+        return ""
 
     def is_void(self, *, has_term: bool) -> bool:
         """Return whether the row is void, regardless of the mix's verdicts.
 
         With `has_term`, a term judges outcomes, and only a failed `reset` voids the row.
         """
-        return self.is_lost or (not has_term and bool(self.failure(has_term=False)))
+        if self.is_lost:
+            return True
+        if has_term:
+            return False
+        return bool(self.failure(has_term=False))
 
 
 class EnvironmentGuard:
@@ -81,7 +89,13 @@ class EnvironmentGuard:
             be killed.
     """
 
-    def __init__(self, environment: Any, kind: type, lane: Lane | None, seconds: float | None) -> None:
+    def __init__(
+        self,
+        environment: Any,
+        kind: type,
+        lane: Lane | None,
+        seconds: float | None,
+    ) -> None:
         self.environment = environment
         self.kind = kind
         self.has_reward = TRL_ASKS_ENVIRONMENTS and hasattr(kind, "get_reward")
@@ -99,35 +113,48 @@ class EnvironmentGuard:
 
     def reset(self, call: Callable[[], Any]) -> Any:
         """Run the user's `reset`; return its observation, or None if it fails."""
-        self.known = self.lost = None
+        self.known = None
+        self.lost = None
         if self.hangs_in:
             self.lost = grader_error("reset_hangs", error=f"{self.kind.__name__} hangs in {self.hangs_in}")
             return None
         observation = self._called("reset", call)
         if isinstance(observation, Verdict):
             self.lost = observation
-        elif not (observation is None or isinstance(observation, str | list)):
+            return None
+        if observation is not None and not isinstance(observation, str | list):
             said = f"{self.kind.__name__}.reset returned {observation!r:.100}; TRL takes a text, a list or None"
             self.lost = grader_error(f"reset_returned_{type(observation).__name__}", error=said)
-        return None if self.lost else observation
+            return None
+        return observation
 
     def asked(self, loop: asyncio.AbstractEventLoop | None = None) -> Asked:
         """Return the rollout's outcome, and facts about its failures."""
-        return Asked(outcome=self.outcome(loop), is_lost=self.lost is not None, has_reward=self.has_reward)
+        return Asked(
+            outcome=self.outcome(loop),
+            is_lost=self.lost is not None,
+            has_reward=self.has_reward,
+        )
 
     def outcome(self, loop: asyncio.AbstractEventLoop | None = None) -> Outcome:
         """Return the rollout's outcome, read from the environment once. TRL's own loop runs async methods."""
         if self.known is None:
-            started = time.perf_counter()
-            verdict = self.lost
-            if verdict is None and self.has_reward:
-                verdict = self._called("get_reward", partial(self._reward, loop))
-            state = None if self.lost else self._state()
-            self._end()
-            if verdict is not None and not verdict.seconds:
-                verdict = replace(verdict, seconds=time.perf_counter() - started)
-            self.known = Outcome(environment=self.kind.__name__, verdict=verdict, state=state)
+            self.known = self._read(loop)
         return self.known
+
+    def _read(self, loop: asyncio.AbstractEventLoop | None) -> Outcome:
+        """Ask the environment for reward and state, and end its rollout."""
+        started = time.perf_counter()
+        verdict = self.lost
+        state = None
+        if self.lost is None:
+            if self.has_reward:
+                verdict = self._called("get_reward", partial(self._reward, loop))
+            state = self._state()
+        self._end()
+        if verdict is not None and not verdict.seconds:
+            verdict = replace(verdict, seconds=time.perf_counter() - started)
+        return Outcome(environment=self.kind.__name__, verdict=verdict, state=state)
 
     def use_tool(self, name: str, call: Callable[[], Any]) -> Any:
         """Run an environment's method as a tool; TRL shows exceptions to the model."""
@@ -147,7 +174,9 @@ class EnvironmentGuard:
 
     def is_inside(self) -> bool:
         """Return whether the caller already runs inside this environment, as a method calling another method does."""
-        return self._is_inside if self._lane is None else self._lane.is_inside()
+        if self._lane is not None:
+            return self._lane.is_inside()
+        return self._is_inside
 
     def _on_its_thread(self, call: Callable[[], Any]) -> Any:
         if self._lane is not None:
@@ -174,9 +203,10 @@ class EnvironmentGuard:
         given = self.kind.get_reward(self.environment)  # type: ignore[attr-defined]  # `has_reward` says so
         if inspect.isawaitable(given):
             # The environment's connections belong to the loop that has run its tools.
-            waiting = _awaited(given)
-            given = asyncio.run(waiting) if loop is None else asyncio.run_coroutine_threadsafe(waiting, loop).result()
-        return None if given is None else as_verdict(given)
+            given = _wait_for(given, loop)
+        if given is None:
+            return None
+        return as_verdict(given)
 
     def _state(self) -> Any:
         """Return the property `state` as plain JSON values; None if it does not exist, fails or is too long."""
@@ -184,8 +214,12 @@ class EnvironmentGuard:
         if self.hangs_in or callable(getattr(self.kind, "state", None)):
             return None
         where = f"{self.kind.__name__}.state"
+
+        def encoded() -> str:
+            return json.dumps(plain(getattr(self.environment, "state", None)))
+
         try:
-            text = self._on_its_thread(lambda: json.dumps(plain(getattr(self.environment, "state", None))))
+            text = self._on_its_thread(encoded)
         except FAILURES as error:
             if isinstance(error, HangsError):
                 self.hangs_in = "state"
@@ -198,7 +232,7 @@ class EnvironmentGuard:
         return json.loads(text)
 
     def _end(self) -> None:
-        """Let the environment end what its rollout has started, such as a process or a browser."""
+        """Call the environment's method for the end of a rollout, to close processes or browsers of the rollout."""
         end = getattr(self.environment, END, None)
         if end is None or self.hangs_in:
             return
@@ -211,11 +245,21 @@ class EnvironmentGuard:
             _once.warn(logger, where, "%s failed.", where, error=error)
 
 
-async def _awaited(given: Any) -> Any:
-    return await given
+def _wait_for(given: Any, loop: asyncio.AbstractEventLoop | None) -> Any:
+    async def awaited() -> Any:
+        return await given
+
+    if loop is None:
+        return asyncio.run(awaited())
+    return asyncio.run_coroutine_threadsafe(awaited(), loop).result()
 
 
 def guard_of(environment: Any) -> EnvironmentGuard | None:
     """Return an environment's guard; None for a copy of an environment, or an unguarded object."""
     guard = getattr(environment, GUARD, None)
-    return guard if isinstance(guard, EnvironmentGuard) and guard.environment is environment else None
+    if not isinstance(guard, EnvironmentGuard):
+        return None
+    # A copy has the guard of its original.
+    if guard.environment is not environment:
+        return None
+    return guard

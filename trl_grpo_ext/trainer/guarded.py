@@ -36,7 +36,13 @@ class GuardedFactory:
         loop: The event loop of AsyncGRPO's rollout loop, for async methods; None until it exists.
     """
 
-    def __init__(self, factory: Callable[[], Any], seconds: float | None, *, gives_outcomes: bool = False) -> None:
+    def __init__(
+        self,
+        factory: Callable[[], Any],
+        seconds: float | None,
+        *,
+        gives_outcomes: bool = False,
+    ) -> None:
         self.factory = factory
         self.seconds = seconds
         self.gives_outcomes = gives_outcomes
@@ -48,15 +54,19 @@ class GuardedFactory:
         Raises:
             TypeError: for a class with `__slots__`, whose instances cannot hold the guard.
         """
-        lane = None if self.seconds is None else Lane()
-        # No time limit, since the environment may load a model here.
-        environment = self.factory() if lane is None else lane.call(on_this_gpu(self.factory))
-        kind = type(environment)
+        lane = None
+        if self.seconds is None:
+            environment = self.factory()
+        else:
+            lane = Lane()
+            # No time limit, since the environment may load a model here.
+            environment = lane.call(on_this_gpu(self.factory))
+        kind: Any = type(environment)
+        guard = EnvironmentGuard(environment, kind, lane, self.seconds)
+        guard.loop = self.loop
         try:
-            guard = EnvironmentGuard(environment, kind, lane, self.seconds)
-            guard.loop = self.loop
             object.__setattr__(environment, GUARD, guard)
-            object.__setattr__(environment, "__class__", guarded_class(kind, self.gives_outcomes))  # type: ignore[arg-type]  # a class is hashable
+            object.__setattr__(environment, "__class__", guarded_class(kind, self.gives_outcomes))
         except (AttributeError, TypeError) as error:
             raise TypeError(
                 f"The environment {kind.__name__} cannot be guarded against failures of its calls ({error}). Its class "
@@ -77,24 +87,37 @@ def guarded(factory: Any, args: Any, rows: Any) -> Any:
         ValueError: for rows that name an unknown environment, which TRL would notice only in their batch.
     """
     seconds = call_seconds(args)
-    if isinstance(factory, Mapping):
-        names = rows.unique(CHOICE) if CHOICE in (getattr(rows, "column_names", None) or ()) else [None]
-        unknown = [name for name in names if name not in factory] if hasattr(rows, "unique") else []
-        if unknown == [None]:
-            raise ValueError(
-                f"environment_factory has several environments, and train_dataset no column `{CHOICE}` that "
-                f"chooses one for each row: {', '.join(map(repr, factory))}."
-            )
-        if unknown:
-            raise ValueError(
-                f"Rows of train_dataset choose the environment {unknown[0]!r} by their column `{CHOICE}`, and "
-                f"environment_factory has: {', '.join(map(repr, factory))}."
-            )
-        return {name: GuardedFactory(each, seconds) for name, each in factory.items()}
-    return GuardedFactory(factory, seconds)
+    if not isinstance(factory, Mapping):
+        return GuardedFactory(factory, seconds)
+    # The values of a stream are unknown.
+    if hasattr(rows, "unique"):
+        _check_choices(factory, rows)
+    return {name: GuardedFactory(each, seconds) for name, each in factory.items()}
 
 
-def untouched_outcome(factory: Any, row: Mapping[str, Any], seconds: float | None = None) -> Outcome | None:
+def _check_choices(factory: Mapping[str, Any], rows: Any) -> None:
+    # Rows without the column name no environment.
+    names = [None]
+    if CHOICE in (getattr(rows, "column_names", None) or ()):
+        names = rows.unique(CHOICE)
+    unknown = [name for name in names if name not in factory]
+    if unknown == [None]:
+        raise ValueError(
+            f"environment_factory has several environments, and train_dataset no column `{CHOICE}` that "
+            f"chooses one for each row: {', '.join(map(repr, factory))}."
+        )
+    if unknown:
+        raise ValueError(
+            f"Rows of train_dataset choose the environment {unknown[0]!r} by their column `{CHOICE}`, and "
+            f"environment_factory has: {', '.join(map(repr, factory))}."
+        )
+
+
+def untouched_outcome(
+    factory: Any,
+    row: Mapping[str, Any],
+    seconds: float | None = None,
+) -> Outcome | None:
     """Return an environment's outcome after `reset` on a row, without any action; None without environments.
 
     With several environments, the row names one in its column `environment`.
@@ -107,7 +130,9 @@ def untouched_outcome(factory: Any, row: Mapping[str, Any], seconds: float | Non
     environment = GuardedFactory(factory, seconds)()
     environment.reset(**row)
     guard = guard_of(environment)
-    return None if guard is None else guard.outcome()
+    if guard is None:
+        return None
+    return guard.outcome()
 
 
 @cache
@@ -120,7 +145,9 @@ def guarded_class(kind: type, gives_outcomes: bool) -> type:
         def reset(self: Any, **row: Any) -> Any:
             guard = guard_of(self)
             call = partial(kind.reset, self, **row)
-            return call() if guard is None or guard.is_inside() else guard.reset(call)
+            if guard is None or guard.is_inside():
+                return call()
+            return guard.reset(call)
 
         members["reset"] = reset
     if gives_outcomes:
@@ -132,7 +159,9 @@ def guarded_class(kind: type, gives_outcomes: bool) -> type:
 
 def _asked(environment: Any) -> Asked | None:
     guard = guard_of(environment)
-    return None if guard is None else guard.asked(guard.loop)
+    if guard is None:
+        return None
+    return guard.asked(guard.loop)
 
 
 def _guarded_reward(get_reward: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -142,14 +171,17 @@ def _guarded_reward(get_reward: Callable[[Any], Any]) -> Callable[[Any], Any]:
         @wraps(get_reward)
         async def asked_async(self: Any) -> Any:
             guard = guard_of(self)
-            known = None if guard is None else guard.known
-            return await get_reward(self) if known is None else known.reward
+            if guard is None or guard.known is None:
+                return await get_reward(self)
+            return guard.known.reward
 
         return asked_async
 
     @wraps(get_reward)
     def asked(self: Any) -> Any:
         guard = guard_of(self)
-        return get_reward(self) if guard is None or guard.is_inside() else guard.outcome().reward
+        if guard is None or guard.is_inside():
+            return get_reward(self)
+        return guard.outcome().reward
 
     return asked

@@ -62,7 +62,12 @@ class Judge:
     """
 
     def __init__(
-        self, plan: RewardPlan, accelerator: Any, weights: torch.Tensor, *, budget: float | None = None
+        self,
+        plan: RewardPlan,
+        accelerator: Any,
+        weights: torch.Tensor,
+        *,
+        budget: float | None = None,
     ) -> None:
         self.weights = weights
         self.whereabouts = Whereabouts(accelerator)
@@ -98,11 +103,12 @@ class Judge:
         return card
 
     def _warn_of_unfinished(self, card: Scorecard) -> None:
+        told = "judging_budget (%g s) is spent at step %s without %d of %d verdicts of %r; such rows are void."
         for name, verdicts in card.verdicts.items():
             late = sum(verdict is not None and verdict.reason == BUDGET_SPENT for verdict in verdicts)
             if late:
-                told = "judging_budget (%g s) is spent at step %s without %d of %d verdicts of %r; such rows are void."
-                self._once.warn(logger, (BUDGET_SPENT, name), told, self._budget, card.step, late, len(verdicts), name)
+                key = (BUDGET_SPENT, name)
+                self._once.warn(logger, key, told, self._budget, card.step, late, len(verdicts), name)
 
     def agreed(self, mix: RewardMix, scored: Scored) -> Scorecard:
         """Return the scored card if no rank has an UnscoredError; put its weights into TRL's weights.
@@ -111,9 +117,11 @@ class Judge:
             UnscoredError: on every rank, if a term with `on_unscored="raise"` could not judge a sample on any rank.
         """
         problem = str(scored) if isinstance(scored, UnscoredError) else ""
-        if self._accelerator.num_processes > 1 and any(term.on_unscored == "raise" for term in mix.terms):
+        may_raise = any(term.on_unscored == "raise" for term in mix.terms)
+        if may_raise and self._accelerator.num_processes > 1:
             # A rank that raises alone would leave the others waiting for it.
-            problem = next(filter(None, gather_object([problem])), "")
+            problems = filter(None, gather_object([problem]))
+            problem = next(problems, "")
         if problem or isinstance(scored, UnscoredError):
             raise UnscoredError(problem)
         for name, weight in scored.weights.items():
@@ -122,7 +130,9 @@ class Judge:
 
     def shares_no_group(self, samples: int, group_size: int) -> bool:
         """Return whether each group lies on a single rank, if every rank has `samples` samples."""
-        return bool(self._accelerator.num_processes == 1 or samples % group_size == 0)
+        if self._accelerator.num_processes == 1:
+            return True
+        return samples % group_size == 0
 
     def _gather_groups(self, items: list[Any], group_size: int) -> tuple[list[Any], int]:
         """Gather all ranks' items if groups may be split between ranks; return them and this rank's offset.
@@ -131,9 +141,15 @@ class Judge:
         """
         if self.shares_no_group(len(items), group_size):
             return items, 0
-        return gather_object(items), int(self._accelerator.process_index) * len(items)
+        offset = int(self._accelerator.process_index) * len(items)
+        return gather_object(items), offset
 
-    def settle(self, card: Scorecard | None, rewards: torch.Tensor, failed: Sequence[bool] = ()) -> Scorecard | None:
+    def settle(
+        self,
+        card: Scorecard | None,
+        rewards: torch.Tensor,
+        failed: Sequence[bool] = (),
+    ) -> Scorecard | None:
         """Set void rows of TRL's rewards, (n, f) of all ranks, to NaN in place; return the card with all rewards.
 
         `failed` are n flags, True if the rollout has failed in its environment; empty without environments. Without
@@ -145,14 +161,21 @@ class Judge:
             void |= torch.tensor(failed, dtype=torch.bool, device=rewards.device)
         rewards[void] = torch.nan
         if card is None:
-            rewards[rewards[:, self.weights.to(rewards.device) != 0].isnan().all(dim=1)] = torch.nan
+            in_force = rewards[:, self._has_weight(rewards)]
+            is_unscored = in_force.isnan().all(dim=1)
+            rewards[is_unscored] = torch.nan
             return None
         self._tell_of_none(rewards[~void])
         if card.others is not None:
             card = self._with_others(card, rewards)
         card = card.with_failed(void.tolist())
-        rewards[torch.tensor(card.void, dtype=torch.bool, device=rewards.device)] = torch.nan
+        is_void = torch.tensor(card.void, dtype=torch.bool, device=rewards.device)
+        rewards[is_void] = torch.nan
         return card
+
+    def _has_weight(self, rewards: torch.Tensor) -> torch.Tensor:
+        """Return (f,) flags of reward functions whose weight is not 0, on the device of the rewards."""
+        return self.weights.to(rewards.device) != 0
 
     def _not_finite(self, rewards: torch.Tensor) -> torch.Tensor:
         """Replace infinite rewards by NaN; return (n,) flags of rows with an infinite reward in force.
@@ -160,17 +183,20 @@ class Judge:
         `with_nan_apart` has made infinity of NaN. TRL would spread NaN or infinity to the whole group, and 0 would be
         wrong.
         """
+        told = (
+            "The reward %r was NaN or infinite for %d of %d completions. No one knows what they are worth, so "
+            "where the reward has a weight their rows are void: they are left out of training. For a reward that "
+            "does not apply to a row, return None."
+        )
         is_infinite = rewards.isinf()
-        for column in is_infinite.any(dim=0).nonzero().flatten().tolist():
-            name = self._names[column] if column < len(self._names) else "of an environment"
-            told = (
-                "The reward %r was NaN or infinite for %d of %d completions. No one knows what they are worth, so "
-                "where the reward has a weight their rows are void: they are left out of training. For a reward that "
-                "does not apply to a row, return None."
-            )
-            self._once.warn(logger, name, told, name, int(is_infinite[:, column].sum()), len(rewards))
+        counts = is_infinite.sum(dim=0).tolist()
+        for column, count in enumerate(counts):
+            if count:
+                name = self._names[column] if column < len(self._names) else "of an environment"
+                self._once.warn(logger, name, told, name, count, len(rewards))
         rewards[is_infinite] = torch.nan
-        return is_infinite[:, self.weights.to(rewards.device) != 0].any(dim=1)
+        in_force = is_infinite[:, self._has_weight(rewards)]
+        return in_force.any(dim=1)
 
     def _tell_of_none(self, rewards: torch.Tensor) -> None:
         """Warn once per plain function that its None means "does not apply", unlike a verifier's None."""
@@ -190,15 +216,20 @@ class Judge:
         beside = [index for index in range(rewards.shape[1]) if index not in self._positions.values()]
         weights = self.weights[beside].cpu().double()
         given = rewards[:, beside].cpu().double()
-        scored = (~given.isnan() & (weights != 0)).any(dim=1)
-        sums = (given * weights).nansum(dim=1)
-        return card.with_others([one if known else None for one, known in zip(sums.tolist(), scored, strict=True)])
+        is_scored = (~given.isnan() & (weights != 0)).any(dim=1)
+        others: list[float | None] = (given * weights).nansum(dim=1).tolist()
+        for row, known in enumerate(is_scored.tolist()):
+            if not known:
+                others[row] = None
+        return card.with_others(others)
 
     def outcomes(self, rewards: torch.Tensor, group_size: int) -> tuple[GroupOutcome, ...]:
         """Classify groups without a mix; whether a dead group is right or wrong is unknown then."""
         groups = np.arange(len(rewards)).reshape(-1, group_size)
-        columns, weights = rewards.float().cpu().numpy(), self.weights.cpu().numpy()
-        return group_outcomes(columns, weights, [None] * len(rewards), list(groups))
+        columns = rewards.float().cpu().numpy()
+        weights = self.weights.cpu().numpy()
+        no_verdicts = [None] * len(rewards)
+        return group_outcomes(columns, weights, no_verdicts, list(groups))
 
 
 def leave_dead_groups_out(output: dict[str, Any], is_live: Sequence[bool]) -> None:
@@ -220,20 +251,38 @@ def leave_dead_groups_out(output: dict[str, Any], is_live: Sequence[bool]) -> No
 OF_TOKENS = ("dapo", "cispo", "vespo")
 
 
-def without_dead_rows(output: dict[str, Any], is_live: Sequence[bool], *, parts: int, most: int) -> dict[str, Any]:
+def without_dead_rows(
+    output: dict[str, Any],
+    is_live: Sequence[bool],
+    *,
+    parts: int,
+    most: int,
+) -> dict[str, Any]:
     """Take masked rows out of a batch, so that forward and backward pass cost nothing for them.
 
     TRL gathers figures by row, so every rank keeps equally many rows: `most` is the largest number of live rows of a
     rank. TRL splits them into `parts` equal parts of a row or more. So some dead rows may stay. A batch with pictures
     stays as it is, since pictures are not arranged by row. Masks must be set by `leave_dead_groups_out` before.
     """
-    columns = [value for value in output.values() if not (isinstance(value, torch.Tensor) and value.ndim == 0)]
-    if not all(isinstance(value, torch.Tensor) and len(value) == len(is_live) for value in columns):
+    if not all(_is_scalar(value) or _is_column(value, len(is_live)) for value in output.values()):
         return output
     # Live rows first, in order.
     rows = sorted(range(len(is_live)), key=lambda row: not is_live[row])
-    kept = sorted(rows[: max(1, math.ceil(most / parts)) * parts])
-    return {name: value[kept] if value.ndim else value for name, value in output.items()}
+    rows_a_part = max(1, math.ceil(most / parts))
+    kept = sorted(rows[: rows_a_part * parts])
+    shorter = dict(output)
+    for name, value in output.items():
+        if not _is_scalar(value):
+            shorter[name] = value[kept]
+    return shorter
+
+
+def _is_scalar(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.ndim == 0
+
+
+def _is_column(value: Any, size: int) -> bool:
+    return isinstance(value, torch.Tensor) and len(value) == size
 
 
 def add_share_of_judging(metrics: dict[str, list[float]], logs: Mapping[str, float]) -> None:
@@ -241,10 +290,14 @@ def add_share_of_judging(metrics: dict[str, list[float]], logs: Mapping[str, flo
 
     `metrics` are TRL's, and get the share; `logs` are transformers' logs, with the runtime of an evaluation.
     """
-    if JUDGING_SECONDS in metrics:
-        runtimes = [value for name, value in logs.items() if name.endswith("_runtime")]
-        seconds = sum(metrics.get("step_time") or runtimes)
-        metrics[SHARE_OF_STEP] = [sum(metrics[JUDGING_SECONDS]) / seconds if seconds else math.nan]
+    if JUDGING_SECONDS not in metrics:
+        return
+    runtimes = [value for name, value in logs.items() if name.endswith("_runtime")]
+    seconds = sum(metrics.get("step_time") or runtimes)
+    share = math.nan
+    if seconds:
+        share = sum(metrics[JUDGING_SECONDS]) / seconds
+    metrics[SHARE_OF_STEP] = [share]
 
 
 # The time to wait for a verifier that cannot be ended.
@@ -262,8 +315,14 @@ class EarlyJudging:
     def __init__(self, judge: Callable[[], Scored], completions: Sequence[Completion]) -> None:
         self.completions = completions
         self._judged: Future[Scored] = Future()
-        # A daemon thread, since the interpreter must not wait at exit for a verifier that hangs.
-        threading.Thread(target=self._run, args=(on_this_gpu(judge),), name="judge", daemon=True).start()
+        thread = threading.Thread(
+            target=self._run,
+            args=(on_this_gpu(judge),),
+            name="judge",
+            # The interpreter must not wait at exit for a verifier that hangs.
+            daemon=True,
+        )
+        thread.start()
 
     def result(self) -> Scored:
         """Wait for the judging; return its result or raise its exception."""

@@ -82,10 +82,19 @@ class MixLoop(_AsyncRolloutLoop):  # type: ignore[misc]  # TRL ships no types
 
     _provides_rollout_reward = True
 
-    def __init__(self, *, mix: RewardMix, judging: AsyncJudging, clock: RunClock, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        *,
+        mix: RewardMix,
+        judging: AsyncJudging,
+        clock: RunClock,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         self.reward_func_names.append("mix")
-        self.mix, self._judging, self._clock = mix, judging, clock
+        self.mix = mix
+        self._judging = judging
+        self._clock = clock
         self._has_term = any(judges_outcomes(verifier) for _, verifier in mix.verifiers)
         self._cards: list[Scorecard] = []
         self._failures: list[str] = []
@@ -117,50 +126,71 @@ class MixLoop(_AsyncRolloutLoop):  # type: ignore[misc]  # TRL ships no types
             self._listeners.tell(lambda listener: listener.on_train_end())
             self.mix.close()
 
-    async def _generate_one(self, prompt: Any, tool_dict: Any, tools: Any, group_id: int = 0) -> Any:
+    async def _generate_one(
+        self,
+        prompt: Any,
+        tool_dict: Any,
+        tools: Any,
+        group_id: int = 0,
+    ) -> Any:
         watch = ToolWatch(self._judging.environment_timeout)
         completion, *rest = await super()._generate_one(prompt, watch.watched(tool_dict), tools, group_id)
         return (watch.with_seconds(0, completion), *rest)
 
     async def _score_group(self, group: RolloutGroup) -> list[RolloutSample]:
-        asked = [None if given is None else given[1] for given in group.env_rewards] or [None] * len(group.completions)
+        asked = _asked_of(group)
+        # `Asked` is no number, which TRL could add up.
         group.env_rewards = [None] * len(group.completions)
         card = await asyncio.to_thread(self._scored, group, asked)
         group.rollout_rewards = list(card.totals)
         samples: list[RolloutSample] = await super()._score_group(group)
-        # TRL may split a conversation into several rows.
-        places = [place for place, rows in enumerate(group.completions_sequences) for _ in rows]
         advantages = [0.0] * len(card)
         figures = verdict_figures(card)
-        for place, sample in zip(places, samples, strict=True):
+        for place, sample in zip(_places(group), samples, strict=True):
             advantages[place] = sample.advantage
-            values = {term: card.rewards(term)[place] for term in card.terms}
-            own = {f"rewards/{term}": math.nan if value is None else value for term, value in values.items()}
             for name in self.reward_func_names:
                 sample.metrics.pop(f"rewards/{name}")
-            sample.metrics.update(own | figures)
+            for term in card.terms:
+                value = card.rewards(term)[place]
+                sample.metrics[f"rewards/{term}"] = math.nan if value is None else value
+            sample.metrics.update(figures)
         self._keep(card.with_advantages(advantages), asked)
-        return [] if self._judging.drop_dead_groups and not card.live.any() else samples
+        is_dead = not card.live.any()
+        if self._judging.drop_dead_groups and is_dead:
+            return []
+        return samples
 
     def _scored(self, group: RolloutGroup, asked: Sequence[Asked | None]) -> Scorecard:
         """Score a group, with the weights in force at the model's version."""
         step = group.model_version * self._clock.steps_a_version
-        progress = min(1.0, step / self._clock.max_steps) if self._clock.max_steps else 0.0
+        progress = 0.0
+        if self._clock.max_steps:
+            progress = min(1.0, step / self._clock.max_steps)
         outcomes = [None if one is None else one.outcome for one in asked]
-        has_others = not self._has_term and any(one is not None and one.has_reward for one in asked)
-        card = self.mix.score(self._samples(group, outcomes, step), progress, step=step, alone=not has_others)
+        has_rewards = any(one is not None and one.has_reward for one in asked)
+        # A term for outcomes reads the environments' rewards itself.
+        has_others = has_rewards and not self._has_term
+        samples = self._samples(group, outcomes, step)
+        card = self.mix.score(samples, progress, step=step, alone=not has_others)
         if has_others:
             # Weight 1, as in TRL.
-            card = card.with_others([None if one is None else one.reward for one in outcomes])
-        return card.with_failed([one is not None and one.is_void(has_term=self._has_term) for one in asked])
+            card = card.with_others([None if outcome is None else outcome.reward for outcome in outcomes])
+        failed = [one is not None and one.is_void(has_term=self._has_term) for one in asked]
+        return card.with_failed(failed)
 
-    def _samples(self, group: RolloutGroup, outcomes: Sequence[Outcome | None], step: int) -> list[Sample]:
+    def _samples(
+        self,
+        group: RolloutGroup,
+        outcomes: Sequence[Outcome | None],
+        step: int,
+    ) -> list[Sample]:
         ends = {*self.eos_token_ids, self.tokenizer.pad_token_id}
-        columns = zip(group.completions, group.prompts, group.completions_ids, outcomes, strict=True)
-        return [
-            sample_of(
-                completion,
-                prompt,
+        samples = []
+        for place, outcome in enumerate(outcomes):
+            ids = group.completions_ids[place]
+            sample = sample_of(
+                group.completions[place],
+                group.prompts[place],
                 completion_ids=ids,
                 truncated=bool(ids) and ids[-1] not in ends,
                 row={name: values[place] for name, values in group.reward_kwargs.items()},
@@ -169,8 +199,8 @@ class MixLoop(_AsyncRolloutLoop):  # type: ignore[misc]  # TRL ships no types
                 template_prefill=self._prefill,
                 outcome=outcome,
             )
-            for place, (completion, prompt, ids, outcome) in enumerate(columns)
-        ]
+            samples.append(sample)
+        return samples
 
     def _keep(self, card: Scorecard, asked: Sequence[Asked | None]) -> None:
         """Keep a group's scorecard; record and check the groups of a step together.
@@ -179,20 +209,27 @@ class MixLoop(_AsyncRolloutLoop):  # type: ignore[misc]  # TRL ships no types
             EnvironmentsFailedError: if every rollout of the last `environment_patience` steps has failed.
         """
         self._cards.append(card)
-        self._failures += ["" if one is None else one.failure(has_term=self._has_term) for one in asked]
+        for one in asked:
+            failure = "" if one is None else one.failure(has_term=self._has_term)
+            self._failures.append(failure)
         if len(self._cards) < self._clock.groups_a_step:
             return
-        self._failed_batches = self._failed_batches + 1 if all(self._failures) else 0
-        patience, failures, self._failures = self._judging.environment_patience, self._failures, []
+        have_all_failed = all(self._failures)
+        last_failure = self._failures[-1]
+        self._failures = []
+        self._failed_batches = self._failed_batches + 1 if have_all_failed else 0
         self._keep_batch()
+        patience = self._judging.environment_patience
         if self._failed_batches >= patience:
-            failure = f"{failures[-1]}. The row: {plain(dict(card.samples[-1].row))!r:.{MOST_ROW}}"
-            raise EnvironmentsFailedError(all_failed(self._failed_batches, failure, patience))
+            row = plain(dict(card.samples[-1].row))
+            told = f"{last_failure}. The row: {row!r:.{MOST_ROW}}"
+            raise EnvironmentsFailedError(all_failed(self._failed_batches, told, patience))
 
     def _keep_batch(self) -> None:
         if not self._cards:
             return
-        batch, self._cards = concatenate(self._cards), []
+        batch = concatenate(self._cards)
+        self._cards = []
         figures = None
         try:
             figures = reduce_card(batch, self._clock.settings)
@@ -202,6 +239,21 @@ class MixLoop(_AsyncRolloutLoop):  # type: ignore[misc]  # TRL ships no types
         self._listeners.tell(lambda listener: listener.on_batch(batch, figures))
         if self._listeners.found_to_halt is not None:
             self._push_metrics({HALTED: 1.0})
+
+
+def _asked_of(group: RolloutGroup) -> list[Asked | None]:
+    """Return the `Asked` of each rollout's environment, which the guarded factory gives TRL as its reward."""
+    if not group.env_rewards:
+        return [None] * len(group.completions)
+    return [None if given is None else given[1] for given in group.env_rewards]
+
+
+def _places(group: RolloutGroup) -> list[int]:
+    """Return the rollout of each row that TRL makes of a group, since TRL may split a conversation into several."""
+    places = []
+    for place, rows in enumerate(group.completions_sequences):
+        places += [place] * len(rows)
+    return places
 
 
 class _Pool(list[Any]):

@@ -25,7 +25,7 @@ from trl_grpo_ext.rewards.restyled import is_surely, restyled, surely_differ
 from trl_grpo_ext.runs.listener import RunListener
 from trl_grpo_ext.sample import Sample
 from trl_grpo_ext.scorecard import Scorecard
-from trl_grpo_ext.support.estimate import Estimate, Grouped
+from trl_grpo_ext.support.estimate import Estimate, Grouped, Interval
 from trl_grpo_ext.support.files import append_lines
 from trl_grpo_ext.verdict import Status, Verdict
 
@@ -65,11 +65,18 @@ class NoiseMeter(RunListener):
         mistakes: By rate name, one flag per asked answer: True if the verifier was wrong.
     """
 
-    def __init__(self, mix: RewardMix, run_folder: str | os.PathLike[str], *, share: float | None = None) -> None:
+    def __init__(
+        self,
+        mix: RewardMix,
+        run_folder: str | os.PathLike[str],
+        *,
+        share: float | None = None,
+    ) -> None:
         self.mistakes = {name: deque[bool](maxlen=WINDOW) for name in (FALSE_REJECTS, FALSE_ACCEPTS)}
-        self._verifiers = {
-            term.name: one for term, one in mix.verifiers if isinstance(one, MathVerifier | AnswerVerifier)
-        }
+        self._verifiers: dict[str, Comparing] = {}
+        for term, verifier in mix.verifiers:
+            if isinstance(verifier, MathVerifier | AnswerVerifier):
+                self._verifiers[term.name] = verifier
         self._path = Path(run_folder) / FILE
         self._share = SHARE if share is None else share
         self._since = time.perf_counter()
@@ -91,13 +98,16 @@ class NoiseMeter(RunListener):
         """
         if not self._verifiers:
             return {}
-        figures: dict[str, float] = {}
+        figures = {NOISE_SECONDS: self._used}
         for name, found in self.mistakes.items():
             rate = Estimate.share(sum(found), len(found))
-            known = Grouped(rate, rate).interval
-            numbers = (math.nan,) * 3 if known is None else (known.mean, known.low, known.high)
-            figures |= dict(zip((name, f"{name}_low", f"{name}_high"), numbers, strict=True))
-        return figures | {NOISE_SECONDS: self._used}
+            interval = Grouped(rate, rate).interval
+            if interval is None:
+                interval = Interval(math.nan, math.nan, math.nan)
+            figures[name] = interval.mean
+            figures[f"{name}_low"] = interval.low
+            figures[f"{name}_high"] = interval.high
+        return figures
 
     def on_train_begin(self, *, quiet: bool) -> None:
         self._since = time.perf_counter()
@@ -111,57 +121,99 @@ class NoiseMeter(RunListener):
             return
         began = time.perf_counter()
         # At most the time of one question is saved up, so no step pays for many questions.
-        self._left = min(self._left, self._cost.mean) + self._share * (began - self._since)
-        self._since, self._used = began, 0.0
-        questions = (
-            (rate, right)
-            for right in self._right_answers(card)
-            # The rate with fewer answers first.
-            for rate in sorted(self.mistakes, key=lambda rate: len(self.mistakes[rate]))
-        )
-        while self._used + self._cost.mean < self._left and (question := next(questions, None)) is not None:
-            self._ask(*question)
+        saved_up = min(self._left, self._cost.mean)
+        self._left = saved_up + self._share * (began - self._since)
+        self._since = began
+        self._used = 0.0
+        questions = self._questions(card)
+        while self._used + self._cost.mean < self._left:
+            question = next(questions, None)
+            if question is None:
+                break
+            rate, right = question
+            self._ask(rate, right)
             used = time.perf_counter() - began
-            self._cost, self._used = self._cost + Estimate.of([used - self._used]), used
+            self._cost += Estimate.of([used - self._used])
+            self._used = used
         # Including the search for right answers.
         self._used = time.perf_counter() - began
         self._left -= self._used
+
+    def _questions(self, card: Scorecard) -> Iterator[tuple[str, _Right]]:
+        """Yield the rate and the right answer of each question, the rate with fewer answers first."""
+        for right in self._right_answers(card):
+            for rate in sorted(self.mistakes, key=lambda rate: len(self.mistakes[rate])):
+                yield rate, right
 
     def _right_answers(self, card: Scorecard) -> Iterator[_Right]:
         """Yield, per group, the first correct answer that equals the gold."""
         for place, rows in enumerate(card.members):
             nearest = card.members[place + 1 :] + card.members[:place]
+            others = [card.samples[first] for first, *_ in nearest]
             for row in rows:
-                sample, verdict = card.samples[row], card.primary[row]
-                verifier = self._verifiers.get(card.primary_terms[row] or "")
-                if verifier is None or verdict is None or verdict.status is not Status.CORRECT or not verdict.answer:
-                    continue
-                column = _gold_column(verifier, sample)
-                if column is not None and is_surely(verdict.answer, sample.row[column]):
-                    others = [card.samples[first] for first, *_ in nearest]
-                    yield _Right(sample, verifier, verdict.answer, column, others)
+                right = self._right(card, row, others)
+                if right is not None:
+                    yield right
                     break
+
+    def _right(self, card: Scorecard, row: int, others: list[Sample]) -> _Right | None:
+        """Return a completion's right answer; None if the answer is wrong, or differs from the gold."""
+        verdict = card.primary[row]
+        verifier = self._verifiers.get(card.primary_terms[row] or "")
+        if verifier is None or verdict is None:
+            return None
+        if verdict.status is not Status.CORRECT or not verdict.answer:
+            return None
+        sample = card.samples[row]
+        column = _gold_column(verifier, sample)
+        if column is None or not is_surely(verdict.answer, sample.row[column]):
+            return None
+        return _Right(
+            sample=sample,
+            verifier=verifier,
+            answer=verdict.answer,
+            column=column,
+            others=others,
+        )
 
     def _ask(self, rate: str, right: _Right) -> None:
         """Ask the verifier the first new question about an answer, if one exists."""
-        questions = _swapped(right) if rate == FALSE_ACCEPTS else _restyled(right, turn=len(self.mistakes[rate]))
-        new = ((form, sample) for form, sample in questions if self._is_new(sample, right.column))
-        form, sample = next(new, ("", None))
-        if sample is None:
-            return
-        (verdict,) = right.verifier.judge_samples([sample])
+        questions = _swapped(right)
+        if rate == FALSE_REJECTS:
+            questions = _restyled(right, turn=len(self.mistakes[rate]))
+        for form, sample in questions:
+            if self._is_new(sample, right.column):
+                self._note_answer(rate, form, sample, right)
+                return
+
+    def _note_answer(
+        self,
+        rate: str,
+        form: str,
+        sample: Sample,
+        right: _Right,
+    ) -> None:
+        [verdict] = right.verifier.judge_samples([sample])
         if verdict.score is None:
             # The grader or the data has failed.
             return
-        is_mistake = (verdict.status is Status.CORRECT) == (rate == FALSE_ACCEPTS)
+        is_accepted = verdict.status is Status.CORRECT
+        # The question of a false accept has a wrong answer.
+        is_mistake = is_accepted if rate == FALSE_ACCEPTS else not is_accepted
         self.mistakes[rate].append(is_mistake)
         if is_mistake and self._written < MOST_MISTAKES:
             self._write(form, sample, right.column, verdict)
 
     def _write(self, form: str, sample: Sample, column: str, verdict: Verdict) -> None:
         """Append a mistake to the file; this process's first mistake replaces an earlier file."""
-        about = {"step": sample.step, "form": form, "gold": str(sample.row[column])}
-        about |= {"completion": sample.text[-END_CHARS:], "answer": verdict.answer, "reason": verdict.reason}
+        about = {
+            "step": sample.step,
+            "form": form,
+            "gold": str(sample.row[column]),
+            "completion": sample.text[-END_CHARS:],
+            "answer": verdict.answer,
+            "reason": verdict.reason,
+        }
         if not self._written:
             self._path.unlink(missing_ok=True)
         append_lines(self._path, [about])
@@ -180,24 +232,36 @@ class NoiseMeter(RunListener):
 
 def _restyled(right: _Right, turn: int) -> Iterator[tuple[str, Sample]]:
     """Yield the completion with restyled answers; turn n starts with form n."""
-    mode = right.verifier.mode if isinstance(right.verifier, MathVerifier) else None
-    if mode not in (None, "last_number"):
-        forms = list(restyled(right.sample.text, right.answer, concludes=mode == "auto"))
-        first = turn % max(1, len(forms))
-        yield from ((form, replace(right.sample, text=text)) for form, text in forms[first:] + forms[:first])
+    # Other verifiers and modes do not read all styles.
+    if not isinstance(right.verifier, MathVerifier) or right.verifier.mode == "last_number":
+        return
+    concludes = right.verifier.mode == "auto"
+    forms = list(restyled(right.sample.text, right.answer, concludes=concludes))
+    first = turn % max(1, len(forms))
+    for form, text in forms[first:] + forms[:first]:
+        yield form, replace(right.sample, text=text)
 
 
 def _swapped(right: _Right) -> Iterator[tuple[str, Sample]]:
     """Yield the completion with a different gold, taken from other groups, starting with the next group."""
-    row, verifier = right.sample.row, right.verifier
+    row = right.sample.row
+    verifier = right.verifier
     # Numbers within the verifier's tolerance do not differ.
-    absolute = getattr(verifier, "absolute", 10.0 ** -getattr(verifier, "decimals", 6))
+    decimals = getattr(verifier, "decimals", 6)
+    absolute = getattr(verifier, "absolute", 10.0**-decimals)
     relative = getattr(verifier, "relative", 0.0)
     for other in right.others:
         column = _gold_column(verifier, other)
-        if column is not None and surely_differ(row[right.column], other.row[column], absolute, relative):
-            yield "other_gold", replace(right.sample, row={**row, right.column: other.row[column]})
+        if column is None:
+            continue
+        gold = other.row[column]
+        if surely_differ(row[right.column], gold, absolute, relative):
+            swapped_row = {**row, right.column: gold}
+            yield "other_gold", replace(right.sample, row=swapped_row)
 
 
 def _gold_column(verifier: Comparing, sample: Sample) -> str | None:
-    return next((column for column in verifier.gold_columns if sample.row.get(column) is not None), None)
+    for column in verifier.gold_columns:
+        if sample.row.get(column) is not None:
+            return column
+    return None

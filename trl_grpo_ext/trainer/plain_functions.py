@@ -22,14 +22,17 @@ def with_nan_apart(functions: Iterable[Any]) -> list[Any]:
 
     Terms of a mix, reward models and names of reward models stay unchanged.
     """
-    return [
-        function if isinstance(function, TermReward | nn.Module | str) else _nan_apart(function)
-        for function in functions
-    ]
+    wrapped = []
+    for function in functions:
+        is_plain = not isinstance(function, TermReward | nn.Module | str)
+        wrapped.append(_nan_apart(function) if is_plain else function)
+    return wrapped
 
 
 def _nan_apart(function: Callable[..., Any]) -> Callable[..., Any]:
-    if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__):
+    # An object may have an async `__call__`.
+    is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
+    if is_async:
 
         @wraps(function)
         async def wrapped(*args: Any, **columns: Any) -> list[Any]:
@@ -46,12 +49,17 @@ def _nan_apart(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _without_nan(rewards: Iterable[Any]) -> list[Any]:
-    # NaN is the only number that differs from itself, in every library.
-    return [math.inf if reward is not None and reward != reward else reward for reward in rewards]
+    found = []
+    for reward in rewards:
+        # NaN is the only number that differs from itself, in every library.
+        is_nan = reward is not None and reward != reward
+        found.append(math.inf if is_nan else reward)
+    return found
 
 
 def _name(function: Any) -> str:
     """Return TRL's name of a function: a partial has its function's name, an object has its class's name."""
     while isinstance(function, partial):
         function = function.func
-    return str(getattr(function, "__name__", type(function).__name__))
+    class_name = type(function).__name__
+    return str(getattr(function, "__name__", class_name))

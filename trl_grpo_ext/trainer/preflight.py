@@ -26,7 +26,14 @@ SHOWN_VALUES = 10
 NOT_LISTED = ("azure_ml", "flyte")
 
 
-def check_run(plan: RewardPlan, train_dataset: Any, eval_dataset: Any, args: Any, *, needs_prompt: bool = True) -> None:
+def check_run(
+    plan: RewardPlan,
+    train_dataset: Any,
+    eval_dataset: Any,
+    args: Any,
+    *,
+    needs_prompt: bool = True,
+) -> None:
     """Raise a ValueError, or an OSError for a folder or model, with cause and remedy, if a run cannot work.
 
     Streams are not checked, since their columns are unknown. Without `needs_prompt`, environments make the prompts and
@@ -38,12 +45,7 @@ def check_run(plan: RewardPlan, train_dataset: Any, eval_dataset: Any, args: Any
     _warn_of_slow_bf16(args)
     if train_dataset is None and needs_prompt:
         raise ValueError("`train_dataset` is required, unless environments own the data; got None.")
-    named = {} if train_dataset is None else {"train_dataset": train_dataset}
-    if isinstance(eval_dataset, Mapping):
-        named |= {f"eval_dataset[{key!r}]": dataset for key, dataset in eval_dataset.items()}
-    elif eval_dataset is not None:
-        named["eval_dataset"] = eval_dataset
-    for name, dataset in named.items():
+    for name, dataset in _named(train_dataset, eval_dataset).items():
         _check_dataset(name, dataset, plan.mix, needs_prompt)
     if plan.mix is not None:
         _check_mix(plan.mix, train_dataset, args)
@@ -55,6 +57,19 @@ def check_run(plan: RewardPlan, train_dataset: Any, eval_dataset: Any, args: Any
     for function in plan.functions:
         if isinstance(function, str):
             _check_reward_model(function)
+
+
+def _named(train_dataset: Any, eval_dataset: Any) -> dict[str, Any]:
+    """Name a run's datasets for messages; several evaluation sets have their keys."""
+    named = {}
+    if train_dataset is not None:
+        named["train_dataset"] = train_dataset
+    if isinstance(eval_dataset, Mapping):
+        for key, dataset in eval_dataset.items():
+            named[f"eval_dataset[{key!r}]"] = dataset
+    elif eval_dataset is not None:
+        named["eval_dataset"] = eval_dataset
+    return named
 
 
 def _check_mix(mix: RewardMix, train_dataset: Any, args: Any) -> None:
@@ -98,7 +113,10 @@ def _check_trackers(names: Sequence[str]) -> None:
 def _warn_of_slow_bf16(args: Any) -> None:
     """Warn about bf16 on a CPU without AVX512: it runs many times slower than float32 there."""
     on_cpu = args.use_cpu or not torch.cuda.is_available()
-    if args.bf16 and on_cpu and "AVX512" not in (capability := torch.backends.cpu.get_cpu_capability()):
+    if not args.bf16 or not on_cpu:
+        return
+    capability = torch.backends.cpu.get_cpu_capability()
+    if "AVX512" not in capability:
         logger.warning(
             "bf16 is on, and the model runs on a CPU without AVX512 (%s), where bf16 is many times as slow as float32, "
             "so that a step may take minutes: set bf16: false (--bf16 false).",
@@ -108,7 +126,8 @@ def _warn_of_slow_bf16(args: Any) -> None:
 
 def _check_eval_batch(args: Any) -> None:
     # TRL checks this only if eval_strategy is set, but evaluate() can be called without it.
-    size, group = args.per_device_eval_batch_size * args.world_size, args.num_generations_eval or args.num_generations
+    size = args.per_device_eval_batch_size * args.world_size
+    group = args.num_generations_eval or args.num_generations
     if size % group:
         raise ValueError(
             f"An evaluation batch must hold whole groups: {size} completions (per_device_eval_batch_size over all "
@@ -122,12 +141,16 @@ def _check_best_metric(args: Any, plan: RewardPlan, *, has_all_rewards: bool) ->
     metric = str(args.metric_for_best_model or "").removeprefix("eval_")
     names = [function.__name__ for function in plan.functions if hasattr(function, "__name__")]
     known = [f"rewards/{name}/mean" for name in names]
+    # `reward` is TRL's total, even if a reward has this name.
+    is_bare_name = metric in names and metric != "reward"
     # TRL chooses the names of reward models and environments.
     all_known = has_all_rewards and len(names) == len(plan.functions)
-    is_missing = metric.startswith("rewards/") and metric.endswith("/mean") and metric not in known and all_known
-    if (metric in names and metric != "reward") or is_missing:
-        near = f"rewards/{metric}/mean" if metric in names else metric
-        raise ValueError(f"There is no figure `{metric}` (metric_for_best_model). {did_you_mean(near, known)}")
+    is_of_reward = metric.startswith("rewards/") and metric.endswith("/mean")
+    is_missing = is_of_reward and all_known and metric not in known
+    if is_bare_name or is_missing:
+        meant = f"rewards/{metric}/mean" if metric in names else metric
+        near = did_you_mean(meant, known)
+        raise ValueError(f"There is no figure `{metric}` (metric_for_best_model). {near}")
     if metric == "loss" and args.load_best_model_at_end:
         logger.warning(
             "load_best_model_at_end goes by the loss, which says little in GRPO. To go by a reward, set "
@@ -169,7 +192,9 @@ def _check_dataset(name: str, dataset: Any, mix: RewardMix | None, needs_prompt:
     columns = getattr(dataset, "column_names", None)
     if not columns:
         return
-    if taken := next((column for column in columns if column in ("prompts", "completions")), None):
+    for taken in ("prompts", "completions"):
+        if taken not in columns:
+            continue
         raise ValueError(
             f"{name} has a column `{taken}`. TRL calls rewards with the batch's {taken} under this name, so they would "
             f"get two of it and fail: rename the column, or remove it."
@@ -189,7 +214,9 @@ def _check_routing(dataset: Any, mix: RewardMix) -> None:
         # A stream.
         return
     for term in mix.terms:
-        for column, wanted in term.when.conditions if isinstance(term.when, When) else ():
+        if not isinstance(term.when, When):
+            continue
+        for column, wanted in term.when.conditions:
             found = _unique(dataset, column, term.name)
             if not any(value in wanted for value in found):
                 shown = ", ".join(repr(value) for value in found[:SHOWN_VALUES])
@@ -219,12 +246,12 @@ def _check_prompts(name: str, dataset: Any, columns: list[str]) -> None:
             f"{name} has no `prompt` column, and TRL reads prompts from it; the columns are: {have}. "
             f"Rename one, or in a recipe name it: prompt_column: {columns[0]}"
         )
-    if hasattr(dataset, "__len__") and not isinstance(dataset[0]["prompt"], str | list):
-        raise ValueError(
-            f"The prompts of {name} must be texts or lists of messages; the first is {dataset[0]['prompt']!r}."
-        )
+    first = None
+    if hasattr(dataset, "__len__"):
+        first = dataset[0]["prompt"]
+        if not isinstance(first, str | list):
+            raise ValueError(f"The prompts of {name} must be texts or lists of messages; the first is {first!r}.")
     check_no_prompt_is_missing(name, dataset)
-    first = dataset[0]["prompt"] if hasattr(dataset, "__len__") else None
     if isinstance(first, list) and first and first[-1].get("role") == "assistant":
         logger.warning(
             "The first prompt of %s ends with a message of the assistant. TRL does not have the model go on with it: "
@@ -246,12 +273,21 @@ def check_no_prompt_is_missing(name: str, dataset: Any, processing_class: Any = 
     is_text = pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
     tokenizer = getattr(processing_class, "tokenizer", processing_class)
     may_be_empty = is_text and (tokenizer is None or tokenizer("")["input_ids"])
-    shortest = 1 if may_be_empty else pc.min((pc.binary_length if is_text else pc.list_value_length)(column)).as_py()
-    if not column.null_count and shortest:
+    has_empty = not may_be_empty and not _shortest(column, is_text=is_text)
+    if not column.null_count and not has_empty:
         return
+    # The dataset may leave such rows of its table out, so its own rows are searched.
     for row, prompt in enumerate(dataset["prompt"]):
-        if not prompt and not (may_be_empty and prompt == ""):
+        is_valid = bool(prompt) or (may_be_empty and prompt == "")
+        if not is_valid:
             raise ValueError(
                 f"Row {row} of {name} (counted from 0) has no prompt, and TRL would fail where it draws the row. Take "
                 f"such rows out: {name}.filter(lambda row: bool(row['prompt']))"
             )
+
+
+def _shortest(column: Any, *, is_text: bool) -> int | None:
+    """Return the length of a column's shortest text or list; None without values."""
+    lengths = pc.binary_length(column) if is_text else pc.list_value_length(column)
+    shortest: int | None = pc.min(lengths).as_py()
+    return shortest

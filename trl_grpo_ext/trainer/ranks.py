@@ -27,7 +27,9 @@ def ask_main(accelerator: Any, ask: Callable[[], int]) -> int:
 
     For example, ranks that number groups must agree on the first number.
     """
-    answer = [ask() if accelerator.is_main_process else 0]
+    answer = [0]
+    if accelerator.is_main_process:
+        answer = [ask()]
     if accelerator.num_processes > 1:
         broadcast_object_list(answer)
     return answer[0]
@@ -53,7 +55,8 @@ class Whereabouts:
     """
 
     def __init__(self, accelerator: Any) -> None:
-        self._rank, self._size = int(accelerator.process_index), int(accelerator.num_processes)
+        self._rank = int(accelerator.process_index)
+        self._size = int(accelerator.num_processes)
         self._store = _store()
         self._reward = ""
 
@@ -72,28 +75,36 @@ class Whereabouts:
             yield
         except Exception as error:
             if self._reward or self._size > 1:
-                error.add_note(f"Where this happened: {'; '.join(map(self._of, range(self._size)))}.")
+                places = "; ".join(map(self._of, range(self._size)))
+                error.add_note(f"Where this happened: {places}.")
             raise
 
     def _of(self, rank: int) -> str:
-        own = rank == self._rank
+        is_own = rank == self._rank
         try:
-            reward = self._reward if own else self._asked(rank)
+            reward = self._reward if is_own else self._asked(rank)
         except RuntimeError:
             # The first rank has ended, and the store with it.
             return f"what rank {rank} did is unknown"
-        what = f"in the reward {reward!r}" if reward else "in no reward"
-        return f"rank {rank}{' (this one)' if own else ''} was {what}" if self._size > 1 else what
+        where = f"in the reward {reward!r}" if reward else "in no reward"
+        if self._size == 1:
+            return where
+        this_one = " (this one)" if is_own else ""
+        return f"rank {rank}{this_one} was {where}"
 
     def _asked(self, rank: int) -> str:
         if self._store is None:
             raise RuntimeError("These ranks have no store.")
-        return str(self._store.get(_key(rank)).decode()) if self._store.check([_key(rank)]) else ""
+        key = _key(rank)
+        # `get` would wait for a rank that has not entered a reward yet.
+        if not self._store.check([key]):
+            return ""
+        return str(self._store.get(key).decode())
 
 
 def _store() -> Any:
     """Return the store of the process group; None without a process group, as on TPUs."""
-    if not (torch.distributed.is_available() and torch.distributed.is_initialized()):
+    if not _has_group():
         return None
     return torch.distributed.distributed_c10d._get_default_store()
 
@@ -115,10 +126,15 @@ def leave_at_exit() -> None:
 
 
 def _leave() -> None:
-    if _has_finished.is_set() and torch.distributed.is_available() and torch.distributed.is_initialized():
-        for wrapped_model in filter(_is_wrapped_model, gc.get_objects()):
-            vars(wrapped_model).clear()
-        torch.distributed.destroy_process_group()
+    if not _has_finished.is_set() or not _has_group():
+        return
+    for wrapped_model in filter(_is_wrapped_model, gc.get_objects()):
+        vars(wrapped_model).clear()
+    torch.distributed.destroy_process_group()
+
+
+def _has_group() -> bool:
+    return torch.distributed.is_available() and torch.distributed.is_initialized()
 
 
 def _is_wrapped_model(something: object) -> bool:

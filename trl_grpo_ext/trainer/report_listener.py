@@ -105,7 +105,8 @@ class ReportListener(RunListener):
         try:
             if self._process is not None and self._process.poll() is not None:
                 took = time.monotonic() - self._started
-                self._process, self._due = None, self._started + took / SHARE
+                self._process = None
+                self._due = self._started + took / SHARE
             if self._process is None and time.monotonic() >= self._due:
                 self._begin()
         except Exception as error:
@@ -114,7 +115,8 @@ class ReportListener(RunListener):
 
     def close(self) -> None:
         """Stop the current writing; the previous report stays."""
-        process, self._process = self._process, None
+        process = self._process
+        self._process = None
         self._due = float("inf")
         if process is not None:
             with suppress(OSError, subprocess.SubprocessError):
@@ -143,8 +145,16 @@ class ReportListener(RunListener):
 
     def _begin(self) -> None:
         self._started = time.monotonic()
+        command = [
+            sys.executable,
+            "-c",
+            _PROGRAM,
+            os.fspath(self.folder),
+            str(os.getpid()),
+            str(READING_SECONDS),
+        ]
         self._process = subprocess.Popen(
-            [sys.executable, "-c", _PROGRAM, os.fspath(self.folder), str(os.getpid()), str(READING_SECONDS)],
+            command,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -162,7 +172,8 @@ def one_last_report(trainer: Any) -> Iterator[None]:
         ...         trainer.train()
         ...         return trainer.evaluate()
     """
-    report = next((one for one in trainer.run_callback.listeners if isinstance(one, ReportListener)), None)
+    reports = (one for one in trainer.run_callback.listeners if isinstance(one, ReportListener))
+    report = next(reports, None)
     if report is None or not trainer.run_callback.is_main:
         yield
         return

@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 from trl_grpo_ext.diagnostics.finding import read_findings
@@ -25,16 +24,14 @@ from trl_grpo_ext.runs.listener import RunListener
 from trl_grpo_ext.runs.recorded_run import RecordedRun
 from trl_grpo_ext.runs.settings import conditions_of, without_credentials
 from trl_grpo_ext.scorecard import Scorecard
-from trl_grpo_ext.support.estimate import Interval
+from trl_grpo_ext.support.estimate import Interval, mean_of_known
 from trl_grpo_ext.support.files import plain, write_json, write_text
 from trl_grpo_ext.support.text import on_one_line
 from trl_grpo_ext.support.version import versions
 
 FILE = "reward_card.json"
-BEGIN, END = (
-    "<!-- reward card: trl_grpo_ext writes what is up to the next comment -->",
-    "<!-- end of the reward card -->",
-)
+BEGIN = "<!-- reward card: trl_grpo_ext writes what is up to the next comment -->"
+END = "<!-- end of the reward card -->"
 # The heading in TRL's model card before which the section stands; without it, the section stands at the end.
 BEFORE = "### Framework versions"
 
@@ -63,7 +60,10 @@ class RewardCard(RunListener):
         has_checks: bool,
     ) -> None:
         self.folder = Path(run_folder)
-        self._settings, self._mix, self._has_log, self._has_checks = settings, mix, has_log, has_checks
+        self._settings = settings
+        self._mix = mix
+        self._has_log = has_log
+        self._has_checks = has_checks
         self._summary: Mapping[str, Any] | None = None
         self._has_ended = False
         # The step at which training began or resumed.
@@ -73,7 +73,9 @@ class RewardCard(RunListener):
         self._weights: dict[str, float] = {}
 
     def on_train_begin(self, *, quiet: bool) -> None:
-        self._has_ended, self._summary, self._from_step = False, None, None
+        self._has_ended = False
+        self._summary = None
+        self._from_step = None
         self._count.clear()
         self._hacks.clear()
 
@@ -82,9 +84,12 @@ class RewardCard(RunListener):
             return
         if self._from_step is None:
             self._from_step = card.step
-        self._weights, void = dict(card.weights), sum(card.void)
+        self._weights = dict(card.weights)
+        void = sum(card.void)
         self._count.update(judged=len(card) - void, void=void)
-        self._hacks.update({term: found.fooled for term, found in (figures.terms if figures else {}).items()})
+        if figures is not None:
+            for term, found in figures.terms.items():
+                self._hacks[term] += found.fooled
 
     def on_evaluate(self) -> None:
         if self._has_ended:
@@ -106,35 +111,62 @@ class RewardCard(RunListener):
         content = plain(self.content())
         write_json(self.folder / FILE, content)
         readme = self.folder / "README.md"
-        text = readme.read_text(encoding="utf-8", errors="replace") if readme.is_file() else ""
+        text = ""
+        if readme.is_file():
+            text = readme.read_text(encoding="utf-8", errors="replace")
         if is_new or BEGIN in text:
             write_text(readme, with_section(text, section(content)))
 
     def content(self) -> dict[str, Any]:
         """Return the content of `reward_card.json`; unknown values are null or left out."""
-        entries = RecordedRun(self.folder).iterate_logs() if self._has_log else ()
-        logs = [{key: value for key, value in entry.items() if LOGGED.fullmatch(key)} for entry in entries]
-        told = ("code", "step", "severity", "sentence")
-        found = [one.to_record() for one in read_findings(self.folder)] if self._has_checks else None
+        logs = self._logs()
         return {
             "versions": versions(),
-            "rewards": [
-                reward | {"weight_at_end": self._weights.get(reward["name"], reward["weight"])}
-                for reward in self._settings["rewards"]
-            ],
+            "rewards": self._rewards(),
             "facts": self._facts,
             "measured": measured(self._settings["reward_functions"], logs, self._summary),
-            "findings": found and [{name: record[name] for name in told} for record in found],
+            "findings": self._findings(),
             "hacks": {term: count for term, count in self._hacks.items() if count},
             "noise": {name: _latest(logs, key) for name, key in NOISE.items()},
             "completions": {"from_step": self._from_step, **self._count},
         }
 
+    def _logs(self) -> Logs:
+        """Read the run's logged figures of `LOGGED`."""
+        if not self._has_log:
+            return []
+        logs = []
+        for entry in RecordedRun(self.folder).iterate_logs():
+            logs.append({key: value for key, value in entry.items() if LOGGED.fullmatch(key)})
+        return logs
+
+    def _rewards(self) -> list[dict[str, Any]]:
+        rewards = []
+        for reward in self._settings["rewards"]:
+            weight_at_end = self._weights.get(reward["name"], reward["weight"])
+            rewards.append({**reward, "weight_at_end": weight_at_end})
+        return rewards
+
+    def _findings(self) -> list[dict[str, Any]] | None:
+        if not self._has_checks:
+            return None
+        findings = []
+        for finding in read_findings(self.folder):
+            record = finding.to_record()
+            findings.append({name: record[name] for name in ("code", "step", "severity", "sentence")})
+        return findings
+
     @cached_property
     def _facts(self) -> dict[str, dict[str, str]]:
         """The verifiers' facts, by term, cached because a verifier may run a program to learn facts."""
-        verifiers = self._mix.verifiers if self._mix else ()
-        return {term.name: facts for term, verifier in verifiers if (facts := _facts_of(verifier))}
+        found: dict[str, dict[str, str]] = {}
+        if self._mix is None:
+            return found
+        for term, verifier in self._mix.verifiers:
+            facts = _facts_of(verifier)
+            if facts:
+                found[term.name] = facts
+        return found
 
 
 def _facts_of(verifier: Verifier) -> dict[str, str]:
@@ -151,55 +183,89 @@ def measured(terms: Sequence[str], logs: Logs, summary: Mapping[str, Any] | None
     `by` describes the source. `before` and `after` map terms to `mean`, and to `low` and `high` if they are known.
     """
     if summary is not None and any(summary["accuracy"].values()):
-        pairs = summary["terms"].items()
-        return {"by": "on the test split, before and after training"} | {
-            when: {term: pair[when] for term, pair in pairs if pair[when]} for when in ("before", "after")
+        return {
+            "by": "on the test split, before and after training",
+            "before": _of_summary(summary, "before"),
+            "after": _of_summary(summary, "after"),
         }
     evaluations = [entry for entry in logs if "eval_reward" in entry]
     if len(evaluations) > 1:
-        first, last = evaluations[0], evaluations[-1]
-        steps = f"in the first and the last evaluation, at steps {first['step']} and {last['step']}"
-        return {"by": steps, "before": _means(terms, [first], "eval_"), "after": _means(terms, [last], "eval_")}
+        first = evaluations[0]
+        last = evaluations[-1]
+        return {
+            "by": f"in the first and the last evaluation, at steps {first['step']} and {last['step']}",
+            "before": _means(terms, [first], "eval_"),
+            "after": _means(terms, [last], "eval_"),
+        }
     training = [entry for entry in logs if "loss" in entry]
     before, after = _ends_of_logs(training)
-    by = f"in training, {_steps(training, before)} and {_steps(training, after)}"
-    return {"by": by if before else "in training", "before": _means(terms, before), "after": _means(terms, after)}
+    by = "in training"
+    if before:
+        by = f"in training, {_steps(training, before)} and {_steps(training, after)}"
+    return {
+        "by": by,
+        "before": _means(terms, before),
+        "after": _means(terms, after),
+    }
+
+
+def _of_summary(summary: Mapping[str, Any], when: str) -> dict[str, Any]:
+    return {term: pair[when] for term, pair in summary["terms"].items() if pair[when]}
 
 
 def _ends_of_logs(training: Logs) -> tuple[Logs, Logs]:
     """Select logs from start and end of training, by the same rule as the run's headline."""
-    first, last = ends_of(range(1, training[-1]["step"] + 1)) if training else ((), ())
-    before = [entry for entry in training[:-1] if entry["step"] in first] or training[:-1][:1]
-    return before, [entry for entry in training[len(before) :] if entry["step"] in last]
+    if not training:
+        return [], []
+    *earlier, latest = training
+    first, last = ends_of(range(1, latest["step"] + 1))
+    before = [entry for entry in earlier if entry["step"] in first]
+    # The first log may cover more steps than the run's start has.
+    if not before:
+        before = earlier[:1]
+    after = [entry for entry in training[len(before) :] if entry["step"] in last]
+    return before, after
 
 
 def _steps(training: Logs, part: Logs) -> str:
     """Name the steps over which consecutive logs average; each log covers the steps since the previous log."""
-    begin = max((entry["step"] for entry in training if part and entry["step"] < part[0]["step"]), default=0) + 1
-    return f"steps {begin} to {part[-1]['step']}" if part else ""
+    if not part:
+        return ""
+    previous = [entry["step"] for entry in training if entry["step"] < part[0]["step"]]
+    begin = max(previous, default=0) + 1
+    return f"steps {begin} to {part[-1]['step']}"
 
 
 def _means(terms: Sequence[str], entries: Logs, prefix: str = "") -> dict[str, dict[str, float]]:
-    found = {term: [entry.get(f"{prefix}rewards/{term}/mean") for entry in entries] for term in terms}
-    known = {term: [value for value in values if value is not None] for term, values in found.items()}
-    return {term: {"mean": fmean(values)} for term, values in known.items() if values}
+    means = {}
+    for term in terms:
+        mean = mean_of_known(entry.get(f"{prefix}rewards/{term}/mean") for entry in entries)
+        if mean is not None:
+            means[term] = {"mean": mean}
+    return means
 
 
 def _latest(logs: Logs, key: str) -> dict[str, float | None] | None:
     """Return the latest logged rate with its interval; None if no log has it."""
     for entry in reversed(logs):
         if entry.get(key) is not None:
-            return {"mean": entry[key], "low": entry.get(f"{key}_low"), "high": entry.get(f"{key}_high")}
+            return {
+                "mean": entry[key],
+                "low": entry.get(f"{key}_low"),
+                "high": entry.get(f"{key}_high"),
+            }
     return None
 
 
 def with_section(text: str, body: str) -> str:
     """Insert the section into a model card, or replace its earlier version."""
+    written = f"{BEGIN}\n{body}\n{END}"
     before, begin, rest = text.partition(BEGIN)
     if begin:
-        return f"{before}{BEGIN}\n{body}\n{END}{rest.partition(END)[2]}"
+        _, _, behind = rest.partition(END)
+        return f"{before}{written}{behind}"
     before, heading, rest = text.partition(BEFORE)
-    return f"{before.rstrip()}\n\n{BEGIN}\n{body}\n{END}\n\n{heading}{rest}"
+    return f"{before.rstrip()}\n\n{written}\n\n{heading}{rest}"
 
 
 def section(card: Mapping[str, Any]) -> str:
@@ -230,26 +296,36 @@ def section(card: Mapping[str, Any]) -> str:
 
 def _judge(reward: Mapping[str, Any]) -> str:
     """Name a reward's verifier, with its settings."""
-    name: str = reward.get("verifier", "").rpartition(".")[2]
+    path: str = reward.get("verifier", "")
+    _, _, name = path.rpartition(".")
     settings = _words(reward.get("settings"))
-    return f"{name} ({settings})" if settings else name
+    if not settings:
+        return name
+    return f"{name} ({settings})"
 
 
 def _rate(found: Mapping[str, float] | None) -> str:
     """Format a mean with its interval, if known."""
     if found is None:
         return "not measured"
-    return str(Interval(**found)) if found.get("low") is not None else f"{found['mean']:z.3f}"
+    if found.get("low") is None:
+        return f"{found['mean']:z.3f}"
+    return str(Interval(**found))
 
 
 def _words(value: Any) -> str:
     """Format plain values in one line, without unset and False settings."""
+    if value is None:
+        return ""
     if isinstance(value, Mapping):
+        # 0 is set, and equals False.
         is_set = {key: item for key, item in value.items() if item not in (None, []) and item is not False}
         return ", ".join(f"{key} {_words(item)}" for key, item in is_set.items())
     if isinstance(value, list):
         return f"[{', '.join(map(_words, value))}]"
-    return "" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+    if isinstance(value, float):
+        return f"{value:g}"
+    return str(value)
 
 
 def escaped(text: str) -> str:

@@ -27,6 +27,15 @@ ASKED_AT_ONCE = 8
 # The maximum length of a row in a message, in characters.
 MOST_ROW = 500
 
+NO_GET_REWARD = (
+    "The mix has a term with EnvironmentReward, and no environment has a `get_reward`: give `environment_factory` a "
+    "class that has one, or take the term out."
+)
+GET_REWARD_IS_TOOL = (
+    f"TRL {trl.__version__} takes `get_reward` for one more tool of the model, so that no EnvironmentReward can judge "
+    f"by it: install a newer TRL; 1.16 has it."
+)
+
 
 class EnvironmentsFailedError(RuntimeError):
     """Every rollout of several consecutive batches has failed in its environment."""
@@ -62,15 +71,8 @@ class Rollouts:
             ValueError: if no environment has a `get_reward` that TRL uses as a reward.
         """
         trainer = self._trainer
-        own = [*trainer.reward_func_names[functions:]]
-        if not own:
-            raise ValueError(
-                "The mix has a term with EnvironmentReward, and no environment has a `get_reward`: give "
-                "`environment_factory` a class that has one, or take the term out."
-                if TRL_ASKS_ENVIRONMENTS
-                else f"TRL {trl.__version__} takes `get_reward` for one more tool of the model, so that no "
-                f"EnvironmentReward can judge by it: install a newer TRL; 1.16 has it."
-            )
+        if not trainer.reward_func_names[functions:]:
+            raise ValueError(NO_GET_REWARD if TRL_ASKS_ENVIRONMENTS else GET_REWARD_IS_TOOL)
         for columns in (trainer.reward_funcs, trainer.reward_func_names, trainer.reward_processing_classes):
             del columns[functions:]
         trainer.reward_weights = trainer.reward_weights[:functions]
@@ -91,15 +93,22 @@ class Rollouts:
         """
         self._tool_tokens = [len(mask) - sum(mask) for mask in masks or ()]
         if self._tool_tokens:
-            self._trainer._log_metric("completions/tool_tokens", sum(self._tool_tokens) / len(self._tool_tokens))
+            mean = sum(self._tool_tokens) / len(self._tool_tokens)
+            self._trainer._log_metric("completions/tool_tokens", mean)
 
     def seen(self, completions: Sequence[Completion]) -> Iterator[tuple[Completion, dict[str, Any]]]:
         """Yield each completion, with the seconds of its tool calls, and the fields `outcome` and `tool_tokens`."""
-        outcomes = [None if asked is None else asked.outcome for asked in self.asked()] or [None] * len(completions)
-        has_tokens = len(self._tool_tokens) == len(completions)
-        tool_tokens = self._tool_tokens if has_tokens else [0] * len(completions)
-        for place, (completion, outcome, tokens) in enumerate(zip(completions, outcomes, tool_tokens, strict=True)):
-            yield self._tools.with_seconds(place, completion), {"outcome": outcome, "tool_tokens": tokens}
+        size = len(completions)
+        # Without environments, nobody is asked.
+        asked = self.asked() or [None] * size
+        tool_tokens = self._tool_tokens
+        # Without tools there are no masks.
+        if len(tool_tokens) != size:
+            tool_tokens = [0] * size
+        for place, (completion, one, tokens) in enumerate(zip(completions, asked, tool_tokens, strict=True)):
+            outcome = None if one is None else one.outcome
+            timed = self._tools.with_seconds(place, completion)
+            yield timed, {"outcome": outcome, "tool_tokens": tokens}
 
     def asked(self) -> list[Asked | None]:
         """Ask each environment of this rank's batch for its outcome, once per rollout; empty without environments."""
@@ -112,22 +121,27 @@ class Rollouts:
         """Record the failed rollouts of the batch, on all ranks, and replace environments that hang."""
         if not self._trainer.environments:
             return
-        told: list[str | None] = []
+        failures: list[str] = []
         void: list[bool] = []
         for row, asked in zip(rows, self.asked(), strict=True):
-            error = "" if asked is None else asked.failure(has_term=self._has_term)
-            told.append(f"{error}. The row: {plain(dict(row))!r:.{MOST_ROW}}" if error else None)
+            failure = "" if asked is None else asked.failure(has_term=self._has_term)
+            if failure:
+                failure = f"{failure}. The row: {plain(dict(row))!r:.{MOST_ROW}}"
+            failures.append(failure)
             void.append(asked is not None and asked.is_void(has_term=self._has_term))
         if self._trainer.accelerator.num_processes > 1:
-            told, void = gather_object(told), gather_object(void)
+            failures = gather_object(failures)
+            void = gather_object(void)
         self.failed = void
-        self._failed_batches = self._failed_batches + 1 if None not in told else 0
-        self._last_failure = told[0] or ""
+        self._failed_batches = self._failed_batches + 1 if all(failures) else 0
+        self._last_failure = failures[0]
         self._replace_hanging()
 
     def figures(self) -> dict[str, float]:
         """Return the share of rows void by environment failures; for runs without a scorecard."""
-        return {"verified/void": sum(self.failed) / len(self.failed)} if self.failed else {}
+        if not self.failed:
+            return {}
+        return {"verified/void": sum(self.failed) / len(self.failed)}
 
     def end_if_all_fail(self) -> None:
         """End the run on all ranks if every rollout of the last `environment_patience` batches has failed.
@@ -144,12 +158,20 @@ class Rollouts:
         TRL 1.6 has no pool: there the rows of hanging environments stay void.
         """
         for pool in getattr(self._trainer, "_environment_pool", {}).values():
-            pool[:] = [each for each in pool if (guard := guard_of(each)) is None or not guard.hangs_in]
+            # In place, since TRL keeps the list.
+            pool[:] = [environment for environment in pool if not _hangs(environment)]
+
+
+def _hangs(environment: Any) -> bool:
+    guard = guard_of(environment)
+    return guard is not None and bool(guard.hangs_in)
 
 
 def _asked(environment: Any, loop: Any) -> Asked | None:
     guard = guard_of(environment)
-    return None if guard is None else guard.asked(loop)
+    if guard is None:
+        return None
+    return guard.asked(loop)
 
 
 def all_failed(batches: int, failure: str, patience: int) -> str:

@@ -55,17 +55,22 @@ class RunCallback(TrainerCallback):  # type: ignore[misc]  # transformers is not
     def watch(self, watch: Watch, *, halts: bool) -> None:
         """Add a watch; with `halts`, training ends after the step with a finding of `halt_on`."""
         self.listeners.append(watch)
-        self._watch, self._halts = watch, halts
+        self._watch = watch
+        self._halts = halts
 
     @property
     def halted_by(self) -> Finding | None:
         """The finding that ended the latest training; None on ranks other than the main rank."""
-        return self._watch.halted_by if self._watch is not None and self.has_halted else None
+        if self._watch is None or not self.has_halted:
+            return None
+        return self._watch.halted_by
 
     @property
     def found_to_halt(self) -> Finding | None:
         """The finding that will end training; None before."""
-        return self._watch.halted_by if self._watch is not None and self._halts else None
+        if self._watch is None or not self._halts:
+            return None
+        return self._watch.halted_by
 
     @contextmanager
     def also_telling(self, listener: RunListener) -> Iterator[None]:
@@ -81,7 +86,9 @@ class RunCallback(TrainerCallback):  # type: ignore[misc]  # transformers is not
 
         The trainer calls this for events that transformers lacks, such as a judged batch.
         """
-        for listener in self.listeners if self.is_main else ():
+        if not self.is_main:
+            return
+        for listener in self.listeners:
             try:
                 hear(listener)
             except Exception as error:
@@ -100,9 +107,13 @@ class RunCallback(TrainerCallback):  # type: ignore[misc]  # transformers is not
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         watch = self._watch
-        if watch is None or not self._halts or not self._ask_main(lambda: int(watch.halted_by is not None)):
+        if watch is None or not self._halts:
             return
-        self.has_halted = control.should_save = control.should_training_stop = True
+        if not self._ask_main(lambda: int(watch.halted_by is not None)):
+            return
+        self.has_halted = True
+        control.should_save = True
+        control.should_training_stop = True
         if watch.halted_by is not None:
             logger.error(
                 "Halted after step %d by the finding %s (halt_on); a checkpoint is in %s.",
@@ -152,36 +163,57 @@ def check_halt_on(codes: Sequence[str]) -> None:
 
 
 def add_listeners(
-    callback: RunCallback, args: Any, settings: Mapping[str, Any], mix: RewardMix | None
+    callback: RunCallback,
+    args: Any,
+    settings: Mapping[str, Any],
+    mix: RewardMix | None,
 ) -> tuple[Recorder | None, NoiseMeter | None]:
     """Add the listeners that the configuration enables; return the recorder and the noise meter, None if disabled.
 
     For a plain `GRPOConfig`, the defaults of `VerifiedGRPOConfig` apply.
     """
-    recorder = noise = None
+    recorder = None
+    noise = None
+    has_checks = getattr(args, "run_checks", True)
     if getattr(args, "record_scorecards", True):
         recorder = Recorder(args.output_dir, keep_every=getattr(args, "keep_scorecards_every", 1))
         callback.listeners += [recorder, LogRecorder(args.output_dir)]
         if callback.is_main:
             write_settings(args.output_dir, settings)
-    if getattr(args, "run_checks", True):
-        halt_on = getattr(args, "halt_on", ())
-        if halt_on and mix is None:
-            logger.warning("halt_on needs verdicts, and plain reward functions have none: nothing will halt this run.")
-        watch = Watch(
-            args.output_dir,
-            settings,
-            cite=None if recorder is None else recorder.cite,
-            halt_on=halt_on,
-            log_level=args.get_process_log_level(),
-        )
-        callback.watch(watch, halts=bool(halt_on))
+    if has_checks:
+        _add_watch(callback, args, settings, mix, recorder)
     if recorder is not None and getattr(args, "write_report", True):
         callback.listeners.append(ReportListener(args.output_dir))
     if mix is not None and getattr(args, "measure_noise", True):
         noise = NoiseMeter(mix, args.output_dir)
         callback.listeners.append(noise)
     # Last, since the reward card reads the records of the other listeners.
-    has_log, has_checks = recorder is not None, getattr(args, "run_checks", True)
-    callback.listeners.append(RewardCard(args.output_dir, settings, mix, has_log=has_log, has_checks=has_checks))
+    reward_card = RewardCard(
+        args.output_dir,
+        settings,
+        mix,
+        has_log=recorder is not None,
+        has_checks=has_checks,
+    )
+    callback.listeners.append(reward_card)
     return recorder, noise
+
+
+def _add_watch(
+    callback: RunCallback,
+    args: Any,
+    settings: Mapping[str, Any],
+    mix: RewardMix | None,
+    recorder: Recorder | None,
+) -> None:
+    halt_on = getattr(args, "halt_on", ())
+    if halt_on and mix is None:
+        logger.warning("halt_on needs verdicts, and plain reward functions have none: nothing will halt this run.")
+    watch = Watch(
+        args.output_dir,
+        settings,
+        cite=None if recorder is None else recorder.cite,
+        halt_on=halt_on,
+        log_level=args.get_process_log_level(),
+    )
+    callback.watch(watch, halts=bool(halt_on))

@@ -6,28 +6,56 @@ import dataclasses
 import math
 import os
 import re
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from trl_grpo_ext.support.text import did_you_mean
 
-# Ranges of numeric settings: the range in words, its test, and the settings.
-_RANGES: tuple[tuple[str, Callable[[float], bool], tuple[str, ...]], ...] = (
-    (
+
+class _Range(NamedTuple):
+    """A range for numeric settings, in words and as a test function."""
+
+    words: str
+    holds: Callable[[float], bool]
+    settings: tuple[str, ...]
+
+
+_RANGES = (
+    _Range(
         "1 or more",
         lambda value: value >= 1,
         (
-            *("per_device_train_batch_size", "per_device_eval_batch_size", "gradient_accumulation_steps"),
-            *("steps_per_generation", "num_iterations", "max_completion_length"),
+            "per_device_train_batch_size",
+            "per_device_eval_batch_size",
+            "gradient_accumulation_steps",
+            "steps_per_generation",
+            "num_iterations",
+            "max_completion_length",
         ),
     ),
-    ("0 or more", lambda value: value >= 0, ("learning_rate", "weight_decay", "max_grad_norm", "adam_epsilon")),
-    ("above 0", lambda value: value > 0, ("temperature", "repetition_penalty")),
-    ("0 or more, and 1 at most", lambda value: 0 <= value <= 1, ("adam_beta1", "adam_beta2", "min_p")),
-    ("above 0, and 1 at most", lambda value: 0 < value <= 1, ("top_p",)),
+    _Range(
+        "0 or more",
+        lambda value: value >= 0,
+        ("learning_rate", "weight_decay", "max_grad_norm", "adam_epsilon"),
+    ),
+    _Range(
+        "above 0",
+        lambda value: value > 0,
+        ("temperature", "repetition_penalty"),
+    ),
+    _Range(
+        "0 or more, and 1 at most",
+        lambda value: 0 <= value <= 1,
+        ("adam_beta1", "adam_beta2", "min_p"),
+    ),
+    _Range(
+        "above 0, and 1 at most",
+        lambda value: 0 < value <= 1,
+        ("top_p",),
+    ),
 )
-# Ranges for generation by transformers; vLLM accepts -1.
-_OF_TRANSFORMERS = (("0 or more", lambda value: value >= 0, ("top_k",)),)
+# Generation by transformers only: vLLM accepts -1.
+_OF_TRANSFORMERS = _Range("0 or more", lambda value: value >= 0, ("top_k",))
 _CHOICES = ("loss_type", "scale_rewards", "importance_sampling_level", "multi_objective_aggregation")
 _QUOTED = re.compile(r"\b(\w+)'(?!\w)")
 
@@ -44,23 +72,39 @@ def check_settings(settings: Any) -> None:
             ...
         ValueError: `temperature` must be above 0, got 0.0.
     """
-    for wanted, test, names in _RANGES if getattr(settings, "use_vllm", False) else (*_RANGES, *_OF_TRANSFORMERS):
-        for name in names:
-            value = getattr(settings, name, None)
-            if value is not None and not (isinstance(value, int | float) and test(value)):
-                raise ValueError(f"`{name}` must be {wanted}, got {value!r}.")
+    for each in _RANGES:
+        _check_range(settings, each)
+    if not getattr(settings, "use_vllm", False):
+        _check_range(settings, _OF_TRANSFORMERS)
     if getattr(settings, "max_steps", None) == 0:
         raise ValueError(
             "`max_steps` must be 1 or more, or -1 to train for num_train_epochs: with 0, TRL trains one step. To train "
             "none, set max_steps: -1 and num_train_epochs: 0."
         )
-    # TRL lists these choices only in the help of its flags, in quotes.
-    fields = dataclasses.fields(settings) if dataclasses.is_dataclass(settings) else ()
-    for each in fields:
-        if each.name in _CHOICES:
-            known, value = _QUOTED.findall(each.metadata.get("help", "")), getattr(settings, each.name)
-            if known and isinstance(value, str) and value not in known:
-                raise ValueError(f"`{each.name}` cannot be {value!r}. {did_you_mean(value, known)}")
+    if dataclasses.is_dataclass(settings):
+        _check_choices(settings)
+
+
+def _check_range(settings: Any, wanted: _Range) -> None:
+    for name in wanted.settings:
+        value = getattr(settings, name, None)
+        if value is None:
+            continue
+        is_number = isinstance(value, int | float)
+        if not is_number or not wanted.holds(value):
+            raise ValueError(f"`{name}` must be {wanted.words}, got {value!r}.")
+
+
+def _check_choices(settings: Any) -> None:
+    for field in dataclasses.fields(settings):
+        if field.name not in _CHOICES:
+            continue
+        # TRL lists the choices only in the help of its flags, in quotes.
+        known = _QUOTED.findall(field.metadata.get("help", ""))
+        value = getattr(settings, field.name)
+        if known and isinstance(value, str) and value not in known:
+            near = did_you_mean(value, known)
+            raise ValueError(f"`{field.name}` cannot be {value!r}. {near}")
 
 
 # The defaults of TRL and transformers.
@@ -85,34 +129,67 @@ def check_batches(written: Mapping[str, Any], processes: int | None = None) -> N
             ...
         ValueError: A batch of 12 completions does not hold whole groups of num_generations: 8. It is 12 ...
     """
-    settings = BATCH_DEFAULTS | {name: value for name, value in written.items() if value is not None}
-    processes = processes or next((int(os.environ[name]) for name in _WORLD_SIZES if name in os.environ), 1)
-    steps = "steps_per_generation" if "steps_per_generation" in settings else "gradient_accumulation_steps"
+    known = {name: value for name, value in written.items() if value is not None}
+    settings = {**BATCH_DEFAULTS, **known}
     generations = "num_generations"
     if settings[generations] == 1:
         raise ValueError("GRPO compares the completions of a prompt: `num_generations` must be 2 or more, got 1.")
+    processes = processes or _launched_processes()
     if "generation_batch_size" not in settings:
-        _check_batch(settings, "per_device_train_batch_size", {steps: settings[steps]}, processes, generations)
+        steps = "gradient_accumulation_steps"
+        if "steps_per_generation" in settings:
+            steps = "steps_per_generation"
+        _check_batch(
+            settings,
+            ("per_device_train_batch_size", steps),
+            processes,
+            generations,
+        )
     if settings.get("eval_strategy", "no") not in ("no", False):
-        generations = "num_generations_eval" if "num_generations_eval" in settings else generations
-        _check_batch(settings, "per_device_eval_batch_size", {}, processes, generations)
+        if "num_generations_eval" in settings:
+            generations = "num_generations_eval"
+        _check_batch(settings, ("per_device_eval_batch_size",), processes, generations)
+
+
+def _launched_processes() -> int:
+    for name in _WORLD_SIZES:
+        if name in os.environ:
+            return int(os.environ[name])
+    return 1
 
 
 def _check_batch(
-    settings: Mapping[str, Any], each: str, times: Mapping[str, Any], processes: int, generations: str
+    settings: Mapping[str, Any],
+    names: Sequence[str],
+    processes: int,
+    generations: str,
 ) -> None:
-    factors = {each: settings[each], **times, "process" if processes == 1 else "processes": processes}
+    """Check a batch for whole groups; its size is the product of the named settings and the processes.
+
+    The first setting is per device, and the one to change.
+    """
+    factors = {name: settings[name] for name in names}
+    factors["process" if processes == 1 else "processes"] = processes
     group = settings[generations]
     if not all(isinstance(number, int) and number > 0 for number in (*factors.values(), group)):
         # TRL refuses the setting for its type.
         return
     size = math.prod(factors.values())
-    if size % group:
-        made = " x ".join(f"{number} ({name})" for name, number in factors.items())
-        smaller = next((number for number in range(min(group, size), 1, -1) if size % number == 0), None)
-        step = group // math.gcd(group, size // settings[each])
-        fits = f"{each}: {-(-settings[each] // step) * step}"
-        raise ValueError(
-            f"A batch of {size} completions does not hold whole groups of {generations}: {group}. It is {made}. "
-            + (f"Set {generations}: {smaller}, or {fits}." if smaller else f"Set {fits}.")
-        )
+    if size % group == 0:
+        return
+    made = " x ".join(f"{number} ({name})" for name, number in factors.items())
+    advice = _fitting_batch(names[0], settings[names[0]], size, group)
+    smaller_groups = [number for number in range(2, min(group, size) + 1) if size % number == 0]
+    if smaller_groups:
+        advice = f"{generations}: {smaller_groups[-1]}, or {advice}"
+    raise ValueError(
+        f"A batch of {size} completions does not hold whole groups of {generations}: {group}. It is {made}. "
+        f"Set {advice}."
+    )
+
+
+def _fitting_batch(name: str, each: int, size: int, group: int) -> str:
+    """Return the smallest larger setting per device with which the batch holds whole groups."""
+    devices_and_steps = size // each
+    step = group // math.gcd(group, devices_and_steps)
+    return f"{name}: {math.ceil(each / step) * step}"

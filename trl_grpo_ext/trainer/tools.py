@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import inspect
 import time
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -23,7 +23,6 @@ from trl_grpo_ext.trainer.environments import guard_of
 from trl_grpo_ext.trainer.ranks import on_this_gpu
 from trl_grpo_ext.workers.pool import usable_cores
 
-NO_CALLS: Iterator[float] = iter(())
 # The attribute of an environment's class that allows calls of several environments at once.
 PARALLEL = "parallel_calls"
 
@@ -34,7 +33,7 @@ Message = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class _Done:
-    """A call that has ended: what it returned or raised, and its seconds."""
+    """A finished call: result or exception, and seconds."""
 
     result: Any
     error: BaseException | None
@@ -51,15 +50,19 @@ class _Started:
 
 
 class _CallsAhead:
-    """Calls of environments that allow it: those of a turn start when TRL asks for the first, whoever's it is.
+    """Parallel calls: when TRL makes the first call of a turn, the calls of all rollouts start.
 
     Args:
         tools: The tools of each rollout.
         make: Makes a call.
     """
 
-    def __init__(self, tools: Sequence[Mapping[str, Tool]], make: Callable[[str, Tool, Arguments], _Done]) -> None:
-        self._tools = [{name: tool for name, tool in each.items() if _is_parallel(tool)} for each in tools]
+    def __init__(
+        self,
+        tools: Sequence[Mapping[str, Tool]],
+        make: Callable[[str, Tool, Arguments], _Done],
+    ) -> None:
+        self._tools = [_parallel(of_rollout) for of_rollout in tools]
         self._make = make
         # The messages of each rollout, to which TRL's loop appends turn by turn.
         self._messages: Sequence[Sequence[Message]] = ()
@@ -90,22 +93,28 @@ class _CallsAhead:
         return None
 
     def _start_turn(self) -> None:
-        """Start the calls of this turn in all rollouts, as many rollouts at a time as this rank has cores."""
+        """Start this turn's calls of all rollouts, with a thread per core of this rank."""
         for place, messages in enumerate(self._messages):
-            asks = messages[-1] if messages else None
+            if not messages:
+                continue
+            asks = messages[-1]
             # TRL takes back results that are too long: then a message of an earlier turn is the last again.
-            if asks is not None and asks is not self._asked[place]:
+            if asks is not self._asked[place]:
                 self._asked[place] = asks
-                self._start(place, [call for call in _calls(asks) if call.name in self._tools[place]])
+                self._start(place, asks)
 
-    def _start(self, place: int, calls: list[_Started]) -> None:
+    def _start(self, place: int, asks: Message) -> None:
+        tools = self._tools[place]
+        calls = [call for call in _calls(asks) if call.name in tools]
         if calls and self._threads is not None:
             self._started[place] = calls
-            self._threads.submit(self._make_in_turn, self._tools[place], [*calls])
+            # A copy, since `take` removes calls from the list.
+            self._threads.submit(self._make_in_turn, tools, list(calls))
 
     def _make_in_turn(self, tools: Mapping[str, Tool], calls: Sequence[_Started]) -> None:
         for call in calls:
-            call.done.set_result(self._make(call.name, tools[call.name], call.arguments))
+            done = self._make(call.name, tools[call.name], call.arguments)
+            call.done.set_result(done)
 
 
 class ToolWatch:
@@ -126,19 +135,27 @@ class ToolWatch:
 
     def watch(self, trainer: Any) -> None:
         """Watch the tools of the batch that TRL generates next; TRL keeps a dict of tools per rollout."""
-        self._took = [defaultdict(list) for _ in trainer._sync_tool_dicts]
+        sync_tools = trainer._sync_tool_dicts
+        self._took = [defaultdict(list) for _ in sync_tools]
+        originals = []
         # Without a time limit, calls are made on TRL's own thread.
-        ahead = [] if self._seconds is None else trainer._sync_tool_dicts
-        self._ahead = _CallsAhead(
-            [{name: _original(tool) for name, tool in each.items()} for each in ahead], self._made
-        )
-        for place, (took, sync, asynchronous) in enumerate(
-            zip(self._took, trainer._sync_tool_dicts, trainer._async_tool_dicts, strict=True)
-        ):
-            for name, tool in sync.items():
-                sync[name] = partial(self._call_of, place, took[name], name, _original(tool))
-            for name, tool in asynchronous.items():
-                asynchronous[name] = partial(self._await, took[name], name, _original(tool))
+        if self._seconds is not None:
+            originals = [_originals(of_rollout) for of_rollout in sync_tools]
+        self._ahead = _CallsAhead(originals, self._made)
+        for place, of_rollout in enumerate(sync_tools):
+            took = self._took[place]
+            for name, tool in _originals(of_rollout).items():
+                of_rollout[name] = partial(
+                    self._call_of,
+                    place,
+                    took[name],
+                    name,
+                    tool,
+                )
+        for place, of_rollout in enumerate(trainer._async_tool_dicts):
+            took = self._took[place]
+            for name, tool in _originals(of_rollout).items():
+                of_rollout[name] = partial(self._await, took[name], name, tool)
 
     def ahead(self, messages: Sequence[Sequence[Message]]) -> contextlib.AbstractContextManager[None]:
         """Start calls ahead during the block, in which TRL's loop calls the tools.
@@ -146,14 +163,19 @@ class ToolWatch:
         Args:
             messages: The messages of each rollout, to which the loop appends turn by turn.
         """
-        return contextlib.nullcontext() if self._seconds is None else self._ahead.during(messages)
+        if self._seconds is None:
+            return contextlib.nullcontext()
+        return self._ahead.during(messages)
 
     def watched(self, tools: Mapping[str, Any]) -> dict[str, Any]:
         """Return watched versions of a single rollout's tools."""
         took: dict[str, list[float]] = defaultdict(list)
         self._took = [took]
-        calls = {name: self._await if inspect.iscoroutinefunction(tool) else self._call for name, tool in tools.items()}
-        return {name: partial(calls[name], took[name], name, tool) for name, tool in tools.items()}
+        watched = {}
+        for name, tool in tools.items():
+            call = self._await if inspect.iscoroutinefunction(tool) else self._call
+            watched[name] = partial(call, took[name], name, tool)
+        return watched
 
     def with_seconds(self, place: int, completion: Completion) -> Completion:
         """Return the messages of rollout number `place`, with seconds on each tool result.
@@ -162,17 +184,33 @@ class ToolWatch:
         """
         if isinstance(completion, str) or place >= len(self._took):
             return completion
-        left = {name: iter(seconds) for name, seconds in self._took[place].items()}
+        left = {name: deque(seconds) for name, seconds in self._took[place].items()}
         messages = []
         for message in completion:
-            seconds = next(left.get(message.get("name", ""), NO_CALLS), None) if message["role"] == "tool" else None
-            messages.append(message if seconds is None else {**message, "seconds": round(seconds, 6)})
+            name = message.get("name", "")
+            timed = message
+            if message["role"] == "tool" and left.get(name):
+                seconds = left[name].popleft()
+                timed = {**message, "seconds": round(seconds, 6)}
+            messages.append(timed)
         return messages
 
-    def _call_of(self, place: int, took: list[float], name: str, tool: Tool, /, **arguments: Any) -> Any:
+    def _call_of(
+        self,
+        place: int,
+        took: list[float],
+        name: str,
+        tool: Tool,
+        /,
+        **arguments: Any,
+    ) -> Any:
         """Return the result of a call of rollout number `place`, started ahead or made now."""
-        done = None if self._seconds is None else self._ahead.take(place, name, arguments)
-        return _result(done or self._made(name, tool, arguments), took)
+        done = None
+        if self._seconds is not None:
+            done = self._ahead.take(place, name, arguments)
+        if done is None:
+            done = self._made(name, tool, arguments)
+        return _result(done, took)
 
     def _call(self, took: list[float], name: str, tool: Tool, /, **arguments: Any) -> Any:
         return _result(self._made(name, tool, arguments), took)
@@ -191,16 +229,26 @@ class ToolWatch:
         except (SystemExit, asyncio.CancelledError) as ended:
             # TRL does not catch these.
             error = RuntimeError(f"{type(ended).__name__}: {ended}")
-        return _Done(result, error, time.perf_counter() - began)
+        seconds = time.perf_counter() - began
+        return _Done(result=result, error=error, seconds=seconds)
 
     def _within_limit(self, name: str, tool: Tool, arguments: Arguments) -> Any:
         call = partial(tool, **arguments)
         guard = guard_of(getattr(tool, "__self__", None))
         if guard is not None:
             return guard.use_tool(name, call)
-        return call() if self._seconds is None else self._lane.call(on_this_gpu(call), self._seconds)
+        if self._seconds is None:
+            return call()
+        return self._lane.call(on_this_gpu(call), self._seconds)
 
-    async def _await(self, took: list[float], name: str, tool: Callable[..., Awaitable[Any]], /, **given: Any) -> Any:
+    async def _await(
+        self,
+        took: list[float],
+        name: str,
+        tool: Callable[..., Awaitable[Any]],
+        /,
+        **given: Any,
+    ) -> Any:
         guard = guard_of(getattr(tool, "__self__", None))
         began = time.perf_counter()
         try:
@@ -226,8 +274,15 @@ def _calls(message: Message) -> Iterator[_Started]:
     """Yield the calls that a message asks for; a malformed call is left to TRL."""
     for call in message.get("tool_calls") or ():
         function = call.get("function") if isinstance(call, Mapping) else None
-        if isinstance(function, Mapping) and isinstance(function.get("arguments"), Mapping):
-            yield _Started(str(function.get("name")), function["arguments"], Future())
+        if not isinstance(function, Mapping):
+            continue
+        arguments = function.get("arguments")
+        if isinstance(arguments, Mapping):
+            yield _Started(name=str(function.get("name")), arguments=arguments, done=Future())
+
+
+def _parallel(tools: Mapping[str, Tool]) -> dict[str, Tool]:
+    return {name: tool for name, tool in tools.items() if _is_parallel(tool)}
 
 
 def _is_parallel(tool: Tool) -> bool:
@@ -235,7 +290,13 @@ def _is_parallel(tool: Tool) -> bool:
     return guard_of(environment) is not None and getattr(environment, PARALLEL, False)
 
 
+def _originals(tools: Mapping[str, Tool]) -> dict[str, Tool]:
+    return {name: _original(tool) for name, tool in tools.items()}
+
+
 def _original(tool: Any) -> Any:
     """Return the user's tool behind a watched tool: TRL 1.6 reuses the tool dicts of earlier batches."""
     is_watched = isinstance(tool, partial) and isinstance(getattr(tool.func, "__self__", None), ToolWatch)
-    return tool.args[-1] if is_watched else tool
+    if not is_watched:
+        return tool
+    return tool.args[-1]

@@ -33,10 +33,13 @@ def check_trl(trainer_class: type, trl_version: str) -> None:
     """Raise an ImportError if TRL's trainer lacks an expected method, or a method has unexpected parameters."""
     for method, expected in EXPECTED_PARAMETERS.items():
         # TRL wraps these methods in a profiling decorator; the function inside has the signature.
-        is_there = hasattr(trainer_class, method)
-        found = inspect.signature(inspect.unwrap(getattr(trainer_class, method))).parameters if is_there else ()
-        if tuple(found) != expected:
-            has = f"takes ({', '.join(found)})" if is_there else "is missing"
+        found: tuple[str, ...] = ()
+        has = "is missing"
+        if hasattr(trainer_class, method):
+            wrapped = getattr(trainer_class, method)
+            found = tuple(inspect.signature(inspect.unwrap(wrapped)).parameters)
+            has = f"takes ({', '.join(found)})"
+        if found != expected:
             raise ImportError(
                 f"trl_grpo_ext supports {SUPPORTED}, and in the installed TRL {trl_version} the method "
                 f"GRPOTrainer.{method} {has}, not ({', '.join(expected)}): install a supported TRL, or use the "
@@ -64,8 +67,10 @@ class _VoidRowsOnce(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
         if "All reward functions returned None" not in record.getMessage():
             return True
-        is_first, self.has_said = not self.has_said, True
-        record.msg, record.args = VOID_ROWS, ()
+        is_first = not self.has_said
+        self.has_said = True
+        record.msg = VOID_ROWS
+        record.args = ()
         return is_first
 
 
@@ -91,7 +96,8 @@ def end_token_ids(processing_class: Any, generation_config: Any) -> set[int]:
     tokenizer = getattr(processing_class, "tokenizer", processing_class)
     configured = generation_config.eos_token_id
     ends = configured if isinstance(configured, list) else [configured]
-    return {token for token in (*ends, tokenizer.eos_token_id, tokenizer.pad_token_id) if token is not None}
+    # Models and tokenizers may lack one of them.
+    return {*ends, tokenizer.eos_token_id, tokenizer.pad_token_id} - {None}
 
 
 def template_prefill(processing_class: Any, template_arguments: Mapping[str, Any] | None) -> str | None:

@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
 import torch
 import trl
 from accelerate.utils import gather, gather_object
@@ -24,7 +25,7 @@ from trl import GRPOTrainer
 from trl_grpo_ext.figures.logged import logged_figures
 from trl_grpo_ext.figures.reduction import reduce_card
 from trl_grpo_ext.group_outcome import GroupOutcome, outcome_shares
-from trl_grpo_ext.mix.reward_plan import check_weights, plan_rewards
+from trl_grpo_ext.mix.reward_plan import RewardPlan, check_weights, plan_rewards
 from trl_grpo_ext.runs.settings import run_settings
 from trl_grpo_ext.sample import Completion, Prompt, Sample, sample_of
 from trl_grpo_ext.scorecard import Scorecard, concatenate
@@ -101,7 +102,8 @@ class VerifiedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no ty
         eval_dataset: Any = None,
         **kwargs: Any,
     ) -> None:
-        args = default_config(model) if args is None else args
+        if args is None:
+            args = default_config(model)
         has_environments = kwargs.get("environment_factory") is not None
         limit = args.max_completion_length
         plan = plan_rewards(reward_funcs, args.reward_weights, others=has_environments, limit=limit)
@@ -114,31 +116,46 @@ class VerifiedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no ty
         self._card: Scorecard | None = None
         self._outcomes: tuple[GroupOutcome, ...] = ()
         self._groups_seen = 0
-        self._left_to_evaluate: int | None = None  # the number of completions; None for a stream
+        # The number of completions; None for a stream.
+        self._left_to_evaluate: int | None = None
         self._once = Once()
         if has_environments:
             kwargs["environment_factory"] = guarded(kwargs["environment_factory"], args, train_dataset)
+        # By keywords, which trainers of TRL between this class and GRPOTrainer need, such as GMPOTrainer.
         kwargs.update(args=args, train_dataset=train_dataset, eval_dataset=eval_dataset)
-        super().__init__(model, with_nan_apart(plan.functions), **kwargs)  # GMPOTrainer in between needs keywords
+        super().__init__(model, with_nan_apart(plan.functions), **kwargs)
         self._rollouts = Rollouts(self, plan)
         check_chat_template(self.processing_class, train_dataset)
         check_no_prompt_is_missing("train_dataset", train_dataset, self.processing_class)
-        # Only our own entries, since TRL has appended the weights of self-scoring environments.
-        self.reward_weights[: len(plan.weights)] = torch.tensor(plan.weights)
-        check_weights(self.reward_weights.tolist())
-        self._judge = Judge(plan, self.accelerator, self.reward_weights, budget=getattr(args, "judging_budget", None))
-        self._template_prefill = template_prefill(self.processing_class, self.args.chat_template_kwargs)
+        self._prepare_judging(plan)
         self._run_settings = run_settings(args, plan, self.accelerator.num_processes, self.model, train_dataset)
         self.learnable_rows = LearnableRows.of(posteriors, self.train_dataset, self.accelerator)
         self._listen(args)
 
+    def _prepare_judging(self, plan: RewardPlan) -> None:
+        """Set the start weights, and make the judge, once TRL has loaded the rewards and the tokenizer."""
+        # Only our own entries, since TRL has appended the weights of self-scoring environments.
+        self.reward_weights[: len(plan.weights)] = torch.tensor(plan.weights)
+        check_weights(self.reward_weights.tolist())
+        budget = getattr(self.args, "judging_budget", None)
+        self._judge = Judge(plan, self.accelerator, self.reward_weights, budget=budget)
+        self._template_prefill = template_prefill(self.processing_class, self.args.chat_template_kwargs)
+
     def _listen(self, args: Any) -> None:
         """Set up console, recorder, checks and report, as the configuration asks."""
-        show_run(self, full=getattr(args, "metrics", "compact") == "full")
-        ask = partial(ask_main, self.accelerator)
-        self.run_callback = RunCallback(is_main=self.accelerator.is_main_process, ask_main=ask)
+        metrics = getattr(args, "metrics", "compact")
+        show_run(self, full=metrics == "full")
+        self.run_callback = RunCallback(
+            is_main=self.accelerator.is_main_process,
+            ask_main=partial(ask_main, self.accelerator),
+        )
         self.add_callback(self.run_callback)
-        recorder, self._noise = add_listeners(self.run_callback, args, self._run_settings, self.mix)
+        recorder, self._noise = add_listeners(
+            self.run_callback,
+            args,
+            self._run_settings,
+            self.mix,
+        )
         if recorder is not None:
             self._groups_seen = ask_main(self.accelerator, recorder.groups_recorded)
 
@@ -158,25 +175,42 @@ class VerifiedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no ty
     def _generate(self, prompts: list[Prompt]) -> Any:
         self._rollouts.watch_tools()
         generated = super()._generate(prompts)
-        self._rollouts.note_tool_tokens(generated[2])
+        _, ids, tool_masks, completions, *_ = generated
+        self._rollouts.note_tool_tokens(tool_masks)
         if self.mix is not None and self._judges_early(len(prompts)):
-            ids, completions = generated[1], generated[3]
             samples = self._samples(self._rows, prompts, completions, ids)
             score = partial(self._judge.score, self.mix, samples, self._moment)
             self._early = EarlyJudging(score, completions)
         return generated
 
     def _tool_call_loop(
-        self, prompts: Any, prompt_ids: Any, completion_ids: Any, completions: Any, *rest: Any, **kwargs: Any
+        self,
+        prompts: Any,
+        prompt_ids: Any,
+        completion_ids: Any,
+        completions: Any,
+        *rest: Any,
+        **kwargs: Any,
     ) -> Any:
         with self._rollouts.calls_ahead(completions):
-            return super()._tool_call_loop(prompts, prompt_ids, completion_ids, completions, *rest, **kwargs)
+            return super()._tool_call_loop(
+                prompts,
+                prompt_ids,
+                completion_ids,
+                completions,
+                *rest,
+                **kwargs,
+            )
 
     def _judges_early(self, samples: int) -> bool:
         """Return whether to judge during log-probabilities; not with a `rollout_func`, which adds to the rows later."""
-        asked = getattr(self.args, "judge_early", None)
-        wanted = self.accelerator.device.type != "cpu" if asked is None else asked
-        return wanted and self.rollout_func is None and self._judge.shares_no_group(samples, self._moment.group_size)
+        wanted = getattr(self.args, "judge_early", None)
+        # On a CPU, judging would compete with the model.
+        if wanted is None:
+            wanted = self.accelerator.device.type != "cpu"
+        if not wanted or self.rollout_func is not None:
+            return False
+        return self._judge.shares_no_group(samples, self._moment.group_size)
 
     def _calculate_rewards(
         self,
@@ -185,67 +219,104 @@ class VerifiedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no ty
         completions: list[Completion],
         completion_ids_list: list[list[int]],
     ) -> torch.Tensor:
+        may_void = self.mix is not None or bool(self.environments)
         with self._judge.whereabouts.told_on_failure():
             card = self._judged(inputs, prompts, completions, completion_ids_list)
             self._judge.whereabouts.enter(self._judge.others)
-            with nullcontext() if self.mix is None and not self.environments else void_rows_expected():
-                rewards: torch.Tensor = super()._calculate_rewards(inputs, prompts, completions, completion_ids_list)
+            with void_rows_expected() if may_void else nullcontext():
+                rewards: torch.Tensor = super()._calculate_rewards(
+                    inputs,
+                    prompts,
+                    completions,
+                    completion_ids_list,
+                )
             self._judge.whereabouts.enter("")
         self._rollouts.note_failures(inputs)
-        self._card = card = self._judge.settle(card, rewards, self._rollouts.failed)
-        self._outcomes = self._judge.outcomes(rewards, self._moment.group_size) if card is None else card.outcomes
+        self._card = self._judge.settle(card, rewards, self._rollouts.failed)
+        if self._card is None:
+            self._outcomes = self._judge.outcomes(rewards, self._moment.group_size)
+        else:
+            self._outcomes = self._card.outcomes
         return rewards
 
-    def _judged(self, inputs: Any, prompts: Any, completions: Any, completion_ids: Any) -> Scorecard | None:
+    def _judged(
+        self,
+        inputs: Any,
+        prompts: Any,
+        completions: Any,
+        completion_ids: Any,
+    ) -> Scorecard | None:
         """Return the batch's scorecard of all ranks; TRL's reward functions then read this rank's part."""
         if self.mix is None or self._scorer is None:
             return None
         started = time.perf_counter()
-        early, self._early = self._early, None
-        if early is None or early.completions is not completions:
+        early = self._early
+        self._early = None
+        if early is not None and early.completions is completions:
+            scored = early.result()
+        else:
             samples = self._samples(inputs, prompts, completions, completion_ids)
             scored = self._judge.score(self.mix, samples, self._moment)
-        else:
-            scored = early.result()
-        own = self._judge.agreed(self.mix, scored).without_pictures()  # pictures are too large to send to other ranks
-        # The slowest rank decides, since all others wait for it.
-        seconds = gather(torch.tensor([time.perf_counter() - started], device=self.accelerator.device))
-        self._log_metric(JUDGING_SECONDS, seconds.max().item())
+        # Pictures are too large to send to other ranks.
+        own = self._judge.agreed(self.mix, scored).without_pictures()
+        self._log_judging(time.perf_counter() - started)
         self._scorer.prime(completions, own)
-        return own if self.accelerator.num_processes == 1 else concatenate(gather_object([own]))
+        if self.accelerator.num_processes == 1:
+            return own
+        return concatenate(gather_object([own]))
+
+    def _log_judging(self, seconds: float) -> None:
+        # The slowest rank decides, since all others wait for it.
+        of_ranks = gather(torch.tensor([seconds], device=self.accelerator.device))
+        self._log_metric(JUDGING_SECONDS, of_ranks.max().item())
 
     @property
     def _moment(self) -> Moment:
-        step, steps = self.state.global_step, self.state.max_steps
+        step = self.state.global_step
+        progress = 0.0
+        if self.state.max_steps > 0:
+            progress = min(1.0, step / self.state.max_steps)
+        is_training = self.model.training
+        group_size = self.num_generations if is_training else self.num_generations_eval
         return Moment(
-            mode="train" if self.model.training else "eval",
+            mode="train" if is_training else "eval",
             step=step,
-            progress=min(1.0, step / steps) if steps > 0 else 0.0,
-            group_size=int(self.num_generations if self.model.training else self.num_generations_eval),
+            progress=progress,
+            group_size=int(group_size),
         )
 
-    def _samples(self, rows: Any, prompts: Any, completions: Any, completion_ids: Any) -> list[Sample]:
+    def _samples(
+        self,
+        rows: Any,
+        prompts: Any,
+        completions: Any,
+        completion_ids: Any,
+    ) -> list[Sample]:
         """Make this rank's samples, with group numbers over all ranks, since TRL may split a group between two."""
-        moment, size, first_group = self._moment, len(prompts), self._groups_seen
+        moment = self._moment
+        size = len(prompts)
+        first_group = self._groups_seen
         self._groups_seen += size * int(self.accelerator.num_processes) // moment.group_size
-        place = int(self.accelerator.process_index) * size
+        # Of this rank's first sample among the samples of all ranks.
+        first_place = int(self.accelerator.process_index) * size
         model = self.accelerator.unwrap_model(self.model)
         ends = end_token_ids(self.processing_class, model.generation_config)
-        columns = zip(rows, prompts, self._rollouts.seen(completions), completion_ids, strict=True)
-        return [
-            sample_of(
+        samples = []
+        for index, (completion, of_rollout) in enumerate(self._rollouts.seen(completions)):
+            ids = completion_ids[index]
+            sample = sample_of(
                 completion,
-                prompt,
+                prompts[index],
                 completion_ids=ids,
                 truncated=len(ids) > 0 and ids[-1] not in ends,
-                row={key: value for key, value in row.items() if key != "prompt"},
-                group=first_group + (place + index) // moment.group_size,
+                row={key: value for key, value in rows[index].items() if key != "prompt"},
+                group=first_group + (first_place + index) // moment.group_size,
                 step=moment.step,
                 template_prefill=self._template_prefill,
                 **of_rollout,
             )
-            for index, (row, prompt, (completion, of_rollout), ids) in enumerate(columns)
-        ]
+            samples.append(sample)
+        return samples
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         rows = self.learnable_rows if self.model.training else None
@@ -258,12 +329,16 @@ class VerifiedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no ty
             if self._early is not None:
                 self._early.cancel()
             raise
-        card, self._card = self._card, None
+        card = self._card
+        self._card = None
         if card is None:
-            self._log_figures(outcome_shares(self._outcomes) | self._rollouts.figures())
+            self._log_figures(outcome_shares(self._outcomes))
+            self._log_figures(self._rollouts.figures())
         else:
             card = card.with_advantages(gather(output["advantages"]).tolist())
-            self._publish(card if rows is None else self._learned(rows, card))
+            if rows is not None:
+                card = self._learned(rows, card)
+            self._publish(card)
         if getattr(self.args, "drop_dead_groups", False) and self._moment.mode == "train":
             output = self._without_dead_groups(output)
         self._rollouts.end_if_all_fail()
@@ -290,20 +365,28 @@ class VerifiedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no ty
             self.learnable_rows.load(checkpoint)
 
     def _without_dead_groups(self, output: dict[str, Any]) -> dict[str, Any]:
-        """Take dead groups out of the loss, and their rows out of the batch where the loss stays the same."""
+        """Mask dead groups out of the loss; for losses per token, remove dead rows from the batch."""
         size = len(output["completion_mask"])
-        is_live = [outcome is GroupOutcome.LIVE for outcome in self._outcomes for _ in range(self.num_generations)]
-        of_ranks = [is_live[first : first + size] for first in range(0, len(is_live), size)]
-        own = of_ranks[int(self.accelerator.process_index)]
+        # A flag per completion of all ranks, whose outcomes are of groups.
+        is_live = np.repeat([outcome is GroupOutcome.LIVE for outcome in self._outcomes], self.num_generations)
+        of_ranks = is_live.reshape(-1, size)
+        own = of_ranks[int(self.accelerator.process_index)].tolist()
         leave_dead_groups_out(output, own)
         if self.loss_type not in OF_TOKENS:
             return output
-        return without_dead_rows(output, own, parts=self.args.steps_per_generation, most=max(map(sum, of_ranks)))
+        most = int(of_ranks.sum(axis=1).max())
+        return without_dead_rows(
+            output,
+            own,
+            parts=self.args.steps_per_generation,
+            most=most,
+        )
 
     def evaluation_loop(self, dataloader: Any, *args: Any, **kwargs: Any) -> Any:
         """Evaluate as transformers does, but exclude repeated prompts, which fill the last batch on several ranks."""
-        rows = dataloader.dataset
-        self._left_to_evaluate = len(rows) * int(self.num_generations_eval) if hasattr(rows, "__len__") else None
+        self._left_to_evaluate = None
+        if hasattr(dataloader.dataset, "__len__"):
+            self._left_to_evaluate = len(dataloader.dataset) * int(self.num_generations_eval)
         return super().evaluation_loop(dataloader, *args, **kwargs)
 
     def _publish(self, card: Scorecard) -> None:
@@ -312,11 +395,14 @@ class VerifiedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no ty
             card = card.first(self._left_to_evaluate)
             self._left_to_evaluate -= len(card)
         figures = None
+        # A failing figure must not end the run.
         try:
             figures = reduce_card(card, self._run_settings)
-            own = {} if self.mix is None else self.mix.verifier_figures(card)
-            self._log_figures(logged_figures(figures) | own)
-        except Exception as error:  # a failing figure must not end the run
+            logged = logged_figures(figures)
+            if self.mix is not None:
+                logged |= self.mix.verifier_figures(card)
+            self._log_figures(logged)
+        except Exception as error:
             self._once.warn(logger, "figures", "The figures of a batch could not be computed.", error=error)
         self.run_callback.tell(lambda listener: listener.on_batch(card, figures))
         if self._noise is not None and card.mode == "train":

@@ -31,7 +31,7 @@ NOTHING_LEARNED = (
 
 
 class LearnableRows:
-    """The rows of a trainer's generation batches, by the verdicts of the batches before.
+    """A choice of rows for a trainer's generation batches, by the verdicts of earlier batches.
 
     Args:
         posteriors: What is known of the rows to begin with.
@@ -41,25 +41,31 @@ class LearnableRows:
 
     def __init__(self, posteriors: Posteriors, rows: Any, accelerator: Any) -> None:
         self.posteriors = posteriors
-        self._rows, self._accelerator = rows, accelerator
+        self._rows = rows
+        self._accelerator = accelerator
         self._draw: Draw | None = None
         self._once = Once()
 
     @classmethod
     def of(cls, posteriors: Posteriors | None, rows: Any, accelerator: Any) -> LearnableRows | None:
         """Return the choice of rows; None without posteriors, if the run does not choose its rows."""
-        return None if posteriors is None else cls(posteriors, rows, accelerator)
+        if posteriors is None:
+            return None
+        return cls(posteriors, rows, accelerator)
 
     def swap(self, inputs: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """Return this rank's rows of the next batch, as many as `inputs`; ranks may share a group."""
-        size, group_size = len(inputs), self.posteriors.group_size
-        drawn = [self.posteriors.draw(size * int(self._accelerator.num_processes) // group_size)]
+        size = len(inputs)
+        group_size = self.posteriors.group_size
+        completions = size * int(self._accelerator.num_processes)
+        drawn = [self.posteriors.draw(completions // group_size)]
         if self._accelerator.num_processes > 1:
             # Machines may differ in a rate's last digit.
             broadcast_object_list(drawn)
         self._draw = drawn[0]
         first = int(self._accelerator.process_index) * size
-        numbers = [self._draw.rows[place // group_size] for place in range(first, first + size)]
+        places = range(first, first + size)
+        numbers = [self._draw.rows[place // group_size] for place in places]
         found = {number: self._rows[number] for number in set(numbers)}
         # A row of its own for each completion, since TRL writes the fields of a `rollout_func` into them.
         return [copy.deepcopy(found[number]) for number in numbers]
@@ -68,33 +74,29 @@ class LearnableRows:
         """Return the batch's scorecard, of all ranks, with the groups of drawn rows."""
         if self._draw is None:
             return card
-        return card.with_drawn([drawn for drawn in self._draw.is_drawn for _ in range(self.posteriors.group_size)])
+        of_samples = np.repeat(self._draw.is_drawn, self.posteriors.group_size)
+        return card.with_drawn(of_samples.tolist())
 
     def learn(self, card: Scorecard) -> dict[str, float]:
         """Learn the verdicts of a marked scorecard; return figures of the drawn rows for the logs."""
-        draw, self._draw = self._draw, None
+        draw = self._draw
+        self._draw = None
         if draw is None:
             return {}
         right, judged = group_successes(card)
         if not judged.any():
             self._once.warn(logger, "nothing", NOTHING_LEARNED, card.step)
         self.posteriors.learn(draw.rows, right=right, judged=judged)
-        live = card.live[draw.floor :]
-        # Unknown if all rows of the batch are of the floor.
-        expected = np.array(draw.expected or (np.nan,))
-        rates = (expected.mean(), *np.percentile(expected, (10, 90)))
-        return {
-            DRAWN_LIVE: float(live.mean()) if live.size else math.nan,
-            **dict(zip(EXPECTED_RATES, map(float, rates), strict=True)),
-            RETIRED: float(draw.retired),
-            REVIVED: float(draw.revived),
-        }
+        figures = _figures_of_drawn(draw, card)
+        figures[RETIRED] = float(draw.retired)
+        figures[REVIVED] = float(draw.revived)
+        return figures
 
     def floor_figures(self, card: Scorecard) -> dict[str, float]:
         """Return TRL's means of rewards over the floor's groups of a marked scorecard, by TRL's names; NaN for none."""
         floor = card.representative
-        columns = {f"rewards/{term}/mean": floor.rewards(term) for term in floor.terms} | {"reward": floor.totals}
-        means = {name: mean_of_known(values) for name, values in columns.items()}
+        means = {f"rewards/{term}/mean": mean_of_known(floor.rewards(term)) for term in floor.terms}
+        means["reward"] = mean_of_known(floor.totals)
         return {name: math.nan if mean is None else mean for name, mean in means.items()}
 
     def save(self, checkpoint: str | os.PathLike[str]) -> None:
@@ -104,7 +106,7 @@ class LearnableRows:
             np.savez(file, **self.posteriors.state())
 
     def load(self, checkpoint: str | os.PathLike[str]) -> None:
-        """Take over the posteriors of a checkpoint; warn if it has none.
+        """Restore the posteriors of a checkpoint; warn about a checkpoint without posteriors.
 
         Raises:
             ValueError: the checkpoint is of other data.
@@ -115,3 +117,19 @@ class LearnableRows:
             return
         with np.load(path) as state:
             self.posteriors.restore(state)
+
+
+def _figures_of_drawn(draw: Draw, card: Scorecard) -> dict[str, float]:
+    """Return the live share and the expected rates of the drawn rows; NaN if all rows are of the floor."""
+    name_mean, name_low, name_high = EXPECTED_RATES
+    live = card.live[draw.floor :]
+    expected = np.array(draw.expected)
+    if not expected.size:
+        return dict.fromkeys((DRAWN_LIVE, *EXPECTED_RATES), math.nan)
+    low, high = np.percentile(expected, (10, 90)).tolist()
+    return {
+        DRAWN_LIVE: float(live.mean()),
+        name_mean: float(expected.mean()),
+        name_low: low,
+        name_high: high,
+    }

@@ -24,7 +24,8 @@ CANDIDATES = 20_000
 # The spread of rates before verdicts: a correlation of 1/3 within a row, counted as three groups. Ours.
 SPREAD = (1.0, 3.0)
 # Bounds of the fitted correlation within a row; ours. At 0 a prior would be worth infinitely many completions.
-LEAST_SPREAD, MOST_SPREAD = 0.05, 0.9
+LEAST_SPREAD = 0.05
+MOST_SPREAD = 0.9
 # A seen row is retired if its next group is live with a smaller chance; ours.
 RETIRED = 0.25
 # Keeps Beta distributions proper.
@@ -98,9 +99,13 @@ class Posteriors:
     spread: Floats = field(init=False)
 
     def __post_init__(self) -> None:
-        self.right, self.wrong, self.at = np.zeros(self.size), np.zeros(self.size), np.zeros(self.size)
-        self.unjudged, self.retired = np.zeros(self.size, dtype=bool), np.zeros(self.size, dtype=bool)
-        self.rates = np.ones((int(self.buckets.max(initial=0)) + 1, 2))
+        self.right = np.zeros(self.size)
+        self.wrong = np.zeros(self.size)
+        self.at = np.zeros(self.size)
+        self.unjudged = np.zeros(self.size, dtype=bool)
+        self.retired = np.zeros(self.size, dtype=bool)
+        buckets = int(self.buckets.max(initial=0)) + 1
+        self.rates = np.ones((buckets, 2))
         self.spread = np.array(SPREAD)
 
     @property
@@ -110,9 +115,10 @@ class Posteriors:
 
     @property
     def strength(self) -> float:
-        """How many completions the prior is worth: 0.1 where rows are all or nothing, 19 where they hardly differ."""
-        within = float(np.clip(self.spread[0] / self.spread[1], LEAST_SPREAD, MOST_SPREAD))
-        return 1 / within - 1
+        """The prior's worth in completions: 0.1 where rows are all or nothing, 19 where rows hardly differ."""
+        squares, most = self.spread
+        correlation = float(np.clip(squares / most, LEAST_SPREAD, MOST_SPREAD))
+        return 1 / correlation - 1
 
     def learn(self, rows: Sequence[int], *, right: Floats, judged: Floats) -> None:
         """Learn the verdicts of different rows: successes and judged completions of each; partial ones are fractions.
@@ -120,16 +126,22 @@ class Posteriors:
         A row without a judged completion keeps its posterior.
         """
         numbers = np.asarray(rows, dtype=np.int64)
-        self.unjudged[numbers] = judged == 0
-        numbers, right, judged = numbers[judged > 0], right[judged > 0], judged[judged > 0]
+        is_judged = judged > 0
+        self.unjudged[numbers] = ~is_judged
+        numbers = numbers[is_judged]
+        right = right[is_judged]
+        judged = judged[is_judged]
+        wrong = judged - right
+        # One batch has passed since the rates and the spread were learned.
         keep = 0.5 ** (1 / HALF_LIFE)
         self.rates = 1 + (self.rates - 1) * keep
         self._learn_spread(numbers, right, judged, keep)
-        self.right[numbers], self.wrong[numbers] = self._faded(numbers)
-        self.right[numbers] += right
-        self.wrong[numbers] += judged - right
+        earlier_right, earlier_wrong = self._faded(numbers)
+        self.right[numbers] = earlier_right + right
+        self.wrong[numbers] = earlier_wrong + wrong
         self.at[numbers] = self.batch
-        np.add.at(self.rates, self.buckets[numbers], np.stack([right, judged - right], axis=1))
+        # `np.add.at` adds all rows of a bucket; `+=` would add one of them.
+        np.add.at(self.rates, self.buckets[numbers], np.stack([right, wrong], axis=1))
 
     def learn_earlier(self, rows: Sequence[int], *, right: Floats, judged: Floats) -> None:
         """Learn the verdicts of an earlier run, or of a probe: they weigh half."""
@@ -152,80 +164,114 @@ class Posteriors:
         )
 
     def _faded(self, rows: Integers) -> tuple[Floats, Floats]:
-        """Return successes and failures of rows, with the weight that they have now."""
-        keep = 0.5 ** ((self.batch - self.at[rows]) / HALF_LIFE)
+        """Return successes and failures of rows, with their present weights."""
+        batches_since = self.batch - self.at[rows]
+        keep = 0.5 ** (batches_since / HALF_LIFE)
         return self.right[rows] * keep, self.wrong[rows] * keep
 
     def _learn_spread(self, rows: Integers, right: Floats, judged: Floats, keep: float) -> None:
         """Learn how far rates differ within buckets, by the moments of the beta-binomial distribution."""
         self.spread = SPREAD + (self.spread - SPREAD) * keep
+        # A single completion tells nothing of a row's own rate.
         several = judged > 1
-        right, judged = right[several], judged[several]
-        mean = (self.rates[:, 0] / self.rates.sum(axis=1))[self.buckets[rows[several]]]
+        right = right[several]
+        judged = judged[several]
+        mean = self._bucket_means()[self.buckets[rows[several]]]
+        # The variance of the rates if each were 0 or 1.
         most = mean * (1 - mean)
-        self.spread[0] += float(((right / judged - mean) ** 2 - most / judged).sum())
+        squares = (right / judged - mean) ** 2
+        # Chance alone spreads the observed rates by this much.
+        by_chance = most / judged
+        self.spread[0] += float((squares - by_chance).sum())
         self.spread[1] += float((most * (1 - 1 / judged)).sum())
 
+    def _bucket_means(self) -> Floats:
+        """Return the success rate of each bucket, (buckets,)."""
+        means: Floats = self.rates[:, 0] / self.rates.sum(axis=1)
+        return means
+
     def _floor_of(self, groups: int) -> int:
-        """Return how many of the next groups belong to the floor, so that its share holds over all batches.
+        """Count the floor's groups among the next groups: the floor's share holds over all batches.
 
         It is rounded up, so that the first batch has a floor.
         """
-        before, self.groups = self.groups, self.groups + groups
-        return self._floor_up_to(self.groups) - self._floor_up_to(before)
+        before = self._floor_up_to(self.groups)
+        self.groups += groups
+        return self._floor_up_to(self.groups) - before
 
     def _floor_up_to(self, groups: int) -> int:
         # 25 groups at a floor of 0.28 are 7.000000000000001.
         return math.ceil(round(groups * self.floor, 6))
 
     def _walk(self, count: int) -> list[int]:
-        """Take the next rows of the walk over all rows; each walk has an order of its own."""
-        found: dict[int, None] = {}
-        order, walk = np.empty(0, dtype=np.int64), -1
+        """Return the next `count` rows of endless walks over all rows, each walk in another order."""
+        found: list[int] = []
+        order = np.empty(0, dtype=np.int64)
+        walk = None
         while len(found) < count:
-            if self.walked // self.size != walk:
-                walk = self.walked // self.size
+            current_walk, place = divmod(self.walked, self.size)
+            if current_walk != walk:
+                walk = current_walk
                 order = np.random.default_rng([self.seed, 1, walk]).permutation(self.size)
+            row = int(order[place])
             # A row may end one walk and begin the next: then this batch has it once.
-            found.setdefault(int(order[self.walked % self.size]))
+            if row not in found:
+                found.append(row)
             self.walked += 1
-        return list(found)
+        return found
 
     def _retire(self) -> int:
         """Note the rows whose next group is hardly live; return the number of rows that no longer are."""
         seen = np.flatnonzero(self.right + self.wrong)
-        right, wrong, _ = self._posterior(seen)
+        right, wrong = self._posterior(seen)
         before = self.retired.copy()
         self.retired[seen] = expected_live_share(right, wrong, self.group_size) < RETIRED
-        return int((before & ~self.retired).sum())
+        revived = before & ~self.retired
+        return int(revived.sum())
 
-    def _posterior(self, rows: Integers, prior: Floats | None = None) -> tuple[Floats, Floats, Floats]:
-        """Return the parameters of rows' Beta posteriors, and their means; by default with the mean of each prior."""
+    def _posterior(self, rows: Integers, prior: Floats | None = None) -> tuple[Floats, Floats]:
+        """Return the two parameters of rows' Beta posteriors; by default with the mean of each prior."""
         right, wrong = self._faded(rows)
         if prior is None:
-            prior = (self.rates[:, 0] / self.rates.sum(axis=1))[self.buckets[rows]]
+            prior = self._bucket_means()[self.buckets[rows]]
         right = right + self.strength * prior + TINY
         wrong = wrong + self.strength * (1 - prior) + TINY
-        return right, wrong, right / (right + wrong)
+        return right, wrong
 
-    def _best(self, generator: np.random.Generator, count: int, *, besides: Sequence[int]) -> tuple[Integers, Floats]:
+    def _best(
+        self,
+        generator: np.random.Generator,
+        count: int,
+        *,
+        besides: Sequence[int],
+    ) -> tuple[Integers, Floats]:
         """Draw a success rate for each candidate; return the rows with the most live groups, and expected rates."""
-        rows = np.arange(self.size)
-        if self.size > CANDIDATES:
-            most = min(self.size, max(CANDIDATES, 2 * (count + len(besides))))
-            rows = np.sort(generator.choice(self.size, most, replace=False, shuffle=False))
-        bucket = self.buckets[rows]
+        rows = self._candidates(generator, count + len(besides))
+        buckets = self.buckets[rows]
         # The rate of a bucket that is little known is drawn too: else its rows would look known.
-        right, wrong, _ = self._posterior(rows, generator.beta(self.rates[bucket, 0], self.rates[bucket, 1]))
-        chance = live_share(generator.beta(right, wrong), self.group_size)
+        prior = generator.beta(self.rates[buckets, 0], self.rates[buckets, 1])
+        right, wrong = self._posterior(rows, prior)
+        rates = generator.beta(right, wrong)
+        chance = live_share(rates, self.group_size)
+        # Behind all other rows, and taken only if there are too few: rows without verdict, then rows of the floor.
         chance[self.unjudged[rows]] = -1
         chance[np.isin(rows, besides)] = -2
-        best = rows[np.argsort(-chance, kind="stable")[:count]]
-        return best, self._posterior(best)[2]
+        order = np.argsort(-chance, kind="stable")
+        best = rows[order[:count]]
+        right, wrong = self._posterior(best)
+        return best, right / (right + wrong)
+
+    def _candidates(self, generator: np.random.Generator, needed: int) -> Integers:
+        """Return the rows that a draw compares, in order: all rows, or a random part of many rows."""
+        if self.size <= CANDIDATES:
+            return np.arange(self.size)
+        most = min(self.size, max(CANDIDATES, 2 * needed))
+        return np.sort(generator.choice(self.size, most, replace=False, shuffle=False))
 
     def state(self) -> dict[str, Any]:
         """Return the state as arrays, for `restore`; rows that were never met take no place."""
-        met = np.flatnonzero((self.right + self.wrong > 0) | self.unjudged)
+        is_judged = self.right + self.wrong > 0
+        met = np.flatnonzero(is_judged | self.unjudged)
         return {
             "counts": np.array([self.size, self.batch, self.groups, self.walked]),
             "rows": met,
@@ -244,16 +290,19 @@ class Posteriors:
         Raises:
             ValueError: the state is of other data, or of other buckets.
         """
-        size, *counts = (int(count) for count in state["counts"])
+        size, batch, groups, walked = map(int, state["counts"])
         if size != self.size or len(state["rates"]) != len(self.rates):
             raise ValueError(
                 f"The checkpoint knows {size} rows in {len(state['rates'])} buckets, and train_dataset has {self.size} "
                 f"rows in {len(self.rates)}: resume with the data and the rows_by of the run, or begin a new run."
             )
-        self.batch, self.groups, self.walked = counts
+        self.batch = batch
+        self.groups = groups
+        self.walked = walked
         rows = state["rows"]
         for name in ("right", "wrong", "at", "unjudged", "retired"):
             column = np.zeros_like(getattr(self, name))
             column[rows] = state[name]
             setattr(self, name, column)
-        self.rates, self.spread = np.array(state["rates"]), np.array(state["spread"])
+        self.rates = np.array(state["rates"])
+        self.spread = np.array(state["spread"])

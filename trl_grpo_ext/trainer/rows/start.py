@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ FEWEST_VISITS = 1.0
 
 
 def first_posteriors(args: Any, mix: RewardMix | None, rows: Any) -> Posteriors | None:
-    """Make the posteriors of a new run, with the successes of an earlier run or a probe, if the run chooses its rows.
+    """Make a new run's posteriors, with the successes of an earlier run or a probe; None without `learnable_rows`.
 
     `rows` is the run's `train_dataset`; None if environments own the data.
 
@@ -79,8 +80,10 @@ def visits_of(args: Any, size: int) -> float:
     """Return how often a run meets each of `size` rows on average."""
     if args.max_steps <= 0:
         return float(args.num_train_epochs)
-    batches = args.max_steps * args.gradient_accumulation_steps / (args.steps_per_generation * args.num_iterations)
-    return float(batches * args.generation_batch_size / args.num_generations / size)
+    backward_passes = args.max_steps * args.gradient_accumulation_steps
+    batches = backward_passes / (args.steps_per_generation * args.num_iterations)
+    groups_a_batch = args.generation_batch_size / args.num_generations
+    return float(batches * groups_a_batch / size)
 
 
 def _learn_earlier(posteriors: Posteriors, source: str, rows: Any) -> None:
@@ -115,20 +118,30 @@ def buckets_of(rows: Any, column: str | None) -> Integers:
         return np.zeros(len(rows), dtype=np.int64)
     names = getattr(rows, "column_names", None) or list(rows[0])
     if column not in names:
-        raise ValueError(f"train_dataset has no column `{column}` (rows_by). {did_you_mean(column, names)}")
+        near = did_you_mean(column, names)
+        raise ValueError(f"train_dataset has no column `{column}` (rows_by). {near}")
     values = list(rows[column])
     if any(isinstance(value, list | dict) for value in values):
         raise ValueError(f"The column `{column}` (rows_by) holds lists; it takes texts, numbers or truth values.")
     known = [value for value in values if value is not None]
-    are_numbers = all(isinstance(value, int | float) for value in known)
-    if len(set(known)) > MOST_VALUES and are_numbers:
-        edges = np.quantile(known, np.linspace(0, 1, PARTS + 1)[1:-1])
-        # Rows without a number have a bucket of their own.
-        return np.array([PARTS if value is None else np.digitize(value, edges) for value in values], dtype=np.int64)
-    if len(set(known)) > MOST_VALUES:
+    different = len(set(known))
+    if different <= MOST_VALUES:
+        places = {value: place for place, value in enumerate(dict.fromkeys(values))}
+        return np.array([places[value] for value in values], dtype=np.int64)
+    if not all(isinstance(value, int | float) for value in known):
         raise ValueError(
-            f"The column `{column}` (rows_by) has {len(set(known))} different values, too many to learn the rate of "
+            f"The column `{column}` (rows_by) has {different} different values, too many to learn the rate of "
             f"each: take a column with {MOST_VALUES} at most, or a column of numbers, which is cut into fifths."
         )
-    places = {value: place for place, value in enumerate(dict.fromkeys(values))}
-    return np.array([places[value] for value in values], dtype=np.int64)
+    return _fifths(values, known)
+
+
+def _fifths(values: Sequence[float | None], known: Sequence[float]) -> Integers:
+    """Number each value's fifth, (size,). Rows without a number share a sixth bucket."""
+    inner_edges = np.linspace(0, 1, PARTS + 1)[1:-1]
+    edges = np.quantile(known, inner_edges)
+    buckets = np.full(len(values), PARTS, dtype=np.int64)
+    for place, value in enumerate(values):
+        if value is not None:
+            buckets[place] = np.digitize(value, edges)
+    return buckets
