@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
@@ -11,7 +12,7 @@ from environment_run import Scripted, call, scored_by_environments, tool_tokeniz
 from planted import collected, term
 
 from trl_grpo_ext import RewardMix
-from trl_grpo_ext.trainer import tools
+from trl_grpo_ext.trainer import rollouts, tools
 
 pytestmark = [scored_by_environments, pytest.mark.filterwarnings("ignore:You are using 'environment_factory'")]
 
@@ -161,3 +162,28 @@ def test_other_calls_run_one_after_another(
     card = trained((call("meet", word="a"), "42"), factory, **settings)
     assert len(heard(card)) == ROLLOUTS
     assert Alone.most <= 1
+
+
+def test_no_more_environments_that_run_programs_are_asked_at_once_than_this_rank_has_cores(
+    trained: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+    lock = threading.Lock()
+    now = 0
+
+    def get_reward(self: Meeting) -> float:
+        nonlocal now
+        with lock:
+            now += 1
+            asked.append(now)
+        time.sleep(0.02)
+        with lock:
+            now -= 1
+        return 1.0
+
+    monkeypatch.setattr(Meeting, "met", threading.Barrier(1))
+    monkeypatch.setattr(Meeting, "get_reward", get_reward)
+    monkeypatch.setattr(rollouts, "usable_cores", lambda: 2)
+    trained((call("meet", word="a"), "42"))
+    assert len(asked) == ROLLOUTS
+    assert max(asked) <= 2

@@ -20,7 +20,8 @@ from trl_grpo_ext.support.files import plain
 from trl_grpo_ext.trainer.config import VerifiedGRPOConfig
 from trl_grpo_ext.trainer.environments import TRL_ASKS_ENVIRONMENTS, Asked, guard_of
 from trl_grpo_ext.trainer.guarded import call_seconds
-from trl_grpo_ext.trainer.tools import ToolWatch
+from trl_grpo_ext.trainer.tools import PARALLEL, ToolWatch
+from trl_grpo_ext.workers.pool import usable_cores
 
 # Environments asked for their outcome at a time: more would wait for each other, and so seem to hang.
 ASKED_AT_ONCE = 8
@@ -114,7 +115,10 @@ class Rollouts:
         """Ask each environment of this rank's batch for its outcome, once per rollout; empty without environments."""
         environments = self._trainer.environments or ()
         loop = getattr(self._trainer, "async_loop", None)
-        with ThreadPoolExecutor(ASKED_AT_ONCE) as threads:
+        # Such environments run programs: with more of them than cores, one would wait for the programs of others, and
+        # its own time limit would end.
+        needs_cores = any(getattr(environment, PARALLEL, False) for environment in environments)
+        with ThreadPoolExecutor(usable_cores() if needs_cores else ASKED_AT_ONCE) as threads:
             return list(threads.map(lambda environment: _asked(environment, loop), environments))
 
     def note_failures(self, rows: Sequence[dict[str, Any]]) -> None:
