@@ -11,15 +11,15 @@ import pytest
 import yaml
 from command_line import run_here
 
-from trl_grpo_ext.audit.attacked import Attack, Period
-from trl_grpo_ext.audit.printed import attack_sentence
-from trl_grpo_ext.audit.probes import ADVICE, PROBES, Said
-from trl_grpo_ext.audit.reward import MOST_FAILED, FunctionReward, check_attack, gold_columns, reward_named
-from trl_grpo_ext.audit.static import audit_reward, is_paid
-from trl_grpo_ext.audit.static import share as share_of
-from trl_grpo_ext.audit.task import Task, read_tasks
-from trl_grpo_ext.cli.exit_status import FINE, FOUND, REFUSED
 from trl_grpo_ext.cli.main import main
+from trl_grpo_ext.commands.audit.attacked import Attack, Period
+from trl_grpo_ext.commands.audit.printed import attack_sentence
+from trl_grpo_ext.commands.audit.probes import ADVICE, PROBES, Said
+from trl_grpo_ext.commands.audit.reward import MOST_FAILED, FunctionReward, check_attack, gold_columns, reward_named
+from trl_grpo_ext.commands.audit.static import audit_reward, is_paid
+from trl_grpo_ext.commands.audit.static import share as share_of
+from trl_grpo_ext.commands.audit.task import Task, read_tasks
+from trl_grpo_ext.commands.exit_status import FINE, FOUND, REFUSED
 from trl_grpo_ext.recipe.arguments import RecipeArguments
 from trl_grpo_ext.recipe.data import load_data
 from trl_grpo_ext.recipe.file import load_recipe
@@ -142,7 +142,7 @@ def test_a_function_that_breaks_is_a_finding(tmp_path: Path, monkeypatch: pytest
     assert reasons("none") == ["does_not_apply"] * 3
     assert reasons("needs") == ["raised_TypeError"] * 3
     assert reasons("waits") == ["1.0", "0.0", "0.0"]
-    monkeypatch.setattr("trl_grpo_ext.audit.reward.BATCH_SECONDS", 0.1)
+    monkeypatch.setattr("trl_grpo_ext.commands.audit.reward.BATCH_SECONDS", 0.1)
     assert reasons("hangs") == ["1.0", "hangs", "1.0"]
     (ended,) = FunctionReward("broken_rewards", "ends").judge_samples(samples[:1])
     assert ended.reason.startswith("raised_")
@@ -295,7 +295,7 @@ def needs_range(sample):
 def test_a_reward_that_cannot_be_attacked_on_the_bundled_data_is_told_so_before_a_training(
     name: str, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("trl_grpo_ext.audit.policy.Policy.__init__", None)  # so that none can be trained
+    monkeypatch.setattr("trl_grpo_ext.commands.audit.policy.Policy.__init__", None)  # so that none can be trained
     (tmp_path / "own_ranges.py").write_text(OWN)
     rows = [{"prompt": f"above {n}", "lowest": f"q{n}", "gold": f"q{n}"} for n in "abcd"]
     (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
@@ -430,8 +430,8 @@ def test_what_cannot_be_audited_is_refused(arguments: tuple[str, ...], capsys: p
 def test_an_attack_tells_a_hole_from_honest_learning() -> None:
     """The attack runs in a subprocess, since training sets seeds and threads."""
     code = (
-        "from trl_grpo_ext.audit.attack import attack_reward\n"
-        "from trl_grpo_ext.audit.reward import reward_named\n"
+        "from trl_grpo_ext.commands.audit.attack import attack_reward\n"
+        "from trl_grpo_ext.commands.audit.reward import reward_named\n"
         "print([one.found_a_hole for one in attack_reward(reward_named('planted_holes:substring'), 'answer')])\n"
         "print([one.found_a_hole for one in attack_reward(reward_named('math'), 'answer')])\n"
     )

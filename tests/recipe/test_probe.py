@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from planted import card_of
 
 from trl_grpo_ext import Blame, Scorecard, Status, Verdict
-from trl_grpo_ext.evaluation.probe import Attempts, attempts_of, live_share, probe
+from trl_grpo_ext.commands.probe.figures import Attempts, attempts_of, live_share, probe
 from trl_grpo_ext.figures.success_rates import fitted_beta
 from trl_grpo_ext.recipe.rates import check_rate, with_rates
 from trl_grpo_ext.runs.successes import Successes, write_rates

@@ -14,13 +14,13 @@ from planted import term as planted
 from replay_harness import HOLDS, MOODY, NUMBER, Holds, new_rewards, nothing_changed, record, term
 
 from trl_grpo_ext import RewardMix, RewardTerm, VerifiedGRPOTrainer
+from trl_grpo_ext.commands.replay.changes import is_other
+from trl_grpo_ext.commands.replay.recorded_batches import Selection, parse_steps
+from trl_grpo_ext.commands.replay.replayed_run import replay_run
 from trl_grpo_ext.diagnostics.diagnosis import recent_drivers
 from trl_grpo_ext.figures.logged import logged_figures
 from trl_grpo_ext.figures.reduction import reduce_card
 from trl_grpo_ext.mix.described import build_mix
-from trl_grpo_ext.replay.completion_changes import is_other
-from trl_grpo_ext.replay.recorded_batches import Selection, parse_steps
-from trl_grpo_ext.replay.replayed_run import replay_run
 from trl_grpo_ext.rewards import MathVerifier, ThinkFormatVerifier
 from trl_grpo_ext.runs.recorded_run import RecordedRun
 from trl_grpo_ext.verdict import as_verdict
@@ -226,7 +226,7 @@ def test_sessions_that_had_other_verifiers_under_one_name_are_judged_again(tmp_p
     run = record(tmp_path, [term("says", HOLDS, word="yes"), term("right", NUMBER)], [TEXTS], first_step=1)
     replayed = replay_run(run, new_rewards([term("says", HOLDS, word="yes"), term("right", NUMBER)]))
     assert replayed.sources == {"says": "judged again", "right": "recorded"}
-    assert replayed.comparison.verdicts.terms["says"].changed == 8  # those of the first session
+    assert replayed.comparison.terms["says"].changed == 8  # those of the first session
 
 
 def test_rows_that_a_recorded_term_was_not_for_are_judged(tmp_path: Path) -> None:

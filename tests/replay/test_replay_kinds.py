@@ -14,8 +14,8 @@ from replay_harness import new_rewards, nothing_changed
 
 from trl_grpo_ext import RewardMix, RewardTerm, VerifiedGRPOTrainer
 from trl_grpo_ext.cli.main import main
+from trl_grpo_ext.commands.replay.replayed_run import replay_run
 from trl_grpo_ext.mix import linear
-from trl_grpo_ext.replay.replayed_run import replay_run
 from trl_grpo_ext.rewards import ConciseVerifier, DiversityVerifier, LlmJudgeVerifier, MathVerifier
 from trl_grpo_ext.rewards.llm_judge.asking import remembered_scores
 from trl_grpo_ext.runs.recorded_run import RecordedRun
@@ -119,6 +119,6 @@ def test_rankings_of_groups_are_made_again_behind_their_gate(tiny_model: str, su
     VerifiedGRPOTrainer(tiny_model, mix(0.05), args, sums["train"]).train()
     run = RecordedRun(Path(args.output_dir))
     nothing_changed(replay_run(run, new_rewards(mix(0.05))))
-    lenient = replay_run(run, new_rewards(mix(1000.0))).comparison.verdicts.terms["short"]
+    lenient = replay_run(run, new_rewards(mix(1000.0))).comparison.terms["short"]
     assert lenient.changed > 0
     assert {after for _, after in lenient.kinds} <= {"correct", "correct, other score"}

@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 from command_line import run_here
 
+from trl_grpo_ext.commands.rows import CompletionFile
 from trl_grpo_ext.runs.schema import VERDICT_COLUMNS
-from trl_grpo_ext.score.completion_file import CompletionFile
 
 HALF = r"So \boxed{\frac{1}{2}}"
 ROWS: list[dict[str, Any]] = [

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from trl_grpo_ext.cli.exit_status import FINE, refuse
+from trl_grpo_ext.commands.exit_status import FINE, refuse
 
 HOW_TO_RECORD = (
     "TRL's own GRPOTrainer records nothing. `trl-grpo-ext train` does, and so does VerifiedGRPOTrainer, which takes "

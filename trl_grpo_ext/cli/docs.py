@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from trl_grpo_ext.cli.exit_status import FINE, in_two_columns, print_text, refuse
+from trl_grpo_ext.commands.exit_status import FINE, in_two_columns, print_text, refuse
 from trl_grpo_ext.diagnostics.finding import MERGED, PAGE
 from trl_grpo_ext.support.documentation import page_titles, read_docs
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from trl_grpo_ext.assets import resolve
-from trl_grpo_ext.cli.exit_status import FINE, print_text, refuse
+from trl_grpo_ext.commands.exit_status import FINE, print_text, refuse
 
 TEMPLATE = Path(__file__).parent / "project"
 PLACEHOLDER = "PROJECT"

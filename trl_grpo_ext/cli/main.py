@@ -9,23 +9,14 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from types import ModuleType
 
-from trl_grpo_ext.cli import (
-    audit,
-    check_data,
-    diagnose,
-    docs,
-    doctor,
-    init,
-    lab,
-    probe,
-    recipes,
-    replay,
-    report,
-    score,
-    train,
-)
-from trl_grpo_ext.cli import eval as evaluate
-from trl_grpo_ext.cli.exit_status import INTERRUPTED, refuse
+from trl_grpo_ext.cli import diagnose, docs, doctor, init, lab, recipes, report, train
+from trl_grpo_ext.commands import check_data
+from trl_grpo_ext.commands.audit import command as audit
+from trl_grpo_ext.commands.eval import command as evaluate
+from trl_grpo_ext.commands.exit_status import INTERRUPTED, refuse
+from trl_grpo_ext.commands.probe import command as probe
+from trl_grpo_ext.commands.replay import command as replay
+from trl_grpo_ext.commands.score import command as score
 from trl_grpo_ext.support.text import did_you_mean, nearest
 from trl_grpo_ext.support.version import __version__
 

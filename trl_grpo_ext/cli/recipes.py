@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from trl_grpo_ext.cli.exit_status import FINE, in_two_columns, print_text, refuse
+from trl_grpo_ext.commands.exit_status import FINE, in_two_columns, print_text, refuse
 
 HELP = "list the shipped recipes, or print one"
 

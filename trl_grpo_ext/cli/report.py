@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from trl_grpo_ext.cli.exit_status import FINE, refuse
+from trl_grpo_ext.commands.exit_status import FINE, refuse
 
 HELP = "write a run's report, or one of two runs side by side"
 

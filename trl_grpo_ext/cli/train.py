@@ -9,18 +9,17 @@ import shlex
 import sys
 import tempfile
 import time
-import warnings
 from collections.abc import Sequence
 from contextlib import redirect_stderr, redirect_stdout, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trl_grpo_ext.cli.exit_status import FINE, HALTED, INTERRUPTED, NOTHING_LEARNED, refuse
+from trl_grpo_ext.commands.arguments import add_config, read_recipe
+from trl_grpo_ext.commands.exit_status import FINE, HALTED, INTERRUPTED, NOTHING_LEARNED, refuse
 from trl_grpo_ext.support.text import did_you_mean
 
 if TYPE_CHECKING:
-    from trl_grpo_ext.recipe.recipe import Recipe
     from trl_grpo_ext.trainer.verified_grpo import VerifiedGRPOTrainer
 
 # Time limit in seconds for the report after Ctrl-C.
@@ -50,11 +49,6 @@ def add_parser(commands: Any) -> None:
     parser.add_argument(
         "--dry_run", "--dry-run", action="store_true", help="train on one batch, to see that all works; keep nothing"
     )
-
-
-def add_config(parser: argparse.ArgumentParser) -> None:
-    """Add the flag that names a recipe."""
-    parser.add_argument("--config", required=True, metavar="RECIPE", help="a shipped recipe's name, or a path")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -191,19 +185,3 @@ def _written_processes(config: str) -> int:
 
     written = yaml.safe_load(Path(config).read_text(encoding="utf-8"))
     return int(written.get("num_processes") or 0) if isinstance(written, dict) else 0
-
-
-def read_recipe(config: str, flags: Sequence[str]) -> Recipe:
-    """Load a recipe by name or path, and apply the flags.
-
-    Raises:
-        ValueError: for an unknown recipe, and for invalid keys, values or flags.
-    """
-    from trl_grpo_ext.recipe.file import load_recipe, set_environment
-    from trl_grpo_ext.recipe.recipe import parse_recipe
-
-    file = load_recipe(config)
-    set_environment(file)
-    # TRL still uses old names of transformers; users cannot act on these warnings.
-    warnings.filterwarnings("ignore", category=FutureWarning, module="transformers")
-    return parse_recipe(file, flags)

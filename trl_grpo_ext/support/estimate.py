@@ -140,7 +140,11 @@ class Interval:
         return asdict(self)
 
     def __str__(self) -> str:
-        return f"{self.mean:z.3f} [{self.low:z.3f}, {self.high:z.3f}]"
+        return format(self, "z.3f")
+
+    def __format__(self, spec: str) -> str:
+        """Format mean and bounds alike: `f"{interval:.0%}"` is `50% [25%, 75%]`."""
+        return f"{self.mean:{spec}} [{self.low:{spec}}, {self.high:{spec}}]" if spec else str(self)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,12 +13,15 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from trl_grpo_ext.commands.exit_status import FINE, FOUND
 from trl_grpo_ext.figures.terms import grouped, term_figures, why_of, without_names
 from trl_grpo_ext.scorecard import Scorecard
 from trl_grpo_ext.support.estimate import Grouped, Interval
 from trl_grpo_ext.support.text import on_one_line
 from trl_grpo_ext.verdict import Blame, Status
 
+# Largest share of rows on which the grader may fail without a status of 1.
+MOST_FAILED = 0.1
 # The maximum number of reasons per term, in the record and on the screen.
 MOST_REASONS, SHOWN_REASONS = 10, 5
 # The maximum number of line numbers per reason.
@@ -119,6 +123,20 @@ class Tally:
             "total": total and total.to_record(),
             "terms": {name: term.to_record() for name, term in self.terms.items()},
         }
+
+
+def status_of(tally: Tally) -> int:
+    """Return `FOUND`, with a message on stderr, if the grader failed too often or on all rows; else `FINE`."""
+    if tally.rows and tally.void == tally.rows:
+        print("trl-grpo-ext: no completion could be judged.", file=sys.stderr)
+        return FOUND
+    if tally.failed_share <= MOST_FAILED:
+        return FINE
+    print(
+        f"trl-grpo-ext: the grader failed on {tally.failed_share:.1%} of the completions, more than {MOST_FAILED:.0%}.",
+        file=sys.stderr,
+    )
+    return FOUND
 
 
 def print_summary(summary: Mapping[str, Any]) -> None:

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
+from trl_grpo_ext.commands.printer import print_lines, shown
+from trl_grpo_ext.commands.replay.changes import Comparison, Side, TermChanges, mean_of
+from trl_grpo_ext.commands.replay.replayed_run import ReplayedRun
 from trl_grpo_ext.figures.advantages import AdvantageSettings
-from trl_grpo_ext.replay.changes import Comparison, Side, mean_of
-from trl_grpo_ext.replay.completion_changes import TermChanges
-from trl_grpo_ext.replay.replayed_run import ReplayedRun
-from trl_grpo_ext.support.estimate import NOTHING
 from trl_grpo_ext.support.text import on_one_line
 
 # Longest prompt or completion, in characters.
@@ -28,63 +25,53 @@ def print_replay(replayed: ReplayedRun, recipe: str) -> None:
     console = Console()
     comparison = replayed.comparison
     steps = "" if replayed.steps is None else ", steps {} to {}".format(*replayed.steps)
-    _say(
-        console,
+    title = (
         f"{replayed.folder} under the rewards of {recipe}: {comparison.batches} batches, "
-        f"{comparison.old.completions} completions{steps}; {replayed.seconds:.1f} s",
+        f"{comparison.old.completions} completions{steps}; {replayed.seconds:.1f} s"
     )
+    print_lines(console, [title])
     for table in (_terms(replayed), *_kinds(comparison), _groups(comparison)):
         console.print(table)
-    for sentence in _sentences(comparison):
-        _say(console, sentence)
-    for note in replayed.notes:
-        _say(console, f"note: {note}")
-    for example in _examples(comparison):
-        _say(console, example)
-
-
-def _say(console: Console, text: str) -> None:
-    console.print(Text(text), soft_wrap=True)
+    print_lines(console, _sentences(comparison))
+    print_lines(console, [f"note: {note}" for note in replayed.notes])
+    print_lines(console, _examples(comparison))
 
 
 def _terms(replayed: ReplayedRun) -> Table:
     table = _table("term", "weight", "share of\nadvantages", "mean value", "verdicts")
-    old, new = replayed.comparison.old, replayed.comparison.new
-    old_shares, new_shares = old.shares, new.shares
-    for name, term in replayed.comparison.verdicts.terms.items():
+    comparison = replayed.comparison
+    sides = (comparison.old, comparison.new)
+    shares = [side.shares for side in sides]
+    for name, term in comparison.terms.items():
         table.add_row(
             name,
-            _both(_weight(old, name), _weight(new, name)),
-            _both(_percent(old_shares.get(name)), _percent(new_shares.get(name))),
-            _both(_value(old, name), _value(new, name)),
+            _both(*(_weight(side, name) for side in sides)),
+            _both(*(_percent(share.get(name)) for share in shares)),
+            _both(*(shown(side.value(name), ".3f") for side in sides)),
             f"{term.changed} differ" if term.changed else replayed.sources.get(name, "gone"),
         )
-    others = [_percent(mean_of(side.other_drivers)) for side in (old, new)]
+    others = [_percent(mean_of(side.other_drivers)) for side in sides]
     if not {"0%", "-"}.issuperset(others):
         table.add_row("(beside the mix)", "", _both(*others), "", "as recorded")
     table.add_section()
-    means = [_number(mean_of(side.rewards)) for side in (old, new)]
-    table.add_row("total", "", "", _both(*means), f"{replayed.comparison.changed} differ")
-    if old.void or new.void:
-        table.add_row("void completions", "", "", _both(str(old.void), str(new.void)), "")
+    means = [shown(mean_of(side.rewards), ".3f") for side in sides]
+    table.add_row("total", "", "", _both(*means), f"{comparison.changed} differ")
+    if any(side.void for side in sides):
+        table.add_row("void completions", "", "", _both(*(str(side.void) for side in sides)), "")
     return table
 
 
 def _kinds(comparison: Comparison) -> Iterator[Table]:
     """Yield a table of verdict changes, most frequent kind first; nothing without changes."""
-    kinds: Counter[tuple[str, str, str]] = Counter()
-    for name, term in comparison.verdicts.terms.items():
-        for (before, after), count in term.kinds.items():
-            kinds[name, before, after] = count
-    if not kinds:
+    rows = [(name, *kind, count) for name, term in comparison.terms.items() for kind, count in term.kinds.items()]
+    if not rows:
         return
+    rows.sort(key=lambda row: row[-1], reverse=True)
     table = _table("verdicts that change", "from", "to", "completions")
-    shown = kinds.most_common(MAX_KINDS)
-    for (name, before, after), count in shown:
+    for name, before, after, count in rows[:MAX_KINDS]:
         table.add_row(name, before, after, str(count))
-    if len(kinds) > MAX_KINDS:
-        rest = kinds.total() - sum(count for _, count in shown)
-        table.add_row("...", "", "", str(rest))
+    if len(rows) > MAX_KINDS:
+        table.add_row("...", "", "", str(sum(row[-1] for row in rows[MAX_KINDS:])))
     yield table
 
 
@@ -92,7 +79,7 @@ def _groups(comparison: Comparison) -> Table:
     table = _table("groups", "before", "after")
     for kind, (before, after) in comparison.groups.shares().items():
         if before or after:
-            table.add_row(kind.replace("_", " "), _share(before), _share(after))
+            table.add_row(kind.replace("_", " "), shown(before, ".1%"), shown(after, ".1%"))
     return table
 
 
@@ -104,7 +91,7 @@ def _sentences(comparison: Comparison) -> Iterator[str]:
         f"The advantages of {advantages.sign_changes} of {advantages.completions} completions ({share:.1%}) "
         f"change their sign."
     )
-    correlation = "not known" if advantages.correlation is None else _number(advantages.correlation)
+    correlation = "not known" if advantages.correlation is None else f"{advantages.correlation:.3f}"
     changes = "".join(_setting_changes(*comparison.settings))
     yield f"The correlation of old and new advantages is {correlation}{changes}."
 
@@ -123,21 +110,20 @@ def _examples(comparison: Comparison) -> Iterator[str]:
             f"  total:  {_made_up(example, 'old')} -> {_made_up(example, 'new')}"
             f"{_what_was_said(example)}"
         )
-    for term in comparison.verdicts.terms.values():
+    for term in comparison.terms.values():
         yield from _verdict_examples(term)
 
 
 def _verdict_examples(term: TermChanges) -> Iterator[str]:
     for kind, _ in term.kinds.most_common(MAX_KINDS):
         for example in term.examples[kind]:
-            before = _verdict(example["from"])
-            after = _verdict(example["to"])
+            before, after = _verdict(example["from"]), _verdict(example["to"])
             yield f"\n{_where(example)}: {example['term']} {before} -> {after}{_what_was_said(example)}"
 
 
 def _made_up(example: Mapping[str, Any], side: str) -> str:
     """Format a total reward with its terms."""
-    total = _number(example[f"{side}_total"])
+    total = shown(example[f"{side}_total"], ".3f")
     parts = ", ".join(f"{term} {part:+.3g}" for term, part in example[f"{side}_parts"].items())
     return f"{total} ({parts})" if parts else total
 
@@ -147,25 +133,20 @@ def _where(example: Mapping[str, Any]) -> str:
 
 
 def _what_was_said(example: Mapping[str, Any]) -> str:
-    return (
-        f"\n  prompt: {on_one_line(example['prompt'], MAX_CHARS)}\n  text:   {on_one_line(example['text'], MAX_CHARS)}"
-    )
+    prompt, text = (on_one_line(example[name], MAX_CHARS) for name in ("prompt", "text"))
+    return f"\n  prompt: {prompt}\n  text:   {text}"
 
 
 def _verdict(told: Mapping[str, Any] | None) -> str:
     if told is None:
         return "no verdict"
-    score = told["score"]
-    details = [f"the {told['blame']}'s fault" if score is None else f"{score:.3g}"]
-    for name in ("reason", "answer"):
-        if told[name]:
-            details.append(on_one_line(told[name], MAX_CHARS))
+    details = [f"the {told['blame']}'s fault" if told["score"] is None else f"{told['score']:.3g}"]
+    details += [on_one_line(told[name], MAX_CHARS) for name in ("reason", "answer") if told[name]]
     return f"{told['status']} ({', '.join(details)})"
 
 
 def _table(title: str, *columns: str) -> Table:
-    table = Table(title_justify="left")
-    table.add_column(title)
+    table = Table(title)
     for column in columns:
         table.add_column(column, justify="right")
     return table
@@ -176,25 +157,11 @@ def _both(before: str, after: str) -> str:
 
 
 def _weight(side: Side, term: str) -> str:
-    weights = side.weights.get(term)
-    if not weights:
-        return "-"
-    if side.weight_moves(term):
+    weights = side.weights(term)
+    if len(set(weights)) > 1:
         return f"{weights[0]:.3g}..{weights[-1]:.3g}"
-    return f"{weights[0]:.3g}"
-
-
-def _value(side: Side, term: str) -> str:
-    return _number(mean_of(side.values.get(term, NOTHING)))
-
-
-def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.3f}"
-
-
-def _share(value: float | None) -> str:
-    return "-" if value is None else f"{value:.1%}"
+    return shown(weights[0] if weights else None, ".3g")
 
 
 def _percent(value: float | None) -> str:
-    return "-" if value is None else f"{value:.0%}".replace("-0%", "0%")
+    return shown(value, ".0%").replace("-0%", "0%")

@@ -7,13 +7,12 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trl_grpo_ext.cli.eval import count
-from trl_grpo_ext.cli.exit_status import FINE, refuse
-from trl_grpo_ext.cli.train import add_config, read_recipe
+from trl_grpo_ext.commands.arguments import add_config, count, read_recipe
+from trl_grpo_ext.commands.exit_status import FINE, refuse
 
 if TYPE_CHECKING:
-    from trl_grpo_ext.evaluation.probe import Probe
-    from trl_grpo_ext.evaluation.run import EvaluationPlan
+    from trl_grpo_ext.commands.probe.figures import Probe
+    from trl_grpo_ext.commands.runner import EvaluationPlan
     from trl_grpo_ext.recipe.recipe import Recipe
 
 PROMPTS, SAMPLES = 200, 8
@@ -42,7 +41,7 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.samples < 2:
             raise ValueError("A probe compares the completions of a prompt: --samples is 2 or more.")
         recipe = read_recipe(arguments.config, arguments.flags)
-        from trl_grpo_ext.evaluation.run import EvaluationPlan, check_model, load_rows
+        from trl_grpo_ext.commands.runner import EvaluationPlan, check_model, load_rows
 
         split = recipe.data.dataset_train_split
         plan = EvaluationPlan(split=split, samples=arguments.samples, limit=arguments.limit)
@@ -57,7 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _generate(recipe: Recipe, plan: EvaluationPlan, data: Any, folder: Path) -> bool:
     """Generate and judge; return True on the main process."""
-    from trl_grpo_ext.evaluation.run import prepare_evaluation, run_evaluation
+    from trl_grpo_ext.commands.runner import prepare_evaluation, run_evaluation
 
     model = str(recipe.model.model_name_or_path)
     return run_evaluation(recipe, plan, prepare_evaluation(recipe, plan, data, model, folder), model)
@@ -65,7 +64,7 @@ def _generate(recipe: Recipe, plan: EvaluationPlan, data: Any, folder: Path) -> 
 
 def _show(folder: Path, *, as_json: bool) -> int:
     """Write the figures and the rates of the rows, and print the figures."""
-    from trl_grpo_ext.evaluation.probe import probe
+    from trl_grpo_ext.commands.probe.figures import probe
     from trl_grpo_ext.runs.recorded_run import RecordedRun
     from trl_grpo_ext.runs.successes import RATES, successes_of, write_rates
     from trl_grpo_ext.support.files import write_json
@@ -85,8 +84,8 @@ def _show(folder: Path, *, as_json: bool) -> int:
 
 
 def _lines(found: Probe) -> list[str]:
+    from trl_grpo_ext.commands.probe.figures import told
     from trl_grpo_ext.diagnostics.batches import percent
-    from trl_grpo_ext.evaluation.probe import told
 
     kinds = ", ".join(f"{name} {told(share)}" for name, share in found.kinds.items())
     differs = ", ".join(f"{term} {percent(share)}" for term, share in found.differs.items())

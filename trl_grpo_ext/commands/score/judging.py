@@ -17,11 +17,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from tqdm import tqdm
 
+from trl_grpo_ext.commands.rows import CompletionFile
+from trl_grpo_ext.commands.tally import Tally
 from trl_grpo_ext.group_verifier import GroupVerifier
 from trl_grpo_ext.mix.reward_mix import RewardMix
 from trl_grpo_ext.runs.schema import SAMPLE_COLUMNS, VERDICT_COLUMNS, tables_of
-from trl_grpo_ext.score.completion_file import CompletionFile
-from trl_grpo_ext.score.tally import Tally
 from trl_grpo_ext.scorecard import Scorecard
 from trl_grpo_ext.support.files import written_whole
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import os
 import re
@@ -16,8 +15,10 @@ import numpy as np
 from trl_grpo_ext.figures.advantages import AdvantageSettings
 from trl_grpo_ext.mix.described import build_mix
 from trl_grpo_ext.mix.reward_mix import RewardMix
+from trl_grpo_ext.recipe.data import number_or_text
 from trl_grpo_ext.runs.recorded_run import RecordedRun
 from trl_grpo_ext.scorecard import Mode, Scorecard
+from trl_grpo_ext.support.text import nearest
 
 
 class RecordedBatches:
@@ -56,6 +57,7 @@ class RecordedBatches:
     def why_none(self, settings: Mapping[str, Any]) -> str:
         """Explain why no batch could be replayed, and suggest a remedy."""
         folder = repr(os.fspath(self.run.folder))
+        mode = self.selection.mode
         functions = settings.get("reward_functions") or []
         if not self._parts and functions and not settings.get("verifiers"):
             return (
@@ -66,11 +68,10 @@ class RecordedBatches:
             return f"{folder} has no scorecards yet: nothing was generated, or nothing was recorded."
         if self.unreadable:
             return f"None of the batches that are meant can be read; in {folder} they are: {listed(self.unreadable)}."
-        steps = [about.step for _, about in self._parts if about.mode == self.selection.mode]
+        steps = [about.step for _, about in self._parts if about.mode == mode]
         if not steps:
-            if self.selection.mode == "train":
-                return f"{folder} has no batches of training; --mode eval replays those that it has."
-            return f"{folder} has no batches of evaluation; --mode train replays those that it has."
+            kind, other = ("training", "eval") if mode == "train" else ("evaluation", "train")
+            return f"{folder} has no batches of {kind}; --mode {other} replays those that it has."
         known = [step for step in steps if step is not None]
         span = f"its batches are of the steps {min(known)} to {max(known)}" if known else "its steps are unknown"
         return f"{folder} has no batches of the steps that were asked for; {span}."
@@ -148,13 +149,11 @@ def parse_steps(text: str) -> tuple[int, int | None]:
 
 @dataclass(frozen=True, slots=True)
 class RunClock:
-    """The length of a run in optimizer steps, for training progress.
+    """The length of a run in optimizer steps, for training progress."""
 
-    `last_step` counts the optimizer steps of the whole run, 1 or more; None if unknown. `ended` says whether its last
-    session finished.
-    """
-
+    # Number of optimizer steps of the whole run, 1 or more; None if unknown.
     last_step: int | None
+    # Whether the last session finished.
     ended: bool
 
     @classmethod
@@ -228,31 +227,25 @@ def read_new_rewards(keys: Mapping[str, Any], run: RecordedRun) -> NewRewards:
         ValueError: for rewards that cannot be built, or a value unknown to TRL.
     """
     _check_keys(keys)
-    run_settings = run.settings
+    recorded = run.settings
     if keys.get("reward_weights") is not None:
         raise ValueError("`rewards:` bring their own weights: remove reward_weights and set each term's weight.")
-    mix = build_mix(keys.get("rewards")).for_limit(run_settings.get("max_completion_length"))
+    mix = build_mix(keys.get("rewards")).for_limit(recorded.get("max_completion_length"))
     ignored = {}
-    for key, value in keys.items():
-        if key not in run_settings or key in COUNTED:
+    for key in keys:
+        if key not in recorded or key in COUNTED:
             continue
-        if _plain(value) != _plain(run_settings[key]):
-            ignored[key] = (run_settings[key], value)
-    settings = AdvantageSettings.read(keys, otherwise=AdvantageSettings.read(run_settings))
+        # As texts, since YAML reads `1e-5` as text.
+        old, new = (number_or_text(str(value[key])) for value in (recorded, keys))
+        if old != new:
+            ignored[key] = (recorded[key], keys[key])
+    settings = AdvantageSettings.read(keys, otherwise=AdvantageSettings.read(recorded))
     return NewRewards(mix=mix, settings=settings, ignored=ignored)
 
 
 def _check_keys(keys: Mapping[str, Any]) -> None:
     """Raise a ValueError for a misspelled key of `COUNTED`; the trainer checks all other keys."""
     for key in keys:
-        near = difflib.get_close_matches(key, COUNTED, n=1, cutoff=0.85)
-        if near and key not in COUNTED:
-            raise ValueError(f"Unknown key `{key}` in the recipe. Did you mean `{near[0]}`?")
-
-
-def _plain(value: Any) -> Any:
-    """Convert a value for comparison: numbers and numeric text to float, since YAML reads `1e-5` as text."""
-    try:
-        return value if isinstance(value, bool) else float(value)
-    except (TypeError, ValueError):
-        return value
+        near = nearest(key, COUNTED, likeness=0.85)
+        if near is not None and key not in COUNTED:
+            raise ValueError(f"Unknown key `{key}` in the recipe. Did you mean `{near}`?")

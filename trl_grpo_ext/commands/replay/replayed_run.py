@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tqdm import tqdm
+
+from trl_grpo_ext.commands.replay.changes import Comparison
+from trl_grpo_ext.commands.replay.recorded_batches import NewRewards, RecordedBatches, RunClock, Selection, listed
+from trl_grpo_ext.commands.replay.rescorer import Rescorer
 from trl_grpo_ext.figures.advantages import AdvantageSettings
 from trl_grpo_ext.mix.reward_plan import plan_rewards
 from trl_grpo_ext.mix.schedule import Schedule
 from trl_grpo_ext.mix.term import RewardTerm
-from trl_grpo_ext.replay.changes import Comparison
-from trl_grpo_ext.replay.recorded_batches import NewRewards, RecordedBatches, RunClock, Selection, listed
-from trl_grpo_ext.replay.rescorer import Rescorer
 from trl_grpo_ext.runs.recorded_run import RecordedRun
 from trl_grpo_ext.scorecard import Scorecard
-
-Numbers = Sequence[int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,12 +55,11 @@ def replay_run(
     *,
     rescore: bool = False,
     examples: int = 2,
-    watch: Callable[[Numbers], Iterable[int]] = iter,
 ) -> ReplayedRun:
-    """Score a run's recorded completions by other rewards, and compare both.
+    """Score a run's recorded completions by other rewards, and compare both; show a bar if stderr is a terminal.
 
     The run may still be going on. By default all training batches are selected. `rescore` judges again, even if a
-    verifier equals the recorded one. `watch` wraps the batch numbers, for a progress bar.
+    verifier equals the recorded one.
 
     Raises:
         ValueError: without selected batches, for rewards that cannot be trained on, and for rewards that need
@@ -68,7 +67,7 @@ def replay_run(
     """
     started = time.perf_counter()
     replay = _Replay(RecordedBatches(run, selection or Selection()), rewards, rescore=rescore, examples=examples)
-    for number in watch(replay.batches.numbers):
+    for number in tqdm(replay.batches.numbers, desc="replaying", unit="batch", leave=False, disable=None):
         card = replay.batches.card(number)
         if card is not None:
             replay.add(card)
@@ -137,7 +136,7 @@ class _Replay:
         yield from self._notes_on_run()
         yield from self._notes_on_advantages()
         yield from self._notes_on_others()
-        moving = [repr(name) for name in self.comparison.verdicts.terms if self.comparison.weight_moves(name)]
+        moving = [repr(name) for name in self.comparison.terms if self._weight_moves(name)]
         if moving:
             yield (
                 f"The weight of {listed(moving)} moves with training: each batch is compared under the weights of its "
@@ -146,7 +145,7 @@ class _Replay:
         if self.clock.last_step is None and any(map(_depends_on_length, self.rewards.mix.terms)):
             yield "The length of the run is unknown, so weights over the progress are those of its beginning."
         for term, old_term in self.rescorer.same.items():
-            changed = self.comparison.verdicts.terms[term].changed
+            changed = self.comparison.terms[term].changed
             if changed and term == old_term and term not in self.rescorer.reused:
                 yield (
                     f"{changed} verdicts of {term!r} change, though its verifier is the same: it is not deterministic, "
@@ -162,6 +161,11 @@ class _Replay:
         if self.rewards.ignored:
             differing = [f"{key} {old} -> {new}" for key, (old, new) in self.rewards.ignored.items()]
             yield f"Ignored, since only a new run could try it: {listed(differing, 3)}."
+
+    def _weight_moves(self, term: str) -> bool:
+        """Say whether a term's weight changes during the run, in a different way on each side."""
+        old, new = (side.weights(term) for side in (self.comparison.old, self.comparison.new))
+        return old != new and any(len(set(weights)) > 1 for weights in (old, new))
 
     def _notes_on_advantages(self) -> Iterator[str]:
         comparison = self.comparison

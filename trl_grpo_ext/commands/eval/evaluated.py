@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from trl_grpo_ext.commands.tally import Tally
 from trl_grpo_ext.figures.primary import pass_at_k, passes, read_answer
 from trl_grpo_ext.runs.recorded_run import EVALUATION, FIGURES, RecordedRun
-from trl_grpo_ext.score.tally import Tally
 from trl_grpo_ext.scorecard import Scorecard
 from trl_grpo_ext.support.estimate import Estimate, Grouped
 from trl_grpo_ext.support.files import write_json
@@ -96,11 +96,6 @@ def keep_figures(folder: Path, record: Mapping[str, Any]) -> None:
     kept = json.loads((folder / EVALUATION).read_text(encoding="utf-8"))
     kept[FIGURES] = {name: value for name, value in record.items() if name != "label" and name not in kept}
     write_json(folder / EVALUATION, kept)
-
-
-def is_evaluation(folder: str) -> bool:
-    """Say whether the folder holds an evaluation."""
-    return (Path(folder) / EVALUATION).is_file()
 
 
 def check_ks(ks: Sequence[int] | None, samples: int) -> None:

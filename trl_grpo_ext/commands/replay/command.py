@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 from pathlib import Path
 from typing import Any
 
-from trl_grpo_ext.cli.exit_status import FINE, refuse
+from trl_grpo_ext.commands.arguments import read_file
+from trl_grpo_ext.commands.exit_status import FINE, refuse
 
 DESCRIPTION = (
     "Score the recorded completions of a run by the rewards of a recipe, before paying for a new run: which verdicts "
@@ -47,55 +46,28 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _replay(arguments: argparse.Namespace) -> None:
-    from trl_grpo_ext.recipe.file import load_recipe, set_environment
-    from trl_grpo_ext.replay.recorded_batches import read_new_rewards
-    from trl_grpo_ext.replay.replayed_run import replay_run
+    from trl_grpo_ext.commands.printer import print_json
+    from trl_grpo_ext.commands.replay.printed import print_replay
+    from trl_grpo_ext.commands.replay.recorded_batches import Selection, parse_steps, read_new_rewards
+    from trl_grpo_ext.commands.replay.replayed_run import replay_run
     from trl_grpo_ext.runs.recorded_run import RecordedRun
+    from trl_grpo_ext.support.files import write_json
 
     if arguments.examples < 0:
         raise ValueError(f"--examples is a number of examples, 0 or more; got {arguments.examples}.")
-    file = load_recipe(arguments.config)
-    set_environment(file)
+    file = read_file(arguments.config)
     run = RecordedRun(Path(arguments.run))
     rewards = read_new_rewards(file.keys, run)
     try:
-        replayed = replay_run(
-            run,
-            rewards,
-            _selection(arguments),
-            rescore=arguments.rescore,
-            examples=arguments.examples,
-            watch=_with_a_bar,
-        )
+        first, end = parse_steps(arguments.steps or ":")
+        selection = Selection(mode=arguments.mode, first_step=first, end_step=end, limit=arguments.limit)
+        replayed = replay_run(run, rewards, selection, rescore=arguments.rescore, examples=arguments.examples)
     finally:
         rewards.mix.close()
-    if arguments.json != "-":
-        from trl_grpo_ext.replay.printed import print_replay
-
-        print_replay(replayed, str(arguments.config))
+    record = {"recipe": str(file.path), **replayed.to_record()}
+    if arguments.json == "-":
+        print_json(record)
+        return
+    print_replay(replayed, str(arguments.config))
     if arguments.json is not None:
-        _write_json({"recipe": str(file.path), **replayed.to_record()}, arguments.json)
-
-
-def _selection(arguments: argparse.Namespace) -> Any:
-    from trl_grpo_ext.replay.recorded_batches import Selection, parse_steps
-
-    first, end = parse_steps(arguments.steps) if arguments.steps is not None else (0, None)
-    return Selection(mode=arguments.mode, first_step=first, end_step=end, limit=arguments.limit)
-
-
-def _with_a_bar(numbers: Any) -> Any:
-    from tqdm import tqdm
-
-    return tqdm(numbers, desc="replaying", unit="batch", leave=False, disable=None)
-
-
-def _write_json(record: dict[str, Any], target: str) -> None:
-    from trl_grpo_ext.support.files import plain, write_text
-    from trl_grpo_ext.support.text import encodable
-
-    text = json.dumps(plain(record), indent=2, allow_nan=False, ensure_ascii=False) + "\n"
-    if target == "-":
-        sys.stdout.write(encodable(text))
-    else:
-        write_text(target, text)
+        write_json(arguments.json, record)

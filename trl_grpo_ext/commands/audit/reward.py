@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
-import yaml
-
 from trl_grpo_ext.answers.golds import GOLD_COLUMNS
-from trl_grpo_ext.audit.task import Kind
+from trl_grpo_ext.commands.arguments import rewards_entry
+from trl_grpo_ext.commands.audit.task import Kind
 from trl_grpo_ext.mix.described import build_mix
 from trl_grpo_ext.mix.reward_mix import RewardMix
 from trl_grpo_ext.protocol import Verifier
@@ -43,8 +42,7 @@ def reward_named(written: str) -> Verifier:
     is_entry = written.lstrip().startswith("{")
     if not is_entry and (":" in written or "." in written) and not isinstance(found := import_named(written), type):
         return _as_reward(found, written)
-    entry = yaml.safe_load(written) if is_entry else {"verifier": written}
-    ((_, verifier),) = build_mix([entry], each="the reward").verifiers
+    ((_, verifier),) = build_mix([rewards_entry(written, "the reward")], each="the reward").verifiers
     return verifier
 
 

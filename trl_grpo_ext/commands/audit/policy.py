@@ -10,7 +10,7 @@ import torch
 import transformers
 
 from trl_grpo_ext.assets import resolve
-from trl_grpo_ext.audit.task import Kind
+from trl_grpo_ext.commands.audit.task import Kind
 from trl_grpo_ext.sample import Prompt
 from trl_grpo_ext.support.progress import Progress
 

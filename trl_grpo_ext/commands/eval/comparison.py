@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from trl_grpo_ext.evaluation.evaluated import Evaluated, PromptFigures
+from trl_grpo_ext.commands.eval.evaluated import Evaluated, PromptFigures
 from trl_grpo_ext.support.estimate import Interval
 
 DRAWS = 10_000

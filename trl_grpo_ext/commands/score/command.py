@@ -9,21 +9,19 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trl_grpo_ext.cli.exit_status import FINE, FOUND, INTERRUPTED, refuse
+from trl_grpo_ext.commands.arguments import EXAMPLE, read_file, rewards_entry
+from trl_grpo_ext.commands.exit_status import FOUND, INTERRUPTED, refuse
 
 if TYPE_CHECKING:
+    from trl_grpo_ext.commands.tally import Tally
     from trl_grpo_ext.mix.reward_mix import RewardMix
-    from trl_grpo_ext.score.tally import Tally
 
-# Largest share of rows on which the grader may fail without a status of 1.
-MOST_FAILED = 0.1
 DESCRIPTION = (
     "Judge the completions of a file: JSON Lines, each row with a `completion` (a text or a conversation) and the "
     "columns that the verifiers need, such as `prompt` and `solution`. Ends with status 2 if something is wrong with "
     "the file or the arguments, with 1 if the grader failed on more than a tenth of the rows, and with 130 if it was "
     "interrupted."
 )
-EXAMPLE = "'{verifier: math, mode: boxed_only}'"
 HELP_OF_VERIFIER = (
     "what judges: a name of `trl-grpo-ext recipes --verifiers`, an import path, or an entry of a recipe's rewards, "
     f"such as {EXAMPLE}. It can be given several times"
@@ -54,8 +52,8 @@ def add_parser(commands: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    from trl_grpo_ext.commands.tally import Tally, status_of
     from trl_grpo_ext.mix.reward_mix import UnscoredError
-    from trl_grpo_ext.score.tally import Tally
 
     started, tally = time.monotonic(), Tally()
     try:
@@ -75,7 +73,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps(summary, indent=2, allow_nan=False))
     else:
-        from trl_grpo_ext.score.tally import print_summary
+        from trl_grpo_ext.commands.tally import print_summary
 
         print_summary(summary)
     return status_of(tally)
@@ -94,24 +92,10 @@ def _left(tally: Tally, output: Path | None) -> str:
     return f"{tally}; their verdicts are in {unfinished_path(output)}"
 
 
-def status_of(tally: Tally) -> int:
-    """Return `FOUND`, with a message on stderr, if the grader failed too often or on all rows; else `FINE`."""
-    if tally.rows and tally.void == tally.rows:
-        print("trl-grpo-ext: no completion could be judged.", file=sys.stderr)
-        return FOUND
-    if tally.failed_share <= MOST_FAILED:
-        return FINE
-    print(
-        f"trl-grpo-ext: the grader failed on {tally.failed_share:.1%} of the completions, more than {MOST_FAILED:.0%}.",
-        file=sys.stderr,
-    )
-    return FOUND
-
-
 def _score(arguments: argparse.Namespace, tally: Tally) -> None:
     """Check output, rewards and file, then judge the file."""
-    from trl_grpo_ext.score.completion_file import CompletionFile
-    from trl_grpo_ext.score.judging import check_output, judge_file
+    from trl_grpo_ext.commands.rows import CompletionFile
+    from trl_grpo_ext.commands.score.judging import check_output, judge_file
 
     if arguments.output is not None:
         check_output(arguments.output, overwrite=arguments.overwrite, source=arguments.file)
@@ -124,26 +108,8 @@ def _score(arguments: argparse.Namespace, tally: Tally) -> None:
 
 def _mix(arguments: argparse.Namespace) -> RewardMix:
     from trl_grpo_ext.mix.described import build_mix
-    from trl_grpo_ext.recipe.file import load_recipe, set_environment
 
     if arguments.config is None:
-        return build_mix([_entry(text) for text in arguments.verifier], each="--verifier")
-    file = load_recipe(arguments.config)
-    set_environment(file)
-    return build_mix(file.keys.get("rewards")).for_limit(file.keys.get("max_completion_length"))
-
-
-def _entry(text: str) -> Any:
-    """Parse `--verifier` as an entry of a recipe's `rewards`: a verifier's name, or a YAML mapping."""
-    import yaml
-
-    try:
-        written = yaml.safe_load(text)
-    except yaml.YAMLError:
-        raise ValueError(f"--verifier {text!r} is neither a name nor valid YAML.") from None
-    if isinstance(written, dict):
-        return written
-    _, colon, attribute = text.partition(":")
-    if colon and not attribute.isidentifier():
-        raise ValueError(f"--verifier {text!r}: write arguments as an entry of a recipe's rewards, {EXAMPLE}.")
-    return {"verifier": text}
+        return build_mix([rewards_entry(text, "--verifier") for text in arguments.verifier], each="--verifier")
+    keys = read_file(arguments.config).keys
+    return build_mix(keys.get("rewards")).for_limit(keys.get("max_completion_length"))

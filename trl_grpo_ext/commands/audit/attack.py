@@ -22,11 +22,11 @@ from datasets import Dataset, load_dataset
 
 from trl_grpo_ext.answers.golds import GOLD_COLUMNS
 from trl_grpo_ext.assets import resolve
-from trl_grpo_ext.audit.attacked import REFERENCE, REWARD, Attack, Judged, attack_of, judged
-from trl_grpo_ext.audit.policy import ARENAS, Pair, Policy
-from trl_grpo_ext.audit.probes import FORMS, MARK, PROBES, WORK, Said
-from trl_grpo_ext.audit.static import TRIED, NotAuditedError, Paid, is_paid, paid_gold
-from trl_grpo_ext.audit.task import Kind, Task, read_tasks
+from trl_grpo_ext.commands.audit.attacked import REFERENCE, REWARD, Attack, Judged, attack_of, judged
+from trl_grpo_ext.commands.audit.policy import ARENAS, Pair, Policy
+from trl_grpo_ext.commands.audit.probes import FORMS, MARK, PROBES, WORK, Said
+from trl_grpo_ext.commands.audit.static import TRIED, NotAuditedError, Paid, is_paid, paid_gold
+from trl_grpo_ext.commands.audit.task import Kind, Task, read_tasks
 from trl_grpo_ext.mix.reward_mix import RewardMix
 from trl_grpo_ext.mix.term import RewardTerm
 from trl_grpo_ext.protocol import Verifier

@@ -15,7 +15,6 @@ from huggingface_hub.errors import HFValidationError
 from transformers import AutoConfig
 from transformers.utils.peft_utils import find_adapter_config_file
 
-from trl_grpo_ext.evaluation.evaluated import is_evaluation
 from trl_grpo_ext.recipe.data import load_data
 from trl_grpo_ext.recipe.model import model_error
 from trl_grpo_ext.recipe.recipe import Recipe
@@ -70,6 +69,11 @@ def load_rows(recipe: Recipe, plan: EvaluationPlan) -> tuple[Dataset, Dataset]:
         taken = Dataset.from_list(list(rows.take(plan.limit)))
         return taken, taken
     return splits.get(train_split, rows), spread(rows, plan.limit or len(rows))
+
+
+def is_evaluation(folder: str) -> bool:
+    """Say whether the folder holds an evaluation."""
+    return (Path(folder) / EVALUATION).is_file()
 
 
 def check_model(name: str, recipe: Recipe) -> None:

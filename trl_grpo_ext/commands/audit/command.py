@@ -8,12 +8,13 @@ import sys
 import warnings
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from trl_grpo_ext.cli.exit_status import FINE, FOUND, REFUSED, refuse
+from trl_grpo_ext.commands.arguments import NO_TRAINING, read_recipe
+from trl_grpo_ext.commands.exit_status import FINE, FOUND, REFUSED, refuse
 from trl_grpo_ext.support.text import did_you_mean
 
 if TYPE_CHECKING:
-    from trl_grpo_ext.audit.attacked import Attack
-    from trl_grpo_ext.audit.task import Task
+    from trl_grpo_ext.commands.audit.attacked import Attack
+    from trl_grpo_ext.commands.audit.task import Task
     from trl_grpo_ext.protocol import Verifier
 
 ROWS = 50
@@ -93,8 +94,8 @@ class _Audited(NamedTuple):
 
 
 def _audit(audited: _Audited, arguments: argparse.Namespace) -> int:
-    from trl_grpo_ext.audit.printed import print_attacks, print_audit
-    from trl_grpo_ext.audit.static import NotAuditedError, audit_reward
+    from trl_grpo_ext.commands.audit.printed import print_attacks, print_audit
+    from trl_grpo_ext.commands.audit.static import NotAuditedError, audit_reward
 
     reward = audited.reward
     static = audit_reward(reward, audited.tasks, audited.data, skip=arguments.skip)
@@ -126,7 +127,7 @@ def _audit(audited: _Audited, arguments: argparse.Namespace) -> int:
 
 
 def _attack(audited: _Audited, seed: int) -> list[Attack]:
-    from trl_grpo_ext.audit.attack import attack_reward
+    from trl_grpo_ext.commands.audit.attack import attack_reward
 
     sys.stdout.flush()
     print("attacking: this takes a minute or more ...", file=sys.stderr, flush=True)
@@ -135,9 +136,9 @@ def _attack(audited: _Audited, seed: int) -> list[Attack]:
 
 def _read(arguments: argparse.Namespace) -> _Audited:
     """Check the arguments, then load reward and tasks; a ValueError names the wrong argument."""
-    from trl_grpo_ext.audit.probes import check_skipped
-    from trl_grpo_ext.audit.reward import MixReward, check_attack, reward_named
-    from trl_grpo_ext.audit.task import read_tasks
+    from trl_grpo_ext.commands.audit.probes import check_skipped
+    from trl_grpo_ext.commands.audit.reward import MixReward, check_attack, reward_named
+    from trl_grpo_ext.commands.audit.task import read_tasks
 
     if arguments.limit < 2:
         raise ValueError(f"--limit is a number of rows, 2 or more; got {arguments.limit}.")
@@ -152,10 +153,7 @@ def _read(arguments: argparse.Namespace) -> _Audited:
         check_source(arguments.data)
     named = None if arguments.reward is None else reward_named(arguments.reward)
     if arguments.config is not None:
-        from trl_grpo_ext.cli.train import read_recipe
-
-        # Nothing of the recipe is trained, so nothing may depend on what this machine could train with.
-        recipe = read_recipe(arguments.config, ["--use_cpu", "true", "--bf16", "false"])
+        recipe = read_recipe(arguments.config, NO_TRAINING)
         reward, data = named or MixReward(recipe.mix, recipe.name), recipe.data
     else:
         assert named is not None
@@ -177,7 +175,7 @@ def _with_gold(
     Raises:
         ValueError: if the prompt column, the gold column, or a parameter's column is missing.
     """
-    from trl_grpo_ext.audit.reward import check_parameters, gold_columns, read_under
+    from trl_grpo_ext.commands.audit.reward import check_parameters, gold_columns, read_under
 
     golds = gold_columns(reward)
     if "prompt" not in rows[0]:

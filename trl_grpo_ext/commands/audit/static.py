@@ -8,8 +8,8 @@ from collections.abc import Collection, Hashable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
-from trl_grpo_ext.audit.probes import FORMS, OTHER, PROBES, Probe, Said
-from trl_grpo_ext.audit.task import Kind, Task
+from trl_grpo_ext.commands.audit.probes import FORMS, OTHER, PROBES, Probe, Said
+from trl_grpo_ext.commands.audit.task import Kind, Task
 from trl_grpo_ext.protocol import Verifier
 from trl_grpo_ext.support.estimate import Estimate, Grouped, Interval
 from trl_grpo_ext.support.progress import Progress, without_warnings

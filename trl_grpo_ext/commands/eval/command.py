@@ -8,14 +8,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trl_grpo_ext.cli.exit_status import FINE, refuse
-from trl_grpo_ext.cli.score import status_of
-from trl_grpo_ext.cli.train import add_config, read_recipe
+from trl_grpo_ext.commands.arguments import add_config, count, read_recipe
+from trl_grpo_ext.commands.exit_status import FINE, refuse
 from trl_grpo_ext.recipe.hub import check_model_folder
 
 if TYPE_CHECKING:
-    from trl_grpo_ext.evaluation.evaluated import Evaluated
-    from trl_grpo_ext.evaluation.run import EvaluationPlan
+    from trl_grpo_ext.commands.eval.evaluated import Evaluated
+    from trl_grpo_ext.commands.runner import EvaluationPlan
     from trl_grpo_ext.recipe.recipe import Recipe
 
 EXTRA = "Every flag of train can be given too, such as --max_completion_length 2048, --seed 1 or --use_vllm true."
@@ -56,13 +55,6 @@ def add_parser(commands: Any) -> None:
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
 
 
-def count(text: str) -> int:
-    """Parse a number of 1 or more."""
-    if not text.strip().isdecimal() or not int(text):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of 1 or more")
-    return int(text)
-
-
 def _counts(text: str) -> list[int]:
     return sorted({count(part) for part in text.split(",")})
 
@@ -73,8 +65,14 @@ def run(arguments: argparse.Namespace) -> int:
         recipe, plan = _read(arguments, models)
         models = models or [model_name(str(recipe.model.model_name_or_path))]
         names = labels(models)
-        from trl_grpo_ext.evaluation.evaluated import check_ks, is_evaluation, read_evaluation
-        from trl_grpo_ext.evaluation.run import check_model, load_rows, prepare_evaluation, run_evaluation
+        from trl_grpo_ext.commands.eval.evaluated import check_ks, read_evaluation
+        from trl_grpo_ext.commands.runner import (
+            check_model,
+            is_evaluation,
+            load_rows,
+            prepare_evaluation,
+            run_evaluation,
+        )
 
         for model in models:
             check_model(model, recipe)
@@ -148,7 +146,7 @@ def _read(arguments: argparse.Namespace, models: Sequence[str]) -> tuple[Recipe,
     if models:
         flags += ["--model_name_or_path", models[0]]
     recipe = read_recipe(arguments.config, flags)
-    from trl_grpo_ext.evaluation.run import EvaluationPlan
+    from trl_grpo_ext.commands.runner import EvaluationPlan
 
     training, greedy = recipe.training, temperature == 0
     samples = arguments.samples or (1 if greedy else training.num_generations_eval or training.num_generations)
@@ -158,9 +156,10 @@ def _read(arguments: argparse.Namespace, models: Sequence[str]) -> tuple[Recipe,
 
 def _show(found: Sequence[Evaluated], folders: Sequence[Path], arguments: argparse.Namespace, *, report: bool) -> int:
     """Print the figures, write the report, and return the exit status."""
-    from trl_grpo_ext.evaluation.comparison import compare, others_told, sentence
-    from trl_grpo_ext.evaluation.evaluated import keep_figures
-    from trl_grpo_ext.evaluation.printed import print_evaluations
+    from trl_grpo_ext.commands.eval.comparison import compare, others_told, sentence
+    from trl_grpo_ext.commands.eval.evaluated import keep_figures
+    from trl_grpo_ext.commands.eval.printed import print_evaluations
+    from trl_grpo_ext.commands.tally import status_of
     from trl_grpo_ext.report.write import write_report
     from trl_grpo_ext.support.files import write_json
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
-from trl_grpo_ext.audit.static import is_paid, share
+from trl_grpo_ext.commands.audit.static import is_paid, share
 from trl_grpo_ext.sample import Sample
 from trl_grpo_ext.scorecard import Scorecard
 from trl_grpo_ext.support.estimate import Interval

@@ -6,8 +6,8 @@ import argparse
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from trl_grpo_ext.cli.exit_status import FINE, FOUND, refuse
-from trl_grpo_ext.cli.train import add_config, read_recipe
+from trl_grpo_ext.commands.arguments import NO_TRAINING, add_config, read_recipe
+from trl_grpo_ext.commands.exit_status import FINE, FOUND, refuse
 
 if TYPE_CHECKING:
     from trl_grpo_ext.mix.data_check import FileLines
@@ -76,8 +76,7 @@ class _Split(NamedTuple):
 
 def _load(config: str, flags: Sequence[str]) -> tuple[RewardMix, list[_Split], Any]:
     """Load a recipe's mix, its dataset splits, and its environment factory (None without environments)."""
-    # Nothing is trained, so nothing may depend on what this machine could train with.
-    recipe = read_recipe(config, [*flags, "--use_cpu", "true", "--bf16", "false"])
+    recipe = read_recipe(config, [*flags, *NO_TRAINING])
     from trl_grpo_ext.recipe.data import load_data
     from trl_grpo_ext.recipe.file_lines import file_lines
 

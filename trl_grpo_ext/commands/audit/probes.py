@@ -10,7 +10,7 @@ import textwrap
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from trl_grpo_ext.audit.task import Kind, Task
+from trl_grpo_ext.commands.audit.task import Kind, Task
 from trl_grpo_ext.programs.sandbox.job import CallSuite
 from trl_grpo_ext.programs.suites.trials import non_solutions
 from trl_grpo_ext.rewards.restyled import restyled

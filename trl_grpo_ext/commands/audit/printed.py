@@ -10,14 +10,14 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from trl_grpo_ext.audit.probes import ADVICE, FORMS, MARK, MEND_THE_CODE
-from trl_grpo_ext.audit.static import ProbeResult, StaticAudit
+from trl_grpo_ext.commands.audit.probes import ADVICE, FORMS, MARK, MEND_THE_CODE
+from trl_grpo_ext.commands.audit.static import ProbeResult, StaticAudit
 from trl_grpo_ext.sample import last_message
 from trl_grpo_ext.support.estimate import Interval
 from trl_grpo_ext.support.text import on_one_line, shortened
 
 if TYPE_CHECKING:
-    from trl_grpo_ext.audit.attacked import Attack
+    from trl_grpo_ext.commands.audit.attacked import Attack
 
 # Longest completion with --cases, in characters; --json prints completions in full.
 MOST_CHARS = 800

@@ -11,9 +11,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from trl_grpo_ext.evaluation.comparison import Difference
-from trl_grpo_ext.evaluation.evaluated import FEWEST_VOTES, QUANTILES, Evaluated
-from trl_grpo_ext.score.tally import told_reasons, told_verdicts
+from trl_grpo_ext.commands.eval.comparison import Difference
+from trl_grpo_ext.commands.eval.evaluated import FEWEST_VOTES, QUANTILES, Evaluated
+from trl_grpo_ext.commands.tally import told_reasons, told_verdicts
 
 # Line width of a model's label, in characters: as wide as an interval.
 LABEL_CHARS = 20
