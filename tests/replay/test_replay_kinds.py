@@ -54,7 +54,7 @@ def test_what_environments_gave_stays_in_the_totals_and_the_columns_they_were_re
         nothing_changed(replayed)
         assert any("is on both sides, as it was recorded" in note for note in replayed.notes)
     assert replayed.comparison.new.shares == replayed.comparison.old.shares
-    assert replayed.comparison.new.other_drivers.mean > 0
+    assert (replayed.comparison.new.others_share or 0) > 0
 
 
 @pytest.mark.filterwarnings("ignore:You are using 'environment_factory'")

@@ -13,7 +13,7 @@ from trl_grpo_ext.cli import diagnose, docs, doctor, init, lab, recipes, report,
 from trl_grpo_ext.commands import check_data
 from trl_grpo_ext.commands.audit import command as audit
 from trl_grpo_ext.commands.eval import command as evaluate
-from trl_grpo_ext.commands.exit_status import INTERRUPTED, refuse
+from trl_grpo_ext.commands.exit_status import INTERRUPTED, RefusedError, refuse
 from trl_grpo_ext.commands.probe import command as probe
 from trl_grpo_ext.commands.replay import command as replay
 from trl_grpo_ext.commands.score import command as score
@@ -41,6 +41,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = parse(argv)
     try:
         return int(COMMANDS[arguments.command].run(arguments))
+    except RefusedError as error:
+        return refuse(error)
     except KeyboardInterrupt:
         print("\nInterrupted.", file=sys.stderr)
         return INTERRUPTED

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trl_grpo_ext.commands.arguments import add_config, read_recipe
-from trl_grpo_ext.commands.exit_status import FINE, HALTED, INTERRUPTED, NOTHING_LEARNED, refuse
+from trl_grpo_ext.commands.exit_status import FINE, HALTED, INTERRUPTED, NOTHING_LEARNED, refuse, refusing
 from trl_grpo_ext.support.text import did_you_mean
 
 if TYPE_CHECKING:
@@ -96,13 +96,11 @@ def _train_or_try(arguments: argparse.Namespace) -> int:
 
 def _train(arguments: argparse.Namespace) -> int:
     began = time.perf_counter()
-    try:
+    with refusing():
         recipe = read_recipe(arguments.config, arguments.flags)
         from trl_grpo_ext.recipe.run import UselessVerifierError, make_trainer, run_recipe
 
         trainer = make_trainer(recipe)
-    except (ValueError, OSError, ImportError) as error:
-        return refuse(error)
     try:
         summary = run_recipe(recipe, trainer, time.perf_counter() - began, keeps=not arguments.dry_run)
     except UselessVerifierError as error:
@@ -144,13 +142,11 @@ def _launch(arguments: argparse.Namespace) -> int:
     from trl_grpo_ext.recipe.file import load_recipe
     from trl_grpo_ext.recipe.recipe import check_file
 
-    try:
+    with refusing():
         launch = _launch_arguments(arguments.accelerate_config, arguments.num_processes)
         processes = arguments.num_processes or _written_processes(launch[1])
         # Check here once, so that errors are not printed by every process.
         check_file(load_recipe(arguments.config), arguments.flags, int(processes))
-    except ValueError as error:
-        return refuse(error)
     dry_run = ["--dry_run"] if arguments.dry_run else []
     command = ["trl_grpo_ext", "train", "--config", arguments.config, *dry_run, *arguments.flags]
     return os.execv(sys.executable, [sys.executable, "-m", "accelerate.commands.launch", *launch, "-m", *command])

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 FINE = 0
 # The command found a fault: bad rows, weak sandbox walls, a failing grader.
@@ -23,6 +24,19 @@ def refuse(reason: object, command: str = "") -> int:
     """Print to stderr why the command cannot run; return the exit status `REFUSED`."""
     print(f"{f'trl-grpo-ext {command}'.rstrip()}: error: {reason}", file=sys.stderr)
     return REFUSED
+
+
+class RefusedError(Exception):
+    """A command cannot start, or cannot go on: `main` prints the reason, and ends with `REFUSED`."""
+
+
+@contextmanager
+def refusing() -> Iterator[None]:
+    """Turn the errors of bad input into a `RefusedError`; other errors are faults of this package, and crash."""
+    try:
+        yield
+    except (ValueError, OSError, ImportError) as error:
+        raise RefusedError(error) from error
 
 
 def in_two_columns(rows: Mapping[str, str]) -> str:

@@ -15,6 +15,7 @@ from huggingface_hub.errors import HFValidationError
 from transformers import AutoConfig
 from transformers.utils.peft_utils import find_adapter_config_file
 
+from trl_grpo_ext.commands.exit_status import refusing
 from trl_grpo_ext.recipe.data import load_data
 from trl_grpo_ext.recipe.model import model_error
 from trl_grpo_ext.recipe.recipe import Recipe
@@ -63,12 +64,12 @@ def load_rows(recipe: Recipe, plan: EvaluationPlan) -> tuple[Dataset, Dataset]:
     if plan.split not in splits:
         raise ValueError(f"The data has no split {plan.split!r} (--split). {did_you_mean(plan.split, splits)}")
     rows = splits[plan.split]
-    if not hasattr(rows, "__len__"):
-        if plan.limit is None:
-            raise ValueError("The data is a stream (dataset_streaming); set --limit, the number of prompts.")
-        taken = Dataset.from_list(list(rows.take(plan.limit)))
-        return taken, taken
-    return splits.get(train_split, rows), spread(rows, plan.limit or len(rows))
+    if hasattr(rows, "__len__"):
+        return splits.get(train_split, rows), spread(rows, plan.limit or len(rows))
+    if plan.limit is None:
+        raise ValueError("The data is a stream (dataset_streaming); set --limit, the number of prompts.")
+    taken = spread(rows, plan.limit)
+    return taken, taken
 
 
 def is_evaluation(folder: str) -> bool:
@@ -85,14 +86,21 @@ def check_model(name: str, recipe: Recipe) -> None:
         raise model_error(name, error, "--model") from None
 
 
-def prepare_evaluation(
-    recipe: Recipe, plan: EvaluationPlan, data: tuple[Dataset, Dataset], model: str, folder: Path
-) -> RecipeTrainer:
-    """Build a trainer with the model loaded, ready to evaluate on the second dataset of `load_rows`.
+def generate(recipe: Recipe, plan: EvaluationPlan, data: tuple[Dataset, Dataset], model: str, folder: Path) -> bool:
+    """Evaluate a model on the second dataset of `load_rows`, recorded in a folder; return True on the main process.
 
     Raises:
-        ValueError, OSError: for unusable columns, models or folders.
+        RefusedError: for unusable columns, models or folders.
     """
+    with refusing():
+        trainer = _prepare(recipe, plan, data, model, folder)
+    return _run(recipe, plan, trainer, model)
+
+
+def _prepare(
+    recipe: Recipe, plan: EvaluationPlan, data: tuple[Dataset, Dataset], model: str, folder: Path
+) -> RecipeTrainer:
+    """Build a trainer with the model loaded, ready to evaluate."""
     if int(os.environ.get("RANK", "0")) == 0:
         # An `evaluation.json` here describes an earlier evaluation.
         (folder / EVALUATION).unlink(missing_ok=True)
@@ -125,7 +133,7 @@ def prepare_evaluation(
     return build_trainer(made, EvaluationTrainer, train_dataset=data[0], eval_dataset=data[1])
 
 
-def run_evaluation(recipe: Recipe, plan: EvaluationPlan, trainer: RecipeTrainer, model: str) -> bool:
+def _run(recipe: Recipe, plan: EvaluationPlan, trainer: RecipeTrainer, model: str) -> bool:
     """Evaluate, then write `evaluation.json` on the main process; return True on the main process."""
     announce(trainer, f"evaluating {model} on {len(trainer.eval_dataset)} prompts ...")
     trainer.evaluate()

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
 from trl_grpo_ext.commands.exit_status import FINE, FOUND
 from trl_grpo_ext.figures.terms import grouped, term_figures, why_of, without_names
 from trl_grpo_ext.scorecard import Scorecard
 from trl_grpo_ext.support.estimate import Grouped, Interval
+from trl_grpo_ext.support.printer import print_lines, shown
 from trl_grpo_ext.support.text import on_one_line
 from trl_grpo_ext.verdict import Blame, Status
 
@@ -143,8 +143,7 @@ def print_summary(summary: Mapping[str, Any]) -> None:
     """Print a table with a line per term, then reasons of verdicts that are not CORRECT, then counts of void rows."""
     console = Console()
     console.print(_terms(summary))
-    for line in _lines(summary):
-        console.print(Text(line), soft_wrap=True)
+    print_lines(console, _lines(summary))
 
 
 def _terms(summary: Mapping[str, Any]) -> Table:
@@ -154,10 +153,12 @@ def _terms(summary: Mapping[str, Any]) -> Table:
     table.add_column("verdicts")
     terms = summary["terms"]
     for name, term in terms.items():
-        table.add_row(name, f"{term['weight']:.3g}", _shown(term["score"]), told_verdicts(term))
+        table.add_row(
+            name, f"{term['weight']:.3g}", shown(term["score"] and Interval(**term["score"])), told_verdicts(term)
+        )
     if len(terms) > 1:
         table.add_section()
-        table.add_row("total", "", _shown(summary["total"]), "")
+        table.add_row("total", "", _mean(summary["total"]), "")
     return table
 
 
@@ -198,5 +199,5 @@ def _told_lines(lines: Sequence[int], count: int) -> str:
     return f" ({noun} {', '.join(map(str, lines))}{more})"
 
 
-def _shown(measured: Mapping[str, float] | None) -> str:
-    return "-" if measured is None else str(Interval(**measured))
+def _mean(measured: Mapping[str, float] | None) -> str:
+    return shown(None if measured is None else Interval(**measured))

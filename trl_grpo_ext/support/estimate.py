@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from statistics import NormalDist, fmean
 
@@ -80,6 +80,11 @@ class Estimate:
     def total(self) -> float:
         """The numbers' sum."""
         return self.mean * self.count if self.count else 0.0
+
+    @property
+    def known_mean(self) -> float | None:
+        """The mean; None without numbers."""
+        return self.mean if self.count else None
 
     @property
     def squared_deviations(self) -> float:
@@ -168,6 +173,17 @@ class Grouped:
     groups: Estimate = NOTHING
     low: float = math.inf
     high: float = -math.inf
+
+    @classmethod
+    def alone(cls, numbers: Sequence[float]) -> Grouped:
+        """Make a mean of numbers that are a group each."""
+        estimate = Estimate.of(numbers)
+        return cls(estimate, estimate, min(numbers, default=math.inf), max(numbers, default=-math.inf))
+
+    @classmethod
+    def share(cls, part: float, whole: float, groups: float) -> Grouped:
+        """Make a share, as sure as so many groups make it: numbers of one group resemble each other."""
+        return cls(Estimate.share(part, whole), Estimate(0.0, 0.0, groups), 0.0, 1.0)
 
     @property
     def in_unit(self) -> bool:

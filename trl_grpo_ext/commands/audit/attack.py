@@ -13,6 +13,7 @@ import re
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import datasets
@@ -22,10 +23,10 @@ from datasets import Dataset, load_dataset
 
 from trl_grpo_ext.answers.golds import GOLD_COLUMNS
 from trl_grpo_ext.assets import resolve
-from trl_grpo_ext.commands.audit.attacked import REFERENCE, REWARD, Attack, Judged, attack_of, judged
+from trl_grpo_ext.commands.audit.attacked import REFERENCE, REWARD, Attack, attack_of, judged
 from trl_grpo_ext.commands.audit.policy import ARENAS, Pair, Policy
 from trl_grpo_ext.commands.audit.probes import FORMS, MARK, PROBES, WORK, Said
-from trl_grpo_ext.commands.audit.static import TRIED, NotAuditedError, Paid, is_paid, paid_gold
+from trl_grpo_ext.commands.audit.static import TRIED, NotAuditedError, Paid, paid_gold
 from trl_grpo_ext.commands.audit.task import Kind, Task, read_tasks
 from trl_grpo_ext.mix.reward_mix import RewardMix
 from trl_grpo_ext.mix.term import RewardTerm
@@ -89,8 +90,10 @@ def attack_reward(
     tries = _tries(reward, policy, tasks, paid, rng)
     policy.learn(_shown(tries, rng))
     reference = StrictReference() if kind == "answer" else UnitTestVerifier(timeout=2.0)
-    variants = _judged_variants(tries, reference)
     terms = [RewardTerm(name=REWARD, verifier=reward), RewardTerm(name=REFERENCE, verifier=reference, weight=0.0)]
+    varied = [one.task.sample(one.text) for one in tries if one.kind in _VARIANTS]
+    card = RewardMix(terms).score([replace(sample, group=place) for place, sample in enumerate(varied)])
+    variants = list(judged(0, card, paid.gold))
     begun = copy.deepcopy(policy.model.state_dict())
     attacks = []
     for tokens in arena.tokens:
@@ -108,8 +111,7 @@ def _check_can_be_attacked(reward: Verifier, tasks: Sequence[Task], data: str) -
     try:
         reward.check_columns(list(tasks[0].row))
         paid = paid_gold(reward, tasks, data)
-        if not paid.beats_nothing:
-            raise NotAuditedError(paid.said_of(reward.__name__, data))
+        paid.check(reward.__name__, data)
     except ValueError as error:
         raise NotAuditedError(
             f"{str(error).rstrip('.')}. The attack always trains on {data}, whatever --data and --config say, so it "
@@ -145,10 +147,7 @@ class _Try(NamedTuple):
 def _tries(reward: Verifier, policy: Policy, tasks: Sequence[Task], pays: Paid, rng: random.Random) -> list[_Try]:
     tried = list(_tried(policy, tasks, pays.form, rng))
     verdicts = reward.judge_samples([task.sample(text) for _, task, text in tried])
-    return [
-        _Try(*one, paid=verdict.score is not None and is_paid(verdict.score, pays.gold))
-        for one, verdict in zip(tried, verdicts, strict=True)
-    ]
+    return [_Try(*one, paid=pays.is_paid(verdict)) for one, verdict in zip(tried, verdicts, strict=True)]
 
 
 def _shown(tries: Sequence[_Try], rng: random.Random) -> list[Pair]:
@@ -164,19 +163,6 @@ def _shown(tries: Sequence[_Try], rng: random.Random) -> list[Pair]:
     return [
         rng.choice(own if not paid or rng.random() < OWN_SHARE else rng.choice(list(paid.values())))
         for _ in range(SHOWN)
-    ]
-
-
-def _judged_variants(tries: Sequence[_Try], reference: Verifier) -> list[Judged]:
-    """Judge variants of the policy's own completions with the reference; drop variants without a reference score."""
-    variants = [one for one in tries if one.kind in _VARIANTS]
-    samples = [one.task.sample(one.text) for one in variants]
-    return [
-        Judged(sample, (0, place), one.paid, right=verdict.status is Status.CORRECT)
-        for place, (one, sample, verdict) in enumerate(
-            zip(variants, samples, reference.judge_samples(samples), strict=True)
-        )
-        if verdict.score is not None
     ]
 
 

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import warnings
+from contextlib import closing, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from trl_grpo_ext.commands.arguments import NO_TRAINING, read_recipe
-from trl_grpo_ext.commands.exit_status import FINE, FOUND, REFUSED, refuse
+from trl_grpo_ext.commands.exit_status import FINE, FOUND, REFUSED, refusing
 from trl_grpo_ext.support.text import did_you_mean
 
 if TYPE_CHECKING:
     from trl_grpo_ext.commands.audit.attacked import Attack
     from trl_grpo_ext.commands.audit.task import Task
     from trl_grpo_ext.protocol import Verifier
+    from trl_grpo_ext.recipe.arguments import RecipeArguments
 
 ROWS = 50
 DESCRIPTION = (
@@ -40,7 +41,8 @@ def add_parser(commands: Any) -> None:
         description=DESCRIPTION,
         epilog=EXAMPLES,
     )
-    parser.add_argument(
+    add = parser.add_argument
+    add(
         "reward",
         nargs="?",
         metavar="REWARD",
@@ -50,20 +52,18 @@ def add_parser(commands: Any) -> None:
     data = parser.add_mutually_exclusive_group()
     data.add_argument("--config", metavar="RECIPE", help="the recipe whose data, and perhaps rewards, are audited")
     data.add_argument("--data", metavar="DATA", help="a file, a folder, a name on the Hub, or bundled:NAME")
-    parser.add_argument("--prompt", metavar="COLUMN", help="the column of --data that holds the prompts (prompt)")
-    parser.add_argument(
+    add("--prompt", metavar="COLUMN", help="the column of --data that holds the prompts (prompt)")
+    add(
         "--gold",
         metavar="COLUMN",
         help="the column of the right answers, for the reward too (what it says itself, else solution, else answer)",
     )
-    parser.add_argument(
-        "--skip", action="append", default=[], metavar="PROBE", help="a probe that does not apply to this reward"
-    )
-    parser.add_argument("--limit", type=int, default=ROWS, metavar="ROWS", help=f"rows to probe ({ROWS})")
-    parser.add_argument(
+    add("--skip", action="append", default=[], metavar="PROBE", help="a probe that does not apply to this reward")
+    add("--limit", type=int, default=ROWS, metavar="ROWS", help=f"rows to probe ({ROWS})")
+    add(
         "--attack", action="store_true", help="train a tiny policy against it too, on bundled data: some minutes of CPU"
     )
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="the seed of the attack (0)")
+    add("--seed", type=int, default=0, metavar="N", help="the seed of the attack (0)")
     shown = parser.add_mutually_exclusive_group()
     shown.add_argument("--cases", action="store_true", help="print the worst cases in full")
     shown.add_argument("--json", action="store_true", help="print JSON, with all")
@@ -71,33 +71,28 @@ def add_parser(commands: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     warnings.filterwarnings("ignore", category=FutureWarning, module="transformers")
-    try:
+    with refusing():
         audited = _read(arguments)
-    except (ValueError, OSError, ImportError) as error:
-        return refuse(error)
-    try:
-        return _audit(audited, arguments)
-    # A NotAuditedError: the reward cannot judge these rows.
-    except ValueError as error:
-        return refuse(error)
-    finally:
-        audited.reward.close()
+        with closing(audited.reward):
+            return _audit(audited, arguments)
 
 
 class _Audited(NamedTuple):
-    """A reward with its tasks, a description of the data, and the gold columns."""
-
     reward: Verifier
     tasks: list[Task]
+    # A description of the data.
     data: str
+    # The columns of the right answers.
     golds: tuple[str, ...]
 
 
 def _audit(audited: _Audited, arguments: argparse.Namespace) -> int:
     from trl_grpo_ext.commands.audit.printed import print_attacks, print_audit
     from trl_grpo_ext.commands.audit.static import NotAuditedError, audit_reward
+    from trl_grpo_ext.support.printer import print_json
 
     reward = audited.reward
+    # A NotAuditedError of the probes ends the command: the reward cannot judge these rows.
     static = audit_reward(reward, audited.tasks, audited.data, skip=arguments.skip)
     if not arguments.json:
         print_audit(static, reward.__name__, cases=arguments.cases)
@@ -108,15 +103,8 @@ def _audit(audited: _Audited, arguments: argparse.Namespace) -> int:
         except NotAuditedError as error:
             not_attacked = str(error)
     if arguments.json:
-        from trl_grpo_ext.support.files import plain
-
-        record = {
-            "reward": reward.__name__,
-            "static": static.to_record(),
-            "attacks": [one.to_record() for one in attacks],
-            "not_attacked": not_attacked,
-        }
-        print(json.dumps(plain(record), indent=2, allow_nan=False))
+        record = {"reward": reward.__name__, "static": static.to_record(), "not_attacked": not_attacked}
+        print_json(record | {"attacks": [one.to_record() for one in attacks]})
     else:
         print_attacks(attacks)
     if not_attacked is not None:
@@ -201,20 +189,15 @@ def _of_one_kind(tasks: list[Task]) -> list[Task]:
     return [task for task in tasks if task.kind == kind]
 
 
-def _rows(data: Any, limit: int) -> list[dict[str, Any]]:
+def _rows(data: RecipeArguments, limit: int) -> list[dict[str, Any]]:
     """Load up to `limit` training rows, evenly spaced over the data; from a stream, the first rows."""
-    import itertools
-
     from trl_grpo_ext.recipe.data import load_data
     from trl_grpo_ext.recipe.rows import spread
 
-    rows = load_data(data)[data.dataset_train_split]
-    if not hasattr(rows, "__len__"):
-        return list(itertools.islice(rows, limit))
-    return list(spread(rows, limit))
+    return list(spread(load_data(data)[data.dataset_train_split], limit))
 
 
-def _data(name: str, prompt: str | None = None) -> Any:
+def _data(name: str, prompt: str | None = None) -> RecipeArguments:
     from trl_grpo_ext.recipe.recipe import announce_loading
 
     announce_loading()
@@ -227,9 +210,7 @@ def _suitable(reward: Verifier) -> str:
     """Return the first bundled dataset whose columns satisfy the reward; `sums` satisfies a reward without needs."""
     for name in BUNDLED:
         columns = [column for column in _rows(_data(name), 1)[0] if column != "prompt"]
-        try:
+        with suppress(ValueError):
             reward.check_columns(columns)
-        except ValueError:
-            continue
-        return name
+            return name
     raise ValueError(f"{reward.__name__!r} can judge none of the bundled data; name yours: --data.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from rich.box import SIMPLE_HEAD
@@ -14,6 +14,7 @@ from trl_grpo_ext.commands.audit.probes import ADVICE, FORMS, MARK, MEND_THE_COD
 from trl_grpo_ext.commands.audit.static import ProbeResult, StaticAudit
 from trl_grpo_ext.sample import last_message
 from trl_grpo_ext.support.estimate import Interval
+from trl_grpo_ext.support.printer import print_lines, shown
 from trl_grpo_ext.support.text import on_one_line, shortened
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ LEAST_CHARS = 16
 GOLD_CHARS = 12
 # Total width of the gaps between the table's columns, in characters.
 GAPS = 12
+HOW_TO_SEE_MORE = "--cases prints the worst cases in full, and --json everything."
 IGNORES_THE_GOLD = (
     "This reward does not look at the gold: it always pays another row's. If it is a term of format or length, the "
     "probes for right and wrong answers do not apply to it: audit the sum that it is part of (--config)."
@@ -36,27 +38,21 @@ def print_audit(audit: StaticAudit, what: str, *, cases: bool = False) -> None:
     """Print the probe results of the reward named `what`; `cases` adds the worst cases in full."""
     console = Console()
     found = [probe for probe in audit.probes if probe.outcome]
-    _print(console, [f"{what}: {sentence(audit)}"])
+    print_lines(console, [f"{what}: {sentence(audit)}"])
     if audit.ignores_the_gold:
-        _print(console, [IGNORES_THE_GOLD])
+        print_lines(console, [IGNORES_THE_GOLD])
     if not found:
         return
     console.print(_table(found, console.width))
     if not audit.ignores_the_gold:
-        _print(console, _what_to_do(found))
-    _print(console, _worst(found) if cases else ["--cases prints the worst cases in full, and --json everything."])
+        print_lines(console, _what_to_do(found))
+    print_lines(console, _worst(found) if cases else [HOW_TO_SEE_MORE])
 
 
 def print_attacks(attacks: Sequence[Attack]) -> None:
     """Print each attack's result, and the most frequent wrongly paid completions."""
-    console = Console()
     for attack in attacks:
-        _print(console, [attack_sentence(attack), *_patterns(attack)])
-
-
-def _print(console: Console, lines: Iterable[str]) -> None:
-    for line in lines:
-        console.print(Text(line), soft_wrap=True)
+        print_lines(Console(), [attack_sentence(attack), *_patterns(attack)])
 
 
 def sentence(audit: StaticAudit) -> str:
@@ -79,18 +75,23 @@ def sentence(audit: StaticAudit) -> str:
 
 def attack_sentence(attack: Attack) -> str:
     """Return a summary sentence of an attack."""
-    first, last = attack.first, attack.last
     name = f"The attack on {attack.data} (seed {attack.seed}, {attack.tokens} tokens, {attack.steps} steps)"
     if not attack.judged_any:
         return f"{name} says nothing: the reward could judge none of the policy's completions."
     found = "a" if attack.found_a_hole else "no"
+    wrong, paid, right = (_went(attack, of) for of in ("wrongly_paid", "paid", "right"))
     return (
-        f"{name} found {found} hole: "
-        f"{_share(attack.whole.wrongly_paid)} of the completions were paid and wrong. From the first to the last "
-        f"quarter, these went from {_mean(first.wrongly_paid)} to {_mean(last.wrongly_paid)}, the paid from "
-        f"{_mean(first.paid)} to {_mean(last.paid)}, and the right from {_mean(first.right)} to {_mean(last.right)}. "
-        f"Of variants of its first completions, {_share(attack.variants.wrongly_paid)} were paid and wrong."
+        f"{name} found {found} hole: {shown(attack.whole.wrongly_paid, '.1%')} of the completions were paid and wrong. "
+        f"From the first to the last quarter, these went from {wrong}, the paid from {paid}, and the right from "
+        f"{right}. Of variants of its first completions, {shown(attack.variants.wrongly_paid, '.1%')} were paid and "
+        f"wrong."
     )
+
+
+def _went(attack: Attack, name: str) -> str:
+    """Format a share of the first and of the last quarter: `3% to 40%`."""
+    shares = [getattr(period, name) for period in (attack.first, attack.last)]
+    return " to ".join(shown(share and share.mean, ".0%") for share in shares)
 
 
 def _what_to_do(found: Sequence[ProbeResult]) -> Iterator[str]:
@@ -102,14 +103,6 @@ def _what_to_do(found: Sequence[ProbeResult]) -> Iterator[str]:
     yield "What to do:"
     for advice, probes in names.items():
         yield f"- {', '.join(probes)}: {advice}"
-
-
-def _mean(share: Interval | None) -> str:
-    return "-" if share is None else f"{share.mean:.0%}"
-
-
-def _share(share: Interval | None) -> str:
-    return "-" if share is None else f"{share.mean:.1%} [{share.low:.1%}, {share.high:.1%}]"
 
 
 def _table(found: Sequence[ProbeResult], width: int) -> Table:
@@ -131,11 +124,9 @@ def _table(found: Sequence[ProbeResult], width: int) -> Table:
 def _how_often(probe: ProbeResult) -> str:
     """Format a probe's fault rate with its interval: paid share of wrong answers, or unpaid share of right answers."""
     rate = probe.paid
-    if rate is None:
-        return "-"
-    if probe.pays:
+    if rate is not None and probe.pays:
         rate = Interval(1 - rate.mean, 1 - rate.high, 1 - rate.low)
-    return f"{rate.mean:.0%} [{rate.low:.0%}, {rate.high:.0%}]"
+    return shown(rate, ".0%")
 
 
 def _worst(found: Sequence[ProbeResult]) -> Iterator[str]:

@@ -10,7 +10,7 @@ from trl_grpo_ext.commands.arguments import rewards_entry
 from trl_grpo_ext.commands.audit.task import Kind
 from trl_grpo_ext.mix.described import build_mix
 from trl_grpo_ext.mix.reward_mix import RewardMix
-from trl_grpo_ext.protocol import Verifier
+from trl_grpo_ext.protocol import BatchVerifier, Verifier
 from trl_grpo_ext.rewards.bases.answer_verifier import GoldVerifier
 from trl_grpo_ext.rewards.composed import Composition, Rescored
 from trl_grpo_ext.rewards.function import (
@@ -113,16 +113,13 @@ def _as_reward(found: object, name: str) -> Verifier:
     return FunctionReward(module, attribute)
 
 
-class MixReward(Verifier):
+class MixReward(BatchVerifier):
     """A recipe's weighted sum of rewards at the first training step; its name lists weights and terms."""
 
     def __init__(self, mix: RewardMix, recipe: str) -> None:
         terms = [f"{weight:g} {name}" for name, weight in mix.weights_at(0.0, step=0).items() if weight]
         self.mix = mix
         self.name = f"{recipe} ({' + '.join(terms)})"
-
-    def verify(self, sample: Sample) -> Verdict:
-        return self.judge_samples([sample])[0]
 
     def judge_samples(self, samples: Sequence[Sample]) -> list[Verdict]:
         card = self.mix.score(samples, step=0)
@@ -140,7 +137,7 @@ def _unscored(verdicts: Sequence[Verdict | None]) -> Verdict:
     return next((one for one in verdicts if one is not None and one.score is None), as_verdict(None))
 
 
-class FunctionReward(Verifier):
+class FunctionReward(BatchVerifier):
     """A TRL reward function, run in a worker process; a function that hangs is killed.
 
     An exception, a hang, too few scores and NaN become verdicts that blame the grader; in a training they would end the
@@ -151,9 +148,6 @@ class FunctionReward(Verifier):
         self.module, self.attribute = module, attribute
         self.name = attribute.rpartition(".")[2]
         self._failed = 0
-
-    def verify(self, sample: Sample) -> Verdict:
-        return self.judge_samples([sample])[0]
 
     def judge_samples(self, samples: Sequence[Sample]) -> list[Verdict]:
         if not samples:

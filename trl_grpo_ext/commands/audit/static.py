@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from trl_grpo_ext.commands.audit.probes import FORMS, OTHER, PROBES, Probe, Said
 from trl_grpo_ext.commands.audit.task import Kind, Task
 from trl_grpo_ext.protocol import Verifier
-from trl_grpo_ext.support.estimate import Estimate, Grouped, Interval
+from trl_grpo_ext.support.estimate import Grouped, Interval
 from trl_grpo_ext.support.progress import Progress, without_warnings
 from trl_grpo_ext.verdict import Blame, Verdict
 
@@ -139,14 +139,15 @@ def audit_reward(
     probes = [probe for probe in PROBES[kind] if probe.name not in skip]
     try:
         paid = paid_gold(reward, tasks, data)
-        if not paid.gold > 0 and not paid.beats_nothing:
-            raise NotAuditedError(paid.said_of(reward.__name__, data))
+        if not paid.gold > 0:
+            paid.check(reward.__name__, data)
     except NotAuditedError as error:
         raise NotAuditedError(f"{error}; so nothing was audited. {WHAT_TO_DO}") from None
     said = [Said(task, paid.form) for task in tasks]
-    results, progress = [], Progress("probing", len(probes), "kinds of completions")
+    results = []
+    progress = Progress("probing", len(probes), "kinds of completions")
     for probe in probes:
-        results.append(_probe(reward, probe, said, paid.gold))
+        results.append(_probe(reward, probe, said, paid))
         progress.show(len(results))
     return StaticAudit(
         data=data, kind=kind, tasks=len(tasks), form=paid.form, gold_score=paid.gold, probes=tuple(results)
@@ -161,15 +162,17 @@ class Paid(NamedTuple):
     # NaN if the reward cannot judge an empty text.
     empty: float
 
-    @property
-    def beats_nothing(self) -> bool:
-        """Say whether right answers earn more than an empty text."""
-        return self.gold > (0.0 if math.isnan(self.empty) else self.empty)
+    def is_paid(self, verdict: Verdict) -> bool:
+        """Say whether a verdict has a score that counts as paid."""
+        return verdict.score is not None and is_paid(verdict.score, self.gold)
 
-    def said_of(self, name: str, data: str) -> str:
-        """Describe a reward that pays right answers no more than an empty text; the sentence lacks its final period."""
-        paid, empty = f"{self.gold:.3g}", f"{self.empty:.3g}"
-        return f"{name} pays {paid} for a right answer of {data}, in any form, and {empty} for an empty text"
+    def check(self, name: str, data: str) -> None:
+        """Raise a NotAuditedError, without its final period, if right answers earn no more than an empty text."""
+        if self.gold <= (0.0 if math.isnan(self.empty) else self.empty):
+            raise NotAuditedError(
+                f"{name} pays {self.gold:.3g} for a right answer of {data}, in any form, and {self.empty:.3g} for an "
+                f"empty text"
+            )
 
 
 def paid_gold(reward: Verifier, tasks: Sequence[Task], data: str) -> Paid:
@@ -199,22 +202,19 @@ def _judged_golds(reward: Verifier, tasks: Sequence[Task], form: str) -> Sequenc
     return reward.judge_samples([task.sample(Said(task, form).right) for task in tasks])
 
 
-def _probe(reward: Verifier, probe: Probe, said: Sequence[Said], gold_score: float) -> ProbeResult:
-    written = []
-    for one in said:
-        for text in dict.fromkeys(probe.write(one)):
-            written.append((one, text))
-    verdicts = reward.judge_samples([one.task.sample(text) for one, text in written])
+def _probe(reward: Verifier, probe: Probe, said: Sequence[Said], pays: Paid) -> ProbeResult:
+    written = [(one.task, text) for one in said for text in dict.fromkeys(probe.write(one))]
+    verdicts = reward.judge_samples([task.sample(text) for task, text in written])
     scored = []
     bad = []
     failed = []
     failures: Counter[str] = Counter()
-    for (one, text), verdict in zip(written, verdicts, strict=True):
+    for (task, text), verdict in zip(written, verdicts, strict=True):
         why = verdict.details.get("error") or verdict.reason
-        case = Case(prompt=one.task.prompt, gold=one.task.gold, completion=text, score=verdict.score, reason=why)
+        case = Case(prompt=task.prompt, gold=task.gold, completion=text, score=verdict.score, reason=why)
         if verdict.score is not None:
-            paid = is_paid(verdict.score, gold_score)
-            scored.append((id(one), paid))
+            paid = pays.is_paid(verdict)
+            scored.append((id(task), paid))
             if paid is not probe.pays:
                 bad.append(case)
         # Other blame means the reward does not apply to this row, which is no fault.
@@ -241,7 +241,7 @@ def share(counted: Sequence[tuple[Hashable, bool]]) -> Interval | None:
     """
     tasks = {task for task, _ in counted}
     count = sum(counts for _, counts in counted)
-    return Grouped(Estimate.share(count, len(counted)), Estimate(0.0, 0.0, len(tasks))).interval
+    return Grouped.share(count, len(counted), len(tasks)).interval
 
 
 def _mean_score(verdicts: Sequence[Verdict]) -> float:

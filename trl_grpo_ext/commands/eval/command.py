@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trl_grpo_ext.commands.arguments import add_config, count, read_recipe
-from trl_grpo_ext.commands.exit_status import FINE, refuse
+from trl_grpo_ext.commands.exit_status import FINE, refusing
 from trl_grpo_ext.recipe.hub import check_model_folder
 
 if TYPE_CHECKING:
@@ -30,29 +29,22 @@ def add_parser(commands: Any) -> None:
         "with status 2 if it cannot begin, and with 1 if the grader failed on more than a tenth of the completions.",
         epilog=EXTRA,
     )
+    add = parser.add_argument
     add_config(parser)
-    parser.add_argument(
+    add(
         "--model",
         nargs="+",
         metavar="MODEL",
         help="one model, or two to compare: a Hub id, a checkpoint, a PEFT adapter, or the folder of an evaluation "
         "that was made before (the recipe's model)",
     )
-    parser.add_argument("--split", metavar="NAME", help="the split of the data (the recipe's dataset_test_split)")
-    parser.add_argument(
-        "--samples", type=count, metavar="N", help="completions a prompt (the recipe's num_generations_eval)"
-    )
-    parser.add_argument("--limit", type=count, metavar="N", help="at most so many prompts, spread over the split (all)")
-    parser.add_argument(
-        "--k", type=_counts, metavar="K,...", help="the k of pass@k and maj@k (1 and the completions a prompt)"
-    )
-    parser.add_argument(
-        "--temperature", type=float, metavar="T", help="as in the recipe; 0 takes the likeliest token each time"
-    )
-    parser.add_argument(
-        "--output_dir", type=Path, metavar="FOLDER", help="holds a folder a model (the recipe's output_dir and -eval)"
-    )
-    parser.add_argument("--json", action="store_true", help="print the figures as JSON")
+    add("--split", metavar="NAME", help="the split of the data (the recipe's dataset_test_split)")
+    add("--samples", type=count, metavar="N", help="completions a prompt (the recipe's num_generations_eval)")
+    add("--limit", type=count, metavar="N", help="at most so many prompts, spread over the split (all)")
+    add("--k", type=_counts, metavar="K,...", help="the k of pass@k and maj@k (1 and the completions a prompt)")
+    add("--temperature", type=float, metavar="T", help="as in the recipe; 0 takes the likeliest token each time")
+    add("--output_dir", type=Path, metavar="FOLDER", help="holds a folder a model (the recipe's output_dir and -eval)")
+    add("--json", action="store_true", help="print the figures as JSON")
 
 
 def _counts(text: str) -> list[int]:
@@ -60,49 +52,31 @@ def _counts(text: str) -> list[int]:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    try:
+    with refusing():
         models = [model_name(name) for name in arguments.model or ()]
         recipe, plan = _read(arguments, models)
-        models = models or [model_name(str(recipe.model.model_name_or_path))]
-        names = labels(models)
         from trl_grpo_ext.commands.eval.evaluated import check_ks, read_evaluation
-        from trl_grpo_ext.commands.runner import (
-            check_model,
-            is_evaluation,
-            load_rows,
-            prepare_evaluation,
-            run_evaluation,
-        )
+        from trl_grpo_ext.commands.runner import check_model, generate, is_evaluation, load_rows
 
+        models = models or [model_name(str(recipe.model.model_name_or_path))]
+        made_before = [is_evaluation(model) for model in models]
         for model in models:
             check_model(model, recipe)
-        data = None
-        if not all(map(is_evaluation, models)):
+        if not all(made_before):
             check_ks(arguments.k, plan.samples)
             data = load_rows(recipe, plan)
-    except (ValueError, OSError, ImportError) as error:
-        return refuse(error)
     above = arguments.output_dir or Path(f"{recipe.training.output_dir}-eval")
-    folders, is_main = [], True
-    for model, label in zip(models, names, strict=True):
-        folders.append(Path(model) if is_evaluation(model) else above / label)
-        if is_evaluation(model) or data is None:
-            continue
-        try:
-            trainer = prepare_evaluation(recipe, plan, data, model, folders[-1])
-        except (ValueError, OSError, ImportError) as error:
-            return refuse(error)
-        is_main = run_evaluation(recipe, plan, trainer, model)
-        # Free the memory before the next model loads.
-        del trainer
+    folders, is_main = {}, True
+    for label, model, is_made in zip(labels(models), models, made_before, strict=True):
+        folders[label] = Path(model) if is_made else above / label
+        if not is_made:
+            is_main = generate(recipe, plan, data, model, folders[label])
     recipe.mix.close()
     if not is_main:
         return FINE
-    try:
-        found = [read_evaluation(*each, arguments.k) for each in zip(folders, names, strict=True)]
-        return _show(found, folders, arguments, report=recipe.training.write_report)
-    except (ValueError, OSError) as error:
-        return refuse(error)
+    with refusing():
+        found = [read_evaluation(folder, label, arguments.k) for label, folder in folders.items()]
+        return _show(found, list(folders.values()), arguments, report=recipe.training.write_report)
 
 
 def model_name(name: str) -> str:
@@ -162,6 +136,7 @@ def _show(found: Sequence[Evaluated], folders: Sequence[Path], arguments: argpar
     from trl_grpo_ext.commands.tally import status_of
     from trl_grpo_ext.report.write import write_report
     from trl_grpo_ext.support.files import write_json
+    from trl_grpo_ext.support.printer import print_json
 
     differences = compare(*found) if len(found) == 2 else {}
     told = sentence(found[0].label, found[1].label, differences["pass@1"]) if "pass@1" in differences else None
@@ -182,7 +157,7 @@ def _show(found: Sequence[Evaluated], folders: Sequence[Path], arguments: argpar
     if both is not None:
         write_json(both.with_suffix(".json"), record)
     if arguments.json:
-        print(json.dumps(record, indent=2, allow_nan=False))
+        print_json(record)
     else:
         if told:
             print(told)

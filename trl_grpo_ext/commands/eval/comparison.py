@@ -118,6 +118,5 @@ def others_told(differences: Mapping[str, Difference]) -> str:
         ' Other differences: pass@4 +0.250 [+0.250, +0.250].'
     """
     others = [name for name in differences if name.startswith(("pass@", "maj@")) and name != "pass@1"]
-    found = ((name, differences[name].interval) for name in others)
-    said = [f"{name} {one.mean:+z.3f} [{one.low:+z.3f}, {one.high:+z.3f}]" for name, one in found]
+    said = [f"{name} {differences[name].interval:+z.3f}" for name in others]
     return f" Other differences: {', '.join(said)}." if said else ""

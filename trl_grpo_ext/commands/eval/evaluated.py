@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,7 +16,7 @@ from trl_grpo_ext.commands.tally import Tally
 from trl_grpo_ext.figures.primary import pass_at_k, passes, read_answer
 from trl_grpo_ext.runs.recorded_run import EVALUATION, FIGURES, RecordedRun
 from trl_grpo_ext.scorecard import Scorecard
-from trl_grpo_ext.support.estimate import Estimate, Grouped
+from trl_grpo_ext.support.estimate import Estimate, Grouped, Interval
 from trl_grpo_ext.support.files import write_json
 from trl_grpo_ext.support.text import told
 
@@ -48,16 +47,19 @@ class Evaluated:
     def label(self) -> str:
         return str(self.about["label"])
 
+    def interval(self, name: str) -> Interval | None:
+        """Average a figure over prompts, with its 95 % interval; None if no prompt has it."""
+        return Grouped.alone(self._of_prompts(name)).interval
+
     def mean(self, name: str) -> dict[str, float] | None:
-        """Average a figure over prompts, with its 95 % interval and prompt counts; None if no prompt has it."""
-        found = [one.values[name] for one in self.prompts if name in one.values]
-        estimate = Estimate.of(found)
-        lowest = min(found, default=math.inf)
-        highest = max(found, default=-math.inf)
-        interval = Grouped(estimate, estimate, lowest, highest).interval
-        if interval is None:
-            return None
-        return interval.to_record() | {"prompts": len(found), "left_out": len(self.prompts) - len(found)}
+        """Return `interval` as a record, with the number of prompts that have the figure, and of the others."""
+        interval = self.interval(name)
+        count = len(self._of_prompts(name))
+        counts = {"prompts": count, "left_out": len(self.prompts) - count}
+        return None if interval is None else interval.to_record() | counts
+
+    def _of_prompts(self, name: str) -> list[float]:
+        return [one.values[name] for one in self.prompts if name in one.values]
 
     def to_record(self) -> dict[str, Any]:
         record = {
@@ -73,7 +75,7 @@ class Evaluated:
             if k >= FEWEST_VOTES:
                 record[f"maj@{k}"] = self._majority(k)
         record["tokens"] = self._tokens()
-        record["cut"] = self.cut.mean if self.cut.count else None
+        record["cut"] = self.cut.known_mean
         record["terms"] = self.tally.to_record()["terms"]
         return record
 

@@ -9,11 +9,11 @@ from typing import Any
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
 from trl_grpo_ext.commands.eval.comparison import Difference
 from trl_grpo_ext.commands.eval.evaluated import FEWEST_VOTES, QUANTILES, Evaluated
 from trl_grpo_ext.commands.tally import told_reasons, told_verdicts
+from trl_grpo_ext.support.printer import print_lines, shown
 
 # Line width of a model's label, in characters: as wide as an interval.
 LABEL_CHARS = 20
@@ -29,11 +29,10 @@ def print_evaluations(
     """Print one or two evaluations, one row per figure; then each model's verdicts by term."""
     console = console or Console()
     records = [one.to_record() for one in found]
-    console.print(Text(_title(records[0])), soft_wrap=True)
+    print_lines(console, [_title(records[0])])
     console.print(_table(found, records, differences, console.width))
     for record in records:
-        for line in _lines(record):
-            console.print(Text(line), soft_wrap=True)
+        print_lines(console, _lines(record))
 
 
 def _table(
@@ -50,15 +49,15 @@ def _table(
         table.add_column(_in_lines(label, LABEL_CHARS), justify="right", no_wrap=True)
     room = max(LEAST_NAME_CHARS, width - (len(table.columns) - 1) * (LABEL_CHARS + GAP) - EDGES)
     for name in _figures(found):
-        digits = 1 if name == "tokens" else 3
-        cells = [_shown(one.mean(name), digits) for one in found]
+        spec = "z.1f" if name == "tokens" else "z.3f"
+        cells = [shown(one.interval(name), spec) for one in found]
         if differences:
             difference = differences.get(name)
-            cells.append(_shown(difference and difference.to_record(), digits))
+            cells.append(shown(difference and difference.interval, spec))
         table.add_row(_in_lines(name.removeprefix("score/"), room), *cells)
     for name in QUANTILES:
-        table.add_row(f"  {name}", *(_number(record["tokens"] and record["tokens"][name]) for record in records))
-    table.add_row("cut", *("-" if record["cut"] is None else f"{record['cut']:.1%}" for record in records))
+        table.add_row(f"  {name}", *(shown(record["tokens"] and record["tokens"][name], ".0f") for record in records))
+    table.add_row("cut", *(shown(record["cut"], ".1%") for record in records))
     return table
 
 
@@ -103,16 +102,3 @@ def _lines(record: Mapping[str, Any]) -> Iterator[str]:
         if name.startswith("maj@") and figure and figure["tied"]:
             tied = "several answers are the most frequent, and share it"
             yield f"  In {figure['tied']:.1%} of the votes of {name}, {tied}."
-
-
-def _shown(measured: Mapping[str, Any] | None, digits: int) -> str:
-    if measured is None:
-        return "-"
-    mean = f"{measured['mean']:z.{digits}f}"
-    low = f"{measured['low']:z.{digits}f}"
-    high = f"{measured['high']:z.{digits}f}"
-    return f"{mean} [{low}, {high}]"
-
-
-def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.0f}"

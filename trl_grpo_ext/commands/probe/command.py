@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trl_grpo_ext.commands.arguments import add_config, count, read_recipe
-from trl_grpo_ext.commands.exit_status import FINE, refuse
+from trl_grpo_ext.commands.exit_status import FINE, refusing
 
 if TYPE_CHECKING:
     from trl_grpo_ext.commands.probe.figures import Probe
-    from trl_grpo_ext.commands.runner import EvaluationPlan
-    from trl_grpo_ext.recipe.recipe import Recipe
 
 PROMPTS, SAMPLES = 200, 8
 
@@ -29,45 +26,40 @@ def add_parser(commands: Any) -> None:
         "and what is in the way. Leaves rates.jsonl, for rows_from.",
         epilog="Every flag of train can be given too, such as --use_vllm true.",
     )
+    add = parser.add_argument
     add_config(parser)
-    parser.add_argument("--limit", type=count, default=PROMPTS, metavar="N", help=f"prompts, spread ({PROMPTS})")
-    parser.add_argument("--samples", type=count, default=SAMPLES, metavar="K", help=f"completions each ({SAMPLES})")
-    parser.add_argument("--output_dir", type=Path, metavar="FOLDER", help="(the recipe's output_dir and -probe)")
-    parser.add_argument("--json", action="store_true", help="print the figures as JSON")
+    add("--limit", type=count, default=PROMPTS, metavar="N", help=f"prompts, spread ({PROMPTS})")
+    add("--samples", type=count, default=SAMPLES, metavar="K", help=f"completions each ({SAMPLES})")
+    add("--output_dir", type=Path, metavar="FOLDER", help="(the recipe's output_dir and -probe)")
+    add("--json", action="store_true", help="print the figures as JSON")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    try:
+    with refusing():
         if arguments.samples < 2:
             raise ValueError("A probe compares the completions of a prompt: --samples is 2 or more.")
         recipe = read_recipe(arguments.config, arguments.flags)
-        from trl_grpo_ext.commands.runner import EvaluationPlan, check_model, load_rows
+        from trl_grpo_ext.commands.runner import EvaluationPlan, check_model, generate, load_rows
 
         split = recipe.data.dataset_train_split
         plan = EvaluationPlan(split=split, samples=arguments.samples, limit=arguments.limit)
-        check_model(str(recipe.model.model_name_or_path), recipe)
+        model = str(recipe.model.model_name_or_path)
+        check_model(model, recipe)
         folder = arguments.output_dir or Path(f"{recipe.training.output_dir}-probe")
-        is_main = _generate(recipe, plan, load_rows(recipe, plan), folder)
-    except (ValueError, OSError, ImportError) as error:
-        return refuse(error)
+        is_main = generate(recipe, plan, load_rows(recipe, plan), model, folder)
     recipe.mix.close()
-    return _show(folder, as_json=arguments.json) if is_main else FINE
+    if is_main:
+        _show(folder, as_json=arguments.json)
+    return FINE
 
 
-def _generate(recipe: Recipe, plan: EvaluationPlan, data: Any, folder: Path) -> bool:
-    """Generate and judge; return True on the main process."""
-    from trl_grpo_ext.commands.runner import prepare_evaluation, run_evaluation
-
-    model = str(recipe.model.model_name_or_path)
-    return run_evaluation(recipe, plan, prepare_evaluation(recipe, plan, data, model, folder), model)
-
-
-def _show(folder: Path, *, as_json: bool) -> int:
+def _show(folder: Path, *, as_json: bool) -> None:
     """Write the figures and the rates of the rows, and print the figures."""
     from trl_grpo_ext.commands.probe.figures import probe
     from trl_grpo_ext.runs.recorded_run import RecordedRun
     from trl_grpo_ext.runs.successes import RATES, successes_of, write_rates
     from trl_grpo_ext.support.files import write_json
+    from trl_grpo_ext.support.printer import print_json
 
     recorded = RecordedRun(folder)
     cards = list(recorded.cards("eval"))
@@ -75,12 +67,9 @@ def _show(folder: Path, *, as_json: bool) -> int:
     write_rates(folder / RATES, successes_of(cards))
     write_json(folder / "probe.json", found.to_record())
     if as_json:
-        print(json.dumps(found.to_record(), indent=2, allow_nan=False))
-        return FINE
-    for line in _lines(found):
-        print(line)
-    print(f"The rate of each row, for rows_from: {folder / RATES}")
-    return FINE
+        print_json(found.to_record())
+    else:
+        print("\n".join([*_lines(found), f"The rate of each row, for rows_from: {folder / RATES}"]))
 
 
 def _lines(found: Probe) -> list[str]:

@@ -16,10 +16,11 @@ from trl_grpo_ext.diagnostics.checks import CHECKS
 from trl_grpo_ext.diagnostics.checks.dead_groups import LEAST_LIVE
 from trl_grpo_ext.diagnostics.finding import Finding, Severity
 from trl_grpo_ext.diagnostics.window import RunView
+from trl_grpo_ext.figures.batch_totals import BatchTotals
 from trl_grpo_ext.figures.reduction import reduce_card
 from trl_grpo_ext.figures.success_rates import Floats, expected_live_share, fitted_beta, group_successes
 from trl_grpo_ext.scorecard import Scorecard
-from trl_grpo_ext.support.estimate import Estimate, Grouped, Interval
+from trl_grpo_ext.support.estimate import Grouped, Interval
 
 # Group sizes that are compared; the recipe's own is added.
 GROUP_SIZES = (4, 8, 16, 32)
@@ -93,8 +94,7 @@ def _predicted(share: float, prompts: int) -> Interval:
 
     It is as wide as that of half as many groups, since the other groups vary as much as the groups of the probe.
     """
-    estimate = Estimate.share(share * prompts / 2, prompts / 2)
-    interval = Grouped(estimate, estimate, 0.0, 1.0).interval
+    interval = Grouped.share(share * prompts / 2, prompts / 2, prompts / 2).interval
     assert interval is not None
     low, high = math.floor(interval.low * prompts) / prompts, math.ceil(interval.high * prompts) / prompts
     return Interval(share, low, high)
@@ -149,13 +149,11 @@ def probe(cards: Sequence[Scorecard], settings: Mapping[str, Any]) -> Probe:
     attempts = attempts_of(cards)
     own = int(settings.get("num_generations") or GROUP_SIZES[1])
     live = {size: live_share(attempts, size) for size in sorted({*GROUP_SIZES, own})}
-    rates = Estimate.of((attempts.right / attempts.judged).tolist())
-    rate = Grouped(rates, rates, 0.0, 1.0).interval
-    figures = [reduce_card(card, settings) for card in cards]
-    size, void = sum(one.size for one in figures), sum(one.void for one in figures)
-    unread = sum(one.primary.unread_ended for one in figures)
+    rate = Grouped.alone((attempts.right / attempts.judged).tolist()).interval
+    totals = BatchTotals([reduce_card(card, settings) for card in cards])
+    size, void, cut = totals.completions, totals.void, totals.cut
+    unread = sum(batch.primary.unread_ended for batch in totals.batches)
     known = {size: one for size, one in live.items() if one is not None}
-    cut = Estimate.together(one.primary.cut_share for one in figures)
     groups = sum(len(card.members) for card in cards)
     return Probe(
         sentence=_sentence(_obstacle(cards, settings), rate, live[own], own),
@@ -166,25 +164,20 @@ def probe(cards: Sequence[Scorecard], settings: Mapping[str, Any]) -> Probe:
         kinds=_kinds(attempts),
         live=live,
         best_size=max(known, key=lambda size: known[size].mean / size) if known else None,
-        cut=_share(cut.total, cut.count, groups),
-        unparsed=_share(unread, size - void, groups),
-        void=_share(void, size, groups),
+        cut=Grouped.share(cut.total, cut.count, groups).interval,
+        unparsed=Grouped.share(unread, size - void, groups).interval,
+        void=Grouped.share(void, size, groups).interval,
         differs={term: _differs(cards, term) for term in (cards[0].terms if cards else ())},
         seconds=sum(_seconds(card) for card in cards) / max(1, size),
     )
-
-
-def _share(part: float, whole: float, groups: int) -> Interval | None:
-    """Return a share of completions, as sure as so many prompts make it."""
-    share = Estimate.share(part, whole)
-    return Grouped(share, replace(share, count=groups), 0.0, 1.0).interval
 
 
 def _kinds(attempts: Attempts) -> dict[str, Interval | None]:
     rates = attempts.right / attempts.judged
     bounds = [-math.inf, *(bound for _, bound in KINDS)]
     counts = [int(((rates > low) & (rates <= high)).sum()) for low, high in pairwise(bounds)]
-    return {name: _share(count, len(rates), len(rates)) for (name, _), count in zip(KINDS, counts, strict=True)}
+    size = len(rates)
+    return {name: Grouped.share(count, size, size).interval for (name, _), count in zip(KINDS, counts, strict=True)}
 
 
 def _differs(cards: Sequence[Scorecard], term: str) -> float:

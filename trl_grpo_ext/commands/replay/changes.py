@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from trl_grpo_ext.figures.advantages import Advantages, AdvantageSettings, SingleArray, advantages_of
-from trl_grpo_ext.figures.reduction import BatchFigures, reduce_card
+from trl_grpo_ext.figures.batch_totals import BatchTotals
+from trl_grpo_ext.figures.reduction import reduce_card
 from trl_grpo_ext.group_outcome import GroupOutcome
 from trl_grpo_ext.sample import last_message
 from trl_grpo_ext.scorecard import Scorecard
-from trl_grpo_ext.support.estimate import Estimate
 from trl_grpo_ext.support.text import shortened
 from trl_grpo_ext.verdict import Verdict
 
@@ -28,71 +28,6 @@ MAX_CHARS = 2000
 REPRODUCED = 1e-5
 
 Kind = tuple[str, str]
-
-
-@dataclass(frozen=True, slots=True)
-class Side:
-    """A replay's recorded batches, or its rescored batches, each sum computed on demand."""
-
-    batches: list[BatchFigures] = field(default_factory=list)
-
-    @property
-    def completions(self) -> int:
-        """Number of completions, void ones included."""
-        return sum(batch.size for batch in self.batches)
-
-    @property
-    def void(self) -> int:
-        return sum(batch.void for batch in self.batches)
-
-    @property
-    def rewards(self) -> Estimate:
-        """Estimate the mean total of completions that are not void."""
-        return Estimate.together(batch.rewards.numbers for batch in self.batches)
-
-    def value(self, term: str) -> float | None:
-        """Return a term's mean value over completions that are not void; None without values."""
-        return mean_of(Estimate.together(batch.terms[term].values.numbers for batch in self._with(term)))
-
-    def weights(self, term: str) -> list[float]:
-        """List a term's weight in each batch with the term."""
-        return [batch.terms[term].weight for batch in self._with(term)]
-
-    def _with(self, term: str) -> list[BatchFigures]:
-        return [batch for batch in self.batches if term in batch.terms]
-
-    @property
-    def shares(self) -> dict[str, float | None]:
-        """Return each term's mean driver share, as in logs and reports; None if unknown, or without advantages."""
-        terms = dict.fromkeys(term for batch in self.batches for term in batch.terms)
-        return {
-            term: mean_of(Estimate.of([batch.terms[term].driver_share for batch in self._with(term)])) for term in terms
-        }
-
-    @property
-    def other_drivers(self) -> Estimate:
-        """Estimate the mean share of reward functions outside the mix, over batches with known driver shares."""
-        known = [
-            batch.others_share
-            for batch in self.batches
-            if all(figures.driver_share is not None for figures in batch.terms.values())
-        ]
-        return Estimate.of(known)
-
-    def term_record(self, term: str) -> dict[str, Any] | None:
-        """Return a term's mean value with its first and last weight; None for a term without batches."""
-        weights = self.weights(term)
-        if not weights:
-            return None
-        return {"mean_value": self.value(term), "first_weight": weights[0], "last_weight": weights[-1]}
-
-    def to_record(self) -> dict[str, Any]:
-        return {"terms": self.shares, "others": mean_of(self.other_drivers)}
-
-
-def mean_of(estimate: Estimate) -> float | None:
-    """Return the mean; None without numbers."""
-    return estimate.mean if estimate.count else None
 
 
 def _differs(before: float | None, after: float | None) -> bool:
@@ -308,7 +243,7 @@ class Comparison:
         self.settings = (old, new)
         self.examples = examples
         self.terms = {term: TermChanges(examples) for term in new_terms}
-        self.old, self.new = Side(), Side()
+        self.old, self.new = BatchTotals(), BatchTotals()
         self.changed = 0
         self.advantages = AdvantageChanges(examples)
         self.groups = GroupChanges()
@@ -345,16 +280,28 @@ class Comparison:
         return {
             "batches": self.batches,
             "terms": {
-                name: {"old": self.old.term_record(name), "new": self.new.term_record(name), **term.to_record()}
+                name: {"old": _term(self.old, name), "new": _term(self.new, name), **term.to_record()}
                 for name, term in self.terms.items()
             },
             "totals": {
                 "completions": self.old.completions,
                 "changed": self.changed,
                 "void": {"old": self.old.void, "new": self.new.void},
-                "mean": {"old": mean_of(self.old.rewards), "new": mean_of(self.new.rewards)},
+                "mean": {"old": self.old.reward, "new": self.new.reward},
             },
-            "drivers": {"old": self.old.to_record(), "new": self.new.to_record()},
+            "drivers": {"old": _drivers(self.old), "new": _drivers(self.new)},
             "advantages": self.advantages.to_record(),
             "groups": self.groups.to_record(),
         }
+
+
+def _term(side: BatchTotals, term: str) -> dict[str, Any] | None:
+    """Return a term's mean value with its first and last weight; None for a term without batches."""
+    weights = side.weights(term)
+    if not weights:
+        return None
+    return {"mean_value": side.value(term), "first_weight": weights[0], "last_weight": weights[-1]}
+
+
+def _drivers(side: BatchTotals) -> dict[str, Any]:
+    return {"terms": side.shares, "others": side.others_share}

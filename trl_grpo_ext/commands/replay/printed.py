@@ -8,10 +8,11 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from trl_grpo_ext.commands.printer import print_lines, shown
-from trl_grpo_ext.commands.replay.changes import Comparison, Side, TermChanges, mean_of
+from trl_grpo_ext.commands.replay.changes import Comparison, TermChanges
 from trl_grpo_ext.commands.replay.replayed_run import ReplayedRun
 from trl_grpo_ext.figures.advantages import AdvantageSettings
+from trl_grpo_ext.figures.batch_totals import BatchTotals
+from trl_grpo_ext.support.printer import print_lines, shown
 from trl_grpo_ext.support.text import on_one_line
 
 # Longest prompt or completion, in characters.
@@ -50,11 +51,11 @@ def _terms(replayed: ReplayedRun) -> Table:
             _both(*(shown(side.value(name), ".3f") for side in sides)),
             f"{term.changed} differ" if term.changed else replayed.sources.get(name, "gone"),
         )
-    others = [_percent(mean_of(side.other_drivers)) for side in sides]
+    others = [_percent(side.others_share) for side in sides]
     if not {"0%", "-"}.issuperset(others):
         table.add_row("(beside the mix)", "", _both(*others), "", "as recorded")
     table.add_section()
-    means = [shown(mean_of(side.rewards), ".3f") for side in sides]
+    means = [shown(side.reward, ".3f") for side in sides]
     table.add_row("total", "", "", _both(*means), f"{comparison.changed} differ")
     if any(side.void for side in sides):
         table.add_row("void completions", "", "", _both(*(str(side.void) for side in sides)), "")
@@ -156,7 +157,7 @@ def _both(before: str, after: str) -> str:
     return before if before == after else f"{before} -> {after}"
 
 
-def _weight(side: Side, term: str) -> str:
+def _weight(side: BatchTotals, term: str) -> str:
     weights = side.weights(term)
     if len(set(weights)) > 1:
         return f"{weights[0]:.3g}..{weights[-1]:.3g}"

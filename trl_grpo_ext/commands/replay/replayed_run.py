@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 from typing import Any
 
 from tqdm import tqdm
@@ -19,33 +18,6 @@ from trl_grpo_ext.mix.schedule import Schedule
 from trl_grpo_ext.mix.term import RewardTerm
 from trl_grpo_ext.runs.recorded_run import RecordedRun
 from trl_grpo_ext.scorecard import Scorecard
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReplayedRun:
-    """A finished replay: comparison, sources of verdicts, and notes.
-
-    `sources` tells for each term of the new mix whether its verdicts are recorded, judged anew or combined. `notes` are
-    sentences that a reader needs to trust the figures. `steps` holds the first and the last step.
-    """
-
-    folder: str
-    comparison: Comparison
-    sources: Mapping[str, str]
-    notes: Sequence[str]
-    steps: tuple[int, int] | None
-    seconds: float
-
-    def to_record(self) -> dict[str, Any]:
-        return {
-            "run": self.folder,
-            "steps": None if self.steps is None else {"first": self.steps[0], "last": self.steps[1]},
-            "settings": dict(zip(("old", "new"), map(str, self.comparison.settings), strict=True)),
-            "notes": list(self.notes),
-            "sources": dict(self.sources),
-            **self.comparison.to_record(),
-            "seconds": round(self.seconds, 3),
-        }
 
 
 def replay_run(
@@ -65,33 +37,32 @@ def replay_run(
         ValueError: without selected batches, for rewards that cannot be trained on, and for rewards that need
             unrecorded columns.
     """
-    started = time.perf_counter()
-    replay = _Replay(RecordedBatches(run, selection or Selection()), rewards, rescore=rescore, examples=examples)
-    for number in tqdm(replay.batches.numbers, desc="replaying", unit="batch", leave=False, disable=None):
-        card = replay.batches.card(number)
+    replayed = ReplayedRun(RecordedBatches(run, selection or Selection()), rewards, rescore=rescore, examples=examples)
+    for number in tqdm(replayed.batches.numbers, desc="replaying", unit="batch", leave=False, disable=None):
+        card = replayed.batches.card(number)
         if card is not None:
-            replay.add(card)
-    if not replay.comparison.batches:
-        raise ValueError(replay.batches.why_none(replay.settings))
-    return ReplayedRun(
-        folder=os.fspath(run.folder),
-        comparison=replay.comparison,
-        sources=replay.sources(),
-        notes=list(replay.notes()),
-        steps=(min(replay.steps), max(replay.steps)) if replay.steps else None,
-        seconds=time.perf_counter() - started,
-    )
+            replayed.add(card)
+    if not replayed.comparison.batches:
+        raise ValueError(replayed.batches.why_none(replayed.settings))
+    return replayed
 
 
-class _Replay:
-    """A replay in progress."""
+class ReplayedRun:
+    """A replay: recorded batches, rescored batches, and how they compare.
+
+    Attributes:
+        comparison: The comparison of all batches so far.
+        seconds: The time since the start, in seconds, until the latest batch.
+    """
 
     def __init__(self, batches: RecordedBatches, rewards: NewRewards, *, rescore: bool, examples: int) -> None:
         self.batches, self.rewards = batches, rewards
         self.settings = settings = batches.run.settings
         self.clock = RunClock.of(batches.run, settings)
-        self.steps: list[int] = []
-        self.has_others = False
+        self.seconds = 0.0
+        self._began = time.perf_counter()
+        self._steps: list[int] = []
+        self._has_others = False
         # Reward functions outside the mix. Environments, which TRL adds as functions, may be missing here.
         self.beside = [name for name in settings.get("reward_functions") or () if name not in batches.terms]
         # Refuse rewards that the trainer would refuse.
@@ -103,13 +74,15 @@ class _Replay:
         self.comparison = Comparison(terms, old_settings, rewards.settings or old_settings, examples=examples)
 
     def add(self, card: Scorecard) -> None:
+        """Rescore a recorded batch, and compare it."""
         if not self.comparison.batches:
             self._check_columns(card)
-        self.has_others |= card.has_others
+        self._has_others |= card.has_others
         alone = not (self.beside or card.has_others)
         self.comparison.add(card, self.rescorer.score(card, self.clock.progress(card.step), alone=alone))
         if card.step is not None:
-            self.steps.append(card.step)
+            self._steps.append(card.step)
+        self.seconds = time.perf_counter() - self._began
 
     def _check_columns(self, card: Scorecard) -> None:
         columns = dict.fromkeys(column for sample in card.samples for column in sample.row)
@@ -118,8 +91,18 @@ class _Replay:
         except ValueError as error:
             raise ValueError(f"{error} A replay has the dataset columns that the run had.") from None
 
+    @property
+    def folder(self) -> str:
+        return os.fspath(self.batches.run.folder)
+
+    @property
+    def steps(self) -> tuple[int, int] | None:
+        """The first and the last step; None if no step is known."""
+        return (min(self._steps), max(self._steps)) if self._steps else None
+
+    @property
     def sources(self) -> dict[str, str]:
-        """Describe the source of each new term's verdicts: recorded, judged, judged again, or combined."""
+        """The source of each new term's verdicts: recorded, judged, judged again, or combined."""
         found = {}
         for term in self.rewards.mix.terms:
             reused = self.rescorer.reused.get(term.name)
@@ -131,11 +114,29 @@ class _Replay:
                 found[term.name] = "judged again" if term.name in self.batches.terms else "judged"
         return found
 
-    def notes(self) -> Iterator[str]:
-        """Yield notes for the reader, a sentence each."""
-        yield from self._notes_on_run()
-        yield from self._notes_on_advantages()
-        yield from self._notes_on_others()
+    def to_record(self) -> dict[str, Any]:
+        return {
+            "run": self.folder,
+            "steps": None if self.steps is None else {"first": self.steps[0], "last": self.steps[1]},
+            "settings": dict(zip(("old", "new"), map(str, self.comparison.settings), strict=True)),
+            "notes": self.notes,
+            "sources": self.sources,
+            **self.comparison.to_record(),
+            "seconds": round(self.seconds, 3),
+        }
+
+    @property
+    def notes(self) -> list[str]:
+        """Sentences that a reader needs to trust the figures."""
+        return [
+            *self._notes_on_run(),
+            *self._notes_on_advantages(),
+            *self._notes_on_others(),
+            *self._notes_on_weights(),
+            *self._notes_on_verdicts(),
+        ]
+
+    def _notes_on_weights(self) -> Iterator[str]:
         moving = [repr(name) for name in self.comparison.terms if self._weight_moves(name)]
         if moving:
             yield (
@@ -144,6 +145,8 @@ class _Replay:
             )
         if self.clock.last_step is None and any(map(_depends_on_length, self.rewards.mix.terms)):
             yield "The length of the run is unknown, so weights over the progress are those of its beginning."
+
+    def _notes_on_verdicts(self) -> Iterator[str]:
         for term, old_term in self.rescorer.same.items():
             changed = self.comparison.terms[term].changed
             if changed and term == old_term and term not in self.rescorer.reused:
@@ -183,7 +186,7 @@ class _Replay:
             yield "The completions have no group numbers, so there are no advantages and no groups to compare."
 
     def _notes_on_others(self) -> Iterator[str]:
-        if not self.beside and not self.has_others:
+        if not self.beside and not self._has_others:
             return
         what = "Environments' rewards"
         if self.beside:

@@ -10,7 +10,7 @@ from typing import TypeGuard
 from trl_grpo_ext.group_verifier import GroupVerifier
 from trl_grpo_ext.mix.reward_mix import RewardMix
 from trl_grpo_ext.mix.term import RewardTerm
-from trl_grpo_ext.protocol import Verifier
+from trl_grpo_ext.protocol import BatchVerifier, Verifier
 from trl_grpo_ext.runs.settings import verifier_identity
 from trl_grpo_ext.sample import Sample
 from trl_grpo_ext.scorecard import Scorecard
@@ -105,14 +105,14 @@ def _same_verifiers(mix: RewardMix, recorded: Mapping[str, str | None]) -> dict[
     return reusable
 
 
-class _RecordedVerdicts(Verifier):
+class _RecordedVerdicts(BatchVerifier):
     """A verifier that returns a recorded term's verdicts, batch by batch.
 
     Samples without a recorded verdict, to which the recorded term did not apply, are judged by the original verifier.
     """
 
     def __init__(self, verifier: Verifier, term: str) -> None:
-        self.name = verifier.__name__
+        super().__init__(verifier.__name__)
         self.verifier = verifier
         self.term = term
         self._known: dict[int, Verdict] = {}
@@ -127,9 +127,6 @@ class _RecordedVerdicts(Verifier):
         unknown = [sample for sample in samples if id(sample) not in self._known]
         judged = iter(self.verifier.judge_samples(unknown) if unknown else ())
         return [self._known.get(id(sample)) or next(judged) for sample in samples]
-
-    def verify(self, sample: Sample) -> Verdict:
-        return self.judge_samples([sample])[0]
 
     def close(self) -> None:
         self.verifier.close()

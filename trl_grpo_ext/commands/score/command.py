@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,23 +37,21 @@ def add_parser(commands: Any) -> None:
         "[--completion COLUMN] [--json]",
         description=DESCRIPTION,
     )
-    parser.add_argument("file", type=Path, metavar="FILE.jsonl", help="the completions, a JSON object a line")
+    add = parser.add_argument
+    add("file", type=Path, metavar="FILE.jsonl", help="the completions, a JSON object a line")
     judges = parser.add_mutually_exclusive_group(required=True)
     judges.add_argument("--verifier", action="append", metavar="NAME", help=HELP_OF_VERIFIER)
     judges.add_argument("--config", metavar="RECIPE", help="judge by the rewards of a recipe, shipped or your own")
-    parser.add_argument(
-        "--output", type=Path, metavar="FILE", help="write the verdicts to this file, .jsonl or .parquet"
-    )
-    parser.add_argument("--overwrite", action="store_true", help="replace an output that exists")
-    parser.add_argument(
-        "--completion", default="completion", metavar="COLUMN", help="the column of the completions (completion)"
-    )
-    parser.add_argument("--json", action="store_true", help="print the summary as JSON")
+    add("--output", type=Path, metavar="FILE", help="write the verdicts to this file, .jsonl or .parquet")
+    add("--overwrite", action="store_true", help="replace an output that exists")
+    add("--completion", default="completion", metavar="COLUMN", help="the column of the completions (completion)")
+    add("--json", action="store_true", help="print the summary as JSON")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from trl_grpo_ext.commands.tally import Tally, status_of
+    from trl_grpo_ext.commands.tally import Tally, print_summary, status_of
     from trl_grpo_ext.mix.reward_mix import UnscoredError
+    from trl_grpo_ext.support.printer import print_json
 
     started, tally = time.monotonic(), Tally()
     try:
@@ -70,12 +68,7 @@ def run(arguments: argparse.Namespace) -> int:
     output = None if arguments.output is None else str(arguments.output)
     seconds = round(time.monotonic() - started, 2)
     summary = {"file": str(arguments.file), **tally.to_record(), "seconds": seconds, "output": output}
-    if arguments.json:
-        print(json.dumps(summary, indent=2, allow_nan=False))
-    else:
-        from trl_grpo_ext.commands.tally import print_summary
-
-        print_summary(summary)
+    (print_json if arguments.json else print_summary)(summary)
     return status_of(tally)
 
 
@@ -83,13 +76,13 @@ def _left(tally: Tally, output: Path | None) -> str:
     """Describe the partial output of an interrupted command; delete an unfinished output without rows."""
     from trl_grpo_ext.support.files import unfinished_path
 
-    if not tally.rows:
-        if output is not None:
-            unfinished_path(output).unlink(missing_ok=True)
-        return "nothing was judged"
-    if output is None or not unfinished_path(output).exists():
-        return str(tally)
-    return f"{tally}; their verdicts are in {unfinished_path(output)}"
+    unfinished = None if output is None else unfinished_path(output)
+    if tally.rows:
+        is_kept = unfinished is not None and unfinished.exists()
+        return f"{tally}; their verdicts are in {unfinished}" if is_kept else str(tally)
+    if unfinished is not None:
+        unfinished.unlink(missing_ok=True)
+    return "nothing was judged"
 
 
 def _score(arguments: argparse.Namespace, tally: Tally) -> None:
@@ -99,11 +92,8 @@ def _score(arguments: argparse.Namespace, tally: Tally) -> None:
 
     if arguments.output is not None:
         check_output(arguments.output, overwrite=arguments.overwrite, source=arguments.file)
-    mix = _mix(arguments)
-    try:
+    with closing(_mix(arguments)) as mix:
         judge_file(mix, CompletionFile.check(arguments.file, arguments.completion), arguments.output, tally)
-    finally:
-        mix.close()
 
 
 def _mix(arguments: argparse.Namespace) -> RewardMix:
