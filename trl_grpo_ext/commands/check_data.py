@@ -79,22 +79,16 @@ def _load(config: str, flags: Sequence[str]) -> tuple[RewardMix, list[_Split], A
     recipe = read_recipe(config, [*flags, *NO_TRAINING])
     from trl_grpo_ext.recipe.data import load_data
     from trl_grpo_ext.recipe.file_lines import file_lines
+    from trl_grpo_ext.recipe.rows import spread
 
     splits = load_data(recipe.data)
     recipe.mix.check_columns(splits[recipe.data.dataset_train_split].column_names)
     if recipe.data.dataset_streaming:
-        splits = {name: _taken(rows, recipe.data.rows) for name, rows in splits.items()}
-    parts = splits.items()
-    found = [_Split(name, rows, file_lines(recipe.data, name, len(rows))) for name, rows in parts]
+        if recipe.data.rows is None:
+            raise ValueError("The data is a stream (dataset_streaming); set --rows, the number of rows to check.")
+        splits = {name: spread(rows, recipe.data.rows) for name, rows in splits.items()}
+    found = [_Split(name, rows, file_lines(recipe.data, name, len(rows))) for name, rows in splits.items()]
     return recipe.mix, found, recipe.agent.get("environment_factory")
-
-
-def _taken(stream: Any, count: int | None) -> Any:
-    from datasets import Dataset
-
-    if count is None:
-        raise ValueError("The data is a stream (dataset_streaming); set --rows, the number of rows to check.")
-    return Dataset.from_list(list(stream))
 
 
 def _print_examples(split: _Split) -> None:

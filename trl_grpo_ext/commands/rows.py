@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from trl_grpo_ext.outcome import read_outcome
-from trl_grpo_ext.sample import Sample, samples_from_columns
+from trl_grpo_ext.sample import TRL_EXTRAS, Sample, sample_of
 from trl_grpo_ext.support.files import numbered_lines
 from trl_grpo_ext.support.text import did_you_mean
 
@@ -58,35 +58,33 @@ class CompletionFile:
 
     def batches(self, size: int, *, whole_groups: bool = False) -> Iterator[list[Sample]]:
         """Yield batches of `size` samples; with `whole_groups`, larger batches that split no group."""
-        batch: list[Row] = []
-        groups: list[int] = []
+        batch: list[Sample] = []
         group, before = -1, None
         for row in _rows(self.path, self.completion):
             prompt = row.get("prompt")
             begins = prompt is None or prompt != before
             if len(batch) >= size and (begins or not whole_groups):
-                yield self._samples(batch, groups)
-                batch, groups = [], []
+                yield batch
+                batch = []
             group, before = group + begins, prompt
-            batch.append(row)
-            groups.append(group)
+            batch.append(self._sample(row, group))
         if batch:
-            yield self._samples(batch, groups)
+            yield batch
 
     def lines(self) -> Iterator[int]:
         """Yield the line number of each row, from 1."""
         return (number for number, _ in numbered_lines(self.path))
 
-    def _samples(self, rows: Sequence[Row], groups: Sequence[int]) -> list[Sample]:
-        names = sorted({name for row in rows for name in row} - {self.completion})
-        # The keywords of TRL's reward functions: the dataset's `prompt` is `prompts` there.
-        columns = {"prompts" if name == "prompt" else name: [row.get(name) for row in rows] for name in names}
-        samples = samples_from_columns([row[self.completion] for row in rows], columns)
-        outcomes = [read_outcome(row.get("outcome")) for row in rows]
-        return [
-            replace(sample, group=group, outcome=outcome)
-            for sample, group, outcome in zip(samples, groups, outcomes, strict=True)
-        ]
+    def _sample(self, row: Row, group: int) -> Sample:
+        columns = self.columns - {self.completion, "prompt", *TRL_EXTRAS}
+        return sample_of(
+            row[self.completion],
+            row.get("prompt"),
+            completion_ids=row.get("completion_ids"),
+            row={name: row.get(name) for name in sorted(columns)},
+            group=group,
+            outcome=read_outcome(row.get("outcome")),
+        )
 
 
 def _rows(path: Path, completion: str) -> Iterator[Row]:

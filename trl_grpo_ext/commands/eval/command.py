@@ -12,7 +12,6 @@ from trl_grpo_ext.commands.exit_status import FINE, refusing
 from trl_grpo_ext.recipe.hub import check_model_folder
 
 if TYPE_CHECKING:
-    from trl_grpo_ext.commands.eval.evaluated import Evaluated
     from trl_grpo_ext.commands.runner import EvaluationPlan
     from trl_grpo_ext.recipe.recipe import Recipe
 
@@ -56,7 +55,9 @@ def run(arguments: argparse.Namespace) -> int:
         models = [model_name(name) for name in arguments.model or ()]
         recipe, plan = _read(arguments, models)
         from trl_grpo_ext.commands.eval.evaluated import check_ks, read_evaluation
+        from trl_grpo_ext.commands.eval.printed import show_evaluations
         from trl_grpo_ext.commands.runner import check_model, generate, is_evaluation, load_rows
+        from trl_grpo_ext.commands.tally import status_of
 
         models = models or [model_name(str(recipe.model.model_name_or_path))]
         made_before = [is_evaluation(model) for model in models]
@@ -76,7 +77,8 @@ def run(arguments: argparse.Namespace) -> int:
         return FINE
     with refusing():
         found = [read_evaluation(folder, label, arguments.k) for label, folder in folders.items()]
-        return _show(found, list(folders.values()), arguments, report=recipe.training.write_report)
+        show_evaluations(found, list(folders.values()), report=recipe.training.write_report, as_json=arguments.json)
+        return max(status_of(one.tally) for one in found)
 
 
 def model_name(name: str) -> str:
@@ -126,43 +128,3 @@ def _read(arguments: argparse.Namespace, models: Sequence[str]) -> tuple[Recipe,
     samples = arguments.samples or (1 if greedy else training.num_generations_eval or training.num_generations)
     split = arguments.split or recipe.data.dataset_test_split
     return recipe, EvaluationPlan(split=split, samples=samples, limit=arguments.limit, greedy=greedy)
-
-
-def _show(found: Sequence[Evaluated], folders: Sequence[Path], arguments: argparse.Namespace, *, report: bool) -> int:
-    """Print the figures, write the report, and return the exit status."""
-    from trl_grpo_ext.commands.eval.comparison import compare, others_told, sentence
-    from trl_grpo_ext.commands.eval.evaluated import keep_figures
-    from trl_grpo_ext.commands.eval.printed import print_evaluations
-    from trl_grpo_ext.commands.tally import status_of
-    from trl_grpo_ext.report.write import write_report
-    from trl_grpo_ext.support.files import write_json
-    from trl_grpo_ext.support.printer import print_json
-
-    differences = compare(*found) if len(found) == 2 else {}
-    told = sentence(found[0].label, found[1].label, differences["pass@1"]) if "pass@1" in differences else None
-    models = [one.to_record() for one in found]
-    for model, folder in zip(models, folders, strict=True):
-        keep_figures(folder, model)
-    both = folders[0].parent / f"{'-vs-'.join(one.label for one in found)}.html" if len(found) == 2 else None
-    pages = [str(write_report([folder])) for folder in folders] if report else []
-    page = pages[0] if pages else None
-    if report and both is not None:
-        page = str(write_report(folders, both, ahead=told and f"{told}{others_told(differences)}"))
-    record = {
-        "sentence": told,
-        "models": models,
-        "differences": {name: difference.to_record() for name, difference in differences.items()},
-        "report": page,
-    }
-    if both is not None:
-        write_json(both.with_suffix(".json"), record)
-    if arguments.json:
-        print_json(record)
-    else:
-        if told:
-            print(told)
-        print_evaluations(found, differences)
-        if page:
-            print(f"The figures are in {page}")
-            print(f"The completions are in {' and '.join(pages)}")
-    return max(status_of(one.tally) for one in found)

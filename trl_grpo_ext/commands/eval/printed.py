@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from trl_grpo_ext.commands.eval.comparison import Difference
-from trl_grpo_ext.commands.eval.evaluated import FEWEST_VOTES, QUANTILES, Evaluated
+from trl_grpo_ext.commands.eval.comparison import Difference, compare, others_told, sentence
+from trl_grpo_ext.commands.eval.evaluated import FEWEST_VOTES, QUANTILES, Evaluated, keep_figures
 from trl_grpo_ext.commands.tally import told_reasons, told_verdicts
-from trl_grpo_ext.support.printer import print_lines, shown
+from trl_grpo_ext.report.write import write_report
+from trl_grpo_ext.support.files import write_json
+from trl_grpo_ext.support.printer import print_json, print_lines, shown
 
 # Line width of a model's label, in characters: as wide as an interval.
 LABEL_CHARS = 20
@@ -21,6 +24,37 @@ LABEL_CHARS = 20
 LEAST_NAME_CHARS = 9
 # Characters between two columns, and at both edges of the table together.
 GAP, EDGES = 3, 2
+
+
+def show_evaluations(found: Sequence[Evaluated], folders: Sequence[Path], *, report: bool, as_json: bool) -> None:
+    """Write the figures of one or two evaluations, and a report if asked for, and print the figures."""
+    differences = compare(*found) if len(found) == 2 else {}
+    told = sentence(found[0].label, found[1].label, differences["pass@1"]) if "pass@1" in differences else None
+    models = [one.to_record() for one in found]
+    for model, folder in zip(models, folders, strict=True):
+        keep_figures(folder, model)
+    both = folders[0].parent / f"{'-vs-'.join(one.label for one in found)}.html" if len(found) == 2 else None
+    pages = [str(write_report([folder])) for folder in folders] if report else []
+    page = pages[0] if pages else None
+    if report and both is not None:
+        page = str(write_report(folders, both, ahead=told and f"{told}{others_told(differences)}"))
+    record = {
+        "sentence": told,
+        "models": models,
+        "differences": {name: difference.to_record() for name, difference in differences.items()},
+        "report": page,
+    }
+    if both is not None:
+        write_json(both.with_suffix(".json"), record)
+    if as_json:
+        print_json(record)
+    else:
+        if told:
+            print(told)
+        print_evaluations(found, differences)
+        if page:
+            print(f"The figures are in {page}")
+            print(f"The completions are in {' and '.join(pages)}")
 
 
 def print_evaluations(

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,8 +20,12 @@ from trl_grpo_ext.diagnostics.window import RunView
 from trl_grpo_ext.figures.batch_totals import BatchTotals
 from trl_grpo_ext.figures.reduction import reduce_card
 from trl_grpo_ext.figures.success_rates import Floats, expected_live_share, fitted_beta, group_successes
+from trl_grpo_ext.runs.recorded_run import RecordedRun
+from trl_grpo_ext.runs.successes import RATES, successes_of, write_rates
 from trl_grpo_ext.scorecard import Scorecard
 from trl_grpo_ext.support.estimate import Grouped, Interval
+from trl_grpo_ext.support.files import write_json
+from trl_grpo_ext.support.printer import print_json
 
 # Group sizes that are compared; the recipe's own is added.
 GROUP_SIZES = (4, 8, 16, 32)
@@ -219,3 +224,39 @@ def _sentence(obstacle: Finding | None, rate: Interval | None, live: Interval | 
 def told(one: Interval | None) -> str:
     """Format a share with its interval: `43 % [35 %, 51 %]`; `-` if it is unknown."""
     return "-" if one is None else f"{percent(one.mean)} [{percent(one.low)}, {percent(one.high)}]"
+
+
+def show_probe(folder: Path, *, as_json: bool) -> None:
+    """Write the figures of a recorded probe and the rates of its rows to its folder, and print the figures."""
+    recorded = RecordedRun(folder)
+    cards = list(recorded.cards("eval"))
+    found = probe(cards, recorded.settings)
+    write_rates(folder / RATES, successes_of(cards))
+    write_json(folder / "probe.json", found.to_record())
+    if as_json:
+        print_json(found.to_record())
+    else:
+        print("\n".join([*_lines(found), f"The rate of each row, for rows_from: {folder / RATES}"]))
+
+
+def _lines(found: Probe) -> list[str]:
+    kinds = ", ".join(f"{name} {told(share)}" for name, share in found.kinds.items())
+    differs = ", ".join(f"{term} {percent(share)}" for term, share in found.differs.items())
+    lines = [
+        found.sentence,
+        f"{found.prompts} prompts, {found.samples} completions each; in brackets, 95 % intervals.",
+        f"success rate     {told(found.rate)}",
+        f"prompts solved   {kinds}",
+    ]
+    for size, share in found.live.items():
+        each = "" if share is None else f", {1000 * share.mean / size:.0f} live groups per 1,000 completions"
+        best = " (the most)" if size == found.best_size else ""
+        lines.append(f"groups of {size:<7}{told(share)} live{each}{best}")
+    return [
+        *lines,
+        f"cut              {told(found.cut)}",
+        f"not readable     {told(found.unparsed)}",
+        f"no verdict       {told(found.void)}",
+        f"differ in groups {differs}",
+        f"judging          {1e3 * found.seconds:.2g} ms a completion",
+    ]

@@ -3,18 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import sys
-import time
-from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from trl_grpo_ext.commands.arguments import EXAMPLE, read_file, rewards_entry
-from trl_grpo_ext.commands.exit_status import FOUND, INTERRUPTED, refuse
-
-if TYPE_CHECKING:
-    from trl_grpo_ext.commands.tally import Tally
-    from trl_grpo_ext.mix.reward_mix import RewardMix
+from trl_grpo_ext.commands.arguments import EXAMPLE
 
 DESCRIPTION = (
     "Judge the completions of a file: JSON Lines, each row with a `completion` (a text or a conversation) and the "
@@ -49,57 +41,6 @@ def add_parser(commands: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from trl_grpo_ext.commands.tally import Tally, print_summary, status_of
-    from trl_grpo_ext.mix.reward_mix import UnscoredError
-    from trl_grpo_ext.support.printer import print_json
+    from trl_grpo_ext.commands.score.judging import score
 
-    started, tally = time.monotonic(), Tally()
-    try:
-        _score(arguments, tally)
-    except (ValueError, OSError, ImportError) as error:
-        return refuse(f"{tally}; then: {error}" if tally.rows else error)
-    # Raised only if the recipe asks for an error on unscored rows.
-    except UnscoredError as error:
-        refuse(error)
-        return FOUND
-    except KeyboardInterrupt:
-        print(f"Interrupted: {_left(tally, arguments.output)}.", file=sys.stderr)
-        return INTERRUPTED
-    output = None if arguments.output is None else str(arguments.output)
-    seconds = round(time.monotonic() - started, 2)
-    summary = {"file": str(arguments.file), **tally.to_record(), "seconds": seconds, "output": output}
-    (print_json if arguments.json else print_summary)(summary)
-    return status_of(tally)
-
-
-def _left(tally: Tally, output: Path | None) -> str:
-    """Describe the partial output of an interrupted command; delete an unfinished output without rows."""
-    from trl_grpo_ext.support.files import unfinished_path
-
-    unfinished = None if output is None else unfinished_path(output)
-    if tally.rows:
-        is_kept = unfinished is not None and unfinished.exists()
-        return f"{tally}; their verdicts are in {unfinished}" if is_kept else str(tally)
-    if unfinished is not None:
-        unfinished.unlink(missing_ok=True)
-    return "nothing was judged"
-
-
-def _score(arguments: argparse.Namespace, tally: Tally) -> None:
-    """Check output, rewards and file, then judge the file."""
-    from trl_grpo_ext.commands.rows import CompletionFile
-    from trl_grpo_ext.commands.score.judging import check_output, judge_file
-
-    if arguments.output is not None:
-        check_output(arguments.output, overwrite=arguments.overwrite, source=arguments.file)
-    with closing(_mix(arguments)) as mix:
-        judge_file(mix, CompletionFile.check(arguments.file, arguments.completion), arguments.output, tally)
-
-
-def _mix(arguments: argparse.Namespace) -> RewardMix:
-    from trl_grpo_ext.mix.described import build_mix
-
-    if arguments.config is None:
-        return build_mix([rewards_entry(text, "--verifier") for text in arguments.verifier], each="--verifier")
-    keys = read_file(arguments.config).keys
-    return build_mix(keys.get("rewards")).for_limit(keys.get("max_completion_length"))
+    return score(arguments)

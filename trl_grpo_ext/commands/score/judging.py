@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import argparse
 import itertools
 import json
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import IO, Any
 
@@ -17,19 +19,76 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from tqdm import tqdm
 
+from trl_grpo_ext.commands.arguments import read_file, rewards_entry
+from trl_grpo_ext.commands.exit_status import FOUND, INTERRUPTED, refuse
 from trl_grpo_ext.commands.rows import CompletionFile
-from trl_grpo_ext.commands.tally import Tally
+from trl_grpo_ext.commands.tally import Tally, print_summary, status_of
 from trl_grpo_ext.group_verifier import GroupVerifier
-from trl_grpo_ext.mix.reward_mix import RewardMix
+from trl_grpo_ext.mix.described import build_mix
+from trl_grpo_ext.mix.reward_mix import RewardMix, UnscoredError
 from trl_grpo_ext.runs.schema import SAMPLE_COLUMNS, VERDICT_COLUMNS, tables_of
 from trl_grpo_ext.scorecard import Scorecard
-from trl_grpo_ext.support.files import written_whole
+from trl_grpo_ext.support.files import unfinished_path, written_whole
+from trl_grpo_ext.support.printer import print_json
 
 # Rows per batch; quick judging multiplies it by up to MOST_TIMES.
 FEW = 16
 MOST_TIMES = 32
 # Seconds per batch: a quicker batch leaves workers idle, so the next is larger; a slower batch shows no progress.
 QUICK, SLOW = 0.5, 5.0
+
+
+KINDS = (".jsonl", ".parquet")
+# The columns of a verdict, without step and mode, which a file of completions lacks.
+OF_VERDICTS = tuple(column for column in VERDICT_COLUMNS if column.name not in ("step", "mode"))
+# The columns of a sample: its total and void flag, repeated with each of its verdicts.
+OF_SAMPLES = tuple(column for column in SAMPLE_COLUMNS if column.name in ("total", "void"))
+SCHEMA = pa.schema([(column.name, column.type) for column in (*OF_VERDICTS, *OF_SAMPLES)])
+
+
+Write = Callable[[pa.Table], None]
+
+
+def score(arguments: argparse.Namespace) -> int:
+    """Judge a file as the arguments of the command say, print the summary, and return the exit status."""
+    started, tally = time.monotonic(), Tally()
+    try:
+        if arguments.output is not None:
+            check_output(arguments.output, overwrite=arguments.overwrite, source=arguments.file)
+        with closing(_mix(arguments)) as mix:
+            judge_file(mix, CompletionFile.check(arguments.file, arguments.completion), arguments.output, tally)
+    except (ValueError, OSError, ImportError) as error:
+        return refuse(f"{tally}; then: {error}" if tally.rows else error)
+    # Raised only if the recipe asks for an error on unscored rows.
+    except UnscoredError as error:
+        refuse(error)
+        return FOUND
+    except KeyboardInterrupt:
+        print(f"Interrupted: {_left(tally, arguments.output)}.", file=sys.stderr)
+        return INTERRUPTED
+    output = None if arguments.output is None else str(arguments.output)
+    seconds = round(time.monotonic() - started, 2)
+    summary = {"file": str(arguments.file), **tally.to_record(), "seconds": seconds, "output": output}
+    (print_json if arguments.json else print_summary)(summary)
+    return status_of(tally)
+
+
+def _mix(arguments: argparse.Namespace) -> RewardMix:
+    if arguments.config is None:
+        return build_mix([rewards_entry(text, "--verifier") for text in arguments.verifier], each="--verifier")
+    keys = read_file(arguments.config).keys
+    return build_mix(keys.get("rewards")).for_limit(keys.get("max_completion_length"))
+
+
+def _left(tally: Tally, output: Path | None) -> str:
+    """Describe the partial output of an interrupted command; delete an unfinished output without rows."""
+    unfinished = None if output is None else unfinished_path(output)
+    if tally.rows:
+        is_kept = unfinished is not None and unfinished.exists()
+        return f"{tally}; their verdicts are in {unfinished}" if is_kept else str(tally)
+    if unfinished is not None:
+        unfinished.unlink(missing_ok=True)
+    return "nothing was judged"
 
 
 def judge_file(mix: RewardMix, completions: CompletionFile, output: Path | None, tally: Tally) -> None:
@@ -85,17 +144,6 @@ def _ctrl_c_waits() -> Iterator[None]:
         signal.signal(signal.SIGINT, handler)
     if came and callable(handler):
         handler(*came[0])
-
-
-KINDS = (".jsonl", ".parquet")
-# The columns of a verdict, without step and mode, which a file of completions lacks.
-OF_VERDICTS = tuple(column for column in VERDICT_COLUMNS if column.name not in ("step", "mode"))
-# The columns of a sample: its total and void flag, repeated with each of its verdicts.
-OF_SAMPLES = tuple(column for column in SAMPLE_COLUMNS if column.name in ("total", "void"))
-SCHEMA = pa.schema([(column.name, column.type) for column in (*OF_VERDICTS, *OF_SAMPLES)])
-
-
-Write = Callable[[pa.Table], None]
 
 
 def check_output(path: Path, *, source: Path, overwrite: bool) -> None:
