@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import ModuleType
 
 from trl_grpo_ext.cli import diagnose, docs, doctor, init, lab, recipes, report, train
-from trl_grpo_ext.commands import check_data
 from trl_grpo_ext.commands.audit import command as audit
+from trl_grpo_ext.commands.check_data import command as check_data
 from trl_grpo_ext.commands.eval import command as evaluate
 from trl_grpo_ext.commands.exit_status import INTERRUPTED, RefusedError, refuse
 from trl_grpo_ext.commands.probe import command as probe

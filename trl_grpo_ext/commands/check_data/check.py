@@ -1,17 +1,23 @@
-"""`trl-grpo-ext check-data`: print example prompts of a recipe, and dataset rows that verifiers cannot judge."""
+"""Check a recipe's data: example prompts, rows that verifiers cannot judge, columns with gaps, and weak tests."""
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from contextlib import closing
+from typing import Any, NamedTuple
 
-from trl_grpo_ext.commands.arguments import NO_TRAINING, add_config, read_recipe
-from trl_grpo_ext.commands.exit_status import FINE, FOUND, refuse
-
-if TYPE_CHECKING:
-    from trl_grpo_ext.mix.data_check import FileLines
-    from trl_grpo_ext.mix.reward_mix import RewardMix
+from trl_grpo_ext.commands.exit_status import FINE, FOUND, refusing
+from trl_grpo_ext.mix.data_check import FileLines, check_rows, describe, place, share_of, try_verifiers
+from trl_grpo_ext.mix.reward_mix import RewardMix
+from trl_grpo_ext.recipe.data import load_data
+from trl_grpo_ext.recipe.file_lines import file_lines
+from trl_grpo_ext.recipe.recipe import Recipe
+from trl_grpo_ext.recipe.rows import spread
+from trl_grpo_ext.rewards.unit_tests.mutants import run_mutants
+from trl_grpo_ext.rewards.unit_tests.verifier import UnitTestVerifier
+from trl_grpo_ext.support.files import plain
+from trl_grpo_ext.support.progress import without_warnings
+from trl_grpo_ext.support.text import on_one_line
+from trl_grpo_ext.trainer.guarded import untouched_outcome
 
 # Longest message or column value to print, in characters.
 MAX_CHARS = 300
@@ -21,50 +27,6 @@ ROWS_AT_ONCE = 10_000
 SELDOM = 0.1
 # Rows to print whose tests let the most mutants pass.
 SHOWN_WEAK = 10
-SECONDS = 60.0
-
-HELP = "show some prompts of a recipe's data, and list the rows that cannot be judged"
-
-
-def add_parser(commands: Any) -> None:
-    parser = commands.add_parser(
-        "check-data",
-        usage="trl-grpo-ext check-data --config RECIPE [--FLAG VALUE ...]",
-        description="Show three prompts of a recipe's data, as the model gets them, with the other columns. Then judge "
-        "every gold against itself, and list those that fail, and let every verifier judge a row, to see whether it "
-        "fails. Ends with status 1 if anything does. Takes the flags that train takes.",
-    )
-    add_config(parser)
-    parser.add_argument(
-        "--seconds",
-        type=float,
-        default=SECONDS,
-        help=f"time for each split, {SECONDS:g} by default; a random sample is checked of what takes longer",
-    )
-    parser.add_argument(
-        "--mutants",
-        action="store_true",
-        help="run small faults of each reference solution, to find tests that miss them",
-    )
-
-
-def run(arguments: argparse.Namespace) -> int:
-    try:
-        mix, splits, factory = _load(arguments.config, arguments.flags)
-    except (ValueError, OSError, ImportError) as error:
-        return refuse(error)
-    try:
-        _print_examples(splits[0])
-        found = [said for split in splits if (said := _print_problems(mix, split, factory, arguments.seconds))]
-        if arguments.mutants:
-            for split in splits:
-                _print_mutants(mix, split)
-        # Repeat the result at the end: details of the splits may have scrolled it away.
-        if found:
-            print("\n" + "; ".join(found))
-        return FOUND if found else FINE
-    finally:
-        mix.close()
 
 
 class _Split(NamedTuple):
@@ -74,29 +36,34 @@ class _Split(NamedTuple):
     lines: FileLines | None
 
 
-def _load(config: str, flags: Sequence[str]) -> tuple[RewardMix, list[_Split], Any]:
-    """Load a recipe's mix, its dataset splits, and its environment factory (None without environments)."""
-    recipe = read_recipe(config, [*flags, *NO_TRAINING])
-    from trl_grpo_ext.recipe.data import load_data
-    from trl_grpo_ext.recipe.file_lines import file_lines
-    from trl_grpo_ext.recipe.rows import spread
+def check_data(recipe: Recipe, *, seconds: float, with_mutants: bool) -> int:
+    """Print example prompts and all problems of a recipe's data, in `seconds` a split; return the exit status."""
+    with refusing():
+        splits = _load(recipe)
+    with closing(recipe.mix) as mix:
+        _print_examples(splits[0])
+        factory = recipe.agent.get("environment_factory")
+        found = [said for split in splits if (said := _print_problems(mix, split, factory, seconds))]
+        for split in splits if with_mutants else ():
+            _print_mutants(mix, split)
+    # Repeat the result at the end: details of the splits may have scrolled it away.
+    if found:
+        print("\n" + "; ".join(found))
+    return FOUND if found else FINE
 
+
+def _load(recipe: Recipe) -> list[_Split]:
     splits = load_data(recipe.data)
     recipe.mix.check_columns(splits[recipe.data.dataset_train_split].column_names)
     if recipe.data.dataset_streaming:
         if recipe.data.rows is None:
             raise ValueError("The data is a stream (dataset_streaming); set --rows, the number of rows to check.")
         splits = {name: spread(rows, recipe.data.rows) for name, rows in splits.items()}
-    found = [_Split(name, rows, file_lines(recipe.data, name, len(rows))) for name, rows in splits.items()]
-    return recipe.mix, found, recipe.agent.get("environment_factory")
+    return [_Split(name, rows, file_lines(recipe.data, name, len(rows))) for name, rows in splits.items()]
 
 
 def _print_examples(split: _Split) -> None:
     """Print prompts and other columns from the first, middle and last row of a split."""
-    from trl_grpo_ext.mix.data_check import place
-    from trl_grpo_ext.support.files import plain
-    from trl_grpo_ext.support.text import on_one_line
-
     rows = split.rows
     for number in sorted({0, len(rows) // 2, len(rows) - 1}):
         row = dict(rows[number])
@@ -110,11 +77,6 @@ def _print_examples(split: _Split) -> None:
 
 def _print_problems(mix: RewardMix, split: _Split, factory: Any, seconds: float) -> str:
     """Print a split's bad rows and failing verifiers; return a summary, empty if all rows are fine."""
-    from trl_grpo_ext.mix.data_check import check_rows, describe, place, share_of, try_verifiers
-    from trl_grpo_ext.support.progress import without_warnings
-    from trl_grpo_ext.support.text import on_one_line
-    from trl_grpo_ext.trainer.guarded import untouched_outcome
-
     name, rows, lines = split
     _print_seldom_empty(split)
     with without_warnings():
@@ -142,8 +104,6 @@ def _print_problems(mix: RewardMix, split: _Split, factory: Any, seconds: float)
 
 def _print_seldom_empty(split: _Split) -> None:
     """Print columns with a few empty values: a verifier may accept a missing gold silently."""
-    from trl_grpo_ext.mix.data_check import place
-
     name, rows, lines = split
     empty: dict[str, list[int]] = {}
     for begin in range(0, len(rows), ROWS_AT_ONCE):
@@ -158,10 +118,6 @@ def _print_seldom_empty(split: _Split) -> None:
 
 def _print_mutants(mix: RewardMix, split: _Split) -> None:
     """Print how many mutants of reference solutions pass their tests, and rows with the weakest tests."""
-    from trl_grpo_ext.mix.data_check import place
-    from trl_grpo_ext.rewards.unit_tests.mutants import run_mutants
-    from trl_grpo_ext.rewards.unit_tests.verifier import UnitTestVerifier
-
     for term, verifier in mix.verifiers:
         if not isinstance(verifier, UnitTestVerifier):
             continue
