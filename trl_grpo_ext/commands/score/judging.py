@@ -69,7 +69,10 @@ def score(arguments: argparse.Namespace) -> int:
     output = None if arguments.output is None else str(arguments.output)
     seconds = round(time.monotonic() - started, 2)
     summary = {"file": str(arguments.file), **tally.to_record(), "seconds": seconds, "output": output}
-    (print_json if arguments.json else print_summary)(summary)
+    if arguments.json:
+        print_json(summary)
+    else:
+        print_summary(summary)
     return status_of(tally)
 
 
