@@ -136,6 +136,11 @@ def test_a_weight_that_moves_otherwise_than_in_the_run_is_said_to(tmp_path: Path
     assert note.startswith("The weight of 'right' moves with training: each batch is compared under the weights of its")
 
 
+def test_a_weight_that_is_another_and_does_not_move_needs_no_note(tmp_path: Path) -> None:
+    run = record(tmp_path, [term("says", HOLDS, word="yes")], [TEXTS] * 2)
+    assert replay_run(run, new_rewards([term("says", HOLDS, word="yes", weight=2.0)])).notes == []
+
+
 TEXTS = ["1 yes", "0 yes", "0 no", "0 no", "1 yes", "1 no", "1 yes", "1 no"]
 
 
