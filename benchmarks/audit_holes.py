@@ -21,11 +21,11 @@ import torch
 import transformers
 from planted_holes import ANSWERS, PROGRAMS
 
-from trl_grpo_ext.audit.attack import attack_reward
-from trl_grpo_ext.audit.attacked import Attack
-from trl_grpo_ext.audit.reward import reward_named
-from trl_grpo_ext.audit.static import StaticAudit, audit_reward
-from trl_grpo_ext.audit.task import Kind, read_tasks
+from trl_grpo_ext.commands.audit.attack import attack_reward
+from trl_grpo_ext.commands.audit.attacked import Attack
+from trl_grpo_ext.commands.audit.reward import reward_named
+from trl_grpo_ext.commands.audit.static import StaticAudit, audit_reward
+from trl_grpo_ext.commands.audit.task import Kind, read_tasks
 from trl_grpo_ext.recipe.arguments import RecipeArguments
 from trl_grpo_ext.recipe.data import load_data
 

@@ -28,7 +28,7 @@ from learnable_rows import EVEN, HARD, sums
 
 from trl_grpo_ext import RewardMix, RewardTerm, Scorecard, VerifiedGRPOConfig, VerifiedGRPOTrainer
 from trl_grpo_ext.assets import resolve
-from trl_grpo_ext.evaluation.probe import Attempts, attempts_of, live_share, probe
+from trl_grpo_ext.commands.probe.figures import Attempts, attempts_of, live_share, probe
 from trl_grpo_ext.recipe.rows import spread
 from trl_grpo_ext.rewards import MathVerifier, UnitTestVerifier
 from trl_grpo_ext.support.files import append_lines, read_lines

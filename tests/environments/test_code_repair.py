@@ -14,11 +14,11 @@ from planted import collected
 from walls import walls_or_skip
 
 from trl_grpo_ext import Blame, RewardMix, RewardTerm, Sample, Status
+from trl_grpo_ext.commands.replay.rescorer import Rescorer
 from trl_grpo_ext.environments import CodeRepairEnvironment, extra_submissions
 from trl_grpo_ext.outcome import Outcome
 from trl_grpo_ext.programs.sandbox.job import RunResult, no_verdict
 from trl_grpo_ext.programs.sandbox.local import LocalSandbox
-from trl_grpo_ext.replay.rescorer import Rescorer
 from trl_grpo_ext.rewards import EnvironmentReward, UnitTestVerifier
 from trl_grpo_ext.runs.recorded_run import RecordedRun
 

@@ -17,7 +17,7 @@ from isolated_verifiers import total_in_worker
 from planted import collected, term
 
 from trl_grpo_ext import RewardMix, RewardTerm, Sample, Status, Verdict, verifier
-from trl_grpo_ext.replay.rescorer import Rescorer
+from trl_grpo_ext.commands.replay.rescorer import Rescorer
 from trl_grpo_ext.report.write import write_report
 from trl_grpo_ext.rewards import EnvironmentReward, ToolCallsVerifier
 from trl_grpo_ext.runs.recorded_run import RecordedRun

@@ -8,11 +8,11 @@ from types import SimpleNamespace
 from typing import Any
 
 from trl_grpo_ext import RewardMix, Sample, Status, Verdict, Verifier
+from trl_grpo_ext.commands.replay.recorded_batches import NewRewards
+from trl_grpo_ext.commands.replay.replayed_run import ReplayedRun
 from trl_grpo_ext.figures.advantages import AdvantageSettings, advantages_of
 from trl_grpo_ext.mix.described import build_mix
 from trl_grpo_ext.mix.reward_plan import plan_rewards
-from trl_grpo_ext.replay.recorded_batches import NewRewards
-from trl_grpo_ext.replay.replayed_run import ReplayedRun
 from trl_grpo_ext.runs.recorded_run import RecordedRun
 from trl_grpo_ext.runs.recorder import LogRecorder, Recorder
 from trl_grpo_ext.runs.settings import run_settings, write_settings
@@ -106,7 +106,7 @@ def nothing_changed(replayed: ReplayedRun) -> None:
     """Assert that a replay changes no verdict, advantage or group."""
     comparison = replayed.comparison
     assert comparison.not_reproduced == comparison.without_advantages == 0
-    assert [changes.changed for changes in comparison.verdicts.terms.values()] == [0] * len(replayed.sources)
+    assert [changes.changed for changes in comparison.terms.values()] == [0] * len(replayed.sources)
     assert comparison.changed == 0
     assert comparison.advantages.sign_changes == 0
     assert comparison.groups.changes == []

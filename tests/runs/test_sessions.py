@@ -10,11 +10,11 @@ import pytest
 from transformers import AutoModelForCausalLM
 
 from trl_grpo_ext import VerifiedGRPOTrainer
+from trl_grpo_ext.commands.replay.recorded_batches import RunClock
 from trl_grpo_ext.diagnostics.finding import read_findings
 from trl_grpo_ext.lab import LabRun, run_lab, single_peak
 from trl_grpo_ext.lab.policy import make_tokenizer
 from trl_grpo_ext.lab.training import REFERENCE
-from trl_grpo_ext.replay.recorded_batches import RunClock
 from trl_grpo_ext.rewards import think_format_reward
 from trl_grpo_ext.runs.recorded_run import RecordedRun
 

@@ -20,7 +20,7 @@ from tiny_vlm import picture, with_pictures
 from transformers import AutoModelForImageTextToText, AutoProcessor
 
 from trl_grpo_ext import RewardMix, RewardTerm, Sample, Scorecard, VerifiedGRPOTrainer, verifier
-from trl_grpo_ext.evaluation.evaluated import prompt_figures
+from trl_grpo_ext.commands.eval.evaluated import prompt_figures
 from trl_grpo_ext.figures.reduction import reduce_card
 from trl_grpo_ext.report.prompts import prompt_messages
 from trl_grpo_ext.rewards import MathVerifier

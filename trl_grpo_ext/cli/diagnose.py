@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 from typing import Any
 
-from trl_grpo_ext.cli.exit_status import FINE, refuse
+from trl_grpo_ext.commands.exit_status import FINE, refuse, refusing
 
 HOW_TO_RECORD = (
     "TRL's own GRPOTrainer records nothing. `trl-grpo-ext train` does, and so does VerifiedGRPOTrainer, which takes "
@@ -32,6 +31,7 @@ def run(arguments: argparse.Namespace) -> int:
     from trl_grpo_ext.diagnostics.diagnosis import diagnose, recent_drivers
     from trl_grpo_ext.diagnostics.printed import print_diagnosis
     from trl_grpo_ext.runs.recorded_run import RecordedRun
+    from trl_grpo_ext.support.printer import print_json
 
     if not Path(arguments.run).is_dir():
         return refuse(f"There is no folder {arguments.run!r}.")
@@ -39,13 +39,11 @@ def run(arguments: argparse.Namespace) -> int:
         run = RecordedRun(arguments.run)
     except FileNotFoundError as error:
         return refuse(f"{error} {HOW_TO_RECORD}")
-    try:
+    with refusing():
         diagnosis = diagnose(run, most_examples=max(0, arguments.examples))
         drivers = recent_drivers(run.iterate_logs())
-    except (OSError, ValueError) as error:
-        return refuse(error)
     if arguments.json:
-        print(json.dumps(diagnosis.to_record() | {"drivers": drivers}, indent=2, allow_nan=False))
+        print_json(diagnosis.to_record() | {"drivers": drivers})
     else:
         print_diagnosis(diagnosis, drivers)
     return FINE

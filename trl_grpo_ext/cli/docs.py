@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from trl_grpo_ext.cli.exit_status import FINE, in_two_columns, print_text, refuse
+from trl_grpo_ext.commands.exit_status import FINE, in_two_columns, print_text, refusing
 from trl_grpo_ext.diagnostics.finding import MERGED, PAGE
 from trl_grpo_ext.support.documentation import page_titles, read_docs
 
@@ -23,12 +23,9 @@ def add_parser(commands: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    try:
-        print_text(
-            in_two_columns(page_titles()) if arguments.page is None else read_docs(_under_its_code(arguments.page))
-        )
-    except ValueError as error:
-        return refuse(error)
+    with refusing():
+        page = arguments.page
+        print_text(in_two_columns(page_titles()) if page is None else read_docs(_under_its_code(page)))
     return FINE
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from trl_grpo_ext.assets import resolve
-from trl_grpo_ext.cli.exit_status import FINE, print_text, refuse
+from trl_grpo_ext.commands.exit_status import FINE, print_text, refusing
 
 TEMPLATE = Path(__file__).parent / "project"
 PLACEHOLDER = "PROJECT"
@@ -32,7 +32,7 @@ def add_parser(commands: Any) -> None:
 def run(arguments: argparse.Namespace) -> int:
     folder = arguments.folder.expanduser()
     name = folder.absolute().name
-    try:
+    with refusing():
         if not NAME.fullmatch(name):
             raise ValueError(f"A project cannot be called {name!r}: take letters, digits, `-`, `_` and `.`.")
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
@@ -40,8 +40,6 @@ def run(arguments: argparse.Namespace) -> int:
         for path, text in _files(name):
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
             (folder / path).write_text(text, encoding="utf-8")
-    except (ValueError, OSError) as error:
-        return refuse(error)
     print_text(f"{folder} is ready. Its README.md says what is in it. To train:\n")
     print_text(f"  cd {folder}\n  trl-grpo-ext train --config recipe.yaml")
     return FINE

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trl_grpo_ext.cli.exit_status import FINE, refuse
+from trl_grpo_ext.commands.exit_status import FINE, refuse
 
 if TYPE_CHECKING:
     from trl_grpo_ext.lab.landscape import Landscape

@@ -9,23 +9,14 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from types import ModuleType
 
-from trl_grpo_ext.cli import (
-    audit,
-    check_data,
-    diagnose,
-    docs,
-    doctor,
-    init,
-    lab,
-    probe,
-    recipes,
-    replay,
-    report,
-    score,
-    train,
-)
-from trl_grpo_ext.cli import eval as evaluate
-from trl_grpo_ext.cli.exit_status import INTERRUPTED, refuse
+from trl_grpo_ext.cli import diagnose, docs, doctor, init, lab, recipes, report, train
+from trl_grpo_ext.commands.audit import command as audit
+from trl_grpo_ext.commands.check_data import command as check_data
+from trl_grpo_ext.commands.eval import command as evaluate
+from trl_grpo_ext.commands.exit_status import INTERRUPTED, RefusedError, refuse
+from trl_grpo_ext.commands.probe import command as probe
+from trl_grpo_ext.commands.replay import command as replay
+from trl_grpo_ext.commands.score import command as score
 from trl_grpo_ext.support.text import did_you_mean, nearest
 from trl_grpo_ext.support.version import __version__
 
@@ -50,6 +41,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = parse(argv)
     try:
         return int(COMMANDS[arguments.command].run(arguments))
+    except RefusedError as error:
+        return refuse(error)
     except KeyboardInterrupt:
         print("\nInterrupted.", file=sys.stderr)
         return INTERRUPTED

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from trl_grpo_ext.cli.exit_status import FINE, in_two_columns, print_text, refuse
+from trl_grpo_ext.commands.exit_status import FINE, in_two_columns, print_text, refusing
 
 HELP = "list the shipped recipes, or print one"
 
@@ -27,13 +27,11 @@ def run(arguments: argparse.Namespace) -> int:
     from trl_grpo_ext.recipe.file import load_recipe, shipped_recipes
     from trl_grpo_ext.rewards.registry import claims_on, verifier_names
 
-    try:
+    with refusing():
         if arguments.show is not None:
             print_text(load_recipe(arguments.show).path.read_text(encoding="utf-8"))
         elif arguments.verifiers:
             print_text(in_two_columns({name: "; ".join(claims_on(name)) for name in verifier_names()}))
         else:
             print_text(in_two_columns({name: load_recipe(name).summary for name in shipped_recipes()}))
-    except (ValueError, OSError) as error:
-        return refuse(error)
     return FINE

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from trl_grpo_ext.cli.exit_status import FINE, refuse
+from trl_grpo_ext.commands.exit_status import FINE, refusing
 
 HELP = "write a run's report, or one of two runs side by side"
 
@@ -31,9 +31,6 @@ def add_parser(commands: Any) -> None:
 def run(arguments: argparse.Namespace) -> int:
     from trl_grpo_ext.report.write import write_report
 
-    try:
-        path = write_report(arguments.runs, arguments.output, completions=arguments.completions)
-    except (OSError, ValueError) as error:
-        return refuse(error)
-    print(path)
+    with refusing():
+        print(write_report(arguments.runs, arguments.output, completions=arguments.completions))
     return FINE

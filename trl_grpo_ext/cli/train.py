@@ -9,18 +9,17 @@ import shlex
 import sys
 import tempfile
 import time
-import warnings
 from collections.abc import Sequence
 from contextlib import redirect_stderr, redirect_stdout, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trl_grpo_ext.cli.exit_status import FINE, HALTED, INTERRUPTED, NOTHING_LEARNED, refuse
+from trl_grpo_ext.commands.arguments import add_config, read_recipe
+from trl_grpo_ext.commands.exit_status import FINE, HALTED, INTERRUPTED, NOTHING_LEARNED, refuse, refusing
 from trl_grpo_ext.support.text import did_you_mean
 
 if TYPE_CHECKING:
-    from trl_grpo_ext.recipe.recipe import Recipe
     from trl_grpo_ext.trainer.verified_grpo import VerifiedGRPOTrainer
 
 # Time limit in seconds for the report after Ctrl-C.
@@ -50,11 +49,6 @@ def add_parser(commands: Any) -> None:
     parser.add_argument(
         "--dry_run", "--dry-run", action="store_true", help="train on one batch, to see that all works; keep nothing"
     )
-
-
-def add_config(parser: argparse.ArgumentParser) -> None:
-    """Add the flag that names a recipe."""
-    parser.add_argument("--config", required=True, metavar="RECIPE", help="a shipped recipe's name, or a path")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -102,13 +96,11 @@ def _train_or_try(arguments: argparse.Namespace) -> int:
 
 def _train(arguments: argparse.Namespace) -> int:
     began = time.perf_counter()
-    try:
+    with refusing():
         recipe = read_recipe(arguments.config, arguments.flags)
         from trl_grpo_ext.recipe.run import UselessVerifierError, make_trainer, run_recipe
 
         trainer = make_trainer(recipe)
-    except (ValueError, OSError, ImportError) as error:
-        return refuse(error)
     try:
         summary = run_recipe(recipe, trainer, time.perf_counter() - began, keeps=not arguments.dry_run)
     except UselessVerifierError as error:
@@ -150,13 +142,11 @@ def _launch(arguments: argparse.Namespace) -> int:
     from trl_grpo_ext.recipe.file import load_recipe
     from trl_grpo_ext.recipe.recipe import check_file
 
-    try:
+    with refusing():
         launch = _launch_arguments(arguments.accelerate_config, arguments.num_processes)
         processes = arguments.num_processes or _written_processes(launch[1])
         # Check here once, so that errors are not printed by every process.
         check_file(load_recipe(arguments.config), arguments.flags, int(processes))
-    except ValueError as error:
-        return refuse(error)
     dry_run = ["--dry_run"] if arguments.dry_run else []
     command = ["trl_grpo_ext", "train", "--config", arguments.config, *dry_run, *arguments.flags]
     return os.execv(sys.executable, [sys.executable, "-m", "accelerate.commands.launch", *launch, "-m", *command])
@@ -191,19 +181,3 @@ def _written_processes(config: str) -> int:
 
     written = yaml.safe_load(Path(config).read_text(encoding="utf-8"))
     return int(written.get("num_processes") or 0) if isinstance(written, dict) else 0
-
-
-def read_recipe(config: str, flags: Sequence[str]) -> Recipe:
-    """Load a recipe by name or path, and apply the flags.
-
-    Raises:
-        ValueError: for an unknown recipe, and for invalid keys, values or flags.
-    """
-    from trl_grpo_ext.recipe.file import load_recipe, set_environment
-    from trl_grpo_ext.recipe.recipe import parse_recipe
-
-    file = load_recipe(config)
-    set_environment(file)
-    # TRL still uses old names of transformers; users cannot act on these warnings.
-    warnings.filterwarnings("ignore", category=FutureWarning, module="transformers")
-    return parse_recipe(file, flags)

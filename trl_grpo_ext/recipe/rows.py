@@ -58,7 +58,11 @@ def _that_apply(rows: Any, described: Mapping[str, Any] | None) -> Any:
 
 
 def spread(rows: Any, count: int) -> Any:
-    """Select `count` evenly spaced rows of a dataset; all rows of a smaller dataset."""
+    """Select `count` evenly spaced rows of a dataset, or the first rows of a stream; all rows if it has fewer."""
+    if not hasattr(rows, "__len__"):
+        from datasets import Dataset
+
+        return Dataset.from_list(list(rows.take(count)))
     size = len(rows)
     count = min(count, size)
     return rows.select([place * size // count for place in range(count)])

@@ -20,6 +20,7 @@ from trl import get_peft_config
 from trl_grpo_ext.diagnostics.diagnosis import Diagnosis, diagnose
 from trl_grpo_ext.diagnostics.finding import FILE as FINDINGS
 from trl_grpo_ext.diagnostics.printed import print_diagnosis
+from trl_grpo_ext.figures.batch_totals import BatchTotals
 from trl_grpo_ext.mix.data_check import FileLines, RowCheck, VerifierFailure, check_rows, describe, place, try_verifiers
 from trl_grpo_ext.mix.reward_mix import RewardMix
 from trl_grpo_ext.recipe.data import load_data
@@ -28,7 +29,6 @@ from trl_grpo_ext.recipe.hub import check_hub_takes_models
 from trl_grpo_ext.recipe.model import model_arguments, model_error, set_model_arguments
 from trl_grpo_ext.recipe.recipe import Recipe
 from trl_grpo_ext.recipe.summary import (
-    Evaluation,
     Opening,
     Stopwatch,
     TrainingTally,
@@ -256,7 +256,7 @@ def _measure(
     trainer: VerifiedGRPOTrainer,
     stopwatch: Stopwatch,
     when: str,
-) -> Evaluation | None:
+) -> BatchTotals | None:
     """Evaluate on the test split if the recipe asks for it; a resumed run reuses its recorded opening evaluation."""
     if not recipe.data.evaluate_before_and_after:
         return None

@@ -6,9 +6,8 @@ import math
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Callable, Iterator, Mapping, Sized
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 from rich.console import Console
@@ -17,12 +16,14 @@ from transformers import TrainerCallback
 
 from trl_grpo_ext.diagnostics.diagnosis import Diagnosis
 from trl_grpo_ext.diagnostics.finding import Finding
+from trl_grpo_ext.figures.batch_totals import BatchTotals
 from trl_grpo_ext.figures.reduction import BatchFigures, reduce_card
 from trl_grpo_ext.recipe.recipe import Recipe
 from trl_grpo_ext.runs.listener import RunListener
 from trl_grpo_ext.runs.recorded_run import RecordedRun
 from trl_grpo_ext.scorecard import Scorecard
-from trl_grpo_ext.support.estimate import Estimate, Grouped, Interval
+from trl_grpo_ext.support.estimate import Interval
+from trl_grpo_ext.support.printer import print_lines
 from trl_grpo_ext.support.version import versions
 
 
@@ -53,23 +54,7 @@ class Stopwatch:
             self.seconds[name] = self.seconds.get(name, 0.0) + own
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Evaluation:
-    """Figures of an evaluation on the test split."""
-
-    # Mean score per term, before gate and shape, with its 95 % interval; None for a term without scores.
-    terms: dict[str, Interval | None]
-    # Mean completion length in tokens; None if unknown.
-    tokens: float | None
-    # Number of prompts.
-    prompts: int
-    # Number of completions, void ones included.
-    completions: int
-    # Number of completions without a total reward.
-    void: int
-
-
-def evaluate(trainer: Any) -> Evaluation:
+def evaluate(trainer: Any) -> BatchTotals:
     """Run TRL's `trainer.evaluate()` and summarize its batches; call it on every rank.
 
     Ranks other than the main rank see no scorecards, and return an empty evaluation.
@@ -77,7 +62,7 @@ def evaluate(trainer: Any) -> Evaluation:
     passed = _Pass()
     with trainer.run_callback.also_telling(passed):
         trainer.evaluate()
-    return summarise(passed.batches)
+    return BatchTotals(passed.batches)
 
 
 def evaluation_size(trainer: Any) -> str:
@@ -95,9 +80,9 @@ def evaluation_size(trainer: Any) -> str:
 class Opening(TrainerCallback):  # type: ignore[misc]  # transformers is not typed here
     """A callback that evaluates before training and keeps the result in `found`."""
 
-    def __init__(self, evaluation: Callable[[], Evaluation | None]) -> None:
+    def __init__(self, evaluation: Callable[[], BatchTotals | None]) -> None:
         self._evaluation = evaluation
-        self.found: Evaluation | None = None
+        self.found: BatchTotals | None = None
 
     def begin(self, trainer: Any, *, resumes: bool) -> None:
         """Evaluate now; for a new run with a sharded model, evaluate when training begins."""
@@ -116,21 +101,16 @@ def is_sharded(trainer: Any) -> bool:
     return bool(trainer.is_fsdp_enabled or trainer.is_deepspeed_enabled)
 
 
-def recorded_evaluation(trainer: Any) -> Evaluation | None:
+def recorded_evaluation(trainer: Any) -> BatchTotals | None:
     """Summarize the evaluation from before the first step, recorded by an earlier session; None if incomplete."""
     rows = trainer.eval_dataset
     # A stream does not tell whether its evaluation was complete.
     if not isinstance(rows, Sized):
         return None
     wanted = len(rows) * int(trainer.num_generations_eval)
-    batches = []
-    for card in RecordedRun(trainer.args.output_dir).cards("eval"):
-        if card.step == 0:
-            batches.append(reduce_card(card, {}))
-    found = summarise(batches)
-    if found.completions != wanted:
-        return None
-    return found
+    cards = (card for card in RecordedRun(trainer.args.output_dir).cards("eval") if card.step == 0)
+    found = BatchTotals([reduce_card(card, {}) for card in cards])
+    return found if found.completions == wanted else None
 
 
 class _Pass(RunListener):
@@ -142,23 +122,6 @@ class _Pass(RunListener):
     def on_batch(self, card: Scorecard, figures: BatchFigures | None) -> None:
         if card.mode == "eval":
             self.batches.append(figures or reduce_card(card, {}))
-
-
-def summarise(batches: Sequence[BatchFigures]) -> Evaluation:
-    """Summarize the batches of an evaluation."""
-    tokens = Estimate.together(batch.tokens.numbers for batch in batches)
-    terms = {}
-    if batches:
-        for term in batches[0].terms:
-            scores = sum((batch.terms[term].scores for batch in batches), start=Grouped())
-            terms[term] = scores.interval
-    return Evaluation(
-        terms=terms,
-        tokens=tokens.mean if tokens.count else None,
-        prompts=sum(sum(batch.outcomes.values()) for batch in batches),
-        completions=sum(batch.size for batch in batches),
-        void=sum(batch.void for batch in batches),
-    )
 
 
 class TrainingTally(RunListener):
@@ -197,8 +160,8 @@ def summarise_run(
     *,
     steps: int,
     seconds: Mapping[str, float],
-    before: Evaluation | None,
-    after: Evaluation | None,
+    before: BatchTotals | None,
+    after: BatchTotals | None,
     facts: Mapping[str, Mapping[str, str]],
     halted_by: Finding | None = None,
     nothing_learned: str | None = None,
@@ -275,30 +238,22 @@ def print_summary(
         console.print(table)
         before = "scores before gates and shapes; " if reshaped else ""
         size = f"{summary['prompts']} prompts, {summary['completions']} completions"
-        _say(console, f"{size}; {before}in brackets, 95 % intervals.")
+        print_lines(console, [f"{size}; {before}in brackets, 95 % intervals."])
     parts = ", ".join(f"{part} {value:.0f}" for part, value in summary["seconds_by_part"].items())
     kept = "" if folder is None else f" Model, scorecards, report.html and summary.json: {folder}"
-    _say(console, f"{summary['seconds']:.0f} seconds ({parts}).{kept}")
+    print_lines(console, [f"{summary['seconds']:.0f} seconds ({parts}).{kept}"])
     halt = summary["halted_by"]
     if halt:
-        _say(console, f"Halted after step {summary['steps']} by the finding {halt['code']} (halt_on).")
+        print_lines(console, [f"Halted after step {summary['steps']} by the finding {halt['code']} (halt_on)."])
 
 
-def _say(console: Console, line: str) -> None:
-    console.print(line, markup=False, highlight=False, soft_wrap=True)
-
-
-def _before_after(term: str, before: Evaluation | None, after: Evaluation | None) -> dict[str, Any]:
+def _before_after(term: str, before: BatchTotals | None, after: BatchTotals | None) -> dict[str, Any]:
     return {"before": _measured(term, before), "after": _measured(term, after)}
 
 
-def _measured(term: str, evaluation: Evaluation | None) -> dict[str, float] | None:
-    if evaluation is None:
-        return None
-    interval = evaluation.terms.get(term)
-    if interval is None:
-        return None
-    return interval.to_record()
+def _measured(term: str, evaluation: BatchTotals | None) -> dict[str, float] | None:
+    interval = None if evaluation is None else evaluation.scores(term)
+    return None if interval is None else interval.to_record()
 
 
 def _pair(before: Any, after: Any) -> dict[str, Any]:

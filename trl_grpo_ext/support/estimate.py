@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from statistics import NormalDist, fmean
 
@@ -92,6 +92,11 @@ class Estimate:
         return self.mean * self.count
 
     @property
+    def known_mean(self) -> float | None:
+        """The mean; None without numbers."""
+        return self.mean if self.count else None
+
+    @property
     def squared_deviations(self) -> float:
         """The sum of squared differences from the mean."""
         if not self.count:
@@ -161,7 +166,11 @@ class Interval:
         return asdict(self)
 
     def __str__(self) -> str:
-        return f"{self.mean:z.3f} [{self.low:z.3f}, {self.high:z.3f}]"
+        return format(self, "z.3f")
+
+    def __format__(self, spec: str) -> str:
+        """Format mean and bounds alike: `f"{interval:.0%}"` is `50% [25%, 75%]`."""
+        return f"{self.mean:{spec}} [{self.low:{spec}}, {self.high:{spec}}]" if spec else str(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,6 +194,17 @@ class Grouped:
     groups: Estimate = NOTHING
     low: float = math.inf
     high: float = -math.inf
+
+    @classmethod
+    def alone(cls, numbers: Sequence[float]) -> Grouped:
+        """Make a mean of numbers that are a group each."""
+        estimate = Estimate.of(numbers)
+        return cls(estimate, estimate, min(numbers, default=math.inf), max(numbers, default=-math.inf))
+
+    @classmethod
+    def share(cls, part: float, whole: float, groups: float) -> Grouped:
+        """Make a share, as sure as so many groups make it: numbers of one group resemble each other."""
+        return cls(Estimate.share(part, whole), Estimate(0.0, 0.0, groups), 0.0, 1.0)
 
     @property
     def in_unit(self) -> bool:

@@ -1,0 +1,1 @@
+"""Find the rows of a recipe's data that its verifiers cannot judge."""

@@ -1,0 +1,131 @@
+"""Check a recipe's data: example prompts, rows that verifiers cannot judge, columns with gaps, and weak tests."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import Any, NamedTuple
+
+from trl_grpo_ext.commands.exit_status import FINE, FOUND, refusing
+from trl_grpo_ext.mix.data_check import FileLines, check_rows, describe, place, share_of, try_verifiers
+from trl_grpo_ext.mix.reward_mix import RewardMix
+from trl_grpo_ext.recipe.data import load_data
+from trl_grpo_ext.recipe.file_lines import file_lines
+from trl_grpo_ext.recipe.recipe import Recipe
+from trl_grpo_ext.recipe.rows import spread
+from trl_grpo_ext.rewards.unit_tests.mutants import run_mutants
+from trl_grpo_ext.rewards.unit_tests.verifier import UnitTestVerifier
+from trl_grpo_ext.support.files import plain
+from trl_grpo_ext.support.progress import without_warnings
+from trl_grpo_ext.support.text import on_one_line
+from trl_grpo_ext.trainer.guarded import untouched_outcome
+
+# Longest message or column value to print, in characters.
+MAX_CHARS = 300
+# Rows per chunk in the search for empty values.
+ROWS_AT_ONCE = 10_000
+# A column empty in a larger share of rows is taken to be optional, and not reported.
+SELDOM = 0.1
+# Rows to print whose tests let the most mutants pass.
+SHOWN_WEAK = 10
+
+
+class _Split(NamedTuple):
+    name: str
+    rows: Any
+    # Line numbers of the rows in their file, if known.
+    lines: FileLines | None
+
+
+def check_data(recipe: Recipe, *, seconds: float, with_mutants: bool) -> int:
+    """Print example prompts and all problems of a recipe's data, in `seconds` a split; return the exit status."""
+    with refusing():
+        splits = _load(recipe)
+    with closing(recipe.mix) as mix:
+        _print_examples(splits[0])
+        factory = recipe.agent.get("environment_factory")
+        found = [said for split in splits if (said := _print_problems(mix, split, factory, seconds))]
+        for split in splits if with_mutants else ():
+            _print_mutants(mix, split)
+    # Repeat the result at the end: details of the splits may have scrolled it away.
+    if found:
+        print("\n" + "; ".join(found))
+    return FOUND if found else FINE
+
+
+def _load(recipe: Recipe) -> list[_Split]:
+    splits = load_data(recipe.data)
+    recipe.mix.check_columns(splits[recipe.data.dataset_train_split].column_names)
+    if recipe.data.dataset_streaming:
+        if recipe.data.rows is None:
+            raise ValueError("The data is a stream (dataset_streaming); set --rows, the number of rows to check.")
+        splits = {name: spread(rows, recipe.data.rows) for name, rows in splits.items()}
+    return [_Split(name, rows, file_lines(recipe.data, name, len(rows))) for name, rows in splits.items()]
+
+
+def _print_examples(split: _Split) -> None:
+    """Print prompts and other columns from the first, middle and last row of a split."""
+    rows = split.rows
+    for number in sorted({0, len(rows) // 2, len(rows) - 1}):
+        row = dict(rows[number])
+        prompt = row.pop("prompt")
+        messages = prompt if isinstance(prompt, list) else [{"role": "prompt", "content": prompt}]
+        print(f"{split.name}, {place([number], split.lines)}")
+        for name, value in [*((one["role"], one["content"]) for one in messages), *row.items()]:
+            print(f"  {name}: {on_one_line(str(plain(value)), MAX_CHARS)}")
+    print()
+
+
+def _print_problems(mix: RewardMix, split: _Split, factory: Any, seconds: float) -> str:
+    """Print a split's bad rows and failing verifiers; return a summary, empty if all rows are fine."""
+    name, rows, lines = split
+    _print_seldom_empty(split)
+    with without_warnings():
+        outcome = untouched_outcome(factory, rows[0])
+        failures = try_verifiers(mix, rows, outcome)
+    check = check_rows(mix, rows, thorough=True, at_most_seconds=seconds, outcome=outcome)
+    if outcome is not None and outcome.error:
+        print(f"{name}: the environment fails on {place([0], lines)}: {outcome.error}")
+    for one in failures:
+        print(f"{name}: the verifier of {one.term!r} fails on {place([one.row], lines)}: {one.error}")
+        print(f"  the completion was {on_one_line(one.completion, MAX_CHARS)!r}")
+    if check.checked < len(rows):
+        sample = f"{check.checked} of {len(rows)} rows, in {seconds:g} s"
+        print(f"{name}: checked a random sample, {sample} (--seconds inf: all)")
+    if check.problems:
+        print(describe(check, rows=len(rows), where=name, lines=lines))
+        return share_of(check, len(rows), name)
+    if failures:
+        return f"a verifier fails on {name}"
+    if outcome is not None and outcome.error:
+        return f"the environment fails on {name}"
+    print(f"{name}: {check.checked} rows, all fine")
+    return ""
+
+
+def _print_seldom_empty(split: _Split) -> None:
+    """Print columns with a few empty values: a verifier may accept a missing gold silently."""
+    name, rows, lines = split
+    empty: dict[str, list[int]] = {}
+    for begin in range(0, len(rows), ROWS_AT_ONCE):
+        table = rows.with_format("arrow")[begin : begin + ROWS_AT_ONCE]
+        for column in table.column_names:
+            found = table[column].is_null().to_pylist() if table[column].null_count else []
+            empty.setdefault(column, []).extend(begin + row for row, is_empty in enumerate(found) if is_empty)
+    for column, numbers in empty.items():
+        if 0 < len(numbers) <= SELDOM * len(rows):
+            print(f"{name}: the column `{column}` is empty in {place(numbers, lines)}")
+
+
+def _print_mutants(mix: RewardMix, split: _Split) -> None:
+    """Print how many mutants of reference solutions pass their tests, and rows with the weakest tests."""
+    for term, verifier in mix.verifiers:
+        if not isinstance(verifier, UnitTestVerifier):
+            continue
+        runs = run_mutants(verifier, list(split.rows))
+        weak = sorted((run for run in runs if run.passed), key=lambda run: -len(run.passed))
+        passed, tried = (sum(counts) for counts in ([len(run.passed) for run in runs], [run.tried for run in runs]))
+        print(
+            f"{split.name}, {term.name}: {passed} of {tried} mutants pass the tests, in {len(weak)} of {len(runs)} rows"
+        )
+        for run in weak[:SHOWN_WEAK]:
+            print(f"  {place([run.row], split.lines)}: {len(run.passed)} of {run.tried}, such as {run.passed[0]}")

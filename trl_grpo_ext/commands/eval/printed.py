@@ -1,0 +1,138 @@
+"""Print evaluations as tables for people; plain tables if the output is not a terminal."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from trl_grpo_ext.commands.eval.comparison import Difference, compare, others_told, sentence
+from trl_grpo_ext.commands.eval.evaluated import FEWEST_VOTES, QUANTILES, Evaluated, keep_figures
+from trl_grpo_ext.commands.tally import told_reasons, told_verdicts
+from trl_grpo_ext.report.write import write_report
+from trl_grpo_ext.support.files import write_json
+from trl_grpo_ext.support.printer import print_json, print_lines, shown
+
+# Line width of a model's label, in characters: as wide as an interval.
+LABEL_CHARS = 20
+# Smallest line width of a figure's name: 80 columns leave this much beside two models and their difference.
+LEAST_NAME_CHARS = 9
+# Characters between two columns, and at both edges of the table together.
+GAP, EDGES = 3, 2
+
+
+def show_evaluations(found: Sequence[Evaluated], folders: Sequence[Path], *, report: bool, as_json: bool) -> None:
+    """Write the figures of one or two evaluations, and a report if asked for, and print the figures."""
+    differences = compare(*found) if len(found) == 2 else {}
+    told = sentence(found[0].label, found[1].label, differences["pass@1"]) if "pass@1" in differences else None
+    models = [one.to_record() for one in found]
+    for model, folder in zip(models, folders, strict=True):
+        keep_figures(folder, model)
+    both = folders[0].parent / f"{'-vs-'.join(one.label for one in found)}.html" if len(found) == 2 else None
+    pages = [str(write_report([folder])) for folder in folders] if report else []
+    page = pages[0] if pages else None
+    if report and both is not None:
+        page = str(write_report(folders, both, ahead=told and f"{told}{others_told(differences)}"))
+    record = {
+        "sentence": told,
+        "models": models,
+        "differences": {name: difference.to_record() for name, difference in differences.items()},
+        "report": page,
+    }
+    if both is not None:
+        write_json(both.with_suffix(".json"), record)
+    if as_json:
+        print_json(record)
+    else:
+        if told:
+            print(told)
+        print_evaluations(found, differences)
+        if page:
+            print(f"The figures are in {page}")
+            print(f"The completions are in {' and '.join(pages)}")
+
+
+def print_evaluations(
+    found: Sequence[Evaluated], differences: Mapping[str, Difference], console: Console | None = None
+) -> None:
+    """Print one or two evaluations, one row per figure; then each model's verdicts by term."""
+    console = console or Console()
+    records = [one.to_record() for one in found]
+    print_lines(console, [_title(records[0])])
+    console.print(_table(found, records, differences, console.width))
+    for record in records:
+        print_lines(console, _lines(record))
+
+
+def _table(
+    found: Sequence[Evaluated], records: Sequence[Mapping[str, Any]], differences: Mapping[str, Any], width: int
+) -> Table:
+    # Two models and their difference fit into 80 columns.
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    table.add_column("", overflow="fold")
+    labels = [one.label for one in found]
+    if differences:
+        labels.append("difference")
+    for label in labels:
+        # An interval is never broken.
+        table.add_column(_in_lines(label, LABEL_CHARS), justify="right", no_wrap=True)
+    room = max(LEAST_NAME_CHARS, width - (len(table.columns) - 1) * (LABEL_CHARS + GAP) - EDGES)
+    for name in _figures(found):
+        spec = "z.1f" if name == "tokens" else "z.3f"
+        cells = [shown(one.interval(name), spec) for one in found]
+        if differences:
+            difference = differences.get(name)
+            cells.append(shown(difference and difference.interval, spec))
+        table.add_row(_in_lines(name.removeprefix("score/"), room), *cells)
+    for name in QUANTILES:
+        table.add_row(f"  {name}", *(shown(record["tokens"] and record["tokens"][name], ".0f") for record in records))
+    table.add_row("cut", *(shown(record["cut"], ".1%") for record in records))
+    return table
+
+
+def _in_lines(text: str, width: int) -> str:
+    """Break text into lines of at most `width` characters, after `_`, `/` or `-` if possible.
+
+    Examples:
+        >>> _in_lines("language_consistency", 14).splitlines()
+        ['language_', 'consistency']
+    """
+    return "\n".join(re.findall(rf".{{1,{width}}}(?:(?<=[_/-])|$)|.{{{width}}}", text)) or text
+
+
+def _title(record: Mapping[str, Any]) -> str:
+    drawn = f"at temperature {record['temperature']:g}" if record["temperature"] else "greedy"
+    each = f"{record['samples']} completions each" if record["samples"] > 1 else "1 completion each"
+    data = "" if record["dataset"] is None else f" of {record['dataset']}"
+    return f"{record['prompts']:,} prompts{data} ({record['split']}), {each}, {drawn}"
+
+
+def _figures(found: Sequence[Evaluated]) -> list[str]:
+    """Return figure names in row order."""
+    ks = list(dict.fromkeys(k for one in found for k in one.ks))
+    terms = dict.fromkeys(term for one in found for term in one.tally.terms)
+    return [
+        *(f"pass@{k}" for k in ks),
+        *(f"maj@{k}" for k in ks if k >= FEWEST_VOTES),
+        *(f"score/{term}" for term in terms),
+        "tokens",
+    ]
+
+
+def _lines(record: Mapping[str, Any]) -> Iterator[str]:
+    yield f"{record['label']} ({record['model']}):"
+    for name, term in record["terms"].items():
+        reasons = f" ({told_reasons(term)})" if term["reasons"] else ""
+        yield f"  {name}: {told_verdicts(term)}{reasons}"
+    yield f"  {record['completions']:,} completions; {record['unjudged']:,} of them could not be judged."
+    for name, figure in record.items():
+        if name.startswith("pass@") and figure and figure["left_out"]:
+            yield f"  {figure['left_out']:,} prompts have too few judged completions for {name}, and are not in it."
+        if name.startswith("maj@") and figure and figure["tied"]:
+            tied = "several answers are the most frequent, and share it"
+            yield f"  In {figure['tied']:.1%} of the votes of {name}, {tied}."

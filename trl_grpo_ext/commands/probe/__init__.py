@@ -1,0 +1,1 @@
+"""What a recipe's data would teach its model, asked before a run."""

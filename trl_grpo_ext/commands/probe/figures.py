@@ -1,0 +1,262 @@
+"""What a recipe's data would teach its model, by completions of a sample of prompts, before anyone pays for a run."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from trl_grpo_ext.diagnostics.batches import percent
+from trl_grpo_ext.diagnostics.checks import CHECKS
+from trl_grpo_ext.diagnostics.checks.dead_groups import LEAST_LIVE
+from trl_grpo_ext.diagnostics.finding import Finding, Severity
+from trl_grpo_ext.diagnostics.window import RunView
+from trl_grpo_ext.figures.batch_totals import BatchTotals
+from trl_grpo_ext.figures.reduction import reduce_card
+from trl_grpo_ext.figures.success_rates import Floats, expected_live_share, fitted_beta, group_successes
+from trl_grpo_ext.runs.recorded_run import RecordedRun
+from trl_grpo_ext.runs.successes import RATES, successes_of, write_rates
+from trl_grpo_ext.scorecard import Scorecard
+from trl_grpo_ext.support.estimate import Grouped, Interval
+from trl_grpo_ext.support.files import write_json
+from trl_grpo_ext.support.printer import print_json
+
+# Group sizes that are compared; the recipe's own is added.
+GROUP_SIZES = (4, 8, 16, 32)
+# Kinds of prompts by the share of right completions, up to and with the bound.
+KINDS = (("never", 0.0), ("up to a quarter", 0.25), ("up to three quarters", 0.75), ("mostly", 0.999), ("always", 1.0))
+# What a finding of each check says is in the way of the score.
+OBSTACLES = {
+    "mixed_groups": "The data is the obstacle",
+    "grader_trouble": "The verifier is the obstacle",
+    "bad_data": "The data is the obstacle",
+    "truncation": "The length limit is the obstacle",
+    "unparseable_flood": "The format is the obstacle",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempts:
+    """The completions of P prompts, counted."""
+
+    # (P,) successes, and judged completions.
+    right: Floats
+    judged: Floats
+    # For each prompt, how many completions share each combination of rewards.
+    alike: tuple[tuple[int, ...], ...]
+
+    @property
+    def size(self) -> int:
+        """The number of completions of most prompts."""
+        return int(np.median(self.judged)) if len(self.judged) else 0
+
+
+def attempts_of(cards: Sequence[Scorecard]) -> Attempts:
+    """Count the completions of each prompt; prompts with less than two judged completions are left out."""
+    counts = [group_successes(card) for card in cards]
+    right, judged = (np.concatenate(parts) for parts in zip(*counts, strict=True))
+    alike = [_alike(card, members) for card in cards for members in card.members]
+    known = judged > 1
+    return Attempts(
+        right=right[known],
+        judged=judged[known],
+        alike=tuple(counts for counts, is_known in zip(alike, known, strict=True) if is_known),
+    )
+
+
+def _alike(card: Scorecard, members: Sequence[int]) -> tuple[int, ...]:
+    columns = [card.values[term] for term in card.in_force]
+    kept = [row for row in members if not card.void[row]]
+    others = card.other_column
+    return tuple(Counter((*(column[row] for column in columns), float(others[row])) for row in kept).values())
+
+
+def live_share(attempts: Attempts, group_size: int) -> Interval | None:
+    """Predict the share of groups of a size in which a reward differs; None if unknown.
+
+    Up to the number of completions a prompt, the share is counted over all groups that these make. Beyond, the share
+    of dead groups shrinks as a beta-binomial distribution says that is fitted to the prompts' successes. The 95 %
+    interval is of the share that a run meets in as many groups as the probe had prompts. Beyond, it begins at the share
+    of the largest groups that were counted: no completion tells whether a prompt that was never solved ever is.
+    """
+    if not attempts.size:
+        return None
+    counted = min(group_size, attempts.size)
+    live = [1 - _dead(counts, counted) for counts in attempts.alike if sum(counts) >= counted]
+    near = float(np.mean(live))
+    mean = 1 - (1 - near) * _shrinks_by(attempts, counted, group_size)
+    return Interval(mean, _predicted(near, len(live)).low, _predicted(mean, len(live)).high)
+
+
+def _predicted(share: float, prompts: int) -> Interval:
+    """Return the interval of the share in so many other groups, which is a whole number of groups.
+
+    It is as wide as that of half as many groups, since the other groups vary as much as the groups of the probe.
+    """
+    interval = Grouped.share(share * prompts / 2, prompts / 2, prompts / 2).interval
+    assert interval is not None
+    low, high = math.floor(interval.low * prompts) / prompts, math.ceil(interval.high * prompts) / prompts
+    return Interval(share, low, high)
+
+
+def _dead(counts: Sequence[int], group_size: int) -> float:
+    """Return the share of groups of this size, out of the completions, in which all rewards are equal."""
+    return sum(math.comb(count, group_size) for count in counts) / math.comb(sum(counts), group_size)
+
+
+def _shrinks_by(attempts: Attempts, counted: int, group_size: int) -> float:
+    """Return dead groups of one size over dead groups of a smaller size, by the fitted distribution, in [0, 1]."""
+    right, wrong = fitted_beta(attempts.right, attempts.judged)
+    dead = [1 - float(expected_live_share(right, wrong, size)) for size in (counted, group_size)]
+    return dead[1] / dead[0] if dead[0] > 0 else 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Probe:
+    """What is known of a recipe before its run. Intervals are 95 %; unknown figures are None."""
+
+    # The answer.
+    sentence: str
+    prompts: int
+    samples: int
+    # The recipe's group size.
+    num_generations: int
+    # Mean success rate, by the primary verdicts.
+    rate: Interval | None
+    # Share of prompts by how often they are solved.
+    kinds: Mapping[str, Interval | None]
+    # Share of live groups by group size.
+    live: Mapping[int, Interval | None]
+    # The group size with the most live groups for given completions.
+    best_size: int | None
+    # Shares of completions: cut at the length limit; ended, and not readable; without a verdict.
+    cut: Interval | None
+    unparsed: Interval | None
+    void: Interval | None
+    # Share of the groups in which each term's value differs.
+    differs: Mapping[str, float]
+    # Seconds of judging a completion took, all terms together.
+    seconds: float
+
+    def to_record(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        return asdict(self) | {"live": {str(size): one and asdict(one) for size, one in self.live.items()}}
+
+
+def probe(cards: Sequence[Scorecard], settings: Mapping[str, Any]) -> Probe:
+    """Reduce the recorded batches of a probe to its figures; `settings` are the run's, as in `RecordedRun.settings`."""
+    attempts = attempts_of(cards)
+    own = int(settings.get("num_generations") or GROUP_SIZES[1])
+    live = {size: live_share(attempts, size) for size in sorted({*GROUP_SIZES, own})}
+    rate = Grouped.alone((attempts.right / attempts.judged).tolist()).interval
+    totals = BatchTotals([reduce_card(card, settings) for card in cards])
+    size, void, cut = totals.completions, totals.void, totals.cut
+    unread = sum(batch.primary.unread_ended for batch in totals.batches)
+    known = {size: one for size, one in live.items() if one is not None}
+    groups = sum(len(card.members) for card in cards)
+    return Probe(
+        sentence=_sentence(_obstacle(cards, settings), rate, live[own], own),
+        prompts=groups,
+        samples=attempts.size,
+        num_generations=own,
+        rate=rate,
+        kinds=_kinds(attempts),
+        live=live,
+        best_size=max(known, key=lambda size: known[size].mean / size) if known else None,
+        cut=Grouped.share(cut.total, cut.count, groups).interval,
+        unparsed=Grouped.share(unread, size - void, groups).interval,
+        void=Grouped.share(void, size, groups).interval,
+        differs={term: _differs(cards, term) for term in (cards[0].terms if cards else ())},
+        seconds=sum(_seconds(card) for card in cards) / max(1, size),
+    )
+
+
+def _kinds(attempts: Attempts) -> dict[str, Interval | None]:
+    rates = attempts.right / attempts.judged
+    bounds = [-math.inf, *(bound for _, bound in KINDS)]
+    counts = [int(((rates > low) & (rates <= high)).sum()) for low, high in pairwise(bounds)]
+    size = len(rates)
+    return {name: Grouped.share(count, size, size).interval for (name, _), count in zip(KINDS, counts, strict=True)}
+
+
+def _differs(cards: Sequence[Scorecard], term: str) -> float:
+    columns = [np.array(card.values[term], dtype=float) for card in cards]
+    flags = [card.differs(np.where(card.kept, column, np.nan)) for card, column in zip(cards, columns, strict=True)]
+    return float(np.concatenate(flags).mean())
+
+
+def _seconds(card: Scorecard) -> float:
+    return sum(verdict.seconds for column in card.verdicts.values() for verdict in column if verdict is not None)
+
+
+def _obstacle(cards: Sequence[Scorecard], settings: Mapping[str, Any]) -> Finding | None:
+    """Return what a check finds in the way of the score, as if the probe's batches were a run's first."""
+    view = RunView(settings)
+    for step, card in enumerate(cards):
+        samples = tuple(replace(sample, step=step) for sample in card.samples)
+        view.add(reduce_card(replace(card, samples=samples, mode="train"), settings))
+    for code in OBSTACLES:
+        found = CHECKS[code](view.window)
+        if isinstance(found, Finding) and found.severity is not Severity.INFO:
+            return found
+    return None
+
+
+def _sentence(obstacle: Finding | None, rate: Interval | None, live: Interval | None, size: int) -> str:
+    if obstacle is not None:
+        return f"{OBSTACLES[obstacle.code]}: {obstacle.sentence} {obstacle.action}"
+    if rate is None or live is None:
+        return "There is nothing to go by: no prompt has two completions that could be judged."
+    teaches = f"{told(live)} of the groups of {size} have something to teach, at a success rate of {told(rate)}"
+    if live.mean >= LEAST_LIVE:
+        return f"Go: {teaches}."
+    if rate.mean > 1 / 2:
+        return f"Too easy: {teaches}. Take harder data, or more completions a group."
+    return f"Too hard: {teaches}. Take easier data, or more completions a group."
+
+
+def told(one: Interval | None) -> str:
+    """Format a share with its interval: `43 % [35 %, 51 %]`; `-` if it is unknown."""
+    return "-" if one is None else f"{percent(one.mean)} [{percent(one.low)}, {percent(one.high)}]"
+
+
+def show_probe(folder: Path, *, as_json: bool) -> None:
+    """Write the figures of a recorded probe and the rates of its rows to its folder, and print the figures."""
+    recorded = RecordedRun(folder)
+    cards = list(recorded.cards("eval"))
+    found = probe(cards, recorded.settings)
+    write_rates(folder / RATES, successes_of(cards))
+    write_json(folder / "probe.json", found.to_record())
+    if as_json:
+        print_json(found.to_record())
+    else:
+        print("\n".join([*_lines(found), f"The rate of each row, for rows_from: {folder / RATES}"]))
+
+
+def _lines(found: Probe) -> list[str]:
+    kinds = ", ".join(f"{name} {told(share)}" for name, share in found.kinds.items())
+    differs = ", ".join(f"{term} {percent(share)}" for term, share in found.differs.items())
+    lines = [
+        found.sentence,
+        f"{found.prompts} prompts, {found.samples} completions each; in brackets, 95 % intervals.",
+        f"success rate     {told(found.rate)}",
+        f"prompts solved   {kinds}",
+    ]
+    for size, share in found.live.items():
+        each = "" if share is None else f", {1000 * share.mean / size:.0f} live groups per 1,000 completions"
+        best = " (the most)" if size == found.best_size else ""
+        lines.append(f"groups of {size:<7}{told(share)} live{each}{best}")
+    return [
+        *lines,
+        f"cut              {told(found.cut)}",
+        f"not readable     {told(found.unparsed)}",
+        f"no verdict       {told(found.void)}",
+        f"differ in groups {differs}",
+        f"judging          {1e3 * found.seconds:.2g} ms a completion",
+    ]

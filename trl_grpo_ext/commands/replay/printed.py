@@ -1,0 +1,168 @@
+"""Print a replay as tables for people; plain tables if the output is not a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from trl_grpo_ext.commands.replay.changes import Comparison, TermChanges
+from trl_grpo_ext.commands.replay.replayed_run import ReplayedRun
+from trl_grpo_ext.figures.advantages import AdvantageSettings
+from trl_grpo_ext.figures.batch_totals import BatchTotals
+from trl_grpo_ext.support.printer import print_lines, shown
+from trl_grpo_ext.support.text import on_one_line
+
+# Longest prompt or completion, in characters.
+MAX_CHARS = 240
+# Largest number of kinds of verdict changes.
+MAX_KINDS = 12
+
+
+def print_replay(replayed: ReplayedRun, recipe: str) -> None:
+    """Print a replay's tables, sentences, notes and examples."""
+    console = Console()
+    comparison = replayed.comparison
+    steps = "" if replayed.steps is None else ", steps {} to {}".format(*replayed.steps)
+    title = (
+        f"{replayed.folder} under the rewards of {recipe}: {comparison.batches} batches, "
+        f"{comparison.old.completions} completions{steps}; {replayed.seconds:.1f} s"
+    )
+    print_lines(console, [title])
+    for table in (_terms(replayed), *_kinds(comparison), _groups(comparison)):
+        console.print(table)
+    print_lines(console, _sentences(comparison))
+    print_lines(console, [f"note: {note}" for note in replayed.notes])
+    print_lines(console, _examples(comparison))
+
+
+def _terms(replayed: ReplayedRun) -> Table:
+    table = _table("term", "weight", "share of\nadvantages", "mean value", "verdicts")
+    comparison = replayed.comparison
+    sides = (comparison.old, comparison.new)
+    shares = [side.shares for side in sides]
+    for name, term in comparison.terms.items():
+        table.add_row(
+            name,
+            _both(*(_weight(side, name) for side in sides)),
+            _both(*(_percent(share.get(name)) for share in shares)),
+            _both(*(shown(side.value(name), ".3f") for side in sides)),
+            f"{term.changed} differ" if term.changed else replayed.sources.get(name, "gone"),
+        )
+    others = [_percent(side.others_share) for side in sides]
+    if not {"0%", "-"}.issuperset(others):
+        table.add_row("(beside the mix)", "", _both(*others), "", "as recorded")
+    table.add_section()
+    means = [shown(side.reward, ".3f") for side in sides]
+    table.add_row("total", "", "", _both(*means), f"{comparison.changed} differ")
+    if any(side.void for side in sides):
+        table.add_row("void completions", "", "", _both(*(str(side.void) for side in sides)), "")
+    return table
+
+
+def _kinds(comparison: Comparison) -> Iterator[Table]:
+    """Yield a table of verdict changes, most frequent kind first; nothing without changes."""
+    rows = [(name, *kind, count) for name, term in comparison.terms.items() for kind, count in term.kinds.items()]
+    if not rows:
+        return
+    rows.sort(key=lambda row: row[-1], reverse=True)
+    table = _table("verdicts that change", "from", "to", "completions")
+    for name, before, after, count in rows[:MAX_KINDS]:
+        table.add_row(name, before, after, str(count))
+    if len(rows) > MAX_KINDS:
+        table.add_row("...", "", "", str(sum(row[-1] for row in rows[MAX_KINDS:])))
+    yield table
+
+
+def _groups(comparison: Comparison) -> Table:
+    table = _table("groups", "before", "after")
+    for kind, (before, after) in comparison.groups.shares().items():
+        if before or after:
+            table.add_row(kind.replace("_", " "), shown(before, ".1%"), shown(after, ".1%"))
+    return table
+
+
+def _sentences(comparison: Comparison) -> Iterator[str]:
+    groups, advantages = comparison.groups, comparison.advantages
+    yield f"{groups.come_alive} of {groups.groups} groups come alive, {groups.die} die."
+    share = advantages.sign_changes / advantages.completions
+    yield (
+        f"The advantages of {advantages.sign_changes} of {advantages.completions} completions ({share:.1%}) "
+        f"change their sign."
+    )
+    correlation = "not known" if advantages.correlation is None else f"{advantages.correlation:.3f}"
+    changes = "".join(_setting_changes(*comparison.settings))
+    yield f"The correlation of old and new advantages is {correlation}{changes}."
+
+
+def _setting_changes(old: AdvantageSettings, new: AdvantageSettings) -> Iterator[str]:
+    for setting in ("scale_rewards", "multi_objective_aggregation"):
+        before, after = getattr(old, setting), getattr(new, setting)
+        if before != after:
+            yield f"; {setting}: {before} -> {after}"
+
+
+def _examples(comparison: Comparison) -> Iterator[str]:
+    for example in comparison.advantages.examples:
+        yield (
+            f"\n{_where(example)}: advantage {example['old_advantage']:+.3f} -> {example['new_advantage']:+.3f}\n"
+            f"  total:  {_made_up(example, 'old')} -> {_made_up(example, 'new')}"
+            f"{_what_was_said(example)}"
+        )
+    for term in comparison.terms.values():
+        yield from _verdict_examples(term)
+
+
+def _verdict_examples(term: TermChanges) -> Iterator[str]:
+    for kind, _ in term.kinds.most_common(MAX_KINDS):
+        for example in term.examples[kind]:
+            before, after = _verdict(example["from"]), _verdict(example["to"])
+            yield f"\n{_where(example)}: {example['term']} {before} -> {after}{_what_was_said(example)}"
+
+
+def _made_up(example: Mapping[str, Any], side: str) -> str:
+    """Format a total reward with its terms."""
+    total = shown(example[f"{side}_total"], ".3f")
+    parts = ", ".join(f"{term} {part:+.3g}" for term, part in example[f"{side}_parts"].items())
+    return f"{total} ({parts})" if parts else total
+
+
+def _where(example: Mapping[str, Any]) -> str:
+    return f"step {example['step']}, group {example['group']}, sample {example['sample']} of the batch"
+
+
+def _what_was_said(example: Mapping[str, Any]) -> str:
+    prompt, text = (on_one_line(example[name], MAX_CHARS) for name in ("prompt", "text"))
+    return f"\n  prompt: {prompt}\n  text:   {text}"
+
+
+def _verdict(told: Mapping[str, Any] | None) -> str:
+    if told is None:
+        return "no verdict"
+    details = [f"the {told['blame']}'s fault" if told["score"] is None else f"{told['score']:.3g}"]
+    details += [on_one_line(told[name], MAX_CHARS) for name in ("reason", "answer") if told[name]]
+    return f"{told['status']} ({', '.join(details)})"
+
+
+def _table(title: str, *columns: str) -> Table:
+    table = Table(title)
+    for column in columns:
+        table.add_column(column, justify="right")
+    return table
+
+
+def _both(before: str, after: str) -> str:
+    return before if before == after else f"{before} -> {after}"
+
+
+def _weight(side: BatchTotals, term: str) -> str:
+    weights = side.weights(term)
+    if len(set(weights)) > 1:
+        return f"{weights[0]:.3g}..{weights[-1]:.3g}"
+    return shown(weights[0] if weights else None, ".3g")
+
+
+def _percent(value: float | None) -> str:
+    return shown(value, ".0%").replace("-0%", "0%")
