@@ -80,7 +80,9 @@ def run_doctor(out: Callable[[str], object] = print, *, as_json: bool = False) -
     best = next((level.isolation for level in levels if level.holds), None)
     seen = Imports() if best is None else try_imports(best)
     whole = all(level.holds or level.missing for level in levels) and not seen.failed
-    status = NO_WALLS if best is None else HOLDS if whole else BROKEN
+    status = HOLDS if whole else BROKEN
+    if best is None:
+        status = NO_WALLS
     if as_json:
         found: dict[str, Any] = {"machine": machine(), "level": None if best is None else best.value, "status": status}
         found |= {"packages": seen.places, "packages_failed": seen.failed}

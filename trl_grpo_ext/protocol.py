@@ -228,11 +228,12 @@ def required_column(columns: Collection[str], wanted: Sequence[str], *, verifier
         have = ", ".join(f"`{column}`" for column in columns) or "none"
         have += "; TRL keeps `prompt` to itself" if "prompt" in wanted else ""
         others = {*columns} - {"prompt"}
-        near = next((f"Did you mean `{near}`? " for name in wanted if (near := nearest(name, others, 0.75))), "")
+        near = next(filter(None, (nearest(name, others, 0.75) for name in wanted)), None)
+        hint = f"Did you mean `{near}`? " if near else ""
         name = verifier.__name__
         raise ValueError(
             f"The verifier {name!r} needs the dataset column {' or '.join(f'`{each}`' for each in wanted)}, "
-            f"with one value a completion; the columns are: {have}. {near}Name the right one by the verifier's "
+            f"with one value a completion; the columns are: {have}. {hint}Name the right one by the verifier's "
             f'`column`: {{verifier: {name}, column: NAME}}, or in Python {type(verifier).__name__}(column="NAME").'
         )
 

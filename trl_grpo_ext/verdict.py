@@ -232,7 +232,9 @@ def _as_number(result: object) -> bool | float | None:
     """Return a result as a bool or float, else None; 0-d arrays and tensors are numbers, strings are not."""
     item = getattr(result, "item", None)
     try:
-        found = result if isinstance(result, Real) else item() if callable(item) else None
+        found: Any = result
+        if not isinstance(result, Real):
+            found = item() if callable(item) else None
         if found is None or isinstance(found, bool):
             return found
         return float(found)

@@ -59,8 +59,13 @@ def read_tasks(rows: Sequence[Mapping[str, Any]], gold_columns: Sequence[str] = 
         >>> [task.other for task in read_tasks([{"prompt": "1+1", "answer": "2"}, {"prompt": "1+2", "answer": "3"}])]
         ['3', '2']
     """
-    tasks = [task for row in rows if (task := _program(row) or _answer(row, gold_columns)) is not None]
-    paired = [replace(task, other=other.gold) for task in tasks if (other := _other(task, tasks)) is not None]
+    read = [_program(row) or _answer(row, gold_columns) for row in rows]
+    tasks = [task for task in read if task is not None]
+    paired = []
+    for task in tasks:
+        other = _other(task, tasks)
+        if other is not None:
+            paired.append(replace(task, other=other.gold))
     if not paired:
         columns = ", ".join(f"`{name}`" for name in (rows[0] if rows else {}))
         golds = " or ".join(f"`{name}`" for name in gold_columns)

@@ -161,8 +161,11 @@ def _outcomes(card: Scorecard, rows: Sequence[int], ks: Sequence[int]) -> dict[s
 
     maj@k averages over disjoint votes of k completions each, so the mean is unbiased.
     """
-    verdicts = [card.primary[row] for row in rows]
-    judged = [(read_answer(one), passed) for one in verdicts if (passed := passes(one)) is not None]
+    judged = []
+    for row in rows:
+        passed = passes(card.primary[row])
+        if passed is not None:
+            judged.append((read_answer(card.primary[row]), passed))
     values: dict[str, float] = {}
     for k in ks:
         if len(judged) < k:
