@@ -13,15 +13,14 @@ from trl_grpo_ext.answers.find.known_golds import (
     option_said,
     with_all_values,
     with_alternatives,
-    with_name,
     with_options,
     with_points,
     with_whole_text,
-    with_yes_or_no,
 )
 from trl_grpo_ext.answers.find.math_answer import Mode, math_answer
-from trl_grpo_ext.answers.find.names import last_sentence
+from trl_grpo_ext.answers.find.names import last_sentence, with_name
 from trl_grpo_ext.answers.find.parts import with_parts, with_words
+from trl_grpo_ext.answers.find.yes_no import with_yes_or_no
 from trl_grpo_ext.answers.golds import NOT_TEXT, gold_values, is_not_text
 from trl_grpo_ext.answers.judge import Pair, judge_pairs
 from trl_grpo_ext.answers.verdicts import agreed, unreadable, wrong
@@ -112,7 +111,8 @@ def ask(
     if settings.mode == "auto":
         whole = (prefill or "") + completion
         found = with_yes_or_no(found, golds, whole, prompt)
-        for known in (with_name, with_alternatives, with_all_values, with_whole_text):
+        found = with_name(found, golds, whole, prompt)
+        for known in (with_alternatives, with_all_values, with_whole_text):
             found = known(found, golds, whole)
         found = with_asked_part(with_asked_direction(found, last_sentence(whole[-MAX_SAID:]), prompt), golds, prompt)
     if found.problem:

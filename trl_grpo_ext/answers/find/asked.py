@@ -13,7 +13,7 @@ from trl_grpo_ext.answers.read.units import is_unit, unit
 
 # Characters at the end of a prompt that are searched for the question.
 MAX_PROMPT = 1_000
-_QUESTION = re.compile(r"[^.?!\n]*\?[^?]*\Z")
+_QUESTION = re.compile(r"(?:[^.?!\n]|\.(?=\d))*\?[^?]*\Z")
 _UNIT = re.compile(
     r"\b(?:how many|(?:answer|give|express\w*|measured)\b[^.?]{0,30}\bin|,\s+in)\s+([a-z]{2,20})\b", re.I
 )
@@ -21,28 +21,48 @@ _OF_REST = re.compile(r"\b(?:remainder|remain\w*|left\s?over|left|extra)\b", re.
 # Pairs of words for changes in opposite directions.
 _DIRECTIONS = (
     (r"profit|gain|gained|earned", r"loss|lost|lose[sd]?"),
-    (r"increase[sd]?|rise|rose|grow|grew|growth", r"decrease[sd]?|drop(?:ped)?|decline[sd]?|fall|fell|reduction"),
+    (r"increase[sd]?|rises?|rose|grows?|grew|growth|went up", r"decrease[sd]?|drop(?:s|ped)?|declined?|falls?|fell|reduction|went down"),
 )
 _DIRECTION = re.compile(rf"\b(?:{'|'.join(word for pair in _DIRECTIONS for word in pair)})\b", re.IGNORECASE)
-_AUXILIARY = r"is|are|was|were|does|do|did|can|could|will|would|has|have|had|should"
-_YES_OR_NO = re.compile(rf"^\W*(?:so\s+|then\s+)?(?:{_AUXILIARY})\b", re.IGNORECASE)
-_WORD = re.compile(r"[a-z]+(?:['’][a-z]+)?|\d[\d.,/]*")
-_SILENT = frozenset(
-    """a an the of is are was were be been does do did can could will would has have had should he she it they we i this
-    that these those there his her their its both indeed all two so thus hence therefore then number to for in on at
-    really exactly also enough's actually clearly""".split()  # noqa: SIM905
+# Pairs of words of opposite comparisons.
+_OPPOSITES = (
+    *_DIRECTIONS,
+    (r"more|most|larger|largest|bigger|biggest|greater|greatest|higher|highest", r"less|least|fewer|fewest|smaller|smallest|lower|lowest"),
+    (r"taller|tallest|longer|longest", r"shorter|shortest"),
+    (r"farther|farthest|further|furthest", r"nearer|nearest|closer|closest"),
+    (r"older|oldest|elder", r"younger|youngest"),
+    (r"faster|fastest|quicker|quickest", r"slower|slowest"),
+    (r"earlier|earliest|first", r"later|latest|last"),
+    (r"heavier|heaviest", r"lighter|lightest"),
+    (r"cheaper|cheapest", r"more expensive|most expensive|dearer|dearest"),
+    (r"better|best", r"worse|worst"),
+    (r"wins?|won|winner", r"loses?|lost|loser"),
 )
-_NEGATIVE = re.compile(r"n['’]t$|^(?:not|no|never|neither|cannot)$")
-_ENDING = re.compile(r"(?<=[a-z]{3})(?:s|es|ed|ing)$")
-_OPEN = re.compile(r"\b(?:if|unless|might|may|maybe|perhaps|probably|whether|or|impossible|unclear|only)\b|\?", re.I)
-_REASON = re.compile(r",?\s+(?:because|since|as)\s")
-_CLAUSE = re.compile(r"[,;:]\s+|\b(?:so|thus|hence|therefore|but|which means|and therefore)\b")
+_ORDER = re.compile(
+    r"\b(?:sort|arrange|rank|order(?! an?\b)|(?:least|smallest|lowest|shortest) to|(?:greatest|largest|highest|longest) to"
+    r"|ascending|descending)\b",
+    re.IGNORECASE,
+)
 
 
 def question_of(prompt: str) -> str:
     """Return a prompt's last question, as a sentence; empty if no question mark is found."""
     found = _QUESTION.search(prompt[-MAX_PROMPT:])
     return found[0].strip() if found else ""
+
+
+def is_opposed(question: str, clause: str) -> bool:
+    """Check whether a clause has the opposite of a word of the question, and not the word: `shorter` for `taller`."""
+    for pair in _OPPOSITES:
+        for one, other in (pair, pair[::-1]):
+            if _has(question, one) and not _has(question, other) and _has(clause, other) and not _has(clause, one):
+                return True
+    return False
+
+
+def asks_for_order(prompt: str) -> bool:
+    """Check whether a question asks to put things in order."""
+    return _ORDER.search(prompt[-MAX_PROMPT:]) is not None
 
 
 def with_asked_unit(gold: str, answer: str, prompt: str) -> str:
@@ -127,43 +147,3 @@ def _amount(text: str) -> object:
             return amount
         case node:
             return node
-
-
-def says_yes_or_no(sentence: str, prompt: str) -> str:
-    """Return `yes` or `no` if a sentence repeats the question's words in order, affirmed or denied; else empty.
-
-    Examples:
-        >>> asked = "He has 5 litres. Does he have enough paint?"
-        >>> says_yes_or_no("So he won't have enough paint.", asked), says_yes_or_no("He has enough paint.", asked)
-        ('no', 'yes')
-        >>> says_yes_or_no("Tom is older than Ann.", "Is Ann older than Tom?")
-        ''
-    """
-    question = question_of(prompt)
-    if not _YES_OR_NO.match(question):
-        return ""
-    asked, is_denied = _content(question)
-    sentence = _REASON.split(sentence, maxsplit=1)[0]
-    clause = next((one for one in reversed(_CLAUSE.split(sentence)) if one.strip(" .!")), "")
-    said, denied = _content(clause)
-    is_statement = re.search(rf"\b(?:{_AUXILIARY})(?:n['’]t)?\b|\bwon['’]t\b|\bcannot\b", clause, re.IGNORECASE)
-    if not said or is_denied or not is_statement or _OPEN.search(clause):
-        return ""
-    # A search in one iterator keeps the order of the words.
-    rest = iter(asked)
-    if not all(word in rest for word in said):
-        return ""
-    return "no" if denied else "yes"
-
-
-def _content(text: str) -> tuple[list[str], bool]:
-    """Return a text's content words, in order and stemmed, and whether the text denies them."""
-    is_denied = False
-    content = []
-    for found in _WORD.findall(text.casefold()):
-        word = found.rstrip(".,/")
-        if _NEGATIVE.search(word):
-            is_denied = not is_denied
-        elif word not in _SILENT:
-            content.append(_ENDING.sub("", word))
-    return content, is_denied

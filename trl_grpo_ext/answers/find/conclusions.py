@@ -16,12 +16,16 @@ from trl_grpo_ext.answers.read.moments import DATE, TIME
 # Words between a verb and its value: `is about $5`, `makes a total of 12`.
 _FILLER = (
     r"(?:\s*(?:about|approximately|roughly|around|exactly|only|just|simply|still|now|then|thus|therefore|also|an?|the"
-    r"|total of|sum of|average of|equal to|estimated at|back to|down to|up to|[$€£(*:~≈`\\])(?![a-z]))*\s*"
+    r"|(?:total|sum|average|remainder|increase|decrease|rise|drop|growth|loss|profit|gain) of"
+    r"|equal to|estimated at|back to|down to|up to|[$€£(*:~≈`\\])(?![a-z]))*\s*"
 )
+_HIM = r"(?:\s+(?:him|her|them|us|it|you|me|one))?"
 _CONCLUDES = re.compile(
     r"(?:\b(?:ist|sind|beträgt|ergibt|est|sont|es|son|hay|é|são|è|sono"
-    r"|is|are|was|were|be|been|equals?|gives?|makes?|totals?|becomes?|yields?|remains?|has left|costs?|weighs?"
-    r"|measures?|takes|lasts?"
+    r"|is|are|was|were|be|been|equals?|totals?|becomes?|yields?|remains?|has left|weighs?|measures?|lasts?|means?"
+    rf"|(?:gives?|makes?|takes?|costs?|saves?|earns?){_HIM}|(?:leaves?|leaving){_HIM}(?:\s+with)?|corresponds? to"
+    rf"|(?<!away )(?:needs?|gets?|pays?|turns?|owes?|receives?|uses?|buy|sell|have|had){_HIM}"
+    r"|(?:comes?|works?|turns?)\s+out\s+(?:to|at|as)(?:\s+be)?"
     r"|(?:left|ends?|ended)(?:\s+up)?\s+with|for a (?:grand )?total of"
     r"|(?:comes?|amounts?|rounds?|sums?|adds?|simplifies|evaluates|increases|decreases|rises|falls|drops|reduces)"
     rf"(?:\s+up)?\s+to)\b|['’]s\b|[=≈:]|等于|[是为]){_FILLER}$",
@@ -30,7 +34,7 @@ _CONCLUDES = re.compile(
 # A value after a preposition at the end is not the answer: "13 litres over 30 days".
 _BESIDES = re.compile(
     rf"\b(?:over|in|for|per|of|with|from|at|on|after|before|by|than|until|during|within|every|each|among|between|into"
-    rf"|under|above|below|through|if|when|out of)\s+(?:the\s+|those\s+|these\s+|all\s+)?{_FILLER}$",
+    rf"|under|above|below|through|if|when|out of|(?:in|by|since) the year)\s+(?:the\s+|those\s+|these\s+|all\s+)?{_FILLER}$",
     re.IGNORECASE,
 )
 # Text between a value and the end of its clause: the counted things, and "in total".
@@ -43,13 +47,13 @@ _TO_END = re.compile(
     re.IGNORECASE,
 )
 _SUBJECT = re.compile(
-    r"^\W*(?:(?:so|thus|hence|therefore|then|in total|altogether|finally|only|exactly|(?:which|that|this) means|meaning"
+    r"^\W*(?:(?:so|thus|hence|therefore|then|in total|altogether|finally|only|exactly|(?:(?:which|that|this) )?means|meaning"
     r"|that)\b\W*)*$",
     re.IGNORECASE,
 )
 _SUBJECT_COUNT = re.compile(
     r"\s+(?!(?:of|out|in|per|for|by|times)\b)(?:[^\W\d_]+\s+){0,4}?(?:are|were|is|was|remain|can|will)\b"
-    r"|(?<=[/%]\d|\d%|\d\d)\s+of\s+(?:[^\W\d_]+\s+){1,5}?(?:are|were|is|was|remains?)\b"
+    r"|(?<=/\d|\d%)\s+of\s+(?:the|all|his|her|their|its)\s+[^\W\d_]"
 )
 _CHANGED_BEFORE = re.compile(
     r"\b(?:minus|negative|twice|half|double|triple|except|(?:root|power|square|cube|multiple|factor)s?\s+of"
@@ -61,7 +65,7 @@ _CHANGED_BEHIND = re.compile(
     r"[^\w.]*\s(?:squared|cubed|factorial|hundreds|thousands|millions|billions|halves|thirds|fourths|quarters"
     r"|fifths|tenths|hundredths|from the (?:back|end|last|bottom|top|front|left|right)|to last|last"
     r"|(?:is|are|was|were|does|do)\s?(?:not|n['’]t))\b"
-    r"|\s*(?:is|are|was|were)n['’]t\b",
+    r"|\s*(?:is|are|was|were)n['’]t\b|[^.;,]*\swithout\b",
     re.IGNORECASE,
 )
 _DENIED = re.compile(
@@ -79,7 +83,7 @@ _OWN_SUBJECT = (
     rf"and\s(?!{_FINITE}\b|(?:so|thus|therefore|hence|then|now|we|this|that)\b)(?:[^\W\d_]+\s){{1,4}}?{_FINITE}\s"
 )
 _CLAUSE = re.compile(
-    rf"[;:](?=\s)|,\s+(?=[^\W\d_])|\s(?=(?:but|so|because|since|as|while|if|when)\s"
+    rf"[;:](?=\s)|,\s+(?=[^\W\d_])|\s(?=(?:but|so|because|since|as|while|if|when|means that|shows that)\s"
     rf"|we (?:must |have to |need to )?round\b|{_OWN_SUBJECT})",
     re.IGNORECASE,
 )

@@ -6,11 +6,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from trl_grpo_ext.answers.find.asked import says_yes_or_no
 from trl_grpo_ext.answers.find.final_answer import FinalAnswer
 from trl_grpo_ext.answers.find.hedges import is_hedged
-from trl_grpo_ext.answers.find.names import last_sentence, names
-from trl_grpo_ext.answers.find.remarks import without_remarks
+from trl_grpo_ext.answers.find.names import last_sentence
 from trl_grpo_ext.answers.find.thinking import after_thinking
 from trl_grpo_ext.answers.find.values import last_value, said_values
 from trl_grpo_ext.answers.read.answer import MAX_CHARS, read
@@ -36,17 +34,6 @@ _OF_COMMAS = re.compile(
     re.IGNORECASE,
 )
 _SEVERAL = re.compile(" or | and |,")
-# Marks of answers that were found in a sentence.
-_SAID = {"last_expression", "whole_text", "phrase"}
-_BETWEEN_WORDS = str.maketrans("", "", " .,-'")
-_YES_AND_NO = ("yes", "no", "true", "false")
-_BEGUN = re.compile(r"(yes|no|true|false)\b(?=\W*(?:[.,:;!\n—–]|$)|\s+(?:because|since|as)\b)", re.IGNORECASE)
-# Words after which a text that begins with "yes" or "no" may change its answer.
-_TURNED = re.compile(
-    r"(?:^|[.!?;,:\n]\s*)(?:yes|no|true|false|wait|actually|hmm|or|maybe|perhaps|but|however|although)\b"
-    r"|\b(?:answer|yes|or no)\b|\?",
-    re.IGNORECASE,
-)
 
 
 def with_whole_text(found: FinalAnswer, golds: Sequence[str], completion: str) -> FinalAnswer:
@@ -63,82 +50,6 @@ def with_whole_text(found: FinalAnswer, golds: Sequence[str], completion: str) -
     if last != said and last in golds and found.marks == ("phrase",) and found.answers[0] in last:
         return replace(found, answers=(last,))
     return found
-
-
-def with_yes_or_no(found: FinalAnswer, golds: Sequence[str], completion: str, prompt: str = "") -> FinalAnswer:
-    """Take a text's first word as answer if each gold is yes or no and no mark gives another answer.
-
-    Without such a first word, compare the last sentence with the question's words.
-
-    Examples:
-        >>> with_yes_or_no(FinalAnswer(problem="hedged"), ["no"], "No, it is not prime.").answers
-        ('No',)
-        >>> with_yes_or_no(FinalAnswer(("97",), ("last_expression",)), ["yes"], "Yes. No, 97 is.").answers
-        ('97',)
-    """
-    words = {gold.casefold().rstrip(".") for gold in golds}
-    if not words or not words.issubset(_YES_AND_NO):
-        return found
-    if found.problem not in ("", "hedged", "no_answer") or not {*found.marks} <= {"last_expression", "whole_text"}:
-        return found
-    said = (after_thinking(completion) or "").strip(" *_\n")
-    begun = _BEGUN.match(said)
-    if begun is None and prompt and found.answers[:1] not in (("yes",), ("no",)):
-        told = says_yes_or_no(last_sentence(without_remarks(said[-MAX_CHARS:])), prompt)
-        return FinalAnswer((told,), ("last_expression",)) if told else found
-    if begun is None or len(said) > MAX_CHARS or _TURNED.search(said, begun.end()):
-        return found
-    return FinalAnswer((begun[1],), ("last_expression",))
-
-
-def with_name(found: FinalAnswer, golds: Sequence[str], completion: str) -> FinalAnswer:
-    """Take a gold in words that the last sentence concludes with, or has as its subject: `Tom`, `2 or 3`, `Tom, 5`.
-
-    A gold of name and amount takes the amount from the found answer.
-
-    Examples:
-        >>> with_name(FinalAnswer(problem="no_answer"), ["Maria"], "So Maria is taller than Tom.").answers
-        ('Maria',)
-        >>> with_name(FinalAnswer(problem="no_answer"), ["Tom"], "So Maria is taller than Tom.").problem
-        'no_answer'
-        >>> with_name(FinalAnswer(("5",), ("last_expression",)), ["Tom, 5"], "Tom has 5 more than Ann.").answers
-        ('Tom, 5',)
-    """
-    if found.problem not in ("", "no_answer", "hedged") or not {*found.marks} <= _SAID:
-        return found
-    said = ""
-    for gold in golds:
-        name, amount = _name_and_amount(gold)
-        if not _is_in_words(name) or (amount and not found.answers):
-            continue
-        said = said or _said_last(found, completion)
-        if names(last_sentence(said, name), name):
-            answer = f"{name}, {found.answers[-1]}" if amount else gold
-            return FinalAnswer((answer,), ("last_expression",))
-    return found
-
-
-def _said_last(found: FinalAnswer, completion: str) -> str:
-    """Return the found phrase, else the end of the completion."""
-    if found.marks == ("phrase",):
-        return found.answers[0]
-    return without_remarks((after_thinking(completion) or "")[-MAX_CHARS:])
-
-
-def _name_and_amount(gold: str) -> tuple[str, str]:
-    """Split a gold such as `Tom, 5` into name and amount; other golds get an empty amount."""
-    name, _, amount = gold.rpartition(", ")
-    if name and any(map(str.isdigit, amount)):
-        return name, amount
-    return gold, ""
-
-
-def _is_in_words(gold: str) -> bool:
-    """Check for a gold in words, such as a name; exclude option letters, yes and no."""
-    if " or " in gold:
-        return True
-    letters = gold.translate(_BETWEEN_WORDS)
-    return len(letters) > 1 and letters.isalpha() and gold.casefold() not in _YES_AND_NO
 
 
 def with_alternatives(found: FinalAnswer, golds: Sequence[str], completion: str) -> FinalAnswer:

@@ -1,14 +1,30 @@
-"""Check whether a sentence concludes with a gold in words, such as a name, or makes statements about it."""
+"""Find a gold in words, such as a name: the last sentence concludes with it, or makes a statement about it alone."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from itertools import permutations
 
+from trl_grpo_ext.answers.find.asked import asks_for_order, is_opposed, question_of
+from trl_grpo_ext.answers.find.final_answer import FinalAnswer
 from trl_grpo_ext.answers.find.hedges import is_hedged
+from trl_grpo_ext.answers.find.remarks import without_remarks
+from trl_grpo_ext.answers.find.sentences import listed
+from trl_grpo_ext.answers.find.thinking import after_thinking
+from trl_grpo_ext.answers.find.values import last_value
+from trl_grpo_ext.answers.read.answer import MAX_CHARS, read
+from trl_grpo_ext.answers.read.number_words import in_digits
 
 # Names in a gold that lists several.
 MAX_LISTED = 4
+YES_AND_NO = ("yes", "no", "true", "false")
+# Marks of answers that were found in a sentence.
+_SAID = {"last_expression", "whole_text", "phrase"}
+_BETWEEN_WORDS = str.maketrans("", "", " .,-'&")
+# Golds of a name with an amount, `Tom, 5` or `B by $0.45`, and of several: `Ann is 17 and Ben is 13`.
+_WITH_AMOUNT = re.compile(r"(.+?)(?:,| by|:| -)\s+([^\w\s]?\d\S*(?:\s.*)?)")
+_PAIR = re.compile(r"([A-Z][a-z]+)(?:['’]s)?\W+(?:(?:is|has|gets|had|pays|share is)\s+)?(\$?\d[\d.,/:]*%?)[^,;\d]*?(?:,|;|\band\b|$)")
 _BOLD = re.compile(r"\*\*|__|`")
 _SENTENCE = re.compile(r"\n|(?<=[.!?])\s")
 _DENIED = re.compile(
@@ -17,7 +33,7 @@ _DENIED = re.compile(
     re.IGNORECASE,
 )
 _ARTICLE = re.compile(r"^(?:an?|the)\s+", re.IGNORECASE)
-_AND = re.compile(r",\s*(?:and\s+)?|\s+and\s+")
+_AND = re.compile(r",\s*(?:and\s+)?|\s+(?:and|&)\s+")
 # Boundaries of clauses: the last clause with the name concludes. "And" is no boundary: "Tom has 3 and Ann has 5".
 _CLAUSE = re.compile(r"[,;:]\s+|\s(?=(?:so|because|since|as|while|if|but|which)\s)")
 _LEAD = re.compile(
@@ -34,7 +50,7 @@ _TELLS = re.compile(_TOLD_BY, re.IGNORECASE)
 _HOLDS = re.compile(
     rf"{_TOLD_BY}|\b(?:has|have|had|holds?|gets?|got|uses?|wears?|ends up with|found|saw)\s+$", re.IGNORECASE
 )
-_END = r"(?:\W*$|,\s|\s+(?:who|that|which|with|because|since|by|at|for|of|in)\b)"
+_END = r"(?:\W*$|,\s|\s+(?:who|that|which|with|because|since|by|at|for|of|in|as)\b)"
 _ENDS = re.compile(_END)
 _ENDS_WITH_NOUN = re.compile(rf"(?:\s+\w+)?{_END}")
 _VERB = re.compile(
@@ -42,7 +58,18 @@ _VERB = re.compile(
 )
 _IS = re.compile(r"\s+(?:is|are|was|were|has|have|had|will|wins?|won)\b(?!\s+(?:not|never|no)\b)")
 # A position beside another name tells neither the first nor the last.
-_BESIDE = re.compile(r"\b(?:before|after|behind|in front of|next to|left of|right of|above|below)\s+(?:the\s+)?[A-Z]")
+_BESIDE = re.compile(r"\b(?:before|after|behind|ahead of|in front of|next to|left of|right of|above|below)\s+(?:the\s+)?[A-Z]")
+# Words that tie a name at a sentence's end to another: "He sat beside Tom".
+_TIED = re.compile(
+    r"\b(?:before|after|behind|ahead of|beside|next to|from|over|beats?|avoid\w*|above|below|with|without|against|and|of"
+    r"|for|like)\s+$",
+    re.IGNORECASE,
+)
+_THAN = re.compile(r"\bthan\s+$")
+_SUPERLATIVE = re.compile(r"\b(?:[a-z]{3,}est|most|least)\b")
+_RANKED = re.compile(r"\b(?:second|third|fourth|2nd|3rd|4th|next)[\s-](?:[a-z]+est|most|least)\b")
+_CAPITAL = re.compile(r"[A-Z][A-Za-z]*")
+_NO_NAMES = frozenset("The So In He She It They This That There Thus Hence But And You We I A After Since".split())  # noqa: SIM905
 _REASON = re.compile(
     r"\W*(?:and\s+)?(?:since|because|as|if|when|given|while|although|though|after|before|unlike|whereas)\b",
     re.IGNORECASE,
@@ -57,48 +84,133 @@ _ANOTHER = re.compile(
 )
 
 
+def with_name(found: FinalAnswer, golds: Sequence[str], completion: str, prompt: str = "") -> FinalAnswer:
+    """Take a gold in words that the last sentence concludes with, or has as its subject: `Tom`, `2 or 3`, `Tom, 5`.
+
+    A gold of name and amount takes the amount from the found answer.
+
+    Examples:
+        >>> with_name(FinalAnswer(problem="no_answer"), ["Maria"], "So Maria is taller than Tom.").answers
+        ('Maria',)
+        >>> with_name(FinalAnswer(problem="no_answer"), ["Tom"], "So Maria is taller than Tom.").problem
+        'no_answer'
+        >>> with_name(FinalAnswer(("5",), ("last_expression",)), ["Tom, 5"], "Tom has 5 more than Ann.").answers
+        ('Tom, 5',)
+    """
+    if found.problem not in ("", "no_answer", "hedged") or not {*found.marks} <= _SAID:
+        return found
+    said = ""
+    for gold in golds:
+        amounts = dict(_PAIR.findall(gold))
+        split = _WITH_AMOUNT.fullmatch(gold)
+        name = split[1] if split else gold
+        if len(amounts) < 2 and not _is_in_words(name, prompt):
+            continue
+        said = said or _said_last(found, completion)
+        sentence = last_sentence(said, name)
+        if len(amounts) > 1:
+            told = _amounts_of(sentence, amounts)
+            if told:
+                is_same = all(read(told[one]).node == read(amounts[one]).node for one in amounts)
+                return FinalAnswer((gold if is_same else str(told),), ("last_expression",))
+        elif names(sentence, name, prompt):
+            amount = found.answers[-1] if found.answers else last_value(in_digits(sentence))
+            answer = f"{gold[: split.start(2)]}{amount}" if split else gold
+            return FinalAnswer((answer,), ("last_expression",)) if amount or not split else found
+    return found
+
+
+def _amounts_of(sentence: str, asked: Sequence[str]) -> dict[str, str]:
+    """Return the amount after each name: `Ann is 17 and Ben is 13`; empty unless each name has one."""
+    told = dict(_PAIR.findall(in_digits(sentence)))
+    return told if set(told) >= set(asked) and not is_hedged(sentence) else {}
+
+
+def _said_last(found: FinalAnswer, completion: str) -> str:
+    """Return the found phrase, else the end of the completion."""
+    if found.marks == ("phrase",):
+        return found.answers[0]
+    return without_remarks((after_thinking(completion) or "")[-MAX_CHARS:])
+
+
+def _is_in_words(gold: str, prompt: str) -> bool:
+    """Check for a gold in words, such as a name; exclude yes and no, and letters unless the question has `shop B`."""
+    if " or " in gold:
+        return True
+    letters = gold.translate(_BETWEEN_WORDS)
+    if len(letters) == 1:
+        return letters.isupper() and re.search(rf"[a-z] {letters}\b|\bletter\b", prompt) is not None
+    return letters.isalpha() and gold.casefold() not in YES_AND_NO
+
+
 def last_sentence(text: str, name: str = "") -> str:
-    """Return a text's last sentence without bold marks; a full stop inside `name` ends no sentence: `Dr. Lee`."""
-    plain = _BOLD.sub("", text).replace(name, name.replace(".", "")) if "." in name else _BOLD.sub("", text)
+    """Return a text's last sentence, or its last list in one line, without bold marks.
+
+    A full stop inside `name` ends no sentence: `Dr. Lee`.
+    """
+    plain = _BOLD.sub("", text)
+    plain = listed(plain) or plain
+    if "." in name:
+        plain = plain.replace(name, name.replace(".", ""))
     sentences = [part for part in _SENTENCE.split(plain) if part.strip()]
     return sentences[-1].strip() if sentences else ""
 
 
-def names(sentence: str, name: str) -> bool:
+def names(sentence: str, name: str, prompt: str = "") -> bool:
     """Check whether a sentence concludes with a name, or makes a statement about that name alone.
+
+    A statement with the opposite of the question's word names the other: "Who is taller? Tom is shorter than Ann."
 
     Examples:
         >>> [names(said, "red") for said in ("The likeliest is red.", "It is red or blue.", "It is not red.")]
         [True, False, False]
         >>> [names(said, "Ann") for said in ("Ann read more than Tom.", "Tom read more than Ann.", "That leaves Ann.")]
         [True, False, True]
+        >>> [names("Tom is shorter than Ann.", one, "Who is taller, Tom or Ann?") for one in ("Ann", "Tom")]
+        [True, False]
         >>> names("Those were Sam and Ann.", "Ann and Sam"), names("The last car is the red one.", "the red car")
         (True, True)
     """
-    written = re.compile(_written(name.replace(".", "")))
+    written = re.compile(_written(name.replace(".", ""), in_order=asks_for_order(prompt)))
     found = list(written.finditer(sentence))
     if not found or is_hedged(written.sub("it", sentence)):
         return False
     start = max((joint.end() for joint in _CLAUSE.finditer(sentence, 0, found[-1].start())), default=0)
     first = written.search(sentence, start) or found[-1]
     before, behind, after = sentence[start : found[-1].start()], sentence[found[-1].end() :], sentence[first.end() :]
+    question = question_of(prompt)
+    if is_opposed(question, sentence[start:]):
+        is_other = _THAN.search(before) is not None and not _SUPERLATIVE.search(question)
+        return is_other and not _DENIED.search(before[: before.rindex("than")])
     if _DENIED.search(before) or _REASON.match(before) or _GOES_ON.search(behind):
+        return False
+    if _RANKED.search(sentence, start) and not _RANKED.search(question):
         return False
     is_name = name[:1].isupper()
     if (_TELLS if is_name else _HOLDS).search(before) and (_ENDS if is_name else _ENDS_WITH_NOUN).match(behind):
         return True
     if _FRAGMENT.match(after) and not sentence[: first.start()].strip():
         return True
+    if is_name and _ends_alone(before, behind, name, prompt):
+        return True
     is_subject = _LEAD.match(sentence[start : first.start()]) and (_VERB if is_name else _IS).match(after)
     return bool(is_subject) and not any(one.search(after) for one in (_ANOTHER, _BESIDE, _OPEN))
 
 
-def _written(name: str) -> str:
+def _ends_alone(before: str, behind: str, name: str, prompt: str) -> bool:
+    """Check whether a name ends a clause without another name of the question: "You pay less at Shop B"."""
+    if not prompt or any(map(str.isalnum, behind)) or _TIED.search(before):
+        return False
+    others = set(_CAPITAL.findall(prompt)) - set(_CAPITAL.findall(name)) - _NO_NAMES
+    return len(before.split()) > 1 and not others.intersection(_CAPITAL.findall(before))
+
+
+def _written(name: str, *, in_order: bool = False) -> str:
     """Build a regular expression for a name's spellings: with or without article, `the red one` for `the red car`."""
     items = _AND.split(name)
     if 1 < len(items) <= MAX_LISTED and all(items):
-        orders = permutations(items) if len(items) == 2 else [tuple(items)]
-        return "|".join(r"(?:,\s*(?:and\s+)?|\s+and\s+)".join(map(_one, order)) for order in orders)
+        orders = [tuple(items)] if in_order else permutations(items)
+        return "|".join(r"(?:,\s*(?:and\s+)?|\s+(?:and|&)\s+)".join(map(_one, order)) for order in orders)
     return _one(name)
 
 

@@ -130,9 +130,9 @@ def said_unmarked(answer: str, prompt: str) -> tuple[str, str, str]:
         concluded_with = _SO.sub("", plain)
         is_statement = isinstance(read(concluded_with).node, Relation)
         return concluded_with if is_statement else plain, "whole_text", ""
-    listed = _listed(plain)
-    if listed:
-        return listed, "last_expression", ""
+    values = _listed_values(plain)
+    if values:
+        return values, "last_expression", ""
     answered = _YES.match(plain)
     # A letter on the first line, with an explanation below it, answers a prompt that ends with "Answer:".
     first = _FIRST_LETTER.match(plain) if _ANSWER_PROMPT.search(prompt) else None
@@ -182,14 +182,21 @@ def _announces(text: str) -> bool:
     return False
 
 
-def _listed(text: str) -> str:
-    """Join the values of a list at a text's end; empty without a list, or if the list has values of several names."""
+def listed(text: str) -> str:
+    """Join the bulleted list at a text's end, after the line that announces it; empty without a list."""
     found = _LISTED.search(text)
     if found is None:
         return ""
+    line = text[: found.start()].rpartition("\n")[2]
     items = [strip_delimiters(item[1].strip(" *.;,")) for item in _ITEM.finditer(found[1])]
+    return f"{line}: {', '.join(items)}"
+
+
+def _listed_values(text: str) -> str:
+    """Return the values of a list at a text's end; empty without a list, or if the list has values of several names."""
+    items = listed(text).rpartition(": ")[2].split(", ")
     names = {item.partition("=")[0].strip() for item in items}
-    has_several_names = len(names) > 1 and "=" in found[1]
+    has_several_names = len(names) > 1 and any("=" in item for item in items)
     are_values = all(is_value(item) and _SIGN.search(item) for item in items)
     return ", ".join(items) if are_values and not has_several_names else ""
 
