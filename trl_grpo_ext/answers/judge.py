@@ -29,7 +29,7 @@ from trl_grpo_ext.workers.pool import judge_in_workers
 _LED = re.compile(r"(?:\(?([A-J])\)|([A-J])\.)(?:\s|\\[ ,;:!]|~|\\q?quad)+(\S.*)", re.DOTALL)
 # Several option letters: `A, C`, `AC`.
 _SEVERAL = re.compile(r"[A-H](?:(?:\s*(?:,|and)\s*)*[A-H])+")
-_OUT_OF = re.compile(r"^(\d+) out of (?:the )?(\d+)\b(?=\D*$)")
+_OUT_OF = re.compile(r"^(\d+) (?:out of|in) (?:the )?(\d+)\b(?=\D*$)")
 _MAX_ELEMENTS = 80
 _LOWERED = re.compile(r"\\(?:mathrm|text|ce)\b|[\s_{}$*]")
 MAX_REMEMBERED = 1 << 16

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from trl_grpo_ext.answers.echo import echo
-from trl_grpo_ext.answers.find.asked import with_asked_direction, with_asked_part, with_asked_unit
+from trl_grpo_ext.answers.find.asked import as_asked, with_asked_direction, with_asked_part
 from trl_grpo_ext.answers.find.final_answer import HEDGES, FinalAnswer
 from trl_grpo_ext.answers.find.known_golds import (
     option_said,
@@ -114,14 +114,15 @@ def ask(
         found = with_name(found, golds, whole, prompt)
         for known in (with_alternatives, with_all_values, with_whole_text):
             found = known(found, golds, whole)
-        found = with_asked_part(with_asked_direction(found, last_sentence(whole[-MAX_SAID:]), prompt), golds, prompt)
+        found = with_asked_direction(found, golds, last_sentence(whole[-MAX_SAID:]), prompt)
+        found = with_asked_part(found, golds, prompt)
     if found.problem:
         return wrong(found.problem) if found.problem in HEDGES else unreadable(found.problem)
     found = with_options(with_points(found, golds, f"{prompt} {completion}"), golds, prompt)
     found = with_words(with_parts(found, golds, completion), golds, completion)
     pairs = [
         Pair(
-            with_asked_unit(accepted, answer, prompt),
+            as_asked(accepted, answer, prompt),
             answer,
             settings.accepted,
             settings.decimals,

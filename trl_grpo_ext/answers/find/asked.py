@@ -8,14 +8,16 @@ from dataclasses import replace
 
 from trl_grpo_ext.answers.find.final_answer import FinalAnswer
 from trl_grpo_ext.answers.read.answer import read
-from trl_grpo_ext.answers.read.tree import Apply, Number, Quantity, Remainder
+from trl_grpo_ext.answers.read.tree import Apply, Collection, Number, Quantity, Range, Remainder
 from trl_grpo_ext.answers.read.units import is_unit, unit
 
 # Characters at the end of a prompt that are searched for the question.
 MAX_PROMPT = 1_000
 _QUESTION = re.compile(r"(?:[^.?!\n]|\.(?=\d))*\?[^?]*\Z")
 _UNIT = re.compile(
-    r"\b(?:how many|(?:answer|give|express\w*|measured)\b[^.?]{0,30}\bin|,\s+in)\s+([a-z]{2,20})\b", re.I
+    r"\b(?:how many|(?:answer|give|express\w*|measured)\b[^.?]{0,30}\bin|,\s+in)\s+([a-z]{2,20})\b"
+    r"|\bin\s+([a-z]{2,20})\s*\?",
+    re.IGNORECASE,
 )
 _OF_REST = re.compile(r"\b(?:remainder|remain\w*|left\s?over|left|extra)\b", re.IGNORECASE)
 # Pairs of words for changes in opposite directions.
@@ -37,6 +39,13 @@ _OPPOSITES = (
     (r"cheaper|cheapest", r"more expensive|most expensive|dearer|dearest"),
     (r"better|best", r"worse|worst"),
     (r"wins?|won|winner", r"loses?|lost|loser"),
+)
+# A name inside a sentence, but no owner: "Ann" of "How old is Ann?", nothing of "How old is Ann's brother?".
+_NAME = re.compile(r"(?<=[a-z,] )[A-Z][a-z]+\b(?!['’]s| [A-Z])")
+_CAPITAL = re.compile(r"[A-Z][a-z]+\b")
+_SIDES = re.compile(r",?\s+(?:and|but|while|whereas)\s+(?=[A-Z])|[;,]\s+(?=[A-Z])")
+_SUBJECT = re.compile(
+    r"\W*(?:(?:so|thus|therefore|hence|then|this means|which means|that)\b,?\s+)*([A-Z][a-z]+)\s+[a-z]", re.IGNORECASE
 )
 _ORDER = re.compile(
     r"\b(?:sort|arrange|rank|order(?! an?\b)|(?:least|smallest|lowest|shortest) to|(?:greatest|largest|highest|longest) to"
@@ -65,22 +74,62 @@ def asks_for_order(prompt: str) -> bool:
     return _ORDER.search(prompt[-MAX_PROMPT:]) is not None
 
 
-def with_asked_unit(gold: str, answer: str, prompt: str) -> str:
-    """Append the question's unit to a unitless gold if the answer uses another unit of equal measure.
+def about_asked(sentence: str, prompt: str) -> str:
+    """Return the part of a sentence that is about the name that the question asks about.
+
+    The part is empty if the sentence is about another name alone.
 
     Examples:
-        >>> [with_asked_unit("12", said, "How many dollars is that?") for said in ("12 cents", "12", "12 pens")]
-        ['12 dollars', '12', '12']
+        >>> asked = "Anna and Ben share $56. How much does Anna get?"
+        >>> about_asked("So Anna gets $16 while Ben gets $40", asked), about_asked("So Ben gets $40", asked)
+        ('So Anna gets $16', '')
+        >>> about_asked("So she gets $16", asked)
+        'So she gets $16'
     """
-    given = read(answer).node
-    if not isinstance(given, Quantity) or not isinstance(read(gold).node, Number):
-        return gold
-    asked = _UNIT.search(question_of(prompt))
-    if asked is None or not is_unit(asked[1]):
-        return gold
-    wanted = unit(asked[1])
-    is_other_unit = wanted.measures == given.unit.measures and wanted != given.unit
-    return f"{gold} {asked[1]}" if is_other_unit else gold
+    prompt = prompt[-MAX_PROMPT:]
+    asked = set(_NAME.findall(question_of(prompt)))
+    if len(asked) != 1:
+        return sentence
+    others = set(_NAME.findall(prompt)) - asked
+    about = [part for part in _SIDES.split(sentence) if asked & set(_CAPITAL.findall(part))]
+    beside = [part for part in _SIDES.split(sentence) if others & set(_CAPITAL.findall(part))]
+    if len(about) == 1 and beside and about[0] not in beside:
+        return about[0]
+    subject = _SUBJECT.match(sentence)
+    return "" if not about and subject and subject[1] in others else sentence
+
+
+def as_asked(gold: str, answer: str, prompt: str) -> str:
+    """Adapt a gold to the question: its unit, the order of its list, its bounds.
+
+    Examples:
+        >>> [as_asked("12", said, "How many dollars is that?") for said in ("12 cents", "12", "12 pens")]
+        ['12 dollars', '12', '12']
+        >>> as_asked("1, 2", "2, 1", "Sort 2 and 1 from smallest to largest.")
+        '(1, 2)'
+        >>> as_asked("5 and 6", "between 5 and 6", "Between which two numbers is it?")
+        'between 5 and 6'
+    """
+    asked, given = read(gold).node, read(answer).node
+    if isinstance(asked, Collection) and asked.kind == "list":
+        if isinstance(given, Range) and len(asked.items) == 2 and "between" in prompt.casefold():
+            return f"between {gold}"
+        return f"({gold})" if asks_for_order(prompt) else gold
+    if isinstance(given, Quantity) and isinstance(asked, Number):
+        return with_asked_unit(gold, given, prompt)
+    return gold
+
+
+def with_asked_unit(gold: str, given: Quantity, prompt: str) -> str:
+    """Append the question's unit to a unitless gold if the answer uses another unit of equal measure."""
+    for asked in _UNIT.finditer(question_of(prompt)):
+        word = asked[1] or asked[2]
+        if not is_unit(word):
+            continue
+        wanted = unit(word)
+        if wanted.measures == given.unit.measures and wanted != given.unit:
+            return f"{gold} {word}"
+    return gold
 
 
 def with_asked_part(found: FinalAnswer, golds: Sequence[str], prompt: str) -> FinalAnswer:
@@ -108,23 +157,24 @@ def with_asked_part(found: FinalAnswer, golds: Sequence[str], prompt: str) -> Fi
     return replace(found, answers=tuple(answers))
 
 
-def with_asked_direction(found: FinalAnswer, sentence: str, prompt: str) -> FinalAnswer:
+def with_asked_direction(found: FinalAnswer, golds: Sequence[str], sentence: str, prompt: str) -> FinalAnswer:
     """Negate an answer whose direction contradicts the question: a loss where a profit is asked for.
 
-    Without a question, the words "not a profit" in the sentence tell the asked direction.
+    A direction in the gold counts before the question. Without a question, the words "not a profit" in the sentence tell the asked direction.
 
     Examples:
         >>> said = FinalAnswer(("$20",), ("last_expression",))
-        >>> with_asked_direction(said, "That is a loss of $20.", "How much profit did he make?").answers
+        >>> with_asked_direction(said, ["20"], "That is a loss of $20.", "How much profit did he make?").answers
         ('-$20',)
-        >>> with_asked_direction(said, "That is a loss of $20.", "How much did he lose?").answers
+        >>> with_asked_direction(said, ["20"], "That is a loss of $20.", "How much did he lose?").answers
         ('$20',)
     """
     if found.problem or len(found.answers) != 1 or not _DIRECTION.search(sentence):
         return found
     if not isinstance(_amount(found.answers[0]), Number):
         return found
-    asked = question_of(prompt) or " ".join(re.findall(r"\bnot an?\s+(\w+)", sentence))
+    told = [gold for gold in golds if _DIRECTION.search(gold)]
+    asked = told[0] if told else question_of(prompt) or " ".join(re.findall(r"\bnot an?\s+(\w+)", sentence))
     for pair in _DIRECTIONS:
         for one, other in (pair, pair[::-1]):
             if not _has(asked, one) or _has(asked, other):

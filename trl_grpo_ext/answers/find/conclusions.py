@@ -47,7 +47,7 @@ _TO_END = re.compile(
     re.IGNORECASE,
 )
 _SUBJECT = re.compile(
-    r"^\W*(?:(?:so|thus|hence|therefore|then|in total|altogether|finally|only|exactly|(?:(?:which|that|this) )?means|meaning"
+    r"^\W*(?:(?:so|and|but|just|thus|hence|therefore|then|in total|altogether|finally|only|exactly|(?:(?:which|that|this) )?means|meaning"
     r"|that)\b\W*)*$",
     re.IGNORECASE,
 )
@@ -150,6 +150,8 @@ class Conclusion(NamedTuple):
 _REASON = re.compile(
     r"^\W*(?:since|because|as|where|when|if|given|with|assuming|suppose|for(?! a (?:grand )?total))\b", re.IGNORECASE
 )
+# 15 and 30
+_JOINED = re.compile(r"\d\s+(?:and|&)\s+\S*\d")
 # 3 dogs and 4 cats
 _AND_ANOTHER = re.compile(r"\d.*\band\s+[$*(]*$", re.DOTALL)
 _NOUN = re.compile(r"\s+(?!(?:for|of|in|at|per|and|or|to|from|with|by|over|on|than|is|are|plus|minus)\b)[^\W\d_]+\s+")
@@ -293,7 +295,10 @@ def ends(sentence: str, value: Span) -> bool:
 def _counts_subject(sentence: str, clause: Span, value: Span) -> bool:
     """Check whether a value counts the subject of a clause: `So 12 pupils are in 3 teams`."""
     before = sentence[clause.start : value.start]
-    return _SUBJECT.match(before) is not None and _SUBJECT_COUNT.match(sentence, value.end) is not None
+    if not _SUBJECT.match(before):
+        return False
+    is_list = _JOINED.search(sentence, value.start, value.end)
+    return bool(is_list or _SUBJECT_COUNT.match(sentence, value.end))
 
 
 def _problem(sentence: str, value: Span) -> str:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from trl_grpo_ext.answers.find.final_answer import FinalAnswer
 from trl_grpo_ext.answers.find.hedges import is_hedged
 from trl_grpo_ext.answers.find.names import last_sentence
+from trl_grpo_ext.answers.find.remarks import without_remarks
 from trl_grpo_ext.answers.find.thinking import after_thinking
 from trl_grpo_ext.answers.find.values import last_value, said_values
 from trl_grpo_ext.answers.read.answer import MAX_CHARS, read
@@ -33,6 +34,9 @@ _OF_COMMAS = re.compile(
     r"[\u0400-\u04ff]|\d,\d\d\s*€|\b(?:insgesamt|ergibt|beträgt|sind|eine|ist|und|der|das|est|les|une|donc|soit|los|las|una|por|es|il|che|sono|uma|são|het|een|jest)\b",
     re.IGNORECASE,
 )
+# The repeated name of "either x is 0 or x is 5".
+_OR_NAMED = re.compile(r"\s+or\s+[a-z]\s+(?:is|equals)\s+")
+_NAMED = re.compile(r"\b([A-Za-z])\s*=\s*(?=[-−\d])")
 _SEVERAL = re.compile(" or | and |,")
 
 
@@ -61,7 +65,8 @@ def with_alternatives(found: FinalAnswer, golds: Sequence[str], completion: str)
     """
     if found.problem != "hedged" or not all(map(_has_several, golds)):
         return found
-    sentence = in_digits(last_sentence((after_thinking(completion) or "")[-MAX_CHARS:]))
+    sentence = in_digits(last_sentence(without_remarks((after_thinking(completion) or "")[-MAX_CHARS:])))
+    sentence = _OR_NAMED.sub(" or ", sentence)
     value = last_value(sentence)
     if " or " not in value or is_hedged(sentence.replace(value, "it").replace("either ", "")):
         return found
@@ -81,10 +86,13 @@ def with_all_values(found: FinalAnswer, golds: Sequence[str], completion: str) -
     sizes = {len(node.items) for node in nodes if isinstance(node, Collection) and _is_list(node)}
     if not sizes or any(map(_SEVERAL.search, found.answers)):
         return found
-    values = said_values(in_digits(last_sentence((after_thinking(completion) or "")[-MAX_CHARS:])))
+    sentence = in_digits(last_sentence(without_remarks((after_thinking(completion) or "")[-MAX_CHARS:])))
+    values = said_values(sentence)
     if len(values) not in sizes:
         return found
-    if all("=" in value for value in values):
+    sentence_names = _NAMED.findall(sentence)
+    is_of_one_name = len(sentence_names) == len(values) and len(set(sentence_names)) == 1
+    if is_of_one_name or all("=" in value for value in values):
         answer = ", ".join(values)
     else:
         amounts = [value.strip("$") for value in values]

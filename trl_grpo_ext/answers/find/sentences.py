@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from trl_grpo_ext.answers.find.asked import about_asked
 from trl_grpo_ext.answers.find.hedges import is_hedged
 from trl_grpo_ext.answers.find.remarks import restated, without_remarks
 from trl_grpo_ext.answers.find.values import FORMULA, TYPED, concluded, last_value
@@ -71,7 +72,7 @@ _YES_OR_NO = re.compile(
 )
 # Beginnings of a sentence that are not part of its value.
 _SO = re.compile(r"^(?:∴|(?:so|thus|therefore|hence|then|finally|that is)\b|所以|因此|综上)[,:：，]?\s*", re.IGNORECASE)
-_LABEL = re.compile(r"^[\W_]*[A-Z][A-Za-z ]{2,30}:[*_\s]*(?=\S)")
+_LABEL = re.compile(r"^[\W_]*[A-Za-z][A-Za-z ]{2,30}:[*_\s]*(?=\S)")
 _OPTION = re.compile(r"\W*(?:option|choice) \(?([A-J])\)?[:.]", re.IGNORECASE)
 # `option B, the median, is the correct choice`, `Richtig ist Antwort C`: a letter with a word for "right".
 _CHOSEN = re.compile(r"\b(?i:option|choice|answer|antwort|opci[oó]n|opção|réponse|opzione)\s+\(?([A-J])\b(?!['’])")
@@ -148,6 +149,7 @@ def said_unmarked(answer: str, prompt: str) -> tuple[str, str, str]:
     line = plain.rpartition("\n")[2] if "\n" in plain and not FORMULA.search(plain) else plain
     line = restated(_without_repeated(_CALCULATION.sub("", line), prompt))
     sentences = [part for part in _SENTENCE_STOP.split(line.strip()) if part.strip()]
+    sentences = [*sentences[:-1], *(about_asked(last, prompt) for last in sentences[-1:])]
     last, problem = "", "no_answer"
     if sentences:
         ending = _SAID_IN_WORDS.search(re.split(r"[\d$]", sentences[-1])[-1])

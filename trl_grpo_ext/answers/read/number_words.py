@@ -161,7 +161,8 @@ def _stands_alone(text: str, pieces: Sequence[re.Match[str]], at: int, end: int)
     if end - at == 1 and said == "one":
         is_measured = is_unit(following) and behind.lstrip().casefold().startswith(following)
         is_all = not previous and not following
-        return following not in ("of", "another") and (is_all or previous in _BEFORE_ONE or is_measured)
+        is_listed = following in CARDINALS and behind.startswith(",")
+        return is_listed or following not in ("of", "another") and (is_all or previous in _BEFORE_ONE or is_measured)
     if end - at == 1 and said in ORDINALS:
         is_all = not previous and end + 1 >= len(pieces)
         is_place = previous in _BEFORE_ORDINAL or following in _PLACES
