@@ -34,19 +34,26 @@ _OPPOSITES = (
     (r"farther|farthest|further|furthest", r"nearer|nearest|closer|closest"),
     (r"older|oldest|elder", r"younger|youngest"),
     (r"faster|fastest|quicker|quickest", r"slower|slowest"),
-    (r"earlier|earliest|first", r"later|latest|last"),
+    (r"earlier|earliest", r"later|latest"),
     (r"heavier|heaviest", r"lighter|lightest"),
     (r"cheaper|cheapest", r"more expensive|most expensive|dearer|dearest"),
     (r"better|best", r"worse|worst"),
+    (r"warmer|warmest|hotter|hottest", r"colder|coldest|cooler|coolest"),
     (r"wins?|won|winner", r"loses?|lost|loser"),
 )
 # A name inside a sentence, but no owner: "Ann" of "How old is Ann?", nothing of "How old is Ann's brother?".
 _NAME = re.compile(r"(?<=[a-z,] )[A-Z][a-z]+\b(?!['’]s| [A-Z])")
 _CAPITAL = re.compile(r"[A-Z][a-z]+\b")
+NO_NAMES = frozenset("The So In He She It They This That There Thus Hence But And You We I A After Since How".split())  # noqa: SIM905
+# "How old is Ada?" is about Ada alone; "How much did Tom give Ann?" about two.
+_ABOUT_ONE = re.compile(
+    r"\b(?:is|was|will|did|does|has)\s+[A-Z][a-z]+\b(?!.*\b(?:give|gave|owe|lend|pay|sell|send)\b)(?!['’])"
+)
 _SIDES = re.compile(r",?\s+(?:and|but|while|whereas)\s+(?=[A-Z])|[;,]\s+(?=[A-Z])")
 _SUBJECT = re.compile(
     r"\W*(?:(?:so|thus|therefore|hence|then|this means|which means|that)\b,?\s+)*([A-Z][a-z]+)\s+[a-z]", re.IGNORECASE
 )
+_RANK = re.compile(r"\b(?:first|second|third|fourth|fifth|last)\b", re.IGNORECASE)
 _ORDER = re.compile(
     r"\b(?:sort|arrange|rank|order(?! an?\b)|(?:least|smallest|lowest|shortest) to|(?:greatest|largest|highest|longest) to"
     r"|ascending|descending)\b",
@@ -66,7 +73,9 @@ def is_opposed(question: str, clause: str) -> bool:
         for one, other in (pair, pair[::-1]):
             if _has(question, one) and not _has(question, other) and _has(clause, other) and not _has(clause, one):
                 return True
-    return False
+    ranks = {rank.casefold() for rank in _RANK.findall(question)}
+    told = {rank.casefold() for rank in _RANK.findall(clause)}
+    return bool(ranks and told) and not ranks & told
 
 
 def asks_for_order(prompt: str) -> bool:
@@ -87,16 +96,22 @@ def about_asked(sentence: str, prompt: str) -> str:
         'So she gets $16'
     """
     prompt = prompt[-MAX_PROMPT:]
-    asked = set(_NAME.findall(question_of(prompt)))
-    if len(asked) != 1:
+    asked = _NAME.search(question_of(prompt))
+    if asked is None:
         return sentence
-    others = set(_NAME.findall(prompt)) - asked
-    about = [part for part in _SIDES.split(sentence) if asked & set(_CAPITAL.findall(part))]
-    beside = [part for part in _SIDES.split(sentence) if others & set(_CAPITAL.findall(part))]
+    others = set(_CAPITAL.findall(prompt)) - {asked[0]} - NO_NAMES
+    about, beside = [], []
+    for part in _SIDES.split(sentence):
+        capitals = set(_CAPITAL.findall(part))
+        if asked[0] in capitals:
+            about.append(part)
+        if others & capitals:
+            beside.append(part)
     if len(about) == 1 and beside and about[0] not in beside:
         return about[0]
     subject = _SUBJECT.match(sentence)
-    return "" if not about and subject and subject[1] in others else sentence
+    is_of_other = subject and subject[1] in set(_NAME.findall(prompt)) - {asked[0]}
+    return "" if not about and is_of_other and _ABOUT_ONE.search(question_of(prompt)) else sentence
 
 
 def as_asked(gold: str, answer: str, prompt: str) -> str:

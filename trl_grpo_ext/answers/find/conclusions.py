@@ -19,11 +19,11 @@ _FILLER = (
     r"|(?:total|sum|average|remainder|increase|decrease|rise|drop|growth|loss|profit|gain) of"
     r"|equal to|estimated at|back to|down to|up to|[$€£(*:~≈`\\])(?![a-z]))*\s*"
 )
-_HIM = r"(?:\s+(?:him|her|them|us|it|you|me|one))?"
+_HIM = r"(?:\s+(?:him|her|them|us|it|you|me|(?-i:[A-Z][a-z]+)))?"
 _CONCLUDES = re.compile(
     r"(?:\b(?:ist|sind|beträgt|ergibt|est|sont|es|son|hay|é|são|è|sono"
     r"|is|are|was|were|be|been|equals?|totals?|becomes?|yields?|remains?|has left|weighs?|measures?|lasts?|means?"
-    rf"|(?:gives?|makes?|takes?|costs?|saves?|earns?){_HIM}|(?:leaves?|leaving){_HIM}(?:\s+with)?|corresponds? to"
+    rf"|(?:gives?|makes?|takes?|costs?|saves?|earns?|hands?|returns?){_HIM}|(?:leaves?|leaving){_HIM}(?:\s+with)?|corresponds? to"
     rf"|(?<!away )(?:needs?|gets?|pays?|turns?|owes?|receives?|uses?|buy|sell|have|had){_HIM}"
     r"|(?:comes?|works?|turns?)\s+out\s+(?:to|at|as)(?:\s+be)?"
     r"|(?:left|ends?|ended)(?:\s+up)?\s+with|for a (?:grand )?total of"
@@ -85,6 +85,11 @@ _OWN_SUBJECT = (
 _CLAUSE = re.compile(
     rf"[;:](?=\s)|,\s+(?=[^\W\d_])|\s(?=(?:but|so|because|since|as|while|if|when|means that|shows that)\s"
     rf"|we (?:must |have to |need to )?round\b|{_OWN_SUBJECT})",
+    re.IGNORECASE,
+)
+# "with 57 of them empty, 375 seats are taken": a number after an introduction begins a clause.
+_AFTER_INTRODUCTION = re.compile(
+    r"\W*(?:and\s+)?(?:at|with|after|since|because|for|by|given|out of|from|using|[a-z]+ing)\b[^,:=]*?,\s+(?=\$?\d)",
     re.IGNORECASE,
 )
 # A clause with a subject of its own: "Tom is 9 and his sister is 12".
@@ -249,8 +254,14 @@ def _is_foreign(sentence: str) -> bool:
 
 def _clauses(sentence: str) -> list[Span]:
     """Split a sentence into clauses."""
-    bounds = [0, *(joint.end() for joint in _CLAUSE.finditer(sentence)), len(sentence)]
-    return [Span(start, end) for start, end in itertools.pairwise(bounds)]
+    bounds = [0]
+    for joint in _CLAUSE.finditer(sentence):
+        comma = _AFTER_INTRODUCTION.match(sentence, bounds[-1], joint.end())
+        bounds += [comma.end()] if comma else []
+        bounds.append(joint.end())
+    comma = _AFTER_INTRODUCTION.match(sentence, bounds[-1])
+    bounds += [comma.end()] if comma else []
+    return [Span(start, end) for start, end in itertools.pairwise([*bounds, len(sentence)])]
 
 
 def _reasons(sentence: str, clauses: Sequence[Span]) -> list[Span]:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from itertools import permutations
 
-from trl_grpo_ext.answers.find.asked import asks_for_order, is_opposed, question_of
+from trl_grpo_ext.answers.find.asked import NO_NAMES, asks_for_order, is_opposed, question_of
 from trl_grpo_ext.answers.find.final_answer import FinalAnswer
 from trl_grpo_ext.answers.find.hedges import is_hedged
 from trl_grpo_ext.answers.find.remarks import without_remarks
@@ -15,6 +15,7 @@ from trl_grpo_ext.answers.find.thinking import after_thinking
 from trl_grpo_ext.answers.find.values import last_value
 from trl_grpo_ext.answers.read.answer import MAX_CHARS, read
 from trl_grpo_ext.answers.read.number_words import in_digits
+from trl_grpo_ext.answers.read.tree import Number, Quantity
 
 # Names in a gold that lists several.
 MAX_LISTED = 4
@@ -24,11 +25,13 @@ _SAID = {"last_expression", "whole_text", "phrase"}
 _BETWEEN_WORDS = str.maketrans("", "", " .,-'&")
 # Golds of a name with an amount, `Tom, 5` or `B by $0.45`, and of several: `Ann is 17 and Ben is 13`.
 _WITH_AMOUNT = re.compile(r"(.+?)(?:,| by|:| -)\s+([^\w\s]?\d\S*(?:\s.*)?)")
-_PAIR = re.compile(r"([A-Z][a-z]+)(?:['’]s)?\W+(?:(?:is|has|gets|had|pays|share is)\s+)?(\$?\d[\d.,/:]*%?)[^,;\d]*?(?:,|;|\band\b|$)")
+_AMOUNT = r"(\$?\d+(?:[.,/:]\d+)*%?)"
+_PAIR = re.compile(rf"([A-Z][a-z]+)(?:['’]s)?\W+(?:(?:is|has|gets|had|pays|share is)\s+)?{_AMOUNT}")
+_COUNTED = re.compile(rf"{_AMOUNT}\s+(?:(?:are|is|were|was)\s+)?([a-z]{{3,}})")
 _BOLD = re.compile(r"\*\*|__|`")
 _SENTENCE = re.compile(r"\n|(?<=[.!?])\s")
 _DENIED = re.compile(
-    r"\b(?:or|not|never|neither|nor|cannot|no longer|nobody|except|than|might|may|could|would|if|perhaps|maybe)\b"
+    r"\b(?:or|not|never|neither|nor|cannot|no longer|nobody|except|might|may|could|would|if|perhaps|maybe)\b"
     r"|n['’]t\b",
     re.IGNORECASE,
 )
@@ -43,7 +46,7 @@ _LEAD = re.compile(
 )
 # Words before and after a name that a clause concludes with.
 _TOLD_BY = (
-    r"(?:\b(?:is|are|was|were|be|been|becomes?|became|remains?|on|to|called|named|choose|chose|chooses|picks?|buy|take|answer"
+    r"(?:\b(?:is|are|was|were|be|been|becomes?|became|remains?|came|comes|on|to|called|named|choose|chose|chooses|picks?|buy|take|answer"
     r"|(?:leaves?|leaving|left)(?:\s+(?:us|me|only))?(?:\s+with)?|won by)|['’]s)\s+(?:only\s+|therefore\s+|indeed\s+)?$"
 )
 _TELLS = re.compile(_TOLD_BY, re.IGNORECASE)
@@ -65,11 +68,10 @@ _TIED = re.compile(
     r"|for|like)\s+$",
     re.IGNORECASE,
 )
-_THAN = re.compile(r"\bthan\s+$")
+_THAN = re.compile(r"\bthan\s+(?:\S+\s+){0,2}$")
 _SUPERLATIVE = re.compile(r"\b(?:[a-z]{3,}est|most|least)\b")
 _RANKED = re.compile(r"\b(?:second|third|fourth|2nd|3rd|4th|next)[\s-](?:[a-z]+est|most|least)\b")
 _CAPITAL = re.compile(r"[A-Z][A-Za-z]*")
-_NO_NAMES = frozenset("The So In He She It They This That There Thus Hence But And You We I A After Since".split())  # noqa: SIM905
 _REASON = re.compile(
     r"\W*(?:and\s+)?(?:since|because|as|if|when|given|while|although|though|after|before|unlike|whereas)\b",
     re.IGNORECASE,
@@ -101,7 +103,7 @@ def with_name(found: FinalAnswer, golds: Sequence[str], completion: str, prompt:
         return found
     said = ""
     for gold in golds:
-        amounts = dict(_PAIR.findall(gold))
+        amounts = _pairs(gold)
         split = _WITH_AMOUNT.fullmatch(gold)
         name = split[1] if split else gold
         if len(amounts) < 2 and not _is_in_words(name, prompt):
@@ -111,19 +113,36 @@ def with_name(found: FinalAnswer, golds: Sequence[str], completion: str, prompt:
         if len(amounts) > 1:
             told = _amounts_of(sentence, amounts)
             if told:
-                is_same = all(read(told[one]).node == read(amounts[one]).node for one in amounts)
-                return FinalAnswer((gold if is_same else str(told),), ("last_expression",))
+                is_same = all(_size(told[one]) == _size(amounts[one]) for one in amounts)
+                answer = gold if is_same else ", ".join(f"{one} {told[one]}" for one in amounts)
+                return FinalAnswer((answer,), ("last_expression",))
         elif names(sentence, name, prompt):
             amount = found.answers[-1] if found.answers else last_value(in_digits(sentence))
-            answer = f"{gold[: split.start(2)]}{amount}" if split else gold
+            is_same = split is not None and _size(amount) == _size(split[2])
+            answer = f"{name}, {amount}" if split and not is_same else gold
             return FinalAnswer((answer,), ("last_expression",)) if amount or not split else found
     return found
 
 
 def _amounts_of(sentence: str, asked: Sequence[str]) -> dict[str, str]:
     """Return the amount after each name: `Ann is 17 and Ben is 13`; empty unless each name has one."""
-    told = dict(_PAIR.findall(in_digits(sentence)))
+    told = _pairs(in_digits(sentence))
     return told if set(told) >= set(asked) and not is_hedged(sentence) else {}
+
+
+def _pairs(text: str) -> dict[str, str]:
+    """Return the amount of each name or thing: `Ann is 17, Ben is 13`, `24 red and 16 blue`."""
+    counted = {thing: amount for amount, thing in _COUNTED.findall(text)}
+    return dict(_PAIR.findall(text)) or counted
+
+
+def _size(text: str) -> object:
+    """Return an amount in its measure's first unit: 45 cents are $0.45."""
+    match read(text).node:
+        case Quantity(Number(value), measured):
+            return measured.measures, value * measured.factor
+        case node:
+            return node
 
 
 def _said_last(found: FinalAnswer, completion: str) -> str:
@@ -179,10 +198,12 @@ def names(sentence: str, name: str, prompt: str = "") -> bool:
     first = written.search(sentence, start) or found[-1]
     before, behind, after = sentence[start : found[-1].start()], sentence[found[-1].end() :], sentence[first.end() :]
     question = question_of(prompt)
-    if is_opposed(question, sentence[start:]):
-        is_other = _THAN.search(before) is not None and not _SUPERLATIVE.search(question)
-        return is_other and not _DENIED.search(before[: before.rindex("than")])
     if _DENIED.search(before) or _REASON.match(before) or _GOES_ON.search(behind):
+        return False
+    is_compared = _THAN.search(before) is not None
+    if is_opposed(question, sentence[start:]):
+        return is_compared and not _SUPERLATIVE.search(question)
+    if is_compared:
         return False
     if _RANKED.search(sentence, start) and not _RANKED.search(question):
         return False
@@ -193,15 +214,27 @@ def names(sentence: str, name: str, prompt: str = "") -> bool:
         return True
     if is_name and _ends_alone(before, behind, name, prompt):
         return True
-    is_subject = _LEAD.match(sentence[start : first.start()]) and (_VERB if is_name else _IS).match(after)
-    return bool(is_subject) and not any(one.search(after) for one in (_ANOTHER, _BESIDE, _OPEN))
+    if not _LEAD.match(sentence[start : first.start()]):
+        return False
+    is_alone = first.end() == found[-1].end() and not any(map(str.isalnum, behind))
+    if is_alone and sentence[:start].strip(" ")[-1:] in ("", ":"):
+        return True
+    is_subject = (_VERB if is_name else _IS).match(after) or _does_as_asked(after, question)
+    own = after.partition(",")[0]
+    return bool(is_subject) and not (_ANOTHER.search(after) or _BESIDE.search(own) or _OPEN.search(after))
+
+
+def _does_as_asked(after: str, question: str) -> bool:
+    """Check whether the word after a name is a verb of the question: `sugar runs out` for "Which runs out first?"."""
+    verb = re.match(r"\s+([a-z]{3,})", after)
+    return verb is not None and re.search(rf"\b{verb[1].rstrip('s')}", question) is not None
 
 
 def _ends_alone(before: str, behind: str, name: str, prompt: str) -> bool:
     """Check whether a name ends a clause without another name of the question: "You pay less at Shop B"."""
     if not prompt or any(map(str.isalnum, behind)) or _TIED.search(before):
         return False
-    others = set(_CAPITAL.findall(prompt)) - set(_CAPITAL.findall(name)) - _NO_NAMES
+    others = set(_CAPITAL.findall(prompt)) - set(_CAPITAL.findall(name)) - NO_NAMES
     return len(before.split()) > 1 and not others.intersection(_CAPITAL.findall(before))
 
 

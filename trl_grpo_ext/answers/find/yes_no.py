@@ -45,9 +45,10 @@ _REASON = re.compile(r",?\s+(?:because|since|as)\s")
 _CLAUSE = re.compile(r"[,;:]\s+|\b(?:so|thus|hence|therefore|but|which means|and therefore)\b")
 # "He did not.", "No such triangle exists.", "That is impossible.": statements that need no word of the question.
 _SHORT = re.compile(
-    rf"\W*(?:(?:he|she|it|they|we|you|this|that|[A-Z][a-z]+)\s+(?:(?:{_AUXILIARY})(?:n['’]t)?|won['’]t|can['’]t|cannot)"
+    rf"\W*(?:[Ii]ndeed,?\s+)?(?:(?:[Hh]e|[Ss]he|[Ii]t|[Tt]hey|[Ww]e|[Yy]ou|[Tt]his|[Tt]hat|[A-Z][a-z]+)\s+(?:(?:{_AUXILIARY})(?:n['’]t)?|won['’]t|can['’]t|cannot)"
     r"(?:\s+(?:not|do (?:so|it|that)|make it|impossible|not possible))*|(?i:no) such\s+\w+\s+(?:exists?|is possible))\W*"
 )
+_LETTERS = re.compile(r"[a-z]{2}")
 _SUFFICES = re.compile(r"\b(?:enough|sufficient|suffices?)\b", re.IGNORECASE)
 _FALLS_SHORT = re.compile(r"\b(?:falls?|comes?|is|are) short\b|\btoo (?:few|little)\b", re.IGNORECASE)
 _ASKS_FOR_ENOUGH = re.compile(
@@ -99,7 +100,7 @@ def says_yes_or_no(sentence: str, prompt: str) -> str:
         return ""
     asked, is_denied = _content(question)
     sentence = _REASON.split(sentence, maxsplit=1)[0]
-    clause = next((one for one in reversed(_CLAUSE.split(sentence)) if one.strip(" .!")), "")
+    clause = next((one for one in reversed(_CLAUSE.split(sentence)) if _LETTERS.search(one)), "")
     said, denied = _content(clause)
     if is_denied or _OPEN.search(clause):
         return ""
