@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from trl_grpo_ext.answers.echo import echo
-from trl_grpo_ext.answers.find.asked import as_asked, with_asked_direction, with_asked_part
+from trl_grpo_ext.answers.find.asked import as_asked, with_asked_direction, with_asked_part, with_asked_rate
 from trl_grpo_ext.answers.find.final_answer import HEDGES, FinalAnswer
 from trl_grpo_ext.answers.find.known_golds import (
     option_said,
@@ -15,7 +15,9 @@ from trl_grpo_ext.answers.find.known_golds import (
     with_alternatives,
     with_options,
     with_points,
+    with_rank,
     with_whole_text,
+    with_zero,
 )
 from trl_grpo_ext.answers.find.math_answer import Mode, math_answer
 from trl_grpo_ext.answers.find.names import last_sentence, with_name
@@ -112,9 +114,11 @@ def ask(
         whole = (prefill or "") + completion
         found = with_yes_or_no(found, golds, whole, prompt)
         found = with_name(found, golds, whole, prompt)
-        for known in (with_alternatives, with_all_values, with_whole_text):
+        for known in (with_alternatives, with_all_values, with_whole_text, with_rank):
             found = known(found, golds, whole)
-        found = with_asked_direction(found, golds, last_sentence(whole[-MAX_SAID:]), prompt)
+        found = with_zero(found, golds, whole, prompt)
+        sentence = last_sentence(whole[-MAX_SAID:])
+        found = with_asked_rate(with_asked_direction(found, golds, sentence, prompt), sentence, prompt)
         found = with_asked_part(found, golds, prompt)
     if found.problem:
         return wrong(found.problem) if found.problem in HEDGES else unreadable(found.problem)

@@ -19,7 +19,7 @@ _UNIT = re.compile(
     r"|\bin\s+([a-z]{2,20})\s*\?",
     re.IGNORECASE,
 )
-_OF_REST = re.compile(r"\b(?:remainder|remain\w*|left\s?over|left|extra)\b", re.IGNORECASE)
+OF_REST = re.compile(r"\b(?:remainder|remain\w*|left\s?over|left|extra)\b", re.IGNORECASE)
 # Pairs of words for changes in opposite directions.
 _DIRECTIONS = (
     (r"profit|gain|gained|earned", r"loss|lost|lose[sd]?"),
@@ -53,6 +53,8 @@ _SIDES = re.compile(r",?\s+(?:and|but|while|whereas)\s+(?=[A-Z])|[;,]\s+(?=[A-Z]
 _SUBJECT = re.compile(
     r"\W*(?:(?:so|thus|therefore|hence|then|this means|which means|that)\b,?\s+)*([A-Z][a-z]+)\s+[a-z]", re.IGNORECASE
 )
+_PER = re.compile(r"\b(?:per|every|each|an?)\s+([a-z]+)\b")
+_RATIO_OF = re.compile(r"\bratio of (?:the )?(?:number of )?(\w+) to (?:the )?(?:number of )?(\w+)", re.IGNORECASE)
 _RANK = re.compile(r"\b(?:first|second|third|fourth|fifth|last)\b", re.IGNORECASE)
 _ORDER = re.compile(
     r"\b(?:sort|arrange|rank|order(?! an?\b)|(?:least|smallest|lowest|shortest) to|(?:greatest|largest|highest|longest) to"
@@ -161,7 +163,7 @@ def with_asked_part(found: FinalAnswer, golds: Sequence[str], prompt: str) -> Fi
         return found
     if not all(isinstance(read(gold).node, Number | Quantity) for gold in golds):
         return found
-    asks_for_rest = _OF_REST.search(question) is not None
+    asks_for_rest = OF_REST.search(question) is not None
     answers = []
     for part, answer in zip(parts, found.answers, strict=True):
         if isinstance(part, Remainder):
@@ -199,6 +201,33 @@ def with_asked_direction(found: FinalAnswer, golds: Sequence[str], sentence: str
             )
             if _has(sentence, said):
                 return replace(found, answers=("-" + found.answers[0],))
+    return found
+
+
+def with_asked_rate(found: FinalAnswer, sentence: str, prompt: str) -> FinalAnswer:
+    """Refuse an answer per another unit than the question's, and turn a ratio that the sentence gives the other way.
+
+    Examples:
+        >>> said = FinalAnswer(("$45",), ("last_expression",))
+        >>> with_asked_rate(said, "It costs $45 per minute.", "What is the price per hour?").problem
+        'no_answer'
+        >>> said, asked = FinalAnswer(("2:3",), ("last_expression",)), "What is the ratio of cats to dogs?"
+        >>> with_asked_rate(said, "The ratio of dogs to cats is 2:3.", asked).answers
+        ('3:2',)
+    """
+    question = question_of(prompt)
+    if found.problem or len(found.answers) != 1:
+        return found
+    asked, told = ({unit(word) for word in _PER.findall(text) if is_unit(word)} for text in (question, sentence))
+    if asked and told and not asked & told:
+        return FinalAnswer(problem="no_answer")
+    pair = _RATIO_OF.search(question)
+    match read(found.answers[0]).node:
+        case Apply("ratio", (Number(one), Number(other))) if pair:
+            clause = sentence.casefold().rpartition(", ")[2]
+            first, second = (clause.find(thing.casefold()) for thing in pair.groups())
+            if 0 <= second < first:
+                return replace(found, answers=(f"{other}:{one}",))
     return found
 
 

@@ -6,6 +6,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
+from trl_grpo_ext.answers.find.asked import OF_REST, question_of
+from trl_grpo_ext.answers.find.conclusions import Span, conclusion
 from trl_grpo_ext.answers.find.final_answer import FinalAnswer
 from trl_grpo_ext.answers.find.hedges import is_hedged
 from trl_grpo_ext.answers.find.names import last_sentence
@@ -37,6 +39,12 @@ _OF_COMMAS = re.compile(
 # The repeated name of "either x is 0 or x is 5".
 _OR_NAMED = re.compile(r"\s+or\s+[a-z]\s+(?:is|equals)\s+")
 _NAMED = re.compile(r"\b([A-Za-z])\s*=\s*(?=[-−\d])")
+_ORDINAL = re.compile(r"\b\d+(?:st|nd|rd|th)\b")
+_NOTHING = re.compile(
+    r"\b(?:nothing|none|no [a-z]+)\b(?!\s+(?:but|except))[^.,;\d]*\b(?:left|remains?|over)\b[^\d]*$"
+    r"|\b(?:no|without(?: a)?|zero) remainder\b[^\d]*$",
+    re.IGNORECASE,
+)
 _SEVERAL = re.compile(" or | and |,")
 
 
@@ -65,12 +73,47 @@ def with_alternatives(found: FinalAnswer, golds: Sequence[str], completion: str)
     """
     if found.problem != "hedged" or not all(map(_has_several, golds)):
         return found
-    sentence = in_digits(last_sentence(without_remarks((after_thinking(completion) or "")[-MAX_CHARS:])))
+    sentence = in_digits(said_last(completion))
     sentence = _OR_NAMED.sub(" or ", sentence)
     value = last_value(sentence)
     if " or " not in value or is_hedged(sentence.replace(value, "it").replace("either ", "")):
         return found
     return FinalAnswer((value,), ("last_expression",))
+
+
+def with_rank(found: FinalAnswer, golds: Sequence[str], completion: str) -> FinalAnswer:
+    """Take the last sentence's only ordinal if each gold is an ordinal: `1789 falls in the 18th century`.
+
+    Examples:
+        >>> with_rank(FinalAnswer(("1789",), ("last_expression",)), ["18th"], "1789 is in the 18th century.").answers
+        ('18th',)
+    """
+    if not {*found.marks} <= {"last_expression"} or not all(map(_ORDINAL.fullmatch, golds)):
+        return found
+    sentence = in_digits(said_last(completion))
+    ranks = [Span(*rank.span()) for rank in _ORDINAL.finditer(sentence)]
+    if len(ranks) != 1 or is_hedged(sentence) or conclusion(sentence, ranks).problem:
+        return found
+    return FinalAnswer((sentence[slice(*ranks[0])],), ("last_expression",))
+
+
+def with_zero(found: FinalAnswer, golds: Sequence[str], completion: str, prompt: str) -> FinalAnswer:
+    """Take 0 as answer if each gold is 0 and the last clause says that nothing is left, as the question asks.
+
+    Examples:
+        >>> with_zero(FinalAnswer(problem="no_answer"), ["0"], "So nothing is left.", "How many are left?").answers
+        ('0',)
+    """
+    is_asked = OF_REST.search(question_of(prompt)) and all(gold == "0" for gold in golds)
+    is_asked = is_asked and {*found.marks} <= {"last_expression"}
+    if not is_asked or not _NOTHING.search(said_last(completion)):
+        return found
+    return FinalAnswer(("0",), ("last_expression",))
+
+
+def said_last(completion: str) -> str:
+    """Return a completion's last sentence, without closing remarks."""
+    return last_sentence(without_remarks((after_thinking(completion) or "")[-MAX_CHARS:]))
 
 
 def with_all_values(found: FinalAnswer, golds: Sequence[str], completion: str) -> FinalAnswer:
@@ -86,7 +129,7 @@ def with_all_values(found: FinalAnswer, golds: Sequence[str], completion: str) -
     sizes = {len(node.items) for node in nodes if isinstance(node, Collection) and _is_list(node)}
     if not sizes or any(map(_SEVERAL.search, found.answers)):
         return found
-    sentence = in_digits(last_sentence(without_remarks((after_thinking(completion) or "")[-MAX_CHARS:])))
+    sentence = in_digits(said_last(completion))
     values = said_values(sentence)
     if len(values) not in sizes:
         return found

@@ -149,9 +149,10 @@ def said_unmarked(answer: str, prompt: str) -> tuple[str, str, str]:
     line = plain.rpartition("\n")[2] if "\n" in plain and not FORMULA.search(plain) else plain
     line = restated(_without_repeated(_CALCULATION.sub("", line), prompt))
     sentences = [part for part in _SENTENCE_STOP.split(line.strip()) if part.strip()]
-    sentences = [*sentences[:-1], *(about_asked(last, prompt) for last in sentences[-1:])]
-    last, problem = "", "no_answer"
     if sentences:
+        sentences[-1] = about_asked(sentences[-1], prompt)
+    last, problem = "", "no_answer"
+    if sentences and sentences[-1]:
         ending = _SAID_IN_WORDS.search(re.split(r"[\d$]", sentences[-1])[-1])
         typed = not FORMULA.search(sentences[-1]) and TYPED.search(sentences[-1])
         last = "" if typed else _value_that_is(sentences[-1]) or (ending[0] if ending else "")
