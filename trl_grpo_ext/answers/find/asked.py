@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from trl_grpo_ext.answers.find.final_answer import FinalAnswer
 from trl_grpo_ext.answers.read.answer import read
-from trl_grpo_ext.answers.read.tree import Apply, Collection, Number, Quantity, Range, Remainder
+from trl_grpo_ext.answers.read.tree import Apply, Collection, Number, Quantity, Range, Remainder, Time
 from trl_grpo_ext.answers.read.units import is_unit, unit
 
 # Characters at the end of a prompt that are searched for the question.
@@ -23,12 +23,17 @@ OF_REST = re.compile(r"\b(?:remainder|remain\w*|left\s?over|left|extra)\b", re.I
 # Pairs of words for changes in opposite directions.
 _DIRECTIONS = (
     (r"profit|gain|gained|earned", r"loss|lost|lose[sd]?"),
-    (r"increase[sd]?|rises?|rose|grows?|grew|growth|went up", r"decrease[sd]?|drop(?:s|ped)?|declined?|falls?|fell|reduction|went down"),
+    (
+        r"increase[sd]?|raised?|rises?|rose|risen|grows?|grew|growth|goes up|went up|gone up",
+        r"decrease[sd]?|drop(?:s|ped)?|declined?|falls?|fell|fallen|reduced|reduction|lower(?:s|ed)|discount"
+        r"|goes down|went down|gone down",
+    ),
+    (r"ends?|ended|over|finish(?:es|ed)?", r"starts?|started|begins?|began"),
+    (r"arrives?|arrived", r"leaves?|left|departs?|departed"),
 )
 _DIRECTION = re.compile(rf"\b(?:{'|'.join(word for pair in _DIRECTIONS for word in pair)})\b", re.IGNORECASE)
 # Pairs of words of opposite comparisons.
 _OPPOSITES = (
-    *_DIRECTIONS,
     (r"more|most|larger|largest|bigger|biggest|greater|greatest|higher|highest", r"less|least|fewer|fewest|smaller|smallest|lower|lowest"),
     (r"taller|tallest|longer|longest", r"shorter|shortest"),
     (r"farther|farthest|further|furthest", r"nearer|nearest|closer|closest"),
@@ -188,7 +193,7 @@ def with_asked_direction(found: FinalAnswer, golds: Sequence[str], sentence: str
     """
     if found.problem or len(found.answers) != 1 or not _DIRECTION.search(sentence):
         return found
-    if not isinstance(_amount(found.answers[0]), Number):
+    if not isinstance(_amount(found.answers[0]), Number | Time):
         return found
     told = [gold for gold in golds if _DIRECTION.search(gold)]
     asked = told[0] if told else question_of(prompt) or " ".join(re.findall(r"\bnot an?\s+(\w+)", sentence))
@@ -197,7 +202,7 @@ def with_asked_direction(found: FinalAnswer, golds: Sequence[str], sentence: str
             if not _has(asked, one) or _has(asked, other):
                 continue
             said = (
-                rf"(?:{other})\b(?:\s+(?:of|by|is|was|about|exactly|only|a|an|total))*\s+{re.escape(found.answers[0])}"
+                rf"(?:{other})\b(?:\s+(?:of|by|at|is|was|about|exactly|only|a|an|total))*\s+{re.escape(found.answers[0])}"
             )
             if _has(sentence, said):
                 return replace(found, answers=("-" + found.answers[0],))

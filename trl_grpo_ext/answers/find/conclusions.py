@@ -25,6 +25,7 @@ _CONCLUDES = re.compile(
     r"|is|are|was|were|be|been|equals?|totals?|becomes?|yields?|remains?|has left|weighs?|measures?|lasts?|means?"
     rf"|(?:gives?|makes?|takes?|costs?|saves?|earns?|hands?|returns?){_HIM}|(?:leaves?|leaving){_HIM}(?:\s+with)?|corresponds? to"
     rf"|(?<!away )(?:needs?|gets?|pays?|turns?|owes?|receives?|uses?|buy|sell|have|had){_HIM}"
+    r"|(?:lands?|brings?|gets?|takes?)(?:\s+(?:us|you|it|him|her|them))?\s+(?:at|to|on)"
     r"|(?:comes?|works?|turns?)\s+out\s+(?:to|at|as)(?:\s+be)?"
     r"|(?:left|ends?|ended)(?:\s+up)?\s+with|for a (?:grand )?total of"
     r"|(?:comes?|amounts?|rounds?|sums?|adds?|simplifies|evaluates|increases|decreases|rises|falls|drops|reduces)"
@@ -52,7 +53,7 @@ _SUBJECT = re.compile(
     re.IGNORECASE,
 )
 _SUBJECT_COUNT = re.compile(
-    r"\s+(?!(?:of|out|in|per|for|by|times)\b)(?:[^\W\d_]+\s+){0,4}?(?:are|were|is|was|remain|can|will)\b"
+    r"\s+(?!(?:of|out|in|per|for|by|times)\b)(?:[^\W_]+\s+){0,4}?(?:are|were|is|was|remain|can|will)\b"
     r"|(?<=/\d|\d%)\s+of\s+(?:the|all|his|her|their|its)\s+[^\W\d_]"
 )
 _CHANGED_BEFORE = re.compile(

@@ -31,7 +31,7 @@ _DENIED = re.compile(
 _NEGATIONS = ("not", "n't", "n’t", "never")
 _CLAUSE = re.compile(r"[,;]|\bbut\b")
 _TURNED = re.compile(
-    r"(?:\b(?:cannot|can not|must not|should not|never)|n['’]t) be\b|\b(?:is|are) never\b"
+    r"(?:\b(?:cannot|can not|must not|should not|never)|n['’]t) be\b(?!\s+[a-z]+ed\b)|\b(?:is|are) never\b"
     r"|\d[^\w\n]*;?\s+or\s+\W*\d|[\d}$)]\s*,?\s+but\b"
     r"|\b(?:is|are|was|be)(?:n['’]t|\s+not)\s+(?:equal\s+to\s+)?[\W_]*\d[^a-z]*$"
     r"|\d\W{0,4}(?:is|was|are)(?:n['’]t|\s+not)\b[^\d]*$"

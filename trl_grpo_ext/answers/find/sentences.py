@@ -114,6 +114,8 @@ _ASIDE = re.compile(
 _LONG_WORD = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{3,}")
 _FENCE = re.compile(r"^```\w*\n(.*?)\n?```$", re.DOTALL)
 _LEAD = re.compile(r"^(?:[A-Za-z]\s*:|=>|->|→|=)\s*")
+# Words behind an amount that do not change it: `7/20 to go`, `15 percent off`.
+_TO_GO = re.compile(r"(?<=[\w%])\s+(?:to go|to spare|off)(?=[\s.!]*$)")
 # GSM8K's solutions show a calculation beside each result.
 _CALCULATION = re.compile(r"<<[^<>\n]*>>")
 
@@ -147,7 +149,7 @@ def said_unmarked(answer: str, prompt: str) -> tuple[str, str, str]:
         hedged = is_hedged(_SENTENCE_STOP.split(plain)[-1])
         return stressed[0], "last_expression", "hedged" if hedged else ""
     line = plain.rpartition("\n")[2] if "\n" in plain and not FORMULA.search(plain) else plain
-    line = restated(_without_repeated(_CALCULATION.sub("", line), prompt))
+    line = restated(_without_repeated(_TO_GO.sub("", _CALCULATION.sub("", line)), prompt))
     sentences = [part for part in _SENTENCE_STOP.split(line.strip()) if part.strip()]
     if sentences:
         sentences[-1] = about_asked(sentences[-1], prompt)

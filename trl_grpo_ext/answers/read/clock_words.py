@@ -15,6 +15,7 @@ _BESIDE_HOUR = re.compile(
     rf"\b(?:an?\s+)?{_MEASURED}(?P<named>[\s-]+minutes?)?[\s-]+(?P<side>past|after|to|till|before)\s+{_HOUR}",
     re.IGNORECASE,
 )
+_OF_DAY = re.compile(r"\s+(?:in the (?:morning|afternoon|evening)|at night)\b", re.IGNORECASE)
 _FULL_HOUR = re.compile(rf"\b(?P<hour>{'|'.join(_HOURS)}|1[0-2]|[1-9])\s+o['’]clock\b", re.IGNORECASE)
 _NAMED = re.compile(r"\b(?:12\s+)?(noon|midnight)\b", re.IGNORECASE)
 
@@ -37,7 +38,8 @@ def clock_in_digits(text: str) -> str:
 def _beside_hour(found: re.Match[str]) -> str:
     said = found["minutes"].casefold()
     is_past = found["side"].casefold() == "past"
-    is_sure = found["named"] or said == "quarter" or (is_past and said in _MINUTES)
+    is_named = found["named"] or _OF_DAY.match(found.string, found.end())
+    is_sure = is_named or said == "quarter" or (is_past and said in _MINUTES)
     if not is_sure or (said == "half" and not is_past):
         return found[0]
     minutes = _MINUTES.get(said) or int(said)
