@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from trl_grpo_ext.answers.echo import echo
-from trl_grpo_ext.answers.find.asked import as_asked, with_asked_direction, with_asked_part, with_asked_rate
+from trl_grpo_ext.answers.find.asked import as_asked, with_asked_direction, with_asked_part, with_asked_measure
 from trl_grpo_ext.answers.find.final_answer import HEDGES, FinalAnswer
 from trl_grpo_ext.answers.find.known_golds import (
     option_said,
@@ -118,7 +118,7 @@ def ask(
             found = known(found, golds, whole)
         found = with_zero(found, golds, whole, prompt)
         sentence = last_sentence(whole[-MAX_SAID:])
-        found = with_asked_rate(with_asked_direction(found, golds, sentence, prompt), sentence, prompt)
+        found = with_asked_measure(with_asked_direction(found, golds, sentence, prompt), sentence, prompt)
         found = with_asked_part(found, golds, prompt)
     if found.problem:
         return wrong(found.problem) if found.problem in HEDGES else unreadable(found.problem)

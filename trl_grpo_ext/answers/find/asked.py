@@ -58,8 +58,12 @@ _SIDES = re.compile(r",?\s+(?:and|but|while|whereas)\s+(?=[A-Z])|[;,]\s+(?=[A-Z]
 _SUBJECT = re.compile(
     r"\W*(?:(?:so|thus|therefore|hence|then|this means|which means|that)\b,?\s+)*([A-Z][a-z]+)\s+[a-z]", re.IGNORECASE
 )
-_PER = re.compile(r"\b(?:per|every|each|an?)\s+([a-z]+)\b")
+_PER = re.compile(r"\b(?:per|every|each|an?)\s+(?:\d+\s+)?([a-z]+)\b")
+_COUNTS = re.compile(r"\bhow many\s+[a-z]+s\b", re.IGNORECASE)
+_MEASURES = {"length", "time", "mass"}
+_WORD = re.compile(r"[A-Za-z]+")
 _RATIO_OF = re.compile(r"\bratio of (?:the )?(?:number of )?(\w+) to (?:the )?(?:number of )?(\w+)", re.IGNORECASE)
+_FOR_EVERY = re.compile(r"^(\d+(?:\s[a-z]+){1,2})\sfor every\s.*$")
 _RANK = re.compile(r"\b(?:first|second|third|fourth|fifth|last)\b", re.IGNORECASE)
 _ORDER = re.compile(
     r"\b(?:sort|arrange|rank|order(?! an?\b)|(?:least|smallest|lowest|shortest) to|(?:greatest|largest|highest|longest) to"
@@ -117,7 +121,7 @@ def about_asked(sentence: str, prompt: str) -> str:
     if len(about) == 1 and beside and about[0] not in beside:
         return about[0]
     subject = _SUBJECT.match(sentence)
-    is_of_other = subject and subject[1] in set(_NAME.findall(prompt)) - {asked[0]}
+    is_of_other = subject and subject[1] in others and not subject[1].endswith("s")
     return "" if not about and is_of_other and _ABOUT_ONE.search(question_of(prompt)) else sentence
 
 
@@ -162,8 +166,10 @@ def with_asked_part(found: FinalAnswer, golds: Sequence[str], prompt: str) -> Fi
         >>> [with_asked_part(said, ["2"], asked).answers[0] for asked in ("How many are left over?", "How many bags?")]
         ['2', '7']
     """
-    parts = [read(answer).node for answer in found.answers]
     question = question_of(prompt)
+    if _PER.search(question):
+        found = replace(found, answers=tuple(_FOR_EVERY.sub(r"\1", answer) for answer in found.answers))
+    parts = [read(answer).node for answer in found.answers]
     if not question or not any(isinstance(part, Remainder) for part in parts):
         return found
     if not all(isinstance(read(gold).node, Number | Quantity) for gold in golds):
@@ -209,15 +215,19 @@ def with_asked_direction(found: FinalAnswer, golds: Sequence[str], sentence: str
     return found
 
 
-def with_asked_rate(found: FinalAnswer, sentence: str, prompt: str) -> FinalAnswer:
-    """Refuse an answer per another unit than the question's, and turn a ratio that the sentence gives the other way.
+def with_asked_measure(found: FinalAnswer, sentence: str, prompt: str) -> FinalAnswer:
+    """Refuse an answer per another unit than the question's, and a measure where things are asked for.
+
+    A ratio that the sentence gives the other way is turned.
 
     Examples:
+        >>> with_asked_measure(FinalAnswer(("8 m",), ("text",)), "Each is 8 m long.", "How many pieces is that?").problem
+        'no_answer'
         >>> said = FinalAnswer(("$45",), ("last_expression",))
-        >>> with_asked_rate(said, "It costs $45 per minute.", "What is the price per hour?").problem
+        >>> with_asked_measure(said, "It costs $45 per minute.", "What is the price per hour?").problem
         'no_answer'
         >>> said, asked = FinalAnswer(("2:3",), ("last_expression",)), "What is the ratio of cats to dogs?"
-        >>> with_asked_rate(said, "The ratio of dogs to cats is 2:3.", asked).answers
+        >>> with_asked_measure(said, "The ratio of dogs to cats is 2:3.", asked).answers
         ('3:2',)
     """
     question = question_of(prompt)
@@ -228,6 +238,9 @@ def with_asked_rate(found: FinalAnswer, sentence: str, prompt: str) -> FinalAnsw
         return FinalAnswer(problem="no_answer")
     pair = _RATIO_OF.search(question)
     match read(found.answers[0]).node:
+        case Quantity(_, given) if _COUNTS.search(question) and {measure for measure, _ in given.measures} <= _MEASURES:
+            if not any(unit(word).measures == given.measures for word in _WORD.findall(question) if is_unit(word)):
+                return FinalAnswer(problem="no_answer")
         case Apply("ratio", (Number(one), Number(other))) if pair:
             clause = sentence.casefold().rpartition(", ")[2]
             first, second = (clause.find(thing.casefold()) for thing in pair.groups())

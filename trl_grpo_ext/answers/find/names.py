@@ -252,6 +252,9 @@ def _one(name: str) -> str:
     first, _, noun = core.rpartition(" ")
     words = rf"{re.escape(first)}\s+(?:{re.escape(noun)}|one)" if first and not noun[:1].isupper() else re.escape(core)
     case = "" if core[:1].isupper() else "i"
+    if len(core) == 1:
+        # shop B
+        return rf"(?<![\w-])(?:(?:[Tt]he\s+)?[A-Za-z]+\s+)?{core}(?![\w-]|['’]s)"
     family = r"(?:an?\s+|[Tt]he\s+(?:[A-Z][a-z]+\s+)?)?" if core[:1].isupper() else r"(?:an?\s+|the\s+)?"
     return (
         rf"(?<![\w-])(?{case}:{family}{words})(?![\w-]|['’]s)" if case else rf"(?<![\w-]){family}{words}(?![\w-]|['’]s)"

@@ -115,7 +115,7 @@ _LONG_WORD = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{3,}")
 _FENCE = re.compile(r"^```\w*\n(.*?)\n?```$", re.DOTALL)
 _LEAD = re.compile(r"^(?:[A-Za-z]\s*:|=>|->|→|=)\s*")
 # Words behind an amount that do not change it: `7/20 to go`, `15 percent off`.
-_TO_GO = re.compile(r"(?<=[\w%])\s+(?:to go|to spare|off)(?=[\s.!]*$)")
+_TO_GO = re.compile(r"(?<=[\w%])\s+(?:to go|off)(?=[\s.!]*$)")
 # GSM8K's solutions show a calculation beside each result.
 _CALCULATION = re.compile(r"<<[^<>\n]*>>")
 
@@ -127,6 +127,7 @@ def said_unmarked(answer: str, prompt: str) -> tuple[str, str, str]:
         The answer, its mark (`whole_text` or `last_expression`), and the reason code if there is no firm answer.
     """
     tail = without_remarks(answer[-MAX_TAIL_CHARS:].strip())
+    tail = tail if "\\" in tail else tail.replace(" & ", " and ")
     plain = in_digits(_BOLD.sub("", tail).strip())
     plain = _LEAD.sub("", _FENCE.sub(r"\1", plain)).strip()
     if _is_whole_answer(plain):

@@ -23,12 +23,12 @@ FORMULA = re.compile(
 _NUMBER = re.compile(
     rf"{DATE}|{TIME}|{REMAINDER}|{RATIO}|{RANGE}|(?<![\w./])\d+(?:st|nd|rd|th)\b|"
     r"(?<!\d)\d*\s?[¼½¾⅐-⅞]|(?<![\w./^{])\d+ (?:\d+/\d+|out of (?:the )?\d+|and a half\b)|(?<![\w./^{])1 in \d+(?!\s?[a-z\d.,/%])"
-    r"|(?<![A-Za-z0-9_.^{])[-−+±]?\\?\$?(?:\d(?:,?\d)*(?:\.\d+)?|\.\d+)(?:\s*[/:]\s*\d+(?:,\d{3})*)?%?(?:\s*[€£%])?",
+    r"|(?<![A-Za-z0-9_.^{])[-−+±]?\\?\$?(?:\d(?:,?\d)*(?:\.\d+)?|\.\d+)(?:(?:\s*/\s*|:|\s+:\s*)\d+(?:,\d{3})*)?%?(?:\s*[€£%])?",
     re.IGNORECASE,
 )
 _MONEY = re.compile(r"\$(?=\d[\d,]*(?:\.\d+)?(?:[\s.,;:!?)]|$))")
 TYPED = re.compile(f"{DATE}|{TIME}|{REMAINDER}|{RATIO}|{RANGE}", re.IGNORECASE)
-_JOINT = re.compile(r"\s*(?:,|,?\s*(?:\b(?:and|or)\b|&))\s*")
+_JOINT = re.compile(r"\s*(?:,|,?\s*\b(?:and|or)\b)\s*")
 # Without "in", which is usually a word.
 _SHORT_UNITS = "h|hr|hrs|min|sec|s|kg|mg|g|km|m|cm|mm|ft|mi|lb|lbs|oz|L|mL|ml"
 _NAMED_UNIT = re.compile(rf"[\s*]+([A-Za-z]{{4,20}}|{_SHORT_UNITS})\b(?![/^²³])")

@@ -17,7 +17,7 @@ REACH = 200
 _BOLD = re.compile(r"[*_`]+")
 # The word alone at the start of a text, a sentence or a clause: "No - it is even", "..., so yes, she can".
 _SAID = re.compile(
-    r"(?:\A\s*|[.!?:;\n–—-]\s+|,\s+(?:and\s+|so\s+)?|\b(?:so|hence|thus|therefore)\s+)(yes|no|true|false)\b"
+    r"(?:\A\s*|[.!?:;\n–—-]\s+|,\s+(?:and\s+|so\s+)?|\b(?:so|but|hence|thus|therefore)\s+)(yes|no|true|false)\b"
     r"(?=\W*(?:[.,:;!\n–—]|$)|\s+-\s|\s+(?:because|since|as)\b)",
     re.IGNORECASE,
 )
@@ -66,8 +66,8 @@ def with_yes_or_no(found: FinalAnswer, golds: Sequence[str], completion: str, pr
         ('No',)
         >>> with_yes_or_no(FinalAnswer(("21",), ("last_expression",)), ["no"], "It costs $21, so no, he can't.").answers
         ('no',)
-        >>> with_yes_or_no(FinalAnswer(("97",), ("last_expression",)), ["yes"], "Yes. No, 97 is.").answers
-        ('97',)
+        >>> with_yes_or_no(FinalAnswer(("97",), ("last_expression",)), ["yes"], "Yes. No, 97 is.").problem
+        'hedged'
     """
     words = {gold.casefold().rstrip(".") for gold in golds}
     if not words or not words.issubset(YES_AND_NO):
@@ -80,7 +80,7 @@ def with_yes_or_no(found: FinalAnswer, golds: Sequence[str], completion: str, pr
     said = [word for word in _SAID.finditer(text) if not _UNREAL.search(text, max(word.start() - REACH, 0), word.start(1))]
     if said:
         is_open = len({word[1].casefold() for word in said}) > 1 or _TURNED.search(text, said[-1].end())
-        return found if is_open else FinalAnswer((said[-1][1],), ("last_expression",))
+        return FinalAnswer(problem="hedged") if is_open else FinalAnswer((said[-1][1],), ("last_expression",))
     told = says_yes_or_no(last_sentence(without_remarks(text)), prompt)
     return FinalAnswer((told,), ("last_expression",)) if told else found
 
