@@ -11,7 +11,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from trl_grpo_ext.answers.compare.at_once import Algebra, UndecidedError
+from trl_grpo_ext.answers.compare.amounts import Algebra, UndecidedError
 from trl_grpo_ext.answers.compare.comparison import Comparison
 from trl_grpo_ext.answers.echo import Echo, unspaced
 from trl_grpo_ext.answers.find.sentences import ELEMENTS

@@ -7,21 +7,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from trl_grpo_ext.answers.echo import echo
-from trl_grpo_ext.answers.find.asked import as_asked, with_asked_direction, with_asked_part, with_asked_measure
+from trl_grpo_ext.answers.find.asked import as_asked, with_asked_direction, with_asked_measure, with_asked_part
 from trl_grpo_ext.answers.find.final_answer import HEDGES, FinalAnswer
 from trl_grpo_ext.answers.find.known_golds import (
     option_said,
     with_all_values,
     with_alternatives,
     with_options,
+    with_parts,
     with_points,
     with_rank,
     with_whole_text,
+    with_words,
     with_zero,
 )
 from trl_grpo_ext.answers.find.math_answer import Mode, math_answer
 from trl_grpo_ext.answers.find.names import last_sentence, with_name
-from trl_grpo_ext.answers.find.parts import with_parts, with_words
 from trl_grpo_ext.answers.find.yes_no import with_yes_or_no
 from trl_grpo_ext.answers.golds import NOT_TEXT, gold_values, is_not_text
 from trl_grpo_ext.answers.judge import Pair, judge_pairs

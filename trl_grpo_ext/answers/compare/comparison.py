@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeGuard
 
+from trl_grpo_ext.answers.compare.amounts import AmountComparison
 from trl_grpo_ext.answers.compare.compound import as_congruence, components, congruent, items_of, matrix_of, remainder
 from trl_grpo_ext.answers.compare.forms import (
     approximated,
@@ -31,7 +32,6 @@ from trl_grpo_ext.answers.compare.forms import (
     set_in_words,
     without_in,
 )
-from trl_grpo_ext.answers.compare.same_amounts import AmountComparison
 from trl_grpo_ext.answers.read.moments import as_time, same_date, same_time
 from trl_grpo_ext.answers.read.spans import ends_of, is_same_range
 from trl_grpo_ext.answers.read.tree import (

@@ -34,7 +34,10 @@ _DIRECTIONS = (
 _DIRECTION = re.compile(rf"\b(?:{'|'.join(word for pair in _DIRECTIONS for word in pair)})\b", re.IGNORECASE)
 # Pairs of words of opposite comparisons.
 _OPPOSITES = (
-    (r"more|most|larger|largest|bigger|biggest|greater|greatest|higher|highest", r"less|least|fewer|fewest|smaller|smallest|lower|lowest"),
+    (
+        r"more|most|larger|largest|bigger|biggest|greater|greatest|higher|highest",
+        r"less|least|fewer|fewest|smaller|smallest|lower|lowest",
+    ),
     (r"taller|tallest|longer|longest", r"shorter|shortest"),
     (r"farther|farthest|further|furthest", r"nearer|nearest|closer|closest"),
     (r"older|oldest|elder", r"younger|youngest"),
@@ -207,9 +210,7 @@ def with_asked_direction(found: FinalAnswer, golds: Sequence[str], sentence: str
         for one, other in (pair, pair[::-1]):
             if not _has(asked, one) or _has(asked, other):
                 continue
-            said = (
-                rf"(?:{other})\b(?:\s+(?:of|by|at|is|was|about|exactly|only|a|an|total))*\s+{re.escape(found.answers[0])}"
-            )
+            said = rf"(?:{other})\b(?:\s+(?:of|by|at|is|was|about|exactly|only|a|an|total))*\s+{re.escape(found.answers[0])}"
             if _has(sentence, said):
                 return replace(found, answers=("-" + found.answers[0],))
     return found

@@ -14,7 +14,6 @@ from typing import Literal, get_args
 from trl_grpo_ext.answers.find.hedges import REACH, doubted_before, taken_back
 from trl_grpo_ext.answers.find.marks import Mark, box_answers, boxes, concluding, tags
 from trl_grpo_ext.answers.find.phrases import emphasised, formal, informal, unmarked, without_mark
-from trl_grpo_ext.answers.find.thinking import after_thinking
 from trl_grpo_ext.support.text import did_you_mean
 
 AnswerFrom = Literal["marked", "boxed", "boxed_only", "answer_tag", "phrase", "last_number", "last_line", "text"]
@@ -124,6 +123,19 @@ def final_answer(completion: str, *, prefill: str | None = None, answer_from: An
         return FinalAnswer(problem="too_many_answers")
     answers, marks = zip(*distinct.values(), strict=True)
     return FinalAnswer(answers, marks)
+
+
+def after_thinking(text: str) -> str | None:
+    """Return the text after the last think block; the whole text without a block; None for an unclosed block.
+
+    Examples:
+        >>> after_thinking("<think>2+2</think> 4"), after_thinking("2+2</think> 4"), after_thinking("<think>2+2")
+        (' 4', ' 4', None)
+    """
+    opened, closed = text.rfind("<think>"), text.rfind("</think>")
+    if opened > closed:
+        return None
+    return text[closed + len("</think>") :] if closed >= 0 else text
 
 
 def _until_next_question(text: str) -> str:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import permutations
 
 from trl_grpo_ext.answers.find.asked import NO_NAMES, asks_for_order, is_opposed, question_of
-from trl_grpo_ext.answers.find.final_answer import FinalAnswer
+from trl_grpo_ext.answers.find.final_answer import FinalAnswer, after_thinking
 from trl_grpo_ext.answers.find.hedges import is_hedged
 from trl_grpo_ext.answers.find.remarks import without_remarks
 from trl_grpo_ext.answers.find.sentences import listed
-from trl_grpo_ext.answers.find.thinking import after_thinking
 from trl_grpo_ext.answers.find.values import last_value
 from trl_grpo_ext.answers.read.answer import MAX_CHARS, read
 from trl_grpo_ext.answers.read.number_words import in_digits
@@ -61,7 +60,9 @@ _VERB = re.compile(
 )
 _IS = re.compile(r"\s+(?:is|are|was|were|has|have|had|will|wins?|won)\b(?!\s+(?:not|never|no)\b)")
 # A position beside another name tells neither the first nor the last.
-_BESIDE = re.compile(r"\b(?:before|after|behind|ahead of|in front of|next to|left of|right of|above|below)\s+(?:the\s+)?[A-Z]")
+_BESIDE = re.compile(
+    r"\b(?:before|after|behind|ahead of|in front of|next to|left of|right of|above|below)\s+(?:the\s+)?[A-Z]"
+)
 # Words that tie a name at a sentence's end to another: "He sat beside Tom".
 _TIED = re.compile(
     r"\b(?:before|after|behind|ahead of|beside|next to|from|over|beats?|avoid\w*|above|below|with|without|against|and|of"
@@ -124,7 +125,7 @@ def with_name(found: FinalAnswer, golds: Sequence[str], completion: str, prompt:
     return found
 
 
-def _amounts_of(sentence: str, asked: Sequence[str]) -> dict[str, str]:
+def _amounts_of(sentence: str, asked: Iterable[str]) -> dict[str, str]:
     """Return the amount after each name: `Ann is 17 and Ben is 13`; empty unless each name has one."""
     told = _pairs(in_digits(sentence))
     return told if set(told) >= set(asked) and not is_hedged(sentence) else {}

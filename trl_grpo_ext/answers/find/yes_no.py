@@ -6,10 +6,9 @@ import re
 from collections.abc import Sequence
 
 from trl_grpo_ext.answers.find.asked import question_of
-from trl_grpo_ext.answers.find.final_answer import FinalAnswer
+from trl_grpo_ext.answers.find.final_answer import FinalAnswer, after_thinking
 from trl_grpo_ext.answers.find.names import YES_AND_NO, last_sentence
 from trl_grpo_ext.answers.find.remarks import without_remarks
-from trl_grpo_ext.answers.find.thinking import after_thinking
 from trl_grpo_ext.answers.read.answer import MAX_CHARS
 
 # Characters before a yes or no that are searched for a supposition.
@@ -77,7 +76,9 @@ def with_yes_or_no(found: FinalAnswer, golds: Sequence[str], completion: str, pr
     text = _BOLD.sub("", after_thinking(completion) or "").strip()
     if len(text) > MAX_CHARS:
         return found
-    said = [word for word in _SAID.finditer(text) if not _UNREAL.search(text, max(word.start() - REACH, 0), word.start(1))]
+    said = [
+        word for word in _SAID.finditer(text) if not _UNREAL.search(text, max(word.start() - REACH, 0), word.start(1))
+    ]
     if said:
         is_open = len({word[1].casefold() for word in said}) > 1 or _TURNED.search(text, said[-1].end())
         return FinalAnswer(problem="hedged") if is_open else FinalAnswer((said[-1][1],), ("last_expression",))
