@@ -161,6 +161,12 @@ def with_asked_unit(gold: str, given: Quantity, prompt: str) -> str:
     return gold
 
 
+def with_question(found: FinalAnswer, golds: Sequence[str], sentence: str, prompt: str) -> FinalAnswer:
+    """Adapt an answer to what the question asks: a direction, a measure, a remainder."""
+    found = with_asked_direction(found, golds, sentence, prompt)
+    return with_asked_part(with_asked_measure(found, sentence, prompt), golds, prompt)
+
+
 def with_asked_part(found: FinalAnswer, golds: Sequence[str], prompt: str) -> FinalAnswer:
     """Reduce `7 remainder 2` to its remainder if the question asks for remainders, else to the quotient.
 

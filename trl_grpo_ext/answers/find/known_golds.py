@@ -12,10 +12,10 @@ from trl_grpo_ext.answers.find.conclusions import Span, conclusion
 from trl_grpo_ext.answers.find.final_answer import FinalAnswer, after_thinking
 from trl_grpo_ext.answers.find.hedges import is_hedged
 from trl_grpo_ext.answers.find.marks import box_answers
-from trl_grpo_ext.answers.find.names import last_sentence
-from trl_grpo_ext.answers.find.remarks import without_remarks
+from trl_grpo_ext.answers.find.names import ending, last_sentence, said, with_name
 from trl_grpo_ext.answers.find.values import last_value, said_values
-from trl_grpo_ext.answers.read.answer import MAX_CHARS, read
+from trl_grpo_ext.answers.find.yes_no import with_yes_or_no
+from trl_grpo_ext.answers.read.answer import read
 from trl_grpo_ext.answers.read.choices import letter
 from trl_grpo_ext.answers.read.number_words import in_digits
 from trl_grpo_ext.answers.read.spelling import without_text_commands
@@ -64,99 +64,83 @@ _CORRECTED = re.compile(r"\b(?:wait|no|not|but|actually|instead|rather|sorry|che
 _BEFORE = re.compile(r"(?<=[\w,]\s)([A-Z][a-z]+)\s[*$(]{0,3}$")
 
 
-def with_whole_text(found: FinalAnswer, golds: Sequence[str], completion: str) -> FinalAnswer:
-    """Prefer a gold that a text repeats word for word, as the whole text or after "answer is".
+def with_known_golds(found: FinalAnswer, golds: Sequence[str], completion: str, prompt: str = "") -> FinalAnswer:
+    """Take an answer of a kind that only the golds tell: yes or no, a name, several values, a rank, nothing left.
+
+    The first rule that applies wins. Only an answer without a mark, or after a phrase, is replaced.
 
     Examples:
-        >>> with_whole_text(FinalAnswer(("3",), ("phrase",)), ["5 red, 3 blue"], "The answer is 5 red, 3 blue.").answers
-        ('5 red, 3 blue',)
-    """
-    said = (after_thinking(completion) or "").strip().removesuffix(".")
-    if said in golds:
-        return FinalAnswer((said,), ("whole_text",))
-    _, _, last = said.rpartition(" answer is ")
-    if last != said and last in golds and found.marks == ("phrase",) and found.answers[0] in last:
-        return replace(found, answers=(last,))
-    return found
-
-
-def with_alternatives(found: FinalAnswer, golds: Sequence[str], completion: str) -> FinalAnswer:
-    """Take all values of "x is 2 or 5" if each gold has several values: then "or" leaves nothing open.
-
-    Examples:
-        >>> with_alternatives(FinalAnswer(problem="hedged"), ["2, 5"], "So x must be either two or 5.").answers
+        >>> with_known_golds(FinalAnswer(problem="hedged"), ["2, 5"], "So x must be either two or 5.").answers
         ('2 or 5',)
+        >>> with_known_golds(said("$20"), ["10, 20"], "Ann gets $10 and Ben gets $20.").answers
+        ('(10, 20)',)
+        >>> with_known_golds(said("1789"), ["18th"], "1789 is in the 18th century.").answers
+        ('18th',)
     """
+    text = (after_thinking(completion) or "").strip().removesuffix(".")
+    if text in golds:
+        return FinalAnswer((text,), ("whole_text",))
+    marks = {*found.marks}
+    if found.problem not in ("", "no_answer", "hedged") or not marks <= {"last_expression", "whole_text", "phrase"}:
+        return found
+    for rule in (with_name,) if "phrase" in marks else _RULES:
+        known = rule(found, golds, completion, prompt)
+        if known is not found:
+            return known
+    # The gold itself may stand after the phrase: "The answer is 5 red, 3 blue".
+    last = text.rpartition(" answer is ")[2]
+    is_gold = last in golds and marks == {"phrase"} and found.answers[0] in last
+    return replace(found, answers=(last,)) if is_gold else found
+
+
+def _with_alternatives(found: FinalAnswer, golds: Sequence[str], completion: str, prompt: str) -> FinalAnswer:
+    """Take all values of "x is 2 or 5" if each gold has several values: then "or" leaves nothing open."""
     if found.problem != "hedged" or not all(map(_has_several, golds)):
         return found
-    sentence = in_digits(said_last(completion))
-    sentence = _OR_NAMED.sub(" or ", sentence)
+    sentence = _OR_NAMED.sub(" or ", in_digits(last_sentence(ending(completion))))
     value = last_value(sentence)
     if " or " not in value or is_hedged(sentence.replace(value, "it").replace("either ", "")):
         return found
-    return FinalAnswer((value,), ("last_expression",))
+    return said(value)
 
 
-def with_rank(found: FinalAnswer, golds: Sequence[str], completion: str) -> FinalAnswer:
-    """Take the last sentence's only ordinal if each gold is an ordinal: `1789 falls in the 18th century`.
-
-    Examples:
-        >>> with_rank(FinalAnswer(("1789",), ("last_expression",)), ["18th"], "1789 is in the 18th century.").answers
-        ('18th',)
-    """
-    if not {*found.marks} <= {"last_expression"} or not all(map(_ORDINAL.fullmatch, golds)):
-        return found
-    sentence = in_digits(said_last(completion))
-    ranks = [Span(*rank.span()) for rank in _ORDINAL.finditer(sentence)]
-    if len(ranks) != 1 or is_hedged(sentence) or conclusion(sentence, ranks).problem:
-        return found
-    return FinalAnswer((sentence[slice(*ranks[0])],), ("last_expression",))
-
-
-def with_zero(found: FinalAnswer, golds: Sequence[str], completion: str, prompt: str) -> FinalAnswer:
-    """Take 0 as answer if each gold is 0 and the last clause says that nothing is left, as the question asks.
-
-    Examples:
-        >>> with_zero(FinalAnswer(problem="no_answer"), ["0"], "So nothing is left.", "How many are left?").answers
-        ('0',)
-    """
-    is_asked = OF_REST.search(question_of(prompt)) and all(gold == "0" for gold in golds)
-    is_asked = is_asked and {*found.marks} <= {"last_expression"}
-    if not is_asked or not _NOTHING.search(said_last(completion)):
-        return found
-    return FinalAnswer(("0",), ("last_expression",))
-
-
-def said_last(completion: str) -> str:
-    """Return a completion's last sentence, without closing remarks."""
-    return last_sentence(without_remarks((after_thinking(completion) or "")[-MAX_CHARS:]))
-
-
-def with_all_values(found: FinalAnswer, golds: Sequence[str], completion: str) -> FinalAnswer:
-    """Take a sentence's values in order if a gold has equally many: `Ann gets $10 and Ben gets $20`.
-
-    Examples:
-        >>> with_all_values(FinalAnswer(problem="no_answer"), ["10, 20"], "Ann gets $10 and Ben gets $20.").answers
-        ('(10, 20)',)
-    """
-    if found.problem not in ("", "no_answer") or not {*found.marks} <= {"last_expression"}:
-        return found
+def _with_all_values(found: FinalAnswer, golds: Sequence[str], completion: str, prompt: str) -> FinalAnswer:
+    """Take a sentence's values in order if a gold has equally many: `Ann gets $10 and Ben gets $20`."""
     nodes = [read(gold).node for gold in golds]
     sizes = {len(node.items) for node in nodes if isinstance(node, Collection) and _is_list(node)}
-    if not sizes or any(map(_SEVERAL.search, found.answers)):
+    is_open = found.problem == "hedged" or "whole_text" in found.marks
+    if not sizes or is_open or any(map(_SEVERAL.search, found.answers)):
         return found
-    sentence = in_digits(said_last(completion))
+    sentence = in_digits(last_sentence(ending(completion)))
     values = said_values(sentence)
     if len(values) not in sizes:
         return found
     sentence_names = _NAMED.findall(sentence)
     is_of_one_name = len(sentence_names) == len(values) and len(set(sentence_names)) == 1
     if is_of_one_name or all("=" in value for value in values):
-        answer = ", ".join(values)
-    else:
-        amounts = [value.strip("$") for value in values]
-        answer = f"({', '.join(amounts)})"
-    return FinalAnswer((answer,), ("last_expression",))
+        return said(", ".join(values))
+    amounts = [value.strip("$") for value in values]
+    return said(f"({', '.join(amounts)})")
+
+
+def _with_rank(found: FinalAnswer, golds: Sequence[str], completion: str, prompt: str) -> FinalAnswer:
+    """Take the last sentence's only ordinal if each gold is an ordinal: `1789 falls in the 18th century`."""
+    if not all(map(_ORDINAL.fullmatch, golds)):
+        return found
+    sentence = in_digits(last_sentence(ending(completion)))
+    ranks = [Span(*rank.span()) for rank in _ORDINAL.finditer(sentence)]
+    if len(ranks) != 1 or is_hedged(sentence) or conclusion(sentence, ranks).problem:
+        return found
+    return said(sentence[slice(*ranks[0])])
+
+
+def _with_zero(found: FinalAnswer, golds: Sequence[str], completion: str, prompt: str) -> FinalAnswer:
+    """Take 0 as answer if each gold is 0 and the last clause says that nothing is left, as the question asks."""
+    is_asked = OF_REST.search(question_of(prompt)) and all(gold == "0" for gold in golds)
+    return said("0") if is_asked and _NOTHING.search(last_sentence(ending(completion))) else found
+
+
+_RULES = (with_yes_or_no, with_name, _with_alternatives, _with_all_values, _with_rank, _with_zero)
 
 
 def _is_list(node: Collection) -> bool:
@@ -170,16 +154,28 @@ def _has_several(gold: str) -> bool:
     return False
 
 
-def with_points(found: FinalAnswer, golds: Sequence[str], text: str) -> FinalAnswer:
+def with_surroundings(found: FinalAnswer, golds: Sequence[str], completion: str, prompt: str) -> FinalAnswer:
+    r"""Read an answer with the text around it: its language, the question's options, other boxes, words beside it.
+
+    Examples:
+        >>> with_surroundings(FinalAnswer(("3,75",), ("text",)), ["15/4"], "L'aire est 3,75", "").answers
+        ('3.75',)
+        >>> with_surroundings(FinalAnswer(("(B)",), ("boxed",)), ["2"], "", "Which is prime? (A) 1 (B) 2").answers
+        ('2',)
+        >>> said = "The minimum is \\boxed{2}.\nThe maximum is \\boxed{7}."
+        >>> with_surroundings(FinalAnswer(("7",), ("boxed",)), ["2, 7"], said, "").answers
+        ('2, 7',)
+        >>> with_surroundings(FinalAnswer(("20%",), ("phrase",)), ["20% loss"], "It is a 20% profit.", "").answers
+        ('20% profit',)
+    """
+    found = _with_options(_with_points(found, golds, f"{prompt} {completion}"), golds, prompt)
+    return _with_words(_with_parts(found, golds, completion), golds, completion)
+
+
+def _with_points(found: FinalAnswer, golds: Sequence[str], text: str) -> FinalAnswer:
     """Replace decimal commas by points if all golds are numbers and the text's language writes decimal commas.
 
     If all golds are at least 1000, remove points between thousands.
-
-    Examples:
-        >>> with_points(FinalAnswer(("3,75",), ("text",)), ["15/4"], "L'aire est 3,75").answers
-        ('3.75',)
-        >>> with_points(FinalAnswer(("12.500",), ("text",)), ["12500"], "Es sind 12.500 und").answers
-        ('12500',)
     """
     has_signs = any(_COMMA.search(answer) or _POINTS.search(answer) for answer in found.answers)
     if not has_signs or not _OF_COMMAS.search(text):
@@ -211,13 +207,8 @@ def option_said(gold: str, answer: str, prompt: str) -> str:
     return _option(gold, prompt)
 
 
-def with_options(found: FinalAnswer, golds: Sequence[str], prompt: str) -> FinalAnswer:
-    r"""Replace answered letters by the question's option texts if no gold is a letter.
-
-    Examples:
-        >>> with_options(FinalAnswer(("(B)",), ("boxed",)), ["2"], "Which is prime? (A) 1 (B) 2 (C) 4").answers
-        ('2',)
-    """
+def _with_options(found: FinalAnswer, golds: Sequence[str], prompt: str) -> FinalAnswer:
+    r"""Replace answered letters by the question's option texts if no gold is a letter."""
     if not found.answers or any(letter(gold) or LED.match(gold) for gold in golds):
         return found
     texts = [_option(letter(answer) or "", prompt) or answer for answer in found.answers]
@@ -241,14 +232,8 @@ def _option(label: str, prompt: str) -> str:
     return "" if "\n" in said or len(said) > MAX_OPTION else said
 
 
-def with_parts(found: FinalAnswer, golds: Sequence[str], text: str) -> FinalAnswer:
-    r"""Join all boxes that end lines if a gold has equally many parts and no box is corrected.
-
-    Examples:
-        >>> said = "The minimum is \\boxed{2}.\nThe maximum is \\boxed{7}."
-        >>> with_parts(FinalAnswer(("7",), ("boxed",)), ["2, 7"], said).answers
-        ('2, 7',)
-    """
+def _with_parts(found: FinalAnswer, golds: Sequence[str], text: str) -> FinalAnswer:
+    r"""Join all boxes that end lines if a gold has equally many parts and no box is corrected."""
     sizes = {len(node.items) for node in (read(gold).node for gold in golds) if isinstance(node, Collection)}
     if not sizes or found.marks != ("boxed",):
         return found
@@ -261,20 +246,13 @@ def with_parts(found: FinalAnswer, golds: Sequence[str], text: str) -> FinalAnsw
     return replace(found, answers=(", ".join(box.content for box in boxed),))
 
 
-def with_words(found: FinalAnswer, golds: Sequence[str], text: str) -> FinalAnswer:
-    """Add the words beside an answer if the gold has distinguishing words that the answer's line lacks.
-
-    Examples:
-        >>> with_words(FinalAnswer(("20%",), ("phrase",)), ["20% loss"], "The answer is a 20% profit.").answers
-        ('20% profit',)
-        >>> with_words(FinalAnswer(("20%",), ("phrase",)), ["20% loss"], "The loss is 20% of it.").answers
-        ('20%',)
-    """
+def _with_words(found: FinalAnswer, golds: Sequence[str], text: str) -> FinalAnswer:
+    """Add the words beside an answer if the gold has distinguishing words that the answer's line lacks."""
     own = {gold: words for gold in golds if (words := _own_words(gold))}
     if not own or set(found.marks) & {"boxed", "answer_tag", "whole_text"}:
         return found
     text = _HALF_DAY.sub(r" \1m", text)
-    answers = tuple(_with_words(answer, own, text) for answer in found.answers)
+    answers = tuple(_beside(answer, own, text) for answer in found.answers)
     return replace(found, answers=answers) if len({*answers}) == len(answers) else found
 
 
@@ -290,7 +268,7 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(word.casefold() for word in _WORD.findall(text))
 
 
-def _with_words(answer: str, own: Mapping[str, frozenset[str]], text: str) -> str:
+def _beside(answer: str, own: Mapping[str, frozenset[str]], text: str) -> str:
     at = text.rfind(answer)
     if at < 0:
         return answer

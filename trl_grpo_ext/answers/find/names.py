@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from itertools import permutations
 
 from trl_grpo_ext.answers.find.asked import NO_NAMES, asks_for_order, is_opposed, question_of
@@ -19,8 +20,6 @@ from trl_grpo_ext.answers.read.tree import Number, Quantity
 # Names in a gold that lists several.
 MAX_LISTED = 4
 YES_AND_NO = ("yes", "no", "true", "false")
-# Marks of answers that were found in a sentence.
-_SAID = {"last_expression", "whole_text", "phrase"}
 _BETWEEN_WORDS = str.maketrans("", "", " .,-'&")
 # Golds of a name with an amount, `Tom, 5` or `B by $0.45`, and of several: `Ann is 17 and Ben is 13`.
 _WITH_AMOUNT = re.compile(r"(.+?)(?:,| by|:| -)\s+([^\w\s]?\d\S*(?:\s.*)?)")
@@ -87,6 +86,17 @@ _ANOTHER = re.compile(
 )
 
 
+@lru_cache(maxsize=64)
+def ending(completion: str) -> str:
+    """Return the end of a completion after its thinking, without closing remarks."""
+    return without_remarks((after_thinking(completion) or "")[-MAX_CHARS:])
+
+
+def said(answer: str) -> FinalAnswer:
+    """Build the answer that a completion's last sentence gives."""
+    return FinalAnswer((answer,), ("last_expression",))
+
+
 def with_name(found: FinalAnswer, golds: Sequence[str], completion: str, prompt: str = "") -> FinalAnswer:
     """Take a gold in words that the last sentence concludes with, or has as its subject: `Tom`, `2 or 3`, `Tom, 5`.
 
@@ -95,33 +105,27 @@ def with_name(found: FinalAnswer, golds: Sequence[str], completion: str, prompt:
     Examples:
         >>> with_name(FinalAnswer(problem="no_answer"), ["Maria"], "So Maria is taller than Tom.").answers
         ('Maria',)
-        >>> with_name(FinalAnswer(problem="no_answer"), ["Tom"], "So Maria is taller than Tom.").problem
-        'no_answer'
-        >>> with_name(FinalAnswer(("5",), ("last_expression",)), ["Tom, 5"], "Tom has 5 more than Ann.").answers
+        >>> with_name(said("5"), ["Tom, 5"], "Tom has 5 more than Ann.").answers
         ('Tom, 5',)
     """
-    if found.problem not in ("", "no_answer", "hedged") or not {*found.marks} <= _SAID:
-        return found
-    said = ""
     for gold in golds:
         amounts = _pairs(gold)
         split = _WITH_AMOUNT.fullmatch(gold)
         name = split[1] if split else gold
         if len(amounts) < 2 and not _is_in_words(name, prompt):
             continue
-        said = said or _said_last(found, completion)
-        sentence = last_sentence(said, name)
+        sentence = last_sentence(found.answers[0] if found.marks == ("phrase",) else ending(completion), name)
         if len(amounts) > 1:
             told = _amounts_of(sentence, amounts)
             if told:
                 is_same = all(_size(told[one]) == _size(amounts[one]) for one in amounts)
                 answer = gold if is_same else ", ".join(f"{one} {told[one]}" for one in amounts)
-                return FinalAnswer((answer,), ("last_expression",))
+                return said(answer)
         elif names(sentence, name, prompt):
             amount = found.answers[-1] if found.answers else last_value(in_digits(sentence))
             is_same = split is not None and _size(amount) == _size(split[2])
             answer = f"{name}, {amount}" if split and not is_same else gold
-            return FinalAnswer((answer,), ("last_expression",)) if amount or not split else found
+            return said(answer) if amount or not split else found
     return found
 
 
@@ -144,13 +148,6 @@ def _size(text: str) -> object:
             return measured.measures, value * measured.factor
         case node:
             return node
-
-
-def _said_last(found: FinalAnswer, completion: str) -> str:
-    """Return the found phrase, else the end of the completion."""
-    if found.marks == ("phrase",):
-        return found.answers[0]
-    return without_remarks((after_thinking(completion) or "")[-MAX_CHARS:])
 
 
 def _is_in_words(gold: str, prompt: str) -> bool:

@@ -63,13 +63,6 @@ _REPEATED = re.compile(
 _MAX_REPEATED = 3
 # Characters at the end of a prompt in which repeated words are looked up.
 MAX_PROMPT = 4_000
-# Yes or no at the start of a text.
-_YES = re.compile(r"\W*(yes|no|true|false)\b\W*[.,!:]", re.IGNORECASE)
-# A question for yes or no: these words themselves, or a question that begins with a verb.
-_YES_OR_NO = re.compile(
-    r"\b(?:yes or no|true or false)\b|^\W*(?:is|are|was|does|do|did|can|could|will|has|have)\b[^.?]*\?[^?]*$",
-    re.IGNORECASE,
-)
 # Beginnings of a sentence that are not part of its value.
 _SO = re.compile(r"^(?:∴|(?:so|thus|therefore|hence|then|finally|that is)\b|所以|因此|综上)[,:：，]?\s*", re.IGNORECASE)
 _LABEL = re.compile(r"^[\W_]*[A-Za-z][A-Za-z ]{2,30}:[*_\s]*(?=\S)")
@@ -137,11 +130,8 @@ def said_unmarked(answer: str, prompt: str) -> tuple[str, str, str]:
     values = _listed_values(plain)
     if values:
         return values, "last_expression", ""
-    answered = _YES.match(plain)
     # A letter on the first line, with an explanation below it, answers a prompt that ends with "Answer:".
     first = _FIRST_LETTER.match(plain) if _ANSWER_PROMPT.search(prompt) else None
-    if first is None and _YES_OR_NO.search(prompt):
-        first = answered
     if first:
         return first[1], "last_expression", ""
     stressed = _STRESSED.findall(tail.rpartition("\n")[2])
@@ -160,8 +150,6 @@ def said_unmarked(answer: str, prompt: str) -> tuple[str, str, str]:
         typed = not FORMULA.search(sentences[-1]) and TYPED.search(sentences[-1])
         last = "" if typed else _value_that_is(sentences[-1]) or (ending[0] if ending else "")
         last, problem = (last, "") if last else concluded(line, sentences)
-    if not last and answered:
-        return answered[1], "last_expression", ""
     holding = next((place for place in reversed(range(len(sentences))) if last in sentences[place]), 0)
     ending_sentences = [_CONCLUSION.sub("", sentence) for sentence in sentences[holding:]]
     problem = problem or ("hedged" if any(map(is_hedged, ending_sentences)) else "")

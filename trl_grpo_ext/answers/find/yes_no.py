@@ -6,10 +6,8 @@ import re
 from collections.abc import Sequence
 
 from trl_grpo_ext.answers.find.asked import question_of
-from trl_grpo_ext.answers.find.final_answer import FinalAnswer, after_thinking
-from trl_grpo_ext.answers.find.names import YES_AND_NO, last_sentence
-from trl_grpo_ext.answers.find.remarks import without_remarks
-from trl_grpo_ext.answers.read.answer import MAX_CHARS
+from trl_grpo_ext.answers.find.final_answer import FinalAnswer
+from trl_grpo_ext.answers.find.names import YES_AND_NO, ending, last_sentence, said
 
 # Characters before a yes or no that are searched for a supposition.
 REACH = 200
@@ -61,29 +59,23 @@ def with_yes_or_no(found: FinalAnswer, golds: Sequence[str], completion: str, pr
     Without the word, compare the last sentence with the question's words.
 
     Examples:
-        >>> with_yes_or_no(FinalAnswer(problem="hedged"), ["no"], "No, it is not prime.").answers
-        ('No',)
-        >>> with_yes_or_no(FinalAnswer(("21",), ("last_expression",)), ["no"], "It costs $21, so no, he can't.").answers
+        >>> with_yes_or_no(said("21"), ["no"], "It costs $21, so no, he can't.").answers
         ('no',)
-        >>> with_yes_or_no(FinalAnswer(("97",), ("last_expression",)), ["yes"], "Yes. No, 97 is.").problem
+        >>> with_yes_or_no(said("97"), ["yes"], "Yes. No, 97 is.").problem
         'hedged'
     """
     words = {gold.casefold().rstrip(".") for gold in golds}
     if not words or not words.issubset(YES_AND_NO):
         return found
-    if found.problem not in ("", "hedged", "no_answer") or not {*found.marks} <= {"last_expression", "whole_text"}:
-        return found
-    text = _BOLD.sub("", after_thinking(completion) or "").strip()
-    if len(text) > MAX_CHARS:
-        return found
-    said = [
+    text = _BOLD.sub("", ending(completion)).strip()
+    told = [
         word for word in _SAID.finditer(text) if not _UNREAL.search(text, max(word.start() - REACH, 0), word.start(1))
     ]
-    if said:
-        is_open = len({word[1].casefold() for word in said}) > 1 or _TURNED.search(text, said[-1].end())
-        return FinalAnswer(problem="hedged") if is_open else FinalAnswer((said[-1][1],), ("last_expression",))
-    told = says_yes_or_no(last_sentence(without_remarks(text)), prompt)
-    return FinalAnswer((told,), ("last_expression",)) if told else found
+    if told:
+        is_open = len({word[1].casefold() for word in told}) > 1 or _TURNED.search(text, told[-1].end())
+        return FinalAnswer(problem="hedged") if is_open else said(told[-1][1])
+    answer = says_yes_or_no(last_sentence(text), prompt)
+    return said(answer) if answer else found
 
 
 def says_yes_or_no(sentence: str, prompt: str) -> str:
