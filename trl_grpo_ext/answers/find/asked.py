@@ -1,4 +1,4 @@
-"""Adapt answers to the question: asked unit, remainder, profit or loss, yes or no."""
+"""Adapt answers to the question: the asked unit, direction, part, order or person."""
 
 from __future__ import annotations
 
@@ -69,8 +69,8 @@ _RATIO_OF = re.compile(r"\bratio of (?:the )?(?:number of )?(\w+) to (?:the )?(?
 _FOR_EVERY = re.compile(r"^(\d+(?:\s[a-z]+){1,2})\sfor every\s.*$")
 _RANK = re.compile(r"\b(?:first|second|third|fourth|fifth|last)\b", re.IGNORECASE)
 _ORDER = re.compile(
-    r"\b(?:sort|arrange|rank|order(?! an?\b)|(?:least|smallest|lowest|shortest) to|(?:greatest|largest|highest|longest) to"
-    r"|ascending|descending)\b",
+    r"\b(?:sort|arrange|rank|order(?! an?\b)|(?:least|smallest|lowest|shortest) to|(?:greatest|largest|highest|longest)"
+    r" to|ascending|descending)\b",
     re.IGNORECASE,
 )
 
@@ -145,124 +145,100 @@ def as_asked(gold: str, answer: str, prompt: str) -> str:
             return f"between {gold}"
         return f"({gold})" if asks_for_order(prompt) else gold
     if isinstance(given, Quantity) and isinstance(asked, Number):
-        return with_asked_unit(gold, given, prompt)
+        return _with_asked_unit(gold, given, prompt)
     return gold
 
 
-def with_asked_unit(gold: str, given: Quantity, prompt: str) -> str:
+def _with_asked_unit(gold: str, given: Quantity, prompt: str) -> str:
     """Append the question's unit to a unitless gold if the answer uses another unit of equal measure."""
     for asked in _UNIT.finditer(question_of(prompt)):
         word = asked[1] or asked[2]
-        if not is_unit(word):
-            continue
-        wanted = unit(word)
-        if wanted.measures == given.unit.measures and wanted != given.unit:
+        if is_unit(word) and unit(word).measures == given.unit.measures and unit(word) != given.unit:
             return f"{gold} {word}"
     return gold
 
 
 def with_question(found: FinalAnswer, golds: Sequence[str], sentence: str, prompt: str) -> FinalAnswer:
-    """Adapt an answer to what the question asks: a direction, a measure, a remainder."""
-    found = with_asked_direction(found, golds, sentence, prompt)
-    return with_asked_part(with_asked_measure(found, sentence, prompt), golds, prompt)
+    """Adapt an answer to what the question asks: a direction, a part of a division, the order of a ratio.
 
+    An answer in another unit than the question's is no answer.
 
-def with_asked_part(found: FinalAnswer, golds: Sequence[str], prompt: str) -> FinalAnswer:
-    """Reduce `7 remainder 2` to its remainder if the question asks for remainders, else to the quotient.
+    Args:
+        found: The answer found in the sentence.
+        golds: Golds. A direction in a gold counts before the question.
+        sentence: The completion's last sentence.
+        prompt: The question. Without a question, the words "not a profit" in the sentence tell the asked direction.
 
     Examples:
-        >>> said = FinalAnswer(("7, with a remainder of 2",), ("last_expression",))
-        >>> [with_asked_part(said, ["2"], asked).answers[0] for asked in ("How many are left over?", "How many bags?")]
+        >>> def of(answer, sentence, asked):
+        ...     found = with_question(FinalAnswer((answer,), ("text",)), ["20"], sentence, asked)
+        ...     return found.problem or found.answers[0]
+        >>> said = "That is a loss of $20."
+        >>> of("$20", said, "How much profit did he make?"), of("$20", said, "How much did he lose?")
+        ('-$20', '$20')
+        >>> [of("7, with a remainder of 2", "", asked) for asked in ("How many are left over?", "How many bags?")]
         ['2', '7']
+        >>> of("8 m", "Each is 8 m.", "How many pieces?"), of("$4", "It is $4 per minute.", "What is it per hour?")
+        ('no_answer', 'no_answer')
+        >>> of("2:3", "The ratio of dogs to cats is 2:3.", "What is the ratio of cats to dogs?")
+        '3:2'
     """
-    question = question_of(prompt)
-    if _PER.search(question):
-        found = replace(found, answers=tuple(_FOR_EVERY.sub(r"\1", answer) for answer in found.answers))
-    parts = [read(answer).node for answer in found.answers]
-    if not question or not any(isinstance(part, Remainder) for part in parts):
-        return found
-    if not all(isinstance(read(gold).node, Number | Quantity) for gold in golds):
-        return found
-    asks_for_rest = OF_REST.search(question) is not None
-    answers = []
-    for part, answer in zip(parts, found.answers, strict=True):
-        if isinstance(part, Remainder):
-            number = part.rest if asks_for_rest else part.quotient
-            answers.append(str(number.value))
-        else:
-            answers.append(answer)
-    return replace(found, answers=tuple(answers))
-
-
-def with_asked_direction(found: FinalAnswer, golds: Sequence[str], sentence: str, prompt: str) -> FinalAnswer:
-    """Negate an answer whose direction contradicts the question: a loss where a profit is asked for.
-
-    A direction in the gold counts before the question. Without a question, the words "not a profit" in the sentence tell the asked direction.
-
-    Examples:
-        >>> said = FinalAnswer(("$20",), ("last_expression",))
-        >>> with_asked_direction(said, ["20"], "That is a loss of $20.", "How much profit did he make?").answers
-        ('-$20',)
-        >>> with_asked_direction(said, ["20"], "That is a loss of $20.", "How much did he lose?").answers
-        ('$20',)
-    """
-    if found.problem or len(found.answers) != 1 or not _DIRECTION.search(sentence):
-        return found
-    if not isinstance(_amount(found.answers[0]), Number | Time):
-        return found
-    told = [gold for gold in golds if _DIRECTION.search(gold)]
-    asked = told[0] if told else question_of(prompt) or " ".join(re.findall(r"\bnot an?\s+(\w+)", sentence))
-    for pair in _DIRECTIONS:
-        for one, other in (pair, pair[::-1]):
-            if not _has(asked, one) or _has(asked, other):
-                continue
-            said = rf"(?:{other})\b(?:\s+(?:of|by|at|is|was|about|exactly|only|a|an|total))*\s+{re.escape(found.answers[0])}"
-            if _has(sentence, said):
-                return replace(found, answers=("-" + found.answers[0],))
-    return found
-
-
-def with_asked_measure(found: FinalAnswer, sentence: str, prompt: str) -> FinalAnswer:
-    """Refuse an answer per another unit than the question's, and a measure where things are asked for.
-
-    A ratio that the sentence gives the other way is turned.
-
-    Examples:
-        >>> with_asked_measure(FinalAnswer(("8 m",), ("text",)), "Each is 8 m long.", "How many pieces is that?").problem
-        'no_answer'
-        >>> said = FinalAnswer(("$45",), ("last_expression",))
-        >>> with_asked_measure(said, "It costs $45 per minute.", "What is the price per hour?").problem
-        'no_answer'
-        >>> said, asked = FinalAnswer(("2:3",), ("last_expression",)), "What is the ratio of cats to dogs?"
-        >>> with_asked_measure(said, "The ratio of dogs to cats is 2:3.", asked).answers
-        ('3:2',)
-    """
-    question = question_of(prompt)
     if found.problem or len(found.answers) != 1:
         return found
+    question = question_of(prompt)
+    answer = found.answers[0]
+    if _PER.search(question):
+        answer = _FOR_EVERY.sub(r"\1", answer)
+    if _is_in_other_unit(answer, sentence, question):
+        return FinalAnswer(problem="no_answer")
+    if _is_opposite(answer, golds, sentence, question):
+        answer = f"-{answer}"
+    return replace(found, answers=(_asked_part(answer, golds, sentence, question),))
+
+
+def _is_in_other_unit(answer: str, sentence: str, question: str) -> bool:
+    """Check for an answer per another unit than the question's, or a measure where things are asked for."""
     asked, told = ({unit(word) for word in _PER.findall(text) if is_unit(word)} for text in (question, sentence))
     if asked and told and not asked & told:
-        return FinalAnswer(problem="no_answer")
-    pair = _RATIO_OF.search(question)
-    match read(found.answers[0]).node:
-        case Quantity(_, given) if _COUNTS.search(question) and {measure for measure, _ in given.measures} <= _MEASURES:
-            if not any(unit(word).measures == given.measures for word in _WORD.findall(question) if is_unit(word)):
-                return FinalAnswer(problem="no_answer")
-        case Apply("ratio", (Number(one), Number(other))) if pair:
-            clause = sentence.casefold().rpartition(", ")[2]
-            first, second = (clause.find(thing.casefold()) for thing in pair.groups())
-            if 0 <= second < first:
-                return replace(found, answers=(f"{other}:{one}",))
-    return found
+        return True
+    given = read(answer).node
+    if not isinstance(given, Quantity) or not _COUNTS.search(question):
+        return False
+    is_measure = {measure for measure, _ in given.unit.measures} <= _MEASURES
+    words = filter(is_unit, _WORD.findall(question))
+    return is_measure and all(unit(word).measures != given.unit.measures for word in words)
+
+
+def _is_opposite(answer: str, golds: Sequence[str], sentence: str, question: str) -> bool:
+    """Check whether a sentence gives an amount the direction opposite to the asked one."""
+    node = read(answer).node
+    amount = node.amount if isinstance(node, Quantity) else node.arguments[0] if isinstance(node, Apply) else node
+    if not isinstance(amount, Number | Time) or not _DIRECTION.search(sentence):
+        return False
+    told = [gold for gold in golds if _DIRECTION.search(gold)]
+    asked = told[0] if told else question or " ".join(re.findall(r"\bnot an?\s+(\w+)", sentence))
+    behind = rf"\b(?:\s+(?:of|by|at|is|was|about|exactly|only|a|an|total))*\s+{re.escape(answer)}"
+    for pair in _DIRECTIONS:
+        for one, other in (pair, pair[::-1]):
+            if _has(asked, one) and not _has(asked, other) and _has(sentence, f"(?:{other}){behind}"):
+                return True
+    return False
 
 
 def _has(text: str, words: str) -> bool:
     return re.search(rf"\b(?:{words})(?!\w)", text, re.IGNORECASE) is not None
 
 
-def _amount(text: str) -> object:
-    match read(text).node:
-        case Quantity(amount) | Apply("%", (amount,)):
-            return amount
-        case node:
-            return node
+def _asked_part(answer: str, golds: Sequence[str], sentence: str, question: str) -> str:
+    """Return the asked part of a quotient with remainder, or a ratio in the asked order; other answers unchanged."""
+    pair = _RATIO_OF.search(question)
+    match read(answer).node:
+        case Remainder(quotient, rest) if question and all(
+            isinstance(read(gold).node, Number | Quantity) for gold in golds
+        ):
+            return str(rest.value if OF_REST.search(question) else quotient.value)
+        case Apply("ratio", (Number(one), Number(other))) if pair:
+            clause = sentence.casefold().rpartition(", ")[2]
+            first, second = (clause.find(thing.casefold()) for thing in pair.groups())
+            return f"{other}:{one}" if 0 <= second < first else answer
+    return answer

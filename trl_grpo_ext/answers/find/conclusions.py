@@ -23,7 +23,8 @@ _HIM = r"(?:\s+(?:him|her|them|us|it|you|me|(?-i:[A-Z][a-z]+)))?"
 _CONCLUDES = re.compile(
     r"(?:\b(?:ist|sind|beträgt|ergibt|est|sont|es|son|hay|é|são|è|sono"
     r"|is|are|was|were|be|been|equals?|totals?|becomes?|yields?|remains?|has left|weighs?|measures?|lasts?|means?"
-    rf"|(?:gives?|makes?|takes?|costs?|saves?|earns?|hands?|returns?){_HIM}|(?:leaves?|leaving){_HIM}(?:\s+with)?|corresponds? to"
+    rf"|(?:gives?|makes?|takes?|costs?|saves?|earns?|hands?|returns?){_HIM}|(?:leaves?|leaving){_HIM}(?:\s+with)?"
+    r"|corresponds? to"
     rf"|(?<!away )(?:needs?|gets?|pays?|turns?|owes?|receives?|uses?|buy|sell|have|had){_HIM}"
     r"|(?:lands?|brings?|gets?|takes?)(?:\s+(?:us|you|it|him|her|them))?\s+(?:at|to|on)"
     r"|(?:comes?|works?|turns?)\s+out\s+(?:to|at|as)(?:\s+be)?"
@@ -35,7 +36,8 @@ _CONCLUDES = re.compile(
 # A value after a preposition at the end is not the answer: "13 litres over 30 days".
 _BESIDES = re.compile(
     rf"\b(?:over|in|for|per|of|with|from|at|on|after|before|by|than|until|during|within|every|each|among|between|into"
-    rf"|under|above|below|through|if|when|out of|(?:in|by|since) the year)\s+(?:the\s+|those\s+|these\s+|all\s+)?{_FILLER}$",
+    rf"|under|above|below|through|if|when|out of|(?:in|by|since) the year)"
+    rf"\s+(?:the\s+|those\s+|these\s+|all\s+)?{_FILLER}$",
     re.IGNORECASE,
 )
 # Text between a value and the end of its clause: the counted things, and "in total".
@@ -48,7 +50,8 @@ _TO_END = re.compile(
     re.IGNORECASE,
 )
 _SUBJECT = re.compile(
-    r"^\W*(?:(?:so|and|but|just|thus|hence|therefore|then|in total|altogether|finally|only|exactly|(?:(?:which|that|this) )?means|meaning"
+    r"^\W*(?:(?:so|and|but|just|thus|hence|therefore|then|in total|altogether|finally|only|exactly"
+    r"|(?:(?:which|that|this) )?means|meaning"
     r"|that)\b\W*)*$",
     re.IGNORECASE,
 )

@@ -43,7 +43,8 @@ _OR_NAMED = re.compile(r"\s+or\s+[a-z]\s+(?:is|equals)\s+")
 _NAMED = re.compile(r"\b([A-Za-z])\s*=\s*(?=[-−\d])")
 _ORDINAL = re.compile(r"\b\d+(?:st|nd|rd|th)\b")
 _NOTHING = re.compile(
-    r"\b(?:nothing|none|no (?!idea|doubt|answer|information|way)[a-z]+)\b(?!\s+(?:but|except))[^.,;\d]*\b(?:left|remains?|over)\b[^\d]*$"
+    r"\b(?:nothing|none|no (?!idea|doubt|answer|information|way)[a-z]+)\b"
+    r"(?!\s+(?:but|except))[^.,;\d]*\b(?:left|remains?|over)\b[^\d]*$"
     r"|\b(?:no|without(?: a)?|zero) remainder\b[^\d]*$",
     re.IGNORECASE,
 )

@@ -44,7 +44,8 @@ _LEAD = re.compile(
 )
 # Words before and after a name that a clause concludes with.
 _TOLD_BY = (
-    r"(?:\b(?:is|are|was|were|be|been|becomes?|became|remains?|came|comes|on|to|called|named|choose|chose|chooses|picks?|buy|take|answer"
+    r"(?:\b(?:is|are|was|were|be|been|becomes?|became|remains?|came|comes|on|to|called|named"
+    r"|choose|chose|chooses|picks?|buy|take|answer"
     r"|(?:leaves?|leaving|left)(?:\s+(?:us|me|only))?(?:\s+with)?|won by)|['’]s)\s+(?:only\s+|therefore\s+|indeed\s+)?$"
 )
 _TELLS = re.compile(_TOLD_BY, re.IGNORECASE)
@@ -64,8 +65,8 @@ _BESIDE = re.compile(
 )
 # Words that tie a name at a sentence's end to another: "He sat beside Tom".
 _TIED = re.compile(
-    r"\b(?:before|after|behind|ahead of|beside|next to|from|over|beats?|avoid\w*|above|below|with|without|against|and|of"
-    r"|for|like)\s+$",
+    r"\b(?:before|after|behind|ahead of|beside|next to|from|over|beats?|avoid\w*|above|below|with|without|against|and"
+    r"|of|for|like)\s+$",
     re.IGNORECASE,
 )
 _THAN = re.compile(r"\bthan\s+(?:\S+\s+){0,2}$")
@@ -201,31 +202,37 @@ def names(sentence: str, name: str, prompt: str = "") -> bool:
     is_compared = _THAN.search(before) is not None
     if is_opposed(question, sentence[start:]):
         return is_compared and not _SUPERLATIVE.search(question)
-    if is_compared:
-        return False
-    if _RANKED.search(sentence, start) and not _RANKED.search(question):
+    is_other_rank = _RANKED.search(sentence, start) and not _RANKED.search(question)
+    if is_compared or is_other_rank:
         return False
     is_name = name[:1].isupper()
     if (_TELLS if is_name else _HOLDS).search(before) and (_ENDS if is_name else _ENDS_WITH_NOUN).match(behind):
         return True
-    if _FRAGMENT.match(after) and not sentence[: first.start()].strip():
-        return True
     if is_name and _ends_alone(before, behind, name, prompt):
         return True
-    if not _LEAD.match(sentence[start : first.start()]):
-        return False
-    is_alone = first.end() == found[-1].end() and not any(map(str.isalnum, behind))
-    if is_alone and sentence[:start].strip(" ")[-1:] in ("", ":"):
+    if _FRAGMENT.match(after) and not sentence[: first.start()].strip():
         return True
-    is_subject = (_VERB if is_name else _IS).match(after) or _does_as_asked(after, question)
-    own = after.partition(",")[0]
-    return bool(is_subject) and not (_ANOTHER.search(after) or _BESIDE.search(own) or _OPEN.search(after))
+    leads = _LEAD.match(sentence[start : first.start()]) is not None
+    return leads and (_is_alone(sentence[:start], before, behind) or _is_subject(after, is_name, question))
 
 
-def _does_as_asked(after: str, question: str) -> bool:
-    """Check whether the word after a name is a verb of the question: `sugar runs out` for "Which runs out first?"."""
-    verb = re.match(r"\s+([a-z]{3,})", after)
-    return verb is not None and re.search(rf"\b{verb[1].rstrip('s')}", question) is not None
+def _is_alone(earlier: str, before: str, behind: str) -> bool:
+    """Check whether a name is a whole sentence, or all after a colon."""
+    is_first = earlier.strip(" ")[-1:] in ("", ":")
+    return is_first and _LEAD.match(before) is not None and not any(map(str.isalnum, behind))
+
+
+def _is_subject(after: str, is_name: bool, question: str) -> bool:
+    """Check whether the text after a name makes a statement about the name alone.
+
+    The verb after a word that is no name is "is", "has" or a verb of the question: "Which runs out first?"
+    """
+    if _ANOTHER.search(after) or _BESIDE.search(after.partition(",")[0]) or _OPEN.search(after):
+        return False
+    verb = _VERB.match(after) if is_name else _IS.match(after) or re.match(r"\s+([a-z]{3,})", after)
+    if verb is None or is_name or not verb.groups():
+        return verb is not None
+    return re.search(rf"\b{verb[1].rstrip('s')}", question) is not None
 
 
 def _ends_alone(before: str, behind: str, name: str, prompt: str) -> bool:

@@ -42,9 +42,12 @@ _REASON = re.compile(r",?\s+(?:because|since|as)\s")
 _CLAUSE = re.compile(r"[,;:]\s+|\b(?:so|thus|hence|therefore|but|which means|and therefore)\b")
 # "He did not.", "No such triangle exists.", "That is impossible.": statements that need no word of the question.
 _SHORT = re.compile(
-    rf"\W*(?:[Ii]ndeed,?\s+)?(?:(?:[Hh]e|[Ss]he|[Ii]t|[Tt]hey|[Ww]e|[Yy]ou|[Tt]his|[Tt]hat|[A-Z][a-z]+)\s+(?:(?:{_AUXILIARY})(?:n['’]t)?|won['’]t|can['’]t|cannot)"
-    r"(?:\s+(?:not|do (?:so|it|that)|make it|impossible|not possible))*|(?i:no) such\s+\w+\s+(?:exists?|is possible))\W*"
+    rf"\W*(?:[Ii]ndeed,?\s+)?(?:(?:[Hh]e|[Ss]he|[Ii]t|[Tt]hey|[Ww]e|[Yy]ou|[Tt]his|[Tt]hat)"
+    rf"\s+(?:(?:{_AUXILIARY})(?:n['’]t)?|won['’]t|can['’]t|cannot)"
+    r"(?:\s+(?:not|do (?:so|it|that)|make it|impossible|not possible))*"
+    r"|(?i:no) such\s+\w+\s+(?:exists?|is possible))\W*"
 )
+_PRONOUN = re.compile(r"\b(?:he|she|they|it)\b")
 _LETTERS = re.compile(r"[a-z]{2}")
 _SUFFICES = re.compile(r"\b(?:enough|sufficient|suffices?)\b", re.IGNORECASE)
 _FALLS_SHORT = re.compile(r"\b(?:falls?|comes?|is|are) short\b|\btoo (?:few|little)\b", re.IGNORECASE)
@@ -94,20 +97,21 @@ def says_yes_or_no(sentence: str, prompt: str) -> str:
     asked, is_denied = _content(question)
     sentence = _REASON.split(sentence, maxsplit=1)[0]
     clause = next((one for one in reversed(_CLAUSE.split(sentence)) if _LETTERS.search(one)), "")
-    said, denied = _content(clause)
+    told, denied = _content(clause)
     if is_denied or _OPEN.search(clause):
         return ""
     if _ASKS_FOR_ENOUGH.search(question) and (_SUFFICES.search(clause) or _FALLS_SHORT.search(clause)):
         return "no" if denied or _FALLS_SHORT.search(clause) else "yes"
     if _SHORT.fullmatch(clause):
         return "no" if denied else "yes"
-    # A name stands for a pronoun of the question.
-    said = [word for word in said if word in asked or not re.search(rf"\b{word.capitalize()}\b", clause)]
-    if not said or not _STATES.search(clause):
+    if _PRONOUN.search(question):
+        # A name stands for the pronoun.
+        told = [word for word in told if word in asked or not re.search(rf"\b{word.capitalize()}\b", clause)]
+    if not told or not _STATES.search(clause):
         return ""
     # A search in one iterator keeps the order of the words.
     rest = iter(asked)
-    if not all(word in rest for word in said):
+    if not all(word in rest for word in told):
         return ""
     return "no" if denied else "yes"
 
