@@ -13,9 +13,7 @@ from typing import NamedTuple
 
 from trl_grpo_ext.answers.compare.amounts import Algebra, UndecidedError
 from trl_grpo_ext.answers.compare.comparison import Comparison
-from trl_grpo_ext.answers.echo import Echo, unspaced
-from trl_grpo_ext.answers.find.sentences import ELEMENTS
-from trl_grpo_ext.answers.policy import SWITCHES, Judge, is_prose
+from trl_grpo_ext.answers.policy import SWITCHES, Echo, Judge, is_prose, unspaced
 from trl_grpo_ext.answers.read.answer import read
 from trl_grpo_ext.answers.read.choices import Options, letter, read_choice
 from trl_grpo_ext.answers.read.numerals import is_whole
@@ -30,6 +28,8 @@ _LED = re.compile(r"(?:\(?([A-J])\)|([A-J])\.)(?:\s|\\[ ,;:!]|~|\\q?quad)+(\S.*)
 # Several option letters: `A, C`, `AC`.
 _SEVERAL = re.compile(r"[A-H](?:(?:\s*(?:,|and)\s*)*[A-H])+")
 _OUT_OF = re.compile(r"^(\d+) (?:out of|in) (?:the )?(\d+)\b(?=\D*$)")
+# A chemical formula.
+_ELEMENTS = re.compile(r"(?=\D*[\d₀-₉])(?:\(?[A-Z][a-z]?[\d₀-₉]*(?:\)[\d₀-₉]*)?){1,20}")
 _MAX_ELEMENTS = 80
 _LOWERED = re.compile(r"\\(?:mathrm|text|ce)\b|[\s_{}$*]")
 MAX_REMEMBERED = 1 << 16
@@ -174,7 +174,7 @@ def _elements(text: str) -> str:
     if len(text) > _MAX_ELEMENTS:
         return ""
     plain = _LOWERED.sub("", spelled(text))
-    return plain if ELEMENTS.fullmatch(plain) else ""
+    return plain if _ELEMENTS.fullmatch(plain) else ""
 
 
 def _letters(text: str) -> list[str]:

@@ -35,12 +35,6 @@ _COURTESY = re.compile(
     r"([\s.$])(?:(?:Would you like|Do you want|Let me know|Feel free|Is there anything|I hope this helps)\b[^\n#\\=]*"
     r"|\$?\\(?:blacksquare|square|qed|Box)\$?|[■□∎])\s*\Z"
 )
-# A last line that checks the answer and confirms it.
-_CHECKED = re.compile(
-    r"\n\s*(?:(?:let's|let us|let me|we can|to)\s+)?(?:double-?check|check|verify|verification)\b"
-    r"(?:(?!boxed|answer|wrong|\bnot?\b|mistake)[^\n#<])*(?:[✓✔✅]|\bcorrect|checks out|holds|matches)[\s.!)*]*\Z",
-    re.IGNORECASE,
-)
 _NUMBER = re.compile(r"(?<![\w.])-?\d[\d,]*(?:\.\d+)?%?")
 
 
@@ -112,7 +106,7 @@ def final_answer(completion: str, *, prefill: str | None = None, answer_from: An
     if said is None:
         return FinalAnswer(problem="unclosed_think")
     text = _until_next_question(said[-MAX_CHARS:])
-    ending = _CHECKED.sub("", _COURTESY.sub(r"\1", text[-MAX_COURTESY:]))
+    ending = _COURTESY.sub(r"\1", text[-MAX_COURTESY:])
     found = _RULES[answer_from](text[:-MAX_COURTESY] + ending)
     if isinstance(found, str):
         return FinalAnswer(problem=found)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from calendar import month_abbr, month_name
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from trl_grpo_ext.answers.find.asked import OF_REST, question_of
@@ -12,13 +11,11 @@ from trl_grpo_ext.answers.find.conclusions import Span, conclusion
 from trl_grpo_ext.answers.find.final_answer import FinalAnswer, after_thinking
 from trl_grpo_ext.answers.find.hedges import is_hedged
 from trl_grpo_ext.answers.find.marks import box_answers
-from trl_grpo_ext.answers.find.names import ending, last_sentence, said, with_name
+from trl_grpo_ext.answers.find.names import ending, last_sentence, said, with_name, with_yes_or_no
 from trl_grpo_ext.answers.find.values import last_value, said_values
-from trl_grpo_ext.answers.find.yes_no import with_yes_or_no
 from trl_grpo_ext.answers.read.answer import read
 from trl_grpo_ext.answers.read.choices import letter
 from trl_grpo_ext.answers.read.number_words import in_digits
-from trl_grpo_ext.answers.read.spelling import without_text_commands
 from trl_grpo_ext.answers.read.tree import Apply, Collection, Logic, Number, Quantity, Relation
 
 # The label of an option with a text.
@@ -50,15 +47,13 @@ _NOTHING = re.compile(
 )
 _SEVERAL = re.compile(" or | and |,")
 # Distinguishing words of a gold that the reader takes for a time of day or for counted things.
-_TELLING = frozenset(("am", "pm", "loss", "losses", "gains", "profits"))
-_MONTHS = frozenset(name.casefold() for name in (*month_name, *month_abbr))
-_JOINING = re.compile(
-    r"an?|and|are|as|at|because|but|by|each|every|for|from|if|in|is|it|of|on|or|overall|per|since|so|that|the|this|to"
-    r"|total|was|when|where|which|while|with"
-)
+_TELLING = frozenset(("loss", "losses", "gains", "profits"))
 _WORD = re.compile(r"[^\W\d_]+")
-_HALF_DAY = re.compile(r"(?<=\d)\s*([ap])\.?\s?m\b\.?", re.IGNORECASE)
-_BEHIND = re.compile(r"[\s*$)}]{0,4}(?<![\w.])((?:[^\W\d_]+\s?){1,3})")
+# Up to three words behind an answer, unless a word such as "of" or "because" begins them.
+_BEHIND = re.compile(
+    r"[\s*$)}]{0,4}(?<![\w.])(?!(?:an?|and|are|as|at|because|but|by|each|every|for|from|if|in|is|it|of|on|or|per|since|so"
+    r"|that|the|this|to|total|was|when|where|which|while|with)\b)((?:[^\W\d_]+\s?){1,3})"
+)
 _ENDS_LINE = re.compile(r"[\s$.,;*)\\\]]*(?:\n|$)")
 _CORRECTED = re.compile(r"\b(?:wait|no|not|but|actually|instead|rather|sorry|check|correct\w*)\b", re.IGNORECASE)
 # A name or a month that does not begin the sentence.
@@ -249,40 +244,20 @@ def _with_parts(found: FinalAnswer, golds: Sequence[str], text: str) -> FinalAns
 
 def _with_words(found: FinalAnswer, golds: Sequence[str], text: str) -> FinalAnswer:
     """Add the words beside an answer if the gold has distinguishing words that the answer's line lacks."""
-    own = {gold: words for gold in golds if (words := _own_words(gold))}
-    if not own or set(found.marks) & {"boxed", "answer_tag", "whole_text"}:
+    own = _words(" ".join(golds)) & {*_TELLING, *(word for gold in golds for word in read(gold).stray)}
+    is_marked = {*found.marks} & {"boxed", "answer_tag", "whole_text"}
+    if is_marked or len(found.answers) != 1 or not own or not any(map(str.isdigit, golds[0])):
         return found
-    text = _HALF_DAY.sub(r" \1m", text)
-    answers = tuple(_beside(answer, own, text) for answer in found.answers)
-    return replace(found, answers=answers) if len({*answers}) == len(answers) else found
-
-
-def _own_words(gold: str) -> frozenset[str]:
-    """Return a gold's distinguishing words: `loss` of `20% loss`; none for `12 apples`."""
-    if not any(map(str.isdigit, gold)):
-        return frozenset()
-    words = _words(_HALF_DAY.sub(r" \1m", without_text_commands(gold)))
-    return words & (read(gold).stray | _TELLING | _MONTHS)
+    answer = found.answers[0]
+    at = text.rfind(answer)
+    begin = text.rfind("\n", 0, at) + 1
+    if at < 0 or own <= _words(text[begin:].partition("\n")[0]):
+        return found
+    before = _BEFORE.search(text[begin:at])
+    behind = _BEHIND.match(text, at + len(answer))
+    beside = [before[1] if before else "", answer, behind[1].strip() if behind else ""]
+    return replace(found, answers=(" ".join(filter(None, beside)),))
 
 
 def _words(text: str) -> frozenset[str]:
     return frozenset(word.casefold() for word in _WORD.findall(text))
-
-
-def _beside(answer: str, own: Mapping[str, frozenset[str]], text: str) -> str:
-    at = text.rfind(answer)
-    if at < 0:
-        return answer
-    begin, end = text.rfind("\n", 0, at) + 1, text.find("\n", at)
-    line = text[begin : end if end >= 0 else len(text)]
-    for gold in own:
-        if line.casefold()[: at - begin + len(answer)].endswith(gold.casefold()):
-            return gold
-    behind, before = _BEHIND.match(text, at + len(answer)), _BEFORE.search(text[begin:at])
-    said = behind[1].split() if behind else []
-    is_time = bool(said) and said[0].casefold() in ("am", "pm")
-    if any(words <= _words(line) for words in own.values()) and not is_time:
-        return answer
-    if said and not _JOINING.fullmatch(said[0].casefold()):
-        answer = f"{answer} {said[0] if is_time else ' '.join(said)}"
-    return f"{before[1]} {answer}" if before else answer

@@ -50,9 +50,6 @@ _THEREFORE = re.compile(
     r"[,;]\s+(?:(?:and\s+)?(?:so|thus|therefore|hence|i\.e\.)"
     r"|which\s+(?:is|means|equals|gives|makes|rounds?(?:\s+(?:up|down|off))?\s+to|(?:simplifies|reduces|comes)\s+to)),?\s+"
 )
-_AT = re.compile(r"^\s*(?:at|equal to|exactly|given by|(?:the )?(?:point|interval|pair|set|vector))\s+(?=\S)")
-# A chemical formula.
-ELEMENTS = re.compile(r"(?=\D*[\d₀-₉])(?:\(?[A-Z][a-z]?[\d₀-₉]*(?:\)[\d₀-₉]*)?){1,20}")
 _NAME = re.compile(r"[A-Z][a-z]+(?: [A-Z][a-z]+)?")
 _REPEATED = re.compile(
     r"\s((?:in|for|per|after|over|within|during)\s(?:the\s)?\d[\d,.]*\s[a-z]+)[\s.!]*$"
@@ -66,13 +63,6 @@ MAX_PROMPT = 4_000
 # Beginnings of a sentence that are not part of its value.
 _SO = re.compile(r"^(?:∴|(?:so|thus|therefore|hence|then|finally|that is)\b|所以|因此|综上)[,:：，]?\s*", re.IGNORECASE)
 _LABEL = re.compile(r"^[\W_]*[A-Za-z][A-Za-z ]{2,30}:[*_\s]*(?=\S)")
-_OPTION = re.compile(r"\W*(?:option|choice) \(?([A-J])\)?[:.]", re.IGNORECASE)
-# `option B, the median, is the correct choice`, `Richtig ist Antwort C`: a letter with a word for "right".
-_CHOSEN = re.compile(r"\b(?i:option|choice|answer|antwort|opci[oó]n|opção|réponse|opzione)\s+\(?([A-J])\b(?!['’])")
-_RIGHT = re.compile(r"\b(?:correct|right|best|richtig|correct[ao]|bonne|corret[ao]|giusta)\b", re.IGNORECASE)
-_NOT = re.compile(
-    r"\b(?:not|never|in(?:correct|correcta)|wrong|falsch|nicht|no|ni|pas|except|than|neither|nor)\b|n['’]t\b", re.I
-)
 _ANSWER_PROMPT = re.compile(r"(?:answer|antwort|respuesta|réponse|resposta)\W*\Z", re.IGNORECASE)
 _FIRST_LETTER = re.compile(r"\W{0,3}([A-J])\W{0,3}\n")
 # A list at the end of a text that a line before it announces.
@@ -217,23 +207,16 @@ def _value_that_is(sentence: str) -> str:
     Returns an empty string for a plain amount in a sentence: `conclusion` then decides by the words around it.
     """
     sentence = _LEAD.sub("", sentence.strip().rpartition("\n")[2])
-    option = _OPTION.match(sentence)
-    if option:
-        return option[1]
-    named = [chosen[1] for chosen in _CHOSEN.finditer(sentence)]
-    if len(set(named)) == 1 and _RIGHT.search(sentence) and not _NOT.search(sentence):
-        return named[0]
     _, *said_last = _IS.split(sentence)
-    name = (said_last[-1] if said_last else sentence).strip(" *_`.")
-    # The gas is CO2; the fastest is Evelyn.
-    is_name = ELEMENTS.fullmatch(name) or (said_last and _NAME.fullmatch(name))
-    if is_name:
+    name = said_last[-1].strip(" *_`.") if said_last else ""
+    # The fastest is Evelyn.
+    if _NAME.fullmatch(name):
         return name
     bare = "" if FORMULA.search(sentence) else sentence
     ends = [bare[word.end() :] for word in _BEFORE_VALUE.finditer(bare)][-MAX_ENDS:]
     sentence = _SO.sub("", _ASIDE.sub("", _WHERE.sub("", sentence))).strip()
     concluded = _THEREFORE.split(sentence)[-1]
-    tail = _AT.sub("", _LABEL.sub("", _IS.split(concluded)[-1]))
+    tail = _LABEL.sub("", _IS.split(concluded)[-1])
     for part in (tail, _CLAUSE.split(tail.strip(), maxsplit=1)[0], concluded, sentence, *ends):
         said = strip_delimiters(part.strip(" *_`:,。")).rstrip(".")
         if said.casefold() in _ANSWERS:
