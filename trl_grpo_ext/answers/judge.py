@@ -28,10 +28,6 @@ _LED = re.compile(r"(?:\(?([A-J])\)|([A-J])\.)(?:\s|\\[ ,;:!]|~|\\q?quad)+(\S.*)
 # Several option letters: `A, C`, `AC`.
 _SEVERAL = re.compile(r"[A-H](?:(?:\s*(?:,|and)\s*)*[A-H])+")
 _OUT_OF = re.compile(r"^(\d+) (?:out of|in) (?:the )?(\d+)\b(?=\D*$)")
-# A chemical formula.
-_ELEMENTS = re.compile(r"(?=\D*[\d₀-₉])(?:\(?[A-Z][a-z]?[\d₀-₉]*(?:\)[\d₀-₉]*)?){1,20}")
-_MAX_ELEMENTS = 80
-_LOWERED = re.compile(r"\\(?:mathrm|text|ce)\b|[\s_{}$*]")
 MAX_REMEMBERED = 1 << 16
 _WORK = "trl_grpo_ext.answers.work"
 
@@ -149,9 +145,6 @@ def _judge_at_once(pair: Pair) -> Verdict | None:
     is_same_text = gold.rstrip(". ").split() == answer.rstrip(". ").split()
     if is_same_text or (len(gold) == 1 and answer.strip("(). ") == gold):
         return _compared("", answer, "text")
-    elements = _elements(gold)
-    if elements and elements == _elements(answer):
-        return _compared("", answer, "text")
     label = _choice(gold)
     if label:
         is_chosen = _says_option(answer, label, _led(gold))
@@ -167,14 +160,6 @@ def _judge_at_once(pair: Pair) -> Verdict | None:
     except UndecidedError:
         return None
     return _compared(reason, answer, "words" if isinstance(asked.node, Words) else "number")
-
-
-def _elements(text: str) -> str:
-    """Return a chemical formula without subscript marks: `H_2SO_4` gives `H2SO4`; empty for any other text."""
-    if len(text) > _MAX_ELEMENTS:
-        return ""
-    plain = _LOWERED.sub("", spelled(text))
-    return plain if _ELEMENTS.fullmatch(plain) else ""
 
 
 def _letters(text: str) -> list[str]:

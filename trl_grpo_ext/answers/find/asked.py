@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import lru_cache
 
 from trl_grpo_ext.answers.find.final_answer import FinalAnswer
 from trl_grpo_ext.answers.read.answer import read
@@ -75,6 +76,7 @@ _ORDER = re.compile(
 )
 
 
+@lru_cache(maxsize=256)
 def question_of(prompt: str) -> str:
     """Return a prompt's last question, as a sentence; empty if no question mark is found."""
     found = _QUESTION.search(prompt[-MAX_PROMPT:])
