@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from trl_grpo_ext.answers.find.final_answer import AnswerFrom, check_answer_from
-from trl_grpo_ext.answers.read.invisible import without_invisible
-from trl_grpo_ext.answers.read.spelling import TEXT_COMMAND, strip_delimiters
+from trl_grpo_ext.answers.read.spelling import TEXT_COMMAND, strip_delimiters, without_invisible
 from trl_grpo_ext.answers.verdicts import right, unreadable, wrong
 from trl_grpo_ext.rewards.bases.answer_verifier import AnswerVerifier
 from trl_grpo_ext.verdict import Verdict

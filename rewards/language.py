@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
 
-from trl_grpo_ext.answers.find.thinking import after_thinking
+from trl_grpo_ext.answers.find.final_answer import after_thinking
 from trl_grpo_ext.answers.verdicts import graded, unreadable
 from trl_grpo_ext.protocol import DataProblem, Verifier, is_number, is_whole_number, problems_of, required_column
 from trl_grpo_ext.rewards.language_detection import check_installed, foreign_words, language_code, main_language, shares

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trl_grpo_ext.answers.find.thinking import after_thinking
+from trl_grpo_ext.answers.find.final_answer import after_thinking
 from trl_grpo_ext.sample import Sample
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, get_args
 
-from trl_grpo_ext.answers.read.invisible import visible
+from trl_grpo_ext.answers.read.spelling import visible
 from trl_grpo_ext.answers.verdicts import unreadable
 from trl_grpo_ext.programs.suites.blocks import fenced_blocks
 from trl_grpo_ext.rewards.bases.spoken import spoken

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from trl_grpo_ext.answers.find.marks import boxes
-from trl_grpo_ext.answers.read.invisible import visible
+from trl_grpo_ext.answers.read.spelling import visible
 from trl_grpo_ext.answers.verdicts import right, unreadable, wrong
 from trl_grpo_ext.protocol import Verifier
 from trl_grpo_ext.rewards.formats.answer_part import answer_part

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, get_args
 
-from trl_grpo_ext.answers.read.invisible import visible
+from trl_grpo_ext.answers.read.spelling import visible
 from trl_grpo_ext.answers.verdicts import right, unreadable, wrong
 from trl_grpo_ext.programs.suites.blocks import PYTHON_TAGS
 from trl_grpo_ext.protocol import BatchVerifier, check_timeout

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from trl_grpo_ext.answers.read.invisible import visible
+from trl_grpo_ext.answers.read.spelling import visible
 from trl_grpo_ext.answers.verdicts import graded
 from trl_grpo_ext.protocol import Verifier, is_whole_number
 from trl_grpo_ext.rewards.formats.answer_part import answer_part

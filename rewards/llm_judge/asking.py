@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from trl_grpo_ext.answers.find.thinking import after_thinking
+from trl_grpo_ext.answers.find.final_answer import after_thinking
 from trl_grpo_ext.rewards.llm_judge.endpoint import Client, EndpointError
 from trl_grpo_ext.rewards.llm_judge.question import Question
 from trl_grpo_ext.rewards.llm_judge.reply import ReplyError

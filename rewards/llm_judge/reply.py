@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from trl_grpo_ext.answers.find.thinking import after_thinking
+from trl_grpo_ext.answers.find.final_answer import after_thinking
 
 MAX_LINE_CHARS = 200
 _NUMBER = r"[-+]?[0-9]{1,9}(?:\.[0-9]{1,9})?"

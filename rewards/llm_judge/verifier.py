@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from trl_grpo_ext.answers.find.thinking import after_thinking
+from trl_grpo_ext.answers.find.final_answer import after_thinking
 from trl_grpo_ext.answers.verdicts import graded, unreadable
 from trl_grpo_ext.protocol import BatchVerifier, DataProblem, problems_of
 from trl_grpo_ext.rewards.llm_judge import settings

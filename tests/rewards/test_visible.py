@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from trl_grpo_ext import Verifier
 from trl_grpo_ext.answers.read.choices import Options, read_choice
-from trl_grpo_ext.answers.read.invisible import visible
+from trl_grpo_ext.answers.read.spelling import visible
 from trl_grpo_ext.rewards.exact_text import ExactTextVerifier
 from trl_grpo_ext.rewards.formats.boxed import BoxedVerifier
 from trl_grpo_ext.rewards.formats.code_format import CodeFormatVerifier

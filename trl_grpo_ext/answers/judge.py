@@ -11,11 +11,9 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from trl_grpo_ext.answers.compare.at_once import Algebra, UndecidedError
+from trl_grpo_ext.answers.compare.amounts import Algebra, UndecidedError
 from trl_grpo_ext.answers.compare.comparison import Comparison
-from trl_grpo_ext.answers.echo import Echo, unspaced
-from trl_grpo_ext.answers.find.sentences import ELEMENTS
-from trl_grpo_ext.answers.policy import SWITCHES, Judge, is_prose
+from trl_grpo_ext.answers.policy import SWITCHES, Echo, Judge, is_prose, unspaced
 from trl_grpo_ext.answers.read.answer import read
 from trl_grpo_ext.answers.read.choices import Options, letter, read_choice
 from trl_grpo_ext.answers.read.numerals import is_whole
@@ -29,9 +27,7 @@ from trl_grpo_ext.workers.pool import judge_in_workers
 _LED = re.compile(r"(?:\(?([A-J])\)|([A-J])\.)(?:\s|\\[ ,;:!]|~|\\q?quad)+(\S.*)", re.DOTALL)
 # Several option letters: `A, C`, `AC`.
 _SEVERAL = re.compile(r"[A-H](?:(?:\s*(?:,|and)\s*)*[A-H])+")
-_OUT_OF = re.compile(r"^(\d+) out of (?:the )?(\d+)\b(?=\D*$)")
-_MAX_ELEMENTS = 80
-_LOWERED = re.compile(r"\\(?:mathrm|text|ce)\b|[\s_{}$*]")
+_OUT_OF = re.compile(r"^(\d+) (?:out of|in) (?:the )?(\d+)\b(?=\D*$)")
 MAX_REMEMBERED = 1 << 16
 _WORK = "trl_grpo_ext.answers.work"
 
@@ -149,9 +145,6 @@ def _judge_at_once(pair: Pair) -> Verdict | None:
     is_same_text = gold.rstrip(". ").split() == answer.rstrip(". ").split()
     if is_same_text or (len(gold) == 1 and answer.strip("(). ") == gold):
         return _compared("", answer, "text")
-    elements = _elements(gold)
-    if elements and elements == _elements(answer):
-        return _compared("", answer, "text")
     label = _choice(gold)
     if label:
         is_chosen = _says_option(answer, label, _led(gold))
@@ -167,14 +160,6 @@ def _judge_at_once(pair: Pair) -> Verdict | None:
     except UndecidedError:
         return None
     return _compared(reason, answer, "words" if isinstance(asked.node, Words) else "number")
-
-
-def _elements(text: str) -> str:
-    """Return a chemical formula without subscript marks: `H_2SO_4` gives `H2SO4`; empty for any other text."""
-    if len(text) > _MAX_ELEMENTS:
-        return ""
-    plain = _LOWERED.sub("", spelled(text))
-    return plain if ELEMENTS.fullmatch(plain) else ""
 
 
 def _letters(text: str) -> list[str]:

@@ -6,24 +6,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from trl_grpo_ext.answers.echo import echo
-from trl_grpo_ext.answers.find.asked import with_asked_direction, with_asked_part, with_asked_unit
+from trl_grpo_ext.answers.find.asked import as_asked, with_question
 from trl_grpo_ext.answers.find.final_answer import HEDGES, FinalAnswer
-from trl_grpo_ext.answers.find.known_golds import (
-    option_said,
-    with_all_values,
-    with_alternatives,
-    with_name,
-    with_options,
-    with_points,
-    with_whole_text,
-    with_yes_or_no,
-)
+from trl_grpo_ext.answers.find.known_golds import option_said, with_known_golds, with_surroundings
 from trl_grpo_ext.answers.find.math_answer import Mode, math_answer
 from trl_grpo_ext.answers.find.names import last_sentence
-from trl_grpo_ext.answers.find.parts import with_parts, with_words
 from trl_grpo_ext.answers.golds import NOT_TEXT, gold_values, is_not_text
 from trl_grpo_ext.answers.judge import Pair, judge_pairs
+from trl_grpo_ext.answers.policy import echo
 from trl_grpo_ext.answers.verdicts import agreed, unreadable, wrong
 from trl_grpo_ext.verdict import Status, Verdict, skipped
 
@@ -111,17 +101,14 @@ def ask(
     found = math_answer(completion, prefill=prefill, mode=settings.mode, prompt=prompt)
     if settings.mode == "auto":
         whole = (prefill or "") + completion
-        found = with_yes_or_no(found, golds, whole, prompt)
-        for known in (with_name, with_alternatives, with_all_values, with_whole_text):
-            found = known(found, golds, whole)
-        found = with_asked_part(with_asked_direction(found, last_sentence(whole[-MAX_SAID:]), prompt), golds, prompt)
+        found = with_known_golds(found, golds, whole, prompt)
+        found = with_question(found, golds, last_sentence(whole[-MAX_SAID:]), prompt)
     if found.problem:
         return wrong(found.problem) if found.problem in HEDGES else unreadable(found.problem)
-    found = with_options(with_points(found, golds, f"{prompt} {completion}"), golds, prompt)
-    found = with_words(with_parts(found, golds, completion), golds, completion)
+    found = with_surroundings(found, golds, completion, prompt)
     pairs = [
         Pair(
-            with_asked_unit(accepted, answer, prompt),
+            as_asked(accepted, answer, prompt),
             answer,
             settings.accepted,
             settings.decimals,

@@ -13,8 +13,7 @@ from typing import Any
 import sympy
 
 from trl_grpo_ext.answers.compare import algebra, equality
-from trl_grpo_ext.answers.compare.amounts import DECIMALS, rounds_to, same_number
-from trl_grpo_ext.answers.compare.at_once import Algebra
+from trl_grpo_ext.answers.compare.amounts import DECIMALS, Algebra, rounds_to, same_number
 from trl_grpo_ext.answers.compare.comparison import Comparison
 from trl_grpo_ext.answers.policy import Judge, is_prose
 from trl_grpo_ext.answers.read.answer import Answer, read

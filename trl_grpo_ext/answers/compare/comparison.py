@@ -11,27 +11,32 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeGuard
 
-from trl_grpo_ext.answers.compare.compound import as_congruence, components, congruent, items_of, matrix_of, remainder
+from trl_grpo_ext.answers.compare.amounts import AmountComparison
 from trl_grpo_ext.answers.compare.forms import (
     approximated,
+    as_congruence,
     assigned,
     can_be_region,
+    components,
+    congruent,
     is_approximation,
     is_equation,
     is_function,
     is_region,
+    items_of,
     label_of,
+    matrix_of,
     named,
     of_same_argument,
     part_of,
     plain,
+    remainder,
     same_name,
     same_order,
     same_words,
     set_in_words,
     without_in,
 )
-from trl_grpo_ext.answers.compare.same_amounts import AmountComparison
 from trl_grpo_ext.answers.read.moments import as_time, same_date, same_time
 from trl_grpo_ext.answers.read.spans import ends_of, is_same_range
 from trl_grpo_ext.answers.read.tree import (

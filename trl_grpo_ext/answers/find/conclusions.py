@@ -16,12 +16,18 @@ from trl_grpo_ext.answers.read.moments import DATE, TIME
 # Words between a verb and its value: `is about $5`, `makes a total of 12`.
 _FILLER = (
     r"(?:\s*(?:about|approximately|roughly|around|exactly|only|just|simply|still|now|then|thus|therefore|also|an?|the"
-    r"|total of|sum of|average of|equal to|estimated at|back to|down to|up to|[$€£(*:~≈`\\])(?![a-z]))*\s*"
+    r"|(?:total|sum|average|remainder|increase|decrease|rise|drop|growth|loss|profit|gain) of"
+    r"|equal to|estimated at|back to|down to|up to|[$€£(*:~≈`\\])(?![a-z]))*\s*"
 )
+_HIM = r"(?:\s+(?:him|her|them|us|it|you|me|(?-i:[A-Z][a-z]+)))?"
 _CONCLUDES = re.compile(
     r"(?:\b(?:ist|sind|beträgt|ergibt|est|sont|es|son|hay|é|são|è|sono"
-    r"|is|are|was|were|be|been|equals?|gives?|makes?|totals?|becomes?|yields?|remains?|has left|costs?|weighs?"
-    r"|measures?|takes|lasts?"
+    r"|is|are|was|were|be|been|equals?|totals?|becomes?|yields?|remains?|has left|weighs?|measures?|lasts?|means?"
+    rf"|(?:gives?|makes?|takes?|costs?|saves?|earns?|hands?|returns?){_HIM}|(?:leaves?|leaving){_HIM}(?:\s+with)?"
+    r"|corresponds? to"
+    rf"|(?<!away )(?:needs?|gets?|pays?|turns?|owes?|receives?|uses?|buy|sell|have|had){_HIM}"
+    r"|(?:lands?|brings?|gets?|takes?)(?:\s+(?:us|you|it|him|her|them))?\s+(?:at|to|on)"
+    r"|(?:comes?|works?|turns?)\s+out\s+(?:to|at|as)(?:\s+be)?"
     r"|(?:left|ends?|ended)(?:\s+up)?\s+with|for a (?:grand )?total of"
     r"|(?:comes?|amounts?|rounds?|sums?|adds?|simplifies|evaluates|increases|decreases|rises|falls|drops|reduces)"
     rf"(?:\s+up)?\s+to)\b|['’]s\b|[=≈:]|等于|[是为]){_FILLER}$",
@@ -30,7 +36,8 @@ _CONCLUDES = re.compile(
 # A value after a preposition at the end is not the answer: "13 litres over 30 days".
 _BESIDES = re.compile(
     rf"\b(?:over|in|for|per|of|with|from|at|on|after|before|by|than|until|during|within|every|each|among|between|into"
-    rf"|under|above|below|through|if|when|out of)\s+(?:the\s+|those\s+|these\s+|all\s+)?{_FILLER}$",
+    rf"|under|above|below|through|if|when|out of|(?:in|by|since) the year)"
+    rf"\s+(?:the\s+|those\s+|these\s+|all\s+)?{_FILLER}$",
     re.IGNORECASE,
 )
 # Text between a value and the end of its clause: the counted things, and "in total".
@@ -43,13 +50,14 @@ _TO_END = re.compile(
     re.IGNORECASE,
 )
 _SUBJECT = re.compile(
-    r"^\W*(?:(?:so|thus|hence|therefore|then|in total|altogether|finally|only|exactly|(?:which|that|this) means|meaning"
+    r"^\W*(?:(?:so|and|but|just|thus|hence|therefore|then|in total|altogether|finally|only|exactly"
+    r"|(?:(?:which|that|this) )?means|meaning"
     r"|that)\b\W*)*$",
     re.IGNORECASE,
 )
 _SUBJECT_COUNT = re.compile(
-    r"\s+(?!(?:of|out|in|per|for|by|times)\b)(?:[^\W\d_]+\s+){0,4}?(?:are|were|is|was|remain|can|will)\b"
-    r"|(?<=[/%]\d|\d%|\d\d)\s+of\s+(?:[^\W\d_]+\s+){1,5}?(?:are|were|is|was|remains?)\b"
+    r"\s+(?!(?:of|out|in|per|for|by|times)\b)(?:[^\W_]+\s+){0,4}?(?:are|were|is|was|remain|can|will)\b"
+    r"|(?<=/\d|\d%)\s+of\s+(?:the|all|his|her|their|its)\s+[^\W\d_]"
 )
 _CHANGED_BEFORE = re.compile(
     r"\b(?:minus|negative|twice|half|double|triple|except|(?:root|power|square|cube|multiple|factor)s?\s+of"
@@ -61,7 +69,7 @@ _CHANGED_BEHIND = re.compile(
     r"[^\w.]*\s(?:squared|cubed|factorial|hundreds|thousands|millions|billions|halves|thirds|fourths|quarters"
     r"|fifths|tenths|hundredths|from the (?:back|end|last|bottom|top|front|left|right)|to last|last"
     r"|(?:is|are|was|were|does|do)\s?(?:not|n['’]t))\b"
-    r"|\s*(?:is|are|was|were)n['’]t\b",
+    r"|\s*(?:is|are|was|were)n['’]t\b|[^.;,]*\swithout\b",
     re.IGNORECASE,
 )
 _DENIED = re.compile(
@@ -79,8 +87,13 @@ _OWN_SUBJECT = (
     rf"and\s(?!{_FINITE}\b|(?:so|thus|therefore|hence|then|now|we|this|that)\b)(?:[^\W\d_]+\s){{1,4}}?{_FINITE}\s"
 )
 _CLAUSE = re.compile(
-    rf"[;:](?=\s)|,\s+(?=[^\W\d_])|\s(?=(?:but|so|because|since|as|while|if|when)\s"
+    rf"[;:](?=\s)|,\s+(?=[^\W\d_])|\s(?=(?:but|so|because|since|as|while|if|when|means that|shows that)\s"
     rf"|we (?:must |have to |need to )?round\b|{_OWN_SUBJECT})",
+    re.IGNORECASE,
+)
+# "with 57 of them empty, 375 seats are taken": a number after an introduction begins a clause.
+_AFTER_INTRODUCTION = re.compile(
+    r"\W*(?:and\s+)?(?:at|with|after|since|because|for|by|given|out of|from|using|[a-z]+ing)\b[^,:=]*?,\s+(?=\$?\d)",
     re.IGNORECASE,
 )
 # A clause with a subject of its own: "Tom is 9 and his sister is 12".
@@ -146,6 +159,8 @@ class Conclusion(NamedTuple):
 _REASON = re.compile(
     r"^\W*(?:since|because|as|where|when|if|given|with|assuming|suppose|for(?! a (?:grand )?total))\b", re.IGNORECASE
 )
+# 15 and 30
+_JOINED = re.compile(r"\d\s+(?:and|&)\s+\S*\d")
 # 3 dogs and 4 cats
 _AND_ANOTHER = re.compile(r"\d.*\band\s+[$*(]*$", re.DOTALL)
 _NOUN = re.compile(r"\s+(?!(?:for|of|in|at|per|and|or|to|from|with|by|over|on|than|is|are|plus|minus)\b)[^\W\d_]+\s+")
@@ -243,8 +258,14 @@ def _is_foreign(sentence: str) -> bool:
 
 def _clauses(sentence: str) -> list[Span]:
     """Split a sentence into clauses."""
-    bounds = [0, *(joint.end() for joint in _CLAUSE.finditer(sentence)), len(sentence)]
-    return [Span(start, end) for start, end in itertools.pairwise(bounds)]
+    bounds = [0]
+    for joint in _CLAUSE.finditer(sentence):
+        comma = _AFTER_INTRODUCTION.match(sentence, bounds[-1], joint.end())
+        bounds += [comma.end()] if comma else []
+        bounds.append(joint.end())
+    comma = _AFTER_INTRODUCTION.match(sentence, bounds[-1])
+    bounds += [comma.end()] if comma else []
+    return [Span(start, end) for start, end in itertools.pairwise([*bounds, len(sentence)])]
 
 
 def _reasons(sentence: str, clauses: Sequence[Span]) -> list[Span]:
@@ -289,7 +310,10 @@ def ends(sentence: str, value: Span) -> bool:
 def _counts_subject(sentence: str, clause: Span, value: Span) -> bool:
     """Check whether a value counts the subject of a clause: `So 12 pupils are in 3 teams`."""
     before = sentence[clause.start : value.start]
-    return _SUBJECT.match(before) is not None and _SUBJECT_COUNT.match(sentence, value.end) is not None
+    if not _SUBJECT.match(before):
+        return False
+    is_list = _JOINED.search(sentence, value.start, value.end)
+    return bool(is_list or _SUBJECT_COUNT.match(sentence, value.end))
 
 
 def _problem(sentence: str, value: Span) -> str:

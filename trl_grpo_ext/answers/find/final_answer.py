@@ -14,7 +14,6 @@ from typing import Literal, get_args
 from trl_grpo_ext.answers.find.hedges import REACH, doubted_before, taken_back
 from trl_grpo_ext.answers.find.marks import Mark, box_answers, boxes, concluding, tags
 from trl_grpo_ext.answers.find.phrases import emphasised, formal, informal, unmarked, without_mark
-from trl_grpo_ext.answers.find.thinking import after_thinking
 from trl_grpo_ext.support.text import did_you_mean
 
 AnswerFrom = Literal["marked", "boxed", "boxed_only", "answer_tag", "phrase", "last_number", "last_line", "text"]
@@ -33,14 +32,8 @@ _SENTENCE_BEGIN = re.compile(r"(?<=[.!?:])\s|\n")
 _QUESTION = re.compile(r"\n[ \t]*(?:#+[ \t]*|\*\*)?(?:Q|Question|Problem|Human|User)(?:[ \t]*\d+)?(?:\*\*)?[ \t]*:")
 # Endings of chats and proofs without content: "Would you like me to explain?", a black square.
 _COURTESY = re.compile(
-    r"([\s.$])(?:(?:Would you like|Do you want|Let me know|Feel free|Is there anything|I hope this helps)\b[^\n\d]*"
+    r"([\s.$])(?:(?:Would you like|Do you want|Let me know|Feel free|Is there anything|I hope this helps)\b[^\n#\\=]*"
     r"|\$?\\(?:blacksquare|square|qed|Box)\$?|[■□∎])\s*\Z"
-)
-# A last line that checks the answer and confirms it.
-_CHECKED = re.compile(
-    r"\n\s*(?:(?:let's|let us|let me|we can|to)\s+)?(?:double-?check|check|verify|verification)\b"
-    r"(?:(?!boxed|answer|wrong|\bnot?\b|mistake)[^\n#<])*(?:[✓✔✅]|\bcorrect|checks out|holds|matches)[\s.!)*]*\Z",
-    re.IGNORECASE,
 )
 _NUMBER = re.compile(r"(?<![\w.])-?\d[\d,]*(?:\.\d+)?%?")
 
@@ -113,7 +106,7 @@ def final_answer(completion: str, *, prefill: str | None = None, answer_from: An
     if said is None:
         return FinalAnswer(problem="unclosed_think")
     text = _until_next_question(said[-MAX_CHARS:])
-    ending = _CHECKED.sub("", _COURTESY.sub(r"\1", text[-MAX_COURTESY:]))
+    ending = _COURTESY.sub(r"\1", text[-MAX_COURTESY:])
     found = _RULES[answer_from](text[:-MAX_COURTESY] + ending)
     if isinstance(found, str):
         return FinalAnswer(problem=found)
@@ -124,6 +117,19 @@ def final_answer(completion: str, *, prefill: str | None = None, answer_from: An
         return FinalAnswer(problem="too_many_answers")
     answers, marks = zip(*distinct.values(), strict=True)
     return FinalAnswer(answers, marks)
+
+
+def after_thinking(text: str) -> str | None:
+    """Return the text after the last think block; the whole text without a block; None for an unclosed block.
+
+    Examples:
+        >>> after_thinking("<think>2+2</think> 4"), after_thinking("2+2</think> 4"), after_thinking("<think>2+2")
+        (' 4', ' 4', None)
+    """
+    opened, closed = text.rfind("<think>"), text.rfind("</think>")
+    if opened > closed:
+        return None
+    return text[closed + len("</think>") :] if closed >= 0 else text
 
 
 def _until_next_question(text: str) -> str:

@@ -13,7 +13,8 @@ _DOUBT = re.compile(
     r"|neither(?=\s+(?:of\b|is\b|answer\b|\W*\d)|[^.]*\bnor\b)"
     r"|undecided|unless|alternatively|anything (?:but|except)|no longer|otherwise"
     r"|(?<!statement )(?<!claim )(?:is|are|was|seems)\s+(?:wrong|incorrect|false)"
-    r"|(?:(?:ca|could)n['’]t|(?:can|could)\s*not)\s+(?:find|determine|solve|compute))\b"
+    r"|(?:(?:ca|could)n['’]t|(?:can|could)\s*not)\s+(?:be\s+)?(?:found?|determined?|solve|compute|known?|tell|say)"
+    r"|not enough information|no (?:definite|exact|single|unique) (?:answer|number|value))\b"
     r"|(?:might|may|could) be\W{0,6}(?:[\d\\$]|$)"
     rf"|(?:not|cannot|never|doubt){_THINK}"
     r"|if (?:you|we|they|one|instead)\b[^.\n]{0,12}\b(?:mean|meant|intend|interpret|assume|want|count|instead)"
@@ -30,7 +31,7 @@ _DENIED = re.compile(
 _NEGATIONS = ("not", "n't", "n’t", "never")
 _CLAUSE = re.compile(r"[,;]|\bbut\b")
 _TURNED = re.compile(
-    r"(?:\b(?:cannot|can not|must not|should not|never)|n['’]t) be\b|\b(?:is|are) never\b"
+    r"(?:\b(?:cannot|can not|must not|should not|never)|n['’]t) be\b(?!\s+[a-z]+ed\b)|\b(?:is|are) never\b"
     r"|\d[^\w\n]*;?\s+or\s+\W*\d|[\d}$)]\s*,?\s+but\b"
     r"|\b(?:is|are|was|be)(?:n['’]t|\s+not)\s+(?:equal\s+to\s+)?[\W_]*\d[^a-z]*$"
     r"|\d\W{0,4}(?:is|was|are)(?:n['’]t|\s+not)\b[^\d]*$"

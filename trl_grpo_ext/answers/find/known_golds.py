@@ -1,4 +1,4 @@
-"""Adapt found answers to known golds: decimal commas, options, yes or no, names, several values."""
+"""Adapt found answers to known golds: decimal commas, options, several values or boxes, words beside a value."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from trl_grpo_ext.answers.find.asked import says_yes_or_no
-from trl_grpo_ext.answers.find.final_answer import FinalAnswer
+from trl_grpo_ext.answers.find.asked import OF_REST, question_of
+from trl_grpo_ext.answers.find.conclusions import Span, conclusion
+from trl_grpo_ext.answers.find.final_answer import FinalAnswer, after_thinking
 from trl_grpo_ext.answers.find.hedges import is_hedged
-from trl_grpo_ext.answers.find.names import last_sentence, names
-from trl_grpo_ext.answers.find.remarks import without_remarks
-from trl_grpo_ext.answers.find.thinking import after_thinking
+from trl_grpo_ext.answers.find.marks import box_answers
+from trl_grpo_ext.answers.find.names import ending, last_sentence, said, with_name, with_yes_or_no
 from trl_grpo_ext.answers.find.values import last_value, said_values
-from trl_grpo_ext.answers.read.answer import MAX_CHARS, read
+from trl_grpo_ext.answers.read.answer import read
 from trl_grpo_ext.answers.read.choices import letter
 from trl_grpo_ext.answers.read.number_words import in_digits
 from trl_grpo_ext.answers.read.tree import Apply, Collection, Logic, Number, Quantity, Relation
@@ -35,150 +35,108 @@ _OF_COMMAS = re.compile(
     r"[\u0400-\u04ff]|\d,\d\d\s*€|\b(?:insgesamt|ergibt|beträgt|sind|eine|ist|und|der|das|est|les|une|donc|soit|los|las|una|por|es|il|che|sono|uma|são|het|een|jest)\b",
     re.IGNORECASE,
 )
-_SEVERAL = re.compile(" or | and |,")
-# Marks of answers that were found in a sentence.
-_SAID = {"last_expression", "whole_text", "phrase"}
-_BETWEEN_WORDS = str.maketrans("", "", " .,-'")
-_YES_AND_NO = ("yes", "no", "true", "false")
-_BEGUN = re.compile(r"(yes|no|true|false)\b(?=\W*(?:[.,:;!\n—–]|$)|\s+(?:because|since|as)\b)", re.IGNORECASE)
-# Words after which a text that begins with "yes" or "no" may change its answer.
-_TURNED = re.compile(
-    r"(?:^|[.!?;,:\n]\s*)(?:yes|no|true|false|wait|actually|hmm|or|maybe|perhaps|but|however|although)\b"
-    r"|\b(?:answer|yes|or no)\b|\?",
+# The repeated name of "either x is 0 or x is 5".
+_OR_NAMED = re.compile(r"\s+or\s+[a-z]\s+(?:is|equals)\s+")
+_NAMED = re.compile(r"\b([A-Za-z])\s*=\s*(?=[-−\d])")
+_ORDINAL = re.compile(r"\b\d+(?:st|nd|rd|th)\b")
+_NOTHING = re.compile(
+    r"\b(?:nothing|none|no (?!idea|doubt|answer|information|way)[a-z]+)\b"
+    r"(?!\s+(?:but|except))[^.,;\d]*\b(?:left|remains?|over)\b[^\d]*$"
+    r"|\b(?:no|without(?: a)?|zero) remainder\b[^\d]*$",
     re.IGNORECASE,
 )
+_SEVERAL = re.compile(" or | and |,")
+# Distinguishing words of a gold that the reader takes for a time of day or for counted things.
+_TELLING = frozenset(("loss", "losses", "gains", "profits"))
+_WORD = re.compile(r"[^\W\d_]+")
+# Up to three words behind an answer, unless a word such as "of" or "because" begins them.
+_BEHIND = re.compile(
+    r"[\s*$)}]{0,4}(?<![\w.])(?!(?:an?|and|are|as|at|because|but|by|each|every|for|from|if|in|is|it|of|on|or|per|since|so"
+    r"|that|the|this|to|total|was|when|where|which|while|with)\b)((?:[^\W\d_]+\s?){1,3})"
+)
+_ENDS_LINE = re.compile(r"[\s$.,;*)\\\]]*(?:\n|$)")
+_CORRECTED = re.compile(r"\b(?:wait|no|not|but|actually|instead|rather|sorry|check|correct\w*)\b", re.IGNORECASE)
+# A name or a month that does not begin the sentence.
+_BEFORE = re.compile(r"(?<=[\w,]\s)([A-Z][a-z]+)\s[*$(]{0,3}$")
 
 
-def with_whole_text(found: FinalAnswer, golds: Sequence[str], completion: str) -> FinalAnswer:
-    """Prefer a gold that a text repeats word for word, as the whole text or after "answer is".
+def with_known_golds(found: FinalAnswer, golds: Sequence[str], completion: str, prompt: str = "") -> FinalAnswer:
+    """Take an answer of a kind that only the golds tell: yes or no, a name, several values, a rank, nothing left.
 
-    Examples:
-        >>> with_whole_text(FinalAnswer(("3",), ("phrase",)), ["5 red, 3 blue"], "The answer is 5 red, 3 blue.").answers
-        ('5 red, 3 blue',)
-    """
-    said = (after_thinking(completion) or "").strip().removesuffix(".")
-    if said in golds:
-        return FinalAnswer((said,), ("whole_text",))
-    _, _, last = said.rpartition(" answer is ")
-    if last != said and last in golds and found.marks == ("phrase",) and found.answers[0] in last:
-        return replace(found, answers=(last,))
-    return found
-
-
-def with_yes_or_no(found: FinalAnswer, golds: Sequence[str], completion: str, prompt: str = "") -> FinalAnswer:
-    """Take a text's first word as answer if each gold is yes or no and no mark gives another answer.
-
-    Without such a first word, compare the last sentence with the question's words.
+    The first rule that applies wins. Only an answer without a mark, or after a phrase, is replaced.
 
     Examples:
-        >>> with_yes_or_no(FinalAnswer(problem="hedged"), ["no"], "No, it is not prime.").answers
-        ('No',)
-        >>> with_yes_or_no(FinalAnswer(("97",), ("last_expression",)), ["yes"], "Yes. No, 97 is.").answers
-        ('97',)
-    """
-    words = {gold.casefold().rstrip(".") for gold in golds}
-    if not words or not words.issubset(_YES_AND_NO):
-        return found
-    if found.problem not in ("", "hedged", "no_answer") or not {*found.marks} <= {"last_expression", "whole_text"}:
-        return found
-    said = (after_thinking(completion) or "").strip(" *_\n")
-    begun = _BEGUN.match(said)
-    if begun is None and prompt and found.answers[:1] not in (("yes",), ("no",)):
-        told = says_yes_or_no(last_sentence(without_remarks(said[-MAX_CHARS:])), prompt)
-        return FinalAnswer((told,), ("last_expression",)) if told else found
-    if begun is None or len(said) > MAX_CHARS or _TURNED.search(said, begun.end()):
-        return found
-    return FinalAnswer((begun[1],), ("last_expression",))
-
-
-def with_name(found: FinalAnswer, golds: Sequence[str], completion: str) -> FinalAnswer:
-    """Take a gold in words that the last sentence concludes with, or has as its subject: `Tom`, `2 or 3`, `Tom, 5`.
-
-    A gold of name and amount takes the amount from the found answer.
-
-    Examples:
-        >>> with_name(FinalAnswer(problem="no_answer"), ["Maria"], "So Maria is taller than Tom.").answers
-        ('Maria',)
-        >>> with_name(FinalAnswer(problem="no_answer"), ["Tom"], "So Maria is taller than Tom.").problem
-        'no_answer'
-        >>> with_name(FinalAnswer(("5",), ("last_expression",)), ["Tom, 5"], "Tom has 5 more than Ann.").answers
-        ('Tom, 5',)
-    """
-    if found.problem not in ("", "no_answer", "hedged") or not {*found.marks} <= _SAID:
-        return found
-    said = ""
-    for gold in golds:
-        name, amount = _name_and_amount(gold)
-        if not _is_in_words(name) or (amount and not found.answers):
-            continue
-        said = said or _said_last(found, completion)
-        if names(last_sentence(said, name), name):
-            answer = f"{name}, {found.answers[-1]}" if amount else gold
-            return FinalAnswer((answer,), ("last_expression",))
-    return found
-
-
-def _said_last(found: FinalAnswer, completion: str) -> str:
-    """Return the found phrase, else the end of the completion."""
-    if found.marks == ("phrase",):
-        return found.answers[0]
-    return without_remarks((after_thinking(completion) or "")[-MAX_CHARS:])
-
-
-def _name_and_amount(gold: str) -> tuple[str, str]:
-    """Split a gold such as `Tom, 5` into name and amount; other golds get an empty amount."""
-    name, _, amount = gold.rpartition(", ")
-    if name and any(map(str.isdigit, amount)):
-        return name, amount
-    return gold, ""
-
-
-def _is_in_words(gold: str) -> bool:
-    """Check for a gold in words, such as a name; exclude option letters, yes and no."""
-    if " or " in gold:
-        return True
-    letters = gold.translate(_BETWEEN_WORDS)
-    return len(letters) > 1 and letters.isalpha() and gold.casefold() not in _YES_AND_NO
-
-
-def with_alternatives(found: FinalAnswer, golds: Sequence[str], completion: str) -> FinalAnswer:
-    """Take all values of "x is 2 or 5" if each gold has several values: then "or" leaves nothing open.
-
-    Examples:
-        >>> with_alternatives(FinalAnswer(problem="hedged"), ["2, 5"], "So x must be either two or 5.").answers
+        >>> with_known_golds(FinalAnswer(problem="hedged"), ["2, 5"], "So x must be either two or 5.").answers
         ('2 or 5',)
+        >>> with_known_golds(said("$20"), ["10, 20"], "Ann gets $10 and Ben gets $20.").answers
+        ('(10, 20)',)
+        >>> with_known_golds(said("1789"), ["18th"], "1789 is in the 18th century.").answers
+        ('18th',)
     """
+    text = (after_thinking(completion) or "").strip().removesuffix(".")
+    if text in golds:
+        return FinalAnswer((text,), ("whole_text",))
+    marks = {*found.marks}
+    if found.problem not in ("", "no_answer", "hedged") or not marks <= {"last_expression", "whole_text", "phrase"}:
+        return found
+    for rule in (with_name,) if "phrase" in marks else _RULES:
+        known = rule(found, golds, completion, prompt)
+        if known is not found:
+            return known
+    # The gold itself may stand after the phrase: "The answer is 5 red, 3 blue".
+    last = text.rpartition(" answer is ")[2]
+    is_gold = last in golds and marks == {"phrase"} and found.answers[0] in last
+    return replace(found, answers=(last,)) if is_gold else found
+
+
+def _with_alternatives(found: FinalAnswer, golds: Sequence[str], completion: str, prompt: str) -> FinalAnswer:
+    """Take all values of "x is 2 or 5" if each gold has several values: then "or" leaves nothing open."""
     if found.problem != "hedged" or not all(map(_has_several, golds)):
         return found
-    sentence = in_digits(last_sentence((after_thinking(completion) or "")[-MAX_CHARS:]))
+    sentence = _OR_NAMED.sub(" or ", in_digits(last_sentence(ending(completion))))
     value = last_value(sentence)
     if " or " not in value or is_hedged(sentence.replace(value, "it").replace("either ", "")):
         return found
-    return FinalAnswer((value,), ("last_expression",))
+    return said(value)
 
 
-def with_all_values(found: FinalAnswer, golds: Sequence[str], completion: str) -> FinalAnswer:
-    """Take a sentence's values in order if a gold has equally many: `Ann gets $10 and Ben gets $20`.
-
-    Examples:
-        >>> with_all_values(FinalAnswer(problem="no_answer"), ["10, 20"], "Ann gets $10 and Ben gets $20.").answers
-        ('(10, 20)',)
-    """
-    if found.problem not in ("", "no_answer") or not {*found.marks} <= {"last_expression"}:
-        return found
+def _with_all_values(found: FinalAnswer, golds: Sequence[str], completion: str, prompt: str) -> FinalAnswer:
+    """Take a sentence's values in order if a gold has equally many: `Ann gets $10 and Ben gets $20`."""
     nodes = [read(gold).node for gold in golds]
     sizes = {len(node.items) for node in nodes if isinstance(node, Collection) and _is_list(node)}
-    if not sizes or any(map(_SEVERAL.search, found.answers)):
+    is_open = found.problem == "hedged" or "whole_text" in found.marks
+    if not sizes or is_open or any(map(_SEVERAL.search, found.answers)):
         return found
-    values = said_values(in_digits(last_sentence((after_thinking(completion) or "")[-MAX_CHARS:])))
+    sentence = in_digits(last_sentence(ending(completion)))
+    values = said_values(sentence)
     if len(values) not in sizes:
         return found
-    if all("=" in value for value in values):
-        answer = ", ".join(values)
-    else:
-        amounts = [value.strip("$") for value in values]
-        answer = f"({', '.join(amounts)})"
-    return FinalAnswer((answer,), ("last_expression",))
+    sentence_names = _NAMED.findall(sentence)
+    is_of_one_name = len(sentence_names) == len(values) and len(set(sentence_names)) == 1
+    if is_of_one_name or all("=" in value for value in values):
+        return said(", ".join(values))
+    amounts = [value.strip("$") for value in values]
+    return said(f"({', '.join(amounts)})")
+
+
+def _with_rank(found: FinalAnswer, golds: Sequence[str], completion: str, prompt: str) -> FinalAnswer:
+    """Take the last sentence's only ordinal if each gold is an ordinal: `1789 falls in the 18th century`."""
+    if not all(map(_ORDINAL.fullmatch, golds)):
+        return found
+    sentence = in_digits(last_sentence(ending(completion)))
+    ranks = [Span(*rank.span()) for rank in _ORDINAL.finditer(sentence)]
+    if len(ranks) != 1 or is_hedged(sentence) or conclusion(sentence, ranks).problem:
+        return found
+    return said(sentence[slice(*ranks[0])])
+
+
+def _with_zero(found: FinalAnswer, golds: Sequence[str], completion: str, prompt: str) -> FinalAnswer:
+    """Take 0 as answer if each gold is 0 and the last clause says that nothing is left, as the question asks."""
+    is_asked = OF_REST.search(question_of(prompt)) and all(gold == "0" for gold in golds)
+    return said("0") if is_asked and _NOTHING.search(last_sentence(ending(completion))) else found
+
+
+_RULES = (with_yes_or_no, with_name, _with_alternatives, _with_all_values, _with_rank, _with_zero)
 
 
 def _is_list(node: Collection) -> bool:
@@ -192,16 +150,28 @@ def _has_several(gold: str) -> bool:
     return False
 
 
-def with_points(found: FinalAnswer, golds: Sequence[str], text: str) -> FinalAnswer:
+def with_surroundings(found: FinalAnswer, golds: Sequence[str], completion: str, prompt: str) -> FinalAnswer:
+    r"""Read an answer with the text around it: its language, the question's options, other boxes, words beside it.
+
+    Examples:
+        >>> with_surroundings(FinalAnswer(("3,75",), ("text",)), ["15/4"], "L'aire est 3,75", "").answers
+        ('3.75',)
+        >>> with_surroundings(FinalAnswer(("(B)",), ("boxed",)), ["2"], "", "Which is prime? (A) 1 (B) 2").answers
+        ('2',)
+        >>> said = "The minimum is \\boxed{2}.\nThe maximum is \\boxed{7}."
+        >>> with_surroundings(FinalAnswer(("7",), ("boxed",)), ["2, 7"], said, "").answers
+        ('2, 7',)
+        >>> with_surroundings(FinalAnswer(("20%",), ("phrase",)), ["20% loss"], "It is a 20% profit.", "").answers
+        ('20% profit',)
+    """
+    found = _with_options(_with_points(found, golds, f"{prompt} {completion}"), golds, prompt)
+    return _with_words(_with_parts(found, golds, completion), golds, completion)
+
+
+def _with_points(found: FinalAnswer, golds: Sequence[str], text: str) -> FinalAnswer:
     """Replace decimal commas by points if all golds are numbers and the text's language writes decimal commas.
 
     If all golds are at least 1000, remove points between thousands.
-
-    Examples:
-        >>> with_points(FinalAnswer(("3,75",), ("text",)), ["15/4"], "L'aire est 3,75").answers
-        ('3.75',)
-        >>> with_points(FinalAnswer(("12.500",), ("text",)), ["12500"], "Es sind 12.500 und").answers
-        ('12500',)
     """
     has_signs = any(_COMMA.search(answer) or _POINTS.search(answer) for answer in found.answers)
     if not has_signs or not _OF_COMMAS.search(text):
@@ -233,13 +203,8 @@ def option_said(gold: str, answer: str, prompt: str) -> str:
     return _option(gold, prompt)
 
 
-def with_options(found: FinalAnswer, golds: Sequence[str], prompt: str) -> FinalAnswer:
-    r"""Replace answered letters by the question's option texts if no gold is a letter.
-
-    Examples:
-        >>> with_options(FinalAnswer(("(B)",), ("boxed",)), ["2"], "Which is prime? (A) 1 (B) 2 (C) 4").answers
-        ('2',)
-    """
+def _with_options(found: FinalAnswer, golds: Sequence[str], prompt: str) -> FinalAnswer:
+    r"""Replace answered letters by the question's option texts if no gold is a letter."""
     if not found.answers or any(letter(gold) or LED.match(gold) for gold in golds):
         return found
     texts = [_option(letter(answer) or "", prompt) or answer for answer in found.answers]
@@ -261,3 +226,38 @@ def _option(label: str, prompt: str) -> str:
     end = after[0].start() if after else len(prompt)
     said = _OPTION_END.sub("", prompt[begin.end() : end]).strip(" $.;,~\\\n")
     return "" if "\n" in said or len(said) > MAX_OPTION else said
+
+
+def _with_parts(found: FinalAnswer, golds: Sequence[str], text: str) -> FinalAnswer:
+    r"""Join all boxes that end lines if a gold has equally many parts and no box is corrected."""
+    sizes = {len(node.items) for node in (read(gold).node for gold in golds) if isinstance(node, Collection)}
+    if not sizes or found.marks != ("boxed",):
+        return found
+    said = after_thinking(text) or ""
+    boxed = box_answers(said)
+    if len(boxed) < 2 or len(boxed) not in sizes or _CORRECTED.search(said, boxed[0].end):
+        return found
+    if not all(_ENDS_LINE.match(said, box.end) for box in boxed):
+        return found
+    return replace(found, answers=(", ".join(box.content for box in boxed),))
+
+
+def _with_words(found: FinalAnswer, golds: Sequence[str], text: str) -> FinalAnswer:
+    """Add the words beside an answer if the gold has distinguishing words that the answer's line lacks."""
+    own = _words(" ".join(golds)) & {*_TELLING, *(word for gold in golds for word in read(gold).stray)}
+    is_marked = {*found.marks} & {"boxed", "answer_tag", "whole_text"}
+    if is_marked or len(found.answers) != 1 or not own or not any(map(str.isdigit, golds[0])):
+        return found
+    answer = found.answers[0]
+    at = text.rfind(answer)
+    begin = text.rfind("\n", 0, at) + 1
+    if at < 0 or own <= _words(text[begin:].partition("\n")[0]):
+        return found
+    before = _BEFORE.search(text[begin:at])
+    behind = _BEHIND.match(text, at + len(answer))
+    beside = [before[1] if before else "", answer, behind[1].strip() if behind else ""]
+    return replace(found, answers=(" ".join(filter(None, beside)),))
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(word.casefold() for word in _WORD.findall(text))

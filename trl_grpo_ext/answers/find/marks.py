@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from trl_grpo_ext.answers.read.answer import names_parts
-
 # Characters between two boxes that are parts of an answer, as in math-verify.
 MAX_GAP_CHARS = 70
 # Characters of a name before a box, such as `x_1 = `.
@@ -21,9 +19,6 @@ _JOINED = re.compile(r"^[\s$,;\\()\[\]]*$|,|;|\band\b|\bor\b")
 _CORRECTED = re.compile(
     r"\b(?:simplifies|equals?|becomes|gives|then|no|not|wait|but|so|actually|instead|rather|sorry|correct\w*)\b",
     re.IGNORECASE,
-)
-_PART = re.compile(
-    r"(?:^|\n)[ \t>*#-]{0,8}(?:(?:Part[ \t]*)?[(（]([a-h1-8])[)）]|Part[ \t]+([a-h1-8])[ \t]*[:.*])", re.IGNORECASE
 )
 _NAME = re.compile(r"(?:^|[\s$(,;&])((?:[A-Za-z]|\\[A-Za-z]{2,8})(?:_\{?\w{1,3}\}?)?)\s*&?=\s*$")
 _SENTENCE_END = re.compile(r"[.!?]\s+[A-Z]|\n\s*\n")
@@ -110,18 +105,7 @@ def box_answers(text: str) -> list[Mark]:
             runs[-1].append(box)
         else:
             runs.append([box])
-    if len(runs) > 1 and _are_parts(text, runs):
-        return [_joined(text, [box for run in runs for box in run])]
     return [_joined(text, run) for run in runs]
-
-
-def _are_parts(text: str, runs: list[list[Mark]]) -> bool:
-    """Check whether each box answers another part of the question: `(a)` before the first, `(b)` before the second."""
-    parts = [(part.start(), (part[1] or part[2]).lower()) for part in _PART.finditer(text)]
-    ends = [0, *(run[-1].end for run in runs)]
-    labels = [[label for at, label in parts if end <= at < run[0].start] for end, run in zip(ends, runs, strict=False)]
-    said = "".join(found[0] for found in labels if len(set(found)) == 1)
-    return len(said) == len(runs) and names_parts(said)
 
 
 def _joined(text: str, run: list[Mark]) -> Mark:

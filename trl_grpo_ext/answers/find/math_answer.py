@@ -16,7 +16,6 @@ from trl_grpo_ext.answers.find.sentences import (
     value_said,
 )
 from trl_grpo_ext.answers.read.answer import MAX_CHARS, read
-from trl_grpo_ext.answers.read.quantities import known_words
 from trl_grpo_ext.answers.read.spelling import restored, strip_delimiters
 from trl_grpo_ext.answers.read.tree import Number, Opaque
 from trl_grpo_ext.answers.read.units import is_unit
@@ -35,9 +34,6 @@ RULES: dict[Mode, AnswerFrom] = {
 
 # A unit after a box has at least four letters, because "in" is usually a word.
 _UNIT_BEHIND = re.compile(r"\}\s?\$?\$?\s?\\?([A-Za-z]{4,20}\b|%)")
-# Characters of a number with the word after it.
-_MAX_COUNTED = 60
-_COUNTED = re.compile(r"([^A-Za-z]*\d[\d.,]*)(?:\s|~|\\[ ,;])*(?:\\text\{\s*)?([^\W\d_]{3,})\s*\}?")
 # The answer field of a JSON object. A JSON parser would refuse LaTeX with single backslashes.
 _KEYED = re.compile(r'"answer":\s*(?:"((?:[^"\\\n]|\\.){1,500})"|(-?\d[\d.]*))(?=\s*[,}])')
 _COMMAND = re.compile(r"\\[A-Za-z]+")
@@ -79,7 +75,7 @@ def math_answer(completion: str, *, prefill: str | None = None, mode: Mode = "au
         value, value_mark, problem = _taken(with_unit, mark, prompt)
         if problem:
             return FinalAnswer(problem=problem)
-        read_as[_without_counted(_on_one_line(value), prompt)] = value_mark
+        read_as[_on_one_line(value)] = value_mark
     if not all(map(_says_something, read_as)):
         return FinalAnswer(problem="no_answer" if "text" in found.marks else "empty_answer")
     if any(len(answer) > MAX_CHARS for answer in read_as):
@@ -103,15 +99,6 @@ def _with_unit(answer: str, completion: str) -> str:
         return answer
     is_number = isinstance(read(answer).node, Number)
     return f"{answer} {behind[1]}" if is_number else answer
-
-
-def _without_counted(answer: str, prompt: str) -> str:
-    """Remove an unknown word after a number if the question contains that word: `205 Minuten`."""
-    counted = _COUNTED.fullmatch(answer) if len(answer) <= _MAX_COUNTED else None
-    if counted is None or counted[2].casefold() in known_words("negating") or not read(answer).stray:
-        return answer
-    is_asked = re.search(rf"\b{counted[2]}\b", prompt, re.IGNORECASE)
-    return counted[1] if is_asked else answer
 
 
 def _on_one_line(answer: str) -> str:

@@ -1,23 +1,40 @@
-"""Check whether a sentence concludes with a gold in words, such as a name, or makes statements about it."""
+"""Find a gold in words: a name that the last sentence concludes with, or yes or no as a word or a statement."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from itertools import permutations
 
+from trl_grpo_ext.answers.find.asked import NO_NAMES, asks_for_order, is_opposed, question_of
+from trl_grpo_ext.answers.find.final_answer import FinalAnswer, after_thinking
 from trl_grpo_ext.answers.find.hedges import is_hedged
+from trl_grpo_ext.answers.find.remarks import without_remarks
+from trl_grpo_ext.answers.find.sentences import listed
+from trl_grpo_ext.answers.find.values import last_value
+from trl_grpo_ext.answers.read.answer import MAX_CHARS, read
+from trl_grpo_ext.answers.read.number_words import in_digits
+from trl_grpo_ext.answers.read.tree import Number, Quantity
 
 # Names in a gold that lists several.
 MAX_LISTED = 4
+YES_AND_NO = ("yes", "no", "true", "false")
+_BETWEEN_WORDS = str.maketrans("", "", " .,-'&")
+# Golds of a name with an amount, `Tom, 5` or `B by $0.45`, and of several: `Ann is 17 and Ben is 13`.
+_WITH_AMOUNT = re.compile(r"(.+?)(?:,| by|:| -)\s+([^\w\s]?\d\S*(?:\s.*)?)")
+_AMOUNT = r"(\$?\d+(?:[.,/:]\d+)*%?)"
+_PAIR = re.compile(rf"([A-Z][a-z]+)(?:['’]s)?\W+(?:(?:is|has|gets|had|pays|share is)\s+)?{_AMOUNT}")
+_COUNTED = re.compile(rf"{_AMOUNT}\s+(?:(?:are|is|were|was)\s+)?([a-z]{{3,}})")
 _BOLD = re.compile(r"\*\*|__|`")
 _SENTENCE = re.compile(r"\n|(?<=[.!?])\s")
 _DENIED = re.compile(
-    r"\b(?:or|not|never|neither|nor|cannot|no longer|nobody|except|than|might|may|could|would|if|perhaps|maybe)\b"
+    r"\b(?:or|not|never|neither|nor|cannot|no longer|nobody|except|might|may|could|would|if|perhaps|maybe)\b"
     r"|n['’]t\b",
     re.IGNORECASE,
 )
 _ARTICLE = re.compile(r"^(?:an?|the)\s+", re.IGNORECASE)
-_AND = re.compile(r",\s*(?:and\s+)?|\s+and\s+")
+_AND = re.compile(r",\s*(?:and\s+)?|\s+(?:and|&)\s+")
 # Boundaries of clauses: the last clause with the name concludes. "And" is no boundary: "Tom has 3 and Ann has 5".
 _CLAUSE = re.compile(r"[,;:]\s+|\s(?=(?:so|because|since|as|while|if|but|which)\s)")
 _LEAD = re.compile(
@@ -27,14 +44,15 @@ _LEAD = re.compile(
 )
 # Words before and after a name that a clause concludes with.
 _TOLD_BY = (
-    r"(?:\b(?:is|are|was|were|be|been|becomes?|became|remains?|on|to|called|named|choose|chose|chooses|picks?|buy|take|answer"
+    r"(?:\b(?:is|are|was|were|be|been|becomes?|became|remains?|came|comes|on|to|called|named"
+    r"|choose|chose|chooses|picks?|buy|take|answer"
     r"|(?:leaves?|leaving|left)(?:\s+(?:us|me|only))?(?:\s+with)?|won by)|['’]s)\s+(?:only\s+|therefore\s+|indeed\s+)?$"
 )
 _TELLS = re.compile(_TOLD_BY, re.IGNORECASE)
 _HOLDS = re.compile(
     rf"{_TOLD_BY}|\b(?:has|have|had|holds?|gets?|got|uses?|wears?|ends up with|found|saw)\s+$", re.IGNORECASE
 )
-_END = r"(?:\W*$|,\s|\s+(?:who|that|which|with|because|since|by|at|for|of|in)\b)"
+_END = r"(?:\W*$|,\s|\s+(?:who|that|which|with|because|since|by|at|for|of|in|as)\b)"
 _ENDS = re.compile(_END)
 _ENDS_WITH_NOUN = re.compile(rf"(?:\s+\w+)?{_END}")
 _VERB = re.compile(
@@ -42,7 +60,19 @@ _VERB = re.compile(
 )
 _IS = re.compile(r"\s+(?:is|are|was|were|has|have|had|will|wins?|won)\b(?!\s+(?:not|never|no)\b)")
 # A position beside another name tells neither the first nor the last.
-_BESIDE = re.compile(r"\b(?:before|after|behind|in front of|next to|left of|right of|above|below)\s+(?:the\s+)?[A-Z]")
+_BESIDE = re.compile(
+    r"\b(?:before|after|behind|ahead of|in front of|next to|left of|right of|above|below)\s+(?:the\s+)?[A-Z]"
+)
+# Words that tie a name at a sentence's end to another: "He sat beside Tom".
+_TIED = re.compile(
+    r"\b(?:before|after|behind|ahead of|beside|next to|from|over|beats?|avoid\w*|above|below|with|without|against|and"
+    r"|of|for|like)\s+$",
+    re.IGNORECASE,
+)
+_THAN = re.compile(r"\bthan\s+(?:\S+\s+){0,2}$")
+_SUPERLATIVE = re.compile(r"\b(?:[a-z]{3,}est|most|least)\b")
+_RANKED = re.compile(r"\b(?:second|third|fourth|2nd|3rd|4th|next)[\s-](?:[a-z]+est|most|least)\b")
+_CAPITAL = re.compile(r"[A-Z][A-Za-z]*")
 _REASON = re.compile(
     r"\W*(?:and\s+)?(?:since|because|as|if|when|given|while|although|though|after|before|unlike|whereas)\b",
     re.IGNORECASE,
@@ -55,50 +85,215 @@ _ANOTHER = re.compile(
     r"\b(?:and|but|while|whereas)\s+(?:the\s+)?(?:[A-Z]\w+|the other|he|she|they)\s+"
     r"(?:is|was|has|had|[a-z]+s|[a-z]+ed)\b"
 )
+# Characters before a yes or no that are searched for a supposition.
+REACH = 200
+_MARKUP = re.compile(r"[*_`]+")
+# The word alone at the start of a text, a sentence or a clause: "No - it is even", "..., so yes, she can".
+_YES_OR_NO = re.compile(
+    r"(?:\A\s*|[.!?:;\n–—-]\s+|,\s+(?:and\s+|so\s+)?|\b(?:so|but|hence|thus|therefore)\s+)(yes|no|true|false)\b"
+    r"(?=\W*(?:[.,:;!\n–—]|$)|\s+-\s|\s+(?:because|since|as)\b)",
+    re.IGNORECASE,
+)
+# Words after the last yes or no that may change it.
+_TURNED = re.compile(
+    r"(?:^|[.!?;,:\n]\s*)(?:yes|no|true|false|wait|actually|hmm|or|maybe|perhaps|but|however|although)\b"
+    r"|\b(?:answer|yes|or no)\b|\?",
+    re.IGNORECASE,
+)
+# A supposition in the word's sentence: "If it were even, yes."
+_UNREAL = re.compile(r"\b(?:if|suppose|assuming)\b[^.!?\n]*\Z", re.IGNORECASE)
+_AUXILIARY = r"is|are|was|were|does|do|did|can|could|will|would|has|have|had|should"
+_ASKS = re.compile(rf"^\W*(?:so\s+|then\s+)?(?:{_AUXILIARY})\b", re.IGNORECASE)
+_STATES = re.compile(rf"\b(?:{_AUXILIARY})(?:n['’]t)?\b|\bwon['’]t\b|\bcan(?:not|['’]t)\b", re.IGNORECASE)
+_WORD = re.compile(r"[A-Za-z]+(?:['’][a-z]+)?|\d[\d.,/]*")
+_SILENT = frozenset(
+    """a an the of is are was were be been does do did can could will would has have had should he she it they we i this
+    that these those there his her their its both indeed all two so thus hence therefore then number to for in on at
+    really exactly also enough's actually clearly them make such""".split()  # noqa: SIM905
+)
+_NEGATIVE = re.compile(r"n['’]t$|^(?:not|no|never|neither|cannot|impossible)$")
+_ENDING = re.compile(r"(?<=[a-z]{3})(?:s|es|ed|ing)$")
+_LEFT_OPEN = re.compile(r"\b(?:if|unless|might|may|maybe|perhaps|probably|whether|or|unclear|only)\b|\?", re.I)
+_BECAUSE = re.compile(r",?\s+(?:because|since|as)\s")
+_STATEMENT = re.compile(r"[,;:]\s+|\b(?:so|thus|hence|therefore|but|which means|and therefore)\b")
+# "He did not.", "No such triangle exists.", "That is impossible.": statements that need no word of the question.
+_SHORT = re.compile(
+    rf"\W*(?:[Ii]ndeed,?\s+)?(?:(?:[Hh]e|[Ss]he|[Ii]t|[Tt]hey|[Ww]e|[Yy]ou|[Tt]his|[Tt]hat)"
+    rf"\s+(?:(?:{_AUXILIARY})(?:n['’]t)?|won['’]t|can['’]t|cannot)"
+    r"(?:\s+(?:not|do (?:so|it|that)|make it|impossible|not possible))*"
+    r"|(?i:no) such\s+\w+\s+(?:exists?|is possible))\W*"
+)
+_PRONOUN = re.compile(r"\b(?:he|she|they|it)\b")
+_LETTERS = re.compile(r"[a-z]{2}")
+_SUFFICES = re.compile(r"\b(?:enough|sufficient|suffices?)\b", re.IGNORECASE)
+_FALLS_SHORT = re.compile(r"\b(?:falls?|comes?|is|are) short\b|\btoo (?:few|little)\b", re.IGNORECASE)
+_ASKS_FOR_ENOUGH = re.compile(
+    r"\b(?:enough|afford|buy|pay|cover|last|carry|fit|fill|reach|feed|finish|complete)\b", re.IGNORECASE
+)
+
+
+@lru_cache(maxsize=64)
+def ending(completion: str) -> str:
+    """Return the end of a completion after its thinking, without closing remarks."""
+    return without_remarks((after_thinking(completion) or "")[-MAX_CHARS:])
+
+
+def said(answer: str) -> FinalAnswer:
+    """Build the answer that a completion's last sentence gives."""
+    return FinalAnswer((answer,), ("last_expression",))
+
+
+def with_name(found: FinalAnswer, golds: Sequence[str], completion: str, prompt: str = "") -> FinalAnswer:
+    """Take a gold in words that the last sentence concludes with, or has as its subject: `Tom`, `2 or 3`, `Tom, 5`.
+
+    A gold of name and amount takes the amount from the found answer.
+
+    Examples:
+        >>> with_name(FinalAnswer(problem="no_answer"), ["Maria"], "So Maria is taller than Tom.").answers
+        ('Maria',)
+        >>> with_name(said("5"), ["Tom, 5"], "Tom has 5 more than Ann.").answers
+        ('Tom, 5',)
+    """
+    for gold in golds:
+        amounts = _pairs(gold)
+        split = _WITH_AMOUNT.fullmatch(gold)
+        name = split[1] if split else gold
+        if len(amounts) < 2 and not _is_in_words(name, prompt):
+            continue
+        sentence = last_sentence(found.answers[0] if found.marks == ("phrase",) else ending(completion), name)
+        if len(amounts) > 1:
+            told = _amounts_of(sentence, amounts)
+            if told:
+                is_same = all(_size(told[one]) == _size(amounts[one]) for one in amounts)
+                answer = gold if is_same else ", ".join(f"{one} {told[one]}" for one in amounts)
+                return said(answer)
+        elif names(sentence, name, prompt):
+            amount = found.answers[-1] if found.answers else last_value(in_digits(sentence))
+            is_same = split is not None and _size(amount) == _size(split[2])
+            answer = f"{name}, {amount}" if split and not is_same else gold
+            return said(answer) if amount or not split else found
+    return found
+
+
+def _amounts_of(sentence: str, asked: Iterable[str]) -> dict[str, str]:
+    """Return the amount after each name: `Ann is 17 and Ben is 13`; empty unless each name has one."""
+    told = _pairs(in_digits(sentence))
+    return told if set(told) >= set(asked) and not is_hedged(sentence) else {}
+
+
+def _pairs(text: str) -> dict[str, str]:
+    """Return the amount of each name or thing: `Ann is 17, Ben is 13`, `24 red and 16 blue`."""
+    counted = {thing: amount for amount, thing in _COUNTED.findall(text)}
+    return dict(_PAIR.findall(text)) or counted
+
+
+def _size(text: str) -> object:
+    """Return an amount in its measure's first unit: 45 cents are $0.45."""
+    match read(text).node:
+        case Quantity(Number(value), measured):
+            return measured.measures, value * measured.factor
+        case node:
+            return node
+
+
+def _is_in_words(gold: str, prompt: str) -> bool:
+    """Check for a gold in words, such as a name; exclude yes and no, and letters unless the question has `shop B`."""
+    if " or " in gold:
+        return True
+    letters = gold.translate(_BETWEEN_WORDS)
+    if len(letters) == 1:
+        return letters.isupper() and re.search(rf"[a-z] {letters}\b|\bletter\b", prompt) is not None
+    return letters.isalpha() and gold.casefold() not in YES_AND_NO
 
 
 def last_sentence(text: str, name: str = "") -> str:
-    """Return a text's last sentence without bold marks; a full stop inside `name` ends no sentence: `Dr. Lee`."""
-    plain = _BOLD.sub("", text).replace(name, name.replace(".", "")) if "." in name else _BOLD.sub("", text)
+    """Return a text's last sentence, or its last list in one line, without bold marks.
+
+    A full stop inside `name` ends no sentence: `Dr. Lee`.
+    """
+    plain = _BOLD.sub("", text)
+    plain = listed(plain) or plain
+    if "." in name:
+        plain = plain.replace(name, name.replace(".", ""))
     sentences = [part for part in _SENTENCE.split(plain) if part.strip()]
     return sentences[-1].strip() if sentences else ""
 
 
-def names(sentence: str, name: str) -> bool:
+def names(sentence: str, name: str, prompt: str = "") -> bool:
     """Check whether a sentence concludes with a name, or makes a statement about that name alone.
+
+    A statement with the opposite of the question's word names the other: "Who is taller? Tom is shorter than Ann."
 
     Examples:
         >>> [names(said, "red") for said in ("The likeliest is red.", "It is red or blue.", "It is not red.")]
         [True, False, False]
         >>> [names(said, "Ann") for said in ("Ann read more than Tom.", "Tom read more than Ann.", "That leaves Ann.")]
         [True, False, True]
+        >>> [names("Tom is shorter than Ann.", one, "Who is taller, Tom or Ann?") for one in ("Ann", "Tom")]
+        [True, False]
         >>> names("Those were Sam and Ann.", "Ann and Sam"), names("The last car is the red one.", "the red car")
         (True, True)
     """
-    written = re.compile(_written(name.replace(".", "")))
+    written = re.compile(_written(name.replace(".", ""), in_order=asks_for_order(prompt)))
     found = list(written.finditer(sentence))
     if not found or is_hedged(written.sub("it", sentence)):
         return False
     start = max((joint.end() for joint in _CLAUSE.finditer(sentence, 0, found[-1].start())), default=0)
     first = written.search(sentence, start) or found[-1]
     before, behind, after = sentence[start : found[-1].start()], sentence[found[-1].end() :], sentence[first.end() :]
+    question = question_of(prompt)
     if _DENIED.search(before) or _REASON.match(before) or _GOES_ON.search(behind):
+        return False
+    is_compared = _THAN.search(before) is not None
+    if is_opposed(question, sentence[start:]):
+        return is_compared and not _SUPERLATIVE.search(question)
+    is_other_rank = _RANKED.search(sentence, start) and not _RANKED.search(question)
+    if is_compared or is_other_rank:
         return False
     is_name = name[:1].isupper()
     if (_TELLS if is_name else _HOLDS).search(before) and (_ENDS if is_name else _ENDS_WITH_NOUN).match(behind):
         return True
+    if is_name and _ends_alone(before, behind, name, prompt):
+        return True
     if _FRAGMENT.match(after) and not sentence[: first.start()].strip():
         return True
-    is_subject = _LEAD.match(sentence[start : first.start()]) and (_VERB if is_name else _IS).match(after)
-    return bool(is_subject) and not any(one.search(after) for one in (_ANOTHER, _BESIDE, _OPEN))
+    leads = _LEAD.match(sentence[start : first.start()]) is not None
+    return leads and (_is_alone(sentence[:start], before, behind) or _is_subject(after, is_name, question))
 
 
-def _written(name: str) -> str:
+def _is_alone(earlier: str, before: str, behind: str) -> bool:
+    """Check whether a name is a whole sentence, or all after a colon."""
+    is_first = earlier.strip(" ")[-1:] in ("", ":")
+    return is_first and _LEAD.match(before) is not None and not any(map(str.isalnum, behind))
+
+
+def _is_subject(after: str, is_name: bool, question: str) -> bool:
+    """Check whether the text after a name makes a statement about the name alone.
+
+    The verb after a word that is no name is "is", "has" or a verb of the question: "Which runs out first?"
+    """
+    if _ANOTHER.search(after) or _BESIDE.search(after.partition(",")[0]) or _OPEN.search(after):
+        return False
+    verb = _VERB.match(after) if is_name else _IS.match(after) or re.match(r"\s+([a-z]{3,})", after)
+    if verb is None or is_name or not verb.groups():
+        return verb is not None
+    return re.search(rf"\b{verb[1].rstrip('s')}", question) is not None
+
+
+def _ends_alone(before: str, behind: str, name: str, prompt: str) -> bool:
+    """Check whether a name ends a clause without another name of the question: "You pay less at Shop B"."""
+    if not prompt or any(map(str.isalnum, behind)) or _TIED.search(before):
+        return False
+    others = set(_CAPITAL.findall(prompt)) - set(_CAPITAL.findall(name)) - NO_NAMES
+    return len(before.split()) > 1 and not others.intersection(_CAPITAL.findall(before))
+
+
+def _written(name: str, *, in_order: bool = False) -> str:
     """Build a regular expression for a name's spellings: with or without article, `the red one` for `the red car`."""
     items = _AND.split(name)
     if 1 < len(items) <= MAX_LISTED and all(items):
-        orders = permutations(items) if len(items) == 2 else [tuple(items)]
-        return "|".join(r"(?:,\s*(?:and\s+)?|\s+and\s+)".join(map(_one, order)) for order in orders)
+        orders = [tuple(items)] if in_order else permutations(items)
+        return "|".join(r"(?:,\s*(?:and\s+)?|\s+(?:and|&)\s+)".join(map(_one, order)) for order in orders)
     return _one(name)
 
 
@@ -107,7 +302,85 @@ def _one(name: str) -> str:
     first, _, noun = core.rpartition(" ")
     words = rf"{re.escape(first)}\s+(?:{re.escape(noun)}|one)" if first and not noun[:1].isupper() else re.escape(core)
     case = "" if core[:1].isupper() else "i"
+    if len(core) == 1:
+        # shop B
+        return rf"(?<![\w-])(?:(?:[Tt]he\s+)?[A-Za-z]+\s+)?{core}(?![\w-]|['’]s)"
     family = r"(?:an?\s+|[Tt]he\s+(?:[A-Z][a-z]+\s+)?)?" if core[:1].isupper() else r"(?:an?\s+|the\s+)?"
     return (
         rf"(?<![\w-])(?{case}:{family}{words})(?![\w-]|['’]s)" if case else rf"(?<![\w-]){family}{words}(?![\w-]|['’]s)"
     )
+
+
+def with_yes_or_no(found: FinalAnswer, golds: Sequence[str], completion: str, prompt: str = "") -> FinalAnswer:
+    """Take a text's yes or no as answer if each gold is yes or no and no mark gives another answer.
+
+    Without the word, compare the last sentence with the question's words.
+
+    Examples:
+        >>> with_yes_or_no(said("21"), ["no"], "It costs $21, so no, he can't.").answers
+        ('no',)
+        >>> with_yes_or_no(said("97"), ["yes"], "Yes. No, 97 is.").problem
+        'hedged'
+    """
+    words = {gold.casefold().rstrip(".") for gold in golds}
+    if not words or not words.issubset(YES_AND_NO):
+        return found
+    text = _MARKUP.sub("", ending(completion)).strip()
+    told = [
+        word
+        for word in _YES_OR_NO.finditer(text)
+        if not _UNREAL.search(text, max(word.start() - REACH, 0), word.start(1))
+    ]
+    if told:
+        is_open = len({word[1].casefold() for word in told}) > 1 or _TURNED.search(text, told[-1].end())
+        return FinalAnswer(problem="hedged") if is_open else said(told[-1][1])
+    answer = says_yes_or_no(last_sentence(text), prompt)
+    return said(answer) if answer else found
+
+
+def says_yes_or_no(sentence: str, prompt: str) -> str:
+    """Return `yes` or `no` if a sentence affirms or denies the question, mostly with its words in order; else empty.
+
+    Examples:
+        >>> asked = "He has 5 litres. Does he have enough paint?"
+        >>> says_yes_or_no("So he won't have enough paint.", asked), says_yes_or_no("He has enough paint.", asked)
+        ('no', 'yes')
+        >>> says_yes_or_no("It costs $9, so he does not.", asked), says_yes_or_no("Tom is older.", "Is Ann older?")
+        ('no', '')
+    """
+    question = question_of(prompt)
+    if not _ASKS.match(question):
+        return ""
+    asked, is_denied = _content(question)
+    sentence = _BECAUSE.split(sentence, maxsplit=1)[0]
+    clause = next((one for one in reversed(_STATEMENT.split(sentence)) if _LETTERS.search(one)), "")
+    told, denied = _content(clause)
+    if is_denied or _LEFT_OPEN.search(clause):
+        return ""
+    if _ASKS_FOR_ENOUGH.search(question) and (_SUFFICES.search(clause) or _FALLS_SHORT.search(clause)):
+        return "no" if denied or _FALLS_SHORT.search(clause) else "yes"
+    if _SHORT.fullmatch(clause):
+        return "no" if denied else "yes"
+    if _PRONOUN.search(question):
+        # A name stands for the pronoun.
+        told = [word for word in told if word in asked or not re.search(rf"\b{word.capitalize()}\b", clause)]
+    if not told or not _STATES.search(clause):
+        return ""
+    # A search in one iterator keeps the order of the words.
+    rest = iter(asked)
+    if not all(word in rest for word in told):
+        return ""
+    return "no" if denied else "yes"
+
+
+def _content(text: str) -> tuple[list[str], bool]:
+    """Return a text's content words, in order and stemmed, and whether the text denies them."""
+    is_denied = False
+    content = []
+    for found in _WORD.findall(text.casefold()):
+        word = found.rstrip(".,/")
+        if _NEGATIVE.search(word):
+            is_denied = not is_denied
+        elif word not in _SILENT:
+            content.append(_ENDING.sub("", word))
+    return content, is_denied

@@ -14,7 +14,7 @@ _BEGUN = re.compile(
     r"(?:(?:double-?)?check(?:ing)?|verify(?:ing)?|verification|confirm(?:ing)?|proof|note|notice|observe|remember"
     r"|recall|keep in mind|bear in mind|indeed|plugging|substituting|putting (?:it|this|that|them) back"
     r"|for (?:example|instance)|(?:this|that|it|the result) (?:makes sense|checks out|(?:can|may) be (?:checked"
-    r"|verified|confirmed))|(?:this|that) (?:matches|agrees|assumes|works))\b",
+    r"|verified|confirmed))|(?:this|that) (?:matches|agrees|assumes|works(?! out)))\b",
     re.IGNORECASE,
 )
 _BRACKETED = re.compile(r"\((?!\s*(?:or|i\.e\.|that is|answer)\b)(?=[^()\\]*[a-z]{3})[^$]*\)[\s.!*]*", re.IGNORECASE)
@@ -24,14 +24,24 @@ _GIVES_ANSWER = re.compile(
     r"|therefore|hence)\b|\bnot\s+\W*\d|[#<]",
     re.IGNORECASE,
 )
+# A closing sentence on what would have been: "Had they sold more, 25 would be left."
+_UNREAL = re.compile(
+    r"\W*(?:if\b[^.]*\b(?:had|were)\b|(?:had|were)\s)[^.]*\bwould\b"
+    r"|[^.]*\b(?:would|could)(?:\s+have|['’]ve)\s+(?:been|given|made|left|cost|taken|got|needed|[a-z]{3,}ed)\b"
+    r"|[^.]*\d\S*\s(?:[a-z]+\s)?would\s+(?:need|require|mean|make|give)\b",
+    re.IGNORECASE,
+)
 _CORRECTED = re.compile(
     r"(?:\s+not|n['’]t)\s+[^.;,]{1,30}?,?\s+but\s+(?:rather\s+|instead\s+)?(?=\W{0,3}\d)", re.IGNORECASE
 )
-_OVERTURNED = re.compile(r"^.*,\s+but\s+(?=[^.;]*\b(?:actually|really|in fact)\b)", re.DOTALL)
+_OVERTURNED = re.compile(
+    r"^.*,\s+but\s+(?=[^.;]*\b(?:actually|really|in fact)\b)|^\W*not\b.*,\s+but\s+(?:rather\s+|instead\s+)?",
+    re.DOTALL | re.IGNORECASE,
+)
 _INSTEAD_OF = re.compile(
     r"(?<=\w),?\s+(?:and\s+)?(?:not|rather than|instead of)\s+(?:an?\s+)?[\w$.%]{1,12}(?=[.!\s]*\Z)"
 )
-_AMOUNT = r"\$?\d[\d,]*(?:\.\d+)?(?:\s?[:/]\s?\d+)?%?"
+_AMOUNT = r"\$?\d[\d,]*(?:\.\d+)?(?:\s?[:/]\s?\d+)?(?:%|\s?percent\b)?"
 _OR = re.compile(rf"(?<![\w.])({_AMOUNT}),?\s+or\s+(?:about\s+|just\s+|simply\s+)?({_AMOUNT})(?![\w.]*\d)")
 _SENTENCES = re.compile(r"(?<=[^\s.])(?<!i\.e)[.!]\s|\n")
 
@@ -81,8 +91,9 @@ def without_remarks(text: str) -> str:
     """
     for stop in reversed(list(_SENTENCES.finditer(text))):
         sentence = text[stop.end() :].lstrip()
-        is_remark = _BEGUN.match(sentence) or _BRACKETED.fullmatch(sentence)
-        if is_remark and not _GIVES_ANSWER.search(sentence) and not is_hedged(sentence):
+        is_unreal = _UNREAL.match(sentence) and any(map(str.isdigit, text[: stop.start()]))
+        is_remark = is_unreal or _BEGUN.match(sentence) or _BRACKETED.fullmatch(sentence)
+        if is_remark and not _GIVES_ANSWER.search(sentence) and (is_unreal or not is_hedged(sentence)):
             if not any(map(str.isalnum, text[: stop.start()])):
                 break
             text = text[: stop.start()]

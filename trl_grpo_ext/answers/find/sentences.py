@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from trl_grpo_ext.answers.find.asked import about_asked
 from trl_grpo_ext.answers.find.hedges import is_hedged
 from trl_grpo_ext.answers.find.remarks import restated, without_remarks
 from trl_grpo_ext.answers.find.values import FORMULA, TYPED, concluded, last_value
@@ -49,9 +50,6 @@ _THEREFORE = re.compile(
     r"[,;]\s+(?:(?:and\s+)?(?:so|thus|therefore|hence|i\.e\.)"
     r"|which\s+(?:is|means|equals|gives|makes|rounds?(?:\s+(?:up|down|off))?\s+to|(?:simplifies|reduces|comes)\s+to)),?\s+"
 )
-_AT = re.compile(r"^\s*(?:at|equal to|exactly|given by|(?:the )?(?:point|interval|pair|set|vector))\s+(?=\S)")
-# A chemical formula.
-ELEMENTS = re.compile(r"(?=\D*[\d₀-₉])(?:\(?[A-Z][a-z]?[\d₀-₉]*(?:\)[\d₀-₉]*)?){1,20}")
 _NAME = re.compile(r"[A-Z][a-z]+(?: [A-Z][a-z]+)?")
 _REPEATED = re.compile(
     r"\s((?:in|for|per|after|over|within|during)\s(?:the\s)?\d[\d,.]*\s[a-z]+)[\s.!]*$"
@@ -62,23 +60,9 @@ _REPEATED = re.compile(
 _MAX_REPEATED = 3
 # Characters at the end of a prompt in which repeated words are looked up.
 MAX_PROMPT = 4_000
-# Yes or no at the start of a text.
-_YES = re.compile(r"\W*(yes|no|true|false)\b\W*[.,!:]", re.IGNORECASE)
-# A question for yes or no: these words themselves, or a question that begins with a verb.
-_YES_OR_NO = re.compile(
-    r"\b(?:yes or no|true or false)\b|^\W*(?:is|are|was|does|do|did|can|could|will|has|have)\b[^.?]*\?[^?]*$",
-    re.IGNORECASE,
-)
 # Beginnings of a sentence that are not part of its value.
 _SO = re.compile(r"^(?:∴|(?:so|thus|therefore|hence|then|finally|that is)\b|所以|因此|综上)[,:：，]?\s*", re.IGNORECASE)
-_LABEL = re.compile(r"^[\W_]*[A-Z][A-Za-z ]{2,30}:[*_\s]*(?=\S)")
-_OPTION = re.compile(r"\W*(?:option|choice) \(?([A-J])\)?[:.]", re.IGNORECASE)
-# `option B, the median, is the correct choice`, `Richtig ist Antwort C`: a letter with a word for "right".
-_CHOSEN = re.compile(r"\b(?i:option|choice|answer|antwort|opci[oó]n|opção|réponse|opzione)\s+\(?([A-J])\b(?!['’])")
-_RIGHT = re.compile(r"\b(?:correct|right|best|richtig|correct[ao]|bonne|corret[ao]|giusta)\b", re.IGNORECASE)
-_NOT = re.compile(
-    r"\b(?:not|never|in(?:correct|correcta)|wrong|falsch|nicht|no|ni|pas|except|than|neither|nor)\b|n['’]t\b", re.I
-)
+_LABEL = re.compile(r"^[\W_]*[A-Za-z][A-Za-z ]{2,30}:[*_\s]*(?=\S)")
 _ANSWER_PROMPT = re.compile(r"(?:answer|antwort|respuesta|réponse|resposta)\W*\Z", re.IGNORECASE)
 _FIRST_LETTER = re.compile(r"\W{0,3}([A-J])\W{0,3}\n")
 # A list at the end of a text that a line before it announces.
@@ -113,6 +97,8 @@ _ASIDE = re.compile(
 _LONG_WORD = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{3,}")
 _FENCE = re.compile(r"^```\w*\n(.*?)\n?```$", re.DOTALL)
 _LEAD = re.compile(r"^(?:[A-Za-z]\s*:|=>|->|→|=)\s*")
+# Words behind an amount that do not change it: `7/20 to go`, `15 percent off`.
+_TO_GO = re.compile(r"(?<=[\w%])\s+(?:to go|off)(?=[\s.!]*$)")
 # GSM8K's solutions show a calculation beside each result.
 _CALCULATION = re.compile(r"<<[^<>\n]*>>")
 
@@ -124,20 +110,18 @@ def said_unmarked(answer: str, prompt: str) -> tuple[str, str, str]:
         The answer, its mark (`whole_text` or `last_expression`), and the reason code if there is no firm answer.
     """
     tail = without_remarks(answer[-MAX_TAIL_CHARS:].strip())
+    tail = tail if "\\" in tail else tail.replace(" & ", " and ")
     plain = in_digits(_BOLD.sub("", tail).strip())
     plain = _LEAD.sub("", _FENCE.sub(r"\1", plain)).strip()
     if _is_whole_answer(plain):
         concluded_with = _SO.sub("", plain)
         is_statement = isinstance(read(concluded_with).node, Relation)
         return concluded_with if is_statement else plain, "whole_text", ""
-    listed = _listed(plain)
-    if listed:
-        return listed, "last_expression", ""
-    answered = _YES.match(plain)
+    values = _listed_values(plain)
+    if values:
+        return values, "last_expression", ""
     # A letter on the first line, with an explanation below it, answers a prompt that ends with "Answer:".
     first = _FIRST_LETTER.match(plain) if _ANSWER_PROMPT.search(prompt) else None
-    if first is None and _YES_OR_NO.search(prompt):
-        first = answered
     if first:
         return first[1], "last_expression", ""
     stressed = _STRESSED.findall(tail.rpartition("\n")[2])
@@ -146,16 +130,16 @@ def said_unmarked(answer: str, prompt: str) -> tuple[str, str, str]:
         hedged = is_hedged(_SENTENCE_STOP.split(plain)[-1])
         return stressed[0], "last_expression", "hedged" if hedged else ""
     line = plain.rpartition("\n")[2] if "\n" in plain and not FORMULA.search(plain) else plain
-    line = restated(_without_repeated(_CALCULATION.sub("", line), prompt))
+    line = restated(_without_repeated(_TO_GO.sub("", _CALCULATION.sub("", line)), prompt))
     sentences = [part for part in _SENTENCE_STOP.split(line.strip()) if part.strip()]
-    last, problem = "", "no_answer"
     if sentences:
+        sentences[-1] = about_asked(sentences[-1], prompt)
+    last, problem = "", "no_answer"
+    if sentences and sentences[-1]:
         ending = _SAID_IN_WORDS.search(re.split(r"[\d$]", sentences[-1])[-1])
         typed = not FORMULA.search(sentences[-1]) and TYPED.search(sentences[-1])
         last = "" if typed else _value_that_is(sentences[-1]) or (ending[0] if ending else "")
         last, problem = (last, "") if last else concluded(line, sentences)
-    if not last and answered:
-        return answered[1], "last_expression", ""
     holding = next((place for place in reversed(range(len(sentences))) if last in sentences[place]), 0)
     ending_sentences = [_CONCLUSION.sub("", sentence) for sentence in sentences[holding:]]
     problem = problem or ("hedged" if any(map(is_hedged, ending_sentences)) else "")
@@ -182,14 +166,21 @@ def _announces(text: str) -> bool:
     return False
 
 
-def _listed(text: str) -> str:
-    """Join the values of a list at a text's end; empty without a list, or if the list has values of several names."""
+def listed(text: str) -> str:
+    """Join the bulleted list at a text's end, after the line that announces it; empty without a list."""
     found = _LISTED.search(text)
     if found is None:
         return ""
+    line = text[: found.start()].rpartition("\n")[2]
     items = [strip_delimiters(item[1].strip(" *.;,")) for item in _ITEM.finditer(found[1])]
+    return f"{line}: {', '.join(items)}"
+
+
+def _listed_values(text: str) -> str:
+    """Return the values of a list at a text's end; empty without a list, or if the list has values of several names."""
+    items = listed(text).rpartition(": ")[2].split(", ")
     names = {item.partition("=")[0].strip() for item in items}
-    has_several_names = len(names) > 1 and "=" in found[1]
+    has_several_names = len(names) > 1 and any("=" in item for item in items)
     are_values = all(is_value(item) and _SIGN.search(item) for item in items)
     return ", ".join(items) if are_values and not has_several_names else ""
 
@@ -216,23 +207,16 @@ def _value_that_is(sentence: str) -> str:
     Returns an empty string for a plain amount in a sentence: `conclusion` then decides by the words around it.
     """
     sentence = _LEAD.sub("", sentence.strip().rpartition("\n")[2])
-    option = _OPTION.match(sentence)
-    if option:
-        return option[1]
-    named = [chosen[1] for chosen in _CHOSEN.finditer(sentence)]
-    if len(set(named)) == 1 and _RIGHT.search(sentence) and not _NOT.search(sentence):
-        return named[0]
     _, *said_last = _IS.split(sentence)
-    name = (said_last[-1] if said_last else sentence).strip(" *_`.")
-    # The gas is CO2; the fastest is Evelyn.
-    is_name = ELEMENTS.fullmatch(name) or (said_last and _NAME.fullmatch(name))
-    if is_name:
+    name = said_last[-1].strip(" *_`.") if said_last else ""
+    # The fastest is Evelyn.
+    if _NAME.fullmatch(name):
         return name
     bare = "" if FORMULA.search(sentence) else sentence
     ends = [bare[word.end() :] for word in _BEFORE_VALUE.finditer(bare)][-MAX_ENDS:]
     sentence = _SO.sub("", _ASIDE.sub("", _WHERE.sub("", sentence))).strip()
     concluded = _THEREFORE.split(sentence)[-1]
-    tail = _AT.sub("", _LABEL.sub("", _IS.split(concluded)[-1]))
+    tail = _LABEL.sub("", _IS.split(concluded)[-1])
     for part in (tail, _CLAUSE.split(tail.strip(), maxsplit=1)[0], concluded, sentence, *ends):
         said = strip_delimiters(part.strip(" *_`:,。")).rstrip(".")
         if said.casefold() in _ANSWERS:

@@ -12,8 +12,7 @@ import unicodedata
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
-from trl_grpo_ext.answers.read.invisible import without_invisible
-from trl_grpo_ext.answers.read.spelling import strip_delimiters, without_text_commands
+from trl_grpo_ext.answers.read.spelling import strip_delimiters, without_invisible, without_text_commands
 
 # Longer answers are refused: no honest choice needs more, its option's text included.
 MAX_CHARS = 2_000

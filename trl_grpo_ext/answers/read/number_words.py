@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 
-from trl_grpo_ext.answers.read.clock_words import clock_in_digits
+from trl_grpo_ext.answers.read.moments import clock_in_digits
 from trl_grpo_ext.answers.read.units import is_unit
 
 _SMALL = """zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen
@@ -161,7 +161,8 @@ def _stands_alone(text: str, pieces: Sequence[re.Match[str]], at: int, end: int)
     if end - at == 1 and said == "one":
         is_measured = is_unit(following) and behind.lstrip().casefold().startswith(following)
         is_all = not previous and not following
-        return following not in ("of", "another") and (is_all or previous in _BEFORE_ONE or is_measured)
+        is_listed = following in CARDINALS and behind.startswith(",")
+        return is_listed or (following not in ("of", "another") and (is_all or previous in _BEFORE_ONE or is_measured))
     if end - at == 1 and said in ORDINALS:
         is_all = not previous and end + 1 >= len(pieces)
         is_place = previous in _BEFORE_ORDINAL or following in _PLACES

@@ -15,6 +15,8 @@ from trl_grpo_ext.answers.read.units import NONE, Unit, is_unit, raised_by, unit
 
 # The Greek letter as a unit.
 _OHM = {"Omega": "ohm"}
+# 36 m long
+_SIDES = ("long", "wide", "high", "tall", "deep")
 _OF_AMOUNTS = ("^", "-", "*", "frac", "sqrt")
 TAILS = frozenset(("for", "where", "with", "when", "if", "forall", "such"))
 
@@ -145,7 +147,7 @@ class Quantities(Expressions):
             ):
                 break
             last += 1 + joint
-        at_end = after.kind in ("end", "close", "number") or after.text in (",", ";", "/", "^", "and", "or")
+        at_end = after.kind in ("end", "close", "number") or after.text in (",", ";", "/", "^", "and", "or", *_SIDES)
         return at_end and self._is_behind_amount()
 
     def _is_behind_amount(self) -> bool:

@@ -11,21 +11,23 @@ from trl_grpo_ext.answers.read.tree import Apply, Collection, Node, Number, Quan
 _AMOUNT = r"\\?\$?\d+(?:,\d{3})*(?:\.\d+)?%?"
 _REST = r"(?:\s*,?\s*(?:with|and)?\s*(?:a |the )?remainder(?:\s+(?:is|of))?|\s*rem\.?|\s*R)\s*[:=]?\s*"
 # 5 with 3 left over
-_WITH, _OVER = r"\s+(?:with|and)\s+", r"\s+(?:left over|leftover|remaining)\b"
+_WITH, _OVER = r"\s+(?:with|and)\s+", r"\s+(?:left over|leftover|remaining|to spare)\b"
+_TO = r"\s+(?:to|(?:up )?through|up to)\s+(?:pages?\s+)?"
 # Patterns with which `find` searches sentences.
 RANGE = (
-    rf"(?:\b(?:from|between)\s+)?(?<![\w.,^/-]){_AMOUNT}(?:\s*(?:--?|–)\s*|\s+to\s+){_AMOUNT}(?![\w./^])"
+    rf"(?:\b(?:from|between)\s+)?(?<![\w.,^/-]){_AMOUNT}(?:\s*(?:--?|–)\s*|{_TO}){_AMOUNT}(?![\w./^])"
     rf"|\bbetween\s+{_AMOUNT}\s+and\s+{_AMOUNT}(?![\w./^])"
 )
 _THINGS = r"(?:\s+[a-z]+){0,3}?"
 REMAINDER = rf"(?<![\d.])\d+(?:{_REST}\d+(?!\.?\d)|{_THINGS},?{_WITH}\d+{_THINGS}{_OVER})"
 RATIO = (
     r"(?<![\d.])\d+(?:\s[a-z]+){0,2}\s(?:for|to)\severy\s\d+(?!\.?\d)(?:\s[a-z]+)?"
-    r"|\bfor\severy\s\d+(?:\s[a-z]+){1,2},?\sthere\s(?:is|are)\s\d+(?!\.?\d)(?:\s[a-z]+)?"
+    r"|(?<![\d.])\d+\sparts?(?:\s[a-z]+){0,2}\sto\s\d+\sparts?"
+    r"|\bfor\severy\s\d+(?:\s[a-z]+){1,4},?\sthere\s(?:is|are)\s\d+(?!\.?\d)(?:\s[a-z]+)?"
 )
-_RATIO = re.compile(r"(?:for every\s)?(\d+)\D+?\s(?:every|is|are)\s(\d+)(?:\s[a-z]+)?", re.IGNORECASE)
+_RATIO = re.compile(r"(?:for every\s)?(\d+)\D+?\s(?:every|is|are|to)\s(\d+)(?:\s[a-z]+)?", re.IGNORECASE)
 _RANGE = re.compile(
-    rf"(?:from\s+)?({_AMOUNT})(?:--?|\s+to\s+|(?<!-)\s+-\s+)({_AMOUNT})((?:\s|\\[ ,]).*)?"
+    rf"(?:from\s+)?({_AMOUNT})(?:--?|{_TO}|(?<!-)\s+-\s+)({_AMOUNT})((?:\s|\\[ ,]).*)?"
     rf"|between\s+({_AMOUNT})\s+and\s+({_AMOUNT})((?:\s|\\[ ,]).*)?",
     re.IGNORECASE | re.DOTALL,
 )
