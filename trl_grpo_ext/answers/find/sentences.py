@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from trl_grpo_ext.answers.find.asked import about_asked
-from trl_grpo_ext.answers.find.hedges import is_hedged
+from trl_grpo_ext.answers.find.hedges import doubted_before, is_hedged
 from trl_grpo_ext.answers.find.remarks import restated, without_remarks
 from trl_grpo_ext.answers.find.values import FORMULA, TYPED, concluded, last_value
 from trl_grpo_ext.answers.read.answer import read
@@ -143,6 +143,9 @@ def said_unmarked(answer: str, prompt: str) -> tuple[str, str, str]:
     holding = next((place for place in reversed(range(len(sentences))) if last in sentences[place]), 0)
     ending_sentences = [_CONCLUSION.sub("", sentence) for sentence in sentences[holding:]]
     problem = problem or ("hedged" if any(map(is_hedged, ending_sentences)) else "")
+    if last and FORMULA.search(line) and doubted_before(sentences[holding].rpartition(last)[0]):
+        # `is_hedged` looks for digits, and a formula may begin with a command: "It is not $\\frac{7}{3}$".
+        problem = "hedged"
     return last, "last_expression", problem
 
 
@@ -262,6 +265,9 @@ def last_sentence_value(paragraph: str) -> str:
     return last_value(_SENTENCE_STOP.split(paragraph.strip())[-1] or paragraph)
 
 
+_COUNTED = re.compile(r"\d[\d,.]* +(?!(?:is|are|was|were)\b)[a-z]+\b", re.IGNORECASE)
+
+
 def value_said(sentence: str) -> str:
     r"""Return a sentence's value: the whole sentence, text after "is", or the last formula or number.
 
@@ -275,6 +281,9 @@ def value_said(sentence: str) -> str:
         return sentence
     sentence = _CLAUSE.split(sentence, maxsplit=1)[0].strip(" *_`:,")
     parts = [sentence, _IS.split(sentence)[-1].strip(" *_`:,")]
+    # 290 seats are taken
+    if _COUNTED.match(sentence) and isinstance(read(parts[1]).node, Words):
+        parts = [sentence]
     for part in parts:
         if part and is_value(part):
             return part
