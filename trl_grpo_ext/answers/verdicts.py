@@ -15,7 +15,9 @@ def graded(
     score: float, *, reason: str = "", answer: str | None = None, details: dict[str, str] | None = None
 ) -> Verdict:
     """Build the verdict of an answer that was read: score 1 is correct, 0 incorrect, a score between partial."""
-    status = Status.CORRECT if score == 1 else Status.PARTIAL if score else Status.INCORRECT
+    status = Status.PARTIAL
+    if score in (0, 1):
+        status = Status.CORRECT if score else Status.INCORRECT
     return Verdict(status=status, score=score, reason=reason, answer=shown(answer), details=details or {})
 
 

@@ -213,8 +213,11 @@ def _is_in_other_unit(answer: str, sentence: str, question: str) -> bool:
 
 def _is_opposite(answer: str, golds: Sequence[str], sentence: str, question: str) -> bool:
     """Check whether a sentence gives an amount the direction opposite to the asked one."""
-    node = read(answer).node
-    amount = node.amount if isinstance(node, Quantity) else node.arguments[0] if isinstance(node, Apply) else node
+    amount = read(answer).node
+    if isinstance(amount, Quantity):
+        amount = amount.amount
+    elif isinstance(amount, Apply):
+        amount = amount.arguments[0]
     if not isinstance(amount, Number | Time) or not _DIRECTION.search(sentence):
         return False
     told = [gold for gold in golds if _DIRECTION.search(gold)]

@@ -168,7 +168,9 @@ def _last_line(text: str) -> Found | str:
 
 def _text(text: str) -> Found | str:
     whole = text.strip()
-    return [(unmarked(whole) if "\n" not in whole else whole, "text")] if whole else "no_answer"
+    if not whole:
+        return "no_answer"
+    return [(whole if "\n" in whole else unmarked(whole), "text")]
 
 
 def _marked(text: str) -> Found | str:

@@ -56,11 +56,9 @@ def restated(line: str) -> str:
     if " but " in line:
         line = _CORRECTED.sub(" ", _OVERTURNED.sub("", line))
     line = _INSTEAD_OF.sub("", line)
-    return (
-        _OR.sub(lambda either: either[2] if _is_same(either[1], either[2]) else either[0], line)
-        if " or " in line
-        else line
-    )
+    if " or " not in line:
+        return line
+    return _OR.sub(lambda either: either[2] if _is_same(either[1], either[2]) else either[0], line)
 
 
 def _is_same(one: str, other: str) -> bool:

@@ -138,7 +138,9 @@ def said_unmarked(answer: str, prompt: str) -> tuple[str, str, str]:
     if sentences and sentences[-1]:
         ending = _SAID_IN_WORDS.search(re.split(r"[\d$]", sentences[-1])[-1])
         typed = not FORMULA.search(sentences[-1]) and TYPED.search(sentences[-1])
-        last = "" if typed else _value_that_is(sentences[-1]) or (ending[0] if ending else "")
+        if not typed:
+            in_words = ending[0] if ending else ""
+            last = _value_that_is(sentences[-1]) or in_words
         last, problem = (last, "") if last else concluded(line, sentences)
     holding = next((place for place in reversed(range(len(sentences))) if last in sentences[place]), 0)
     ending_sentences = [_CONCLUSION.sub("", sentence) for sentence in sentences[holding:]]

@@ -147,7 +147,11 @@ def spelled(text: str) -> str:
 def _inward(found: re.Match[str]) -> str:
     """Rewrite an open interval with round brackets: `]0; 1[` becomes `(0; 1)`; other matches stay unchanged."""
     left, ends, right = found.groups()
-    return found[0] if left + right == "[]" else f"{'[' if left == '[' else '('}{ends}{']' if right == ']' else ')'}"
+    if left + right == "[]":
+        return found[0]
+    opened = "[" if left == "[" else "("
+    closed = "]" if right == "]" else ")"
+    return f"{opened}{ends}{closed}"
 
 
 def _on_one_line(found: re.Match[str]) -> str:
@@ -166,7 +170,8 @@ def restored(text: str) -> str:
 def _from_html(tag: re.Match[str]) -> str:
     name = tag[2].lower()
     if name in ("sup", "sub"):
-        return "}" if tag[1] else "^{" if name == "sup" else "_{"
+        opened = "^{" if name == "sup" else "_{"
+        return "}" if tag[1] else opened
     return "\n" if name in ("br", "p", "div") else ""
 
 

@@ -75,7 +75,9 @@ def unit(word: str) -> Unit:
 
 def raised_by(word: str) -> int:
     """Return the power of `square` (2), `cubed` (3) and similar words; 1 for other words."""
-    return 2 if word.casefold() in _AREAS else 3 if word.casefold() in _VOLUMES else 1
+    if word.casefold() in _AREAS:
+        return 2
+    return 3 if word.casefold() in _VOLUMES else 1
 
 
 @cache
