@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from trl_grpo_ext.answers.find.asked import about_asked
 from trl_grpo_ext.answers.find.hedges import doubted_before, is_hedged
@@ -142,13 +143,20 @@ def said_unmarked(answer: str, prompt: str) -> tuple[str, str, str]:
             in_words = ending[0] if ending else ""
             last = _value_that_is(sentences[-1]) or in_words
         last, problem = (last, "") if last else concluded(line, sentences)
-    holding = next((place for place in reversed(range(len(sentences))) if last in sentences[place]), 0)
-    ending_sentences = [_CONCLUSION.sub("", sentence) for sentence in sentences[holding:]]
-    problem = problem or ("hedged" if any(map(is_hedged, ending_sentences)) else "")
-    if last and FORMULA.search(line) and doubted_before(sentences[holding].rpartition(last)[0]):
-        # `is_hedged` looks for digits, and a formula may begin with a command: "It is not $\\frac{7}{3}$".
+    if not problem and _is_doubted(last, sentences):
         problem = "hedged"
     return last, "last_expression", problem
+
+
+def _is_doubted(value: str, sentences: Sequence[str]) -> bool:
+    """Check whether the sentence that holds a value, or a later one, leaves the value open or denies it."""
+    holding = next((place for place in reversed(range(len(sentences))) if value in sentences[place]), 0)
+    ending_sentences = [_CONCLUSION.sub("", sentence) for sentence in sentences[holding:]]
+    if any(map(is_hedged, ending_sentences)):
+        return True
+    # `is_hedged` looks for digits, and a formula may begin with a command: "It is not $\\frac{7}{3}$".
+    holder = sentences[holding] if sentences else ""
+    return bool(FORMULA.search(holder)) and doubted_before(holder.rpartition(value)[0])
 
 
 def _is_whole_answer(text: str) -> bool:
