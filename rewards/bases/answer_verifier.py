@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from trl_grpo_ext.answers.find.final_answer import AnswerFrom, final_answer
 from trl_grpo_ext.answers.golds import ADVICE, GOLD_COLUMNS, NOT_TEXT, alternatives, is_not_text
-from trl_grpo_ext.answers.verdicts import agreed, shown, unreadable
+from trl_grpo_ext.answers.verdicts import SHOWN_CHARS, agreed, shown, unreadable
 from trl_grpo_ext.protocol import DataProblem, Verifier, first_value, problems_of, required_column
 from trl_grpo_ext.sample import Sample
 from trl_grpo_ext.verdict import Verdict, skipped
@@ -71,7 +71,8 @@ class AnswerVerifier(GoldVerifier, Generic[G]):
             return unreadable(found.problem)
         verdict = agreed([self.judge_answer(answer, gold) for answer in found.answers])
         answer = verdict.answer if verdict.answer is not None else found.answers[0]
-        return replace(verdict, answer=shown(answer), details={"rule": found.rule, **verdict.details})
+        told = {"rule": found.rule, "gold": " | ".join(map(str, self.golds(sample.row)))[:SHOWN_CHARS]}
+        return replace(verdict, answer=shown(answer), details={**told, **verdict.details})
 
     def _gold_of(self, row: Mapping[str, Any]) -> G | str:
         return NOT_TEXT if is_not_text(first_value(row, self.gold_columns)) else self.read_gold(row)

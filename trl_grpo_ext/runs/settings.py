@@ -43,6 +43,7 @@ SETTINGS = (
     "num_iterations",
     "temperature",
     "top_k",
+    "repetition_penalty",
     "max_completion_length",
     "mask_truncated_completions",
     "drop_dead_groups",
@@ -56,7 +57,9 @@ SETTINGS = (
 )
 
 
-def run_settings(args: Any, plan: RewardPlan, world_size: int, model: Any = None, rows: Any = None) -> dict[str, Any]:
+def run_settings(
+    args: Any, plan: RewardPlan, world_size: int, model: Any = None, rows: Any = None, tokenizer: Any = None
+) -> dict[str, Any]:
     """Collect a run's settings as plain values, after the names of model and dataset, if known.
 
     `reward_functions` are the names of TRL's reward functions, in order, with the mix's terms. `verifiers` maps each
@@ -75,12 +78,20 @@ def run_settings(args: Any, plan: RewardPlan, world_size: int, model: Any = None
         sizes = [(parameter.numel(), parameter.requires_grad) for parameter in model.parameters()]
         found["parameters"] = sum(size for size, _ in sizes)
         found["trained_parameters"] = sum(size for size, is_trained in sizes if is_trained)
+    found["unused_chat_template"] = _leaves_template_unused(rows, tokenizer)
     found["world_size"] = world_size
     found["reward_functions"] = plan.names
     mixed = plan.mix.verifiers if plan.mix else ()
     found["verifiers"] = {term.name: verifier_identity(verifier) for term, verifier in mixed}
     found["rewards"] = described_rewards(plan)
     return found
+
+
+def _leaves_template_unused(rows: Any, tokenizer: Any) -> bool:
+    """Check whether prompts are plain text beside a tokenizer with a chat template. Streamed rows are not looked at."""
+    if not getattr(tokenizer, "chat_template", None) or not hasattr(rows, "__len__") or not len(rows):
+        return False
+    return isinstance(rows[0].get("prompt"), str)
 
 
 def _name_of_rows(rows: Any) -> str:

@@ -128,7 +128,8 @@ class VerifiedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no ty
         check_weights(self.reward_weights.tolist())
         self._judge = Judge(plan, self.accelerator, self.reward_weights, budget=getattr(args, "judging_budget", None))
         self._template_prefill = template_prefill(self.processing_class, self.args.chat_template_kwargs)
-        self._run_settings = run_settings(args, plan, self.accelerator.num_processes, self.model, train_dataset)
+        ranks = self.accelerator.num_processes
+        self._run_settings = run_settings(args, plan, ranks, self.model, train_dataset, self.processing_class)
         self.learnable_rows = LearnableRows.of(posteriors, self.train_dataset, self.accelerator)
         self._listen(args)
 
