@@ -111,7 +111,7 @@ def test_a_first_term_that_a_schedule_took_out_is_named_where_the_others_read_no
     def told(*, reads: bool) -> str:
         return diagnosis_of([scheduled(step, reads=reads) for step in range(40)], {}).sentence
 
-    assert "(`answer`, which came first, has no weight since step 10)" in told(reads=False)
+    assert "(`answer`, which came first, has no weight since step 10: keep some on it)" in told(reads=False)
     assert "has no weight" not in told(reads=True)
 
 
@@ -170,3 +170,13 @@ def test_a_run_records_whether_its_prompts_leave_the_chat_template_unused(
     tokenizer = SimpleNamespace(chat_template=template)
     settings = run_settings(SimpleNamespace(), plan_rewards(mix), 1, rows=[{"prompt": prompt}], tokenizer=tokenizer)
     assert settings["unused_chat_template"] is is_unused
+
+
+@pytest.mark.parametrize(
+    ("beta", "scaled", "is_told"), [(5.0, "group", True), (0.04, "group", False), (5.0, "none", False)]
+)
+def test_a_beta_far_above_the_usual_is_told_where_advantages_are_scaled(
+    beta: float, scaled: str, is_told: bool
+) -> None:
+    sentence = diagnosis_of(rising(50), {"beta": beta, "scale_rewards": scaled}).sentence
+    assert ("a beta of 5 holds the policy close to its reference" in sentence) is is_told

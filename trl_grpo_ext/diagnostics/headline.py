@@ -49,6 +49,8 @@ MANY_WRONG = 0.25
 MOST = 0.5
 # Of the parameters; an adapter has about as many.
 FEW_TRAINED = 0.01
+# Ours: ten times DeepSeekMath's 0.04, for advantages that are scaled.
+HIGH_BETA = 0.4
 # Of the scale, as `reward_hacking` has it: an evaluation that is as far below the training.
 FAR_BELOW = GAP
 # Of the scale: what two digits after the point do not tell.
@@ -176,7 +178,7 @@ def _since(window: Window) -> str:
     if window.of_term(window.in_force[0]).has_answers or not window.of_term(term).has_answers:
         return ""
     when = "" if step is None else f" since step {step}"
-    return f" (`{term}`, which came first, has no weight{when})"
+    return f" (`{term}`, which came first, has no weight{when}: keep some on it)"
 
 
 NOT_HELD_OUT = "nothing is held out"
@@ -241,6 +243,10 @@ def _caveats(window: Window, held_out: Said) -> list[str]:
     penalty = window.settings.get("repetition_penalty")
     if penalty not in (None, 1):
         found.append(f"a repetition_penalty of {penalty:g} samples texts that the policy would not write: set it to 1")
+    beta = window.settings.get("beta") or 0
+    is_scaled = window.settings.get("scale_rewards") not in (None, False, "none")
+    if beta >= HIGH_BETA and is_scaled and not window.is_solved:
+        found.append(f"a beta of {beta:g} holds the policy close to its reference: 0 to 0.1 is usual")
     void = sum(batch.void for batch in window.batches) / sum(batch.size for batch in window.batches)
     if void >= MOST:
         found.append(f"{percent(void)} of the completions have no verdict")
