@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from trl_grpo_ext.answers.find.final_answer import AnswerFrom, final_answer
 from trl_grpo_ext.answers.golds import ADVICE, GOLD_COLUMNS, NOT_TEXT, alternatives, is_not_text
-from trl_grpo_ext.answers.verdicts import agreed, shown, unreadable
+from trl_grpo_ext.answers.verdicts import SHOWN_CHARS, agreed, shown, unreadable
 from trl_grpo_ext.protocol import DataProblem, Verifier, first_value, problems_of, required_column
 from trl_grpo_ext.sample import Sample
 from trl_grpo_ext.verdict import Verdict, skipped
@@ -86,7 +86,8 @@ class AnswerVerifier(GoldVerifier, Generic[G]):
         answer = verdict.answer
         if answer is None:
             answer = found.answers[0]
-        details = {"rule": found.rule, **verdict.details}
+        golds = " | ".join(map(str, self.golds(sample.row)))
+        details = {"rule": found.rule, "gold": golds[:SHOWN_CHARS], **verdict.details}
         return replace(verdict, answer=shown(answer), details=details)
 
     def _gold_of(self, row: Mapping[str, Any]) -> G | str:

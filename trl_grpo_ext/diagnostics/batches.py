@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -104,6 +105,16 @@ def compare_with_gold(agreeing: float) -> str:
     )
 
 
+def of_template(window: Window) -> str:
+    """The advice to apply the chat template that this run's prompts leave unused; empty where it is used."""
+    if not window.settings.get("unused_chat_template"):
+        return ""
+    return (
+        "The prompts are plain text, though the tokenizer has a chat template: unless the model is a base model, make "
+        "them conversations. "
+    )
+
+
 def told_gold(batches: Sequence[BatchFigures]) -> str:
     """An answer of the latest group that nobody has solved, beside its gold; empty where no verdict tells the gold."""
     for batch in reversed(batches):
@@ -112,6 +123,24 @@ def told_gold(batches: Sequence[BatchFigures]) -> str:
             told = f" For example, a completion answered `{answer}`, and the gold is `{gold}`"
             return f"{told}{_unit_told(answer, gold)}."
     return ""
+
+
+def holds_gold(batches: Sequence[BatchFigures]) -> bool:
+    """Test whether most of the wrong answers that stand for a batch contain their gold, and more."""
+    pairs = [batch.wrong_answer for batch in batches if batch.wrong_answer]
+    holding = sum(_stands_in(gold, answer) for answer, gold in pairs)
+    return len(pairs) >= LEAST_BATCHES and 2 * holding > len(pairs)
+
+
+def _stands_in(gold: str, answer: str) -> bool:
+    """Test whether an answer contains a gold as a whole word or number, and more.
+
+    Examples:
+        >>> _stands_in("82", "so it is 82!"), _stands_in("82", "182"), _stands_in("82", "82.5"), _stands_in("82", "82")
+        (True, False, False, False)
+    """
+    whole = rf"(?<![\w.]){re.escape(gold)}(?![\w]|\.\w)"
+    return bool(gold) and gold != answer and re.search(whole, answer) is not None
 
 
 # Quotients of units: cents, thousandths, minutes and hours, dozens.

@@ -11,9 +11,11 @@ from typing import NamedTuple
 from trl_grpo_ext.diagnostics.batches import group_share, judged, names, percent
 from trl_grpo_ext.diagnostics.checks import CHECKS
 from trl_grpo_ext.diagnostics.checks.dead_groups import LEAST_LIVE, group_mix, live_share, same_prompts
+from trl_grpo_ext.diagnostics.checks.reward_hacking import GAP
+from trl_grpo_ext.diagnostics.checks.unread import NEARLY_ALL
 from trl_grpo_ext.diagnostics.checks.zero_updates import highest_rate
 from trl_grpo_ext.diagnostics.finding import Finding, Severity
-from trl_grpo_ext.diagnostics.levels import fitted_rise
+from trl_grpo_ext.diagnostics.levels import fitted_rise, score_level
 from trl_grpo_ext.diagnostics.progress import (
     FLAT_BATCHES,
     LEAST_GAIN,
@@ -38,6 +40,7 @@ OF_GRADERS = frozenset(("grader_trouble", "noisy_verifier"))
 FINE = "All is well:"
 EARLY = "It is too early to tell:"
 SOLVED = ", and this data has little left to teach: for more, take harder data"
+BY_HEART = ": for what carries over, take more prompts"
 JUDGE = "judge a few completions by hand"
 TAKE = f"{JUDGE}, then take data that the model gets right now and then"
 # Of the groups. Ours, from a run of the recipe smollm2 on harder sums: 70 % all wrong and 17 % live at a score of 0.2.
@@ -46,6 +49,10 @@ MANY_WRONG = 0.25
 MOST = 0.5
 # Of the parameters; an adapter has about as many.
 FEW_TRAINED = 0.01
+# Ours: ten times DeepSeekMath's 0.04, for advantages that are scaled.
+HIGH_BETA = 0.4
+# Of the scale, as `reward_hacking` has it: an evaluation that is as far below the training.
+FAR_BELOW = GAP
 # Of the scale: what two digits after the point do not tell.
 ROUNDED = 0.005
 
@@ -129,7 +136,7 @@ def _sound(window: Window, *, is_clean: bool) -> str:
         if judged(window.batches):
             return f"The scores of the last {size} completions are too large to compare."
         return f"None of the last {size} completions could be judged: no term with weight is for their rows."
-    score = f"the score of {names(window.primary_terms)}"
+    score = f"the score of {names(window.primary_terms)}{_since(window)}"
     trained = _of_training(window, training, score)
     held_out = _of_evaluation(window, evaluation)
     caveats = _caveats(window, held_out)
@@ -139,7 +146,7 @@ def _sound(window: Window, *, is_clean: bool) -> str:
     if trained.is_well and moves == "fallen":
         return f"What is learned may not carry over: {held_out.text}; in training, {score} is {training}."
     is_well = held_out.is_well and is_clean and not caveats and training.moves != "fallen"
-    solved = SOLVED if window.is_solved else ""
+    solved = _of_solved(window, evaluation, caveats)
     if trained.is_well and is_well:
         return f"{FINE} {trained.text}{solved}. {sentence(held_out.text)}."
     if trained.is_well:
@@ -151,6 +158,27 @@ def _sound(window: Window, *, is_clean: bool) -> str:
         if text != NOT_HELD_OUT:
             sentences.append(f"{sentence(text)}.")
     return " ".join(sentences)
+
+
+def _of_solved(window: Window, evaluation: Ends | None, caveats: Sequence[str]) -> str:
+    """Say what data to take next, where training has little left to teach; else empty."""
+    if evaluation is not None and _is_behind(window, evaluation):
+        return "" if caveats else BY_HEART
+    return SOLVED if window.is_solved else ""
+
+
+def _since(window: Window) -> str:
+    """Tell of a first term that reads answers, whose weight a schedule took, where those in force read none.
+
+    Else empty: a form that is learned may well fade before the answers.
+    """
+    if window.faded is None:
+        return ""
+    term, step = window.faded
+    if window.of_term(window.in_force[0]).has_answers or not window.of_term(term).has_answers:
+        return ""
+    when = "" if step is None else f" since step {step}"
+    return f" (`{term}`, which came first, has no weight{when}: keep some on it)"
 
 
 NOT_HELD_OUT = "nothing is held out"
@@ -165,12 +193,36 @@ def _of_evaluation(window: Window, evaluation: Ends | None) -> Said:
     if not evaluation.start.count:
         return Said(f"the evaluation is {evaluation}, and no other one was made to compare it with", is_well=False)
     if evaluation.moves:
-        return Said(f"the evaluation has {evaluation.moves} {evaluation.change}", is_well=evaluation.moves == "risen")
+        text = f"the evaluation has {evaluation.moves} {evaluation.change}"
+        if _is_behind(window, evaluation):
+            return Said(f"{text}, far below training, which may learn its prompts by heart", is_well=False)
+        return Said(text, is_well=evaluation.moves == "risen")
     if window.scale.is_known and window.scale.unit(evaluation.start).mean >= CEILING:
         return Said(f"the evaluation is {evaluation}, as high as it was", is_well=True)
     moved = "followed" if _does_well(window) else "moved"
     text = f"the evaluation has not clearly {moved}: {evaluation}{evaluation.gain_told}"
-    return Said(text, is_well=False)
+    return Said(text + _other_data(window, evaluation), is_well=False)
+
+
+def _is_behind(window: Window, evaluation: Ends) -> bool:
+    """Test whether the evaluation ends far below a training that has little left to teach."""
+    missing = window.scale.part(training_ends(window).end - evaluation.end)
+    return window.is_solved and missing.at_least >= FAR_BELOW
+
+
+def _other_data(window: Window, evaluation: Ends) -> str:
+    """Tell of an evaluation that was far below the first batch before anything was learned; else empty.
+
+    The same policy has judged both, so the rows differ, or what they are compared with.
+    """
+    first = score_level(window.opening[:1])
+    missing = window.scale.part(first - evaluation.start)
+    if window.evaluations[0][0] or not first.count or missing.at_least < FAR_BELOW:
+        return ""
+    return (
+        ". Its rows are not like those of training, which began higher with the same policy: compare their golds and "
+        "prompts by hand"
+    )
 
 
 def _caveats(window: Window, held_out: Said) -> list[str]:
@@ -185,7 +237,16 @@ def _caveats(window: Window, held_out: Said) -> list[str]:
     if cut.mean >= MOST and limit != 1:
         at_limit = f" at {limit} tokens" if limit else ""
         never = ": see whether the model has learned to end, and whether its end token is the tokenizer's"
-        found.append(f"{percent(cut.mean)} of the completions are cut{at_limit}{never if cut.mean == 1 else ''}")
+        found.append(
+            f"{percent(cut.mean)} of the completions are cut{at_limit}{never if cut.mean >= NEARLY_ALL else ''}"
+        )
+    penalty = window.settings.get("repetition_penalty")
+    if penalty not in (None, 1):
+        found.append(f"a repetition_penalty of {penalty:g} samples texts that the policy would not write: set it to 1")
+    beta = window.settings.get("beta") or 0
+    is_scaled = window.settings.get("scale_rewards") not in (None, False, "none")
+    if beta >= HIGH_BETA and is_scaled and not window.is_solved:
+        found.append(f"a beta of {beta:g} holds the policy close to its reference: 0 to 0.1 is usual")
     void = sum(batch.void for batch in window.batches) / sum(batch.size for batch in window.batches)
     if void >= MOST:
         found.append(f"{percent(void)} of the completions have no verdict")

@@ -68,6 +68,8 @@ class Window:
     trained_on: frozenset[str] = frozenset()
     # The first evaluation and the last, oldest first, at most `EVALUATIONS`: step and primary score.
     evaluations: Sequence[tuple[int | None, Estimate]] = ()
+    # The term that came first until a schedule took its weight, and the step since which it has none.
+    faded: tuple[str, int | None] | None = None
     # Number of evaluations without a judged completion.
     empty_evaluations: int = 0
     # The primary score of the training batches just before the first evaluation; `NOTHING` if it was not kept.
@@ -103,7 +105,8 @@ class Window:
     def checkpoints(self) -> tuple[int, ...]:
         """Checkpoint steps in the run folder, sorted. Lists the folder at each call."""
         names = [] if self.folder is None else [path.name for path in Path(self.folder).glob("checkpoint-*")]
-        return tuple(sorted(int(step) for name in names if (step := name.partition("-")[2]).isdecimal()))
+        steps = [name.partition("-")[2] for name in names]
+        return tuple(sorted(int(step) for step in steps if step.isdecimal()))
 
     @property
     def terms(self) -> tuple[str, ...]:
@@ -208,9 +211,11 @@ class RunView:
             return False
         self._end_evaluation()
         if self._kept.batches and figures.in_force[:1] != self._kept.in_force[:1]:
+            before = self._kept.in_force[0] if self._kept.in_force else ""
             # Where a schedule puts another term first, scores of before and after are of two things.
             self._history = History()
             self._keep(opening=(), batches=(), evaluations=(), trained_at_first_evaluation=NOTHING)
+            self._keep(faded=(before, figures.step) if before not in figures.in_force else None)
         self._keep(
             opening=(*self._kept.opening, figures)[:OPENING_BATCHES],
             batches=(*self._kept.batches, figures)[-RECENT_BATCHES:],

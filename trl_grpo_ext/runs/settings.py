@@ -43,6 +43,7 @@ SETTINGS = (
     "num_iterations",
     "temperature",
     "top_k",
+    "repetition_penalty",
     "max_completion_length",
     "mask_truncated_completions",
     "drop_dead_groups",
@@ -62,6 +63,7 @@ def run_settings(
     world_size: int,
     model: Any = None,
     rows: Any = None,
+    tokenizer: Any = None,
 ) -> dict[str, Any]:
     """Collect a run's settings as plain values, after the names of model and dataset, if known.
 
@@ -82,6 +84,7 @@ def run_settings(
         trained = [parameter for parameter in parameters if parameter.requires_grad]
         found["parameters"] = sum(parameter.numel() for parameter in parameters)
         found["trained_parameters"] = sum(parameter.numel() for parameter in trained)
+    found["unused_chat_template"] = _leaves_template_unused(rows, tokenizer)
     found["world_size"] = world_size
     found["reward_functions"] = plan.names
     found["verifiers"] = _identities(plan)
@@ -93,6 +96,13 @@ def _identities(plan: RewardPlan) -> dict[str, str | None]:
     if plan.mix is None:
         return {}
     return {term.name: verifier_identity(verifier) for term, verifier in plan.mix.verifiers}
+
+
+def _leaves_template_unused(rows: Any, tokenizer: Any) -> bool:
+    """Check whether prompts are plain text beside a tokenizer with a chat template. Streamed rows are not looked at."""
+    if not getattr(tokenizer, "chat_template", None) or not hasattr(rows, "__len__") or not len(rows):
+        return False
+    return isinstance(rows[0].get("prompt"), str)
 
 
 def _name_of_rows(rows: Any) -> str:

@@ -128,7 +128,8 @@ class VerifiedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no ty
         check_chat_template(self.processing_class, train_dataset)
         check_no_prompt_is_missing("train_dataset", train_dataset, self.processing_class)
         self._prepare_judging(plan)
-        self._run_settings = run_settings(args, plan, self.accelerator.num_processes, self.model, train_dataset)
+        ranks = self.accelerator.num_processes
+        self._run_settings = run_settings(args, plan, ranks, self.model, train_dataset, self.processing_class)
         self.learnable_rows = LearnableRows.of(posteriors, self.train_dataset, self.accelerator)
         self._listen(args)
 

@@ -48,6 +48,7 @@ HIDES: dict[Check, tuple[Check, ...]] = {
     wrong_driver.wrong_sign: (wrong_driver.outweighed,),
     entropy_collapse.never_explored: (
         bad_data.doubtful_gold,
+        kl_blowup.far_and_no_better,
         dead_groups.all_wrong,
         dead_groups.of_both_kinds,
         entropy_collapse.collapsed,

@@ -6,6 +6,8 @@ from trl_grpo_ext.diagnostics.batches import (
     agreeing_share,
     failures_in,
     group_count,
+    holds_gold,
+    names,
     percent,
     told_gold,
     worst_share,
@@ -22,8 +24,8 @@ from trl_grpo_ext.verdict import Blame
 # The reason of a verifier that is a function.
 NOTHING_RETURNED = "returned_none"
 RETURNS = (
-    "See whether a `return` is missing in `{term}`; name the rows that it is for by `when`. None means that "
-    "a row cannot be judged."
+    "Return False or 0 for an answer that is wrong or absent, and see whether a `return` is missing in `{term}`: None "
+    "means that a row cannot be judged. If it is for some rows only, name them by `when`."
 )
 # Of the verdicts of a term in force. Ours, tried in test_fault_injection.py (no gold for one action).
 WARN, CRITICAL = 0.02, 0.10
@@ -42,14 +44,17 @@ def unjudged(window: Window) -> CheckResult:
         mostly += f" ({lacks})"
     # Each has a value, though some have no score.
     is_zero = all(batch.covered == batch.verdicts for batch in term.batches)
+    left_out = "count as 0, as on_unscored is `zero`" if is_zero else "are left out of training"
+    share = percent(found.share)
+    if reason == NOTHING_RETURNED:
+        who = f"The verifier, not the model: `{found.term}` returns None for {share} of the completions"
+    else:
+        who = f"The data, not the model: {share} of the completions have nothing that `{found.term}` could judge them "
+        who += f"against, mostly {mostly}"
     return Finding(
         severity=found.severity(CRITICAL),
         terms=(found.term,),
-        sentence=(
-            f"The data, not the model: {percent(found.share)} of the completions have nothing that `{found.term}` "
-            f"could judge them against, mostly {mostly}; they "
-            + ("count as 0, as on_unscored is `zero`." if is_zero else "are left out of training.")
-        ),
+        sentence=f"{who}; they {left_out}.",
         numbers={"share": found.share, "failed": found.count},
         action=_action(found.term, reason, lacks),
     )
@@ -96,13 +101,20 @@ def doubtful_gold(window: Window) -> CheckResult:
     if agreed < max(LEAST_GROUPS, DOUBTFUL * groups) or agreeing < AGREED or early < EARLY:
         return None
     prevails = agreed >= MOSTLY_DOUBTFUL * groups and not has_risen(window)
+    suspect = f"The gold may be wrong, or of other rows: in {percent(agreed / groups)} of the groups most completions "
+    suspect += "agree on an answer that is not the gold, and wrong answers usually scatter."
+    action = "Compare answers and gold of a few of these groups by hand, and look for rows that have moved."
+    if holds_gold(window.batches):
+        term = names(window.primary_terms)
+        suspect = f"{term} may be too strict: in {percent(agreed / groups)} of the groups most completions agree on an "
+        suspect += "answer that contains the gold, and more than it."
+        action = (
+            f"Let {term} read the answer alone (answer_from), or say in the prompt that nothing else may stand there."
+        )
     return Finding(
         severity=Severity.CRITICAL if prevails else Severity.INFO,
         terms=tuple(window.primary_terms),
-        sentence=(
-            f"The gold may be wrong, or of other rows: in {percent(agreed / groups)} of the groups most completions "
-            f"agree on an answer that is not the gold, and wrong answers usually scatter.{told_gold(window.batches)}"
-        ),
+        sentence=suspect + told_gold(window.batches),
         numbers={"agreed": agreed / groups, "of_wrong_groups": agreeing},
-        action="Compare answers and gold of a few of these groups by hand, and look for rows that have moved.",
+        action=action,
     )

@@ -15,6 +15,7 @@ from trl_grpo_ext.diagnostics.batches import (
     is_one_answer,
     judged,
     names,
+    of_template,
     percent,
     told_gold,
 )
@@ -43,6 +44,7 @@ SEVERAL = 3.0
 # Ours, tried in test_diagnosis_cases.py (gold of other rows, a wrong entry point).
 # Of the verdicts that are not right.
 ONE_CAUSE = 0.9
+BEYOND = " None of the completions is right, and their answers scatter, as guesses do: the task is beyond the model."
 UNDEFINED_NAME = (
     "Say in the prompt which name the tests call, or mend the entry point in the data: none defines that name."
 )
@@ -56,13 +58,13 @@ def all_wrong(window: Window) -> CheckResult:
     if is_one_answer(window) or not is_stuck(window):
         return None
     live, agreeing = group_share(window.batches, GroupOutcome.LIVE), agreeing_share(window.batches)
-    cause = _cause(window)
+    cause, is_beyond = _cause(window), _is_beyond(window, agreeing)
     return Finding(
         severity=Severity.critical_if(wrong >= WRONG_CRITICAL),
         terms=tuple(window.primary_terms),
         sentence=(
             f"{percent(wrong)} of the groups are all wrong and teach nothing; {percent(live)} are live"
-            f"{_why(agreeing, cause)}.{told_gold(window.batches)}"
+            f"{_why(agreeing, cause)}.{BEYOND if is_beyond else ''}{told_gold(window.batches)}"
         ),
         numbers={"all_wrong": wrong, "agreeing": agreeing, "live": live, "groups": group_count(window.batches)},
         action=_action_of_wrong(window, cause, agreeing),
@@ -78,8 +80,21 @@ def _action_of_wrong(window: Window, cause: str, agreeing: float) -> str:
     if agreeing >= AGREEING:
         return compare_with_gold(agreeing)
     size = judged(window.batches) / group_count(window.batches)
-    more = f"groups of more than {size:.0f} (num_generations)"
-    return f"First judge a few right answers by hand with the verifier; if it passes them, take easier data or {more}."
+    more = f" or groups of more than {size:.0f} (num_generations)"
+    if _is_beyond(window, agreeing):
+        more = ", or train on worked examples first"
+    judge = "First judge a few right answers by hand with the verifier; if it passes them, take easier data"
+    return f"{of_template(window)}{judge}{more}."
+
+
+def _is_beyond(window: Window, agreeing: float) -> bool:
+    """Test whether no completion is right, and siblings answer differently.
+
+    A model that knows the answer repeats it, even if the gold or the verifier is wrong; guesses scatter.
+    """
+    right = sum(batch.primary.right for batch in window.batches)
+    distinct = distinct_answers(window.batches)
+    return not right and agreeing < AGREEING and distinct is not None and distinct >= SEVERAL
 
 
 def _understood_wrong(window: Window) -> float:

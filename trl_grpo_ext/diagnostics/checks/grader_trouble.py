@@ -159,7 +159,9 @@ def slow(window: Window) -> CheckResult:
 
 def failing_tools(window: Window) -> CheckResult:
     """Find tool calls that mostly fail, while the score does not rise."""
-    share = window.logged_level(TOOL_FAILURES, LATEST_LOGS)
+    # The worst score needs no patience: nothing is learned without a tool that works.
+    is_worst = window.score.count > 0 and window.scale.unit(window.score).mean <= 0
+    share = window.logged_level(TOOL_FAILURES, 0 if is_worst else LATEST_LOGS)
     if share is None or share < MOST_CALLS or not window.batches or has_risen(window):
         return None
     return Finding(

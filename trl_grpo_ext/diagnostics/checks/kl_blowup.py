@@ -39,6 +39,8 @@ LEAST_LOGS = 8
 # Of the tokens; rlprobe's level.
 MUCH_CLIPPED = 0.3
 
+AGAIN = "Start again with a tenth of the learning rate."
+
 
 def broken(window: Window) -> CheckResult:
     """Find a score that collapsed through the policy, as far as logs show.
@@ -59,9 +61,10 @@ def broken(window: Window) -> CheckResult:
     fallen = f"score has fallen to {now.mean:z.2f} in the last {len(recent)} batches after {best.mean:.2f}"
     numbers = {"best": best.mean, "now": now.mean}
     kl = window.logged_level("kl")
+    is_endless = _has_come_to_be_cut(window)
     if kl is None:
         earlier = [window.scale.unit(level) for level in levels]
-        is_of_policy = _is_surely_lower(left, earlier) or _has_come_to_be_cut(window)
+        is_of_policy = _is_surely_lower(left, earlier) or is_endless
         effect = f"the {fallen}"
     else:
         is_of_policy = kl >= FAR
@@ -69,12 +72,16 @@ def broken(window: Window) -> CheckResult:
         numbers["kl"] = kl
     if not is_of_policy:
         return None
+    sentence = f"The updates are too large, or the verifier or the data broke: {effect}."
+    action = (
+        "First judge a few of the latest completions by hand. If they are as bad as that: start again with a tenth of "
+        "the learning rate."
+    )
+    if is_endless:
+        # A verifier or data that broke leave the completions as they were.
+        sentence, action = f"The updates are too large: {effect}; most completions no longer come to an end.", AGAIN
     return Finding(
-        severity=Severity.critical_if(kl is None or kl >= CRITICAL),
-        sentence=f"The updates are too large, or the verifier or the data broke: {effect}.",
-        numbers=numbers,
-        action="First judge a few of the latest completions by hand. If they are as bad as that: start again with a "
-        "tenth of the learning rate.",
+        severity=Severity.critical_if(kl is None or kl >= CRITICAL), sentence=sentence, numbers=numbers, action=action
     )
 
 
@@ -119,7 +126,7 @@ def far_and_no_better(window: Window) -> CheckResult:
         severity=Severity.critical_if(level >= CRITICAL),
         sentence=f"The updates are too large: {_far(level)}, and {effect}.",
         numbers=numbers,
-        action="Start again with a tenth of the learning rate.",
+        action=AGAIN,
     )
 
 

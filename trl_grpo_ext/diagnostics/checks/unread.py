@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trl_grpo_ext.diagnostics.batches import judged, mostly, percent
+from trl_grpo_ext.diagnostics.batches import judged, mostly, of_template, percent
 from trl_grpo_ext.diagnostics.finding import Finding, NotChecked, Severity
 from trl_grpo_ext.diagnostics.progress import has_risen, is_learning
 from trl_grpo_ext.diagnostics.term_totals import added
@@ -11,6 +11,8 @@ from trl_grpo_ext.support.estimate import Estimate
 
 # Of the completions: rl-doctor's upper level, rlprobe's level.
 CUT_WARN, CUT_CRITICAL = 0.15, 0.5
+# Of the completions: from the first batch on, a model that hardly ever ends. Ours.
+NEARLY_ALL = 0.95
 # Cut completions score less than this part of what the others do. Ours, tried in test_fault_injection.py.
 COSTLY = 0.5
 # Of the scale: completions that come to an end with a lower score fail for another reason. Ours, tried in
@@ -58,7 +60,7 @@ def cut(window: Window) -> CheckResult:
         terms=tuple(window.primary_terms),
         sentence=sentence,
         numbers=numbers | ({"score_of_ended": ended.mean} if ended.count else {}),
-        action=_action(window) if helps else READ_A_PROMPT,
+        action=_action(window) if helps else of_template(window) + READ_A_PROMPT,
     )
 
 
@@ -70,7 +72,7 @@ def _costs(window: Window, cut: Estimate, ended: Estimate, share: float) -> bool
 
 
 def _action(window: Window) -> str:
-    if Estimate.together(batch.primary.cut_share for batch in window.opening).mean == 1:
+    if Estimate.together(batch.primary.cut_share for batch in window.opening).mean >= NEARLY_ALL:
         return (
             "Read a completion. If it goes on after its answer, the model does not know the token that ends a turn: "
             "set eos_token, or train from a model whose chat template has it. If it is still at work, raise "
@@ -101,6 +103,7 @@ def unparseable(window: Window) -> CheckResult:
         f"answer that it knows{reason}{rest}."
     )
     action = "Say in the prompt which form the answer must have, or choose a verifier that reads the form it has."
+    action = of_template(window) + action
     tokens = Estimate.together(batch.tokens.numbers for batch in window.batches)
     # The one that ends it.
     if tokens.count and tokens.mean <= 1:

@@ -29,7 +29,7 @@ SURE, GOES_ON = 4.0, 3.0
 def escaped(window: Window) -> CheckResult:
     """Find the most severe cause of void rows that increase, or replace wrong siblings."""
     causes = dict.fromkeys(cause for batch in window.batches for cause in batch.voids)
-    found = [one for cause in causes if (one := _of_cause(window, cause)) is not None]
+    found = [finding for finding in (_of_cause(window, cause) for cause in causes) if finding is not None]
     return max(found, key=lambda one: (one.severity.rank, one.numbers["share"]), default=None)
 
 

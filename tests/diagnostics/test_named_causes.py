@@ -1,0 +1,182 @@
+"""The headline names the cause, not its nearest symptom: runs that thirty practitioners' faults were planted in."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+from windows import batch, codes, diagnosis_of, window_of
+
+from trl_grpo_ext import Blame, RewardMix, RewardTerm, Scorecard, Status, Verdict
+from trl_grpo_ext.diagnostics.batches import holds_gold
+from trl_grpo_ext.diagnostics.checks import CHECKS
+from trl_grpo_ext.diagnostics.diagnosis import Diagnosis
+from trl_grpo_ext.diagnostics.finding import Finding
+from trl_grpo_ext.mix.reward_plan import plan_rewards
+from trl_grpo_ext.rewards import ExactTextVerifier
+from trl_grpo_ext.runs.settings import run_settings
+from trl_grpo_ext.sample import Sample
+
+RIGHT = Verdict(status=Status.CORRECT, score=1.0, answer="4")
+NONE_RETURNED = Verdict(status=Status.SKIPPED, score=None, blame=Blame.DATA, reason="returned_none")
+
+
+def wrong(answer: str, gold: str = "4") -> Verdict:
+    return Verdict(status=Status.INCORRECT, score=0.0, answer=answer, details={"gold": gold})
+
+
+def scored(right: int, step: int, mode: str = "train", size: int = 64) -> Scorecard:
+    """Make a batch with so many right completions, spread over its groups of eight."""
+    scores = [float(27 * place % size < right) for place in range(size)]
+    return replace(batch({"answer": scores}, step=step), mode=mode)
+
+
+def rising(last: int) -> list[Scorecard]:
+    return [scored(min(last, 30 + 3 * step), step) for step in range(24)]
+
+
+def evaluated(before: int, after: int, training: list[Scorecard]) -> Diagnosis:
+    first, last = scored(before, 0, "eval", 200), scored(after, len(training), "eval", 200)
+    return diagnosis_of([first, *training, last], {})
+
+
+def test_a_solved_training_whose_evaluation_stays_far_below_is_not_called_well_nor_too_easy() -> None:
+    behind, close = evaluated(80, 110, rising(64)), evaluated(80, 190, rising(64))
+    assert "far below training, which may learn its prompts by heart" in behind.sentence
+    assert "for what carries over, take more prompts" in behind.sentence
+    assert "harder data" not in behind.sentence
+    assert close.sentence.startswith("All is well") and "harder data" in close.sentence
+
+
+def test_an_evaluation_that_began_far_below_the_first_batch_has_other_rows() -> None:
+    assert "compare their golds and prompts by hand" in evaluated(4, 5, rising(60)).sentence
+    assert "compare their golds" not in evaluated(90, 91, rising(60)).sentence
+
+
+def test_a_verifier_that_returns_none_is_to_blame_itself_and_not_the_data() -> None:
+    cards = [batch({"answer": [RIGHT] * 3 + [NONE_RETURNED] * 5}, step=step) for step in range(8)]
+    found = diagnosis_of(cards, {}).causes[0]
+    assert found.sentence.startswith("The verifier, not the model: `answer` returns None for 62 %")
+    assert found.action.startswith("Return False or 0 for an answer that is wrong")
+
+
+@pytest.mark.parametrize(("cut", "is_told"), [(64, True), (63, True), (48, False)])
+def test_completions_that_hardly_ever_end_from_the_first_batch_on_point_to_the_end_token(
+    cut: int, is_told: bool
+) -> None:
+    cards = []
+    for card in rising(20):
+        samples = [replace(one, truncated=place < cut) for place, one in enumerate(card.samples)]
+        cards.append(replace(card, samples=tuple(samples)))
+    assert ("end token" in diagnosis_of(cards, {"max_completion_length": 48}).sentence) is is_told
+
+
+def test_where_completions_come_to_have_no_end_the_policy_broke_and_not_the_verifier() -> None:
+    def run(truncated: bool) -> Finding:
+        cards = [batch({"answer": [1, 0] * 16}, step=step, truncated=False) for step in range(10)]
+        cards += [batch({"answer": [0] * 32}, step=step, truncated=truncated) for step in range(10, 24)]
+        found = CHECKS["kl_blowup"](window_of(cards, [{"kl": 3.0}] * 24))
+        assert isinstance(found, Finding)
+        return found
+
+    assert "verifier" in run(truncated=False).sentence
+    assert "verifier" not in run(truncated=True).sentence
+    assert run(truncated=True).action == "Start again with a tenth of the learning rate."
+
+
+def test_a_cold_policy_is_named_before_the_kl_divergence_that_its_temperature_magnifies() -> None:
+    cards = [batch({"answer": [0] * 32}, step=step) for step in range(24)]
+    same = [replace(one, samples=tuple(replace(sample, text="x") for sample in one.samples)) for one in cards]
+    window = window_of(same, [{"kl": 4.8}] * 24, {"temperature": 0.01})
+    assert "kl_blowup" not in codes(window)
+    assert "entropy_collapse" in codes(window)
+
+
+def test_wrong_answers_that_scatter_without_a_right_one_are_a_task_beyond_the_model() -> None:
+    scattered = [wrong(str(place), "9999") for place in range(32)]
+    found = diagnosis_of([batch({"answer": scattered}, step=step) for step in range(24)], {}).causes[0]
+    assert "the task is beyond the model" in found.sentence
+    assert "easier data, or train on worked examples" in found.action
+    some = [batch({"answer": [RIGHT, *scattered[1:]]}, step=step) for step in range(120)]
+    assert "beyond" not in diagnosis_of(some, {}).sentence
+
+
+def test_a_first_term_that_a_schedule_took_out_is_named_where_the_others_read_no_answers() -> None:
+    def scheduled(step: int, *, reads: bool) -> Scorecard:
+        other = [RIGHT if place % 3 else wrong("5") for place in range(32)] if reads else [0.5, 0.6] * 16
+        outcomes = {"answer": [RIGHT, wrong("5")] * 16, "brief": other}
+        return batch(outcomes, step=step, weights={"answer": float(step < 10), "brief": 0.2})
+
+    def told(*, reads: bool) -> str:
+        return diagnosis_of([scheduled(step, reads=reads) for step in range(40)], {}).sentence
+
+    assert "(`answer`, which came first, has no weight since step 10: keep some on it)" in told(reads=False)
+    assert "has no weight" not in told(reads=True)
+
+
+def test_answers_that_agree_and_contain_the_gold_are_of_a_verifier_that_is_too_strict() -> None:
+    def run(answer: str) -> Finding:
+        cards = [batch({"answer": [wrong(answer)] * 32}, step=step) for step in range(24)]
+        return diagnosis_of(cards, {}).causes[0]
+
+    assert run(r"\boxed{4}").sentence.startswith("`answer` may be too strict")
+    assert "answer_from" in run(r"\boxed{4}").action
+    assert run("5").sentence.startswith("The gold may be wrong")
+
+
+def test_verdicts_of_answers_tell_the_gold_so_that_a_check_can_compare_them() -> None:
+    sample = Sample(text=r"\boxed{4}", row={"solution": "4"})
+    verdict = ExactTextVerifier(answer_from="text").verify(sample)
+    assert verdict.details == {"rule": "text", "gold": "4"}
+    one = batch({"answer": [verdict] * 8})
+    assert not holds_gold(window_of([one]).batches)  # one batch is no pattern
+    assert holds_gold(window_of([one, batch({"answer": [verdict] * 8}, step=1)]).batches)
+
+
+def test_tools_that_fail_are_told_at_the_first_log_where_nothing_is_ever_right() -> None:
+    def run(scores: list[int]) -> list[str]:
+        return codes(window_of([batch({"answer": scores}, step=step) for step in range(8)], [{FAILS: 1.0}]))
+
+    assert "grader_trouble" in run([0] * 32)
+    assert "grader_trouble" not in run([1, 0] * 16)
+
+
+FAILS = "tools/failure_frequency"
+
+
+def test_a_repetition_penalty_is_told_since_it_samples_what_the_policy_would_not_write() -> None:
+    assert "a repetition_penalty of 1.5" in diagnosis_of(rising(50), {"repetition_penalty": 1.5}).sentence
+    assert "repetition_penalty" not in diagnosis_of(rising(50), {"repetition_penalty": 1.0}).sentence
+
+
+def test_prompts_that_leave_the_chat_template_unused_are_told_where_nothing_is_right() -> None:
+    def action(*, is_unused: bool) -> str:
+        cards = [batch({"answer": [wrong(str(place)) for place in range(32)]}, step=step) for step in range(24)]
+        return diagnosis_of(cards, {"unused_chat_template": is_unused}).causes[0].action
+
+    assert action(is_unused=True).startswith("The prompts are plain text, though the tokenizer has a chat template")
+    assert "template" not in action(is_unused=False)
+
+
+@pytest.mark.parametrize(
+    ("prompt", "template", "is_unused"),
+    [("1+1", "{{ messages }}", True), ("1+1", None, False), ([{"role": "user", "content": "1+1"}], "{{ x }}", False)],
+)
+def test_a_run_records_whether_its_prompts_leave_the_chat_template_unused(
+    prompt: object, template: str | None, is_unused: bool
+) -> None:
+    mix = RewardMix([RewardTerm(name="answer", verifier=ExactTextVerifier())])
+    tokenizer = SimpleNamespace(chat_template=template)
+    settings = run_settings(SimpleNamespace(), plan_rewards(mix), 1, rows=[{"prompt": prompt}], tokenizer=tokenizer)
+    assert settings["unused_chat_template"] is is_unused
+
+
+@pytest.mark.parametrize(
+    ("beta", "scaled", "is_told"), [(5.0, "group", True), (0.04, "group", False), (5.0, "none", False)]
+)
+def test_a_beta_far_above_the_usual_is_told_where_advantages_are_scaled(
+    beta: float, scaled: str, is_told: bool
+) -> None:
+    sentence = diagnosis_of(rising(50), {"beta": beta, "scale_rewards": scaled}).sentence
+    assert ("a beta of 5 holds the policy close to its reference" in sentence) is is_told
