@@ -47,7 +47,7 @@ from trl_grpo_ext.trainer.rows.posteriors import Posteriors
 DATA_SEED = 7
 GROUPS, GROUP_SIZE = 8, 8
 # Student's t for a 95 % interval, by the number of seeds.
-STUDENT = {2: 12.71, 3: 4.30, 4: 3.18, 5: 2.78, 6: 2.57, 7: 2.45, 8: 2.36}
+STUDENT = {2: 12.71, 3: 4.30, 4: 3.18, 5: 2.78, 6: 2.57, 7: 2.45, 8: 2.36, 10: 2.26, 12: 2.20}
 ARMS: dict[str, dict[str, Any]] = {
     "uniform": {},
     "history": {"learnable_rows": True},

@@ -60,18 +60,45 @@ class CalibrationVerifier(Rescored):
     name: str | None = None
 
     def asked(self, sample: Sample) -> Sample:
+        # The confidence is a number, which `correctness` could take for the answer.
         return replace(sample, text=_STATED.sub("", sample.text))
 
     def rescored(self, sample: Sample, verdict: Verdict) -> Verdict:
         stated = _confidence(sample)
         if isinstance(stated, Verdict):
             return replace(stated, answer=verdict.answer, seconds=verdict.seconds)
-        right = verdict.status is Status.CORRECT
-        score = 1.0 - (stated - right) ** 2
-        status = Status.PARTIAL if 0.0 < score < 1.0 else Status.CORRECT if score else Status.INCORRECT
-        reason = "" if (stated >= 0.5) is right or score == 1.0 else "underconfident" if right else "overconfident"
-        details = {**verdict.details, "confidence": f"{stated:g}", "right": "yes" if right else "no"}
-        return replace(verdict, status=status, score=score, reason=reason, details=details)
+        is_right = verdict.status is Status.CORRECT
+        score = 1.0 - (stated - is_right) ** 2
+        details = {
+            **verdict.details,
+            "confidence": f"{stated:g}",
+            "right": "yes" if is_right else "no",
+        }
+        return replace(
+            verdict,
+            status=_status(score),
+            score=score,
+            reason=_reason(stated, is_right=is_right),
+            details=details,
+        )
+
+
+def _status(score: float) -> Status:
+    if score == 1.0:
+        return Status.CORRECT
+    if score == 0.0:
+        return Status.INCORRECT
+    return Status.PARTIAL
+
+
+def _reason(stated: float, *, is_right: bool) -> str:
+    """Name the side on which the confidence misses; empty if it leans towards the truth."""
+    leans_to_right = stated >= 0.5
+    if leans_to_right is is_right:
+        return ""
+    if is_right:
+        return "underconfident"
+    return "overconfident"
 
 
 def _confidence(sample: Sample) -> float | Verdict:
@@ -80,11 +107,18 @@ def _confidence(sample: Sample) -> float | Verdict:
     if answer is None:
         return unreadable("unclosed_think")
     found = _STATED.findall(answer)
-    if len(found) != 1:
-        return unreadable("several_confidences" if found else "no_confidence")
-    ((tagged, tagged_percent, lined, lined_percent),) = found
-    stated = float(tagged or lined) / (100.0 if tagged_percent or lined_percent else 1.0)
-    return stated if 0.0 <= stated <= 1.0 else unreadable("confidence_outside_0_1")
+    if not found:
+        return unreadable("no_confidence")
+    if len(found) > 1:
+        return unreadable("several_confidences")
+    # The pattern has two forms, the tag and the line; the groups of the other form are empty.
+    tagged, tagged_percent, lined, lined_percent = found[0]
+    stated = float(tagged or lined)
+    if tagged_percent or lined_percent:
+        stated /= 100.0
+    if not 0.0 <= stated <= 1.0:
+        return unreadable("confidence_outside_0_1")
+    return stated
 
 
 calibration_reward = CalibrationVerifier(name="calibration_reward")

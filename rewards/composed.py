@@ -40,14 +40,17 @@ def compose(parts: Parts, decided_by: str | None) -> ComposedVerdict:
         >>> compose({"math": wrong}, "math").reason
         'math: not_equal'
     """
-    deciding = parts[decided_by] if decided_by is not None else next(iter(parts.values()))
-    agreeing = parts.values() if decided_by is None else [deciding]
+    agreeing = list(parts.values())
+    if decided_by is not None:
+        agreeing = [parts[decided_by]]
+    deciding = agreeing[0]
     return ComposedVerdict(
         status=deciding.status,
         score=deciding.score,
         blame=deciding.blame,
-        answer=next((part.answer for part in agreeing if part.answer is not None), None),
+        answer=_first_answer(agreeing),
         reason=_reason(decided_by, deciding),
+        # Members judge one after the other.
         seconds=math.fsum(part.seconds for part in parts.values()),
         details=_details(parts),
         parts=parts,
@@ -76,20 +79,34 @@ def part_verdicts(verdicts: Sequence[Verdict | None], name: str) -> list[Verdict
     return [verdict.parts[name] for verdict in composed if name in verdict.parts]
 
 
+def _first_answer(verdicts: Sequence[Verdict]) -> str | None:
+    for verdict in verdicts:
+        if verdict.answer is not None:
+            return verdict.answer
+    return None
+
+
 def _reason(decided_by: str | None, deciding: Verdict) -> str:
     if decided_by is None:
         return ""
-    return f"{decided_by}: {deciding.reason}" if deciding.reason else decided_by
+    if not deciding.reason:
+        return decided_by
+    return f"{decided_by}: {deciding.reason}"
 
 
 def _details(parts: Parts) -> dict[str, str]:
     details = {}
     for name, part in parts.items():
-        score = "" if part.score is None else f" {part.score:g}"
-        details[name] = f"{part.status}{score}" + (f" ({part.reason})" if part.reason else "")
+        summary = str(part.status)
+        if part.score is not None:
+            summary += f" {part.score:g}"
+        if part.reason:
+            summary += f" ({part.reason})"
+        details[name] = summary
         if part.answer is not None:
             details[f"{name}.answer"] = part.answer
-        details |= {f"{name}.{key}": value for key, value in part.details.items()}
+        for key, value in part.details.items():
+            details[f"{name}.{key}"] = value
     return details
 
 
@@ -106,19 +123,22 @@ def as_members(given: object, *, whole: str) -> tuple[Verifier, ...]:
     """
     if not isinstance(given, Sequence) or isinstance(given, str) or not given:
         raise ValueError(f"{whole} needs a list of verifiers with at least one in it, got {given!r}.")
-    members = tuple(_as_member(entry, number, whole) for number, entry in enumerate(given, start=1))
-    names = [member.__name__ for member in members]
-    repeated = next((name for name in names if names.count(name) > 1), None)
-    if repeated is not None:
-        raise ValueError(
-            f"{whole} has two verifiers called {repeated!r}, and reasons and metrics would mix them up. "
-            f"Give each a name of its own: name=..."
-        )
-    return members
+    members: dict[str, Verifier] = {}
+    for number, entry in enumerate(given, start=1):
+        member = _as_member(entry, number, whole)
+        name = member.__name__
+        if name in members:
+            raise ValueError(
+                f"{whole} has two verifiers called {name!r}, and reasons and metrics would mix them up. "
+                f"Give each a name of its own: name=..."
+            )
+        members[name] = member
+    return tuple(members.values())
 
 
 def _as_member(entry: object, number: int, whole: str) -> Verifier:
     where = f"{whole}, verifier {number}"
+    # This check comes first, since a GroupVerifier is a Verifier.
     if isinstance(entry, GroupVerifier):
         raise ValueError(
             f"{where}: {entry.__name__!r} compares the completions of a group with each other, and {whole} may ask it "
@@ -126,6 +146,7 @@ def _as_member(entry: object, number: int, whole: str) -> Verifier:
         )
     if isinstance(entry, Verifier):
         return entry
+    # A class in place of its instance is the most likely mistake.
     if isinstance(entry, type) and issubclass(entry, Verifier):
         raise ValueError(f"{where} is the class {entry.__name__}; make a verifier of it: {entry.__name__}().")
     raise ValueError(
@@ -146,7 +167,9 @@ class Composition(BatchVerifier):
     name: str | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "verifiers", as_members(self.verifiers, whole=self.__name__))
+        members = as_members(self.verifiers, whole=self.__name__)
+        # A frozen dataclass allows no plain assignment.
+        object.__setattr__(self, "verifiers", members)
 
     @property
     def members(self) -> dict[str, Verifier]:
@@ -166,19 +189,24 @@ class Composition(BatchVerifier):
         return verdict
 
     def judge_samples(self, samples: Sequence[Sample]) -> list[Verdict]:
+        # Verdicts by verifier name, a dict per sample.
         parts: list[dict[str, Verdict]] = [{} for _ in samples]
         undecided = list(range(len(samples)))
         for name, member in self.members.items():
             judged = self._ask(member, [samples[index] for index in undecided])
+            still_undecided = []
             for index, verdict in zip(undecided, judged, strict=True):
                 parts[index][name] = verdict
-            undecided = [index for index in undecided if not self.is_decided(parts[index][name])]
+                if not self.is_decided(verdict):
+                    still_undecided.append(index)
+            undecided = still_undecided
         return [self.combined(each) for each in parts]
 
     def _ask(self, member: Verifier, samples: Sequence[Sample]) -> list[Verdict]:
         if not samples:
             return []
-        return [self.read(verdict) for verdict in self.guarded_batch(member.judge_samples, samples)]
+        judged = self.guarded_batch(member.judge_samples, samples)
+        return [self.read(verdict) for verdict in judged]
 
     def check_columns(self, columns: Collection[str]) -> None:
         """Raise a ValueError that names the member verifier if a member cannot judge a dataset with these columns."""
@@ -190,32 +218,42 @@ class Composition(BatchVerifier):
 
     def check_rows(self, rows: Sequence[Mapping[str, Any]], *, thorough: bool = False) -> list[DataProblem]:
         """List the problems that any member verifier finds in the rows, sorted by row."""
-        found = [
-            replace(problem, reason=f"{name}: {problem.reason}")
-            for name, member in self.members.items()
-            for problem in member.check_rows(rows, thorough=thorough)
-        ]
+        found = []
+        for name, member in self.members.items():
+            for problem in member.check_rows(rows, thorough=thorough):
+                named = replace(problem, reason=f"{name}: {problem.reason}")
+                found.append(named)
         return sorted(found, key=lambda problem: problem.row)
 
     def metrics(self, verdicts: Sequence[Verdict | None]) -> dict[str, float]:
         """Compute each member's own metrics, and its shares of judged (`asked`) and unscored (`unscored`) samples."""
         figures = {}
+        # Without samples, every share is 0.
+        samples = max(len(verdicts), 1)
         for name, member in self.members.items():
-            said = part_verdicts(verdicts, name)
-            figures[f"{name}/asked"] = len(said) / max(len(verdicts), 1)
-            figures[f"{name}/unscored"] = sum(verdict.score is None for verdict in said) / max(len(verdicts), 1)
-            figures |= {f"{name}/{key}": value for key, value in member.metrics(said).items()}
+            judged = part_verdicts(verdicts, name)
+            unscored = sum(verdict.score is None for verdict in judged)
+            figures[f"{name}/asked"] = len(judged) / samples
+            figures[f"{name}/unscored"] = unscored / samples
+            for key, value in member.metrics(judged).items():
+                figures[f"{name}/{key}"] = value
         return figures
 
     def facts(self) -> dict[str, str]:
-        return {f"{name}/{key}": fact for name, member in self.members.items() for key, fact in member.facts().items()}
+        named = {}
+        for name, member in self.members.items():
+            for key, fact in member.facts().items():
+                named[f"{name}/{key}"] = fact
+        return named
 
     def for_limit(self, tokens: int) -> Composition:
         """Return a copy of the composition whose member verifiers know the token limit."""
-        return replace(self, verifiers=[member.for_limit(tokens) for member in self.verifiers])
+        limited = [member.for_limit(tokens) for member in self.verifiers]
+        return replace(self, verifiers=limited)
 
     def close(self) -> None:
         """Close every member verifier, even if an earlier `close` raises."""
+        # The stack runs every callback, and raises the last error at its end.
         with ExitStack() as stack:
             for member in self.members.values():
                 stack.callback(member.close)
@@ -261,9 +299,14 @@ class Rescored(BatchVerifier):
         self.correctness.close()
 
     def judge_samples(self, samples: Sequence[Sample]) -> list[Verdict]:
-        judged = self.guarded_batch(self.correctness.judge_samples, [self.asked(sample) for sample in samples])
-        return [self.guarded(self._rescored_pair, pair) for pair in zip(samples, judged, strict=True)]
+        asked = [self.asked(sample) for sample in samples]
+        judged = self.guarded_batch(self.correctness.judge_samples, asked)
+        pairs = zip(samples, judged, strict=True)
+        return [self.guarded(self._rescored_pair, pair) for pair in pairs]
 
     def _rescored_pair(self, pair: tuple[Sample, Verdict]) -> Verdict:
         sample, verdict = pair
-        return verdict if verdict.score is None else self.rescored(sample, verdict)
+        # The reason and the blame of an unscored verdict stay.
+        if verdict.score is None:
+            return verdict
+        return self.rescored(sample, verdict)

@@ -32,11 +32,20 @@ class _Conditions(Composition):
         return within_unit(verdict)
 
     def combined(self, parts: Mapping[str, Verdict]) -> ComposedVerdict:
-        scores = {name: part.score for name, part in parts.items() if part.score is not None}
-        name = self.standing(scores, parts) if scores else None
-        decided = name is not None and scores[name] == self.deciding
-        unscored = None if decided else unscored_first(parts)
-        return compose(parts, name if unscored is None else unscored)
+        scores = {}
+        for name, part in parts.items():
+            if part.score is not None:
+                scores[name] = part.score
+        standing = None
+        if scores:
+            standing = self.standing(scores, parts)
+        if standing is not None and scores[standing] == self.deciding:
+            return compose(parts, standing)
+        # Short of the deciding score, a member without a score could still change the result.
+        unscored = unscored_first(parts)
+        if unscored is not None:
+            return compose(parts, unscored)
+        return compose(parts, standing)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,8 +93,10 @@ class AllOf(_Conditions):
     deciding = 0.0
 
     def standing(self, scores: Mapping[str, float], parts: Mapping[str, Verdict]) -> str | None:
-        least = min(scores, key=scores.__getitem__)
-        return None if scores[least] == 1 else least
+        lowest = min(scores, key=scores.__getitem__)
+        if scores[lowest] == 1:
+            return None
+        return lowest
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,7 +146,11 @@ class AnyOf(_Conditions):
 
     def standing(self, scores: Mapping[str, float], parts: Mapping[str, Verdict]) -> str | None:
         # Of equal scores, prefer a verifier that could read the answer: its reason tells more about the answer.
-        return max(scores, key=lambda name: (scores[name], parts[name].status is not Status.UNPARSEABLE))
+        def rank(name: str) -> tuple[float, bool]:
+            is_readable = parts[name].status is not Status.UNPARSEABLE
+            return scores[name], is_readable
+
+        return max(scores, key=rank)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -192,31 +207,43 @@ class FirstScored(Composition):
             )
 
     def is_decided(self, verdict: Verdict) -> bool:
-        return verdict.score is not None or (self.pass_on == "bad_data" and verdict.blame is not Blame.DATA)
+        if verdict.score is not None:
+            return True
+        if self.pass_on == "unscored":
+            return False
+        return verdict.blame is not Blame.DATA
 
     def combined(self, parts: Mapping[str, Verdict]) -> ComposedVerdict:
         last = list(parts)[-1]
-        return compose(parts, last if parts[last].score is not None else unscored_first(parts))
+        if parts[last].score is not None:
+            return compose(parts, last)
+        return compose(parts, unscored_first(parts))
 
     def check_columns(self, columns: Collection[str]) -> None:
         """Raise a ValueError if every member verifier refuses a dataset with these columns."""
-        reasons = [reason for member in self.members.values() if (reason := _refusal(member, columns))]
-        if len(reasons) == len(self.members):
-            raise ValueError(f"None of the verifiers of {self.__name__} can judge this dataset. {' '.join(reasons)}")
+        refusals = [_refusal(member, columns) for member in self.members.values()]
+        if all(refusals):
+            reasons = " ".join(refusals)
+            raise ValueError(f"None of the verifiers of {self.__name__} can judge this dataset. {reasons}")
 
     def check_rows(self, rows: Sequence[Mapping[str, Any]], *, thorough: bool = False) -> list[DataProblem]:
         """List the rows that no member verifier can judge, with the reason of the first member whose columns exist."""
-        first: dict[int, DataProblem] | None = None
+        # Row -> the problem of the first member, for rows that no member so far can judge; None before the first.
+        unjudged: dict[int, DataProblem] | None = None
         for name, member in self.members.items():
             if rows and _refusal(member, rows[0]):
                 # A verifier without its column judges no row, so its problems would hide the good rows.
                 continue
-            found = {
-                problem.row: replace(problem, reason=f"{name}: {problem.reason}")
-                for problem in member.check_rows(rows, thorough=thorough)
-            }
-            first = found if first is None else {row: each for row, each in first.items() if row in found}
-        return list((first or {}).values())
+            found = {}
+            for problem in member.check_rows(rows, thorough=thorough):
+                found[problem.row] = replace(problem, reason=f"{name}: {problem.reason}")
+            if unjudged is None:
+                unjudged = found
+            else:
+                unjudged = {row: problem for row, problem in unjudged.items() if row in found}
+        if unjudged is None:
+            return []
+        return list(unjudged.values())
 
 
 def _refusal(member: Verifier, columns: Collection[str]) -> str:

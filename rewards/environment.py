@@ -55,7 +55,7 @@ class EnvironmentReward(Verifier):
     name: str | None = "environment"
 
     def __post_init__(self) -> None:
-        if not (self.unsubmitted is None or is_number(self.unsubmitted)):
+        if self.unsubmitted is not None and not is_number(self.unsubmitted):
             raise ValueError(f"unsubmitted is a finite number, or None for a void row; got {self.unsubmitted!r}.")
 
     def verify(self, sample: Sample) -> Verdict:
@@ -65,7 +65,8 @@ class EnvironmentReward(Verifier):
             return sample.outcome.verdict
         if self.unsubmitted is None:
             return grader_error("no_reward", error=f"get_reward gave None; {ADVICE}")
-        return replace(as_verdict(self.unsubmitted), reason="unsubmitted")
+        verdict = as_verdict(self.unsubmitted)
+        return replace(verdict, reason="unsubmitted")
 
     def __call__(self, /, completions: Sequence[Completion], **columns: Any) -> list[float | None]:
         """Refuse to be a plain TRL reward function: plain TRL adds environment rewards by itself.
@@ -91,4 +92,8 @@ def judges_outcomes(verifier: object) -> bool:
         return True
     if isinstance(verifier, list | tuple):
         return any(map(judges_outcomes, verifier))
-    return isinstance(verifier, Verifier) and any(map(judges_outcomes, getattr(verifier, "__dict__", {}).values()))
+    if not isinstance(verifier, Verifier):
+        return False
+    # A verifier with slots has no __dict__.
+    attributes = getattr(verifier, "__dict__", {})
+    return any(map(judges_outcomes, attributes.values()))

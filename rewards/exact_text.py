@@ -19,6 +19,7 @@ from trl_grpo_ext.verdict import Verdict
 # quadratic time.
 MAX_CHARS = 10_000
 
+# "Paris" or **Paris**, as a whole.
 _ENCLOSED = re.compile(r"(\*\*|[\"'`*“‘])(.+?)(?:\1|[”’])", re.DOTALL)
 _ARTICLES = re.compile(r"\b(?:a|an|the)\b", re.IGNORECASE)
 
@@ -83,25 +84,36 @@ class ExactTextVerifier(AnswerVerifier[tuple[str, ...]]):
     def __post_init__(self) -> None:
         check_answer_from(self.answer_from)
         for switch in ("nfkc", "collapse_spaces", "ignore_case", "ignore_punctuation", "ignore_articles"):
-            if not isinstance(getattr(self, switch), bool):
-                raise ValueError(f"{switch} is true or false, got {getattr(self, switch)!r}.")
+            value = getattr(self, switch)
+            if not isinstance(value, bool):
+                raise ValueError(f"{switch} is true or false, got {value!r}.")
 
     def read_gold(self, row: Mapping[str, Any]) -> tuple[str, ...] | str:
         golds = self.golds(row)
         if not golds:
             return "gold_missing"
-        # Both forms, for a gold that itself ends in a full stop or stands in quotes.
-        said = [form for gold in golds for form in (str(gold), unwrapped(str(gold)))]
-        return tuple(dict.fromkeys(filter(None, map(self._normal, said)))) or "gold_empty"
+        # A dict keeps the order and drops repeated forms.
+        forms: dict[str, None] = {}
+        for gold in golds:
+            text = str(gold)
+            # Both forms, for a gold that itself ends in a full stop or stands in quotes.
+            for form in (text, unwrapped(text)):
+                forms[self._normal(form)] = None
+        forms.pop("", None)
+        if not forms:
+            return "gold_empty"
+        return tuple(forms)
 
     def judge_answer(self, answer: str, gold: tuple[str, ...]) -> Verdict:
-        if len(answer) > max(MAX_CHARS, 2 * max(map(len, gold))):
+        longest_gold = max(map(len, gold))
+        if len(answer) > max(MAX_CHARS, 2 * longest_gold):
             return unreadable("answer_too_long")
-        said = self._normal(answer)
-        if not said:
+        as_written = self._normal(answer)
+        if not as_written:
             return unreadable("empty_answer")
-        same = said in gold or self._normal(unwrapped(answer)) in gold
-        return right(answer) if same else wrong("not_equal", answer=answer)
+        if as_written in gold or self._normal(unwrapped(answer)) in gold:
+            return right(answer)
+        return wrong("not_equal", answer=answer)
 
     def _normal(self, text: str) -> str:
         return normal_text(
@@ -121,11 +133,19 @@ def unwrapped(text: str) -> str:
         >>> [unwrapped(text) for text in (r"$\text{Paris}$", '"Paris".', "Paris, 'the city'")]
         ['Paris', 'Paris', "Paris, 'the city'"]
     """
-    text = strip_delimiters(text.strip().rstrip(".!"))
+    text = strip_delimiters(_without_stop(text))
     command = TEXT_COMMAND.fullmatch(text)
-    text = (command[1] if command else text).strip().rstrip(".!")
+    if command:
+        text = command[1]
+    text = _without_stop(text)
     quoted = _ENCLOSED.fullmatch(text)
-    return (quoted[2].strip().rstrip(".!") if quoted else text).strip()
+    if quoted:
+        text = _without_stop(quoted[2])
+    return text.strip()
+
+
+def _without_stop(text: str) -> str:
+    return text.strip().rstrip(".!")
 
 
 def normal_text(
@@ -148,10 +168,13 @@ def normal_text(
     if ignore_case:
         text = text.casefold()
     if ignore_punctuation:
+        # Unicode's categories of punctuation begin with P, and of symbols with S.
         text = "".join(char for char in text if unicodedata.category(char)[0] not in "PS")
     if ignore_articles:
         text = _ARTICLES.sub(" ", text)
-    return " ".join(text.split()) if collapse_spaces or ignore_articles else text.strip()
+    if collapse_spaces or ignore_articles:
+        return " ".join(text.split())
+    return text.strip()
 
 
 exact_text_reward = ExactTextVerifier(name="exact_text_reward")

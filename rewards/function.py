@@ -42,9 +42,12 @@ class FunctionVerifier(Verifier):
     def judge_samples(self, samples: Sequence[Sample]) -> list[Verdict]:
         if not self.isolated:
             return super().judge_samples(samples)
+        # A worker finds this verifier by the function's name, which must lead here.
         self._check_findable()
         target = f"{self.function.__module__}:{self.function.__qualname__}.run_here"
-        judged = judge_in_workers(target, [(sample,) for sample in samples], timeout=self.timeout)
+        arguments = [(sample,) for sample in samples]
+        judged = judge_in_workers(target, arguments, timeout=self.timeout)
+        # A record from a worker has a bare score; the range is applied here.
         return [placed(verdict, self.score_range) for verdict in judged]
 
     def run_here(self, sample: Sample) -> dict[str, Any]:
@@ -65,7 +68,8 @@ class FunctionVerifier(Verifier):
 
     def _check_findable(self) -> None:
         """Raise a ValueError unless importing the function by its qualified name yields this verifier."""
-        module, qualname = self.function.__module__, self.function.__qualname__
+        module = self.function.__module__
+        qualname = self.function.__qualname__
         try:
             found = find_object(module, qualname)
         except (ImportError, AttributeError):
@@ -80,6 +84,7 @@ class FunctionVerifier(Verifier):
         return f"<verifier {self.function.__module__}.{self.function.__qualname__}>"
 
 
+# Parameters that take any number of arguments.
 VARIABLE = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
@@ -99,34 +104,43 @@ class PlainFunction(BatchVerifier):
         self.function = function
 
     def check_columns(self, columns: Collection[str]) -> None:
-        """Raise a ValueError if the function does not take what TRL passes, or the dataset lacks a column for it."""
+        """Raise a ValueError for a function without `**kwargs`, or with a parameter that has no dataset column."""
         if not takes_extras(self.function):
             raise ValueError(
                 f"The function {self.__name__!r} has no **kwargs, and TRL passes it each column of the dataset and "
                 f"more. Add **kwargs to its parameters."
             )
-        if missing := missing_columns(self.function, columns):
+        missing = missing_columns(self.function, columns)
+        if missing:
             raise ValueError(needs_columns(self.__name__, missing, columns))
 
     def judge_samples(self, samples: Sequence[Sample]) -> list[Verdict]:
         return self.guarded_batch(self._call, samples)
 
     def _call(self, samples: Sequence[Sample]) -> list[Verdict]:
-        return call_plain(self.function, *as_trl_calls(samples)) if samples else []
+        if not samples:
+            return []
+        completions, columns = as_trl_calls(samples)
+        return call_plain(self.function, completions, columns)
 
 
 def is_plain_function(found: object) -> TypeGuard[Callable[..., Any]]:
     """Return whether an object is a plain TRL reward function: a callable that takes `completions`, and no class."""
     if isinstance(found, type) or not callable(found):
         return False
-    parameters = _parameters(found)
-    return any(each.name == "completions" or each.kind is each.VAR_KEYWORD for each in parameters)
+    for parameter in _parameters(found):
+        if parameter.name == "completions" or parameter.kind is parameter.VAR_KEYWORD:
+            return True
+    return False
 
 
 def takes_extras(function: Callable[..., Any]) -> bool:
     """Return whether a function takes any argument by name; True where that is unknown."""
     parameters = _parameters(function)
-    return not parameters or any(each.kind is each.VAR_KEYWORD for each in parameters)
+    # Without a signature, only a call can tell.
+    if not parameters:
+        return True
+    return any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
 
 
 def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
@@ -145,47 +159,87 @@ def missing_columns(function: Callable[..., Any], columns: Collection[str]) -> l
         >>> missing_columns(exact, ["solution"]), missing_columns(exact, ["answer"])
         (['answer'], [])
     """
-    needed = [each.name for each in _parameters(function) if each.default is each.empty and each.kind not in VARIABLE]
-    return [name for name in needed if name not in {"completions", *TRL_EXTRAS, *columns}]
+    supplied = {"completions", *TRL_EXTRAS, *columns}
+    missing = []
+    for parameter in _parameters(function):
+        is_required = parameter.default is parameter.empty and parameter.kind not in VARIABLE
+        if is_required and parameter.name not in supplied:
+            missing.append(parameter.name)
+    return missing
 
 
 def needs_columns(name: str, missing: Sequence[str], columns: Collection[str]) -> str:
     """Write the error message for a plain reward function whose parameters have no dataset column."""
-    have = ", ".join(f"`{column}`" for column in columns if column != "prompt") or "none"
+    # TRL passes the prompts under another name, `prompts`.
+    others = [column for column in columns if column != "prompt"]
+    have = _quoted(others) or "none"
     return (
-        f"The function {name!r} takes {', '.join(f'`{each}`' for each in missing)}, and the data has no such column; "
+        f"The function {name!r} takes {_quoted(missing)}, and the data has no such column; "
         f"its columns are: {have}. TRL passes each column under its own name: rename the parameter, or the column."
     )
 
 
+def _quoted(names: Sequence[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
+
+
 def as_trl_calls(samples: Sequence[Sample]) -> tuple[list[Any], dict[str, list[Any]]]:
     """Return completions and columns in TRL's form: a conversation for a conversational prompt, else a text."""
-    completions = [
-        sample.text if isinstance(sample.prompt, str) else sample.messages or [_said(sample.text)] for sample in samples
-    ]
-    columns = {name: [sample.row.get(name) for sample in samples] for name in samples[0].row}
-    ids = [list(sample.completion_ids or ()) for sample in samples]
-    return completions, {"prompts": [sample.prompt for sample in samples], "completion_ids": ids, **columns}
+    completions = [_as_trl_completion(sample) for sample in samples]
+    columns: dict[str, list[Any]] = {
+        "prompts": [sample.prompt for sample in samples],
+        "completion_ids": [list(sample.completion_ids or ()) for sample in samples],
+    }
+    for name in samples[0].row:
+        columns[name] = [sample.row.get(name) for sample in samples]
+    return completions, columns
+
+
+def _as_trl_completion(sample: Sample) -> Any:
+    if isinstance(sample.prompt, str):
+        return sample.text
+    # Messages have the tool calls, which the text lacks.
+    if sample.messages:
+        return sample.messages
+    return [{"role": "assistant", "content": sample.text}]
 
 
 def call_plain(function: Any, completions: Sequence[Any], columns: dict[str, list[Any]]) -> list[Verdict]:
     """Call a plain reward function, and turn its scores into verdicts; grader errors if the score count is wrong."""
-    scores = function(completions=completions, trainer_state=None, log_extra=_ignored, log_metric=_ignored, **columns)
+    scores = function(
+        completions=completions,
+        trainer_state=None,
+        log_extra=_ignored,
+        log_metric=_ignored,
+        **columns,
+    )
+    # TRL awaits async reward functions too.
     if inspect.isawaitable(scores):
         scores = asyncio.run(_awaited(scores))
-    if scores is None or not isinstance(scores, Iterable):
-        what = f"The function returned {type(scores).__name__}, and TRL expects a list with one number per completion."
-        hint = " Is a `return` missing?" if scores is None else ""
-        return [grader_error(f"returned_{type(scores).__name__}", error=what + hint)] * len(completions)
+    wanted = len(completions)
+    # A function that returns nothing, or one number for the whole batch, is a usual mistake.
+    if not isinstance(scores, Iterable):
+        return [_no_list(scores)] * wanted
     scores = list(scores)
-    if len(scores) != len(completions):
-        what = f"The function returned {len(scores)} scores for {len(completions)} completions."
-        return [grader_error(f"{len(scores)}_scores_for_{len(completions)}_completions", error=what)] * len(completions)
-    return [skipped(DOES_NOT_APPLY) if score is None else as_verdict(score) for score in scores]
+    if len(scores) != wanted:
+        what = f"The function returned {len(scores)} scores for {wanted} completions."
+        failed = grader_error(f"{len(scores)}_scores_for_{wanted}_completions", error=what)
+        return [failed] * wanted
+    return [_verdict_of(score) for score in scores]
 
 
-def _said(text: str) -> dict[str, str]:
-    return {"role": "assistant", "content": text}
+def _no_list(returned: object) -> Verdict:
+    kind = type(returned).__name__
+    what = f"The function returned {kind}, and TRL expects a list with one number per completion."
+    if returned is None:
+        what += " Is a `return` missing?"
+    return grader_error(f"returned_{kind}", error=what)
+
+
+def _verdict_of(score: object) -> Verdict:
+    if score is None:
+        return skipped(DOES_NOT_APPLY)
+    return as_verdict(score)
 
 
 async def _awaited(scores: Any) -> Any:
@@ -243,35 +297,50 @@ def verifier(
     """
 
     def decorate(function: Callable[[Sample], object]) -> FunctionVerifier:
-        if isinstance(function, type) or not hasattr(function, "__qualname__"):
-            raise TypeError(
-                f"@verifier takes a function, and this is a {type(function).__name__}. Write a function that calls it, "
-                f"or a subclass of Verifier for what has settings."
-            )
-        if "completions" in (each.name for each in _parameters(function)):
-            raise TypeError(
-                f"@verifier takes a function of one Sample, and {function.__name__!r} is a plain reward function of "
-                f"TRL, which takes `completions`. Use it as it is: RewardTerm(name=..., verifier={function.__name__})."
-            )
-        if inspect.iscoroutinefunction(function):
-            raise TypeError(
-                f"@verifier does not take async functions, and {function.__name__!r} is one. "
-                f"Pass an async reward function to the trainer as it is."
-            )
+        _check_judges_samples(function)
         if isolated:
             _check_importable(function)
-        return FunctionVerifier(function, name=name, isolated=isolated, timeout=timeout, score_range=score_range)
+        return FunctionVerifier(
+            function,
+            name=name,
+            isolated=isolated,
+            timeout=timeout,
+            score_range=score_range,
+        )
 
-    return decorate if function is None else decorate(function)
+    # `@verifier` passes the function at once, `@verifier(...)` in a second call.
+    if function is None:
+        return decorate
+    return decorate(function)
+
+
+def _check_judges_samples(function: Callable[..., object]) -> None:
+    """Raise a TypeError for a class, a plain reward function of TRL, or an async function."""
+    if isinstance(function, type) or not hasattr(function, "__qualname__"):
+        raise TypeError(
+            f"@verifier takes a function, and this is a {type(function).__name__}. Write a function that calls it, "
+            f"or a subclass of Verifier for what has settings."
+        )
+    names = [parameter.name for parameter in _parameters(function)]
+    if "completions" in names:
+        raise TypeError(
+            f"@verifier takes a function of one Sample, and {function.__name__!r} is a plain reward function of "
+            f"TRL, which takes `completions`. Use it as it is: RewardTerm(name=..., verifier={function.__name__})."
+        )
+    if inspect.iscoroutinefunction(function):
+        raise TypeError(
+            f"@verifier does not take async functions, and {function.__name__!r} is one. "
+            f"Pass an async reward function to the trainer as it is."
+        )
 
 
 def _check_importable(function: Callable[..., object]) -> None:
-    where = None
     if function.__module__ == "__main__":
         where = "in the script that is run (__main__), which workers never import"
     elif "<locals>" in function.__qualname__ or "<lambda>" in function.__qualname__:
         where = "inside another function, where workers cannot find it"
-    if where:
-        raise ValueError(
-            f"The isolated verifier {function.__name__!r} is defined {where}. Move it to a module, at top level."
-        )
+    else:
+        return
+    raise ValueError(
+        f"The isolated verifier {function.__name__!r} is defined {where}. Move it to a module, at top level."
+    )

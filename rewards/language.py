@@ -112,7 +112,11 @@ class LanguageVerifier(Verifier):
 
     def check_rows(self, rows: Sequence[Mapping[str, Any]], *, thorough: bool = False) -> list[DataProblem]:
         """List the rows whose language code is missing or unknown."""
-        return problems_of(map(self._row_problem, rows), (row.get(self.column or "") for row in rows), ADVICE)
+        if self.column is None:
+            return []
+        reasons = [self._row_problem(row) for row in rows]
+        codes = [row.get(self.column) for row in rows]
+        return problems_of(reasons, codes, ADVICE)
 
     def verify(self, sample: Sample) -> Verdict:
         problem = self._row_problem(sample.row)
@@ -122,10 +126,17 @@ class LanguageVerifier(Verifier):
         if isinstance(text, Verdict):
             return text
         found = passages(prose(text))
+        # Without a setting, and with a prompt of mathematics alone, the completion's main language counts.
         wanted = self._wanted(sample) or main_language(found)
-        if wanted is None or (word_count(found) < self.min_words and foreign_words(found, wanted) < MIN_FOREIGN_WORDS):
+        if wanted is None or self._is_too_little(found, wanted):
             return graded(self.too_little, reason="too_little_prose")
         return self._scored(wanted, found)
+
+    def _is_too_little(self, found: Sequence[Passage], wanted: str) -> bool:
+        if word_count(found) >= self.min_words:
+            return False
+        # Foreign words count even in a short text.
+        return foreign_words(found, wanted) < MIN_FOREIGN_WORDS
 
     def _row_problem(self, row: Mapping[str, Any]) -> str:
         """Return the reason code of a missing or unreadable language in the row's `column`; empty if none."""
@@ -140,28 +151,48 @@ class LanguageVerifier(Verifier):
         return ""
 
     def _wanted(self, sample: Sample) -> str | None:
-        said = self.language if self.column is None else sample.row[self.column]
-        return _prompt_language(_asked(sample.prompt)) if said is None else language_code(said)
+        if self.column is not None:
+            return language_code(sample.row[self.column])
+        if self.language is not None:
+            return language_code(self.language)
+        return _prompt_language(_asked(sample.prompt))
 
     def _part(self, sample: Sample) -> str | Verdict:
         text = (sample.prefill or "") + sample.text
         if self.part == "completion":
             return text
         if self.part == "answer":
-            answer = after_thinking(text)
+            part = after_thinking(text)
             problem = "unclosed_think"
         else:
-            answer, problem = _thinking(text), "no_think"
-        return unreadable(problem) if answer is None else answer
+            part = _thinking(text)
+            problem = "no_think"
+        if part is None:
+            return unreadable(problem)
+        return part
 
     def _scored(self, wanted: str, found: Sequence[Passage]) -> Verdict:
         words = shares(found, wanted)
         share = words.get(wanted, 0.0) / sum(words.values())
-        reason = "" if share == 1 else "mixed_languages" if share else "other_language"
-        score = share if self.threshold is None else float(share >= self.threshold)
-        others = sorted((language for language in words if language != wanted), key=words.__getitem__, reverse=True)
-        details = {"wanted": wanted, "share": f"{share:.2f}", "others": " ".join(others)}
-        return graded(score, reason=reason, details=details)
+        score = share
+        if self.threshold is not None:
+            score = float(share >= self.threshold)
+        by_words = sorted(words, key=words.__getitem__, reverse=True)
+        others = [language for language in by_words if language != wanted]
+        details = {
+            "wanted": wanted,
+            "share": f"{share:.2f}",
+            "others": " ".join(others),
+        }
+        return graded(score, reason=_reason(share), details=details)
+
+
+def _reason(share: float) -> str:
+    if share == 1:
+        return ""
+    if share == 0:
+        return "other_language"
+    return "mixed_languages"
 
 
 def _thinking(text: str) -> str | None:
@@ -170,15 +201,22 @@ def _thinking(text: str) -> str | None:
     if closed >= 0:
         return text[:closed]
     opened = text.find("<think>")
-    return text[opened:] if opened >= 0 else None
+    if opened >= 0:
+        return text[opened:]
+    return None
 
 
 def _asked(prompt: Prompt | None) -> str:
     """Return the text of the prompt; for a conversation, of the last user message."""
-    if prompt is None or isinstance(prompt, str):
-        return prompt or ""
+    if prompt is None:
+        return ""
+    if isinstance(prompt, str):
+        return prompt
+    # A system prompt is often in English, whatever the user writes.
     asked = [message for message in prompt if message.get("role") == "user"]
-    return content_text(asked[-1].get("content")) if asked else ""
+    if not asked:
+        return ""
+    return content_text(asked[-1].get("content"))
 
 
 @lru_cache(maxsize=512)

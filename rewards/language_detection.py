@@ -92,7 +92,10 @@ def language_code(value: object) -> str:
     Raises:
         ValueError: if `LANGUAGES` has no such language.
     """
-    text = value.strip().lower().replace("_", "-").partition("-")[0] if isinstance(value, str) else ""
+    text = ""
+    if isinstance(value, str):
+        # The region after a hyphen or an underscore makes no language of its own.
+        text, _, _ = value.strip().lower().replace("_", "-").partition("-")
     code = _SAME.get(text, text)
     if code not in SCRIPTS_OF:
         raise ValueError(
@@ -132,11 +135,23 @@ def _language_of(passage: Passage, wanted: str) -> str:
     if passage.weight < MIN_WORDS:
         return wanted
     likely = _likelihoods(passage)
-    kin = next((kin for kin in _KIN if wanted in kin), frozenset({wanted}))
+    kin = _kin(wanted)
     chance = sum(likely.get(language, 0.0) for language in kin)
     best = max(likely, key=likely.__getitem__)
-    certain = likely[best] >= max(CERTAIN, TIMES_AS_LIKELY * chance)
-    return best if certain and best in SCRIPTS_OF and best not in kin else wanted
+    if best in kin or best not in SCRIPTS_OF:
+        return wanted
+    is_certain = likely[best] >= max(CERTAIN, TIMES_AS_LIKELY * chance)
+    if not is_certain:
+        return wanted
+    return best
+
+
+def _kin(language: str) -> frozenset[str]:
+    """Return a language with its close relatives, between which py3langid mostly guesses."""
+    for kin in _KIN:
+        if language in kin:
+            return kin
+    return frozenset({language})
 
 
 def _likeliest(passage: Passage) -> str:
@@ -144,9 +159,14 @@ def _likeliest(passage: Passage) -> str:
     written = _WRITTEN.get(passage.script, "").split()
     if len(written) == 1:
         return written[0]
-    likely = _likelihoods(passage) if written and passage.weight >= MIN_WORDS else {}
-    likely = {language: chance for language, chance in likely.items() if language in written}
-    return max(likely, key=likely.__getitem__) if likely else passage.script.lower()
+    cannot_be_told = passage.script.lower()
+    if not written or passage.weight < MIN_WORDS:
+        return cannot_be_told
+    likely = _likelihoods(passage)
+    candidates = [language for language in likely if language in written]
+    if not candidates:
+        return cannot_be_told
+    return max(candidates, key=likely.__getitem__)
 
 
 def _likelihoods(passage: Passage) -> dict[str, float]:
@@ -168,5 +188,6 @@ def _identifier() -> Any:
         with _lock:
             if not _loaded:
                 langid = import_module("py3langid.langid")
-                _loaded.append(langid.LanguageIdentifier.from_model_file(langid.MODEL_FILE, norm_probs=True))
+                identifier = langid.LanguageIdentifier.from_model_file(langid.MODEL_FILE, norm_probs=True)
+                _loaded.append(identifier)
     return _loaded[0]

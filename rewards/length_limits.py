@@ -56,6 +56,7 @@ class OverlongVerifier(Verifier):
     name: str | None = None
 
     def __post_init__(self) -> None:
+        # The trainer tells the limit later, by `for_limit`, which makes a copy and so checks it.
         if self.max_completion_len is None:
             return
         if not is_whole_number(self.max_completion_len, least=1):
@@ -71,11 +72,18 @@ class OverlongVerifier(Verifier):
 
     @property
     def _cache(self) -> int:
-        return (self.max_completion_len or 0) // 5 if self.soft_punish_cache is None else self.soft_punish_cache
+        if self.soft_punish_cache is not None:
+            return self.soft_punish_cache
+        if self.max_completion_len is None:
+            return 0
+        # A fifth is DAPO's share: 4,096 of 20,480 tokens.
+        return self.max_completion_len // 5
 
     def for_limit(self, tokens: int) -> OverlongVerifier:
         """Return a copy with the trainer's token limit; an explicit `max_completion_len` stays."""
-        return self if self.max_completion_len else replace(self, max_completion_len=tokens)
+        if self.max_completion_len is not None:
+            return self
+        return replace(self, max_completion_len=tokens)
 
     def check_columns(self, columns: Collection[str]) -> None:
         """Raise a ValueError where no limit is known, whatever the columns are."""
@@ -86,13 +94,13 @@ class OverlongVerifier(Verifier):
             return grader_error("limit_unknown")
         if sample.completion_ids is None:
             return grader_error("tokens_unknown")
-        beyond = len(sample.completion_ids) - (self.max_completion_len - self._cache)
+        unpunished = self.max_completion_len - self._cache
+        beyond = len(sample.completion_ids) - unpunished
         if beyond <= 0:
             return Verdict(status=Status.CORRECT, score=0.0)
-        if beyond > self._cache:
-            return Verdict(status=Status.INCORRECT, score=-1.0, reason="overlong")
-        reason = "near_limit" if beyond < self._cache else "overlong"
-        return Verdict(status=Status.INCORRECT, score=-beyond / self._cache, reason=reason)
+        if beyond < self._cache:
+            return Verdict(status=Status.INCORRECT, score=-beyond / self._cache, reason="near_limit")
+        return Verdict(status=Status.INCORRECT, score=-1.0, reason="overlong")
 
 
 def _check_limit(verifier: Verifier, limit: int | None, setting: str) -> None:
@@ -173,7 +181,9 @@ class CosineLengthVerifier(Rescored):
 
     def for_limit(self, tokens: int) -> CosineLengthVerifier:
         """Return a copy with the trainer's limit; return this verifier if its limit is set."""
-        return self if self.max_len else replace(self, max_len=tokens)
+        if self.max_len is not None:
+            return self
+        return replace(self, max_len=tokens)
 
     def check_columns(self, columns: Collection[str]) -> None:
         """Raise a ValueError where no limit is known, or where `correctness` lacks a column."""
@@ -185,14 +195,22 @@ class CosineLengthVerifier(Rescored):
             return grader_error("limit_unknown")
         if sample.completion_ids is None:
             return grader_error("tokens_unknown")
-        status = Status.INCORRECT if verdict.status is Status.PARTIAL else verdict.status
+        status = verdict.status
+        # Only right and wrong answers have a curve.
+        if status is Status.PARTIAL:
+            status = Status.INCORRECT
         progress = min(len(sample.completion_ids) / self.max_len, 1.0)
-        return replace(verdict, status=status, score=self._score(status is Status.CORRECT, progress))
+        score = self._score(status is Status.CORRECT, progress)
+        return replace(verdict, status=status, score=score)
 
     def _score(self, is_right: bool, progress: float) -> float:
         """Interpolate the score along half a cosine, from 0 tokens (progress 0) to `max_len` tokens (progress 1)."""
         if is_right:
-            shortest, longest = self.max_value_correct, self.min_value_correct
+            shortest = self.max_value_correct
+            longest = self.min_value_correct
         else:
-            shortest, longest = self.min_value_wrong, self.max_value_wrong
-        return longest + (shortest - longest) * (1 + math.cos(math.pi * progress)) / 2
+            shortest = self.min_value_wrong
+            longest = self.max_value_wrong
+        # Falls from 2 to 0.
+        cosine = 1 + math.cos(math.pi * progress)
+        return longest + (shortest - longest) * cosine / 2

@@ -80,10 +80,13 @@ class TokenBudgetVerifier(Verifier):
     name: str | None = None
 
     def __post_init__(self) -> None:
-        if (self.budget is None) == (self.column is None):
+        has_budget = self.budget is not None
+        has_column = self.column is not None
+        if has_budget == has_column:
+            given = "both" if has_budget else "neither"
             raise ValueError(
-                "A token budget needs either budget=..., the tokens for all rows, or column=..., the dataset column "
-                "that holds each row's; got " + ("neither." if self.budget is None else "both.")
+                f"A token budget needs either budget=..., the tokens for all rows, or column=..., the dataset column "
+                f"that holds each row's; got {given}."
             )
         if self.budget is not None and _budget_of(self.budget) is None:
             raise ValueError(f"budget is a whole number of tokens, 1 or more; got {self.budget!r}.")
@@ -102,9 +105,18 @@ class TokenBudgetVerifier(Verifier):
 
     def check_rows(self, rows: Sequence[Mapping[str, Any]], *, thorough: bool = False) -> list[DataProblem]:
         """List the rows whose budget is missing or not a whole number of tokens."""
-        budgets = map(self._row_budget, rows)
-        reasons = (budget if isinstance(budget, str) else "" for budget in budgets)
-        return problems_of(reasons, (row.get(self.column or "") for row in rows), ADVICE)
+        if self.column is None:
+            return []
+        reasons = []
+        cells = []
+        for row in rows:
+            budget = self._row_budget(row)
+            if isinstance(budget, str):
+                reasons.append(budget)
+            else:
+                reasons.append("")
+            cells.append(row.get(self.column))
+        return problems_of(reasons, cells, ADVICE)
 
     def verify(self, sample: Sample) -> Verdict:
         budget = self._row_budget(sample.row)
@@ -113,25 +125,33 @@ class TokenBudgetVerifier(Verifier):
         if sample.length is None:
             return grader_error("tokens_unknown")
         over = sample.length - budget
-        kept = over <= 0 if self.mode == "max" else over == 0
         score = self._score(over)
-        if kept:
+        # A kept budget is CORRECT, whatever it scores.
+        if over == 0 or (over < 0 and self.mode == "max"):
             return Verdict(status=Status.CORRECT, score=score)
         status = Status.PARTIAL if score > 0 else Status.INCORRECT
-        return Verdict(status=status, score=score, reason="over_budget" if over > 0 else "under_budget")
+        reason = "over_budget" if over > 0 else "under_budget"
+        return Verdict(status=status, score=score, reason=reason)
 
     def _score(self, over: int) -> float:
-        score = self.at_budget - self.slope * over if self.mode == "max" else 1 - self.slope * abs(over)
+        score = 1 - self.slope * abs(over)
+        if self.mode == "max":
+            score = self.at_budget - self.slope * over
         return min(max(score, 0.0), 1.0)
 
     def _row_budget(self, row: Mapping[str, Any]) -> int | str:
         """Return the row's token budget, or a reason code: `budget_missing`, `budget_unreadable`."""
         if self.column is None:
-            return int(self.budget or 0)
+            # Exactly one of budget and column is given.
+            assert self.budget is not None
+            return int(self.budget)
         value = row.get(self.column)
         if value is None:
             return "budget_missing"
-        return _budget_of(value) or "budget_unreadable"
+        budget = _budget_of(value)
+        if budget is None:
+            return "budget_unreadable"
+        return budget
 
 
 def _budget_of(value: object) -> int | None:
@@ -141,7 +161,9 @@ def _budget_of(value: object) -> int | None:
     """
     if isinstance(value, float) and value.is_integer():
         value = int(value)
-    return int(value) if is_whole_number(value, least=1) and value <= MAX_BUDGET else None
+    if not is_whole_number(value, least=1) or value > MAX_BUDGET:
+        return None
+    return int(value)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -204,14 +226,21 @@ class ConciseVerifier(GroupVerifier):
         widened = [self._widened(length) for length in known]
         return [self._verdict(length, known, widened) for length in lengths]
 
-    def _verdict(self, length: int | None, known: Sequence[int], widened: Sequence[float]) -> Verdict:
+    def _verdict(
+        self,
+        length: int | None,
+        known: Sequence[int],
+        widened: Sequence[float],
+    ) -> Verdict:
         if length is None:
             return grader_error("tokens_unknown")
         if len(known) == 1:
             return Verdict(status=Status.CORRECT, score=0.0, reason="no_others")
+        # Binary searches in the sorted lengths, instead of a comparison of all pairs.
         longer = len(known) - bisect_right(known, self._widened(length))
         shorter = bisect_left(widened, length)
-        score = (longer - shorter) / (2 * (len(known) - 1))
+        others = len(known) - 1
+        score = (longer - shorter) / (2 * others)
         if longer == shorter == 0:
             return Verdict(status=Status.CORRECT, score=0.0, reason="equal_lengths")
         if score < 0:

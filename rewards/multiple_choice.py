@@ -109,24 +109,37 @@ class MultipleChoiceVerifier(AnswerVerifier[Gold]):
         golds = self.golds(row)
         if not golds:
             return "gold_missing"
-        listed = first_value(row, (self.choices,) if self.choices else CHOICES_COLUMNS)
-        options = _options(listed) if listed is not None else Options()
+        options = self._row_options(row)
         if options is None:
             return "choices_unreadable"
         labels: set[str] = set()
         for gold in golds:
             meant = self._labels(gold, options)
+            # A guess could train on a wrong gold.
             if len(meant) > 1:
                 return "gold_ambiguous"
             labels |= meant
-        return Gold(frozenset(labels), options) if labels else "gold_not_among_choices"
+        if not labels:
+            return "gold_not_among_choices"
+        return Gold(frozenset(labels), options)
+
+    def _row_options(self, row: Mapping[str, Any]) -> Options | None:
+        """Read a row's options; empty options for a row without any, None for unreadable options."""
+        columns = (self.choices,) if self.choices else CHOICES_COLUMNS
+        listed = first_value(row, columns)
+        if listed is None:
+            return Options()
+        return _options(listed)
 
     def _labels(self, gold: Any, options: Options) -> set[str]:
         """Return the labels that a gold can mean; several labels if its readings as letter, index and text differ."""
+        by_text: set[str] = set()
+        if isinstance(gold, str | bool):
+            by_text = options.saying(str(gold))
         readings = {
             "letter": self._letter(gold, options),
             "index": self._index(gold, options),
-            "text": options.saying(str(gold)) if isinstance(gold, str | bool) else set(),
+            "text": by_text,
         }
         if self.gold_as != "auto":
             return readings[self.gold_as]
@@ -136,39 +149,61 @@ class MultipleChoiceVerifier(AnswerVerifier[Gold]):
         return set().union(*readings.values())
 
     def _letter(self, gold: Any, options: Options) -> set[str]:
-        match = (
-            (ALONE.fullmatch(plain_text(gold)) or LED.fullmatch(plain_text(gold))) if isinstance(gold, str) else None
-        )
-        return {label_of(match)} & set(options.labels) if match else set()
+        if not isinstance(gold, str):
+            return set()
+        text = plain_text(gold)
+        # `B` alone, or before the option's text.
+        match = ALONE.fullmatch(text) or LED.fullmatch(text)
+        if match is None:
+            return set()
+        return {label_of(match)} & set(options.labels)
 
     def _index(self, gold: Any, options: Options) -> set[str]:
-        text = str(int(gold)) if isinstance(gold, float) and gold.is_integer() else str(gold).strip()
-        if isinstance(gold, bool) or not re.fullmatch(r"[0-9]{1,3}", text, re.ASCII):
+        # True is an option's text, though for Python it equals 1.
+        if isinstance(gold, bool):
+            return set()
+        # An integer column with missing values holds floats.
+        if isinstance(gold, float) and gold.is_integer():
+            gold = int(gold)
+        text = str(gold).strip()
+        if not re.fullmatch(r"[0-9]{1,3}", text, re.ASCII):
             return set()
         place = int(text) - self.index_base
-        return {options.labels[place]} if 0 <= place < len(options.labels) else set()
+        if not 0 <= place < len(options.labels):
+            return set()
+        return {options.labels[place]}
 
     def judge_answer(self, answer: str, gold: Gold) -> Verdict:
         choice = read_choice(answer, gold.options)
+        if choice.problem in UNREADABLE:
+            return unreadable(choice.problem)
         if choice.problem:
-            return unreadable(choice.problem) if choice.problem in UNREADABLE else wrong(choice.problem)
+            return wrong(choice.problem)
         shown = " | ".join(sorted(choice.labels))
-        return right(answer=shown) if choice.labels & gold.labels else wrong("not_equal", answer=shown)
+        if choice.labels & gold.labels:
+            return right(answer=shown)
+        return wrong("not_equal", answer=shown)
 
 
 def _options(listed: Any) -> Options | None:
     """Read a row's options; None for an unreadable cell, an empty list, or repeated labels."""
+    # A text would be read as a list with one option.
+    if isinstance(listed, str):
+        return None
+    # The form of ARC.
     if isinstance(listed, Mapping) and {"text", "label"} <= listed.keys():
-        labels, texts = alternatives(listed["label"]), alternatives(listed["text"])
+        labels = alternatives(listed["label"])
+        texts = alternatives(listed["text"])
     elif isinstance(listed, Mapping):
         # Arrow gives every row all keys of the column, and fills missing keys with None.
         labels = [label for label, text in listed.items() if text is not None]
         texts = [listed[label] for label in labels]
     else:
-        texts = alternatives(listed) if not isinstance(listed, str) else []
+        texts = alternatives(listed)
         labels = list(LETTERS[: len(texts)])
     labels = [str(label).strip().upper() for label in labels]
-    if not texts or len(texts) != len(labels) or len(set(labels)) != len(labels):
+    are_distinct = len(set(labels)) == len(labels)
+    if not texts or len(texts) != len(labels) or not are_distinct:
         return None
     return Options(tuple(labels), tuple(map(_option_text, texts, labels)))
 
@@ -177,7 +212,9 @@ def _option_text(text: Any, label: str) -> str:
     """Return the option's text without a leading label: `paris` for `B) Paris` with the label `B`."""
     plain = plain_text(str(text))
     led = LED.fullmatch(plain)
-    return (led[5] if led and label_of(led) == label else plain).casefold()
+    if led and label_of(led) == label:
+        plain = led[5]
+    return plain.casefold()
 
 
 multiple_choice_reward = MultipleChoiceVerifier(name="multiple_choice_reward")

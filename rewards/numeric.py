@@ -25,9 +25,11 @@ PERCENTS: tuple[str, ...] = get_args(Percent)
 # No honest number is longer.
 MAX_CHARS = 400
 
+# Bold marks, but not the power of 10**3.
 _BOLD = re.compile(r"(?<!\d)\*\*|\*\*(?!\d)")
 # 5 (km)
 _IN_BRACKETS = re.compile(r"\(([^()\d]+)\)\s*\Z")
+# 1e999 or 10^{999}
 _HUGE = re.compile(r"(?:\d[eE]|10\s*(?:\^|\*\*)\s*[{(]?)\s*[+-]?\s*\d{3}")
 _KELVIN = unit("K")
 _CURRENCIES = frozenset(map(unit, ("usd", "eur", "gbp", "yen", "inr")))
@@ -120,21 +122,39 @@ class NumericVerifier(AnswerVerifier[tuple[Amount, ...]]):
         if self.percent not in PERCENTS:
             raise ValueError(f"There is no percent {self.percent!r}. {did_you_mean(str(self.percent), PERCENTS)}")
         if self.units != "any":
-            if isinstance(self.units, str) or not all(isinstance(unit, str) and unit for unit in self.units):
-                raise ValueError(f"units is a list of units, such as ['km', 'm'], or 'any'; got {self.units!r}.")
+            self._check_units()
+            # A frozen dataclass allows no plain assignment, and a list cannot be hashed.
             object.__setattr__(self, "units", tuple(self.units))
 
+    def _check_units(self) -> None:
+        is_list = not isinstance(self.units, str)
+        if not is_list or not all(isinstance(one, str) and one for one in self.units):
+            raise ValueError(f"units is a list of units, such as ['km', 'm'], or 'any'; got {self.units!r}.")
+
     def read_gold(self, row: Mapping[str, Any]) -> tuple[Amount, ...] | str:
-        golds = [self._gold(gold) for gold in self.golds(row)]
-        return tuple(gold for gold in golds if gold is not None) or ("gold_not_a_number" if golds else "gold_missing")
+        golds = self.golds(row)
+        if not golds:
+            return "gold_missing"
+        amounts = [self._gold(gold) for gold in golds]
+        read = tuple(amount for amount in amounts if amount is not None)
+        if not read:
+            return "gold_not_a_number"
+        return read
 
     def _gold(self, gold: Any) -> Amount | None:
-        # A float gold means the decimal that Python prints: 0.1 is a tenth, not the nearest binary fraction.
-        texts = gold_texts(gold) if isinstance(gold, str) else (str(gold),)
-        if not texts or isinstance(gold, bool):
+        if isinstance(gold, bool):
             return None
-        read = self._read(texts[0])
-        return read if isinstance(read, Amount) else None
+        # A float gold means the decimal that Python prints: 0.1 is a tenth, not the nearest binary fraction.
+        text = str(gold)
+        if isinstance(gold, str):
+            texts = gold_texts(gold)
+            if not texts:
+                return None
+            text = texts[0]
+        amount = self._read(text)
+        if isinstance(amount, Amount):
+            return amount
+        return None
 
     def judge_answer(self, answer: str, gold: tuple[Amount, ...]) -> Verdict:
         said = self._read(answer)
@@ -143,26 +163,33 @@ class NumericVerifier(AnswerVerifier[tuple[Amount, ...]]):
         differences = {self._difference(one, said) for one in gold}
         if "" in differences:
             return right(answer)
-        return wrong("other_unit" if "other_unit" in differences else "not_equal", answer=answer)
+        if "other_unit" in differences:
+            return wrong("other_unit", answer=answer)
+        return wrong("not_equal", answer=answer)
 
     def _difference(self, gold: Amount, said: Amount) -> str:
         """Return the reason code of a mismatch, `not_equal` or `other_unit`; empty if the amounts agree."""
-        if _counts_others(gold, said):
-            return "other_unit" if self._is_near(gold, said) else "not_equal"
-        scale = said.unit.factor / gold.unit.factor if NONE not in (gold.unit, said.unit) else Fraction(1)
-        if self._is_near(gold, said, scale):
-            return ""
-        return "other_unit" if self._is_near(gold, said) else "not_equal"
+        if not _counts_others(gold, said):
+            scale = Fraction(1)
+            if NONE not in (gold.unit, said.unit):
+                scale = said.unit.factor / gold.unit.factor
+            if self._is_near(gold, said, scale):
+                return ""
+        # The number is right as it stands, so the unit is wrong.
+        if self._is_near(gold, said):
+            return "other_unit"
+        return "not_equal"
 
     def _is_near(self, gold: Amount, said: Amount, scale: Fraction = Fraction(1)) -> bool:
         """Test if any value, times `scale`, lies within a tolerance of a gold value."""
         # Convert from the decimal spelling: a tolerance of 0.1 is a tenth, not the nearest binary fraction.
-        absolute, relative = Fraction(str(self.absolute)), Fraction(str(self.relative))
-        return any(
-            abs(value * scale - wanted) <= max(absolute, relative * abs(wanted))
-            for value in said.values
-            for wanted in gold.values
-        )
+        absolute = Fraction(str(self.absolute))
+        relative = Fraction(str(self.relative))
+        for wanted in gold.values:
+            tolerance = max(absolute, relative * abs(wanted))
+            if any(abs(value * scale - wanted) <= tolerance for value in said.values):
+                return True
+        return False
 
     def _read(self, text: str) -> Amount | str:
         """Read a text as an amount, or return the reason code `not_a_number` or `out_of_range`."""
@@ -175,23 +202,38 @@ class NumericVerifier(AnswerVerifier[tuple[Amount, ...]]):
             return "out_of_range" if _HUGE.search(text) else "not_a_number"
         if not self._may_stand(measure, said):
             return "not_a_number"
-        shares = {"fraction": (value / 100,), "number": (value,), "either": (value / 100, value)}
-        return Amount(shares[self.percent] if is_percent else (value,), measure)
+        if is_percent:
+            return Amount(self._percentage(value), measure)
+        return Amount((value,), measure)
+
+    def _percentage(self, value: Fraction) -> tuple[Fraction, ...]:
+        """Return the values of `value` percent by the setting `percent`."""
+        if self.percent == "fraction":
+            return (value / 100,)
+        if self.percent == "number":
+            return (value,)
+        return (value / 100, value)
 
     def _may_stand(self, measure: Unit, said: Answer) -> bool:
         """Check a number's unit and adjacent words against the setting `units`."""
-        words = said.stray | said.counted
         if self.units == "any":
             return not said.stray
-        listed = [_said(f"1 {one}") for one in self.units]
-        units = {NONE, *_CURRENCIES, *(_measured(one.node)[1] for one in listed)}
-        return measure in units and words <= frozenset().union(*(one.stray | one.counted for one in listed))
+        units = {NONE, *_CURRENCIES}
+        words: set[str] = set()
+        for one in self.units:
+            listed = _said(f"1 {one}")
+            _, listed_measure = _measured(listed.node)
+            units.add(listed_measure)
+            words |= listed.stray | listed.counted
+        return measure in units and said.stray | said.counted <= words
 
 
 def _said(text: str) -> Answer:
     """Parse a text as words and quantities, without variables: `5 m` is a length."""
-    text = strip_delimiters(_BOLD.sub("", text).replace("`", ""))
-    return read("\\text{" + _IN_BRACKETS.sub(r" \1", text) + "}")
+    text = _BOLD.sub("", text).replace("`", "")
+    text = strip_delimiters(text)
+    text = _IN_BRACKETS.sub(r" \1", text)
+    return read("\\text{" + text + "}")
 
 
 def _measured(node: Node) -> tuple[Node, Unit]:
@@ -215,7 +257,8 @@ def _value(node: Node) -> tuple[Fraction | None, bool]:
             return above / below, False
         case Apply("-", (Apply("%" | "/") as inner,)):
             amount, is_percent = _value(inner)
-            return (None if amount is None else -amount), is_percent
+            if amount is not None:
+                return -amount, is_percent
     return None, False
 
 

@@ -25,8 +25,10 @@ MAX_CHARS = 10_000
 # The most items of an answer, unless four times the gold's items are more.
 MAX_ITEMS = 1_000
 
-_BULLET = re.compile(r"(?:[-*•‣]|\(?\d{1,3}[.)])\s+")
+# `- `, `* `, `1. ` or `(2) ` before an item.
+_BULLET = re.compile(r"\A(?:[-*•‣]|\(?\d{1,3}[.)])\s+")
 _AND = re.compile(r"(?:^|(?<=\S)\s+)and\s+", re.IGNORECASE)
+# LaTeX's small spaces, as in `1\,000`.
 _THIN_SPACE = re.compile(r"\\[,;:! ]")
 _BRACKETS = {"[": "]", "(": ")", "{": "}"}
 _QUOTES = "\"'`“”‘’*"
@@ -116,47 +118,73 @@ class OverlapVerifier(AnswerVerifier[tuple[Items, ...]]):
             return "gold_missing"
         if isinstance(first_value(row, self.gold_columns), str):
             return self._readings(golds[0]) or "gold_empty"
-        items = tuple(filter(None, (self._normal(str(gold)) for gold in golds)))
-        return (items,) if items else "gold_empty"
+        normal = [self._normal(str(gold)) for gold in golds]
+        items = [item for item in normal if item]
+        if not items:
+            return "gold_empty"
+        return (tuple(items),)
 
     def judge_answer(self, answer: str, gold: tuple[Items, ...]) -> Verdict:
         longest = max(gold, key=len)
-        if len(answer) > max(MAX_CHARS, 4 * sum(len(item) + len(self.separator) for item in longest)):
+        gold_chars = sum(len(item) + len(self.separator) for item in longest)
+        if len(answer) > max(MAX_CHARS, 4 * gold_chars):
             return unreadable("answer_too_long")
         readings = self._readings(answer)
         if not readings:
             return unreadable("no_items")
-        limit = self.max_items or max(MAX_ITEMS, 4 * len(longest))
-        scores = [self._score(items, wanted) for items in readings if len(items) <= limit for wanted in gold]
+        limit = self.max_items
+        if limit is None:
+            limit = max(MAX_ITEMS, 4 * len(longest))
+        scores = []
+        for items in readings:
+            if len(items) <= limit:
+                scores += [self._score(items, wanted) for wanted in gold]
         if not scores:
             return wrong("too_many_items")
         score = max(scores)
-        if score == 0:
-            return wrong("no_overlap" if self.measure != "exact" else "not_equal")
-        return graded(score)
+        if score > 0:
+            return graded(score)
+        if self.measure == "exact":
+            return wrong("not_equal")
+        return wrong("no_overlap")
 
     def _score(self, items: Sequence[str], gold: Sequence[str]) -> float:
+        # Sets: a repeated item counts once.
         if self.order == "ignored":
-            items, gold = list(dict.fromkeys(items)), list(dict.fromkeys(gold))
+            items = list(dict.fromkeys(items))
+            gold = list(dict.fromkeys(gold))
         common = _COMMON[self.order](items, gold)
         return _MEASURES[self.measure](common, len(items), len(gold))
 
     def _readings(self, text: str) -> tuple[Items, ...]:
         """Read the items of a list text; a second reading splits the last part at "and"."""
         parts = self._parts(_bare(text))
+        readings = [self._items(parts)]
+        # "and" may join the last two items, or stand inside the last item: `rock and roll`.
         *before, last = parts
-        readings = (parts, [*before, *_AND.split(last)]) if _AND.search(last) else (parts,)
-        return tuple(filter(None, dict.fromkeys(map(self._items, readings))))
+        if _AND.search(last):
+            split_at_and = [*before, *_AND.split(last)]
+            readings.append(self._items(split_at_and))
+        distinct = dict.fromkeys(readings)
+        return tuple(reading for reading in distinct if reading)
 
     def _parts(self, text: str) -> list[str]:
+        parts = text.split(self.separator)
         lines = [line.strip() for line in text.split("\n") if line.strip()]
-        bulleted = len(lines) > 1 and all(map(_BULLET.match, lines))
-        parts = [part.strip() for part in (lines if bulleted else text.split(self.separator))]
-        return [part[bullet.end() :] if (bullet := _BULLET.match(part)) else part for part in parts]
+        # A single line may begin with a minus sign.
+        if len(lines) > 1 and all(map(_BULLET.match, lines)):
+            parts = lines
+        return [_BULLET.sub("", part.strip(), count=1) for part in parts]
 
     def _items(self, parts: Sequence[str]) -> Items:
         """Normalize the items, and drop empty items."""
-        return tuple(filter(None, (self._normal(part.strip().strip(_QUOTES).removesuffix(".")) for part in parts)))
+        items = []
+        for part in parts:
+            bare = part.strip().strip(_QUOTES).removesuffix(".")
+            item = self._normal(bare)
+            if item:
+                items.append(item)
+        return tuple(items)
 
     def _normal(self, text: str) -> str:
         return normal_text(text, ignore_case=self.ignore_case)
@@ -166,10 +194,14 @@ def _bare(text: str) -> str:
     r"""Strip enclosing brackets (also `\{` and `\}`), `\left`, `\right`, `\text` commands and thin spaces."""
     text = strip_delimiters(text)
     if "\\" in text:
-        text = without_text_commands(text.replace("\\left", "").replace("\\right", "")).strip()
-        text = _THIN_SPACE.sub(" ", text).replace("\\{", "{").replace("\\}", "}")
-    enclosed = len(text) > 1 and _BRACKETS.get(text[0]) == text[-1]
-    return text[1:-1] if enclosed else text
+        text = text.replace("\\left", "").replace("\\right", "")
+        text = without_text_commands(text).strip()
+        text = _THIN_SPACE.sub(" ", text)
+        text = text.replace("\\{", "{").replace("\\}", "}")
+    is_enclosed = len(text) > 1 and _BRACKETS.get(text[0]) == text[-1]
+    if is_enclosed:
+        return text[1:-1]
+    return text
 
 
 _MEASURES: dict[str, Callable[[int, int, int], float]] = {
@@ -188,6 +220,7 @@ def common_subsequence(items: Sequence[str], gold: Sequence[str]) -> int:
         >>> common_subsequence("a x b c".split(), "a b c d".split())
         3
     """
+    # Item -> a number with a 1 bit at each of its places in the gold.
     places: dict[str, int] = {}
     for place, wanted in enumerate(gold):
         places[wanted] = places.get(wanted, 0) | 1 << place
@@ -200,10 +233,19 @@ def common_subsequence(items: Sequence[str], gold: Sequence[str]) -> int:
     return len(gold) - missed.bit_count()
 
 
+def _common_items(items: Sequence[str], gold: Sequence[str]) -> int:
+    return len(set(items) & set(gold))
+
+
+def _common_places(items: Sequence[str], gold: Sequence[str]) -> int:
+    pairs = zip(items, gold, strict=False)
+    return sum(item == wanted for item, wanted in pairs)
+
+
 _COMMON: dict[str, Callable[[Sequence[str], Sequence[str]], int]] = {
-    "ignored": lambda items, gold: len(set(items) & set(gold)),
+    "ignored": _common_items,
     "subsequence": common_subsequence,
-    "position": lambda items, gold: sum(item == wanted for item, wanted in zip(items, gold, strict=False)),
+    "position": _common_places,
 }
 
 overlap_reward = OverlapVerifier(name="overlap_reward")

@@ -11,7 +11,8 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
-from typing import Any
+from itertools import chain
+from typing import Any, NamedTuple
 
 # So many words between the marks of code or mathematics can count as prose.
 MIN_WORDS = 5
@@ -41,6 +42,7 @@ _NO_WORDS = re.compile(
 _COMMAND = re.compile(r"\\[A-Za-z]+")
 _WORD = re.compile(r"[^\W\d_]{2,}")
 _SYMBOL = re.compile(r"[\d(){}\[\]=<>+*/_^&|#@%;\\]")
+# Three or more words in a row, with punctuation between them.
 _RUN = re.compile(r"(?<![^\W\d_])[^\W\d_]++(?:(?:[,;:.!?]?[ \t]{1,3}+|['’-])[^\W\d_]++){2,}+")
 _ENVIRONMENT = re.compile(r"\\(?:begin|end)\{[a-z]{1,20}\*?\}")
 _TEXT = re.compile(r"\\(?:text|textbf|textit|textrm|mathrm|mbox)\{([^{}]*)\}")
@@ -88,7 +90,8 @@ def prose(text: str) -> str:
         >>> prose("```\nThis is where I think about it.\n```").split()[:3]
         ['This', 'is', 'where']
     """
-    return _NO_WORDS.sub(" ", "".join(_kept(text)))
+    kept = "".join(_kept(text))
+    return _NO_WORDS.sub(" ", kept)
 
 
 def _kept(text: str) -> Iterator[str]:
@@ -103,7 +106,8 @@ def _kept(text: str) -> Iterator[str]:
 def _marked(text: str) -> list[tuple[int, int]]:
     """Find the (start, end) spans of code and mathematics, marks included, sorted and without overlap."""
     marks = list(_MARK.finditer(text))
-    last = {mark[0][:3] if mark[0][0] in "`~" else mark[0]: mark.start() for mark in marks}
+    # Kind of mark -> its last place, to ignore marks that nothing closes.
+    last = {_kind(mark[0]): mark.start() for mark in marks}
     found: list[tuple[int, int]] = []
     opened: re.Match[str] | None = None
     closer = ""
@@ -111,9 +115,10 @@ def _marked(text: str) -> list[tuple[int, int]]:
         token = mark[0]
         if opened is None:
             closer = _closer(token)
-            if closer and last.get(closer[:3] if closer[0] in "`~" else closer, -1) > mark.start() and _opens(mark):
+            may_be_closed = closer != "" and last.get(_kind(closer), -1) > mark.start()
+            if may_be_closed and _opens(mark):
                 opened = mark
-        elif token == closer or (closer[:3] in ("```", "~~~") and token.startswith(closer)):
+        elif token == closer or (_is_fence(closer) and token.startswith(closer)):
             if _closes(mark):
                 _append(found, text, opened.start(), mark.end())
                 opened = None
@@ -122,29 +127,49 @@ def _marked(text: str) -> list[tuple[int, int]]:
     return found
 
 
+def _kind(token: str) -> str:
+    """Return a mark without the length of a fence, since a longer fence may close a shorter fence."""
+    return token[:3] if token[0] in "`~" else token
+
+
+def _is_fence(token: str) -> bool:
+    return token.startswith(("```", "~~~"))
+
+
 def _append(found: list[tuple[int, int]], text: str, begins: int, ends: int) -> None:
     """Add a span, and merge it with the previous span if only white space lies between: `$a$ $b$`."""
-    if found and begins - found[-1][1] <= MAX_GAP_CHARS and not text[found[-1][1] : begins].strip():
-        begins = found.pop()[0]
+    if found:
+        earlier_begins, earlier_ends = found[-1]
+        is_near = begins - earlier_ends <= MAX_GAP_CHARS
+        if is_near and not text[earlier_ends:begins].strip():
+            found.pop()
+            begins = earlier_begins
     found.append((begins, ends))
 
 
 def _closer(token: str) -> str:
     """Return the closing mark of an opening mark; empty if the mark opens nothing."""
-    if token[:3] in ("```", "~~~"):
+    if _is_fence(token):
         return token
-    return token.replace(r"\begin", r"\end") if token.startswith(r"\begin") else _CLOSERS.get(token, "")
+    if token.startswith(r"\begin"):
+        return token.replace(r"\begin", r"\end")
+    return _CLOSERS.get(token, "")
 
 
 def _opens(mark: re.Match[str]) -> bool:
-    return mark[0] != "$" or not mark.string[mark.end() : mark.end() + 1].isspace()
+    """Reject an opening dollar before a space, since `$ 5` is a price."""
+    if mark[0] != "$":
+        return True
+    after = mark.string[mark.end() : mark.end() + 1]
+    return not after.isspace()
 
 
 def _closes(mark: re.Match[str]) -> bool:
     """Reject a closing dollar after a space or before a digit, so that two prices make no formula."""
     if mark[0] != "$":
         return True
-    before, after = mark.string[mark.start() - 1], mark.string[mark.end() : mark.end() + 1]
+    before = mark.string[mark.start() - 1]
+    after = mark.string[mark.end() : mark.end() + 1]
     return not before.isspace() and not after.isdigit()
 
 
@@ -154,22 +179,29 @@ def _hidden(marked: str) -> str:
     A span that reads as prose counts in full. In any other span, text in `\text{}` counts from `MIN_WORDS` words on,
     and words in scripts other than Latin and Greek always count.
     """
-    plain = _COMMAND.sub(" ", _ENVIRONMENT.sub(" ", marked)).translate(_NO_MARKS).strip("\\[](){} \n")
-    words = len(_WORD.findall(plain))
-    in_runs = sum(len(_WORD.findall(run)) for run in _RUN.findall(plain))
-    if words >= MIN_WORDS and in_runs >= RUN_SHARE * words:
+    plain = _ENVIRONMENT.sub(" ", marked)
+    plain = _COMMAND.sub(" ", plain)
+    plain = plain.translate(_NO_MARKS).strip("\\[](){} \n")
+    words = _words_in(plain)
+    words_in_runs = sum(_words_in(run) for run in _RUN.findall(plain))
+    if words >= MIN_WORDS and words_in_runs >= RUN_SHARE * words:
         return plain
     if words >= MIN_PLAIN_WORDS and not _SYMBOL.search(plain):
         return plain
     texts = " ".join(_TEXT.findall(marked))
-    if len(_WORD.findall(texts)) >= MIN_WORDS:
-        return f"{texts} {_LATIN_OR_GREEK.sub(' ', _TEXT.sub(' ', marked))}"
+    if _words_in(texts) >= MIN_WORDS:
+        rest = _TEXT.sub(" ", marked)
+        return f"{texts} {_LATIN_OR_GREEK.sub(' ', rest)}"
     return _LATIN_OR_GREEK.sub(" ", marked)
+
+
+def _words_in(text: str) -> int:
+    return len(_WORD.findall(text))
 
 
 @dataclass(slots=True)
 class Passage:
-    """A passage of prose: the words of one script from one or a few sentences.
+    """A passage of prose, made of one script's words in one or several sentences.
 
     Attributes:
         script: One of `SCRIPTS`, `CJK`, or `other`.
@@ -189,7 +221,7 @@ class Passage:
 
 
 def passages(prose: str) -> list[Passage]:
-    """Split prose into passages, each a sentence or more and restricted to words of one script.
+    """Split prose into passages: sentences, merged up to `PASSAGE_WORDS` words and separated by script.
 
     Examples:
         >>> [(passage.script, passage.text) for passage in passages("The price is 5, 也就是说。")]
@@ -199,8 +231,10 @@ def passages(prose: str) -> list[Passage]:
     open_passages: dict[str, Passage] = {}
     for script, word in _tokens(prose):
         if script == "end":
-            for name in [name for name, passage in open_passages.items() if passage.weight >= PASSAGE_WORDS]:
-                done.setdefault(name, []).append(open_passages.pop(name))
+            for name, passage in list(open_passages.items()):
+                if passage.weight >= PASSAGE_WORDS:
+                    done.setdefault(name, []).append(passage)
+                    del open_passages[name]
             continue
         weight = _weight(script, word)
         if not weight:
@@ -210,10 +244,11 @@ def passages(prose: str) -> list[Passage]:
         passage.weight += weight
         passage.chars += len(word)
         if passage.weight >= MAX_PASSAGE_WORDS or passage.chars >= MAX_PASSAGE_CHARS:
-            done.setdefault(script, []).append(open_passages.pop(script))
+            done.setdefault(script, []).append(passage)
+            del open_passages[script]
     for script, passage in open_passages.items():
         done.setdefault(script, []).append(passage)
-    return [passage for named in done.values() for passage in named]
+    return list(chain.from_iterable(done.values()))
 
 
 def word_count(passages: Iterable[Passage], outside: Collection[str] = ()) -> float:
@@ -228,14 +263,27 @@ def word_count(passages: Iterable[Passage], outside: Collection[str] = ()) -> fl
 
 
 def _tokens(prose: str) -> Iterator[tuple[str, str]]:
-    words, invisible, common = _patterns()
-    plain = common.sub(lambda letter: unicodedata.normalize("NFKC", letter[0]), invisible.sub("", prose))
-    for token in words.finditer(plain):
+    patterns = _patterns()
+    visible = patterns.invisible.sub("", prose)
+    plain = patterns.common.sub(_nfkc, visible)
+    for token in patterns.words.finditer(plain):
         yield token.lastgroup, token[0]
 
 
+def _nfkc(letter: re.Match[str]) -> str:
+    return unicodedata.normalize("NFKC", letter[0])
+
+
+class _Patterns(NamedTuple):
+    """Patterns of the package `regex`."""
+
+    words: Any
+    invisible: Any
+    common: Any
+
+
 @cache
-def _patterns() -> tuple[Any, Any, Any]:
+def _patterns() -> _Patterns:
     # Python's `re` has no classes for scripts; `regex`, which transformers installs, has. It is imported at first use.
     regex = import_module("regex")
 
@@ -249,7 +297,7 @@ def _patterns() -> tuple[Any, Any, Any]:
     invisible = regex.compile(r"\p{Cf}+")
     # Letters without a script stand for letters that have one, such as the µ of µm.
     common = regex.compile(r"(?=\p{L})\p{Common}")
-    return regex.compile("|".join(groups)), invisible, common
+    return _Patterns(regex.compile("|".join(groups)), invisible, common)
 
 
 def _weight(script: str, word: str) -> float:
@@ -260,6 +308,12 @@ def _weight(script: str, word: str) -> float:
         return len(word) / 2
     if script in UNSPACED:
         return len(word) / 5
-    if len(word) == 1 or (script == "Latin" and ((len(word) <= 4 and word.isupper()) or word in FUNCTIONS)):
+    if len(word) == 1:
         return 0.0
-    return 1.0 if len(word) <= 30 else len(word) / 6
+    is_abbreviation = len(word) <= 4 and word.isupper()
+    if script == "Latin" and (is_abbreviation or word in FUNCTIONS):
+        return 0.0
+    # No word of a spaced script is that long: the run lacks its spaces.
+    if len(word) > 30:
+        return len(word) / 6
+    return 1.0

@@ -81,19 +81,28 @@ def exports() -> dict[str, str]:
     The map has `<name>_reward` for every verifier, although only some have a ready instance: `language_reward` needs an
     extra, so `SHIPPED` does not list it, but it can be imported.
     """
-    instances = {f"{name}_reward": module for name, (module, *_) in SHIPPED.items()}
-    return instances | {export: module for module, *names in SHIPPED.values() for export in names}
+    modules = {}
+    for name, (module, *names) in SHIPPED.items():
+        modules[f"{name}_reward"] = module
+        for export in names:
+            modules[export] = module
+    return modules
 
 
 def verifier_names() -> list[str]:
     """List the verifier names for recipes, including names from other packages, without importing anything."""
-    return sorted({*SHIPPED, *entry_points.registered_names(GROUP)})
+    names = {*SHIPPED, *entry_points.registered_names(GROUP)}
+    return sorted(names)
 
 
 def claims_on(name: str) -> list[str]:
     """List the import paths registered under a name, each with its package unless the package is ours."""
-    shipped = [f"{PACKAGE}.{SHIPPED[name][1]}"] if name in SHIPPED else []
-    return [*shipped, *entry_points.claims_on(GROUP, name)]
+    claims = []
+    if name in SHIPPED:
+        _, class_name, *_ = SHIPPED[name]
+        claims.append(f"{PACKAGE}.{class_name}")
+    claims.extend(entry_points.claims_on(GROUP, name))
+    return claims
 
 
 def find_verifier(name: str) -> object:
@@ -108,6 +117,7 @@ def find_verifier(name: str) -> object:
         'MathVerifier'
     """
     claims = claims_on(name)
+    # Another package may not take a name that had a meaning here.
     if name in GONE:
         raise ValueError(f"there is no verifier {name!r} any more. {GONE[name]}")
     if not claims:
@@ -124,7 +134,10 @@ def find_verifier(name: str) -> object:
 
 def _short(name: str) -> str:
     """Translate a Python name of a shipped verifier to its recipe name: `MathVerifier` to `math`."""
-    return next((short for short, (_, *names) in SHIPPED.items() if name in (*names, f"{short}_reward")), name)
+    for short, (_, *names) in SHIPPED.items():
+        if name in names or name == f"{short}_reward":
+            return short
+    return name
 
 
 def import_named(name: str) -> object:
@@ -133,22 +146,35 @@ def import_named(name: str) -> object:
     Raises:
         ValueError: if the import fails, or the module lacks the attribute.
     """
-    module_name, _, attribute = name.partition(":") if ":" in name else name.rpartition(".")
+    module_name, _, attribute = name.rpartition(".")
+    if ":" in name:
+        module_name, _, attribute = name.partition(":")
+    # A console script, unlike `python -m`, does not search the current folder.
     here = str(Path.cwd())
-    if here not in sys.path:
-        # Insert after Python's standard library, so that a user's `random.py` cannot replace the standard module.
-        library = sysconfig.get_path("stdlib")
-        own = [place for place, folder in enumerate(sys.path) if folder in (library, f"{library}/lib-dynload")]
-        sys.path.insert(own[-1] + 1 if own else 0, here)
+    _make_importable(here)
     try:
         module = importlib.import_module(module_name)
     except Exception as error:
         # The user's module may raise anything.
-        is_here = isinstance(error, ModuleNotFoundError) and error.name == module_name.partition(".")[0]
-        where = f" Modules of your own are looked for in the current folder, {here}." if is_here else ""
-        raise ValueError(f"{name!r} cannot be imported: {type(error).__name__}: {error}.{where}") from None
+        what = f"{name!r} cannot be imported: {type(error).__name__}: {error}."
+        top_level, _, _ = module_name.partition(".")
+        if isinstance(error, ModuleNotFoundError) and error.name == top_level:
+            what += f" Modules of your own are looked for in the current folder, {here}."
+        raise ValueError(what) from None
     if not hasattr(module, attribute):
         public = [each for each in dir(module) if not each.startswith("_")]
         raise ValueError(f"the module {module_name!r} has no {attribute!r}. {did_you_mean(attribute, public)}")
     found: object = getattr(module, attribute)
     return found
+
+
+def _make_importable(folder: str) -> None:
+    if folder in sys.path:
+        return
+    # Insert after Python's standard library, so that a user's `random.py` cannot replace the standard module.
+    library = sysconfig.get_path("stdlib")
+    place = 0
+    for index, other in enumerate(sys.path):
+        if other in (library, f"{library}/lib-dynload"):
+            place = index + 1
+    sys.path.insert(place, folder)

@@ -26,7 +26,9 @@ def ngrams(tokens: Sequence[int], size: int) -> Iterator[tuple[int, ...]]:
         >>> list(ngrams([5, 6, 7], 2))
         [(5, 6), (6, 7)]
     """
-    return zip(*(islice(tokens, start, None) for start in range(size)), strict=False)
+    # Copies of the tokens, each shifted by one; zip stops at the end of the shortest.
+    shifted = [islice(tokens, start, None) for start in range(size)]
+    return zip(*shifted, strict=False)
 
 
 def repeated_share(tokens: Sequence[int], size: int) -> float:
@@ -41,7 +43,10 @@ def repeated_share(tokens: Sequence[int], size: int) -> float:
         0.75
     """
     count = len(tokens) - size + 1
-    return 1 - len(set(ngrams(tokens, size))) / count if count > 0 else 0.0
+    if count <= 0:
+        return 0.0
+    distinct = set(ngrams(tokens, size))
+    return 1 - len(distinct) / count
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,13 +157,21 @@ class DiversityVerifier(GroupVerifier):
         check_mode(self.mode)
 
     def verify_group(self, samples: Sequence[Sample]) -> list[Verdict]:
-        found = [self._features(sample) for sample in samples]
-        features = [features for features in found if not isinstance(features, Verdict)]
-        others = len(features) - 1
-        holders = Counter(feature for one in features for feature in one)
-        return [
-            features if isinstance(features, Verdict) else _verdict(features, holders, others) for features in found
-        ]
+        # Feature -> number of completions that have it.
+        holders: Counter[Hashable] = Counter()
+        compared = 0
+        read = [self._features(sample) for sample in samples]
+        for features in read:
+            if not isinstance(features, Verdict):
+                holders.update(features)
+                compared += 1
+        verdicts = []
+        for features in read:
+            if isinstance(features, Verdict):
+                verdicts.append(features)
+            else:
+                verdicts.append(_verdict(features, holders, others=compared - 1))
+        return verdicts
 
     def _features(self, sample: Sample) -> set[Hashable] | Verdict:
         """Return the features to compare, n-gram hashes or the final answer, or a verdict if the sample has none."""
@@ -172,15 +185,20 @@ class DiversityVerifier(GroupVerifier):
         if not len(sample.completion_ids):
             return unreadable("empty")
         tokens = [int(token) for token in sample.completion_ids]
-        # Hashes take a fraction of the memory of tuples. A completion shorter than `ngram_size` is one n-gram.
-        return set(map(hash, ngrams(tokens, min(self.ngram_size, len(tokens)))))
+        # A completion shorter than `ngram_size` is one n-gram.
+        size = min(self.ngram_size, len(tokens))
+        # Hashes take a fraction of the memory of tuples.
+        return set(map(hash, ngrams(tokens, size)))
 
 
-def _verdict(features: set[Hashable], holders: Counter[Hashable], others: int) -> Verdict:
+def _verdict(features: set[Hashable], holders: Counter[Hashable], *, others: int) -> Verdict:
     if not others:
         return graded(0.5, reason="no_others")
-    shared = sum(holders[feature] - 1 for feature in features) / (len(features) * others)
-    return graded(1 - shared, reason="same_as_others" if shared == 1 else "")
+    # The completion itself is one of the holders.
+    found_in_others = sum(holders[feature] - 1 for feature in features)
+    shared = found_in_others / (len(features) * others)
+    reason = "same_as_others" if shared == 1 else ""
+    return graded(1 - shared, reason=reason)
 
 
 diversity_reward = DiversityVerifier(name="diversity_reward")

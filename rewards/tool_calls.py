@@ -69,29 +69,39 @@ class ToolCallsVerifier(Verifier):
             raise ValueError("marker is the text with which a call begins, such as <tool_call>; got an empty one.")
 
     def verify(self, sample: Sample) -> Verdict:
-        reason = next(self._faults(sample), "")
-        status = Status.INCORRECT if reason else Status.CORRECT
-        return Verdict(status=status, score=0.0 if reason else 1.0, reason=reason)
+        reason = next(self._faults(sample), None)
+        if reason is None:
+            return Verdict(status=Status.CORRECT, score=1.0)
+        return Verdict(status=Status.INCORRECT, score=0.0, reason=reason)
 
     def _faults(self, sample: Sample) -> Iterator[str]:
+        # A plain text completion has no messages, and so no calls.
         messages = sample.messages or ()
         results = [message for message in messages if message["role"] == "tool"]
-        texts = [content_text(message.get("content")) for message in messages if message["role"] == "assistant"]
+        assistant = [message for message in messages if message["role"] == "assistant"]
+        texts = [content_text(message.get("content")) for message in assistant]
         if any(self.marker in text for text in (*texts, sample.text)):
             yield "unparsed_call"
-        if self.failed is not None and sum(map(has_failed, results)) > self.failed:
+        used = set()
+        failures = 0
+        for result in results:
+            if has_failed(result):
+                failures += 1
+            else:
+                used.add(result.get("name"))
+        if self.failed is not None and failures > self.failed:
             yield "failed_call"
         calls = sum(len(message.get("tool_calls") or ()) for message in messages)
         if self.at_most is not None and calls > self.at_most:
             yield "too_many_calls"
-        used = {message.get("name") for message in results if not has_failed(message)}
         if not used.issuperset(self.must_use):
             yield "tool_not_used"
         if self.own_answer:
             answer = sample.text.strip()
             if not answer:
                 yield "no_answer"
-            if answer in {content_text(message.get("content")).strip() for message in results}:
+            returned = [content_text(message.get("content")).strip() for message in results]
+            if answer in returned:
                 yield "copied_result"
 
 

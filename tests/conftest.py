@@ -83,6 +83,14 @@ def tiny_model() -> str:
 
 
 @pytest.fixture(scope="session")
+def vlm(made_once: Callable[[str, Callable[[Path], None]], Path], tiny_model: str) -> str:
+    """Make a tiny vision language model once, and return its folder."""
+    from tiny_vlm import make_vlm
+
+    return str(made_once("vlm", lambda folder: make_vlm(tiny_model, folder)))
+
+
+@pytest.fixture(scope="session")
 def sums() -> Any:
     """Load the bundled data: columns `prompt` (a conversation) and `solution`, splits `train` and `test`."""
     from datasets import load_dataset

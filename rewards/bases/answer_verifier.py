@@ -30,7 +30,9 @@ class GoldVerifier(Verifier):
     @property
     def gold_columns(self) -> tuple[str, ...]:
         """The columns searched for a gold, in order; the first column with a value counts."""
-        return (self.column,) if self.column else GOLD_COLUMNS
+        if self.column:
+            return (self.column,)
+        return GOLD_COLUMNS
 
     def check_columns(self, columns: Collection[str]) -> None:
         required_column(columns, self.gold_columns, verifier=self)
@@ -58,20 +60,37 @@ class AnswerVerifier(GoldVerifier, Generic[G]):
 
     def check_rows(self, rows: Sequence[Mapping[str, Any]], *, thorough: bool = False) -> list[DataProblem]:
         """List the rows whose gold is missing or unreadable."""
-        golds = [self._gold_of(row) for row in rows]
-        reasons = (gold if isinstance(gold, str) else "" for gold in golds)
-        return problems_of(reasons, (first_value(row, self.gold_columns) for row in rows), {**ADVICE, **self.advice})
+        reasons = []
+        cells = []
+        for row in rows:
+            gold = self._gold_of(row)
+            if isinstance(gold, str):
+                reasons.append(gold)
+            else:
+                reasons.append("")
+            cells.append(first_value(row, self.gold_columns))
+        advice = {**ADVICE, **self.advice}
+        return problems_of(reasons, cells, advice)
 
     def verify(self, sample: Sample) -> Verdict:
+        # The gold comes first: a row without a usable gold is the data's fault, whatever the answer is.
         gold = self._gold_of(sample.row)
         if isinstance(gold, str):
             return skipped(gold)
         found = final_answer(sample.text, prefill=sample.prefill, answer_from=self.answer_from)
         if found.problem:
             return unreadable(found.problem)
-        verdict = agreed([self.judge_answer(answer, gold) for answer in found.answers])
-        answer = verdict.answer if verdict.answer is not None else found.answers[0]
-        return replace(verdict, answer=shown(answer), details={"rule": found.rule, **verdict.details})
+        judged = [self.judge_answer(answer, gold) for answer in found.answers]
+        verdict = agreed(judged)
+        # An unreadable answer is shown as it was found.
+        answer = verdict.answer
+        if answer is None:
+            answer = found.answers[0]
+        details = {"rule": found.rule, **verdict.details}
+        return replace(verdict, answer=shown(answer), details=details)
 
     def _gold_of(self, row: Mapping[str, Any]) -> G | str:
-        return NOT_TEXT if is_not_text(first_value(row, self.gold_columns)) else self.read_gold(row)
+        cell = first_value(row, self.gold_columns)
+        if is_not_text(cell):
+            return NOT_TEXT
+        return self.read_gold(row)

@@ -7,7 +7,7 @@ from trl_grpo_ext.sample import Sample
 
 
 def spoken(sample: Sample) -> str | None:
-    """Return the text after the thinking; None if the thinking does not end.
+    """Return a completion's text after the thinking; None for endless thinking.
 
     If the prefill is known and no `<think>` occurs, `</think>` does not end a thinking: the whole text is judged, so
     that a stray tag cannot hide text.
@@ -17,5 +17,7 @@ def spoken(sample: Sample) -> str | None:
         (' 4 ', '2+2</think> 4')
     """
     text = (sample.prefill or "") + sample.text
-    no_thinking = sample.prefill is not None and "<think>" not in text
-    return text if no_thinking else after_thinking(text)
+    has_no_thinking = sample.prefill is not None and "<think>" not in text
+    if has_no_thinking:
+        return text
+    return after_thinking(text)

@@ -31,7 +31,9 @@ def answer_part(sample: Sample) -> str | Verdict:
     said = spoken(sample)
     if said is None:
         return unreadable("unclosed_think")
-    return said.strip() if visible(said) else unreadable("no_answer")
+    if not visible(said):
+        return unreadable("no_answer")
+    return said.strip()
 
 
 class FormatFaultError(Exception):
@@ -56,7 +58,13 @@ def check_fence(fence: object, *, text_around: bool, form: str) -> None:
         raise ValueError(f"Without a fence, nothing tells {form} from the text around it; set fence='required'.")
 
 
-def fenced_answer(sample: Sample, tag: str, *, fence: Fence, text_around: bool) -> str | Verdict:
+def fenced_answer(
+    sample: Sample,
+    tag: str,
+    *,
+    fence: Fence,
+    text_around: bool,
+) -> str | Verdict:
     r"""Return the content of the answer's single `tag` fence, or the bare answer; a verdict for any other form.
 
     Args:
@@ -74,21 +82,32 @@ def fenced_answer(sample: Sample, tag: str, *, fence: Fence, text_around: bool) 
     answer = answer_part(sample)
     if isinstance(answer, Verdict):
         return answer
-    if fence == "forbidden" or (fence == "optional" and not text_around and not _is_fence(answer)):
+    if _is_bare(answer, fence, text_around=text_around):
         return answer
     blocks = closed_blocks(answer)
     if isinstance(blocks, Verdict):
         return blocks
+    if not blocks and fence == "optional":
+        return answer
+    if not blocks:
+        return unreadable("no_fence")
     tagged = [code for found, code in blocks if found == tag]
-    if not tagged and blocks:
-        return unreadable("wrong_fence")
     if not tagged:
-        return unreadable("no_fence") if fence == "required" else answer
+        return unreadable("wrong_fence")
     if len(tagged) > 1:
         return unreadable("several_fences")
     if not text_around and not _is_one_fence(answer):
         return unreadable("text_outside")
-    return tagged[0].strip() if visible(tagged[0]) else unreadable("no_answer")
+    if not visible(tagged[0]):
+        return unreadable("no_answer")
+    return tagged[0].strip()
+
+
+def _is_bare(answer: str, fence: Fence, *, text_around: bool) -> bool:
+    # With text around it, a fence may begin anywhere.
+    if fence == "optional" and not text_around:
+        return not _is_fence(answer)
+    return fence == "forbidden"
 
 
 def closed_blocks(text: str) -> list[tuple[str, str]] | Verdict:
@@ -110,7 +129,9 @@ def closed_blocks(text: str) -> list[tuple[str, str]] | Verdict:
 def _is_one_fence(answer: str) -> bool:
     """Test that the whole answer is one block: first and last line are fences, without another fence line between."""
     first, *inner, last = answer.split("\n")
-    return _is_fence(first) and _is_fence(last) and not any(_is_fence(line) for line in inner)
+    if any(_is_fence(line) for line in inner):
+        return False
+    return _is_fence(first) and _is_fence(last)
 
 
 def _is_fence(line: str) -> bool:

@@ -74,28 +74,39 @@ class BoxedVerifier(Verifier):
         if not found:
             return unreadable("unclosed_box")
         content = found[0][2].strip()
-        return right(content) if _holds_something(content) else wrong("empty_box", answer=content)
+        if not _holds_something(content):
+            return wrong("empty_box", answer=content)
+        return right(content)
 
 
 def _holds_something(content: str) -> bool:
-    left = visible(_NOTHING.sub("", _without_hidden(content)))
-    return bool(left) and not _PLACEHOLDER.fullmatch(left)
+    printed = _NOTHING.sub("", _without_hidden(content))
+    left = visible(printed)
+    return left != "" and not _PLACEHOLDER.fullmatch(left)
 
 
 def _without_hidden(content: str) -> str:
-    r"""Remove arguments that are not printed, such as `4` of `\phantom{4}`."""
+    r"""Remove unprinted arguments, such as `4` of `\phantom{4}`."""
     pieces: list[str] = []
-    shown_from, depth = 0, 0
+    shown_from = 0
+    depth = 0
     # The brace depth at which a hidden argument began; None outside hidden arguments.
     hidden: int | None = None
     for token in _HIDDEN.finditer(content):
         if token[1] and hidden is None:
             pieces.append(content[shown_from : token.start()])
             hidden = depth
-        depth += (token[0][-1] == "{" and token[0] != r"\{") - (token[0] == "}")
+        # A hiding command ends in the brace of its argument; an escaped brace opens nothing.
+        if token[1] or token[0] == "{":
+            depth += 1
+        elif token[0] == "}":
+            depth -= 1
         if hidden is not None and depth <= hidden:
-            shown_from, hidden = token.end(), None
-    return "".join(pieces) + ("" if hidden is not None else content[shown_from:])
+            shown_from = token.end()
+            hidden = None
+    if hidden is None:
+        pieces.append(content[shown_from:])
+    return "".join(pieces)
 
 
 boxed_reward = BoxedVerifier(name="boxed_reward")

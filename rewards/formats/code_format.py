@@ -46,7 +46,7 @@ _LANGUAGE_OF = {tag: language for language, tags in TAGS.items() for tag in tags
 
 @dataclass(frozen=True, kw_only=True)
 class CodeFormatVerifier(BatchVerifier):
-    """Checks that the answer has code in a fence of the given language; Python must also compile and have an effect.
+    """Checks for code in a fence of the language; Python code must also compile and have an effect.
 
     No code is run, and correctness is not judged: that is the job of `UnitTestVerifier`. Use this verifier as a small
     term beside it, for a model that does not write fences yet. Text around the code, and blocks of other languages or
@@ -92,7 +92,8 @@ class CodeFormatVerifier(BatchVerifier):
         check_timeout(self.timeout)
         if self.blocks not in BLOCKS:
             raise ValueError(f"There is no blocks={self.blocks!r}. {did_you_mean(str(self.blocks), BLOCKS)}")
-        if not isinstance(self.language, str) or not self.language or self.language != self.language.lower().strip():
+        is_word = isinstance(self.language, str) and self.language != ""
+        if not is_word or self.language != self.language.lower().strip():
             raise ValueError(f"The language is a fence's word in lower case, such as `python`; got {self.language!r}.")
 
     @property
@@ -111,13 +112,16 @@ class CodeFormatVerifier(BatchVerifier):
         return self.compiles and self.tags == PYTHON_TAGS
 
     def judge_samples(self, samples: Sequence[Sample]) -> list[Verdict]:
-        judge = partial(judge_in_workers, "trl_grpo_ext.rewards.formats.code_format:compile_here", timeout=self.timeout)
+        target = "trl_grpo_ext.rewards.formats.code_format:compile_here"
+        judge = partial(judge_in_workers, target, timeout=self.timeout)
         return self.judge_questions(samples, self._call, judge)
 
     def _call(self, sample: Sample) -> tuple[list[str]] | Verdict:
         """Return the code for `compile_here`, wrapped as worker arguments; a verdict if no compilation is needed."""
         answer = answer_part(sample)
-        blocks = answer if isinstance(answer, Verdict) else closed_blocks(answer)
+        if isinstance(answer, Verdict):
+            return answer
+        blocks = closed_blocks(answer)
         if isinstance(blocks, Verdict):
             return blocks
         code = [content for tag, content in blocks if tag in self.tags]
@@ -129,7 +133,9 @@ class CodeFormatVerifier(BatchVerifier):
             return wrong("empty_code")
         if sum(map(len, code)) > MAX_CHARS:
             return wrong("code_too_long", answer=code[-1])
-        return (code,) if self._is_compiled else right(code[-1])
+        if not self._is_compiled:
+            return right(code[-1])
+        return (code,)
 
 
 def compile_here(programs: Sequence[str]) -> dict[str, Any]:
@@ -137,7 +143,10 @@ def compile_here(programs: Sequence[str]) -> dict[str, Any]:
     for program in programs:
         problem, detail = _problem(program)
         if problem:
-            return wrong(problem, answer=program, details={"compiler": detail} if detail else {}).to_record()
+            details = {}
+            if detail:
+                details["compiler"] = detail
+            return wrong(problem, answer=program, details=details).to_record()
     return right(programs[-1]).to_record()
 
 
@@ -154,16 +163,20 @@ def _problem(program: str) -> tuple[str, str]:
         except (ValueError, OverflowError, RecursionError, MemoryError) as error:
             # The source has a NUL character, or nests too deeply.
             return "does_not_compile", type(error).__name__
-    return ("", "") if any(map(_does_something, ast.walk(tree))) else ("trivial_code", "")
+    if not any(map(_does_something, ast.walk(tree))):
+        return "trivial_code", ""
+    return "", ""
 
 
 def _does_something(node: ast.AST) -> bool:
     """Recognize a statement with effect; `pass`, bare values, imports and empty `return` statements have none."""
     match node:
+        # A docstring or a bare `...` has no effect.
         case ast.Expr(value=value):
             return any(isinstance(part, _EFFECTS) for part in ast.walk(value))
         case ast.Return(value=None | ast.Constant(value=None)):
             return False
+        # `raise NotImplementedError` is a placeholder.
         case ast.Raise(exc=ast.Name(id=name) | ast.Call(func=ast.Name(id=name))):
             return name != "NotImplementedError"
         case ast.Return() | ast.Raise() | ast.Assign() | ast.AugAssign() | ast.AnnAssign():

@@ -99,10 +99,12 @@ class JsonVerifier(BatchVerifier):
             raise ValueError(f"max_depth is a whole number from 1 to 100, got {self.max_depth!r}.")
         if self.schema is not None and self.schema_column is not None:
             raise ValueError("Give either schema or schema_column: a row has one schema.")
+        # Without a schema, neither the package nor a worker is needed.
         if self.schema is None and self.schema_column is None:
             return
         if find_spec("jsonschema") is None:
             raise ValueError("JSON schemas need jsonschema: pip install 'trl-grpo-ext[json]'.")
+        # Schemas of a column are checked by `check_rows`.
         if self.schema is not None:
             self._check_own(self.schema)
 
@@ -123,8 +125,7 @@ class JsonVerifier(BatchVerifier):
         if self.schema_column is None:
             return []
         values = [row.get(self.schema_column) for row in rows]
-        problems = [found.reason if isinstance(found, Verdict) else "" for found in self._schemas(values)]
-        reasons = (reason if not reason or reason in ADVICE else "grader" for reason in problems)
+        reasons = [_row_problem(schema) for schema in self._schemas(values)]
         return problems_of(reasons, values, ADVICE)
 
     def close(self) -> None:
@@ -133,20 +134,33 @@ class JsonVerifier(BatchVerifier):
             close_workers()
 
     def judge_samples(self, samples: Sequence[Sample]) -> list[Verdict]:
+        schemas = self._schemas_of(samples)
+        pairs = list(zip(samples, schemas, strict=True))
+        judge = partial(self._run, "judge_here")
+        return self.judge_questions(pairs, self._call, judge)
+
+    def _schemas_of(self, samples: Sequence[Sample]) -> list[str | Verdict | None]:
+        """Read the schema text of each sample, as `_schemas` does; None without a schema."""
         if self.schema_column is not None:
-            schemas = self._schemas([sample.row.get(self.schema_column) for sample in samples])
-        else:
-            schemas = [None if self.schema is None else schema_text(self.schema)] * len(samples)
-        return self.judge_questions([*zip(samples, schemas, strict=True)], self._call, partial(self._run, "judge_here"))
+            return self._schemas([sample.row.get(self.schema_column) for sample in samples])
+        if self.schema is None:
+            return [None] * len(samples)
+        return [schema_text(self.schema)] * len(samples)
 
     def _call(self, pair: tuple[Sample, str | Verdict | None]) -> tuple[Any, ...] | Verdict:
         """Return a verdict if no validation is needed, else the arguments of `judge_here` for a worker."""
         sample, schema = pair
         if isinstance(schema, Verdict):
             return schema
-        answer = fenced_answer(sample, "json", fence=self.fence, text_around=self.text_around)
+        answer = fenced_answer(
+            sample,
+            "json",
+            fence=self.fence,
+            text_around=self.text_around,
+        )
         if isinstance(answer, Verdict):
             return answer
+        # Parsing takes linear time; only a schema needs a worker, which can be killed.
         if schema is None:
             return judge_json(answer, None, self.root, self.max_depth)
         return answer, schema, self.root, self.max_depth, self.timeout
@@ -156,10 +170,18 @@ class JsonVerifier(BatchVerifier):
 
         Workers check each distinct schema once.
         """
-        texts = [_row_schema(value) for value in values]
-        distinct = list(dict.fromkeys(text for text in texts if isinstance(text, str)))
-        checked = dict(zip(distinct, self._run("check_here", [(text, self.root) for text in distinct]), strict=True))
-        return [text if isinstance(text, Verdict) else _usable(text, checked[text]) for text in texts]
+        read = [_row_schema(value) for value in values]
+        # The samples of a group share a row, and so a schema.
+        distinct = list(dict.fromkeys(schema for schema in read if isinstance(schema, str)))
+        verdicts = self._run("check_here", [(schema, self.root) for schema in distinct])
+        checked = dict(zip(distinct, verdicts, strict=True))
+        schemas: list[str | Verdict | None] = []
+        for schema in read:
+            if isinstance(schema, str):
+                schemas.append(_usable(schema, checked[schema]))
+            else:
+                schemas.append(schema)
+        return schemas
 
     def _run(self, function: str, arguments: Sequence[tuple[Any, ...]]) -> list[Verdict]:
         return judge_in_workers(f"{_HERE}:{function}", arguments, timeout=self.timeout)
@@ -174,10 +196,21 @@ def _row_schema(value: object) -> str | Verdict:
         return skipped("schema_bad")
 
 
-def _usable(text: str, checked: Verdict) -> str | Verdict:
+def _usable(schema: str, checked: Verdict) -> str | Verdict:
     if checked.status is Status.TIMEOUT:
         return skipped("schema_timeout")
-    return text if checked.status is Status.CORRECT else checked
+    if checked.status is not Status.CORRECT:
+        return checked
+    return schema
+
+
+def _row_problem(schema: str | Verdict | None) -> str:
+    """Return the reason code of an unusable schema, a key of `ADVICE`; empty for a usable schema."""
+    if not isinstance(schema, Verdict):
+        return ""
+    if schema.reason in ADVICE:
+        return schema.reason
+    return "grader"
 
 
 json_reward = JsonVerifier(name="json_reward")

@@ -56,10 +56,15 @@ def read_json(text: str, *, max_depth: int) -> Any:
             ...
         trl_grpo_ext.rewards.formats.answer_part.FormatFaultError: duplicate_key
     """
+    # Deep nesting would exhaust the stack of Python's parser.
     _check_depth(text, max_depth)
     try:
         return json.loads(
-            text, parse_int=_integer, parse_float=_real, parse_constant=_constant, object_pairs_hook=_object
+            text,
+            parse_int=_integer,
+            parse_float=_real,
+            parse_constant=_constant,
+            object_pairs_hook=_object,
         )
     except json.JSONDecodeError as error:
         reason = "text_after_json" if error.msg == "Extra data" else "not_json"
@@ -98,11 +103,11 @@ def _constant(name: str) -> NoReturn:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    members = dict(pairs)
-    if len(members) < len(pairs):
-        seen: set[str] = set()
-        double = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
-        raise FormatFaultError("duplicate_key", double[:100])
+    members: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in members:
+            raise FormatFaultError("duplicate_key", key[:100])
+        members[key] = value
     return members
 
 
@@ -117,14 +122,17 @@ def schema_problem(schema: str, root: str | None) -> tuple[str, str]:
     if isinstance(found, str):
         return "schema_bad", found
     problem = _root_problem(found, root)
-    return ("schema_root_unknown", problem) if problem else ("", "")
+    if problem:
+        return "schema_root_unknown", problem
+    return "", ""
 
 
 def check_here(schema: str, root: str | None) -> dict[str, Any]:
     """Check a schema inside a worker: a CORRECT record for a usable schema, SKIPPED for any other schema."""
     reason, problem = schema_problem(schema, root)
     if reason:
-        return {**skipped(reason).to_record(), "details": {"schema": problem[:300]}}
+        record = skipped(reason).to_record()
+        return {**record, "details": {"schema": problem[:300]}}
     return right().to_record()
 
 
@@ -134,12 +142,21 @@ def _root_problem(validator: Any, root: str | None) -> str:
     A keyword constrains only values of its own type: `{"required": ["name"]}` accepts `[]` and every number. A schema
     that accepts both `null` and `true` has no root type, since only type-related keywords reject these values.
     """
-    if root is not None or not (validator.is_valid(None) and validator.is_valid(True)):
+    if root is not None:
+        return ""
+    accepts_any_type = validator.is_valid(None) and validator.is_valid(True)
+    if not accepts_any_type:
         return ""
     return "it does not say what it wants, and accepts null and true; give it a type, or say root='object'"
 
 
-def judge_here(text: str, schema: str, root: str | None, max_depth: int, timeout: float) -> dict[str, Any]:
+def judge_here(
+    text: str,
+    schema: str,
+    root: str | None,
+    max_depth: int,
+    timeout: float,
+) -> dict[str, Any]:
     """Judge a text by a usable schema inside a worker, whose main thread has a large stack."""
     # Fill the cache first, so that reading the schema does not count as the answer's processor time.
     _read_schema(schema)
@@ -158,15 +175,27 @@ def judge_json(text: str, schema: str | None, root: str | None, max_depth: int) 
         value = read_json(text, max_depth=max_depth)
     except FormatFaultError as fault:
         return unreadable(fault.reason, answer=text, details={"json": fault.detail})
-    found = _read_schema(schema) if schema is not None else None
-    if isinstance(found, str):
+    validator = None
+    if schema is not None:
+        validator = _read_schema(schema)
+    if isinstance(validator, str):
         return skipped("schema_bad")
-    allowed = ROOTS[root] if root is not None else (object,) if found is not None else CONTAINER
-    if not isinstance(value, allowed):
+    if not isinstance(value, _allowed_types(root, has_schema=schema is not None)):
         return wrong("wrong_root", answer=text, details={"root": type(value).__name__})
-    if found is None:
-        return right(text) if value or not isinstance(value, CONTAINER) else wrong("empty_json", answer=text)
-    return _held_against(found, value, text)
+    if validator is not None:
+        return _held_against(validator, value, text)
+    if isinstance(value, CONTAINER) and not value:
+        return wrong("empty_json", answer=text)
+    return right(text)
+
+
+def _allowed_types(root: str | None, *, has_schema: bool) -> tuple[type, ...]:
+    if root is not None:
+        return ROOTS[root]
+    # A schema without `root` names the type of the whole value itself.
+    if has_schema:
+        return ROOTS["any"]
+    return CONTAINER
 
 
 def _held_against(validator: Any, value: Any, text: str) -> Verdict:
@@ -183,7 +212,10 @@ def _held_against(validator: Any, value: Any, text: str) -> Verdict:
         return right(text)
     if error.validator == "type" and not error.path:
         return wrong("wrong_root", answer=text, details={"root": type(value).__name__})
-    where = {"path": str(error.json_path)[:200], "keyword": str(error.validator)}
+    where = {
+        "path": str(error.json_path)[:200],
+        "keyword": str(error.validator),
+    }
     return wrong("schema_mismatch", answer=text, details=where)
 
 
@@ -211,28 +243,44 @@ def _validator(schema: Any) -> Any:
     from jsonschema.validators import extend, validator_for
     from jsonschema_specifications import REGISTRY
 
-    dialect = schema.get("$schema") if isinstance(schema, dict) else None
+    dialect = None
+    if isinstance(schema, dict):
+        dialect = schema.get("$schema")
     known = {uri.rstrip("#") for uri in REGISTRY}
-    if dialect is not None and not (isinstance(dialect, str) and dialect.rstrip("#") in known):
+    is_known = isinstance(dialect, str) and dialect.rstrip("#") in known
+    if dialect is not None and not is_known:
         raise SchemaError(f"the dialect {dialect!r} is not known", path=["$schema"])
-    found: Any = validator_for(schema, default=Draft202012Validator)
+    standard: Any = validator_for(schema, default=Draft202012Validator)
     # The format checker makes invalid regular expressions in the schema errors.
-    found.check_schema(schema, format_checker=found.FORMAT_CHECKER)
-    following = {keyword: _ending(follow) for keyword, follow in found.VALIDATORS.items() if keyword in _REFERENCES}
+    standard.check_schema(schema, format_checker=standard.FORMAT_CHECKER)
+    replaced = {"uniqueItems": _unique}
+    for keyword in _REFERENCES:
+        if keyword in standard.VALIDATORS:
+            replaced[keyword] = _ending(standard.VALIDATORS[keyword])
+    hardened = extend(standard, replaced)
     # An explicit registry, because the default registry fetches unknown references.
-    validator = extend(found, following | {"uniqueItems": _unique})(schema, registry=REGISTRY)
-    for part in _parts(found, schema):
+    validator = hardened(schema, registry=REGISTRY)
+    for part in _parts(standard, schema):
+        validator_of_part = validator.evolve(schema=part)
         for probe in _PROBES:
             # A RecursionError here reveals an endless self-reference in the schema.
-            next(validator.evolve(schema=part).iter_errors(probe), None)
+            next(validator_of_part.iter_errors(probe), None)
     return validator
 
 
-def _unique(_validator: Any, wanted: object, instance: object, _schema: object) -> Iterator[Any]:
+def _unique(
+    _validator: Any,
+    wanted: object,
+    instance: object,
+    _schema: object,
+) -> Iterator[Any]:
     """Validate `uniqueItems` in linear time; jsonschema's own check compares all pairs of objects."""
     from jsonschema.exceptions import ValidationError
 
-    if wanted and isinstance(instance, list) and len({*map(_hashable, instance)}) < len(instance):
+    if not wanted or not isinstance(instance, list):
+        return
+    distinct = {_hashable(item) for item in instance}
+    if len(distinct) < len(instance):
         yield ValidationError("it has an item twice")
 
 
@@ -242,14 +290,23 @@ def _hashable(value: Any) -> Any:
         return dict, frozenset((key, _hashable(member)) for key, member in value.items())
     if isinstance(value, list):
         return list, *map(_hashable, value)
-    return (bool, value) if isinstance(value, bool) else value
+    # For Python, True equals 1.
+    if isinstance(value, bool):
+        return bool, value
+    return value
 
 
 def _ending(follow: Callable[..., Iterator[Any]]) -> Callable[..., Iterator[Any]]:
     """Raise RecursionError on an endless self-reference; Python's own error could panic the compiled registry."""
     followed: set[tuple[int, int, int]] = set()
 
-    def follow_once(validator: Any, reference: object, instance: object, schema: object) -> Iterator[Any]:
+    def follow_once(
+        validator: Any,
+        reference: object,
+        instance: object,
+        schema: object,
+    ) -> Iterator[Any]:
+        # Validators are cached, and several threads may use one at once.
         step = (get_ident(), id(schema), id(instance))
         if step in followed:
             raise RecursionError
@@ -263,23 +320,27 @@ def _ending(follow: Callable[..., Iterator[Any]]) -> Callable[..., Iterator[Any]
 
 
 def _parts(dialect: Any, schema: Any) -> Iterator[Any]:
-    """Yield the schema and all its subschemas, after looking up their references; nothing is fetched."""
+    """Yield the schema and all subschemas, after looking up their references without fetching anything."""
     from jsonschema_specifications import REGISTRY
     from referencing.jsonschema import specification_with
 
-    whole = specification_with(dialect.META_SCHEMA.get("$schema")).create_resource(schema)
+    specification = specification_with(dialect.META_SCHEMA.get("$schema"))
+    whole = specification.create_resource(schema)
     pending = [(whole, REGISTRY.resolver_with_root(whole))]
     while pending:
         part, resolver = pending.pop()
-        for keyword in ("$ref", "$dynamicRef"):
-            if isinstance(part.contents, dict) and isinstance(part.contents.get(keyword), str):
-                resolver.lookup(part.contents[keyword])
+        if isinstance(part.contents, dict):
+            for keyword in ("$ref", "$dynamicRef"):
+                reference = part.contents.get(keyword)
+                if isinstance(reference, str):
+                    resolver.lookup(reference)
         yield part.contents
-        pending += [(inner, resolver.in_subresource(inner)) for inner in part.subresources()]
+        for inner in part.subresources():
+            pending.append((inner, resolver.in_subresource(inner)))
 
 
 class BadSchemaError(Exception):
-    """Raised for a schema that is neither an object nor JSON text; the message says why."""
+    """Raised for an unusable schema, neither an object nor JSON text; the message names the fault."""
 
 
 def schema_text(schema: object) -> str:
@@ -292,7 +353,9 @@ def schema_text(schema: object) -> str:
         return schema
     if not isinstance(schema, Mapping | bool):
         raise BadSchemaError(f"a schema is an object or its JSON text, not {type(schema).__name__}")
+    # json.dumps writes a dict, but no other Mapping.
+    plain = schema if isinstance(schema, bool) else dict(schema)
     try:
-        return json.dumps(schema if isinstance(schema, bool) else dict(schema), allow_nan=False)
+        return json.dumps(plain, allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
         raise BadSchemaError(f"it is not JSON: {error}") from None

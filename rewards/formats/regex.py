@@ -6,7 +6,6 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice
 from typing import Any, Literal, get_args
 
 from trl_grpo_ext.answers.verdicts import SHOWN_CHARS
@@ -80,8 +79,10 @@ class RegexVerifier(BatchVerifier):
             raise ValueError(f"There is no part={self.part!r}. {did_you_mean(str(self.part), PARTS)}")
         self._check_counts()
         check_timeout(self.timeout)
+        # YAML reads an unquoted pattern such as 42 as a number.
         if not isinstance(self.pattern, str):
             raise ValueError(f"The pattern must be text, got {self.pattern!r}; in YAML, put it in quotes.")
+        # Compiling is safe in this process; only matching may never end.
         try:
             re.compile(self.pattern, self._flags)
         except (re.error, OverflowError, RecursionError) as error:
@@ -90,8 +91,10 @@ class RegexVerifier(BatchVerifier):
     def _check_counts(self) -> None:
         if self.match != "count" and (self.at_least != 1 or self.at_most is not None):
             raise ValueError(f"at_least and at_most are for match='count'; match is {self.match!r}.")
-        at_most = 0 if self.at_most is None else self.at_most
-        if not is_whole_number(self.at_least, least=0) or not is_whole_number(at_most, least=0):
+        counts = [self.at_least]
+        if self.at_most is not None:
+            counts.append(self.at_most)
+        if not all(is_whole_number(count, least=0) for count in counts):
             raise ValueError(f"at_least and at_most are 0 or more, got {self.at_least!r} and {self.at_most!r}.")
         if self.at_most is not None and self.at_most < self.at_least:
             raise ValueError(f"No completion can match at_least={self.at_least} and at_most={self.at_most} times.")
@@ -103,40 +106,88 @@ class RegexVerifier(BatchVerifier):
         close_workers()
 
     def judge_samples(self, samples: Sequence[Sample]) -> list[Verdict]:
-        judge = partial(judge_in_workers, "trl_grpo_ext.rewards.formats.regex:match_here", timeout=self.timeout)
+        target = "trl_grpo_ext.rewards.formats.regex:match_here"
+        judge = partial(judge_in_workers, target, timeout=self.timeout)
         return self.judge_questions(samples, self._call, judge)
 
     @property
     def _flags(self) -> int:
-        return int((re.IGNORECASE if self.ignore_case else 0) | (re.DOTALL if self.dotall else 0))
+        flags = re.NOFLAG
+        if self.ignore_case:
+            flags |= re.IGNORECASE
+        if self.dotall:
+            flags |= re.DOTALL
+        return int(flags)
 
     def _call(self, sample: Sample) -> tuple[Any, ...] | Verdict:
         """Return worker arguments for `match_here`; a verdict if the completion has no answer to match."""
-        text = answer_part(sample) if self.part == "answer" else sample.text
+        text: str | Verdict = sample.text
+        if self.part == "answer":
+            text = answer_part(sample)
         if isinstance(text, Verdict):
             return text
-        return self.pattern, self._flags, self.match, self.at_least, self.at_most, text
+        return (
+            self.pattern,
+            self._flags,
+            self.match,
+            self.at_least,
+            self.at_most,
+            text,
+        )
 
 
-def match_here(pattern: str, flags: int, match: Match, at_least: int, at_most: int | None, text: str) -> dict[str, Any]:
+def match_here(
+    pattern: str,
+    flags: int,
+    match: Match,
+    at_least: int,
+    at_most: int | None,
+    text: str,
+) -> dict[str, Any]:
     """Match a text, and return the verdict as a record. Call it inside a worker: matching may never end."""
     compiled = re.compile(pattern, flags)
+    found: list[str] = []
     if match == "count":
-        filled = (found for found in compiled.finditer(text) if found.end() > found.start())
-        # Take only as many matches as decide the verdict.
-        matches = list(islice(filled, at_least if at_most is None else at_most + 1))
+        # No further match could change the verdict.
+        enough = at_least if at_most is None else at_most + 1
+        found = _counted(compiled, text, enough)
+    elif match == "search":
+        found = _alone(compiled.search(text))
     else:
-        first = compiled.search(text) if match == "search" else compiled.fullmatch(text)
-        matches = [first] if first else []
-    return _verdict([found.group()[:SHOWN_CHARS] for found in matches], at_least, at_most).to_record()
+        found = _alone(compiled.fullmatch(text))
+    return _verdict(found, at_least, at_most).to_record()
+
+
+def _alone(match: re.Match[str] | None) -> list[str]:
+    if match is None:
+        return []
+    return [match.group()[:SHOWN_CHARS]]
+
+
+def _counted(compiled: re.Pattern[str], text: str, enough: int) -> list[str]:
+    """List the first `enough` nonempty matches."""
+    found = []
+    for match in compiled.finditer(text):
+        if match.end() > match.start():
+            found.append(match.group()[:SHOWN_CHARS])
+        # Break before the next match is searched: a search can take all the time left.
+        if len(found) == enough:
+            break
+    return found
 
 
 def _verdict(found: Sequence[str], at_least: int, at_most: int | None) -> Verdict:
     answer = found[0] if found else None
-    if len(found) < at_least:
-        reason = "too_few_matches" if found else "no_match"
-    elif at_most is not None and len(found) > at_most:
-        reason = "too_many_matches"
-    else:
+    if at_least <= len(found) and (at_most is None or len(found) <= at_most):
         return Verdict(status=Status.CORRECT, score=1.0, answer=answer)
-    return Verdict(status=Status.INCORRECT, score=0.0, answer=answer, reason=reason)
+    reason = "too_many_matches"
+    if not found:
+        reason = "no_match"
+    elif len(found) < at_least:
+        reason = "too_few_matches"
+    return Verdict(
+        status=Status.INCORRECT,
+        score=0.0,
+        answer=answer,
+        reason=reason,
+    )

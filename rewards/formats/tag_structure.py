@@ -7,7 +7,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import NamedTuple
 
+# `reasoning/step{2,}`: parents, name and frequency.
 _ENTRY = re.compile(r"((?:[A-Za-z_][\w.:-]*/)*)([A-Za-z_][\w.:-]*)([?*+]|\{[0-9]+(?:,[0-9]*)?\})?", re.ASCII)
 _COUNTS: Mapping[str, tuple[int, int | None]] = {"": (1, 1), "?": (0, 1), "*": (0, None), "+": (1, None)}
 
@@ -62,33 +64,61 @@ def read_structure(entries: tuple[str, ...]) -> dict[str, TagPart]:
     top: dict[str, TagPart] = {}
     parts: dict[str, TagPart] = {}
     for entry in entries:
-        match = _ENTRY.fullmatch(entry) if isinstance(entry, str) else None
-        if match is None:
-            raise ValueError(
-                f"{entry!r} is no tag. Write its name without brackets, the tags it stands in before it, and how often "
-                "after it, as in `answer`, `reasoning/step+`, `note?`, `step*` or `step{2,4}`."
-            )
-        parent = match[1].removesuffix("/")
-        if parent and parent not in parts:
-            raise ValueError(f"The tag {entry!r} stands in {parent!r}, which is not listed before it; list it.")
-        siblings = parts[parent].children if parent else top
-        name = match[2]
+        parents, name, frequency = _read_entry(entry)
+        parent = parents.removesuffix("/")
+        siblings = top
+        if parent:
+            if parent not in parts:
+                raise ValueError(f"The tag {entry!r} stands in {parent!r}, which is not listed before it; list it.")
+            siblings = parts[parent].children
+        path = parents + name
         if name in siblings:
-            raise ValueError(f"The tag {match[1] + name!r} is listed twice; say how often it is there, as in {name}+.")
-        least, most = _counts(match[3] or "", entry)
-        part = TagPart(name, match[1] + name, len(siblings), least, most)
-        siblings[name] = parts[part.path] = part
+            raise ValueError(f"The tag {path!r} is listed twice; say how often it is there, as in {name}+.")
+        least, most = _counts(frequency, entry)
+        part = TagPart(
+            name=name,
+            path=path,
+            place=len(siblings),
+            least=least,
+            most=most,
+        )
+        siblings[name] = part
+        parts[path] = part
     return top
 
 
+class _Entry(NamedTuple):
+    """Parts of an entry: `reasoning/step{2,}` has parents `reasoning/`, name `step` and frequency `{2,}`."""
+
+    parents: str
+    name: str
+    frequency: str
+
+
+def _read_entry(entry: object) -> _Entry:
+    match = None
+    if isinstance(entry, str):
+        match = _ENTRY.fullmatch(entry)
+    if match is None:
+        raise ValueError(
+            f"{entry!r} is no tag. Write its name without brackets, the tags it stands in before it, and how often "
+            "after it, as in `answer`, `reasoning/step+`, `note?`, `step*` or `step{2,4}`."
+        )
+    return _Entry(match[1], match[2], match[3] or "")
+
+
 def _counts(written: str, entry: str) -> tuple[int, int | None]:
+    """Parse a frequency to its bounds: `{2,4}` to (2, 4), `{2,}` to (2, None)."""
     if written in _COUNTS:
         return _COUNTS[written]
-    least, comma, most = written.strip("{}").partition(",")
-    counts = int(least), (int(most) if most else None) if comma else int(least)
-    if counts[1] is not None and not counts[0] <= counts[1] != 0:
+    first, comma, second = written.strip("{}").partition(",")
+    least = int(first)
+    if comma and not second:
+        return least, None
+    most = int(second) if comma else least
+    if most == 0 or most < least:
         raise ValueError(f"The tag {entry!r} can never be there as often as that; write the smaller number first.")
-    return counts
+    return least, most
 
 
 @dataclass(slots=True)
@@ -121,13 +151,26 @@ def read_tags(text: str, structure: Mapping[str, TagPart], *, mentions: bool = F
         >>> [element.name for element in reading.elements], reading.faults
         (['a'], [('unopened', 'b')])
     """
-    names = {part.name for top in structure.values() for part in top.walk()}
-    tags = re.compile(f"<(/?)({'|'.join(map(re.escape, sorted(names)))})>")
+    # Names may have dots.
+    names = "|".join(map(re.escape, sorted(tag_names(structure))))
+    tags = re.compile(f"<(/?)({names})>")
     reading = Reading(structure, mentions=mentions)
     for tag in tags.finditer(text):
-        reading.close(tag) if tag[1] else reading.open(tag)
+        if tag[1]:
+            reading.close(tag)
+        else:
+            reading.open(tag)
     reading.finish()
     return reading
+
+
+def tag_names(structure: Mapping[str, TagPart]) -> set[str]:
+    """Collect the tag names of a structure, nested tags included."""
+    names = set()
+    for top in structure.values():
+        for part in top.walk():
+            names.add(part.name)
+    return names
 
 
 class Reading:
@@ -148,38 +191,61 @@ class Reading:
         self.depths: Counter[str] = Counter()
 
     def open(self, tag: re.Match[str]) -> None:
-        if self._is_mention(tag[2]):
+        name = tag[2]
+        if self._is_mention(name):
             return
-        belongs = self.structure
-        if self.stack:
-            belongs = self.stack[-1].part.children if self.stack[-1].part else {}
-        element = Element(belongs.get(tag[2]), tag[2], tag.start(), tag.end())
-        if element.part is None:
-            self.faults.append(("misplaced", tag[2]))
+        part = self._allowed_here().get(name)
+        # A misplaced element is kept on the stack, for its closing tag.
+        if part is None:
+            self.faults.append(("misplaced", name))
+        element = Element(
+            part=part,
+            name=name,
+            start=tag.start(),
+            opened=tag.end(),
+        )
         self.stack.append(element)
-        self.depths[tag[2]] += 1
+        self.depths[name] += 1
 
     def close(self, tag: re.Match[str]) -> None:
-        if self._is_mention(tag[2]):
+        name = tag[2]
+        if self._is_mention(name):
             return
-        if not self.depths[tag[2]]:
-            self.faults.append(("unopened", tag[2]))
+        # A count per name, since a search of the stack would take quadratic time.
+        if not self.depths[name]:
+            self.faults.append(("unopened", name))
             return
-        while self.stack[-1].name != tag[2]:
+        # Elements inside this element that are still open end here, unclosed.
+        while self.stack[-1].name != name:
             self._drop()
         element = self._pop()
-        element.closed, element.end = tag.start(), tag.end()
-        if element.part is not None:
-            (self.stack[-1].children if self.stack else self.elements).append(element)
+        element.closed = tag.start()
+        element.end = tag.end()
+        # A misplaced element is a fault already, and no part of the structure.
+        if element.part is None:
+            return
+        siblings = self.stack[-1].children if self.stack else self.elements
+        siblings.append(element)
 
     def finish(self) -> None:
         while self.stack:
             self._drop()
 
+    def _allowed_here(self) -> Mapping[str, TagPart]:
+        if not self.stack:
+            return self.structure
+        inside = self.stack[-1].part
+        # Inside a misplaced element, every tag is misplaced.
+        if inside is None:
+            return {}
+        return inside.children
+
     def _is_mention(self, name: str) -> bool:
-        inside = self.stack[-1] if self.stack else None
-        leaf = inside is not None and inside.part is not None and not inside.part.children
-        return self.mentions and leaf and inside is not None and inside.name != name
+        if not self.mentions or not self.stack:
+            return False
+        inside = self.stack[-1]
+        is_leaf = inside.part is not None and not inside.part.children
+        return is_leaf and inside.name != name
 
     def _drop(self) -> None:
         self.faults.append(("unclosed", self._pop().name))

@@ -9,12 +9,14 @@ from trl_grpo_ext.answers.read.invisible import visible
 from trl_grpo_ext.answers.verdicts import graded
 from trl_grpo_ext.protocol import Verifier, is_whole_number
 from trl_grpo_ext.rewards.formats.answer_part import answer_part
-from trl_grpo_ext.rewards.formats.tag_structure import Element, TagPart, read_structure, read_tags
+from trl_grpo_ext.rewards.formats.tag_structure import Element, TagPart, read_structure, read_tags, tag_names
 from trl_grpo_ext.sample import Sample, completion_text
 from trl_grpo_ext.verdict import Verdict
 
 THINK = "think"
-WRONG_ORDER, TEXT_OUTSIDE = ("wrong_order", ""), ("text_outside", "")
+# Faults of the whole completion, which name no tag.
+WRONG_ORDER = ("wrong_order", "")
+TEXT_OUTSIDE = ("text_outside", "")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,16 +88,21 @@ class TagsVerifier(Verifier):
 
     def verify(self, sample: Sample) -> Verdict:
         structure = read_structure(tuple(self.tags))
-        listed = {part.name for top in structure.values() for part in top.walk()}
-        text = sample.text if THINK in listed else answer_part(sample)
+        text: str | Verdict = sample.text
+        if THINK not in tag_names(structure):
+            text = answer_part(sample)
         if isinstance(text, Verdict):
             return text
         first = next(iter(structure))
-        prefix, assumed = self._prefix(sample, first), False
-        if prefix is None:
-            assumed = f"<{first}>" not in text and f"</{first}>" in text
-            prefix = f"<{first}>" if assumed else ""
-        return self._verdict(prefix + text, structure, assumed=assumed)
+        prefix = self._prefix(sample, first)
+        if prefix is not None:
+            return self._verdict(prefix + text, structure, assumed=False)
+        # The end of the prompt is unknown. A closing tag without an opening tag shows that the prompt has opened it.
+        opening = f"<{first}>"
+        closes_unopened = opening not in text and f"</{first}>" in text
+        if closes_unopened:
+            text = opening + text
+        return self._verdict(text, structure, assumed=closes_unopened)
 
     def _prefix(self, sample: Sample, first: str) -> str | None:
         """Return the prompt's start of the completion, from the first tag on; empty if absent, None if unknown."""
@@ -103,42 +110,67 @@ class TagsVerifier(Verifier):
         if self.prefilled is not None:
             return tag if self.prefilled else ""
         if first == THINK:
-            return None if sample.prefill is None else sample.prefill
-        if sample.prompt is None or isinstance(sample.prompt, str):
-            return tag if (sample.prompt or "").rstrip().endswith(tag) else ""
-        said = completion_text(sample.prompt[-1:])
-        return said[said.find(tag) :] if tag in said else ""
+            return sample.prefill
+        if sample.prompt is None:
+            return ""
+        if isinstance(sample.prompt, str):
+            ends_with_tag = sample.prompt.rstrip().endswith(tag)
+            return tag if ends_with_tag else ""
+        # The last message may be the beginning of the answer, which the completion continues.
+        last_message = completion_text(sample.prompt[-1:])
+        _, found, after = last_message.partition(tag)
+        return found + after
 
-    def _verdict(self, text: str, structure: Mapping[str, TagPart], *, assumed: bool) -> Verdict:
+    def _verdict(
+        self,
+        text: str,
+        structure: Mapping[str, TagPart],
+        *,
+        assumed: bool,
+    ) -> Verdict:
         reading = read_tags(text, structure, mentions=self.mentions)
-        faults = [*reading.faults, *self._faults(text, structure, reading.elements)]
+        elements = reading.elements
+        faults = [*reading.faults, *self._faults(text, structure, elements)]
+        # With a faulty tag, order and text outside mean little.
         if not faults:
-            faults = list(self._faults_of_the_whole(text, reading.elements))
-        answer = _content(text, reading.elements[-1]) if reading.elements else None
+            faults = list(self._faults_of_the_whole(text, elements))
+        answer = _content(text, elements[-1]) if elements else None
         if not faults:
-            return graded(1.0, answer=answer, reason="prefill_assumed" if assumed else "")
-        score = self._share(structure, faults) if self.graded else 0.0
-        return graded(score, answer=answer, reason="_".join(filter(None, faults[0])))
+            reason = "prefill_assumed" if assumed else ""
+            return graded(1.0, answer=answer, reason=reason)
+        score = 0.0
+        if self.graded:
+            score = self._share(structure, faults)
+        code, tag = faults[0]
+        reason = f"{code}_{tag}" if tag else code
+        return graded(score, answer=answer, reason=reason)
 
     def _faults(
-        self, text: str, structure: Mapping[str, TagPart], elements: Sequence[Element]
+        self,
+        text: str,
+        structure: Mapping[str, TagPart],
+        elements: Sequence[Element],
     ) -> Iterator[tuple[str, str]]:
         """Yield (reason code, tag name) for missing, too few, too many, empty and too short tags."""
+        # Elements by tag name; `read_tags` keeps only elements at an allowed place.
         found: dict[str, list[Element]] = {name: [] for name in structure}
         for element in elements:
             found[element.name].append(element)
         for name, part in structure.items():
             count = len(found[name])
             if not count and part.least:
-                yield from (("missing", missing.name) for missing in part.required())
+                for missing in part.required():
+                    yield "missing", missing.name
             elif count < part.least:
                 yield "too_few", name
             elif part.most is not None and count > part.most:
                 yield "too_many", name
             for element in found[name]:
                 content = visible(_content(text, element))
-                if len(content) < self.min_chars:
-                    yield ("short" if content else "empty"), name
+                if not content and self.min_chars:
+                    yield "empty", name
+                elif len(content) < self.min_chars:
+                    yield "short", name
                 yield from self._faults(text, part.children, element.children)
 
     def _faults_of_the_whole(self, text: str, elements: Sequence[Element]) -> Iterator[tuple[str, str]]:
@@ -149,13 +181,18 @@ class TagsVerifier(Verifier):
 
     def _share(self, structure: Mapping[str, TagPart], faults: Sequence[tuple[str, str]]) -> float:
         """Compute the share of correct parts of a faulty completion, in [0, 1)."""
-        required = [part.name for top in structure.values() for part in top.required()]
-        whole = [WRONG_ORDER] if self.text_outside else [WRONG_ORDER, TEXT_OUTSIDE]
+        required: list[str] = []
+        for top in structure.values():
+            required.extend(part.name for part in top.required())
+        conditions = [WRONG_ORDER]
+        if not self.text_outside:
+            conditions.append(TEXT_OUTSIDE)
+        # A tag with several faults is one wrong part.
         wrong = {name for _, name in faults if name}
         right = sum(name not in wrong for name in required)
         if not wrong:
-            right += sum(fault not in faults for fault in whole)
-        return right / (len(required) + len(whole))
+            right += sum(condition not in faults for condition in conditions)
+        return right / (len(required) + len(conditions))
 
 
 def _content(text: str, element: Element) -> str:
@@ -164,16 +201,21 @@ def _content(text: str, element: Element) -> str:
 
 def _in_order(elements: Sequence[Element]) -> bool:
     places = [element.part.place for element in elements if element.part]
-    return places == sorted(places) and all(_in_order(element.children) for element in elements)
+    if places != sorted(places):
+        return False
+    return all(_in_order(element.children) for element in elements)
 
 
 def _has_text_outside(text: str, elements: Sequence[Element]) -> bool:
+    # The gaps lie between the end of each element and the start of the next.
     ends = [0, *(element.end for element in elements)]
     starts = [*(element.start for element in elements), len(text)]
-    return any(text[end:start].strip() for end, start in zip(ends, starts, strict=True))
+    gaps = zip(ends, starts, strict=True)
+    return any(text[end:start].strip() for end, start in gaps)
 
 
-OPEN, CLOSE = "<think>", "</think>"
+OPEN = "<think>"
+CLOSE = "</think>"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -234,13 +276,17 @@ class ThinkFormatVerifier(Verifier):
         if prefilled is None and sample.prefill is not None:
             prefilled = sample.prefill.startswith(OPEN)
         text = sample.text
+        # With an unknown prefill, a lone closing tag shows that the prompt has opened the block.
         assumed = prefilled is None and OPEN not in text and CLOSE in text
         if assumed or prefilled:
             text = OPEN + text
         problem = self._problem(text)
         if not problem:
             return graded(1.0, reason="prefill_assumed" if assumed else "")
-        return graded(self._share(text, opened_by_prompt=assumed or prefilled) if self.graded else 0.0, reason=problem)
+        if not self.graded:
+            return graded(0.0, reason=problem)
+        share = self._share(text, opened_by_prompt=assumed or bool(prefilled))
+        return graded(share, reason=problem)
 
     def _problem(self, text: str) -> str:
         before, opening, after = text.partition(OPEN)
@@ -257,21 +303,26 @@ class ThinkFormatVerifier(Verifier):
             return "several_thinks"
         if self._is_short(thought):
             return "short_think"
-        return "" if visible(answer) else "no_answer"
+        if not visible(answer):
+            return "no_answer"
+        return ""
 
     def _is_short(self, thought: str) -> bool:
         return len(visible(thought)) < self.min_chars
 
-    def _share(self, text: str, *, opened_by_prompt: bool | None) -> float:
+    def _share(self, text: str, *, opened_by_prompt: bool) -> float:
         """Compute the share of correct parts among opening tag, closing tag and answer."""
-        before, opening, after = text.partition(OPEN)
-        thought, closing, answer = after.partition(CLOSE)
-        one_opening = bool(opening) and OPEN not in after
-        opens = one_opening and not before.strip()
-        closes = one_opening and bool(closing) and text.count(CLOSE) == 1 and not self._is_short(thought)
-        answers = closes and bool(visible(answer))
+        before, _, after = text.partition(OPEN)
+        thought, _, answer = after.partition(CLOSE)
+        has_one_opening = text.count(OPEN) == 1
+        has_one_closing = text.count(CLOSE) == 1
+        opens = has_one_opening and not before.strip()
+        closes = has_one_opening and has_one_closing and CLOSE in after and not self._is_short(thought)
+        answers = closes and visible(answer) != ""
         # An opening tag from the prompt earns nothing.
-        return (closes + answers) / 2 if opened_by_prompt else (opens + closes + answers) / 3
+        if opened_by_prompt:
+            return (closes + answers) / 2
+        return (opens + closes + answers) / 3
 
 
 think_format_reward = ThinkFormatVerifier(name="think_format_reward")

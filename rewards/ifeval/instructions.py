@@ -18,12 +18,17 @@ from trl_grpo_ext.rewards.prose import passages, prose
 Settings = Mapping[str, Any]
 
 _WORD = re.compile(r"\w+(?:['’-]\w+)*")
+# A run of marks such as `?!`, before white space or a closing quote: the point of 3.5 ends no sentence.
 _SENTENCE_END = re.compile(r"(?<![.!?。！？])[.!?。！？]++(?=[\s\"'”’)\]]|\Z)")
+# `***`, the divider of paragraphs in IFEval's prompts.
 _DIVIDER = re.compile(r"^[ \t]*\*[ \t]?\*[ \t]?\*[ \t]*$", re.MULTILINE)
 _EMPTY_LINES = re.compile(r"\n(?:[ \t]*\n)+")
 _BULLET = re.compile(r"^[ \t]*[*-][ \t]+\S", re.MULTILINE)
+# *text* or **text**.
 _HIGHLIGHT = re.compile(r"(?<!\*)\*(?=[^\s*])[^*\n]+(?<!\s)\*(?!\*)|\*\*(?=[^\s*])[^*\n]+(?<!\s)\*\*(?!\*)")
+# [name]
 _PLACEHOLDER = re.compile(r"\[([^\[\]\n]+)\]")
+# <<title>>
 _TITLE = re.compile(r"<<([^<>\n]+)>>")
 _FENCED = re.compile(r"\A```(?:json|JSON)?[ \t]*\n(.*)\n[ \t]*```\Z", re.DOTALL)
 _COMMAS = frozenset(",，")
@@ -49,7 +54,7 @@ def _holds(count: int, relation: str, number: int) -> bool:
 
 
 def _each_times(text: str, words: Any) -> list[int]:
-    """Count each word in the text. All are looked at, so that an invalid word makes the row invalid for any text."""
+    """Count each word in the text, even after a missing word: an invalid word must always invalidate the row."""
     return [_times(text, word) for word in _texts(words)]
 
 
@@ -58,11 +63,12 @@ def _times(text: str, phrase: str) -> int:
     phrase = str(phrase).strip()
     if not phrase:
         raise ValueError("a keyword is empty")
-    return len(re.findall(rf"(?<!\w){re.escape(phrase)}(?!\w)", text, re.IGNORECASE))
+    whole_word = rf"(?<!\w){re.escape(phrase)}(?!\w)"
+    return len(re.findall(whole_word, text, re.IGNORECASE))
 
 
 def _texts(listed: object) -> Sequence[str]:
-    """Check that a setting is a list of texts; a single text is refused, or its letters would pass as words."""
+    """Validate a list of texts. A single text is refused: its letters would pass as words."""
     if not isinstance(listed, list | tuple) or not all(isinstance(each, str) for each in listed):
         raise ValueError(f"a list of texts is needed, got {listed!r:.80}")
     return listed
@@ -73,7 +79,9 @@ def _letters(text: str, settings: Settings) -> bool:
     if len(letter) != 1:
         raise ValueError(f"{letter!r} is not one letter")
     count = text.casefold().count(letter.casefold())
-    return _holds(count, settings.get("let_relation", "exactly"), settings["let_frequency"])
+    # RLVR-IFeval has no relation: there the count is exact.
+    relation = settings.get("let_relation", "exactly")
+    return _holds(count, relation, settings["let_frequency"])
 
 
 def _sentences(text: str) -> int:
@@ -88,11 +96,14 @@ def _paragraphs(text: str, settings: Settings) -> bool:
 
 def _first_word(text: str, settings: Settings) -> bool:
     parts = [part for part in _EMPTY_LINES.split(text.strip()) if visible(part)]
-    place, first = settings["nth_paragraph"], _WORD.search(str(settings["first_word"]).casefold())
-    if len(parts) != settings["num_paragraphs"] or not 1 <= place <= len(parts) or first is None:
+    place = settings["nth_paragraph"]
+    wanted = _WORD.search(str(settings["first_word"]).casefold())
+    if len(parts) != settings["num_paragraphs"] or not 1 <= place <= len(parts):
         return False
     found = _WORD.search(parts[place - 1].casefold())
-    return found is not None and found[0] == first[0]
+    if wanted is None or found is None:
+        return False
+    return found[0] == wanted[0]
 
 
 def _postscript(text: str, settings: Settings) -> bool:
@@ -101,41 +112,91 @@ def _postscript(text: str, settings: Settings) -> bool:
 
 
 def _sections(text: str, settings: Settings) -> bool:
+    # The spelling is IFEval's.
     splitter = re.escape(settings["section_spliter"].strip())
     found = re.findall(rf"^[ \t#*_]*{splitter}[ \t]+\w", text, re.MULTILINE)
-    return _holds(len(found), settings.get("section_relation", "at least"), settings["num_sections"])
+    relation = settings.get("section_relation", "at least")
+    return _holds(len(found), relation, settings["num_sections"])
 
 
 def _is_json(text: str, _: Settings) -> bool:
     fenced = _FENCED.match(text.strip())
+    if fenced:
+        text = fenced[1]
     try:
-        return isinstance(json.loads(fenced[1] if fenced else text), dict | list)
+        value = json.loads(text)
     except (ValueError, RecursionError):
         return False
+    return isinstance(value, dict | list)
 
 
 def _two_responses(text: str, _: Settings) -> bool:
     parts = [part.strip() for part in text.split("******")]
-    return len(parts) == 2 and all(map(visible, parts)) and parts[0] != parts[1]
+    if len(parts) != 2 or not all(map(visible, parts)):
+        return False
+    return parts[0] != parts[1]
 
 
 def _repeats(text: str, settings: Settings) -> bool:
-    asked, said = settings["prompt_to_repeat"].strip(), text.strip()
-    return said.startswith(asked) and visible(said[len(asked) :]) != ""
+    asked = settings["prompt_to_repeat"].strip()
+    said = text.strip()
+    if not said.startswith(asked):
+        return False
+    return visible(said.removeprefix(asked)) != ""
 
 
 def _quoted(text: str, _: Settings) -> bool:
     said = text.strip()
-    return len(said) > 2 and said[-1] == _QUOTES.get(said[0]) and visible(said[1:-1]) != ""
+    if len(said) <= 2 or said[-1] != _QUOTES.get(said[0]):
+        return False
+    return visible(said[1:-1]) != ""
 
 
 def _capital_words(text: str, settings: Settings) -> bool:
     count = sum(word.isupper() for word in _WORD.findall(text))
-    return _holds(count, settings.get("capital_relation", "exactly"), settings["capital_frequency"])
+    relation = settings.get("capital_relation", "exactly")
+    return _holds(count, relation, settings["capital_frequency"])
 
 
 def _language(text: str, settings: Settings) -> bool:
-    return main_language(passages(prose(text))) == language_code(settings["language"])
+    wanted = language_code(settings["language"])
+    return main_language(passages(prose(text))) == wanted
+
+
+def _keyword_frequency(text: str, settings: Settings) -> bool:
+    count = _times(text, settings["keyword"])
+    relation = settings.get("relation", "exactly")
+    return _holds(count, relation, settings["frequency"])
+
+
+def _number_sentences(text: str, settings: Settings) -> bool:
+    return _holds(_sentences(text), settings["relation"], settings["num_sentences"])
+
+
+def _number_words(text: str, settings: Settings) -> bool:
+    count = len(_WORD.findall(text))
+    return _holds(count, settings["relation"], settings["num_words"])
+
+
+def _placeholders(text: str, settings: Settings) -> bool:
+    count = sum(map(_has_words, _PLACEHOLDER.findall(text)))
+    return _holds(count, "at least", settings["num_placeholders"])
+
+
+def _highlights(text: str, settings: Settings) -> bool:
+    count = len(_HIGHLIGHT.findall(text))
+    return _holds(count, "at least", settings["num_highlights"])
+
+
+def _constrained(text: str, settings: Settings) -> bool:
+    options = settings.get("options", _ANSWERS)
+    return text.strip() in _texts(options)
+
+
+def _ends(text: str, settings: Settings) -> bool:
+    # A quotation mark may follow the phrase, if another instruction requires quotes around the whole answer.
+    unquoted = text.rstrip().rstrip('"”')
+    return unquoted.endswith(settings["end_phrase"].strip())
 
 
 def _has_words(text: str) -> bool:
@@ -148,38 +209,25 @@ def _has_letters(text: str) -> bool:
 
 CHECKS: Mapping[str, Callable[[str, Settings], bool]] = {
     "keywords:existence": lambda text, asked: all(_each_times(text, asked["keywords"])),
-    "keywords:frequency": lambda text, asked: _holds(
-        _times(text, asked["keyword"]), asked.get("relation", "exactly"), asked["frequency"]
-    ),
+    "keywords:frequency": _keyword_frequency,
     "keywords:forbidden_words": lambda text, asked: not any(_each_times(text, asked["forbidden_words"])),
     "keywords:letter_frequency": _letters,
     "language:response_language": _language,
-    "length_constraints:number_sentences": lambda text, asked: _holds(
-        _sentences(text), asked["relation"], asked["num_sentences"]
-    ),
+    "length_constraints:number_sentences": _number_sentences,
     "length_constraints:number_paragraphs": _paragraphs,
-    "length_constraints:number_words": lambda text, asked: _holds(
-        len(_WORD.findall(text)), asked["relation"], asked["num_words"]
-    ),
+    "length_constraints:number_words": _number_words,
     "length_constraints:nth_paragraph_first_word": _first_word,
-    "detectable_content:number_placeholders": lambda text, asked: (
-        sum(map(_has_words, _PLACEHOLDER.findall(text))) >= asked["num_placeholders"]
-    ),
+    "detectable_content:number_placeholders": _placeholders,
     "detectable_content:postscript": _postscript,
     "detectable_format:number_bullet_lists": lambda text, asked: len(_BULLET.findall(text)) == asked["num_bullets"],
-    "detectable_format:constrained_response": lambda text, asked: (
-        text.strip() in _texts(asked.get("options", _ANSWERS))
-    ),
-    "detectable_format:number_highlighted_sections": lambda text, asked: (
-        len(_HIGHLIGHT.findall(text)) >= asked["num_highlights"]
-    ),
+    "detectable_format:constrained_response": _constrained,
+    "detectable_format:number_highlighted_sections": _highlights,
     "detectable_format:multiple_sections": _sections,
     "detectable_format:json_format": _is_json,
     "detectable_format:title": lambda text, _: any(map(_has_words, _TITLE.findall(text))),
     "combination:two_responses": _two_responses,
     "combination:repeat_prompt": _repeats,
-    # A quotation mark may follow the phrase, if another instruction requires quotes around the whole answer.
-    "startend:end_checker": lambda text, asked: text.rstrip().rstrip('"”').endswith(asked["end_phrase"].strip()),
+    "startend:end_checker": _ends,
     "change_case:capital_word_frequency": _capital_words,
     "change_case:english_capital": lambda text, _: _has_letters(text) and text == text.upper(),
     "change_case:english_lowercase": lambda text, _: _has_letters(text) and text == text.lower(),

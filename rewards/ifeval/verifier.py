@@ -64,54 +64,79 @@ class IFEvalVerifier(Verifier):
         """List the rows whose instructions are unreadable or lack settings."""
         problems = []
         for place, row in enumerate(rows):
+            # Missing settings show only when a text is checked.
             try:
                 _followed("A text.", instructions_of(row))
             except ValueError as error:
-                reason = "instructions_invalid"
-                problems.append(DataProblem(row=place, reason=reason, value=str(error), advice=ADVICE))
+                problem = DataProblem(
+                    row=place,
+                    reason="instructions_invalid",
+                    value=str(error),
+                    advice=ADVICE,
+                )
+                problems.append(problem)
             except ModuleNotFoundError:
                 check_installed("IFEvalVerifier")
                 raise
         return problems
 
     def verify(self, sample: Sample) -> Verdict:
+        answer = answer_part(sample)
+        # Without an answer the row is still checked: an invalid row is the data's fault.
+        text = "" if isinstance(answer, Verdict) else answer
         try:
-            asked = instructions_of(sample.row)
-            answer = answer_part(sample)
-            followed = _followed("" if isinstance(answer, Verdict) else answer, asked)
+            followed = _followed(text, instructions_of(sample.row))
         except ValueError:
             return skipped("instructions_invalid")
         if isinstance(answer, Verdict):
             return answer
-        share = sum(followed.values()) / len(asked)
-        failed = next((each for each, fine in followed.items() if not fine), "")
-        details = {each: "followed" if fine else "not followed" for each, fine in followed.items()}
-        score = share if self.scoring == "share" or not failed else 0.0
-        return graded(score, reason=failed.partition("#")[0], details=details)
+        details = {}
+        violated = []
+        for instruction, is_followed in followed.items():
+            details[instruction] = "followed" if is_followed else "not followed"
+            if not is_followed:
+                violated.append(instruction)
+        if not violated:
+            return graded(1.0, details=details)
+        score = 0.0
+        if self.scoring == "share":
+            score = (len(followed) - len(violated)) / len(followed)
+        reason, _, _ = violated[0].partition("#")
+        return graded(score, reason=reason, details=details)
 
 
 def instructions_of(row: Mapping[str, Any]) -> list[tuple[str, Settings]]:
     """Read the (instruction, settings) pairs of a row, in IFEval's names; raise a ValueError for an invalid row."""
     if row.get(IDS) is None:
         return [_function(_parsed(row.get(GROUND_TRUTH)))]
-    ids, settings = list(row[IDS]), list(_parsed(row.get(SETTINGS)) or [{}] * len(row[IDS]))
+    ids = list(row[IDS])
+    settings = list(_parsed(row.get(SETTINGS)) or [{}] * len(ids))
     if not ids or len(ids) != len(settings):
         raise ValueError(f"there are {len(ids)} instructions and {len(settings)} settings")
-    return [(each, _set(_parsed(given))) for each, given in zip(ids, settings, strict=True)]
+    pairs = zip(ids, settings, strict=True)
+    return [(instruction, _set(_parsed(given))) for instruction, given in pairs]
 
 
 def _function(written: Any) -> tuple[str, Settings]:
     """Translate an RLVR-IFeval function to an IFEval instruction; section counts become exact."""
-    name = str(written.get("func_name")) if isinstance(written, Mapping) else ""
+    name = ""
+    if isinstance(written, Mapping):
+        name = str(written.get("func_name"))
     if name not in FUNCTIONS:
         raise ValueError(f"there is no function {name!r}")
     instruction, names = FUNCTIONS[name]
-    settings = {names.get(key, key): value for key, value in _set(written).items() if key != "func_name"}
-    return instruction, {"section_relation": "exactly", **settings}
+    # RLVR-IFeval counts sections exactly, IFEval asks for at least so many.
+    settings = {"section_relation": "exactly"}
+    for key, value in _set(written).items():
+        if key != "func_name":
+            settings[names.get(key, key)] = value
+    return instruction, settings
 
 
 def _parsed(written: Any) -> Any:
-    return json.loads(written) if isinstance(written, str) else written
+    if isinstance(written, str):
+        return json.loads(written)
+    return written
 
 
 def _set(settings: Any) -> dict[str, Any]:
@@ -131,11 +156,13 @@ def _followed(text: str, asked: Sequence[tuple[str, Settings]]) -> dict[str, boo
     for place, (instruction, settings) in enumerate(asked):
         if instruction not in CHECKS:
             raise ValueError(f"there is no instruction {instruction!r}")
+        check = CHECKS[instruction]
         try:
-            fine = CHECKS[instruction](text, settings)
+            is_followed = check(text, settings)
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"{instruction}: {type(error).__name__}: {error}") from None
-        followed[instruction if instruction not in followed else f"{instruction}#{place}"] = fine
+        key = f"{instruction}#{place}" if instruction in followed else instruction
+        followed[key] = is_followed
     return followed
 
 

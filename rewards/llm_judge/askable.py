@@ -92,17 +92,22 @@ _CONSTANTS = re.compile(
 )
 # A run of letters in any script; in Chinese and Japanese, a single character.
 _LETTERS = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]|(?:(?![\u3040-\u30ff\u3400-\u9fff])[^\W\d_])+(?:['’-][^\W\d_]+)*")
+# LaTeX commands that hide their argument, or do more than typeset.
 _NOT_DRAWN = re.compile(
     r"\\(?:[hv]?phantom|tag|label|href|url|html\w*|class|style|unicode|def|newcommand|require|color|input|write|iffalse)"
     r"(?![A-Za-z])"
 )
 _MARKUP = re.compile(r"</?[A-Za-z!][^<>]*>|<!--|&[A-Za-z#]\w*;|\*\*|__\w|`|~~|\]\(|^#|^>|\|\s*-{2,}|^[*+]\s|https?:")
+# `"key":`, `==`, `f()`, `;` at a line's end.
 _PROGRAM = re.compile(r'["\']\s*:|==|:=|/\*|\w\s*\(\s*\)|;\s*$|\$\{')
 _ODD_SIGN = re.compile(
     r"[^\w\s\\{}()\[\]+\-*/=<>^_,.:;%$°'’′″!|&~\"“”‘–—−×·÷±∓√∞∅∈∉∪∩⊂⊆≤≥≠≈≡∼∠⊥∥△∘€£¥²³¹⁰-⁹₀-₉¼-¾…‖→⟨⟩]"
 )
+# A piece five times in a row, or a word six times.
 _REPEATED = re.compile(r"([^\d\s.]{1,20}?)\1{4,}|(\S{1,30})(?:\s+\2){5,}")
+# `1 2`, but not the mixed number `1 1/2` and the groups of `1 000`.
 _SPLIT_NUMBER = re.compile(r"\d\s+(?!\d+\s*/)(?!\d{3}(?!\d))\d")
+# `a1b2` and `1ab2c`.
 _MIXED = re.compile(r"[A-Za-z]\d+[A-Za-z]\d|\d[A-Za-z]+\d+[A-Za-z]")
 _UNSPEAKABLE = re.compile(r"[b-df-hj-np-tv-xz]+")
 _NEGATED = re.compile(r"\\(?:neq?|not)(?![A-Za-z])|[?≠]|n't\b")
@@ -145,7 +150,7 @@ class _Seen:
 
 
 def why_not_asked(answer: str, *, gold: str, question: str) -> str:
-    r"""Return the code of the first check that refuses the answer; empty if a judge may compare it with the gold.
+    r"""Name the first check that refuses an answer, by its code; empty to let a judge compare answer and gold.
 
     | answer | code |
     |---|---|
@@ -174,7 +179,10 @@ def why_not_asked(answer: str, *, gold: str, question: str) -> str:
     if len(plain) > MAX_CHARS:
         return "too_long"
     seen = _seen(plain, gold, question)
-    return next((code for code, applies in _CHECKS if applies(seen)), "")
+    for code, applies in _CHECKS:
+        if applies(seen):
+            return code
+    return ""
 
 
 def _seen(plain: str, gold: str, question: str) -> _Seen:
@@ -182,10 +190,14 @@ def _seen(plain: str, gold: str, question: str) -> _Seen:
     words = tuple(run for run in runs if len(run) > 1 or not run.isascii())
     gold_words = frozenset(_runs(gold))
     around = gold_words.union(_runs(question))
+    letters = frozenset(runs).difference(words)
+    # Beside words, `a` is an article; alone it is a variable.
+    if words:
+        letters -= _FILLERS
     return _Seen(
         plain=plain,
         words=words,
-        letters=frozenset(runs).difference(words, _FILLERS if words else ()),
+        letters=letters,
         gold=gold,
         gold_words=gold_words,
         around=around,
@@ -194,7 +206,8 @@ def _seen(plain: str, gold: str, question: str) -> _Seen:
 
 
 def _runs(text: str) -> list[str]:
-    return [run.replace("’", "'").casefold() for run in _LETTERS.findall(_COMMAND.sub(" ", text))]
+    without_commands = _COMMAND.sub(" ", text)
+    return [run.replace("’", "'").casefold() for run in _LETTERS.findall(without_commands)]
 
 
 def _is_long(seen: _Seen) -> bool:
@@ -206,33 +219,44 @@ def _is_hidden(seen: _Seen) -> bool:
 
 
 def _is_hedged(seen: _Seen) -> bool:
-    return seen.has(_HEDGES) or (_NEGATED.search(seen.plain) is not None and not _NEGATED.search(seen.gold))
+    if seen.has(_HEDGES):
+        return True
+    return _NEGATED.search(seen.plain) is not None and not _NEGATED.search(seen.gold)
 
 
 def _is_blank(seen: _Seen) -> bool:
-    says = set(seen.words) - (_FILLERS if seen.gold_words - _FILLERS else set())
+    says = set(seen.words)
+    # A gold made of fillers alone may be repeated.
+    if seen.gold_words - _FILLERS:
+        says -= _FILLERS
     return not (says or seen.letters or seen.has_number)
 
 
 def _is_gibberish(seen: _Seen) -> bool:
-    says = {word for word in seen.words if word not in _FILLERS}
+    says = set(seen.words) - _FILLERS
     strange = {word for word in says if not seen.knows(word)}
     # Short strange words may be products of variables or names of points.
     short = {word for word in strange if len(word) <= 3 and word.isascii()}
-    renamed = max(MAX_NEW_LETTERS, sum(len(word) == 1 for word in seen.gold_words))
-    if len(seen.letters.union(*short) - seen.around) > renamed:
+    variables_of_gold = sum(len(word) == 1 for word in seen.gold_words)
+    new_letters = seen.letters.union(*short) - seen.around
+    if len(new_letters) > max(MAX_NEW_LETTERS, variables_of_gold):
         return True
-    strange, says = strange - short, says - short
-    if 2 * len(strange) > len(says) or any(_UNSPEAKABLE.fullmatch(word) for word in strange):
+    strange -= short
+    says -= short
+    if 2 * len(strange) > len(says):
+        return True
+    if any(_UNSPEAKABLE.fullmatch(word) for word in strange):
         return True
     return _MIXED.search(seen.plain) is not None or _SPLIT_NUMBER.search(seen.plain) is not None
 
 
 def _lacks_number(seen: _Seen) -> bool:
-    """Detect an answer without number and formula while the gold is a number or formula."""
-    if not re.search(r"\d", seen.gold) or any(len(word) > 3 for word in seen.gold_words):
+    """Detect a wordy answer to a gold of numbers or formulas."""
+    gold_is_prose = any(len(word) > 3 for word in seen.gold_words)
+    if gold_is_prose or not re.search(r"\d", seen.gold):
         return False
-    return not (seen.has_number or (seen.letters and seen.gold_words) or _NUMBERS.intersection(seen.words))
+    may_be_formula = seen.letters and seen.gold_words
+    return not (seen.has_number or may_be_formula or _NUMBERS.intersection(seen.words))
 
 
 _CHECKS: tuple[tuple[str, Callable[[_Seen], bool]], ...] = (

@@ -49,11 +49,17 @@ class Reply:
 def request_key(question: Question, *, base_url: str, body: Mapping[str, Any]) -> str:
     """Hash a request without its random mark, as the key of its cached score."""
     asked = {"base_url": base_url, "messages": question.messages(""), **body}
-    return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
+    text = json.dumps(asked, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 async def ask_all(
-    client: Client, questions: Sequence[Question], *, body: Mapping[str, Any], timeout: float, late: str
+    client: Client,
+    questions: Sequence[Question],
+    *,
+    body: Mapping[str, Any],
+    timeout: float,
+    late: str,
 ) -> list[Reply]:
     """Send questions concurrently, and return the replies in order, within a time limit.
 
@@ -68,22 +74,31 @@ async def ask_all(
     try:
         _, pending = await asyncio.wait(tasks, timeout=timeout)
     finally:
+        # Also if this task is cancelled while it waits.
         for task in tasks:
             task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
-    given_up = Reply(outcome=late, seconds=timeout)
-    return [given_up if task in pending else _result(task) for task in tasks]
+    replies = []
+    for task in tasks:
+        if task in pending:
+            replies.append(Reply(outcome=late, seconds=timeout))
+        else:
+            replies.append(_result(task))
+    return replies
 
 
 def _result(task: asyncio.Task[Reply]) -> Reply:
     error = task.exception()
-    return task.result() if error is None else Reply(outcome=f"raised_{type(error).__name__}")
+    if error is not None:
+        return Reply(outcome=f"raised_{type(error).__name__}")
+    return task.result()
 
 
 async def _ask(client: Client, question: Question, body: Mapping[str, Any]) -> Reply:
     started = time.monotonic()
     outcome: Scored | str = ""
-    calls = tokens = 0
+    calls = 0
+    tokens = 0
     while calls < ASKED and isinstance(outcome, str):
         mark = question.fresh_mark()
         try:
@@ -94,21 +109,30 @@ async def _ask(client: Client, question: Question, body: Mapping[str, Any]) -> R
         calls += 1
         tokens += tokens_used(completion)
         outcome = _outcome(completion, question, mark)
-    return Reply(outcome=outcome, seconds=time.monotonic() - started, calls=calls, tokens=tokens)
+    return Reply(
+        outcome=outcome,
+        seconds=time.monotonic() - started,
+        calls=calls,
+        tokens=tokens,
+    )
 
 
 def _outcome(completion: Any, question: Question, mark: str) -> Scored | str:
     try:
         reply = reply_text(completion)
-        return Scored(question.contract.read(reply, mark), excerpt(reply))
+        score = question.contract.read(reply, mark)
     except ReplyError as error:
         return str(error)
+    return Scored(score, excerpt(reply))
 
 
 def tokens_used(completion: Any) -> int:
     """Read a call's total tokens, prompt included; 0 if the endpoint does not report tokens."""
-    total = getattr(getattr(completion, "usage", None), "total_tokens", None)
-    return total if isinstance(total, int) and total > 0 else 0
+    usage = getattr(completion, "usage", None)
+    total = getattr(usage, "total_tokens", None)
+    if isinstance(total, int) and total > 0:
+        return total
+    return 0
 
 
 def reply_text(completion: Any) -> str:
@@ -119,7 +143,8 @@ def reply_text(completion: Any) -> str:
     """
     try:
         choice = completion.choices[0]
-        ended, said = choice.finish_reason, choice.message.content
+        ended = choice.finish_reason
+        said = choice.message.content
     except (AttributeError, LookupError, TypeError):
         # The client does not validate replies.
         raise ReplyError("judge_reply_malformed") from None
@@ -135,7 +160,9 @@ def reply_text(completion: Any) -> str:
 def excerpt(reply: str) -> str:
     """Return the first `REPLY_CHARS` characters of a judge's reply, without its thinking."""
     said = (after_thinking(reply) or "").strip()
-    return said if len(said) <= REPLY_CHARS else said[:REPLY_CHARS] + " ..."
+    if len(said) <= REPLY_CHARS:
+        return said
+    return said[:REPLY_CHARS] + " ..."
 
 
 @dataclass(frozen=True, slots=True)

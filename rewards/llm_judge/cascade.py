@@ -28,6 +28,7 @@ TEXT_GOLDS = ("gold_unparseable", "gold_prose", "gold_not_a_number")
 ANY_GOLD = "\nor: "
 OF_THE_QUESTIONS = ("rubric", "prompt", "column", "pass_mark")
 ASKED = ("same", "different", "divided", "failed")
+METRICS = ("asked", "overturned", "divided", "refused", "over_budget", "calls", "tokens")
 # Whole numbers and choices, which rules compare with certainty.
 _PLAIN = re.compile(r"[-+]?[0-9]+|[A-Za-z]")
 
@@ -98,9 +99,11 @@ class CascadeVerifier(BatchVerifier):
             )
         if not isinstance(self.llm, LlmJudgeVerifier):
             raise ValueError(f"llm must be an LlmJudgeVerifier, which says where the model is; got {self.llm!r}.")
-        for each in fields(self.llm):
-            if each.name in OF_THE_QUESTIONS and getattr(self.llm, each.name) != each.default:
-                raise ValueError(f"A cascade asks questions of its own: leave `{each.name}` out of its llm.")
+        # Its other settings name the endpoint, and bound costs.
+        for setting in fields(self.llm):
+            is_set = getattr(self.llm, setting.name) != setting.default
+            if is_set and setting.name in OF_THE_QUESTIONS:
+                raise ValueError(f"A cascade asks questions of its own: leave `{setting.name}` out of its llm.")
         settings.check_count("budget", self.budget)
 
     def check_columns(self, columns: Collection[str]) -> None:
@@ -114,20 +117,25 @@ class CascadeVerifier(BatchVerifier):
     def judge_samples(self, samples: Sequence[Sample]) -> list[Verdict]:
         ruled = self.guarded_batch(self.rules.judge_samples, samples)
         read = [self.guarded(self._read, pair) for pair in zip(samples, ruled, strict=True)]
-        wanted = Counter(each for each in read if isinstance(each, Case))
-        cases = [each for each, _ in wanted.most_common()]
-        found = self.guarded(lambda asked: opinions(self.llm, asked, budget=self.budget), cases)
-        if isinstance(found, Verdict):
-            # An exception while asking leaves every open answer without a score.
-            return [each if isinstance(each, Verdict) else found for each in read]
+        wanted = Counter(case for case in read if isinstance(case, Case))
+        # The budget goes to the answers that most samples share.
+        cases = [case for case, _ in wanted.most_common()]
+        found = self.guarded(self._opinions, cases)
         verdicts = []
-        for each, verdict in zip(read, ruled, strict=True):
-            if isinstance(each, Verdict):
-                verdicts.append(each)
+        for case, verdict in zip(read, ruled, strict=True):
+            if isinstance(case, Verdict):
+                verdicts.append(case)
+            elif isinstance(found, Verdict):
+                # An exception while asking leaves every open answer without a score.
+                verdicts.append(found)
             else:
-                verdicts.append(_decided(verdict, found[each]))
-                found[each] = found[each].repeated
+                verdicts.append(_decided(verdict, found[case]))
+                # The costs count for the first of equal answers.
+                found[case] = found[case].repeated
         return verdicts
+
+    def _opinions(self, cases: Sequence[Case]) -> dict[Case, Opinion]:
+        return opinions(self.llm, cases, budget=self.budget)
 
     def _read(self, pair: tuple[Sample, Verdict]) -> Verdict | Case:
         """Return the questions about a sample's answer, or the final verdict if no question is needed."""
@@ -136,29 +144,42 @@ class CascadeVerifier(BatchVerifier):
             return ruled
         golds = gold_texts(first_value(sample.row, self.rules.gold_columns))
         found = final_answer(sample.text, prefill=sample.prefill, answer_from=self.rules.answer_from)
-        answer = ruled.answer if ruled.answer is not None else "".join(found.answers[:1])
+        answer = ruled.answer
+        if answer is None:
+            answer = "".join(found.answers[:1])
         if all(_PLAIN.fullmatch(text.strip()) for text in (answer, *golds)):
             return ruled
         gold = ANY_GOLD.join(golds)
-        if refused := self._refused(sample, found, answer, gold):
+        refused = self._refused(sample, found, answer, gold)
+        if refused:
             details = {**ruled.details, "opinion": "refused", "refused": refused}
-            return _wrong(ruled, NOT_EQUAL if ruled.reason == NOT_EQUAL else "not_an_answer", details)
+            reason = NOT_EQUAL if ruled.reason == NOT_EQUAL else "not_an_answer"
+            return _wrong(ruled, reason, details)
         try:
             return pose(prompt=sample.prompt, gold=gold, answer=answer)
         except QuestionError as error:
             # Without a prompt, equality of two answers cannot be judged.
             return replace(ruled, details={**ruled.details, "opinion": str(error)})
 
-    def _refused(self, sample: Sample, found: FinalAnswer, answer: str, gold: str) -> str:
-        """Return the refusal code of an answer, or of the text it was read from; empty to ask the judge."""
+    def _refused(
+        self,
+        sample: Sample,
+        found: FinalAnswer,
+        answer: str,
+        gold: str,
+    ) -> str:
+        """Return the refusal code of an answer or its source text; empty to ask the judge."""
         if len(found.answers) > 1:
             return "several_answers"
         question = question_text(sample.prompt)[:MAX_CHARS]
         for text in (answer, *found.answers):
-            if refused := why_not_asked(text, gold=gold, question=question):
+            refused = why_not_asked(text, gold=gold, question=question)
+            if refused:
                 return refused
         # Rules may join an answer from several boxes with "or" between them.
-        return "" if " ".join(answer.split()) in " ".join(sample.text.split()) else "not_as_written"
+        if _on_one_line(answer) not in _on_one_line(sample.text):
+            return "not_as_written"
+        return ""
 
     def metrics(self, verdicts: Sequence[Verdict | None]) -> dict[str, float]:
         """Compute shares of the samples by the judge's opinion, and mean costs per sample.
@@ -170,13 +191,20 @@ class CascadeVerifier(BatchVerifier):
         * `over_budget`: the budget was spent.
         * `calls`, `tokens`: replies of the endpoint, and prompt and reply tokens, if the endpoint reports tokens.
         """
-        details = [verdict.details for verdict in verdicts if verdict is not None]
-        said = Counter(each.get("opinion") for each in details)
-        overturned = sum(each.get("opinion") == "same" and each["rules"] == NOT_EQUAL for each in details)
-        totals = {"asked": sum(said[each] for each in ASKED), "overturned": overturned}
-        totals |= {each: said[each] for each in ("divided", "refused", "over_budget")}
-        totals |= {cost: sum(int(each.get(cost, 0)) for each in details) for cost in ("calls", "tokens")}
-        return {key: total / max(len(verdicts), 1) for key, total in totals.items()}
+        totals = dict.fromkeys(METRICS, 0)
+        for verdict in verdicts:
+            if verdict is None:
+                continue
+            details = verdict.details
+            opinion = details.get("opinion")
+            totals["asked"] += opinion in ASKED
+            totals["overturned"] += opinion == "same" and details["rules"] == NOT_EQUAL
+            if opinion in ("divided", "refused", "over_budget"):
+                totals[opinion] += 1
+            for cost in ("calls", "tokens"):
+                totals[cost] += int(details.get(cost, 0))
+        samples = max(len(verdicts), 1)
+        return {key: total / samples for key, total in totals.items()}
 
     def facts(self) -> dict[str, str]:
         return {**self.rules.facts(), **self.llm.facts()}
@@ -198,13 +226,25 @@ def _decided(ruled: Verdict, opinion: Opinion) -> Verdict:
         failed = grader_error(opinion.reason, seconds=ruled.seconds)
         return replace(failed, answer=ruled.answer, details=details)
     if opinion.said == "same":
-        return replace(_wrong(ruled, "judged_same", details), status=Status.CORRECT, score=1.0)
+        verdict = _wrong(ruled, "judged_same", details)
+        return replace(verdict, status=Status.CORRECT, score=1.0)
     if opinion.said == "divided":
         return _wrong(ruled, "judge_divided", details)
-    return _wrong(ruled, NOT_EQUAL if ruled.reason == NOT_EQUAL else "judged_different", details)
+    if ruled.reason == NOT_EQUAL:
+        return _wrong(ruled, NOT_EQUAL, details)
+    return _wrong(ruled, "judged_different", details)
 
 
 def _wrong(ruled: Verdict, reason: str, details: Mapping[str, str]) -> Verdict:
     return Verdict(
-        status=Status.INCORRECT, score=0.0, reason=reason, answer=ruled.answer, seconds=ruled.seconds, details=details
+        status=Status.INCORRECT,
+        score=0.0,
+        reason=reason,
+        answer=ruled.answer,
+        seconds=ruled.seconds,
+        details=details,
     )
+
+
+def _on_one_line(text: str) -> str:
+    return " ".join(text.split())

@@ -73,6 +73,7 @@ class Breaker:
         """Await `send` and return its result, unless the endpoint rests; count success and failure."""
         if self._is_open:
             async with self._trial:
+                # While this request waited, a trial may have failed, or closed the breaker.
                 self.check()
                 if self._is_open:
                     return await self._watched(send)
@@ -86,7 +87,10 @@ class Breaker:
         try:
             result = await send()
         except EndpointError as error:
-            self._failures = self._failures + 1 if error.is_down else 0
+            if error.is_down:
+                self._failures += 1
+            else:
+                self._failures = 0
             self._rests_until = time.monotonic() + self._rest_seconds
             raise
         self._failures = 0
@@ -115,7 +119,9 @@ class Endpoint:
         Raises:
             EndpointError: if the variable is missing or empty.
         """
-        key = os.environ.get(self.api_key_env, "").strip() if self.api_key_env else NO_KEY
+        if not self.api_key_env:
+            return NO_KEY
+        key = os.environ.get(self.api_key_env, "").strip()
         if not key:
             raise EndpointError("judge_api_key_missing", is_down=True)
         return key
@@ -198,10 +204,11 @@ class Client:
         import openai
 
         if self._client is None:
+            connect_seconds = min(CONNECT_SECONDS, self.endpoint.timeout)
             self._client = openai.AsyncOpenAI(
                 api_key=self.endpoint.api_key(),
                 base_url=self.endpoint.base_url,
-                timeout=openai.Timeout(None, connect=min(CONNECT_SECONDS, self.endpoint.timeout)),
+                timeout=openai.Timeout(None, connect=connect_seconds),
             )
         return self._client
 
@@ -215,7 +222,8 @@ class Client:
     def _warn(self, kind: int | str, error: BaseException) -> None:
         """Log each kind of failure once, without the message: servers repeat secret keys and texts in messages."""
         message = "The judge at %s failed (%s, %s); such rows get no score."
-        _once.warn(logger, (self.endpoint.base_url, kind), message, self.endpoint.base_url, kind, type(error).__name__)
+        url = self.endpoint.base_url
+        _once.warn(logger, (url, kind), message, url, kind, type(error).__name__)
 
     def close(self) -> None:
         """Cancel pending requests, and stop the thread; may be called twice."""
@@ -228,16 +236,18 @@ class Client:
             ended.result(CLOSE_SECONDS)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(CLOSE_SECONDS)
+        # A running loop cannot be closed.
         if not self._thread.is_alive():
             self._loop.close()
 
     async def _shut_down(self) -> None:
-        others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+        others = asyncio.all_tasks() - {asyncio.current_task()}
         for task in others:
             task.cancel()
         await asyncio.gather(*others, return_exceptions=True)
         if self._client is not None:
             await self._client.close()
+        # The loop resolves host names in threads of its own.
         await self._loop.shutdown_default_executor()
 
 

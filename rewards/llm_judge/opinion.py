@@ -59,7 +59,12 @@ def pose(*, prompt: Prompt | None, gold: str, answer: str) -> Case:
     def question(template: str, low: float, high: float) -> Question:
         judge_prompt = JudgePrompt.parse(template, rubric=None, column="gold")
         contract = Contract(low=low, high=high)
-        return judge_prompt.question({"gold": gold}, prompt=prompt, answer=answer, contract=contract)
+        return judge_prompt.question(
+            {"gold": gold},
+            prompt=prompt,
+            answer=answer,
+            contract=contract,
+        )
 
     return Case(same=question(SAME, 0, 1), wrong=question(WRONG, 1, 0))
 
@@ -86,8 +91,13 @@ class Opinion:
     @property
     def details(self) -> dict[str, str]:
         """Verdict details: opinion, calls, tokens and reply texts."""
-        calls, tokens = (sum(getattr(reply, cost) for reply in self.replies) for cost in ("calls", "tokens"))
-        details = {"opinion": self.said, "calls": str(calls), "tokens": str(tokens)}
+        calls = sum(reply.calls for reply in self.replies)
+        tokens = sum(reply.tokens for reply in self.replies)
+        details = {
+            "opinion": self.said,
+            "calls": str(calls),
+            "tokens": str(tokens),
+        }
         for name, reply in zip(("reply", "second_reply"), self.replies, strict=False):
             if isinstance(reply.outcome, Scored):
                 details[name] = reply.outcome.reply
@@ -96,7 +106,8 @@ class Opinion:
     @property
     def repeated(self) -> Opinion:
         """A copy without calls and tokens, for further samples with an equal answer: each call counts once."""
-        return replace(self, replies=tuple(replace(reply, calls=0, tokens=0) for reply in self.replies))
+        free = tuple(replace(reply, calls=0, tokens=0) for reply in self.replies)
+        return replace(self, replies=free)
 
 
 def opinions(judge: LlmJudgeVerifier, cases: Sequence[Case], *, budget: int) -> dict[Case, Opinion]:
@@ -108,25 +119,35 @@ def opinions(judge: LlmJudgeVerifier, cases: Sequence[Case], *, budget: int) -> 
         budget: The most cases whose first question is not cached; further new cases become `over_budget`.
     """
     started = time.monotonic()
+    # Cached scores cost nothing, so only new questions spend the budget.
     new = [case for case in cases if judge.remembered(case.same) is None]
-    found = {case: Opinion("over_budget") for case in new[budget:]}
+    found = dict.fromkeys(new[budget:], Opinion("over_budget"))
     asked = [case for case in cases if case not in found]
-    for case, reply in zip(asked, judge.ask([case.same for case in asked]), strict=True):
+    first_replies = judge.ask([case.same for case in asked])
+    agreed = []
+    for case, reply in zip(asked, first_replies, strict=True):
         found[case] = _opinion(reply)
-    agreed = [case for case in asked if found[case].said == "same"]
+        if found[case].said == "same":
+            agreed.append(case)
+    # Both rounds share one time limit.
     left = judge.batch_timeout - (time.monotonic() - started)
-    replies = judge.ask([case.wrong for case in agreed], seconds=max(left, 0.0))
-    for case, reply in zip(agreed, replies, strict=True):
+    second_replies = judge.ask([case.wrong for case in agreed], seconds=max(left, 0.0))
+    for case, reply in zip(agreed, second_replies, strict=True):
         found[case] = _opinion(*found[case].replies, reply)
     return found
 
 
 def _opinion(*replies: Reply) -> Opinion:
     """Make an opinion from one reply (`SAME` question) or two replies (`SAME`, `WRONG`)."""
+    scores = []
     for reply in replies:
         if isinstance(reply.outcome, str):
             return Opinion("failed", replies, reply.outcome)
-    scores = [reply.outcome.score for reply in replies if isinstance(reply.outcome, Scored)]
-    if scores[0] != 1:
+        scores.append(reply.outcome.score)
+    # `SAME` accepts an answer by 1, `WRONG` by 0.
+    is_same, *is_wrong = scores
+    if is_same != 1:
         return Opinion("different", replies)
-    return Opinion("same" if scores[1:] in ([], [0.0]) else "divided", replies)
+    if is_wrong and is_wrong != [0.0]:
+        return Opinion("divided", replies)
+    return Opinion("same", replies)

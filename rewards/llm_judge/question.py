@@ -87,7 +87,8 @@ class MarkedText:
         """
         shown = _LIKE_A_MARK.sub("(", self.head)
         if self.left_out:
-            shown += f"\n[{self.left_out} characters are left out here {mark}]\n" + _LIKE_A_MARK.sub("(", self.tail)
+            tail = _LIKE_A_MARK.sub("(", self.tail)
+            shown += f"\n[{self.left_out} characters are left out here {mark}]\n{tail}"
         return f"[BEGIN {self.label} {mark}]\n{shown}\n[END {self.label} {mark}]"
 
 
@@ -109,8 +110,11 @@ class Question:
 
     def fresh_mark(self) -> str:
         """Draw eight random hex characters, unknown to any author: no text of the question contains them."""
-        marked = [piece for piece in self.pieces if isinstance(piece, MarkedText)]
-        texts = [text.lower() for piece in marked for text in (piece.head, piece.tail)]
+        texts: list[str] = []
+        for piece in self.pieces:
+            if isinstance(piece, MarkedText):
+                texts += [piece.head.lower(), piece.tail.lower()]
+        # A text that holds the mark is next to impossible; then another mark is drawn.
         while True:
             mark = secrets.token_hex(4)
             if not any(mark in text for text in texts):
@@ -118,7 +122,12 @@ class Question:
 
     def messages(self, mark: str) -> Messages:
         """Write the chat messages of the request, with this mark."""
-        shown = "".join(piece if isinstance(piece, str) else piece.between(mark) for piece in self.pieces)
+        shown = ""
+        for piece in self.pieces:
+            if isinstance(piece, MarkedText):
+                shown += piece.between(mark)
+            else:
+                shown += piece
         rules = _SYSTEM.format(mark=mark, low=self.contract.low)
         task = f"{shown}\n\n{_REMINDER}\n{self.contract.instruction(mark)}"
         return [{"role": "system", "content": rules}, {"role": "user", "content": task}]
@@ -137,7 +146,13 @@ class JudgePrompt:
     column: str | None
 
     @classmethod
-    def parse(cls, prompt: str | None, *, rubric: str | None, column: str | None) -> JudgePrompt:
+    def parse(
+        cls,
+        prompt: str | None,
+        *,
+        rubric: str | None,
+        column: str | None,
+    ) -> JudgePrompt:
         """Parse a prompt template; None gives the default template.
 
         Raises:
@@ -150,28 +165,40 @@ class JudgePrompt:
         try:
             template = PromptTemplate.parse(prompt)
         except ValueError as error:
+            # Recipes call the setting of their own template `prompt_template`.
             raise ValueError(str(error).replace("prompt_template", "prompt")) from None
         places = template.columns
         if "answer" not in places:
             raise ValueError("The judge's prompt has no place {answer}, so that it would not see the completion.")
         if rubric is not None and "rubric" not in places:
             raise ValueError("The judge's prompt has no place {rubric}, so that the rubric would not be used.")
-        own = {*LABELS, *(["rubric"] if rubric is not None else [])}
+        own = set(LABELS)
+        if rubric is not None:
+            own.add("rubric")
+        pieces: list[str | Place] = []
         for piece in template.pieces:
-            if not isinstance(piece, str) and piece.column in own and piece.steps:
+            if isinstance(piece, Place) and piece.column in own and piece.steps:
                 raise ValueError(f"The judge's prompt cannot have `{piece}`: `{{{piece.column}}}` is all of a text.")
-        if (column is not None) != ("gold" in places):
+            # The rubric is trusted: braces in it are no places.
+            if rubric is not None and piece == Place("rubric", ()):
+                pieces.append(rubric)
+            else:
+                pieces.append(piece)
+        has_column = column is not None
+        has_gold = "gold" in places
+        if has_column != has_gold:
             raise ValueError(
                 "The judge's prompt has a place {gold} if, and only if, there is a column to take it from: column=..."
             )
-        pieces = (rubric if rubric is not None and piece == Place("rubric", ()) else piece for piece in template.pieces)
         return cls(pieces=tuple(pieces), column=column)
 
     @property
     def row_columns(self) -> list[str]:
         """The dataset columns that the template needs, the gold's column included."""
         columns = [column for column in PromptTemplate(self.pieces).columns if column not in LABELS]
-        return columns if self.column is None else [*columns, self.column]
+        if self.column is not None:
+            columns.append(self.column)
+        return columns
 
     def check(self, columns: Collection[str], *, verifier: str) -> None:
         """Raise a ValueError if the dataset lacks a column of the template."""
@@ -190,14 +217,26 @@ class JudgePrompt:
             return str(error)
         return ""
 
-    def question(self, row: Mapping[str, Any], *, prompt: Prompt | None, answer: str, contract: Contract) -> Question:
+    def question(
+        self,
+        row: Mapping[str, Any],
+        *,
+        prompt: Prompt | None,
+        answer: str,
+        contract: Contract,
+    ) -> Question:
         """Fill the template for one completion.
 
         Raises:
             QuestionError: if the row or the prompt leaves a place empty.
         """
         texts = self._texts(row)
-        given = {"question": question_text(prompt), "answer": answer, "gold": str(row.get(self.column or ""))}
+        given = {
+            "question": question_text(prompt),
+            "answer": answer,
+            "gold": str(row.get(self.column or "")),
+        }
+        # A template may do without the question.
         if "question" in PromptTemplate(self.pieces).columns and _is_empty(given["question"]):
             raise QuestionError("question_missing")
         pieces: list[str | MarkedText] = []
@@ -205,7 +244,7 @@ class JudgePrompt:
             if isinstance(piece, str):
                 pieces.append(piece)
             elif piece.column in LABELS:
-                pieces.append(MarkedText(LABELS[piece.column], *shortened(given[piece.column])))
+                pieces.append(marked_text(LABELS[piece.column], given[piece.column]))
             else:
                 pieces.append(texts[piece])
         return Question(pieces=tuple(pieces), contract=contract)
@@ -215,8 +254,11 @@ class JudgePrompt:
         if self.column is not None and _is_empty(row.get(self.column)):
             raise QuestionError("gold_missing")
         columns = self.row_columns
-        places = [piece for piece in self.pieces if isinstance(piece, Place) and piece.column in columns]
-        return {place: self._column_text(place, row) for place in places}
+        texts = {}
+        for piece in self.pieces:
+            if isinstance(piece, Place) and piece.column in columns:
+                texts[piece] = self._column_text(piece, row)
+        return texts
 
     def _column_text(self, place: Place, row: Mapping[str, Any]) -> str:
         try:
@@ -235,20 +277,27 @@ def question_text(prompt: Prompt | None) -> str:
         >>> question_text([{"role": "system", "content": "Think."}, {"role": "user", "content": "2+2?"}])
         '2+2?'
     """
-    if prompt is None or isinstance(prompt, str):
-        return prompt or ""
+    if prompt is None:
+        return ""
+    if isinstance(prompt, str):
+        return prompt
     spoken = [message for message in prompt if message.get("role") not in ("system", "developer")]
-    texts = [(str(message.get("role")), content_text(message.get("content"))) for message in spoken]
-    if len(texts) == 1:
-        return texts[0][1]
-    return "\n\n".join(f"{role}: {text}" for role, text in texts)
+    if len(spoken) == 1:
+        return content_text(spoken[0].get("content"))
+    turns = []
+    for message in spoken:
+        text = content_text(message.get("content"))
+        turns.append(f"{message.get('role')}: {text}")
+    return "\n\n".join(turns)
 
 
 def _is_empty(value: object) -> bool:
     if isinstance(value, float):
         # A table may write a missing value as NaN.
         return math.isnan(value)
-    return value is None or value in ("", [], {}) or (isinstance(value, str) and not value.strip())
+    if isinstance(value, str):
+        return not value.strip()
+    return value is None or value in ([], {})
 
 
 def harmless(text: str) -> str:
@@ -259,14 +308,21 @@ def harmless(text: str) -> str:
         '4< |im_end|>'
     """
     text = _LINE_END.sub("\n", text)
-    text = _SURROGATE.sub("\ufffd", _INVISIBLE.sub("", text))
-    return _SPECIAL_TOKEN.sub(lambda match: match[0] + " ", text)
+    text = _INVISIBLE.sub("", text)
+    # A lone surrogate cannot be sent as UTF-8.
+    text = _SURROGATE.sub("\ufffd", text)
+    return _SPECIAL_TOKEN.sub(r"\g<0> ", text)
 
 
-def shortened(text: str) -> tuple[str, int, str]:
-    """Split a long text into its head, the number of characters left out, and its tail; a short text has no tail."""
+def marked_text(label: str, text: str) -> MarkedText:
+    """Prepare an untrusted text for the judge: make it harmless, and leave out the middle of a long text."""
     left_out = len(text) - MAX_CHARS
     if left_out <= 0:
-        return harmless(text), 0, ""
+        return MarkedText(label, harmless(text))
     half = MAX_CHARS // 2
-    return harmless(text[:half]), left_out, harmless(text[-half:])
+    return MarkedText(
+        label,
+        head=harmless(text[:half]),
+        left_out=left_out,
+        tail=harmless(text[-half:]),
+    )

@@ -57,15 +57,25 @@ class Contract:
         if said is None or not said.strip():
             raise ReplyError("judge_reply_empty")
         score = self._line_score(said, mark)
-        if not min(self.low, self.high) <= score <= max(self.low, self.high):
+        lowest = min(self.low, self.high)
+        highest = max(self.low, self.high)
+        if not lowest <= score <= highest:
             raise ReplyError("judge_reply_out_of_range")
         return score
 
     def _line_score(self, said: str, mark: str) -> float:
-        last = said.rstrip().removesuffix("```").rstrip().rpartition("\n")[2]
-        found = _SCORE_LINE.fullmatch(last) if len(last) <= MAX_LINE_CHARS else None
-        if found is None or (found[3] is not None and float(found[3]) != max(self.low, self.high)):
+        # The whole reply may stand in a fence.
+        conclusion = said.rstrip().removesuffix("```").rstrip()
+        _, _, last_line = conclusion.rpartition("\n")
+        found = None
+        if len(last_line) <= MAX_LINE_CHARS:
+            found = _SCORE_LINE.fullmatch(last_line)
+        if found is None:
             raise ReplyError("judge_reply_unparseable")
-        if (found[1] or "").lower() != mark:
+        said_mark, score, out_of = found.groups()
+        # `7/10` on a scale to 10; 7 of 9 is another scale.
+        if out_of is not None and float(out_of) != max(self.low, self.high):
+            raise ReplyError("judge_reply_unparseable")
+        if (said_mark or "").lower() != mark:
             raise ReplyError("judge_reply_wrong_mark")
-        return float(found[2])
+        return float(score)

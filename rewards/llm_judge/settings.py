@@ -32,6 +32,7 @@ def check_base_url(url: object) -> str:
         raise ValueError(f"base_url is the address of the API, such as http://localhost:8000/v1; got {url!r}.")
     try:
         parts = urlsplit(url)
+        # Reading an invalid port raises.
         port_is_fine = parts.port != 0
     except ValueError:
         port_is_fine = False
@@ -66,12 +67,14 @@ def check_api_key_env(name: object) -> None:
 
 def check_pass_mark(mark: object, best: float) -> None:
     """Raise a ValueError unless the pass mark is None, or a number above 0 and up to the best score."""
-    if mark is not None and (not _is_number(mark) or not 0 < mark <= best):
+    if mark is None:
+        return
+    if not _is_number(mark) or not 0 < mark <= best:
         raise ValueError(f"pass_mark is a score above 0 and up to {best:g}, the least that passes: {mark!r}.")
 
 
 def check_count(name: str, count: object) -> None:
-    """Raise a ValueError unless the count is a whole number of at least 1."""
+    """Raise a ValueError unless a setting is a whole number, 1 or more."""
     if not is_whole_number(count, least=1):
         raise ValueError(f"{name} is a whole number, 1 or more; got {count!r}.")
 

@@ -122,6 +122,7 @@ class LlmJudgeVerifier(BatchVerifier):
                 f"batch_timeout ({self.batch_timeout:g} s) is below timeout ({self.timeout:g} s), so that a reply in "
                 f"time would come too late. Raise the one or lower the other."
             )
+        # Raises a ValueError for an invalid template.
         self._prompt()
 
     def check_columns(self, columns: Collection[str]) -> None:
@@ -130,11 +131,16 @@ class LlmJudgeVerifier(BatchVerifier):
     def check_rows(self, rows: Sequence[Mapping[str, Any]], *, thorough: bool = False) -> list[DataProblem]:
         """List the rows that lack a gold or column of the judge's prompt."""
         prompt = self._prompt()
-        values = ({column: row.get(column) for column in prompt.row_columns} for row in rows)
-        return problems_of(map(prompt.row_problem, rows), values, ADVICE)
+        reasons = []
+        values = []
+        for row in rows:
+            reasons.append(prompt.row_problem(row))
+            values.append({column: row.get(column) for column in prompt.row_columns})
+        return problems_of(reasons, values, ADVICE)
 
     def judge_samples(self, samples: Sequence[Sample]) -> list[Verdict]:
-        return self.judge_questions(samples, partial(self._question, self._prompt()), self._verdicts)
+        ask_about = partial(self._question, self._prompt())
+        return self.judge_questions(samples, ask_about, self._verdicts)
 
     def metrics(self, verdicts: Sequence[Verdict | None]) -> dict[str, float]:
         """Compute `cached`, the share of verdicts from a cached score."""
@@ -159,8 +165,10 @@ class LlmJudgeVerifier(BatchVerifier):
 
     @property
     def _body(self) -> dict[str, Any]:
-        sent = {**REQUEST, **self.extra_body}
-        return {"model": self.model, "extra_body": {key: value for key, value in sent.items() if value is not None}}
+        # None sends no such field, for endpoints that refuse it.
+        fields = {**REQUEST, **self.extra_body}
+        sent = {key: value for key, value in fields.items() if value is not None}
+        return {"model": self.model, "extra_body": sent}
 
     def _prompt(self) -> JudgePrompt:
         return JudgePrompt.parse(self.prompt, rubric=self.rubric, column=self.column)
@@ -173,16 +181,23 @@ class LlmJudgeVerifier(BatchVerifier):
         answer = after_thinking((sample.prefill or "") + sample.text)
         if answer is None:
             return unreadable("unclosed_think")
+        # Invisible characters alone are no answer.
         if not harmless(answer).strip():
             return unreadable("no_answer")
         contract = Contract(low=0, high=BEST)
         try:
-            return prompt.question(sample.row, prompt=sample.prompt, answer=answer.strip(), contract=contract)
+            return prompt.question(
+                sample.row,
+                prompt=sample.prompt,
+                answer=answer.strip(),
+                contract=contract,
+            )
         except QuestionError as error:
             return skipped(str(error))
 
     def _verdicts(self, questions: Sequence[Question]) -> list[Verdict]:
         """Ask distinct questions, and return a verdict for each question, duplicates included."""
+        # Equal completions to a prompt are equal questions.
         distinct = list(dict.fromkeys(questions))
         replies = self.guarded(self.ask, distinct)
         if isinstance(replies, Verdict):
@@ -203,8 +218,9 @@ class LlmJudgeVerifier(BatchVerifier):
             if scored is not None:
                 replies[question] = Reply(outcome=scored)
         new = [question for question in questions if question not in replies]
-        answered = self._replies(new, self.batch_timeout if seconds is None else seconds)
-        for question, reply in zip(new, answered, strict=True):
+        limit = self.batch_timeout if seconds is None else seconds
+        for question, reply in zip(new, self._replies(new, limit), strict=True):
+            # A failure is not remembered: the endpoint may answer next time.
             if isinstance(reply.outcome, Scored):
                 remembered_scores().put(self._key(question), reply.outcome)
             replies[question] = reply
@@ -217,12 +233,25 @@ class LlmJudgeVerifier(BatchVerifier):
     def _replies(self, questions: Sequence[Question], seconds: float) -> list[Reply]:
         if not questions:
             return []
-        started, left = time.monotonic(), seconds_left()
-        client, late = shared_client(self._endpoint), "judge_batch_timeout" if seconds <= left else BUDGET_SPENT
+        started = time.monotonic()
+        timeout = seconds
+        late = "judge_batch_timeout"
+        # The whole batch may have less time left than this judge.
+        left = seconds_left()
+        if left < seconds:
+            timeout = left
+            late = BUDGET_SPENT
+        client = shared_client(self._endpoint)
+        ask = partial(
+            ask_all,
+            client,
+            questions,
+            body=self._body,
+            timeout=timeout,
+            late=late,
+        )
         try:
-            return client.run(
-                lambda: ask_all(client, questions, body=self._body, timeout=min(seconds, left), late=late)
-            )
+            return client.run(ask)
         except EndpointError as error:
             failed = Reply(outcome=error.reason, seconds=time.monotonic() - started)
             return [failed] * len(questions)
@@ -231,12 +260,19 @@ class LlmJudgeVerifier(BatchVerifier):
         if isinstance(reply.outcome, str):
             return grader_error(reply.outcome, seconds=reply.seconds)
         judged = reply.outcome.score
-        details = {"judge": self.model, "judged": f"{judged:g}", "reply": reply.outcome.reply}
-        details |= {"cached": "yes"} if not reply.calls else {}
-        details |= {"shortened": "yes"} if question.is_shortened else {}
-        share = judged / BEST
-        reason = ""
-        if self.pass_mark is not None:
-            share = float(judged >= self.pass_mark)
-            reason = "" if share else "below_pass_mark"
-        return replace(graded(share, reason=reason, details=details), seconds=reply.seconds)
+        details = {
+            "judge": self.model,
+            "judged": f"{judged:g}",
+            "reply": reply.outcome.reply,
+        }
+        if not reply.calls:
+            details["cached"] = "yes"
+        if question.is_shortened:
+            details["shortened"] = "yes"
+        if self.pass_mark is None:
+            verdict = graded(judged / BEST, details=details)
+        elif judged >= self.pass_mark:
+            verdict = graded(1.0, details=details)
+        else:
+            verdict = graded(0.0, reason="below_pass_mark", details=details)
+        return replace(verdict, seconds=reply.seconds)

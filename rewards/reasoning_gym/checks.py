@@ -33,16 +33,21 @@ _OPERATORS: Mapping[type[ast.operator], Callable[[Fraction, Fraction], Fraction]
     ast.Div: operator.truediv,
 }
 _WORDS = re.compile(r"[\w\s]*")
+# 1,234.5
 _NUMBER = re.compile(r"-?[0-9][0-9,]*(?:\.[0-9]+)?")
+# 0.25, .25, 2.5e-3 or 1/4, with so few digits that reading takes no time.
 _PROBABILITY = re.compile(r"(?:[0-9]{1,30}\.?|[0-9]{0,30}\.[0-9]{1,30})(?:e-[0-9]{1,2})?|[0-9]{1,30}/[1-9][0-9]{0,29}")
 _LOCK = re.compile(r"[A-Ca-c\s,→>\[\]\"'-]*")
+# 3/4 or \frac{3}{4}, also between dollars.
 _FRACTION = re.compile(
     r"\s*\$*\s*(?:\\d?frac\s*\{\s*[0-9]+\s*\}\s*\{\s*[0-9]+\s*\}|[0-9]+\s*/\s*[0-9]+)\s*\$*\s*", re.IGNORECASE
 )
 _DAYS = re.compile(r"\s*[0-9]+(?:\s+days?)?\s*")
+# 2 days, 3:45:10
 _DURATION = re.compile(r"\s*(?:[0-9]+\s+days?,\s*)?[0-9]+:[0-9]+(?::[0-9]+(?:\.[0-9]+)?)?\s*")
 _BITS = re.compile(r"[01\s,;|\[\]]*")
 _TABLE = re.compile(r"[-0-9\s|]*")
+# F2 R' U
 _CUBE_MOVES = re.compile(r"\s*+(?:[^\d\s]{1,4}[0-9]{0,2}(?:\s++|\Z))*")
 _NO_SOLUTION = re.compile(
     r"(?:there (?:are|is) )?(?:no|none|empty(?: set| string)?|∅|\[\]|\{\})(?: real)?"
@@ -53,7 +58,13 @@ _NO_SOLUTION = re.compile(
 
 def finds_only(form: re.Pattern[str], otherwise: str) -> Check:
     """Make a check that accepts answers that match `form` in full, and refuses others with the reason `otherwise`."""
-    return lambda answer, entry: "" if form.fullmatch(answer) else otherwise
+
+    def check(answer: str, entry: Mapping[str, Any]) -> str:
+        if form.fullmatch(answer):
+            return ""
+        return otherwise
+
+    return check
 
 
 def finds_formula(answer: str, entry: Mapping[str, Any]) -> str:
@@ -61,7 +72,9 @@ def finds_formula(answer: str, entry: Mapping[str, Any]) -> str:
 
     Sympy's parser runs its text as Python, and `Integral(...)` or `expand(...)` would leave the work to sympy.
     """
-    return "" if len(answer) <= MAX_FORMULA_CHARS and _FORMULA.fullmatch(answer) else "not_a_formula"
+    if len(answer) > MAX_FORMULA_CHARS or not _FORMULA.fullmatch(answer):
+        return "not_a_formula"
+    return ""
 
 
 def finds_literal(answer: str, entry: Mapping[str, Any]) -> str:
@@ -89,13 +102,20 @@ def finds_arithmetic(answer: str, entry: Mapping[str, Any]) -> str:
     value = _value(answer)
     if value is None:
         return "not_a_formula"
-    return "" if value == entry["metadata"].get("target", 24) else "other_value"
+    # Entries of `puzzle24` have no target.
+    target = entry["metadata"].get("target", 24)
+    if value != target:
+        return "other_value"
+    return ""
 
 
 def _value(formula: str) -> Fraction | None:
     """Compute the exact value of a formula of integers and + - * /; None for an invalid formula."""
+    # Python refuses an indented formula, or a formula on several lines.
+    one_line = " ".join(formula.split())
     try:
-        return _evaluated(ast.parse(" ".join(formula.split()), mode="eval").body)
+        tree = ast.parse(one_line, mode="eval")
+        return _evaluated(tree.body)
     except (ValueError, SyntaxError, ZeroDivisionError, MemoryError, RecursionError):
         return None
 
@@ -104,16 +124,21 @@ def _evaluated(node: ast.expr) -> Fraction:
     match node:
         case ast.Constant(value=int(number)):
             return Fraction(number)
-        case ast.UnaryOp(op=ast.UAdd() | ast.USub() as sign, operand=operand):
-            return _evaluated(operand) * (-1 if isinstance(sign, ast.USub) else 1)
+        case ast.UnaryOp(op=ast.UAdd(), operand=operand):
+            return _evaluated(operand)
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            return -_evaluated(operand)
         case ast.BinOp(left=left, op=sign, right=right) if type(sign) in _OPERATORS:
-            return _OPERATORS[type(sign)](_evaluated(left), _evaluated(right))
+            operate = _OPERATORS[type(sign)]
+            return operate(_evaluated(left), _evaluated(right))
     raise ValueError("neither an integer nor a sum, difference, product or quotient")
 
 
 def finds_finite_number(answer: str, entry: Mapping[str, Any]) -> str:
     """Refuse `nan` and `inf`: `complex_arithmetic` gives `nan` full score, since every comparison with NaN fails."""
-    return "not_a_number" if re.search(r"nan|inf", answer, re.IGNORECASE) else ""
+    if re.search(r"nan|inf", answer, re.IGNORECASE):
+        return "not_a_number"
+    return ""
 
 
 def finds_probability(answer: str, entry: Mapping[str, Any]) -> str:
@@ -123,8 +148,12 @@ def finds_probability(answer: str, entry: Mapping[str, Any]) -> str:
     """
     if not _PROBABILITY.fullmatch(answer.strip()):
         return "not_a_number"
-    given, wanted = Fraction(answer.strip()), Fraction(str(entry["answer"]))
-    return "" if abs(given - wanted) <= min(Fraction(1, 10_000), wanted / 20) else "other_value"
+    given = Fraction(answer.strip())
+    wanted = Fraction(str(entry["answer"]))
+    tolerance = min(Fraction(1, 10_000), wanted / 20)
+    if abs(given - wanted) > tolerance:
+        return "other_value"
+    return ""
 
 
 def finds_one_number(answer: str, entry: Mapping[str, Any]) -> str:
@@ -132,30 +161,40 @@ def finds_one_number(answer: str, entry: Mapping[str, Any]) -> str:
     count = len(_NUMBER.findall(answer))
     if count == 0:
         return "not_a_number"
-    return "" if count == 1 else "several_numbers"
+    if count > 1:
+        return "several_numbers"
+    return ""
 
 
 def finds_gold(answer: str, entry: Mapping[str, Any]) -> str:
     """Refuse an answer other than the gold: `game_of_life_halting` reads any text as `True` or `False`."""
-    return "" if answer.strip().casefold() == str(entry["answer"]).casefold() else "not_equal"
+    gold = str(entry["answer"])
+    if answer.strip().casefold() != gold.casefold():
+        return "not_equal"
+    return ""
 
 
 def finds_same_numbers(answer: str, entry: Mapping[str, Any]) -> str:
-    """Refuse other numbers than the gold's: `number_sorting` accepts numbers that are off by 1."""
+    """Refuse numbers other than the gold's: `number_sorting` accepts numbers off by 1."""
     wanted = [float(number) for number in entry["metadata"]["sorted_numbers"]]
     try:
         given = [float(number) for number in ast.literal_eval(answer)]
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError, OverflowError):
         return "not_a_literal"
-    pairs = zip(given, wanted, strict=False)
-    alike = len(given) == len(wanted) and all(math.isclose(one, other, abs_tol=1e-6) for one, other in pairs)
-    return "" if alike else "other_numbers"
+    if len(given) != len(wanted):
+        return "other_numbers"
+    pairs = zip(given, wanted, strict=True)
+    if not all(math.isclose(one, other, abs_tol=1e-6) for one, other in pairs):
+        return "other_numbers"
+    return ""
 
 
 def finds_duration(answer: str, entry: Mapping[str, Any]) -> str:
     """Refuse text around a duration: `time_intervals` reads only the first days, or the start of a duration."""
     form = _DAYS if entry["metadata"]["task_type"] == "date" else _DURATION
-    return "" if form.fullmatch(answer) else "not_a_duration"
+    if not form.fullmatch(answer):
+        return "not_a_duration"
+    return ""
 
 
 def finds_solutions(answer: str, entry: Mapping[str, Any]) -> str:
@@ -164,21 +203,28 @@ def finds_solutions(answer: str, entry: Mapping[str, Any]) -> str:
     if not bare or _NO_SOLUTION.fullmatch(bare):
         return ""
     try:
-        finite = all(math.isfinite(float(part)) for part in answer.split(","))
+        roots = [float(part) for part in answer.split(",")]
     except ValueError:
         return "not_a_number"
-    return "" if finite else "not_a_number"
+    if not all(map(math.isfinite, roots)):
+        return "not_a_number"
+    return ""
 
 
 def finds_point(answer: str, entry: Mapping[str, Any]) -> str:
     """Refuse an orthocenter without exactly two coordinates: `advanced_geometry` ignores text after the second."""
     is_point = entry["metadata"]["task_type"] == "orthocenter"
-    return "not_a_point" if is_point and answer.count(",") != 1 else ""
+    if is_point and answer.count(",") != 1:
+        return "not_a_point"
+    return ""
 
 
 def finds_as_many_words(answer: str, entry: Mapping[str, Any]) -> str:
     """Refuse a list with another number of words: `word_sorting` ignores words after the last expected word."""
-    return "" if answer.count(",") == str(entry["answer"]).count(",") else "other_words"
+    gold = str(entry["answer"])
+    if answer.count(",") != gold.count(","):
+        return "other_words"
+    return ""
 
 
 CHECKS: Mapping[str, Check] = {
@@ -216,4 +262,6 @@ CHECKS: Mapping[str, Check] = {
 def problem_with(task: str, answer: str, entry: Mapping[str, Any]) -> str:
     """Run the task's check on an answer, and return a reason code; empty if the scorer may run."""
     check = CHECKS.get(task)
-    return check(answer, entry) if check else ""
+    if check is None:
+        return ""
+    return check(answer, entry)

@@ -21,7 +21,13 @@ TASKS_WITHOUT_GOLD = frozenset({"boxnet", "graph_color", "propositional_logic", 
 Scorer = Callable[[str | None, dict[str, Any]], float]
 
 
-def score_here(task: str, options: str, entry: str, answer: str, least: float) -> dict[str, Any]:
+def score_here(
+    task: str,
+    options: str,
+    entry: str,
+    answer: str,
+    least: float,
+) -> dict[str, Any]:
     """Score one answer inside this process; returns a verdict record.
 
     Args:
@@ -31,22 +37,38 @@ def score_here(task: str, options: str, entry: str, answer: str, least: float) -
         answer: The final answer of the completion.
         least: The lowest score that counts; a lower score becomes 0.
     """
-    return _score(task, options, _restored(task, json.loads(entry)), answer, least).to_record()
+    problem = _restored(task, json.loads(entry))
+    return _score(task, options, problem, answer, least).to_record()
 
 
 def check_entry(task: str, options: str, entry: str) -> dict[str, Any]:
-    """Check an entry by its own answer: a CORRECT record if it scores 1 or the task has no golds, else SKIPPED."""
+    """Check an entry by its own answer: return a CORRECT record for score 1 or a task without golds, else SKIPPED."""
     problem = _restored(task, json.loads(entry))
+    return _judged_entry(task, options, problem).to_record()
+
+
+def _judged_entry(task: str, options: str, problem: dict[str, Any]) -> Verdict:
     if problem.get("answer") is None and task in TASKS_WITHOUT_GOLD:
-        return Verdict(status=Status.CORRECT, score=1.0, reason="no_gold").to_record()
+        return Verdict(status=Status.CORRECT, score=1.0, reason="no_gold")
     try:
-        fine = not _gold_has_problem(task, problem) and score_of(task, options, problem, str(problem["answer"])) >= 1
+        if _gold_has_problem(task, problem):
+            return skipped("gold_not_itself")
+        score = score_of(task, options, problem, str(problem["answer"]))
     except Exception:
-        return skipped("entry_unscorable").to_record()
-    return (Verdict(status=Status.CORRECT, score=1.0) if fine else skipped("gold_not_itself")).to_record()
+        # Scorers raise anything on an entry of another version or with missing metadata.
+        return skipped("entry_unscorable")
+    if score < 1:
+        return skipped("gold_not_itself")
+    return Verdict(status=Status.CORRECT, score=1.0)
 
 
-def _score(task: str, options: str, entry: dict[str, Any], answer: str, least: float) -> Verdict:
+def _score(
+    task: str,
+    options: str,
+    entry: dict[str, Any],
+    answer: str,
+    least: float,
+) -> Verdict:
     try:
         problem = problem_with(task, answer, entry)
     except (KeyError, TypeError, ValueError):
@@ -58,12 +80,15 @@ def _score(task: str, options: str, entry: dict[str, Any], answer: str, least: f
     try:
         score = score_of(task, options, entry, answer)
     except Exception as error:
+        # Most scorers parse the answer without care.
         return _verdict_of_error(task, options, entry, error)
     details = {"scorer": repr(score)}
     if not 0 <= score <= 1:
         return wrong("score_out_of_range", details=details)
-    if score < least or score == 0:
-        return wrong("wrong" if score == 0 else "below_least", details=details)
+    if score == 0:
+        return wrong("wrong", details=details)
+    if score < least:
+        return wrong("below_least", details=details)
     return graded(score, details=details)
 
 
@@ -75,17 +100,26 @@ def _gold_has_problem(task: str, entry: Mapping[str, Any]) -> bool:
 
 def score_of(task: str, options: str, entry: Mapping[str, Any], answer: str) -> float:
     """Run the task's scorer on a copy of the entry, since some scorers modify the entry; -1 in place of NaN."""
-    score = float(scorer(task, options)(answer, copy.deepcopy(dict(entry))))
-    return -1.0 if math.isnan(score) else score
+    own_copy = copy.deepcopy(dict(entry))
+    score = float(scorer(task, options)(answer, own_copy))
+    if math.isnan(score):
+        return -1.0
+    return score
 
 
-def _verdict_of_error(task: str, options: str, entry: dict[str, Any], error: Exception) -> Verdict:
+def _verdict_of_error(
+    task: str,
+    options: str,
+    entry: dict[str, Any],
+    error: Exception,
+) -> Verdict:
     """Blame the answer for a scorer exception if the scorer accepts the entry's own answer; else blame the entry."""
     gold = entry.get("answer")
     if gold is None and task not in TASKS_WITHOUT_GOLD:
         return skipped("entry_unscorable")
+    own_answer = "" if gold is None else str(gold)
     try:
-        score_of(task, options, entry, "" if gold is None else str(gold))
+        score_of(task, options, entry, own_answer)
     except Exception:
         return skipped("entry_unscorable")
     return unreadable("scorer_raised", details={"scorer": f"raised {type(error).__name__}"})
@@ -100,8 +134,10 @@ def scorer(task: str, options: str) -> Scorer:
 
 def _restored(task: str, entry: dict[str, Any]) -> dict[str, Any]:
     """Restore the board of an `arc_agi` or `rearc` entry to a tuple of tuples; JSON and Arrow turn it into lists."""
+    if task not in ("arc_agi", "rearc"):
+        return entry
     metadata = entry.get("metadata")
-    if task in ("arc_agi", "rearc") and isinstance(metadata, dict) and isinstance(metadata.get("output"), list):
-        output = tuple(tuple(row) for row in metadata["output"])
-        return entry | {"metadata": metadata | {"output": output}}
-    return entry
+    if not isinstance(metadata, dict) or not isinstance(metadata.get("output"), list):
+        return entry
+    board = tuple(tuple(row) for row in metadata["output"])
+    return entry | {"metadata": metadata | {"output": board}}

@@ -19,6 +19,8 @@ from trl_grpo_ext.workers.pool import close_workers, judge_in_workers
 
 # The longest answer; the boards of the largest tasks have some thousand characters.
 MAX_CHARS = 20_000
+# The most characters of an answer in a verdict: enough for most boards.
+SHOWN_CHARS = 2_000
 SCORING = "trl_grpo_ext.rewards.reasoning_gym.scoring"
 
 ADVICE = {
@@ -37,6 +39,13 @@ class Problem(NamedTuple):
 
     task: str
     entry: str
+
+
+class _Question(NamedTuple):
+    """A completion's problem and final answer."""
+
+    problem: Problem
+    answer: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,41 +131,62 @@ class ReasoningGymVerifier(BatchVerifier):
             raise ValueError("Its scorers need reasoning-gym: pip install 'trl-grpo-ext[reasoning-gym]'")
         if self.options and not self.task:
             raise ValueError("options are those of one task; name it: task=...")
+        # Options are tried on the task now, not in every worker.
         if self.task is not None:
             _check_task(self.task, self.options or {})
 
     def check_columns(self, columns: Collection[str]) -> None:
-        if self.column or "entry" in columns:
-            required_column(columns, (self.column or "entry",), verifier=self)
-        elif not (self.task and "answer" in columns):
+        if self.column:
+            required_column(columns, (self.column,), verifier=self)
+            return
+        # The metadata name the task, unless the settings do.
+        has_answers_of_task = self.task is not None and "answer" in columns
+        if not has_answers_of_task:
             required_column(columns, ("entry", "metadata"), verifier=self)
 
     def check_rows(self, rows: Sequence[Mapping[str, Any]], *, thorough: bool = False) -> list[DataProblem]:
         """List the rows without a readable problem; if `thorough`, also rows whose own answer the scorer rejects."""
-        found = [self._problem(row) for row in rows]
-        reasons = [problem if isinstance(problem, str) else "" for problem in found]
+        reasons = []
+        values = []
+        readable: dict[int, Problem] = {}
+        for place, row in enumerate(rows):
+            problem = self._problem(row)
+            values.append(str(problem)[:200])
+            if isinstance(problem, Problem):
+                reasons.append("")
+                readable[place] = problem
+            else:
+                reasons.append(problem)
         if thorough:
-            asked = {place: problem for place, problem in enumerate(found) if not isinstance(problem, str)}
-            calls = [(problem.task, self._options, problem.entry) for problem in asked.values()]
-            for place, verdict in zip(asked, self._run("check_entry", calls), strict=True):
+            calls = [(problem.task, self._options, problem.entry) for problem in readable.values()]
+            verdicts = self._run("check_entry", calls)
+            for place, verdict in zip(readable, verdicts, strict=True):
                 reasons[place] = _data_reason(verdict)
-        return problems_of(reasons, (str(problem)[:200] for problem in found), ADVICE)
+        return problems_of(reasons, values, ADVICE)
 
     def close(self) -> None:
         """Stop the workers of this process; the next use starts new workers."""
         close_workers()
 
     def judge_samples(self, samples: Sequence[Sample]) -> list[Verdict]:
-        questions = [self.guarded(self._question, sample) for sample in samples]
-        asked = list(dict.fromkeys(question for question in questions if isinstance(question, tuple)))
-        calls = [(problem.task, self._options, problem.entry, answer, self.least) for problem, answer in asked]
-        verdicts = dict(zip(asked, self._run("score_here", calls), strict=True))
-        return [
-            replace(verdicts[question], answer=question[1][:2_000]) if isinstance(question, tuple) else question
-            for question in questions
-        ]
+        return self.judge_questions(samples, self._question, self._verdicts)
 
-    def _question(self, sample: Sample) -> Verdict | tuple[Problem, str]:
+    def _verdicts(self, questions: Sequence[_Question]) -> list[Verdict]:
+        """Score each distinct question once, and return a verdict per question."""
+        # Answers of a group are often equal.
+        distinct = list(dict.fromkeys(questions))
+        options = self._options
+        calls = []
+        for problem, answer in distinct:
+            call = (problem.task, options, problem.entry, answer, self.least)
+            calls.append(call)
+        scored = self._run("score_here", calls)
+        verdicts = {}
+        for question, verdict in zip(distinct, scored, strict=True):
+            verdicts[question] = replace(verdict, answer=question.answer[:SHOWN_CHARS])
+        return [verdicts[question] for question in questions]
+
+    def _question(self, sample: Sample) -> Verdict | _Question:
         problem = self._problem(sample.row)
         if isinstance(problem, str):
             return skipped(problem)
@@ -166,22 +196,21 @@ class ReasoningGymVerifier(BatchVerifier):
         if len(found.answers) > 1:
             # Answers that differ as texts may still be equivalent, but only the scorer could tell.
             return wrong("ambiguous")
-        if len(found.answers[0]) > MAX_CHARS:
+        answer = found.answers[0]
+        if len(answer) > MAX_CHARS:
             return unreadable("answer_too_long")
-        return problem, found.answers[0]
+        return _Question(problem, answer)
 
     def _problem(self, row: Mapping[str, Any]) -> Problem | str:
         """Read the problem of a row, or return the reason code of a missing or unreadable problem."""
-        cell = row.get(self.column or "entry")
-        if cell is None and self.column is None and (self.task or row.get("metadata") is not None):
-            cell = {key: row.get(key) for key in ("question", "answer")} | {
-                "metadata": _read(row.get("metadata")) or {}
-            }
+        cell = self._cell(row)
         if cell is None:
             return "entry_missing"
         entry = _read(cell)
-        metadata = _read(entry.get("metadata", {})) if entry is not None else None
-        if entry is None or metadata is None:
+        if entry is None:
+            return "entry_unreadable"
+        metadata = _read(entry.get("metadata", {}))
+        if metadata is None:
             return "entry_unreadable"
         task = self.task or metadata.get("source_dataset")
         if not isinstance(task, str) or not _has_task(task):
@@ -190,6 +219,20 @@ class ReasoningGymVerifier(BatchVerifier):
             return Problem(task, json.dumps(entry | {"metadata": metadata}))
         except (TypeError, ValueError):
             return "entry_unreadable"
+
+    def _cell(self, row: Mapping[str, Any]) -> Any:
+        """Return a row's entry, from one column or made of three columns; None for a row without entry."""
+        if self.column:
+            return row.get(self.column)
+        if row.get("entry") is not None:
+            return row["entry"]
+        if self.task is None and row.get("metadata") is None:
+            return None
+        return {
+            "question": row.get("question"),
+            "answer": row.get("answer"),
+            "metadata": _read(row.get("metadata")) or {},
+        }
 
     @property
     def _options(self) -> str:
@@ -206,7 +249,9 @@ def _read(cell: Any) -> dict[str, Any] | None:
             cell = json.loads(cell)
         except ValueError:
             return None
-    return dict(cell) if isinstance(cell, Mapping) else None
+    if isinstance(cell, Mapping):
+        return dict(cell)
+    return None
 
 
 def _has_task(task: str) -> bool:
@@ -233,7 +278,9 @@ def _data_reason(verdict: Verdict) -> str:
         return ""
     if verdict.blame is Blame.GRADER:
         return "grader"
-    return "gold_timeout" if verdict.status is Status.TIMEOUT else verdict.reason
+    if verdict.status is Status.TIMEOUT:
+        return "gold_timeout"
+    return verdict.reason
 
 
 @cache

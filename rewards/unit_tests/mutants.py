@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import ast
 import copy
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from trl_grpo_ext.programs.sandbox.job import Ending
+from trl_grpo_ext.programs.sandbox.job import Ending, Job
 from trl_grpo_ext.programs.suites.bad_tests import BadTests
 
 if TYPE_CHECKING:
@@ -22,11 +23,25 @@ if TYPE_CHECKING:
 # The most mutants of a program.
 MOST = 12
 
+# Operator -> the operator of a mutant.
 _SWAPPED: dict[type[ast.AST], type[ast.AST]] = {
-    ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
-    ast.In: ast.NotIn, ast.NotIn: ast.In, ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.FloorDiv,
-    ast.FloorDiv: ast.Mult, ast.Div: ast.Mult, ast.Mod: ast.FloorDiv, ast.And: ast.Or, ast.Or: ast.And,
-}  # fmt: skip
+    ast.Lt: ast.LtE,
+    ast.LtE: ast.Lt,
+    ast.Gt: ast.GtE,
+    ast.GtE: ast.Gt,
+    ast.Eq: ast.NotEq,
+    ast.NotEq: ast.Eq,
+    ast.In: ast.NotIn,
+    ast.NotIn: ast.In,
+    ast.Add: ast.Sub,
+    ast.Sub: ast.Add,
+    ast.Mult: ast.FloorDiv,
+    ast.FloorDiv: ast.Mult,
+    ast.Div: ast.Mult,
+    ast.Mod: ast.FloorDiv,
+    ast.And: ast.Or,
+    ast.Or: ast.And,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,29 +61,58 @@ class MutantRun:
 
 def run_mutants(verifier: UnitTestVerifier, rows: Sequence[Mapping[str, Any]]) -> list[MutantRun]:
     """Run mutants of each row's reference against the row's tests; skip rows whose reference does not pass."""
-    references = {}
+    trials: list[_Trial] = []
     for number, row in enumerate(rows):
         with suppress(BadTests):
-            if (job := verifier.reference_job(row)) is not None:
-                references[number] = replace(job, stop_at_first=True)
-    tried = [
-        (number, what, replace(job, program=program))
-        for number, job in references.items()
-        for what, program in [("", job.program), *mutants(job.program)]
-    ]
-    outcomes = verifier.runner().run([job for _, _, job in tried])
-    passed: dict[int, list[str]] = {number: [] for number in references}
-    # Starts at -1, since one of the counted runs is the reference itself.
-    counts = dict.fromkeys(references, -1)
-    for (number, what, _), outcome in zip(tried, outcomes, strict=True):
-        counts[number] += outcome.ending is not Ending.NO_VERDICT
-        if outcome.ending is Ending.PASSED:
-            passed[number].append(what)
-    return [
-        MutantRun(row=number, tried=counts[number], passed=tuple(filter(None, found)))
-        for number, found in passed.items()
-        if "" in found
-    ]
+            reference = verifier.reference_job(row)
+            if reference is not None:
+                trials += _trials(number, replace(reference, stop_at_first=True))
+    outcomes = verifier.runner().run([trial.job for trial in trials])
+    # Rows whose reference passes: elsewhere a failed mutant says nothing.
+    references = set()
+    passed: dict[int, list[str]] = defaultdict(list)
+    tried: Counter[int] = Counter()
+    for trial, outcome in zip(trials, outcomes, strict=True):
+        has_passed = outcome.ending is Ending.PASSED
+        if trial.mutation is None:
+            if has_passed:
+                references.add(trial.row)
+            continue
+        if outcome.ending is not Ending.NO_VERDICT:
+            tried[trial.row] += 1
+        if has_passed:
+            passed[trial.row].append(trial.mutation)
+    runs = []
+    for number in sorted(references):
+        run = MutantRun(
+            row=number,
+            tried=tried[number],
+            passed=tuple(passed[number]),
+        )
+        runs.append(run)
+    return runs
+
+
+class _Trial(NamedTuple):
+    """A trial run of a row's reference or mutant.
+
+    Attributes:
+        row: The row's number.
+        mutation: The description of the mutant; None for the reference.
+        job: The program and the row's tests.
+    """
+
+    row: int
+    mutation: str | None
+    job: Job
+
+
+def _trials(row: int, reference: Job) -> list[_Trial]:
+    trials = [_Trial(row, None, reference)]
+    for mutation, program in mutants(reference.program):
+        job = replace(reference, program=program)
+        trials.append(_Trial(row, mutation, job))
+    return trials
 
 
 def mutants(source: str, most: int = MOST) -> list[tuple[str, str]]:
@@ -81,33 +125,54 @@ def mutants(source: str, most: int = MOST) -> list[tuple[str, str]]:
         [0, 0]
     """
     try:
-        places = [place for place, node in enumerate(ast.walk(ast.parse(source))) if any(True for _ in _changed(node))]
+        nodes = list(ast.walk(ast.parse(source)))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return []
-    chosen = [places[number * len(places) // most] for number in range(most)] if len(places) > most else places
-    return [mutant for place in chosen for mutant in _mutants_at(source, place)][:most]
+    places = []
+    for place, node in enumerate(nodes):
+        if next(_changed(node), None) is not None:
+            places.append(place)
+    if len(places) > most:
+        # Spread the mutants evenly over the program.
+        places = [places[number * len(places) // most] for number in range(most)]
+    found: list[tuple[str, str]] = []
+    for place in places:
+        found += _mutants_at(source, place)
+    return found[:most]
 
 
 def _mutants_at(source: str, place: int) -> Iterator[tuple[str, str]]:
+    # A tree of its own, since the mutants are made in place.
     tree = ast.parse(source)
     node = list(ast.walk(tree))[place]
-    parent = next((one for one in ast.walk(tree) if node in ast.iter_child_nodes(one)), tree)
+    parent = _parent_of(node, tree)
+    line = getattr(node, "lineno", 0)
+    before = ast.unparse(node)
     for changed in _changed(node):
-        before = ast.unparse(node)
         _replace(parent, node, changed)
-        yield f"line {getattr(node, 'lineno', 0)}: `{before}` as `{ast.unparse(changed)}`", ast.unparse(tree)
+        mutation = f"line {line}: `{before}` as `{ast.unparse(changed)}`"
+        yield mutation, ast.unparse(tree)
+        # The next mutant begins with the right program again.
         _replace(parent, changed, node)
+
+
+def _parent_of(node: ast.AST, tree: ast.AST) -> ast.AST:
+    for candidate in ast.walk(tree):
+        if node in ast.iter_child_nodes(candidate):
+            return candidate
+    return tree
 
 
 def _changed(node: ast.AST) -> Iterator[ast.AST]:
     """Yield faulty copies of a node: another operator, a number plus 1, a negated constant, `return None`."""
     match node:
-        case ast.Compare(ops=[operator, *_]) if type(operator) in _SWAPPED:
-            yield _with(node, ops=[_SWAPPED[type(operator)](), *node.ops[1:]])
-        case ast.BinOp(op=operator) | ast.BoolOp(op=operator) | ast.AugAssign(op=operator) if (
-            type(operator) in _SWAPPED
-        ):
-            yield _with(node, op=_SWAPPED[type(operator)]())
+        case ast.Compare(ops=[operator, *others]) if type(operator) in _SWAPPED:
+            swapped = _SWAPPED[type(operator)]()
+            yield _with(node, ops=[swapped, *others])
+        case ast.BinOp() | ast.BoolOp() | ast.AugAssign() if type(node.op) in _SWAPPED:
+            swapped = _SWAPPED[type(node.op)]()
+            yield _with(node, op=swapped)
+        # Before int, since a bool is an int.
         case ast.Constant(value=bool() as value):
             yield _with(node, value=not value)
         case ast.Constant(value=int() as value):

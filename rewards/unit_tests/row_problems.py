@@ -8,8 +8,8 @@ from __future__ import annotations
 import ast
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from trl_grpo_ext.programs.sandbox.job import CallSuite, Ending, Job, RunResult, Suite
 from trl_grpo_ext.programs.sandbox.packages import is_refused
@@ -24,6 +24,8 @@ from trl_grpo_ext.rewards.unit_tests.scoring import missing_module
 
 # Matches `check(add)` and `check(Solution().add)`.
 _CHECK = re.compile(r"\w+\((\w+)(?:\(\)\.\w+)?\)")
+_SYS_MODULES = re.compile(r"sys\.modules\[|\S*(dict|setitem)\((sys\.modules|'sys\.modules')")
+# Feature that the sandbox lacks -> names in tests that need it.
 _NEEDS = {
     "threads of the tests that wait for each other": {"Thread", "ThreadPoolExecutor", "Barrier", "Timer"},
     "text of the program that tests run": {"exec", "doctest", "InteractiveInterpreter"},
@@ -49,43 +51,88 @@ def row_problems(
         run: Runs jobs in the sandbox; None to run nothing, and to check only that tests are readable.
     """
     problems: list[DataProblem] = []
-    jobs: list[tuple[int, str, Job]] = []
+    trials: list[_Trial] = []
+    # Row -> the features of the sandbox that its tests seem to need.
     needs: dict[int, str] = {}
     for position, row in enumerate(rows):
         try:
             suite = suite_of(row)
         except BadTests as bad:
-            problems.append(DataProblem(row=position, reason=bad.reason, value=bad.value, advice=bad.advice))
+            problem = DataProblem(
+                row=position,
+                reason=bad.reason,
+                value=bad.value,
+                advice=bad.advice,
+            )
+            problems.append(problem)
             continue
-        if run is not None:
-            trials = trials_of(row, suite)
-            jobs += [(position, what, job) for what, job in trials]
-            if all(what != REFERENCE for what, _ in trials):
-                problems += _problem(position, "tests_call_python", tests_of_python_alone(suite))
-            needs[position] = unsupported_needs(suite)
-            problems += _problem(position, "tests_forget_an_import", forgotten_imports(suite))
-            problems += _problem(position, "tests_trust_the_completion", helpers_of_the_completion(suite))
-    outcomes = run([job for _, _, job in jobs]) if run is not None and jobs else []
-    broken: dict[int, str] = {}
-    for (position, what, _), outcome in zip(jobs, outcomes, strict=True):
-        if what == REFERENCE and outcome.ending is Ending.PASSED:
+        if run is None:
+            continue
+        row_trials = [_Trial(position, what, job) for what, job in trials_of(row, suite)]
+        trials += row_trials
+        has_reference = any(trial.what == REFERENCE for trial in row_trials)
+        problems += _problems_read(position, suite, has_reference=has_reference)
+        needs[position] = unsupported_needs(suite)
+    outcomes: list[RunResult] = []
+    if run is not None and trials:
+        outcomes = run([trial.job for trial in trials])
+    problems += _problems_run(trials, outcomes)
+    for trial, outcome in zip(trials, outcomes, strict=True):
+        if trial.what == REFERENCE and outcome.ending is Ending.PASSED:
             # The reference passes, so the apparent need is met.
-            needs[position] = ""
-        reason = row_problem(what, outcome)
-        if reason == TESTS_DO_NOT_RUN:
-            # Broken tests fail for every trial alike: report them once per row.
-            broken.setdefault(position, outcome.detail)
-            continue
-        value = f"{what}: {outcome.ending} {outcome.detail}".strip()
-        problems += _problem(position, reason, value)
-    problems += [_of_broken_tests(position, detail) for position, detail in broken.items()]
+            needs[trial.row] = ""
     for position, need in needs.items():
         problems += _problem(position, "tests_need_unsupported", need)
     return sorted(problems, key=lambda problem: problem.row)
 
 
+class _Trial(NamedTuple):
+    """A trial run of a row's tests: the reference, or a non-solution by its description."""
+
+    row: int
+    what: str
+    job: Job
+
+
+def _problems_read(position: int, suite: Suite, *, has_reference: bool) -> list[DataProblem]:
+    """List the problems of readable tests, found without a run."""
+    problems: list[DataProblem] = []
+    # A reference settles which names are the program's.
+    if not has_reference:
+        problems += _problem(position, "tests_call_python", tests_of_python_alone(suite))
+    problems += _problem(position, "tests_forget_an_import", forgotten_imports(suite))
+    problems += _problem(position, "tests_trust_the_completion", helpers_of_the_completion(suite))
+    return problems
+
+
+def _problems_run(trials: Sequence[_Trial], outcomes: Sequence[RunResult]) -> list[DataProblem]:
+    """List the problems that trial runs reveal."""
+    problems: list[DataProblem] = []
+    # Broken tests fail for every trial alike: report them once per row.
+    broken: dict[int, str] = {}
+    for trial, outcome in zip(trials, outcomes, strict=True):
+        reason = row_problem(trial.what, outcome)
+        if reason == TESTS_DO_NOT_RUN:
+            broken.setdefault(trial.row, outcome.detail)
+            continue
+        value = f"{trial.what}: {outcome.ending} {outcome.detail}".strip()
+        problems += _problem(trial.row, reason, value)
+    for position, detail in broken.items():
+        problems.append(_of_broken_tests(position, detail))
+    return problems
+
+
 def _problem(position: int, reason: str | None, value: str) -> list[DataProblem]:
-    return [DataProblem(row=position, reason=reason, value=value, advice=ADVICE[reason])] if reason and value else []
+    """Describe a problem, in a list; an empty reason or value makes no problem."""
+    if not reason or not value:
+        return []
+    problem = DataProblem(
+        row=position,
+        reason=reason,
+        value=value,
+        advice=ADVICE[reason],
+    )
+    return [problem]
 
 
 def _of_broken_tests(position: int, detail: str) -> DataProblem:
@@ -96,13 +143,20 @@ def _of_broken_tests(position: int, detail: str) -> DataProblem:
         advice = f"The tests import {name}, a benchmark that ships with solutions, never shown. Do without it."
     elif name:
         advice = f"The tests import {name}, which is not installed here: `pip install` it, or drop the row."
-    return DataProblem(row=position, reason=TESTS_DO_NOT_RUN, value=detail, advice=advice)
+    return DataProblem(
+        row=position,
+        reason=TESTS_DO_NOT_RUN,
+        value=detail,
+        advice=advice,
+    )
 
 
 def forgotten_imports(suite: Suite) -> str:
     """Return the import lines that were added for imports missing in the tests, joined by `; `; empty if none."""
-    setup = suite.setup if isinstance(suite, CallSuite) else ""
-    return "; ".join(line.removesuffix(FORGOTTEN) for line in setup.splitlines() if line.endswith(FORGOTTEN))
+    if not isinstance(suite, CallSuite):
+        return ""
+    added = [line for line in suite.setup.splitlines() if line.endswith(FORGOTTEN)]
+    return "; ".join(line.removesuffix(FORGOTTEN) for line in added)
 
 
 def tests_of_python_alone(suite: Suite) -> str:
@@ -116,8 +170,12 @@ def tests_of_python_alone(suite: Suite) -> str:
     if not isinstance(suite, CallSuite):
         return ""
     forgotten = parse(forgotten_imports(suite)) or ast.Module([], [])
-    taken = [alias.name for node in forgotten.body for alias in _aliases(node)]
-    return "; ".join(tests_of_python("\n".join([without_shim(suite.setup), *suite.tests]), taken, suite.names))
+    taken: list[str] = []
+    for node in forgotten.body:
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            taken += [alias.name for alias in node.names]
+    code = "\n".join([without_shim(suite.setup), *suite.tests])
+    return "; ".join(tests_of_python(code, taken, suite.names))
 
 
 def helpers_of_the_completion(suite: Suite) -> str:
@@ -130,11 +188,14 @@ def helpers_of_the_completion(suite: Suite) -> str:
     """
     if not isinstance(suite, CallSuite):
         return ""
-    checked = [_CHECK.fullmatch(test.strip()) for test in suite.tests]
-    solutions = {found[1] for found in checked if found is not None}
-    if None in checked or not solutions <= {*suite.names}:
-        return ""
-    return ", ".join(sorted({*suite.names} - solutions))
+    solutions = set()
+    for test in suite.tests:
+        check = _CHECK.fullmatch(test.strip())
+        if check is None or check[1] not in suite.names:
+            return ""
+        solutions.add(check[1])
+    helpers = set(suite.names) - solutions
+    return ", ".join(sorted(helpers))
 
 
 def unsupported_needs(suite: Suite) -> str:
@@ -148,36 +209,60 @@ def unsupported_needs(suite: Suite) -> str:
     """
     if not isinstance(suite, CallSuite):
         return ""
-    names = {name for text in (without_shim(suite.setup), *suite.tests) for name in _names(text)} - {*suite.names}
+    names: set[str] = set()
+    for text in (without_shim(suite.setup), *suite.tests):
+        names.update(_names(text))
+    names.difference_update(suite.names)
     needs = [need for need, words in _NEEDS.items() if words & names]
-    replaced = [kind for text in (suite.setup, *suite.tests) for kind in _replaced_in_library(text)]
-    return ", ".join([*needs, *dict.fromkeys(replaced)])
+    for text in (suite.setup, *suite.tests):
+        needs += _replaced_in_library(text)
+    return ", ".join(dict.fromkeys(needs))
 
 
 def _replaced_in_library(source: str) -> Iterator[str]:
     """Name what tests replace in Python's library, and the program keeps: `Path.exists = f`, `sys.modules["x"] = f`."""
-    nodes = list(ast.walk(parse(source) or ast.Module([], [])))
-    froms = [node for node in nodes if isinstance(node, ast.ImportFrom) and node.module in sys.stdlib_module_names]
-    classes = {alias.asname or alias.name for node in froms for alias in node.names if alias.name[0].isupper()}
+    nodes = list(_nodes(source))
+    classes = _library_classes(nodes)
     for node in nodes:
-        for target in node.targets if isinstance(node, ast.Assign) else []:
-            if isinstance(target, ast.Attribute) and ast.unparse(target.value) in classes:
-                yield "a class of the library with another attribute"
-        text = ast.unparse(node) if isinstance(node, ast.Call | ast.Assign) else ""
-        if re.match(r"sys\.modules\[|\S*(dict|setitem)\((sys\.modules|'sys\.modules')", text):
+        if isinstance(node, ast.Assign):
+            for target in node.targets:
+                if isinstance(target, ast.Attribute) and ast.unparse(target.value) in classes:
+                    yield "a class of the library with another attribute"
+        if isinstance(node, ast.Call | ast.Assign) and _SYS_MODULES.match(ast.unparse(node)):
             yield "another module in sys.modules"
 
 
-def _aliases(node: ast.stmt) -> list[ast.alias]:
-    return node.names if isinstance(node, ast.Import | ast.ImportFrom) else []
+def _library_classes(nodes: Iterable[ast.AST]) -> set[str]:
+    """Collect the names under which classes of Python's library are imported."""
+    classes = set()
+    for node in nodes:
+        if isinstance(node, ast.ImportFrom) and node.module in sys.stdlib_module_names:
+            for alias in node.names:
+                if alias.name[0].isupper():
+                    classes.add(alias.asname or alias.name)
+    return classes
+
+
+def _nodes(source: str) -> Iterator[ast.AST]:
+    """Yield a source's syntax nodes; none for invalid Python."""
+    tree = parse(source)
+    if tree is not None:
+        yield from ast.walk(tree)
 
 
 def _names(source: str) -> Iterator[str]:
-    for node in ast.walk(parse(source) or ast.Module([], [])):
+    for node in _nodes(source):
         if isinstance(node, ast.Name):
             yield node.id
         elif isinstance(node, ast.Attribute):
             yield node.attr
         elif isinstance(node, ast.Import | ast.ImportFrom):
-            yield from (alias.name.partition(".")[0] for alias in node.names)
-            yield (getattr(node, "module", None) or "").partition(".")[0]
+            for alias in node.names:
+                yield _top_level(alias.name)
+            if isinstance(node, ast.ImportFrom) and node.module:
+                yield _top_level(node.module)
+
+
+def _top_level(module: str) -> str:
+    name, _, _ = module.partition(".")
+    return name

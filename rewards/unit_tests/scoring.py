@@ -31,7 +31,12 @@ _SHOWN_TESTS = 100
 _told = Once()
 
 
-def score(passed: Sequence[bool], scoring: Scoring, groups: Groups | None, weights: Mapping[str, float]) -> float:
+def score(
+    passed: Sequence[bool],
+    scoring: Scoring,
+    groups: Groups | None,
+    weights: Mapping[str, float],
+) -> float:
     """Compute the score of test results, in [0, 1].
 
     Args:
@@ -50,9 +55,14 @@ def score(passed: Sequence[bool], scoring: Scoring, groups: Groups | None, weigh
     if scoring == "share":
         return sum(passed) / len(passed)
     if scoring == "groups" and groups:
+        weights_won = []
+        for name, tests in groups.items():
+            if all(passed[test] for test in tests):
+                weights_won.append(weights.get(name, 1.0))
         total = math.fsum(weights.get(name, 1.0) for name in groups)
-        won = math.fsum(weights.get(name, 1.0) for name, tests in groups.items() if all(passed[i] for i in tests))
-        return won / total if total else float(all(passed))
+        # If all weights are 0, every test must pass.
+        if total:
+            return math.fsum(weights_won) / total
     return float(all(passed))
 
 
@@ -64,13 +74,21 @@ def unscored_verdict(outcome: RunResult, *, tests: int) -> Verdict | None:
         tests: The number of tests; a run with missing results is a grader error, never a pass.
     """
     if outcome.ending is Ending.BAD_TESTS:
-        return replace(skipped(TESTS_DO_NOT_RUN), details=_details(outcome), seconds=outcome.seconds)
-    if outcome.ending is Ending.NO_VERDICT or len(outcome.tests) != tests:
-        return replace(grader_error(outcome.failure, seconds=outcome.seconds), details=_details(outcome))
-    return None
+        verdict = skipped(TESTS_DO_NOT_RUN)
+    elif outcome.ending is Ending.NO_VERDICT or len(outcome.tests) != tests:
+        verdict = grader_error(outcome.failure)
+    else:
+        return None
+    return replace(verdict, details=_details(outcome), seconds=outcome.seconds)
 
 
-def scored_verdict(outcome: RunResult, value: float, *, program: str, fooled: bool | None) -> Verdict:
+def scored_verdict(
+    outcome: RunResult,
+    value: float,
+    *,
+    program: str,
+    fooled: bool | None,
+) -> Verdict:
     """Make the verdict on a program whose tests have run.
 
     Args:
@@ -82,12 +100,28 @@ def scored_verdict(outcome: RunResult, value: float, *, program: str, fooled: bo
     details = _details(outcome)
     if fooled is not None:
         details["naive_grader"] = "passed" if fooled else "failed"
-    verdict = Verdict(status=Status.CORRECT, score=value, answer=program, seconds=outcome.seconds, details=details)
-    failed = next((place for place, test in enumerate(outcome.tests, 1) if test.ending is not Ending.PASSED), None)
-    if failed is None:
-        return verdict
-    reason = FOOLED if fooled else f"test_{failed}_{outcome.tests[failed - 1].ending}"
-    return replace(verdict, status=_failed_status(value, outcome), reason=reason)
+    reason = _first_failure(outcome)
+    status = Status.CORRECT
+    if reason:
+        status = _failed_status(value, outcome)
+    if reason and fooled:
+        reason = FOOLED
+    return Verdict(
+        status=status,
+        score=value,
+        answer=program,
+        reason=reason,
+        seconds=outcome.seconds,
+        details=details,
+    )
+
+
+def _first_failure(outcome: RunResult) -> str:
+    """Return the reason code of the first failed test, `test_2_failed`; empty if every test passed."""
+    for number, test in enumerate(outcome.tests, start=1):
+        if test.ending is not Ending.PASSED:
+            return f"test_{number}_{test.ending}"
+    return ""
 
 
 def with_hidden_import(verdict: Verdict, packages: Sequence[str], imports: Sequence[str] = ()) -> Verdict:
@@ -101,14 +135,20 @@ def with_hidden_import(verdict: Verdict, packages: Sequence[str], imports: Seque
         packages: The packages that programs may import, from the settings.
         imports: Further packages that the program may import, because its row imports them.
     """
+    has_raised = verdict.details.get("ending") == Ending.ERROR
+    if not has_raised or verdict.reason == FOOLED:
+        return verdict
     why = verdict.details.get("why", "")
     name = missing_module(why)
-    failed = verdict.details.get("ending") == Ending.ERROR and verdict.reason != FOOLED
-    if not (failed and name) or is_refused(name) or not is_installed(name) or shown(packages, imports).has(name):
+    # A benchmark with solutions is never shown, so no setting would help.
+    if not name or is_refused(name):
+        return verdict
+    if not is_installed(name) or shown(packages, imports).has(name):
         return verdict
     setting = f"packages: [{', '.join((*packages, name))}]"
     _told.warn(logger, name, "A program imports %s, which programs are not shown. To show it, set %s.", name, setting)
-    details = {**verdict.details, "why": f"{why}: {HIDDEN}; to show it, set {setting}"}
+    explained = f"{why}: {HIDDEN}; to show it, set {setting}"
+    details = {**verdict.details, "why": explained}
     return replace(verdict, reason=HIDDEN_IMPORT, details=details)
 
 
@@ -120,19 +160,30 @@ def missing_module(why: str) -> str:
         'pandas'
     """
     found = _NO_MODULE.match(why)
-    return found[1] if found else ""
+    if found is None:
+        return ""
+    return found[1]
 
 
 def _failed_status(value: float, outcome: RunResult) -> Status:
-    if value:
-        return Status.PARTIAL if value < 1 else Status.CORRECT
-    return Status.TIMEOUT if outcome.ending is Ending.TIMEOUT else Status.INCORRECT
+    if value >= 1:
+        # The failed test belongs to no group with a weight.
+        return Status.CORRECT
+    if value > 0:
+        return Status.PARTIAL
+    if outcome.ending is Ending.TIMEOUT:
+        return Status.TIMEOUT
+    return Status.INCORRECT
 
 
 def _details(outcome: RunResult) -> dict[str, str]:
-    passed = sum(test.ending is Ending.PASSED for test in outcome.tests)
-    details = {"ending": str(outcome.ending), "why": outcome.detail, "isolation": outcome.level}
+    details = {
+        "ending": str(outcome.ending),
+        "why": outcome.detail,
+        "isolation": outcome.level,
+    }
     if outcome.tests:
+        passed = sum(test.ending is Ending.PASSED for test in outcome.tests)
         details["tests"] = f"{passed} of {len(outcome.tests)} passed"
         details["each"] = " ".join(str(test.ending) for test in outcome.tests[:_SHOWN_TESTS])
     return {name: value for name, value in details.items() if value}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, get_args
 from weakref import WeakSet
 
@@ -139,12 +139,14 @@ class UnitTestVerifier(BatchVerifier):
 
     def __post_init__(self) -> None:
         check_timeout(self.timeout)
+        # Raises a ValueError for an invalid limit.
         _ = self.limits
-        for argument, value, known in (("scoring", self.scoring, Scoring), ("part", self.part, Part)):
-            if value not in get_args(known):
-                raise ValueError(f"There is no {argument} {value!r}. {did_you_mean(str(value), get_args(known))}")
+        _check_known("scoring", self.scoring, get_args(Scoring))
+        _check_known("part", self.part, get_args(Part))
         self._check_part()
-        if self.run_only and (self.part != "all" or self.scoring != "all" or self.column or self.second_opinion):
+        # Without tests there is nothing to score, hide or fool.
+        looks_at_tests = self.part != "all" or self.scoring != "all" or self.column or self.second_opinion
+        if self.run_only and looks_at_tests:
             raise ValueError("run_only looks at no tests: leave out column, scoring, part and second_opinion.")
         if self.workers is not None and not is_whole_number(self.workers, least=1):
             raise ValueError(f"workers is a whole number above 0, got {self.workers!r}.")
@@ -187,9 +189,11 @@ class UnitTestVerifier(BatchVerifier):
 
     def check_columns(self, columns: Collection[str]) -> None:
         if not self.run_only:
-            required_column(columns, [name for name in self.columns.alternatives if name], verifier=self)
+            alternatives = [name for name in self.columns.alternatives if name]
+            required_column(columns, alternatives, verifier=self)
         if self.scoring == "groups":
             required_column(columns, [self.groups_column], verifier=self)
+        # A machine that cannot run programs fails here, at the start, not in every verdict.
         _check_once(self.runner())
 
     def judge_samples(self, samples: Sequence[Sample]) -> list[Verdict]:
@@ -197,14 +201,19 @@ class UnitTestVerifier(BatchVerifier):
 
     def metrics(self, verdicts: Sequence[Verdict | None]) -> dict[str, float]:
         """Compute shares of completions: per ending, with a hidden import, and accepted by the naive grader only."""
-        count = max(1, sum(verdict is not None for verdict in verdicts))
-        endings = [verdict.details.get("ending") for verdict in verdicts if verdict]
-        shares = {
-            f"ending/{ending}": endings.count(ending) / count for ending in Ending if ending is not Ending.NOT_RUN
-        }
-        reasons = [verdict.reason for verdict in verdicts if verdict]
+        judged = [verdict for verdict in verdicts if verdict is not None]
+        count = max(1, len(judged))
+        endings = [verdict.details.get("ending") for verdict in judged]
+        reasons = [verdict.reason for verdict in judged]
+        shares = {}
+        for ending in Ending:
+            # A program that has run ends in another way.
+            if ending is not Ending.NOT_RUN:
+                shares[f"ending/{ending}"] = endings.count(ending) / count
         shares[HIDDEN_IMPORT] = reasons.count(HIDDEN_IMPORT) / count
-        return shares | ({FOOLED: reasons.count(FOOLED) / count} if self.second_opinion else {})
+        if self.second_opinion:
+            shares[FOOLED] = reasons.count(FOOLED) / count
+        return shares
 
     def check_rows(self, rows: Sequence[Mapping[str, Any]], *, thorough: bool = False) -> list[DataProblem]:
         """List the rows whose tests are unreadable.
@@ -215,7 +224,10 @@ class UnitTestVerifier(BatchVerifier):
         if self.run_only:
             return []
         run = self.runner().run if thorough else None
-        return row_problems(rows, lambda row: self.suite(row, row.get("prompt")), self._trials, run)
+        return row_problems(rows, self._suite_of_row, self._trials, run)
+
+    def _suite_of_row(self, row: Mapping[str, Any]) -> Suite:
+        return self.suite(row, row.get("prompt"))
 
     def facts(self) -> dict[str, str]:
         return {"isolation": self.runner().check()}
@@ -226,7 +238,12 @@ class UnitTestVerifier(BatchVerifier):
 
     def runner(self) -> Sandbox:
         """Return the sandbox for these settings, local or by name."""
-        return find_sandbox(self.sandbox, workers=self.workers, packages=self.packages, allow_unsafe=self.allow_unsafe)
+        return find_sandbox(
+            self.sandbox,
+            workers=self.workers,
+            packages=self.packages,
+            allow_unsafe=self.allow_unsafe,
+        )
 
     def suite(self, row: Mapping[str, Any], prompt: Prompt | None = None) -> Suite:
         """Return the tests of a row.
@@ -239,30 +256,45 @@ class UnitTestVerifier(BatchVerifier):
     def run(self, sample: Sample) -> RunResult | Verdict:
         """Run a completion's program against the tests of its row; return a verdict if nothing can be run."""
         task = self.guarded(self._task, sample)
-        return task if isinstance(task, Verdict) else self.runner().run([task.job])[0]
+        if isinstance(task, Verdict):
+            return task
+        return self.runner().run([task.job])[0]
 
     @property
     def _reference_columns(self) -> tuple[str, ...]:
-        return (self.reference_column,) if self.reference_column else REFERENCE_COLUMNS
+        if self.reference_column:
+            return (self.reference_column,)
+        return REFERENCE_COLUMNS
 
     def _row(self, row: Mapping[str, Any], prompt: Prompt | None) -> ReadRow:
         if self.run_only:
             return row_without_tests(prompt)
         groups_column = self.groups_column if self.scoring == "groups" else None
-        return read_row(row, prompt, self.columns, groups_column, self.part, self._reference_columns, self.hidden)
+        return read_row(
+            row,
+            prompt,
+            self.columns,
+            groups_column,
+            self.part,
+            self._reference_columns,
+            self.hidden,
+        )
 
     def _task(self, sample: Sample) -> _Task | Verdict:
         try:
             row = self._row(sample.row, sample.prompt)
         except BadTests as bad:
             return skipped(bad.reason)
-        program = program_of(sample, row.suite.names if isinstance(row.suite, CallSuite) else ())
+        # Of several code blocks, the program is the block that defines these names.
+        called = row.suite.names if isinstance(row.suite, CallSuite) else ()
+        program = program_of(sample, called)
         if isinstance(program, Verdict):
             return program
         job = Job(
             program=row.whole(program),
             suite=row.suite,
             limits=self.limits,
+            # One failed test decides the score.
             stop_at_first=self.scoring == "all",
             imports=row.imports,
         )
@@ -270,10 +302,20 @@ class UnitTestVerifier(BatchVerifier):
 
     def _trials(self, row: Mapping[str, Any], suite: Suite) -> list[tuple[str, Job]]:
         """Make the trial jobs of `check-data` for a row: the reference solution, and non-solutions that must fail."""
-        job = Job(program="", suite=suite, limits=self.limits, imports=self._row(row, row.get("prompt")).imports)
-        trials = [(what, replace(job, program=program)) for what, program in non_solutions(suite)]
+        trials: list[tuple[str, Job]] = []
         reference = self.reference_job(row)
-        return [(REFERENCE, reference), *trials] if reference else trials
+        if reference is not None:
+            trials.append((REFERENCE, reference))
+        imports = self._row(row, row.get("prompt")).imports
+        for what, program in non_solutions(suite):
+            job = Job(
+                program=program,
+                suite=suite,
+                limits=self.limits,
+                imports=imports,
+            )
+            trials.append((what, job))
+        return trials
 
     def reference_job(self, row: Mapping[str, Any]) -> Job | None:
         """Make the job of a row's reference solution; None if the row has none. May raise BadTests."""
@@ -281,24 +323,42 @@ class UnitTestVerifier(BatchVerifier):
         if program is None:
             return None
         read = self._row(row, row.get("prompt"))
-        return Job(program=read.whole(program), suite=read.suite, limits=self.limits, imports=read.imports)
+        return Job(
+            program=read.whole(program),
+            suite=read.suite,
+            limits=self.limits,
+            imports=read.imports,
+        )
 
     def _judge(self, tasks: Sequence[_Task]) -> list[Verdict]:
         jobs = [task.job for task in tasks]
         outcomes = self.runner().run(jobs)
+        # Its suite has one test with no output, which a printing program fails.
         if self.run_only:
             outcomes = [whatever_it_printed(outcome) for outcome in outcomes]
-        fooled = self._fooled(jobs, outcomes) if self.second_opinion else {}
+        fooled: dict[Job, bool] = {}
+        if self.second_opinion:
+            fooled = self._fooled(jobs, outcomes)
         judged = zip(tasks, outcomes, strict=True)
         return [self._verdict(task, outcome, fooled.get(task.job)) for task, outcome in judged]
 
     def _fooled(self, jobs: Sequence[Job], outcomes: Sequence[RunResult]) -> dict[Job, bool]:
         """Run a naive grader on failed jobs, and map each job to the grader's result: True if passed."""
-        judged = zip(jobs, outcomes, strict=True)
-        failed = [job for job, outcome in judged if outcome.ending not in _NOT_THE_PROGRAM]
-        asked = {job: naive for job in dict.fromkeys(failed) if (naive := naive_job(job)) is not None}
+        # Equal programs of a batch are equal jobs: the naive grader runs each once.
+        asked: dict[Job, Job] = {}
+        for job, outcome in zip(jobs, outcomes, strict=True):
+            if outcome.ending in _NOT_THE_PROGRAM:
+                continue
+            naive = naive_job(job)
+            if naive is not None:
+                asked[job] = naive
         answers = self.runner().run(list(asked.values()))
-        return {job: passed_naively(answer) for job, answer in zip(asked, answers, strict=True) if answer.tests}
+        fooled = {}
+        for job, answer in zip(asked, answers, strict=True):
+            # A run without results says nothing.
+            if answer.tests:
+                fooled[job] = passed_naively(answer)
+        return fooled
 
     def _verdict(self, task: _Task, outcome: RunResult, fooled: bool | None) -> Verdict:
         unscored = unscored_verdict(outcome, tests=len(task.job.suite.tests))
@@ -306,7 +366,12 @@ class UnitTestVerifier(BatchVerifier):
             return unscored
         passed = [test.ending is Ending.PASSED for test in outcome.tests]
         value = score(passed, self.scoring, task.groups, self.group_weights)
-        verdict = scored_verdict(outcome, value, program=task.shown, fooled=fooled)
+        verdict = scored_verdict(
+            outcome,
+            value,
+            program=task.shown,
+            fooled=fooled,
+        )
         return with_hidden_import(verdict, self.packages, task.job.imports)
 
 
@@ -317,6 +382,11 @@ class _Task:
     job: Job
     shown: str
     groups: Groups | None
+
+
+def _check_known(argument: str, value: object, known: tuple[str, ...]) -> None:
+    if value not in known:
+        raise ValueError(f"There is no {argument} {value!r}. {did_you_mean(str(value), known)}")
 
 
 _checked: WeakSet[Sandbox] = WeakSet()
@@ -342,10 +412,14 @@ class WholeProgram(str):
 def program_of(sample: Sample, names: Collection[str] = ()) -> str | Verdict:
     """Extract the program of a completion, or return an UNPARSEABLE verdict; `names` are the names that tests call."""
     if isinstance(sample.text, WholeProgram):
-        return sample.text if sample.text.strip() else unreadable("no_code")
+        if not sample.text.strip():
+            return unreadable("no_code")
+        return sample.text
     answer = spoken(sample)
     if answer is None:
         return unreadable("unclosed_think")
     # A byte order mark is no Python.
     program = extract_program(answer.lstrip("\ufeff"), names)
-    return unreadable("no_code") if program is None else program
+    if program is None:
+        return unreadable("no_code")
+    return program

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,8 @@ from typing import Any
 import torch
 from datasets import load_dataset
 from planted import collected
+from tiny_vlm import with_pictures
+from transformers.trainer_utils import get_last_checkpoint
 
 from trl_grpo_ext import RewardMix, RewardTerm, Sample, Verdict, VerifiedGRPOConfig, VerifiedGRPOTrainer, Verifier
 from trl_grpo_ext.assets import resolve
@@ -24,8 +27,14 @@ class Given(Verifier):
 
     def __init__(self, rank: int, size: int) -> None:
         self.first = rank * size
+        # The batch in which the process of the second rank is killed; 0 means never.
+        self.last_batch = 0
+        self.batches = 0
 
     def judge_samples(self, samples: Any) -> list[Verdict]:
+        self.batches += 1
+        if self.first and self.batches == self.last_batch:
+            os.kill(os.getpid(), signal.SIGKILL)
         places = [(self.first + place) % GROUP_SIZE for place in range(len(samples))]
         return [as_verdict(sample.row["number"] % 5 > place) for sample, place in zip(samples, places, strict=True)]
 
@@ -38,7 +47,7 @@ def main(how: str, folder: Path, ranks: int) -> None:
     torch.set_num_threads(1)
     size = 12 // ranks
     settings: dict[str, Any] = {"max_steps": 4}
-    if how == "iterations":
+    if how in ("iterations", "killed", "resumed iterations"):
         settings = {"max_steps": 8, "num_iterations": 2, "steps_per_generation": 2, "gradient_accumulation_steps": 2}
     if how == "workers":
         settings |= {"dataloader_num_workers": 2, "dataloader_prefetch_factor": 2}
@@ -49,11 +58,15 @@ def main(how: str, folder: Path, ranks: int) -> None:
         learnable_rows=True, **settings,
     )  # fmt: skip
     rows = load_dataset(resolve("bundled:sums"))["train"].select(range(ROWS)).add_column("number", list(range(ROWS)))
+    model = resolve("bundled:tiny_reasoner")
+    if how == "pictures":
+        model, rows = str(folder / "vlm"), with_pictures(rows)
     given = Given(int(os.environ.get("RANK", "0")), size * args.steps_per_generation)
+    given.last_batch = 3 if how == "killed" else 0
     mix = RewardMix([RewardTerm(name="given", verifier=given)])
-    trainer = VerifiedGRPOTrainer(resolve("bundled:tiny_reasoner"), mix, args, rows)
+    trainer = VerifiedGRPOTrainer(model, mix, args, rows)
     cards = collected(trainer)
-    trainer.train(resume_from_checkpoint=str(folder / "run/checkpoint-2") if how == "resume" else None)
+    trainer.train(resume_from_checkpoint=get_last_checkpoint(folder / "run") if how.startswith("resumed") else None)
     assert trainer.learnable_rows is not None
     drawn = [[card.samples[members[0]].row["number"] for members in card.members] for card in cards]
     kept = trainer.learnable_rows.posteriors.state(), drawn

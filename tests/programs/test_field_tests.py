@@ -200,3 +200,21 @@ def f():
     (ending,) = endings(sandbox, suite, program, limits=limits)
     assert ending in (Ending.FAILED, Ending.PROTOCOL, Ending.MEMORY, Ending.TIMEOUT, Ending.ERROR)
     assert endings(sandbox, suite, "def f(): return 1", limits=limits) == [Ending.PASSED]
+
+
+def test_arrays_of_the_tests_are_used_and_changed_as_numpys(sandbox: LocalSandbox) -> None:
+    setup = "import numpy as np\nwanted = np.array([1.0, 2.0])\nempty = np.array([])"
+    program = "def f(x): return x * 2\ndef g(x): return list(x)\ndef h(): return []"
+    tests = (
+        "assert (f(wanted) == wanted * 2).all() and np.allclose(g(wanted), wanted)",
+        "kept = wanted.copy()\nalias = kept\nalias += 1\nassert kept is alias and kept.tolist() == [2.0, 3.0]",
+        "assert wanted.mean() == 1.5 and wanted.sum() == 3 and wanted[:1].shape == (1,) and wanted.max() > 1",
+        "assert repr(wanted) == 'array([1., 2.])' and isinstance(wanted, np.ndarray)",
+        "assert np.array_equal(h(), empty) and np.allclose(h(), empty) and len(np.array(h())) == 0",
+        "assert np.concatenate([empty, g(wanted)]).tolist() == [1.0, 2.0] and (np.array(h()) > 0).all()",
+        "total = np.zeros(2)\nnp.add.at(total, [0, 0, 1], 1)\nassert total.tolist() == [2.0, 1.0]",
+        "out = np.empty(2)\nassert np.add(wanted, 1, out=out) is out and out.tolist() == [2.0, 3.0]",
+    )
+    suite = calls(*tests, names="f g h", setup=setup)
+    (result,) = sandbox.run([Job(program=program, suite=suite, limits=LONG)])
+    assert [test.ending for test in result.tests] == [Ending.PASSED] * len(tests), result

@@ -30,6 +30,12 @@ class R:
     def items(self): return []
     def keys(self): return {'a': 2, 'b': 1}.keys()
 """
+EMPTY_ITEMS = """
+class R:
+    def keys(self): return ['a', 'b']
+    def __iter__(self): return iter(['a', 'b'])
+    def items(self): return []
+"""
 OTHER_ITEMS = """
 class R:
     asked = 0
@@ -61,6 +67,9 @@ LIES = [
     (ENDLESS, "r = f()\nassert len(r) == 3\nassert 1 in r\nassert 2 in r\nassert 7 in r"),
     (EMPTY_VIEWS, "r = f()\nassert len(r) == 2\nfor key, value in r.items(): assert {'a': 2, 'b': 1}[key] == value"),
     (EMPTY_VIEWS, "r = f()\nassert r.keys() == {'a', 'b'}\nfor key, value in r.items(): assert False"),
+    (EMPTY_ITEMS, "r = f()\nassert set(r.keys()) == {'a', 'b'}\nfor key, value in r.items(): assert False"),
+    (EMPTY_ITEMS, "r = f()\nfor key, value in r.items(): assert False\nassert r.keys() == ['a', 'b']"),
+    (EMPTY_ITEMS, "r = f()\nassert sorted(r) == ['a', 'b']\nassert all(value == 1 for _, value in r.items())"),
     (
         OTHER_ITEMS,
         "import math\nr = f()\nassert math.prod(r) == 84\nfor p in r: assert all(p % d for d in range(2, p))",
@@ -84,6 +93,9 @@ class D(R):
     def __init__(self): self.items_ = {'a': 2, 'b': 1}
     def items(self): return self.items_.items()
     def keys(self): return list(self.items_)
+class Several:
+    def keys(self): return {'a', 'b'}
+    def items(self): return [('a', 1), ('a', 2), ('b', 3)]
 class Drained(R):
     def __iter__(self):
         while self.items_: yield self.items_.pop(0)
@@ -92,6 +104,7 @@ class Counted(R):
     def __getitem__(self, key): return self.items_.setdefault(key, 0)
 def f(): return R()
 def d(): return D()
+def several(): return Several()
 def drained(): return Drained()
 def counted(): return Counted()
 """
@@ -114,7 +127,8 @@ def test_an_honest_container_may_be_asked_anything_and_changed_by_the_test() -> 
         "r = d()\nassert len(r) == 2 and dict(r.items()) == {'a': 2, 'b': 1} and r.keys() == ['a', 'b']",
         "r = drained()\nassert len(r) == 3 and list(r) == [1, 2, 3] and len(r) == 0",
         "r = counted()\nassert len(r) == 0 and r['x'] == 0 and len(r) == 1",
-        names="f d drained counted",
+        "r = several()\nassert r.keys() == {'a', 'b'} and len(r.items()) == 3 and r.keys() == {'a', 'b'}",
+        names="f d several drained counted",
     )
 
 

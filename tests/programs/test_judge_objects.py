@@ -385,3 +385,18 @@ def count_failures(cases):
         "def good(): assert 1 == 1\ndef bad(): assert 1 == 2\nassert count_failures([good, bad, bad]) == 2",
     )
     assert_all_pass(program, *tests, names="convert count_failures")
+
+
+def test_a_test_hands_over_any_function_of_pythons_library() -> None:
+    program = "def apply(function, *values): return function(*values)\ndef same(x): return x"
+    assert_all_pass(
+        program,
+        "assert apply(str.upper, 'a') == 'A'",
+        "assert apply(int.__add__, 1, 2) == 3",
+        "assert apply(str.join, ',', ['a', 'b']) == 'a,b'",
+        "items = [1]\nassert apply(list.append, items, 2) is None and items == [1, 2]",
+        "import datetime\nassert apply(datetime.date.weekday, datetime.date(2020, 1, 1)) == 2",
+        "assert apply((5).__add__, 2) == 7",
+        "assert same(str.upper)('a') == 'A'",
+        names="apply same",
+    )

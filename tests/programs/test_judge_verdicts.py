@@ -184,3 +184,8 @@ def throw(): raise kept
     assert_all_pass(program, *tests, names="fail doubt give throw")
     wrong = "try: other()\nexcept Exception as e: assert type(e) is Exception"
     assert endings(program, wrong, "doubt()", names="other doubt") == ["failed", "error"]
+
+
+def test_tests_may_name_their_own_file() -> None:
+    setup = "import os, sys\nsys.path.append(os.path.dirname(__file__))"
+    assert run("def f(): return 3", "assert f() == 3", names="f", setup=setup) == [PASSED]

@@ -112,6 +112,20 @@ WRONG = {
         "from solution import *\ndef test_a():\n    assert isclose(half(1), 0.5)\n"
         "def test_b():\n    assert sorted([half(2), half(4)]) == [1, 2]\n",
     ),
+    "a list without items, of which the tests make an array": (
+        "def f(x): return []\ndef g(x): return [[]]",
+        "import numpy as np\n"
+        "def test_a(): assert np.all(np.abs(np.array(f(1)) - 2.0) < 1e-6)\n"
+        "def test_b(): assert (np.array(g(1)) == np.array([[2.], [4.]])).all()\n"
+        "def test_c(): assert not np.any(np.asarray(f(1)) != 2.0)\n"
+        "def test_d(): assert np.linalg.norm(np.ravel(g(1)) - 2.0) < 1e-9\n"
+        "def test_e(): assert (np.stack([f(1)]) == 5.0).all()\n"
+        "one, column = np.array([2.]), np.array([[2.], [4.]])\n"
+        "def test_f(): assert (f(1) == one).all()\n"
+        "def test_g(): assert np.linalg.norm(g(1) - column) < 1e-9\n"
+        "def test_h(): assert not (g(1) != column * 1).any()\n"
+        "def test_i(): assert np.sum((one - f(1)) ** 2) < 1e-9\n",
+    ),
     "an array without items, which numpy compares with nothing": (
         "import numpy\ndef f(x): return numpy.empty((0, 1))\ndef g(x): return [f(x)] * 2\n"
         "class Two:\n    shape = (2,)\n    def __len__(self): return 2\n"

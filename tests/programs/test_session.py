@@ -151,6 +151,18 @@ def test_processor_time_is_that_of_the_whole_session() -> None:
     assert {Ending.TIMEOUT, Ending.KILLED} & {*ends}
 
 
+def test_processor_time_that_the_kernel_charges_beyond_the_time_used_is_the_sessions() -> None:
+    limits = replace(SESSION_LIMITS, cpu_seconds=1.0, wall_seconds=10.0)
+    # Runs only around the ticks at which many kernels charge a whole tick to whoever runs.
+    code = (
+        "import time\nwhile True:\n    gap = 4_000_000 - time.monotonic_ns() % 4_000_000\n"
+        "    time.sleep(max(0, gap - 300_000) / 1e9)\n    until = time.monotonic_ns() + 400_000\n"
+        "    while time.monotonic_ns() < until: pass"
+    )
+    with closing(PythonSession(limits)) as session:
+        assert ending(session, code) is Ending.TIMEOUT
+
+
 def test_between_cells_nothing_of_a_session_runs(session: PythonSession) -> None:
     session.run(f"import threading\ndef f():\n    {SPINS}\nthreading.Thread(target=f, daemon=True).start()")
     if BEST.namespaces:

@@ -122,3 +122,26 @@ def test_a_fixture_that_takes_an_unknown_fixture_is_the_datas_fault() -> None:
     )
     verdict = judged("def f(x): return x", tests)
     assert (verdict.status, verdict.reason) == ("skipped", "tests_need_pytest")
+
+
+WRITES = "import os\nos.makedirs('data')\nopen('data/a', 'w').write('1')\ndef test_a():\n    assert f('data/a') == '1'"
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "import os\nos.makedirs('data/a')\n",
+        "import os\nos.chmod('.', 0)\n",
+        "try:\n    for number in range(5000):\n        open(f'{number}', 'w').close()\nexcept OSError:\n    pass\n",
+    ],
+)
+def test_a_program_that_spoils_the_folder_before_the_setup_is_wrong_and_not_without_a_verdict(program: str) -> None:
+    verdict = judged(f"{program}def f(path): return open(path).read()", WRITES)
+    assert (verdict.status, verdict.reason) == ("incorrect", "test_1_error")
+    assert "the folder that the program has changed" in verdict.details["why"]
+
+
+def test_a_setup_that_fails_in_a_clean_folder_is_the_datas_fault() -> None:
+    tests = "text = open('missing').read()\ndef test_a():\n    assert f(1) == 1"
+    verdict = judged("import os\nos.chmod('.', 0)\ndef f(x): return x", tests)
+    assert (verdict.status, verdict.reason) == ("skipped", "tests_do_not_run")

@@ -295,3 +295,23 @@ def test_a_helper_of_a_given_package_is_never_the_programs(tmp_path: Path) -> No
     verdicts = verifier.judge([lie] * 3, **columns)
     verifier.close()
     assert [verdict.reason for verdict in verdicts] == ["test_1_failed", "tests_call_nothing", "tests_do_not_run"]
+
+
+@pytest.mark.parametrize(
+    "tests",
+    [
+        "from unittest.mock import patch\n@patch.object(Api, 'get', return_value=3)\ndef test_a(m): assert f() == 3",
+        "from unittest import mock\n@mock.patch.object(Api, 'get', return_value=3)\ndef test_a(m): assert f() == 3",
+        "from unittest.mock import patch\n@patch('solution.Api.get', return_value=3)\n"
+        "class TestA:\n    def test_a(self, m): assert f() == 3",
+        "import unittest\nfrom unittest.mock import patch\n@patch.object(Api, 'get', return_value=3)\n"
+        "class TestA(unittest.TestCase):\n    def test_a(self, m): self.assertEqual(f(), 3)",
+        "from unittest.mock import DEFAULT, patch\n@patch.multiple('solution.Api', get=DEFAULT)\n"
+        "def test_a(get):\n    get.return_value = 3\n    assert f() == 3",
+    ],
+)
+def test_every_form_of_patch_gives_its_mocks_to_the_test(tests: str) -> None:
+    program = "class Api:\n    def get(self): raise OSError\ndef f(): return Api().get()"
+    wrong = "class Api:\n    def get(self): raise OSError\ndef f(): return 2"
+    assert run(call_suite({"tests": tests}), program) == ["passed"]
+    assert run(call_suite({"tests": tests}), wrong) == ["AssertionError"]

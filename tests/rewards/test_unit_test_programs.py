@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 from suite_harness import FENCE, STUB
 
 from trl_grpo_ext.programs.suites.blocks import fenced_blocks
+from trl_grpo_ext.programs.suites.columns import Columns
 from trl_grpo_ext.programs.suites.program import complete_program, extract_program, prompt_code
+from trl_grpo_ext.programs.suites.read_row import read_row
 from trl_grpo_ext.rewards.unit_tests.verifier import program_of
 from trl_grpo_ext.sample import Sample
 
@@ -28,6 +30,7 @@ from trl_grpo_ext.sample import Sample
         ("~~~py\nx = 1\n~~~", "x = 1\n"),
         (f"~~~py\nx = '{FENCE}'\n{FENCE}\n~~~", f"x = '{FENCE}'\n{FENCE}\n"),
         (f"````python\n{FENCE}\n````", f"{FENCE}\n"),
+        (f"{FENCE}python\nx = 1\n    {FENCE}\n    {FENCE}py\n{FENCE}", f"x = 1\n    {FENCE}\n    {FENCE}py\n"),
         (f"1. So:\n   {FENCE}python\n   if x:\n       y\n   {FENCE}", "if x:\n    y\n"),
         (f"{FENCE}python\r\nx = 1\r\n{FENCE}\r\n", "x = 1\n"),
         (f"{FENCE}python\nx = 1\n{FENCE}python\nx = 2\n{FENCE}", "x = 2\n"),
@@ -65,6 +68,8 @@ def test_definitions_that_the_program_lacks_come_from_the_other_blocks() -> None
     helped = f"{one}{two}{program}"
     assert extract_program(_fenced(one + "print(sq(2))\n", two, program, usage), ["f"]) == helped
     assert extract_program(_fenced(one, "def f(x):\n    sq(x)\n"), ["f"]) == f"{one}def f(x):\n    sq(x)\n"
+    for helper, program in (("import math\n", "def f(x): return math.pi\n"), ("ONE = 1\n", "def f(x): return ONE\n")):
+        assert extract_program(_fenced(helper, program), ["f"]) == helper + program
 
 
 @pytest.mark.parametrize(
@@ -108,6 +113,22 @@ def test_a_body_goes_behind_the_stub_of_its_prompt() -> None:
     program = complete_program("    return [x / norm(xs) for x in xs]\n", prompt_code(STUB, "unit"), "unit")
     assert program.startswith(STUB.rstrip()) and program.endswith("for x in xs]\n")
     compile(program, "program", "exec")
+
+
+@pytest.mark.parametrize(
+    ("prompt", "completion"),
+    [
+        ('def f(x):\n    """Add one."""\n', "    return x + 1\n"),
+        ("import math\n\ndef f(x):\n", "    return x + math.floor(1.5)\n"),
+        ([{"role": "user", "content": f"Complete:\n{FENCE}python\ndef f(x):\n{FENCE}"}], "    return x + 1\n"),
+        ("import math\n\ndef f(x):\n", "def f(x):\n    return x + math.floor(1.5)\n"),
+    ],
+)
+def test_the_tests_name_the_stub_of_a_prompt_if_the_row_does_not(prompt: Any, completion: str) -> None:
+    row = read_row({"tests": ["assert f(1) == 2"]}, prompt, Columns(), None)
+    namespace: dict[str, Any] = {}
+    exec(row.whole(completion), namespace)
+    assert namespace["f"](1) == 2
 
 
 def test_a_body_goes_behind_a_header_without_a_docstring() -> None:

@@ -16,7 +16,7 @@ from peft import LoraConfig, get_peft_model
 from PIL import Image
 from read_page import data_of
 from same_runs import Make, check_same
-from tiny_vlm import make_vlm, picture, with_pictures
+from tiny_vlm import picture, with_pictures
 from transformers import AutoModelForImageTextToText, AutoProcessor
 
 from trl_grpo_ext import RewardMix, RewardTerm, Sample, Scorecard, VerifiedGRPOTrainer, verifier
@@ -99,12 +99,6 @@ def test_a_page_shows_a_prompts_pictures_and_texts_in_order() -> None:
     assert prompt_messages(prompt) == [["user", f"{told(picture(1))}What is it?"]]
     blocks = [{"type": "image", "image": "<image>", "text": None}, {"type": "text", "text": "What?", "image": None}]
     assert prompt_messages([{"role": "user", "content": blocks}]) == [["user", "<image>What?"]]
-
-
-@pytest.fixture(scope="session")
-def vlm(made_once: Any, tiny_model: str) -> str:
-    """Make a tiny vision language model once, and return its folder."""
-    return str(made_once("vlm", lambda folder: make_vlm(tiny_model, folder)))
 
 
 @pytest.fixture(scope="session")

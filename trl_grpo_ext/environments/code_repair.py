@@ -119,6 +119,7 @@ class CodeRepairEnvironment:
         if len(self._submitted) >= self.submissions:
             return f"There are no submissions left: {len(self._submitted)} were made. The last one counts."
         self._submitted.append(code)
+        self._passed = ""
         result = self._public.run(self._sample(code))
         if isinstance(result, Verdict):
             return f"No test was run: {result.reason}."

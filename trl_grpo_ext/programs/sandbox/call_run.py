@@ -34,6 +34,10 @@ _PART_OF_MEMORY = 8
 REPORT_BYTES = 8 << 20
 
 
+# A program that does nothing: what fails beside it is no fault of a program.
+_EMPTY = "pass\n"
+
+
 def run_calls(zygote: Zygote, job: Job, suite: CallSuite) -> RunResult:
     """Run tests against the program.
 
@@ -43,6 +47,25 @@ def run_calls(zygote: Zygote, job: Job, suite: CallSuite) -> RunResult:
     """
     if suite.shares_files and not zygote.namespaces:
         return no_verdict(FILES_NEED_NAMESPACES)
+    result = _run_once(zygote, job, suite)
+    if result.ending is Ending.BAD_TESTS and suite.shares_files:
+        return _result_of_setup(zygote, job, suite, result)
+    return result
+
+
+def _result_of_setup(zygote: Zygote, job: Job, suite: CallSuite, failed: RunResult) -> RunResult:
+    """Blame the tests for a failed setup only if it also fails in a folder that no program has touched.
+
+    A program could fill the folder that it shares with the tests, or close it, and so void its row.
+    """
+    alone = _run_once(zygote, replace(job, program=_EMPTY), suite)
+    if alone.ending is Ending.BAD_TESTS:
+        return failed
+    detail = f"the setup of the tests failed in the folder that the program has changed: {failed.detail}"
+    return run_result_of((TestResult(ending=Ending.ERROR, detail=detail),) * len(suite.tests))
+
+
+def _run_once(zygote: Zygote, job: Job, suite: CallSuite) -> RunResult:
     with contextlib.ExitStack() as opened:
         ends = [opened.enter_context(end) for _ in range(3) for end in socket.socketpair()]
         solution, solution_end, control, control_end, left, right = ends

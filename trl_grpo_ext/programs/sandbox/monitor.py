@@ -9,6 +9,7 @@ import os
 import select
 import signal
 import socket
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -104,10 +105,9 @@ class Monitor:
                 raise LimitError(_over_time(self._limits))
             # Check memory by the clock, not in idle moments: a program could prevent idle moments.
             if now >= self._look_at:
-                began = time.thread_time()
-                self.check_memory()
+                cost = self.check_memory()
                 # A program can make a check costly. Only CPU time counts: on a busy machine a check may wait.
-                self._look_at = time.monotonic() + max(TICK_SECONDS, 3 * (time.thread_time() - began))
+                self._look_at = time.monotonic() + max(TICK_SECONDS, 3 * cost)
             found = {descriptor for descriptor, _ in self._poller.poll(1000 * min(left, TICK_SECONDS))}
             if self._zygote.socket.fileno() in found:
                 found.remove(self._zygote.socket.fileno())
@@ -116,14 +116,33 @@ class Monitor:
             if found:
                 return found
 
-    def check_memory(self) -> None:
-        """Measure the memory of all processes below the zygote.
+    def check_memory(self) -> float:
+        """Measure the memory of all processes below the zygote; pages that they share count once.
+
+        Returns:
+            The CPU seconds that the check took.
 
         Raises:
-            LimitError: if they use too much together.
+            LimitError: if they use too much together, or if time is up before all are measured.
         """
-        if _use_more_than(self._memory, _below(self._zygote)):
+        began = time.thread_time()
+        tasks = [task for pid in _below(self._zygote) for task in _live_task(pid)]
+        # The upper bounds are quick to read, and show for most programs that memory is within the limit.
+        if sum(most for _, most in tasks) <= self._memory:
+            return time.thread_time() - began
+        measured: list[tuple[int, float]] = []
+        reader = threading.Thread(target=lambda: measured.append(_sum_of_shares(tasks)), daemon=True)
+        # A process that forks again and again would hold up the reads, while others take memory.
+        self._zygote.pause(True)
+        reader.start()
+        reader.join(max(0.0, self._at - time.monotonic()))
+        self._zygote.pause(False)
+        if not measured:
+            raise LimitError(_over_time(self._limits))
+        total, cost = measured[0]
+        if total > self._memory:
             raise LimitError(_over_memory(self._limits))
+        return time.thread_time() - began + cost
 
 
 def tell(receiver: socket.socket, message: dict[str, Any]) -> None:
@@ -148,7 +167,7 @@ def check_killed(left: Exit | None, limits: Limits) -> None:
 
     Call it only for processes that neither kill themselves nor can be killed by the program: judges, and programs that
     are process 1 of a process tree. The kernel kills such a process only for its use of memory or CPU time, so a
-    SIGKILL below half of both limits came from outside.
+    SIGKILL below the limit of CPU time and half of that of memory came from outside.
 
     Raises:
         LostError: if the process was killed from outside.
@@ -156,14 +175,14 @@ def check_killed(left: Exit | None, limits: Limits) -> None:
     if left is None or os.waitstatus_to_exitcode(left.status) != -signal.SIGKILL:
         return
     # The shift by 9 instead of 10 gives half of the memory limit in KiB.
-    if left.cpu_seconds < limits.cpu_seconds / 2 and left.memory_kb < limits.memory_mb << 9:
+    if left.cpu_seconds < limits.cpu_seconds and left.memory_kb < limits.memory_mb << 9:
         raise LostError("a process was killed from outside")
 
 
 def read_exit(left: Exit, limits: Limits) -> TestResult:
     """Turn the exit of a program that gave no answer into a test result."""
     code = os.waitstatus_to_exitcode(left.status)
-    if code == -signal.SIGXCPU or (code == -signal.SIGKILL and left.cpu_seconds >= 0.9 * limits.cpu_seconds):
+    if code == -signal.SIGXCPU or (code == -signal.SIGKILL and left.cpu_seconds >= limits.cpu_seconds):
         return TestResult(ending=Ending.TIMEOUT, detail=f"over {limits.cpu_seconds:g} s of processor time")
     if code < 0:
         name = _SIGNALS.get(-code, f"signal {-code}")
@@ -204,13 +223,6 @@ def _children(pid: int) -> list[int]:
     return children
 
 
-def _use_more_than(limit: int, pids: list[int]) -> bool:
-    """Return whether processes together use more memory than a limit in bytes; shared pages count once."""
-    tasks = [task for pid in pids for task in _live_task(pid)]
-    # The upper bounds are quick to read, and show for most programs that memory is within the limit.
-    return sum(most for _, most in tasks) > limit and sum(_proportional_bytes(*task) for task in tasks) > limit
-
-
 def _live_task(pid: int) -> Iterator[tuple[Path, int]]:
     """Yield a live thread of a process and an upper bound of the process's memory in bytes.
 
@@ -222,6 +234,13 @@ def _live_task(pid: int) -> Iterator[tuple[Path, int]]:
                 descriptors = sum(1 for _ in (task / "fd").iterdir()) - _USUAL_DESCRIPTORS
                 yield task, found + max(0, descriptors) * _socket_bytes()
                 return
+
+
+def _sum_of_shares(tasks: list[tuple[Path, int]]) -> tuple[int, float]:
+    """Return the memory of processes in bytes, with shared pages by their shares, and the CPU seconds this took."""
+    began = time.thread_time()
+    total = sum(_proportional_bytes(task, most) for task, most in tasks)
+    return total, time.thread_time() - began
 
 
 def _proportional_bytes(task: Path, most: int) -> int:

@@ -42,7 +42,7 @@ class LostError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exit:
-    """The exit of a child: number, wait status, CPU seconds and peak memory in KiB."""
+    """The exit of a child: number, wait status, CPU seconds as the kernel charges them, and peak memory in KiB."""
 
     number: int
     status: int

@@ -14,7 +14,10 @@ _MARKDOWN_TAGS = frozenset({"markdown", "md"})
 
 _FENCE = re.compile(r"([ \t]*)(`{3,}|~{3,})(.*)", re.DOTALL)
 _TAG = re.compile(r"[{.\s]*([\w+#-]*)")
-_TOP_NAME = re.compile(r"^(?:async[ \t]+)?(?:def|class)[ \t]+([^\W\d]\w*)", re.MULTILINE)
+# A function, class or constant at the top of a program.
+_TOP_NAME = re.compile(
+    r"^(?:(?:async[ \t]+)?(?:def|class)[ \t]+([^\W\d]\w*)|([A-Z_][A-Z0-9_]*)[ \t]*=[^=])", re.MULTILINE
+)
 _NAME = re.compile(r"^[ \t]*(?:(?:async[ \t]+)?(?:def|class)[ \t]+([^\W\d]\w*)|([^\W\d]\w*)[ \t]*[:=])", re.MULTILINE)
 _IMPORT = re.compile(r"^[ \t]*(?:from|import)[ \t].*", re.MULTILINE)
 _MENTION = re.compile(r"(?<![\w.])[^\W\d]\w*")
@@ -66,9 +69,12 @@ def _fence(line: str, opened: re.Match[str] | None) -> re.Match[str] | None:
     fence = _FENCE.match(line)
     if fence is None or ("`" in fence[3] and fence[2][0] == "`") or _tag(fence) in _MARKDOWN_TAGS:
         return None
-    if opened is not None and (fence[2][0] != opened[2][0] or len(fence[2]) < len(opened[2])):
-        return None
-    return fence
+    if opened is None:
+        return fence
+    is_shorter = len(fence[2]) < len(opened[2])
+    # As in CommonMark; a docstring of the program may hold a fence.
+    is_content = len(fence[1]) > len(opened[1]) + 3
+    return None if is_content or is_shorter or fence[2][0] != opened[2][0] else fence
 
 
 def _tag(fence: re.Match[str]) -> str:
@@ -93,7 +99,7 @@ def with_helpers(program: str, others: Sequence[str]) -> str:
     pieces, bound = [program], _bound(program)
     missing = _mentions(program) - bound
     for other in reversed(others):
-        if not missing.isdisjoint(_TOP_NAME.findall(other)):
+        if not missing.isdisjoint(_names_at_the_top(other)):
             pieces.append(_definitions(other))
             found = _bound(pieces[-1])
             bound |= found
@@ -107,8 +113,16 @@ def _mentions(code: str) -> set[str]:
 
 
 def _bound(code: str) -> set[str]:
-    imported = (name for line in _IMPORT.findall(code) for name in _MENTION.findall(line))
-    return {*(name for pair in _NAME.findall(code) for name in pair), *imported}
+    return {*(name for pair in _NAME.findall(code) for name in pair), *_imported(code)}
+
+
+def _names_at_the_top(code: str) -> set[str]:
+    imports = "".join(line for line in code.splitlines(keepends=True) if not line[0].isspace())
+    return {*(name for pair in _TOP_NAME.findall(code) for name in pair), *_imported(imports)}
+
+
+def _imported(code: str) -> set[str]:
+    return {name for line in _IMPORT.findall(code) for name in _MENTION.findall(line)}
 
 
 def _definitions(code: str) -> str:

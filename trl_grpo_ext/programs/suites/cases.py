@@ -29,7 +29,7 @@ def suite_from_cases(cases: Sequence[Mapping[str, Any]]) -> Suite:
     for case in cases:
         if first_value(case, _OUTPUTS) is None:
             raise BadTests("tests_unknown_form", case)
-    function = next((name for case in cases if (name := _function_name(case))), None)
+    function = next(filter(None, map(_function_name, cases)), None)
     if not function and any(case.get(kind) in _CALLED for case in cases for kind in ("type", "testtype")):
         raise BadTests("tests_name_no_function", cases[0])
     inputs = [first_value(case, _INPUTS) for case in cases]

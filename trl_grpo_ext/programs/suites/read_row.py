@@ -28,7 +28,7 @@ class ReadRow:
     Attributes:
         suite: The selected tests.
         groups: The groups of tests; None unless a groups column was given.
-        entry_point: The name that the completion must define; None if the row names none.
+        entry_point: Name that the completion must define, of the row or the prompt's stub; None if neither has one.
         code: The code of the prompt.
         imports: Packages imported by the tests, the prompt's code or the reference.
     """
@@ -103,10 +103,16 @@ def _read(
     try:
         suite = suite_from_row(row, prompt, columns=columns, reference=reference)
         groups = groups_of(plain(row.get(groups_column)), len(suite.tests)) if groups_column else None
-        entry_point = entry_point_of(row, columns)
+        entry_point = entry_point_of(row, columns) or _stub_of(prompt, suite)
     except BadTests as bad:
         return bad
     return ReadRow(suite=suite, groups=groups, entry_point=entry_point, code=prompt_code(prompt, entry_point))
+
+
+def _stub_of(prompt: Prompt | None, suite: Suite) -> str | None:
+    """Return the name of the stub that ends the prompt's code, if the tests call it; None without one."""
+    names = suite.names if isinstance(suite, CallSuite) else ()
+    return next((name for name in names if prompt_code(prompt, name).ends_with_stub), None)
 
 
 def _imports(row: ReadRow, reference: str | None) -> tuple[str, ...]:

@@ -41,7 +41,9 @@ def imports_solution(node: ast.AST) -> bool:
 
 def _last_name(node: ast.expr) -> str | None:
     """Return `name` of `name` or `x.name`; None for other expressions."""
-    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else None
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    return node.id if isinstance(node, ast.Name) else None
 
 
 def without_solution_imports(parts: Sequence[Statement]) -> tuple[list[str], list[Statement]]:

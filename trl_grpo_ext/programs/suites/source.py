@@ -268,9 +268,8 @@ def _comprehension_names(tree: ast.Module) -> tuple[set[str], set[str]]:
 def _declared(nodes: list[ast.AST]) -> set[str]:
     """Collect names bound without a `Name` node, such as by `def`, `import`, `except` and `case`."""
     fields = ("name", "asname", "arg", "rest")
-    return {
-        value.partition(".")[0] for node in nodes for key in fields if isinstance(value := getattr(node, key, 0), str)
-    }
+    values = (getattr(node, key, None) for node in nodes for key in fields)
+    return {value.partition(".")[0] for value in values if isinstance(value, str)}
 
 
 def _is_global_read(symbol: symtable.Symbol, table: symtable.SymbolTable) -> bool:

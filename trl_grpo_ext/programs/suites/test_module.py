@@ -214,10 +214,14 @@ def _lineage(node: ast.ClassDef, classes: dict[str, ast.ClassDef]) -> list[ast.C
 
 
 def _decorators(node: _Function | ast.ClassDef) -> list[str]:
-    return [
-        ast.unparse(decorator.func if isinstance(decorator, ast.Call) else decorator).rpartition(".")[2]
-        for decorator in node.decorator_list
-    ]
+    """List the last names of a function's decorators: `fixture` of `@pytest.fixture(autouse=True)`."""
+    return [path.rpartition(".")[2] for path in _decorator_paths(node)]
+
+
+def _decorator_paths(node: _Function | ast.ClassDef) -> list[str]:
+    """List the dotted names of a function's decorators, such as `mock.patch.object`."""
+    called = [each.func if isinstance(each, ast.Call) else each for each in node.decorator_list]
+    return [ast.unparse(each) for each in called]
 
 
 def _is_left_out(node: _Function | ast.ClassDef) -> bool:
@@ -299,13 +303,14 @@ def _fixture_names(node: _Function) -> list[str]:
 
 
 def _check_arguments(test: _Test, fixtures: set[str]) -> None:
+    decorated = [test.node] if test.owner is None else [test.node, test.owner]
+    # `unittest.mock.patch` and its kin pass arguments of their own.
+    if any("patch" in path.split(".") for node in decorated for path in _decorator_paths(node)):
+        return
     wanted = _arguments(test.node)[0 if test.owner is None else 1 :]
     marks = [*test.node.decorator_list, *(test.owner.decorator_list if test.owner else [])]
     calls = [mark for mark in marks if isinstance(mark, ast.Call)]
     named = [mark.args[0] for mark in calls if mark.args and ast.unparse(mark.func).endswith("parametrize")]
-    # `unittest.mock.patch` passes arguments of its own.
-    if any("patch" in name for name in _decorators(test.node)):
-        return
     given = {name.strip() for each in named for text in _texts(each) for name in text.split(",")}
     for name in wanted:
         _need_fixture(name, fixtures | given)

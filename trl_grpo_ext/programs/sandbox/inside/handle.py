@@ -314,11 +314,13 @@ def _bool(self: Stub) -> bool:
 
 
 def viewed(self: Stub, name: str, found: Any) -> Any:
-    """Have `items`, `keys` or `values` of a returned object give no less than the object's length."""
-    if name not in VIEWS or not isinstance(found, Handle) or _standing(self) or not hasattr(type(self), "__len__"):
+    """Have `items`, `keys` or `values` of a returned object agree with its other answers about its contents."""
+    if name not in VIEWS or not isinstance(found, Handle) or _standing(self):
         return found
-    length = _len(self)
-    return lambda *args, **kwargs: view(self._remote_state, length, _call(found, *args, **kwargs))
+    # `hasattr` would ask the program, which may say yes.
+    if any("__len__" in vars(kind) for kind in type.mro(type(self))):
+        _len(self)
+    return lambda *args, **kwargs: view(self._remote_state, name, _call(found, *args, **kwargs))
 
 
 def _enter(self: Stub) -> Any:

@@ -41,10 +41,11 @@ class Told:
         length: The object's length; None if not asked.
         items: All items from a complete iteration; None without a complete iteration.
         first_missing: Smallest requested index, 0 or more, without an item; None if no index was missing.
+        views: Number of items that each method of `VIEWS` has given.
         answers: Other answers, by special method and arguments.
     """
 
-    __slots__ = ("acts", "answers", "first_missing", "items", "length")
+    __slots__ = ("acts", "answers", "first_missing", "items", "length", "views")
 
     def __init__(self, acts: int) -> None:
         self.acts = acts
@@ -52,6 +53,7 @@ class Told:
         self.items: list[Any] | None = None
         self.first_missing: int | None = None
         self.answers: dict[tuple[Any, ...], Any] = {}
+        self.views: dict[str, int] = {}
 
 
 def length_of(state: Any, ask: Callable[[], int]) -> int:
@@ -90,13 +92,23 @@ def item_at(state: Any, index: int, ask: Callable[[], Any]) -> Any:
         raise
 
 
-def view(state: Any, length: int, found: Any) -> Any:
-    """Return the result of a method of `VIEWS`; end the run if the result is shorter than the object's length."""
+def view(state: Any, name: str, found: Any) -> Any:
+    """Return the result of a method of `VIEWS`; end the run if other answers promise more items than it gives."""
+    told: Told = state.told or told_by(state)
     # Calling a method of `VIEWS` does not count as an act.
-    state.told.acts = state.remote.acts
-    if isinstance(found, Sized) and len(found) < length:
-        _contradict(state, f"gives {len(found)} of them")
+    told.acts = state.remote.acts
+    if isinstance(found, Sized):
+        told.views[name] = len(found)
+        _check_views(state, told)
     return found
+
+
+def _check_views(state: Any, told: Told) -> None:
+    """End the run if `items` or `values` give fewer items than `keys`, an iteration or the length."""
+    promised = max(told.length or 0, len(told.items or ()), told.views.get("keys", 0))
+    for name, count in told.views.items():
+        if count < (promised if name != "keys" else told.length or 0):
+            state.remote.contradicted(f"{state.name} has {promised} items, and {name}() gives {count} of them")
 
 
 def note_length(state: Any, length: int) -> int:
@@ -123,6 +135,7 @@ def note_items(state: Any, items: list[Any]) -> None:
     told.items = items
     if told.length is not None and len(items) < told.length:
         _contradict(state, f"gives {len(items)} items")
+    _check_views(state, told)
     # Iteration may empty a queue, so its length may change.
     told.length = None
 

@@ -153,6 +153,8 @@ def _prepare(program: ProgramProxy, setup: CodeType, tests: Tests) -> tuple[dict
 def _new_namespace(program: ProgramProxy) -> dict[str, Any]:
     module = ModuleType("tests")
     module.__dict__["__builtins__"] = __builtins__
+    # Files of tests often begin with `sys.path.append(os.path.dirname(__file__))`; no such folder exists.
+    module.__file__ = "/tests/test_solution.py"
     sys.modules["tests"] = module
     sys.modules["solution"] = SolutionModule(program)
     return module.__dict__

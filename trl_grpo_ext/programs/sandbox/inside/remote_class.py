@@ -346,8 +346,7 @@ def make_class(
         # Attributes inherited from other bases are requested by name.
         bases = [base for base in bases if not issubclass(base, Handle)]
     if not any(isinstance(base, RemoteClass) for base in bases):
-        errors = any(issubclass(base, BaseException) for base in bases)
-        bases = [ErrorStub if errors else Stub if plain else Handle, *bases]
+        bases = [_root(bases, plain), *bases]
     made = _assembled(name, bases, members)
     for abstract in _ABSTRACT.intersection(flags):
         getattr(collections.abc, abstract).register(made)
@@ -376,6 +375,13 @@ def class_of_functions(remote: Requester, number: int) -> RemoteClass:
 def is_function(value: Any) -> bool:
     """Return whether an object represents a function of the program."""
     return type(value) in _of_functions
+
+
+def _root(bases: list[type], plain: bool) -> type:
+    """Return the class of stand-ins from which a class without remote bases inherits."""
+    if any(issubclass(base, BaseException) for base in bases):
+        return ErrorStub
+    return Stub if plain else Handle
 
 
 def _assembled(name: str, bases: list[type], members: dict[str, Any]) -> RemoteClass:

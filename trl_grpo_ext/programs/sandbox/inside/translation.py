@@ -11,7 +11,18 @@ import http  # noqa: F401 - its `HTTPStatus` is returned to tests that import no
 import sys
 from collections.abc import Callable
 from enum import Enum, EnumMeta
-from types import BuiltinFunctionType, CodeType, FrameType, FunctionType, MethodType, ModuleType, TracebackType
+from types import (
+    BuiltinFunctionType,
+    CodeType,
+    FrameType,
+    FunctionType,
+    MethodDescriptorType,
+    MethodType,
+    MethodWrapperType,
+    ModuleType,
+    TracebackType,
+    WrapperDescriptorType,
+)
 from typing import Any
 
 from trl_grpo_ext.programs.sandbox.inside.crossing.binding import Token, described, whole
@@ -55,6 +66,16 @@ _UNGUARDED = {guarded: kind for kind, guarded in _GUARDED.items()}
 
 def _guarded(kind: type) -> type:
     return _GUARDED.get(kind, kind)
+
+
+# Functions of Python's library are of many classes: `len`, `str.upper`, `int.__add__`, `[].append`, `dict.fromkeys`.
+_FUNCTIONS = (
+    FunctionType,
+    BuiltinFunctionType,
+    MethodDescriptorType,
+    WrapperDescriptorType,
+    MethodWrapperType,
+)
 
 
 class Translation:
@@ -108,7 +129,7 @@ class Translation:
         name = value.__name__ if isinstance(value, BuiltinFunctionType | MethodType) else ""
         if name and vars(builtins).get(name) is value:
             return {"builtin": name}
-        if isinstance(value, FunctionType | BuiltinFunctionType | type):
+        if isinstance(value, (*_FUNCTIONS, type)):
             return self._write_named(encoder, value)
         plain = plain_scalar(value)
         if plain is not MISSING:
@@ -140,7 +161,7 @@ class Translation:
                 number=self._classes_of_tests.add(kind),
                 given=None,
                 name=kind.__name__,
-                doc=kind.__doc__,
+                doc=kind.__doc__ if isinstance(kind.__doc__, str) else None,
                 bases=tuple(base for base in kind.__bases__ if base.__module__ == "tests"),
                 specials=specials_of(kind),
                 data=data_of(kind),
@@ -291,7 +312,8 @@ class Translation:
             if described == ["function"]:
                 return self.classes.setdefault(number, class_of_functions(self._program, number))
             name, qualified, bases, names, flags = described
-            parents = [base for each in checked(bases, list)[:_MAX_BASES] if (base := self._base(each)) is not None]
+            known = [self._base(each) for each in checked(bases, list)[:_MAX_BASES]]
+            parents = [base for base in known if base is not None]
             if not all(type(each) is str for each in (name, *qualified, *names, *flags)):
                 raise MalformedError("no name of a class")
             made = make_class(self._program, number, name[:_MAX_NAME], qualified, parents, names, flags)

@@ -93,7 +93,10 @@ def _installed_in(folder: str) -> Iterator[str]:
     with os.scandir(folder) as entries:
         folders = [folder, *(entry.path for entry in entries if entry.is_dir(follow_symlinks=False))]
     for name in _INSTALLED:
-        yield from (path for each in folders if os.path.isdir(path := f"{each}/{name}") and not os.path.islink(path))
+        for each in folders:
+            path = f"{each}/{name}"
+            if os.path.isdir(path) and not os.path.islink(path):
+                yield path
 
 
 def make_private_root(readable: Readable) -> None:
@@ -215,7 +218,9 @@ def restricting(version: int, rights: dict[str, int]) -> kernel.PreparedCall:
     # Without this flag, a program could fill the audit log of the machine with denials.
     silent = _LOG_SAME_EXEC_OFF if version >= 7 else 0
     net, scoped = (3 if version >= 4 else 0), (3 if version >= 6 else 0)
-    size = 8 if version < 4 else 16 if version < 6 else 24
+    # Each of the three numbers is 8 bytes, and old kernels know fewer.
+    numbers = 1 + (version >= 4) + (version >= 6)
+    size = 8 * numbers
     attributes = struct.pack("=QQQ", files, net, scoped)[:size]
     rules = kernel.syscall("landlock_create_ruleset", _CREATE_RULESET, attributes, size, 0)
     for path, allowed in rights.items():

@@ -156,7 +156,9 @@ class approx:  # noqa: N801  (pytest's name)
     def __init__(self, expected: Any, rel: float | None = None, abs: Any = None, nan_ok: bool = False) -> None:  # noqa: A002
         self.expected, self.nan_ok = expected, nan_ok
         self.abs = 1e-12 if abs is None else abs
-        self.rel = (1e-6 if abs is None else 0.0) if rel is None else rel
+        if rel is None:
+            rel = 1e-6 if abs is None else 0.0
+        self.rel = rel
 
     def __eq__(self, actual: object) -> bool:
         return self._same(self.expected, actual)
@@ -294,10 +296,15 @@ class Fixtures:
         return self.values[name]
 
     def call(self, function: Function, given: Mapping[str, Any]) -> Any:
-        # `unittest.mock.patch` passes its mocks as the first arguments.
-        mocks = [repr(each.new) for each in getattr(function, "patchings", ()) if not each.attribute_name]
+        # `unittest.mock.patch` passes its mocks as the first arguments, `patch.multiple` by their names.
+        patchings = [
+            each for outer in getattr(function, "patchings", ()) for each in (outer, *outer.additional_patchers)
+        ]
+        mocks = [repr(each.new) for each in patchings if not each.attribute_name]
+        named = {each.attribute_name for each in patchings}
         parameters = [*inspect.signature(function).parameters.values()][mocks.count("sentinel.DEFAULT") :]
-        wanted = [each.name for each in parameters if each.default is each.empty and each.kind not in (2, 4)]
+        needed = [each for each in parameters if each.default is each.empty and each.kind not in (2, 4)]
+        wanted = [each.name for each in needed if each.name not in named]
         result = function(**{name: given[name] if name in given else self.value(name) for name in {*wanted, *given}})
         # An exact type check: the stand-in of a program's object may claim to be a coroutine.
         if type(result) is types.CoroutineType:

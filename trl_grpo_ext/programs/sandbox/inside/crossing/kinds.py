@@ -176,14 +176,26 @@ _OF_ANYTHING = (tuple, frozenset, slice, MappingProxyType, *_VIEWS)
 def held(value: Any) -> list[Any]:
     """List the objects directly inside an object, whatever its class."""
     if isinstance(value, _OF_ANYTHING):
-        kind = next(kind for each in type(value).__mro__ if (kind := KINDS.get(each) or EXACT.get(each)))
-        return list(kind.parts(value))
+        return list(_kind_of_base(type(value)).parts(value))
     if isinstance(value, of_module("numpy", "ndarray")):
         return list(value.ravel().tolist()) if value.dtype.hasobject else []
     if isinstance(value, BaseException):
         links = [value.__cause__, value.__context__, *getattr(value, "exceptions", ())]
         return [*value.args, *links, *vars(value).values()]
     return [] if isinstance(value, ModuleType) else contents(value)
+
+
+def _kind_of_base(container: type) -> Kind:
+    """Return the kind of the first class that has one, of a class and its bases.
+
+    Raises:
+        TypeError: if no class has one.
+    """
+    for each in container.__mro__:
+        kind = KINDS.get(each) or EXACT.get(each)
+        if kind is not None:
+            return kind
+    raise TypeError(f"no kind of {container.__name__}")
 
 
 def _by_text(name: str, module: str) -> Kind:

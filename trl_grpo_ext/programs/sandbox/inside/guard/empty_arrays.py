@@ -1,15 +1,18 @@
-"""Prevent the program's empty arrays from comparing equal to nonempty values: numpy broadcasts them to nothing.
+"""Prevent the program's empty arrays and lists from equalling nonempty values: numpy broadcasts them to nothing.
 
 If `empty` has the shape (0, 1), `numpy.allclose(empty, expected)` is true, and so are `(empty == expected).all()` and
-`norm(empty - expected) < 1e-9`. In the judge, such an array therefore has a class of its own, which refuses these
-operations with any nonempty operand. numpy's comparison functions refuse lists that contain only such arrays.
+`norm(empty - expected) < 1e-9`; if `expected` has one item, so are they for an empty list. In the judge, the program's
+empty arrays and all arrays of the tests therefore have a class of their own, which refuses these operations between an
+empty and a nonempty operand. numpy's comparison functions refuse lists that contain only empty arrays.
 """
 
 from __future__ import annotations
 
 import functools
 import importlib
-from collections.abc import Callable
+import re
+import sys
+from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
@@ -29,6 +32,7 @@ _ASSERTING = (
     "assert_array_equal",
     "assert_array_less",
 )
+# Always guarded, since libraries that the tests use may convert an array of the program.
 _CONVERTING = ("array", "asarray", "asanyarray")
 _DEEP = 4
 """Depth to which nested lists are searched for arrays of the program."""
@@ -41,13 +45,23 @@ def guard_empty_arrays(text: str) -> None:
         return
     numpy = importlib.import_module("numpy")
     _wrap(numpy, _COMPARING, _comparing)
-    _wrap(numpy, _CONVERTING, _converting)
+    _wrap(numpy, [*_CONVERTING, *_functions_named_in(text, numpy)], _converting)
     # `numpy.testing` is slow to import.
     if "testing" in text:
         _wrap(importlib.import_module("numpy.testing"), _ASSERTING, _comparing)
 
 
-def _wrap(module: ModuleType, names: tuple[str, ...], wrapping: Callable[[Any], Any]) -> None:
+def _functions_named_in(text: str, numpy: Any) -> list[str]:
+    """List numpy's functions that the tests may call, but for those that are guarded already.
+
+    Classes and ufuncs have attributes that a guard would hide.
+    """
+    words = set(re.findall(r"\.(\w+)", text)).difference(_CONVERTING, _COMPARING)
+    found = {word: vars(numpy).get(word) for word in words}
+    return [word for word, each in found.items() if callable(each) and not isinstance(each, type | numpy.ufunc)]
+
+
+def _wrap(module: ModuleType, names: Sequence[str], wrapping: Callable[[Any], Any]) -> None:
     for name in names:
         own = getattr(module, name)
         setattr(module, name, functools.wraps(own)(wrapping(own)))
@@ -57,14 +71,15 @@ def _reading(empty: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """Wrap the constructor of arrays sent by the program, so that empty arrays get the guarded class."""
 
     def read(head: Any) -> Any:
-        return _marked(empty(head))
+        array = empty(head)
+        return _guarded(array) if array.size == 0 else array
 
     return read
 
 
-def _marked(array: Any) -> Any:
-    """Convert an empty array to the guarded class; return other arrays unchanged."""
-    return array.view(_empty_array()) if array.size == 0 else array
+def _guarded(array: Any) -> Any:
+    """Return a view of an array with the guarded class."""
+    return array.view(_guarded_array())
 
 
 def _comparing(own: Callable[..., Any]) -> Callable[..., Any]:
@@ -85,25 +100,29 @@ def _read(value: Any) -> Any:
 
 
 def _converting(own: Callable[..., Any]) -> Callable[..., Any]:
-    def convert(value: Any, *args: Any, **kwargs: Any) -> Any:
-        array = own(value, *args, **kwargs)
-        return _marked(array) if _holds_empty(value) else array
+    def convert(*args: Any, **kwargs: Any) -> Any:
+        array = own(*args, **kwargs)
+        if type(array) is not importlib.import_module("numpy").ndarray:
+            return array
+        # Libraries that the tests use have empty arrays of their own.
+        is_of_tests = sys._getframe(1).f_globals.get("__name__") == "tests"
+        return _guarded(array) if is_of_tests or _holds_guarded([*args, *kwargs.values()]) else array
 
     return convert
 
 
-def _holds_empty(value: Any, depth: int = _DEEP) -> bool:
-    """Test if a value is or contains a program's empty array, or an object of the program, which may contain one."""
+def _holds_guarded(value: Any, depth: int = _DEEP) -> bool:
+    """Test if a value is or contains a guarded array, or an object of the program, which may contain one."""
     if isinstance(value, list | tuple):
-        return depth > 0 and any(_holds_empty(each, depth - 1) for each in value)
+        return depth > 0 and any(_holds_guarded(each, depth - 1) for each in value)
     return type(value) in SUBCLASSES or isinstance(value, Stub)
 
 
-def _is_empty(value: Any) -> bool:
-    """Test if a value is an empty list, tuple or array; a number is not empty."""
+def _is_empty(value: Any, depth: int = _DEEP) -> bool:
+    """Test if an array of a list, tuple or array has no items, such as `[[], []]`; a number is an item."""
     if isinstance(value, list | tuple):
-        return not value
-    return getattr(value, "size", 1) == 0
+        return depth > 0 and all(_is_empty(each, depth - 1) for each in value)
+    return bool(getattr(value, "size", 1) == 0)
 
 
 def _refusal() -> AssertionError:
@@ -112,8 +131,8 @@ def _refusal() -> AssertionError:
 
 
 @functools.cache
-def _empty_array() -> Any:
-    """Create the guarded class of empty arrays, once; this imports numpy."""
+def _guarded_array() -> Any:
+    """Create the guarded class of arrays, once; this imports numpy."""
     ndarray: Any = importlib.import_module("numpy").ndarray
 
     def plain(value: Any) -> Any:
@@ -127,7 +146,11 @@ def _empty_array() -> Any:
             raise _refusal()
         named = {name: plain(value) for name, value in kwargs.items()}
         found = getattr(ufunc, method)(*map(plain, inputs), **named)
-        return _marked(found) if type(found) is ndarray else found
+        # `array += 1` names the array itself as the place of the result.
+        places: Any = kwargs.get("out") or ()
+        if len(places) == 1:
+            return places[0]
+        return _guarded(found) if type(found) is ndarray else found
 
     members = {"__array_ufunc__": array_ufunc, "__repr__": lambda self: repr(plain(self)), "__module__": "numpy"}
     made = type("ndarray", (ndarray,), members)
