@@ -17,11 +17,12 @@ from datasets import Dataset, DatasetDict
 
 from trl_grpo_ext import Blame, RewardMix, RewardTerm, Sample, Verdict, Verifier
 from trl_grpo_ext.cli.main import main
-from trl_grpo_ext.mix.data_check import RowCheck, check_rows, describe
+from trl_grpo_ext.mix.data_check import RowCheck, check_rows, describe, try_verifiers
 from trl_grpo_ext.protocol import DataProblem
 from trl_grpo_ext.recipe.arguments import RecipeArguments
 from trl_grpo_ext.recipe.data import load_data
 from trl_grpo_ext.recipe.file import load_recipe
+from trl_grpo_ext.recipe.run import UselessVerifierError, _refuse_useless
 from trl_grpo_ext.rewards import ExactTextVerifier, MathVerifier, ThinkFormatVerifier
 from trl_grpo_ext.verdict import as_verdict
 
@@ -348,3 +349,16 @@ def test_training_refuses_a_verifier_that_fails_on_all_that_is_tried(tmp_path: P
     assert "The verifier of 'labelled' fails on all that was tried" in said.stderr
     assert "KeyError: 'label' (own_verifiers.py:6)" in said.stderr
     assert "Traceback" not in said.stderr
+
+
+@pytest.mark.parametrize("scores", [[1.0], 1.0])
+def test_a_function_with_one_score_for_a_whole_batch_is_refused_before_training(scores: Any, sums: Any) -> None:
+    def whole_batch(completions: list[Any], **_: Any) -> Any:
+        return scores
+
+    own = RewardMix([RewardTerm(name="short", verifier=whole_batch)])
+    (failure,) = try_verifiers(own, sums["train"])
+    assert failure.always
+    with pytest.raises(UselessVerifierError) as refused:
+        _refuse_useless(own, failure)
+    assert re.search(r"1 score for 2 completions\. Mend|one number per completion\. Mend", str(refused.value))

@@ -16,8 +16,8 @@ from trl_grpo_ext.mix.reward_mix import RewardMix
 from trl_grpo_ext.outcome import Outcome
 from trl_grpo_ext.programs.suites.program import reference_program
 from trl_grpo_ext.protocol import DataProblem, Verifier, first_value
-from trl_grpo_ext.rewards.function import FunctionVerifier
-from trl_grpo_ext.sample import last_message, sample_of_row
+from trl_grpo_ext.rewards.function import FunctionVerifier, PlainFunction
+from trl_grpo_ext.sample import Sample, last_message, sample_of_row
 from trl_grpo_ext.support.progress import SECONDS_BETWEEN_LINES, Progress
 from trl_grpo_ext.verdict import Blame, Verdict
 
@@ -135,22 +135,29 @@ def try_verifiers(
         applies = ((number, row) for number, row in enumerate(rows) if term.applies(row))
         numbered = list(itertools.islice(applies, ROWS_A_VERIFIER))
         tried = [(number, sample_of_row(row, text, outcome)) for number, row in numbered for text in _tried(row)]
-        failures = [
-            VerifierFailure(
-                term=term.name,
-                row=number,
-                completion=sample.text,
-                reason=verdict.reason,
-                error=str(verdict.details.get("error") or verdict.reason),
-                always=False,
-            )
-            for number, sample in tried
-            for verdict in verifier.judge_samples([sample])
-            if verdict.blame is Blame.GRADER
-        ]
+        failures = []
+        for number, sample in tried:
+            verdict = _tried_verdict(verifier, sample)
+            if verdict.blame is Blame.GRADER:
+                error = str(verdict.details.get("error") or verdict.reason)
+                failure = VerifierFailure(
+                    term=term.name,
+                    row=number,
+                    completion=sample.text,
+                    reason=verdict.reason,
+                    error=error,
+                    always=False,
+                )
+                failures.append(failure)
         if failures:
             found.append(failures[0]._replace(always=len(failures) == len(tried)))
     return found
+
+
+def _tried_verdict(verifier: Verifier, sample: Sample) -> Verdict:
+    # With a single completion, a function that returns one score for the whole batch would seem right.
+    copies = 2 if isinstance(verifier, PlainFunction) else 1
+    return verifier.judge_samples([sample] * copies)[0]
 
 
 def _tried(row: Mapping[str, Any]) -> list[str]:
