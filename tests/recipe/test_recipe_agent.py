@@ -14,9 +14,13 @@ import yaml
 from environment_run import scored_by_environments, tool_tokenizer
 
 from trl_grpo_ext.cli.main import main
+from trl_grpo_ext.mix.data_check import try_verifiers
+from trl_grpo_ext.recipe.data import load_data
 from trl_grpo_ext.recipe.file import load_recipe
 from trl_grpo_ext.recipe.recipe import Recipe, parse_recipe
+from trl_grpo_ext.recipe.run import _refuse_useless
 from trl_grpo_ext.runs.recorded_run import RecordedRun
+from trl_grpo_ext.trainer.guarded import untouched_outcome
 
 pytestmark = [scored_by_environments, pytest.mark.filterwarnings("ignore:You are using 'environment_factory'")]
 
@@ -199,8 +203,22 @@ def test_check_data_resets_an_environment_and_hands_its_outcome_to_verifiers(
     assert main(["check-data", "--config", write(folder, dataset_name="rows.jsonl", rows=None)]) == 1
     said = capsys.readouterr().out
     assert "the environment fails on line 1 of rows.jsonl: Game.reset raised ConnectionError: no server" in said
-    assert main(["check-data", "--config", write(folder, environment="my_games.Silent")]) == 1
-    assert "set unsubmitted: 0.0" in capsys.readouterr().out
+
+
+def test_an_environment_that_rewards_no_episode_without_a_call_is_told_and_not_refused_before_training(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write(folder, environment="my_games.Silent")
+    assert main(["check-data", "--config", path]) == 0
+    said = capsys.readouterr().out
+    assert "'solved' has no verdict on row" in said
+    assert "where nothing was submitted: get_reward gave None" in said
+    assert "set unsubmitted: 0.0" in said
+    recipe = parse(path)
+    rows = load_data(recipe.data)["train"]
+    outcome = untouched_outcome(recipe.agent["environment_factory"], rows[0])
+    (failure,) = try_verifiers(recipe.mix, rows, outcome)
+    _refuse_useless(recipe.mix, failure)  # raises for a verifier that fails on everything
 
 
 def test_score_goes_by_a_recorded_outcome_and_a_row_without_one_is_void(

@@ -16,6 +16,7 @@ from trl_grpo_ext.mix.reward_mix import RewardMix
 from trl_grpo_ext.outcome import Outcome
 from trl_grpo_ext.programs.suites.program import reference_program
 from trl_grpo_ext.protocol import DataProblem, Verifier, first_value
+from trl_grpo_ext.rewards.environment import NO_REWARD
 from trl_grpo_ext.rewards.function import FunctionVerifier, PlainFunction
 from trl_grpo_ext.sample import Sample, last_message, sample_of_row
 from trl_grpo_ext.support.progress import SECONDS_BETWEEN_LINES, Progress
@@ -101,7 +102,8 @@ class VerifierFailure(NamedTuple):
         completion: The completion that it failed on.
         reason: The verdict's reason.
         error: The error, as a sentence.
-        always: Whether the verifier fails on each tried completion of each tried row.
+        always: Whether the verifier fails on each tried completion of each tried row. An environment without a reward
+            tells nothing of rollouts in which an agent acts.
     """
 
     term: str
@@ -110,6 +112,18 @@ class VerifierFailure(NamedTuple):
     reason: str
     error: str
     always: bool
+
+    @property
+    def is_unsubmitted(self) -> bool:
+        """Whether an environment gave no reward, which may be right: no agent did anything before training."""
+        return self.reason.endswith(NO_REWARD)
+
+    def told(self, where: str, lines: FileLines | None) -> str:
+        """Describe the failure as a sentence; `where` is the split."""
+        on = place([self.row], lines)
+        if self.is_unsubmitted:
+            return f"{where}: {self.term!r} has no verdict on {on}, where nothing was submitted: {self.error}"
+        return f"{where}: the verifier of {self.term!r} fails on {on}: {self.error}"
 
 
 def try_verifiers(
@@ -150,7 +164,8 @@ def try_verifiers(
                 )
                 failures.append(failure)
         if failures:
-            found.append(failures[0]._replace(always=len(failures) == len(tried)))
+            is_always = len(failures) == len(tried) and not any(failure.is_unsubmitted for failure in failures)
+            found.append(failures[0]._replace(always=is_always))
     return found
 
 

@@ -21,7 +21,7 @@ from trl_grpo_ext.diagnostics.diagnosis import Diagnosis, diagnose
 from trl_grpo_ext.diagnostics.finding import FILE as FINDINGS
 from trl_grpo_ext.diagnostics.printed import print_diagnosis
 from trl_grpo_ext.figures.batch_totals import BatchTotals
-from trl_grpo_ext.mix.data_check import FileLines, RowCheck, VerifierFailure, check_rows, describe, place, try_verifiers
+from trl_grpo_ext.mix.data_check import FileLines, RowCheck, VerifierFailure, check_rows, describe, try_verifiers
 from trl_grpo_ext.mix.reward_mix import RewardMix
 from trl_grpo_ext.recipe.data import load_data
 from trl_grpo_ext.recipe.file_lines import file_lines
@@ -312,8 +312,7 @@ def _check_data(recipe: Recipe, trainer: VerifiedGRPOTrainer) -> None:
         for failure in try_verifiers(recipe.mix, dataset, outcome):
             if is_train:
                 _refuse_useless(recipe.mix, failure)
-            on = place([failure.row], lines)
-            logger.warning("%s: the verifier of %r fails on %s: %s", where, failure.term, on, failure.error)
+            logger.warning("%s", failure.told(where, lines))
         check = check_rows(recipe.mix, dataset, at_most_seconds=CHECK_SECONDS)
         if check.problems:
             logger.warning("%s", describe(check, rows=len(dataset), where=where, lines=lines))

@@ -86,15 +86,16 @@ def _print_problems(mix: RewardMix, split: _Split, factory: Any, seconds: float)
     if outcome is not None and outcome.error:
         print(f"{name}: the environment fails on {place([0], lines)}: {outcome.error}")
     for one in failures:
-        print(f"{name}: the verifier of {one.term!r} fails on {place([one.row], lines)}: {one.error}")
-        print(f"  the completion was {on_one_line(one.completion, MAX_CHARS)!r}")
+        print(one.told(name, lines))
+        if not one.is_unsubmitted:
+            print(f"  the completion was {on_one_line(one.completion, MAX_CHARS)!r}")
     if check.checked < len(rows):
         sample = f"{check.checked} of {len(rows)} rows, in {seconds:g} s"
         print(f"{name}: checked a random sample, {sample} (--seconds inf: all)")
     if check.problems:
         print(describe(check, rows=len(rows), where=name, lines=lines))
         return share_of(check, len(rows), name)
-    if failures:
+    if not all(one.is_unsubmitted for one in failures):
         return f"a verifier fails on {name}"
     if outcome is not None and outcome.error:
         return f"the environment fails on {name}"
