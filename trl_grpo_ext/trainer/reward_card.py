@@ -23,6 +23,7 @@ from trl_grpo_ext.mix.reward_mix import RewardMix
 from trl_grpo_ext.protocol import Verifier
 from trl_grpo_ext.runs.listener import RunListener
 from trl_grpo_ext.runs.recorded_run import RecordedRun
+from trl_grpo_ext.runs.resumed import KEY, told, weight_at_start
 from trl_grpo_ext.runs.settings import conditions_of, without_credentials
 from trl_grpo_ext.scorecard import Scorecard
 from trl_grpo_ext.support.estimate import Interval
@@ -113,18 +114,24 @@ class RewardCard(RunListener):
     def content(self) -> dict[str, Any]:
         """Return the content of `reward_card.json`; unknown values are null or left out."""
         entries = RecordedRun(self.folder).iterate_logs() if self._has_log else ()
+        on_record = RecordedRun(self.folder).settings if self._has_log else {}
         logs = [{key: value for key, value in entry.items() if LOGGED.fullmatch(key)} for entry in entries]
-        told = ("code", "step", "severity", "sentence")
+        shown = ("code", "step", "severity", "sentence")
         found = [one.to_record() for one in read_findings(self.folder)] if self._has_checks else None
         return {
             "versions": versions(),
             "rewards": [
-                reward | {"weight_at_end": self._weights.get(reward["name"], reward["weight"])}
+                {
+                    **reward,
+                    "weight": weight_at_start(reward, on_record),
+                    "weight_at_end": self._weights.get(reward["name"], reward["weight"]),
+                }
                 for reward in self._settings["rewards"]
             ],
+            KEY: on_record.get(KEY, []),
             "facts": self._facts,
             "measured": measured(self._settings["reward_functions"], logs, self._summary),
-            "findings": found and [{name: record[name] for name in told} for record in found],
+            "findings": found and [{name: record[name] for name in shown} for record in found],
             "hacks": {term: count for term, count in self._hacks.items() if count},
             "noise": {name: _latest(logs, key) for name, key in NOISE.items()},
             "completions": {"from_step": self._from_step, **self._count},
@@ -219,12 +226,14 @@ def section(card: Mapping[str, Any]) -> str:
         cells = [
             escaped(reward["name"]),
             escaped(_judge(reward)),
-            f"{reward['weight']:g}, {reward['weight_at_end']:g}",
+            f"{_words(reward['weight']) or 'none'}, {reward['weight_at_end']:g}",
             escaped(_words(conditions_of(reward))),
             _rate(found["before"].get(reward["name"])),
             _rate(found["after"].get(reward["name"])),
         ]
         lines.append(f"| {' | '.join(cells)} |")
+    for entry in card.get(KEY, ()):
+        lines += ["", escaped(f"The run was resumed with other settings {told(entry['step'], entry['changes'])}.")]
     return "\n".join(lines)
 
 
