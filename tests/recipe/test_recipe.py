@@ -26,7 +26,7 @@ from trl_grpo_ext.recipe.arguments import RecipeArguments
 from trl_grpo_ext.recipe.data import load_data
 from trl_grpo_ext.recipe.file import DATACLASSES, field_types, load_recipe, set_environment, shipped_recipes
 from trl_grpo_ext.recipe.recipe import Recipe, parse_recipe
-from trl_grpo_ext.recipe.run import set_up
+from trl_grpo_ext.recipe.run import make_trainer, set_up
 from trl_grpo_ext.rewards import MathVerifier, RegexVerifier
 from trl_grpo_ext.trainer.config import VerifiedGRPOConfig
 from trl_grpo_ext.trainer.settings import BATCH_DEFAULTS, check_batches
@@ -547,6 +547,17 @@ def test_data_of_less_than_a_batch_of_prompts_is_refused_since_no_step_would_be_
     path = write(dataset_name=str(tmp_path / "data"), num_generations=2, per_device_train_batch_size=8)
     assert main(["train", "--config", str(path)]) == 2
     assert "has 3 rows to train on, and TRL generates for 4 prompts at a time" in capsys.readouterr().err
+
+
+def test_a_resume_at_the_last_step_is_refused_and_writes_nothing(write: Any, tmp_path: Path) -> None:
+    checkpoint = tmp_path / "run" / "checkpoint-3"
+    checkpoint.mkdir(parents=True)
+    (checkpoint / "trainer_state.json").write_text('{"global_step": 3}')
+    resumed = {"resume_from_checkpoint": True, "max_steps": 3}
+    with pytest.raises(ValueError, match="is at step 3 of 3, so nothing is left to train"):
+        make_trainer(parse(write(**resumed)))
+    assert [path.name for path in (tmp_path / "run").iterdir()] == ["checkpoint-3"]
+    parse(write(**resumed, max_completion_length=8))  # the recipe itself is fine, as `eval` and `check-data` need it
 
 
 def test_an_output_folder_that_cannot_be_written_is_refused(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import sys
 from collections.abc import Mapping
@@ -63,6 +64,7 @@ def make_trainer(recipe: Recipe) -> VerifiedGRPOTrainer:
     Raises:
         ValueError, OSError: for unusable data, columns, folders or models.
     """
+    _check_is_unfinished(recipe.training)
     check_hub_takes_models(recipe.training.push_to_hub)
     set_up(recipe)
     splits = load_data(recipe.data)
@@ -83,6 +85,20 @@ def make_trainer(recipe: Recipe) -> VerifiedGRPOTrainer:
     if not recipe.training.record_scorecards:
         _set_earlier_run_aside(recipe.training)
     return trainer
+
+
+def _check_is_unfinished(training: VerifiedGRPOConfig) -> None:
+    """Refuse to resume a run from its last step: transformers would train one step more."""
+    checkpoint = training.resume_from_checkpoint
+    state = Path(checkpoint or "") / "trainer_state.json"
+    if checkpoint is None or training.max_steps < 1 or not state.is_file():
+        return
+    step = json.loads(state.read_text(encoding="utf-8")).get("global_step", 0)
+    if step >= training.max_steps:
+        raise ValueError(
+            f"The checkpoint {checkpoint!r} is at step {step} of {training.max_steps}, so nothing is left to train. For "
+            f"more steps, set max_steps higher. To measure it: trl-grpo-ext eval --model {checkpoint} --config ..."
+        )
 
 
 def _check_size(training: VerifiedGRPOConfig, rows: Any) -> None:
