@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+# Keys with which a recipe makes prompts.
+PROMPT_KEYS = ("prompt_column", "prompt_template", "system_prompt", "few_shot")
 COUNTS = ("rows", "test_rows")
 # Size of a stream's shuffle buffer, in rows.
 STREAM_BUFFER = 10_000
@@ -135,6 +137,20 @@ def map_prompts(rows: Any, arguments: RecipeArguments) -> Any:
         raise ValueError(f"The dataset has no column `{source}` to make prompts of (prompt_column). {advice}")
     mapped = rows.map(lambda row: {"prompt": written(row[source])})
     return mapped if source == "prompt" else mapped.remove_columns(source)
+
+
+def makes_conversations(keys: Mapping[str, Any]) -> bool:
+    """Return whether a recipe makes its prompts conversations; False where it leaves the data's prompts as they are.
+
+    Examples:
+        >>> makes_conversations({"prompt_column": "question"}), makes_conversations({})
+        (True, False)
+    """
+    for part in keys.get("datasets") or [{}]:
+        own = {**keys, **part}
+        if any(own.get(key) for key in PROMPT_KEYS) and not own.get("plain_prompts"):
+            return True
+    return False
 
 
 def _plain_text(prompt: Any, system: str | None, examples: Examples) -> str:
