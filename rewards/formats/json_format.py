@@ -19,7 +19,14 @@ from trl_grpo_ext.protocol import (
     required_column,
 )
 from trl_grpo_ext.rewards.formats.answer_part import Fence, check_fence, fenced_answer
-from trl_grpo_ext.rewards.formats.json_schema import ROOTS, BadSchemaError, judge_json, patterns_of, schema_problem, schema_text
+from trl_grpo_ext.rewards.formats.json_schema import (
+    ROOTS,
+    BadSchemaError,
+    judge_json,
+    patterns_of,
+    schema_problem,
+    schema_text,
+)
 from trl_grpo_ext.sample import Sample
 from trl_grpo_ext.support.text import did_you_mean
 from trl_grpo_ext.verdict import Status, Verdict, skipped

@@ -52,7 +52,8 @@ class RegexVerifier(BatchVerifier):
     | a text with `timeout` seconds of backtracking | 0 | `timeout` |
 
     Raises:
-        ValueError: for a pattern that does not compile or has a control character, as YAML's "\b" is, an unknown setting, `at_least` or `at_most` without `count`,
+        ValueError: for a pattern that does not compile or has a control character, as "\b" is in YAML, an unknown
+            setting, `at_least` or `at_most` without `count`,
             counts that every or no completion can meet, or a timeout that is not above 0.
 
     Examples:

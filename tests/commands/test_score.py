@@ -43,7 +43,8 @@ def fails(sample):
 
 PLAIN = """
 def short(completions, prompts, **_):
-    return [float(len(each[0]["content"]) < 5 and "?" in asked[-1]["content"]) for each, asked in zip(completions, prompts)]
+    texts = [each[0]["content"] + asked[-1]["content"] for each, asked in zip(completions, prompts)]
+    return [float(len(text) < 6) for text in texts]
 """
 
 

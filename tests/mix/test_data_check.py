@@ -22,6 +22,7 @@ from trl_grpo_ext.protocol import DataProblem
 from trl_grpo_ext.recipe.arguments import RecipeArguments
 from trl_grpo_ext.recipe.data import load_data
 from trl_grpo_ext.recipe.file import load_recipe
+from trl_grpo_ext.recipe.recipe import parse_recipe
 from trl_grpo_ext.recipe.run import UselessVerifierError, _refuse_useless
 from trl_grpo_ext.rewards import ExactTextVerifier, MathVerifier, ThinkFormatVerifier
 from trl_grpo_ext.verdict import as_verdict
@@ -143,7 +144,7 @@ def test_the_command_ends_with_status_1_if_there_are_any(
             "d.jsonl",
             '{"prompt": "?", "solution": "1", "n": 1}\n{"prompt": "?", "solution": "", "n": 2}\n',
             ["--rows", "2"],
-            "(counted from 0)",
+            "line 2 of d.jsonl",
         ),
     ],
 )
@@ -161,6 +162,35 @@ def test_a_row_is_named_by_its_line_where_that_is_known_and_else_as_datasets_cou
     assert main(["check-data", "--config", "quickstart", "--dataset_name", name, *flags]) == 1
     (found,) = [line for line in capsys.readouterr().out.splitlines() if " in 1 row: " in line]
     assert named in found
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "json"])
+def test_a_row_has_the_number_of_the_users_file_also_after_rows_are_drawn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], kind: str
+) -> None:
+    rows = [{"prompt": f"{n}?", "solution": "" if n in (7, 20) else str(n), "n": n} for n in range(30)]
+    text = json.dumps(rows) if kind == "json" else "\n".join(map(json.dumps, rows))
+    (tmp_path / f"d.{kind}").write_text(text)
+    recipe = {
+        "dataset_name": f"d.{kind}",
+        "model_name_or_path": "bundled:tiny_reasoner",
+        "rewards": [{"verifier": "math"}],
+        "when": {"n": list(range(3, 30))},
+        "test_rows": 10,
+        "rows": 17,
+        "use_cpu": True,
+        "bf16": False,
+    }
+    (tmp_path / "r.yaml").write_text(json.dumps(recipe))
+    monkeypatch.chdir(tmp_path)
+    assert main(["check-data", "--config", "r.yaml"]) == 1
+    said = capsys.readouterr().out
+    places = re.findall(r"gold_empty in .*?: (?:rows?|lines?) ([\d, ]+)", said)
+    found = sorted(int(number) for part in places for number in part.split(","))
+    assert found == ([7, 20] if kind == "json" else [8, 21])
+    assert ("of d.jsonl" in said) is (kind == "jsonl")
+    splits = load_data(parse_recipe(load_recipe("r.yaml")).data)
+    assert all(rows.column_names == ["prompt", "solution", "n"] for rows in splits.values())
 
 
 def test_a_gold_in_the_prompt_is_refused_since_rewards_never_see_it(

@@ -246,14 +246,17 @@ def _refused(verifier: Verifier, rows: Sequence[Mapping[str, Any]], outcome: Out
 
 
 class FileLines(NamedTuple):
-    """The line numbers of dataset rows in a file: row 0 of the split is at line `numbers[0]`, counted from 1."""
+    """The places of a split's rows in the user's data: row 0 of the split is at `numbers[0]`.
 
-    file: str
+    Numbers are lines of a file, from 1; without a `file`, they are rows of the dataset before any selection, from 0.
+    """
+
+    file: str | None
     numbers: Sequence[int]
 
 
 def place(rows: Sequence[int], lines: FileLines | None) -> str:
-    """Describe rows for a message: by line numbers if the file is known, else by row numbers of `datasets`, from 0.
+    """Describe rows for a message: by line numbers if the file is known, else by row numbers of the data, from 0.
 
     Examples:
         >>> place([7], FileLines("d.jsonl", range(1, 10))), place([7, 8], None)
@@ -266,7 +269,7 @@ def place(rows: Sequence[int], lines: FileLines | None) -> str:
     if len(rows) > SHOWN_ROWS:
         numbers += ", ..."
     many = "" if len(rows) == 1 else "s"
-    if lines is None:
+    if lines is None or lines.file is None:
         return f"row{many} {numbers} (counted from 0)"
     return f"line{many} {numbers} of {lines.file}"
 

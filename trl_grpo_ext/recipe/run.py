@@ -96,8 +96,8 @@ def _check_is_unfinished(training: VerifiedGRPOConfig) -> None:
     step = json.loads(state.read_text(encoding="utf-8")).get("global_step", 0)
     if step >= training.max_steps:
         raise ValueError(
-            f"The checkpoint {checkpoint!r} is at step {step} of {training.max_steps}, so nothing is left to train. For "
-            f"more steps, set max_steps higher. To measure it: trl-grpo-ext eval --model {checkpoint} --config ..."
+            f"The checkpoint {checkpoint!r} is at step {step} of {training.max_steps}, so nothing is left to train. "
+            f"For more steps, set max_steps higher. To measure it: trl-grpo-ext eval --model {checkpoint} --config ..."
         )
 
 
@@ -323,7 +323,7 @@ def _check_data(recipe: Recipe, trainer: VerifiedGRPOTrainer) -> None:
         if dataset is None:
             continue
         is_train = dataset is trainer.train_dataset
-        lines = file_lines(recipe.data, where, len(dataset))
+        lines = file_lines(recipe.data, where, dataset)
         outcome = untouched_outcome(recipe.agent.get("environment_factory"), dataset[0])
         for failure in try_verifiers(recipe.mix, dataset, outcome):
             if is_train:

@@ -59,7 +59,7 @@ def _load(recipe: Recipe) -> list[_Split]:
         if recipe.data.rows is None:
             raise ValueError("The data is a stream (dataset_streaming); set --rows, the number of rows to check.")
         splits = {name: spread(rows, recipe.data.rows) for name, rows in splits.items()}
-    return [_Split(name, rows, file_lines(recipe.data, name, len(rows))) for name, rows in splits.items()]
+    return [_Split(name, rows, file_lines(recipe.data, name, rows)) for name, rows in splits.items()]
 
 
 def _print_examples(split: _Split) -> None:
