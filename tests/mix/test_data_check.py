@@ -346,6 +346,27 @@ def test_a_column_that_is_empty_in_a_few_rows_is_named(
     assert "`seldom` is empty" not in said
 
 
+@pytest.mark.parametrize(
+    ("golds", "told"),
+    [
+        (["4", "N/A", "1/2", "nan", "$7"], "may lack a gold in lines 2, 4 of d.jsonl: 'N/A', 'nan', while 3 of the 3"),
+        (["4", "TODO", "unknown", "null", "5", "6"], "lines 2, 3, 4 of d.jsonl: 'TODO', 'unknown', 'null'"),
+        (["yes", "no", "unknown"], ""),
+        (["4", "none of them", "5"], ""),
+    ],
+)
+def test_golds_that_look_like_missing_values_among_numbers_are_noted_and_no_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], golds: list[str], told: str
+) -> None:
+    (tmp_path / "d.jsonl").write_text("\n".join(json.dumps({"prompt": "?", "solution": gold}) for gold in golds))
+    monkeypatch.chdir(tmp_path)
+    assert main(["check-data", "--config", "quickstart", "--dataset_name", "d.jsonl"]) == 0
+    said = capsys.readouterr().out
+    assert told in said
+    assert ("may lack a gold" in said) is bool(told)
+    assert said.splitlines()[-1] == f"train: {len(golds)} rows, all fine"
+
+
 def test_the_command_checks_a_sample_of_what_takes_longer_than_it_may(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

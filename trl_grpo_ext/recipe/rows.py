@@ -44,9 +44,7 @@ def check_selection(keys: Mapping[str, Any], where: str) -> None:
             raise ValueError(f"{where}: `{name}` is a number of 1 or more, got {count!r}.")
 
 
-def select_rows(
-    splits: Mapping[str, Any], arguments: RecipeArguments
-) -> tuple[dict[str, Any], dict[str, RowNumbers]]:
+def select_rows(splits: Mapping[str, Any], arguments: RecipeArguments) -> tuple[dict[str, Any], dict[str, RowNumbers]]:
     """Select each split's rows by a recipe's `when`, `test_rows` and `rows`, in this order.
 
     Return the selected splits, and the number that each of their rows had in the data, from 0; streams have no numbers.

@@ -84,7 +84,7 @@ def _shown(value: Any) -> str:
 
 
 def record_start(run_folder: str | os.PathLike[str], step: int, changes: Changes) -> None:
-    """Add a resume at `step` to `run.json` if settings have changed; a start at step 0 is a new run, without resumes."""
+    """Add a resume at `step` to `run.json` if settings have changed; a start at step 0 is a run without resumes."""
     settings = RecordedRun(Path(run_folder)).settings
     before = settings.pop(KEY, [])
     resumed = [entry for entry in before if entry["step"] < step]

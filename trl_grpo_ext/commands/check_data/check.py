@@ -6,6 +6,7 @@ from contextlib import closing
 from typing import Any, NamedTuple
 
 from trl_grpo_ext.commands.exit_status import FINE, FOUND, refusing
+from trl_grpo_ext.commands.check_data.placeholders import placeholder_golds
 from trl_grpo_ext.mix.data_check import FileLines, check_rows, describe, place, share_of, try_verifiers
 from trl_grpo_ext.mix.reward_mix import RewardMix
 from trl_grpo_ext.recipe.data import load_data
@@ -25,6 +26,8 @@ MAX_CHARS = 300
 ROWS_AT_ONCE = 10_000
 # A column empty in a larger share of rows is taken to be optional, and not reported.
 SELDOM = 0.1
+# Placeholders to print.
+SHOWN_TEXTS = 5
 # Rows to print whose tests let the most mutants pass.
 SHOWN_WEAK = 10
 
@@ -79,6 +82,7 @@ def _print_problems(mix: RewardMix, split: _Split, factory: Any, seconds: float)
     """Print a split's bad rows and failing verifiers; return a summary, empty if all rows are fine."""
     name, rows, lines = split
     _print_seldom_empty(split)
+    _print_placeholders(mix, split)
     with without_warnings():
         outcome = untouched_outcome(factory, rows[0])
         failures = try_verifiers(mix, rows, outcome)
@@ -115,6 +119,17 @@ def _print_seldom_empty(split: _Split) -> None:
     for column, numbers in empty.items():
         if 0 < len(numbers) <= SELDOM * len(rows):
             print(f"{name}: the column `{column}` is empty in {place(numbers, lines)}")
+
+
+def _print_placeholders(mix: RewardMix, split: _Split) -> None:
+    """Print golds that look like placeholders: an answer that says the placeholder would be right."""
+    for found in placeholder_golds(mix, split.rows):
+        texts = ", ".join(map(repr, found.texts[:SHOWN_TEXTS]))
+        print(
+            f"{split.name}: `{found.column}` may lack a gold in {place(found.rows, split.lines)}: {texts}, while "
+            f"{found.with_digits} of the {found.others} other golds have digits. An answer that says so is right there: "
+            f"drop the rows, or mend them."
+        )
 
 
 def _print_mutants(mix: RewardMix, split: _Split) -> None:
