@@ -241,8 +241,8 @@ def test_a_verifier_that_fails_on_a_row_is_found_with_the_error_and_its_place(tm
     (tmp_path / "recipe.yaml").write_text(yaml.safe_dump(recipe | {"dataset_name": "train.jsonl", "rewards": rewards}))
     said = run_here("check-data", "--config", "recipe.yaml", cwd=tmp_path, expect=1)
     assert (
-        "train: the verifier of 'labelled' fails on line 1 of train.jsonl: KeyError: 'label' (own_verifiers.py:6)"
-        in said.stdout
+        "train: the verifier of 'labelled' fails on line 1 of train.jsonl: KeyError: 'label' (own_verifiers.py:6); "
+        "the row has `solution`, `prompt`\n" in said.stdout
     )
     assert "the verifier of 'boxed' fails on line 1 of train.jsonl: AttributeError" in said.stdout
     assert "(own_verifiers.py:11)\n  the completion was '4'" in said.stdout

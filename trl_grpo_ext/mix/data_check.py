@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import random
+import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -127,13 +128,17 @@ class VerifierFailure(NamedTuple):
 
 
 def try_verifiers(
-    mix: RewardMix, rows: Sequence[Mapping[str, Any]], outcome: Outcome | None = None
+    mix: RewardMix,
+    rows: Sequence[Mapping[str, Any]],
+    outcome: Outcome | None = None,
+    *,
+    prompt_column: str | None = None,
 ) -> list[VerifierFailure]:
     """List verifiers that fail on the first rows they apply to, at most `ROWS_A_VERIFIER` of them.
 
     Each verifier judges a row's gold answer and a text without an answer. Missing columns and wrong types in
     user-written verifiers show only when the verifier runs. `outcome` is the outcome of an environment in which the
-    agent did nothing.
+    agent did nothing; `prompt_column` is the column that a recipe has made prompts of.
 
     Examples:
         >>> from trl_grpo_ext import RewardTerm, verifier
@@ -154,6 +159,7 @@ def try_verifiers(
             verdict = _tried_verdict(verifier, sample)
             if verdict.blame is Blame.GRADER:
                 error = str(verdict.details.get("error") or verdict.reason)
+                error = with_columns(error, rows[number], prompt_column)
                 failure = VerifierFailure(
                     term=term.name,
                     row=number,
@@ -167,6 +173,26 @@ def try_verifiers(
             is_always = len(failures) == len(tried) and not any(failure.is_unsubmitted for failure in failures)
             found.append(failures[0]._replace(always=is_always))
     return found
+
+
+_MISSING_KEY = re.compile(r"KeyError: '([^']+)'")
+
+
+def with_columns(error: str, row: Mapping[str, Any], prompt_column: str | None) -> str:
+    """Add a row's columns to an error about a column that it lacks; other errors are returned unchanged.
+
+    Examples:
+        >>> with_columns("Game.reset raised KeyError: 'question'", {"answer": "4", "prompt": "2+2?"}, "question")
+        "Game.reset raised KeyError: 'question'; the row has `answer`, `prompt` (made of `question` by prompt_column)"
+    """
+    missing = _MISSING_KEY.search(error)
+    if missing is None or missing[1] in row:
+        return error
+    columns = ", ".join(f"`{name}`" for name in row if name != "prompt")
+    if "prompt" not in row:
+        return f"{error}; the row has {columns}"
+    origin = f" (made of `{prompt_column}` by prompt_column)" if missing[1] == prompt_column else ""
+    return f"{error}; the row has {columns}, `prompt`{origin}"
 
 
 def _tried_verdict(verifier: Verifier, sample: Sample) -> Verdict:

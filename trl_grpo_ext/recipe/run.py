@@ -233,6 +233,7 @@ class RecipeTrainer(VerifiedGRPOTrainer):
 def _set_earlier_run_aside(training: VerifiedGRPOConfig) -> None:
     if training.process_index:
         return
+    Path(training.output_dir).mkdir(parents=True, exist_ok=True)
     claim(training.output_dir)
     if not training.resume_from_checkpoint:
         for recorded in ("scorecards", FINDINGS):
@@ -325,7 +326,7 @@ def _check_data(recipe: Recipe, trainer: VerifiedGRPOTrainer) -> None:
         is_train = dataset is trainer.train_dataset
         lines = file_lines(recipe.data, where, dataset)
         outcome = untouched_outcome(recipe.agent.get("environment_factory"), dataset[0])
-        for failure in try_verifiers(recipe.mix, dataset, outcome):
+        for failure in try_verifiers(recipe.mix, dataset, outcome, prompt_column=recipe.data.prompt_column):
             if is_train:
                 _refuse_useless(recipe.mix, failure)
             logger.warning("%s", failure.told(where, lines))

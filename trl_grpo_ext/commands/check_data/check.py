@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from trl_grpo_ext.commands.exit_status import FINE, FOUND, refusing
 from trl_grpo_ext.commands.check_data.placeholders import placeholder_golds
-from trl_grpo_ext.mix.data_check import FileLines, check_rows, describe, place, share_of, try_verifiers
+from trl_grpo_ext.mix.data_check import FileLines, check_rows, describe, place, share_of, try_verifiers, with_columns
 from trl_grpo_ext.mix.reward_mix import RewardMix
 from trl_grpo_ext.recipe.data import load_data
 from trl_grpo_ext.recipe.file_lines import file_lines
@@ -46,7 +46,8 @@ def check_data(recipe: Recipe, *, seconds: float, with_mutants: bool) -> int:
     with closing(recipe.mix) as mix:
         _print_examples(splits[0])
         factory = recipe.agent.get("environment_factory")
-        found = [said for split in splits if (said := _print_problems(mix, split, factory, seconds))]
+        column = recipe.data.prompt_column
+        found = [said for split in splits if (said := _print_problems(mix, split, factory, column, seconds))]
         for split in splits if with_mutants else ():
             _print_mutants(mix, split)
     # Repeat the result at the end: details of the splits may have scrolled it away.
@@ -78,17 +79,18 @@ def _print_examples(split: _Split) -> None:
     print()
 
 
-def _print_problems(mix: RewardMix, split: _Split, factory: Any, seconds: float) -> str:
+def _print_problems(mix: RewardMix, split: _Split, factory: Any, prompt_column: str | None, seconds: float) -> str:
     """Print a split's bad rows and failing verifiers; return a summary, empty if all rows are fine."""
     name, rows, lines = split
     _print_seldom_empty(split)
     _print_placeholders(mix, split)
     with without_warnings():
         outcome = untouched_outcome(factory, rows[0])
-        failures = try_verifiers(mix, rows, outcome)
+        failures = try_verifiers(mix, rows, outcome, prompt_column=prompt_column)
     check = check_rows(mix, rows, thorough=True, at_most_seconds=seconds, outcome=outcome)
     if outcome is not None and outcome.error:
-        print(f"{name}: the environment fails on {place([0], lines)}: {outcome.error}")
+        error = with_columns(outcome.error, rows[0], prompt_column)
+        print(f"{name}: the environment fails on {place([0], lines)}: {error}")
     for one in failures:
         print(one.told(name, lines))
         if not one.is_unsubmitted:
