@@ -333,7 +333,8 @@ def test_a_verifier_may_be_a_class_an_instance_or_a_function_by_dotted_path(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "my_rewards.py").write_text(
-        "from trl_grpo_ext import verifier\n@verifier\ndef polite(sample): return 'please' in sample.text\n"
+        "import re\nfrom trl_grpo_ext import Sample, verifier\n"
+        "@verifier\ndef polite(sample): return 'please' in sample.text\n"
     )
     monkeypatch.chdir(tmp_path)
     mix = build_mix(
@@ -352,6 +353,10 @@ def test_a_verifier_may_be_a_class_an_instance_or_a_function_by_dotted_path(
         build_mix([{"verifier": "my_rewards.polite", "column": "x"}])
     with pytest.raises(ValueError, match=r"has no 'polit'. Did you mean `polite`"):
         build_mix([{"verifier": "my_rewards.polit"}])
+    with pytest.raises(ValueError, match=r"has no 'nope'. Valid are: `polite`\.$"):
+        build_mix([{"verifier": "my_rewards.nope"}])
+    with pytest.raises(ValueError, match=r"has no 'MathVerifyer'. Did you mean `MathVerifier`"):
+        build_mix([{"verifier": "trl_grpo_ext.rewards.MathVerifyer"}])
     with pytest.raises(ValueError, match=re.escape(f"are looked for in the current folder, {tmp_path}.")):
         build_mix([{"verifier": "no_rewards.polite"}])
 
@@ -567,6 +572,12 @@ def test_an_output_folder_that_cannot_be_written_is_refused(
     path = write(output_dir=str(tmp_path / "file" / "run"))
     assert main(["train", "--config", str(path), "--model_name_or_path", str(tmp_path)]) == 2  # no model is there
     assert "cannot be written to" in capsys.readouterr().err
+
+
+def test_a_start_that_is_refused_leaves_no_empty_folder(write: Any, tmp_path: Path) -> None:
+    path = write(output_dir=str(tmp_path / "runs" / "new"), prompt_column="no_such_column")
+    assert main(["train", "--config", str(path)]) == 2
+    assert not (tmp_path / "runs").exists()
 
 
 ROWS = {
