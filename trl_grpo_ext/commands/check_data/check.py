@@ -5,8 +5,8 @@ from __future__ import annotations
 from contextlib import closing
 from typing import Any, NamedTuple
 
-from trl_grpo_ext.commands.exit_status import FINE, FOUND, refusing
 from trl_grpo_ext.commands.check_data.placeholders import placeholder_golds
+from trl_grpo_ext.commands.exit_status import FINE, FOUND, refusing
 from trl_grpo_ext.mix.data_check import FileLines, check_rows, describe, place, share_of, try_verifiers, with_columns
 from trl_grpo_ext.mix.reward_mix import RewardMix
 from trl_grpo_ext.recipe.data import load_data
@@ -129,8 +129,8 @@ def _print_placeholders(mix: RewardMix, split: _Split) -> None:
         texts = ", ".join(map(repr, found.texts[:SHOWN_TEXTS]))
         print(
             f"{split.name}: `{found.column}` may lack a gold in {place(found.rows, split.lines)}: {texts}, while "
-            f"{found.with_digits} of the {found.others} other golds have digits. An answer that says so is right there: "
-            f"drop the rows, or mend them."
+            f"{found.with_digits} of the {found.others} other golds have digits. An answer that says so is right "
+            f"there: drop the rows, or mend them."
         )
 
 

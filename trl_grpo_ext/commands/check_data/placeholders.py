@@ -10,7 +10,24 @@ from trl_grpo_ext.mix.reward_mix import RewardMix
 from trl_grpo_ext.rewards.bases.answer_verifier import GoldVerifier
 
 PLACEHOLDERS = frozenset(
-    {"n/a", "#n/a", "na", "nan", "null", "none", "nil", "todo", "tbd", "unknown", "missing", "?", "??", "-", "--", "..."}
+    {
+        "n/a",
+        "#n/a",
+        "na",
+        "nan",
+        "null",
+        "none",
+        "nil",
+        "todo",
+        "tbd",
+        "unknown",
+        "missing",
+        "?",
+        "??",
+        "-",
+        "--",
+        "...",
+    }
 )
 
 
