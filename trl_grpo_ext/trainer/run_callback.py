@@ -101,9 +101,13 @@ class RunCallback(TrainerCallback):  # type: ignore[misc]  # transformers is not
         """Record and tell that a resumed run goes on with other settings."""
         if self.changes is None:
             return
-        record_start(run_folder, step, self.changes)
         if step and self.changes:
             logger.warning("The run goes on with other settings than it has had, %s.", told(step, self.changes))
+        try:
+            record_start(run_folder, step, self.changes)
+        # A full disk ends no run.
+        except OSError as error:
+            self._once.warn(logger, run_folder, "The settings could not be recorded; the run goes on.", error=error)
         # A later training of this process has the same settings.
         self.changes = {}
 
