@@ -10,6 +10,7 @@ from trl_grpo_ext.protocol import Verifier, is_number
 from trl_grpo_ext.sample import Completion, Sample
 from trl_grpo_ext.verdict import Verdict, as_verdict, grader_error
 
+NO_REWARD = "no_reward"
 ADVICE = "where an episode without a submission is the model's doing, set unsubmitted: 0.0"
 
 
@@ -64,7 +65,7 @@ class EnvironmentReward(Verifier):
         if sample.outcome.verdict is not None:
             return sample.outcome.verdict
         if self.unsubmitted is None:
-            return grader_error("no_reward", error=f"get_reward gave None; {ADVICE}")
+            return grader_error(NO_REWARD, error=f"get_reward gave None; {ADVICE}")
         verdict = as_verdict(self.unsubmitted)
         return replace(verdict, reason="unsubmitted")
 

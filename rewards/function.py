@@ -222,7 +222,8 @@ def call_plain(function: Any, completions: Sequence[Any], columns: dict[str, lis
         return [_no_list(scores)] * wanted
     scores = list(scores)
     if len(scores) != wanted:
-        what = f"The function returned {len(scores)} scores for {wanted} completions."
+        many = "1 score" if len(scores) == 1 else f"{len(scores)} scores"
+        what = f"The function returned {many} for {wanted} completions"
         failed = grader_error(f"{len(scores)}_scores_for_{wanted}_completions", error=what)
         return [failed] * wanted
     return [_verdict_of(score) for score in scores]
@@ -230,9 +231,9 @@ def call_plain(function: Any, completions: Sequence[Any], columns: dict[str, lis
 
 def _no_list(returned: object) -> Verdict:
     kind = type(returned).__name__
-    what = f"The function returned {kind}, and TRL expects a list with one number per completion."
+    what = f"The function returned {kind}, and TRL expects a list with one number per completion"
     if returned is None:
-        what += " Is a `return` missing?"
+        what += " (is a `return` missing?)"
     return grader_error(f"returned_{kind}", error=what)
 
 

@@ -10,6 +10,7 @@ import sys
 import sysconfig
 from collections.abc import Mapping
 from pathlib import Path
+from types import FunctionType, ModuleType
 
 from trl_grpo_ext.support import entry_points
 from trl_grpo_ext.support.lazy import find_object
@@ -162,10 +163,24 @@ def import_named(name: str) -> object:
             what += f" Modules of your own are looked for in the current folder, {here}."
         raise ValueError(what) from None
     if not hasattr(module, attribute):
-        public = [each for each in dir(module) if not each.startswith("_")]
-        raise ValueError(f"the module {module_name!r} has no {attribute!r}. {did_you_mean(attribute, public)}")
+        near = did_you_mean(attribute, _own_names(module))
+        raise ValueError(f"the module {module_name!r} has no {attribute!r}. {near}")
     found: object = getattr(module, attribute)
     return found
+
+
+def _own_names(module: ModuleType) -> list[str]:
+    """List a module's public names, without classes, functions and modules that it imported from other packages."""
+    package = module.__name__.partition(".")[0]
+    names = []
+    for name in dir(module):
+        # Names that the module loads lazily are not there yet.
+        found = vars(module).get(name)
+        home = getattr(found, "__name__" if isinstance(found, ModuleType) else "__module__", None)
+        is_imported = isinstance(found, type | FunctionType | ModuleType) and str(home).partition(".")[0] != package
+        if not name.startswith("_") and not is_imported:
+            names.append(name)
+    return names
 
 
 def _make_importable(folder: str) -> None:

@@ -215,6 +215,25 @@ def check_timeout(timeout: object) -> None:
         raise ValueError(f"timeout is a number of seconds above 0, got {timeout!r}.")
 
 
+# Control characters that double quotes make of a backslash and a letter, in YAML and in Python.
+_FROM_BACKSLASHES = {"\a": r"\a", "\b": r"\b", "\f": r"\f", "\v": r"\v"}
+
+
+def check_backslashes(name: str, text: str) -> None:
+    r"""Raise a ValueError if a pattern has a control character: double quotes make a backspace of `\b`.
+
+    Examples:
+        >>> check_backslashes("pattern", r"\bhowever\b")
+    """
+    for character, written in _FROM_BACKSLASHES.items():
+        if character in text:
+            raise ValueError(
+                f"The {name} {text!r} has the control character {character!r} in place of {written}, since double "
+                f"quotes take the backslash away. In YAML put it in single quotes, '{written}...', and in Python write "
+                f"r'{written}...'. A backslash that the matched text has is two there: '\\\\boxed'."
+            )
+
+
 def check_lengths(columns: Mapping[str, Any], size: int) -> None:
     """Raise a ValueError if a column's length differs from `size`, the number of completions."""
     for name, values in columns.items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -11,13 +12,21 @@ from typing import Any, Literal
 from trl_grpo_ext.protocol import (
     BatchVerifier,
     DataProblem,
+    check_backslashes,
     check_timeout,
     is_whole_number,
     problems_of,
     required_column,
 )
 from trl_grpo_ext.rewards.formats.answer_part import Fence, check_fence, fenced_answer
-from trl_grpo_ext.rewards.formats.json_schema import ROOTS, BadSchemaError, judge_json, schema_problem, schema_text
+from trl_grpo_ext.rewards.formats.json_schema import (
+    ROOTS,
+    BadSchemaError,
+    judge_json,
+    patterns_of,
+    schema_problem,
+    schema_text,
+)
 from trl_grpo_ext.sample import Sample
 from trl_grpo_ext.support.text import did_you_mean
 from trl_grpo_ext.verdict import Status, Verdict, skipped
@@ -110,11 +119,14 @@ class JsonVerifier(BatchVerifier):
 
     def _check_own(self, schema: object) -> None:
         try:
-            _, problem = schema_problem(schema_text(schema), self.root)
+            text = schema_text(schema)
+            _, problem = schema_problem(text, self.root)
         except BadSchemaError as error:
             problem = str(error)
         if problem:
             raise ValueError(f"The schema cannot be used: {problem}.")
+        for pattern in patterns_of(json.loads(text)):
+            check_backslashes("schema's pattern", pattern)
 
     def check_columns(self, columns: Collection[str]) -> None:
         if self.schema_column is not None:

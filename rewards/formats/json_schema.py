@@ -343,6 +343,21 @@ class BadSchemaError(Exception):
     """Raised for an unusable schema, neither an object nor JSON text; the message names the fault."""
 
 
+def patterns_of(schema: Any) -> Iterator[str]:
+    """Yield the regular expressions of a schema, at any depth."""
+    if isinstance(schema, list):
+        for part in schema:
+            yield from patterns_of(part)
+    if not isinstance(schema, dict):
+        return
+    for key, value in schema.items():
+        if key == "pattern" and isinstance(value, str):
+            yield value
+        if key == "patternProperties" and isinstance(value, dict):
+            yield from value
+        yield from patterns_of(value)
+
+
 def schema_text(schema: object) -> str:
     """Convert a schema to JSON text; a text is returned unchanged.
 

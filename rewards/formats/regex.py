@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, Literal, get_args
 
 from trl_grpo_ext.answers.verdicts import SHOWN_CHARS
-from trl_grpo_ext.protocol import BatchVerifier, check_timeout, is_whole_number
+from trl_grpo_ext.protocol import BatchVerifier, check_backslashes, check_timeout, is_whole_number
 from trl_grpo_ext.rewards.formats.answer_part import answer_part
 from trl_grpo_ext.sample import Sample
 from trl_grpo_ext.support.text import did_you_mean
@@ -52,7 +52,8 @@ class RegexVerifier(BatchVerifier):
     | a text with `timeout` seconds of backtracking | 0 | `timeout` |
 
     Raises:
-        ValueError: for a pattern that does not compile, an unknown setting, `at_least` or `at_most` without `count`,
+        ValueError: for a pattern that does not compile or has a control character, as "\b" is in YAML, an unknown
+            setting, `at_least` or `at_most` without `count`,
             counts that every or no completion can meet, or a timeout that is not above 0.
 
     Examples:
@@ -82,6 +83,7 @@ class RegexVerifier(BatchVerifier):
         # YAML reads an unquoted pattern such as 42 as a number.
         if not isinstance(self.pattern, str):
             raise ValueError(f"The pattern must be text, got {self.pattern!r}; in YAML, put it in quotes.")
+        check_backslashes("pattern", self.pattern)
         # Compiling is safe in this process; only matching may never end.
         try:
             re.compile(self.pattern, self._flags)

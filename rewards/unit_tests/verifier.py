@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, get_args
 from weakref import WeakSet
 
@@ -284,7 +284,7 @@ class UnitTestVerifier(BatchVerifier):
         try:
             row = self._row(sample.row, sample.prompt)
         except BadTests as bad:
-            return skipped(bad.reason)
+            return replace(skipped(bad.reason), details={"why": bad.value})
         # Of several code blocks, the program is the block that defines these names.
         called = row.suite.names if isinstance(row.suite, CallSuite) else ()
         program = program_of(sample, called)

@@ -172,6 +172,19 @@ def test_an_interval_is_never_broken_however_long_the_names_are() -> None:
     assert [line.split()[0] for line in table[6:10]] == ["a_term_", "that_has_", "a_very_", "long_"], "at marks"
 
 
+def test_a_name_of_nine_letters_is_not_broken_beside_a_difference_with_three_signs() -> None:
+    models = []
+    for label, cells in (("before", [[RIGHT, WRONG], [WRONG, WRONG]] * 40), ("after", [[WRONG, WRONG]] * 80)):
+        card = judged(*cells)
+        models.append(Evaluated({"label": label, **ABOUT}, (1,), prompts=list(prompt_figures(card, (1,)))))
+        models[-1].tally.add(card)
+    printed = io.StringIO()
+    print_evaluations(models, compare(*models), Console(file=printed, width=80))
+    (line,) = [line for line in printed.getvalue().splitlines() if line.strip().startswith("accuracy ")]
+    assert len(line) <= 80
+    assert line.count("-") == 3
+
+
 # ---------------------------------------------------------------------------------------------
 # the command
 # ---------------------------------------------------------------------------------------------

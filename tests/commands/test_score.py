@@ -41,6 +41,13 @@ def fails(sample):
 """
 
 
+PLAIN = """
+def short(completions, prompts, **_):
+    texts = [each[0]["content"] + asked[-1]["content"] for each, asked in zip(completions, prompts)]
+    return [float(len(text) < 6) for text in texts]
+"""
+
+
 def lines(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
@@ -53,6 +60,21 @@ def write(folder: Path, rows: list[dict[str, Any]] = ROWS, between: str = "\n") 
 def score(folder: Path, *arguments: str, expect: int = 0) -> Any:
     """Run the command, and return its summary."""
     return json.loads(run_here("score", "in.jsonl", *arguments, "--json", cwd=folder, expect=expect).stdout)
+
+
+@pytest.mark.parametrize(("more", "reason"), [({"system_prompt": "Think."}, ""), ({}, "raised_TypeError")])
+def test_a_plain_function_gets_texts_as_a_conversation_if_the_recipe_makes_conversations(
+    tmp_path: Path, more: dict[str, str], reason: str
+) -> None:
+    (tmp_path / "plain_rewards.py").write_text(PLAIN, encoding="utf-8")
+    keys = {"model_name_or_path": "bundled:tiny_reasoner", "rewards": [{"verifier": "plain_rewards.short"}], **more}
+    (tmp_path / "r.yaml").write_text(json.dumps(keys), encoding="utf-8")
+    write(tmp_path, [{"prompt": "1+1?", "completion": one} for one in ("2", [{"role": "assistant", "content": "2"}])])
+    status = 1 if reason else 0
+    score(tmp_path, "--config", "r.yaml", "--output", "out.jsonl", expect=status)
+    assert [(row["score"], row["reason"]) for row in lines(tmp_path / "out.jsonl")] == [
+        (None if reason else 1.0, reason)
+    ] * 2
 
 
 def test_texts_and_conversations_get_verdicts_and_empty_lines_are_no_rows(tmp_path: Path) -> None:

@@ -41,6 +41,12 @@ def test_a_worker_without_cpu_is_a_starved_grader_and_no_other_trouble() -> None
     assert found(window_of(cards), "grader_trouble").sentence.startswith("The machine, not the model: ")
 
 
+def test_of_an_environment_that_fails_no_verifier_is_to_be_run_by_hand() -> None:
+    raised = replace(FAILED, reason="get_reward_KeyError")
+    action = found(window_of([batch({"answer": [raised] * 16 + MIXED[16:]})]), "grader_trouble").action
+    assert action == "Run `reset` and `get_reward` of the environment by hand, and mend what they stumble over."
+
+
 def test_one_or_two_failures_are_nobodys_pattern() -> None:
     assert codes(window_of([batch({"answer": [FAILED, FAILED, *MIXED[2:]]})])) == []
 

@@ -19,8 +19,8 @@ from trl_grpo_ext.diagnostics.checks import CHECKS
 from trl_grpo_ext.diagnostics.diagnosis import Diagnosis, diagnose
 from trl_grpo_ext.diagnostics.finding import Finding
 from trl_grpo_ext.diagnostics.progress import score_text
+from trl_grpo_ext.figures.batch_totals import BatchTotals
 from trl_grpo_ext.figures.reduction import reduce_card
-from trl_grpo_ext.recipe.summary import summarise
 from trl_grpo_ext.report.reported_run import ReportedRun, findings_of
 from trl_grpo_ext.report.series import key_figures
 from trl_grpo_ext.scorecard import Mode
@@ -80,7 +80,7 @@ def test_every_figure_of_the_headline_stands_beside_it_at_the_same_rounding(card
 @given(curves())
 def test_the_evaluation_of_the_headline_is_that_of_the_table(cards: list[Scorecard]) -> None:
     held_out = [card for card in cards if card.mode == "eval"]
-    table = [summarise([reduce_card(card, {})]).terms["answer"] for card in held_out]
+    table = [BatchTotals([reduce_card(card, {})]).scores("answer") for card in held_out]
     if table:
         assert seen(cards).score["evaluation"].shown == tuple(score_text(one.mean) for one in table if one is not None)
 

@@ -17,11 +17,13 @@ from datasets import Dataset, DatasetDict
 
 from trl_grpo_ext import Blame, RewardMix, RewardTerm, Sample, Verdict, Verifier
 from trl_grpo_ext.cli.main import main
-from trl_grpo_ext.mix.data_check import RowCheck, check_rows, describe
+from trl_grpo_ext.mix.data_check import RowCheck, check_rows, describe, try_verifiers
 from trl_grpo_ext.protocol import DataProblem
 from trl_grpo_ext.recipe.arguments import RecipeArguments
 from trl_grpo_ext.recipe.data import load_data
 from trl_grpo_ext.recipe.file import load_recipe
+from trl_grpo_ext.recipe.recipe import parse_recipe
+from trl_grpo_ext.recipe.run import UselessVerifierError, _refuse_useless
 from trl_grpo_ext.rewards import ExactTextVerifier, MathVerifier, ThinkFormatVerifier
 from trl_grpo_ext.verdict import as_verdict
 
@@ -142,7 +144,7 @@ def test_the_command_ends_with_status_1_if_there_are_any(
             "d.jsonl",
             '{"prompt": "?", "solution": "1", "n": 1}\n{"prompt": "?", "solution": "", "n": 2}\n',
             ["--rows", "2"],
-            "(counted from 0)",
+            "line 2 of d.jsonl",
         ),
     ],
 )
@@ -160,6 +162,35 @@ def test_a_row_is_named_by_its_line_where_that_is_known_and_else_as_datasets_cou
     assert main(["check-data", "--config", "quickstart", "--dataset_name", name, *flags]) == 1
     (found,) = [line for line in capsys.readouterr().out.splitlines() if " in 1 row: " in line]
     assert named in found
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "json"])
+def test_a_row_has_the_number_of_the_users_file_also_after_rows_are_drawn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], kind: str
+) -> None:
+    rows = [{"prompt": f"{n}?", "solution": "" if n in (7, 20) else str(n), "n": n} for n in range(30)]
+    text = json.dumps(rows) if kind == "json" else "\n".join(map(json.dumps, rows))
+    (tmp_path / f"d.{kind}").write_text(text)
+    recipe = {
+        "dataset_name": f"d.{kind}",
+        "model_name_or_path": "bundled:tiny_reasoner",
+        "rewards": [{"verifier": "math"}],
+        "when": {"n": list(range(3, 30))},
+        "test_rows": 10,
+        "rows": 17,
+        "use_cpu": True,
+        "bf16": False,
+    }
+    (tmp_path / "r.yaml").write_text(json.dumps(recipe))
+    monkeypatch.chdir(tmp_path)
+    assert main(["check-data", "--config", "r.yaml"]) == 1
+    said = capsys.readouterr().out
+    places = re.findall(r"gold_empty in .*?: (?:rows?|lines?) ([\d, ]+)", said)
+    found = sorted(int(number) for part in places for number in part.split(","))
+    assert found == ([7, 20] if kind == "json" else [8, 21])
+    assert ("of d.jsonl" in said) is (kind == "jsonl")
+    splits = load_data(parse_recipe(load_recipe("r.yaml")).data)
+    assert all(rows.column_names == ["prompt", "solution", "n"] for rows in splits.values())
 
 
 def test_a_gold_in_the_prompt_is_refused_since_rewards_never_see_it(
@@ -210,8 +241,8 @@ def test_a_verifier_that_fails_on_a_row_is_found_with_the_error_and_its_place(tm
     (tmp_path / "recipe.yaml").write_text(yaml.safe_dump(recipe | {"dataset_name": "train.jsonl", "rewards": rewards}))
     said = run_here("check-data", "--config", "recipe.yaml", cwd=tmp_path, expect=1)
     assert (
-        "train: the verifier of 'labelled' fails on line 1 of train.jsonl: KeyError: 'label' (own_verifiers.py:6)"
-        in said.stdout
+        "train: the verifier of 'labelled' fails on line 1 of train.jsonl: KeyError: 'label' (own_verifiers.py:6); "
+        "the row has `solution`, `prompt`\n" in said.stdout
     )
     assert "the verifier of 'boxed' fails on line 1 of train.jsonl: AttributeError" in said.stdout
     assert "(own_verifiers.py:11)\n  the completion was '4'" in said.stdout
@@ -315,6 +346,27 @@ def test_a_column_that_is_empty_in_a_few_rows_is_named(
     assert "`seldom` is empty" not in said
 
 
+@pytest.mark.parametrize(
+    ("golds", "told"),
+    [
+        (["4", "N/A", "1/2", "nan", "$7"], "may lack a gold in lines 2, 4 of d.jsonl: 'N/A', 'nan', while 3 of the 3"),
+        (["4", "TODO", "unknown", "null", "5", "6"], "lines 2, 3, 4 of d.jsonl: 'TODO', 'unknown', 'null'"),
+        (["yes", "no", "unknown"], ""),
+        (["4", "none of them", "5"], ""),
+    ],
+)
+def test_golds_that_look_like_missing_values_among_numbers_are_noted_and_no_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], golds: list[str], told: str
+) -> None:
+    (tmp_path / "d.jsonl").write_text("\n".join(json.dumps({"prompt": "?", "solution": gold}) for gold in golds))
+    monkeypatch.chdir(tmp_path)
+    assert main(["check-data", "--config", "quickstart", "--dataset_name", "d.jsonl"]) == 0
+    said = capsys.readouterr().out
+    assert told in said
+    assert ("may lack a gold" in said) is bool(told)
+    assert said.splitlines()[-1] == f"train: {len(golds)} rows, all fine"
+
+
 def test_the_command_checks_a_sample_of_what_takes_longer_than_it_may(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -348,3 +400,16 @@ def test_training_refuses_a_verifier_that_fails_on_all_that_is_tried(tmp_path: P
     assert "The verifier of 'labelled' fails on all that was tried" in said.stderr
     assert "KeyError: 'label' (own_verifiers.py:6)" in said.stderr
     assert "Traceback" not in said.stderr
+
+
+@pytest.mark.parametrize("scores", [[1.0], 1.0])
+def test_a_function_with_one_score_for_a_whole_batch_is_refused_before_training(scores: Any, sums: Any) -> None:
+    def whole_batch(completions: list[Any], **_: Any) -> Any:
+        return scores
+
+    own = RewardMix([RewardTerm(name="short", verifier=whole_batch)])
+    (failure,) = try_verifiers(own, sums["train"])
+    assert failure.always
+    with pytest.raises(UselessVerifierError) as refused:
+        _refuse_useless(own, failure)
+    assert re.search(r"1 score for 2 completions\. Mend|one number per completion\. Mend", str(refused.value))

@@ -26,7 +26,7 @@ from trl_grpo_ext.recipe.arguments import RecipeArguments
 from trl_grpo_ext.recipe.data import load_data
 from trl_grpo_ext.recipe.file import DATACLASSES, field_types, load_recipe, set_environment, shipped_recipes
 from trl_grpo_ext.recipe.recipe import Recipe, parse_recipe
-from trl_grpo_ext.recipe.run import set_up
+from trl_grpo_ext.recipe.run import make_trainer, set_up
 from trl_grpo_ext.rewards import MathVerifier, RegexVerifier
 from trl_grpo_ext.trainer.config import VerifiedGRPOConfig
 from trl_grpo_ext.trainer.settings import BATCH_DEFAULTS, check_batches
@@ -333,7 +333,8 @@ def test_a_verifier_may_be_a_class_an_instance_or_a_function_by_dotted_path(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "my_rewards.py").write_text(
-        "from trl_grpo_ext import verifier\n@verifier\ndef polite(sample): return 'please' in sample.text\n"
+        "import re\nfrom trl_grpo_ext import Sample, verifier\n"
+        "@verifier\ndef polite(sample): return 'please' in sample.text\n"
     )
     monkeypatch.chdir(tmp_path)
     mix = build_mix(
@@ -352,6 +353,10 @@ def test_a_verifier_may_be_a_class_an_instance_or_a_function_by_dotted_path(
         build_mix([{"verifier": "my_rewards.polite", "column": "x"}])
     with pytest.raises(ValueError, match=r"has no 'polit'. Did you mean `polite`"):
         build_mix([{"verifier": "my_rewards.polit"}])
+    with pytest.raises(ValueError, match=r"has no 'nope'. Valid are: `polite`\.$"):
+        build_mix([{"verifier": "my_rewards.nope"}])
+    with pytest.raises(ValueError, match=r"has no 'MathVerifyer'. Did you mean `MathVerifier`"):
+        build_mix([{"verifier": "trl_grpo_ext.rewards.MathVerifyer"}])
     with pytest.raises(ValueError, match=re.escape(f"are looked for in the current folder, {tmp_path}.")):
         build_mix([{"verifier": "no_rewards.polite"}])
 
@@ -549,6 +554,17 @@ def test_data_of_less_than_a_batch_of_prompts_is_refused_since_no_step_would_be_
     assert "has 3 rows to train on, and TRL generates for 4 prompts at a time" in capsys.readouterr().err
 
 
+def test_a_resume_at_the_last_step_is_refused_and_writes_nothing(write: Any, tmp_path: Path) -> None:
+    checkpoint = tmp_path / "run" / "checkpoint-3"
+    checkpoint.mkdir(parents=True)
+    (checkpoint / "trainer_state.json").write_text('{"global_step": 3}')
+    resumed = {"resume_from_checkpoint": True, "max_steps": 3}
+    with pytest.raises(ValueError, match="is at step 3 of 3, so nothing is left to train"):
+        make_trainer(parse(write(**resumed)))
+    assert [path.name for path in (tmp_path / "run").iterdir()] == ["checkpoint-3"]
+    parse(write(**resumed, max_completion_length=8))  # the recipe itself is fine, as `eval` and `check-data` need it
+
+
 def test_an_output_folder_that_cannot_be_written_is_refused(
     write: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -556,6 +572,12 @@ def test_an_output_folder_that_cannot_be_written_is_refused(
     path = write(output_dir=str(tmp_path / "file" / "run"))
     assert main(["train", "--config", str(path), "--model_name_or_path", str(tmp_path)]) == 2  # no model is there
     assert "cannot be written to" in capsys.readouterr().err
+
+
+def test_a_start_that_is_refused_leaves_no_empty_folder(write: Any, tmp_path: Path) -> None:
+    path = write(output_dir=str(tmp_path / "runs" / "new"), prompt_column="no_such_column")
+    assert main(["train", "--config", str(path)]) == 2
+    assert not (tmp_path / "runs").exists()
 
 
 ROWS = {

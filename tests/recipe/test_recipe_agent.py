@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import sys
 from collections.abc import Iterator
@@ -14,9 +15,13 @@ import yaml
 from environment_run import scored_by_environments, tool_tokenizer
 
 from trl_grpo_ext.cli.main import main
+from trl_grpo_ext.mix.data_check import try_verifiers
+from trl_grpo_ext.recipe.data import load_data
 from trl_grpo_ext.recipe.file import load_recipe
 from trl_grpo_ext.recipe.recipe import Recipe, parse_recipe
+from trl_grpo_ext.recipe.run import _refuse_useless
 from trl_grpo_ext.runs.recorded_run import RecordedRun
+from trl_grpo_ext.trainer.guarded import untouched_outcome
 
 pytestmark = [scored_by_environments, pytest.mark.filterwarnings("ignore:You are using 'environment_factory'")]
 
@@ -46,6 +51,13 @@ class Game:
     @property
     def state(self):
         return {"solution": self.solution}
+
+
+class Asking(Game):
+    """Reads the question."""
+
+    def reset(self, **row):
+        self.solution = row["question"]
 
 
 class Silent(Game):
@@ -199,8 +211,34 @@ def test_check_data_resets_an_environment_and_hands_its_outcome_to_verifiers(
     assert main(["check-data", "--config", write(folder, dataset_name="rows.jsonl", rows=None)]) == 1
     said = capsys.readouterr().out
     assert "the environment fails on line 1 of rows.jsonl: Game.reset raised ConnectionError: no server" in said
-    assert main(["check-data", "--config", write(folder, environment="my_games.Silent")]) == 1
-    assert "set unsubmitted: 0.0" in capsys.readouterr().out
+
+
+def test_an_environment_that_lacks_a_column_is_told_the_columns_and_where_the_prompts_column_is(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "rows.jsonl").write_text(json.dumps({"question": "2+2?", "solution": "4"}))
+    data = {"dataset_name": "rows.jsonl", "rows": None, "prompt_column": "question"}
+    assert main(["check-data", "--config", write(folder, environment="my_games.Asking", **data)]) == 1
+    said = capsys.readouterr().out
+    had = "the row has `solution`, `prompt` (made of `question` by prompt_column)"
+    assert re.search(rf"the environment fails on line 1 .*KeyError: 'question'.*; {re.escape(had)}", said)
+    assert re.search(rf"the verifier of 'solved' fails on line 1 .*; {re.escape(had)}", said)
+
+
+def test_an_environment_that_rewards_no_episode_without_a_call_is_told_and_not_refused_before_training(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write(folder, environment="my_games.Silent")
+    assert main(["check-data", "--config", path]) == 0
+    said = capsys.readouterr().out
+    assert "'solved' has no verdict on line" in said
+    assert "where nothing was submitted: get_reward gave None" in said
+    assert "set unsubmitted: 0.0" in said
+    recipe = parse(path)
+    rows = load_data(recipe.data)["train"]
+    outcome = untouched_outcome(recipe.agent["environment_factory"], rows[0])
+    (failure,) = try_verifiers(recipe.mix, rows, outcome)
+    _refuse_useless(recipe.mix, failure)  # raises for a verifier that fails on everything
 
 
 def test_score_goes_by_a_recorded_outcome_and_a_row_without_one_is_void(

@@ -158,7 +158,7 @@ def test_a_plain_trl_function_is_a_term_whose_numbers_are_scores_and_says_that_i
     assert card.values["late"] == (None, 0.5)
     assert card.verdicts["late"][0] is None  # as in TRL, it does not apply
     assert [verdict.reason for verdict in card.verdicts["short"]] == ["1_scores_for_2_completions"] * 2
-    assert "Is a `return` missing?" in card.verdicts["forgets"][0].details["error"]
+    assert "is a `return` missing?" in card.verdicts["forgets"][0].details["error"]
     assert [verdict.score for verdict in card.verdicts["nan"]] == [None, 1.0]
     assert described_verifier(mix.terms[0].verifier)["verifier"] == "plain_rewards.mentions"
     assert verifier_identity(mix.terms[0].verifier) != verifier_identity(mix.terms[1].verifier)

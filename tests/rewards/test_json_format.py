@@ -262,6 +262,8 @@ def test_a_schema_that_refers_to_itself_is_refused_however_deep_the_stack_is() -
     [
         ({"schema": {"type": "objekt"}}, r"\$\.type"),
         ({"schema": {"properties": {"a": {"pattern": "("}}}}, "regex"),
+        ({"schema": {"type": "object", "properties": {"a": {"pattern": "\bno"}}}}, "put it in single quotes"),
+        ({"schema": {"type": "object", "patternProperties": {"\fa": True}}}, "put it in single quotes"),
         ({"schema": "{"}, "not JSON"),
         ({"schema": 4}, "not int"),
         ({"schema": {"default": float("nan")}}, "not JSON"),

@@ -91,6 +91,10 @@ def test_any_texts_get_a_score_each(texts: list[str]) -> None:
     [
         ({"pattern": "("}, "no regular expression"),
         ({"pattern": 4}, "in quotes"),
+        ({"pattern": "\boxed"}, r"in place of \\b, since double quotes .* single quotes, '\\b\.\.\.'"),
+        ({"pattern": "\frac"}, r"in place of \\f"),
+        ({"pattern": "a\v"}, r"in place of \\v"),
+        ({"pattern": "a\a"}, r"in place of \\a"),
         ({"pattern": "a", "timeout": 0}, "above 0"),
         ({"pattern": "a", "match": "serch"}, "Did you mean `search`"),
         ({"pattern": "a", "part": "answers"}, "Did you mean `answer`"),

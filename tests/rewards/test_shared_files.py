@@ -122,6 +122,7 @@ def test_a_fixture_that_takes_an_unknown_fixture_is_the_datas_fault() -> None:
     )
     verdict = judged("def f(x): return x", tests)
     assert (verdict.status, verdict.reason) == ("skipped", "tests_need_pytest")
+    assert "request" in verdict.details["why"]
 
 
 WRITES = "import os\nos.makedirs('data')\nopen('data/a', 'w').write('1')\ndef test_a():\n    assert f('data/a') == '1'"

@@ -125,6 +125,45 @@ def test_a_resumed_run_says_from_which_step_its_completions_are_counted(
     assert card_of(args)["completions"] == {"from_step": 1, "judged": 8, "void": 0}
 
 
+def test_a_run_resumed_with_other_settings_says_so_at_the_start_and_keeps_both_on_record(
+    tiny_model: str, sums: Any, config: Make, caplog: pytest.LogCaptureFixture
+) -> None:
+    def weighed(weight: float) -> RewardMix:
+        math = RewardTerm(name="math", verifier=MathVerifier())
+        return RewardMix([math, RewardTerm(name="digits", verifier=long_enough, weight=weight)])
+
+    args = config(save_strategy="steps", save_steps=1, max_steps=1)
+    trained(tiny_model, sums, args, weighed(0.25))
+    again = config(save_strategy="steps", save_steps=1, max_steps=2, learning_rate=0.5)
+    checkpoint = str(Path(args.output_dir) / "checkpoint-1")
+    rows = sums["train"].select(range(8)).map(lambda _: {"task": "sums"})
+    VerifiedGRPOTrainer(tiny_model, weighed(0.75), again, rows).train(resume_from_checkpoint=checkpoint)
+    (warning,) = [record.message for record in caplog.records if "other settings" in record.message]
+    assert "from step 1 on: learning_rate 0.0001 -> 0.5 (the checkpoint's holds), digits weight 0.25 -> 0.75" in warning
+    rates = [entry["learning_rate"] for entry in RecordedRun(args.output_dir).logs if "loss" in entry]
+    assert rates[-1] <= args.learning_rate
+    changes = {"learning_rate": [args.learning_rate, 0.5], "digits weight": [0.25, 0.75]}
+    assert RecordedRun(args.output_dir).settings["resumed"] == [{"step": 1, "changes": changes}]
+    assert RecordedRun(args.output_dir).settings["learning_rate"] == 0.5
+    _, of_digits = card_of(args)["rewards"]
+    assert (of_digits["weight"], of_digits["weight_at_end"]) == (0.25, 0.75)
+    assert "The run was resumed with other settings from step 1 on" in section(card_of(args))
+
+
+def test_a_run_resumed_with_the_same_settings_or_begun_again_says_nothing(
+    tiny_model: str, sums: Any, config: Make, caplog: pytest.LogCaptureFixture
+) -> None:
+    args = config(save_strategy="steps", save_steps=1, max_steps=1)
+    trained(tiny_model, sums, args)
+    checkpoint = str(Path(args.output_dir) / "checkpoint-1")
+    rows = sums["train"].select(range(8)).map(lambda _: {"task": "sums"})
+    longer = config(max_steps=2)
+    VerifiedGRPOTrainer(tiny_model, a_mix(), longer, rows).train(resume_from_checkpoint=checkpoint)
+    VerifiedGRPOTrainer(tiny_model, a_mix(), config(max_steps=1, beta=0.5), rows).train()
+    assert "other settings" not in caplog.text
+    assert "resumed" not in RecordedRun(args.output_dir).settings
+
+
 RECIPE = """
 model_name_or_path: bundled:tiny_reasoner
 dataset_name: bundled:sums

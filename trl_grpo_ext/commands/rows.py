@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,12 +30,15 @@ class CompletionFile:
         completion: The column with the completions, texts or conversations.
         rows: The number of rows; empty lines do not count.
         columns: The names of all columns that any row has.
+        is_conversational: Whether text prompts become conversations, as a recipe makes them, so that a plain function
+            gets a completion as in training: as a message.
     """
 
     path: Path
     completion: str
     rows: int
     columns: frozenset[str]
+    is_conversational: bool = False
 
     @classmethod
     def check(cls, path: Path, completion: str = "completion") -> CompletionFile:
@@ -77,7 +80,7 @@ class CompletionFile:
 
     def _sample(self, row: Row, group: int) -> Sample:
         columns = self.columns - {self.completion, "prompt", *TRL_EXTRAS}
-        return sample_of(
+        sample = sample_of(
             row[self.completion],
             row.get("prompt"),
             completion_ids=row.get("completion_ids"),
@@ -85,6 +88,9 @@ class CompletionFile:
             group=group,
             outcome=read_outcome(row.get("outcome")),
         )
+        if self.is_conversational and isinstance(sample.prompt, str):
+            return replace(sample, prompt=[{"role": "user", "content": sample.prompt}])
+        return sample
 
 
 def _rows(path: Path, completion: str) -> Iterator[Row]:

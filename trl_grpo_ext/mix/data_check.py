@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import random
+import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -17,7 +18,8 @@ from trl_grpo_ext.mix.term import RewardTerm
 from trl_grpo_ext.outcome import Outcome
 from trl_grpo_ext.programs.suites.program import reference_program
 from trl_grpo_ext.protocol import DataProblem, Verifier, first_value
-from trl_grpo_ext.rewards.function import FunctionVerifier
+from trl_grpo_ext.rewards.environment import NO_REWARD
+from trl_grpo_ext.rewards.function import FunctionVerifier, PlainFunction
 from trl_grpo_ext.sample import Sample, last_message, sample_of_row
 from trl_grpo_ext.support.progress import SECONDS_BETWEEN_LINES, Progress
 from trl_grpo_ext.verdict import Blame, Verdict
@@ -104,7 +106,8 @@ class VerifierFailure(NamedTuple):
         completion: The completion that it failed on.
         reason: The verdict's reason.
         error: The error, as a sentence.
-        always: Whether the verifier fails on each tried completion of each tried row.
+        always: Whether the verifier fails on each tried completion of each tried row. An environment without a reward
+            tells nothing of rollouts in which an agent acts.
     """
 
     term: str
@@ -114,15 +117,31 @@ class VerifierFailure(NamedTuple):
     error: str
     always: bool
 
+    @property
+    def is_unsubmitted(self) -> bool:
+        """Whether an environment gave no reward, which may be right: no agent did anything before training."""
+        return self.reason.endswith(NO_REWARD)
+
+    def told(self, where: str, lines: FileLines | None) -> str:
+        """Describe the failure as a sentence; `where` is the split."""
+        on = place([self.row], lines)
+        if self.is_unsubmitted:
+            return f"{where}: {self.term!r} has no verdict on {on}, where nothing was submitted: {self.error}"
+        return f"{where}: the verifier of {self.term!r} fails on {on}: {self.error}"
+
 
 def try_verifiers(
-    mix: RewardMix, rows: Sequence[Mapping[str, Any]], outcome: Outcome | None = None
+    mix: RewardMix,
+    rows: Sequence[Mapping[str, Any]],
+    outcome: Outcome | None = None,
+    *,
+    prompt_column: str | None = None,
 ) -> list[VerifierFailure]:
     """List verifiers with a failure on their first rows, at most `ROWS_A_VERIFIER` rows each.
 
     Each verifier judges a row's gold answer and a text without an answer. Missing columns and wrong types in
     user-written verifiers show only when the verifier runs. `outcome` is the outcome of an environment in which the
-    agent did nothing.
+    agent did nothing; `prompt_column` is the column that a recipe has made prompts of.
 
     Examples:
         >>> from trl_grpo_ext import RewardTerm, verifier
@@ -137,7 +156,7 @@ def try_verifiers(
     for term, verifier in mix.verifiers:
         applies = ((number, row) for number, row in enumerate(rows) if term.applies(row))
         numbered = list(itertools.islice(applies, ROWS_A_VERIFIER))
-        failure = _first_failure(term, verifier, numbered, outcome)
+        failure = _first_failure(term, verifier, numbered, outcome, prompt_column)
         if failure is not None:
             found.append(failure)
     return found
@@ -148,26 +167,56 @@ def _first_failure(
     verifier: Verifier,
     numbered: Sequence[tuple[int, Mapping[str, Any]]],
     outcome: Outcome | None,
+    prompt_column: str | None,
 ) -> VerifierFailure | None:
     failures = []
     tried = 0
     for number, row in numbered:
         for text in _tried_texts(row):
             tried += 1
-            verdict = verifier.judge_samples([sample_of_row(row, text, outcome)])[0]
-            if verdict.blame is Blame.GRADER:
-                failures.append((number, text, verdict))
+            verdict = _tried_verdict(verifier, sample_of_row(row, text, outcome))
+            if verdict.blame is not Blame.GRADER:
+                continue
+            error = str(verdict.details.get("error") or verdict.reason)
+            failure = VerifierFailure(
+                term=term.name,
+                row=number,
+                completion=text,
+                reason=verdict.reason,
+                error=with_columns(error, row, prompt_column),
+                always=False,
+            )
+            failures.append(failure)
     if not failures:
         return None
-    number, text, verdict = failures[0]
-    return VerifierFailure(
-        term=term.name,
-        row=number,
-        completion=text,
-        reason=verdict.reason,
-        error=str(verdict.details.get("error") or verdict.reason),
-        always=len(failures) == tried,
-    )
+    is_always = len(failures) == tried and not any(failure.is_unsubmitted for failure in failures)
+    return failures[0]._replace(always=is_always)
+
+
+_MISSING_KEY = re.compile(r"KeyError: '([^']+)'")
+
+
+def with_columns(error: str, row: Mapping[str, Any], prompt_column: str | None) -> str:
+    """Add a row's columns to an error about a column that it lacks; other errors are returned unchanged.
+
+    Examples:
+        >>> with_columns("Game.reset raised KeyError: 'question'", {"answer": "4", "prompt": "2+2?"}, "question")
+        "Game.reset raised KeyError: 'question'; the row has `answer`, `prompt` (made of `question` by prompt_column)"
+    """
+    missing = _MISSING_KEY.search(error)
+    if missing is None or missing[1] in row:
+        return error
+    columns = ", ".join(f"`{name}`" for name in row if name != "prompt")
+    if "prompt" not in row:
+        return f"{error}; the row has {columns}"
+    origin = f" (made of `{prompt_column}` by prompt_column)" if missing[1] == prompt_column else ""
+    return f"{error}; the row has {columns}, `prompt`{origin}"
+
+
+def _tried_verdict(verifier: Verifier, sample: Sample) -> Verdict:
+    # With a single completion, a function that returns one score for the whole batch would seem right.
+    copies = 2 if isinstance(verifier, PlainFunction) else 1
+    return verifier.judge_samples([sample] * copies)[0]
 
 
 def _tried_texts(row: Mapping[str, Any]) -> list[str]:
@@ -274,14 +323,17 @@ def _flaky(verifier: Verifier, samples: Sequence[Sample], verdicts: Sequence[Ver
 
 
 class FileLines(NamedTuple):
-    """The line numbers of dataset rows in a file: row 0 of the split is at line `numbers[0]`, counted from 1."""
+    """The places of a split's rows in the user's data: row 0 of the split is at `numbers[0]`.
 
-    file: str
+    Numbers are lines of a file, from 1; without a `file`, they are rows of the dataset before any selection, from 0.
+    """
+
+    file: str | None
     numbers: Sequence[int]
 
 
 def place(rows: Sequence[int], lines: FileLines | None) -> str:
-    """Describe rows for a message: by line numbers if the file is known, else by row numbers of `datasets`, from 0.
+    """Describe rows for a message: by line numbers if the file is known, else by row numbers of the data, from 0.
 
     Examples:
         >>> place([7], FileLines("d.jsonl", range(1, 10))), place([7, 8], None)
@@ -294,7 +346,7 @@ def place(rows: Sequence[int], lines: FileLines | None) -> str:
     if len(rows) > SHOWN_ROWS:
         numbers += ", ..."
     plural = "" if len(rows) == 1 else "s"
-    if lines is None:
+    if lines is None or lines.file is None:
         return f"row{plural} {numbers} (counted from 0)"
     return f"line{plural} {numbers} of {lines.file}"
 

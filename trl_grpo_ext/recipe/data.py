@@ -13,7 +13,7 @@ from urllib.parse import parse_qsl
 
 from trl_grpo_ext.assets import resolve
 from trl_grpo_ext.recipe.rates import with_rates
-from trl_grpo_ext.recipe.rows import map_prompts, mix_data, select_rows
+from trl_grpo_ext.recipe.rows import map_prompts, mix_data, select_rows, set_row_numbers
 from trl_grpo_ext.support.files import numbered_lines
 from trl_grpo_ext.support.text import did_you_mean
 
@@ -63,7 +63,7 @@ def load_data(arguments: RecipeArguments, *, purpose: Purpose = "train") -> dict
     if train not in data:
         near = did_you_mean(train, data)
         raise ValueError(f"The dataset {name!r} has no split {train!r} to {purpose} on ({SPLIT_KEYS[purpose]}). {near}")
-    selected = select_rows(data, arguments)
+    selected, numbers = select_rows(data, arguments)
     rows = selected[train]
     # A stream has no length.
     if hasattr(rows, "__len__") and not len(rows):
@@ -74,6 +74,8 @@ def load_data(arguments: RecipeArguments, *, purpose: Purpose = "train") -> dict
     for rows in mapped.values():
         # datasets names every JSON file `json`; reports show this name.
         rows.info.dataset_name = name
+    for split, own in numbers.items():
+        set_row_numbers(mapped[split], own)
     return mapped
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import csv
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from trl_grpo_ext.assets import resolve
 from trl_grpo_ext.mix.data_check import FileLines
+from trl_grpo_ext.recipe.rows import row_numbers
 from trl_grpo_ext.support.files import numbered_lines
 
 if TYPE_CHECKING:
@@ -16,24 +17,26 @@ if TYPE_CHECKING:
 KINDS = (".jsonl", ".csv")
 
 
-def file_lines(data: RecipeArguments, split: str, rows: int) -> FileLines | None:
-    """Return the file and line of each row in a split; None if uncertain.
+def file_lines(data: RecipeArguments, split: str, rows: Any) -> FileLines | None:
+    """Return the file and line of each row in a split, else its number in the data; None if uncertain.
 
-    Rows match lines if the split is a single JSON Lines or CSV file with as many rows, and the recipe takes all rows in
-    file order.
+    Rows match lines if the data is a single JSON Lines or CSV file with as many rows as it has lines.
     """
-    # Each of these settings takes other rows than a file's, or takes them in another order.
-    chosen = (
-        data.datasets,
-        data.when,
-        data.rows,
-        data.test_rows,
-        data.dataset_config,
-        data.dataset_streaming,
-    )
+    chosen = row_numbers(rows)
+    is_part_of_train = data.test_rows is not None and split == data.dataset_test_split
+    found = _lines_of(data, data.dataset_train_split if is_part_of_train else split)
+    if chosen is None:
+        return found if found is not None and len(found.numbers) == len(rows) else None
+    if found is None or len(found.numbers) != chosen.size:
+        return FileLines(None, chosen.numbers)
+    return FileLines(found.file, [found.numbers[number] for number in chosen.numbers])
+
+
+def _lines_of(data: RecipeArguments, split: str) -> FileLines | None:
+    """Return the file of a whole split, and the line of each of its records; None if uncertain."""
     name = data.dataset_name or ""
     path = Path(resolve(name)).expanduser()
-    if any(chosen) or not path.exists():
+    if data.datasets or data.dataset_config or data.dataset_streaming or not path.exists():
         return None
     if path.is_dir():
         files = [file for file in path.iterdir() if split in file.stem]
@@ -44,9 +47,7 @@ def file_lines(data: RecipeArguments, split: str, rows: int) -> FileLines | None
     if path.suffix not in KINDS:
         return None
     numbers = _of_csv(path) if path.suffix == ".csv" else _of_json_lines(path)
-    if len(numbers) != rows:
-        return None
-    return FileLines(file=name, numbers=numbers)
+    return FileLines(name, numbers)
 
 
 def _of_json_lines(path: Path) -> list[int]:

@@ -6,7 +6,7 @@ import copy
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from trl_grpo_ext.mix.gate import When
 from trl_grpo_ext.support.prompt_template import PromptTemplate
@@ -17,9 +17,20 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+# The temporary column, and the attribute, of the numbers that selected rows had in the data.
+NUMBER = "_trl_grpo_ext_row"
+# Keys with which a recipe makes prompts.
+PROMPT_KEYS = ("prompt_column", "prompt_template", "system_prompt", "few_shot")
 COUNTS = ("rows", "test_rows")
 # Size of a stream's shuffle buffer, in rows.
 STREAM_BUFFER = 10_000
+
+
+class RowNumbers(NamedTuple):
+    """The numbers, from 0, that selected rows had in the data, and the number of rows of the data."""
+
+    numbers: Sequence[int]
+    size: int
 
 
 def check_selection(keys: Mapping[str, Any], where: str) -> None:
@@ -34,18 +45,44 @@ def check_selection(keys: Mapping[str, Any], where: str) -> None:
             raise ValueError(f"{where}: `{name}` is a number of 1 or more, got {count!r}.")
 
 
-def select_rows(splits: Mapping[str, Any], arguments: RecipeArguments) -> dict[str, Any]:
+def select_rows(splits: Mapping[str, Any], arguments: RecipeArguments) -> tuple[dict[str, Any], dict[str, RowNumbers]]:
     """Select each split's rows by a recipe's `when`, `test_rows` and `rows`, in this order.
 
+    Return the selected splits, and the number that each of their rows had in the data, from 0; streams have no numbers.
     `test_rows` does not work on streams.
 
     Raises:
         ValueError: for a missing column, and if `test_rows` cannot be taken from the training split.
     """
-    selected = {split: _that_apply(rows, arguments.when) for split, rows in splits.items()}
+    if arguments.when is None and arguments.test_rows is None and arguments.rows is None:
+        return dict(splits), {}
+    numbered = {split: _numbered(rows) for split, rows in splits.items()}
+    selected = {split: _that_apply(rows, arguments.when) for split, rows in numbered.items()}
     if arguments.test_rows is not None:
         selected |= _set_aside(selected, arguments)
-    return {split: _some(rows, arguments.rows, arguments.rows_seed) for split, rows in selected.items()}
+    some = {split: _some(rows, arguments.rows, arguments.rows_seed) for split, rows in selected.items()}
+    numbers = {}
+    for split, rows in some.items():
+        if hasattr(rows, "__len__"):
+            whole = splits.get(split, splits[arguments.dataset_train_split])
+            numbers[split] = RowNumbers(list(rows[NUMBER]), len(whole))
+            some[split] = rows.remove_columns(NUMBER)
+    return some, numbers
+
+
+def _numbered(rows: Any) -> Any:
+    return rows.add_column(NUMBER, list(range(len(rows)))) if hasattr(rows, "__len__") else rows
+
+
+def set_row_numbers(rows: Any, numbers: RowNumbers) -> None:
+    """Attach to a selection of rows their numbers in the data, for messages. New datasets made of it have none."""
+    setattr(rows, NUMBER, numbers)
+
+
+def row_numbers(rows: Any) -> RowNumbers | None:
+    """Return the numbers that `set_row_numbers` has attached; None if there are none."""
+    found = getattr(rows, NUMBER, None)
+    return found if isinstance(found, RowNumbers) else None
 
 
 def _that_apply(rows: Any, described: Mapping[str, Any] | None) -> Any:
@@ -53,7 +90,7 @@ def _that_apply(rows: Any, described: Mapping[str, Any] | None) -> Any:
         return rows
     when = When.parse(described)
     if rows.column_names:
-        when.check_columns(rows.column_names)
+        when.check_columns([name for name in rows.column_names if name != NUMBER])
     return rows.filter(when.applies)
 
 
@@ -150,6 +187,20 @@ def _no_column(source: str, columns: Sequence[str]) -> str:
     if near.startswith("Did"):
         advice = f"{near} {advice}"
     return f"The dataset has no column `{source}` to make prompts of (prompt_column). {advice}"
+
+
+def makes_conversations(keys: Mapping[str, Any]) -> bool:
+    """Return whether a recipe makes its prompts conversations; False where it leaves the data's prompts as they are.
+
+    Examples:
+        >>> makes_conversations({"prompt_column": "question"}), makes_conversations({})
+        (True, False)
+    """
+    for part in keys.get("datasets") or [{}]:
+        own = {**keys, **part}
+        if any(own.get(key) for key in PROMPT_KEYS) and not own.get("plain_prompts"):
+            return True
+    return False
 
 
 def _plain_text(prompt: Any, system: str | None, examples: Examples) -> str:

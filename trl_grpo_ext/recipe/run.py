@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import sys
 from collections.abc import Mapping
@@ -21,7 +22,7 @@ from trl_grpo_ext.diagnostics.diagnosis import Diagnosis, diagnose
 from trl_grpo_ext.diagnostics.finding import FILE as FINDINGS
 from trl_grpo_ext.diagnostics.printed import print_diagnosis
 from trl_grpo_ext.figures.batch_totals import BatchTotals
-from trl_grpo_ext.mix.data_check import FileLines, RowCheck, VerifierFailure, check_rows, describe, place, try_verifiers
+from trl_grpo_ext.mix.data_check import FileLines, RowCheck, VerifierFailure, check_rows, describe, try_verifiers
 from trl_grpo_ext.mix.reward_mix import RewardMix
 from trl_grpo_ext.recipe.data import load_data
 from trl_grpo_ext.recipe.file_lines import file_lines
@@ -63,6 +64,7 @@ def make_trainer(recipe: Recipe) -> VerifiedGRPOTrainer:
     Raises:
         ValueError, OSError: for unusable data, columns, folders or models.
     """
+    _check_is_unfinished(recipe.training)
     check_hub_takes_models(recipe.training.push_to_hub)
     set_up(recipe)
     splits = load_data(recipe.data)
@@ -83,6 +85,20 @@ def make_trainer(recipe: Recipe) -> VerifiedGRPOTrainer:
     if not recipe.training.record_scorecards:
         _set_earlier_run_aside(recipe.training)
     return trainer
+
+
+def _check_is_unfinished(training: VerifiedGRPOConfig) -> None:
+    """Refuse to resume a run from its last step: transformers would train one step more."""
+    checkpoint = training.resume_from_checkpoint
+    state = Path(checkpoint or "") / "trainer_state.json"
+    if checkpoint is None or training.max_steps < 1 or not state.is_file():
+        return
+    step = json.loads(state.read_text(encoding="utf-8")).get("global_step", 0)
+    if step >= training.max_steps:
+        raise ValueError(
+            f"The checkpoint {checkpoint!r} is at step {step} of {training.max_steps}, so nothing is left to train. "
+            f"For more steps, set max_steps higher. To measure it: trl-grpo-ext eval --model {checkpoint} --config ..."
+        )
 
 
 def _check_size(training: VerifiedGRPOConfig, rows: Any) -> None:
@@ -245,6 +261,7 @@ class RecipeTrainer(VerifiedGRPOTrainer):
 def _set_earlier_run_aside(training: VerifiedGRPOConfig) -> None:
     if training.process_index:
         return
+    Path(training.output_dir).mkdir(parents=True, exist_ok=True)
     claim(training.output_dir)
     if not training.resume_from_checkpoint:
         for recorded in ("scorecards", FINDINGS):
@@ -359,13 +376,12 @@ def _check_data(recipe: Recipe, trainer: VerifiedGRPOTrainer) -> None:
 
 
 def _check_split(recipe: Recipe, where: str, dataset: Any, *, is_train: bool) -> None:
-    lines = file_lines(recipe.data, where, len(dataset))
+    lines = file_lines(recipe.data, where, dataset)
     outcome = untouched_outcome(recipe.agent.get("environment_factory"), dataset[0])
-    for failure in try_verifiers(recipe.mix, dataset, outcome):
+    for failure in try_verifiers(recipe.mix, dataset, outcome, prompt_column=recipe.data.prompt_column):
         if is_train:
             _refuse_useless(recipe.mix, failure)
-        on = place([failure.row], lines)
-        logger.warning("%s: the verifier of %r fails on %s: %s", where, failure.term, on, failure.error)
+        logger.warning("%s", failure.told(where, lines))
     check = check_rows(recipe.mix, dataset, at_most_seconds=CHECK_SECONDS)
     if check.problems:
         logger.warning("%s", describe(check, rows=len(dataset), where=where, lines=lines))

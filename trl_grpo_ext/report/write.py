@@ -19,6 +19,7 @@ from trl_grpo_ext.report.page import standalone_page
 from trl_grpo_ext.report.reported_run import ReportedRun, findings_of
 from trl_grpo_ext.report.series import evaluated_settings, evaluation_head
 from trl_grpo_ext.runs.recorded_run import FIGURES, RecordedRun
+from trl_grpo_ext.runs.resumed import KEY
 from trl_grpo_ext.runs.schema import About
 from trl_grpo_ext.runs.settings import conditions_of
 from trl_grpo_ext.scorecard import Mode
@@ -245,7 +246,8 @@ def _compared_settings(run: RecordedRun) -> dict[str, Any]:
     """Collect a run's settings and its last weights."""
     parts = run.parts()
     weights = parts[-1][1].weights if parts else {}
-    return {**evaluated_settings(run.evaluation), **run.settings, "weight": weights}
+    settings = {name: value for name, value in run.settings.items() if name != KEY}
+    return {**evaluated_settings(run.evaluation), **settings, "weight": weights}
 
 
 def _difference(

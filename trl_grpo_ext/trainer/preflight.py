@@ -172,10 +172,11 @@ def _check_reward_model(name: str) -> None:
 
 
 def check_writable(folder: str | os.PathLike[str]) -> None:
-    """Create a folder if it is missing; raise an OSError that names the folder if writing fails."""
+    """Raise an OSError that names the folder if it cannot be made or written to. A missing folder is not made."""
+    path = Path(folder).absolute()
+    there = next(each for each in (path, *path.parents) if each.exists())
     try:
-        Path(folder).mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
+        with tempfile.TemporaryFile(dir=there):
             pass
     except OSError as error:
         raise type(error)(

@@ -22,6 +22,7 @@ from trl_grpo_ext.mix.reward_mix import RewardMix
 from trl_grpo_ext.protocol import Verifier
 from trl_grpo_ext.runs.listener import RunListener
 from trl_grpo_ext.runs.recorded_run import RecordedRun
+from trl_grpo_ext.runs.resumed import KEY, told, weight_at_start
 from trl_grpo_ext.runs.settings import conditions_of, without_credentials
 from trl_grpo_ext.scorecard import Scorecard
 from trl_grpo_ext.support.estimate import Interval, mean_of_known
@@ -120,9 +121,11 @@ class RewardCard(RunListener):
     def content(self) -> dict[str, Any]:
         """Return the content of `reward_card.json`; unknown values are null or left out."""
         logs = self._logs()
+        on_record = RecordedRun(self.folder).settings if self._has_log else {}
         return {
             "versions": versions(),
-            "rewards": self._rewards(),
+            "rewards": self._rewards(on_record),
+            KEY: on_record.get(KEY, []),
             "facts": self._facts,
             "measured": measured(self._settings["reward_functions"], logs, self._summary),
             "findings": self._findings(),
@@ -140,11 +143,14 @@ class RewardCard(RunListener):
             logs.append({key: value for key, value in entry.items() if LOGGED.fullmatch(key)})
         return logs
 
-    def _rewards(self) -> list[dict[str, Any]]:
+    def _rewards(self, on_record: Mapping[str, Any]) -> list[dict[str, Any]]:
         rewards = []
         for reward in self._settings["rewards"]:
-            weight_at_end = self._weights.get(reward["name"], reward["weight"])
-            rewards.append({**reward, "weight_at_end": weight_at_end})
+            weights = {
+                "weight": weight_at_start(reward, on_record),
+                "weight_at_end": self._weights.get(reward["name"], reward["weight"]),
+            }
+            rewards.append({**reward, **weights})
         return rewards
 
     def _findings(self) -> list[dict[str, Any]] | None:
@@ -285,12 +291,14 @@ def section(card: Mapping[str, Any]) -> str:
         cells = [
             escaped(reward["name"]),
             escaped(_judge(reward)),
-            f"{reward['weight']:g}, {reward['weight_at_end']:g}",
+            f"{_words(reward['weight']) or 'none'}, {reward['weight_at_end']:g}",
             escaped(_words(conditions_of(reward))),
             _rate(found["before"].get(reward["name"])),
             _rate(found["after"].get(reward["name"])),
         ]
         lines.append(f"| {' | '.join(cells)} |")
+    for entry in card.get(KEY, ()):
+        lines += ["", escaped(f"The run was resumed with other settings {told(entry['step'], entry['changes'])}.")]
     return "\n".join(lines)
 
 

@@ -17,7 +17,7 @@ from trl_grpo_ext.figures.reduction import BatchFigures
 from trl_grpo_ext.mix.reward_mix import RewardMix
 from trl_grpo_ext.runs.listener import SUMMARY, RunListener
 from trl_grpo_ext.runs.recorder import LogRecorder, Recorder
-from trl_grpo_ext.runs.settings import write_settings
+from trl_grpo_ext.runs.resumed import Changes, record_start, told, write_start
 from trl_grpo_ext.scorecard import Scorecard
 from trl_grpo_ext.support.files import set_aside
 from trl_grpo_ext.support.text import Once, did_you_mean
@@ -41,12 +41,14 @@ class RunCallback(TrainerCallback):  # type: ignore[misc]  # transformers is not
     Attributes:
         listeners: The listeners, in the order of notification.
         has_halted: Whether a finding of `halt_on` has ended the latest training; equal on all ranks.
+        changes: How the settings differ from those that the folder has on record; None if the run is not recorded.
     """
 
     def __init__(self, *, is_main: bool, ask_main: AskMain) -> None:
         self.listeners: list[RunListener] = []
         self.has_halted = False
         self.is_main = is_main
+        self.changes: Changes | None = None
         self._ask_main = ask_main
         self._watch: Watch | None = None
         self._halts = False
@@ -99,7 +101,22 @@ class RunCallback(TrainerCallback):  # type: ignore[misc]  # transformers is not
         # A resumed run keeps its summary.
         if self.is_main and not state.global_step:
             set_aside(Path(args.output_dir) / SUMMARY)
+        self._record_start(args.output_dir, state.global_step)
         self.tell(lambda listener: listener.on_train_begin(quiet=bool(args.disable_tqdm)))
+
+    def _record_start(self, run_folder: str, step: int) -> None:
+        """Record and tell that a resumed run goes on with other settings."""
+        if self.changes is None:
+            return
+        if step and self.changes:
+            logger.warning("The run goes on with other settings than it has had, %s.", told(step, self.changes))
+        try:
+            record_start(run_folder, step, self.changes)
+        # A full disk ends no run.
+        except OSError as error:
+            self._once.warn(logger, run_folder, "The settings could not be recorded; the run goes on.", error=error)
+        # A later training of this process has the same settings.
+        self.changes = {}
 
     def on_log(self, args: Any, state: Any, control: Any, logs: Mapping[str, Any] | None = None, **_: Any) -> None:
         if logs:
@@ -179,7 +196,7 @@ def add_listeners(
         recorder = Recorder(args.output_dir, keep_every=getattr(args, "keep_scorecards_every", 1))
         callback.listeners += [recorder, LogRecorder(args.output_dir)]
         if callback.is_main:
-            write_settings(args.output_dir, settings)
+            callback.changes = write_start(args.output_dir, settings)
     if has_checks:
         _add_watch(callback, args, settings, mix, recorder)
     if recorder is not None and getattr(args, "write_report", True):

@@ -5,8 +5,9 @@ from __future__ import annotations
 from contextlib import closing
 from typing import Any, NamedTuple
 
+from trl_grpo_ext.commands.check_data.placeholders import placeholder_golds
 from trl_grpo_ext.commands.exit_status import FINE, FOUND, refusing
-from trl_grpo_ext.mix.data_check import FileLines, check_rows, describe, place, share_of, try_verifiers
+from trl_grpo_ext.mix.data_check import FileLines, check_rows, describe, place, share_of, try_verifiers, with_columns
 from trl_grpo_ext.mix.reward_mix import RewardMix
 from trl_grpo_ext.recipe.data import load_data
 from trl_grpo_ext.recipe.file_lines import file_lines
@@ -25,6 +26,8 @@ MAX_CHARS = 300
 ROWS_AT_ONCE = 10_000
 # A column empty in a larger share of rows is taken to be optional, and not reported.
 SELDOM = 0.1
+# Placeholders to print.
+SHOWN_TEXTS = 5
 # Rows to print whose tests let the most mutants pass.
 SHOWN_WEAK = 10
 
@@ -43,10 +46,12 @@ def check_data(recipe: Recipe, *, seconds: float, with_mutants: bool) -> int:
     with closing(recipe.mix) as mix:
         _print_examples(splits[0])
         factory = recipe.agent.get("environment_factory")
-        found = [said for split in splits if (said := _print_problems(mix, split, factory, seconds))]
+        column = recipe.data.prompt_column
+        said = [_print_problems(mix, split, factory, column, seconds) for split in splits]
         for split in splits if with_mutants else ():
             _print_mutants(mix, split)
     # Repeat the result at the end: details of the splits may have scrolled it away.
+    found = [summary for summary in said if summary]
     if found:
         print("\n" + "; ".join(found))
     return FOUND if found else FINE
@@ -59,7 +64,7 @@ def _load(recipe: Recipe) -> list[_Split]:
         if recipe.data.rows is None:
             raise ValueError("The data is a stream (dataset_streaming); set --rows, the number of rows to check.")
         splits = {name: spread(rows, recipe.data.rows) for name, rows in splits.items()}
-    return [_Split(name, rows, file_lines(recipe.data, name, len(rows))) for name, rows in splits.items()]
+    return [_Split(name, rows, file_lines(recipe.data, name, rows)) for name, rows in splits.items()]
 
 
 def _print_examples(split: _Split) -> None:
@@ -75,26 +80,29 @@ def _print_examples(split: _Split) -> None:
     print()
 
 
-def _print_problems(mix: RewardMix, split: _Split, factory: Any, seconds: float) -> str:
+def _print_problems(mix: RewardMix, split: _Split, factory: Any, prompt_column: str | None, seconds: float) -> str:
     """Print a split's bad rows and failing verifiers; return a summary, empty if all rows are fine."""
     name, rows, lines = split
     _print_seldom_empty(split)
+    _print_placeholders(mix, split)
     with without_warnings():
         outcome = untouched_outcome(factory, rows[0])
-        failures = try_verifiers(mix, rows, outcome)
+        failures = try_verifiers(mix, rows, outcome, prompt_column=prompt_column)
     check = check_rows(mix, rows, thorough=True, at_most_seconds=seconds, outcome=outcome)
     if outcome is not None and outcome.error:
-        print(f"{name}: the environment fails on {place([0], lines)}: {outcome.error}")
+        error = with_columns(outcome.error, rows[0], prompt_column)
+        print(f"{name}: the environment fails on {place([0], lines)}: {error}")
     for one in failures:
-        print(f"{name}: the verifier of {one.term!r} fails on {place([one.row], lines)}: {one.error}")
-        print(f"  the completion was {on_one_line(one.completion, MAX_CHARS)!r}")
+        print(one.told(name, lines))
+        if not one.is_unsubmitted:
+            print(f"  the completion was {on_one_line(one.completion, MAX_CHARS)!r}")
     if check.checked < len(rows):
         sample = f"{check.checked} of {len(rows)} rows, in {seconds:g} s"
         print(f"{name}: checked a random sample, {sample} (--seconds inf: all)")
     if check.problems:
         print(describe(check, rows=len(rows), where=name, lines=lines))
         return share_of(check, len(rows), name)
-    if failures:
+    if not all(one.is_unsubmitted for one in failures):
         return f"a verifier fails on {name}"
     if outcome is not None and outcome.error:
         return f"the environment fails on {name}"
@@ -114,6 +122,17 @@ def _print_seldom_empty(split: _Split) -> None:
     for column, numbers in empty.items():
         if 0 < len(numbers) <= SELDOM * len(rows):
             print(f"{name}: the column `{column}` is empty in {place(numbers, lines)}")
+
+
+def _print_placeholders(mix: RewardMix, split: _Split) -> None:
+    """Print golds that look like placeholders: an answer that says the placeholder would be right."""
+    for found in placeholder_golds(mix, split.rows):
+        texts = ", ".join(map(repr, found.texts[:SHOWN_TEXTS]))
+        print(
+            f"{split.name}: `{found.column}` may lack a gold in {place(found.rows, split.lines)}: {texts}, while "
+            f"{found.with_digits} of the {found.others} other golds have digits. An answer that says so is right "
+            f"there: drop the rows, or mend them."
+        )
 
 
 def _print_mutants(mix: RewardMix, split: _Split) -> None:

@@ -22,8 +22,10 @@ from trl_grpo_ext.support.printer import print_json, print_lines, shown
 LABEL_CHARS = 20
 # Smallest line width of a figure's name: 80 columns leave this much beside two models and their difference.
 LEAST_NAME_CHARS = 9
+# Characters of the interval of a difference, whose three numbers may have a sign.
+DIFFERENCE_CHARS = 23
 # Characters between two columns, and at both edges of the table together.
-GAP, EDGES = 3, 2
+GAP, EDGES = 2, 2
 
 
 def show_evaluations(found: Sequence[Evaluated], folders: Sequence[Path], *, report: bool, as_json: bool) -> None:
@@ -73,7 +75,7 @@ def _table(
     found: Sequence[Evaluated], records: Sequence[Mapping[str, Any]], differences: Mapping[str, Any], width: int
 ) -> Table:
     # Two models and their difference fit into 80 columns.
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     table.add_column("", overflow="fold")
     labels = [one.label for one in found]
     if differences:
@@ -81,7 +83,8 @@ def _table(
     for label in labels:
         # An interval is never broken.
         table.add_column(_in_lines(label, LABEL_CHARS), justify="right", no_wrap=True)
-    room = max(LEAST_NAME_CHARS, width - (len(table.columns) - 1) * (LABEL_CHARS + GAP) - EDGES)
+    figures = len(found) * (LABEL_CHARS + GAP) + (DIFFERENCE_CHARS + GAP if differences else 0)
+    room = max(LEAST_NAME_CHARS, width - figures - EDGES)
     for name in _figures(found):
         spec = "z.1f" if name == "tokens" else "z.3f"
         cells = [shown(one.interval(name), spec) for one in found]

@@ -9,8 +9,9 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -26,6 +27,7 @@ from trl_grpo_ext.commands.tally import Tally, print_summary, status_of
 from trl_grpo_ext.group_verifier import GroupVerifier
 from trl_grpo_ext.mix.described import build_mix
 from trl_grpo_ext.mix.reward_mix import RewardMix, UnscoredError
+from trl_grpo_ext.recipe.rows import makes_conversations
 from trl_grpo_ext.runs.schema import SAMPLE_COLUMNS, VERDICT_COLUMNS, tables_of
 from trl_grpo_ext.scorecard import Scorecard
 from trl_grpo_ext.support.files import unfinished_path, written_whole
@@ -55,8 +57,11 @@ def score(arguments: argparse.Namespace) -> int:
     try:
         if arguments.output is not None:
             check_output(arguments.output, overwrite=arguments.overwrite, source=arguments.file)
-        with closing(_mix(arguments)) as mix:
-            judge_file(mix, CompletionFile.check(arguments.file, arguments.completion), arguments.output, tally)
+        keys = {} if arguments.config is None else read_file(arguments.config).keys
+        with closing(_mix(arguments, keys)) as mix:
+            completions = CompletionFile.check(arguments.file, arguments.completion)
+            completions = replace(completions, is_conversational=makes_conversations(keys))
+            judge_file(mix, completions, arguments.output, tally)
     except (ValueError, OSError, ImportError) as error:
         return refuse(f"{tally}; then: {error}" if tally.rows else error)
     # Raised only if the recipe asks for an error on unscored rows.
@@ -76,10 +81,9 @@ def score(arguments: argparse.Namespace) -> int:
     return status_of(tally)
 
 
-def _mix(arguments: argparse.Namespace) -> RewardMix:
+def _mix(arguments: argparse.Namespace, keys: Mapping[str, Any]) -> RewardMix:
     if arguments.config is None:
         return build_mix([rewards_entry(text, "--verifier") for text in arguments.verifier], each="--verifier")
-    keys = read_file(arguments.config).keys
     return build_mix(keys.get("rewards")).for_limit(keys.get("max_completion_length"))
 
 

@@ -35,6 +35,8 @@ TOOL_FAILURES = "tools/failure_frequency"
 MOST_CALLS = 0.5
 # Characters that are told.
 MOST_ERROR = 120
+# How reasons begin if an environment failed.
+OF_ENVIRONMENTS = ("get_reward_", "reset_")
 # Packages that are told.
 MOST_NAMES = 3
 
@@ -46,11 +48,12 @@ def failures(window: Window) -> CheckResult:
         return None
     term = window.of_term(found.term)
     kinds = term.failures(_is_failure)
-    spent = unshaped = late = 0
+    spent = unshaped = late = of_environment = 0
     for (_, status, reason), count in kinds.items():
         spent += count * (reason == BUDGET_SPENT)
         unshaped += count * (reason == SHAPE_FAILED)
         late += count * (status is Status.TIMEOUT)
+        of_environment += count * reason.startswith(OF_ENVIRONMENTS)
     kind = "timeouts" if 2 * late > found.count else "failures of the grader"
     if 2 * spent > found.count:
         action = "Raise judging_budget well above the time that a batch takes."
@@ -61,6 +64,8 @@ def failures(window: Window) -> CheckResult:
             "Give the term a longer timeout or a cheaper verifier, and see what it waits for: read its slowest "
             "completions."
         )
+    elif 2 * of_environment > found.count:
+        action = "Run `reset` and `get_reward` of the environment by hand, and mend what they stumble over."
     else:
         action = (
             f"Run the verifier of `{found.term}` by hand on one of these completions, and mend what it stumbles over."

@@ -1,0 +1,73 @@
+"""Find golds that look like placeholders of missing values, such as the `N/A` of a spreadsheet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from trl_grpo_ext.answers.golds import gold_texts
+from trl_grpo_ext.mix.reward_mix import RewardMix
+from trl_grpo_ext.rewards.bases.answer_verifier import GoldVerifier
+
+PLACEHOLDERS = frozenset(
+    {
+        "n/a",
+        "#n/a",
+        "na",
+        "nan",
+        "null",
+        "none",
+        "nil",
+        "todo",
+        "tbd",
+        "unknown",
+        "missing",
+        "?",
+        "??",
+        "-",
+        "--",
+        "...",
+    }
+)
+
+
+class Placeholders(NamedTuple):
+    """The placeholders among the golds of a column: their rows, their texts, and how many other golds have digits."""
+
+    column: str
+    rows: list[int]
+    texts: list[str]
+    others: int
+    with_digits: int
+
+
+def placeholder_golds(mix: RewardMix, rows: Any) -> Iterator[Placeholders]:
+    """Yield the placeholders of each gold column of a mix whose other golds mostly have digits.
+
+    In a column of words, such as labels, `unknown` may be an answer.
+
+    Examples:
+        >>> from datasets import Dataset
+        >>> from trl_grpo_ext import RewardTerm
+        >>> from trl_grpo_ext.rewards import MathVerifier
+        >>> mix = RewardMix([RewardTerm(name="math", verifier=MathVerifier())])
+        >>> rows = Dataset.from_dict({"answer": ["4", "N/A", "1/2"]})
+        >>> [(found.column, found.rows, found.texts) for found in placeholder_golds(mix, rows)]
+        [('answer', [1], ['N/A'])]
+    """
+    for column in _gold_columns(mix, rows):
+        golds = [gold_texts(cell) for cell in rows[column]]
+        found = {row: gold[0] for row, gold in enumerate(golds) if gold and gold[0].casefold() in PLACEHOLDERS}
+        others = [gold[0] for row, gold in enumerate(golds) if gold and row not in found]
+        with_digits = sum(any(map(str.isdigit, gold)) for gold in others)
+        if found and with_digits > len(others) / 2:
+            texts = list(dict.fromkeys(found.values()))
+            yield Placeholders(column, list(found), texts, len(others), with_digits)
+
+
+def _gold_columns(mix: RewardMix, rows: Any) -> list[str]:
+    columns: list[str] = []
+    for _, verifier in mix.verifiers:
+        if isinstance(verifier, GoldVerifier):
+            columns += [column for column in verifier.gold_columns if column in rows.column_names]
+    return list(dict.fromkeys(columns))
