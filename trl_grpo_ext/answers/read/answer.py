@@ -15,6 +15,7 @@ from trl_grpo_ext.answers.read.statements import Statements
 from trl_grpo_ext.answers.read.structures import OperatorError, SideBySideError
 from trl_grpo_ext.answers.read.tokens import Token, UnreadableError, tokens
 from trl_grpo_ext.answers.read.tree import Collection, Node, Number, Opaque, Words
+from trl_grpo_ext.answers.read.working import with_units
 
 # Longer texts are cut: no honest answer needs more.
 MAX_CHARS = 2_000
@@ -105,7 +106,7 @@ def read(text: str) -> Answer:
     except (UnreadableError, RecursionError, ValueError):
         is_prose = len(said) > 1 and not any(token.kind in ("command", "function") for token in row)
         return Answer(_words(row) if is_prose else Opaque(plain))
-    return Answer(node, *map(frozenset, (reader.stray, reader.counted, reader.whole, reader.domain)))
+    return Answer(with_units(node), *map(frozenset, (reader.stray, reader.counted, reader.whole, reader.domain)))
 
 
 def _parts(text: str) -> tuple[Node, ...]:

@@ -1,0 +1,89 @@
+"""Read the units of working before a result: in `4 m * 5.5 m = 22 m^2`, `m` is a unit and no variable."""
+
+from __future__ import annotations
+
+from trl_grpo_ext.answers.read.tree import Apply, Node, Number, Quantity, Relation, Symbol, symbols
+from trl_grpo_ext.answers.read.units import NONE, Unit, is_unit, unit
+
+# The largest exponent that is computed.
+_MAX_POWER = 12
+
+
+def with_units(node: Node) -> Node:
+    """Rewrite each side of a chain of equations that ends with a quantity as a quantity, if its value is known.
+
+    Other values are returned unchanged, as is working of other measures than the result.
+
+    Examples:
+        >>> from trl_grpo_ext.answers.read.answer import read
+        >>> read("4 m * 5.5 m = 22 m^2").node.sides[0] == read("22 m^2").node
+        True
+        >>> read("45 + 90 = 135 minutes = 2 h 15 min").node.sides[0] == read("135 minutes").node
+        True
+    """
+    if not isinstance(node, Relation) or set(node.signs) != {"="}:
+        return node
+    result = node.sides[-1]
+    if not isinstance(result, Quantity):
+        return node
+    sides: list[Node] = []
+    following = result.unit
+    for side in reversed(node.sides):
+        if isinstance(side, Quantity):
+            following = side.unit
+        sides.append(_as_quantity(side, following))
+    return Relation(node.signs, tuple(reversed(sides)))
+
+
+def _as_quantity(side: Node, following: Unit) -> Node:
+    """Return a side of a chain as a quantity in the unit of the side after it; unchanged if its value is unknown.
+
+    Working without units has the unit of its result: `45 + 90 = 135 minutes`. A letter alone is a variable: `m = 3 m`.
+    """
+    if isinstance(side, Quantity | Symbol):
+        return side
+    found = _measured(side)
+    if found is None:
+        return side
+    if not symbols(side):
+        return Quantity(Number(found.factor), following)
+    if found.measures != following.measures:
+        return side
+    return Quantity(Number(found.factor / following.factor), following)
+
+
+def _measured(node: Node) -> Unit | None:
+    """Compute a value as its measures with their size; None if it is no sum, product, quotient or power of units."""
+    match node:
+        case Number(value):
+            return Unit(factor=value)
+        case Symbol(name) if is_unit(name):
+            return unit(name)
+        case Quantity(Number(value), measured):
+            return measured.times(Unit(factor=value))
+        case Apply("^", (base, Number(exponent))) if exponent.denominator == 1 and abs(exponent) <= _MAX_POWER:
+            found = _measured(base)
+            return None if found is None or not found.factor else NONE.times(found, int(exponent))
+        case Apply(name, arguments) if name in ("+", "-", "*", "/"):
+            return _combined(name, [_measured(argument) for argument in arguments])
+    return None
+
+
+def _combined(operation: str, parts: list[Unit | None]) -> Unit | None:
+    """Apply an operation to measured values; None if one is unknown, or if a sum mixes measures."""
+    known = [part for part in parts if part is not None]
+    if len(known) < len(parts):
+        return None
+    total = known[0]
+    if operation == "-":
+        return Unit(total.measures, -total.factor)
+    for part in known[1:]:
+        if operation == "*":
+            total = total.times(part)
+        elif operation == "/" and part.factor:
+            total = total.times(part, -1)
+        elif operation == "+" and part.measures == total.measures:
+            total = Unit(total.measures, total.factor + part.factor)
+        else:
+            return None
+    return total
