@@ -216,7 +216,7 @@ def _is_opposite(answer: str, golds: Sequence[str], sentence: str, question: str
     amount = read(answer).node
     if isinstance(amount, Quantity):
         amount = amount.amount
-    elif isinstance(amount, Apply):
+    elif isinstance(amount, Apply) and amount.arguments:
         amount = amount.arguments[0]
     if not isinstance(amount, Number | Time) or not _DIRECTION.search(sentence):
         return False
