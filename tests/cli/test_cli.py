@@ -273,6 +273,13 @@ def test_ctrl_c_ends_a_training_with_its_report_how_to_go_on_and_status_130(
     assert (tmp_path / "run/report.html").is_file()
 
 
+def test_processes_that_a_launch_starts_know_the_command_to_go_on_with(monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[str] = []
+    monkeypatch.setattr("os.execv", lambda path, command: started.extend(command))
+    main(["train", "--config", "quickstart", "--accelerate_config", "multi_gpu", "--num_processes", "2"])
+    assert started[started.index("--launched_with") + 1] == "--accelerate_config multi_gpu --num_processes 2"
+
+
 @pytest.mark.slow  # two ranks
 def test_two_processes_under_accelerate_train_together_and_write_once(tmp_path: Path) -> None:
     flags = ["--max_steps", "2", "--per_device_train_batch_size", "6", "--num_generations", "4"]

@@ -184,3 +184,16 @@ def test_the_code_of_a_prompt_may_follow_a_sentence() -> None:
 
 def test_a_byte_order_mark_is_no_part_of_a_program() -> None:
     assert program_of(Sample(text="\ufeffdef f(): pass")) == "def f(): pass"
+
+
+def test_a_contests_program_may_leave_out_the_imports_that_its_graders_put_in_front() -> None:
+    row = read_row({"input_output": {"inputs": [[[3, 1]]], "outputs": [2], "fn_name": "f"}}, None, Columns(), None)
+    program = (
+        "class Solution:\n    def f(self, xs: List[int]) -> int:\n        return max(accumulate(xs)) - gcd(2, 4)\n"
+    )
+    namespace: dict[str, Any] = {}
+    exec(row.whole(program), namespace)
+    assert namespace["Solution"]().f([3, 1]) == 2
+    assert row.whole("def f(xs): return len(xs)\n") == "def f(xs): return len(xs)\n"
+    asserts = read_row({"tests": ["assert f([3, 1]) == 2"]}, None, Columns(), None)
+    assert asserts.whole(program) == program

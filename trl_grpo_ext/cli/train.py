@@ -46,6 +46,8 @@ def add_parser(commands: Any) -> None:
         "--accelerate_config", metavar="NAME", help="train in several processes, by this configuration of TRL's or file"
     )
     parser.add_argument("--num_processes", metavar="N", help="how many processes; it wins over the configuration")
+    # Set by `_launch` for the processes that it starts, so that they can print the whole command.
+    parser.add_argument("--launched_with", default="", help=argparse.SUPPRESS)
     parser.add_argument(
         "--dry_run", "--dry-run", action="store_true", help="train on one batch, to see that all works; keep nothing"
     )
@@ -107,7 +109,8 @@ def _train(arguments: argparse.Namespace) -> int:
         return refuse(error)
     except KeyboardInterrupt:
         if trainer.accelerator.is_main_process and not arguments.dry_run:
-            _tell_what_is_left(trainer, ["--config", arguments.config, *arguments.flags])
+            launched_with = shlex.split(arguments.launched_with)
+            _tell_what_is_left(trainer, ["--config", arguments.config, *launched_with, *arguments.flags])
         return INTERRUPTED
     if trainer.run_callback.has_halted:
         return HALTED
@@ -148,7 +151,11 @@ def _launch(arguments: argparse.Namespace) -> int:
         # Check here once, so that errors are not printed by every process.
         check_file(load_recipe(arguments.config), arguments.flags, int(processes))
     dry_run = ["--dry_run"] if arguments.dry_run else []
-    command = ["trl_grpo_ext", "train", "--config", arguments.config, *dry_run, *arguments.flags]
+    asked = ["--accelerate_config", arguments.accelerate_config]
+    if arguments.num_processes:
+        asked += ["--num_processes", arguments.num_processes]
+    own = ["--config", arguments.config, "--launched_with", shlex.join(asked), *dry_run]
+    command = ["trl_grpo_ext", "train", *own, *arguments.flags]
     return os.execv(sys.executable, [sys.executable, "-m", "accelerate.commands.launch", *launch, "-m", *command])
 
 

@@ -20,6 +20,24 @@ _OUTPUTS = ("output", "stdout", "outputs", "expected_output")
 _CALLED = ("function_call", "functional")
 
 
+# Graders of contests put such imports in front of a program, and starter code relies on them: `nums: List[int]`.
+CONTEST_IMPORTS = """import bisect, collections, functools, heapq, itertools, math, random, re, string, sys
+from bisect import bisect_left, bisect_right, insort
+from collections import Counter, OrderedDict, defaultdict, deque
+from functools import cache, lru_cache, reduce
+from heapq import heapify, heappop, heappush
+from itertools import accumulate, combinations, permutations, product
+from math import ceil, comb, floor, gcd, inf, sqrt
+from typing import Any, Dict, List, Optional, Set, Tuple, Union
+"""
+_CALLER = "SolutionCall"
+
+
+def calls_a_contest_function(suite: Suite) -> bool:
+    """Check whether a suite calls one function with JSON arguments, as contests do."""
+    return isinstance(suite, CallSuite) and suite.setup.rpartition("\n")[2].startswith(f"call = {_CALLER}(")
+
+
 def suite_from_cases(cases: Sequence[Mapping[str, Any]]) -> Suite:
     """Build a suite from dicts with input, output and, optionally, the function to call.
 
@@ -86,7 +104,7 @@ def _function_suite(inputs: Sequence[Any], outputs: Sequence[Any], function: obj
         f"assert Expected({_json(result)!r}{option}) == call({_json(_arguments(given))!r})"
         for given, result in zip(inputs, results, strict=True)
     ]
-    setup = f"{inspect.getsource(function_case)}\ncall = SolutionCall({name!r})"
+    setup = f"{inspect.getsource(function_case)}\ncall = {_CALLER}({name!r})"
     # `names` stays empty: `SolutionCall` finds the function by importing `solution`, and a solution's function called
     # `same` must not replace the helper `same`.
     return CallSuite(setup=setup, tests=tuple(tests), names=(), code=packed(setup, tests))

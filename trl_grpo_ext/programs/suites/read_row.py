@@ -8,6 +8,8 @@ from typing import Any, Literal
 
 from trl_grpo_ext.programs.sandbox.job import CallSuite, StdioCase, StdioSuite, Suite
 from trl_grpo_ext.programs.suites.bad_tests import BadTests
+from trl_grpo_ext.programs.suites.blocks import with_helpers
+from trl_grpo_ext.programs.suites.cases import CONTEST_IMPORTS, calls_a_contest_function
 from trl_grpo_ext.programs.suites.columns import Columns, entry_point_of, plain, suite_from_row
 from trl_grpo_ext.programs.suites.program import PromptCode, complete_program, prompt_code, reference_program
 from trl_grpo_ext.programs.suites.source import imported_packages, packed
@@ -40,8 +42,11 @@ class ReadRow:
     imports: tuple[str, ...] = ()
 
     def whole(self, program: str) -> str:
-        """Complete a completion's program with the prompt's code; see `complete_program`."""
-        return complete_program(program, self.code, self.entry_point)
+        """Complete a completion's program with the prompt's code and, for a contest, the usual imports."""
+        whole = complete_program(program, self.code, self.entry_point)
+        if calls_a_contest_function(self.suite) and "__future__" not in whole:
+            return with_helpers(whole, [CONTEST_IMPORTS])
+        return whole
 
 
 # At most 512 rows, since the tests of a contest problem can be megabytes.
