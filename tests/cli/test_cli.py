@@ -275,7 +275,12 @@ def test_ctrl_c_ends_a_training_with_its_report_how_to_go_on_and_status_130(
 
 def test_processes_that_a_launch_starts_know_the_command_to_go_on_with(monkeypatch: pytest.MonkeyPatch) -> None:
     started: list[str] = []
-    monkeypatch.setattr("os.execv", lambda path, command: started.extend(command))
+
+    def execv(path: str, command: list[str]) -> int:
+        started.extend(command)
+        return 0
+
+    monkeypatch.setattr("os.execv", execv)
     main(["train", "--config", "quickstart", "--accelerate_config", "multi_gpu", "--num_processes", "2"])
     assert started[started.index("--launched_with") + 1] == "--accelerate_config multi_gpu --num_processes 2"
 
