@@ -183,9 +183,7 @@ class UnitTestVerifier(BatchVerifier):
         """The column names searched for tests."""
         if self.column is None:
             return Columns(entry_point=self.entry_point_column)
-        # A named column may hold any form of tests, so no other column is read.
-        others = dict.fromkeys(("test_list", "test", "verification_info", "input_output"), "")
-        return Columns(tests=self.column, entry_point=self.entry_point_column, **others)
+        return Columns.only(self.column, entry_point=self.entry_point_column)
 
     def check_columns(self, columns: Collection[str]) -> None:
         if not self.run_only:

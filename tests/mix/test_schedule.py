@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from trl_grpo_ext import RewardMix, RewardTerm
 from trl_grpo_ext.mix import Schedule, constant, cosine, linear, piecewise
+from trl_grpo_ext.mix.schedule import CURVES
 from trl_grpo_ext.rewards import MathVerifier
 
 FINITE = st.floats(-1e6, 1e6)
@@ -44,7 +45,7 @@ def test_a_schedule_over_steps_does_not_look_at_the_progress() -> None:
         schedule.at(0.5)
 
 
-@given(TIMES, st.data(), st.floats(0, 1), st.sampled_from(["linear", "cosine", "hold"]))
+@given(TIMES, st.data(), st.floats(0, 1), st.sampled_from(sorted(CURVES)))
 def test_a_weight_is_always_between_those_of_the_points_around_it(
     times: list[float], data: Any, progress: float, curve: Any
 ) -> None:
@@ -56,7 +57,7 @@ def test_a_weight_is_always_between_those_of_the_points_around_it(
     assert low - 1e-6 <= weight <= high + 1e-6
 
 
-@given(TIMES, st.data(), st.sampled_from(["linear", "cosine", "hold"]))
+@given(TIMES, st.data(), st.sampled_from(sorted(CURVES)))
 def test_at_each_point_the_weight_is_that_of_the_point(times: list[float], data: Any, curve: Any) -> None:
     points = {time: data.draw(FINITE) for time in times}
     schedule = piecewise(points, curve=curve)

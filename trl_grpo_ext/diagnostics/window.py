@@ -46,7 +46,15 @@ NO_LOGS = NotChecked("a first log of TRL (logging_steps)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
-    """Window: everything that checks read of a run."""
+    """Everything that checks read of a run.
+
+    | of | field | reaches |
+    |---|---|---|
+    | a batch | `batches`, `opening` | the last `RECENT_BATCHES`, the first `OPENING_BATCHES` |
+    | a period | `history`, `log_history` | the whole run, in few periods; means only |
+    | a log of TRL | `logs` | the last `RECENT_LOGS` |
+    | the run | `seen`, `evaluations`, `trained_on`, `faded` | the whole run |
+    """
 
     # The last training batches, oldest first, at most `RECENT_BATCHES`.
     batches: Sequence[BatchFigures] = ()

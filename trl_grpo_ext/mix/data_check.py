@@ -175,7 +175,8 @@ def _first_failure(
         for text in _tried_texts(row):
             tried += 1
             verdict = _tried_verdict(verifier, sample_of_row(row, text, outcome))
-            if verdict.blame is not Blame.GRADER:
+            has_failed = verdict.blame is Blame.GRADER
+            if not has_failed:
                 continue
             error = str(verdict.details.get("error") or verdict.reason)
             failure = VerifierFailure(

@@ -10,7 +10,7 @@ from typing import Any, get_args
 from trl_grpo_ext.mix.combination import Combination, Kind
 from trl_grpo_ext.mix.gate import Gate
 from trl_grpo_ext.mix.reward_mix import RewardMix
-from trl_grpo_ext.mix.schedule import Schedule, Weight, cosine, linear
+from trl_grpo_ext.mix.schedule import CURVES, Schedule, Weight
 from trl_grpo_ext.mix.shape import GONE, NAMES, Shape
 from trl_grpo_ext.mix.term import RewardTerm
 from trl_grpo_ext.protocol import Verifier
@@ -205,18 +205,17 @@ def _parse_points(written: Mapping[str, Any]) -> Schedule:
 
 def _parse_ramp(written: Mapping[str, Any]) -> Schedule:
     _check_keys("weight", written, RAMP_KEYS, needed=("from", "to"))
-    curves = {"linear": linear, "cosine": cosine}
-    settings = dict(written)
-    # `from` is a keyword of Python, so it cannot be an argument by name.
-    start = settings.pop("from")
-    end = settings.pop("to")
-    curve = settings.pop("curve", "linear")
+    # A weight that is held never arrives.
+    curves = [curve for curve in CURVES if curve != "hold"]
+    curve = written.get("curve", "linear")
     if curve not in curves:
         near = did_you_mean(str(curve), curves)
         raise ValueError(f"a weight `from` ... `to` ... has no curve {curve!r}. {near}")
-    if settings.get("unit") == "step" and "until" not in settings:
+    unit = written.get("unit", "progress")
+    if unit == "step" and "until" not in written:
         raise ValueError("a weight that counts steps needs `until`, the step at which it arrives.")
-    return curves[curve](start, end, **settings)
+    points = ((written.get("begin", 0.0), written["from"]), (written.get("until", 1.0), written["to"]))
+    return Schedule(points=points, curve=curve, unit=unit)
 
 
 def _parse_text(written: str) -> Weight:

@@ -13,6 +13,12 @@ from trl_grpo_ext.protocol import is_number
 from trl_grpo_ext.support.text import did_you_mean
 
 Curve = Literal["linear", "cosine", "hold"]
+# By curve, the share of the change of weight that is made at a share of the way from one point to the next.
+CURVES: Mapping[Curve, Callable[[float], float]] = {
+    "linear": lambda share: share,
+    "cosine": lambda share: (1 - math.cos(math.pi * share)) / 2,
+    "hold": lambda share: 0.0,
+}
 Unit = Literal["progress", "step"]
 
 
@@ -44,7 +50,7 @@ class Schedule:
     unit: Unit = "progress"
 
     def __post_init__(self) -> None:
-        _check_name("curve", self.curve, get_args(Curve))
+        _check_name("curve", self.curve, tuple(CURVES))
         _check_name("unit", self.unit, get_args(Unit))
         if not self.points:
             raise ValueError("A schedule needs at least one point, (when, weight).")
@@ -96,12 +102,10 @@ class Schedule:
         is_before_first = after == 0
         is_after_last = after == len(self.points)
         begin, first = self.points[max(after - 1, 0)]
-        if is_before_first or is_after_last or self.curve == "hold":
+        if is_before_first or is_after_last:
             return first
         end, last = self.points[after]
-        share = (now - begin) / (end - begin)
-        if self.curve == "cosine":
-            share = (1 - math.cos(math.pi * share)) / 2
+        share = CURVES[self.curve]((now - begin) / (end - begin))
         return first + (last - first) * share
 
 

@@ -25,6 +25,8 @@ CARDINALS = {
 }
 _HUNDRED = 100
 _LARGE = {"thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
+# A scale that may have a word behind it, as in "two score and five", is read in `_cardinal`; a word with another
+# meaning, as "the score", goes through `_stands_alone` too.
 SCALES = {"hundred": _HUNDRED, "dozen": 12, **_LARGE}
 ORDINALS = {
     **dict(zip("first second third fourth fifth sixth seventh eighth ninth tenth".split(), range(1, 11), strict=True)),  # noqa: SIM905

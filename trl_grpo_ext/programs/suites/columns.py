@@ -46,6 +46,18 @@ class Columns:
     test_imports: str = "test_imports"
     entry_point: str = "entry_point"
 
+    @classmethod
+    def only(cls, column: str, *, entry_point: str = "entry_point") -> Columns:
+        """Name one column with any form of tests; no other column of tests is read.
+
+        Examples:
+            >>> [name for name in Columns.only("cases").alternatives if name]
+            ['cases']
+        """
+        # By default, each field has its own name as the column.
+        unread = dict.fromkeys(cls().alternatives, "")
+        return cls(**{**unread, "tests": column, "entry_point": entry_point})
+
     @property
     def alternatives(self) -> tuple[str, ...]:
         """All test columns; a dataset needs at least one of these columns."""
