@@ -111,7 +111,7 @@ def _on_one_line(answer: str) -> str:
 def _taken(answer: str, mark: str, prompt: str) -> tuple[str, str, str]:
     """Return an answer's value, its mark, and the reason code if the answer does not count."""
     # The steps below take more than linear time.
-    if mark == "phrase" and len(answer) > MAX_CHARS:
+    if mark in ("phrase", "answer_tag") and len(answer) > MAX_CHARS:
         return "", mark, "answer_too_long"
     is_stressed_sentence = mark == "emphasised" and (
         is_sentence(answer) or (not answer.isascii() and bool(read(answer).stray))
@@ -119,7 +119,8 @@ def _taken(answer: str, mark: str, prompt: str) -> tuple[str, str, str]:
     if is_stressed_sentence:
         value, _, problem = said_unmarked(answer, prompt)
         return (value, mark, problem) if value else (answer, mark, "")
-    if mark == "phrase" and not LED.match(answer):
+    is_tagged_sentence = mark == "answer_tag" and answer.endswith(".") and is_sentence(answer)
+    if (mark == "phrase" or is_tagged_sentence) and not LED.match(answer):
         value = strip_delimiters(value_said(answer))
         return value, mark, "hedged" if is_hedged(answer) else ""
     if mark != "text" and not is_paragraph(answer):

@@ -15,7 +15,7 @@ from trl_grpo_ext.answers.read.statements import Statements
 from trl_grpo_ext.answers.read.structures import OperatorError, SideBySideError
 from trl_grpo_ext.answers.read.tokens import Token, UnreadableError, tokens
 from trl_grpo_ext.answers.read.tree import Collection, Node, Number, Opaque, Words
-from trl_grpo_ext.answers.read.working import with_units
+from trl_grpo_ext.answers.read.working import with_unit_letters, with_units
 
 # Longer texts are cut: no honest answer needs more.
 MAX_CHARS = 2_000
@@ -96,7 +96,7 @@ def read(text: str) -> Answer:
         return Answer(Words(" ".join(token.text.casefold() for token in row)))
     if said and all(token.kind == "word" or token.text in _PUNCTUATION for token in row):
         return Answer(_words(row))
-    reader = Statements(row, plain)
+    reader = Statements(with_unit_letters(row), plain)
     try:
         node = reader.answer()
     except OperatorError as operator:

@@ -95,7 +95,7 @@ _SHORT_WORDS = frozenset(
 )
 # Words before an amount; elsewhere they are read as `cos t` and `tan k`.
 _LIKE_FUNCTIONS = ("cost", "tank")
-_SPACED = re.compile(r"\s*:|\s+[$\w]")
+_SPACED = re.compile(r"\s*:|\s*=\s*\\?\$|\s+[$\w]")
 _WORD_LIKE = re.compile(r"[b-df-hj-np-tv-z][aeiou][b-df-hj-np-tvwz]", re.ASCII)
 
 _PLAIN = r"\d+(?:\.\d+)?|\.\d+"

@@ -2,11 +2,43 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from trl_grpo_ext.answers.read.tokens import Token
 from trl_grpo_ext.answers.read.tree import Apply, Node, Number, Quantity, Relation, Symbol, symbols
 from trl_grpo_ext.answers.read.units import NONE, Unit, is_unit, unit
 
+_OPERATORS = frozenset(("+", "-", "*", "/", "frac"))
 # The largest exponent that is computed.
 _MAX_POWER = 12
+
+
+def with_unit_letters(row: Sequence[Token]) -> Sequence[Token]:
+    r"""Have units of working before a `=` read as letters, which products and quotients may hold.
+
+    So `\text{km}` of `\frac{120\text{ km}}{1.5\text{ h}} = 80\text{ km/h}` is read; `with_units` gives it a value.
+    Sides without an operation are left as they are, and so are amounts of several units, such as `2 h 15 min`.
+    """
+    letters = list(row)
+    start = 0
+    for end, token in enumerate(row):
+        if token.kind == "sign" and token.text == "=":
+            letters[start:end] = _side_with_unit_letters(row[start:end])
+            start = end + 1
+    return letters
+
+
+def _side_with_unit_letters(side: Sequence[Token]) -> Sequence[Token]:
+    units = [place for place in range(1, len(side)) if _is_unit_of_number(side, place)]
+    followed = {side[place + 1].kind for place in units if place + 1 < len(side)}
+    operates = any(token.text in _OPERATORS for token in side)
+    if not operates or followed & {"number", "word"}:
+        return side
+    return [token._replace(kind="symbol") if place in units else token for place, token in enumerate(side)]
+
+
+def _is_unit_of_number(side: Sequence[Token], place: int) -> bool:
+    return side[place].kind == "word" and is_unit(side[place].text) and side[place - 1].kind == "number"
 
 
 def with_units(node: Node) -> Node:
