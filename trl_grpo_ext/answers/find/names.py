@@ -33,6 +33,10 @@ _DENIED = re.compile(
     r"|n['’]t\b",
     re.IGNORECASE,
 )
+# Words before a letter that are no noun: "not B" is not "shop B".
+_NO_NOUN = r"(?i:not|never|no|nor|neither|or|except|maybe|perhaps|possibly|probably|is|are|was|be|isn|than|if|but|and)\b"
+# Words after the letter A; before other words it is an article.
+_AFTER_LETTER = r"(?:is|was|has|had|wins?|won|costs?|gives?|gets?|and|or|because|since|as|by)\b"
 _ARTICLE = re.compile(r"^(?:an?|the)\s+", re.IGNORECASE)
 _AND = re.compile(r",\s*(?:and\s+)?|\s+(?:and|&)\s+")
 # Boundaries of clauses: the last clause with the name concludes. "And" is no boundary: "Tom has 3 and Ann has 5".
@@ -202,7 +206,7 @@ def _is_in_words(gold: str, prompt: str) -> bool:
         return True
     letters = gold.translate(_BETWEEN_WORDS)
     if len(letters) == 1:
-        return letters.isupper() and re.search(rf"[a-z] {letters}\b|\bletter\b", prompt) is not None
+        return letters.isupper() and re.search(rf"[a-z] {letters}\b|\b[Ww]h(?:ich|at) letter\b", prompt) is not None
     return letters.isalpha() and gold.casefold() not in YES_AND_NO
 
 
@@ -304,7 +308,9 @@ def _one(name: str) -> str:
     case = "" if core[:1].isupper() else "i"
     if len(core) == 1:
         # shop B
-        return rf"(?<![\w-])(?:(?:[Tt]he\s+)?[A-Za-z]+\s+)?{core}(?![\w-]|['’]s)"
+        noun = rf"(?:[Tt]he\s+)?(?!{_NO_NOUN})[A-Za-z]+\s+"
+        article = rf"|\s+(?!{_AFTER_LETTER})[a-z]" if core == "A" else ""
+        return rf"(?<![\w-])(?:{noun}{core}(?![\w-]|['’]s)|{core}(?![\w-]|['’]s{article}))"
     family = r"(?:an?\s+|[Tt]he\s+(?:[A-Z][a-z]+\s+)?)?" if core[:1].isupper() else r"(?:an?\s+|the\s+)?"
     return (
         rf"(?<![\w-])(?{case}:{family}{words})(?![\w-]|['’]s)" if case else rf"(?<![\w-]){family}{words}(?![\w-]|['’]s)"
