@@ -153,3 +153,19 @@ def test_generators_of_random_numbers_are_seeded_and_set_back_at_both_ends() -> 
     assert_all_pass(LIBRARY, *tests, names=OF_LIBRARY)
     unseeded = "import random\ndef roll(): return random.SystemRandom().random()"
     assert endings(unseeded, tests[1], names="roll") == ["failed"]
+
+
+def test_mocks_take_the_form_of_a_class_of_the_program_that_has_an_init() -> None:
+    program = (
+        "class Client:\n    def __init__(self, url, retries=1): self.url = url\n    def get(self, path): raise OSError\n"
+        "def load(client): return client.get('x')"
+    )
+    imports = "from unittest.mock import MagicMock, Mock, create_autospec"
+    assert_all_pass(
+        program,
+        "mock = Mock(spec=Client)\nmock.get.return_value = 3\nassert load(mock) == 3",
+        "mock = MagicMock(spec=Client)\nmock.get.return_value = 3\nassert load(mock) == 3 and not hasattr(mock, 'put')",
+        "mock = create_autospec(Client)\nmock.return_value.get.return_value = 3\nassert load(mock('u')) == 3",
+        names="Client load",
+        setup=imports,
+    )

@@ -58,6 +58,20 @@ def test_of_several_blocks_the_last_that_defines_what_the_tests_call_is_the_prog
     assert extract_program(text, ["g"]) == extract_program(text) == program + usage
 
 
+@pytest.mark.parametrize(
+    "usage",
+    [
+        "from solution import add\nprint(add(1, 2))\n",
+        "import pytest\nfrom my_module import add\ndef test_add():\n    assert add(1, 2) == 3\n",
+        "import unittest\nfrom solution import add\nclass T(unittest.TestCase):\n    pass\n",
+    ],
+)
+def test_a_block_that_imports_the_function_shows_a_use_of_the_block_that_writes_it(usage: str) -> None:
+    program = "def add(a, b):\n    return a + b\n"
+    assert extract_program(_fenced(program, usage), ["add"]) == program
+    assert extract_program(_fenced(usage, "from operator import add\n"), ["add"]) == "from operator import add\n"
+
+
 def _fenced(*blocks: str) -> str:
     return "\n".join(f"{FENCE}python\n{code}{FENCE}\n" for code in blocks)
 

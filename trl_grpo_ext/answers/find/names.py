@@ -34,7 +34,9 @@ _DENIED = re.compile(
     re.IGNORECASE,
 )
 # Words before a letter that are no noun: "not B" is not "shop B".
-_NO_NOUN = r"(?i:not|never|no|nor|neither|or|except|maybe|perhaps|possibly|probably|is|are|was|be|isn|than|if|but|and)\b"
+_NO_NOUN = (
+    r"(?i:not|never|no|nor|neither|or|except|maybe|perhaps|possibly|probably|is|are|was|be|isn|than|if|but|and)\b"
+)
 # Words after the letter A; before other words it is an article.
 _AFTER_LETTER = r"(?:is|was|has|had|wins?|won|costs?|gives?|gets?|and|or|because|since|as|by)\b"
 _ARTICLE = re.compile(r"^(?:an?|the)\s+", re.IGNORECASE)

@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Any
 
 from trl_grpo_ext.programs.suites.bad_tests import BadTests
-from trl_grpo_ext.programs.suites.blocks import PYTHON_TAGS, fenced_blocks, with_helpers
+from trl_grpo_ext.programs.suites.blocks import PYTHON_TAGS, FencedBlock, fenced_blocks, with_helpers
 from trl_grpo_ext.programs.suites.source import Statement, joined, statements
 from trl_grpo_ext.protocol import first_value
 from trl_grpo_ext.sample import Prompt
@@ -50,10 +50,19 @@ def extract_program(text: str, names: Collection[str] = ()) -> str | None:
     filled = [block for block in found if block.code.strip()]
     chosen = candidates = [block for block in filled if block.is_python] or filled
     if len(chosen) > 1:
-        chosen = [block for block in chosen if any(_defines(block.code, name) for name in names)] or chosen
+        chosen = _defining(chosen, names)
     if not chosen or _is_indented(chosen[-1].code) or _FUTURE.search(chosen[-1].code):
         return chosen[-1].code if chosen else None
     return with_helpers(chosen[-1].code, [block.code for block in candidates if block is not chosen[-1]])
+
+
+def _defining(blocks: list[FencedBlock], names: Collection[str]) -> list[FencedBlock]:
+    """Keep the blocks that write a function, class or value of these names, else those that import one, else all."""
+    # `from solution import add` shows a use of another block.
+    written = [block for block in blocks if any(_writes(block.code, name) for name in names)]
+    if written:
+        return written
+    return [block for block in blocks if any(_defines(block.code, name) for name in names)] or blocks
 
 
 def reference_program(row: Mapping[str, Any], columns: Sequence[str] = REFERENCE_COLUMNS) -> str | None:
@@ -214,10 +223,16 @@ def _is_indented(program: str) -> bool:
 
 
 def _defines(program: str, name: str) -> bool:
-    """Test if an unindented line defines the name."""
+    """Test if an unindented line defines or imports the name."""
+    imported = rf"^(?:from|import)[ \t].*\b{re.escape(name)}\b"
+    return _writes(program, name) or re.search(imported, program, re.MULTILINE) is not None
+
+
+def _writes(program: str, name: str) -> bool:
+    """Test if an unindented line defines the name as a function, a class or a value."""
     name = re.escape(name)
-    defined = rf"(?:(?:async[ \t]+)?def|class)[ \t]+{name}\b|{name}[ \t]*[:=]|(?:from|import)[ \t].*\b{name}\b"
-    return re.search(rf"^(?:{defined})", program, re.MULTILINE) is not None
+    written = rf"^(?:(?:async[ \t]+)?def[ \t]+{name}\b|class[ \t]+{name}\b|{name}[ \t]*[:=])"
+    return re.search(written, program, re.MULTILINE) is not None
 
 
 def _with_prompt_helpers(program: str, code: PromptCode) -> str:

@@ -75,7 +75,7 @@ DATA_CLASS = _dunders(
 
 FORWARDED = _dunders(
     "name qualname doc dict annotations wrapped members code defaults kwdefaults closure self func "
-    "dataclass_fields dataclass_params abstractmethods signature notes field_defaults slots"
+    "dataclass_fields dataclass_params abstractmethods signature notes field_defaults slots init"
 ) | {"__match_args__"}
 """Special attributes that the program answers; a stand-in answers all others itself."""
 
