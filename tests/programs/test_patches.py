@@ -157,7 +157,8 @@ def test_generators_of_random_numbers_are_seeded_and_set_back_at_both_ends() -> 
 
 def test_mocks_take_the_form_of_a_class_of_the_program_that_has_an_init() -> None:
     program = (
-        "class Client:\n    def __init__(self, url, retries=1): self.url = url\n    def get(self, path): raise OSError\n"
+        "class Client:\n    def __init__(self, url, retries=1): self.url = url\n"
+        "    def get(self, path): raise OSError\n"
         "def load(client): return client.get('x')"
     )
     imports = "from unittest.mock import MagicMock, Mock, create_autospec"
