@@ -22,7 +22,7 @@ def add_config(parser: argparse.ArgumentParser) -> None:
 
 
 def count(text: str) -> int:
-    """Parse a number of 1 or more."""
+    """Parse a whole number, at least 1."""
     if not text.strip().isdecimal() or not int(text):
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of 1 or more")
     return int(text)

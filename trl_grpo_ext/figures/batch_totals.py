@@ -1,4 +1,4 @@
-"""The figures of several batches together, such as those of an evaluation or of a replay."""
+"""Totals over several batches, such as the batches of an evaluation or a replay."""
 
 from __future__ import annotations
 

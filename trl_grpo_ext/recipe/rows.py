@@ -27,7 +27,7 @@ STREAM_BUFFER = 10_000
 
 
 class RowNumbers(NamedTuple):
-    """The numbers, from 0, that selected rows had in the data, and the number of rows of the data."""
+    """Row numbers of selected rows in the data, counted from 0, and the size of the data."""
 
     numbers: Sequence[int]
     size: int

@@ -100,7 +100,7 @@ def asks_for_order(prompt: str) -> bool:
 
 
 def about_asked(sentence: str, prompt: str) -> str:
-    """Return the part of a sentence that is about the name that the question asks about.
+    """Return the part of a sentence about the name in the question.
 
     The part is empty if the sentence is about another name alone.
 

@@ -268,7 +268,7 @@ def names(sentence: str, name: str, prompt: str = "") -> bool:
 
 
 def _is_alone(earlier: str, before: str, behind: str) -> bool:
-    """Check whether a name is a whole sentence, or all after a colon."""
+    """Check whether a sentence, or its part after a colon, is a name and nothing else."""
     is_first = earlier.strip(" ")[-1:] in ("", ":")
     return is_first and _LEAD.match(before) is not None and not any(map(str.isalnum, behind))
 

@@ -51,7 +51,7 @@ class Period:
 
 @dataclass(frozen=True, kw_only=True)
 class Attack:
-    """The result of a training against a reward.
+    """Result of an attack: a policy trained against a reward.
 
     The policy trained on `data` for `steps` updates, with up to `tokens` tokens per completion. `whole` covers all
     steps, `first` the first quarter of them and `last` the last quarter. `variants` covers variants of the policy's own

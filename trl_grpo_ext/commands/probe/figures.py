@@ -95,7 +95,7 @@ def live_share(attempts: Attempts, group_size: int) -> Interval | None:
 
 
 def _predicted(share: float, prompts: int) -> Interval:
-    """Return the interval of the share in so many other groups, which is a whole number of groups.
+    """Return the interval of the share among `prompts` other groups; counts of groups are whole numbers.
 
     It is as wide as that of half as many groups, since the other groups vary as much as the groups of the probe.
     """
@@ -106,7 +106,7 @@ def _predicted(share: float, prompts: int) -> Interval:
 
 
 def _dead(counts: Sequence[int], group_size: int) -> float:
-    """Return the share of groups of this size, out of the completions, in which all rewards are equal."""
+    """Return the share of groups with equal rewards, among all groups of this size that the completions form."""
     return sum(math.comb(count, group_size) for count in counts) / math.comb(sum(counts), group_size)
 
 

@@ -121,7 +121,7 @@ class AdvantageChanges:
     _pairs: list[tuple[SingleArray, SingleArray]] = field(default_factory=list)
 
     def add(self, old: Scorecard, new: Scorecard, before: Advantages, after: Advantages) -> None:
-        """Add a batch, before and after rescoring, with the advantages of both."""
+        """Add the scorecards of a batch before and after rescoring, each with its advantages."""
         kept = old.kept & new.kept
         self._pairs.append((before.settled[kept], after.settled[kept]))
         changed = np.flatnonzero(before.signs != after.signs)

@@ -158,7 +158,7 @@ class RemoteClass(type):
 
 
 def _may_belong(kind: Any) -> bool:
-    """Test whether a class of the program or the tests can be a subclass of a program class.
+    """Test whether a class comes from the program or the tests, so that it can inherit from a program class.
 
     An exception class of the tests cannot: the program could otherwise catch a failure with `assertRaises`.
     """

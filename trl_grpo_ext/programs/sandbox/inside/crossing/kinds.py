@@ -186,7 +186,7 @@ def held(value: Any) -> list[Any]:
 
 
 def _kind_of_base(container: type) -> Kind:
-    """Return the kind of the first class that has one, of a class and its bases.
+    """Return the kind of a container class, or of its nearest base class with a kind.
 
     Raises:
         TypeError: if no class has one.
