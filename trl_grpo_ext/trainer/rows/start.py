@@ -19,8 +19,8 @@ logger = logging.getLogger(__name__)
 # A column of more different numbers is cut into fifths; a column of more different texts is refused. Ours.
 MOST_VALUES = 20
 PARTS = 5
-# With fewer visits a row on average, few rows come back. Drawing these again in place of new rows cost .011 [-.001, .023]
-# of the held-out score. Ours; benchmarks/learnable_rows.py, data `once`, 12 seeds.
+# With fewer visits a row on average, few rows come back. Drawing these again in place of new rows cost .011
+# [-.001, .023] of the held-out score. Ours; benchmarks/learnable_rows.py, data `once`, 12 seeds.
 FEWEST_VISITS = 1.0
 
 
