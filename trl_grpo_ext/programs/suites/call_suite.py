@@ -41,19 +41,8 @@ _FILES = frozenset(
 )
 """Names by which tests are known to use files; `open` as an attribute is something else's."""
 FORGOTTEN = "  # the tests forgot to import it"
-# Modules whose names are looked up for `from module import *`: importing them has no side effects.
-_STARRED = frozenset(HOME_OF.values()) | {
-    "bisect",
-    "cmath",
-    "datetime",
-    "heapq",
-    "numpy.testing",
-    "operator",
-    "re",
-    "statistics",
-    "string",
-    "time",
-}
+# Packages of the standard library with modules that print, open windows or change the terminal when they are imported.
+_WITH_EFFECTS = frozenset({"__main__", "antigravity", "idlelib", "readline", "test", "this", "tkinter", "turtledemo"})
 
 
 class Taken(NamedTuple):
@@ -129,14 +118,19 @@ def _starred_names(node: ast.stmt) -> frozenset[str]:
 
 @cache
 def _public_names(module: str) -> frozenset[str]:
-    if module not in _STARRED:
+    """Return the names that `from module import *` binds, for a module whose import has no side effects."""
+    package = module.partition(".")[0]
+    is_known = package in sys.stdlib_module_names or package in {"numpy", "pytest"}
+    if not is_known or package in _WITH_EFFECTS:
         return frozenset()
     try:
         home = importlib.import_module(module)
     except ImportError:
         # The same import in the tests will report the error.
         return frozenset()
-    public: Iterable[str] = getattr(home, "__all__", None) or [name for name in dir(home) if not name.startswith("_")]
+    public: Iterable[str] | None = getattr(home, "__all__", None)
+    if public is None:
+        public = [name for name in dir(home) if not name.startswith("_")]
     return frozenset(public)
 
 

@@ -35,7 +35,7 @@ _CALLER = "SolutionCall"
 
 def calls_a_contest_function(suite: Suite) -> bool:
     """Check whether a suite calls one function with JSON arguments, as contests do."""
-    return isinstance(suite, CallSuite) and suite.setup.rpartition("\n")[2].startswith(f"call = {_CALLER}(")
+    return isinstance(suite, CallSuite) and suite.setup.rpartition("\n")[2].startswith(f"result_of = {_CALLER}(")
 
 
 def suite_from_cases(cases: Sequence[Mapping[str, Any]]) -> Suite:
@@ -101,10 +101,10 @@ def _function_suite(inputs: Sequence[Any], outputs: Sequence[Any], function: obj
     wrapped = all(isinstance(result, list) and len(result) == 1 for result in results)
     option = ", wrapped=True" if wrapped else ""
     tests = [
-        f"assert Expected({_json(result)!r}{option}) == call({_json(_arguments(given))!r})"
+        f"assert expected({_json(result)!r}{option}) == result_of({_json(_arguments(given))!r})"
         for given, result in zip(inputs, results, strict=True)
     ]
-    setup = f"{inspect.getsource(function_case)}\ncall = {_CALLER}({name!r})"
+    setup = f"{inspect.getsource(function_case)}\nresult_of = {_CALLER}({name!r})"
     # `names` stays empty: `SolutionCall` finds the function by importing `solution`, and a solution's function called
     # `same` must not replace the helper `same`.
     return CallSuite(setup=setup, tests=tuple(tests), names=(), code=packed(setup, tests))

@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Any
 
 from trl_grpo_ext.programs.suites.bad_tests import BadTests
-from trl_grpo_ext.programs.suites.blocks import PYTHON_TAGS, FencedBlock, fenced_blocks, with_helpers
+from trl_grpo_ext.programs.suites.blocks import PYTHON_TAGS, FencedBlock, fenced_blocks, open_quotes, with_helpers
 from trl_grpo_ext.programs.suites.source import Statement, joined, statements
 from trl_grpo_ext.protocol import first_value
 from trl_grpo_ext.sample import Prompt
@@ -32,10 +32,11 @@ def extract_program(text: str, names: Collection[str] = ()) -> str | None:
     r"""Extract the program from an answer, the text after the thinking; None if the answer has no code.
 
     The program is the last block tagged as Python, else the last block with any tag; without a fence it is the whole
-    text, or the text between MBPP's `[BEGIN]` and `[DONE]`. With several blocks, only blocks that define one of `names`
-    (the names that the tests call) are candidates, if there are any; other blocks show usage. Blank blocks are
-    skipped. An unclosed block ends with the text. The indentation of an indented fence, as in a list, is removed from
-    its lines. A program's own indentation stays: it may be the body of a function, see `complete_program`.
+    text, or the text in `<answer>`, or between MBPP's `[BEGIN]` and `[DONE]`. With several blocks, only blocks that
+    define one of `names` (the names that the tests call) are candidates, if there are any; other blocks show usage.
+    Blank blocks are skipped. An unclosed block ends with the text. The indentation of an indented fence, as in a list,
+    is removed from its lines. A program's own indentation stays: it may be the body of a function, see
+    `complete_program`.
 
     Examples:
         >>> extract_program("Here it is:\n```python\nx = 1\n```\nIt prints:\n```\n1\n```")
@@ -46,7 +47,8 @@ def extract_program(text: str, names: Collection[str] = ()) -> str | None:
     text = text.replace("\r\n", "\n")
     found = fenced_blocks(text)
     if not found:
-        return _without_blank_lines(_BEGIN.split(text.partition("\n[DONE]")[0])[-1])
+        text, _, _ = _of_answer_tag(text).partition("\n[DONE]")
+        return _without_blank_lines(_BEGIN.split(text)[-1])
     filled = [block for block in found if block.code.strip()]
     chosen = candidates = [block for block in filled if block.is_python] or filled
     if len(chosen) > 1:
@@ -69,6 +71,20 @@ def reference_program(row: Mapping[str, Any], columns: Sequence[str] = REFERENCE
     """Extract the reference program from the first of `columns` with a value; None if the row has none."""
     reference = first_value(row, columns)
     return extract_program(reference) if isinstance(reference, str) else None
+
+
+def _of_answer_tag(text: str) -> str:
+    """Return what the last `<answer>` of a text holds; the whole text if code or a string stands around the tag."""
+    before, opening, after = text.rpartition("<answer>")
+    code, _, rest = after.partition("</answer>")
+    *lines_before, beside = before.split("\n")
+    quotes = ""
+    for line in lines_before:
+        quotes = open_quotes(line, quotes)
+    is_marked = opening and not beside.strip() and not quotes
+    if not is_marked or _CODE_START.search(before) or _CODE_START.search(rest):
+        return text
+    return code
 
 
 def _without_blank_lines(text: str) -> str | None:

@@ -21,7 +21,7 @@ class SolutionCall:
         return function(*json.loads(arguments))
 
 
-class Expected:
+class expected:  # noqa: N801  (tests read as sentences: expected(...) == result_of(...))
     """The expected result of a call, compared by `==`.
 
     Args:
