@@ -18,7 +18,7 @@ from __future__ import annotations
 import ast
 import builtins
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence, Set
 from typing import NamedTuple
 
 from trl_grpo_ext.programs.suites.solution_imports import SOLUTION
@@ -131,7 +131,7 @@ class Namesakes(NamedTuple):
             found |= self._tested_alone(shared, known)
         return found
 
-    def _tested_alone(self, shared: set[str], known: Collection[str]) -> set[str]:
+    def _tested_alone(self, shared: Set[str], known: Collection[str]) -> set[str]:
         """Find shared names that a test calls without any other name of the program."""
         found: set[str] = set()
         for test in self.tests:
@@ -142,7 +142,7 @@ class Namesakes(NamedTuple):
         return found
 
 
-def _asserted_alone(parts: Sequence[Statement], suspects: set[str]) -> set[str]:
+def _asserted_alone(parts: Sequence[Statement], suspects: Set[str]) -> set[str]:
     """Find suspects that an assertion calls without any other name of the program."""
     found: set[str] = set()
     if suspects:

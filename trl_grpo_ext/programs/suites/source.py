@@ -10,7 +10,7 @@ import re
 import symtable
 import sys
 import warnings
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -298,7 +298,7 @@ def required_packages(sources: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted(found - _OF_JUDGE))
 
 
-def _may_import(source: str, known: Set[str]) -> bool:
+def _may_import(source: str, known: frozenset[str]) -> bool:
     """Prefilter by regex: test if a source may import a package; parsing megabytes of tests would take long."""
     return not known.issuperset(_IMPORTING.findall(source))
 
