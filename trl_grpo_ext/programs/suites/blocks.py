@@ -198,15 +198,16 @@ def with_helpers(program: str, others: Sequence[str]) -> str:
         def sq(x): return x * x
         def f(x): return sq(x)
     """
-    pieces, bound = [program], _bound(program)
+    pieces = [program]
+    bound = _bound(program)
     missing = _mentions(program) - bound
     for other in reversed(others):
-        if not missing.isdisjoint(_names_at_the_top(other)):
-            pieces.append(_definitions(other))
-            found = _bound(pieces[-1])
-            bound |= found
-            missing -= found
-            missing |= _mentions(pieces[-1]) - bound
+        if missing.isdisjoint(_names_at_the_top(other)):
+            continue
+        helper = _definitions(other)
+        pieces.append(helper)
+        bound |= _bound(helper)
+        missing = (missing | _mentions(helper)) - bound
     return "".join(reversed(pieces))
 
 
@@ -215,19 +216,29 @@ def _mentions(code: str) -> set[str]:
 
 
 def _bound(code: str) -> set[str]:
-    return {*(name for pair in _NAME.findall(code) for name in pair), *_imported(code)}
+    return _matched(_NAME, code) | _imported(code)
 
 
 def _names_at_the_top(code: str) -> set[str]:
-    imports = "".join(line for line in code.splitlines(keepends=True) if not line[0].isspace())
-    return {*(name for pair in _TOP_NAME.findall(code) for name in pair), *_imported(imports)}
+    lines = code.splitlines(keepends=True)
+    imports = "".join(line for line in lines if not line[0].isspace())
+    return _matched(_TOP_NAME, code) | _imported(imports)
+
+
+def _matched(pattern: re.Pattern[str], code: str) -> set[str]:
+    """Collect what either group of a pattern matches, and the empty text."""
+    return set().union(*pattern.findall(code))
 
 
 def _imported(code: str) -> set[str]:
-    return {name for line in _IMPORT.findall(code) for name in _MENTION.findall(line)}
+    lines = "\n".join(_IMPORT.findall(code))
+    return set(_MENTION.findall(lines))
 
 
 def _definitions(code: str) -> str:
     """Keep imports, functions, classes, constants and decorated definitions of a code text; drop other statements."""
-    found = [part for part in _NEXT_STATEMENT.split(code) if _DEFINITION.match(part)]
-    return "".join(part if part.endswith("\n") else f"{part}\n" for part in found)
+    found = []
+    for part in _NEXT_STATEMENT.split(code):
+        if _DEFINITION.match(part):
+            found.append(part if part.endswith("\n") else f"{part}\n")
+    return "".join(found)
