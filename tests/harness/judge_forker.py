@@ -1,7 +1,7 @@
 """Fork a process for each judge and each program of judge_harness.py; a new Python takes ten times as long.
 
-Started as a script with the repository's folder and the number of a socket. An order is a role, or code for an untrusted
-end, with the descriptors of the new process; the last of them only tells, by its end, that the process has ended.
+Started as a script with the repository's folder and the number of a socket. An order is a role, or code that answers
+the judge instead, with the descriptors of the new process; the last descriptor is only held until the process ends.
 """
 
 from __future__ import annotations
