@@ -143,6 +143,7 @@ def test_a_function_that_breaks_is_a_finding(tmp_path: Path, monkeypatch: pytest
     assert reasons("needs") == ["raised_TypeError"] * 3
     assert reasons("waits") == ["1.0", "0.0", "0.0"]
     monkeypatch.setattr("trl_grpo_ext.commands.audit.reward.BATCH_SECONDS", 0.1)
+    monkeypatch.setattr("trl_grpo_ext.commands.audit.reward.ONE_SECONDS", 1.0)
     assert reasons("hangs") == ["1.0", "hangs", "1.0"]
     (ended,) = FunctionReward("broken_rewards", "ends").judge_samples(samples[:1])
     assert ended.reason.startswith("raised_")

@@ -8,9 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from walls import walls_or_skip
+from walls import level_or_skip, walls_or_skip
 
-from trl_grpo_ext.doctor import LEVELS, probe_level
+from trl_grpo_ext.doctor import LEVELS
 from trl_grpo_ext.programs.sandbox import packages
 from trl_grpo_ext.programs.sandbox.isolation import Isolation
 from trl_grpo_ext.programs.sandbox.job import CallSuite, Ending, Job, Limits
@@ -52,9 +52,7 @@ def calls(*tests: str, names: str, setup: str = "") -> CallSuite:
 
 @pytest.mark.parametrize("isolation", LEVELS, ids=lambda isolation: isolation.name.lower())
 def test_tests_and_programs_may_import_numpy_behind_all_walls(isolation: Isolation) -> None:
-    level = probe_level(isolation)
-    if not level.holds:
-        pytest.skip(level.missing or "an attack of the probe got through")
+    level_or_skip(isolation)
     sandbox = LocalSandbox(1, isolation=isolation)
     try:
         found = endings(sandbox, THIRDS, RIGHT, WRONG, MINE, RIGHT + "pass\n")
