@@ -67,8 +67,10 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     )
     for command in COMMANDS.values():
         command.add_parser(commands)
-    for own in commands.choices.values():
+    for name, own in commands.choices.items():
         own.allow_abbrev = False
+        if name in PARSE_FLAGS:
+            own.usage = f"{own.format_usage().removeprefix('usage: ').rstrip()} [--FLAG VALUE ...]"
     # argparse cannot list commands in groups, so the epilog does.
     listed = [
         "\n".join([f"{title}:", *(f"  {name:<12}{command.HELP}" for name, command in group.items())])

@@ -36,8 +36,6 @@ HELP = "attack a reward before it is trained on"
 def add_parser(commands: Any) -> None:
     parser = commands.add_parser(
         "audit",
-        usage="trl-grpo-ext audit [REWARD] [--config RECIPE | --data DATA] [--prompt COLUMN] [--gold COLUMN] "
-        "[--skip PROBE] [--limit ROWS] [--attack] [--seed N] [--cases | --json]",
         description=DESCRIPTION,
         epilog=EXAMPLES,
     )

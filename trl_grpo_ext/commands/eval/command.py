@@ -23,7 +23,6 @@ HELP = "evaluate a model, or compare two"
 def add_parser(commands: Any) -> None:
     parser = commands.add_parser(
         "eval",
-        usage="trl-grpo-ext eval --config RECIPE [--model MODEL [MODEL]] [--samples N] [--FLAG VALUE ...]",
         description="Generate completions as training does, judge them by a recipe's rewards, and train nothing. Ends "
         "with status 2 if it cannot begin, and with 1 if the grader failed on more than a tenth of the completions.",
         epilog=EXTRA,
