@@ -107,7 +107,7 @@ def attack_reward(
 
 
 def _terms(reward: Verifier, kind: Kind) -> list[RewardTerm]:
-    """Return the reward as the only term with weight, beside the reference for this kind of task."""
+    """Return two terms: the audited reward, and a strict reference judge with weight 0."""
     reference = StrictReference() if kind == "answer" else UnitTestVerifier(timeout=2.0)
     return [
         RewardTerm(name=REWARD, verifier=reward),

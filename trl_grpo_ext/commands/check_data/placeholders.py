@@ -32,7 +32,7 @@ PLACEHOLDERS = frozenset(
 
 
 class Placeholders(NamedTuple):
-    """The placeholders among the golds of a column: their rows, their texts, and how many other golds have digits."""
+    """A gold column's placeholders: rows and texts, beside counts of other golds, all and with digits."""
 
     column: str
     rows: list[int]

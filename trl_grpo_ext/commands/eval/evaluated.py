@@ -52,7 +52,7 @@ class Evaluated:
         return Grouped.alone(self._of_prompts(name)).interval
 
     def mean(self, name: str) -> dict[str, float] | None:
-        """Return `interval` as a record, with the number of prompts that have the figure, and of the others."""
+        """Return `interval` as a record, with counts: prompts with the figure, and prompts left out."""
         interval = self.interval(name)
         if interval is None:
             return None
@@ -198,7 +198,7 @@ def _outcomes(card: Scorecard, rows: Sequence[int], ks: Sequence[int]) -> dict[s
 
 
 class Vote(NamedTuple):
-    """The result of a majority vote: the correctness of its answer in [0, 1], and whether several answers tie."""
+    """A majority vote's result: the chosen answer's correctness in [0, 1], and a flag for tied answers."""
 
     right: float
     is_tied: bool

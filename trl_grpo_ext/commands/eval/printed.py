@@ -29,7 +29,7 @@ GAP, EDGES = 2, 2
 
 
 def show_evaluations(found: Sequence[Evaluated], folders: Sequence[Path], *, report: bool, as_json: bool) -> None:
-    """Write the figures of one or two evaluations, and a report if asked for, and print the figures."""
+    """Write the figures of evaluations, one or two, with an optional report; print the figures."""
     differences: Mapping[str, Difference] = {}
     told = None
     # The comparison's page; None for a single evaluation.

@@ -1,4 +1,4 @@
-"""What a recipe's data would teach its model, by completions of a sample of prompts, before anyone pays for a run."""
+"""Predict what a recipe's data teaches its model, by completions of sampled prompts, before an expensive run."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Attempts:
 
     @property
     def size(self) -> int:
-        """The number of completions of most prompts."""
+        """The median number of judged completions per prompt."""
         return int(np.median(self.judged)) if len(self.judged) else 0
 
 
@@ -131,7 +131,7 @@ def _shrinks_by(attempts: Attempts, counted: int, group_size: int) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Probe:
-    """What is known of a recipe before its run. Intervals are 95 %; unknown figures are None."""
+    """A recipe's figures before its run. Intervals are 95 %; unknown figures are None."""
 
     # The answer.
     sentence: str
@@ -228,7 +228,7 @@ def _seconds(card: Scorecard) -> float:
 
 
 def _obstacle(cards: Sequence[Scorecard], settings: Mapping[str, Any]) -> Finding | None:
-    """Return what a check finds in the way of the score, as if the probe's batches were a run's first."""
+    """Return the first finding of an obstacle, treating the probe's batches as a run's first batches."""
     view = RunView(settings)
     for step, card in enumerate(cards):
         samples = tuple(replace(sample, step=step) for sample in card.samples)
@@ -261,7 +261,7 @@ def told(one: Interval | None) -> str:
 
 
 def show_probe(folder: Path, *, as_json: bool) -> None:
-    """Write the figures of a recorded probe and the rates of its rows to its folder, and print the figures."""
+    """Write a recorded probe's figures and row rates to its folder; print the figures."""
     recorded = RecordedRun(folder)
     cards = list(recorded.cards("eval"))
     found = probe(cards, recorded.settings)
