@@ -84,14 +84,28 @@ def run_doctor(out: Callable[[str], object] = print, *, as_json: bool = False) -
     if best is None:
         status = NO_WALLS
     if as_json:
-        found: dict[str, Any] = {"machine": machine(), "level": None if best is None else best.value, "status": status}
-        found |= {"packages": seen.places, "packages_failed": seen.failed}
-        out(json.dumps(found | {"levels": [level.to_record() for level in levels]}, indent=2))
+        record = {
+            "machine": machine(),
+            "level": best and best.value,
+            "status": status,
+            "packages": seen.places,
+            "packages_failed": seen.failed,
+            "levels": [level.to_record() for level in levels],
+        }
+        out(json.dumps(record, indent=2))
         return status
-    level_lines = (line for level in levels for line in _level_lines(level))
-    for line in (machine(), *level_lines, *_conclusion(best), *(() if best is None else _import_lines(seen))):
+    for line in _lines(levels, best, seen):
         out(line)
     return status
+
+
+def _lines(levels: Iterable[Level], best: Isolation | None, seen: Imports) -> Iterable[str]:
+    yield machine()
+    for level in levels:
+        yield from _level_lines(level)
+    yield from _conclusion(best)
+    if best is not None:
+        yield from _import_lines(seen)
 
 
 def probe_level(isolation: Isolation) -> Level:
@@ -114,10 +128,14 @@ def try_imports(isolation: Isolation) -> Imports:
     """Find the packages visible to all programs, and let a program import numpy if it is installed."""
     places = {target.rpartition("/")[2]: source for target, source in shown().places}
     suite = StdioSuite(tests=(StdioCase(stdin="", stdout=""),))
-    job = Job(program=f"import {ALWAYS}" if named(ALWAYS) else "", suite=suite, limits=IMPORTING)
+    program = f"import {ALWAYS}" if named(ALWAYS) else ""
+    job = Job(program=program, suite=suite, limits=IMPORTING)
     with contextlib.closing(LocalSandbox(1, isolation=isolation)) as sandbox:
         (result,) = sandbox.run([job])
-    return Imports(places=places, failed="" if result.ending is Ending.PASSED else result.detail or result.ending)
+    failed = ""
+    if result.ending is not Ending.PASSED:
+        failed = result.detail or result.ending
+    return Imports(places=places, failed=failed)
 
 
 def machine() -> str:
@@ -128,7 +146,10 @@ def machine() -> str:
 
 def advice(missing: str) -> str:
     """Advise how to get a missing feature; an empty text if no advice is known."""
-    return next((how for word, how in _HOW.items() if word in missing.lower()), "")
+    for word, how in _HOW.items():
+        if word in missing.lower():
+            return how
+    return ""
 
 
 def _conclusion(best: Isolation | None) -> Iterable[str]:

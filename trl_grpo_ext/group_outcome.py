@@ -70,7 +70,8 @@ def group_outcomes(
     """
     scored = (~np.isnan(rewards).all(axis=1)).tolist()
     # TRL counts a function's missing reward as 0 where another function gave one.
-    counted = list(map(tuple, np.nan_to_num(rewards[:, weights != 0], nan=0.0).tolist()))
+    in_force = np.nan_to_num(rewards[:, weights != 0], nan=0.0)
+    counted = [tuple(row) for row in in_force.tolist()]
     outcomes = []
     for rows in groups:
         members = [row for row in rows if scored[row]]

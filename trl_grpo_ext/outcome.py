@@ -33,12 +33,16 @@ class Outcome:
     @property
     def reward(self) -> float | None:
         """The environment's score; None if it gave none."""
-        return None if self.verdict is None else self.verdict.score
+        if self.verdict is None:
+            return None
+        return self.verdict.score
 
     @property
     def error(self) -> str:
         """The exception of a failed call, with the method's name; empty if no call failed."""
-        return "" if self.verdict is None else self.verdict.details.get("error", "")
+        if self.verdict is None:
+            return ""
+        return self.verdict.details.get("error", "")
 
     def to_record(self) -> dict[str, Any]:
         """Return a dict of plain JSON values; `Outcome.from_record` reverses this."""
@@ -67,6 +71,8 @@ def read_outcome(value: object) -> Outcome | None:
     """
     try:
         record = json.loads(value) if isinstance(value, str) else value
-        return Outcome.from_record(record) if isinstance(record, Mapping) else None
+        if not isinstance(record, Mapping):
+            return None
+        return Outcome.from_record(record)
     except (KeyError, TypeError, ValueError):
         return None

@@ -45,12 +45,11 @@ class DataProblem:
 
 def problems_of(reasons: Iterable[str], values: Iterable[object], advice: Mapping[str, str]) -> list[DataProblem]:
     """List the problems of rows, given a reason code per row (empty for a valid row) and the rows' contents."""
-    rows = enumerate(zip(reasons, values, strict=True))
-    return [
-        DataProblem(row=row, reason=reason, value=str(value), advice=advice[reason])
-        for row, (reason, value) in rows
-        if reason
-    ]
+    problems = []
+    for row, (reason, value) in enumerate(zip(reasons, values, strict=True)):
+        if reason:
+            problems.append(DataProblem(row=row, reason=reason, value=str(value), advice=advice[reason]))
+    return problems
 
 
 class Verifier(ABC):
@@ -124,7 +123,10 @@ class Verifier(ABC):
                 verdicts.append(grader_error(BUDGET_SPENT))
                 continue
             verdict = as_verdict(self.guarded(self.verify, sample), self.score_range)
-            verdicts.append(verdict if verdict.seconds else replace(verdict, seconds=time.perf_counter() - started))
+            # A verifier may know its time better, such as that of a worker.
+            if not verdict.seconds:
+                verdict = replace(verdict, seconds=time.perf_counter() - started)
+            verdicts.append(verdict)
         return verdicts
 
     def guarded(self, step: Callable[[S], T], subject: S) -> T | Verdict:
@@ -243,18 +245,25 @@ def check_lengths(columns: Mapping[str, Any], size: int) -> None:
 
 def required_column(columns: Collection[str], wanted: Sequence[str], *, verifier: Verifier) -> None:
     """Raise a ValueError unless a `wanted` column exists; TRL passes no `prompt` to reward functions."""
-    if not any(column in columns and column != "prompt" for column in wanted):
-        have = ", ".join(f"`{column}`" for column in columns) or "none"
-        have += "; TRL keeps `prompt` to itself" if "prompt" in wanted else ""
-        others = {*columns} - {"prompt"}
-        near = next(filter(None, (nearest(name, others, 0.75) for name in wanted)), None)
-        hint = f"Did you mean `{near}`? " if near else ""
-        name = verifier.__name__
-        raise ValueError(
-            f"The verifier {name!r} needs the dataset column {' or '.join(f'`{each}`' for each in wanted)}, "
-            f"with one value a completion; the columns are: {have}. {hint}Name the right one by the verifier's "
-            f'`column`: {{verifier: {name}, column: NAME}}, or in Python {type(verifier).__name__}(column="NAME").'
-        )
+    others = {*columns} - {"prompt"}
+    if others.intersection(wanted):
+        return
+    have = ", ".join(f"`{column}`" for column in columns) or "none"
+    if "prompt" in wanted:
+        have += "; TRL keeps `prompt` to itself"
+    hint = ""
+    for column in wanted:
+        near = nearest(column, others, 0.75)
+        if near:
+            hint = f"Did you mean `{near}`? "
+            break
+    needed = " or ".join(f"`{column}`" for column in wanted)
+    name = verifier.__name__
+    raise ValueError(
+        f"The verifier {name!r} needs the dataset column {needed}, "
+        f"with one value a completion; the columns are: {have}. {hint}Name the right one by the verifier's "
+        f'`column`: {{verifier: {name}, column: NAME}}, or in Python {type(verifier).__name__}(column="NAME").'
+    )
 
 
 def first_value(row: Mapping[str, Any], columns: Sequence[str]) -> Any:

@@ -101,9 +101,11 @@ class CodeRepairEnvironment:
         except BadTests:
             # The verdict says so.
             tests = []
+        shown = "\n"
         broken = row.get(self.broken_column)
-        code = f"```python\n{broken.rstrip()}\n```\n" if isinstance(broken, str) else ""
-        return f"\n{code}Tests:\n" + "\n".join(tests)
+        if isinstance(broken, str):
+            shown += f"```python\n{broken.rstrip()}\n```\n"
+        return f"{shown}Tests:\n" + "\n".join(tests)
 
     def submit(self, code: str) -> str:
         """Submit a program, in place of the last one, and run the tests.
@@ -144,7 +146,9 @@ class CodeRepairEnvironment:
     @property
     def state(self) -> dict[str, Any]:
         """The number of submissions, the last one, and how many public tests it has passed."""
-        last = self._submitted[-1][:_SHOWN_PROGRAM] if self._submitted else None
+        last = None
+        if self._submitted:
+            last = self._submitted[-1][:_SHOWN_PROGRAM]
         return {SUBMISSIONS: len(self._submitted), "code": last, "public": self._passed}
 
     def _sample(self, code: str) -> Sample:
@@ -178,12 +182,17 @@ def _unfenced(code: str) -> str:
     """Take a fence off that encloses a whole program, as models write it; any other text is the program as it is."""
     code = code.lstrip("\ufeff")
     lines = code.strip().splitlines(keepends=True)
-    opening = _FENCE.match(lines[0].strip()) if len(lines) > 1 else None
+    if len(lines) < 2:
+        return code
+    opening = _FENCE.match(lines[0].strip())
     if opening is None:
         return code
     closing = lines[-1].strip()
+    # At least as long as the opening fence, and nothing but fence.
     is_closed = closing.startswith(opening[0]) and not closing.strip(opening[0][0])
-    return textwrap.dedent("".join(lines[1:-1])) if is_closed else code
+    if not is_closed:
+        return code
+    return textwrap.dedent("".join(lines[1:-1]))
 
 
 def _texts(suite: Suite) -> list[str]:
@@ -208,13 +217,18 @@ def _name_in_module(test: str) -> str:
 
 
 def _told(tests: Sequence[str], result: RunResult) -> str:
-    return "\n".join(f"{test}: {_end_text(test, end)}" for test, end in zip(tests, result.tests, strict=True))
+    lines = []
+    for test, end in zip(tests, result.tests, strict=True):
+        lines.append(f"{test}: {_end_text(test, end)}")
+    return "\n".join(lines)
 
 
 def _end_text(test: str, end: TestResult) -> str:
     # The detail of a failed assert begins with the assert.
     detail = end.detail.removeprefix(test).removeprefix("; ")
-    return f"{end.ending}, {detail}" if detail else str(end.ending)
+    if not detail:
+        return str(end.ending)
+    return f"{end.ending}, {detail}"
 
 
 def _passed(result: RunResult) -> str:

@@ -107,14 +107,19 @@ class RayWorkers:
     def run(self, calls: Sequence[Call], *, timeout: float) -> list[CallResult]:
         """Run calls as `WorkerPool.run` does; the node that runs a call counts its time."""
         packed = [_packed(call) for call in calls]
-        items = [
-            {"target": call.target, "arguments": base64.b64encode(arguments).decode()}
-            for call, arguments in zip(calls, packed, strict=True)
-            if isinstance(arguments, bytes)
-        ]
+        items = []
+        for call, arguments in zip(calls, packed, strict=True):
+            if isinstance(arguments, bytes):
+                items.append({"target": call.target, "arguments": base64.b64encode(arguments).decode()})
         # A starved call gets its time limit twice, and a lost call is tried again.
         seconds = 2 * ATTEMPTS * timeout
-        found = iter(ray_cluster().run(f"{__name__}:run_here", items, seconds=seconds, settings={"timeout": timeout}))
+        records = ray_cluster().run(
+            f"{__name__}:run_here",
+            items,
+            seconds=seconds,
+            settings={"timeout": timeout},
+        )
+        found = iter(records)
         return [each if isinstance(each, CallResult) else _result_of(next(found)) for each in packed]
 
 
@@ -134,7 +139,8 @@ def _result_of(record: Record) -> CallResult:
 
 
 def _ask(worker: Worker, target: str, arguments: bytes, timeout: float) -> CallResult:
-    reply, started = worker.prepare(target), time.monotonic()
+    reply = worker.prepare(target)
+    started = time.monotonic()
     if "failure" not in reply:
         reply = worker.call(target, arguments, timeout)
     seconds = time.monotonic() - started
@@ -152,7 +158,9 @@ def usable_cores() -> int:
 
 def shared_pool() -> WorkerPool | RayWorkers:
     """Return this process's worker pool, created on first use; a forked child creates a pool of its own."""
-    return RayWorkers() if on_ray() else shared(_KEY, lambda: WorkerPool(usable_cores()))
+    if on_ray():
+        return RayWorkers()
+    return shared(_KEY, lambda: WorkerPool(usable_cores()))
 
 
 def judge_in_workers(target: str, arguments: Sequence[tuple[Any, ...]], *, timeout: float) -> list[Verdict]:
@@ -165,8 +173,12 @@ def judge_in_workers(target: str, arguments: Sequence[tuple[Any, ...]], *, timeo
         arguments: One tuple of positional arguments per call.
         timeout: The time limit of one call, in seconds.
     """
+    # Without a call, no worker is started.
+    if not arguments:
+        return []
     calls = [Call(target=target, arguments=each) for each in arguments]
-    return [result.to_verdict() for result in shared_pool().run(calls, timeout=timeout)] if calls else []
+    results = shared_pool().run(calls, timeout=timeout)
+    return [result.to_verdict() for result in results]
 
 
 def close_workers() -> None:
