@@ -204,8 +204,8 @@ def test_the_command_says_what_it_found(tmp_path: Path, capsys: pytest.CaptureFi
     assert main(["audit", "planted_holes:first_tag", "--data", str(data)]) == FOUND
     shown = capsys.readouterr().out
     assert shown.startswith(
-        "first_tag: it pays 2 of 14 kinds of wrong answers, and refuses 1 of 3 kinds of right ones. Tried on 4 rows of "
-        f"{data}; a right answer, written as \\boxed{{...}}, earns 1."
+        "first_tag: it pays 2 of 14 kinds of wrong answers, up to 100% of a kind, and refuses 1 of 3 kinds of right "
+        f"ones, up to 100% of a kind. Tried on 4 rows of {data}; a right answer, written as \\boxed{{...}}, earns 1."
     )
     table, advice = shown.split("What to do:\n")
     assert all(len(line) <= 80 for line in table.splitlines()[1:])
@@ -226,6 +226,31 @@ def test_the_command_says_what_it_found(tmp_path: Path, capsys: pytest.CaptureFi
     assert refused.out == ""
     assert main(["audit", "math", "--data", str(data), "--gold", "solutoin"]) == REFUSED
     assert "There is no column `solutoin` (--gold). Did you mean `solution`?" in capsys.readouterr().err
+
+
+WEAK = {
+    "prompt": "Write `def double(n)`.",
+    "tests": ["assert double(2) == 4"],
+    "reference": "def double(n):\n    return n * 2\n",
+}
+BAD = WEAK | {"reference": "def double(n):\n    return n * 3\n"}
+
+
+def test_of_a_shipped_verifier_the_advice_is_on_the_rows_and_the_headline_has_shares(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    data = tmp_path / "rows.jsonl"
+    data.write_text("".join(json.dumps(row) + "\n" for row in (WEAK, WEAK, WEAK, BAD)))
+    assert main(["audit", "unit_test", "--data", str(data)]) == FOUND
+    shown = capsys.readouterr().out
+    assert "refuses 2 of 2 kinds of right ones, up to 25% of a kind" in shown
+    assert "the tests of these rows refuse their own reference: see --cases, and check-data" in shown
+    assert "add tests, or drop these rows" in shown
+    assert "(`unit_test`)" not in shown
+    table = shown.partition("What to do:")[0]
+    assert "…" not in table
+    assert "with a comment" in " ".join(table.split()), "a long name is wrapped, not cut"
 
 
 def test_a_probe_that_does_not_apply_is_left_out_of_what_is_found(

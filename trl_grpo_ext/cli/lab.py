@@ -111,13 +111,13 @@ def _write_page(folder: Path, runs: Sequence[LabRun], landscape: Landscape) -> P
 
 def _print_table(runs: Sequence[LabRun], landscape: Landscape) -> None:
     from rich.console import Console
-    from rich.table import Table
 
     from trl_grpo_ext.lab.landscape import ACTIONS
+    from trl_grpo_ext.support.printer import WholeTable
 
     title = f"{landscape.name}, after {runs[0].steps} updates"
-    table = Table(box=None, pad_edge=False, title=title, title_justify="left")
-    table.add_column("", no_wrap=True)
+    table = WholeTable(box=None, pad_edge=False, title=title, title_justify="left")
+    table.add_column("")
     for name in (f"p({landscape.best})", "max p", "entropy", "KL", "reward", "samples", "seconds"):
         table.add_column(name, justify="right")
     for run in runs:

@@ -10,13 +10,12 @@ from typing import Any
 
 import numpy as np
 from rich.console import Console
-from rich.table import Table
 
 from trl_grpo_ext.commands.exit_status import FINE, FOUND
 from trl_grpo_ext.figures.terms import grouped, term_figures, why_of, without_names
 from trl_grpo_ext.scorecard import Scorecard
 from trl_grpo_ext.support.estimate import Grouped, Interval
-from trl_grpo_ext.support.printer import print_lines, shown
+from trl_grpo_ext.support.printer import WholeTable, print_lines, shown
 from trl_grpo_ext.support.text import on_one_line
 from trl_grpo_ext.verdict import Blame, Status
 
@@ -146,8 +145,8 @@ def print_summary(summary: Mapping[str, Any]) -> None:
     print_lines(console, _lines(summary))
 
 
-def _terms(summary: Mapping[str, Any]) -> Table:
-    table = Table("term")
+def _terms(summary: Mapping[str, Any]) -> WholeTable:
+    table = WholeTable("term")
     table.add_column("weight", justify="right")
     table.add_column("mean score", justify="right", no_wrap=True)
     table.add_column("verdicts")

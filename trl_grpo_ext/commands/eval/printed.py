@@ -9,14 +9,14 @@ from typing import Any
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.table import Table
 
 from trl_grpo_ext.commands.eval.comparison import Difference, compare, others_told, sentence
 from trl_grpo_ext.commands.eval.evaluated import FEWEST_VOTES, QUANTILES, Evaluated, keep_figures
 from trl_grpo_ext.commands.tally import told_reasons, told_verdicts
 from trl_grpo_ext.report.write import write_report
+from trl_grpo_ext.support.estimate import Interval
 from trl_grpo_ext.support.files import write_json
-from trl_grpo_ext.support.printer import print_json, print_lines, shown
+from trl_grpo_ext.support.printer import WholeTable, print_json, print_lines, shown
 
 # Line width of a model's label, in characters: as wide as an interval.
 LABEL_CHARS = 20
@@ -73,10 +73,10 @@ def print_evaluations(
 
 def _table(
     found: Sequence[Evaluated], records: Sequence[Mapping[str, Any]], differences: Mapping[str, Any], width: int
-) -> Table:
+) -> WholeTable:
     # Two models and their difference fit into 80 columns.
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
-    table.add_column("", overflow="fold")
+    table = WholeTable(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    table.add_column("")
     labels = [one.label for one in found]
     if differences:
         labels.append("difference")
@@ -86,16 +86,26 @@ def _table(
     figures = len(found) * (LABEL_CHARS + GAP) + (DIFFERENCE_CHARS + GAP if differences else 0)
     room = max(LEAST_NAME_CHARS, width - figures - EDGES)
     for name in _figures(found):
-        spec = "z.1f" if name == "tokens" else "z.3f"
-        cells = [shown(one.interval(name), spec) for one in found]
+        intervals = [one.interval(name) for one in found]
+        spec = _spec(name, intervals)
+        cells = [shown(interval, spec) for interval in intervals]
         if differences:
             difference = differences.get(name)
             cells.append(shown(difference and difference.interval, spec))
         table.add_row(_in_lines(name.removeprefix("score/"), room), *cells)
     for name in QUANTILES:
         table.add_row(f"  {name}", *(shown(record["tokens"] and record["tokens"][name], ".0f") for record in records))
-    table.add_row("cut", *(shown(record["cut"], ".1%") for record in records))
+    # Without decimals, since 100.0% [87.5%, 100.0%] would take room from the names.
+    table.add_row("cut", *(shown(record["cut"], ".0%") for record in records))
     return table
+
+
+def _spec(name: str, intervals: Sequence[Interval | None]) -> str:
+    """Choose a format: of long completions, decimals of the tokens would take room from the names."""
+    if name != "tokens":
+        return "z.3f"
+    fits = all(len(shown(interval, "z.1f")) <= LABEL_CHARS for interval in intervals)
+    return "z.1f" if fits else "z.0f"
 
 
 def _in_lines(text: str, width: int) -> str:

@@ -6,13 +6,12 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 
 from trl_grpo_ext.commands.replay.changes import Comparison, TermChanges
 from trl_grpo_ext.commands.replay.replayed_run import ReplayedRun
 from trl_grpo_ext.figures.advantages import AdvantageSettings
 from trl_grpo_ext.figures.batch_totals import BatchTotals
-from trl_grpo_ext.support.printer import print_lines, shown
+from trl_grpo_ext.support.printer import WholeTable, print_lines, shown
 from trl_grpo_ext.support.text import on_one_line
 
 # Longest prompt or completion, in characters.
@@ -38,7 +37,7 @@ def print_replay(replayed: ReplayedRun, recipe: str) -> None:
     print_lines(console, _examples(comparison))
 
 
-def _terms(replayed: ReplayedRun) -> Table:
+def _terms(replayed: ReplayedRun) -> WholeTable:
     table = _table("term", "weight", "share of\nadvantages", "mean value", "verdicts")
     comparison = replayed.comparison
     sides = (comparison.old, comparison.new)
@@ -62,7 +61,7 @@ def _terms(replayed: ReplayedRun) -> Table:
     return table
 
 
-def _kinds(comparison: Comparison) -> Iterator[Table]:
+def _kinds(comparison: Comparison) -> Iterator[WholeTable]:
     """Yield a table of verdict changes, most frequent kind first; nothing without changes."""
     rows = [(name, *kind, count) for name, term in comparison.terms.items() for kind, count in term.kinds.items()]
     if not rows:
@@ -76,7 +75,7 @@ def _kinds(comparison: Comparison) -> Iterator[Table]:
     yield table
 
 
-def _groups(comparison: Comparison) -> Table:
+def _groups(comparison: Comparison) -> WholeTable:
     table = _table("groups", "before", "after")
     for kind, (before, after) in comparison.groups.shares().items():
         if before or after:
@@ -146,8 +145,8 @@ def _verdict(told: Mapping[str, Any] | None) -> str:
     return f"{told['status']} ({', '.join(details)})"
 
 
-def _table(title: str, *columns: str) -> Table:
-    table = Table(title)
+def _table(title: str, *columns: str) -> WholeTable:
+    table = WholeTable(title)
     for column in columns:
         table.add_column(column, justify="right")
     return table

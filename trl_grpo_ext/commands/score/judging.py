@@ -11,7 +11,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -27,7 +26,7 @@ from trl_grpo_ext.commands.tally import Tally, print_summary, status_of
 from trl_grpo_ext.group_verifier import GroupVerifier
 from trl_grpo_ext.mix.described import build_mix
 from trl_grpo_ext.mix.reward_mix import RewardMix, UnscoredError
-from trl_grpo_ext.recipe.rows import makes_conversations
+from trl_grpo_ext.recipe.prompts import RecipePrompts
 from trl_grpo_ext.runs.schema import SAMPLE_COLUMNS, VERDICT_COLUMNS, tables_of
 from trl_grpo_ext.scorecard import Scorecard
 from trl_grpo_ext.support.files import unfinished_path, written_whole
@@ -59,8 +58,8 @@ def score(arguments: argparse.Namespace) -> int:
             check_output(arguments.output, overwrite=arguments.overwrite, source=arguments.file)
         keys = {} if arguments.config is None else read_file(arguments.config).keys
         with closing(_mix(arguments, keys)) as mix:
-            completions = CompletionFile.check(arguments.file, arguments.completion)
-            completions = replace(completions, is_conversational=makes_conversations(keys))
+            completions = CompletionFile.check(arguments.file, arguments.completion, RecipePrompts.of(keys))
+            _tell_unprompted(completions)
             judge_file(mix, completions, arguments.output, tally)
     except (ValueError, OSError, ImportError) as error:
         return refuse(f"{tally}; then: {error}" if tally.rows else error)
@@ -85,6 +84,19 @@ def _mix(arguments: argparse.Namespace, keys: Mapping[str, Any]) -> RewardMix:
     if arguments.config is None:
         return build_mix([rewards_entry(text, "--verifier") for text in arguments.verifier], each="--verifier")
     return build_mix(keys.get("rewards")).for_limit(keys.get("max_completion_length"))
+
+
+def _tell_unprompted(completions: CompletionFile) -> None:
+    """Say on stderr if rows lack the columns of the recipe's prompts: without a prompt, verdicts may differ."""
+    sources = completions.prompts.sources
+    if not sources or not completions.unprompted:
+        return
+    named = ", ".join(f"`{source}`" for source in sources)
+    print(
+        f"{completions.unprompted} of {completions.rows} rows have neither a `prompt` nor what the recipe makes "
+        f"prompts of ({named}): they are judged without a prompt, and verdicts may differ from those of training.",
+        file=sys.stderr,
+    )
 
 
 def _left(tally: Tally, output: Path | None) -> str:
