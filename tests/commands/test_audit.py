@@ -29,7 +29,7 @@ from trl_grpo_ext.sample import Sample
 from trl_grpo_ext.verdict import Status
 from trl_grpo_ext.workers.pool import close_workers
 
-ROWS = 8
+ROWS = 4
 
 
 @pytest.fixture(scope="module")

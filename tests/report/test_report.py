@@ -6,7 +6,6 @@ import base64
 import hashlib
 import json
 import re
-import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -18,6 +17,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import report_runs as runs
+from command_line import modules_after
 from hypothesis import given
 from hypothesis import strategies as st
 from planted import Column, samples_of
@@ -301,10 +301,9 @@ def test_the_command_writes_reports_and_ends_with_status_2_and_one_line_where_it
 
 
 def test_the_command_loads_no_torch(tmp_path: Path) -> None:
-    code = "import sys; from trl_grpo_ext.cli.main import main; main(sys.argv[1:]); assert 'torch' not in sys.modules"
-    folder = runs.rich_run(tmp_path / "run")
-    done = subprocess.run([sys.executable, "-c", code, "report", folder], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    folder = str(runs.record(tmp_path / "run", runs.card(0, runs.any_verdict)))
+    loaded = modules_after(f"from trl_grpo_ext.cli.main import main; assert main(['report', {folder!r}]) == 0")
+    assert "torch" not in loaded
 
 
 def wait_for(report: ReportListener, path: Path) -> None:
