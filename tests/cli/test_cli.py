@@ -140,7 +140,7 @@ def halting(tmp_path: Path) -> list[str]:
     recipe = (ROOT / "recipes" / "quickstart.yaml").read_text(encoding="utf-8") + "halt_on: [bad_data]\n"
     (tmp_path / "halts.yaml").write_text(recipe, encoding="utf-8")
     flags = ["--config", "halts.yaml", "--dataset_name", str(tmp_path), *SHORT, "--max_steps", "20"]
-    return ["train", *flags]
+    return ["train", *flags, "--max_completion_length", "8"]
 
 
 def test_a_run_that_a_finding_halts_ends_with_status_3_and_the_summary_says_which(

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import closing
 
 import pytest
-from walls import level_or_skip
+from walls import level_or_skip, walls_or_skip
 
 from trl_grpo_ext.doctor import LEVELS
 from trl_grpo_ext.programs.sandbox.isolation import Isolation
@@ -16,7 +16,7 @@ from trl_grpo_ext.programs.sandbox.local import LocalSandbox
 @pytest.fixture(scope="module")
 def sandbox() -> Iterator[LocalSandbox]:
     """Yield a sandbox of size 1, which runs programs in sequence in the same processes."""
-    with closing(LocalSandbox(1)) as sandbox:
+    with closing(LocalSandbox(1, isolation=walls_or_skip())) as sandbox:
         yield sandbox
 
 
