@@ -106,8 +106,8 @@ class Remembering(Scripted):
 
     advantages: list[float]
 
-    def _generate_and_score_completions(self, inputs: Any) -> dict[str, Any]:
-        output = super()._generate_and_score_completions(inputs)
+    def _batch(self, inputs: Any) -> dict[str, Any]:
+        output = super()._batch(inputs)
         self.advantages = output["advantages"].tolist()
         return output
 

@@ -52,10 +52,11 @@ class TermTally:
         self.scores += figures.scores
         # Without a file there are no lines.
         for line, verdict in zip(lines, card.verdicts[term], strict=False):
-            if verdict is not None and verdict.score is None and not verdict.left_out:
-                at_fault = self.lines.setdefault(without_names(why_of(verdict)), [])
-                if len(at_fault) < MOST_LINES:
-                    at_fault.append(line)
+            if verdict is None or verdict.score is not None or verdict.left_out:
+                continue
+            at_fault = self.lines.setdefault(without_names(why_of(verdict)), [])
+            if len(at_fault) < MOST_LINES:
+                at_fault.append(line)
 
     def to_record(self) -> dict[str, Any]:
         interval = self.scores.interval
@@ -93,15 +94,15 @@ class Tally:
         """Count a batch; `lines` are its line numbers, if the completions come from a file."""
         self.rows += len(card)
         self.void += sum(card.void)
-        columns = zip(*card.verdicts.values(), strict=True)
-        self.failed += sum(any(one is not None and one.blame is Blame.GRADER for one in row) for row in columns)
+        for verdicts in zip(*card.verdicts.values(), strict=True):
+            self.failed += any(verdict is not None and verdict.blame is Blame.GRADER for verdict in verdicts)
         self.totals += grouped(card, np.array(card.totals, dtype=float))
         for term in card.terms:
             self.terms.setdefault(term, TermTally()).add(card, term, lines)
 
     @property
     def failed_share(self) -> float:
-        """The share of completions with a grader error, in [0, 1]."""
+        """Grader errors over judged completions, in [0, 1]."""
         return self.failed / max(1, self.rows)
 
     def __str__(self) -> str:
@@ -152,9 +153,7 @@ def _terms(summary: Mapping[str, Any]) -> WholeTable:
     table.add_column("verdicts")
     terms = summary["terms"]
     for name, term in terms.items():
-        table.add_row(
-            name, f"{term['weight']:.3g}", shown(term["score"] and Interval(**term["score"])), told_verdicts(term)
-        )
+        table.add_row(name, f"{term['weight']:.3g}", _mean(term["score"]), told_verdicts(term))
     if len(terms) > 1:
         table.add_section()
         table.add_row("total", "", _mean(summary["total"]), "")
@@ -168,7 +167,9 @@ def _lines(summary: Mapping[str, Any]) -> Iterator[str]:
     rows = summary["rows"]
     void = summary["void"]
     failed = summary["grader_failed"]
-    grader = f"; on {failed:,} the grader failed" if failed else ""
+    grader = ""
+    if failed:
+        grader = f"; on {failed:,} the grader failed"
     yield f"{rows:,} rows in {summary['seconds']:.1f} s, {void:,} of them void ({void / rows:.1%}){grader}."
     if summary["output"]:
         yield f"The verdicts are in {summary['output']}"
@@ -199,4 +200,6 @@ def _told_lines(lines: Sequence[int], count: int) -> str:
 
 
 def _mean(measured: Mapping[str, float] | None) -> str:
-    return shown(None if measured is None else Interval(**measured))
+    if measured is None:
+        return shown(None)
+    return shown(Interval(**measured))

@@ -59,6 +59,8 @@ def choice_said(answer: str, options: Options) -> Choice:
     if not sentences:
         return whole
     choice = _of_sentence(sentences[-1], options)
+    if not choice.labels:
+        return choice
     for sentence in sentences[:-1]:
         if read_choice(sentence, options).labels - choice.labels:
             return Choice(problem="several_choices")

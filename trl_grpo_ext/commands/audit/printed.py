@@ -17,7 +17,7 @@ from trl_grpo_ext.commands.audit.probes import (
     MEND_THE_CODE,
     REFUSAL_OF_SHIPPED,
 )
-from trl_grpo_ext.commands.audit.static import ProbeResult, StaticAudit
+from trl_grpo_ext.commands.audit.static import Case, ProbeResult, StaticAudit
 from trl_grpo_ext.sample import last_message
 from trl_grpo_ext.support.estimate import Interval
 from trl_grpo_ext.support.printer import WholeTable, print_lines, shown
@@ -75,10 +75,15 @@ def sentence(audit: StaticAudit) -> str:
     else:
         said += f"all {right} kinds of right ones"
     if audit.broken:
-        failures = ", ".join(dict.fromkeys(reason for probe in audit.broken for reason in probe.failures))
-        said += f"; it breaks on {len(audit.broken)} ({failures})"
+        # A dict keeps the order and drops repeated reasons.
+        reasons: dict[str, int] = {}
+        for probe in audit.broken:
+            reasons |= probe.failures
+        said += f"; it breaks on {len(audit.broken)} ({', '.join(reasons)})"
     form = FORMS[audit.kind][audit.form]
-    written = "alone" if form == MARK else f"as {on_one_line(form.replace(MARK, '...'), MOST_CHARS)}"
+    written = "alone"
+    if form != MARK:
+        written = f"as {on_one_line(form.replace(MARK, '...'), MOST_CHARS)}"
     rows = f"Tried on {audit.tasks} rows of {audit.data}"
     return f"{said}. {rows}; a right answer, written {written}, earns {audit.gold_score:.3g}."
 
@@ -97,7 +102,9 @@ def attack_sentence(attack: Attack) -> str:
     if not attack.judged_any:
         return f"{name} says nothing: the reward could judge none of the policy's completions."
     found = "a" if attack.found_a_hole else "no"
-    wrong, paid, right = (_went(attack, of) for of in ("wrongly_paid", "paid", "right"))
+    wrong = _went(attack, "wrongly_paid")
+    paid = _went(attack, "paid")
+    right = _went(attack, "right")
     return (
         f"{name} found {found} hole: {shown(attack.whole.wrongly_paid, '.1%')} of the completions were paid and wrong. "
         f"From the first to the last quarter, these went from {wrong}, the paid from {paid}, and the right from "
@@ -108,8 +115,11 @@ def attack_sentence(attack: Attack) -> str:
 
 def _went(attack: Attack, name: str) -> str:
     """Format a share of the first and of the last quarter: `3% to 40%`."""
-    shares = [getattr(period, name) for period in (attack.first, attack.last)]
-    return " to ".join(shown(share and share.mean, ".0%") for share in shares)
+    shares = []
+    for period in (attack.first, attack.last):
+        interval = getattr(period, name)
+        shares.append(shown(interval and interval.mean, ".0%"))
+    return " to ".join(shares)
 
 
 def _what_to_do(found: Sequence[ProbeResult], kind: Kind, is_shipped: bool) -> Iterator[str]:
@@ -140,14 +150,20 @@ def _table(found: Sequence[ProbeResult], width: int) -> WholeTable:
     table.add_column("how often [95 %]", no_wrap=True)
     table.add_column("such as (gold)", no_wrap=True)
     rows = [(probe.outcome, probe.name, _how_often(probe)) for probe in found]
-    room = width - sum(max(map(len, column)) for column in zip(*rows, strict=True)) - GAPS
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    room = width - sum(widths) - GAPS
     for probe, row in zip(found, rows, strict=True):
-        case = probe.worst[0]
-        gold = f" ({on_one_line(case.gold, GOLD_CHARS)})"
-        if room < LEAST_CHARS + len(gold):
-            gold = ""
-        table.add_row(*row, Text(on_one_line(case.completion, max(LEAST_CHARS, room - len(gold))) + gold))
+        table.add_row(*row, Text(_example(probe.worst[0], room)))
     return table
+
+
+def _example(case: Case, room: int) -> str:
+    """Format a case in `room` characters: completion and gold, or the completion alone in a narrow column."""
+    gold = f" ({on_one_line(case.gold, GOLD_CHARS)})"
+    if room < LEAST_CHARS + len(gold):
+        gold = ""
+    completion = on_one_line(case.completion, max(LEAST_CHARS, room - len(gold)))
+    return completion + gold
 
 
 def _how_often(probe: ProbeResult) -> str:
@@ -165,8 +181,12 @@ def _fault_rate(probe: ProbeResult) -> Interval | None:
 def _worst(found: Sequence[ProbeResult]) -> Iterator[str]:
     for probe in found:
         for case in probe.worst:
-            reason = f" ({case.reason})" if case.reason else ""
-            earned = "could not say" if case.score is None else f"earned {case.score:.3g}"
+            reason = ""
+            if case.reason:
+                reason = f" ({case.reason})"
+            earned = "could not say"
+            if case.score is not None:
+                earned = f"earned {case.score:.3g}"
             yield f"\n{probe.name}: it {earned}{reason}"
             yield f"  prompt: {shortened(last_message(case.prompt), MOST_CHARS)!r}"
             yield f"  gold: {shortened(case.gold, MOST_CHARS)!r}"

@@ -29,15 +29,23 @@ GAP, EDGES = 2, 2
 
 
 def show_evaluations(found: Sequence[Evaluated], folders: Sequence[Path], *, report: bool, as_json: bool) -> None:
-    """Write the figures of one or two evaluations, and a report if asked for, and print the figures."""
-    differences = compare(*found) if len(found) == 2 else {}
-    told = sentence(found[0].label, found[1].label, differences["pass@1"]) if "pass@1" in differences else None
+    """Write the figures of evaluations, one or two, with an optional report; print the figures."""
+    differences: Mapping[str, Difference] = {}
+    told = None
+    # The comparison's page; None for a single evaluation.
+    both = None
+    if len(found) == 2:
+        differences = compare(*found)
+        both = folders[0].parent / f"{found[0].label}-vs-{found[1].label}.html"
+    if "pass@1" in differences:
+        told = sentence(found[0].label, found[1].label, differences["pass@1"])
     models = [one.to_record() for one in found]
     for model, folder in zip(models, folders, strict=True):
         keep_figures(folder, model)
-    both = folders[0].parent / f"{'-vs-'.join(one.label for one in found)}.html" if len(found) == 2 else None
-    pages = [str(write_report([folder])) for folder in folders] if report else []
-    page = pages[0] if pages else None
+    pages = []
+    if report:
+        pages = [str(write_report([folder])) for folder in folders]
+    page = next(iter(pages), None)
     if report and both is not None:
         page = str(write_report(folders, both, ahead=told and f"{told}{others_told(differences)}"))
     record = {
@@ -50,13 +58,13 @@ def show_evaluations(found: Sequence[Evaluated], folders: Sequence[Path], *, rep
         write_json(both.with_suffix(".json"), record)
     if as_json:
         print_json(record)
-    else:
-        if told:
-            print(told)
-        print_evaluations(found, differences)
-        if page:
-            print(f"The figures are in {page}")
-            print(f"The completions are in {' and '.join(pages)}")
+        return
+    if told:
+        print(told)
+    print_evaluations(found, differences)
+    if page:
+        print(f"The figures are in {page}")
+        print(f"The completions are in {' and '.join(pages)}")
 
 
 def print_evaluations(
@@ -83,8 +91,7 @@ def _table(
     for label in labels:
         # An interval is never broken.
         table.add_column(_in_lines(label, LABEL_CHARS), justify="right", no_wrap=True)
-    figures = len(found) * (LABEL_CHARS + GAP) + (DIFFERENCE_CHARS + GAP if differences else 0)
-    room = max(LEAST_NAME_CHARS, width - figures - EDGES)
+    room = _room_of_names(len(found), width, has_difference=bool(differences))
     for name in _figures(found):
         intervals = [one.interval(name) for one in found]
         spec = _spec(name, intervals)
@@ -94,10 +101,20 @@ def _table(
             cells.append(shown(difference and difference.interval, spec))
         table.add_row(_in_lines(name.removeprefix("score/"), room), *cells)
     for name in QUANTILES:
-        table.add_row(f"  {name}", *(shown(record["tokens"] and record["tokens"][name], ".0f") for record in records))
+        cells = [shown(record["tokens"] and record["tokens"][name], ".0f") for record in records]
+        table.add_row(f"  {name}", *cells)
     # Without decimals, since 100.0% [87.5%, 100.0%] would take room from the names.
-    table.add_row("cut", *(shown(record["cut"], ".0%") for record in records))
+    cells = [shown(record["cut"], ".0%") for record in records]
+    table.add_row("cut", *cells)
     return table
+
+
+def _room_of_names(models: int, width: int, *, has_difference: bool) -> int:
+    """Return the characters left for names beside the columns of numbers."""
+    numbers = models * (LABEL_CHARS + GAP)
+    if has_difference:
+        numbers += DIFFERENCE_CHARS + GAP
+    return max(LEAST_NAME_CHARS, width - numbers - EDGES)
 
 
 def _spec(name: str, intervals: Sequence[Interval | None]) -> str:
@@ -119,9 +136,15 @@ def _in_lines(text: str, width: int) -> str:
 
 
 def _title(record: Mapping[str, Any]) -> str:
-    drawn = f"at temperature {record['temperature']:g}" if record["temperature"] else "greedy"
-    each = f"{record['samples']} completions each" if record["samples"] > 1 else "1 completion each"
-    data = "" if record["dataset"] is None else f" of {record['dataset']}"
+    drawn = "greedy"
+    if record["temperature"]:
+        drawn = f"at temperature {record['temperature']:g}"
+    each = "1 completion each"
+    if record["samples"] > 1:
+        each = f"{record['samples']} completions each"
+    data = ""
+    if record["dataset"] is not None:
+        data = f" of {record['dataset']}"
     return f"{record['prompts']:,} prompts{data} ({record['split']}), {each}, {drawn}"
 
 
@@ -140,7 +163,9 @@ def _figures(found: Sequence[Evaluated]) -> list[str]:
 def _lines(record: Mapping[str, Any]) -> Iterator[str]:
     yield f"{record['label']} ({record['model']}):"
     for name, term in record["terms"].items():
-        reasons = f" ({told_reasons(term)})" if term["reasons"] else ""
+        reasons = ""
+        if term["reasons"]:
+            reasons = f" ({told_reasons(term)})"
         yield f"  {name}: {told_verdicts(term)}{reasons}"
     yield f"  {record['completions']:,} completions; {record['unjudged']:,} of them could not be judged."
     for name, figure in record.items():

@@ -52,7 +52,8 @@ Write = Callable[[pa.Table], None]
 
 def score(arguments: argparse.Namespace) -> int:
     """Judge a file as the arguments of the command say, print the summary, and return the exit status."""
-    started, tally = time.monotonic(), Tally()
+    started = time.monotonic()
+    tally = Tally()
     try:
         if arguments.output is not None:
             check_output(arguments.output, overwrite=arguments.overwrite, source=arguments.file)
@@ -82,7 +83,8 @@ def score(arguments: argparse.Namespace) -> int:
 
 def _mix(arguments: argparse.Namespace, keys: Mapping[str, Any]) -> RewardMix:
     if arguments.config is None:
-        return build_mix([rewards_entry(text, "--verifier") for text in arguments.verifier], each="--verifier")
+        entries = [rewards_entry(text, "--verifier") for text in arguments.verifier]
+        return build_mix(entries, each="--verifier")
     return build_mix(keys.get("rewards")).for_limit(keys.get("max_completion_length"))
 
 
@@ -101,10 +103,13 @@ def _tell_unprompted(completions: CompletionFile) -> None:
 
 def _left(tally: Tally, output: Path | None) -> str:
     """Describe the partial output of an interrupted command; delete an unfinished output without rows."""
-    unfinished = None if output is None else unfinished_path(output)
+    unfinished = None
+    if output is not None:
+        unfinished = unfinished_path(output)
+    if tally.rows and unfinished is not None and unfinished.exists():
+        return f"{tally}; their verdicts are in {unfinished}"
     if tally.rows:
-        is_kept = unfinished is not None and unfinished.exists()
-        return f"{tally}; their verdicts are in {unfinished}" if is_kept else str(tally)
+        return str(tally)
     if unfinished is not None:
         unfinished.unlink(missing_ok=True)
     return "nothing was judged"
@@ -127,9 +132,12 @@ def judge_file(mix: RewardMix, completions: CompletionFile, output: Path | None,
         raise ValueError("A term compares the completions of a prompt, and the file has no column `prompt`.")
     tally.expected = completions.rows
     with ExitStack() as stack:
-        write = stack.enter_context(verdict_file(output)) if output is not None else None
+        write = None
+        if output is not None:
+            write = stack.enter_context(verdict_file(output))
         bar = stack.enter_context(tqdm(total=completions.rows, desc="scoring", unit="row", leave=False, disable=None))
-        few, times = completions.batches(FEW, whole_groups=compares), 1
+        few = completions.batches(FEW, whole_groups=compares)
+        times = 1
         lines = completions.lines()
         while samples := list(itertools.chain.from_iterable(itertools.islice(few, times))):
             began = time.monotonic()
@@ -145,7 +153,9 @@ def judge_file(mix: RewardMix, completions: CompletionFile, output: Path | None,
 def _next_times(times: int, seconds: float) -> int:
     if seconds < QUICK:
         return min(2 * times, MOST_TIMES)
-    return max(1, times // 2) if seconds > SLOW else times
+    if seconds > SLOW:
+        return max(1, times // 2)
+    return times
 
 
 @contextmanager
