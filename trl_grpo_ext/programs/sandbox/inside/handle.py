@@ -10,6 +10,7 @@ within a tolerance of it, is not believed.
 
 from __future__ import annotations
 
+import operator
 from collections import deque
 from collections.abc import Callable, Generator
 from enum import IntEnum
@@ -28,7 +29,6 @@ from trl_grpo_ext.programs.sandbox.inside.crossing.classes import (
     UNARY,
 )
 from trl_grpo_ext.programs.sandbox.inside.iteration import VIEWS, begin, item_at, length_of, next_item, once, view
-from trl_grpo_ext.programs.sandbox.inside.order import by_fields
 from trl_grpo_ext.programs.sandbox.inside.swallowing import leave, leave_async
 
 
@@ -244,7 +244,7 @@ def _judged(self: Stub, name: str, args: tuple[Any, ...]) -> Any:
     be the expected value, so the result must again be an object, which stays a result. The same holds for sums and
     differences of made objects and plain data.
 
-    Without an answer of the program, containment is decided by iteration, order by fields (see `order`), and anything
+    Without an answer of the program, containment is decided by iteration, order by fields, and anything
     else is refused.
 
     Raises:
@@ -258,7 +258,7 @@ def _judged(self: Stub, name: str, args: tuple[Any, ...]) -> Any:
     # A plain operand has no standing.
     among_own = all(_standing(other) for other in args)
     if not (standing is Standing.MADE or by_class or (only_computed and (name in BINARY | UNARY or among_own))):
-        return by_fields(self, name, args[0]) if name in ORDER else _refused(self, name)
+        return _by_fields(self, name, args[0]) if name in ORDER else _refused(self, name)
     told = (only_computed or name in ADDITIVE) and not all(isinstance(other, Stub) for other in args)
     result = self._remote_state.remote.request("special", self, name, *args)
     if result is self and name in BINARY and name.startswith("__i"):
@@ -271,6 +271,20 @@ def _judged(self: Stub, name: str, args: tuple[Any, ...]) -> Any:
     elif told and result is not NotImplemented:
         raise TypeError(f"{name} of a {type(self).__name__!r} object and plain data gives plain data")
     return result
+
+
+def _by_fields(one: Stub, name: str, other: Any) -> Any:
+    """Compare two returned objects of a data class with an order by their fields, in the judge.
+
+    Return NotImplemented for different classes, or for a class without an order.
+    """
+    order: tuple[str, ...] = getattr(type(one), "_order", ())
+    if not order or type(other) is not type(one):
+        return NotImplemented
+    get = one._remote_state.remote.get
+    first = tuple(get(one, field) for field in order)
+    second = tuple(get(other, field) for field in order)
+    return getattr(operator, name)(first, second)
 
 
 def _call(self: Stub, /, *args: Any, **kwargs: Any) -> Any:
