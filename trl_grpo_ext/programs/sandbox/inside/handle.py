@@ -148,9 +148,13 @@ class Handle(Stub):
     def __eq__(self, other: Any) -> Any:
         # The program decides whether two of its objects are equal, since it could have returned a single object. No
         # other object equals a stand-in.
-        if self is other or not isinstance(other, Handle):
-            return True if self is other else NotImplemented
-        return (self._equates or other._equates) and self._remote_state.remote.request("eq", self, other)
+        if self is other:
+            return True
+        if not isinstance(other, Handle):
+            return NotImplemented
+        if not (self._equates or other._equates):
+            return False
+        return self._remote_state.remote.request("eq", self, other)
 
     def __hash__(self) -> int:
         if not self._equates:
@@ -251,25 +255,28 @@ def _judged(self: Stub, name: str, args: tuple[Any, ...]) -> Any:
         TypeError: if the program answers arithmetic with plain data where an object is required.
     """
     standing = _standing(self)
+    is_made = standing is Standing.MADE
+    if name == CONTAINS and not is_made:
+        return any(element is args[0] or element == args[0] for element in iter(self))
     by_class = any(_standing(other) is Standing.MADE and type(other) is type(self) for other in args)
     only_computed = standing is Standing.COMPUTED and not by_class
-    if name == CONTAINS and standing is not Standing.MADE:
-        return any(element is args[0] or element == args[0] for element in iter(self))
     # A plain operand has no standing.
     among_own = all(_standing(other) for other in args)
-    if not (standing is Standing.MADE or by_class or (only_computed and (name in BINARY | UNARY or among_own))):
+    may_compute = only_computed and (name in BINARY | UNARY or among_own)
+    if not (is_made or by_class or may_compute):
         return _by_fields(self, name, args[0]) if name in ORDER else _refused(self, name)
-    told = (only_computed or name in ADDITIVE) and not all(isinstance(other, Stub) for other in args)
     result = self._remote_state.remote.request("special", self, name, *args)
+    with_plain = not all(isinstance(other, Stub) for other in args)
+    # The plain operand may be the expected value.
+    told = with_plain and (only_computed or name in ADDITIVE)
     if result is self and name in BINARY and name.startswith("__i"):
         # A difference from the expected number may not judge itself: `total -= 10.5; abs(total) < 1e-9`.
         self._remote_state.standing = Standing.RESULT if told and name == "__isub__" else standing
-    elif isinstance(result, Handle) or (isinstance(result, Stub) and not told):
-        if not told:
-            state = result._remote_state
-            state.standing = max(state.standing, Standing.COMPUTED)
-    elif told and result is not NotImplemented:
+    elif told and not isinstance(result, Handle) and result is not NotImplemented:
         raise TypeError(f"{name} of a {type(self).__name__!r} object and plain data gives plain data")
+    elif not told and isinstance(result, Stub):
+        state = result._remote_state
+        state.standing = max(state.standing, Standing.COMPUTED)
     return result
 
 

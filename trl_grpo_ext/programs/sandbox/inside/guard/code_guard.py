@@ -217,8 +217,12 @@ def _scope(frame: FrameType, global_names: Any, local_names: Any) -> tuple[Any, 
 
 def _given(frame: FrameType, *scopes: Any) -> dict[str, Any]:
     """Return names that a test gives to a text, as in `eval(f(), {"x": 3})`, without names of the test itself."""
-    given = [each for each in scopes if each is not None and "__name__" not in each]
-    return {name: each[name] for each in given if each.keys() != frame.f_locals.keys() for name in each}
+    given = {}
+    for scope in scopes:
+        is_of_test = scope is None or "__name__" in scope or scope.keys() == frame.f_locals.keys()
+        if not is_of_test:
+            given.update(scope)
+    return given
 
 
 def _constants(code: CodeType) -> Iterator[Any]:

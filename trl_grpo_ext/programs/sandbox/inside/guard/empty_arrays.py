@@ -57,8 +57,12 @@ def _functions_named_in(text: str, numpy: Any) -> list[str]:
     Classes and ufuncs have attributes that a guard would hide.
     """
     words = set(re.findall(r"\.(\w+)", text)).difference(_CONVERTING, _COMPARING)
-    found = {word: vars(numpy).get(word) for word in words}
-    return [word for word, each in found.items() if callable(each) and not isinstance(each, type | numpy.ufunc)]
+    found = []
+    for word in words:
+        function = vars(numpy).get(word)
+        if callable(function) and not isinstance(function, type | numpy.ufunc):
+            found.append(word)
+    return found
 
 
 def _wrap(module: ModuleType, names: Sequence[str], wrapping: Callable[[Any], Any]) -> None:
@@ -95,8 +99,10 @@ def _comparing(own: Callable[..., Any]) -> Callable[..., Any]:
 
 def _read(value: Any) -> Any:
     """Convert a list, or a program's object with a length, to an array, as numpy does before comparing."""
-    is_list = isinstance(value, list | tuple) or (isinstance(value, Stub) and hasattr(type(value), "__len__"))
-    return importlib.import_module("numpy").asanyarray(value) if is_list else value
+    is_sized = isinstance(value, Stub) and hasattr(type(value), "__len__")
+    if isinstance(value, list | tuple) or is_sized:
+        return importlib.import_module("numpy").asanyarray(value)
+    return value
 
 
 def _converting(own: Callable[..., Any]) -> Callable[..., Any]:
@@ -106,7 +112,9 @@ def _converting(own: Callable[..., Any]) -> Callable[..., Any]:
             return array
         # Libraries that the tests use have empty arrays of their own.
         is_of_tests = sys._getframe(1).f_globals.get("__name__") == "tests"
-        return _guarded(array) if is_of_tests or _holds_guarded([*args, *kwargs.values()]) else array
+        if is_of_tests or _holds_guarded([*args, *kwargs.values()]):
+            return _guarded(array)
+        return array
 
     return convert
 
@@ -138,7 +146,9 @@ def _guarded_array() -> Any:
     def plain(value: Any) -> Any:
         if isinstance(value, tuple):
             return tuple(map(plain, value))
-        return value.view(ndarray) if type(value) in SUBCLASSES else value
+        if type(value) in SUBCLASSES:
+            return value.view(ndarray)
+        return value
 
     def array_ufunc(self: Any, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
         others = [each for each in inputs if not _is_empty(each)]
@@ -150,7 +160,9 @@ def _guarded_array() -> Any:
         places: Any = kwargs.get("out") or ()
         if len(places) == 1:
             return places[0]
-        return _guarded(found) if type(found) is ndarray else found
+        if type(found) is ndarray:
+            return _guarded(found)
+        return found
 
     members = {"__array_ufunc__": array_ufunc, "__repr__": lambda self: repr(plain(self)), "__module__": "numpy"}
     made = type("ndarray", (ndarray,), members)
