@@ -109,7 +109,7 @@ def _shown(line: str | None, other: str | None) -> str:
 
 
 def _first_difference(one: str, other: str) -> int:
-    """Return the place of the first different character; 0 if one text begins with the other."""
+    """Return the index of the first different character; 0 if none differs."""
     for place, (a, b) in enumerate(zip(one, other, strict=False)):
         if a != b:
             return place

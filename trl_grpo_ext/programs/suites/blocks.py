@@ -45,7 +45,7 @@ class FencedBlock:
 
 @dataclass(frozen=True, slots=True)
 class _Fence:
-    """A fence that may open a block or end one.
+    """A line's Markdown fence.
 
     Attributes:
         indent: The indentation of its block.
@@ -96,7 +96,7 @@ def fenced_blocks(text: str) -> list[FencedBlock]:
 
 
 def _opening(line: str, opened: _Fence | None, quotes: str) -> _Fence | None:
-    """Read the fence of a line that opens a block; None for any other line."""
+    """Read a line's opening fence; None for lines without an opening fence."""
     marks = _MARKS.search(line)
     if marks is None:
         return None
@@ -118,7 +118,7 @@ def _opening(line: str, opened: _Fence | None, quotes: str) -> _Fence | None:
 
 
 def _may_follow(before: str, info: str) -> bool:
-    """Test if an opening fence may follow a text on its line."""
+    """Test if text may precede an opening fence on its line."""
     # Quotes begin a string of a program without a fence.
     if before[-1] in "\"'":
         return False
@@ -126,7 +126,7 @@ def _may_follow(before: str, info: str) -> bool:
 
 
 def _last_code(line: str, opened: _Fence, quotes: str) -> str | None:
-    """Return the code before the closing fence of a line, empty for a line of its own; None for any other line."""
+    """Return the code in front of a closing fence, often empty; None for lines without a closing fence."""
     line = line.rstrip()
     tag = line.rfind("</")
     if tag >= 0 and _CLOSING_TAG.fullmatch(line[tag:]):
@@ -141,14 +141,14 @@ def _last_code(line: str, opened: _Fence, quotes: str) -> str | None:
 
 
 def _ends(fence: _Fence, opened: _Fence) -> bool:
-    """Test if a fence may end the open block."""
+    """Test if a fence may end an open block."""
     # As in CommonMark; a docstring of the program may hold a fence.
     is_content = not fence.follows_text and len(fence.indent) > len(opened.indent) + 3
     return fence.marks.startswith(opened.marks) and not is_content
 
 
 def open_quotes(line: str, quotes: str, *, comments: bool = False) -> str:
-    """Return the triple quotes of a string that is open at the end of a line, and `#` in a comment; empty if neither.
+    """Return the triple quotes of an open string at a line's end, or `#` in a comment; else an empty text.
 
     Args:
         line: A line of a program.

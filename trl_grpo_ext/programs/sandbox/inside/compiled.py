@@ -66,7 +66,7 @@ def innermost(source: str, line: int, *kinds: type[ast.stmt]) -> ast.stmt | None
 
 
 def _extent(node: ast.stmt) -> tuple[int, int]:
-    """Order statements by their lines, and on one line those further to the right first."""
+    """Sort key of statements: fewer lines first, then further right."""
     return (node.end_lineno or 0) - node.lineno, -node.col_offset
 
 

@@ -147,7 +147,7 @@ def _of_mocks(target: Any) -> frozenset[str]:
 
 
 def _is_mock(target: Any) -> bool:
-    """Return whether an object is a mock or a function made by `create_autospec`, which stores its mock."""
+    """Recognize mocks, and functions made by `create_autospec`, which store a mock."""
     mock = getattr(target, "mock", None) if isinstance(target, FunctionType) else target
     return isinstance(mock, of_module("unittest.mock", "NonCallableMock"))
 

@@ -139,7 +139,7 @@ def is_judgement(value: Stub, name: str) -> bool:
 
 
 class Handle(Stub):
-    """A stand-in whose object is not also plain data, such as a list or text."""
+    """A stand-in for an object without plain data; lists and texts have other stand-ins."""
 
     __slots__ = ("_remote_state",)
     _equates = False
@@ -335,7 +335,7 @@ def _bool(self: Stub) -> bool:
 
 
 def viewed(self: Stub, name: str, found: Any) -> Any:
-    """Have `items`, `keys` or `values` of a returned object agree with its other answers about its contents."""
+    """Check `items`, `keys` and `values` of a returned object against its other answers."""
     if name not in VIEWS or not isinstance(found, Handle) or _standing(self):
         return found
     # `hasattr` would ask the program, which may say yes.

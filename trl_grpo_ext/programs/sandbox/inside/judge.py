@@ -79,7 +79,7 @@ def run_tests(control: int, rpc: int, *, guarded: bool) -> None:
 
 
 class _Judgement:
-    """A run of all tests against one program."""
+    """The judgement of one program by all tests."""
 
     def __init__(self, trainer: Channel, program: ProgramProxy, tests: Tests) -> None:
         self._trainer = trainer
@@ -207,7 +207,7 @@ def _bind(namespace: dict[str, Any], stand_ins: dict[str, list[Any]]) -> None:
 
 
 def _undefined(name: str) -> Callable[..., NoReturn]:
-    """Make what stands for a builtin's name that is the program's, and that the program does not define."""
+    """Make a function that raises NameError, for a builtin's name that the program should define but does not."""
 
     def undefined(*_: Any, **__: Any) -> NoReturn:
         raise NameError(f"name {name!r} is not defined", name=name)

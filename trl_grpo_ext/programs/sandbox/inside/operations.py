@@ -72,7 +72,7 @@ _tasks = Tasks()
 
 
 def _parameters(function: Any) -> list[tuple[str, int, bool]]:
-    """The parameters of a function: name, kind, and whether it has a default."""
+    """Describe a function's parameters as (name, kind, has a default)."""
     import inspect
 
     found = inspect.signature(function).parameters.values()

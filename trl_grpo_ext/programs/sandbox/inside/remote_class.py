@@ -158,7 +158,7 @@ class RemoteClass(type):
 
 
 def _may_belong(kind: Any) -> bool:
-    """Test whether a class comes from the program or the tests, so that it can inherit from a program class.
+    """Test if a class could inherit from a program class: only classes of program or tests could.
 
     An exception class of the tests cannot: the program could otherwise catch a failure with `assertRaises`.
     """
@@ -262,7 +262,7 @@ class RemoteAttribute:
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
-        """Pretend to `unittest.mock` to be a function if the program's attribute is a function; a mock copies it."""
+        """Let `unittest.mock` see a function if the program's attribute is a function, so that mocks copy it."""
         if not _is_for_mock(sys._getframe(1)):
             return RemoteAttribute
         if self._kind is None:
@@ -369,7 +369,7 @@ def _of_handles(names: list[str], flags: list[str]) -> dict[str, Any]:
 
 
 def _plain_type(bases: list[type]) -> type | None:
-    """Return the first base that is neither an object of the program nor an exception, such as `list`."""
+    """Return the first base class of plain data, such as `list`; None without one."""
     for base in bases:
         if not issubclass(base, Handle | BaseException):
             return base
@@ -377,7 +377,7 @@ def _plain_type(bases: list[type]) -> type | None:
 
 
 def _members(name: str, names: list[str], flags: list[str], plain: type | None) -> dict[str, Any]:
-    """Return the attributes and methods of a stand-in class, by the program's names for them."""
+    """Make a stand-in class's attributes and methods from the program's names."""
     members = {each: _member(each, plain) for each in names if _is_kept(each)}
     if "library" in flags and name in _OF_LIBRARY:
         members["__class__"] = property(lambda stand_in: _OF_LIBRARY[name])

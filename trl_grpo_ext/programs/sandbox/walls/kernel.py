@@ -107,7 +107,7 @@ def forking(namespaces: int) -> Callable[[], int]:
 
 
 def threads(pid: int) -> int:
-    """Count threads of a process; a process that is gone has 0."""
+    """Count a process's threads; 0 for an ended process."""
     try:
         # The task folder has a subfolder for each thread, and each subfolder adds a link beside `.` and `..`.
         return os.stat(f"/proc/{pid}/task").st_nlink - 2

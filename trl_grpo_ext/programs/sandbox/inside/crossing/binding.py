@@ -15,7 +15,7 @@ from trl_grpo_ext.programs.sandbox.inside.crossing.values import of_module
 
 
 class Token:
-    """A token for an object or class of the tests, whose contents stay in the judge."""
+    """A token in place of a test object or class; its contents stay in the judge."""
 
     __slots__ = ("_whole",)
 
@@ -48,7 +48,7 @@ def gets_whole(target: Any) -> bool:
 
 
 def described(token: Token) -> tuple[str, str | None]:
-    """Return the name of an object's class; for a class, `type` and its own name."""
+    """Return an object's class name and None; for a class, `type` and the class's name."""
     value = token._whole
     if isinstance(value, type):
         return "type", value.__name__

@@ -81,7 +81,7 @@ FORWARDED = _dunders(
 
 
 class ClassOfTests(NamedTuple):
-    """A description of a test's class for the program.
+    """A test class, described for the program.
 
     Attributes:
         number: The class's number in the judge.

@@ -238,7 +238,7 @@ def _constants(code: CodeType) -> Iterator[Any]:
 
 
 def _print_errors_in_python() -> None:
-    """Have the exception that ends a thread printed in Python, as one that nobody can catch, of `__del__`, too.
+    """Print exceptions of threads and of `__del__` by Python code instead of C code.
 
     Python itself would do it in C, and parse the lines that it shows, which looks as if it compiled them.
     """

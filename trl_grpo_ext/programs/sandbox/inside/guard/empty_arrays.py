@@ -52,7 +52,7 @@ def guard_empty_arrays(text: str) -> None:
 
 
 def _functions_named_in(text: str, numpy: Any) -> list[str]:
-    """List numpy's functions that the tests may call, but for those that are guarded already.
+    """List numpy functions named in the tests' text, without functions already guarded.
 
     Classes and ufuncs have attributes that a guard would hide.
     """
@@ -98,7 +98,7 @@ def _comparing(own: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _read(value: Any) -> Any:
-    """Convert a list, or a program's object with a length, to an array, as numpy does before comparing."""
+    """Convert lists and sized program objects to arrays, as numpy does before comparing."""
     is_sized = isinstance(value, Stub) and hasattr(type(value), "__len__")
     if isinstance(value, list | tuple) or is_sized:
         return importlib.import_module("numpy").asanyarray(value)
@@ -120,14 +120,14 @@ def _converting(own: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _holds_guarded(value: Any, depth: int = _DEEP) -> bool:
-    """Test if a value is or contains a guarded array, or an object of the program, which may contain one."""
+    """Test if a value holds guarded arrays or program objects, which may hold guarded arrays."""
     if isinstance(value, list | tuple):
         return depth > 0 and any(_holds_guarded(each, depth - 1) for each in value)
     return type(value) in SUBCLASSES or isinstance(value, Stub)
 
 
 def _is_empty(value: Any, depth: int = _DEEP) -> bool:
-    """Test if an array of a list, tuple or array has no items, such as `[[], []]`; a number is an item."""
+    """Test if numpy would find no items in a value, as in `[[], []]`; numbers count as items."""
     if isinstance(value, list | tuple):
         return depth > 0 and all(_is_empty(each, depth - 1) for each in value)
     return bool(getattr(value, "size", 1) == 0)

@@ -171,7 +171,7 @@ class _Evaluation:
         raise _not_plain(node)
 
     def _named(self, node: ast.expr) -> Any:
-        """Look up a name or a module attribute, such as `datetime.date`."""
+        """Look up a name, or a module's attribute such as `datetime.date`."""
         if isinstance(node, ast.Name):
             return self._found(node.id)
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):

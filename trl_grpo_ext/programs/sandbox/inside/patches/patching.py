@@ -66,7 +66,7 @@ def _own_lines(source: str) -> str:
 
 
 def _repeat_calls(program: ProgramProxy, home: str, name: str) -> None:
-    """Repeat in the program each call of a library function that changes the state of a process."""
+    """Repeat in the program each call of a state-changing library function."""
     module = imported(home)
     own = getattr(module, name, None)
     if own is None:
