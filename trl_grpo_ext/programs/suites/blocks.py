@@ -79,14 +79,17 @@ def fenced_blocks(text: str) -> list[FencedBlock]:
     # The quotes of a string that is open at the end of the last line, in a block or in a program without one.
     quotes = ""
     for line in text.split("\n"):
-        last = None if opened is None else _last_code(line, opened, quotes)
+        last = _last_code(line, opened, quotes)
         opening = _opening(line, opened, quotes)
         if last is None and opening is None:
             lines.append(line)
             quotes = open_quotes(line, quotes)
             continue
+        if last:
+            lines.append(last)
         if opened is not None:
-            found.append(_block(opened, [*lines, last] if last else lines))
+            found.append(_block(opened, lines))
+        # A bare fence ends a block rather than open the next.
         opened = opening if last is None else None
         lines = []
         quotes = ""
@@ -107,14 +110,17 @@ def _opening(line: str, opened: _Fence | None, quotes: str) -> _Fence | None:
     # A fence is followed by nothing but its tag; in a program, quotes may follow.
     if is_code_in_text or tag in _MARKDOWN_TAGS or (info.strip() and not tag):
         return None
-    if before.strip():
-        is_in_program = opened is not None or quotes
-        is_fence = not is_in_program and marks[0][0] == "`" and _may_follow(before, info)
+    if not before.strip():
+        fence = _Fence(before, marks[0], tag, follows_text=False)
+        return fence if opened is None or _ends(fence, opened) else None
+    is_in_program = opened is not None or quotes
+    if is_in_program or marks[0][0] != "`" or not _may_follow(before, info):
+        return None
+    indent = ""
+    if _LIST_ITEM.fullmatch(before):
         # The lines below a list marker stand under its text.
-        indent = " " * len(before) if _LIST_ITEM.fullmatch(before) else ""
-        return _Fence(indent, marks[0], tag, follows_text=True) if is_fence else None
-    fence = _Fence(before, marks[0], tag, follows_text=False)
-    return fence if opened is None or _ends(fence, opened) else None
+        indent = " " * len(before)
+    return _Fence(indent, marks[0], tag, follows_text=True)
 
 
 def _may_follow(before: str, info: str) -> bool:
@@ -125,8 +131,10 @@ def _may_follow(before: str, info: str) -> bool:
     return before.rstrip()[-1] in ":>" or bool(_LIST_ITEM.fullmatch(before) or _ONE_WORD.fullmatch(info))
 
 
-def _last_code(line: str, opened: _Fence, quotes: str) -> str | None:
+def _last_code(line: str, opened: _Fence | None, quotes: str) -> str | None:
     """Return the code in front of a closing fence, often empty; None for lines without a closing fence."""
+    if opened is None:
+        return None
     line = line.rstrip()
     tag = line.rfind("</")
     if tag >= 0 and _CLOSING_TAG.fullmatch(line[tag:]):
@@ -176,7 +184,9 @@ def open_quotes(line: str, quotes: str, *, comments: bool = False) -> str:
 
 def _tag(info: str) -> str:
     tag = _TAG.match(info)
-    return tag[1].lower() if tag else ""
+    if tag is None:
+        return ""
+    return tag[1].lower()
 
 
 def _block(opened: _Fence, lines: list[str]) -> FencedBlock:

@@ -273,8 +273,11 @@ def _failed(program: ProgramProxy, error: BaseException) -> str:
     """Describe a failed assertion: source, message unless it is part of the source, last call of the program."""
     source = _source(error, program.sources)
     message = str(error).strip().split("\n")[0][:_MAX_SOURCE]
-    parts = [source or "AssertionError", message if message not in source else "", _last_call(program)]
-    return "; ".join(part for part in parts if part)[:_MAX_DETAIL]
+    parts = [source or "AssertionError"]
+    if message not in source:
+        parts.append(message)
+    parts.append(_last_call(program))
+    return "; ".join(filter(None, parts))[:_MAX_DETAIL]
 
 
 def _source(error: BaseException, sources: dict[str, str]) -> str:
@@ -285,7 +288,10 @@ def _source(error: BaseException, sources: dict[str, str]) -> str:
             filename, line = frame.f_code.co_filename, number
     source = sources.get(filename, "")
     smallest = innermost(source, line, ast.stmt)
-    return "" if smallest is None else " ".join((ast.get_source_segment(source, smallest) or "").split())[:_MAX_SOURCE]
+    if smallest is None:
+        return ""
+    text = ast.get_source_segment(source, smallest) or ""
+    return " ".join(text.split())[:_MAX_SOURCE]
 
 
 def _last_call(program: ProgramProxy) -> str:
