@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import random
 import threading
-from collections.abc import Iterator
 
 import psutil
 import pytest
@@ -23,12 +22,6 @@ LINGERS = "import time, weakref\nlingers = {1}\nweakref.finalize(lingers, time.s
 SUITE = CallSuite(setup=LINGERS, tests=("assert add(1, 2) == 3", "assert add(2, 2) == 4"), names=("add",))
 RIGHT, WRONG = "def add(a, b):\n    return a + b\n", "def add(a, b):\n    return a - b\n"
 SHORT = Limits(wall_seconds=0.3, cpu_seconds=1.0)
-
-
-@pytest.fixture(scope="module")
-def sandbox() -> Iterator[LocalSandbox]:
-    with contextlib.closing(LocalSandbox(1)) as sandbox:
-        yield sandbox
 
 
 @pytest.mark.parametrize("stop_at_first", [True, False])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -31,14 +30,6 @@ WRONG = "def thirds(n): return [k / 2 for k in range(1, n + 1)]\n"
 
 MINE = "import numpy as np\ndef thirds(n): return np.arange(1, n + 1) / 3\n"
 LONG = Limits(wall_seconds=30.0, cpu_seconds=30.0)
-
-
-@pytest.fixture(scope="module")
-def sandbox() -> Iterator[LocalSandbox]:
-    """Yield a sandbox of size 1, which runs programs in sequence in the same processes."""
-    sandbox = LocalSandbox(1)
-    yield sandbox
-    sandbox.close()
 
 
 def endings(sandbox: LocalSandbox, suite: CallSuite, *programs: str, limits: Limits = LONG) -> list[Ending]:

@@ -11,9 +11,8 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from walls import level_or_skip, walls_or_skip
+from walls import walls_or_skip
 
-from trl_grpo_ext.doctor import LEVELS
 from trl_grpo_ext.programs.sandbox import installed
 from trl_grpo_ext.programs.sandbox.isolation import Isolation
 from trl_grpo_ext.programs.sandbox.job import Ending, Job, Limits, StdioCase, StdioSuite
@@ -25,12 +24,6 @@ walls_or_skip()
 
 OK = StdioSuite(tests=(StdioCase(stdin="", stdout="ok"),))
 LONG = Limits(wall_seconds=30.0, cpu_seconds=30.0)
-
-
-@pytest.fixture(scope="module", params=LEVELS, ids=lambda isolation: isolation.name.lower())
-def level(request: pytest.FixtureRequest) -> Isolation:
-    """Return each isolation level that holds on this machine."""
-    return level_or_skip(request.param)
 
 
 @pytest.fixture

@@ -13,9 +13,8 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from walls import level_or_skip, wait_until
+from walls import wait_until
 
-from trl_grpo_ext.doctor import LEVELS
 from trl_grpo_ext.programs.sandbox.isolation import Isolation
 from trl_grpo_ext.programs.sandbox.job import CallSuite, Ending, Job, Limits, StdioCase, StdioSuite
 from trl_grpo_ext.programs.sandbox.local import LocalSandbox
@@ -23,12 +22,6 @@ from trl_grpo_ext.programs.sandbox.walls import filesystem
 from trl_grpo_ext.programs.sandbox.zygote import Zygote
 
 LIMITS = Limits(wall_seconds=10.0, cpu_seconds=5.0, memory_mb=128)
-
-
-@pytest.fixture(scope="module", params=LEVELS, ids=lambda isolation: isolation.name.lower())
-def level(request: pytest.FixtureRequest) -> Isolation:
-    """Return each isolation level that holds on this machine."""
-    return level_or_skip(request.param)
 
 
 @pytest.fixture(scope="module")

@@ -45,7 +45,7 @@ class FencedBlock:
 
 @dataclass(frozen=True, slots=True)
 class _Fence:
-    """A fence that may open a block or end one.
+    """A line's Markdown fence.
 
     Attributes:
         indent: The indentation of its block.
@@ -79,14 +79,17 @@ def fenced_blocks(text: str) -> list[FencedBlock]:
     # The quotes of a string that is open at the end of the last line, in a block or in a program without one.
     quotes = ""
     for line in text.split("\n"):
-        last = None if opened is None else _last_code(line, opened, quotes)
+        last = _last_code(line, opened, quotes)
         opening = _opening(line, opened, quotes)
         if last is None and opening is None:
             lines.append(line)
             quotes = open_quotes(line, quotes)
             continue
+        if last:
+            lines.append(last)
         if opened is not None:
-            found.append(_block(opened, [*lines, last] if last else lines))
+            found.append(_block(opened, lines))
+        # A bare fence ends a block rather than open the next.
         opened = opening if last is None else None
         lines = []
         quotes = ""
@@ -96,7 +99,7 @@ def fenced_blocks(text: str) -> list[FencedBlock]:
 
 
 def _opening(line: str, opened: _Fence | None, quotes: str) -> _Fence | None:
-    """Read the fence of a line that opens a block; None for any other line."""
+    """Read a line's opening fence; None for lines without an opening fence."""
     marks = _MARKS.search(line)
     if marks is None:
         return None
@@ -107,26 +110,31 @@ def _opening(line: str, opened: _Fence | None, quotes: str) -> _Fence | None:
     # A fence is followed by nothing but its tag; in a program, quotes may follow.
     if is_code_in_text or tag in _MARKDOWN_TAGS or (info.strip() and not tag):
         return None
-    if before.strip():
-        is_in_program = opened is not None or quotes
-        is_fence = not is_in_program and marks[0][0] == "`" and _may_follow(before, info)
+    if not before.strip():
+        fence = _Fence(before, marks[0], tag, follows_text=False)
+        return fence if opened is None or _ends(fence, opened) else None
+    is_in_program = opened is not None or quotes
+    if is_in_program or marks[0][0] != "`" or not _may_follow(before, info):
+        return None
+    indent = ""
+    if _LIST_ITEM.fullmatch(before):
         # The lines below a list marker stand under its text.
-        indent = " " * len(before) if _LIST_ITEM.fullmatch(before) else ""
-        return _Fence(indent, marks[0], tag, follows_text=True) if is_fence else None
-    fence = _Fence(before, marks[0], tag, follows_text=False)
-    return fence if opened is None or _ends(fence, opened) else None
+        indent = " " * len(before)
+    return _Fence(indent, marks[0], tag, follows_text=True)
 
 
 def _may_follow(before: str, info: str) -> bool:
-    """Test if an opening fence may follow a text on its line."""
+    """Test if text may precede an opening fence on its line."""
     # Quotes begin a string of a program without a fence.
     if before[-1] in "\"'":
         return False
     return before.rstrip()[-1] in ":>" or bool(_LIST_ITEM.fullmatch(before) or _ONE_WORD.fullmatch(info))
 
 
-def _last_code(line: str, opened: _Fence, quotes: str) -> str | None:
-    """Return the code before the closing fence of a line, empty for a line of its own; None for any other line."""
+def _last_code(line: str, opened: _Fence | None, quotes: str) -> str | None:
+    """Return the code in front of a closing fence, often empty; None for lines without a closing fence."""
+    if opened is None:
+        return None
     line = line.rstrip()
     tag = line.rfind("</")
     if tag >= 0 and _CLOSING_TAG.fullmatch(line[tag:]):
@@ -141,14 +149,14 @@ def _last_code(line: str, opened: _Fence, quotes: str) -> str | None:
 
 
 def _ends(fence: _Fence, opened: _Fence) -> bool:
-    """Test if a fence may end the open block."""
+    """Test if a fence may end an open block."""
     # As in CommonMark; a docstring of the program may hold a fence.
     is_content = not fence.follows_text and len(fence.indent) > len(opened.indent) + 3
     return fence.marks.startswith(opened.marks) and not is_content
 
 
 def open_quotes(line: str, quotes: str, *, comments: bool = False) -> str:
-    """Return the triple quotes of a string that is open at the end of a line, and `#` in a comment; empty if neither.
+    """Return the triple quotes of an open string at a line's end, or `#` in a comment; else an empty text.
 
     Args:
         line: A line of a program.
@@ -176,7 +184,9 @@ def open_quotes(line: str, quotes: str, *, comments: bool = False) -> str:
 
 def _tag(info: str) -> str:
     tag = _TAG.match(info)
-    return tag[1].lower() if tag else ""
+    if tag is None:
+        return ""
+    return tag[1].lower()
 
 
 def _block(opened: _Fence, lines: list[str]) -> FencedBlock:

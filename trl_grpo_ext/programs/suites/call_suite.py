@@ -122,7 +122,7 @@ def _modules(free: Collection[str], nodes: Iterable[ast.AST]) -> dict[str, str]:
 
 
 def _used_bare(nodes: Iterable[ast.AST]) -> set[str]:
-    """Return the names that are used in another way than as `name.attribute`."""
+    """Collect names used bare, not only in front of an attribute."""
     uses: Counter[str] = Counter()
     for node in nodes:
         if isinstance(node, ast.Name):

@@ -60,7 +60,7 @@ class Columns:
 
     @property
     def alternatives(self) -> tuple[str, ...]:
-        """All test columns; a dataset needs at least one of these columns."""
+        """All test columns; a dataset needs at least one."""
         return (self.tests, self.test_list, self.test, self.verification_info, self.input_output)
 
 
@@ -158,7 +158,7 @@ def plain(value: Any) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Beside:
-    """What a row says beside its tests.
+    """Values of a row beside its tests.
 
     Attributes:
         code: The code of the prompt.
@@ -172,7 +172,7 @@ class _Beside:
 
 
 def _suite(value: Any, beside: _Beside) -> Suite:
-    """Build a suite from tests in any of `_FORMS`, or from their JSON."""
+    """Build a suite from tests, or JSON of tests, by the first matching form of `_FORMS`."""
     if isinstance(value, str) and value.lstrip()[:1] in ("[", "{"):
         value = plain(from_json(value))
     for is_form, read in _FORMS:
@@ -261,7 +261,7 @@ def _check_functions(text: str) -> list[str]:
 
 
 def _calls(part: Statement, names: list[str]) -> bool:
-    """Test if a statement is a call of one of these names."""
+    """Test if a statement calls a function by a listed name."""
     if not isinstance(part.node, ast.Expr) or not isinstance(part.node.value, ast.Call):
         return False
     function = part.node.value.func

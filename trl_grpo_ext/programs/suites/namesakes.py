@@ -132,7 +132,7 @@ class Namesakes(NamedTuple):
         return found
 
     def _tested_alone(self, shared: Set[str], known: Collection[str]) -> set[str]:
-        """Find shared names that a test calls without any other name of the program."""
+        """Find shared names called by a test that uses no other program name."""
         found: set[str] = set()
         for test in self.tests:
             unit = _unit(test, self.setup)
@@ -143,7 +143,7 @@ class Namesakes(NamedTuple):
 
 
 def _asserted_alone(parts: Sequence[Statement], suspects: Set[str]) -> set[str]:
-    """Find suspects that an assertion calls without any other name of the program."""
+    """Find suspects called by an assertion that uses no other program name."""
     found: set[str] = set()
     if suspects:
         for node in _asserting(part.node for part in parts):

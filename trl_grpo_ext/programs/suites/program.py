@@ -181,7 +181,7 @@ def _user_texts(prompt: Prompt) -> list[str]:
 
 
 def _content(content: Any) -> str:
-    """Return the text of a message, whose content may be a list of blocks."""
+    """Return a message's text, joined from its blocks if necessary."""
     if isinstance(content, str):
         return content
     texts = []

@@ -197,7 +197,7 @@ def groups_of(value: Any, tests: int) -> Groups:
 
 
 def _are_places(places: Any, tests: int) -> bool:
-    """Test if a value is a list of at least one place of a test; a bool is no place."""
+    """Test if a value lists test numbers, at least one; a bool is no number."""
     if not isinstance(places, list | tuple) or not places:
         return False
     return all(type(place) is int and 0 <= place < tests for place in places)

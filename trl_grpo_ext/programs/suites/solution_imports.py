@@ -38,7 +38,7 @@ def is_solution_import(node: ast.AST) -> bool:
 
 
 def imports_solution(node: ast.AST) -> bool:
-    """Recognize any import of the solution module, or of its names."""
+    """Recognize every import of module `solution` or of names from it."""
     if isinstance(node, ast.Import):
         return any(alias.name == SOLUTION for alias in node.names)
     if isinstance(node, ast.Call) and _last_name(node.func) in {"import_module", "__import__"}:

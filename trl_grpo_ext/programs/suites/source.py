@@ -185,7 +185,7 @@ def joined(parts: list[Statement]) -> str:
 
 
 def _span(node: ast.stmt) -> tuple[int, int]:
-    """Return the first and the last line of a statement, with its decorators."""
+    """Return a statement's first and last line numbers, decorators included."""
     start = node.lineno
     for decorator in getattr(node, "decorator_list", []):
         start = min(start, decorator.lineno)
@@ -249,7 +249,7 @@ def usage(source: str) -> Usage:
 
 
 def _names_changed(tree: ast.Module) -> set[str]:
-    """Collect the names of `n += 1` and `del n`, which read them; symbol tables have them as bindings only."""
+    """Collect names read by `n += 1` and `del n`, which symbol tables list as bindings only."""
     found: set[str] = set()
     for node in tree.body:
         if isinstance(node, ast.AugAssign):
@@ -332,7 +332,7 @@ def _only_comprehended(tree: ast.Module) -> set[str]:
 
 
 def _outside_comprehensions(tree: ast.Module) -> Iterator[ast.AST]:
-    """Yield the syntax nodes that are in no comprehension."""
+    """Yield syntax nodes outside comprehensions."""
     waiting: list[ast.AST] = [tree]
     while waiting:
         node = waiting.pop()

@@ -238,7 +238,7 @@ def _methods(node: ast.ClassDef, classes: dict[str, ast.ClassDef]) -> Iterator[_
 
 
 def _lineage(node: ast.ClassDef, classes: dict[str, ast.ClassDef]) -> list[ast.ClassDef]:
-    """List a class and its bases within the same module."""
+    """List a class with its bases, as far as the module defines them."""
     line: list[ast.ClassDef] = []
     waiting = [node]
     while waiting:
@@ -346,7 +346,7 @@ def _need(what: str, is_there: bool) -> None:
 
 
 def _fixture_names(node: _Function) -> list[str]:
-    """List the names of a fixture, of its function and by `name=`; none for another function."""
+    """List a fixture's names: its function's name and the value of `name=`; empty for other functions."""
     if not _is_fixture(node):
         return []
     names = [node.name]
@@ -383,7 +383,7 @@ def _check_arguments(test: _Test, fixtures: set[str]) -> None:
 
 
 def _arguments(node: _Function) -> list[str]:
-    """Return the names of the parameters that have no default."""
+    """List parameter names without defaults."""
     names = [argument.arg for argument in node.args.args]
     return names[: len(names) - len(node.args.defaults)]
 
