@@ -230,7 +230,8 @@ def never_right(window: Window) -> CheckResult:
     """
     # Rows that are not shuffled may become easier or harder.
     is_shuffled = window.settings.get("shuffle_dataset") is not False
-    is_long = len(window.batches) >= LONG and group_count(window.opening) > 0
+    # Of few prompts the same ones come back: `of_both_kinds` tells.
+    is_long = len(window.batches) >= LONG and group_count(window.opening) > 0 and not same_prompts(window)
     if not (is_shuffled and is_long and are_enough(window.batches) and window.scale.is_known) or window.is_solved:
         return None
     half = len(window.batches) // 2
