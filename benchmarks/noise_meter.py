@@ -25,7 +25,7 @@ os.environ |= {"HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
 from trl_grpo_ext import RewardMix, RewardTerm, Sample, Scorecard, Status, Verdict
 from trl_grpo_ext.figures.logged import FALSE_ACCEPTS, FALSE_REJECTS, NOISE_SECONDS
 from trl_grpo_ext.rewards import MathVerifier
-from trl_grpo_ext.trainer.noise_meter import NoiseMeter
+from trl_grpo_ext.trainer.meters.noise_meter import NoiseMeter
 
 PLANTED = (0.0, 0.02, 0.05, 0.20)
 GOLDS = ("{0}", r"\frac{{{0}}}{{7}}", "{0}.5", r"{0}\sqrt{{2}}", "({0}, 1)", "x^2+{0}")

@@ -17,7 +17,8 @@ from trl_grpo_ext.figures.logged import logged_figures
 from trl_grpo_ext.figures.reduction import reduce_card
 from trl_grpo_ext.runs.recorded_run import RecordedRun
 
-CLOCKED = ("seconds", "latency", "share_of_step")
+# Figures of the clock, or of the optimizer.
+CLOCKED = ("seconds", "latency", "share_of_step", "/weights/")
 
 
 def untimed(figures: dict[str, Any]) -> dict[str, float]:

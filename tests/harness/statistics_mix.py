@@ -72,9 +72,14 @@ def run(tiny_model: str, sums: Any, args: Any, rewards: Any = None) -> VerifiedG
 
 
 def logged(trainer: VerifiedGRPOTrainer) -> list[dict[str, Any]]:
-    """List TRL's logged figures, one dict per batch, without the prefix `eval_`."""
-    return [
-        {key.removeprefix("eval_"): value for key, value in entry.items() if "verified/" in key}
-        for entry in trainer.state.log_history
-        if any("verified/" in key for key in entry)
-    ]
+    """List the logged figures of batches, one dict per batch, without the prefix `eval_`."""
+    batches = []
+    for entry in trainer.state.log_history:
+        figures = {}
+        for key, value in entry.items():
+            # The weights are the optimizer's, and not a batch's.
+            if "verified/" in key and "/weights/" not in key:
+                figures[key.removeprefix("eval_")] = value
+        if figures:
+            batches.append(figures)
+    return batches

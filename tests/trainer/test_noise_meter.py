@@ -21,8 +21,8 @@ from trl_grpo_ext.report.series import log_columns
 from trl_grpo_ext.rewards import ExactTextVerifier, MathVerifier, MultipleChoiceVerifier, NumericVerifier, RegexVerifier
 from trl_grpo_ext.rewards.restyled import is_surely, restyled, surely_differ
 from trl_grpo_ext.runs.recorded_run import RecordedRun
-from trl_grpo_ext.trainer import noise_meter
-from trl_grpo_ext.trainer.noise_meter import FILE, NoiseMeter
+from trl_grpo_ext.trainer.meters import noise_meter
+from trl_grpo_ext.trainer.meters.noise_meter import FILE, NoiseMeter
 
 RATES = (FALSE_REJECTS, FALSE_ACCEPTS)
 ANSWERS = ("5", "-7", "12000", "0.5", "-0.25", "3/4", r"\frac{1}{2}", "(1, 2)", r"2\sqrt{5}", "x^2+1", "B", "Tuesday")

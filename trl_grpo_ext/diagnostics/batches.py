@@ -17,7 +17,7 @@ from trl_grpo_ext.figures.reduction import BatchFigures
 from trl_grpo_ext.figures.terms import TermFigures
 from trl_grpo_ext.group_outcome import GroupOutcome
 from trl_grpo_ext.support.estimate import mean_of_known
-from trl_grpo_ext.verdict import UNSCORED
+from trl_grpo_ext.verdict import UNSCORED, Status
 
 
 def judged(batches: Sequence[BatchFigures]) -> int:
@@ -143,6 +143,58 @@ def _stands_in(gold: str, answer: str) -> bool:
     return bool(gold) and gold != answer and re.search(whole, answer) is not None
 
 
+# Times as large, or as small. Ours, from a run whose sums were too hard: 56 in place of 2719.
+FAR = 3.0
+# Of the wrong answers that stand for a batch; of fewer batches nothing is told.
+NEARLY_ALL, LEAST_PAIRS = 0.9, 4
+
+
+def are_far_from_gold(batches: Sequence[BatchFigures]) -> bool:
+    """Test whether wrong answers are all much smaller than their golds, or all much larger, by no unit's factor.
+
+    Golds of other rows, and random ones, are as large as answers.
+    """
+    pairs = [batch.wrong_answer for batch in batches if batch.wrong_answer]
+    smaller = larger = 0
+    for answer, gold in pairs:
+        given, wanted = _number(answer), _number(gold)
+        if given is None or wanted is None or _unit_told(answer, gold):
+            continue
+        smaller += FAR * abs(given) < abs(wanted)
+        larger += abs(given) > FAR * abs(wanted)
+    return len(pairs) >= LEAST_PAIRS and max(smaller, larger) >= NEARLY_ALL * len(pairs)
+
+
+def same_answer(batches: Sequence[BatchFigures]) -> str:
+    """Return the answer that stands for most batches though their golds differ; empty if there is none."""
+    pairs = [batch.wrong_answer for batch in batches if batch.wrong_answer]
+    if len(pairs) < LEAST_PAIRS or len({gold for _, gold in pairs}) < LEAST_PAIRS:
+        return ""
+    [(answer, count)] = Counter(answer for answer, _ in pairs).most_common(1)
+    return answer if 2 * count > len(pairs) else ""
+
+
+def other_kind(batches: Sequence[BatchFigures]) -> str:
+    """Tell of wrong answers that are numbers where all golds are words, or the other way round; else empty."""
+    pairs = [batch.wrong_answer for batch in batches if batch.wrong_answer]
+    if len(pairs) < LEAST_PAIRS:
+        return ""
+    are_numbers = {_number(answer) is not None for answer, _ in pairs}
+    golds_are_numbers = {_number(gold) is not None for _, gold in pairs}
+    if are_numbers == {False} and golds_are_numbers == {True}:
+        return "the golds are numbers and the answers are not"
+    if are_numbers == {True} and golds_are_numbers == {False}:
+        return "the answers are numbers and the golds are not"
+    return ""
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text.replace(",", ""))
+    except ValueError:
+        return None
+
+
 # Quotients of units: cents, thousandths, minutes and hours, dozens.
 UNITS = (100, 1000, 60, 3600, 24, 12)
 
@@ -154,9 +206,9 @@ def _unit_told(answer: str, gold: str) -> str:
         >>> _unit_told("89", "8900"), _unit_told("2.5", "2,500"), _unit_told("7", "8")
         (': 100 times as much, as in another unit', ': 1000 times as much, as in another unit', '')
     """
-    try:
-        given, wanted = (float(text.replace(",", "")) for text in (answer, gold))
-    except ValueError:
+    given = _number(answer)
+    wanted = _number(gold)
+    if given is None or wanted is None:
         return ""
     for unit in UNITS:
         if given and math.isclose(wanted, given * unit):
@@ -215,6 +267,8 @@ def names(terms: Sequence[str], last: str = "and") -> str:
 
 # Of the answers that both have read. If more agree, both look at the same thing. Ours: a majority.
 SAME = 0.5
+# Of the primary verdicts. Ours.
+GRADED = 0.5
 
 
 def second_opinions(window: Window) -> list[str]:
@@ -242,7 +296,9 @@ def _looks_elsewhere(window: Window, shadow: str) -> bool:
     if found.compared:
         return found.same < SAME * found.compared
     primary = window.of_term(window.in_force[0])
-    return primary.has_answers and not found.has_answers
+    # Marks between right and wrong, as of a length: nothing that a second opinion could accept or turn down.
+    is_graded = primary.status_share(Status.PARTIAL, Status.SCORED) > GRADED
+    return primary.has_answers is not found.has_answers and (primary.has_answers or is_graded)
 
 
 def agreement(batches: Sequence[BatchFigures], shadow: str) -> Agreement:

@@ -17,6 +17,7 @@ from trl_grpo_ext.diagnostics.checks.zero_updates import highest_rate
 from trl_grpo_ext.diagnostics.finding import Finding, Severity
 from trl_grpo_ext.diagnostics.levels import fitted_rise, score_level
 from trl_grpo_ext.diagnostics.progress import (
+    EARLY,
     FLAT_BATCHES,
     LEAST_GAIN,
     Ends,
@@ -38,7 +39,7 @@ ASIDE = frozenset(("label_hacks", "repetition"))
 OF_GRADERS = frozenset(("grader_trouble", "noisy_verifier"))
 
 FINE = "All is well:"
-EARLY = "It is too early to tell:"
+TOO_EARLY = "It is too early to tell:"
 SOLVED = ", and this data has little left to teach: for more, take harder data"
 BY_HEART = ": for what carries over, take more prompts"
 JUDGE = "judge a few completions by hand"
@@ -53,6 +54,12 @@ FEW_TRAINED = 0.01
 HIGH_BETA = 0.4
 # Of the scale, as `reward_hacking` has it: an evaluation that is as far below the training.
 FAR_BELOW = GAP
+# Of what is missing to the best score: a penalty that is small at first can shrink by little.
+MUCH_OF_MISSING = 0.4
+# Of the evaluation's prompts: as many in training are no accident.
+CONTAMINATED = 0.3
+# Completions of an evaluation: with fewer, only a large change is seen.
+FEW_EVALUATED = 48
 # Of the scale: what two digits after the point do not tell.
 ROUNDED = 0.005
 
@@ -172,6 +179,8 @@ def _since(window: Window) -> str:
 
     Else empty: a form that is learned may well fade before the answers.
     """
+    if window.begun is not None and window.begun[1]:
+        return f" (`{window.begun[0]}` has had no weight until step {window.begun[1]}: let its schedule begin earlier)"
     if window.faded is None:
         return ""
     term, step = window.faded
@@ -192,6 +201,13 @@ def _of_evaluation(window: Window, evaluation: Ends | None) -> Said:
         return Said(text, is_well=False)
     if not evaluation.start.count:
         return Said(f"the evaluation is {evaluation}, and no other one was made to compare it with", is_well=False)
+    shared = window.settings.get("evaluation_in_training") or 0.0
+    if shared >= CONTAMINATED:
+        text = (
+            f"the evaluation is not held out, {percent(shared)} of its prompts are in the training data: evaluate on "
+            f"others ({evaluation})"
+        )
+        return Said(text, is_well=False)
     if evaluation.moves:
         text = f"the evaluation has {evaluation.moves} {evaluation.change}"
         if _is_behind(window, evaluation):
@@ -201,6 +217,8 @@ def _of_evaluation(window: Window, evaluation: Ends | None) -> Said:
         return Said(f"the evaluation is {evaluation}, as high as it was", is_well=True)
     moved = "followed" if _does_well(window) else "moved"
     text = f"the evaluation has not clearly {moved}: {evaluation}{evaluation.gain_told}"
+    if evaluation.end.count < FEW_EVALUATED:
+        text += f"; {evaluation.end.count:.0f} completions are too few to tell, so take more rows"
     return Said(text + _other_data(window, evaluation), is_well=False)
 
 
@@ -232,6 +250,8 @@ def _caveats(window: Window, held_out: Said) -> list[str]:
     if prompts and not held_out.is_well:
         many = "s" if prompts > 1 else ""
         found.append(f"the data has {prompts} prompt{many}: for what carries over, take more")
+    if window.settings.get("shuffle_dataset") is False and has_risen(window) and not held_out.is_well:
+        found.append("the rows are not shuffled: later ones may be easier, so shuffle (shuffle_dataset: true)")
     cut = Estimate.together(batch.primary.cut_share for batch in window.batches)
     limit = window.settings.get("max_completion_length")
     if cut.mean >= MOST and limit != 1:
@@ -240,9 +260,6 @@ def _caveats(window: Window, held_out: Said) -> list[str]:
         found.append(
             f"{percent(cut.mean)} of the completions are cut{at_limit}{never if cut.mean >= NEARLY_ALL else ''}"
         )
-    penalty = window.settings.get("repetition_penalty")
-    if penalty not in (None, 1):
-        found.append(f"a repetition_penalty of {penalty:g} samples texts that the policy would not write: set it to 1")
     beta = window.settings.get("beta") or 0
     is_scaled = window.settings.get("scale_rewards") not in (None, False, "none")
     if beta >= HIGH_BETA and is_scaled and not window.is_solved:
@@ -257,12 +274,12 @@ def _of_training(window: Window, ends: Ends, score: str) -> Said:
     start, end = ends.shown
     # So few batches cannot show a trend.
     if len(window.batches) < FLAT_BATCHES:
-        return Said(f"{EARLY} {score} is {ends}.", is_well=False)
+        return Said(f"{TOO_EARLY} {score} is {ends}.", is_well=False)
     live = live_share(window)
     is_scarce = live is not None and live < LEAST_LIVE and not window.is_solved
     few = f"few groups have anything to teach ({group_mix(window)})"
     if has_risen(window) and start != end:
-        if window.scale.part(ends.end - ends.start).mean < LEAST_GAIN and not window.is_solved:
+        if _is_slow(window, ends):
             steps = steps_so_far(window)
             return Said(f"{sentence(score)} rises slowly: {ends}, over {steps:.0f} steps.", is_well=False)
         if is_scarce and group_share(window.batches, GroupOutcome.ALL_WRONG) >= MANY_WRONG:
@@ -276,18 +293,31 @@ def _of_training(window: Window, ends: Ends, score: str) -> Said:
     return Said(told, is_well=False)
 
 
+def _is_slow(window: Window, ends: Ends) -> bool:
+    """Test for a small rise that has left most of what was missing to the best score, known or seen."""
+    risen = ends.end - ends.start
+    if window.scale.part(risen).mean >= LEAST_GAIN or window.is_solved:
+        return False
+    best = window.scale.high
+    if not window.scale.is_known:
+        best = max(window.seen[term].scores.high for term in window.primary_terms)
+    return risen.mean < MUCH_OF_MISSING * (best - ends.start.mean)
+
+
 def _may_rise(window: Window, ends: Ends, score: str) -> str:
     """Report a trend whose interval still includes a rise, or a run too short to show one."""
     trend = fitted_rise(window.history)
     if trend is None or window.scale.part(trend).error < ROUNDED:
-        return f"{EARLY} {score} is {ends}."
+        return f"{TOO_EARLY} {score} is {ends}."
     interval = trend.interval
     low = f"{interval.low:+z.{ends.digits}f}"
     high = f"{interval.high:+z.{ends.digits}f}"
     said = f"over {steps_so_far(window):.0f} steps is between {low} and {high} (95 % interval)"
+    if steps_so_far(window) >= EARLY:
+        score += _trained(window)
     if trend.is_sure:
         return f"The trend of {score} {said}, though its ends do not show it: {ends}."
-    return f"{EARLY} {score} is {ends}; its trend {said}."
+    return f"{TOO_EARLY} {score} is {ends}; its trend {said}."
 
 
 def _trained(window: Window) -> str:
@@ -296,7 +326,7 @@ def _trained(window: Window) -> str:
     parameters = window.settings.get("parameters")
     if not trained or not parameters or trained >= FEW_TRAINED * parameters:
         return ""
-    return f", {trained:,} of {parameters:,} parameters are trained"
+    return f" ({trained:,} of {parameters:,} parameters are trained)"
 
 
 def _does_not_rise(window: Window, ends: Ends, score: str, live: float | None) -> str:

@@ -78,6 +78,8 @@ class Window:
     evaluations: Sequence[tuple[int | None, Estimate]] = ()
     # The term that came first until a schedule took its weight, and the step since which it has none.
     faded: tuple[str, int | None] | None = None
+    # The term that came first when it got weight for the first time, after other terms, and the step.
+    begun: tuple[str, int | None] | None = None
     # Number of evaluations without a judged completion.
     empty_evaluations: int = 0
     # The primary score of the training batches just before the first evaluation; `NOTHING` if it was not kept.
@@ -224,6 +226,9 @@ class RunView:
             self._history = History()
             self._keep(opening=(), batches=(), evaluations=(), trained_at_first_evaluation=NOTHING)
             self._keep(faded=(before, figures.step) if before not in figures.in_force else None)
+            first = figures.in_force[0] if figures.in_force else ""
+            is_new = first not in self._kept.trained_on
+            self._keep(begun=(first, figures.step) if first and is_new else None)
         self._keep(
             opening=(*self._kept.opening, figures)[:OPENING_BATCHES],
             batches=(*self._kept.batches, figures)[-RECENT_BATCHES:],

@@ -20,6 +20,10 @@ FALSE_REJECTS = "verified/noise/false_rejects"
 FALSE_ACCEPTS = "verified/noise/false_accepts"
 NOISE_SECONDS = "verified/noise/seconds"
 SHARE_OF_STEP = "verified/grader/share_of_step"
+# Of the sampled trained values with a gradient: the share that an optimizer step changes, a mean over steps.
+WEIGHTS_CHANGED = "verified/weights/changed"
+# The sampled values' distance from where this session found them, as a part of their norm.
+WEIGHTS_MOVED = "verified/weights/moved"
 # Live groups of the rows that `learnable_rows` draws, and of all representative rows.
 DRAWN_LIVE = "verified/rows/drawn_live"
 FLOOR_LIVE = "verified/groups/live"

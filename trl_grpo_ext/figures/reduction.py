@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -30,7 +31,7 @@ from trl_grpo_ext.figures.terms import TermFigures, grouped, quantiles, repeated
 from trl_grpo_ext.figures.text import TextFigures, text_figures
 from trl_grpo_ext.figures.voids import Cause, VoidFigures, void_figures
 from trl_grpo_ext.group_outcome import WRONG, GroupOutcome, judgement
-from trl_grpo_ext.sample import Sample, prompt_key
+from trl_grpo_ext.sample import Sample, content_text, prompt_key
 from trl_grpo_ext.scorecard import Flags, Floats, Mode, Scorecard
 from trl_grpo_ext.support.estimate import NOTHING, Estimate, Grouped
 from trl_grpo_ext.support.text import on_one_line
@@ -42,8 +43,19 @@ NO_ADVANTAGE = 1e-6
 UNREAD = (Status.UNPARSEABLE, Status.TIMEOUT)
 # Characters of an answer or a gold that a figure keeps; our choice.
 MOST_ANSWER = 60
+# Characters of a tool's error.
+MOST_ERROR = 120
+# TRL's message of a failed call, and the error in it.
+_SAID = re.compile(r"""\{'error': ['"](.*)['"]\}""", re.DOTALL)
 # Decimal places to which totals are rounded before they are compared.
 TOTAL_DIGITS = 6
+
+
+class ToolError(NamedTuple):
+    """A failed tool call: the tool and its error, class first if it is known."""
+
+    tool: str
+    error: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,6 +119,8 @@ class BatchFigures:
     voids: Mapping[Cause, VoidFigures]
     # Figures of the text of a few completions.
     text: TextFigures
+    # Failed tool calls, by tool and error.
+    tool_errors: Mapping[ToolError, int]
 
     @property
     def in_force(self) -> tuple[str, ...]:
@@ -170,6 +184,7 @@ def reduce_card(card: Scorecard, settings: Mapping[str, Any]) -> BatchFigures:
         agreements=_agreements(card),
         voids=void_figures(card),
         text=text_figures(card.samples),
+        tool_errors=_tool_errors(card.samples),
         **_wrong_groups(card),
     )
 
@@ -211,6 +226,28 @@ def _prompts(card: Scorecard) -> frozenset[int]:
         if prompt is not None:
             keys.add(prompt_key(prompt))
     return frozenset(keys)
+
+
+def _tool_errors(samples: Sequence[Sample]) -> Counter[ToolError]:
+    """Count failed tool calls of a batch by tool and error."""
+    found: Counter[ToolError] = Counter()
+    for sample in samples:
+        known = sample.outcome.tool_errors if sample.outcome is not None else ()
+        if not known:
+            known = [(message.get("name", ""), _error_of(message)) for message in sample.messages or ()]
+        for tool, error in known:
+            if error:
+                found[ToolError(tool, on_one_line(error, MOST_ERROR))] += 1
+    return found
+
+
+def _error_of(message: Mapping[str, Any]) -> str:
+    """Return the error of a tool's result; empty for a result without one."""
+    if message.get("role") != "tool":
+        return ""
+    said = _SAID.fullmatch(content_text(message.get("content")))
+    # TRL itself turns a call of an unknown tool down.
+    return str(message.get("error") or (said[1] if said else ""))
 
 
 class _Drivers(NamedTuple):

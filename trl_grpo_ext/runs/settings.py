@@ -12,7 +12,8 @@ import inspect
 import json
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, fields, is_dataclass
 from enum import Enum
 from itertools import chain, repeat
@@ -27,6 +28,7 @@ from trl_grpo_ext.mix.shape import NAMES, Shape
 from trl_grpo_ext.mix.term import RewardTerm
 from trl_grpo_ext.protocol import Verifier
 from trl_grpo_ext.rewards.function import FunctionVerifier, PlainFunction
+from trl_grpo_ext.sample import prompt_key
 from trl_grpo_ext.support.files import write_json
 from trl_grpo_ext.support.text import shortened
 from trl_grpo_ext.support.version import __version__
@@ -40,9 +42,15 @@ SETTINGS = (
     "beta",
     "epsilon",
     "learning_rate",
+    "warmup_steps",
+    "max_grad_norm",
+    "adam_epsilon",
+    "optim",
     "num_iterations",
     "temperature",
     "top_k",
+    "top_p",
+    "min_p",
     "repetition_penalty",
     "max_completion_length",
     "mask_truncated_completions",
@@ -64,6 +72,7 @@ def run_settings(
     model: Any = None,
     rows: Any = None,
     tokenizer: Any = None,
+    eval_rows: Any = None,
 ) -> dict[str, Any]:
     """Collect a run's settings as plain values, after the names of model and dataset, if known.
 
@@ -78,12 +87,15 @@ def run_settings(
     if dataset:
         found["dataset"] = dataset
     for name in SETTINGS:
-        found[name] = getattr(args, name, None)
+        setting = getattr(args, name, None)
+        found[name] = setting.value if isinstance(setting, Enum) else setting
     if hasattr(model, "parameters"):
         parameters = list(model.parameters())
         trained = [parameter for parameter in parameters if parameter.requires_grad]
         found["parameters"] = sum(parameter.numel() for parameter in parameters)
         found["trained_parameters"] = sum(parameter.numel() for parameter in trained)
+        found["trained_dtype"] = _most_frequent_dtype(trained)
+    found["evaluation_in_training"] = _share_in_training(rows, eval_rows)
     found["unused_chat_template"] = _leaves_template_unused(rows, tokenizer)
     found["world_size"] = world_size
     found["reward_functions"] = plan.names
@@ -103,6 +115,39 @@ def _leaves_template_unused(rows: Any, tokenizer: Any) -> bool:
     if not getattr(tokenizer, "chat_template", None) or not hasattr(rows, "__len__") or not len(rows):
         return False
     return isinstance(rows[0].get("prompt"), str)
+
+
+def _most_frequent_dtype(parameters: Sequence[Any]) -> str:
+    """Return the dtype of most trained values, such as `bfloat16`; empty without any."""
+    sizes: Counter[str] = Counter()
+    for parameter in parameters:
+        sizes[str(parameter.dtype).removeprefix("torch.")] += parameter.numel()
+    return max(sizes, key=lambda dtype: sizes[dtype], default="")
+
+
+# Rows that are compared: their prompts are hashed in a second.
+MOST_TRAINED_ROWS, MOST_EVALUATED_ROWS = 50_000, 512
+
+
+def _share_in_training(rows: Any, eval_rows: Any) -> float | None:
+    """Return the share of evaluation prompts that are training prompts too; None if unknown.
+
+    Streams are not read. Prompts that are mostly equal do not tell rows apart, as in an environment.
+    """
+    if not hasattr(rows, "__getitem__") or not hasattr(eval_rows, "__getitem__") or isinstance(eval_rows, Mapping):
+        return None
+    evaluated = _prompt_keys(eval_rows, MOST_EVALUATED_ROWS)
+    if not evaluated or 2 * len(set(evaluated)) < len(evaluated):
+        return None
+    trained = frozenset(_prompt_keys(rows, MOST_TRAINED_ROWS))
+    return sum(key in trained for key in evaluated) / len(evaluated)
+
+
+def _prompt_keys(rows: Any, most: int) -> list[int]:
+    columns = rows[:most]
+    if not isinstance(columns, Mapping) or "prompt" not in columns:
+        return []
+    return [prompt_key(prompt) for prompt in columns["prompt"]]
 
 
 def _name_of_rows(rows: Any) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from typing import Any
 
 import trl
@@ -108,6 +109,9 @@ class Rollouts:
             tool_tokens = [0] * size
         for place, (completion, one, tokens) in enumerate(zip(completions, asked, tool_tokens, strict=True)):
             outcome = None if one is None else one.outcome
+            errors = self._tools.errors(place)
+            if outcome is not None and errors:
+                outcome = replace(outcome, tool_errors=errors)
             timed = self._tools.with_seconds(place, completion)
             yield timed, {"outcome": outcome, "tool_tokens": tokens}
 

@@ -21,7 +21,7 @@ from trl_grpo_ext.runs.resumed import Changes, record_start, told, write_start
 from trl_grpo_ext.scorecard import Scorecard
 from trl_grpo_ext.support.files import set_aside
 from trl_grpo_ext.support.text import Once, did_you_mean
-from trl_grpo_ext.trainer.noise_meter import NoiseMeter
+from trl_grpo_ext.trainer.meters.noise_meter import NoiseMeter
 from trl_grpo_ext.trainer.ranks import leave_at_exit
 from trl_grpo_ext.trainer.report_listener import ReportListener
 from trl_grpo_ext.trainer.reward_card import RewardCard

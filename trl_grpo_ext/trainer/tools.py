@@ -19,6 +19,7 @@ from typing import Any
 
 from trl_grpo_ext.sample import Completion
 from trl_grpo_ext.support.lane import HangsError, Lane
+from trl_grpo_ext.support.text import on_one_line
 from trl_grpo_ext.trainer.environments import guard_of
 from trl_grpo_ext.trainer.ranks import on_this_gpu
 from trl_grpo_ext.workers.pool import usable_cores
@@ -29,6 +30,10 @@ PARALLEL = "parallel_calls"
 Tool = Callable[..., Any]
 Arguments = Mapping[str, Any]
 Message = Mapping[str, Any]
+# What a recorded result has beside TRL's keys: `seconds` and, of a failed call, the `error`'s class and text.
+Facts = dict[str, Any]
+# Characters of an error.
+MOST_ERROR = 160
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,33 +134,33 @@ class ToolWatch:
     def __init__(self, seconds: float | None) -> None:
         self._seconds = seconds
         self._lane = Lane()
-        # By rollout and tool, the seconds of each call, in the order in which the calls ended.
-        self._took: list[dict[str, list[float]]] = []
+        # By rollout and tool, the facts of each call, in the order in which the calls ended.
+        self._facts: list[dict[str, list[Facts]]] = []
         self._ahead = _CallsAhead((), self._made)
 
     def watch(self, trainer: Any) -> None:
         """Watch the tools of the batch that TRL generates next; TRL keeps a dict of tools per rollout."""
         sync_tools = trainer._sync_tool_dicts
-        self._took = [defaultdict(list) for _ in sync_tools]
+        self._facts = [defaultdict(list) for _ in sync_tools]
         originals = []
         # Without a time limit, calls are made on TRL's own thread.
         if self._seconds is not None:
             originals = [_originals(of_rollout) for of_rollout in sync_tools]
         self._ahead = _CallsAhead(originals, self._made)
         for place, of_rollout in enumerate(sync_tools):
-            took = self._took[place]
+            facts = self._facts[place]
             for name, tool in _originals(of_rollout).items():
                 of_rollout[name] = partial(
                     self._call_of,
                     place,
-                    took[name],
+                    facts[name],
                     name,
                     tool,
                 )
         for place, of_rollout in enumerate(trainer._async_tool_dicts):
-            took = self._took[place]
+            facts = self._facts[place]
             for name, tool in _originals(of_rollout).items():
-                of_rollout[name] = partial(self._await, took[name], name, tool)
+                of_rollout[name] = partial(self._await, facts[name], name, tool)
 
     def ahead(self, messages: Sequence[Sequence[Message]]) -> contextlib.AbstractContextManager[None]:
         """Start calls ahead during the block, in which TRL's loop calls the tools.
@@ -169,36 +174,44 @@ class ToolWatch:
 
     def watched(self, tools: Mapping[str, Any]) -> dict[str, Any]:
         """Return watched versions of a single rollout's tools."""
-        took: dict[str, list[float]] = defaultdict(list)
-        self._took = [took]
+        facts: dict[str, list[Facts]] = defaultdict(list)
+        self._facts = [facts]
         watched = {}
         for name, tool in tools.items():
             call = self._await if inspect.iscoroutinefunction(tool) else self._call
-            watched[name] = partial(call, took[name], name, tool)
+            watched[name] = partial(call, facts[name], name, tool)
         return watched
 
     def with_seconds(self, place: int, completion: Completion) -> Completion:
-        """Return the messages of rollout number `place`, with seconds on each tool result.
+        """Return the messages of rollout number `place`, with seconds on each tool result, and a failed call's error.
 
-        Per tool, the n-th result gets the seconds of the n-th call to end.
+        Per tool, the n-th result gets the facts of the n-th call to end.
         """
-        if isinstance(completion, str) or place >= len(self._took):
+        if isinstance(completion, str) or place >= len(self._facts):
             return completion
-        left = {name: deque(seconds) for name, seconds in self._took[place].items()}
+        left = {name: deque(facts) for name, facts in self._facts[place].items()}
         messages = []
         for message in completion:
             name = message.get("name", "")
             timed = message
             if message["role"] == "tool" and left.get(name):
-                seconds = left[name].popleft()
-                timed = {**message, "seconds": round(seconds, 6)}
+                timed = {**message, **left[name].popleft()}
             messages.append(timed)
         return messages
+
+    def errors(self, place: int) -> list[tuple[str, str]]:
+        """Return tool and error of each failed call of rollout number `place`: TRL takes long results back."""
+        if place >= len(self._facts):
+            return []
+        found: list[tuple[str, str]] = []
+        for name, calls in self._facts[place].items():
+            found += [(name, facts["error"]) for facts in calls if "error" in facts]
+        return found
 
     def _call_of(
         self,
         place: int,
-        took: list[float],
+        facts: list[Facts],
         name: str,
         tool: Tool,
         /,
@@ -210,10 +223,10 @@ class ToolWatch:
             done = self._ahead.take(place, name, arguments)
         if done is None:
             done = self._made(name, tool, arguments)
-        return _result(done, took)
+        return _result(done, facts)
 
-    def _call(self, took: list[float], name: str, tool: Tool, /, **arguments: Any) -> Any:
-        return _result(self._made(name, tool, arguments), took)
+    def _call(self, facts: list[Facts], name: str, tool: Tool, /, **arguments: Any) -> Any:
+        return _result(self._made(name, tool, arguments), facts)
 
     def _made(self, name: str, tool: Tool, arguments: Arguments) -> _Done:
         """Make a call."""
@@ -243,7 +256,7 @@ class ToolWatch:
 
     async def _await(
         self,
-        took: list[float],
+        facts: list[Facts],
         name: str,
         tool: Callable[..., Awaitable[Any]],
         /,
@@ -251,20 +264,33 @@ class ToolWatch:
     ) -> Any:
         guard = guard_of(getattr(tool, "__self__", None))
         began = time.perf_counter()
+        failed: BaseException | None = None
         try:
             if guard is not None:
                 guard.check_tools()
             return await asyncio.wait_for(tool(**given), self._seconds)
         except TimeoutError as error:
+            failed = error
             raise RuntimeError(str(error) or f"{name} took more than {self._seconds:g} s.") from None
         except SystemExit as error:
+            failed = error
             raise RuntimeError(f"SystemExit: {error}") from error
+        except Exception as error:
+            failed = error
+            raise
         finally:
-            took.append(time.perf_counter() - began)
+            facts.append(_facts(time.perf_counter() - began, failed))
 
 
-def _result(done: _Done, took: list[float]) -> Any:
-    took.append(done.seconds)
+def _facts(seconds: float, error: BaseException | None) -> Facts:
+    facts: Facts = {"seconds": round(seconds, 6)}
+    if error is not None:
+        facts["error"] = on_one_line(f"{type(error).__name__}: {error}", MOST_ERROR)
+    return facts
+
+
+def _result(done: _Done, facts: list[Facts]) -> Any:
+    facts.append(_facts(done.seconds, done.error))
     if done.error is not None:
         raise done.error
     return done.result

@@ -43,6 +43,7 @@ from trl_grpo_ext.trainer.judge import (
     leave_dead_groups_out,
     without_dead_rows,
 )
+from trl_grpo_ext.trainer.meters.weight_meter import WeightMeter
 from trl_grpo_ext.trainer.plain_functions import with_nan_apart
 from trl_grpo_ext.trainer.preflight import check_chat_template, check_no_prompt_is_missing, check_run
 from trl_grpo_ext.trainer.ranks import ask_main
@@ -111,14 +112,7 @@ class VerifiedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no ty
         posteriors = first_posteriors(args, plan.mix, train_dataset)
         self.mix = plan.mix
         self._scorer = plan.scorer
-        self._rows: list[dict[str, Any]] = []
-        self._early: EarlyJudging | None = None
-        self._card: Scorecard | None = None
-        self._outcomes: tuple[GroupOutcome, ...] = ()
-        self._groups_seen = 0
-        # The number of completions; None for a stream.
-        self._left_to_evaluate: int | None = None
-        self._once = Once()
+        self._begin()
         if has_environments:
             kwargs["environment_factory"] = guarded(kwargs["environment_factory"], args, train_dataset)
         # By keywords, which trainers of TRL between this class and GRPOTrainer need, such as GMPOTrainer.
@@ -128,10 +122,28 @@ class VerifiedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no ty
         check_chat_template(self.processing_class, train_dataset)
         check_no_prompt_is_missing("train_dataset", train_dataset, self.processing_class)
         self._prepare_judging(plan)
-        ranks = self.accelerator.num_processes
-        self._run_settings = run_settings(args, plan, ranks, self.model, train_dataset, self.processing_class)
+        self._run_settings = run_settings(
+            args,
+            plan,
+            self.accelerator.num_processes,
+            self.model,
+            train_dataset,
+            self.processing_class,
+            eval_dataset,
+        )
         self.learnable_rows = LearnableRows.of(posteriors, self.train_dataset, self.accelerator)
         self._listen(args)
+
+    def _begin(self) -> None:
+        """Set what changes from batch to batch to its first value."""
+        self._rows: list[dict[str, Any]] = []
+        self._early: EarlyJudging | None = None
+        self._card: Scorecard | None = None
+        self._outcomes: tuple[GroupOutcome, ...] = ()
+        self._groups_seen = 0
+        # The number of completions; None for a stream.
+        self._left_to_evaluate: int | None = None
+        self._once = Once()
 
     def _prepare_judging(self, plan: RewardPlan) -> None:
         """Set the start weights, and make the judge, once TRL has loaded the rewards and the tokenizer."""
@@ -151,6 +163,8 @@ class VerifiedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no ty
             ask_main=partial(ask_main, self.accelerator),
         )
         self.add_callback(self.run_callback)
+        self._meter = WeightMeter()
+        self.add_callback(self._meter)
         recorder, self._noise = add_listeners(
             self.run_callback,
             args,
@@ -422,6 +436,9 @@ class VerifiedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no ty
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         """Log TRL's figures, with judging's share of the logged time."""
         add_share_of_judging(self._metrics[self._moment.mode], logs)
+        # Of a training step, and not of an evaluation or of the run's end.
+        if "loss" in logs:
+            self._log_figures(self._meter.figures())
         super().log(logs, start_time)
         best = f"eval_{str(self.args.metric_for_best_model).removeprefix('eval_')}"
         # transformers compares the metric with the best value so far, and NaN is never better.

@@ -18,6 +18,7 @@ from trl_grpo_ext.diagnostics.checks import (
     length_explosion,
     mixed_groups,
     noisy_verifier,
+    odd_sampling,
     reward_hacking,
     unread,
     way_out,
@@ -27,17 +28,24 @@ from trl_grpo_ext.diagnostics.checks import (
 from trl_grpo_ext.diagnostics.finding import Finding, NotChecked
 from trl_grpo_ext.diagnostics.window import Check, CheckResult, Window, finds
 
+# Groups that nobody solves, and groups of which too few are live.
+DEAD_GROUPS: tuple[Check, ...] = (dead_groups.all_wrong, dead_groups.of_both_kinds, dead_groups.never_right)
+
 # A cause hides these checks: what they find is what the cause does.
 HIDES: dict[Check, tuple[Check, ...]] = {
     grader_trouble.failures: (grader_trouble.slow,),
     grader_trouble.starved: (grader_trouble.slow,),
+    bad_data.one_prompt: (
+        bad_data.doubtful_gold,
+        *DEAD_GROUPS,
+        entropy_collapse.collapsed,
+    ),
     reward_hacking.hacking: (noisy_verifier.disputed,),
     kl_blowup.broken: (
         getting_worse.fallen,
         unread.cut,
         unread.unparseable,
-        dead_groups.all_wrong,
-        dead_groups.of_both_kinds,
+        *DEAD_GROUPS,
         kl_blowup.far_and_no_better,
         entropy_collapse.collapsed,
         length_explosion.length,
@@ -45,12 +53,28 @@ HIDES: dict[Check, tuple[Check, ...]] = {
         length_explosion.language,
     ),
     kl_blowup.far_and_no_better: (entropy_collapse.collapsed,),
+    wrong_driver.punished: (
+        getting_worse.fallen,
+        unread.unparseable,
+        kl_blowup.broken,
+        kl_blowup.far_and_no_better,
+        *DEAD_GROUPS,
+        entropy_collapse.collapsed,
+    ),
     wrong_driver.wrong_sign: (wrong_driver.outweighed,),
+    zero_updates.rounded: (dead_groups.of_both_kinds,),
+    bad_data.doubtful_gold: (dead_groups.never_right,),
+    odd_sampling.distorted: (
+        unread.cut,
+        unread.unparseable,
+        *DEAD_GROUPS,
+        length_explosion.repetition,
+        length_explosion.language,
+    ),
     entropy_collapse.never_explored: (
         bad_data.doubtful_gold,
         kl_blowup.far_and_no_better,
-        dead_groups.all_wrong,
-        dead_groups.of_both_kinds,
+        *DEAD_GROUPS,
         entropy_collapse.collapsed,
     ),
 }
@@ -93,7 +117,7 @@ CHECKS: dict[str, Check] = dict(
             grader_trouble.failing_tools,
             grader_trouble.slow,
         ),
-        _most_severe("bad_data", bad_data.unjudged, bad_data.doubtful_gold),
+        _most_severe("bad_data", bad_data.unjudged, bad_data.one_prompt, bad_data.doubtful_gold),
         _most_severe(
             "noisy_verifier",
             noisy_verifier.inconsistent,
@@ -102,11 +126,18 @@ CHECKS: dict[str, Check] = dict(
         ),
         _most_severe("reward_hacking", reward_hacking.hacking),
         _most_severe("getting_worse", getting_worse.fallen),
+        _most_severe("odd_sampling", odd_sampling.distorted),
         _most_severe("truncation", unread.cut),
         _most_severe("unparseable_flood", unread.unparseable),
-        _most_severe("zero_updates", zero_updates.zero),
+        _most_severe("zero_updates", zero_updates.zero, zero_updates.rounded, zero_updates.warming_up),
         _most_severe("kl_blowup", kl_blowup.broken, kl_blowup.far_and_no_better, kl_blowup.unstable),
-        _most_severe("dead_groups", dead_groups.all_wrong, dead_groups.all_right, dead_groups.of_both_kinds),
+        _most_severe(
+            "dead_groups",
+            dead_groups.all_wrong,
+            dead_groups.all_right,
+            dead_groups.of_both_kinds,
+            dead_groups.never_right,
+        ),
         _most_severe(
             "inert_term",
             inert_term.closed_gate,
@@ -117,7 +148,9 @@ CHECKS: dict[str, Check] = dict(
         ),
         _most_severe(
             "wrong_driver",
+            wrong_driver.punished,
             wrong_driver.wrong_sign,
+            wrong_driver.not_yet,
             wrong_driver.secondary_only,
             wrong_driver.cancelled,
             wrong_driver.outweighed,

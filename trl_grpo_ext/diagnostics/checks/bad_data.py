@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from trl_grpo_ext.diagnostics.batches import (
     agreeing_share,
+    are_far_from_gold,
     failures_in,
     group_count,
     holds_gold,
     names,
+    other_kind,
     percent,
+    same_answer,
     told_gold,
     worst_share,
 )
@@ -83,6 +88,21 @@ def _is_of_data(kind: Failure) -> bool:
     return kind[0] is Blame.DATA
 
 
+def one_prompt(window: Window) -> CheckResult:
+    """Find rows that all have the same prompt, and different golds."""
+    prompts = frozenset[int]().union(*(batch.prompts for batch in window.batches))
+    golds = {batch.wrong_answer[1] for batch in window.batches if batch.wrong_answer}
+    if len(prompts) != 1 or len(golds) < 2 or group_count(window.batches) < LEAST_GROUPS:
+        return None
+    return Finding(
+        severity=Severity.CRITICAL,
+        terms=tuple(window.primary_terms),
+        sentence="Every row has the same prompt, and their golds differ: the question is not in the prompt.",
+        numbers={"golds": len(golds)},
+        action="Put the question of each row into its prompt: see which column holds it, and which one is taken.",
+    )
+
+
 # Ours, tried in test_diagnosis_cases.py (gold of other rows, in all rows and in a third).
 # Of the groups agree on an answer that is not the gold.
 DOUBTFUL, MOSTLY_DOUBTFUL = 0.15, 0.5
@@ -100,21 +120,52 @@ def doubtful_gold(window: Window) -> CheckResult:
     early = agreeing_share(window.opening)
     if agreed < max(LEAST_GROUPS, DOUBTFUL * groups) or agreeing < AGREED or early < EARLY:
         return None
+    if are_far_from_gold(window.batches) and not same_answer(window.batches):
+        return None
     prevails = agreed >= MOSTLY_DOUBTFUL * groups and not has_risen(window)
-    suspect = f"The gold may be wrong, or of other rows: in {percent(agreed / groups)} of the groups most completions "
-    suspect += "agree on an answer that is not the gold, and wrong answers usually scatter."
-    action = "Compare answers and gold of a few of these groups by hand, and look for rows that have moved."
-    if holds_gold(window.batches):
-        term = names(window.primary_terms)
-        suspect = f"{term} may be too strict: in {percent(agreed / groups)} of the groups most completions agree on an "
-        suspect += "answer that contains the gold, and more than it."
-        action = (
-            f"Let {term} read the answer alone (answer_from), or say in the prompt that nothing else may stand there."
-        )
+    suspect = _suspect(window, percent(agreed / groups))
     return Finding(
         severity=Severity.CRITICAL if prevails else Severity.INFO,
         terms=tuple(window.primary_terms),
-        sentence=suspect + told_gold(window.batches),
+        sentence=suspect.sentence + told_gold(window.batches),
         numbers={"agreed": agreed / groups, "of_wrong_groups": agreeing},
-        action=action,
+        action=suspect.action,
     )
+
+
+class _Suspect(NamedTuple):
+    """A suspect for an answer that siblings agree on, and the way to find out."""
+
+    sentence: str
+    action: str
+
+
+def _suspect(window: Window, share: str) -> _Suspect:
+    """Choose the likeliest suspect: the verifier, the gold's column, the prompt, or else the gold."""
+    if holds_gold(window.batches):
+        term = names(window.primary_terms)
+        return _Suspect(
+            f"{term} may be too strict: in {share} of the groups most completions agree on an answer that contains the "
+            f"gold, and more than it.",
+            f"Let {term} read the answer alone (answer_from), or say in the prompt that nothing else may stand there.",
+        )
+    kinds = other_kind(window.batches)
+    if kinds:
+        return _Suspect(
+            f"The gold may be of another column: {kinds}.",
+            "Compare the column that the verifier takes for the gold with the form of the answers.",
+        )
+    same = same_answer(window.batches)
+    if same:
+        return _Suspect(
+            f"The model gives the same answer to different questions, `{same}`, and it is wrong.",
+            "Read a prompt as the model gets it: is the question in it, and may the model work before it answers?",
+        )
+    who = "The gold may be wrong, or of other rows"
+    action = "Compare answers and gold of a few of these groups by hand, and look for rows that have moved."
+    # A tool that returns the wrong thing makes siblings agree as well.
+    if window.logged("tools/call_frequency"):
+        who += ", or a tool may return what is wrong"
+        action = "Compare answers, gold and the tools' results of a few of these groups by hand."
+    agree = f"in {share} of the groups most completions agree on an answer that is not the gold"
+    return _Suspect(f"{who}: {agree}, and wrong answers usually scatter.", action)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from trl_grpo_ext.diagnostics.batches import (
     AGREEING,
     agreeing_share,
     are_enough,
+    are_far_from_gold,
     compare_with_gold,
     distinct_answers,
     group_count,
@@ -17,14 +19,17 @@ from trl_grpo_ext.diagnostics.batches import (
     names,
     of_template,
     percent,
+    same_answer,
     told_gold,
 )
 from trl_grpo_ext.diagnostics.checks import inert_term
 from trl_grpo_ext.diagnostics.example import safe_reason
 from trl_grpo_ext.diagnostics.finding import Finding, Severity
+from trl_grpo_ext.diagnostics.levels import score_level
 from trl_grpo_ext.diagnostics.progress import FLAT_BATCHES, has_risen, is_flat, is_stuck
 from trl_grpo_ext.diagnostics.term_totals import added
 from trl_grpo_ext.diagnostics.window import CheckResult, Window, finds
+from trl_grpo_ext.figures.reduction import BatchFigures
 from trl_grpo_ext.figures.terms import without_names
 from trl_grpo_ext.group_outcome import GroupOutcome
 from trl_grpo_ext.rewards.unit_tests.scoring import missing_module
@@ -35,6 +40,15 @@ WRONG_WARN, WRONG_CRITICAL = 0.6, 0.9
 RIGHT_WARN, RIGHT_CRITICAL = 0.75, 0.95
 # TRL's default.
 GROUP_SIZE = 8
+# Ours, tried in test_named_causes.py (half of the rows are too hard).
+# Of the groups: a third is worth a look, and chance adds so many since the first batches.
+NEVER_RIGHT, MORE = 0.33, 0.15
+# Of their share in the earlier half: if less is left in the later half, the model is learning them.
+STAYS = 0.6
+# Batches: in fewer, learning looks like this.
+LONG = 12
+# Times as many groups without a right answer as by chance.
+UNLIKELY = 4.0
 # Of the groups. Ours, set by benchmarks/false_alarms.py.
 LEAST_LIVE, CRITICAL = 0.3, 0.05
 # Recent groups a prompt; data that is enough has fewer. Ours, tried in test_diagnosis_cases.py.
@@ -44,7 +58,8 @@ SEVERAL = 3.0
 # Ours, tried in test_diagnosis_cases.py (gold of other rows, a wrong entry point).
 # Of the verdicts that are not right.
 ONE_CAUSE = 0.9
-BEYOND = " None of the completions is right, and their answers scatter, as guesses do: the task is beyond the model."
+BEYOND = " None of the completions is right, and the answers are guesses: the task is beyond the model."
+HARDER = "Take harder data, or drop the prompts that the model already solves."
 UNDEFINED_NAME = (
     "Say in the prompt which name the tests call, or mend the entry point in the data: none defines that name."
 )
@@ -57,7 +72,7 @@ def all_wrong(window: Window) -> CheckResult:
         return None
     if is_one_answer(window) or not is_stuck(window):
         return None
-    live, agreeing = group_share(window.batches, GroupOutcome.LIVE), agreeing_share(window.batches)
+    live, agreeing = group_share(window.batches, GroupOutcome.LIVE), _doubtful(window)
     cause, is_beyond = _cause(window), _is_beyond(window, agreeing)
     return Finding(
         severity=Severity.critical_if(wrong >= WRONG_CRITICAL),
@@ -87,6 +102,13 @@ def _action_of_wrong(window: Window, cause: str, agreeing: float) -> str:
     return f"{of_template(window)}{judge}{more}."
 
 
+def _doubtful(window: Window) -> float:
+    """Share of unsolved groups that agree on an answer as they do where the gold is wrong."""
+    if are_far_from_gold(window.batches) or same_answer(window.batches):
+        return 0.0
+    return agreeing_share(window.batches)
+
+
 def _is_beyond(window: Window, agreeing: float) -> bool:
     """Test whether no completion is right, and siblings answer differently.
 
@@ -94,7 +116,8 @@ def _is_beyond(window: Window, agreeing: float) -> bool:
     """
     right = sum(batch.primary.right for batch in window.batches)
     distinct = distinct_answers(window.batches)
-    return not right and agreeing < AGREEING and distinct is not None and distinct >= SEVERAL
+    scatters = distinct is not None and distinct >= SEVERAL
+    return not right and agreeing < AGREEING and (scatters or are_far_from_gold(window.batches))
 
 
 def _understood_wrong(window: Window) -> float:
@@ -138,21 +161,21 @@ def all_right(window: Window) -> CheckResult:
     if min(now, opening - error) < _least(RIGHT_WARN, size):
         return None
     term, answers = names(window.primary_terms, "or"), _several_answers(window)
+    accepts, action = ": there is little to learn from this data.", HARDER
+    if answers:
+        accepts = f", though {answers}: {term} may accept any answer."
+        action = f"Judge a few answers that you know to be wrong with {term}, or run `trl-grpo-ext check-data`."
+    elif not any(window.of_term(one).has_answers for one in window.primary_terms):
+        accepts = f": either {term} accepts anything, or there is little to learn from this data."
+        action = f"First judge a few completions that you know to be wrong with {term}. If it turns them down: {HARDER}"
     return Finding(
         severity=Severity.critical_if(now >= _least(RIGHT_CRITICAL, size)),
         terms=tuple(window.primary_terms),
         sentence=(
-            f"{percent(now)} of the groups are all right, as they were when the run began ({percent(opening)})"
-            + (
-                f", though {answers}: {term} may accept any answer."
-                if answers
-                else ": there is little to learn from this data."
-            )
+            f"{percent(now)} of the groups are all right, as they were when the run began ({percent(opening)}){accepts}"
         ),
         numbers={"all_right": now, "at_the_start": opening, "groups": group_count(window.batches)},
-        action=f"Judge a few answers that you know to be wrong with {term}, or run `trl-grpo-ext check-data`."
-        if answers
-        else "Take harder data, or drop the prompts that the model already solves.",
+        action=action,
     )
 
 
@@ -198,6 +221,47 @@ def of_both_kinds(window: Window) -> CheckResult:
         action="First judge a few completions of both kinds by hand; if the verifier is right, drop the prompts that "
         "are always right and take easier ones for those that are always wrong, or more num_generations.",
     )
+
+
+def never_right(window: Window) -> CheckResult:
+    """Find a part of the groups that stays without a right answer beside groups that have many.
+
+    Were all prompts alike, chance would leave far fewer groups without a right answer.
+    """
+    # Rows that are not shuffled may become easier or harder.
+    is_shuffled = window.settings.get("shuffle_dataset") is not False
+    # Of few prompts the same ones come back: `of_both_kinds` tells.
+    is_long = len(window.batches) >= LONG and group_count(window.opening) > 0 and not same_prompts(window)
+    if not (is_shuffled and is_long and are_enough(window.batches) and window.scale.is_known) or window.is_solved:
+        return None
+    half = len(window.batches) // 2
+    now = _without_right(window.batches)
+    opening = _without_right(window.opening)
+    is_falling = _without_right(window.batches[half:]) < STAYS * _without_right(window.batches[:half])
+    # More than at the start: the data has become harder, or the policy worse.
+    if is_falling or not NEVER_RIGHT <= now <= min(WRONG_WARN, opening + MORE):
+        return None
+    size = judged(window.batches) / group_count(window.batches)
+    others = window.scale.unit(score_level(window.batches)).mean / (1 - now)
+    by_chance = max(0.0, 1 - others) ** size
+    if now < UNLIKELY * by_chance:
+        return None
+    return Finding(
+        severity=Severity.INFO,
+        terms=tuple(window.primary_terms),
+        sentence=(
+            f"A part of the data is never right: {percent(now)} of the groups have no right answer "
+            f"({percent(opening)} at the start), and the mean score of the others is {others:.2f}."
+        ),
+        numbers={"never_right": now, "at_the_start": opening, "score_of_others": others},
+        action="Look at these rows by kind: they are too hard, or their gold is wrong. Drop them, or take easier ones.",
+    )
+
+
+def _without_right(batches: Sequence[BatchFigures]) -> float:
+    """Share of groups that could be read and have no right answer, though a lesser term may tell members apart."""
+    wrong = sum(batch.wrong_groups - batch.misread_groups for batch in batches)
+    return wrong / max(1, group_count(batches))
 
 
 def live_share(window: Window) -> float | None:

@@ -29,6 +29,8 @@ MOST = 0.5
 
 # Of the completions that could be a sibling's. Ours, tried in test_diagnosis_cases.py (temperature 0).
 SAME_TEXT = 0.98
+# A top_p at which one text prevails, and 1 less a min_p.
+NARROW = 0.5
 # A temperature at which one text prevails.
 COLD = 0.3
 # Enough of them where it is so cold, and nothing is learned. Ours: of the bundled model, 0.9 at 0.05, where it
@@ -75,8 +77,10 @@ def never_explored(window: Window) -> CheckResult:
     """Find groups of identical completions, from the first batch to the latest."""
     temperature = window.settings.get("temperature")
     cold = is_number(temperature) and temperature < COLD
+    top_p = window.settings.get("top_p")
+    narrow = is_number(top_p) and top_p < NARROW
     is_learned = window.is_solved or has_risen(window)
-    if not never_explores(window, MOSTLY_SAME if cold and not is_learned else SAME_TEXT):
+    if not never_explores(window, MOSTLY_SAME if (cold or narrow) and not is_learned else SAME_TEXT):
         return None
     return Finding(
         severity=Severity.CRITICAL,
@@ -93,7 +97,14 @@ def never_explored(window: Window) -> CheckResult:
 def _how_to_explore(window: Window, *, cold: bool) -> str:
     if window.settings.get("top_k") == 1:
         return "Set top_k to 0, TRL's default: with 1 the likeliest token is taken at any temperature."
-    return "Set temperature to 1, TRL's default." if cold else "Raise the temperature, or top_p."
+    if cold:
+        return "Set temperature to 1, TRL's default."
+    top_p, min_p = window.settings.get("top_p"), window.settings.get("min_p")
+    if is_number(top_p) and top_p < NARROW:
+        return f"Set top_p to 1, TRL's default: with {top_p:g} only the likeliest tokens are taken."
+    if is_number(min_p) and min_p > 1 - NARROW:
+        return f"Take min_p out: with {min_p:g} only the likeliest tokens are taken."
+    return "Raise the temperature, or top_p."
 
 
 def _settled(window: Window) -> str | None:

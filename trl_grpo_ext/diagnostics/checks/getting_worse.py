@@ -9,6 +9,7 @@ from trl_grpo_ext.diagnostics.decline import Decline, evaluation_decline, traini
 from trl_grpo_ext.diagnostics.finding import Finding, Severity
 from trl_grpo_ext.diagnostics.progress import LEAST_GAIN
 from trl_grpo_ext.diagnostics.window import CheckResult, Window
+from trl_grpo_ext.runs.resumed import told
 from trl_grpo_ext.support.estimate import NOTHING
 
 # Ours, tried in test_diagnosis_cases.py.
@@ -148,10 +149,21 @@ def _back(window: Window, fall: Decline) -> str:
 
 def _changes(window: Window, fall: Decline) -> Iterator[Change]:
     """Yield changes since the best time, likeliest cause first."""
+    yield from _of_settings(window, fall)
     yield from _of_weights(window, fall)
     yield from _of_other_terms(window, fall)
     yield from _of_completions(fall)
     yield from _of_updates(fall)
+
+
+def _of_settings(window: Window, fall: Decline) -> Iterator[Change]:
+    """Yield settings that a resume of the run has changed since the best time."""
+    for resume in window.settings.get("resumed") or ():
+        if resume["step"] >= fall.steps[0] and resume["changes"]:
+            yield (
+                f"the run goes on with other settings {told(resume['step'], resume['changes'])}",
+                "the earlier settings",
+            )
 
 
 def _of_weights(window: Window, fall: Decline) -> Iterator[Change]:

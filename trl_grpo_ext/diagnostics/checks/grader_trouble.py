@@ -10,7 +10,7 @@ from trl_grpo_ext.diagnostics.batches import VerdictShare, failures_in, percent,
 from trl_grpo_ext.diagnostics.example import safe_reason
 from trl_grpo_ext.diagnostics.finding import Finding, Severity
 from trl_grpo_ext.diagnostics.progress import has_risen
-from trl_grpo_ext.diagnostics.term_totals import Failure
+from trl_grpo_ext.diagnostics.term_totals import Failure, added
 from trl_grpo_ext.diagnostics.window import CheckResult, Window
 from trl_grpo_ext.figures.logged import SHARE_OF_STEP
 from trl_grpo_ext.rewards.unit_tests.scoring import HIDDEN, HIDDEN_IMPORT, missing_module
@@ -171,12 +171,41 @@ def failing_tools(window: Window) -> CheckResult:
         return None
     return Finding(
         severity=Severity.CRITICAL,
-        sentence=f"The tools, not the answers: {percent(share)} of the tool calls fail.",
+        sentence=f"The tools, not the answers: {percent(share)} of the tool calls fail{_tool_error(window)}.",
         numbers={"failing_calls": share},
-        action=(
-            "Read the errors of a few calls: a tool that is down looks the same as calls that the model writes wrongly."
-        ),
+        action=_mend_tools(window),
     )
+
+
+def _tool_error(window: Window) -> str:
+    """Quote the commonest error of a tool: `, mostly of `search` with ConnectionError: refused`; empty if unknown."""
+    errors = added(batch.tool_errors for batch in window.batches)
+    for (tool, error), _ in errors.most_common(1):
+        return f", mostly of `{safe_reason(tool)}` with {error.rstrip('.')}"
+    return ""
+
+
+# Errors that no argument of a call brings about.
+OF_THE_OUTSIDE = (
+    "ConnectionError",
+    "ConnectionRefusedError",
+    "ConnectionResetError",
+    "TimeoutError",
+    "OSError",
+    "PermissionError",
+    "ImportError",
+    "ModuleNotFoundError",
+    "NameError",
+    "NotImplementedError",
+)
+
+
+def _mend_tools(window: Window) -> str:
+    errors = added(batch.tool_errors for batch in window.batches)
+    for (tool, error), _ in errors.most_common(1):
+        if error.partition(":")[0] in OF_THE_OUTSIDE:
+            return f"Mend the tool `{safe_reason(tool)}`, or what it calls: the model cannot."
+    return "Read the errors of a few calls: a tool that is down looks the same as calls that the model writes wrongly."
 
 
 def _cost(window: Window, term: str) -> float:

@@ -12,7 +12,9 @@ from trl_grpo_ext.diagnostics.levels import gain, level_of, reward_level, score_
 from trl_grpo_ext.diagnostics.progress import FLAT_BATCHES, HARDLY, LEAST_GAIN, has_risen, is_flat
 from trl_grpo_ext.diagnostics.window import LEAST_GROUPS, LEAST_SAMPLES, NO_LOGS, CheckResult, Window, finds
 from trl_grpo_ext.group_outcome import GroupOutcome
+from trl_grpo_ext.protocol import is_number
 from trl_grpo_ext.runs.recorder import OPENING_BATCHES
+from trl_grpo_ext.runs.resumed import told
 from trl_grpo_ext.support.estimate import SURE, Estimate
 
 # Ours, tried in test_fault_injection.py (a learning rate that breaks the policy) and test_healthy_runs.py.
@@ -36,6 +38,8 @@ SPIKE, LEAST_SPIKES = 100.0, 3
 LEAST_SPIKE = 10.0
 # Logs that show what is usual.
 LEAST_LOGS = 8
+# Ours, a quarter of TRL's default.
+NARROW = 0.05
 # Of the tokens; rlprobe's level.
 MUCH_CLIPPED = 0.3
 
@@ -72,16 +76,26 @@ def broken(window: Window) -> CheckResult:
         numbers["kl"] = kl
     if not is_of_policy:
         return None
-    sentence = f"The updates are too large, or the verifier or the data broke: {effect}."
-    action = (
-        "First judge a few of the latest completions by hand. If they are as bad as that: start again with a tenth of "
-        "the learning rate."
-    )
-    if is_endless:
-        # A verifier or data that broke leave the completions as they were.
-        sentence, action = f"The updates are too large: {effect}; most completions no longer come to an end.", AGAIN
+    sentence, action = _told_broken(window, effect, is_endless=is_endless)
     return Finding(
         severity=Severity.critical_if(kl is None or kl >= CRITICAL), sentence=sentence, numbers=numbers, action=action
+    )
+
+
+def _told_broken(window: Window, effect: str, *, is_endless: bool) -> tuple[str, str]:
+    """Return sentence and action for a broken policy, by the likeliest cause."""
+    for resume in reversed(window.settings.get("resumed") or ()):
+        if resume["changes"]:
+            since = told(resume["step"], resume["changes"])
+            sentence = f"The run was resumed with other settings {since}. Now {effect}."
+            return sentence, "Go on from the checkpoint of that resume with the earlier settings."
+    # A verifier or data that broke leave the completions as they were.
+    if is_endless:
+        return f"The updates are too large: {effect}; most completions no longer come to an end.", AGAIN
+    return (
+        f"The updates are too large, or the verifier or the data broke: {effect}.",
+        "First judge a few of the latest completions by hand. If they are as bad as that: start again with a tenth of "
+        "the learning rate.",
     )
 
 
@@ -150,10 +164,10 @@ def obeys_other_terms(window: Window) -> bool:
     """Test whether lesser terms lead the policy, however small their weight."""
     if finds(window, wrong_driver.secondary_only, wrong_driver.cancelled, wrong_driver.outweighed):
         return True
-    return any(_earned(window, term) >= LEAST_GAIN for term in other_terms(window))
+    return any(earned(window, term) >= LEAST_GAIN for term in other_terms(window))
 
 
-def _earned(window: Window, term: str) -> float:
+def earned(window: Window, term: str) -> float:
     """Gain of a term's earnings since the start, as part of its scale; NaN if unknown."""
     risen = gain(
         window.opening,
@@ -191,6 +205,10 @@ def unstable(window: Window) -> CheckResult:
     elif clipped is not None and clipped >= MUCH_CLIPPED:
         said = f"{percent(clipped)} of the tokens are clipped in most updates, and teach nothing"
         numbers, action = {"clipped": clipped}, "Lower the learning rate, or num_iterations and steps_per_generation."
+        epsilon = window.settings.get("epsilon")
+        if is_number(epsilon) and epsilon < NARROW:
+            said += f", at an epsilon of {epsilon:g}"
+            action = "Set epsilon to 0.2, TRL's default."
     else:
         return None
     return Finding(

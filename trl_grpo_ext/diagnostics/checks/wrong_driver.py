@@ -17,6 +17,7 @@ from trl_grpo_ext.diagnostics.finding import Finding, NotChecked, Severity
 from trl_grpo_ext.diagnostics.progress import HARDLY, is_learning, steps_so_far
 from trl_grpo_ext.diagnostics.window import LEAST_GROUPS, LEAST_SAMPLES, CheckResult, Window
 from trl_grpo_ext.group_outcome import GroupOutcome
+from trl_grpo_ext.protocol import is_number
 from trl_grpo_ext.support.estimate import mean_of_known
 
 # Ours, tried in test_fault_injection.py (wrong_driver) and test_healthy_runs.py (a form that weighs as much
@@ -179,6 +180,51 @@ def wrong_sign(window: Window) -> CheckResult:
             action=f"Give `{term}` the weight {-weight:.2g}, or have it return positive numbers for what is bad.",
         )
     return None
+
+
+def punished(window: Window) -> CheckResult:
+    """Find a term that reads answers and has a weight below 0: right answers are punished."""
+    for term in window.in_force:
+        found = window.of_term(term)
+        values = window.seen[term].values
+        # A penalty reads no answer, or is never above 0.
+        if found.weight >= 0 or not found.has_answers or values.high <= 0 or values.low < 0:
+            continue
+        if values.numbers.count < LEAST_SAMPLES:
+            continue
+        return Finding(
+            severity=Severity.CRITICAL,
+            terms=(term,),
+            sentence=f"Right answers are punished: `{term}` judges answers, and its weight is {found.weight:.2g}.",
+            numbers={"weight": found.weight},
+            action=f"Give `{term}` the weight {-found.weight:.2g}.",
+        )
+    return None
+
+
+def not_yet(window: Window) -> CheckResult:
+    """Find a term that reads answers and waits for its weight, while the terms in force read none."""
+    if not window.in_force or window.of_term(window.in_force[0]).has_answers:
+        return None
+    for reward in window.settings.get("rewards") or ():
+        term = reward.get("name")
+        is_waiting = term in window.terms and term not in window.trained_on
+        if not (is_waiting and reward.get("schedule") and window.of_term(term).has_answers):
+            continue
+        named = names(window.in_force)
+        return Finding(
+            severity=Severity.WARNING if _most_is_over(window) else Severity.INFO,
+            terms=(term, *window.in_force),
+            sentence=f"`{term}` judges the answers and has had no weight until now: {named} alone is learned.",
+            numbers={"steps": steps_so_far(window)},
+            action=f"Let the schedule of `{term}` begin earlier, or with some weight.",
+        )
+    return None
+
+
+def _most_is_over(window: Window) -> bool:
+    most = window.settings.get("max_steps")
+    return is_number(most) and most > 0 and steps_so_far(window) >= most / 2
 
 
 def _part(share: float) -> str:

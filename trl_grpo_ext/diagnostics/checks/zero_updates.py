@@ -6,10 +6,12 @@ import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from trl_grpo_ext.diagnostics.batches import groups_of
+from trl_grpo_ext.diagnostics.batches import groups_of, percent
 from trl_grpo_ext.diagnostics.finding import Finding, NotChecked, Severity
+from trl_grpo_ext.diagnostics.levels import score_level
 from trl_grpo_ext.diagnostics.progress import has_risen
 from trl_grpo_ext.diagnostics.window import LEAST_GROUPS, NO_LOGS, CheckResult, Window
+from trl_grpo_ext.figures.logged import WEIGHTS_CHANGED, WEIGHTS_MOVED
 from trl_grpo_ext.figures.reduction import BatchFigures
 from trl_grpo_ext.group_outcome import GroupOutcome
 from trl_grpo_ext.protocol import is_number
@@ -31,6 +33,15 @@ STILL = 1e-7
 # A learning rate. Adam moves a weight by about so much a step, and a weight of 0.02 by a ten-thousandth in 100 steps.
 # Ours, a thirtieth of TRL's default; tried in test_diagnosis_cases.py.
 TINY = 3e-8
+# Of their norm. Ours: of the bundled model, 2e-5 in 30 steps at 1e-6, where it learns nothing, and 3e-4 at 5e-5 in
+# bfloat16, where it learns.
+HARDLY_MOVED = 1e-4
+# Of the weights with a gradient are changed by a step. Ours: 0.97 and more in single precision at any usual rate, and
+# 0.14 in bfloat16 at 5e-5.
+MOSTLY_LOST = 0.5
+ROUNDED_DTYPES = ("bfloat16", "float16")
+# Of the highest learning rate.
+HIGH = 0.5
 # A learning rate, TRL's default: with it, and a gradient, trained weights move.
 ENOUGH = 1e-6
 
@@ -79,6 +90,10 @@ def _standstills(window: Window) -> Iterator[tuple[int, str, str]]:
     if _is_held_back(window):
         why = f"a beta of {beta:.3g} holds the policy at its reference"
         yield _live_groups(window, ()), why, "Lower beta; TRL's default is 0."
+    too_long = long_warm_up(window)
+    if too_long and not has_risen(window):
+        why = f"the warm-up takes {too_long} steps and the run has {window.settings['max_steps']}"
+        yield _live_groups(window, ()), why, SHORTER_WARM_UP
     if not _is_warming_up(window):
         shown = f" (learning rate {rates[-1]:.2g})" if rates else ""
         is_enough = bool(rates) and rates[-1] > ENOUGH
@@ -87,10 +102,10 @@ def _standstills(window: Window) -> Iterator[tuple[int, str, str]]:
     if rates and not _may_move(window):
         live = _live_while(window, _is_tiny, STILL_STEPS)
         yield live, f"a learning rate of {highest_rate(window):.2g} moves next to nothing", RAISE
-    too_long = _warm_up(window)
-    if too_long:
-        why = f"the warm-up takes {too_long} steps and the run has {window.settings['max_steps']}"
-        yield _live_groups(window, ()), why, "Set warmup_steps well below max_steps."
+    if rates and _has_hardly_moved(window):
+        moved = window.logged(WEIGHTS_MOVED)[-1]
+        why = f"with a learning rate of {highest_rate(window):.2g} the weights have moved by {100 * moved:.1g} % in all"
+        yield _live_groups(window, ()), why + _shrunk_by(window), RAISE if rates[-1] <= ENOUGH else ENLARGE
 
 
 def highest_rate(window: Window) -> float | None:
@@ -100,27 +115,123 @@ def highest_rate(window: Window) -> float | None:
 
 
 RAISE = "Raise the learning rate."
+ENLARGE = (
+    "Take TRL's defaults for what shrinks the updates (optim, max_grad_norm, adam_epsilon), or raise the learning rate."
+)
+SHORTER_WARM_UP = "Set warmup_steps well below max_steps."
 FROZEN = (
     "A larger learning rate would not help: see whether the optimizer holds the parameters that are used, and whether "
     "an adapter is frozen or not active."
 )
 
 
-def _warm_up(window: Window) -> int:
-    """Estimate steps of a linear warm-up longer than the run; 0 for other schedules."""
+def long_warm_up(window: Window) -> int:
+    """Return the steps of a linear warm-up that is longer than the run; 0 for other schedules."""
     most = window.settings.get("max_steps")
+    if not is_number(most) or most <= 0:
+        return 0
+    steps = window.settings.get("warmup_steps")
+    # Below 1 it is a part of the run.
+    if not is_number(steps) or steps < 1:
+        steps = _estimated_warm_up(window)
+    return round(steps) if steps > most else 0
+
+
+def _estimated_warm_up(window: Window) -> float:
+    """Estimate the steps of a linear warm-up from the rates so far; 0 for another schedule."""
     full = window.settings.get("learning_rate")
-    if not is_number(most) or not is_number(full):
-        return 0
     logs = [entry for entry in window.logs if is_number(entry.get("learning_rate"))]
-    if len(logs) < LATEST_STEPS or has_risen(window):
-        return 0
+    if not is_number(full) or len(logs) < LATEST_STEPS or has_risen(window):
+        return 0.0
     first, last = logs[0]["step"], logs[-1]["step"]
     began, now = logs[0]["learning_rate"], logs[-1]["learning_rate"]
-    if most <= 0 or last <= first or not began < now < full:
-        return 0
-    steps = last + (full - now) * (last - first) / (now - began)
-    return round(steps) if steps > most else 0
+    if last <= first or not began < now < full:
+        return 0.0
+    return float(last + (full - now) * (last - first) / (now - began))
+
+
+def _has_hardly_moved(window: Window) -> bool:
+    """Test whether weights in single precision have moved by next to nothing, and nothing was learned."""
+    moved = window.logged(WEIGHTS_MOVED)
+    if not moved or moved[-1] >= HARDLY_MOVED or _steps(window, len(window.logs)) < STILL_STEPS:
+        return False
+    return not (_is_warming_up(window) or has_risen(window) or _changed(window) < MOSTLY_LOST)
+
+
+# Ours: TRL's defaults are 1 and 1e-8. Adam divides by the gradient's size, and `adam_epsilon` bounds that.
+SMALL_NORM, LARGE_EPSILON = 1e-3, 1e-6
+
+
+def _shrunk_by(window: Window) -> str:
+    """Name settings that shrink the updates: `, with an optim of sgd`; empty without such a setting."""
+    found = []
+    optimizer = str(window.settings.get("optim") or "")
+    if optimizer.startswith("sgd"):
+        found.append(f"an optim of {optimizer}")
+    norm = window.settings.get("max_grad_norm")
+    if is_number(norm) and 0 < norm < SMALL_NORM:
+        found.append(f"a max_grad_norm of {norm:g}")
+    epsilon = window.settings.get("adam_epsilon")
+    if is_number(epsilon) and epsilon > LARGE_EPSILON:
+        found.append(f"an adam_epsilon of {epsilon:g}")
+    return f", with {' and '.join(found)}" if found else ""
+
+
+def rounded(window: Window) -> CheckResult:
+    """Find weights of 16 bits that most updates leave as they are, below the ceiling of the score."""
+    if not window.logs:
+        return NO_LOGS if window.batches else None
+    changed = _changed(window)
+    dtype = window.settings.get("trained_dtype")
+    if changed >= MOSTLY_LOST or dtype not in ROUNDED_DTYPES or _steps(window, len(window.logs)) < LATEST_STEPS:
+        return None
+    # At 0, the updates are lost for another reason.
+    if window.is_solved or _learns_well(window) or not window.logged("learning_rate"):
+        return None
+    return Finding(
+        severity=Severity.INFO if has_risen(window) else Severity.CRITICAL,
+        sentence=(
+            f"The weights are {dtype}, which rounds most of the updates away: at this learning rate a step changes "
+            f"{percent(changed)} of the weights that have a gradient."
+        ),
+        numbers={"changed": changed},
+        action="Train in single precision (dtype: float32, with bf16: true for the speed), or raise the learning rate.",
+    )
+
+
+def _learns_well(window: Window) -> bool:
+    """Test whether the score has made up for half of what was missing to the best one."""
+    start = window.scale.unit(score_level(window.opening)).mean
+    end = window.scale.unit(window.score).mean
+    return has_risen(window) and end - start >= (1 - start) / 2
+
+
+def _changed(window: Window) -> float:
+    """Share of sampled weights that a step changes, while the learning rate is high; 1 if unknown."""
+    logs = {entry["step"]: entry for entry in (*window.opening_logs, *window.logs)}
+    known = [entry for entry in logs.values() if is_number(entry.get(WEIGHTS_CHANGED))]
+    rates = [entry.get("learning_rate") or 0.0 for entry in known]
+    highest = max(rates, default=0.0)
+    # A schedule ends at 0, where no precision is enough.
+    shares = [entry[WEIGHTS_CHANGED] for entry, rate in zip(known, rates, strict=True) if rate > HIGH * highest]
+    return statistics.median(shares) if shares else 1.0
+
+
+def warming_up(window: Window) -> CheckResult:
+    """Find a warm-up that is longer than a run that learns all the same."""
+    steps = long_warm_up(window)
+    if not steps or not window.batches or not has_risen(window):
+        return None
+    most = window.settings["max_steps"]
+    return Finding(
+        severity=Severity.INFO,
+        sentence=(
+            f"The warm-up takes {steps} steps and the run has {most}, so the learning rate ends at "
+            f"{percent(most / steps)} of what is set."
+        ),
+        numbers={"warmup_steps": steps, "max_steps": most},
+        action=SHORTER_WARM_UP,
+    )
 
 
 def _live_while(window: Window, holds: Callable[[Entry], bool], least: int) -> int:
