@@ -20,7 +20,7 @@ _UNIT = re.compile(
     r"|\bin\s+([a-z]{2,20})\s*\?",
     re.IGNORECASE,
 )
-OF_REST = re.compile(r"\b(?:remainder|remain\w*|left\s?over|left|extra)\b", re.IGNORECASE)
+OF_REST = re.compile(r"\b(?:remainder|remain\w*|left\s?over|left|leav\w+|extra)\b", re.IGNORECASE)
 # Pairs of words for changes in opposite directions.
 _DIRECTIONS = (
     (r"profit|gain|gained|earned", r"loss|lost|lose[sd]?"),

@@ -190,7 +190,7 @@ def conclusion(sentence: str, values: Sequence[Span]) -> Conclusion:
     if len(telling) == 1 or _is_foreign(sentence):
         problem = _problem(sentence, values[telling[-1]])
         return Conclusion(-1 if problem else telling[-1], problem)
-    clauses = _clauses(sentence)
+    clauses = clauses_of(sentence)
     clause = _last_clause(sentence, clauses, [values[place] for place in telling])
     place = _concluding(sentence, clause, values, telling)
     if place < 0:
@@ -228,7 +228,7 @@ def _telling(sentence: str, values: Sequence[Span]) -> list[int]:
     telling = [place for place in possible if values[place].start < end]
     if len(telling) < 2:
         return telling or list(range(len(values)))
-    reasons = _reasons(sentence, _clauses(sentence))
+    reasons = _reasons(sentence, clauses_of(sentence))
     firm = [place for place in telling if not any(one.start <= values[place].start < one.end for one in reasons)]
     return firm if len(firm) == 1 else telling
 
@@ -256,7 +256,7 @@ def _is_foreign(sentence: str) -> bool:
     return sum(map(str.isascii, letters)) * 2 < len(letters)
 
 
-def _clauses(sentence: str) -> list[Span]:
+def clauses_of(sentence: str) -> list[Span]:
     """Split a sentence into clauses."""
     bounds = [0]
     for joint in _CLAUSE.finditer(sentence):

@@ -12,19 +12,12 @@ from trl_grpo_ext.answers.find.final_answer import FinalAnswer, after_thinking
 from trl_grpo_ext.answers.find.hedges import is_hedged
 from trl_grpo_ext.answers.find.marks import box_answers
 from trl_grpo_ext.answers.find.names import ending, last_sentence, said, with_name, with_yes_or_no
+from trl_grpo_ext.answers.find.options import with_letter, with_option_texts
 from trl_grpo_ext.answers.find.values import last_value, said_values
 from trl_grpo_ext.answers.read.answer import read
-from trl_grpo_ext.answers.read.choices import letter
 from trl_grpo_ext.answers.read.number_words import in_digits
 from trl_grpo_ext.answers.read.tree import Apply, Collection, Logic, Number, Quantity, Relation
 
-# The label of an option with a text.
-LED = re.compile(r"\(?[A-J][).:]\s")
-# An option's label in a question: `(A)`, `A.`, `\textbf{(A)}`.
-_LABEL = re.compile(r"(?:(?:(?<=[\s$~])|^)|\\(?:textbf|text|mathrm|mathbf)\{\s*)\(?([A-J])[).:](?:\s*\})?(?=[\s\\~$])")
-_OPTION_END = re.compile(r"(?:\s|\$|~|\\(?:q?quad|hspace\{[^{}]*\}|[ ,;:!\\]))+$|\n\s*\n.*", re.DOTALL)
-# Characters of an option's text.
-MAX_OPTION = 200
 _THOUSAND = 1000
 # 3,75: a decimal comma, because thousands have three digits.
 _COMMA = re.compile(r"^([^\d,]*\d+),(\d{1,2}(?!\d)|\d{4,})(?=[^\d,]*$)")
@@ -136,7 +129,7 @@ def _with_zero(found: FinalAnswer, golds: Sequence[str], completion: str, prompt
     return said("0") if is_asked and _NOTHING.search(last_sentence(ending(completion))) else found
 
 
-_RULES = (with_yes_or_no, with_name, _with_alternatives, _with_all_values, _with_rank, _with_zero)
+_RULES = (with_letter, with_yes_or_no, with_name, _with_alternatives, _with_all_values, _with_rank, _with_zero)
 
 
 def _is_list(node: Collection) -> bool:
@@ -164,7 +157,7 @@ def with_surroundings(found: FinalAnswer, golds: Sequence[str], completion: str,
         >>> with_surroundings(FinalAnswer(("20%",), ("phrase",)), ["20% loss"], "It is a 20% profit.", "").answers
         ('20% profit',)
     """
-    found = _with_options(_with_points(found, golds, f"{prompt} {completion}"), golds, prompt)
+    found = with_option_texts(_with_points(found, golds, f"{prompt} {completion}"), golds, prompt)
     return _with_words(_with_parts(found, golds, completion), golds, completion)
 
 
@@ -187,45 +180,6 @@ def _with_points(found: FinalAnswer, golds: Sequence[str], text: str) -> FinalAn
     if are_large:
         answers = [_POINTS.sub(lambda point: point[0].replace(".", ""), answer) for answer in answers]
     return replace(found, answers=tuple(answers))
-
-
-def option_said(gold: str, answer: str, prompt: str) -> str:
-    r"""Return the question's option text for a gold letter; empty without option.
-
-    The text is then accepted in place of the letter.
-
-    Examples:
-        >>> option_said("B", "2", "Which is prime? (A) 1 (B) 2 (C) 4"), option_said("B", "2", "Who wins, A or B?")
-        ('2', '')
-    """
-    if len(gold) != 1 or LED.match(answer):
-        return ""
-    return _option(gold, prompt)
-
-
-def _with_options(found: FinalAnswer, golds: Sequence[str], prompt: str) -> FinalAnswer:
-    r"""Replace answered letters by the question's option texts if no gold is a letter."""
-    if not found.answers or any(letter(gold) or LED.match(gold) for gold in golds):
-        return found
-    texts = [_option(letter(answer) or "", prompt) or answer for answer in found.answers]
-    are_distinct = len(set(texts)) == len(texts)
-    return replace(found, answers=tuple(texts)) if are_distinct else found
-
-
-def _option(label: str, prompt: str) -> str:
-    """Return the question's option text for a letter, A to J; empty if the question lists no such option."""
-    if len(label) != 1 or not "A" <= label <= "J":
-        return ""
-    labels = list(_LABEL.finditer(prompt))
-    letters = "".join(found[1] for found in labels)
-    # Read the last list of options.
-    first = letters.rfind("A")
-    if first < 0 or not "ABCDEFGHIJ".startswith(letters[first:]) or label not in letters[first:]:
-        return ""
-    begin, *after = labels[letters.index(label, first) :]
-    end = after[0].start() if after else len(prompt)
-    said = _OPTION_END.sub("", prompt[begin.end() : end]).strip(" $.;,~\\\n")
-    return "" if "\n" in said or len(said) > MAX_OPTION else said
 
 
 def _with_parts(found: FinalAnswer, golds: Sequence[str], text: str) -> FinalAnswer:

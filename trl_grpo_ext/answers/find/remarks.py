@@ -13,7 +13,9 @@ _BEGUN = re.compile(
     r"\W*(?:(?:to|let['’]?s|let us|let me|we can|you can|as an?|now|please|just|also|by|quick|final|sanity)\s+){0,3}"
     r"(?:(?:double-?)?check(?:ing)?|verify(?:ing)?|verification|confirm(?:ing)?|proof|note|notice|observe|remember"
     r"|recall|keep in mind|bear in mind|indeed|plugging|substituting|putting (?:it|this|that|them) back"
-    r"|for (?:example|instance)|(?:this|that|it|the result) (?:makes sense|checks out|(?:can|may) be (?:checked"
+    r"|for (?:example|instance)|as a (?:test|check)|(?:a )?(?:common|typical|frequent) (?:mistake|error)|by the way"
+    r"|incidentally|fun fact|tip|test|(?:great|good|nice|well) (?:job|work|done)"
+    r"|(?:this|that|it|the result) (?:makes sense|checks out|(?:can|may) be (?:checked"
     r"|verified|confirmed))|(?:this|that) (?:matches|agrees|assumes|works(?! out)))\b",
     re.IGNORECASE,
 )
@@ -41,6 +43,13 @@ _OVERTURNED = re.compile(
 _INSTEAD_OF = re.compile(
     r"(?<=\w),?\s+(?:and\s+)?(?:not|rather than|instead of)\s+(?:an?\s+)?[\w$.%]{1,12}(?=[.!\s]*\Z)"
 )
+# A bracket or a reason at the end of a sentence.
+_ASIDE = re.compile(
+    r"\s*\((?!\s*(?:or|i\.e\.|that is|answer|not|no|actually|wait|maybe|perhaps|in fact|should|mod|base)\b)"
+    r"(?=[^()]*(?:[A-Za-z²³]{2}|\d\s*[-+*/×÷−]\s*\d))[^()]*\)[\s.!*]*$"
+    r"|(?<!\band)(?<!,),?\s+(?:because|since)\s(?!.*\b(?:so|thus|therefore|hence)\b).*$|,\s+as\s+\S*\d.*$",
+    re.IGNORECASE,
+)
 _AMOUNT = r"\$?\d[\d,]*(?:\.\d+)?(?:\s?[:/]\s?\d+)?(?:%|\s?percent\b)?"
 _OR = re.compile(rf"(?<![\w.])({_AMOUNT}),?\s+or\s+(?:about\s+|just\s+|simply\s+)?({_AMOUNT})(?![\w.]*\d)")
 _SENTENCES = re.compile(r"(?<=[^\s.])(?<!i\.e)[.!]\s|\n")
@@ -59,6 +68,20 @@ def restated(line: str) -> str:
     if " or " not in line:
         return line
     return _OR.sub(lambda either: either[2] if _is_same(either[1], either[2]) else either[0], line)
+
+
+def without_aside(sentence: str) -> str:
+    """Remove a bracket or a reason at a sentence's end, if a number or yes or no stands before it.
+
+    Examples:
+        >>> without_aside("It is 22 m^2 (square metres)."), without_aside("He needs 8, because 8 * 6 = 48.")
+        ('It is 22 m^2', 'He needs 8')
+        >>> without_aside("It is 5 (or 6).")
+        'It is 5 (or 6).'
+    """
+    aside = _ASIDE.search(sentence)
+    is_last = aside is not None and any(map(str.isdigit, sentence[: aside.start()]))
+    return sentence[: aside.start()] if aside and is_last else sentence
 
 
 def _is_same(one: str, other: str) -> bool:

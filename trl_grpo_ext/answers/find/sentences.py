@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from trl_grpo_ext.answers.find.asked import about_asked
 from trl_grpo_ext.answers.find.hedges import doubted_before, is_hedged
-from trl_grpo_ext.answers.find.remarks import restated, without_remarks
+from trl_grpo_ext.answers.find.remarks import restated, without_aside, without_remarks
 from trl_grpo_ext.answers.find.values import FORMULA, TYPED, concluded, last_value
 from trl_grpo_ext.answers.read.answer import read
 from trl_grpo_ext.answers.read.number_words import in_digits
@@ -134,7 +134,8 @@ def said_unmarked(answer: str, prompt: str) -> tuple[str, str, str]:
     line = restated(_without_repeated(_TO_GO.sub("", _CALCULATION.sub("", line)), prompt))
     sentences = [part for part in _SENTENCE_STOP.split(line.strip()) if part.strip()]
     if sentences:
-        sentences[-1] = about_asked(sentences[-1], prompt)
+        sentences[-1] = without_aside(about_asked(sentences[-1], prompt))
+    line = without_aside(line)
     last, problem = "", "no_answer"
     if sentences and sentences[-1]:
         ending = _SAID_IN_WORDS.search(re.split(r"[\d$]", sentences[-1])[-1])
@@ -142,7 +143,7 @@ def said_unmarked(answer: str, prompt: str) -> tuple[str, str, str]:
         if not typed:
             in_words = ending[0] if ending else ""
             last = _value_that_is(sentences[-1]) or in_words
-        last, problem = (last, "") if last else concluded(line, sentences)
+        last, problem = (last, "") if last else concluded(line, sentences, prompt)
     if not problem and _is_doubted(last, sentences):
         problem = "hedged"
     return last, "last_expression", problem

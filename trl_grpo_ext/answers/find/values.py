@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from trl_grpo_ext.answers.find.conclusions import REACH, Span, conclusion, ends
+from trl_grpo_ext.answers.find.asked_values import asked_conclusion
+from trl_grpo_ext.answers.find.conclusions import REACH, Span, ends
 from trl_grpo_ext.answers.read.answer import read
 from trl_grpo_ext.answers.read.moments import DATE, TIME
 from trl_grpo_ext.answers.read.spans import RANGE, RATIO, REMAINDER
@@ -44,7 +45,7 @@ _PLACED = re.compile(
 )
 
 
-def concluded(line: str, sentences: Sequence[str]) -> tuple[str, str]:
+def concluded(line: str, sentences: Sequence[str], prompt: str = "") -> tuple[str, str]:
     """Return a line's concluding value, and a reason code if no value concludes.
 
     The value is the line's last formula; without a formula, it is the conclusion of the last sentence with a value.
@@ -60,7 +61,7 @@ def concluded(line: str, sentences: Sequence[str]) -> tuple[str, str]:
         value = last_value(line)
         return value, "" if value else "no_answer"
     values = _without_names(last, values)
-    place, problem = conclusion(last, list(map(_span, values)))
+    place, problem = asked_conclusion(last, list(map(_span, values)), prompt)
     if problem:
         return "", problem
     return _text_of(last, values[place]), ""
