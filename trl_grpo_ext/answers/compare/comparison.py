@@ -38,7 +38,7 @@ from trl_grpo_ext.answers.compare.forms import (
     without_in,
 )
 from trl_grpo_ext.answers.read.moments import as_time, same_date, same_time
-from trl_grpo_ext.answers.read.spans import ends_of, is_same_range
+from trl_grpo_ext.answers.read.spans import as_range, ends_of, is_same_range
 from trl_grpo_ext.answers.read.tree import (
     OF_OWN_TYPE,
     Apply,
@@ -140,14 +140,14 @@ class Comparison(AmountComparison):
         """Compare times, dates, ranges and remainders; None if neither value has such a type."""
         if not (isinstance(gold, OF_OWN_TYPE) or isinstance(answer, OF_OWN_TYPE)):
             return None
-        match gold, answer:
+        match gold, as_range(answer):
             case (Time(), _) | (_, Time()):
                 one, other = as_time(gold), as_time(answer)
                 return one is not None and other is not None and same_time(one, other)
             case Date(), Date():
                 return same_date(gold, answer)
             case (Range(), Range()) | (Range(), Collection("[]")) | (Collection("[]"), Range()):
-                return self._same_items(ends_of(gold), ends_of(answer))
+                return self._same_items(ends_of(gold), ends_of(as_range(answer)))
             case (Relation(), _) | (_, Relation()):
                 value = assigned(gold) or assigned(answer)
                 return value is not None and self.same(value[1], answer if assigned(gold) else gold)

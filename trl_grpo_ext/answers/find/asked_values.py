@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import pairwise
 
 from trl_grpo_ext.answers.find.asked import OF_REST, question_of
 from trl_grpo_ext.answers.find.conclusions import Conclusion, Span, clauses_of, conclusion
@@ -31,7 +32,7 @@ _KINDS = tuple(
 _COUNT_OF = re.compile(r"\bhow many\s+(?:more |fewer |other |full |whole )?([a-z]{3,})", re.IGNORECASE)
 _NOUN = re.compile(
     r"\S*[\s*]+(?:of\s+(?:the|his|her|their|its|them)\s+)?"
-    r"(?!(?:in|of|and|or|to|from|for|by|with|at|on|is|are|was|were|if|as|so|more|less|each|per|out|left|times)\b)([a-z]{3,})",
+    r"(?:more\s+|other\s+)?([a-z]{2,}s|people|children|men|women|feet)\b(?<!\bis)(?<!\bas)(?<!\bwas)(?<!\bhas)(?<!less)",
     re.IGNORECASE,
 )
 _WORD = re.compile(r"[a-z]{3,}", re.IGNORECASE)
@@ -45,14 +46,24 @@ _IRREGULAR = {
     "ran": "run", "won": "win", "kept": "keep", "read": "read", "grew": "grow", "held": "hold", "sent": "send",
 }  # fmt: skip
 _THEREFORE = re.compile(
-    r"\W*(?:and\s+)?(?:so(?!\s+that)|thus|therefore|hence|which|that|this|leaving|giving|making|for a total)\b",
+    r"\W*(?:and\s+)?(?:so(?!\s+that)|thus|therefore|hence|that|this|leaving|giving|making|for a total"
+    r"|which\s+(?:is|are|means|makes|gives|leaves|equals|comes|brings|results))\b",
     re.IGNORECASE,
 )
 _REASON = re.compile(
     r"\W*(?:since|because|as|if|when|given|although|while|after|before|with|for|at|in|from|of|[a-z]+ing)\b",
     re.IGNORECASE,
 )
+_AND = re.compile(
+    r"\sand\s(?=(?:is|are|was|were|has|have|had|gets?|got|costs?|takes?|keeps?|pays?)\s"
+    r"|\S*\d\S*\s+(?:[a-z]+\s+)?(?:is|are|was|were|remains?|stay|do|have)\b)",
+    re.IGNORECASE,
+)
 _COMPARES = re.compile(r"\b(?:more|less|fewer|differ\w*|change\w*|than|[a-z]{3,}er)\b", re.IGNORECASE)
+_ONLY_COMPARED = re.compile(
+    r"\d\S*\s+(?:[a-z/]+\s+){0,2}(?:slower|faster|too (?:much|many|little|few|long|short|late|early))\W*$",
+    re.IGNORECASE,
+)
 _THAN = re.compile(r"\S*\s+(?:[a-z]+\s+){0,2}(?:more|less|fewer|[a-z]{3,}er)\s+than\b", re.IGNORECASE)
 _OPTIONS = re.compile(r"(?:^|\s)\(?A[).:]\s.*(?:^|\s)\(?B[).:]\s", re.DOTALL)
 _ENDING = re.compile(r"(?<=[a-z]{3})(?:ing|es|ed|s|e)$")
@@ -80,8 +91,8 @@ def asked_conclusion(sentence: str, values: Sequence[Span], prompt: str) -> Conc
     question = question_of(prompt)
     asked = _of_kind(sentence, _not_compared(sentence, values, question), question)
     found = conclusion(sentence, asked)
-    if found.problem == "hedged":
-        return found
+    if found.problem == "hedged" or (_ONLY_COMPARED.search(sentence) and not _COMPARES.search(question)):
+        return found if found.problem else Conclusion(-1, "no_answer")
     chosen = asked[found.place] if not found.problem else None
     clause = _clause_at(sentence, clauses_of(sentence), chosen) if chosen else ""
     is_rest = OF_REST.match(clause.strip(" ,").removeprefix("which ")) and not OF_REST.search(question)
@@ -129,16 +140,16 @@ def _of_things(sentence: str, values: Sequence[Span], chosen: Span | None, quest
 
 def _of_clause(sentence: str, values: Sequence[Span], chosen: Span | None, question: str) -> Span | None:
     """Return the only value of the clause that is most about the question, if the chosen clause is not at all."""
-    asked = _stems(question)
-    clauses = clauses_of(sentence)
-    if chosen is not None and asked & _stems(_clause_at(sentence, clauses, chosen)):
+    asked = stems(question)
+    clauses = _parts(sentence)
+    if chosen is not None and asked & stems(_clause_at(sentence, clauses, chosen)):
         return None
     said = {}
     for one in clauses:
         held = [value for value in values if one.start <= value.start < one.end]
         text = sentence[one.start : one.end]
         if held and not _REASON.match(text):
-            said[one] = (len(asked & _stems(text)), held)
+            said[one] = (len(asked & stems(text)), held)
     scores = sorted((score for score, _ in said.values()), reverse=True)
     if not scores or scores[0] == 0 or scores[1:2] == scores[:1]:
         return None
@@ -154,13 +165,22 @@ def _new(sentence: str, values: Sequence[Span], chosen: Span | None, prompt: str
         return None
     if chosen in new or _OPTIONS.search(prompt):
         return None
-    asked = _stems(question_of(prompt))
-    clauses = clauses_of(sentence)
-    said = {value: len(asked & _stems(_clause_at(sentence, clauses, value))) for value in values}
+    asked = stems(question_of(prompt))
+    clauses = _parts(sentence)
+    said = {value: len(asked & stems(_clause_at(sentence, clauses, value))) for value in values}
     if chosen is None:
         is_last = new[-1] == values[-1]
         return new[-1] if is_last or said[new[-1]] == max(said.values()) else None
     return new[-1] if said[new[-1]] > said[chosen] else None
+
+
+def _parts(sentence: str) -> list[Span]:
+    """Split clauses at "and has 40% left" and "and 90 are on the shelves" too."""
+    parts = []
+    for one in clauses_of(sentence):
+        cuts = [joint.start() for joint in _AND.finditer(sentence, one.start, one.end)]
+        parts += [Span(*ends) for ends in pairwise([one.start, *cuts, one.end])]
+    return parts
 
 
 def _clause_at(sentence: str, clauses: Sequence[Span], value: Span) -> str:
@@ -174,7 +194,8 @@ def _numbers(text: str) -> list[str]:
     return [number.replace(",", "") for number in _NUMBER.findall(text)]
 
 
-def _stems(text: str) -> set[str]:
+def stems(text: str) -> set[str]:
+    """Return the stems of a text's words that carry meaning: `sell` of "How many did she sell?"."""
     return {_stem(word) for word in _WORD.findall(text) if word.casefold() not in _SILENT}
 
 

@@ -13,10 +13,12 @@ from trl_grpo_ext.answers.find.hedges import is_hedged
 from trl_grpo_ext.answers.find.marks import box_answers
 from trl_grpo_ext.answers.find.names import ending, last_sentence, said, with_name, with_yes_or_no
 from trl_grpo_ext.answers.find.options import with_letter, with_option_texts
-from trl_grpo_ext.answers.find.values import last_value, said_values
+from trl_grpo_ext.answers.find.sentences import without_repeated
+from trl_grpo_ext.answers.find.values import last_value, listed_values, said_values
 from trl_grpo_ext.answers.read.answer import read
 from trl_grpo_ext.answers.read.number_words import in_digits
-from trl_grpo_ext.answers.read.tree import Apply, Collection, Logic, Number, Quantity, Relation
+from trl_grpo_ext.answers.read.tree import Apply, Collection, Logic, Number, Quantity, Range, Relation
+from trl_grpo_ext.answers.read.units import is_unit
 
 _THOUSAND = 1000
 # 3,75: a decimal comma, because thousands have three digits.
@@ -31,6 +33,14 @@ _OF_COMMAS = re.compile(
 # The repeated name of "either x is 0 or x is 5".
 _OR_NAMED = re.compile(r"\s+or\s+[a-z]\s+(?:is|equals)\s+")
 _NAMED = re.compile(r"\b([A-Za-z])\s*=\s*(?=[-−\d])")
+# Words that tell the ends of a range, the lower end first.
+_LOW_TO_HIGH = re.compile(
+    r"\b(?:from|between|(?:at )?(?:the )?(?:least|lowest|minimum|smallest)|no less than)\b.*\d.*"
+    r"\b(?:to|and|(?:at )?(?:the )?(?:most|highest|maximum|largest)|no more than|up to)\b"
+    r"|\d.*\bat (?:the )?least\b.*\d.*\bat (?:the )?most\b",
+    re.IGNORECASE,
+)
+_UNIT_OF = re.compile(r"\s*([^\W\d_]+|°[CF])")
 _ORDINAL = re.compile(r"\b\d+(?:st|nd|rd|th)\b")
 _NOTHING = re.compile(
     r"\b(?:nothing|none|no (?!idea|doubt|answer|information|way)[a-z]+)\b"
@@ -101,6 +111,9 @@ def _with_all_values(found: FinalAnswer, golds: Sequence[str], completion: str, 
     if not sizes or is_open or any(map(_SEVERAL.search, found.answers)):
         return found
     sentence = in_digits(last_sentence(ending(completion)))
+    runs = [run for run in listed_values(sentence) if len(run) in sizes and not _SEVERAL.search(run[0])]
+    if len(runs) == 1 and not is_hedged(sentence):
+        return said(", ".join(runs[0]))
     values = said_values(sentence)
     if len(values) not in sizes:
         return found
@@ -112,11 +125,24 @@ def _with_all_values(found: FinalAnswer, golds: Sequence[str], completion: str, 
     return said(f"({', '.join(amounts)})")
 
 
+def _with_range(found: FinalAnswer, golds: Sequence[str], completion: str, prompt: str) -> FinalAnswer:
+    """Take the two values of "at least 40 minutes and at most 50 minutes" if each gold is a range."""
+    if not all(isinstance(read(gold).node, Range) for gold in golds):
+        return found
+    sentence = in_digits(last_sentence(ending(completion)))
+    values = said_values(sentence)
+    has_range = any(isinstance(read(value).node, Range) for value in values)
+    if has_range or len(values) != 2 or not _LOW_TO_HIGH.search(sentence) or is_hedged(sentence):
+        return found
+    unit = _UNIT_OF.search(sentence, sentence.rfind(values[1]) + len(values[1]))
+    return said(f"{values[0]} to {values[1]} {unit[1] if unit and is_unit(unit[1]) else ''}".strip())
+
+
 def _with_rank(found: FinalAnswer, golds: Sequence[str], completion: str, prompt: str) -> FinalAnswer:
     """Take the last sentence's only ordinal if each gold is an ordinal: `1789 falls in the 18th century`."""
     if not all(map(_ORDINAL.fullmatch, golds)):
         return found
-    sentence = in_digits(last_sentence(ending(completion)))
+    sentence = without_repeated(in_digits(last_sentence(ending(completion))), prompt)
     ranks = [Span(*rank.span()) for rank in _ORDINAL.finditer(sentence)]
     if len(ranks) != 1 or is_hedged(sentence) or conclusion(sentence, ranks).problem:
         return found
@@ -129,11 +155,20 @@ def _with_zero(found: FinalAnswer, golds: Sequence[str], completion: str, prompt
     return said("0") if is_asked and _NOTHING.search(last_sentence(ending(completion))) else found
 
 
-_RULES = (with_letter, with_yes_or_no, with_name, _with_alternatives, _with_all_values, _with_rank, _with_zero)
+_RULES = (
+    with_letter,
+    with_yes_or_no,
+    with_name,
+    _with_alternatives,
+    _with_range,
+    _with_all_values,
+    _with_rank,
+    _with_zero,
+)
 
 
 def _is_list(node: Collection) -> bool:
-    return node.kind == "list" and all(isinstance(one, Number | Quantity | Relation) for one in node.items)
+    return node.kind in ("list", "()") and all(isinstance(one, Number | Quantity | Relation) for one in node.items)
 
 
 def _has_several(gold: str) -> bool:

@@ -49,15 +49,20 @@ def with_letter(found: FinalAnswer, golds: Sequence[str], completion: str, promp
     """
     if not golds or not all(len(gold) == 1 and option(gold, prompt) for gold in golds):
         return found
-    sentence = last_sentence(ending(completion))
+    text = ending(completion).strip()
+    led = LED.match(text)
+    if led and text[led.end() :].strip(" .*") == option(led[0].strip("( ).:"), prompt):
+        return said(led[0].strip("( ).:"))
+    sentence = last_sentence(text)
     mentioned = {next(filter(None, found)) for found in _MENTIONED.findall(sentence)}
     if len(mentioned) != 1 or _UNCHOSEN.search(sentence):
         return found
     (chosen,) = mentioned
     texts = {label: option(label, prompt) for label in "ABCDEFGHIJ"}
     rest = sentence.replace(texts.pop(chosen), "")
+    has_own = rest != sentence
     names_other = any(text and re.search(rf"(?<![\w.]){re.escape(text)}(?![\w.]*\w)", rest) for text in texts.values())
-    return found if names_other or LED.match(sentence) else said(chosen)
+    return found if (names_other and not has_own) or LED.match(sentence) else said(chosen)
 
 
 def with_capital_letters(golds: tuple[str, ...], completion: str, prompt: str) -> tuple[tuple[str, ...], str, str]:

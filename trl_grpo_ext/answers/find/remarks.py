@@ -28,7 +28,7 @@ _GIVES_ANSWER = re.compile(
 )
 # A closing sentence on what would have been: "Had they sold more, 25 would be left."
 _UNREAL = re.compile(
-    r"\W*(?:if\b[^.]*\b(?:had|were)\b|(?:had|were)\s)[^.]*\bwould\b"
+    r"\W*(?:if|had|were)\s[^.]*\bwould\b"
     r"|[^.]*\b(?:would|could)(?:\s+have|['’]ve)\s+(?:been|given|made|left|cost|taken|got|needed|[a-z]{3,}ed)\b"
     r"|[^.]*\d\S*\s(?:[a-z]+\s)?would\s+(?:need|require|mean|make|give)\b",
     re.IGNORECASE,
@@ -114,7 +114,8 @@ def without_remarks(text: str) -> str:
         sentence = text[stop.end() :].lstrip()
         is_unreal = _UNREAL.match(sentence) and any(map(str.isdigit, text[: stop.start()]))
         is_remark = is_unreal or _BEGUN.match(sentence) or _BRACKETED.fullmatch(sentence)
-        if is_remark and not _GIVES_ANSWER.search(sentence) and (is_unreal or not is_hedged(sentence)):
+        told = sentence.replace("instead", "") if is_unreal else sentence
+        if is_remark and not _GIVES_ANSWER.search(told) and (is_unreal or not is_hedged(sentence)):
             if not any(map(str.isalnum, text[: stop.start()])):
                 break
             text = text[: stop.start()]

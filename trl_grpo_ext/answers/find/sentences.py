@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from trl_grpo_ext.answers.find.asked import about_asked
+from trl_grpo_ext.answers.find.asked import about_asked, question_of
+from trl_grpo_ext.answers.find.asked_values import stems
 from trl_grpo_ext.answers.find.hedges import doubted_before, is_hedged
 from trl_grpo_ext.answers.find.remarks import restated, without_aside, without_remarks
 from trl_grpo_ext.answers.find.values import FORMULA, TYPED, concluded, last_value
@@ -54,11 +55,14 @@ _THEREFORE = re.compile(
 _NAME = re.compile(r"[A-Z][a-z]+(?: [A-Z][a-z]+)?")
 _REPEATED = re.compile(
     r"\s((?:in|for|per|after|over|within|during)\s(?:the\s)?\d[\d,.]*\s[a-z]+)[\s.!]*$"
+    r"|\s(from the (?:back|front|top|bottom|left|right|end))[\s.!]*$"
     r"|\s(?:from|of|out of|with|at|on)\s(?:the\s)?(\d[\d,.]*(?:\s[a-z]+){1,2}?)"
     r"(?:\s(?:each|apiece|in all|in total))?[\s.!]*$",
     re.IGNORECASE,
 )
 _MAX_REPEATED = 3
+# A sentence with all words of a question answers the question, if these are at least as many.
+_MIN_WORDS = 2
 # Characters at the end of a prompt in which repeated words are looked up.
 MAX_PROMPT = 4_000
 # Beginnings of a sentence that are not part of its value.
@@ -131,8 +135,17 @@ def said_unmarked(answer: str, prompt: str) -> tuple[str, str, str]:
         hedged = is_hedged(_SENTENCE_STOP.split(plain)[-1])
         return stressed[0], "last_expression", "hedged" if hedged else ""
     line = plain.rpartition("\n")[2] if "\n" in plain and not FORMULA.search(plain) else plain
-    line = restated(_without_repeated(_TO_GO.sub("", _CALCULATION.sub("", line)), prompt))
+    value, problem = _said_in_line(line, prompt)
+    return value, "last_expression", problem
+
+
+def _said_in_line(line: str, prompt: str) -> tuple[str, str]:
+    """Return the value that the sentences of a line conclude with, and the reason code if there is no firm one."""
+    line = restated(without_repeated(_TO_GO.sub("", _CALCULATION.sub("", line)), prompt))
     sentences = [part for part in _SENTENCE_STOP.split(line.strip()) if part.strip()]
+    if _is_about_another(sentences, prompt):
+        sentences.pop()
+        line = sentences[-1]
     if sentences:
         sentences[-1] = without_aside(about_asked(sentences[-1], prompt))
     line = without_aside(line)
@@ -146,7 +159,15 @@ def said_unmarked(answer: str, prompt: str) -> tuple[str, str, str]:
         last, problem = (last, "") if last else concluded(line, sentences, prompt)
     if not problem and _is_doubted(last, sentences):
         problem = "hedged"
-    return last, "last_expression", problem
+    return last, problem
+
+
+def _is_about_another(sentences: Sequence[str], prompt: str) -> bool:
+    """Check whether only the sentence before the last has the question's words: "The price is $34. You save $6."."""
+    asked = stems(question_of(prompt)) if len(sentences) > 1 and prompt else set()
+    if len(asked) < _MIN_WORDS or asked & stems(sentences[-1]) or _SO.match(sentences[-1].strip()):
+        return False
+    return asked <= stems(sentences[-2]) and any(map(str.isdigit, sentences[-2])) and "=" not in sentences[-1]
 
 
 def _is_doubted(value: str, sentences: Sequence[str]) -> bool:
@@ -199,13 +220,13 @@ def _listed_values(text: str) -> str:
     return ", ".join(items) if are_values and not has_several_names else ""
 
 
-def _without_repeated(line: str, prompt: str) -> str:
+def without_repeated(line: str, prompt: str) -> str:
     """Remove words at a line's end that repeat the question: "in 4 weeks" of "7 dozens of eggs in 4 weeks"."""
     for _ in range(_MAX_REPEATED):
         repeated = _REPEATED.search(line)
         if repeated is None:
             break
-        words = repeated[1] or repeated[2]
+        words = repeated[1] or repeated[2] or repeated[3]
         if words.casefold() not in in_digits(prompt[-MAX_PROMPT:]).casefold():
             break
         before = line[: repeated.start()]
@@ -239,7 +260,7 @@ def _value_that_is(sentence: str) -> str:
         if not whole or not is_value(said) or any(isinstance(one, Words) for one in walk(read(said).node)):
             continue
         # The words around an amount tell whether the sentence concludes with it.
-        if _is_amount(read(said).node) and bare:
+        if bare and (_is_amount(read(said).node) or " per " in said):
             return ""
         # the 2 solutions
         if not bare and said.startswith("the ") and _is_amount(read(said).node):

@@ -29,12 +29,16 @@ _NUMBER = re.compile(
     r"(?:(?:\s*/\s*|:|\s+:\s*)\d+(?:,\d{3})*)?%?(?:\s*[€£%])?",
     re.IGNORECASE,
 )
+# A brace that opens a group of LaTeX, not a set: {1, 2}.
+_GROUP = re.compile(r"(?<=[\w}^_\]\\]){")
 _MONEY = re.compile(r"\$(?=\d[\d,]*(?:\.\d+)?(?:[\s.,;:!?)]|$))")
 TYPED = re.compile(f"{DATE}|{TIME}|{REMAINDER}|{RATIO}|{RANGE}", re.IGNORECASE)
 _JOINT = re.compile(r"\s*(?:,|,?\s*\b(?:and|or)\b)\s*")
+_THINGS = re.compile(r"\s+(?!and\b|or\b)[a-z]{3,}")
 # Without "in", which is usually a word.
 _SHORT_UNITS = "h|hr|hrs|min|sec|s|kg|mg|g|km|m|cm|mm|ft|mi|lb|lbs|oz|L|mL|ml"
 _NAMED_UNIT = re.compile(rf"[\s*]+([A-Za-z]{{4,20}}|{_SHORT_UNITS})\b(?![/^²³])")
+_PER_UNIT = re.compile(r"[\s*]+[A-Za-z]+\s+per\s+[a-z]+")
 _UNIT_BETWEEN = re.compile(rf"\s*(?:[A-Za-z]{{3,12}}|{_SHORT_UNITS})(?:,|,?\s+and)?\s+")
 _ORDINAL = re.compile(r"\d+(?:st|nd|rd|th)")
 # Words before a rank: "came in 3rd", "is the 10th term", "takes over 5th place".
@@ -111,6 +115,11 @@ def said_values(line: str) -> list[str]:
     return [_written(value).strip() for (value,) in values]
 
 
+def listed_values(line: str) -> list[list[str]]:
+    """Return each run of values that `and` or commas join, as the values' texts: `2, 3 and 5`."""
+    return [[_written(one).strip() for one in joined] for joined in _values(line) if len(joined) > 1]
+
+
 def _written(found: re.Match[str]) -> str:
     """Return the first group of a match that has text, else the whole match."""
     return next(filter(None, found.groups()), found[0])
@@ -142,13 +151,15 @@ def _values(line: str) -> list[list[re.Match[str]]]:
 
 def _is_in_group(line: str, place: int) -> bool:
     """Check whether a place of a line is inside a LaTeX group."""
-    return line.count("{", 0, place) > line.count("}", 0, place)
+    return len(_GROUP.findall(line, 0, place)) > line.count("}", 0, place)
 
 
 def _is_joined(line: str, value: Sequence[re.Match[str]], other: re.Match[str]) -> bool:
     """Check whether a number or formula belongs to the value before it."""
-    is_joint = _JOINT.fullmatch(line, value[-1].end(), other.start()) is not None
-    return is_joint or _is_part(line, value[0], other)
+    joint = _JOINT.fullmatch(line, value[-1].end(), other.start())
+    # in 1977, 35 years before
+    is_apart = joint is not None and joint[0].strip() == "," and _THINGS.match(line, other.end())
+    return (joint is not None and not is_apart) or _is_part(line, value[0], other)
 
 
 def _is_part(line: str, whole: re.Match[str], part: re.Match[str]) -> bool:
@@ -169,7 +180,8 @@ def _text_of(line: str, kept: Sequence[re.Match[str]]) -> str:
         return whole if _has_unit(whole) else line[start:end]
     value = _written(kept[0]).strip().rstrip(",")
     # The rest of the line, then the next word alone.
-    lasts = [len(line), unit.end()] if unit else [len(line)]
+    per = _PER_UNIT.match(line, end)
+    lasts = [len(line), *(found.end() for found in (per, unit) if found)]
     for last in lasts:
         text = line[start:last].strip(" .!*")
         if text != value and _has_unit(text):

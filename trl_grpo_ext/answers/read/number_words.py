@@ -58,7 +58,7 @@ _BEFORE_ONE = frozenset("is are be was were only exactly just equals equal gives
 _PLACES = ("place", "position")
 _BEFORE_ORDINAL = frozenset(
     """the is was are were be been came comes come finished finishes finish ranked ranks placed became becomes
-    took takes in on at over""".split()  # noqa: SIM905
+    took takes in on at over him her it them""".split()  # noqa: SIM905
 )
 # Characters before and after a phrase that are examined.
 REACH = 20
@@ -87,7 +87,12 @@ _SPELLINGS = (
         r"\1 1 \2",
     ),
     # 60 miles an hour
-    (re.compile(r"(\d\s+(?:[a-z]+met(?:er|re)s?|miles|feet))\s+an?\s+(hour|minute|second|day)\b"), r"\1 per \2"),
+    (
+        re.compile(
+            r"(\d\s+(?:[a-z]+met(?:er|re)s?|miles|feet|km|m))\s+(?:an?|each|every)\s+(hour|minute|second|day)\b"
+        ),
+        r"\1 per \2",
+    ),
     (
         re.compile(
             r"(?<![\w.-])(\d[\d.]*(?:\s?(?:°\s?[CF]?|degrees?(?:\s(?:celsius|fahrenheit))?))?)\s+below\s+(?:zero|0)\b",
