@@ -105,9 +105,9 @@ def ask(
         whole = (prefill or "") + completion
         found = with_known_golds(found, golds, whole, prompt)
         found = with_question(found, golds, last_sentence(whole[-MAX_SAID:]), prompt)
-    if found.problem:
-        return wrong(found.problem) if found.problem in HEDGES else unreadable(found.problem)
     found = with_surroundings(found, golds, completion, prompt)
+    if found.problem:
+        return wrong(found.problem) if found.problem in (*HEDGES, "ambiguous") else unreadable(found.problem)
     pairs = [
         Pair(
             as_asked(accepted, answer, prompt),

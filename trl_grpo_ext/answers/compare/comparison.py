@@ -140,14 +140,15 @@ class Comparison(AmountComparison):
         """Compare times, dates, ranges and remainders; None if neither value has such a type."""
         if not (isinstance(gold, OF_OWN_TYPE) or isinstance(answer, OF_OWN_TYPE)):
             return None
-        match gold, as_range(answer):
+        answer = as_range(answer)
+        match gold, answer:
             case (Time(), _) | (_, Time()):
                 one, other = as_time(gold), as_time(answer)
                 return one is not None and other is not None and same_time(one, other)
             case Date(), Date():
                 return same_date(gold, answer)
             case (Range(), Range()) | (Range(), Collection("[]")) | (Collection("[]"), Range()):
-                return self._same_items(ends_of(gold), ends_of(as_range(answer)))
+                return self._same_items(ends_of(gold), ends_of(answer))
             case (Relation(), _) | (_, Relation()):
                 value = assigned(gold) or assigned(answer)
                 return value is not None and self.same(value[1], answer if assigned(gold) else gold)

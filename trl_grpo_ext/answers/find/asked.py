@@ -64,6 +64,7 @@ _SUBJECT = re.compile(
 )
 _PER = re.compile(r"\b(?:per|every|each|an?)\s+(?:\d+\s+)?([a-z]+)\b")
 _COUNTS = re.compile(r"\bhow many\s+[a-z]+s\b", re.IGNORECASE)
+_TEMPERATURE = re.compile(r"\s*(?:°\s?[CF]|\bdegrees? (?:celsius|fahrenheit))$", re.IGNORECASE)
 _PERCENT = re.compile(r"\bpercent(?:age)?\b", re.IGNORECASE)
 # A rank or a percentage counts no things.
 _NO_COUNT = re.compile(r"\d+(?:st|nd|rd|th)|.*%")
@@ -149,6 +150,9 @@ def as_asked(gold: str, answer: str, prompt: str) -> str:
         if isinstance(given, Range) and len(asked.items) == 2 and "between" in prompt.casefold():
             return f"between {gold}"
         return f"({gold})" if asks_for_order(prompt) else gold
+    if isinstance(given, Quantity) and given.unit == unit("deg"):
+        # the question tells of which scale: 5 degrees for 5 °C
+        return _TEMPERATURE.sub(" degrees", gold)
     if isinstance(given, Quantity) and isinstance(asked, Number):
         return f"{gold} {_asked_unit(given.unit, prompt)}".strip()
     return gold

@@ -47,7 +47,7 @@ _IRREGULAR = {
 }  # fmt: skip
 _THEREFORE = re.compile(
     r"\W*(?:and\s+)?(?:so(?!\s+that)|thus|therefore|hence|that|this|leaving|giving|making|for a total"
-    r"|which\s+(?:is|are|means|makes|gives|leaves|equals|comes|brings|results))\b",
+    r"|which\s+(?:is|are|means|makes|gives|leaves|equals|comes|brings|results|simplifies|reduces|rounds))\b",
     re.IGNORECASE,
 )
 _REASON = re.compile(
@@ -167,6 +167,8 @@ def _new(sentence: str, values: Sequence[Span], chosen: Span | None, prompt: str
         return None
     asked = stems(question_of(prompt))
     clauses = _parts(sentence)
+    if _THEREFORE.match(_clause_at(sentence, clauses, new[-1])):
+        return new[-1]
     said = {value: len(asked & stems(_clause_at(sentence, clauses, value))) for value in values}
     if chosen is None:
         is_last = new[-1] == values[-1]

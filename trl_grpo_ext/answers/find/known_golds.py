@@ -11,7 +11,14 @@ from trl_grpo_ext.answers.find.conclusions import Span, conclusion
 from trl_grpo_ext.answers.find.final_answer import FinalAnswer, after_thinking
 from trl_grpo_ext.answers.find.hedges import is_hedged
 from trl_grpo_ext.answers.find.marks import box_answers
-from trl_grpo_ext.answers.find.names import ending, last_sentence, said, with_name, with_yes_or_no
+from trl_grpo_ext.answers.find.names import (
+    ending,
+    last_sentence,
+    said,
+    with_leading_yes_or_no,
+    with_name,
+    with_yes_or_no,
+)
 from trl_grpo_ext.answers.find.options import with_letter, with_option_texts
 from trl_grpo_ext.answers.find.sentences import without_repeated
 from trl_grpo_ext.answers.find.values import last_value, listed_values, said_values
@@ -80,6 +87,8 @@ def with_known_golds(found: FinalAnswer, golds: Sequence[str], completion: str, 
     if text in golds:
         return FinalAnswer((text,), ("whole_text",))
     marks = {*found.marks}
+    if marks & {"phrase", "boxed", "answer_tag"}:
+        found = with_leading_yes_or_no(found, golds, completion, prompt)
     if found.problem not in ("", "no_answer", "hedged") or not marks <= {"last_expression", "whole_text", "phrase"}:
         return found
     for rule in (with_name,) if "phrase" in marks else _RULES:

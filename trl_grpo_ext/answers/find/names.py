@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from itertools import permutations
 
@@ -108,16 +109,20 @@ REACH = 200
 _MARKUP = re.compile(r"[*_`]+")
 # The word alone at the start of a text, a sentence or a clause: "No - it is even", "..., so yes, she can".
 _YES_OR_NO = re.compile(
-    r"(?:\A\s*|[.!?:;\n–—-]\s+|,\s+(?:and\s+|so\s+)?|\b(?:so|but|hence|thus|therefore)\s+)(yes|no|true|false)\b"
-    r"(?=\W*(?:[.,:;!\n–—]|$)|\s+-\s|\s+(?:because|since|as)\b)",
+    r"(?:\A\s*|[.!?:;\n–—-]\s+|,\s+(?:and\s+|so\s+)?|\b(?:so|but|hence|thus|therefore|would say|['’]d say)\s+)"
+    r"(yes|no|true|false)\b"
+    r"(?=\W*(?:[.,:;!\n–—]|$)|\s+[-(]|\s+(?:because|since|as)\b)",
     re.IGNORECASE,
 )
 # Words after the last yes or no that may change it.
 _TURNED = re.compile(
-    r"(?:^|[.!?;,:\n]\s*)(?:yes|no|true|false|wait|actually|hmm|or|maybe|perhaps|but|however|although)\b"
+    r"(?:^|[.!?;,:\n]\s*)(?:yes|no(?! doubt)|true|false|wait|actually|hmm|or|maybe|perhaps|but|however|although)\b"
     r"|\b(?:answer|yes|or no)\b|\?",
     re.IGNORECASE,
 )
+# 4, Yes, 7
+_AMONG_OTHERS = re.compile(r"[\w.]\s*,\s*(?:yes|no|true|false)\s*,\s*\S{1,8}(?:,|$)", re.IGNORECASE)
+_LEADS = re.compile(r"(?:\\text\s*\{)?\s*(yes|no|true|false)\b\s*[,;:.(–—]", re.IGNORECASE)
 # A supposition in the word's sentence: "If it were even, yes."
 _UNREAL = re.compile(r"\b(?:if|suppose|assuming)\b[^.!?\n]*\Z", re.IGNORECASE)
 _AUXILIARY = r"is|are|was|were|does|do|did|can|could|will|would|has|have|had|should"
@@ -389,10 +394,21 @@ def with_yes_or_no(found: FinalAnswer, golds: Sequence[str], completion: str, pr
         if not _UNREAL.search(text, max(word.start() - REACH, 0), word.start(1))
     ]
     if told:
+        if _AMONG_OTHERS.search(text, max(told[-1].start() - 1, 0)):
+            return FinalAnswer(problem="hedged")
         is_open = len({word[1].casefold() for word in told}) > 1 or _TURNED.search(text, told[-1].end())
         return FinalAnswer(problem="hedged") if is_open else said(told[-1][1])
     answer = says_yes_or_no(last_sentence(text), prompt)
     return said(answer) if answer else found
+
+
+def with_leading_yes_or_no(found: FinalAnswer, golds: Sequence[str], completion: str, prompt: str) -> FinalAnswer:
+    """Take the yes or no at the start of a marked answer, if each gold is yes or no: "The answer is no, as ..."."""
+    if len(found.answers) != 1 or not all(gold.casefold() in YES_AND_NO for gold in golds):
+        return found
+    leading = _LEADS.match(found.answers[0])
+    is_firm = leading is not None and not _TURNED.search(found.answers[0], leading.end())
+    return replace(found, answers=(leading[1],)) if leading and is_firm else found
 
 
 def says_yes_or_no(sentence: str, prompt: str) -> str:

@@ -20,7 +20,7 @@ MAX_OPTION = 200
 # A letter that stands for an option, in a sentence. A capital A is an article, unless a word makes it a letter.
 _MENTIONED = re.compile(
     r"\b(?:[Oo]ption|[Cc]hoice|[Aa]nswer|[Ll]etter)\s+\(?([A-J])\b|\(([A-J])\)|(?<![\w'’-])([B-HJ])(?![\w'’-])"
-    r"|(?<![\w'’-])(A)(?=[.,;:]|\s*$|\s+(?:is|and|or)\b)"
+    r"|(?<![\w'’-])(A)(?=[.,;:)]|\s*$|\s+(?:is|and|or)\b)"
 )
 # Words with which a sentence does not choose the option that it mentions.
 _UNCHOSEN = re.compile(
@@ -107,12 +107,28 @@ def option_said(gold: str, answer: str, prompt: str) -> str:
 
 
 def with_option_texts(found: FinalAnswer, golds: Sequence[str], prompt: str) -> FinalAnswer:
-    r"""Replace answered letters by the question's option texts if no gold is a letter."""
-    if not found.answers or any(letter(gold) or LED.match(gold) for gold in golds):
+    r"""Replace answered letters by the question's option texts if no gold is a letter.
+
+    A label with another option's text is ambiguous: `(B) 3` for the question `(A) 3 (B) 4`.
+    """
+    if any(letter(gold) or LED.match(gold) for gold in golds):
+        is_mixed = any(_is_mixed_up(answer, prompt) for answer in found.answers)
+        return FinalAnswer(problem="ambiguous") if is_mixed else found
+    if not found.answers:
         return found
     texts = [option(letter(answer) or "", prompt) or answer for answer in found.answers]
     are_distinct = len(set(texts)) == len(texts)
     return replace(found, answers=tuple(texts)) if are_distinct else found
+
+
+def _is_mixed_up(answer: str, prompt: str) -> bool:
+    """Check whether an answer has an option's label and another option's text."""
+    led = LED.match(answer)
+    if led is None or not prompt:
+        return False
+    text = answer[led.end() :].strip(" .*")
+    own = option(led[0].strip("( ).:"), prompt)
+    return bool(own) and text != own and any(text == option(label, prompt) for label in "ABCDEFGHIJ")
 
 
 def option(label: str, prompt: str) -> str:

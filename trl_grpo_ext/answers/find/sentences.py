@@ -9,7 +9,7 @@ from trl_grpo_ext.answers.find.asked import about_asked, question_of
 from trl_grpo_ext.answers.find.asked_values import stems
 from trl_grpo_ext.answers.find.hedges import doubted_before, is_hedged
 from trl_grpo_ext.answers.find.remarks import restated, without_aside, without_remarks
-from trl_grpo_ext.answers.find.values import FORMULA, TYPED, concluded, last_value
+from trl_grpo_ext.answers.find.values import FORMULA, TYPED, concluded, has_formula, last_value
 from trl_grpo_ext.answers.read.answer import read
 from trl_grpo_ext.answers.read.number_words import in_digits
 from trl_grpo_ext.answers.read.spelling import strip_delimiters
@@ -134,7 +134,7 @@ def said_unmarked(answer: str, prompt: str) -> tuple[str, str, str]:
     if len(stressed) == 1 and _SIGN.search(stressed[0]) and is_value(stressed[0]):
         hedged = is_hedged(_SENTENCE_STOP.split(plain)[-1])
         return stressed[0], "last_expression", "hedged" if hedged else ""
-    line = plain.rpartition("\n")[2] if "\n" in plain and not FORMULA.search(plain) else plain
+    line = plain.rpartition("\n")[2] if "\n" in plain and not has_formula(plain) else plain
     value, problem = _said_in_line(line, prompt)
     return value, "last_expression", problem
 
@@ -152,7 +152,7 @@ def _said_in_line(line: str, prompt: str) -> tuple[str, str]:
     last, problem = "", "no_answer"
     if sentences and sentences[-1]:
         ending = _SAID_IN_WORDS.search(re.split(r"[\d$]", sentences[-1])[-1])
-        typed = not FORMULA.search(sentences[-1]) and TYPED.search(sentences[-1])
+        typed = not has_formula(sentences[-1]) and TYPED.search(sentences[-1])
         if not typed:
             in_words = ending[0] if ending else ""
             last = _value_that_is(sentences[-1]) or in_words
@@ -183,6 +183,10 @@ def _is_doubted(value: str, sentences: Sequence[str]) -> bool:
 
 def _is_whole_answer(text: str) -> bool:
     """Check that a whole text is an answer, without surrounding sentence."""
+    # "Total = 4 * 5" and "Total = 20" on lines of their own are steps.
+    names = [line.partition("=")[0].strip() for line in text.splitlines() if "=" in line]
+    if len(names) > 1 and len(set(names)) == 1 and names[0].isalpha() and len(names[0]) > 1:
+        return False
     # Reading a long text as a value would dominate the cost of finding answers.
     if len(text) > MAX_WHOLE and _SENTENCE_STOP.search(text):
         return False
@@ -247,7 +251,7 @@ def _value_that_is(sentence: str) -> str:
     # The fastest is Evelyn.
     if _NAME.fullmatch(name):
         return name
-    bare = "" if FORMULA.search(sentence) else sentence
+    bare = "" if has_formula(sentence) else sentence
     ends = [bare[word.end() :] for word in _BEFORE_VALUE.finditer(bare)][-MAX_ENDS:]
     sentence = _SO.sub("", _ASIDE.sub("", _WHERE.sub("", sentence))).strip()
     concluded = _THEREFORE.split(sentence)[-1]
@@ -260,7 +264,7 @@ def _value_that_is(sentence: str) -> str:
         if not whole or not is_value(said) or any(isinstance(one, Words) for one in walk(read(said).node)):
             continue
         # The words around an amount tell whether the sentence concludes with it.
-        if bare and (_is_amount(read(said).node) or " per " in said):
+        if bare and (_is_amount(read(said).node) or " per " in said or "$" in said):
             return ""
         # the 2 solutions
         if not bare and said.startswith("the ") and _is_amount(read(said).node):
@@ -297,6 +301,7 @@ def last_sentence_value(paragraph: str) -> str:
     return last_value(_SENTENCE_STOP.split(paragraph.strip())[-1] or paragraph)
 
 
+_YES_OR_NO = re.compile(r"\W*(yes|no)\s*[,;]\s", re.IGNORECASE)
 _COUNTED = re.compile(r"\d[\d,.]* +(?!(?:is|are|was|were)\b)[a-z]+\b", re.IGNORECASE)
 
 
@@ -308,6 +313,10 @@ def value_said(sentence: str) -> str:
         ['$5$ cm', '7', 'Paris']
     """
     sentence = in_digits(_SENTENCE_STOP.split(sentence, maxsplit=1)[0])
+    # no, 91 is 7 times 13
+    told = _YES_OR_NO.match(sentence)
+    if told:
+        return told[1]
     # mean = 4, variance = 2; (1; 2]
     if (sentence.count("=") > 1 or ";" in sentence) and is_value(sentence):
         return sentence

@@ -61,7 +61,7 @@ def concluded(line: str, sentences: Sequence[str], prompt: str = "") -> tuple[st
         if values:
             last = sentence
             break
-    if not last or _has_formula(last):
+    if not last or has_formula(last):
         value = last_value(line)
         return value, "" if value else "no_answer"
     values = _without_names(last, values)
@@ -89,7 +89,7 @@ def _without_names(sentence: str, values: list[list[re.Match[str]]]) -> list[lis
     return kept or [value for value in values if ends(sentence, _span(value))]
 
 
-def _has_formula(sentence: str) -> bool:
+def has_formula(sentence: str) -> bool:
     """Check whether a sentence contains a formula; dollars before amounts are money."""
     if "\\" in sentence.replace(r"\$", ""):
         return True

@@ -55,6 +55,7 @@ _ANY = re.compile(
 )
 # Neighbours that decide whether `one` and `half` are numbers: not in `the last one`, `one of them`, `half as many`.
 _BEFORE_ONE = frozenset("is are be was were only exactly just equals equal gives leaves makes has have".split())  # noqa: SIM905
+_BEFORE_SIGN = _BEFORE_ONE | frozenset("now to at of about".split())  # noqa: SIM905
 _PLACES = ("place", "position")
 _BEFORE_ORDINAL = frozenset(
     """the is was are were be been came comes come finished finishes finish ranked ranks placed became becomes
@@ -204,7 +205,10 @@ def _stands_alone(text: str, pieces: Sequence[re.Match[str]], at: int, end: int)
     previous = pieces[at - 1][0].casefold() if at else ""
     following = pieces[end][0].casefold() if end < len(pieces) else ""
     if said in _SIGNS:
-        return previous not in CARDINALS and not _AMOUNT_BEFORE.search(before)
+        following_sign = pieces[at + 1][0]
+        is_of_digits = following_sign[:1].isdigit()
+        is_signed = not is_of_digits or not previous or previous in _BEFORE_SIGN
+        return is_signed and previous not in CARDINALS and not _AMOUNT_BEFORE.search(before)
     if said == "half":
         return previous not in _NOT_BEFORE_HALF and following not in _NOT_BEHIND_HALF
     if end - at == 1 and said == "one":
@@ -223,6 +227,8 @@ def _phrase(words: Sequence[str]) -> Phrase | None:
     """Return the longest number phrase at the start of a row of words, else None."""
     if words[0] in _SIGNS:
         amount = _phrase(words[1:]) if len(words) > 1 else None
+        if amount is None and words[1:] and words[1][0].isdigit():
+            amount = Phrase(words[1], 1)
         is_positive = amount is not None and amount.digits[0].isdigit() and not amount.digits[-1].isalpha()
         return Phrase("-" + amount.digits, amount.words + 1) if amount and is_positive else None
     value, at, places = _count(words)
