@@ -6,11 +6,13 @@ import re
 from collections.abc import Sequence
 from itertools import pairwise
 
-from trl_grpo_ext.answers.find.asked import OF_REST, question_of
+from trl_grpo_ext.answers.find.asked import OF_REST, is_opposed, question_of
 from trl_grpo_ext.answers.find.conclusions import Conclusion, Span, clauses_of, conclusion
 from trl_grpo_ext.answers.read.moments import DATE, TIME
 from trl_grpo_ext.answers.read.number_words import in_digits
 
+# The question helps to choose among at most this many values.
+MAX_VALUES = 20
 # Characters at the end of a prompt in which known numbers are looked up.
 MAX_PROMPT = 4_000
 # Kinds of values by the words that ask for them. A kind is matched with the value and the words behind it.
@@ -64,7 +66,11 @@ _ONLY_COMPARED = re.compile(
     r"\d\S*\s+(?:[a-z/]+\s+){0,2}(?:slower|faster|too (?:much|many|little|few|long|short|late|early))\W*$",
     re.IGNORECASE,
 )
+_NEGATIVE = re.compile(r"\bnot\b|n['’]t\b", re.IGNORECASE)
+_CHOOSES = re.compile(r"\W*(?:which|who|is)\b", re.IGNORECASE)
 _THAN = re.compile(r"\S*\s+(?:[a-z]+\s+){0,2}(?:more|less|fewer|[a-z]{3,}er)\s+than\b", re.IGNORECASE)
+# half of 360
+_PART_OF = re.compile(r"\b1/2 of \S*\d|\b\d+ times (?:as [a-z]+ as )?\S*\d")
 _OPTIONS = re.compile(r"(?:^|\s)\(?A[).:]\s.*(?:^|\s)\(?B[).:]\s", re.DOTALL)
 _ENDING = re.compile(r"(?<=[a-z]{3})(?:ing|es|ed|s|e)$")
 
@@ -86,16 +92,16 @@ def asked_conclusion(sentence: str, values: Sequence[Span], prompt: str) -> Conc
         >>> of("We fill 8 cartons, and 4 eggs find no place.", "How many eggs are left over?")
         '4'
     """
-    if not prompt:
+    if not prompt or len(values) > MAX_VALUES:
         return conclusion(sentence, values)
     question = question_of(prompt)
-    asked = _of_kind(sentence, _not_compared(sentence, values, question), question)
+    asked = _not_compared(sentence, _of_kind(sentence, values, question), question)
     found = conclusion(sentence, asked)
     if found.problem == "hedged" or (_ONLY_COMPARED.search(sentence) and not _COMPARES.search(question)):
         return found if found.problem else Conclusion(-1, "no_answer")
     chosen = asked[found.place] if not found.problem else None
     clause = _clause_at(sentence, clauses_of(sentence), chosen) if chosen else ""
-    is_rest = OF_REST.match(clause.strip(" ,").removeprefix("which ")) and not OF_REST.search(question)
+    is_rest = OF_REST.search(clause) is not None and not OF_REST.search(question)
     if is_rest or not _THEREFORE.match(clause):
         candidates = (
             _of_things(sentence, asked, chosen, question),
@@ -105,14 +111,24 @@ def asked_conclusion(sentence: str, values: Sequence[Span], prompt: str) -> Conc
         for better in candidates:
             if better is not None and not conclusion(sentence, [better]).problem:
                 return Conclusion(values.index(better))
-    return found if chosen is None else Conclusion(values.index(chosen))
+    if chosen is None:
+        return found
+    # "0.8 is smaller than 3/4" names 3/4 as the larger.
+    is_other = _CHOOSES.match(question) and is_opposed(question, clause)
+    return Conclusion(-1, "no_answer") if is_other else Conclusion(values.index(chosen))
 
 
 def _not_compared(sentence: str, values: Sequence[Span], question: str) -> Sequence[Span]:
     """Drop values such as 9 of "9 more than the 34", unless the question compares; keep all if none is left."""
     if _COMPARES.search(question):
         return values
-    return [value for value in values if not _THAN.match(sentence, value.start)] or values
+    halves = [Span(*found.span()) for found in _PART_OF.finditer(sentence)]
+    kept = []
+    for value in values:
+        is_in_half = any(half.start <= value.start < half.end for half in halves)
+        if not is_in_half and not _THAN.match(sentence, value.start):
+            kept.append(value)
+    return kept or values
 
 
 def _of_kind(sentence: str, values: Sequence[Span], question: str) -> Sequence[Span]:
@@ -121,6 +137,9 @@ def _of_kind(sentence: str, values: Sequence[Span], question: str) -> Sequence[S
         if asked.search(question):
             kept = [value for value in values if told.match(sentence, value.start)]
             return kept or values
+    if _NEGATIVE.search(question):
+        parts = _parts(sentence)
+        return [value for value in values if _NEGATIVE.search(_clause_at(sentence, parts, value))] or values
     return values
 
 
@@ -163,7 +182,7 @@ def _new(sentence: str, values: Sequence[Span], chosen: Span | None, prompt: str
     new = [value for value in values if not known.issuperset(_numbers(sentence[value.start : value.end]))]
     if len({sentence[value.start : value.end] for value in new}) != 1:
         return None
-    if chosen in new or _OPTIONS.search(prompt):
+    if chosen in new or _OPTIONS.search(prompt[-MAX_PROMPT:]):
         return None
     asked = stems(question_of(prompt))
     clauses = _parts(sentence)

@@ -88,7 +88,7 @@ _OWN_SUBJECT = (
     rf"and\s(?!{_FINITE}\b|(?:so|thus|therefore|hence|then|now|we|this|that)\b)(?:[^\W\d_]+\s){{1,4}}?{_FINITE}\s"
 )
 _CLAUSE = re.compile(
-    rf"[;:](?=\s)|,\s+(?=[^\W\d_]|\$?\d\S*\s+(?:[a-z]+\s+)?(?:is|are|was|were|remains?)\s)"
+    rf"[;:](?=\s)|,\s+(?=[^\W\d_]|\$?\d\S*\s+(?:[a-z]+\s+)?(?:is|are|was|were|did|do|does|remains?)\b)"
     rf"|\s(?=(?:but|so|because|since|as|while|if|when|means that|shows that)\s"
     rf"|we (?:must |have to |need to )?round\b|{_OWN_SUBJECT})",
     re.IGNORECASE,

@@ -20,11 +20,11 @@ from trl_grpo_ext.answers.find.names import (
     with_yes_or_no,
 )
 from trl_grpo_ext.answers.find.options import with_letter, with_option_texts
-from trl_grpo_ext.answers.find.sentences import without_repeated
+from trl_grpo_ext.answers.find.sentences import MAX_PROMPT, without_repeated
 from trl_grpo_ext.answers.find.values import last_value, listed_values, said_values
 from trl_grpo_ext.answers.read.answer import read
 from trl_grpo_ext.answers.read.number_words import in_digits
-from trl_grpo_ext.answers.read.tree import Apply, Collection, Logic, Number, Quantity, Range, Relation
+from trl_grpo_ext.answers.read.tree import Apply, Collection, Logic, Number, Quantity, Range, Relation, Remainder
 from trl_grpo_ext.answers.read.units import is_unit
 
 _THOUSAND = 1000
@@ -117,10 +117,13 @@ def _with_all_values(found: FinalAnswer, golds: Sequence[str], completion: str, 
     nodes = [read(gold).node for gold in golds]
     sizes = {len(node.items) for node in nodes if isinstance(node, Collection) and _is_list(node)}
     is_open = found.problem == "hedged" or "whole_text" in found.marks
-    if not sizes or is_open or any(map(_SEVERAL.search, found.answers)):
+    known = in_digits(prompt[-MAX_PROMPT:])
+    has_several = any(_SEVERAL.search(answer) and answer not in known for answer in found.answers)
+    if not sizes or is_open or has_several:
         return found
     sentence = in_digits(last_sentence(ending(completion)))
     runs = [run for run in listed_values(sentence) if len(run) in sizes and not _SEVERAL.search(run[0])]
+    runs = [run for run in runs if not all(value in known for value in run)] or runs
     if len(runs) == 1 and not is_hedged(sentence):
         return said(", ".join(runs[0]))
     values = said_values(sentence)
@@ -147,6 +150,18 @@ def _with_range(found: FinalAnswer, golds: Sequence[str], completion: str, promp
     return said(f"{values[0]} to {values[1]} {unit[1] if unit and is_unit(unit[1]) else ''}".strip())
 
 
+def _with_remainder(found: FinalAnswer, golds: Sequence[str], completion: str, prompt: str) -> FinalAnswer:
+    """Take the two values of "8 packs can be filled and 3 cans remain" if each gold is a quotient with remainder."""
+    if not all(isinstance(read(gold).node, Remainder) for gold in golds):
+        return found
+    sentence = in_digits(last_sentence(ending(completion)))
+    values = said_values(sentence)
+    if len(values) != 2 or is_hedged(sentence) or not OF_REST.search(sentence, sentence.rfind(values[1])):
+        return found
+    is_first = OF_REST.search(sentence, 0, sentence.rfind(values[1]))
+    return found if is_first else said(f"{values[0]} remainder {values[1]}")
+
+
 def _with_rank(found: FinalAnswer, golds: Sequence[str], completion: str, prompt: str) -> FinalAnswer:
     """Take the last sentence's only ordinal if each gold is an ordinal: `1789 falls in the 18th century`."""
     if not all(map(_ORDINAL.fullmatch, golds)):
@@ -170,6 +185,7 @@ _RULES = (
     with_name,
     _with_alternatives,
     _with_range,
+    _with_remainder,
     _with_all_values,
     _with_rank,
     _with_zero,

@@ -85,9 +85,10 @@ _REASONED = re.compile(r"(?<!and)(?<!,),?\s+(?:because|since)\s|,\s+as\s")
 _PRONOUN_CLAUSE = re.compile(
     r",?\s+(?:so|thus|hence|therefore|which means|meaning)\s+(?:that\s+)?"
     r"(?:it|he|she|this|that)(?:['’]s|\s+(?:is|was|has|had|wins?|won))\s"
-    r"(?:[^\W\d]+\s*){1,6}[.!]?$",
+    r"(?:[^\W\d]+(?:\s+|(?=[.!]?$))){1,6}[.!]?$",
     re.IGNORECASE,
 )
+_SO = re.compile(r"\W*(?:so|thus|therefore|hence)(?:,| it(?:['’]s| is))?\s+", re.IGNORECASE)
 _LABELS = re.compile(r"\b[A-Z][A-Za-z]*")
 _SUPERLATIVE = re.compile(r"\b(?:[a-z]{3,}est|most|least)\b")
 _RANKED = re.compile(r"\b(?:second|third|fourth|2nd|3rd|4th|next)[\s-](?:[a-z]+est|most|least)\b")
@@ -287,6 +288,8 @@ def names(sentence: str, name: str, prompt: str = "") -> bool:
     if is_name and _ends_alone(before, behind, name, prompt):
         return True
     if _FRAGMENT.match(after) and not sentence[: first.start()].strip():
+        return True
+    if _SO.fullmatch(before) and not any(map(str.isalnum, behind)):
         return True
     leads = _LEAD.match(sentence[start : first.start()]) is not None
     return leads and (_is_alone(sentence[:start], before, behind) or _is_subject(after, is_name, question))

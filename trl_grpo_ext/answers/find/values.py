@@ -34,6 +34,7 @@ _GROUP = re.compile(r"(?<=[\w}^_\]\\]){")
 _MONEY = re.compile(r"\$(?=\d[\d,]*(?:\.\d+)?(?:[\s.,;:!?)]|$))")
 TYPED = re.compile(f"{DATE}|{TIME}|{REMAINDER}|{RATIO}|{RANGE}", re.IGNORECASE)
 _JOINT = re.compile(r"\s*(?:,|,?\s*\b(?:and|or)\b)\s*")
+_IS_DATE = re.compile(DATE, re.IGNORECASE)
 _THINGS = re.compile(r"\s+(?!and\b|or\b)[a-z]{3,}")
 # Without "in", which is usually a word.
 _SHORT_UNITS = "h|hr|hrs|min|sec|s|kg|mg|g|km|m|cm|mm|ft|mi|lb|lbs|oz|L|mL|ml"
@@ -158,7 +159,9 @@ def _is_joined(line: str, value: Sequence[re.Match[str]], other: re.Match[str]) 
     """Check whether a number or formula belongs to the value before it."""
     joint = _JOINT.fullmatch(line, value[-1].end(), other.start())
     # in 1977, 35 years before
-    is_apart = joint is not None and joint[0].strip() == "," and _THINGS.match(line, other.end())
+    is_apart = joint is not None and joint[0].strip() == "," and _THINGS.match(line, other.end()) is not None
+    dates = [_IS_DATE.fullmatch(one[0]) is not None for one in (value[-1], other)]
+    is_apart = is_apart or dates[0] != dates[1]
     return (joint is not None and not is_apart) or _is_part(line, value[0], other)
 
 

@@ -101,6 +101,7 @@ _SPELLINGS = (
         ),
         r"-\1",
     ),
+    (re.compile(r"\$(\d+) and (\d\d) cents\b"), r"$\1.\2"),
     # five pounds fifty
     (re.compile(r"(?<![\w.])(\d+)\s+(dollars|pounds|euros)\s+(?:and\s+)?(\d\d)(?=[\s.!]*$)"), r"\1.\3 \2"),
     (re.compile(r"(\d)\s+(?:whole|full|entire)\s+(?=[a-z])"), r"\1 "),
