@@ -96,9 +96,6 @@ _SAID_IN_WORDS = re.compile(
     r"|\bno (?:real |integer )?solutions?\b",
     re.IGNORECASE,
 )  # at the end of what a text says
-_ASIDE = re.compile(
-    r"\s*\((?:and|where|with|since|because|which|for|if|when|assuming|provided|attained|achieved|reached|obtained|at)\b[^()]*\)\s*$"
-)
 _LONG_WORD = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{3,}")
 _FENCE = re.compile(r"^```\w*\n(.*?)\n?```$", re.DOTALL)
 _LEAD = re.compile(r"^(?:[A-Za-z]\s*:|=>|->|→|=)\s*")
@@ -253,7 +250,7 @@ def _value_that_is(sentence: str) -> str:
         return name
     bare = "" if has_formula(sentence) else sentence
     ends = [bare[word.end() :] for word in _BEFORE_VALUE.finditer(bare)][-MAX_ENDS:]
-    sentence = _SO.sub("", _ASIDE.sub("", _WHERE.sub("", sentence))).strip()
+    sentence = _SO.sub("", _WHERE.sub("", sentence)).strip()
     concluded = _THEREFORE.split(sentence)[-1]
     tail = _LABEL.sub("", _IS.split(concluded)[-1])
     for part in (tail, _CLAUSE.split(tail.strip(), maxsplit=1)[0], concluded, sentence, *ends):

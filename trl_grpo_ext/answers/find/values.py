@@ -12,6 +12,8 @@ from trl_grpo_ext.answers.read.moments import DATE, TIME
 from trl_grpo_ext.answers.read.spans import RANGE, RATIO, REMAINDER
 from trl_grpo_ext.answers.read.tree import Number, Quantity, Range
 
+# A sentence with more values than these has no conclusion.
+MAX_VALUES = 40
 # Characters of a number with its unit.
 MAX_QUANTITY = 40
 
@@ -65,6 +67,8 @@ def concluded(line: str, sentences: Sequence[str], prompt: str = "") -> tuple[st
     if not last or has_formula(last):
         value = last_value(line)
         return value, "" if value else "no_answer"
+    if len(values) > MAX_VALUES:
+        return "", "no_answer"
     values = _without_names(last, values)
     place, problem = asked_conclusion(last, list(map(_span, values)), prompt)
     if problem:
