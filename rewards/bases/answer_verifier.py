@@ -48,7 +48,7 @@ class AnswerVerifier(GoldVerifier, Generic[G]):
 
     @abstractmethod
     def read_gold(self, row: Mapping[str, Any]) -> G | str:
-        """Read the gold of a row, or return the reason code if the row has no usable gold."""
+        """Read the gold of a row, which has its `prompt`; return the reason code if the row has no usable gold."""
 
     @abstractmethod
     def judge_answer(self, answer: str, gold: G) -> Verdict:
@@ -74,7 +74,7 @@ class AnswerVerifier(GoldVerifier, Generic[G]):
 
     def verify(self, sample: Sample) -> Verdict:
         # The gold comes first: a row without a usable gold is the data's fault, whatever the answer is.
-        gold = self._gold_of(sample.row)
+        gold = self._gold_of({**sample.row, "prompt": sample.prompt})
         if isinstance(gold, str):
             return skipped(gold)
         found = final_answer(sample.text, prefill=sample.prefill, answer_from=self.answer_from)

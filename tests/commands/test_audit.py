@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import planted_holes
@@ -28,7 +29,7 @@ from trl_grpo_ext.sample import Sample
 from trl_grpo_ext.verdict import Status
 from trl_grpo_ext.workers.pool import close_workers
 
-ROWS = 8
+ROWS = 4
 
 
 @pytest.fixture(scope="module")
@@ -37,6 +38,16 @@ def tasks() -> dict[str, list[Task]]:
         kind: read_tasks(load_data(RecipeArguments(dataset_name=name))["train"].select(range(ROWS)).to_list())
         for kind, name in (("answer", "bundled:sums"), ("program", "bundled:functions"))
     }
+
+
+@pytest.fixture(scope="module")
+def modules(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Yield a folder for modules with reward functions; workers know only the folders of when they were started."""
+    folder = tmp_path_factory.mktemp("modules")
+    close_workers()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(folder))
+        yield folder
 
 
 def holes(reward: str, tasks: list[Task]) -> set[str]:
@@ -86,15 +97,13 @@ def test_a_reward_is_asked_in_the_form_that_it_pays(tasks: dict[str, list[Task]]
 
 
 def test_a_reward_that_pays_a_longer_number_with_the_golds_digits_in_it_is_found(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tasks: dict[str, list[Task]]
+    modules: Path, tasks: dict[str, list[Task]]
 ) -> None:
-    (tmp_path / "digits_within.py").write_text(
+    (modules / "digits_within.py").write_text(
         "def in_the_box(completions, solution, **_):\n"
         "    boxes = [one[-1]['content'].rpartition('boxed{')[2].partition('}')[0] for one in completions]\n"
         "    return [float(box.isdecimal() and gold in box) for box, gold in zip(boxes, solution)]\n"
     )
-    monkeypatch.syspath_prepend(tmp_path)
-    close_workers()  # which know only the folders of when they were started
     assert "the gold in passing" in holes("digits_within:in_the_box", tasks["answer"])
 
 
@@ -116,8 +125,8 @@ def test_what_counts_as_paid_depends_on_what_the_gold_earns(gold: float, paid: t
 
 
 @pytest.mark.usefixtures("any_cpu_counts")
-def test_a_function_that_breaks_is_a_finding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "broken_rewards.py").write_text(
+def test_a_function_that_breaks_is_a_finding(modules: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (modules / "broken_rewards.py").write_text(
         "def raises(completions, **_): raise RuntimeError('no model')\n"
         "def too_few(completions, **_): return [1.0]\n"
         "def nan(completions, **_): return [float('nan')] * len(completions)\n"
@@ -129,8 +138,6 @@ def test_a_function_that_breaks_is_a_finding(tmp_path: Path, monkeypatch: pytest
         "async def waits(completions, solution, **_): return [float(g in c) for c, g in zip(completions, solution)]\n"
         "def ends(completions, **_): import os; os._exit(0)\n"
     )
-    monkeypatch.syspath_prepend(str(tmp_path))
-    close_workers()  # which know only the folders of when they were started
     samples = [Sample(text=text, prompt="p", row={"solution": "x"}) for text in ("x", "hang", "c")]
 
     def reasons(name: str) -> list[str]:
@@ -143,6 +150,7 @@ def test_a_function_that_breaks_is_a_finding(tmp_path: Path, monkeypatch: pytest
     assert reasons("needs") == ["raised_TypeError"] * 3
     assert reasons("waits") == ["1.0", "0.0", "0.0"]
     monkeypatch.setattr("trl_grpo_ext.commands.audit.reward.BATCH_SECONDS", 0.1)
+    monkeypatch.setattr("trl_grpo_ext.commands.audit.reward.ONE_SECONDS", 1.0)
     assert reasons("hangs") == ["1.0", "hangs", "1.0"]
     (ended,) = FunctionReward("broken_rewards", "ends").judge_samples(samples[:1])
     assert ended.reason.startswith("raised_")
@@ -162,16 +170,13 @@ def test_a_function_is_named_with_a_colon_or_a_dot(name: str) -> None:
 
 
 def test_gold_names_the_column_for_verifiers_and_functions_and_without_it_a_missing_column_is_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, modules: Path
 ) -> None:
-    (tmp_path / "tutorial_reward.py").write_text(
+    (modules / "tutorial_reward.py").write_text(
         "def right(completions, answer, **_): return [float(a in c) for c, a in zip(completions, answer)]\n"
     )
     rows = [{"prompt": f"1+{second}?", "label": str(1 + second)} for second in range(4)]
     (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    close_workers()  # which know only the folders of when they were started
     told = run_here("audit", "tutorial_reward.right", cwd=tmp_path, expect=REFUSED).stderr
     assert "takes `answer`, and the data has no such column; its columns are: `solution`" in told
     assert "--gold COLUMN" in told
@@ -199,8 +204,8 @@ def test_the_command_says_what_it_found(tmp_path: Path, capsys: pytest.CaptureFi
     assert main(["audit", "planted_holes:first_tag", "--data", str(data)]) == FOUND
     shown = capsys.readouterr().out
     assert shown.startswith(
-        "first_tag: it pays 2 of 14 kinds of wrong answers, and refuses 1 of 3 kinds of right ones. Tried on 4 rows of "
-        f"{data}; a right answer, written as \\boxed{{...}}, earns 1."
+        "first_tag: it pays 2 of 14 kinds of wrong answers, up to 100% of a kind, and refuses 1 of 3 kinds of right "
+        f"ones, up to 100% of a kind. Tried on 4 rows of {data}; a right answer, written as \\boxed{{...}}, earns 1."
     )
     table, advice = shown.split("What to do:\n")
     assert all(len(line) <= 80 for line in table.splitlines()[1:])
@@ -221,6 +226,31 @@ def test_the_command_says_what_it_found(tmp_path: Path, capsys: pytest.CaptureFi
     assert refused.out == ""
     assert main(["audit", "math", "--data", str(data), "--gold", "solutoin"]) == REFUSED
     assert "There is no column `solutoin` (--gold). Did you mean `solution`?" in capsys.readouterr().err
+
+
+WEAK = {
+    "prompt": "Write `def double(n)`.",
+    "tests": ["assert double(2) == 4"],
+    "reference": "def double(n):\n    return n * 2\n",
+}
+BAD = WEAK | {"reference": "def double(n):\n    return n * 3\n"}
+
+
+def test_of_a_shipped_verifier_the_advice_is_on_the_rows_and_the_headline_has_shares(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    data = tmp_path / "rows.jsonl"
+    data.write_text("".join(json.dumps(row) + "\n" for row in (WEAK, WEAK, WEAK, BAD)))
+    assert main(["audit", "unit_test", "--data", str(data)]) == FOUND
+    shown = capsys.readouterr().out
+    assert "refuses 2 of 2 kinds of right ones, up to 25% of a kind" in shown
+    assert "the tests of these rows refuse their own reference: see --cases, and check-data" in shown
+    assert "add tests, or drop these rows" in shown
+    assert "(`unit_test`)" not in shown
+    table = shown.partition("What to do:")[0]
+    assert "…" not in table
+    assert "with a comment" in " ".join(table.split()), "a long name is wrapped, not cut"
 
 
 def test_a_probe_that_does_not_apply_is_left_out_of_what_is_found(
@@ -260,11 +290,9 @@ def test_a_reward_that_does_not_look_at_the_gold_is_told_from_a_hole(capsys: pyt
 
 
 def test_of_a_function_that_fails_on_every_gold_the_audit_says_only_that(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    modules: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "needs_more.py").write_text("def reward(completions, **row):\n    return [1.0] * len(row['label'])\n")
-    monkeypatch.chdir(tmp_path)
-    close_workers()  # which would look for it elsewhere
+    (modules / "needs_more.py").write_text("def reward(completions, **row):\n    return [1.0] * len(row['label'])\n")
     assert main(["audit", "needs_more:reward"]) == REFUSED
     printed = capsys.readouterr()
     assert "reward fails on every right answer of bundled:sums: KeyError: 'label' (needs_more.py:2)" in printed.err

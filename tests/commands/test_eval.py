@@ -6,6 +6,7 @@ import io
 import itertools
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -183,6 +184,23 @@ def test_a_name_of_nine_letters_is_not_broken_beside_a_difference_with_three_sig
     (line,) = [line for line in printed.getvalue().splitlines() if line.strip().startswith("accuracy ")]
     assert len(line) <= 80
     assert line.count("-") == 3
+
+
+def test_a_name_is_whole_beside_long_completions() -> None:
+    short = judged(*[[RIGHT, WRONG]] * 40)
+    lengths = range(100, 8_100, 100)
+    long = [
+        replace(sample, completion_ids=range(length)) for sample, length in zip(short.samples, lengths, strict=True)
+    ]
+    models = []
+    for label in ("before", "after"):
+        card = replace(short, samples=tuple(long))
+        models.append(Evaluated({"label": label, **ABOUT}, (1,), prompts=list(prompt_figures(card, (1,)))))
+        models[-1].tally.add(card)
+    printed = io.StringIO()
+    print_evaluations(models, compare(*models), Console(file=printed, width=80))
+    assert re.search(r"^ *accuracy .*\].*\].*\] *$", printed.getvalue(), re.MULTILINE)
+    assert re.search(r"^ *tokens +4050 \[\d{4}, \d{4}\]", printed.getvalue(), re.MULTILINE)
 
 
 # ---------------------------------------------------------------------------------------------

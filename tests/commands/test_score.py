@@ -12,9 +12,12 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from command_line import run_here
+from command_line import modules_after, run_here
+from datasets import Dataset
 
 from trl_grpo_ext.commands.rows import CompletionFile
+from trl_grpo_ext.recipe.arguments import RecipeArguments
+from trl_grpo_ext.recipe.prompts import RecipePrompts, map_prompts
 from trl_grpo_ext.runs.schema import VERDICT_COLUMNS
 
 HALF = r"So \boxed{\frac{1}{2}}"
@@ -66,8 +69,8 @@ def score(folder: Path, *arguments: str, expect: int = 0) -> Any:
 def test_a_plain_function_gets_texts_as_a_conversation_if_the_recipe_makes_conversations(
     tmp_path: Path, more: dict[str, str], reason: str
 ) -> None:
-    (tmp_path / "plain_rewards.py").write_text(PLAIN, encoding="utf-8")
-    keys = {"model_name_or_path": "bundled:tiny_reasoner", "rewards": [{"verifier": "plain_rewards.short"}], **more}
+    (tmp_path / "rewards_to_score.py").write_text(PLAIN, encoding="utf-8")
+    keys = {"model_name_or_path": "bundled:tiny_reasoner", "rewards": [{"verifier": "rewards_to_score.short"}], **more}
     (tmp_path / "r.yaml").write_text(json.dumps(keys), encoding="utf-8")
     write(tmp_path, [{"prompt": "1+1?", "completion": one} for one in ("2", [{"role": "assistant", "content": "2"}])])
     status = 1 if reason else 0
@@ -75,6 +78,41 @@ def test_a_plain_function_gets_texts_as_a_conversation_if_the_recipe_makes_conve
     assert [(row["score"], row["reason"]) for row in lines(tmp_path / "out.jsonl")] == [
         (None if reason else 1.0, reason)
     ] * 2
+
+
+ASKED = {"subject": "the capital", "question": "Which is the capital?\n\nA) Rome\nB) Oslo", "answer": "A"}
+RECIPES = {
+    "column": {"prompt_column": "question"},
+    "template": {"prompt_template": "{question}\n\nName {subject}."},
+    "mixture": {"datasets": [{"task": "cities", "dataset_name": "any", "prompt_column": "question"}]},
+}
+
+
+@pytest.mark.parametrize("keys", RECIPES.values(), ids=RECIPES)
+def test_prompts_are_made_of_the_rows_as_training_makes_them(tmp_path: Path, keys: dict[str, Any]) -> None:
+    rows = [ASKED | {"completion": said, "task": "cities"} for said in ("The capital is Rome.", "It's Oslo.")]
+    recipe = {"model_name_or_path": "bundled:tiny_reasoner", "rewards": [{"verifier": "multiple_choice"}], **keys}
+    (tmp_path / "r.yaml").write_text(json.dumps(recipe), encoding="utf-8")
+    write(tmp_path, rows)
+    score(tmp_path, "--config", "r.yaml", "--output", "out.jsonl")
+    assert [row["score"] for row in lines(tmp_path / "out.jsonl")] == [1.0, 0.0]
+
+
+def test_a_file_and_a_dataset_get_the_same_prompts() -> None:
+    keys = {"prompt_template": "{question} {subject}", "system_prompt": "Think."}
+    arguments = RecipeArguments(dataset_name="any", **keys)
+    (trained,) = map_prompts(Dataset.from_list([ASKED]), arguments)
+    assert RecipePrompts.of(keys).fill(ASKED) == trained
+    # A conversation was made already.
+    assert RecipePrompts.of(keys).fill(trained) == trained
+
+
+def test_rows_without_the_columns_of_the_recipe_s_prompts_are_told(tmp_path: Path) -> None:
+    recipe = {"model_name_or_path": "bundled:tiny_reasoner", "rewards": [{"verifier": "math"}], **RECIPES["column"]}
+    (tmp_path / "r.yaml").write_text(json.dumps(recipe), encoding="utf-8")
+    write(tmp_path, [{"completion": "2", "solution": "2"}, {"completion": "2", "solution": "2", "prompt": "1+1?"}])
+    said = run_here("score", "in.jsonl", "--config", "r.yaml", cwd=tmp_path).stderr
+    assert "1 of 2 rows have neither a `prompt` nor what the recipe makes prompts of (`question`)" in said
 
 
 def test_texts_and_conversations_get_verdicts_and_empty_lines_are_no_rows(tmp_path: Path) -> None:
@@ -270,9 +308,8 @@ def test_a_disk_that_is_full_ends_with_status_2_and_says_how_far_it_came(tmp_pat
 
 def test_scoring_loads_no_torch(tmp_path: Path) -> None:
     write(tmp_path)
-    code = "import sys; from trl_grpo_ext.cli.main import main; main(sys.argv[1:]); assert 'torch' not in sys.modules"
-    arguments = ["score", "in.jsonl", "--config", "quickstart"]
-    subprocess.run([sys.executable, "-c", code, *arguments], cwd=tmp_path, check=True, capture_output=True)
+    arguments = ["score", str(tmp_path / "in.jsonl"), "--config", "quickstart"]
+    assert "torch" not in modules_after(f"from trl_grpo_ext.cli.main import main; main({arguments!r})")
 
 
 def test_a_file_of_which_nothing_can_be_judged_ends_with_status_1(tmp_path: Path) -> None:

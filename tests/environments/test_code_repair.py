@@ -27,6 +27,7 @@ pytestmark = [scored_by_environments, pytest.mark.filterwarnings("ignore:You are
 
 BROKEN = "def add(a, b):\n    return a - b"
 RIGHT = "def add(a, b):\n    return a + b"
+ENDLESS = "while True: pass"
 TESTS = ["assert add(1, 0) == 1", "assert add(2, 2) == 4", "assert add(3, 0) == 3", "assert add(0, 5) == 5"]
 # It knows the public tests by heart.
 SPECIAL = "def add(a, b):\n    return a"
@@ -77,15 +78,16 @@ FORMS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("program", [RIGHT, SPECIAL, BROKEN, "def add(", "import sys; sys.exit(0)", "while True: pass"])
+@pytest.mark.parametrize("program", [RIGHT, SPECIAL, BROKEN, "def add(", "import sys; sys.exit(0)", ENDLESS])
 def test_the_verdict_is_that_of_the_verifier_unit_test(form: str, program: str) -> None:
+    timeout = 0.3 if program == ENDLESS else 5.0
     environment = CodeRepairEnvironment()
-    environment.tests = UnitTestVerifier(timeout=2.0)
+    environment.tests = UnitTestVerifier(timeout=timeout)
     environment.__init__()  # type: ignore[misc]  # as a subclass would have it
     environment.reset(**FORMS[form])
     environment.submit(program)
     verdict = environment.get_reward()
-    expected = UnitTestVerifier(timeout=2.0, part="hidden").verify(Sample(text=program, row=FORMS[form]))
+    expected = UnitTestVerifier(timeout=timeout, part="hidden").verify(Sample(text=program, row=FORMS[form]))
     assert (verdict.status, verdict.score, verdict.reason) == (expected.status, expected.score, expected.reason)
 
 

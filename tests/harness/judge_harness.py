@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
 import socket
 import subprocess
 import sys
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 from places import ROOT
@@ -15,15 +18,31 @@ from trl_grpo_ext.workers.frames import Channel
 PASSED = ("passed", "")
 
 
-def child(role: str, *ends: socket.socket) -> subprocess.Popen[bytes]:
-    """Start a Python process as `judge` or `serve` on socket descriptors, like a zygote's child."""
-    numbers = [end.fileno() for end in ends]
-    code = (
-        f"import sys; sys.path.insert(0, {str(ROOT)!r})\n"
-        f"from trl_grpo_ext.programs.sandbox.inside.{'judge' if role == 'judge' else 'answers'} import {role}\n"
-        f"{role}(*{numbers})"
-    )
-    return subprocess.Popen([sys.executable, "-E", "-S", "-c", code], pass_fds=numbers, stdin=subprocess.DEVNULL)
+FORKER = Path(__file__).with_name("judge_forker.py")
+
+
+@cache
+def forker() -> socket.socket:
+    """Start the process that forks judges and programs, and return the socket for orders."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    command = [sys.executable, "-E", "-S", str(FORKER), str(ROOT), str(theirs.fileno())]
+    process = subprocess.Popen(command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL)
+    theirs.close()
+
+    def end() -> None:
+        ours.close()
+        process.wait()
+
+    atexit.register(end)
+    return ours
+
+
+def start(order: str, *ends: socket.socket) -> socket.socket:
+    """Start a process as `judge`, as `serve` or with code of its own; the returned socket closes when it ends."""
+    ended, its_end = socket.socketpair()
+    socket.send_fds(forker(), [order.encode()], [end.fileno() for end in (*ends, its_end)])
+    its_end.close()
+    return ended
 
 
 def frames(
@@ -37,8 +56,8 @@ def frames(
 ) -> list[dict[str, Any]]:
     """Run tests, and return the judge's frames after its ready frame."""
     rpc, control, verdicts = socket.socketpair(), socket.socketpair(), socket.socketpair()
-    solution = child(role, control[1], rpc[0]) if role == "serve" else raw_child(role, rpc[0])
-    judge = child("judge", verdicts[1], rpc[1])
+    solution = start(role, control[1], rpc[0]) if role == "serve" else start(role, rpc[0])
+    judge = start("judge", verdicts[1], rpc[1])
     for end in (*rpc, control[1], verdicts[1]):
         end.close()
     try:
@@ -60,18 +79,10 @@ def frames(
     finally:
         control[0].close()
         verdicts[0].close()
-        for process in (solution, judge):
-            process.wait(timeout=30)
-
-
-def raw_child(code: str, rpc: socket.socket) -> subprocess.Popen[bytes]:
-    """Start a Python process that runs `code` with `send(json)` and `receive()` on the judge's channel."""
-    start = (
-        f"import sys; sys.path.insert(0, {str(ROOT)!r})\n"
-        "from trl_grpo_ext.workers.frames import Channel\n"
-        f"import os; FD = {rpc.fileno()}; channel = Channel(FD); send = channel.send; receive = channel.receive\n"
-    )
-    return subprocess.Popen([sys.executable, "-E", "-S", "-c", start + code], pass_fds=[rpc.fileno()])
+        for ended in (solution, judge):
+            ended.settimeout(30)
+            assert ended.recv(1) == b""
+            ended.close()
 
 
 def run(program: str, *tests: str, **options: Any) -> list[tuple[str, str]]:

@@ -55,7 +55,7 @@ def main(how: str, folder: Path, ranks: int) -> None:
         output_dir=str(folder / "run"), per_device_train_batch_size=size, num_generations=GROUP_SIZE,
         max_completion_length=8, use_cpu=True, bf16=False, report_to="none", save_strategy="steps", save_steps=2,
         logging_steps=1, disable_tqdm=True, write_report=False, ddp_backend="gloo" if ranks > 1 else None,
-        learnable_rows=True, **settings,
+        learnable_rows=True, rows_by="number", **settings,
     )  # fmt: skip
     rows = load_dataset(resolve("bundled:sums"))["train"].select(range(ROWS)).add_column("number", list(range(ROWS)))
     model = resolve("bundled:tiny_reasoner")

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 
 import pytest
 
@@ -18,12 +16,6 @@ from trl_grpo_ext.programs.suites.source import packed
 SETUP = "def check(f):\n    assert f(1) == 2, 'one'\n    assert f(2) == 4\n"
 TESTS = ("check(double)", "assert double(0) == 0")
 RIGHT, WRONG = "def double(x):\n    return 2 * x\n", "def double(x):\n    return x + 1\n"
-
-
-@pytest.fixture(scope="module")
-def sandbox() -> Iterator[LocalSandbox]:
-    with contextlib.closing(LocalSandbox(1)) as sandbox:
-        yield sandbox
 
 
 def suite(code: str) -> CallSuite:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -52,13 +52,6 @@ def best(levels: dict[Isolation, Level]) -> Isolation:
     if not found:
         pytest.skip("this machine has no walls to run programs behind")
     return found[0]
-
-
-@pytest.fixture
-def one(best: Isolation) -> Iterator[LocalSandbox]:
-    """Yield a sandbox of size 1, which runs programs in sequence in the same processes."""
-    with closing(LocalSandbox(1, isolation=best)) as sandbox:
-        yield sandbox
 
 
 # test_identities.py runs attacks on the machine in the quick tests, test_judge_lies.py attacks on the judge.
@@ -138,24 +131,24 @@ def test_a_folder_of_json_files_is_a_corpus_too(tmp_path: Path) -> None:
     assert (program.id, program.job.limits.processes, program.passed) == ("sum", 8, True)
 
 
-def test_a_program_that_ends_while_its_judge_is_busy_is_cut_off_in_time(one: LocalSandbox) -> None:
+def test_a_program_that_ends_while_its_judge_is_busy_is_cut_off_in_time(sandbox: LocalSandbox) -> None:
     programs = [each for each in load_corpus() if each.id == "judge_billion_laughs"]
-    (record,) = run_corpus(one, programs)
+    (record,) = run_corpus(sandbox, programs)
     assert record.held, record.broken
 
 
-def test_a_program_that_is_too_large_for_its_memory_still_gets_a_verdict(one: LocalSandbox) -> None:
+def test_a_program_that_is_too_large_for_its_memory_still_gets_a_verdict(sandbox: LocalSandbox) -> None:
     large = "x = '" + "y" * (80 << 20) + "'\ndef f(x): return x"
-    (outcome,) = one.run([Job(program=large, suite=TESTS, limits=Limits(memory_mb=64))])
+    (outcome,) = sandbox.run([Job(program=large, suite=TESTS, limits=Limits(memory_mb=64))])
     assert outcome.ending not in (Ending.NO_VERDICT, Ending.PASSED)
 
 
-def test_programs_see_nothing_of_each_other_whatever_their_order(one: LocalSandbox) -> None:
+def test_programs_see_nothing_of_each_other_whatever_their_order(sandbox: LocalSandbox) -> None:
     programs = [
         each for each in load_corpus() if each.id in ("persist_marks", "persist_inherited", "persist_background")
     ]
     for order in (programs, programs[::-1]):
-        assert {record.id: record.broken for record in run_corpus(one, order) if not record.held} == {}
+        assert {record.id: record.broken for record in run_corpus(sandbox, order) if not record.held} == {}
 
 
 # The program sleeps for 5 seconds.

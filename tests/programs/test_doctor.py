@@ -28,16 +28,23 @@ def with_levels(patch: pytest.MonkeyPatch, **found: Level) -> None:
     patch.setattr(examination, "probe_level", probe)
 
 
-def test_it_says_which_walls_this_machine_has() -> None:
+@pytest.fixture(scope="module")
+def examined() -> tuple[int, list[str]]:
+    """Examine this machine once, and return status and lines."""
     lines: list[str] = []
-    status = run_doctor(lines.append)
+    return run_doctor(lines.append), lines
+
+
+def test_it_says_which_walls_this_machine_has(examined: tuple[int, list[str]]) -> None:
+    status, lines = examined
     text = "\n".join(lines)
     assert all(level in text for level in examination.LEVELS)
     assert status in (examination.HOLDS, examination.NO_WALLS)
     assert ("Programs run at the level" in text) == (status == examination.HOLDS)
 
 
-def test_as_json_it_is_one_object() -> None:
+def test_as_json_it_is_one_object(monkeypatch: pytest.MonkeyPatch) -> None:
+    with_levels(monkeypatch)
     lines: list[str] = []
     status = run_doctor(lines.append, as_json=True)
     report = json.loads("\n".join(lines))
@@ -70,9 +77,8 @@ def test_where_programs_can_write_no_files_it_says_so(monkeypatch: pytest.Monkey
     assert any("no files" in line for line in lines)
 
 
-def test_it_says_what_programs_can_import_and_from_where() -> None:
-    lines: list[str] = []
-    status = run_doctor(lines.append)
+def test_it_says_what_programs_can_import_and_from_where(examined: tuple[int, list[str]]) -> None:
+    status, lines = examined
     assert status == examination.NO_WALLS or any(line.startswith("  numpy: /") for line in lines)
 
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from walls import walls_or_skip
+from walls import level_or_skip, walls_or_skip
 
-from trl_grpo_ext.doctor import LEVELS, probe_level
+from trl_grpo_ext.doctor import LEVELS
 from trl_grpo_ext.programs.sandbox import packages
 from trl_grpo_ext.programs.sandbox.isolation import Isolation
 from trl_grpo_ext.programs.sandbox.job import CallSuite, Ending, Job, Limits
@@ -33,14 +32,6 @@ MINE = "import numpy as np\ndef thirds(n): return np.arange(1, n + 1) / 3\n"
 LONG = Limits(wall_seconds=30.0, cpu_seconds=30.0)
 
 
-@pytest.fixture(scope="module")
-def sandbox() -> Iterator[LocalSandbox]:
-    """Yield a sandbox of size 1, which runs programs in sequence in the same processes."""
-    sandbox = LocalSandbox(1)
-    yield sandbox
-    sandbox.close()
-
-
 def endings(sandbox: LocalSandbox, suite: CallSuite, *programs: str, limits: Limits = LONG) -> list[Ending]:
     jobs = [Job(program=program, suite=suite, limits=limits) for program in programs]
     return [outcome.ending for outcome in sandbox.run(jobs)]
@@ -52,9 +43,7 @@ def calls(*tests: str, names: str, setup: str = "") -> CallSuite:
 
 @pytest.mark.parametrize("isolation", LEVELS, ids=lambda isolation: isolation.name.lower())
 def test_tests_and_programs_may_import_numpy_behind_all_walls(isolation: Isolation) -> None:
-    level = probe_level(isolation)
-    if not level.holds:
-        pytest.skip(level.missing or "an attack of the probe got through")
+    level_or_skip(isolation)
     sandbox = LocalSandbox(1, isolation=isolation)
     try:
         found = endings(sandbox, THIRDS, RIGHT, WRONG, MINE, RIGHT + "pass\n")

@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 from walls import walls_or_skip
 
-from trl_grpo_ext.doctor import LEVELS, probe_level
 from trl_grpo_ext.programs.sandbox import installed
 from trl_grpo_ext.programs.sandbox.isolation import Isolation
 from trl_grpo_ext.programs.sandbox.job import Ending, Job, Limits, StdioCase, StdioSuite
@@ -25,15 +24,6 @@ walls_or_skip()
 
 OK = StdioSuite(tests=(StdioCase(stdin="", stdout="ok"),))
 LONG = Limits(wall_seconds=30.0, cpu_seconds=30.0)
-
-
-@pytest.fixture(scope="module", params=LEVELS, ids=lambda isolation: isolation.name.lower())
-def level(request: pytest.FixtureRequest) -> Isolation:
-    """Return each isolation level that holds on this machine."""
-    found = probe_level(request.param)
-    if not found.holds:
-        pytest.skip(found.missing or "an attack of the probe got through")
-    return found.isolation
 
 
 @pytest.fixture

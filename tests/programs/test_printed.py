@@ -106,11 +106,11 @@ def test_numbers_that_are_close_are_equal_where_a_decimal_is_expected(number: fl
 
 @pytest.mark.parametrize("piece", [" ", "\n", "1 ", "9", "1.", "e", "-", ".5e", "\t\n", "0.1 "])
 def test_megabytes_of_output_take_linear_time(piece: str) -> None:
-    printed = (piece * (2_000_000 // len(piece)) + "x").encode()
+    printed = (piece * (400_000 // len(piece)) + "x").encode()
     start = time.process_time()
-    same_output(printed, piece * (2_000_000 // len(piece)) + "y")
-    assert len(first_difference(printed, "0.5 " * 500_000)) < 200
-    assert time.process_time() - start < 10
+    same_output(printed, piece * (400_000 // len(piece)) + "y")
+    assert len(first_difference(printed, "0.5 " * 100_000)) < 200
+    assert time.process_time() - start < 2
 
 
 def test_a_number_that_is_printed_as_an_integer_is_compared_as_one() -> None:

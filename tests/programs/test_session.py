@@ -15,7 +15,7 @@ import pytest
 from child_processes import command_of
 from sandbox_bait import leftover_processes
 from sandbox_corpus import load_corpus, run_corpus
-from walls import wait_until, walls_or_skip
+from walls import level_or_skip, wait_until, walls_or_skip
 
 from trl_grpo_ext.programs.sandbox.isolation import Isolation
 from trl_grpo_ext.programs.sandbox.job import CallSuite, Ending, Job, RunResult
@@ -190,8 +190,9 @@ def test_two_sessions_see_nothing_of_each_other(session: PythonSession) -> None:
         assert session.run(look).output == "[False, False]\n"
 
 
-def test_a_message_that_a_cell_forges_fools_only_its_own_session(session: PythonSession) -> None:
-    with closing(PythonSession()) as other:
+def test_a_message_that_a_cell_forges_fools_only_its_own_session() -> None:
+    brief = replace(SESSION_LIMITS, wall_seconds=2.0)
+    with closing(PythonSession(brief)) as session, closing(PythonSession()) as other:
         forge = (
             "import json, os, time\nbody = json.dumps({'done': 1}).encode()\n"
             "os.write(3, len(body).to_bytes(4, 'big') + body)\ntime.sleep(9)"
@@ -300,10 +301,7 @@ def test_packages_are_shown_as_to_programs_under_test() -> None:
 
 @pytest.mark.parametrize("isolation", [Isolation.LANDLOCK, Isolation.NAMESPACES])
 def test_sessions_run_behind_weaker_walls_too(isolation: Isolation, monkeypatch: pytest.MonkeyPatch) -> None:
-    from trl_grpo_ext.doctor import probe_level
-
-    if not probe_level(isolation).holds:
-        pytest.skip(f"{isolation} does not hold here")
+    level_or_skip(isolation)
     with closing(PythonSession()) as session, closing(LocalSandbox(9, isolation=isolation)) as sandbox:
         monkeypatch.setattr(session._host(), "sandbox", sandbox)
         session.run(f"import threading\ndef f():\n    {SPINS}\nthreading.Thread(target=f, daemon=True).start()\nx = 1")

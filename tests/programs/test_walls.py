@@ -15,7 +15,6 @@ from pathlib import Path
 import pytest
 from walls import wait_until
 
-from trl_grpo_ext.doctor import LEVELS, probe_level
 from trl_grpo_ext.programs.sandbox.isolation import Isolation
 from trl_grpo_ext.programs.sandbox.job import CallSuite, Ending, Job, Limits, StdioCase, StdioSuite
 from trl_grpo_ext.programs.sandbox.local import LocalSandbox
@@ -23,15 +22,6 @@ from trl_grpo_ext.programs.sandbox.walls import filesystem
 from trl_grpo_ext.programs.sandbox.zygote import Zygote
 
 LIMITS = Limits(wall_seconds=10.0, cpu_seconds=5.0, memory_mb=128)
-
-
-@pytest.fixture(scope="module", params=LEVELS, ids=lambda isolation: isolation.name.lower())
-def level(request: pytest.FixtureRequest) -> Isolation:
-    """Return each isolation level that holds on this machine."""
-    found = probe_level(request.param)
-    if not found.holds:
-        pytest.skip(found.missing or "an attack of the probe got through")
-    return found.isolation
 
 
 @pytest.fixture(scope="module")

@@ -138,6 +138,8 @@ def nan(completions, **_):
 
 def narrow(completions):
     return [1.0 for _ in completions]
+def says(completions, **_):
+    return ["good" for _ in completions]
 """
 
 
@@ -147,7 +149,7 @@ def test_a_plain_trl_function_is_a_term_whose_numbers_are_scores_and_says_that_i
     (tmp_path / "plain_rewards.py").write_text(PLAIN)
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
-    names = ("mentions", "late", "short", "forgets", "nan")
+    names = ("mentions", "late", "short", "forgets", "nan", "says")
     mix = built("\n".join(f"- {{verifier: plain_rewards.{name}, weight: 0.5}}" for name in names))
     samples = [
         Sample(text=text, prompt=[{"role": "user", "content": "2+2?"}], row={"gold": "4"}) for text in ("4", "5")
@@ -159,6 +161,8 @@ def test_a_plain_trl_function_is_a_term_whose_numbers_are_scores_and_says_that_i
     assert card.verdicts["late"][0] is None  # as in TRL, it does not apply
     assert [verdict.reason for verdict in card.verdicts["short"]] == ["1_scores_for_2_completions"] * 2
     assert "is a `return` missing?" in card.verdicts["forgets"][0].details["error"]
+    assert card.verdicts["says"][0].reason == "returned_str"
+    assert "returned 'good', a str, in its list, and TRL expects numbers" in card.verdicts["says"][0].details["error"]
     assert [verdict.score for verdict in card.verdicts["nan"]] == [None, 1.0]
     assert described_verifier(mix.terms[0].verifier)["verifier"] == "plain_rewards.mentions"
     assert verifier_identity(mix.terms[0].verifier) != verifier_identity(mix.terms[1].verifier)

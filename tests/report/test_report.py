@@ -6,7 +6,6 @@ import base64
 import hashlib
 import json
 import re
-import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -18,6 +17,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import report_runs as runs
+from command_line import modules_after
 from hypothesis import given
 from hypothesis import strategies as st
 from planted import Column, samples_of
@@ -37,6 +37,12 @@ Make = Callable[..., Any]
 
 def run_of(path: Path) -> Any:
     return data_of(path)["runs"][0]
+
+
+@pytest.fixture(scope="module")
+def rich_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Write the report of a rich run once, and return its path."""
+    return write_report([runs.rich_run(tmp_path_factory.mktemp("rich") / "run")])
 
 
 def test_figures_of_a_real_run_are_those_computed_from_its_parquet(
@@ -126,13 +132,12 @@ def test_runs_whose_terms_changed_between_batches_show_what_each_batch_had(tmp_p
     assert run["train"]["figures"]["value"]["novel"] == [None, 1.0]
 
 
-def test_hostile_texts_reach_the_page_as_they_are_and_add_no_element(tmp_path: Path) -> None:
-    plain = runs.record(tmp_path / "plain", runs.card(0, runs.any_verdict))
-    hostile = runs.rich_run(tmp_path / "hostile")
-    pages = [write_report([folder]).read_text(encoding="ascii") for folder in (plain, hostile)]
+def test_hostile_texts_reach_the_page_as_they_are_and_add_no_element(tmp_path: Path, rich_page: Path) -> None:
+    plain = write_report([runs.record(tmp_path / "plain", runs.card(0, runs.any_verdict))])
+    pages = [page.read_text(encoding="ascii") for page in (plain, rich_page)]
     tags = [[tag for tag, _ in Elements(page).tags] for page in pages]
     assert tags[0] == tags[1]
-    groups = run_of(hostile / "report.html")["groups"]
+    groups = run_of(rich_page)["groups"]
     texts = {one["text"] for group in groups if group["mode"] == "train" for one in group["members"]}
     assert texts == {text.encode("utf-8", "backslashreplace").decode("utf-8") for text in runs.HOSTILE}
 
@@ -155,8 +160,8 @@ def test_a_title_may_be_any_text(title: str) -> None:
     assert [tag for tag, _ in Elements(page).tags].count("script") == 2
 
 
-def test_only_the_scripts_and_styles_of_the_page_are_allowed_by_its_policy(tmp_path: Path) -> None:
-    page = write_report([runs.rich_run(tmp_path / "run")]).read_text(encoding="ascii")
+def test_only_the_scripts_and_styles_of_the_page_are_allowed_by_its_policy(rich_page: Path) -> None:
+    page = rich_page.read_text(encoding="ascii")
     elements = Elements(page)
     policy = next(given["content"] for tag, given in elements.tags if given.get("http-equiv"))
     style, _, script = elements.texts
@@ -168,9 +173,8 @@ def test_only_the_scripts_and_styles_of_the_page_are_allowed_by_its_policy(tmp_p
     assert not [given for _, given in elements.tags if {"src", "href", "onload", "onclick"} & set(given)]
 
 
-def test_the_page_names_no_folder_of_the_machine(tmp_path: Path) -> None:
-    page = write_report([runs.rich_run(tmp_path / "run")]).read_text(encoding="ascii")
-    assert str(tmp_path) not in page
+def test_the_page_names_no_folder_of_the_machine(rich_page: Path) -> None:
+    assert str(rich_page.parents[1]) not in rich_page.read_text(encoding="ascii")
 
 
 def test_of_a_run_too_large_whole_groups_that_matter_are_kept_and_a_sample(tmp_path: Path) -> None:
@@ -297,10 +301,9 @@ def test_the_command_writes_reports_and_ends_with_status_2_and_one_line_where_it
 
 
 def test_the_command_loads_no_torch(tmp_path: Path) -> None:
-    code = "import sys; from trl_grpo_ext.cli.main import main; main(sys.argv[1:]); assert 'torch' not in sys.modules"
-    folder = runs.rich_run(tmp_path / "run")
-    done = subprocess.run([sys.executable, "-c", code, "report", folder], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    folder = str(runs.record(tmp_path / "run", runs.card(0, runs.any_verdict)))
+    loaded = modules_after(f"from trl_grpo_ext.cli.main import main; assert main(['report', {folder!r}]) == 0")
+    assert "torch" not in loaded
 
 
 def wait_for(report: ReportListener, path: Path) -> None:
@@ -367,8 +370,8 @@ def test_training_and_the_evaluation_after_it_may_have_one_report(tiny_model: st
     assert run_of(path)["eval"]["steps"] == [1]
 
 
-def test_a_finding_stands_in_the_page_with_what_the_documentation_says_of_it(tmp_path: Path) -> None:
-    run = run_of(write_report([runs.rich_run(tmp_path / "run")]))
+def test_a_finding_stands_in_the_page_with_what_the_documentation_says_of_it(rich_page: Path) -> None:
+    run = run_of(rich_page)
     about = {found["code"]: " ".join(found["about"]) for found in run["findings"]}
     assert "Say in the prompt which form the answer must have" in about["unparseable_flood"]
 

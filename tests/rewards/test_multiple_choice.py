@@ -81,6 +81,15 @@ SAY_B_AS_CHAT_MODELS_DO = [
     "So B.",
     "I choose B.",
     "综上所述，正确答案是：B",
+    "2 + 2 = 4, so B",
+    "2 + 2 = 4. So B.",
+    "Paris, option B",
+    "The answer is Paris, option B.",
+    "The letter is B",
+    "My choice is B.",
+    "It's B!",
+    "Ans: B",
+    "Answer: <B>",
     '{"answer": "B"}',
     '{"reasoning": "Rome is in Italy.", "answer": "(B)"}',
     '```json\n{"answer": "B"}\n```',
@@ -113,6 +122,85 @@ def test_an_option_s_text_is_read_as_chat_models_write_it(text: str) -> None:
 def test_an_option_may_be_said_by_its_text_where_the_options_are_known(text: str) -> None:
     assert judge(text).score == 1.0
     assert judge(text, choices=None).reason == "no_choice"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "It's Paris.",
+        "The capital of France is Paris.",
+        "The capital of France is **Paris** (B).",
+        "Paris is the capital of France.",
+        "Rome is in Italy. The capital of France is Paris.",
+        "France lies in Europe.\nSo it's Paris.",
+    ],
+)
+def test_a_last_sentence_chooses_the_only_option_that_it_names(text: str) -> None:
+    assert (judge(text).score, judge(text, "A").score) == (1.0, 0.0)
+    assert judge(text, choices=None).score == 0.0
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The answer is not B.",
+        "The letter is not B",
+        "My choice is not B.",
+        "It's not Paris.",
+        "It isn't Paris.",
+        "I don't think it's Paris.",
+        "I doubt it's Paris.",
+        "It's untrue that it's Paris.",
+        "It could be Paris.",
+        "It would be Paris.",
+        "It's Paris, if not Rome.",
+        "It's Paris, unlike Rome.",
+        "It's Paris, A.",
+        "It's Paris (A).",
+        "Everything but Paris.",
+        "Is it Paris?",
+        "Paris is wrong.",
+        "It's far from Paris.",
+        "It's Paris's neighbour.",
+        "It's Paris. No.",
+        "It's Paris.\n\nMaybe.",
+        "Rome. So it's Paris.",
+        "A. So B.",
+        "A, so B",
+        "Rome, so B",
+        "Maybe 4, so B",
+        "2 + 2 = 4, so not B",
+        "Rome, option B",
+        "Paris, option A",
+        "<A> <B>",
+    ],
+)
+def test_a_sentence_that_denies_doubts_or_names_another_option_chooses_none(text: str) -> None:
+    assert [judge(text, gold).score for gold in ("A", "B")] == [0.0, 0.0]
+
+
+def test_the_longer_of_two_options_is_named_where_one_holds_the_other() -> None:
+    towns = ["Paris", "Paris, Texas"]
+    assert [judge("It's Paris, Texas.", gold, towns).score for gold in "AB"] == [0.0, 1.0]
+    assert [judge("It's Paris.", gold, towns).score for gold in "AB"] == [1.0, 0.0]
+
+
+def test_spaces_beside_signs_and_units_tell_no_options_apart_unless_only_they_do() -> None:
+    assert judge("100°C", "B", ["0 °C", "100 °C"]).score == 1.0
+    assert [judge("5km", gold, ["5 km", "5  km."]).score for gold in "AB"] == [0.0, 0.0]
+
+
+ASKED = "What is the capital of France?\nA) Rome\nB) Paris\n\nAnswer with the letter."
+
+
+def test_options_may_stand_in_the_prompt_alone() -> None:
+    verdicts = MultipleChoiceVerifier().judge(
+        ["Paris", "The capital is Paris.", "B. Paris", "B", "A", "B. Rome", "It's Rome."],
+        answer=["B"] * 7,
+        prompts=[ASKED] * 7,
+    )
+    assert [verdict.score for verdict in verdicts] == [1.0, 1.0, 1.0, 1.0, 0.0, 0.0, 0.0]
+    assert MultipleChoiceVerifier().check_rows([{"prompt": ASKED, "answer": "Paris"}]) == []
 
 
 @pytest.mark.parametrize(
@@ -234,6 +322,8 @@ def test_what_scores_0_says_why(text: str, reason: str) -> None:
         ("B", ["A) Rome", "B) Paris"]),
         ("B", {"text": CITIES, "label": ["A", "B"]}),
         ("B", {"A": "Rome", "B": "Paris", "C": None}),
+        ("B", '["Rome", "Paris"]'),
+        ("Paris", '{"A": "Rome", "B": "Paris"}'),
         (True, ["False", "True"]),
     ],
 )
@@ -280,6 +370,7 @@ def test_options_that_say_the_same_are_equally_right() -> None:
         ("B, C", None, "gold_not_among_choices"),
         ({"label": "B"}, None, "gold_not_text"),
         ("B", "Rome, Paris", "choices_unreadable"),
+        ("B", '"Rome"', "choices_unreadable"),
         ("B", [], "choices_unreadable"),
         ("B", {"text": CITIES, "label": ["A", "A"]}, "choices_unreadable"),
     ],
@@ -312,6 +403,7 @@ def test_a_dataset_without_the_gold_is_refused() -> None:
 
 PIECES = [
     *("A", "B", "(", ")", ". ", " or ", ", ", "Paris", "Rome", "Answer: ", "\\boxed{", "}", "is not ", "<answer>"),
+    *("So ", ", so ", ", option ", "It's ", "<", ">", "The capital is "),
     *("\n", "\n\n", "!", ", not ", " is the correct answer", " too", '{"answer": "', '"', " because "),
 ]
 

@@ -33,20 +33,22 @@ def test_a_mutant_is_another_program_of_python(source: str) -> None:
 
 
 def test_strong_tests_pass_no_mutant_and_weak_ones_some_which_are_named() -> None:
-    weak, strong = run_mutants(UnitTestVerifier(timeout=2.0), [WEAK, STRONG])
+    weak, strong = run_mutants(UnitTestVerifier(timeout=1.0), [WEAK, STRONG])
     assert "line 2: `a < 9` as `a <= 9`" in weak.passed and "line 2: `a + b` as `a - b`" not in weak.passed
     assert strong.tried > 3 and not strong.passed
 
 
 def test_rows_without_a_reference_that_passes_have_no_mutants() -> None:
-    assert [run.row for run in run_mutants(UnitTestVerifier(timeout=2.0), [WRONG, ALONE, {}, STRONG])] == [3]
+    assert [run.row for run in run_mutants(UnitTestVerifier(timeout=1.0), [WRONG, ALONE, {}, STRONG])] == [3]
 
 
 def test_check_data_counts_them_and_names_the_weakest_rows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rows = [{"prompt": "Write it."} | row for row in (STRONG, WEAK)]
     (tmp_path / "train.jsonl").write_text("\n".join(map(json.dumps, rows)))
     recipe = {"model_name_or_path": "none", "dataset_name": str(tmp_path / "train.jsonl")}
-    (tmp_path / "mine.yaml").write_text(yaml.safe_dump(recipe | {"rewards": [{"verifier": "unit_test"}]}))
+    (tmp_path / "mine.yaml").write_text(
+        yaml.safe_dump(recipe | {"rewards": [{"verifier": "unit_test", "timeout": 1.0}]})
+    )
     assert main(["check-data", "--config", str(tmp_path / "mine.yaml"), "--mutants"]) == 0
     said = capsys.readouterr().out
     assert "mutants pass the tests, in 1 of 2 rows" in said

@@ -87,6 +87,12 @@ def test_the_docs_table_and_the_readme_s_count_are_the_registry_s() -> None:
     assert count is not None and int(count[1]) == len(SHIPPED)
 
 
+def test_the_page_says_of_each_verifier_what_a_verdict_costs_or_why_not() -> None:
+    page = (ROOT / "docs" / "verifiers_reference.md").read_text()
+    costs = page.partition("what a verdict costs")[2].partition("\n## ")[0]
+    assert [name for name in SHIPPED if f"`{name}`" not in costs] == []
+
+
 def test_a_package_s_verifiers_are_in_recipes(install: Install) -> None:
     install("polite", "polite = polite_rewards:Polite\nends_well = polite_rewards:ends_well")
     assert {"polite", "ends_well", "math"} <= set(verifier_names())

@@ -51,6 +51,59 @@ def test_the_program_is_the_last_python_block_or_all_of_the_text(text: str, prog
     assert extract_program(text) == program
 
 
+@pytest.mark.parametrize(
+    "answer",
+    [
+        f"<answer>{FENCE}python\n{{}}{FENCE}</answer>",
+        f"<answer>{FENCE}\n{{}}{FENCE}</answer>\nIt adds them.",
+        f"<think>1 + 2</think><answer> {FENCE}py\n{{}}\n{FENCE}\n</answer>",
+        f"Here's the code: {FENCE}python\n{{}}{FENCE}\nIt adds them.",
+        f"Here: {FENCE}\n{{}}{FENCE}",
+        f"I use {FENCE}python\n{{}}\n{FENCE}",
+        f"- {FENCE}python\n{{}}\n{FENCE}",
+        f"Run {FENCE}bash\npip install x{FENCE}\n* Then {FENCE}python\n{{}}\n{FENCE}",
+        f"Say {FENCE}x{FENCE}.\n{FENCE}python\n{{}}{FENCE}\nIt prints:\n{FENCE}\n3\n{FENCE}",
+        f"{FENCE}python\n{{}}{FENCE}\nIts use:\n{FENCE}python\nadd(1, 2)\n{FENCE}",
+        "<answer>{}</answer>",
+        "The class of it is small.\n  <answer>\n{}\n</answer>\nDone.",
+        "<answer>\n{}",
+    ],
+)
+@pytest.mark.parametrize(
+    "program", ["def add(a, b):\n    return a + b", "def add(a, b):\n  if a:\n    return a\n  return b"]
+)
+def test_a_program_is_found_where_its_fence_or_tag_shares_a_line_with_text(answer: str, program: str) -> None:
+    found = program_of(Sample(text=answer.format(program)), ["add"])
+    assert isinstance(found, str) and found.strip() == program
+
+
+def test_code_below_a_list_marker_may_be_indented_or_not() -> None:
+    code = "def f(x):\n  if x:\n    return 1\n"
+    below = "".join(f"   {line}\n" for line in code.splitlines())
+    assert extract_program(f"1. {FENCE}python\n{code}{FENCE}") == code
+    assert extract_program(f"1. {FENCE}python\n{below}   {FENCE}") == code
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        f'def f(code):\n    return f"""{FENCE}\n{{code}}\n{FENCE}"""\n',
+        f'def f(code):\n    return f"""{FENCE}python\n{{code}}\n{FENCE}"""\n',
+        f"def f():\n    '''Example: {FENCE}\n    f()\n    {FENCE}\n    '''\n",
+        f"# {FENCE}\n# f() {FENCE}\ndef f():\n    return 1\n",
+        f"MARK = '{FENCE}'\nx = \"it's {FENCE}\"\n",
+        'MARK = "<answer>"\ndef f():\n    return "</answer>"\n',
+        'TEXT = """\n<answer>\n"""\n',
+        'def f():\n    return """\n<answer>\n1\n</answer>\n"""\n',
+    ],
+)
+def test_a_fence_or_tag_in_a_string_or_comment_of_a_program_is_part_of_it(program: str) -> None:
+    assert extract_program(f"{FENCE}python\n{program}{FENCE}\nbye") == program
+    has_fence_of_a_line = f"\n    {FENCE}" in program
+    if not has_fence_of_a_line:
+        assert extract_program(program) == program
+
+
 def test_of_several_blocks_the_last_that_defines_what_the_tests_call_is_the_program() -> None:
     draft, program, usage = "def f(): ...\n", "def f(): return 1\n", "print(f())\n"
     text = "\n".join(f"{FENCE}python\n{code}{FENCE}\n" for code in (draft, program, usage))
@@ -114,7 +167,11 @@ def test_any_text_has_a_program_or_none(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "piece", ["`", "```", "~~~python\n", " ", "\n", "```a`b", "</think>", "<think>", "\t \n", "    def "]
+    "piece",
+    [
+        *("`", "```", "~~~python\n", " ", "\n", "```a`b", "</think>", "<think>", "\t \n", "    def "),
+        *("```py\nx```a\n", "<answer>", "\n<answer>", "</a>", '"', "\\", "\"'", '"""', "'\\", "```py\n#```", "- ```"),
+    ],
 )
 def test_hostile_completions_take_linear_time(piece: str) -> None:
     start = time.process_time()

@@ -48,6 +48,9 @@ def names_of(source: str, entry_point: str | None = None) -> tuple[str, ...]:
         ("assert print(len(__name__))", ()),
         ("def t(add):\n    return add(1)\nassert t(3)", ()),
         ("from math import *\nassert sqrt(f(4)) == pi", ("f",)),
+        ("from unittest.mock import *\nassert f(Mock()) == ANY", ("f",)),
+        ("from collections.abc import *\nassert isinstance(f(), Mapping)", ("f",)),
+        ("from tkinter import *\nassert f(Tk)", ("Tk", "f")),
         ("from solution import *\nassert sqrt(4) == 2", ("sqrt",)),
         ("assert isinstance(f(), Node)", ("Node", "f")),
         ("async def t():\n    return [x async for x in f()]", ("f",)),
@@ -359,7 +362,8 @@ def test_results_are_compared_as_plain_data(expected: Any, got: Any, equal: bool
         ({"tests": ["assert f()"], "entry_point": 5}, "entry_point_invalid"),
         ({"input_output": "{"}, "tests_not_json"),
         ({"input_output": ""}, "tests_empty"),
-        ({"input_output": "[1]"}, "tests_unknown_form"),
+        ({"input_output": "[1]"}, "tests_not_text"),
+        ({"input_output": '{"a": 1}'}, "tests_unknown_form"),
         ({"input_output": {"inputs": ["1"], "outputs": []}}, "tests_unequal"),
         ({"input_output": {"inputs": [], "outputs": []}}, "tests_empty"),
         ({"input_output": {"inputs": [5], "outputs": [5], "fn_name": "f"}}, "tests_not_arguments"),
@@ -417,6 +421,16 @@ def test_what_a_helper_calls_is_the_solutions_however_the_tests_reach_it() -> No
 def test_importing_the_solution_as_a_module_is_enough() -> None:
     suite = call_suite({"tests": ["import solution\nassert solution.sum([1]) == 1"]})
     assert suite.names == () and run(suite, "x = 1") == ["AttributeError"]
+
+
+def test_every_column_reads_every_form() -> None:
+    for column in Columns().alternatives:
+        for value in (["assert f() == 1"], "assert f() == 1", '["assert f() == 1"]'):
+            assert call_suite({column: value}).names == ("f",)
+        for value in ([{"input": "1", "output": "2"}], {"test_cases": [{"input": "1", "output": "2"}]}):
+            assert isinstance(suite_from_row({column: value}), StdioSuite)
+    suite = call_suite({"test_list": "assert f() == g", "test_setup_code": "g = 1"})
+    assert run(suite, "def f(): return 1") == ["passed"]
 
 
 def test_columns_may_have_other_names() -> None:

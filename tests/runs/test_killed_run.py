@@ -74,7 +74,7 @@ def test_a_killed_run_is_readable_to_its_last_step_and_resumes_as_one(tmp_path: 
     assert (run / "report.html").exists()
 
 
-LEARNABLE = ["--learnable_rows", "true", "--rows", "24", "--write_report", "false"]
+LEARNABLE = ["--learnable_rows", "true", "--rows", "16", "--write_report", "false"]
 
 
 def rows_by_step(run: Path) -> dict[int | None, list[str]]:

@@ -219,7 +219,7 @@ def test_learnable_rows_keep_each_prompt_with_its_own_picture(vlm: str, pictured
         return len(sample.text) % 2 == 0
 
     rows = pictured["train"].add_column("number", list(range(16)))
-    args = config(learnable_rows=True, max_steps=3)
+    args = config(learnable_rows=True, rows_by="number", max_steps=3)
     trainer = VerifiedGRPOTrainer(vlm, RewardMix([RewardTerm(name="belongs", verifier=belongs)]), args, rows)
     cards: list[Scorecard] = []
     trainer.add_scorecard_listener(cards.append)

@@ -68,6 +68,7 @@ def test_groups_are_whole_no_batch_has_a_row_twice_and_evaluations_have_the_rows
 def test_a_new_generation_batch_is_drawn_only_when_trl_generates(tiny_model: str, config: Any, data: Any) -> None:
     args = config(
         learnable_rows=True,
+        rows_by="level",
         max_steps=8,
         steps_per_generation=2,
         num_iterations=2,
@@ -88,7 +89,9 @@ def test_workers_that_fetch_rows_ahead_do_not_delay_what_is_learned(
 ) -> None:
     found = []
     for workers in ({}, {"dataloader_num_workers": 2, "dataloader_prefetch_factor": 2}):
-        args = config(learnable_rows=True, max_steps=3, output_dir=str(tmp_path / str(len(found))), **workers)
+        args = config(
+            learnable_rows=True, rows_by="level", max_steps=3, output_dir=str(tmp_path / str(len(found))), **workers
+        )
         trainer = trainer_of(tiny_model, args, data)
         cards = collected(trainer)
         trainer.train()
@@ -117,7 +120,7 @@ def test_a_checkpoint_without_posteriors_begins_with_nothing_known_and_says_so(
     tiny_model: str, config: Any, data: Any, caplog: Any
 ) -> None:
     trainer_of(tiny_model, config(save_strategy="steps", save_steps=1), data).train()
-    args = config(learnable_rows=True, max_steps=3)
+    args = config(learnable_rows=True, rows_by="level", max_steps=3)
     with caplog.at_level(logging.WARNING, "trl_grpo_ext"):
         trainer_of(tiny_model, args, data).train(resume_from_checkpoint=str(Path(args.output_dir) / "checkpoint-2"))
     assert f"has no {FILE}: nothing is known of any row" in caplog.text
@@ -144,7 +147,7 @@ def test_void_rows_teach_nothing(tiny_model: str, config: Any, data: Any) -> Non
 
 def test_each_completion_has_a_row_of_its_own(tiny_model: str, config: Any, data: Any) -> None:
     """TRL writes the fields of a `rollout_func` into the rows."""
-    trainer = trainer_of(tiny_model, config(learnable_rows=True), data)
+    trainer = trainer_of(tiny_model, config(learnable_rows=True, rows_by="level"), data)
     assert trainer.learnable_rows is not None
     rows = trainer.learnable_rows.swap([{}] * 8)
     rows[0]["steps"] = 1
@@ -256,12 +259,13 @@ def test_an_earlier_run_of_other_prompts_is_refused(config: Any, data: Any, tmp_
 @pytest.mark.parametrize(
     ("settings", "is_warned"), [({}, True), ({"rows_by": "level"}, False), ({"max_steps": 9}, False)]
 )
-def test_a_run_whose_rows_will_not_come_back_is_warned_of_before_it_begins(
+def test_a_run_whose_rows_will_not_come_back_does_not_choose_rows_and_says_so_before_it_begins(
     settings: dict[str, Any], is_warned: bool, tiny_model: str, config: Any, data: Any, caplog: Any
 ) -> None:
     with caplog.at_level(logging.WARNING, "trl_grpo_ext"):
-        trainer_of(tiny_model, config(learnable_rows=True, **settings), data)
-    assert ("learnable_rows will do little: each row is seen 0.33 times" in caplog.text) == is_warned
+        trainer = trainer_of(tiny_model, config(learnable_rows=True, **settings), data)
+    assert (trainer.learnable_rows is None) == is_warned
+    assert ("each row is seen 0.33 times" in caplog.text) == is_warned
 
 
 def test_a_column_of_many_numbers_is_cut_into_fifths_and_missing_numbers_stand_apart() -> None:

@@ -86,8 +86,8 @@ class Remembering(VerifiedGRPOTrainer):
 
     outputs: list[dict[str, Any]]
 
-    def _generate_and_score_completions(self, inputs: Any) -> dict[str, Any]:
-        output = super()._generate_and_score_completions(inputs)
+    def _batch(self, inputs: Any) -> dict[str, Any]:
+        output = super()._batch(inputs)
         self.__dict__.setdefault("outputs", []).append(output)
         return output
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -13,13 +14,26 @@ import trl
 from environment_run import scored_by_environments, tool_tokenizer
 from trl import GRPOTrainer
 
+import trl_grpo_ext
 from trl_grpo_ext import VerifiedGRPOTrainer
 from trl_grpo_ext.mix.reward_function import ASYNC_WORKER
-from trl_grpo_ext.trainer.trl_contract import SUPPORTED, check_trl, end_token_ids
+from trl_grpo_ext.trainer.trl_contract import EXPECTED_PARAMETERS, SUPPORTED, check_trl, end_token_ids
 
 
 def test_the_installed_trl_is_the_one_this_package_knows() -> None:
     check_trl(GRPOTrainer, trl.__version__)
+
+
+def test_only_the_trainer_overrides_private_methods_of_trl() -> None:
+    ours = {name for name in EXPECTED_PARAMETERS if name.startswith("_") and name in vars(VerifiedGRPOTrainer)}
+    package = Path(trl_grpo_ext.__file__).parent
+    places = {
+        path.relative_to(package).as_posix()
+        for path in package.rglob("*.py")
+        if ours & {*re.findall(r"def (\w+)\(", path.read_text(encoding="utf-8"))}
+    }
+    assert "_generate_and_score_completions" in ours
+    assert places == {"trainer/verified_grpo.py"}
 
 
 def test_every_private_attribute_that_is_read_is_there(tiny_model: str, sums: Any, config: Any) -> None:

@@ -102,7 +102,7 @@ def test_a_verifier_that_others_leave_no_cpu_is_starved_even_beside_one_that_wai
 def test_a_schema_s_bound_of_processor_time_is_the_answer_s_fault_also_where_others_leave_it_little() -> None:
     verifier = JsonVerifier(schema={"pattern": "^(a+)+$"}, root="any")
     assert verifier(['"a"']) == [1.0]  # so that a worker has been started
-    with a_core_shared_with(5):
+    with a_core_shared_with(3):
         (verdict,) = verifier.judge([json.dumps("a" * 40 + "b")])
     assert (verdict.status, verdict.score, verdict.reason) == (Status.TIMEOUT, 0.0, "timeout")
 

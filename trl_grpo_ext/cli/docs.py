@@ -24,8 +24,10 @@ def add_parser(commands: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     with refusing():
-        page = arguments.page
-        print_text(in_two_columns(page_titles()) if page is None else read_docs(_under_its_code(page)))
+        if arguments.page is None:
+            print_text(in_two_columns(page_titles()))
+        else:
+            print_text(read_docs(_under_its_code(arguments.page)))
     return FINE
 
 
@@ -37,4 +39,6 @@ def _under_its_code(page: str) -> str:
         'findings#grader_trouble'
     """
     name, _, section = page.partition("#")
-    return f"{name}#{MERGED[section]}" if name == PAGE and section in MERGED else page
+    if name == PAGE and section in MERGED:
+        return f"{name}#{MERGED[section]}"
+    return page

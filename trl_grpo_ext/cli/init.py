@@ -49,8 +49,13 @@ def _files(name: str) -> Iterator[tuple[Path, str]]:
     """Yield the project's files: path inside the project folder, and text."""
     for path in sorted(TEMPLATE.rglob("*")):
         if path.is_file() and path.parent.name != "__pycache__":
-            yield path.relative_to(TEMPLATE), path.read_text(encoding="utf-8").replace(PLACEHOLDER, name)
+            text = path.read_text(encoding="utf-8").replace(PLACEHOLDER, name)
+            yield path.relative_to(TEMPLATE), text
     for split, count in ROWS.items():
-        lines = (Path(resolve("bundled:sums")) / f"{split}.jsonl").read_text(encoding="utf-8").splitlines()[:count]
-        rows = ({"question": row["prompt"][-1]["content"], "answer": row["solution"]} for row in map(json.loads, lines))
-        yield Path("data", f"{split}_prompts.jsonl"), "".join(json.dumps(row) + "\n" for row in rows)
+        bundled = Path(resolve("bundled:sums")) / f"{split}.jsonl"
+        written = []
+        for line in bundled.read_text(encoding="utf-8").splitlines()[:count]:
+            row = json.loads(line)
+            question = row["prompt"][-1]["content"]
+            written.append(json.dumps({"question": question, "answer": row["solution"]}))
+        yield Path("data", f"{split}_prompts.jsonl"), "\n".join(written) + "\n"

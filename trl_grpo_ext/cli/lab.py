@@ -74,7 +74,9 @@ def _landscape(arguments: argparse.Namespace) -> Landscape:
 
     if arguments.landscape == "single":
         return single_peak(arguments.peak)
-    return double_peak() if arguments.landscape == "double" else linear()
+    if arguments.landscape == "double":
+        return double_peak()
+    return linear()
 
 
 def _train(arguments: argparse.Namespace) -> list[LabRun]:
@@ -85,20 +87,25 @@ def _train(arguments: argparse.Namespace) -> list[LabRun]:
     logging.set_verbosity_error()
     # Hide transformers' bar for loading twelve weights.
     logging.disable_progress_bar()
-    grpo_only = {name: getattr(arguments, name) for name in ("num_iterations", "epsilon", "beta")}
-    return [
-        run_lab(
+    names = ["grpo"] if arguments.no_comparison else [*ALGORITHMS]
+    runs = []
+    for name in names:
+        settings = {"num_generations": arguments.num_generations, "learning_rate": arguments.learning_rate}
+        # REINFORCE has one update a batch, and no clipping.
+        if name == "grpo":
+            settings["num_iterations"] = arguments.num_iterations
+            settings["epsilon"] = arguments.epsilon
+            settings["beta"] = arguments.beta
+        run = run_lab(
             _landscape(arguments),
             Path(arguments.output_dir) / name,
             steps=arguments.max_steps,
             seed=arguments.seed,
             algorithm=name,
-            num_generations=arguments.num_generations,
-            learning_rate=arguments.learning_rate,
-            **(grpo_only if name == "grpo" else {}),
+            **settings,
         )
-        for name in (["grpo"] if arguments.no_comparison else ALGORITHMS)
-    ]
+        runs.append(run)
+    return runs
 
 
 def _write_page(folder: Path, runs: Sequence[LabRun], landscape: Landscape) -> Path:
@@ -111,13 +118,13 @@ def _write_page(folder: Path, runs: Sequence[LabRun], landscape: Landscape) -> P
 
 def _print_table(runs: Sequence[LabRun], landscape: Landscape) -> None:
     from rich.console import Console
-    from rich.table import Table
 
     from trl_grpo_ext.lab.landscape import ACTIONS
+    from trl_grpo_ext.support.printer import WholeTable
 
     title = f"{landscape.name}, after {runs[0].steps} updates"
-    table = Table(box=None, pad_edge=False, title=title, title_justify="left")
-    table.add_column("", no_wrap=True)
+    table = WholeTable(box=None, pad_edge=False, title=title, title_justify="left")
+    table.add_column("")
     for name in (f"p({landscape.best})", "max p", "entropy", "KL", "reward", "samples", "seconds"):
         table.add_column(name, justify="right")
     for run in runs:
@@ -130,7 +137,6 @@ def _print_table(runs: Sequence[LabRun], landscape: Landscape) -> None:
             last.expected_reward(landscape.rewards)[-1],
         )
         samples = sum(len(card) for card in run.cards)
-        table.add_row(
-            run.algorithm.title, *(f"{figure:z.3f}" for figure in figures), str(samples), f"{run.seconds:.1f}"
-        )
+        cells = [f"{figure:z.3f}" for figure in figures]
+        table.add_row(run.algorithm.title, *cells, str(samples), f"{run.seconds:.1f}")
     Console().print(table)

@@ -67,14 +67,11 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     )
     for command in COMMANDS.values():
         command.add_parser(commands)
-    for own in commands.choices.values():
+    for name, own in commands.choices.items():
         own.allow_abbrev = False
-    # argparse cannot list commands in groups, so the epilog does.
-    listed = [
-        "\n".join([f"{title}:", *(f"  {name:<12}{command.HELP}" for name, command in group.items())])
-        for title, group in GROUPS.items()
-    ]
-    parser.epilog = "\n\n".join([*listed, "`trl-grpo-ext COMMAND --help` says what a command takes."])
+        if name in PARSE_FLAGS:
+            own.usage = f"{own.format_usage().removeprefix('usage: ').rstrip()} [--FLAG VALUE ...]"
+    parser.epilog = _listed_commands()
     asked = next(iter(sys.argv[1:] if argv is None else argv), "-")
     if not asked.startswith("-") and asked not in COMMANDS:
         raise SystemExit(refuse(f"There is no command `{asked}`. {did_you_mean(asked, COMMANDS)}"))
@@ -90,19 +87,35 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     return arguments
 
 
+def _listed_commands() -> str:
+    """List the commands by groups, which argparse cannot."""
+    lines = []
+    for title, group in GROUPS.items():
+        lines.append(f"{title}:")
+        for name, command in group.items():
+            lines.append(f"  {name:<12}{command.HELP}")
+        lines.append("")
+    lines.append("`trl-grpo-ext COMMAND --help` says what a command takes.")
+    return "\n".join(lines)
+
+
 def _check_flags(command: str, words: Sequence[str], parser: argparse.ArgumentParser) -> None:
     """Refuse unknown flags with status 2, before argparse complains about missing arguments."""
     own = parser._option_string_actions
     for word in itertools.takewhile(lambda word: word != "--", words):
         flag = word.partition("=")[0]
-        if flag.startswith("--") and " " not in flag and flag not in own:
-            error = _of_unknown_field(flag, own) if command in PARSE_FLAGS else _of_unknown_flag(flag, own)
-            if error:
-                raise SystemExit(refuse(error, command))
+        # A text with a space is a value, such as a mapping in braces.
+        is_unknown = flag.startswith("--") and " " not in flag and flag not in own
+        if not is_unknown:
+            continue
+        error = _of_unknown_field(flag, own) if command in PARSE_FLAGS else _of_unknown_flag(flag, own)
+        if error:
+            raise SystemExit(refuse(error, command))
 
 
 def _of_unknown_flag(flag: str, own: Iterable[str]) -> str:
-    return f"Unknown flag `{flag}`. {did_you_mean(flag, (name for name in own if name.startswith('--')))}"
+    long = [name for name in own if name.startswith("--")]
+    return f"Unknown flag `{flag}`. {did_you_mean(flag, long)}"
 
 
 def _of_unknown_field(flag: str, own: Iterable[str]) -> str:
@@ -113,4 +126,6 @@ def _of_unknown_field(flag: str, own: Iterable[str]) -> str:
     if flag in fields:
         return ""
     near = nearest(flag, own, likeness=0.8)
-    return f"Unknown flag `{flag}`. Did you mean `{near}`?" if near else unknown_flag(flag.removeprefix("--"), fields)
+    if near:
+        return f"Unknown flag `{flag}`. Did you mean `{near}`?"
+    return unknown_flag(flag.removeprefix("--"), fields)

@@ -31,7 +31,9 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.show is not None:
             print_text(load_recipe(arguments.show).path.read_text(encoding="utf-8"))
         elif arguments.verifiers:
-            print_text(in_two_columns({name: "; ".join(claims_on(name)) for name in verifier_names()}))
+            claims = {name: "; ".join(claims_on(name)) for name in verifier_names()}
+            print_text(in_two_columns(claims))
         else:
-            print_text(in_two_columns({name: load_recipe(name).summary for name in shipped_recipes()}))
+            summaries = {name: load_recipe(name).summary for name in shipped_recipes()}
+            print_text(in_two_columns(summaries))
     return FINE

@@ -13,7 +13,6 @@ HELP = "write a run's report, or one of two runs side by side"
 def add_parser(commands: Any) -> None:
     parser = commands.add_parser(
         "report",
-        usage="trl-grpo-ext report RUN [RUN] [--output FILE] [--completions N]",
         description="Write what a run has recorded as one HTML file that opens offline: RUN/report.html. The run may "
         "be going on. For two runs, FIRST/report-vs-SECOND.html shows their figures side by side.",
     )

@@ -34,7 +34,6 @@ HELP = "train by a recipe"
 def add_parser(commands: Any) -> None:
     parser = commands.add_parser(
         "train",
-        usage="trl-grpo-ext train --config RECIPE [--FLAG VALUE ...]",
         description="Train by a recipe, shipped or your own. Ends with status 2 if it cannot begin, 3 if a finding "
         "that halt_on names has ended it, and 4 if nothing could be judged.",
         epilog="Every field of TRL's GRPOConfig, ModelConfig and ScriptArguments is a flag on top of the recipe, "

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from trl_grpo_ext.outcome import read_outcome
+from trl_grpo_ext.recipe.prompts import RecipePrompts
 from trl_grpo_ext.sample import TRL_EXTRAS, Sample, sample_of
 from trl_grpo_ext.support.files import numbered_lines
 from trl_grpo_ext.support.text import did_you_mean
 
 Row = dict[str, Any]
 
+# Each row's own `prompt`, without a recipe.
+OWN_PROMPTS = RecipePrompts()
 _USUAL = ("completions", "response", "responses", "output", "generation", "generated_text", "prediction", "text")
 
 
@@ -30,18 +33,24 @@ class CompletionFile:
         completion: The column with the completions, texts or conversations.
         rows: The number of rows; empty lines do not count.
         columns: The names of all columns that any row has.
-        is_conversational: Whether text prompts become conversations, as a recipe makes them, so that a plain function
-            gets a completion as in training: as a message.
+        prompts: The prompts of a recipe, so that rows are judged as in training; by default each row's own `prompt`.
+        unprompted: The number of rows without a prompt.
     """
 
     path: Path
     completion: str
     rows: int
     columns: frozenset[str]
-    is_conversational: bool = False
+    prompts: RecipePrompts = OWN_PROMPTS
+    unprompted: int = 0
 
     @classmethod
-    def check(cls, path: Path, completion: str = "completion") -> CompletionFile:
+    def check(
+        cls,
+        path: Path,
+        completion: str = "completion",
+        prompts: RecipePrompts = OWN_PROMPTS,
+    ) -> CompletionFile:
         """Read and check every line of a file.
 
         Raises:
@@ -51,19 +60,30 @@ class CompletionFile:
         if not path.is_file():
             what = "is not a file that can be read twice" if path.exists() else "does not exist"
             raise ValueError(f"The file {str(path)!r} {what}.")
-        rows, columns = 0, set[str]()
-        for row in _rows(path, completion):
+        rows = 0
+        unprompted = 0
+        columns = set[str]()
+        for row in _rows(path, completion, prompts):
             rows += 1
             columns.update(row)
+            if row.get("prompt") is None:
+                unprompted += 1
         if not rows:
             raise ValueError(f"The file {str(path)!r} has no rows.")
-        return cls(path=path, completion=completion, rows=rows, columns=frozenset(columns))
+        return cls(
+            path=path,
+            completion=completion,
+            rows=rows,
+            columns=frozenset(columns),
+            prompts=prompts,
+            unprompted=unprompted,
+        )
 
     def batches(self, size: int, *, whole_groups: bool = False) -> Iterator[list[Sample]]:
         """Yield batches of `size` samples; with `whole_groups`, larger batches that split no group."""
         batch: list[Sample] = []
         group, before = -1, None
-        for row in _rows(self.path, self.completion):
+        for row in _rows(self.path, self.completion, self.prompts):
             prompt = row.get("prompt")
             begins = prompt is None or prompt != before
             if len(batch) >= size and (begins or not whole_groups):
@@ -80,7 +100,7 @@ class CompletionFile:
 
     def _sample(self, row: Row, group: int) -> Sample:
         columns = self.columns - {self.completion, "prompt", *TRL_EXTRAS}
-        sample = sample_of(
+        return sample_of(
             row[self.completion],
             row.get("prompt"),
             completion_ids=row.get("completion_ids"),
@@ -88,15 +108,12 @@ class CompletionFile:
             group=group,
             outcome=read_outcome(row.get("outcome")),
         )
-        if self.is_conversational and isinstance(sample.prompt, str):
-            return replace(sample, prompt=[{"role": "user", "content": sample.prompt}])
-        return sample
 
 
-def _rows(path: Path, completion: str) -> Iterator[Row]:
+def _rows(path: Path, completion: str, prompts: RecipePrompts) -> Iterator[Row]:
     for number, line in numbered_lines(path):
         try:
-            yield _row(line, completion)
+            yield prompts.fill(_row(line, completion))
         except ValueError as error:
             raise ValueError(f"{path}, line {number}: {error}") from None
 

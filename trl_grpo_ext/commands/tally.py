@@ -10,13 +10,12 @@ from typing import Any
 
 import numpy as np
 from rich.console import Console
-from rich.table import Table
 
 from trl_grpo_ext.commands.exit_status import FINE, FOUND
 from trl_grpo_ext.figures.terms import grouped, term_figures, why_of, without_names
 from trl_grpo_ext.scorecard import Scorecard
 from trl_grpo_ext.support.estimate import Grouped, Interval
-from trl_grpo_ext.support.printer import print_lines, shown
+from trl_grpo_ext.support.printer import WholeTable, print_lines, shown
 from trl_grpo_ext.support.text import on_one_line
 from trl_grpo_ext.verdict import Blame, Status
 
@@ -53,10 +52,11 @@ class TermTally:
         self.scores += figures.scores
         # Without a file there are no lines.
         for line, verdict in zip(lines, card.verdicts[term], strict=False):
-            if verdict is not None and verdict.score is None and not verdict.left_out:
-                at_fault = self.lines.setdefault(without_names(why_of(verdict)), [])
-                if len(at_fault) < MOST_LINES:
-                    at_fault.append(line)
+            if verdict is None or verdict.score is not None or verdict.left_out:
+                continue
+            at_fault = self.lines.setdefault(without_names(why_of(verdict)), [])
+            if len(at_fault) < MOST_LINES:
+                at_fault.append(line)
 
     def to_record(self) -> dict[str, Any]:
         interval = self.scores.interval
@@ -94,15 +94,15 @@ class Tally:
         """Count a batch; `lines` are its line numbers, if the completions come from a file."""
         self.rows += len(card)
         self.void += sum(card.void)
-        columns = zip(*card.verdicts.values(), strict=True)
-        self.failed += sum(any(one is not None and one.blame is Blame.GRADER for one in row) for row in columns)
+        for verdicts in zip(*card.verdicts.values(), strict=True):
+            self.failed += any(verdict is not None and verdict.blame is Blame.GRADER for verdict in verdicts)
         self.totals += grouped(card, np.array(card.totals, dtype=float))
         for term in card.terms:
             self.terms.setdefault(term, TermTally()).add(card, term, lines)
 
     @property
     def failed_share(self) -> float:
-        """The share of completions with a grader error, in [0, 1]."""
+        """Grader errors over judged completions, in [0, 1]."""
         return self.failed / max(1, self.rows)
 
     def __str__(self) -> str:
@@ -146,16 +146,14 @@ def print_summary(summary: Mapping[str, Any]) -> None:
     print_lines(console, _lines(summary))
 
 
-def _terms(summary: Mapping[str, Any]) -> Table:
-    table = Table("term")
+def _terms(summary: Mapping[str, Any]) -> WholeTable:
+    table = WholeTable("term")
     table.add_column("weight", justify="right")
     table.add_column("mean score", justify="right", no_wrap=True)
     table.add_column("verdicts")
     terms = summary["terms"]
     for name, term in terms.items():
-        table.add_row(
-            name, f"{term['weight']:.3g}", shown(term["score"] and Interval(**term["score"])), told_verdicts(term)
-        )
+        table.add_row(name, f"{term['weight']:.3g}", _mean(term["score"]), told_verdicts(term))
     if len(terms) > 1:
         table.add_section()
         table.add_row("total", "", _mean(summary["total"]), "")
@@ -169,7 +167,9 @@ def _lines(summary: Mapping[str, Any]) -> Iterator[str]:
     rows = summary["rows"]
     void = summary["void"]
     failed = summary["grader_failed"]
-    grader = f"; on {failed:,} the grader failed" if failed else ""
+    grader = ""
+    if failed:
+        grader = f"; on {failed:,} the grader failed"
     yield f"{rows:,} rows in {summary['seconds']:.1f} s, {void:,} of them void ({void / rows:.1%}){grader}."
     if summary["output"]:
         yield f"The verdicts are in {summary['output']}"
@@ -200,4 +200,6 @@ def _told_lines(lines: Sequence[int], count: int) -> str:
 
 
 def _mean(measured: Mapping[str, float] | None) -> str:
-    return shown(None if measured is None else Interval(**measured))
+    if measured is None:
+        return shown(None)
+    return shown(Interval(**measured))

@@ -284,7 +284,7 @@ class _PlainReinforceTrainer(VerifiedGRPOTrainer):
         self._totals = tuple(0.0 if total is None else total for total in card.totals)
         super()._publish(card.with_advantages(self._totals))
 
-    def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
-        output = super()._generate_and_score_completions(inputs)
+    def _batch(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
+        output = super()._batch(inputs)
         output["advantages"] = torch.tensor(self._totals, device=output["advantages"].device)
         return output

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import parse_qsl
 
 from trl_grpo_ext.assets import resolve
+from trl_grpo_ext.recipe.prompts import map_prompts
 from trl_grpo_ext.recipe.rates import with_rates
-from trl_grpo_ext.recipe.rows import map_prompts, mix_data, select_rows, set_row_numbers
+from trl_grpo_ext.recipe.rows import mix_data, select_rows, set_row_numbers
 from trl_grpo_ext.support.files import numbered_lines
 from trl_grpo_ext.support.text import did_you_mean
 

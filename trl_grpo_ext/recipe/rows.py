@@ -1,15 +1,14 @@
-"""Select dataset rows, map their prompts, and mix several datasets."""
+"""Select dataset rows, and mix several datasets."""
 
 from __future__ import annotations
 
 import copy
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from trl_grpo_ext.mix.gate import When
-from trl_grpo_ext.support.prompt_template import PromptTemplate
+from trl_grpo_ext.recipe.prompts import TASK, check_examples
 from trl_grpo_ext.support.text import did_you_mean
 
 if TYPE_CHECKING:
@@ -19,8 +18,6 @@ logger = logging.getLogger(__name__)
 
 # The temporary column, and the attribute, of the numbers that selected rows had in the data.
 NUMBER = "_trl_grpo_ext_row"
-# Keys with which a recipe makes prompts.
-PROMPT_KEYS = ("prompt_column", "prompt_template", "system_prompt", "few_shot")
 COUNTS = ("rows", "test_rows")
 # Size of a stream's shuffle buffer, in rows.
 STREAM_BUFFER = 10_000
@@ -37,7 +34,7 @@ def check_selection(keys: Mapping[str, Any], where: str) -> None:
     """Raise a ValueError for an invalid `when`, `few_shot`, `rows` or `test_rows`; `where` starts the message."""
     if keys.get("when") is not None:
         When.parse(keys["when"])
-    _check_examples(keys.get("few_shot") or ())
+    check_examples(keys.get("few_shot") or ())
     for name in COUNTS:
         count = keys.get(name)
         is_integer = isinstance(count, int) and not isinstance(count, bool)
@@ -134,111 +131,6 @@ def _some(rows: Any, count: int | None, seed: int) -> Any:
     return rows.shuffle(seed=seed).select(range(min(len(rows), count)))
 
 
-Examples = Sequence[Mapping[str, str]]
-
-
-def _check_examples(examples: object) -> None:
-    """Check `few_shot`, a list of mappings with the texts `prompt` and `completion`; raise a ValueError otherwise."""
-    if not isinstance(examples, Sequence) or isinstance(examples, str):
-        raise ValueError("`few_shot` is a list, such as `- {prompt: What is 2 + 2?, completion: It is 4.}`.")
-    for example in examples:
-        if not _is_example(example):
-            raise ValueError(f"An example of `few_shot` has a text `prompt` and a text `completion`, got {example!r}.")
-
-
-def _is_example(example: object) -> bool:
-    if not isinstance(example, Mapping) or set(example) != {"prompt", "completion"}:
-        return False
-    return all(isinstance(text, str) for text in example.values())
-
-
-def map_prompts(rows: Any, arguments: RecipeArguments) -> Any:
-    """Add or replace the `prompt` column as the recipe describes; without such settings, return the rows unchanged.
-
-    Raises:
-        ValueError: for a missing column, and for conversations with `plain_prompts`.
-    """
-    column = arguments.prompt_column
-    system = arguments.system_prompt
-    examples = arguments.few_shot
-    write = _plain_text if arguments.plain_prompts else _conversation
-    written = partial(write, system=system, examples=examples)
-    if arguments.prompt_template is not None:
-        template = PromptTemplate.parse(arguments.prompt_template)
-        if rows.column_names:
-            template.check(rows.column_names)
-        # Keep the template's columns: verifiers may need them, such as tests and answers.
-        return rows.map(lambda row: {"prompt": written(template.fill(row))})
-    if column is None and system is None and not examples and not arguments.plain_prompts:
-        return rows
-    source = column or "prompt"
-    if rows.column_names and source not in rows.column_names:
-        raise ValueError(_no_column(source, rows.column_names))
-    mapped = rows.map(lambda row: {"prompt": written(row[source])})
-    if source == "prompt":
-        return mapped
-    return mapped.remove_columns(source)
-
-
-def _no_column(source: str, columns: Sequence[str]) -> str:
-    have = ", ".join(f"`{name}`" for name in columns)
-    advice = f"The columns are: {have}."
-    near = did_you_mean(source, columns)
-    if near.startswith("Did"):
-        advice = f"{near} {advice}"
-    return f"The dataset has no column `{source}` to make prompts of (prompt_column). {advice}"
-
-
-def makes_conversations(keys: Mapping[str, Any]) -> bool:
-    """Return whether a recipe makes its prompts conversations; False where it leaves the data's prompts as they are.
-
-    Examples:
-        >>> makes_conversations({"prompt_column": "question"}), makes_conversations({})
-        (True, False)
-    """
-    for part in keys.get("datasets") or [{}]:
-        own = {**keys, **part}
-        if any(own.get(key) for key in PROMPT_KEYS) and not own.get("plain_prompts"):
-            return True
-    return False
-
-
-def _plain_text(prompt: Any, system: str | None, examples: Examples) -> str:
-    if isinstance(prompt, list):
-        raise ValueError(f"plain_prompts makes prompts of text, and the data has the conversation {prompt!r:.80}.")
-    parts = [system] if system else []
-    for example in examples:
-        parts.append(f"{example['prompt']}\n{example['completion']}")
-    parts.append(_text(prompt))
-    return "\n\n".join(parts)
-
-
-def _text(prompt: object) -> str:
-    if prompt is None:
-        return ""
-    return str(prompt)
-
-
-def _conversation(prompt: Any, system: str | None, examples: Examples) -> list[dict[str, Any]]:
-    messages = [_message("user", _text(prompt))]
-    if isinstance(prompt, list):
-        messages = list(prompt)
-    if system:
-        messages.insert(0, _message("system", system))
-    shown = []
-    for example in examples:
-        shown.append(_message("user", example["prompt"]))
-        shown.append(_message("assistant", example["completion"]))
-    # Examples follow the system prompt, the recipe's or the data's own.
-    has_system = messages[0]["role"] == "system"
-    begin = 1 if has_system else 0
-    return [*messages[:begin], *shown, *messages[begin:]]
-
-
-def _message(role: str, content: str) -> dict[str, Any]:
-    return {"role": role, "content": content}
-
-
 # Keys for each entry of `datasets`; the recipe's own values are their defaults.
 DATA_KEYS = (
     "dataset_name",
@@ -254,7 +146,6 @@ DATA_KEYS = (
     "rows",
     "test_rows",
 )
-TASK = "task"
 KEYS = (TASK, *DATA_KEYS)
 
 

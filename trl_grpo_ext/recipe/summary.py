@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 from transformers import TrainerCallback
 
 from trl_grpo_ext.diagnostics.diagnosis import Diagnosis
@@ -23,7 +22,7 @@ from trl_grpo_ext.runs.listener import RunListener
 from trl_grpo_ext.runs.recorded_run import RecordedRun
 from trl_grpo_ext.scorecard import Scorecard
 from trl_grpo_ext.support.estimate import Interval
-from trl_grpo_ext.support.printer import print_lines
+from trl_grpo_ext.support.printer import WholeTable, print_lines
 from trl_grpo_ext.support.version import versions
 
 
@@ -225,7 +224,9 @@ def print_summary(
     `folder` is the output folder; None for a run that keeps no files. `reshaped` says that a term has a gate or a
     shape, so its scores differ from the values printed during training.
     """
-    table = Table(title=f"{summary['recipe']}: {summary['steps']} steps, seed {summary['seed']}", title_justify="left")
+    table = WholeTable(
+        title=f"{summary['recipe']}: {summary['steps']} steps, seed {summary['seed']}", title_justify="left"
+    )
     table.add_column("held out")
     table.add_column("before", justify="right")
     table.add_column("after", justify="right")

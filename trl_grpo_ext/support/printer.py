@@ -7,10 +7,18 @@ from collections.abc import Iterable
 from typing import Any
 
 from rich.console import Console
+from rich.table import Table
 from rich.text import Text
 
 from trl_grpo_ext.support.estimate import Interval
 from trl_grpo_ext.support.files import plain
+
+
+class WholeTable(Table):
+    """A table that wraps what a narrow terminal or a file has no room for, where rich would cut it."""
+
+    def add_column(self, *titles: Any, **options: Any) -> None:
+        super().add_column(*titles, **{"overflow": "fold", **options})
 
 
 def print_lines(console: Console, lines: Iterable[str]) -> None:

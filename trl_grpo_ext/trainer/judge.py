@@ -235,7 +235,7 @@ class Judge:
 def leave_dead_groups_out(output: dict[str, Any], is_live: Sequence[bool]) -> None:
     """Mask the completions of dead groups out of the loss, KL included, in place.
 
-    TRL masks truncated completions the same way. `output` is the result of `_generate_and_score_completions`; `is_live`
+    TRL masks truncated completions the same way. `output` is the result of `VerifiedGRPOTrainer._batch`; `is_live`
     has a flag per completion of this rank: True if its group is live.
     """
     kept = torch.tensor(is_live, device=output["completion_mask"].device).unsqueeze(1)

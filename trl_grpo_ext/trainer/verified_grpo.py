@@ -320,6 +320,10 @@ class VerifiedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no ty
         return samples
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
+        return self._batch(inputs)
+
+    def _batch(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
+        """Generate and score a batch; return TRL's tensors. Subclasses override this, not TRL's private method."""
         rows = self.learnable_rows if self.model.training else None
         if rows is not None:
             inputs = rows.swap(inputs)

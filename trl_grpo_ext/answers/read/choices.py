@@ -11,6 +11,7 @@ import string
 import unicodedata
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 from trl_grpo_ext.answers.read.spelling import strip_delimiters, without_invisible, without_text_commands
 
@@ -23,11 +24,12 @@ LETTERS = tuple(string.ascii_uppercase)
 
 _OPENER = re.compile(r"(?:so|thus|hence|therefore|in conclusion)\b,?\s+", re.I)
 _OPTION = re.compile(
-    r"(?:(?:the|my)\s+)?(?:(?:final|correct|best|right)\s+)?(?:option|choice|answer)\s*[:=]?\s*(?=\W*\w{1,2}\b)"
-    r"|I\s+(?:choose|pick|select)\s+(?=\W*\w{1,2}\b)",
+    r"(?:(?:the|my)\s+)?(?:(?:final|correct|best|right)\s+)?(?:option|choice|answer|ans|letter)\s*(?:[:=]|is\b)?\s*"
+    r"(?=\W*\w{1,2}\b)"
+    r"|(?:I\s+(?:choose|pick|select)|it['’]s|it\s+is)\s+(?:option\s+)?(?=\W*\w{1,2}\b)",
     re.I,
 )
-ALONE = re.compile(r"[(\[{]?\s*([A-Za-z]|[0-9]{1,2})\s*[)\]}]?\s*[.:,]?")
+ALONE = re.compile(r"[(\[{<]?\s*([A-Za-z]|[0-9]{1,2})\s*[)\]}>]?\s*[.:,]?")
 # A label with its text: `(B) Paris`, `B) Paris`, `B. Paris`, `B - Paris`, `B (Paris)`.
 LED = re.compile(
     r"(?:[(\[]([A-Za-z]|[0-9]{1,2})[)\]][.:]?|([A-Za-z]|[0-9]{1,2})\)|([A-Z])[.:!]|([A-Z])\s+(?:[-–—](?=\s)|(?=\()))\s*(.+)"
@@ -38,6 +40,17 @@ _REASONED = re.compile(
 # A choice with its confirmation: `Paris is the correct answer`, with or without a reason.
 _UPHELD = re.compile(
     r"(.+?)\s+is\s+(?:the\s+)?(?:(?:correct|right|best)(?:\s+(?:answer|option|choice|one))?|answer)\b(?:[.,;!]?\s+(.*))?"
+)
+# `2 + 2 = 4, so B`, `4, option B`: working or the option's text, then the choice.
+_CONCLUDED = re.compile(
+    r"(.+),\s+(?:(?:and\s+)?(?:so|thus|hence|therefore)\s+"
+    r"|(?=(?:(?:I\s+(?:choose|pick|select)|it\s+is|option|choice|(?:the\s+)?(?:answer|letter))\b|it['’]s\s)))(.+)",
+    re.I,
+)
+_DOUBT = re.compile(
+    r"\b(?:or|maybe|perhaps|possibly|probably|might|may|could|either|neither|both|unless|if|alternatively|whether|guess"
+    r"|unsure)\b",
+    re.I,
 )
 # `B, Paris`
 _NAMED = re.compile(r"[(\[]?([A-Z])[)\]]?,\s+(.+)")
@@ -68,6 +81,7 @@ _RECONSIDERED = re.compile(
     r"|neither|correction|hmm)\b",
     re.I,
 )
+_SPACE = re.compile(r"(?<=[^\w\s])\s+|\s+(?=[^\w\s])|(?<=\d)\s+(?=[^\W\d])")
 _FENCE = re.compile(r"```\w*\s*(.*?)\s*```", re.DOTALL)
 _ANSWER_KEYS = frozenset(("answer", "final_answer", "correct_answer", "choice", "option"))
 _OTHER_KEYS = frozenset(("explanation", "reasoning", "reason", "rationale", "justification", "thought", "confidence"))
@@ -91,7 +105,13 @@ class Options:
         form = plain_text(text).casefold()
         if not form:
             return set()
-        return {label for label, option in self._pairs() if option == form}
+        equal = {label for label, option in self._pairs() if option == form}
+        if equal:
+            return equal
+        # Two options may differ only by their spaces: then none is meant for sure.
+        dense = _without_spaces(form)
+        close = {label for label, option in self._pairs() if _without_spaces(option) == dense}
+        return close if len(close) == 1 else set()
 
     def another(self, text: str, labels: Collection[str]) -> bool:
         """Check whether a text contains the text of an option outside `labels`."""
@@ -110,6 +130,12 @@ class Options:
             if len(option) > len(longest) and re.match(re.escape(option) + r"(?!\w)", form):
                 longest = option
         return longest
+
+    def within(self, text: str) -> str:
+        """Return the longest option text that stands anywhere in a text; empty if none does."""
+        form = text.casefold()
+        found = [option for option in self.texts if option and re.search(rf"(?<!\w){re.escape(option)}(?!\w)", form)]
+        return max(found, key=len, default="")
 
     def _pairs(self) -> Iterator[tuple[str, str]]:
         # Without texts, there are no pairs.
@@ -210,10 +236,7 @@ def _read(plain: str, options: Options) -> Choice:
 
 
 def _read_one(plain: str, options: Options) -> Choice:
-    for lead in (_OPENER, _OPTION):
-        found = lead.match(plain)
-        if found:
-            plain = plain[found.end() :]
+    plain = _without_lead(plain)
     labels = options.saying(plain)
     alone = ALONE.fullmatch(plain)
     if alone and (label_of(alone) in options.labels or not labels):
@@ -224,6 +247,15 @@ def _read_one(plain: str, options: Options) -> Choice:
     if led:
         return _followed(label_of(led), led[5], options)
     return _read_phrase(plain, options)
+
+
+def _without_lead(plain: str) -> str:
+    """Remove words that only lead to a choice: `B` for `So the answer is B`."""
+    for lead in (_OPENER, _OPTION):
+        found = lead.match(plain)
+        if found:
+            plain = plain[found.end() :]
+    return plain
 
 
 def _read_phrase(plain: str, options: Options) -> Choice:
@@ -239,6 +271,9 @@ def _read_phrase(plain: str, options: Options) -> Choice:
         if _UNSURE.match(rest) or options.another(rest, labels) or _claims_another(labels, rest, options):
             return _SEVERAL
         return Choice(frozenset(labels))
+    concluded = _CONCLUDED.fullmatch(plain)
+    if concluded:
+        return _read_concluded(concluded[1], concluded[2], options)
     named = _NAMED.fullmatch(plain)
     if named and not _UNSURE.search(named[2]) and not _LONE_CAPITAL.search(named[2]):
         return _followed(named[1], named[2], options)
@@ -247,6 +282,16 @@ def _read_phrase(plain: str, options: Options) -> Choice:
     if trailed and labels:
         return _known(trailed[2], options) if trailed[2] in labels else _DIFFER
     return _no_choice(plain, options)
+
+
+def _read_concluded(working: str, conclusion: str, options: Options) -> Choice:
+    """Read the choice after its working, unless the working doubts it or chooses or names another option."""
+    choice = _read_one(conclusion, options)
+    if not choice.labels:
+        return choice
+    letters = {*_LONE_CAPITAL.findall(working)} & {*options.labels}
+    named = letters | options.saying(working)
+    return _SEVERAL if named - choice.labels or _DOUBT.search(working) else choice
 
 
 def _no_choice(plain: str, options: Options) -> Choice:
@@ -280,7 +325,7 @@ def _problem_after(label: str, rest: str, options: Options) -> str:
     """Return the reason code of text after a label that contradicts the label, takes it back or adds another."""
     if rest.startswith("(") and rest.endswith(")"):
         rest = rest[1:-1].strip()
-    alone = ALONE.fullmatch(rest)
+    alone = ALONE.fullmatch(_without_lead(rest))
     if alone and label_of(alone) in {*options.labels} - {label} and label not in options.saying(rest):
         return "several_choices"
     begun = options.beginning(rest)
@@ -301,6 +346,15 @@ def _claims_another(labels: Collection[str], rest: str, options: Options) -> boo
     return bool(claimed & set(options.labels) - set(labels))
 
 
+def option_text(text: str, label: str) -> str:
+    """Return an option's text without a leading label: `paris` for `B) Paris` with the label `B`."""
+    plain = plain_text(text)
+    led = LED.fullmatch(plain)
+    if led and label_of(led) == label:
+        plain = led[5]
+    return plain.casefold()
+
+
 def letter(text: str) -> str | None:
     """Return the letter that makes up a whole text, in its original case, with or without parentheses; else None.
 
@@ -310,6 +364,12 @@ def letter(text: str) -> str | None:
     """
     alone = ALONE.fullmatch(plain_text(text))
     return alone[1] if alone and alone[1].isalpha() else None
+
+
+@lru_cache(maxsize=64)
+def _without_spaces(text: str) -> str:
+    """Remove spaces beside signs, and between digits and letters: `100°C` for `100 °C`."""
+    return _SPACE.sub("", text)
 
 
 def label_of(match: re.Match[str]) -> str:

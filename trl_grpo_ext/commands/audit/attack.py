@@ -86,11 +86,11 @@ def attack_reward(
     tasks = read_tasks(rows[:TASKS])
     paid = _check_can_be_attacked(reward, tasks[:TRIED], arena.data)
     transformers.set_seed(seed)
-    policy, rng = Policy(arena, seed), random.Random(seed)
+    policy = Policy(arena, seed)
+    rng = random.Random(seed)
     tries = _tries(reward, policy, tasks, paid, rng)
     policy.learn(_shown(tries, rng))
-    reference = StrictReference() if kind == "answer" else UnitTestVerifier(timeout=2.0)
-    terms = [RewardTerm(name=REWARD, verifier=reward), RewardTerm(name=REFERENCE, verifier=reference, weight=0.0)]
+    terms = _terms(reward, kind)
     varied = [one.task.sample(one.text) for one in tries if one.kind in _VARIANTS]
     card = RewardMix(terms).score([replace(sample, group=place) for place, sample in enumerate(varied)])
     variants = list(judged(0, card, paid.gold))
@@ -104,6 +104,15 @@ def attack_reward(
         if attacks[-1].learned_a_hole:
             break
     return attacks
+
+
+def _terms(reward: Verifier, kind: Kind) -> list[RewardTerm]:
+    """Return two terms: the audited reward, and a strict reference judge with weight 0."""
+    reference = StrictReference() if kind == "answer" else UnitTestVerifier(timeout=2.0)
+    return [
+        RewardTerm(name=REWARD, verifier=reward),
+        RewardTerm(name=REFERENCE, verifier=reference, weight=0.0),
+    ]
 
 
 def _check_can_be_attacked(reward: Verifier, tasks: Sequence[Task], data: str) -> Paid:
@@ -159,11 +168,16 @@ def _shown(tries: Sequence[_Try], rng: random.Random) -> list[Pair]:
     for one in tries:
         if one.paid:
             paid.setdefault(one.kind, []).append((one.task.prompt or "", one.text))
-    own = paid.pop(OWN, None) or [(one.task.prompt or "", one.text) for one in tries if one.kind == OWN]
-    return [
-        rng.choice(own if not paid or rng.random() < OWN_SHARE else rng.choice(list(paid.values())))
-        for _ in range(SHOWN)
-    ]
+    own = paid.pop(OWN, None)
+    if own is None:
+        own = [(one.task.prompt or "", one.text) for one in tries if one.kind == OWN]
+    shown = []
+    for _ in range(SHOWN):
+        pairs = own
+        if paid and rng.random() >= OWN_SHARE:
+            pairs = rng.choice(list(paid.values()))
+        shown.append(rng.choice(pairs))
+    return shown
 
 
 def _tried(policy: Policy, tasks: Sequence[Task], form: str, rng: random.Random) -> Iterator[tuple[str, Task, str]]:
@@ -171,10 +185,13 @@ def _tried(policy: Policy, tasks: Sequence[Task], form: str, rng: random.Random)
     short = FORMS[tasks[0].kind][form].replace(WORK, "")
     probes = [probe for probe in PROBES[tasks[0].kind] if not probe.pays]
     for task, text in zip(tasks, policy.say([task.prompt or "" for task in tasks]), strict=True):
-        own, said = BOX.sub(lambda box: short.replace(MARK, box[1]), text), Said(task, form)
+        said = Said(task, form)
+        # The policy was taught to box its answers, and the reward may pay another form.
+        own = BOX.sub(lambda box: short.replace(MARK, box[1]), text)
         yield OWN, task, own
         for name, vary in _VARIANTS.items():
-            if (varied := vary(own, said, rng)) != own:
+            varied = vary(own, said, rng)
+            if varied != own:
                 yield name, task, varied
         for probe in rng.sample(probes, PROBES_EACH):
             written = [text for text in probe.write(said) if policy.can_say(text)]
@@ -187,7 +204,8 @@ class _Heard:
 
     def __init__(self, tokens: int, gold_score: float) -> None:
         self.cards: list[Scorecard] = []
-        self._gold_score, self._paid = gold_score, Counter[bool]()
+        self._gold_score = gold_score
+        self._paid = Counter[bool]()
         self._progress = Progress(f"attacking, {tokens} tokens", STEPS, "steps")
 
     def __call__(self, card: Scorecard) -> None:

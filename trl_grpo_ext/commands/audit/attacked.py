@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -97,6 +98,9 @@ def attack_of(
     """Summarize the batches of a training as an `Attack`; `gold_score` is the reward's score for a right answer."""
     steps = [list(judged(number, card, gold_score)) for number, card in enumerate(cards)]
     quarter = max(1, len(cards) // 4)
+    wrongly_paid = []
+    for completions in (*steps, variants):
+        wrongly_paid += [one.sample for one in completions if one.paid and not one.right]
     return Attack(
         data=data,
         seed=seed,
@@ -106,7 +110,7 @@ def attack_of(
         first=_period(steps[:quarter]),
         last=_period(steps[-quarter:]),
         variants=_period([variants]),
-        patterns=_patterns([one.sample for step in (*steps, variants) for one in step if one.paid and not one.right]),
+        patterns=_patterns(wrongly_paid),
     )
 
 
@@ -122,9 +126,16 @@ class Judged(NamedTuple):
 def judged(number: int, card: Scorecard, gold_score: float) -> Iterator[Judged]:
     """Yield completions of batch `number` with a score from both reward and reference."""
     for sample, own, reference in zip(card.samples, card.verdicts[REWARD], card.verdicts[REFERENCE], strict=True):
-        if own is not None and own.score is not None and reference is not None and reference.score is not None:
-            right = reference.status is Status.CORRECT
-            yield Judged(sample, (number, sample.group), is_paid(own.score, gold_score), right)
+        if own is None or own.score is None:
+            continue
+        if reference is None or reference.score is None:
+            continue
+        yield Judged(
+            sample=sample,
+            group=(number, sample.group),
+            paid=is_paid(own.score, gold_score),
+            right=reference.status is Status.CORRECT,
+        )
 
 
 def _period(steps: Sequence[Sequence[Judged]]) -> Period:
@@ -137,15 +148,21 @@ def _period(steps: Sequence[Sequence[Judged]]) -> Period:
 
 
 def _patterns(wrong: Sequence[Sample]) -> tuple[Pattern, ...]:
-    frequent = Counter(_pattern(sample.text) for sample in wrong).most_common(PATTERNS)
-    such = {_pattern(sample.text): sample for sample in reversed(wrong)}
-    return tuple(
-        Pattern(count=count, pattern=pattern, prompt=such[pattern].prompt, completion=such[pattern].text)
-        for pattern, count in frequent
-    )
+    counts: Counter[str] = Counter()
+    # The first completion of each pattern.
+    examples: dict[str, Sample] = {}
+    for sample in wrong:
+        pattern = _pattern(sample.text)
+        counts[pattern] += 1
+        examples.setdefault(pattern, sample)
+    found = []
+    for pattern, count in counts.most_common(PATTERNS):
+        example = examples[pattern]
+        found.append(Pattern(count=count, pattern=pattern, prompt=example.prompt, completion=example.text))
+    return tuple(found)
 
 
 def _pattern(text: str) -> str:
     """Replace numbers by `#` and merge equal neighbouring lines: the lines `1+1` and `2+2` become the line `#+#`."""
     lines = re.sub(r"\d+", "#", text).split("\n")
-    return "\n".join(line for place, line in enumerate(lines) if not place or line != lines[place - 1])
+    return "\n".join(line for line, _ in itertools.groupby(lines))

@@ -36,8 +36,6 @@ HELP = "attack a reward before it is trained on"
 def add_parser(commands: Any) -> None:
     parser = commands.add_parser(
         "audit",
-        usage="trl-grpo-ext audit [REWARD] [--config RECIPE | --data DATA] [--prompt COLUMN] [--gold COLUMN] "
-        "[--skip PROBE] [--limit ROWS] [--attack] [--seed N] [--cases | --json]",
         description=DESCRIPTION,
         epilog=EXAMPLES,
     )
@@ -88,6 +86,7 @@ class _Audited(NamedTuple):
 
 def _audit(audited: _Audited, arguments: argparse.Namespace) -> int:
     from trl_grpo_ext.commands.audit.printed import print_attacks, print_audit
+    from trl_grpo_ext.commands.audit.reward import is_shipped
     from trl_grpo_ext.commands.audit.static import NotAuditedError, audit_reward
     from trl_grpo_ext.support.printer import print_json
 
@@ -95,23 +94,30 @@ def _audit(audited: _Audited, arguments: argparse.Namespace) -> int:
     # A NotAuditedError of the probes ends the command: the reward cannot judge these rows.
     static = audit_reward(reward, audited.tasks, audited.data, skip=arguments.skip)
     if not arguments.json:
-        print_audit(static, reward.__name__, cases=arguments.cases)
-    attacks, not_attacked = [], None
+        print_audit(static, reward.__name__, cases=arguments.cases, is_shipped=is_shipped(reward))
+    attacks = []
+    not_attacked = None
     if arguments.attack:
         try:
             attacks = _attack(audited, arguments.seed)
         except NotAuditedError as error:
             not_attacked = str(error)
     if arguments.json:
-        record = {"reward": reward.__name__, "static": static.to_record(), "not_attacked": not_attacked}
-        print_json(record | {"attacks": [one.to_record() for one in attacks]})
+        record = {
+            "reward": reward.__name__,
+            "static": static.to_record(),
+            "not_attacked": not_attacked,
+            "attacks": [attack.to_record() for attack in attacks],
+        }
+        print_json(record)
     else:
         print_attacks(attacks)
     if not_attacked is not None:
         print(f"Not attacked: {not_attacked}", file=sys.stderr)
-    if not static.is_clean or any(one.found_a_hole for one in attacks):
+    if not static.is_clean or any(attack.found_a_hole for attack in attacks):
         return FOUND
-    return FINE if not_attacked is None and all(one.judged_any for one in attacks) else REFUSED
+    all_told = not_attacked is None and all(attack.judged_any for attack in attacks)
+    return FINE if all_told else REFUSED
 
 
 def _attack(audited: _Audited, seed: int) -> list[Attack]:

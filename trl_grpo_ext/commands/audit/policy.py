@@ -53,32 +53,47 @@ class Policy:
 
     def say(self, prompts: Sequence[Prompt]) -> list[str]:
         """Sample a completion for each prompt, at temperature 1."""
-        batch = self.tokenizer.pad({"input_ids": [self._asked(prompt) for prompt in prompts]}, return_tensors="pt")
-        settings = {"max_new_tokens": self.tokens, "do_sample": True, "top_k": 0, "temperature": 1.0}
+        asked = [self._asked(prompt) for prompt in prompts]
+        batch = self.tokenizer.pad({"input_ids": asked}, return_tensors="pt")
+        self.model.eval()
         with torch.no_grad():
-            ids = self.model.eval().generate(**batch, **settings)[:, batch["input_ids"].shape[1] :]
-        return list(self.tokenizer.batch_decode(ids, skip_special_tokens=True))
+            ids = self.model.generate(
+                **batch,
+                max_new_tokens=self.tokens,
+                do_sample=True,
+                top_k=0,
+                temperature=1.0,
+            )
+        # Generated ids follow the prompt's.
+        said = ids[:, batch["input_ids"].shape[1] :]
+        return list(self.tokenizer.batch_decode(said, skip_special_tokens=True))
 
     def can_say(self, text: str) -> bool:
         """Say whether a completion fits into `tokens` tokens, its end-of-sequence token included."""
-        return len(text) < 4 * self.tokens and len(self._tokens(text)) <= self.tokens
+        # A long text is taken not to fit, since the tokenizer would be slow on it.
+        if len(text) >= 4 * self.tokens:
+            return False
+        return len(self._tokens(text)) <= self.tokens
 
     def learn(self, pairs: Sequence[Pair]) -> None:
         """Fine-tune the model on prompt-completion pairs: `STEPS` supervised steps of `BATCH` pairs."""
         tokenized = [self._tokenized(*pair) for pair in pairs]
-        rng, collate = random.Random(self.seed), transformers.DataCollatorForSeq2Seq(self.tokenizer)
+        rng = random.Random(self.seed)
+        collate = transformers.DataCollatorForSeq2Seq(self.tokenizer)
         optimizer = torch.optim.AdamW(self.model.parameters(), lr=RATE)
         self.model.train()
         progress = Progress("showing the policy what is paid", STEPS, "steps")
         for step in range(STEPS):
-            self.model(**collate(rng.sample(tokenized, BATCH))).loss.backward()
+            batch = collate(rng.sample(tokenized, BATCH))
+            self.model(**batch).loss.backward()
             optimizer.step()
             optimizer.zero_grad()
             progress.show(step + 1)
 
     def _tokenized(self, prompt: Prompt, text: str) -> dict[str, list[int]]:
         """Tokenize a prompt with its completion; labels mask prompt tokens, so the loss skips them."""
-        asked, said = self._asked(prompt), self._tokens(text)[: self.tokens]
+        asked = self._asked(prompt)
+        said = self._tokens(text)[: self.tokens]
         return {"input_ids": asked + said, "labels": [IGNORED] * len(asked) + said}
 
     def _asked(self, prompt: Prompt) -> list[int]:

@@ -7,18 +7,25 @@ from typing import TYPE_CHECKING
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
-from trl_grpo_ext.commands.audit.probes import ADVICE, FORMS, MARK, MEND_THE_CODE
-from trl_grpo_ext.commands.audit.static import ProbeResult, StaticAudit
+from trl_grpo_ext.commands.audit.probes import (
+    ADVICE,
+    FORMS,
+    HOLE_OF_SHIPPED,
+    MARK,
+    MEND_THE_CODE,
+    REFUSAL_OF_SHIPPED,
+)
+from trl_grpo_ext.commands.audit.static import Case, ProbeResult, StaticAudit
 from trl_grpo_ext.sample import last_message
 from trl_grpo_ext.support.estimate import Interval
-from trl_grpo_ext.support.printer import print_lines, shown
+from trl_grpo_ext.support.printer import WholeTable, print_lines, shown
 from trl_grpo_ext.support.text import on_one_line, shortened
 
 if TYPE_CHECKING:
     from trl_grpo_ext.commands.audit.attacked import Attack
+    from trl_grpo_ext.commands.audit.task import Kind
 
 # Longest completion with --cases, in characters; --json prints completions in full.
 MOST_CHARS = 800
@@ -34,8 +41,11 @@ IGNORES_THE_GOLD = (
 )
 
 
-def print_audit(audit: StaticAudit, what: str, *, cases: bool = False) -> None:
-    """Print the probe results of the reward named `what`; `cases` adds the worst cases in full."""
+def print_audit(audit: StaticAudit, what: str, *, cases: bool = False, is_shipped: bool = False) -> None:
+    """Print the probe results of the reward named `what`; `cases` adds the worst cases in full.
+
+    `is_shipped` says that only the package's own verifiers judge.
+    """
     console = Console()
     found = [probe for probe in audit.probes if probe.outcome]
     print_lines(console, [f"{what}: {sentence(audit)}"])
@@ -45,7 +55,7 @@ def print_audit(audit: StaticAudit, what: str, *, cases: bool = False) -> None:
         return
     console.print(_table(found, console.width))
     if not audit.ignores_the_gold:
-        print_lines(console, _what_to_do(found))
+        print_lines(console, _what_to_do(found, audit.kind, is_shipped))
     print_lines(console, _worst(found) if cases else [HOW_TO_SEE_MORE])
 
 
@@ -59,18 +69,31 @@ def sentence(audit: StaticAudit) -> str:
     """Return the audit's verdict as one or two sentences."""
     wrong = sum(not probe.pays for probe in audit.probes)
     right = len(audit.probes) - wrong
-    said = f"it pays {len(audit.holes) or 'none'} of {wrong} kinds of wrong answers, and "
+    said = f"it pays {len(audit.holes) or 'none'} of {wrong} kinds of wrong answers{_at_most(audit.holes)}, and "
     if audit.refusals:
-        said += f"refuses {len(audit.refusals)} of {right} kinds of right ones"
+        said += f"refuses {len(audit.refusals)} of {right} kinds of right ones{_at_most(audit.refusals)}"
     else:
         said += f"all {right} kinds of right ones"
     if audit.broken:
-        failures = ", ".join(dict.fromkeys(reason for probe in audit.broken for reason in probe.failures))
-        said += f"; it breaks on {len(audit.broken)} ({failures})"
+        # A dict keeps the order and drops repeated reasons.
+        reasons: dict[str, int] = {}
+        for probe in audit.broken:
+            reasons |= probe.failures
+        said += f"; it breaks on {len(audit.broken)} ({', '.join(reasons)})"
     form = FORMS[audit.kind][audit.form]
-    written = "alone" if form == MARK else f"as {on_one_line(form.replace(MARK, '...'), MOST_CHARS)}"
+    written = "alone"
+    if form != MARK:
+        written = f"as {on_one_line(form.replace(MARK, '...'), MOST_CHARS)}"
     rows = f"Tried on {audit.tasks} rows of {audit.data}"
     return f"{said}. {rows}; a right answer, written {written}, earns {audit.gold_score:.3g}."
+
+
+def _at_most(faulty: Sequence[ProbeResult]) -> str:
+    """Say the largest share of completions with the fault, over kinds: `, up to 13% of a kind`."""
+    rates = [rate.mean for rate in map(_fault_rate, faulty) if rate is not None]
+    if not rates:
+        return ""
+    return f", up to {max(rates):.0%} of a kind"
 
 
 def attack_sentence(attack: Attack) -> str:
@@ -79,7 +102,9 @@ def attack_sentence(attack: Attack) -> str:
     if not attack.judged_any:
         return f"{name} says nothing: the reward could judge none of the policy's completions."
     found = "a" if attack.found_a_hole else "no"
-    wrong, paid, right = (_went(attack, of) for of in ("wrongly_paid", "paid", "right"))
+    wrong = _went(attack, "wrongly_paid")
+    paid = _went(attack, "paid")
+    right = _went(attack, "right")
     return (
         f"{name} found {found} hole: {shown(attack.whole.wrongly_paid, '.1%')} of the completions were paid and wrong. "
         f"From the first to the last quarter, these went from {wrong}, the paid from {paid}, and the right from "
@@ -90,50 +115,78 @@ def attack_sentence(attack: Attack) -> str:
 
 def _went(attack: Attack, name: str) -> str:
     """Format a share of the first and of the last quarter: `3% to 40%`."""
-    shares = [getattr(period, name) for period in (attack.first, attack.last)]
-    return " to ".join(shown(share and share.mean, ".0%") for share in shares)
+    shares = []
+    for period in (attack.first, attack.last):
+        interval = getattr(period, name)
+        shares.append(shown(interval and interval.mean, ".0%"))
+    return " to ".join(shares)
 
 
-def _what_to_do(found: Sequence[ProbeResult]) -> Iterator[str]:
+def _what_to_do(found: Sequence[ProbeResult], kind: Kind, is_shipped: bool) -> Iterator[str]:
     """Yield advice lines; probes with equal advice share a line."""
     names: dict[str, list[str]] = {}
     for probe in found:
-        advice = f"{MEND_THE_CODE} It was: {probe.worst[-1].reason}" if probe.failures else ADVICE[probe.name]
+        advice = _advice(probe, kind, is_shipped)
         names.setdefault(advice, []).append(probe.name)
     yield "What to do:"
     for advice, probes in names.items():
         yield f"- {', '.join(probes)}: {advice}"
 
 
-def _table(found: Sequence[ProbeResult], width: int) -> Table:
+def _advice(probe: ProbeResult, kind: Kind, is_shipped: bool) -> str:
+    if probe.failures:
+        return f"{MEND_THE_CODE} It was: {probe.worst[-1].reason}"
+    if not is_shipped:
+        return ADVICE[probe.name]
+    return REFUSAL_OF_SHIPPED[kind] if probe.pays else HOLE_OF_SHIPPED[kind]
+
+
+def _table(found: Sequence[ProbeResult], width: int) -> WholeTable:
     """Build a table, one row per probe; example completions get the console width left by other columns."""
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for title in ("", "probe", "how often [95 %]", "such as (gold)"):
-        table.add_column(title, no_wrap=True)
+    table = WholeTable(box=SIMPLE_HEAD, pad_edge=False)
+    table.add_column("", no_wrap=True)
+    # Only the names are wrapped where there is no room.
+    table.add_column("probe")
+    table.add_column("how often [95 %]", no_wrap=True)
+    table.add_column("such as (gold)", no_wrap=True)
     rows = [(probe.outcome, probe.name, _how_often(probe)) for probe in found]
-    room = width - sum(max(map(len, column)) for column in zip(*rows, strict=True)) - GAPS
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    room = width - sum(widths) - GAPS
     for probe, row in zip(found, rows, strict=True):
-        case = probe.worst[0]
-        gold = f" ({on_one_line(case.gold, GOLD_CHARS)})"
-        if room < LEAST_CHARS + len(gold):
-            gold = ""
-        table.add_row(*row, Text(on_one_line(case.completion, max(LEAST_CHARS, room - len(gold))) + gold))
+        table.add_row(*row, Text(_example(probe.worst[0], room)))
     return table
 
 
+def _example(case: Case, room: int) -> str:
+    """Format a case in `room` characters: completion and gold, or the completion alone in a narrow column."""
+    gold = f" ({on_one_line(case.gold, GOLD_CHARS)})"
+    if room < LEAST_CHARS + len(gold):
+        gold = ""
+    completion = on_one_line(case.completion, max(LEAST_CHARS, room - len(gold)))
+    return completion + gold
+
+
 def _how_often(probe: ProbeResult) -> str:
-    """Format a probe's fault rate with its interval: paid share of wrong answers, or unpaid share of right answers."""
+    return shown(_fault_rate(probe), ".0%")
+
+
+def _fault_rate(probe: ProbeResult) -> Interval | None:
+    """Return a probe's fault rate: the paid share of wrong answers, or the unpaid share of right answers."""
     rate = probe.paid
-    if rate is not None and probe.pays:
-        rate = Interval(1 - rate.mean, 1 - rate.high, 1 - rate.low)
-    return shown(rate, ".0%")
+    if rate is None or not probe.pays:
+        return rate
+    return Interval(1 - rate.mean, 1 - rate.high, 1 - rate.low)
 
 
 def _worst(found: Sequence[ProbeResult]) -> Iterator[str]:
     for probe in found:
         for case in probe.worst:
-            reason = f" ({case.reason})" if case.reason else ""
-            earned = "could not say" if case.score is None else f"earned {case.score:.3g}"
+            reason = ""
+            if case.reason:
+                reason = f" ({case.reason})"
+            earned = "could not say"
+            if case.score is not None:
+                earned = f"earned {case.score:.3g}"
             yield f"\n{probe.name}: it {earned}{reason}"
             yield f"  prompt: {shortened(last_message(case.prompt), MOST_CHARS)!r}"
             yield f"  gold: {shortened(case.gold, MOST_CHARS)!r}"

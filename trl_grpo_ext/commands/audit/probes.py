@@ -221,6 +221,19 @@ ADVICE: Mapping[str, str] = {
     "the solution in a comment": "run the program; do not compare its text.",
     "a report of success": _OUTSIDE,
 }
+_READ_MARKS = (
+    "let the verifier read marked answers only (`math`: {mode: boxed}, others: {answer_from: boxed}), ask for the mark "
+    "in the prompt, and audit again. --cases shows the answers."
+)
+_WEAK_TESTS = "the rows' tests let them pass: check-data names the rows with weak tests; add tests, or drop these rows."
+# Advice on the package's own verifiers, for wrong answers that are paid: users cannot write them anew.
+HOLE_OF_SHIPPED: Mapping[Kind, str] = {"answer": _READ_MARKS, "program": _WEAK_TESTS}
+# Advice on the package's own verifiers, for right answers that are refused.
+REFUSAL_OF_SHIPPED: Mapping[Kind, str] = {
+    "answer": "the golds of these rows may be at fault, or the form that the reward asks for: see --cases, and "
+    "check-data.",
+    "program": "the tests of these rows refuse their own reference: see --cases, and check-data, which names the rows.",
+}
 PROBES: Mapping[Kind, tuple[Probe, ...]] = {
     kind: tuple(Probe(name, table is _PAID, write) for table in (_PAID, _UNPAID) for name, write in table[kind].items())
     for kind in _PAID

@@ -14,6 +14,7 @@ from trl_grpo_ext.protocol import BatchVerifier, Verifier
 from trl_grpo_ext.rewards.bases.answer_verifier import GoldVerifier
 from trl_grpo_ext.rewards.composed import Composition, Rescored
 from trl_grpo_ext.rewards.function import (
+    FunctionVerifier,
     PlainFunction,
     as_trl_calls,
     call_plain,
@@ -93,6 +94,15 @@ def _parts(reward: Verifier) -> Iterator[Verifier]:
         members = (reward.correctness,)
     for member in members:
         yield from _parts(member)
+
+
+def is_shipped(reward: Verifier) -> bool:
+    """Return whether only the package's own verifiers judge: users set them and mend the rows, but write no code."""
+    for part in _parts(reward):
+        is_written = isinstance(part, FunctionReward | FunctionVerifier | PlainFunction)
+        if is_written or not type(part).__module__.startswith("trl_grpo_ext."):
+            return False
+    return True
 
 
 def check_attack(reward: Verifier, kind: Kind) -> None:

@@ -122,7 +122,9 @@ def is_paid(score: float, gold_score: float) -> bool:
         >>> is_paid(0.6, 1.0), is_paid(0.1, 1.0), is_paid(0.0, 0.0)
         (True, False, True)
     """
-    return score > gold_score / 2 if gold_score > 0 else score >= gold_score
+    if gold_score > 0:
+        return score > gold_score / 2
+    return score >= gold_score
 
 
 def audit_reward(
@@ -150,7 +152,12 @@ def audit_reward(
         results.append(_probe(reward, probe, said, paid))
         progress.show(len(results))
     return StaticAudit(
-        data=data, kind=kind, tasks=len(tasks), form=paid.form, gold_score=paid.gold, probes=tuple(results)
+        data=data,
+        kind=kind,
+        tasks=len(tasks),
+        form=paid.form,
+        gold_score=paid.gold,
+        probes=tuple(results),
     )
 
 
@@ -168,7 +175,8 @@ class Paid(NamedTuple):
 
     def check(self, name: str, data: str) -> None:
         """Raise a NotAuditedError, without its final period, if right answers earn no more than an empty text."""
-        if self.gold <= (0.0 if math.isnan(self.empty) else self.empty):
+        empty = 0.0 if math.isnan(self.empty) else self.empty
+        if self.gold <= empty:
             raise NotAuditedError(
                 f"{name} pays {self.gold:.3g} for a right answer of {data}, in any form, and {self.empty:.3g} for an "
                 f"empty text"
@@ -186,8 +194,9 @@ def paid_gold(reward: Verifier, tasks: Sequence[Task], data: str) -> Paid:
         earned = {}
         for form in FORMS[few[0].kind]:
             score = _mean_score(_judged_golds(reward, few, form))
+            # Rounded, so that the first of equal forms wins.
             earned[form] = -math.inf if math.isnan(score) else round(score, 9)
-        form = max(earned, key=lambda form: earned[form])
+        form = max(earned, key=earned.__getitem__)
         verdicts = _judged_golds(reward, tasks, form)
         empty = _mean_score(reward.judge_samples([task.sample("") for task in few]))
     gold = _mean_score(verdicts)
@@ -203,7 +212,11 @@ def _judged_golds(reward: Verifier, tasks: Sequence[Task], form: str) -> Sequenc
 
 
 def _probe(reward: Verifier, probe: Probe, said: Sequence[Said], pays: Paid) -> ProbeResult:
-    written = [(one.task, text) for one in said for text in dict.fromkeys(probe.write(one))]
+    written = []
+    for one in said:
+        # A probe may write a text twice, for a short gold.
+        distinct = dict.fromkeys(probe.write(one))
+        written += [(one.task, text) for text in distinct]
     verdicts = reward.judge_samples([task.sample(text) for task, text in written])
     scored = []
     bad = []
@@ -246,4 +259,6 @@ def share(counted: Sequence[tuple[Hashable, bool]]) -> Interval | None:
 
 def _mean_score(verdicts: Sequence[Verdict]) -> float:
     scores = [verdict.score for verdict in verdicts if verdict.score is not None]
-    return math.fsum(scores) / len(scores) if scores else math.nan
+    if not scores:
+        return math.nan
+    return math.fsum(scores) / len(scores)

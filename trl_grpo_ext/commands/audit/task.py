@@ -79,8 +79,18 @@ def read_tasks(rows: Sequence[Mapping[str, Any]], gold_columns: Sequence[str] = 
 
 def _answer(row: Mapping[str, Any], gold_columns: Sequence[str]) -> Task | None:
     cell = first_value(row, gold_columns)
-    golds = () if isinstance(cell, Mapping) else gold_texts(cell)
-    return Task(kind="answer", row=_without_prompt(row), prompt=row.get("prompt"), gold=golds[0]) if golds else None
+    # A mapping, such as a message, has no gold's text.
+    if isinstance(cell, Mapping):
+        return None
+    golds = gold_texts(cell)
+    if not golds:
+        return None
+    return Task(
+        kind="answer",
+        row=_without_prompt(row),
+        prompt=row.get("prompt"),
+        gold=golds[0],
+    )
 
 
 def _program(row: Mapping[str, Any]) -> Task | None:
@@ -110,11 +120,16 @@ def _without_prompt(row: Mapping[str, Any]) -> dict[str, Any]:
 
 def _other(task: Task, tasks: Sequence[Task]) -> Task | None:
     """Return the nearest later task with a different gold, searching from the start after the last task."""
-    start = next(place for place, one in enumerate(tasks) if one is task) + 1
-    return next((one for one in (*tasks[start:], *tasks[: start - 1]) if _differ(task, one)), None)
+    own_place = next(place for place, each in enumerate(tasks) if each is task)
+    for other in (*tasks[own_place + 1 :], *tasks[:own_place]):
+        if _differ(task, other):
+            return other
+    return None
 
 
 def _differ(one: Task, other: Task) -> bool:
     if one.kind != other.kind:
         return False
-    return one.gold != other.gold if one.kind == "program" else surely_differ(one.gold, other.gold)
+    if one.kind == "program":
+        return one.gold != other.gold
+    return surely_differ(one.gold, other.gold)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from contextlib import closing
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from trl_grpo_ext.commands.check_data.placeholders import placeholder_golds
 from trl_grpo_ext.commands.exit_status import FINE, FOUND, refusing
 from trl_grpo_ext.mix.data_check import FileLines, check_rows, describe, place, share_of, try_verifiers, with_columns
@@ -47,14 +49,16 @@ def check_data(recipe: Recipe, *, seconds: float, with_mutants: bool) -> int:
         _print_examples(splits[0])
         factory = recipe.agent.get("environment_factory")
         column = recipe.data.prompt_column
-        said = [_print_problems(mix, split, factory, column, seconds) for split in splits]
-        for split in splits if with_mutants else ():
-            _print_mutants(mix, split)
+        summaries = [_print_problems(mix, split, factory, column, seconds) for split in splits]
+        if with_mutants:
+            for split in splits:
+                _print_mutants(mix, split)
+    found = [summary for summary in summaries if summary]
+    if not found:
+        return FINE
     # Repeat the result at the end: details of the splits may have scrolled it away.
-    found = [summary for summary in said if summary]
-    if found:
-        print("\n" + "; ".join(found))
-    return FOUND if found else FINE
+    print("\n" + "; ".join(found))
+    return FOUND
 
 
 def _load(recipe: Recipe) -> list[_Split]:
@@ -75,9 +79,15 @@ def _print_examples(split: _Split) -> None:
         prompt = row.pop("prompt")
         messages = prompt if isinstance(prompt, list) else [{"role": "prompt", "content": prompt}]
         print(f"{split.name}, {place([number], split.lines)}")
-        for name, value in [*((one["role"], one["content"]) for one in messages), *row.items()]:
-            print(f"  {name}: {on_one_line(str(plain(value)), MAX_CHARS)}")
+        for message in messages:
+            _print_value(message["role"], message["content"])
+        for name, value in row.items():
+            _print_value(name, value)
     print()
+
+
+def _print_value(name: str, value: Any) -> None:
+    print(f"  {name}: {on_one_line(str(plain(value)), MAX_CHARS)}")
 
 
 def _print_problems(mix: RewardMix, split: _Split, factory: Any, prompt_column: str | None, seconds: float) -> str:
@@ -117,8 +127,8 @@ def _print_seldom_empty(split: _Split) -> None:
     for begin in range(0, len(rows), ROWS_AT_ONCE):
         table = rows.with_format("arrow")[begin : begin + ROWS_AT_ONCE]
         for column in table.column_names:
-            found = table[column].is_null().to_pylist() if table[column].null_count else []
-            empty.setdefault(column, []).extend(begin + row for row, is_empty in enumerate(found) if is_empty)
+            (places,) = np.nonzero(table[column].is_null())
+            empty.setdefault(column, []).extend((begin + places).tolist())
     for column, numbers in empty.items():
         if 0 < len(numbers) <= SELDOM * len(rows):
             print(f"{name}: the column `{column}` is empty in {place(numbers, lines)}")
@@ -141,8 +151,10 @@ def _print_mutants(mix: RewardMix, split: _Split) -> None:
         if not isinstance(verifier, UnitTestVerifier):
             continue
         runs = run_mutants(verifier, list(split.rows))
-        weak = sorted((run for run in runs if run.passed), key=lambda run: -len(run.passed))
-        passed, tried = (sum(counts) for counts in ([len(run.passed) for run in runs], [run.tried for run in runs]))
+        passed = sum(len(run.passed) for run in runs)
+        tried = sum(run.tried for run in runs)
+        weak = [run for run in runs if run.passed]
+        weak.sort(key=lambda run: len(run.passed), reverse=True)
         print(
             f"{split.name}, {term.name}: {passed} of {tried} mutants pass the tests, in {len(weak)} of {len(runs)} rows"
         )

@@ -16,7 +16,6 @@ HELP = "show some prompts of a recipe's data, and list the rows that cannot be j
 def add_parser(commands: Any) -> None:
     parser = commands.add_parser(
         "check-data",
-        usage="trl-grpo-ext check-data --config RECIPE [--FLAG VALUE ...]",
         description="Show three prompts of a recipe's data, as the model gets them, with the other columns. Then judge "
         "every gold against itself, and list those that fail, and let every verifier judge a row, to see whether it "
         "fails. Ends with status 1 if anything does. Takes the flags that train takes.",

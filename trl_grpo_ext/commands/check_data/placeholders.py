@@ -32,7 +32,7 @@ PLACEHOLDERS = frozenset(
 
 
 class Placeholders(NamedTuple):
-    """The placeholders among the golds of a column: their rows, their texts, and how many other golds have digits."""
+    """A gold column's placeholders: rows and texts, beside counts of other golds, all and with digits."""
 
     column: str
     rows: list[int]
@@ -56,9 +56,16 @@ def placeholder_golds(mix: RewardMix, rows: Any) -> Iterator[Placeholders]:
         [('answer', [1], ['N/A'])]
     """
     for column in _gold_columns(mix, rows):
-        golds = [gold_texts(cell) for cell in rows[column]]
-        found = {row: gold[0] for row, gold in enumerate(golds) if gold and gold[0].casefold() in PLACEHOLDERS}
-        others = [gold[0] for row, gold in enumerate(golds) if gold and row not in found]
+        found: dict[int, str] = {}
+        others = []
+        for row, cell in enumerate(rows[column]):
+            golds = gold_texts(cell)
+            if not golds:
+                continue
+            if golds[0].casefold() in PLACEHOLDERS:
+                found[row] = golds[0]
+            else:
+                others.append(golds[0])
         with_digits = sum(any(map(str.isdigit, gold)) for gold in others)
         if found and with_digits > len(others) / 2:
             texts = list(dict.fromkeys(found.values()))

@@ -23,7 +23,6 @@ HELP = "evaluate a model, or compare two"
 def add_parser(commands: Any) -> None:
     parser = commands.add_parser(
         "eval",
-        usage="trl-grpo-ext eval --config RECIPE [--model MODEL [MODEL]] [--samples N] [--FLAG VALUE ...]",
         description="Generate completions as training does, judge them by a recipe's rewards, and train nothing. Ends "
         "with status 2 if it cannot begin, and with 1 if the grader failed on more than a tenth of the completions.",
         epilog=EXTRA,
@@ -67,10 +66,13 @@ def run(arguments: argparse.Namespace) -> int:
             check_ks(arguments.k, plan.samples)
             data = load_rows(recipe, plan)
     above = arguments.output_dir or Path(f"{recipe.training.output_dir}-eval")
-    folders, is_main = {}, True
+    folders = {}
+    is_main = True
     for label, model, is_made in zip(labels(models), models, made_before, strict=True):
-        folders[label] = Path(model) if is_made else above / label
-        if not is_made:
+        if is_made:
+            folders[label] = Path(model)
+        else:
+            folders[label] = above / label
             is_main = generate(recipe, plan, data, model, folders[label])
     recipe.mix.close()
     if not is_main:
@@ -91,7 +93,9 @@ def model_name(name: str) -> str:
 
     check_model_folder(name, "--model")
     path = Path(name).expanduser()
-    return str(path) if path.is_dir() else resolve(name)
+    if path.is_dir():
+        return str(path)
+    return resolve(name)
 
 
 def labels(models: Sequence[str]) -> list[str]:
@@ -102,17 +106,25 @@ def labels(models: Sequence[str]) -> list[str]:
         ['Qwen2.5-0.5B-Instruct', 'gsm8k-checkpoint-100']
     """
     paths = [Path(model).absolute() for model in models]
-    found = ["-".join(path.parts[-2:]) if path.name.startswith("checkpoint-") else path.name for path in paths]
+    with_parents = ["-".join(path.parts[-2:]) for path in paths]
+    found = []
+    for path, with_parent in zip(paths, with_parents, strict=True):
+        # Every run has a checkpoint-100.
+        is_checkpoint = path.name.startswith("checkpoint-")
+        found.append(with_parent if is_checkpoint else path.name)
     if len(set(found)) < len(found):
-        found = ["-".join(path.parts[-2:]) for path in paths]
-    return found if len(set(found)) == len(found) else [f"{name}-{number}" for number, name in enumerate(found, 1)]
+        found = with_parents
+    if len(set(found)) < len(found):
+        found = [f"{name}-{number}" for number, name in enumerate(found, 1)]
+    return found
 
 
 def _read(arguments: argparse.Namespace, models: Sequence[str]) -> tuple[Recipe, EvaluationPlan]:
     """Parse the recipe with all flags, and plan the evaluation."""
     if len(models) > 2:
         raise ValueError(f"--model takes one model, or two to compare; got {len(models)}.")
-    temperature, flags = arguments.temperature, list(arguments.flags)
+    temperature = arguments.temperature
+    flags = list(arguments.flags)
     if temperature == 0 and (arguments.samples or 1) > 1:
         raise ValueError(
             f"At temperature 0 the completions of a prompt are all the same; got --samples {arguments.samples}."
@@ -124,7 +136,17 @@ def _read(arguments: argparse.Namespace, models: Sequence[str]) -> tuple[Recipe,
     recipe = read_recipe(arguments.config, flags)
     from trl_grpo_ext.commands.runner import EvaluationPlan
 
-    training, greedy = recipe.training, temperature == 0
-    samples = arguments.samples or (1 if greedy else training.num_generations_eval or training.num_generations)
-    split = arguments.split or recipe.data.dataset_test_split
-    return recipe, EvaluationPlan(split=split, samples=samples, limit=arguments.limit, greedy=greedy)
+    training = recipe.training
+    is_greedy = temperature == 0
+    samples = arguments.samples
+    if samples is None and is_greedy:
+        samples = 1
+    elif samples is None:
+        samples = training.num_generations_eval or training.num_generations
+    plan = EvaluationPlan(
+        split=arguments.split or recipe.data.dataset_test_split,
+        samples=samples,
+        limit=arguments.limit,
+        greedy=is_greedy,
+    )
+    return recipe, plan

@@ -33,11 +33,16 @@ class Difference:
     @property
     def can_be_told(self) -> bool:
         """Exclude chance: at least `LEAST_DIFFERENT` prompts differ, and the interval lies above or below 0."""
-        return self.different >= LEAST_DIFFERENT and (self.interval.low > 0 or self.interval.high < 0)
+        excludes_0 = self.interval.low > 0 or self.interval.high < 0
+        return self.different >= LEAST_DIFFERENT and excludes_0
 
     def to_record(self) -> dict[str, float | int | bool]:
-        counts = {"prompts": self.prompts, "different": self.different, "can_be_told": self.can_be_told}
-        return self.interval.to_record() | counts
+        return {
+            **self.interval.to_record(),
+            "prompts": self.prompts,
+            "different": self.different,
+            "can_be_told": self.can_be_told,
+        }
 
 
 def compare(first: Evaluated, second: Evaluated) -> dict[str, Difference]:
@@ -51,19 +56,28 @@ def compare(first: Evaluated, second: Evaluated) -> dict[str, Difference]:
         raise ValueError(
             f"{first.label} and {second.label} were evaluated on different prompts, so they cannot be compared."
         )
-    names = dict.fromkeys(name for pair in pairs for name in pair[0] if not name.startswith("tied@"))
-    found = {name: [two[name] - one[name] for one, two in pairs if name in one and name in two] for name in names}
-    return {name: paired_difference(numbers) for name, numbers in found.items() if numbers}
+    numbers: dict[str, list[float]] = {}
+    for one, two in pairs:
+        for name, value in one.items():
+            # A tie is no figure of the model: it only explains maj@k.
+            if name in two and not name.startswith("tied@"):
+                numbers.setdefault(name, []).append(two[name] - value)
+    return {name: paired_difference(differences) for name, differences in numbers.items()}
 
 
 def _pairs(
-    first: Sequence[PromptFigures], second: Sequence[PromptFigures]
+    first: Sequence[PromptFigures],
+    second: Sequence[PromptFigures],
 ) -> list[tuple[Mapping[str, float], Mapping[str, float]]]:
     """Pair figures of equal prompts from both evaluations; repeated prompts are paired in order."""
     others: dict[str, list[Mapping[str, float]]] = defaultdict(list)
-    for one in reversed(second):
-        others[one.key].append(one.values)
-    return [(one.values, others[one.key].pop()) for one in first if others[one.key]]
+    for prompt in reversed(second):
+        others[prompt.key].append(prompt.values)
+    pairs = []
+    for prompt in first:
+        if others[prompt.key]:
+            pairs.append((prompt.values, others[prompt.key].pop()))
+    return pairs
 
 
 def paired_difference(differences: Sequence[float]) -> Difference:
@@ -78,11 +92,14 @@ def paired_difference(differences: Sequence[float]) -> Difference:
         0.281 [0.156, 0.406] True
     """
     numbers = np.asarray(differences, dtype=float)
-    random, size = np.random.default_rng(0), len(numbers)
+    size = len(numbers)
+    # A fixed seed, so that the same evaluations always give the same interval.
+    random = np.random.default_rng(0)
     means: list[float] = []
     while len(means) < DRAWS:
         draws = min(DRAWS - len(means), max(1, CHUNK // size))
-        means += numbers[random.integers(size, size=(draws, size))].mean(axis=1).tolist()
+        drawn = random.integers(size, size=(draws, size))
+        means += numbers[drawn].mean(axis=1).tolist()
     low, high = np.percentile(means, (2.5, 97.5)).tolist()
     mean = float(numbers.mean())
     return Difference(
@@ -99,7 +116,8 @@ def sentence(first: str, second: str, difference: Difference) -> str:
         >>> print(sentence("A", "B", paired_difference([0.0, 0.5, -0.5])))
         No difference between A and B can be told in pass@1 over 3 prompts: 0.000 [-0.500, 0.500].
     """
-    interval, over = difference.interval, f"in pass@1 over {difference.prompts:,} prompts"
+    interval = difference.interval
+    over = f"in pass@1 over {difference.prompts:,} prompts"
     if not difference.different:
         return f"{first} and {second} are equal {over}: no prompt differs."
     if not difference.can_be_told:
@@ -117,6 +135,11 @@ def others_told(differences: Mapping[str, Difference]) -> str:
         >>> others_told({"pass@1": paired_difference([0.5]), "pass@4": paired_difference([0.25] * 8)})
         ' Other differences: pass@4 +0.250 [+0.250, +0.250].'
     """
-    others = [name for name in differences if name.startswith(("pass@", "maj@")) and name != "pass@1"]
-    said = [f"{name} {differences[name].interval:+z.3f}" for name in others]
-    return f" Other differences: {', '.join(said)}." if said else ""
+    said = []
+    for name, difference in differences.items():
+        is_other = name.startswith(("pass@", "maj@")) and name != "pass@1"
+        if is_other:
+            said.append(f"{name} {difference.interval:+z.3f}")
+    if not said:
+        return ""
+    return f" Other differences: {', '.join(said)}."

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -52,11 +52,12 @@ class Evaluated:
         return Grouped.alone(self._of_prompts(name)).interval
 
     def mean(self, name: str) -> dict[str, float] | None:
-        """Return `interval` as a record, with the number of prompts that have the figure, and of the others."""
+        """Return `interval` as a record, with counts: prompts with the figure, and prompts left out."""
         interval = self.interval(name)
+        if interval is None:
+            return None
         count = len(self._of_prompts(name))
-        counts = {"prompts": count, "left_out": len(self.prompts) - count}
-        return None if interval is None else interval.to_record() | counts
+        return {**interval.to_record(), "prompts": count, "left_out": len(self.prompts) - count}
 
     def _of_prompts(self, name: str) -> list[float]:
         return [one.values[name] for one in self.prompts if name in one.values]
@@ -89,14 +90,21 @@ class Evaluated:
     def _tokens(self) -> dict[str, float] | None:
         if not self.lengths:
             return None
-        quantiles = np.percentile(self.lengths, list(QUANTILES.values())).tolist()
-        return {"mean": sum(self.lengths) / len(self.lengths), **dict(zip(QUANTILES, quantiles, strict=True))}
+        record = {"mean": sum(self.lengths) / len(self.lengths)}
+        for name, percent in QUANTILES.items():
+            record[name] = float(np.percentile(self.lengths, percent))
+        return record
 
 
 def keep_figures(folder: Path, record: Mapping[str, Any]) -> None:
     """Add an evaluation's figures, from `Evaluated.to_record`, to `evaluation.json` in its folder."""
     kept = json.loads((folder / EVALUATION).read_text(encoding="utf-8"))
-    kept[FIGURES] = {name: value for name, value in record.items() if name != "label" and name not in kept}
+    figures = {}
+    for name, value in record.items():
+        # The label is of this command, and the rest of `about` stands there already.
+        if name != "label" and name not in kept:
+            figures[name] = value
+    kept[FIGURES] = figures
     write_json(folder / EVALUATION, kept)
 
 
@@ -116,21 +124,28 @@ def read_evaluation(folder: Path, label: str, ks: Sequence[int] | None = None) -
         ValueError: if completions are missing from the record, or k exceeds the number of completions per prompt.
     """
     kept = json.loads((folder / EVALUATION).read_text(encoding="utf-8"))
-    about = {"label": label, **{name: value for name, value in kept.items() if name != FIGURES}}
+    # An earlier reading has left its figures there.
+    kept.pop(FIGURES, None)
+    about = {"label": label, **kept}
     check_ks(ks, about["samples"])
     found = Evaluated(about, ks or sorted({1, about["samples"]}))
-    left = wanted = about["prompts"] * about["samples"]
     for card in RecordedRun(folder).cards("eval"):
-        left -= len(card)
-        found.tally.add(card)
-        found.prompts += prompt_figures(card, found.ks)
-        found.unjudged += sum(verdict is None or verdict.score is None for verdict in card.primary)
-        found.lengths += card.tokens[np.isfinite(card.tokens)].tolist()
-        known = [sample.truncated for sample in card.samples if sample.truncated is not None]
-        found.cut += Estimate.share(sum(known), len(known))
-    if left:
-        raise ValueError(f"{folder} has {wanted - left} of the {wanted} completions of its evaluation; make it again.")
+        _add(found, card)
+    wanted = about["prompts"] * about["samples"]
+    if found.tally.rows != wanted:
+        raise ValueError(
+            f"{folder} has {found.tally.rows} of the {wanted} completions of its evaluation; make it again."
+        )
     return found
+
+
+def _add(found: Evaluated, card: Scorecard) -> None:
+    found.tally.add(card)
+    found.prompts += prompt_figures(card, found.ks)
+    found.unjudged += sum(verdict is None or verdict.score is None for verdict in card.primary)
+    found.lengths += card.tokens[np.isfinite(card.tokens)].tolist()
+    known = [sample.truncated for sample in card.samples if sample.truncated is not None]
+    found.cut += Estimate.share(sum(known), len(known))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,12 +163,13 @@ def prompt_figures(card: Scorecard, ks: Sequence[int]) -> Iterator[PromptFigures
     """Yield the figures of each prompt in a batch, with pass@k and maj@k for each k in `ks`."""
     for rows in card.members:
         first = card.samples[rows[0]]
-        said = json.dumps([first.prompt, dict(first.row)], sort_keys=True, default=told)
+        identity = json.dumps([first.prompt, dict(first.row)], sort_keys=True, default=told)
+        key = hashlib.sha256(identity.encode("utf-8", "backslashreplace")).hexdigest()
         values = {**_outcomes(card, rows, ks), **_term_scores(card, rows)}
         tokens = card.tokens[list(rows)]
         if np.isfinite(tokens).any():
             values["tokens"] = float(np.nanmean(tokens))
-        yield PromptFigures(key=hashlib.sha256(said.encode("utf-8", "backslashreplace")).hexdigest(), values=values)
+        yield PromptFigures(key=key, values=values)
 
 
 def _outcomes(card: Scorecard, rows: Sequence[int], ks: Sequence[int]) -> dict[str, float]:
@@ -170,16 +186,26 @@ def _outcomes(card: Scorecard, rows: Sequence[int], ks: Sequence[int]) -> dict[s
     for k in ks:
         if len(judged) < k:
             continue
-        values[f"pass@{k}"] = pass_at_k(len(judged), sum(passed for _, passed in judged), k)
-        if k >= FEWEST_VOTES:
-            votes = [majority(judged[start : start + k]) for start in range(0, len(judged) - k + 1, k)]
-            values[f"maj@{k}"] = sum(right for right, _ in votes) / len(votes)
-            values[f"tied@{k}"] = sum(tied for _, tied in votes) / len(votes)
+        right = sum(passed for _, passed in judged)
+        values[f"pass@{k}"] = pass_at_k(len(judged), right, k)
+        if k < FEWEST_VOTES:
+            continue
+        starts = range(0, len(judged) - k + 1, k)
+        votes = [majority(judged[start : start + k]) for start in starts]
+        values[f"maj@{k}"] = sum(vote.right for vote in votes) / len(votes)
+        values[f"tied@{k}"] = sum(vote.is_tied for vote in votes) / len(votes)
     return values
 
 
-def majority(attempts: Sequence[tuple[str | None, bool]]) -> tuple[float, bool]:
-    """Score a majority vote: correctness of the most frequent answer in [0, 1], and True if several answers tie.
+class Vote(NamedTuple):
+    """A majority vote's result: the chosen answer's correctness in [0, 1], and a flag for tied answers."""
+
+    right: float
+    is_tied: bool
+
+
+def majority(attempts: Sequence[tuple[str | None, bool]]) -> Vote:
+    """Score a majority vote among attempts.
 
     An attempt is a completion's answer (None without an answer) and True if it is right. Tied answers contribute their
     mean correctness, the expected value of a random choice among them. An attempt without an answer casts no vote;
@@ -187,27 +213,31 @@ def majority(attempts: Sequence[tuple[str | None, bool]]) -> tuple[float, bool]:
 
     Examples:
         >>> majority([("4", True), ("5", False), ("4", True), (None, False)])
-        (1.0, False)
+        Vote(right=1.0, is_tied=False)
         >>> majority([("4", True), ("5", False)])
-        (0.5, True)
+        Vote(right=0.5, is_tied=True)
     """
     by_answer: dict[str, list[bool]] = defaultdict(list)
     for answer, right in attempts:
         if answer is not None:
             by_answer[answer].append(right)
     if not by_answer:
-        return 0.0, False
+        return Vote(0.0, is_tied=False)
     most = max(map(len, by_answer.values()))
     shares = [sum(found) / most for found in by_answer.values() if len(found) == most]
-    return sum(shares) / len(shares), len(shares) > 1
+    return Vote(sum(shares) / len(shares), is_tied=len(shares) > 1)
 
 
 def _term_scores(card: Scorecard, rows: Sequence[int]) -> dict[str, float]:
     """Average raw scores per term over completions with a score from this term; terms without scores are missing."""
     means = {}
     for term in card.terms:
-        verdicts = (card.verdicts[term][row] for row in rows)
-        scores = [one.score for one in verdicts if one is not None and one.score is not None and not one.left_out]
+        scores = []
+        for row in rows:
+            verdict = card.verdicts[term][row]
+            if verdict is None or verdict.score is None or verdict.left_out:
+                continue
+            scores.append(verdict.score)
         if scores:
             means[f"score/{term}"] = sum(scores) / len(scores)
     return means

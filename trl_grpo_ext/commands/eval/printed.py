@@ -9,14 +9,14 @@ from typing import Any
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.table import Table
 
 from trl_grpo_ext.commands.eval.comparison import Difference, compare, others_told, sentence
 from trl_grpo_ext.commands.eval.evaluated import FEWEST_VOTES, QUANTILES, Evaluated, keep_figures
 from trl_grpo_ext.commands.tally import told_reasons, told_verdicts
 from trl_grpo_ext.report.write import write_report
+from trl_grpo_ext.support.estimate import Interval
 from trl_grpo_ext.support.files import write_json
-from trl_grpo_ext.support.printer import print_json, print_lines, shown
+from trl_grpo_ext.support.printer import WholeTable, print_json, print_lines, shown
 
 # Line width of a model's label, in characters: as wide as an interval.
 LABEL_CHARS = 20
@@ -29,15 +29,23 @@ GAP, EDGES = 2, 2
 
 
 def show_evaluations(found: Sequence[Evaluated], folders: Sequence[Path], *, report: bool, as_json: bool) -> None:
-    """Write the figures of one or two evaluations, and a report if asked for, and print the figures."""
-    differences = compare(*found) if len(found) == 2 else {}
-    told = sentence(found[0].label, found[1].label, differences["pass@1"]) if "pass@1" in differences else None
+    """Write the figures of evaluations, one or two, with an optional report; print the figures."""
+    differences: Mapping[str, Difference] = {}
+    told = None
+    # The comparison's page; None for a single evaluation.
+    both = None
+    if len(found) == 2:
+        differences = compare(*found)
+        both = folders[0].parent / f"{found[0].label}-vs-{found[1].label}.html"
+    if "pass@1" in differences:
+        told = sentence(found[0].label, found[1].label, differences["pass@1"])
     models = [one.to_record() for one in found]
     for model, folder in zip(models, folders, strict=True):
         keep_figures(folder, model)
-    both = folders[0].parent / f"{'-vs-'.join(one.label for one in found)}.html" if len(found) == 2 else None
-    pages = [str(write_report([folder])) for folder in folders] if report else []
-    page = pages[0] if pages else None
+    pages = []
+    if report:
+        pages = [str(write_report([folder])) for folder in folders]
+    page = next(iter(pages), None)
     if report and both is not None:
         page = str(write_report(folders, both, ahead=told and f"{told}{others_told(differences)}"))
     record = {
@@ -50,13 +58,13 @@ def show_evaluations(found: Sequence[Evaluated], folders: Sequence[Path], *, rep
         write_json(both.with_suffix(".json"), record)
     if as_json:
         print_json(record)
-    else:
-        if told:
-            print(told)
-        print_evaluations(found, differences)
-        if page:
-            print(f"The figures are in {page}")
-            print(f"The completions are in {' and '.join(pages)}")
+        return
+    if told:
+        print(told)
+    print_evaluations(found, differences)
+    if page:
+        print(f"The figures are in {page}")
+        print(f"The completions are in {' and '.join(pages)}")
 
 
 def print_evaluations(
@@ -73,29 +81,48 @@ def print_evaluations(
 
 def _table(
     found: Sequence[Evaluated], records: Sequence[Mapping[str, Any]], differences: Mapping[str, Any], width: int
-) -> Table:
+) -> WholeTable:
     # Two models and their difference fit into 80 columns.
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
-    table.add_column("", overflow="fold")
+    table = WholeTable(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    table.add_column("")
     labels = [one.label for one in found]
     if differences:
         labels.append("difference")
     for label in labels:
         # An interval is never broken.
         table.add_column(_in_lines(label, LABEL_CHARS), justify="right", no_wrap=True)
-    figures = len(found) * (LABEL_CHARS + GAP) + (DIFFERENCE_CHARS + GAP if differences else 0)
-    room = max(LEAST_NAME_CHARS, width - figures - EDGES)
+    room = _room_of_names(len(found), width, has_difference=bool(differences))
     for name in _figures(found):
-        spec = "z.1f" if name == "tokens" else "z.3f"
-        cells = [shown(one.interval(name), spec) for one in found]
+        intervals = [one.interval(name) for one in found]
+        spec = _spec(name, intervals)
+        cells = [shown(interval, spec) for interval in intervals]
         if differences:
             difference = differences.get(name)
             cells.append(shown(difference and difference.interval, spec))
         table.add_row(_in_lines(name.removeprefix("score/"), room), *cells)
     for name in QUANTILES:
-        table.add_row(f"  {name}", *(shown(record["tokens"] and record["tokens"][name], ".0f") for record in records))
-    table.add_row("cut", *(shown(record["cut"], ".1%") for record in records))
+        cells = [shown(record["tokens"] and record["tokens"][name], ".0f") for record in records]
+        table.add_row(f"  {name}", *cells)
+    # Without decimals, since 100.0% [87.5%, 100.0%] would take room from the names.
+    cells = [shown(record["cut"], ".0%") for record in records]
+    table.add_row("cut", *cells)
     return table
+
+
+def _room_of_names(models: int, width: int, *, has_difference: bool) -> int:
+    """Return the characters left for names beside the columns of numbers."""
+    numbers = models * (LABEL_CHARS + GAP)
+    if has_difference:
+        numbers += DIFFERENCE_CHARS + GAP
+    return max(LEAST_NAME_CHARS, width - numbers - EDGES)
+
+
+def _spec(name: str, intervals: Sequence[Interval | None]) -> str:
+    """Choose a format: of long completions, decimals of the tokens would take room from the names."""
+    if name != "tokens":
+        return "z.3f"
+    fits = all(len(shown(interval, "z.1f")) <= LABEL_CHARS for interval in intervals)
+    return "z.1f" if fits else "z.0f"
 
 
 def _in_lines(text: str, width: int) -> str:
@@ -109,9 +136,15 @@ def _in_lines(text: str, width: int) -> str:
 
 
 def _title(record: Mapping[str, Any]) -> str:
-    drawn = f"at temperature {record['temperature']:g}" if record["temperature"] else "greedy"
-    each = f"{record['samples']} completions each" if record["samples"] > 1 else "1 completion each"
-    data = "" if record["dataset"] is None else f" of {record['dataset']}"
+    drawn = "greedy"
+    if record["temperature"]:
+        drawn = f"at temperature {record['temperature']:g}"
+    each = "1 completion each"
+    if record["samples"] > 1:
+        each = f"{record['samples']} completions each"
+    data = ""
+    if record["dataset"] is not None:
+        data = f" of {record['dataset']}"
     return f"{record['prompts']:,} prompts{data} ({record['split']}), {each}, {drawn}"
 
 
@@ -130,7 +163,9 @@ def _figures(found: Sequence[Evaluated]) -> list[str]:
 def _lines(record: Mapping[str, Any]) -> Iterator[str]:
     yield f"{record['label']} ({record['model']}):"
     for name, term in record["terms"].items():
-        reasons = f" ({told_reasons(term)})" if term["reasons"] else ""
+        reasons = ""
+        if term["reasons"]:
+            reasons = f" ({told_reasons(term)})"
         yield f"  {name}: {told_verdicts(term)}{reasons}"
     yield f"  {record['completions']:,} completions; {record['unjudged']:,} of them could not be judged."
     for name, figure in record.items():

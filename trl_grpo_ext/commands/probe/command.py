@@ -17,7 +17,6 @@ HELP = "ask before a run what the data would teach"
 def add_parser(commands: Any) -> None:
     parser = commands.add_parser(
         "probe",
-        usage="trl-grpo-ext probe --config RECIPE [--limit N] [--samples K] [--FLAG VALUE ...]",
         description="Generate completions of a sample of the training data as training does, judge them, train "
         "nothing, and say whether to go on: how often prompts are solved, how many groups of each size would be live, "
         "and what is in the way. Leaves rates.jsonl, for rows_from.",

@@ -1,12 +1,12 @@
-"""What a recipe's data would teach its model, by completions of a sample of prompts, before anyone pays for a run."""
+"""Predict what a recipe's data teaches its model, by completions of sampled prompts, before an expensive run."""
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +53,7 @@ class Attempts:
 
     @property
     def size(self) -> int:
-        """The number of completions of most prompts."""
+        """The median number of judged completions per prompt."""
         return int(np.median(self.judged)) if len(self.judged) else 0
 
 
@@ -61,20 +61,27 @@ def attempts_of(cards: Sequence[Scorecard]) -> Attempts:
     """Count the completions of each prompt; prompts with less than two judged completions are left out."""
     counts = [group_successes(card) for card in cards]
     right, judged = (np.concatenate(parts) for parts in zip(*counts, strict=True))
-    alike = [_alike(card, members) for card in cards for members in card.members]
     known = judged > 1
+    alike = []
+    for card in cards:
+        alike += [_alike(card, members) for members in card.members]
     return Attempts(
         right=right[known],
         judged=judged[known],
-        alike=tuple(counts for counts, is_known in zip(alike, known, strict=True) if is_known),
+        alike=tuple(itertools.compress(alike, known)),
     )
 
 
 def _alike(card: Scorecard, members: Sequence[int]) -> tuple[int, ...]:
+    """Count the completions of a group that share each combination of rewards."""
     columns = [card.values[term] for term in card.in_force]
-    kept = [row for row in members if not card.void[row]]
     others = card.other_column
-    return tuple(Counter((*(column[row] for column in columns), float(others[row])) for row in kept).values())
+    combinations: Counter[tuple[float | None, ...]] = Counter()
+    for row in members:
+        if not card.void[row]:
+            rewards = [column[row] for column in columns]
+            combinations[*rewards, float(others[row])] += 1
+    return tuple(combinations.values())
 
 
 def live_share(attempts: Attempts, group_size: int) -> Interval | None:
@@ -101,25 +108,30 @@ def _predicted(share: float, prompts: int) -> Interval:
     """
     interval = Grouped.share(share * prompts / 2, prompts / 2, prompts / 2).interval
     assert interval is not None
-    low, high = math.floor(interval.low * prompts) / prompts, math.ceil(interval.high * prompts) / prompts
+    low = math.floor(interval.low * prompts) / prompts
+    high = math.ceil(interval.high * prompts) / prompts
     return Interval(share, low, high)
 
 
 def _dead(counts: Sequence[int], group_size: int) -> float:
     """Return the share of groups with equal rewards, among all groups of this size that the completions form."""
-    return sum(math.comb(count, group_size) for count in counts) / math.comb(sum(counts), group_size)
+    dead = sum(math.comb(count, group_size) for count in counts)
+    return dead / math.comb(sum(counts), group_size)
 
 
 def _shrinks_by(attempts: Attempts, counted: int, group_size: int) -> float:
     """Return dead groups of one size over dead groups of a smaller size, by the fitted distribution, in [0, 1]."""
     right, wrong = fitted_beta(attempts.right, attempts.judged)
-    dead = [1 - float(expected_live_share(right, wrong, size)) for size in (counted, group_size)]
-    return dead[1] / dead[0] if dead[0] > 0 else 1.0
+    dead_before = 1 - float(expected_live_share(right, wrong, counted))
+    dead_after = 1 - float(expected_live_share(right, wrong, group_size))
+    if dead_before <= 0:
+        return 1.0
+    return dead_after / dead_before
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Probe:
-    """What is known of a recipe before its run. Intervals are 95 %; unknown figures are None."""
+    """A recipe's figures before its run. Intervals are 95 %; unknown figures are None."""
 
     # The answer.
     sentence: str
@@ -146,7 +158,10 @@ class Probe:
 
     def to_record(self) -> dict[str, Any]:
         """Return plain values for JSON."""
-        return asdict(self) | {"live": {str(size): one and asdict(one) for size, one in self.live.items()}}
+        record = asdict(self)
+        # The keys of JSON are texts.
+        record["live"] = {str(size): share for size, share in record["live"].items()}
+        return record
 
 
 def probe(cards: Sequence[Scorecard], settings: Mapping[str, Any]) -> Probe:
@@ -156,10 +171,10 @@ def probe(cards: Sequence[Scorecard], settings: Mapping[str, Any]) -> Probe:
     live = {size: live_share(attempts, size) for size in sorted({*GROUP_SIZES, own})}
     rate = Grouped.alone((attempts.right / attempts.judged).tolist()).interval
     totals = BatchTotals([reduce_card(card, settings) for card in cards])
-    size, void, cut = totals.completions, totals.void, totals.cut
+    size = totals.completions
     unread = sum(batch.primary.unread_ended for batch in totals.batches)
-    known = {size: one for size, one in live.items() if one is not None}
     groups = sum(len(card.members) for card in cards)
+    terms = cards[0].terms if cards else ()
     return Probe(
         sentence=_sentence(_obstacle(cards, settings), rate, live[own], own),
         prompts=groups,
@@ -168,35 +183,52 @@ def probe(cards: Sequence[Scorecard], settings: Mapping[str, Any]) -> Probe:
         rate=rate,
         kinds=_kinds(attempts),
         live=live,
-        best_size=max(known, key=lambda size: known[size].mean / size) if known else None,
-        cut=Grouped.share(cut.total, cut.count, groups).interval,
-        unparsed=Grouped.share(unread, size - void, groups).interval,
-        void=Grouped.share(void, size, groups).interval,
-        differs={term: _differs(cards, term) for term in (cards[0].terms if cards else ())},
+        best_size=_best_size(live),
+        cut=Grouped.share(totals.cut.total, totals.cut.count, groups).interval,
+        unparsed=Grouped.share(unread, size - totals.void, groups).interval,
+        void=Grouped.share(totals.void, size, groups).interval,
+        differs={term: _differs(cards, term) for term in terms},
         seconds=sum(_seconds(card) for card in cards) / max(1, size),
     )
 
 
+def _best_size(live: Mapping[int, Interval | None]) -> int | None:
+    """Return the group size with the most live groups for given completions; None if no share is known."""
+    per_completion = {size: share.mean / size for size, share in live.items() if share is not None}
+    return max(per_completion, key=per_completion.__getitem__, default=None)
+
+
 def _kinds(attempts: Attempts) -> dict[str, Interval | None]:
+    """Return the share of prompts of each kind."""
     rates = attempts.right / attempts.judged
-    bounds = [-math.inf, *(bound for _, bound in KINDS)]
-    counts = [int(((rates > low) & (rates <= high)).sum()) for low, high in pairwise(bounds)]
     size = len(rates)
-    return {name: Grouped.share(count, size, size).interval for (name, _), count in zip(KINDS, counts, strict=True)}
+    shares = {}
+    above = -math.inf
+    for name, bound in KINDS:
+        count = int(((rates > above) & (rates <= bound)).sum())
+        shares[name] = Grouped.share(count, size, size).interval
+        above = bound
+    return shares
 
 
 def _differs(cards: Sequence[Scorecard], term: str) -> float:
-    columns = [np.array(card.values[term], dtype=float) for card in cards]
-    flags = [card.differs(np.where(card.kept, column, np.nan)) for card, column in zip(cards, columns, strict=True)]
+    """Return the share of groups in which a term's value differs."""
+    flags = []
+    for card in cards:
+        values = np.array(card.values[term], dtype=float)
+        flags.append(card.differs(np.where(card.kept, values, np.nan)))
     return float(np.concatenate(flags).mean())
 
 
 def _seconds(card: Scorecard) -> float:
-    return sum(verdict.seconds for column in card.verdicts.values() for verdict in column if verdict is not None)
+    seconds = 0.0
+    for verdicts in card.verdicts.values():
+        seconds += sum(verdict.seconds for verdict in verdicts if verdict is not None)
+    return seconds
 
 
 def _obstacle(cards: Sequence[Scorecard], settings: Mapping[str, Any]) -> Finding | None:
-    """Return what a check finds in the way of the score, as if the probe's batches were a run's first."""
+    """Return the first finding of an obstacle, treating the probe's batches as a run's first batches."""
     view = RunView(settings)
     for step, card in enumerate(cards):
         samples = tuple(replace(sample, step=step) for sample in card.samples)
@@ -223,11 +255,13 @@ def _sentence(obstacle: Finding | None, rate: Interval | None, live: Interval | 
 
 def told(one: Interval | None) -> str:
     """Format a share with its interval: `43 % [35 %, 51 %]`; `-` if it is unknown."""
-    return "-" if one is None else f"{percent(one.mean)} [{percent(one.low)}, {percent(one.high)}]"
+    if one is None:
+        return "-"
+    return f"{percent(one.mean)} [{percent(one.low)}, {percent(one.high)}]"
 
 
 def show_probe(folder: Path, *, as_json: bool) -> None:
-    """Write the figures of a recorded probe and the rates of its rows to its folder, and print the figures."""
+    """Write a recorded probe's figures and row rates to its folder; print the figures."""
     recorded = RecordedRun(folder)
     cards = list(recorded.cards("eval"))
     found = probe(cards, recorded.settings)
@@ -249,9 +283,12 @@ def _lines(found: Probe) -> list[str]:
         f"prompts solved   {kinds}",
     ]
     for size, share in found.live.items():
-        each = "" if share is None else f", {1000 * share.mean / size:.0f} live groups per 1,000 completions"
-        best = " (the most)" if size == found.best_size else ""
-        lines.append(f"groups of {size:<7}{told(share)} live{each}{best}")
+        line = f"groups of {size:<7}{told(share)} live"
+        if share is not None:
+            line += f", {1000 * share.mean / size:.0f} live groups per 1,000 completions"
+        if size == found.best_size:
+            line += " (the most)"
+        lines.append(line)
     return [
         *lines,
         f"cut              {told(found.cut)}",

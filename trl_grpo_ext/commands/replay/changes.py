@@ -72,19 +72,30 @@ class TermChanges:
             self.kinds[kind] += 1
             examples = self.examples.setdefault(kind, [])
             if len(examples) < self.examples_a_kind:
-                examples.append(_sample(old, index) | {"from": _told(before), "to": _told(after), "term": term})
+                example = _sample(old, index)
+                example |= {"from": _told(before), "to": _told(after), "term": term}
+                examples.append(example)
 
     def to_record(self) -> dict[str, Any]:
-        kinds = [
-            {"from": kind[0], "to": kind[1], "count": count, "examples": self.examples[kind]}
-            for kind, count in self.kinds.most_common()
-        ]
+        kinds = []
+        for kind, count in self.kinds.most_common():
+            before, after = kind
+            kinds.append({"from": before, "to": after, "count": count, "examples": self.examples[kind]})
         return {"verdicts": self.verdicts, "changed": self.changed, "kinds": kinds}
 
 
 def _kind(before: Verdict | None, after: Verdict | None) -> Kind:
-    old, new = (NO_VERDICT if verdict is None else str(verdict.status) for verdict in (before, after))
-    return old, new if old != new else f"{new}, other score"
+    old = _status(before)
+    new = _status(after)
+    if old == new:
+        new += ", other score"
+    return old, new
+
+
+def _status(verdict: Verdict | None) -> str:
+    if verdict is None:
+        return NO_VERDICT
+    return str(verdict.status)
 
 
 def _told(verdict: Verdict | None) -> dict[str, Any] | None:
@@ -121,14 +132,15 @@ class AdvantageChanges:
     _pairs: list[tuple[SingleArray, SingleArray]] = field(default_factory=list)
 
     def add(self, old: Scorecard, new: Scorecard, before: Advantages, after: Advantages) -> None:
-        """Add the scorecards of a batch before and after rescoring, each with its advantages."""
+        """Add a batch: recorded scorecard, rescored scorecard, and both sides' advantages."""
         kept = old.kept & new.kept
         self._pairs.append((before.settled[kept], after.settled[kept]))
         changed = np.flatnonzero(before.signs != after.signs)
         self.completions += len(old)
         self.sign_changes += len(changed)
         # The largest of a batch are enough; siblings may repeat each other.
-        largest = changed[np.argsort(-np.abs(after.values - before.values)[changed], kind="stable")]
+        difference = np.abs(after.values - before.values)[changed]
+        largest = changed[np.argsort(-difference, kind="stable")]
         for index in largest[: 8 * self.most_examples].tolist():
             example = _sample(old, index) | {
                 "old_advantage": float(before.values[index]),
@@ -150,13 +162,24 @@ class AdvantageChanges:
         if not self._pairs:
             return None
         old, new = (np.concatenate(side).astype(np.float64) for side in zip(*self._pairs, strict=True))
-        old, new = old - old.mean() if old.size else old, new - new.mean() if new.size else new
+        if not old.size:
+            return None
+        old -= old.mean()
+        new -= new.mean()
         norm = math.sqrt(float(old @ old)) * math.sqrt(float(new @ new))
-        return max(-1.0, min(1.0, float(old @ new) / norm)) if norm > 0 and math.isfinite(norm) else None
+        is_known = norm > 0 and math.isfinite(norm)
+        if not is_known:
+            return None
+        # Rounding may lead out of the range of a correlation.
+        return max(-1.0, min(1.0, float(old @ new) / norm))
 
     def to_record(self) -> dict[str, Any]:
-        names = ("completions", "sign_changes", "correlation", "examples")
-        return {name: getattr(self, name) for name in names}
+        return {
+            "completions": self.completions,
+            "sign_changes": self.sign_changes,
+            "correlation": self.correlation,
+            "examples": self.examples,
+        }
 
 
 def _change(example: dict[str, Any]) -> float:
@@ -165,8 +188,12 @@ def _change(example: dict[str, Any]) -> float:
 
 def _parts(card: Scorecard, index: int) -> dict[str, float]:
     """Return each term's contribution to a sample's total; terms without a value are missing."""
-    values = {term: card.values[term][index] for term in card.in_force}
-    return {term: card.weights[term] * value for term, value in values.items() if value is not None}
+    parts = {}
+    for term in card.in_force:
+        value = card.values[term][index]
+        if value is not None:
+            parts[term] = card.weights[term] * value
+    return parts
 
 
 @dataclass(slots=True)
@@ -181,9 +208,11 @@ class GroupChanges:
     def add(self, old: Scorecard, new: Scorecard) -> None:
         for rows, before, after in zip(old.rows, old.outcomes, new.outcomes, strict=True):
             self.outcomes[before, after] += 1
-            if before is not after:
-                sample = old.samples[int(rows[0])]
-                self.changes.append({"step": sample.step, "group": sample.group, "from": str(before), "to": str(after)})
+            if before is after:
+                continue
+            sample = old.samples[int(rows[0])]
+            change = {"step": sample.step, "group": sample.group, "from": str(before), "to": str(after)}
+            self.changes.append(change)
 
     @property
     def groups(self) -> int:
@@ -243,7 +272,8 @@ class Comparison:
         self.settings = (old, new)
         self.examples = examples
         self.terms = {term: TermChanges(examples) for term in new_terms}
-        self.old, self.new = BatchTotals(), BatchTotals()
+        self.old = BatchTotals()
+        self.new = BatchTotals()
         self.changed = 0
         self.advantages = AdvantageChanges(examples)
         self.groups = GroupChanges()
@@ -262,27 +292,30 @@ class Comparison:
             self.terms.setdefault(term, TermChanges(self.examples)).add(term, old, new)
         self.changed += sum(map(_differs, old.totals, new.totals))
         self.groups.add(old, new)
-        before, after = advantages_of(old, self.settings[0]), advantages_of(new, self.settings[1])
+        old_settings, new_settings = self.settings
+        before = advantages_of(old, old_settings)
+        after = advantages_of(new, new_settings)
         self.advantages.add(old, new, before, after)
-        self.old.batches.append(reduce_card(old, asdict(self.settings[0])))
-        self.new.batches.append(reduce_card(new, asdict(self.settings[1])))
+        self.old.batches.append(reduce_card(old, asdict(old_settings)))
+        self.new.batches.append(reduce_card(new, asdict(new_settings)))
         self._check(old, before)
 
     def _check(self, card: Scorecard, computed: Advantages) -> None:
         if card.advantages is None:
             self.without_advantages += 1
             return
-        difference = np.abs(np.array(card.advantages, dtype=np.float32) - computed.values)
+        recorded = np.array(card.advantages, dtype=np.float32)
+        difference = np.abs(recorded - computed.values)
         self.largest_difference = max(self.largest_difference, float(difference.max(initial=0)))
         self.not_reproduced += bool((difference > REPRODUCED + computed.rounding).any())
 
     def to_record(self) -> dict[str, Any]:
+        terms = {}
+        for name, term in self.terms.items():
+            terms[name] = {"old": _term(self.old, name), "new": _term(self.new, name), **term.to_record()}
         return {
             "batches": self.batches,
-            "terms": {
-                name: {"old": _term(self.old, name), "new": _term(self.new, name), **term.to_record()}
-                for name, term in self.terms.items()
-            },
+            "terms": terms,
             "totals": {
                 "completions": self.old.completions,
                 "changed": self.changed,

@@ -23,7 +23,6 @@ HELP = "score a run's recorded completions by other rewards"
 def add_parser(commands: Any) -> None:
     parser = commands.add_parser(
         "replay",
-        usage="trl-grpo-ext replay RUN --config RECIPE [--steps A:B] [--limit N] [--rescore] [--json FILE]",
         description=DESCRIPTION,
     )
     add = parser.add_argument

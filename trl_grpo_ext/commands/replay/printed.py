@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 
 from trl_grpo_ext.commands.replay.changes import Comparison, TermChanges
 from trl_grpo_ext.commands.replay.replayed_run import ReplayedRun
 from trl_grpo_ext.figures.advantages import AdvantageSettings
 from trl_grpo_ext.figures.batch_totals import BatchTotals
-from trl_grpo_ext.support.printer import print_lines, shown
+from trl_grpo_ext.support.printer import WholeTable, print_lines, shown
 from trl_grpo_ext.support.text import on_one_line
 
 # Longest prompt or completion, in characters.
@@ -38,19 +38,19 @@ def print_replay(replayed: ReplayedRun, recipe: str) -> None:
     print_lines(console, _examples(comparison))
 
 
-def _terms(replayed: ReplayedRun) -> Table:
+def _terms(replayed: ReplayedRun) -> WholeTable:
     table = _table("term", "weight", "share of\nadvantages", "mean value", "verdicts")
     comparison = replayed.comparison
     sides = (comparison.old, comparison.new)
     shares = [side.shares for side in sides]
     for name, term in comparison.terms.items():
-        table.add_row(
-            name,
-            _both(*(_weight(side, name) for side in sides)),
-            _both(*(_percent(share.get(name)) for share in shares)),
-            _both(*(shown(side.value(name), ".3f") for side in sides)),
-            f"{term.changed} differ" if term.changed else replayed.sources.get(name, "gone"),
-        )
+        weights = [_weight(side, name) for side in sides]
+        of_advantages = [_percent(share.get(name)) for share in shares]
+        values = [shown(side.value(name), ".3f") for side in sides]
+        source = replayed.sources.get(name, "gone")
+        if term.changed:
+            source = f"{term.changed} differ"
+        table.add_row(name, _both(*weights), _both(*of_advantages), _both(*values), source)
     others = [_percent(side.others_share) for side in sides]
     if not {"0%", "-"}.issuperset(others):
         table.add_row("(beside the mix)", "", _both(*others), "", "as recorded")
@@ -58,25 +58,30 @@ def _terms(replayed: ReplayedRun) -> Table:
     means = [shown(side.reward, ".3f") for side in sides]
     table.add_row("total", "", "", _both(*means), f"{comparison.changed} differ")
     if any(side.void for side in sides):
-        table.add_row("void completions", "", "", _both(*(str(side.void) for side in sides)), "")
+        counts = [str(side.void) for side in sides]
+        table.add_row("void completions", "", "", _both(*counts), "")
     return table
 
 
-def _kinds(comparison: Comparison) -> Iterator[Table]:
+def _kinds(comparison: Comparison) -> Iterator[WholeTable]:
     """Yield a table of verdict changes, most frequent kind first; nothing without changes."""
-    rows = [(name, *kind, count) for name, term in comparison.terms.items() for kind, count in term.kinds.items()]
-    if not rows:
+    counts: Counter[tuple[str, str, str]] = Counter()
+    for name, term in comparison.terms.items():
+        for (before, after), count in term.kinds.items():
+            counts[name, before, after] = count
+    if not counts:
         return
-    rows.sort(key=lambda row: row[-1], reverse=True)
     table = _table("verdicts that change", "from", "to", "completions")
-    for name, before, after, count in rows[:MAX_KINDS]:
-        table.add_row(name, before, after, str(count))
-    if len(rows) > MAX_KINDS:
-        table.add_row("...", "", "", str(sum(row[-1] for row in rows[MAX_KINDS:])))
+    shown_kinds = counts.most_common(MAX_KINDS)
+    for kind, count in shown_kinds:
+        table.add_row(*kind, str(count))
+    if len(counts) > MAX_KINDS:
+        left = counts.total() - sum(count for _, count in shown_kinds)
+        table.add_row("...", "", "", str(left))
     yield table
 
 
-def _groups(comparison: Comparison) -> Table:
+def _groups(comparison: Comparison) -> WholeTable:
     table = _table("groups", "before", "after")
     for kind, (before, after) in comparison.groups.shares().items():
         if before or after:
@@ -85,21 +90,25 @@ def _groups(comparison: Comparison) -> Table:
 
 
 def _sentences(comparison: Comparison) -> Iterator[str]:
-    groups, advantages = comparison.groups, comparison.advantages
+    groups = comparison.groups
+    advantages = comparison.advantages
     yield f"{groups.come_alive} of {groups.groups} groups come alive, {groups.die} die."
     share = advantages.sign_changes / advantages.completions
     yield (
         f"The advantages of {advantages.sign_changes} of {advantages.completions} completions ({share:.1%}) "
         f"change their sign."
     )
-    correlation = "not known" if advantages.correlation is None else f"{advantages.correlation:.3f}"
+    correlation = "not known"
+    if advantages.correlation is not None:
+        correlation = f"{advantages.correlation:.3f}"
     changes = "".join(_setting_changes(*comparison.settings))
     yield f"The correlation of old and new advantages is {correlation}{changes}."
 
 
 def _setting_changes(old: AdvantageSettings, new: AdvantageSettings) -> Iterator[str]:
     for setting in ("scale_rewards", "multi_objective_aggregation"):
-        before, after = getattr(old, setting), getattr(new, setting)
+        before = getattr(old, setting)
+        after = getattr(new, setting)
         if before != after:
             yield f"; {setting}: {before} -> {after}"
 
@@ -118,15 +127,18 @@ def _examples(comparison: Comparison) -> Iterator[str]:
 def _verdict_examples(term: TermChanges) -> Iterator[str]:
     for kind, _ in term.kinds.most_common(MAX_KINDS):
         for example in term.examples[kind]:
-            before, after = _verdict(example["from"]), _verdict(example["to"])
+            before = _verdict(example["from"])
+            after = _verdict(example["to"])
             yield f"\n{_where(example)}: {example['term']} {before} -> {after}{_what_was_said(example)}"
 
 
 def _made_up(example: Mapping[str, Any], side: str) -> str:
     """Format a total reward with its terms."""
     total = shown(example[f"{side}_total"], ".3f")
-    parts = ", ".join(f"{term} {part:+.3g}" for term, part in example[f"{side}_parts"].items())
-    return f"{total} ({parts})" if parts else total
+    parts = [f"{term} {part:+.3g}" for term, part in example[f"{side}_parts"].items()]
+    if not parts:
+        return total
+    return f"{total} ({', '.join(parts)})"
 
 
 def _where(example: Mapping[str, Any]) -> str:
@@ -134,35 +146,45 @@ def _where(example: Mapping[str, Any]) -> str:
 
 
 def _what_was_said(example: Mapping[str, Any]) -> str:
-    prompt, text = (on_one_line(example[name], MAX_CHARS) for name in ("prompt", "text"))
+    prompt = on_one_line(example["prompt"], MAX_CHARS)
+    text = on_one_line(example["text"], MAX_CHARS)
     return f"\n  prompt: {prompt}\n  text:   {text}"
 
 
 def _verdict(told: Mapping[str, Any] | None) -> str:
     if told is None:
         return "no verdict"
-    details = [f"the {told['blame']}'s fault" if told["score"] is None else f"{told['score']:.3g}"]
-    details += [on_one_line(told[name], MAX_CHARS) for name in ("reason", "answer") if told[name]]
+    score = f"the {told['blame']}'s fault"
+    if told["score"] is not None:
+        score = f"{told['score']:.3g}"
+    details = [score]
+    for name in ("reason", "answer"):
+        if told[name]:
+            details.append(on_one_line(told[name], MAX_CHARS))
     return f"{told['status']} ({', '.join(details)})"
 
 
-def _table(title: str, *columns: str) -> Table:
-    table = Table(title)
+def _table(title: str, *columns: str) -> WholeTable:
+    table = WholeTable(title)
     for column in columns:
         table.add_column(column, justify="right")
     return table
 
 
 def _both(before: str, after: str) -> str:
-    return before if before == after else f"{before} -> {after}"
+    if before == after:
+        return before
+    return f"{before} -> {after}"
 
 
 def _weight(side: BatchTotals, term: str) -> str:
     weights = side.weights(term)
+    # A schedule moves the weight.
     if len(set(weights)) > 1:
         return f"{weights[0]:.3g}..{weights[-1]:.3g}"
-    return shown(weights[0] if weights else None, ".3g")
+    return shown(next(iter(weights), None), ".3g")
 
 
 def _percent(value: float | None) -> str:
+    # A small negative share is rounded to -0%.
     return shown(value, ".0%").replace("-0%", "0%")

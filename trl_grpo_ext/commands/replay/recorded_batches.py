@@ -70,10 +70,13 @@ class RecordedBatches:
             return f"None of the batches that are meant can be read; in {folder} they are: {listed(self.unreadable)}."
         steps = [about.step for _, about in self._parts if about.mode == mode]
         if not steps:
-            kind, other = ("training", "eval") if mode == "train" else ("evaluation", "train")
+            kind = "training" if mode == "train" else "evaluation"
+            other = "eval" if mode == "train" else "train"
             return f"{folder} has no batches of {kind}; --mode {other} replays those that it has."
         known = [step for step in steps if step is not None]
-        span = f"its batches are of the steps {min(known)} to {max(known)}" if known else "its steps are unknown"
+        span = "its steps are unknown"
+        if known:
+            span = f"its batches are of the steps {min(known)} to {max(known)}"
         return f"{folder} has no batches of the steps that were asked for; {span}."
 
 
@@ -85,7 +88,9 @@ def listed(items: Sequence[Any], most: int = 8) -> str:
         '0, 1, 2, 3, 4, 5, 6, 7 and 2 more'
     """
     shown = ", ".join(map(str, items[:most]))
-    return f"{shown} and {len(items) - most} more" if len(items) > most else shown
+    if len(items) <= most:
+        return shown
+    return f"{shown} and {len(items) - most} more"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,7 +120,8 @@ class Selection:
         """Say whether the range of steps includes a step; an unknown step (None) only counts without a range."""
         if step is None:
             return self.first_step == 0 and self.end_step is None
-        return self.first_step <= step and (self.end_step is None or step < self.end_step)
+        is_before_end = self.end_step is None or step < self.end_step
+        return self.first_step <= step and is_before_end
 
     def within_limit(self, numbers: Sequence[int], batch_size: int) -> list[int]:
         """Choose batches within the limit: first, last, and evenly spaced batches between them.
@@ -124,7 +130,9 @@ class Selection:
             >>> Selection(limit=30).within_limit([0, 1, 2, 3, 4, 5, 6], batch_size=8)
             [0, 3, 6]
         """
-        count = len(numbers) if self.limit is None else max(1, self.limit // max(1, batch_size))
+        if self.limit is None:
+            return list(numbers)
+        count = max(1, self.limit // max(1, batch_size))
         if count >= len(numbers):
             return list(numbers)
         places = np.linspace(0, len(numbers) - 1, count).round().astype(int)
@@ -144,7 +152,8 @@ def parse_steps(text: str) -> tuple[int, int | None]:
     match = re.fullmatch(r"(\d*):(\d*)", text.strip(), re.ASCII)
     if match is None:
         raise ValueError(f"Steps are a range such as 10:20, :20 or 10:, without the second number; got {text!r}.")
-    return int(match[1] or 0), int(match[2]) if match[2] else None
+    first, end = match.groups()
+    return int(first or 0), int(end) if end else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +195,9 @@ def _last_session(run: RecordedRun) -> list[dict[str, Any]]:
         logs = run.logs
     except OSError:
         return []
-    last = max((entry["session"] for entry in logs if {"loss", "train_runtime"} & entry.keys()), default=0)
+    # A session that only evaluated has neither.
+    trained = [entry["session"] for entry in logs if "loss" in entry or "train_runtime" in entry]
+    last = max(trained, default=0)
     return [entry for entry in logs if entry["session"] == last]
 
 
@@ -236,7 +247,8 @@ def read_new_rewards(keys: Mapping[str, Any], run: RecordedRun) -> NewRewards:
         if key not in recorded or key in COUNTED:
             continue
         # As texts, since YAML reads `1e-5` as text.
-        old, new = (number_or_text(str(value[key])) for value in (recorded, keys))
+        old = number_or_text(str(recorded[key]))
+        new = number_or_text(str(keys[key]))
         if old != new:
             ignored[key] = (recorded[key], keys[key])
     settings = AdvantageSettings.read(keys, otherwise=AdvantageSettings.read(recorded))

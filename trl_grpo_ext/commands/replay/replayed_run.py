@@ -85,7 +85,10 @@ class ReplayedRun:
         self.seconds = time.perf_counter() - self._began
 
     def _check_columns(self, card: Scorecard) -> None:
-        columns = dict.fromkeys(column for sample in card.samples for column in sample.row)
+        # A dict keeps the order and drops repeated names.
+        columns: dict[str, None] = {}
+        for sample in card.samples:
+            columns |= dict.fromkeys(sample.row)
         try:
             self.rewards.mix.check_columns(columns)
         except ValueError as error:
@@ -98,27 +101,39 @@ class ReplayedRun:
     @property
     def steps(self) -> tuple[int, int] | None:
         """The first and the last step; None if no step is known."""
-        return (min(self._steps), max(self._steps)) if self._steps else None
+        if not self._steps:
+            return None
+        return min(self._steps), max(self._steps)
 
     @property
     def sources(self) -> dict[str, str]:
         """The source of each new term's verdicts: recorded, judged, judged again, or combined."""
         found = {}
         for term in self.rewards.mix.terms:
-            reused = self.rescorer.reused.get(term.name)
-            if term.combine is not None:
-                found[term.name] = "combined"
-            elif reused is not None:
-                found[term.name] = "recorded" if reused == term.name else f"recorded as {reused}"
-            else:
-                found[term.name] = "judged again" if term.name in self.batches.terms else "judged"
+            found[term.name] = self._source(term)
         return found
 
+    def _source(self, term: RewardTerm) -> str:
+        if term.combine is not None:
+            return "combined"
+        reused = self.rescorer.reused.get(term.name)
+        if reused == term.name:
+            return "recorded"
+        if reused is not None:
+            return f"recorded as {reused}"
+        if term.name in self.batches.terms:
+            return "judged again"
+        return "judged"
+
     def to_record(self) -> dict[str, Any]:
+        old, new = self.comparison.settings
+        steps = None
+        if self.steps is not None:
+            steps = {"first": self.steps[0], "last": self.steps[1]}
         return {
             "run": self.folder,
-            "steps": None if self.steps is None else {"first": self.steps[0], "last": self.steps[1]},
-            "settings": dict(zip(("old", "new"), map(str, self.comparison.settings), strict=True)),
+            "steps": steps,
+            "settings": {"old": str(old), "new": str(new)},
             "notes": self.notes,
             "sources": self.sources,
             **self.comparison.to_record(),
@@ -167,8 +182,10 @@ class ReplayedRun:
 
     def _weight_moves(self, term: str) -> bool:
         """Say whether a term's weight changes during the run, in a different way on each side."""
-        old, new = (side.weights(term) for side in (self.comparison.old, self.comparison.new))
-        return old != new and any(len(set(weights)) > 1 for weights in (old, new))
+        old = self.comparison.old.weights(term)
+        new = self.comparison.new.weights(term)
+        moves = len(set(old)) > 1 or len(set(new)) > 1
+        return moves and old != new
 
     def _notes_on_advantages(self) -> Iterator[str]:
         comparison = self.comparison

@@ -67,23 +67,28 @@ class Rescorer:
             if card.weights[term] != 0 and card.unscored(term):
                 self.stops.setdefault(term, card.step)
         self._note_failures(card, old)
-        card = card if alone else self._with_others(card, old)
+        if not alone:
+            card = self._with_others(card, old)
         return card.with_failed(old.failed).with_drawn(old.drawn)
 
     def _with_others(self, card: Scorecard, old: Scorecard) -> Scorecard:
         """Add recorded contributions of functions outside the mix; for void completions these were not recorded."""
         others: list[float | None] = old.other_column.tolist()
         for row, was_void in enumerate(old.void):
-            if was_void:
-                is_scored = any(card.verdicts[term][row] is not None for term in card.in_force)
-                others[row] = 0.0 if is_scored else None
+            if not was_void:
+                continue
+            is_scored = any(card.verdicts[term][row] is not None for term in card.in_force)
+            others[row] = 0.0 if is_scored else None
         new = card.with_others(others)
-        self.revived += sum(was_void and not is_void for was_void, is_void in zip(old.void, new.void, strict=True))
+        for was_void, is_void in zip(old.void, new.void, strict=True):
+            self.revived += was_void and not is_void
         return new
 
     def _note_failures(self, card: Scorecard, old: Scorecard) -> None:
         for term, _ in self.mix.verifiers:
-            before = old.verdicts.get(self.reused.get(term.name, term.name)) or (None,) * len(old)
+            recorded_as = self.reused.get(term.name, term.name)
+            # A term that the run lacked has failed on none.
+            before = old.verdicts.get(recorded_as) or (None,) * len(old)
             for earlier, verdict in zip(before, card.verdicts[term.name], strict=True):
                 if _has_failed(verdict) and not _has_failed(earlier):
                     self.failures[term.name, verdict.reason] += 1
@@ -98,10 +103,15 @@ def _same_verifiers(mix: RewardMix, recorded: Mapping[str, str | None]) -> dict[
     """Map each term of the mix to a recorded term with an equal verifier, preferring a term of equal name."""
     reusable = {}
     for term, verifier in mix.verifiers:
-        identity = None if isinstance(verifier, GroupVerifier) else verifier_identity(verifier)
+        # Its verdicts depend on the compared completions.
+        if isinstance(verifier, GroupVerifier):
+            continue
+        identity = verifier_identity(verifier)
         same = [name for name, other in recorded.items() if other is not None and other == identity]
-        if same:
-            reusable[term.name] = term.name if term.name in same else same[0]
+        if term.name in same:
+            reusable[term.name] = term.name
+        elif same:
+            reusable[term.name] = same[0]
     return reusable
 
 
@@ -119,14 +129,20 @@ class _RecordedVerdicts(BatchVerifier):
 
     def open(self, card: Scorecard) -> None:
         """Load a batch's verdicts; later samples must be its own objects, since they are looked up by identity."""
+        self._known = {}
+        # A batch in which the term applied to no row has no column.
         column = card.verdicts.get(self.term, ())
-        pairs = zip(card.samples, column, strict=False)
-        self._known = {id(sample): verdict for sample, verdict in pairs if verdict is not None}
+        for sample, verdict in zip(card.samples, column, strict=False):
+            if verdict is not None:
+                self._known[id(sample)] = verdict
 
     def judge_samples(self, samples: Sequence[Sample]) -> list[Verdict]:
         unknown = [sample for sample in samples if id(sample) not in self._known]
-        judged = iter(self.verifier.judge_samples(unknown) if unknown else ())
-        return [self._known.get(id(sample)) or next(judged) for sample in samples]
+        judged = dict(self._known)
+        if unknown:
+            verdicts = self.verifier.judge_samples(unknown)
+            judged.update(zip(map(id, unknown), verdicts, strict=True))
+        return [judged[id(sample)] for sample in samples]
 
     def close(self) -> None:
         self.verifier.close()

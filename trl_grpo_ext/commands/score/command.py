@@ -25,8 +25,6 @@ HELP = "judge the completions of a file"
 def add_parser(commands: Any) -> None:
     parser = commands.add_parser(
         "score",
-        usage="trl-grpo-ext score FILE.jsonl (--verifier NAME ... | --config RECIPE) [--output FILE] [--overwrite] "
-        "[--completion COLUMN] [--json]",
         description=DESCRIPTION,
     )
     add = parser.add_argument

@@ -11,7 +11,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -27,7 +26,7 @@ from trl_grpo_ext.commands.tally import Tally, print_summary, status_of
 from trl_grpo_ext.group_verifier import GroupVerifier
 from trl_grpo_ext.mix.described import build_mix
 from trl_grpo_ext.mix.reward_mix import RewardMix, UnscoredError
-from trl_grpo_ext.recipe.rows import makes_conversations
+from trl_grpo_ext.recipe.prompts import RecipePrompts
 from trl_grpo_ext.runs.schema import SAMPLE_COLUMNS, VERDICT_COLUMNS, tables_of
 from trl_grpo_ext.scorecard import Scorecard
 from trl_grpo_ext.support.files import unfinished_path, written_whole
@@ -53,14 +52,15 @@ Write = Callable[[pa.Table], None]
 
 def score(arguments: argparse.Namespace) -> int:
     """Judge a file as the arguments of the command say, print the summary, and return the exit status."""
-    started, tally = time.monotonic(), Tally()
+    started = time.monotonic()
+    tally = Tally()
     try:
         if arguments.output is not None:
             check_output(arguments.output, overwrite=arguments.overwrite, source=arguments.file)
         keys = {} if arguments.config is None else read_file(arguments.config).keys
         with closing(_mix(arguments, keys)) as mix:
-            completions = CompletionFile.check(arguments.file, arguments.completion)
-            completions = replace(completions, is_conversational=makes_conversations(keys))
+            completions = CompletionFile.check(arguments.file, arguments.completion, RecipePrompts.of(keys))
+            _tell_unprompted(completions)
             judge_file(mix, completions, arguments.output, tally)
     except (ValueError, OSError, ImportError) as error:
         return refuse(f"{tally}; then: {error}" if tally.rows else error)
@@ -83,16 +83,33 @@ def score(arguments: argparse.Namespace) -> int:
 
 def _mix(arguments: argparse.Namespace, keys: Mapping[str, Any]) -> RewardMix:
     if arguments.config is None:
-        return build_mix([rewards_entry(text, "--verifier") for text in arguments.verifier], each="--verifier")
+        entries = [rewards_entry(text, "--verifier") for text in arguments.verifier]
+        return build_mix(entries, each="--verifier")
     return build_mix(keys.get("rewards")).for_limit(keys.get("max_completion_length"))
+
+
+def _tell_unprompted(completions: CompletionFile) -> None:
+    """Say on stderr if rows lack the columns of the recipe's prompts: without a prompt, verdicts may differ."""
+    sources = completions.prompts.sources
+    if not sources or not completions.unprompted:
+        return
+    named = ", ".join(f"`{source}`" for source in sources)
+    print(
+        f"{completions.unprompted} of {completions.rows} rows have neither a `prompt` nor what the recipe makes "
+        f"prompts of ({named}): they are judged without a prompt, and verdicts may differ from those of training.",
+        file=sys.stderr,
+    )
 
 
 def _left(tally: Tally, output: Path | None) -> str:
     """Describe the partial output of an interrupted command; delete an unfinished output without rows."""
-    unfinished = None if output is None else unfinished_path(output)
+    unfinished = None
+    if output is not None:
+        unfinished = unfinished_path(output)
+    if tally.rows and unfinished is not None and unfinished.exists():
+        return f"{tally}; their verdicts are in {unfinished}"
     if tally.rows:
-        is_kept = unfinished is not None and unfinished.exists()
-        return f"{tally}; their verdicts are in {unfinished}" if is_kept else str(tally)
+        return str(tally)
     if unfinished is not None:
         unfinished.unlink(missing_ok=True)
     return "nothing was judged"
@@ -115,9 +132,12 @@ def judge_file(mix: RewardMix, completions: CompletionFile, output: Path | None,
         raise ValueError("A term compares the completions of a prompt, and the file has no column `prompt`.")
     tally.expected = completions.rows
     with ExitStack() as stack:
-        write = stack.enter_context(verdict_file(output)) if output is not None else None
+        write = None
+        if output is not None:
+            write = stack.enter_context(verdict_file(output))
         bar = stack.enter_context(tqdm(total=completions.rows, desc="scoring", unit="row", leave=False, disable=None))
-        few, times = completions.batches(FEW, whole_groups=compares), 1
+        few = completions.batches(FEW, whole_groups=compares)
+        times = 1
         lines = completions.lines()
         while samples := list(itertools.chain.from_iterable(itertools.islice(few, times))):
             began = time.monotonic()
@@ -133,7 +153,9 @@ def judge_file(mix: RewardMix, completions: CompletionFile, output: Path | None,
 def _next_times(times: int, seconds: float) -> int:
     if seconds < QUICK:
         return min(2 * times, MOST_TIMES)
-    return max(1, times // 2) if seconds > SLOW else times
+    if seconds > SLOW:
+        return max(1, times // 2)
+    return times
 
 
 @contextmanager

@@ -38,14 +38,11 @@ SECONDARY_WARN = 0.3
 PATIENCE = 48
 
 
-ONE_TERM = NotChecked("two terms with weight for the same rows")
-
-
 def secondary_only(window: Window) -> CheckResult:
     """Find live groups decided by lesser terms alone, while the score stays flat."""
     others = other_terms(window)
     if not others:
-        return ONE_TERM if window.batches else None
+        return _needs_another(window) if window.batches else None
     live = groups_of(window.batches, GroupOutcome.LIVE)
     of_advantages = mean_of_known(batch.secondary_share for batch in window.batches)
     if live < LEAST_GROUPS:
@@ -68,6 +65,17 @@ def secondary_only(window: Window) -> CheckResult:
         numbers={"share_of_live_groups": secondary, "share_of_advantages": of_advantages},
         action=_action(window),
     )
+
+
+def _needs_another(window: Window) -> NotChecked:
+    """Say that no row has a second term; of terms that are each the first somewhere, say how that comes about."""
+    needed = "two terms with weight for the same rows"
+    if len(window.primary_terms) > 1:
+        needed += (
+            f"; each of {names(window.primary_terms)} is the first with weight in some rows, as where `when` or a "
+            f"plain function's None takes a row out of a term"
+        )
+    return NotChecked(needed)
 
 
 def _action(window: Window) -> str:
@@ -109,7 +117,7 @@ def outweighed(window: Window) -> CheckResult:
     """Find a lesser term with more advantage than the primary term, where the primary term differs."""
     primary, others = window.primary_terms, other_terms(window)
     if not others:
-        return ONE_TERM if window.batches else None
+        return _needs_another(window) if window.batches else None
     shares = {term: _known_shares(window, term) for term in window.in_force}
     known = min(map(len, shares.values()))
     if known < LEAST_BATCHES:

@@ -153,11 +153,19 @@ class Report:
         """
         if self._whole is not None:
             return self._whole
-        results = self.results if self.complete else [*self.results, cut]
-        if any(each.ending is Ending.KILLED for each in self.results) and (known := ended()) is not None:
+        results = [*self.results]
+        if not self.complete:
+            results.append(cut)
+        # Asked only where needed: it may wait for the program to end.
+        is_killed = any(each.ending is Ending.KILLED for each in self.results)
+        known = ended() if is_killed else None
+        if known is not None:
             results = [known if each.ending is Ending.KILLED else each for each in results]
-        rest = TestResult(ending=Ending.NOT_RUN) if self.complete or self._job.stop_at_first else cut
-        return run_result_of((*results, *[rest] * (len(self._job.suite.tests) - len(results))))
+        rest = cut
+        if self.complete or self._job.stop_at_first:
+            rest = TestResult(ending=Ending.NOT_RUN)
+        missing = len(self._job.suite.tests) - len(results)
+        return run_result_of((*results, *[rest] * missing))
 
 
 _JUDGED = {

@@ -45,14 +45,25 @@ def find(name: str) -> tuple[Place, ...]:
     spec = _spec(name)
     if spec is None:
         return ()
-    folders = spec.submodule_search_locations
-    if folders is not None:
+    places = []
+    for place in _places_of(name, spec):
+        if place.path.exists():
+            real = Place(place.name, place.path.resolve())
+            if not _is_of_a_project(real.path):
+                places.append(real)
+    return tuple(places)
+
+
+def _places_of(name: str, spec: ModuleSpec) -> Iterator[Place]:
+    """Yield the folders or the file of an import spec."""
+    if spec.submodule_search_locations is not None:
         is_namespace = spec.origin is None
-        found = [(name, Path(folder)) for folder in folders if not is_namespace or distributions_of(name)]
-    else:
-        found = [(Path(spec.origin).name, Path(spec.origin))] if spec.origin and spec.has_location else []
-    places = [Place(shown_as, path.resolve()) for shown_as, path in found if path.exists()]
-    return tuple(place for place in places if not _is_of_a_project(place.path))
+        if not is_namespace or distributions_of(name):
+            for folder in spec.submodule_search_locations:
+                yield Place(name, Path(folder))
+    elif spec.origin and spec.has_location:
+        path = Path(spec.origin)
+        yield Place(path.name, path)
 
 
 def is_installed(name: str) -> bool:

@@ -230,10 +230,14 @@ def _live_task(pid: int) -> Iterator[tuple[Path, int]]:
     """
     with contextlib.suppress(OSError):
         for task in Path(f"/proc/{pid}/task").iterdir():
-            if found := _sum_of_lines(_read(f"{task}/status"), (b"VmRSS:", b"VmSwap:", b"VmPTE:")):
-                descriptors = sum(1 for _ in (task / "fd").iterdir()) - _USUAL_DESCRIPTORS
-                yield task, found + max(0, descriptors) * _socket_bytes()
-                return
+            resident = _sum_of_lines(_read(f"{task}/status"), (b"VmRSS:", b"VmSwap:", b"VmPTE:"))
+            if not resident:
+                continue
+            descriptors = sum(1 for _ in (task / "fd").iterdir())
+            # Each may be a socket full of unread data.
+            sockets = max(0, descriptors - _USUAL_DESCRIPTORS)
+            yield task, resident + sockets * _socket_bytes()
+            return
 
 
 def _sum_of_shares(tasks: list[tuple[Path, int]]) -> tuple[int, float]:
@@ -251,7 +255,9 @@ def _proportional_bytes(task: Path, most: int) -> int:
         most: Upper bound of the memory, in which shared pages count in full.
     """
     text = _read(f"{task}/smaps_rollup")
-    return most - _sum_of_lines(text, (b"Rss:", b"Swap:")) + _sum_of_lines(text, (b"Pss:", b"SwapPss:"))
+    in_full = _sum_of_lines(text, (b"Rss:", b"Swap:"))
+    by_shares = _sum_of_lines(text, (b"Pss:", b"SwapPss:"))
+    return most - in_full + by_shares
 
 
 def _sum_of_lines(text: bytes, names: tuple[bytes, ...]) -> int:

@@ -101,16 +101,18 @@ def _shown(packages: tuple[str, ...], imports: tuple[str, ...], _path: tuple[str
     places = dict.fromkeys(place for name in (ALWAYS, *named, *imports) for place in _with_required(name))
     times: Counter[str] = Counter()
     targets: dict[str, str] = {}
+    searched: set[str] = set()
     for place in sorted(places, key=lambda place: place.path):
         # Portions of a namespace package share a name, so each gets a folder of its own.
-        number = times[place.name]
-        targets[f"{_PACKAGES}{number or ''}/{place.name}"] = str(place.path)
+        home = f"{_PACKAGES}{times[place.name] or ''}"
         times[place.name] += 1
-    searched = sorted({target.partition("/")[0] for target in targets})
+        targets[f"{home}/{place.name}"] = str(place.path)
+        searched.add(home)
+    path = sorted(searched)
     for number, folder in enumerate(folders):
         targets[f"{_FOLDER}/{number}"] = folder
-        searched.append(f"{_FOLDER}/{number}")
-    return Shown(tuple(targets.items()), tuple(searched))
+        path.append(f"{_FOLDER}/{number}")
+    return Shown(tuple(targets.items()), tuple(path))
 
 
 def _with_required(name: str) -> Iterator[Place]:

@@ -96,9 +96,21 @@ def _shown(line: str | None, other: str | None) -> str:
         return "the end"
     start = 0
     if len(line) > SHOWN_CHARS:
-        same = next((index for index, (a, b) in enumerate(zip(line, other or "", strict=False)) if a != b), 0)
-        start = max(0, same - SHOWN_CHARS // 2)
+        start = max(0, _first_difference(line, other or "") - SHOWN_CHARS // 2)
     part = line[start : start + SHOWN_CHARS]
-    shown = ascii(part) if not part.isprintable() else repr(part)
-    shown = shown if len(shown) <= SHOWN_CHARS + 2 else shown[:SHOWN_CHARS] + "'"
-    return ("..." if start else "") + shown + ("..." if start + SHOWN_CHARS < len(line) else "")
+    shown = repr(part) if part.isprintable() else ascii(part)
+    if len(shown) > SHOWN_CHARS + 2:
+        shown = shown[:SHOWN_CHARS] + "'"
+    if start:
+        shown = f"...{shown}"
+    if start + SHOWN_CHARS < len(line):
+        shown = f"{shown}..."
+    return shown
+
+
+def _first_difference(one: str, other: str) -> int:
+    """Return the index of the first different character; 0 if none differs."""
+    for place, (a, b) in enumerate(zip(one, other, strict=False)):
+        if a != b:
+            return place
+    return 0

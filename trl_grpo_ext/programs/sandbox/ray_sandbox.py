@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from trl_grpo_ext.programs.sandbox.isolation import IsolationError
@@ -31,12 +31,16 @@ class RaySandbox:
         Nothing that a program or a node does raises an exception here; jobs on a lost node get NO_VERDICT.
         """
 
-        def run_there(distinct: list[Job]) -> Iterator[RunResult]:
+        def run_there(distinct: list[Job]) -> list[RunResult]:
             items = [job.to_record() for job in distinct]
             seconds = ATTEMPTS * max((job.limits.wall_seconds for job in distinct), default=0.0)
-            return map(
-                _outcome, ray_cluster().run(f"{__name__}:run_here", items, seconds=seconds, settings=self._settings)
+            records = ray_cluster().run(
+                f"{__name__}:run_here",
+                items,
+                seconds=seconds,
+                settings=self._settings,
             )
+            return [_outcome(record) for record in records]
 
         return run_each_once(jobs, run_there)
 
@@ -65,7 +69,9 @@ class RaySandbox:
 
 def run_here(items: Sequence[Record], settings: Record, cores: int) -> list[Record]:
     """Run jobs that came from another machine in this machine's sandbox."""
-    return [outcome.to_record() for outcome in _here(settings, cores).run([Job.from_record(item) for item in items])]
+    jobs = [Job.from_record(item) for item in items]
+    outcomes = _here(settings, cores).run(jobs)
+    return [outcome.to_record() for outcome in outcomes]
 
 
 def check_here(_items: Sequence[Record], settings: Record, cores: int) -> list[Record]:
@@ -83,4 +89,6 @@ def _here(settings: Record, cores: int) -> LocalSandbox:
 
 
 def _outcome(record: Record) -> RunResult:
-    return no_verdict(record["lost"]) if "lost" in record else RunResult.from_record(record)
+    if "lost" in record:
+        return no_verdict(record["lost"])
+    return RunResult.from_record(record)

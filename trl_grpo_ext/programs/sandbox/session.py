@@ -36,7 +36,7 @@ _MOST_SESSIONS = 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CellResult:
-    """What came of a cell.
+    """The result of a cell.
 
     Attributes:
         output: Everything printed, and at the end the value of a last expression, or the error.
@@ -77,7 +77,7 @@ class PythonSession:
         self._abandoned: _Live | None = None
 
     def check(self) -> str:
-        """Check that a session can run here, and return the name of its isolation level.
+        """Check that sessions can run here; return the isolation level's name.
 
         Raises:
             IsolationError: if a wall is missing.
@@ -176,7 +176,7 @@ class _Live:
         return CellResult(output=printed.decode("utf-8", "replace"), end=end)
 
     def close(self) -> None:
-        """End the process. If it is already gone, so is its zygote, and the sandbox starts another."""
+        """End the session's process; a sandbox replaces a zygote lost with its process."""
         with contextlib.suppress(LostError, ClosedError):
             self._opened.close()
 
@@ -206,7 +206,7 @@ class _Live:
             return
 
     def _read(self, printed: bytearray) -> bool:
-        """Read a part of what has been printed; return False if there was nothing."""
+        """Read a chunk of printed output; return False if no output was ready."""
         if self._out.closed:
             return False
         chunk = self._out.read(_CHUNK)
@@ -221,7 +221,7 @@ class _Live:
         return bool(chunk)
 
     def _ended(self, printed: bytearray) -> TestResult | None:
-        """Read the message that has arrived, and the rest of the output; return how the session has ended, or None."""
+        """Read the arrived message and remaining output; return the session's ending, or None if it continues."""
         self._inbox.read()
         nonsense = TestResult(ending=Ending.PROTOCOL, detail="it wrote to the channel of the sandbox")
         try:
@@ -241,7 +241,7 @@ class _Live:
 
 
 class _Host:
-    """What the sessions of a process with the same packages share: the sandbox that lends them zygotes."""
+    """The shared sandbox of a process's sessions with equal packages."""
 
     def __init__(self, packages: Sequence[str], allow_unsafe: bool) -> None:
         self.sandbox = LocalSandbox(_MOST_SESSIONS, packages=packages, allow_unsafe=allow_unsafe)

@@ -11,9 +11,15 @@ from dataclasses import dataclass
 
 PYTHON_TAGS = frozenset({"python", "py", "python3", "py3"})
 _MARKDOWN_TAGS = frozenset({"markdown", "md"})
+_TRIPLE_QUOTES = ('"""', "'''")
 
-_FENCE = re.compile(r"([ \t]*)(`{3,}|~{3,})(.*)", re.DOTALL)
+_MARKS = re.compile(r"`{3,}|~{3,}")
 _TAG = re.compile(r"[{.\s]*([\w+#-]*)")
+_ONE_WORD = re.compile(r"[\w+#-]+\s*")
+_LIST_ITEM = re.compile(r"[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]+")
+_CLOSING_TAG = re.compile(r"</[\w-]+>")
+# What may begin or end a string, or begin a comment; a string without its end reaches to the end of the line.
+_QUOTE = re.compile(r"\"{3}|'{3}|#|\"(?:[^\"\\]|\\.?)*\"?|'(?:[^'\\]|\\.?)*'?")
 # A function, class or constant at the top of a program.
 _TOP_NAME = re.compile(
     r"^(?:(?:async[ \t]+)?(?:def|class)[ \t]+([^\W\d]\w*)|([A-Z_][A-Z0-9_]*)[ \t]*=[^=])", re.MULTILINE
@@ -37,55 +43,161 @@ class FencedBlock:
         return self.tag in PYTHON_TAGS
 
 
+@dataclass(frozen=True, slots=True)
+class _Fence:
+    """A line's Markdown fence.
+
+    Attributes:
+        indent: The indentation of its block.
+        marks: Its backticks or tildes.
+        tag: The first word after it, in lower case.
+        follows_text: Whether text stands before it on its line.
+    """
+
+    indent: str
+    marks: str
+    tag: str
+    follows_text: bool
+
+
 def fenced_blocks(text: str) -> list[FencedBlock]:
     """List the fenced blocks of a Markdown text, in order.
 
     A tagged opening fence also ends an unclosed block before it. Fences tagged `markdown` or `md`, around a whole
-    document, are ignored.
+    document, are ignored. A fence may follow text on its line: an opening fence after a list marker, a colon or an XML
+    tag, or with a tag of its own; a closing fence after code, unless it stands in a string or comment.
 
     Examples:
         >>> fenced_blocks("~~~py\\n1\\n~~~")
         [FencedBlock(tag='py', code='1\\n')]
+        >>> fenced_blocks("<answer>```py\\nx = 1```</answer>")
+        [FencedBlock(tag='py', code='x = 1\\n')]
     """
     found: list[FencedBlock] = []
-    opened: re.Match[str] | None = None
+    opened: _Fence | None = None
     lines: list[str] = []
+    # The quotes of a string that is open at the end of the last line, in a block or in a program without one.
+    quotes = ""
     for line in text.split("\n"):
-        fence = _fence(line, opened)
-        if fence is None:
+        last = _last_code(line, opened, quotes)
+        opening = _opening(line, opened, quotes)
+        if last is None and opening is None:
             lines.append(line)
+            quotes = open_quotes(line, quotes)
             continue
+        if last:
+            lines.append(last)
         if opened is not None:
             found.append(_block(opened, lines))
-        opened = None if opened is not None and not fence[3].strip() else fence
+        # A bare fence ends a block rather than open the next.
+        opened = opening if last is None else None
         lines = []
+        quotes = ""
     if opened is not None:
         found.append(_block(opened, lines))
     return found
 
 
-def _fence(line: str, opened: re.Match[str] | None) -> re.Match[str] | None:
-    """Match a fence that opens a block or ends the open block; None for any other line."""
-    fence = _FENCE.match(line)
-    if fence is None or ("`" in fence[3] and fence[2][0] == "`") or _tag(fence) in _MARKDOWN_TAGS:
+def _opening(line: str, opened: _Fence | None, quotes: str) -> _Fence | None:
+    """Read a line's opening fence; None for lines without an opening fence."""
+    marks = _MARKS.search(line)
+    if marks is None:
         return None
+    before = line[: marks.start()]
+    info = line[marks.end() :]
+    is_code_in_text = "`" in info and marks[0][0] == "`"
+    tag = _tag(info)
+    # A fence is followed by nothing but its tag; in a program, quotes may follow.
+    if is_code_in_text or tag in _MARKDOWN_TAGS or (info.strip() and not tag):
+        return None
+    if not before.strip():
+        fence = _Fence(before, marks[0], tag, follows_text=False)
+        return fence if opened is None or _ends(fence, opened) else None
+    is_in_program = opened is not None or quotes
+    if is_in_program or marks[0][0] != "`" or not _may_follow(before, info):
+        return None
+    indent = ""
+    if _LIST_ITEM.fullmatch(before):
+        # The lines below a list marker stand under its text.
+        indent = " " * len(before)
+    return _Fence(indent, marks[0], tag, follows_text=True)
+
+
+def _may_follow(before: str, info: str) -> bool:
+    """Test if text may precede an opening fence on its line."""
+    # Quotes begin a string of a program without a fence.
+    if before[-1] in "\"'":
+        return False
+    return before.rstrip()[-1] in ":>" or bool(_LIST_ITEM.fullmatch(before) or _ONE_WORD.fullmatch(info))
+
+
+def _last_code(line: str, opened: _Fence | None, quotes: str) -> str | None:
+    """Return the code in front of a closing fence, often empty; None for lines without a closing fence."""
     if opened is None:
-        return fence
-    is_shorter = len(fence[2]) < len(opened[2])
+        return None
+    line = line.rstrip()
+    tag = line.rfind("</")
+    if tag >= 0 and _CLOSING_TAG.fullmatch(line[tag:]):
+        line = line[:tag].rstrip()
+    code = line.rstrip(opened.marks[0])
+    fence = _Fence(code, line[len(code) :], "", follows_text=bool(code.strip()))
+    if not fence.follows_text:
+        return "" if _ends(fence, opened) else None
+    # No backtick of Python stands outside of strings and comments.
+    is_end = opened.marks[0] == "`" and _ends(fence, opened) and not open_quotes(code, quotes, comments=True)
+    return code if is_end else None
+
+
+def _ends(fence: _Fence, opened: _Fence) -> bool:
+    """Test if a fence may end an open block."""
     # As in CommonMark; a docstring of the program may hold a fence.
-    is_content = len(fence[1]) > len(opened[1]) + 3
-    return None if is_content or is_shorter or fence[2][0] != opened[2][0] else fence
+    is_content = not fence.follows_text and len(fence.indent) > len(opened.indent) + 3
+    return fence.marks.startswith(opened.marks) and not is_content
 
 
-def _tag(fence: re.Match[str]) -> str:
-    tag = _TAG.match(fence[3])
-    return tag[1].lower() if tag else ""
+def open_quotes(line: str, quotes: str, *, comments: bool = False) -> str:
+    """Return the triple quotes of an open string at a line's end, or `#` in a comment; else an empty text.
+
+    Args:
+        line: A line of a program.
+        quotes: The triple quotes open at its beginning.
+        comments: Whether to tell comments.
+    """
+    may_open = any(each in line for each in _TRIPLE_QUOTES)
+    if not (quotes or comments or may_open):
+        return ""
+    place = 0
+    while True:
+        if quotes:
+            end = line.find(quotes, place)
+            if end < 0:
+                return quotes
+            place = end + len(quotes)
+        found = _QUOTE.search(line, place)
+        if found is None:
+            return ""
+        if found[0] == "#":
+            return "#" if comments else ""
+        quotes = found[0] if found[0] in _TRIPLE_QUOTES else ""
+        place = found.end()
 
 
-def _block(opened: re.Match[str], lines: list[str]) -> FencedBlock:
-    indent = opened[1]
-    code = "\n".join(line.removeprefix(indent) for line in lines) if indent else "\n".join(lines)
-    return FencedBlock(_tag(opened), code if not code or code.endswith("\n") else code + "\n")
+def _tag(info: str) -> str:
+    tag = _TAG.match(info)
+    if tag is None:
+        return ""
+    return tag[1].lower()
+
+
+def _block(opened: _Fence, lines: list[str]) -> FencedBlock:
+    first = next((line for line in lines if line.strip()), "")
+    # Below a list marker, a model may write its code without indentation.
+    if first.startswith(opened.indent):
+        lines = [line.removeprefix(opened.indent) for line in lines]
+    code = "\n".join(lines)
+    if code and not code.endswith("\n"):
+        code += "\n"
+    return FencedBlock(opened.tag, code)
 
 
 def with_helpers(program: str, others: Sequence[str]) -> str:
@@ -96,15 +208,16 @@ def with_helpers(program: str, others: Sequence[str]) -> str:
         def sq(x): return x * x
         def f(x): return sq(x)
     """
-    pieces, bound = [program], _bound(program)
+    pieces = [program]
+    bound = _bound(program)
     missing = _mentions(program) - bound
     for other in reversed(others):
-        if not missing.isdisjoint(_names_at_the_top(other)):
-            pieces.append(_definitions(other))
-            found = _bound(pieces[-1])
-            bound |= found
-            missing -= found
-            missing |= _mentions(pieces[-1]) - bound
+        if missing.isdisjoint(_names_at_the_top(other)):
+            continue
+        helper = _definitions(other)
+        pieces.append(helper)
+        bound |= _bound(helper)
+        missing = (missing | _mentions(helper)) - bound
     return "".join(reversed(pieces))
 
 
@@ -113,19 +226,29 @@ def _mentions(code: str) -> set[str]:
 
 
 def _bound(code: str) -> set[str]:
-    return {*(name for pair in _NAME.findall(code) for name in pair), *_imported(code)}
+    return _matched(_NAME, code) | _imported(code)
 
 
 def _names_at_the_top(code: str) -> set[str]:
-    imports = "".join(line for line in code.splitlines(keepends=True) if not line[0].isspace())
-    return {*(name for pair in _TOP_NAME.findall(code) for name in pair), *_imported(imports)}
+    lines = code.splitlines(keepends=True)
+    imports = "".join(line for line in lines if not line[0].isspace())
+    return _matched(_TOP_NAME, code) | _imported(imports)
+
+
+def _matched(pattern: re.Pattern[str], code: str) -> set[str]:
+    """Collect what either group of a pattern matches, and the empty text."""
+    return set().union(*pattern.findall(code))
 
 
 def _imported(code: str) -> set[str]:
-    return {name for line in _IMPORT.findall(code) for name in _MENTION.findall(line)}
+    lines = "\n".join(_IMPORT.findall(code))
+    return set(_MENTION.findall(lines))
 
 
 def _definitions(code: str) -> str:
     """Keep imports, functions, classes, constants and decorated definitions of a code text; drop other statements."""
-    found = [part for part in _NEXT_STATEMENT.split(code) if _DEFINITION.match(part)]
-    return "".join(part if part.endswith("\n") else f"{part}\n" for part in found)
+    found = []
+    for part in _NEXT_STATEMENT.split(code):
+        if _DEFINITION.match(part):
+            found.append(part if part.endswith("\n") else f"{part}\n")
+    return "".join(found)

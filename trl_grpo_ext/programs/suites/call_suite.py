@@ -26,7 +26,19 @@ from trl_grpo_ext.programs.suites.solution_imports import (
     with_solution_for_unknown,
     without_solution_imports,
 )
-from trl_grpo_ext.programs.suites.source import Statement, joined, nodes_of, packed, required_packages, statements
+from trl_grpo_ext.programs.suites.source import (
+    Statement,
+    arguments_in,
+    binds_of,
+    joined,
+    names_in,
+    nodes_of,
+    packed,
+    reads_of,
+    required_packages,
+    statements,
+    top_level,
+)
 from trl_grpo_ext.programs.suites.test_module import Module, check_pytest_names, mentions_pytest, shim_setup
 
 _MODULE_NAMES = frozenset(
@@ -41,19 +53,8 @@ _FILES = frozenset(
 )
 """Names by which tests are known to use files; `open` as an attribute is something else's."""
 FORGOTTEN = "  # the tests forgot to import it"
-# Modules whose names are looked up for `from module import *`: importing them has no side effects.
-_STARRED = frozenset(HOME_OF.values()) | {
-    "bisect",
-    "cmath",
-    "datetime",
-    "heapq",
-    "numpy.testing",
-    "operator",
-    "re",
-    "statistics",
-    "string",
-    "time",
-}
+# Packages of the standard library with modules that print, open windows or change the terminal when they are imported.
+_WITH_EFFECTS = frozenset({"__main__", "antigravity", "idlelib", "readline", "test", "this", "tkinter", "turtledemo"})
 
 
 class Taken(NamedTuple):
@@ -84,59 +85,76 @@ def solution_names(code: Sequence[Statement], entry_point: str | None = None, im
         >>> solution_names(statements("assert math.isclose(mean([1, 2]), 1.5)"))
         Taken(names=('mean',), imports=('import math',), imports_solution=False)
     """
-    reads = {name for part in code for name in part.usage.reads}
-    free = reads - {name for part in code for name in part.usage.binds} - _BUILTINS
-    free -= {name for part in code for name in _starred_names(part.node)}
     nodes = nodes_of(code)
-    modules = _modules(free, nodes)
-    common = {name: f"from {HOME_OF[name]} import {name}" for name in free - set(modules) if name in HOME_OF}
-    remote = free - set(modules) - set(common)
+    free = reads_of(code) - binds_of(code) - _BUILTINS
+    for part in code:
+        free -= _starred_names(part.node)
+    # Name -> the line that imports it.
+    missing = _modules(free, nodes)
+    common = {name: f"from {HOME_OF[name]} import {name}" for name in free - missing.keys() if name in HOME_OF}
+    missing |= common
+    remote = free - missing.keys()
+    remote.update(imported)
+    if entry_point:
+        remote.add(entry_point)
     by_import = any(imports_solution(node) for node in nodes)
-    certain = {*imported, *([entry_point] if entry_point else [])}
-    remote |= certain
-    all_of_it = any(part.is_star_import and is_solution_import(part.node) for part in code)
-    if not remote and (all_of_it or not by_import):
-        remote = called(nodes) & set(common) or handed_on(nodes)
-    local = {name: line for name, line in (modules | common).items() if name not in remote}
+    by_star = any(part.is_star_import and is_solution_import(part.node) for part in code)
+    if not remote and (by_star or not by_import):
+        remote = called(nodes) & common.keys() or handed_on(nodes)
     names = sorted(remote, key=lambda name: (name != entry_point, name))
-    return Taken(tuple(names), tuple(sorted(local.values())), by_import)
+    imports = sorted(line for name, line in missing.items() if name not in remote)
+    return Taken(tuple(names), tuple(imports), by_import)
 
 
 def _modules(free: Collection[str], nodes: Iterable[ast.AST]) -> dict[str, str]:
     """Write imports for free names that are modules: known module names of which only attributes are used."""
-    attributes, bare = _uses(nodes)
-    modules = {name: _ALIASES.get(name, name) for name in free if name in attributes and name not in bare}
-    return {
-        name: f"import {module}" if name == module else f"import {module} as {name}"
-        for name, module in modules.items()
-        if name in _ALIASES or name in _THIRD_PARTY or name in sys.stdlib_module_names
-    }
+    used_bare = _used_bare(nodes)
+    imports = {}
+    for name in free:
+        is_known = name in _ALIASES or name in _THIRD_PARTY or name in sys.stdlib_module_names
+        if not is_known or name in used_bare:
+            continue
+        module = _ALIASES.get(name, name)
+        imports[name] = f"import {module}"
+        if name != module:
+            imports[name] += f" as {name}"
+    return imports
 
 
-def _uses(nodes: Iterable[ast.AST]) -> tuple[set[str], set[str]]:
-    """Return the names used as `name.attribute`, and the names used in any other way."""
-    nodes = list(nodes)
-    owners = [node.value for node in nodes if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)]
-    seen = {id(owner) for owner in owners}
-    bare = {node.id for node in nodes if isinstance(node, ast.Name) and id(node) not in seen}
-    return {owner.id for owner in owners}, bare
+def _used_bare(nodes: Iterable[ast.AST]) -> set[str]:
+    """Collect names used bare, not only in front of an attribute."""
+    uses: Counter[str] = Counter()
+    for node in nodes:
+        if isinstance(node, ast.Name):
+            uses[node.id] += 1
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            # This use will be counted, or has been, as that of a name.
+            uses[node.value.id] -= 1
+    return {name for name, count in uses.items() if count > 0}
 
 
 def _starred_names(node: ast.stmt) -> frozenset[str]:
-    is_star = isinstance(node, ast.ImportFrom) and any(alias.name == "*" for alias in node.names)
-    return _public_names(node.module) if is_star and isinstance(node, ast.ImportFrom) and node.module else frozenset()
+    """Return the names that `from module import *` binds; none for any other statement."""
+    if isinstance(node, ast.ImportFrom) and node.module and node.names[0].name == "*":
+        return _public_names(node.module)
+    return frozenset()
 
 
 @cache
 def _public_names(module: str) -> frozenset[str]:
-    if module not in _STARRED:
+    """Return the names that `from module import *` binds, for a module whose import has no side effects."""
+    package = top_level(module)
+    is_known = package in sys.stdlib_module_names or package in {"numpy", "pytest"}
+    if not is_known or package in _WITH_EFFECTS:
         return frozenset()
     try:
         home = importlib.import_module(module)
     except ImportError:
         # The same import in the tests will report the error.
         return frozenset()
-    public: Iterable[str] = getattr(home, "__all__", None) or [name for name in dir(home) if not name.startswith("_")]
+    public: Iterable[str] | None = getattr(home, "__all__", None)
+    if public is None:
+        public = [name for name in dir(home) if not name.startswith("_")]
     return frozenset(public)
 
 
@@ -148,32 +166,28 @@ def call_suite(module: Module, code: PromptCode) -> CallSuite:
     """
     entry_point = code.entry_point
     module = _importing_the_solution(module, entry_point)
-    imported, setup = without_solution_imports([part for part in module.setup if not _defines(part, entry_point)])
-    bound = {name for part in setup for name in part.usage.binds}
+    own = [part for part in module.setup if not _defines(part, entry_point)]
+    imported, setup = without_solution_imports(own)
     # A definition in the tests overrides an import from the solution.
-    imported = [name for name in imported if name not in bound]
+    overridden = binds_of(setup)
+    imported = [name for name in imported if name not in overridden]
     tests = [part for test in module.tests for part in statements(test)]
-    rest = [*module.preamble, *tests]
     shared = _namesakes(module, setup, tests, imported, code)
     if entry_point:
-        wanted = solution_names([*setup, *rest], entry_point, [*imported, *shared]).names
+        wanted = solution_names([*setup, *module.preamble, *tests], entry_point, [*imported, *shared]).names
         helpers = code.definitions(set(wanted) - {entry_point})
         setup = [*helpers, *setup]
         # What the prompt defines is the tests' own.
-        shared -= {name for part in helpers for name in part.usage.binds}
+        shared -= binds_of(helpers)
     imported += sorted(shared)
-    taken = solution_names([*setup, *rest], entry_point, imported)
-    reads = {name for part in [*setup, *tests] for name in part.usage.reads}
-    if not taken.imports_solution and not reads & set(taken.names):
+    taken = solution_names([*setup, *module.preamble, *tests], entry_point, imported)
+    if not taken.imports_solution and reads_of([*setup, *tests]).isdisjoint(taken.names):
         raise BadTests("tests_call_nothing", "\n".join(module.tests))
-    uses_pytest = mentions_pytest([*setup, *tests]) or "pytest" in str(taken.imports)
-    if uses_pytest:
-        check_pytest_names([*setup, *tests])
-    preamble = module.preamble or (shim_setup(False) if uses_pytest else ())
     once, each = _by_need(setup, set(taken.names) | solution_modules(setup))
-    marked = [line if not line.startswith("from") or " typing " in line else line + FORGOTTEN for line in taken.imports]
-    imports = [part for line in marked for part in statements(line)]
-    setup_text, snippets = joined([*preamble, *imports, *once]), _snippets(module, joined(each))
+    imports = _added_imports(taken.imports)
+    preamble = _preamble(module, [*setup, *tests], taken)
+    setup_text = joined([*preamble, *imports, *once])
+    snippets = _snippets(module, joined(each))
     return CallSuite(
         setup=setup_text,
         tests=snippets,
@@ -184,28 +198,55 @@ def call_suite(module: Module, code: PromptCode) -> CallSuite:
     )
 
 
+def _added_imports(lines: Sequence[str]) -> list[Statement]:
+    """Write the imports that the tests lack, and mark those that `check-data` tells of."""
+    marked = []
+    for line in lines:
+        # Everybody forgets names such as `List`, and modules such as `math`; no program is meant by them.
+        is_usual = not line.startswith("from") or " typing " in line
+        marked.append(line if is_usual else line + FORGOTTEN)
+    return [part for line in marked for part in statements(line)]
+
+
+def _preamble(module: Module, parts: Sequence[Statement], taken: Taken) -> Sequence[Statement]:
+    """Return the trusted code in front of the setup, with the stand-in for pytest if the tests use pytest."""
+    uses_pytest = mentions_pytest(parts) or "pytest" in str(taken.imports)
+    if uses_pytest:
+        check_pytest_names(parts)
+    if uses_pytest and not module.preamble:
+        return shim_setup(False)
+    return module.preamble
+
+
 def _namesakes(
     module: Module, setup: list[Statement], tests: list[Statement], imported: list[str], code: PromptCode
 ) -> set[str]:
     """Find the names that are the program's although Python has them too; see `namesakes`."""
     parts = [*module.preamble, *setup, *tests]
-    bound = {name for part in parts for name in part.usage.binds}
-    elsewhere = bound.union(*(_starred_names(part.node) for part in parts))
-    nodes = nodes_of([*module.setup, *tests])
-    imports = [node for node in nodes if imports_solution(node)]
-    starred = any(isinstance(node, ast.ImportFrom) and node.names[0].name == "*" for node in imports)
-    names_all = code.entry_point is not None or (bool(imports) and not starred)
-    namesakes = Namesakes(setup, module.tests, elsewhere, code.reference, names_all)
-    known = {*solution_names(parts, code.entry_point, imported).names, *solution_modules(setup)}
-    return namesakes.of_program(known) - set(imported)
+    elsewhere = binds_of(parts)
+    for part in parts:
+        elsewhere |= _starred_names(part.node)
+    imports = [node for node in nodes_of([*module.setup, *tests]) if imports_solution(node)]
+    by_star = any(isinstance(node, ast.ImportFrom) and node.names[0].name == "*" for node in imports)
+    namesakes = Namesakes(
+        setup=setup,
+        tests=module.tests,
+        elsewhere=elsewhere,
+        reference=code.reference,
+        names_all=code.entry_point is not None or (bool(imports) and not by_star),
+    )
+    certain = solution_names(parts, code.entry_point, imported).names
+    return namesakes.of_program({*certain, *solution_modules(setup)}) - set(imported)
 
 
 def _uses_files(parts: Sequence[Statement]) -> bool:
     nodes = nodes_of(parts)
-    names = {node.id for node in nodes if isinstance(node, ast.Name)}
-    names |= {node.attr for node in nodes if isinstance(node, ast.Attribute)} - {"open"}
-    names |= {node.arg for node in nodes if isinstance(node, ast.arg)}
-    names |= {node.name for node in nodes if isinstance(node, ast.alias)}
+    names = names_in(nodes) | arguments_in(nodes)
+    for node in nodes:
+        if isinstance(node, ast.Attribute) and node.attr != "open":
+            names.add(node.attr)
+        elif isinstance(node, ast.alias):
+            names.add(node.name)
     return not names.isdisjoint(_FILES)
 
 
@@ -217,10 +258,12 @@ def _importing_the_solution(module: Module, entry_point: str | None) -> Module:
     renamed = with_solution_for_unknown(module)
     if renamed is None:
         return module
-    parts = [*renamed.preamble, *renamed.setup, *(part for test in renamed.tests for part in statements(test))]
-    reads = {name for part in parts for name in part.usage.reads}
-    bound = {name for part in parts for name in part.usage.binds}
-    return module if reads & set(solution_names(parts, entry_point).names) - bound else renamed
+    parts = [*renamed.preamble, *renamed.setup]
+    for test in renamed.tests:
+        parts += statements(test)
+    taken = solution_names(parts, entry_point).names
+    others = (reads_of(parts) - binds_of(parts)).intersection(taken)
+    return module if others else renamed
 
 
 def _snippets(module: Module, before: str) -> tuple[str, ...]:
@@ -240,12 +283,14 @@ def _by_need(parts: Sequence[Statement], remote: set[str]) -> tuple[list[Stateme
     """Split statements into (independent, dependent): dependent statements need the solution, even indirectly."""
     moved: list[Statement] = []
     while True:
-        bound = {name for part in moved for name in part.usage.binds}
+        bound = binds_of(moved)
         reaching = _reaching(parts, remote | bound)
-        more = [part for part in parts if part not in moved and _needs(part, remote, bound, reaching)]
-        more = more or _changing(parts, moved)
+        rest = [part for part in parts if part not in moved]
+        more = [part for part in rest if _needs(part, remote, bound, reaching)]
         if not more:
-            return [part for part in parts if part not in moved], [part for part in parts if part in moved]
+            more = _changing(parts, moved)
+        if not more:
+            return rest, [part for part in parts if part in moved]
         moved += more
 
 
@@ -258,26 +303,34 @@ def _changing(parts: Sequence[Statement], moved: Sequence[Statement]) -> list[St
     if not moved:
         return []
     later = parts[parts.index(moved[0]) :]
-    read = {name for part in moved for name in part.usage.reads}
-    times = Counter(name for part in parts for name in part.usage.binds)
+    read = reads_of(moved)
+    times: Counter[str] = Counter()
+    for part in parts:
+        times.update(part.usage.binds)
     rebound = {name for name in read if times[name] > 1}
-    changing = [part for part in later if not part.is_definition and part.usage.reads & read]
-    return [part for part in parts if part not in moved and (part in changing or part.usage.binds & rebound)]
+    changing = []
+    for part in parts:
+        may_change = part in later and not part.is_definition and not part.usage.reads.isdisjoint(read)
+        rebinds = not part.usage.binds.isdisjoint(rebound)
+        if part not in moved and (may_change or rebinds):
+            changing.append(part)
+    return changing
 
 
 def _needs(part: Statement, remote: set[str], bound: set[str], reaching: set[str]) -> bool:
     """Test if running a statement needs the solution; defining a function that calls the solution does not."""
     if is_solution_import(part.node):
         return True
-    at_once = part.usage.reads_at_once
-    return bool(at_once & (remote if part.is_code else reaching)) or bool(part.usage.reads & bound)
+    needed = remote if part.is_code else reaching
+    return not (part.usage.reads_at_once.isdisjoint(needed) and part.usage.reads.isdisjoint(bound))
 
 
 def _reaching(parts: Sequence[Statement], names: set[str]) -> set[str]:
     """Add to `names` all names bound by statements that use them, transitively."""
     found = set(names)
     while True:
-        more = {name for part in parts if part.usage.reads & found for name in part.usage.binds} - found
-        if not more:
+        users = [part for part in parts if not part.usage.reads.isdisjoint(found)]
+        more = binds_of(users)
+        if more <= found:
             return found
         found |= more

@@ -35,7 +35,7 @@ _CALLER = "SolutionCall"
 
 def calls_a_contest_function(suite: Suite) -> bool:
     """Check whether a suite calls one function with JSON arguments, as contests do."""
-    return isinstance(suite, CallSuite) and suite.setup.rpartition("\n")[2].startswith(f"call = {_CALLER}(")
+    return isinstance(suite, CallSuite) and suite.setup.rpartition("\n")[2].startswith(f"result_of = {_CALLER}(")
 
 
 def suite_from_cases(cases: Sequence[Mapping[str, Any]]) -> Suite:
@@ -44,21 +44,34 @@ def suite_from_cases(cases: Sequence[Mapping[str, Any]]) -> Suite:
     Raises:
         BadTests: if a dict lacks its output, has values of a wrong type, or needs a function without naming it.
     """
+    inputs = []
+    outputs = []
+    function = None
+    needs_function = False
     for case in cases:
-        if first_value(case, _OUTPUTS) is None:
+        output = first_value(case, _OUTPUTS)
+        if output is None:
             raise BadTests("tests_unknown_form", case)
-    function = next(filter(None, map(_function_name, cases)), None)
-    if not function and any(case.get(kind) in _CALLED for case in cases for kind in ("type", "testtype")):
+        inputs.append(first_value(case, _INPUTS))
+        outputs.append(output)
+        function = function or _function_name(case)
+        needs_function |= case.get("type") in _CALLED or case.get("testtype") in _CALLED
+    if needs_function and not function:
         raise BadTests("tests_name_no_function", cases[0])
-    inputs = [first_value(case, _INPUTS) for case in cases]
-    return suite_from_pairs(inputs, [first_value(case, _OUTPUTS) for case in cases], function)
+    return suite_from_pairs(inputs, outputs, function)
 
 
 def _function_name(case: Mapping[str, Any]) -> Any:
     """Return the name of the case's function, from the case or its metadata: open-r1 and LiveCodeBench differ."""
+    places = [case]
     metadata = case.get("metadata")
-    places = [case, metadata] if isinstance(metadata, Mapping) else [case]
-    return next((place[key] for place in places for key in ("fn_name", "func_name") if place.get(key)), None)
+    if isinstance(metadata, Mapping):
+        places.append(metadata)
+    for place in places:
+        for key in ("fn_name", "func_name"):
+            if place.get(key):
+                return place[key]
+    return None
 
 
 def suite_from_pairs(inputs: Sequence[Any], outputs: Sequence[Any], function: object = None) -> Suite:
@@ -95,19 +108,25 @@ def _function_suite(inputs: Sequence[Any], outputs: Sequence[Any], function: obj
     name = str(function).rpartition(".")[2]
     if not name.isidentifier():
         raise BadTests("entry_point_invalid", function)
-    results = [
-        _result(output) if isinstance(given, str) else output for given, output in zip(inputs, outputs, strict=True)
-    ]
+    results = []
+    for given, output in zip(inputs, outputs, strict=True):
+        # Beside arguments in JSON, the result is JSON too.
+        results.append(_result(output) if isinstance(given, str) else output)
     wrapped = all(isinstance(result, list) and len(result) == 1 for result in results)
     option = ", wrapped=True" if wrapped else ""
-    tests = [
-        f"assert Expected({_json(result)!r}{option}) == call({_json(_arguments(given))!r})"
-        for given, result in zip(inputs, results, strict=True)
-    ]
-    setup = f"{inspect.getsource(function_case)}\ncall = {_CALLER}({name!r})"
+    tests = []
+    for given, result in zip(inputs, results, strict=True):
+        arguments = _json(_arguments(given))
+        tests.append(f"assert expected({_json(result)!r}{option}) == result_of({arguments!r})")
+    setup = f"{inspect.getsource(function_case)}\nresult_of = {_CALLER}({name!r})"
     # `names` stays empty: `SolutionCall` finds the function by importing `solution`, and a solution's function called
     # `same` must not replace the helper `same`.
-    return CallSuite(setup=setup, tests=tuple(tests), names=(), code=packed(setup, tests))
+    return CallSuite(
+        setup=setup,
+        tests=tuple(tests),
+        names=(),
+        code=packed(setup, tests),
+    )
 
 
 def _arguments(given: Any) -> list[Any]:
@@ -121,8 +140,10 @@ def _arguments(given: Any) -> list[Any]:
 
 def _result(output: Any) -> Any:
     """Parse an expected result beside JSON arguments as JSON; text that is no JSON stays text."""
+    if not isinstance(output, str):
+        return output
     try:
-        return from_json(output) if isinstance(output, str) else output
+        return from_json(output)
     except BadTests:
         return output
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import keyword
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,7 +14,7 @@ from trl_grpo_ext.programs.suites.call_suite import call_suite
 from trl_grpo_ext.programs.suites.cases import from_json, suite_from_cases, suite_from_pairs
 from trl_grpo_ext.programs.suites.namesakes import defined_names
 from trl_grpo_ext.programs.suites.program import PromptCode, complete_program, prompt_code
-from trl_grpo_ext.programs.suites.source import Statement, parse, statements
+from trl_grpo_ext.programs.suites.source import Statement, binds_of, parse, reads_of, statements
 from trl_grpo_ext.programs.suites.test_module import Module, has_test_functions, read_test_module
 from trl_grpo_ext.sample import Prompt
 
@@ -60,7 +60,7 @@ class Columns:
 
     @property
     def alternatives(self) -> tuple[str, ...]:
-        """All test columns; a dataset needs at least one of these columns."""
+        """All test columns; a dataset needs at least one."""
         return (self.tests, self.test_list, self.test, self.verification_info, self.input_output)
 
 
@@ -89,20 +89,21 @@ def suite_from_row(
         (StdioCase(stdin='1 2', stdout='3'),)
     """
     columns = columns or Columns()
-    tests, test_list, test, info, pairs = (_value(row, name) for name in columns.alternatives)
-    if tests is None and test_list is None and test is None:
-        if info is not None:
-            return _from_verification_info(_loaded(info))
-        if pairs is not None:
-            return _from_input_output(_loaded(pairs))
+    filled = [name for name in columns.alternatives if _value(row, name) is not None]
+    if not filled:
         raise BadTests("tests_missing", f"none of {', '.join(columns.alternatives)}")
+    column = filled[0]
     entry_point = entry_point_of(row, columns)
     code = prompt_code(prompt, entry_point)
     if reference is not None:
-        code = replace(code, reference=defined_names(complete_program(reference, code, entry_point)))
-    if tests is None and test_list is not None:
-        return _from_strings(_loaded(test_list), _mbpp_setup(row, columns), code)
-    return _from_any(tests if tests is not None else test, code, _entry_expression(row, columns))
+        defined = defined_names(complete_program(reference, code, entry_point))
+        code = replace(code, reference=defined)
+    beside = _Beside(
+        code=code,
+        entry=_entry_expression(row, columns),
+        setup=_mbpp_setup(row, columns) if column == columns.test_list else "",
+    )
+    return _suite(_value(row, column), beside)
 
 
 def entry_point_of(row: Mapping[str, Any], columns: Columns | None = None) -> str | None:
@@ -112,7 +113,10 @@ def entry_point_of(row: Mapping[str, Any], columns: Columns | None = None) -> st
         BadTests: if the entry point is not a name, or a method of a class.
     """
     expression = _entry_expression(row, columns or Columns())
-    return expression.partition("(")[0] if expression else None
+    if expression is None:
+        return None
+    name, _, _ = expression.partition("(")
+    return name
 
 
 def _entry_expression(row: Mapping[str, Any], columns: Columns) -> str | None:
@@ -120,16 +124,23 @@ def _entry_expression(row: Mapping[str, Any], columns: Columns) -> str | None:
     value = _value(row, columns.entry_point)
     if value is None or value == "":
         return None
-    names = value.strip().replace("()", "").split(".") if isinstance(value, str) else []
-    if len(names) not in (1, 2) or not all(name.isidentifier() and not keyword.iskeyword(name) for name in names):
+    if not isinstance(value, str):
+        raise BadTests("entry_point_invalid", value)
+    names = value.strip().replace("()", "").split(".")
+    for name in names:
+        if not name.isidentifier() or keyword.iskeyword(name):
+            raise BadTests("entry_point_invalid", value)
+    if len(names) > 2:
         raise BadTests("entry_point_invalid", value)
     return "().".join(names)
 
 
 def _value(row: Mapping[str, Any], column: str) -> Any:
     value = plain(row.get(column))
-    # pandas stores None as NaN.
-    return None if value is None or value != value else value
+    # pandas stores None as NaN, which differs from itself.
+    if value is None or value != value:
+        return None
+    return value
 
 
 def plain(value: Any) -> Any:
@@ -140,121 +151,154 @@ def plain(value: Any) -> Any:
         return value
     if hasattr(value, "tolist"):
         value = value.tolist()
-    return [plain(inner) for inner in value] if isinstance(value, list | tuple) else value
-
-
-def _loaded(value: Any) -> Any:
-    """Parse a text as JSON; return any other value unchanged."""
-    if isinstance(value, str):
-        if not value.strip():
-            raise BadTests("tests_empty", value)
-        return plain(from_json(value))
+    if isinstance(value, list | tuple):
+        return [plain(inner) for inner in value]
     return value
 
 
-def _from_any(value: Any, code: PromptCode, entry: str | None) -> Suite:
-    """Build a suite from a list of strings, from dicts, or from a string: JSON of these, or test code."""
-    if isinstance(value, str):
-        if not value.strip():
-            raise BadTests("tests_empty", value)
-        if value.lstrip()[0] not in "[{":
-            return _from_code(value, code, entry)
-        value = _loaded(value)
-    if isinstance(value, dict):
-        return _from_verification_info(value) if "test_cases" in value else _from_input_output(value)
-    if isinstance(value, list) and value and all(isinstance(each, dict) for each in value):
-        return suite_from_cases(value)
-    return _from_strings(value, "", code)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Beside:
+    """Values of a row beside its tests.
+
+    Attributes:
+        code: The code of the prompt.
+        entry: The argument of HumanEval's `check`; None if the row names no entry point.
+        setup: Code to run before MBPP's asserts.
+    """
+
+    code: PromptCode
+    entry: str | None
+    setup: str
 
 
-def _from_strings(tests: Any, setup: str, code: PromptCode) -> Suite:
+def _suite(value: Any, beside: _Beside) -> Suite:
+    """Build a suite from tests, or JSON of tests, by the first matching form of `_FORMS`."""
+    if isinstance(value, str) and value.lstrip()[:1] in ("[", "{"):
+        value = plain(from_json(value))
+    for is_form, read in _FORMS:
+        if is_form(value):
+            return read(value, beside)
+    raise BadTests("tests_not_text", value)
+
+
+def _from_strings(tests: list[str], beside: _Beside) -> Suite:
     """Build a suite from strings: each string is a test, except pure definitions such as helpers, which are setup."""
-    if not isinstance(tests, list) or not all(isinstance(test, str) for test in tests):
-        raise BadTests("tests_not_text", tests)
     parts = {test: statements(test) for test in tests if test.strip()}
     if any(has_test_functions(found) for found in parts.values()):
-        return call_suite(read_test_module("\n".join([setup, *parts])), code)
-    before = [part for found in parts.values() if _only_defines(found) for part in found]
-    snippets = tuple(_as_test(test, found) for test, found in parts.items() if not _only_defines(found))
+        return call_suite(read_test_module("\n".join([beside.setup, *parts])), beside.code)
+    before: list[Statement] = []
+    snippets: list[str] = []
+    run: list[list[Statement]] = []
+    for test, found in parts.items():
+        if all(part.is_definition for part in found):
+            before += found
+        else:
+            snippets.append(_as_test(test, found))
+            run.append(found)
     if not snippets:
         raise BadTests("tests_empty", tests)
-    if _share_names([found for found in parts.values() if not _only_defines(found)]):
-        return call_suite(Module(tuple(statements(setup)), ("\n".join(parts),)), code)
-    return call_suite(Module((*statements(setup), *before), snippets, in_one_state=bool(before)), code)
+    setup = statements(beside.setup)
+    if _share_names(run):
+        return call_suite(Module(tuple(setup), ("\n".join(parts),)), beside.code)
+    return call_suite(Module((*setup, *before), tuple(snippets), in_one_state=bool(before)), beside.code)
 
 
 def _share_names(tests: list[list[Statement]]) -> bool:
     """Test if a string reads a name bound only in another string: then the strings are lines of a single test."""
-    bound = [{name for part in test for name in part.usage.binds} for test in tests]
-    read = [{name for part in test for name in part.usage.reads} for test in tests]
-    return any(
-        reads & (set().union(*bound[:index], *bound[index + 1 :]) - bound[index]) for index, reads in enumerate(read)
-    )
-
-
-def _only_defines(parts: list[Statement]) -> bool:
-    return all(part.is_definition for part in parts)
+    for place, test in enumerate(tests):
+        others = [part for other in (*tests[:place], *tests[place + 1 :]) for part in other]
+        if reads_of(test) & (binds_of(others) - binds_of(test)):
+            return True
+    return False
 
 
 def _as_test(text: str, parts: list[Statement]) -> str:
     """Return the test text; a bare comparison, which could not fail, becomes an assert."""
-    lone = parts[0].node if len(parts) == 1 else None
-    if isinstance(lone, ast.Expr) and isinstance(lone.value, ast.Compare | ast.BoolOp | ast.UnaryOp):
+    if len(parts) != 1 or not isinstance(parts[0].node, ast.Expr):
+        return text
+    if isinstance(parts[0].node.value, ast.Compare | ast.BoolOp | ast.UnaryOp):
         return f"assert ({text}\n)"
     return text
 
 
 def _mbpp_setup(row: Mapping[str, Any], columns: Columns) -> str:
-    imports, setup = _value(row, columns.test_imports) or [], _value(row, columns.test_setup_code) or ""
+    imports = _value(row, columns.test_imports) or []
+    setup = _value(row, columns.test_setup_code) or ""
     lines = [imports] if isinstance(imports, str) else imports
     if not isinstance(setup, str) or not all(isinstance(line, str) for line in lines):
         raise BadTests("tests_not_text", [imports, setup])
     return "\n".join([*lines, setup])
 
 
-def _from_code(text: str, code: PromptCode, entry: str | None) -> Suite:
-    # A function with the entry point's name is a solution, not a check.
-    checks = [name for name in _check_functions(text) if name != code.entry_point] if entry else []
+def _from_code(text: str, beside: _Beside) -> Suite:
+    if not text.strip():
+        raise BadTests("tests_empty", text)
+    text = f"{beside.setup}\n{text}" if beside.setup else text
+    checks = []
+    if beside.entry:
+        # A function with the entry point's name is a solution, not a check.
+        checks = [name for name in _check_functions(text) if name != beside.code.entry_point]
     if not checks:
-        return call_suite(read_test_module(text), code)
+        return call_suite(read_test_module(text), beside.code)
     setup = [part for part in statements(text) if not _calls(part, checks)]
-    tests = tuple(f"{check}({entry})" for check in checks)
-    return call_suite(Module(tuple(setup), tests), code)
+    tests = [f"{check}({beside.entry})" for check in checks]
+    return call_suite(Module(tuple(setup), tuple(tests)), beside.code)
 
 
 def _check_functions(text: str) -> list[str]:
     """Find check functions, which take the solution as argument: `check`, else functions of `candidate` (HumanEval)."""
-    tree = parse(text)
-    functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)] if tree else []
-    named = [node.name for node in functions if node.name == "check" and node.args.args]
-    takers = [node.name for node in functions if [argument.arg for argument in node.args.args] == ["candidate"]]
+    tree = parse(text) or ast.Module([], [])
+    named = []
+    takers = []
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef):
+            arguments = [argument.arg for argument in node.args.args]
+            if node.name == "check" and arguments:
+                named.append(node.name)
+            if arguments == ["candidate"]:
+                takers.append(node.name)
     return named or takers
 
 
 def _calls(part: Statement, names: list[str]) -> bool:
-    node = part.node
-    call = node.value if isinstance(node, ast.Expr) else None
-    return isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id in names
+    """Test if a statement calls a function by a listed name."""
+    if not isinstance(part.node, ast.Expr) or not isinstance(part.node.value, ast.Call):
+        return False
+    function = part.node.value.func
+    return isinstance(function, ast.Name) and function.id in names
 
 
-def _from_verification_info(info: Any) -> Suite:
-    if not isinstance(info, dict):
-        raise BadTests("tests_unknown_form", info)
+def _from_verification_info(info: dict[str, Any], _: _Beside) -> Suite:
     language = info.get("language") or "python"
     if str(language).lower() not in _PYTHON:
         raise BadTests("language_not_python", language)
-    cases = _loaded(info.get("test_cases"))
-    if not isinstance(cases, list) or not all(isinstance(case, dict) for case in cases):
-        raise BadTests("tests_unknown_form", info)
-    if not cases:
+    cases = info["test_cases"]
+    if isinstance(cases, str):
+        cases = plain(from_json(cases))
+    if cases == []:
         raise BadTests("tests_empty", info)
+    if not _is_list_of(dict, cases):
+        raise BadTests("tests_unknown_form", info)
     return suite_from_cases(cases)
 
 
-def _from_input_output(pairs: Any) -> Suite:
-    if not isinstance(pairs, dict):
-        raise BadTests("tests_unknown_form", pairs)
-    inputs, outputs = pairs.get("inputs"), pairs.get("outputs")
+def _from_input_output(pairs: dict[str, Any], _: _Beside) -> Suite:
+    inputs = pairs.get("inputs")
+    outputs = pairs.get("outputs")
     if not isinstance(inputs, list) or not isinstance(outputs, list):
         raise BadTests("tests_unknown_form", pairs)
     return suite_from_pairs(inputs, outputs, pairs.get("fn_name"))
+
+
+def _is_list_of(kind: type, value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(each, kind) for each in value)
+
+
+# A recognizer and a reader for each form of tests, tried in this order.
+_FORMS: tuple[tuple[Callable[[Any], bool], Callable[[Any, _Beside], Suite]], ...] = (
+    (lambda value: isinstance(value, str), _from_code),
+    (lambda value: isinstance(value, dict) and "test_cases" in value, _from_verification_info),
+    (lambda value: isinstance(value, dict), _from_input_output),
+    (lambda value: _is_list_of(str, value), _from_strings),
+    (lambda value: _is_list_of(dict, value), lambda value, _: suite_from_cases(value)),
+)

@@ -18,11 +18,20 @@ from __future__ import annotations
 import ast
 import builtins
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence, Set
 from typing import NamedTuple
 
 from trl_grpo_ext.programs.suites.solution_imports import SOLUTION
-from trl_grpo_ext.programs.suites.source import Statement, nodes_of, parse, statements, usage
+from trl_grpo_ext.programs.suites.source import (
+    Statement,
+    arguments_in,
+    binds_of,
+    names_in,
+    nodes_of,
+    parse,
+    statements,
+    usage,
+)
 
 _HOMES = {
     "typing": (
@@ -68,13 +77,15 @@ def defined_names(reference: str | None) -> frozenset[str] | None:
         >>> sorted(defined_names("from math import sqrt\\ndef gcd(a, b): pass\\ndouble = lambda x: 2 * x"))
         ['double', 'gcd']
     """
-    tree = parse(reference) if reference is not None else None
+    if reference is None:
+        return None
+    tree = parse(reference) or ast.Module([], [])
     found: set[str] = set()
-    for node in tree.body if tree is not None else ():
+    for node in tree.body:
         if isinstance(node, _Code):
             found.add(node.name)
         elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Lambda):
-            found |= {target.id for target in node.targets if isinstance(target, ast.Name)}
+            found |= names_in(node.targets)
     return frozenset(found) or None
 
 
@@ -103,23 +114,41 @@ class Namesakes(NamedTuple):
         Args:
             known: Names that belong to the program in any case.
         """
-        parts = [*self.setup, *(part for test in self.tests for part in statements(test))]
+        parts = list(self.setup)
+        for test in self.tests:
+            parts += statements(test)
         nodes = nodes_of(parts)
         if self.reference is not None:
             used = called(nodes) | _passed(nodes)
-            return set(self.reference & (_SHARED | _BUILTINS) & used).difference(self.elsewhere)
+            defined = self.reference & (_SHARED | _BUILTINS)
+            return set(defined & used).difference(self.elsewhere)
         shared = (_SHARED & called(nodes)).difference(self.elsewhere)
-        rewritten = _on_literals(nodes).difference(self.elsewhere) if known and not self.names_all else set()
-        if not shared and not rewritten:
-            return set()
-        asserting = list(_asserting(part.node for part in parts))
-        found = {name for name in shared | rewritten if any(_calls_only(node, {name}) for node in asserting)}
-        for test in self.tests if shared else ():
+        rewritten: set[str] = set()
+        if known and not self.names_all:
+            rewritten = _on_literals(nodes).difference(self.elsewhere)
+        found = _asserted_alone(parts, shared | rewritten)
+        if shared:
+            found |= self._tested_alone(shared, known)
+        return found
+
+    def _tested_alone(self, shared: Set[str], known: Collection[str]) -> set[str]:
+        """Find shared names called by a test that uses no other program name."""
+        found: set[str] = set()
+        for test in self.tests:
             unit = _unit(test, self.setup)
             candidates = unit.called & shared
             if len(candidates) == 1 and unit.reads.isdisjoint({*known, SOLUTION}):
                 found |= candidates
         return found
+
+
+def _asserted_alone(parts: Sequence[Statement], suspects: Set[str]) -> set[str]:
+    """Find suspects called by an assertion that uses no other program name."""
+    found: set[str] = set()
+    if suspects:
+        for node in _asserting(part.node for part in parts):
+            found.update(name for name in suspects - found if _calls_only(node, {name}))
+    return found
 
 
 class _Unit(NamedTuple):
@@ -130,23 +159,30 @@ class _Unit(NamedTuple):
 
 
 def _unit(test: str, setup: Sequence[Statement]) -> _Unit:
-    bodies = _bodies(test, setup)
-    reads = {name for body in bodies for name in usage(ast.unparse(body)).reads | _taken(body)}
-    return _Unit(called(node for body in bodies for node in ast.walk(body)), _with_needs(reads, setup))
+    reads: set[str] = set()
+    nodes: list[ast.AST] = []
+    for body in _bodies(test, setup):
+        reads |= usage(ast.unparse(body)).reads | _taken(body)
+        nodes += ast.walk(body)
+    return _Unit(called(nodes), _with_needs(reads, setup))
 
 
 def _bodies(test: str, setup: Sequence[Statement]) -> list[ast.stmt]:
     """Return a snippet's statements, with the body of each test function or class that the snippet names."""
-    bodies = [part.node for part in statements(test)]
-    nodes = [node for body in bodies for node in ast.walk(body)]
-    named = {node.id for node in nodes if isinstance(node, ast.Name)}
-    named |= {node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)}
+    parts = statements(test)
+    bodies = [part.node for part in parts]
+    nodes = nodes_of(parts)
+    named = names_in(nodes)
+    for node in nodes:
+        # A test's runner gets the name of the test as text.
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            named.add(node.value)
     for part in setup:
-        node = part.node
-        if isinstance(node, _Function) and node.name.startswith("test") and node.name in named:
-            bodies.append(node)
-        elif isinstance(node, ast.ClassDef) and node.name in named:
-            bodies += [inner for inner in node.body if not _is_other_test(inner, named)]
+        body = part.node
+        if isinstance(body, _Function) and body.name.startswith("test") and body.name in named:
+            bodies.append(body)
+        elif isinstance(body, ast.ClassDef) and body.name in named:
+            bodies += [inner for inner in body.body if not _is_other_test(inner, named)]
     return bodies
 
 
@@ -157,21 +193,27 @@ def _is_other_test(node: ast.stmt, named: set[str]) -> bool:
 def _taken(body: ast.stmt) -> set[str]:
     """Return names that a statement uses other than as global names: fixtures (as arguments) and imported modules."""
     nodes = list(ast.walk(body))
-    found = {node.arg for node in nodes if isinstance(node, ast.arg)}
-    found |= {node.module for node in nodes if isinstance(node, ast.ImportFrom) and node.module}
-    return found | {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+    found = arguments_in(nodes)
+    for node in nodes:
+        if isinstance(node, ast.ImportFrom) and node.module:
+            found.add(node.module)
+        elif isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+    return found
 
 
 def _with_needs(names: set[str], setup: Sequence[Statement]) -> set[str]:
     """Add names that the setup reads to bind these names, or to change their values, transitively."""
     parts = [part for part in setup if not isinstance(part.node, ast.Import | ast.ImportFrom)]
-    values = {name for part in parts for name in part.usage.binds}
+    values = binds_of(parts)
     found = names | _HOOKS
     while True:
         linked = found & values
-        needed = [part for part in parts if part.usage.binds & linked]
-        needed += [part for part in parts if not part.is_code and part.usage.reads & linked]
-        more = {name for part in needed for name in part.usage.reads | part.usage.binds | _taken(part.node)}
+        more: set[str] = set()
+        for part in parts:
+            changes = not part.is_code and not linked.isdisjoint(part.usage.reads)
+            if changes or not linked.isdisjoint(part.usage.binds):
+                more |= part.usage.reads | part.usage.binds | _taken(part.node)
         if more <= found:
             return found
         found |= more
@@ -179,13 +221,16 @@ def _with_needs(names: set[str], setup: Sequence[Statement]) -> set[str]:
 
 def called(nodes: Iterable[ast.AST]) -> set[str]:
     """Return called names: `f` in `f(1)`."""
-    return {node.func.id for node in nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
+    return names_in(node.func for node in nodes if isinstance(node, ast.Call))
 
 
 def _passed(nodes: Iterable[ast.AST]) -> set[str]:
     """Return names passed to calls: `f` in `check(f)`."""
-    given = [value for node in nodes if isinstance(node, ast.Call) for value in node.args]
-    return {value.id for value in given if isinstance(value, ast.Name)}
+    found: set[str] = set()
+    for node in nodes:
+        if isinstance(node, ast.Call):
+            found |= names_in(node.args)
+    return found
 
 
 def handed_on(nodes: Iterable[ast.AST]) -> set[str]:
@@ -195,24 +240,37 @@ def handed_on(nodes: Iterable[ast.AST]) -> set[str]:
     """
     nodes = list(nodes)
     helpers = {node.name for node in nodes if isinstance(node, ast.FunctionDef)}
-    calls = [node for node in nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)]
-    handed = called(part for call in calls if called([call]) & helpers for part in call.args)
-    found = {name for name in handed & _BUILTINS - helpers if not isinstance(getattr(builtins, name, None), type)}
-    return found if len(found) == 1 else set()
+    handed: set[str] = set()
+    for node in nodes:
+        if isinstance(node, ast.Call) and not called([node]).isdisjoint(helpers):
+            handed |= called(node.args)
+    found = set()
+    for name in handed & _BUILTINS - helpers:
+        if not isinstance(getattr(builtins, name, None), type):
+            found.add(name)
+    if len(found) != 1:
+        return set()
+    return found
 
 
 def _on_literals(nodes: Sequence[ast.AST]) -> set[str]:
     """Find builtins of `_REWRITTEN` used only in calls with literal arguments: `max` in `max(1, 2)`."""
-    calls = [node for node in nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)]
-    literal = Counter(call.func.id for call in calls if isinstance(call.func, ast.Name) and _has_literals_only(call))
-    uses = Counter(node.id for node in nodes if isinstance(node, ast.Name))
-    return {name for name, count in literal.items() if name in _REWRITTEN and uses[name] == count}
+    uses: Counter[str] = Counter()
+    on_literals: Counter[str] = Counter()
+    for node in nodes:
+        if isinstance(node, ast.Name):
+            uses[node.id] += 1
+        elif isinstance(node, ast.Call) and _has_literals_only(node):
+            on_literals.update(called([node]))
+    return {name for name in _REWRITTEN if uses[name] and uses[name] == on_literals[name]}
 
 
 def _has_literals_only(call: ast.Call) -> bool:
-    inner = [node for value in [*call.args, *call.keywords] for node in ast.walk(value)]
-    own = {node.arg for node in inner if isinstance(node, ast.arg)}
-    return all(node.id in own for node in inner if isinstance(node, ast.Name))
+    inner: list[ast.AST] = []
+    for value in [*call.args, *call.keywords]:
+        inner += ast.walk(value)
+    # The parameters of a lambda are its own.
+    return names_in(inner) <= arguments_in(inner)
 
 
 def tests_of_python(source: str, taken: Collection[str], names: Collection[str]) -> list[str]:
@@ -228,7 +286,8 @@ def tests_of_python(source: str, taken: Collection[str], names: Collection[str])
         ['assert gcd(12, 8) == 4']
     """
     tree = parse(source) or ast.Module([], [])
-    suspects = _SHARED.intersection(taken) | _on_literals(list(ast.walk(tree))).difference(names)
+    rewritten = _on_literals(list(ast.walk(tree))).difference(names)
+    suspects = _SHARED.intersection(taken) | rewritten
     return [ast.unparse(node) for node in _asserting(tree.body) if _calls_only(node, suspects)]
 
 
@@ -246,14 +305,17 @@ def _asserting(body: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
 def _asserts(node: ast.AST) -> bool:
     if isinstance(node, ast.withitem):
         node = node.context_expr
-    name = ast.unparse(node.func).rpartition(".")[2] if isinstance(node, ast.Call) else ""
-    return isinstance(node, ast.Assert) or name == "raises" or name.startswith("assert")
+    if isinstance(node, ast.Call):
+        _, _, function = ast.unparse(node.func).rpartition(".")
+        return function == "raises" or function.startswith("assert")
+    return isinstance(node, ast.Assert)
 
 
 def _calls_only(node: ast.stmt, suspects: Collection[str]) -> bool:
     nodes = list(ast.walk(node))
-    own = {inner.id for inner in nodes if isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Store)}
-    own |= {inner.arg for inner in nodes if isinstance(inner, ast.arg)}
-    read = {inner.id for inner in nodes if isinstance(inner, ast.Name)} - own
-    rest = read - _BUILTINS - {"self", "pytest", "raises"}
-    return bool(called(nodes) & {*suspects}) and rest <= {*suspects}
+    own = arguments_in(nodes)
+    for inner in nodes:
+        if isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Store):
+            own.add(inner.id)
+    rest = names_in(nodes) - own - _BUILTINS - {"self", "pytest", "raises"}
+    return not called(nodes).isdisjoint(suspects) and rest.issubset(suspects)

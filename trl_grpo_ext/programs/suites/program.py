@@ -14,8 +14,8 @@ from functools import lru_cache
 from typing import Any
 
 from trl_grpo_ext.programs.suites.bad_tests import BadTests
-from trl_grpo_ext.programs.suites.blocks import PYTHON_TAGS, FencedBlock, fenced_blocks, with_helpers
-from trl_grpo_ext.programs.suites.source import Statement, joined, statements
+from trl_grpo_ext.programs.suites.blocks import FencedBlock, fenced_blocks, open_quotes, with_helpers
+from trl_grpo_ext.programs.suites.source import Statement, binds_of, joined, reads_of, statements
 from trl_grpo_ext.protocol import first_value
 from trl_grpo_ext.sample import Prompt
 
@@ -32,10 +32,11 @@ def extract_program(text: str, names: Collection[str] = ()) -> str | None:
     r"""Extract the program from an answer, the text after the thinking; None if the answer has no code.
 
     The program is the last block tagged as Python, else the last block with any tag; without a fence it is the whole
-    text, or the text between MBPP's `[BEGIN]` and `[DONE]`. With several blocks, only blocks that define one of `names`
-    (the names that the tests call) are candidates, if there are any; other blocks show usage. Blank blocks are
-    skipped. An unclosed block ends with the text. The indentation of an indented fence, as in a list, is removed from
-    its lines. A program's own indentation stays: it may be the body of a function, see `complete_program`.
+    text, or the text in `<answer>`, or between MBPP's `[BEGIN]` and `[DONE]`. With several blocks, only blocks that
+    define one of `names` (the names that the tests call) are candidates, if there are any; other blocks show usage.
+    Blank blocks are skipped. An unclosed block ends with the text. The indentation of an indented fence, as in a list,
+    is removed from its lines. A program's own indentation stays: it may be the body of a function, see
+    `complete_program`.
 
     Examples:
         >>> extract_program("Here it is:\n```python\nx = 1\n```\nIt prints:\n```\n1\n```")
@@ -46,29 +47,50 @@ def extract_program(text: str, names: Collection[str] = ()) -> str | None:
     text = text.replace("\r\n", "\n")
     found = fenced_blocks(text)
     if not found:
-        return _without_blank_lines(_BEGIN.split(text.partition("\n[DONE]")[0])[-1])
+        text, _, _ = _of_answer_tag(text).partition("\n[DONE]")
+        return _without_blank_lines(_BEGIN.split(text)[-1])
     filled = [block for block in found if block.code.strip()]
-    chosen = candidates = [block for block in filled if block.is_python] or filled
-    if len(chosen) > 1:
-        chosen = _defining(chosen, names)
-    if not chosen or _is_indented(chosen[-1].code) or _FUTURE.search(chosen[-1].code):
-        return chosen[-1].code if chosen else None
-    return with_helpers(chosen[-1].code, [block.code for block in candidates if block is not chosen[-1]])
+    candidates = [block for block in filled if block.is_python] or filled
+    if not candidates:
+        return None
+    chosen = _defining(candidates, names)[-1]
+    others = [block.code for block in candidates if block is not chosen]
+    # A body belongs to the prompt's stub; nothing may stand before a `__future__` import.
+    if _is_indented(chosen.code) or _FUTURE.search(chosen.code):
+        return chosen.code
+    return with_helpers(chosen.code, others)
 
 
 def _defining(blocks: list[FencedBlock], names: Collection[str]) -> list[FencedBlock]:
     """Keep the blocks that write a function, class or value of these names, else those that import one, else all."""
-    # `from solution import add` shows a use of another block.
     written = [block for block in blocks if any(_writes(block.code, name) for name in names)]
     if written:
         return written
-    return [block for block in blocks if any(_defines(block.code, name) for name in names)] or blocks
+    # `from solution import add` shows a use of another block.
+    imported = [block for block in blocks if any(_defines(block.code, name) for name in names)]
+    return imported or blocks
 
 
 def reference_program(row: Mapping[str, Any], columns: Sequence[str] = REFERENCE_COLUMNS) -> str | None:
     """Extract the reference program from the first of `columns` with a value; None if the row has none."""
     reference = first_value(row, columns)
-    return extract_program(reference) if isinstance(reference, str) else None
+    if not isinstance(reference, str):
+        return None
+    return extract_program(reference)
+
+
+def _of_answer_tag(text: str) -> str:
+    """Return what the last `<answer>` of a text holds; the whole text if code or a string stands around the tag."""
+    before, opening, after = text.rpartition("<answer>")
+    code, _, rest = after.partition("</answer>")
+    *lines_before, beside = before.split("\n")
+    quotes = ""
+    for line in lines_before:
+        quotes = open_quotes(line, quotes)
+    is_marked = opening and not beside.strip() and not quotes
+    if not is_marked or _CODE_START.search(before) or _CODE_START.search(rest):
+        return text
+    return code
 
 
 def _without_blank_lines(text: str) -> str | None:
@@ -104,12 +126,14 @@ class PromptCode:
     def definitions(self, names: Iterable[str]) -> list[Statement]:
         """Collect the definitions that `names` need, transitively, without the entry point's own definition."""
         offered = [part for part in self.parts if part.is_definition and not self._is_entry_point(part)]
-        wanted, missing = set(names), set(names)
-        while missing:
-            needed = [part for part in offered if part.usage.binds & missing]
-            missing = {name for part in needed for name in part.usage.reads} - wanted
-            wanted |= missing
-        return [part for part in offered if part.usage.binds & wanted or part.is_future or part.is_star_import]
+        wanted = set(names)
+        while True:
+            needed = [part for part in offered if not part.usage.binds.isdisjoint(wanted)]
+            more = reads_of(needed)
+            if more <= wanted:
+                break
+            wanted |= more
+        return [part for part in offered if part in needed or part.is_future or part.is_star_import]
 
     def _is_entry_point(self, part: Statement) -> bool:
         return self.entry_point is not None and part.is_code and self.entry_point in part.usage.binds
@@ -149,23 +173,34 @@ def _read(texts: tuple[str, ...], entry_point: str) -> PromptCode:
 def _user_texts(prompt: Prompt) -> list[str]:
     if isinstance(prompt, str):
         return [prompt]
-    messages = [message for message in prompt if isinstance(message, Mapping) and message.get("role") == "user"]
-    return [_content(message.get("content")) for message in messages]
+    texts = []
+    for message in prompt:
+        if isinstance(message, Mapping) and message.get("role") == "user":
+            texts.append(_content(message.get("content")))
+    return texts
 
 
 def _content(content: Any) -> str:
+    """Return a message's text, joined from its blocks if necessary."""
     if isinstance(content, str):
         return content
-    blocks = content if isinstance(content, list | tuple) else ()
-    return "\n".join(str(block.get("text") or "") for block in blocks if isinstance(block, Mapping))
+    texts = []
+    if isinstance(content, list | tuple):
+        for block in content:
+            if isinstance(block, Mapping):
+                texts.append(str(block.get("text") or ""))
+    return "\n".join(texts)
 
 
 def _candidates(text: str) -> list[str]:
-    blocks = [block.code for block in reversed(fenced_blocks(text)) if block.tag in {*PYTHON_TAGS, ""}]
+    blocks = [block.code for block in fenced_blocks(text) if block.is_python or not block.tag]
     if blocks:
-        return blocks
+        # The last block counts first.
+        return blocks[::-1]
     start = _CODE_START.search(text)
-    return [text, text[start.start() :]] if start else []
+    if start is None:
+        return []
+    return [text, text[start.start() :]]
 
 
 def _parts(code: str) -> list[Statement]:
@@ -181,9 +216,13 @@ def _parts(code: str) -> list[Statement]:
 def _with_body(code: str) -> str:
     """Append `pass` as body if code ends after a definition's header."""
     lines = code.rstrip().split("\n")
-    headers = [line for line in lines if line.strip() and not line.lstrip().startswith("#")]
-    last = headers[-1] if headers else ""
-    indent = len(last) - len(last.lstrip()) + 4 * last.endswith(":")
+    last = ""
+    for line in lines:
+        if line.strip() and not line.lstrip().startswith("#"):
+            last = line
+    indent = len(last) - len(last.lstrip())
+    if last.endswith(":"):
+        indent += 4
     return "\n".join([*lines, " " * indent + "pass\n"])
 
 
@@ -210,16 +249,20 @@ def complete_program(program: str, code: PromptCode, entry_point: str | None) ->
         return program
     if _is_indented(program):
         whole = textwrap.dedent(program)
-        if not (_defines(whole, entry_point) and not _TOP_RETURN.search(whole)):
-            return f"{code.text.rstrip()}\n{program}" if code.ends_with_stub else program
+        is_body = _TOP_RETURN.search(whole) or not _defines(whole, entry_point)
+        if is_body and code.ends_with_stub:
+            return f"{code.text.rstrip()}\n{program}"
+        if is_body:
+            return program
         program = whole
     return _with_prompt_helpers(program, code)
 
 
 def _is_indented(program: str) -> bool:
-    lines = program.split("\n")
-    first = next((line for line in lines if line.strip() and not line.lstrip().startswith("#")), "")
-    return first[:1] in {" ", "\t"}
+    for line in program.split("\n"):
+        if line.strip() and not line.lstrip().startswith("#"):
+            return line[0] in {" ", "\t"}
+    return False
 
 
 def _defines(program: str, name: str) -> bool:
@@ -239,7 +282,9 @@ def _with_prompt_helpers(program: str, code: PromptCode) -> str:
     # A `__future__` import must stay at the top, and its program has imports of its own.
     if not code.parts or _FUTURE.search(program):
         return program
-    offered = {name for part in code.parts for name in part.usage.binds}
-    wanted = {name for name in offered & words(program) if not _defines(program, name)}
+    offered = binds_of(code.parts) & words(program)
+    wanted = {name for name in offered if not _defines(program, name)}
     helpers = [part for part in code.definitions(wanted) if not part.is_future]
-    return f"{joined(helpers)}\n\n{program}" if helpers else program
+    if not helpers:
+        return program
+    return f"{joined(helpers)}\n\n{program}"

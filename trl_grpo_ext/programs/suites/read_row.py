@@ -76,15 +76,23 @@ def read_row(
     Raises:
         BadTests: if the row's tests cannot judge any program.
     """
-    read = (*columns.alternatives, columns.entry_point, columns.test_setup_code, columns.test_imports, groups_column)
-    values = [plain(row.get(name)) for name in (*read, *reference_columns) if name]
+    read = [
+        *columns.alternatives,
+        columns.entry_point,
+        columns.test_setup_code,
+        columns.test_imports,
+        groups_column,
+        *reference_columns,
+    ]
+    values = [plain(row.get(name)) for name in read if name]
     text = repr([columns, groups_column, part, hidden, prompt, reference_columns, *values])
     found = _remembered.get(text)
     if found is None:
         reference = reference_program(row, reference_columns)
         found = _read(row, prompt, columns, groups_column, reference)
         if isinstance(found, ReadRow):
-            found = _part_of(replace(found, imports=_imports(found, reference)), part, hidden)
+            found = replace(found, imports=_imports(found, reference))
+            found = _part_of(found, part, hidden)
         _remembered.put(text, found)
     if isinstance(found, BadTests):
         # The cached exception would otherwise collect tracebacks.
@@ -105,24 +113,36 @@ def _read(
     groups_column: str | None,
     reference: str | None,
 ) -> ReadRow | BadTests:
+    groups: Groups | None = None
     try:
         suite = suite_from_row(row, prompt, columns=columns, reference=reference)
-        groups = groups_of(plain(row.get(groups_column)), len(suite.tests)) if groups_column else None
+        if groups_column:
+            groups = groups_of(plain(row.get(groups_column)), len(suite.tests))
         entry_point = entry_point_of(row, columns) or _stub_of(prompt, suite)
     except BadTests as bad:
         return bad
-    return ReadRow(suite=suite, groups=groups, entry_point=entry_point, code=prompt_code(prompt, entry_point))
+    return ReadRow(
+        suite=suite,
+        groups=groups,
+        entry_point=entry_point,
+        code=prompt_code(prompt, entry_point),
+    )
 
 
 def _stub_of(prompt: Prompt | None, suite: Suite) -> str | None:
     """Return the name of the stub that ends the prompt's code, if the tests call it; None without one."""
-    names = suite.names if isinstance(suite, CallSuite) else ()
-    return next((name for name in names if prompt_code(prompt, name).ends_with_stub), None)
+    if isinstance(suite, CallSuite):
+        for name in suite.names:
+            if prompt_code(prompt, name).ends_with_stub:
+                return name
+    return None
 
 
 def _imports(row: ReadRow, reference: str | None) -> tuple[str, ...]:
     """List packages imported by the row's trusted code; a completion must not choose its own packages."""
-    code = [] if reference is None else [row.whole(reference)]
+    code = []
+    if reference is not None:
+        code.append(row.whole(reference))
     if isinstance(row.suite, CallSuite):
         code += [row.code.text, row.suite.setup, *row.suite.tests]
     return imported_packages(code)
@@ -150,8 +170,10 @@ def _part_of(row: ReadRow, part: Part, hidden: float) -> ReadRow | BadTests:
         return BadTests("tests_none_hidden", row.suite.tests)
     if isinstance(row.suite, CallSuite):
         tests = tuple(row.suite.tests[place] for place in places)
-        return replace(row, suite=replace(row.suite, tests=tests, code=packed(row.suite.setup, tests)))
-    return replace(row, suite=replace(row.suite, tests=tuple(row.suite.tests[place] for place in places)))
+        code = packed(row.suite.setup, tests)
+        return replace(row, suite=replace(row.suite, tests=tests, code=code))
+    cases = tuple(row.suite.tests[place] for place in places)
+    return replace(row, suite=replace(row.suite, tests=cases))
 
 
 def groups_of(value: Any, tests: int) -> Groups:
@@ -160,18 +182,22 @@ def groups_of(value: Any, tests: int) -> Groups:
     Raises:
         BadTests: if `value` is no mapping from names to test indices, or leaves a test out.
     """
-    if isinstance(value, Mapping):
-        # A dataset gives every row the keys of all rows, and fills gaps with None.
-        value = {name: places for name, places in value.items() if places is not None}
-    fine = bool(value) and isinstance(value, dict) and all(_are_places(places, tests) for places in value.values())
-    if not fine or set().union(*map(set, value.values())) != set(range(tests)):
+    if not isinstance(value, Mapping):
         raise BadTests("groups_invalid", value)
-    return value  # type: ignore[no-any-return]
+    # A dataset gives every row the keys of all rows, and fills gaps with None.
+    groups = {name: places for name, places in value.items() if places is not None}
+    grouped: set[int] = set()
+    for places in groups.values():
+        if not _are_places(places, tests):
+            raise BadTests("groups_invalid", value)
+        grouped.update(places)
+    if grouped != set(range(tests)):
+        raise BadTests("groups_invalid", value)
+    return groups
 
 
-def _are_places(places: Sequence[Any], tests: int) -> bool:
-    return (
-        isinstance(places, list | tuple)
-        and bool(places)
-        and all(isinstance(place, int) and not isinstance(place, bool) and 0 <= place < tests for place in places)
-    )
+def _are_places(places: Any, tests: int) -> bool:
+    """Test if a value lists test numbers, at least one; a bool is no number."""
+    if not isinstance(places, list | tuple) or not places:
+        return False
+    return all(type(place) is int and 0 <= place < tests for place in places)

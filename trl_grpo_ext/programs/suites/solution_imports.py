@@ -9,7 +9,14 @@ from dataclasses import replace
 from functools import cache
 
 from trl_grpo_ext.programs.sandbox.installed import is_installed
-from trl_grpo_ext.programs.suites.source import Statement, nodes_of, statements, unparsed
+from trl_grpo_ext.programs.suites.source import (
+    Statement,
+    imported_modules,
+    nodes_of,
+    statements,
+    top_level,
+    unparsed,
+)
 from trl_grpo_ext.programs.suites.test_module import Module
 
 # The module name under which tests may import the completion's program.
@@ -31,7 +38,7 @@ def is_solution_import(node: ast.AST) -> bool:
 
 
 def imports_solution(node: ast.AST) -> bool:
-    """Recognize any import of the solution module, or of its names."""
+    """Recognize every import of module `solution` or of names from it."""
     if isinstance(node, ast.Import):
         return any(alias.name == SOLUTION for alias in node.names)
     if isinstance(node, ast.Call) and _last_name(node.func) in {"import_module", "__import__"}:
@@ -43,7 +50,9 @@ def _last_name(node: ast.expr) -> str | None:
     """Return `name` of `name` or `x.name`; None for other expressions."""
     if isinstance(node, ast.Attribute):
         return node.attr
-    return node.id if isinstance(node, ast.Name) else None
+    if isinstance(node, ast.Name):
+        return node.id
+    return None
 
 
 def without_solution_imports(parts: Sequence[Statement]) -> tuple[list[str], list[Statement]]:
@@ -58,16 +67,24 @@ def without_solution_imports(parts: Sequence[Statement]) -> tuple[list[str], lis
         if not isinstance(part.node, ast.ImportFrom) or not is_solution_import(part.node):
             others.append(part)
             continue
-        names += [alias.name for alias in part.node.names if not alias.asname and alias.name != "*"]
-        renamed = [alias for alias in part.node.names if alias.asname]
-        others += [unparsed(ast.ImportFrom(SOLUTION, renamed, 0))] if renamed else []
+        renamed = []
+        for alias in part.node.names:
+            if alias.asname:
+                renamed.append(alias)
+            elif alias.name != "*":
+                names.append(alias.name)
+        if renamed:
+            others.append(unparsed(ast.ImportFrom(SOLUTION, renamed, 0)))
     return names, others
 
 
 def solution_modules(parts: Sequence[Statement]) -> set[str]:
     """Collect the names of `import solution` and `import solution as name`."""
-    aliases = [alias for part in parts if isinstance(part.node, ast.Import) for alias in part.node.names]
-    return {alias.asname or alias.name for alias in aliases if alias.name == SOLUTION}
+    found: set[str] = set()
+    for part in parts:
+        if isinstance(part.node, ast.Import):
+            found.update(alias.asname or SOLUTION for alias in part.node.names if alias.name == SOLUTION)
+    return found
 
 
 def with_solution_for_unknown(module: Module) -> Module | None:
@@ -77,29 +94,32 @@ def with_solution_for_unknown(module: Module) -> Module | None:
     the tests, which no program may replace. The sandbox may have more packages than this machine. A module that is
     found there is not the program: the setup then fails, or a program could replace a helper of the tests.
     """
-    parts = [*module.setup, *(part for test in module.tests for part in statements(test))]
+    parts = list(module.setup)
+    for test in module.tests:
+        parts += statements(test)
     nodes = nodes_of(parts)
-    unknown = _Renamed(sorted({name for node in nodes for name in _modules(node) if not _is_known(name)}))
-    if len(unknown.names) != 1 or any(imports_solution(node) for node in nodes):
+    unknown: set[str] = set()
+    for node in nodes:
+        unknown.update(name for name in imported_modules(node) if not _is_known(name))
+    if len(unknown) != 1 or any(imports_solution(node) for node in nodes):
         return None
-    setup = [unparsed(unknown.visit(node)) for part in module.setup for node in ast.parse(part.text).body]
-    tests = [ast.unparse(unknown.visit(ast.parse(test))) for test in module.tests]
-    if not unknown.changed:
+    (name,) = unknown
+    renamed = _Renamed(name)
+    guard = statements(_must_be_nowhere(name))
+    setup = []
+    for part in module.setup:
+        # Parsed again, since the tree is changed in place.
+        tree = renamed.visit(ast.parse(part.text))
+        setup += [unparsed(node) for node in tree.body]
+    tests = [ast.unparse(renamed.visit(ast.parse(test))) for test in module.tests]
+    if not renamed.changed:
         return None
-    guard = statements(_must_be_nowhere(unknown.names[0]))
-    return replace(module, setup=(*guard, *setup), tests=(*tests,))
+    return replace(module, setup=(*guard, *setup), tests=tuple(tests))
 
 
 def _must_be_nowhere(name: str) -> str:
     why = f"the tests import {name}, which is found beside the program; for the program, write `solution`"
     return f"if __import__('importlib.util').util.find_spec({name!r}): raise ImportError({why!r})"
-
-
-def _modules(node: ast.AST) -> list[str]:
-    """List the top-level names of modules that a statement imports: `a` for `import a.b`."""
-    if isinstance(node, ast.Import):
-        return [alias.name.partition(".")[0] for alias in node.names]
-    return [node.module.partition(".")[0]] if isinstance(node, ast.ImportFrom) and node.module else []
 
 
 @cache
@@ -109,32 +129,39 @@ def _is_known(name: str) -> bool:
 
 
 class _Renamed(ast.NodeTransformer):
-    """Replaces module names by `solution`, except in a `try` that handles a failing import."""
+    """Replaces a module's name by `solution`, except in a `try` that handles a failing import."""
 
-    def __init__(self, names: list[str]) -> None:
-        self.names = names
+    def __init__(self, name: str) -> None:
+        self.name = name
         self.changed = False
 
     def visit_Try(self, node: ast.Try) -> ast.AST:
-        return node if node.handlers else self.generic_visit(node)
+        if node.handlers:
+            return node
+        return self.generic_visit(node)
 
     def visit_ImportFrom(self, node: ast.ImportFrom) -> ast.AST:
-        return ast.ImportFrom(SOLUTION, node.names, 0) if self._is_one(node.module) else node
+        if self._is_it(node.module):
+            return ast.ImportFrom(SOLUTION, node.names, 0)
+        return node
 
     def visit_Import(self, node: ast.Import) -> ast.AST:
         for alias in node.names:
-            if (alias.asname or "." not in alias.name) and self._is_one(alias.name):
-                alias.name, alias.asname = SOLUTION, alias.asname or alias.name
+            binds_itself = alias.asname or "." not in alias.name
+            if binds_itself and self._is_it(alias.name):
+                alias.asname = alias.asname or alias.name
+                alias.name = SOLUTION
         return node
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         """Replace a module name in text, too, as in `patch("main.now")`."""
-        named = node.args[0] if node.args and _last_name(node.func) in _NAMING else None
-        if isinstance(named, ast.Constant) and isinstance(named.value, str) and self._is_one(named.value):
-            named.value = SOLUTION + named.value.removeprefix(named.value.partition(".")[0])
+        is_naming = node.args and _last_name(node.func) in _NAMING
+        named = node.args[0] if is_naming else None
+        if isinstance(named, ast.Constant) and isinstance(named.value, str) and self._is_it(named.value):
+            named.value = SOLUTION + named.value.removeprefix(self.name)
         return self.generic_visit(node)
 
-    def _is_one(self, module: str | None) -> bool:
-        found = (module or "").partition(".")[0] in self.names
-        self.changed |= found
-        return found
+    def _is_it(self, module: str | None) -> bool:
+        is_it = top_level(module or "") == self.name
+        self.changed |= is_it
+        return is_it

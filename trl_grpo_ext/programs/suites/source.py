@@ -82,6 +82,41 @@ def nodes_of(parts: Iterable[Statement]) -> list[ast.AST]:
     return [node for part in parts for node in part.nodes]
 
 
+def reads_of(parts: Iterable[Statement]) -> set[str]:
+    """Collect the global names that statements read."""
+    return set().union(*(part.usage.reads for part in parts))
+
+
+def binds_of(parts: Iterable[Statement]) -> set[str]:
+    """Collect the global names that statements bind."""
+    return set().union(*(part.usage.binds for part in parts))
+
+
+def names_in(nodes: Iterable[ast.AST]) -> set[str]:
+    """Collect the names of the `Name` nodes among syntax nodes; inner nodes are not looked at."""
+    return {node.id for node in nodes if isinstance(node, ast.Name)}
+
+
+def arguments_in(nodes: Iterable[ast.AST]) -> set[str]:
+    """Collect the names of the parameters among syntax nodes."""
+    return {node.arg for node in nodes if isinstance(node, ast.arg)}
+
+
+def imported_modules(node: ast.AST) -> list[str]:
+    """List the top-level names of modules that a statement imports: `a` for `import a.b` and `from .a import b`."""
+    if isinstance(node, ast.Import):
+        return [top_level(alias.name) for alias in node.names]
+    if isinstance(node, ast.ImportFrom) and node.module:
+        return [top_level(node.module)]
+    return []
+
+
+def top_level(module: str) -> str:
+    """Return the first part of a module's dotted name."""
+    name, _, _ = module.partition(".")
+    return name
+
+
 def parse(source: str) -> ast.Module | None:
     """Parse a source text; None for invalid Python."""
     try:
@@ -127,10 +162,15 @@ def statements(source: str) -> list[Statement]:
         raise BadTests("tests_do_not_parse", source)
     lines = source.split("\n")
     spans = [_span(node) for node in tree.body]
-    return [
-        Statement("\n".join(lines[start - 1 : end]) if _is_alone(index, spans, node) else ast.unparse(node), node)
-        for index, (node, (start, end)) in enumerate(zip(tree.body, spans, strict=True))
-    ]
+    found = []
+    for place, node in enumerate(tree.body):
+        if _is_alone(place, spans, node):
+            start, end = spans[place]
+            text = "\n".join(lines[start - 1 : end])
+        else:
+            text = ast.unparse(node)
+        found.append(Statement(text, node))
+    return found
 
 
 def unparsed(node: ast.stmt) -> Statement:
@@ -140,20 +180,24 @@ def unparsed(node: ast.stmt) -> Statement:
 
 def joined(parts: list[Statement]) -> str:
     """Join statements to one source text, `__future__` imports first."""
-    return "\n".join(part.text for part in sorted(parts, key=lambda part: not part.is_future))
+    ordered = sorted(parts, key=lambda part: not part.is_future)
+    return "\n".join(part.text for part in ordered)
 
 
 def _span(node: ast.stmt) -> tuple[int, int]:
-    decorators = getattr(node, "decorator_list", [])
-    return min([node.lineno, *(decorator.lineno for decorator in decorators)]), node.end_lineno or node.lineno
+    """Return a statement's first and last line numbers, decorators included."""
+    start = node.lineno
+    for decorator in getattr(node, "decorator_list", []):
+        start = min(start, decorator.lineno)
+    return start, node.end_lineno or node.lineno
 
 
-def _is_alone(index: int, spans: list[tuple[int, int]], node: ast.stmt) -> bool:
-    """Test that the statement shares no line with another statement."""
-    start, end = spans[index]
-    before = index == 0 or spans[index - 1][1] < start
-    after = index + 1 == len(spans) or spans[index + 1][0] > end
-    return before and after and node.col_offset == 0
+def _is_alone(place: int, spans: list[tuple[int, int]], node: ast.stmt) -> bool:
+    """Test that a statement shares no line with another statement."""
+    start, end = spans[place]
+    is_first = place == 0 or spans[place - 1][1] < start
+    is_last = place + 1 == len(spans) or spans[place + 1][0] > end
+    return is_first and is_last and node.col_offset == 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,25 +224,39 @@ def usage(source: str) -> Usage:
         (['g', 'math'], [], ['f', 'math'])
     """
     reads: set[str] = set()
-    at_once: set[str] = set()
+    reads_at_once: set[str] = set()
     binds: set[str] = set()
     tree = ast.parse(source)
-    hidden, loaded = _comprehension_names(tree)
-    tables = [(symtable.symtable(source, "<tests>", "exec"), True)]
-    while tables:
-        table, runs = tables.pop()
-        symbols = [each for each in table.get_symbols() if each.get_name() not in (hidden if _is_module(table) else ())]
-        read = {symbol.get_name() for symbol in symbols if _is_global_read(symbol, table)}
-        reads |= read
-        at_once |= read if runs else set()
-        binds |= {symbol.get_name() for symbol in symbols if _binds_global(symbol, table)}
-        tables += [(child, runs and _runs_at_once(child)) for child in table.get_children()]
-    # `n += 1` also reads n.
-    augmented = [node.target for node in tree.body if isinstance(node, ast.AugAssign)]
-    # `del n` uses n, and symbol tables have it as a binding only.
-    deleted = [target for node in tree.body if isinstance(node, ast.Delete) for target in node.targets]
-    free = (hidden & loaded) | {target.id for target in [*augmented, *deleted] if isinstance(target, ast.Name)}
-    return Usage(frozenset(reads | free), frozenset(at_once | free), frozenset(binds))
+    comprehended = _only_comprehended(tree)
+    waiting = [(symtable.symtable(source, "<tests>", "exec"), True)]
+    while waiting:
+        table, runs_at_once = waiting.pop()
+        for symbol in table.get_symbols():
+            name = symbol.get_name()
+            if _is_module(table) and name in comprehended:
+                continue
+            if _is_global_read(symbol, table):
+                reads.add(name)
+                if runs_at_once:
+                    reads_at_once.add(name)
+            if _binds_global(symbol, table):
+                binds.add(name)
+        for child in table.get_children():
+            waiting.append((child, runs_at_once and _runs_at_once(child)))
+    outside = names_in(_outside_comprehensions(tree))
+    free = (comprehended & outside) | _names_changed(tree)
+    return Usage(frozenset(reads | free), frozenset(reads_at_once | free), frozenset(binds))
+
+
+def _names_changed(tree: ast.Module) -> set[str]:
+    """Collect names read by `n += 1` and `del n`, which symbol tables list as bindings only."""
+    found: set[str] = set()
+    for node in tree.body:
+        if isinstance(node, ast.AugAssign):
+            found |= names_in([node.target])
+        elif isinstance(node, ast.Delete):
+            found |= names_in(node.targets)
+    return found
 
 
 def imported_packages(sources: Iterable[str]) -> tuple[str, ...]:
@@ -208,7 +266,13 @@ def imported_packages(sources: Iterable[str]) -> tuple[str, ...]:
         >>> imported_packages(["import os, pandas.testing", "def f(): from yaml import load", "import numpy as np"])
         ('pandas', 'yaml')
     """
-    found = {name for source in sources if _may_import(source) for name in _imported(source)}
+    found: set[str] = set()
+    for source in sources:
+        if _may_import(source, _THERE):
+            tree = parse(source) or ast.Module([], [])
+            for node in ast.walk(tree):
+                found.update(_modules(node))
+    # A relative name, as in `import_module(".a")`, has no top level.
     return tuple(sorted(found - _THERE - {""}))
 
 
@@ -221,55 +285,71 @@ def required_packages(sources: Iterable[str]) -> tuple[str, ...]:
     """
     found: set[str] = set()
     for source in sources:
-        if not {*_IMPORTING.findall(source)} - _OF_JUDGE:
+        if not _may_import(source, _OF_JUDGE):
             continue
-        waiting: list[ast.stmt] = [*(parse(source) or ast.Module([], [])).body]
+        tree = parse(source) or ast.Module([], [])
+        waiting = list(tree.body)
         while waiting:
             node = waiting.pop()
             if isinstance(node, ast.Import | ast.ImportFrom):
-                found |= {*_imported(ast.unparse(node))}
-            elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.With):
+                found.update(_modules(node))
+            elif isinstance(node, (*_CODE, ast.With)):
                 waiting += node.body
-    return tuple(sorted(found - _OF_JUDGE - {""}))
+    return tuple(sorted(found - _OF_JUDGE))
 
 
-def _may_import(source: str) -> bool:
+def _may_import(source: str, known: frozenset[str]) -> bool:
     """Prefilter by regex: test if a source may import a package; parsing megabytes of tests would take long."""
-    return bool({*_IMPORTING.findall(source)} - _THERE)
+    return not known.issuperset(_IMPORTING.findall(source))
 
 
-def _imported(source: str) -> Iterator[str]:
-    """Yield the top-level names of all imported modules; nothing for invalid Python."""
-    for node in ast.walk(parse(source) or ast.Module([], [])):
-        if isinstance(node, ast.Import):
-            yield from (alias.name.partition(".")[0] for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and not node.level:
-            yield (node.module or "").partition(".")[0]
-        elif isinstance(node, ast.Call) and node.args and ast.unparse(node.func).rpartition(".")[2] in _IMPORTERS:
-            name = node.args[0]
-            yield name.value.partition(".")[0] if isinstance(name, ast.Constant) and type(name.value) is str else ""
+def _modules(node: ast.AST) -> list[str]:
+    """List the top-level names of modules that a node imports, by a statement or by a call such as `import_module`."""
+    if isinstance(node, ast.ImportFrom) and node.level:
+        return []
+    if isinstance(node, ast.Call) and node.args:
+        _, _, function = ast.unparse(node.func).rpartition(".")
+        name = node.args[0]
+        if function in _IMPORTERS and isinstance(name, ast.Constant) and isinstance(name.value, str):
+            return [top_level(name.value)]
+    return imported_modules(node)
 
 
-def _comprehension_names(tree: ast.Module) -> tuple[set[str], set[str]]:
-    """Return the names used only as comprehension variables, and the names used outside comprehensions.
+def _only_comprehended(tree: ast.Module) -> set[str]:
+    """Collect the names bound only as variables of comprehensions.
 
-    From Python 3.12 on, symbol tables list comprehension variables as globals.
+    From Python 3.12 on, symbol tables list such variables as globals.
     """
-    nodes = list(ast.walk(tree))
-    comprehensions = [node for node in nodes if isinstance(node, _COMPREHENSION_NODES)]
-    inner = {id(node) for each in comprehensions for node in ast.walk(each)}
-    targets = [node for each in comprehensions for loop in each.generators for node in ast.walk(loop.target)]
-    outside = [node for node in nodes if isinstance(node, ast.Name) and id(node) not in inner]
-    bound = {node.id for node in outside if not isinstance(node.ctx, ast.Load)} | _declared(nodes)
-    hidden = {node.id for node in targets if isinstance(node, ast.Name)} - bound
-    return hidden, {node.id for node in outside}
+    variables: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.comprehension):
+            variables |= names_in(ast.walk(node.target))
+    bound = _declared(ast.walk(tree))
+    for node in _outside_comprehensions(tree):
+        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+            bound.add(node.id)
+    return variables - bound
 
 
-def _declared(nodes: list[ast.AST]) -> set[str]:
+def _outside_comprehensions(tree: ast.Module) -> Iterator[ast.AST]:
+    """Yield syntax nodes outside comprehensions."""
+    waiting: list[ast.AST] = [tree]
+    while waiting:
+        node = waiting.pop()
+        if not isinstance(node, _COMPREHENSION_NODES):
+            yield node
+            waiting += ast.iter_child_nodes(node)
+
+
+def _declared(nodes: Iterable[ast.AST]) -> set[str]:
     """Collect names bound without a `Name` node, such as by `def`, `import`, `except` and `case`."""
-    fields = ("name", "asname", "arg", "rest")
-    values = (getattr(node, key, None) for node in nodes for key in fields)
-    return {value.partition(".")[0] for value in values if isinstance(value, str)}
+    found = set()
+    for node in nodes:
+        for field in ("name", "asname", "arg", "rest"):
+            value = getattr(node, field, None)
+            if isinstance(value, str):
+                found.add(top_level(value))
+    return found
 
 
 def _is_global_read(symbol: symtable.Symbol, table: symtable.SymbolTable) -> bool:

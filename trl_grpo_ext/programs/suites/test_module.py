@@ -9,13 +9,21 @@ from __future__ import annotations
 import ast
 import inspect
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 
 from trl_grpo_ext.programs.suites.bad_tests import BadTests
 from trl_grpo_ext.programs.suites.in_judge import builtin_fixtures, pytest_runner, pytest_shim
-from trl_grpo_ext.programs.suites.source import Statement, nodes_of, statements, unparsed
+from trl_grpo_ext.programs.suites.source import (
+    Statement,
+    arguments_in,
+    imported_modules,
+    names_in,
+    nodes_of,
+    statements,
+    unparsed,
+)
 
 RUNNER = "__trl_pytest__"
 _LEFT_OUT = frozenset({"skip", "xfail", "expectedFailure"})
@@ -76,58 +84,83 @@ def read_test_module(source: str) -> Module:
 def _module(parts: list[Statement], found: list[_Test]) -> Module:
     names = {test.name for test in found}
     kept = [part for part in parts if not _is_main_guard(part) and not _runs_tests(part, names)]
-    tests = tuple(test.snippet for test in found if not test.left_out)
-    if not tests:
+    run = [test for test in found if not test.left_out]
+    if not run:
         raise BadTests("tests_empty", "\n".join(part.text for part in parts))
-    for test in found:
-        _need(f"{test.name}, which yields and so runs nothing", test.left_out or not _yields(test.node))
+    for test in run:
+        _need(f"{test.name}, which yields and so runs nothing", not _yields(test.node))
     if all(_is_plain(part.node) for part in kept):
-        return Module(tuple(kept), tuple(f"{test.name}()" for test in found))
+        return Module(tuple(kept), tuple(f"{test.name}()" for test in run))
     check_pytest_names(kept)
-    _check_fixtures(kept, found)
-    preamble = shim_setup(_takes_builtin_fixtures(kept))
-    return Module(tuple(map(_with_own_bodies, kept)), tests, preamble=preamble)
+    _check_fixtures(kept, run)
+    arguments = arguments_in(nodes_of(kept))
+    takes_builtin_fixtures = not arguments.isdisjoint(builtin_fixtures.BUILTIN_FIXTURES)
+    return Module(
+        setup=tuple(map(_with_own_bodies, kept)),
+        tests=tuple(test.snippet for test in run),
+        preamble=shim_setup(takes_builtin_fixtures),
+    )
 
 
 def _with_own_bodies(part: Statement) -> Statement:
     """Register the bodies of decorated tests with the runner, since a decorator may come from the program."""
-    if not any(getattr(node, "decorator_list", []) for node in [part.node, *getattr(part.node, "body", [])]):
+    outer = part.node
+    members = [outer, *getattr(outer, "body", [])]
+    if not any(getattr(node, "decorator_list", []) for node in members):
         return part
+    # Parsed again, since its lines are counted in the text of all statements.
     (whole,) = statements(part.text)
-    inner = whole.node.body if isinstance(whole.node, ast.ClassDef) else [whole.node]
-    by_class = getattr(whole.node, "decorator_list", [])
+    is_class = isinstance(whole.node, ast.ClassDef)
+    is_decorated_class = is_class and bool(getattr(whole.node, "decorator_list", []))
+    functions = getattr(whole.node, "body", []) if is_class else [whole.node]
     lines = part.text.split("\n")
-    for node in reversed(inner):
-        if isinstance(node, _Function) and node.name.startswith("test") and (by_class or node.decorator_list):
-            lines.insert(node.lineno - 1, f"{lines[node.lineno - 1][: node.col_offset]}@{RUNNER}.own_body")
+    # From the last on, so that no line moves before its turn.
+    for node in reversed(functions):
+        is_test = isinstance(node, _Function) and node.name.startswith("test")
+        if is_test and (is_decorated_class or node.decorator_list):
+            above = node.lineno - 1
+            indent = lines[above][: node.col_offset]
+            lines.insert(above, f"{indent}@{RUNNER}.own_body")
     return statements("\n".join(lines))[0]
 
 
 def _yields(node: ast.AST) -> bool:
     """Detect a `yield` in a function, outside its inner functions."""
-    inner = [child for child in ast.iter_child_nodes(node) if not isinstance(child, _Function | ast.Lambda)]
-    return any(isinstance(child, ast.Yield | ast.YieldFrom) or _yields(child) for child in inner)
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, _Function | ast.Lambda):
+            continue
+        if isinstance(child, ast.Yield | ast.YieldFrom) or _yields(child):
+            return True
+    return False
 
 
 def _is_plain(node: ast.stmt) -> bool:
     """Test that a statement needs no test runner, which costs the judge milliseconds to compile."""
     if isinstance(node, ast.FunctionDef):
         takes_fixtures = node.name.startswith("test") and ast.unparse(node.args) != ""
-        return not takes_fixtures and not node.decorator_list and not node.name.startswith(("setup", "teardown"))
-    return not isinstance(node, ast.AsyncFunctionDef | ast.ClassDef) and not _imports_runner(node)
+        is_hook = node.name.startswith(("setup", "teardown"))
+        return not takes_fixtures and not node.decorator_list and not is_hook
+    if isinstance(node, ast.AsyncFunctionDef | ast.ClassDef):
+        return False
+    modules = {module for inner in ast.walk(node) for module in imported_modules(inner)}
+    return modules.isdisjoint({"pytest", "unittest"})
 
 
 def _script(parts: list[Statement]) -> Module:
     """Split code without test functions: one test per assert if the rest is asserts only, else a single test."""
-    parts = [inner for part in parts for inner in _unguarded(part)]
-    active = [index for index, part in enumerate(parts) if not part.is_definition]
+    flat: list[Statement] = []
+    for part in parts:
+        flat += _unguarded(part)
+    active = [place for place, part in enumerate(flat) if not part.is_definition]
+    asserts = [place for place, part in enumerate(flat) if part.is_assert]
     if not active:
-        raise BadTests("tests_empty", "\n".join(part.text for part in parts))
-    start = next((index for index, part in enumerate(parts) if part.is_assert), active[0])
-    setup, rest = parts[:start], parts[start:]
-    texts = [part.text for part in rest]
-    tests = tuple(texts) if all(part.is_assert for part in rest) else ("\n".join(texts),)
-    return Module(tuple(setup), tests, in_one_state=True)
+        raise BadTests("tests_empty", "\n".join(part.text for part in flat))
+    start = asserts[0] if asserts else active[0]
+    rest = flat[start:]
+    tests = [part.text for part in rest]
+    if not all(part.is_assert for part in rest):
+        tests = ["\n".join(tests)]
+    return Module(tuple(flat[:start]), tuple(tests), in_one_state=True)
 
 
 def _unguarded(part: Statement) -> list[Statement]:
@@ -138,10 +171,9 @@ def _unguarded(part: Statement) -> list[Statement]:
 
 
 def _is_main_guard(part: Statement) -> bool:
-    node = part.node
-    return isinstance(node, ast.If) and any(
-        isinstance(name, ast.Name) and name.id == "__name__" for name in ast.walk(node.test)
-    )
+    if not isinstance(part.node, ast.If):
+        return False
+    return "__name__" in names_in(ast.walk(part.node.test))
 
 
 def _runs_tests(part: Statement, names: set[str]) -> bool:
@@ -178,9 +210,9 @@ def _found_tests(parts: Sequence[Statement]) -> list[_Test]:
         if isinstance(node, _Function) and node.name.startswith("test") and not _is_fixture(node):
             found["", node.name] = _Test(node, None, _is_left_out(node))
         elif isinstance(node, ast.ClassDef) and _is_test_class(node, classes):
-            left_out = _is_left_out(node)
             for method in _methods(node, classes):
-                found[node.name, method.name] = _Test(method, node, left_out or _is_left_out(method))
+                left_out = _is_left_out(node) or _is_left_out(method)
+                found[node.name, method.name] = _Test(method, node, left_out)
     return list(found.values())
 
 
@@ -192,7 +224,10 @@ def _is_test_class(node: ast.ClassDef, classes: dict[str, ast.ClassDef]) -> bool
 
 
 def _is_case(node: ast.ClassDef, classes: dict[str, ast.ClassDef]) -> bool:
-    return any(name.endswith("TestCase") for cls in _lineage(node, classes) for name in map(ast.unparse, cls.bases))
+    for cls in _lineage(node, classes):
+        if any(name.endswith("TestCase") for name in map(ast.unparse, cls.bases)):
+            return True
+    return False
 
 
 def _methods(node: ast.ClassDef, classes: dict[str, ast.ClassDef]) -> Iterator[_Function]:
@@ -203,13 +238,17 @@ def _methods(node: ast.ClassDef, classes: dict[str, ast.ClassDef]) -> Iterator[_
 
 
 def _lineage(node: ast.ClassDef, classes: dict[str, ast.ClassDef]) -> list[ast.ClassDef]:
-    """List a class and its bases within the same module."""
-    line, waiting = [], [node]
+    """List a class with its bases, as far as the module defines them."""
+    line: list[ast.ClassDef] = []
+    waiting = [node]
     while waiting:
         cls = waiting.pop(0)
-        if cls not in line:
-            line.append(cls)
-            waiting += [classes[name] for name in map(ast.unparse, cls.bases) if name in classes]
+        if cls in line:
+            continue
+        line.append(cls)
+        for name in map(ast.unparse, cls.bases):
+            if name in classes:
+                waiting.append(classes[name])
     return line
 
 
@@ -242,15 +281,17 @@ def check_pytest_names(parts: Sequence[Statement]) -> None:
     for node in nodes:
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "pytest":
             _need(f"pytest.{node.attr}", node.attr in _SHIM_NAMES)
-        if isinstance(node, ast.ImportFrom) and node.module == "pytest":
+        elif isinstance(node, ast.ImportFrom) and node.module == "pytest":
             for alias in node.names:
                 _need(f"pytest.{alias.name}", alias.name in _SHIM_NAMES)
-        if isinstance(node, ast.Call) and ast.unparse(node.func) in {"pytest.fixture", "fixture"}:
-            _need("pytest.fixture(params=...)", all(keyword.arg != "params" for keyword in node.keywords))
+        elif isinstance(node, ast.Call) and ast.unparse(node.func) in {"pytest.fixture", "fixture"}:
+            is_plain = all(keyword.arg != "params" for keyword in node.keywords)
+            _need("pytest.fixture(params=...)", is_plain)
     known = _attributes_of_names(nodes)
     for node in nodes:
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in known:
-            _need(f"{node.value.id}.{node.attr}", node.attr in known[node.value.id])
+            owner = node.value.id
+            _need(f"{owner}.{node.attr}", node.attr in known[owner])
 
 
 def _attributes_of_names(nodes: Sequence[ast.AST]) -> dict[str, frozenset[str]]:
@@ -259,34 +300,44 @@ def _attributes_of_names(nodes: Sequence[ast.AST]) -> dict[str, frozenset[str]]:
     These are pytest's fixtures, but those that the tests define themselves, and names such as `e` in
     `with raises(ValueError) as e`, but those that the tests also bind otherwise.
     """
-    own = {name for node in nodes if isinstance(node, _Function) for name in [node.name, *_fixture_names(node)]}
-    given = {node.arg for node in nodes if isinstance(node, ast.arg)}
-    found = {name: _ATTRIBUTES[name] for name in (given & _ATTRIBUTES.keys()) - own}
-    targets: dict[str, set[str]] = {}
-    stored = Counter(node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store))
+    given = arguments_in(nodes)
+    found = {name: _ATTRIBUTES[name] for name in given & _ATTRIBUTES.keys()}
+    # Name -> what makes its value in a `with`.
+    makers: dict[str, set[str]] = {}
+    bound = set(given)
+    stored: Counter[str] = Counter()
     for node in nodes:
-        if isinstance(node, ast.withitem) and isinstance(node.optional_vars, ast.Name):
-            maker = node.context_expr.func if isinstance(node.context_expr, ast.Call) else node.context_expr
-            targets.setdefault(node.optional_vars.id, set()).add(ast.unparse(maker).removeprefix("pytest."))
+        if isinstance(node, _Function):
+            for name in [node.name, *_fixture_names(node)]:
+                found.pop(name, None)
+        elif isinstance(node, ast.ExceptHandler) and node.name:
+            bound.add(node.name)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            stored[node.id] += 1
+        elif isinstance(node, ast.withitem) and isinstance(node.optional_vars, ast.Name):
+            made = node.context_expr
+            maker = made.func if isinstance(made, ast.Call) else made
+            makers.setdefault(node.optional_vars.id, set()).add(ast.unparse(maker).removeprefix("pytest."))
+            # This `with` binds the name once.
             stored[node.optional_vars.id] -= 1
-    bound = given | {node.name for node in nodes if isinstance(node, ast.ExceptHandler)}
-    for name, makers in targets.items():
-        if len(makers) == 1 and makers <= _ATTRIBUTES.keys() and not stored[name] and name not in bound:
-            found[name] = _ATTRIBUTES[makers.pop()]
+    for name, known in makers.items():
+        is_bound_otherwise = stored[name] > 0 or name in bound
+        if len(known) == 1 and known <= _ATTRIBUTES.keys() and not is_bound_otherwise:
+            found[name] = _ATTRIBUTES[known.pop()]
     return found
 
 
-def _check_fixtures(parts: list[Statement], found: list[_Test]) -> None:
+def _check_fixtures(parts: list[Statement], run: list[_Test]) -> None:
     """Refuse, before any run, fixtures that the stand-in for pytest lacks."""
-    nodes = nodes_of(parts)
-    makers = [node for node in nodes if isinstance(node, _Function) and _is_fixture(node)]
-    fixtures = {name for maker in makers for name in _fixture_names(maker)}
+    makers = [node for node in nodes_of(parts) if isinstance(node, _Function) and _is_fixture(node)]
+    fixtures: set[str] = set()
+    for maker in makers:
+        fixtures.update(_fixture_names(maker))
     for maker in makers:
         for name in _arguments(maker):
             _need_fixture(name, fixtures | {"self"})
-    for test in found:
-        if not test.left_out:
-            _check_arguments(test, fixtures)
+    for test in run:
+        _check_arguments(test, fixtures)
 
 
 def _need(what: str, is_there: bool) -> None:
@@ -295,29 +346,44 @@ def _need(what: str, is_there: bool) -> None:
 
 
 def _fixture_names(node: _Function) -> list[str]:
+    """List a fixture's names: its function's name and the value of `name=`; empty for other functions."""
     if not _is_fixture(node):
         return []
-    keywords = [word for each in node.decorator_list if isinstance(each, ast.Call) for word in each.keywords]
-    values = [word.value for word in keywords if word.arg == "name"]
-    return [node.name, *(str(value.value) for value in values if isinstance(value, ast.Constant))]
+    names = [node.name]
+    for call in _calls(node.decorator_list):
+        for keyword in call.keywords:
+            if keyword.arg == "name" and isinstance(keyword.value, ast.Constant):
+                names.append(str(keyword.value.value))
+    return names
+
+
+def _calls(nodes: Iterable[ast.AST]) -> list[ast.Call]:
+    return [node for node in nodes if isinstance(node, ast.Call)]
 
 
 def _check_arguments(test: _Test, fixtures: set[str]) -> None:
-    decorated = [test.node] if test.owner is None else [test.node, test.owner]
+    wanted = _arguments(test.node)
+    paths = _decorator_paths(test.node)
+    marks = list(test.node.decorator_list)
+    if test.owner is not None:
+        # A method's first parameter is `self`.
+        wanted = wanted[1:]
+        paths += _decorator_paths(test.owner)
+        marks += test.owner.decorator_list
     # `unittest.mock.patch` and its kin pass arguments of their own.
-    if any("patch" in path.split(".") for node in decorated for path in _decorator_paths(node)):
+    if any("patch" in path.split(".") for path in paths):
         return
-    wanted = _arguments(test.node)[0 if test.owner is None else 1 :]
-    marks = [*test.node.decorator_list, *(test.owner.decorator_list if test.owner else [])]
-    calls = [mark for mark in marks if isinstance(mark, ast.Call)]
-    named = [mark.args[0] for mark in calls if mark.args and ast.unparse(mark.func).endswith("parametrize")]
-    given = {name.strip() for each in named for text in _texts(each) for name in text.split(",")}
+    known = set(fixtures)
+    for mark in _calls(marks):
+        if mark.args and ast.unparse(mark.func).endswith("parametrize"):
+            for text in _texts(mark.args[0]):
+                known.update(name.strip() for name in text.split(","))
     for name in wanted:
-        _need_fixture(name, fixtures | given)
+        _need_fixture(name, known)
 
 
 def _arguments(node: _Function) -> list[str]:
-    """Return the names of the parameters that have no default."""
+    """List parameter names without defaults."""
     names = [argument.arg for argument in node.args.args]
     return names[: len(names) - len(node.args.defaults)]
 
@@ -326,30 +392,14 @@ def _need_fixture(name: str, known: set[str]) -> None:
     _need(f"the fixture {name!r}", name in known or name in builtin_fixtures.BUILTIN_FIXTURES)
 
 
-def _takes_builtin_fixtures(parts: Sequence[Statement]) -> bool:
-    nodes = nodes_of(parts)
-    return any(isinstance(node, ast.arg) and node.arg in builtin_fixtures.BUILTIN_FIXTURES for node in nodes)
-
-
 def _texts(node: ast.expr) -> list[str]:
     return [str(inner.value) for inner in ast.walk(node) if isinstance(inner, ast.Constant)]
 
 
-def _imports_runner(node: ast.stmt) -> bool:
-    return any(module in {"pytest", "unittest"} for inner in ast.walk(node) for module in _imported(inner))
-
-
-def _imported(node: ast.AST) -> list[str]:
-    if isinstance(node, ast.Import):
-        return [alias.name.partition(".")[0] for alias in node.names]
-    return [(node.module or "").partition(".")[0]] if isinstance(node, ast.ImportFrom) else []
-
-
 def mentions_pytest(parts: Sequence[Statement]) -> bool:
     """Detect code that imports pytest, or uses `pytest` without an import."""
-    return any(
-        "pytest" in _imported(node) or (isinstance(node, ast.Name) and node.id == "pytest") for node in nodes_of(parts)
-    )
+    nodes = nodes_of(parts)
+    return "pytest" in names_in(nodes) or any("pytest" in imported_modules(node) for node in nodes)
 
 
 def without_shim(setup: str) -> str:
@@ -360,10 +410,14 @@ def without_shim(setup: str) -> str:
 @cache
 def shim_setup(with_fixtures: bool) -> tuple[Statement, ...]:
     """Write the code that installs the stand-in as module `pytest` in the judge."""
-    parts = [*([builtin_fixtures] if with_fixtures else []), pytest_shim, pytest_runner]
-    sources = [inspect.getsource(part) for part in parts]
-    code = (
-        "import sys as __sys__, types as __types__\n"
-        f"{RUNNER} = __sys__.modules['pytest'] = __types__.ModuleType('pytest')\n"
-    ) + "\n".join(f"exec(compile({source!r}, 'pytest', 'exec'), {RUNNER}.__dict__)" for source in sources)
-    return tuple(statements(code))
+    modules = [pytest_shim, pytest_runner]
+    if with_fixtures:
+        modules.insert(0, builtin_fixtures)
+    lines = [
+        "import sys as __sys__, types as __types__",
+        f"{RUNNER} = __sys__.modules['pytest'] = __types__.ModuleType('pytest')",
+    ]
+    for module in modules:
+        source = inspect.getsource(module)
+        lines.append(f"exec(compile({source!r}, 'pytest', 'exec'), {RUNNER}.__dict__)")
+    return tuple(statements("\n".join(lines)))

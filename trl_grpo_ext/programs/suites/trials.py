@@ -159,7 +159,7 @@ def passed_naively(outcome: RunResult) -> bool:
 
 
 def whatever_it_printed(outcome: RunResult) -> RunResult:
-    """The outcome as a pass if the program ended with status 0."""
+    """Turn an outcome into a pass if the program ended with status 0."""
     if not passed_naively(outcome):
         return outcome
     passed = TestResult(ending=Ending.PASSED)

@@ -37,7 +37,7 @@ def serve(control: int, output: int) -> None:
 
 
 def _run(code: str, names: dict[str, Any], output: int) -> None:
-    """Run a cell, and print the value of an expression at its end, or the error."""
+    """Run a cell, then print its error or the value of its last expression."""
     # Again for each cell, since the last may have closed or replaced a stream.
     for number in (1, 2):
         os.dup2(output, number)
@@ -58,7 +58,7 @@ def _run(code: str, names: dict[str, Any], output: int) -> None:
 
 
 def _value(code: str, names: dict[str, Any]) -> Any:
-    """Run a cell and return the value of its last statement; None if that is no expression."""
+    """Run a cell; return its last expression's value, None without a last expression."""
     tree = compile(code, FILENAME, "exec", PyCF_ONLY_AST, dont_inherit=True)
     assert isinstance(tree, Module)
     last = tree.body[-1] if tree.body else None

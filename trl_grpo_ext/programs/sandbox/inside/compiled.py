@@ -58,12 +58,16 @@ def _compile(source: str, filename: str) -> CodeType:
 
 def innermost(source: str, line: int, *kinds: type[ast.stmt]) -> ast.stmt | None:
     """Return the smallest statement of given kinds that contains a line; None if no such statement exists."""
-    around = [
-        node
-        for node in ast.walk(ast.parse(source))
-        if isinstance(node, kinds) and node.lineno <= line <= (node.end_lineno or line)
-    ]
-    return min(around, key=lambda node: ((node.end_lineno or 0) - node.lineno, -node.col_offset), default=None)
+    around = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, kinds) and node.lineno <= line <= (node.end_lineno or line):
+            around.append(node)
+    return min(around, key=_extent, default=None)
+
+
+def _extent(node: ast.stmt) -> tuple[int, int]:
+    """Sort key of statements: fewer lines first, then further right."""
+    return (node.end_lineno or 0) - node.lineno, -node.col_offset
 
 
 def pack(code: TestCode) -> str:

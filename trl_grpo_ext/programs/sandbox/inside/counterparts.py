@@ -119,7 +119,7 @@ _CODES = {kind_of_function(each): each.__code__ for each in (_function, _generat
 
 
 class TestFunction(TestCallable):
-    """A counterpart of a test's function. To `isinstance` and `inspect` it is a function of the same kind."""
+    """A counterpart of a test's function; `isinstance` and `inspect` see a function of equal kind."""
 
     __defaults__ = None
     __kwdefaults__ = None
@@ -179,7 +179,7 @@ class TestDataClass(type):
 
 
 class TestClass(TestDataClass):
-    """The metaclass of counterparts of all other test classes."""
+    """The metaclass for counterparts of test classes with behaviour."""
 
     def __getattribute__(cls, name: str) -> Any:
         if name not in ASKED_OF_CLASSES:
@@ -238,7 +238,7 @@ _local = type.__dict__["__dict__"].__get__
 
 
 def _is_given(cls: type) -> bool:
-    """Test whether the tests passed a class itself to the program, not only its objects."""
+    """Test if the tests passed the class itself, not only objects, to the program."""
     return type.__getattribute__(cls, "_number") is not None
 
 
@@ -271,7 +271,7 @@ _SPECIALS: dict[str, Callable[..., Any]] = {"__call__": TestCallable.__call__, "
 
 
 class Counterparts:
-    """A program's counterparts, numbered as their originals are in the judge."""
+    """A program's counterparts, by their originals' numbers in the judge."""
 
     def __init__(self, call_back: CallBack) -> None:
         self._call_back = call_back

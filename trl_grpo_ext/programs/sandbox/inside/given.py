@@ -42,31 +42,40 @@ def is_data_class(kind: type) -> bool:
 
     Its objects then cross to the program as copies of their attributes, not as stand-ins.
     """
-    if kind.__module__ != "tests":
-        return False
     bases = [base for base in kind.__mro__ if base is not object]
-    by_itself = "__dataclass_fields__" in vars(kind)
-    behaviour = DATA_CLASS if by_itself else DATA_CLASS - {"__eq__", "__hash__"}
-    return all(base.__module__ == "tests" and _is_data(base, behaviour) for base in bases)
+    # `object` itself has no bases.
+    if not bases or not all(base.__module__ == "tests" for base in bases):
+        return False
+    allowed = DATA_CLASS
+    if "__dataclass_fields__" not in vars(kind):
+        allowed = DATA_CLASS - {"__eq__", "__hash__"}
+    return all(_is_data(base, allowed) for base in bases)
 
 
 def _is_data(kind: type, allowed: frozenset[str]) -> bool:
-    slots = vars(kind).get("__slots__", ())
-    fields = {*vars(kind).get("__dataclass_fields__", ()), *([slots] if isinstance(slots, str) else slots)}
-    return all(
-        name in allowed or name in fields or (name == "__hash__" and value is None)
-        for name, value in vars(kind).items()
-    )
+    """Return whether a class defines nothing but fields and the special names `allowed`."""
+    members = vars(kind)
+    slots = members.get("__slots__", ())
+    fields = {*members.get("__dataclass_fields__", ())}
+    fields.update([slots] if isinstance(slots, str) else slots)
+    for name, value in members.items():
+        is_unhashable = name == "__hash__" and value is None
+        if not (name in allowed or name in fields or is_unhashable):
+            return False
+    return True
 
 
 def specials_of(kind: type) -> tuple[str, ...]:
     """List special methods of a test object's class that differ from those of `object`."""
-    plain = vars(object)
-    found = ((name, getattr(kind, name, None)) for name in ALL)
-    own = (name for name, method in found if method is not None and method is not plain.get(name))
+    found = []
+    for name in ALL:
+        method = getattr(kind, name, None)
+        if method is not None and method is not vars(object).get(name):
+            found.append(name)
     # A function binds without a word to the judge, and a method is bound already.
-    binding = () if issubclass(kind, FunctionType | MethodType | type) else BINDING
-    return tuple(sorted([*own, *(name for name in binding if hasattr(kind, name))]))
+    if not issubclass(kind, FunctionType | MethodType | type):
+        found += [name for name in BINDING if hasattr(kind, name)]
+    return tuple(sorted(found))
 
 
 def data_of(kind: type) -> tuple[Any, ...] | None:
@@ -77,15 +86,17 @@ def data_of(kind: type) -> tuple[Any, ...] | None:
     if options is None:
         return ()
     fields = vars(kind)["__dataclass_fields__"]
-    own = tuple(
-        (name, _annotation(fields[name].type)) for name in vars(kind).get("__annotations__", ()) if name in fields
-    )
-    return own, options.eq, options.order
+    own = []
+    for name in vars(kind).get("__annotations__", ()):
+        if name in fields:
+            own.append((name, _annotation(fields[name].type)))
+    return tuple(own), options.eq, options.order
 
 
 def _annotation(kind: Any) -> Any:
     """Return a field's type as the program may see it: by name, a plain type or class, otherwise `object`."""
-    return kind if isinstance(kind, str | type) and not hasattr(kind, "__origin__") else object
+    is_plain = isinstance(kind, str | type) and not hasattr(kind, "__origin__")
+    return kind if is_plain else object
 
 
 def _checked_name(target: Any, name: Any) -> str:
@@ -136,7 +147,7 @@ def _of_mocks(target: Any) -> frozenset[str]:
 
 
 def _is_mock(target: Any) -> bool:
-    """Return whether an object is a mock or a function made by `create_autospec`, which stores its mock."""
+    """Recognize mocks, and functions made by `create_autospec`, which store a mock."""
     mock = getattr(target, "mock", None) if isinstance(target, FunctionType) else target
     return isinstance(mock, of_module("unittest.mock", "NonCallableMock"))
 
@@ -154,10 +165,20 @@ def _check_no_method(target: Any, name: Any) -> None:
         AttributeError: if `name` is hidden or names a method.
     """
     found = getattr(type(target), _checked_name(target, name), None)
-    if isinstance(target, type):
-        found = next((vars(kind)[name] for kind in target.__mro__ if name in vars(kind)), found)
-    if callable(found) or (isinstance(target, type) and hasattr(type(found), "__get__")):
+    is_class = isinstance(target, type)
+    if is_class:
+        found = _defined(target, name, found)
+    is_computed = is_class and hasattr(type(found), "__get__")
+    if callable(found) or is_computed:
         raise AttributeError(f"the method {name!r} of a test's object is not to be replaced")
+
+
+def _defined(kind: type, name: str, default: Any = None) -> Any:
+    """Return a class's attribute, unbound, from the first class that defines it."""
+    for base in kind.__mro__:
+        if name in vars(base):
+            return vars(base)[name]
+    return default
 
 
 @dataclass(frozen=True)
@@ -205,27 +226,30 @@ def _among_its_like(equality: Callable[[Any, Any], Any]) -> Callable[[Any, Any],
 @cache
 def _decorator_lines(source: str) -> frozenset[tuple[str, int]]:
     """List names of decorated classes with each line of their decorators."""
-    classes = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.ClassDef)]
-    return frozenset(
-        (node.name, line)
-        for node in classes
-        for decorator in node.decorator_list
-        for line in range(decorator.lineno, (decorator.end_lineno or decorator.lineno) + 1)
-    )
+    found: set[tuple[str, int]] = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.ClassDef):
+            for decorator in node.decorator_list:
+                last = decorator.end_lineno or decorator.lineno
+                found.update((node.name, line) for line in range(decorator.lineno, last + 1))
+    return frozenset(found)
 
 
 def _special(target: Any, name: Any, *args: Any, **kwargs: Any) -> Any:
+    # A descriptor reads the object that it binds to, so that object is to be the program's.
     binds = name in BINDING and args and isinstance(args[0], Stub | RemoteClass | None)
-    if name not in ALL and not binds:  # a descriptor reads what it binds to, which is to be the program's
+    if name not in ALL and not binds:
         raise AttributeError(f"{name!r} is not asked of a test's object")
     _check_no_tests(target)
     kind = type(target)
-    method = next((vars(base)[name] for base in kind.__mro__ if name in vars(base)), None)
+    method = _defined(kind, name)
     if method is None:
         raise TypeError(f"{kind.__name__!r} object has no {name}")
     # A mock stored on the class has no `__get__`, so it is called without the object.
     bind = getattr(type(method), "__get__", None)
-    return (method if bind is None else bind(method, target, kind))(*args, **kwargs)
+    if bind is not None:
+        method = bind(method, target, kind)
+    return method(*args, **kwargs)
 
 
 def _signature(target: Any) -> list[tuple[Any, ...]]:
@@ -239,10 +263,11 @@ def _signature(target: Any) -> list[tuple[Any, ...]]:
     _check_no_tests(target)
     if not (inspect.isroutine(target) or _is_class_of_tests(target)):
         raise TypeError(f"{type(target).__name__!r} object has no signature")
-    return [
-        (one.name, int(one.kind), one.default is not one.empty, [] if one.annotation is one.empty else [one.annotation])
-        for one in inspect.signature(target).parameters.values()
-    ]
+    described = []
+    for one in inspect.signature(target).parameters.values():
+        annotation = [] if one.annotation is one.empty else [one.annotation]
+        described.append((one.name, int(one.kind), one.default is not one.empty, annotation))
+    return described
 
 
 def _is_class_of_tests(target: Any) -> bool:
@@ -260,9 +285,11 @@ def _attributes(target: Any) -> dict[str, Any]:
     Raises:
         TypeError: for any other object.
     """
-    if not (isinstance(target, FunctionType) or _is_class_of_tests(type(target))) or _of_mocks(target):
+    is_of_tests = isinstance(target, FunctionType) or _is_class_of_tests(type(target))
+    if not is_of_tests or _of_mocks(target):
         raise TypeError(f"vars() of a {type(target).__name__!r} object of the tests")
-    return {name: value for name, value in getattr(target, "__dict__", {}).items() if not name.startswith("_")}
+    held = getattr(target, "__dict__", {})
+    return {name: value for name, value in held.items() if not name.startswith("_")}
 
 
 def _members(target: Any) -> dict[str, Any]:
@@ -270,10 +297,14 @@ def _members(target: Any) -> dict[str, Any]:
     _check_no_tests(target)
     if not _is_class_of_tests(target):
         return {}
-    members = {name: value for name, value in vars(target).items() if name in ASKED_OF_CLASSES or name[0] != "_"}
-    wrapped = {name for name, value in members.items() if isinstance(value, staticmethod | classmethod)}
-    members |= {name: getattr(target, name) for name in wrapped}
-    return {name: value for name, value in members.items() if not isinstance(value, property)}
+    members = {}
+    for name, value in vars(target).items():
+        is_public = name in ASKED_OF_CLASSES or name[0] != "_"
+        if not is_public or isinstance(value, property):
+            continue
+        is_wrapped = isinstance(value, staticmethod | classmethod)
+        members[name] = getattr(target, name) if is_wrapped else value
+    return members
 
 
 def _copy(target: Any, how: Callable[[Any], Any]) -> Any:

@@ -10,6 +10,7 @@ within a tolerance of it, is not believed.
 
 from __future__ import annotations
 
+import operator
 from collections import deque
 from collections.abc import Callable, Generator
 from enum import IntEnum
@@ -28,7 +29,6 @@ from trl_grpo_ext.programs.sandbox.inside.crossing.classes import (
     UNARY,
 )
 from trl_grpo_ext.programs.sandbox.inside.iteration import VIEWS, begin, item_at, length_of, next_item, once, view
-from trl_grpo_ext.programs.sandbox.inside.order import by_fields
 from trl_grpo_ext.programs.sandbox.inside.swallowing import leave, leave_async
 
 
@@ -139,7 +139,7 @@ def is_judgement(value: Stub, name: str) -> bool:
 
 
 class Handle(Stub):
-    """A stand-in whose object is not also plain data, such as a list or text."""
+    """A stand-in for an object without plain data; lists and texts have other stand-ins."""
 
     __slots__ = ("_remote_state",)
     _equates = False
@@ -148,9 +148,13 @@ class Handle(Stub):
     def __eq__(self, other: Any) -> Any:
         # The program decides whether two of its objects are equal, since it could have returned a single object. No
         # other object equals a stand-in.
-        if self is other or not isinstance(other, Handle):
-            return True if self is other else NotImplemented
-        return (self._equates or other._equates) and self._remote_state.remote.request("eq", self, other)
+        if self is other:
+            return True
+        if not isinstance(other, Handle):
+            return NotImplemented
+        if not (self._equates or other._equates):
+            return False
+        return self._remote_state.remote.request("eq", self, other)
 
     def __hash__(self) -> int:
         if not self._equates:
@@ -244,33 +248,50 @@ def _judged(self: Stub, name: str, args: tuple[Any, ...]) -> Any:
     be the expected value, so the result must again be an object, which stays a result. The same holds for sums and
     differences of made objects and plain data.
 
-    Without an answer of the program, containment is decided by iteration, order by fields (see `order`), and anything
+    Without an answer of the program, containment is decided by iteration, order by fields, and anything
     else is refused.
 
     Raises:
         TypeError: if the program answers arithmetic with plain data where an object is required.
     """
     standing = _standing(self)
+    is_made = standing is Standing.MADE
+    if name == CONTAINS and not is_made:
+        return any(element is args[0] or element == args[0] for element in iter(self))
     by_class = any(_standing(other) is Standing.MADE and type(other) is type(self) for other in args)
     only_computed = standing is Standing.COMPUTED and not by_class
-    if name == CONTAINS and standing is not Standing.MADE:
-        return any(element is args[0] or element == args[0] for element in iter(self))
     # A plain operand has no standing.
     among_own = all(_standing(other) for other in args)
-    if not (standing is Standing.MADE or by_class or (only_computed and (name in BINARY | UNARY or among_own))):
-        return by_fields(self, name, args[0]) if name in ORDER else _refused(self, name)
-    told = (only_computed or name in ADDITIVE) and not all(isinstance(other, Stub) for other in args)
+    may_compute = only_computed and (name in BINARY | UNARY or among_own)
+    if not (is_made or by_class or may_compute):
+        return _by_fields(self, name, args[0]) if name in ORDER else _refused(self, name)
     result = self._remote_state.remote.request("special", self, name, *args)
+    with_plain = not all(isinstance(other, Stub) for other in args)
+    # The plain operand may be the expected value.
+    told = with_plain and (only_computed or name in ADDITIVE)
     if result is self and name in BINARY and name.startswith("__i"):
         # A difference from the expected number may not judge itself: `total -= 10.5; abs(total) < 1e-9`.
         self._remote_state.standing = Standing.RESULT if told and name == "__isub__" else standing
-    elif isinstance(result, Handle) or (isinstance(result, Stub) and not told):
-        if not told:
-            state = result._remote_state
-            state.standing = max(state.standing, Standing.COMPUTED)
-    elif told and result is not NotImplemented:
+    elif told and not isinstance(result, Handle) and result is not NotImplemented:
         raise TypeError(f"{name} of a {type(self).__name__!r} object and plain data gives plain data")
+    elif not told and isinstance(result, Stub):
+        state = result._remote_state
+        state.standing = max(state.standing, Standing.COMPUTED)
     return result
+
+
+def _by_fields(one: Stub, name: str, other: Any) -> Any:
+    """Compare two returned objects of a data class with an order by their fields, in the judge.
+
+    Return NotImplemented for different classes, or for a class without an order.
+    """
+    order: tuple[str, ...] = getattr(type(one), "_order", ())
+    if not order or type(other) is not type(one):
+        return NotImplemented
+    get = one._remote_state.remote.get
+    first = tuple(get(one, field) for field in order)
+    second = tuple(get(other, field) for field in order)
+    return getattr(operator, name)(first, second)
 
 
 def _call(self: Stub, /, *args: Any, **kwargs: Any) -> Any:
@@ -314,7 +335,7 @@ def _bool(self: Stub) -> bool:
 
 
 def viewed(self: Stub, name: str, found: Any) -> Any:
-    """Have `items`, `keys` or `values` of a returned object agree with its other answers about its contents."""
+    """Check `items`, `keys` and `values` of a returned object against its other answers."""
     if name not in VIEWS or not isinstance(found, Handle) or _standing(self):
         return found
     # `hasattr` would ask the program, which may say yes.

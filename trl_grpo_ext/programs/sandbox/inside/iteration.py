@@ -11,7 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sized
 from typing import Any
 
+# After so many single items, each pull asks for twice as many as the last, up to 256.
 _FIRST_PULLS = 8
+_MOST_DOUBLINGS = 8
 _READING = frozenset(
     {"get", "eq", "hash", "str", "repr", "format", "iter", "next", "dir", "isinstance", "issubclass", "names"}
     | {"copy", "deepcopy"}
@@ -107,7 +109,9 @@ def _check_views(state: Any, told: Told) -> None:
     """End the run if `items` or `values` give fewer items than `keys`, an iteration or the length."""
     promised = max(told.length or 0, len(told.items or ()), told.views.get("keys", 0))
     for name, count in told.views.items():
-        if count < (promised if name != "keys" else told.length or 0):
+        # The keys may be fewer than an iteration gives.
+        least = promised if name != "keys" else told.length or 0
+        if count < least:
             state.remote.contradicted(f"{state.name} has {promised} items, and {name}() gives {count} of them")
 
 
@@ -145,7 +149,8 @@ def note_missing(state: Any, index: int) -> None:
     if index < 0:
         return
     told = told_by(state)
-    told.first_missing = index if told.first_missing is None else min(index, told.first_missing)
+    if told.first_missing is None or index < told.first_missing:
+        told.first_missing = index
     if told.length is not None and index < told.length:
         _contradict(state, f"has no item {index}")
 
@@ -195,12 +200,16 @@ def _pull(iterator: Any) -> None:
     The first items come singly, because a generator may never reach an item that nobody needs.
     """
     state = iterator._remote_state
-    size = 1 << min(max(0, state.pulls - _FIRST_PULLS), 8) if getattr(type(iterator), "_ahead", False) else 1
+    size = 1
+    if getattr(type(iterator), "_ahead", False):
+        doublings = max(0, state.pulls - _FIRST_PULLS)
+        size = 1 << min(doublings, _MOST_DOUBLINGS)
     if state.whole is None:
         # The body of a generator may do anything.
         state.remote.acts += 1
     items, error = state.remote.request("next", iterator, size)
     state.pulls += 1
-    state.ahead.extend((item, None) for item in items)
+    for item in items:
+        state.ahead.append((item, None))
     if error is not None:
         state.ahead.append((None, error))

@@ -79,7 +79,7 @@ def run_tests(control: int, rpc: int, *, guarded: bool) -> None:
 
 
 class _Judgement:
-    """A run of all tests against one program."""
+    """The judgement of one program by all tests."""
 
     def __init__(self, trainer: Channel, program: ProgramProxy, tests: Tests) -> None:
         self._trainer = trainer
@@ -207,7 +207,7 @@ def _bind(namespace: dict[str, Any], stand_ins: dict[str, list[Any]]) -> None:
 
 
 def _undefined(name: str) -> Callable[..., NoReturn]:
-    """Make what stands for a builtin's name that is the program's, and that the program does not define."""
+    """Make a function that raises NameError, for a builtin's name that the program should define but does not."""
 
     def undefined(*_: Any, **__: Any) -> NoReturn:
         raise NameError(f"name {name!r} is not defined", name=name)
@@ -273,8 +273,11 @@ def _failed(program: ProgramProxy, error: BaseException) -> str:
     """Describe a failed assertion: source, message unless it is part of the source, last call of the program."""
     source = _source(error, program.sources)
     message = str(error).strip().split("\n")[0][:_MAX_SOURCE]
-    parts = [source or "AssertionError", message if message not in source else "", _last_call(program)]
-    return "; ".join(part for part in parts if part)[:_MAX_DETAIL]
+    parts = [source or "AssertionError"]
+    if message not in source:
+        parts.append(message)
+    parts.append(_last_call(program))
+    return "; ".join(filter(None, parts))[:_MAX_DETAIL]
 
 
 def _source(error: BaseException, sources: dict[str, str]) -> str:
@@ -285,7 +288,10 @@ def _source(error: BaseException, sources: dict[str, str]) -> str:
             filename, line = frame.f_code.co_filename, number
     source = sources.get(filename, "")
     smallest = innermost(source, line, ast.stmt)
-    return "" if smallest is None else " ".join((ast.get_source_segment(source, smallest) or "").split())[:_MAX_SOURCE]
+    if smallest is None:
+        return ""
+    text = ast.get_source_segment(source, smallest) or ""
+    return " ".join(text.split())[:_MAX_SOURCE]
 
 
 def _last_call(program: ProgramProxy) -> str:

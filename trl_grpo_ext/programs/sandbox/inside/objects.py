@@ -125,21 +125,26 @@ class Objects:
         if isinstance(type(value), TestDataClass):
             return write_container("instance", encoder, value)
         if isinstance(value, type):
-            errors = issubclass(value, BaseException)
-            return self._exceptions.encode_class(value, encoder) if errors else self._write_class(encoder, value)
+            if issubclass(value, BaseException):
+                return self._exceptions.encode_class(value, encoder)
+            return self._write_class(encoder, value)
         if isinstance(value, BaseException):
             number = encoder.shared.errors.number(value)
             if number is not None:
                 return {"my_error": number}
             return self._exceptions.encode_error(value, encoder, self.number(value))
         plain = plain_scalar(value)
-        return self._handle(encoder, value) if plain is MISSING else encoder.encode(plain)
+        if plain is not MISSING:
+            return encoder.encode(plain)
+        return self._handle(encoder, value)
 
     def _handle(self, encoder: Encoder, value: Any) -> Json:
         kind = type(value)
         name = value.__name__ if isinstance(value, FunctionType) else None
-        described = self._write_class(encoder, kind)
-        return {"handle": [self.number(value), described, name if type(name) is str else kind.__name__]}
+        # The program may give its function a name that is no text.
+        if type(name) is not str:
+            name = kind.__name__
+        return {"handle": [self.number(value), self._write_class(encoder, kind), name]}
 
     def _write_exception_class(self, encoder: Encoder, kind: type) -> Json:
         return {"my_exception": self._numbers[kind]} if kind in self._numbers else self._write_class(encoder, kind)
@@ -156,7 +161,9 @@ class Objects:
     def _base(self, encoder: Encoder, base: type) -> Json:
         if is_shared(base):
             return self._exceptions.encode_class(base, encoder)
-        return {"type": TYPE_NAMES[base]} if base in TYPE_NAMES else self._write_class(encoder, base)
+        if base in TYPE_NAMES:
+            return {"type": TYPE_NAMES[base]}
+        return self._write_class(encoder, base)
 
     def _blank(self, counterpart: type) -> Any:
         """Create an object of a data-only test class, without attributes.
@@ -200,8 +207,11 @@ class Objects:
         if tag == "builtin":
             return _BUILTINS[data]
         if tag == "enum":
-            kind, value = self._namespace.get(data[0]), decoder.decode(data[2])
-            return kind.__members__.get(data[1], value) if isinstance(kind, EnumMeta) else value
+            name, member, plain = data
+            value = decoder.decode(plain)
+            kind = self._namespace.get(name)
+            # The program may have the enumeration too; else it gets the value.
+            return kind.__members__.get(member, value) if isinstance(kind, EnumMeta) else value
         if tag == "error":
             return self._read_error(decoder, data)
         if tag in CLASS_TAGS:

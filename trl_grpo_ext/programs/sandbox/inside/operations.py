@@ -63,14 +63,16 @@ def _chunk(iterator: Any, size: int) -> tuple[list[Any], BaseException | None]:
 def _size(item: Any) -> int:
     if isinstance(item, list | tuple | set | frozenset | dict):
         return 64 + 16 * len(item)
-    return len(item) if isinstance(item, str | bytes) else 16
+    if isinstance(item, str | bytes):
+        return len(item)
+    return 16
 
 
 _tasks = Tasks()
 
 
 def _parameters(function: Any) -> list[tuple[str, int, bool]]:
-    """The parameters of a function: name, kind, and whether it has a default."""
+    """Describe a function's parameters as (name, kind, has a default)."""
     import inspect
 
     found = inspect.signature(function).parameters.values()
@@ -80,9 +82,12 @@ def _parameters(function: Any) -> list[tuple[str, int, bool]]:
 def _inherited(target: Any, owner: type, name: str) -> Any:
     """Return the attribute that `super()` finds: search the target's method resolution order from `owner` on."""
     kinds = type(target).__mro__
-    found = next(vars(kind)[name] for kind in kinds[kinds.index(owner) :] if name in vars(kind))
+    behind = kinds[kinds.index(owner) :]
+    found = next(vars(kind)[name] for kind in behind if name in vars(kind))
     bind = getattr(type(found), "__get__", None)
-    return found if bind is None else bind(found, target, type(target))
+    if bind is None:
+        return found
+    return bind(found, target, type(target))
 
 
 _LIBRARY = {

@@ -158,7 +158,7 @@ class RemoteClass(type):
 
 
 def _may_belong(kind: Any) -> bool:
-    """Test whether a class comes from the program or the tests, so that it can inherit from a program class.
+    """Test if a class could inherit from a program class: only classes of program or tests could.
 
     An exception class of the tests cannot: the program could otherwise catch a failure with `assertRaises`.
     """
@@ -203,9 +203,12 @@ def make_data_class(cls: RemoteClass, equates: bool, has_order: bool) -> None:
         type.__setattr__(cls, "_equates", True)
     for name in ORDER if has_order else ():
         type.__setattr__(cls, name, special(name))
-    own, annotations = vars(cls), vars(cls).get("__annotations__")
-    for field in own.keys() & annotations if isinstance(annotations, dict) else ():
-        type.__setattr__(cls, field, FieldOfTest(field, own[field]))
+    own = vars(cls)
+    annotations = own.get("__annotations__")
+    if not isinstance(annotations, dict):
+        return
+    for name in own.keys() & annotations:
+        type.__setattr__(cls, name, FieldOfTest(name, own[name]))
 
 
 def _function() -> None: ...
@@ -259,7 +262,7 @@ class RemoteAttribute:
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
-        """Pretend to `unittest.mock` to be a function if the program's attribute is a function; a mock copies it."""
+        """Let `unittest.mock` see a function if the program's attribute is a function, so that mocks copy it."""
         if not _is_for_mock(sys._getframe(1)):
             return RemoteAttribute
         if self._kind is None:
@@ -323,25 +326,20 @@ def make_class(
         TypeError: if Python cannot create a class with these bases.
     """
     plain = any(not issubclass(base, Handle) for base in bases)
-    members: dict[str, Any] = {} if plain else {"__slots__": ()}
-    members |= {"__module__": "solution", "__doc__": RemoteAttribute("__doc__"), "_ahead": "library" in flags}
-    members |= {"__qualname__": full[0]} if full else {}
-    members["_remote_class"] = ClassState(remote, number, name)
+    members: dict[str, Any] = {
+        "__module__": "solution",
+        "__doc__": RemoteAttribute("__doc__"),
+        "_ahead": "library" in flags,
+        "_remote_class": ClassState(remote, number, name),
+    }
+    if full:
+        members["__qualname__"] = full[0]
     if not plain:
-        members |= {"_equates": True} if "__eq__" in names else {}
-        members |= {"__hash__": None} if "unhashable" in flags else {}
-        order = [flag.removeprefix(ORDERED_BY) for flag in flags if flag.startswith(ORDERED_BY)]
-        members |= {"_order": tuple(order)} if order else {}
-    base = next((each for each in bases if plain and not issubclass(each, Handle | BaseException)), None)
-    members |= {each: _member(each, base) for each in names if _is_kept(each)}
-    if "library" in flags and name in _OF_LIBRARY:
-        members["__class__"] = property(lambda stand_in: _OF_LIBRARY[name])
-    if "function" in flags:
-        members["__get__"] = bind
-    if "__await__" in names:
-        members |= {each: drive(each) for each in ("send", "throw", "close")}
+        members |= _of_handles(names, flags)
+    members |= _members(name, names, flags, _plain_type(bases))
     if any(issubclass(base, BaseException) for base in bases):
-        members = {each: value for each, value in members.items() if each not in _OF_ERRORS}
+        for each in _OF_ERRORS:
+            members.pop(each, None)
     if plain:
         # Attributes inherited from other bases are requested by name.
         bases = [base for base in bases if not issubclass(base, Handle)]
@@ -355,6 +353,40 @@ def make_class(
         slots.__set_name__(made, "__slots__")
         type.__setattr__(made, "__slots__", slots)
     return made
+
+
+def _of_handles(names: list[str], flags: list[str]) -> dict[str, Any]:
+    """Return what the class of a stand-in says of equality, hash and order; plain data has them from its type."""
+    members: dict[str, Any] = {"__slots__": ()}
+    if "__eq__" in names:
+        members["_equates"] = True
+    if "unhashable" in flags:
+        members["__hash__"] = None
+    order = [flag.removeprefix(ORDERED_BY) for flag in flags if flag.startswith(ORDERED_BY)]
+    if order:
+        members["_order"] = tuple(order)
+    return members
+
+
+def _plain_type(bases: list[type]) -> type | None:
+    """Return the first base class of plain data, such as `list`; None without one."""
+    for base in bases:
+        if not issubclass(base, Handle | BaseException):
+            return base
+    return None
+
+
+def _members(name: str, names: list[str], flags: list[str], plain: type | None) -> dict[str, Any]:
+    """Make a stand-in class's attributes and methods from the program's names."""
+    members = {each: _member(each, plain) for each in names if _is_kept(each)}
+    if "library" in flags and name in _OF_LIBRARY:
+        members["__class__"] = property(lambda stand_in: _OF_LIBRARY[name])
+    if "function" in flags:
+        members["__get__"] = bind
+    if "__await__" in names:
+        for each in ("send", "throw", "close"):
+            members[each] = drive(each)
+    return members
 
 
 _of_functions: list[RemoteClass] = []
@@ -404,5 +436,9 @@ def _member(name: str, plain: type | None) -> Any:
         return special(name)
     if name in DESCRIPTOR:
         return DESCRIPTOR[name]
-    kind = next((each for each in (plain.__mro__ if plain else ()) if not issubclass(each, Stub)), None)
-    return RemoteAttribute(name, kind if kind is not object and hasattr(kind, name) else None)
+    if plain is None:
+        return RemoteAttribute(name)
+    # The class of Python's own that a program's subclass of `list` or `str` has its contents from.
+    kind = next((each for each in plain.__mro__ if not issubclass(each, Stub)), object)
+    is_of_plain = kind is not object and hasattr(kind, name)
+    return RemoteAttribute(name, kind if is_of_plain else None)

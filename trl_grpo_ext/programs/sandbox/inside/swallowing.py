@@ -37,8 +37,10 @@ def _told(error: BaseException | None) -> tuple[type[BaseException] | None, Base
 
     A failed assertion crosses as an empty AssertionError, since its message may show expected values.
     """
+    if error is None:
+        return None, None, None
     told = AssertionError() if isinstance(error, AssertionError) else error
-    return None if told is None else type(told), told, None
+    return type(told), told, None
 
 
 def _may_be_swallowed(error: BaseException, remote: Any) -> bool:
@@ -52,15 +54,16 @@ def _may_be_swallowed(error: BaseException, remote: Any) -> bool:
     trace = error.__traceback__
     if isinstance(error, AssertionError) or trace is None:
         return False
-    around = innermost(
-        remote.sources.get(trace.tb_frame.f_code.co_filename, ""), trace.tb_lineno, ast.With, ast.AsyncWith
-    )
-    body = around.body if isinstance(around, ast.With | ast.AsyncWith) else []
-    if body and _are_independent(body):
+    source = remote.sources.get(trace.tb_frame.f_code.co_filename, "")
+    around = innermost(source, trace.tb_lineno, ast.With, ast.AsyncWith)
+    if not isinstance(around, ast.With | ast.AsyncWith):
+        return False
+    body = around.body
+    if _are_independent(body):
         return True
     if trace.tb_next is not None:
-        asked = trace.tb_next.tb_frame.f_code.co_filename.startswith(_FOLDER)
-        return asked and error is remote.last_error and bool(body) and _is_call_at(body[-1], trace.tb_lineno)
+        is_asked = trace.tb_next.tb_frame.f_code.co_filename.startswith(_FOLDER)
+        return is_asked and error is remote.last_error and _is_call_at(body[-1], trace.tb_lineno)
     # A `raise` in a helper or under a condition may depend on a comparison, so it does not count.
     return any(isinstance(node, ast.Raise) and _is_at(node, trace.tb_lineno) for node in body)
 
@@ -76,13 +79,16 @@ def expects_end(sources: dict[str, str]) -> bool:
     if frame is None:
         return False
     around = innermost(sources[frame.f_code.co_filename], frame.f_lineno, ast.With, ast.Try)
-    heads: list[ast.AST] = []
+    heads: list[ast.AST | None] = []
     if isinstance(around, ast.With):
         heads = [item.context_expr for item in around.items]
     elif isinstance(around, ast.Try):
-        heads = [handler.type for handler in around.handlers if handler.type is not None]
-    names = (node for head in heads for node in ast.walk(head) if isinstance(node, ast.Name))
-    return any(name.id in ("StopIteration", "StopAsyncIteration") for name in names)
+        heads = [handler.type for handler in around.handlers]
+    for head in heads:
+        for node in ast.walk(head) if head is not None else ():
+            if isinstance(node, ast.Name) and node.id in ("StopIteration", "StopAsyncIteration"):
+                return True
+    return False
 
 
 def _is_call_at(node: ast.stmt, line: int) -> bool:
@@ -99,10 +105,13 @@ def _are_independent(body: list[ast.stmt]) -> bool:
     """Return whether statements read only constants, builtins and names set before, and contain no assertion."""
     known = set(_BUILTINS)
     for statement in body:
-        nodes = list(ast.walk(statement))
-        names = [node for node in nodes if isinstance(node, ast.Name)]
-        read = {name.id for name in names if not isinstance(name.ctx, ast.Store)}
-        if not read <= known or any(isinstance(node, ast.Assert | ast.AugAssign) for node in nodes):
-            return False
-        known |= {name.id for name in names}
+        named = set()
+        for node in ast.walk(statement):
+            if isinstance(node, ast.Assert | ast.AugAssign):
+                return False
+            if isinstance(node, ast.Name):
+                named.add(node.id)
+                if not isinstance(node.ctx, ast.Store) and node.id not in known:
+                    return False
+        known |= named
     return True

@@ -218,7 +218,7 @@ class Translation:
         raise MalformedError(f"no tag: {tag[:20]}")
 
     def _of_tests(self, decoder: Decoder, tag: str, data: Json) -> Any:
-        """Decode an object or class of the tests, or an empty object of a data-only class."""
+        """Decode a test object, a test class, or a blank object of a data-only class."""
         if tag == "given":
             return whole(self.given.at(data))
         return self._classes_of_tests.at(data) if tag == "test_class" else self._blank(decoder.decode(data))

@@ -172,7 +172,7 @@ class Forker:
         return left
 
     def _signal(self, number: signal.Signals) -> None:
-        """Send a signal to all children, and in namespaces to all processes that they have started."""
+        """Send a signal to all children; in namespaces, to their descendants as well."""
         # -1 means every process of this tree but its first. Elsewhere it would mean every process of the machine.
         is_first = self._cell.namespaces and os.getpid() == 1
         for pid in [-1] if is_first else [child.pid for child in self._children.values()]:

@@ -64,14 +64,19 @@ class Readable:
         waiting = [os.path.realpath(path) for path in self.paths]
         while waiting:
             path = waiting.pop()
-            if not any(each.startswith(path + "/") for each in hidden):
+            holds_hidden = any(each.startswith(path + "/") for each in hidden)
+            if not holds_hidden:
                 rights[path] = READ
                 continue
             rights[path] = _READ_DIR
             with os.scandir(path) as entries:
-                waiting += [each.path for each in entries if not each.is_symlink() and each.path not in hidden]
-        links = {os.path.dirname(path) for path in self.shown}
-        return rights | dict.fromkeys((*links, *self.shown.values()), READ)
+                for entry in entries:
+                    if not entry.is_symlink() and entry.path not in hidden:
+                        waiting.append(entry.path)
+        for path, source in self.shown.items():
+            rights[os.path.dirname(path)] = READ
+            rights[source] = READ
+        return rights
 
 
 def what_may_be_read(shown: Mapping[str, str]) -> Readable:
@@ -80,10 +85,17 @@ def what_may_be_read(shown: Mapping[str, str]) -> Readable:
     compiled = sysconfig.get_path("platstdlib", vars={"platbase": sys.base_exec_prefix})
     python = [sysconfig.get_path("stdlib"), compiled, sys.base_prefix + "/lib"]
     there = [path for path in dict.fromkeys((*_LIBRARIES, *python)) if os.path.exists(path)]
-    paths = [path for path in there if not any(path.startswith(other + "/") for other in there)]
+    paths = []
+    for path in there:
+        is_beneath_another = any(path.startswith(other + "/") for other in there)
+        if not is_beneath_another:
+            paths.append(path)
     # A symbolic link to a folder is shown as a link, so look for installed packages in the folder behind the link.
     folders = dict.fromkeys(os.path.realpath(path) if os.path.islink(path) else path for path in paths)
-    return Readable(paths, [each for folder in folders for each in _installed_in(folder)], shown)
+    hidden: list[str] = []
+    for folder in folders:
+        hidden += _installed_in(folder)
+    return Readable(paths, hidden, shown)
 
 
 def _installed_in(folder: str) -> Iterator[str]:
@@ -105,9 +117,7 @@ def make_private_root(readable: Readable) -> None:
     Raises:
         OSError: if the kernel forbids a mount.
     """
-    sources = [f"{path}/" for path in (*readable.paths, *readable.shown.values())]
-    folders = [os.path.realpath(each) for each in _MOUNT_POINTS if os.path.isdir(each)]
-    folder = next(each for each in folders if not any(path.startswith(f"{each}/") for path in sources))
+    folder = _mount_point(readable)
     kernel.mount("none", "/", None, kernel.MS_REC | kernel.MS_PRIVATE)
     _mount_small(folder)
     for path in readable.paths:
@@ -129,6 +139,16 @@ def make_private_root(readable: Readable) -> None:
     kernel.mount(
         "none", "/", None, kernel.MS_REMOUNT | kernel.MS_BIND | kernel.MS_RDONLY | kernel.MS_NOSUID | kernel.MS_NODEV
     )
+
+
+def _mount_point(readable: Readable) -> str:
+    """Return a folder for the private root that holds no readable path, which the mount would hide."""
+    sources = [*readable.paths, *readable.shown.values()]
+    for candidate in filter(os.path.isdir, _MOUNT_POINTS):
+        folder = os.path.realpath(candidate)
+        if not any(f"{path}/".startswith(f"{folder}/") for path in sources):
+            return folder
+    raise OSError(f"private root: readable paths lie in all of {', '.join(_MOUNT_POINTS)}")
 
 
 def make_links(shown: Mapping[str, str]) -> None:
@@ -180,6 +200,8 @@ def _make_read_only(target: str) -> None:
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 # Values: https://docs.kernel.org/userspace-api/landlock.html
 _RULE_PATH_BENEATH, _LOG_SAME_EXEC_OFF = 1, 1
+_BOTH_OF_TCP = 3
+_SOCKETS_AND_SIGNALS = 3
 
 _EXECUTE, WRITE_FILE, READ_FILE, _READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
 _MAKE_CHAR, _MAKE_SOCK, _MAKE_FIFO, _MAKE_BLOCK = 1 << 6, 1 << 9, 1 << 10, 1 << 11
@@ -217,11 +239,14 @@ def restricting(version: int, rights: dict[str, int]) -> kernel.PreparedCall:
     files = _ALL_OF_ABI.get(version, _NEWEST)
     # Without this flag, a program could fill the audit log of the machine with denials.
     silent = _LOG_SAME_EXEC_OFF if version >= 7 else 0
-    net, scoped = (3 if version >= 4 else 0), (3 if version >= 6 else 0)
-    # Each of the three numbers is 8 bytes, and old kernels know fewer.
-    numbers = 1 + (version >= 4) + (version >= 6)
-    size = 8 * numbers
-    attributes = struct.pack("=QQQ", files, net, scoped)[:size]
+    # Numbers of 8 bytes each: files, TCP, and what lies outside; old kernels know fewer.
+    numbers = [files]
+    if version >= 4:
+        numbers.append(_BOTH_OF_TCP)
+    if version >= 6:
+        numbers.append(_SOCKETS_AND_SIGNALS)
+    attributes = struct.pack(f"={len(numbers)}Q", *numbers)
+    size = len(attributes)
     rules = kernel.syscall("landlock_create_ruleset", _CREATE_RULESET, attributes, size, 0)
     for path, allowed in rights.items():
         if os.path.exists(path):

@@ -63,29 +63,38 @@ class Cell:
             own_folder: Whether the scratch folder belongs to this child alone. Otherwise the child uses the folder of
                 `mount_shared`.
         """
-        return [
-            kernel.call("setsid"),
-            *(self._mounting(limits["disk_mb"]) if self.namespaces and keeps_files and own_folder else ()),
-            kernel.call("chdir", os.fsencode(self.scratch)),
-            *self._limits(limits),
-            *(becoming(self.user) if self.user is not None else ()),
-            *([kernel.dropping_capabilities()] if self.filter else ()),
-            *([self.rules[keeps_files]] if self.rules else ()),
-            kernel.closing_from(descriptors),
-            # The monitor measures memory from outside; only root may look into a process that is not dumpable.
-            kernel.call("prctl", kernel.PR_SET_DUMPABLE, 1, 0, 0, 0),
-            *([seccomp.installing(self.filter)] if self.filter and self.namespaces else ()),
-        ]
+        calls = [kernel.call("setsid")]
+        if self.namespaces and keeps_files and own_folder:
+            calls += self._mounting(limits["disk_mb"])
+        calls.append(kernel.call("chdir", os.fsencode(self.scratch)))
+        calls += self._limits(limits)
+        if self.user is not None:
+            calls += becoming(self.user)
+        if self.filter:
+            calls.append(kernel.dropping_capabilities())
+        if self.rules:
+            calls.append(self.rules[keeps_files])
+        calls.append(kernel.closing_from(descriptors))
+        # The monitor measures memory from outside; only root may look into a process that is not dumpable.
+        calls.append(kernel.call("prctl", kernel.PR_SET_DUMPABLE, 1, 0, 0, 0))
+        # Last, since it forbids the calls above. Without namespaces, `lock` installs a filter of its own.
+        if self.filter and self.namespaces:
+            calls.append(seccomp.installing(self.filter))
+        return calls
 
     def place(self, descriptors: Sequence[int]) -> list[kernel.PreparedCall]:
         """List the calls that move file descriptors to 0, 1 and so on. If the first is -1, /dev/null takes number 0.
 
         Each child opens /dev/null itself: children that share an open file would see each other's flags.
         """
+        calls = []
+        for target, source in enumerate(descriptors):
+            calls.append(kernel.call("dup2", max(source, 0), target))
+        if descriptors[0] >= 0:
+            return calls
         # The kernel gives the lowest free number, which is 0 after the close.
         null = [kernel.call("close", 0), kernel.call("open", b"/dev/null", os.O_RDWR)]
-        places = [kernel.call("dup2", max(source, 0), target) for target, source in enumerate(descriptors)]
-        return [*null, *places[1:]] if descriptors[0] < 0 else places
+        return [*null, *calls[1:]]
 
     def lock(self, calls: Iterable[kernel.PreparedCall]) -> None:
         """Put this process, a fresh child, into its jail.
@@ -121,10 +130,11 @@ class Cell:
         return [kernel.call("unshare", kernel.CLONE_NEWNS), self._mount(disk_mb)]
 
     def _mount(self, disk_mb: int, more_flags: int = 0) -> kernel.PreparedCall:
-        size = f"size={disk_mb}m,nr_inodes=4096,mode=700"
-        owner = "" if self.user is None else f",uid={self.user},gid={self.user}"
+        options = f"size={disk_mb}m,nr_inodes=4096,mode=700"
+        if self.user is not None:
+            options += f",uid={self.user},gid={self.user}"
         flags = kernel.MS_NOSUID | kernel.MS_NODEV | kernel.MS_NOEXEC | more_flags
-        return kernel.call("mount", b"tmpfs", self.scratch.encode(), b"tmpfs", flags, (size + owner).encode())
+        return kernel.call("mount", b"tmpfs", self.scratch.encode(), b"tmpfs", flags, options.encode())
 
     def _limits(self, limits: dict[str, Any]) -> Iterator[kernel.PreparedCall]:
         yield limiting("RLIMIT_CPU", max(1, math.ceil(limits["cpu_seconds"])))
@@ -151,10 +161,13 @@ def rules_of(
     version: int, namespaces: bool, scratch: str, readable: filesystem.Readable
 ) -> dict[bool, kernel.PreparedCall]:
     """Build the Landlock rules of a `Cell`, by whether a child may write files."""
-    rights = {"/": filesystem.READ} if namespaces else readable.rights() | {scratch: filesystem.READ}
-    rights |= dict.fromkeys(
-        ["/dev"] if namespaces else filesystem.DEVICES, filesystem.READ_FILE | filesystem.WRITE_FILE
-    )
+    if namespaces:
+        rights = {"/": filesystem.READ}
+        devices: Sequence[str] = ["/dev"]
+    else:
+        rights = {**readable.rights(), scratch: filesystem.READ}
+        devices = filesystem.DEVICES
+    rights |= dict.fromkeys(devices, filesystem.READ_FILE | filesystem.WRITE_FILE)
     reading = filesystem.restricting(version, rights)
     if not namespaces:
         return {False: reading, True: reading}

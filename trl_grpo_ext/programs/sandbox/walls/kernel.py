@@ -27,6 +27,8 @@ PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_SECCOMP, PR_CAPBSET_DROP, PR_SET_NO_NE
 SECCOMP_MODE_FILTER = 2
 
 CAP_SETUID, CAP_SYS_ADMIN = 7, 21
+# _LINUX_CAPABILITY_VERSION_3
+_CAPABILITY_VERSION = 0x20080522
 
 MACHINE = platform.machine()
 # Numbers by machine. System calls above 424 have the same number on all machines.
@@ -45,8 +47,10 @@ PreparedCall = tuple[str, Callable[..., int], tuple[object, ...]]
 
 def call(function: str, *arguments: object, why: str = "") -> PreparedCall:
     """Prepare a call of a libc function; integers are passed as longs, which fit every integer parameter used here."""
-    passed = tuple(ctypes.c_long(value) if isinstance(value, int) else value for value in arguments)
-    return why or function, getattr(_libc, function), passed
+    passed: list[object] = []
+    for value in arguments:
+        passed.append(ctypes.c_long(value) if isinstance(value, int) else value)
+    return why or function, getattr(_libc, function), tuple(passed)
 
 
 def perform(calls: Iterable[PreparedCall]) -> None:
@@ -103,7 +107,7 @@ def forking(namespaces: int) -> Callable[[], int]:
 
 
 def threads(pid: int) -> int:
-    """Count threads of a process; a process that is gone has 0."""
+    """Count a process's threads; 0 for an ended process."""
     try:
         # The task folder has a subfolder for each thread, and each subfolder adds a link beside `.` and `..`.
         return os.stat(f"/proc/{pid}/task").st_nlink - 2
@@ -124,8 +128,9 @@ def closing_from(first: int) -> PreparedCall:
 
 def mount(source: str, target: str, kind: str | None, flags: int, data: str | None = None) -> None:
     """Mount a file system."""
-    first, last = [text and text.encode() for text in (source, target, kind)], data and data.encode()
-    do("mount", *first, flags, last, why=f"mount {target}")
+    names = [text and text.encode() for text in (source, target, kind)]
+    options = data and data.encode()
+    do("mount", *names, flags, options, why=f"mount {target}")
 
 
 def enter_root(folder: str) -> None:
@@ -146,10 +151,12 @@ def has_capability(number: int) -> bool:
 
     User number 0 does not decide it: root in a container may lack a capability, and another user may hold it.
     """
-    header = (ctypes.c_uint32 * 2)(0x20080522, 0)
+    header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION, 0)
     data = (ctypes.c_uint32 * 6)()
     syscall("capget", _CAPGET, header, data)
-    return bool(data[3 * (number // 32)] >> (number % 32) & 1)
+    # Three words for each 32 capabilities; the first has the effective ones.
+    effective = data[3 * (number // 32)]
+    return bool(effective >> (number % 32) & 1)
 
 
 def drop_bounding_set() -> None:
@@ -163,7 +170,7 @@ def drop_bounding_set() -> None:
 
 def dropping_capabilities() -> PreparedCall:
     """Prepare a call that drops every capability of the process."""
-    header = (ctypes.c_uint32 * 2)(0x20080522, 0)
+    header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION, 0)
     return call("capset", header, (ctypes.c_uint32 * 6)())
 
 

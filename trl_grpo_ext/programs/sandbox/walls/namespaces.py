@@ -130,7 +130,7 @@ def _write(path: str, text: str) -> None:
 
 
 def _keep(zygote: int) -> NoReturn:
-    """Wait for the zygote and exit with its status.
+    """Wait for the zygote, then exit with the zygote's status.
 
     This process stays outside the new process tree, so it cannot be the zygote itself.
     """

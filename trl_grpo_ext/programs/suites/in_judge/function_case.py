@@ -17,11 +17,11 @@ class SolutionCall:
         # The judge resolves `solution`, anew in every test.
         import solution  # type: ignore[import-not-found,unused-ignore]
 
-        function = getattr(solution if hasattr(solution, self.name) else solution.Solution(), self.name)
-        return function(*json.loads(arguments))
+        home = solution if hasattr(solution, self.name) else solution.Solution()
+        return getattr(home, self.name)(*json.loads(arguments))
 
 
-class Expected:
+class expected:  # noqa: N801  (tests read as sentences: expected(...) == result_of(...))
     """The expected result of a call, compared by `==`.
 
     Args:
@@ -43,18 +43,26 @@ class Expected:
 def same(expected: Any, got: Any) -> bool:
     """Compare a result with its JSON form: tuples equal lists, keys equal their text, floats are close."""
     if isinstance(expected, list):
-        return (
-            isinstance(got, list | tuple)
-            and len(expected) == len(got)
-            and all(same(one, other) for one, other in zip(expected, got, strict=True))
-        )
+        if not isinstance(got, list | tuple) or len(expected) != len(got):
+            return False
+        # Strict, since an object of the program may have fewer items than it says.
+        return all(same(one, other) for one, other in zip(expected, got, strict=True))
     if isinstance(expected, dict):
         if not isinstance(got, dict) or len(expected) != len(got):
             return False
-        keyed = {key if isinstance(key, str) else json.dumps(key, default=repr): value for key, value in got.items()}
+        keyed = {}
+        for key, value in got.items():
+            name = key if isinstance(key, str) else json.dumps(key, default=repr)
+            keyed[name] = value
         return keyed.keys() == expected.keys() and all(same(value, keyed[key]) for key, value in expected.items())
     if isinstance(expected, float) and type(got) in (int, float):
-        return got == expected or (
-            math.isfinite(expected) and abs(got) < 1e300 and math.isclose(got, expected, rel_tol=1e-6, abs_tol=1e-6)
-        )
+        return _is_close(expected, got)
     return type(got) in (str, int, float, bool, type(None)) and bool(got == expected)
+
+
+def _is_close(expected: float, got: float) -> bool:
+    if got == expected:
+        return True
+    # An integer may be too large for a float.
+    are_finite = math.isfinite(expected) and abs(got) < 1e300
+    return are_finite and math.isclose(got, expected, rel_tol=1e-6, abs_tol=1e-6)

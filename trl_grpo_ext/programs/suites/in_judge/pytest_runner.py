@@ -75,16 +75,15 @@ _bodies: dict[str, _Body] = {}
 def own_body(function: Function) -> Any:
     """Register a test's body for the runner; applied as the innermost decorator of the test."""
     body = _bodies[function.__qualname__] = _Body(function)
-    run = body.run_async if inspect.iscoroutinefunction(function) else body.run
     if inspect.iscoroutinefunction(function):
 
         async def test_async(*args: Any, **kwargs: Any) -> Any:
-            return await run(*args, **kwargs)
+            return await body.run_async(*args, **kwargs)
 
         return functools.wraps(function)(test_async)
 
     def test(*args: Any, **kwargs: Any) -> Any:
-        return run(*args, **kwargs)
+        return body.run(*args, **kwargs)
 
     return functools.wraps(function)(test)
 
@@ -94,8 +93,13 @@ def _is_of_program(value: Any) -> bool:
 
 
 def _body_of(cls: Any, name: str) -> _Body | None:
-    places = [name] if cls is None else [f"{base.__qualname__}.{name}" for base in cls.__mro__]
-    return next((_bodies[place] for place in places if place in _bodies), None)
+    places = [name]
+    if cls is not None:
+        places = [f"{base.__qualname__}.{name}" for base in cls.__mro__]
+    for place in places:
+        if place in _bodies:
+            return _bodies[place]
+    return None
 
 
 def _through_program(function: Function, body: _Body | None, instance: Any) -> Function:
@@ -134,14 +138,19 @@ def run_method(namespace: dict[str, Any], class_name: str, name: str) -> None:
 
 
 def _run(namespace: dict[str, Any], cls: Any, function: Function, name: str) -> None:
+    # The program could forge the marks of an object of its own.
     marked = None if _is_of_program(function) else function
-    if skipped := getattr(marked, "__skipped__", None) or getattr(cls, "__skipped__", None):
+    skipped = getattr(marked, "__skipped__", None) or getattr(cls, "__skipped__", None)
+    if skipped:
         raise Skipped(skipped)
     rows = [*getattr(cls, "__rows__", []), *getattr(marked, "__rows__", [])]
     if not all(rows):
         raise Skipped("there is nothing to run it with")
     for combination in itertools.product(*rows):
-        _run_once(namespace, cls, function, name, dict(itertools.chain(*(row.items() for row in combination))))
+        given: dict[str, Any] = {}
+        for row in combination:
+            given.update(row)
+        _run_once(namespace, cls, function, name, given)
 
 
 def _run_once(namespace: dict[str, Any], cls: Any, function: Function, name: str, given: Mapping[str, Any]) -> None:
@@ -152,11 +161,15 @@ def _run_once(namespace: dict[str, Any], cls: Any, function: Function, name: str
     else:
         test = function if cls is None else getattr(instance, name)
     fixtures = Fixtures(namespace, instance)
-    before, after = ("setup_function", "teardown_function") if cls is None else ("setup_method", "teardown_method")
-    owner = namespace.get if cls is None else lambda key: getattr(instance, key, None)
+    if cls is None:
+        before = namespace.get("setup_function")
+        after = namespace.get("teardown_function")
+    else:
+        before = getattr(instance, "setup_method", None)
+        after = getattr(instance, "teardown_method", None)
     _call_hook(namespace.get("setup_module"))
     _call_hook(getattr(cls, "setup_class", None))
-    _call_hook(owner(before), test)
+    _call_hook(before, test)
     try:
         for fixed in fixtures.autouse:
             fixtures.value(fixed)
@@ -165,7 +178,7 @@ def _run_once(namespace: dict[str, Any], cls: Any, function: Function, name: str
             body.check()
     finally:
         fixtures.close()
-        _call_hook(owner(after), test)
+        _call_hook(after, test)
         _call_hook(getattr(cls, "teardown_class", None))
         _call_hook(namespace.get("teardown_module"))
 
@@ -179,7 +192,9 @@ def _call_hook(hook: Any, *arguments: Any) -> None:
     # An exact type check, since the stand-in of a program's object may claim to be a method.
     function = hook.__func__ if type(hook) is types.MethodType else hook
     if inspect.isfunction(function):
-        hook(*(arguments or (None,))[: len(inspect.signature(hook).parameters)])
+        given = arguments or (None,)
+        count = len(inspect.signature(hook).parameters)
+        hook(*given[:count])
 
 
 def _run_case(cls: type[Any], name: str) -> None:

@@ -111,9 +111,13 @@ class warns:  # noqa: N801  (pytest's name)
 
     def __exit__(self, *raised: Any) -> None:
         self._recording.__exit__(*raised)
-        found = [str(each.message) for each in self.list if issubclass(each.category, self.expected)]
-        if raised[0] is None and not any(re.search(self.pattern or "", text) for text in found):
-            raise Failed(f"no warning of {self.expected!r} matches {self.pattern!r}")
+        if raised[0] is not None:
+            return
+        for each in self.list:
+            is_expected = issubclass(each.category, self.expected)
+            if is_expected and re.search(self.pattern or "", str(each.message)):
+                return
+        raise Failed(f"no warning of {self.expected!r} matches {self.pattern!r}")
 
     def pop(self, cls: type[Warning] = Warning) -> Any:
         """Remove the first recorded warning of a class, and return it."""
@@ -168,20 +172,21 @@ class approx:  # noqa: N801  (pytest's name)
 
     def _same(self, expected: Any, actual: Any) -> bool:
         if isinstance(expected, Mapping):
-            return (
-                isinstance(actual, Mapping)
-                and expected.keys() == actual.keys()
-                and all(self._same(value, actual[key]) for key, value in expected.items())
-            )
+            return self._same_items(expected, actual)
         if _is_array(expected):
             return self._same_as_array(expected, actual)
         if isinstance(expected, _ORDERED):
-            alike = isinstance(actual, _ORDERED) or (_is_array(actual) and actual.ndim > 0)
-            return alike and len(expected) == len(actual) and all(map(self._same, expected, actual))
+            is_ordered = isinstance(actual, _ORDERED) or (_is_array(actual) and actual.ndim > 0)
+            return is_ordered and len(expected) == len(actual) and all(map(self._same, expected, actual))
         if _is_array(actual):
             # pytest takes an array without items to be close to any number.
             return actual.size > 0 and all(self._close(expected, item) for item in actual.ravel().tolist())
         return self._close(expected, actual)
+
+    def _same_items(self, expected: Mapping[Any, Any], actual: Any) -> bool:
+        if not isinstance(actual, Mapping) or expected.keys() != actual.keys():
+            return False
+        return all(self._same(value, actual[key]) for key, value in expected.items())
 
     def _same_as_array(self, expected: Any, actual: Any) -> bool:
         """Compare a value with an expected array item by item; compare a number with every item."""
@@ -201,15 +206,19 @@ class approx:  # noqa: N801  (pytest's name)
                 return False
             if not isinstance(actual, Complex | Decimal) and type(actual) is not type(expected):
                 return False
-            if math.isnan(abs(expected)) or math.isnan(abs(actual)):
-                return self.nan_ok and math.isnan(abs(expected)) and math.isnan(abs(actual))
-            difference = abs(expected - actual)
+            are_nan = [math.isnan(abs(expected)), math.isnan(abs(actual))]
+            if any(are_nan):
+                return self.nan_ok and all(are_nan)
+            if math.isinf(abs(expected)):
+                return False
             # As in pytest, a Decimal compares only with a Decimal, in decimal arithmetic.
             at_most: Any = self.abs
             share: Any = self.rel
             if isinstance(expected, Decimal):
-                at_most, share = Decimal(str(at_most)), Decimal(str(share))
-            return bool(difference <= max(at_most, share * abs(expected)) and not math.isinf(abs(expected)))
+                at_most = Decimal(str(at_most))
+                share = Decimal(str(share))
+            difference = abs(expected - actual)
+            return bool(difference <= max(at_most, share * abs(expected)))
         except (TypeError, ValueError, OverflowError):
             return False
 
@@ -237,7 +246,12 @@ class _Marks:
 
     def skipif(self, condition: Any, *, reason: str = "") -> Function:
         def mark(target: Any) -> Any:
-            if eval(condition, {"sys": importlib.import_module("sys")}) if isinstance(condition, str) else condition:
+            if isinstance(condition, str):
+                # pytest too evaluates a text; it stands in the tests.
+                is_skipped = eval(condition, {"sys": importlib.import_module("sys")})
+            else:
+                is_skipped = condition
+            if is_skipped:
                 target.__skipped__ = reason or "skipif"
             return target
 
@@ -245,7 +259,8 @@ class _Marks:
 
     def __getattr__(self, name: str) -> Function:
         def mark(*args: Any, **kwargs: Any) -> Any:
-            return args[0] if len(args) == 1 and callable(args[0]) and not kwargs else lambda target: target
+            is_bare = len(args) == 1 and callable(args[0]) and not kwargs
+            return args[0] if is_bare else lambda target: target
 
         return mark
 
@@ -276,10 +291,19 @@ class Fixtures:
     """The fixtures of one test: made on demand, and torn down in reverse order."""
 
     def __init__(self, namespace: dict[str, Any], instance: Any) -> None:
-        members = [getattr(instance, name) for name in dir(instance)] if instance is not None else []
-        found = [value for value in [*namespace.values(), *members] if isinstance(_label(value), tuple)]
-        self.makers = {**globals().get("BUILTIN_FIXTURES", {}), **{_label(value)[0]: value for value in found}}
-        self.autouse = [_label(value)[0] for value in found if _label(value)[1]]
+        members = []
+        if instance is not None:
+            members = [getattr(instance, name) for name in dir(instance)]
+        # Name -> the function that makes the fixture; the tests' own replace pytest's.
+        self.makers: dict[str, Any] = {**globals().get("BUILTIN_FIXTURES", {})}
+        self.autouse: list[str] = []
+        for value in [*namespace.values(), *members]:
+            label = _label(value)
+            if isinstance(label, tuple):
+                name, is_autouse = label
+                self.makers[name] = value
+                if is_autouse:
+                    self.autouse.append(name)
         self.values: dict[str, Any] = {}
         self.opened: list[Iterator[Any]] = []
 
@@ -297,15 +321,22 @@ class Fixtures:
 
     def call(self, function: Function, given: Mapping[str, Any]) -> Any:
         # `unittest.mock.patch` passes its mocks as the first arguments, `patch.multiple` by their names.
-        patchings = [
-            each for outer in getattr(function, "patchings", ()) for each in (outer, *outer.additional_patchers)
-        ]
-        mocks = [repr(each.new) for each in patchings if not each.attribute_name]
-        named = {each.attribute_name for each in patchings}
-        parameters = [*inspect.signature(function).parameters.values()][mocks.count("sentinel.DEFAULT") :]
-        needed = [each for each in parameters if each.default is each.empty and each.kind not in (2, 4)]
-        wanted = [each.name for each in needed if each.name not in named]
-        result = function(**{name: given[name] if name in given else self.value(name) for name in {*wanted, *given}})
+        by_place = 0
+        by_name = set()
+        for outer in getattr(function, "patchings", ()):
+            for patch in (outer, *outer.additional_patchers):
+                if patch.attribute_name:
+                    by_name.add(patch.attribute_name)
+                elif repr(patch.new) == "sentinel.DEFAULT":
+                    by_place += 1
+        wanted = [*given]
+        for parameter in [*inspect.signature(function).parameters.values()][by_place:]:
+            is_variable = parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+            is_needed = parameter.default is parameter.empty and not is_variable
+            if is_needed and parameter.name not in by_name and parameter.name not in given:
+                wanted.append(parameter.name)
+        arguments = {name: given[name] if name in given else self.value(name) for name in wanted}
+        result = function(**arguments)
         # An exact type check: the stand-in of a program's object may claim to be a coroutine.
         if type(result) is types.CoroutineType:
             # `asyncio` is slow to import, and seldom needed.

@@ -15,7 +15,7 @@ from trl_grpo_ext.programs.sandbox.inside.crossing.values import of_module
 
 
 class Token:
-    """A token for an object or class of the tests, whose contents stay in the judge."""
+    """A token in place of a test object or class; its contents stay in the judge."""
 
     __slots__ = ("_whole",)
 
@@ -48,9 +48,11 @@ def gets_whole(target: Any) -> bool:
 
 
 def described(token: Token) -> tuple[str, str | None]:
-    """Return the name of an object's class; for a class, `type` and its own name."""
+    """Return an object's class name and None; for a class, `type` and the class's name."""
     value = token._whole
-    return ("type", value.__name__) if isinstance(value, type) else (type(value).__name__, None)
+    if isinstance(value, type):
+        return "type", value.__name__
+    return type(value).__name__, None
 
 
 def has_tests(kind: Any) -> bool:
@@ -66,14 +68,18 @@ def store(token: Any, name: Any, *values: Any) -> None:
     The descriptor may have no `__set__`, as a cached property. The program can change no other attribute. Without a
     value, delete the stored value.
     """
-    value = whole(token)
-    kind = value if isinstance(value, type) else type(value)
-    found = next((vars(base)[name] for base in kind.__mro__ if name in vars(base)), None)
-    if type(token) is not Token or not (_is_of_program(found) and hasattr(value, "__dict__")):
+    if type(token) is not Token:
         return
-    if not isinstance(value, type) and not hasattr(type(found), "__set__"):
-        vars(value).pop(name, None)
-        vars(value).update(dict.fromkeys([name], *values) if values else {})
+    value = whole(token)
+    # A class has no attribute of its own to store in.
+    if isinstance(value, type) or not hasattr(value, "__dict__"):
+        return
+    found = next((vars(base)[name] for base in type(value).__mro__ if name in vars(base)), None)
+    if not _is_of_program(found) or hasattr(type(found), "__set__"):
+        return
+    vars(value).pop(name, None)
+    if values:
+        vars(value)[name] = values[0]
 
 
 def _is_of_program(value: Any) -> bool:

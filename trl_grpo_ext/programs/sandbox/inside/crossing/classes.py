@@ -81,7 +81,7 @@ FORWARDED = _dunders(
 
 
 class ClassOfTests(NamedTuple):
-    """A description of a test's class for the program.
+    """A test class, described for the program.
 
     Attributes:
         number: The class's number in the judge.
@@ -121,12 +121,17 @@ def description(kind: type, base_json: Callable[[type], Json]) -> list[Json]:
         for found in _mirrored(base, names):
             if not any(issubclass(each, found) for each in bases):
                 bases.append(found)
-    written = [name for name, value in names.items() if value is not None or name not in ALL]
+    written = []
+    for name, value in names.items():
+        # A special method that is None is one that the class has not.
+        is_there = value is not None or name not in ALL
+        if is_there and type(name) is str:
+            written.append(name)
     qualified = getattr(kind, "__qualname__", "")
     return [
-        [str(qualified)] if type(qualified) is str else [],
+        [qualified] if type(qualified) is str else [],
         [base_json(base) for base in bases],
-        [name for name in written if type(name) is str][:_MOST_NAMES],
+        written[:_MOST_NAMES],
         list(_flags(kind)),
     ]
 
@@ -172,12 +177,8 @@ def keeps_its_class(value: Any) -> bool:
         return True
     if kind.__module__ not in OWN_MODULES:
         return False
-    return (
-        hasattr(kind, "_fields")
-        or hasattr(kind, "__getattr__")
-        or bool(getattr(value, "__dict__", None))
-        or _has_methods(kind)
-    )
+    has_fields = hasattr(kind, "_fields") or hasattr(kind, "__getattr__")
+    return has_fields or bool(getattr(value, "__dict__", None)) or _has_methods(kind)
 
 
 def _has_methods(kind: type) -> bool:
@@ -217,10 +218,16 @@ def class_order(name: str, bases: tuple[Any, ...], members: dict[str, Any], opti
 
 def _unwrapped(value: Any) -> list[Any]:
     if isinstance(value, Field):
-        options = {name: getattr(value, name) for name in _FIELD_OPTIONS}
-        return ["Field", {name: option for name, option in options.items() if option is not MISSING}]
+        options = {}
+        for name in _FIELD_OPTIONS:
+            option = getattr(value, name)
+            if option is not MISSING:
+                options[name] = option
+        return ["Field", options]
     names = _WRAPPERS.get(type(value))
-    return ["", value] if names is None else [type(value).__name__, *(getattr(value, name) for name in names)]
+    if names is None:
+        return ["", value]
+    return [type(value).__name__, *(getattr(value, name) for name in names)]
 
 
 def made_class(name: str, bases: list[type], options: dict[str, Any], members: list[list[Any]]) -> type:

@@ -40,10 +40,11 @@ def of_library(module: Json, name: Json) -> type[Exception] | None:
     if package not in sys.stdlib_module_names or package in _NOT_SHARED:
         return None
     kind = getattr(sys.modules.get(module), checked(name, str), None)
-    known = (
-        isinstance(kind, type) and issubclass(kind, Exception) and (kind.__module__, kind.__name__) == (module, name)
-    )
-    return kind if known else None
+    if not isinstance(kind, type) or not issubclass(kind, Exception):
+        return None
+    # A module may show another module's class under a name of its own.
+    is_its_own = (kind.__module__, kind.__name__) == (module, name)
+    return kind if is_its_own else None
 
 
 def is_shared(kind: Any) -> bool:
@@ -153,8 +154,9 @@ class Exceptions:
         values = None if args is None else decoder.decode_all(args)
         error = _rebuild(kind_of(self.decode_class(kind)), decoder.decode(message), values, made)
         for name, value in zip(checked(names, list), decoder.decode_all(attributes), strict=True):
-            own = checked(name, str).isidentifier() and not name.startswith("_") and not hasattr(BaseException, name)
-            if own or name == "__notes__":
+            is_public = checked(name, str).isidentifier() and not name.startswith("_")
+            is_own = is_public and not hasattr(BaseException, name)
+            if is_own or name == "__notes__":
                 with suppress(AttributeError, TypeError):
                     BaseException.__setattr__(error, name, value)
         cause, context, suppressed = checked(links, list)
@@ -209,13 +211,19 @@ def _sendable(kind: type[BaseException]) -> type[BaseException]:
 
 
 def _attributes(error: BaseException) -> dict[str, Any]:
-    found = {name: getattr(error, name, None) for name in _FIELDS if hasattr(type(error), name)}
-    found = {name: value for name, value in found.items() if isinstance(value, _PLAIN) and value is not None}
+    found: dict[str, Any] = {}
+    for name in _FIELDS:
+        value = getattr(error, name, None)
+        if hasattr(type(error), name) and value is not None and isinstance(value, _PLAIN):
+            found[name] = value
     own = {name: value for name, value in getattr(error, "__dict__", {}).items() if not name.startswith("_")}
     if isinstance(error, StopIteration):
         own["value"] = error.value
+    found.update(list(own.items())[:_MAX_ATTRIBUTES])
     notes = getattr(error, "__notes__", None)
-    return found | dict(list(own.items())[:_MAX_ATTRIBUTES]) | ({"__notes__": notes} if notes else {})
+    if notes:
+        found["__notes__"] = notes
+    return found
 
 
 def _message(error: BaseException) -> str:
@@ -231,4 +239,6 @@ def _is_plain(value: Any) -> bool:
     """Return whether an exception argument may cross: short text, other scalar, bytes, or tuple of these."""
     if type(value) is tuple:
         return all(map(_is_plain, value))
-    return type(value) in (*_PLAIN, bytes) and (type(value) is not str or len(value) <= MAX_MESSAGE)
+    if type(value) is str:
+        return len(value) <= MAX_MESSAGE
+    return type(value) in (*_PLAIN, bytes)

@@ -217,8 +217,12 @@ def _scope(frame: FrameType, global_names: Any, local_names: Any) -> tuple[Any, 
 
 def _given(frame: FrameType, *scopes: Any) -> dict[str, Any]:
     """Return names that a test gives to a text, as in `eval(f(), {"x": 3})`, without names of the test itself."""
-    given = [each for each in scopes if each is not None and "__name__" not in each]
-    return {name: each[name] for each in given if each.keys() != frame.f_locals.keys() for name in each}
+    given = {}
+    for scope in scopes:
+        is_of_test = scope is None or "__name__" in scope or scope.keys() == frame.f_locals.keys()
+        if not is_of_test:
+            given.update(scope)
+    return given
 
 
 def _constants(code: CodeType) -> Iterator[Any]:
@@ -234,7 +238,7 @@ def _constants(code: CodeType) -> Iterator[Any]:
 
 
 def _print_errors_in_python() -> None:
-    """Have the exception that ends a thread printed in Python, as one that nobody can catch, of `__del__`, too.
+    """Print exceptions of threads and of `__del__` by Python code instead of C code.
 
     Python itself would do it in C, and parse the lines that it shows, which looks as if it compiled them.
     """

@@ -52,13 +52,17 @@ def guard_empty_arrays(text: str) -> None:
 
 
 def _functions_named_in(text: str, numpy: Any) -> list[str]:
-    """List numpy's functions that the tests may call, but for those that are guarded already.
+    """List numpy functions named in the tests' text, without functions already guarded.
 
     Classes and ufuncs have attributes that a guard would hide.
     """
     words = set(re.findall(r"\.(\w+)", text)).difference(_CONVERTING, _COMPARING)
-    found = {word: vars(numpy).get(word) for word in words}
-    return [word for word, each in found.items() if callable(each) and not isinstance(each, type | numpy.ufunc)]
+    found = []
+    for word in words:
+        function = vars(numpy).get(word)
+        if callable(function) and not isinstance(function, type | numpy.ufunc):
+            found.append(word)
+    return found
 
 
 def _wrap(module: ModuleType, names: Sequence[str], wrapping: Callable[[Any], Any]) -> None:
@@ -94,9 +98,11 @@ def _comparing(own: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _read(value: Any) -> Any:
-    """Convert a list, or a program's object with a length, to an array, as numpy does before comparing."""
-    is_list = isinstance(value, list | tuple) or (isinstance(value, Stub) and hasattr(type(value), "__len__"))
-    return importlib.import_module("numpy").asanyarray(value) if is_list else value
+    """Convert lists and sized program objects to arrays, as numpy does before comparing."""
+    is_sized = isinstance(value, Stub) and hasattr(type(value), "__len__")
+    if isinstance(value, list | tuple) or is_sized:
+        return importlib.import_module("numpy").asanyarray(value)
+    return value
 
 
 def _converting(own: Callable[..., Any]) -> Callable[..., Any]:
@@ -106,20 +112,22 @@ def _converting(own: Callable[..., Any]) -> Callable[..., Any]:
             return array
         # Libraries that the tests use have empty arrays of their own.
         is_of_tests = sys._getframe(1).f_globals.get("__name__") == "tests"
-        return _guarded(array) if is_of_tests or _holds_guarded([*args, *kwargs.values()]) else array
+        if is_of_tests or _holds_guarded([*args, *kwargs.values()]):
+            return _guarded(array)
+        return array
 
     return convert
 
 
 def _holds_guarded(value: Any, depth: int = _DEEP) -> bool:
-    """Test if a value is or contains a guarded array, or an object of the program, which may contain one."""
+    """Test if a value holds guarded arrays or program objects, which may hold guarded arrays."""
     if isinstance(value, list | tuple):
         return depth > 0 and any(_holds_guarded(each, depth - 1) for each in value)
     return type(value) in SUBCLASSES or isinstance(value, Stub)
 
 
 def _is_empty(value: Any, depth: int = _DEEP) -> bool:
-    """Test if an array of a list, tuple or array has no items, such as `[[], []]`; a number is an item."""
+    """Test if numpy would find no items in a value, as in `[[], []]`; numbers count as items."""
     if isinstance(value, list | tuple):
         return depth > 0 and all(_is_empty(each, depth - 1) for each in value)
     return bool(getattr(value, "size", 1) == 0)
@@ -138,7 +146,9 @@ def _guarded_array() -> Any:
     def plain(value: Any) -> Any:
         if isinstance(value, tuple):
             return tuple(map(plain, value))
-        return value.view(ndarray) if type(value) in SUBCLASSES else value
+        if type(value) in SUBCLASSES:
+            return value.view(ndarray)
+        return value
 
     def array_ufunc(self: Any, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
         others = [each for each in inputs if not _is_empty(each)]
@@ -150,7 +160,9 @@ def _guarded_array() -> Any:
         places: Any = kwargs.get("out") or ()
         if len(places) == 1:
             return places[0]
-        return _guarded(found) if type(found) is ndarray else found
+        if type(found) is ndarray:
+            return _guarded(found)
+        return found
 
     members = {"__array_ufunc__": array_ufunc, "__repr__": lambda self: repr(plain(self)), "__module__": "numpy"}
     made = type("ndarray", (ndarray,), members)

@@ -13,7 +13,7 @@ import builtins
 import math
 import operator
 from collections import Counter, OrderedDict, defaultdict, deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from fractions import Fraction
@@ -114,7 +114,7 @@ class _Evaluation:
         if isinstance(node, ast.List | ast.Tuple | ast.Set):
             return _DISPLAYS[type(node)](map(self.value, node.elts))
         if isinstance(node, ast.Dict) and all(node.keys):
-            return {self.value(key): self.value(each) for key, each in zip(node.keys, node.values, strict=True) if key}
+            return self._dict(node)
         if isinstance(node, ast.UnaryOp):
             return _apply(node.op, self.value(node.operand))
         if isinstance(node, ast.BinOp):
@@ -126,14 +126,17 @@ class _Evaluation:
             return self._given[node.id]
         return self._chosen(node)
 
+    def _dict(self, node: ast.Dict) -> dict[Any, Any]:
+        found = {}
+        for key, value in zip(node.keys, node.values, strict=True):
+            if key is not None:
+                found[self.value(key)] = self.value(value)
+        return found
+
     def _chosen(self, node: ast.expr) -> Any:
         """Evaluate a comparison, `and`, `or`, a conditional expression, or a module's constant such as `math.pi`."""
         if isinstance(node, ast.Compare):
-            values = [self.value(each) for each in (node.left, *node.comparators)]
-            kinds = [_COMPARISONS.get(type(each)) for each in node.ops]
-            if None in kinds or not all(type(each) in (*_NUMBERS, *_SEQUENCES) for each in values):
-                raise NotPlainError("a comparison of objects")
-            return all(kind(*values[place : place + 2]) for place, kind in enumerate(kinds) if kind)
+            return self._compared(node)
         if isinstance(node, ast.BoolOp):
             *others, last = node.values
             for each in others:
@@ -146,25 +149,36 @@ class _Evaluation:
         found = self._named(node)
         if type(found) is float and isinstance(node, ast.Attribute):
             return found
-        raise NotPlainError(f"the name {ast.unparse(node)[:60]}")
+        raise _not_plain(node)
+
+    def _compared(self, node: ast.Compare) -> bool:
+        values = [self.value(each) for each in (node.left, *node.comparators)]
+        if not _are_plain(values):
+            raise NotPlainError("a comparison of objects")
+        result = True
+        for place, operation in enumerate(node.ops):
+            compare = _COMPARISONS.get(type(operation))
+            if compare is None:
+                raise NotPlainError("a comparison of objects")
+            result = result and compare(values[place], values[place + 1])
+        return bool(result)
 
     def _function(self, node: ast.expr) -> Any:
         found = self._named(node)
-        if (
-            isinstance(found, RemoteClass)
-            or is_function(found)
-            or any(found is each for each in (*_CLASSES, *_FUNCTIONS))
-        ):
+        is_of_program = isinstance(found, RemoteClass) or is_function(found)
+        if is_of_program or any(found is each for each in (*_CLASSES, *_FUNCTIONS)):
             return found
-        raise NotPlainError(f"the name {ast.unparse(node)[:60]}")
+        raise _not_plain(node)
 
     def _named(self, node: ast.expr) -> Any:
-        """Look up a name or a module attribute, such as `datetime.date`."""
+        """Look up a name, or a module's attribute such as `datetime.date`."""
         if isinstance(node, ast.Name):
             return self._found(node.id)
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
             home = self._found(node.value.id)
-            return vars(home).get(node.attr) if type(home) is ModuleType else None
+            if type(home) is ModuleType:
+                return vars(home).get(node.attr)
+            return None
         raise NotPlainError(type(node).__name__)
 
     def _found(self, name: str) -> Any:
@@ -175,11 +189,19 @@ class _Evaluation:
 
 
 def _apply(kind: ast.operator | ast.unaryop, *operands: Any) -> Any:
-    if not all(type(each) in (*_NUMBERS, *_SEQUENCES) for each in operands):
+    if not _are_plain(operands):
         raise NotPlainError(f"{type(kind).__name__} of objects")
     if len(operands) == 2:
         _check_size(kind, *operands)
     return _OPERATORS[type(kind)](*operands)
+
+
+def _are_plain(values: Iterable[Any]) -> bool:
+    return all(type(each) in (*_NUMBERS, *_SEQUENCES) for each in values)
+
+
+def _not_plain(node: ast.expr) -> NotPlainError:
+    return NotPlainError(f"the name {ast.unparse(node)[:60]}")
 
 
 def _check_size(kind: ast.operator | ast.unaryop, left: Any, right: Any) -> None:
@@ -203,5 +225,6 @@ def _check_size(kind: ast.operator | ast.unaryop, left: Any, right: Any) -> None
         raise NotPlainError("the formatting of a text")
     elif isinstance(kind, ast.Mult):
         sizes = [len(each) if isinstance(each, _SEQUENCES) else abs(each) for each in (left, right)]
-        if any(isinstance(each, _SEQUENCES) for each in (left, right)) and sizes[0] * sizes[1] > MAX_ITEMS:
+        is_repetition = isinstance(left, _SEQUENCES) or isinstance(right, _SEQUENCES)
+        if is_repetition and sizes[0] * sizes[1] > MAX_ITEMS:
             raise NotPlainError("a text or list that is too long")

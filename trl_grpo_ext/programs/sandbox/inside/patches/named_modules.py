@@ -30,16 +30,23 @@ def imported(name: str) -> ModuleType | None:
 def named_modules(texts: Iterable[str]) -> Iterator[ModuleType]:
     """Yield modules that tests import, use by a dotted name, or name in a string: `patch("os.path.exists")`."""
     nodes = [node for text in texts for node in ast.walk(_tree(text))]
-    aliases = [alias for node in nodes if isinstance(node, ast.Import) for alias in node.names]
-    known = {
-        alias.asname or root_of(alias.name): alias.name if alias.asname else root_of(alias.name) for alias in aliases
-    }
-    paths = {*(alias.name for alias in aliases), *(path for node in nodes for path in _paths(node, known))}
-    roots = {root_of(alias.name) for alias in aliases} | sys.stdlib_module_names
+    # The name that an import binds -> the module's full name.
+    known: dict[str, str] = {}
+    paths: set[str] = set()
+    roots = set(sys.stdlib_module_names)
+    for node in nodes:
+        for alias in node.names if isinstance(node, ast.Import) else ():
+            root = root_of(alias.name)
+            known[alias.asname or root] = alias.name if alias.asname else root
+            paths.add(alias.name)
+            roots.add(root)
+    for node in nodes:
+        paths.update(_paths(node, known))
     for path in paths:
-        module = _innermost(path) if root_of(path) in roots - NEVER_WATCHED else None
-        if module is not None:
-            yield module
+        if root_of(path) in roots - NEVER_WATCHED:
+            module = _innermost(path)
+            if module is not None:
+                yield module
 
 
 def _tree(text: str) -> ast.Module:
@@ -57,17 +64,23 @@ def _paths(node: ast.AST, known: dict[str, str]) -> Iterator[str]:
         known: Maps each imported name to its module's full name.
     """
     if isinstance(node, ast.ImportFrom) and node.module and not node.level:
-        yield from (f"{node.module}.{alias.name}" for alias in node.names if alias.name != "*")
+        for alias in node.names:
+            if alias.name != "*":
+                yield f"{node.module}.{alias.name}"
     elif isinstance(node, ast.Constant) and type(node.value) is str and _DOTTED.fullmatch(node.value):
         yield node.value
-    elif isinstance(node, ast.Attribute) and _DOTTED.fullmatch(path := ast.unparse(node)):
+    elif isinstance(node, ast.Attribute):
+        path = ast.unparse(node)
         root, _, rest = path.partition(".")
-        if root in known:
+        if root in known and _DOTTED.fullmatch(path):
             yield f"{known[root]}.{rest}"
 
 
 def _innermost(path: str) -> ModuleType | None:
     """Import the module that the longest importable prefix of a dotted name denotes; None without a module."""
     parts = path.split(".")
-    found = (imported(".".join(parts[:length])) for length in range(len(parts), 0, -1))
-    return next((module for module in found if module is not None), None)
+    for length in range(len(parts), 0, -1):
+        module = imported(".".join(parts[:length]))
+        if module is not None:
+            return module
+    return None

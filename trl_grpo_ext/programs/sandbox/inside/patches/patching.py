@@ -66,7 +66,7 @@ def _own_lines(source: str) -> str:
 
 
 def _repeat_calls(program: ProgramProxy, home: str, name: str) -> None:
-    """Repeat in the program each call of a library function that changes the state of a process."""
+    """Repeat in the program each call of a state-changing library function."""
     module = imported(home)
     own = getattr(module, name, None)
     if own is None:
@@ -113,9 +113,9 @@ def _forwarding(program: ProgramProxy, module: str, name: str, own: Callable[...
 
 def _watch_all(program: ProgramProxy, texts: list[str]) -> None:
     _watch_classes(program)
-    modules = [*map(imported, _PATCHED), *named_modules(texts)]
-    for module in {id(each): each for each in modules}.values():
-        if module is not None and type(module) is ModuleType:
+    for module in [*map(imported, _PATCHED), *named_modules(texts)]:
+        # A module that is watched already has another class.
+        if type(module) is ModuleType:
             _watch(program, module)
 
 
@@ -146,7 +146,8 @@ def _watch_classes(program: ProgramProxy) -> None:
 
     A class cannot be watched like a module, so this function replaces `setattr` and `delattr`, which patches call.
     """
-    set_attribute, delete_attribute = setattr, delattr
+    set_attribute = setattr
+    delete_attribute = delattr
     originals: dict[tuple[type, str], Any] = {}
 
     def set_both(target: Any, name: str, value: Any, /) -> None:
@@ -210,7 +211,10 @@ def _share_environment(program: ProgramProxy) -> None:
         now = dict(os.environ)
         if now == known:
             return
-        changed = {name: now.get(name) for name in known.keys() | now.keys() if known.get(name) != now.get(name)}
+        changed = {}
+        for name in known.keys() | now.keys():
+            if known.get(name) != now.get(name):
+                changed[name] = now.get(name)
         known.clear()
         known.update(now)
         program.request("environ", changed)
