@@ -46,6 +46,7 @@ _INSTEAD_OF = re.compile(
 # A bracket or a reason at the end of a sentence.
 _ASIDE = re.compile(
     r"\s*\((?!\s*(?:or|i\.e\.|that is|answer|not|no|actually|wait|maybe|perhaps|in fact|should|mod|base)\b)"
+    r"(?![^()]*\b(?:actually|rather|precisely|exactly|correct\w*|wrong|mistake|really|not|maybe|or|wait)\b)"
     r"(?=[^()]*(?:[A-Za-z²³]{2}|\d\s*[-+*/×÷−]\s*\d))[^()]*\)[\s.!*]*$"
     r"|(?<!\band)(?<!,),?\s+(?:because|since)\s(?!.*\b(?:so|thus|therefore|hence)\b).*$|,\s+as\s+\S*\d.*$",
     re.IGNORECASE,
@@ -113,8 +114,11 @@ def without_remarks(text: str) -> str:
     for stop in reversed(list(_SENTENCES.finditer(text))):
         sentence = text[stop.end() :].lstrip()
         is_unreal = _UNREAL.match(sentence) and any(map(str.isdigit, text[: stop.start()]))
-        is_remark = is_unreal or _BEGUN.match(sentence) or _BRACKETED.fullmatch(sentence)
-        told = sentence.replace("instead", "") if is_unreal else sentence
+        begun = _BEGUN.match(sentence)
+        is_remark = is_unreal or begun or _BRACKETED.fullmatch(sentence)
+        told = sentence[begun.end() :] if begun else sentence
+        # "instead" belongs to what would have been, or to the mistake
+        told = told.replace("instead", "") if is_unreal or " instead of " in told else told
         if is_remark and not _GIVES_ANSWER.search(told) and (is_unreal or not is_hedged(sentence)):
             if not any(map(str.isalnum, text[: stop.start()])):
                 break
