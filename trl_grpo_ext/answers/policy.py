@@ -6,6 +6,7 @@ last side of a false equation, and drops text as if it were a unit. Each refusal
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -69,6 +70,10 @@ _OTHER_FORM = re.compile(
     r"|(?:as|in|into|to) an? (?:\w+ )?(?:fraction|decimal|percent(?:age)?))\b",
     re.IGNORECASE,
 )
+
+
+_REDUCES = re.compile(r"\b(?:simplif(?:y|ied)|simplest|lowest terms|reduced?)\b", re.IGNORECASE)
+_TWO_TERMS = re.compile(r"(?:\\[dt]?frac\s*\{)?(\d{1,9})(?:\s*(?:/|:|to|\\div|\}\s*\{)\s*)(\d{1,9})\}?", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -349,6 +354,8 @@ def echo(answer: str, gold: str, prompt: str) -> Echo:
         >>> echo("15/20", "3/4", "Simplify 15/20."), echo("1/2", r"\\frac{1}{2}", "Convert 1/2 of 1 to a fraction.")
         ('whole', '')
     """
+    if _REDUCES.search(prompt) and _is_reducible(answer) and not _is_reducible(gold):
+        return "whole"
     said = unspaced(answer)
     if not said or said not in unspaced(prompt):
         return ""
@@ -358,6 +365,12 @@ def echo(answer: str, gold: str, prompt: str) -> Echo:
     asked = _formulas(prompt)
     repeats = said in asked and not any(unspaced(side) in asked for side in (gold, *gold.split("=")))
     return "whole" if repeats else "part"
+
+
+def _is_reducible(text: str) -> bool:
+    """Check whether a text is a fraction or ratio of two integers with a common factor: `12/8`, `12 to 8`."""
+    terms = _TWO_TERMS.fullmatch(text.strip())
+    return terms is not None and math.gcd(int(terms[1]), int(terms[2])) > 1
 
 
 def _digits(text: str) -> str:

@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 
 from trl_grpo_ext.answers.find.asked import as_asked, with_question
 from trl_grpo_ext.answers.find.final_answer import HEDGES, FinalAnswer
-from trl_grpo_ext.answers.find.known_golds import option_said, with_known_golds, with_surroundings
+from trl_grpo_ext.answers.find.known_golds import with_known_golds, with_surroundings
+from trl_grpo_ext.answers.find.letters import option_said, with_capital_letters
 from trl_grpo_ext.answers.find.math_answer import Mode, math_answer
 from trl_grpo_ext.answers.find.names import last_sentence
 from trl_grpo_ext.answers.golds import NOT_TEXT, gold_values, is_not_text
@@ -98,14 +99,15 @@ def ask(
     settings: Settings = Settings(),
 ) -> Question | Verdict:
     """Find a completion's answers and pair them with the golds; return a verdict if no answer is found."""
+    golds, completion, prompt = with_capital_letters(golds, completion, prompt)
     found = math_answer(completion, prefill=prefill, mode=settings.mode, prompt=prompt)
     if settings.mode == "auto":
         whole = (prefill or "") + completion
         found = with_known_golds(found, golds, whole, prompt)
         found = with_question(found, golds, last_sentence(whole[-MAX_SAID:]), prompt)
-    if found.problem:
-        return wrong(found.problem) if found.problem in HEDGES else unreadable(found.problem)
     found = with_surroundings(found, golds, completion, prompt)
+    if found.problem:
+        return wrong(found.problem) if found.problem in (*HEDGES, "ambiguous") else unreadable(found.problem)
     pairs = [
         Pair(
             as_asked(accepted, answer, prompt),

@@ -38,7 +38,7 @@ from trl_grpo_ext.answers.compare.forms import (
     without_in,
 )
 from trl_grpo_ext.answers.read.moments import as_time, same_date, same_time
-from trl_grpo_ext.answers.read.spans import ends_of, is_same_range
+from trl_grpo_ext.answers.read.spans import as_range, ends_of, is_same_range
 from trl_grpo_ext.answers.read.tree import (
     OF_OWN_TYPE,
     Apply,
@@ -140,6 +140,7 @@ class Comparison(AmountComparison):
         """Compare times, dates, ranges and remainders; None if neither value has such a type."""
         if not (isinstance(gold, OF_OWN_TYPE) or isinstance(answer, OF_OWN_TYPE)):
             return None
+        answer = as_range(answer)
         match gold, answer:
             case (Time(), _) | (_, Time()):
                 one, other = as_time(gold), as_time(answer)

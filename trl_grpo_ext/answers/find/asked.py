@@ -9,8 +9,8 @@ from functools import lru_cache
 
 from trl_grpo_ext.answers.find.final_answer import FinalAnswer
 from trl_grpo_ext.answers.read.answer import read
-from trl_grpo_ext.answers.read.tree import Apply, Collection, Number, Quantity, Range, Remainder, Time
-from trl_grpo_ext.answers.read.units import is_unit, unit
+from trl_grpo_ext.answers.read.tree import Apply, Collection, Date, Number, Quantity, Range, Remainder, Time
+from trl_grpo_ext.answers.read.units import Unit, is_unit, unit
 
 # Characters at the end of a prompt that are searched for the question.
 MAX_PROMPT = 1_000
@@ -20,7 +20,7 @@ _UNIT = re.compile(
     r"|\bin\s+([a-z]{2,20})\s*\?",
     re.IGNORECASE,
 )
-OF_REST = re.compile(r"\b(?:remainder|remain\w*|left\s?over|left|extra)\b", re.IGNORECASE)
+OF_REST = re.compile(r"\b(?:remainder|remain\w*|left\s?over|left|leav\w+|extra)\b", re.IGNORECASE)
 # Pairs of words for changes in opposite directions.
 _DIRECTIONS = (
     (r"profit|gain|gained|earned", r"loss|lost|lose[sd]?"),
@@ -39,13 +39,13 @@ _OPPOSITES = (
         r"more|most|larger|largest|bigger|biggest|greater|greatest|higher|highest",
         r"less|least|fewer|fewest|smaller|smallest|lower|lowest",
     ),
-    (r"taller|tallest|longer|longest", r"shorter|shortest"),
-    (r"farther|farthest|further|furthest", r"nearer|nearest|closer|closest"),
+    (r"taller|tallest|longer|longest", r"shorter|shortest|less"),
+    (r"farther|farthest|further|furthest", r"nearer|nearest|closer|closest|less"),
     (r"older|oldest|elder", r"younger|youngest"),
-    (r"faster|fastest|quicker|quickest", r"slower|slowest"),
+    (r"faster|fastest|quicker|quickest", r"slower|slowest|less"),
     (r"earlier|earliest", r"later|latest"),
-    (r"heavier|heaviest", r"lighter|lightest"),
-    (r"cheaper|cheapest", r"more expensive|most expensive|dearer|dearest"),
+    (r"heavier|heaviest", r"lighter|lightest|less"),
+    (r"cheaper|cheapest", r"more expensive|most expensive|dearer|dearest|costs? (?:\$?\d\S* )?more"),
     (r"better|best", r"worse|worst"),
     (r"warmer|warmest|hotter|hottest", r"colder|coldest|cooler|coolest"),
     (r"wins?|won|winner", r"loses?|lost|loser"),
@@ -64,6 +64,10 @@ _SUBJECT = re.compile(
 )
 _PER = re.compile(r"\b(?:per|every|each|an?)\s+(?:\d+\s+)?([a-z]+)\b")
 _COUNTS = re.compile(r"\bhow many\s+[a-z]+s\b", re.IGNORECASE)
+_TEMPERATURE = re.compile(r"\s*(?:°\s?[CF]|\bdegrees? (?:celsius|fahrenheit))$", re.IGNORECASE)
+_PERCENT = re.compile(r"\bpercent(?:age)?\b", re.IGNORECASE)
+# A rank or a percentage counts no things.
+_NO_COUNT = re.compile(r"\d+(?:st|nd|rd|th)|.*%")
 _MEASURES = {"length", "time", "mass"}
 _WORD = re.compile(r"[A-Za-z]+")
 _RATIO_OF = re.compile(r"\bratio of (?:the )?(?:number of )?(\w+) to (?:the )?(?:number of )?(\w+)", re.IGNORECASE)
@@ -135,7 +139,7 @@ def as_asked(gold: str, answer: str, prompt: str) -> str:
 
     Examples:
         >>> [as_asked("12", said, "How many dollars is that?") for said in ("12 cents", "12", "12 pens")]
-        ['12 dollars', '12', '12']
+        ['12 dollars', '12', '12 dollars']
         >>> as_asked("1, 2", "2, 1", "Sort 2 and 1 from smallest to largest.")
         '(1, 2)'
         >>> as_asked("5 and 6", "between 5 and 6", "Between which two numbers is it?")
@@ -146,18 +150,30 @@ def as_asked(gold: str, answer: str, prompt: str) -> str:
         if isinstance(given, Range) and len(asked.items) == 2 and "between" in prompt.casefold():
             return f"between {gold}"
         return f"({gold})" if asks_for_order(prompt) else gold
+    if isinstance(given, Quantity) and given.unit == unit("deg"):
+        # the question tells of which scale: 5 degrees for 5 °C
+        return _TEMPERATURE.sub(" degrees", gold)
     if isinstance(given, Quantity) and isinstance(asked, Number):
-        return _with_asked_unit(gold, given, prompt)
+        return f"{gold} {_asked_unit(given.unit, prompt)}".strip()
     return gold
 
 
-def _with_asked_unit(gold: str, given: Quantity, prompt: str) -> str:
-    """Append the question's unit to a unitless gold if the answer uses another unit of equal measure."""
-    for asked in _UNIT.finditer(question_of(prompt)):
+def _asked_unit(given: Unit, prompt: str) -> str:
+    """Return the question's unit if the answer uses another one; empty for the same unit, or if none is asked for."""
+    question = question_of(prompt)
+    if _PERCENT.search(question):
+        return "percent"
+    for asked in _UNIT.finditer(question):
         word = asked[1] or asked[2]
-        if is_unit(word) and unit(word).measures == given.unit.measures and unit(word) != given.unit:
-            return f"{gold} {word}"
-    return gold
+        if is_unit(word) and unit(word) != given and _may_differ(unit(word), given):
+            return word
+    is_of_dollars = "$" in prompt and "cent" not in prompt.casefold()
+    return "dollars" if is_of_dollars and given == unit("cent") else ""
+
+
+def _may_differ(asked: Unit, given: Unit) -> bool:
+    """Check that two units have the same measure, or none in common: an area may be told for a question in metres."""
+    return asked.measures == given.measures or not dict(asked.measures).keys() & dict(given.measures)
 
 
 def with_question(found: FinalAnswer, golds: Sequence[str], sentence: str, prompt: str) -> FinalAnswer:
@@ -191,7 +207,7 @@ def with_question(found: FinalAnswer, golds: Sequence[str], sentence: str, promp
     answer = found.answers[0]
     if _PER.search(question):
         answer = _FOR_EVERY.sub(r"\1", answer)
-    if _is_in_other_unit(answer, sentence, question):
+    if _is_in_other_unit(answer, sentence, question) and answer not in golds:
         return FinalAnswer(problem="no_answer")
     if _is_opposite(answer, golds, sentence, question):
         answer = f"-{answer}"
@@ -204,6 +220,8 @@ def _is_in_other_unit(answer: str, sentence: str, question: str) -> bool:
     if asked and told and not asked & told:
         return True
     given = read(answer).node
+    if _COUNTS.search(question) and _NO_COUNT.fullmatch(answer):
+        return True
     if not isinstance(given, Quantity) or not _COUNTS.search(question):
         return False
     is_measure = {measure for measure, _ in given.unit.measures} <= _MEASURES
@@ -218,7 +236,7 @@ def _is_opposite(answer: str, golds: Sequence[str], sentence: str, question: str
         amount = amount.amount
     elif isinstance(amount, Apply) and amount.arguments:
         amount = amount.arguments[0]
-    if not isinstance(amount, Number | Time) or not _DIRECTION.search(sentence):
+    if not isinstance(amount, Number | Time | Date) or not _DIRECTION.search(sentence):
         return False
     told = [gold for gold in golds if _DIRECTION.search(gold)]
     asked = told[0] if told else question or " ".join(re.findall(r"\bnot an?\s+(\w+)", sentence))

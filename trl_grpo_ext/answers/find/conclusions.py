@@ -16,7 +16,8 @@ from trl_grpo_ext.answers.read.moments import DATE, TIME
 # Words between a verb and its value: `is about $5`, `makes a total of 12`.
 _FILLER = (
     r"(?:\s*(?:about|approximately|roughly|around|exactly|only|just|simply|still|now|then|thus|therefore|also|an?|the"
-    r"|(?:total|sum|average|remainder|increase|decrease|rise|drop|growth|loss|profit|gain) of"
+    r"|(?:total|sum|average|mean|remainder|increase|decrease|rise|drop|fall|growth|loss|profit|gain|change|ratio|length"
+    r"|width|height|distance|speed|rate|area|volume|weight|price|cost|balance|difference|saving|value|age|score) of"
     r"|equal to|estimated at|back to|down to|up to|[$€£(*:~≈`\\])(?![a-z]))*\s*"
 )
 _HIM = r"(?:\s+(?:him|her|them|us|it|you|me|(?-i:[A-Z][a-z]+)))?"
@@ -24,7 +25,7 @@ _CONCLUDES = re.compile(
     r"(?:\b(?:ist|sind|beträgt|ergibt|est|sont|es|son|hay|é|são|è|sono"
     r"|is|are|was|were|be|been|equals?|totals?|becomes?|yields?|remains?|has left|weighs?|measures?|lasts?|means?"
     rf"|(?:gives?|makes?|takes?|costs?|saves?|earns?|hands?|returns?){_HIM}|(?:leaves?|leaving){_HIM}(?:\s+with)?"
-    r"|corresponds? to"
+    r"|corresponds? to|i\.e\.,?|that is,|namely"
     rf"|(?<!away )(?:needs?|gets?|pays?|turns?|owes?|receives?|uses?|buy|sell|have|had){_HIM}"
     r"|(?:lands?|brings?|gets?|takes?)(?:\s+(?:us|you|it|him|her|them))?\s+(?:at|to|on)"
     r"|(?:comes?|works?|turns?)\s+out\s+(?:to|at|as)(?:\s+be)?"
@@ -37,7 +38,7 @@ _CONCLUDES = re.compile(
 _BESIDES = re.compile(
     rf"\b(?:over|in|for|per|of|with|from|at|on|after|before|by|than|until|during|within|every|each|among|between|into"
     rf"|under|above|below|through|if|when|out of|(?:in|by|since) the year)"
-    rf"\s+(?:the\s+|those\s+|these\s+|all\s+)?{_FILLER}$",
+    rf"\s+(?:[a-z]+ing\s+)?(?:the\s+|those\s+|these\s+|all\s+)?{_FILLER}$",
     re.IGNORECASE,
 )
 # Text between a value and the end of its clause: the counted things, and "in total".
@@ -87,7 +88,8 @@ _OWN_SUBJECT = (
     rf"and\s(?!{_FINITE}\b|(?:so|thus|therefore|hence|then|now|we|this|that)\b)(?:[^\W\d_]+\s){{1,4}}?{_FINITE}\s"
 )
 _CLAUSE = re.compile(
-    rf"[;:](?=\s)|,\s+(?=[^\W\d_])|\s(?=(?:but|so|because|since|as|while|if|when|means that|shows that)\s"
+    rf"[;:](?=\s)|,\s+(?=[^\W\d_]|\$?\d\S*\s+(?:[a-z]+\s+)?(?:is|are|was|were|did|do|does|remains?)\b)"
+    rf"|\s(?=(?:but|so|because|since|as|while|if|when|means that|shows that)\s"
     rf"|we (?:must |have to |need to )?round\b|{_OWN_SUBJECT})",
     re.IGNORECASE,
 )
@@ -190,7 +192,7 @@ def conclusion(sentence: str, values: Sequence[Span]) -> Conclusion:
     if len(telling) == 1 or _is_foreign(sentence):
         problem = _problem(sentence, values[telling[-1]])
         return Conclusion(-1 if problem else telling[-1], problem)
-    clauses = _clauses(sentence)
+    clauses = clauses_of(sentence)
     clause = _last_clause(sentence, clauses, [values[place] for place in telling])
     place = _concluding(sentence, clause, values, telling)
     if place < 0:
@@ -228,7 +230,7 @@ def _telling(sentence: str, values: Sequence[Span]) -> list[int]:
     telling = [place for place in possible if values[place].start < end]
     if len(telling) < 2:
         return telling or list(range(len(values)))
-    reasons = _reasons(sentence, _clauses(sentence))
+    reasons = _reasons(sentence, clauses_of(sentence))
     firm = [place for place in telling if not any(one.start <= values[place].start < one.end for one in reasons)]
     return firm if len(firm) == 1 else telling
 
@@ -256,7 +258,7 @@ def _is_foreign(sentence: str) -> bool:
     return sum(map(str.isascii, letters)) * 2 < len(letters)
 
 
-def _clauses(sentence: str) -> list[Span]:
+def clauses_of(sentence: str) -> list[Span]:
     """Split a sentence into clauses."""
     bounds = [0]
     for joint in _CLAUSE.finditer(sentence):

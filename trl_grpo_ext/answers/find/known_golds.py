@@ -10,21 +10,23 @@ from trl_grpo_ext.answers.find.asked import OF_REST, question_of
 from trl_grpo_ext.answers.find.conclusions import Span, conclusion
 from trl_grpo_ext.answers.find.final_answer import FinalAnswer, after_thinking
 from trl_grpo_ext.answers.find.hedges import is_hedged
+from trl_grpo_ext.answers.find.letters import with_letter, with_option_texts
 from trl_grpo_ext.answers.find.marks import box_answers
-from trl_grpo_ext.answers.find.names import ending, last_sentence, said, with_name, with_yes_or_no
-from trl_grpo_ext.answers.find.values import last_value, said_values
+from trl_grpo_ext.answers.find.names import (
+    ending,
+    last_sentence,
+    said,
+    with_leading_yes_or_no,
+    with_name,
+    with_yes_or_no,
+)
+from trl_grpo_ext.answers.find.sentences import MAX_PROMPT, without_repeated
+from trl_grpo_ext.answers.find.values import last_value, listed_values, said_values
 from trl_grpo_ext.answers.read.answer import read
-from trl_grpo_ext.answers.read.choices import letter
 from trl_grpo_ext.answers.read.number_words import in_digits
-from trl_grpo_ext.answers.read.tree import Apply, Collection, Logic, Number, Quantity, Relation
+from trl_grpo_ext.answers.read.tree import Apply, Collection, Logic, Number, Quantity, Range, Relation, Remainder
+from trl_grpo_ext.answers.read.units import is_unit
 
-# The label of an option with a text.
-LED = re.compile(r"\(?[A-J][).:]\s")
-# An option's label in a question: `(A)`, `A.`, `\textbf{(A)}`.
-_LABEL = re.compile(r"(?:(?:(?<=[\s$~])|^)|\\(?:textbf|text|mathrm|mathbf)\{\s*)\(?([A-J])[).:](?:\s*\})?(?=[\s\\~$])")
-_OPTION_END = re.compile(r"(?:\s|\$|~|\\(?:q?quad|hspace\{[^{}]*\}|[ ,;:!\\]))+$|\n\s*\n.*", re.DOTALL)
-# Characters of an option's text.
-MAX_OPTION = 200
 _THOUSAND = 1000
 # 3,75: a decimal comma, because thousands have three digits.
 _COMMA = re.compile(r"^([^\d,]*\d+),(\d{1,2}(?!\d)|\d{4,})(?=[^\d,]*$)")
@@ -38,6 +40,14 @@ _OF_COMMAS = re.compile(
 # The repeated name of "either x is 0 or x is 5".
 _OR_NAMED = re.compile(r"\s+or\s+[a-z]\s+(?:is|equals)\s+")
 _NAMED = re.compile(r"\b([A-Za-z])\s*=\s*(?=[-−\d])")
+# Words that tell the ends of a range, the lower end first.
+_LOW_TO_HIGH = re.compile(
+    r"\b(?:from|between|(?:at )?(?:the )?(?:least|lowest|minimum|smallest)|no less than)\b.*\d.*"
+    r"\b(?:to|and|(?:at )?(?:the )?(?:most|highest|maximum|largest)|no more than|up to)\b"
+    r"|\d.*\bat (?:the )?least\b.*\d.*\bat (?:the )?most\b",
+    re.IGNORECASE,
+)
+_UNIT_OF = re.compile(r"\s*([^\W\d_]+|°[CF])")
 _ORDINAL = re.compile(r"\b\d+(?:st|nd|rd|th)\b")
 _NOTHING = re.compile(
     r"\b(?:nothing|none|no (?!idea|doubt|answer|information|way)[a-z]+)\b"
@@ -77,6 +87,8 @@ def with_known_golds(found: FinalAnswer, golds: Sequence[str], completion: str, 
     if text in golds:
         return FinalAnswer((text,), ("whole_text",))
     marks = {*found.marks}
+    if marks & {"phrase", "boxed", "answer_tag"}:
+        found = with_leading_yes_or_no(found, golds, completion, prompt)
     if found.problem not in ("", "no_answer", "hedged") or not marks <= {"last_expression", "whole_text", "phrase"}:
         return found
     for rule in (with_name,) if "phrase" in marks else _RULES:
@@ -105,9 +117,15 @@ def _with_all_values(found: FinalAnswer, golds: Sequence[str], completion: str, 
     nodes = [read(gold).node for gold in golds]
     sizes = {len(node.items) for node in nodes if isinstance(node, Collection) and _is_list(node)}
     is_open = found.problem == "hedged" or "whole_text" in found.marks
-    if not sizes or is_open or any(map(_SEVERAL.search, found.answers)):
+    known = in_digits(prompt[-MAX_PROMPT:])
+    has_several = any(_SEVERAL.search(answer) and answer not in known for answer in found.answers)
+    if not sizes or is_open or has_several:
         return found
     sentence = in_digits(last_sentence(ending(completion)))
+    runs = [run for run in listed_values(sentence) if len(run) in sizes and not _SEVERAL.search(run[0])]
+    runs = [run for run in runs if not all(value in known for value in run)] or runs
+    if len(runs) == 1 and not is_hedged(sentence):
+        return said(", ".join(runs[0]))
     values = said_values(sentence)
     if len(values) not in sizes:
         return found
@@ -119,11 +137,36 @@ def _with_all_values(found: FinalAnswer, golds: Sequence[str], completion: str, 
     return said(f"({', '.join(amounts)})")
 
 
+def _with_range(found: FinalAnswer, golds: Sequence[str], completion: str, prompt: str) -> FinalAnswer:
+    """Take the two values of "at least 40 minutes and at most 50 minutes" if each gold is a range."""
+    if not all(isinstance(read(gold).node, Range) for gold in golds):
+        return found
+    sentence = in_digits(last_sentence(ending(completion)))
+    values = said_values(sentence)
+    has_range = any(isinstance(read(value).node, Range) for value in values)
+    if has_range or len(values) != 2 or not _LOW_TO_HIGH.search(sentence) or is_hedged(sentence):
+        return found
+    unit = _UNIT_OF.search(sentence, sentence.rfind(values[1]) + len(values[1]))
+    return said(f"{values[0]} to {values[1]} {unit[1] if unit and is_unit(unit[1]) else ''}".strip())
+
+
+def _with_remainder(found: FinalAnswer, golds: Sequence[str], completion: str, prompt: str) -> FinalAnswer:
+    """Take the two values of "8 packs can be filled and 3 cans remain" if each gold is a quotient with remainder."""
+    if not all(isinstance(read(gold).node, Remainder) for gold in golds):
+        return found
+    sentence = in_digits(last_sentence(ending(completion)))
+    values = said_values(sentence)
+    if len(values) != 2 or is_hedged(sentence) or not OF_REST.search(sentence, sentence.rfind(values[1])):
+        return found
+    is_first = OF_REST.search(sentence, 0, sentence.rfind(values[1]))
+    return found if is_first else said(f"{values[0]} remainder {values[1]}")
+
+
 def _with_rank(found: FinalAnswer, golds: Sequence[str], completion: str, prompt: str) -> FinalAnswer:
     """Take the last sentence's only ordinal if each gold is an ordinal: `1789 falls in the 18th century`."""
     if not all(map(_ORDINAL.fullmatch, golds)):
         return found
-    sentence = in_digits(last_sentence(ending(completion)))
+    sentence = without_repeated(in_digits(last_sentence(ending(completion))), prompt)
     ranks = [Span(*rank.span()) for rank in _ORDINAL.finditer(sentence)]
     if len(ranks) != 1 or is_hedged(sentence) or conclusion(sentence, ranks).problem:
         return found
@@ -136,11 +179,21 @@ def _with_zero(found: FinalAnswer, golds: Sequence[str], completion: str, prompt
     return said("0") if is_asked and _NOTHING.search(last_sentence(ending(completion))) else found
 
 
-_RULES = (with_yes_or_no, with_name, _with_alternatives, _with_all_values, _with_rank, _with_zero)
+_RULES = (
+    with_letter,
+    with_yes_or_no,
+    with_name,
+    _with_alternatives,
+    _with_range,
+    _with_remainder,
+    _with_all_values,
+    _with_rank,
+    _with_zero,
+)
 
 
 def _is_list(node: Collection) -> bool:
-    return node.kind == "list" and all(isinstance(one, Number | Quantity | Relation) for one in node.items)
+    return node.kind in ("list", "()") and all(isinstance(one, Number | Quantity | Relation) for one in node.items)
 
 
 def _has_several(gold: str) -> bool:
@@ -164,7 +217,7 @@ def with_surroundings(found: FinalAnswer, golds: Sequence[str], completion: str,
         >>> with_surroundings(FinalAnswer(("20%",), ("phrase",)), ["20% loss"], "It is a 20% profit.", "").answers
         ('20% profit',)
     """
-    found = _with_options(_with_points(found, golds, f"{prompt} {completion}"), golds, prompt)
+    found = with_option_texts(_with_points(found, golds, f"{prompt} {completion}"), golds, prompt)
     return _with_words(_with_parts(found, golds, completion), golds, completion)
 
 
@@ -187,45 +240,6 @@ def _with_points(found: FinalAnswer, golds: Sequence[str], text: str) -> FinalAn
     if are_large:
         answers = [_POINTS.sub(lambda point: point[0].replace(".", ""), answer) for answer in answers]
     return replace(found, answers=tuple(answers))
-
-
-def option_said(gold: str, answer: str, prompt: str) -> str:
-    r"""Return the question's option text for a gold letter; empty without option.
-
-    The text is then accepted in place of the letter.
-
-    Examples:
-        >>> option_said("B", "2", "Which is prime? (A) 1 (B) 2 (C) 4"), option_said("B", "2", "Who wins, A or B?")
-        ('2', '')
-    """
-    if len(gold) != 1 or LED.match(answer):
-        return ""
-    return _option(gold, prompt)
-
-
-def _with_options(found: FinalAnswer, golds: Sequence[str], prompt: str) -> FinalAnswer:
-    r"""Replace answered letters by the question's option texts if no gold is a letter."""
-    if not found.answers or any(letter(gold) or LED.match(gold) for gold in golds):
-        return found
-    texts = [_option(letter(answer) or "", prompt) or answer for answer in found.answers]
-    are_distinct = len(set(texts)) == len(texts)
-    return replace(found, answers=tuple(texts)) if are_distinct else found
-
-
-def _option(label: str, prompt: str) -> str:
-    """Return the question's option text for a letter, A to J; empty if the question lists no such option."""
-    if len(label) != 1 or not "A" <= label <= "J":
-        return ""
-    labels = list(_LABEL.finditer(prompt))
-    letters = "".join(found[1] for found in labels)
-    # Read the last list of options.
-    first = letters.rfind("A")
-    if first < 0 or not "ABCDEFGHIJ".startswith(letters[first:]) or label not in letters[first:]:
-        return ""
-    begin, *after = labels[letters.index(label, first) :]
-    end = after[0].start() if after else len(prompt)
-    said = _OPTION_END.sub("", prompt[begin.end() : end]).strip(" $.;,~\\\n")
-    return "" if "\n" in said or len(said) > MAX_OPTION else said
 
 
 def _with_parts(found: FinalAnswer, golds: Sequence[str], text: str) -> FinalAnswer:

@@ -7,7 +7,7 @@ from typing import Literal, get_args
 
 from trl_grpo_ext.answers.find.final_answer import AnswerFrom, FinalAnswer, final_answer
 from trl_grpo_ext.answers.find.hedges import is_hedged
-from trl_grpo_ext.answers.find.known_golds import LED
+from trl_grpo_ext.answers.find.letters import LED
 from trl_grpo_ext.answers.find.sentences import (
     is_paragraph,
     is_sentence,

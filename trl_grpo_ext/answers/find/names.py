@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from itertools import permutations
 
@@ -23,6 +24,8 @@ YES_AND_NO = ("yes", "no", "true", "false")
 _BETWEEN_WORDS = str.maketrans("", "", " .,-'&")
 # Golds of a name with an amount, `Tom, 5` or `B by $0.45`, and of several: `Ann is 17 and Ben is 13`.
 _WITH_AMOUNT = re.compile(r"(.+?)(?:,| by|:| -)\s+([^\w\s]?\d\S*(?:\s.*)?)")
+# Bus 2, room 14
+_NUMBERED = re.compile(r"[A-Z][a-z]+ \d{1,3}")
 _AMOUNT = r"(\$?\d+(?:[.,/:]\d+)*%?)"
 _PAIR = re.compile(rf"([A-Z][a-z]+)(?:['’]s)?\W+(?:(?:is|has|gets|had|pays|share is)\s+)?{_AMOUNT}")
 _COUNTED = re.compile(rf"{_AMOUNT}\s+(?:(?:are|is|were|was)\s+)?([a-z]{{3,}})")
@@ -52,7 +55,8 @@ _LEAD = re.compile(
 _TOLD_BY = (
     r"(?:\b(?:is|are|was|were|be|been|becomes?|became|remains?|came|comes|on|to|called|named"
     r"|choose|chose|chooses|picks?|buy|take|answer"
-    r"|(?:leaves?|leaving|left)(?:\s+(?:us|me|only))?(?:\s+with)?|won by)|['’]s)\s+(?:only\s+|therefore\s+|indeed\s+)?$"
+    r"|(?:leaves?|leaving|left)(?:\s+(?:us|me|only))?(?:\s+with)?|won by)|['’]s|=)\s+"
+    r"(?:only\s+|therefore\s+|indeed\s+)?$"
 )
 _TELLS = re.compile(_TOLD_BY, re.IGNORECASE)
 _HOLDS = re.compile(
@@ -76,6 +80,16 @@ _TIED = re.compile(
     re.IGNORECASE,
 )
 _THAN = re.compile(r"\bthan\s+(?:\S+\s+){0,2}$")
+_REASONED = re.compile(r"(?<!and)(?<!,),?\s+(?:because|since)\s|,\s+as\s")
+# "so it is the faster one": what is concluded of the name before it.
+_PRONOUN_CLAUSE = re.compile(
+    r",?\s+(?:so|thus|hence|therefore|which means|meaning)\s+(?:that\s+)?"
+    r"(?:it|he|she|this|that)(?:['’]s|\s+(?:is|was|has|had|wins?|won))\s"
+    r"(?:[^\W\d]+(?:\s+|(?=[.!]?$))){1,6}[.!]?$",
+    re.IGNORECASE,
+)
+_SO = re.compile(r"\W*(?:so|thus|therefore|hence)(?:,| it(?:['’]s| is))?\s+", re.IGNORECASE)
+_LABELS = re.compile(r"\b[A-Z][A-Za-z]*")
 _SUPERLATIVE = re.compile(r"\b(?:[a-z]{3,}est|most|least)\b")
 _RANKED = re.compile(r"\b(?:second|third|fourth|2nd|3rd|4th|next)[\s-](?:[a-z]+est|most|least)\b")
 _CAPITAL = re.compile(r"[A-Z][A-Za-z]*")
@@ -96,16 +110,20 @@ REACH = 200
 _MARKUP = re.compile(r"[*_`]+")
 # The word alone at the start of a text, a sentence or a clause: "No - it is even", "..., so yes, she can".
 _YES_OR_NO = re.compile(
-    r"(?:\A\s*|[.!?:;\n–—-]\s+|,\s+(?:and\s+|so\s+)?|\b(?:so|but|hence|thus|therefore)\s+)(yes|no|true|false)\b"
-    r"(?=\W*(?:[.,:;!\n–—]|$)|\s+-\s|\s+(?:because|since|as)\b)",
+    r"(?:\A\s*|[.!?:;\n–—-]\s+|,\s+(?:and\s+|so\s+)?|\b(?:so|but|hence|thus|therefore|would say|['’]d say)\s+)"
+    r"(yes|no|true|false)\b"
+    r"(?=\W*(?:[.,:;!\n–—]|$)|\s+[-(]|\s+(?:because|since|as)\b)",
     re.IGNORECASE,
 )
 # Words after the last yes or no that may change it.
 _TURNED = re.compile(
-    r"(?:^|[.!?;,:\n]\s*)(?:yes|no|true|false|wait|actually|hmm|or|maybe|perhaps|but|however|although)\b"
+    r"(?:^|[.!?;,:\n]\s*)(?:yes|no(?! doubt)|true|false|wait|actually|hmm|or|maybe|perhaps|but|however|although)\b"
     r"|\b(?:answer|yes|or no)\b|\?",
     re.IGNORECASE,
 )
+# 4, Yes, 7
+_AMONG_OTHERS = re.compile(r"[\w.]\s*,\s*(?:yes|no|true|false)\s*,\s*\S{1,8}(?:,|$)", re.IGNORECASE)
+_LEADS = re.compile(r"(?:\\text\s*\{)?\s*(yes|no|true|false)\b\s*[,;:.(–—]", re.IGNORECASE)
 # A supposition in the word's sentence: "If it were even, yes."
 _UNREAL = re.compile(r"\b(?:if|suppose|assuming)\b[^.!?\n]*\Z", re.IGNORECASE)
 _AUXILIARY = r"is|are|was|were|does|do|did|can|could|will|would|has|have|had|should"
@@ -115,24 +133,27 @@ _WORD = re.compile(r"[A-Za-z]+(?:['’][a-z]+)?|\d[\d.,/]*")
 _SILENT = frozenset(
     """a an the of is are was were be been does do did can could will would has have had should he she it they we i this
     that these those there his her their its both indeed all two so thus hence therefore then number to for in on at
-    really exactly also enough's actually clearly them make such""".split()  # noqa: SIM905
+    really exactly also everyone everybody enough's actually clearly them make such""".split()  # noqa: SIM905
 )
 _NEGATIVE = re.compile(r"n['’]t$|^(?:not|no|never|neither|cannot|impossible)$")
 _ENDING = re.compile(r"(?<=[a-z]{3})(?:s|es|ed|ing)$")
 _LEFT_OPEN = re.compile(r"\b(?:if|unless|might|may|maybe|perhaps|probably|whether|or|unclear|only)\b|\?", re.I)
 _BECAUSE = re.compile(r",?\s+(?:because|since|as)\s")
-_STATEMENT = re.compile(r"[,;:]\s+|\b(?:so|thus|hence|therefore|but|which means|and therefore)\b")
+_STATEMENT = re.compile(
+    rf"[,;:]\s+|\band\s+(?=(?:{_AUXILIARY}|cannot)\b)|\b(?:so|thus|hence|therefore|but|which means|and therefore)\b"
+)
 # "He did not.", "No such triangle exists.", "That is impossible.": statements that need no word of the question.
 _SHORT = re.compile(
-    rf"\W*(?:[Ii]ndeed,?\s+)?(?:(?:[Hh]e|[Ss]he|[Ii]t|[Tt]hey|[Ww]e|[Yy]ou|[Tt]his|[Tt]hat)"
+    rf"\W*(?:(?:[Ii]ndeed|[Ss]o|[Tt]hus|[Tt]herefore|[Hh]ence|[Tt]hat means(?: that)?|[Bb]y [^,]{{1,40}}?),?\s+)?"
+    r"(?:(?:[Hh]e|[Ss]he|[Ii]t|[Tt]hey|[Ww]e|[Yy]ou|[Tt]his|[Tt]hat)"
     rf"\s+(?:(?:{_AUXILIARY})(?:n['’]t)?|won['’]t|can['’]t|cannot)"
-    r"(?:\s+(?:not|do (?:so|it|that)|make it|impossible|not possible))*"
+    r"(?:\s+(?:not|do (?:so|it|that)|be done|work|make it|impossible|possible|enough))*"
     r"|(?i:no) such\s+\w+\s+(?:exists?|is possible))\W*"
 )
 _PRONOUN = re.compile(r"\b(?:he|she|they|it)\b")
 _LETTERS = re.compile(r"[a-z]{2}")
 _SUFFICES = re.compile(r"\b(?:enough|sufficient|suffices?)\b", re.IGNORECASE)
-_FALLS_SHORT = re.compile(r"\b(?:falls?|comes?|is|are) short\b|\btoo (?:few|little)\b", re.IGNORECASE)
+_FALLS_SHORT = re.compile(r"\b(?:falls?|comes?|is|are)\s+(?:\S+\s+){0,3}short\b|\btoo (?:few|little)\b", re.IGNORECASE)
 _ASKS_FOR_ENOUGH = re.compile(
     r"\b(?:enough|afford|buy|pay|cover|last|carry|fit|fill|reach|feed|finish|complete)\b", re.IGNORECASE
 )
@@ -209,7 +230,8 @@ def _is_in_words(gold: str, prompt: str) -> bool:
     letters = gold.translate(_BETWEEN_WORDS)
     if len(letters) == 1:
         return letters.isupper() and re.search(rf"[a-z] {letters}\b|\b[Ww]h(?:ich|at) letter\b", prompt) is not None
-    return letters.isalpha() and gold.casefold() not in YES_AND_NO
+    is_numbered = _NUMBERED.fullmatch(gold) is not None and gold in prompt
+    return (letters.isalpha() or is_numbered) and gold.casefold() not in YES_AND_NO
 
 
 def last_sentence(text: str, name: str = "") -> str:
@@ -240,7 +262,11 @@ def names(sentence: str, name: str, prompt: str = "") -> bool:
         >>> names("Those were Sam and Ann.", "Ann and Sam"), names("The last car is the red one.", "the red car")
         (True, True)
     """
-    written = re.compile(_written(name.replace(".", ""), in_order=asks_for_order(prompt)))
+    written = re.compile(_written(name.replace(".", ""), prompt, in_order=asks_for_order(prompt)))
+    sentence = _without_pronoun(sentence, name, prompt)
+    reasoned = _REASONED.search(sentence)
+    if reasoned and written.search(sentence, 0, reasoned.start()):
+        sentence = sentence[: reasoned.start()]
     found = list(written.finditer(sentence))
     if not found or is_hedged(written.sub("it", sentence)):
         return False
@@ -263,8 +289,29 @@ def names(sentence: str, name: str, prompt: str = "") -> bool:
         return True
     if _FRAGMENT.match(after) and not sentence[: first.start()].strip():
         return True
+    if _SO.fullmatch(before) and not any(map(str.isalnum, behind)):
+        return True
     leads = _LEAD.match(sentence[start : first.start()]) is not None
     return leads and (_is_alone(sentence[:start], before, behind) or _is_subject(after, is_name, question))
+
+
+def _without_pronoun(sentence: str, name: str, prompt: str) -> str:
+    """Remove a conclusion about the only name before it: ", so it is the faster one"."""
+    concluded = _PRONOUN_CLAUSE.search(sentence)
+    if (
+        concluded is None
+        or name in concluded[0]
+        or _DENIED.search(concluded[0])
+        or is_opposed(question_of(prompt), concluded[0])
+    ):
+        return sentence
+    before = sentence[: concluded.start()]
+    return sentence if _other_names(name, prompt).intersection(_LABELS.findall(before)) else before
+
+
+def _other_names(name: str, prompt: str) -> set[str]:
+    """Return the capitalized words and numbers of a prompt, without the words of the name."""
+    return set(_LABELS.findall(prompt[-MAX_CHARS:])) - set(_LABELS.findall(name)) - NO_NAMES
 
 
 def _is_alone(earlier: str, before: str, behind: str) -> bool:
@@ -294,19 +341,29 @@ def _ends_alone(before: str, behind: str, name: str, prompt: str) -> bool:
     return len(before.split()) > 1 and not others.intersection(_CAPITAL.findall(before))
 
 
-def _written(name: str, *, in_order: bool = False) -> str:
+def _written(name: str, prompt: str = "", *, in_order: bool = False) -> str:
     """Build a regular expression for a name's spellings: with or without article, `the red one` for `the red car`."""
     items = _AND.split(name)
     if 1 < len(items) <= MAX_LISTED and all(items):
         orders = [tuple(items)] if in_order else permutations(items)
         return "|".join(r"(?:,\s*(?:and\s+)?|\s+(?:and|&)\s+)".join(map(_one, order)) for order in orders)
-    return _one(name)
+    return _one(name, prompt)
 
 
-def _one(name: str) -> str:
+def _one(name: str, prompt: str = "") -> str:
     core = _ARTICLE.sub("", name)
     first, _, noun = core.rpartition(" ")
-    words = rf"{re.escape(first)}\s+(?:{re.escape(noun)}|one)" if first and not noun[:1].isupper() else re.escape(core)
+    words = re.escape(core)
+    if first and noun[:1].islower():
+        words = rf"{re.escape(first)}\s+(?:{re.escape(noun)}|one)"
+    elif core.islower() and len(core) > 1:
+        # "the red one" and "the red rope" for red, if the prompt has a red rope
+        nouns = {"one", *re.findall(rf"\b{words}\s+([a-z]{{3,}})", prompt[-MAX_CHARS:])}
+        words = rf"{words}(?:\s+(?:{'|'.join(sorted(nouns))})\b)?"
+    # "Team Red" for Red, if the prompt has a team Red
+    of_kind = re.search(rf"\b([A-Z][a-z]+\s+){words}\b", prompt[-MAX_CHARS:]) if core[:1].isupper() else None
+    if of_kind and of_kind[1].strip() not in NO_NAMES:
+        words = rf"(?:{re.escape(of_kind[1])})?{words}"
     case = "" if core[:1].isupper() else "i"
     if len(core) == 1:
         # shop B
@@ -340,10 +397,21 @@ def with_yes_or_no(found: FinalAnswer, golds: Sequence[str], completion: str, pr
         if not _UNREAL.search(text, max(word.start() - REACH, 0), word.start(1))
     ]
     if told:
+        if _AMONG_OTHERS.search(text, max(told[-1].start() - 1, 0)):
+            return FinalAnswer(problem="hedged")
         is_open = len({word[1].casefold() for word in told}) > 1 or _TURNED.search(text, told[-1].end())
         return FinalAnswer(problem="hedged") if is_open else said(told[-1][1])
     answer = says_yes_or_no(last_sentence(text), prompt)
     return said(answer) if answer else found
+
+
+def with_leading_yes_or_no(found: FinalAnswer, golds: Sequence[str], completion: str, prompt: str) -> FinalAnswer:
+    """Take the yes or no at the start of a marked answer, if each gold is yes or no: "The answer is no, as ..."."""
+    if len(found.answers) != 1 or not all(gold.casefold() in YES_AND_NO for gold in golds):
+        return found
+    leading = _LEADS.match(found.answers[0])
+    is_firm = leading is not None and not _TURNED.search(found.answers[0], leading.end())
+    return replace(found, answers=(leading[1],)) if leading and is_firm else found
 
 
 def says_yes_or_no(sentence: str, prompt: str) -> str:
@@ -372,6 +440,9 @@ def says_yes_or_no(sentence: str, prompt: str) -> str:
     if _PRONOUN.search(question):
         # A name stands for the pronoun.
         told = [word for word in told if word in asked or not re.search(rf"\b{word.capitalize()}\b", clause)]
+        # "catch the train" for "catch it"
+        known = set(_content(prompt[-MAX_CHARS:])[0])
+        told = [word for word in told if word in asked or word not in known]
     if not told or not _STATES.search(clause):
         return ""
     # A search in one iterator keeps the order of the words.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from trl_grpo_ext.answers.find.known_golds import option_said
+from trl_grpo_ext.answers.find.letters import option_said
 from trl_grpo_ext.answers.find.names import names
 from trl_grpo_ext.answers.read.choices import LETTERS, Choice, Options, option_text, plain_text, read_choice
 

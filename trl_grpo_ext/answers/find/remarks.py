@@ -13,7 +13,9 @@ _BEGUN = re.compile(
     r"\W*(?:(?:to|let['’]?s|let us|let me|we can|you can|as an?|now|please|just|also|by|quick|final|sanity)\s+){0,3}"
     r"(?:(?:double-?)?check(?:ing)?|verify(?:ing)?|verification|confirm(?:ing)?|proof|note|notice|observe|remember"
     r"|recall|keep in mind|bear in mind|indeed|plugging|substituting|putting (?:it|this|that|them) back"
-    r"|for (?:example|instance)|(?:this|that|it|the result) (?:makes sense|checks out|(?:can|may) be (?:checked"
+    r"|for (?:example|instance)|as a (?:test|check)|(?:a )?(?:common|typical|frequent) (?:mistake|error)|by the way"
+    r"|incidentally|fun fact|tip|test|(?:great|good|nice|well) (?:job|work|done)"
+    r"|(?:this|that|it|the result) (?:makes sense|checks out|(?:can|may) be (?:checked"
     r"|verified|confirmed))|(?:this|that) (?:matches|agrees|assumes|works(?! out)))\b",
     re.IGNORECASE,
 )
@@ -26,7 +28,7 @@ _GIVES_ANSWER = re.compile(
 )
 # A closing sentence on what would have been: "Had they sold more, 25 would be left."
 _UNREAL = re.compile(
-    r"\W*(?:if\b[^.]*\b(?:had|were)\b|(?:had|were)\s)[^.]*\bwould\b"
+    r"\W*(?:if|had|were)\s[^.]*\bwould\b"
     r"|[^.]*\b(?:would|could)(?:\s+have|['’]ve)\s+(?:been|given|made|left|cost|taken|got|needed|[a-z]{3,}ed)\b"
     r"|[^.]*\d\S*\s(?:[a-z]+\s)?would\s+(?:need|require|mean|make|give)\b",
     re.IGNORECASE,
@@ -40,6 +42,14 @@ _OVERTURNED = re.compile(
 )
 _INSTEAD_OF = re.compile(
     r"(?<=\w),?\s+(?:and\s+)?(?:not|rather than|instead of)\s+(?:an?\s+)?[\w$.%]{1,12}(?=[.!\s]*\Z)"
+)
+# A bracket or a reason at the end of a sentence.
+_ASIDE = re.compile(
+    r"\s*\((?!\s*(?:or|i\.e\.|that is|answer|not|no|actually|wait|maybe|perhaps|in fact|should|mod|base)\b)"
+    r"(?![^()]*\b(?:actually|rather|precisely|exactly|correct\w*|wrong|mistake|really|not|maybe|or|wait)\b)"
+    r"(?=[^()]*(?:[A-Za-z²³]{2}|\d\s*[-+*/×÷−]\s*\d))[^()]*\)[\s.!*]*$"
+    r"|(?<!\band)(?<!,),?\s+(?:because|since)\s(?!.*\b(?:so|thus|therefore|hence)\b).*$|,\s+as\s+\S*\d.*$",
+    re.IGNORECASE,
 )
 _AMOUNT = r"\$?\d[\d,]*(?:\.\d+)?(?:\s?[:/]\s?\d+)?(?:%|\s?percent\b)?"
 _OR = re.compile(rf"(?<![\w.])({_AMOUNT}),?\s+or\s+(?:about\s+|just\s+|simply\s+)?({_AMOUNT})(?![\w.]*\d)")
@@ -59,6 +69,20 @@ def restated(line: str) -> str:
     if " or " not in line:
         return line
     return _OR.sub(lambda either: either[2] if _is_same(either[1], either[2]) else either[0], line)
+
+
+def without_aside(sentence: str) -> str:
+    """Remove a bracket or a reason at a sentence's end, if a number or yes or no stands before it.
+
+    Examples:
+        >>> without_aside("It is 22 m^2 (square metres)."), without_aside("He needs 8, because 8 * 6 = 48.")
+        ('It is 22 m^2', 'He needs 8')
+        >>> without_aside("It is 5 (or 6).")
+        'It is 5 (or 6).'
+    """
+    aside = _ASIDE.search(sentence)
+    is_last = aside is not None and any(map(str.isdigit, sentence[: aside.start()]))
+    return sentence[: aside.start()] if aside and is_last else sentence
 
 
 def _is_same(one: str, other: str) -> bool:
@@ -90,8 +114,12 @@ def without_remarks(text: str) -> str:
     for stop in reversed(list(_SENTENCES.finditer(text))):
         sentence = text[stop.end() :].lstrip()
         is_unreal = _UNREAL.match(sentence) and any(map(str.isdigit, text[: stop.start()]))
-        is_remark = is_unreal or _BEGUN.match(sentence) or _BRACKETED.fullmatch(sentence)
-        if is_remark and not _GIVES_ANSWER.search(sentence) and (is_unreal or not is_hedged(sentence)):
+        begun = _BEGUN.match(sentence)
+        is_remark = is_unreal or begun or _BRACKETED.fullmatch(sentence)
+        told = sentence[begun.end() :] if begun else sentence
+        # "instead" belongs to what would have been, or to the mistake
+        told = told.replace("instead", "") if is_unreal or " instead of " in told else told
+        if is_remark and not _GIVES_ANSWER.search(told) and (is_unreal or not is_hedged(sentence)):
             if not any(map(str.isalnum, text[: stop.start()])):
                 break
             text = text[: stop.start()]

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from trl_grpo_ext.answers.find.asked import about_asked
+from trl_grpo_ext.answers.find.asked import about_asked, question_of
+from trl_grpo_ext.answers.find.asked_values import stems
 from trl_grpo_ext.answers.find.hedges import doubted_before, is_hedged
-from trl_grpo_ext.answers.find.remarks import restated, without_remarks
-from trl_grpo_ext.answers.find.values import FORMULA, TYPED, concluded, last_value
+from trl_grpo_ext.answers.find.remarks import restated, without_aside, without_remarks
+from trl_grpo_ext.answers.find.values import FORMULA, TYPED, concluded, has_formula, last_value
 from trl_grpo_ext.answers.read.answer import read
 from trl_grpo_ext.answers.read.number_words import in_digits
 from trl_grpo_ext.answers.read.spelling import strip_delimiters
@@ -54,11 +55,14 @@ _THEREFORE = re.compile(
 _NAME = re.compile(r"[A-Z][a-z]+(?: [A-Z][a-z]+)?")
 _REPEATED = re.compile(
     r"\s((?:in|for|per|after|over|within|during)\s(?:the\s)?\d[\d,.]*\s[a-z]+)[\s.!]*$"
+    r"|\s(from the (?:back|front|top|bottom|left|right|end))[\s.!]*$"
     r"|\s(?:from|of|out of|with|at|on)\s(?:the\s)?(\d[\d,.]*(?:\s[a-z]+){1,2}?)"
     r"(?:\s(?:each|apiece|in all|in total))?[\s.!]*$",
     re.IGNORECASE,
 )
 _MAX_REPEATED = 3
+# A sentence with all words of a question answers the question, if these are at least as many.
+_MIN_WORDS = 2
 # Characters at the end of a prompt in which repeated words are looked up.
 MAX_PROMPT = 4_000
 # Beginnings of a sentence that are not part of its value.
@@ -92,9 +96,6 @@ _SAID_IN_WORDS = re.compile(
     r"|\bno (?:real |integer )?solutions?\b",
     re.IGNORECASE,
 )  # at the end of what a text says
-_ASIDE = re.compile(
-    r"\s*\((?:and|where|with|since|because|which|for|if|when|assuming|provided|attained|achieved|reached|obtained|at)\b[^()]*\)\s*$"
-)
 _LONG_WORD = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{3,}")
 _FENCE = re.compile(r"^```\w*\n(.*?)\n?```$", re.DOTALL)
 _LEAD = re.compile(r"^(?:[A-Za-z]\s*:|=>|->|→|=)\s*")
@@ -130,22 +131,40 @@ def said_unmarked(answer: str, prompt: str) -> tuple[str, str, str]:
     if len(stressed) == 1 and _SIGN.search(stressed[0]) and is_value(stressed[0]):
         hedged = is_hedged(_SENTENCE_STOP.split(plain)[-1])
         return stressed[0], "last_expression", "hedged" if hedged else ""
-    line = plain.rpartition("\n")[2] if "\n" in plain and not FORMULA.search(plain) else plain
-    line = restated(_without_repeated(_TO_GO.sub("", _CALCULATION.sub("", line)), prompt))
+    line = plain.rpartition("\n")[2] if "\n" in plain and not has_formula(plain) else plain
+    value, problem = _said_in_line(line, prompt)
+    return value, "last_expression", problem
+
+
+def _said_in_line(line: str, prompt: str) -> tuple[str, str]:
+    """Return the value that the sentences of a line conclude with, and the reason code if there is no firm one."""
+    line = restated(without_repeated(_TO_GO.sub("", _CALCULATION.sub("", line)), prompt))
     sentences = [part for part in _SENTENCE_STOP.split(line.strip()) if part.strip()]
+    if _is_about_another(sentences, prompt):
+        sentences.pop()
+        line = sentences[-1]
     if sentences:
-        sentences[-1] = about_asked(sentences[-1], prompt)
+        sentences[-1] = without_aside(about_asked(sentences[-1], prompt))
+    line = without_aside(line)
     last, problem = "", "no_answer"
     if sentences and sentences[-1]:
         ending = _SAID_IN_WORDS.search(re.split(r"[\d$]", sentences[-1])[-1])
-        typed = not FORMULA.search(sentences[-1]) and TYPED.search(sentences[-1])
+        typed = not has_formula(sentences[-1]) and TYPED.search(sentences[-1])
         if not typed:
             in_words = ending[0] if ending else ""
             last = _value_that_is(sentences[-1]) or in_words
-        last, problem = (last, "") if last else concluded(line, sentences)
+        last, problem = (last, "") if last else concluded(line, sentences, prompt)
     if not problem and _is_doubted(last, sentences):
         problem = "hedged"
-    return last, "last_expression", problem
+    return last, problem
+
+
+def _is_about_another(sentences: Sequence[str], prompt: str) -> bool:
+    """Check whether only the sentence before the last has the question's words: "The price is $34. You save $6."."""
+    asked = stems(question_of(prompt)) if len(sentences) > 1 and prompt else set()
+    if len(asked) < _MIN_WORDS or asked & stems(sentences[-1]) or _SO.match(sentences[-1].strip()):
+        return False
+    return asked <= stems(sentences[-2]) and any(map(str.isdigit, sentences[-2])) and "=" not in sentences[-1]
 
 
 def _is_doubted(value: str, sentences: Sequence[str]) -> bool:
@@ -161,6 +180,10 @@ def _is_doubted(value: str, sentences: Sequence[str]) -> bool:
 
 def _is_whole_answer(text: str) -> bool:
     """Check that a whole text is an answer, without surrounding sentence."""
+    # "Total = 4 * 5" and "Total = 20" on lines of their own are steps.
+    names = [line.partition("=")[0].strip() for line in text.splitlines() if "=" in line]
+    if len(names) > 1 and len(set(names)) == 1 and names[0].isalpha() and len(names[0]) > 1:
+        return False
     # Reading a long text as a value would dominate the cost of finding answers.
     if len(text) > MAX_WHOLE and _SENTENCE_STOP.search(text):
         return False
@@ -198,13 +221,13 @@ def _listed_values(text: str) -> str:
     return ", ".join(items) if are_values and not has_several_names else ""
 
 
-def _without_repeated(line: str, prompt: str) -> str:
+def without_repeated(line: str, prompt: str) -> str:
     """Remove words at a line's end that repeat the question: "in 4 weeks" of "7 dozens of eggs in 4 weeks"."""
     for _ in range(_MAX_REPEATED):
         repeated = _REPEATED.search(line)
         if repeated is None:
             break
-        words = repeated[1] or repeated[2]
+        words = repeated[1] or repeated[2] or repeated[3]
         if words.casefold() not in in_digits(prompt[-MAX_PROMPT:]).casefold():
             break
         before = line[: repeated.start()]
@@ -225,9 +248,9 @@ def _value_that_is(sentence: str) -> str:
     # The fastest is Evelyn.
     if _NAME.fullmatch(name):
         return name
-    bare = "" if FORMULA.search(sentence) else sentence
+    bare = "" if has_formula(sentence) else sentence
     ends = [bare[word.end() :] for word in _BEFORE_VALUE.finditer(bare)][-MAX_ENDS:]
-    sentence = _SO.sub("", _ASIDE.sub("", _WHERE.sub("", sentence))).strip()
+    sentence = _SO.sub("", _WHERE.sub("", sentence)).strip()
     concluded = _THEREFORE.split(sentence)[-1]
     tail = _LABEL.sub("", _IS.split(concluded)[-1])
     for part in (tail, _CLAUSE.split(tail.strip(), maxsplit=1)[0], concluded, sentence, *ends):
@@ -238,7 +261,7 @@ def _value_that_is(sentence: str) -> str:
         if not whole or not is_value(said) or any(isinstance(one, Words) for one in walk(read(said).node)):
             continue
         # The words around an amount tell whether the sentence concludes with it.
-        if _is_amount(read(said).node) and bare:
+        if bare and (_is_amount(read(said).node) or " per " in said or "$" in said):
             return ""
         # the 2 solutions
         if not bare and said.startswith("the ") and _is_amount(read(said).node):
@@ -275,6 +298,7 @@ def last_sentence_value(paragraph: str) -> str:
     return last_value(_SENTENCE_STOP.split(paragraph.strip())[-1] or paragraph)
 
 
+_YES_OR_NO = re.compile(r"\W*(yes|no)\s*[,;]\s", re.IGNORECASE)
 _COUNTED = re.compile(r"\d[\d,.]* +(?!(?:is|are|was|were)\b)[a-z]+\b", re.IGNORECASE)
 
 
@@ -286,6 +310,10 @@ def value_said(sentence: str) -> str:
         ['$5$ cm', '7', 'Paris']
     """
     sentence = in_digits(_SENTENCE_STOP.split(sentence, maxsplit=1)[0])
+    # no, 91 is 7 times 13
+    told = _YES_OR_NO.match(sentence)
+    if told:
+        return told[1]
     # mean = 4, variance = 2; (1; 2]
     if (sentence.count("=") > 1 or ";" in sentence) and is_value(sentence):
         return sentence

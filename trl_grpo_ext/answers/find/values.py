@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from trl_grpo_ext.answers.find.conclusions import REACH, Span, conclusion, ends
+from trl_grpo_ext.answers.find.asked_values import asked_conclusion
+from trl_grpo_ext.answers.find.conclusions import REACH, Span, ends
 from trl_grpo_ext.answers.read.answer import read
 from trl_grpo_ext.answers.read.moments import DATE, TIME
 from trl_grpo_ext.answers.read.spans import RANGE, RATIO, REMAINDER
 from trl_grpo_ext.answers.read.tree import Number, Quantity, Range
 
+# A sentence with more values than these has no conclusion.
+MAX_VALUES = 40
 # Characters of a number with its unit.
 MAX_QUANTITY = 40
 
@@ -28,12 +31,17 @@ _NUMBER = re.compile(
     r"(?:(?:\s*/\s*|:|\s+:\s*)\d+(?:,\d{3})*)?%?(?:\s*[€£%])?",
     re.IGNORECASE,
 )
+# A brace that opens a group of LaTeX, not a set: {1, 2}.
+_GROUP = re.compile(r"(?<=[\w}^_\]\\]){")
 _MONEY = re.compile(r"\$(?=\d[\d,]*(?:\.\d+)?(?:[\s.,;:!?)]|$))")
 TYPED = re.compile(f"{DATE}|{TIME}|{REMAINDER}|{RATIO}|{RANGE}", re.IGNORECASE)
 _JOINT = re.compile(r"\s*(?:,|,?\s*\b(?:and|or)\b)\s*")
+_IS_DATE = re.compile(DATE, re.IGNORECASE)
+_THINGS = re.compile(r"\s+(?!and\b|or\b)[a-z]{3,}")
 # Without "in", which is usually a word.
 _SHORT_UNITS = "h|hr|hrs|min|sec|s|kg|mg|g|km|m|cm|mm|ft|mi|lb|lbs|oz|L|mL|ml"
 _NAMED_UNIT = re.compile(rf"[\s*]+([A-Za-z]{{4,20}}|{_SHORT_UNITS})\b(?![/^²³])")
+_PER_UNIT = re.compile(r"[\s*]+[A-Za-z]+\s+per\s+[a-z]+")
 _UNIT_BETWEEN = re.compile(rf"\s*(?:[A-Za-z]{{3,12}}|{_SHORT_UNITS})(?:,|,?\s+and)?\s+")
 _ORDINAL = re.compile(r"\d+(?:st|nd|rd|th)")
 # Words before a rank: "came in 3rd", "is the 10th term", "takes over 5th place".
@@ -44,7 +52,7 @@ _PLACED = re.compile(
 )
 
 
-def concluded(line: str, sentences: Sequence[str]) -> tuple[str, str]:
+def concluded(line: str, sentences: Sequence[str], prompt: str = "") -> tuple[str, str]:
     """Return a line's concluding value, and a reason code if no value concludes.
 
     The value is the line's last formula; without a formula, it is the conclusion of the last sentence with a value.
@@ -56,11 +64,13 @@ def concluded(line: str, sentences: Sequence[str]) -> tuple[str, str]:
         if values:
             last = sentence
             break
-    if not last or _has_formula(last):
+    if not last or has_formula(last):
         value = last_value(line)
         return value, "" if value else "no_answer"
+    if len(values) > MAX_VALUES:
+        return "", "no_answer"
     values = _without_names(last, values)
-    place, problem = conclusion(last, list(map(_span, values)))
+    place, problem = asked_conclusion(last, list(map(_span, values)), prompt)
     if problem:
         return "", problem
     return _text_of(last, values[place]), ""
@@ -84,7 +94,7 @@ def _without_names(sentence: str, values: list[list[re.Match[str]]]) -> list[lis
     return kept or [value for value in values if ends(sentence, _span(value))]
 
 
-def _has_formula(sentence: str) -> bool:
+def has_formula(sentence: str) -> bool:
     """Check whether a sentence contains a formula; dollars before amounts are money."""
     if "\\" in sentence.replace(r"\$", ""):
         return True
@@ -108,6 +118,11 @@ def said_values(line: str) -> list[str]:
     if any(len(joined) > 1 for joined in values):
         return []
     return [_written(value).strip() for (value,) in values]
+
+
+def listed_values(line: str) -> list[list[str]]:
+    """Return each run of values that `and` or commas join, as the values' texts: `2, 3 and 5`."""
+    return [[_written(one).strip() for one in joined] for joined in _values(line) if len(joined) > 1]
 
 
 def _written(found: re.Match[str]) -> str:
@@ -141,13 +156,17 @@ def _values(line: str) -> list[list[re.Match[str]]]:
 
 def _is_in_group(line: str, place: int) -> bool:
     """Check whether a place of a line is inside a LaTeX group."""
-    return line.count("{", 0, place) > line.count("}", 0, place)
+    return len(_GROUP.findall(line, 0, place)) > line.count("}", 0, place)
 
 
 def _is_joined(line: str, value: Sequence[re.Match[str]], other: re.Match[str]) -> bool:
     """Check whether a number or formula belongs to the value before it."""
-    is_joint = _JOINT.fullmatch(line, value[-1].end(), other.start()) is not None
-    return is_joint or _is_part(line, value[0], other)
+    joint = _JOINT.fullmatch(line, value[-1].end(), other.start())
+    # in 1977, 35 years before
+    is_apart = joint is not None and joint[0].strip() == "," and _THINGS.match(line, other.end()) is not None
+    dates = [_IS_DATE.fullmatch(one[0]) is not None for one in (value[-1], other)]
+    is_apart = is_apart or dates[0] != dates[1]
+    return (joint is not None and not is_apart) or _is_part(line, value[0], other)
 
 
 def _is_part(line: str, whole: re.Match[str], part: re.Match[str]) -> bool:
@@ -168,7 +187,8 @@ def _text_of(line: str, kept: Sequence[re.Match[str]]) -> str:
         return whole if _has_unit(whole) else line[start:end]
     value = _written(kept[0]).strip().rstrip(",")
     # The rest of the line, then the next word alone.
-    lasts = [len(line), unit.end()] if unit else [len(line)]
+    per = _PER_UNIT.match(line, end)
+    lasts = [len(line), *(found.end() for found in (per, unit) if found)]
     for last in lasts:
         text = line[start:last].strip(" .!*")
         if text != value and _has_unit(text):

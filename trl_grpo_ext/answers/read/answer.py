@@ -15,6 +15,7 @@ from trl_grpo_ext.answers.read.statements import Statements
 from trl_grpo_ext.answers.read.structures import OperatorError, SideBySideError
 from trl_grpo_ext.answers.read.tokens import Token, UnreadableError, tokens
 from trl_grpo_ext.answers.read.tree import Collection, Node, Number, Opaque, Words
+from trl_grpo_ext.answers.read.units import is_unit
 from trl_grpo_ext.answers.read.working import with_unit_letters, with_units
 
 # Longer texts are cut: no honest answer needs more.
@@ -30,6 +31,12 @@ _PER_CENT = re.compile(r"(?<![A-Za-z])per\s+cent\b", re.IGNORECASE)
 # 1.5 x 10^3
 _TIMES = re.compile(r"(?<=\d)\s*x\s*(?=10\s*(?:\^|\*\*))")
 _SAME_IN_BRACKETS = re.compile(r"\(\s*(?:or|i\.e\.|that is|equivalently|=)[,:]?\s+([^()]{1,80})\)", re.IGNORECASE)
+# 135 min (2 h 15 min)
+_AGAIN_IN_BRACKETS = re.compile(r"(?<=\d)(\s?[a-z²³]+)\s*\((\d[^()]{0,40}[a-z²³])\)\s*\Z")
+# \frac{km}{h}
+_UNITS_IN_FRACTION = re.compile(
+    r"\\[dt]?frac\s*\{\s*(\\(?:text|mathrm)\{)?([A-Za-z]+)\}?\}\s*\{\s*(?:\1)?([A-Za-z]+)\}?\}"
+)
 _ABOUT_IN_BRACKETS = re.compile(
     r"\(\s*(?:about|approximately|approx\.?|roughly|≈|\\approx)\s*([^()]{1,60})\)", re.IGNORECASE
 )
@@ -78,7 +85,8 @@ def read(text: str) -> Answer:
     # Most answers are integers; the general path gives the same result ten times slower.
     if _INTEGER.fullmatch(text):
         return Answer(Number(Fraction(text)))
-    plain = strip_delimiters(_SAME.sub(r" \\same ", _SAME_IN_BRACKETS.sub(r" \\same \1", spelled(text[:MAX_CHARS]))))
+    text = _UNITS_IN_FRACTION.sub(_units_side_by_side, _AGAIN_IN_BRACKETS.sub(r"\1 (i.e. \2)", text[:MAX_CHARS]))
+    plain = strip_delimiters(_SAME.sub(r" \\same ", _SAME_IN_BRACKETS.sub(r" \\same \1", spelled(text))))
     plain = _PER_CENT.sub(r"\\%", _TIMES.sub(r"\\times ", _ABOUT_IN_BRACKETS.sub(r"\\approx \1", plain)))
     plain = in_digits(_LONE_DOLLAR.sub(r"\\$\1", _CLOSING.sub("", plain)))
     known = _of_own_type(plain)
@@ -107,6 +115,13 @@ def read(text: str) -> Answer:
         is_prose = len(said) > 1 and not any(token.kind in ("command", "function") for token in row)
         return Answer(_words(row) if is_prose else Opaque(plain))
     return Answer(with_units(node), *map(frozenset, (reader.stray, reader.counted, reader.whole, reader.domain)))
+
+
+def _units_side_by_side(fraction: re.Match[str]) -> str:
+    r"""Write a fraction of units in one line: `\frac{km}{h}` as `\text{km/h}`."""
+    above, below = fraction[2], fraction[3]
+    are_units = is_unit(above) and is_unit(below)
+    return rf"\text{{ {above}/{below} }}" if are_units else fraction[0]
 
 
 def _parts(text: str) -> tuple[Node, ...]:

@@ -55,10 +55,11 @@ _ANY = re.compile(
 )
 # Neighbours that decide whether `one` and `half` are numbers: not in `the last one`, `one of them`, `half as many`.
 _BEFORE_ONE = frozenset("is are be was were only exactly just equals equal gives leaves makes has have".split())  # noqa: SIM905
+_BEFORE_SIGN = _BEFORE_ONE | frozenset("now to at of about".split())  # noqa: SIM905
 _PLACES = ("place", "position")
 _BEFORE_ORDINAL = frozenset(
     """the is was are were be been came comes come finished finishes finish ranked ranks placed became becomes
-    took takes in on at over""".split()  # noqa: SIM905
+    took takes in on at over him her it them""".split()  # noqa: SIM905
 )
 # Characters before and after a phrase that are examined.
 REACH = 20
@@ -71,6 +72,40 @@ _NOT_BEHIND_HALF = frozenset("as way life time".split())  # noqa: SIM905
 
 
 _BOTH_SIGNS = re.compile(r"\bplus or minus\s+(?=[\da-z])", re.IGNORECASE)
+_MONEY_SCALES = {"k": "thousand", "m": "million"}
+_SCALED_MONEY = re.compile(r"([$€£]\d[\d,]*(?:\.\d+)?)([kM])\b(?![/^])")
+# 48 000
+_SPACED_THOUSANDS = re.compile(r"(?<![\w.,^{/$])(\d{1,3}(?: \d{3})+)(?![\w.,]?\d)(?! *[/×*+=^])")
+# Spellings of amounts in digits, each with the spelling that the reader knows.
+_SPELLINGS = (
+    (re.compile(r"(?<=\d)\s+%"), "%"),
+    # 5'3"
+    (re.compile(r"(?<![\w°.])(\d+)['′’](\d{1,2})(?:[\"″”]|'')"), r"\1 ft \2 in"),
+    # 2h15m
+    (re.compile(r"(?<![\w.])(\d+)\s?h(?:rs?\.?)?\s?(?:and\s)?(\d{1,2})\s?(?:m|min\.?)?(?![\w/^²])"), r"\1 h \2 min"),
+    (
+        re.compile(r"\b(takes?|lasts?|is|exactly|just|only)\s+an?\s+(hour|minute|day|week|month|year)\b(?!\s+and)"),
+        r"\1 1 \2",
+    ),
+    # 60 miles an hour
+    (
+        re.compile(
+            r"(\d\s+(?:[a-z]+met(?:er|re)s?|miles|feet|km|m))\s+(?:an?|each|every)\s+(hour|minute|second|day)\b"
+        ),
+        r"\1 per \2",
+    ),
+    (
+        re.compile(
+            r"(?<![\w.-])(\d[\d.]*(?:\s?(?:°\s?[CF]?|degrees?(?:\s(?:celsius|fahrenheit))?))?)\s+below\s+(?:zero|0)\b",
+            re.I,
+        ),
+        r"-\1",
+    ),
+    (re.compile(r"\$(\d+) and (\d\d) cents\b"), r"$\1.\2"),
+    # five pounds fifty
+    (re.compile(r"(?<![\w.])(\d+)\s+(dollars|pounds|euros)\s+(?:and\s+)?(\d\d)(?=[\s.!]*$)"), r"\1.\3 \2"),
+    (re.compile(r"(\d)\s+(?:whole|full|entire)\s+(?=[a-z])"), r"\1 "),
+)
 _HALF_BEHIND = re.compile(
     rf"\b(an?|{'|'.join(CARDINALS)}|\d+)\s+([a-z]+)\s+and\s+(a half|a quarter|three quarters)\b", re.IGNORECASE
 )
@@ -103,8 +138,22 @@ def in_digits(text: str) -> str:
         >>> in_digits(r"2.5 \text{ million}")
         '2500000 \\text{ }'
     """
-    if not _ANY.search(text):
-        return text
+    if "$" in text or "£" in text or "€" in text:
+        text = _SCALED_MONEY.sub(lambda money: f"{money[1]} {_MONEY_SCALES[money[2].casefold()]}", text)
+    if " " in text:
+        text = _SPACED_THOUSANDS.sub(lambda thousands: thousands[1].replace(" ", ","), text)
+    return _respelled(_without_number_words(text) if _ANY.search(text) else text)
+
+
+def _respelled(text: str) -> str:
+    """Rewrite amounts in digits as the reader knows them: `5'3"` as `5 ft 3 in`, `5 degrees below zero` as `-5`."""
+    for written, known in _SPELLINGS:
+        text = written.sub(known, text)
+    return text
+
+
+def _without_number_words(text: str) -> str:
+    """Rewrite a text's number phrases in digits."""
     text = _BOTH_SIGNS.sub("±", text) if "or minus" in text else text
     text = _HALF_BEHIND.sub(_half_before, clock_in_digits(text))
     pieces = list(_PIECE.finditer(text))
@@ -157,7 +206,10 @@ def _stands_alone(text: str, pieces: Sequence[re.Match[str]], at: int, end: int)
     previous = pieces[at - 1][0].casefold() if at else ""
     following = pieces[end][0].casefold() if end < len(pieces) else ""
     if said in _SIGNS:
-        return previous not in CARDINALS and not _AMOUNT_BEFORE.search(before)
+        following_sign = pieces[at + 1][0]
+        is_of_digits = following_sign[:1].isdigit()
+        is_signed = not is_of_digits or not previous or previous in _BEFORE_SIGN
+        return is_signed and previous not in CARDINALS and not _AMOUNT_BEFORE.search(before)
     if said == "half":
         return previous not in _NOT_BEFORE_HALF and following not in _NOT_BEHIND_HALF
     if end - at == 1 and said == "one":
@@ -176,6 +228,8 @@ def _phrase(words: Sequence[str]) -> Phrase | None:
     """Return the longest number phrase at the start of a row of words, else None."""
     if words[0] in _SIGNS:
         amount = _phrase(words[1:]) if len(words) > 1 else None
+        if amount is None and words[1:] and words[1][0].isdigit():
+            amount = Phrase(words[1], 1)
         is_positive = amount is not None and amount.digits[0].isdigit() and not amount.digits[-1].isalpha()
         return Phrase("-" + amount.digits, amount.words + 1) if amount and is_positive else None
     value, at, places = _count(words)

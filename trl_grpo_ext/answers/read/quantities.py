@@ -51,7 +51,7 @@ class Quantities(Expressions):
                 sign = -1
             elif self.sees("sign", "*") and self._is_unit_at(1) and found != NONE:
                 self.take()
-            elif (self.sees("word") or found != NONE or self._begins_unit()) and self._is_unit_at(0):
+            elif (self.sees("word") or found != NONE or power > 1 or self._begins_unit()) and self._is_unit_at(0):
                 name = self.take().text
                 last = unit(_OHM.get(name, name))
                 power = self._exponent_of_unit() or power

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from fractions import Fraction
 
-from trl_grpo_ext.answers.read.tree import Apply, Collection, Node, Number, Quantity, Range, Remainder
+from trl_grpo_ext.answers.read.tree import Apply, Collection, Node, Number, Quantity, Range, Relation, Remainder, Symbol
 
 _AMOUNT = r"\\?\$?\d+(?:,\d{3})*(?:\.\d+)?%?"
 _REST = r"(?:\s*,?\s*(?:with|and)?\s*(?:a |the )?remainder(?:\s+(?:is|of))?|\s*rem\.?|\s*R)\s*[:=]?\s*"
@@ -15,7 +15,7 @@ _WITH, _OVER = r"\s+(?:with|and)\s+", r"\s+(?:left over|leftover|remaining|to sp
 _TO = r"\s+(?:to|(?:up )?through|up to)\s+(?:pages?\s+)?"
 # Patterns with which `find` searches sentences.
 RANGE = (
-    rf"(?:\b(?:from|between)\s+)?(?<![\w.,^/-]){_AMOUNT}(?:\s*(?:--?|–)\s*|{_TO}){_AMOUNT}(?![\w./^])"
+    rf"(?:\b(?:from|between)\s+)?(?<![\w.,^/-]){_AMOUNT}(?:\s*(?:--?|–)\s*|{_TO}){_AMOUNT}(?![\w./^]|:\d)"
     rf"|\bbetween\s+{_AMOUNT}\s+and\s+{_AMOUNT}(?![\w./^])"
 )
 _THINGS = r"(?:\s+[a-z]+){0,3}?"
@@ -26,6 +26,7 @@ RATIO = (
     r"|\bfor\severy\s\d+(?:\s[a-z]+){1,4},?\sthere\s(?:is|are)\s\d+(?!\.?\d)(?:\s[a-z]+)?"
 )
 _RATIO = re.compile(r"(?:for every\s)?(\d+)\D+?\s(?:every|is|are|to)\s(\d+)(?:\s[a-z]+)?", re.IGNORECASE)
+_RATIO_SAID = re.compile(RATIO, re.IGNORECASE)
 _RANGE = re.compile(
     rf"(?:from\s+)?({_AMOUNT})(?:--?|{_TO}|(?<!-)\s+-\s+)({_AMOUNT})((?:\s|\\[ ,]).*)?"
     rf"|between\s+({_AMOUNT})\s+and\s+({_AMOUNT})((?:\s|\\[ ,]).*)?",
@@ -86,7 +87,7 @@ def read_remainder(text: str) -> Remainder | None:
 
 def read_ratio(text: str) -> Node | None:
     """Read a ratio in words: `3 cats for every 2 dogs`; None for other texts."""
-    found = _RATIO.fullmatch(text)
+    found = _RATIO.fullmatch(text) if _RATIO_SAID.fullmatch(text) else None
     return Apply("ratio", (Number(Fraction(found[1])), Number(Fraction(found[2])))) if found else None
 
 
@@ -98,6 +99,14 @@ def ends_of(node: Node) -> tuple[Node, ...]:
         case Collection(_, items):
             return items
     return ()
+
+
+def as_range(node: Node) -> Node:
+    """Return `19 <= T <= 23` as a range; other nodes unchanged."""
+    match node:
+        case Relation(("<=", "<="), (low, Symbol(), high)) | Relation((">=", ">="), (high, Symbol(), low)):
+            return Range(low, high)
+    return node
 
 
 def is_same_range(gold: Node, answer: Node) -> bool | None:

@@ -1,0 +1,225 @@
+"""Choose among a sentence's values by the question: by the kind, the things and the clause that it asks for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from itertools import pairwise
+
+from trl_grpo_ext.answers.find.asked import OF_REST, is_opposed, question_of
+from trl_grpo_ext.answers.find.conclusions import Conclusion, Span, clauses_of, conclusion
+from trl_grpo_ext.answers.read.moments import DATE, TIME
+from trl_grpo_ext.answers.read.number_words import in_digits
+
+# The question helps to choose among at most this many values.
+MAX_VALUES = 20
+# Characters at the end of a prompt in which known numbers are looked up.
+MAX_PROMPT = 4_000
+# Kinds of values by the words that ask for them. A kind is matched with the value and the words behind it.
+_KINDS = tuple(
+    (re.compile(asked, re.IGNORECASE), re.compile(told, re.IGNORECASE))
+    for asked, told in (
+        (r"\b(?:what|which) date\b", DATE),
+        (r"\bwhat time\b|\bat what hour\b|\bwhen\s(?:is|was|does|do|did|will|should|must)\b", f"{TIME}|{DATE}"),
+        (r"\b(?:what|which) year\b", r"[12]\d{3}\b"),
+        (r"\b(?:what|which) percent(?:age)?\b|\bhow many percent\b", r"\S*%|\S*\s+per\s?cent"),
+        (r"\bratio\b", r"\d+\s?:\s?\d+|\d+ to \d+|\d+/\d+|.*every"),
+        (r"\bwhat fraction\b", r"\d+/\d+"),
+        (
+            r"\bhow long\b|\bhow many (?:hours|minutes|seconds)\b",
+            rf"(?!{TIME})[\d.,/\s]+[\s-]*(?:hour|minute|second|day|week|h\b|min)",
+        ),
+    )
+)
+_COUNT_OF = re.compile(r"\bhow many\s+(?:more |fewer |other |full |whole )?([a-z]{3,})", re.IGNORECASE)
+_NOUN = re.compile(
+    r"\S*[\s*]+(?:of\s+(?:the|his|her|their|its|them)\s+)?"
+    r"(?:more\s+|other\s+)?([a-z]{2,}s|people|children|men|women|feet)\b(?<!\bis)(?<!\bas)(?<!\bwas)(?<!\bhas)(?<!less)",
+    re.IGNORECASE,
+)
+_WORD = re.compile(r"[a-z]{3,}", re.IGNORECASE)
+_SILENT = frozenset(
+    """what which how many much the and are was were did does has have had will would can for from with that this
+    there his her she they its their each all long old who when where than them him two you""".split()  # noqa: SIM905
+)
+_IRREGULAR = {
+    "sold": "sell", "lost": "lose", "bought": "buy", "paid": "pay", "spent": "spend", "made": "make", "got": "get",
+    "ate": "eat", "eaten": "eat", "took": "take", "gave": "giv", "given": "giv", "left": "leav", "drove": "driv",
+    "ran": "run", "won": "win", "kept": "keep", "read": "read", "grew": "grow", "held": "hold", "sent": "send",
+}  # fmt: skip
+_THEREFORE = re.compile(
+    r"\W*(?:and\s+)?(?:so(?!\s+that)|thus|therefore|hence|that|this|leaving|giving|making|for a total"
+    r"|which\s+(?:is|are|means|makes|gives|leaves|equals|comes|brings|results|simplifies|reduces|rounds))\b",
+    re.IGNORECASE,
+)
+_REASON = re.compile(
+    r"\W*(?:since|because|as|if|when|given|although|while|after|before|with|for|at|in|from|of|[a-z]+ing)\b",
+    re.IGNORECASE,
+)
+_AND = re.compile(
+    r"\sand\s(?=(?:is|are|was|were|has|have|had|gets?|got|costs?|takes?|keeps?|pays?)\s"
+    r"|\S*\d\S*\s+(?:[a-z]+\s+)?(?:is|are|was|were|remains?|stay|do|have)\b)",
+    re.IGNORECASE,
+)
+_COMPARES = re.compile(r"\b(?:more|less|fewer|differ\w*|change\w*|than|[a-z]{3,}er)\b", re.IGNORECASE)
+_ONLY_COMPARED = re.compile(
+    r"\d\S*\s+(?:[a-z/]+\s+){0,2}(?:slower|faster|too (?:much|many|little|few|long|short|late|early))\W*$",
+    re.IGNORECASE,
+)
+_NEGATIVE = re.compile(r"\bnot\b|n['’]t\b", re.IGNORECASE)
+_CHOOSES = re.compile(r"\W*(?:which|who|is)\b", re.IGNORECASE)
+_THAN = re.compile(r"\S*\s+(?:[a-z]+\s+){0,2}(?:more|less|fewer|[a-z]{3,}er)\s+than\b", re.IGNORECASE)
+# half of 360
+_PART_OF = re.compile(r"\b1/2 of \S*\d|\b\d+ times (?:as [a-z]+ as )?\S*\d")
+_OPTIONS = re.compile(r"(?:^|\s)\(?A[).:]\s.*(?:^|\s)\(?B[).:]\s", re.DOTALL)
+_ENDING = re.compile(r"(?<=[a-z]{3})(?:ing|es|ed|s|e)$")
+
+
+def asked_conclusion(sentence: str, values: Sequence[Span], prompt: str) -> Conclusion:
+    """Find the value that a sentence concludes with, helped by the question.
+
+    Values of the asked kind come first: times for "What time". Then the words around the values decide. If they leave
+    it open, or point to a number of the question, the sentence's only new value is the answer, provided that its clause
+    is about the question.
+
+    Examples:
+        >>> def of(text, prompt):
+        ...     values = [Span(*number.span()) for number in re.finditer(r"[0-9]+", text)]
+        ...     place, problem = asked_conclusion(text, values, prompt)
+        ...     return problem or text[values[place].start : values[place].end]
+        >>> of("They pay 54 together, or 18 for each of the 3.", "One pays 18. What do 3 pay together?")
+        '54'
+        >>> of("We fill 8 cartons, and 4 eggs find no place.", "How many eggs are left over?")
+        '4'
+    """
+    if not prompt or len(values) > MAX_VALUES:
+        return conclusion(sentence, values)
+    question = question_of(prompt)
+    asked = _not_compared(sentence, _of_kind(sentence, values, question), question)
+    found = conclusion(sentence, asked)
+    if found.problem == "hedged" or (_ONLY_COMPARED.search(sentence) and not _COMPARES.search(question)):
+        return found if found.problem else Conclusion(-1, "no_answer")
+    chosen = asked[found.place] if not found.problem else None
+    clause = _clause_at(sentence, clauses_of(sentence), chosen) if chosen else ""
+    is_rest = OF_REST.search(clause) is not None and not OF_REST.search(question)
+    if is_rest or not _THEREFORE.match(clause):
+        candidates = (
+            _of_things(sentence, asked, chosen, question),
+            _new(sentence, asked, chosen, prompt),
+            _of_clause(sentence, asked, chosen, question),
+        )
+        for better in candidates:
+            if better is not None and not conclusion(sentence, [better]).problem:
+                return Conclusion(values.index(better))
+    if chosen is None:
+        return found
+    # "0.8 is smaller than 3/4" names 3/4 as the larger.
+    is_other = _CHOOSES.match(question) and is_opposed(question, clause)
+    return Conclusion(-1, "no_answer") if is_other else Conclusion(values.index(chosen))
+
+
+def _not_compared(sentence: str, values: Sequence[Span], question: str) -> Sequence[Span]:
+    """Drop values such as 9 of "9 more than the 34", unless the question compares; keep all if none is left."""
+    if _COMPARES.search(question):
+        return values
+    halves = [Span(*found.span()) for found in _PART_OF.finditer(sentence)]
+    kept = []
+    for value in values:
+        is_in_half = any(half.start <= value.start < half.end for half in halves)
+        if not is_in_half and not _THAN.match(sentence, value.start):
+            kept.append(value)
+    return kept or values
+
+
+def _of_kind(sentence: str, values: Sequence[Span], question: str) -> Sequence[Span]:
+    """Return the values of the kind that the question asks for; all values if none is."""
+    for asked, told in _KINDS:
+        if asked.search(question):
+            kept = [value for value in values if told.match(sentence, value.start)]
+            return kept or values
+    if _NEGATIVE.search(question):
+        parts = _parts(sentence)
+        return [value for value in values if _NEGATIVE.search(_clause_at(sentence, parts, value))] or values
+    return values
+
+
+def _of_things(sentence: str, values: Sequence[Span], chosen: Span | None, question: str) -> Span | None:
+    """Return the only value that counts the asked things, unless the chosen value counts them or nothing else."""
+    asked = _COUNT_OF.search(question)
+    if asked is None:
+        return None
+    counted = {value: _NOUN.match(sentence, value.start) for value in values}
+    if chosen is not None and not counted[chosen]:
+        return None
+    thing = _stem(asked[1])
+    held = [value for value, noun in counted.items() if noun and _stem(noun[1]) == thing]
+    sizes = {sentence[value.start : value.end] for value in held}
+    return held[-1] if len(sizes) == 1 and chosen not in held else None
+
+
+def _of_clause(sentence: str, values: Sequence[Span], chosen: Span | None, question: str) -> Span | None:
+    """Return the only value of the clause that is most about the question, if the chosen clause is not at all."""
+    asked = stems(question)
+    clauses = _parts(sentence)
+    if chosen is not None and asked & stems(_clause_at(sentence, clauses, chosen)):
+        return None
+    said = {}
+    for one in clauses:
+        held = [value for value in values if one.start <= value.start < one.end]
+        text = sentence[one.start : one.end]
+        if held and not _REASON.match(text):
+            said[one] = (len(asked & stems(text)), held)
+    scores = sorted((score for score, _ in said.values()), reverse=True)
+    if not scores or scores[0] == 0 or scores[1:2] == scores[:1]:
+        return None
+    held = next(held for score, held in said.values() if score == scores[0])
+    return held[0] if len(held) == 1 else None
+
+
+def _new(sentence: str, values: Sequence[Span], chosen: Span | None, prompt: str) -> Span | None:
+    """Return the only value that is not in the prompt, if no value is chosen or the chosen value's clause says less."""
+    known = set(_numbers(in_digits(prompt[-MAX_PROMPT:])))
+    new = [value for value in values if not known.issuperset(_numbers(sentence[value.start : value.end]))]
+    if len({sentence[value.start : value.end] for value in new}) != 1:
+        return None
+    if chosen in new or _OPTIONS.search(prompt[-MAX_PROMPT:]):
+        return None
+    asked = stems(question_of(prompt))
+    clauses = _parts(sentence)
+    if _THEREFORE.match(_clause_at(sentence, clauses, new[-1])):
+        return new[-1]
+    said = {value: len(asked & stems(_clause_at(sentence, clauses, value))) for value in values}
+    if chosen is None:
+        is_last = new[-1] == values[-1]
+        return new[-1] if is_last or said[new[-1]] == max(said.values()) else None
+    return new[-1] if said[new[-1]] > said[chosen] else None
+
+
+def _parts(sentence: str) -> list[Span]:
+    """Split clauses at "and has 40% left" and "and 90 are on the shelves" too."""
+    parts = []
+    for one in clauses_of(sentence):
+        cuts = [joint.start() for joint in _AND.finditer(sentence, one.start, one.end)]
+        parts += [Span(*ends) for ends in pairwise([one.start, *cuts, one.end])]
+    return parts
+
+
+def _clause_at(sentence: str, clauses: Sequence[Span], value: Span) -> str:
+    return next(sentence[one.start : one.end] for one in reversed(clauses) if one.start <= value.start)
+
+
+_NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
+
+
+def _numbers(text: str) -> list[str]:
+    return [number.replace(",", "") for number in _NUMBER.findall(text)]
+
+
+def stems(text: str) -> set[str]:
+    """Return the stems of a text's words that carry meaning: `sell` of "How many did she sell?"."""
+    return {_stem(word) for word in _WORD.findall(text) if word.casefold() not in _SILENT}
+
+
+def _stem(word: str) -> str:
+    plain = word.casefold()
+    return _ENDING.sub("", _IRREGULAR.get(plain, plain))
