@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,7 +30,7 @@ class Outcome:
     environment: str
     verdict: Verdict | None = None
     state: Any = None
-    tool_errors: Sequence[tuple[str, str]] = ()
+    tool_errors: tuple[tuple[str, str], ...] = ()
 
     @property
     def reward(self) -> float | None:
@@ -62,7 +62,7 @@ class Outcome:
             environment=record["environment"],
             verdict=None if verdict is None else Verdict(**verdict),
             state=record.get("state"),
-            tool_errors=[(str(tool), str(error)) for tool, error in record.get("tool_errors", ())],
+            tool_errors=tuple((str(tool), str(error)) for tool, error in record.get("tool_errors", ())),
         )
 
 

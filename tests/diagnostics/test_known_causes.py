@@ -214,7 +214,7 @@ def test_an_evaluation_of_few_completions_that_tells_nothing_asks_for_more_rows(
 
 def test_the_commonest_error_of_a_tool_is_quoted() -> None:
     error = "ConnectionError: calculator:8080 refused the connection"
-    outcome = Outcome(environment="Game", tool_errors=[("multiply", error)])
+    outcome = Outcome(environment="Game", tool_errors=(("multiply", error),))
     said = {"role": "tool", "name": "search", "content": "{'error': 'Tool search not found.'}"}
 
     def told(**of_samples: Any) -> Any:

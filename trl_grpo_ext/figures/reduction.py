@@ -232,9 +232,9 @@ def _tool_errors(samples: Sequence[Sample]) -> Counter[ToolError]:
     """Count failed tool calls of a batch by tool and error."""
     found: Counter[ToolError] = Counter()
     for sample in samples:
-        known = sample.outcome.tool_errors if sample.outcome is not None else ()
+        known = list(sample.outcome.tool_errors) if sample.outcome is not None else []
         if not known:
-            known = [(message.get("name", ""), _error_of(message)) for message in sample.messages or ()]
+            known = [(str(message.get("name", "")), _error_of(message)) for message in sample.messages or ()]
         for tool, error in known:
             if error:
                 found[ToolError(tool, on_one_line(error, MOST_ERROR))] += 1

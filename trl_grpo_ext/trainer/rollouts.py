@@ -111,7 +111,7 @@ class Rollouts:
             outcome = None if one is None else one.outcome
             errors = self._tools.errors(place)
             if outcome is not None and errors:
-                outcome = replace(outcome, tool_errors=errors)
+                outcome = replace(outcome, tool_errors=tuple(errors))
             timed = self._tools.with_seconds(place, completion)
             yield timed, {"outcome": outcome, "tool_tokens": tokens}
 

@@ -1,6 +1,8 @@
 """Table of checks in order of cause. Codes are stable: files and scripts hold them.
 
-A new check is a file with a pure function of a `Window`, and a line in `CHECKS`.
+A new check is a file with a pure function of a `Window`, and a line in `CHECKS`. A code may have several parts: then
+`_most_severe` tells the most severe one, and the first of equals. If what a part finds is only what another cause does,
+name it in `HIDES` under that cause.
 """
 
 from __future__ import annotations
