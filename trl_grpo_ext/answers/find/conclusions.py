@@ -68,7 +68,7 @@ _CHANGED_BEFORE = re.compile(
 )
 _CHANGED_BEHIND = re.compile(
     r"[^\w.]*\s(?:squared|cubed|factorial|hundreds|thousands|millions|billions|halves|thirds|fourths|quarters"
-    r"|fifths|tenths|hundredths|from the (?:back|end|last|bottom|top|front|left|right)|to last|last"
+    r"|fifths|tenths|hundredths|from (?:the )?(?:back|end|last|bottom|top|front|left|right)|to last|last"
     r"|(?:is|are|was|were|does|do)\s?(?:not|n['’]t))\b"
     r"|\s*(?:is|are|was|were)n['’]t\b|[^.;,]*\swithout\b",
     re.IGNORECASE,
