@@ -94,6 +94,14 @@ RUNS: dict[str, Advice] = {
         says=("warm-up takes 2001 steps",),
         does="warmup_steps",
     ),
+    "temperature_of_three": Advice(
+        "The temperature is 3, so hardly a completion is right.",
+        Run(score=0.02, options={"temperature": 3.0}),
+        expected=("odd_sampling",),
+        says=("a temperature of 3 samples texts",),
+        does="set temperature to 1",
+        never="easier data",
+    ),
     "one_token_to_choose_from": Advice(
         "top_k is 1, so the temperature does not matter, and the completions of a group are one and the same.",
         Run(score=0.4, greedy=True, options={"top_k": 1}),
