@@ -74,6 +74,60 @@ def g(): return Sub(3)
     assert_all_pass(program, "assert Money(1) < Money(2) and Money(3) > Money(2)", names="Money")
 
 
+def test_what_operators_give_may_be_computed_on_again_and_again() -> None:
+    program = """
+class Pipe:
+    def __init__(self, *steps): self.steps = steps
+    def __or__(self, step): return Pipe(*self.steps, step)
+    __add__ = __or__
+    def __call__(self, x):
+        for step in self.steps: x = step(x)
+        return x
+class Money:
+    def __init__(self, n): self.n = n
+    def __mul__(self, k): return Money(self.n * k)
+    def __float__(self): return float(self.n)
+    def __eq__(self, other): return self.n == other.n
+    def __lt__(self, other): return self.n < other.n
+class Path:
+    def __init__(self, text): self.text = text
+    def __truediv__(self, text): return Path(self.text + "/" + text)
+    def __add__(self, text): return Path(self.text + text)
+class Log:
+    def __init__(self): self.lines = []
+    def __lshift__(self, line):
+        self.lines.append(line)
+        return self
+"""
+    tests = (
+        "f = lambda x: x + 1\nassert (Pipe() | f | f | f | f)(1) == (Pipe() + f + f + f + f)(1) == 5",
+        "assert Money(1) * 2 * 3 * 4 == Money(24) and float(Money(1) * 2 * 3 * 4) == 24",
+        "m = Money(1)\nfor _ in range(9): m *= 2\nassert m.n == 512 and m < Money(513)",
+        "assert (Path('a') / 'b' / 'c' / 'd').text == 'a/b/c/d' and (Path('a') + 'b' + 'c' + 'd').text == 'abcd'",
+        "log = Log()\nlog << 'a' << 1 << 'b' << 2\nassert log.lines == ['a', 1, 'b', 2]",
+    )
+    assert_all_pass(program, *tests, names="Pipe Money Path Log")
+
+
+def test_what_was_computed_does_not_judge_itself_after_a_sum_or_difference_with_plain_data() -> None:
+    tests = (
+        "assert abs(Liar() * 2 * 3 - 6) < 1e-9",
+        "assert abs(6 - Liar() * 2 * 3) < 1e-9",
+        "assert abs((Liar() * 2 * 3 + -6) * 1 * 1) < 1e-9",
+        "assert abs(Liar() * 2 / 6 - 1) < 1e-9",
+        "assert abs(Liar() + [6]) < 1e-9",
+        "assert abs(Liar() - '6') < 1e-9",
+        "x = Liar() * 2 * 3\nx -= 6\nassert abs(x) < 1e-9",
+        "assert Liar() * 2 * 3 == 6",
+        "assert Liar() * 2 * 3 < 7",
+        "assert 6 in Liar() * 2 * 3",
+        "assert (Liar() + 1) * 2 < Liar() * 2 * 3",
+    )
+    program = LIAR.replace("__sub__ = __rsub__ = __abs__", "__abs__") + "    __sub__ = __rsub__ = __add__\n"
+    assert failing(LIAR, *tests, names="Liar") == []
+    assert failing(program, *tests, names="Liar") == []
+
+
 def test_what_the_test_has_made_is_a_result_once_the_program_has_returned_it() -> None:
     program = """
 class Point:

@@ -245,8 +245,8 @@ def _judged(self: Stub, name: str, args: tuple[Any, ...]) -> Any:
 
     The program may answer if the test has made the object, or has made another operand from the same class. A computed
     object (`Standing.COMPUTED`) has no order with plain data. Arithmetic on it is allowed, but the plain operand could
-    be the expected value, so the result must again be an object, which stays a result. The same holds for sums and
-    differences of made objects and plain data.
+    be the expected value, so the result must again be an object. The same holds for sums and differences of made
+    objects and plain data. Such a sum stays a result, as it may be the distance from an expected number.
 
     Without an answer of the program, containment is decided by iteration, order by fields, and anything
     else is refused.
@@ -274,10 +274,16 @@ def _judged(self: Stub, name: str, args: tuple[Any, ...]) -> Any:
         self._remote_state.standing = Standing.RESULT if told and name == "__isub__" else standing
     elif told and not isinstance(result, Handle) and result is not NotImplemented:
         raise TypeError(f"{name} of a {type(self).__name__!r} object and plain data gives plain data")
-    elif not told and isinstance(result, Stub):
+    elif isinstance(result, Stub) and not any(_may_differ(name, other) for other in args):
         state = result._remote_state
         state.standing = max(state.standing, Standing.COMPUTED)
     return result
+
+
+def _may_differ(name: str, other: Any) -> bool:
+    """Test if an operator may give the difference of an object from an expected value."""
+    is_joined = isinstance(other, str) and "add" in name
+    return name in ADDITIVE and not (is_joined or isinstance(other, Stub) or callable(other))
 
 
 def _by_fields(one: Stub, name: str, other: Any) -> Any:
