@@ -340,6 +340,42 @@ def checked(f):
     assert_all_pass(program, *tests, names="curry checked")
 
 
+def test_the_program_may_look_at_the_signature_of_a_class_of_the_tests_that_has_no_method() -> None:
+    program = """
+import inspect
+from typing import get_type_hints
+def by_signature(kind):
+    parameters = inspect.signature(kind).parameters
+    return kind(**{name: by_signature(each.annotation) for name, each in parameters.items()})
+def by_hints(kind):
+    hints = {} if kind.__init__ is object.__init__ else get_type_hints(kind.__init__)
+    return kind(**{name: by_hints(each) for name, each in hints.items()})
+def parameters(kind):
+    return [(each.name, each.default is each.empty) for each in inspect.signature(kind).parameters.values()]
+def of(x): return parameters(type(x))
+def defaults(kind): return [each.default for each in inspect.signature(kind).parameters.values()]
+"""
+    classes = (
+        "class A: pass\n"
+        "class B:\n    def __init__(self, a: A): self.a = a\n"
+        "class C:\n    def __init__(self, b: B, a: A): self.b, self.a = b, a\n"
+    )
+    data = (
+        "from dataclasses import dataclass, field\n"
+        "@dataclass\nclass K:\n    x: int\n    y: list[int] = field(default_factory=list)\n    z: str = 'secret'\n"
+    )
+    built = "assert type(c) is C and type(c.b) is B and type(c.b.a) is A and type(c.a) is A"
+    tests = (
+        f"{classes}c = by_signature(C)\n{built}",
+        f"{classes}c = by_hints(C)\n{built}",
+        f"{classes}class D(C): pass\nassert parameters(D) == [('b', True), ('a', True)] and parameters(A) == []",
+        f"{classes}assert of(B(1)) == [('a', True)]",
+        f"{data}assert parameters(K) == of(K(1)) == [('x', True), ('y', False), ('z', False)]",
+        f"{data}assert defaults(K)[1:] == [..., ...]",
+    )
+    assert_all_pass(program, *tests, names="by_signature by_hints parameters of defaults")
+
+
 def test_a_returned_object_of_a_class_of_plain_data_has_the_special_methods_of_that_data() -> None:
     program = """
 class R(list):

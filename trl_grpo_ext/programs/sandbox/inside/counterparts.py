@@ -163,8 +163,17 @@ class TestDataClass(type):
     def __new__(meta, name: str, bases: tuple[type, ...], members: dict[str, Any], /, **_: Any) -> Any:
         raise TypeError(f"the program cannot inherit from {bases[0].__name__!r}, a class of the tests")
 
+    def __getattribute__(cls, name: str) -> Any:
+        known = type.__getattribute__(cls, name)
+        # The program reads the parameters; the judge makes the objects.
+        return _use(cls, "members").get(name, known) if name == "__init__" and _is_given(cls) else known
+
     def __call__(cls, /, *args: Any, **kwargs: Any) -> Any:
         return _use(cls, "call", *args, **kwargs)
+
+    @property
+    def __signature__(cls) -> Any:
+        return _signature(_use(cls, "signature")) if _is_given(cls) else None
 
     def __setattr__(cls, name: str, value: Any) -> None:
         # Its objects are here, so they need the attribute here too. While it is made, the judge knows nothing of it.
@@ -214,10 +223,6 @@ class TestClass(TestDataClass):
     def __dir__(cls) -> list[str]:
         return sorted({name for kind in type.mro(cls) for name in kind.__dict__})
 
-    @property
-    def __signature__(cls) -> Any:
-        return _signature(_use(cls, "signature")) if _is_given(cls) else None
-
     def __iter__(cls) -> Any:
         return _use(cls, "special", "__iter__")
 
@@ -239,7 +244,8 @@ _local = type.__dict__["__dict__"].__get__
 
 def _is_given(cls: type) -> bool:
     """Test if the tests passed the class itself, not only objects, to the program."""
-    return type.__getattribute__(cls, "_number") is not None
+    # A class that is being made has no number yet.
+    return _local(cls).get("_number") is not None
 
 
 def _is_private(name: str) -> bool:
