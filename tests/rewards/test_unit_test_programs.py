@@ -77,6 +77,35 @@ def test_a_program_is_found_where_its_fence_or_tag_shares_a_line_with_text(answe
     assert isinstance(found, str) and found.strip() == program
 
 
+@pytest.mark.parametrize(
+    "behind",
+    [
+        ".",
+        ")",
+        "**",
+        " :",
+        "<|im_end|>",
+        "<end_of_turn>",
+        "<|eot_id|>",
+        "</code>",
+        "</s></s>",
+        "</answer><|im_end|>",
+        " .",
+    ],
+)
+def test_tokens_and_punctuation_behind_a_closing_fence_are_no_code(behind: str) -> None:
+    code = "def add(a, b):\n    return a + b\n"
+    assert extract_program(f"{FENCE}python\n{code}{FENCE}{behind}\nIt adds.") == code
+    assert extract_program(f"{FENCE}\n{code.strip()}{FENCE}{behind}") == code
+
+
+@pytest.mark.parametrize("between", ["</THINK>", "<|end|><|start|>assistant<|channel|>final<|message|>"])
+def test_a_block_may_begin_on_the_line_where_the_thinking_ends_with_a_block(between: str) -> None:
+    draft, code = "def f(): ...\n", "def f(): return 1\n"
+    text = f"<THINK>{FENCE}python\n{draft}{FENCE}{between}{FENCE}python\n{code}{FENCE}"
+    assert extract_program(text, ["f"]) == code
+
+
 def test_code_below_a_list_marker_may_be_indented_or_not() -> None:
     code = "def f(x):\n  if x:\n    return 1\n"
     below = "".join(f"   {line}\n" for line in code.splitlines())
@@ -90,6 +119,8 @@ def test_code_below_a_list_marker_may_be_indented_or_not() -> None:
         f'def f(code):\n    return f"""{FENCE}\n{{code}}\n{FENCE}"""\n',
         f'def f(code):\n    return f"""{FENCE}python\n{{code}}\n{FENCE}"""\n',
         f"def f():\n    '''Example: {FENCE}\n    f()\n    {FENCE}\n    '''\n",
+        f"def f():\n    '''\n    {FENCE}.\n{FENCE})\n    f()\n    '''\n",
+        f"TEXTS = ['{FENCE}', \"{FENCE}.\"]\n# Ends with {FENCE}.\n",
         f"# {FENCE}\n# f() {FENCE}\ndef f():\n    return 1\n",
         f"MARK = '{FENCE}'\nx = \"it's {FENCE}\"\n",
         'MARK = "<answer>"\ndef f():\n    return "</answer>"\n',

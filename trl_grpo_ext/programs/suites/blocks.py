@@ -17,7 +17,10 @@ _MARKS = re.compile(r"`{3,}|~{3,}")
 _TAG = re.compile(r"[{.\s]*([\w+#-]*)")
 _ONE_WORD = re.compile(r"[\w+#-]+\s*")
 _LIST_ITEM = re.compile(r"[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]+")
-_CLOSING_TAG = re.compile(r"</[\w-]+>")
+# What may stand behind a closing fence: tags, special tokens of models, and marks of a sentence or of Markdown.
+_BEHIND = re.compile(r"(?:<[/|]?[\w-]+\|?>|[\s.,:;!?)*])*")
+# A closing fence with the next block's fence on its line, as where the thinking ends.
+_TWO_FENCES = re.compile(r"^([ \t]*`{3,})<[^`\n]*>(?=`{3,}\w+[ \t]*$)", re.MULTILINE)
 # What may begin or end a string, or begin a comment; a string without its end reaches to the end of the line.
 _QUOTE = re.compile(r"\"{3}|'{3}|#|\"(?:[^\"\\]|\\.?)*\"?|'(?:[^'\\]|\\.?)*'?")
 # A function, class or constant at the top of a program.
@@ -65,7 +68,8 @@ def fenced_blocks(text: str) -> list[FencedBlock]:
 
     A tagged opening fence also ends an unclosed block before it. Fences tagged `markdown` or `md`, around a whole
     document, are ignored. A fence may follow text on its line: an opening fence after a list marker, a colon or an XML
-    tag, or with a tag of its own; a closing fence after code, unless it stands in a string or comment.
+    tag, or with a tag of its own; a closing fence after code, unless it stands in a string or comment. Behind a closing
+    fence may stand tags, special tokens and punctuation.
 
     Examples:
         >>> fenced_blocks("~~~py\\n1\\n~~~")
@@ -78,7 +82,7 @@ def fenced_blocks(text: str) -> list[FencedBlock]:
     lines: list[str] = []
     # The quotes of a string that is open at the end of the last line, in a block or in a program without one.
     quotes = ""
-    for line in text.split("\n"):
+    for line in _TWO_FENCES.sub(r"\1\n", text).split("\n"):
         last = _last_code(line, opened, quotes)
         opening = _opening(line, opened, quotes)
         if last is None and opening is None:
@@ -135,13 +139,13 @@ def _last_code(line: str, opened: _Fence | None, quotes: str) -> str | None:
     """Return the code in front of a closing fence, often empty; None for lines without a closing fence."""
     if opened is None:
         return None
-    line = line.rstrip()
-    tag = line.rfind("</")
-    if tag >= 0 and _CLOSING_TAG.fullmatch(line[tag:]):
-        line = line[:tag].rstrip()
-    code = line.rstrip(opened.marks[0])
-    fence = _Fence(code, line[len(code) :], "", follows_text=bool(code.strip()))
-    if not fence.follows_text:
+    end = line.rfind(opened.marks[0]) + 1
+    behind = line[end:].rstrip()
+    if not _BEHIND.fullmatch(behind):
+        return None
+    code = line[:end].rstrip(opened.marks[0])
+    fence = _Fence(code, line[len(code) : end], "", follows_text=bool(code.strip()))
+    if not (fence.follows_text or (behind and quotes)):
         return "" if _ends(fence, opened) else None
     # No backtick of Python stands outside of strings and comments.
     is_end = opened.marks[0] == "`" and _ends(fence, opened) and not open_quotes(code, quotes, comments=True)
