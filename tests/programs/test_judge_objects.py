@@ -404,6 +404,24 @@ def number(): return N(3)
     assert endings(program, *wrong, names="listed mapped number") == ["error", "error", "failed"]
 
 
+def test_a_defaultdict_that_the_test_has_made_has_the_factory_that_its_class_sets() -> None:
+    program = """
+from collections import defaultdict
+class Lists(defaultdict):
+    def __init__(self): super().__init__(lambda: [7])
+    def add(self, key, item): self[key].append(item)
+class Tree(defaultdict):
+    def __init__(self): super().__init__(Tree)
+def made(): return Lists()
+"""
+    tests = (
+        "x = Lists()\nx.add(1, 2)\nx[3].append(4)\nassert x == {1: [7, 2], 3: [7, 4]} and x.get(5) is None",
+        "x = Tree()\nx['a']['b'] = 1\nassert x == {'a': {'b': 1}}",
+    )
+    assert_all_pass(program, *tests, names="Lists Tree")
+    assert endings(program, "assert made()[5] == [7]", names="made") == ["error"]
+
+
 def test_a_program_may_turn_a_failed_assertion_of_a_callback_into_its_own_exception() -> None:
     program = """
 def convert(done):

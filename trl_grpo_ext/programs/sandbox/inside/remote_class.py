@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import collections.abc
 import sys
+from collections import defaultdict
 from collections.abc import Iterator
 from types import AsyncGeneratorType, CodeType, CoroutineType, FrameType, FunctionType, GeneratorType
 from typing import Any
@@ -379,6 +380,9 @@ def _plain_type(bases: list[type]) -> type | None:
 def _members(name: str, names: list[str], flags: list[str], plain: type | None) -> dict[str, Any]:
     """Make a stand-in class's attributes and methods from the program's names."""
     members = {each: _member(each, plain) for each in names if _is_kept(each)}
+    if plain is not None and issubclass(plain, defaultdict):
+        # The program may have set a factory that does not cross.
+        members["__missing__"] = special("__missing__")
     if "library" in flags and name in _OF_LIBRARY:
         members["__class__"] = property(lambda stand_in: _OF_LIBRARY[name])
     if "function" in flags:
