@@ -29,6 +29,12 @@ def test_each_test_gets_its_own_ending_and_a_reason() -> None:
     ]
 
 
+def test_a_failed_comparison_with_an_object_of_a_library_names_the_limit() -> None:
+    found = run("from collections import UserList\ndef f(): return UserList([1])", "assert f() == [1]", names="f")
+    said = "f() returned <UserList>, an object of a library, which equals nothing of the tests"
+    assert found == [("failed", f"assert f() == [1]; {said}")]
+
+
 def test_stops_at_the_first_test_that_does_not_pass_if_told_to() -> None:
     assert endings("x = 1", "assert x == 1", "assert x == 2", "assert x == 1", names="x", stop_at_first=True) == [
         "passed",
