@@ -117,6 +117,7 @@ def test_what_was_computed_does_not_judge_itself_after_a_sum_or_difference_with_
         "assert abs(Liar() * 2 / 6 - 1) < 1e-9",
         "assert abs(Liar() + [6]) < 1e-9",
         "assert abs(Liar() - '6') < 1e-9",
+        "class E(int):\n    def __call__(self): return 6\nassert abs(Liar() * 2 * 3 - E(6)) < 1e-9",
         "x = Liar() * 2 * 3\nx -= 6\nassert abs(x) < 1e-9",
         "assert Liar() * 2 * 3 == 6",
         "assert Liar() * 2 * 3 < 7",

@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Callable, Generator
 from enum import IntEnum
 from functools import partial
+from types import FunctionType
 from typing import Any, NoReturn, Protocol
 
 from trl_grpo_ext.programs.sandbox.inside.crossing.awaiting import awaited
@@ -283,7 +284,7 @@ def _judged(self: Stub, name: str, args: tuple[Any, ...]) -> Any:
 def _may_differ(name: str, other: Any) -> bool:
     """Test if an operator may give the difference of an object from an expected value."""
     is_joined = isinstance(other, str) and "add" in name
-    return name in ADDITIVE and not (is_joined or isinstance(other, Stub) or callable(other))
+    return name in ADDITIVE and not (is_joined or isinstance(other, Stub | FunctionType))
 
 
 def _by_fields(one: Stub, name: str, other: Any) -> Any:
