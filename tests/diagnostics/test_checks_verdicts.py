@@ -457,7 +457,7 @@ def test_a_flat_term_that_is_not_the_primary_one_is_information_with_its_reason(
     assert outcome.severity is Severity.INFO
     assert "(mean 0, mostly `no_think_tag`)" in outcome.sentence
     assert "of a penalty it is as it should be" in outcome.action
-    primary = found(window_of([batch({"answer": [0.5] * 32}, step=n) for n in range(4)]), "inert_term")
+    primary = found(window_of([batch({"answer": [0.5 + n / 10] * 32}, step=n) for n in range(4)]), "inert_term")
     assert primary.severity is Severity.WARNING
     assert "a comparison of completions that do not differ" in primary.action
 

@@ -176,6 +176,8 @@ def test_groups_that_agree_on_a_wrong_answer_are_of_wrong_gold_only_where_nothin
     assert "The gold may be wrong" in wrong_run(several, ["23", "58", "61", "29", "19"]).sentence
     far = wrong_run(several, ["2719", "4620", "3986", "5674", "3773"]).sentence
     assert "the task is beyond the model" in far and "gold may be" not in far
+    of_another_column = wrong_run(["170", "231", "318", "444", "580", "662"], ["3", "4", "5"]).sentence
+    assert "The gold may be wrong" in of_another_column and "beyond the model" not in of_another_column
     assert "same answer to different questions, `7`" in wrong_run(["7"], ["2719", "46", "39", "5", "3773"]).sentence
     assert "the golds are numbers and the answers are not" in wrong_run(["A", "B", "C", "D"], ["1", "2", "3"]).sentence
     assert "100 times as much" in wrong_run(["1.1", "2.5", "3.7"], ["110", "250", "370"]).sentence

@@ -49,7 +49,7 @@ def test_where_a_schedule_puts_another_term_first_the_scores_of_the_two_are_not_
         form, right = [1.0] * (16 + step) + [0.0] * (16 - step), [1.0] * step + [0.0] * (32 - step)
         return batch({"form": form, "answer": right}, step=step, weights={"form": float(step < 10), "answer": 1.0})
 
-    diagnosis = diagnose(recorded(tmp_path, [scheduled(step) for step in range(16)] + [scheduled(16)] * 8))
+    diagnosis = diagnose(recorded(tmp_path, [scheduled(step) for step in range(16)] + [scheduled(16)] * 4))
     assert "`form`" not in diagnosis.sentence
     assert "the score of `answer`" in diagnosis.sentence
 

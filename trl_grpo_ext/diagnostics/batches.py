@@ -152,9 +152,12 @@ NEARLY_ALL, LEAST_PAIRS = 0.9, 4
 def are_far_from_gold(batches: Sequence[BatchFigures]) -> bool:
     """Test whether wrong answers are all much smaller than their golds, or all much larger, by no unit's factor.
 
-    Golds of other rows, and random ones, are as large as answers.
+    Golds of other rows, and random ones, are as large as answers. Golds of another column, such as a level, a count or
+    a label, take few values, whatever the questions are.
     """
     pairs = [batch.wrong_answer for batch in batches if batch.wrong_answer]
+    if 2 * len({gold for _, gold in pairs}) <= len({answer for answer, _ in pairs}):
+        return False
     smaller = larger = 0
     for answer, gold in pairs:
         given, wanted = _number(answer), _number(gold)

@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from trl_grpo_ext.diagnostics.batches import group_share, judged, names, percent
+from trl_grpo_ext.diagnostics.batches import GRADED, group_share, judged, names, percent
 from trl_grpo_ext.diagnostics.checks import CHECKS
 from trl_grpo_ext.diagnostics.checks.dead_groups import LEAST_LIVE, group_mix, live_share, same_prompts
 from trl_grpo_ext.diagnostics.checks.reward_hacking import GAP
 from trl_grpo_ext.diagnostics.checks.unread import NEARLY_ALL
 from trl_grpo_ext.diagnostics.checks.zero_updates import highest_rate
 from trl_grpo_ext.diagnostics.finding import Finding, Severity
-from trl_grpo_ext.diagnostics.levels import fitted_rise, score_level
+from trl_grpo_ext.diagnostics.levels import fitted_rise, gain_within, score_level
 from trl_grpo_ext.diagnostics.progress import (
     EARLY,
     FLAT_BATCHES,
@@ -24,6 +24,7 @@ from trl_grpo_ext.diagnostics.progress import (
     evaluation_ends,
     has_risen,
     is_known_flat,
+    score_text,
     steps_so_far,
     training_ends,
 )
@@ -31,9 +32,15 @@ from trl_grpo_ext.diagnostics.window import CEILING, Window
 from trl_grpo_ext.group_outcome import GroupOutcome
 from trl_grpo_ext.support.estimate import Estimate
 from trl_grpo_ext.support.text import sentence
+from trl_grpo_ext.verdict import Status
 
 # What the user should know of a run that does well, and what does not hold it back.
 ASIDE = frozenset(("label_hacks", "repetition"))
+
+# What a run keeps of a trouble that is over, though its score has risen since: lost rows, a false signal, a leak.
+LASTING = frozenset(
+    ("grader_trouble", "bad_data", "mixed_groups", "noisy_verifier", "reward_hacking", "label_hacks", "way_out")
+)
 
 # What is information only if it is of a grader whose verdicts do not count: it holds no reward back.
 OF_GRADERS = frozenset(("grader_trouble", "noisy_verifier"))
@@ -58,6 +65,10 @@ FAR_BELOW = GAP
 MUCH_OF_MISSING = 0.4
 # Of the evaluation's prompts: as many in training are no accident.
 CONTAMINATED = 0.3
+# Of the scale. Ours: golds of other rows left 0.4 of it, and runs that learn leave 0.1.
+FAR_FROM_BEST = 0.3
+# Nats of KL from the reference. Ours: runs that learn have 0.003 and more.
+HARDLY_MOVED = 1e-4
 # Completions of an evaluation: with fewer, only a large change is seen.
 FEW_EVALUATED = 48
 # Of the scale: what two digits after the point do not tell.
@@ -85,9 +96,11 @@ def headline(causes: Sequence[Finding], findings: Sequence[Finding], window: Win
     """
     if not window.batches:
         return causes[0].sentence if causes else _without_batches(window)
-    if causes and not _is_beside(causes[0], does_well=_does_well(window)):
+    does_well = _does_well(window)
+    if causes and not _is_beside(causes[0], does_well=does_well):
         return causes[0].sentence
-    earlier = _worst_of(findings)
+    # A score that has risen since refutes what is over, unless the run keeps its harm.
+    earlier = [finding for finding in _worst_of(findings) if not does_well or finding.code in LASTING]
     sound = _sound(window, is_clean=not any(map(_counts, (*earlier, *causes))))
     if causes:
         return f"{sound} Beside it: {causes[0].sentence}"
@@ -284,6 +297,9 @@ def _of_training(window: Window, ends: Ends, score: str) -> Said:
             return Said(f"{sentence(score)} rises slowly: {ends}, over {steps:.0f} steps.", is_well=False)
         if is_scarce and group_share(window.batches, GroupOutcome.ALL_WRONG) >= MANY_WRONG:
             return Said(f"{sentence(score)} has risen {ends.change}. Now {few}: {TAKE}.", is_well=False)
+        short = _falls_short(window, ends)
+        if short:
+            return Said(f"{sentence(score)} has risen {ends.change}{short}.", is_well=False)
         return Said(f"{score} has risen {ends.change}", is_well=True)
     if window.is_solved:
         return Said(f"{score} is {ends}", is_well=True)
@@ -298,10 +314,26 @@ def _is_slow(window: Window, ends: Ends) -> bool:
     risen = ends.end - ends.start
     if window.scale.part(risen).mean >= LEAST_GAIN or window.is_solved:
         return False
-    best = window.scale.high
-    if not window.scale.is_known:
-        best = max(window.seen[term].scores.high for term in window.primary_terms)
-    return risen.mean < MUCH_OF_MISSING * (best - ends.start.mean)
+    return risen.mean < MUCH_OF_MISSING * (window.best - ends.start.mean)
+
+
+def _falls_short(window: Window, ends: Ends) -> str:
+    """Tell of marks that have stopped to rise far below the best; empty for right or wrong, and for scores with tails.
+
+    Scores with tails, such as a reward model's, have a best one far from most.
+    """
+    primary = [window.of_term(term) for term in window.primary_terms]
+    is_graded = all(term.status_share(Status.PARTIAL, Status.SCORED) > GRADED for term in primary)
+    if not is_graded or window.best > window.scale.high or gain_within(window.batches).is_sure:
+        return ""
+    missing = (window.best - ends.end.mean) / window.scale.span
+    if missing < FAR_FROM_BEST:
+        return ""
+    best = score_text(window.best, ends.digits)
+    return (
+        f", and rises no more, though the best score is {best}: read a few completions beside prompt and gold, since "
+        f"golds of other rows let a score rise so far"
+    )
 
 
 def _may_rise(window: Window, ends: Ends, score: str) -> str:
@@ -332,14 +364,26 @@ def _trained(window: Window) -> str:
 def _does_not_rise(window: Window, ends: Ends, score: str, live: float | None) -> str:
     share = "groups are not known" if live is None else f"{percent(live)} of the groups are live"
     kl = window.logged("kl")
+    if kl and abs(kl[-1]) < HARDLY_MOVED:
+        return (
+            f"The signal looks sound ({share}), and the policy has hardly moved, with {kl[-1]:.1g} nats of KL from the "
+            f"reference{_trained(window)}; {score} does not rise, with {ends}: {_how_to_move(window)}."
+        )
     if kl:
-        begins = f"Signal and update look sound ({share}, {kl[-1]:.1g} nats of KL from the reference)"
+        begins = f"The signal looks sound ({share}), the policy moves ({kl[-1]:.1g} nats of KL from the reference)"
     else:
         full = highest_rate(window)
         rate = "" if full is None else f", the learning rate is {full:.1g}"
         begins = f"The signal looks sound ({share}){rate}{_trained(window)}, no KL tells how far the policy has moved"
     return (
-        f"{begins}, and {score} does not rise, with {ends}: {JUDGE}, since a "
-        f"verifier that guesses or gold answers of other rows look the same; if they are judged right, raise the "
-        f"learning rate, or wait."
+        f"{begins}, and {score} does not rise, with {ends}: {JUDGE}, beside their prompts as the model gets them, "
+        f"since a prompt without its question, a verifier that guesses and gold answers of other rows look the same; "
+        f"if they are judged right, raise the learning rate, or wait."
     )
+
+
+def _how_to_move(window: Window) -> str:
+    """Advise what lets a policy move: more trained parameters where few are, else a higher learning rate."""
+    if _trained(window):
+        return "see which parameters are frozen, and train more of them; an adapter may need a higher learning rate"
+    return "raise the learning rate"

@@ -18,7 +18,8 @@ def print_diagnosis(diagnosis: Diagnosis, drivers: Mapping[str, float] | None = 
     """
     page = _Page()
     page.line(diagnosis.sentence, style="bold")
-    found = (*diagnosis.causes, *diagnosis.findings)
+    # The causes last: what holds now has the action that holds now.
+    found = (*diagnosis.findings, *diagnosis.causes)
     told = {finding.sentence: finding for finding in found if finding.sentence in diagnosis.sentence}
     for finding in told.values():
         page.line(f"{finding.action} ({finding.docs})", indent=2)

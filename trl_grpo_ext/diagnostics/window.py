@@ -101,6 +101,13 @@ class Window:
         return score_level(self.ends[1])
 
     @property
+    def best(self) -> float:
+        """Best score of the primary terms: of the range if it is known, else seen in this run."""
+        if self.scale.is_known:
+            return self.scale.high
+        return max(self.seen[term].scores.high for term in self.primary_terms)
+
+    @property
     def is_solved(self) -> bool:
         """Whether that leaves little room to rise; False where nobody knows which score is the best."""
         return self.scale.is_known and self.scale.unit(self.score).mean >= CEILING

@@ -63,6 +63,13 @@ HIDES: dict[Check, tuple[Check, ...]] = {
         *DEAD_GROUPS,
         entropy_collapse.collapsed,
     ),
+    # Of a policy that is as good as before: of rows that are too hard for it, a lesser term alone tells answers apart.
+    getting_worse.harder_data: (
+        bad_data.doubtful_gold,
+        *DEAD_GROUPS,
+        wrong_driver.secondary_only,
+        length_explosion.length,
+    ),
     wrong_driver.wrong_sign: (wrong_driver.outweighed,),
     zero_updates.rounded: (dead_groups.of_both_kinds,),
     bad_data.doubtful_gold: (dead_groups.never_right,),
@@ -129,7 +136,7 @@ CHECKS: dict[str, Check] = dict(
         _most_severe("reward_hacking", reward_hacking.hacking),
         _most_severe("getting_worse", getting_worse.fallen),
         _most_severe("odd_sampling", odd_sampling.distorted),
-        _most_severe("truncation", unread.cut),
+        _most_severe("truncation", unread.cut, unread.shortened),
         _most_severe("unparseable_flood", unread.unparseable),
         _most_severe("zero_updates", zero_updates.zero, zero_updates.rounded, zero_updates.warming_up),
         _most_severe("kl_blowup", kl_blowup.broken, kl_blowup.far_and_no_better, kl_blowup.unstable),

@@ -50,6 +50,13 @@ def fallen(window: Window) -> CheckResult:
     return _unlearned(window)
 
 
+def harder_data(window: Window) -> CheckResult:
+    """Find a fallen training score for which harder data speaks: rows in their order, or an evaluation that holds."""
+    fall = training_decline(window)
+    beside = "" if fall is None else _harder_data(window, fall)
+    return _finding(window, fall, "The score has fallen", beside=beside) if fall is not None and beside else None
+
+
 def _unlearned(window: Window) -> Finding | None:
     """Find a fallen score of a term without weight that knows right answers where the terms with weight do not.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from trl_grpo_ext.diagnostics.batches import is_one_answer, mostly, names, other_terms, percent
+from trl_grpo_ext.diagnostics.batches import is_one_answer, mostly, names, other_terms, percent, repeated_share
 from trl_grpo_ext.diagnostics.finding import Finding, NotChecked, Severity
 from trl_grpo_ext.diagnostics.progress import has_risen, is_stuck, steps_so_far
 from trl_grpo_ext.diagnostics.term_totals import TermTotals
@@ -18,6 +18,10 @@ FLAT = 0.95
 FLATTENED = 0.3
 # Of the verdicts: if the gate sets more, the gate has flattened the term, not the verifier.
 GATED = 0.5
+# Of the groups: a shadow that tells more than half of them apart.
+TELLING = 0.5
+# Of the completions repeat a sibling: with fewer, most differ.
+DIFFERENT = 0.9
 # Groups without a row for a term: of one row in twenty, chance leaves 0.1 % of runs without any.
 UNMATCHED = 128
 # Of the verdicts: the gate never opens.
@@ -97,21 +101,54 @@ def _is_idle(window: Window, term: str) -> bool:
 
 def _flat_term(window: Window, term: str) -> Finding:
     found = window.of_term(term)
-    if found.mean:
-        advice = "always the same is a bug, or a comparison of completions that do not differ."
-    else:
-        advice = "always 0 is a bug, or more than any completion does; of a penalty it is as it should be."
     return Finding(
         # Of another term, there is something to learn all the same.
         severity=Severity.WARNING if term in window.primary_terms else Severity.INFO,
         terms=(term,),
         sentence=(
             f"`{term}` gives every completion of a group the same value in {percent(found.flat_share)} of the "
-            f"groups (mean {found.mean:.3g}{mostly(found.reasons)}), so it teaches nothing."
+            f"groups (mean {found.mean:.3g}{mostly(found.reasons)}), so it teaches nothing{_told_apart(window, term)}."
         ),
         numbers={"flat": found.flat_share, "groups": found.groups, "mean": found.mean},
-        action=f"Read a few of its verdicts: {advice}",
+        action=_how_to_differ(window, term),
     )
+
+
+def _telling_shadow(window: Window, term: str) -> str:
+    """Return a shadow that tells completions of a group apart where a primary term does not; empty without one."""
+    if term not in window.primary_terms:
+        return ""
+    for shadow in window.terms:
+        found = window.of_term(shadow)
+        if shadow not in window.trained_on and found.has_answers and found.flat_share <= TELLING:
+            return shadow
+    return ""
+
+
+def _told_apart(window: Window, term: str) -> str:
+    shadow = _telling_shadow(window, term)
+    if not shadow:
+        return ""
+    passed = window.of_term(shadow).status_share(Status.CORRECT)
+    return f"; `{shadow}`, which has no weight, tells them apart, and passes {percent(passed)}"
+
+
+def _how_to_differ(window: Window, term: str) -> str:
+    """Name the bug where completions differ: a verifier that accepts anything, or reads nothing."""
+    shadow = _telling_shadow(window, term)
+    if shadow:
+        return f"`{term}` gives right and wrong answers the same: make it as strict as `{shadow}`, or give that weight."
+    values = window.seen[term].values
+    if not window.of_term(term).mean:
+        advice = "always 0 is a bug, or more than any completion does; of a penalty it is as it should be."
+    elif term in window.primary_terms and values.low == values.high and repeated_share(window.batches) < DIFFERENT:
+        return (
+            f"The completions differ, and `{term}` gives each of them the same: a verifier that reads no answer, or "
+            f"catches its own error, does so. Test it on an answer that you know to be right."
+        )
+    else:
+        advice = "always the same is a bug, or a comparison of completions that do not differ."
+    return f"Read a few of its verdicts: {advice}"
 
 
 def closed_gate(window: Window) -> CheckResult:

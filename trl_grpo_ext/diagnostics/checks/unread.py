@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 from trl_grpo_ext.diagnostics.batches import judged, mostly, of_template, percent
 from trl_grpo_ext.diagnostics.finding import Finding, NotChecked, Severity
-from trl_grpo_ext.diagnostics.progress import has_risen, is_learning
+from trl_grpo_ext.diagnostics.levels import length_level
+from trl_grpo_ext.diagnostics.progress import has_risen, is_flat, is_learning
 from trl_grpo_ext.diagnostics.term_totals import added
 from trl_grpo_ext.diagnostics.window import LEAST_SAMPLES, CheckResult, Window
+from trl_grpo_ext.figures.reduction import BatchFigures
 from trl_grpo_ext.support.estimate import Estimate
 
 # Of the completions: rl-doctor's upper level, rlprobe's level.
@@ -18,6 +23,10 @@ COSTLY = 0.5
 # Of the scale: completions that come to an end with a lower score fail for another reason. Ours, tried in
 # test_diagnosis_cases.py (most are cut, and the others are as wrong).
 RIGHT_NOW_AND_THEN = 0.05
+# Of the length at the start. Ours, from a limit that thinking does not fit: 8 to 5 tokens.
+SHORTER = 0.75
+# Of the scale: with less missing to the best score, the short answers are as good.
+MISSING = 0.2
 READ_A_PROMPT = "Read a prompt as the model gets it, and a completion that comes to an end: more tokens do not help."
 # Ours, tried in test_fault_injection.py (answers that nobody can read) and test_healthy_runs.py (a form
 # that some answers lack at first).
@@ -62,6 +71,39 @@ def cut(window: Window) -> CheckResult:
         numbers=numbers | ({"score_of_ended": ended.mean} if ended.count else {}),
         action=_action(window) if helps else of_template(window) + READ_A_PROMPT,
     )
+
+
+def shortened(window: Window) -> CheckResult:
+    """Find a limit that has taught a model to be short: many were cut at first, and the score stays below the best."""
+    before, now = _cut_share(window.opening), _cut_share(window.later)
+    if not window.later or before < CUT_WARN or now >= CUT_WARN:
+        return None
+    cut = Estimate.together(batch.primary.cut_scores for batch in window.opening)
+    ended = Estimate.together(batch.primary.ended_scores for batch in window.opening)
+    tokens, tokens_before = length_level(window.later), length_level(window.opening)
+    is_shorter = tokens.mean <= SHORTER * tokens_before.mean and (tokens_before - tokens).is_sure
+    best = window.best
+    missing = window.scale.part(replace(window.score, mean=best - window.score.mean))
+    if not (is_shorter and _costs(window, cut, ended, before) and is_flat(window)) or missing.mean < MISSING:
+        return None
+    limit = window.settings.get("max_completion_length")
+    where = f" at {limit} tokens" if limit else ""
+    return Finding(
+        severity=Severity.WARNING,
+        terms=tuple(window.primary_terms),
+        sentence=(
+            f"The length limit has taught the model to be short: {percent(before)} of the first completions were cut"
+            f"{where}, with a mean score of {cut.mean:z.2f}, and {percent(now)} are now; they went from "
+            f"{tokens_before.mean:.0f} to {tokens.mean:.0f} tokens, and the score is {window.score.mean:z.2f} of "
+            f"{best:z.2f} at best."
+        ),
+        numbers={"share_at_the_start": before, "share": now, "tokens": tokens.mean},
+        action="Raise max_completion_length, and start again: what was unlearned hardly comes back by itself.",
+    )
+
+
+def _cut_share(batches: Sequence[BatchFigures]) -> float:
+    return Estimate.together(batch.primary.cut_share for batch in batches).mean
 
 
 def _costs(window: Window, cut: Estimate, ended: Estimate, share: float) -> bool:
