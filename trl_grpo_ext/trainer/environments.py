@@ -36,6 +36,8 @@ TRL_ASKS_ENVIRONMENTS = "get_reward" in inspect.getsource(GRPOTrainer.__init__)
 GUARD = "_trl_grpo_ext_guard"
 # A method of an environment that ends what a rollout has started. TRL would offer a public method to the model.
 END = "_end_rollout"
+# A method of an environment that finds dataset rows that it could not judge, like a verifier's `check_rows`.
+CHECK_ROWS = "_check_rows"
 _once = Once()
 
 
