@@ -222,9 +222,10 @@ class UnitTestVerifier(BatchVerifier):
         if self.run_only:
             return []
         run = self.runner().run if thorough else None
-        return row_problems(rows, self._suite_of_row, self._trials, run)
+        return row_problems(rows, self.suite_of_row, self.trials, run)
 
-    def _suite_of_row(self, row: Mapping[str, Any]) -> Suite:
+    def suite_of_row(self, row: Mapping[str, Any]) -> Suite:
+        """Return the tests of a dataset's row, which has its prompt as a column. May raise BadTests."""
         return self.suite(row, row.get("prompt"))
 
     def facts(self) -> dict[str, str]:
@@ -298,7 +299,7 @@ class UnitTestVerifier(BatchVerifier):
         )
         return _Task(job, program[:SHOWN_PROGRAM], row.groups)
 
-    def _trials(self, row: Mapping[str, Any], suite: Suite) -> list[tuple[str, Job]]:
+    def trials(self, row: Mapping[str, Any], suite: Suite) -> list[tuple[str, Job]]:
         """Make the trial jobs of `check-data` for a row: the reference solution, and non-solutions that must fail."""
         trials: list[tuple[str, Job]] = []
         reference = self.reference_job(row)
@@ -320,6 +321,10 @@ class UnitTestVerifier(BatchVerifier):
         program = reference_program(row, self._reference_columns)
         if program is None:
             return None
+        return self.job(row, program)
+
+    def job(self, row: Mapping[str, Any], program: str) -> Job:
+        """Make the job of a program and all tests of a dataset's row. May raise BadTests."""
         read = self._row(row, row.get("prompt"))
         return Job(
             program=read.whole(program),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -12,9 +13,11 @@ import numpy as np
 import pytest
 from command_line import run_here
 from datasets import Dataset
+from environment_run import scored_by_environments
 from hypothesis import given
 from hypothesis import strategies as st
 from planted import card_of
+from walls import walls_or_skip
 
 from trl_grpo_ext import Blame, Scorecard, Status, Verdict
 from trl_grpo_ext.commands.probe.figures import Attempts, attempts_of, live_share, probe
@@ -179,3 +182,40 @@ def test_a_rate_without_a_source_is_refused() -> None:
 
 def test_equal_rewards_are_counted_by_value() -> None:
     assert Counter(attempts_of([tries(3)]).alike) == Counter([(3, 5)])
+
+
+REPAIR = """
+model_name_or_path: bundled:tiny_pythonist
+dataset_name: rows.jsonl
+environment: trl_grpo_ext.environments.CodeRepairEnvironment
+rewards: [{name: solved, verifier: environment}]
+output_dir: run
+max_completion_length: 24
+per_device_eval_batch_size: 4
+num_generations: 4
+use_cpu: true
+bf16: false
+report_to: none
+"""
+
+
+@scored_by_environments
+@pytest.mark.filterwarnings("ignore:You are using 'environment_factory'")
+@pytest.mark.parametrize(
+    ("good", "told"),
+    [
+        (0, "The data is the obstacle: .*100 % .*`tests_none_hidden`.*Run `trl-grpo-ext check-data`"),
+        (1, "The data is the obstacle: .* 80 % (.|\\n)*no verdict +80 % "),
+    ],
+)
+def test_rows_that_an_environment_cannot_judge_are_told_as_faults_of_the_data(
+    good: int, told: str, tmp_path: Path
+) -> None:
+    walls_or_skip()
+    (tmp_path / "recipe.yaml").write_text(REPAIR)
+    test = "assert add(1, 2) == 3"
+    rows = [{"prompt": [{"role": "user", "content": f"{n}"}], "tests": [test]} for n in range(4)]
+    rows += [{"prompt": [{"role": "user", "content": "good"}], "tests": [test, "assert add(1, 1) == 2"]}] * good
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    said = run_here("probe", "--config", "recipe.yaml", "--samples", "4", cwd=tmp_path)
+    assert re.search(told, said.stdout)

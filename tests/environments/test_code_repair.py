@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import inspect
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from command_line import run_here
 from datasets import Dataset
 from environment_run import Scripted, call, scored_by_environments, tool_tokenizer
 from planted import collected
@@ -19,6 +21,9 @@ from trl_grpo_ext.environments import CodeRepairEnvironment, extra_submissions
 from trl_grpo_ext.outcome import Outcome
 from trl_grpo_ext.programs.sandbox.job import RunResult, no_verdict
 from trl_grpo_ext.programs.sandbox.local import LocalSandbox
+from trl_grpo_ext.recipe.file import load_recipe
+from trl_grpo_ext.recipe.recipe import parse_recipe
+from trl_grpo_ext.recipe.run import _check_split
 from trl_grpo_ext.rewards import EnvironmentReward, UnitTestVerifier
 from trl_grpo_ext.runs.recorded_run import RecordedRun
 
@@ -307,3 +312,82 @@ def test_the_model_reads_names_of_a_modules_tests_and_nothing_of_hidden_ones(for
     told = environment.submit("class Solution:\n    def f(self, x): return 0\ndef f(x): return 0\n")
     assert "test_a" in shown
     assert not any(secret in shown + told for secret in ("41", "42", "test_b", "__trl_pytest__"))
+
+
+RECIPE = """
+model_name_or_path: bundled:tiny_pythonist
+dataset_name: rows.jsonl
+environment: trl_grpo_ext.environments.CodeRepairEnvironment
+rewards:
+  - {name: solved, verifier: environment}
+  - {name: price, verifier: trl_grpo_ext.environments.extra_submissions, weight: -0.05, gate: solved}
+output_dir: run
+use_cpu: true
+bf16: false
+"""
+GOOD_ROW = {"prompt": "Mend it.", "broken": BROKEN, "tests": TESTS[:2], "solution": RIGHT}
+BAD_ROWS = {
+    "tests_do_not_parse": {"tests": ["assert add(1, ==", "assert"]},
+    "tests_none_hidden": {"tests": TESTS[:1]},
+    "tests_empty": {"tests": []},
+    # The public test or the hidden one is wrong.
+    "reference_fails": {"tests": ["assert add(1, 1) == 3", "assert add(1, 2) == 3"]},
+    "broken_code_passes": {"tests": ["assert add(1, 1) == 2", "assert add(3, 0) == 3"]},
+}
+
+
+@pytest.fixture
+def checked(tmp_path: Path) -> Callable[..., str]:
+    """Check rows by the command, and return what it prints."""
+
+    def check(rows: list[dict[str, Any]], expect: int) -> str:
+        (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        (tmp_path / "recipe.yaml").write_text(RECIPE)
+        return run_here("check-data", "--config", "recipe.yaml", cwd=tmp_path, expect=expect).stdout
+
+    return check
+
+
+def test_check_data_runs_a_rows_tests_as_a_rollout_would(checked: Callable[..., str]) -> None:
+    said = checked([GOOD_ROW, *(GOOD_ROW | bad for bad in BAD_ROWS.values())], expect=1)
+    for line, reason in enumerate(BAD_ROWS, start=2):
+        assert f"solved: {reason} in 1 row: line {line} of rows.jsonl" in said
+    assert said.endswith("5 of 6 rows of train cannot be judged\n")
+
+
+def test_check_data_finds_hidden_tests_that_pass_a_constant(checked: Callable[..., str]) -> None:
+    said = checked([GOOD_ROW | {"tests": ["assert add(1, 1) == 2", "assert add(0, 0) == 0"]}], expect=1)
+    assert "non_solution_passes" in said
+
+
+def test_check_data_of_rows_that_can_be_judged_is_fine(checked: Callable[..., str]) -> None:
+    assert "train: 2 rows, all fine" in checked([GOOD_ROW, GOOD_ROW | {"broken": None}], expect=0)
+
+
+def reasons_of(environment: Any, rows: list[dict[str, Any]], *, thorough: bool) -> list[str]:
+    return [problem.reason for problem in environment._check_rows(rows, thorough=thorough)]
+
+
+def test_before_training_all_rows_are_read_and_only_the_first_are_run(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "recipe.yaml").write_text(RECIPE.replace("rows.jsonl", "bundled:sums"))
+    recipe = parse_recipe(load_recipe(str(tmp_path / "recipe.yaml")))
+    bad = [GOOD_ROW | bad for bad in BAD_ROWS.values()]
+    _check_split(recipe, "train", Dataset.from_list([*bad, *[GOOD_ROW] * 12, bad[-1], bad[0]]), is_train=True)
+    read, run = (record.getMessage() for record in caplog.records)
+    assert "solved: tests_do_not_parse in 2 rows: rows 0, 18 " in read and "reference_fails" not in read
+    assert "solved: broken_code_passes in 1 row: row 4 " in run and "price" not in run
+
+
+def test_a_column_of_hidden_tests_and_one_of_broken_code_are_checked_by_their_names() -> None:
+    class Named(CodeRepairEnvironment):
+        hidden_column = "secret"
+        broken_column = "code"
+
+    row = {"prompt": "Mend it.", "code": BROKEN, "tests": TESTS[:1], "secret": TESTS[1:2]}
+    assert reasons_of(Named(), [row], thorough=True) == []
+    weak = reasons_of(Named(), [row | {"secret": ["assert add(3, 0) == 3"]}], thorough=True)
+    assert "broken_code_passes" in weak and "reference_fails" not in weak
+    assert reasons_of(Named(), [row | {"secret": None}], thorough=True) == ["tests_missing"]
+    assert reasons_of(Named(), [row | {"tests": None}], thorough=True) == ["tests_missing"]

@@ -23,6 +23,7 @@ from trl_grpo_ext.rewards import EnvironmentReward, ToolCallsVerifier
 from trl_grpo_ext.runs.recorded_run import RecordedRun
 from trl_grpo_ext.trainer.guarded import GuardedFactory
 from trl_grpo_ext.trainer.rollouts import EnvironmentsFailedError
+from trl_grpo_ext.verdict import skipped
 
 pytestmark = [scored_by_environments, pytest.mark.filterwarnings("ignore:You are using 'environment_factory'")]
 
@@ -275,6 +276,20 @@ def test_a_run_ends_after_some_batches_in_which_every_rollout_failed_and_says_wh
     assert "'solution'" in message
     assert "environment_patience=2" in message
     assert len(list(RecordedRun(tmp_path / "run").cards("train"))) == 2
+
+
+@pytest.mark.parametrize("rewards", REWARDS)
+def test_rows_that_an_environment_cannot_judge_are_void_and_no_failure_of_the_environment(
+    rewards: str, trained: Make
+) -> None:
+    class Unjudging(Calculator):
+        def get_reward(self) -> Verdict:
+            return skipped("tests_empty")
+
+    trainer, cards = trained(REWARDS[rewards], Unjudging, max_steps=2, environment_patience=1)
+    assert trainer.state.global_step == 2
+    assert trainer.state.log_history[0]["verified/void"] == 1
+    assert all(all(card.void) for card in cards)
 
 
 def test_a_batch_with_one_rollout_that_came_to_an_outcome_begins_the_count_again(trained: Make) -> None:

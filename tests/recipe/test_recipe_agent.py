@@ -27,6 +27,7 @@ pytestmark = [scored_by_environments, pytest.mark.filterwarnings("ignore:You are
 
 MODULE = '''
 from trl_grpo_ext import verifier
+from trl_grpo_ext.protocol import DataProblem
 
 
 class Game:
@@ -51,6 +52,20 @@ class Game:
     @property
     def state(self):
         return {"solution": self.solution}
+
+
+class Checked(Game):
+    """Finds each row too easy."""
+
+    def _check_rows(self, rows, *, thorough=False):
+        return [
+            DataProblem(row=number, reason="too_easy", value=row["prompt"], advice="Take another.")
+            for number, row in enumerate(rows)
+        ]
+
+
+def make_checked():
+    return Checked()
 
 
 class Asking(Game):
@@ -205,12 +220,36 @@ def test_check_data_resets_an_environment_and_hands_its_outcome_to_verifiers(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["check-data", "--config", write(folder)]) == 0
-    assert "train: 16 rows, all fine" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    told = "Rows of Game are judged only in a rollout: one row was reset."
+    assert f"train: 16 rows, and the verifiers find no fault. {told}" in said
     rows = [{"prompt": "2+2?", "solution": "down"}]
     (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     assert main(["check-data", "--config", write(folder, dataset_name="rows.jsonl", rows=None)]) == 1
     said = capsys.readouterr().out
     assert "the environment fails on line 1 of rows.jsonl: Game.reset raised ConnectionError: no server" in said
+
+
+@pytest.mark.parametrize(
+    ("environment", "when", "lines"),
+    [
+        ("my_games.Checked", None, "lines 1, 2"),
+        ("my_games.make_checked", None, "lines 1, 2"),
+        ({"old": "my_games.Game", "new": "my_games.Checked"}, None, "line 2"),
+        ("my_games.Checked", {"environment": "old"}, "line 1"),
+    ],
+)
+def test_an_environment_tells_which_of_the_rows_that_it_judges_cannot_be_judged(
+    environment: Any, when: Any, lines: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [{"prompt": "2+2?", "solution": "4", "environment": name} for name in ("old", "new")]
+    (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    reward = SOLVED | ({"when": when} if when else {})
+    path = write(folder, environment=environment, rewards=[reward], dataset_name="rows.jsonl", rows=None)
+    assert main(["check-data", "--config", path]) == 1
+    said = capsys.readouterr().out
+    assert f"solved: too_easy in {len(lines.split(','))} row" in said
+    assert f"{lines} of rows.jsonl, such as '2+2?'" in said
 
 
 def test_an_environment_that_lacks_a_column_is_told_the_columns_and_where_the_prompts_column_is(

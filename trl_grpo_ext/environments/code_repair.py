@@ -6,15 +6,19 @@ import re
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from trl_grpo_ext.environments.openreward import UNSUBMITTED
 from trl_grpo_ext.environments.python import OUTPUT_CHARS, cut_for_the_model
-from trl_grpo_ext.programs.sandbox.job import CallSuite, Ending, RunResult, Suite, TestResult
+from trl_grpo_ext.programs.sandbox.job import CallSuite, Ending, Job, RunResult, Suite, TestResult
 from trl_grpo_ext.programs.suites.bad_tests import BadTests
 from trl_grpo_ext.programs.suites.test_module import RUNNER
+from trl_grpo_ext.programs.suites.trials import BROKEN, REFERENCE
+from trl_grpo_ext.protocol import DataProblem
 from trl_grpo_ext.rewards import UnitTestVerifier
 from trl_grpo_ext.rewards.function import verifier
+from trl_grpo_ext.rewards.unit_tests.row_problems import row_problems
 from trl_grpo_ext.rewards.unit_tests.scoring import unscored_verdict
 from trl_grpo_ext.rewards.unit_tests.verifier import WholeProgram
 from trl_grpo_ext.sample import Sample
@@ -150,6 +154,33 @@ class CodeRepairEnvironment:
         if self._submitted:
             last = self._submitted[-1][:_SHOWN_PROGRAM]
         return {SUBMISSIONS: len(self._submitted), "code": last, "public": self._passed}
+
+    def _check_rows(self, rows: Sequence[Mapping[str, Any]], *, thorough: bool = False) -> list[DataProblem]:
+        """List the rows whose public or hidden tests judge nothing, as `UnitTestVerifier.check_rows` does.
+
+        If `thorough`, also list rows whose reference fails a test, and rows whose hidden tests pass a non-solution or
+        the broken code.
+        """
+        run = self._hidden.runner().run if thorough else None
+        found = row_problems(rows, self._hidden.suite_of_row, partial(self._trials, self._hidden), run)
+        found += row_problems(rows, self._public.suite_of_row, self._public_trials, run)
+        # Both parts of a row have some problems alike.
+        return list(dict.fromkeys(found))
+
+    def _trials(self, verifier: UnitTestVerifier, row: Mapping[str, Any], suite: Suite) -> list[tuple[str, Job]]:
+        """Make the trials of a part of a row's tests: those of its verifier, and the row's broken code."""
+        trials = verifier.trials(row, suite)
+        broken = row.get(self.broken_column)
+        if isinstance(broken, str) and broken.strip():
+            job = verifier.job(row, _unfenced(broken))
+            # A column such as `code` was read as that of a reference, too.
+            trials = [trial for trial in trials if trial[1].program != job.program]
+            trials.append((BROKEN, job))
+        return trials
+
+    def _public_trials(self, row: Mapping[str, Any], suite: Suite) -> list[tuple[str, Job]]:
+        # Public tests judge nothing, so any other program may pass them.
+        return [trial for trial in self._trials(self._public, row, suite) if trial[0] == REFERENCE]
 
     def _sample(self, code: str) -> Sample:
         return Sample(text=WholeProgram(_unfenced(code)), prompt=self._prompt, row=self._row)

@@ -7,7 +7,7 @@ import math
 import random
 import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -18,7 +18,7 @@ from trl_grpo_ext.mix.term import RewardTerm
 from trl_grpo_ext.outcome import Outcome
 from trl_grpo_ext.programs.suites.program import reference_program
 from trl_grpo_ext.protocol import DataProblem, Verifier, first_value
-from trl_grpo_ext.rewards.environment import NO_REWARD
+from trl_grpo_ext.rewards.environment import NO_REWARD, judges_outcomes
 from trl_grpo_ext.rewards.function import FunctionVerifier, PlainFunction
 from trl_grpo_ext.sample import Sample, last_message, sample_of_row
 from trl_grpo_ext.support.progress import SECONDS_BETWEEN_LINES, Progress
@@ -34,9 +34,14 @@ ROWS_A_VERIFIER = 3
 NEUTRAL = "I do not know."
 # The `term` of a problem that no reward term has found: an empty prompt.
 PROMPT = "prompt"
+# The `term` of a problem that an environment has found, if no reward term judges by environments.
+ENVIRONMENT = "environment"
 MEND_ROW = "Drop the row, or mend it."
 MEND_VERIFIER = "Asked again, the verifier did not fail on this row: mend the verifier, and keep the row."
 NO_PROMPT = "Drop the row, or write its prompt."
+
+# A check of rows by the environments that judge them; the second argument adds slow checks.
+EnvironmentCheck = Callable[[Sequence[Mapping[str, Any]], bool], list[DataProblem]]
 
 
 class RowCheck(NamedTuple):
@@ -56,6 +61,7 @@ def check_rows(
     thorough: bool = False,
     at_most_seconds: float = math.inf,
     outcome: Outcome | None = None,
+    environments: EnvironmentCheck | None = None,
 ) -> RowCheck:
     """Check dataset rows with the verifiers of a mix.
 
@@ -67,6 +73,7 @@ def check_rows(
         thorough: Also run slow checks, such as a user-written verifier judging a neutral completion of every row.
         at_most_seconds: The time limit. With a finite limit the checked rows are a random sample of the dataset.
         outcome: The outcome of an environment in which the agent did nothing, for verifiers of outcomes.
+        environments: The check of rows by the environments that judge them.
 
     Examples:
         >>> from trl_grpo_ext import RewardTerm
@@ -87,12 +94,14 @@ def check_rows(
         began = time.monotonic()
         numbered = [(number, rows[number]) for number in order[done : done + size]]
         problems += _check(mix, numbered, thorough, outcome)
+        if environments is not None:
+            problems += _of_environments(mix, numbered, thorough, environments)
         done += len(numbered)
         progress.show(done)
         # Small slices would leave workers idle.
         if time.monotonic() - began < SECONDS_BETWEEN_LINES / 2:
             size = min(2 * size, MOST_ROWS)
-    terms = [PROMPT, *(term.name for term in mix.terms)]
+    terms = [PROMPT, *(term.name for term in mix.terms), ENVIRONMENT]
     problems.sort(key=lambda problem: (terms.index(problem.term), problem.row))
     return RowCheck(problems=problems, checked=done)
 
@@ -242,10 +251,39 @@ def _check(
         found = list(verifier.check_rows(rows, thorough=thorough))
         if thorough and _is_own(verifier):
             found += _refused(verifier, rows, outcome)
-        for problem in found:
-            # The verifier counts the rows that it got; the problem names the dataset's row.
-            number, _ = meant[problem.row]
-            problems.append(replace(problem, row=number, term=term.name))
+        problems += _numbered(found, meant, term.name)
+    return problems
+
+
+def _of_environments(
+    mix: RewardMix,
+    numbered: Sequence[tuple[int, Mapping[str, Any]]],
+    thorough: bool,
+    check: EnvironmentCheck,
+) -> list[DataProblem]:
+    terms = [term for term, verifier in mix.verifiers if judges_outcomes(verifier)]
+    if not terms:
+        # TRL adds the environment's reward by itself.
+        found = check([row for _, row in numbered], thorough)
+        return _numbered(found, numbered, ENVIRONMENT)
+    problems = []
+    for term in terms:
+        meant = [(number, row) for number, row in numbered if term.applies(row)]
+        found = check([row for _, row in meant], thorough)
+        problems += _numbered(found, meant, term.name)
+    return problems
+
+
+def _numbered(
+    found: Sequence[DataProblem],
+    meant: Sequence[tuple[int, Mapping[str, Any]]],
+    term: str,
+) -> list[DataProblem]:
+    """Name the dataset's rows in problems: who found them has counted the rows that it got."""
+    problems = []
+    for problem in found:
+        number, _ = meant[problem.row]
+        problems.append(replace(problem, row=number, term=term))
     return problems
 
 

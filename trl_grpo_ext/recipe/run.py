@@ -22,8 +22,17 @@ from trl_grpo_ext.diagnostics.diagnosis import Diagnosis, diagnose
 from trl_grpo_ext.diagnostics.finding import FILE as FINDINGS
 from trl_grpo_ext.diagnostics.printed import print_diagnosis
 from trl_grpo_ext.figures.batch_totals import BatchTotals
-from trl_grpo_ext.mix.data_check import FileLines, RowCheck, VerifierFailure, check_rows, describe, try_verifiers
+from trl_grpo_ext.mix.data_check import (
+    EnvironmentCheck,
+    FileLines,
+    RowCheck,
+    VerifierFailure,
+    check_rows,
+    describe,
+    try_verifiers,
+)
 from trl_grpo_ext.mix.reward_mix import RewardMix
+from trl_grpo_ext.outcome import Outcome
 from trl_grpo_ext.recipe.data import load_data
 from trl_grpo_ext.recipe.file_lines import file_lines
 from trl_grpo_ext.recipe.hub import check_hub_takes_models
@@ -44,7 +53,7 @@ from trl_grpo_ext.runs.listener import SUMMARY
 from trl_grpo_ext.runs.recorded_run import RecordedRun
 from trl_grpo_ext.support.files import claim, set_aside, write_json
 from trl_grpo_ext.trainer.config import VerifiedGRPOConfig
-from trl_grpo_ext.trainer.guarded import untouched_outcome
+from trl_grpo_ext.trainer.guarded import environment_rows, untouched_outcome
 from trl_grpo_ext.trainer.preflight import check_writable
 from trl_grpo_ext.trainer.ranks import ask_main
 from trl_grpo_ext.trainer.report_listener import one_last_report
@@ -377,16 +386,18 @@ def _check_data(recipe: Recipe, trainer: VerifiedGRPOTrainer) -> None:
 
 def _check_split(recipe: Recipe, where: str, dataset: Any, *, is_train: bool) -> None:
     lines = file_lines(recipe.data, where, dataset)
-    outcome = untouched_outcome(recipe.agent.get("environment_factory"), dataset[0])
+    factory = recipe.agent.get("environment_factory")
+    outcome = untouched_outcome(factory, dataset[0])
     for failure in try_verifiers(recipe.mix, dataset, outcome, prompt_column=recipe.data.prompt_column):
         if is_train:
             _refuse_useless(recipe.mix, failure)
         logger.warning("%s", failure.told(where, lines))
-    check = check_rows(recipe.mix, dataset, at_most_seconds=CHECK_SECONDS)
+    environments = environment_rows(factory).check
+    check = check_rows(recipe.mix, dataset, at_most_seconds=CHECK_SECONDS, environments=environments)
     if check.problems:
         logger.warning("%s", describe(check, rows=len(dataset), where=where, lines=lines))
     if is_train:
-        _try_references(recipe.mix, dataset, check, lines)
+        _try_references(recipe.mix, dataset, check, lines, outcome=outcome, environments=environments)
 
 
 def _refuse_useless(mix: RewardMix, failure: VerifierFailure) -> None:
@@ -409,10 +420,13 @@ def _try_references(
     dataset: Any,
     check: RowCheck,
     lines: FileLines | None = None,
+    *,
+    outcome: Outcome | None = None,
+    environments: EnvironmentCheck | None = None,
 ) -> None:
     """Warn of the first training rows whose reference solutions fail, or whose tests any program passes."""
     rows = [dataset[number] for number in range(min(TRIED_ROWS, len(dataset)))]
-    tried = check_rows(mix, rows, thorough=True)
+    tried = check_rows(mix, rows, thorough=True, outcome=outcome, environments=environments)
     new_problems = [problem for problem in tried.problems if problem not in check.problems]
     if new_problems:
         new = RowCheck(problems=new_problems, checked=len(rows))

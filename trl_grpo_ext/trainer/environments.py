@@ -23,7 +23,7 @@ from trl_grpo_ext.support.files import plain
 from trl_grpo_ext.support.lane import HangsError, Lane
 from trl_grpo_ext.support.text import Once, error_text
 from trl_grpo_ext.trainer.ranks import on_this_gpu
-from trl_grpo_ext.verdict import Verdict, as_verdict, grader_error
+from trl_grpo_ext.verdict import Blame, Verdict, as_verdict, grader_error
 
 logger = logging.getLogger(__name__)
 
@@ -36,6 +36,8 @@ TRL_ASKS_ENVIRONMENTS = "get_reward" in inspect.getsource(GRPOTrainer.__init__)
 GUARD = "_trl_grpo_ext_guard"
 # A method of an environment that ends what a rollout has started. TRL would offer a public method to the model.
 END = "_end_rollout"
+# A method of an environment that finds dataset rows that it could not judge, like a verifier's `check_rows`.
+CHECK_ROWS = "_check_rows"
 _once = Once()
 
 
@@ -52,16 +54,23 @@ class Asked:
     def failure(self, *, has_term: bool) -> str:
         """Return the reason why the rollout has failed; empty if it succeeded.
 
-        A reward of None is a failure unless a term judges outcomes (`has_term`): such a term decides itself.
+        A reward of None is a failure unless a term judges outcomes (`has_term`): such a term decides itself. A row
+        that cannot be judged is the data's fault, not a failure of the environment.
         """
         method = f"{self.outcome.environment}.get_reward"
         verdict = self.outcome.verdict
         if verdict is None:
             needs_reward = self.has_reward and not has_term
             return f"{method} gave None" if needs_reward else ""
-        if verdict.score is None:
+        if verdict.score is None and not self.blames_data:
             return self.outcome.error or f"{method}: {verdict.reason}"
         return ""
+
+    @property
+    def blames_data(self) -> bool:
+        """Whether the environment could not judge the row."""
+        verdict = self.outcome.verdict
+        return verdict is not None and verdict.blame is Blame.DATA
 
     def is_void(self, *, has_term: bool) -> bool:
         """Return whether the row is void, regardless of the mix's verdicts.
@@ -72,7 +81,7 @@ class Asked:
             return True
         if has_term:
             return False
-        return bool(self.failure(has_term=False))
+        return self.blames_data or bool(self.failure(has_term=False))
 
 
 class EnvironmentGuard:

@@ -7,14 +7,23 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache, partial, wraps
 from typing import Any
 
 from trl_grpo_ext.outcome import Outcome
+from trl_grpo_ext.protocol import DataProblem
 from trl_grpo_ext.support.lane import Lane
 from trl_grpo_ext.trainer.config import VerifiedGRPOConfig
-from trl_grpo_ext.trainer.environments import GUARD, TRL_ASKS_ENVIRONMENTS, Asked, EnvironmentGuard, guard_of
+from trl_grpo_ext.trainer.environments import (
+    CHECK_ROWS,
+    GUARD,
+    TRL_ASKS_ENVIRONMENTS,
+    Asked,
+    EnvironmentGuard,
+    guard_of,
+)
 from trl_grpo_ext.trainer.ranks import on_this_gpu
 
 # The column in which a row names one of several environments.
@@ -133,6 +142,49 @@ def untouched_outcome(
     if guard is None:
         return None
     return guard.outcome()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnvironmentRows:
+    """The checks of dataset rows by the environments that reward rollouts.
+
+    Attributes:
+        checks: The `_check_rows` of each environment that has one, by its name in the rows' column `environment`; a
+            single environment has the name None.
+        unchecked: The classes of environments that reward rollouts, and cannot tell before one whether they will.
+    """
+
+    checks: Mapping[str | None, Callable[..., Sequence[DataProblem]]]
+    unchecked: tuple[str, ...]
+
+    def check(self, rows: Sequence[Mapping[str, Any]], thorough: bool) -> list[DataProblem]:
+        """List the problems of rows, each found by the row's own environment."""
+        problems = []
+        for name, check in self.checks.items():
+            numbers = [number for number, row in enumerate(rows) if name in (None, row.get(CHOICE))]
+            for problem in check([rows[number] for number in numbers], thorough=thorough):
+                problems.append(replace(problem, row=numbers[problem.row]))
+        return problems
+
+
+def environment_rows(factory: Any) -> EnvironmentRows:
+    """Return the checks of rows by TRL's `environment_factory`: a callable, a mapping of callables, or None."""
+    factories = factory
+    if not isinstance(factory, Mapping):
+        factories = {} if factory is None else {None: factory}
+    checks = {}
+    unchecked = []
+    for name, make in factories.items():
+        kind = make
+        # What a function makes is known once it has made one. A class without the check need not be made.
+        if not isinstance(make, type) or hasattr(make, CHECK_ROWS):
+            environment = make()
+            kind = type(environment)
+        if hasattr(kind, CHECK_ROWS):
+            checks[name] = getattr(environment, CHECK_ROWS)
+        elif hasattr(kind, "get_reward"):
+            unchecked.append(kind.__name__)
+    return EnvironmentRows(checks=checks, unchecked=tuple(unchecked))
 
 
 @cache

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import closing
 from typing import Any, NamedTuple
 
@@ -20,7 +21,7 @@ from trl_grpo_ext.rewards.unit_tests.verifier import UnitTestVerifier
 from trl_grpo_ext.support.files import plain
 from trl_grpo_ext.support.progress import without_warnings
 from trl_grpo_ext.support.text import on_one_line
-from trl_grpo_ext.trainer.guarded import untouched_outcome
+from trl_grpo_ext.trainer.guarded import environment_rows, untouched_outcome
 
 # Longest message or column value to print, in characters.
 MAX_CHARS = 300
@@ -98,7 +99,10 @@ def _print_problems(mix: RewardMix, split: _Split, factory: Any, prompt_column: 
     with without_warnings():
         outcome = untouched_outcome(factory, rows[0])
         failures = try_verifiers(mix, rows, outcome, prompt_column=prompt_column)
-    check = check_rows(mix, rows, thorough=True, at_most_seconds=seconds, outcome=outcome)
+    environments = environment_rows(factory)
+    check = check_rows(
+        mix, rows, thorough=True, at_most_seconds=seconds, outcome=outcome, environments=environments.check
+    )
     if outcome is not None and outcome.error:
         error = with_columns(outcome.error, rows[0], prompt_column)
         print(f"{name}: the environment fails on {place([0], lines)}: {error}")
@@ -116,8 +120,18 @@ def _print_problems(mix: RewardMix, split: _Split, factory: Any, prompt_column: 
         return f"a verifier fails on {name}"
     if outcome is not None and outcome.error:
         return f"the environment fails on {name}"
-    print(f"{name}: {check.checked} rows, all fine")
+    print(f"{name}: {check.checked} rows, {_fine(environments.unchecked)}")
     return ""
+
+
+def _fine(unchecked: Sequence[str]) -> str:
+    """Say that no row has a problem, as far as this is known before rollouts in environments."""
+    if not unchecked:
+        return "all fine"
+    return (
+        f"and the verifiers find no fault. Rows of {', '.join(unchecked)} are judged only in a rollout: one row was "
+        "reset."
+    )
 
 
 def _print_seldom_empty(split: _Split) -> None:

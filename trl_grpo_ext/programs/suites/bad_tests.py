@@ -49,6 +49,10 @@ ADVICE = {
     "groups_invalid": "Groups are a mapping of names to places of tests, from 0, that leaves no test out.",
     "reference_fails": "The reference solution fails the tests; drop the row, or mend one of them.",
     "non_solution_passes": "A program that solves nothing passes the tests; add tests, or drop the row.",
+    "broken_code_passes": (
+        "The code to mend passes the tests that judge it, so that a model is paid for changing nothing; add tests that "
+        "it fails, or drop the row."
+    ),
     "tests_need_namespaces": (
         "The tests use files, and programs may keep files only where this machine allows namespaces: "
         "`trl-grpo-ext doctor` says what is missing. Or drop the row."

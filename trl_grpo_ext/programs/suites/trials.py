@@ -28,6 +28,8 @@ from trl_grpo_ext.programs.sandbox.job import (
 from trl_grpo_ext.programs.suites.bad_tests import TESTS_DO_NOT_RUN
 
 REFERENCE = "the reference"
+# The code of a row that a model is to mend.
+BROKEN = "the broken code"
 # An empty array is close to any array, since broadcasting leaves nothing to compare.
 EMPTY_ARRAYS = tuple(f"__import__('numpy').empty({shape})" for shape in ("(0, 1, 1)", "(0, 2)"))
 CONSTANTS = ("None", "True", "False", "0", "1", "''", "[]", "float('nan')")
@@ -167,7 +169,10 @@ def whatever_it_printed(outcome: RunResult) -> RunResult:
 
 
 def row_problem(what: str, outcome: RunResult) -> str | None:
-    """Return the row's reason code from a trial run of `what`, the reference or a non-solution; None for a good row."""
+    """Return the row's reason code from a trial run; None for a good row.
+
+    `what` is the reference, the broken code, or a non-solution's name.
+    """
     if outcome.ending is Ending.NO_VERDICT:
         return "tests_need_namespaces" if outcome.detail == FILES_NEED_NAMESPACES else "sandbox_failed"
     if what == REFERENCE and outcome.ending is Ending.REFUSED:
@@ -176,4 +181,6 @@ def row_problem(what: str, outcome: RunResult) -> str | None:
         return TESTS_DO_NOT_RUN
     if what == REFERENCE:
         return None if outcome.ending is Ending.PASSED else "reference_fails"
-    return "non_solution_passes" if outcome.ending is Ending.PASSED else None
+    if outcome.ending is not Ending.PASSED:
+        return None
+    return "broken_code_passes" if what == BROKEN else "non_solution_passes"
