@@ -49,6 +49,38 @@ _OPEN = re.compile(
     re.IGNORECASE,
 )
 
+_SENTENCE = re.compile(r"(?<=[^\s.])(?<!i\.e)[.!?]\s+|\n\s*")
+# "The total would be 36" states 36; "it would be 36" and "could be 36" do not.
+_WOULD_BE = re.compile(
+    r"(?<!\S)(?!(?:it|he|she|they|we|you|i|this|that|these|those|which|who|what|one|answers?)\s)(\S*\w\S*)"
+    r"\s+(?:would|should)"
+    r"(?:\s+(?:then|thus|therefore|also|now|simply|just|still))?\s+be\b(?!\s+(?:not|never|if)\b)",
+    re.IGNORECASE,
+)
+# Words that make what would be a supposition, or another's opinion.
+_CONDITION = re.compile(
+    r"\b(?:if|unless|without|with all|otherwise|instead|doubt\w*|suppos\w+|assum\w+|imagin\w+|hypothetical\w*|guess\w*"
+    r"|estimat\w+|wrong|incorrect\w*|mistake\w*|error|another|alternative\w*|but|although|though|however|not|never|only"
+    r"|ideal\w*|expect\w*)\b"
+    r"|n['’]t\b|(?:^|[,;.!?\n]\s*)(?:had|were|should)\b|\bbe\b.*\b(?:had|were)\b",
+    re.IGNORECASE,
+)
+
+
+def stated(text: str) -> str:
+    """Replace "would be" and "should be" by "is" in a text's last sentence, if the sentence states a value.
+
+    The subject is no pronoun, and neither the sentence nor the sentence before has a condition.
+
+    Examples:
+        >>> [stated(said) for said in ("The total would be $35.", "It would be 36.", "Had he won, the sum would be 5.")]
+        ['The total is $35.', 'It would be 36.', 'Had he won, the sum would be 5.']
+    """
+    starts = [0, 0, *(stop.end() for stop in _SENTENCE.finditer(text))][-2:]
+    if _CONDITION.search(text[starts[0] :]):
+        return text
+    return text[: starts[1]] + _WOULD_BE.sub(r"\1 is", text[starts[1] :])
+
 
 def is_hedged(sentence: str) -> bool:
     """Check whether a sentence leaves its answer open, or only denies a value.
