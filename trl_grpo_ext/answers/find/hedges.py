@@ -33,7 +33,10 @@ _CLAUSE = re.compile(r"[,;]|\bbut\b")
 _TURNED = re.compile(
     r"(?:\b(?:cannot|can not|must not|should not|never)|n['’]t) be\b(?!\s+[a-z]+ed\b)|\b(?:is|are) never\b"
     r"|\d[^\w\n]*;?\s+or\s+\W*\d|[\d}$)]\s*,?\s+but\b"
-    r"|\b(?:is|are|was|be)(?:n['’]t|\s+not)\s+(?:equal\s+to\s+)?[\W_]*\d[^a-z]*$"
+    r"|\b(?:is|are|was|be)(?:n['’]t|\s+not)\s+(?:equal\s+to\s+)?[\W_]*(?:\d[^a-z]*$|[a-z]\w*\s*="
+    r"|(?:\d\S*\s+(?!is\b|are\b)[a-z]+,?\s*(?:and\s+)?){2,4}[a-z]*$)"
+    r"|\b(?:is|was|are)(?:n['’]t|\s+not)\s+the\s+(?:\w+\s+)?answer\W*$"
+    r"|\b(?:wrong|incorrect|false)\s+(?:answer|option|choice|result|value)\s*(?:is\b|was\b|would\b|[:=])"
     r"|\d\W{0,4}(?:is|was|are)(?:n['’]t|\s+not)\b[^\d]*$"
     r"|\b(?:answer|result|value|it|this|that)\s+(?:is|was)(?:n['’]t|\s+not)(?:\s+\w+){0,2}\W*$",
     re.IGNORECASE,
