@@ -71,8 +71,19 @@ _OTHER_FORM = re.compile(
     re.IGNORECASE,
 )
 
-
 _REDUCES = re.compile(r"\b(?:simplif(?:y|ied)|simplest|lowest terms|reduced?)\b", re.IGNORECASE)
+# Where a formula of plain text ends: a stop, a quotation mark or a word. Words of two letters may be products: `xy`.
+_BETWEEN_FORMULAS = re.compile(
+    r"[`\"\n;?]|\*\*|\\[()\[\]]|[,:.!](?=\s|$)"
+    r"|(?<![A-Za-z\\\d])(?!(?:sin|cos|tan|log|exp|sqrt)(?![A-Za-z]))"
+    r"(?:[A-Za-z]{3,}|is|of|if|in|to|at|as|by|or|on|we|it|be|so|do|an|[aAI](?=\s+[\w(\\]))(?![A-Za-z])",
+    re.IGNORECASE,
+)
+_LETTER = re.compile(r"[A-Za-z]")
+_OPERATION = re.compile(r"[-+*/^]|\\|[\d)]\(|sqrt")
+# Signs that an answer may add to a formula, or leave out, without any work.
+_OPTIONAL = re.compile(r"\\(?:cdot|times)(?![A-Za-z])|[()\[\]\\*]")
+_TERM = re.compile(r"[-+]?[^-+]+")
 _TWO_TERMS = re.compile(r"(?:\\[dt]?frac\s*\{)?(\d{1,9})(?:\s*(?:/|:|to|\\div|\}\s*\{)\s*)(\d{1,9})\}?", re.IGNORECASE)
 
 
@@ -334,37 +345,75 @@ def unspaced(text: str) -> str:
 
 @lru_cache(maxsize=256)
 def _formulas(prompt: str) -> frozenset[str]:
-    """Return a prompt's formulas and the sides of its equations, without spacing."""
+    """Return a prompt's delimited formulas and the sides of its equations, without optional signs."""
     found = [next(filter(None, formula.groups())) for formula in FORMULA.finditer(prompt)]
-    return frozenset(unspaced(side) for formula in found for side in (formula, *formula.split("=")))
+    return frozenset(_bare(side) for formula in found for side in (formula, *formula.split("=")))
+
+
+@lru_cache(maxsize=256)
+def _plain_formulas(prompt: str) -> frozenset[str]:
+    """Return the formulas of a prompt's plain text, such as `x^2 - 9` of "Factor x^2 - 9.", and their sides.
+
+    Numbers, names and values of names, such as `x = 5`, are no formulas.
+    """
+    found: set[str] = set()
+    for text in _BETWEEN_FORMULAS.split(spelled(prompt)):
+        sides = [unspaced(side) for side in text.split("=")]
+        if any(_LETTER.search(side) and _OPERATION.search(side) for side in sides):
+            found.update(map(_bare, (text, *sides)))
+    return frozenset(found)
+
+
+def _bare(formula: str) -> str:
+    """Remove brackets, backslashes and signs of multiplication from a formula's unspaced text."""
+    return _OPTIONAL.sub("", unspaced(formula))
+
+
+@lru_cache(maxsize=4096)
+def _terms(bare: str) -> tuple[str, ...]:
+    """Return the terms of a sum in a fixed order: `5x+x^2` and `x^2+5x` give the same."""
+    return tuple(sorted(term if term[0] in "+-" else f"+{term}" for term in _TERM.findall(bare)))
+
+
+def _repeats(answer: str, gold: str, asked: frozenset[str]) -> bool:
+    """Check whether an answer is a formula of the prompt, with its terms in any order, and the gold is no formula."""
+    said, *golds = map(_bare, (answer, gold, *gold.split("=")))
+    if said in asked:
+        return asked.isdisjoint(golds)
+    sums = set(map(_terms, asked))
+    return _terms(said) in sums and sums.isdisjoint(map(_terms, golds))
 
 
 def echo(answer: str, gold: str, prompt: str) -> Echo:
     """Say how much of a prompt's formula an answer copies; spacing is ignored.
 
-    The result is `whole` if the answer equals a formula of the prompt, unless the gold, or a side of the gold, equals a
-    formula too. A number counts as a copy only if the prompt asks for another form of the number and the gold has other
-    digits. Any other answer whose text occurs in the prompt is a `part`.
+    The result is `whole` if the answer equals a formula of the prompt, whatever its delimiters, brackets and signs of
+    multiplication, unless the gold, or a side of the gold, equals a formula too. A number counts as a copy only if the
+    prompt asks for another form of the number and the gold has other digits. Any other answer whose text occurs in the
+    prompt is a `part`.
 
     Examples:
         >>> echo("2^{10}", "1024", "What is 2^{10}?"), echo("2^{10}", "1024", "How many subsets has a set of ten?")
         ('part', '')
         >>> echo("x(x+1)", "x^2 + x", "Expand $x(x + 1)$."), echo("x+1", "y = x+1", "If $y=x+1$, what is $y$?")
         ('whole', 'part')
+        >>> [echo("2x + 3x", "5x", prompt) for prompt in ("Simplify 2x + 3x.", "Simplify 2x + 3x - y.")]
+        ['whole', 'part']
         >>> echo("15/20", "3/4", "Simplify 15/20."), echo("1/2", r"\\frac{1}{2}", "Convert 1/2 of 1 to a fraction.")
         ('whole', '')
     """
     if _REDUCES.search(prompt) and _is_reducible(answer) and not _is_reducible(gold):
         return "whole"
     said = unspaced(answer)
-    if not said or said not in unspaced(prompt):
+    if not said or not prompt:
         return ""
+    is_part = said in unspaced(prompt)
     if isinstance(read(answer).node, Number):
         is_other = _digits(answer) != _digits(gold) and _OTHER_FORM.search(prompt) is not None
-        return "whole" if is_other and _stands_alone(said, unspaced(prompt)) else ""
-    asked = _formulas(prompt)
-    repeats = said in asked and not any(unspaced(side) in asked for side in (gold, *gold.split("=")))
-    return "whole" if repeats else "part"
+        return "whole" if is_part and is_other and _stands_alone(said, unspaced(prompt)) else ""
+    if any(_repeats(answer, gold, asked) for asked in (_formulas(prompt), _plain_formulas(prompt))):
+        return "whole"
+    return "part" if is_part else ""
 
 
 def _is_reducible(text: str) -> bool:

@@ -74,8 +74,12 @@ _RATIO_OF = re.compile(r"\bratio of (?:the )?(?:number of )?(\w+) to (?:the )?(?
 _FOR_EVERY = re.compile(r"^(\d+(?:\s[a-z]+){1,2})\sfor every\s.*$")
 _RANK = re.compile(r"\b(?:first|second|third|fourth|fifth|last)\b", re.IGNORECASE)
 _ORDER = re.compile(
-    r"\b(?:sort|arrange|rank|order(?! an?\b)|(?:least|smallest|lowest|shortest) to|(?:greatest|largest|highest|longest)"
-    r" to|ascending|descending)\b",
+    r"\b(?:sort|arrange|rank|order(?! (?:an?|to)\b)|ascending|descending"
+    # from the fastest to the slowest
+    r"|(?:(?!closest|nearest)[a-z]+st|most [a-z]+) to (?:the )?(?:[a-z]+st|most|least|last)\b"
+    r"|(?:least|smallest|lowest|shortest|greatest|largest|highest|longest) to"
+    r"|(?:first|1st)(?:,| and) (?:second|2nd)(?! place)"
+    r"|(?:first|next) (?:two|three|four|five|six|[2-9]|10) (?:terms|numbers|elements|multiples))\b",
     re.IGNORECASE,
 )
 

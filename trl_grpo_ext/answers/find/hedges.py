@@ -33,7 +33,10 @@ _CLAUSE = re.compile(r"[,;]|\bbut\b")
 _TURNED = re.compile(
     r"(?:\b(?:cannot|can not|must not|should not|never)|n['’]t) be\b(?!\s+[a-z]+ed\b)|\b(?:is|are) never\b"
     r"|\d[^\w\n]*;?\s+or\s+\W*\d|[\d}$)]\s*,?\s+but\b"
-    r"|\b(?:is|are|was|be)(?:n['’]t|\s+not)\s+(?:equal\s+to\s+)?[\W_]*\d[^a-z]*$"
+    r"|\b(?:is|are|was|be)(?:n['’]t|\s+not)\s+(?:equal\s+to\s+)?[\W_]*(?:\d[^a-z]*$|[a-z]\w*\s*="
+    r"|(?:\d\S*\s+(?!is\b|are\b)[a-z]+,?\s*(?:and\s+)?){2,4}[a-z]*$)"
+    r"|\b(?:is|was|are)(?:n['’]t|\s+not)\s+the\s+(?:\w+\s+)?answer\W*$"
+    r"|\b(?:wrong|incorrect|false)\s+(?:answer|option|choice|result|value)\s*(?:is\b|was\b|would\b|[:=])"
     r"|\d\W{0,4}(?:is|was|are)(?:n['’]t|\s+not)\b[^\d]*$"
     r"|\b(?:answer|result|value|it|this|that)\s+(?:is|was)(?:n['’]t|\s+not)(?:\s+\w+){0,2}\W*$",
     re.IGNORECASE,
@@ -48,6 +51,38 @@ _OPEN = re.compile(
     r"|^[^\n]{0,3}\W*\(?\s*(?:or\s+)?if (?:you|we|instead)\b[^.\n]{0,30}\b(?:mean|meant|intend|interpret|instead)",
     re.IGNORECASE,
 )
+
+_SENTENCE = re.compile(r"(?<=[^\s.])(?<!i\.e)[.!?]\s+|\n\s*")
+# "The total would be 36" states 36; "it would be 36" and "could be 36" do not.
+_WOULD_BE = re.compile(
+    r"(?<!\S)(?!(?:it|he|she|they|we|you|i|this|that|these|those|which|who|what|one|answers?)\s)(\S*\w\S*)"
+    r"\s+(?:would|should)"
+    r"(?:\s+(?:then|thus|therefore|also|now|simply|just|still))?\s+be\b(?!\s+(?:not|never|if)\b)",
+    re.IGNORECASE,
+)
+# Words that make what would be a supposition, or another's opinion.
+_CONDITION = re.compile(
+    r"\b(?:if|unless|without|with all|otherwise|instead|doubt\w*|suppos\w+|assum\w+|imagin\w+|hypothetical\w*|guess\w*"
+    r"|estimat\w+|wrong|incorrect\w*|mistake\w*|error|another|alternative\w*|but|although|though|however|not|never|only"
+    r"|ideal\w*|expect\w*)\b"
+    r"|n['’]t\b|(?:^|[,;.!?\n]\s*)(?:had|were|should)\b|\bbe\b.*\b(?:had|were)\b",
+    re.IGNORECASE,
+)
+
+
+def stated(text: str) -> str:
+    """Replace "would be" and "should be" by "is" in a text's last sentence, if the sentence states a value.
+
+    The subject is no pronoun, and neither the sentence nor the sentence before has a condition.
+
+    Examples:
+        >>> [stated(said) for said in ("The total would be $35.", "It would be 36.", "Had he won, the sum would be 5.")]
+        ['The total is $35.', 'It would be 36.', 'Had he won, the sum would be 5.']
+    """
+    starts = [0, 0, *(stop.end() for stop in _SENTENCE.finditer(text))][-2:]
+    if _CONDITION.search(text[starts[0] :]):
+        return text
+    return text[: starts[1]] + _WOULD_BE.sub(r"\1 is", text[starts[1] :])
 
 
 def is_hedged(sentence: str) -> bool:

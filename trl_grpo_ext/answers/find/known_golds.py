@@ -127,7 +127,7 @@ def _with_all_values(found: FinalAnswer, golds: Sequence[str], completion: str, 
     if len(runs) == 1 and not is_hedged(sentence):
         return said(", ".join(runs[0]))
     values = said_values(sentence)
-    if len(values) not in sizes:
+    if len(values) not in sizes or is_hedged(sentence):
         return found
     sentence_names = _NAMED.findall(sentence)
     is_of_one_name = len(sentence_names) == len(values) and len(set(sentence_names)) == 1

@@ -100,6 +100,8 @@ _REASON = re.compile(
 _OPEN = re.compile(r"\b(?:if|would|could|might|may)\b", re.IGNORECASE)
 _FRAGMENT = re.compile(r",?\s+(?:since|because|as|by|with)\b")
 _GOES_ON = re.compile(r"\b(?:so|thus|therefore|hence|but|then)\b", re.IGNORECASE)
+# 2 hours 15 minutes is denied by "It does not take 2 hours 15 minutes", and not by "..., not 3 hours".
+_DENIED_AMOUNT = re.compile(r"(?<!,)(?:\s(?:not|never|cannot)|n['’]t)\s+(?:[a-z]+\s+){0,2}\W*\d", re.IGNORECASE)
 # Another subject beside the name: "Tom has 3 and Ann has 5".
 _ANOTHER = re.compile(
     r"\b(?:and|but|while|whereas)\s+(?:the\s+)?(?:[A-Z]\w+|the other|he|she|they)\s+"
@@ -205,7 +207,9 @@ def with_name(found: FinalAnswer, golds: Sequence[str], completion: str, prompt:
 def _amounts_of(sentence: str, asked: Iterable[str]) -> dict[str, str]:
     """Return the amount after each name: `Ann is 17 and Ben is 13`; empty unless each name has one."""
     told = _pairs(in_digits(sentence))
-    return told if set(told) >= set(asked) and not is_hedged(sentence) else {}
+    concluded = _GOES_ON.split(in_digits(sentence).rpartition(";")[2])[-1]
+    is_firm = not is_hedged(sentence) and not _DENIED_AMOUNT.search(concluded)
+    return told if set(told) >= set(asked) and is_firm else {}
 
 
 def _pairs(text: str) -> dict[str, str]:

@@ -43,6 +43,13 @@ _AGAIN = re.compile(
     rf"(?:so,?[ \t]+)?(?:(?:the|my)[ \t]+)?(?:(?:final|correct|best)[ \t]+)?(?:{_INFORMAL.pattern})", re.IGNORECASE
 )
 _NEGATED = re.compile(r"(?:not|never|n't|neither|none)\b", re.IGNORECASE)
+# "The wrong answer is 5", "another answer would be 5"
+_OTHER = re.compile(
+    r"\b(?:wrong|incorrect|false|bad|worst|invalid|mistaken|erroneous|another|rejected|common|tempting|naive|previous"
+    r"|student['’]s)[ \t]+$",
+    re.IGNORECASE,
+)
+_REACH = 20
 _BETWEEN = re.compile(r"[\W_]*(?:so\b[\W_]*)?(?:(?:the|my|thus|therefore)\b[\W_]*)?", re.IGNORECASE)
 # Markup before an answer, and openings of formulas.
 _NOTHING_YET = re.compile(r"(?:[*_`\s:]|\\[\[(]|\$\$)*")
@@ -85,7 +92,8 @@ def informal(text: str) -> list[Mark]:
     """
     marks = []
     for mark in map(_corrected, _all_said(_INFORMAL.finditer(text))):
-        if not _NEGATED.match(mark.content) and not _is_supposed(mark, text):
+        is_denied = _NEGATED.match(mark.content) or _OTHER.search(text[max(0, mark.start - _REACH) : mark.start])
+        if not is_denied and not _is_supposed(mark, text):
             marks.append(mark)
     return marks[-1:]
 
