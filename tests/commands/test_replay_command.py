@@ -81,7 +81,7 @@ def test_it_writes_the_figures_as_json_without_nan(
 def test_keys_that_do_not_count_are_said_to_be_ignored_where_they_differ(
     run: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    config = recipe(tmp_path, learning_rate="1e-5", loss_type="grpo", max_steps=500, dataset_name="d", top_p=0.9)
+    config = recipe(tmp_path, learning_rate="1e-5", loss_type="grpo", max_steps=500, dataset_name="d", save_steps=5)
     assert main(["replay", run, "--config", config]) == 0
     notes = [line for line in capsys.readouterr().out.splitlines() if line.startswith("note:")]
     (note,) = [note for note in notes if "only a new run could try" in note]

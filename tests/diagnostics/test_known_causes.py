@@ -91,7 +91,7 @@ def test_a_warm_up_longer_than_the_run_is_known_from_the_settings_and_told_besid
 
 def test_rows_that_are_never_right_are_told_beside_those_that_are_learned() -> None:
     def half(step: int) -> Scorecard:
-        verdicts = [answered(place < 32 and place % 8 < 3 + step // 8, str(place)) for place in range(64)]
+        verdicts = [answered(place < 32 and place % 8 < 5 + step // 12, str(place)) for place in range(64)]
         return batch({"answer": verdicts}, step=step)
 
     told = diagnosis_of([half(step) for step in range(30)], {}).sentence

@@ -49,6 +49,8 @@ STAYS = 0.6
 LONG = 12
 # Times as many groups without a right answer as by chance.
 UNLIKELY = 4.0
+# Mean score of the other groups: where it is lower, rates of prompts spread as in any data that is still learned.
+MASTERED = 0.7
 # Of the groups. Ours, set by benchmarks/false_alarms.py.
 LEAST_LIVE, CRITICAL = 0.3, 0.05
 # Recent groups a prompt; data that is enough has fewer. Ours, tried in test_diagnosis_cases.py.
@@ -244,7 +246,7 @@ def never_right(window: Window) -> CheckResult:
     size = judged(window.batches) / group_count(window.batches)
     others = window.scale.unit(score_level(window.batches)).mean / (1 - now)
     by_chance = max(0.0, 1 - others) ** size
-    if now < UNLIKELY * by_chance:
+    if others < MASTERED or now < UNLIKELY * by_chance:
         return None
     return Finding(
         severity=Severity.INFO,
