@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from dataclasses import replace
 
 from windows import batch, diagnosis_of, window_of
 
-from trl_grpo_ext import Scorecard, Status, Verdict
+from trl_grpo_ext import Blame, Scorecard, Status, Verdict
+from trl_grpo_ext.diagnostics.batches import repeated_share
 from trl_grpo_ext.diagnostics.checks import CHECKS
 from trl_grpo_ext.diagnostics.finding import Finding
 
@@ -111,6 +113,18 @@ def test_a_limit_is_not_blamed_where_the_short_answers_are_right() -> None:
     first += [batch({"answer": [1.0] * 4 + [0.0] * 4}, step=step, completion_ids=[0] * 9) for step in (1, 2, 3)]
     codes = [cause.code for cause in diagnosis_of([*first, *solved], {"max_completion_length": 16}).causes]
     assert "truncation" not in codes
+
+
+def cold(step: int) -> Scorecard:
+    """Make a batch of equal siblings, of which `answer` can judge one group in four."""
+    judged: list[object] = [1.0] * 8 + [Blame.DATA] * 24
+    card = batch({"answer": judged, "form": [1.0] * 32}, step=step, weights={"form": 0.1})
+    alike = [replace(sample, text=f"x {sample.group}") for sample in card.samples]
+    return replace(card, samples=tuple(alike))
+
+
+def test_siblings_that_repeat_each_other_are_counted_also_where_rows_have_no_gold() -> None:
+    assert repeated_share(window_of([cold(step) for step in range(8)]).batches) == 1.0
 
 
 def test_marks_that_stop_rising_far_below_the_best_send_to_prompts_and_golds() -> None:

@@ -231,10 +231,12 @@ def never_explores(window: Window, least: float) -> bool:
 
 def repeated_share(batches: Sequence[BatchFigures]) -> float:
     """Share of completions that repeat a sibling word for word."""
-    # Repeated completions are counted with each term alike, so one term tells.
-    first_terms = TermTotals([next(iter(batch.terms.values())) for batch in batches if batch.terms])
-    possible = first_terms.verdicts - first_terms.groups
-    return first_terms.repeats / possible if possible > 0 else 0.0
+    # Pairs without a score do not count, as of rows without a gold, so the term that has most tells.
+    terms = [max(batch.terms.values(), key=lambda term: term.repeats) for batch in batches if batch.terms]
+    found = TermTotals(terms)
+    # Values of void samples are left out, and their groups with them.
+    possible = found.verdicts * (1 - found.groups / max(1, found.values.count))
+    return found.repeats / possible if possible > 0 else 0.0
 
 
 def other_terms(window: Window) -> list[str]:
