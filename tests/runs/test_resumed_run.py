@@ -96,10 +96,11 @@ def test_a_run_that_was_stopped_and_resumed_equals_one_that_was_not(
     assert len(cards) == STEPS + 4  # two evaluations of two batches
     for card, again in zip(cards, resumed.cards(), strict=True):
         assert contents(again) == contents(card)
-    timed = ("time", "seconds", "latency", "per_second", "share_of_step", "noise", "total_flos")
+    timed = ("time", "seconds", "latency", "per_second", "share_of_step", "noise", "total_flos", "moved")
     # Skip the final entry of each training.
     logs, logs_again = ([entry for entry in run.logs if "train_runtime" not in entry] for run in (whole, resumed))
     for entry, again in zip(logs, logs_again, strict=True):
+        # `moved` is measured from where a session began.
         kept = [name for name in entry if not any(word in name for word in (*timed, "session"))]
         assert {name: again.get(name) for name in kept} == {name: entry[name] for name in kept}
     findings = read_findings(tmp_path / "whole")

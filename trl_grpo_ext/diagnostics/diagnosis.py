@@ -14,7 +14,7 @@ from trl_grpo_ext.diagnostics.checks import CHECKS
 from trl_grpo_ext.diagnostics.example import Example, examples
 from trl_grpo_ext.diagnostics.finding import Finding, Severity, read_findings
 from trl_grpo_ext.diagnostics.headline import headline, rank
-from trl_grpo_ext.diagnostics.progress import Ends, evaluation_ends, training_ends
+from trl_grpo_ext.diagnostics.progress import Ends, evaluation_ends, has_risen, training_ends
 from trl_grpo_ext.diagnostics.watch import HOLD, Onsets, look_back
 from trl_grpo_ext.diagnostics.window import RunView, Window
 from trl_grpo_ext.runs.recorded_run import RecordedRun
@@ -124,11 +124,13 @@ def _with_those_told(found: Sequence[Finding], run: RecordedRun) -> list[Finding
 def _at_the_end(window: Window, onsets: Onsets) -> dict[str, Finding]:
     """Findings active at the end, plus a fall in the final evaluation, which has no later batch.
 
-    A finding is over after many batches without it. Information that no longer holds is left out at once.
+    A finding is over after many batches without it. Information that no longer holds in a run whose score has risen is
+    left out at once.
     """
     active = {}
     for code, finding in onsets.active.items():
-        if finding.severity is not Severity.INFO or isinstance(CHECKS[code](window), Finding):
+        is_passing = finding.severity is Severity.INFO and has_risen(window)
+        if not is_passing or isinstance(CHECKS[code](window), Finding):
             active[code] = finding
     fall = CHECKS["getting_worse"](window)
     if isinstance(fall, Finding):

@@ -103,7 +103,7 @@ def _standstills(window: Window) -> Iterator[tuple[int, str, str]]:
         live = _live_while(window, _is_tiny, STILL_STEPS)
         yield live, f"a learning rate of {highest_rate(window):.2g} moves next to nothing", RAISE
     if rates and _has_hardly_moved(window):
-        moved = window.logged(WEIGHTS_MOVED)[-1]
+        moved = max(window.logged(WEIGHTS_MOVED))
         why = f"with a learning rate of {highest_rate(window):.2g} the weights have moved by {100 * moved:.1g} % in all"
         yield _live_groups(window, ()), why + _shrunk_by(window), RAISE if rates[-1] <= ENOUGH else ENLARGE
 
@@ -153,7 +153,8 @@ def _estimated_warm_up(window: Window) -> float:
 def _has_hardly_moved(window: Window) -> bool:
     """Test whether weights in single precision have moved by next to nothing, and nothing was learned."""
     moved = window.logged(WEIGHTS_MOVED)
-    if not moved or moved[-1] >= HARDLY_MOVED or _steps(window, len(window.logs)) < STILL_STEPS:
+    # The largest: a resumed run measures from where it resumed.
+    if not moved or max(moved) >= HARDLY_MOVED or _steps(window, len(window.logs)) < STILL_STEPS:
         return False
     return not (_is_warming_up(window) or has_risen(window) or _changed(window) < MOSTLY_LOST)
 

@@ -35,7 +35,8 @@ class WeightMeter(TrainerCallback):  # type: ignore[misc]  # transformers is not
         # By tensor, the values that this session began with, and the latest ones.
         self._first: list[torch.Tensor] = []
         self._latest: list[torch.Tensor] = []
-        self._has_gradient: torch.Tensor | None = None
+        # Which of the values had a gradient at the last step, by tensor; empty if unknown.
+        self._have_gradient: list[torch.Tensor] = []
         self._shares: list[torch.Tensor] = []
         self._once = Once()
 
@@ -58,20 +59,21 @@ class WeightMeter(TrainerCallback):  # type: ignore[misc]  # transformers is not
         if len(self._first) != len(self._latest):
             self._first = self._latest
         gradients = [parameter.grad for parameter in parameters]
-        self._has_gradient = None
+        self._have_gradient = []
         # DeepSpeed keeps them elsewhere.
-        if gradients and all(gradient is not None for gradient in gradients):
-            self._has_gradient = _joined([_sample(gradient) != 0 for gradient in gradients])
+        if all(gradient is not None for gradient in gradients):
+            self._have_gradient = [_sample(gradient) != 0 for gradient in gradients]
 
     def _after_step(self, parameters: list[Any]) -> None:
         """Compare the values with those from before the step. Nothing is read from the device, which would wait."""
         before = self._latest
         self._latest = [_sample(parameter.detach()).clone() for parameter in parameters]
-        if self._has_gradient is None or len(before) != len(self._latest):
+        if not self._have_gradient or len(before) != len(self._latest):
             return
         is_changed = _joined([now != old for now, old in zip(self._latest, before, strict=True)])
-        changed = (is_changed & self._has_gradient).sum()
-        self._shares.append(changed / self._has_gradient.sum())
+        have_gradient = _joined(self._have_gradient)
+        changed = (is_changed & have_gradient).sum()
+        self._shares.append(changed / have_gradient.sum())
 
     def figures(self) -> dict[str, float]:
         """Return the figures since the last call, by log name; NaN where unknown, as with an optimizer of DeepSpeed."""
@@ -87,9 +89,16 @@ class WeightMeter(TrainerCallback):  # type: ignore[misc]  # transformers is not
         }
 
     def _moved(self) -> float:
-        """Median over tensors of the distance from the first values, as a part of their norm; NaN if unknown."""
+        """Median over tensors of the distance from the first values, as a part of their norm; NaN if unknown.
+
+        Values without a gradient do not count: a policy may hold constants, such as the logits of forbidden tokens.
+        """
+        if not self._have_gradient:
+            return math.nan
         distances = []
-        for first, now in zip(self._first, self._latest, strict=True):
+        for all_first, all_now, counts in zip(self._first, self._latest, self._have_gradient, strict=True):
+            first = all_first[counts]
+            now = all_now[counts]
             norm = first.double().norm().item()
             # Half of an adapter begins at 0.
             if norm:
