@@ -63,15 +63,16 @@ _ARGUMENTS = frozenset(("x", "y", "z", "t", "u", "s", "theta"))
 # How much of the prompt's formula an answer copies: nothing, a part, or the whole formula.
 Echo = Literal["", "part", "whole"]
 _SPACING = re.compile(r"[\s{}$]|\\[,;:! ]|\\(?:left|right)")
+_REDUCED = r"simplif(?:y|ied)|simplest|lowest terms|reduced?"
 # Words of a prompt that asks to rewrite a number in another form.
 _OTHER_FORM = re.compile(
-    r"\b(?:simplif(?:y|ied)|simplest|lowest terms|reduced?|rationali[sz]e|rounded?|nearest|convert(?:ed)?|mixed number"
+    rf"\b(?:{_REDUCED}|rationali[sz]e|rounded?|nearest|convert(?:ed)?|mixed number"
     r"|(?:scientific|standard) (?:notation|form)|(?:decimal|significant) (?:places|figures|digits)"
     r"|(?:as|in|into|to) an? (?:\w+ )?(?:fraction|decimal|percent(?:age)?))\b",
     re.IGNORECASE,
 )
 
-_REDUCES = re.compile(r"\b(?:simplif(?:y|ied)|simplest|lowest terms|reduced?)\b", re.IGNORECASE)
+_REDUCES = re.compile(rf"\b(?:{_REDUCED})\b", re.IGNORECASE)
 # Where a formula of plain text ends: a stop, a quotation mark or a word. Words of two letters may be products: `xy`.
 _BETWEEN_FORMULAS = re.compile(
     r"[`\"\n;?]|\*\*|\\[()\[\]]|[,:.!](?=\s|$)"
@@ -376,7 +377,7 @@ def _terms(bare: str) -> tuple[str, ...]:
 
 
 def _repeats(answer: str, gold: str, asked: frozenset[str]) -> bool:
-    """Check whether an answer is a formula of the prompt, with its terms in any order, and the gold is no formula."""
+    """Check whether an answer copies a formula of the prompt, terms in any order, while the gold copies none."""
     said, *golds = map(_bare, (answer, gold, *gold.split("=")))
     if said in asked:
         return asked.isdisjoint(golds)

@@ -59,7 +59,7 @@ class PromptMaker:
 
     @property
     def sources(self) -> list[str]:
-        """The columns that a prompt is made of."""
+        """Columns of the template, or the prompt column."""
         if self.template is not None:
             return self.template.columns
         return [self.column]
@@ -153,7 +153,7 @@ class RecipePrompts:
 
     @property
     def sources(self) -> list[str]:
-        """The columns that prompts are made of, each once."""
+        """Columns of all prompt makers, without duplicates."""
         makers = [maker for maker in (self.own, *self.by_task.values()) if maker is not None]
         return list(dict.fromkeys(source for maker in makers for source in maker.sources))
 

@@ -68,7 +68,7 @@ class Asked:
 
     @property
     def blames_data(self) -> bool:
-        """Whether the environment could not judge the row."""
+        """Whether the environment's verdict blames the data: the row cannot be judged."""
         verdict = self.outcome.verdict
         return verdict is not None and verdict.blame is Blame.DATA
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import pairwise
 
 from trl_grpo_ext.answers.find.asked import OF_REST, is_opposed, question_of
@@ -158,7 +159,7 @@ def _of_things(sentence: str, values: Sequence[Span], chosen: Span | None, quest
 
 
 def _of_clause(sentence: str, values: Sequence[Span], chosen: Span | None, question: str) -> Span | None:
-    """Return the only value of the clause that is most about the question, if the chosen clause is not at all."""
+    """Return the only value of the clause with most words of the question, unless the chosen clause has any of them."""
     asked = stems(question)
     clauses = _parts(sentence)
     if chosen is not None and asked & stems(_clause_at(sentence, clauses, chosen)):
@@ -178,7 +179,7 @@ def _of_clause(sentence: str, values: Sequence[Span], chosen: Span | None, quest
 
 def _new(sentence: str, values: Sequence[Span], chosen: Span | None, prompt: str) -> Span | None:
     """Return the only value that is not in the prompt, if no value is chosen or the chosen value's clause says less."""
-    known = set(_numbers(in_digits(prompt[-MAX_PROMPT:])))
+    known = _known_numbers(prompt)
     new = [value for value in values if not known.issuperset(_numbers(sentence[value.start : value.end]))]
     if len({sentence[value.start : value.end] for value in new}) != 1:
         return None
@@ -196,7 +197,7 @@ def _new(sentence: str, values: Sequence[Span], chosen: Span | None, prompt: str
 
 
 def _parts(sentence: str) -> list[Span]:
-    """Split clauses at "and has 40% left" and "and 90 are on the shelves" too."""
+    """Split a sentence into clauses, and clauses before "and has 40% left" or "and 90 are on the shelves"."""
     parts = []
     for one in clauses_of(sentence):
         cuts = [joint.start() for joint in _AND.finditer(sentence, one.start, one.end)]
@@ -209,6 +210,12 @@ def _clause_at(sentence: str, clauses: Sequence[Span], value: Span) -> str:
 
 
 _NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
+
+
+@lru_cache(maxsize=256)
+def _known_numbers(prompt: str) -> frozenset[str]:
+    """Return the numbers of a prompt. Each completion of the prompt needs them."""
+    return frozenset(_numbers(in_digits(prompt[-MAX_PROMPT:])))
 
 
 def _numbers(text: str) -> list[str]:

@@ -71,7 +71,7 @@ _CONDITION = re.compile(
 
 
 def stated(text: str) -> str:
-    """Replace "would be" and "should be" by "is" in a text's last sentence, if the sentence states a value.
+    """Replace "would be" and "should be" by "is" in the last sentence of a text, where the sentence states a value.
 
     The subject is no pronoun, and neither the sentence nor the sentence before has a condition.
 

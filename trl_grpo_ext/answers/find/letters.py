@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 
 from trl_grpo_ext.answers.find.final_answer import FinalAnswer
 from trl_grpo_ext.answers.find.names import ending, last_sentence, said
 from trl_grpo_ext.answers.read.choices import letter
 
+# Labels of options that a question may list.
+LABELS = "ABCDEFGHIJ"
 # The label of an option with a text.
 LED = re.compile(r"\(?[A-J][).:]\s")
 # An option's label in a question: `(A)`, `A.`, `\textbf{(A)}`.
@@ -51,14 +54,14 @@ def with_letter(found: FinalAnswer, golds: Sequence[str], completion: str, promp
         return found
     text = ending(completion).strip()
     led = LED.match(text)
-    if led and text[led.end() :].strip(" .*") == option(led[0].strip("( ).:"), prompt):
-        return said(led[0].strip("( ).:"))
+    if led and text[led.end() :].strip(" .*") == option(_label(led), prompt):
+        return said(_label(led))
     sentence = last_sentence(text)
     mentioned = {next(filter(None, found)) for found in _MENTIONED.findall(sentence)}
     if len(mentioned) != 1 or _UNCHOSEN.search(sentence):
         return found
     (chosen,) = mentioned
-    texts = {label: option(label, prompt) for label in "ABCDEFGHIJ"}
+    texts = {label: option(label, prompt) for label in LABELS}
     rest = sentence.replace(texts.pop(chosen), "")
     has_own = rest != sentence
     names_other = any(text and re.search(rf"(?<![\w.]){re.escape(text)}(?![\w.]*\w)", rest) for text in texts.values())
@@ -127,21 +130,32 @@ def _is_mixed_up(answer: str, prompt: str) -> bool:
     if led is None or not prompt:
         return False
     text = answer[led.end() :].strip(" .*")
-    own = option(led[0].strip("( ).:"), prompt)
-    return bool(own) and text != own and any(text == option(label, prompt) for label in "ABCDEFGHIJ")
+    own = option(_label(led), prompt)
+    return bool(own) and text != own and any(text == option(label, prompt) for label in LABELS)
+
+
+def _label(led: re.Match[str]) -> str:
+    return led[0].strip("( ).:")
 
 
 def option(label: str, prompt: str) -> str:
     """Return the question's option text for a letter, A to J; empty if the question lists no such option."""
-    if len(label) != 1 or not "A" <= label <= "J":
-        return ""
+    return _options(prompt).get(label, "")
+
+
+@lru_cache(maxsize=256)
+def _options(prompt: str) -> Mapping[str, str]:
+    """Return the texts of a question's last list of options, by label. Each completion of a prompt needs them."""
     labels = list(_LABEL.finditer(prompt))
     letters = "".join(found[1] for found in labels)
-    # Read the last list of options.
     first = letters.rfind("A")
-    if first < 0 or not "ABCDEFGHIJ".startswith(letters[first:]) or label not in letters[first:]:
-        return ""
-    begin, *after = labels[letters.index(label, first) :]
-    end = after[0].start() if after else len(prompt)
-    said = _OPTION_END.sub("", prompt[begin.end() : end]).strip(" $.;,~\\\n")
-    return "" if "\n" in said or len(said) > MAX_OPTION else said
+    if first < 0 or not LABELS.startswith(letters[first:]):
+        return {}
+    listed = labels[first:]
+    ends = [*(label.start() for label in listed[1:]), len(prompt)]
+    texts = {}
+    for label, end in zip(listed, ends, strict=True):
+        text = _OPTION_END.sub("", prompt[label.end() : end]).strip(" $.;,~\\\n")
+        is_text = "\n" not in text and len(text) <= MAX_OPTION
+        texts[label[1]] = text if is_text else ""
+    return texts

@@ -300,7 +300,7 @@ def names(sentence: str, name: str, prompt: str = "") -> bool:
 
 
 def _without_pronoun(sentence: str, name: str, prompt: str) -> str:
-    """Remove a conclusion about the only name before it: ", so it is the faster one"."""
+    """Remove a clause about the sentence's only name: ", so it is the faster one"."""
     concluded = _PRONOUN_CLAUSE.search(sentence)
     if (
         concluded is None
@@ -410,7 +410,7 @@ def with_yes_or_no(found: FinalAnswer, golds: Sequence[str], completion: str, pr
 
 
 def with_leading_yes_or_no(found: FinalAnswer, golds: Sequence[str], completion: str, prompt: str) -> FinalAnswer:
-    """Take the yes or no at the start of a marked answer, if each gold is yes or no: "The answer is no, as ..."."""
+    """Take "no" of the marked answer "no, as 91 = 7 * 13", if all golds are yes or no."""
     if len(found.answers) != 1 or not all(gold.casefold() in YES_AND_NO for gold in golds):
         return found
     leading = _LEADS.match(found.answers[0])

@@ -5,12 +5,10 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from trl_grpo_ext.answers.find.letters import option_said
+from trl_grpo_ext.answers.find.letters import LABELS, option
 from trl_grpo_ext.answers.find.names import names
-from trl_grpo_ext.answers.read.choices import LETTERS, Choice, Options, option_text, plain_text, read_choice
+from trl_grpo_ext.answers.read.choices import Choice, Options, option_text, plain_text, read_choice
 
-# Letters of options that a question may list.
-MAX_LISTED = 10
 _SENTENCE = re.compile(r"\n|(?<=[.!?])\s+")
 _CAPITAL = re.compile(r"(?<!['’\w])[A-Z](?!['’\w])")
 # Any such word in a sentence leaves open whether it chooses the option that it names.
@@ -32,7 +30,7 @@ def listed_options(prompt: str) -> Options:
         >>> listed_options("What is the capital of Peru?\\nA) Rome\\nB) Lima").texts
         ('rome', 'lima')
     """
-    texts = [option_text(option_said(label, "", prompt), label) for label in LETTERS[:MAX_LISTED]]
+    texts = [option_text(option(label, prompt), label) for label in LABELS]
     while texts and not texts[-1]:
         texts.pop()
     has_two = sum(map(bool, texts)) > 1

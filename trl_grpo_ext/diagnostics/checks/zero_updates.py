@@ -201,7 +201,7 @@ def rounded(window: Window) -> CheckResult:
 
 
 def _learns_well(window: Window) -> bool:
-    """Test whether the score has made up for half of what was missing to the best one."""
+    """Test whether the score has gained half of the distance to the best score."""
     start = window.scale.unit(score_level(window.opening)).mean
     end = window.scale.unit(window.score).mean
     return has_risen(window) and end - start >= (1 - start) / 2
@@ -219,7 +219,7 @@ def _changed(window: Window) -> float:
 
 
 def warming_up(window: Window) -> CheckResult:
-    """Find a warm-up that is longer than a run that learns all the same."""
+    """Find a warm-up longer than the run, in a run whose score has risen."""
     steps = long_warm_up(window)
     if not steps or not window.batches or not has_risen(window):
         return None

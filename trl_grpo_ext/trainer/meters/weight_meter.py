@@ -54,7 +54,7 @@ class WeightMeter(TrainerCallback):  # type: ignore[misc]  # transformers is not
             self._once.warn(logger, "weights", "The change of the weights could not be measured.", error=error)
 
     def _before_step(self, parameters: list[Any]) -> None:
-        """Keep the values, and which of them have a gradient."""
+        """Sample the weights before a step, and flag weights with a gradient."""
         self._latest = [_sample(parameter.detach()).clone() for parameter in parameters]
         if len(self._first) != len(self._latest):
             self._first = self._latest
