@@ -375,7 +375,17 @@ def test_the_name_of_a_process_lifts_no_limit_and_breaks_nothing(name: bytes) ->
 
 
 def test_memory_that_short_cells_leave_behind_counts() -> None:
-    code = "import os, time\nif os.fork() == 0:\n    held = b'x' * (30 << 20)\n    time.sleep(60)\n    os._exit(0)"
+    # A cell ends when its child holds the memory, and long before the child does.
+    code = """
+import os, time
+is_held, held_here = os.pipe()
+if os.fork() == 0:
+    held = b'x' * (30 << 20)
+    os.write(held_here, b'1')
+    time.sleep(60)
+    os._exit(0)
+os.read(is_held, 1)
+"""
     with closing(PythonSession(replace(SESSION_LIMITS, memory_mb=128))) as session:
         ends = [session.run(code).end for _ in range(12)]
     assert Ending.MEMORY in [end.ending for end in ends if end is not None]
