@@ -58,6 +58,7 @@ ROWS: list[tuple[str, Mapping[str, Any]]] = [
     (FENCED, {"input_output": '{"inputs": [[1, 2]], "outputs": [3], "fn_name": "add"}'}),
     ("print(sum(map(int, input().split())))", {"tests": [{"input": "1 2", "output": "3"}]}),
     ("print(sum(map(int, input().split())))", {"input_output": '{"inputs": ["1 2\\n"], "outputs": ["3\\n"]}'}),
+    ("print(sum(map(int, input().split())))", {"tests": {"input": ["1 2\n"], "output": ["3\n"]}}),
     (
         "print(sum(map(int, input().split())))",
         {

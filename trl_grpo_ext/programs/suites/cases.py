@@ -13,8 +13,9 @@ from trl_grpo_ext.programs.suites.in_judge import function_case
 from trl_grpo_ext.programs.suites.source import packed
 from trl_grpo_ext.protocol import first_value
 
-_INPUTS = ("input", "stdin", "inputs")
-_OUTPUTS = ("output", "stdout", "outputs", "expected_output")
+# Keys under which datasets hold what a program reads, and what it prints.
+INPUTS = ("input", "stdin", "inputs")
+OUTPUTS = ("output", "stdout", "outputs", "expected_output")
 
 # Values of `type` or `testtype` for cases that call a function.
 _CALLED = ("function_call", "functional")
@@ -49,10 +50,10 @@ def suite_from_cases(cases: Sequence[Mapping[str, Any]]) -> Suite:
     function = None
     needs_function = False
     for case in cases:
-        output = first_value(case, _OUTPUTS)
+        output = first_value(case, OUTPUTS)
         if output is None:
             raise BadTests("tests_unknown_form", case)
-        inputs.append(first_value(case, _INPUTS))
+        inputs.append(first_value(case, INPUTS))
         outputs.append(output)
         function = function or _function_name(case)
         needs_function |= case.get("type") in _CALLED or case.get("testtype") in _CALLED

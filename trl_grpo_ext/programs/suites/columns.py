@@ -11,11 +11,12 @@ from typing import Any
 from trl_grpo_ext.programs.sandbox.job import Suite
 from trl_grpo_ext.programs.suites.bad_tests import BadTests
 from trl_grpo_ext.programs.suites.call_suite import call_suite
-from trl_grpo_ext.programs.suites.cases import from_json, suite_from_cases, suite_from_pairs
+from trl_grpo_ext.programs.suites.cases import INPUTS, OUTPUTS, from_json, suite_from_cases, suite_from_pairs
 from trl_grpo_ext.programs.suites.namesakes import defined_names
 from trl_grpo_ext.programs.suites.program import PromptCode, complete_program, prompt_code
 from trl_grpo_ext.programs.suites.source import Statement, binds_of, parse, reads_of, statements
 from trl_grpo_ext.programs.suites.test_module import Module, has_test_functions, read_test_module
+from trl_grpo_ext.protocol import first_value
 from trl_grpo_ext.sample import Prompt
 
 _PYTHON = frozenset({"python", "python3", "py", "py3", "pypy3"})
@@ -30,7 +31,8 @@ class Columns:
         test_list: MBPP's asserts, with `test_setup_code` and `test_imports` in front.
         test: HumanEval's code that defines `check`, or other test code.
         verification_info: open-r1's dict, or its JSON, with `test_cases`.
-        input_output: The dict of APPS and TACO, or its JSON, with `inputs`, `outputs` and optionally `fn_name`.
+        input_output: The dict of APPS and TACO, or its JSON, with `inputs`, `outputs` and optionally `fn_name`;
+            CodeContests' `input` and `output` are read too.
         test_setup_code: Code to run before the asserts of `test_list`.
         test_imports: Import lines to run before `test_setup_code`.
         entry_point: The name that the completion must define, for tests in the first three columns; a method is
@@ -283,8 +285,8 @@ def _from_verification_info(info: dict[str, Any], _: _Beside) -> Suite:
 
 
 def _from_input_output(pairs: dict[str, Any], _: _Beside) -> Suite:
-    inputs = pairs.get("inputs")
-    outputs = pairs.get("outputs")
+    inputs = first_value(pairs, INPUTS)
+    outputs = first_value(pairs, OUTPUTS)
     if not isinstance(inputs, list) or not isinstance(outputs, list):
         raise BadTests("tests_unknown_form", pairs)
     return suite_from_pairs(inputs, outputs, pairs.get("fn_name"))
