@@ -438,6 +438,22 @@ def test_a_recipe_is_audited_as_the_sum_that_is_trained_on(capsys: pytest.Captur
     assert "quickstart (1 accuracy + 0.1 thinks)" in capsys.readouterr().out
 
 
+def test_a_sum_whose_terms_pay_wrong_answers_is_told_with_what_they_earn(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recipe = tmp_path / "sum.yaml"
+    recipe.write_text(
+        "model_name_or_path: bundled:tiny_reasoner\ndataset_name: bundled:sums\n"
+        "rewards:\n  - {name: boxed, verifier: boxed}\n  - {name: accuracy, verifier: math}\n"
+    )
+    assert main(["audit", "--config", str(recipe), "--limit", "4"]) == FINE
+    assert "Wrong answers earn up to 1 of 2 (" in capsys.readouterr().out
+    gated = recipe.read_text().replace("verifier: boxed", "verifier: boxed, gate: accuracy")
+    recipe.write_text(gated)
+    assert main(["audit", "--config", str(recipe), "--limit", "4"]) == FINE
+    assert "Wrong answers earn" not in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     "arguments",
     [

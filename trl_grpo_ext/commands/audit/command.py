@@ -86,7 +86,7 @@ class _Audited(NamedTuple):
 
 def _audit(audited: _Audited, arguments: argparse.Namespace) -> int:
     from trl_grpo_ext.commands.audit.printed import print_attacks, print_audit
-    from trl_grpo_ext.commands.audit.reward import is_shipped
+    from trl_grpo_ext.commands.audit.reward import MixReward, is_shipped
     from trl_grpo_ext.commands.audit.static import NotAuditedError, audit_reward
     from trl_grpo_ext.support.printer import print_json
 
@@ -94,7 +94,13 @@ def _audit(audited: _Audited, arguments: argparse.Namespace) -> int:
     # A NotAuditedError of the probes ends the command: the reward cannot judge these rows.
     static = audit_reward(reward, audited.tasks, audited.data, skip=arguments.skip)
     if not arguments.json:
-        print_audit(static, reward.__name__, cases=arguments.cases, is_shipped=is_shipped(reward))
+        print_audit(
+            static,
+            reward.__name__,
+            cases=arguments.cases,
+            is_shipped=is_shipped(reward),
+            is_sum=isinstance(reward, MixReward),
+        )
     attacks = []
     not_attacked = None
     if arguments.attack:

@@ -34,6 +34,8 @@ LEAST_CHARS = 16
 GOLD_CHARS = 12
 # Total width of the gaps between the table's columns, in characters.
 GAPS = 12
+# The share of a right answer's score from which wrong answers' scores are told of a sum: half of it is a hole.
+LOOSE = 0.25
 HOW_TO_SEE_MORE = "--cases prints the worst cases in full, and --json everything."
 IGNORES_THE_GOLD = (
     "This reward does not look at the gold: it always pays another row's. If it is a term of format or length, the "
@@ -41,15 +43,19 @@ IGNORES_THE_GOLD = (
 )
 
 
-def print_audit(audit: StaticAudit, what: str, *, cases: bool = False, is_shipped: bool = False) -> None:
+def print_audit(
+    audit: StaticAudit, what: str, *, cases: bool = False, is_shipped: bool = False, is_sum: bool = False
+) -> None:
     """Print the probe results of the reward named `what`; `cases` adds the worst cases in full.
 
-    `is_shipped` says that only the package's own verifiers judge.
+    `is_shipped` says that only the package's own verifiers judge, `is_sum` that several terms are added.
     """
     console = Console()
     found = [probe for probe in audit.probes if probe.outcome]
     print_lines(console, [f"{what}: {sentence(audit)}"])
-    if audit.ignores_the_gold:
+    if is_sum:
+        print_lines(console, _loose_terms(audit))
+    elif audit.ignores_the_gold:
         print_lines(console, [IGNORES_THE_GOLD])
     if not found:
         return
@@ -57,6 +63,17 @@ def print_audit(audit: StaticAudit, what: str, *, cases: bool = False, is_shippe
     if not audit.ignores_the_gold:
         print_lines(console, _what_to_do(found, audit.kind, is_shipped))
     print_lines(console, _worst(found) if cases else [HOW_TO_SEE_MORE])
+
+
+def _loose_terms(audit: StaticAudit) -> Iterator[str]:
+    """Say what a sum's terms pay for wrong answers, where that is much of what a right answer earns."""
+    best = audit.best_wrong
+    if best is None or best.score < LOOSE * audit.gold_score:
+        return
+    yield (
+        f"Wrong answers earn up to {best.score:.3g} of {audit.gold_score:.3g} ({best.name}): a term of the sum pays "
+        f"them. Gate that term by the one that judges the answer (`gate: NAME`), or lower its weight."
+    )
 
 
 def print_attacks(attacks: Sequence[Attack]) -> None:

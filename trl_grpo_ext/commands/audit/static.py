@@ -52,6 +52,8 @@ class ProbeResult:
     completions: int
     # Share of paid completions with its 95 % interval over tasks; None without a scored completion.
     paid: Interval | None
+    # Mean score of the completions; NaN without a scored completion.
+    score: float
     # Number of completions with the wrong decision: paid instead of refused, or refused instead of paid.
     bad: int
     # Number of times the reward broke, by reason.
@@ -97,6 +99,12 @@ class StaticAudit:
     @property
     def broken(self) -> list[ProbeResult]:
         return [probe for probe in self.probes if probe.failures]
+
+    @property
+    def best_wrong(self) -> ProbeResult | None:
+        """The wrong answers with the highest mean score; None if no wrong answer has a score."""
+        wrong = [probe for probe in self.probes if not probe.pays and probe.completions]
+        return max(wrong, key=lambda probe: probe.score, default=None)
 
     @property
     def is_clean(self) -> bool:
@@ -240,6 +248,7 @@ def _probe(reward: Verifier, probe: Probe, said: Sequence[Said], pays: Paid) -> 
         pays=probe.pays,
         completions=len(scored),
         paid=share(scored),
+        score=_mean_score(verdicts),
         bad=len(bad),
         failures=dict(failures),
         worst=tuple(bad[:WORST] + failed[:1]),
