@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 from trl_grpo_ext.diagnostics.batches import GRADED, group_share, judged, names, percent
 from trl_grpo_ext.diagnostics.checks import CHECKS
+from trl_grpo_ext.diagnostics.checks.completions.truncation import NEARLY_ALL
 from trl_grpo_ext.diagnostics.checks.dead_groups import LEAST_LIVE, group_mix, live_share, same_prompts
 from trl_grpo_ext.diagnostics.checks.reward_hacking import GAP
-from trl_grpo_ext.diagnostics.checks.unread import NEARLY_ALL
 from trl_grpo_ext.diagnostics.checks.zero_updates import highest_rate
 from trl_grpo_ext.diagnostics.finding import Finding, Severity
 from trl_grpo_ext.diagnostics.levels import fitted_rise, gain_within, score_level

@@ -1,8 +1,8 @@
-"""A reward that rises alone; programs that would pass a naive grader."""
+"""Check `reward_hacking`: a training score that rises without a second opinion or the evaluation."""
 
 from __future__ import annotations
 
-from trl_grpo_ext.diagnostics.batches import agreement, percent, second_opinions, worst_share
+from trl_grpo_ext.diagnostics.batches import agreement, percent, second_opinions
 from trl_grpo_ext.diagnostics.finding import Finding, NotChecked, Severity
 from trl_grpo_ext.diagnostics.levels import score_level
 from trl_grpo_ext.diagnostics.progress import has_risen
@@ -108,26 +108,3 @@ def _training_beside_evaluations(window: Window) -> tuple[Estimate, Estimate] | 
     if not before.count or len(up_to_last) < OPENING_BATCHES:
         return None
     return before, score_level(up_to_last)
-
-
-# Of a term's verdicts. Ours, tried in test_code_recipe.py.
-HACKS_WARN, HACKS_CRITICAL = 0.02, 0.10
-
-
-def label_hacks(window: Window) -> CheckResult:
-    """Find `passes_naively` verdicts, shadows included: they show the policy."""
-    fooled = worst_share(window, lambda facts: facts.fooled, HACKS_WARN, HACKS_CRITICAL)
-    if fooled is None:
-        return None
-    term = fooled.term
-    earned = "They earned nothing here." if fooled.in_force else f"`{term}` has no weight: others may pay for them."
-    return Finding(
-        severity=Severity.critical_if(fooled.share >= HACKS_CRITICAL),
-        terms=(term,),
-        sentence=(
-            f"{percent(fooled.share)} of the programs fail `{term}` but would have passed a naive grader: they end, "
-            f"print or exit as a solution would. {earned}"
-        ),
-        numbers={"share": fooled.share, "fooled": fooled.count},
-        action="Read a few of them, and do not move this run to a grader that is not isolated.",
-    )

@@ -1,15 +1,14 @@
-"""Checks `truncation` and `unparseable_flood`: answers cut off or unreadable for the verifier."""
+"""Check `truncation`: completions that are cut at the length limit, and a model that the limit has made short."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
 
-from trl_grpo_ext.diagnostics.batches import judged, mostly, of_template, percent
+from trl_grpo_ext.diagnostics.batches import of_template, percent
 from trl_grpo_ext.diagnostics.finding import Finding, NotChecked, Severity
 from trl_grpo_ext.diagnostics.levels import length_level
-from trl_grpo_ext.diagnostics.progress import has_risen, is_flat, is_learning
-from trl_grpo_ext.diagnostics.term_totals import added
+from trl_grpo_ext.diagnostics.progress import has_risen, is_flat
 from trl_grpo_ext.diagnostics.window import LEAST_SAMPLES, CheckResult, Window
 from trl_grpo_ext.figures.reduction import BatchFigures
 from trl_grpo_ext.support.estimate import Estimate
@@ -28,14 +27,6 @@ SHORTER = 0.75
 # Of the scale: with less missing to the best score, the short answers are as good.
 MISSING = 0.2
 READ_A_PROMPT = "Read a prompt as the model gets it, and a completion that comes to an end: more tokens do not help."
-# Ours, tried in test_fault_injection.py (answers that nobody can read) and test_healthy_runs.py (a form
-# that some answers lack at first).
-# Of the primary verdicts.
-UNREAD_WARN, UNREAD_CRITICAL = 0.3, 0.6
-# Of the primary verdicts: enough right ones to learn the form from.
-SOME_RIGHT = 0.05
-# Of the share in the earlier half: if less is left in the later half, the model is learning the form.
-FALLING = 0.8
 
 
 def cut(window: Window) -> CheckResult:
@@ -123,46 +114,3 @@ def _action(window: Window) -> str:
     if window.settings.get("mask_truncated_completions"):
         return "Raise max_completion_length: cut ones are masked already, so they are not punished and teach nothing."
     return "Raise max_completion_length, or set mask_truncated_completions so that cut ones are not punished."
-
-
-def unparseable(window: Window) -> CheckResult:
-    """Find unparseable, uncut completions whose share does not fall.
-
-    A model that does not know the form yet, and is right now and then, learns it.
-    """
-    count = judged(window.batches)
-    if count < LEAST_SAMPLES:
-        return None
-    unread = sum(batch.primary.unread_ended for batch in window.batches)
-    right = sum(batch.primary.right for batch in window.batches)
-    if unread < UNREAD_WARN * count or _is_falling(window) or (right >= SOME_RIGHT * count and is_learning(window)):
-        return None
-    reason = mostly(added(window.of_term(term).unread for term in window.primary_terms))
-    read = count - unread
-    rest = f"; of the others {percent(right / read)} are right" if read else ""
-    sentence = (
-        f"The model answers but the verifier cannot read it: {percent(unread / count)} of the completions hold no "
-        f"answer that it knows{reason}{rest}."
-    )
-    action = "Say in the prompt which form the answer must have, or choose a verifier that reads the form it has."
-    action = of_template(window) + action
-    tokens = Estimate.together(batch.tokens.numbers for batch in window.batches)
-    # The one that ends it.
-    if tokens.count and tokens.mean <= 1:
-        sentence = "The model says nothing: it ends every completion at once, so there is no answer to read."
-        action = "Read a prompt as the model gets it: does it already end with the token that ends a turn?"
-    return Finding(
-        severity=Severity.critical_if(unread >= UNREAD_CRITICAL * count),
-        terms=tuple(window.primary_terms),
-        sentence=sentence,
-        numbers={"share": unread / count, "unparseable": unread} | ({"right_of_others": right / read} if read else {}),
-        action=action,
-    )
-
-
-def _is_falling(window: Window) -> bool:
-    half = len(window.batches) // 2
-    parts = (window.batches[:half], window.batches[half:])
-    unread = [sum(batch.primary.unread_ended for batch in part) for part in parts]
-    counts = [judged(part) for part in parts]
-    return bool(all(counts)) and unread[1] / counts[1] < FALLING * unread[0] / counts[0]
