@@ -114,7 +114,7 @@ def _level_now(batch: BatchFigures, term: str | None) -> Estimate:
 
 def evaluation_decline(window: Window) -> Decline | None:
     """Fall of the last two evaluations below the best one; None for no fall or too few evaluations."""
-    known = [(step, level) for step, level in window.evaluations if step is not None]
+    known = window.evaluated_steps
     earlier = known[:-2]
     latest = [level for _, level in known[-2:]]
     if not earlier:

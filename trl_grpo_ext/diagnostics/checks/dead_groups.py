@@ -231,10 +231,11 @@ def never_right(window: Window) -> CheckResult:
     Were all prompts alike, chance would leave far fewer groups without a right answer.
     """
     # Rows that are not shuffled may become easier or harder.
-    is_shuffled = window.settings.get("shuffle_dataset") is not False
+    if not window.is_shuffled or not window.scale.is_known or window.is_solved:
+        return None
+    is_long = len(window.batches) >= LONG and group_count(window.opening) > 0
     # Of few prompts the same ones come back: `of_both_kinds` tells.
-    is_long = len(window.batches) >= LONG and group_count(window.opening) > 0 and not same_prompts(window)
-    if not (is_shuffled and is_long and are_enough(window.batches) and window.scale.is_known) or window.is_solved:
+    if not is_long or not are_enough(window.batches) or same_prompts(window):
         return None
     half = len(window.batches) // 2
     now = _without_right(window.batches)

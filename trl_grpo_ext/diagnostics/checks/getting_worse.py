@@ -90,19 +90,19 @@ def _unlearned(window: Window) -> Finding | None:
 
 def _harder_data(window: Window, fall: Decline) -> str:
     """Say what speaks for harder data, and not for a worse policy; empty if nothing does."""
-    known = [(step, level) for step, level in window.evaluations if step is not None]
+    known = window.evaluated_steps
     before = [level for step, level in known if step <= fall.steps[1]]
     if before and len(known) > len(before):
         has_fallen = known[-1][1].mean < before[-1].mean
         return "" if has_fallen else "The evaluation has not fallen: the data may have become harder. "
-    if window.settings.get("shuffle_dataset") is False:
+    if not window.is_shuffled:
         return "The rows are not shuffled, and no evaluation tells whether they have become harder. "
     return ""
 
 
 def _unknown_reason(window: Window, fall: Decline) -> str:
     """Say that the rows may be harder, where no evaluation tells a worse policy from harder data."""
-    known = [step for step, _ in window.evaluations if step is not None]
+    known = [step for step, _ in window.evaluated_steps]
     if any(step > fall.steps[1] for step in known) and any(step <= fall.steps[1] for step in known):
         return ""
     return " No evaluation tells whether the policy is worse or the rows are harder."
@@ -128,7 +128,7 @@ def _finding(window: Window, fall: Decline, what: str, *, beside: str = "") -> F
 
 
 def _look_at_data(window: Window) -> str:
-    if window.settings.get("shuffle_dataset") is False:
+    if not window.is_shuffled:
         return "Shuffle the rows (shuffle_dataset: true), and evaluate: then a fall is the policy's."
     return "Judge a few of the latest completions by hand."
 

@@ -146,7 +146,7 @@ def hidden_imports(window: Window) -> CheckResult:
 
 def slow(window: Window) -> CheckResult:
     """Find a grader that takes half of the step time, and name its slowest term."""
-    share = window.logged_level(SHARE_OF_STEP, LATEST_LOGS)
+    share = window.median_logged(SHARE_OF_STEP, latest=LATEST_LOGS, least=LATEST_LOGS)
     if share is None or share < MOST_OF_STEP or not window.batches:
         return None
     if _worst(window, _is_policys_timeout, WARN, CRITICAL) is not None:
@@ -166,7 +166,10 @@ def failing_tools(window: Window) -> CheckResult:
     """Find tool calls that mostly fail, while the score does not rise."""
     # The worst score needs no patience: nothing is learned without a tool that works.
     is_worst = window.score.count > 0 and window.scale.unit(window.score).mean <= 0
-    share = window.logged_level(TOOL_FAILURES, 0 if is_worst else LATEST_LOGS)
+    if is_worst:
+        share = window.median_logged(TOOL_FAILURES)
+    else:
+        share = window.median_logged(TOOL_FAILURES, latest=LATEST_LOGS, least=LATEST_LOGS)
     if share is None or share < MOST_CALLS or not window.batches or has_risen(window):
         return None
     return Finding(

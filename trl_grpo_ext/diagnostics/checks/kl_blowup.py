@@ -64,7 +64,7 @@ def broken(window: Window) -> CheckResult:
         return None
     fallen = f"score has fallen to {now.mean:z.2f} in the last {len(recent)} batches after {best.mean:.2f}"
     numbers = {"best": best.mean, "now": now.mean}
-    kl = window.logged_level("kl")
+    kl = window.median_logged("kl")
     is_endless = _has_come_to_be_cut(window)
     if kl is None:
         earlier = [window.scale.unit(level) for level in levels]
@@ -125,7 +125,7 @@ def _has_come_to_be_cut(window: Window) -> bool:
 
 def far_and_no_better(window: Window) -> CheckResult:
     """A high KL divergence from the reference: no gain of reward, or a leap that has ended exploration."""
-    level = window.logged_level("kl")
+    level = window.median_logged("kl")
     if level is None:
         if not window.batches:
             return None
@@ -197,7 +197,7 @@ def unstable(window: Window) -> CheckResult:
     norms = [logged["grad_norm"].mean for logged in known if "grad_norm" in logged]
     usual = median(norms) if norms else 0.0
     spikes = [norm for norm in norms if usual > 0 and norm >= max(LEAST_SPIKE, SPIKE * usual)]
-    clipped = window.logged_level("clip_ratio/region_mean", LEAST_LOGS)
+    clipped = window.median_logged("clip_ratio/region_mean", latest=LEAST_LOGS, least=LEAST_LOGS)
     numbers: dict[str, float]
     if len(norms) >= LEAST_LOGS and len(spikes) >= LEAST_SPIKES:
         said = f"the gradient norm has risen to {max(spikes):.2g} {len(spikes)} times, where {usual:.2g} is usual"

@@ -60,7 +60,7 @@ def _rise(window: Window, cause: Cause) -> float:
     with_some = [batch for batch in window.batches if cause in batch.voids]
     if not window.later or len(with_some) < LEAST_BATCHES:
         return 0.0
-    rise = _share(window.later, cause) - _share(window.ends[0], cause)
+    rise = _share(window.later, cause) - _share(window.opening, cause)
     half = len(with_some) // 2
     # A server that is down takes as many in each batch; a policy learns.
     goes_on = _share(with_some[half:], cause) - _share(with_some[:half], cause)
