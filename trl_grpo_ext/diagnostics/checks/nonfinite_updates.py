@@ -6,7 +6,7 @@ from trl_grpo_ext.diagnostics.finding import Finding, Severity
 from trl_grpo_ext.diagnostics.window import NO_LOGS, CheckResult, Window
 from trl_grpo_ext.protocol import is_number
 
-# Ours: a loss scaler for fp16 skips a step now and then, so one is no fault. Two of eight are, without a second signal.
+# Ours: a loss scaler for fp16 skips a step now and then, so one such log is no fault. Two of eight logs are one.
 LATEST_LOGS = 8
 # Of the latest logs.
 LEAST_NONFINITE = 2
@@ -21,7 +21,8 @@ def nonfinite(window: Window) -> CheckResult:
     counts = dict.fromkeys(FIGURES, 0)
     for entry in latest:
         for name in FIGURES:
-            counts[name] += name in entry and not is_number(entry[name])
+            if name in entry and not is_number(entry[name]):
+                counts[name] += 1
     worst = max(FIGURES, key=lambda name: counts[name])
     if counts[worst] < LEAST_NONFINITE:
         return None
@@ -29,6 +30,8 @@ def nonfinite(window: Window) -> CheckResult:
         severity=Severity.CRITICAL,
         sentence=f"The {worst} was NaN or infinite in {counts[worst]} of the last {len(latest)} logged updates.",
         numbers={"nonfinite": counts[worst], "logs": len(latest)},
-        action="Go back to the last good checkpoint, with a lower learning rate, bf16 in place of fp16, and "
-        "max_grad_norm set.",
+        action=(
+            "Go back to the last good checkpoint, with a lower learning rate, bf16 in place of fp16, and "
+            "max_grad_norm set."
+        ),
     )

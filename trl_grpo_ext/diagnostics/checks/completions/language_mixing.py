@@ -15,10 +15,12 @@ TWICE = 2.0
 
 def foreign(window: Window) -> CheckResult:
     """Find foreign scripts: many words outside the prompt's script, twice the opening share."""
-    now, start = (mean_of_known(batch.text.foreign for batch in part) for part in (window.later, window.opening))
-    before = start or 0.0
+    if not window.later:
+        return None
+    now = mean_of_known(batch.text.foreign for batch in window.later)
     if now is None:
-        return NotChecked("completions and prompts with words") if window.later else None
+        return NotChecked("completions and prompts with words")
+    before = mean_of_known(batch.text.foreign for batch in window.opening) or 0.0
     if now < max(FOREIGN_WARN, TWICE * before):
         return None
     return Finding(

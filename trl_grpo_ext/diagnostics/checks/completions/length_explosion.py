@@ -22,7 +22,8 @@ def length(window: Window) -> CheckResult:
     """Find completions that grow far beyond their opening length without better scores."""
     if not window.later:
         return None
-    level, opening = length_level(window.later), length_level(window.opening)
+    level = length_level(window.later)
+    opening = length_level(window.opening)
     if not level.count or not opening.total:
         return NotChecked("token counts")
     # Few groups do not tell how lengths differ.
@@ -30,12 +31,13 @@ def length(window: Window) -> CheckResult:
         return NotChecked(
             f"{LEAST_GROUPS} groups in the first {len(window.opening)} batches; they have {opening.count}"
         )
-    now, before = level.mean, opening.mean
-    payer = _pays_for_length(window)
-    paid = f"; `{payer}` has risen with them" if payer else ""
+    now = level.mean
+    before = opening.mean
     has_grown = now >= max(GROWN * before, LEAST_TOKENS) and has_risen(window, length_level)
     if not has_grown or not has_hardly_gained(window):
         return None
+    payer = _pays_for_length(window)
+    paid = f"; `{payer}` has risen with them" if payer else ""
     return Finding(
         severity=Severity.critical_if(now >= EXPLODED * before),
         sentence=(

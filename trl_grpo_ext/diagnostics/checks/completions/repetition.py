@@ -16,10 +16,12 @@ TWICE = 2.0
 
 def repeated(window: Window) -> CheckResult:
     """Find repeated n-grams, twice the opening share, without better answers."""
-    now, start = (mean_of_known(batch.text.repeated for batch in part) for part in (window.later, window.opening))
-    before = start or 0.0
+    if not window.later:
+        return None
+    now = mean_of_known(batch.text.repeated for batch in window.later)
     if now is None:
-        return NotChecked("completions of 32 tokens or more") if window.later else None
+        return NotChecked("completions of 32 tokens or more")
+    before = mean_of_known(batch.text.repeated for batch in window.opening) or 0.0
     if now < max(REPEATED_WARN, TWICE * before) or not has_hardly_gained(window):
         return None
     return Finding(

@@ -36,55 +36,66 @@ def cut(window: Window) -> CheckResult:
     """
     if window.settings.get("max_completion_length") == 1:
         return NotChecked("completions of more than one token")
-    facts = [batch.primary for batch in window.batches]
-    cut = Estimate.together(one.cut_scores for one in facts)
-    ended = Estimate.together(one.ended_scores for one in facts)
+    cut = Estimate.together(batch.primary.cut_scores for batch in window.batches)
+    ended = Estimate.together(batch.primary.ended_scores for batch in window.batches)
     known = cut.count + ended.count
+    if window.batches and not known:
+        return NotChecked("to know which completions were cut")
     if known < LEAST_SAMPLES:
-        return None if known or not window.batches else NotChecked("to know which completions were cut")
+        return None
     share = cut.count / known
     if share < CUT_WARN or not _costs(window, cut, ended, share):
         return None
     helps = ended.count < LEAST_SAMPLES or window.scale.unit(ended).mean >= RIGHT_NOW_AND_THEN
     if not helps and has_risen(window):
         return None
-    limit = window.settings.get("max_completion_length")
-    where = f" at {limit} tokens" if limit else ""
-    told = f"{percent(share)} of the completions are cut{where}"
-    sentence = f"{told}, with a mean score of {cut.mean:z.2f}; completions that come to an end have {ended.mean:z.2f}."
-    if not ended.count:
-        sentence = f"{told}, with a mean score of {cut.mean:z.2f}: none comes to an end."
+    told = f"{percent(share)} of the completions are cut{_at_limit(window)}, with a mean score of {cut.mean:z.2f}"
     numbers = {"share": share, "score_of_cut": cut.mean}
+    if ended.count:
+        sentence = f"{told}; completions that come to an end have {ended.mean:z.2f}."
+        numbers["score_of_ended"] = ended.mean
+    else:
+        sentence = f"{told}: none comes to an end."
     return Finding(
         severity=Severity.critical_if(share >= CUT_CRITICAL and helps),
         terms=tuple(window.primary_terms),
         sentence=sentence,
-        numbers=numbers | ({"score_of_ended": ended.mean} if ended.count else {}),
+        numbers=numbers,
         action=_action(window) if helps else of_template(window) + READ_A_PROMPT,
     )
 
 
+def _at_limit(window: Window) -> str:
+    """Tell the length limit: ` at 64 tokens`; empty without one."""
+    limit = window.settings.get("max_completion_length")
+    if not limit:
+        return ""
+    return f" at {limit} tokens"
+
+
 def shortened(window: Window) -> CheckResult:
     """Find a limit that has taught a model to be short: many were cut at first, and the score stays below the best."""
-    before, now = _cut_share(window.opening), _cut_share(window.later)
+    before = _cut_share(window.opening)
+    now = _cut_share(window.later)
     if not window.later or before < CUT_WARN or now >= CUT_WARN:
         return None
     cut = Estimate.together(batch.primary.cut_scores for batch in window.opening)
     ended = Estimate.together(batch.primary.ended_scores for batch in window.opening)
-    tokens, tokens_before = length_level(window.later), length_level(window.opening)
+    tokens = length_level(window.later)
+    tokens_before = length_level(window.opening)
     is_shorter = tokens.mean <= SHORTER * tokens_before.mean and (tokens_before - tokens).is_sure
+    if not is_shorter or not _costs(window, cut, ended, before) or not is_flat(window):
+        return None
     best = window.best
     missing = window.scale.part(replace(window.score, mean=best - window.score.mean))
-    if not (is_shorter and _costs(window, cut, ended, before) and is_flat(window)) or missing.mean < MISSING:
+    if missing.mean < MISSING:
         return None
-    limit = window.settings.get("max_completion_length")
-    where = f" at {limit} tokens" if limit else ""
     return Finding(
         severity=Severity.WARNING,
         terms=tuple(window.primary_terms),
         sentence=(
             f"The length limit has taught the model to be short: {percent(before)} of the first completions were cut"
-            f"{where}, with a mean score of {cut.mean:z.2f}, and {percent(now)} are now; they went from "
+            f"{_at_limit(window)}, with a mean score of {cut.mean:z.2f}, and {percent(now)} are now; they went from "
             f"{tokens_before.mean:.0f} to {tokens.mean:.0f} tokens, and the score is {window.score.mean:z.2f} of "
             f"{best:z.2f} at best."
         ),
@@ -105,7 +116,7 @@ def _costs(window: Window, cut: Estimate, ended: Estimate, share: float) -> bool
 
 
 def _action(window: Window) -> str:
-    if Estimate.together(batch.primary.cut_share for batch in window.opening).mean >= NEARLY_ALL:
+    if _cut_share(window.opening) >= NEARLY_ALL:
         return (
             "Read a completion. If it goes on after its answer, the model does not know the token that ends a turn: "
             "set eos_token, or train from a model whose chat template has it. If it is still at work, raise "
