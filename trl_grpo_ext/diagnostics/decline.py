@@ -33,7 +33,7 @@ BACK = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Decline:
-    """Decline: a fallen score, and levels before and after."""
+    """Decline: a fallen score, with levels of other figures at its best and now."""
 
     # The best level that it had.
     best: Estimate
@@ -57,7 +57,7 @@ class Decline:
         return self.best - self.now
 
     def pair(self, of: Callable[[Levels], Estimate]) -> tuple[float, float] | None:
-        """Pair of another figure before and now; None if either is unknown."""
+        """Read another figure at the best time and now; None for an unknown figure."""
         before = of(self.before)
         now = of(self.after)
         if not before.count or not now.count:

@@ -1,4 +1,4 @@
-"""The headline: one sentence about a run, with figures identical to its page.
+"""Headline: one sentence about a run, with the figures of its report page.
 
 Every score in it is one of `Ends`, and says where it was measured.
 """
@@ -76,7 +76,7 @@ ROUNDED = 0.005
 
 
 class Said(NamedTuple):
-    """A part of the headline; `is_well` marks a proof of a run that does well."""
+    """Part of the headline; `is_well` marks proof of a healthy run."""
 
     text: str
     is_well: bool
@@ -133,7 +133,7 @@ def _contradicts(finding: Finding) -> bool:
 
 
 def _does_well(window: Window) -> bool:
-    """Test whether the training score is high or has risen, or the evaluation has risen."""
+    """Test for a high or risen training score, or a risen evaluation."""
     evaluation = evaluation_ends(window)
     has_evaluation_risen = evaluation is not None and evaluation.moves == "risen"
     return window.is_solved or has_risen(window) or has_evaluation_risen
@@ -310,7 +310,7 @@ def _caveats(window: Window, held_out: Said) -> list[str]:
 
 
 def _of_cut(window: Window) -> str:
-    """Tell of completions that are mostly cut; empty for less, and for a limit of one token."""
+    """Tell of cut completions, if most are; empty otherwise, and at a length limit of one token."""
     cut = Estimate.together(batch.primary.cut_share for batch in window.batches)
     limit = window.settings.get("max_completion_length")
     if cut.mean < MOST or not cut.count or limit == 1:
@@ -364,7 +364,7 @@ def _few(window: Window) -> str:
 
 
 def _is_slow(window: Window, ends: Ends) -> bool:
-    """Test for a small rise that has left most of what was missing to the best score, known or seen."""
+    """Test for a small rise: most of the distance to the best score, known or seen, is left."""
     risen = ends.end - ends.start
     if window.scale.part(risen).mean >= LEAST_GAIN or window.is_solved:
         return False

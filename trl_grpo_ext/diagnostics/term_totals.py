@@ -27,7 +27,7 @@ class TermTotals:
 
     @classmethod
     def of(cls, term: str, batches: Iterable[BatchFigures]) -> TermTotals:
-        """Collect a term's figures from the batches that have it."""
+        """Collect a term's figures; batches without the term are left out."""
         return cls([batch.terms[term] for batch in batches if term in batch.terms])
 
     @property

@@ -52,7 +52,7 @@ class Evaluation(NamedTuple):
 
 
 class WeightChange(NamedTuple):
-    """A term that a schedule gave weight or took it from, and the step; None if the step is unknown."""
+    """A scheduled term that got or lost its weight, and the step; None for an unknown step."""
 
     term: str
     step: int | None
@@ -253,7 +253,7 @@ Check = Callable[[Window], CheckResult]
 
 
 def finds(window: Window, *checks: Check) -> bool:
-    """Test whether any of these checks returns a finding."""
+    """Test whether a check returns a finding."""
     return any(isinstance(check(window), Finding) for check in checks)
 
 
@@ -338,7 +338,7 @@ class RunView:
         self._kept = replace(self._kept, **parts)
 
     def _begin_with_another_term(self, figures: BatchFigures) -> None:
-        """Forget the scores so far: where a schedule puts another term first, they are of another thing."""
+        """Forget earlier scores: a schedule has put another term first, so they measure another thing."""
         faded = begun = None
         for before in self._kept.in_force[:1]:
             if before not in figures.in_force:

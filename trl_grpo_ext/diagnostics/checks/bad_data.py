@@ -98,7 +98,7 @@ def _is_of_data(kind: Failure) -> bool:
 
 
 def one_prompt(window: Window) -> CheckResult:
-    """Find rows that all have the same prompt, and different golds."""
+    """Find a dataset whose rows share one prompt and differ in gold."""
     prompts = frozenset[int]().union(*(batch.prompts for batch in window.batches))
     golds = {batch.wrong_answer[1] for batch in window.batches if batch.wrong_answer}
     if len(prompts) != 1 or len(golds) < 2 or group_count(window.batches) < LEAST_GROUPS:
@@ -113,7 +113,7 @@ def one_prompt(window: Window) -> CheckResult:
 
 
 def doubtful_gold(window: Window) -> CheckResult:
-    """Find groups that agree on an answer other than the gold."""
+    """Find groups whose completions agree on a wrong answer."""
     groups = group_count(window.batches)
     agreeing = agreeing_share(window.batches)
     agreed = sum(batch.agreeing_wrong_groups for batch in window.batches)
@@ -135,7 +135,7 @@ def doubtful_gold(window: Window) -> CheckResult:
 
 
 class _Suspect(NamedTuple):
-    """A suspect for an answer that siblings agree on, and the way to find out."""
+    """Suspect: the likeliest reason for wrong answers on which siblings agree, and an action."""
 
     sentence: str
     action: str

@@ -107,7 +107,7 @@ def _action_of_wrong(window: Window, cause: str, agreeing: float) -> str:
 
 
 def _doubtful(window: Window) -> float:
-    """Share of unsolved groups that agree on an answer as they do where the gold is wrong."""
+    """Share of unsolved groups whose agreement casts doubt on the gold."""
     if are_far_from_gold(window.batches) or same_answer(window.batches):
         return 0.0
     return agreeing_share(window.batches)
@@ -240,7 +240,7 @@ def of_both_kinds(window: Window) -> CheckResult:
 
 
 def never_right(window: Window) -> CheckResult:
-    """Find a part of the groups that stays without a right answer beside groups that have many.
+    """Find groups without right answers, in lasting number, beside groups with many.
 
     Were all prompts alike, chance would leave far fewer groups without a right answer.
     """
@@ -314,13 +314,13 @@ def same_prompts(window: Window) -> int:
 
 
 def _is_inert(window: Window) -> bool:
-    """Test whether most groups are tied because of an inert term."""
+    """Test for mostly tied groups with an inert term as cause."""
     is_tied = group_share(window.batches, GroupOutcome.TIED) > 1 / 2
     return is_tied and finds(window, inert_term.closed_gate, inert_term.flattened, inert_term.flat)
 
 
 def _is_stuck(window: Window, live: float) -> bool:
-    """Test whether the score is flat for another reason than success.
+    """Test for a flat score that success does not explain.
 
     Next to no live groups, or the same few prompts again and again, are proof enough, where nothing speaks for a rise.
     """

@@ -72,7 +72,7 @@ def failures(window: Window) -> CheckResult:
 
 
 def _how_to_mend(found: VerdictShare, kinds: Counter[Failure]) -> str:
-    """Advise by the kind that most failures are of."""
+    """Choose an action by the commonest kind of failure."""
     most = found.count / 2
     if _count(kinds, _is_over_budget) > most:
         return "Raise judging_budget well above the time that a batch takes."

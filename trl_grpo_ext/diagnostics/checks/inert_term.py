@@ -114,7 +114,7 @@ def _flat_term(window: Window, term: str) -> Finding:
 
 
 def _telling_shadow(window: Window, term: str) -> str:
-    """Return a shadow that tells completions of a group apart where a primary term does not; empty without one."""
+    """Return a shadow whose verdicts differ within groups of equal primary values; empty without one."""
     if term not in window.primary_terms:
         return ""
     for shadow in window.terms:

@@ -128,7 +128,7 @@ def _has_come_to_be_cut(window: Window) -> bool:
 
 
 def far_and_no_better(window: Window) -> CheckResult:
-    """Find a high KL divergence from the reference without a gain of reward, or after a leap of the entropy."""
+    """Find a high KL divergence without a gain of reward, or after a leap of the entropy."""
     level = window.median_logged("kl")
     if level is None:
         return _without_kl(window)

@@ -135,7 +135,7 @@ def disputed(window: Window) -> CheckResult:
 
 
 def _is_too_strict(found: Agreement) -> bool:
-    """Test whether a second opinion accepts much more than the primary term, and rarely less."""
+    """Test for a second opinion that accepts many completions alone, and refuses few alone."""
     return found.shadow_only >= STRICT * found.size and found.primary_only <= ONE_WAY * found.shadow_only
 
 

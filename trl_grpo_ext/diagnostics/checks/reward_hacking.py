@@ -102,7 +102,7 @@ def _against_evaluation(window: Window) -> CheckResult:
 
 
 def _may_follow(window: Window, first: Estimate, last: Estimate) -> bool:
-    """Test for an evaluation with room to rise, which has not clearly followed, however hard it is."""
+    """Test for an evaluation with room to rise that has not clearly followed training."""
     began = window.scale.unit(first).mean
     ended = window.scale.unit(last).mean
     is_at_ceiling = window.scale.is_known and ended >= CEILING

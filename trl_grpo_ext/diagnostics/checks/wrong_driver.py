@@ -71,7 +71,7 @@ def secondary_only(window: Window) -> CheckResult:
 
 
 def _needs_another(window: Window) -> NotChecked:
-    """Say that no row has a second term, and why where several terms are each the first in some rows."""
+    """Name the missing second term; several primary terms get an explanation."""
     needed = "two terms with weight for the same rows"
     if len(window.primary_terms) > 1:
         needed += (
@@ -102,7 +102,7 @@ def _action(window: Window) -> str:
 
 
 def _heavy_term(window: Window, least: float) -> str:
-    """Return the first lesser term with a weight of `least` or more; empty without one."""
+    """Return the first lesser term whose weight reaches `least`; empty without such a term."""
     for term in other_terms(window):
         if abs(window.of_term(term).weight) >= least:
             return term
@@ -239,7 +239,7 @@ def not_yet(window: Window) -> CheckResult:
 
 
 def _most_is_over(window: Window) -> bool:
-    """Test whether half of the run is over; False for a run of unknown length."""
+    """Test for half of the optimizer steps; False without a known number of steps."""
     most = window.number("max_steps")
     if most is None or most <= 0:
         return False

@@ -126,7 +126,7 @@ def _standstills(window: Window) -> Iterator[Standstill]:
 
 
 def _by_rate(window: Window) -> Iterator[Standstill]:
-    """Yield standstills for which the learning rate may be too low."""
+    """Yield standstills of a low learning rate, or of parameters without an optimizer."""
     rate = window.last_logged("learning_rate")
     is_enough = rate is not None and rate > ENOUGH
     if not _is_warming_up(window):
@@ -163,7 +163,7 @@ def highest_rate(window: Window) -> float | None:
 
 
 def long_warm_up(window: Window) -> int:
-    """Return the steps of a linear warm-up that is longer than the run; 0 for other schedules."""
+    """Count warm-up steps of a linear schedule longer than the run; 0 for other schedules."""
     most = window.number("max_steps")
     if most is None or most <= 0:
         return 0
@@ -177,7 +177,7 @@ def long_warm_up(window: Window) -> int:
 
 
 def _estimated_warm_up(window: Window) -> float:
-    """Estimate the steps of a linear warm-up from the rates so far; 0 for another schedule."""
+    """Estimate warm-up steps from recent learning rates; 0 unless the rate rises below its setting."""
     full = window.number("learning_rate")
     logs = [entry for entry in window.logs if is_number(entry.get("learning_rate"))]
     if full is None or len(logs) < LATEST_STEPS or has_risen(window):
@@ -219,7 +219,7 @@ def _shrunk_by(window: Window) -> str:
 
 
 def rounded(window: Window) -> CheckResult:
-    """Find weights of 16 bits that most updates leave as they are, below the ceiling of the score."""
+    """Find 16-bit weights that most updates leave unchanged, while the score is below its ceiling."""
     if not window.logs:
         return NO_LOGS if window.batches else None
     changed = _changed(window)
@@ -262,7 +262,7 @@ def _changed(window: Window) -> float:
 
 
 def warming_up(window: Window) -> CheckResult:
-    """Find a warm-up longer than the run, in a run whose score has risen."""
+    """Find a warm-up longer than the run, though the score has risen."""
     steps = long_warm_up(window)
     if not steps or not window.batches or not has_risen(window):
         return None
@@ -287,7 +287,7 @@ def _live_while(window: Window, holds: Callable[[Entry], bool], least: int) -> i
 
 
 def _latest_logs(window: Window, holds: Callable[[Entry], bool], least: int) -> int:
-    """Count the latest logs that satisfy a condition; 0 if these are too few logs or steps."""
+    """Count latest logs in a row that satisfy a condition; 0 for too few logs or steps."""
     count = 0
     for entry in reversed(window.logs):
         if not holds(entry):
@@ -338,7 +338,7 @@ def _steps(window: Window, count: int) -> int:
 
 
 def _is_still(entry: Entry) -> bool:
-    """Test whether a log has a KL divergence of 0."""
+    """Test a log for a KL divergence of 0."""
     kl = entry.get("kl")
     return is_number(kl) and abs(kl) < STILL
 
@@ -358,7 +358,7 @@ def _is_tiny(entry: Entry) -> bool:
 
 
 def _may_move(window: Window) -> bool:
-    """Test whether updates once had a larger learning rate, will have one, or taught something."""
+    """Test for a larger learning rate earlier or to come, or a risen score."""
     began_larger = not all(map(_is_tiny, window.opening_logs))
     return began_larger or _is_warming_up(window) or has_risen(window)
 

@@ -74,7 +74,7 @@ def _at_limit(window: Window) -> str:
 
 
 def shortened(window: Window) -> CheckResult:
-    """Find a limit that has taught a model to be short: many were cut at first, and the score stays below the best."""
+    """Find a limit that has taught short completions: many cut at first, and a flat score below the best."""
     before = _cut_share(window.opening)
     now = _cut_share(window.later)
     if not window.later or before < CUT_WARN or now >= CUT_WARN:
