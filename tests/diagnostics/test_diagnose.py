@@ -33,7 +33,7 @@ from trl_grpo_ext.diagnostics.checks import CHECKS
 from trl_grpo_ext.diagnostics.diagnosis import diagnose
 from trl_grpo_ext.diagnostics.finding import MERGED, Finding, append_finding, read_findings
 from trl_grpo_ext.diagnostics.watch import Watch
-from trl_grpo_ext.diagnostics.window import RunView
+from trl_grpo_ext.diagnostics.window import Evaluation, RunView
 from trl_grpo_ext.figures.reduction import reduce_card
 from trl_grpo_ext.lab import ActionVerifier, run_lab, single_peak
 from trl_grpo_ext.rewards import MathVerifier
@@ -420,9 +420,9 @@ def test_training_and_evaluation_are_compared_over_the_same_steps(tmp_path: Path
         for step in range(24):
             view.add(reduce_card(card(*[1.0] * (step + 8), *[0.0] * (32 - step), step=step), {}))
         evaluations = [
-            (10, Estimate(0.4, 0.02, 100)),
-            (16, Estimate(0.4, 0.02, 100)),
-            (23, Estimate(late_score, 0.02, 100)),
+            Evaluation(10, Estimate(0.4, 0.02, 100)),
+            Evaluation(16, Estimate(0.4, 0.02, 100)),
+            Evaluation(23, Estimate(late_score, 0.02, 100)),
         ]
         window = replace(view.window, evaluations=evaluations, trained_at_first_evaluation=Estimate(before, 0.02, 100))
         return CHECKS["reward_hacking"](window)

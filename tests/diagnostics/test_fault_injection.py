@@ -134,6 +134,10 @@ LAB_FAULTS: dict[str, tuple[RewardMix | Landscape, dict[str, Any]]] = {
     "zero_updates: next to none": (single_peak(7), {"learning_rate": 1e-9}),
     "zero_updates: next to none, few logs": (single_peak(7), {"learning_rate": 1e-9, "logging_steps": 10}),
     "zero_updates: next to none, without beta": (single_peak(7), {"learning_rate": 1e-9, "beta": 0.0}),
+    "odd_sampling: a temperature of 3": (
+        single_peak(7),
+        {"temperature": 3.0, "learning_rate": 0.003, "groups": 4, "steps": 40},
+    ),
     "kl_blowup": (single_peak(7), {"learning_rate": 100.0}),
     "kl_blowup: few logs": (single_peak(7), {"learning_rate": 100.0, "logging_steps": 10}),
     "wrong_driver": (

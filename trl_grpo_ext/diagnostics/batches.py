@@ -79,7 +79,8 @@ def is_one_answer(window: Window) -> bool:
 
     A dead group is its effect then, not the cause of trouble.
     """
-    now, before = distinct_answers(window.batches), distinct_answers(window.opening)
+    now = distinct_answers(window.batches)
+    before = distinct_answers(window.opening)
     return now is not None and before is not None and now < ONE_ANSWER <= before
 
 
@@ -126,14 +127,19 @@ def told_gold(batches: Sequence[BatchFigures]) -> str:
 
 
 def holds_gold(batches: Sequence[BatchFigures]) -> bool:
-    """Test whether most of the wrong answers that stand for a batch contain their gold, and more."""
-    pairs = [batch.wrong_answer for batch in batches if batch.wrong_answer]
+    """Test whether most quoted wrong answers contain their gold, and more."""
+    pairs = _quoted_pairs(batches)
     holding = sum(_stands_in(gold, answer) for answer, gold in pairs)
     return len(pairs) >= LEAST_BATCHES and 2 * holding > len(pairs)
 
 
+def _quoted_pairs(batches: Sequence[BatchFigures]) -> list[tuple[str, str]]:
+    """List the quoted wrong answer of each batch, with its gold; batches without one are left out."""
+    return [batch.wrong_answer for batch in batches if batch.wrong_answer]
+
+
 def _stands_in(gold: str, answer: str) -> bool:
-    """Test whether an answer contains a gold as a whole word or number, and more.
+    """Test whether an answer contains a gold as a word or number, beside other text.
 
     Examples:
         >>> _stands_in("82", "so it is 82!"), _stands_in("82", "182"), _stands_in("82", "82.5"), _stands_in("82", "82")
@@ -150,12 +156,12 @@ NEARLY_ALL, LEAST_PAIRS = 0.9, 4
 
 
 def are_far_from_gold(batches: Sequence[BatchFigures]) -> bool:
-    """Test whether wrong answers are all much smaller than their golds, or all much larger, by no unit's factor.
+    """Test for wrong answers much smaller than their golds, or much larger, unit factors aside.
 
     Golds of other rows, and random ones, are as large as answers. Golds of another column, such as a level, a count or
     a label, take few values, whatever the questions are.
     """
-    pairs = [batch.wrong_answer for batch in batches if batch.wrong_answer]
+    pairs = _quoted_pairs(batches)
     if 2 * len({gold for _, gold in pairs}) <= len({answer for answer, _ in pairs}):
         return False
     smaller = larger = 0
@@ -163,14 +169,16 @@ def are_far_from_gold(batches: Sequence[BatchFigures]) -> bool:
         given, wanted = _number(answer), _number(gold)
         if given is None or wanted is None or _unit_told(answer, gold):
             continue
-        smaller += FAR * abs(given) < abs(wanted)
-        larger += abs(given) > FAR * abs(wanted)
+        if FAR * abs(given) < abs(wanted):
+            smaller += 1
+        if abs(given) > FAR * abs(wanted):
+            larger += 1
     return len(pairs) >= LEAST_PAIRS and max(smaller, larger) >= NEARLY_ALL * len(pairs)
 
 
 def same_answer(batches: Sequence[BatchFigures]) -> str:
     """Return the answer that stands for most batches though their golds differ; empty if there is none."""
-    pairs = [batch.wrong_answer for batch in batches if batch.wrong_answer]
+    pairs = _quoted_pairs(batches)
     if len(pairs) < LEAST_PAIRS or len({gold for _, gold in pairs}) < LEAST_PAIRS:
         return ""
     [(answer, count)] = Counter(answer for answer, _ in pairs).most_common(1)
@@ -179,14 +187,14 @@ def same_answer(batches: Sequence[BatchFigures]) -> str:
 
 def other_kind(batches: Sequence[BatchFigures]) -> str:
     """Tell of wrong answers that are numbers where all golds are words, or the other way round; else empty."""
-    pairs = [batch.wrong_answer for batch in batches if batch.wrong_answer]
+    pairs = _quoted_pairs(batches)
     if len(pairs) < LEAST_PAIRS:
         return ""
-    are_numbers = {_number(answer) is not None for answer, _ in pairs}
-    golds_are_numbers = {_number(gold) is not None for _, gold in pairs}
-    if are_numbers == {False} and golds_are_numbers == {True}:
+    answers = [_number(answer) is not None for answer, _ in pairs]
+    golds = [_number(gold) is not None for _, gold in pairs]
+    if all(golds) and not any(answers):
         return "the golds are numbers and the answers are not"
-    if are_numbers == {True} and golds_are_numbers == {False}:
+    if all(answers) and not any(golds):
         return "the answers are numbers and the golds are not"
     return ""
 
@@ -203,7 +211,7 @@ UNITS = (100, 1000, 60, 3600, 24, 12)
 
 
 def _unit_told(answer: str, gold: str) -> str:
-    """Name the factor between a gold and an answer in another unit; empty without such a factor.
+    """Name the unit factor between gold and answer; empty without a factor.
 
     Examples:
         >>> _unit_told("89", "8900"), _unit_told("2.5", "2,500"), _unit_told("7", "8")
@@ -240,13 +248,13 @@ def repeated_share(batches: Sequence[BatchFigures]) -> float:
 
 
 def other_terms(window: Window) -> list[str]:
-    """Terms in force that are primary for no row."""
+    """Terms in force beside the primary terms."""
     primary = window.primary_terms
     return [term for term in window.in_force if term not in primary]
 
 
 def is_penalty(window: Window, term: str) -> bool:
-    """Test whether a term only takes from the total: a gate that closes to 0 would spare wrong answers that.
+    """Test whether a term only lowers totals; a closed gate would spare wrong answers the penalty.
 
     A term without judged completions is none.
     """
@@ -338,7 +346,7 @@ class VerdictShare:
         return self.count / self.verdicts if self.verdicts else 0.0
 
     def is_pattern(self, warn: float, critical: float) -> bool:
-        """Test for a pattern: a share of `warn` in several batches, or a critical share in one.
+        """Test for a pattern: share `warn` in several batches, or share `critical` in a single batch.
 
         Examples:
             >>> burst = VerdictShare(term="math", in_force=True, count=8, verdicts=256, batches=1)
@@ -351,13 +359,15 @@ class VerdictShare:
 
     def severity(self, critical: float) -> Severity:
         """Severity of this share; information for a term without weight."""
-        return Severity.critical_if(self.share >= critical) if self.in_force else Severity.INFO
+        if not self.in_force:
+            return Severity.INFO
+        return Severity.critical_if(self.share >= critical)
 
 
 def worst_share(
     window: Window, count: Callable[[TermFigures], int], warn: float, critical: float
 ) -> VerdictShare | None:
-    """Find the term with the largest share of recent verdicts of one kind, if it is a pattern.
+    """Find the term with the largest share of one kind of verdict; None without a pattern.
 
     Shadows count only where no term in force shows a pattern, and a term that waits for one without a score only where
     that one does not. `count` is how many verdicts of a batch are of the kind,

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
+from typing import NamedTuple
 
 from trl_grpo_ext.diagnostics.levels import Levels, Period, fitted_rise
 from trl_grpo_ext.diagnostics.progress import FLAT_BATCHES
@@ -33,7 +34,7 @@ BACK = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Decline:
-    """Decline: a fallen score, and levels before and after."""
+    """Decline: a fallen score, with levels of other figures at its best and now."""
 
     # The best level that it had.
     best: Estimate
@@ -57,7 +58,7 @@ class Decline:
         return self.best - self.now
 
     def pair(self, of: Callable[[Levels], Estimate]) -> tuple[float, float] | None:
-        """Pair of another figure before and now; None if either is unknown."""
+        """Read another figure at the best time and now; None for an unknown figure."""
         before = of(self.before)
         now = of(self.after)
         if not before.count or not now.count:
@@ -91,15 +92,23 @@ def training_decline(window: Window, term: str | None = None) -> Decline | None:
     best = _best_part(earlier, spread)
     if best is None:
         return None
-    first, last, level = best
     now = replace(now, error=max(now.error, spread / math.sqrt(now.count)))
-    fall = level - now
+    fall = best.score - now
     scale = window.scale if term is None else window.value_scale(term)
     is_sure = fall.mean > DOUBT * fall.error
-    if not is_sure or not _matters(fall, level, scale) or _is_coming_back(recent, now, fall):
+    if not is_sure or not _matters(fall, best.score, scale) or _is_coming_back(recent, now, fall):
         return None
-    where = f"in the last {len(recent)} batches"
-    return Decline(level, now, where, scale, (first, last), *_figures(window, first, last))
+    before, after, since = _figures(window, best.first, best.last)
+    return Decline(
+        best=best.score,
+        now=now,
+        now_at=f"in the last {len(recent)} batches",
+        scale=scale,
+        steps=(best.first, best.last),
+        before=before,
+        after=after,
+        since=since,
+    )
 
 
 def _level(part: Period, term: str | None) -> Estimate:
@@ -114,7 +123,7 @@ def _level_now(batch: BatchFigures, term: str | None) -> Estimate:
 
 def evaluation_decline(window: Window) -> Decline | None:
     """Fall of the last two evaluations below the best one; None for no fall or too few evaluations."""
-    known = [(step, level) for step, level in window.evaluations if step is not None]
+    known = window.evaluated_steps
     earlier = known[:-2]
     latest = [level for _, level in known[-2:]]
     if not earlier:
@@ -128,12 +137,29 @@ def evaluation_decline(window: Window) -> Decline | None:
     each_is_lower = all(level.mean < best.mean - BACK * fall.mean for level in latest)
     if not (_matters(fall, best, window.scale) and is_sure and each_is_lower):
         return None
-    where = "in the last two evaluations"
-    return Decline(best, now, where, window.scale, (step, step), *_figures(window, step, step))
+    before, after, since = _figures(window, step, step)
+    return Decline(
+        best=best,
+        now=now,
+        now_at="in the last two evaluations",
+        scale=window.scale,
+        steps=(step, step),
+        before=before,
+        after=after,
+        since=since,
+    )
 
 
-def _best_part(parts: Sequence[tuple[float, Estimate]], spread: float) -> tuple[float, float, Estimate] | None:
-    """Find the surely highest part of the run: first step, last step, score.
+class BestPart(NamedTuple):
+    """Part of a run: first and last optimizer step, and its score."""
+
+    first: float
+    last: float
+    score: Estimate
+
+
+def _best_part(parts: Sequence[tuple[float, Estimate]], spread: float) -> BestPart | None:
+    """Find the surely highest part of the run.
 
     The error is that of the whole run's spread: a few groups alone may be alike by luck.
     """
@@ -148,8 +174,8 @@ def _best_part(parts: Sequence[tuple[float, Estimate]], spread: float) -> tuple[
             if count >= ENOUGH_GROUPS:
                 mean = (totals[end] - totals[start]) / count
                 level = Estimate(mean, spread / math.sqrt(count), count)
-                found.append((parts[start][0], parts[end - 1][0], level))
-    return max(found, key=lambda one: (one[2].at_least, one[1]), default=None)
+                found.append(BestPart(parts[start][0], parts[end - 1][0], level))
+    return max(found, key=lambda part: (part.score.at_least, part.last), default=None)
 
 
 def _spread(levels: Sequence[Estimate]) -> float:

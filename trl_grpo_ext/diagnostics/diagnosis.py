@@ -22,11 +22,17 @@ from trl_grpo_ext.runs.recorded_run import RecordedRun
 # Of the last batches, for examples.
 MOST_SEARCHED = 8
 
-# What still matters where the score is at its ceiling: whether it can be believed, and what it costs.
+# Codes that still matter where the score is at its ceiling: they tell whether to believe the score, and its cost.
 BEYOND_CEILING = frozenset(
     (
-        *("nonfinite_updates", "grader_trouble", "bad_data", "noisy_verifier", "reward_hacking", "dead_groups"),
-        *("label_hacks", "way_out"),
+        "nonfinite_updates",
+        "grader_trouble",
+        "bad_data",
+        "noisy_verifier",
+        "reward_hacking",
+        "dead_groups",
+        "label_hacks",
+        "way_out",
     )
 )
 
@@ -73,7 +79,8 @@ def diagnose(run: RecordedRun, *, most_examples: int = 3, seconds: float = math.
     over. At most so many completions are quoted. Looking takes `seconds`, about: of a run that takes longer, fewer
     batches are looked at.
     """
-    view, onsets = RunView(run.settings, run.folder), Onsets(dict(CHECKS))
+    view = RunView(run.settings, run.folder)
+    onsets = Onsets(dict(CHECKS))
     findings, batches = look_back(run, view, onsets, seconds=seconds)
     if batches:
         # Look once more, since logs came after the last batch.

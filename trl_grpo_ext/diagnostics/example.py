@@ -76,9 +76,9 @@ def _is_unread(card: Scorecard, finding: Finding) -> Sequence[bool]:
 
 
 def _is_disputed(card: Scorecard, finding: Finding) -> Sequence[bool]:
-    """Which samples the primary verdict passes and the second opinion that the finding names fails."""
+    """Mark samples that the primary verdict passes and the second opinion of the finding fails."""
     opinions = [card.verdicts[term] for term in _named(card, finding) if card.weights[term] == 0]
-    # The evaluation has told.
+    # The finding is of an evaluation, not of a second opinion.
     if not opinions:
         return _any_row(card, finding)
     rows = []
@@ -146,7 +146,10 @@ def gold_column(row: Mapping[str, Any]) -> str | None:
         >>> gold_column({"level": 5, "answer": "42"})
         'answer'
     """
-    return next((name for name in GOLD if row.get(name)), None)
+    for name in GOLD:
+        if row.get(name):
+            return name
+    return None
 
 
 def safe_reason(reason: str) -> str:

@@ -1,4 +1,4 @@
-"""Findings: a sentence about a run, its numbers, and one action."""
+"""Findings: sentence about a run, numbers, one action."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The headline: one sentence about a run, with figures identical to its page.
+"""Headline: one sentence about a run, with the figures of its report page.
 
 Every score in it is one of `Ends`, and says where it was measured.
 """
@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 from trl_grpo_ext.diagnostics.batches import GRADED, group_share, judged, names, percent
 from trl_grpo_ext.diagnostics.checks import CHECKS
+from trl_grpo_ext.diagnostics.checks.completions.truncation import NEARLY_ALL
 from trl_grpo_ext.diagnostics.checks.dead_groups import LEAST_LIVE, group_mix, live_share, same_prompts
 from trl_grpo_ext.diagnostics.checks.reward_hacking import GAP
-from trl_grpo_ext.diagnostics.checks.unread import NEARLY_ALL
 from trl_grpo_ext.diagnostics.checks.zero_updates import highest_rate
 from trl_grpo_ext.diagnostics.finding import Finding, Severity
 from trl_grpo_ext.diagnostics.levels import fitted_rise, gain_within, score_level
@@ -34,15 +34,15 @@ from trl_grpo_ext.support.estimate import Estimate
 from trl_grpo_ext.support.text import sentence
 from trl_grpo_ext.verdict import Status
 
-# What the user should know of a run that does well, and what does not hold it back.
+# Codes to know of in a run that does well: they do not hold the reward back.
 ASIDE = frozenset(("label_hacks", "repetition"))
 
-# What a run keeps of a trouble that is over, though its score has risen since: lost rows, a false signal, a leak.
+# Troubles whose harm stays when they are over, though the score has risen since: lost rows, a false signal, a leak.
 LASTING = frozenset(
     ("grader_trouble", "bad_data", "mixed_groups", "noisy_verifier", "reward_hacking", "label_hacks", "way_out")
 )
 
-# What is information only if it is of a grader whose verdicts do not count: it holds no reward back.
+# Information of these codes is about a term without weight, which holds no reward back.
 OF_GRADERS = frozenset(("grader_trouble", "noisy_verifier"))
 
 FINE = "All is well:"
@@ -76,7 +76,7 @@ ROUNDED = 0.005
 
 
 class Said(NamedTuple):
-    """Part of the headline, and whether it proves that the run does well."""
+    """Part of the headline; `is_well` marks proof of a healthy run."""
 
     text: str
     is_well: bool
@@ -86,7 +86,9 @@ def rank(cause: Finding) -> int:
     """Order causes: first a waste of the run, then what costs something, then information."""
     if cause.severity is Severity.CRITICAL and cause.code not in ASIDE:
         return 0
-    return 2 if cause.severity is Severity.INFO else 1
+    if cause.severity is Severity.INFO:
+        return 2
+    return 1
 
 
 def headline(causes: Sequence[Finding], findings: Sequence[Finding], window: Window) -> str:
@@ -99,29 +101,42 @@ def headline(causes: Sequence[Finding], findings: Sequence[Finding], window: Win
     does_well = _does_well(window)
     if causes and not _is_beside(causes[0], does_well=does_well):
         return causes[0].sentence
-    # A score that has risen since refutes what is over, unless the run keeps its harm.
+    # A score that has risen since refutes an earlier trouble, unless the run keeps its harm.
     earlier = [finding for finding in _worst_of(findings) if not does_well or finding.code in LASTING]
-    sound = _sound(window, is_clean=not any(map(_counts, (*earlier, *causes))))
+    is_clean = not any(_contradicts(finding) for finding in (*earlier, *causes))
+    sound = _sound(window, is_clean=is_clean)
     if causes:
         return f"{sound} Beside it: {causes[0].sentence}"
-    return f"{sound} Earlier, at step {earlier[0].step}: {earlier[0].sentence}" if earlier else sound
+    if earlier:
+        return f"{sound} Earlier, at step {earlier[0].step}: {earlier[0].sentence}"
+    return sound
 
 
 def _worst_of(findings: Sequence[Finding]) -> list[Finding]:
     """Sort findings above information, worst first."""
-    order = {code: place for place, code in enumerate(CHECKS)}
+    order = list(CHECKS)
     told = [finding for finding in findings if finding.severity is not Severity.INFO]
-    return sorted(told, key=lambda finding: (rank(finding), order.get(finding.code, len(order))))
+
+    def place(finding: Finding) -> tuple[int, int]:
+        # A code of another version comes last.
+        known = order.index(finding.code) if finding.code in order else len(order)
+        return rank(finding), known
+
+    return sorted(told, key=place)
 
 
-def _counts(finding: Finding) -> bool:
+def _contradicts(finding: Finding) -> bool:
     """Test whether a finding contradicts "All is well"."""
-    return finding.severity is Severity.CRITICAL or (finding.severity is Severity.WARNING and finding.code not in ASIDE)
+    if finding.severity is Severity.WARNING:
+        return finding.code not in ASIDE
+    return finding.severity is Severity.CRITICAL
 
 
 def _does_well(window: Window) -> bool:
+    """Test for a high or risen training score, or a risen evaluation."""
     evaluation = evaluation_ends(window)
-    return window.is_solved or has_risen(window) or (evaluation is not None and evaluation.moves == "risen")
+    has_evaluation_risen = evaluation is not None and evaluation.moves == "risen"
+    return window.is_solved or has_risen(window) or has_evaluation_risen
 
 
 def _is_beside(cause: Finding, *, does_well: bool) -> bool:
@@ -134,45 +149,44 @@ def _is_beside(cause: Finding, *, does_well: bool) -> bool:
 
 def _without_batches(window: Window) -> str:
     evaluation = evaluation_ends(window)
-    if evaluation is None and window.settings.get("reward_functions") and not window.settings.get("verifiers"):
+    if evaluation is not None:
+        _, last = evaluation.shown
+        return f"Nothing was trained: there are evaluations only, the last with a score of {last}."
+    if window.settings.get("reward_functions") and not window.settings.get("verifiers"):
         return (
             "There is nothing to go by: the rewards are plain functions, which give no verdicts, so no completion was "
             "recorded. Make each one a verifier by `@verifier`, or train with verifiers of trl_grpo_ext.rewards."
         )
-    if evaluation is None:
-        return "There is nothing to go by: no completion was recorded."
-    return f"Nothing was trained: there are evaluations only, the last with a score of {evaluation.shown[1]}."
+    return "There is nothing to go by: no completion was recorded."
 
 
 def _sound(window: Window, *, is_clean: bool) -> str:
     """Describe a run without a cause: training, evaluation, caveats.
 
-    That all is well is said only if training and evaluation show it, and nothing above information was found.
+    "All is well" needs proof of training and evaluation, and no finding above information.
     """
     training = training_ends(window)
-    evaluation = evaluation_ends(window)
     if not training.end.count:
-        size = sum(batch.size for batch in window.batches)
-        if judged(window.batches):
-            return f"The scores of the last {size} completions are too large to compare."
-        return f"None of the last {size} completions could be judged: no term with weight is for their rows."
-    score = f"the score of {names(window.primary_terms)}{_since(window)}"
+        return _without_scores(window)
+    evaluation = evaluation_ends(window)
+    score = f"the score of {names(window.primary_terms)}{_changed_weight(window)}"
     trained = _of_training(window, training, score)
     held_out = _of_evaluation(window, evaluation)
     caveats = _caveats(window, held_out)
+    solved = _of_solved(window, evaluation, caveats)
     moves = evaluation.moves if evaluation is not None else ""
+    in_training = f"in training, {score} is {training}"
+    is_well = held_out.is_well and is_clean and not caveats and training.moves != "fallen"
     if len(window.batches) < FLAT_BATCHES and moves == "risen":
         return f"{sentence(held_out.text)}; in training, it is too early to tell: {score} is {training}."
     if trained.is_well and moves == "fallen":
-        return f"What is learned may not carry over: {held_out.text}; in training, {score} is {training}."
-    is_well = held_out.is_well and is_clean and not caveats and training.moves != "fallen"
-    solved = _of_solved(window, evaluation, caveats)
+        return f"What is learned may not carry over: {held_out.text}; {in_training}."
     if trained.is_well and is_well:
         return f"{FINE} {trained.text}{solved}. {sentence(held_out.text)}."
     if trained.is_well:
         return f"{sentence(trained.text)}; {', and '.join((held_out.text, *caveats))}{solved}."
     if moves == "risen" and is_well:
-        return f"{FINE} {held_out.text}; in training, {score} is {training}."
+        return f"{FINE} {held_out.text}; {in_training}."
     sentences = [trained.text]
     for text in (held_out.text, *caveats):
         if text != NOT_HELD_OUT:
@@ -180,27 +194,38 @@ def _sound(window: Window, *, is_clean: bool) -> str:
     return " ".join(sentences)
 
 
+def _without_scores(window: Window) -> str:
+    size = sum(batch.size for batch in window.batches)
+    if judged(window.batches):
+        return f"The scores of the last {size} completions are too large to compare."
+    return f"None of the last {size} completions could be judged: no term with weight is for their rows."
+
+
 def _of_solved(window: Window, evaluation: Ends | None, caveats: Sequence[str]) -> str:
     """Say what data to take next, where training has little left to teach; else empty."""
     if evaluation is not None and _is_behind(window, evaluation):
         return "" if caveats else BY_HEART
-    return SOLVED if window.is_solved else ""
+    if window.is_solved:
+        return SOLVED
+    return ""
 
 
-def _since(window: Window) -> str:
-    """Tell of a first term that reads answers, whose weight a schedule took, where those in force read none.
+def _changed_weight(window: Window) -> str:
+    """Tell of a first term whose schedule began late, or took its weight; else empty.
 
-    Else empty: a form that is learned may well fade before the answers.
+    A form that is learned may well fade before the answers. A faded term is told if it reads answers and the first
+    term in force reads none.
     """
-    if window.begun is not None and window.begun[1]:
-        return f" (`{window.begun[0]}` has had no weight until step {window.begun[1]}: let its schedule begin earlier)"
-    if window.faded is None:
+    begun = window.begun
+    if begun is not None and begun.step:
+        return f" (`{begun.term}` has had no weight until step {begun.step}: let its schedule begin earlier)"
+    faded = window.faded
+    if faded is None:
         return ""
-    term, step = window.faded
-    if window.of_term(window.in_force[0]).has_answers or not window.of_term(term).has_answers:
+    if window.of_term(window.in_force[0]).has_answers or not window.of_term(faded.term).has_answers:
         return ""
-    when = "" if step is None else f" since step {step}"
-    return f" (`{term}`, which came first, has no weight{when}: keep some on it)"
+    when = "" if faded.step is None else f" since step {faded.step}"
+    return f" (`{faded.term}`, which came first, has no weight{when}: keep some on it)"
 
 
 NOT_HELD_OUT = "nothing is held out"
@@ -226,13 +251,18 @@ def _of_evaluation(window: Window, evaluation: Ends | None) -> Said:
         if _is_behind(window, evaluation):
             return Said(f"{text}, far below training, which may learn its prompts by heart", is_well=False)
         return Said(text, is_well=evaluation.moves == "risen")
-    if window.scale.is_known and window.scale.unit(evaluation.start).mean >= CEILING:
+    was_high = window.scale.unit(evaluation.start).mean >= CEILING
+    if window.scale.is_known and was_high:
         return Said(f"the evaluation is {evaluation}, as high as it was", is_well=True)
+    return Said(_of_flat_evaluation(window, evaluation), is_well=False)
+
+
+def _of_flat_evaluation(window: Window, evaluation: Ends) -> str:
     moved = "followed" if _does_well(window) else "moved"
     text = f"the evaluation has not clearly {moved}: {evaluation}{evaluation.gain_told}"
     if evaluation.end.count < FEW_EVALUATED:
         text += f"; {evaluation.end.count:.0f} completions are too few to tell, so take more rows"
-    return Said(text + _other_data(window, evaluation), is_well=False)
+    return text + _other_data(window, evaluation)
 
 
 def _is_behind(window: Window, evaluation: Ends) -> bool:
@@ -242,13 +272,14 @@ def _is_behind(window: Window, evaluation: Ends) -> bool:
 
 
 def _other_data(window: Window, evaluation: Ends) -> str:
-    """Tell of an evaluation that was far below the first batch before anything was learned; else empty.
+    """Tell of an evaluation at step 0 that was far below the first batch; else empty.
 
-    The same policy has judged both, so the rows differ, or what they are compared with.
+    The same policy wrote the answers of both, so the rows differ, or their golds.
     """
     first = score_level(window.opening[:1])
     missing = window.scale.part(first - evaluation.start)
-    if window.evaluations[0][0] or not first.count or missing.at_least < FAR_BELOW:
+    is_after_training = bool(window.evaluations[0].step)
+    if is_after_training or not first.count or missing.at_least < FAR_BELOW:
         return ""
     return (
         ". Its rows are not like those of training, which began higher with the same policy: compare their golds and "
@@ -257,22 +288,17 @@ def _other_data(window: Window, evaluation: Ends) -> str:
 
 
 def _caveats(window: Window, held_out: Said) -> list[str]:
-    """List caveats: few prompts, cut completions, missing verdicts."""
+    """List caveats: few prompts, rows in order, cut completions, a large beta, missing verdicts."""
     found = []
     prompts = same_prompts(window)
     if prompts and not held_out.is_well:
         many = "s" if prompts > 1 else ""
         found.append(f"the data has {prompts} prompt{many}: for what carries over, take more")
-    if window.settings.get("shuffle_dataset") is False and has_risen(window) and not held_out.is_well:
+    if not window.is_shuffled and has_risen(window) and not held_out.is_well:
         found.append("the rows are not shuffled: later ones may be easier, so shuffle (shuffle_dataset: true)")
-    cut = Estimate.together(batch.primary.cut_share for batch in window.batches)
-    limit = window.settings.get("max_completion_length")
-    if cut.mean >= MOST and limit != 1:
-        at_limit = f" at {limit} tokens" if limit else ""
-        never = ": see whether the model has learned to end, and whether its end token is the tokenizer's"
-        found.append(
-            f"{percent(cut.mean)} of the completions are cut{at_limit}{never if cut.mean >= NEARLY_ALL else ''}"
-        )
+    cut = _of_cut(window)
+    if cut:
+        found.append(cut)
     beta = window.settings.get("beta") or 0
     is_scaled = window.settings.get("scale_rewards") not in (None, False, "none")
     if beta >= HIGH_BETA and is_scaled and not window.is_solved:
@@ -283,34 +309,62 @@ def _caveats(window: Window, held_out: Said) -> list[str]:
     return found
 
 
+def _of_cut(window: Window) -> str:
+    """Tell of cut completions, if most are; empty otherwise, and at a length limit of one token."""
+    cut = Estimate.together(batch.primary.cut_share for batch in window.batches)
+    limit = window.settings.get("max_completion_length")
+    if cut.mean < MOST or not cut.count or limit == 1:
+        return ""
+    text = f"{percent(cut.mean)} of the completions are cut"
+    if limit:
+        text += f" at {limit} tokens"
+    if cut.mean >= NEARLY_ALL:
+        text += ": see whether the model has learned to end, and whether its end token is the tokenizer's"
+    return text
+
+
 def _of_training(window: Window, ends: Ends, score: str) -> Said:
-    start, end = ends.shown
+    """Describe the training score, and whether it proves that the policy learns."""
     # So few batches cannot show a trend.
     if len(window.batches) < FLAT_BATCHES:
         return Said(f"{TOO_EARLY} {score} is {ends}.", is_well=False)
-    live = live_share(window)
-    is_scarce = live is not None and live < LEAST_LIVE and not window.is_solved
-    few = f"few groups have anything to teach ({group_mix(window)})"
+    start, end = ends.shown
     if has_risen(window) and start != end:
-        if _is_slow(window, ends):
-            steps = steps_so_far(window)
-            return Said(f"{sentence(score)} rises slowly: {ends}, over {steps:.0f} steps.", is_well=False)
-        if is_scarce and group_share(window.batches, GroupOutcome.ALL_WRONG) >= MANY_WRONG:
-            return Said(f"{sentence(score)} has risen {ends.change}. Now {few}: {TAKE}.", is_well=False)
-        short = _falls_short(window, ends)
-        if short:
-            return Said(f"{sentence(score)} has risen {ends.change}{short}.", is_well=False)
-        return Said(f"{score} has risen {ends.change}", is_well=True)
+        return _of_rise(window, ends, score)
     if window.is_solved:
         return Said(f"{score} is {ends}", is_well=True)
-    if is_scarce:
-        return Said(f"{sentence(few)}, and {score} is {ends}: {TAKE}.", is_well=False)
-    told = _does_not_rise(window, ends, score, live) if is_known_flat(window) else _may_rise(window, ends, score)
-    return Said(told, is_well=False)
+    if _is_scarce(window):
+        return Said(f"{sentence(_few(window))}, and {score} is {ends}: {TAKE}.", is_well=False)
+    if is_known_flat(window):
+        return Said(_does_not_rise(window, ends, score), is_well=False)
+    return Said(_may_rise(window, ends, score), is_well=False)
+
+
+def _of_rise(window: Window, ends: Ends, score: str) -> Said:
+    if _is_slow(window, ends):
+        steps = steps_so_far(window)
+        return Said(f"{sentence(score)} rises slowly: {ends}, over {steps:.0f} steps.", is_well=False)
+    risen = f"{score} has risen {ends.change}"
+    if _is_scarce(window) and group_share(window.batches, GroupOutcome.ALL_WRONG) >= MANY_WRONG:
+        return Said(f"{sentence(risen)}. Now {_few(window)}: {TAKE}.", is_well=False)
+    short = _falls_short(window, ends)
+    if short:
+        return Said(f"{sentence(risen)}{short}.", is_well=False)
+    return Said(risen, is_well=True)
+
+
+def _is_scarce(window: Window) -> bool:
+    """Test for few live groups, in a run that has something left to learn."""
+    live = live_share(window)
+    return live is not None and live < LEAST_LIVE and not window.is_solved
+
+
+def _few(window: Window) -> str:
+    return f"few groups have anything to teach ({group_mix(window)})"
 
 
 def _is_slow(window: Window, ends: Ends) -> bool:
-    """Test for a small rise that has left most of what was missing to the best score, known or seen."""
+    """Test for a small rise: most of the distance to the best score, known or seen, is left."""
     risen = ends.end - ends.start
     if window.scale.part(risen).mean >= LEAST_GAIN or window.is_solved:
         return False
@@ -318,13 +372,14 @@ def _is_slow(window: Window, ends: Ends) -> bool:
 
 
 def _falls_short(window: Window, ends: Ends) -> str:
-    """Tell of marks that have stopped to rise far below the best; empty for right or wrong, and for scores with tails.
+    """Tell of marks that have stopped rising far below the best; empty for right or wrong, and for scores with tails.
 
     Scores with tails, such as a reward model's, have a best one far from most.
     """
-    primary = [window.of_term(term) for term in window.primary_terms]
-    is_graded = all(term.status_share(Status.PARTIAL, Status.SCORED) > GRADED for term in primary)
-    if not is_graded or window.best > window.scale.high or gain_within(window.batches).is_sure:
+    for term in window.primary_terms:
+        if window.of_term(term).status_share(Status.PARTIAL, Status.SCORED) <= GRADED:
+            return ""
+    if window.best > window.scale.high or gain_within(window.batches).is_sure:
         return ""
     missing = (window.best - ends.end.mean) / window.scale.span
     if missing < FAR_FROM_BEST:
@@ -361,20 +416,22 @@ def _trained(window: Window) -> str:
     return f" ({trained:,} of {parameters:,} parameters are trained)"
 
 
-def _does_not_rise(window: Window, ends: Ends, score: str, live: float | None) -> str:
-    share = "groups are not known" if live is None else f"{percent(live)} of the groups are live"
-    kl = window.logged("kl")
-    if kl and abs(kl[-1]) < HARDLY_MOVED:
+def _does_not_rise(window: Window, ends: Ends, score: str) -> str:
+    live = live_share(window)
+    groups = "groups are not known" if live is None else f"{percent(live)} of the groups are live"
+    signal = f"The signal looks sound ({groups})"
+    kl = window.last_logged("kl")
+    if kl is not None and abs(kl) < HARDLY_MOVED:
         return (
-            f"The signal looks sound ({share}), and the policy has hardly moved, with {kl[-1]:.1g} nats of KL from the "
-            f"reference{_trained(window)}; {score} does not rise, with {ends}: {_how_to_move(window)}."
+            f"{signal}, and the policy has hardly moved, with {kl:.1g} nats of KL from the reference"
+            f"{_trained(window)}; {score} does not rise, with {ends}: {_how_to_move(window)}."
         )
-    if kl:
-        begins = f"The signal looks sound ({share}), the policy moves ({kl[-1]:.1g} nats of KL from the reference)"
+    if kl is not None:
+        begins = f"{signal}, the policy moves ({kl:.1g} nats of KL from the reference)"
     else:
         full = highest_rate(window)
         rate = "" if full is None else f", the learning rate is {full:.1g}"
-        begins = f"The signal looks sound ({share}){rate}{_trained(window)}, no KL tells how far the policy has moved"
+        begins = f"{signal}{rate}{_trained(window)}, no KL tells how far the policy has moved"
     return (
         f"{begins}, and {score} does not rise, with {ends}: {JUDGE}, beside their prompts as the model gets them, "
         f"since a prompt without its question, a verifier that guesses and gold answers of other rows look the same; "

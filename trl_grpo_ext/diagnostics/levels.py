@@ -74,14 +74,14 @@ def gain(earlier: Sequence[BatchFigures], later: Sequence[BatchFigures], level: 
 
 
 def _as_unsure(found: Estimate, like: Estimate) -> Estimate:
-    """Lend a constant level the deviation of another level: after 64 scores of 0, the next score may be 1."""
+    """Lend a constant level the error of another level: the score after 64 zeros may be 1."""
     if found.error > ROUNDING * abs(found.mean) or not (found.count and like.count):
         return found
     return replace(found, error=like.error * math.sqrt(like.count / found.count))
 
 
 def gain_within(batches: Sequence[BatchFigures]) -> Estimate:
-    """Gain of the score from the first half of the batches to the second half."""
+    """Score gain between first and second half of the batches."""
     half = len(batches) // 2
     return gain(batches[:half], batches[half:])
 

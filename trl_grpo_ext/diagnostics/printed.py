@@ -18,16 +18,18 @@ def print_diagnosis(diagnosis: Diagnosis, drivers: Mapping[str, float] | None = 
     """
     page = _Page()
     page.line(diagnosis.sentence, style="bold")
-    # The causes last: what holds now has the action that holds now.
-    found = (*diagnosis.findings, *diagnosis.causes)
-    told = {finding.sentence: finding for finding in found if finding.sentence in diagnosis.sentence}
+    # The causes last: a cause that holds now has the action for now.
+    told: dict[str, Finding] = {}
+    for finding in (*diagnosis.findings, *diagnosis.causes):
+        if finding.sentence in diagnosis.sentence:
+            told[finding.sentence] = finding
     for finding in told.values():
         page.line(f"{finding.action} ({finding.docs})", indent=2)
     if short:
         return
     page.drivers(drivers or {})
-    known = {cause.code for cause in diagnosis.causes}
-    over = [finding for finding in diagnosis.findings if finding.code not in known and finding.sentence not in told]
+    active = {cause.code for cause in diagnosis.causes}
+    over = [finding for finding in diagnosis.findings if finding.code not in active and finding.sentence not in told]
     page.findings("Also", [cause for cause in diagnosis.causes if cause.sentence not in told])
     page.findings("Earlier, and over", over)
     page.examples(diagnosis.examples)
@@ -41,7 +43,14 @@ class _Page:
         self.console = Console()
 
     def line(self, text: str, *, indent: int = 0, style: str = "") -> None:
-        self.console.print(" " * indent + text, style=style, markup=False, highlight=False, emoji=False, soft_wrap=True)
+        self.console.print(
+            " " * indent + text,
+            style=style,
+            markup=False,
+            highlight=False,
+            emoji=False,
+            soft_wrap=True,
+        )
 
     def title(self, text: str) -> None:
         self.line("")
@@ -67,8 +76,10 @@ class _Page:
         for example in examples:
             advantage = "" if example.advantage is None else f", advantage {example.advantage:+z.2f}"
             self.line(f"step {example.step}, group {example.group}{advantage}", indent=2)
-            gold = {} if example.gold is None else {"gold": example.gold}
-            shown = {"prompt": example.prompt, "completion": example.text, **gold, **example.verdicts}
+            shown = {"prompt": example.prompt, "completion": example.text}
+            if example.gold is not None:
+                shown["gold"] = example.gold
+            shown |= example.verdicts
             for name, text in shown.items():
                 self.line(f"{name}: {text}", indent=4)
 

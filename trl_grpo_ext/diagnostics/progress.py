@@ -125,9 +125,9 @@ class Ends:
 def training_ends(window: Window) -> Ends:
     """Start and end of the training score."""
     first, last = window.ends
-    if not first:
-        start_at, end_at = "", "in the only batch"
-    else:
+    start_at = ""
+    end_at = "in the only batch"
+    if first:
         start_at = f"in the first {len(first)} batches" if len(first) > 1 else "in the first batch"
         end_at = f"in the last {len(last)}" if len(last) > 1 else "in the last one"
     return Ends(
@@ -143,16 +143,18 @@ def evaluation_ends(window: Window) -> Ends | None:
     """First and last evaluation score; None without evaluations."""
     if not window.evaluations:
         return None
-    last, end = window.evaluations[-1]
-    start, start_at = NOTHING, ""
+    last = window.evaluations[-1]
+    start = NOTHING
+    start_at = ""
     if len(window.evaluations) > 1:
-        first, start = window.evaluations[0]
-        start_at = "at the start" if first is None else f"at step {first}"
+        first = window.evaluations[0]
+        start = first.score
+        start_at = "at the start" if first.step is None else f"at step {first.step}"
     return Ends(
         start=start,
-        end=end,
+        end=last.score,
         start_at=start_at,
-        end_at="at the end" if last is None else f"at step {last}",
+        end_at="at the end" if last.step is None else f"at step {last.step}",
         digits=window.scale.digits,
     )
 
@@ -162,14 +164,17 @@ def is_flat(window: Window, least_gain: float = LEAST_GAIN) -> bool:
 
     `least_gain` is a part of the scale. False for fewer than `FLAT_BATCHES`.
     """
+    if len(window.batches) < FLAT_BATCHES:
+        return False
     least = _least_gain(window, score_level(window.batches), least_gain)
-    found = window.scale.part(gain_within(window.batches))
-    return len(window.batches) >= FLAT_BATCHES and found.is_surely_below(least)
+    gained = window.scale.part(gain_within(window.batches))
+    return gained.is_surely_below(least)
 
 
 def _least_gain(window: Window, level: Estimate, least_gain: float = LEAST_GAIN) -> float:
-    """Return the least gain that matters: near a known best score, half of what is missing."""
+    """Return the least gain that matters: near a known best score, half of the missing score."""
     missing = 1 - window.scale.unit(level).mean
+    # An unknown level is NaN, and nothing is known to be missing.
     if not window.scale.is_known or not missing > 0:
         return least_gain
     return min(least_gain, missing / 2)
@@ -178,50 +183,53 @@ def _least_gain(window: Window, level: Estimate, least_gain: float = LEAST_GAIN)
 def is_known_flat(window: Window) -> bool:
     """Test whether the whole run's trend excludes a worthwhile rise.
 
-    False for a run of fewer steps than `EARLY`, in which a slow rise looks flat, and where the interval of the trend
-    reaches as far as `LEAST_GAIN`: then it is too early to tell.
+    It is too early to tell, and False, for fewer steps than `EARLY`, in which a slow rise looks flat, and where the
+    interval of the trend reaches as far as `LEAST_GAIN`.
     """
-    fitted = fitted_rise(window.history)
-    is_late = steps_so_far(window) >= EARLY
+    trend = fitted_rise(window.history)
+    if trend is None or steps_so_far(window) < EARLY:
+        return False
     least = _least_gain(window, window.score)
-    return is_late and fitted is not None and window.scale.part(fitted).is_surely_below(least)
+    return window.scale.part(trend).is_surely_below(least)
 
 
 def has_risen(window: Window, level: LevelOf = score_level) -> bool:
-    """Whether the score, or another level, has surely risen since the opening."""
-    found = gain(window.opening, window.later, level)
-    if found.is_sure or level is not score_level or not found.mean > 0:
-        return found.is_sure
-    # The opening is too short to tell a slow rise.
-    fitted = fitted_rise(window.history)
-    return fitted is not None and fitted.is_sure
+    """Test whether the score, or another level, has surely risen since the opening."""
+    gained = gain(window.opening, window.later, level)
+    if gained.is_sure or level is not score_level or not gained.mean > 0:
+        return gained.is_sure
+    # The opening is too short to show a slow rise.
+    trend = fitted_rise(window.history)
+    return trend is not None and trend.is_sure
 
 
 def is_stuck(window: Window, patience: int = PATIENCE) -> bool:
     """Test for a stuck score: no recent rise, hardly any rise in the whole run.
 
-    A slow run rises by little over any window: what it has gained in all is what tells it from one that is stuck, and
-    that takes patience (optimizer steps), less for one of next to 0. `benchmarks/false_alarms.py` measures how well.
+    A slow run rises by little over any window. Its gain over all steps tells it from a stuck run, which takes
+    `patience` optimizer steps, and fewer for a score next to 0. `benchmarks/false_alarms.py` measures how well.
     """
-    scale = window.scale
-    level, fitted = scale.unit(window.score).mean, fitted_rise(window.history)
-    if not window.score.count or fitted is None or len(window.batches) < FLAT_BATCHES:
+    trend = fitted_rise(window.history)
+    if not window.score.count or trend is None or len(window.batches) < FLAT_BATCHES:
         return False
+    level = window.scale.unit(window.score).mean
     if level < NEXT_TO_NOTHING:
         patience = EARLY if level > 0 else 0
     if steps_so_far(window) < patience:
         return False
-    gains = gain(window.opening, window.later), gain_within(window.batches)
-    rise = scale.part(fitted)
+    for gained in (gain(window.opening, window.later), gain_within(window.batches)):
+        if gained.mean > gained.error:
+            return False
+    rise = window.scale.part(trend)
     # Of a low score, a quarter of itself is a gain.
     least = min(LEAST_RISE, max(LEAST_LOW_RISE, level / 4))
-    return not any(found.mean > found.error for found in gains) and rise.mean + rise.error < least
+    return rise.mean + rise.error < least
 
 
 def has_hardly_gained(window: Window) -> bool:
     """Test whether the visible gain since the opening stays below `HARDLY`.
 
-    Enough where another figure has moved a lot: the question is whether it was worth it.
+    Sure proof is not asked for: another figure has moved a lot, and the question is whether it was worth it.
     """
     return window.scale.part(gain(window.opening, window.later)).mean < HARDLY
 
@@ -233,10 +241,13 @@ def is_learning(window: Window) -> bool:
     """
     if not window.score.count or window.scale.unit(window.score).mean <= 0:
         return False
-    is_early = steps_so_far(window) < EARLY
-    return is_early or (has_risen(window) and not is_flat(window))
+    if steps_so_far(window) < EARLY:
+        return True
+    return has_risen(window) and not is_flat(window)
 
 
 def steps_so_far(window: Window) -> float:
     """Count optimizer steps of the run so far."""
-    return window.history[-1].middle - window.history[0].middle if window.history else 0.0
+    if not window.history:
+        return 0.0
+    return window.history[-1].middle - window.history[0].middle

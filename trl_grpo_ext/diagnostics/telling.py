@@ -1,4 +1,4 @@
-"""Delivery of findings: console, tracker alerts."""
+"""Findings on the console, and as alerts of trackers."""
 
 from __future__ import annotations
 
@@ -25,13 +25,14 @@ def show_finding(finding: Finding) -> None:
     with tqdm.external_write_mode(file=sys.stderr):
         if console.is_terminal:
             console.print(_panel(finding))
-        else:  # a line each, for log files and those who search them
-            for line in plain_lines(finding):
-                console.print(line, markup=False, highlight=False, emoji=False, soft_wrap=True)
+            return
+        # A line each, for log files and for a search in them.
+        for line in plain_lines(finding):
+            console.print(line, markup=False, highlight=False, emoji=False, soft_wrap=True)
 
 
 def plain_lines(finding: Finding) -> list[str]:
-    """The finding as two lines of text.
+    """Write a finding as two lines of text: sentence, action.
 
     Examples:
         >>> finding = Finding(code="bad_data", step=3, severity="warning", sentence="So it is.", action="Mend it.")
@@ -39,18 +40,27 @@ def plain_lines(finding: Finding) -> list[str]:
         [warning] bad_data at step 3: So it is.
           Mend it. (trl-grpo-ext docs findings#bad_data)
     """
-    at = "" if finding.step is None else f" at step {finding.step}"
     return [
-        f"[{finding.severity}] {finding.code}{at}: {finding.sentence}",
+        f"[{finding.severity}] {_title(finding)}: {finding.sentence}",
         f"  {finding.action} ({finding.docs})",
     ]
 
 
+def _title(finding: Finding) -> str:
+    if finding.step is None:
+        return finding.code
+    return f"{finding.code} at step {finding.step}"
+
+
 def _panel(finding: Finding) -> Panel:
-    at = "" if finding.step is None else f" at step {finding.step}"
+    lines = Group(
+        Text(finding.sentence),
+        Text(finding.action, style="bold"),
+        Text(finding.docs, style="dim"),
+    )
     return Panel(
-        Group(Text(finding.sentence), Text(finding.action, style="bold"), Text(finding.docs, style="dim")),
-        title=Text(f"{finding.code}{at}"),
+        lines,
+        title=Text(_title(finding)),
         title_align="left",
         border_style=COLOURS[finding.severity],
     )
@@ -60,20 +70,32 @@ def _panel(finding: Finding) -> Panel:
 ALERTS = {Severity.INFO: "INFO", Severity.WARNING: "WARN", Severity.CRITICAL: "ERROR"}
 
 
-# Whether a run is active in a tracker that is loaded.
-HAS_RUN: Mapping[str, Callable[[Any], bool]] = {
-    "wandb": lambda wandb: getattr(wandb, "run", None) is not None,
-    "trackio": lambda trackio: hasattr(trackio, "alert") and trackio.context_vars.current_run.get() is not None,
-}
+def _has_wandb_run(wandb: Any) -> bool:
+    return getattr(wandb, "run", None) is not None
+
+
+def _has_trackio_run(trackio: Any) -> bool:
+    # Older versions of trackio have no alerts.
+    return hasattr(trackio, "alert") and trackio.context_vars.current_run.get() is not None
+
+
+# Trackers by module name, each with a test for an active run.
+HAS_RUN: Mapping[str, Callable[[Any], bool]] = {"wandb": _has_wandb_run, "trackio": _has_trackio_run}
 
 
 def alert_trackers(finding: Finding) -> None:
     """Raise an alert in wandb and trackio where they are loaded and a run is active; never raises."""
     for name, has_run in HAS_RUN.items():
         tracker: Any = sys.modules.get(name)
+        # A tracker of any version must not end a training.
         try:
             if tracker is not None and has_run(tracker):
-                text, level = f"{finding.sentence} {finding.action} ({finding.docs})", ALERTS[finding.severity]
-                tracker.alert(title=finding.code, text=text, level=getattr(tracker.AlertLevel, level))
+                _alert(tracker, finding)
         except Exception as error:
             logger.debug("No alert in %s for %s: %s", name, finding.code, error)
+
+
+def _alert(tracker: Any, finding: Finding) -> None:
+    level = getattr(tracker.AlertLevel, ALERTS[finding.severity])
+    text = f"{finding.sentence} {finding.action} ({finding.docs})"
+    tracker.alert(title=finding.code, text=text, level=level)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
+from trl_grpo_ext.figures.reduction import BatchFigures
 from trl_grpo_ext.figures.terms import TermFigures
 from trl_grpo_ext.support.estimate import Estimate
 from trl_grpo_ext.verdict import Blame, Status
@@ -23,6 +24,11 @@ class TermTotals:
 
     # The figures, a batch each, oldest first.
     batches: Sequence[TermFigures]
+
+    @classmethod
+    def of(cls, term: str, batches: Iterable[BatchFigures]) -> TermTotals:
+        """Collect a term's figures; batches without the term are left out."""
+        return cls([batch.terms[term] for batch in batches if term in batch.terms])
 
     @property
     def weight(self) -> float:

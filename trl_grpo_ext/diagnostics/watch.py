@@ -137,8 +137,12 @@ class Onsets:
             self.active.clear()
             self._told.clear()
             self._held.clear()
-        findings = [self._look(code, check, window) for code, check in self.checks.items()]
-        return [finding for finding in findings if finding is not None]
+        begun = []
+        for code, check in self.checks.items():
+            finding = self._look(code, check, window)
+            if finding is not None:
+                begun.append(finding)
+        return begun
 
     def _look(self, code: str, check: Check, window: Window) -> Finding | None:
         try:
@@ -213,7 +217,9 @@ class _Showing:
     def __init__(self, run: RecordedRun, view: RunView, onsets: Onsets, before: int | None) -> None:
         self.findings: list[Finding] = []
         self.batches = 0
-        self._run, self._view, self._onsets = run, view, onsets
+        self._run = run
+        self._view = view
+        self._onsets = onsets
         self._logs = (entry for entry in run.iterate_logs() if before is None or entry["step"] <= before)
         self._entry = next(self._logs, None)
 

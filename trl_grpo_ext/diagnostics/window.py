@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
 from trl_grpo_ext.diagnostics.finding import Finding, NotChecked
 from trl_grpo_ext.diagnostics.levels import History, Levels, Period, ends_of, score_level
@@ -44,6 +44,20 @@ CEILING = 0.95
 NO_LOGS = NotChecked("a first log of TRL (logging_steps)")
 
 
+class Evaluation(NamedTuple):
+    """An evaluation: its optimizer step, None if unknown, and its primary score."""
+
+    step: int | None
+    score: Estimate
+
+
+class WeightChange(NamedTuple):
+    """A scheduled term that got or lost its weight, and the step; None for an unknown step."""
+
+    term: str
+    step: int | None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
     """Everything that checks read of a run.
@@ -52,15 +66,19 @@ class Window:
     |---|---|---|
     | a batch | `batches`, `opening` | the last `RECENT_BATCHES`, the first `OPENING_BATCHES` |
     | a period | `history`, `log_history` | the whole run, in few periods; means only |
-    | a log of TRL | `logs` | the last `RECENT_LOGS` |
+    | a log of TRL | `logs`, `opening_logs` | the last `RECENT_LOGS`, the first `OPENING_LOGS` |
     | the run | `seen`, `evaluations`, `trained_on`, `faded` | the whole run |
+
+    Batches and logs are oldest first. A figure of TRL's logs is read by `logged`, `first_logged`, `last_logged` or
+    `median_logged`, a numeric setting by `number`, and a term's verdicts in recent batches by `of_term`. `opening` is
+    compared with `later`, which is empty while the run is too short for a comparison.
     """
 
-    # The last training batches, oldest first, at most `RECENT_BATCHES`.
+    # The last training batches, at most `RECENT_BATCHES`.
     batches: Sequence[BatchFigures] = ()
     # The first training batches of the run, at most `OPENING_BATCHES`.
     opening: Sequence[BatchFigures] = ()
-    # The scores of the whole run, oldest first, in few periods.
+    # The scores of the whole run, in few periods.
     history: Sequence[Period] = ()
     # The figures of TRL's logs over the whole run, in periods as well.
     log_history: Sequence[Period] = ()
@@ -74,18 +92,18 @@ class Window:
     folder: str | os.PathLike[str] | None = None
     # Terms with weight in any training batch so far.
     trained_on: frozenset[str] = frozenset()
-    # The first evaluation and the last, oldest first, at most `EVALUATIONS`: step and primary score.
-    evaluations: Sequence[tuple[int | None, Estimate]] = ()
-    # The term that came first until a schedule took its weight, and the step since which it has none.
-    faded: tuple[str, int | None] | None = None
-    # The term that came first when it got weight for the first time, after other terms, and the step.
-    begun: tuple[str, int | None] | None = None
+    # The first evaluation and the last, at most `EVALUATIONS`.
+    evaluations: Sequence[Evaluation] = ()
+    # The term that came first until a schedule took its weight.
+    faded: WeightChange | None = None
+    # The term that came first when it got weight for the first time, after other terms.
+    begun: WeightChange | None = None
     # Number of evaluations without a judged completion.
     empty_evaluations: int = 0
     # The primary score of the training batches just before the first evaluation; `NOTHING` if it was not kept.
     trained_at_first_evaluation: Estimate = NOTHING
-    # The last of TRL's logs of training steps, oldest first, at most `RECENT_LOGS`; figures that were not finite are
-    # NaN, or None if they come from disk.
+    # The last of TRL's logs of training steps, at most `RECENT_LOGS`; figures that were not finite are NaN, or None if
+    # they come from disk.
     logs: Sequence[Mapping[str, Any]] = ()
     # The first of TRL's logs, at most `OPENING_LOGS`.
     opening_logs: Sequence[Mapping[str, Any]] = ()
@@ -98,7 +116,8 @@ class Window:
     @property
     def score(self) -> Estimate:
         """Primary score at the end of the run; `NOTHING` without judged samples."""
-        return score_level(self.ends[1])
+        _, last = self.ends
+        return score_level(last)
 
     @property
     def best(self) -> float:
@@ -109,30 +128,53 @@ class Window:
 
     @property
     def is_solved(self) -> bool:
-        """Whether that leaves little room to rise; False where nobody knows which score is the best."""
+        """Whether the score has little room to rise; False for a scale without a known best score."""
         return self.scale.is_known and self.scale.unit(self.score).mean >= CEILING
 
     @property
+    def is_shuffled(self) -> bool:
+        """Whether rows come in random order; False only if the settings turn it off."""
+        return self.settings.get("shuffle_dataset") is not False
+
+    @property
     def step(self) -> int | None:
+        """Optimizer step of the latest batch, or of the latest log without a batch; None if unknown."""
         if self.batches:
             return self.batches[-1].step
-        return self.logs[-1].get("step") if self.logs else None
+        if self.logs:
+            return self.logs[-1].get("step")
+        return None
 
     @property
     def checkpoints(self) -> tuple[int, ...]:
         """Checkpoint steps in the run folder, sorted. Lists the folder at each call."""
-        names = [] if self.folder is None else [path.name for path in Path(self.folder).glob("checkpoint-*")]
-        steps = [name.partition("-")[2] for name in names]
-        return tuple(sorted(int(step) for step in steps if step.isdecimal()))
+        if self.folder is None:
+            return ()
+        steps = []
+        for path in Path(self.folder).glob("checkpoint-*"):
+            step = path.name.removeprefix("checkpoint-")
+            if step.isdecimal():
+                steps.append(int(step))
+        return tuple(sorted(steps))
+
+    @property
+    def evaluated_steps(self) -> list[tuple[int, Estimate]]:
+        """Step and score of each evaluation whose step is known."""
+        return [(step, score) for step, score in self.evaluations if step is not None]
 
     @property
     def terms(self) -> tuple[str, ...]:
-        return tuple(self.batches[-1].terms) if self.batches else ()
+        """Terms of the latest batch, in the order of the mix."""
+        if not self.batches:
+            return ()
+        return tuple(self.batches[-1].terms)
 
     @property
     def in_force(self) -> tuple[str, ...]:
         """Terms with weight in the latest batch, primary term first."""
-        return self.batches[-1].in_force if self.batches else ()
+        if not self.batches:
+            return ()
+        return self.batches[-1].in_force
 
     @property
     def primary_terms(self) -> list[str]:
@@ -146,38 +188,62 @@ class Window:
             left -= self.of_term(term).verdicts
         return terms
 
-    def value_scale(self, term: str) -> Scale:
-        """Observed scale of a term's values, after shape and gate."""
-        return observed_scale(self.seen[term].values) if term in self.seen else CORRECTNESS
-
     @property
     def ends(self) -> tuple[Sequence[BatchFigures], Sequence[BatchFigures]]:
         """Opening batches and last batches; a single batch counts as last."""
         known = {id(batch) for batch in self.opening}
-        return ends_of((*self.opening, *(batch for batch in self.batches if id(batch) not in known)))
+        after = [batch for batch in self.batches if id(batch) not in known]
+        return ends_of((*self.opening, *after))
 
     @property
     def later(self) -> Sequence[BatchFigures]:
         """Last batches of the run, or none until `OPENING_BATCHES` opening batches exist."""
         first, last = self.ends
-        return last if len(first) == OPENING_BATCHES else ()
+        if len(first) < OPENING_BATCHES:
+            return ()
+        return last
 
     def of_term(self, term: str) -> TermTotals:
         """A term's figures in the recent batches together."""
-        return TermTotals([batch.terms[term] for batch in self.batches if term in batch.terms])
+        return TermTotals.of(term, self.batches)
 
-    def logged(self, name: str, *, opening: bool = False) -> list[float]:
-        """Finite values of a figure in recent logs, or opening logs."""
-        values = (entry.get(name) for entry in (self.opening_logs if opening else self.logs))
-        return [value for value in values if is_number(value)]
+    def value_scale(self, term: str) -> Scale:
+        """Observed scale of a term's values, after shape and gate."""
+        if term not in self.seen:
+            return CORRECTNESS
+        return observed_scale(self.seen[term].values)
 
-    def logged_level(self, name: str, whole: int = 0) -> float | None:
-        """Median of the latest logged values; None if unknown. Single logs are noisy.
+    def number(self, setting: str) -> float | None:
+        """A finite numeric setting; None for an unknown setting or another type."""
+        value = self.settings.get(setting)
+        return value if is_number(value) else None
 
-        With `whole`, it is of so many values, and None for fewer.
-        """
-        values = self.logged(name)[-(whole or LATEST_LOGS) :]
-        return median(values) if values and len(values) >= whole else None
+    def logged(self, name: str) -> list[float]:
+        """Finite values of a figure in recent logs."""
+        return _finite(self.logs, name)
+
+    def first_logged(self, name: str) -> float | None:
+        """First finite value of a figure in the opening logs; None if unknown."""
+        values = _finite(self.opening_logs, name)
+        return values[0] if values else None
+
+    def last_logged(self, name: str) -> float | None:
+        """Latest finite value of a figure in recent logs; None if unknown."""
+        values = self.logged(name)
+        return values[-1] if values else None
+
+    def median_logged(self, name: str, *, latest: int = LATEST_LOGS, least: int = 1) -> float | None:
+        """Median of the latest values, at most `latest` of them; None for fewer than `least`. Single logs are noisy."""
+        values = self.logged(name)[-latest:]
+        if len(values) < least:
+            return None
+        return median(values)
+
+
+def _finite(logs: Sequence[Mapping[str, Any]], name: str) -> list[float]:
+    """List the finite values of a figure in some logs."""
+    values = [entry.get(name) for entry in logs]
+    return [value for value in values if is_number(value)]
 
 
 CheckResult = Finding | NotChecked | None
@@ -187,7 +253,7 @@ Check = Callable[[Window], CheckResult]
 
 
 def finds(window: Window, *checks: Check) -> bool:
-    """Test whether any of these checks returns a finding."""
+    """Test whether a check returns a finding."""
     return any(isinstance(check(window), Finding) for check in checks)
 
 
@@ -209,33 +275,19 @@ class RunView:
         self._seen: dict[str, Seen] = {}
         self._totals = Grouped()
         self._empty_evaluations = 0
+        # The batches of the current evaluation.
         self._evaluating: list[BatchFigures] = []
-
-    def _keep(self, **parts: Any) -> None:
-        self._kept = replace(self._kept, **parts)
 
     def add(self, figures: BatchFigures) -> bool:
         """Add a batch; return True for a training batch, after which checks run."""
         if not figures.size:
             return False
         if figures.mode == "eval":
-            batches = self._kept.batches
-            if batches and not (self._evaluating or self._kept.evaluations):
-                self._keep(trained_at_first_evaluation=score_level(batches[-OPENING_BATCHES:]))
-            if self._evaluating and self._evaluating[-1].step != figures.step:
-                self._end_evaluation()
-            self._evaluating.append(figures)
+            self._add_evaluated(figures)
             return False
         self._end_evaluation()
         if self._kept.batches and figures.in_force[:1] != self._kept.in_force[:1]:
-            before = self._kept.in_force[0] if self._kept.in_force else ""
-            # Where a schedule puts another term first, scores of before and after are of two things.
-            self._history = History()
-            self._keep(opening=(), batches=(), evaluations=(), trained_at_first_evaluation=NOTHING)
-            self._keep(faded=(before, figures.step) if before not in figures.in_force else None)
-            first = figures.in_force[0] if figures.in_force else ""
-            is_new = first not in self._kept.trained_on
-            self._keep(begun=(first, figures.step) if first and is_new else None)
+            self._begin_with_another_term(figures)
         self._keep(
             opening=(*self._kept.opening, figures)[:OPENING_BATCHES],
             batches=(*self._kept.batches, figures)[-RECENT_BATCHES:],
@@ -262,12 +314,15 @@ class RunView:
             logs=(*self._kept.logs, entry)[-RECENT_LOGS:],
         )
         self._log_history.add(step, NOTHING, Levels.of_logs(entry))
-        self._watch_entropy(step, logs.get("entropy"))
+        entropy = logs.get("entropy")
+        if is_number(entropy):
+            self._watch_entropy(step, entropy)
 
     @property
     def window(self) -> Window:
         """What checks may look at now."""
-        latest = self._last_evaluation()
+        latest = self._latest_evaluation()
+        is_empty = bool(self._evaluating) and not latest
         return replace(
             self._kept,
             history=self._history.periods,
@@ -276,33 +331,70 @@ class RunView:
             reward_scale=observed_scale(self._totals),
             seen=dict(self._seen),
             evaluations=(*self._kept.evaluations, *latest),
-            empty_evaluations=self._empty_evaluations + (bool(self._evaluating) and not latest),
+            empty_evaluations=self._empty_evaluations + is_empty,
         )
 
-    def _watch_entropy(self, step: int, entropy: object) -> None:
-        if not is_number(entropy):
-            return
+    def _keep(self, **parts: Any) -> None:
+        self._kept = replace(self._kept, **parts)
+
+    def _begin_with_another_term(self, figures: BatchFigures) -> None:
+        """Forget earlier scores: a schedule has put another term first, so they measure another thing."""
+        faded = begun = None
+        for before in self._kept.in_force[:1]:
+            if before not in figures.in_force:
+                faded = WeightChange(before, figures.step)
+        for first in figures.in_force[:1]:
+            if first not in self._kept.trained_on:
+                begun = WeightChange(first, figures.step)
+        self._history = History()
+        self._keep(
+            opening=(),
+            batches=(),
+            evaluations=(),
+            trained_at_first_evaluation=NOTHING,
+            faded=faded,
+            begun=begun,
+        )
+
+    def _watch_entropy(self, step: int, entropy: float) -> None:
+        """Keep the largest loss of entropy between two logs, or within few steps."""
         self._first_entropy = self._first_entropy or entropy
-        # The log before, which may be many steps ago: TRL logs every 10.
+        # The log before may be many steps ago: TRL logs every 10.
         latest = len(self._entropies) - 1
-        fallen = [
-            before - entropy
-            for place, (when, before) in enumerate(self._entropies)
-            if step - when <= (CLIFF_STEPS if place < latest else MOST_BETWEEN_LOGS)
-        ]
+        fallen = []
+        for place, (when, before) in enumerate(self._entropies):
+            most = CLIFF_STEPS if place < latest else MOST_BETWEEN_LOGS
+            if step - when <= most:
+                fallen.append(before - entropy)
         self._entropies.append((step, entropy))
         if fallen and self._first_entropy > 0:
-            self._keep(entropy_cliff=max(self._kept.entropy_cliff or 0.0, max(fallen) / self._first_entropy))
+            cliff = max(fallen) / self._first_entropy
+            self._keep(entropy_cliff=max(self._kept.entropy_cliff or 0.0, cliff))
+
+    def _add_evaluated(self, figures: BatchFigures) -> None:
+        """Add a batch of an evaluation; a batch of another step begins another evaluation."""
+        batches = self._kept.batches
+        is_first = not (self._evaluating or self._kept.evaluations)
+        if batches and is_first:
+            self._keep(trained_at_first_evaluation=score_level(batches[-OPENING_BATCHES:]))
+        if self._evaluating and self._evaluating[-1].step != figures.step:
+            self._end_evaluation()
+        self._evaluating.append(figures)
 
     def _end_evaluation(self) -> None:
-        latest = self._last_evaluation()
+        if not self._evaluating:
+            return
+        latest = self._latest_evaluation()
+        if not latest:
+            self._empty_evaluations += 1
         found = (*self._kept.evaluations, *latest)
-        self._empty_evaluations += bool(self._evaluating) and not latest
         # The others are compared with the first.
         self._keep(evaluations=found[:1] + found[1:][1 - EVALUATIONS :])
         self._evaluating = []
 
-    def _last_evaluation(self) -> list[tuple[int | None, Estimate]]:
-        """Join the batches of the current evaluation to one level."""
-        level = score_level(self._evaluating)
-        return [(self._evaluating[-1].step, level)] if level.count else []
+    def _latest_evaluation(self) -> list[Evaluation]:
+        """Join the batches of the current evaluation to one score; empty without a judged completion."""
+        score = score_level(self._evaluating)
+        if not score.count:
+            return []
+        return [Evaluation(self._evaluating[-1].step, score)]

@@ -1,8 +1,8 @@
 """Table of checks in order of cause. Codes are stable: files and scripts hold them.
 
-A new check is a file with a pure function of a `Window`, and a line in `CHECKS`. A code may have several parts: then
-`_most_severe` tells the most severe one, and the first of equals. If what a part finds is only what another cause does,
-name it in `HIDES` under that cause.
+A check is a file named by its code. The file holds one or several parts, each a pure function of a `Window`; the check
+tells the most severe finding of its parts, and the first of equals. If what a part finds is only what another cause
+does, name it in `HIDES` under that cause.
 """
 
 from __future__ import annotations
@@ -17,23 +17,80 @@ from trl_grpo_ext.diagnostics.checks import (
     grader_trouble,
     inert_term,
     kl_blowup,
-    length_explosion,
+    label_hacks,
     mixed_groups,
     noisy_verifier,
+    nonfinite_updates,
     odd_sampling,
     reward_hacking,
-    unread,
     way_out,
     wrong_driver,
     zero_updates,
 )
+from trl_grpo_ext.diagnostics.checks.completions import (
+    language_mixing,
+    length_explosion,
+    repetition,
+    truncation,
+    unparseable_flood,
+)
 from trl_grpo_ext.diagnostics.finding import Finding, NotChecked
 from trl_grpo_ext.diagnostics.window import Check, CheckResult, Window, finds
+
+# In the order of cause: what comes first makes what comes after meaningless, and is named first.
+PARTS: dict[str, tuple[Check, ...]] = {
+    "nonfinite_updates": (nonfinite_updates.nonfinite,),
+    "mixed_groups": (mixed_groups.mixed,),
+    "way_out": (way_out.escaped,),
+    "grader_trouble": (
+        grader_trouble.failures,
+        grader_trouble.starved,
+        grader_trouble.timeouts_of_the_policy,
+        grader_trouble.hidden_imports,
+        grader_trouble.failing_tools,
+        grader_trouble.slow,
+    ),
+    "bad_data": (bad_data.unjudged, bad_data.one_prompt, bad_data.doubtful_gold),
+    "noisy_verifier": (noisy_verifier.inconsistent, noisy_verifier.measured, noisy_verifier.disputed),
+    "reward_hacking": (reward_hacking.hacking,),
+    "getting_worse": (getting_worse.fallen,),
+    "odd_sampling": (odd_sampling.distorted,),
+    "truncation": (truncation.cut, truncation.shortened),
+    "unparseable_flood": (unparseable_flood.unparseable,),
+    "zero_updates": (zero_updates.zero, zero_updates.rounded, zero_updates.warming_up),
+    "kl_blowup": (kl_blowup.broken, kl_blowup.far_and_no_better, kl_blowup.unstable),
+    "dead_groups": (
+        dead_groups.all_wrong,
+        dead_groups.all_right,
+        dead_groups.of_both_kinds,
+        dead_groups.never_right,
+    ),
+    "inert_term": (
+        inert_term.closed_gate,
+        inert_term.unmatched,
+        inert_term.flattened,
+        inert_term.flat,
+        inert_term.saturated,
+    ),
+    "wrong_driver": (
+        wrong_driver.punished,
+        wrong_driver.wrong_sign,
+        wrong_driver.not_yet,
+        wrong_driver.secondary_only,
+        wrong_driver.cancelled,
+        wrong_driver.outweighed,
+    ),
+    "entropy_collapse": (entropy_collapse.never_explored, entropy_collapse.collapsed),
+    "length_explosion": (length_explosion.length,),
+    "repetition": (repetition.repeated,),
+    "label_hacks": (label_hacks.fooled,),
+    "language_mixing": (language_mixing.foreign,),
+}
 
 # Groups that nobody solves, and groups of which too few are live.
 DEAD_GROUPS: tuple[Check, ...] = (dead_groups.all_wrong, dead_groups.of_both_kinds, dead_groups.never_right)
 
-# A cause hides these checks: what they find is what the cause does.
+# A cause hides these parts: what they find is what the cause does.
 HIDES: dict[Check, tuple[Check, ...]] = {
     grader_trouble.failures: (grader_trouble.slow,),
     grader_trouble.starved: (grader_trouble.slow,),
@@ -45,25 +102,25 @@ HIDES: dict[Check, tuple[Check, ...]] = {
     reward_hacking.hacking: (noisy_verifier.disputed,),
     kl_blowup.broken: (
         getting_worse.fallen,
-        unread.cut,
-        unread.unparseable,
+        truncation.cut,
+        unparseable_flood.unparseable,
         *DEAD_GROUPS,
         kl_blowup.far_and_no_better,
         entropy_collapse.collapsed,
         length_explosion.length,
-        length_explosion.repetition,
-        length_explosion.language,
+        repetition.repeated,
+        language_mixing.foreign,
     ),
     kl_blowup.far_and_no_better: (entropy_collapse.collapsed,),
     wrong_driver.punished: (
         getting_worse.fallen,
-        unread.unparseable,
+        unparseable_flood.unparseable,
         kl_blowup.broken,
         kl_blowup.far_and_no_better,
         *DEAD_GROUPS,
         entropy_collapse.collapsed,
     ),
-    # Of a policy that is as good as before: of rows that are too hard for it, a lesser term alone tells answers apart.
+    # The policy is as good as before. Where rows are too hard for it, a lesser term alone tells answers apart.
     getting_worse.harder_data: (
         bad_data.doubtful_gold,
         *DEAD_GROUPS,
@@ -74,11 +131,11 @@ HIDES: dict[Check, tuple[Check, ...]] = {
     zero_updates.rounded: (dead_groups.of_both_kinds,),
     bad_data.doubtful_gold: (dead_groups.never_right,),
     odd_sampling.distorted: (
-        unread.cut,
-        unread.unparseable,
+        truncation.cut,
+        unparseable_flood.unparseable,
         *DEAD_GROUPS,
-        length_explosion.repetition,
-        length_explosion.language,
+        repetition.repeated,
+        language_mixing.foreign,
     ),
     entropy_collapse.never_explored: (
         bad_data.doubtful_gold,
@@ -89,85 +146,41 @@ HIDES: dict[Check, tuple[Check, ...]] = {
 }
 
 
-def _most_severe(code: str, *parts: Check) -> tuple[str, Check]:
+def _unless_hidden(part: Check, window: Window) -> CheckResult:
+    """Run a part; return None for a finding that a cause hides."""
+    result = part(window)
+    if not isinstance(result, Finding):
+        return result
+    causes = [cause for cause, hidden in HIDES.items() if part in hidden]
+    if finds(window, *causes):
+        return None
+    return result
+
+
+def _check(code: str, parts: tuple[Check, ...]) -> Check:
     """Combine parts into one check that returns the most severe finding, first among equals."""
 
     def check(window: Window) -> CheckResult:
-        results = [_unless_hidden(part, window) for part in parts]
-        found = [one for one in results if isinstance(one, Finding)]
-        if found:
-            return replace(max(found, key=lambda one: one.severity.rank), code=code, step=window.step)
-        needs = dict.fromkeys(one.needs for one in results if isinstance(one, NotChecked))
-        return NotChecked("; ".join(needs), in_part=None in results) if needs else None
+        findings: list[Finding] = []
+        needs: list[str] = []
+        has_passed = False
+        for part in parts:
+            result = _unless_hidden(part, window)
+            if result is None:
+                has_passed = True
+            elif isinstance(result, Finding):
+                findings.append(result)
+            elif result.needs not in needs:
+                needs.append(result.needs)
+        if findings:
+            worst = max(findings, key=lambda finding: finding.severity.rank)
+            return replace(worst, code=code, step=window.step)
+        if needs:
+            return NotChecked("; ".join(needs), in_part=has_passed)
+        return None
 
-    return code, check
+    return check
 
 
-def _unless_hidden(part: Check, window: Window) -> CheckResult:
-    found = part(window)
-    if not isinstance(found, Finding):
-        return found
-    causes = [cause for cause, hidden in HIDES.items() if part in hidden]
-    return None if finds(window, *causes) else found
-
-
-# In the order of cause: what comes first makes what comes after meaningless, and is named first.
-CHECKS: dict[str, Check] = dict(
-    [
-        _most_severe("nonfinite_updates", zero_updates.nonfinite),
-        _most_severe("mixed_groups", mixed_groups.mixed),
-        _most_severe("way_out", way_out.escaped),
-        _most_severe(
-            "grader_trouble",
-            grader_trouble.failures,
-            grader_trouble.starved,
-            grader_trouble.timeouts_of_the_policy,
-            grader_trouble.hidden_imports,
-            grader_trouble.failing_tools,
-            grader_trouble.slow,
-        ),
-        _most_severe("bad_data", bad_data.unjudged, bad_data.one_prompt, bad_data.doubtful_gold),
-        _most_severe(
-            "noisy_verifier",
-            noisy_verifier.inconsistent,
-            noisy_verifier.measured,
-            noisy_verifier.disputed,
-        ),
-        _most_severe("reward_hacking", reward_hacking.hacking),
-        _most_severe("getting_worse", getting_worse.fallen),
-        _most_severe("odd_sampling", odd_sampling.distorted),
-        _most_severe("truncation", unread.cut, unread.shortened),
-        _most_severe("unparseable_flood", unread.unparseable),
-        _most_severe("zero_updates", zero_updates.zero, zero_updates.rounded, zero_updates.warming_up),
-        _most_severe("kl_blowup", kl_blowup.broken, kl_blowup.far_and_no_better, kl_blowup.unstable),
-        _most_severe(
-            "dead_groups",
-            dead_groups.all_wrong,
-            dead_groups.all_right,
-            dead_groups.of_both_kinds,
-            dead_groups.never_right,
-        ),
-        _most_severe(
-            "inert_term",
-            inert_term.closed_gate,
-            inert_term.unmatched,
-            inert_term.flattened,
-            inert_term.flat,
-            inert_term.saturated,
-        ),
-        _most_severe(
-            "wrong_driver",
-            wrong_driver.punished,
-            wrong_driver.wrong_sign,
-            wrong_driver.not_yet,
-            wrong_driver.secondary_only,
-            wrong_driver.cancelled,
-            wrong_driver.outweighed,
-        ),
-        _most_severe("entropy_collapse", entropy_collapse.never_explored, entropy_collapse.collapsed),
-        _most_severe("length_explosion", length_explosion.length),
-        _most_severe("repetition", length_explosion.repetition),
-        _most_severe("label_hacks", reward_hacking.label_hacks),
-        _most_severe("language_mixing", length_explosion.language),
-    ]
-)
+# The checks by code, in the order of cause.
+CHECKS: dict[str, Check] = {code: _check(code, parts) for code, parts in PARTS.items()}

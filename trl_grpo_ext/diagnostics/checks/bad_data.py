@@ -34,6 +34,13 @@ RETURNS = (
 )
 # Of the verdicts of a term in force. Ours, tried in test_fault_injection.py (no gold for one action).
 WARN, CRITICAL = 0.02, 0.10
+# Ours, tried in test_diagnosis_cases.py (gold of other rows, in all rows and in a third).
+# Of the groups agree on an answer that is not the gold.
+DOUBTFUL, MOSTLY_DOUBTFUL = 0.15, 0.5
+# Of the groups without a right answer in the first batches, as many agree.
+EARLY = 0.3
+# Of the groups without a right answer agree: else the answers scatter, as wrong answers do.
+AGREED = 0.6
 
 
 def unjudged(window: Window) -> CheckResult:
@@ -54,8 +61,10 @@ def unjudged(window: Window) -> CheckResult:
     if reason == NOTHING_RETURNED:
         who = f"The verifier, not the model: `{found.term}` returns None for {share} of the completions"
     else:
-        who = f"The data, not the model: {share} of the completions have nothing that `{found.term}` could judge them "
-        who += f"against, mostly {mostly}"
+        who = (
+            f"The data, not the model: {share} of the completions have nothing that `{found.term}` could judge them "
+            f"against, mostly {mostly}"
+        )
     return Finding(
         severity=found.severity(CRITICAL),
         terms=(found.term,),
@@ -89,7 +98,7 @@ def _is_of_data(kind: Failure) -> bool:
 
 
 def one_prompt(window: Window) -> CheckResult:
-    """Find rows that all have the same prompt, and different golds."""
+    """Find a dataset whose rows share one prompt and differ in gold."""
     prompts = frozenset[int]().union(*(batch.prompts for batch in window.batches))
     golds = {batch.wrong_answer[1] for batch in window.batches if batch.wrong_answer}
     if len(prompts) != 1 or len(golds) < 2 or group_count(window.batches) < LEAST_GROUPS:
@@ -103,18 +112,10 @@ def one_prompt(window: Window) -> CheckResult:
     )
 
 
-# Ours, tried in test_diagnosis_cases.py (gold of other rows, in all rows and in a third).
-# Of the groups agree on an answer that is not the gold.
-DOUBTFUL, MOSTLY_DOUBTFUL = 0.15, 0.5
-# Of those in the first batches.
-EARLY = 0.3
-# Of the groups without a right answer: else the answers scatter, as wrong ones do.
-AGREED = 0.6
-
-
 def doubtful_gold(window: Window) -> CheckResult:
-    """Find groups that agree on an answer other than the gold."""
-    groups, agreeing = group_count(window.batches), agreeing_share(window.batches)
+    """Find groups whose completions agree on a wrong answer."""
+    groups = group_count(window.batches)
+    agreeing = agreeing_share(window.batches)
     agreed = sum(batch.agreeing_wrong_groups for batch in window.batches)
     # A policy that has settled agrees later.
     early = agreeing_share(window.opening)
@@ -134,7 +135,7 @@ def doubtful_gold(window: Window) -> CheckResult:
 
 
 class _Suspect(NamedTuple):
-    """A suspect for an answer that siblings agree on, and the way to find out."""
+    """Suspect: the likeliest reason for wrong answers on which siblings agree, and an action."""
 
     sentence: str
     action: str

@@ -74,14 +74,16 @@ def all_wrong(window: Window) -> CheckResult:
         return None
     if is_one_answer(window) or not is_stuck(window):
         return None
-    live, agreeing = group_share(window.batches, GroupOutcome.LIVE), _doubtful(window)
-    cause, is_beyond = _cause(window), _is_beyond(window, agreeing)
+    live = group_share(window.batches, GroupOutcome.LIVE)
+    agreeing = _doubtful(window)
+    cause = _cause(window)
+    beyond = BEYOND if _is_beyond(window, agreeing) else ""
     return Finding(
         severity=Severity.critical_if(wrong >= WRONG_CRITICAL),
         terms=tuple(window.primary_terms),
         sentence=(
             f"{percent(wrong)} of the groups are all wrong and teach nothing; {percent(live)} are live"
-            f"{_why(agreeing, cause)}.{BEYOND if is_beyond else ''}{told_gold(window.batches)}"
+            f"{_why(agreeing, cause)}.{beyond}{told_gold(window.batches)}"
         ),
         numbers={"all_wrong": wrong, "agreeing": agreeing, "live": live, "groups": group_count(window.batches)},
         action=_action_of_wrong(window, cause, agreeing),
@@ -105,7 +107,7 @@ def _action_of_wrong(window: Window, cause: str, agreeing: float) -> str:
 
 
 def _doubtful(window: Window) -> float:
-    """Share of unsolved groups that agree on an answer as they do where the gold is wrong."""
+    """Share of unsolved groups whose agreement casts doubt on the gold."""
     if are_far_from_gold(window.batches) or same_answer(window.batches):
         return 0.0
     return agreeing_share(window.batches)
@@ -149,25 +151,31 @@ def _why(agreeing: float, cause: str) -> str:
     """Finish the sentence: features shared by wrong answers."""
     if agreeing >= AGREEING:
         return f", and in {percent(agreeing)} of them most completions agree on one answer: the gold may be wrong"
-    return f". Nearly all fail for one reason, `{safe_reason(cause)}`" if "Error" in cause else ""
+    if "Error" in cause:
+        return f". Nearly all fail for one reason, `{safe_reason(cause)}`"
+    return ""
 
 
 def all_right(window: Window) -> CheckResult:
     """Find data that was all right from the first batch; learned data does not count."""
     if not are_enough(window.batches) or not group_count(window.opening):
         return None
-    now, opening = (group_share(batches, GroupOutcome.ALL_RIGHT) for batches in (window.batches, window.opening))
+    now = group_share(window.batches, GroupOutcome.ALL_RIGHT)
+    opening = group_share(window.opening, GroupOutcome.ALL_RIGHT)
     size = judged(window.batches) / group_count(window.batches)
     error = math.sqrt(opening * (1 - opening) / group_count(window.opening))
     # A few groups only tell how it began.
     if min(now, opening - error) < _least(RIGHT_WARN, size):
         return None
-    term, answers = names(window.primary_terms, "or"), _several_answers(window)
-    accepts, action = ": there is little to learn from this data.", HARDER
+    term = names(window.primary_terms, "or")
+    answers = _several_answers(window)
     if answers:
         accepts = f", though {answers}: {term} may accept any answer."
         action = f"Judge a few answers that you know to be wrong with {term}, or run `trl-grpo-ext check-data`."
-    elif not any(window.of_term(one).has_answers for one in window.primary_terms):
+    elif any(window.of_term(one).has_answers for one in window.primary_terms):
+        accepts = ": there is little to learn from this data."
+        action = HARDER
+    else:
         accepts = f": either {term} accepts anything, or there is little to learn from this data."
         action = f"First judge a few completions that you know to be wrong with {term}. If it turns them down: {HARDER}"
     return Finding(
@@ -196,45 +204,52 @@ def _least(share: float, size: float) -> float:
 def _several_answers(window: Window) -> str:
     """Describe groups with several answers; empty for few answers or none extracted."""
     distinct = distinct_answers(window.batches)
-    return f"a group gives {distinct:.1f} different answers" if distinct is not None and distinct >= SEVERAL else ""
+    if distinct is None or distinct < SEVERAL:
+        return ""
+    return f"a group gives {distinct:.1f} different answers"
 
 
 def of_both_kinds(window: Window) -> CheckResult:
-    """Few live groups while the score is flat, and neither kind of dead group prevails.
+    """Find few live groups while the score is flat, and neither kind of dead group prevails.
 
-    That the score is surely flat is not asked: where prompts are always right or always wrong, chance alone moves it.
+    Sure proof of a flat score is not asked for: where prompts are always right or always wrong, chance alone moves it.
     """
     live = live_share(window)
     if live is None or not are_enough(window.batches) or live + _misread(window) >= LEAST_LIVE:
         return None
     right = group_share(window.batches, GroupOutcome.ALL_RIGHT)
+    # Another check judges such groups.
     if _understood_wrong(window) >= WRONG_WARN or right >= RIGHT_WARN or _is_inert(window):
-        # Another check judges these groups.
         return None
     if not _is_stuck(window, live):
         return None
-    answers, term = _several_answers(window), names(window.primary_terms, "or")
-    reads_prompt = f"; {answers}, so {term} may judge the prompt alone" if answers and live < CRITICAL else ""
+    answers = _several_answers(window)
+    reads_prompt = ""
+    if answers and live < CRITICAL:
+        reads_prompt = f"; {answers}, so {names(window.primary_terms, 'or')} may judge the prompt alone"
     return Finding(
         severity=Severity.critical_if(live < CRITICAL),
         terms=tuple(window.primary_terms),
         sentence=f"Most groups teach nothing: {group_mix(window)}{reads_prompt}.",
         numbers={"all_right": right, "live": live, "groups": group_count(window.batches)},
-        action="First judge a few completions of both kinds by hand; if the verifier is right, drop the prompts that "
-        "are always right and take easier ones for those that are always wrong, or more num_generations.",
+        action=(
+            "First judge a few completions of both kinds by hand; if the verifier is right, drop the prompts that "
+            "are always right and take easier ones for those that are always wrong, or more num_generations."
+        ),
     )
 
 
 def never_right(window: Window) -> CheckResult:
-    """Find a part of the groups that stays without a right answer beside groups that have many.
+    """Find groups without right answers, in lasting number, beside groups with many.
 
     Were all prompts alike, chance would leave far fewer groups without a right answer.
     """
     # Rows that are not shuffled may become easier or harder.
-    is_shuffled = window.settings.get("shuffle_dataset") is not False
+    if not window.is_shuffled or not window.scale.is_known or window.is_solved:
+        return None
+    is_long = len(window.batches) >= LONG and group_count(window.opening) > 0
     # Of few prompts the same ones come back: `of_both_kinds` tells.
-    is_long = len(window.batches) >= LONG and group_count(window.opening) > 0 and not same_prompts(window)
-    if not (is_shuffled and is_long and are_enough(window.batches) and window.scale.is_known) or window.is_solved:
+    if not is_long or not are_enough(window.batches) or same_prompts(window):
         return None
     half = len(window.batches) // 2
     now = _without_right(window.batches)
@@ -268,7 +283,9 @@ def _without_right(batches: Sequence[BatchFigures]) -> float:
 
 def live_share(window: Window) -> float | None:
     """Share of live groups; None without judged groups."""
-    return group_share(window.batches, GroupOutcome.LIVE) if group_count(window.batches) else None
+    if not group_count(window.batches):
+        return None
+    return group_share(window.batches, GroupOutcome.LIVE)
 
 
 def group_mix(window: Window) -> str:
@@ -279,8 +296,11 @@ def group_mix(window: Window) -> str:
         "tied": GroupOutcome.TIED,
         "live": GroupOutcome.LIVE,
     }
-    shares = {name: group_share(window.batches, kind) for name, kind in kinds.items()}
-    mix = [f"{percent(share)} {name}" for name, share in shares.items() if share or name == "live"]
+    mix = []
+    for name, kind in kinds.items():
+        share = group_share(window.batches, kind)
+        if share or name == "live":
+            mix.append(f"{percent(share)} {name}")
     prompts = same_prompts(window)
     if prompts:
         mix.append("all of the same prompt" if prompts == 1 else f"all of the same {prompts} prompts")
@@ -294,13 +314,13 @@ def same_prompts(window: Window) -> int:
 
 
 def _is_inert(window: Window) -> bool:
-    """Test whether most groups are tied because of an inert term."""
+    """Test for mostly tied groups with an inert term as cause."""
     is_tied = group_share(window.batches, GroupOutcome.TIED) > 1 / 2
     return is_tied and finds(window, inert_term.closed_gate, inert_term.flattened, inert_term.flat)
 
 
 def _is_stuck(window: Window, live: float) -> bool:
-    """Test whether the score is flat for another reason than success.
+    """Test for a flat score that success does not explain.
 
     Next to no live groups, or the same few prompts again and again, are proof enough, where nothing speaks for a rise.
     """

@@ -17,7 +17,6 @@ from trl_grpo_ext.diagnostics.levels import gain_within
 from trl_grpo_ext.diagnostics.progress import FLAT_BATCHES, HARDLY, has_risen, is_flat
 from trl_grpo_ext.diagnostics.window import LEAST_SAMPLES, NO_LOGS, CheckResult, Window
 from trl_grpo_ext.group_outcome import GroupOutcome
-from trl_grpo_ext.protocol import is_number
 
 # Of the entropy at the start; rl-doctor.
 LEFT = 0.1
@@ -38,83 +37,113 @@ COLD = 0.3
 MOSTLY_SAME = 0.85
 
 COMPARE = "First compare answers and gold of the groups that are all wrong: it may be the gold. If the gold is right:"
-
-
-def collapsed(window: Window) -> CheckResult:
-    """Little entropy is left, groups give one answer, and the score is flat below its ceiling."""
-    now, opening = window.logged_level("entropy"), window.logged("entropy", opening=True)
-    if now is None or not opening:
-        missing = NotChecked("the entropy, which TRL has not logged") if window.logs else NO_LOGS
-        return missing if window.batches else None
-    level, distinct, before = window.score, distinct_answers(window.batches), opening[0]
-    if level.count < LEAST_SAMPLES or window.is_solved:
-        return None
-    if before <= 0 or now > LEFT * before or (distinct is not None and distinct >= ONE_ANSWER):
-        return None
-    is_stuck = is_flat(window, HARDLY) and not has_risen(window)
-    if not (is_stuck or _has_settled_on_wrong_answers(window)):
-        # The policy learns, or has converged.
-        return None
-    if window.scale.unit(level).mean < HARDLY and kl_blowup.obeys_other_terms(window):
-        # Where no answer is right, it has found what the other terms pay for.
-        return None
-    answers = "" if distinct is None else f" and a group gives {distinct:.1f} different answers"
-    left, settled = f"{percent(now / before)} of its entropy is left{answers}", _settled(window)
-    return Finding(
-        severity=Severity.WARNING,
-        sentence=(
-            f"The policy has stopped exploring: {left}, while the score stays at {level.mean:.2f}."
-            if settled is None
-            else f"The policy has settled, and some of the gold may be wrong: {settled}; {left}."
-        ),
-        numbers={"entropy": now, "entropy_at_the_start": before, "score": level.mean},
-        action=("" if settled is None else f"{COMPARE} ") + "Go back to a checkpoint from before, with a higher "
-        "epsilon_high or temperature, or a lower learning rate.",
-    )
+EXPLORE = "Go back to a checkpoint from before, with a higher epsilon_high or temperature, or a lower learning rate."
 
 
 def never_explored(window: Window) -> CheckResult:
     """Find groups of identical completions, from the first batch to the latest."""
-    temperature = window.settings.get("temperature")
-    cold = is_number(temperature) and temperature < COLD
-    top_p = window.settings.get("top_p")
-    narrow = is_number(top_p) and top_p < NARROW
+    temperature = window.number("temperature")
+    top_p = window.number("top_p")
+    is_cold = temperature is not None and temperature < COLD
+    is_narrow = top_p is not None and top_p < NARROW
     is_learned = window.is_solved or has_risen(window)
-    if not never_explores(window, MOSTLY_SAME if (cold or narrow) and not is_learned else SAME_TEXT):
+    least = SAME_TEXT
+    if (is_cold or is_narrow) and not is_learned:
+        least = MOSTLY_SAME
+    if not never_explores(window, least):
         return None
+    share = repeated_share(window.batches)
+    at = f", at a temperature of {temperature:g}" if is_cold else ""
     return Finding(
         severity=Severity.CRITICAL,
         sentence=(
-            "The policy does not explore, and did not from the start: "
-            f"{percent(repeated_share(window.batches))} of the completions are a sibling's, word for word"
-            + (f", at a temperature of {temperature:g}." if cold else ".")
+            f"The policy does not explore, and did not from the start: {percent(share)} of the completions are a "
+            f"sibling's, word for word{at}."
         ),
-        numbers={"repeated": repeated_share(window.batches)},
-        action=_how_to_explore(window, cold=cold),
+        numbers={"repeated": share},
+        action=_how_to_explore(window, is_cold=is_cold),
     )
 
 
-def _how_to_explore(window: Window, *, cold: bool) -> str:
+def _how_to_explore(window: Window, *, is_cold: bool) -> str:
     if window.settings.get("top_k") == 1:
         return "Set top_k to 0, TRL's default: with 1 the likeliest token is taken at any temperature."
-    if cold:
+    if is_cold:
         return "Set temperature to 1, TRL's default."
-    top_p, min_p = window.settings.get("top_p"), window.settings.get("min_p")
-    if is_number(top_p) and top_p < NARROW:
+    top_p = window.number("top_p")
+    if top_p is not None and top_p < NARROW:
         return f"Set top_p to 1, TRL's default: with {top_p:g} only the likeliest tokens are taken."
-    if is_number(min_p) and min_p > 1 - NARROW:
+    min_p = window.number("min_p")
+    if min_p is not None and min_p > 1 - NARROW:
         return f"Take min_p out: with {min_p:g} only the likeliest tokens are taken."
     return "Raise the temperature, or top_p."
 
 
-def _settled(window: Window) -> str | None:
-    """Describe a settled policy: groups all right, groups agreeing on a wrong answer; None if answers scatter.
+def collapsed(window: Window) -> CheckResult:
+    """Find little entropy and one answer a group, while the score is flat below its ceiling."""
+    now = window.median_logged("entropy")
+    before = window.first_logged("entropy")
+    if now is None or before is None:
+        return _without_entropy(window)
+    level = window.score
+    if level.count < LEAST_SAMPLES or window.is_solved:
+        return None
+    if before <= 0 or now > LEFT * before or not _gives_one_answer(window):
+        return None
+    is_stuck = is_flat(window, HARDLY) and not has_risen(window)
+    # Else the policy learns, or has converged.
+    if not (is_stuck or _has_settled_on_wrong_answers(window)):
+        return None
+    # Where no answer is right, the policy has found what the other terms pay for.
+    if window.scale.unit(level).mean < HARDLY and kl_blowup.obeys_other_terms(window):
+        return None
+    left = f"{percent(now / before)} of its entropy is left{_answers(window)}"
+    settled = _settled(window)
+    if settled:
+        sentence = f"The policy has settled, and some of the gold may be wrong: {settled}; {left}."
+        action = f"{COMPARE} {EXPLORE}"
+    else:
+        sentence = f"The policy has stopped exploring: {left}, while the score stays at {level.mean:.2f}."
+        action = EXPLORE
+    return Finding(
+        severity=Severity.WARNING,
+        sentence=sentence,
+        numbers={"entropy": now, "entropy_at_the_start": before, "score": level.mean},
+        action=action,
+    )
+
+
+def _without_entropy(window: Window) -> CheckResult:
+    if not window.batches:
+        return None
+    if not window.logs:
+        return NO_LOGS
+    return NotChecked("the entropy, which TRL has not logged")
+
+
+def _gives_one_answer(window: Window) -> bool:
+    """Test whether a group gives one answer; True where no answer is extracted."""
+    distinct = distinct_answers(window.batches)
+    return distinct is None or distinct < ONE_ANSWER
+
+
+def _answers(window: Window) -> str:
+    """Tell the number of answers a group gives; empty where no answer is extracted."""
+    distinct = distinct_answers(window.batches)
+    if distinct is None:
+        return ""
+    return f" and a group gives {distinct:.1f} different answers"
+
+
+def _settled(window: Window) -> str:
+    """Describe a settled policy: groups all right, groups agreeing on a wrong answer; empty if answers scatter.
 
     A policy that is right on most prompts, and sure of another answer on the rest, puts the gold of the rest in doubt.
     """
-    wrong, right = (group_share(window.batches, kind) for kind in (GroupOutcome.ALL_WRONG, GroupOutcome.ALL_RIGHT))
+    wrong = group_share(window.batches, GroupOutcome.ALL_WRONG)
+    right = group_share(window.batches, GroupOutcome.ALL_RIGHT)
     if not wrong or agreeing_share(window.batches) < MOST or right < MOST * (1 - wrong):
-        return None
+        return ""
     return f"{percent(right)} of the groups are all right, {percent(wrong)} agree on a wrong answer"
 
 
@@ -123,8 +152,8 @@ def _has_settled_on_wrong_answers(window: Window) -> bool:
 
     False where no answer is extracted. Groups all right or all wrong differ so much that a score is never surely flat.
     """
-    if distinct_answers(window.batches) is None:
+    if distinct_answers(window.batches) is None or len(window.batches) < FLAT_BATCHES:
         return False
     rise = window.scale.part(gain_within(window.batches)).mean
-    hardly = len(window.batches) >= FLAT_BATCHES and rise < HARDLY
-    return hardly and group_share(window.batches, GroupOutcome.ALL_WRONG) >= MOSTLY_WRONG
+    wrong = group_share(window.batches, GroupOutcome.ALL_WRONG)
+    return rise < HARDLY and wrong >= MOSTLY_WRONG

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from trl_grpo_ext.diagnostics.batches import is_penalty, names, percent
 from trl_grpo_ext.diagnostics.decline import Decline, evaluation_decline, training_decline
@@ -30,8 +31,11 @@ MORE_CLIPPED = 0.1
 MOST_TOLD = 3
 
 
-# What changed while a score fell, and what to do about it.
-Change = tuple[str, str]
+class Change(NamedTuple):
+    """A change while a score fell, and the advice that completes `Go back ..., with`."""
+
+    told: str
+    advice: str
 
 
 def fallen(window: Window) -> CheckResult:
@@ -54,7 +58,9 @@ def harder_data(window: Window) -> CheckResult:
     """Find a fallen training score for which harder data speaks: rows in their order, or an evaluation that holds."""
     fall = training_decline(window)
     beside = "" if fall is None else _harder_data(window, fall)
-    return _finding(window, fall, "The score has fallen", beside=beside) if fall is not None and beside else None
+    if fall is None or not beside:
+        return None
+    return _finding(window, fall, "The score has fallen", beside=beside)
 
 
 def _unlearned(window: Window) -> Finding | None:
@@ -90,19 +96,19 @@ def _unlearned(window: Window) -> Finding | None:
 
 def _harder_data(window: Window, fall: Decline) -> str:
     """Say what speaks for harder data, and not for a worse policy; empty if nothing does."""
-    known = [(step, level) for step, level in window.evaluations if step is not None]
+    known = window.evaluated_steps
     before = [level for step, level in known if step <= fall.steps[1]]
     if before and len(known) > len(before):
         has_fallen = known[-1][1].mean < before[-1].mean
         return "" if has_fallen else "The evaluation has not fallen: the data may have become harder. "
-    if window.settings.get("shuffle_dataset") is False:
+    if not window.is_shuffled:
         return "The rows are not shuffled, and no evaluation tells whether they have become harder. "
     return ""
 
 
 def _unknown_reason(window: Window, fall: Decline) -> str:
     """Say that the rows may be harder, where no evaluation tells a worse policy from harder data."""
-    known = [step for step, _ in window.evaluations if step is not None]
+    known = [step for step, _ in window.evaluated_steps]
     if any(step > fall.steps[1] for step in known) and any(step <= fall.steps[1] for step in known):
         return ""
     return " No evaluation tells whether the policy is worse or the rows are harder."
@@ -110,25 +116,33 @@ def _unknown_reason(window: Window, fall: Decline) -> str:
 
 def _finding(window: Window, fall: Decline, what: str, *, beside: str = "") -> Finding:
     changes = list(_changes(window, fall))
-    told = ", ".join(change for change, _ in changes[:MOST_TOLD])
+    told = ", ".join(change.told for change in changes[:MOST_TOLD])
     meanwhile = f"Meanwhile {told}." if told else "Nothing else that is recorded changed with it."
     middle = sum(fall.steps) / 2
     lost = fall.size.interval
     is_halved = fall.scale.unit(fall.now).mean <= HALVED * fall.scale.unit(fall.best).mean
+    if beside:
+        # The policy may be as good as before.
+        severity = Severity.INFO
+        reason = ""
+        action = _look_at_data(window)
+    else:
+        severity = Severity.critical_if(is_halved)
+        reason = _unknown_reason(window, fall)
+        action = _action(window, fall, changes)
     return Finding(
-        severity=Severity.INFO if beside else Severity.critical_if(is_halved),
+        severity=severity,
         sentence=(
             f"{what}: {fall.best.mean:z.2f} around step {middle:.0f}, {fall.now.mean:z.2f} {fall.now_at}, lower by "
-            f"{lost.mean:.2f} (95 % interval {lost.low:z.2f} to {lost.high:.2f}). {beside}{meanwhile}"
-            + ("" if beside else _unknown_reason(window, fall))
+            f"{lost.mean:.2f} (95 % interval {lost.low:z.2f} to {lost.high:.2f}). {beside}{meanwhile}{reason}"
         ),
         numbers={"best": fall.best.mean, "best_step": middle, "now": fall.now.mean, "lost": lost.mean},
-        action=_look_at_data(window) if beside else _action(window, fall, changes),
+        action=action,
     )
 
 
 def _look_at_data(window: Window) -> str:
-    if window.settings.get("shuffle_dataset") is False:
+    if not window.is_shuffled:
         return "Shuffle the rows (shuffle_dataset: true), and evaluate: then a fall is the policy's."
     return "Judge a few of the latest completions by hand."
 
@@ -136,7 +150,7 @@ def _look_at_data(window: Window) -> str:
 def _action(window: Window, fall: Decline, changes: list[Change]) -> str:
     """Go back to the best step; first look at the data, if nothing tells a worse policy from harder data."""
     if changes:
-        return f"{_back(window, fall)} {changes[0][1]}."
+        return f"{_back(window, fall)} {changes[0].advice}."
     back = f"{_back(window, fall)} a lower learning rate, or stop there."
     if not _unknown_reason(window, fall):
         return back
@@ -146,7 +160,8 @@ def _action(window: Window, fall: Decline, changes: list[Change]) -> str:
 def _back(window: Window, fall: Decline) -> str:
     """Name the checkpoint nearest to the best steps, if one exists."""
     first, last = fall.steps
-    middle, margin = (first + last) / 2, max(1.0, last - first, 0.1 * last)
+    middle = (first + last) / 2
+    margin = max(1.0, last - first, 0.1 * last)
     near = [step for step in window.checkpoints if abs(step - middle) <= margin]
     if near:
         best = min(near, key=lambda step: abs(step - middle))
@@ -167,7 +182,7 @@ def _of_settings(window: Window, fall: Decline) -> Iterator[Change]:
     """Yield settings that a resume of the run has changed since the best time."""
     for resume in window.settings.get("resumed") or ():
         if resume["step"] >= fall.steps[0] and resume["changes"]:
-            yield (
+            yield Change(
                 f"the run goes on with other settings {told(resume['step'], resume['changes'])}",
                 "the earlier settings",
             )
@@ -182,7 +197,7 @@ def _of_weights(window: Window, fall: Decline) -> Iterator[Change]:
     largest = max((abs(weight) for pair in known.values() for weight in pair), default=0.0)
     for term, (before, now) in known.items():
         if abs(now - before) >= OTHER_WEIGHT * largest:
-            yield (
+            yield Change(
                 f"the weight of `{term}` went from {before:.2g} to {now:.2g}",
                 f"the weight of `{term}` kept at {before:.2g}",
             )
@@ -191,7 +206,8 @@ def _of_weights(window: Window, fall: Decline) -> Iterator[Change]:
 def _of_other_terms(window: Window, fall: Decline) -> Iterator[Change]:
     primary = window.primary_terms
     for term in window.in_force:
-        before, now = fall.before.values.get(term, NOTHING), fall.after.values.get(term, NOTHING)
+        before = fall.before.values.get(term, NOTHING)
+        now = fall.after.values.get(term, NOTHING)
         if term in primary or not (before.count and now.count):
             continue
         weight = window.batches[-1].terms[term].weight
@@ -200,17 +216,17 @@ def _of_other_terms(window: Window, fall: Decline) -> Iterator[Change]:
             continue
         went = f"went from {before.mean:.2f} to {now.mean:.2f}"
         if weight < 0:
-            yield (
+            yield Change(
                 f"the policy has unlearned `{term}`, whose weight is {weight:.2g}: it {went}",
                 f"a smaller penalty on `{term}`, or none: right answers may need it",
             )
         elif is_penalty(window, term):
-            yield (
+            yield Change(
                 f"the policy avoids the penalty of `{term}` instead, which {went}",
                 f"less weight on `{term}`, so that a right answer is worth more than its penalty",
             )
         else:
-            yield (
+            yield Change(
                 f"the policy has learned `{term}` instead, which {went}",
                 f"`{term}` gated by {names(primary, 'or')} or of less weight",
             )
@@ -221,14 +237,14 @@ def _of_completions(fall: Decline) -> Iterator[Change]:
     cut = fall.pair(lambda levels: levels.cut)
     tokens = fall.pair(lambda levels: levels.tokens)
     if void is not None and void[1] - void[0] >= MORE_VOID:
-        yield (f"{percent(void[1])} of the completions could not be judged", "a grader that works")
+        yield Change(f"{percent(void[1])} of the completions could not be judged", "a grader that works")
     if cut is not None and cut[1] - cut[0] >= MORE_CUT:
-        yield (
+        yield Change(
             f"{percent(cut[1])} of the completions are cut, {percent(cut[0])} before",
             "a larger max_completion_length, or a lower learning rate",
         )
     if tokens is not None and min(tokens) > 0 and max(tokens) >= max(LONGER * min(tokens), 1 + min(tokens)):
-        yield (
+        yield Change(
             f"completions went from {tokens[0]:.0f} to {tokens[1]:.0f} tokens",
             "a lower learning rate" if tokens[1] > tokens[0] else "less weight on what pays for short completions",
         )
@@ -237,17 +253,18 @@ def _of_completions(fall: Decline) -> Iterator[Change]:
 def _of_updates(fall: Decline) -> Iterator[Change]:
     entropy = fall.pair(lambda levels: levels.logged.get("entropy", NOTHING))
     clipped = fall.pair(lambda levels: levels.logged.get("clip_ratio/region_mean", NOTHING))
-    norm, highest = fall.before.logged.get("grad_norm"), fall.since.get("grad_norm")
+    norm = fall.before.logged.get("grad_norm")
+    highest = fall.since.get("grad_norm")
     if norm is not None and highest is not None and norm.mean > 0 and highest >= SPIKE * norm.mean:
-        yield (
+        yield Change(
             f"the gradient norm rose from {norm.mean:.2g} to {highest:.2g}",
             "a lower learning rate and max_grad_norm",
         )
     if entropy is not None and min(entropy) > 0 and min(entropy) <= LOST_ENTROPY * max(entropy):
         lost = entropy[1] < entropy[0]
-        yield (
+        yield Change(
             f"the entropy went from {entropy[0]:.2g} to {entropy[1]:.2g}",
             "a lower learning rate" + (", or a higher epsilon_high" if lost else ""),
         )
     if clipped is not None and clipped[1] - clipped[0] >= MORE_CLIPPED:
-        yield (f"{percent(clipped[1])} of the tokens are clipped", "a lower learning rate")
+        yield Change(f"{percent(clipped[1])} of the tokens are clipped", "a lower learning rate")

@@ -1,4 +1,4 @@
-"""The grader: it fails, lacks a CPU, hides a package, takes most of the step, or completions use up its time."""
+"""Check `grader_trouble`: a grader that fails, lacks a CPU, hides a package or is slow, and tools that fail."""
 
 from __future__ import annotations
 
@@ -33,6 +33,19 @@ ONE_PLACE, LEAST_AT_ONE_PLACE = 0.9, 8
 # TRL's share of tool calls that raise. Of the calls: ours; a model that learns to call writes some wrongly.
 TOOL_FAILURES = "tools/failure_frequency"
 MOST_CALLS = 0.5
+# Errors that no argument of a call brings about.
+OF_THE_OUTSIDE = (
+    "ConnectionError",
+    "ConnectionRefusedError",
+    "ConnectionResetError",
+    "TimeoutError",
+    "OSError",
+    "PermissionError",
+    "ImportError",
+    "ModuleNotFoundError",
+    "NameError",
+    "NotImplementedError",
+)
 # Characters that are told.
 MOST_ERROR = 120
 # How reasons begin if an environment failed.
@@ -48,32 +61,35 @@ def failures(window: Window) -> CheckResult:
         return None
     term = window.of_term(found.term)
     kinds = term.failures(_is_failure)
-    spent = unshaped = late = of_environment = 0
-    for (_, status, reason), count in kinds.items():
-        spent += count * (reason == BUDGET_SPENT)
-        unshaped += count * (reason == SHAPE_FAILED)
-        late += count * (status is Status.TIMEOUT)
-        of_environment += count * reason.startswith(OF_ENVIRONMENTS)
-    kind = "timeouts" if 2 * late > found.count else "failures of the grader"
-    if 2 * spent > found.count:
-        action = "Raise judging_budget well above the time that a batch takes."
-    elif 2 * unshaped > found.count:
-        action = f"Mend the shape of `{found.term}`: it takes a score and its verdict, and returns a finite number."
-    elif 2 * late > found.count:
-        action = (
-            "Give the term a longer timeout or a cheaper verifier, and see what it waits for: read its slowest "
-            "completions."
-        )
-    elif 2 * of_environment > found.count:
-        action = "Run `reset` and `get_reward` of the environment by hand, and mend what they stumble over."
-    else:
-        action = (
-            f"Run the verifier of `{found.term}` by hand on one of these completions, and mend what it stumbles over."
-        )
+    kind = "failures of the grader"
+    if 2 * _count(kinds, _is_late) > found.count:
+        kind = "timeouts"
     error = next((batch.error for batch in term.batches if batch.error), "")
     such_as = f", such as {on_one_line(error, MOST_ERROR)}" if error else ""
     said = f"are {kind}, {_mostly(window, found, kinds)}{such_as}{_where(window, found.term)}."
+    action = _how_to_mend(found, kinds)
     return _finding(window, found, found.severity(CRITICAL), "The grader, not the model", said, action)
+
+
+def _how_to_mend(found: VerdictShare, kinds: Counter[Failure]) -> str:
+    """Choose an action by the commonest kind of failure."""
+    most = found.count / 2
+    if _count(kinds, _is_over_budget) > most:
+        return "Raise judging_budget well above the time that a batch takes."
+    if _count(kinds, _is_of_shape) > most:
+        return f"Mend the shape of `{found.term}`: it takes a score and its verdict, and returns a finite number."
+    if _count(kinds, _is_late) > most:
+        return (
+            "Give the term a longer timeout or a cheaper verifier, and see what it waits for: read its slowest "
+            "completions."
+        )
+    if _count(kinds, _is_of_environment) > most:
+        return "Run `reset` and `get_reward` of the environment by hand, and mend what they stumble over."
+    return f"Run the verifier of `{found.term}` by hand on one of these completions, and mend what it stumbles over."
+
+
+def _count(kinds: Counter[Failure], is_kind: Callable[[Failure], bool]) -> int:
+    return sum(count for kind, count in kinds.items() if is_kind(kind))
 
 
 def _where(window: Window, term: str) -> str:
@@ -105,15 +121,18 @@ def starved(window: Window) -> CheckResult:
 
 
 def timeouts_of_the_policy(window: Window) -> CheckResult:
-    """Find completions that exhaust the grader's time limit; these score 0 and can be unlearned."""
+    """Find completions that exhaust the grader's time limit; such completions score 0 and can be unlearned."""
     found = _worst(window, _is_policys_timeout, POLICY_WARN, CRITICAL)
     if found is None:
         return None
     kinds = window.of_term(found.term).failures(_is_policys_timeout)
+    severity = Severity.INFO
+    if found.severity(CRITICAL) is Severity.CRITICAL:
+        severity = Severity.WARNING
     finding = _finding(
         window,
         found,
-        Severity.WARNING if found.severity(CRITICAL) is Severity.CRITICAL else Severity.INFO,
+        severity,
         "The completions, not the grader",
         f"are timeouts that the completion caused, {_mostly(window, found, kinds)}; they are scored, not left out.",
         "Read what these completions have in common: what never ends is wrong, and more time would not mend it; only "
@@ -146,11 +165,11 @@ def hidden_imports(window: Window) -> CheckResult:
 
 def slow(window: Window) -> CheckResult:
     """Find a grader that takes half of the step time, and name its slowest term."""
-    share = window.logged_level(SHARE_OF_STEP, LATEST_LOGS)
+    share = window.median_logged(SHARE_OF_STEP, latest=LATEST_LOGS, least=LATEST_LOGS)
     if share is None or share < MOST_OF_STEP or not window.batches:
         return None
+    # Else the completions take the time.
     if _worst(window, _is_policys_timeout, WARN, CRITICAL) is not None:
-        # The completions take the time.
         return None
     slowest = max(window.terms, key=lambda term: _cost(window, term))
     return Finding(
@@ -166,7 +185,10 @@ def failing_tools(window: Window) -> CheckResult:
     """Find tool calls that mostly fail, while the score does not rise."""
     # The worst score needs no patience: nothing is learned without a tool that works.
     is_worst = window.score.count > 0 and window.scale.unit(window.score).mean <= 0
-    share = window.logged_level(TOOL_FAILURES, 0 if is_worst else LATEST_LOGS)
+    if is_worst:
+        share = window.median_logged(TOOL_FAILURES)
+    else:
+        share = window.median_logged(TOOL_FAILURES, latest=LATEST_LOGS, least=LATEST_LOGS)
     if share is None or share < MOST_CALLS or not window.batches or has_risen(window):
         return None
     return Finding(
@@ -185,21 +207,6 @@ def _tool_error(window: Window) -> str:
     return ""
 
 
-# Errors that no argument of a call brings about.
-OF_THE_OUTSIDE = (
-    "ConnectionError",
-    "ConnectionRefusedError",
-    "ConnectionResetError",
-    "TimeoutError",
-    "OSError",
-    "PermissionError",
-    "ImportError",
-    "ModuleNotFoundError",
-    "NameError",
-    "NotImplementedError",
-)
-
-
 def _mend_tools(window: Window) -> str:
     errors = added(batch.tool_errors for batch in window.batches)
     for (tool, error), _ in errors.most_common(1):
@@ -214,7 +221,28 @@ def _cost(window: Window, term: str) -> float:
 
 
 def _is_starved(kind: Failure) -> bool:
-    return kind[2].endswith("starved")
+    _, _, reason = kind
+    return reason.endswith("starved")
+
+
+def _is_late(kind: Failure) -> bool:
+    _, status, _ = kind
+    return status is Status.TIMEOUT
+
+
+def _is_over_budget(kind: Failure) -> bool:
+    _, _, reason = kind
+    return reason == BUDGET_SPENT
+
+
+def _is_of_shape(kind: Failure) -> bool:
+    _, _, reason = kind
+    return reason == SHAPE_FAILED
+
+
+def _is_of_environment(kind: Failure) -> bool:
+    _, _, reason = kind
+    return reason.startswith(OF_ENVIRONMENTS)
 
 
 def _is_failure(kind: Failure) -> bool:
@@ -230,12 +258,14 @@ def _worst(window: Window, is_kind: Callable[[Failure], bool], warn: float, crit
 
 
 def _finding(window: Window, found: VerdictShare, severity: Severity, who: str, said: str, action: str) -> Finding:
-    """A finding of failed verdicts. A shadow that fails is information: it does not hold the reward back."""
+    """Make a finding of failed verdicts. A shadow that fails is information: it does not hold the reward back."""
     sentence = f"{who}: {percent(found.share)} of the `{found.term}` verdicts {said}"
+    if not found.in_force:
+        sentence += " It has no weight, and holds nothing back."
     return Finding(
         severity=severity,
         terms=(found.term,),
-        sentence=sentence if found.in_force else f"{sentence} It has no weight, and holds nothing back.",
+        sentence=sentence,
         numbers={"share": found.share, "failed": found.count, "seconds_p95": _seconds(window, found.term)},
         action=action,
     )
@@ -244,9 +274,10 @@ def _finding(window: Window, found: VerdictShare, severity: Severity, who: str, 
 def _mostly(window: Window, found: VerdictShare, kinds: Counter[Failure]) -> str:
     """Name the most frequent reason, with verdict time for timeouts."""
     (_, status, reason), _ = kinds.most_common(1)[0]
-    is_late = any(kind[1] is Status.TIMEOUT for kind in kinds)
-    within = f" (95 % of verdicts within {_seconds(window, found.term):.2g} s)" if is_late else ""
-    return f"mostly `{safe_reason(reason) or status}`{within}"
+    text = f"mostly `{safe_reason(reason) or status}`"
+    if _count(kinds, _is_late):
+        text += f" (95 % of verdicts within {_seconds(window, found.term):.2g} s)"
+    return text
 
 
 def _seconds(window: Window, term: str) -> float:

@@ -1,4 +1,4 @@
-"""Terms with weight that teach nothing: a group's completions get the same value, or every completion passes."""
+"""Check `inert_term`: a term with weight that gives a group one value, has no rows, or passes every completion."""
 
 from __future__ import annotations
 
@@ -26,6 +26,10 @@ DIFFERENT = 0.9
 UNMATCHED = 128
 # Of the verdicts: the gate never opens.
 CLOSED = 0.95
+# Optimizer steps. Ours, set by benchmarks/false_alarms.py; less than for a stuck score, since this is information only.
+PATIENCE = 64
+# Of the verdicts; rlprobe's ceiling.
+PASSED = 0.98
 
 
 def flat(window: Window) -> CheckResult:
@@ -69,20 +73,15 @@ def _is_flat(term: TermTotals) -> bool:
 
 
 def _has_been_learned(window: Window, term: str) -> bool:
-    """Whether it told completions apart at first: a policy that has converged gives them no difference to tell.
+    """Test whether a term told completions apart at first: completions of a converged policy do not differ.
 
-    Of a primary term, groups that are all right or all wrong are findings of their own, and the score must have risen
-    for it to count as learned.
+    A primary term with marks counts as learned if the score has risen. Groups of right and wrong answers that are all
+    right or all wrong are findings of their own.
     """
     if term not in window.primary_terms:
-        return _in_opening(window, term).flat_share < FLAT
+        return TermTotals.of(term, window.opening).flat_share < FLAT
     between = window.of_term(term).status_share(Status.PARTIAL, Status.SCORED)
     return between <= 0.5 or has_risen(window)
-
-
-def _in_opening(window: Window, term: str) -> TermTotals:
-    """Return a term's figures in the opening batches."""
-    return TermTotals([batch.terms[term] for batch in window.opening if term in batch.terms])
 
 
 def _is_idle(window: Window, term: str) -> bool:
@@ -94,7 +93,7 @@ def _is_idle(window: Window, term: str) -> bool:
     found = window.of_term(term)
     if not FLAT - 1 <= found.mean / window.value_scale(term).span <= 0:
         return False
-    has_punished = any(batch.values.numbers.total < 0 for batch in _in_opening(window, term).batches)
+    has_punished = any(batch.values.numbers.total < 0 for batch in TermTotals.of(term, window.opening).batches)
     passes = found.status_share(Status.CORRECT) > 0.5
     return passes or found.weight < 0 or has_punished or found.mean < 0
 
@@ -115,7 +114,7 @@ def _flat_term(window: Window, term: str) -> Finding:
 
 
 def _telling_shadow(window: Window, term: str) -> str:
-    """Return a shadow that tells completions of a group apart where a primary term does not; empty without one."""
+    """Return a shadow whose verdicts differ within groups of equal primary values; empty without one."""
     if term not in window.primary_terms:
         return ""
     for shadow in window.terms:
@@ -134,21 +133,23 @@ def _told_apart(window: Window, term: str) -> str:
 
 
 def _how_to_differ(window: Window, term: str) -> str:
-    """Name the bug where completions differ: a verifier that accepts anything, or reads nothing."""
+    """Advise on a term that gives equal values: name the likely bug of its verifier."""
     shadow = _telling_shadow(window, term)
     if shadow:
         return f"`{term}` gives right and wrong answers the same: make it as strict as `{shadow}`, or give that weight."
-    values = window.seen[term].values
     if not window.of_term(term).mean:
-        advice = "always 0 is a bug, or more than any completion does; of a penalty it is as it should be."
-    elif term in window.primary_terms and values.low == values.high and repeated_share(window.batches) < DIFFERENT:
+        return (
+            "Read a few of its verdicts: always 0 is a bug, or more than any completion does; of a penalty it is as it "
+            "should be."
+        )
+    values = window.seen[term].values
+    is_constant = term in window.primary_terms and values.low == values.high
+    if is_constant and repeated_share(window.batches) < DIFFERENT:
         return (
             f"The completions differ, and `{term}` gives each of them the same: a verifier that reads no answer, or "
             f"catches its own error, does so. Test it on an answer that you know to be right."
         )
-    else:
-        advice = "always the same is a bug, or a comparison of completions that do not differ."
-    return f"Read a few of its verdicts: {advice}"
+    return "Read a few of its verdicts: always the same is a bug, or a comparison of completions that do not differ."
 
 
 def closed_gate(window: Window) -> CheckResult:
@@ -196,30 +197,26 @@ def unmatched(window: Window) -> CheckResult:
 def _gated_by(window: Window, term: str) -> str:
     """Name the gating term if only one candidate exists: run settings do not tell."""
     others = [other for other in window.terms if other != term]
-    return f", by `{others[0]}`," if len(others) == 1 else ""
-
-
-# Optimizer steps. Ours, set by benchmarks/false_alarms.py; less than for a stuck score, since this is information only.
-PATIENCE = 64
-# Of the verdicts; rlprobe's ceiling.
-PASSED = 0.98
+    if len(others) != 1:
+        return ""
+    return f", by `{others[0]}`,"
 
 
 def _is_saturated(term: TermTotals) -> bool:
-    """Test whether nearly all verdicts are correct and earn something; a clean penalty earns nothing.
+    """Test whether nearly all verdicts are correct and earn something.
 
-    So is a comparison of completions that do not differ: both pass, and are worth nothing.
+    A clean penalty earns nothing, and a comparison of equal completions does not either.
     """
     return term.status_share(Status.CORRECT) >= PASSED and term.values.total > 0
 
 
 def saturated(window: Window) -> CheckResult:
-    """A term in force, not the primary one, that nearly everything passes, while the primary score is flat."""
+    """Find a lesser term that nearly every completion passes, while the primary score is flat."""
     level = window.score
     if level.count < LEAST_SAMPLES or window.is_solved:
         return None
-    term = next((term for term in other_terms(window) if _is_saturated(window.of_term(term))), None)
-    if term is None:
+    term = _saturated_term(window)
+    if not term:
         return None
     if not is_stuck(window, PATIENCE):
         seen = steps_so_far(window)
@@ -237,3 +234,10 @@ def saturated(window: Window) -> CheckResult:
         numbers={"passed": share, "primary_score": level.mean},
         action=f"Fade the weight of `{term}` out, or gate it by {names(window.primary_terms, 'or')}.",
     )
+
+
+def _saturated_term(window: Window) -> str:
+    for term in other_terms(window):
+        if _is_saturated(window.of_term(term)):
+            return term
+    return ""

@@ -10,9 +10,10 @@ from trl_grpo_ext.diagnostics.checks import wrong_driver
 from trl_grpo_ext.diagnostics.finding import Finding, NotChecked, Severity
 from trl_grpo_ext.diagnostics.levels import gain, level_of, reward_level, score_level
 from trl_grpo_ext.diagnostics.progress import FLAT_BATCHES, HARDLY, LEAST_GAIN, has_risen, is_flat
+from trl_grpo_ext.diagnostics.term_totals import TermTotals
 from trl_grpo_ext.diagnostics.window import LEAST_GROUPS, LEAST_SAMPLES, NO_LOGS, CheckResult, Window, finds
+from trl_grpo_ext.figures.reduction import BatchFigures
 from trl_grpo_ext.group_outcome import GroupOutcome
-from trl_grpo_ext.protocol import is_number
 from trl_grpo_ext.runs.recorder import OPENING_BATCHES
 from trl_grpo_ext.runs.resumed import told
 from trl_grpo_ext.support.estimate import SURE, Estimate
@@ -49,7 +50,7 @@ AGAIN = "Start again with a tenth of the learning rate."
 def broken(window: Window) -> CheckResult:
     """Find a score that collapsed through the policy, as far as logs show.
 
-    A run whose reward has risen is no such: its policy does what it is paid for.
+    None for a run whose reward has risen: its policy does what it is paid for.
     """
     recent = window.later[-FLAT_BATCHES:] or window.batches[1:]
     now = score_level(recent)
@@ -64,7 +65,7 @@ def broken(window: Window) -> CheckResult:
         return None
     fallen = f"score has fallen to {now.mean:z.2f} in the last {len(recent)} batches after {best.mean:.2f}"
     numbers = {"best": best.mean, "now": now.mean}
-    kl = window.logged_level("kl")
+    kl = window.median_logged("kl")
     is_endless = _has_come_to_be_cut(window)
     if kl is None:
         earlier = [window.scale.unit(level) for level in levels]
@@ -78,7 +79,10 @@ def broken(window: Window) -> CheckResult:
         return None
     sentence, action = _told_broken(window, effect, is_endless=is_endless)
     return Finding(
-        severity=Severity.critical_if(kl is None or kl >= CRITICAL), sentence=sentence, numbers=numbers, action=action
+        severity=Severity.critical_if(kl is None or kl >= CRITICAL),
+        sentence=sentence,
+        numbers=numbers,
+        action=action,
     )
 
 
@@ -124,14 +128,14 @@ def _has_come_to_be_cut(window: Window) -> bool:
 
 
 def far_and_no_better(window: Window) -> CheckResult:
-    """A high KL divergence from the reference: no gain of reward, or a leap that has ended exploration."""
-    level = window.logged_level("kl")
+    """Find a high KL divergence without a gain of reward, or after a leap of the entropy."""
+    level = window.median_logged("kl")
     if level is None:
-        if not window.batches:
-            return None
-        return NotChecked("beta above 0: without it TRL measures no KL divergence") if window.logs else NO_LOGS
-    effect = _effect(window) if level >= FAR else None
-    if effect is None:
+        return _without_kl(window)
+    if level < FAR:
+        return None
+    effect = _effect(window)
+    if not effect:
         return None
     numbers = {"kl": level}
     if window.entropy_cliff is not None:
@@ -144,20 +148,28 @@ def far_and_no_better(window: Window) -> CheckResult:
     )
 
 
+def _without_kl(window: Window) -> CheckResult:
+    if not window.batches:
+        return None
+    if not window.logs:
+        return NO_LOGS
+    return NotChecked("beta above 0: without it TRL measures no KL divergence")
+
+
 def _far(level: float) -> str:
     return f"the policy is {level:.2g} nats of KL from its reference"
 
 
-def _effect(window: Window) -> str | None:
-    """Explain why a large KL is harmful here; None if the reward rose."""
+def _effect(window: Window) -> str:
+    """Explain why a large KL is harmful here; empty if the reward rose."""
     if obeys_other_terms(window):
-        return None
+        return ""
     paid = window.reward_scale.part(gain(window.opening, window.later, reward_level))
     if paid.is_surely_below(LEAST_GAIN) and not has_risen(window):
         return "its reward is no better than at the start"
     if _has_leapt(window):
         return f"it lost {percent(min(1.0, window.entropy_cliff or 0.0))} of its entropy almost at once"
-    return None
+    return ""
 
 
 def obeys_other_terms(window: Window) -> bool:
@@ -169,11 +181,12 @@ def obeys_other_terms(window: Window) -> bool:
 
 def earned(window: Window, term: str) -> float:
     """Gain of a term's earnings since the start, as part of its scale; NaN if unknown."""
-    risen = gain(
-        window.opening,
-        window.later,
-        lambda batches: level_of(batch.terms[term].values.numbers for batch in batches if term in batch.terms),
-    )
+
+    def value_level(batches: Sequence[BatchFigures]) -> Estimate:
+        found = TermTotals.of(term, batches)
+        return level_of(batch.values.numbers for batch in found.batches)
+
+    risen = gain(window.opening, window.later, value_level)
     part = window.value_scale(term).part(risen).mean
     return part if window.of_term(term).weight > 0 else -part
 
@@ -181,7 +194,7 @@ def earned(window: Window, term: str) -> float:
 def _has_leapt(window: Window) -> bool:
     """Test for a sudden loss of entropy while the score stays flat below its ceiling.
 
-    False where nearly all groups are all right: what is missing then are a few prompts, such as those of wrong gold.
+    False where nearly all groups are all right: then a few prompts are missing, such as prompts with a wrong gold.
     """
     if window.entropy_cliff is None or window.entropy_cliff < CLIFF or window.is_solved:
         return False
@@ -190,23 +203,28 @@ def _has_leapt(window: Window) -> bool:
 
 
 def unstable(window: Window) -> CheckResult:
-    """Gradient norms far above the usual ones, or updates of which much is clipped, for long."""
+    """Find gradient norms far above the usual norm, or updates with many clipped tokens, for long."""
     if not window.logs:
         return NO_LOGS if window.batches else None
-    known = [part.levels.logged for part in window.log_history]
-    norms = [logged["grad_norm"].mean for logged in known if "grad_norm" in logged]
+    norms = []
+    for part in window.log_history:
+        norm = part.levels.logged.get("grad_norm")
+        if norm is not None:
+            norms.append(norm.mean)
     usual = median(norms) if norms else 0.0
     spikes = [norm for norm in norms if usual > 0 and norm >= max(LEAST_SPIKE, SPIKE * usual)]
-    clipped = window.logged_level("clip_ratio/region_mean", LEAST_LOGS)
+    clipped = window.median_logged("clip_ratio/region_mean", latest=LEAST_LOGS, least=LEAST_LOGS)
     numbers: dict[str, float]
     if len(norms) >= LEAST_LOGS and len(spikes) >= LEAST_SPIKES:
         said = f"the gradient norm has risen to {max(spikes):.2g} {len(spikes)} times, where {usual:.2g} is usual"
-        numbers, action = {"spikes": len(spikes), "largest": max(spikes), "usual": usual}, "Lower max_grad_norm."
+        action = "Lower max_grad_norm."
+        numbers = {"spikes": len(spikes), "largest": max(spikes), "usual": usual}
     elif clipped is not None and clipped >= MUCH_CLIPPED:
         said = f"{percent(clipped)} of the tokens are clipped in most updates, and teach nothing"
-        numbers, action = {"clipped": clipped}, "Lower the learning rate, or num_iterations and steps_per_generation."
-        epsilon = window.settings.get("epsilon")
-        if is_number(epsilon) and epsilon < NARROW:
+        action = "Lower the learning rate, or num_iterations and steps_per_generation."
+        numbers = {"clipped": clipped}
+        epsilon = window.number("epsilon")
+        if epsilon is not None and epsilon < NARROW:
             said += f", at an epsilon of {epsilon:g}"
             action = "Set epsilon to 0.2, TRL's default."
     else:

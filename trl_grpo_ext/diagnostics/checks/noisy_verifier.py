@@ -1,6 +1,8 @@
-"""A verifier that contradicts itself, is wrong by the noise meter, or disagrees with a second opinion."""
+"""Check `noisy_verifier`: contradictions, errors by the noise meter, or a second opinion that disagrees."""
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 from trl_grpo_ext.diagnostics.batches import (
     agreement,
@@ -47,12 +49,8 @@ def inconsistent(window: Window) -> CheckResult:
     """Find identical completions of a group with different scores."""
     # Shadows last.
     for term in sorted(window.terms, key=lambda term: term not in window.in_force):
-        found = window.of_term(term)
-        repeats = found.repeats
-        least = SAME_SCORE * _span(window, term)
-        contradictions = 0
-        for batch in found.batches:
-            contradictions += sum(difference > least for difference in batch.contradictions)
+        repeats = window.of_term(term).repeats
+        contradictions = _contradictions(window, term)
         if repeats < LEAST_REPEATS or contradictions < CONTRADICTS * repeats:
             continue
         severity = Severity.critical_if(contradictions >= MOSTLY_CONTRADICTS * repeats)
@@ -69,34 +67,59 @@ def inconsistent(window: Window) -> CheckResult:
     return None
 
 
-def _span(window: Window, term: str) -> float:
-    """Return the span of a term's scores."""
-    return common_scale(window.seen, [term], declared_ranges(window.settings)).span
+def _contradictions(window: Window, term: str) -> int:
+    """Count repeated completions whose score differs by more than `SAME_SCORE` of the term's scale."""
+    scale = common_scale(window.seen, [term], declared_ranges(window.settings))
+    least = SAME_SCORE * scale.span
+    count = 0
+    for batch in window.of_term(term).batches:
+        count += sum(difference > least for difference in batch.contradictions)
+    return count
 
 
 def measured(window: Window) -> CheckResult:
     """Report the worse rate of the noise meter: false accepts or false rejects."""
-    bounds = {name: [window.logged(f"{name}{bound}")[-1:] for bound in ("_low", "", "_high")] for name in SAYS}
-    rates = {name: [value for (value,) in found] for name, found in bounds.items() if all(found)}
+    rates = _rates(window)
     if not rates:
         needs = "a right answer whose verifier compares it with a gold (measure_noise), and a log after it"
         return NotChecked(needs) if window.batches else None
-    worst = max(rates, key=lambda name: rates[name][0])
+    worst = max(rates, key=lambda name: rates[name].low)
     low, rate, high = rates[worst]
     if low < WARN:
         return None
+    numbers = {name.rpartition("/")[2]: rates[name].rate for name in rates}
     said = f"{percent(rate)} ({percent(low)} to {percent(high)})"
     return Finding(
         severity=Severity.critical_if(low >= CRITICAL),
         terms=tuple(window.primary_terms),
         sentence=f"The verifier, not the model: {names(window.primary_terms)} {SAYS[worst].format(rate=said)}.",
-        numbers={name.rpartition("/")[2]: rates[name][1] for name in rates} | {"low": low, "high": high},
+        numbers=numbers | {"low": low, "high": high},
         action="Read in noise.jsonl what the verifier got wrong; then mend it, or take another.",
     )
 
 
+class _Rate(NamedTuple):
+    """An error rate of the noise meter with its 95 % interval, shares in [0, 1]."""
+
+    low: float
+    rate: float
+    high: float
+
+
+def _rates(window: Window) -> dict[str, _Rate]:
+    """Read the latest rates of the noise meter, by the name of TRL's logs; rates without an interval are left out."""
+    rates = {}
+    for name in SAYS:
+        low = window.last_logged(f"{name}_low")
+        rate = window.last_logged(name)
+        high = window.last_logged(f"{name}_high")
+        if low is not None and rate is not None and high is not None:
+            rates[name] = _Rate(low, rate, high)
+    return rates
+
+
 def disputed(window: Window) -> CheckResult:
-    """Cohen's kappa of a second opinion and the primary verdicts."""
+    """Find a second opinion that disagrees with the primary verdicts, by Cohen's kappa."""
     shadows = second_opinions(window)
     if window.batches and not shadows:
         return no_second_opinion(window)
@@ -104,13 +127,15 @@ def disputed(window: Window) -> CheckResult:
         found = agreement(window.batches, shadow)
         apart = found.primary_only + found.shadow_only
         if apart >= max(LEAST_APART, LEAST_SHARE_APART * found.size) and found.kappa < KAPPA:
-            is_too_strict = _is_too_strict(found) and not has_risen(window)
-            return (_too_strict if is_too_strict else _apart)(window.in_force[0], shadow, found)
+            primary = window.in_force[0]
+            if _is_too_strict(found) and not has_risen(window):
+                return _too_strict(primary, shadow, found)
+            return _apart(primary, shadow, found)
     return None
 
 
 def _is_too_strict(found: Agreement) -> bool:
-    """Test whether a second opinion accepts much more than the primary term, and rarely less."""
+    """Test for a second opinion that accepts many completions alone, and refuses few alone."""
     return found.shadow_only >= STRICT * found.size and found.primary_only <= ONE_WAY * found.shadow_only
 
 

@@ -1,8 +1,8 @@
-"""A reward that rises alone; programs that would pass a naive grader."""
+"""Check `reward_hacking`: a training score that rises without a second opinion or the evaluation."""
 
 from __future__ import annotations
 
-from trl_grpo_ext.diagnostics.batches import agreement, percent, second_opinions, worst_share
+from trl_grpo_ext.diagnostics.batches import agreement, percent, second_opinions
 from trl_grpo_ext.diagnostics.finding import Finding, NotChecked, Severity
 from trl_grpo_ext.diagnostics.levels import score_level
 from trl_grpo_ext.diagnostics.progress import has_risen
@@ -24,6 +24,8 @@ CEILING = 0.9
 FOLLOWS = 0.5
 # Times its first score: an evaluation that rises so far follows, however hard it is.
 HARDER = 1.5
+# Of the scale: two digits show a smaller fall as 0.
+NOT_FALLEN = -0.005
 
 
 def hacking(window: Window) -> CheckResult:
@@ -42,7 +44,8 @@ def hacking(window: Window) -> CheckResult:
 
 
 def _against_shadow(window: Window, shadow: str) -> Finding | None:
-    before, now = agreement(window.opening, shadow), agreement(window.later, shadow)
+    before = agreement(window.opening, shadow)
+    now = agreement(window.later, shadow)
     passed = now.both + now.primary_only
     if before.size < LEAST_SAMPLES // 2 or passed < LEAST_PASSED:
         return None
@@ -67,23 +70,26 @@ def _against_shadow(window: Window, shadow: str) -> Finding | None:
 def _against_evaluation(window: Window) -> CheckResult:
     if len(window.evaluations) < LEAST_EVALUATIONS:
         return None
-    (_, first), (_, last) = window.evaluations[0], window.evaluations[-1]
+    first = window.evaluations[0].score
+    last = window.evaluations[-1].score
     trained = _training_beside_evaluations(window)
     if trained is None:
         return NotChecked("training batches beside the first evaluation and the last: eval_on_start, or more of them")
     before, after = trained
-    scale, rise, held_out = window.scale, after - before, last - first
-    began, ended = scale.unit(first).mean, scale.unit(last).mean
-    is_at_ceiling = scale.is_known and ended >= CEILING
-    risen, followed = scale.part(rise), scale.part(held_out)
-    if not rise.is_sure or risen.mean < GAP or is_at_ceiling:
+    rise = after - before
+    held_out = last - first
+    risen = window.scale.part(rise)
+    followed = window.scale.part(held_out)
+    if not rise.is_sure or risen.mean < GAP or not _may_follow(window, first, last):
         return None
-    if held_out.is_sure and ended >= HARDER * began:
-        return None
-    room = 1 - began if scale.is_known else risen.mean
+    room = risen.mean
+    if window.scale.is_known:
+        room = 1 - window.scale.unit(first).mean
     if not followed.is_surely_below(FOLLOWS * min(risen.mean, room)):
         return None
-    by = f"by {held_out.mean:z.2f}" if followed.mean > -0.005 else f"has fallen by {-held_out.mean:.2f}"
+    by = f"has fallen by {-held_out.mean:.2f}"
+    if followed.mean > NOT_FALLEN:
+        by = f"by {held_out.mean:z.2f}"
     return Finding(
         severity=Severity.critical_if(risen.mean - followed.mean >= WIDE_GAP),
         sentence=(
@@ -95,9 +101,19 @@ def _against_evaluation(window: Window) -> CheckResult:
     )
 
 
+def _may_follow(window: Window, first: Estimate, last: Estimate) -> bool:
+    """Test for an evaluation with room to rise that has not clearly followed training."""
+    began = window.scale.unit(first).mean
+    ended = window.scale.unit(last).mean
+    is_at_ceiling = window.scale.is_known and ended >= CEILING
+    has_followed = (last - first).is_sure and ended >= HARDER * began
+    return not is_at_ceiling and not has_followed
+
+
 def _training_beside_evaluations(window: Window) -> tuple[Estimate, Estimate] | None:
     """Training scores at the first evaluation and at the last; None if unknown."""
-    first, last = window.evaluations[0][0], window.evaluations[-1][0]
+    first = window.evaluations[0].step
+    last = window.evaluations[-1].step
     if first is None or last is None:
         return None
     before = window.trained_at_first_evaluation
@@ -108,26 +124,3 @@ def _training_beside_evaluations(window: Window) -> tuple[Estimate, Estimate] | 
     if not before.count or len(up_to_last) < OPENING_BATCHES:
         return None
     return before, score_level(up_to_last)
-
-
-# Of a term's verdicts. Ours, tried in test_code_recipe.py.
-HACKS_WARN, HACKS_CRITICAL = 0.02, 0.10
-
-
-def label_hacks(window: Window) -> CheckResult:
-    """Find `passes_naively` verdicts, shadows included: they show the policy."""
-    fooled = worst_share(window, lambda facts: facts.fooled, HACKS_WARN, HACKS_CRITICAL)
-    if fooled is None:
-        return None
-    term = fooled.term
-    earned = "They earned nothing here." if fooled.in_force else f"`{term}` has no weight: others may pay for them."
-    return Finding(
-        severity=Severity.critical_if(fooled.share >= HACKS_CRITICAL),
-        terms=(term,),
-        sentence=(
-            f"{percent(fooled.share)} of the programs fail `{term}` but would have passed a naive grader: they end, "
-            f"print or exit as a solution would. {earned}"
-        ),
-        numbers={"share": fooled.share, "fooled": fooled.count},
-        action="Read a few of them, and do not move this run to a grader that is not isolated.",
-    )

@@ -28,29 +28,40 @@ SURE, GOES_ON = 4.0, 3.0
 
 def escaped(window: Window) -> CheckResult:
     """Find the most severe cause of void rows that increase, or replace wrong siblings."""
-    causes = dict.fromkeys(cause for batch in window.batches for cause in batch.voids)
-    found = [finding for finding in (_of_cause(window, cause) for cause in causes) if finding is not None]
-    return max(found, key=lambda one: (one.severity.rank, one.numbers["share"]), default=None)
+    causes: dict[Cause, None] = {}
+    for batch in window.batches:
+        causes.update(dict.fromkeys(batch.voids))
+    found = [_of_cause(window, cause) for cause in causes]
+    known = [finding for finding in found if finding is not None]
+    return max(known, key=lambda finding: (finding.severity.rank, finding.numbers["share"]), default=None)
 
 
 def _of_cause(window: Window, cause: Cause) -> Finding | None:
-    now, rise, lower = _share(window.batches, cause), _rise(window, cause), _lower(window, cause)
-    if now.mean < WARN or not (rise or lower):
+    share = _share(window.batches, cause).mean
+    rise = _rise(window, cause)
+    lower = _lower(window, cause)
+    if share < WARN or not (rise or lower):
         return None
     term, reason = cause
-    beside_the_mix = "a reward function" if reason == NOT_FINITE else "the environment"
-    whose = f"`{term}`" if term else beside_the_mix
-    how = [f"up by {percent(rise)}"] if rise else []
-    how += [f"where their siblings score {lower:.2f} less than others do"] if lower else []
+    whose = "the environment"
+    if term:
+        whose = f"`{term}`"
+    elif reason == NOT_FINITE:
+        whose = "a reward function"
+    how = []
+    if rise:
+        how.append(f"up by {percent(rise)}")
+    if lower:
+        how.append(f"where their siblings score {lower:.2f} less than others do")
     return Finding(
-        severity=Severity.critical_if(now.mean >= CRITICAL),
+        severity=Severity.critical_if(share >= CRITICAL),
         terms=(term,) if term else (),
         sentence=(
-            f"{percent(now.mean)} of the completions have no verdict of {whose} (`{safe_reason(reason)}`) beside "
+            f"{percent(share)} of the completions have no verdict of {whose} (`{safe_reason(reason)}`) beside "
             f"siblings that have one, {' and '.join(how)}: the policy may have found a way to have none, which pays "
             f"nothing."
         ),
-        numbers={"share": now.mean, "rise": rise, "siblings_lower": lower},
+        numbers={"share": share, "rise": rise, "siblings_lower": lower},
         action=_action(term, reason),
     )
 
@@ -60,29 +71,38 @@ def _rise(window: Window, cause: Cause) -> float:
     with_some = [batch for batch in window.batches if cause in batch.voids]
     if not window.later or len(with_some) < LEAST_BATCHES:
         return 0.0
-    rise = _share(window.later, cause) - _share(window.ends[0], cause)
+    rise = _share(window.later, cause) - _share(window.opening, cause)
     half = len(with_some) // 2
     # A server that is down takes as many in each batch; a policy learns.
     goes_on = _share(with_some[half:], cause) - _share(with_some[:half], cause)
-    return rise.mean if rise.mean >= max(RISE, SURE * rise.error) and goes_on.mean > GOES_ON * goes_on.error else 0.0
+    is_rise_sure = rise.mean >= max(RISE, SURE * rise.error)
+    is_going_on = goes_on.mean > GOES_ON * goes_on.error
+    if not (is_rise_sure and is_going_on):
+        return 0.0
+    return rise.mean
 
 
 def _lower(window: Window, cause: Cause) -> float:
     """Mean score deficit of siblings of these void rows; 0 if chance explains it."""
     with_some = [batch.voids[cause] for batch in window.batches if cause in batch.voids]
-    lower, share = (
-        Estimate.together(parts) for parts in zip(*((one.lower, one.shares) for one in with_some), strict=True)
-    )
+    lower = Estimate.together(figures.lower for figures in with_some)
     if lower.count < LEAST_GROUPS or lower.mean <= SURE * lower.error:
         return 0.0
+    share = Estimate.together(figures.shares for figures in with_some)
     siblings = lower.mean / share.mean
     return siblings if siblings / window.scale.span >= LOWER else 0.0
 
 
 def _share(batches: Sequence[BatchFigures], cause: Cause) -> Estimate:
     """Share of void rows with this cause among judged groups."""
-    none = [Estimate(0.0, 0.0, batch.groups) for batch in batches if cause not in batch.voids]
-    return Estimate.together([*none, *(batch.voids[cause].shares for batch in batches if cause in batch.voids)])
+    without: list[Estimate] = []
+    having: list[Estimate] = []
+    for batch in batches:
+        if cause in batch.voids:
+            having.append(batch.voids[cause].shares)
+        else:
+            without.append(Estimate(0.0, 0.0, batch.groups))
+    return Estimate.together([*without, *having])
 
 
 def _action(term: str, reason: str) -> str:

@@ -17,7 +17,6 @@ from trl_grpo_ext.diagnostics.finding import Finding, NotChecked, Severity
 from trl_grpo_ext.diagnostics.progress import HARDLY, is_learning, steps_so_far
 from trl_grpo_ext.diagnostics.window import LEAST_GROUPS, LEAST_SAMPLES, CheckResult, Window
 from trl_grpo_ext.group_outcome import GroupOutcome
-from trl_grpo_ext.protocol import is_number
 from trl_grpo_ext.support.estimate import mean_of_known
 
 # Ours, tried in test_fault_injection.py (wrong_driver) and test_healthy_runs.py (a form that weighs as much
@@ -50,11 +49,14 @@ def secondary_only(window: Window) -> CheckResult:
         return NotChecked(f"{LEAST_GROUPS} live groups in recent batches; {live} so far")
     if of_advantages is None:
         return NotChecked("advantages")
-    # A form may be learned before the answers are, and a tie-break among right answers is as it should be.
-    is_early = window.scale.unit(window.score).mean > HARDLY and steps_so_far(window) < PATIENCE
-    does_well = is_learning(window) or window.is_solved
     secondary = sum(batch.secondary_groups for batch in window.batches) / live
-    if min(secondary, of_advantages) < SECONDARY_WARN or does_well or is_early:
+    if min(secondary, of_advantages) < SECONDARY_WARN:
+        return None
+    # A tie-break among right answers is as it should be.
+    if is_learning(window) or window.is_solved:
+        return None
+    # A form may be learned before the answers are.
+    if window.scale.unit(window.score).mean > HARDLY and steps_so_far(window) < PATIENCE:
         return None
     return Finding(
         severity=Severity.WARNING,
@@ -69,7 +71,7 @@ def secondary_only(window: Window) -> CheckResult:
 
 
 def _needs_another(window: Window) -> NotChecked:
-    """Say that no row has a second term; of terms that are each the first somewhere, say how that comes about."""
+    """Name the missing second term; several primary terms get an explanation."""
     needed = "two terms with weight for the same rows"
     if len(window.primary_terms) > 1:
         needed += (
@@ -83,17 +85,28 @@ def _action(window: Window) -> str:
     """Choose the action: gate or lower heavy terms, gate or stop scaling light terms."""
     primary = window.primary_terms
     named = names(primary, "or")
-    weights = {term: abs(window.of_term(term).weight) for term in window.in_force}
-    least = min(weights[term] for term in primary)
-    heavy = next((term for term in other_terms(window) if weights[term] >= least), None)
-    if heavy is not None and is_penalty(window, heavy):
+    least = min(abs(window.of_term(term).weight) for term in primary)
+    heavy = _heavy_term(window, least)
+    if not heavy:
+        advice = f"Gate the small terms by {named}"
+        is_scaled = window.settings.get("scale_rewards") in ("group", True, None)
+        advice += ', or set scale_rewards: "none".' if is_scaled else "."
+    elif is_penalty(window, heavy):
         advice = f"Lower the weight of `{heavy}`: a right answer must be worth more than its penalty."
-    elif heavy is not None:
-        advice = f"Gate `{heavy}` by {named}, or lower its weight below that of {named}."
     else:
-        scaled = window.settings.get("scale_rewards") in ("group", True, None)
-        advice = f"Gate the small terms by {named}" + (', or set scale_rewards: "none".' if scaled else ".")
-    return " ".join(filter(None, (compare_with_gold(agreeing_share(window.batches)), advice)))
+        advice = f"Gate `{heavy}` by {named}, or lower its weight below that of {named}."
+    compare = compare_with_gold(agreeing_share(window.batches))
+    if compare:
+        return f"{compare} {advice}"
+    return advice
+
+
+def _heavy_term(window: Window, least: float) -> str:
+    """Return the first lesser term whose weight reaches `least`; empty without such a term."""
+    for term in other_terms(window):
+        if abs(window.of_term(term).weight) >= least:
+            return term
+    return ""
 
 
 def cancelled(window: Window) -> CheckResult:
@@ -116,11 +129,12 @@ def cancelled(window: Window) -> CheckResult:
 
 def outweighed(window: Window) -> CheckResult:
     """Find a lesser term with more advantage than the primary term, where the primary term differs."""
-    primary, others = window.primary_terms, other_terms(window)
+    primary = window.primary_terms
+    others = other_terms(window)
     if not others:
         return _needs_another(window) if window.batches else None
     shares = {term: _known_shares(window, term) for term in window.in_force}
-    known = min(map(len, shares.values()))
+    known = min(len(found) for found in shares.values())
     if known < LEAST_BATCHES:
         return NotChecked(
             f"{LEAST_BATCHES} recent batches with live groups in which the primary term differs; {known} so far"
@@ -129,13 +143,13 @@ def outweighed(window: Window) -> CheckResult:
     own = sum(means[term] for term in primary)
     driver = max(others, key=lambda term: means[term])
     against = min(others, key=lambda term: means[term])
-    named = names(primary, "or")
     if own > 0 and means[against] <= -OPPOSED * own:
         return _opposed(window, against, -means[against] / own)
     if own >= WARN or means[driver] < OTHER:
         return None
     if own < 0:
         return _opposed(window, driver, 1.0)
+    named = names(primary, "or")
     return Finding(
         severity=Severity.critical_if(own < CRITICAL),
         terms=(driver, *primary),
@@ -153,7 +167,9 @@ def outweighed(window: Window) -> CheckResult:
 
 def _or_gate(window: Window, term: str) -> str:
     """Advise a gate; none for a penalty, which a closed gate would spare wrong answers."""
-    return "" if is_penalty(window, term) else f", or gate it by {names(window.primary_terms, 'or')}"
+    if is_penalty(window, term):
+        return ""
+    return f", or gate it by {names(window.primary_terms, 'or')}"
 
 
 def _known_shares(window: Window, term: str) -> list[float]:
@@ -223,20 +239,27 @@ def not_yet(window: Window) -> CheckResult:
 
 
 def _most_is_over(window: Window) -> bool:
-    most = window.settings.get("max_steps")
-    return is_number(most) and most > 0 and steps_so_far(window) >= most / 2
+    """Test for half of the optimizer steps; False without a known number of steps."""
+    most = window.number("max_steps")
+    if most is None or most <= 0:
+        return False
+    return steps_so_far(window) >= most / 2
 
 
 def _part(share: float) -> str:
     """Format a share that exceeds 1 because another term's share is negative."""
-    return "More than all" if share > 1 else percent(share)
+    if share > 1:
+        return "More than all"
+    return percent(share)
 
 
 def _opposed(window: Window, term: str, part: float) -> Finding:
     """Report a term that opposes the primary term."""
     named = names(window.primary_terms, "or")
     taken = "more than all" if part >= 1 else percent(part)
-    gate = f"Gate `{term}` by {named}, so that only right answers are told apart by it, or lower its weight."
+    action = f"Gate `{term}` by {named}, so that only right answers are told apart by it, or lower its weight."
+    if is_penalty(window, term):
+        action = f"Lower the weight of `{term}`."
     return Finding(
         severity=Severity.critical_if(part >= 1),
         terms=(term, *window.primary_terms),
@@ -244,5 +267,5 @@ def _opposed(window: Window, term: str, part: float) -> Finding:
             f"`{term}` works against {named}: within groups it takes back {taken} of the advantage that {named} gives."
         ),
         numbers={"taken_back": part},
-        action=f"Lower the weight of `{term}`." if is_penalty(window, term) else gate,
+        action=action,
     )

@@ -1,10 +1,10 @@
-"""Check `zero_updates`: weights that stay still; check `nonfinite_updates`: NaN losses or gradients."""
+"""Check `zero_updates`: weights that stay still though groups have something to teach."""
 
 from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from trl_grpo_ext.diagnostics.batches import groups_of, percent
 from trl_grpo_ext.diagnostics.finding import Finding, NotChecked, Severity
@@ -44,75 +44,8 @@ ROUNDED_DTYPES = ("bfloat16", "float16")
 HIGH = 0.5
 # A learning rate, TRL's default: with it, and a gradient, trained weights move.
 ENOUGH = 1e-6
-
-Entry = Mapping[str, Any]
-
-
-def zero(window: Window) -> CheckResult:
-    """Live groups, and a learning rate, gradient or KL divergence of 0, or a learning rate that moves nothing."""
-    if not window.logs:
-        return NO_LOGS if window.batches else None
-    if _steps(window, len(window.logs)) < LATEST_STEPS or len(window.logs) < LEAST_LOGS:
-        return NotChecked(f"{LEAST_LOGS} logs of TRL, of {LATEST_STEPS} optimizer steps or more")
-    for live, why, action in _standstills(window):
-        if live:
-            return _still_finding(window, live, why, action)
-    return None
-
-
-def _still_finding(window: Window, live: int, why: str, action: str) -> Finding:
-    numbers: dict[str, float] = {"live_groups": live}
-    for name in ("learning_rate", "grad_norm", "kl"):
-        values = window.logged(name)
-        if values:
-            numbers[name] = values[-1]
-    return Finding(
-        severity=Severity.CRITICAL,
-        sentence=f"The signal is there and the update is not: {live} groups had something to teach, but {why}.",
-        numbers=numbers,
-        action=action,
-    )
-
-
-def _standstills(window: Window) -> Iterator[tuple[int, str, str]]:
-    """Yield live groups, reason and action of every possible standstill; 0 groups mean no standstill."""
-    rates, beta = window.logged("learning_rate"), window.settings.get("beta")
-    yield (
-        _live_while(window, lambda entry: entry.get("learning_rate") == 0, LATEST_STEPS),
-        "the learning rate is 0",
-        "Set learning_rate, or a schedule that does not end so early.",
-    )
-    yield (
-        _live_without_gradient(window),
-        "the gradient is 0",
-        "See whether any parameter is trained: frozen layers, adapters, masks.",
-    )
-    if _is_held_back(window):
-        why = f"a beta of {beta:.3g} holds the policy at its reference"
-        yield _live_groups(window, ()), why, "Lower beta; TRL's default is 0."
-    too_long = long_warm_up(window)
-    if too_long and not has_risen(window):
-        why = f"the warm-up takes {too_long} steps and the run has {window.settings['max_steps']}"
-        yield _live_groups(window, ()), why, SHORTER_WARM_UP
-    if not _is_warming_up(window):
-        shown = f" (learning rate {rates[-1]:.2g})" if rates else ""
-        is_enough = bool(rates) and rates[-1] > ENOUGH
-        live = _live_while(window, _is_still, STILL_STEPS)
-        yield live, f"the policy is where it began{shown}", FROZEN if is_enough else RAISE
-    if rates and not _may_move(window):
-        live = _live_while(window, _is_tiny, STILL_STEPS)
-        yield live, f"a learning rate of {highest_rate(window):.2g} moves next to nothing", RAISE
-    if rates and _has_hardly_moved(window):
-        moved = max(window.logged(WEIGHTS_MOVED))
-        why = f"with a learning rate of {highest_rate(window):.2g} the weights have moved by {100 * moved:.1g} % in all"
-        yield _live_groups(window, ()), why + _shrunk_by(window), RAISE if rates[-1] <= ENOUGH else ENLARGE
-
-
-def highest_rate(window: Window) -> float | None:
-    """Return the learning rate as it was set, or else the highest in recent logs; a schedule lowers it."""
-    full = window.settings.get("learning_rate")
-    return full if is_number(full) else max(window.logged("learning_rate"), default=None)
-
+# Ours: TRL's defaults are 1 and 1e-8. Adam divides by the gradient's size, and `adam_epsilon` bounds that.
+SMALL_NORM, LARGE_EPSILON = 1e-3, 1e-6
 
 RAISE = "Raise the learning rate."
 ENLARGE = (
@@ -124,24 +57,130 @@ FROZEN = (
     "an adapter is frozen or not active."
 )
 
+Entry = Mapping[str, Any]
+
+
+class Standstill(NamedTuple):
+    """A possible reason for weights that stay still: live groups meanwhile, 0 for no standstill; reason; action."""
+
+    live: int
+    why: str
+    action: str
+
+
+def zero(window: Window) -> CheckResult:
+    """Find live groups whose updates move nothing: learning rate, gradient or KL divergence are 0, or too small."""
+    if not window.logs:
+        return NO_LOGS if window.batches else None
+    if _steps(window, len(window.logs)) < LATEST_STEPS or len(window.logs) < LEAST_LOGS:
+        return NotChecked(f"{LEAST_LOGS} logs of TRL, of {LATEST_STEPS} optimizer steps or more")
+    for standstill in _standstills(window):
+        if standstill.live:
+            return _finding(window, standstill)
+    return None
+
+
+def _finding(window: Window, standstill: Standstill) -> Finding:
+    numbers: dict[str, float] = {"live_groups": standstill.live}
+    for name in ("learning_rate", "grad_norm", "kl"):
+        value = window.last_logged(name)
+        if value is not None:
+            numbers[name] = value
+    return Finding(
+        severity=Severity.CRITICAL,
+        sentence=(
+            f"The signal is there and the update is not: {standstill.live} groups had something to teach, but "
+            f"{standstill.why}."
+        ),
+        numbers=numbers,
+        action=standstill.action,
+    )
+
+
+def _standstills(window: Window) -> Iterator[Standstill]:
+    """Yield possible standstills, the plainest first."""
+    yield Standstill(
+        live=_live_while(window, lambda entry: entry.get("learning_rate") == 0, LATEST_STEPS),
+        why="the learning rate is 0",
+        action="Set learning_rate, or a schedule that does not end so early.",
+    )
+    yield Standstill(
+        live=_live_without_gradient(window),
+        why="the gradient is 0",
+        action="See whether any parameter is trained: frozen layers, adapters, masks.",
+    )
+    if _is_held_back(window):
+        yield Standstill(
+            live=_live_groups(window, ()),
+            why=f"a beta of {window.settings['beta']:.3g} holds the policy at its reference",
+            action="Lower beta; TRL's default is 0.",
+        )
+    too_long = long_warm_up(window)
+    if too_long and not has_risen(window):
+        yield Standstill(
+            live=_live_groups(window, ()),
+            why=f"the warm-up takes {too_long} steps and the run has {window.settings['max_steps']}",
+            action=SHORTER_WARM_UP,
+        )
+    yield from _by_rate(window)
+
+
+def _by_rate(window: Window) -> Iterator[Standstill]:
+    """Yield standstills of a low learning rate, or of parameters without an optimizer."""
+    rate = window.last_logged("learning_rate")
+    is_enough = rate is not None and rate > ENOUGH
+    if not _is_warming_up(window):
+        shown = "" if rate is None else f" (learning rate {rate:.2g})"
+        yield Standstill(
+            live=_live_while(window, _is_still, STILL_STEPS),
+            why=f"the policy is where it began{shown}",
+            action=FROZEN if is_enough else RAISE,
+        )
+    if rate is None:
+        return
+    if not _may_move(window):
+        yield Standstill(
+            live=_live_while(window, _is_tiny, STILL_STEPS),
+            why=f"a learning rate of {highest_rate(window):.2g} moves next to nothing",
+            action=RAISE,
+        )
+    if _has_hardly_moved(window):
+        moved = max(window.logged(WEIGHTS_MOVED))
+        why = f"with a learning rate of {highest_rate(window):.2g} the weights have moved by {100 * moved:.1g} % in all"
+        yield Standstill(
+            live=_live_groups(window, ()),
+            why=why + _shrunk_by(window),
+            action=ENLARGE if is_enough else RAISE,
+        )
+
+
+def highest_rate(window: Window) -> float | None:
+    """Return the learning rate as it was set, or else the highest in recent logs; a schedule lowers it."""
+    full = window.number("learning_rate")
+    if full is not None:
+        return full
+    return max(window.logged("learning_rate"), default=None)
+
 
 def long_warm_up(window: Window) -> int:
-    """Return the steps of a linear warm-up that is longer than the run; 0 for other schedules."""
-    most = window.settings.get("max_steps")
-    if not is_number(most) or most <= 0:
+    """Count warm-up steps of a linear schedule longer than the run; 0 for other schedules."""
+    most = window.number("max_steps")
+    if most is None or most <= 0:
         return 0
-    steps = window.settings.get("warmup_steps")
+    steps = window.number("warmup_steps")
     # Below 1 it is a part of the run.
-    if not is_number(steps) or steps < 1:
+    if steps is None or steps < 1:
         steps = _estimated_warm_up(window)
-    return round(steps) if steps > most else 0
+    if steps <= most:
+        return 0
+    return round(steps)
 
 
 def _estimated_warm_up(window: Window) -> float:
-    """Estimate the steps of a linear warm-up from the rates so far; 0 for another schedule."""
-    full = window.settings.get("learning_rate")
+    """Estimate warm-up steps from recent learning rates; 0 unless the rate rises below its setting."""
+    full = window.number("learning_rate")
     logs = [entry for entry in window.logs if is_number(entry.get("learning_rate"))]
-    if not is_number(full) or len(logs) < LATEST_STEPS or has_risen(window):
+    if full is None or len(logs) < LATEST_STEPS or has_risen(window):
         return 0.0
     first, last = logs[0]["step"], logs[-1]["step"]
     began, now = logs[0]["learning_rate"], logs[-1]["learning_rate"]
@@ -156,11 +195,10 @@ def _has_hardly_moved(window: Window) -> bool:
     # The largest: a resumed run measures from where it resumed.
     if not moved or max(moved) >= HARDLY_MOVED or _steps(window, len(window.logs)) < STILL_STEPS:
         return False
-    return not (_is_warming_up(window) or has_risen(window) or _changed(window) < MOSTLY_LOST)
-
-
-# Ours: TRL's defaults are 1 and 1e-8. Adam divides by the gradient's size, and `adam_epsilon` bounds that.
-SMALL_NORM, LARGE_EPSILON = 1e-3, 1e-6
+    if _is_warming_up(window) or has_risen(window):
+        return False
+    # Rounded updates are a finding of their own.
+    return _changed(window) >= MOSTLY_LOST
 
 
 def _shrunk_by(window: Window) -> str:
@@ -169,17 +207,19 @@ def _shrunk_by(window: Window) -> str:
     optimizer = str(window.settings.get("optim") or "")
     if optimizer.startswith("sgd"):
         found.append(f"an optim of {optimizer}")
-    norm = window.settings.get("max_grad_norm")
-    if is_number(norm) and 0 < norm < SMALL_NORM:
+    norm = window.number("max_grad_norm")
+    if norm is not None and 0 < norm < SMALL_NORM:
         found.append(f"a max_grad_norm of {norm:g}")
-    epsilon = window.settings.get("adam_epsilon")
-    if is_number(epsilon) and epsilon > LARGE_EPSILON:
+    epsilon = window.number("adam_epsilon")
+    if epsilon is not None and epsilon > LARGE_EPSILON:
         found.append(f"an adam_epsilon of {epsilon:g}")
-    return f", with {' and '.join(found)}" if found else ""
+    if not found:
+        return ""
+    return f", with {' and '.join(found)}"
 
 
 def rounded(window: Window) -> CheckResult:
-    """Find weights of 16 bits that most updates leave as they are, below the ceiling of the score."""
+    """Find 16-bit weights that most updates leave unchanged, while the score is below its ceiling."""
     if not window.logs:
         return NO_LOGS if window.batches else None
     changed = _changed(window)
@@ -213,13 +253,16 @@ def _changed(window: Window) -> float:
     known = [entry for entry in logs.values() if is_number(entry.get(WEIGHTS_CHANGED))]
     rates = [entry.get("learning_rate") or 0.0 for entry in known]
     highest = max(rates, default=0.0)
-    # A schedule ends at 0, where no precision is enough.
-    shares = [entry[WEIGHTS_CHANGED] for entry, rate in zip(known, rates, strict=True) if rate > HIGH * highest]
+    shares = []
+    for entry, rate in zip(known, rates, strict=True):
+        # A schedule ends at 0, where no precision is enough.
+        if rate > HIGH * highest:
+            shares.append(entry[WEIGHTS_CHANGED])
     return statistics.median(shares) if shares else 1.0
 
 
 def warming_up(window: Window) -> CheckResult:
-    """Find a warm-up longer than the run, in a run whose score has risen."""
+    """Find a warm-up longer than the run, though the score has risen."""
     steps = long_warm_up(window)
     if not steps or not window.batches or not has_risen(window):
         return None
@@ -238,17 +281,21 @@ def warming_up(window: Window) -> CheckResult:
 def _live_while(window: Window, holds: Callable[[Entry], bool], least: int) -> int:
     """Count live groups during the latest logs that satisfy a condition; 0 for too few logs or groups."""
     count = _latest_logs(window, holds, least)
-    return _live_groups(window, window.logs[:-count]) if count else 0
+    if not count:
+        return 0
+    return _live_groups(window, window.logs[:-count])
 
 
 def _latest_logs(window: Window, holds: Callable[[Entry], bool], least: int) -> int:
-    """Count the latest logs that satisfy a condition; 0 if these are too few logs or steps."""
+    """Count latest logs in a row that satisfy a condition; 0 for too few logs or steps."""
     count = 0
     for entry in reversed(window.logs):
         if not holds(entry):
             break
         count += 1
-    return 0 if count < LEAST_LOGS or _steps(window, count) < least else count
+    if count < LEAST_LOGS or _steps(window, count) < least:
+        return 0
+    return count
 
 
 def _live_without_gradient(window: Window) -> int:
@@ -291,15 +338,15 @@ def _steps(window: Window, count: int) -> int:
 
 
 def _is_still(entry: Entry) -> bool:
-    """Test whether a log has a KL divergence of 0."""
+    """Test a log for a KL divergence of 0."""
     kl = entry.get("kl")
     return is_number(kl) and abs(kl) < STILL
 
 
 def _is_held_back(window: Window) -> bool:
     """Test whether a large beta pins the policy to its reference while the score stays flat."""
-    beta = window.settings.get("beta")
-    if not is_number(beta) or beta < LARGE_BETA or _steps(window, len(window.logs)) < STILL_STEPS:
+    beta = window.number("beta")
+    if beta is None or beta < LARGE_BETA or _steps(window, len(window.logs)) < STILL_STEPS:
         return False
     kl = window.logged("kl")
     return bool(kl) and statistics.median(kl) < CLOSE and not has_risen(window)
@@ -311,7 +358,7 @@ def _is_tiny(entry: Entry) -> bool:
 
 
 def _may_move(window: Window) -> bool:
-    """Test whether updates once had a larger learning rate, will have one, or taught something."""
+    """Test for a larger learning rate earlier or to come, or a risen score."""
     began_larger = not all(map(_is_tiny, window.opening_logs))
     return began_larger or _is_warming_up(window) or has_risen(window)
 
@@ -327,38 +374,12 @@ def _live_groups(window: Window, earlier: Sequence[Entry]) -> int:
 
     A log has the number of steps that were done, a batch that of those before it.
     """
-    done = earlier[-1]["step"] if earlier else None
-    return _live_in([batch for batch in window.batches if done is None or batch.step is None or batch.step >= done])
+    if not earlier:
+        return _live_in(window.batches)
+    done = earlier[-1]["step"]
+    return _live_in([batch for batch in window.batches if batch.step is None or batch.step >= done])
 
 
 def _live_in(batches: Sequence[BatchFigures]) -> int:
     live = groups_of(batches, GroupOutcome.LIVE) - sum(batch.cancelled_groups for batch in batches)
     return live if live >= LEAST_GROUPS else 0
-
-
-# Ours: a loss scaler for fp16 skips a step now and then, so one is no fault. Two of eight are, without a second signal.
-LATEST_LOGS = 8
-# Of the latest logs.
-LEAST_NONFINITE = 2
-FIGURES = ("loss", "grad_norm", "entropy", "kl")
-
-
-def nonfinite(window: Window) -> CheckResult:
-    """Find NaN or infinite figures in recent logs."""
-    if not window.logs:
-        return NO_LOGS if window.batches else None
-    latest = window.logs[-LATEST_LOGS:]
-    counts = dict.fromkeys(FIGURES, 0)
-    for entry in latest:
-        for name in FIGURES:
-            counts[name] += name in entry and not is_number(entry[name])
-    worst = max(FIGURES, key=lambda name: counts[name])
-    if counts[worst] < LEAST_NONFINITE:
-        return None
-    return Finding(
-        severity=Severity.CRITICAL,
-        sentence=f"The {worst} was NaN or infinite in {counts[worst]} of the last {len(latest)} logged updates.",
-        numbers={"nonfinite": counts[worst], "logs": len(latest)},
-        action="Go back to the last good checkpoint, with a lower learning rate, bf16 in place of fp16, and "
-        "max_grad_norm set.",
-    )

@@ -1,8 +1,8 @@
-"""Completions that grow, repeat themselves or leave the script of their prompt."""
+"""Check `length_explosion`: completions that grow without better answers."""
 
 from __future__ import annotations
 
-from trl_grpo_ext.diagnostics.batches import names, other_terms, percent
+from trl_grpo_ext.diagnostics.batches import names, other_terms
 from trl_grpo_ext.diagnostics.checks import kl_blowup
 from trl_grpo_ext.diagnostics.finding import Finding, NotChecked, Severity
 from trl_grpo_ext.diagnostics.levels import length_level
@@ -16,19 +16,14 @@ GROWN, EXPLODED = 1.4, 3.0
 LEAST_TOKENS = 28
 # Rank correlation of length and reward within groups. Ours, tried in test_diagnosis_cases.py.
 PAYS_SHORT, PAYS_LONG = -0.2, 0.2
-# Of the 8-grams: rlprobe's level, and ours, twice that.
-REPEATED_WARN, REPEATED_CRITICAL = 0.3, 0.6
-# Of the words. Ours, without an experiment: information only, so a wrong level costs a line.
-FOREIGN_WARN = 0.1
-# Times the share at the start; rlprobe asks for 0.3 from 0.15.
-TWICE = 2.0
 
 
 def length(window: Window) -> CheckResult:
     """Find completions that grow far beyond their opening length without better scores."""
     if not window.later:
         return None
-    level, opening = length_level(window.later), length_level(window.opening)
+    level = length_level(window.later)
+    opening = length_level(window.opening)
     if not level.count or not opening.total:
         return NotChecked("token counts")
     # Few groups do not tell how lengths differ.
@@ -36,12 +31,13 @@ def length(window: Window) -> CheckResult:
         return NotChecked(
             f"{LEAST_GROUPS} groups in the first {len(window.opening)} batches; they have {opening.count}"
         )
-    now, before = level.mean, opening.mean
-    payer = _pays_for_length(window)
-    paid = f"; `{payer}` has risen with them" if payer else ""
+    now = level.mean
+    before = opening.mean
     has_grown = now >= max(GROWN * before, LEAST_TOKENS) and has_risen(window, length_level)
     if not has_grown or not has_hardly_gained(window):
         return None
+    payer = _pays_for_length(window)
+    paid = f"; `{payer}` has risen with them" if payer else ""
     return Finding(
         severity=Severity.critical_if(now >= EXPLODED * before),
         sentence=(
@@ -73,43 +69,4 @@ def _how_to_shorten(window: Window, payer: str) -> str:
     return (
         "Add a term that prefers the shorter of two right answers, or use a loss that does not favour long "
         'wrong ones (loss_type: "dr_grpo" or "dapo").'
-    )
-
-
-def repetition(window: Window) -> CheckResult:
-    """Find repeated n-grams, twice the opening share, without better answers."""
-    now, start = (mean_of_known(batch.text.repeated for batch in part) for part in (window.later, window.opening))
-    before = start or 0.0
-    if now is None:
-        return NotChecked("completions of 32 tokens or more") if window.later else None
-    if now < max(REPEATED_WARN, TWICE * before) or not has_hardly_gained(window):
-        return None
-    return Finding(
-        severity=Severity.critical_if(now >= REPEATED_CRITICAL),
-        sentence=(
-            f"Completions repeat themselves: {percent(now)} of their 8-token phrases were there before, "
-            f"{percent(before)} at the start."
-        ),
-        numbers={"repeated": now, "repeated_at_the_start": before},
-        action="Read the longest completions; punish loops with the `repetition` verifier, or lower the length limit.",
-    )
-
-
-def language(window: Window) -> CheckResult:
-    """Find foreign scripts: many words outside the prompt's script, twice the opening share."""
-    now, start = (mean_of_known(batch.text.foreign for batch in part) for part in (window.later, window.opening))
-    before = start or 0.0
-    if now is None:
-        return NotChecked("completions and prompts with words") if window.later else None
-    if now < max(FOREIGN_WARN, TWICE * before):
-        return None
-    return Finding(
-        # Forbidding it costs some right answers (arXiv 2507.15849), so it is the user's to judge.
-        severity=Severity.INFO,
-        sentence=(
-            f"{percent(now)} of the words of completions are in a script that their prompt does not use, "
-            f"{percent(before)} at the start."
-        ),
-        numbers={"foreign": now, "foreign_at_the_start": before},
-        action="If readers matter, add the `language` verifier with a small weight.",
     )

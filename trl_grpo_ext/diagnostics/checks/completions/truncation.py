@@ -1,15 +1,14 @@
-"""Checks `truncation` and `unparseable_flood`: answers cut off or unreadable for the verifier."""
+"""Check `truncation`: completions that are cut at the length limit, and a model that the limit has made short."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
 
-from trl_grpo_ext.diagnostics.batches import judged, mostly, of_template, percent
+from trl_grpo_ext.diagnostics.batches import of_template, percent
 from trl_grpo_ext.diagnostics.finding import Finding, NotChecked, Severity
 from trl_grpo_ext.diagnostics.levels import length_level
-from trl_grpo_ext.diagnostics.progress import has_risen, is_flat, is_learning
-from trl_grpo_ext.diagnostics.term_totals import added
+from trl_grpo_ext.diagnostics.progress import has_risen, is_flat
 from trl_grpo_ext.diagnostics.window import LEAST_SAMPLES, CheckResult, Window
 from trl_grpo_ext.figures.reduction import BatchFigures
 from trl_grpo_ext.support.estimate import Estimate
@@ -28,14 +27,6 @@ SHORTER = 0.75
 # Of the scale: with less missing to the best score, the short answers are as good.
 MISSING = 0.2
 READ_A_PROMPT = "Read a prompt as the model gets it, and a completion that comes to an end: more tokens do not help."
-# Ours, tried in test_fault_injection.py (answers that nobody can read) and test_healthy_runs.py (a form
-# that some answers lack at first).
-# Of the primary verdicts.
-UNREAD_WARN, UNREAD_CRITICAL = 0.3, 0.6
-# Of the primary verdicts: enough right ones to learn the form from.
-SOME_RIGHT = 0.05
-# Of the share in the earlier half: if less is left in the later half, the model is learning the form.
-FALLING = 0.8
 
 
 def cut(window: Window) -> CheckResult:
@@ -45,55 +36,66 @@ def cut(window: Window) -> CheckResult:
     """
     if window.settings.get("max_completion_length") == 1:
         return NotChecked("completions of more than one token")
-    facts = [batch.primary for batch in window.batches]
-    cut = Estimate.together(one.cut_scores for one in facts)
-    ended = Estimate.together(one.ended_scores for one in facts)
+    cut = Estimate.together(batch.primary.cut_scores for batch in window.batches)
+    ended = Estimate.together(batch.primary.ended_scores for batch in window.batches)
     known = cut.count + ended.count
+    if window.batches and not known:
+        return NotChecked("to know which completions were cut")
     if known < LEAST_SAMPLES:
-        return None if known or not window.batches else NotChecked("to know which completions were cut")
+        return None
     share = cut.count / known
     if share < CUT_WARN or not _costs(window, cut, ended, share):
         return None
     helps = ended.count < LEAST_SAMPLES or window.scale.unit(ended).mean >= RIGHT_NOW_AND_THEN
     if not helps and has_risen(window):
         return None
-    limit = window.settings.get("max_completion_length")
-    where = f" at {limit} tokens" if limit else ""
-    told = f"{percent(share)} of the completions are cut{where}"
-    sentence = f"{told}, with a mean score of {cut.mean:z.2f}; completions that come to an end have {ended.mean:z.2f}."
-    if not ended.count:
-        sentence = f"{told}, with a mean score of {cut.mean:z.2f}: none comes to an end."
+    told = f"{percent(share)} of the completions are cut{_at_limit(window)}, with a mean score of {cut.mean:z.2f}"
     numbers = {"share": share, "score_of_cut": cut.mean}
+    if ended.count:
+        sentence = f"{told}; completions that come to an end have {ended.mean:z.2f}."
+        numbers["score_of_ended"] = ended.mean
+    else:
+        sentence = f"{told}: none comes to an end."
     return Finding(
         severity=Severity.critical_if(share >= CUT_CRITICAL and helps),
         terms=tuple(window.primary_terms),
         sentence=sentence,
-        numbers=numbers | ({"score_of_ended": ended.mean} if ended.count else {}),
+        numbers=numbers,
         action=_action(window) if helps else of_template(window) + READ_A_PROMPT,
     )
 
 
+def _at_limit(window: Window) -> str:
+    """Tell the length limit: ` at 64 tokens`; empty without one."""
+    limit = window.settings.get("max_completion_length")
+    if not limit:
+        return ""
+    return f" at {limit} tokens"
+
+
 def shortened(window: Window) -> CheckResult:
-    """Find a limit that has taught a model to be short: many were cut at first, and the score stays below the best."""
-    before, now = _cut_share(window.opening), _cut_share(window.later)
+    """Find a limit that has taught short completions: many cut at first, and a flat score below the best."""
+    before = _cut_share(window.opening)
+    now = _cut_share(window.later)
     if not window.later or before < CUT_WARN or now >= CUT_WARN:
         return None
     cut = Estimate.together(batch.primary.cut_scores for batch in window.opening)
     ended = Estimate.together(batch.primary.ended_scores for batch in window.opening)
-    tokens, tokens_before = length_level(window.later), length_level(window.opening)
+    tokens = length_level(window.later)
+    tokens_before = length_level(window.opening)
     is_shorter = tokens.mean <= SHORTER * tokens_before.mean and (tokens_before - tokens).is_sure
+    if not is_shorter or not _costs(window, cut, ended, before) or not is_flat(window):
+        return None
     best = window.best
     missing = window.scale.part(replace(window.score, mean=best - window.score.mean))
-    if not (is_shorter and _costs(window, cut, ended, before) and is_flat(window)) or missing.mean < MISSING:
+    if missing.mean < MISSING:
         return None
-    limit = window.settings.get("max_completion_length")
-    where = f" at {limit} tokens" if limit else ""
     return Finding(
         severity=Severity.WARNING,
         terms=tuple(window.primary_terms),
         sentence=(
             f"The length limit has taught the model to be short: {percent(before)} of the first completions were cut"
-            f"{where}, with a mean score of {cut.mean:z.2f}, and {percent(now)} are now; they went from "
+            f"{_at_limit(window)}, with a mean score of {cut.mean:z.2f}, and {percent(now)} are now; they went from "
             f"{tokens_before.mean:.0f} to {tokens.mean:.0f} tokens, and the score is {window.score.mean:z.2f} of "
             f"{best:z.2f} at best."
         ),
@@ -114,7 +116,7 @@ def _costs(window: Window, cut: Estimate, ended: Estimate, share: float) -> bool
 
 
 def _action(window: Window) -> str:
-    if Estimate.together(batch.primary.cut_share for batch in window.opening).mean >= NEARLY_ALL:
+    if _cut_share(window.opening) >= NEARLY_ALL:
         return (
             "Read a completion. If it goes on after its answer, the model does not know the token that ends a turn: "
             "set eos_token, or train from a model whose chat template has it. If it is still at work, raise "
@@ -123,46 +125,3 @@ def _action(window: Window) -> str:
     if window.settings.get("mask_truncated_completions"):
         return "Raise max_completion_length: cut ones are masked already, so they are not punished and teach nothing."
     return "Raise max_completion_length, or set mask_truncated_completions so that cut ones are not punished."
-
-
-def unparseable(window: Window) -> CheckResult:
-    """Find unparseable, uncut completions whose share does not fall.
-
-    A model that does not know the form yet, and is right now and then, learns it.
-    """
-    count = judged(window.batches)
-    if count < LEAST_SAMPLES:
-        return None
-    unread = sum(batch.primary.unread_ended for batch in window.batches)
-    right = sum(batch.primary.right for batch in window.batches)
-    if unread < UNREAD_WARN * count or _is_falling(window) or (right >= SOME_RIGHT * count and is_learning(window)):
-        return None
-    reason = mostly(added(window.of_term(term).unread for term in window.primary_terms))
-    read = count - unread
-    rest = f"; of the others {percent(right / read)} are right" if read else ""
-    sentence = (
-        f"The model answers but the verifier cannot read it: {percent(unread / count)} of the completions hold no "
-        f"answer that it knows{reason}{rest}."
-    )
-    action = "Say in the prompt which form the answer must have, or choose a verifier that reads the form it has."
-    action = of_template(window) + action
-    tokens = Estimate.together(batch.tokens.numbers for batch in window.batches)
-    # The one that ends it.
-    if tokens.count and tokens.mean <= 1:
-        sentence = "The model says nothing: it ends every completion at once, so there is no answer to read."
-        action = "Read a prompt as the model gets it: does it already end with the token that ends a turn?"
-    return Finding(
-        severity=Severity.critical_if(unread >= UNREAD_CRITICAL * count),
-        terms=tuple(window.primary_terms),
-        sentence=sentence,
-        numbers={"share": unread / count, "unparseable": unread} | ({"right_of_others": right / read} if read else {}),
-        action=action,
-    )
-
-
-def _is_falling(window: Window) -> bool:
-    half = len(window.batches) // 2
-    parts = (window.batches[:half], window.batches[half:])
-    unread = [sum(batch.primary.unread_ended for batch in part) for part in parts]
-    counts = [judged(part) for part in parts]
-    return bool(all(counts)) and unread[1] / counts[1] < FALLING * unread[0] / counts[0]
