@@ -10,7 +10,6 @@ from trl_grpo_ext.answers.find.asked import OF_REST, question_of
 from trl_grpo_ext.answers.find.conclusions import Span, conclusion
 from trl_grpo_ext.answers.find.final_answer import FinalAnswer, after_thinking
 from trl_grpo_ext.answers.find.hedges import is_hedged
-from trl_grpo_ext.answers.find.letters import with_letter, with_option_texts
 from trl_grpo_ext.answers.find.marks import box_answers
 from trl_grpo_ext.answers.find.names import (
     ending,
@@ -20,6 +19,7 @@ from trl_grpo_ext.answers.find.names import (
     with_name,
     with_yes_or_no,
 )
+from trl_grpo_ext.answers.find.options import with_letter, with_option_texts
 from trl_grpo_ext.answers.find.sentences import MAX_PROMPT, without_repeated
 from trl_grpo_ext.answers.find.values import last_value, listed_values, said_values
 from trl_grpo_ext.answers.read.answer import read

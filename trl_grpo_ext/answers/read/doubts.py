@@ -1,0 +1,27 @@
+"""Words that deny, doubt, suppose or turn what a sentence says, as alternatives for regular expressions.
+
+All rules that look for such words are composed of these sets, so that a word is added in one place.
+"""
+
+from __future__ import annotations
+
+import re
+
+DENIAL = r"not|no|nor|never|neither|cannot|\w+n['’]t"
+WRONG = r"wrong|incorrect|false|untrue"
+DOUBT = r"maybe|perhaps|possibly|probably|might|may|could"
+CONDITION = r"if|unless|whether"
+# Words that offer several answers.
+SEVERAL = r"or|either|both"
+# Words that begin another thought.
+TURN = r"but|wait|actually|hmm|instead|rather|sorry|alternatively|however|although|though|correction"
+
+
+def any_of(*words: str) -> re.Pattern[str]:
+    """Compile an expression that finds any of the words, in any case.
+
+    Examples:
+        >>> bool(any_of(DENIAL, DOUBT).search("It isn't 5.")), bool(any_of(DENIAL, DOUBT).search("It is 5."))
+        (True, False)
+    """
+    return re.compile(rf"\b(?:{'|'.join(words)})\b", re.IGNORECASE)
