@@ -11,6 +11,7 @@ from trl_grpo_ext.answers.find.asked import OF_REST, is_opposed, question_of
 from trl_grpo_ext.answers.find.conclusions import Conclusion, Span, clauses_of, conclusion
 from trl_grpo_ext.answers.read.moments import DATE, TIME
 from trl_grpo_ext.answers.read.number_words import in_digits
+from trl_grpo_ext.answers.read.signal_words import DENIAL, THEREFORE, any_of
 
 # The question helps to choose among at most this many values.
 MAX_VALUES = 20
@@ -49,7 +50,7 @@ _IRREGULAR = {
     "ran": "run", "won": "win", "kept": "keep", "read": "read", "grew": "grow", "held": "hold", "sent": "send",
 }  # fmt: skip
 _THEREFORE = re.compile(
-    r"\W*(?:and\s+)?(?:so(?!\s+that)|thus|therefore|hence|that|this|leaving|giving|making|for a total"
+    rf"\W*(?:and\s+)?(?:(?!so that){THEREFORE}|that|this|leaving|giving|making|for a total"
     r"|which\s+(?:is|are|means|makes|gives|leaves|equals|comes|brings|results|simplifies|reduces|rounds))\b",
     re.IGNORECASE,
 )
@@ -67,7 +68,7 @@ _ONLY_COMPARED = re.compile(
     r"\d\S*\s+(?:[a-z/]+\s+){0,2}(?:slower|faster|too (?:much|many|little|few|long|short|late|early))\W*$",
     re.IGNORECASE,
 )
-_NEGATIVE = re.compile(r"\bnot\b|n['’]t\b", re.IGNORECASE)
+_NEGATIVE = any_of(DENIAL)
 _CHOOSES = re.compile(r"\W*(?:which|who|is)\b", re.IGNORECASE)
 _THAN = re.compile(r"\S*\s+(?:[a-z]+\s+){0,2}(?:more|less|fewer|[a-z]{3,}er)\s+than\b", re.IGNORECASE)
 # half of 360

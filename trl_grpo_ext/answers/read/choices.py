@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
-from trl_grpo_ext.answers.read.doubts import CONDITION, DENIAL, DOUBT, SEVERAL, TURN, WRONG, any_of
+from trl_grpo_ext.answers.read.signal_words import CONDITION, CONTRAST, DENIAL, DOUBT, SEVERAL, TURN, WRONG, any_of
 from trl_grpo_ext.answers.read.spelling import strip_delimiters, without_invisible, without_text_commands
 
 # Longer answers are refused: no honest choice needs more, its option's text included.
@@ -59,6 +59,7 @@ UNSURE = any_of(
     CONDITION,
     SEVERAL,
     TURN,
+    CONTRAST,
     r"would|than|except|besides|unlike|too|also|doubt\w*|unlikely|impossible|hardly|worst|excluded?|eliminate\w*|ruled?s?",
     r"guess|unsure",
 )
@@ -80,7 +81,7 @@ _CLAIMED = re.compile(
     r"|(?:\b(?:choose|pick|mean|meant|say|go\s+with|it's|it\s+is|also)|(?<!not )(?<!n't )\bbe)\s+"
     r"(?:option\s+)?[(\[]?([A-Z])(?!['\w])"
 )
-_RECONSIDERED = re.compile(rf"\W*(?:and|{DENIAL}|{DOUBT}|{SEVERAL}|{TURN})\b", re.I)
+_RECONSIDERED = re.compile(rf"\W*(?:and|{DENIAL}|{DOUBT}|{SEVERAL}|{TURN}|{CONTRAST})\b", re.I)
 _SPACE = re.compile(r"(?<=[^\w\s])\s+|\s+(?=[^\w\s])|(?<=\d)\s+(?=[^\W\d])")
 _FENCE = re.compile(r"```\w*\s*(.*?)\s*```", re.DOTALL)
 _ANSWER_KEYS = frozenset(("answer", "final_answer", "correct_answer", "choice", "option"))

@@ -1,6 +1,6 @@
-"""Words that deny, doubt, suppose or turn what a sentence says, as alternatives for regular expressions.
+"""Words that deny, doubt, suppose, turn or conclude a thought, as alternatives for regular expressions.
 
-All rules that look for such words are composed of these sets, so that a word is added in one place.
+The rules that look for such words are composed of these sets, so that a word is added in one place.
 """
 
 from __future__ import annotations
@@ -13,8 +13,10 @@ DOUBT = r"maybe|perhaps|possibly|probably|might|may|could"
 CONDITION = r"if|unless|whether"
 # Words that offer several answers.
 SEVERAL = r"or|either|both"
+THEREFORE = "so|thus|therefore|hence"
 # Words that begin another thought.
-TURN = r"but|wait|actually|hmm|instead|rather|sorry|alternatively|however|although|though|correction"
+TURN = r"wait|actually|hmm|instead|rather|sorry|alternatively|correction"
+CONTRAST = "but|however|although|though"
 
 
 def any_of(*words: str) -> re.Pattern[str]:
