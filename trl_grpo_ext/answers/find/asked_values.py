@@ -108,7 +108,7 @@ def asked_conclusion(sentence: str, values: Sequence[Span], prompt: str) -> Conc
         candidates = (
             _of_things(sentence, asked, chosen, question),
             _new(sentence, asked, chosen, prompt),
-            _of_clause(sentence, asked, chosen, question),
+            _of_clause(sentence, asked, question),
         )
         for better in candidates:
             if better is not None and not conclusion(sentence, [better]).problem:
@@ -159,12 +159,10 @@ def _of_things(sentence: str, values: Sequence[Span], chosen: Span | None, quest
     return held[-1] if len(sizes) == 1 and chosen not in held else None
 
 
-def _of_clause(sentence: str, values: Sequence[Span], chosen: Span | None, question: str) -> Span | None:
-    """Return the only value of the clause with most words of the question, unless the chosen clause has any of them."""
+def _of_clause(sentence: str, values: Sequence[Span], question: str) -> Span | None:
+    """Return the only value of the clause with most words of the question."""
     asked = stems(question)
     clauses = _parts(sentence)
-    if chosen is not None and asked & stems(_clause_at(sentence, clauses, chosen)):
-        return None
     said = {}
     for one in clauses:
         held = [value for value in values if one.start <= value.start < one.end]
@@ -188,8 +186,6 @@ def _new(sentence: str, values: Sequence[Span], chosen: Span | None, prompt: str
         return None
     asked = stems(question_of(prompt))
     clauses = _parts(sentence)
-    if _THEREFORE.match(_clause_at(sentence, clauses, new[-1])):
-        return new[-1]
     said = {value: len(asked & stems(_clause_at(sentence, clauses, value))) for value in values}
     if chosen is None:
         is_last = new[-1] == values[-1]
