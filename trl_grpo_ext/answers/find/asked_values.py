@@ -8,10 +8,16 @@ from functools import lru_cache
 from itertools import pairwise
 
 from trl_grpo_ext.answers.find.asked import OF_REST, is_opposed, question_of
-from trl_grpo_ext.answers.find.conclusions import Conclusion, Span, clauses_of, conclusion
+from trl_grpo_ext.answers.find.conclusions import (
+    THEREFORE_CLAUSE,
+    Conclusion,
+    Span,
+    clauses_of,
+    conclusion,
+)
 from trl_grpo_ext.answers.read.moments import DATE, TIME
 from trl_grpo_ext.answers.read.number_words import in_digits
-from trl_grpo_ext.answers.read.signal_words import DENIAL, THEREFORE, any_of
+from trl_grpo_ext.answers.read.signal_words import DENIAL, any_of
 
 # The question helps to choose among at most this many values.
 MAX_VALUES = 20
@@ -49,11 +55,6 @@ _IRREGULAR = {
     "ate": "eat", "eaten": "eat", "took": "take", "gave": "giv", "given": "giv", "left": "leav", "drove": "driv",
     "ran": "run", "won": "win", "kept": "keep", "read": "read", "grew": "grow", "held": "hold", "sent": "send",
 }  # fmt: skip
-_THEREFORE = re.compile(
-    rf"\W*(?:and\s+)?(?:(?!so that){THEREFORE}|that|this|leaving|giving|making|for a total"
-    r"|which\s+(?:is|are|means|makes|gives|leaves|equals|comes|brings|results|simplifies|reduces|rounds))\b",
-    re.IGNORECASE,
-)
 _REASON = re.compile(
     r"\W*(?:since|because|as|if|when|given|although|while|after|before|with|for|at|in|from|of|[a-z]+ing)\b",
     re.IGNORECASE,
@@ -104,7 +105,7 @@ def asked_conclusion(sentence: str, values: Sequence[Span], prompt: str) -> Conc
     chosen = asked[found.place] if not found.problem else None
     clause = _clause_at(sentence, clauses_of(sentence), chosen) if chosen else ""
     is_rest = OF_REST.search(clause) is not None and not OF_REST.search(question)
-    if is_rest or not _THEREFORE.match(clause):
+    if is_rest or not THEREFORE_CLAUSE.match(clause):
         candidates = (
             _of_things(sentence, asked, chosen, question),
             _new(sentence, asked, chosen, prompt),

@@ -165,7 +165,11 @@ _JOINED = re.compile(r"\d\s+(?:and|&)\s+\S*\d")
 # 3 dogs and 4 cats
 _AND_ANOTHER = re.compile(r"\d.*\band\s+[$*(]*$", re.DOTALL)
 _NOUN = re.compile(r"\s+(?!(?:for|of|in|at|per|and|or|to|from|with|by|over|on|than|is|are|plus|minus)\b)[^\W\d_]+\s+")
-_THEREFORE = re.compile(rf"\W*(?:and\s+)?(?:{THEREFORE}|(?:which|that|this) means)\b", re.IGNORECASE)
+THEREFORE_CLAUSE = re.compile(
+    rf"\W*(?:and\s+)?(?:(?!so that){THEREFORE}|that|this|leaving|giving|making|for a total"
+    r"|which\s+(?:is|are|means|makes|gives|leaves|equals|comes|brings|results|simplifies|reduces|rounds))\b",
+    re.IGNORECASE,
+)
 _RELATIVE = re.compile(r"(?<!,)\s(?:that|which|who|whose|where|when)\s", re.IGNORECASE)
 
 
@@ -237,7 +241,7 @@ def _telling(sentence: str, values: Sequence[Span]) -> list[int]:
 def _concluding(sentence: str, clause: Span, values: Sequence[Span], telling: Sequence[int]) -> int:
     """Return the index of a clause's concluding value; -1 without conclusion."""
     held = [place for place in telling if clause.start <= values[place].start < clause.end]
-    if len(held) == 1 and _THEREFORE.match(sentence[clause.start : clause.end]):
+    if len(held) == 1 and THEREFORE_CLAUSE.match(sentence[clause.start : clause.end]):
         return held[0]
     said = sentence[: clause.end]
     for rule in (_stands_behind_verb, _ends_clause, _counts_subject):

@@ -42,15 +42,12 @@ _LEAD = re.compile(
     re.IGNORECASE,
 )
 # Words before and after a name that a clause concludes with.
-_TOLD_BY = (
+_TELLS = re.compile(
     r"(?:\b(?:is|are|was|were|be|been|becomes?|became|remains?|came|comes|on|to|called|named"
-    r"|choose|chose|chooses|picks?|buy|take|answer"
+    r"|choose|chose|chooses|picks?|buy|take|answer|has|have|had|holds?|gets?|got|uses?|wears?|ends up with|found|saw"
     r"|(?:leaves?|leaving|left)(?:\s+(?:us|me|only))?(?:\s+with)?|won by)|['’]s|=)\s+"
-    r"(?:only\s+|therefore\s+|indeed\s+)?$"
-)
-_TELLS = re.compile(_TOLD_BY, re.IGNORECASE)
-_HOLDS = re.compile(
-    rf"{_TOLD_BY}|\b(?:has|have|had|holds?|gets?|got|uses?|wears?|ends up with|found|saw)\s+$", re.IGNORECASE
+    r"(?:only\s+|therefore\s+|indeed\s+)?$",
+    re.IGNORECASE,
 )
 _END = r"(?:\W*$|,\s|\s+(?:who|that|which|with|because|since|by|at|for|of|in|as)\b)"
 _ENDS = re.compile(_END)
@@ -81,7 +78,6 @@ _PRONOUN_CLAUSE = re.compile(
 _LABELS = re.compile(r"\b[A-Z][A-Za-z]*")
 _SUPERLATIVE = re.compile(r"\b(?:[a-z]{3,}est|most|least)\b")
 _RANKED = re.compile(r"\b(?:second|third|fourth|2nd|3rd|4th|next)[\s-](?:[a-z]+est|most|least)\b")
-_CAPITAL = re.compile(r"[A-Z][A-Za-z]*")
 _REASON = re.compile(
     r"\W*(?:and\s+)?(?:since|because|as|if|when|given|while|although|though|after|before|unlike|whereas)\b",
     re.IGNORECASE,
@@ -198,7 +194,7 @@ def names(sentence: str, name: str, prompt: str = "") -> bool:
     if is_compared or is_other_rank:
         return False
     is_name = name[:1].isupper()
-    if (_TELLS if is_name else _HOLDS).search(before) and (_ENDS if is_name else _ENDS_WITH_NOUN).match(behind):
+    if _TELLS.search(before) and (_ENDS if is_name else _ENDS_WITH_NOUN).match(behind):
         return True
     if is_name and _ends_alone(before, behind, name, prompt):
         return True
@@ -250,8 +246,7 @@ def _ends_alone(before: str, behind: str, name: str, prompt: str) -> bool:
     """Check whether a name ends a clause without another name of the question: "You pay less at Shop B"."""
     if not prompt or any(map(str.isalnum, behind)) or _TIED.search(before):
         return False
-    others = set(_CAPITAL.findall(prompt)) - set(_CAPITAL.findall(name)) - NO_NAMES
-    return len(before.split()) > 1 and not others.intersection(_CAPITAL.findall(before))
+    return len(before.split()) > 1 and not _other_names(name, prompt).intersection(_LABELS.findall(before))
 
 
 def _written(name: str, prompt: str = "", *, in_order: bool = False) -> str:
