@@ -46,8 +46,9 @@ class MultipleChoiceVerifier(AnswerVerifier[Gold]):
     r"""Reads the option that a completion chooses, and compares its label with the gold.
 
     Use it for MMLU, ARC, GPQA, CommonsenseQA and similar datasets. The completion must choose exactly one option: an
-    answer with several options scores 0, and so does a letter with another option's text. A letter in running prose is
-    no choice. A last sentence chooses the option whose whole text it gives, if it names no other and leaves no doubt.
+    answer with several options scores 0, and so does a letter with another option's text. A last sentence chooses the
+    only option that it mentions, by letter or whole text, if it leaves no doubt; without options, a letter in running
+    prose is no choice.
 
     The gold is a letter (`B`, `(B)`), an index (an integer, or digits if the labels are letters) or the text of an
     option; a list holds alternative golds. A row may hold its options: a list of texts, a mapping from labels to texts,

@@ -128,6 +128,8 @@ def test_an_option_may_be_said_by_its_text_where_the_options_are_known(text: str
     "text",
     [
         "It's Paris.",
+        "Paris is in France, which is option B.",
+        "B it is.",
         "The capital of France is Paris.",
         "The capital of France is **Paris** (B).",
         "Paris is the capital of France.",

@@ -15,7 +15,7 @@ from trl_grpo_ext.answers.compare.amounts import Algebra, UndecidedError
 from trl_grpo_ext.answers.compare.comparison import Comparison
 from trl_grpo_ext.answers.policy import SWITCHES, Echo, Judge, is_prose, unspaced
 from trl_grpo_ext.answers.read.answer import read
-from trl_grpo_ext.answers.read.choices import Options, letter, read_choice
+from trl_grpo_ext.answers.read.choices import Labelled, Options, letter, read_choice, split_label
 from trl_grpo_ext.answers.read.numerals import is_whole
 from trl_grpo_ext.answers.read.spelling import spelled, without_text_commands
 from trl_grpo_ext.answers.read.tree import OF_OWN_TYPE, Number, Words
@@ -23,8 +23,6 @@ from trl_grpo_ext.support.memo import Memo
 from trl_grpo_ext.verdict import Blame, Status, Verdict, skipped
 from trl_grpo_ext.workers.pool import judge_in_workers
 
-# An option's label with the option's text: `B) A square`, `(B) 5`, `B. 5`.
-_LED = re.compile(r"(?:\(?([A-J])\)|([A-J])\.)(?:\s|\\[ ,;:!]|~|\\q?quad)+(\S.*)", re.DOTALL)
 # Several option letters: `A, C`, `AC`.
 _SEVERAL = re.compile(r"[A-H](?:(?:\s*(?:,|and)\s*)*[A-H])+")
 _OUT_OF = re.compile(r"^(\d+) (?:out of|in) (?:the )?(\d+)\b(?=\D*$)")
@@ -147,7 +145,7 @@ def _judge_at_once(pair: Pair) -> Verdict | None:
         return _compared("", answer, "text")
     label = _choice(gold)
     if label:
-        is_chosen = _says_option(answer, label, _led(gold))
+        is_chosen = _says_option(answer, label, split_label(gold))
         return _compared("" if is_chosen else "not_equal", answer, "choice")
     if _SEVERAL.fullmatch(gold) and _letters(gold) == _letters(answer):
         return _compared("", answer, "choice")
@@ -170,22 +168,14 @@ def _letters(text: str) -> list[str]:
     return sorted(filter(str.isalpha, plain.replace("and", "")))
 
 
-def _led(text: str) -> tuple[str, str] | None:
-    """Split an option into label and text: `(B) 5` gives `("B", "5")`; None for any other text."""
-    if ")" not in text and ". " not in text:
-        return None
-    found = _LED.fullmatch(without_text_commands(text).strip())
-    return (found[1] or found[2], found[3]) if found else None
-
-
 def _unlabelled(pair: Pair) -> Pair:
     """Remove an option's label from a pair's answer, unless the gold is a label: `(C) 9/2` becomes `9/2`.
 
     `3 out of 8` becomes `3` if the gold is an integer, else `3/8`.
     """
-    led = _led(pair.answer)
+    led = split_label(pair.answer)
     if led and not _choice(pair.gold):
-        return pair._replace(answer=led[1])
+        return pair._replace(answer=led.text)
     if _OUT_OF.search(pair.answer):
         form = r"\1" if is_whole(read(pair.gold).node) else r"\1/\2"
         return pair._replace(answer=_OUT_OF.sub(form, pair.answer))
@@ -194,12 +184,12 @@ def _unlabelled(pair: Pair) -> Pair:
 
 def _choice(text: str) -> str | None:
     """Return a multiple-choice gold's capital letter, A to J; None for any other gold."""
-    led = _led(text)
-    label = led[0] if led else letter(text)
+    led = split_label(text)
+    label = led.label if led else letter(text)
     return label if label and "A" <= label <= "J" else None
 
 
-def _says_option(answer: str, label: str, gold: tuple[str, str] | None) -> bool:
+def _says_option(answer: str, label: str, gold: Labelled | None) -> bool:
     """Check whether an answer chooses an option by letter, or repeats the option's text without another number.
 
     The answer may have the letter in capitals, or in lower case inside brackets: `B`, `(b)`.
@@ -208,10 +198,10 @@ def _says_option(answer: str, label: str, gold: tuple[str, str] | None) -> bool:
     chooses = is_written and read_choice(answer, Options()).labels == {label}
     if gold is None:
         return chooses
-    text = read(gold[1])
-    led = _led(answer)
-    if led and isinstance(text.node, Number) and isinstance(read(led[1]).node, Number):
-        return led[0] == label and read(led[1]) == text
+    text = read(gold.text)
+    led = split_label(answer)
+    if led and isinstance(text.node, Number) and isinstance(read(led.text).node, Number):
+        return led.label == label and read(led.text) == text
     return chooses or read(answer) == text
 
 

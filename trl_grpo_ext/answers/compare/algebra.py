@@ -146,8 +146,6 @@ def region(node: Node) -> Value:
             return sympy.Intersection(*(region_of(part) for part in parts))
         case Relation(("in",), (_, domain)):
             return value_of(domain)
-        case Relation(("notin",), (_, domain)):
-            return sympy.Complement(sympy.S.Reals, value_of(domain))
         case Relation(signs, sides):
             return _solutions(signs, sides)
     raise NotComparableError

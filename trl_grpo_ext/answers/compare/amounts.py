@@ -96,8 +96,6 @@ def measured(node: Node) -> tuple[Node, Unit]:
     match node:
         case Quantity(amount, of):
             return amount, of
-        case Apply("deg", (amount,)):
-            return amount, unit("deg")
     return node, NONE
 
 

@@ -63,8 +63,6 @@ def _same_part(one: Value, other: Value) -> bool:
             and equal(one.start, other.start)
             and equal(one.end, other.end)
         )
-    if isinstance(one, sympy.FiniteSet) and isinstance(other, sympy.FiniteSet):
-        return equal(one.args[0], other.args[0])
     return bool(one == other)
 
 

@@ -79,8 +79,6 @@ def plain(node: Node) -> Node:
 
 def _plain_relation(node: Relation) -> Node:
     match node:
-        case Relation(("=",), (Symbol(), value)) if _has_both_signs(value):
-            return plain(value)
         # f(x) = +-x
         case Relation(("=",), _) if _has_both_signs(node):
             return Collection("list", (_with_sign(node, "+-"), _with_sign(node, "-+")))
@@ -105,9 +103,6 @@ def _plain_logic(node: Logic) -> Node:
         ):
             if word == "and" or all(map(_says_value, parts)) or not any(map(is_region, parts)):
                 return Collection("list", tuple(parts))
-        case Logic("and", parts) if len(found := [part for part in parts if assigned(part)]) == 1:
-            # 5x = 30 and x = 6.
-            return found[0]
     return node
 
 
@@ -298,12 +293,10 @@ def can_be_region(node: Node) -> bool:
 
 
 def without_in(node: Node) -> Node:
-    """Unwrap a set from a membership or an equation: `x in [0, 1]` and `x = [0, 1]` give `[0, 1]`; else no change."""
+    """Unwrap a set from a membership: `x in [0, 1]` gives `[0, 1]`; else no change."""
     match node:
         case Relation(("in",), (Symbol(), domain)):
             return domain
-        case Relation(("=",), (Symbol(), value)) if can_be_region(value):
-            return value
     return node
 
 
@@ -397,9 +390,6 @@ def _linear(node: Node) -> tuple[Fraction, Fraction] | None:
             return value, Fraction(0)
         case Symbol(name) if name in _COUNTING:
             return Fraction(0), Fraction(1)
-        case Apply("-", (inner,)):
-            found = _linear(inner)
-            return found and (-found[0], -found[1])
         case Apply("*", (Number(factor), inner)):
             found = _linear(inner)
             return found and (factor * found[0], factor * found[1])

@@ -8,9 +8,16 @@ from functools import lru_cache
 from itertools import pairwise
 
 from trl_grpo_ext.answers.find.asked import OF_REST, is_opposed, question_of
-from trl_grpo_ext.answers.find.conclusions import Conclusion, Span, clauses_of, conclusion
+from trl_grpo_ext.answers.find.conclusions import (
+    THEREFORE_CLAUSE,
+    Conclusion,
+    Span,
+    clauses_of,
+    conclusion,
+)
 from trl_grpo_ext.answers.read.moments import DATE, TIME
 from trl_grpo_ext.answers.read.number_words import in_digits
+from trl_grpo_ext.answers.read.signal_words import DENIAL, any_of
 
 # The question helps to choose among at most this many values.
 MAX_VALUES = 20
@@ -48,11 +55,6 @@ _IRREGULAR = {
     "ate": "eat", "eaten": "eat", "took": "take", "gave": "giv", "given": "giv", "left": "leav", "drove": "driv",
     "ran": "run", "won": "win", "kept": "keep", "read": "read", "grew": "grow", "held": "hold", "sent": "send",
 }  # fmt: skip
-_THEREFORE = re.compile(
-    r"\W*(?:and\s+)?(?:so(?!\s+that)|thus|therefore|hence|that|this|leaving|giving|making|for a total"
-    r"|which\s+(?:is|are|means|makes|gives|leaves|equals|comes|brings|results|simplifies|reduces|rounds))\b",
-    re.IGNORECASE,
-)
 _REASON = re.compile(
     r"\W*(?:since|because|as|if|when|given|although|while|after|before|with|for|at|in|from|of|[a-z]+ing)\b",
     re.IGNORECASE,
@@ -67,7 +69,7 @@ _ONLY_COMPARED = re.compile(
     r"\d\S*\s+(?:[a-z/]+\s+){0,2}(?:slower|faster|too (?:much|many|little|few|long|short|late|early))\W*$",
     re.IGNORECASE,
 )
-_NEGATIVE = re.compile(r"\bnot\b|n['’]t\b", re.IGNORECASE)
+_NEGATIVE = any_of(DENIAL)
 _CHOOSES = re.compile(r"\W*(?:which|who|is)\b", re.IGNORECASE)
 _THAN = re.compile(r"\S*\s+(?:[a-z]+\s+){0,2}(?:more|less|fewer|[a-z]{3,}er)\s+than\b", re.IGNORECASE)
 # half of 360
@@ -103,11 +105,11 @@ def asked_conclusion(sentence: str, values: Sequence[Span], prompt: str) -> Conc
     chosen = asked[found.place] if not found.problem else None
     clause = _clause_at(sentence, clauses_of(sentence), chosen) if chosen else ""
     is_rest = OF_REST.search(clause) is not None and not OF_REST.search(question)
-    if is_rest or not _THEREFORE.match(clause):
+    if is_rest or not THEREFORE_CLAUSE.match(clause):
         candidates = (
             _of_things(sentence, asked, chosen, question),
             _new(sentence, asked, chosen, prompt),
-            _of_clause(sentence, asked, chosen, question),
+            _of_clause(sentence, asked, question),
         )
         for better in candidates:
             if better is not None and not conclusion(sentence, [better]).problem:
@@ -158,12 +160,10 @@ def _of_things(sentence: str, values: Sequence[Span], chosen: Span | None, quest
     return held[-1] if len(sizes) == 1 and chosen not in held else None
 
 
-def _of_clause(sentence: str, values: Sequence[Span], chosen: Span | None, question: str) -> Span | None:
-    """Return the only value of the clause with most words of the question, unless the chosen clause has any of them."""
+def _of_clause(sentence: str, values: Sequence[Span], question: str) -> Span | None:
+    """Return the only value of the clause with most words of the question."""
     asked = stems(question)
     clauses = _parts(sentence)
-    if chosen is not None and asked & stems(_clause_at(sentence, clauses, chosen)):
-        return None
     said = {}
     for one in clauses:
         held = [value for value in values if one.start <= value.start < one.end]
@@ -187,8 +187,6 @@ def _new(sentence: str, values: Sequence[Span], chosen: Span | None, prompt: str
         return None
     asked = stems(question_of(prompt))
     clauses = _parts(sentence)
-    if _THEREFORE.match(_clause_at(sentence, clauses, new[-1])):
-        return new[-1]
     said = {value: len(asked & stems(_clause_at(sentence, clauses, value))) for value in values}
     if chosen is None:
         is_last = new[-1] == values[-1]

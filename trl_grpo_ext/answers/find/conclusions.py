@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from trl_grpo_ext.answers.read.moments import DATE, TIME
+from trl_grpo_ext.answers.read.signal_words import DENIAL, THEREFORE
 
 # Words between a verb and its value: `is about $5`, `makes a total of 12`.
 _FILLER = (
@@ -74,7 +75,7 @@ _CHANGED_BEHIND = re.compile(
     re.IGNORECASE,
 )
 _DENIED = re.compile(
-    r"(?:\b(?:not|never|cannot|neither|nor)|n['’]t)\s+(?!only\b)(?:(?!(?:is|are|was|but|so|thus)\b)[^\W\d_]+\s+){0,2}[$(\\]*$",
+    rf"\b(?:{DENIAL})\s+(?!only\b)(?:(?!(?:is|are|was|but|so|thus)\b)[^\W\d_]+\s+){{0,2}}[$(\\]*$",
     re.IGNORECASE,
 )
 _SUPPOSED = re.compile(
@@ -119,9 +120,7 @@ _WHICH_DOES = re.compile(
     r",\s+which\s+(?!(?:is|are|was|were|means?|gives?|makes?|leaves?|equals?|rounds?|comes?|simplifies|reduces|totals?"
     r"|brings?|yields?|works|amounts?|adds?|results?|leads?|turns?)\b)[a-z]+\b"
 )
-_RESULTS = re.compile(
-    r"\W\s*(?:so|leaving|making|giving|thus|therefore|hence|for a total|which leaves)\b", re.IGNORECASE
-)
+_RESULTS = re.compile(rf"\W\s*(?:{THEREFORE}|leaving|making|giving|for a total|which leaves)\b", re.IGNORECASE)
 # An unreal condition: "if she had bought 3 more, she would have 9".
 _COUNTERFACTUAL = re.compile(
     r"\bif\b[^,.;]*\b(?:had|were|weren['’]t|hadn['’]t)\b(?=.*\bwould\b)|\bwould\b.*\bif\b[^,.;]*\b(?:had|were)\b",
@@ -166,7 +165,11 @@ _JOINED = re.compile(r"\d\s+(?:and|&)\s+\S*\d")
 # 3 dogs and 4 cats
 _AND_ANOTHER = re.compile(r"\d.*\band\s+[$*(]*$", re.DOTALL)
 _NOUN = re.compile(r"\s+(?!(?:for|of|in|at|per|and|or|to|from|with|by|over|on|than|is|are|plus|minus)\b)[^\W\d_]+\s+")
-_THEREFORE = re.compile(r"\W*(?:and\s+)?(?:so|thus|therefore|hence|(?:which|that|this) means)\b", re.IGNORECASE)
+THEREFORE_CLAUSE = re.compile(
+    rf"\W*(?:and\s+)?(?:(?!so that){THEREFORE}|that|this|leaving|giving|making|for a total"
+    r"|which\s+(?:is|are|means|makes|gives|leaves|equals|comes|brings|results|simplifies|reduces|rounds))\b",
+    re.IGNORECASE,
+)
 _RELATIVE = re.compile(r"(?<!,)\s(?:that|which|who|whose|where|when)\s", re.IGNORECASE)
 
 
@@ -238,7 +241,7 @@ def _telling(sentence: str, values: Sequence[Span]) -> list[int]:
 def _concluding(sentence: str, clause: Span, values: Sequence[Span], telling: Sequence[int]) -> int:
     """Return the index of a clause's concluding value; -1 without conclusion."""
     held = [place for place in telling if clause.start <= values[place].start < clause.end]
-    if len(held) == 1 and _THEREFORE.match(sentence[clause.start : clause.end]):
+    if len(held) == 1 and THEREFORE_CLAUSE.match(sentence[clause.start : clause.end]):
         return held[0]
     said = sentence[: clause.end]
     for rule in (_stands_behind_verb, _ends_clause, _counts_subject):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from trl_grpo_ext.answers.read.signal_words import CONDITION, CONTRAST, DENIAL, DOUBT, TURN, WRONG
+
 # Characters after an answer that are searched for words that take it back.
 REACH = 200
 
@@ -12,7 +14,7 @@ _DOUBT = re.compile(
     r"\b(?=\w)(?:(?:maybe|perhaps|possibly|probably not|unlikely|not sure|unsure|uncertain|unclear|whether|either"
     r"|neither(?=\s+(?:of\b|is\b|answer\b|\W*\d)|[^.]*\bnor\b)"
     r"|undecided|unless|alternatively|anything (?:but|except)|no longer|otherwise"
-    r"|(?<!statement )(?<!claim )(?:is|are|was|seems)\s+(?:wrong|incorrect|false)"
+    rf"|(?<!statement )(?<!claim )(?:is|are|was|seems)\s+(?:{WRONG})"
     r"|(?:(?:ca|could)n['’]t|(?:can|could)\s*not)\s+(?:be\s+)?(?:found?|determined?|solve|compute|known?|tell|say)"
     r"|not enough information|no (?:definite|exact|single|unique) (?:answer|number|value))\b"
     r"|(?:might|may|could) be\W{0,6}(?:[\d\\$]|$)"
@@ -36,7 +38,7 @@ _TURNED = re.compile(
     r"|\b(?:is|are|was|be)(?:n['’]t|\s+not)\s+(?:equal\s+to\s+)?[\W_]*(?:\d[^a-z]*$|[a-z]\w*\s*="
     r"|(?:\d\S*\s+(?!is\b|are\b)[a-z]+,?\s*(?:and\s+)?){2,4}[a-z]*$)"
     r"|\b(?:is|was|are)(?:n['’]t|\s+not)\s+the\s+(?:\w+\s+)?answer\W*$"
-    r"|\b(?:wrong|incorrect|false)\s+(?:answer|option|choice|result|value)\s*(?:is\b|was\b|would\b|[:=])"
+    rf"|\b(?:{WRONG})\s+(?:answer|option|choice|result|value)\s*(?:is\b|was\b|would\b|[:=])"
     r"|\d\W{0,4}(?:is|was|are)(?:n['’]t|\s+not)\b[^\d]*$"
     r"|\b(?:answer|result|value|it|this|that)\s+(?:is|was)(?:n['’]t|\s+not)(?:\s+\w+){0,2}\W*$",
     re.IGNORECASE,
@@ -44,9 +46,9 @@ _TURNED = re.compile(
 # The gap between an answer and the words after it.
 _EDGE = r"^[\s*_`$)\]}.,;:\\]*"
 _OPEN = re.compile(
-    rf"{_EDGE}(?:or|perhaps|maybe|possibly|alternatively|otherwise)\b(?!\s+(?:equivalently|simply|rather,? in))"
+    rf"{_EDGE}(?:or|{DOUBT}|alternatively|otherwise)\b(?!\s+(?:equivalently|simply|rather,? in))"
     r"[^.\n]{0,40}?(?:\d|\\boxed|\$|\\\()"
-    rf"|{_EDGE}(?:(?:is|was|seems|looks)\s+)?(?:wrong|incorrect|false|not (?:right|correct|it))\b"
+    rf"|{_EDGE}(?:(?:is|was|seems|looks)\s+)?(?:{WRONG}|not (?:right|correct|it))\b"
     rf"|{_EDGE}(?:\?|(?:no|wait|hmm|actually|but that)\b[^.\n]{{0,40}}\b(?:wrong|incorrect|not|mistake|error)\b)"
     r"|^[^\n]{0,3}\W*\(?\s*(?:or\s+)?if (?:you|we|instead)\b[^.\n]{0,30}\b(?:mean|meant|intend|interpret|instead)",
     re.IGNORECASE,
@@ -62,10 +64,9 @@ _WOULD_BE = re.compile(
 )
 # Words that make what would be a supposition, or another's opinion.
 _CONDITION = re.compile(
-    r"\b(?:if|unless|without|with all|otherwise|instead|doubt\w*|suppos\w+|assum\w+|imagin\w+|hypothetical\w*|guess\w*"
-    r"|estimat\w+|wrong|incorrect\w*|mistake\w*|error|another|alternative\w*|but|although|though|however|not|never|only"
-    r"|ideal\w*|expect\w*)\b"
-    r"|n['’]t\b|(?:^|[,;.!?\n]\s*)(?:had|were|should)\b|\bbe\b.*\b(?:had|were)\b",
+    rf"\b(?:{CONDITION}|{DENIAL}|{WRONG}|{TURN}|{CONTRAST}"
+    r"|without|with all|otherwise|doubt\w*|suppos\w+|assum\w+|imagin\w+"
+    r"|hypothetical\w*|guess\w*|estimat\w+|mistake\w*|error|another|only|ideal\w*|expect\w*)\b|(?:^|[,;.!?\n]\s*)(?:had|were|should)\b|\bbe\b.*\b(?:had|were)\b",
     re.IGNORECASE,
 )
 

@@ -8,22 +8,18 @@ from dataclasses import replace
 
 from trl_grpo_ext.answers.find.asked import OF_REST, question_of
 from trl_grpo_ext.answers.find.conclusions import Span, conclusion
+from trl_grpo_ext.answers.find.endings import ending, last_sentence, said
 from trl_grpo_ext.answers.find.final_answer import FinalAnswer, after_thinking
 from trl_grpo_ext.answers.find.hedges import is_hedged
-from trl_grpo_ext.answers.find.letters import with_letter, with_option_texts
 from trl_grpo_ext.answers.find.marks import box_answers
-from trl_grpo_ext.answers.find.names import (
-    ending,
-    last_sentence,
-    said,
-    with_leading_yes_or_no,
-    with_name,
-    with_yes_or_no,
-)
+from trl_grpo_ext.answers.find.names import with_name
+from trl_grpo_ext.answers.find.options import with_letter, with_option_texts
 from trl_grpo_ext.answers.find.sentences import MAX_PROMPT, without_repeated
 from trl_grpo_ext.answers.find.values import last_value, listed_values, said_values
+from trl_grpo_ext.answers.find.yes_no import with_leading_yes_or_no, with_yes_or_no
 from trl_grpo_ext.answers.read.answer import read
 from trl_grpo_ext.answers.read.number_words import in_digits
+from trl_grpo_ext.answers.read.signal_words import CONTRAST, DENIAL, TURN, any_of
 from trl_grpo_ext.answers.read.tree import Apply, Collection, Logic, Number, Quantity, Range, Relation, Remainder
 from trl_grpo_ext.answers.read.units import is_unit
 
@@ -65,7 +61,7 @@ _BEHIND = re.compile(
     r"|that|the|this|to|total|was|when|where|which|while|with)\b)((?:[^\W\d_]+\s?){1,3})"
 )
 _ENDS_LINE = re.compile(r"[\s$.,;*)\\\]]*(?:\n|$)")
-_CORRECTED = re.compile(r"\b(?:wait|no|not|but|actually|instead|rather|sorry|check|correct\w*)\b", re.IGNORECASE)
+_CORRECTED = any_of(TURN, CONTRAST, DENIAL, r"check|correct\w*")
 # A name or a month that does not begin the sentence.
 _BEFORE = re.compile(r"(?<=[\w,]\s)([A-Z][a-z]+)\s[*$(]{0,3}$")
 

@@ -7,7 +7,6 @@ from typing import Literal, get_args
 
 from trl_grpo_ext.answers.find.final_answer import AnswerFrom, FinalAnswer, final_answer
 from trl_grpo_ext.answers.find.hedges import is_hedged
-from trl_grpo_ext.answers.find.letters import LED
 from trl_grpo_ext.answers.find.sentences import (
     is_paragraph,
     is_sentence,
@@ -16,6 +15,7 @@ from trl_grpo_ext.answers.find.sentences import (
     value_said,
 )
 from trl_grpo_ext.answers.read.answer import MAX_CHARS, read
+from trl_grpo_ext.answers.read.choices import split_label
 from trl_grpo_ext.answers.read.spelling import restored, strip_delimiters
 from trl_grpo_ext.answers.read.tree import Number, Opaque
 from trl_grpo_ext.answers.read.units import is_unit
@@ -120,7 +120,7 @@ def _taken(answer: str, mark: str, prompt: str) -> tuple[str, str, str]:
         value, _, problem = said_unmarked(answer, prompt)
         return (value, mark, problem) if value else (answer, mark, "")
     is_tagged_sentence = mark == "answer_tag" and answer.endswith(".") and is_sentence(answer)
-    if (mark == "phrase" or is_tagged_sentence) and not LED.match(answer):
+    if (mark == "phrase" or is_tagged_sentence) and not split_label(answer):
         value = strip_delimiters(value_said(answer))
         return value, mark, "hedged" if is_hedged(answer) else ""
     if mark != "text" and not is_paragraph(answer):

@@ -1,26 +1,24 @@
-"""Find a gold in words: a name that the last sentence concludes with, or yes or no as a word or a statement."""
+"""Find a gold in words: a name that the last sentence concludes with, or has as its subject."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
-from functools import lru_cache
 from itertools import permutations
 
 from trl_grpo_ext.answers.find.asked import NO_NAMES, asks_for_order, is_opposed, question_of
-from trl_grpo_ext.answers.find.final_answer import FinalAnswer, after_thinking
+from trl_grpo_ext.answers.find.endings import ending, last_sentence, said
+from trl_grpo_ext.answers.find.final_answer import FinalAnswer
 from trl_grpo_ext.answers.find.hedges import is_hedged
-from trl_grpo_ext.answers.find.remarks import without_remarks
-from trl_grpo_ext.answers.find.sentences import listed
 from trl_grpo_ext.answers.find.values import last_value
+from trl_grpo_ext.answers.find.yes_no import YES_AND_NO
 from trl_grpo_ext.answers.read.answer import MAX_CHARS, read
 from trl_grpo_ext.answers.read.number_words import in_digits
+from trl_grpo_ext.answers.read.signal_words import CONDITION, DENIAL, DOUBT, THEREFORE, any_of
 from trl_grpo_ext.answers.read.tree import Number, Quantity
 
 # Names in a gold that lists several.
 MAX_LISTED = 4
-YES_AND_NO = ("yes", "no", "true", "false")
 _BETWEEN_WORDS = str.maketrans("", "", " .,-'&")
 # Golds of a name with an amount, `Tom, 5` or `B by $0.45`, and of several: `Ann is 17 and Ben is 13`.
 _WITH_AMOUNT = re.compile(r"(.+?)(?:,| by|:| -)\s+([^\w\s]?\d\S*(?:\s.*)?)")
@@ -29,17 +27,9 @@ _NUMBERED = re.compile(r"[A-Z][a-z]+ \d{1,3}")
 _AMOUNT = r"(\$?\d+(?:[.,/:]\d+)*%?)"
 _PAIR = re.compile(rf"([A-Z][a-z]+)(?:['’]s)?\W+(?:(?:is|has|gets|had|pays|share is)\s+)?{_AMOUNT}")
 _COUNTED = re.compile(rf"{_AMOUNT}\s+(?:(?:are|is|were|was)\s+)?([a-z]{{3,}})")
-_BOLD = re.compile(r"\*\*|__|`")
-_SENTENCE = re.compile(r"\n|(?<=[.!?])\s")
-_DENIED = re.compile(
-    r"\b(?:or|not|never|neither|nor|cannot|no longer|nobody|except|might|may|could|would|if|perhaps|maybe)\b"
-    r"|n['’]t\b",
-    re.IGNORECASE,
-)
+_DENIED = any_of(DENIAL, DOUBT, CONDITION, "or|would|nobody|except")
 # Words before a letter that are no noun: "not B" is not "shop B".
-_NO_NOUN = (
-    r"(?i:not|never|no|nor|neither|or|except|maybe|perhaps|possibly|probably|is|are|was|be|isn|than|if|but|and)\b"
-)
+_NO_NOUN = rf"(?i:{DENIAL}|{DOUBT}|{CONDITION}|or|except|is|are|was|be|than|but|and)\b"
 # Words after the letter A; before other words it is an article.
 _AFTER_LETTER = r"(?:is|was|has|had|wins?|won|costs?|gives?|gets?|and|or|because|since|as|by)\b"
 _ARTICLE = re.compile(r"^(?:an?|the)\s+", re.IGNORECASE)
@@ -52,15 +42,12 @@ _LEAD = re.compile(
     re.IGNORECASE,
 )
 # Words before and after a name that a clause concludes with.
-_TOLD_BY = (
+_TELLS = re.compile(
     r"(?:\b(?:is|are|was|were|be|been|becomes?|became|remains?|came|comes|on|to|called|named"
-    r"|choose|chose|chooses|picks?|buy|take|answer"
+    r"|choose|chose|chooses|picks?|buy|take|answer|has|have|had|holds?|gets?|got|uses?|wears?|ends up with|found|saw"
     r"|(?:leaves?|leaving|left)(?:\s+(?:us|me|only))?(?:\s+with)?|won by)|['’]s|=)\s+"
-    r"(?:only\s+|therefore\s+|indeed\s+)?$"
-)
-_TELLS = re.compile(_TOLD_BY, re.IGNORECASE)
-_HOLDS = re.compile(
-    rf"{_TOLD_BY}|\b(?:has|have|had|holds?|gets?|got|uses?|wears?|ends up with|found|saw)\s+$", re.IGNORECASE
+    r"(?:only\s+|therefore\s+|indeed\s+)?$",
+    re.IGNORECASE,
 )
 _END = r"(?:\W*$|,\s|\s+(?:who|that|which|with|because|since|by|at|for|of|in|as)\b)"
 _ENDS = re.compile(_END)
@@ -88,18 +75,16 @@ _PRONOUN_CLAUSE = re.compile(
     r"(?:[^\W\d]+(?:\s+|(?=[.!]?$))){1,6}[.!]?$",
     re.IGNORECASE,
 )
-_SO = re.compile(r"\W*(?:so|thus|therefore|hence)(?:,| it(?:['’]s| is))?\s+", re.IGNORECASE)
 _LABELS = re.compile(r"\b[A-Z][A-Za-z]*")
 _SUPERLATIVE = re.compile(r"\b(?:[a-z]{3,}est|most|least)\b")
 _RANKED = re.compile(r"\b(?:second|third|fourth|2nd|3rd|4th|next)[\s-](?:[a-z]+est|most|least)\b")
-_CAPITAL = re.compile(r"[A-Z][A-Za-z]*")
 _REASON = re.compile(
     r"\W*(?:and\s+)?(?:since|because|as|if|when|given|while|although|though|after|before|unlike|whereas)\b",
     re.IGNORECASE,
 )
-_OPEN = re.compile(r"\b(?:if|would|could|might|may)\b", re.IGNORECASE)
+_OPEN = any_of(CONDITION, DOUBT, "would")
 _FRAGMENT = re.compile(r",?\s+(?:since|because|as|by|with)\b")
-_GOES_ON = re.compile(r"\b(?:so|thus|therefore|hence|but|then)\b", re.IGNORECASE)
+_GOES_ON = any_of(THEREFORE, "but|then")
 # 2 hours 15 minutes is denied by "It does not take 2 hours 15 minutes", and not by "..., not 3 hours".
 _DENIED_AMOUNT = re.compile(r"(?<!,)(?:\s(?:not|never|cannot)|n['’]t)\s+(?:[a-z]+\s+){0,2}\W*\d", re.IGNORECASE)
 # Another subject beside the name: "Tom has 3 and Ann has 5".
@@ -107,69 +92,6 @@ _ANOTHER = re.compile(
     r"\b(?:and|but|while|whereas)\s+(?:the\s+)?(?:[A-Z]\w+|the other|he|she|they)\s+"
     r"(?:is|was|has|had|[a-z]+s|[a-z]+ed)\b"
 )
-# Characters before a yes or no that are searched for a supposition.
-REACH = 200
-_MARKUP = re.compile(r"[*_`]+")
-# The word alone at the start of a text, a sentence or a clause: "No - it is even", "..., so yes, she can".
-_YES_OR_NO = re.compile(
-    r"(?:\A\s*|[.!?:;\n–—-]\s+|,\s+(?:and\s+|so\s+)?|\b(?:so|but|hence|thus|therefore|would say|['’]d say)\s+)"
-    r"(yes|no|true|false)\b"
-    r"(?=\W*(?:[.,:;!\n–—]|$)|\s+[-(]|\s+(?:because|since|as)\b)",
-    re.IGNORECASE,
-)
-# Words after the last yes or no that may change it.
-_TURNED = re.compile(
-    r"(?:^|[.!?;,:\n]\s*)(?:yes|no(?! doubt)|true|false|wait|actually|hmm|or|maybe|perhaps|but|however|although)\b"
-    r"|\b(?:answer|yes|or no)\b|\?",
-    re.IGNORECASE,
-)
-# 4, Yes, 7
-_AMONG_OTHERS = re.compile(r"[\w.]\s*,\s*(?:yes|no|true|false)\s*,\s*\S{1,8}(?:,|$)", re.IGNORECASE)
-_LEADS = re.compile(r"(?:\\text\s*\{)?\s*(yes|no|true|false)\b\s*[,;:.(–—]", re.IGNORECASE)
-# A supposition in the word's sentence: "If it were even, yes."
-_UNREAL = re.compile(r"\b(?:if|suppose|assuming)\b[^.!?\n]*\Z", re.IGNORECASE)
-_AUXILIARY = r"is|are|was|were|does|do|did|can|could|will|would|has|have|had|should"
-_ASKS = re.compile(rf"^\W*(?:so\s+|then\s+)?(?:{_AUXILIARY})\b", re.IGNORECASE)
-_STATES = re.compile(rf"\b(?:{_AUXILIARY})(?:n['’]t)?\b|\bwon['’]t\b|\bcan(?:not|['’]t)\b", re.IGNORECASE)
-_WORD = re.compile(r"[A-Za-z]+(?:['’][a-z]+)?|\d[\d.,/]*")
-_SILENT = frozenset(
-    """a an the of is are was were be been does do did can could will would has have had should he she it they we i this
-    that these those there his her their its both indeed all two so thus hence therefore then number to for in on at
-    really exactly also everyone everybody enough's actually clearly them make such""".split()  # noqa: SIM905
-)
-_NEGATIVE = re.compile(r"n['’]t$|^(?:not|no|never|neither|cannot|impossible)$")
-_ENDING = re.compile(r"(?<=[a-z]{3})(?:s|es|ed|ing)$")
-_LEFT_OPEN = re.compile(r"\b(?:if|unless|might|may|maybe|perhaps|probably|whether|or|unclear|only)\b|\?", re.I)
-_BECAUSE = re.compile(r",?\s+(?:because|since|as)\s")
-_STATEMENT = re.compile(
-    rf"[,;:]\s+|\band\s+(?=(?:{_AUXILIARY}|cannot)\b)|\b(?:so|thus|hence|therefore|but|which means|and therefore)\b"
-)
-# "He did not.", "No such triangle exists.", "That is impossible.": statements that need no word of the question.
-_SHORT = re.compile(
-    rf"\W*(?:(?:[Ii]ndeed|[Ss]o|[Tt]hus|[Tt]herefore|[Hh]ence|[Tt]hat means(?: that)?|[Bb]y [^,]{{1,40}}?),?\s+)?"
-    r"(?:(?:[Hh]e|[Ss]he|[Ii]t|[Tt]hey|[Ww]e|[Yy]ou|[Tt]his|[Tt]hat)"
-    rf"\s+(?:(?:{_AUXILIARY})(?:n['’]t)?|won['’]t|can['’]t|cannot)"
-    r"(?:\s+(?:not|do (?:so|it|that)|be done|work|make it|impossible|possible|enough))*"
-    r"|(?i:no) such\s+\w+\s+(?:exists?|is possible))\W*"
-)
-_PRONOUN = re.compile(r"\b(?:he|she|they|it)\b")
-_LETTERS = re.compile(r"[a-z]{2}")
-_SUFFICES = re.compile(r"\b(?:enough|sufficient|suffices?)\b", re.IGNORECASE)
-_FALLS_SHORT = re.compile(r"\b(?:falls?|comes?|is|are)\s+(?:\S+\s+){0,3}short\b|\btoo (?:few|little)\b", re.IGNORECASE)
-_ASKS_FOR_ENOUGH = re.compile(
-    r"\b(?:enough|afford|buy|pay|cover|last|carry|fit|fill|reach|feed|finish|complete)\b", re.IGNORECASE
-)
-
-
-@lru_cache(maxsize=64)
-def ending(completion: str) -> str:
-    """Return the end of a completion after its thinking, without closing remarks."""
-    return without_remarks((after_thinking(completion) or "")[-MAX_CHARS:])
-
-
-def said(answer: str) -> FinalAnswer:
-    """Build the answer that a completion's last sentence gives."""
-    return FinalAnswer((answer,), ("last_expression",))
 
 
 def with_name(found: FinalAnswer, golds: Sequence[str], completion: str, prompt: str = "") -> FinalAnswer:
@@ -229,26 +151,11 @@ def _size(text: str) -> object:
 
 def _is_in_words(gold: str, prompt: str) -> bool:
     """Check for a gold in words, such as a name; exclude yes and no, and letters unless the question has `shop B`."""
-    if " or " in gold:
-        return True
     letters = gold.translate(_BETWEEN_WORDS)
     if len(letters) == 1:
         return letters.isupper() and re.search(rf"[a-z] {letters}\b|\b[Ww]h(?:ich|at) letter\b", prompt) is not None
     is_numbered = _NUMBERED.fullmatch(gold) is not None and gold in prompt
     return (letters.isalpha() or is_numbered) and gold.casefold() not in YES_AND_NO
-
-
-def last_sentence(text: str, name: str = "") -> str:
-    """Return a text's last sentence, or its last list in one line, without bold marks.
-
-    A full stop inside `name` ends no sentence: `Dr. Lee`.
-    """
-    plain = _BOLD.sub("", text)
-    plain = listed(plain) or plain
-    if "." in name:
-        plain = plain.replace(name, name.replace(".", ""))
-    sentences = [part for part in _SENTENCE.split(plain) if part.strip()]
-    return sentences[-1].strip() if sentences else ""
 
 
 def names(sentence: str, name: str, prompt: str = "") -> bool:
@@ -287,13 +194,11 @@ def names(sentence: str, name: str, prompt: str = "") -> bool:
     if is_compared or is_other_rank:
         return False
     is_name = name[:1].isupper()
-    if (_TELLS if is_name else _HOLDS).search(before) and (_ENDS if is_name else _ENDS_WITH_NOUN).match(behind):
+    if _TELLS.search(before) and (_ENDS if is_name else _ENDS_WITH_NOUN).match(behind):
         return True
     if is_name and _ends_alone(before, behind, name, prompt):
         return True
     if _FRAGMENT.match(after) and not sentence[: first.start()].strip():
-        return True
-    if _SO.fullmatch(before) and not any(map(str.isalnum, behind)):
         return True
     leads = _LEAD.match(sentence[start : first.start()]) is not None
     return leads and (_is_alone(sentence[:start], before, behind) or _is_subject(after, is_name, question))
@@ -341,8 +246,7 @@ def _ends_alone(before: str, behind: str, name: str, prompt: str) -> bool:
     """Check whether a name ends a clause without another name of the question: "You pay less at Shop B"."""
     if not prompt or any(map(str.isalnum, behind)) or _TIED.search(before):
         return False
-    others = set(_CAPITAL.findall(prompt)) - set(_CAPITAL.findall(name)) - NO_NAMES
-    return len(before.split()) > 1 and not others.intersection(_CAPITAL.findall(before))
+    return len(before.split()) > 1 and not _other_names(name, prompt).intersection(_LABELS.findall(before))
 
 
 def _written(name: str, prompt: str = "", *, in_order: bool = False) -> str:
@@ -378,92 +282,3 @@ def _one(name: str, prompt: str = "") -> str:
     return (
         rf"(?<![\w-])(?{case}:{family}{words})(?![\w-]|['’]s)" if case else rf"(?<![\w-]){family}{words}(?![\w-]|['’]s)"
     )
-
-
-def with_yes_or_no(found: FinalAnswer, golds: Sequence[str], completion: str, prompt: str = "") -> FinalAnswer:
-    """Take a text's yes or no as answer if each gold is yes or no and no mark gives another answer.
-
-    Without the word, compare the last sentence with the question's words.
-
-    Examples:
-        >>> with_yes_or_no(said("21"), ["no"], "It costs $21, so no, he can't.").answers
-        ('no',)
-        >>> with_yes_or_no(said("97"), ["yes"], "Yes. No, 97 is.").problem
-        'hedged'
-    """
-    words = {gold.casefold().rstrip(".") for gold in golds}
-    if not words or not words.issubset(YES_AND_NO):
-        return found
-    text = _MARKUP.sub("", ending(completion)).strip()
-    told = [
-        word
-        for word in _YES_OR_NO.finditer(text)
-        if not _UNREAL.search(text, max(word.start() - REACH, 0), word.start(1))
-    ]
-    if told:
-        if _AMONG_OTHERS.search(text, max(told[-1].start() - 1, 0)):
-            return FinalAnswer(problem="hedged")
-        is_open = len({word[1].casefold() for word in told}) > 1 or _TURNED.search(text, told[-1].end())
-        return FinalAnswer(problem="hedged") if is_open else said(told[-1][1])
-    answer = says_yes_or_no(last_sentence(text), prompt)
-    return said(answer) if answer else found
-
-
-def with_leading_yes_or_no(found: FinalAnswer, golds: Sequence[str], completion: str, prompt: str) -> FinalAnswer:
-    """Take "no" of the marked answer "no, as 91 = 7 * 13", if all golds are yes or no."""
-    if len(found.answers) != 1 or not all(gold.casefold() in YES_AND_NO for gold in golds):
-        return found
-    leading = _LEADS.match(found.answers[0])
-    is_firm = leading is not None and not _TURNED.search(found.answers[0], leading.end())
-    return replace(found, answers=(leading[1],)) if leading and is_firm else found
-
-
-def says_yes_or_no(sentence: str, prompt: str) -> str:
-    """Return `yes` or `no` if a sentence affirms or denies the question, mostly with its words in order; else empty.
-
-    Examples:
-        >>> asked = "He has 5 litres. Does he have enough paint?"
-        >>> says_yes_or_no("So he won't have enough paint.", asked), says_yes_or_no("He has enough paint.", asked)
-        ('no', 'yes')
-        >>> says_yes_or_no("It costs $9, so he does not.", asked), says_yes_or_no("Tom is older.", "Is Ann older?")
-        ('no', '')
-    """
-    question = question_of(prompt)
-    if not _ASKS.match(question):
-        return ""
-    asked, is_denied = _content(question)
-    sentence = _BECAUSE.split(sentence, maxsplit=1)[0]
-    clause = next((one for one in reversed(_STATEMENT.split(sentence)) if _LETTERS.search(one)), "")
-    told, denied = _content(clause)
-    if is_denied or _LEFT_OPEN.search(clause):
-        return ""
-    if _ASKS_FOR_ENOUGH.search(question) and (_SUFFICES.search(clause) or _FALLS_SHORT.search(clause)):
-        return "no" if denied or _FALLS_SHORT.search(clause) else "yes"
-    if _SHORT.fullmatch(clause):
-        return "no" if denied else "yes"
-    if _PRONOUN.search(question):
-        # A name stands for the pronoun.
-        told = [word for word in told if word in asked or not re.search(rf"\b{word.capitalize()}\b", clause)]
-        # "catch the train" for "catch it"
-        known = set(_content(prompt[-MAX_CHARS:])[0])
-        told = [word for word in told if word in asked or word not in known]
-    if not told or not _STATES.search(clause):
-        return ""
-    # A search in one iterator keeps the order of the words.
-    rest = iter(asked)
-    if not all(word in rest for word in told):
-        return ""
-    return "no" if denied else "yes"
-
-
-def _content(text: str) -> tuple[list[str], bool]:
-    """Return a text's content words, in order and stemmed, and whether the text denies them."""
-    is_denied = False
-    content = []
-    for found in _WORD.findall(text.casefold()):
-        word = found.rstrip(".,/")
-        if _NEGATIVE.search(word):
-            is_denied = not is_denied
-        elif word not in _SILENT:
-            content.append(_ENDING.sub("", word))
-    return content, is_denied

@@ -1,28 +1,73 @@
-"""Find the option that a sentence chooses, and the options that a question lists."""
+"""Find the options that a question lists, and the option that an answer chooses by its letter or its text."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 
-from trl_grpo_ext.answers.find.letters import LABELS, option
+from trl_grpo_ext.answers.find.endings import ending, said
+from trl_grpo_ext.answers.find.final_answer import FinalAnswer
 from trl_grpo_ext.answers.find.names import names
-from trl_grpo_ext.answers.read.choices import Choice, Options, option_text, plain_text, read_choice
+from trl_grpo_ext.answers.read.choices import (
+    DIFFER,
+    UNSURE,
+    Choice,
+    Options,
+    letter,
+    option_text,
+    plain_text,
+    read_choice,
+    split_label,
+)
 
+# Labels of options that a question may list.
+LABELS = "ABCDEFGHIJ"
+# Characters of an option's text.
+MAX_OPTION = 200
+# An option's label in a question: `(A)`, `A.`, `\textbf{(A)}`.
+_LABEL = re.compile(r"(?:(?:(?<=[\s$~])|^)|\\(?:textbf|text|mathrm|mathbf)\{\s*)\(?([A-J])[).:](?:\s*\})?(?=[\s\\~$])")
+_OPTION_END = re.compile(r"(?:\s|\$|~|\\(?:q?quad|hspace\{[^{}]*\}|[ ,;:!\\]))+$|\n\s*\n.*", re.DOTALL)
+_LETTER_GOLD = re.compile(r"\(?([A-Ja-j])[).]?")
+_SMALL_LABEL = re.compile(
+    r"(?<![\w\\])\([a-j]\)(?!\w)|(?<![\w\\(])[a-j]\)(?=\s|$)|(?<=\bis )[a-j](?=\W*$)"
+    r"|(?:(?<=option )|(?<=choice )|(?<=answer ))[b-j]\b"
+)
 _SENTENCE = re.compile(r"\n|(?<=[.!?])\s+")
-_CAPITAL = re.compile(r"(?<!['’\w])[A-Z](?!['’\w])")
-# Any such word in a sentence leaves open whether it chooses the option that it names.
-_UNSURE = re.compile(
-    r"\b(?:or|but|maybe|perhaps|possibly|probably|might|may|could|would|if|unless|whether|not|no|nor|never|neither"
-    r"|either|both|cannot|except|besides|doubt\w*|unlikely|impossible|hardly|wrong|false|untrue|incorrect|worst|rather|instead|than)\b"
-    r"|n['’]t\b|\?",
-    re.IGNORECASE,
+# A letter that stands for an option, in a sentence. A capital A is an article, unless a word makes it a letter.
+_MENTIONED = re.compile(
+    r"\b(?:[Oo]ption|[Cc]hoice|[Aa]nswer|[Ll]etter)\s+\(?([A-J])\b|\(([A-J])\)"
+    r"|(?<![\w'’\"-])(?:([B-HJ])(?![\w'’\"-])|(A)(?=[.,;:)]|\s*$|\s+(?:is|and|or)\b))"
 )
 # An option's text may be a number or a phrase; a name in its place lets `names` read the sentence.
 _STAND_IN = "Option"
 
 
-@lru_cache(maxsize=64)
+def option(label: str, prompt: str) -> str:
+    """Return the question's option text for a letter, A to J; empty if the question lists no such option."""
+    return _texts(prompt).get(label, "")
+
+
+@lru_cache(maxsize=256)
+def _texts(prompt: str) -> Mapping[str, str]:
+    """Return the texts of a question's last list of options, by label. Each completion of a prompt needs them."""
+    labels = list(_LABEL.finditer(prompt))
+    letters = "".join(found[1] for found in labels)
+    first = letters.rfind("A")
+    if first < 0 or not LABELS.startswith(letters[first:]):
+        return {}
+    listed = labels[first:]
+    ends = [*(label.start() for label in listed[1:]), len(prompt)]
+    texts = {}
+    for label, end in zip(listed, ends, strict=True):
+        text = _OPTION_END.sub("", prompt[label.end() : end]).strip(" $.;,~\\\n")
+        is_text = "\n" not in text and len(text) <= MAX_OPTION
+        texts[label[1]] = text if is_text else ""
+    return texts
+
+
+@lru_cache(maxsize=256)
 def listed_options(prompt: str) -> Options:
     """Return the options that a question lists by letters; options without texts if it lists none.
 
@@ -40,7 +85,7 @@ def listed_options(prompt: str) -> Options:
 def choice_said(answer: str, options: Options) -> Choice:
     """Read the option that an answer chooses as a whole, or in its last sentence.
 
-    Without a letter, the sentence has to name the whole text of one option, and no text or letter of another. Earlier
+    A sentence in other words than usual chooses the only option that it mentions, if it leaves no doubt. Earlier
     sentences may name others, as in "Rome is in Italy.", but not choose them.
 
     Examples:
@@ -56,7 +101,9 @@ def choice_said(answer: str, options: Options) -> Choice:
     sentences = [sentence for sentence in _SENTENCE.split(answer.strip()) if sentence.strip()]
     if not sentences:
         return whole
-    choice = _of_sentence(sentences[-1], options)
+    choice = read_choice(sentences[-1], options)
+    if choice.problem == "no_choice":
+        choice = _mentioned(plain_text(sentences[-1]), options)
     if not choice.labels:
         return choice
     for sentence in sentences[:-1]:
@@ -65,26 +112,96 @@ def choice_said(answer: str, options: Options) -> Choice:
     return choice
 
 
-def _of_sentence(sentence: str, options: Options) -> Choice:
-    choice = read_choice(sentence, options)
-    if choice.problem != "no_choice":
-        return choice
-    plain = plain_text(sentence)
-    labels = _named(plain, options)
-    return Choice(labels) if labels else choice
-
-
-def _named(sentence: str, options: Options) -> frozenset[str]:
-    """Return the labels of the option whose text a sentence gives as the answer; empty if it leaves any doubt."""
-    if _UNSURE.search(sentence):
-        return frozenset()
+def _mentioned(sentence: str, options: Options) -> Choice:
+    """Choose the only option that a sentence without doubt mentions, by its letter or its whole text."""
+    none = Choice(problem="no_choice")
+    if not options.texts or UNSURE.search(sentence):
+        return none
+    letters = {found[found.lastindex or 0] for found in _MENTIONED.finditer(sentence)} & {*options.labels}
+    if len(letters) > 1:
+        return none
     text = options.within(sentence)
     labels = frozenset(options.saying(text))
+    if letters:
+        # "7 + 8 = 15, which is option B": the text of B may stand beside texts of others.
+        return Choice(frozenset(letters)) if not text or letters & labels else none
     if not labels:
-        return frozenset()
-    lettered = rf"(?<!\w){re.escape(text)}(?!\w)(?:\s*\((?:option\s+)?(?:{'|'.join(sorted(labels))})\))?"
-    stated = re.sub(lettered, _STAND_IN, sentence, flags=re.IGNORECASE)
-    other_letters = {*_CAPITAL.findall(stated)} & {*options.labels} - labels
-    if other_letters or options.another(stated, labels):
-        return frozenset()
-    return labels if names(stated, _STAND_IN) else frozenset()
+        return none
+    # The option's letter may stand behind its text: "The capital of France is Paris (B)."
+    written = rf"(?<!\w){re.escape(text)}(?!\w)(?:\s*\((?:option\s+)?[A-Z]\))?"
+    stated = re.sub(written, _STAND_IN, sentence, flags=re.IGNORECASE)
+    is_alone = not options.another(stated, labels)
+    return Choice(labels) if is_alone and names(stated, _STAND_IN) else none
+
+
+def with_letter(found: FinalAnswer, golds: Sequence[str], completion: str, prompt: str = "") -> FinalAnswer:
+    """Take the option that the completion chooses, if each gold is the letter of an option of the question.
+
+    Examples:
+        >>> asked = "What is 7 + 8? (A) 14 (B) 15"
+        >>> with_letter(FinalAnswer(problem="no_answer"), ["B"], "7 + 8 = 15, which is option B.", asked).answers
+        ('B',)
+        >>> with_letter(FinalAnswer(problem="no_answer"), ["B"], "So B is wrong.", asked).problem
+        'no_answer'
+    """
+    if not golds or not all(len(gold) == 1 and option(gold, prompt) for gold in golds):
+        return found
+    chosen = choice_said(ending(completion).strip(), listed_options(prompt)).labels
+    return said(min(chosen)) if len(chosen) == 1 else found
+
+
+def with_capital_letters(golds: tuple[str, ...], completion: str, prompt: str) -> tuple[tuple[str, ...], str, str]:
+    """Write golds such as `(B)` and `b` as `B` if the question has the option; return golds, completion and prompt.
+
+    For a small letter, the labels of completion and prompt are written in capitals too.
+
+    Examples:
+        >>> with_capital_letters(("b",), "So (b) 4.", "Which is even? (a) 3 (b) 4")
+        (('B',), 'So (B) 4.', 'Which is even? (A) 3 (B) 4')
+    """
+    letters = [_LETTER_GOLD.fullmatch(gold) for gold in golds]
+    if not prompt or not golds or not all(letters):
+        return golds, completion, prompt
+    labels = tuple(found[1].upper() for found in letters if found)
+    is_small = any(found[1].islower() for found in letters if found)
+    capital = _SMALL_LABEL.sub(_capital, prompt) if is_small else prompt
+    if not all(option(label, capital) for label in labels):
+        return golds, completion, prompt
+    if is_small:
+        whole = _LETTER_GOLD.fullmatch(completion.strip())
+        completion = whole[1].upper() if whole else _SMALL_LABEL.sub(_capital, completion)
+    return labels, completion, capital
+
+
+def _capital(label: re.Match[str]) -> str:
+    return label[0].upper()
+
+
+def option_said(gold: str, answer: str, prompt: str) -> str:
+    r"""Return the question's option text for a gold letter; empty without option.
+
+    The text is then accepted in place of the letter.
+
+    Examples:
+        >>> option_said("B", "2", "Which is prime? (A) 1 (B) 2 (C) 4"), option_said("B", "2", "Who wins, A or B?")
+        ('2', '')
+    """
+    if len(gold) != 1 or split_label(answer):
+        return ""
+    return option(gold, prompt)
+
+
+def with_option_texts(found: FinalAnswer, golds: Sequence[str], prompt: str) -> FinalAnswer:
+    r"""Replace answered letters by the question's option texts if no gold is a letter.
+
+    A label with another option's text is ambiguous: `(B) 3` for the question `(A) 3 (B) 4`.
+    """
+    if any(letter(gold) or split_label(gold) for gold in golds):
+        options = listed_options(prompt)
+        is_mixed = any(read_choice(answer, options).problem == DIFFER for answer in found.answers)
+        return FinalAnswer(problem="ambiguous") if is_mixed else found
+    if not found.answers:
+        return found
+    texts = [option(letter(answer) or "", prompt) or answer for answer in found.answers]
+    are_distinct = len(set(texts)) == len(texts)
+    return replace(found, answers=tuple(texts)) if are_distinct else found

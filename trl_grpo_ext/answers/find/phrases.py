@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable
 
 from trl_grpo_ext.answers.find.marks import BESIDE, Mark
+from trl_grpo_ext.answers.read.signal_words import WRONG
 
 # Marks that are examined, counted from the end of the text.
 MAX_MARKS = 50
@@ -45,7 +46,7 @@ _AGAIN = re.compile(
 _NEGATED = re.compile(r"(?:not|never|n't|neither|none)\b", re.IGNORECASE)
 # "The wrong answer is 5", "another answer would be 5"
 _OTHER = re.compile(
-    r"\b(?:wrong|incorrect|false|bad|worst|invalid|mistaken|erroneous|another|rejected|common|tempting|naive|previous"
+    rf"\b(?:{WRONG}|bad|worst|invalid|mistaken|erroneous|another|rejected|common|tempting|naive|previous"
     r"|student['’]s)[ \t]+$",
     re.IGNORECASE,
 )

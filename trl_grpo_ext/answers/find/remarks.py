@@ -7,6 +7,7 @@ from fractions import Fraction
 
 from trl_grpo_ext.answers.find.hedges import is_hedged
 from trl_grpo_ext.answers.read.answer import read
+from trl_grpo_ext.answers.read.signal_words import THEREFORE, TURN, WRONG
 from trl_grpo_ext.answers.read.tree import Apply, Node, Number
 
 _BEGUN = re.compile(
@@ -22,8 +23,7 @@ _BEGUN = re.compile(
 _BRACKETED = re.compile(r"\((?!\s*(?:or|i\.e\.|that is|answer)\b)(?=[^()\\]*[a-z]{3})[^$]*\)[\s.!*]*", re.IGNORECASE)
 # A sentence that gives another answer is no remark, however it begins.
 _GIVES_ANSWER = re.compile(
-    r"\b(?:answer is|boxed|wrong|mistake|error|incorrect|actually|wait|instead|rather|sorry|should|correction|so|thus"
-    r"|therefore|hence)\b|\bnot\s+\W*\d|[#<]",
+    rf"\b(?:{WRONG}|{TURN}|{THEREFORE}|answer is|boxed|mistake|error|should)\b|\bnot\s+\W*\d|[#<]",
     re.IGNORECASE,
 )
 # A closing sentence on what would have been: "Had they sold more, 25 would be left."
@@ -48,7 +48,7 @@ _ASIDE = re.compile(
     r"\s*\((?!\s*(?:or|i\.e\.|that is|answer|not|no|actually|wait|maybe|perhaps|in fact|should|mod|base)\b)"
     r"(?![^()]*\b(?:actually|rather|precisely|exactly|correct\w*|wrong|mistake|really|not|maybe|or|wait)\b)"
     r"(?=[^()]*(?:[A-Za-z²³]{2}|\d\s*[-+*/×÷−]\s*\d))[^()]*\)[\s.!*]*$"
-    r"|(?<!\band)(?<!,),?\s+(?:because|since)\s(?!.*\b(?:so|thus|therefore|hence)\b).*$|,\s+as\s+\S*\d.*$",
+    rf"|(?<!\band)(?<!,),?\s+(?:because|since)\s(?!.*\b(?:{THEREFORE})\b).*$|,\s+as\s+\S*\d.*$",
     re.IGNORECASE,
 )
 _AMOUNT = r"\$?\d[\d,]*(?:\.\d+)?(?:\s?[:/]\s?\d+)?(?:%|\s?percent\b)?"

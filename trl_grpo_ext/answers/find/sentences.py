@@ -12,6 +12,7 @@ from trl_grpo_ext.answers.find.remarks import restated, without_aside, without_r
 from trl_grpo_ext.answers.find.values import FORMULA, TYPED, concluded, has_formula, last_value
 from trl_grpo_ext.answers.read.answer import read
 from trl_grpo_ext.answers.read.number_words import in_digits
+from trl_grpo_ext.answers.read.signal_words import THEREFORE
 from trl_grpo_ext.answers.read.spelling import strip_delimiters
 from trl_grpo_ext.answers.read.tree import (
     OF_OWN_TYPE,
@@ -90,7 +91,7 @@ _ANSWERS = frozenset(
     ("yes", "no", "true", "false", "even", "odd", "no solution", "no solutions", "divergent", "convergent", "infinity")
 )
 # Text before a sentence's conclusion; only the conclusion must be firm: `it might be 10, but not 0; hence 9`.
-_CONCLUSION = re.compile(r"^.*[,;]\s+(?:hence|thus|therefore|so)\b", re.IGNORECASE | re.DOTALL)
+_CONCLUSION = re.compile(rf"^.*[,;]\s+(?:{THEREFORE})\b", re.IGNORECASE | re.DOTALL)
 _SAID_IN_WORDS = re.compile(
     r"^\W*(?:yes|no)(?=,)|\bdo(?:es)? not exist\b|\binfinitely many\b|\ban infinite number\b"
     r"|\bno (?:real |integer )?solutions?\b",

@@ -12,7 +12,9 @@ import unicodedata
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
+from trl_grpo_ext.answers.read.signal_words import CONDITION, CONTRAST, DENIAL, DOUBT, SEVERAL, TURN, WRONG, any_of
 from trl_grpo_ext.answers.read.spelling import strip_delimiters, without_invisible, without_text_commands
 
 # Longer answers are refused: no honest choice needs more, its option's text included.
@@ -34,6 +36,8 @@ ALONE = re.compile(r"[(\[{<]?\s*([A-Za-z]|[0-9]{1,2})\s*[)\]}>]?\s*[.:,]?")
 LED = re.compile(
     r"(?:[(\[]([A-Za-z]|[0-9]{1,2})[)\]][.:]?|([A-Za-z]|[0-9]{1,2})\)|([A-Z])[.:!]|([A-Z])\s+(?:[-–—](?=\s)|(?=\()))\s*(.+)"
 )
+# An option's label, A to J, with the option's text, in LaTeX or plain: `B) A square`, `(B) 5`, `B. 5`.
+_WITH_TEXT = re.compile(r"\(?([A-J])[).:](?:\s|\\[ ,;:!]|~|\\q?quad)+(\S.*)", re.DOTALL)
 _REASONED = re.compile(
     r"[(\[]?([A-Z])[)\]]?,?\s+(?:because|since|as|is\s+(?:the\s+)?(?:correct|right|best|answer))\b(.*)"
 )
@@ -47,21 +51,27 @@ _CONCLUDED = re.compile(
     r"|(?=(?:(?:I\s+(?:choose|pick|select)|it\s+is|option|choice|(?:the\s+)?(?:answer|letter))\b|it['’]s\s)))(.+)",
     re.I,
 )
-_DOUBT = re.compile(
-    r"\b(?:or|maybe|perhaps|possibly|probably|might|may|could|either|neither|both|unless|if|alternatively|whether|guess"
-    r"|unsure)\b",
-    re.I,
+# Words with which a sentence does not choose the option that it mentions.
+UNSURE = any_of(
+    DENIAL,
+    WRONG,
+    DOUBT,
+    CONDITION,
+    SEVERAL,
+    TURN,
+    CONTRAST,
+    r"would|than|except|besides|unlike|too|also|doubt\w*|unlikely|impossible|hardly|worst|excluded?|eliminate\w*|ruled?s?",
+    r"guess|unsure",
 )
+# Words of a working that leave its conclusion open.
+_OPEN = any_of(DOUBT, CONDITION, SEVERAL, "neither|alternatively|guess|unsure")
 # `B, Paris`
 _NAMED = re.compile(r"[(\[]?([A-Z])[)\]]?,\s+(.+)")
 _LONE_CAPITAL = re.compile(r"(?<!['\w])[A-Z](?!['\w])")
 # `B, not A`
 _NOT = re.compile(r"(.+?),?\s+(?:not|rather\s+than|instead\s+of)\s+(.+)")
 _TRAILED = re.compile(r"(.+?)\s*[(\[](?:option\s+)?([A-Z])[)\]]")
-_TAKEN_BACK = re.compile(
-    r"\W*(?:(?:is|was|are)\s+)?(?:not|wrong|incorrect|false|maybe|perhaps|possibly|or|no|nor)\b|\W*(?:is|was)n't\b",
-    re.I,
-)
+_TAKEN_BACK = re.compile(rf"\W*(?:(?:is|was|are)\s+)?(?:{DENIAL}|{WRONG}|{DOUBT}|or)\b", re.I)
 _OTHER = re.compile(r"(?<![\w'])[(\[]?([A-Z])[)\].:!](?!\w)|(?:\b(?:or|and)|[,;/|&])\s*[(\[]?([A-Z])(?!['\w])")
 _CLAIMED = re.compile(
     r"\bor\s+(?:option\s+)?[(\[]?([A-Z])(?!['\w])"
@@ -71,16 +81,7 @@ _CLAIMED = re.compile(
     r"|(?:\b(?:choose|pick|mean|meant|say|go\s+with|it's|it\s+is|also)|(?<!not )(?<!n't )\bbe)\s+"
     r"(?:option\s+)?[(\[]?([A-Z])(?!['\w])"
 )
-_UNSURE = re.compile(
-    r"\b(?:or|and|but|maybe|perhaps|possibly|though|although|either|neither|both|also|not|no|nor|unless|if|alternatively)\b"
-    r"|n't\b",
-    re.I,
-)
-_RECONSIDERED = re.compile(
-    r"\W*(?:or|and|but|no|not|nor|maybe|perhaps|possibly|wait|actually|alternatively|instead|rather|sorry|either|both"
-    r"|neither|correction|hmm)\b",
-    re.I,
-)
+_RECONSIDERED = re.compile(rf"\W*(?:and|{DENIAL}|{DOUBT}|{SEVERAL}|{TURN}|{CONTRAST})\b", re.I)
 _SPACE = re.compile(r"(?<=[^\w\s])\s+|\s+(?=[^\w\s])|(?<=\d)\s+(?=[^\W\d])")
 _FENCE = re.compile(r"```\w*\s*(.*?)\s*```", re.DOTALL)
 _ANSWER_KEYS = frozenset(("answer", "final_answer", "correct_answer", "choice", "option"))
@@ -115,26 +116,17 @@ class Options:
 
     def another(self, text: str, labels: Collection[str]) -> bool:
         """Check whether a text contains the text of an option outside `labels`."""
-        form = text.casefold()
         own = {option for label, option in self._pairs() if label in labels}
-        for _, option in self._pairs():
-            if option and option not in own and re.search(rf"(?<!\w){re.escape(option)}(?!\w)", form):
-                return True
-        return False
+        return any(_whole(option).search(text) for option in self.texts if option and option not in own)
 
     def beginning(self, text: str) -> str:
         """Return the longest option text at the start of a text; empty if no option matches."""
-        form = text.casefold()
-        longest = ""
-        for _, option in self._pairs():
-            if len(option) > len(longest) and re.match(re.escape(option) + r"(?!\w)", form):
-                longest = option
-        return longest
+        found = [option for option in self.texts if option and _whole(option).match(text)]
+        return max(found, key=len, default="")
 
     def within(self, text: str) -> str:
         """Return the longest option text that stands anywhere in a text; empty if none does."""
-        form = text.casefold()
-        found = [option for option in self.texts if option and re.search(rf"(?<!\w){re.escape(option)}(?!\w)", form)]
+        found = [option for option in self.texts if option and _whole(option).search(text)]
         return max(found, key=len, default="")
 
     def _pairs(self) -> Iterator[tuple[str, str]]:
@@ -153,6 +145,7 @@ class Choice:
     problem: str = ""
 
 
+DIFFER = "letter_and_text_differ"
 UNREADABLE = ("no_choice", "answer_too_long")
 
 
@@ -268,19 +261,19 @@ def _read_phrase(plain: str, options: Options) -> Choice:
     labels = options.saying(upheld[1]) if upheld else set()
     if upheld and labels:
         rest = upheld[2] or ""
-        if _UNSURE.match(rest) or options.another(rest, labels) or _claims_another(labels, rest, options):
+        if UNSURE.match(rest) or options.another(rest, labels) or _claims_another(labels, rest, options):
             return _SEVERAL
         return Choice(frozenset(labels))
     concluded = _CONCLUDED.fullmatch(plain)
     if concluded:
         return _read_concluded(concluded[1], concluded[2], options)
     named = _NAMED.fullmatch(plain)
-    if named and not _UNSURE.search(named[2]) and not _LONE_CAPITAL.search(named[2]):
+    if named and not UNSURE.search(named[2]) and not _LONE_CAPITAL.search(named[2]):
         return _followed(named[1], named[2], options)
     trailed = _TRAILED.fullmatch(plain)
     labels = options.saying(trailed[1]) if trailed else set()
     if trailed and labels:
-        return _known(trailed[2], options) if trailed[2] in labels else _DIFFER
+        return _known(trailed[2], options) if trailed[2] in labels else Choice(problem=DIFFER)
     return _no_choice(plain, options)
 
 
@@ -291,7 +284,7 @@ def _read_concluded(working: str, conclusion: str, options: Options) -> Choice:
         return choice
     letters = {*_LONE_CAPITAL.findall(working)} & {*options.labels}
     named = letters | options.saying(working)
-    return _SEVERAL if named - choice.labels or _DOUBT.search(working) else choice
+    return _SEVERAL if named - choice.labels or _OPEN.search(working) else choice
 
 
 def _no_choice(plain: str, options: Options) -> Choice:
@@ -307,7 +300,6 @@ def _no_choice(plain: str, options: Options) -> Choice:
     return _SEVERAL if is_list else Choice(problem="no_choice")
 
 
-_DIFFER = Choice(problem="letter_and_text_differ")
 _SEVERAL = Choice(problem="several_choices")
 
 
@@ -331,7 +323,7 @@ def _problem_after(label: str, rest: str, options: Options) -> str:
     begun = options.beginning(rest)
     is_own = label in options.saying(begun)
     if begun and not is_own and _ENDED.match(rest, len(begun)):
-        return _DIFFER.problem
+        return DIFFER
     if is_own:
         rest = rest[len(begun) :]
     others = {match[1] or match[2] for match in _OTHER.finditer(rest.rstrip(".:!) "))}
@@ -355,6 +347,19 @@ def option_text(text: str, label: str) -> str:
     return plain.casefold()
 
 
+class Labelled(NamedTuple):
+    """An option's label and text."""
+
+    label: str
+    text: str
+
+
+def split_label(text: str) -> Labelled | None:
+    """Split an option into label and text, `(B) 5` into `B` and `5`; None for any other text."""
+    led = _WITH_TEXT.fullmatch(without_text_commands(text).strip())
+    return Labelled(led[1], led[2]) if led else None
+
+
 def letter(text: str) -> str | None:
     """Return the letter that makes up a whole text, in its original case, with or without parentheses; else None.
 
@@ -364,6 +369,12 @@ def letter(text: str) -> str | None:
     """
     alone = ALONE.fullmatch(plain_text(text))
     return alone[1] if alone and alone[1].isalpha() else None
+
+
+@lru_cache(maxsize=1024)
+def _whole(option: str) -> re.Pattern[str]:
+    """Compile an expression for an option's text that is no part of a longer word or number."""
+    return re.compile(rf"(?<![\w.]){re.escape(option)}(?!\w|\.\w)", re.IGNORECASE)
 
 
 @lru_cache(maxsize=64)

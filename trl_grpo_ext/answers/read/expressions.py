@@ -140,8 +140,6 @@ class Expressions(Structures):
         """Read an exponent: a group, or a signed atom."""
         if self.skip("sign", "-"):
             return negative(self.exponent())
-        if self.skip("sign", "'"):
-            return Symbol("prime")
         self.skip("sign", "+")
         value = self.postfix(self.atom())
         return raised(value, self.exponent()) if self.skip("sign", "^") else value
@@ -191,9 +189,6 @@ class Expressions(Structures):
     def _symbol(self, name: str) -> Node:
         if self.skip("sign", "_"):
             name += "_" + self._index()
-        if name in ("Reals", "Integers", "Naturals", "Rationals") and self.sees("sign", "^"):
-            self.at += 1
-            name += "^" + self._index()
         while name and self.skip("sign", "'"):
             name += "'"
         if name in _APPLIED and (self.skips("^", "{", "-", "1", "}") or self.skips("^", "-", "1")):
@@ -289,6 +284,4 @@ class Expressions(Structures):
             degree = self.sum()
             self.expect("close", "]")
         # People write `\sqrt12` for the root of 12, although LaTeX draws the root of 1.
-        if self.sees("number"):
-            return Apply("root", (number(self.take().text), degree))
         return Apply("root", (self.argument() if self.sees("group") else self.atom(), degree))

@@ -55,7 +55,6 @@ _ANY = re.compile(
 )
 # Neighbours that decide whether `one` and `half` are numbers: not in `the last one`, `one of them`, `half as many`.
 _BEFORE_ONE = frozenset("is are be was were only exactly just equals equal gives leaves makes has have".split())  # noqa: SIM905
-_BEFORE_SIGN = _BEFORE_ONE | frozenset("now to at of about".split())  # noqa: SIM905
 _PLACES = ("place", "position")
 _BEFORE_ORDINAL = frozenset(
     """the is was are were be been came comes come finished finishes finish ranked ranks placed became becomes
@@ -66,11 +65,8 @@ REACH = 20
 # A phrase tied to a word before it, or to a command's backslash: `ten-`.
 _TIED_BEFORE = re.compile(r"(?:\\|[^\W_]-?)$")
 _TIED_BEHIND = re.compile(r"[-'’][^\W\d_]")
-_AMOUNT_BEFORE = re.compile(r"[\d)}]\s*$")
 _NOT_BEFORE_HALF = frozenset("first second other each every last top bottom upper lower left right better".split())  # noqa: SIM905
 _NOT_BEHIND_HALF = frozenset("as way life time".split())  # noqa: SIM905
-
-
 _BOTH_SIGNS = re.compile(r"\bplus or minus\s+(?=[\da-z])", re.IGNORECASE)
 _MONEY_SCALES = {"k": "thousand", "m": "million"}
 _SCALED_MONEY = re.compile(r"([$€£]\d[\d,]*(?:\.\d+)?)([kM])\b(?![/^])")
@@ -205,11 +201,6 @@ def _stands_alone(text: str, pieces: Sequence[re.Match[str]], at: int, end: int)
     said = first[0].casefold()
     previous = pieces[at - 1][0].casefold() if at else ""
     following = pieces[end][0].casefold() if end < len(pieces) else ""
-    if said in _SIGNS:
-        following_sign = pieces[at + 1][0]
-        is_of_digits = following_sign[:1].isdigit()
-        is_signed = not is_of_digits or not previous or previous in _BEFORE_SIGN
-        return is_signed and previous not in CARDINALS and not _AMOUNT_BEFORE.search(before)
     if said == "half":
         return previous not in _NOT_BEFORE_HALF and following not in _NOT_BEHIND_HALF
     if end - at == 1 and said == "one":
@@ -257,18 +248,13 @@ def _count(words: Sequence[str]) -> tuple[Fraction, int, int]:
     """
     first, following = words[0], words[1] if len(words) > 1 else ""
     if first in ("a", "an") and (following in SCALES or following in PARTS):
-        if following in PARTS:
-            return Fraction(1, PARTS[following]), 2, 0
         return *_cardinal(["one", *words[1:]]), 0
     if first == "half":
         article = following in ("a", "an")
         measured = len(words) > 2 and (words[2] in SCALES or is_unit(words[2]))
         return Fraction(1, 2), 1 + (article and measured), 0
     if first[0].isdigit():
-        value, at = Fraction(first.replace(",", "").rstrip(".")), 1
-        if at < len(words) and words[at] in _LARGE:
-            return value * _LARGE[words[at]], 2, 0
-        return value, at, len(first.partition(".")[2])
+        return Fraction(first.replace(",", "").rstrip(".")), 1, len(first.partition(".")[2])
     value, at = _cardinal(words)
     if at and at + 1 < len(words) and words[at] == "point":
         decimals: list[str] = []

@@ -27,7 +27,6 @@ RELATIONS = ("=", "<", ">", "<=", ">=", "!=", "~", "==", "in", "notin", "implies
 MAX_ITEMS = 200
 NUMBER_SETS = frozenset(("Reals", "Integers", "Naturals", "Rationals", "Complexes"))
 
-_MINUS = ("minus", "negative")
 # Words that declare a letter's domain, with the name of the domain.
 _DOMAINS = {
     "integer": "Integers", "natural": "Naturals", "real": "Reals", "rational": "Rationals",
@@ -75,9 +74,6 @@ class Statements(Quantities):
                 break
             if self._is_tail():
                 self._quantify()
-                continue
-            if joint.text == "implies":
-                items, joints = [self._statement()], set()
                 continue
             joints.add(joint.text)
             items.append(self._statement())
@@ -155,9 +151,6 @@ class Statements(Quantities):
                 words.append(token.text if token.text == "usd" else token.text.casefold())
         if words and self.skip("sign", ":"):
             words.append(":")
-        if len(words) == 1 and self.next.text == "(" and self.ahead(2).text == ")" and self.ahead(3).text == "=":
-            # rank(A) = 2
-            self.at += 3
         return words
 
     def _relation(self, lead: list[str]) -> Node:
@@ -169,9 +162,6 @@ class Statements(Quantities):
                 word for word in lead if word not in known_words("leading") and not (money and is_unit(word))
             )
             value = self._value(money or NONE)
-            if lead and lead[-1] in _MINUS:
-                self.stray.discard(lead[-1])
-                value = negative(value)
             sides = [value]
         signs: list[str] = []
         before = lead
@@ -262,9 +252,6 @@ class Statements(Quantities):
         match found:
             case Apply("*", (first, Relation(("in",), (Symbol(letter), _)))):
                 self.whole.add(letter)
-                return first
-            case Apply("*", (first, Words(said))):
-                self.stray.update(set(said.split()) - known_words("counted"))
                 return first
             case Apply("*", (factor, Relation() | Logic() | Collection() as items)) if self.row[begin].text == "(":
                 if isinstance(items, Collection) and isinstance(factor, Apply | Number) and not is_whole(factor):

@@ -91,12 +91,10 @@ def _measured(node: Node) -> Unit | None:
             return Unit(factor=value)
         case Symbol(name) if is_unit(name):
             return unit(name)
-        case Quantity(Number(value), measured):
-            return measured.times(Unit(factor=value))
         case Apply("^", (base, Number(exponent))) if exponent.denominator == 1 and abs(exponent) <= _MAX_POWER:
             found = _measured(base)
             return None if found is None or not found.factor else NONE.times(found, int(exponent))
-        case Apply(name, arguments) if name in ("+", "-", "*", "/"):
+        case Apply(name, arguments) if name in ("+", "*", "/"):
             return _combined(name, [_measured(argument) for argument in arguments])
     return None
 
@@ -107,8 +105,6 @@ def _combined(operation: str, parts: list[Unit | None]) -> Unit | None:
     if len(known) < len(parts):
         return None
     total = known[0]
-    if operation == "-":
-        return Unit(total.measures, -total.factor)
     for part in known[1:]:
         if operation == "*":
             total = total.times(part)

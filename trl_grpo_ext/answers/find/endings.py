@@ -1,0 +1,38 @@
+"""Return the end of a completion: its last sentence, and its text without closing remarks."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+from trl_grpo_ext.answers.find.final_answer import FinalAnswer, after_thinking
+from trl_grpo_ext.answers.find.remarks import without_remarks
+from trl_grpo_ext.answers.find.sentences import listed
+from trl_grpo_ext.answers.read.answer import MAX_CHARS
+
+_BOLD = re.compile(r"\*\*|__|`")
+_SENTENCE = re.compile(r"\n|(?<=[.!?])\s")
+
+
+@lru_cache(maxsize=64)
+def ending(completion: str) -> str:
+    """Return the end of a completion after its thinking, without closing remarks."""
+    return without_remarks((after_thinking(completion) or "")[-MAX_CHARS:])
+
+
+def said(answer: str) -> FinalAnswer:
+    """Build the answer that a completion's last sentence gives."""
+    return FinalAnswer((answer,), ("last_expression",))
+
+
+def last_sentence(text: str, name: str = "") -> str:
+    """Return a text's last sentence, or its last list in one line, without bold marks.
+
+    A full stop inside `name` ends no sentence: `Dr. Lee`.
+    """
+    plain = _BOLD.sub("", text)
+    plain = listed(plain) or plain
+    if "." in name:
+        plain = plain.replace(name, name.replace(".", ""))
+    sentences = [part for part in _SENTENCE.split(plain) if part.strip()]
+    return sentences[-1].strip() if sentences else ""

@@ -1,0 +1,154 @@
+"""Find yes or no in a completion: as a word, or as a statement that affirms or denies the question."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+from trl_grpo_ext.answers.find.asked import question_of
+from trl_grpo_ext.answers.find.endings import ending, last_sentence, said
+from trl_grpo_ext.answers.find.final_answer import FinalAnswer
+from trl_grpo_ext.answers.read.answer import MAX_CHARS
+from trl_grpo_ext.answers.read.signal_words import CONDITION, CONTRAST, DENIAL, DOUBT, THEREFORE, TURN, any_of
+
+YES_AND_NO = ("yes", "no", "true", "false")
+# Characters before a yes or no that are searched for a supposition.
+REACH = 200
+_MARKUP = re.compile(r"[*_`]+")
+# The word alone at the start of a text, a sentence or a clause: "No - it is even", "..., so yes, she can".
+_YES_OR_NO = re.compile(
+    rf"(?:\A\s*|[.!?:;\n–—-]\s+|,\s+(?:and\s+|so\s+)?|\b(?:{THEREFORE}|but|would say|['’]d say)\s+)"
+    r"(yes|no|true|false)\b"
+    r"(?=\W*(?:[.,:;!\n–—]|$)|\s+[-(]|\s+(?:because|since|as)\b)",
+    re.IGNORECASE,
+)
+# Words after the last yes or no that may change it.
+_TURNED = re.compile(
+    rf"(?:^|[.!?;,:\n]\s*)(?:yes|no(?! doubt)|true|false|or|{TURN}|{CONTRAST}|{DOUBT})\b"
+    r"|\b(?:answer|yes|or no)\b|\?",
+    re.IGNORECASE,
+)
+# 4, Yes, 7
+_AMONG_OTHERS = re.compile(r"[\w.]\s*,\s*(?:yes|no|true|false)\s*,\s*\S{1,8}(?:,|$)", re.IGNORECASE)
+_LEADS = re.compile(r"(?:\\text\s*\{)?\s*(yes|no|true|false)\b\s*[,;:.(–—]", re.IGNORECASE)
+# A supposition in the word's sentence: "If it were even, yes."
+_UNREAL = re.compile(r"\b(?:if|suppose|assuming)\b[^.!?\n]*\Z", re.IGNORECASE)
+_AUXILIARY = r"is|are|was|were|does|do|did|can|could|will|would|has|have|had|should"
+_ASKS = re.compile(rf"^\W*(?:so\s+|then\s+)?(?:{_AUXILIARY})\b", re.IGNORECASE)
+_STATES = re.compile(rf"\b(?:{_AUXILIARY})(?:n['’]t)?\b|\bwon['’]t\b|\bcan(?:not|['’]t)\b", re.IGNORECASE)
+_WORD = re.compile(r"[A-Za-z]+(?:['’][a-z]+)?|\d[\d.,/]*")
+_SILENT = frozenset(
+    """a an the of is are was were be been does do did can could will would has have had should he she it they we i this
+    that these those there his her their its both indeed all two so thus hence therefore then number to for in on at
+    really exactly also everyone everybody enough's actually clearly them make such""".split()  # noqa: SIM905
+)
+_NEGATIVE = re.compile(rf"{DENIAL}|impossible")
+_ENDING = re.compile(r"(?<=[a-z]{3})(?:s|es|ed|ing)$")
+_LEFT_OPEN = any_of(CONDITION, DOUBT, "or|unclear|only")
+_BECAUSE = re.compile(r",?\s+(?:because|since|as)\s")
+_STATEMENT = re.compile(rf"[,;:]\s+|\band\s+(?=(?:{_AUXILIARY}|cannot)\b)|\b(?:{THEREFORE}|but|which means)\b")
+# "He did not.", "No such triangle exists.", "That is impossible.": statements that need no word of the question.
+_SHORT = re.compile(
+    rf"\W*(?:(?:[Ii]ndeed|[Ss]o|[Tt]hus|[Tt]herefore|[Hh]ence|[Tt]hat means(?: that)?|[Bb]y [^,]{{1,40}}?),?\s+)?"
+    r"(?:(?:[Hh]e|[Ss]he|[Ii]t|[Tt]hey|[Ww]e|[Yy]ou|[Tt]his|[Tt]hat)"
+    rf"\s+(?:(?:{_AUXILIARY})(?:n['’]t)?|won['’]t|can['’]t|cannot)"
+    r"(?:\s+(?:not|do (?:so|it|that)|be done|work|make it|impossible|possible|enough))*"
+    r"|(?i:no) such\s+\w+\s+(?:exists?|is possible))\W*"
+)
+_PRONOUN = re.compile(r"\b(?:he|she|they|it)\b")
+_LETTERS = re.compile(r"[a-z]{2}")
+_SUFFICES = re.compile(r"\b(?:enough|sufficient|suffices?)\b", re.IGNORECASE)
+_FALLS_SHORT = re.compile(r"\b(?:falls?|comes?|is|are)\s+(?:\S+\s+){0,3}short\b|\btoo (?:few|little)\b", re.IGNORECASE)
+_ASKS_FOR_ENOUGH = re.compile(
+    r"\b(?:enough|afford|buy|pay|cover|last|carry|fit|fill|reach|feed|finish|complete)\b", re.IGNORECASE
+)
+
+
+def with_yes_or_no(found: FinalAnswer, golds: Sequence[str], completion: str, prompt: str = "") -> FinalAnswer:
+    """Take a text's yes or no as answer if each gold is yes or no and no mark gives another answer.
+
+    Without the word, compare the last sentence with the question's words.
+
+    Examples:
+        >>> with_yes_or_no(said("21"), ["no"], "It costs $21, so no, he can't.").answers
+        ('no',)
+        >>> with_yes_or_no(said("97"), ["yes"], "Yes. No, 97 is.").problem
+        'hedged'
+    """
+    words = {gold.casefold().rstrip(".") for gold in golds}
+    if not words or not words.issubset(YES_AND_NO):
+        return found
+    text = _MARKUP.sub("", ending(completion)).strip()
+    told = [
+        word
+        for word in _YES_OR_NO.finditer(text)
+        if not _UNREAL.search(text, max(word.start() - REACH, 0), word.start(1))
+    ]
+    if told:
+        if _AMONG_OTHERS.search(text, max(told[-1].start() - 1, 0)):
+            return FinalAnswer(problem="hedged")
+        is_open = len({word[1].casefold() for word in told}) > 1 or _TURNED.search(text, told[-1].end())
+        return FinalAnswer(problem="hedged") if is_open else said(told[-1][1])
+    answer = says_yes_or_no(last_sentence(text), prompt)
+    return said(answer) if answer else found
+
+
+def with_leading_yes_or_no(found: FinalAnswer, golds: Sequence[str], completion: str, prompt: str) -> FinalAnswer:
+    """Take "no" of the marked answer "no, as 91 = 7 * 13", if all golds are yes or no."""
+    if len(found.answers) != 1 or not all(gold.casefold() in YES_AND_NO for gold in golds):
+        return found
+    leading = _LEADS.match(found.answers[0])
+    is_firm = leading is not None and not _TURNED.search(found.answers[0], leading.end())
+    return replace(found, answers=(leading[1],)) if leading and is_firm else found
+
+
+def says_yes_or_no(sentence: str, prompt: str) -> str:
+    """Return `yes` or `no` if a sentence affirms or denies the question, mostly with its words in order; else empty.
+
+    Examples:
+        >>> asked = "He has 5 litres. Does he have enough paint?"
+        >>> says_yes_or_no("So he won't have enough paint.", asked), says_yes_or_no("He has enough paint.", asked)
+        ('no', 'yes')
+        >>> says_yes_or_no("It costs $9, so he does not.", asked), says_yes_or_no("Tom is older.", "Is Ann older?")
+        ('no', '')
+    """
+    question = question_of(prompt)
+    if not _ASKS.match(question):
+        return ""
+    asked, is_denied = _content(question)
+    sentence = _BECAUSE.split(sentence, maxsplit=1)[0]
+    clause = next((one for one in reversed(_STATEMENT.split(sentence)) if _LETTERS.search(one)), "")
+    told, denied = _content(clause)
+    if is_denied or _LEFT_OPEN.search(clause):
+        return ""
+    if _ASKS_FOR_ENOUGH.search(question) and (_SUFFICES.search(clause) or _FALLS_SHORT.search(clause)):
+        return "no" if denied or _FALLS_SHORT.search(clause) else "yes"
+    if _SHORT.fullmatch(clause):
+        return "no" if denied else "yes"
+    if _PRONOUN.search(question):
+        # A name stands for the pronoun.
+        told = [word for word in told if word in asked or not re.search(rf"\b{word.capitalize()}\b", clause)]
+        # "catch the train" for "catch it"
+        known = set(_content(prompt[-MAX_CHARS:])[0])
+        told = [word for word in told if word in asked or word not in known]
+    if not told or not _STATES.search(clause):
+        return ""
+    # A search in one iterator keeps the order of the words.
+    rest = iter(asked)
+    if not all(word in rest for word in told):
+        return ""
+    return "no" if denied else "yes"
+
+
+def _content(text: str) -> tuple[list[str], bool]:
+    """Return a text's content words, in order and stemmed, and whether the text denies them."""
+    is_denied = False
+    content = []
+    for found in _WORD.findall(text.casefold()):
+        word = found.rstrip(".,/")
+        if _NEGATIVE.fullmatch(word):
+            is_denied = not is_denied
+        elif word not in _SILENT:
+            content.append(_ENDING.sub("", word))
+    return content, is_denied
