@@ -229,6 +229,23 @@ def test_the_commonest_error_of_a_tool_is_quoted() -> None:
     assert told(messages=[said]).action.startswith("Read the errors of a few calls")
 
 
+@pytest.mark.parametrize(
+    ("error", "share", "is_told"),
+    [("ConnectionError: refused", 0.4, True), ("ConnectionError: refused", 0.04, False), ("ValueError: 7", 0.4, False)],
+)
+def test_a_tool_that_does_not_reach_its_service_is_told_while_the_score_rises(
+    error: str, share: float, is_told: bool
+) -> None:
+    outcome = Outcome(environment="Game", tool_errors=(("multiply", error),))
+    cards = []
+    for step in range(16):
+        right = [float(place < 2 + step) for place in range(32)]
+        cards.append(batch({"answer": right}, step=step, outcome=outcome))
+    found = diagnosis_of([*cards[:2], (2, {"loss": 0.0, FAILS: share}), *cards[2:]], {}).causes
+    told = [cause.sentence for cause in found if "do not reach their service, mostly of `multiply`" in cause.sentence]
+    assert bool(told) is is_told
+
+
 @pytest.mark.parametrize(("name", "value", "does"), [("top_p", 0.05, "Set top_p to 1"), ("min_p", 0.9, "min_p out")])
 def test_a_policy_that_never_explores_is_told_which_setting_to_change(name: str, value: float, does: str) -> None:
     cards = [batch({"answer": [0] * 32}, step=step) for step in range(24)]

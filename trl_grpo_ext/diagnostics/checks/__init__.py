@@ -48,6 +48,7 @@ PARTS: dict[str, tuple[Check, ...]] = {
         grader_trouble.timeouts_of_the_policy,
         grader_trouble.hidden_imports,
         grader_trouble.failing_tools,
+        grader_trouble.unreached_tools,
         grader_trouble.slow,
     ),
     "bad_data": (bad_data.unjudged, bad_data.one_prompt, bad_data.doubtful_gold),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
@@ -46,6 +47,9 @@ OF_THE_OUTSIDE = (
     "NameError",
     "NotImplementedError",
 )
+# Of the calls, failures of what a tool calls: such errors take as much of the reward as a grader's timeouts would.
+DOWN_WARN = 0.05
+_UNREACHED = re.compile(r"\w*(?:Connect|RateLimit|SSL)\w*")
 # Characters that are told.
 MOST_ERROR = 120
 # How reasons begin if an environment failed.
@@ -196,6 +200,24 @@ def failing_tools(window: Window) -> CheckResult:
         sentence=f"The tools, not the answers: {percent(share)} of the tool calls fail{_tool_error(window)}.",
         numbers={"failing_calls": share},
         action=_mend_tools(window),
+    )
+
+
+def unreached_tools(window: Window) -> CheckResult:
+    """Find tool calls that do not reach their service, also while the score rises: such rows may train as 0."""
+    share = window.median_logged(TOOL_FAILURES)
+    errors = added(batch.tool_errors for batch in window.batches)
+    unreached = sum(count for (_, error), count in errors.items() if _UNREACHED.match(error))
+    if share is None or not unreached:
+        return None
+    failing = share * unreached / errors.total()
+    if failing < DOWN_WARN:
+        return None
+    return Finding(
+        severity=Severity.WARNING,
+        sentence=f"{percent(failing)} of the tool calls do not reach their service{_tool_error(window)}.",
+        numbers={"failing_calls": failing},
+        action=f"{_mend_tools(window)} Until then, a rollout with such a call is scored like any other.",
     )
 
 
