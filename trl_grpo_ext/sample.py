@@ -231,10 +231,11 @@ def samples_from_columns(completions: Sequence[Completion], columns: Mapping[str
     """Make samples from the arguments of a TRL reward function: completions, and one keyword per column.
 
     A list with one value per completion is a dataset column. A single value, such as a number, text or mapping, holds
-    for every row. Functions and lists of other lengths are ignored.
+    for every row. Functions and lists of other lengths are ignored. TRL passes prompts as `prompts`; the column
+    `prompt` of a dataset holds them where `prompts` is missing.
     """
     size = len(completions)
-    prompts = _per_row(columns.get("prompts"), size)
+    prompts = _per_row(columns.get("prompts", columns.get("prompt")), size)
     ids = _per_row(columns.get("completion_ids"), size)
     return [
         sample_of(completion, prompt, completion_ids=completion_ids, row=row)

@@ -73,6 +73,9 @@ _OTHER_FORM = re.compile(
 )
 
 _REDUCES = re.compile(rf"\b(?:{_REDUCED})\b", re.IGNORECASE)
+_FACTORS = re.compile(r"\bprime factor(?:s|i[sz]ation)?\b|\bproduct of (?:its )?prime", re.IGNORECASE)
+_TIMES = re.compile(r"\\cdot|\\times|[*×·⋅]")
+_PRIME_POWER = re.compile(r"\d{1,6}(?:\^\d{1,3})?")
 # Where a formula of plain text ends: a stop, a quotation mark or a word. Words of two letters may be products: `xy`.
 _BETWEEN_FORMULAS = re.compile(
     r"[`\"\n;?]|\*\*|\\[()\[\]]|[,:.!](?=\s|$)"
@@ -399,6 +402,8 @@ def echo(answer: str, gold: str, prompt: str) -> Echo:
     """
     if _REDUCES.search(prompt) and _is_reducible(answer) and not _is_reducible(gold):
         return "whole"
+    if _FACTORS.search(prompt) and _is_prime_product(gold) and not _is_prime_product(answer):
+        return "whole"
     said = unspaced(answer)
     if not said or not prompt:
         return ""
@@ -409,6 +414,16 @@ def echo(answer: str, gold: str, prompt: str) -> Echo:
     if any(_repeats(answer, gold, asked) for asked in (_formulas(prompt), _plain_formulas(prompt))):
         return "whole"
     return "part" if is_part else ""
+
+
+def _is_prime_product(text: str) -> bool:
+    """Check whether a text is a prime or a product of powers of primes: `2^2 * 3`, `12 = 2 * 2 * 3`."""
+    factors = _TIMES.split(_SPACING.sub("", spelled(text).rpartition("=")[2]))
+    return all(_PRIME_POWER.fullmatch(factor) and _is_prime(int(factor.partition("^")[0])) for factor in factors)
+
+
+def _is_prime(number: int) -> bool:
+    return number > 1 and all(number % divisor for divisor in range(2, math.isqrt(number) + 1))
 
 
 def _is_reducible(text: str) -> bool:

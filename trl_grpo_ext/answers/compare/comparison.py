@@ -83,6 +83,23 @@ class Comparison(AmountComparison):
             return self.same_number_of(gold, answer)
         return None
 
+    def _named_values(self, gold: Node, answer: Node) -> bool | None:
+        """Compare a point or an open interval with named values; alternatives, or two values of one name, are none."""
+        if not isinstance(gold, Collection) or gold.kind != "()":
+            return None
+        match answer:
+            case Logic("or"):
+                return False
+            case Collection("list", items) | Logic("and", items):
+                values = [value for value in map(assigned, items) if value]
+                names = {name for name, _ in values}
+                if len(values) < len(items):
+                    return None
+                if len(values) > len(names):
+                    return False
+                return self._same_items(gold.items, [value for _, value in values]) or None
+        return None
+
     def _in_a_base(self, gold: Node, answer: Node) -> bool | None:
         match gold, answer:
             # The question names the base, so the answer may leave it out.
@@ -288,6 +305,7 @@ class Row:
 AS_WRITTEN = (
     Row("two values written alike", ("x^2", "x^{2}"), ("x^2", "x^3"), Comparison._alike),
     Row("two numbers", ("0.5", "1/2"), ("0.5", "0.53"), Comparison._numbers),
+    Row("named values", ("(2, 3)", "x = 2, y = 3"), ("(2, 3)", "x = 2 or x = 3"), Comparison._named_values),
     Row("digits of another base", ("2516_8", "2516"), ("2516_8", "1358"), Comparison._in_a_base),
 )
 # Rows for normalized values. The first row whose `decide` returns a bool wins.

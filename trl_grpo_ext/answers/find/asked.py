@@ -72,6 +72,7 @@ _MEASURES = {"length", "time", "mass"}
 _WORD = re.compile(r"[A-Za-z]+")
 _RATIO_OF = re.compile(r"\bratio of (?:the )?(?:number of )?(\w+) to (?:the )?(?:number of )?(\w+)", re.IGNORECASE)
 _FOR_EVERY = re.compile(r"^(\d+(?:\s[a-z]+){1,2})\sfor every\s.*$")
+_RATE = re.compile(r"(.{1,40}?)\s+per\s+([a-z]{2,20})")
 _RANK = re.compile(r"\b(?:first|second|third|fourth|fifth|last)\b", re.IGNORECASE)
 _ORDER = re.compile(
     r"\b(?:sort|arrange|rank|order(?! (?:an?|to)\b)|ascending|descending"
@@ -211,11 +212,21 @@ def with_question(found: FinalAnswer, golds: Sequence[str], sentence: str, promp
     answer = found.answers[0]
     if _PER.search(question):
         answer = _FOR_EVERY.sub(r"\1", answer)
+    answer = _without_asked_span(answer, question)
     if _is_in_other_unit(answer, sentence, question) and answer not in golds:
         return FinalAnswer(problem="no_answer")
     if _is_opposite(answer, golds, sentence, question):
         answer = f"-{answer}"
     return replace(found, answers=(_asked_part(answer, golds, sentence, question),))
+
+
+def _without_asked_span(answer: str, question: str) -> str:
+    """Remove the span of a rate if the question asks for the amount in that span: `28 km per week` for "in a week"."""
+    rate = _RATE.fullmatch(answer)
+    if rate is None:
+        return answer
+    is_asked = re.search(rf"\b(?:in|over|during)\s+(?:the|an?|one|each|every)\s+{rate[2]}\b", question, re.IGNORECASE)
+    return rate[1] if is_asked else answer
 
 
 def _is_in_other_unit(answer: str, sentence: str, question: str) -> bool:

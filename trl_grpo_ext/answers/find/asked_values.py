@@ -33,6 +33,11 @@ _KINDS = tuple(
         (r"\b(?:what|which) percent(?:age)?\b|\bhow many percent\b", r"\S*%|\S*\s+per\s?cent"),
         (r"\bratio\b", r"\d+\s?:\s?\d+|\d+ to \d+|\d+/\d+|.*every"),
         (r"\bwhat fraction\b", r"\d+/\d+"),
+        (r"\bhow much\b", r"\\?[$€£]\s?\d|\S+\s+(?:dollars?|cents?|euros?)\b"),
+        (
+            r"\bhow far\b|\bwhat distance\b|\bhow many (?:kilomet|miles|met(?:re|er)s|feet|yards)",
+            r"\S+\s*(?:km|kilomet|miles?|mi|m|met(?:re|er)|feet|ft|yards?|cm)",
+        ),
         (
             r"\bhow long\b|\bhow many (?:hours|minutes|seconds)\b",
             rf"(?!{TIME})[\d.,/\s]+[\s-]*(?:hour|minute|second|day|week|h\b|min)",

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from trl_grpo_ext.answers.find.hedges import REACH, doubted_before, taken_back
+from trl_grpo_ext.answers.find.hedges import REACH, correction, doubted_before, taken_back
 from trl_grpo_ext.answers.find.marks import Mark, box_answers, boxes, concluding, tags
 from trl_grpo_ext.answers.find.phrases import emphasised, formal, informal, unmarked, without_mark
 from trl_grpo_ext.support.text import did_you_mean
@@ -35,6 +35,7 @@ _COURTESY = re.compile(
     r"([\s.$])(?:(?:Would you like|Do you want|Let me know|Feel free|Is there anything|I hope this helps)\b[^\n#\\=]*"
     r"|\$?\\(?:blacksquare|square|qed|Box)\$?|[■□∎])\s*\Z"
 )
+_VALUE = re.compile(r"\W{0,4}\d\S{0,20}(?: [a-z]+)?")
 _NUMBER = re.compile(r"(?<![\w.])-?\d[\d,]*(?:\.\d+)?%?")
 
 
@@ -178,6 +179,8 @@ def _marked(text: str) -> Found | str:
     outside = [box for box in box_answers(text) if not any(tag.start <= box.start < tag.end for tag in tagged)]
     said = [mark for mark in formal(text) if not any(tag.start <= mark.start < tag.end for tag in tagged)]
     found = [*_of("answer_tag", tagged), *_of("boxed", outside), *_of("phrase", said)]
+    if found:
+        found += _said_again(text, max(mark.end for mark, _ in found))
     return (
         _concluded(text, sorted(found))
         or _concluded(text, _of("phrase", informal(text)))
@@ -186,12 +189,21 @@ def _marked(text: str) -> Found | str:
     )
 
 
+def _said_again(text: str, end: int) -> list[tuple[Mark, str]]:
+    """Return the value that a later sentence states as the answer: "... So the answer is 5" below `Answer: 4`."""
+    again = [mark for mark in informal(text) if mark.start > end and _VALUE.fullmatch(mark.content)]
+    return _of("phrase", again)
+
+
 def _of(kind: str, marks: list[Mark]) -> list[tuple[Mark, str]]:
     return [(mark, kind) for mark in marks]
 
 
 def _concluded(text: str, found: list[tuple[Mark, str]]) -> Found | str:
-    """Return the answers of the last mark and its neighbours; a reason code if surrounding words take them back."""
+    """Return the answers of the last mark and its neighbours, or their correction.
+
+    A reason code says that surrounding words take the answers back.
+    """
     kinds = dict(found)
     last = concluding(text, list(kinds))
     if not last:
@@ -199,7 +211,11 @@ def _concluded(text: str, found: list[tuple[Mark, str]]) -> Found | str:
     before = _SENTENCE_BEGIN.split(text[max(0, last[-1].start - REACH) : last[-1].start])[-1]
     if doubted_before(before):
         return "hedged"
-    if taken_back(text[last[0].end : last[0].end + REACH]):
+    after = text[last[0].end : last[0].end + REACH]
+    corrected = correction(after)
+    if corrected:
+        return [(corrected, "phrase")]
+    if taken_back(after):
         return "taken_back"
     return [(answer, kinds[mark]) for mark in last for answer in _answers(mark, kinds[mark])]
 

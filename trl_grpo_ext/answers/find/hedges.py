@@ -54,6 +54,15 @@ _OPEN = re.compile(
     re.IGNORECASE,
 )
 
+# "Wait, no, it is 73", "Sorry, I meant 83", "Correction: 9", "But that counts one twice, so it's 9"
+_CORRECTED = re.compile(
+    rf"{_EDGE}(?:(?:oh|no|oops|{TURN})\b[^.\n\d]{{0,60}}?\b(?:it(?:['’]s|\s+(?:is|was|should\s+be))|I\s+meant?"
+    r"|answer(?:\s+(?:is|should\s+be)|:))"
+    r"|(?:oh\s+)?(?:wait|oops|sorry)\b[,.]?(?:\s+no\b,?)?"
+    r"|(?:but|however)\b[^.\n\d]{0,60}\bso\s+it(?:['’]s|\s+is)|correction:)"
+    r"\s+(?=\W{0,4}(?:\d|(?-i:[A-Z])\b)|\\boxed|\\\()",
+    re.IGNORECASE,
+)
 _SENTENCE = re.compile(r"(?<=[^\s.])(?<!i\.e)[.!?]\s+|\n\s*")
 # "The total would be 36" states 36; "it would be 36" and "could be 36" do not.
 _WOULD_BE = re.compile(
@@ -103,6 +112,19 @@ def doubted_before(text: str) -> bool:
     last = clauses[-1] if clauses else ""
     denies = any(word in last.casefold() for word in _NEGATIONS) and _DENIED.search(last)
     return bool(denies or _DOUBT.search(last))
+
+
+def correction(text: str) -> str:
+    """Return the answer that replaces an answer right before the text; empty if the text replaces none.
+
+    Examples:
+        >>> [correction(said) for said in (". Wait, no, it is 73. So 73.", ". Actually, it is a prime.")]
+        ['73', '']
+    """
+    found = _CORRECTED.match(text[:REACH])
+    if found is None:
+        return ""
+    return _SENTENCE.split(text[found.end() :], maxsplit=1)[0].rstrip(". ")
 
 
 def taken_back(text: str) -> bool:

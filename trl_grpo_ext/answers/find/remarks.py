@@ -51,6 +51,7 @@ _ASIDE = re.compile(
     rf"|(?<!\band)(?<!,),?\s+(?:because|since)\s(?!.*\b(?:{THEREFORE})\b).*$|,\s+as\s+\S*\d.*$",
     re.IGNORECASE,
 )
+_RATE = re.compile(r"(?<=\w)\s+\([^()\d]*\d[^()]*\b(?:per|each|every|apiece)\b[^()]*\)[\s.!*]*$")
 _AMOUNT = r"\$?\d[\d,]*(?:\.\d+)?(?:\s?[:/]\s?\d+)?(?:%|\s?percent\b)?"
 _OR = re.compile(rf"(?<![\w.])({_AMOUNT}),?\s+or\s+(?:about\s+|just\s+|simply\s+)?({_AMOUNT})(?![\w.]*\d)")
 _SENTENCES = re.compile(r"(?<=[^\s.])(?<!i\.e)[.!]\s|\n")
@@ -83,6 +84,16 @@ def without_aside(sentence: str) -> str:
     aside = _ASIDE.search(sentence)
     is_last = aside is not None and any(map(str.isdigit, sentence[: aside.start()]))
     return sentence[: aside.start()] if aside and is_last else sentence
+
+
+def without_rate(text: str) -> str:
+    """Remove a bracket with a rate at a text's end, if a number stands before it.
+
+    Examples:
+        >>> without_rate("So there are 160 students (20 per class)."), without_rate("20 (per class)")
+        ('So there are 160 students', '20 (per class)')
+    """
+    return _RATE.sub("", text)
 
 
 def _is_same(one: str, other: str) -> bool:

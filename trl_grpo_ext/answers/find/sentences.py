@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from trl_grpo_ext.answers.find.asked import about_asked, question_of
 from trl_grpo_ext.answers.find.asked_values import stems
 from trl_grpo_ext.answers.find.hedges import doubted_before, is_hedged, stated
-from trl_grpo_ext.answers.find.remarks import restated, without_aside, without_remarks
+from trl_grpo_ext.answers.find.remarks import restated, without_aside, without_rate, without_remarks
 from trl_grpo_ext.answers.find.values import FORMULA, TYPED, concluded, has_formula, last_value
 from trl_grpo_ext.answers.read.answer import read
 from trl_grpo_ext.answers.read.number_words import in_digits
@@ -82,6 +82,9 @@ _BEFORE_VALUE = re.compile(
 _WHERE = re.compile(r",?\s+(?:where|with|for (?:all|any|some|every))\b.*$", re.DOTALL)
 # A sign of mathematics.
 _SIGN = re.compile(r"[\d=\\^+∈$∞π√]")
+# Between calculations that are steps: "3 * 4 = 12, and 12 + 2 = 14".
+_NEXT_STEP = re.compile(r",\s+(?:(?:and|then)\b)?|\b(?:and|then)\b")
+_LETTER = re.compile(r"[A-Za-z]")
 # A unit without a space, which the reader would take for letters.
 _ATTACHED = re.compile(r"\d(?:[mck]?m|g|kg|ft|s|h)[²³]?$")
 # Marks of bold letters or code, not the power of `x**2`.
@@ -115,7 +118,7 @@ def said_unmarked(answer: str, prompt: str) -> tuple[str, str, str]:
     tail = without_remarks(answer[-MAX_TAIL_CHARS:].strip())
     tail = tail if "\\" in tail else tail.replace(" & ", " and ")
     plain = in_digits(_BOLD.sub("", tail).strip())
-    plain = stated(_LEAD.sub("", _FENCE.sub(r"\1", plain)).strip())
+    plain = without_rate(stated(_LEAD.sub("", _FENCE.sub(r"\1", plain)).strip()))
     if _is_whole_answer(plain):
         concluded_with = _SO.sub("", plain)
         is_statement = isinstance(read(concluded_with).node, Relation)
@@ -188,7 +191,7 @@ def _is_whole_answer(text: str) -> bool:
     # Reading a long text as a value would dominate the cost of finding answers.
     if len(text) > MAX_WHOLE and _SENTENCE_STOP.search(text):
         return False
-    if not is_value(text) or _THEREFORE.search(text) or _announces(text):
+    if not is_value(text) or _THEREFORE.search(text) or _announces(text) or _last_step(text):
         return False
     return not TYPED.search(text) or isinstance(read(text).node, OF_OWN_TYPE)
 
@@ -252,6 +255,9 @@ def _value_that_is(sentence: str) -> str:
     bare = "" if has_formula(sentence) else sentence
     ends = [bare[word.end() :] for word in _BEFORE_VALUE.finditer(bare)][-MAX_ENDS:]
     sentence = _SO.sub("", _WHERE.sub("", sentence)).strip()
+    step = _last_step(sentence)
+    if step:
+        return step
     concluded = _THEREFORE.split(sentence)[-1]
     tail = _LABEL.sub("", _IS.split(concluded)[-1])
     for part in (tail, _CLAUSE.split(tail.strip(), maxsplit=1)[0], concluded, sentence, *ends):
@@ -262,7 +268,8 @@ def _value_that_is(sentence: str) -> str:
         if not whole or not is_value(said) or any(isinstance(one, Words) for one in walk(read(said).node)):
             continue
         # The words around an amount tell whether the sentence concludes with it.
-        if bare and (_is_amount(read(said).node) or " per " in said or "$" in said):
+        is_amount = _is_amount(read(said).node) and not said.startswith("{")
+        if bare and (is_amount or " per " in said or "$" in said):
             return ""
         # the 2 solutions
         if not bare and said.startswith("the ") and _is_amount(read(said).node):
@@ -270,6 +277,13 @@ def _value_that_is(sentence: str) -> str:
         if not _announces(said) and not said.endswith((" and", " but", " or")):
             return said
     return ""
+
+
+def _last_step(sentence: str) -> str:
+    """Return the last of several calculations with numbers; empty unless a sentence consists of such."""
+    steps = _NEXT_STEP.split(sentence)
+    are_steps = len(steps) > 1 and all("=" in step and not _LETTER.search(step) for step in steps)
+    return steps[-1].strip(" .") if are_steps else ""
 
 
 def _is_amount(node: Node) -> bool:

@@ -255,7 +255,9 @@ def _is_word(run: str) -> bool:
     """Check whether unspaced letters form a word or unit, not a product such as `xy`."""
     if len(run) > 3 or not run.isascii():
         return is_unit(run) or not any(run == name + run[-1] for name in FUNCTIONS)
-    is_like_one = _WORD_LIKE.fullmatch(run[0].lower() + run[1:]) is not None
+    # Ann, Max
+    is_name = len(run) == 3 and run.istitle()
+    is_like_one = is_name or _WORD_LIKE.fullmatch(run[0].lower() + run[1:]) is not None
     return run.lower() in _SHORT_WORDS or is_unit(run) or is_like_one
 
 
