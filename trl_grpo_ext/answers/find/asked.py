@@ -92,7 +92,7 @@ def question_of(prompt: str) -> str:
 
 
 def is_opposed(question: str, clause: str) -> bool:
-    """Check whether a clause has the opposite of a word of the question, and not the word: `shorter` for `taller`."""
+    """Check whether a clause replaces a question's word by its opposite: `taller` by `shorter`."""
     for pair in _OPPOSITES:
         for one, other in (pair, pair[::-1]):
             if _has(question, one) and not _has(question, other) and _has(clause, other) and not _has(clause, one):
@@ -108,7 +108,7 @@ def asks_for_order(prompt: str) -> bool:
 
 
 def about_asked(sentence: str, prompt: str) -> str:
-    """Return the part of a sentence about the name in the question.
+    """Return the part of a sentence about the question's named person.
 
     The part is empty if the sentence is about another name alone.
 
@@ -139,7 +139,7 @@ def about_asked(sentence: str, prompt: str) -> str:
 
 
 def as_asked(gold: str, answer: str, prompt: str) -> str:
-    """Adapt a gold to the question: its unit, the order of its list, its bounds.
+    """Adapt a gold to the question's unit, list order and bounds.
 
     Examples:
         >>> [as_asked("12", said, "How many dollars is that?") for said in ("12 cents", "12", "12 pens")]
@@ -163,7 +163,7 @@ def as_asked(gold: str, answer: str, prompt: str) -> str:
 
 
 def _asked_unit(given: Unit, prompt: str) -> str:
-    """Return the question's unit if the answer uses another one; empty for the same unit, or if none is asked for."""
+    """Return the question's unit if the answer's unit differs; else an empty text."""
     question = question_of(prompt)
     if _PERCENT.search(question):
         return "percent"
@@ -176,12 +176,12 @@ def _asked_unit(given: Unit, prompt: str) -> str:
 
 
 def _may_differ(asked: Unit, given: Unit) -> bool:
-    """Check that two units have the same measure, or none in common: an area may be told for a question in metres."""
+    """Check that units share all measures or no measure: an area may answer a question about metres."""
     return asked.measures == given.measures or not dict(asked.measures).keys() & dict(given.measures)
 
 
 def with_question(found: FinalAnswer, golds: Sequence[str], sentence: str, prompt: str) -> FinalAnswer:
-    """Adapt an answer to what the question asks: a direction, a part of a division, the order of a ratio.
+    """Adapt an answer to the question: the asked direction, part of a division, or ratio order.
 
     An answer in another unit than the question's is no answer.
 
@@ -219,7 +219,7 @@ def with_question(found: FinalAnswer, golds: Sequence[str], sentence: str, promp
 
 
 def _is_in_other_unit(answer: str, sentence: str, question: str) -> bool:
-    """Check for an answer per another unit than the question's, or a measure where things are asked for."""
+    """Check for an answer per wrong unit, such as per minute, or a measure where the question counts things."""
     asked, told = ({unit(word) for word in _PER.findall(text) if is_unit(word)} for text in (question, sentence))
     if asked and told and not asked & told:
         return True

@@ -1,4 +1,4 @@
-"""Choose among a sentence's values by the question: by the kind, the things and the clause that it asks for."""
+"""Choose among a sentence's values by the question: its asked kind, counted things and clause words."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def asked_conclusion(sentence: str, values: Sequence[Span], prompt: str) -> Conc
 
 
 def _not_compared(sentence: str, values: Sequence[Span], question: str) -> Sequence[Span]:
-    """Drop values such as 9 of "9 more than the 34", unless the question compares; keep all if none is left."""
+    """Drop compared amounts, such as 9 in "9 more than 34"; comparing questions keep all values."""
     if _COMPARES.search(question):
         return values
     halves = [Span(*found.span()) for found in _PART_OF.finditer(sentence)]
@@ -135,7 +135,7 @@ def _not_compared(sentence: str, values: Sequence[Span], question: str) -> Seque
 
 
 def _of_kind(sentence: str, values: Sequence[Span], question: str) -> Sequence[Span]:
-    """Return the values of the kind that the question asks for; all values if none is."""
+    """Keep values of the asked kind, such as times for "What time"; all values if none remain."""
     for asked, told in _KINDS:
         if asked.search(question):
             kept = [value for value in values if told.match(sentence, value.start)]
@@ -161,7 +161,7 @@ def _of_things(sentence: str, values: Sequence[Span], chosen: Span | None, quest
 
 
 def _of_clause(sentence: str, values: Sequence[Span], question: str) -> Span | None:
-    """Return the only value of the clause with most words of the question."""
+    """Return the single value of the clause sharing most words with the question; None for a tie."""
     asked = stems(question)
     clauses = _parts(sentence)
     said = {}
@@ -178,7 +178,7 @@ def _of_clause(sentence: str, values: Sequence[Span], question: str) -> Span | N
 
 
 def _new(sentence: str, values: Sequence[Span], chosen: Span | None, prompt: str) -> Span | None:
-    """Return the only value that is not in the prompt, if no value is chosen or the chosen value's clause says less."""
+    """Return a sentence's single new value, absent from the prompt, if its clause fits the question best."""
     known = _known_numbers(prompt)
     new = [value for value in values if not known.issuperset(_numbers(sentence[value.start : value.end]))]
     if len({sentence[value.start : value.end] for value in new}) != 1:
@@ -195,7 +195,7 @@ def _new(sentence: str, values: Sequence[Span], chosen: Span | None, prompt: str
 
 
 def _parts(sentence: str) -> list[Span]:
-    """Split a sentence into clauses, and clauses before "and has 40% left" or "and 90 are on the shelves"."""
+    """Split a sentence into clauses. Verb phrases such as "and has 40% left" form clauses too."""
     parts = []
     for one in clauses_of(sentence):
         cuts = [joint.start() for joint in _AND.finditer(sentence, one.start, one.end)]
@@ -212,7 +212,7 @@ _NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
 
 @lru_cache(maxsize=256)
 def _known_numbers(prompt: str) -> frozenset[str]:
-    """Return the numbers of a prompt. Each completion of the prompt needs them."""
+    """Return a prompt's numbers, cached: each completion of the prompt looks them up."""
     return frozenset(_numbers(in_digits(prompt[-MAX_PROMPT:])))
 
 
@@ -221,7 +221,7 @@ def _numbers(text: str) -> list[str]:
 
 
 def stems(text: str) -> set[str]:
-    """Return the stems of a text's words that carry meaning: `sell` of "How many did she sell?"."""
+    """Return the stems of a text's content words: "How many did she sell?" gives `sell`."""
     return {_stem(word) for word in _WORD.findall(text) if word.casefold() not in _SILENT}
 
 

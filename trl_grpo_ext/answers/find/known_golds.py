@@ -134,7 +134,7 @@ def _with_all_values(found: FinalAnswer, golds: Sequence[str], completion: str, 
 
 
 def _with_range(found: FinalAnswer, golds: Sequence[str], completion: str, prompt: str) -> FinalAnswer:
-    """Take the two values of "at least 40 minutes and at most 50 minutes" if each gold is a range."""
+    """Join two bounds into a range for range golds: "at least 40, at most 50 minutes" gives `40 to 50 minutes`."""
     if not all(isinstance(read(gold).node, Range) for gold in golds):
         return found
     sentence = in_digits(last_sentence(ending(completion)))

@@ -1,4 +1,4 @@
-"""Find a gold in words: a name that the last sentence concludes with, or has as its subject."""
+"""Find golds in words: names in the last sentence, as its conclusion or its subject."""
 
 from __future__ import annotations
 
@@ -150,7 +150,10 @@ def _size(text: str) -> object:
 
 
 def _is_in_words(gold: str, prompt: str) -> bool:
-    """Check for a gold in words, such as a name; exclude yes and no, and letters unless the question has `shop B`."""
+    """Check whether a gold consists of words, for example a name.
+
+    Yes and no are excluded, and a letter unless the question has a noun before it: `shop B`.
+    """
     letters = gold.translate(_BETWEEN_WORDS)
     if len(letters) == 1:
         return letters.isupper() and re.search(rf"[a-z] {letters}\b|\b[Ww]h(?:ich|at) letter\b", prompt) is not None
@@ -205,7 +208,7 @@ def names(sentence: str, name: str, prompt: str = "") -> bool:
 
 
 def _without_pronoun(sentence: str, name: str, prompt: str) -> str:
-    """Remove a clause about the sentence's only name: ", so it is the faster one"."""
+    """Remove a closing pronoun clause about a sentence's single name: ", so it is the faster one"."""
     concluded = _PRONOUN_CLAUSE.search(sentence)
     if (
         concluded is None
@@ -219,12 +222,12 @@ def _without_pronoun(sentence: str, name: str, prompt: str) -> str:
 
 
 def _other_names(name: str, prompt: str) -> set[str]:
-    """Return the capitalized words and numbers of a prompt, without the words of the name."""
+    """Return a prompt's capitalized words, without words of the given name."""
     return set(_LABELS.findall(prompt[-MAX_CHARS:])) - set(_LABELS.findall(name)) - NO_NAMES
 
 
 def _is_alone(earlier: str, before: str, behind: str) -> bool:
-    """Check whether a sentence, or its part after a colon, is a name and nothing else."""
+    """Check whether a sentence, or text after its colon, consists solely of a name."""
     is_first = earlier.strip(" ")[-1:] in ("", ":")
     return is_first and _LEAD.match(before) is not None and not any(map(str.isalnum, behind))
 

@@ -100,7 +100,7 @@ def informal(text: str) -> list[Mark]:
 
 
 def _is_supposed(said: Mark, text: str) -> bool:
-    """Check whether a mark answers a hypothetical case: "the answer would be 5 if ..."."""
+    """Check whether a mark answers a hypothetical case: "the answer would be 5 if Ann stays"."""
     return " if " in said.content and "would be" in text[said.start : said.end]
 
 

@@ -57,7 +57,7 @@ _SENTENCES = re.compile(r"(?<=[^\s.])(?<!i\.e)[.!]\s|\n")
 
 
 def restated(line: str) -> str:
-    """Keep the last form of a restated value: 4 of "not 3 but 4", 30% of "3/10, or 30%".
+    """Keep a restated value's last form: "not 3 but 4" gives 4, "3/10, or 30%" gives 30%.
 
     Examples:
         >>> restated("It is not 7 but 8."), restated("That is 3/10, or 30%."), restated("It is 5, or 6.")
@@ -72,7 +72,7 @@ def restated(line: str) -> str:
 
 
 def without_aside(sentence: str) -> str:
-    """Remove a bracket or a reason at a sentence's end, if a number or yes or no stands before it.
+    """Remove a sentence's closing bracket or reason if the text before contains a digit.
 
     Examples:
         >>> without_aside("It is 22 m^2 (square metres)."), without_aside("He needs 8, because 8 * 6 = 48.")

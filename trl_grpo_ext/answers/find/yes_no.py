@@ -1,4 +1,4 @@
-"""Find yes or no in a completion: as a word, or as a statement that affirms or denies the question."""
+"""Find yes or no in a completion: the word itself, or a statement affirming or denying the question."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ _ASKS_FOR_ENOUGH = re.compile(
 
 
 def with_yes_or_no(found: FinalAnswer, golds: Sequence[str], completion: str, prompt: str = "") -> FinalAnswer:
-    """Take a text's yes or no as answer if each gold is yes or no and no mark gives another answer.
+    """Find the answer to a yes-or-no question; golds other than yes and no leave the found answer unchanged.
 
     Without the word, compare the last sentence with the question's words.
 
@@ -95,7 +95,7 @@ def with_yes_or_no(found: FinalAnswer, golds: Sequence[str], completion: str, pr
 
 
 def with_leading_yes_or_no(found: FinalAnswer, golds: Sequence[str], completion: str, prompt: str) -> FinalAnswer:
-    """Take "no" of the marked answer "no, as 91 = 7 * 13", if all golds are yes or no."""
+    """Shorten a marked answer to its leading yes or no: "no, as 91 = 7 * 13" gives `no`; needs yes-or-no golds."""
     if len(found.answers) != 1 or not all(gold.casefold() in YES_AND_NO for gold in golds):
         return found
     leading = _LEADS.match(found.answers[0])

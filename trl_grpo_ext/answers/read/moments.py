@@ -77,7 +77,7 @@ def read_time(text: str) -> Time | None:
 
 
 def as_time(node: Node) -> Time | None:
-    """Convert a time, or a ratio such as `2:30`, to a time of day; None for other values."""
+    """Convert times, and ratios such as `2:30`, to times of day; None for other types."""
     match node:
         case Time():
             return node

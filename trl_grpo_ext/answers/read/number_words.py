@@ -285,7 +285,7 @@ def _cardinal(words: Sequence[str]) -> tuple[Fraction, int]:
 
 
 def _continues(words: Sequence[str], at: int) -> bool:
-    """Check whether `and` continues a cardinal: before `five` it does, before `three quarters` or `two hundred` not."""
+    """Check whether `and` continues a cardinal: `and five` does, `and three quarters` starts another number."""
     if at >= len(words) or words[at] not in CARDINALS:
         return False
     following = words[at + 1] if at + 1 < len(words) else ""

@@ -130,7 +130,7 @@ class Quantities(Expressions):
         return self.sees("number") and "deg" in behind and self.ahead(1).text in ("'", '"')
 
     def _begins_unit(self) -> bool:
-        """Check whether a letter is a unit: listed in the table, after a space, at a statement's end: `5 m`."""
+        """Check whether a letter means a unit, as in `5 m`: listed in the table, after space, ending a statement."""
         token = self.next
         is_letter = token.kind == "symbol" and (token.space or token.text in _OHM) and self._is_unit_at(0)
         if not (is_letter or (token.kind == "function" and token.text == "min")):

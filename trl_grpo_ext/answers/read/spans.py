@@ -39,7 +39,7 @@ _REMAINDER = re.compile(
 
 
 def read_range(text: str, read: Callable[[str], Node]) -> Range | None:
-    """Read a range from a smaller to a larger number; None for other texts, such as `5-3`.
+    """Read a range with rising bounds; None for texts without range, such as `5-3`.
 
     Args:
         text: A text without commands.
