@@ -24,7 +24,7 @@ ADVICE = {
 
 
 def is_not_text(cell: object) -> bool:
-    """Check for golds without text form: a cell with a mapping (such as a message), bytes or a date.
+    """Check whether a cell's golds lack a text form: a mapping (such as a message), bytes or a date.
 
     A date is rejected because its original spelling is lost.
 

@@ -1,4 +1,4 @@
-"""Judge pairs of gold and answer: from memory, at once in this process, or in a worker process.
+"""Judge pairs of gold and answer: remembered verdicts first, easy pairs in this process, hard pairs in workers.
 
 A pair that needs a worker is judged only once per process, unless the grader fails: its verdict is remembered.
 """

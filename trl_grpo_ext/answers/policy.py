@@ -210,7 +210,7 @@ def _renamed(gold: Answer, answer: Answer) -> Iterator[Node]:
 
 
 def _is_free(gold: Answer, answer: Answer, name: str, other: str) -> bool:
-    """Check whether letters of gold and answer both stand for any integer or for a function's argument."""
+    """Check whether a gold's letter and an answer's letter denote free integers or function arguments."""
     whole = name in gold.whole or other in answer.whole
     bound = _bound(gold.node) == {name} and _bound(answer.node) == {other}
     sides = ((gold.node, name), (answer.node, other))
@@ -296,7 +296,7 @@ def is_closed_form(node: Node) -> bool:
 
 
 def _is_simple(node: Node) -> bool:
-    """Check for a number, a constant, or a multiple of pi."""
+    """Check whether a node represents a number, constant, or multiple of pi."""
     match node:
         case Number() | Symbol("pi" | "e" | "i"):
             return True
@@ -327,7 +327,7 @@ def operators(node: Node) -> set[str]:
 
 
 def is_prose(gold: Answer) -> bool:
-    """Check for a prose gold, which no rule can compare: prose has too many paraphrases."""
+    """Check whether a gold is prose. Rules cannot compare prose: paraphrases are too many."""
     match gold.node:
         case Words(text):
             return len(text.split()) > MAX_WORDS

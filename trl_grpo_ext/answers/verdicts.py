@@ -18,7 +18,13 @@ def graded(
     status = Status.PARTIAL
     if score in (0, 1):
         status = Status.CORRECT if score else Status.INCORRECT
-    return Verdict(status=status, score=score, reason=reason, answer=shown(answer), details=details or {})
+    return Verdict(
+        status=status,
+        score=score,
+        reason=reason,
+        answer=shown(answer),
+        details=details or {},
+    )
 
 
 def right(answer: str | None = None, *, details: dict[str, str] | None = None) -> Verdict:
@@ -33,12 +39,20 @@ def wrong(reason: str, *, answer: str | None = None, details: dict[str, str] | N
 
 def unreadable(reason: str, *, answer: str | None = None, details: dict[str, str] | None = None) -> Verdict:
     """Build the verdict of a completion without a readable answer."""
-    return Verdict(status=Status.UNPARSEABLE, score=0.0, reason=reason, answer=shown(answer), details=details or {})
+    return Verdict(
+        status=Status.UNPARSEABLE,
+        score=0.0,
+        reason=reason,
+        answer=shown(answer),
+        details=details or {},
+    )
 
 
 def shown(answer: str | None) -> str | None:
     """Cut an answer to the `SHOWN_CHARS` characters that a verdict keeps."""
-    return answer if answer is None else answer[:SHOWN_CHARS]
+    if answer is None:
+        return None
+    return answer[:SHOWN_CHARS]
 
 
 def agreed(verdicts: Sequence[Verdict]) -> Verdict:
@@ -51,9 +65,9 @@ def agreed(verdicts: Sequence[Verdict]) -> Verdict:
         >>> agreed([right, Verdict(status=Status.INCORRECT, score=0.0)]).reason
         'ambiguous'
     """
-    unscored = next((verdict for verdict in verdicts if verdict.score is None), None)
-    if unscored is not None:
-        return unscored
+    for verdict in verdicts:
+        if verdict.score is None:
+            return verdict
     if len({verdict.score for verdict in verdicts}) == 1:
         return verdicts[0]
     return replace(verdicts[0], status=Status.INCORRECT, score=0.0, reason="ambiguous")

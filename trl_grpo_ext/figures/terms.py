@@ -189,12 +189,7 @@ def _failed_places(card: Scorecard, term: str) -> Counter[int]:
 
 
 def why_of(verdict: Verdict) -> str:
-    """Return a verdict's reason in words, or else its code: `NameError: name 'solve' is not defined`.
-
-    Rows that the data spoils are counted by their code; `check-data` gives each row's value.
-    """
-    if verdict.blame is Blame.DATA:
-        return verdict.reason
+    """Return a verdict's reason in words, or else its code: `NameError: name 'solve' is not defined`."""
     why = verdict.details.get("why", verdict.reason)
     return why[:MOST_WHY]
 

@@ -64,8 +64,6 @@ def same_number(gold: Number, answer: Number, decimals: int = DECIMALS) -> bool:
 
     A gold with a decimal point and at least three digits may be rounded: an answer that rounds to it is equal.
 
-    A gold of three digits or more with a decimal point may be a rounded value: what rounds to it is equal.
-
     Examples:
         >>> third, written = Number(Fraction(1, 3)), Number(Fraction("0.333333"), 6)
         >>> same_number(third, written), same_number(Number(Fraction("6.67"), 2), Number(Fraction(20, 3)))
@@ -133,7 +131,7 @@ def apart(gold: Node, answer: Node, decimals: int) -> bool:
 
 
 def _at_a_point(node: Node) -> complex:
-    """Evaluate a node, with a fixed number in [1, 3) for each variable.
+    """Evaluate a node at a fixed point: each variable's name gives its value in [1, 3).
 
     Raises:
         LookupError: The node is more than arithmetic, or contains `C`: equal integrals may differ by a constant.

@@ -152,7 +152,7 @@ def _whole(*values: Expr) -> set[Any]:
 
 
 def _counts(value: Expr) -> bool:
-    """Check whether an expression rounds, or has a power of -1, as only expressions in integers do."""
+    """Check whether an expression rounds, or contains a power of -1: signs of integer variables."""
     return value.has(sympy.floor, sympy.ceiling) or any(power.base == -1 for power in value.atoms(sympy.Pow))
 
 
@@ -171,13 +171,13 @@ def _at(value: Expr, point: Mapping[Any, Any]) -> Any:
 
 
 def verified(gold: Value, answer: Value) -> bool:
-    """Compare two values, of which at least one is no expression, with math-verify."""
+    """Compare two values with math-verify; False for a pair of plain expressions."""
     both = isinstance(gold, Expr) and isinstance(answer, Expr)
     return not both and bool(verify(gold, answer, timeout_seconds=None, allow_set_relation_comp=True))
 
 
 def same_equations(gold: tuple[Value, Value], answer: tuple[Value, Value]) -> bool:
-    """Check whether one equation is a multiple of another equation and has solutions."""
+    """Check whether two equations are proportional and solvable."""
     one = sympy.numer(sympy.together(gold[0] - gold[1]))
     other = sympy.numer(sympy.together(answer[0] - answer[1]))
     if not one.free_symbols or one.free_symbols != other.free_symbols:

@@ -265,7 +265,7 @@ def is_equation(node: Node) -> TypeGuard[Relation]:
 
 
 def is_region(node: Node) -> bool:
-    """Check whether a node must be a number set."""
+    """Check whether a node always represents a number set."""
     match node:
         case Collection("[)" | "(]") | Builder():
             return True
@@ -283,7 +283,7 @@ def is_region(node: Node) -> bool:
 
 
 def can_be_region(node: Node) -> bool:
-    """Check whether a node may be a set of numbers; a pair may, as an interval."""
+    """Check whether a node could represent a number set; pairs qualify, because intervals look alike."""
     match node:
         case Collection("()" | "[]", items):
             return len(items) == 2
@@ -365,7 +365,7 @@ def congruent(node: Node) -> tuple[Node, ...]:
 
 
 def remainder(node: Node) -> Number | None:
-    r"""Return the remainder of `4 \pmod 7`, or of a chain ending with it; None for others, such as `9 \pmod 7`."""
+    r"""Return the reduced remainder, as in `4 \pmod 7` or a chain ending so; None for unreduced values: `9 \pmod 7`."""
     match node:
         case Apply("mod", (Number(rest) as said, Number(modulus))) if 0 <= rest < modulus:
             return said

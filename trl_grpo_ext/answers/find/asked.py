@@ -89,14 +89,18 @@ _ORDER = re.compile(
 def question_of(prompt: str) -> str:
     """Return a prompt's last question, as a sentence; empty if no question mark is found."""
     found = _QUESTION.search(prompt[-MAX_PROMPT:])
-    return found[0].strip() if found else ""
+    if found is None:
+        return ""
+    return found[0].strip()
 
 
 def is_opposed(question: str, clause: str) -> bool:
-    """Check whether a clause has the opposite of a word of the question, and not the word: `shorter` for `taller`."""
+    """Check whether a clause replaces a question's word by its opposite: `taller` by `shorter`."""
     for pair in _OPPOSITES:
         for one, other in (pair, pair[::-1]):
-            if _has(question, one) and not _has(question, other) and _has(clause, other) and not _has(clause, one):
+            # Most questions lack the word, so the clause is searched last.
+            is_asked = _has(question, one) and not _has(question, other)
+            if is_asked and _has(clause, other) and not _has(clause, one):
                 return True
     ranks = {rank.casefold() for rank in _RANK.findall(question)}
     told = {rank.casefold() for rank in _RANK.findall(clause)}
@@ -109,7 +113,7 @@ def asks_for_order(prompt: str) -> bool:
 
 
 def about_asked(sentence: str, prompt: str) -> str:
-    """Return the part of a sentence about the name in the question.
+    """Return the part of a sentence about the question's named person.
 
     The part is empty if the sentence is about another name alone.
 
@@ -134,13 +138,15 @@ def about_asked(sentence: str, prompt: str) -> str:
             beside.append(part)
     if len(about) == 1 and beside and about[0] not in beside:
         return about[0]
+    if about or not _ABOUT_ONE.search(question_of(prompt)):
+        return sentence
     subject = _SUBJECT.match(sentence)
     is_of_other = subject and subject[1] in others and not subject[1].endswith("s")
-    return "" if not about and is_of_other and _ABOUT_ONE.search(question_of(prompt)) else sentence
+    return "" if is_of_other else sentence
 
 
 def as_asked(gold: str, answer: str, prompt: str) -> str:
-    """Adapt a gold to the question: its unit, the order of its list, its bounds.
+    """Adapt a gold to the question's unit, list order and bounds.
 
     Examples:
         >>> [as_asked("12", said, "How many dollars is that?") for said in ("12 cents", "12", "12 pens")]
@@ -164,7 +170,7 @@ def as_asked(gold: str, answer: str, prompt: str) -> str:
 
 
 def _asked_unit(given: Unit, prompt: str) -> str:
-    """Return the question's unit if the answer uses another one; empty for the same unit, or if none is asked for."""
+    """Return the question's unit if the answer's unit differs; else an empty text."""
     question = question_of(prompt)
     if _PERCENT.search(question):
         return "percent"
@@ -173,16 +179,21 @@ def _asked_unit(given: Unit, prompt: str) -> str:
         if is_unit(word) and unit(word) != given and _may_differ(unit(word), given):
             return word
     is_of_dollars = "$" in prompt and "cent" not in prompt.casefold()
-    return "dollars" if is_of_dollars and given == unit("cent") else ""
+    if is_of_dollars and given == unit("cent"):
+        return "dollars"
+    return ""
 
 
 def _may_differ(asked: Unit, given: Unit) -> bool:
-    """Check that two units have the same measure, or none in common: an area may be told for a question in metres."""
-    return asked.measures == given.measures or not dict(asked.measures).keys() & dict(given.measures)
+    """Check that units share all measures or no measure: an area may answer a question about metres."""
+    if asked.measures == given.measures:
+        return True
+    common = dict(asked.measures).keys() & dict(given.measures)
+    return not common
 
 
 def with_question(found: FinalAnswer, golds: Sequence[str], sentence: str, prompt: str) -> FinalAnswer:
-    """Adapt an answer to what the question asks: a direction, a part of a division, the order of a ratio.
+    """Adapt an answer to the question: the asked direction, part of a division, or ratio order.
 
     An answer in another unit than the question's is no answer.
 
@@ -230,18 +241,25 @@ def _without_asked_span(answer: str, question: str) -> str:
 
 
 def _is_in_other_unit(answer: str, sentence: str, question: str) -> bool:
-    """Check for an answer per another unit than the question's, or a measure where things are asked for."""
-    asked, told = ({unit(word) for word in _PER.findall(text) if is_unit(word)} for text in (question, sentence))
+    """Check for an answer per wrong unit, such as per minute, or a measure where the question counts things."""
+    asked = _units_after_per(question)
+    told = _units_after_per(sentence)
     if asked and told and not asked & told:
         return True
-    given = read(answer).node
-    if _COUNTS.search(question) and _NO_COUNT.fullmatch(answer):
+    if not _COUNTS.search(question):
+        return False
+    if _NO_COUNT.fullmatch(answer):
         return True
-    if not isinstance(given, Quantity) or not _COUNTS.search(question):
+    given = read(answer).node
+    if not isinstance(given, Quantity):
         return False
     is_measure = {measure for measure, _ in given.unit.measures} <= _MEASURES
     words = filter(is_unit, _WORD.findall(question))
     return is_measure and all(unit(word).measures != given.unit.measures for word in words)
+
+
+def _units_after_per(text: str) -> set[Unit]:
+    return {unit(word) for word in _PER.findall(text) if is_unit(word)}
 
 
 def _is_opposite(answer: str, golds: Sequence[str], sentence: str, question: str) -> bool:
@@ -254,7 +272,12 @@ def _is_opposite(answer: str, golds: Sequence[str], sentence: str, question: str
     if not isinstance(amount, Number | Time | Date) or not _DIRECTION.search(sentence):
         return False
     told = [gold for gold in golds if _DIRECTION.search(gold)]
-    asked = told[0] if told else question or " ".join(re.findall(r"\bnot an?\s+(\w+)", sentence))
+    if told:
+        asked = told[0]
+    elif question:
+        asked = question
+    else:
+        asked = " ".join(re.findall(r"\bnot an?\s+(\w+)", sentence))
     behind = rf"\b(?:\s+(?:of|by|at|is|was|about|exactly|only|a|an|total))*\s+{re.escape(answer)}"
     for pair in _DIRECTIONS:
         for one, other in (pair, pair[::-1]):
@@ -278,5 +301,6 @@ def _asked_part(answer: str, golds: Sequence[str], sentence: str, question: str)
         case Apply("ratio", (Number(one), Number(other))) if pair:
             clause = sentence.casefold().rpartition(", ")[2]
             first, second = (clause.find(thing.casefold()) for thing in pair.groups())
-            return f"{other}:{one}" if 0 <= second < first else answer
+            is_turned = 0 <= second < first
+            return f"{other}:{one}" if is_turned else answer
     return answer

@@ -1,4 +1,4 @@
-"""Choose among a sentence's values by the question: by the kind, the things and the clause that it asks for."""
+"""Choose among a sentence's values by the question: its asked kind, counted things and clause words."""
 
 from __future__ import annotations
 
@@ -105,10 +105,15 @@ def asked_conclusion(sentence: str, values: Sequence[Span], prompt: str) -> Conc
     question = question_of(prompt)
     asked = _not_compared(sentence, _of_kind(sentence, values, question), question)
     found = conclusion(sentence, asked)
-    if found.problem == "hedged" or (_ONLY_COMPARED.search(sentence) and not _COMPARES.search(question)):
+    if found.problem == "hedged":
+        return found
+    if _ONLY_COMPARED.search(sentence) and not _COMPARES.search(question):
         return found if found.problem else Conclusion(-1, "no_answer")
-    chosen = asked[found.place] if not found.problem else None
-    clause = _clause_at(sentence, clauses_of(sentence), chosen) if chosen else ""
+    chosen = None
+    clause = ""
+    if not found.problem:
+        chosen = asked[found.place]
+        clause = _clause_at(sentence, clauses_of(sentence), chosen)
     is_rest = OF_REST.search(clause) is not None and not OF_REST.search(question)
     if is_rest or not THEREFORE_CLAUSE.match(clause):
         candidates = (
@@ -122,12 +127,13 @@ def asked_conclusion(sentence: str, values: Sequence[Span], prompt: str) -> Conc
     if chosen is None:
         return found
     # "0.8 is smaller than 3/4" names 3/4 as the larger.
-    is_other = _CHOOSES.match(question) and is_opposed(question, clause)
-    return Conclusion(-1, "no_answer") if is_other else Conclusion(values.index(chosen))
+    if _CHOOSES.match(question) and is_opposed(question, clause):
+        return Conclusion(-1, "no_answer")
+    return Conclusion(values.index(chosen))
 
 
 def _not_compared(sentence: str, values: Sequence[Span], question: str) -> Sequence[Span]:
-    """Drop values such as 9 of "9 more than the 34", unless the question compares; keep all if none is left."""
+    """Drop compared amounts, such as 9 in "9 more than 34"; comparing questions keep all values."""
     if _COMPARES.search(question):
         return values
     halves = [Span(*found.span()) for found in _PART_OF.finditer(sentence)]
@@ -140,15 +146,20 @@ def _not_compared(sentence: str, values: Sequence[Span], question: str) -> Seque
 
 
 def _of_kind(sentence: str, values: Sequence[Span], question: str) -> Sequence[Span]:
-    """Return the values of the kind that the question asks for; all values if none is."""
+    """Keep values of the asked kind, such as times for "What time"; all values if none remain."""
     for asked, told in _KINDS:
         if asked.search(question):
             kept = [value for value in values if told.match(sentence, value.start)]
             return kept or values
-    if _NEGATIVE.search(question):
-        parts = _parts(sentence)
-        return [value for value in values if _NEGATIVE.search(_clause_at(sentence, parts, value))] or values
-    return values
+    if not _NEGATIVE.search(question):
+        return values
+    parts = _parts(sentence)
+    denied = []
+    for value in values:
+        clause = _clause_at(sentence, parts, value)
+        if _NEGATIVE.search(clause):
+            denied.append(value)
+    return denied or values
 
 
 def _of_things(sentence: str, values: Sequence[Span], chosen: Span | None, question: str) -> Span | None:
@@ -160,13 +171,22 @@ def _of_things(sentence: str, values: Sequence[Span], chosen: Span | None, quest
     if chosen is not None and not counted[chosen]:
         return None
     thing = _stem(asked[1])
-    held = [value for value, noun in counted.items() if noun and _stem(noun[1]) == thing]
-    sizes = {sentence[value.start : value.end] for value in held}
-    return held[-1] if len(sizes) == 1 and chosen not in held else None
+    held = []
+    for value, noun in counted.items():
+        if noun and _stem(noun[1]) == thing:
+            held.append(value)
+    if chosen in held or len(_texts(sentence, held)) != 1:
+        return None
+    return held[-1]
+
+
+def _texts(sentence: str, values: Sequence[Span]) -> set[str]:
+    """Return the distinct texts of a sentence's values."""
+    return {sentence[value.start : value.end] for value in values}
 
 
 def _of_clause(sentence: str, values: Sequence[Span], question: str) -> Span | None:
-    """Return the only value of the clause with most words of the question."""
+    """Return the single value of the clause sharing most words with the question; None for a tie."""
     asked = stems(question)
     clauses = _parts(sentence)
     said = {}
@@ -179,37 +199,51 @@ def _of_clause(sentence: str, values: Sequence[Span], question: str) -> Span | N
     if not scores or scores[0] == 0 or scores[1:2] == scores[:1]:
         return None
     held = next(held for score, held in said.values() if score == scores[0])
-    return held[0] if len(held) == 1 else None
+    if len(held) != 1:
+        return None
+    return held[0]
 
 
 def _new(sentence: str, values: Sequence[Span], chosen: Span | None, prompt: str) -> Span | None:
-    """Return the only value that is not in the prompt, if no value is chosen or the chosen value's clause says less."""
+    """Return a sentence's single new value, absent from the prompt, if its clause fits the question best."""
     known = _known_numbers(prompt)
-    new = [value for value in values if not known.issuperset(_numbers(sentence[value.start : value.end]))]
-    if len({sentence[value.start : value.end] for value in new}) != 1:
+    new = []
+    for value in values:
+        numbers = _numbers(sentence[value.start : value.end])
+        if not known.issuperset(numbers):
+            new.append(value)
+    if len(_texts(sentence, new)) != 1:
         return None
     if chosen in new or _OPTIONS.search(prompt[-MAX_PROMPT:]):
         return None
     asked = stems(question_of(prompt))
     clauses = _parts(sentence)
-    said = {value: len(asked & stems(_clause_at(sentence, clauses, value))) for value in values}
-    if chosen is None:
-        is_last = new[-1] == values[-1]
-        return new[-1] if is_last or said[new[-1]] == max(said.values()) else None
-    return new[-1] if said[new[-1]] > said[chosen] else None
+    # The count of the question's words in each value's clause.
+    said = {}
+    for value in values:
+        clause = _clause_at(sentence, clauses, value)
+        said[value] = len(asked & stems(clause))
+    last = new[-1]
+    if chosen is not None:
+        is_better = said[last] > said[chosen]
+    else:
+        is_better = last == values[-1] or said[last] == max(said.values())
+    return last if is_better else None
 
 
 def _parts(sentence: str) -> list[Span]:
-    """Split a sentence into clauses, and clauses before "and has 40% left" or "and 90 are on the shelves"."""
+    """Split a sentence into clauses. Verb phrases such as "and has 40% left" form clauses too."""
     parts = []
     for one in clauses_of(sentence):
         cuts = [joint.start() for joint in _AND.finditer(sentence, one.start, one.end)]
-        parts += [Span(*ends) for ends in pairwise([one.start, *cuts, one.end])]
+        bounds = [one.start, *cuts, one.end]
+        parts += [Span(start, end) for start, end in pairwise(bounds)]
     return parts
 
 
 def _clause_at(sentence: str, clauses: Sequence[Span], value: Span) -> str:
-    return next(sentence[one.start : one.end] for one in reversed(clauses) if one.start <= value.start)
+    holding = next(clause for clause in reversed(clauses) if clause.start <= value.start)
+    return sentence[holding.start : holding.end]
 
 
 _NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
@@ -217,7 +251,7 @@ _NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
 
 @lru_cache(maxsize=256)
 def _known_numbers(prompt: str) -> frozenset[str]:
-    """Return the numbers of a prompt. Each completion of the prompt needs them."""
+    """Return a prompt's numbers, cached: each completion of the prompt looks them up."""
     return frozenset(_numbers(in_digits(prompt[-MAX_PROMPT:])))
 
 
@@ -226,8 +260,12 @@ def _numbers(text: str) -> list[str]:
 
 
 def stems(text: str) -> set[str]:
-    """Return the stems of a text's words that carry meaning: `sell` of "How many did she sell?"."""
-    return {_stem(word) for word in _WORD.findall(text) if word.casefold() not in _SILENT}
+    """Return the stems of a text's content words: "How many did she sell?" gives `sell`."""
+    found = set()
+    for word in _WORD.findall(text):
+        if word.casefold() not in _SILENT:
+            found.add(_stem(word))
+    return found
 
 
 def _stem(word: str) -> str:

@@ -274,7 +274,7 @@ def clauses_of(sentence: str) -> list[Span]:
 
 
 def _reasons(sentence: str, clauses: Sequence[Span]) -> list[Span]:
-    """Return clauses that give a reason, with clauses joined by "and": "as her brother is 16 and she is older"."""
+    """Return clauses stating a reason, plus their "and" clauses: "as her brother is 16 and she is older"."""
     found: list[Span] = []
     for one in clauses:
         goes_on = found and found[-1].end == one.start and _BESIDE_ANOTHER.match(sentence, one.start)
@@ -308,7 +308,7 @@ def _ends_clause(sentence: str, clause: Span, value: Span) -> bool:
 
 
 def ends(sentence: str, value: Span) -> bool:
-    """Check that a value ends a sentence but does not begin it."""
+    """Check that a value ends a sentence, and that other words begin the sentence."""
     return bool(_TO_END.match(sentence[value.end :]) and not _SUBJECT.match(sentence[: value.start]))
 
 

@@ -81,7 +81,7 @@ _CONDITION = re.compile(
 
 
 def stated(text: str) -> str:
-    """Replace "would be" and "should be" by "is" in the last sentence of a text, where the sentence states a value.
+    """Rewrite conditional verbs as indicative in a text's last sentence: "would be", "should be" become "is".
 
     The subject is no pronoun, and neither the sentence nor the sentence before has a condition.
 

@@ -110,8 +110,11 @@ def _with_alternatives(found: FinalAnswer, golds: Sequence[str], completion: str
 
 def _with_all_values(found: FinalAnswer, golds: Sequence[str], completion: str, prompt: str) -> FinalAnswer:
     """Take a sentence's values in order if a gold has equally many: `Ann gets $10 and Ben gets $20`."""
-    nodes = [read(gold).node for gold in golds]
-    sizes = {len(node.items) for node in nodes if isinstance(node, Collection) and _is_list(node)}
+    sizes = set()
+    for gold in golds:
+        node = read(gold).node
+        if isinstance(node, Collection) and _is_list(node):
+            sizes.add(len(node.items))
     is_open = found.problem == "hedged" or "whole_text" in found.marks
     known = in_digits(prompt[-MAX_PROMPT:])
     has_several = any(_SEVERAL.search(answer) and answer not in known for answer in found.answers)
@@ -119,7 +122,9 @@ def _with_all_values(found: FinalAnswer, golds: Sequence[str], completion: str, 
         return found
     sentence = in_digits(last_sentence(ending(completion)))
     runs = [run for run in listed_values(sentence) if len(run) in sizes and not _SEVERAL.search(run[0])]
-    runs = [run for run in runs if not all(value in known for value in run)] or runs
+    # A list of values from the question is no answer beside a list with new values.
+    new_runs = [run for run in runs if not all(value in known for value in run)]
+    runs = new_runs or runs
     if len(runs) == 1 and not is_hedged(sentence):
         return said(", ".join(runs[0]))
     values = said_values(sentence)
@@ -134,7 +139,7 @@ def _with_all_values(found: FinalAnswer, golds: Sequence[str], completion: str, 
 
 
 def _with_range(found: FinalAnswer, golds: Sequence[str], completion: str, prompt: str) -> FinalAnswer:
-    """Take the two values of "at least 40 minutes and at most 50 minutes" if each gold is a range."""
+    """Join two bounds into a range for range golds: "at least 40, at most 50 minutes" gives `40 to 50 minutes`."""
     if not all(isinstance(read(gold).node, Range) for gold in golds):
         return found
     sentence = in_digits(last_sentence(ending(completion)))
@@ -142,8 +147,12 @@ def _with_range(found: FinalAnswer, golds: Sequence[str], completion: str, promp
     has_range = any(isinstance(read(value).node, Range) for value in values)
     if has_range or len(values) != 2 or not _LOW_TO_HIGH.search(sentence) or is_hedged(sentence):
         return found
-    unit = _UNIT_OF.search(sentence, sentence.rfind(values[1]) + len(values[1]))
-    return said(f"{values[0]} to {values[1]} {unit[1] if unit and is_unit(unit[1]) else ''}".strip())
+    low, high = values
+    bounds = f"{low} to {high}"
+    unit = _UNIT_OF.search(sentence, sentence.rfind(high) + len(high))
+    if unit and is_unit(unit[1]):
+        return said(f"{bounds} {unit[1]}")
+    return said(bounds)
 
 
 def _with_remainder(found: FinalAnswer, golds: Sequence[str], completion: str, prompt: str) -> FinalAnswer:
@@ -152,10 +161,14 @@ def _with_remainder(found: FinalAnswer, golds: Sequence[str], completion: str, p
         return found
     sentence = in_digits(last_sentence(ending(completion)))
     values = said_values(sentence)
-    if len(values) != 2 or is_hedged(sentence) or not OF_REST.search(sentence, sentence.rfind(values[1])):
+    if len(values) != 2 or is_hedged(sentence):
         return found
-    is_first = OF_REST.search(sentence, 0, sentence.rfind(values[1]))
-    return found if is_first else said(f"{values[0]} remainder {values[1]}")
+    quotient, rest = values
+    start = sentence.rfind(rest)
+    # The sentence calls only the second value a remainder.
+    if OF_REST.search(sentence, 0, start) or not OF_REST.search(sentence, start):
+        return found
+    return said(f"{quotient} remainder {rest}")
 
 
 def _with_rank(found: FinalAnswer, golds: Sequence[str], completion: str, prompt: str) -> FinalAnswer:
@@ -172,7 +185,9 @@ def _with_rank(found: FinalAnswer, golds: Sequence[str], completion: str, prompt
 def _with_zero(found: FinalAnswer, golds: Sequence[str], completion: str, prompt: str) -> FinalAnswer:
     """Take 0 as answer if each gold is 0 and the last clause says that nothing is left, as the question asks."""
     is_asked = OF_REST.search(question_of(prompt)) and all(gold == "0" for gold in golds)
-    return said("0") if is_asked and _NOTHING.search(last_sentence(ending(completion))) else found
+    if is_asked and _NOTHING.search(last_sentence(ending(completion))):
+        return said("0")
+    return found
 
 
 _RULES = (
@@ -240,12 +255,15 @@ def _with_points(found: FinalAnswer, golds: Sequence[str], text: str) -> FinalAn
 
 def _with_parts(found: FinalAnswer, golds: Sequence[str], text: str) -> FinalAnswer:
     r"""Join all boxes that end lines if a gold has equally many parts and no box is corrected."""
-    sizes = {len(node.items) for node in (read(gold).node for gold in golds) if isinstance(node, Collection)}
+    nodes = [read(gold).node for gold in golds]
+    sizes = {len(node.items) for node in nodes if isinstance(node, Collection)}
     if not sizes or found.marks != ("boxed",):
         return found
     said = after_thinking(text) or ""
     boxed = box_answers(said)
-    if len(boxed) < 2 or len(boxed) not in sizes or _CORRECTED.search(said, boxed[0].end):
+    if len(boxed) < 2 or len(boxed) not in sizes:
+        return found
+    if _CORRECTED.search(said, boxed[0].end):
         return found
     if not all(_ENDS_LINE.match(said, box.end) for box in boxed):
         return found
@@ -254,19 +272,29 @@ def _with_parts(found: FinalAnswer, golds: Sequence[str], text: str) -> FinalAns
 
 def _with_words(found: FinalAnswer, golds: Sequence[str], text: str) -> FinalAnswer:
     """Add the words beside an answer if the gold has distinguishing words that the answer's line lacks."""
-    own = _words(" ".join(golds)) & {*_TELLING, *(word for gold in golds for word in read(gold).stray)}
+    telling = set(_TELLING)
+    for gold in golds:
+        telling |= read(gold).stray
+    own = _words(" ".join(golds)) & telling
     is_marked = {*found.marks} & {"boxed", "answer_tag", "whole_text"}
     if is_marked or len(found.answers) != 1 or not own or not any(map(str.isdigit, golds[0])):
         return found
     answer = found.answers[0]
     at = text.rfind(answer)
+    if at < 0:
+        return found
     begin = text.rfind("\n", 0, at) + 1
-    if at < 0 or own <= _words(text[begin:].partition("\n")[0]):
+    line = text[begin:].partition("\n")[0]
+    if own <= _words(line):
         return found
     before = _BEFORE.search(text[begin:at])
     behind = _BEHIND.match(text, at + len(answer))
-    beside = [before[1] if before else "", answer, behind[1].strip() if behind else ""]
-    return replace(found, answers=(" ".join(filter(None, beside)),))
+    beside = [answer]
+    if before:
+        beside.insert(0, before[1])
+    if behind:
+        beside.append(behind[1].strip())
+    return replace(found, answers=(" ".join(beside),))
 
 
 def _words(text: str) -> frozenset[str]:

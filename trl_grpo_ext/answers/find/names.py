@@ -1,4 +1,4 @@
-"""Find a gold in words: a name that the last sentence concludes with, or has as its subject."""
+"""Find golds in words: names in the last sentence, as its conclusion or its subject."""
 
 from __future__ import annotations
 
@@ -111,7 +111,8 @@ def with_name(found: FinalAnswer, golds: Sequence[str], completion: str, prompt:
         name = split[1] if split else gold
         if len(amounts) < 2 and not _is_in_words(name, prompt):
             continue
-        sentence = last_sentence(found.answers[0] if found.marks == ("phrase",) else ending(completion), name)
+        is_phrase = found.marks == ("phrase",)
+        sentence = last_sentence(found.answers[0] if is_phrase else ending(completion), name)
         if len(amounts) > 1:
             told = _amounts_of(sentence, amounts)
             if told:
@@ -119,19 +120,34 @@ def with_name(found: FinalAnswer, golds: Sequence[str], completion: str, prompt:
                 answer = gold if is_same else ", ".join(f"{one} {told[one]}" for one in amounts)
                 return said(answer)
         elif names(sentence, name, prompt):
-            amount = found.answers[-1] if found.answers else last_value(in_digits(sentence))
-            is_same = split is not None and _size(amount) == _size(split[2])
-            answer = f"{name}, {amount}" if split and not is_same else gold
-            return said(answer) if amount or not split else found
+            if split is None:
+                return said(gold)
+            return _with_amount(found, sentence, split)
     return found
+
+
+def _with_amount(found: FinalAnswer, sentence: str, gold: re.Match[str]) -> FinalAnswer:
+    """Join a gold's name to the found amount, else to the sentence's last value; without amount, return `found`."""
+    name, asked = gold.groups()
+    amount = found.answers[-1] if found.answers else last_value(in_digits(sentence))
+    if not amount:
+        return found
+    if _size(amount) == _size(asked):
+        return said(gold[0])
+    return said(f"{name}, {amount}")
 
 
 def _amounts_of(sentence: str, asked: Iterable[str]) -> dict[str, str]:
     """Return the amount after each name: `Ann is 17 and Ben is 13`; empty unless each name has one."""
-    told = _pairs(in_digits(sentence))
-    concluded = _GOES_ON.split(in_digits(sentence).rpartition(";")[2])[-1]
-    is_firm = not is_hedged(sentence) and not _DENIED_AMOUNT.search(concluded)
-    return told if set(told) >= set(asked) and is_firm else {}
+    written = in_digits(sentence)
+    told = _pairs(written)
+    if not set(told) >= set(asked) or is_hedged(sentence):
+        return {}
+    last_part = written.rpartition(";")[2]
+    concluded = _GOES_ON.split(last_part)[-1]
+    if _DENIED_AMOUNT.search(concluded):
+        return {}
+    return told
 
 
 def _pairs(text: str) -> dict[str, str]:
@@ -150,10 +166,14 @@ def _size(text: str) -> object:
 
 
 def _is_in_words(gold: str, prompt: str) -> bool:
-    """Check for a gold in words, such as a name; exclude yes and no, and letters unless the question has `shop B`."""
+    """Check whether a gold consists of words, for example a name.
+
+    Yes and no are excluded, and a letter unless the question has a noun before it: `shop B`.
+    """
     letters = gold.translate(_BETWEEN_WORDS)
     if len(letters) == 1:
-        return letters.isupper() and re.search(rf"[a-z] {letters}\b|\b[Ww]h(?:ich|at) letter\b", prompt) is not None
+        asks_for_letter = re.search(rf"[a-z] {letters}\b|\b[Ww]h(?:ich|at) letter\b", prompt) is not None
+        return letters.isupper() and asks_for_letter
     is_numbered = _NUMBERED.fullmatch(gold) is not None and gold in prompt
     return (letters.isalpha() or is_numbered) and gold.casefold() not in YES_AND_NO
 
@@ -181,9 +201,12 @@ def names(sentence: str, name: str, prompt: str = "") -> bool:
     found = list(written.finditer(sentence))
     if not found or is_hedged(written.sub("it", sentence)):
         return False
-    start = max((joint.end() for joint in _CLAUSE.finditer(sentence, 0, found[-1].start())), default=0)
-    first = written.search(sentence, start) or found[-1]
-    before, behind, after = sentence[start : found[-1].start()], sentence[found[-1].end() :], sentence[first.end() :]
+    last = found[-1]
+    start = max((joint.end() for joint in _CLAUSE.finditer(sentence, 0, last.start())), default=0)
+    first = written.search(sentence, start) or last
+    before = sentence[start : last.start()]
+    behind = sentence[last.end() :]
+    after = sentence[first.end() :]
     question = question_of(prompt)
     if _DENIED.search(before) or _REASON.match(before) or _GOES_ON.search(behind):
         return False
@@ -194,37 +217,41 @@ def names(sentence: str, name: str, prompt: str = "") -> bool:
     if is_compared or is_other_rank:
         return False
     is_name = name[:1].isupper()
-    if _TELLS.search(before) and (_ENDS if is_name else _ENDS_WITH_NOUN).match(behind):
+    end = _ENDS if is_name else _ENDS_WITH_NOUN
+    if _TELLS.search(before) and end.match(behind):
         return True
     if is_name and _ends_alone(before, behind, name, prompt):
         return True
     if _FRAGMENT.match(after) and not sentence[: first.start()].strip():
         return True
-    leads = _LEAD.match(sentence[start : first.start()]) is not None
-    return leads and (_is_alone(sentence[:start], before, behind) or _is_subject(after, is_name, question))
+    if not _LEAD.match(sentence[start : first.start()]):
+        return False
+    return _is_alone(sentence[:start], before, behind) or _is_subject(after, is_name, question)
 
 
 def _without_pronoun(sentence: str, name: str, prompt: str) -> str:
-    """Remove a clause about the sentence's only name: ", so it is the faster one"."""
+    """Remove a closing pronoun clause about a sentence's single name: ", so it is the faster one"."""
     concluded = _PRONOUN_CLAUSE.search(sentence)
-    if (
-        concluded is None
-        or name in concluded[0]
-        or _DENIED.search(concluded[0])
-        or is_opposed(question_of(prompt), concluded[0])
-    ):
+    if concluded is None:
+        return sentence
+    clause = concluded[0]
+    if name in clause or _DENIED.search(clause) or is_opposed(question_of(prompt), clause):
         return sentence
     before = sentence[: concluded.start()]
-    return sentence if _other_names(name, prompt).intersection(_LABELS.findall(before)) else before
+    if _has_other_name(before, name, prompt):
+        return sentence
+    return before
 
 
-def _other_names(name: str, prompt: str) -> set[str]:
-    """Return the capitalized words and numbers of a prompt, without the words of the name."""
-    return set(_LABELS.findall(prompt[-MAX_CHARS:])) - set(_LABELS.findall(name)) - NO_NAMES
+def _has_other_name(text: str, name: str, prompt: str) -> bool:
+    """Check whether a text contains a prompt's capitalized word outside the given name."""
+    known = set(_LABELS.findall(prompt[-MAX_CHARS:]))
+    others = known - set(_LABELS.findall(name)) - NO_NAMES
+    return not others.isdisjoint(_LABELS.findall(text))
 
 
 def _is_alone(earlier: str, before: str, behind: str) -> bool:
-    """Check whether a sentence, or its part after a colon, is a name and nothing else."""
+    """Check whether a sentence, or text after its colon, consists solely of a name."""
     is_first = earlier.strip(" ")[-1:] in ("", ":")
     return is_first and _LEAD.match(before) is not None and not any(map(str.isalnum, behind))
 
@@ -236,17 +263,22 @@ def _is_subject(after: str, is_name: bool, question: str) -> bool:
     """
     if _ANOTHER.search(after) or _BESIDE.search(after.partition(",")[0]) or _OPEN.search(after):
         return False
-    verb = _VERB.match(after) if is_name else _IS.match(after) or re.match(r"\s+([a-z]{3,})", after)
-    if verb is None or is_name or not verb.groups():
-        return verb is not None
-    return re.search(rf"\b{verb[1].rstrip('s')}", question) is not None
+    if is_name:
+        return _VERB.match(after) is not None
+    if _IS.match(after):
+        return True
+    verb = re.match(r"\s+([a-z]{3,})", after)
+    if verb is None:
+        return False
+    stem = verb[1].rstrip("s")
+    return re.search(rf"\b{stem}", question) is not None
 
 
 def _ends_alone(before: str, behind: str, name: str, prompt: str) -> bool:
     """Check whether a name ends a clause without another name of the question: "You pay less at Shop B"."""
     if not prompt or any(map(str.isalnum, behind)) or _TIED.search(before):
         return False
-    return len(before.split()) > 1 and not _other_names(name, prompt).intersection(_LABELS.findall(before))
+    return len(before.split()) > 1 and not _has_other_name(before, name, prompt)
 
 
 def _written(name: str, prompt: str = "", *, in_order: bool = False) -> str:
@@ -254,12 +286,14 @@ def _written(name: str, prompt: str = "", *, in_order: bool = False) -> str:
     items = _AND.split(name)
     if 1 < len(items) <= MAX_LISTED and all(items):
         orders = [tuple(items)] if in_order else permutations(items)
-        return "|".join(r"(?:,\s*(?:and\s+)?|\s+(?:and|&)\s+)".join(map(_one, order)) for order in orders)
+        joint = r"(?:,\s*(?:and\s+)?|\s+(?:and|&)\s+)"
+        return "|".join(joint.join(map(_one, order)) for order in orders)
     return _one(name, prompt)
 
 
 def _one(name: str, prompt: str = "") -> str:
     core = _ARTICLE.sub("", name)
+    is_capital = core[:1].isupper()
     first, _, noun = core.rpartition(" ")
     words = re.escape(core)
     if first and noun[:1].islower():
@@ -269,16 +303,15 @@ def _one(name: str, prompt: str = "") -> str:
         nouns = {"one", *re.findall(rf"\b{words}\s+([a-z]{{3,}})", prompt[-MAX_CHARS:])}
         words = rf"{words}(?:\s+(?:{'|'.join(sorted(nouns))})\b)?"
     # "Team Red" for Red, if the prompt has a team Red
-    of_kind = re.search(rf"\b([A-Z][a-z]+\s+){words}\b", prompt[-MAX_CHARS:]) if core[:1].isupper() else None
+    of_kind = re.search(rf"\b([A-Z][a-z]+\s+){words}\b", prompt[-MAX_CHARS:]) if is_capital else None
     if of_kind and of_kind[1].strip() not in NO_NAMES:
         words = rf"(?:{re.escape(of_kind[1])})?{words}"
-    case = "" if core[:1].isupper() else "i"
     if len(core) == 1:
         # shop B
         noun = rf"(?:[Tt]he\s+)?(?!{_NO_NOUN})[A-Za-z]+\s+"
         article = rf"|\s+(?!{_AFTER_LETTER})[a-z]" if core == "A" else ""
         return rf"(?<![\w-])(?:{noun}{core}(?![\w-]|['’]s)|{core}(?![\w-]|['’]s{article}))"
-    family = r"(?:an?\s+|[Tt]he\s+(?:[A-Z][a-z]+\s+)?)?" if core[:1].isupper() else r"(?:an?\s+|the\s+)?"
-    return (
-        rf"(?<![\w-])(?{case}:{family}{words})(?![\w-]|['’]s)" if case else rf"(?<![\w-]){family}{words}(?![\w-]|['’]s)"
-    )
+    if is_capital:
+        family = r"(?:an?\s+|[Tt]he\s+(?:[A-Z][a-z]+\s+)?)?"
+        return rf"(?<![\w-]){family}{words}(?![\w-]|['’]s)"
+    return rf"(?<![\w-])(?i:(?:an?\s+|the\s+)?{words})(?![\w-]|['’]s)"

@@ -1,4 +1,4 @@
-"""Find the options that a question lists, and the option that an answer chooses by its letter or its text."""
+"""Find a question's listed options, and an answer's chosen option by letter or text."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def listed_options(prompt: str) -> Options:
 
 
 def choice_said(answer: str, options: Options) -> Choice:
-    """Read the option that an answer chooses as a whole, or in its last sentence.
+    """Read an answer's chosen option from the whole answer, or from its last sentence.
 
     A sentence in other words than usual chooses the only option that it mentions, if it leaves no doubt. Earlier
     sentences may name others, as in "Rome is in Italy.", but not choose them.
@@ -113,7 +113,7 @@ def choice_said(answer: str, options: Options) -> Choice:
 
 
 def _mentioned(sentence: str, options: Options) -> Choice:
-    """Choose the only option that a sentence without doubt mentions, by its letter or its whole text."""
+    """Choose the single option mentioned in a firm sentence, by letter or whole text."""
     none = Choice(problem="no_choice")
     if not options.texts or UNSURE.search(sentence):
         return none
@@ -135,7 +135,7 @@ def _mentioned(sentence: str, options: Options) -> Choice:
 
 
 def with_letter(found: FinalAnswer, golds: Sequence[str], completion: str, prompt: str = "") -> FinalAnswer:
-    """Take the option that the completion chooses, if each gold is the letter of an option of the question.
+    """Take the completion's chosen option if each gold names a letter among the question's options.
 
     Examples:
         >>> asked = "What is 7 + 8? (A) 14 (B) 15"

@@ -93,14 +93,15 @@ def informal(text: str) -> list[Mark]:
     """
     marks = []
     for mark in map(_corrected, _all_said(_INFORMAL.finditer(text))):
-        is_denied = _NEGATED.match(mark.content) or _OTHER.search(text[max(0, mark.start - _REACH) : mark.start])
+        before = text[max(0, mark.start - _REACH) : mark.start]
+        is_denied = _NEGATED.match(mark.content) or _OTHER.search(before)
         if not is_denied and not _is_supposed(mark, text):
             marks.append(mark)
     return marks[-1:]
 
 
 def _is_supposed(said: Mark, text: str) -> bool:
-    """Check whether a mark answers a hypothetical case: "the answer would be 5 if ..."."""
+    """Check whether a mark answers a hypothetical case: "the answer would be 5 if Ann stays"."""
     return " if " in said.content and "would be" in text[said.start : said.end]
 
 
@@ -113,7 +114,9 @@ def _corrected(said: Mark) -> Mark:
 def without_mark(content: str) -> str:
     """Remove a phrase from the start of another mark's content: `<answer>The answer is 5.</answer>` gives `5`."""
     mark = _AGAIN.match(content.strip())
-    said = _said(mark, len(mark.string)) if mark else None
+    if mark is None:
+        return content
+    said = _said(mark, len(mark.string))
     return said.content if said else content
 
 
@@ -139,7 +142,8 @@ def _said(mark: re.Match[str], end: int) -> Mark | None:
     A bulleted list right after the mark is returned whole. None if a box or an `<answer>` tag follows: other rules read
     these.
     """
-    text, start = mark.string, mark.end()
+    text = mark.string
+    start = mark.end()
     stop = _line_end(text, start, end)
     if stop < end and _NOTHING_YET.fullmatch(text, start, stop):
         listed = _LIST.match(text, stop, end)
@@ -157,22 +161,27 @@ def _said(mark: re.Match[str], end: int) -> Mark | None:
     if text[start:stop].rstrip("*_` \t\r").endswith(":") and not text[start:stop].isspace():
         begin = _NOTHING_YET.match(text, stop, end).end()  # type: ignore[union-attr]
         if begin < end:
-            start, stop = begin, _line_end(text, begin, end)
+            start = begin
+            stop = _line_end(text, begin, end)
             if _OTHER_MARK.search(text, start, stop):
                 return None
     line = text[start:stop].rstrip("*_` \t\r:")
-    stop, start = start + len(line), start + len(line) - len(line.lstrip("*_` \t\r:"))
+    stop = start + len(line)
+    start = stop - len(line.lstrip("*_` \t\r:"))
     # "Final answer: The answer is B"
     again = _AGAIN.match(text, start, stop)
     start = again.end() if again else start
     stop = _sentence_end(text, start, _emphasis_end(text, start, stop))
-    content = text[start:stop].replace("**", "") if _is_bold(text, start) else text[start:stop]
+    content = text[start:stop]
+    if _is_bold(text, start):
+        content = content.replace("**", "")
     return Mark(mark.start(), stop, unmarked(content))
 
 
 def _is_bold(text: str, at: int) -> bool:
     """Check whether bold letters are open at an index, within its line."""
-    return text.count("**", text.rfind("\n", 0, at) + 1, at) % 2 == 1
+    line_start = text.rfind("\n", 0, at) + 1
+    return text.count("**", line_start, at) % 2 == 1
 
 
 def _emphasis_end(text: str, start: int, end: int) -> int:
@@ -180,12 +189,17 @@ def _emphasis_end(text: str, start: int, end: int) -> int:
 
     Returns `end` if no bold letters are open, or if the answer continues after them: `**4** km`, `**A** or **B**`.
     """
-    closed = text.find("**", start, end) if _is_bold(text, start) else -1
+    if not _is_bold(text, start):
+        return end
+    closed = text.find("**", start, end)
     if closed <= start:
         return end
-    rest = text[closed + 2 : _sentence_end(text, closed + 2, end)]
+    behind = closed + len("**")
+    rest = text[behind : _sentence_end(text, behind, end)]
     is_short = len(_WORD.findall(rest)) <= MAX_BOLD_WORDS or "**" in rest
-    return end if is_short and _GOES_ON.match(rest) else closed
+    if is_short and _GOES_ON.match(rest):
+        return end
+    return closed
 
 
 def emphasised(text: str) -> list[Mark]:
@@ -197,27 +211,38 @@ def emphasised(text: str) -> list[Mark]:
     """
     begin = text.rstrip().rfind("\n") + 1
     found = list(_BOLD.finditer(text, begin))[-MAX_MARKS:]
-    if not found or any(map(str.isalnum, text[found[-1].end() :])):
+    if not found:
+        return []
+    end = found[-1].end()
+    if any(map(str.isalnum, text[end:])):
         return []
     first = len(found) - 1
     while first and BESIDE.fullmatch(text, found[first - 1].end(), found[first].start()):
         first -= 1
-    start, end = found[first].start(), found[-1].end()
+    start = found[first].start()
     content = text[start:end].replace("**", "")
-    return [Mark(start, end, content)] if len(_WORD.findall(content)) <= MAX_BOLD_WORDS else []
+    if len(_WORD.findall(content)) > MAX_BOLD_WORDS:
+        return []
+    return [Mark(start, end, content)]
 
 
 def _line_end(text: str, start: int, end: int) -> int:
     found = text.find("\n", start, end)
-    return found if found >= 0 else end
+    if found < 0:
+        return end
+    return found
 
 
 def _sentence_end(text: str, start: int, end: int) -> int:
     clause = _CLAUSE.search(text, start, end)
-    end = clause.start() if clause else end
+    if clause:
+        end = clause.start()
     for stop in _STOP.finditer(text, start, end):
-        if _ends_sentence(text[max(start, stop.start() - 40) : stop.start()]):
-            return stop.start()
+        at = stop.start()
+        # The last word is enough to tell an abbreviation.
+        before = text[max(start, at - 40) : at]
+        if _ends_sentence(before):
+            return at
     return end
 
 
@@ -227,7 +252,8 @@ def _ends_sentence(before: str) -> bool:
     An option's letter counts as an initial: the option's text follows it.
     """
     word = before.rpartition(" ")[2].lstrip("*_`(\"'")
-    if word.casefold() in _ABBREVIATIONS or (len(word) == 1 and word.isalpha()):
+    is_letter = len(word) == 1 and word.isalpha()
+    if is_letter or word.casefold() in _ABBREVIATIONS:
         return False
     return bool(word) and not _INITIALS.fullmatch(word)
 

@@ -58,7 +58,7 @@ _SENTENCES = re.compile(r"(?<=[^\s.])(?<!i\.e)[.!]\s|\n")
 
 
 def restated(line: str) -> str:
-    """Keep the last form of a restated value: 4 of "not 3 but 4", 30% of "3/10, or 30%".
+    """Keep a restated value's last form: "not 3 but 4" gives 4, "3/10, or 30%" gives 30%.
 
     Examples:
         >>> restated("It is not 7 but 8."), restated("That is 3/10, or 30%."), restated("It is 5, or 6.")
@@ -69,11 +69,11 @@ def restated(line: str) -> str:
     line = _INSTEAD_OF.sub("", line)
     if " or " not in line:
         return line
-    return _OR.sub(lambda either: either[2] if _is_same(either[1], either[2]) else either[0], line)
+    return _OR.sub(_last_form, line)
 
 
 def without_aside(sentence: str) -> str:
-    """Remove a bracket or a reason at a sentence's end, if a number or yes or no stands before it.
+    """Remove a sentence's closing bracket or reason if the text before contains a digit.
 
     Examples:
         >>> without_aside("It is 22 m^2 (square metres)."), without_aside("He needs 8, because 8 * 6 = 48.")
@@ -82,8 +82,11 @@ def without_aside(sentence: str) -> str:
         'It is 5 (or 6).'
     """
     aside = _ASIDE.search(sentence)
-    is_last = aside is not None and any(map(str.isdigit, sentence[: aside.start()]))
-    return sentence[: aside.start()] if aside and is_last else sentence
+    if aside is None:
+        return sentence
+    before = sentence[: aside.start()]
+    has_number = any(map(str.isdigit, before))
+    return before if has_number else sentence
 
 
 def without_rate(text: str) -> str:
@@ -96,9 +99,12 @@ def without_rate(text: str) -> str:
     return _RATE.sub("", text)
 
 
-def _is_same(one: str, other: str) -> bool:
-    sizes = [_size(read(text).node) for text in (one, other)]
-    return sizes[0] is not None and sizes[0] == sizes[1]
+def _last_form(either: re.Match[str]) -> str:
+    """Return the second of two equal amounts; the whole text of unequal amounts."""
+    size = _size(read(either[1]).node)
+    if size is not None and size == _size(read(either[2]).node):
+        return either[2]
+    return either[0]
 
 
 def _size(node: Node) -> Fraction | None:
@@ -123,17 +129,19 @@ def without_remarks(text: str) -> str:
         'So he has 12. Note that the answer is actually 31.'
     """
     for stop in reversed(list(_SENTENCES.finditer(text))):
+        before = text[: stop.start()]
         sentence = text[stop.end() :].lstrip()
-        is_unreal = _UNREAL.match(sentence) and any(map(str.isdigit, text[: stop.start()]))
+        is_unreal = _UNREAL.match(sentence) and any(map(str.isdigit, before))
         begun = _BEGUN.match(sentence)
         is_remark = is_unreal or begun or _BRACKETED.fullmatch(sentence)
         told = sentence[begun.end() :] if begun else sentence
         # "instead" belongs to what would have been, or to the mistake
-        told = told.replace("instead", "") if is_unreal or " instead of " in told else told
+        if is_unreal or " instead of " in told:
+            told = told.replace("instead", "")
         if is_remark and not _GIVES_ANSWER.search(told) and (is_unreal or not is_hedged(sentence)):
-            if not any(map(str.isalnum, text[: stop.start()])):
+            if not any(map(str.isalnum, before)):
                 break
-            text = text[: stop.start()]
+            text = before
         elif any(map(str.isdigit, sentence)):
             break
     return text

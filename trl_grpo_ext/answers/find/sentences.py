@@ -141,7 +141,7 @@ def said_unmarked(answer: str, prompt: str) -> tuple[str, str, str]:
 
 
 def _said_in_line(line: str, prompt: str) -> tuple[str, str]:
-    """Return the value that the sentences of a line conclude with, and the reason code if there is no firm one."""
+    """Return a line's concluded value, and a reason code unless the value is firm."""
     line = restated(without_repeated(_TO_GO.sub("", _CALCULATION.sub("", line)), prompt))
     sentences = [part for part in _SENTENCE_STOP.split(line.strip()) if part.strip()]
     if _is_about_another(sentences, prompt):
@@ -164,7 +164,7 @@ def _said_in_line(line: str, prompt: str) -> tuple[str, str]:
 
 
 def _is_about_another(sentences: Sequence[str], prompt: str) -> bool:
-    """Check whether only the sentence before the last has the question's words: "The price is $34. You save $6."."""
+    """Check whether the second-last sentence alone repeats the question's words: "The price is $34. You save $6."."""
     asked = stems(question_of(prompt)) if len(sentences) > 1 and prompt else set()
     if len(asked) < _MIN_WORDS or asked & stems(sentences[-1]) or _SO.match(sentences[-1].strip()):
         return False
@@ -172,7 +172,7 @@ def _is_about_another(sentences: Sequence[str], prompt: str) -> bool:
 
 
 def _is_doubted(value: str, sentences: Sequence[str]) -> bool:
-    """Check whether the sentence that holds a value, or a later one, leaves the value open or denies it."""
+    """Check whether a value's sentence, or a later sentence, denies the value or leaves doubt."""
     holding = next((place for place in reversed(range(len(sentences))) if value in sentences[place]), 0)
     ending_sentences = [_CONCLUSION.sub("", sentence) for sentence in sentences[holding:]]
     if any(map(is_hedged, ending_sentences)):
@@ -217,7 +217,7 @@ def listed(text: str) -> str:
 
 
 def _listed_values(text: str) -> str:
-    """Return the values of a list at a text's end; empty without a list, or if the list has values of several names."""
+    """Return a closing list's values, joined by commas; empty without a list, or for values of several names."""
     items = listed(text).rpartition(": ")[2].split(", ")
     names = {item.partition("=")[0].strip() for item in items}
     has_several_names = len(names) > 1 and any("=" in item for item in items)
@@ -304,7 +304,7 @@ def is_paragraph(answer: str) -> bool:
 
 
 def is_sentence(text: str) -> bool:
-    """Check whether bold text is more than a word or a value with unit."""
+    """Check whether bold text has several long words; a word or a value with unit has fewer."""
     return len(_LONG_WORD.findall(text)) > 1
 
 
@@ -345,7 +345,7 @@ def value_said(sentence: str) -> str:
 
 
 def is_value(text: str) -> bool:
-    """Check that a text is a value, or at most `MAX_NAMES` words, without surrounding sentence."""
+    """Check that a text is a bare value, or at most `MAX_NAMES` words, without surrounding sentence."""
     found = read(text)
     for node in (found.node, *children(found.node)):
         if isinstance(node, Words) and len(node.text.split()) > MAX_NAMES:

@@ -160,7 +160,7 @@ def _is_in_group(line: str, place: int) -> bool:
 
 
 def _is_joined(line: str, value: Sequence[re.Match[str]], other: re.Match[str]) -> bool:
-    """Check whether a number or formula belongs to the value before it."""
+    """Check whether a number or formula continues the preceding value."""
     joint = _JOINT.fullmatch(line, value[-1].end(), other.start())
     # in 1977, 35 years before
     is_apart = joint is not None and joint[0].strip() == "," and _THINGS.match(line, other.end()) is not None

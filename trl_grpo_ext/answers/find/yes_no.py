@@ -1,4 +1,4 @@
-"""Find yes or no in a completion: as a word, or as a statement that affirms or denies the question."""
+"""Find yes or no in a completion: the word itself, or a statement affirming or denying the question."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ _ASKS_FOR_ENOUGH = re.compile(
 
 
 def with_yes_or_no(found: FinalAnswer, golds: Sequence[str], completion: str, prompt: str = "") -> FinalAnswer:
-    """Take a text's yes or no as answer if each gold is yes or no and no mark gives another answer.
+    """Find the answer to a yes-or-no question; golds other than yes and no leave the found answer unchanged.
 
     Without the word, compare the last sentence with the question's words.
 
@@ -80,27 +80,31 @@ def with_yes_or_no(found: FinalAnswer, golds: Sequence[str], completion: str, pr
     if not words or not words.issubset(YES_AND_NO):
         return found
     text = _MARKUP.sub("", ending(completion)).strip()
-    told = [
-        word
-        for word in _YES_OR_NO.finditer(text)
-        if not _UNREAL.search(text, max(word.start() - REACH, 0), word.start(1))
-    ]
-    if told:
-        if _AMONG_OTHERS.search(text, max(told[-1].start() - 1, 0)):
-            return FinalAnswer(problem="hedged")
-        is_open = len({word[1].casefold() for word in told}) > 1 or _TURNED.search(text, told[-1].end())
-        return FinalAnswer(problem="hedged") if is_open else said(told[-1][1])
-    answer = says_yes_or_no(last_sentence(text), prompt)
-    return said(answer) if answer else found
+    told = []
+    for word in _YES_OR_NO.finditer(text):
+        begin = max(word.start() - REACH, 0)
+        if not _UNREAL.search(text, begin, word.start(1)):
+            told.append(word)
+    if not told:
+        answer = says_yes_or_no(last_sentence(text), prompt)
+        return said(answer) if answer else found
+    last = told[-1]
+    is_item = _AMONG_OTHERS.search(text, max(last.start() - 1, 0))
+    has_both = len({word[1].casefold() for word in told}) > 1
+    if is_item or has_both or _TURNED.search(text, last.end()):
+        return FinalAnswer(problem="hedged")
+    return said(last[1])
 
 
 def with_leading_yes_or_no(found: FinalAnswer, golds: Sequence[str], completion: str, prompt: str) -> FinalAnswer:
-    """Take "no" of the marked answer "no, as 91 = 7 * 13", if all golds are yes or no."""
+    """Shorten a marked answer to its leading yes or no: "no, as 91 = 7 * 13" gives `no`; needs yes-or-no golds."""
     if len(found.answers) != 1 or not all(gold.casefold() in YES_AND_NO for gold in golds):
         return found
-    leading = _LEADS.match(found.answers[0])
-    is_firm = leading is not None and not _TURNED.search(found.answers[0], leading.end())
-    return replace(found, answers=(leading[1],)) if leading and is_firm else found
+    answer = found.answers[0]
+    leading = _LEADS.match(answer)
+    if leading is None or _TURNED.search(answer, leading.end()):
+        return found
+    return replace(found, answers=(leading[1],))
 
 
 def says_yes_or_no(sentence: str, prompt: str) -> str:
@@ -118,14 +122,19 @@ def says_yes_or_no(sentence: str, prompt: str) -> str:
         return ""
     asked, is_denied = _content(question)
     sentence = _BECAUSE.split(sentence, maxsplit=1)[0]
-    clause = next((one for one in reversed(_STATEMENT.split(sentence)) if _LETTERS.search(one)), "")
+    statements = _STATEMENT.split(sentence)
+    clause = next((statement for statement in reversed(statements) if _LETTERS.search(statement)), "")
     told, denied = _content(clause)
+    answer = "no" if denied else "yes"
     if is_denied or _LEFT_OPEN.search(clause):
         return ""
-    if _ASKS_FOR_ENOUGH.search(question) and (_SUFFICES.search(clause) or _FALLS_SHORT.search(clause)):
-        return "no" if denied or _FALLS_SHORT.search(clause) else "yes"
+    if _ASKS_FOR_ENOUGH.search(question):
+        if _FALLS_SHORT.search(clause):
+            return "no"
+        if _SUFFICES.search(clause):
+            return answer
     if _SHORT.fullmatch(clause):
-        return "no" if denied else "yes"
+        return answer
     if _PRONOUN.search(question):
         # A name stands for the pronoun.
         told = [word for word in told if word in asked or not re.search(rf"\b{word.capitalize()}\b", clause)]
@@ -138,7 +147,7 @@ def says_yes_or_no(sentence: str, prompt: str) -> str:
     rest = iter(asked)
     if not all(word in rest for word in told):
         return ""
-    return "no" if denied else "yes"
+    return answer
 
 
 def _content(text: str) -> tuple[list[str], bool]:

@@ -373,7 +373,7 @@ def letter(text: str) -> str | None:
 
 @lru_cache(maxsize=1024)
 def _whole(option: str) -> re.Pattern[str]:
-    """Compile an expression for an option's text that is no part of a longer word or number."""
+    """Compile a regular expression matching an option's text outside longer words and numbers."""
     return re.compile(rf"(?<![\w.]){re.escape(option)}(?!\w|\.\w)", re.IGNORECASE)
 
 

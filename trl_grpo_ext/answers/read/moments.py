@@ -47,6 +47,7 @@ _BESIDE_HOUR = re.compile(
 _OF_DAY = re.compile(r"\s+(?:in the (?:morning|afternoon|evening)|at night)\b", re.IGNORECASE)
 _FULL_HOUR = re.compile(rf"\b(?P<hour>{'|'.join(_HOUR_NAMES)}|1[0-2]|[1-9])\s+o['’]clock\b", re.IGNORECASE)
 _NAMED = re.compile(r"\b(?:12\s+)?(noon|midnight)\b", re.IGNORECASE)
+_NAMED_TIMES = {"noon": "12:00 pm", "midnight": "12:00 am"}
 _SLASHED = re.compile(r"(\d{1,2})/(\d{1,2})/(\d{4})")
 _MONTHS_OF_YEAR = 12
 _ISO = re.compile(r"(\d{4})-(0\d|1[0-2])-([0-2]\d|3[01])")
@@ -62,7 +63,8 @@ def read_time(text: str) -> Time | None:
     found = _TIME.fullmatch(text)
     if found is None or (found["minute"] is None and found["half"] is None):
         return None
-    hour, half = int(found["hour"]), (found["half"] or "").casefold()
+    hour = int(found["hour"])
+    half = (found["half"] or "").casefold()
     if half and not 0 < hour <= _NOON:
         return None
     is_padded = found["hour"].startswith("0")
@@ -73,16 +75,19 @@ def read_time(text: str) -> Time | None:
         is_late = half.startswith("p") or any(name in half for name in ("afternoon", "evening", "night"))
         hour = hour % _NOON + _NOON * is_late
     is_open = not half and not is_padded and 0 < hour <= _NOON
-    return Time(hour, int(found["minute"] or 0), int(found["second"] or 0), is_open)
+    minute = int(found["minute"] or 0)
+    second = int(found["second"] or 0)
+    return Time(hour, minute, second, is_open)
 
 
 def as_time(node: Node) -> Time | None:
-    """Convert a time, or a ratio such as `2:30`, to a time of day; None for other values."""
+    """Convert times, and ratios such as `2:30`, to times of day; None for other types."""
     match node:
         case Time():
             return node
-        case Apply("ratio", (Number(hour, None), Number(minute, None))) if 0 <= hour < _DAY_HOURS and 0 <= minute < 60:
-            if hour.denominator == minute.denominator == 1:
+        case Apply("ratio", (Number(hour, None), Number(minute, None))):
+            are_whole = hour.denominator == minute.denominator == 1
+            if are_whole and 0 <= hour < _DAY_HOURS and 0 <= minute < 60:
                 return Time(int(hour), int(minute), 0, is_open=0 < hour <= _NOON)
     return None
 
@@ -91,8 +96,9 @@ def same_time(one: Time, other: Time) -> bool:
     """Check whether two times are equal; if either lacks am or pm, compare them modulo twelve hours."""
     if (one.minute, one.second) != (other.minute, other.second):
         return False
-    is_open = one.is_open or other.is_open
-    return one.hour % _NOON == other.hour % _NOON if is_open else one.hour == other.hour
+    if one.is_open or other.is_open:
+        return one.hour % _NOON == other.hour % _NOON
+    return one.hour == other.hour
 
 
 def read_date(text: str) -> Date | None:
@@ -114,12 +120,17 @@ def read_date(text: str) -> Date | None:
     if found is None:
         return None
     month, day, year = (found[name] or found[name + "_"] for name in ("month", "day", "year"))
-    return Date(_MONTHS[month.casefold().rstrip(".")], int(re.sub(r"\D", "", day)), int(year) if year else None)
+    name = month.casefold().rstrip(".")
+    # 3rd
+    digits = re.sub(r"\D", "", day)
+    return Date(_MONTHS[name], int(digits), int(year) if year else None)
 
 
 def _of_slashed(first: int, second: int, year: int) -> Date | None:
     """Read `05/14/2019` as month, day, year; the day comes first if the first number exceeds twelve."""
-    month, day = (second, first) if first > _MONTHS_OF_YEAR else (first, second)
+    month, day = first, second
+    if first > _MONTHS_OF_YEAR:
+        month, day = second, first
     if not (0 < month <= _MONTHS_OF_YEAR and 0 < day <= 31):
         return None
     return Date(month, day, year, is_open=day <= _MONTHS_OF_YEAR and day != month)
@@ -142,10 +153,11 @@ def clock_in_digits(text: str) -> str:
         >>> clock_in_digits("ten minutes to five o'clock, or noon")
         "4:50 o'clock, or 12:00 pm"
     """
+    # Every such time contains one of these words; this cheap test avoids the slow expression.
     if "past" in text or "after" in text or "to" in text or "till" in text or "before" in text:
         text = _BESIDE_HOUR.sub(_beside_hour, text)
     text = _FULL_HOUR.sub(lambda found: f"{_hour(found['hour'])}:00 o'clock", text)
-    return _NAMED.sub(lambda found: f"12:00 {'pm' if found[1].casefold() == 'noon' else 'am'}", text)
+    return _NAMED.sub(lambda found: _NAMED_TIMES[found[1].casefold()], text)
 
 
 def _beside_hour(found: re.Match[str]) -> str:
@@ -159,8 +171,12 @@ def _beside_hour(found: re.Match[str]) -> str:
     hour = _hour(found["hour"])
     if is_past or found["side"].casefold() == "after":
         return f"{hour}:{minutes:02d} o'clock"
-    return f"{(hour - 2) % 12 + 1}:{60 - minutes:02d} o'clock"
+    # The hour before 1 is 12.
+    previous = (hour - 2) % 12 + 1
+    return f"{previous}:{60 - minutes:02d} o'clock"
 
 
 def _hour(said: str) -> int:
-    return int(said) if said.isdigit() else _HOUR_NAMES.index(said.casefold()) + 1
+    if said.isdigit():
+        return int(said)
+    return _HOUR_NAMES.index(said.casefold()) + 1

@@ -138,7 +138,9 @@ def in_digits(text: str) -> str:
         text = _SCALED_MONEY.sub(lambda money: f"{money[1]} {_MONEY_SCALES[money[2].casefold()]}", text)
     if " " in text:
         text = _SPACED_THOUSANDS.sub(lambda thousands: thousands[1].replace(" ", ","), text)
-    return _respelled(_without_number_words(text) if _ANY.search(text) else text)
+    if _ANY.search(text):
+        text = _without_number_words(text)
+    return _respelled(text)
 
 
 def _respelled(text: str) -> str:
@@ -150,20 +152,25 @@ def _respelled(text: str) -> str:
 
 def _without_number_words(text: str) -> str:
     """Rewrite a text's number phrases in digits."""
-    text = _BOTH_SIGNS.sub("±", text) if "or minus" in text else text
+    if "or minus" in text:
+        text = _BOTH_SIGNS.sub("±", text)
     text = _HALF_BEHIND.sub(_half_before, clock_in_digits(text))
     pieces = list(_PIECE.finditer(text))
     words = [piece[0].casefold() for piece in pieces]
     written: list[str] = []
-    at, end = 0, 0
+    at = 0
+    end = 0
     while at < len(pieces):
         run = _run(text, pieces, at)
         phrase = _phrase(words[at:run])
         if phrase is None or not _stands_alone(text, pieces, at, at + phrase.words):
             at += 1
             continue
+        first = pieces[at]
         last = pieces[at + phrase.words - 1]
-        written += [text[end : pieces[at].start()], phrase.digits, _opened(text[pieces[at].end() : last.start()])]
+        written.append(text[end : first.start()])
+        written.append(phrase.digits)
+        written.append(_opened(text[first.end() : last.start()]))
         end = last.end()
         at += phrase.words
     return "".join([*written, text[end:]])
@@ -174,17 +181,18 @@ def _half_before(found: re.Match[str]) -> str:
     count, measure, part = found.groups()
     if not is_unit(measure):
         return found[0]
-    return f"{'one' if count.casefold() in ('a', 'an') else count} and {part} {measure}"
+    if count.casefold() in ("a", "an"):
+        count = "one"
+    return f"{count} and {part} {measure}"
 
 
 def _run(text: str, pieces: Sequence[re.Match[str]], at: int) -> int:
     """Return the end of a run of words that only white space or hyphens separate, starting from `at`."""
-    run = at + 1
-    while (
-        run < len(pieces) and run - at < MAX_WORDS and _GAP.fullmatch(text, pieces[run - 1].end(), pieces[run].start())
-    ):
-        run += 1
-    return run
+    longest = min(len(pieces), at + MAX_WORDS)
+    for run in range(at + 1, longest):
+        if not _GAP.fullmatch(text, pieces[run - 1].end(), pieces[run].start()):
+            return run
+    return longest
 
 
 def _opened(gaps: str) -> str:
@@ -194,8 +202,10 @@ def _opened(gaps: str) -> str:
 
 def _stands_alone(text: str, pieces: Sequence[re.Match[str]], at: int, end: int) -> bool:
     """Check that neighbouring words leave a phrase a number: not in `two-digit`, `one of them`, `the other half`."""
-    first, last = pieces[at], pieces[end - 1]
-    before, behind = text[max(first.start() - REACH, 0) : first.start()], text[last.end() : last.end() + REACH]
+    first = pieces[at]
+    last = pieces[end - 1]
+    before = text[max(first.start() - REACH, 0) : first.start()]
+    behind = text[last.end() : last.end() + REACH]
     if _TIED_BEFORE.search(before) or _TIED_BEHIND.match(behind):
         return False
     said = first[0].casefold()
@@ -203,12 +213,17 @@ def _stands_alone(text: str, pieces: Sequence[re.Match[str]], at: int, end: int)
     following = pieces[end][0].casefold() if end < len(pieces) else ""
     if said == "half":
         return previous not in _NOT_BEFORE_HALF and following not in _NOT_BEHIND_HALF
-    if end - at == 1 and said == "one":
-        is_measured = is_unit(following) and behind.lstrip().casefold().startswith(following)
+    if end - at > 1:
+        return True
+    if said == "one":
+        if following in CARDINALS and behind.startswith(","):
+            return True
+        if following in ("of", "another"):
+            return False
         is_all = not previous and not following
-        is_listed = following in CARDINALS and behind.startswith(",")
-        return is_listed or (following not in ("of", "another") and (is_all or previous in _BEFORE_ONE or is_measured))
-    if end - at == 1 and said in ORDINALS:
+        is_measured = is_unit(following) and behind.lstrip().casefold().startswith(following)
+        return is_all or previous in _BEFORE_ONE or is_measured
+    if said in ORDINALS:
         is_all = not previous and end + 1 >= len(pieces)
         is_place = previous in _BEFORE_ORDINAL or following in _PLACES
         return is_place or is_all or (not following and said != "second")
@@ -218,11 +233,7 @@ def _stands_alone(text: str, pieces: Sequence[re.Match[str]], at: int, end: int)
 def _phrase(words: Sequence[str]) -> Phrase | None:
     """Return the longest number phrase at the start of a row of words, else None."""
     if words[0] in _SIGNS:
-        amount = _phrase(words[1:]) if len(words) > 1 else None
-        if amount is None and words[1:] and words[1][0].isdigit():
-            amount = Phrase(words[1], 1)
-        is_positive = amount is not None and amount.digits[0].isdigit() and not amount.digits[-1].isalpha()
-        return Phrase("-" + amount.digits, amount.words + 1) if amount and is_positive else None
+        return _negative_phrase(words[1:])
     value, at, places = _count(words)
     if at == 0:
         return _ordinal(words, 0, 0)
@@ -231,7 +242,8 @@ def _phrase(words: Sequence[str]) -> Phrase | None:
         # a quarter of a million
         at += 2 * (words[at + 2] in SCALES)
     if at < len(words) and words[at] in SCALES:
-        value, at = value * SCALES[words[at]], at + 1
+        value *= SCALES[words[at]]
+        at += 1
     elif is_whole and not words[0][0].isdigit() and (ordinal := _ordinal(words, at, int(value))):
         return ordinal
     if at == 1 and words[0][0].isdigit():
@@ -240,13 +252,29 @@ def _phrase(words: Sequence[str]) -> Phrase | None:
     return Phrase(_written(value, mixed=places == 0), at)
 
 
+def _negative_phrase(words: Sequence[str]) -> Phrase | None:
+    """Return the phrase of a word such as `minus` with the number after it; None without a positive number."""
+    if not words:
+        return None
+    amount = _phrase(words)
+    if amount is None and words[0][0].isdigit():
+        amount = Phrase(words[0], 1)
+    if amount is None:
+        return None
+    is_positive = amount.digits[0].isdigit() and not amount.digits[-1].isalpha()
+    if not is_positive:
+        return None
+    return Phrase("-" + amount.digits, amount.words + 1)
+
+
 def _count(words: Sequence[str]) -> tuple[Fraction, int, int]:
     """Read a phrase's leading count: a cardinal, digits, `a` before a scale or a part, or `half`.
 
     Returns:
         The value, the number of its words, and the number of its decimal places.
     """
-    first, following = words[0], words[1] if len(words) > 1 else ""
+    first = words[0]
+    following = words[1] if len(words) > 1 else ""
     if first in ("a", "an") and (following in SCALES or following in PARTS):
         return *_cardinal(["one", *words[1:]]), 0
     if first == "half":
@@ -254,38 +282,50 @@ def _count(words: Sequence[str]) -> tuple[Fraction, int, int]:
         measured = len(words) > 2 and (words[2] in SCALES or is_unit(words[2]))
         return Fraction(1, 2), 1 + (article and measured), 0
     if first[0].isdigit():
-        return Fraction(first.replace(",", "").rstrip(".")), 1, len(first.partition(".")[2])
+        value = Fraction(first.replace(",", "").rstrip("."))
+        places = len(first.partition(".")[2])
+        return value, 1, places
     value, at = _cardinal(words)
-    if at and at + 1 < len(words) and words[at] == "point":
-        decimals: list[str] = []
-        while at + 1 + len(decimals) < len(words) and words[at + 1 + len(decimals)] in _SMALL[:10]:
-            decimals.append(str(CARDINALS[words[at + 1 + len(decimals)]]))
-        if decimals:
-            return value + Fraction(int("".join(decimals)), 10 ** len(decimals)), at + 1 + len(decimals), len(decimals)
-    return value, at, 0
+    if at == 0 or words[at : at + 1] != ["point"]:
+        return value, at, 0
+    decimals = ""
+    for word in words[at + 1 :]:
+        if word not in _SMALL[:10]:
+            break
+        decimals += str(CARDINALS[word])
+    places = len(decimals)
+    if places == 0:
+        return value, at, 0
+    return value + Fraction(int(decimals), 10**places), at + 1 + places, places
 
 
 def _cardinal(words: Sequence[str]) -> tuple[Fraction, int]:
     """Read a cardinal at the start of a row of words; return its value and number of words, 0 without cardinal."""
-    total, at, least = 0, 0, 10**15
+    total = 0
+    at = 0
+    # Scales fall: a thousand follows a million, not the other way round.
+    least = 10**15
     group: int | None = None
     while at < len(words):
         word = words[at]
         if word == "and" and at and words[at - 1] in SCALES and _continues(words, at + 1):
-            at += 1
+            pass
         elif word in CARDINALS and (group is None or _may_follow(group, CARDINALS[word])):
-            group, at = (group or 0) + CARDINALS[word], at + 1
+            group = (group or 0) + CARDINALS[word]
         elif word == "hundred" and group is not None and 0 < group < _HUNDRED:
-            group, at = group * _HUNDRED, at + 1
+            group *= _HUNDRED
         elif word in _LARGE and group is not None and _LARGE[word] < least:
-            total, group, least, at = total + group * _LARGE[word], None, _LARGE[word], at + 1
+            least = _LARGE[word]
+            total += group * least
+            group = None
         else:
             break
+        at += 1
     return Fraction(total + (group or 0)), at
 
 
 def _continues(words: Sequence[str], at: int) -> bool:
-    """Check whether `and` continues a cardinal: before `five` it does, before `three quarters` or `two hundred` not."""
+    """Check whether `and` continues a cardinal: `and five` does, `and three quarters` starts another number."""
     if at >= len(words) or words[at] not in CARDINALS:
         return False
     following = words[at + 1] if at + 1 < len(words) else ""
@@ -316,10 +356,12 @@ def _with_parts(words: Sequence[str], value: Fraction, at: int) -> tuple[Fractio
     if part and is_plural and is_proper and value > 0:
         return value / part, at + 1, False
     if name == "and" and at + 2 < len(words):
-        count = Fraction(1) if words[at + 1] in ("a", "an") else Fraction(CARDINALS.get(words[at + 1], 0))
-        part = PARTS.get(words[at + 2].removesuffix("s"), 0)
-        if 0 < count < part and (count == 1) != words[at + 2].endswith("s"):
-            return value + count / part, at + 3, False
+        counting, name = words[at + 1 : at + 3]
+        count = 1 if counting in ("a", "an") else CARDINALS.get(counting, 0)
+        part = PARTS.get(name.removesuffix("s"), 0)
+        is_plural = name.endswith("s")
+        if 0 < count < part and is_plural == (count != 1):
+            return value + Fraction(count, part), at + 3, False
     return value, at, True
 
 
@@ -328,9 +370,11 @@ def _ordinal(words: Sequence[str], at: int, tens: int) -> Phrase | None:
     if at >= len(words) or words[at] not in ORDINALS:
         return None
     number = ORDINALS[words[at]]
-    if tens and not (tens % 10 == 0 and tens % _HUNDRED and number < 10):
+    may_follow = tens % 10 == 0 and tens % _HUNDRED and number < 10
+    if tens and not may_follow:
         return None
-    return Phrase(f"{tens + number}{_ENDINGS.get(number, 'th')}", at + 1)
+    suffix = _ENDINGS.get(number, "th")
+    return Phrase(f"{tens + number}{suffix}", at + 1)
 
 
 def _written(value: Fraction, *, mixed: bool) -> str:
@@ -340,4 +384,7 @@ def _written(value: Fraction, *, mixed: bool) -> str:
     whole, rest = divmod(value.numerator, value.denominator)
     if not mixed:
         return str(float(value))
-    return f"{whole} {rest}/{value.denominator}" if whole else f"{rest}/{value.denominator}"
+    fraction = f"{rest}/{value.denominator}"
+    if whole == 0:
+        return fraction
+    return f"{whole} {fraction}"

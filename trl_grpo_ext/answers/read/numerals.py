@@ -32,10 +32,17 @@ def number(text: str) -> Number:
     repeating = _REPEATING.fullmatch(text)
     if repeating:
         whole, fixed, period = repeating.groups()
-        high = int(whole + fixed + period) - int(whole + fixed or 0)
-        return Number(Fraction(high, 10 ** len(fixed) * (10 ** len(period) - 1)))
+        # 0.1(6) is (16 - 1) / 90.
+        above = int(whole + fixed + period) - int(whole + fixed or 0)
+        below = 10 ** len(fixed) * (10 ** len(period) - 1)
+        return Number(Fraction(above, below))
+    digits = text
+    exponent = 0
     scientific = _SCIENTIFIC.fullmatch(text)
-    digits, exponent = (scientific[1], int(scientific[2][:8])) if scientific else (text, 0)
+    if scientific:
+        digits = scientific[1]
+        # Eight characters are enough to exceed `MAX_EXPONENT`.
+        exponent = int(scientific[2][:8])
     if abs(exponent) > MAX_EXPONENT:
         raise UnreadableError
     places = len(digits.partition(".")[2]) - exponent if "." in digits else None
@@ -44,24 +51,27 @@ def number(text: str) -> Number:
 
 def negative(value: Node) -> Node:
     """Negate a value."""
-    return Number(-value.value, value.places) if isinstance(value, Number) else Apply("-", (value,))
+    if isinstance(value, Number):
+        return Number(-value.value, value.places)
+    return Apply("-", (value,))
 
 
 def raised(value: Node, exponent: Node) -> Node:
     """Build a power; an integer power of ten becomes a number."""
-    if value != Number(Fraction(10)) or not isinstance(exponent, Number) or exponent.places is not None:
-        return Apply("^", (value, exponent))
-    if exponent.value.denominator != 1 or abs(exponent.value) > MAX_EXPONENT:
-        return Apply("^", (value, exponent))
-    return Number(Fraction(10) ** int(exponent.value))
+    is_of_ten = value == Number(Fraction(10))
+    if is_of_ten and is_whole(exponent) and abs(exponent.value) <= MAX_EXPONENT:
+        return Number(Fraction(10) ** int(exponent.value))
+    return Apply("^", (value, exponent))
 
 
 def times(one: Node, other: Node, *, scaled: bool = False) -> Node:
     r"""Build a product; with `scaled`, a number times a power of ten becomes a number: `1.5 \times 10^3`."""
     if scaled and isinstance(one, Number) and isinstance(other, Number):
+        product = one.value * other.value
+        if one.places is None:
+            return Number(product)
         zeros = len(str(other.value.numerator)) - len(str(other.value.denominator))
-        places = None if one.places is None else one.places - zeros
-        return Number(one.value * other.value, places)
+        return Number(product, one.places - zeros)
     return Apply("*", (one, other))
 
 

@@ -17,6 +17,7 @@ from trl_grpo_ext.answers.read.units import NONE, Unit, is_unit, raised_by, unit
 _OHM = {"Omega": "ohm"}
 # 36 m long
 _SIDES = ("long", "wide", "high", "tall", "deep")
+_BEHIND_UNITS = (",", ";", "/", "^", "and", "or", *_SIDES)
 _OF_AMOUNTS = ("^", "-", "*", "frac", "sqrt")
 TAILS = frozenset(("for", "where", "with", "when", "if", "forall", "such"))
 
@@ -24,8 +25,13 @@ TAILS = frozenset(("for", "where", "with", "when", "if", "forall", "such"))
 @cache
 def known_words(name: str) -> frozenset[str]:
     """Load a list of `words.txt` by its name."""
-    lines = files("trl_grpo_ext.answers.read").joinpath("words.txt").read_text(encoding="utf-8").splitlines()
-    return frozenset(word for line in lines if line.startswith(name + " ") for word in line.split()[1:])
+    table = files("trl_grpo_ext.answers.read").joinpath("words.txt").read_text(encoding="utf-8")
+    found: set[str] = set()
+    for line in table.splitlines():
+        if line.startswith(name + " "):
+            _, *words = line.split()
+            found.update(words)
+    return frozenset(found)
 
 
 class Quantities(Expressions):
@@ -83,15 +89,18 @@ class Quantities(Expressions):
             self.sees("word") or (words and self.sees("sign", ".") and self.ahead(1).kind == "word")
         ):
             token = self.take()
-            words += [token.text] if token.kind == "word" else []
+            if token.kind == "word":
+                words.append(token.text)
         while self.sees("sign", ".", "?", "!"):
             if self.take().text == "?":
                 self.stray.add("?")
         if not words:
             return NONE
-        known, scaled = known_words("counted"), known_words("changing") | known_words("scaling")
+        known = known_words("counted")
+        scaled = known_words("changing") | known_words("scaling")
         said = [word.casefold() for word in words]
-        unknown = [word.casefold() for word in words if word.casefold() not in known and not is_unit(word)]
+        # Short units depend on case.
+        unknown = [plain for plain, word in zip(said, words, strict=True) if plain not in known and not is_unit(word)]
         is_plural = said[-1].endswith("s") and said[-1] not in scaled and len(said) <= 3
         if is_plural and all(word not in scaled and word.isalpha() and len(word) > 2 for word in unknown):
             unknown = [word for word in unknown if word in known_words("negating")]
@@ -106,12 +115,14 @@ class Quantities(Expressions):
             begin = self.at
             self.skip("sign", "and")
             part = number(self.take().text) if self.sees("number") else Number(Fraction(0))
-            smaller = self._primes() if measured == unit("deg") and self.sees("sign", "'", '"') else self._unit()
+            is_of_arc = measured == unit("deg") and self.sees("sign", "'", '"')
+            smaller = self._primes() if is_of_arc else self._unit()
             share = smaller.factor / measured.factor
-            if smaller.measures != measured.measures or not 0 < part.value * share < 1 or share >= 1:
+            added = part.value * share
+            if smaller.measures != measured.measures or not 0 < added < 1 or share >= 1:
                 self.at = begin
                 return amount
-            amount = Number(amount.value + part.value * share, part.places or amount.places)
+            amount = Number(amount.value + added, part.places or amount.places)
         return amount
 
     def _primes(self) -> Unit:
@@ -119,7 +130,9 @@ class Quantities(Expressions):
         if self.skip("sign", '"'):
             return unit("arcsecond")
         self.take()
-        return unit("arcsecond") if self.skip("sign", "'") else unit("arcminute")
+        if self.skip("sign", "'"):
+            return unit("arcsecond")
+        return unit("arcminute")
 
     def _begins_factor(self) -> bool:
         return super()._begins_factor() and not self._begins_unit() and not self._is_part_of_degree()
@@ -130,34 +143,38 @@ class Quantities(Expressions):
         return self.sees("number") and "deg" in behind and self.ahead(1).text in ("'", '"')
 
     def _begins_unit(self) -> bool:
-        """Check whether a letter is a unit: listed in the table, after a space, at a statement's end: `5 m`."""
+        """Check whether a letter means a unit, as in `5 m`: listed in the table, after space, ending a statement."""
         token = self.next
         is_letter = token.kind == "symbol" and (token.space or token.text in _OHM) and self._is_unit_at(0)
-        if not (is_letter or (token.kind == "function" and token.text == "min")):
+        is_minute = token.kind == "function" and token.text == "min"
+        if not (is_letter or is_minute):
             return False
-        last = 0
+        following = 1
         # N m, m * s^-2
         while True:
-            after = self.ahead(last + 1)
-            joint = int(after.text == "*")
-            if not (
-                (joint or after.space)
-                and self.ahead(last + 1 + joint).kind == "symbol"
-                and self._is_unit_at(last + 1 + joint)
-            ):
+            after = self.ahead(following)
+            is_product = after.text == "*"
+            place = following + is_product
+            is_joined = is_product or after.space
+            if not (is_joined and self.ahead(place).kind == "symbol" and self._is_unit_at(place)):
                 break
-            last += 1 + joint
-        at_end = after.kind in ("end", "close", "number") or after.text in (",", ";", "/", "^", "and", "or", *_SIDES)
+            following = place + 1
+        at_end = after.kind in ("end", "close", "number") or after.text in _BEHIND_UNITS
         return at_end and self._is_behind_amount()
 
     def _is_behind_amount(self) -> bool:
         r"""Check whether only a number precedes the next token, such as `\frac{1}{2}` or `2 \times 10^{3}`."""
         begin = self.at
-        while begin and (self.row[begin - 1].kind in ("number", "group") or self.row[begin - 1].text in _OF_AMOUNTS):
+        while begin:
+            token = self.row[begin - 1]
+            if token.kind not in ("number", "group") and token.text not in _OF_AMOUNTS:
+                break
             begin -= 1
-        before = self.row[begin - 1] if begin else None
-        # 2 h 15 min
-        if before and begin > 1 and self.row[begin - 2].kind == "number" and is_unit(before.text):
-            return True
         has_number = any(token.kind == "number" for token in self.row[begin : self.at])
-        return has_number and (before is None or before.kind not in ("symbol", "function", "close"))
+        if begin == 0:
+            return has_number
+        before = self.row[begin - 1]
+        # 2 h 15 min
+        if begin > 1 and self.row[begin - 2].kind == "number" and is_unit(before.text):
+            return True
+        return has_number and before.kind not in ("symbol", "function", "close")

@@ -20,7 +20,7 @@ CONTRAST = "but|however|although|though"
 
 
 def any_of(*words: str) -> re.Pattern[str]:
-    """Compile an expression that finds any of the words, in any case.
+    """Compile a case-insensitive regular expression matching each given word.
 
     Examples:
         >>> bool(any_of(DENIAL, DOUBT).search("It isn't 5.")), bool(any_of(DENIAL, DOUBT).search("It is 5."))

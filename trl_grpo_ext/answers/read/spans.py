@@ -39,7 +39,7 @@ _REMAINDER = re.compile(
 
 
 def read_range(text: str, read: Callable[[str], Node]) -> Range | None:
-    """Read a range from a smaller to a larger number; None for other texts, such as `5-3`.
+    """Read a range with rising bounds; None for texts without range, such as `5-3`.
 
     Args:
         text: A text without commands.
@@ -55,13 +55,19 @@ def read_range(text: str, read: Callable[[str], Node]) -> Range | None:
     found = _RANGE.fullmatch(text)
     if found is None:
         return None
-    low, high, rest = found.groups()[:3] if found[1] else found.groups()[3:]
-    sign = high[-1:] if high.endswith("%") and not low.endswith("%") else ""
-    ends = [read(f"{end}{rest or ''}") for end in (low + sign, high)]
-    sizes = [_size(end) for end in ends]
-    if sizes[0] is None or sizes[1] is None or sizes[0] >= sizes[1]:
+    groups = found.groups()
+    low, high, rest = groups[:3] if found[1] else groups[3:]
+    # 5-10% is 5% to 10%.
+    if high.endswith("%") and not low.endswith("%"):
+        low += "%"
+    behind = rest or ""
+    lower = read(low + behind)
+    upper = read(high + behind)
+    least = _size(lower)
+    most = _size(upper)
+    if least is None or most is None or least >= most:
         return None
-    return Range(ends[0], ends[1])
+    return Range(lower, upper)
 
 
 def _size(node: Node) -> Fraction | None:
@@ -81,14 +87,21 @@ def read_remainder(text: str) -> Remainder | None:
     found = _REMAINDER.fullmatch(text)
     if found is None:
         return None
-    quotient, rest = found.groups()[:2] if found[1] else found.groups()[2:]
+    groups = found.groups()
+    quotient, rest = groups[:2] if found[1] else groups[2:]
     return Remainder(Number(Fraction(quotient)), Number(Fraction(rest)))
 
 
 def read_ratio(text: str) -> Node | None:
     """Read a ratio in words: `3 cats for every 2 dogs`; None for other texts."""
-    found = _RATIO.fullmatch(text) if _RATIO_SAID.fullmatch(text) else None
-    return Apply("ratio", (Number(Fraction(found[1])), Number(Fraction(found[2])))) if found else None
+    if not _RATIO_SAID.fullmatch(text):
+        return None
+    found = _RATIO.fullmatch(text)
+    if found is None:
+        return None
+    above = Number(Fraction(found[1]))
+    below = Number(Fraction(found[2]))
+    return Apply("ratio", (above, below))
 
 
 def ends_of(node: Node) -> tuple[Node, ...]:

@@ -70,14 +70,20 @@ def unit(word: str) -> Unit:
         >>> unit("km") == unit("kilometers"), unit("cm").factor, is_unit("banana"), is_unit("mn")
         (True, Fraction(1, 100), False, False)
     """
-    return _table()[word] if word in _table() else _table(long=True)[word.casefold().rstrip(".")]
+    short = _table()
+    if word in short:
+        return short[word]
+    return _table(long=True)[word.casefold().rstrip(".")]
 
 
 def raised_by(word: str) -> int:
     """Return the power of `square` (2), `cubed` (3) and similar words; 1 for other words."""
-    if word.casefold() in _AREAS:
+    plain = word.casefold()
+    if plain in _AREAS:
         return 2
-    return 3 if word.casefold() in _VOLUMES else 1
+    if plain in _VOLUMES:
+        return 3
+    return 1
 
 
 @cache
@@ -93,16 +99,22 @@ def _table(*, long: bool = False) -> Mapping[str, Unit]:
         scale = Fraction(factor) * first
         for spelling in spellings:
             for word, times in _prefixed(spelling):
-                if (len(word) > 3) == long:
-                    for form in (word, word + "s", word + "es") if long else (word,):
-                        found.setdefault(form, Unit(measures, scale * times))
+                if (len(word) > 3) != long:
+                    continue
+                # Only long spellings have plurals.
+                forms = (word, word + "s", word + "es") if long else (word,)
+                for form in forms:
+                    found.setdefault(form, Unit(measures, scale * times))
     return found
 
 
 def _prefixed(spelling: str) -> list[tuple[str, Fraction]]:
     """Spell a unit with each allowed prefix, and give the factor of the prefix: `("kg", 1000)` for `*g`."""
     plain = spelling.lstrip("*").replace("_", " ")
-    if plain == spelling.replace("_", " "):
-        return [(plain, Fraction(1))]
+    found = [(plain, Fraction(1))]
+    if not spelling.startswith("*"):
+        return found
     prefixes = _PREFIX_NAMES if len(plain) > 3 else _PREFIXES
-    return [(plain, Fraction(1)), *((prefix + plain, Fraction(10) ** power) for prefix, power in prefixes.items())]
+    for prefix, power in prefixes.items():
+        found.append((prefix + plain, Fraction(10) ** power))
+    return found

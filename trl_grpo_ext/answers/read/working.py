@@ -1,4 +1,4 @@
-"""Read the units of working before a result: in `4 m * 5.5 m = 22 m^2`, `m` is a unit and no variable."""
+"""Read units in working before a result: `4 m * 5.5 m = 22 m^2` contains the unit `m`, no variable."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _is_unit_of_number(side: Sequence[Token], place: int) -> bool:
 
 
 def with_units(node: Node) -> Node:
-    """Rewrite each side of a chain of equations that ends with a quantity as a quantity, if its value is known.
+    """Rewrite sides of an equation chain as quantities if a quantity ends the chain; unknown sides stay unchanged.
 
     Other values are returned unchanged, as is working of other measures than the result.
 
@@ -68,7 +68,7 @@ def with_units(node: Node) -> Node:
 
 
 def _as_quantity(side: Node, following: Unit) -> Node:
-    """Return a side of a chain as a quantity in the unit of the side after it; unchanged if its value is unknown.
+    """Convert a chain's side to a quantity in the following side's unit; unknown values stay unchanged.
 
     Working without units has the unit of its result: `45 + 90 = 135 minutes`. A letter alone is a variable: `m = 3 m`.
     """
@@ -85,7 +85,7 @@ def _as_quantity(side: Node, following: Unit) -> Node:
 
 
 def _measured(node: Node) -> Unit | None:
-    """Compute a value as its measures with their size; None if it is no sum, product, quotient or power of units."""
+    """Compute a value's measures and size; None for anything except sums, products, quotients and powers of units."""
     match node:
         case Number(value):
             return Unit(factor=value)
