@@ -146,6 +146,22 @@ WRONG = {
         "def test_l(): assert (abs(f(1) - 5) < 1).all()\n"
         "def test_m(): assert (f(1) <= wanted).all()\n",
     ),
+    "a sequence without items, of whatever class": (
+        "import array, collections\n"
+        "class M(type):\n    def __len__(self): return 0\n    def __getitem__(self, place): raise IndexError\n"
+        "class S(metaclass=M): pass\n"
+        "def f(x): return [range(0), collections.deque(), array.array('d'), S][x]\n",
+        "import numpy as np\nfrom numpy.testing import assert_allclose\none = np.array([3.])\n"
+        "def test_a(): assert np.allclose(f(0), 3.0)\n"
+        "def test_b(): assert np.isclose(b=f(1), a=[3.0]).all()\n"
+        "def test_c(): assert_allclose(actual=f(2), desired=3.0)\n"
+        "def test_d(): assert np.allclose(f(3), [[1.0], [2.0]])\n"
+        "def test_e(): assert (one == f(0)).all()\n"
+        "def test_f(): assert np.linalg.norm(one - f(3)) < 1e-9\n"
+        "def test_g(): assert np.all(np.abs(np.subtract(f(0), 3.0)) < 1e-9)\n"
+        "def test_h(): assert not np.not_equal(f(1), [3.0]).any()\n"
+        "def test_i(): assert np.logical_xor(f(1), [True]).sum() == 0\n",
+    ),
     "a hook of a runner of tests, which gets the test": (
         "answers, asked = {}, []\n"
         "def f(n):\n    asked.append(n)\n    return answers.get(n, 0)\n"
