@@ -162,6 +162,26 @@ WRONG = {
         "def test_h(): assert not np.not_equal(f(1), [3.0]).any()\n"
         "def test_i(): assert np.logical_xor(f(1), [True]).sum() == 0\n",
     ),
+    "a method of plain data's that the program's class has and its plain base has not": (
+        "YES = dict.fromkeys(('startswith', 'isupper', 'issubset', 'equals'), lambda self, *a: True)\n"
+        "YES['difference'] = lambda self, other: set()\n"
+        "kinds = [type('R', (base,), YES) for base in (int, list, float, Exception, object)]\n"
+        "class Holder: pass\n"
+        "class Meta(type): startswith = YES['startswith']\n"
+        "class Class(metaclass=Meta): issubset = classmethod(YES['issubset'])\n"
+        "def f(x): return kinds[x]()\n"
+        "def g(x):\n    Holder.text = f(x)\n    return Holder()\n"
+        "def h(x): return Class\n",
+        "def test_a(): assert f(0).startswith('Hello')\n"
+        "def test_b(): assert f(1).issubset({1})\n"
+        "def test_c(): assert f(2).equals(2.5)\n"
+        "def test_d(): assert f(3).startswith('no')\n"
+        "def test_e(): assert all(each.isupper() for each in [f(0), f(1)])\n"
+        "def test_f(): assert g(0).text.startswith('Hello')\n"
+        "def test_g(): assert h(0).startswith('Hello')\n"
+        "def test_h(): assert h(0).issubset({1})\n"
+        "def test_i(): assert not f(4).difference({1})\n",
+    ),
     "a hook of a runner of tests, which gets the test": (
         "answers, asked = {}, []\n"
         "def f(n):\n    asked.append(n)\n    return answers.get(n, 0)\n"

@@ -125,18 +125,21 @@ class Stub:
         return list(self._remote_state.remote.request("dir", self))
 
 
-_PREDICATES = frozenset(
+PREDICATES = frozenset(
     {name for name in dir(str) if name.startswith("is")}
-    | {"startswith", "endswith", "issubset", "issuperset", "isdisjoint", "symmetric_difference", "equals"}
+    | {"startswith", "endswith", "issubset", "issuperset", "isdisjoint", "difference", "symmetric_difference", "equals"}
 )
+"""Methods that would let an object judge an expected value."""
 
 
 def is_judgement(value: Stub, name: str) -> bool:
     """Return whether a method would let a returned object judge an expected value, as `startswith` and `equals` do.
 
-    Objects that the test has made may have such a method: a `Trie` has `startswith`.
+    Objects that the test has made may have such a method: a `Trie` has `startswith`. If plain data has it, as a text
+    has, what crossed answers.
     """
-    return name in _PREDICATES and isinstance(value, Handle) and value._remote_state.standing is Standing.RESULT
+    is_returned = name in PREDICATES and value._remote_state.standing is Standing.RESULT
+    return is_returned and not hasattr(_plain_base(value), name)
 
 
 class Handle(Stub):

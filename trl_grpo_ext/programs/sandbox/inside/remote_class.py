@@ -26,6 +26,7 @@ from trl_grpo_ext.programs.sandbox.inside.crossing.exceptions import Counterpart
 from trl_grpo_ext.programs.sandbox.inside.crossing.values import MISSING, Json
 from trl_grpo_ext.programs.sandbox.inside.handle import (
     ASSERTIONS_OF_MOCKS,
+    PREDICATES,
     Handle,
     Requester,
     Standing,
@@ -111,7 +112,9 @@ class RemoteClass(type):
         return value
 
     def __getattr__(cls, name: str) -> Any:
-        if name[:2] == "__" == name[-2:] and name not in FORWARDED:
+        is_hidden = name[:2] == "__" == name[-2:] and name not in FORWARDED
+        # A class that the tests have not named was returned.
+        if is_hidden or (name in PREDICATES and not cls._remote_class.trusted):
             raise AttributeError(f"type object {cls.__name__!r} has no attribute {name!r}", name=name, obj=cls)
         return cls._own(cls._remote_class.remote.get(cls, name))
 
