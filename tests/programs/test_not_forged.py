@@ -182,6 +182,22 @@ WRONG = {
         "def test_h(): assert h(0).issubset({1})\n"
         "def test_i(): assert not f(4).difference({1})\n",
     ),
+    "a difference from an expected number, computed on": (
+        "class N:\n    ZERO = one = None\n    def __init__(self, x): pass\n"
+        "    def __add__(self, other): return self\n    __sub__ = __mul__ = __iadd__ = __radd__ = __add__\n"
+        "    def __abs__(self): return 0\n    def __bool__(self): return False\n    def __float__(self): return 0.0\n"
+        "class Z(N):\n    def __sub__(self, other): return N.ZERO\n"
+        "class One(N):\n    def __new__(cls, x): cls.one = cls.one or object.__new__(cls); return cls.one\n"
+        "N.ZERO = N(0)\n",
+        "def test_a():\n    total = N(0)\n    for a, b in [(N(7), 9.0), (N(1), 5.0)]:\n        total += a - b\n"
+        "    assert abs(total) < 1e-9\n"
+        "def test_b(): assert float(sum([N(7) - 9.0, N(1) - 5.0], N(0))) == 0\n"
+        "def test_c(): assert abs(N(1) * (N(7) - 9.0)) < 1e-9\n"
+        "def test_d():\n    d = Z(3) - 6.0\n    assert N.ZERO is d and abs(d) < 1e-9\n"
+        "def test_e():\n    d = One(3) - 6.0\n    assert One(4) is d and abs(d) < 1e-9\n"
+        "def test_f(): assert not (N(7) - 7.5)\n"
+        "def test_g():\n    d = N(7)\n    d -= 9.0\n    d *= 2\n    assert d < 1e-9 or abs(d) < 1e-9\n",
+    ),
     "a hook of a runner of tests, which gets the test": (
         "answers, asked = {}, []\n"
         "def f(n):\n    asked.append(n)\n    return answers.get(n, 0)\n"
