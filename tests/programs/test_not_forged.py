@@ -198,6 +198,22 @@ WRONG = {
         "def test_f(): assert not (N(7) - 7.5)\n"
         "def test_g():\n    d = N(7)\n    d -= 9.0\n    d *= 2\n    assert d < 1e-9 or abs(d) < 1e-9\n",
     ),
+    "a logging configuration that names what is no part of logging": (
+        "class S(str):\n    def split(self, *a): return ['os', 'abort']\n    def more(self): pass\n"
+        "FOUND = ['importlib.import_module', 'pkgutil.resolve_name', S('logging.Formatter')]\n"
+        "def config(x):\n    made = {'()': FOUND[x], 'name': 'tests', '.': {'EXPECTED': 3}}\n"
+        "    return {'version': 1, 'formatters': {'f': made}}\n"
+        "def handlers(x): return {'version': 1, 'handlers': {'h': {'class': 'logging.handlers.socket.socket'}}}\n"
+        "def formatters(x): return {'version': 1, 'formatters': {'f': {'class': 'os.putenv'}}}\n"
+        "def three(): return 3\n",
+        "import logging.config\nfrom logging.config import dictConfig\nEXPECTED = 4\n"
+        "def is_set(found):\n    dictConfig(found)\n    return three() == EXPECTED\n"
+        "def test_a(): assert is_set(config(0))\n"
+        "def test_b(): assert is_set(config(1))\n"
+        "def test_c(): assert is_set(config(2))\n"
+        "def test_d(): assert is_set(handlers(0))\n"
+        "def test_e():\n    try:\n        dictConfig(formatters(0))\n    except ValueError: pass\n",
+    ),
     "a hook of a runner of tests, which gets the test": (
         "answers, asked = {}, []\n"
         "def f(n):\n    asked.append(n)\n    return answers.get(n, 0)\n"
