@@ -214,6 +214,14 @@ WRONG = {
         "def test_d(): assert is_set(handlers(0))\n"
         "def test_e():\n    try:\n        dictConfig(formatters(0))\n    except ValueError: pass\n",
     ),
+    "a returned class that contradicts itself": (
+        "class M(type):\n    n = 0\n    def __len__(self): return 3\n    def __iter__(self): return iter([])\n"
+        "    def __getitem__(self, place):\n        M.n += 1\n        return M.n\n"
+        "class S(metaclass=M): pass\ndef primes(n): return S",
+        "def test_a():\n    found = primes(10)\n    assert len(found) == 3\n"
+        "    for a, b in zip(found, [2, 3, 5]): assert a == b\n"
+        "def test_b():\n    found = primes(10)\n    assert found[0] == 1\n    assert found[0] == 2\n",
+    ),
     "a hook of a runner of tests, which gets the test": (
         "answers, asked = {}, []\n"
         "def f(n):\n    asked.append(n)\n    return answers.get(n, 0)\n"
