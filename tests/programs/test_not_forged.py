@@ -146,6 +146,82 @@ WRONG = {
         "def test_l(): assert (abs(f(1) - 5) < 1).all()\n"
         "def test_m(): assert (f(1) <= wanted).all()\n",
     ),
+    "a sequence without items, of whatever class": (
+        "import array, collections\n"
+        "class M(type):\n    def __len__(self): return 0\n    def __getitem__(self, place): raise IndexError\n"
+        "class S(metaclass=M): pass\n"
+        "def f(x): return [range(0), collections.deque(), array.array('d'), S][x]\n",
+        "import numpy as np\nfrom numpy.testing import assert_allclose\none = np.array([3.])\n"
+        "def test_a(): assert np.allclose(f(0), 3.0)\n"
+        "def test_b(): assert np.isclose(b=f(1), a=[3.0]).all()\n"
+        "def test_c(): assert_allclose(actual=f(2), desired=3.0)\n"
+        "def test_d(): assert np.allclose(f(3), [[1.0], [2.0]])\n"
+        "def test_e(): assert (one == f(0)).all()\n"
+        "def test_f(): assert np.linalg.norm(one - f(3)) < 1e-9\n"
+        "def test_g(): assert np.all(np.abs(np.subtract(f(0), 3.0)) < 1e-9)\n"
+        "def test_h(): assert not np.not_equal(f(1), [3.0]).any()\n"
+        "def test_i(): assert np.logical_xor(f(1), [True]).sum() == 0\n",
+    ),
+    "a method of plain data's that the program's class has and its plain base has not": (
+        "YES = dict.fromkeys(('startswith', 'isupper', 'issubset', 'equals'), lambda self, *a: True)\n"
+        "YES['difference'] = lambda self, other: set()\n"
+        "kinds = [type('R', (base,), YES) for base in (int, list, float, Exception, object)]\n"
+        "class Holder: pass\n"
+        "class Meta(type): startswith = YES['startswith']\n"
+        "class Class(metaclass=Meta): issubset = classmethod(YES['issubset'])\n"
+        "def f(x): return kinds[x]()\n"
+        "def g(x):\n    Holder.text = f(x)\n    return Holder()\n"
+        "def h(x): return Class\n",
+        "def test_a(): assert f(0).startswith('Hello')\n"
+        "def test_b(): assert f(1).issubset({1})\n"
+        "def test_c(): assert f(2).equals(2.5)\n"
+        "def test_d(): assert f(3).startswith('no')\n"
+        "def test_e(): assert all(each.isupper() for each in [f(0), f(1)])\n"
+        "def test_f(): assert g(0).text.startswith('Hello')\n"
+        "def test_g(): assert h(0).startswith('Hello')\n"
+        "def test_h(): assert h(0).issubset({1})\n"
+        "def test_i(): assert not f(4).difference({1})\n",
+    ),
+    "a difference from an expected number, computed on": (
+        "class N:\n    ZERO = one = None\n    def __init__(self, x): pass\n"
+        "    def __add__(self, other): return self\n    __sub__ = __mul__ = __iadd__ = __radd__ = __add__\n"
+        "    def __abs__(self): return 0\n    def __bool__(self): return False\n    def __float__(self): return 0.0\n"
+        "class Z(N):\n    def __sub__(self, other): return N.ZERO\n"
+        "class One(N):\n    def __new__(cls, x): cls.one = cls.one or object.__new__(cls); return cls.one\n"
+        "N.ZERO = N(0)\n",
+        "def test_a():\n    total = N(0)\n    for a, b in [(N(7), 9.0), (N(1), 5.0)]:\n        total += a - b\n"
+        "    assert abs(total) < 1e-9\n"
+        "def test_b(): assert float(sum([N(7) - 9.0, N(1) - 5.0], N(0))) == 0\n"
+        "def test_c(): assert abs(N(1) * (N(7) - 9.0)) < 1e-9\n"
+        "def test_d():\n    d = Z(3) - 6.0\n    assert N.ZERO is d and abs(d) < 1e-9\n"
+        "def test_e():\n    d = One(3) - 6.0\n    assert One(4) is d and abs(d) < 1e-9\n"
+        "def test_f(): assert not (N(7) - 7.5)\n"
+        "def test_g():\n    d = N(7)\n    d -= 9.0\n    d *= 2\n    assert d < 1e-9 or abs(d) < 1e-9\n",
+    ),
+    "a logging configuration that names what is no part of logging": (
+        "class S(str):\n    def split(self, *a): return ['os', 'abort']\n    def more(self): pass\n"
+        "FOUND = ['importlib.import_module', 'pkgutil.resolve_name', S('logging.Formatter')]\n"
+        "def config(x):\n    made = {'()': FOUND[x], 'name': 'tests', '.': {'EXPECTED': 3}}\n"
+        "    return {'version': 1, 'formatters': {'f': made}}\n"
+        "def handlers(x): return {'version': 1, 'handlers': {'h': {'class': 'logging.handlers.socket.socket'}}}\n"
+        "def formatters(x): return {'version': 1, 'formatters': {'f': {'class': 'os.putenv'}}}\n"
+        "def three(): return 3\n",
+        "import logging.config\nfrom logging.config import dictConfig\nEXPECTED = 4\n"
+        "def is_set(found):\n    dictConfig(found)\n    return three() == EXPECTED\n"
+        "def test_a(): assert is_set(config(0))\n"
+        "def test_b(): assert is_set(config(1))\n"
+        "def test_c(): assert is_set(config(2))\n"
+        "def test_d(): assert is_set(handlers(0))\n"
+        "def test_e():\n    try:\n        dictConfig(formatters(0))\n    except ValueError: pass\n",
+    ),
+    "a returned class that contradicts itself": (
+        "class M(type):\n    n = 0\n    def __len__(self): return 3\n    def __iter__(self): return iter([])\n"
+        "    def __getitem__(self, place):\n        M.n += 1\n        return M.n\n"
+        "class S(metaclass=M): pass\ndef primes(n): return S",
+        "def test_a():\n    found = primes(10)\n    assert len(found) == 3\n"
+        "    for a, b in zip(found, [2, 3, 5]): assert a == b\n"
+        "def test_b():\n    found = primes(10)\n    assert found[0] == 1\n    assert found[0] == 2\n",
+    ),
     "a hook of a runner of tests, which gets the test": (
         "answers, asked = {}, []\n"
         "def f(n):\n    asked.append(n)\n    return answers.get(n, 0)\n"

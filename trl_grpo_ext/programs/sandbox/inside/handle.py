@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import operator
 from collections import deque
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from enum import IntEnum
 from functools import partial
 from types import FunctionType
@@ -62,8 +62,8 @@ class State:
     """Facts that the judge keeps about a program object."""
 
     __slots__ = (
-        *("ahead", "began", "born", "driver", "given", "hash", "name", "number", "pulls", "remote", "standing"),
-        *("told", "whole"),
+        *("ahead", "began", "born", "differs", "driver", "given", "hash", "name", "number", "pulls", "remote"),
+        *("standing", "told", "whole"),
     )
 
     def __init__(self, remote: Requester, number: int, name: str) -> None:
@@ -71,6 +71,9 @@ class State:
         self.number = number
         self.name = name
         self.standing = Standing.RESULT
+        # Whether the object may be the difference of an object from an expected value, or was computed from such a
+        # difference. It may be computed on, but is never converted to a number, ordered or taken for true.
+        self.differs = False
         # Number of the request during which the object became known.
         self.born = remote.asked
         self.hash: int | None = None
@@ -125,18 +128,21 @@ class Stub:
         return list(self._remote_state.remote.request("dir", self))
 
 
-_PREDICATES = frozenset(
+PREDICATES = frozenset(
     {name for name in dir(str) if name.startswith("is")}
-    | {"startswith", "endswith", "issubset", "issuperset", "isdisjoint", "symmetric_difference", "equals"}
+    | {"startswith", "endswith", "issubset", "issuperset", "isdisjoint", "difference", "symmetric_difference", "equals"}
 )
+"""Methods that would let an object judge an expected value."""
 
 
 def is_judgement(value: Stub, name: str) -> bool:
     """Return whether a method would let a returned object judge an expected value, as `startswith` and `equals` do.
 
-    Objects that the test has made may have such a method: a `Trie` has `startswith`.
+    Objects that the test has made may have such a method: a `Trie` has `startswith`. If plain data has it, as a text
+    has, what crossed answers.
     """
-    return name in _PREDICATES and isinstance(value, Handle) and value._remote_state.standing is Standing.RESULT
+    is_returned = name in PREDICATES and value._remote_state.standing is Standing.RESULT
+    return is_returned and not hasattr(_plain_base(value), name)
 
 
 class Handle(Stub):
@@ -244,47 +250,80 @@ def _refused(value: Stub, name: str, *args: Any) -> Any:
 def _judged(self: Stub, name: str, args: tuple[Any, ...]) -> Any:
     """Request order, arithmetic or containment from the program, if allowed for these operands.
 
-    The program may answer if the test has made the object, or has made another operand from the same class. A computed
-    object (`Standing.COMPUTED`) has no order with plain data. Arithmetic on it is allowed, but the plain operand could
-    be the expected value, so the result must again be an object. The same holds for sums and differences of made
-    objects and plain data. Such a sum stays a result, as it may be the distance from an expected number.
-
     Without an answer of the program, containment is decided by iteration, order by fields, and anything
     else is refused.
 
     Raises:
-        TypeError: if the program answers arithmetic with plain data where an object is required.
+        TypeError: if the program answers with plain data where an object is required.
     """
-    standing = _standing(self)
-    is_made = standing is Standing.MADE
-    if name == CONTAINS and not is_made:
+    if name == CONTAINS and _standing(self) < Standing.MADE:
         return any(element is args[0] or element == args[0] for element in iter(self))
-    by_class = any(_standing(other) is Standing.MADE and type(other) is type(self) for other in args)
-    only_computed = standing is Standing.COMPUTED and not by_class
-    # A plain operand has no standing.
-    among_own = all(_standing(other) for other in args)
-    may_compute = only_computed and (name in BINARY | UNARY or among_own)
-    if not (is_made or by_class or may_compute):
+    # The digits that a number is rounded to are no operand.
+    others = () if name in UNARY else args
+    if not _is_asked(self, name, others):
         return _by_fields(self, name, args[0]) if name in ORDER else _refused(self, name)
+    standing = _standing(self)
+    is_told = name in BINARY | UNARY and _is_told(self, name, others)
     result = self._remote_state.remote.request("special", self, name, *args)
-    with_plain = not all(isinstance(other, Stub) for other in args)
-    # The plain operand may be the expected value.
-    told = with_plain and (only_computed or name in ADDITIVE)
-    if result is self and name in BINARY and name.startswith("__i"):
-        # A difference from the expected number may not judge itself: `total -= 10.5; abs(total) < 1e-9`.
-        self._remote_state.standing = Standing.RESULT if told and name == "__isub__" else standing
-    elif told and not isinstance(result, Handle) and result is not NotImplemented:
+    if is_told and not _is_value(name, result):
         raise TypeError(f"{name} of a {type(self).__name__!r} object and plain data gives plain data")
-    elif isinstance(result, Stub) and not any(_may_differ(name, other) for other in args):
+    if isinstance(result, Stub):
         state = result._remote_state
-        state.standing = max(state.standing, Standing.COMPUTED)
+        is_in_place = result is self and name in BINARY and name.startswith("__i")
+        state.standing = standing if is_in_place else max(state.standing, Standing.COMPUTED)
+        # A sum in place is what tests keep accounts with.
+        is_sum = is_in_place and name == "__iadd__"
+        is_difference = not is_sum and any(_may_differ(name, other) for other in others)
+        state.differs = is_difference or any(map(_differs, (result, self, *others)))
     return result
 
 
+def _is_asked(self: Stub, name: str, others: tuple[Any, ...]) -> bool:
+    """Test if the test has made or computed an operand of this class.
+
+    A computed object has an order only with its like, or with an object that the test has made.
+    """
+    operands = (self, *others)
+    if name not in ORDER:
+        return any(_standing(each) and type(each) is type(self) for each in operands)
+    # A difference counts as returned.
+    origins = [Standing.RESULT if _differs(each) else _standing(each) for each in operands]
+    return all(origins) or _is_made(self, operands, origins)
+
+
+def _is_told(self: Stub, name: str, others: tuple[Any, ...]) -> bool:
+    """Test if the program could learn an expected number from the operands: a plain operand may be that.
+
+    A difference may hold it; see `State.differs`. An operator between an object that the test has made and plain data
+    may give a number, as in `Vector(3, 4) * 2 == 5`, unless it adds or subtracts.
+    """
+    operands = (self, *others)
+    by_made = _is_made(self, operands, map(_standing, operands))
+    with_plain = not all(isinstance(other, Stub) for other in others)
+    return (with_plain and (name in ADDITIVE or not by_made)) or any(map(_differs, operands))
+
+
+def _is_made(self: Stub, operands: tuple[Any, ...], origins: Iterable[Standing]) -> bool:
+    """Test if the test has made an operand of this class."""
+    pairs = zip(operands, origins, strict=True)
+    return any(origin is Standing.MADE and type(operand) is type(self) for operand, origin in pairs)
+
+
+def _differs(value: Any) -> bool:
+    return isinstance(value, Stub) and value._remote_state.differs
+
+
+def _is_value(name: str, result: Any) -> bool:
+    """Test if an operator's result is an object, or contents to compare, and no distance from an expected value."""
+    is_contents = isinstance(result, str | bytes | list | tuple) and "sub" not in name
+    return is_contents or isinstance(result, Handle) or result is NotImplemented
+
+
 def _may_differ(name: str, other: Any) -> bool:
-    """Test if an operator may give the difference of an object from an expected value."""
+    """Test if an operator may give the difference of an object from an expected value; `sum` begins with 0."""
+    is_zero = type(other) in (int, float) and other == 0
     is_joined = isinstance(other, str) and "add" in name
-    return name in ADDITIVE and not (is_joined or isinstance(other, Stub | FunctionType))
+    return name in ADDITIVE and not (is_zero or is_joined or isinstance(other, Stub | FunctionType))
 
 
 def _by_fields(one: Stub, name: str, other: Any) -> Any:
@@ -335,6 +374,8 @@ def _bool(self: Stub) -> bool:
         base = _plain_base(self)
         return bool(base.__bool__(self)) if hasattr(base, "__bool__") else _len(self) > 0
     state = self._remote_state
+    if state.differs:
+        raise TypeError(f"__bool__ is not asked of a {type(self).__name__!r} object and plain data")
     found = once(state, ("__bool__",), partial(state.remote.request, "special", self, "__bool__"))
     if type(found) is not bool:
         raise TypeError(f"__bool__ should return bool, returned {type(found).__name__}")

@@ -30,6 +30,8 @@ def is_act(operation: str, values: tuple[Any, ...]) -> bool:
 
     Reading an item by index does not. Reading by key may: a dict with defaults adds an entry.
     """
+    if operation == "getitem":
+        return type(values[1]) is not int
     if operation != "special":
         return operation not in _READING
     return values[1] not in _READING_SPECIALS and not (values[1] == "__getitem__" and type(values[2]) is int)

@@ -71,7 +71,7 @@ def run_tests(control: int, rpc: int, *, guarded: bool) -> None:
     program = ProgramProxy(Channel(rpc, frame_bytes=most, total_bytes=MESSAGES_IN_ALL * most), tests.sources)
     judgement = _Judgement(trainer, program, tests)
     if guarded:
-        CodeGuard([setup, *snippets], judgement.refuse).install()
+        CodeGuard([setup, *snippets], judgement.refuse).install(text_of(tests.sources))
     try:
         judgement.run(setup, snippets)
     except BadTestsError as error:

@@ -10,6 +10,7 @@ import collections.abc
 import sys
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import partial
 from types import AsyncGeneratorType, CodeType, CoroutineType, FrameType, FunctionType, GeneratorType
 from typing import Any
 
@@ -26,6 +27,7 @@ from trl_grpo_ext.programs.sandbox.inside.crossing.exceptions import Counterpart
 from trl_grpo_ext.programs.sandbox.inside.crossing.values import MISSING, Json
 from trl_grpo_ext.programs.sandbox.inside.handle import (
     ASSERTIONS_OF_MOCKS,
+    PREDICATES,
     Handle,
     Requester,
     Standing,
@@ -37,6 +39,7 @@ from trl_grpo_ext.programs.sandbox.inside.handle import (
     special,
     viewed,
 )
+from trl_grpo_ext.programs.sandbox.inside.iteration import begin, item_at, length_of
 
 _OF_CLASSES = {"__slots__", "__dict__", "__name__", "__qualname__", "__doc__", "__abstractmethods__"}
 _KEPT = (FORWARDED - _OF_CLASSES) | {"__init__", "__post_init__"}
@@ -111,7 +114,9 @@ class RemoteClass(type):
         return value
 
     def __getattr__(cls, name: str) -> Any:
-        if name[:2] == "__" == name[-2:] and name not in FORWARDED:
+        is_hidden = name[:2] == "__" == name[-2:] and name not in FORWARDED
+        # A class that the tests have not named was returned.
+        if is_hidden or (name in PREDICATES and not cls._remote_class.trusted):
             raise AttributeError(f"type object {cls.__name__!r} has no attribute {name!r}", name=name, obj=cls)
         return cls._own(cls._remote_class.remote.get(cls, name))
 
@@ -145,14 +150,16 @@ class RemoteClass(type):
     def __bool__(cls) -> bool:
         return True
 
+    # The program's metaclass answers, and is held to its answers as an object is.
     def __iter__(cls) -> Iterator[Any]:
-        return map(cls._own, cls._remote_class.remote.request("iter", cls))
+        return map(cls._own, begin(cls))
 
     def __len__(cls) -> int:
-        return int(cls._remote_class.remote.request("special", cls, "__len__"))
+        return length_of(cls._remote_class, lambda: int(cls._remote_class.remote.request("special", cls, "__len__")))
 
     def __getitem__(cls, key: Any) -> Any:
-        return cls._own(cls._remote_class.remote.request("getitem", cls, key))
+        ask = partial(cls._remote_class.remote.request, "getitem", cls, key)
+        return cls._own(item_at(cls._remote_class, key, ask) if type(key) is int else ask())
 
     def __contains__(cls, item: Any) -> bool:
         return any(item is member or item == member for member in cls)

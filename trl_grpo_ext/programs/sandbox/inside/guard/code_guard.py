@@ -29,6 +29,7 @@ from typing import Any, NoReturn
 from trl_grpo_ext.programs.sandbox.inside.compiled import FORMATTED
 from trl_grpo_ext.programs.sandbox.inside.guard.expressions import NotPlainError, evaluate, is_plain_class
 from trl_grpo_ext.programs.sandbox.inside.guard.formats import FormatCheck
+from trl_grpo_ext.programs.sandbox.inside.guard.logging_config import guard_logging_config
 from trl_grpo_ext.programs.sandbox.walls.filesystem import PRIVATE_SCRATCH
 
 _compile, _exec, _eval = builtins.compile, builtins.exec, builtins.eval
@@ -75,13 +76,18 @@ class CodeGuard:
         self._allowed = {id(code): code for code in tests}
         self._compiling = False
 
-    def install(self) -> None:
-        """Guard this process for good: Python cannot remove an audit hook."""
+    def install(self, text: str) -> None:
+        """Guard this process for good: Python cannot remove an audit hook.
+
+        Args:
+            text: Source of the tests.
+        """
         for name, function in (("compile", self.compile), ("exec", self.exec), ("eval", self.eval)):
             setattr(builtins, name, function)
         formats = FormatCheck(self._refuse)
         formats.install()
         setattr(builtins, FORMATTED, formats.formatted)
+        guard_logging_config(text, self._stands_in_tests, self._refuse)
         _print_errors_in_python()
         sys.addaudithook(self._audit)
 

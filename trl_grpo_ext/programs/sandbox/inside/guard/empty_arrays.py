@@ -1,9 +1,10 @@
 """Prevent the program's empty arrays and lists from equalling nonempty values: numpy broadcasts them to nothing.
 
 If `empty` has the shape (0, 1), `numpy.allclose(empty, expected)` is true, and so are `(empty == expected).all()` and
-`norm(empty - expected) < 1e-9`; if `expected` has one item, so are they for an empty list. In the judge, the program's
-empty arrays and all arrays of the tests therefore have a class of their own, which refuses these operations between an
-empty and a nonempty operand. numpy's comparison functions refuse lists that contain only empty arrays.
+`norm(empty - expected) < 1e-9`; if `expected` has one item, so are they for an empty list or `range(0)`. In the judge,
+the program's empty arrays and all arrays of the tests therefore have a class of their own, which refuses these
+operations between an empty and a nonempty operand. numpy's comparison functions refuse them too. Whatever numpy takes
+for an array counts as one, including an object or a class of the program.
 """
 
 from __future__ import annotations
@@ -19,9 +20,10 @@ from typing import Any
 
 from trl_grpo_ext.programs.sandbox.inside.crossing.containers import CONTAINERS, SUBCLASSES, Container
 from trl_grpo_ext.programs.sandbox.inside.handle import Stub
+from trl_grpo_ext.programs.sandbox.inside.remote_class import RemoteClass
 
 # Refused with any nonempty operand; a number counts as nonempty.
-_WITH_ANYTHING = frozenset({"equal", "not_equal", "subtract"})
+_WITH_ANYTHING = frozenset({"bitwise_xor", "equal", "logical_xor", "not_equal", "subtract"})
 # Refused with a nonempty array only: a test may ask whether all items of an empty array are above 0.
 _WITH_ARRAYS = frozenset({"less", "less_equal", "greater", "greater_equal"})
 _COMPARING = ("allclose", "isclose", "array_equiv")
@@ -46,6 +48,7 @@ def guard_empty_arrays(text: str) -> None:
     numpy = importlib.import_module("numpy")
     _wrap(numpy, _COMPARING, _comparing)
     _wrap(numpy, [*_CONVERTING, *_functions_named_in(text, numpy)], _converting)
+    _wrap(numpy, sorted(_WITH_ANYTHING | _WITH_ARRAYS), _operating)
     # `numpy.testing` is slow to import.
     if "testing" in text:
         _wrap(importlib.import_module("numpy.testing"), _ASSERTING, _comparing)
@@ -68,7 +71,12 @@ def _functions_named_in(text: str, numpy: Any) -> list[str]:
 def _wrap(module: ModuleType, names: Sequence[str], wrapping: Callable[[Any], Any]) -> None:
     for name in names:
         own = getattr(module, name)
-        setattr(module, name, functools.wraps(own)(wrapping(own)))
+        wrapped = functools.wraps(own)(wrapping(own))
+        # The methods of a ufunc, such as `outer`.
+        for each in dir(own):
+            if not each.startswith("_"):
+                setattr(wrapped, each, getattr(own, each))
+        setattr(module, name, wrapped)
 
 
 def _reading(empty: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -87,22 +95,38 @@ def _guarded(array: Any) -> Any:
 
 
 def _comparing(own: Callable[..., Any]) -> Callable[..., Any]:
-    def compare(one: Any, other: Any, *args: Any, **kwargs: Any) -> Any:
+    signature = importlib.import_module("inspect").signature(own)
+    compared = list(signature.parameters)[:2]
+
+    def compare(*args: Any, **kwargs: Any) -> Any:
+        given = signature.bind(*args, **kwargs)
         # The values read here are passed on: a program's object may answer differently when read again.
-        pair = [_read(one), _read(other)]
-        if _is_empty(pair[0]) is not _is_empty(pair[1]):
+        for name in compared:
+            given.arguments[name] = _read(given.arguments[name])
+        one, other = (given.arguments[name] for name in compared)
+        if _is_empty(one) is not _is_empty(other):
             raise _refusal()
-        return own(*pair, *args, **kwargs)
+        return own(*given.args, **given.kwargs)
 
     return compare
 
 
+def _operating(own: Callable[..., Any]) -> Callable[..., Any]:
+    def operate(*args: Any, **kwargs: Any) -> Any:
+        if not _is_called_by_tests():
+            return own(*args, **kwargs)
+        read = map(_read, args)
+        return own(*[_guarded(each) if _is_empty(each) else each for each in read], **kwargs)
+
+    return operate
+
+
 def _read(value: Any) -> Any:
-    """Convert lists and sized program objects to arrays, as numpy does before comparing."""
-    is_sized = isinstance(value, Stub) and hasattr(type(value), "__len__")
-    if isinstance(value, list | tuple) or is_sized:
-        return importlib.import_module("numpy").asanyarray(value)
-    return value
+    """Convert a value to an array, as numpy does before comparing; numbers and other single values stay."""
+    array = importlib.import_module("numpy").asanyarray(value)
+    # An object of the program may answer differently when numpy reads it again.
+    is_single = array.ndim == 0 and not isinstance(value, Stub | RemoteClass)
+    return value if is_single else array
 
 
 def _converting(own: Callable[..., Any]) -> Callable[..., Any]:
@@ -110,9 +134,7 @@ def _converting(own: Callable[..., Any]) -> Callable[..., Any]:
         array = own(*args, **kwargs)
         if type(array) is not importlib.import_module("numpy").ndarray:
             return array
-        # Libraries that the tests use have empty arrays of their own.
-        is_of_tests = sys._getframe(1).f_globals.get("__name__") == "tests"
-        if is_of_tests or _holds_guarded([*args, *kwargs.values()]):
+        if _is_called_by_tests() or _holds_guarded([*args, *kwargs.values()]):
             return _guarded(array)
         return array
 
@@ -126,10 +148,13 @@ def _holds_guarded(value: Any, depth: int = _DEEP) -> bool:
     return type(value) in SUBCLASSES or isinstance(value, Stub)
 
 
-def _is_empty(value: Any, depth: int = _DEEP) -> bool:
-    """Test if numpy would find no items in a value, as in `[[], []]`; numbers count as items."""
-    if isinstance(value, list | tuple):
-        return depth > 0 and all(_is_empty(each, depth - 1) for each in value)
+def _is_called_by_tests() -> bool:
+    """Test if tests call a guarded function: libraries that they use have empty arrays of their own."""
+    return sys._getframe(2).f_globals.get("__name__") == "tests"
+
+
+def _is_empty(value: Any) -> bool:
+    """Test if a value that `_read` has converted is an array without items."""
     return bool(getattr(value, "size", 1) == 0)
 
 
@@ -151,6 +176,7 @@ def _guarded_array() -> Any:
         return value
 
     def array_ufunc(self: Any, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        inputs = tuple(map(_read, inputs))
         others = [each for each in inputs if not _is_empty(each)]
         if len(inputs) > len(others) > 0 and _is_refused(ufunc.__name__, others):
             raise _refusal()
@@ -172,5 +198,5 @@ def _guarded_array() -> Any:
 
 def _is_refused(operation: str, others: list[Any]) -> bool:
     """Test if an empty array refuses an operation with these nonempty operands."""
-    is_array = any(isinstance(each, list | tuple) or getattr(each, "ndim", 0) for each in others)
+    is_array = any(getattr(each, "ndim", 0) for each in others)
     return operation in _WITH_ANYTHING or (operation in _WITH_ARRAYS and is_array)
