@@ -203,6 +203,19 @@ def test_a_gold_in_the_prompt_is_refused_since_rewards_never_see_it(
     assert "TRL keeps `prompt` to itself" in capsys.readouterr().err
 
 
+def test_a_term_that_applies_to_no_row_is_refused_as_training_does(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = tmp_path / "d.jsonl"
+    data.write_text('{"prompt": "1+1", "solution": "2", "level": "easy"}\n' * 4)
+    recipe = tmp_path / "r.yaml"
+    recipe.write_text(
+        f"model_name_or_path: m\ndataset_name: {data}\nrewards: [{{verifier: math, when: {{level: eazy}}}}]\n"
+    )
+    assert main(["check-data", "--config", str(recipe)]) == 2
+    assert "`level` to be 'eazy', and the column has 'easy'" in capsys.readouterr().err
+
+
 def test_the_command_says_what_is_wrong_with_a_recipe(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check-data", "--config", "quikstart"]) == 2
     assert "Did you mean `quickstart`?" in capsys.readouterr().err

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from trl_grpo_ext.answers.golds import GOLD_COLUMNS, gold_texts
 from trl_grpo_ext.group_verifier import GroupVerifier
+from trl_grpo_ext.mix.gate import When
 from trl_grpo_ext.mix.reward_mix import RewardMix
 from trl_grpo_ext.mix.term import RewardTerm
 from trl_grpo_ext.outcome import Outcome
@@ -25,6 +26,8 @@ from trl_grpo_ext.support.progress import SECONDS_BETWEEN_LINES, Progress
 from trl_grpo_ext.verdict import Blame, Verdict
 
 SHOWN_ROWS = 10
+# Values of a column that a message lists.
+SHOWN_VALUES = 10
 # Rows per slice: the first size; slices double up to the second size while checking stays quick.
 FIRST_ROWS = 4
 MOST_ROWS = 256
@@ -419,3 +422,34 @@ def describe(check: RowCheck, *, rows: int, where: str, lines: FileLines | None 
         said.append(f"  {term}: {reason} in {many}: {where_in_data}, such as {first.value[:80]!r}")
         said.append(f"    {first.advice}")
     return "\n".join(said)
+
+
+def check_routing(dataset: Any, mix: RewardMix) -> None:
+    """Raise a ValueError for a term whose `when` matches no row of the training data; a stream is not looked at."""
+    if not hasattr(dataset, "unique"):
+        # A stream.
+        return
+    for term in mix.terms:
+        if not isinstance(term.when, When):
+            continue
+        for column, wanted in term.when.conditions:
+            found = _unique(dataset, column, term.name)
+            if not any(value in wanted for value in found):
+                shown = ", ".join(repr(value) for value in found[:SHOWN_VALUES])
+                more = ", ..." if len(found) > SHOWN_VALUES else ""
+                raise ValueError(
+                    f"The reward term {term.name!r} applies to no row of train_dataset: its `when` wants "
+                    f"`{column}` to be {' or '.join(map(repr, wanted))}, and the column has {shown}{more}."
+                )
+
+
+def _unique(dataset: Any, column: str, term: str) -> list[Any]:
+    try:
+        found: list[Any] = dataset.unique(column)
+    except Exception:
+        # pyarrow raises several types of exceptions for columns of lists and mappings.
+        raise ValueError(
+            f"The reward term {term!r} looks at the column `{column}` in its `when`, whose values cannot be compared "
+            f"({dataset.features[column]}); it takes a column of texts, numbers or truth values."
+        ) from None
+    return found

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import torch
 
-from trl_grpo_ext.mix.gate import When
+from trl_grpo_ext.mix.data_check import check_routing
 from trl_grpo_ext.mix.reward_mix import RewardMix
 from trl_grpo_ext.mix.reward_plan import RewardPlan
 from trl_grpo_ext.support.text import did_you_mean
@@ -21,7 +21,6 @@ from trl_grpo_ext.workers.executor import choose_executor
 
 logger = logging.getLogger(__name__)
 
-SHOWN_VALUES = 10
 # Trackers that some versions of transformers omit from their list of installed trackers.
 NOT_LISTED = ("azure_ml", "flyte")
 
@@ -76,7 +75,7 @@ def _check_mix(mix: RewardMix, train_dataset: Any, args: Any) -> None:
     if train_dataset is None:
         mix.check_columns([])
     else:
-        _check_routing(train_dataset, mix)
+        check_routing(train_dataset, mix)
     if args.remove_unused_columns:
         raise ValueError(
             "remove_unused_columns=True would take the dataset's columns away from the verifiers; leave it False."
@@ -207,37 +206,6 @@ def _check_dataset(name: str, dataset: Any, mix: RewardMix | None, needs_prompt:
             mix.check_columns(columns)
         except ValueError as error:
             raise ValueError(f"{name}: {error}") from None
-
-
-def _check_routing(dataset: Any, mix: RewardMix) -> None:
-    """Refuse a term whose `when` matches no row of the training data."""
-    if not hasattr(dataset, "unique"):
-        # A stream.
-        return
-    for term in mix.terms:
-        if not isinstance(term.when, When):
-            continue
-        for column, wanted in term.when.conditions:
-            found = _unique(dataset, column, term.name)
-            if not any(value in wanted for value in found):
-                shown = ", ".join(repr(value) for value in found[:SHOWN_VALUES])
-                more = ", ..." if len(found) > SHOWN_VALUES else ""
-                raise ValueError(
-                    f"The reward term {term.name!r} applies to no row of train_dataset: its `when` wants "
-                    f"`{column}` to be {' or '.join(map(repr, wanted))}, and the column has {shown}{more}."
-                )
-
-
-def _unique(dataset: Any, column: str, term: str) -> list[Any]:
-    try:
-        found: list[Any] = dataset.unique(column)
-    except Exception:
-        # pyarrow raises several types of exceptions for columns of lists and mappings.
-        raise ValueError(
-            f"The reward term {term!r} looks at the column `{column}` in its `when`, whose values cannot be compared "
-            f"({dataset.features[column]}); it takes a column of texts, numbers or truth values."
-        ) from None
-    return found
 
 
 def _check_prompts(name: str, dataset: Any, columns: list[str]) -> None:

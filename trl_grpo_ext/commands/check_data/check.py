@@ -10,7 +10,16 @@ import numpy as np
 
 from trl_grpo_ext.commands.check_data.placeholders import placeholder_golds
 from trl_grpo_ext.commands.exit_status import FINE, FOUND, refusing
-from trl_grpo_ext.mix.data_check import FileLines, check_rows, describe, place, share_of, try_verifiers, with_columns
+from trl_grpo_ext.mix.data_check import (
+    FileLines,
+    check_routing,
+    check_rows,
+    describe,
+    place,
+    share_of,
+    try_verifiers,
+    with_columns,
+)
 from trl_grpo_ext.mix.reward_mix import RewardMix
 from trl_grpo_ext.recipe.data import load_data
 from trl_grpo_ext.recipe.file_lines import file_lines
@@ -64,7 +73,9 @@ def check_data(recipe: Recipe, *, seconds: float, with_mutants: bool) -> int:
 
 def _load(recipe: Recipe) -> list[_Split]:
     splits = load_data(recipe.data)
-    recipe.mix.check_columns(splits[recipe.data.dataset_train_split].column_names)
+    train = splits[recipe.data.dataset_train_split]
+    recipe.mix.check_columns(train.column_names)
+    check_routing(train, recipe.mix)
     if recipe.data.dataset_streaming:
         if recipe.data.rows is None:
             raise ValueError("The data is a stream (dataset_streaming); set --rows, the number of rows to check.")
