@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, get_args
 
 from trl_grpo_ext.answers.find.final_answer import AnswerFrom, check_answer_from
-from trl_grpo_ext.answers.find.options import choice_said, listed_options
+from trl_grpo_ext.answers.find.options import choice_said, listed_options, numbered_options
 from trl_grpo_ext.answers.golds import alternatives
 from trl_grpo_ext.answers.read.choices import (
     ALONE,
@@ -53,7 +53,8 @@ class MultipleChoiceVerifier(AnswerVerifier[Gold]):
     The gold is a letter (`B`, `(B)`), an index (an integer, or digits if the labels are letters) or the text of an
     option; a list holds alternative golds. A row may hold its options: a list of texts, a mapping from labels to texts,
     or `{"text": [...], "label": [...]}` as in ARC; a CSV file holds these as JSON. Without them, the options count that
-    the prompt lists as `A) ...`. With options, an answer may also be the text of an option.
+    the prompt lists as `A) ...`, or as `1. ...` on lines of their own. With options, an answer may also be the text of
+    an option.
 
     Args:
         column: The gold's column; by default `solution`, else `answer`.
@@ -116,7 +117,7 @@ class MultipleChoiceVerifier(AnswerVerifier[Gold]):
         golds = self.golds(row)
         if not golds:
             return "gold_missing"
-        options = self._row_options(row)
+        options = self._row_options(row, golds)
         if options is None:
             return "choices_unreadable"
         labels: set[str] = set()
@@ -130,12 +131,17 @@ class MultipleChoiceVerifier(AnswerVerifier[Gold]):
             return "gold_not_among_choices"
         return Gold(frozenset(labels), options)
 
-    def _row_options(self, row: Mapping[str, Any]) -> Options | None:
+    def _row_options(self, row: Mapping[str, Any], golds: Sequence[Any]) -> Options | None:
         """Read the options of a row, or of its prompt; without texts if neither lists any, None if unreadable."""
         columns = (self.choices,) if self.choices else CHOICES_COLUMNS
         listed = first_value(row, columns)
         if listed is None:
-            return listed_options(last_message(row.get("prompt")))
+            question = last_message(row.get("prompt"))
+            lettered = listed_options(question)
+            numbered = numbered_options(question)
+            # A prompt may also number its instructions.
+            is_numbered = not lettered.texts and any(self._labels(gold, numbered) for gold in golds)
+            return numbered if numbered.texts and is_numbered else lettered
         return _options(listed)
 
     def _labels(self, gold: Any, options: Options) -> set[str]:

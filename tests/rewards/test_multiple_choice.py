@@ -422,3 +422,15 @@ def test_no_text_is_right_for_two_golds(pieces: list[str]) -> None:
 @pytest.mark.parametrize("piece", ["A", "A ", "(A", "A) ", "A or ", "ﷺ", "a\u0301\u0323", "\x00", "answer "])
 def test_a_megabyte_is_judged(piece: str) -> None:
     assert judge(piece * (1_000_000 // len(piece))).score == 0.0
+
+
+def test_options_that_a_prompt_numbers_are_chosen_by_number_or_text() -> None:
+    asked = "Which is red?\n1. Sky\n2. Blood\n3. Grass"
+    said = ["2", "(2)", "It is Blood.", "1", "2) Grass"]
+    verdicts = MultipleChoiceVerifier().judge(said, prompts=[asked] * 5, solution=["2"] * 5)
+    assert [verdict.score for verdict in verdicts] == [1, 1, 1, 0, 0]
+
+
+def test_numbered_instructions_are_no_options_for_a_letter() -> None:
+    asked = "1. Think first.\n2. Say one letter."
+    assert MultipleChoiceVerifier().judge(["B"], prompts=[asked], solution=["B"])[0].score == 1

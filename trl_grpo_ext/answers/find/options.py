@@ -28,6 +28,8 @@ LABELS = "ABCDEFGHIJ"
 MAX_OPTION = 200
 # An option's label in a question: `(A)`, `A.`, `\textbf{(A)}`.
 _LABEL = re.compile(r"(?:(?:(?<=[\s$~])|^)|\\(?:textbf|text|mathrm|mathbf)\{\s*)\(?([A-J])[).:](?:\s*\})?(?=[\s\\~$])")
+# `1. Sky` or `(2) Blood` on a line of its own.
+_NUMBERED = re.compile(r"^[ \t]*\(?([1-9]\d?)[).:][ \t]+(\S[^\n]{0,200})$", re.MULTILINE)
 _OPTION_END = re.compile(r"(?:\s|\$|~|\\(?:q?quad|hspace\{[^{}]*\}|[ ,;:!\\]))+$|\n\s*\n.*", re.DOTALL)
 _LETTER_GOLD = re.compile(r"\(?([A-Ja-j])[).]?")
 _SMALL_LABEL = re.compile(
@@ -80,6 +82,21 @@ def listed_options(prompt: str) -> Options:
         texts.pop()
     has_two = sum(map(bool, texts)) > 1
     return Options(texts=tuple(texts)) if has_two else Options()
+
+
+def numbered_options(prompt: str) -> Options:
+    """Return the options that a question lists by numbers, a line each; options without texts if it lists none.
+
+    Examples:
+        >>> numbered_options("Which is red?\\n1. Sky\\n2. Blood").labels, numbered_options("1. Add 2 and 3.").texts
+        (('1', '2'), ())
+    """
+    lines = _NUMBERED.findall(prompt)
+    numbers = [number for number, _ in lines]
+    counted = [str(number) for number in range(1, len(lines) + 1)]
+    if len(lines) < 2 or numbers != counted:
+        return Options()
+    return Options(tuple(numbers), tuple(option_text(text, number) for number, text in lines))
 
 
 def choice_said(answer: str, options: Options) -> Choice:
