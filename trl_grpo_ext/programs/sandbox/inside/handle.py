@@ -329,11 +329,17 @@ def _may_differ(name: str, other: Any) -> bool:
 def _by_fields(one: Stub, name: str, other: Any) -> Any:
     """Compare two returned objects of a data class with an order by their fields, in the judge.
 
-    Return NotImplemented for different classes, or for a class without an order.
+    Return NotImplemented for different classes.
+
+    Raises:
+        TypeError: for a class with an order of its own.
     """
     order: tuple[str, ...] = getattr(type(one), "_order", ())
-    if not order or type(other) is not type(one):
+    if type(other) is not type(one):
         return NotImplemented
+    if not order:
+        # Python would say that the class has no order.
+        raise TypeError(f"{name} is not asked of a returned {type(one).__name__!r} object")
     get = one._remote_state.remote.get
     first = tuple(get(one, field) for field in order)
     second = tuple(get(other, field) for field in order)
