@@ -46,12 +46,14 @@ def alternatives(gold: Any) -> list[Any]:
     """
     # numpy arrays and torch tensors have `tolist`.
     to_list = getattr(gold, "tolist", None)
-    gold = to_list() if callable(to_list) else gold
+    if callable(to_list):
+        gold = to_list()
     if isinstance(gold, list | tuple):
         return [one for item in gold for one in alternatives(item)]
     # pandas stores a missing cell as NaN, and NaN differs from itself.
-    missing = gold is None or gold != gold
-    return [] if missing else [gold]
+    if gold is None or gold != gold:
+        return []
+    return [gold]
 
 
 def gold_texts(gold: object) -> tuple[str, ...]:
@@ -73,7 +75,9 @@ def _gold_text(gold: object) -> str:
     if isinstance(gold, float):
         if not math.isfinite(gold):
             return ""
-        return str(int(gold)) if gold.is_integer() else repr(gold)
+        if gold.is_integer():
+            return str(int(gold))
+        return repr(gold)
     text = restored(str(gold)).strip()
     if "####" in text:
         text = text.rpartition("####")[2].strip()

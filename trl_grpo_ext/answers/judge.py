@@ -186,7 +186,9 @@ def _choice(text: str) -> str | None:
     """Return a multiple-choice gold's capital letter, A to J; None for any other gold."""
     led = split_label(text)
     label = led.label if led else letter(text)
-    return label if label and "A" <= label <= "J" else None
+    if label and "A" <= label <= "J":
+        return label
+    return None
 
 
 def _says_option(answer: str, label: str, gold: Labelled | None) -> bool:

@@ -197,8 +197,10 @@ def _renamed(gold: Answer, answer: Answer) -> Iterator[Node]:
     `C` of an integral.
     """
     yield answer.node
-    asked, given = (symbols(_said(one.node)) for one in (gold, answer))
-    asked, given = asked - given, given - asked
+    letters = symbols(_said(gold.node))
+    others = symbols(_said(answer.node))
+    asked = letters - others
+    given = others - letters
     if len(asked) == len(given) == 1 and _is_free(gold, answer, *asked, *given):
         yield rename(answer.node, *given, *asked)
     elif len(asked) == len(given) <= MAX_CONSTANTS and _are_constants(gold.node, asked, given):
@@ -269,8 +271,9 @@ def is_unevaluated(gold: Answer, answer: Answer, *, echo: str = "") -> bool:
     # n = 7 (mod 5) is a statement: nothing is left to compute.
     if congruent(answer.node) or remainder(answer.node):
         return False
-    in_radians = isinstance(gold.node, Quantity) and gold.node.unit == unit("deg") and Symbol("pi") in walk(given)
-    if in_radians:
+    asks_for_degrees = isinstance(gold.node, Quantity) and gold.node.unit == unit("deg")
+    # An angle in radians, such as pi/3, is evaluated.
+    if asks_for_degrees and Symbol("pi") in walk(given):
         return False
     if operators(given) - operators(asked):
         return True
@@ -311,6 +314,7 @@ def _said(node: Node) -> Node:
     """Return the value that a statement gives: `x = 5` gives `5`; other nodes are returned unchanged."""
     value = assigned(node)
     match node:
+        # (x, y) = (1, 2)
         case Relation(("=",), (Collection(), Collection() as values)):
             return values
         case Logic("same" | "or", parts):

@@ -57,6 +57,7 @@ _FUNCTIONS: Mapping[str, Callable[..., Value]] = {
     "+": operator.add, "*": operator.mul, "/": operator.truediv, "cbrt": sympy.cbrt,
     "ratio": operator.truediv, "Gamma": sympy.gamma,
 }  # fmt: skip
+_OF_SETS = {"cup": sympy.Union, "cap": sympy.Intersection, "setminus": sympy.Complement}
 _SIGNS = {"<": sympy.Lt, ">": sympy.Gt, "<=": sympy.Le, ">=": sympy.Ge, "=": sympy.Eq, "!=": sympy.Ne}
 _LEFT_TO_MATH_VERIFY = LatexExtractionConfig(
     boxed_match_priority=0,
@@ -80,13 +81,14 @@ def value_of(node: Node) -> Value:
         case Number(value):
             return sympy.Rational(value.numerator, value.denominator)
         case Symbol(name):
-            return _CONSTANTS[name] if name in _CONSTANTS else sympy.Symbol(name)
+            constant = _CONSTANTS.get(name)
+            return sympy.Symbol(name) if constant is None else constant
         case Apply(name, arguments):
-            return _applied(name, [value_of(argument) for argument in arguments])
+            return _applied(name, list(map(value_of, arguments)))
         case Quantity(amount):
             return value_of(amount)
         case Matrix(rows):
-            return sympy.Matrix([[value_of(cell) for cell in row] for row in rows])
+            return sympy.Matrix([list(map(value_of, row)) for row in rows])
         case Opaque(source):
             return _by_math_verify(source)
         case _:
@@ -101,16 +103,20 @@ def _applied(name: str, arguments: list[Value]) -> Value:
         return _power(value, 1 / degree)
     if name == "base":
         return sympy.Integer(int(str(arguments[0]), int(arguments[1])))
-    if name in ("cup", "cap", "setminus"):
-        return {"cup": sympy.Union, "cap": sympy.Intersection, "setminus": sympy.Complement}[name](*arguments)
-    if name in _FUNCTIONS and not (name in ("gcd", "lcm") and any(one.free_symbols for one in arguments)):
+    if name in _OF_SETS:
+        return _OF_SETS[name](*arguments)
+    # sympy takes variables for polynomials: the gcd of x and 2 would be 1.
+    is_of_polynomials = name in ("gcd", "lcm") and any(one.free_symbols for one in arguments)
+    if name in _FUNCTIONS and not is_of_polynomials:
         return _FUNCTIONS[name](*arguments)
-    return sympy.Symbol(f"{name}({', '.join(str(argument.expand()) for argument in arguments)})")
+    inside = ", ".join(str(argument.expand()) for argument in arguments)
+    return sympy.Symbol(f"{name}({inside})")
 
 
 def _power(base: Value, exponent: Value) -> Value:
     """Raise a base to an exponent; for an odd root of a negative number, return the real root."""
-    if base.is_number and base.is_negative and exponent.is_Rational and exponent.q % 2 == 1 and exponent.q > 1:
+    is_negative = base.is_number and base.is_negative
+    if is_negative and exponent.is_Rational and exponent.q % 2 == 1 and exponent.q > 1:
         return (-1) ** exponent.p * (-base) ** exponent
     return base**exponent
 
@@ -122,7 +128,9 @@ def _by_math_verify(source: str) -> Value:
         raise NotComparableError
     # math-verify's symbols are real by assumption; sympy treats them as different from ours, which have no assumption.
     plain = value.xreplace({symbol: sympy.Symbol(symbol.name) for symbol in value.free_symbols})
-    return plain.doit() if isinstance(plain, Expr) else plain
+    if isinstance(plain, Expr):
+        return plain.doit()
+    return plain
 
 
 def region(node: Node) -> Value:
@@ -133,17 +141,24 @@ def region(node: Node) -> Value:
     """
     match node:
         case Collection("{}", items):
-            return sympy.FiniteSet(*(value_of(item) for item in items))
+            return sympy.FiniteSet(*map(value_of, items))
         case Collection("()" | "[)" | "(]" | "[]" as kind, (low, high)):
-            return sympy.Interval(value_of(low), value_of(high), kind[0] == "(", kind[1] == ")")
+            return sympy.Interval(
+                value_of(low),
+                value_of(high),
+                left_open=kind[0] == "(",
+                right_open=kind[1] == ")",
+            )
         case Collection("list", items):
-            return sympy.Union(*(region_of(item) for item in items))
+            return sympy.Union(*map(region_of, items))
+        case Builder(_, Collection(_, conditions)):
+            return region(Logic("and", conditions))
         case Builder(_, condition):
-            return region(Logic("and", condition.items) if isinstance(condition, Collection) else condition)
+            return region(condition)
         case Logic("or", parts):
-            return sympy.Union(*(region_of(part) for part in parts))
+            return sympy.Union(*map(region_of, parts))
         case Logic("and", parts):
-            return sympy.Intersection(*(region_of(part) for part in parts))
+            return sympy.Intersection(*map(region_of, parts))
         case Relation(("in",), (_, domain)):
             return value_of(domain)
         case Relation(signs, sides):
@@ -154,7 +169,9 @@ def region(node: Node) -> Value:
 def region_of(node: Node) -> Value:
     """Convert a node to a set; a plain value becomes the set with that value alone."""
     value = region(node) if isinstance(node, Collection) else value_of(node)
-    return value if isinstance(value, sympy.Set) else sympy.FiniteSet(value)
+    if isinstance(value, sympy.Set):
+        return value
+    return sympy.FiniteSet(value)
 
 
 def _solutions(signs: tuple[str, ...], sides: tuple[Node, ...]) -> Value:
@@ -193,15 +210,18 @@ def _solved(sign: str, left: Value, right: Value, variable: Value) -> Value:
             "=": lambda: sympy.FiniteSet(right),
             "!=": lambda: sympy.Complement(sympy.S.Reals, sympy.FiniteSet(right)),
         }[sign]()
+    # sympy solves relations in a real variable only.
     real = sympy.Dummy(real=True)
-    relation = _SIGNS[sign](left.subs(variable, real), right.subs(variable, real))
-    if relation in (sympy.true, sympy.false):
-        return sympy.S.Reals if relation == sympy.true else sympy.S.EmptySet
-    return (
-        relation.as_set()
-        if sign != "="
-        else sympy.solveset(left.subs(variable, real) - right.subs(variable, real), real, sympy.S.Reals)
-    )
+    left = left.subs(variable, real)
+    right = right.subs(variable, real)
+    relation = _SIGNS[sign](left, right)
+    if relation == sympy.true:
+        return sympy.S.Reals
+    if relation == sympy.false:
+        return sympy.S.EmptySet
+    if sign == "=":
+        return sympy.solveset(left - right, real, sympy.S.Reals)
+    return relation.as_set()
 
 
 def exact(node: Node) -> bool:

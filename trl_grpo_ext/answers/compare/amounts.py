@@ -76,17 +76,22 @@ def same_number(gold: Number, answer: Number, decimals: int = DECIMALS) -> bool:
     if gold.places is None and answer.places is None:
         return False
     distance = abs(gold.value - answer.value)
-    allowed = Fraction(1, 10**decimals)
-    close = CLOSE * abs(gold.value) if decimals >= DECIMALS else distance
-    return (distance <= allowed and distance <= close) or rounds_to(gold, answer.value, answer.places)
+    is_near = distance <= Fraction(1, 10**decimals)
+    # With many places, a small number also needs to be close relative to its size.
+    if is_near and decimals >= DECIMALS:
+        is_near = distance <= CLOSE * abs(gold.value)
+    return is_near or rounds_to(gold, answer.value, answer.places)
 
 
 def rounds_to(gold: Number, value: Fraction, places: int | None) -> bool:
     """Check whether `value`, rounded to the gold's decimal places, is the gold."""
-    if gold.places is None or gold.places < 1 or (places is not None and places <= gold.places):
+    if gold.places is None or gold.places < 1:
         return False
-    digits = str(abs(gold.value.numerator * 10**gold.places // gold.value.denominator)).lstrip("0")
-    return len(digits) >= MIN_ROUNDED and abs(gold.value - value) * 2 <= Fraction(1, 10**gold.places)
+    if places is not None and places <= gold.places:
+        return False
+    scale = 10**gold.places
+    digits = str(abs(gold.value.numerator * scale // gold.value.denominator)).lstrip("0")
+    return len(digits) >= MIN_ROUNDED and abs(gold.value - value) * 2 <= Fraction(1, scale)
 
 
 def measured(node: Node) -> tuple[Node, Unit]:
@@ -101,7 +106,8 @@ def percentages(node: Node) -> list[Node]:
     """List a number's readings: `28%` is 0.28 or 28; any other value has a single reading."""
     match node:
         case Apply("%", (Number(value, places),)):
-            return [Number(value / 100, None if places is None else places + 2), Number(value, places)]
+            share_places = None if places is None else places + 2
+            return [Number(value / 100, share_places), Number(value, places)]
         case Apply("%", (value,)):
             return [Apply("/", (value, Number(Fraction(100)))), value]
         case Apply("ratio", (Number(above), Number(below))) if below:
@@ -168,6 +174,21 @@ _ARITHMETIC: Mapping[str, Callable[..., complex]] = {
 }  # fmt: skip
 
 
+def _is_percentage(node: Node) -> bool:
+    return isinstance(node, Apply) and node.name == "%"
+
+
+def _is_degrees_of_pi(amount: Node, of: Unit) -> bool:
+    return of == unit("deg") and Symbol("pi") in walk(amount)
+
+
+def _scaled(amount: Node, scale: Fraction) -> Node:
+    """Multiply an amount by a factor between units."""
+    if isinstance(amount, Number):
+        return Number(amount.value * scale, 0)
+    return Apply("*", (amount, Number(scale)))
+
+
 @dataclass(frozen=True, slots=True)
 class AmountComparison:
     """A comparison of amounts.
@@ -182,22 +203,20 @@ class AmountComparison:
 
     def same_amounts(self, gold: Node, answer: Node) -> bool:
         """Check whether two amounts with units are equal; a percentage also equals its number without the sign."""
-        (asked, of), (given, by) = measured(gold), measured(answer)
-        of_percent, by_percent = (isinstance(one, Apply) and one.name == "%" for one in (asked, given))
-        if of_percent != by_percent and (by if of_percent else of) != NONE:
-            return False
+        asked, of = measured(gold)
+        given, by = measured(answer)
+        # A percentage equals a bare number, but no amount with a unit.
+        if _is_percentage(asked) != _is_percentage(given):
+            other_unit = by if _is_percentage(asked) else of
+            if other_unit != NONE:
+                return False
         if of != by and NONE not in (of, by):
             if of.measures != by.measures:
                 return False
             if of.measures == _ANGLE:
                 return self._same_angle((asked, of), (given, by))
-            scale = by.factor / of.factor
-            same_scale = (
-                Number(given.value * scale, 0) if isinstance(given, Number) else Apply("*", (given, Number(scale)))
-            )
-            return self.same_number_of(asked, same_scale)
-        of_pi = any(by == unit("deg") and Symbol("pi") in walk(amount) for amount, by in ((asked, of), (given, by)))
-        if not of_pi and self.same_number_of(asked, given):
+            return self.same_number_of(asked, _scaled(given, by.factor / of.factor))
+        if not (_is_degrees_of_pi(asked, of) or _is_degrees_of_pi(given, by)) and self.same_number_of(asked, given):
             return True
         if _ANGLE in (of.measures, by.measures) and NONE in (of, by):
             return self._same_angle((asked, of), (given, by))
@@ -207,23 +226,27 @@ class AmountComparison:
         """Check whether an angle in degrees equals an angle in multiples of pi."""
         sides = []
         for amount, of in (gold, answer):
-            in_radians = of in (NONE, unit("rad"))
             if of == NONE and Symbol("pi") not in walk(amount):
                 return False
-            sides.append(
-                amount if in_radians else Apply("*", (Apply("*", (amount, Number(of.factor / 180))), Symbol("pi")))
-            )
+            if of not in (NONE, unit("rad")):
+                half_turns = Apply("*", (amount, Number(of.factor / 180)))
+                amount = Apply("*", (half_turns, Symbol("pi")))  # noqa: PLW2901
+            sides.append(amount)
         return self.algebra.same_values(sides[0], sides[1], self.decimals)
 
     def same_number_of(self, gold: Node, answer: Node) -> bool:
-        asked, given = percentages(gold), percentages(answer)
+        asked = percentages(gold)
+        given = percentages(answer)
+        # 28% and 0.28% have one reading in common, 0.28, but differ.
         if len(asked) > 1 and len(given) > 1:
-            asked, given = asked[:1], given[:1]
+            asked = asked[:1]
+            given = given[:1]
         return any(self._same_one(one, other) for one in asked for other in given)
 
     def _same_one(self, gold: Node, answer: Node) -> bool:
         if isinstance(gold, Number) and isinstance(answer, Number):
             return same_number(gold, answer, self.decimals)
-        if not any(isinstance(one, Apply) or one in _NUMBERS_BY_NAME for one in (gold, answer)):
-            return gold == answer
-        return gold == answer or self.algebra.same_values(gold, answer, self.decimals)
+        if gold == answer:
+            return True
+        may_be_equal = any(isinstance(one, Apply) or one in _NUMBERS_BY_NAME for one in (gold, answer))
+        return may_be_equal and self.algebra.same_values(gold, answer, self.decimals)

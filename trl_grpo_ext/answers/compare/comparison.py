@@ -69,14 +69,19 @@ class Comparison(AmountComparison):
             if decided is not None:
                 return decided
         gold = plain(gold)
-        answer = answer if isinstance(answer, Logic) and not isinstance(gold, Collection) else plain(answer)
+        # A statement such as `x > 1 or x < 0` becomes a list only against a list.
+        if isinstance(gold, Collection) or not isinstance(answer, Logic):
+            answer = plain(answer)
         if isinstance(gold, Words) != isinstance(answer, Words):
-            gold, answer = set_in_words(gold), set_in_words(answer)
+            gold = set_in_words(gold)
+            answer = set_in_words(answer)
         decisions = (row.decide(self, gold, answer) for row in TABLE)
         return next(decided for decided in decisions if decided is not None)
 
     def _alike(self, gold: Node, answer: Node) -> bool | None:
-        return True if gold == answer and not isinstance(gold, Opaque) else None
+        if isinstance(gold, Opaque) or gold != answer:
+            return None
+        return True
 
     def _numbers(self, gold: Node, answer: Node) -> bool | None:
         if isinstance(gold, Number) and isinstance(answer, Number):
@@ -165,8 +170,11 @@ class Comparison(AmountComparison):
             case (Range(), Range()) | (Range(), Collection("[]")) | (Collection("[]"), Range()):
                 return self._same_items(ends_of(gold), ends_of(answer))
             case (Relation(), _) | (_, Relation()):
-                value = assigned(gold) or assigned(answer)
-                return value is not None and self.same(value[1], answer if assigned(gold) else gold)
+                asked = assigned(gold)
+                if asked:
+                    return self.same(asked[1], answer)
+                given = assigned(answer)
+                return given is not None and self.same(given[1], gold)
         return bool(is_same_range(gold, answer))
 
     def _same_collections(self, gold: Node, answer: Node) -> bool:
@@ -211,7 +219,10 @@ class Comparison(AmountComparison):
             pairs = zip(gold, labels, strict=True)
             return all(self.same(value, answer[given_labels.index(label)]) for value, label in pairs)
         wanted = list(dict.fromkeys(gold)) if sets else list(gold)
-        rest = list(answer) if len(set(wanted)) < len(wanted) else list(dict.fromkeys(answer))
+        rest = list(answer)
+        # Only a gold with repeated items asks for repeated items.
+        if len(set(wanted)) == len(wanted):
+            rest = list(dict.fromkeys(answer))
         if len(rest) != len(wanted):
             return False
         for one in wanted:
@@ -229,13 +240,14 @@ class Comparison(AmountComparison):
         if congruent(gold) or congruent(answer):
             rests = [congruent(one) or as_congruence(one) for one in (gold, answer)]
             return all(rests) and self._same_items(*rests)
-        asked, given = assigned(gold), assigned(answer)
         if is_equation(gold) and is_equation(answer) and set(gold.sides) == set(answer.sides):
             return True
-        if asked and given and not same_name(asked[0], given[0]) and not is_function(asked, given):
-            return is_equation(gold) and is_equation(answer) and self.algebra.same_equations(gold, answer)
+        asked = assigned(gold)
+        given = assigned(answer)
         if asked and given:
-            return self.same(asked[1], of_same_argument(asked, given))
+            if same_name(asked[0], given[0]) or is_function(asked, given):
+                return self.same(asked[1], of_same_argument(asked, given))
+            return is_equation(gold) and is_equation(answer) and self.algebra.same_equations(gold, answer)
         if (asked or given) and not (is_equation(gold) and is_equation(answer)):
             value, other = (asked, answer) if asked else (given, gold)
             assert value is not None
@@ -260,7 +272,8 @@ class Comparison(AmountComparison):
         return self._same_sets(gold, answer)
 
     def _same_sets(self, gold: Node, answer: Node) -> bool:
-        gold, answer = without_in(gold), without_in(answer)
+        gold = without_in(gold)
+        answer = without_in(answer)
         if gold == answer or same_order(gold, answer):
             return True
         if isinstance(gold, Collection) and isinstance(answer, Collection) and gold.kind == answer.kind:

@@ -106,11 +106,13 @@ def _same_constants(one: Expr, other: Expr) -> bool:
         return bool(gap == 0)
     value = gap.evalf(15, maxn=500)
     # A digit that is not certain has a precision of one bit: the gap may be 0.
-    if value.is_number and not value.has(sympy.nan) and all(part._prec != 1 for part in value.atoms(sympy.Float)):
+    is_certain = all(part._prec != 1 for part in value.atoms(sympy.Float))
+    if value.is_number and not value.has(sympy.nan) and is_certain:
         return bool(value == 0)
-    digits = _at(gap, {}) if gap.has(sympy.I) else None
-    if digits is not None:
-        return bool(abs(digits) < CLOSE)
+    if gap.has(sympy.I):
+        digits = _at(gap, {})
+        if digits is not None:
+            return bool(abs(digits) < CLOSE)
     # Hundreds of digits of two values of usual size were alike.
     return bool(sympy.simplify(gap) == 0) or (value.is_Float and bool(abs(one.evalf(15)) < LARGE))
 
@@ -133,7 +135,8 @@ def _agree(one: Expr, other: Expr) -> bool | None:
             if first is None or second is None:
                 continue
             are_real = first.imag == second.imag == 0
-            is_close = abs(first - second) <= CLOSE * max(1e-30, abs(first), abs(second))
+            size = max(1e-30, abs(first), abs(second))
+            is_close = abs(first - second) <= CLOSE * size
             if are_real and not is_close:
                 return False
             real += are_real and is_close
@@ -153,11 +156,19 @@ def _whole(*values: Expr) -> set[Any]:
 
 def _counts(value: Expr) -> bool:
     """Check whether an expression rounds, or contains a power of -1: signs of integer variables."""
-    return value.has(sympy.floor, sympy.ceiling) or any(power.base == -1 for power in value.atoms(sympy.Pow))
+    if value.has(sympy.floor, sympy.ceiling):
+        return True
+    return any(power.base == -1 for power in value.atoms(sympy.Pow))
 
 
 def _point(free: Sequence[Any], generator: random.Random, within: tuple[float, float]) -> dict[Any, Any]:
-    return {symbol: sympy.Rational(round(generator.uniform(*within) * 4096), 4096) for symbol in free}
+    """Draw a random point: a binary fraction for each variable."""
+    low, high = within
+    point = {}
+    for symbol in free:
+        drawn = generator.uniform(low, high)
+        point[symbol] = sympy.Rational(round(drawn * 4096), 4096)
+    return point
 
 
 def _at(value: Expr, point: Mapping[Any, Any]) -> Any:
@@ -193,7 +204,8 @@ def _proportional(one: Expr, other: Expr) -> bool:
         return bool(ratio != 0)
     generator = random.Random(1)
     free = sorted(one.free_symbols, key=str)
-    first, *others = [_at(ratio, _point(free, generator, RANGES[2])) for _ in range(POINTS)]
+    points = [_point(free, generator, RANGES[2]) for _ in range(POINTS)]
+    first, *others = [_at(ratio, point) for point in points]
     if first in (None, 0) or None in others:
         return False
     return all(abs(scale - first) <= CLOSE * abs(first) for scale in others)
@@ -218,4 +230,6 @@ def approximate(value: Value) -> Fraction | None:
     if not isinstance(value, Expr) or value.free_symbols:
         return None
     found = value.evalf(DIGITS, maxn=400)
-    return Fraction(str(found)) if found.is_Float or found.is_Rational else None
+    if not (found.is_Float or found.is_Rational):
+        return None
+    return Fraction(str(found))

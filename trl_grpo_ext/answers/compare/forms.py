@@ -59,8 +59,10 @@ def plain(node: Node) -> Node:
     match node:
         case Collection("list" | "[]", (item,)):
             return item
+        # (1, 2)^T
         case Apply("^", (Collection("()" | "[]") | Matrix() as vector, Symbol("T"))):
             return vector
+        # Z/5Z
         case Apply("*", (Apply("/", (Symbol("Integers"), Number(order))), Symbol("Integers"))):
             return Symbol(f"Integers_{order}")
         case Logic():
@@ -70,9 +72,12 @@ def plain(node: Node) -> Node:
         case Relation():
             return _plain_relation(node)
         case Apply("ratio", (Number(first), _, _, *_) as parts) if first:
-            return Collection("()", tuple(Number(part.value / first) for part in parts if isinstance(part, Number)))
+            shares = [Number(part.value / first) for part in parts if isinstance(part, Number)]
+            return Collection("()", tuple(shares))
         case Collection(kind, items) if any(isinstance(item, Apply) and _has_both_signs(item) for item in items):
-            spread = [one for item in items for one in (_expanded(item))]
+            spread: list[Node] = []
+            for item in items:
+                spread += _expanded(item)
             return Collection(kind, tuple(spread))
     return node
 
@@ -92,7 +97,8 @@ def _plain_relation(node: Relation) -> Node:
         case Relation(("in",), (Collection("()"), Collection("{}") as values)):
             return values
         case Relation(("=",), (Collection(_, names), Collection(_, values))) if len(names) == len(values):
-            return Collection("list", tuple(Relation(("=",), pair) for pair in zip(names, values, strict=True)))
+            equations = [Relation(("=",), pair) for pair in zip(names, values, strict=True)]
+            return Collection("list", tuple(equations))
     return node
 
 
@@ -118,13 +124,18 @@ def _with_sign(node: Node, plus: str) -> Node:
     """Replace both-sign operators by plain signs: operators equal to `plus` become `+`, the opposite ones `-`."""
     below = tuple(_with_sign(one, plus) for one in children(node))
     if isinstance(node, Apply) and node.name in ("+-", "-+"):
-        return Apply("+", (below[0], below[1] if node.name == plus else negative(below[1])))
+        first, second = below
+        if node.name != plus:
+            second = negative(second)
+        return Apply("+", (first, second))
     return rebuilt(node, below)
 
 
 def _expanded(item: Node) -> tuple[Node, ...]:
     values = plain(item)
-    return values.items if isinstance(values, Collection) and values != item else (item,)
+    if isinstance(values, Collection) and values != item:
+        return values.items
+    return (item,)
 
 
 def same_words(gold: Node, answer: Node) -> bool:
@@ -137,7 +148,8 @@ def _in_words(node: Node) -> str:
     match node:
         case Words(text):
             text = _SAME_WORDS.get(text, text)
-            return " ".join(word for word in text.split() if word not in _FILLERS) or text
+            telling = [word for word in text.split() if word not in _FILLERS]
+            return " ".join(telling) or text
         case Symbol(name):
             return name.casefold()
         # ABC.
@@ -148,13 +160,19 @@ def _in_words(node: Node) -> str:
 
 def set_in_words(node: Node) -> Node:
     """Convert words that name a set, such as `all real numbers`, to that set; other values stay unchanged."""
-    return _SET_WORDS.get(_SAME_WORDS.get(node.text, node.text), node) if isinstance(node, Words) else node
+    if not isinstance(node, Words):
+        return node
+    usual = _SAME_WORDS.get(node.text, node.text)
+    return _SET_WORDS.get(usual, node)
 
 
 def label_of(node: Node) -> Node | None:
     """Return a statement's name for its value; None without name."""
     found = assigned(node)
-    return found[0] if found else None
+    if found is None:
+        return None
+    name, _ = found
+    return name
 
 
 def part_of(node: Node) -> object:
@@ -165,7 +183,9 @@ def part_of(node: Node) -> object:
         case Apply("min" | "max" as name, (_,)):
             return name
     label = label_of(node)
-    return stem(label.name) if isinstance(label, Symbol) else label
+    if isinstance(label, Symbol):
+        return stem(label.name)
+    return label
 
 
 def assigned(node: Node) -> tuple[Node, Node] | None:
@@ -202,7 +222,8 @@ def named(node: Node) -> bool:
             # dy/dx
             return True
         case Apply(name, _):
-            return len(letter := stem(name).removesuffix("^-1").rstrip("'")) == 1 and letter.isalpha()
+            letter = stem(name).removesuffix("^-1").rstrip("'")
+            return len(letter) == 1 and letter.isalpha()
     return False
 
 
@@ -213,17 +234,20 @@ def stem(name: str) -> str:
 
 def is_label(node: Node) -> bool:
     """Check whether a side of an equation only names a quantity, with letters and no number: `AB`, `a + b`, `|AB|`."""
-    return named(node) or bool(
-        symbols(node)
-        and all(isinstance(one, Symbol) or (isinstance(one, Apply) and one.name in _LABELLING) for one in walk(node))
-    )
+    if named(node):
+        return True
+    if not symbols(node):
+        return False
+    return all(isinstance(one, Symbol) or (isinstance(one, Apply) and one.name in _LABELLING) for one in walk(node))
 
 
 def same_name(gold: Node, answer: Node) -> bool:
     r"""Check whether two names agree; a gold without index matches any index: `\lambda` and `\lambda_1`."""
     if not (isinstance(gold, Symbol) and isinstance(answer, Symbol)):
         return gold == answer
-    return gold == answer or (stem(gold.name) == stem(answer.name) and "_" not in gold.name)
+    if gold == answer:
+        return True
+    return "_" not in gold.name and stem(gold.name) == stem(answer.name)
 
 
 def same_order(gold: Node, answer: Node) -> bool:
@@ -255,8 +279,11 @@ def of_same_argument(gold: tuple[Node, Node], answer: tuple[Node, Node]) -> Node
 
 def is_function(gold: tuple[Node, Node], answer: tuple[Node, Node]) -> bool:
     """Check whether two assignments may define the same function: `y = 2x` and `f(x) = 2x`."""
-    is_named = any(isinstance(name, Words) or (isinstance(name, Apply) and named(name)) for name, _ in (gold, answer))
-    return is_named or (bool(symbols(gold[1])) and symbols(gold[1]) == symbols(answer[1]))
+    for name, _ in (gold, answer):
+        if isinstance(name, Words) or (isinstance(name, Apply) and named(name)):
+            return True
+    variables = symbols(gold[1])
+    return bool(variables) and variables == symbols(answer[1])
 
 
 def is_equation(node: Node) -> TypeGuard[Relation]:
@@ -322,7 +349,8 @@ def matrix_of(node: Node) -> Node:
             isinstance(row, Collection) and row.kind in ("[]", "()") for row in rows
         ):
             cells = tuple(row.items for row in rows if isinstance(row, Collection))
-            return Matrix(cells) if len({len(row) for row in cells}) == 1 else node
+            widths = {len(row) for row in cells}
+            return Matrix(cells) if len(widths) == 1 else node
     return node
 
 
@@ -340,7 +368,8 @@ def components(node: Node, size: int) -> Collection | None:
         if name not in "ijk"[:size] or name in found or symbols(amount):
             return None
         found[name] = amount
-    return Collection("()", tuple(found.get(name, Number(Fraction(0))) for name in "ijk"[:size]))
+    zero = Number(Fraction(0))
+    return Collection("()", tuple(found.get(name, zero) for name in "ijk"[:size]))
 
 
 def _terms(node: Node) -> list[Node]:
@@ -377,9 +406,13 @@ def remainder(node: Node) -> Number | None:
 def as_congruence(node: Node) -> tuple[Node, ...]:
     """Read `n = 5k + 2` as a congruence: value `n`, modulus 5, remainder 2; an empty tuple for other statements."""
     match node:
-        case Relation(("=",), (Symbol() as value, said)) if (found := _linear(said)) and found[1]:
-            rest, modulus = Number(found[0]), Number(abs(found[1]))
-            return value, modulus, Apply("mod", (rest, modulus))
+        case Relation(("=",), (Symbol() as value, said)):
+            found = _linear(said)
+            if found is None or not found[1]:
+                return ()
+            constant, factor = found
+            modulus = Number(abs(factor))
+            return value, modulus, Apply("mod", (Number(constant), modulus))
     return ()
 
 

@@ -266,10 +266,12 @@ def clauses_of(sentence: str) -> list[Span]:
     bounds = [0]
     for joint in _CLAUSE.finditer(sentence):
         comma = _AFTER_INTRODUCTION.match(sentence, bounds[-1], joint.end())
-        bounds += [comma.end()] if comma else []
+        if comma:
+            bounds.append(comma.end())
         bounds.append(joint.end())
     comma = _AFTER_INTRODUCTION.match(sentence, bounds[-1])
-    bounds += [comma.end()] if comma else []
+    if comma:
+        bounds.append(comma.end())
     return [Span(start, end) for start, end in itertools.pairwise([*bounds, len(sentence)])]
 
 
@@ -328,4 +330,6 @@ def _problem(sentence: str, value: Span) -> str:
     clause = _CLAUSE.split(before)[-1]
     if _CHANGED_BEFORE.search(before[-40:]) or _CHANGED_BEHIND.match(behind):
         return "no_answer"
-    return "hedged" if _DENIED.search(clause[-60:]) or _SUPPOSED.search(clause) else ""
+    if _DENIED.search(clause[-60:]) or _SUPPOSED.search(clause):
+        return "hedged"
+    return ""

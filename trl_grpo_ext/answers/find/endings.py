@@ -35,4 +35,6 @@ def last_sentence(text: str, name: str = "") -> str:
     if "." in name:
         plain = plain.replace(name, name.replace(".", ""))
     sentences = [part for part in _SENTENCE.split(plain) if part.strip()]
-    return sentences[-1].strip() if sentences else ""
+    if not sentences:
+        return ""
+    return sentences[-1].strip()

@@ -93,8 +93,9 @@ def with_known_golds(found: FinalAnswer, golds: Sequence[str], completion: str, 
             return known
     # The gold itself may stand after the phrase: "The answer is 5 red, 3 blue".
     last = text.rpartition(" answer is ")[2]
-    is_gold = last in golds and marks == {"phrase"} and found.answers[0] in last
-    return replace(found, answers=(last,)) if is_gold else found
+    if last in golds and marks == {"phrase"} and found.answers[0] in last:
+        return replace(found, answers=(last,))
+    return found
 
 
 def _with_alternatives(found: FinalAnswer, golds: Sequence[str], completion: str, prompt: str) -> FinalAnswer:

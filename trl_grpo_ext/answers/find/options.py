@@ -81,7 +81,9 @@ def listed_options(prompt: str) -> Options:
     while texts and not texts[-1]:
         texts.pop()
     has_two = sum(map(bool, texts)) > 1
-    return Options(texts=tuple(texts)) if has_two else Options()
+    if not has_two:
+        return Options()
+    return Options(texts=tuple(texts))
 
 
 def numbered_options(prompt: str) -> Options:
@@ -141,14 +143,16 @@ def _mentioned(sentence: str, options: Options) -> Choice:
     labels = frozenset(options.saying(text))
     if letters:
         # "7 + 8 = 15, which is option B": the text of B may stand beside texts of others.
-        return Choice(frozenset(letters)) if not text or letters & labels else none
+        is_of_text = not text or letters & labels
+        return Choice(frozenset(letters)) if is_of_text else none
     if not labels:
         return none
     # The option's letter may stand behind its text: "The capital of France is Paris (B)."
     written = rf"(?<!\w){re.escape(text)}(?!\w)(?:\s*\((?:option\s+)?[A-Z]\))?"
     stated = re.sub(written, _STAND_IN, sentence, flags=re.IGNORECASE)
-    is_alone = not options.another(stated, labels)
-    return Choice(labels) if is_alone and names(stated, _STAND_IN) else none
+    if options.another(stated, labels) or not names(stated, _STAND_IN):
+        return none
+    return Choice(labels)
 
 
 def with_letter(found: FinalAnswer, golds: Sequence[str], completion: str, prompt: str = "") -> FinalAnswer:
@@ -184,10 +188,12 @@ def with_capital_letters(golds: tuple[str, ...], completion: str, prompt: str) -
     capital = _SMALL_LABEL.sub(_capital, prompt) if is_small else prompt
     if not all(option(label, capital) for label in labels):
         return golds, completion, prompt
-    if is_small:
-        whole = _LETTER_GOLD.fullmatch(completion.strip())
-        completion = whole[1].upper() if whole else _SMALL_LABEL.sub(_capital, completion)
-    return labels, completion, capital
+    if not is_small:
+        return labels, completion, prompt
+    whole = _LETTER_GOLD.fullmatch(completion.strip())
+    if whole:
+        return labels, whole[1].upper(), capital
+    return labels, _SMALL_LABEL.sub(_capital, completion), capital
 
 
 def _capital(label: re.Match[str]) -> str:

@@ -116,13 +116,16 @@ def said_unmarked(answer: str, prompt: str) -> tuple[str, str, str]:
         The answer, its mark (`whole_text` or `last_expression`), and the reason code if there is no firm answer.
     """
     tail = without_remarks(answer[-MAX_TAIL_CHARS:].strip())
-    tail = tail if "\\" in tail else tail.replace(" & ", " and ")
+    # In LaTeX, `&` separates columns.
+    if "\\" not in tail:
+        tail = tail.replace(" & ", " and ")
     plain = in_digits(_BOLD.sub("", tail).strip())
     plain = without_rate(stated(_LEAD.sub("", _FENCE.sub(r"\1", plain)).strip()))
     if _is_whole_answer(plain):
         concluded_with = _SO.sub("", plain)
-        is_statement = isinstance(read(concluded_with).node, Relation)
-        return concluded_with if is_statement else plain, "whole_text", ""
+        if isinstance(read(concluded_with).node, Relation):
+            plain = concluded_with
+        return plain, "whole_text", ""
     values = _listed_values(plain)
     if values:
         return values, "last_expression", ""
@@ -135,7 +138,9 @@ def said_unmarked(answer: str, prompt: str) -> tuple[str, str, str]:
     if len(stressed) == 1 and _SIGN.search(stressed[0]) and is_value(stressed[0]):
         hedged = is_hedged(_SENTENCE_STOP.split(plain)[-1])
         return stressed[0], "last_expression", "hedged" if hedged else ""
-    line = plain.rpartition("\n")[2] if "\n" in plain and not has_formula(plain) else plain
+    line = plain
+    if "\n" in plain and not has_formula(plain):
+        line = plain.rpartition("\n")[2]
     value, problem = _said_in_line(line, prompt)
     return value, "last_expression", problem
 
@@ -157,7 +162,10 @@ def _said_in_line(line: str, prompt: str) -> tuple[str, str]:
         if not typed:
             in_words = ending[0] if ending else ""
             last = _value_that_is(sentences[-1]) or in_words
-        last, problem = (last, "") if last else concluded(line, sentences, prompt)
+        if last:
+            problem = ""
+        else:
+            last, problem = concluded(line, sentences, prompt)
     if not problem and _is_doubted(last, sentences):
         problem = "hedged"
     return last, problem
@@ -165,15 +173,19 @@ def _said_in_line(line: str, prompt: str) -> tuple[str, str]:
 
 def _is_about_another(sentences: Sequence[str], prompt: str) -> bool:
     """Check whether the second-last sentence alone repeats the question's words: "The price is $34. You save $6."."""
-    asked = stems(question_of(prompt)) if len(sentences) > 1 and prompt else set()
-    if len(asked) < _MIN_WORDS or asked & stems(sentences[-1]) or _SO.match(sentences[-1].strip()):
+    if len(sentences) < 2 or not prompt:
         return False
-    return asked <= stems(sentences[-2]) and any(map(str.isdigit, sentences[-2])) and "=" not in sentences[-1]
+    before, last = sentences[-2:]
+    asked = stems(question_of(prompt))
+    if len(asked) < _MIN_WORDS or asked & stems(last) or _SO.match(last.strip()):
+        return False
+    return asked <= stems(before) and any(map(str.isdigit, before)) and "=" not in last
 
 
 def _is_doubted(value: str, sentences: Sequence[str]) -> bool:
     """Check whether a value's sentence, or a later sentence, denies the value or leaves doubt."""
-    holding = next((place for place in reversed(range(len(sentences))) if value in sentences[place]), 0)
+    places = reversed(range(len(sentences)))
+    holding = next((place for place in places if value in sentences[place]), 0)
     ending_sentences = [_CONCLUSION.sub("", sentence) for sentence in sentences[holding:]]
     if any(map(is_hedged, ending_sentences)):
         return True
@@ -222,7 +234,9 @@ def _listed_values(text: str) -> str:
     names = {item.partition("=")[0].strip() for item in items}
     has_several_names = len(names) > 1 and any("=" in item for item in items)
     are_values = all(is_value(item) and _SIGN.search(item) for item in items)
-    return ", ".join(items) if are_values and not has_several_names else ""
+    if has_several_names or not are_values:
+        return ""
+    return ", ".join(items)
 
 
 def without_repeated(line: str, prompt: str) -> str:
@@ -253,14 +267,15 @@ def _value_that_is(sentence: str) -> str:
     if _NAME.fullmatch(name):
         return name
     bare = "" if has_formula(sentence) else sentence
-    ends = [bare[word.end() :] for word in _BEFORE_VALUE.finditer(bare)][-MAX_ENDS:]
+    ends = [bare[word.end() :] for word in _BEFORE_VALUE.finditer(bare)]
     sentence = _SO.sub("", _WHERE.sub("", sentence)).strip()
     step = _last_step(sentence)
     if step:
         return step
     concluded = _THEREFORE.split(sentence)[-1]
     tail = _LABEL.sub("", _IS.split(concluded)[-1])
-    for part in (tail, _CLAUSE.split(tail.strip(), maxsplit=1)[0], concluded, sentence, *ends):
+    clause = _CLAUSE.split(tail.strip(), maxsplit=1)[0]
+    for part in (tail, clause, concluded, sentence, *ends[-MAX_ENDS:]):
         said = strip_delimiters(part.strip(" *_`:,。")).rstrip(".")
         if said.casefold() in _ANSWERS:
             return said

@@ -109,7 +109,9 @@ def _is_money(text: str) -> bool:
 def last_value(line: str) -> str:
     """Return a line's last formula or number, with values joined to it; empty if the line has no value."""
     values = _values(line)
-    return _text_of(line, values[-1]) if values else ""
+    if not values:
+        return ""
+    return _text_of(line, values[-1])
 
 
 def said_values(line: str) -> list[str]:
@@ -183,7 +185,7 @@ def _text_of(line: str, kept: Sequence[re.Match[str]]) -> str:
     end = kept[-1].end()
     unit = _NAMED_UNIT.match(line, end)
     if len(kept) > 1:
-        whole = line[start : unit.end() if unit else end]
+        whole = line[start : unit.end()] if unit else line[start:end]
         return whole if _has_unit(whole) else line[start:end]
     value = _written(kept[0]).strip().rstrip(",")
     # The rest of the line, then the next word alone.

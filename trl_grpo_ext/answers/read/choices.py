@@ -213,7 +213,9 @@ def _problem_below(labels: frozenset[str], line: str, options: Options) -> str:
     again = _read(plain.lstrip(string.punctuation + " "), options)
     if again.labels - labels or again.problem == "several_choices" or _claims_another(labels, plain, options):
         return "several_choices"
-    return "taken_back" if _RECONSIDERED.match(plain) or _TAKEN_BACK.match(plain) else ""
+    if _RECONSIDERED.match(plain) or _TAKEN_BACK.match(plain):
+        return "taken_back"
+    return ""
 
 
 def _read(plain: str, options: Options) -> Choice:
@@ -284,7 +286,9 @@ def _read_concluded(working: str, conclusion: str, options: Options) -> Choice:
         return choice
     letters = {*_LONE_CAPITAL.findall(working)} & {*options.labels}
     named = letters | options.saying(working)
-    return _SEVERAL if named - choice.labels or _OPEN.search(working) else choice
+    if named - choice.labels or _OPEN.search(working):
+        return _SEVERAL
+    return choice
 
 
 def _no_choice(plain: str, options: Options) -> Choice:
@@ -294,10 +298,13 @@ def _no_choice(plain: str, options: Options) -> Choice:
         return Choice(problem="no_choice")
     is_label = words[0] in options.labels
     if is_label and _TAKEN_BACK.match(plain[len(words[0]) :].lstrip("()[]*")):
-        names_another = not set(words[1:3]).isdisjoint(options.labels)
-        return _SEVERAL if names_another else Choice(problem="taken_back")
-    is_list = set(words) <= {*options.labels, "AND", "OR"}
-    return _SEVERAL if is_list else Choice(problem="no_choice")
+        if not set(words[1:3]).isdisjoint(options.labels):
+            return _SEVERAL
+        return Choice(problem="taken_back")
+    # A list of labels: `A, B and C`.
+    if set(words) <= {*options.labels, "AND", "OR"}:
+        return _SEVERAL
+    return Choice(problem="no_choice")
 
 
 _SEVERAL = Choice(problem="several_choices")
@@ -306,11 +313,15 @@ _SEVERAL = Choice(problem="several_choices")
 def _followed(label: str, rest: str, options: Options) -> Choice:
     """Choose a label unless the text after it contradicts the label."""
     problem = _problem_after(label, rest, options)
-    return Choice(problem=problem) if problem else _known(label, options)
+    if problem:
+        return Choice(problem=problem)
+    return _known(label, options)
 
 
 def _known(label: str, options: Options) -> Choice:
-    return Choice(frozenset([label])) if label in options.labels else Choice(problem="no_such_choice")
+    if label not in options.labels:
+        return Choice(problem="no_such_choice")
+    return Choice(frozenset([label]))
 
 
 def _problem_after(label: str, rest: str, options: Options) -> str:
@@ -329,7 +340,9 @@ def _problem_after(label: str, rest: str, options: Options) -> str:
     others = {match[1] or match[2] for match in _OTHER.finditer(rest.rstrip(".:!) "))}
     if others & set(options.labels) - {label} or _claims_another({label}, rest, options):
         return "several_choices"
-    return "taken_back" if _TAKEN_BACK.match(rest) else ""
+    if _TAKEN_BACK.match(rest):
+        return "taken_back"
+    return ""
 
 
 def _claims_another(labels: Collection[str], rest: str, options: Options) -> bool:
@@ -357,7 +370,9 @@ class Labelled(NamedTuple):
 def split_label(text: str) -> Labelled | None:
     """Split an option into label and text, `(B) 5` into `B` and `5`; None for any other text."""
     led = _WITH_TEXT.fullmatch(without_text_commands(text).strip())
-    return Labelled(led[1], led[2]) if led else None
+    if led is None:
+        return None
+    return Labelled(led[1], led[2])
 
 
 def letter(text: str) -> str | None:
@@ -368,7 +383,9 @@ def letter(text: str) -> str | None:
         ['B', 'B', 'B', None, 'x', None]
     """
     alone = ALONE.fullmatch(plain_text(text))
-    return alone[1] if alone and alone[1].isalpha() else None
+    if alone and alone[1].isalpha():
+        return alone[1]
+    return None
 
 
 @lru_cache(maxsize=1024)

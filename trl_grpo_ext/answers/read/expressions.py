@@ -21,6 +21,8 @@ OPERATORS = {
     "nabla": "derivative",
 }  # fmt: skip
 _ORDINALS = [written for ending in ("th", "st", "nd", "rd") for written in ((ending,), tuple(ending))]
+# Commands that may begin a factor.
+_FACTORS = frozenset(("frac", "sqrt", "binom", "begin", "overline", "vec", "hat", "bar"))
 # Letters that name functions before a bracket.
 _APPLIED = frozenset(("Gamma", "phi", *"fghFGHPQ"))
 
@@ -39,18 +41,26 @@ class Expressions(Structures):
     def ratio(self) -> Node:
         """Read a sum, or a ratio of sums: `3:2`, `3 to 2`."""
         parts = [self.sum()]
-        while not self.bars and (self.sees("sign", ":") or (self.sees("word", "to") and isinstance(parts[-1], Number))):
+        # Inside bars or a set, a colon begins a condition.
+        while not self.bars:
+            says_to = self.sees("word", "to") and isinstance(parts[-1], Number)
+            if not (says_to or self.sees("sign", ":")):
+                break
             if self.ahead(1).kind not in ("number", "symbol", "command", "open"):
                 break
             self.take()
             parts.append(self.sum())
-        return parts[0] if len(parts) == 1 else Apply("ratio", tuple(parts))
+        if len(parts) == 1:
+            return parts[0]
+        return Apply("ratio", tuple(parts))
 
     def sum(self) -> Node:
         """Read terms with signs between them."""
         if self.depth > MAX_DEPTH:
             raise UnreadableError
-        value = self._signed(self.product) if not self.sees("sign", "+-", "-+") else None
+        value: Node | None = None
+        if not self.sees("sign", "+-", "-+"):
+            value = self._signed(self.product)
         while self.sees("sign", "+", "-", "+-", "-+"):
             sign = self.take().text
             term = self._signed(self.product)
@@ -117,13 +127,10 @@ class Expressions(Structures):
         if token.kind in ("number", "symbol", "function", "open"):
             return True
         if token.kind == "command":
-            return (
-                token.text in ("frac", "sqrt", "binom", "begin", "overline", "vec", "hat", "bar")
-                or token.text in OPERATORS
-            )
-        return (token.kind == "group" and token.text == "{") or (
-            token.text == "|" and token.kind == "sign" and not self.bars
-        )
+            return token.text in _FACTORS or token.text in OPERATORS
+        if token.kind == "group":
+            return token.text == "{"
+        return token.kind == "sign" and token.text == "|" and not self.bars
 
     def power(self) -> Node:
         """Read an atom with its exponents, factorials, percent and degree signs."""
@@ -142,14 +149,20 @@ class Expressions(Structures):
             return negative(self.exponent())
         self.skip("sign", "+")
         value = self.postfix(self.atom())
-        return raised(value, self.exponent()) if self.skip("sign", "^") else value
+        if not self.skip("sign", "^"):
+            return value
+        return raised(value, self.exponent())
 
     def postfix(self, value: Node) -> Node:
         """Apply the factorials, percent signs, degree signs and primes after a value."""
         while self.sees("sign", "!", "%", "deg", "'"):
             sign = self.take().text
-            sign = "!!" if sign == "!" and self.skip("sign", "!") else sign
-            value = Symbol(value.name + "'") if sign == "'" and isinstance(value, Symbol) else Apply(sign, (value,))
+            if sign == "'" and isinstance(value, Symbol):
+                value = Symbol(value.name + "'")
+                continue
+            if sign == "!" and self.skip("sign", "!"):
+                sign = "!!"
+            value = Apply(sign, (value,))
         return value
 
     def atom(self) -> Node:

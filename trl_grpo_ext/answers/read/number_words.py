@@ -253,7 +253,7 @@ def _phrase(words: Sequence[str]) -> Phrase | None:
 
 
 def _negative_phrase(words: Sequence[str]) -> Phrase | None:
-    """Return the phrase of a word such as `minus` with the number after it; None without a positive number."""
+    """Return the phrase of a sign word, such as `minus`, and its number; None without positive number."""
     if not words:
         return None
     amount = _phrase(words)

@@ -156,10 +156,16 @@ def _inward(found: re.Match[str]) -> str:
 
 def _on_one_line(found: re.Match[str]) -> str:
     """Join the equations of a system or an alignment with commas; other environments stay unchanged."""
-    lines = [line.strip() for line in found["lines"].split(r"\\") if line.strip()]
-    if not all("=" in line and "&" not in _ALIGNED.sub("", line) for line in lines):
-        return found[0]
-    return _CONTINUED.sub("", ", ".join(_ALIGNED.sub("", line).rstrip(" ,;") for line in lines))
+    equations = []
+    for line in found["lines"].split(r"\\"):
+        equation = _ALIGNED.sub("", line.strip())
+        if not equation:
+            continue
+        # A matrix, for example
+        if "=" not in equation or "&" in equation:
+            return found[0]
+        equations.append(equation.rstrip(" ,;"))
+    return _CONTINUED.sub("", ", ".join(equations))
 
 
 def restored(text: str) -> str:
@@ -188,17 +194,22 @@ def _ascii(char: str) -> str:
     how, _, codes = unicodedata.decomposition(char).partition(" ")
     if how in ("<super>", "<sub>"):
         sign = "^" if how == "<super>" else "_"
-        return sign + "{" + "".join(chr(int(code, 16)) for code in codes.split()).replace("−", "-") + "}"
+        raised = "".join(chr(int(code, 16)) for code in codes.split())
+        return sign + "{" + raised.replace("−", "-") + "}"
     if how == "<fraction>":
         above, _, below = unicodedata.normalize("NFKC", char).partition("⁄")
         return rf"\frac{{{above}}}{{{below}}}"
     name = unicodedata.name(char, "")
+    # Unicode spells the letter "lamda".
+    letter = name.rpartition(" ")[2].replace("LAMDA", "LAMBDA")
     if name.startswith("GREEK SMALL LETTER ") and " WITH " not in name:
-        return "\\" + name.rpartition(" ")[2].lower().replace("lamda", "lambda") + " "
+        return "\\" + letter.lower() + " "
     if name.startswith("GREEK CAPITAL LETTER ") and " WITH " not in name:
-        return "\\" + name.rpartition(" ")[2].capitalize().replace("Lamda", "Lambda") + " "
+        return "\\" + letter.capitalize() + " "
     plain = unicodedata.normalize("NFKC", char)
-    return plain if plain == char or plain.isascii() else "".join(map(_ascii, plain))
+    if plain == char or plain.isascii():
+        return plain
+    return "".join(map(_ascii, plain))
 
 
 def strip_delimiters(text: str) -> str:

@@ -178,15 +178,19 @@ class Statements(Quantities):
             else:
                 signs.append(sign)
                 sides.append(self._value(unit("usd") if "usd" in lead else NONE))
-        return Relation(tuple(signs), tuple(sides)) if signs else self._named_by_words(before, sides[0])
+        if not signs:
+            return self._named_by_words(before, sides[0])
+        return Relation(tuple(signs), tuple(sides))
 
     def _named_by_words(self, lead: list[str], value: Node) -> Node:
         """Turn a value after an unusual word into an amount of that word's unit: `width 4 m`."""
         name = next((word for word in reversed(lead) if word in self.stray), "")
         if not name:
             return value
-        amount, measured = (value.amount, value.unit) if isinstance(value, Quantity) else (value, NONE)
-        return Quantity(amount, measured.times(Unit(((name, 1),))))
+        named = Unit(((name, 1),))
+        if isinstance(value, Quantity):
+            return Quantity(value.amount, value.unit.times(named))
+        return Quantity(value, named)
 
     def _amount(self) -> Node:
         """Read an expression; if sympy must evaluate it, take the LaTeX up to the next relation sign as `Opaque`."""
@@ -210,8 +214,10 @@ class Statements(Quantities):
         if measured != NONE:
             amount = self._with_smaller_parts(amount, measured)
         counted = self._count()
-        measured = next((one for one in (measured, before, counted) if one != NONE), NONE)
-        return Quantity(amount, measured) if measured != NONE else amount
+        for found in (measured, before, counted):
+            if found != NONE:
+                return Quantity(amount, found)
+        return amount
 
     def _degrees(self, amount: Node) -> tuple[Node, Unit] | None:
         r"""Split degrees, or a temperature such as `20^\circ C`, into amount and unit; None without a degree sign."""

@@ -203,13 +203,16 @@ class _Scanner:
 
 def _plain(found: re.Match[str], *, words: bool) -> Iterator[tuple[str, str]]:
     """Yield kind and text of each token in a match."""
-    text, command, escaped = found[0], found["command"], found["escaped"]
+    text = found[0]
+    command = found["command"]
+    escaped = found["escaped"]
     if found["grouped"]:
         yield "number", _NO_NUMBER.sub("", text)
     elif text[0].isdigit() or (text[0] == "." and len(text) > 1 and text != "..."):
         yield "number", found["ordinal"] or text
     elif command:
-        yield from [_COMMANDS.get(command, ("command", command))] if command not in _SILENT else []
+        if command not in _SILENT:
+            yield _COMMANDS.get(command, ("command", command))
     elif found["row"]:
         yield "row", text
     elif escaped in _ESCAPED:
@@ -217,14 +220,22 @@ def _plain(found: re.Match[str], *, words: bool) -> Iterator[tuple[str, str]]:
     elif escaped and escaped in "()[]&#_-":
         return
     elif found["letters"]:
-        # `Be^x` is a product, not a word.
-        is_power = len(text) == 2 and found.string.startswith("e^", found.end() - 1)
-        is_word = text in _LIKE_FUNCTIONS and _SPACED.match(found.string, found.end()) is not None
-        yield from ([("symbol", letter) for letter in text] if is_power else _letters(text, words=words or is_word))
+        yield from _run_of_letters(found, words=words)
     elif found["sign"] or found["factorial"]:
         yield _BRACKETS.get(text, "sign"), _ASCII_SIGNS.get(text, text)
     else:
         raise UnreadableError
+
+
+def _run_of_letters(found: re.Match[str], *, words: bool) -> Iterator[tuple[str, str]]:
+    """Split matched letters by context: `Be^x` means a product, `cost: 5` begins with a word."""
+    run = found[0]
+    if len(run) == 2 and found.string.startswith("e^", found.end() - 1):
+        yield "symbol", run[0]
+        yield "symbol", run[1]
+        return
+    is_word = run in _LIKE_FUNCTIONS and _SPACED.match(found.string, found.end()) is not None
+    yield from _letters(run, words=words or is_word)
 
 
 def _letters(run: str, *, words: bool) -> Iterator[tuple[str, str]]:
@@ -244,10 +255,12 @@ def _letters(run: str, *, words: bool) -> Iterator[tuple[str, str]]:
     elif _is_word(run):
         yield "word", run
     else:
-        name = next((run[:size] for size in (7, 6, 4, 3, 2) if run[:size] in FUNCTIONS and len(run) - size == 1), "")
-        if name:
-            yield "function", name
-        for letter in run[len(name) :]:
+        letters = run
+        # sinx
+        if run[:-1] in FUNCTIONS and len(run) - 1 in (7, 6, 4, 3, 2):
+            yield "function", run[:-1]
+            letters = run[-1]
+        for letter in letters:
             yield "symbol", letter
 
 
