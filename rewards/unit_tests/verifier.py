@@ -283,7 +283,7 @@ class UnitTestVerifier(BatchVerifier):
         try:
             row = self._row(sample.row, sample.prompt)
         except BadTests as bad:
-            return replace(skipped(bad.reason), details={"value": bad.value, "advice": bad.advice})
+            return replace(skipped(bad.reason), details={"why": f"{bad.reason}: {bad.value}"})
         # Of several code blocks, the program is the block that defines these names.
         called = row.suite.names if isinstance(row.suite, CallSuite) else ()
         program = program_of(sample, called)

@@ -318,8 +318,8 @@ def test_a_file_of_which_nothing_can_be_judged_ends_with_status_1(tmp_path: Path
     assert "no completion could be judged" in said.stderr
 
 
-def test_rows_that_no_program_can_be_judged_by_are_counted_by_the_code_of_their_reason(tmp_path: Path) -> None:
+def test_rows_that_no_program_can_be_judged_by_are_told_with_the_code_of_their_reason(tmp_path: Path) -> None:
     unknown = [{"other": ["1", "2"]}, {"other": [["1"], "2"], "third": "3"}]
     write(tmp_path, [{"completion": "print(1)", "tests": tests} for tests in unknown])
     shown = run_here("score", "in.jsonl", "--verifier", "unit_test", cwd=tmp_path, expect=1).stdout
-    assert "unit_test: 2 tests_unknown_form (lines 1, 2)\n" in shown
+    assert "unit_test: 1 tests_unknown_form: {...: [" in shown
