@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import pickle
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trl_grpo_ext import RewardMix, RewardTerm
+from trl_grpo_ext import RewardMix, RewardTerm, mix
 from trl_grpo_ext.mix import Schedule, constant, cosine, linear, piecewise
 from trl_grpo_ext.mix.schedule import CURVES
 from trl_grpo_ext.rewards import MathVerifier
@@ -117,3 +118,10 @@ def test_only_a_weight_that_is_0_all_along_makes_a_shadow() -> None:
         return RewardTerm(name="a", verifier=MathVerifier(), weight=weight).is_shadow
 
     assert [is_shadow(weight) for weight in (0, constant(0.0), linear(0.3, 0.0), 0.3)] == [True, True, False, False]
+
+
+@pytest.mark.parametrize("curve", sorted(set(CURVES) - {"hold"}))
+def test_each_curve_is_a_function_of_the_package_and_has_its_row_in_the_reference(curve: str) -> None:
+    reference = Path(__file__).resolve().parents[2] / "docs" / "reward_mix_reference.md"
+    assert curve in mix.__all__, f"Export a function `{curve}` in trl_grpo_ext/mix/__init__.py."
+    assert f"\n| `{curve}(" in reference.read_text(encoding="utf-8"), f"Add a row `{curve}(...)` to {reference.name}."

@@ -55,7 +55,8 @@ def test_a_report_is_the_same_in_whatever_order_batches_are_read(seed: int) -> N
     assert at_random["train"]["figures"]["value"]["short"] == pytest.approx(
         in_order["train"]["figures"]["value"]["short"]
     )
-    for name in ("groups", "prompts", "prompt_texts", "completions", "terms", "shadows", "batches"):
+    # The curves of `train` are compared above.
+    for name in in_order.keys() - {"train"}:
         assert at_random[name] == in_order[name], name
     assert at_random["train"]["steps"] == in_order["train"]["steps"]
 

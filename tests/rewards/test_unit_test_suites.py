@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -467,3 +468,9 @@ def test_a_deleted_name_keeps_its_place_in_a_script() -> None:
     script = "a = S()\ntmp = S()\na.push(1)\ndel tmp\nassert a.items == [1]\nassert 'tmp' not in globals()"
     program = "class S:\n    def __init__(self): self.items = []\n    def push(self, x): self.items.append(x)"
     assert run(call_suite({"tests": script}), program) == ["passed"]
+
+
+@pytest.mark.parametrize("column", Columns().alternatives)
+def test_each_column_of_tests_has_its_row_in_the_docs(column: str) -> None:
+    page = Path(__file__).resolve().parents[2] / "docs" / "unit_tests.md"
+    assert f"\n| `{column}` | " in page.read_text(encoding="utf-8"), f"Add a row `{column}` to {page.name}."

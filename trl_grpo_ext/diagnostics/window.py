@@ -64,14 +64,15 @@ class Window:
 
     | of | field | reaches |
     |---|---|---|
-    | a batch | `batches`, `opening` | the last `RECENT_BATCHES`, the first `OPENING_BATCHES` |
-    | a period | `history`, `log_history` | the whole run, in few periods; means only |
-    | a log of TRL | `logs`, `opening_logs` | the last `RECENT_LOGS`, the first `OPENING_LOGS` |
+    | a batch | `batches`, `opening` | the last 16 (`RECENT_BATCHES`), the first 4 (`OPENING_BATCHES`) |
+    | a period | `history`, `log_history` | the whole run, in 64 periods at most; means only |
+    | a log of TRL | `logs`, `opening_logs` | the last 32 (`RECENT_LOGS`), the first 4 (`OPENING_LOGS`) |
     | the run | `seen`, `evaluations`, `trained_on`, `faded` | the whole run |
 
     Batches and logs are oldest first. A figure of TRL's logs is read by `logged`, `first_logged`, `last_logged` or
     `median_logged`, a numeric setting by `number`, and a term's verdicts in recent batches by `of_term`. `opening` is
-    compared with `later`, which is empty while the run is too short for a comparison.
+    compared with `later`, which is empty while the run is too short for a comparison. A figure of more than 16 batches
+    that no period holds is a field of its own, which `RunView` keeps, as `seen` is.
     """
 
     # The last training batches, at most `RECENT_BATCHES`.
