@@ -125,8 +125,8 @@ def _row(line: bytes, completion: str) -> Row:
         raise ValueError("the line is not UTF-8 text; the file must be JSON Lines, one object a line.") from None
     except json.JSONDecodeError as error:
         raise ValueError(
-            f"the line is not JSON: {error.msg} at character {error.pos + 1}; the file must be JSON Lines, one object a "
-            f"line."
+            f"the line is not JSON: {error.msg} at character {error.pos + 1}; the file must be JSON Lines, one object "
+            f"a line."
         ) from None
     except RecursionError:
         raise ValueError("the line's JSON is nested too deeply.") from None
