@@ -19,6 +19,7 @@ from trl_grpo_ext.runs.settings import run_settings
 from trl_grpo_ext.sample import Sample
 
 RIGHT = Verdict(status=Status.CORRECT, score=1.0, answer="4")
+NO_TEST = Verdict(status=Status.SKIPPED, score=None, blame=Blame.DATA, reason="tests_empty")
 NONE_RETURNED = Verdict(status=Status.SKIPPED, score=None, blame=Blame.DATA, reason="returned_none")
 
 
@@ -180,3 +181,65 @@ def test_a_beta_far_above_the_usual_is_told_where_advantages_are_scaled(
 ) -> None:
     sentence = diagnosis_of(rising(50), {"beta": beta, "scale_rewards": scaled}).sentence
     assert ("a beta of 5 holds the policy close to its reference" in sentence) is is_told
+
+
+def test_the_term_that_decides_is_named_also_where_a_schedule_has_taken_its_weight() -> None:
+    def told(weight: float) -> Finding:
+        cards = []
+        for step in range(8):
+            weights = {"answer": 1.0, "short": 0.1, "fading": 0.5 if step < 5 else weight}
+            outcomes = {"answer": [0.0] * 32, "short": [1.0] * 32, "fading": [0.5, 0.0] * 16}
+            card = batch(outcomes, step=step, weights=weights)
+            cards.append(card.with_advantages([1.0, -1.0] * 16))
+        found = CHECKS["wrong_driver"](window_of(cards))
+        assert isinstance(found, Finding)
+        return found
+
+    assert "`fading` alone decides" in told(0.5).sentence and "`short`" not in told(0.5).sentence
+    assert told(0.5).severity == "warning" and told(0.0).severity == "info"
+    assert "`fading` alone decides" in told(0.0).sentence and "until its weight was taken" in told(0.0).sentence
+
+
+def marks(step: int, share: float, best: float = 0.0) -> list[Verdict]:
+    """Give so large a share of 64 completions the best mark, and the others -20 or something between."""
+    found = []
+    for place in range(64):
+        is_best = 27 * place % 64 < share * 64
+        score = best if is_best else (-20.0 if place % 2 else -float((step + place) % 13 + 1))
+        found.append(Verdict(status=Status.SCORED, score=score))
+    return found
+
+
+def test_a_warning_stands_beside_a_clear_rise_and_a_critical_finding_before_it() -> None:
+    def told(void: int) -> str:
+        cards = []
+        for card_ in rising(56):
+            column = [verdict if place >= void else NO_TEST for place, verdict in enumerate(card_.verdicts["answer"])]
+            cards.append(batch({"answer": column}, step=card_.step or 0))
+        return diagnosis_of(cards, {}).sentence
+
+    few, many = told(3), told(40)
+    assert few.startswith("The score of `answer` has risen") and "Beside it: The data, not the model" in few
+    assert many.startswith("The data, not the model")
+
+
+def test_a_highest_score_that_many_share_exactly_is_the_best_of_a_scale_without_a_range() -> None:
+    solved = diagnosis_of([batch({"answer": marks(step, 0.97)}, step=step) for step in range(30)], {})
+    assert "this data has little left to teach" in solved.sentence and not solved.causes
+    spread = [
+        [Verdict(status=Status.SCORED, score=-1 / (step * 64 + place + 1)) for place in range(64)] for step in range(30)
+    ]
+    assert not window_of([batch({"answer": column}, step=step) for step, column in enumerate(spread)]).scale.is_ceiled
+
+
+def test_a_term_that_gives_each_group_one_mark_is_told_though_the_mean_is_at_the_ceiling() -> None:
+    def mark(step: int) -> float:
+        return 0.0 if step % 40 == 0 else 5.0
+
+    cards = []
+    for step in range(39):
+        column = [Verdict(status=Status.SCORED, score=mark(step + place // 8)) for place in range(64)]
+        cards.append(batch({"answer": column}, step=step))
+    window = window_of(cards)
+    assert window.is_solved and window.scale.is_ceiled
+    assert "inert_term" in [cause.code for cause in diagnosis_of(cards, {}).causes]
