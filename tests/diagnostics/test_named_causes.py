@@ -243,3 +243,87 @@ def test_a_term_that_gives_each_group_one_mark_is_told_though_the_mean_is_at_the
     window = window_of(cards)
     assert window.is_solved and window.scale.is_ceiled
     assert "inert_term" in [cause.code for cause in diagnosis_of(cards, {}).causes]
+
+
+def mark_of(score: float) -> Verdict:
+    return Verdict(status=Status.SCORED, score=score)
+
+
+@pytest.mark.parametrize(
+    ("truncated", "advice"), [(False, "the task is too hard"), (True, "tokenizer or chat template")]
+)
+def test_different_completions_that_nearly_all_get_the_lowest_mark_are_too_hard_or_no_text(
+    truncated: bool, advice: str
+) -> None:
+    cards = []
+    for step in range(24):
+        column = [mark_of(-8.0 if step == place == 0 else -20.0) for place in range(64)]
+        cards.append(batch({"answer": column}, step=step, truncated=truncated))
+    found = CHECKS["inert_term"](window_of(cards))
+    assert isinstance(found, Finding) and advice in found.action
+
+
+def test_different_completions_that_get_one_mark_a_prompt_point_to_a_cache() -> None:
+    def advice(text: str | None) -> str:
+        cards = []
+        for step in range(24):
+            column = [mark_of(float((step + place // 8) % 7)) for place in range(64)]
+            one = batch({"answer": column}, step=step)
+            if text is not None:
+                one = replace(one, samples=tuple(replace(sample, text=text) for sample in one.samples))
+            cards.append(one)
+        found = CHECKS["inert_term"](window_of(cards))
+        assert isinstance(found, Finding)
+        return found.action
+
+    assert "keep its marks by prompt (a cache)" in advice(None)
+    assert "a comparison of completions that do not differ" in advice("the same")
+
+
+@pytest.mark.parametrize(("size", "is_told"), [(1e-7, True), (1e-2, False)])
+def test_scores_far_below_the_number_that_trl_adds_to_their_deviation_are_named(size: float, is_told: bool) -> None:
+    events: list[object] = []
+    for step in range(30):
+        events.append(batch({"answer": [mark_of(size), mark_of(0.0)] * 32}, step=step))
+        events.append((step + 1, {"loss": 0.1, "learning_rate": 1e-4, "grad_norm": 0.5, "reward_std": size / 2}))
+    told = diagnosis_of(events, {"max_steps": 30})  # type: ignore[arg-type]
+    assert ([cause.code for cause in told.causes] == ["zero_updates"]) is is_told
+    assert ("rewards differ by 5e-08 only" in told.sentence) is is_told
+
+
+@pytest.mark.parametrize(("epsilon", "is_told"), [(1e-5, True), (3e-4, False), (0.2, False)])
+def test_an_epsilon_below_any_usual_one_is_told_from_one_clipped_token_in_twenty_on(
+    epsilon: float, is_told: bool
+) -> None:
+    cards = [scored(30, step) for step in range(6)]
+    window = window_of(cards, [{"clip_ratio/region_mean": 0.15}] * 4, {"epsilon": epsilon, "num_iterations": 8})
+    found = CHECKS["kl_blowup"](window)
+    assert (isinstance(found, Finding) and found.action == "Set epsilon to 0.2, TRL's default.") is is_told
+
+
+@pytest.mark.parametrize("is_recorded", [True, False])
+@pytest.mark.parametrize(("least", "is_told"), [(41, True), (5, False)])
+def test_a_least_length_near_the_limit_is_told_by_the_settings_or_by_the_logs(
+    least: int, is_told: bool, is_recorded: bool
+) -> None:
+    settings = {"max_completion_length": 48, "generation_kwargs": {"min_new_tokens": least} if is_recorded else None}
+    logs = [] if is_recorded else [{"completions/min_length": float(least)}] * 6
+    found = CHECKS["odd_sampling"](window_of([scored(20, step) for step in range(20)], logs, settings))
+    assert (isinstance(found, Finding) and f"shorter than {least} tokens" in found.sentence) is is_told
+
+
+def test_a_fall_that_a_weight_below_zero_asks_for_is_told_by_the_weight() -> None:
+    cards = []
+    for step in range(40):
+        column = [mark_of(float(max(0, 60 - 2 * step) + place % 5)) for place in range(64)]
+        cards.append(batch({"answer": column}, step=step, weights={"answer": -1.0}))
+    told = diagnosis_of(cards, {})
+    assert told.sentence.startswith("The weight of `answer` is -1, so its low scores are rewarded")
+    assert "give it the weight 1; for a cost it is as it should be" in told.causes[0].action
+
+
+def test_a_run_records_the_numbers_of_its_generation_kwargs() -> None:
+    plan = plan_rewards(RewardMix([RewardTerm(name="answer", verifier=ExactTextVerifier())]))
+    args = SimpleNamespace(generation_kwargs={"min_new_tokens": 40, "logits_processor": object()})
+    assert run_settings(args, plan, 1)["generation_kwargs"] == {"min_new_tokens": 40}
+    assert run_settings(SimpleNamespace(), plan, 1)["generation_kwargs"] == {}
