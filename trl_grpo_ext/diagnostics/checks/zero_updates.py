@@ -125,7 +125,8 @@ def _standstills(window: Window) -> Iterator[Standstill]:
             action=SHORTER_WARM_UP,
         )
     spread = window.median_logged("reward_std")
-    live = groups_of(window.batches, GroupOutcome.LIVE)
+    # A lesser term alone, such as a tie-break, may well be small.
+    live = groups_of(window.batches, GroupOutcome.LIVE) - sum(batch.secondary_groups for batch in window.batches)
     if spread is not None and _is_lost(window, spread) and live >= LEAST_GROUPS:
         yield Standstill(
             # So small totals look equal, as if terms cancelled each other.
