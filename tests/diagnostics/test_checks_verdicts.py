@@ -459,7 +459,7 @@ def test_a_flat_term_that_is_not_the_primary_one_is_information_with_its_reason(
     assert "of a penalty it is as it should be" in outcome.action
     primary = found(window_of([batch({"answer": [0.5 + n / 10] * 32}, step=n) for n in range(4)]), "inert_term")
     assert primary.severity is Severity.WARNING
-    assert "a comparison of completions that do not differ" in primary.action
+    assert "keep its marks by prompt" in primary.action
 
 
 def test_terms_that_no_group_differs_in_once_they_are_learned_are_not_inert() -> None:

@@ -19,6 +19,7 @@ from trl_grpo_ext.runs.settings import run_settings
 from trl_grpo_ext.sample import Sample
 
 RIGHT = Verdict(status=Status.CORRECT, score=1.0, answer="4")
+NO_TEST = Verdict(status=Status.SKIPPED, score=None, blame=Blame.DATA, reason="tests_empty")
 NONE_RETURNED = Verdict(status=Status.SKIPPED, score=None, blame=Blame.DATA, reason="returned_none")
 
 
@@ -180,3 +181,149 @@ def test_a_beta_far_above_the_usual_is_told_where_advantages_are_scaled(
 ) -> None:
     sentence = diagnosis_of(rising(50), {"beta": beta, "scale_rewards": scaled}).sentence
     assert ("a beta of 5 holds the policy close to its reference" in sentence) is is_told
+
+
+def test_the_term_that_decides_is_named_also_where_a_schedule_has_taken_its_weight() -> None:
+    def told(weight: float) -> Finding:
+        cards = []
+        for step in range(8):
+            weights = {"answer": 1.0, "short": 0.1, "fading": 0.5 if step < 5 else weight}
+            outcomes = {"answer": [0.0] * 32, "short": [1.0] * 32, "fading": [0.5, 0.0] * 16}
+            card = batch(outcomes, step=step, weights=weights)
+            cards.append(card.with_advantages([1.0, -1.0] * 16))
+        found = CHECKS["wrong_driver"](window_of(cards))
+        assert isinstance(found, Finding)
+        return found
+
+    assert "`fading` alone decides" in told(0.5).sentence and "`short`" not in told(0.5).sentence
+    assert told(0.5).severity == "warning" and told(0.0).severity == "info"
+    assert "`fading` alone decides" in told(0.0).sentence and "until its weight was taken" in told(0.0).sentence
+
+
+def marks(step: int, share: float, best: float = 0.0) -> list[Verdict]:
+    """Give so large a share of 64 completions the best mark, and the others -20 or something between."""
+    found = []
+    for place in range(64):
+        is_best = 27 * place % 64 < share * 64
+        score = best if is_best else (-20.0 if place % 2 else -float((step + place) % 13 + 1))
+        found.append(Verdict(status=Status.SCORED, score=score))
+    return found
+
+
+def test_a_warning_stands_beside_a_clear_rise_and_a_critical_finding_before_it() -> None:
+    def told(void: int) -> str:
+        cards = []
+        for card_ in rising(56):
+            column = [verdict if place >= void else NO_TEST for place, verdict in enumerate(card_.verdicts["answer"])]
+            cards.append(batch({"answer": column}, step=card_.step or 0))
+        return diagnosis_of(cards, {}).sentence
+
+    few, many = told(3), told(40)
+    assert few.startswith("The score of `answer` has risen") and "Beside it: The data, not the model" in few
+    assert many.startswith("The data, not the model")
+
+
+def test_a_highest_score_that_many_share_exactly_is_the_best_of_a_scale_without_a_range() -> None:
+    solved = diagnosis_of([batch({"answer": marks(step, 0.97)}, step=step) for step in range(30)], {})
+    assert "this data has little left to teach" in solved.sentence and not solved.causes
+    spread = [
+        [Verdict(status=Status.SCORED, score=-1 / (step * 64 + place + 1)) for place in range(64)] for step in range(30)
+    ]
+    assert not window_of([batch({"answer": column}, step=step) for step, column in enumerate(spread)]).scale.is_ceiled
+
+
+def test_a_term_that_gives_each_group_one_mark_is_told_though_the_mean_is_at_the_ceiling() -> None:
+    def mark(step: int) -> float:
+        return 0.0 if step % 40 == 0 else 5.0
+
+    cards = []
+    for step in range(39):
+        column = [Verdict(status=Status.SCORED, score=mark(step + place // 8)) for place in range(64)]
+        cards.append(batch({"answer": column}, step=step))
+    window = window_of(cards)
+    assert window.is_solved and window.scale.is_ceiled
+    assert "inert_term" in [cause.code for cause in diagnosis_of(cards, {}).causes]
+
+
+def mark_of(score: float) -> Verdict:
+    return Verdict(status=Status.SCORED, score=score)
+
+
+@pytest.mark.parametrize(
+    ("truncated", "advice"), [(False, "the task is too hard"), (True, "tokenizer or chat template")]
+)
+def test_different_completions_that_nearly_all_get_the_lowest_mark_are_too_hard_or_no_text(
+    truncated: bool, advice: str
+) -> None:
+    cards = []
+    for step in range(24):
+        column = [mark_of(-8.0 if step == place == 0 else -20.0) for place in range(64)]
+        cards.append(batch({"answer": column}, step=step, truncated=truncated))
+    found = CHECKS["inert_term"](window_of(cards))
+    assert isinstance(found, Finding) and advice in found.action
+
+
+def test_different_completions_that_get_one_mark_a_prompt_point_to_a_cache() -> None:
+    def advice(text: str | None) -> str:
+        cards = []
+        for step in range(24):
+            column = [mark_of(float((step + place // 8) % 7)) for place in range(64)]
+            one = batch({"answer": column}, step=step)
+            if text is not None:
+                one = replace(one, samples=tuple(replace(sample, text=text) for sample in one.samples))
+            cards.append(one)
+        found = CHECKS["inert_term"](window_of(cards))
+        assert isinstance(found, Finding)
+        return found.action
+
+    assert "keep its marks by prompt (a cache)" in advice(None)
+    assert "a comparison of completions that do not differ" in advice("the same")
+
+
+@pytest.mark.parametrize(("size", "is_told"), [(1e-7, True), (1e-2, False)])
+def test_scores_far_below_the_number_that_trl_adds_to_their_deviation_are_named(size: float, is_told: bool) -> None:
+    events: list[object] = []
+    for step in range(30):
+        events.append(batch({"answer": [mark_of(size), mark_of(0.0)] * 32}, step=step))
+        events.append((step + 1, {"loss": 0.1, "learning_rate": 1e-4, "grad_norm": 0.5, "reward_std": size / 2}))
+    told = diagnosis_of(events, {"max_steps": 30})  # type: ignore[arg-type]
+    assert ([cause.code for cause in told.causes] == ["zero_updates"]) is is_told
+    assert ("rewards differ by 5e-08 only" in told.sentence) is is_told
+
+
+@pytest.mark.parametrize(("epsilon", "is_told"), [(1e-5, True), (3e-4, False), (0.2, False)])
+def test_an_epsilon_below_any_usual_one_is_told_from_one_clipped_token_in_twenty_on(
+    epsilon: float, is_told: bool
+) -> None:
+    cards = [scored(30, step) for step in range(6)]
+    window = window_of(cards, [{"clip_ratio/region_mean": 0.15}] * 4, {"epsilon": epsilon, "num_iterations": 8})
+    found = CHECKS["kl_blowup"](window)
+    assert (isinstance(found, Finding) and found.action == "Set epsilon to 0.2, TRL's default.") is is_told
+
+
+@pytest.mark.parametrize("is_recorded", [True, False])
+@pytest.mark.parametrize(("least", "is_told"), [(41, True), (5, False)])
+def test_a_least_length_near_the_limit_is_told_by_the_settings_or_by_the_logs(
+    least: int, is_told: bool, is_recorded: bool
+) -> None:
+    settings = {"max_completion_length": 48, "generation_kwargs": {"min_new_tokens": least} if is_recorded else None}
+    logs = [] if is_recorded else [{"completions/min_length": float(least)}] * 6
+    found = CHECKS["odd_sampling"](window_of([scored(20, step) for step in range(20)], logs, settings))
+    assert (isinstance(found, Finding) and f"shorter than {least} tokens" in found.sentence) is is_told
+
+
+def test_a_fall_that_a_weight_below_zero_asks_for_is_told_by_the_weight() -> None:
+    cards = []
+    for step in range(40):
+        column = [mark_of(float(max(0, 60 - 2 * step) + place % 5)) for place in range(64)]
+        cards.append(batch({"answer": column}, step=step, weights={"answer": -1.0}))
+    told = diagnosis_of(cards, {})
+    assert told.sentence.startswith("The weight of `answer` is -1, so its low scores are rewarded")
+    assert "give it the weight 1; for a cost it is as it should be" in told.causes[0].action
+
+
+def test_a_run_records_the_numbers_of_its_generation_kwargs() -> None:
+    plan = plan_rewards(RewardMix([RewardTerm(name="answer", verifier=ExactTextVerifier())]))
+    args = SimpleNamespace(generation_kwargs={"min_new_tokens": 40, "logits_processor": object()})
+    assert run_settings(args, plan, 1)["generation_kwargs"] == {"min_new_tokens": 40}
+    assert run_settings(SimpleNamespace(), plan, 1)["generation_kwargs"] == {}

@@ -105,7 +105,9 @@ def conclude(window: Window, onsets: Onsets, findings: Sequence[Finding], batche
             score[where] = ends
     active = _at_the_end(window, onsets) if batches >= HOLD else _at_once(window)
     if window.is_solved:
-        active = {code: finding for code, finding in active.items() if code in BEYOND_CEILING}
+        # An observed ceiling may be a term's only value.
+        told = BEYOND_CEILING if window.scale.is_known else BEYOND_CEILING | {"inert_term"}
+        active = {code: finding for code, finding in active.items() if code in told}
     in_order = [active[code] for code in CHECKS if code in active]
     causes = tuple(sorted(in_order, key=rank))
     return Diagnosis(

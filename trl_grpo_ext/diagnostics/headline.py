@@ -45,6 +45,9 @@ LASTING = frozenset(
 # Information of these codes is about a term without weight, which holds no reward back.
 OF_GRADERS = frozenset(("grader_trouble", "noisy_verifier"))
 
+# What these find makes a rise worth nothing.
+REFUTING = frozenset(("reward_hacking", "getting_worse", "mixed_groups", "way_out"))
+
 FINE = "All is well:"
 TOO_EARLY = "It is too early to tell:"
 SOLVED = ", and this data has little left to teach: for more, take harder data"
@@ -99,7 +102,7 @@ def headline(causes: Sequence[Finding], findings: Sequence[Finding], window: Win
     if not window.batches:
         return causes[0].sentence if causes else _without_batches(window)
     does_well = _does_well(window)
-    if causes and not _is_beside(causes[0], does_well=does_well):
+    if causes and not _is_beside(causes[0], window, does_well=does_well):
         return causes[0].sentence
     # A score that has risen since refutes an earlier trouble, unless the run keeps its harm.
     earlier = [finding for finding in _worst_of(findings) if not does_well or finding.code in LASTING]
@@ -139,12 +142,22 @@ def _does_well(window: Window) -> bool:
     return window.is_solved or has_risen(window) or has_evaluation_risen
 
 
-def _is_beside(cause: Finding, *, does_well: bool) -> bool:
-    """Test whether a cause is worth telling, but does not hold the reward back."""
+def _is_beside(cause: Finding, window: Window, *, does_well: bool) -> bool:
+    """Test whether a cause is worth telling, but does not hold the reward back.
+
+    A warning stands beside a clear rise, which it has not held back, unless it says why the rise is not to be believed.
+    """
     is_information = cause.severity is Severity.INFO
-    if does_well:
-        return is_information or cause.code in ASIDE
+    if does_well and (is_information or cause.code in ASIDE):
+        return True
+    if cause.severity is Severity.WARNING and cause.code not in REFUTING:
+        return _has_clearly_risen(window)
     return is_information and cause.code in OF_GRADERS
+
+
+def _has_clearly_risen(window: Window) -> bool:
+    """Test for a training score that has risen, neither slowly nor to a stop far below the best."""
+    return has_risen(window) and _of_training(window, training_ends(window), "").is_well
 
 
 def _without_batches(window: Window) -> str:

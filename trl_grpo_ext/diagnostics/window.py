@@ -129,8 +129,9 @@ class Window:
 
     @property
     def is_solved(self) -> bool:
-        """Whether the score has little room to rise; False for a scale without a known best score."""
-        return self.scale.is_known and self.scale.unit(self.score).mean >= CEILING
+        """Whether the score has little room to rise; False for a scale without a best score, known or observed."""
+        has_best = self.scale.is_known or self.scale.is_ceiled
+        return has_best and self.scale.unit(self.score).mean >= CEILING
 
     @property
     def is_shuffled(self) -> bool:

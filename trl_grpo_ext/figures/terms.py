@@ -224,11 +224,15 @@ def grouped(card: Scorecard, column: Floats) -> Grouped:
     is_alone = [sample.group is None for sample in card.samples]
     group_means = mean(card.by_group(column))
     every_group = np.append(group_means, column[is_alone])
+    low = float(finite.min(initial=math.inf))
+    high = float(finite.max(initial=-math.inf))
     return Grouped(
         numbers=Estimate.of(finite.tolist()),
         groups=Estimate.of(every_group.tolist()),
-        low=float(finite.min(initial=math.inf)),
-        high=float(finite.max(initial=-math.inf)),
+        low=low,
+        high=high,
+        at_low=int(np.count_nonzero(finite == low)),
+        at_high=int(np.count_nonzero(finite == high)),
     )
 
 

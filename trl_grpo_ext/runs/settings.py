@@ -26,7 +26,7 @@ from trl_grpo_ext.mix.reward_plan import RewardPlan
 from trl_grpo_ext.mix.schedule import Schedule
 from trl_grpo_ext.mix.shape import NAMES, Shape
 from trl_grpo_ext.mix.term import RewardTerm
-from trl_grpo_ext.protocol import Verifier
+from trl_grpo_ext.protocol import Verifier, is_number
 from trl_grpo_ext.rewards.function import FunctionVerifier, PlainFunction
 from trl_grpo_ext.sample import prompt_key
 from trl_grpo_ext.support.files import write_json
@@ -89,6 +89,9 @@ def run_settings(
     for name in SETTINGS:
         setting = getattr(args, name, None)
         found[name] = setting.value if isinstance(setting, Enum) else setting
+    # Such as min_new_tokens; an object has no plain value.
+    generation = getattr(args, "generation_kwargs", None) or {}
+    found["generation_kwargs"] = {name: value for name, value in generation.items() if is_number(value)}
     if hasattr(model, "parameters"):
         parameters = list(model.parameters())
         trained = [parameter for parameter in parameters if parameter.requires_grad]

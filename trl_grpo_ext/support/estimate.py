@@ -184,6 +184,8 @@ class Grouped:
         groups: The estimate over the means of the groups.
         low: The lowest number; infinity without numbers.
         high: The highest number; minus infinity without numbers.
+        at_low: How many numbers equal the lowest; 0 if it was not counted.
+        at_high: How many numbers equal the highest; 0 if it was not counted.
 
     Examples:
         >>> print((Grouped(Estimate.share(3, 4), Estimate.of([0.5, 1.0])) + Grouped()).interval)
@@ -194,6 +196,8 @@ class Grouped:
     groups: Estimate = NOTHING
     low: float = math.inf
     high: float = -math.inf
+    at_low: int = 0
+    at_high: int = 0
 
     @classmethod
     def alone(cls, numbers: Sequence[float]) -> Grouped:
@@ -213,11 +217,15 @@ class Grouped:
 
     def __add__(self, other: Grouped) -> Grouped:
         """Merge the numbers of two values that share no group."""
+        low = min(self.low, other.low)
+        high = max(self.high, other.high)
         return Grouped(
             numbers=self.numbers + other.numbers,
             groups=self.groups + other.groups,
-            low=min(self.low, other.low),
-            high=max(self.high, other.high),
+            low=low,
+            high=high,
+            at_low=sum(part.at_low for part in (self, other) if part.low == low),
+            at_high=sum(part.at_high for part in (self, other) if part.high == high),
         )
 
     @property

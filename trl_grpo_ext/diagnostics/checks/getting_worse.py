@@ -41,6 +41,8 @@ class Change(NamedTuple):
 def fallen(window: Window) -> CheckResult:
     """Find a training score, evaluation score or term score far below its best."""
     fall = training_decline(window)
+    if fall is not None and window.of_term(window.in_force[0]).weight < 0:
+        return _as_asked(window, fall)
     if fall is not None:
         return _finding(window, fall, "The score has fallen", beside=_harder_data(window, fall))
     fall = evaluation_decline(window)
@@ -52,6 +54,24 @@ def fallen(window: Window) -> CheckResult:
         if fall is not None:
             return _finding(window, fall, f"The score of `{term}` has fallen")
     return _unlearned(window)
+
+
+def _as_asked(window: Window, fall: Decline) -> Finding:
+    """Report a fall that a weight below 0 asks for: right for a cost, and wrong for a mark."""
+    term = window.in_force[0]
+    weight = window.of_term(term).weight
+    return Finding(
+        severity=Severity.WARNING,
+        terms=(term,),
+        sentence=(
+            f"The weight of `{term}` is {weight:.2g}, so its low scores are rewarded, and it has fallen from "
+            f"{fall.best.mean:z.2f} to {fall.now.mean:z.2f} {fall.now_at}."
+        ),
+        numbers={"weight": weight, "best": fall.best.mean, "now": fall.now.mean},
+        action=(
+            f"If a high score of `{term}` is good, give it the weight {-weight:.2g}; for a cost it is as it should be."
+        ),
+    )
 
 
 def harder_data(window: Window) -> CheckResult:

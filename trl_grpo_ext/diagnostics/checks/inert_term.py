@@ -7,7 +7,7 @@ from trl_grpo_ext.diagnostics.finding import Finding, NotChecked, Severity
 from trl_grpo_ext.diagnostics.progress import has_risen, is_stuck, steps_so_far
 from trl_grpo_ext.diagnostics.term_totals import TermTotals
 from trl_grpo_ext.diagnostics.window import LEAST_GROUPS, LEAST_SAMPLES, CheckResult, Window
-from trl_grpo_ext.support.estimate import NOTHING
+from trl_grpo_ext.support.estimate import NOTHING, Estimate
 from trl_grpo_ext.verdict import Status
 
 # Ours, tried in test_fault_injection.py (inert_term) and test_healthy_runs.py (a penalty with nothing to
@@ -22,6 +22,8 @@ GATED = 0.5
 TELLING = 0.5
 # Of the completions repeat a sibling: with fewer, most differ.
 DIFFERENT = 0.9
+# Of the completions: with so many, hardly any answer was given.
+MOST_CUT = 0.5
 # Groups without a row for a term: of one row in twenty, chance leaves 0.1 % of runs without any.
 UNMATCHED = 128
 # Of the verdicts: the gate never opens.
@@ -142,14 +144,35 @@ def _how_to_differ(window: Window, term: str) -> str:
             "Read a few of its verdicts: always 0 is a bug, or more than any completion does; of a penalty it is as it "
             "should be."
         )
+    if term in window.primary_terms and repeated_share(window.batches) < DIFFERENT:
+        return _of_different_completions(window, term)
+    return "Read a few of its verdicts: always the same is a bug, or a comparison of completions that do not differ."
+
+
+def _of_different_completions(window: Window, term: str) -> str:
+    """Advise on a primary term that gives equal values to completions that differ."""
     values = window.seen[term].values
-    is_constant = term in window.primary_terms and values.low == values.high
-    if is_constant and repeated_share(window.batches) < DIFFERENT:
+    if values.low == values.high:
         return (
             f"The completions differ, and `{term}` gives each of them the same: a verifier that reads no answer, or "
             f"catches its own error, does so. Test it on an answer that you know to be right."
         )
-    return "Read a few of its verdicts: always the same is a bug, or a comparison of completions that do not differ."
+    if values.at_low >= FLAT * values.numbers.count:
+        told = f"Nearly all have the lowest value, {values.low:g}, and the best has {values.high:g}: "
+        cut = Estimate.together(batch.primary.cut_share for batch in window.batches)
+        if cut.count and cut.mean >= MOST_CUT:
+            return (
+                f"{told}read a prompt as the model gets it, and a completion, since {percent(cut.mean)} are cut. If "
+                f"they are no text that the model knows, tokenizer or chat template are not the model's."
+            )
+        return (
+            f"{told}the task is too hard for this model. Judge a right answer with `{term}`; if it passes, take easier "
+            f"data, or a better model."
+        )
+    return (
+        f"The completions of a group differ, and `{term}` gives them the same value, another one in other groups: it "
+        f"may judge the prompt, or keep its marks by prompt (a cache). Test it on two answers to one prompt."
+    )
 
 
 def closed_gate(window: Window) -> CheckResult:

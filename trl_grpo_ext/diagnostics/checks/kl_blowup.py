@@ -43,6 +43,10 @@ LEAST_LOGS = 8
 NARROW = 0.05
 # Of the tokens; rlprobe's level.
 MUCH_CLIPPED = 0.3
+# Below any usual epsilon, GSPO's 3e-4 included: there a clipped token in twenty is one too many. Ours.
+TINY, SOME_CLIPPED = 1e-4, 0.05
+# Logs: with such an epsilon, fewer do.
+FEW_LOGS = 3
 
 AGAIN = "Start again with a tenth of the learning rate."
 
@@ -213,13 +217,14 @@ def unstable(window: Window) -> CheckResult:
             norms.append(norm.mean)
     usual = median(norms) if norms else 0.0
     spikes = [norm for norm in norms if usual > 0 and norm >= max(LEAST_SPIKE, SPIKE * usual)]
-    clipped = window.median_logged("clip_ratio/region_mean", latest=LEAST_LOGS, least=LEAST_LOGS)
+    least, logs = _least_clipped(window)
+    clipped = window.median_logged("clip_ratio/region_mean", latest=LEAST_LOGS, least=logs)
     numbers: dict[str, float]
     if len(norms) >= LEAST_LOGS and len(spikes) >= LEAST_SPIKES:
         said = f"the gradient norm has risen to {max(spikes):.2g} {len(spikes)} times, where {usual:.2g} is usual"
         action = "Lower max_grad_norm."
         numbers = {"spikes": len(spikes), "largest": max(spikes), "usual": usual}
-    elif clipped is not None and clipped >= MUCH_CLIPPED:
+    elif clipped is not None and clipped >= least:
         said = f"{percent(clipped)} of the tokens are clipped in most updates, and teach nothing"
         action = "Lower the learning rate, or num_iterations and steps_per_generation."
         numbers = {"clipped": clipped}
@@ -235,3 +240,11 @@ def unstable(window: Window) -> CheckResult:
         numbers=numbers,
         action=action,
     )
+
+
+def _least_clipped(window: Window) -> tuple[float, int]:
+    """Return the least share of clipped tokens, and of how many logs; both are smaller for a tiny epsilon."""
+    epsilon = window.number("epsilon")
+    if epsilon is not None and epsilon < TINY:
+        return SOME_CLIPPED, FEW_LOGS
+    return MUCH_CLIPPED, LEAST_LOGS

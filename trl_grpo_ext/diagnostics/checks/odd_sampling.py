@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from trl_grpo_ext.diagnostics.finding import Finding, Severity
-from trl_grpo_ext.diagnostics.progress import has_risen
+from trl_grpo_ext.diagnostics.progress import has_risen, steps_so_far
 from trl_grpo_ext.diagnostics.window import LEAST_SAMPLES, CheckResult, Window
+from trl_grpo_ext.protocol import is_number
 
 # The highest value of each setting that leaves texts as they are. Ours, tried with the bundled model: at a temperature
 # of 1.5 it learns, at 3 it writes nonsense. A lower penalty hardly changes what is written.
 HIGHEST = {"temperature": 1.5, "repetition_penalty": 1.05}
+# Of the length limit: where no completion may be shorter, hardly one ends with its answer. Ours.
+LONG = 0.5
+# Logs, and optimizer steps: by chance, so many shortest lengths differ.
+LEAST_LOGS, LEAST_STEPS = 4, 16
 
 
 def distorted(window: Window) -> CheckResult:
@@ -19,7 +26,40 @@ def distorted(window: Window) -> CheckResult:
         value = window.number(name)
         if value is not None and value > highest:
             return _finding(window, name, value)
-    return None
+    forced = _forced_length(window)
+    return _of_length(window, forced) if forced and not has_risen(window) else None
+
+
+def _forced_length(window: Window) -> int:
+    """Return the number of tokens that completions must have, if it is half of their limit or more; else 0."""
+    limit = window.number("max_completion_length")
+    if limit is None or limit <= 1:
+        return 0
+    generation = window.settings.get("generation_kwargs")
+    least = generation.get("min_new_tokens") if isinstance(generation, Mapping) else None
+    if not is_number(least):
+        least = _shortest(window)
+    return int(least) if LONG * limit <= least < limit else 0
+
+
+def _shortest(window: Window) -> float:
+    """Return the length of the shortest completion, if it is the same in every log; 0 if it varies."""
+    shortest = window.logged("completions/min_length")
+    if len(shortest) < LEAST_LOGS or steps_so_far(window) < LEAST_STEPS or min(shortest) < max(shortest):
+        return 0.0
+    return shortest[0]
+
+
+def _of_length(window: Window, forced: int) -> Finding:
+    return Finding(
+        severity=Severity.CRITICAL,
+        sentence=(
+            f"The sampling, not the model: no completion is shorter than {forced} tokens, so none may end with its "
+            f"answer, and the score is {window.score.mean:.{window.scale.digits}f}."
+        ),
+        numbers={"shortest": forced},
+        action="Take min_new_tokens, or min_length, out of generation_kwargs.",
+    )
 
 
 def _finding(window: Window, name: str, value: float) -> Finding:

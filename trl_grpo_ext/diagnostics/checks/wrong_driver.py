@@ -36,6 +36,8 @@ CANCELLED = 0.3
 SECONDARY_WARN = 0.3
 # Optimizer steps in which a form may be learned first. Ours, tried in test_diagnosis_cases.py.
 PATIENCE = 48
+# Of the advantages: with less, a term decides nothing. Ours.
+DECIDES = 0.05
 
 
 def secondary_only(window: Window) -> CheckResult:
@@ -58,16 +60,32 @@ def secondary_only(window: Window) -> CheckResult:
     # A form may be learned before the answers are.
     if window.scale.unit(window.score).mean > HARDLY and steps_so_far(window) < PATIENCE:
         return None
+    deciding = _deciding(window)
+    is_over = not set(deciding).intersection(others)
     return Finding(
-        severity=Severity.WARNING,
-        terms=(*others, *window.primary_terms),
+        severity=Severity.INFO if is_over else Severity.WARNING,
+        terms=(*deciding, *window.primary_terms),
         sentence=(
             f"In {percent(secondary)} of the live groups {names(window.primary_terms, 'or')} does not differ, and "
-            f"{names(others, 'or')} alone decides who is better: {percent(of_advantages)} of the advantages."
+            f"{names(deciding, 'or')} alone decides who is better: {percent(of_advantages)} of the advantages"
+            f"{', until its weight was taken' if is_over else ''}."
         ),
         numbers={"share_of_live_groups": secondary, "share_of_advantages": of_advantages},
         action=_action(window),
     )
+
+
+def _deciding(window: Window) -> list[str]:
+    """List the terms with advantages beside the primary terms, those of a faded weight too.
+
+    All other terms in force, where no share is known.
+    """
+    found = []
+    for term in window.terms:
+        share = mean_of_known(batch.driver_share for batch in window.of_term(term).batches)
+        if term not in window.primary_terms and share is not None and share >= DECIDES:
+            found.append(term)
+    return found or other_terms(window)
 
 
 def _needs_another(window: Window) -> NotChecked:

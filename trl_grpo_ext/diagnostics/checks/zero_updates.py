@@ -46,6 +46,8 @@ HIGH = 0.5
 ENOUGH = 1e-6
 # Ours: TRL's defaults are 1 and 1e-8. Adam divides by the gradient's size, and `adam_epsilon` bounds that.
 SMALL_NORM, LARGE_EPSILON = 1e-3, 1e-6
+# A deviation of rewards: a tenth of what TRL adds to it, which leaves a tenth of the advantages.
+SMALL_SPREAD = 1e-5
 
 RAISE = "Raise the learning rate."
 ENLARGE = (
@@ -122,7 +124,23 @@ def _standstills(window: Window) -> Iterator[Standstill]:
             why=f"the warm-up takes {too_long} steps and the run has {window.settings['max_steps']}",
             action=SHORTER_WARM_UP,
         )
+    spread = window.median_logged("reward_std")
+    # A lesser term alone, such as a tie-break, may well be small.
+    live = groups_of(window.batches, GroupOutcome.LIVE) - sum(batch.secondary_groups for batch in window.batches)
+    if spread is not None and _is_lost(window, spread) and live >= LEAST_GROUPS:
+        yield Standstill(
+            # So small totals look equal, as if terms cancelled each other.
+            live=live,
+            why=f"rewards differ by {spread:.1g} only, and the advantages are next to nothing: TRL adds 0.0001 to that",
+            action="Multiply the scores, or raise the weights, so that rewards of a group differ by 0.01 or more.",
+        )
     yield from _by_rate(window)
+
+
+def _is_lost(window: Window, spread: float) -> bool:
+    """Test for rewards whose deviation is lost in the number that TRL adds to it; they may teach all the same."""
+    is_sample = window.settings.get("advantage_deviation") != "population"
+    return is_sample and 0 < spread < SMALL_SPREAD and not has_risen(window)
 
 
 def _by_rate(window: Window) -> Iterator[Standstill]:
