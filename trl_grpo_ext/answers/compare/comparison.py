@@ -107,9 +107,11 @@ class Comparison(AmountComparison):
 
     def _in_a_base(self, gold: Node, answer: Node) -> bool | None:
         match gold, answer:
-            # The question names the base, so the answer may leave it out.
+            # The question names the base, so the answer or the gold may leave it out.
             case Apply("base", (digits, _)), Number():
                 return digits == answer
+            case Number(), Apply("base", (digits, _)) if digits == gold:
+                return True
         return None
 
     def _words(self, gold: Node, answer: Node) -> bool | None:

@@ -223,7 +223,8 @@ def with_question(found: FinalAnswer, golds: Sequence[str], sentence: str, promp
     answer = found.answers[0]
     if _PER.search(question):
         answer = _FOR_EVERY.sub(r"\1", answer)
-    answer = _without_asked_span(answer, question)
+    if not any(map(_is_rate, golds)):
+        answer = _without_asked_span(answer, question)
     if _is_in_other_unit(answer, sentence, question) and answer not in golds:
         return FinalAnswer(problem="no_answer")
     if _is_opposite(answer, golds, sentence, question):
@@ -231,12 +232,18 @@ def with_question(found: FinalAnswer, golds: Sequence[str], sentence: str, promp
     return replace(found, answers=(_asked_part(answer, golds, sentence, question),))
 
 
+def _is_rate(gold: str) -> bool:
+    node = read(gold).node
+    return isinstance(node, Quantity) and any(power < 0 for _, power in node.unit.measures)
+
+
 def _without_asked_span(answer: str, question: str) -> str:
     """Remove the span of a rate if the question asks for the amount in that span: `28 km per week` for "in a week"."""
     rate = _RATE.fullmatch(answer)
     if rate is None:
         return answer
-    is_asked = re.search(rf"\b(?:in|over|during)\s+(?:the|an?|one|each|every)\s+{rate[2]}\b", question, re.IGNORECASE)
+    span = rf"\b(?:(?:(?:in|over|during)\s+)?(?:the|an?|one|each|every)|per)\s+{rate[2]}\b|\b{rate[2]}ly\b"
+    is_asked = re.search(span, question, re.IGNORECASE)
     return rate[1] if is_asked else answer
 
 

@@ -52,6 +52,14 @@ _ASIDE = re.compile(
     re.IGNORECASE,
 )
 _RATE = re.compile(r"(?<=\w)\s+\([^()\d]*\d[^()]*\b(?:per|each|every|apiece)\b[^()]*\)[\s.!*]*$")
+# `x + 1 (x ≠ 1)`
+_RESTRICTED = re.compile(r"(?<=\w)\s*\((?:for |where |if |with )?[A-Za-z] ?(?:≠|\\neq?|!=) ?[-−]?\d{1,9}\)[\s.!*]*$")
+# "5/6, or about 0.83": the exact value stands before it.
+_APPROXIMATED = re.compile(
+    r"(?<=[\w$}*])(?:(?<=\d)|(?<=pi)|(?<=π)|(?<=[$}*])),\s+(?:or|which is|i\.e\.,?)\s+"
+    r"(?:about|approximately|roughly|around|nearly)\s+\S{1,20}(?:\s[a-z]+){0,3}[\s.!*]*$",
+    re.IGNORECASE,
+)
 _AMOUNT = r"\$?\d[\d,]*(?:\.\d+)?(?:\s?[:/]\s?\d+)?(?:%|\s?percent\b)?"
 _OR = re.compile(rf"(?<![\w.])({_AMOUNT}),?\s+or\s+(?:about\s+|just\s+|simply\s+)?({_AMOUNT})(?![\w.]*\d)")
 _SENTENCES = re.compile(r"(?<=[^\s.])(?<!i\.e)[.!]\s|\n")
@@ -89,14 +97,18 @@ def without_aside(sentence: str) -> str:
     return before if has_number else sentence
 
 
-def without_rate(text: str) -> str:
-    """Remove a bracket with a rate at a text's end, if a number stands before it.
+def without_additions(text: str) -> str:
+    """Remove what a text's end adds to its value: a rate or a restriction in a bracket, an approximation.
 
     Examples:
-        >>> without_rate("So there are 160 students (20 per class)."), without_rate("20 (per class)")
+        >>> without_additions("So there are 160 students (20 per class)."), without_additions("20 (per class)")
         ('So there are 160 students', '20 (per class)')
+        >>> without_additions("x + 1 (x ≠ 1)"), without_additions("5/6, or about 0.83.")
+        ('x + 1', '5/6')
     """
-    return _RATE.sub("", text)
+    for addition in (_RATE, _RESTRICTED, _APPROXIMATED):
+        text = addition.sub("", text)
+    return text
 
 
 def _last_form(either: re.Match[str]) -> str:

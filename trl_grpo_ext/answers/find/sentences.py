@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from trl_grpo_ext.answers.find.asked import about_asked, question_of
 from trl_grpo_ext.answers.find.asked_values import stems
 from trl_grpo_ext.answers.find.hedges import doubted_before, is_hedged, stated
-from trl_grpo_ext.answers.find.remarks import restated, without_aside, without_rate, without_remarks
+from trl_grpo_ext.answers.find.remarks import restated, without_additions, without_aside, without_remarks
 from trl_grpo_ext.answers.find.values import FORMULA, TYPED, concluded, has_formula, last_value
 from trl_grpo_ext.answers.read.answer import read
 from trl_grpo_ext.answers.read.number_words import in_digits
@@ -85,6 +85,7 @@ _SIGN = re.compile(r"[\d=\\^+∈$∞π√]")
 # Between calculations that are steps: "3 * 4 = 12, and 12 + 2 = 14".
 _NEXT_STEP = re.compile(r",\s+(?:(?:and|then)\b)?|\b(?:and|then)\b")
 _LETTER = re.compile(r"[A-Za-z]")
+_SOLVED = re.compile(r"([A-Za-z])\s*=\s*[^A-Za-z=]+")
 # A unit without a space, which the reader would take for letters.
 _ATTACHED = re.compile(r"\d(?:[mck]?m|g|kg|ft|s|h)[²³]?$")
 # Marks of bold letters or code, not the power of `x**2`.
@@ -120,7 +121,7 @@ def said_unmarked(answer: str, prompt: str) -> tuple[str, str, str]:
     if "\\" not in tail:
         tail = tail.replace(" & ", " and ")
     plain = in_digits(_BOLD.sub("", tail).strip())
-    plain = without_rate(stated(_LEAD.sub("", _FENCE.sub(r"\1", plain)).strip()))
+    plain = without_additions(stated(_LEAD.sub("", _FENCE.sub(r"\1", plain)).strip()))
     if _is_whole_answer(plain):
         concluded_with = _SO.sub("", plain)
         if isinstance(read(concluded_with).node, Relation):
@@ -161,7 +162,7 @@ def _said_in_line(line: str, prompt: str) -> tuple[str, str]:
         typed = not has_formula(sentences[-1]) and TYPED.search(sentences[-1])
         if not typed:
             in_words = ending[0] if ending else ""
-            last = _value_that_is(sentences[-1]) or in_words
+            last = _value_that_is(sentences[-1]) or in_words or _value_before(sentences)
         if last:
             problem = ""
         else:
@@ -169,6 +170,15 @@ def _said_in_line(line: str, prompt: str) -> tuple[str, str]:
     if not problem and _is_doubted(last, sentences):
         problem = "hedged"
     return last, problem
+
+
+def _value_before(sentences: Sequence[str]) -> str:
+    """Return the formula that the last sentence with a sign of mathematics concludes with, if sentences follow it."""
+    if _SIGN.search(sentences[-1]):
+        return ""
+    with_sign = [sentence for sentence in sentences if _SIGN.search(sentence)]
+    value = _value_that_is(with_sign[-1]) if with_sign else ""
+    return value if _LETTER.search(value) else ""
 
 
 def _is_about_another(sentences: Sequence[str], prompt: str) -> bool:
@@ -203,7 +213,7 @@ def _is_whole_answer(text: str) -> bool:
     # Reading a long text as a value would dominate the cost of finding answers.
     if len(text) > MAX_WHOLE and _SENTENCE_STOP.search(text):
         return False
-    if not is_value(text) or _THEREFORE.search(text) or _announces(text) or _last_step(text):
+    if not is_value(text) or _THEREFORE.search(text) or _announces(text) or _last_step(_SO.sub("", text)):
         return False
     return not TYPED.search(text) or isinstance(read(text).node, OF_OWN_TYPE)
 
@@ -295,10 +305,19 @@ def _value_that_is(sentence: str) -> str:
 
 
 def _last_step(sentence: str) -> str:
-    """Return the last of several calculations with numbers; empty unless a sentence consists of such."""
-    steps = _NEXT_STEP.split(sentence)
-    are_steps = len(steps) > 1 and all("=" in step and not _LETTER.search(step) for step in steps)
-    return steps[-1].strip(" .") if are_steps else ""
+    """Return the last of several calculations, or the solution of an equation before it: `x = 7` of "2x = 14, x = 7".
+
+    Empty unless a sentence consists of equations with numbers, or in one unknown that only the last one solves.
+    """
+    *steps, last = _NEXT_STEP.split(sentence)
+    solved = _SOLVED.fullmatch(last.strip(" ."))
+    unknown = solved[1] if solved else ""
+    if not steps or "=" not in last or not (solved or not _LETTER.search(last)):
+        return ""
+    for step in steps:
+        if "=" not in step or set(_LETTER.findall(step)) != set(unknown) or step.partition("=")[0].strip() == unknown:
+            return ""
+    return last.strip(" .")
 
 
 def _is_amount(node: Node) -> bool:
@@ -339,7 +358,7 @@ def value_said(sentence: str) -> str:
         >>> [value_said(text) for text in ("the volume of the box is $5$ cm", "I would say 7", "Paris")]
         ['$5$ cm', '7', 'Paris']
     """
-    sentence = in_digits(_SENTENCE_STOP.split(sentence, maxsplit=1)[0])
+    sentence = without_additions(in_digits(_SENTENCE_STOP.split(sentence, maxsplit=1)[0]))
     # no, 91 is 7 times 13
     told = _YES_OR_NO.match(sentence)
     if told:
