@@ -105,6 +105,24 @@ class Comparison(AmountComparison):
                 return self._same_items(gold.items, [value for _, value in values]) or None
         return None
 
+    def _chain(self, gold: Node, answer: Node) -> bool | None:
+        """Compare a list with a chain of inequalities in one direction: `1/3, 0.5` is `1/3 < 0.5`."""
+        if isinstance(gold, Collection) and isinstance(answer, Relation):
+            listed, chain = gold, answer
+        elif isinstance(gold, Relation) and isinstance(answer, Collection):
+            listed, chain = answer, gold
+        else:
+            return None
+        directions = {sign[0] for sign in chain.signs}
+        is_ordered = directions in ({"<"}, {">"}) and len(chain.sides) == len(listed.items)
+        if (
+            listed.kind not in ("list", "()")
+            or not is_ordered
+            or any(isinstance(item, Relation) for item in listed.items)
+        ):
+            return None
+        return self._same_items(listed.items, chain.sides)
+
     def _in_a_base(self, gold: Node, answer: Node) -> bool | None:
         match gold, answer:
             # The question names the base, so the answer or the gold may leave it out.
@@ -321,6 +339,7 @@ AS_WRITTEN = (
     Row("two values written alike", ("x^2", "x^{2}"), ("x^2", "x^3"), Comparison._alike),
     Row("two numbers", ("0.5", "1/2"), ("0.5", "0.53"), Comparison._numbers),
     Row("named values", ("(2, 3)", "x = 2, y = 3"), ("(2, 3)", "x = 2 or x = 3"), Comparison._named_values),
+    Row("a list and its chain", ("1/3, 0.5", "1/3 < 0.5"), ("1/3, 0.5", "0.5 > 1/3"), Comparison._chain),
     Row("digits of another base", ("2516_8", "2516"), ("2516_8", "1358"), Comparison._in_a_base),
 )
 # Rows for normalized values. The first row whose `decide` returns a bool wins.

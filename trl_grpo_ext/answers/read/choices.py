@@ -28,7 +28,7 @@ _OPENER = re.compile(r"(?:so|thus|hence|therefore|in conclusion)\b,?\s+", re.I)
 _OPTION = re.compile(
     r"(?:(?:the|my)\s+)?(?:(?:final|correct|best|right)\s+)?(?:option|choice|answer|ans|letter)\s*(?:[:=]|is\b)?\s*"
     r"(?=\W*\w{1,2}\b)"
-    r"|(?:I\s+(?:choose|pick|select)|it['’]s|it\s+is)\s+(?:option\s+)?(?=\W*\w{1,2}\b)",
+    r"|(?:I(?:\s+would|['’]d)?\s+(?:choose|pick|select)|it['’]s|it\s+is)\s+(?:option\s+)?(?=\W*\w{1,2}\b)",
     re.I,
 )
 ALONE = re.compile(r"[(\[{<]?\s*([A-Za-z]|[0-9]{1,2})\s*[)\]}>]?\s*[.:,]?")
@@ -48,7 +48,7 @@ _UPHELD = re.compile(
 # `2 + 2 = 4, so B`, `4, option B`: working or the option's text, then the choice.
 _CONCLUDED = re.compile(
     r"(.+),\s+(?:(?:and\s+)?(?:so|thus|hence|therefore)\s+"
-    r"|(?=(?:(?:I\s+(?:choose|pick|select)|it\s+is|option|choice|(?:the\s+)?(?:answer|letter))\b|it['’]s\s)))(.+)",
+    r"|(?=(?:(?:I(?:\s+would|['’]d)?\s+(?:choose|pick|select)|it\s+is|option|choice|(?:the\s+)?(?:answer|letter))\b|it['’]s\s)))(.+)",
     re.I,
 )
 # Words with which a sentence does not choose the option that it mentions.
