@@ -115,11 +115,10 @@ class Comparison(AmountComparison):
             return None
         directions = {sign[0] for sign in chain.signs}
         is_ordered = directions in ({"<"}, {">"}) and len(chain.sides) == len(listed.items)
-        if (
-            listed.kind not in ("list", "()")
-            or not is_ordered
-            or any(isinstance(item, Relation) for item in listed.items)
-        ):
+        # (3, ∞) is an interval; a prompt that asks for an order makes tuples of lists.
+        may_be_list = listed.kind == "list" or (listed.kind == "()" and len(listed.items) > 2)
+        has_names = any(isinstance(item, Relation) for item in listed.items)
+        if not may_be_list or not is_ordered or has_names:
             return None
         return self._same_items(listed.items, chain.sides)
 
