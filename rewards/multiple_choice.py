@@ -138,10 +138,12 @@ class MultipleChoiceVerifier(AnswerVerifier[Gold]):
         if listed is None:
             question = last_message(row.get("prompt"))
             lettered = listed_options(question)
+            if lettered.texts:
+                return lettered
             numbered = numbered_options(question)
             # A prompt may also number its instructions.
-            is_numbered = not lettered.texts and any(self._labels(gold, numbered) for gold in golds)
-            return numbered if numbered.texts and is_numbered else lettered
+            has_gold = any(self._labels(gold, numbered) for gold in golds)
+            return numbered if has_gold else lettered
         return _options(listed)
 
     def _labels(self, gold: Any, options: Options) -> set[str]:

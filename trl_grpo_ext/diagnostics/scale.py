@@ -100,7 +100,7 @@ def scale_of(seen: Seen, declared: ScoreRange | None) -> Scale:
 
 
 def _ceiled(scores: Grouped) -> Scale | None:
-    """Return the scale of scores with a ceiling, down to their floor if they have one; None without a ceiling."""
+    """Return a ceiled scale, from the scores' floor (else their spread) to their ceiling; None without ceiling."""
     observed = observed_scale(scores)
     count = scores.numbers.count
     is_spread = scores.low < scores.high

@@ -238,7 +238,7 @@ def _is_rate(gold: str) -> bool:
 
 
 def _without_asked_span(answer: str, question: str) -> str:
-    """Remove the span of a rate if the question asks for the amount in that span: `28 km per week` for "in a week"."""
+    """Remove a rate's span if the question names the span: `28 km per week` answers "How far in a week?" by `28 km`."""
     rate = _RATE.fullmatch(answer)
     if rate is None:
         return answer

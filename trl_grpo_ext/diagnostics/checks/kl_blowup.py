@@ -243,7 +243,7 @@ def unstable(window: Window) -> CheckResult:
 
 
 def _least_clipped(window: Window) -> tuple[float, int]:
-    """Return the least share of clipped tokens, and of how many logs; both are smaller for a tiny epsilon."""
+    """Return the alarming share of clipped tokens and the needed number of logs; a tiny epsilon lowers both."""
     epsilon = window.number("epsilon")
     if epsilon is not None and epsilon < TINY:
         return SOME_CLIPPED, FEW_LOGS

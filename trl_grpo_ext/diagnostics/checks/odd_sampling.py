@@ -31,7 +31,7 @@ def distorted(window: Window) -> CheckResult:
 
 
 def _forced_length(window: Window) -> int:
-    """Return the number of tokens that completions must have, if it is half of their limit or more; else 0."""
+    """Return the enforced least length in tokens, from half of the length limit on; else 0."""
     limit = window.number("max_completion_length")
     if limit is None or limit <= 1:
         return 0
@@ -43,7 +43,7 @@ def _forced_length(window: Window) -> int:
 
 
 def _shortest(window: Window) -> float:
-    """Return the length of the shortest completion, if it is the same in every log; 0 if it varies."""
+    """Return the shortest completion's length in tokens, equal in all logs; 0 for a varying length."""
     shortest = window.logged("completions/min_length")
     if len(shortest) < LEAST_LOGS or steps_so_far(window) < LEAST_STEPS or min(shortest) < max(shortest):
         return 0.0

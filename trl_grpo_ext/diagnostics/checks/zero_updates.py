@@ -138,7 +138,7 @@ def _standstills(window: Window) -> Iterator[Standstill]:
 
 
 def _is_lost(window: Window, spread: float) -> bool:
-    """Test for rewards whose deviation is lost in the number that TRL adds to it; they may teach all the same."""
+    """Test whether TRL's added constant drowns the rewards' deviation, unless the score rises all the same."""
     is_sample = window.settings.get("advantage_deviation") != "population"
     return is_sample and 0 < spread < SMALL_SPREAD and not has_risen(window)
 

@@ -279,7 +279,7 @@ def _judged(self: Stub, name: str, args: tuple[Any, ...]) -> Any:
 
 
 def _is_asked(self: Stub, name: str, others: tuple[Any, ...]) -> bool:
-    """Test if the test has made or computed an operand of this class.
+    """Test if a test-made or test-computed operand has the class of `self`.
 
     A computed object has an order only with its like, or with an object that the test has made.
     """
@@ -292,7 +292,7 @@ def _is_asked(self: Stub, name: str, others: tuple[Any, ...]) -> bool:
 
 
 def _is_told(self: Stub, name: str, others: tuple[Any, ...]) -> bool:
-    """Test if the program could learn an expected number from the operands: a plain operand may be that.
+    """Test if an operand could tell the program an expected number: plain data may be the expected value.
 
     A difference may hold it; see `State.differs`. An operator between an object that the test has made and plain data
     may give a number, as in `Vector(3, 4) * 2 == 5`, unless it adds or subtracts.
@@ -304,7 +304,7 @@ def _is_told(self: Stub, name: str, others: tuple[Any, ...]) -> bool:
 
 
 def _is_made(self: Stub, operands: tuple[Any, ...], origins: Iterable[Standing]) -> bool:
-    """Test if the test has made an operand of this class."""
+    """Test if a test-made operand has the class of `self`."""
     pairs = zip(operands, origins, strict=True)
     return any(origin is Standing.MADE and type(operand) is type(self) for operand, origin in pairs)
 

@@ -154,7 +154,7 @@ def _is_called_by_tests() -> bool:
 
 
 def _is_empty(value: Any) -> bool:
-    """Test if a value that `_read` has converted is an array without items."""
+    """Test if a value converted by `_read` is an array without items."""
     return bool(getattr(value, "size", 1) == 0)
 
 
