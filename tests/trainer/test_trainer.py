@@ -26,6 +26,7 @@ from trl_grpo_ext import (
 )
 from trl_grpo_ext.mix.reward_plan import plan_rewards
 from trl_grpo_ext.rewards import MathVerifier, ThinkFormatVerifier, math_reward, think_format_reward
+from trl_grpo_ext.runs.recorded_run import RecordedRun
 from trl_grpo_ext.trainer import trl_contract
 from trl_grpo_ext.trainer.judge import Judge
 
@@ -271,6 +272,7 @@ def test_a_few_steps_with_lora_and_kl(tiny_model: str, sums: Any, config: Make) 
     trainer.train()
     assert trainer.state.global_step == 3
     assert all("kl" in entry for entry in trainer.state.log_history[:3])
+    assert RecordedRun(trainer.args.output_dir).settings["lora_alpha"] == LoraConfig().lora_alpha
 
 
 # Loading this model would raise another error, so the tested error comes earlier.

@@ -98,6 +98,8 @@ def run_settings(
         found["parameters"] = sum(parameter.numel() for parameter in parameters)
         found["trained_parameters"] = sum(parameter.numel() for parameter in trained)
         found["trained_dtype"] = _most_frequent_dtype(trained)
+    found["lora_alpha"] = _lora_alpha(model)
+    found["dropout"] = _dropout(model)
     found["evaluation_in_training"] = _share_in_training(rows, eval_rows)
     found["unused_chat_template"] = _leaves_template_unused(rows, tokenizer)
     found["world_size"] = world_size
@@ -126,6 +128,22 @@ def _most_frequent_dtype(parameters: Sequence[Any]) -> str:
     for parameter in parameters:
         sizes[str(parameter.dtype).removeprefix("torch.")] += parameter.numel()
     return max(sizes, key=lambda dtype: sizes[dtype], default="")
+
+
+def _lora_alpha(model: Any) -> float | None:
+    """Return the factor of a model's first LoRA adapter, before its division by the rank; None without an adapter."""
+    for adapter in (getattr(model, "peft_config", None) or {}).values():
+        alpha = getattr(adapter, "lora_alpha", None)
+        return alpha if is_number(alpha) else None
+    return None
+
+
+def _dropout(model: Any) -> dict[str, float]:
+    """Return the dropouts above 0 of a model's config, such as `attention_dropout`, by name."""
+    config: Any = getattr(model, "config", None)
+    known = config.to_dict() if hasattr(config, "to_dict") else {}
+    named = {name: value for name, value in known.items() if "dropout" in name or name.endswith("_pdrop")}
+    return {name: value for name, value in named.items() if is_number(value) and value > 0}
 
 
 # Rows that are compared: their prompts are hashed in a second.

@@ -65,10 +65,17 @@ HARDER = "Take harder data, or drop the prompts that the model already solves."
 UNDEFINED_NAME = (
     "Say in the prompt which name the tests call, or mend the entry point in the data: none defines that name."
 )
+ONE_ERROR = (
+    "Run `trl-grpo-ext check-data` with the recipe: where references fail alike (reference_fails), mend the tests or "
+    "the entry point in the data; else read a completion as the tests get it."
+)
 
 
 def all_wrong(window: Window) -> CheckResult:
-    """Find mostly all-wrong groups with readable answers while the score stays flat."""
+    """Find mostly all-wrong groups with readable answers while the score stays flat.
+
+    Programs that fail by one and the same error do not show that the task is too hard.
+    """
     wrong = _understood_wrong(window)
     if not are_enough(window.batches) or wrong < WRONG_WARN:
         return None
@@ -77,7 +84,7 @@ def all_wrong(window: Window) -> CheckResult:
     live = group_share(window.batches, GroupOutcome.LIVE)
     agreeing = _doubtful(window)
     cause = _cause(window)
-    beyond = BEYOND if _is_beyond(window, agreeing) else ""
+    beyond = BEYOND if not _is_error(cause) and _is_beyond(window, agreeing) else ""
     return Finding(
         severity=Severity.critical_if(wrong >= WRONG_CRITICAL),
         terms=tuple(window.primary_terms),
@@ -96,6 +103,8 @@ def _action_of_wrong(window: Window, cause: str, agreeing: float) -> str:
         return f"Install `{safe_reason(module)}` where the programs run, or say in the prompt what they may import."
     if cause.startswith("NameError"):
         return UNDEFINED_NAME
+    if _is_error(cause):
+        return f"{of_template(window)}{ONE_ERROR}"
     if agreeing >= AGREEING:
         return compare_with_gold(agreeing)
     size = judged(window.batches) / group_count(window.batches)
@@ -147,11 +156,16 @@ def _cause(window: Window) -> str:
     return ""
 
 
+def _is_error(cause: str) -> bool:
+    """Test whether a cause is an exception of the programs."""
+    return "Error" in cause
+
+
 def _why(agreeing: float, cause: str) -> str:
     """Finish the sentence: features shared by wrong answers."""
     if agreeing >= AGREEING:
         return f", and in {percent(agreeing)} of them most completions agree on one answer: the gold may be wrong"
-    if "Error" in cause:
+    if _is_error(cause):
         return f". Nearly all fail for one reason, `{safe_reason(cause)}`"
     return ""
 

@@ -132,7 +132,10 @@ def _has_come_to_be_cut(window: Window) -> bool:
 
 
 def far_and_no_better(window: Window) -> CheckResult:
-    """Find a high KL divergence without a gain of reward, or after a leap of the entropy."""
+    """Find a high KL divergence without a gain of reward, or after a leap of the entropy.
+
+    A policy with dropout that is far in the first log already is not far by its updates.
+    """
     level = window.median_logged("kl")
     if level is None:
         return _without_kl(window)
@@ -144,11 +147,22 @@ def far_and_no_better(window: Window) -> CheckResult:
     numbers = {"kl": level}
     if window.entropy_cliff is not None:
         numbers["entropy_cliff"] = window.entropy_cliff
+    sentence = f"The updates are too large: {_far(level)}, and {effect}."
+    action = AGAIN
+    dropout = window.settings.get("dropout")
+    first = window.first_logged("kl")
+    if dropout and first is not None and first >= FAR:
+        names = " and ".join(dropout)
+        sentence = (
+            f"Dropout, not the updates: {_far(level)}, as it was in the first log ({first:.2g}), with {names} in the "
+            f"model's config, and {effect}."
+        )
+        action = f"Set {names} to 0 (model_init_kwargs, or the model's config.json): dropout is on while TRL samples."
     return Finding(
         severity=Severity.critical_if(level >= CRITICAL),
-        sentence=f"The updates are too large: {_far(level)}, and {effect}.",
+        sentence=sentence,
         numbers=numbers,
-        action=AGAIN,
+        action=action,
     )
 
 

@@ -106,11 +106,7 @@ def _standstills(window: Window) -> Iterator[Standstill]:
         why="the learning rate is 0",
         action="Set learning_rate, or a schedule that does not end so early.",
     )
-    yield Standstill(
-        live=_live_without_gradient(window),
-        why="the gradient is 0",
-        action="See whether any parameter is trained: frozen layers, adapters, masks.",
-    )
+    yield _without_gradient(window)
     if _is_held_back(window):
         yield Standstill(
             live=_live_groups(window, ()),
@@ -135,6 +131,21 @@ def _standstills(window: Window) -> Iterator[Standstill]:
             action="Multiply the scores, or raise the weights, so that rewards of a group differ by 0.01 or more.",
         )
     yield from _by_rate(window)
+
+
+def _without_gradient(window: Window) -> Standstill:
+    live = _live_without_gradient(window)
+    if window.number("lora_alpha") == 0:
+        return Standstill(
+            live=live,
+            why="the gradient is 0, and a lora_alpha of 0 multiplies the adapter by 0",
+            action="Set lora_alpha to lora_r, or to twice as much.",
+        )
+    return Standstill(
+        live=live,
+        why="the gradient is 0",
+        action="See whether any parameter is trained: frozen layers, adapters, masks.",
+    )
 
 
 def _is_lost(window: Window, spread: float) -> bool:
