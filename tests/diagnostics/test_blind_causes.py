@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -73,3 +74,69 @@ def test_a_run_records_the_factor_of_its_adapter_and_the_dropouts_of_its_model()
     assert (found["lora_alpha"], found["dropout"]) == (0, {"attention_dropout": 0.3})
     bare = run_settings(SimpleNamespace(), plan, 1)
     assert (bare["lora_alpha"], bare["dropout"]) == (None, {})
+
+
+def test_answers_that_are_the_number_of_the_gold_written_otherwise_are_of_a_verifier_of_texts() -> None:
+    def told_of(gold: str) -> str:
+        cards = []
+        for step in range(24):
+            verdict = Verdict(status=Status.INCORRECT, score=0.0, answer=f"{step}", details={"gold": f"{step}{gold}"})
+            cards.append(batch({"answer": [verdict] * 32}, step=step))
+        return diagnosis_of(cards, {}).sentence
+
+    assert told_of(".0").startswith("`answer` compares texts, not numbers")
+    assert "compares texts" not in told_of("7")
+
+
+def ending_on(answers: list[str], golds: list[str], scores: list[float], step: int) -> Scorecard:
+    """Make a batch without answers in its verdicts: a group a gold, all of whose completions end on one number."""
+    verdicts = [Verdict(status=Status.SCORED, score=scores[place // 8]) for place in range(8 * len(scores))]
+    card = batch({"distance": verdicts}, step=step)
+    samples = []
+    for place, sample in enumerate(card.samples):
+        row = {**sample.row, "solution": golds[place // 8]}
+        samples.append(replace(sample, text=f"so it is {answers[place // 8]}", row=row))
+    return replace(card, samples=tuple(samples))
+
+
+@pytest.mark.parametrize(
+    ("golds", "scores", "is_told"),
+    [
+        (["0.44", "0.61", "0.07", "0.32"], [-44.0, -61.0, -7.0, -1.0], True),
+        # The verifier converts the golds.
+        (["0.44", "0.61", "0.07", "0.32"], [0.0, 0.0, 0.0, 0.0], False),
+        (["44", "61", "7", "32"], [-44.0, -61.0, -7.0, -1.0], False),
+        (["45", "31", "9", "51"], [-44.0, -61.0, -7.0, -1.0], False),
+        (["A", "B", "C", "D"], [-44.0, -61.0, -7.0, -1.0], False),
+    ],
+)
+def test_golds_in_another_unit_are_told_where_no_verdict_has_an_answer(
+    golds: list[str], scores: list[float], is_told: bool
+) -> None:
+    cards = [ending_on(["44", "61", "7", "32"], golds, scores, step) for step in range(12)]
+    told_sentences = [cause.sentence for cause in diagnosis_of(cards, {}).causes]
+    found = [said for said in told_sentences if "answered `44`, and the gold is `0.44`: a 100th of it." in said]
+    assert bool(found) is is_told
+
+
+@pytest.mark.parametrize(("start", "is_told"), [("+17+10", True), ("17+10", False), ("", False)])
+def test_prompts_that_begin_inside_a_text_are_cut(start: str, is_told: bool) -> None:
+    cards = [batch({"answer": [0.0, 1.0] * 16}, step=step, prompt=start) for step in range(12)]
+    causes = diagnosis_of(cards, {}).causes
+    assert any("The prompts are cut: 100 %" in cause.sentence for cause in causes) is is_told
+
+
+@pytest.mark.parametrize(
+    ("results", "is_told"),
+    [
+        (["", " \n"], True),
+        (["", "42"], False),
+        (["None"], False),
+        ([[{"type": "image"}]], False),
+    ],
+)
+def test_a_tool_whose_results_are_all_empty_is_named(results: list[object], is_told: bool) -> None:
+    messages = [{"role": "tool", "name": "multiply", "content": content} for content in results]
+    cards = [batch({"answer": [0.0, 1.0] * 16}, step=step, messages=messages) for step in range(12)]
+    causes = diagnosis_of(cards, {}).causes
+    assert any("The tool `multiply` returns nothing" in cause.sentence for cause in causes) is is_told

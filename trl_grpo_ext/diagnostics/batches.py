@@ -12,6 +12,7 @@ from trl_grpo_ext.diagnostics.example import safe_reason
 from trl_grpo_ext.diagnostics.finding import NotChecked, Severity
 from trl_grpo_ext.diagnostics.term_totals import Failure, TermTotals
 from trl_grpo_ext.diagnostics.window import LEAST_GROUPS, LEAST_SAMPLES, Window
+from trl_grpo_ext.figures.gold import number
 from trl_grpo_ext.figures.primary import Agreement
 from trl_grpo_ext.figures.reduction import BatchFigures
 from trl_grpo_ext.figures.terms import TermFigures
@@ -138,6 +139,24 @@ def _quoted_pairs(batches: Sequence[BatchFigures]) -> list[tuple[str, str]]:
     return [batch.wrong_answer for batch in batches if batch.wrong_answer]
 
 
+def same_number(batches: Sequence[BatchFigures]) -> bool:
+    """Test whether most quoted wrong answers are their gold's number, written otherwise: `44` and `44.0`."""
+    pairs = _quoted_pairs(batches)
+    same = sum(number(answer) is not None and number(answer) == number(gold) for answer, gold in pairs)
+    return len(pairs) >= LEAST_BATCHES and 2 * same > len(pairs)
+
+
+def other_unit(batches: Sequence[BatchFigures]) -> str:
+    """Tell of golds that are most quoted wrong answers in one other unit, with an example; else empty."""
+    pairs = _quoted_pairs(batches)
+    told = Counter(_unit_told(answer, gold) for answer, gold in pairs)
+    for factor, count in told.most_common(1):
+        if factor and count >= LEAST_UNITS and 2 * count > len(pairs):
+            answer, gold = next(pair for pair in pairs if _unit_told(*pair) == factor)
+            return f"a completion answered `{answer}`, and the gold is `{gold}`{factor.partition(',')[0]}"
+    return ""
+
+
 def _stands_in(gold: str, answer: str) -> bool:
     """Test whether an answer contains a gold as a word or number, beside other text.
 
@@ -149,6 +168,8 @@ def _stands_in(gold: str, answer: str) -> bool:
     return bool(gold) and gold != answer and re.search(whole, answer) is not None
 
 
+# Of the first batches: by chance, one number in a hundred is another's in some unit. Ours.
+LEAST_UNITS = 3
 # Times as large, or as small. Ours, from a run whose sums were too hard: 56 in place of 2719.
 FAR = 3.0
 # Of the wrong answers that stand for a batch; of fewer batches nothing is told.
@@ -166,7 +187,7 @@ def are_far_from_gold(batches: Sequence[BatchFigures]) -> bool:
         return False
     smaller = larger = 0
     for answer, gold in pairs:
-        given, wanted = _number(answer), _number(gold)
+        given, wanted = number(answer), number(gold)
         if given is None or wanted is None or _unit_told(answer, gold):
             continue
         if FAR * abs(given) < abs(wanted):
@@ -190,20 +211,13 @@ def other_kind(batches: Sequence[BatchFigures]) -> str:
     pairs = _quoted_pairs(batches)
     if len(pairs) < LEAST_PAIRS:
         return ""
-    answers = [_number(answer) is not None for answer, _ in pairs]
-    golds = [_number(gold) is not None for _, gold in pairs]
+    answers = [number(answer) is not None for answer, _ in pairs]
+    golds = [number(gold) is not None for _, gold in pairs]
     if all(golds) and not any(answers):
         return "the golds are numbers and the answers are not"
     if all(answers) and not any(golds):
         return "the answers are numbers and the golds are not"
     return ""
-
-
-def _number(text: str) -> float | None:
-    try:
-        return float(text.replace(",", ""))
-    except ValueError:
-        return None
 
 
 # Quotients of units: cents, thousandths, minutes and hours, dozens.
@@ -217,8 +231,8 @@ def _unit_told(answer: str, gold: str) -> str:
         >>> _unit_told("89", "8900"), _unit_told("2.5", "2,500"), _unit_told("7", "8")
         (': 100 times as much, as in another unit', ': 1000 times as much, as in another unit', '')
     """
-    given = _number(answer)
-    wanted = _number(gold)
+    given = number(answer)
+    wanted = number(gold)
     if given is None or wanted is None:
         return ""
     for unit in UNITS:

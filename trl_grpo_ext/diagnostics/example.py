@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from trl_grpo_ext.diagnostics.finding import Finding
+from trl_grpo_ext.figures.gold import gold_column
 from trl_grpo_ext.figures.primary import passes
 from trl_grpo_ext.figures.terms import would_fool
 from trl_grpo_ext.figures.voids import cause_of
@@ -16,8 +16,6 @@ from trl_grpo_ext.support.text import on_one_line
 from trl_grpo_ext.verdict import Blame, Status, Verdict
 
 MOST_CHARS = 300
-# Columns, the usual first.
-GOLD = ("solution", "answer", "gold", "target", "label", "tests", "test_list", "test")
 # Characters of an answer or of a reason: a user's verifier may return any text; ours.
 MOST_REASON = 60
 
@@ -137,19 +135,6 @@ def examples(cards: Iterable[Scorecard], finding: Finding, limit: int) -> list[E
         if len(found) >= limit:
             break
     return found[:limit]
-
-
-def gold_column(row: Mapping[str, Any]) -> str | None:
-    """Find the usual gold or test column of this row; None without one.
-
-    Examples:
-        >>> gold_column({"level": 5, "answer": "42"})
-        'answer'
-    """
-    for name in GOLD:
-        if row.get(name):
-            return name
-    return None
 
 
 def safe_reason(reason: str) -> str:

@@ -18,6 +18,7 @@ import numpy as np
 
 from trl_grpo_ext.figures.advantages import AdvantageSettings, Shares, driver_shares
 from trl_grpo_ext.figures.arrays import centred, ranks
+from trl_grpo_ext.figures.gold import number_beside_gold
 from trl_grpo_ext.figures.primary import (
     Agreement,
     PrimaryFigures,
@@ -31,7 +32,7 @@ from trl_grpo_ext.figures.terms import TermFigures, grouped, quantiles, repeated
 from trl_grpo_ext.figures.text import TextFigures, text_figures
 from trl_grpo_ext.figures.voids import Cause, VoidFigures, void_figures
 from trl_grpo_ext.group_outcome import WRONG, GroupOutcome, judgement
-from trl_grpo_ext.sample import Sample, content_text, prompt_key
+from trl_grpo_ext.sample import Sample, content_text, last_message, prompt_key
 from trl_grpo_ext.scorecard import Flags, Floats, Mode, Scorecard
 from trl_grpo_ext.support.estimate import NOTHING, Estimate, Grouped
 from trl_grpo_ext.support.text import on_one_line
@@ -45,6 +46,9 @@ UNREAD = (Status.UNPARSEABLE, Status.TIMEOUT)
 MOST_ANSWER = 60
 # Characters of a tool's error.
 MOST_ERROR = 120
+# Characters that begin no text, and of a prompt's beginning.
+INNER = "+=*,;:.!?)]}%"
+MOST_BEGINNING = 30
 # TRL's message of a failed call, and the error in it.
 _SAID = re.compile(r"""\{'error': ['"](.*)['"]\}""", re.DOTALL)
 # Decimal places to which totals are rounded before they are compared.
@@ -101,7 +105,8 @@ class BatchFigures:
     wrong_groups: int
     # Wrong groups in which most answers are equal, as happens with a wrong gold answer.
     agreeing_wrong_groups: int
-    # Most frequent wrong answer of a wrong group with that group's gold; None if no verdict tells the gold.
+    # Most frequent wrong answer of a wrong group with that group's gold; None if it is unknown. Where no verdict tells
+    # an answer, it is `number_beside_gold`.
     wrong_answer: tuple[str, str] | None
     # Live groups in which the primary term does not differ.
     secondary_groups: int
@@ -121,6 +126,10 @@ class BatchFigures:
     text: TextFigures
     # Failed tool calls, by tool and error.
     tool_errors: Mapping[ToolError, int]
+    # Results of tool calls, by tool and whether the result is an empty text.
+    tool_results: Mapping[tuple[str, bool], int]
+    # Beginnings of the groups' prompts that begin inside a text.
+    cut_prompts: tuple[str, ...]
 
     @property
     def in_force(self) -> tuple[str, ...]:
@@ -185,6 +194,8 @@ def reduce_card(card: Scorecard, settings: Mapping[str, Any]) -> BatchFigures:
         voids=void_figures(card),
         text=text_figures(card.samples),
         tool_errors=_tool_errors(card.samples),
+        tool_results=_tool_results(card.samples),
+        cut_prompts=_cut_prompts(card),
         **_wrong_groups(card),
     )
 
@@ -226,6 +237,24 @@ def _prompts(card: Scorecard) -> frozenset[int]:
         if prompt is not None:
             keys.add(prompt_key(prompt))
     return frozenset(keys)
+
+
+def _cut_prompts(card: Scorecard) -> tuple[str, ...]:
+    """Return the beginnings of the groups' prompts whose first character can begin no text."""
+    starts = (last_message(card.samples[rows[0]].prompt)[:MOST_BEGINNING].lstrip() for rows in card.members)
+    return tuple(start for start in starts if start[:1] in INNER and start)
+
+
+def _tool_results(samples: Sequence[Sample]) -> Counter[tuple[str, bool]]:
+    """Count the results of tool calls by tool and whether they are empty texts; a picture is no empty text."""
+    found: Counter[tuple[str, bool]] = Counter()
+    for sample in samples:
+        for message in sample.messages or ():
+            if message.get("role") == "tool":
+                content = message.get("content")
+                is_empty = isinstance(content, str) and not content.strip()
+                found[str(message.get("name", "")), is_empty] += 1
+    return found
 
 
 def _tool_errors(samples: Sequence[Sample]) -> Counter[ToolError]:
@@ -346,7 +375,7 @@ def _wrong_groups(card: Scorecard) -> dict[str, Any]:
         "misread_groups": misread,
         "wrong_groups": wrong,
         "agreeing_wrong_groups": agreeing,
-        "wrong_answer": _most_frequent(beside_gold),
+        "wrong_answer": _most_frequent(beside_gold) or _without_answers(card),
     }
 
 
@@ -371,6 +400,12 @@ def _most_frequent(beside_gold: Counter[tuple[str, str]]) -> tuple[str, str] | N
         return None
     [((answer, gold), _)] = beside_gold.most_common(1)
     return on_one_line(answer, MOST_ANSWER), on_one_line(gold, MOST_ANSWER)
+
+
+def _without_answers(card: Scorecard) -> tuple[str, str] | None:
+    if any(verdict is not None and verdict.answer is not None for verdict in card.primary):
+        return None
+    return number_beside_gold(card)
 
 
 def _is_misread(card: Scorecard, row: int) -> bool:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from trl_grpo_ext.diagnostics.example import gold_column
+from trl_grpo_ext.figures.gold import gold_column
 from trl_grpo_ext.figures.primary import passes
 from trl_grpo_ext.figures.reduction import NO_ADVANTAGE
 from trl_grpo_ext.figures.terms import would_fool

@@ -12,8 +12,10 @@ from trl_grpo_ext.diagnostics.batches import (
     holds_gold,
     names,
     other_kind,
+    other_unit,
     percent,
     same_answer,
+    same_number,
     told_gold,
     worst_share,
 )
@@ -37,6 +39,8 @@ WARN, CRITICAL = 0.02, 0.10
 # Ours, tried in test_diagnosis_cases.py (gold of other rows, in all rows and in a third).
 # Of the groups agree on an answer that is not the gold.
 DOUBTFUL, MOSTLY_DOUBTFUL = 0.15, 0.5
+# Of the prompts; ours: of prompts that are whole, hardly any begins so.
+CUT_PROMPTS = 0.2
 # Of the groups without a right answer in the first batches, as many agree.
 EARLY = 0.3
 # Of the groups without a right answer agree: else the answers scatter, as wrong answers do.
@@ -112,6 +116,40 @@ def one_prompt(window: Window) -> CheckResult:
     )
 
 
+def cut_prompts(window: Window) -> CheckResult:
+    """Find prompts that begin inside a text: their first character is a sign that begins no text."""
+    groups = group_count(window.batches)
+    cut = [start for batch in window.batches for start in batch.cut_prompts]
+    if groups < LEAST_GROUPS or len(cut) < CUT_PROMPTS * groups or window.is_solved:
+        return None
+    share = min(1.0, len(cut) / groups)
+    return Finding(
+        severity=Severity.WARNING,
+        sentence=f"The prompts are cut: {percent(share)} of them begin inside a text, like `{safe_reason(cut[-1])}`.",
+        numbers={"cut": share},
+        action="See what takes their beginning away, and mend it: the golds belong to the whole prompts.",
+    )
+
+
+def gold_in_other_unit(window: Window) -> CheckResult:
+    """Find golds in another unit where no verdict tells an answer: texts end on numbers that are 100 times the gold.
+
+    The first batches tell: a policy that is not paid for what it knows unlearns it.
+    """
+    if any(window.of_term(term).has_answers for term in window.primary_terms) or window.is_solved:
+        return None
+    told = other_unit(window.opening)
+    if not told:
+        return None
+    return Finding(
+        severity=Severity.CRITICAL,
+        terms=tuple(window.primary_terms),
+        sentence=f"The golds are in another unit than the answers: {told}.",
+        numbers={},
+        action="Compare a few golds with their prompts, and convert the column, or name the unit in the prompt.",
+    )
+
+
 def doubtful_gold(window: Window) -> CheckResult:
     """Find groups whose completions agree on a wrong answer."""
     groups = group_count(window.batches)
@@ -149,6 +187,13 @@ def _suspect(window: Window, share: str) -> _Suspect:
             f"{term} may be too strict: in {share} of the groups most completions agree on an answer that contains the "
             f"gold, and more than it.",
             f"Let {term} read the answer alone (answer_from), or say in the prompt that nothing else may stand there.",
+        )
+    if same_number(window.batches):
+        term = names(window.primary_terms)
+        return _Suspect(
+            f"{term} compares texts, not numbers: in {share} of the groups most completions agree on an answer that is "
+            f"the gold's number, written otherwise.",
+            "Take a verifier that compares numbers, such as `math`, or write the golds as the answers are written.",
         )
     kinds = other_kind(window.batches)
     if kinds:

@@ -49,6 +49,8 @@ OF_THE_OUTSIDE = (
 )
 # Of the calls, failures of what a tool calls: such errors take as much of the reward as a grader's timeouts would.
 DOWN_WARN = 0.05
+# Results of a tool, all of them empty; ours.
+LEAST_RESULTS = 16
 _UNREACHED = re.compile(r"\w*(?:Connect|RateLimit|SSL)\w*")
 # Characters that are told.
 MOST_ERROR = 120
@@ -219,6 +221,22 @@ def unreached_tools(window: Window) -> CheckResult:
         numbers={"failing_calls": failing},
         action=f"{_mend_tools(window)} Until then, a rollout with such a call is scored like any other.",
     )
+
+
+def silent_tools(window: Window) -> CheckResult:
+    """Find a tool whose results were all empty, in the first batches and the last: no call of it can help."""
+    batches = {id(batch): batch for batch in (*window.opening, *window.batches)}
+    results = added(batch.tool_results for batch in batches.values())
+    for (tool, is_empty), count in results.most_common():
+        if not is_empty or count < LEAST_RESULTS or results[tool, False]:
+            continue
+        return Finding(
+            severity=Severity.WARNING,
+            sentence=f"The tool `{safe_reason(tool)}` returns nothing: all {count} results are empty texts.",
+            numbers={"empty_results": count},
+            action=f"Run `{safe_reason(tool)}` by hand, and mend what it returns.",
+        )
+    return None
 
 
 def _tool_error(window: Window) -> str:
