@@ -87,6 +87,26 @@ RUNS: dict[str, Advice] = {
         does="adapter",
         never="raise the learning rate",
     ),
+    "adapter_times_0": Advice(
+        "lora_alpha is 0, so that the gradient is.",
+        Run(
+            score=0.35,
+            options={"beta": 0.04, "learning_rate": 1e-3, "lora_alpha": 0},
+            logs={"kl": 0.0, "grad_norm": 0.0, "learning_rate": 1e-3},
+        ),
+        expected=("zero_updates",),
+        says=("lora_alpha of 0",),
+        does="set lora_alpha",
+        never="raise the learning rate",
+    ),
+    "dropout_is_on": Advice(
+        "The model's config has a dropout, so that two passes differ by 9 nats from the first step on.",
+        Run(score=0.35, options={"beta": 0.04, "dropout": {"attention_dropout": 0.3}}, logs={"kl": 9.0}),
+        expected=("kl_blowup",),
+        says=("dropout, not the updates",),
+        does="set attention_dropout to 0",
+        never="learning rate",
+    ),
     "warm_up_longer_than_the_run": Advice(
         "The learning rate warms up for 2000 steps, and the run has 120.",
         Run(score=0.35, logs={"learning_rate": [(0, 0.0), (2000, 1e-6)]}, noise=0.0),

@@ -12,8 +12,8 @@ from trl_grpo_ext.scorecard import Scorecard
 
 # Columns, the usual first.
 GOLD = ("solution", "answer", "gold", "target", "label", "tests", "test_list", "test")
-# Groups of a batch whose texts are read; ours, since this runs during training.
-MOST_GROUPS = 8
+# Texts of a batch that are read, of whole groups; ours, since this runs during training.
+MOST_TEXTS = 64
 # Characters at a text's end that are read, and of a number.
 MOST_END, MOST_NUMBER = 256, 60
 
@@ -53,7 +53,8 @@ def number_beside_gold(card: Scorecard) -> tuple[str, str] | None:
     scores = [verdict.score for verdict in card.primary if verdict is not None and verdict.score is not None]
     pairs: Counter[tuple[str, str]] = Counter()
     best: set[tuple[str, str]] = set()
-    for rows in card.members[:MOST_GROUPS]:
+    most = MOST_TEXTS * len(card.members) // max(1, len(card))
+    for rows in card.members[: max(1, most)]:
         found = [(row, _pair(card, row)) for row in rows]
         counts = Counter(pair for _, pair in found if pair is not None)
         for pair, count in counts.items():
