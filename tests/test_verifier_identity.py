@@ -100,6 +100,7 @@ def test_every_shipped_instance_has_one_that_another_process_finds_too(name: str
     assert verifier_identity(getattr(rewards, name)) is not None
 
 
+@pytest.mark.slow
 def test_it_is_the_same_in_another_process_whatever_its_hash_seed() -> None:
     code = (
         "from trl_grpo_ext.rewards import AllOf, MathVerifier, JsonVerifier\n"

@@ -108,6 +108,7 @@ def test_a_reader_that_has_seen_enough_is_no_error(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.slow
 def test_data_of_any_language_is_printed_where_stdout_is_ascii(tmp_path: Path) -> None:
     (tmp_path / "train.jsonl").write_text(json.dumps({"prompt": "?", "solution": "Füße \\frac{1}{"}), encoding="utf-8")
     flags = ["--config", "quickstart", "--dataset_name", str(tmp_path)]
@@ -143,6 +144,7 @@ def halting(tmp_path: Path) -> list[str]:
     return ["train", *flags, "--max_completion_length", "8"]
 
 
+@pytest.mark.slow
 def test_a_run_that_a_finding_halts_ends_with_status_3_and_the_summary_says_which(
     tmp_path: Path, halting: list[str]
 ) -> None:

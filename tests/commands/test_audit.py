@@ -124,6 +124,7 @@ def test_what_counts_as_paid_depends_on_what_the_gold_earns(gold: float, paid: t
     assert tuple(is_paid(score, gold) for score in (0.0, 0.2, 0.8)) == paid
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("any_cpu_counts")
 def test_a_function_that_breaks_is_a_finding(modules: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (modules / "broken_rewards.py").write_text(
@@ -169,6 +170,7 @@ def test_a_function_is_named_with_a_colon_or_a_dot(name: str) -> None:
     assert (reward.module, reward.attribute) == ("planted_holes", "substring")
 
 
+@pytest.mark.slow
 def test_gold_names_the_column_for_verifiers_and_functions_and_without_it_a_missing_column_is_told(
     tmp_path: Path, modules: Path
 ) -> None:
@@ -198,6 +200,7 @@ def test_rows_that_cannot_be_probed_are_refused_with_the_columns() -> None:
     assert len(read_tasks([{"q": 1, "label": "4"}, {"q": 2, "label": "5"}, {"q": 3, "label": None}], ("label",))) == 2
 
 
+@pytest.mark.slow
 def test_the_command_says_what_it_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data = tmp_path / "rows.jsonl"
     data.write_text("".join(json.dumps({"prompt": f"{n}+1", "solution": str(n + 1)}) + "\n" for n in range(20, 24)))
@@ -433,6 +436,7 @@ def test_a_hole_that_chance_has_left_in_the_end_is_found_in_the_whole() -> None:
     assert "says nothing: the reward could judge none" in attack_sentence(attack(unjudged, unjudged))
 
 
+@pytest.mark.slow
 def test_a_recipe_is_audited_as_the_sum_that_is_trained_on(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["audit", "--config", "quickstart", "--limit", "4"]) == FINE
     assert "quickstart (1 accuracy + 0.1 thinks)" in capsys.readouterr().out

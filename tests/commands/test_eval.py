@@ -130,6 +130,7 @@ def test_a_difference_is_told_only_where_it_is_more_than_chance() -> None:
     assert paired_difference([1.0] * 6).can_be_told
 
 
+@pytest.mark.slow
 def test_of_two_equal_models_one_beats_the_other_in_about_5_percent_of_evaluations() -> None:
     random = np.random.default_rng(1)
     rates = random.beta(0.5, 0.5, size=(200, 100))  # prompts are easy or hard, for both
@@ -286,6 +287,7 @@ def test_an_evaluation_of_which_a_part_is_gone_is_refused(two: Path, tmp_path: P
     assert "of the 63 completions of its evaluation; make it again" in said.stderr
 
 
+@pytest.mark.slow
 def test_a_file_of_rows_and_a_stream_can_be_evaluated_on_and_the_temperature_is_a_flag(tmp_path: Path) -> None:
     (tmp_path / "mine.jsonl").write_text('{"prompt": "2+2", "solution": "4"}')
     flags = ["--samples", "2", "--temperature", "0.5", "--write_report", "false"]

@@ -101,6 +101,7 @@ def test_the_best_checkpoint_is_the_one_that_the_term_likes_best_and_it_is_loade
     assert any(not loaded[name].equal(weights) for name, weights in last.items())
 
 
+@pytest.mark.slow
 def test_a_recipe_keeps_only_the_best_checkpoint_and_evaluates_with_a_term_of_its_own(tmp_path: Path) -> None:
     (tmp_path / "mine.yaml").write_text(
         "model_name_or_path: bundled:tiny_reasoner\n"

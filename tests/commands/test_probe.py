@@ -130,6 +130,7 @@ write_report: false
 """
 
 
+@pytest.mark.slow
 def test_a_probe_of_a_real_model_leaves_rates_that_select_rows_and_begin_a_run(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -82,6 +82,7 @@ def endpoint() -> Iterator[JudgeEndpoint]:
         close_shared()
 
 
+@pytest.mark.slow
 def test_a_judge_is_asked_again_only_for_what_it_would_say_otherwise_and_is_said_to_have_failed(
     endpoint: JudgeEndpoint, tiny_model: str, sums: Any, config: Make
 ) -> None:

@@ -293,6 +293,7 @@ def begin(folder: Path, kind: str) -> tuple[subprocess.Popen[str], Path]:
     return process, unfinished
 
 
+@pytest.mark.slow
 def test_a_disk_that_is_full_ends_with_status_2_and_says_how_far_it_came(tmp_path: Path) -> None:
     write(tmp_path, [{"completion": "x"}] * 2000)
     code = "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))\n"

@@ -128,6 +128,7 @@ def test_a_policy_that_breaks_at_once_is_told_once_and_not_by_what_it_does_then(
     assert "truncation" in codes(near)
 
 
+@pytest.mark.slow
 def test_a_policy_that_has_recovered_is_no_longer_broken() -> None:
     fallen = run_of([spread(4)] * 4 + [[0] * 32] * 12)
     logs = [{"entropy": 1.0}] * 40

@@ -199,6 +199,7 @@ def test_pairs_that_are_mostly_all_right_still_teach() -> None:
     assert codes(easy) == ["dead_groups"]
 
 
+@pytest.mark.slow
 def test_a_slow_rise_over_many_batches_is_not_stuck() -> None:
     def slow(step: int) -> list[float]:
         right = min(8, 2 + step // 16)  # an answer of eight more every sixteen batches

@@ -290,6 +290,7 @@ def test_of_a_run_of_trls_own_trainer_the_command_says_what_would_record(
         assert needed in said
 
 
+@pytest.mark.slow
 def test_completions_of_any_language_are_printed_where_stdout_is_ascii(tmp_path: Path) -> None:
     recorded(tmp_path, [card(*[Blame.GRADER] * 4, step=step, text="答案是 é 🙂") for step in range(4)])
     command = [sys.executable, "-m", "trl_grpo_ext", "diagnose", str(tmp_path)]

@@ -121,6 +121,7 @@ def plain(first: Any) -> Callable[..., Any]:
     return wrong
 
 
+@pytest.mark.slow
 def test_a_lone_plain_functions_reward_that_is_no_number_leaves_the_row_out_and_is_told_unless_it_is_none(
     tiny_model: str, sums: Any, config: Make, caplog: pytest.LogCaptureFixture
 ) -> None:

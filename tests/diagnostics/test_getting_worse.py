@@ -48,6 +48,7 @@ def test_a_fall_without_a_checkpoint_of_that_time_says_so(tmp_path: Path) -> Non
     assert fallen(tmp_path).action.startswith("No checkpoint of that time is left")
 
 
+@pytest.mark.slow
 def test_a_fall_that_the_evaluation_does_not_share_is_information(tmp_path: Path) -> None:
     found = fallen(tmp_path, evaluations=(0.3, 0.4, 0.5, 0.6, 0.6))
     assert found.severity is Severity.INFO
@@ -55,6 +56,7 @@ def test_a_fall_that_the_evaluation_does_not_share_is_information(tmp_path: Path
     assert fallen(tmp_path, evaluations=(0.6, 0.6, 0.6, 0.4, 0.3)).severity is Severity.CRITICAL
 
 
+@pytest.mark.slow
 def test_a_fall_of_rows_that_are_not_shuffled_is_information_unless_the_evaluation_has_fallen_too(
     tmp_path: Path,
 ) -> None:
@@ -65,6 +67,7 @@ def test_a_fall_of_rows_that_are_not_shuffled_is_information_unless_the_evaluati
     assert falls_too.severity is Severity.CRITICAL
 
 
+@pytest.mark.slow
 def test_a_fall_that_only_the_last_evaluation_shows_is_the_answer_at_the_end() -> None:
     said = diagnosed("evaluation_peaks_training_stands")
     assert not said.diagnosis.findings  # no batch came after it

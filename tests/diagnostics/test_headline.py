@@ -56,6 +56,7 @@ def curves() -> st.SearchStrategy[list[Scorecard]]:
     return st.builds(cards, st.integers(1, 44), share, share, st.integers(1, 6), st.integers(0, 999), st.booleans())
 
 
+@pytest.mark.slow
 @given(curves())
 def test_every_figure_of_the_headline_stands_beside_it_at_the_same_rounding(cards: list[Scorecard]) -> None:
     diagnosis = seen(cards)
@@ -77,6 +78,7 @@ def test_every_figure_of_the_headline_stands_beside_it_at_the_same_rounding(card
         assert start != end, diagnosis.sentence
 
 
+@pytest.mark.slow
 @given(curves())
 def test_the_evaluation_of_the_headline_is_that_of_the_table(cards: list[Scorecard]) -> None:
     held_out = [card for card in cards if card.mode == "eval"]
@@ -85,6 +87,7 @@ def test_the_evaluation_of_the_headline_is_that_of_the_table(cards: list[Scoreca
         assert seen(cards).score["evaluation"].shown == tuple(score_text(one.mean) for one in table if one is not None)
 
 
+@pytest.mark.slow
 @given(curves())
 def test_no_finding_names_more_than_all_or_one_figure_as_both_ends_of_a_change(cards: list[Scorecard]) -> None:
     window = window_of([card for card in cards if card.mode == "train"])

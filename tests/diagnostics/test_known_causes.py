@@ -100,6 +100,7 @@ def test_rows_that_are_never_right_are_told_beside_those_that_are_learned() -> N
     assert "never right" not in unshuffled
 
 
+@pytest.mark.slow
 def test_prompts_of_like_difficulty_are_not_told_as_never_right() -> None:
     assert "never right" not in run(6, 8, steps=100).sentence
 
@@ -171,6 +172,7 @@ def wrong_run(answers: list[str], golds: list[str]) -> Diagnosis:
     return diagnosis_of(cards, {})
 
 
+@pytest.mark.slow
 def test_groups_that_agree_on_a_wrong_answer_are_of_wrong_gold_only_where_nothing_else_explains_it() -> None:
     several = ["17", "23", "31", "44", "58"]
     assert "The gold may be wrong" in wrong_run(several, ["23", "58", "61", "29", "19"]).sentence

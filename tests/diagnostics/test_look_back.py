@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from windows import batch, card, recorded, tell
 
 from trl_grpo_ext import Blame
@@ -23,6 +24,7 @@ def test_a_run_too_long_to_be_read_in_time_is_compared_with_how_it_began(tmp_pat
     assert diagnosis.sentence.startswith("The score of `answer` has risen from 0.0")
 
 
+@pytest.mark.slow
 def test_what_was_told_while_a_run_went_on_is_told_again_though_its_batches_are_on_disk_no_more(tmp_path: Path) -> None:
     recorder = Recorder(tmp_path, keep_every=50)
     watch = Watch(tmp_path, {})
@@ -37,6 +39,7 @@ def test_what_was_told_while_a_run_went_on_is_told_again_though_its_batches_are_
     assert "Earlier, at step 2" in diagnosis.sentence
 
 
+@pytest.mark.slow
 def test_a_stuck_run_is_called_so_however_few_of_its_batches_are_kept(tmp_path: Path) -> None:
     recorder = Recorder(tmp_path, keep_every=10)
     for step in range(200):

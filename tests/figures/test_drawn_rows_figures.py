@@ -113,6 +113,7 @@ def told_of(cards: list[Scorecard], folder: Path) -> tuple[str, Any]:
     return diagnose(RecordedRun(folder)).sentence, {name: figures[name] for name in figures if name != "driver"}
 
 
+@pytest.mark.slow
 def test_a_diagnosis_and_a_report_of_a_run_with_drawn_rows_say_the_same_as_without_them(tmp_path: Path) -> None:
     with_drawn = told_of(run_of(has_drawn=True), tmp_path / "drawn")
     alone = told_of(run_of(has_drawn=False), tmp_path / "alone")

@@ -55,6 +55,7 @@ def mix() -> RewardMix:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("any_cpu_counts")
 def test_golds_that_cannot_be_judged_are_found_with_row_reason_and_advice() -> None:
     problems = check_rows(mix(), [{"solution": gold} for gold, _ in GOLDS]).problems

@@ -124,6 +124,7 @@ def test_the_portions_of_a_namespace_are_shown_wherever_each_lies(
         assert run(sandbox, "import space_of_names.left, space_of_names.right\nprint('ok')") == (Ending.PASSED, "")
 
 
+@pytest.mark.slow
 def test_each_job_is_shown_what_its_row_imports_and_nothing_of_other_rows(site: Path) -> None:
     names = [f"row_{number}" for number in range(SPARE_ZYGOTES + 3)]
     for name in names:

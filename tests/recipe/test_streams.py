@@ -6,6 +6,7 @@ import inspect
 import json
 from pathlib import Path
 
+import pytest
 import trl
 from command_line import run_here
 from trl.trainer import grpo_trainer
@@ -14,6 +15,7 @@ STREAM = ("--config", "quickstart", "--dataset_streaming", "true")
 SMALL = ("--per_device_train_batch_size", "8", "--per_device_eval_batch_size", "8", "--rows", "8", "--max_steps", "1")
 
 
+@pytest.mark.slow
 def test_a_recipe_that_streams_its_data_is_evaluated_and_trained(tmp_path: Path) -> None:
     if "Iterable datasets are not yet supported" in inspect.getsource(grpo_trainer):
         said = run_here("train", *STREAM, *SMALL, "--output_dir", "run", cwd=tmp_path, expect=2).stderr

@@ -177,6 +177,7 @@ def test_the_page_names_no_folder_of_the_machine(rich_page: Path) -> None:
     assert str(rich_page.parents[1]) not in rich_page.read_text(encoding="ascii")
 
 
+@pytest.mark.slow
 def test_of_a_run_too_large_whole_groups_that_matter_are_kept_and_a_sample(tmp_path: Path) -> None:
     def mostly_right(rng: Any) -> Any:
         return runs.HACK if rng.random() < 0.01 else runs.BROKEN if rng.random() < 0.01 else runs.RIGHT
@@ -262,6 +263,7 @@ def scored_run(folder: Path, share: float, **settings: Any) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_the_page_of_two_runs_says_which_is_ahead_by_how_much_and_in_what_they_differ(tmp_path: Path) -> None:
     good, bad = scored_run(tmp_path / "good", 0.8), scored_run(tmp_path / "bad", 0.4, learning_rate=1e-6, beta=0.0)
     said = data_of(write_report([bad, good]))["comparison"]
@@ -287,6 +289,7 @@ def test_two_runs_without_an_evaluation_are_compared_by_the_end_of_training_and_
     assert "t the end of training" in said and "the weight of thinks (0.3, 0)" in said
 
 
+@pytest.mark.slow
 def test_the_command_writes_reports_and_ends_with_status_2_and_one_line_where_it_cannot(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -315,6 +318,7 @@ def wait_for(report: ReportListener, path: Path) -> None:
     raise AssertionError(f"no {path.name} after a minute")
 
 
+@pytest.mark.slow
 def test_while_a_run_goes_on_its_report_is_written_beside_it(tmp_path: Path) -> None:
     folder = runs.rich_run(tmp_path / "run")
     report = ReportListener(folder, first_after=0.0)

@@ -78,6 +78,7 @@ def test_a_report_for_which_there_is_little_time_says_how_many_batches_were_not_
     assert page_of(write_report([folder], seconds=600.0))["unread"] == 0
 
 
+@pytest.mark.slow
 def test_the_answer_is_looked_for_in_fewer_batches_where_there_is_little_time(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

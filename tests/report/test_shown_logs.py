@@ -42,6 +42,7 @@ def run(model: str, data: Any, args: Any) -> tuple[Tracker, Tracker, VerifiedGRP
     return tracker, later, trainer, trainer.evaluate()
 
 
+@pytest.mark.slow
 def test_trackers_get_the_known_figures_to_look_at_and_recorder_and_later_callbacks_all(
     tiny_model: str, sums: Any, config: Callable[..., Any], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -145,6 +145,7 @@ def test_what_the_rules_do_not_read_is_not_held_against_an_answer(endpoint: Judg
     assert found([verdict]) == [(1.0, "judged_same")]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("any_cpu_counts")
 def test_neither_a_timeout_nor_a_bad_row_is_asked_about(endpoint: JudgeEndpoint, cascade: Make) -> None:
     endpoint.does(YES_TO_ALL)

@@ -91,6 +91,7 @@ def test_a_length_that_nobody_knows_is_the_graders_fault() -> None:
     assert (verdict.score, verdict.blame, verdict.reason) == (None, Blame.GRADER, "tokens_unknown")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("any_cpu_counts")
 def test_an_answer_that_would_hang_trl_comes_to_an_end() -> None:
     scaled = CosineLengthVerifier(max_len=100, correctness=MathVerifier(timeout=1.0))

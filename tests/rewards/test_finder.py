@@ -271,6 +271,7 @@ def cpu_seconds(finder: str, marks: list[str], filler: str, repeats: int) -> flo
     return time.process_time() - started
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @example(finder="answer_from=phrase", marks=["The final answer is", ""], filler="\n")
 @example(finder="answer_from=marked", marks=["Answer:", "5"], filler="\n")

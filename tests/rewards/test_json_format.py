@@ -186,6 +186,7 @@ def test_unique_items_are_told_in_linear_time_as_json_schema_compares_them(items
     assert JsonVerifier(schema={"type": "array", "uniqueItems": True})([json.dumps(items)]) == [score]
 
 
+@pytest.mark.slow
 def test_a_rows_schema_that_takes_for_ever_itself_is_the_datas_fault() -> None:
     bomb = {"$defs": {f"d{i}": {"allOf": [{"$ref": f"#/$defs/d{i + 1}"}] * 2} for i in range(30)}, "$ref": "#/$defs/d0"}
     bomb["$defs"]["d30"] = True
@@ -246,6 +247,7 @@ def test_without_jsonschema_a_schema_is_refused_with_the_extra_that_has_it(monke
         JsonVerifier(schema=NAMED)
 
 
+@pytest.mark.slow
 def test_a_schema_that_refers_to_itself_is_refused_however_deep_the_stack_is() -> None:
     def refused_at(depth: int, count: int) -> bool:
         if depth:

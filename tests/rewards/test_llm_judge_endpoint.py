@@ -278,6 +278,7 @@ assert judge(6) == [0.6]
 """
 
 
+@pytest.mark.slow
 def test_a_process_and_its_forked_child_ask_for_themselves(endpoint: JudgeEndpoint, judge: Judge) -> None:
     command = [sys.executable, "-W", "error", "-W", "ignore::DeprecationWarning", "-c", ELSEWHERE]
     done = subprocess.run(

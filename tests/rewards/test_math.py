@@ -234,6 +234,7 @@ def test_what_was_compared_is_in_the_verdict() -> None:
 HOSTILE = r"\boxed{9^{9^{9^9}}+1}"
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("any_cpu_counts")
 def test_an_answer_that_computes_for_ever_costs_one_deadline_however_often_it_is_given(monkeypatch: Any) -> None:
     verifier = MathVerifier(timeout=1.5)
@@ -251,6 +252,7 @@ def test_an_answer_that_computes_for_ever_costs_one_deadline_however_often_it_is
     assert [pair.gold for pair in hostile] == ["5"]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("any_cpu_counts")
 def test_a_verdict_says_what_it_took_this_time_and_not_what_it_took_when_it_was_reached() -> None:
     verifier = MathVerifier(timeout=0.5)
@@ -262,12 +264,14 @@ def test_a_verdict_says_what_it_took_this_time_and_not_what_it_took_when_it_was_
     assert min(at_once.seconds, unread.seconds, missing.seconds) > 0
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("any_cpu_counts")
 def test_an_answer_on_which_sympy_fails_is_not_the_graders_fault() -> None:
     (verdict,) = MathVerifier(timeout=1.0).judge([boxed("((20!)!)!")], solution=["12345"])
     assert (verdict.score, verdict.blame) == (0.0, Blame.POLICY)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("any_cpu_counts")
 def test_a_gold_that_computes_for_ever_is_the_datas_fault() -> None:
     (verdict,) = MathVerifier(timeout=1.0).judge([boxed("x+1")], solution=[r"9^{9^{9^9}}+x"])

@@ -261,6 +261,7 @@ PIECES = st.sampled_from(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=400, deadline=None)
 @given(st.lists(PIECES | st.just(" ") | st.text(max_size=3), max_size=30).map("".join))
 def test_reading_never_raises_whatever_the_text(text: str) -> None:

@@ -79,6 +79,7 @@ def test_a_slow_rise_is_seen_and_not_called_stuck(seed: int) -> None:
     assert codes(window) == []
 
 
+@pytest.mark.slow
 def test_a_run_that_stays_where_it_is_is_stuck_but_not_before_a_slow_rise_could_be_seen() -> None:
     hard = [1, 1, *[0] * 62]
     early, late = (

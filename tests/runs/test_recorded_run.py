@@ -107,6 +107,7 @@ def test_what_a_finding_has_looked_at_is_kept_and_what_came_after_it_is_not(tmp_
     assert steps(tmp_path, "train") == [*range(OPENING_BATCHES), *cited, *range(200 - RECENT, 200)]
 
 
+@pytest.mark.slow
 def test_what_the_findings_of_a_watch_were_made_from_is_on_disk_when_the_run_has_ended(tmp_path: Path) -> None:
     recorder = Recorder(tmp_path, keep_every=1000)
     watch = Watch(tmp_path, {}, cite=recorder.cite, log_level=logging.CRITICAL)
@@ -123,6 +124,7 @@ def test_what_the_findings_of_a_watch_were_made_from_is_on_disk_when_the_run_has
     assert not kept & set(range(62, 160 - RECENT))
 
 
+@pytest.mark.slow
 def test_what_was_recent_when_a_run_was_killed_is_kept_by_the_resumed_one_which_thins_its_own(tmp_path: Path) -> None:
     first = Recorder(tmp_path, keep_every=1000)
     for step in range(100):

@@ -50,6 +50,7 @@ def test_two_runs_of_one_script_in_one_folder_are_read_as_the_later_one(tmp_path
     assert (tmp_path / "twice" / "findings.1.jsonl").exists()
 
 
+@pytest.mark.slow
 def test_a_script_run_in_the_folder_of_a_recipe_keeps_the_recipes_summary_under_another_name(tmp_path: Path) -> None:
     (tmp_path / "summary.json").write_text('{"steps": 40}')
     run_lab(single_peak(7), tmp_path, steps=2)
@@ -74,6 +75,7 @@ def test_a_training_that_was_cut_short_in_its_first_batch_and_begun_again_has_th
     assert batches(tmp_path / "run") == [("train", 0)]
 
 
+@pytest.mark.slow
 def test_an_evaluation_in_a_process_of_its_own_takes_nothings_place(tmp_path: Path) -> None:
     run = run_lab(single_peak(7), tmp_path, steps=8, **EVALUATED)
     before = batches(tmp_path)

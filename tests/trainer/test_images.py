@@ -155,6 +155,7 @@ def test_data_with_pictures_is_checked_and_its_rows_are_shown(pictured: dict[str
     assert "train: 16 rows, all fine" in said
 
 
+@pytest.mark.slow
 def test_an_adapter_of_a_vision_language_model_is_evaluated(vlm: str, pictured: Any, tmp_path: Path) -> None:
     lora = LoraConfig(task_type="CAUSAL_LM", target_modules="all-linear", lora_alpha=99, init_lora_weights=False)
     adapted = get_peft_model(AutoModelForImageTextToText.from_pretrained(vlm), lora)

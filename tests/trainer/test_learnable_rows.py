@@ -49,6 +49,7 @@ def equal_states(first: VerifiedGRPOTrainer, second: VerifiedGRPOTrainer) -> boo
     return all(np.array_equal(states[0][name], states[1][name]) for name in states[0])
 
 
+@pytest.mark.slow
 def test_groups_are_whole_no_batch_has_a_row_twice_and_evaluations_have_the_rows_that_were_given(
     tiny_model: str, config: Any, data: Any
 ) -> None:
@@ -83,6 +84,7 @@ def test_a_new_generation_batch_is_drawn_only_when_trl_generates(tiny_model: str
     assert trainer.learnable_rows.posteriors.batch == 2
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded")
 def test_workers_that_fetch_rows_ahead_do_not_delay_what_is_learned(
     tiny_model: str, config: Any, data: Any, tmp_path: Path
@@ -116,6 +118,7 @@ def test_a_run_that_resumes_draws_trains_and_knows_what_an_uninterrupted_run_doe
         assert first.equal(second)
 
 
+@pytest.mark.slow
 def test_a_checkpoint_without_posteriors_begins_with_nothing_known_and_says_so(
     tiny_model: str, config: Any, data: Any, caplog: Any
 ) -> None:
@@ -164,6 +167,7 @@ def by_row(sample: Sample) -> bool:
     return sample.row["number"] >= ROWS // 2 and len(sample.text) % 2 == 0
 
 
+@pytest.mark.slow
 def test_logs_console_and_record_are_of_the_floor_and_drawn_rows_are_shown_apart(
     tiny_model: str, config: Any, data: Any
 ) -> None:

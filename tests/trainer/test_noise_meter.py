@@ -198,6 +198,7 @@ class Clock:
         return self.now
 
 
+@pytest.mark.slow
 def test_it_takes_its_share_of_the_time_and_saves_nothing_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock()
     monkeypatch.setattr(noise_meter, "time", clock)

@@ -69,6 +69,7 @@ def card_of(args: Any) -> dict[str, Any]:
     return json.loads((Path(args.output_dir) / FILE).read_text())
 
 
+@pytest.mark.slow
 def test_a_run_has_a_card_and_the_model_card_a_section_that_is_replaced(
     tiny_model: str, sums: Any, config: Make
 ) -> None:
@@ -150,6 +151,7 @@ def test_a_run_resumed_with_other_settings_says_so_at_the_start_and_keeps_both_o
     assert "The run was resumed with other settings from step 1 on" in section(card_of(args))
 
 
+@pytest.mark.slow
 def test_a_run_resumed_with_the_same_settings_or_begun_again_says_nothing(
     tiny_model: str, sums: Any, config: Make, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -28,6 +28,7 @@ def rollout_worker(connection: Connection, rewards: list[MathVerifier]) -> None:
     connection.send(asyncio.run(groups()))
 
 
+@pytest.mark.slow
 def test_rewards_work_in_a_spawned_child_from_its_event_loop() -> None:
     context = multiprocessing.get_context("spawn")
     here, there = context.Pipe()

@@ -53,6 +53,7 @@ def without(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     processes.close_shared()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("without")
 def test_without_a_cluster_a_run_is_refused_with_what_to_do() -> None:
     mix = RewardMix([RewardTerm(name="math", verifier=MathVerifier())])

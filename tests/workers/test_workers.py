@@ -92,6 +92,7 @@ def a_core_shared_with(count: int) -> Iterator[None]:
         close_workers()
 
 
+@pytest.mark.slow
 def test_a_verifier_that_others_leave_no_cpu_is_starved_even_beside_one_that_waits() -> None:
     in_worker(["right", "right"])  # so that they have been started
     with a_core_shared_with(3):
@@ -99,6 +100,7 @@ def test_a_verifier_that_others_leave_no_cpu_is_starved_even_beside_one_that_wai
     assert [verdict.reason for verdict in verdicts] == ["worker_starved", "timeout_waiting"]
 
 
+@pytest.mark.slow
 def test_a_schema_s_bound_of_processor_time_is_the_answer_s_fault_also_where_others_leave_it_little() -> None:
     verifier = JsonVerifier(schema={"pattern": "^(a+)+$"}, root="any")
     assert verifier(['"a"']) == [1.0]  # so that a worker has been started
@@ -360,6 +362,7 @@ def test_what_the_trainer_ignores_and_blocks_reaches_no_process_of_ours(tmp_path
     assert done.stdout.split() == ["[1.0]", "[1.0]"]
 
 
+@pytest.mark.slow
 def test_modules_in_the_current_folder_replace_none_of_pythons_library(tmp_path: Path) -> None:
     for name in ("types", "random", "math", "signal", "copy"):
         (tmp_path / f"{name}.py").write_text("x = 1\n")
