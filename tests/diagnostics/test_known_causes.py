@@ -233,7 +233,12 @@ def test_the_commonest_error_of_a_tool_is_quoted() -> None:
 
 @pytest.mark.parametrize(
     ("error", "share", "is_told"),
-    [("ConnectionError: refused", 0.4, True), ("ConnectionError: refused", 0.04, False), ("ValueError: 7", 0.4, False)],
+    [
+        ("ConnectionError: refused", 0.4, True),
+        ("ConnectionError: refused", 0.04, False),
+        ("TimeoutError: busy", 0.3, True),
+        ("ValueError: 7", 0.4, False),
+    ],
 )
 def test_a_tool_that_does_not_reach_its_service_is_told_while_the_score_rises(
     error: str, share: float, is_told: bool
@@ -244,7 +249,7 @@ def test_a_tool_that_does_not_reach_its_service_is_told_while_the_score_rises(
         right = [float(place < 2 + step) for place in range(32)]
         cards.append(batch({"answer": right}, step=step, outcome=outcome))
     found = diagnosis_of([*cards[:2], (2, {"loss": 0.0, FAILS: share}), *cards[2:]], {}).causes
-    told = [cause.sentence for cause in found if "do not reach their service, mostly of `multiply`" in cause.sentence]
+    told = [cause.sentence for cause in found if "no result in time, mostly of `multiply`" in cause.sentence]
     assert bool(told) is is_told
 
 

@@ -62,6 +62,7 @@ def kill_at_random(stop: threading.Event, killed: list[int]) -> None:
             killed.append(victim.pid)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not BEST.namespaces, reason="a program may have killed itself here")
 def test_no_verdict_is_wrong_while_zygotes_judges_and_programs_are_killed() -> None:
     kinds = [(RIGHT, ADD, Ending.PASSED), (WRONG, ADD, Ending.FAILED), (PRINTS, SUM, Ending.PASSED)]

@@ -51,7 +51,8 @@ OF_THE_OUTSIDE = (
 DOWN_WARN = 0.05
 # Results of a tool, all of them empty; ours.
 LEAST_RESULTS = 16
-_UNREACHED = re.compile(r"\w*(?:Connect|RateLimit|SSL)\w*")
+NO_RESULT = "do not reach their service, or get no result in time"
+_UNREACHED = re.compile(r"\w*(?:Connect|RateLimit|SSL|Timeout)\w*")
 # Characters that are told.
 MOST_ERROR = 120
 # How reasons begin if an environment failed.
@@ -206,7 +207,7 @@ def failing_tools(window: Window) -> CheckResult:
 
 
 def unreached_tools(window: Window) -> CheckResult:
-    """Find tool calls that do not reach their service, also while the score rises: such rows may train as 0."""
+    """Find tool calls that fail outside the policy, also while the score rises: such rows may train as 0."""
     share = window.median_logged(TOOL_FAILURES)
     errors = added(batch.tool_errors for batch in window.batches)
     unreached = sum(count for (_, error), count in errors.items() if _UNREACHED.match(error))
@@ -217,7 +218,7 @@ def unreached_tools(window: Window) -> CheckResult:
         return None
     return Finding(
         severity=Severity.WARNING,
-        sentence=f"{percent(failing)} of the tool calls do not reach their service{_tool_error(window)}.",
+        sentence=f"{percent(failing)} of the tool calls {NO_RESULT}{_tool_error(window)}.",
         numbers={"failing_calls": failing},
         action=f"{_mend_tools(window)} Until then, a rollout with such a call is scored like any other.",
     )
