@@ -15,7 +15,7 @@ import yaml
 from command_line import run_here
 from datasets import Dataset, DatasetDict
 
-from trl_grpo_ext import Blame, RewardMix, RewardTerm, Sample, Verdict, Verifier
+from trl_grpo_ext import Blame, RewardMix, RewardTerm, Sample, Verdict, Verifier, verifier
 from trl_grpo_ext.cli.main import main
 from trl_grpo_ext.mix.data_check import RowCheck, check_rows, describe, try_verifiers
 from trl_grpo_ext.protocol import DataProblem
@@ -427,3 +427,16 @@ def test_a_function_with_one_score_for_a_whole_batch_is_refused_before_training(
     with pytest.raises(UselessVerifierError) as refused:
         _refuse_useless(own, failure)
     assert re.search(r"1 score for 2 completions\. Mend|one number per completion\. Mend", str(refused.value))
+
+
+def test_a_verifier_that_reads_the_gold_only_beside_a_boxed_answer_is_tried_with_one() -> None:
+    @verifier
+    def boxed(sample: Sample) -> bool | None:
+        answer = re.search(r"\\boxed\{(.*)\}", sample.text)
+        return answer is not None and float(answer[1]) == float(sample.row["gold"])
+
+    mix = RewardMix([RewardTerm(name="boxed", verifier=boxed)])
+    rows = [{"prompt": "2+2?", "gold": "4"}, {"prompt": "Solve 2x = 14x^2.", "gold": "7x"}]
+    assert [problem.row for problem in check_rows(mix, rows, thorough=True).problems] == [1]
+    (failure,) = try_verifiers(mix, [{"prompt": "2+2?"}])
+    assert failure.reason == "raised_KeyError"

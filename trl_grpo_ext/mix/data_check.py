@@ -35,6 +35,9 @@ MOST_ROWS = 256
 ROWS_A_VERIFIER = 3
 # A completion without an answer.
 NEUTRAL = "I do not know."
+# A completion with an answer in the usual marks: many verifiers read the gold only where they find an answer.
+MARKED = "<answer>{0}</answer>\n#### {0}\nThe answer is \\boxed{{{0}}}."
+UNKNOWN_GOLD = "1"
 # The `term` of a problem that no reward term has found: an empty prompt.
 PROMPT = "prompt"
 # The `term` of a problem that an environment has found, if no reward term judges by environments.
@@ -73,7 +76,7 @@ def check_rows(
     Args:
         mix: The mix whose verifiers check the rows.
         rows: The rows of the dataset.
-        thorough: Also run slow checks, such as a user-written verifier judging a neutral completion of every row.
+        thorough: Also run slow checks, such as a user-written verifier judging a marked answer to every row.
         at_most_seconds: The time limit. With a finite limit the checked rows are a random sample of the dataset.
         outcome: The outcome of an environment in which the agent did nothing, for verifiers of outcomes.
         environments: The check of rows by the environments that judge them.
@@ -151,9 +154,9 @@ def try_verifiers(
 ) -> list[VerifierFailure]:
     """List verifiers with a failure on their first rows, at most `ROWS_A_VERIFIER` rows each.
 
-    Each verifier judges a row's gold answer and a text without an answer. Missing columns and wrong types in
-    user-written verifiers show only when the verifier runs. `outcome` is the outcome of an environment in which the
-    agent did nothing; `prompt_column` is the column that a recipe has made prompts of.
+    Each verifier judges a row's gold answer, bare and marked, and a text without an answer. Missing columns and wrong
+    types in user-written verifiers show only when the verifier runs. `outcome` is the outcome of an environment in
+    which the agent did nothing; `prompt_column` is the column that a recipe has made prompts of.
 
     Examples:
         >>> from trl_grpo_ext import RewardTerm, verifier
@@ -233,12 +236,17 @@ def _tried_verdict(verifier: Verifier, sample: Sample) -> Verdict:
 
 
 def _tried_texts(row: Mapping[str, Any]) -> list[str]:
-    """Return completions to try a verifier with: the row's gold answer, if known, and a text without answer."""
+    """Return completions to try a verifier with: the row's gold answer, bare and marked, and a text without answer."""
     program = reference_program(row)
     if program is not None:
         return [program, NEUTRAL]
     golds = gold_texts(first_value(row, GOLD_COLUMNS))
-    return [*golds[:1], NEUTRAL]
+    return [*golds[:1], _marked_gold(row), NEUTRAL]
+
+
+def _marked_gold(row: Mapping[str, Any]) -> str:
+    golds = gold_texts(first_value(row, GOLD_COLUMNS)) or [UNKNOWN_GOLD]
+    return MARKED.format(golds[0])
 
 
 def _check(
@@ -331,12 +339,12 @@ def _refused(
     rows: Sequence[Mapping[str, Any]],
     outcome: Outcome | None,
 ) -> Iterator[DataProblem]:
-    """Yield a problem per row if the verifier fails or blames the data.
+    """Yield a problem per row if the verifier fails on a marked answer, or blames the data.
 
     A second run separates bad rows from flaky verifiers, such as a verifier that asks a server: if the verifier does
     not fail again on the row, the advice is to mend the verifier.
     """
-    samples = [sample_of_row(row, NEUTRAL, outcome) for row in rows]
+    samples = [sample_of_row(row, _marked_gold(row), outcome) for row in rows]
     verdicts = verifier.judge_samples(samples)
     flaky = _flaky(verifier, samples, verdicts)
     for number, (row, verdict) in enumerate(zip(rows, verdicts, strict=True)):
