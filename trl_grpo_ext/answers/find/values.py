@@ -24,11 +24,12 @@ FORMULA = re.compile(
     r"|(\\[dt]?frac\{[^{}]+\}\{[^{}]+\}|\\sqrt\{[^{}]+\})",
     re.DOTALL,
 )
+_CURRENCY = r"(?:\\?\$|[€£₹¥]|(?-i:Rs|INR|USD|EUR|GBP) )"
 _NUMBER = re.compile(
     rf"{DATE}|{TIME}|{REMAINDER}|{RATIO}|{RANGE}|(?<![\w./])\d+(?:st|nd|rd|th)\b|"
     r"(?<!\d)\d*\s?[¼½¾⅐-⅞]|(?<![\w./^{])\d+ (?:\d+/\d+|out of (?:the )?\d+|and a half\b)"
     r"|(?<![\w./^{])1 in \d+(?!\s?[a-z\d.,/%])"
-    rf"|(?<![A-Za-z0-9_.^{{])[-−+±]?\\?\$?(?:\d(?:,?\d)*(?:\.\d+)?|\.\d+)(?:{POWER})?"
+    rf"|(?<![A-Za-z0-9_.^{{])[-−+±]?{_CURRENCY}?(?:\d(?:,?\d)*(?:\.\d+)?|\.\d+)(?:{POWER})?"
     r"(?:(?:\s*/\s*|:|\s+:\s*)\d+(?:,\d{3})*)?%?(?:\s*[€£%])?",
     re.IGNORECASE,
 )

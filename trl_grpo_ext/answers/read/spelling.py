@@ -41,7 +41,7 @@ _LOST_AT = re.compile(
     r"|\t(?=ext\b|imes\b|an\b|heta\b|frac\b|extbf\b)|\r(?=ight|ho\b)"
 )
 # The dot of an abbreviation, which ends no sentence: `Rs. 105`, `sq. ft.`
-_DOTTED = re.compile(r"\b((?i:rs|sq|cu|ft))\.(?=\s?\}?\s?[\da-z])")
+_DOTTED = re.compile(r"\b((?i:rs|sq|cu|ft))\. ?(?=\}?\s?[\da-z])")
 _HTML = re.compile(r"<(/?)(sup|sub|br|b|i|em|strong|p|span|div)\b[^<>]{0,80}>", re.IGNORECASE)
 _DOUBLED = re.compile(r"\\(?=\\[A-Za-z])")
 # Rows of: a cheap substring test, a pattern for an unusual form, and the usual form.
