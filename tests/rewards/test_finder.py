@@ -127,6 +127,7 @@ def test_what_a_completion_concludes_with_is_its_answer(text: str, prefill: str 
         ("last_line", "A\n\n**B**\n", ("B",)),
         ("last_number", "From 3 and 4 we get 1,234.5 in all.", ("1,234.5",)),
         ("last_number", "It fell by -7", ("-7",)),
+        ("last_number", "We get 4.5 × 10^3", ("4.5 × 10^3",)),
     ],
 )
 def test_a_rule_by_name_takes_its_last_mark_and_those_beside_it(

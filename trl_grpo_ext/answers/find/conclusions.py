@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from trl_grpo_ext.answers.read.moments import DATE, TIME
-from trl_grpo_ext.answers.read.signal_words import DENIAL, THEREFORE
+from trl_grpo_ext.answers.read.signal_words import AS_REASON, DENIAL, THEREFORE
 
 # Words between a verb and its value: `is about $5`, `makes a total of 12`.
 _FILLER = (
@@ -26,7 +26,7 @@ _CONCLUDES = re.compile(
     r"(?:\b(?:ist|sind|beträgt|ergibt|est|sont|es|son|hay|é|são|è|sono"
     r"|is|are|was|were|be|been|equals?|totals?|becomes?|yields?|remains?|has left|weighs?|measures?|lasts?|means?"
     rf"|(?:gives?|makes?|takes?|costs?|saves?|earns?|hands?|returns?){_HIM}|(?:leaves?|leaving){_HIM}(?:\s+with)?"
-    r"|corresponds? to|i\.e\.,?|that is,|namely"
+    r"|corresponds? to|(?:written|expressed|represented) as|i\.e\.,?|that is,|namely"
     rf"|(?<!away )(?:needs?|gets?|pays?|turns?|owes?|receives?|uses?|buy|sell|have|had){_HIM}"
     r"|(?:lands?|brings?|gets?|takes?)(?:\s+(?:us|you|it|him|her|them))?\s+(?:at|to|on)"
     r"|(?:comes?|works?|turns?)\s+out\s+(?:to|at|as)(?:\s+be)?"
@@ -90,7 +90,7 @@ _OWN_SUBJECT = (
 )
 _CLAUSE = re.compile(
     rf"[;:](?=\s)|,\s+(?=[^\W\d_]|\$?\d\S*\s+(?:[a-z]+\s+)?(?:is|are|was|were|did|do|does|remains?)\b)"
-    rf"|\s(?=(?:but|so|because|since|as|while|if|when|means that|shows that)\s"
+    rf"|\s(?=(?:but|so|because|since|{AS_REASON}|while|if|when|means that|shows that)\s"
     rf"|we (?:must |have to |need to )?round\b|{_OWN_SUBJECT})",
     re.IGNORECASE,
 )

@@ -14,6 +14,7 @@ from typing import Literal, get_args
 from trl_grpo_ext.answers.find.hedges import REACH, correction, doubted_before, taken_back
 from trl_grpo_ext.answers.find.marks import Mark, box_answers, boxes, concluding, tags
 from trl_grpo_ext.answers.find.phrases import emphasised, formal, informal, unmarked, without_mark
+from trl_grpo_ext.answers.read.numerals import POWER
 from trl_grpo_ext.support.text import did_you_mean
 
 AnswerFrom = Literal["marked", "boxed", "boxed_only", "answer_tag", "phrase", "last_number", "last_line", "text"]
@@ -36,7 +37,7 @@ _COURTESY = re.compile(
     r"|\$?\\(?:blacksquare|square|qed|Box)\$?|[■□∎])\s*\Z"
 )
 _VALUE = re.compile(r"\W{0,4}\d\S{0,20}(?: [a-z]+)?")
-_NUMBER = re.compile(r"(?<![\w.])-?\d[\d,]*(?:\.\d+)?%?")
+_NUMBER = re.compile(rf"(?<![\w.])-?\d[\d,]*(?:\.\d+)?(?:{POWER})?%?")
 
 
 @dataclass(frozen=True, slots=True)

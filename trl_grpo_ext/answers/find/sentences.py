@@ -12,7 +12,7 @@ from trl_grpo_ext.answers.find.remarks import restated, without_additions, witho
 from trl_grpo_ext.answers.find.values import FORMULA, TYPED, concluded, has_formula, last_value
 from trl_grpo_ext.answers.read.answer import read
 from trl_grpo_ext.answers.read.number_words import in_digits
-from trl_grpo_ext.answers.read.signal_words import THEREFORE
+from trl_grpo_ext.answers.read.signal_words import AS_REASON, THEREFORE
 from trl_grpo_ext.answers.read.spelling import strip_delimiters
 from trl_grpo_ext.answers.read.tree import (
     OF_OWN_TYPE,
@@ -44,7 +44,7 @@ MAX_WORDS = 12
 _SENTENCE_STOP = re.compile(r"(?<=[^\s.])(?<!i\.e)\.(?:\s|$)|[!](?:\s|$)|[।。](?=\s|$)")
 _CLAUSE = re.compile(
     r"(?<=\S)(?:,\s+(?!or\b|and\b|that is\b|equivalently\b|unless\b)(?=[a-z]{2,})"
-    r"|\s+\(?(?=(?:because|since|which|as|so|not|rather)\b)|;\s)"
+    rf"|\s+\(?(?=(?:because|since|which|{AS_REASON}|so|not|rather)\b)|;\s)"
 )
 _IS = re.compile(
     r"\b(?:is|are|equals|gives|yields|simplifies to|evaluates to|comes to|exactly when|if and only if)\b|等于|[是为]"

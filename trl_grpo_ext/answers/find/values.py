@@ -9,6 +9,7 @@ from trl_grpo_ext.answers.find.asked_values import asked_conclusion
 from trl_grpo_ext.answers.find.conclusions import REACH, Span, ends
 from trl_grpo_ext.answers.read.answer import read
 from trl_grpo_ext.answers.read.moments import DATE, TIME
+from trl_grpo_ext.answers.read.numerals import POWER
 from trl_grpo_ext.answers.read.spans import RANGE, RATIO, REMAINDER
 from trl_grpo_ext.answers.read.tree import Number, Quantity, Range
 
@@ -23,11 +24,12 @@ FORMULA = re.compile(
     r"|(\\[dt]?frac\{[^{}]+\}\{[^{}]+\}|\\sqrt\{[^{}]+\})",
     re.DOTALL,
 )
+_CURRENCY = r"(?:\\?\$|[€£₹¥]|(?-i:Rs|INR|USD|EUR|GBP) )"
 _NUMBER = re.compile(
     rf"{DATE}|{TIME}|{REMAINDER}|{RATIO}|{RANGE}|(?<![\w./])\d+(?:st|nd|rd|th)\b|"
     r"(?<!\d)\d*\s?[¼½¾⅐-⅞]|(?<![\w./^{])\d+ (?:\d+/\d+|out of (?:the )?\d+|and a half\b)"
     r"|(?<![\w./^{])1 in \d+(?!\s?[a-z\d.,/%])"
-    r"|(?<![A-Za-z0-9_.^{])[-−+±]?\\?\$?(?:\d(?:,?\d)*(?:\.\d+)?|\.\d+)"
+    rf"|(?<![A-Za-z0-9_.^{{])[-−+±]?{_CURRENCY}?(?:\d(?:,?\d)*(?:\.\d+)?|\.\d+)(?:{POWER})?"
     r"(?:(?:\s*/\s*|:|\s+:\s*)\d+(?:,\d{3})*)?%?(?:\s*[€£%])?",
     re.IGNORECASE,
 )

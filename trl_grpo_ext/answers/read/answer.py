@@ -50,7 +50,7 @@ _PLACE = re.compile(
     r"(?:in |on |at )?(?:the )?(\d{1,9})(?:st|nd|rd|th)(?: (?!power|root|degree|order)[a-z]+)?", re.IGNORECASE
 )
 # A dollar without a closing dollar means money.
-_LONE_DOLLAR = re.compile(r"\A(\s*-?\s*)\$(?=\s*\d[^$]*\Z)")
+_LONE_DOLLAR = re.compile(r"\A([^$\d\\=]*)\$(?=\s*\d[^$]*\Z)")
 
 
 @dataclass(frozen=True, slots=True)

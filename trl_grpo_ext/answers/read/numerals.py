@@ -13,6 +13,8 @@ from trl_grpo_ext.answers.read.tree import Apply, Node, Number
 MAX_DIGITS = 4_000
 # Beyond the range of floats; `10**10**10` must not be computed.
 MAX_EXPONENT = 400
+# Text behind a number that belongs to it: `^3`, ` \times 10^3`
+POWER = r"(?:[^\S\n]*(?:[×x*·⋅]|\\(?:times|cdot))[^\S\n]*10)?(?:(?: ?\^|\*\*)[{(]?[-−+]?\d+[)}]?|[⁻⁺]?[⁰¹²³⁴-⁹]+)"
 _SCIENTIFIC = re.compile(r"(.*)[eE]([+-]?\d+)")
 _REPEATING = re.compile(r"(\d*)\.(\d*)\\[a-z]+\s*\{?(\d+)\}?")
 

@@ -17,6 +17,11 @@ THEREFORE = "so|thus|therefore|hence"
 # Words that begin another thought.
 TURN = r"wait|actually|hmm|instead|rather|sorry|alternatively|correction"
 CONTRAST = "but|however|although|though"
+# "as" before a reason, not before a form: "3/4 as a decimal", "written as 0.75"
+AS_REASON = (
+    r"(?<!written )(?<!expressed )(?<!represented )"
+    r"as(?!\san?\s(?:[a-z]+\s){0,2}(?:decimal|fraction|percent|percentage|ratio|mixed|power|product|sum)\b)"
+)
 
 
 def any_of(*words: str) -> re.Pattern[str]:

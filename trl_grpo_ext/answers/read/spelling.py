@@ -40,6 +40,8 @@ _LOST_AT = re.compile(
     r"\x07(?=[a-z])|\x08(?=[a-z])|\x0b(?=[a-z])|\x0c(?=[a-z])"
     r"|\t(?=ext\b|imes\b|an\b|heta\b|frac\b|extbf\b)|\r(?=ight|ho\b)"
 )
+# The dot of an abbreviation, which ends no sentence: `Rs. 105`, `sq. ft.`
+_DOTTED = re.compile(r"\b((?i:rs|sq|cu|ft))\. ?(?=\}?\s?[\da-z])")
 _HTML = re.compile(r"<(/?)(sup|sub|br|b|i|em|strong|p|span|div)\b[^<>]{0,80}>", re.IGNORECASE)
 _DOUBLED = re.compile(r"\\(?=\\[A-Za-z])")
 # Rows of: a cheap substring test, a pattern for an unusual form, and the usual form.
@@ -169,8 +171,11 @@ def _on_one_line(found: re.Match[str]) -> str:
 
 
 def restored(text: str) -> str:
-    r"""Restore backslashes lost where a program read LaTeX as a string: `\f` for a form feed before `rac`."""
-    return _LOST_AT.sub(lambda found: _LOST[found[0]], text)
+    r"""Restore backslashes lost where a program read LaTeX as a string: `\f` for a form feed before `rac`.
+
+    The dots of abbreviated units are removed: `Rs. 105` becomes `Rs 105`.
+    """
+    return _DOTTED.sub(r"\1 ", _LOST_AT.sub(lambda found: _LOST[found[0]], text))
 
 
 def _from_html(tag: re.Match[str]) -> str:

@@ -20,7 +20,7 @@ from trl_grpo_ext.answers.read.tree import (
     Symbol,
     Words,
 )
-from trl_grpo_ext.answers.read.units import NONE, Unit, is_unit, unit
+from trl_grpo_ext.answers.read.units import NONE, Unit, is_currency, is_unit, unit
 
 RELATIONS = ("=", "<", ">", "<=", ">=", "!=", "~", "==", "in", "notin", "implies", "to", "subset", "perp", "parallel")
 # A longer list is unreadable: no honest answer needs more items.
@@ -157,7 +157,7 @@ class Statements(Quantities):
         if lead and self.sees("sign", "="):
             sides: list[Node] = [Words(" ".join(lead))]
         else:
-            money = next((unit(word) for word in lead if word == "usd" or (is_unit(word) and len(word) == 3)), None)
+            money = next(map(unit, filter(is_currency, lead)), None)
             self.stray.update(
                 word for word in lead if word not in known_words("leading") and not (money and is_unit(word))
             )

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from trl_grpo_ext.answers.read.spelling import FONTS, TEXTS
-from trl_grpo_ext.answers.read.units import is_unit
+from trl_grpo_ext.answers.read.units import is_unit, raised_by
 
 # Nesting depth of commands such as `\text{\text{...}}`.
 MAX_DEPTH = 20
@@ -271,7 +271,7 @@ def _is_word(run: str) -> bool:
     # Ann, Max
     is_name = len(run) == 3 and run.istitle()
     is_like_one = is_name or _WORD_LIKE.fullmatch(run[0].lower() + run[1:]) is not None
-    return run.lower() in _SHORT_WORDS or is_unit(run) or is_like_one
+    return run.lower() in _SHORT_WORDS or is_unit(run) or raised_by(run) > 1 or is_like_one
 
 
 def _closing(text: str) -> dict[int, int]:

@@ -22,6 +22,7 @@ _DERIVED: Mapping[str, tuple[tuple[tuple[str, int], ...], Fraction | int]] = {
     "power": ((("length", 2), ("mass", 1), ("time", -3)), 1000),
     "pressure": ((("length", -1), ("mass", 1), ("time", -2)), 1000),
 }  # fmt: skip
+_CURRENCIES = frozenset(((name, 1),) for name in ("money", "euro", "sterling", "yen", "yuan", "rupee"))
 _AREAS = ("square", "squared", "sq")
 _VOLUMES = ("cubic", "cubed", "cu")
 
@@ -74,6 +75,11 @@ def unit(word: str) -> Unit:
     if word in short:
         return short[word]
     return _table(long=True)[word.casefold().rstrip(".")]
+
+
+def is_currency(word: str) -> bool:
+    """Check whether a word is a unit of money."""
+    return is_unit(word) and unit(word).measures in _CURRENCIES
 
 
 def raised_by(word: str) -> int:
