@@ -220,6 +220,121 @@ def f(): return Stack([1, 2])
     assert_all_pass(program, "assert f() == [1, 2] and len(f()) == 2 and f() + [3] == [1, 2, 3]", names="f")
 
 
+OF_PLAIN_DATA = """
+from enum import IntFlag
+from typing import NamedTuple
+class P(NamedTuple):
+    x: int
+    y: int
+    def __add__(self, o): return P(self.x + o.x, self.y + o.y)
+    def scale(self, k): return P(self.x * k, self.y * k)
+class Mod(int):
+    def __add__(self, o): return Mod((int(self) + int(o)) % 7)
+    __radd__ = __add__
+    def twice(self): return Mod(int(self) * 2 % 7)
+class Vec(list):
+    def __add__(self, o): return Vec(a + b for a, b in zip(self, o))
+    def __mul__(self, k): return Vec(a * k for a in self)
+    __rmul__ = __mul__
+    def doubled(self): return Vec(a * 2 for a in self)
+class Bag(dict):
+    def __or__(self, o): return Bag({k: self.get(k, 0) + o.get(k, 0) for k in [*self, *o]})
+    def taken(self): return Bag(self)
+class Slug(str):
+    def __add__(self, o): return Slug(str(self) + "-" + str(o))
+    def big(self): return Slug(self.upper())
+class Perm(IntFlag):
+    R = 4
+    W = 2
+def both(): return Perm.R | Perm.W
+"""
+
+
+def test_a_class_of_plain_data_is_asked_for_its_own_operators_as_any_class_is() -> None:
+    tests = (
+        "assert P(1, 2) + P(3, 4) + P(1, 1) == P(5, 7) and P(1, 2).scale(2) + P(1, 1) == P(3, 5)",
+        "assert sum([P(1, 2), P(3, 4).scale(1)], P(0, 0)) == P(4, 6)",
+        "p = P(1, 2)\nfor _ in range(3): p += P(1, 1)\nassert p == (4, 5)",
+        "assert Mod(5) + Mod(4) + Mod(6) == 1 and Mod(5).twice() + Mod(6) == Mod(2) and Mod(5).twice() * 2 == 6",
+        "assert Vec([1, 2]) + Vec([3, 4]) + Vec([1, 1]) == [5, 7] and 2 * (Vec([1]) + Vec([3])) == [8]",
+        "assert Bag(a=1) | Bag(a=2) | Bag(a=3) == {'a': 6} and (Bag(a=1) | {'a': 2}) | {'a': 3} == {'a': 6}",
+        "assert Slug('a') + 'b' + 'c' == 'a-b-c' and Slug('a').big() + Slug('b') == 'A-b'",
+        "assert both() | 1 == 7 and both() & Perm.W and both() & 4 == 4 and ~both() & 6 == 0",
+    )
+    assert_all_pass(OF_PLAIN_DATA, *tests, names="P Mod Vec Bag Slug Perm both")
+
+
+@pytest.mark.parametrize(
+    ("test", "operator", "kind"),
+    [
+        ("P(1, 2).scale(2) + P(1, 1).scale(2)", "__add__", "P"),
+        ("Mod(5).twice() + 6", "__add__", "Mod"),
+        ("6 + Mod(5).twice()", "__radd__", "Mod"),
+        ("Vec([1]).doubled() + [3]", "__add__", "Vec"),
+        ("3 * Vec([1]).doubled()", "__rmul__", "Vec"),
+        ("Bag(a=1).taken() | {'a': 3}", "__or__", "Bag"),
+        ("Slug('a').big() + 'b'", "__add__", "Slug"),
+    ],
+)
+def test_pythons_operator_does_not_run_in_place_of_the_one_that_is_not_asked(
+    test: str, operator: str, kind: str
+) -> None:
+    found = run(OF_PLAIN_DATA, f"assert {test}", names="P Mod Vec Bag Slug")
+    assert found == [("error", f"TypeError: {operator} is not asked of a returned {kind!r} object")]
+
+
+def test_what_a_class_of_plain_data_adds_up_wrongly_is_wrong() -> None:
+    program = """
+class L(list):
+    def __add__(self, o): return L() if len(self) > 1 else L(list(self) + list(o))
+    def same(self): return L(self)
+"""
+    tests = ("assert L([1]) + L([2]) + L([3]) == [1, 2, 3]", "assert L([1, 2]).same() + L([3]) == [1, 2, 3]")
+    assert failing(program, *tests, names="L") == []
+    assert_all_pass(program, "assert L([1]) + L([2]) == [1, 2]", names="L")
+
+
+@pytest.mark.parametrize("base", ["int", "float", "list", "dict", "set", "str"])
+def test_no_operator_of_a_class_of_plain_data_forges_a_distance(base: str) -> None:
+    program = (
+        LIAR
+        + f"""
+class N({base}):
+    def zero(self, *a): return N()
+    def liar(self, *a): return Liar()
+    __sub__ = __rsub__ = __abs__ = __neg__ = __xor__ = __and__ = __rxor__ = zero
+    __add__ = __radd__ = __mul__ = __truediv__ = liar
+    def more(self): return 1
+class O({base}):
+    __sub__ = __rsub__ = __xor__ = __and__ = __abs__ = N.liar
+    def more(self): return 1
+def f(): return N()
+def g(): return O()
+N.PI = N()
+"""
+    )
+    data = {"int": "6", "float": "6.0", "list": "[6]", "dict": "{6: 1}", "set": "{6}", "str": "'6'"}[base]
+    tests = [
+        f"assert {form} == 0" if base in ("int", "float") else f"assert not {form}"
+        for form in (
+            f"(f() - {data})", f"({data} - f())", f"(f() ^ {data})", f"(N.PI - {data})", f"(N() * 1 - {data})",
+            f"(N() - {data})", f"(N() - N() - {data})",
+        )
+    ]  # fmt: skip
+    tests += [
+        f"assert abs(f() - {data}) < 1e-9", f"assert abs(f() + {data}) < 1e-9", f"assert abs(N.PI - {data}) < 1e-9",
+        f"assert (f() + N({data})) - {data} == 0.0", f"assert f() == {data}", f"assert f() + N({data}) == {data}",
+    ]  # fmt: skip
+    if base in ("int", "float", "set"):
+        tests += [
+            f"assert not f() - N({data})", f"assert not N({data}) - f()", f"assert abs(g() - O({data})) < 1e-9",
+            f"assert float(g() - O({data})) == 0.0", f"assert (g() - O({data})) * 1 < 1e-9",
+        ]  # fmt: skip
+    if base in ("int", "set"):
+        tests += [f"assert not f() ^ N({data})", f"assert f() & N({data}) == N()"]
+    assert failing(program, *tests, names="N O f g") == []
+
+
 @pytest.mark.parametrize(
     "error",
     [

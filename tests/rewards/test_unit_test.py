@@ -264,6 +264,16 @@ def test_a_program_that_only_says_that_it_lacks_a_package_is_as_wrong(said: str)
     assert verdict.score == 0.0 and (verdict.reason == "hidden_import") == (said == "click")
 
 
+def test_a_program_is_shown_pytest_by_the_setting_alone() -> None:
+    program = "import pytest\n" + RIGHT
+    tests = ["import pytest\ndef test_add():\n    with pytest.raises(TypeError):\n        add(1)"]
+    assert one(program, tests=tests).reason == "hidden_import"
+    verifier = UnitTestVerifier(packages=["pytest"])
+    (verdict,) = verifier.judge([program], tests=[tests])
+    verifier.close()
+    assert verdict.score == 1.0
+
+
 @pytest.mark.parametrize(
     "row",
     [

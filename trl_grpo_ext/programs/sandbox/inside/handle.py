@@ -4,8 +4,9 @@ A stand-in's class represents the object's class (see `remote_class`) and has th
 that only the program can answer are passed on. Contents that the program reports are compared here, in the judge.
 *Judgements* of the program on its own result are not requested: `==` between a stand-in and plain data is false. Order,
 arithmetic and containment are requested only for objects that the test has made from a class of the program, as in
-`Vector(1, 2) + Vector(3, 4)`; see `Standing`. A returned result that claims to be less than the expected value, or
-within a tolerance of it, is not believed.
+`Vector(1, 2) + Vector(3, 4)`; see `Standing`. An operator that a subclass of `list` or `int` defines itself is
+under the same rule, and never replaced by Python's own. A returned result that claims to be less than the expected
+value, or within a tolerance of it, is not believed.
 """
 
 from __future__ import annotations
@@ -23,9 +24,11 @@ from trl_grpo_ext.programs.sandbox.inside.crossing.classes import (
     ADDITIVE,
     BINARY,
     CONTAINS,
+    DISTANCES,
     FORWARDED,
     JUDGED,
     OF_PLAIN_RESULTS,
+    OPERATORS,
     ORDER,
     UNARY,
 )
@@ -101,6 +104,8 @@ class Stub:
 
     __slots__ = ()
     _remote_state: State
+    _is_flag = False
+    """Whether the program's class is an enum of bits, whose operators are Python's own."""
 
     def __getattr__(self, name: str) -> Any:
         if is_judgement(self, name):
@@ -203,7 +208,9 @@ def special(name: str) -> Callable[..., Any]:
         return _OWN[name]
 
     def method(self: Stub, /, *args: Any, **kwargs: Any) -> Any:
-        if name not in OF_PLAIN_RESULTS and not isinstance(self, Handle) and _standing(self) < Standing.MADE:
+        is_plain = not isinstance(self, Handle) and _standing(self) < Standing.MADE
+        is_own_operator = name in OPERATORS and not self._is_flag
+        if is_plain and not is_own_operator and name not in OF_PLAIN_RESULTS:
             return _of_plain_base(self, name)(*args, **kwargs)
         if name in JUDGED:
             return _judged(self, name, args)
@@ -234,13 +241,14 @@ def _refused(value: Stub, name: str, *args: Any) -> Any:
     """Refuse a question about a returned object.
 
     Return NotImplemented where Python then tries the other operand: from any other method it would be a value, and a
-    yes.
+    yes. Between a list or number of the program and plain data, Python would then run its own operator.
 
     Raises:
         KeyError: for `__missing__`.
-        TypeError: for any other method.
+        TypeError: for any other method, and for arithmetic that Python would do itself.
     """
-    if name in BINARY | ORDER:
+    has_handle = any(isinstance(operand, Handle) for operand in (value, *args))
+    if name in ORDER or (name in BINARY and has_handle):
         return NotImplemented
     if name == "__missing__":
         raise KeyError(*args)
@@ -261,19 +269,20 @@ def _judged(self: Stub, name: str, args: tuple[Any, ...]) -> Any:
     # The digits that a number is rounded to are no operand.
     others = () if name in UNARY else args
     if not _is_asked(self, name, others):
-        return _by_fields(self, name, args[0]) if name in ORDER else _refused(self, name)
+        return _by_fields(self, name, args[0]) if name in ORDER else _refused(self, name, *args)
     standing = _standing(self)
-    is_told = name in BINARY | UNARY and _is_told(self, name, others)
+    is_distance = _is_distance(self, name, others)
+    is_told = is_distance or (name in BINARY | UNARY and _is_told(self, name, others))
     result = self._remote_state.remote.request("special", self, name, *args)
     if is_told and not _is_value(name, result):
-        raise TypeError(f"{name} of a {type(self).__name__!r} object and plain data gives plain data")
+        raise TypeError(f"{name} of a {type(self).__name__!r} object and plain or returned data gives plain data")
     if isinstance(result, Stub):
         state = result._remote_state
         is_in_place = result is self and name in BINARY and name.startswith("__i")
         state.standing = standing if is_in_place else max(state.standing, Standing.COMPUTED)
         # A sum in place is what tests keep accounts with.
         is_sum = is_in_place and name == "__iadd__"
-        is_difference = not is_sum and any(_may_differ(name, other) for other in others)
+        is_difference = is_distance or (not is_sum and any(_may_differ(name, other) for other in others))
         state.differs = is_difference or any(map(_differs, (result, self, *others)))
     return result
 
@@ -303,6 +312,15 @@ def _is_told(self: Stub, name: str, others: tuple[Any, ...]) -> bool:
     return (with_plain and (name in ADDITIVE or not by_made)) or any(map(_differs, operands))
 
 
+def _is_distance(self: Stub, name: str, others: tuple[Any, ...]) -> bool:
+    """Test if an operator tells how far a returned number or set is from another one of the program.
+
+    Plain data is compared by what it holds, and so must its distance from an expected value be.
+    """
+    has_result = any(isinstance(each, Stub) and not _standing(each) for each in (self, *others))
+    return has_result and name in DISTANCES and hasattr(_plain_base(self), name)
+
+
 def _is_made(self: Stub, operands: tuple[Any, ...], origins: Iterable[Standing]) -> bool:
     """Test if a test-made operand has the class of `self`."""
     pairs = zip(operands, origins, strict=True)
@@ -315,7 +333,7 @@ def _differs(value: Any) -> bool:
 
 def _is_value(name: str, result: Any) -> bool:
     """Test if an operator's result is an object, or contents to compare, and no distance from an expected value."""
-    is_contents = isinstance(result, str | bytes | list | tuple) and "sub" not in name
+    is_contents = isinstance(result, str | bytes | list | tuple | dict) and name not in DISTANCES
     return is_contents or isinstance(result, Handle) or result is NotImplemented
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import MISSING, Field, field, fields
-from enum import Enum
+from enum import Enum, Flag
 from types import FunctionType, MethodType
 from typing import Any, NamedTuple
 
@@ -40,7 +40,11 @@ ORDER = _dunders("lt le gt ge")
 BINARY = _dunders(" ".join([_BINARY, *(f"{prefix}{name}" for name in _BINARY.split() for prefix in "ri")]))
 ADDITIVE = _dunders("add sub radd rsub iadd isub")
 """Arithmetic that tests use to compare within a tolerance."""
+DISTANCES = _dunders(" ".join(f"{prefix}{name}" for name in ("sub", "xor", "and") for prefix in ("", "r", "i")))
+"""Arithmetic that says how far two numbers or sets are from each other, or what they share."""
 UNARY = _dunders("neg pos abs invert int float complex index round trunc floor ceil")
+OPERATORS = BINARY | _dunders("neg pos abs invert")
+"""Arithmetic; the other methods in `UNARY` convert an object to a number."""
 CONTAINS = "__contains__"
 
 JUDGED = ORDER | BINARY | UNARY | {CONTAINS}
@@ -158,6 +162,8 @@ def _flags(kind: type) -> Iterator[str]:
         yield "library"
     if getattr(kind, "__hash__", None) is None:
         yield "unhashable"
+    if issubclass(kind, Flag):
+        yield "bits"
     if kind is FunctionType:
         yield "function"
     yield from (base.__name__ for base in kind.__mro__ if base.__module__ == "collections.abc")
