@@ -51,7 +51,6 @@ def reasons(card: Scorecard) -> list[tuple[float | None, str]]:
     return [(verdict.score, verdict.reason) for verdict in verdicts if verdict is not None]
 
 
-@pytest.mark.slow
 def test_harbors_verifier_scores_and_a_sandbox_or_a_verifier_that_fails_makes_the_row_void(
     trained: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
