@@ -32,7 +32,7 @@ def gold_column(row: Mapping[str, Any]) -> str | None:
 
 
 def number(text: str) -> float | None:
-    """Read a text that is a number; None for other texts.
+    """Convert a number's text, commas left out, to a float; None for other texts.
 
     Examples:
         >>> number("1,250"), number("12 apples")
@@ -45,7 +45,7 @@ def number(text: str) -> float | None:
 
 
 def number_beside_gold(card: Scorecard) -> tuple[str, str] | None:
-    """Return the number on which most completions of a group end, with their row's gold, in a batch without answers.
+    """Return the commonest last number of a group's completions with its gold, for verifiers that tell no answers.
 
     None where that number is the gold, where it has the batch's best score, and where golds are no numbers. So a
     dataset whose golds are mostly right, or a verifier that converts them, gives none.

@@ -240,13 +240,16 @@ def _tried_texts(row: Mapping[str, Any]) -> list[str]:
     program = reference_program(row)
     if program is not None:
         return [program, NEUTRAL]
-    golds = gold_texts(first_value(row, GOLD_COLUMNS))
-    return [*golds[:1], _marked_gold(row), NEUTRAL]
+    return [*_golds(row)[:1], _marked_gold(row), NEUTRAL]
 
 
 def _marked_gold(row: Mapping[str, Any]) -> str:
-    golds = gold_texts(first_value(row, GOLD_COLUMNS)) or [UNKNOWN_GOLD]
+    golds = _golds(row) or [UNKNOWN_GOLD]
     return MARKED.format(golds[0])
+
+
+def _golds(row: Mapping[str, Any]) -> Sequence[str]:
+    return gold_texts(first_value(row, GOLD_COLUMNS))
 
 
 def _check(

@@ -78,7 +78,7 @@ def unit(word: str) -> Unit:
 
 
 def is_currency(word: str) -> bool:
-    """Check whether a word is a unit of money."""
+    """Check whether a word names a currency."""
     return is_unit(word) and unit(word).measures in _CURRENCIES
 
 

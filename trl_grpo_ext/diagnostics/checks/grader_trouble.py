@@ -225,7 +225,7 @@ def unreached_tools(window: Window) -> CheckResult:
 
 
 def silent_tools(window: Window) -> CheckResult:
-    """Find a tool whose results were all empty, in the first batches and the last: no call of it can help."""
+    """Find a tool with empty results only, in the first and the last batches: such calls cannot help the model."""
     batches = {id(batch): batch for batch in (*window.opening, *window.batches)}
     results = added(batch.tool_results for batch in batches.values())
     for (tool, is_empty), count in results.most_common():

@@ -313,7 +313,7 @@ def _is_told(self: Stub, name: str, others: tuple[Any, ...]) -> bool:
 
 
 def _is_distance(self: Stub, name: str, others: tuple[Any, ...]) -> bool:
-    """Test if an operator tells how far a returned number or set is from another one of the program.
+    """Test if an operator tells the distance of a returned number or set from another object of the program.
 
     Plain data is compared by what it holds, and so must its distance from an expected value be.
     """
