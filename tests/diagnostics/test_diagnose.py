@@ -66,6 +66,23 @@ def test_a_run_of_one_step_is_too_early_to_tell(tmp_path: Path) -> None:
     assert diagnosis.sentence == "It is too early to tell: the score of `answer` is 0.38 in the only batch."
 
 
+def test_a_run_that_was_killed_says_after_which_step_its_record_stops(tmp_path: Path) -> None:
+    run = recorded(tmp_path, [card(1.0, 0.0, step=step) for step in range(7)])
+    logs = LogRecorder(tmp_path)
+    logs.on_log(5, {"loss": 0.1})
+    (tmp_path / "scorecards" / "run.json").write_text(json.dumps({"max_steps": 30}), encoding="utf-8")
+    assert "The record stops after step 6 of 30: the run still goes on, or" in diagnose(run).sentence
+    logs.on_log(7, {"train_runtime": 1.0})
+    assert "record stops" not in diagnose(run).sentence
+
+
+def test_a_run_that_was_killed_before_its_first_log_says_so_too(tmp_path: Path) -> None:
+    run = recorded(tmp_path, [card(1.0, 0.0, step=step) for step in range(7)])
+    settings = {"max_steps": -1, "logging_steps": 10}
+    (tmp_path / "scorecards" / "run.json").write_text(json.dumps(settings), encoding="utf-8")
+    assert "The record stops after step 6: the run still goes on, or" in diagnose(run).sentence
+
+
 def test_a_run_of_one_step_whose_grader_failed_says_so(tmp_path: Path) -> None:
     diagnosis = diagnose(recorded(tmp_path, [card(Blame.GRADER, Blame.GRADER, Blame.GRADER, 1.0)]))
     assert diagnosis.causes[0].code == "grader_trouble"
