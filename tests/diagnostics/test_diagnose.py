@@ -146,6 +146,15 @@ def test_what_does_not_hold_a_rising_score_back_is_told_beside_it(tmp_path: Path
     )
 
 
+def test_programs_that_earn_nothing_are_told_beside_a_score_that_has_not_moved(tmp_path: Path) -> None:
+    fooled = Verdict(status=Status.INCORRECT, score=0.0, reason="passes_naively")
+    cards = [card(*[1.0] * 16, *[fooled] * 4, *[0.0] * 20, step=step) for step in range(12)]
+    diagnosis = diagnose(recorded(tmp_path, cards))
+    assert [cause.code for cause in diagnosis.causes] == ["label_hacks"]
+    assert diagnosis.sentence.startswith("It is too early to tell: the score of `answer` is 0.40")
+    assert "Beside it: 10 % of the programs fail `answer`" in diagnosis.sentence
+
+
 def test_updates_that_are_no_numbers_are_named_first(tmp_path: Path) -> None:
     cards = [card(*[0.0] * 8, step=step) for step in range(12)]
     run = recorded(tmp_path, cards)

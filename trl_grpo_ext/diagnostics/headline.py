@@ -146,9 +146,10 @@ def _is_beside(cause: Finding, window: Window, *, does_well: bool) -> bool:
     """Test whether a cause is worth telling, but does not hold the reward back.
 
     A warning stands beside a clear rise, which it has not held back, unless it says why the rise is not to be believed.
+    Programs that only a naive grader would pay for hold nothing back, however the score moves.
     """
     is_information = cause.severity is Severity.INFO
-    if does_well and (is_information or cause.code in ASIDE):
+    if cause.code == "label_hacks" or (does_well and (is_information or cause.code in ASIDE)):
         return True
     if cause.severity is Severity.WARNING and cause.code not in REFUTING:
         return _has_clearly_risen(window)
