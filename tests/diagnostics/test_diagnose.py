@@ -234,6 +234,17 @@ def test_a_disk_that_takes_no_findings_ends_no_run_and_is_told_once(
     assert caplog.text.count("Watch of a run> failed; the run goes on") == 1
 
 
+@pytest.mark.parametrize(("constant", "is_shown"), [(0.5, True), (0.0, False), (1.0, False)])
+def test_a_lesser_term_with_one_value_is_shown_on_the_console_once_unless_it_is_nothing_or_passes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], constant: float, is_shown: bool
+) -> None:
+    watch = Watch(tmp_path, {})
+    for step in range(8):
+        one = batch({"answer": [1.0, 0.0] * 16, "polite": [constant] * 32}, step=step)
+        watch.on_batch(one, reduce_card(one, {}))
+    assert capsys.readouterr().err.count("[info] inert_term at step 3: `polite` gives every completion") == is_shown
+
+
 def test_without_run_checks_nothing_is_looked_for(tmp_path: Path) -> None:
     run_lab(single_peak(7), tmp_path, steps=20, write_report=False, learning_rate=0.0, run_checks=False)
     assert not (tmp_path / "findings.jsonl").exists()
