@@ -253,8 +253,16 @@ def test_a_tool_that_does_not_reach_its_service_is_told_while_the_score_rises(
     assert bool(told) is is_told
 
 
-@pytest.mark.parametrize(("name", "value", "does"), [("top_p", 0.05, "Set top_p to 1"), ("min_p", 0.9, "min_p out")])
-def test_a_policy_that_never_explores_is_told_which_setting_to_change(name: str, value: float, does: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "value", "does"),
+    [
+        ("top_p", 0.05, "Set top_p to 1"),
+        ("min_p", 0.9, "min_p out"),
+        ("top_k", 1, "Set top_k to 0"),
+        ("generation_kwargs", {"do_sample": False}, "do_sample out"),
+    ],
+)
+def test_a_policy_that_never_explores_is_told_which_setting_to_change(name: str, value: Any, does: str) -> None:
     cards = [batch({"answer": [0] * 32}, step=step) for step in range(24)]
     same = [replace(card, samples=tuple(replace(sample, text="x") for sample in card.samples)) for card in cards]
     assert does in diagnosis_of(same, {name: value}).causes[0].action

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from windows import batch, codes, diagnosis_of, window_of
@@ -322,8 +323,32 @@ def test_a_fall_that_a_weight_below_zero_asks_for_is_told_by_the_weight() -> Non
     assert "give it the weight 1; for a cost it is as it should be" in told.causes[0].action
 
 
-def test_a_run_records_the_numbers_of_its_generation_kwargs() -> None:
+@pytest.mark.parametrize(
+    ("generation", "told"),
+    [
+        ({"no_repeat_ngram_size": 2}, "Take no_repeat_ngram_size out of generation_kwargs."),
+        ({"typical_p": 0.2, "use_cache": True}, "Take typical_p out of generation_kwargs."),
+        ({"no_repeat_ngram_size": 0, "num_beams": 1, "cache_implementation": "static"}, ""),
+    ],
+)
+def test_a_setting_of_generation_that_bends_texts_is_told_where_the_score_does_not_rise(
+    generation: dict[str, Any], told: str
+) -> None:
+    settings = {"generation_kwargs": generation}
+    found = CHECKS["odd_sampling"](window_of([scored(4, step) for step in range(20)], [], settings))
+    assert (found.action if isinstance(found, Finding) else "") == told
+    rising = window_of([scored(4 + 2 * step, step) for step in range(20)], [], settings)
+    assert CHECKS["odd_sampling"](rising) is None
+
+
+def test_a_run_records_the_sampling_that_its_generation_kwargs_put_in_force() -> None:
     plan = plan_rewards(RewardMix([RewardTerm(name="answer", verifier=ExactTextVerifier())]))
-    args = SimpleNamespace(generation_kwargs={"min_new_tokens": 40, "logits_processor": object()})
-    assert run_settings(args, plan, 1)["generation_kwargs"] == {"min_new_tokens": 40}
+    args = SimpleNamespace(temperature=1.0, generation_kwargs={"temperature": 3.0})
+    assert run_settings(args, plan, 1)["temperature"] == 3.0
+
+
+def test_a_run_records_the_plain_values_of_its_generation_kwargs() -> None:
+    plan = plan_rewards(RewardMix([RewardTerm(name="answer", verifier=ExactTextVerifier())]))
+    args = SimpleNamespace(generation_kwargs={"min_new_tokens": 40, "do_sample": False, "logits_processor": object()})
+    assert run_settings(args, plan, 1)["generation_kwargs"] == {"min_new_tokens": 40, "do_sample": False}
     assert run_settings(SimpleNamespace(), plan, 1)["generation_kwargs"] == {}

@@ -33,6 +33,8 @@ from trl_grpo_ext.support.files import write_json
 from trl_grpo_ext.support.text import shortened
 from trl_grpo_ext.support.version import __version__
 
+# What generation_kwargs may set in place of TRL's own settings.
+SAMPLING = ("temperature", "top_k", "top_p", "min_p", "repetition_penalty")
 SETTINGS = (
     "num_generations",
     "num_generations_eval",
@@ -47,11 +49,7 @@ SETTINGS = (
     "adam_epsilon",
     "optim",
     "num_iterations",
-    "temperature",
-    "top_k",
-    "top_p",
-    "min_p",
-    "repetition_penalty",
+    *SAMPLING,
     "max_completion_length",
     "mask_truncated_completions",
     "drop_dead_groups",
@@ -91,7 +89,9 @@ def run_settings(
         found[name] = setting.value if isinstance(setting, Enum) else setting
     # Such as min_new_tokens; an object has no plain value.
     generation = getattr(args, "generation_kwargs", None) or {}
-    found["generation_kwargs"] = {name: value for name, value in generation.items() if is_number(value)}
+    told = {name: _told(value) for name, value in generation.items()}
+    found["generation_kwargs"] = {name: value for name, value in told.items() if value != {}}
+    found.update((name, value) for name, value in generation.items() if name in SAMPLING)
     if hasattr(model, "parameters"):
         parameters = list(model.parameters())
         trained = [parameter for parameter in parameters if parameter.requires_grad]

@@ -38,22 +38,26 @@ MOSTLY_SAME = 0.85
 
 COMPARE = "First compare answers and gold of the groups that are all wrong: it may be the gold. If the gold is right:"
 EXPLORE = "Go back to a checkpoint from before, with a higher epsilon_high or temperature, or a lower learning rate."
+# By the setting at which one text prevails.
+HOW_TO_EXPLORE = {
+    "do_sample": "Take do_sample out of generation_kwargs: without sampling the likeliest token is always taken.",
+    "top_k": "Set top_k to 0, TRL's default: with 1 the likeliest token is taken at any temperature.",
+    "temperature": "Set temperature to 1, TRL's default.",
+    "top_p": "Set top_p to 1, TRL's default: with so low a value only the likeliest tokens are taken.",
+    "min_p": "Take min_p out: with so high a value only the likeliest tokens are taken.",
+    "": "Raise the temperature, or top_p.",
+}
 
 
 def never_explored(window: Window) -> CheckResult:
     """Find groups of identical completions, from the first batch to the latest."""
-    temperature = window.number("temperature")
-    top_p = window.number("top_p")
-    is_cold = temperature is not None and temperature < COLD
-    is_narrow = top_p is not None and top_p < NARROW
+    narrow = _narrow_setting(window)
     is_learned = window.is_solved or has_risen(window)
-    least = SAME_TEXT
-    if (is_cold or is_narrow) and not is_learned:
-        least = MOSTLY_SAME
+    least = MOSTLY_SAME if narrow and not is_learned else SAME_TEXT
     if not never_explores(window, least):
         return None
     share = repeated_share(window.batches)
-    at = f", at a temperature of {temperature:g}" if is_cold else ""
+    at = f", with {narrow} {_in_force(window, narrow)}" if narrow else ""
     return Finding(
         severity=Severity.CRITICAL,
         sentence=(
@@ -61,22 +65,29 @@ def never_explored(window: Window) -> CheckResult:
             f"sibling's, word for word{at}."
         ),
         numbers={"repeated": share},
-        action=_how_to_explore(window, is_cold=is_cold),
+        action=HOW_TO_EXPLORE[narrow],
     )
 
 
-def _how_to_explore(window: Window, *, is_cold: bool) -> str:
-    if window.settings.get("top_k") == 1:
-        return "Set top_k to 0, TRL's default: with 1 the likeliest token is taken at any temperature."
-    if is_cold:
-        return "Set temperature to 1, TRL's default."
+def _narrow_setting(window: Window) -> str:
+    """Name the setting at which one text prevails; empty without such a setting."""
     top_p = window.number("top_p")
-    if top_p is not None and top_p < NARROW:
-        return f"Set top_p to 1, TRL's default: with {top_p:g} only the likeliest tokens are taken."
     min_p = window.number("min_p")
-    if min_p is not None and min_p > 1 - NARROW:
-        return f"Take min_p out: with {min_p:g} only the likeliest tokens are taken."
-    return "Raise the temperature, or top_p."
+    temperature = window.number("temperature")
+    narrow = {
+        "do_sample": _in_force(window, "do_sample") is False,
+        "top_k": window.number("top_k") == 1,
+        "temperature": temperature is not None and temperature < COLD,
+        "top_p": top_p is not None and top_p < NARROW,
+        "min_p": min_p is not None and min_p > 1 - NARROW,
+    }
+    return next((name for name, is_narrow in narrow.items() if is_narrow), "")
+
+
+def _in_force(window: Window, name: str) -> object:
+    """Return a setting of generation; None if it is unknown."""
+    generation = window.settings.get("generation_kwargs") or {}
+    return window.settings.get(name, generation.get(name))
 
 
 def collapsed(window: Window) -> CheckResult:

@@ -8,6 +8,7 @@ from trl_grpo_ext.diagnostics.finding import Finding, Severity
 from trl_grpo_ext.diagnostics.progress import has_risen, steps_so_far
 from trl_grpo_ext.diagnostics.window import LEAST_SAMPLES, CheckResult, Window
 from trl_grpo_ext.protocol import is_number
+from trl_grpo_ext.runs.settings import SAMPLING
 
 # The highest value of each setting that leaves texts as they are. Ours, tried with the bundled model: at a temperature
 # of 1.5 it learns, at 3 it writes nonsense. A lower penalty hardly changes what is written.
@@ -16,6 +17,9 @@ HIGHEST = {"temperature": 1.5, "repetition_penalty": 1.05}
 LONG = 0.5
 # Logs, and optimizer steps: by chance, so many shortest lengths differ.
 LEAST_LOGS, LEAST_STEPS = 4, 16
+# Of generation_kwargs: lengths, which have checks of their own, and settings that change no text.
+OF_LENGTH = ("min_new_tokens", "min_length", "min_tokens", "max_new_tokens", "max_length", "max_tokens")
+WITHOUT_EFFECT = ("use_cache", "cache_implementation", "seed", "num_return_sequences", "pad_token_id", "bos_token_id")
 
 
 def distorted(window: Window) -> CheckResult:
@@ -26,8 +30,30 @@ def distorted(window: Window) -> CheckResult:
         value = window.number(name)
         if value is not None and value > highest:
             return _finding(window, name, value)
+    if has_risen(window):
+        return None
     forced = _forced_length(window)
-    return _of_length(window, forced) if forced and not has_risen(window) else None
+    return _of_length(window, forced) if forced else _of_kwargs(window)
+
+
+def _of_kwargs(window: Window) -> Finding | None:
+    """Find any other setting in generation_kwargs that bends completions, in a run that has not risen."""
+    generation = window.settings.get("generation_kwargs") or {}
+    aside = (*OF_LENGTH, *WITHOUT_EFFECT, *SAMPLING)
+    # 0 and 1 turn a penalty, a size, a share or a number of beams off.
+    bending = [name for name, value in generation.items() if name not in aside and value not in (None, 0, 1, "", [])]
+    if not bending or steps_so_far(window) < LEAST_STEPS:
+        return None
+    told = " and ".join(f"{name} {generation[name]}" for name in bending)
+    return Finding(
+        severity=Severity.WARNING,
+        sentence=(
+            f"The sampling may be the cause: with {told} (generation_kwargs) texts are sampled that the policy would "
+            f"not write, and the score is {window.score.mean:.{window.scale.digits}f}."
+        ),
+        numbers={},
+        action=f"Take {' and '.join(bending)} out of generation_kwargs.",
+    )
 
 
 def _forced_length(window: Window) -> int:
