@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from trl_grpo_ext.programs.sandbox.sandbox import Sandbox
 
 _NOT_THE_PROGRAM = (Ending.PASSED, Ending.NO_VERDICT, Ending.BAD_TESTS)
+# Of `timeout`: an empty program takes up to 0.07 s on a busy machine.
+LEAST_SECONDS = 0.1
 # The most characters of a program in a verdict.
 SHOWN_PROGRAM = 4000
 
@@ -67,7 +69,8 @@ class UnitTestVerifier(BatchVerifier):
         hidden: The share of hidden tests, above 0 and below 1. With 0.5, every second test is hidden.
         groups_column: For `groups`: the column with a mapping from group names to test indices, from 0.
         group_weights: For `groups`: group name -> weight; 1 for a missing name.
-        timeout: Time limit for all tests of a completion together, in seconds, for wall time and for CPU time.
+        timeout: Time limit for all tests of a completion together, in seconds, for wall time and for CPU time; 0.1 or
+            more.
         memory_mb: MiB of memory for the program and its children.
         processes: The most concurrent processes and threads of a program.
         output_kb: The most KiB that a run may print.
@@ -139,6 +142,11 @@ class UnitTestVerifier(BatchVerifier):
 
     def __post_init__(self) -> None:
         check_timeout(self.timeout)
+        if self.timeout < LEAST_SECONDS:
+            raise ValueError(
+                f"timeout is {LEAST_SECONDS:g} seconds or more, got {self.timeout!r}: an empty program takes as long "
+                f"on a busy machine, so right programs would score 0. The default is 5."
+            )
         # Raises a ValueError for an invalid limit.
         _ = self.limits
         _check_known("scoring", self.scoring, get_args(Scoring))

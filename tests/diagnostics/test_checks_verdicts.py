@@ -284,6 +284,17 @@ def test_timeouts_that_completions_cause_are_not_laid_on_the_grader() -> None:
     assert grader_trouble.timeouts_of_the_policy(window_of([batch({"answer": [late] * 8 + MIXED[8:]})])) is None
 
 
+@pytest.mark.parametrize(
+    ("limit", "late", "who"), [(0.2, 24, "The limit"), (5.0, 24, "The completions"), (0.2, 8, "The completions")]
+)
+def test_a_limit_below_a_second_that_most_completions_exhaust_is_the_cause(limit: float, late: int, who: str) -> None:
+    slow = Verdict(status=Status.TIMEOUT, score=0.0, reason="test_1_timeout", seconds=limit)
+    settings = {"rewards": [{"name": "answer", "settings": {"timeout": limit}}]}
+    finding = found(window_of([batch({"answer": [slow] * late + MIXED[late:]})], [], settings), "grader_trouble")
+    assert finding.sentence.startswith(who)
+    assert ("Raise the timeout of `answer`" in finding.action) is (who == "The limit")
+
+
 def test_a_verifier_that_raises_is_told_with_its_error() -> None:
     said = {"error": "KeyError: 'gold' (mine.py:6)"}
     raised = Verdict(status=Status.ERROR, score=None, blame=Blame.GRADER, reason="raised_KeyError", details=said)

@@ -204,6 +204,11 @@ def test_an_argument_that_cannot_be_is_refused(wrong: dict[str, Any]) -> None:
         UnitTestVerifier(**wrong)
 
 
+def test_a_timeout_in_which_no_program_may_end_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"0\.1 seconds or more, got 0\.005: an empty program takes as long"):
+        UnitTestVerifier(timeout=0.005)
+
+
 def test_a_column_that_is_named_is_the_only_one_looked_at() -> None:
     verifier = UnitTestVerifier(column="asserts")
     assert one(RIGHT, verifier, asserts=ADD, tests=["assert False"]).status is Status.CORRECT

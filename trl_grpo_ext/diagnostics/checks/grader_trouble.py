@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Callable
@@ -14,6 +15,7 @@ from trl_grpo_ext.diagnostics.progress import has_risen
 from trl_grpo_ext.diagnostics.term_totals import Failure, added
 from trl_grpo_ext.diagnostics.window import CheckResult, Window
 from trl_grpo_ext.figures.logged import SHARE_OF_STEP
+from trl_grpo_ext.protocol import is_number
 from trl_grpo_ext.rewards.unit_tests.scoring import HIDDEN, HIDDEN_IMPORT, missing_module
 from trl_grpo_ext.support.budget import BUDGET_SPENT
 from trl_grpo_ext.support.text import on_one_line
@@ -23,6 +25,8 @@ from trl_grpo_ext.verdict import SHAPE_FAILED, Blame, Status
 WARN, CRITICAL = 0.02, 0.10
 # Of a term's verdicts: timeouts caused by completions are scored, and cost time only.
 POLICY_WARN = 0.05
+# Seconds, and of a term's verdicts. Ours, from a limit of 0.005 s: 0.73.
+SHORT_LIMIT, MOST_TIMEOUTS = 1.0, 0.5
 # Of a term's verdicts. Ours: a quarter and a half of those above, since each call had its time twice.
 STARVED_WARN, STARVED_CRITICAL = 0.005, 0.05
 
@@ -128,24 +132,40 @@ def starved(window: Window) -> CheckResult:
 
 
 def timeouts_of_the_policy(window: Window) -> CheckResult:
-    """Find completions that exhaust the grader's time limit; such completions score 0 and can be unlearned."""
+    """Find completions that exhaust the grader's time limit; such completions score 0 and can be unlearned.
+
+    Where most of them exhaust a limit below a second, the limit is the cause.
+    """
     found = _worst(window, _is_policys_timeout, POLICY_WARN, CRITICAL)
     if found is None:
         return None
+    limit = _limit(window, found.term)
     kinds = window.of_term(found.term).failures(_is_policys_timeout)
-    severity = Severity.INFO
-    if found.severity(CRITICAL) is Severity.CRITICAL:
-        severity = Severity.WARNING
-    finding = _finding(
-        window,
-        found,
-        severity,
-        "The completions, not the grader",
-        f"are timeouts that the completion caused, {_mostly(window, found, kinds)}; they are scored, not left out.",
-        "Read what these completions have in common: what never ends is wrong, and more time would not mend it; only "
-        "if right answers are among them, say in the prompt how fast they must be.",
-    )
+    severity = found.severity(CRITICAL)
+    if limit < SHORT_LIMIT and found.share >= MOST_TIMEOUTS:
+        who = "The limit, not the completions"
+        said = f"are timeouts, at a timeout of {limit:g} s, so right answers may end late too."
+        action = f"Raise the timeout of `{found.term}`, to seconds: a busy machine needs time to start a program."
+    else:
+        who = "The completions, not the grader"
+        mostly = _mostly(window, found, kinds)
+        said = f"are timeouts that the completion caused, {mostly}; they are scored, not left out."
+        action = (
+            "Read what these completions have in common: what never ends is wrong, and more time would not mend it; "
+            "only if right answers are among them, say in the prompt how fast they must be."
+        )
+        severity = Severity.WARNING if severity is Severity.CRITICAL else Severity.INFO
+    finding = _finding(window, found, severity, who, said, action)
     return replace(finding, numbers={**finding.numbers, "of_the_policy": found.count})
+
+
+def _limit(window: Window, term: str) -> float:
+    """Return a term's timeout in seconds; infinity if it is unknown."""
+    for reward in window.settings.get("rewards") or ():
+        limit = reward.get("settings", {}).get("timeout")
+        if reward.get("name") == term and is_number(limit):
+            return limit
+    return math.inf
 
 
 def hidden_imports(window: Window) -> CheckResult:
