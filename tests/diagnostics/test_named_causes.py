@@ -7,9 +7,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from transformers import AutoTokenizer
 from windows import batch, codes, diagnosis_of, window_of
 
 from trl_grpo_ext import Blame, RewardMix, RewardTerm, Scorecard, Status, Verdict
+from trl_grpo_ext.assets import resolve
 from trl_grpo_ext.diagnostics.batches import holds_gold
 from trl_grpo_ext.diagnostics.checks import CHECKS
 from trl_grpo_ext.diagnostics.diagnosis import Diagnosis
@@ -172,6 +174,33 @@ def test_a_run_records_whether_its_prompts_leave_the_chat_template_unused(
     tokenizer = SimpleNamespace(chat_template=template)
     settings = run_settings(SimpleNamespace(), plan_rewards(mix), 1, rows=[{"prompt": prompt}], tokenizer=tokenizer)
     assert settings["unused_chat_template"] is is_unused
+
+
+def test_a_run_that_never_ends_nor_rises_is_told_the_token_that_ends_a_turn() -> None:
+    def told(last: float, token: str) -> Diagnosis:
+        cards = []
+        for step in range(24):
+            marks = [mark_of(1 + place % 5 + last * step / 24) for place in range(32)]
+            cards.append(batch({"answer": marks}, step=step, truncated=True))
+        settings = {"max_completion_length": 48, "other_end_of_turn": token}
+        return diagnosis_of(cards, settings)
+
+    assert "ends a turn with `<|end|>`, which is not the tokenizer's" in told(0, "<|end|>").sentence
+    assert told(0, "<|end|>").causes[0].action == "Set the tokenizer's eos_token to `<|end|>`."
+    assert told(0, "").causes[0].action.startswith("Read a completion. If it goes on after its answer")
+    assert "truncation" not in [cause.code for cause in told(20, "").causes]
+
+
+def test_a_run_records_a_chat_template_that_ends_turns_with_another_token_than_the_tokenizer() -> None:
+    plan = plan_rewards(RewardMix([RewardTerm(name="answer", verifier=ExactTextVerifier())]))
+
+    def recorded(end: str) -> str:
+        tokenizer = AutoTokenizer.from_pretrained(resolve("bundled:tiny_reasoner"))
+        tokenizer.chat_template = tokenizer.chat_template.replace("eos_token", "'<|end|>'")
+        tokenizer.eos_token = end
+        return str(run_settings(SimpleNamespace(), plan, 1, tokenizer=tokenizer)["other_end_of_turn"])
+
+    assert (recorded("<|end|>"), recorded("<|pad|>")) == ("", "<|end|>")
 
 
 @pytest.mark.parametrize(

@@ -102,6 +102,7 @@ def run_settings(
     found["dropout"] = _dropout(model)
     found["evaluation_in_training"] = _share_in_training(rows, eval_rows)
     found["unused_chat_template"] = _leaves_template_unused(rows, tokenizer)
+    found["other_end_of_turn"] = _other_end_of_turn(getattr(tokenizer, "tokenizer", tokenizer))
     found["world_size"] = world_size
     found["reward_functions"] = plan.names
     found["verifiers"] = _identities(plan)
@@ -120,6 +121,22 @@ def _leaves_template_unused(rows: Any, tokenizer: Any) -> bool:
     if not getattr(tokenizer, "chat_template", None) or not hasattr(rows, "__len__") or not len(rows):
         return False
     return isinstance(rows[0].get("prompt"), str)
+
+
+ANSWERED = ({"role": "user", "content": "2+2"}, {"role": "assistant", "content": "4444"})
+
+
+def _other_end_of_turn(tokenizer: Any) -> str:
+    """Return the token with which the chat template ends a turn, if it is not the end token; empty if unknown."""
+    try:
+        text = tokenizer.apply_chat_template(list(ANSWERED), tokenize=False)
+        behind = text.rpartition(ANSWERED[-1]["content"])[2]
+        first = tokenizer.convert_ids_to_tokens(tokenizer.encode(behind, add_special_tokens=False)[0])
+        is_other = first in tokenizer.get_added_vocab() and first != tokenizer.eos_token
+    # There is no tokenizer, template or end of a turn, or a user's template takes no such conversation.
+    except Exception:
+        return ""
+    return first if is_other else ""
 
 
 def _most_frequent_dtype(parameters: Sequence[Any]) -> str:

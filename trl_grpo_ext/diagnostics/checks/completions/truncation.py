@@ -8,7 +8,7 @@ from dataclasses import replace
 from trl_grpo_ext.diagnostics.batches import of_template, percent
 from trl_grpo_ext.diagnostics.finding import Finding, NotChecked, Severity
 from trl_grpo_ext.diagnostics.levels import length_level
-from trl_grpo_ext.diagnostics.progress import has_risen, is_flat
+from trl_grpo_ext.diagnostics.progress import FLAT_BATCHES, has_risen, is_flat
 from trl_grpo_ext.diagnostics.window import LEAST_SAMPLES, CheckResult, Window
 from trl_grpo_ext.figures.reduction import BatchFigures
 from trl_grpo_ext.support.estimate import Estimate
@@ -30,7 +30,7 @@ READ_A_PROMPT = "Read a prompt as the model gets it, and a completion that comes
 
 
 def cut(window: Window) -> CheckResult:
-    """Find cut completions with low scores.
+    """Find cut completions with low scores, or without any end and any rise.
 
     A higher limit helps only where completions that come to an end are right now and then.
     """
@@ -44,7 +44,7 @@ def cut(window: Window) -> CheckResult:
     if known < LEAST_SAMPLES:
         return None
     share = cut.count / known
-    if share < CUT_WARN or not _costs(window, cut, ended, share):
+    if share < CUT_WARN or not (_costs(window, cut, ended, share) or _never_ends(window, ended)):
         return None
     helps = ended.count < LEAST_SAMPLES or window.scale.unit(ended).mean >= RIGHT_NOW_AND_THEN
     if not helps and has_risen(window):
@@ -55,7 +55,7 @@ def cut(window: Window) -> CheckResult:
         sentence = f"{told}; completions that come to an end have {ended.mean:z.2f}."
         numbers["score_of_ended"] = ended.mean
     else:
-        sentence = f"{told}: none comes to an end."
+        sentence = f"{told}: none comes to an end{_other_end(window)}."
     return Finding(
         severity=Severity.critical_if(share >= CUT_CRITICAL and helps),
         terms=tuple(window.primary_terms),
@@ -115,7 +115,24 @@ def _costs(window: Window, cut: Estimate, ended: Estimate, share: float) -> bool
     return is_lower or (of_cut <= 0 and share >= CUT_CRITICAL)
 
 
+def _never_ends(window: Window, ended: Estimate) -> bool:
+    """Test for a run in which no completion comes to an end, and which does not rise."""
+    is_whole = _cut_share(window.opening) >= NEARLY_ALL and not ended.count
+    return is_whole and len(window.batches) >= FLAT_BATCHES and not (window.is_solved or has_risen(window))
+
+
+def _other_end(window: Window) -> str:
+    """Tell of a chat template that ends a turn with another token than the tokenizer's, or of what looks the same."""
+    token = window.settings.get("other_end_of_turn")
+    if not token:
+        return ", as where the end token is not the model's, or an answer does not fit"
+    return f", since the chat template ends a turn with `{token}`, which is not the tokenizer's end token"
+
+
 def _action(window: Window) -> str:
+    token = window.settings.get("other_end_of_turn")
+    if token and _cut_share(window.batches) >= NEARLY_ALL:
+        return f"Set the tokenizer's eos_token to `{token}`."
     if _cut_share(window.opening) >= NEARLY_ALL:
         return (
             "Read a completion. If it goes on after its answer, the model does not know the token that ends a turn: "
