@@ -6,7 +6,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
-from windows import batch, diagnosis_of, window_of
+from windows import Planted, batch, diagnosis_of, window_of
 
 from trl_grpo_ext import RewardMix, RewardTerm, Scorecard, Status, Verdict
 from trl_grpo_ext.diagnostics.checks import CHECKS
@@ -14,6 +14,7 @@ from trl_grpo_ext.diagnostics.finding import Finding
 from trl_grpo_ext.mix.reward_plan import plan_rewards
 from trl_grpo_ext.rewards import ExactTextVerifier
 from trl_grpo_ext.runs.settings import run_settings
+from trl_grpo_ext.sample import Sample
 
 
 def live(step: int) -> Scorecard:
@@ -140,3 +141,20 @@ def test_a_tool_whose_results_are_all_empty_is_named(results: list[object], is_t
     cards = [batch({"answer": [0.0, 1.0] * 16}, step=step, messages=messages) for step in range(12)]
     causes = diagnosis_of(cards, {}).causes
     assert any("The tool `multiply` returns nothing" in cause.sentence for cause in causes) is is_told
+
+
+@pytest.mark.parametrize(("matched", "severity"), [(8, "critical"), (40, "warning"), (56, None)])
+def test_rows_that_no_term_is_for_are_told_by_the_when_that_leaves_them_out(matched: int, severity: str | None) -> None:
+    term = RewardTerm(name="answer", verifier=Planted("answer"), when={"task": "sums"})
+    cards = []
+    for step in range(16):
+        samples = []
+        for place in range(64):
+            row = {"answer": place % 3 == 0, "task": "sums" if place < matched else "Sums"}
+            samples.append(Sample(text=f"x {place}", row=row, group=100 * step + place // 8, step=step))
+        cards.append(RewardMix([term]).score(samples))
+    settings = {"rewards": [{"name": "answer", "when": {"task": ["sums"]}}]}
+    told = [cause for cause in diagnosis_of(cards, settings).causes if cause.code == "bad_data"]
+    assert [cause.severity.value for cause in told] == ([severity] if severity else [])
+    for cause in told:
+        assert "wants `task` to be `'sums'`, and these rows mostly have `'Sums'`" in cause.sentence

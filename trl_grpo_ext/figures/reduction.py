@@ -130,6 +130,8 @@ class BatchFigures:
     tool_results: Mapping[tuple[str, bool], int]
     # Beginnings of the groups' prompts that begin inside a text.
     cut_prompts: tuple[str, ...]
+    # Samples that no term with weight is for, by column of the first term's `when` and the row's value.
+    unmatched: Mapping[tuple[str, str], int]
 
     @property
     def in_force(self) -> tuple[str, ...]:
@@ -196,6 +198,7 @@ def reduce_card(card: Scorecard, settings: Mapping[str, Any]) -> BatchFigures:
         tool_errors=_tool_errors(card.samples),
         tool_results=_tool_results(card.samples),
         cut_prompts=_cut_prompts(card),
+        unmatched=_unmatched(card, settings),
         **_wrong_groups(card),
     )
 
@@ -243,6 +246,33 @@ def _cut_prompts(card: Scorecard) -> tuple[str, ...]:
     """Return the beginnings of the groups' prompts whose first character can begin no text."""
     starts = (last_message(card.samples[rows[0]].prompt)[:MOST_BEGINNING].lstrip() for rows in card.members)
     return tuple(start for start in starts if start[:1] in INNER and start)
+
+
+def _unmatched(card: Scorecard, settings: Mapping[str, Any]) -> Counter[tuple[str, str]]:
+    """Count samples that no term with weight is for, by column and value that the first term's `when` does not want."""
+    found: Counter[tuple[str, str]] = Counter()
+    if card.has_others:
+        return found
+    when = first_when(settings, card.in_force)
+    for row, sample in enumerate(card.samples):
+        if any(card.verdicts[term][row] is not None for term in card.in_force):
+            continue
+        for column, wanted in when.items():
+            # The text tells 1 from "1"; arrays have no single truth value.
+            value = repr((sample.row or {}).get(column))
+            if value not in map(repr, wanted):
+                found[column, on_one_line(value, MOST_ANSWER)] += 1
+                break
+    return found
+
+
+def first_when(settings: Mapping[str, Any], terms: Sequence[str]) -> Mapping[str, Sequence[Any]]:
+    """Return the wanted values by column of the first of the terms with a `when`; empty without one."""
+    for reward in settings.get("rewards") or ():
+        if reward.get("name") in terms and reward.get("when"):
+            when: Mapping[str, Sequence[Any]] = reward["when"]
+            return when
+    return {}
 
 
 def _tool_results(samples: Sequence[Sample]) -> Counter[tuple[str, bool]]:

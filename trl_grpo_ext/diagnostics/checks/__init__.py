@@ -54,6 +54,7 @@ PARTS: dict[str, tuple[Check, ...]] = {
     ),
     "bad_data": (
         bad_data.unjudged,
+        bad_data.unmatched_rows,
         bad_data.one_prompt,
         bad_data.cut_prompts,
         bad_data.gold_in_other_unit,

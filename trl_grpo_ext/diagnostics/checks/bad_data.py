@@ -22,8 +22,9 @@ from trl_grpo_ext.diagnostics.batches import (
 from trl_grpo_ext.diagnostics.example import safe_reason
 from trl_grpo_ext.diagnostics.finding import Finding, Severity
 from trl_grpo_ext.diagnostics.progress import has_risen
-from trl_grpo_ext.diagnostics.term_totals import Failure, TermTotals
-from trl_grpo_ext.diagnostics.window import LEAST_GROUPS, CheckResult, Window
+from trl_grpo_ext.diagnostics.term_totals import Failure, TermTotals, added
+from trl_grpo_ext.diagnostics.window import LEAST_GROUPS, LEAST_SAMPLES, CheckResult, Window
+from trl_grpo_ext.figures.reduction import first_when
 from trl_grpo_ext.programs.suites.bad_tests import TESTS_DO_NOT_RUN
 from trl_grpo_ext.rewards.unit_tests.scoring import HIDDEN, missing_module
 from trl_grpo_ext.verdict import Blame
@@ -39,6 +40,8 @@ WARN, CRITICAL = 0.02, 0.10
 # Ours, tried in test_diagnosis_cases.py (gold of other rows, in all rows and in a third).
 # Of the groups agree on an answer that is not the gold.
 DOUBTFUL, MOSTLY_DOUBTFUL = 0.15, 0.5
+# Of the completions, and values that are told. Ours: rows that no term is for cost as much as they teach nothing.
+UNMATCHED, MOSTLY_UNMATCHED, MOST_VALUES = 0.2, 0.5, 3
 # Of the prompts; ours: of prompts that are whole, hardly any begins so.
 CUT_PROMPTS = 0.2
 # Of the groups without a right answer in the first batches, as many agree.
@@ -128,6 +131,28 @@ def cut_prompts(window: Window) -> CheckResult:
         sentence=f"The prompts are cut: {percent(share)} of them begin inside a text, like `{safe_reason(cut[-1])}`.",
         numbers={"cut": share},
         action="See what takes their beginning away, and mend it: the golds belong to the whole prompts.",
+    )
+
+
+def unmatched_rows(window: Window) -> CheckResult:
+    """Find rows that no term with weight is for, since they have another value than `when` wants."""
+    counts = added(batch.unmatched for batch in window.batches)
+    share = counts.total() / max(1, sum(batch.size for batch in window.batches))
+    if counts.total() < LEAST_SAMPLES or share < UNMATCHED:
+        return None
+    [((column, _), _)] = counts.most_common(1)
+    values = [value for (name, value), _ in counts.most_common() if name == column]
+    wanted = first_when(window.settings, window.in_force).get(column, ())
+    return Finding(
+        severity=Severity.critical_if(share >= MOSTLY_UNMATCHED),
+        terms=window.in_force,
+        sentence=(
+            f"No term with weight is for {percent(share)} of the completions: `when` wants `{column}` to be "
+            f"{names([safe_reason(repr(value)) for value in wanted[:MOST_VALUES]], 'or')}, and these rows mostly have "
+            f"{names([safe_reason(value) for value in values[:MOST_VALUES]], 'or')}."
+        ),
+        numbers={"unmatched": share},
+        action=f"Let `when` want what `{column}` has, give these rows a term of their own, or drop them.",
     )
 
 
