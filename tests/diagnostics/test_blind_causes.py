@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from windows import Planted, batch, diagnosis_of, window_of
@@ -120,11 +121,22 @@ def test_golds_in_another_unit_are_told_where_no_verdict_has_an_answer(
     assert bool(found) is is_told
 
 
-@pytest.mark.parametrize(("start", "is_told"), [("+17+10", True), ("17+10", False), ("", False)])
-def test_prompts_that_begin_inside_a_text_are_cut(start: str, is_told: bool) -> None:
-    cards = [batch({"answer": [0.0, 1.0] * 16}, step=step, prompt=start) for step in range(12)]
-    causes = diagnosis_of(cards, {}).causes
-    assert any("The prompts are cut: 100 %" in cause.sentence for cause in causes) is is_told
+@pytest.mark.parametrize(
+    ("prompt", "told"),
+    [
+        ("+17+10", "The prompts are cut: 100 %"),
+        ("17+10", ""),
+        (" ", "The prompts lack their question: 100 %"),
+        ([{"role": "user", "content": ""}], "The prompts lack their question: 100 %"),
+        ([{"role": "user", "content": [{"type": "image"}]}], ""),
+        (None, ""),
+    ],
+)
+def test_prompts_that_are_empty_or_begin_inside_a_text_are_told(prompt: Any, told: str) -> None:
+    cards = [batch({"answer": [0.0, 1.0] * 16}, step=step, prompt=prompt) for step in range(12)]
+    sentences = [cause.sentence for cause in diagnosis_of(cards, {}).causes if "The prompts" in cause.sentence]
+    assert bool(sentences) is bool(told)
+    assert all(sentence.startswith(told) for sentence in sentences)
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ from trl_grpo_ext.figures.terms import TermFigures, grouped, quantiles, repeated
 from trl_grpo_ext.figures.text import TextFigures, text_figures
 from trl_grpo_ext.figures.voids import Cause, VoidFigures, void_figures
 from trl_grpo_ext.group_outcome import WRONG, GroupOutcome, judgement
-from trl_grpo_ext.sample import Sample, content_text, last_message, prompt_key
+from trl_grpo_ext.sample import Prompt, Sample, content_text, last_message, prompt_key
 from trl_grpo_ext.scorecard import Flags, Floats, Mode, Scorecard
 from trl_grpo_ext.support.estimate import NOTHING, Estimate, Grouped
 from trl_grpo_ext.support.text import on_one_line
@@ -128,7 +128,7 @@ class BatchFigures:
     tool_errors: Mapping[ToolError, int]
     # Results of tool calls, by tool and whether the result is an empty text.
     tool_results: Mapping[tuple[str, bool], int]
-    # Beginnings of the groups' prompts that begin inside a text.
+    # Beginnings of the groups' prompts that begin inside a text; empty for an empty prompt.
     cut_prompts: tuple[str, ...]
     # Samples that no term with weight is for, by column of the first term's `when` and the row's value.
     unmatched: Mapping[tuple[str, str], int]
@@ -243,9 +243,20 @@ def _prompts(card: Scorecard) -> frozenset[int]:
 
 
 def _cut_prompts(card: Scorecard) -> tuple[str, ...]:
-    """Return the beginnings of the groups' prompts whose first character can begin no text."""
-    starts = (last_message(card.samples[rows[0]].prompt)[:MOST_BEGINNING].lstrip() for rows in card.members)
-    return tuple(start for start in starts if start[:1] in INNER and start)
+    """Return the beginnings of the groups' prompts that are empty, or whose first character can begin no text."""
+    found = []
+    for rows in card.members:
+        prompt = card.samples[rows[0]].prompt
+        start = last_message(prompt)[:MOST_BEGINNING].lstrip()
+        if start[:1] in INNER and (start or _is_blank(prompt)):
+            found.append(start)
+    return tuple(found)
+
+
+def _is_blank(prompt: Prompt | None) -> bool:
+    """Check whether a prompt ends with a text of white space; a list of parts may hold a picture."""
+    content = prompt if isinstance(prompt, str) or not prompt else prompt[-1].get("content")
+    return isinstance(content, str) and not content.strip()
 
 
 def _unmatched(card: Scorecard, settings: Mapping[str, Any]) -> Counter[tuple[str, str]]:

@@ -120,17 +120,22 @@ def one_prompt(window: Window) -> CheckResult:
 
 
 def cut_prompts(window: Window) -> CheckResult:
-    """Find prompts that begin inside a text: their first character is a sign that begins no text."""
+    """Find prompts that are empty, or begin inside a text: their first character is a sign that begins no text."""
     groups = group_count(window.batches)
-    cut = [start for batch in window.batches for start in batch.cut_prompts]
-    if groups < LEAST_GROUPS or len(cut) < CUT_PROMPTS * groups or window.is_solved:
+    starts = [start for batch in window.batches for start in batch.cut_prompts]
+    if groups < LEAST_GROUPS or len(starts) < CUT_PROMPTS * groups or window.is_solved:
         return None
-    share = min(1.0, len(cut) / groups)
+    cut = [start for start in starts if start]
+    share = percent(min(1.0, len(starts) / groups))
+    if 2 * len(cut) > len(starts):
+        sentence = f"The prompts are cut: {share} of them begin inside a text, like `{safe_reason(cut[-1])}`."
+    else:
+        sentence = f"The prompts lack their question: {share} of them are empty."
     return Finding(
         severity=Severity.WARNING,
-        sentence=f"The prompts are cut: {percent(share)} of them begin inside a text, like `{safe_reason(cut[-1])}`.",
-        numbers={"cut": share},
-        action="See what takes their beginning away, and mend it: the golds belong to the whole prompts.",
+        sentence=sentence,
+        numbers={"cut": min(1.0, len(starts) / groups)},
+        action="See what takes their text away, and mend it: the golds belong to the whole prompts.",
     )
 
 
