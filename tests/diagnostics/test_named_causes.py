@@ -65,6 +65,26 @@ def test_a_verifier_that_returns_none_is_to_blame_itself_and_not_the_data() -> N
     assert found.action.startswith("Return False or 0 for an answer that is wrong")
 
 
+@pytest.mark.parametrize(("gold", "told"), [("TODO", "mostly with the gold `TODO`"), ("", "mostly without a gold")])
+def test_rows_that_a_verifier_always_returns_none_for_are_to_blame_with_their_gold(gold: str, told: str) -> None:
+    cards = []
+    for step in range(8):
+        card = batch({"answer": [RIGHT, wrong("3")] * 16 + [NONE_RETURNED] * 32}, step=step)
+        samples = [
+            replace(one, row={"solution": gold if place > 31 else "4"}) for place, one in enumerate(card.samples)
+        ]
+        cards.append(replace(card, samples=tuple(samples)))
+    found = diagnosis_of(cards, {}).causes[0]
+    assert "returns None for 50 % of the completions, always for all of a row" in found.sentence
+    assert told in found.sentence
+    assert found.action.startswith("See which golds these rows have")
+
+
+def test_a_verifier_that_returns_none_for_all_rows_is_to_blame_and_not_their_golds() -> None:
+    found = diagnosis_of([batch({"answer": [NONE_RETURNED] * 64}, step=step) for step in range(8)], {}).causes[0]
+    assert found.sentence.startswith("The verifier, not the model")
+
+
 @pytest.mark.parametrize(("cut", "is_told"), [(64, True), (63, True), (48, False)])
 def test_completions_that_hardly_ever_end_from_the_first_batch_on_point_to_the_end_token(
     cut: int, is_told: bool

@@ -9,6 +9,7 @@ from typing import Any
 
 from trl_grpo_ext.answers.find.final_answer import final_answer
 from trl_grpo_ext.scorecard import Scorecard
+from trl_grpo_ext.support.text import on_one_line
 
 # Columns, the usual first.
 GOLD = ("solution", "answer", "gold", "target", "label", "tests", "test_list", "test")
@@ -29,6 +30,18 @@ def gold_column(row: Mapping[str, Any]) -> str | None:
         if row.get(name):
             return name
     return None
+
+
+def void_golds(card: Scorecard) -> Counter[str]:
+    """Count the groups without a judged member by the text of their gold; a row without a gold column counts as ``."""
+    found: Counter[str] = Counter()
+    for rows in card.members:
+        if not all(card.void[row] for row in rows):
+            continue
+        row = card.samples[rows[0]].row or {}
+        gold = next((row[name] for name in GOLD if name in row), "")
+        found[on_one_line(str(gold), MOST_NUMBER)] += 1
+    return found
 
 
 def number(text: str) -> float | None:

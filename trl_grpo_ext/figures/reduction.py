@@ -18,7 +18,7 @@ import numpy as np
 
 from trl_grpo_ext.figures.advantages import AdvantageSettings, Shares, driver_shares
 from trl_grpo_ext.figures.arrays import centred, ranks
-from trl_grpo_ext.figures.gold import number_beside_gold
+from trl_grpo_ext.figures.gold import number_beside_gold, void_golds
 from trl_grpo_ext.figures.primary import (
     Agreement,
     PrimaryFigures,
@@ -130,6 +130,8 @@ class BatchFigures:
     tool_results: Mapping[tuple[str, bool], int]
     # Beginnings of the groups' prompts that begin inside a text; empty for an empty prompt.
     cut_prompts: tuple[str, ...]
+    # Golds of the groups without a judged member.
+    void_golds: Mapping[str, int]
     # Samples that no term with weight is for, by column of the first term's `when` and the row's value.
     unmatched: Mapping[tuple[str, str], int]
 
@@ -167,7 +169,6 @@ def reduce_card(card: Scorecard, settings: Mapping[str, Any]) -> BatchFigures:
     step = card.step
     card = card.representative
     totals = np.array(card.totals, dtype=float)
-    is_secondary = card.live & ~card.primary_differs
     is_cancelled = card.live & ~card.differs(np.round(totals, TOTAL_DIGITS))
     repeats = repeated_completions(card)
     return BatchFigures(
@@ -187,7 +188,7 @@ def reduce_card(card: Scorecard, settings: Mapping[str, Any]) -> BatchFigures:
         outcomes=Counter(card.outcomes),
         prompts=_prompts(card),
         mixed_groups=_mixed_groups(card),
-        secondary_groups=int(is_secondary.sum()),
+        secondary_groups=int((card.live & ~card.primary_differs).sum()),
         cancelled_groups=int(is_cancelled.sum()),
         secondary_share=secondary_share,
         effective=effective,
@@ -198,6 +199,7 @@ def reduce_card(card: Scorecard, settings: Mapping[str, Any]) -> BatchFigures:
         tool_errors=_tool_errors(card.samples),
         tool_results=_tool_results(card.samples),
         cut_prompts=_cut_prompts(card),
+        void_golds=void_golds(card),
         unmatched=_unmatched(card, settings),
         **_wrong_groups(card),
     )
@@ -473,6 +475,5 @@ def _of_advantages(card: Scorecard) -> tuple[float | None, Estimate]:
     whole = float(live_sizes.sum())
     if not 0 < whole < math.inf:
         return None, effective
-    is_secondary = card.live & ~card.primary_differs
-    secondary = float(sizes[is_secondary].sum())
+    secondary = float(sizes[card.live & ~card.primary_differs].sum())
     return secondary / whole, effective

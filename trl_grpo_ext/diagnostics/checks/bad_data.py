@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from trl_grpo_ext.diagnostics.batches import (
+    VerdictShare,
     agreeing_share,
     are_far_from_gold,
     failures_in,
@@ -35,6 +36,12 @@ RETURNS = (
     "Return False or 0 for an answer that is wrong or absent, and see whether a `return` is missing in `{term}`: None "
     "means that a row cannot be judged. If it is for some rows only, name them by `when`."
 )
+OF_ROWS = (
+    "See which golds these rows have, such as empty ones or placeholders, and mend or drop them. If `{term}` is not "
+    "for them, name its rows by `when`."
+)
+# Of the verdicts: a `return` is missing where nearly all are None. Of those with None, beside judged siblings. Ours.
+NEARLY_ALL, BESIDE = 0.95, 0.05
 # Of the verdicts of a term in force. Ours, tried in test_fault_injection.py (no gold for one action).
 WARN, CRITICAL = 0.02, 0.10
 # Ours, tried in test_diagnosis_cases.py (gold of other rows, in all rows and in a third).
@@ -65,7 +72,13 @@ def unjudged(window: Window) -> CheckResult:
     is_zero = all(batch.covered == batch.verdicts for batch in term.batches)
     left_out = "count as 0, as on_unscored is `zero`" if is_zero else "are left out of training"
     share = percent(found.share)
-    if reason == NOTHING_RETURNED:
+    by_row = reason == NOTHING_RETURNED and _is_by_row(window, found)
+    if by_row:
+        who = (
+            f"The data, not the model: `{found.term}` returns None for {share} of the completions, always for all of a "
+            f"row{_with_gold(window)}"
+        )
+    elif reason == NOTHING_RETURNED:
         who = f"The verifier, not the model: `{found.term}` returns None for {share} of the completions"
     else:
         who = (
@@ -77,8 +90,24 @@ def unjudged(window: Window) -> CheckResult:
         terms=(found.term,),
         sentence=f"{who}; they {left_out}.",
         numbers={"share": found.share, "failed": found.count},
-        action=_action(found.term, reason, lacks),
+        action=OF_ROWS.format(term=found.term) if by_row else _action(found.term, reason, lacks),
     )
+
+
+def _is_by_row(window: Window, found: VerdictShare) -> bool:
+    """Test whether a term leaves out whole groups only, and not nearly all: the row decides, not the answer."""
+    voids = [batch.voids[cause] for batch in window.batches for cause in batch.voids if cause[0] == found.term]
+    beside = sum(void.rows for void in voids)
+    return found.share <= NEARLY_ALL and beside <= BESIDE * found.count
+
+
+def _with_gold(window: Window) -> str:
+    """Tell the gold of most groups without a judged member: `, mostly with the gold TODO`; else empty."""
+    golds = added(batch.void_golds for batch in window.batches)
+    for gold, count in golds.most_common(1):
+        if 2 * count > golds.total():
+            return f", mostly with the gold `{gold}`" if gold else ", mostly without a gold"
+    return ""
 
 
 def _action(term: str, reason: str, lacks: str) -> str:
