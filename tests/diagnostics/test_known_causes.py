@@ -228,7 +228,17 @@ def test_the_commonest_error_of_a_tool_is_quoted() -> None:
     assert f"fail, mostly of `multiply` with {error}." in told(outcome=outcome).sentence
     assert told(outcome=outcome).action.startswith("Mend the tool `multiply`")
     assert "mostly of `search` with Tool search not found." in told(messages=[said]).sentence
-    assert told(messages=[said]).action.startswith("Read the errors of a few calls")
+    assert told(messages=[said]).action.startswith("The model calls `search`, and no tool has this name")
+    raised = said | {"content": "{'error': 'too long'}"}
+    assert told(messages=[raised]).action.startswith("Read the errors of a few calls")
+
+
+def test_a_call_of_a_tool_that_is_not_there_is_told_with_the_tools_that_are() -> None:
+    said = {"role": "tool", "name": "multiply", "content": "{'error': 'Tool multiply not found.'}"}
+    cards = [batch({"answer": [0] * 32}, step=step, messages=[said]) for step in range(8)]
+    events = [*cards[:2], (2, {"loss": 0.0, FAILS: 1.0}), *cards[2:]]
+    action = diagnosis_of(events, {"tools": ["times", "add"]}).causes[0].action
+    assert action.startswith("The model calls `multiply`, and the run offers `times` and `add`: give the right tool")
 
 
 @pytest.mark.parametrize(

@@ -163,6 +163,11 @@ def test_judging_early_changes_nothing(trained: Make) -> None:
     assert card.samples[FAULTY].outcome.error.startswith("Calculator.get_reward raised ConnectionError: refused")
 
 
+def test_a_run_records_the_names_of_its_tools(trained: Make) -> None:
+    trainer, _ = trained(REWARDS["term"])
+    assert trainer._run_settings["tools"] == ["add"]
+
+
 @pytest.mark.parametrize("rewards", REWARDS)
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_rollout_whose_environment_fails_is_void_and_the_others_learn_as_if_it_had_not_been(

@@ -131,6 +131,7 @@ class VerifiedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no ty
             self.processing_class,
             eval_dataset,
         )
+        self._run_settings["tools"] = [tool.__name__ for tool in self.tools or ()]
         self.learnable_rows = LearnableRows.of(posteriors, self.train_dataset, self.accelerator)
         self._listen(args)
 

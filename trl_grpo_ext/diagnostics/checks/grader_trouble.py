@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 
-from trl_grpo_ext.diagnostics.batches import VerdictShare, failures_in, percent, worst_share
+from trl_grpo_ext.diagnostics.batches import VerdictShare, failures_in, names, percent, worst_share
 from trl_grpo_ext.diagnostics.example import safe_reason
 from trl_grpo_ext.diagnostics.finding import Finding, Severity
 from trl_grpo_ext.diagnostics.progress import has_risen
@@ -51,6 +51,8 @@ OF_THE_OUTSIDE = (
     "NameError",
     "NotImplementedError",
 )
+# TRL's own error for a call of a tool that is not there.
+UNKNOWN_TOOL = "Tool {} not found."
 # Of the calls, failures of what a tool calls: such errors take as much of the reward as a grader's timeouts would.
 DOWN_WARN = 0.05
 # Results of a tool, all of them empty; ours.
@@ -61,7 +63,7 @@ _UNREACHED = re.compile(r"\w*(?:Connect|RateLimit|SSL|Timeout)\w*")
 MOST_ERROR = 120
 # How reasons begin if an environment failed.
 OF_ENVIRONMENTS = ("get_reward_", "reset_")
-# Packages that are told.
+# Packages and tools that are told.
 MOST_NAMES = 3
 
 
@@ -173,12 +175,12 @@ def hidden_imports(window: Window) -> CheckResult:
     found = worst_share(window, lambda figures: figures.reasons.get(HIDDEN_IMPORT, 0), WARN, CRITICAL)
     if found is None:
         return None
-    names: dict[str, None] = {}
+    modules: dict[str, None] = {}
     for why, _ in window.of_term(found.term).causes.most_common():
         name = missing_module(why)
         if HIDDEN in why and name:
-            names[name] = None
-    told = ", ".join(list(names)[:MOST_NAMES])
+            modules[name] = None
+    told = ", ".join(list(modules)[:MOST_NAMES])
     finding = _finding(
         window,
         found,
@@ -270,9 +272,16 @@ def _tool_error(window: Window) -> str:
 
 def _mend_tools(window: Window) -> str:
     errors = added(batch.tool_errors for batch in window.batches)
+    offered = [safe_reason(name) for name in window.settings.get("tools") or ()]
     for (tool, error), _ in errors.most_common(1):
         if error.partition(":")[0] in OF_THE_OUTSIDE:
             return f"Mend the tool `{safe_reason(tool)}`, or what it calls: the model cannot."
+        if error == UNKNOWN_TOOL.format(tool):
+            there = f"the run offers {names(offered[:MOST_NAMES])}" if offered else "no tool has this name"
+            return (
+                f"The model calls `{safe_reason(tool)}`, and {there}: give the right tool the name that the model "
+                f"calls, or say in the prompt how the tools are named."
+            )
     return "Read the errors of a few calls: a tool that is down looks the same as calls that the model writes wrongly."
 
 
