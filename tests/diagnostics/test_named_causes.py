@@ -223,6 +223,31 @@ def test_a_run_records_a_chat_template_that_ends_turns_with_another_token_than_t
     assert (recorded("<|end|>"), recorded("<|pad|>")) == ("", "<|end|>")
 
 
+@pytest.mark.parametrize("has", [True, False])
+def test_a_system_prompt_is_suspected_where_most_are_cut_and_the_others_were_never_right(has: bool) -> None:
+    cards = []
+    for step in range(24):
+        card = batch({"answer": [wrong(str(place)) for place in range(64)]}, step=step)
+        samples = [replace(one, truncated=place % 4 > 0) for place, one in enumerate(card.samples)]
+        cards.append(replace(card, samples=tuple(samples)))
+    action = diagnosis_of(cards, {"has_system_prompt": has}).causes[0].action
+    assert "more tokens do not help" in action
+    assert ("Try it without the system prompt" in action) is has
+
+
+@pytest.mark.parametrize(
+    ("prompt", "has"),
+    [
+        ([{"role": "system", "content": "Add."}, {"role": "user", "content": "1+1"}], True),
+        ([{"role": "user", "content": "1+1"}], False),
+        ("1+1", False),
+    ],
+)
+def test_a_run_records_whether_its_prompts_have_a_system_message(prompt: object, has: bool) -> None:
+    plan = plan_rewards(RewardMix([RewardTerm(name="answer", verifier=ExactTextVerifier())]))
+    assert run_settings(SimpleNamespace(), plan, 1, rows=[{"prompt": prompt}])["has_system_prompt"] is has
+
+
 @pytest.mark.parametrize(
     ("beta", "scaled", "is_told"), [(5.0, "group", True), (0.04, "group", False), (5.0, "none", False)]
 )

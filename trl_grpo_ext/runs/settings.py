@@ -87,11 +87,7 @@ def run_settings(
     for name in SETTINGS:
         setting = getattr(args, name, None)
         found[name] = setting.value if isinstance(setting, Enum) else setting
-    # Such as min_new_tokens; an object has no plain value.
-    generation = getattr(args, "generation_kwargs", None) or {}
-    told = {name: _told(value) for name, value in generation.items()}
-    found["generation_kwargs"] = {name: value for name, value in told.items() if value != {}}
-    found.update((name, value) for name, value in generation.items() if name in SAMPLING)
+    found.update(_of_generation(args))
     if hasattr(model, "parameters"):
         parameters = list(model.parameters())
         trained = [parameter for parameter in parameters if parameter.requires_grad]
@@ -102,12 +98,21 @@ def run_settings(
     found["dropout"] = _dropout(model)
     found["evaluation_in_training"] = _share_in_training(rows, eval_rows)
     found["unused_chat_template"] = _leaves_template_unused(rows, tokenizer)
+    found["has_system_prompt"] = _has_system_prompt(rows)
     found["other_end_of_turn"] = _other_end_of_turn(getattr(tokenizer, "tokenizer", tokenizer))
     found["world_size"] = world_size
     found["reward_functions"] = plan.names
     found["verifiers"] = _identities(plan)
     found["rewards"] = described_rewards(plan)
     return found
+
+
+def _of_generation(args: Any) -> dict[str, Any]:
+    """Return generation_kwargs without objects, which have no plain value, and what it sets in place of TRL's own."""
+    generation = getattr(args, "generation_kwargs", None) or {}
+    told = {name: _told(value) for name, value in generation.items()}
+    in_force = {name: value for name, value in told.items() if name in SAMPLING}
+    return {"generation_kwargs": {name: value for name, value in told.items() if value != {}}, **in_force}
 
 
 def _identities(plan: RewardPlan) -> dict[str, str | None]:
@@ -121,6 +126,14 @@ def _leaves_template_unused(rows: Any, tokenizer: Any) -> bool:
     if not getattr(tokenizer, "chat_template", None) or not hasattr(rows, "__len__") or not len(rows):
         return False
     return isinstance(rows[0].get("prompt"), str)
+
+
+def _has_system_prompt(rows: Any) -> bool:
+    """Check whether the first prompt begins with a system message. Streamed rows are not looked at."""
+    if not hasattr(rows, "__len__") or not len(rows):
+        return False
+    prompt = rows[0].get("prompt")
+    return isinstance(prompt, list) and bool(prompt) and prompt[0].get("role") == "system"
 
 
 ANSWERED = ({"role": "user", "content": "2+2"}, {"role": "assistant", "content": "4444"})

@@ -61,7 +61,7 @@ def cut(window: Window) -> CheckResult:
         terms=tuple(window.primary_terms),
         sentence=sentence,
         numbers=numbers,
-        action=_action(window) if helps else of_template(window) + READ_A_PROMPT,
+        action=_action(window) if helps else of_template(window) + READ_A_PROMPT + _of_system_prompt(window),
     )
 
 
@@ -113,6 +113,14 @@ def _costs(window: Window, cut: Estimate, ended: Estimate, share: float) -> bool
     of_cut = window.scale.unit(cut).mean
     is_lower = ended.count > 0 and of_cut < COSTLY * window.scale.unit(ended).mean
     return is_lower or (of_cut <= 0 and share >= CUT_CRITICAL)
+
+
+def _of_system_prompt(window: Window) -> str:
+    """Advise to try without a system prompt where hardly a completion has ended well from the first batch on."""
+    ended = Estimate.together(batch.primary.ended_scores for batch in window.opening)
+    if not window.settings.get("has_system_prompt") or window.scale.unit(ended).mean >= RIGHT_NOW_AND_THEN:
+        return ""
+    return " Try it without the system prompt: the model may not know this form."
 
 
 def _never_ends(window: Window, ended: Estimate) -> bool:
