@@ -431,8 +431,11 @@ def _is_prime(number: int) -> bool:
 
 
 def _is_reducible(text: str) -> bool:
-    """Check whether a text is a fraction or ratio of two integers with a common factor: `12/8`, `12 to 8`."""
-    terms = _TWO_TERMS.fullmatch(text.strip())
+    """Check whether a text is, or concludes with, a fraction or ratio of two integers with a common factor: `12/8`.
+
+    An equation concludes with its last side: `24:36 = 4:6`.
+    """
+    terms = _TWO_TERMS.fullmatch(text.rpartition("=")[2].strip(" $"))
     return terms is not None and math.gcd(int(terms[1]), int(terms[2])) > 1
 
 
