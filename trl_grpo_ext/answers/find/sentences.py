@@ -61,6 +61,12 @@ _REPEATED = re.compile(
     r"(?:\s(?:each|apiece|in all|in total))?[\s.!]*$",
     re.IGNORECASE,
 )
+# 2024 is written as MMXXIV, 13 is expressed in binary as 1101
+_WRITTEN_AS = re.compile(
+    r"^(?!\W*(?i:if|since|because|as)\b).*\b(?:is|are|can be) (?:written|expressed|represented)\s(?:[^,;]*\s)??as\s+"
+    r"((?=\S*[A-Z\d])[^,;]{1,40}?)(?:\s+in\s+[A-Za-z]+(?:\s[a-z]+)?)?$",
+    re.DOTALL,
+)
 _MAX_REPEATED = 3
 # A sentence with all words of a question answers the question, if these are at least as many.
 _MIN_WORDS = 2
@@ -276,6 +282,9 @@ def _value_that_is(sentence: str) -> str:
     # The fastest is Evelyn.
     if _NAME.fullmatch(name):
         return name
+    written = _WRITTEN_AS.search(sentence.rstrip(" *_`."))
+    if written and is_value(written[1]):
+        return strip_delimiters(written[1])
     bare = "" if has_formula(sentence) else sentence
     ends = [bare[word.end() :] for word in _BEFORE_VALUE.finditer(bare)]
     sentence = _SO.sub("", _WHERE.sub("", sentence)).strip()
