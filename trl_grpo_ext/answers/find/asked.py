@@ -9,7 +9,7 @@ from functools import lru_cache
 
 from trl_grpo_ext.answers.find.final_answer import FinalAnswer
 from trl_grpo_ext.answers.read.answer import read
-from trl_grpo_ext.answers.read.tree import Apply, Collection, Date, Number, Quantity, Range, Remainder, Time
+from trl_grpo_ext.answers.read.tree import Apply, Collection, Date, Number, Quantity, Range, Relation, Remainder, Time
 from trl_grpo_ext.answers.read.units import Unit, is_currency, is_unit, unit
 
 # Characters at the end of a prompt that are searched for the question.
@@ -172,6 +172,8 @@ def as_asked(gold: str, answer: str, prompt: str) -> str:
         'between 5 and 6'
     """
     asked, given = read(gold).node, read(answer).node
+    if isinstance(given, Relation):
+        given = given.sides[-1]
     if isinstance(asked, Collection) and asked.kind == "list":
         if isinstance(given, Range) and len(asked.items) == 2 and "between" in prompt.casefold():
             return f"between {gold}"

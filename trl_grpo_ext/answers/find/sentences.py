@@ -89,7 +89,9 @@ _WHERE = re.compile(r",?\s+(?:where|with|for (?:all|any|some|every))\b.*$", re.D
 # A sign of mathematics.
 _SIGN = re.compile(r"[\d=\\^+∈$∞π√]")
 # Between calculations that are steps: "3 * 4 = 12, and 12 + 2 = 14".
-_NEXT_STEP = re.compile(r",\s+(?:(?:and|then)\b)?|\b(?:and|then)\b")
+_NEXT_STEP = re.compile(r"(?:,|(?<=[A-Za-z]);)\s+(?:(?:and|then)\b)?|\b(?:and|then)\b")
+# The unit or the counted things of a step: "0.5 g = 500 mg".
+_THINGS = re.compile(r"(?<=\d)\s(?:[A-Za-z]{2,}|[gmhsL])\b")
 _LETTER = re.compile(r"[A-Za-z]")
 _SOLVED = re.compile(r"([A-Za-z])\s*=\s*[^A-Za-z=]+")
 # A unit without a space, which the reader would take for letters.
@@ -319,11 +321,12 @@ def _last_step(sentence: str) -> str:
     Empty unless a sentence consists of equations with numbers, or in one unknown that only the last one solves.
     """
     *steps, last = _NEXT_STEP.split(sentence)
+    working, is_equation, result = last.rpartition("=")
     solved = _SOLVED.fullmatch(last.strip(" ."))
     unknown = solved[1] if solved else ""
-    if not steps or "=" not in last or not (solved or not _LETTER.search(last)):
+    if not steps or not is_equation or not (solved or not _LETTER.search(working + _THINGS.sub("", result))):
         return ""
-    for step in steps:
+    for step in (_THINGS.sub("", step) for step in steps):
         if "=" not in step or set(_LETTER.findall(step)) != set(unknown) or step.partition("=")[0].strip() == unknown:
             return ""
     return last.strip(" .")
