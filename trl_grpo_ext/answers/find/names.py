@@ -107,7 +107,8 @@ def with_name(found: FinalAnswer, golds: Sequence[str], completion: str, prompt:
         ('Tom, 5',)
     """
     for gold in golds:
-        amounts = _pairs(gold)
+        # 2 hours 15 minutes are a single value.
+        amounts = {} if isinstance(read(gold).node, Quantity) else _pairs(gold)
         split = _WITH_AMOUNT.fullmatch(gold)
         name = split[1] if split else gold
         is_phrase = found.marks == ("phrase",)

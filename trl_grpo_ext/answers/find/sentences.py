@@ -67,6 +67,8 @@ _WRITTEN_AS = re.compile(
     r"((?=\S*[A-Z\d])[^,;]{1,40}?)(?:\s+in\s+[A-Za-z]+(?:\s[a-z]+)?)?$",
     re.DOTALL,
 )
+# "I settle on 2 hours" concludes, whatever it is about.
+_DECIDES = re.compile(r"\bI(?:['’](?:d|ll)|\s[a-z]+)? (?:settle|decide|go|stick|choose|pick|take|say|conclude)\b")
 _MAX_REPEATED = 3
 # A sentence with all words of a question answers the question, if these are at least as many.
 _MIN_WORDS = 2
@@ -195,7 +197,7 @@ def _is_about_another(sentences: Sequence[str], prompt: str) -> bool:
         return False
     before, last = sentences[-2:]
     asked = stems(question_of(prompt))
-    if len(asked) < _MIN_WORDS or asked & stems(last) or _SO.match(last.strip()):
+    if len(asked) < _MIN_WORDS or asked & stems(last) or _SO.match(last.strip()) or _DECIDES.search(last):
         return False
     return asked <= stems(before) and any(map(str.isdigit, before)) and "=" not in last
 
