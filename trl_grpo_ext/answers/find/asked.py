@@ -19,10 +19,10 @@ _QUESTION = re.compile(r"(?:[^.?!\n]|\.(?=\d))*\?[^?]*\Z")
 _TASK = re.compile(
     r"(?:\A|[.!\n])\s*(?:find|calculate|compute|convert|determine|work out|express|give)\b[^?]*\Z", re.IGNORECASE
 )
-# km/h, square metres, degrees Celsius, cm^2
+# km/h, square metres, degrees Celsius, cm^2; a capital letter alone is rather a name: "in A"
 _UNIT_NAME = (
-    r"((?:(?:square|cubic|sq\.?|cu\.?)\s+|degrees?\s+(?=[cf])|°)?[a-z]{1,20}(?:(?:\s?/\s?|\s+per\s+)[a-z]{1,20})?"
-    r"(?:\^?[23]|[²³])?)(?![\w/^])"
+    r"(°[CF]|(?:(?:square|cubic|sq\.?|cu\.?)\s+|degrees?\s+(?=[cf]))?(?:[a-z]{2,20}|(?-i:[a-z]))"
+    r"(?:(?:\s?/\s?|\s+per\s+)[a-z]{1,20})?(?:\^?[23]|[²³])?)(?![\w/^])"
 )
 _UNIT = re.compile(
     r"(?:\b(?:how many|(?:answer|give|express\w*|measured)\b[^.?]{0,30}\bin|convert\b[^?\n]{1,60}\sto)|,\s+in)"
@@ -31,7 +31,11 @@ _UNIT = re.compile(
     re.IGNORECASE,
 )
 # Names with another meaning: degrees of an angle or of a temperature, pounds of weight or of money.
-_NAMESAKES = {unit("deg"): (unit("celsius"), unit("fahrenheit")), unit("pound"): (unit("£"),)}
+_NAMESAKES = (
+    {unit("deg"), unit("celsius")},
+    {unit("deg"), unit("fahrenheit")},
+    {unit("pound"), unit("£")},
+)
 OF_REST = re.compile(r"\b(?:remainder|remain\w*|left\s?over|left|leav\w+|extra)\b", re.IGNORECASE)
 # Pairs of words for changes in opposite directions.
 _DIRECTIONS = (
@@ -178,7 +182,7 @@ def as_asked(gold: str, answer: str, prompt: str) -> str:
         if isinstance(given, Range) and len(asked.items) == 2 and "between" in prompt.casefold():
             return f"between {gold}"
         return f"({gold})" if asks_for_order(prompt) else gold
-    if isinstance(given, Quantity) and given.unit == unit("deg"):
+    if isinstance(given, Quantity) and given.unit == unit("deg") and _TEMPERATURE.search(gold):
         # the question tells of which scale: 5 degrees for 5 °C
         return _TEMPERATURE.sub(" degrees", gold)
     if isinstance(given, Quantity) and isinstance(asked, Number):
@@ -187,21 +191,12 @@ def as_asked(gold: str, answer: str, prompt: str) -> str:
 
 
 def _asked_unit(given: Unit, prompt: str, *, is_whole: bool) -> str:
-    """Return the question's unit if the answer's unit differs; else an empty text.
-
-    "To the nearest cm" asks for centimetres only if the gold is a whole number, and never tells a currency.
-    """
+    """Return the question's unit if the answer's unit differs; else an empty text."""
     question = question_of(prompt)
     if _PERCENT.search(question):
         return "percent"
     task = _TASK.search(prompt[-MAX_PROMPT:])
-    asked: dict[str, Unit] = {}
-    for groups in _UNIT.findall(question or (task[0] if task else "")):
-        name = "".join(groups)
-        said = read(f"1 {name}")
-        is_rounding = groups[-1] and (is_currency(name) or not is_whole)
-        if isinstance(said.node, Quantity) and not said.counted and not is_rounding:
-            asked[name] = said.node.unit
+    asked = _units_asked(question or (task[0] if task else ""), is_whole=is_whole)
     if given not in asked.values():
         for name, of in asked.items():
             if _may_differ(of, given):
@@ -212,12 +207,31 @@ def _asked_unit(given: Unit, prompt: str, *, is_whole: bool) -> str:
     return ""
 
 
+def _units_asked(question: str, *, is_whole: bool) -> dict[str, Unit]:
+    """Return the units that a question asks for, by their names.
+
+    "To the nearest cm" asks for centimetres only if the gold is a whole number, and never for a currency.
+    """
+    asked = {}
+    for groups in _UNIT.findall(question):
+        whole_name = "".join(groups)
+        if groups[-1] and (is_currency(whole_name) or not is_whole):
+            continue
+        # Of "hours per day" and "miles per trip", the first word alone is a unit with a measure.
+        for name in (whole_name, whole_name.partition(" per ")[0]):
+            said = read(f"1 {name}")
+            if isinstance(said.node, Quantity) and said.node.unit.measures and not said.counted:
+                asked[name] = said.node.unit
+                break
+    return asked
+
+
 def _may_differ(asked: Unit, given: Unit) -> bool:
     """Check that a unit cannot answer a question about another.
 
     An area may answer a question about metres, and a distance a question about km/h; no length answers one about areas.
     """
-    if given in _NAMESAKES.get(asked, ()):
+    if {asked, given} in _NAMESAKES:
         return False
     common = dict(asked.measures).keys() & dict(given.measures)
     is_power = all(power > 1 for _, power in asked.measures)
