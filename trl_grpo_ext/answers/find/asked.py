@@ -82,7 +82,7 @@ _PER = re.compile(r"\b(?:per|every|each|an?)\s+(?:\d+\s+)?([a-z]+)\b")
 _COUNTS = re.compile(r"\bhow many\s+[a-z]+s\b", re.IGNORECASE)
 _TEMPERATURE = re.compile(r"\s*(?:°\s?[CF]|\bdegrees? (?:celsius|fahrenheit))$", re.IGNORECASE)
 # A percentage that the question asks for, not "after a 20 percent increase".
-_PERCENT = re.compile(r"(?<!\d )\bpercent(?:age)?\b", re.IGNORECASE)
+_PERCENT = re.compile(r"(?<!\d[ -])\bpercent(?:age)?\b", re.IGNORECASE)
 # A rank or a percentage counts no things.
 _NO_COUNT = re.compile(r"\d+(?:st|nd|rd|th)|.*%")
 _MEASURES = {"length", "time", "mass"}
@@ -227,9 +227,9 @@ def _units_asked(question: str, *, is_whole: bool) -> dict[str, Unit]:
 
 
 def _may_differ(asked: Unit, given: Unit) -> bool:
-    """Check that a unit cannot answer a question about another.
+    """Check whether an answer in one unit may miss a question about another unit.
 
-    An area may answer a question about metres, and a distance a question about km/h; no length answers one about areas.
+    An area answers a question about metres, and a distance a question about km/h; a length answers none about areas.
     """
     if {asked, given} in _NAMESAKES:
         return False

@@ -13,8 +13,8 @@ _REST = r"(?:\s*,?\s*(?:with|and)?\s*(?:a |the )?remainder(?:\s+(?:is|of))?|\s*r
 # 5 with 3 left over
 _WITH, _OVER = r"\s+(?:with|and)\s+", r"\s+(?:left over|leftover|remaining|to spare)\b"
 _TO = r"\s+(?:to|(?:up )?through|up to)\s+(?:pages?\s+)?"
-# Patterns with which `find` searches sentences.
 _INCLUSIVE = r",?\s+\(?inclusive\b\)?"
+# Patterns with which `find` searches sentences.
 RANGE = (
     rf"(?:(?:\b(?:from|between)\s+)?(?<![\w.,^/-]){_AMOUNT}(?:\s*(?:--?|–)\s*|{_TO}){_AMOUNT}(?![\w./^]|:\d)"
     rf"|\bbetween\s+{_AMOUNT}\s+and\s+{_AMOUNT}(?![\w./^]))(?:{_INCLUSIVE})?"
@@ -29,8 +29,8 @@ RATIO = (
 _RATIO = re.compile(r"(?:for every\s)?(\d+)\D+?\s(?:every|is|are|to)\s(\d+)(?:\s[a-z]+)?", re.IGNORECASE)
 _RATIO_SAID = re.compile(RATIO, re.IGNORECASE)
 _RANGE = re.compile(
-    rf"(?:from\s+)?({_AMOUNT})(?:--?|{_TO}|(?<!-)\s+-\s+)({_AMOUNT})((?:\s|\\[ ,]|,).*)?"
-    rf"|between\s+({_AMOUNT})\s+and\s+({_AMOUNT})((?:\s|\\[ ,]|,).*)?",
+    rf"(?:from\s+)?({_AMOUNT})(?:--?|{_TO}|(?<!-)\s+-\s+)({_AMOUNT})((?:[\s,]|\\[ ,]).*)?"
+    rf"|between\s+({_AMOUNT})\s+and\s+({_AMOUNT})((?:[\s,]|\\[ ,]).*)?",
     re.IGNORECASE | re.DOTALL,
 )
 _REMAINDER = re.compile(
