@@ -33,7 +33,7 @@ from trl_grpo_ext.support.files import write_json
 from trl_grpo_ext.support.text import shortened
 from trl_grpo_ext.support.version import __version__
 
-# Settings that explain figures and findings. A setting that only decides what is written, or when a run ends, is not one.
+# Settings that explain figures and findings; none that only decides what is written, or when a run ends.
 SETTINGS = (
     "num_generations",
     "num_generations_eval",
