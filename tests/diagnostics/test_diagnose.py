@@ -53,6 +53,16 @@ def test_a_run_without_a_batch_gives_nothing_to_go_by(tmp_path: Path) -> None:
     assert diagnosis.examples == diagnosis.causes == ()
 
 
+def test_a_warm_up_longer_than_the_run_is_told_of_a_run_without_a_batch(tmp_path: Path) -> None:
+    run = recorded(tmp_path, [])
+    settings = {"warmup_steps": 4000, "max_steps": 25}
+    (tmp_path / "scorecards" / "run.json").write_text(json.dumps(settings), encoding="utf-8")
+    nothing, _, beside = diagnose(run).sentence.partition(" Beside it: ")
+    assert nothing == "There is nothing to go by: no completion was recorded."
+    assert beside.startswith("The warm-up takes 4000 steps and the run has 25,")
+    assert diagnose(run).causes[0].action == "Set warmup_steps well below max_steps."
+
+
 def test_a_run_of_plain_functions_says_why_no_completion_was_recorded(tmp_path: Path) -> None:
     run = recorded(tmp_path, [])
     settings = {"reward_functions": ["short"], "verifiers": {}}
