@@ -53,6 +53,16 @@ def test_a_run_without_a_batch_gives_nothing_to_go_by(tmp_path: Path) -> None:
     assert diagnosis.examples == diagnosis.causes == ()
 
 
+def test_a_warm_up_longer_than_the_run_is_told_of_a_run_without_a_batch(tmp_path: Path) -> None:
+    run = recorded(tmp_path, [])
+    settings = {"warmup_steps": 4000, "max_steps": 25}
+    (tmp_path / "scorecards" / "run.json").write_text(json.dumps(settings), encoding="utf-8")
+    nothing, _, beside = diagnose(run).sentence.partition(" Beside it: ")
+    assert nothing == "There is nothing to go by: no completion was recorded."
+    assert beside.startswith("The warm-up takes 4000 steps and the run has 25,")
+    assert diagnose(run).causes[0].action == "Set warmup_steps well below max_steps."
+
+
 def test_a_run_of_plain_functions_says_why_no_completion_was_recorded(tmp_path: Path) -> None:
     run = recorded(tmp_path, [])
     settings = {"reward_functions": ["short"], "verifiers": {}}
@@ -64,6 +74,26 @@ def test_a_run_of_plain_functions_says_why_no_completion_was_recorded(tmp_path: 
 def test_a_run_of_one_step_is_too_early_to_tell(tmp_path: Path) -> None:
     diagnosis = diagnose(recorded(tmp_path, [card(0.5, 0.25, 0.75, 0.0)]))
     assert diagnosis.sentence == "It is too early to tell: the score of `answer` is 0.38 in the only batch."
+
+
+def test_a_run_that_was_killed_says_after_which_step_its_record_stops(tmp_path: Path) -> None:
+    run = recorded(tmp_path, [card(1.0, 0.0, step=step) for step in range(7)])
+    logs = LogRecorder(tmp_path)
+    logs.on_log(5, {"loss": 0.1})
+    (tmp_path / "scorecards" / "run.json").write_text(json.dumps({"max_steps": 30}), encoding="utf-8")
+    assert "The record stops after step 6 of 30: the run still goes on, or" in diagnose(run).sentence
+    logs.on_log(7, {"train_runtime": 1.0})
+    assert "record stops" not in diagnose(run).sentence
+
+
+def test_a_run_that_was_killed_before_its_first_log_says_so_too(tmp_path: Path) -> None:
+    run = recorded(tmp_path, [card(1.0, 0.0, step=step) for step in range(7)])
+    settings: dict[str, Any] = {"max_steps": -1, "logging_steps": 10}
+    (tmp_path / "scorecards" / "run.json").write_text(json.dumps(settings), encoding="utf-8")
+    assert "The record stops after step 6: the run still goes on, or" in diagnose(run).sentence
+    settings |= {"advantage_deviation": "population"}
+    (tmp_path / "scorecards" / "run.json").write_text(json.dumps(settings), encoding="utf-8")
+    assert "record stops" not in diagnose(run).sentence, "AsyncGRPO's rollout loop records no logs"
 
 
 def test_a_run_of_one_step_whose_grader_failed_says_so(tmp_path: Path) -> None:
@@ -127,6 +157,15 @@ def test_what_does_not_hold_a_rising_score_back_is_told_beside_it(tmp_path: Path
         "The score of `answer` has risen from 0.13 in the first 4 batches to 0.33 in the last 12; nothing is held out. "
         "Beside it: "
     )
+
+
+def test_programs_that_earn_nothing_are_told_beside_a_score_that_has_not_moved(tmp_path: Path) -> None:
+    fooled = Verdict(status=Status.INCORRECT, score=0.0, reason="passes_naively")
+    cards = [card(*[1.0] * 16, *[fooled] * 4, *[0.0] * 20, step=step) for step in range(12)]
+    diagnosis = diagnose(recorded(tmp_path, cards))
+    assert [cause.code for cause in diagnosis.causes] == ["label_hacks"]
+    assert diagnosis.sentence.startswith("It is too early to tell: the score of `answer` is 0.40")
+    assert "Beside it: 10 % of the programs fail `answer`" in diagnosis.sentence
 
 
 def test_updates_that_are_no_numbers_are_named_first(tmp_path: Path) -> None:
@@ -206,6 +245,17 @@ def test_a_disk_that_takes_no_findings_ends_no_run_and_is_told_once(
         batch = card(*[Blame.GRADER] * 4, step=step)
         callback.tell(lambda listener, batch=batch: listener.on_batch(batch, reduce_card(batch, {})))  # type: ignore[misc]
     assert caplog.text.count("Watch of a run> failed; the run goes on") == 1
+
+
+@pytest.mark.parametrize(("constant", "is_shown"), [(0.5, True), (0.0, False), (1.0, False)])
+def test_a_lesser_term_with_one_value_is_shown_on_the_console_once_unless_it_is_nothing_or_passes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], constant: float, is_shown: bool
+) -> None:
+    watch = Watch(tmp_path, {})
+    for step in range(8):
+        one = batch({"answer": [1.0, 0.0] * 16, "polite": [constant] * 32}, step=step)
+        watch.on_batch(one, reduce_card(one, {}))
+    assert capsys.readouterr().err.count("[info] inert_term at step 3: `polite` gives every completion") == is_shown
 
 
 def test_without_run_checks_nothing_is_looked_for(tmp_path: Path) -> None:

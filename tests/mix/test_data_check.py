@@ -358,6 +358,7 @@ def test_a_column_that_is_empty_in_a_few_rows_is_named(
     said = capsys.readouterr().out
     assert "train: the column `date` is empty in line 13 of d.jsonl" in said
     assert "`seldom` is empty" not in said
+    assert said.splitlines()[-1] == "train: 13 rows, and the verifiers find no fault other than the above"
 
 
 @pytest.mark.parametrize(
@@ -378,7 +379,8 @@ def test_golds_that_look_like_missing_values_among_numbers_are_noted_and_no_erro
     said = capsys.readouterr().out
     assert told in said
     assert ("may lack a gold" in said) is bool(told)
-    assert said.splitlines()[-1] == f"train: {len(golds)} rows, all fine"
+    end = "and the verifiers find no fault other than the above" if told else "all fine"
+    assert said.splitlines()[-1] == f"train: {len(golds)} rows, {end}"
 
 
 def test_the_command_checks_a_sample_of_what_takes_longer_than_it_may(

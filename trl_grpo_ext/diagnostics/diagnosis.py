@@ -86,6 +86,7 @@ def diagnose(run: RecordedRun, *, most_examples: int = 3, seconds: float = math.
         # Look once more, since logs came after the last batch.
         findings += onsets.look(view.window)
     found = conclude(view.window, onsets, _with_those_told(findings, run), batches)
+    found = replace(found, sentence=found.sentence + _without_end(run, found))
     if not found.causes or not most_examples:
         return found
     latest_first = run.parts()[::-1]
@@ -120,6 +121,23 @@ def conclude(window: Window, onsets: Onsets, findings: Sequence[Finding], batche
         step=window.step,
         batches=batches,
     )
+
+
+def _without_end(run: RecordedRun, found: Diagnosis) -> str:
+    """Tell of a training whose last steps and last log are missing; empty where no logs are recorded."""
+    settings = run.settings
+    steps = settings.get("max_steps") or 0
+    # AsyncGRPO's rollout loop, whose deviation is of the population, records no logs.
+    is_async = settings.get("advantage_deviation") == "population"
+    if is_async or not found.batches or found.step is None or 0 < steps <= found.step + 1:
+        return ""
+    logs = run.logs
+    has_logs = logs or found.step < (settings.get("logging_steps") or 0)
+    # TRL's last log of a training has its time.
+    if not has_logs or any("train_runtime" in entry and entry["step"] > found.step for entry in logs):
+        return ""
+    whole = f" of {steps}" if steps > 0 else ""
+    return f" The record stops after step {found.step}{whole}: the run still goes on, or was ended before its time."
 
 
 def _with_those_told(found: Sequence[Finding], run: RecordedRun) -> list[Finding]:

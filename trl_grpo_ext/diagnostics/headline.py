@@ -100,7 +100,7 @@ def headline(causes: Sequence[Finding], findings: Sequence[Finding], window: Win
     `causes` hold at the end of the run, the first cause first; `findings` are told as they began, oldest first.
     """
     if not window.batches:
-        return causes[0].sentence if causes else _without_batches(window)
+        return _without_batches(causes, window)
     does_well = _does_well(window)
     if causes and not _is_beside(causes[0], window, does_well=does_well):
         return causes[0].sentence
@@ -146,9 +146,10 @@ def _is_beside(cause: Finding, window: Window, *, does_well: bool) -> bool:
     """Test whether a cause is worth telling, but does not hold the reward back.
 
     A warning stands beside a clear rise, which it has not held back, unless it says why the rise is not to be believed.
+    Programs that only a naive grader would pay for hold nothing back, however the score moves.
     """
     is_information = cause.severity is Severity.INFO
-    if does_well and (is_information or cause.code in ASIDE):
+    if cause.code == "label_hacks" or (does_well and (is_information or cause.code in ASIDE)):
         return True
     if cause.severity is Severity.WARNING and cause.code not in REFUTING:
         return _has_clearly_risen(window)
@@ -160,7 +161,15 @@ def _has_clearly_risen(window: Window) -> bool:
     return has_risen(window) and _of_training(window, training_ends(window), "").is_well
 
 
-def _without_batches(window: Window) -> str:
+def _without_batches(causes: Sequence[Finding], window: Window) -> str:
+    if not causes:
+        return _nothing_trained(window)
+    if causes[0].severity is Severity.INFO:
+        return f"{_nothing_trained(window)} Beside it: {causes[0].sentence}"
+    return causes[0].sentence
+
+
+def _nothing_trained(window: Window) -> str:
     evaluation = evaluation_ends(window)
     if evaluation is not None:
         _, last = evaluation.shown

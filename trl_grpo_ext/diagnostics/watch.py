@@ -99,9 +99,16 @@ class Watch(RunListener):
             append_finding(self.run_folder, finding)
             if self._cite is not None and finding.step is not None:
                 self._cite([finding.step])
-            if LEVELS[finding.severity] >= self.log_level:
+            if _level(finding) >= self.log_level:
                 show_finding(finding)
             alert_trackers(finding)
+
+
+def _level(finding: Finding) -> int:
+    """Return a finding's level on the console: a term's only value, unless it is 0, is a likely bug, so a warning."""
+    if finding.code == "inert_term" and finding.numbers.get("mean"):
+        return logging.WARNING
+    return LEVELS[finding.severity]
 
 
 # Ours, so that one odd batch is not told; tried in test_healthy_runs.py.

@@ -105,8 +105,8 @@ def _print_value(name: str, value: Any) -> None:
 def _print_problems(mix: RewardMix, split: _Split, factory: Any, prompt_column: str | None, seconds: float) -> str:
     """Print a split's bad rows and failing verifiers; return a summary, empty if all rows are fine."""
     name, rows, lines = split
-    _print_seldom_empty(split)
-    _print_placeholders(mix, split)
+    has_gaps = _print_seldom_empty(split)
+    has_placeholders = _print_placeholders(mix, split)
     with without_warnings():
         outcome = untouched_outcome(factory, rows[0])
         failures = try_verifiers(mix, rows, outcome, prompt_column=prompt_column)
@@ -131,22 +131,24 @@ def _print_problems(mix: RewardMix, split: _Split, factory: Any, prompt_column: 
         return f"a verifier fails on {name}"
     if outcome is not None and outcome.error:
         return f"the environment fails on {name}"
-    print(f"{name}: {check.checked} rows, {_fine(environments.unchecked)}")
+    has_told = has_gaps or has_placeholders or bool(failures)
+    print(f"{name}: {check.checked} rows, {_fine(environments.unchecked, has_told=has_told)}")
     return ""
 
 
-def _fine(unchecked: Sequence[str]) -> str:
+def _fine(unchecked: Sequence[str], *, has_told: bool) -> str:
     """Say that no row has a problem, as far as this is known before rollouts in environments."""
+    fault = "fault other than the above" if has_told else "fault"
     if not unchecked:
-        return "all fine"
+        return f"and the verifiers find no {fault}" if has_told else "all fine"
     return (
-        f"and the verifiers find no fault. Rows of {', '.join(unchecked)} are judged only in a rollout: one row was "
+        f"and the verifiers find no {fault}. Rows of {', '.join(unchecked)} are judged only in a rollout: one row was "
         "reset."
     )
 
 
-def _print_seldom_empty(split: _Split) -> None:
-    """Print columns with a few empty values: a verifier may accept a missing gold silently."""
+def _print_seldom_empty(split: _Split) -> bool:
+    """Print columns with a few empty values, and return whether any has: a verifier may accept a missing gold."""
     name, rows, lines = split
     empty: dict[str, list[int]] = {}
     for begin in range(0, len(rows), ROWS_AT_ONCE):
@@ -154,20 +156,23 @@ def _print_seldom_empty(split: _Split) -> None:
         for column in table.column_names:
             (places,) = np.nonzero(table[column].is_null())
             empty.setdefault(column, []).extend((begin + places).tolist())
-    for column, numbers in empty.items():
-        if 0 < len(numbers) <= SELDOM * len(rows):
-            print(f"{name}: the column `{column}` is empty in {place(numbers, lines)}")
+    seldom = {column: numbers for column, numbers in empty.items() if 0 < len(numbers) <= SELDOM * len(rows)}
+    for column, numbers in seldom.items():
+        print(f"{name}: the column `{column}` is empty in {place(numbers, lines)}")
+    return bool(seldom)
 
 
-def _print_placeholders(mix: RewardMix, split: _Split) -> None:
-    """Print golds that look like placeholders: an answer that says the placeholder would be right."""
-    for found in placeholder_golds(mix, split.rows):
+def _print_placeholders(mix: RewardMix, split: _Split) -> bool:
+    """Print golds that look like placeholders, and return whether any does: an answer that says so would be right."""
+    placeholders = list(placeholder_golds(mix, split.rows))
+    for found in placeholders:
         texts = ", ".join(map(repr, found.texts[:SHOWN_TEXTS]))
         print(
             f"{split.name}: `{found.column}` may lack a gold in {place(found.rows, split.lines)}: {texts}, while "
             f"{found.with_digits} of the {found.others} other golds have digits. An answer that says so is right "
             f"there: drop the rows, or mend them."
         )
+    return bool(placeholders)
 
 
 def _print_mutants(mix: RewardMix, split: _Split) -> None:
