@@ -280,7 +280,72 @@ def test_pythons_operator_does_not_run_in_place_of_the_one_that_is_not_asked(
     test: str, operator: str, kind: str
 ) -> None:
     found = run(OF_PLAIN_DATA, f"assert {test}", names="P Mod Vec Bag Slug")
-    assert found == [("error", f"TypeError: {operator} is not asked of a returned {kind!r} object")]
+    assert found == [("error", f"{operator} is not asked of a returned {kind!r} object")]
+
+
+REFUSED = """
+class Money:
+    def __init__(self, v): self.v = v
+    def __add__(self, o): return 0
+    __lt__ = __contains__ = __float__ = __add__
+class Cents(int):
+    def __add__(self, o): return Cents(0)
+    def same(self): return Cents(self)
+class Zeros(dict):
+    def __missing__(self, k): return 0
+    def same(self): return Zeros(self)
+def money(): return Money(5)
+"""
+
+
+@pytest.mark.parametrize(
+    ("expression", "error", "question"),
+    [
+        ("Money(5) + 'x'", "TypeError", "__add__ of a 'Money' object and plain or returned data gives plain data"),
+        ("Cents(5) + 'x'", "TypeError", "__add__ of a 'Cents' object and plain or returned data gives plain data"),
+        ("money() + 'x'", "TypeError", "__add__ is not asked of a returned 'Money' object"),
+        ("Cents(5).same() + 'x'", "TypeError", "__add__ is not asked of a returned 'Cents' object"),
+        ("money() < 'x'", "TypeError", "__lt__ is not asked of a returned 'Money' object"),
+        ("'x' in money()", "TypeError", "__contains__ is not asked of a returned 'Money' object"),
+        ("float(money())", "TypeError", "__float__ is not asked of a returned 'Money' object"),
+        ("Zeros().same()['x']", "KeyError, TypeError", "__missing__ is not asked of a returned 'Zeros' object"),
+    ],
+)
+def test_a_refusal_fails_the_test_that_swallows_it_and_no_other(expression: str, error: str, question: str) -> None:
+    tests = (
+        f"try: {expression}\nexcept ({error}): pass\nelse: assert False",
+        f"import contextlib\nwith contextlib.suppress({error}): {expression}",
+        "assert Money(5).v == 5",
+    )
+    found = run(REFUSED, *tests, names="Money Cents Zeros money")
+    assert found == [("error", question), ("error", question), ("passed", "")]
+
+
+def test_an_error_of_python_or_of_the_program_is_no_refusal() -> None:
+    program = """
+class Bare:
+    def __add__(self, o): return NotImplemented
+class Strict(int):
+    def __add__(self, o): raise TypeError("no")
+class Adder:
+    def __radd__(self, o): return Adder()
+    def __gt__(self, o): return o.n < 9
+class Size:
+    def __init__(self, n): self.n = n
+    def __lt__(self, o): return self.n < o.n
+    def __add__(self, o): return NotImplemented
+def bare(): return Bare()
+def size(): return Size(3)
+"""
+    raising = ("Bare() + 1", "Strict(1) + 1", "bare() - 1", "bare() < bare()", "1 in bare()", "float(bare())")
+    tests = [f"try: {each}\nexcept TypeError: pass\nelse: assert False" for each in raising]
+    tests += [
+        "assert isinstance(size() + Adder(), Adder) and size() < Adder()",
+        "class Mine:\n    def __radd__(self, o): return 'mine'\nassert size() + Mine() == 'mine'",
+        "import unittest.mock\nassert size() == unittest.mock.ANY and size() not in [1]",
+        "import json\ntry: json.dumps(size())\nexcept TypeError: pass\nelse: assert False",
+    ]
+    assert_all_pass(program, *tests, names="Bare Strict Adder bare size")
 
 
 def test_what_a_class_of_plain_data_adds_up_wrongly_is_wrong() -> None:

@@ -38,6 +38,11 @@ STRUCTURE = _dunders(
 
 ORDER = _dunders("lt le gt ge")
 BINARY = _dunders(" ".join([_BINARY, *(f"{prefix}{name}" for name in _BINARY.split() for prefix in "ri")]))
+REFLECTED = {
+    **{f"__{name}__": f"__{other}__" for name, other in (("lt", "gt"), ("gt", "lt"), ("le", "ge"), ("ge", "le"))},
+    **{f"__{prefix}{name}__": f"__r{name}__" for name in _BINARY.split() for prefix in ("", "i")},
+}
+"""By method, the method of the other operand that Python asks if this one has no answer."""
 ADDITIVE = _dunders("add sub radd rsub iadd isub")
 """Arithmetic that tests use to compare within a tolerance."""
 DISTANCES = _dunders(" ".join(f"{prefix}{name}" for name in ("sub", "xor", "and") for prefix in ("", "r", "i")))
