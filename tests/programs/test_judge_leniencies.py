@@ -119,14 +119,19 @@ def test_what_was_computed_does_not_judge_itself_after_a_sum_or_difference_with_
         "assert abs(Liar() - '6') < 1e-9",
         "class E(int):\n    def __call__(self): return 6\nassert abs(Liar() * 2 * 3 - E(6)) < 1e-9",
         "x = Liar() * 2 * 3\nx -= 6\nassert abs(x) < 1e-9",
+        "assert abs(nothing() - Liar()) < 1e-9",
+        "assert abs(Liar() - nothing()) < 1e-9",
+        "import unittest\nunittest.TestCase().assertAlmostEqual(Liar() * 2 * 3, 0)",
         "assert Liar() * 2 * 3 == 6",
         "assert Liar() * 2 * 3 < 7",
         "assert 6 in Liar() * 2 * 3",
         "assert (Liar() + 1) * 2 < Liar() * 2 * 3",
     )
+    zero = "def nothing(): return 0\n"
     program = LIAR.replace("__sub__ = __rsub__ = __abs__", "__abs__") + "    __sub__ = __rsub__ = __add__\n"
-    assert failing(LIAR, *tests, names="Liar") == []
-    assert failing(program, *tests, names="Liar") == []
+    assert failing(LIAR + zero, *tests, names="Liar nothing") == []
+    assert failing(program + zero, *tests, names="Liar nothing") == []
+    assert_all_pass(LIAR, "assert float(sum([Liar(), Liar()])) == 0", names="Liar")
 
 
 def test_what_the_test_has_made_is_a_result_once_the_program_has_returned_it() -> None:

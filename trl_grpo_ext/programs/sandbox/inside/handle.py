@@ -357,10 +357,10 @@ def _is_value(name: str, result: Any) -> bool:
 
 
 def _may_differ(name: str, other: Any) -> bool:
-    """Test if an operator may give the difference of an object from an expected value; `sum` begins with 0."""
-    is_zero = type(other) in (int, float) and other == 0
+    """Test if an operator may give the difference of an object from an expected value; `sum` begins with `0 + x`."""
+    begins_sum = name == "__radd__" and type(other) in (int, float) and other == 0
     is_joined = isinstance(other, str) and "add" in name
-    return name in ADDITIVE and not (is_zero or is_joined or isinstance(other, Stub | FunctionType))
+    return name in ADDITIVE and not (begins_sum or is_joined or isinstance(other, Stub | FunctionType))
 
 
 def _by_fields(one: Stub, name: str, other: Any) -> Any:
