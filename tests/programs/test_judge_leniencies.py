@@ -225,6 +225,40 @@ def f(): return Stack([1, 2])
     assert_all_pass(program, "assert f() == [1, 2] and len(f()) == 2 and f() + [3] == [1, 2, 3]", names="f")
 
 
+OF_NO_MODULE = """
+from enum import Enum
+class L(list, Enum):
+    __module__ = "library"
+    A = []
+    def __next__(self): raise StopIteration
+    def __iter__(self): return self
+def f():
+    list.__init__(L.A, [0, 0, 0])
+    return L.A
+"""
+OF_TWO_MODULES = """
+import sys
+class M(type):
+    @property
+    def __module__(cls): return "library" if sys._getframe(1).f_code.co_name == "_flags" else "solution"
+class L(list, metaclass=M):
+    def __next__(self): raise StopIteration
+    def __iter__(self): return self
+    def more(self): return 1
+def f(): return L([0, 0, 0])
+"""
+
+
+@pytest.mark.parametrize("program", [OF_NO_MODULE, OF_TWO_MODULES])
+def test_a_list_that_says_it_is_a_class_of_the_library_is_what_it_holds(program: str) -> None:
+    tests = (
+        "r = f()\nassert len(r) == 3 and all(a == b for a, b in zip(r, [2, 4, 6]))",
+        "r = f()\nassert len(r) == 3\nfor a, b in zip(r, [2, 4, 6]): assert a == b",
+    )
+    assert failing(program, *tests, names="f") == []
+    assert_all_pass(program, "r = f()\nassert len(r) == 3 and list(r) == r == [0, 0, 0]", names="f")
+
+
 OF_PLAIN_DATA = """
 from enum import IntFlag
 from typing import NamedTuple

@@ -384,11 +384,11 @@ def _call(self: Stub, /, *args: Any, **kwargs: Any) -> Any:
 
 
 def _iter(self: Stub) -> Any:
+    if not isinstance(self, Handle) and _standing(self) < Standing.MADE:
+        return _of_plain_base(self, "__iter__")()
     # Items that were fetched ahead would be lost with a new iterator.
     if hasattr(type(self), "__next__") and getattr(type(self), "_ahead", False):
         return self
-    if not isinstance(self, Handle) and _standing(self) < Standing.MADE:
-        return _of_plain_base(self, "__iter__")()
     return begin(self)
 
 
