@@ -303,6 +303,56 @@ def test_a_class_of_plain_data_is_asked_for_its_own_operators_as_any_class_is() 
     assert_all_pass(OF_PLAIN_DATA, *tests, names="P Mod Vec Bag Slug Perm both")
 
 
+ONLY_OPERATORS = """
+from collections.abc import MutableSet
+from enum import IntFlag
+class Money(int):
+    def __add__(self, o): return Money(int(self) + int(o))
+    def __str__(self): return f"${int(self)}"
+    def __format__(self, spec): return str(self)
+class Mod(int):
+    def __mul__(self, o): return Mod(int(self) * int(o) % 7)
+class L(list):
+    def __add__(self, o): return L([*self, 0, *o])
+class Pair:
+    def __add__(self, o): return V(a + b for a, b in zip(self, o))
+class V(Pair, list): pass
+class S(set, MutableSet): pass
+class Perm(IntFlag):
+    R = 4
+    W = 2
+    def __add__(self, o): return Perm.W
+class Bare(list):
+    def __init__(self, *a): list.__init__(self, a)
+    __mul__ = list.__mul__
+def money(): return Money(5)
+def l(): return L([1])
+def v(): return V([1])
+def s(): return S([1])
+def perm(): return Perm.R
+def bare(): return Bare(1)
+"""
+
+
+def test_a_class_of_plain_data_needs_no_methods_to_be_asked_for_its_operators() -> None:
+    tests = (
+        "assert isinstance(money(), Money) and str(money()) == f'{money()}' == '$5' and money() == 5",
+        "assert isinstance(Money(1) + Money(2), Money) and sum([Money(1), Money(2)], Money(0)) == Money(3)",
+        "assert Mod(5) * Mod(2) * Mod(3) == 2 and L([1]) + L([2]) + L([3]) == [1, 0, 2, 0, 3]",
+        "assert V([1, 2]) + V([3, 4]) + V([1, 1]) == [5, 7] and type(V([1]) + V([1])) is V",
+        "assert s() | {2} == {1, 2} and perm() | Perm.W == 6 and perm() & 4 == 4",
+        "assert bare() + [2] == [1, 2] and bare() * 2 == [1, 1] and bare() < [2] and isinstance(bare(), Bare)",
+    )
+    assert_all_pass(ONLY_OPERATORS, *tests, names="Money Mod L V Perm Bare money s perm bare")
+
+
+@pytest.mark.parametrize("test", ["money() + 1", "l() + [1]", "v() + [1]", "perm() + 1"])
+def test_an_operator_of_a_returned_result_is_not_replaced_though_its_class_has_no_methods(test: str) -> None:
+    ((ending, detail),) = run(ONLY_OPERATORS, f"assert {test}", names="money l v perm")
+    assert ending == "error"
+    assert detail.startswith("__add__ is not asked of a returned")
+
+
 @pytest.mark.parametrize(
     ("test", "operator", "kind"),
     [

@@ -108,8 +108,6 @@ class Stub:
 
     __slots__ = ()
     _remote_state: State
-    _is_flag = False
-    """Whether the program's class is an enum of bits, whose operators are Python's own."""
 
     def __getattr__(self, name: str) -> Any:
         if is_judgement(self, name):
@@ -192,9 +190,10 @@ class Handle(Stub):
 
 def _text(self: Stub, kind: str, *spec: str) -> str:
     state = self._remote_state
-    if isinstance(self, str) and state.standing < Standing.MADE:
+    is_text = isinstance(self, str) and state.standing < Standing.MADE
+    if is_text or (state.remote.quiet and not isinstance(self, Handle)):
         # Use the text that crossed: otherwise the program could give another text each time the library asks.
-        return str(getattr(str, f"__{kind}__")(self, *spec))
+        return str(_of_plain_base(self, f"__{kind}__")(*spec))
     if state.remote.quiet:
         return f"<{state.name}>"
     return str(once(state, (kind, *spec), lambda: state.remote.request(kind, self, *spec)))
@@ -213,8 +212,7 @@ def special(name: str) -> Callable[..., Any]:
 
     def method(self: Stub, /, *args: Any, **kwargs: Any) -> Any:
         is_plain = not isinstance(self, Handle) and _standing(self) < Standing.MADE
-        is_own_operator = name in OPERATORS and not self._is_flag
-        if is_plain and not is_own_operator and name not in OF_PLAIN_RESULTS:
+        if is_plain and name not in OPERATORS | OF_PLAIN_RESULTS:
             return _of_plain_base(self, name)(*args, **kwargs)
         if name in JUDGED:
             return _judged(self, name, args)
