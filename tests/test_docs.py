@@ -13,12 +13,14 @@ import shlex
 import subprocess
 import sys
 from contextlib import redirect_stdout
+from dataclasses import fields
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 import yaml
 from places import ROOT
+from trl import GRPOConfig
 from walls import walls_or_skip
 
 from trl_grpo_ext.answers.find.final_answer import ANSWER_FROM
@@ -27,6 +29,7 @@ from trl_grpo_ext.recipe.file import load_recipe
 from trl_grpo_ext.recipe.recipe import parse_recipe
 from trl_grpo_ext.rewards.registry import SHIPPED
 from trl_grpo_ext.support.documentation import read_docs
+from trl_grpo_ext.trainer.config import VerifiedGRPOConfig
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -202,6 +205,12 @@ def test_what_the_code_refers_to_is_on_the_pages() -> None:
     assert {"metrics#console", "findings#bad_data", "math.md"} <= found
     for name in found:
         assert read_docs(name)
+
+
+def test_every_setting_that_we_add_to_trls_trainer_is_in_the_table_of_recipes() -> None:
+    ours = {each.name for each in fields(VerifiedGRPOConfig)} - {each.name for each in fields(GRPOConfig)}
+    rows = re.findall(r"^\| (.*) \| `VerifiedGRPOConfig` \|", read_docs("recipes_reference#keys"), re.MULTILINE)
+    assert {name for row in rows for name in re.findall(r"\w+", row)} == ours
 
 
 def test_every_rule_for_finding_an_answer_is_on_the_page_of_verifiers() -> None:

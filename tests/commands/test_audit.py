@@ -292,6 +292,16 @@ def test_a_reward_that_does_not_look_at_the_gold_is_told_from_a_hole(capsys: pyt
     assert "does not look at the gold" not in capsys.readouterr().out
 
 
+def test_of_many_probes_with_one_advice_the_first_are_named(modules: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (modules / "not_a_number.py").write_text(
+        "def reward(completions, solution, **_):\n"
+        "    return [1.0 if gold in str(text) else float('nan') for text, gold in zip(completions, solution)]\n"
+    )
+    assert main(["audit", "not_a_number:reward", "--limit", "4"]) == FOUND
+    (advice,) = re.findall(r"^- (.*): an exception, a hang or NaN", capsys.readouterr().out, re.MULTILINE)
+    assert re.search(r"^another row's gold, .* the prompt as the answer and \d+ more$", advice)
+
+
 def test_of_a_function_that_fails_on_every_gold_the_audit_says_only_that(
     modules: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

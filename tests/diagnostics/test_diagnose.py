@@ -53,6 +53,16 @@ def test_a_run_without_a_batch_gives_nothing_to_go_by(tmp_path: Path) -> None:
     assert diagnosis.examples == diagnosis.causes == ()
 
 
+def test_a_warm_up_longer_than_the_run_is_told_of_a_run_without_a_batch(tmp_path: Path) -> None:
+    run = recorded(tmp_path, [])
+    settings = {"warmup_steps": 4000, "max_steps": 25}
+    (tmp_path / "scorecards" / "run.json").write_text(json.dumps(settings), encoding="utf-8")
+    nothing, _, beside = diagnose(run).sentence.partition(" Beside it: ")
+    assert nothing == "There is nothing to go by: no completion was recorded."
+    assert beside.startswith("The warm-up takes 4000 steps and the run has 25,")
+    assert diagnose(run).causes[0].action == "Set warmup_steps well below max_steps."
+
+
 def test_a_run_of_plain_functions_says_why_no_completion_was_recorded(tmp_path: Path) -> None:
     run = recorded(tmp_path, [])
     settings = {"reward_functions": ["short"], "verifiers": {}}
@@ -78,9 +88,12 @@ def test_a_run_that_was_killed_says_after_which_step_its_record_stops(tmp_path: 
 
 def test_a_run_that_was_killed_before_its_first_log_says_so_too(tmp_path: Path) -> None:
     run = recorded(tmp_path, [card(1.0, 0.0, step=step) for step in range(7)])
-    settings = {"max_steps": -1, "logging_steps": 10}
+    settings: dict[str, Any] = {"max_steps": -1, "logging_steps": 10}
     (tmp_path / "scorecards" / "run.json").write_text(json.dumps(settings), encoding="utf-8")
     assert "The record stops after step 6: the run still goes on, or" in diagnose(run).sentence
+    settings |= {"advantage_deviation": "population"}
+    (tmp_path / "scorecards" / "run.json").write_text(json.dumps(settings), encoding="utf-8")
+    assert "record stops" not in diagnose(run).sentence, "AsyncGRPO's rollout loop records no logs"
 
 
 def test_a_run_of_one_step_whose_grader_failed_says_so(tmp_path: Path) -> None:

@@ -72,6 +72,10 @@ class BreaksTheGrader(Verifier):
 SLOW = {"learning_rate": 0.03, "groups": 4}
 
 # "expected finding: story" -> reward and run options with one fault.
+#
+# Two steps of the lab are one batch, and a finding that hides another one stays for 16 batches. Texts are ten words, so
+# siblings repeat: a verifier that judges by more than the text is a `noisy_verifier` too, which stands in `COMPANIONS`,
+# or in `HIDES` if the planted fault is the cause.
 LAB_FAULTS: dict[str, tuple[RewardMix | Landscape, dict[str, Any]]] = {
     "grader_trouble: timeouts for two actions": (RewardMix([term("peak", PEAK | {2: TIMEOUT, 3: TIMEOUT})]), SLOW),
     "grader_trouble: failures for one action": (RewardMix([term("peak", PEAK | {3: FAILED})]), SLOW),

@@ -119,14 +119,19 @@ def test_what_was_computed_does_not_judge_itself_after_a_sum_or_difference_with_
         "assert abs(Liar() - '6') < 1e-9",
         "class E(int):\n    def __call__(self): return 6\nassert abs(Liar() * 2 * 3 - E(6)) < 1e-9",
         "x = Liar() * 2 * 3\nx -= 6\nassert abs(x) < 1e-9",
+        "assert abs(nothing() - Liar()) < 1e-9",
+        "assert abs(Liar() - nothing()) < 1e-9",
+        "import unittest\nunittest.TestCase().assertAlmostEqual(Liar() * 2 * 3, 0)",
         "assert Liar() * 2 * 3 == 6",
         "assert Liar() * 2 * 3 < 7",
         "assert 6 in Liar() * 2 * 3",
         "assert (Liar() + 1) * 2 < Liar() * 2 * 3",
     )
+    zero = "def nothing(): return 0\n"
     program = LIAR.replace("__sub__ = __rsub__ = __abs__", "__abs__") + "    __sub__ = __rsub__ = __add__\n"
-    assert failing(LIAR, *tests, names="Liar") == []
-    assert failing(program, *tests, names="Liar") == []
+    assert failing(LIAR + zero, *tests, names="Liar nothing") == []
+    assert failing(program + zero, *tests, names="Liar nothing") == []
+    assert_all_pass(LIAR, "assert float(sum([Liar(), Liar()])) == 0", names="Liar")
 
 
 def test_what_the_test_has_made_is_a_result_once_the_program_has_returned_it() -> None:
@@ -220,6 +225,40 @@ def f(): return Stack([1, 2])
     assert_all_pass(program, "assert f() == [1, 2] and len(f()) == 2 and f() + [3] == [1, 2, 3]", names="f")
 
 
+OF_NO_MODULE = """
+from enum import Enum
+class L(list, Enum):
+    __module__ = "library"
+    A = []
+    def __next__(self): raise StopIteration
+    def __iter__(self): return self
+def f():
+    list.__init__(L.A, [0, 0, 0])
+    return L.A
+"""
+OF_TWO_MODULES = """
+import sys
+class M(type):
+    @property
+    def __module__(cls): return "library" if sys._getframe(1).f_code.co_name == "_flags" else "solution"
+class L(list, metaclass=M):
+    def __next__(self): raise StopIteration
+    def __iter__(self): return self
+    def more(self): return 1
+def f(): return L([0, 0, 0])
+"""
+
+
+@pytest.mark.parametrize("program", [OF_NO_MODULE, OF_TWO_MODULES])
+def test_a_list_that_says_it_is_a_class_of_the_library_is_what_it_holds(program: str) -> None:
+    tests = (
+        "r = f()\nassert len(r) == 3 and all(a == b for a, b in zip(r, [2, 4, 6]))",
+        "r = f()\nassert len(r) == 3\nfor a, b in zip(r, [2, 4, 6]): assert a == b",
+    )
+    assert failing(program, *tests, names="f") == []
+    assert_all_pass(program, "r = f()\nassert len(r) == 3 and list(r) == r == [0, 0, 0]", names="f")
+
+
 OF_PLAIN_DATA = """
 from enum import IntFlag
 from typing import NamedTuple
@@ -264,6 +303,56 @@ def test_a_class_of_plain_data_is_asked_for_its_own_operators_as_any_class_is() 
     assert_all_pass(OF_PLAIN_DATA, *tests, names="P Mod Vec Bag Slug Perm both")
 
 
+ONLY_OPERATORS = """
+from collections.abc import MutableSet
+from enum import IntFlag
+class Money(int):
+    def __add__(self, o): return Money(int(self) + int(o))
+    def __str__(self): return f"${int(self)}"
+    def __format__(self, spec): return str(self)
+class Mod(int):
+    def __mul__(self, o): return Mod(int(self) * int(o) % 7)
+class L(list):
+    def __add__(self, o): return L([*self, 0, *o])
+class Pair:
+    def __add__(self, o): return V(a + b for a, b in zip(self, o))
+class V(Pair, list): pass
+class S(set, MutableSet): pass
+class Perm(IntFlag):
+    R = 4
+    W = 2
+    def __add__(self, o): return Perm.W
+class Bare(list):
+    def __init__(self, *a): list.__init__(self, a)
+    __mul__ = list.__mul__
+def money(): return Money(5)
+def l(): return L([1])
+def v(): return V([1])
+def s(): return S([1])
+def perm(): return Perm.R
+def bare(): return Bare(1)
+"""
+
+
+def test_a_class_of_plain_data_needs_no_methods_to_be_asked_for_its_operators() -> None:
+    tests = (
+        "assert isinstance(money(), Money) and str(money()) == f'{money()}' == '$5' and money() == 5",
+        "assert isinstance(Money(1) + Money(2), Money) and sum([Money(1), Money(2)], Money(0)) == Money(3)",
+        "assert Mod(5) * Mod(2) * Mod(3) == 2 and L([1]) + L([2]) + L([3]) == [1, 0, 2, 0, 3]",
+        "assert V([1, 2]) + V([3, 4]) + V([1, 1]) == [5, 7] and type(V([1]) + V([1])) is V",
+        "assert s() | {2} == {1, 2} and perm() | Perm.W == 6 and perm() & 4 == 4",
+        "assert bare() + [2] == [1, 2] and bare() * 2 == [1, 1] and bare() < [2] and isinstance(bare(), Bare)",
+    )
+    assert_all_pass(ONLY_OPERATORS, *tests, names="Money Mod L V Perm Bare money s perm bare")
+
+
+@pytest.mark.parametrize("test", ["money() + 1", "l() + [1]", "v() + [1]", "perm() + 1"])
+def test_an_operator_of_a_returned_result_is_not_replaced_though_its_class_has_no_methods(test: str) -> None:
+    ((ending, detail),) = run(ONLY_OPERATORS, f"assert {test}", names="money l v perm")
+    assert ending == "error"
+    assert detail.startswith("__add__ is not asked of a returned")
+
+
 @pytest.mark.parametrize(
     ("test", "operator", "kind"),
     [
@@ -280,7 +369,72 @@ def test_pythons_operator_does_not_run_in_place_of_the_one_that_is_not_asked(
     test: str, operator: str, kind: str
 ) -> None:
     found = run(OF_PLAIN_DATA, f"assert {test}", names="P Mod Vec Bag Slug")
-    assert found == [("error", f"TypeError: {operator} is not asked of a returned {kind!r} object")]
+    assert found == [("error", f"{operator} is not asked of a returned {kind!r} object")]
+
+
+REFUSED = """
+class Money:
+    def __init__(self, v): self.v = v
+    def __add__(self, o): return 0
+    __lt__ = __contains__ = __float__ = __add__
+class Cents(int):
+    def __add__(self, o): return Cents(0)
+    def same(self): return Cents(self)
+class Zeros(dict):
+    def __missing__(self, k): return 0
+    def same(self): return Zeros(self)
+def money(): return Money(5)
+"""
+
+
+@pytest.mark.parametrize(
+    ("expression", "error", "question"),
+    [
+        ("Money(5) + 'x'", "TypeError", "__add__ of a 'Money' object and plain or returned data gives plain data"),
+        ("Cents(5) + 'x'", "TypeError", "__add__ of a 'Cents' object and plain or returned data gives plain data"),
+        ("money() + 'x'", "TypeError", "__add__ is not asked of a returned 'Money' object"),
+        ("Cents(5).same() + 'x'", "TypeError", "__add__ is not asked of a returned 'Cents' object"),
+        ("money() < 'x'", "TypeError", "__lt__ is not asked of a returned 'Money' object"),
+        ("'x' in money()", "TypeError", "__contains__ is not asked of a returned 'Money' object"),
+        ("float(money())", "TypeError", "__float__ is not asked of a returned 'Money' object"),
+        ("Zeros().same()['x']", "KeyError, TypeError", "__missing__ is not asked of a returned 'Zeros' object"),
+    ],
+)
+def test_a_refusal_fails_the_test_that_swallows_it_and_no_other(expression: str, error: str, question: str) -> None:
+    tests = (
+        f"try: {expression}\nexcept ({error}): pass\nelse: assert False",
+        f"import contextlib\nwith contextlib.suppress({error}): {expression}",
+        "assert Money(5).v == 5",
+    )
+    found = run(REFUSED, *tests, names="Money Cents Zeros money")
+    assert found == [("error", question), ("error", question), ("passed", "")]
+
+
+def test_an_error_of_python_or_of_the_program_is_no_refusal() -> None:
+    program = """
+class Bare:
+    def __add__(self, o): return NotImplemented
+class Strict(int):
+    def __add__(self, o): raise TypeError("no")
+class Adder:
+    def __radd__(self, o): return Adder()
+    def __gt__(self, o): return o.n < 9
+class Size:
+    def __init__(self, n): self.n = n
+    def __lt__(self, o): return self.n < o.n
+    def __add__(self, o): return NotImplemented
+def bare(): return Bare()
+def size(): return Size(3)
+"""
+    raising = ("Bare() + 1", "Strict(1) + 1", "bare() - 1", "bare() < bare()", "1 in bare()", "float(bare())")
+    tests = [f"try: {each}\nexcept TypeError: pass\nelse: assert False" for each in raising]
+    tests += [
+        "assert isinstance(size() + Adder(), Adder) and size() < Adder()",
+        "class Mine:\n    def __radd__(self, o): return 'mine'\nassert size() + Mine() == 'mine'",
+        "import unittest.mock\nassert size() == unittest.mock.ANY and size() not in [1]",
+        "import json\ntry: json.dumps(size())\nexcept TypeError: pass\nelse: assert False",
+    ]
+    assert_all_pass(program, *tests, names="Bare Strict Adder bare size")
 
 
 def test_what_a_class_of_plain_data_adds_up_wrongly_is_wrong() -> None:

@@ -112,6 +112,41 @@ def test_many_processes_share_one_limit_of_memory() -> None:
         assert endings(sandbox, job(forks, limits=limits)) == [Ending.MEMORY]
 
 
+def test_pages_that_processes_share_count_once(sandbox: LocalSandbox) -> None:
+    if not BEST.namespaces:
+        pytest.skip("programs cannot start processes here")
+    forks = (
+        "import os, time\n"
+        "block = bytearray(b'x') * (60 << 20)\n"
+        "for _ in range(5):\n"
+        "    if os.fork() == 0:\n"
+        "        time.sleep(0.5)\n"
+        "        os._exit(0)\n"
+        "time.sleep(0.5)\n"
+    )
+    limits = Limits(wall_seconds=10.0, memory_mb=128)
+    assert endings(sandbox, job(forks + RIGHT, limits=limits)) == [Ending.PASSED]
+
+
+def test_a_socket_counts_as_memory_that_unread_data_may_take(sandbox: LocalSandbox) -> None:
+    if not BEST.namespaces:
+        pytest.skip("programs cannot start processes here")
+    # Below 128 open files a process, hence several processes.
+    hoards = (
+        "import os, socket, time\n"
+        "for _ in range(6):\n"
+        "    if os.fork() == 0:\n"
+        "        pairs = [socket.socketpair() for _ in range(55)]\n"
+        "        time.sleep(5)\n"
+        "        os._exit(0)\n"
+        "time.sleep(5)\n"
+    )
+    without_sockets = hoards.replace("range(55)", "range(0)").replace("sleep(5)", "sleep(0.3)")
+    limits = Limits(wall_seconds=10.0, memory_mb=32)
+    jobs = [job(program + RIGHT, limits=limits) for program in (hoards, without_sockets)]
+    assert endings(sandbox, *jobs) == [Ending.MEMORY, Ending.PASSED]
+
+
 def test_programs_that_print_are_compared_outside(sandbox: LocalSandbox) -> None:
     hard_wired, guesses = "print(3)", "for n in range(20): print(n)"
     outcomes = sandbox.run([job(PRINTS, SUM), job(hard_wired, SUM, stop=False), job(guesses, SUM)])

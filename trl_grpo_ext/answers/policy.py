@@ -10,6 +10,7 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import lru_cache
 from itertools import combinations, permutations
 from typing import Literal
@@ -48,6 +49,8 @@ SWITCHES = (
 )
 # Decimal places to which the sides of an approximation must agree.
 APPROXIMATE = 2
+# Largest relative error of a conversion between units: 5 miles are 8 km, and a month has 4 weeks.
+ROUGH = Fraction(1, 10)
 # Sides of a chain of equations that are compared with each other; the rest is not checked.
 MAX_SIDES = 30
 # A gold with more words beside its value is prose; answers may leave out or repeat fewer.
@@ -167,12 +170,26 @@ class Judge:
                 are_constant = (not symbols(one) and not symbols(other)) or isinstance(one, Opaque)
                 is_chain = len(values) > 2 or not isinstance(gold.node, Relation)
                 are_alike = is_chain and symbols(one) == symbols(other)
-                if not are_constant and not are_alike:
+                if (not are_constant and not are_alike) or _is_rate(one, other):
                     continue
                 same = replace(self.comparison, decimals=decimals).same
                 if not same(one, other) and not same(other, one):
                     return True
         return False
+
+
+def _is_rate(one: Node, other: Node) -> bool:
+    """Check whether sides of an equation have different units, and so tell a rate: `3 pens = $45`, `5 miles = 8 km`.
+
+    Units of one measure may be converted roughly: the sides may differ by a tenth.
+    """
+    match one, other:
+        case Quantity(_, of), Quantity(_, by) if of.measures != by.measures:
+            return True
+        case Quantity(Number(given), of), Quantity(Number(converted), by) if of != by:
+            size = given * of.factor
+            return abs(size - converted * by.factor) <= ROUGH * abs(size)
+    return False
 
 
 def _values(relation: Relation) -> list[Node]:
@@ -431,8 +448,11 @@ def _is_prime(number: int) -> bool:
 
 
 def _is_reducible(text: str) -> bool:
-    """Check whether a text is a fraction or ratio of two integers with a common factor: `12/8`, `12 to 8`."""
-    terms = _TWO_TERMS.fullmatch(text.strip())
+    """Check whether a text is, or concludes with, a fraction or ratio of two integers with a common factor: `12/8`.
+
+    An equation concludes with its last side: `24:36 = 4:6`.
+    """
+    terms = _TWO_TERMS.fullmatch(text.rpartition("=")[2].strip(" $"))
     return terms is not None and math.gcd(int(terms[1]), int(terms[2])) > 1
 
 

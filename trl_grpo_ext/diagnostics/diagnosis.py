@@ -124,12 +124,15 @@ def conclude(window: Window, onsets: Onsets, findings: Sequence[Finding], batche
 
 
 def _without_end(run: RecordedRun, found: Diagnosis) -> str:
-    """Tell of a training whose last steps and last log are missing; empty where the trainer records no logs."""
-    steps = run.settings.get("max_steps") or 0
-    if not found.batches or found.step is None or 0 < steps <= found.step + 1:
+    """Tell of a training whose last steps and last log are missing; empty where no logs are recorded."""
+    settings = run.settings
+    steps = settings.get("max_steps") or 0
+    # AsyncGRPO's rollout loop, whose deviation is of the population, records no logs.
+    is_async = settings.get("advantage_deviation") == "population"
+    if is_async or not found.batches or found.step is None or 0 < steps <= found.step + 1:
         return ""
     logs = run.logs
-    has_logs = logs or found.step < (run.settings.get("logging_steps") or 0)
+    has_logs = logs or found.step < (settings.get("logging_steps") or 0)
     # TRL's last log of a training has its time.
     if not has_logs or any("train_runtime" in entry and entry["step"] > found.step for entry in logs):
         return ""

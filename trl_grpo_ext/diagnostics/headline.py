@@ -100,7 +100,7 @@ def headline(causes: Sequence[Finding], findings: Sequence[Finding], window: Win
     `causes` hold at the end of the run, the first cause first; `findings` are told as they began, oldest first.
     """
     if not window.batches:
-        return causes[0].sentence if causes else _without_batches(window)
+        return _without_batches(causes, window)
     does_well = _does_well(window)
     if causes and not _is_beside(causes[0], window, does_well=does_well):
         return causes[0].sentence
@@ -161,7 +161,15 @@ def _has_clearly_risen(window: Window) -> bool:
     return has_risen(window) and _of_training(window, training_ends(window), "").is_well
 
 
-def _without_batches(window: Window) -> str:
+def _without_batches(causes: Sequence[Finding], window: Window) -> str:
+    if not causes:
+        return _nothing_trained(window)
+    if causes[0].severity is Severity.INFO:
+        return f"{_nothing_trained(window)} Beside it: {causes[0].sentence}"
+    return causes[0].sentence
+
+
+def _nothing_trained(window: Window) -> str:
     evaluation = evaluation_ends(window)
     if evaluation is not None:
         _, last = evaluation.shown

@@ -35,6 +35,7 @@ from trl_grpo_ext.support.version import __version__
 
 # What generation_kwargs may set in place of TRL's own settings.
 SAMPLING = ("temperature", "top_k", "top_p", "min_p", "repetition_penalty")
+# Settings that explain figures and findings; none that only decides what is written, or when a run ends.
 SETTINGS = (
     "num_generations",
     "num_generations_eval",

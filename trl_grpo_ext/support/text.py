@@ -10,7 +10,7 @@ import sys
 import traceback
 import unicodedata
 import zlib
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +57,19 @@ def did_you_mean(wrong: str, valid: Iterable[str]) -> str:
     if len(names) > MOST_NAMES:
         shown += ", ..."
     return f"Valid are: {shown}."
+
+
+def listed(items: Sequence[Any], most: int = 8) -> str:
+    """Join the first `most` items with commas, and count the rest.
+
+    Examples:
+        >>> listed(range(10))
+        '0, 1, 2, 3, 4, 5, 6, 7 and 2 more'
+    """
+    shown = ", ".join(map(str, items[:most]))
+    if len(items) <= most:
+        return shown
+    return f"{shown} and {len(items) - most} more"
 
 
 def cut(text: str, head: int, tail: int, mark: str) -> str:

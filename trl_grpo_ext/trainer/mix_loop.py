@@ -43,7 +43,8 @@ HALTED = "verified/halted"
 class AsyncJudging:
     """A rollout loop's settings for judging and recording, with field names from `VerifiedGRPOConfig`.
 
-    `halt_on` ends the run; with `drop_dead_groups` the trainer takes the next group in place of a dead one.
+    Rollout processes read these copies, since they have no TRL config. `halt_on` ends the run; with `drop_dead_groups`
+    the trainer takes the next group in place of a dead one.
     """
 
     output_dir: str

@@ -1,4 +1,7 @@
-"""Check TRL's settings without importing TRL, so that errors in a recipe are known at once."""
+"""Check TRL's settings without importing TRL, so that errors in a recipe are known at once.
+
+Settings of this package are checked in `config`.
+"""
 
 from __future__ import annotations
 

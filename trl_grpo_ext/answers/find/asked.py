@@ -9,16 +9,32 @@ from functools import lru_cache
 
 from trl_grpo_ext.answers.find.final_answer import FinalAnswer
 from trl_grpo_ext.answers.read.answer import read
-from trl_grpo_ext.answers.read.tree import Apply, Collection, Date, Number, Quantity, Range, Remainder, Time
-from trl_grpo_ext.answers.read.units import Unit, is_unit, unit
+from trl_grpo_ext.answers.read.tree import Apply, Collection, Date, Number, Quantity, Range, Relation, Remainder, Time
+from trl_grpo_ext.answers.read.units import Unit, is_currency, is_unit, unit
 
 # Characters at the end of a prompt that are searched for the question.
 MAX_PROMPT = 1_000
 _QUESTION = re.compile(r"(?:[^.?!\n]|\.(?=\d))*\?[^?]*\Z")
+# A task without a question mark: "Find the area in square metres."
+_TASK = re.compile(
+    r"(?:\A|[.!\n])\s*(?:find|calculate|compute|convert|determine|work out|express|give)\b[^?]*\Z", re.IGNORECASE
+)
+# km/h, square metres, degrees Celsius, cm^2; a capital letter alone is rather a name: "in A"
+_UNIT_NAME = (
+    r"(°[CF]|(?:(?:square|cubic|sq\.?|cu\.?)\s+|degrees?\s+(?=[cf]))?(?:[a-z]{2,20}|(?-i:[a-z]))"
+    r"(?:(?:\s?/\s?|\s+per\s+)[a-z]{1,20})?(?:\^?[23]|[²³])?)(?![\w/^])"
+)
 _UNIT = re.compile(
-    r"\b(?:how many|(?:answer|give|express\w*|measured)\b[^.?]{0,30}\bin|,\s+in)\s+([a-z]{2,20})\b"
-    r"|\bin\s+([a-z]{2,20})\s*\?",
+    r"(?:\b(?:how many|(?:answer|give|express\w*|measured)\b[^.?]{0,30}\bin|convert\b[^?\n]{1,60}\sto)|,\s+in)"
+    rf"\s+{_UNIT_NAME}|\bin\s+{_UNIT_NAME}\s*(?:[?.)]|\Z)"
+    rf"|\bnearest\s+{_UNIT_NAME}",
     re.IGNORECASE,
+)
+# Names with another meaning: degrees of an angle or of a temperature, pounds of weight or of money.
+_NAMESAKES = (
+    {unit("deg"), unit("celsius")},
+    {unit("deg"), unit("fahrenheit")},
+    {unit("pound"), unit("£")},
 )
 OF_REST = re.compile(r"\b(?:remainder|remain\w*|left\s?over|left|leav\w+|extra)\b", re.IGNORECASE)
 # Pairs of words for changes in opposite directions.
@@ -65,7 +81,8 @@ _SUBJECT = re.compile(
 _PER = re.compile(r"\b(?:per|every|each|an?)\s+(?:\d+\s+)?([a-z]+)\b")
 _COUNTS = re.compile(r"\bhow many\s+[a-z]+s\b", re.IGNORECASE)
 _TEMPERATURE = re.compile(r"\s*(?:°\s?[CF]|\bdegrees? (?:celsius|fahrenheit))$", re.IGNORECASE)
-_PERCENT = re.compile(r"\bpercent(?:age)?\b", re.IGNORECASE)
+# A percentage that the question asks for, not "after a 20 percent increase".
+_PERCENT = re.compile(r"(?<!\d[ -])\bpercent(?:age)?\b", re.IGNORECASE)
 # A rank or a percentage counts no things.
 _NO_COUNT = re.compile(r"\d+(?:st|nd|rd|th)|.*%")
 _MEASURES = {"length", "time", "mass"}
@@ -151,45 +168,74 @@ def as_asked(gold: str, answer: str, prompt: str) -> str:
     Examples:
         >>> [as_asked("12", said, "How many dollars is that?") for said in ("12 cents", "12", "12 pens")]
         ['12 dollars', '12', '12 dollars']
+        >>> [as_asked("37", said, "Convert 98.6°F to degrees Celsius.") for said in ("37 °F", "37 °C")]
+        ['37 degrees Celsius', '37']
         >>> as_asked("1, 2", "2, 1", "Sort 2 and 1 from smallest to largest.")
         '(1, 2)'
         >>> as_asked("5 and 6", "between 5 and 6", "Between which two numbers is it?")
         'between 5 and 6'
     """
     asked, given = read(gold).node, read(answer).node
+    if isinstance(given, Relation):
+        given = given.sides[-1]
     if isinstance(asked, Collection) and asked.kind == "list":
         if isinstance(given, Range) and len(asked.items) == 2 and "between" in prompt.casefold():
             return f"between {gold}"
         return f"({gold})" if asks_for_order(prompt) else gold
-    if isinstance(given, Quantity) and given.unit == unit("deg"):
+    if isinstance(given, Quantity) and given.unit == unit("deg") and _TEMPERATURE.search(gold):
         # the question tells of which scale: 5 degrees for 5 °C
         return _TEMPERATURE.sub(" degrees", gold)
     if isinstance(given, Quantity) and isinstance(asked, Number):
-        return f"{gold} {_asked_unit(given.unit, prompt)}".strip()
+        return f"{gold} {_asked_unit(given.unit, prompt, is_whole=gold.isdigit())}".strip()
     return gold
 
 
-def _asked_unit(given: Unit, prompt: str) -> str:
+def _asked_unit(given: Unit, prompt: str, *, is_whole: bool) -> str:
     """Return the question's unit if the answer's unit differs; else an empty text."""
     question = question_of(prompt)
     if _PERCENT.search(question):
         return "percent"
-    for asked in _UNIT.finditer(question):
-        word = asked[1] or asked[2]
-        if is_unit(word) and unit(word) != given and _may_differ(unit(word), given):
-            return word
+    task = _TASK.search(prompt[-MAX_PROMPT:])
+    asked = _units_asked(question or (task[0] if task else ""), is_whole=is_whole)
+    if given not in asked.values():
+        for name, of in asked.items():
+            if _may_differ(of, given):
+                return name
     is_of_dollars = "$" in prompt and "cent" not in prompt.casefold()
     if is_of_dollars and given == unit("cent"):
         return "dollars"
     return ""
 
 
+def _units_asked(question: str, *, is_whole: bool) -> dict[str, Unit]:
+    """Return the units that a question asks for, by their names.
+
+    "To the nearest cm" asks for centimetres only if the gold is a whole number, and never for a currency.
+    """
+    asked = {}
+    for groups in _UNIT.findall(question):
+        whole_name = "".join(groups)
+        if groups[-1] and (is_currency(whole_name) or not is_whole):
+            continue
+        # Of "hours per day" and "miles per trip", the first word alone is a unit with a measure.
+        for name in (whole_name, whole_name.partition(" per ")[0]):
+            said = read(f"1 {name}")
+            if isinstance(said.node, Quantity) and said.node.unit.measures and not said.counted:
+                asked[name] = said.node.unit
+                break
+    return asked
+
+
 def _may_differ(asked: Unit, given: Unit) -> bool:
-    """Check that units share all measures or no measure: an area may answer a question about metres."""
-    if asked.measures == given.measures:
-        return True
+    """Check whether an answer in one unit may miss a question about another unit.
+
+    An area answers a question about metres, and a distance a question about km/h; a length answers none about areas.
+    """
+    if {asked, given} in _NAMESAKES:
+        return False
     common = dict(asked.measures).keys() & dict(given.measures)
-    return not common
+    is_power = all(power > 1 for _, power in asked.measures)
+    return asked.measures == given.measures or not common or is_power
 
 
 def with_question(found: FinalAnswer, golds: Sequence[str], sentence: str, prompt: str) -> FinalAnswer:

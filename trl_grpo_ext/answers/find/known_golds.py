@@ -85,9 +85,9 @@ def with_known_golds(found: FinalAnswer, golds: Sequence[str], completion: str, 
     marks = {*found.marks}
     if marks & {"phrase", "boxed", "answer_tag"}:
         found = with_leading_yes_or_no(found, golds, completion, prompt)
-    if found.problem not in ("", "no_answer", "hedged") or not marks <= {"last_expression", "whole_text", "phrase"}:
+    if found.problem not in ("", "no_answer", "hedged") or marks & {"boxed", "answer_tag"}:
         return found
-    for rule in (with_name,) if "phrase" in marks else _RULES:
+    for rule in (with_name,) if marks & {"phrase", "emphasised"} else _RULES:
         known = rule(found, golds, completion, prompt)
         if known is not found:
             return known

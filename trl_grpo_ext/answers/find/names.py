@@ -10,6 +10,7 @@ from trl_grpo_ext.answers.find.asked import NO_NAMES, asks_for_order, is_opposed
 from trl_grpo_ext.answers.find.endings import ending, last_sentence, said
 from trl_grpo_ext.answers.find.final_answer import FinalAnswer
 from trl_grpo_ext.answers.find.hedges import is_hedged
+from trl_grpo_ext.answers.find.phrases import emphasised, formal, informal
 from trl_grpo_ext.answers.find.values import last_value
 from trl_grpo_ext.answers.find.yes_no import YES_AND_NO
 from trl_grpo_ext.answers.read.answer import MAX_CHARS, read
@@ -106,15 +107,18 @@ def with_name(found: FinalAnswer, golds: Sequence[str], completion: str, prompt:
         ('Tom, 5',)
     """
     for gold in golds:
-        amounts = _pairs(gold)
+        # 2 hours 15 minutes are a single value.
+        amounts = {} if isinstance(read(gold).node, Quantity) else _pairs(gold)
         split = _WITH_AMOUNT.fullmatch(gold)
         name = split[1] if split else gold
-        if len(amounts) < 2 and not _is_in_words(name, prompt):
-            continue
         is_phrase = found.marks == ("phrase",)
+        is_bold = found.marks == ("emphasised",)
+        if len(amounts) < 2 and (is_bold or not _is_in_words(name, prompt)):
+            continue
         sentence = last_sentence(found.answers[0] if is_phrase else ending(completion), name)
         if len(amounts) > 1:
-            told = _amounts_of(sentence, amounts)
+            # Of several marked amounts, the found answer is the last alone.
+            told = _amounts_of(_marked(ending(completion)) if is_phrase or is_bold else sentence, amounts)
             if told:
                 is_same = all(_size(told[one]) == _size(amounts[one]) for one in amounts)
                 answer = gold if is_same else ", ".join(f"{one} {told[one]}" for one in amounts)
@@ -124,6 +128,14 @@ def with_name(found: FinalAnswer, golds: Sequence[str], completion: str, prompt:
                 return said(gold)
             return _with_amount(found, sentence, split)
     return found
+
+
+def _marked(text: str) -> str:
+    """Return the text behind the last phrase or in closing bold letters; empty if it denies or doubts."""
+    marks = formal(text) or informal(text) or emphasised(text)
+    if not marks or _DENIED.search(marks[-1].content):
+        return ""
+    return marks[-1].content
 
 
 def _with_amount(found: FinalAnswer, sentence: str, gold: re.Match[str]) -> FinalAnswer:

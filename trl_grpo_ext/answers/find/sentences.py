@@ -61,6 +61,14 @@ _REPEATED = re.compile(
     r"(?:\s(?:each|apiece|in all|in total))?[\s.!]*$",
     re.IGNORECASE,
 )
+# 2024 is written as MMXXIV, 13 is expressed in binary as 1101
+_WRITTEN_AS = re.compile(
+    r"^(?!\W*(?i:if|since|because|as)\b).*\b(?:is|are|can be) (?:written|expressed|represented)\s(?:[^,;]*\s)??as\s+"
+    r"((?=\S*[A-Z\d])[^,;]{1,40}?)(?:\s+in\s+[A-Za-z]+(?:\s[a-z]+)?)?$",
+    re.DOTALL,
+)
+# "I settle on 2 hours" concludes, whatever it is about.
+_DECIDES = re.compile(r"\bI(?:['’](?:d|ll)|\s[a-z]+)? (?:settle|decide|go|stick|choose|pick|take|say|conclude)\b")
 _MAX_REPEATED = 3
 # A sentence with all words of a question answers the question, if these are at least as many.
 _MIN_WORDS = 2
@@ -83,7 +91,9 @@ _WHERE = re.compile(r",?\s+(?:where|with|for (?:all|any|some|every))\b.*$", re.D
 # A sign of mathematics.
 _SIGN = re.compile(r"[\d=\\^+∈$∞π√]")
 # Between calculations that are steps: "3 * 4 = 12, and 12 + 2 = 14".
-_NEXT_STEP = re.compile(r",\s+(?:(?:and|then)\b)?|\b(?:and|then)\b")
+_NEXT_STEP = re.compile(r"(?:,|(?<=[A-Za-z]);)\s+(?:(?:and|then)\b)?|\b(?:and|then)\b")
+# The unit or the counted things of a step: "0.5 g = 500 mg".
+_THINGS = re.compile(r"(?<=\d)\s(?:[A-Za-z]{2,}|[gmhsL])\b")
 _LETTER = re.compile(r"[A-Za-z]")
 _SOLVED = re.compile(r"([A-Za-z])\s*=\s*[^A-Za-z=]+")
 # A unit without a space, which the reader would take for letters.
@@ -187,7 +197,7 @@ def _is_about_another(sentences: Sequence[str], prompt: str) -> bool:
         return False
     before, last = sentences[-2:]
     asked = stems(question_of(prompt))
-    if len(asked) < _MIN_WORDS or asked & stems(last) or _SO.match(last.strip()):
+    if len(asked) < _MIN_WORDS or asked & stems(last) or _SO.match(last.strip()) or _DECIDES.search(last):
         return False
     return asked <= stems(before) and any(map(str.isdigit, before)) and "=" not in last
 
@@ -276,6 +286,9 @@ def _value_that_is(sentence: str) -> str:
     # The fastest is Evelyn.
     if _NAME.fullmatch(name):
         return name
+    written = _WRITTEN_AS.search(sentence.rstrip(" *_`."))
+    if written and is_value(written[1]):
+        return strip_delimiters(written[1])
     bare = "" if has_formula(sentence) else sentence
     ends = [bare[word.end() :] for word in _BEFORE_VALUE.finditer(bare)]
     sentence = _SO.sub("", _WHERE.sub("", sentence)).strip()
@@ -310,11 +323,12 @@ def _last_step(sentence: str) -> str:
     Empty unless a sentence consists of equations with numbers, or in one unknown that only the last one solves.
     """
     *steps, last = _NEXT_STEP.split(sentence)
+    working, is_equation, result = last.rpartition("=")
     solved = _SOLVED.fullmatch(last.strip(" ."))
     unknown = solved[1] if solved else ""
-    if not steps or "=" not in last or not (solved or not _LETTER.search(last)):
+    if not steps or not is_equation or not (solved or not _LETTER.search(working + _THINGS.sub("", result))):
         return ""
-    for step in steps:
+    for step in (_THINGS.sub("", step) for step in steps):
         if "=" not in step or set(_LETTER.findall(step)) != set(unknown) or step.partition("=")[0].strip() == unknown:
             return ""
     return last.strip(" .")

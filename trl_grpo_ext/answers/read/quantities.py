@@ -69,6 +69,9 @@ class Quantities(Expressions):
 
     def _is_unit_at(self, ahead: int) -> bool:
         token = self.ahead(ahead)
+        # 135 minutes in total
+        if token.text == "in" and self.ahead(ahead + 1).text in ("total", "all"):
+            return False
         return token.kind in ("word", "symbol", "function") and is_unit(_OHM.get(token.text, token.text))
 
     def _exponent_of_unit(self) -> int:

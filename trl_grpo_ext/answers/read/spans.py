@@ -13,10 +13,11 @@ _REST = r"(?:\s*,?\s*(?:with|and)?\s*(?:a |the )?remainder(?:\s+(?:is|of))?|\s*r
 # 5 with 3 left over
 _WITH, _OVER = r"\s+(?:with|and)\s+", r"\s+(?:left over|leftover|remaining|to spare)\b"
 _TO = r"\s+(?:to|(?:up )?through|up to)\s+(?:pages?\s+)?"
+_INCLUSIVE = r",?\s+\(?inclusive\b\)?"
 # Patterns with which `find` searches sentences.
 RANGE = (
-    rf"(?:\b(?:from|between)\s+)?(?<![\w.,^/-]){_AMOUNT}(?:\s*(?:--?|–)\s*|{_TO}){_AMOUNT}(?![\w./^]|:\d)"
-    rf"|\bbetween\s+{_AMOUNT}\s+and\s+{_AMOUNT}(?![\w./^])"
+    rf"(?:(?:\b(?:from|between)\s+)?(?<![\w.,^/-]){_AMOUNT}(?:\s*(?:--?|–)\s*|{_TO}){_AMOUNT}(?![\w./^]|:\d)"
+    rf"|\bbetween\s+{_AMOUNT}\s+and\s+{_AMOUNT}(?![\w./^]))(?:{_INCLUSIVE})?"
 )
 _THINGS = r"(?:\s+[a-z]+){0,3}?"
 REMAINDER = rf"(?<![\d.])\d+(?:{_REST}\d+(?!\.?\d)|{_THINGS},?{_WITH}\d+{_THINGS}{_OVER})"
@@ -28,8 +29,8 @@ RATIO = (
 _RATIO = re.compile(r"(?:for every\s)?(\d+)\D+?\s(?:every|is|are|to)\s(\d+)(?:\s[a-z]+)?", re.IGNORECASE)
 _RATIO_SAID = re.compile(RATIO, re.IGNORECASE)
 _RANGE = re.compile(
-    rf"(?:from\s+)?({_AMOUNT})(?:--?|{_TO}|(?<!-)\s+-\s+)({_AMOUNT})((?:\s|\\[ ,]).*)?"
-    rf"|between\s+({_AMOUNT})\s+and\s+({_AMOUNT})((?:\s|\\[ ,]).*)?",
+    rf"(?:from\s+)?({_AMOUNT})(?:--?|{_TO}|(?<!-)\s+-\s+)({_AMOUNT})((?:[\s,]|\\[ ,]).*)?"
+    rf"|between\s+({_AMOUNT})\s+and\s+({_AMOUNT})((?:[\s,]|\\[ ,]).*)?",
     re.IGNORECASE | re.DOTALL,
 )
 _REMAINDER = re.compile(
@@ -38,8 +39,10 @@ _REMAINDER = re.compile(
 )
 
 
-def read_range(text: str, read: Callable[[str], Node]) -> Range | None:
+def read_range(text: str, read: Callable[[str], Node]) -> Range | Collection | None:
     """Read a range with rising bounds; None for texts without range, such as `5-3`.
+
+    A range with the word "inclusive" is a closed interval.
 
     Args:
         text: A text without commands.
@@ -60,14 +63,15 @@ def read_range(text: str, read: Callable[[str], Node]) -> Range | None:
     # 5-10% is 5% to 10%.
     if high.endswith("%") and not low.endswith("%"):
         low += "%"
-    behind = rest or ""
+    is_closed = re.fullmatch(_INCLUSIVE, rest or "", re.IGNORECASE)
+    behind = "" if is_closed else rest or ""
     lower = read(low + behind)
     upper = read(high + behind)
     least = _size(lower)
     most = _size(upper)
     if least is None or most is None or least >= most:
         return None
-    return Range(lower, upper)
+    return Collection("[]", (lower, upper)) if is_closed else Range(lower, upper)
 
 
 def _size(node: Node) -> Fraction | None:

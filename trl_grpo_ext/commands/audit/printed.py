@@ -21,7 +21,7 @@ from trl_grpo_ext.commands.audit.static import Case, ProbeResult, StaticAudit
 from trl_grpo_ext.sample import last_message
 from trl_grpo_ext.support.estimate import Interval
 from trl_grpo_ext.support.printer import WholeTable, print_lines, shown
-from trl_grpo_ext.support.text import on_one_line, shortened
+from trl_grpo_ext.support.text import listed, on_one_line, shortened
 
 if TYPE_CHECKING:
     from trl_grpo_ext.commands.audit.attacked import Attack
@@ -34,6 +34,8 @@ LEAST_CHARS = 16
 GOLD_CHARS = 12
 # Total width of the gaps between the table's columns, in characters.
 GAPS = 12
+# Probes of one advice by name; the table has all.
+MOST_NAMES = 4
 # The share of a right answer's score from which wrong answers' scores are told of a sum: half of it is a hole.
 LOOSE = 0.25
 HOW_TO_SEE_MORE = "--cases prints the worst cases in full, and --json everything."
@@ -147,7 +149,7 @@ def _what_to_do(found: Sequence[ProbeResult], kind: Kind, is_shipped: bool) -> I
         names.setdefault(advice, []).append(probe.name)
     yield "What to do:"
     for advice, probes in names.items():
-        yield f"- {', '.join(probes)}: {advice}"
+        yield f"- {listed(probes, MOST_NAMES)}: {advice}"
 
 
 def _advice(probe: ProbeResult, kind: Kind, is_shipped: bool) -> str:

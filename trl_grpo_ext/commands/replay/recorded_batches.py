@@ -18,7 +18,7 @@ from trl_grpo_ext.mix.reward_mix import RewardMix
 from trl_grpo_ext.recipe.data import number_or_text
 from trl_grpo_ext.runs.recorded_run import RecordedRun
 from trl_grpo_ext.scorecard import Mode, Scorecard
-from trl_grpo_ext.support.text import nearest
+from trl_grpo_ext.support.text import listed, nearest
 
 
 class RecordedBatches:
@@ -78,19 +78,6 @@ class RecordedBatches:
         if known:
             span = f"its batches are of the steps {min(known)} to {max(known)}"
         return f"{folder} has no batches of the steps that were asked for; {span}."
-
-
-def listed(items: Sequence[Any], most: int = 8) -> str:
-    """Join the first `most` items with commas, and count the rest.
-
-    Examples:
-        >>> listed(range(10))
-        '0, 1, 2, 3, 4, 5, 6, 7 and 2 more'
-    """
-    shown = ", ".join(map(str, items[:most]))
-    if len(items) <= most:
-        return shown
-    return f"{shown} and {len(items) - most} more"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from typing import Any
 from tqdm import tqdm
 
 from trl_grpo_ext.commands.replay.changes import Comparison
-from trl_grpo_ext.commands.replay.recorded_batches import NewRewards, RecordedBatches, RunClock, Selection, listed
+from trl_grpo_ext.commands.replay.recorded_batches import NewRewards, RecordedBatches, RunClock, Selection
 from trl_grpo_ext.commands.replay.rescorer import Rescorer
 from trl_grpo_ext.figures.advantages import AdvantageSettings
 from trl_grpo_ext.mix.reward_plan import plan_rewards
@@ -18,6 +18,7 @@ from trl_grpo_ext.mix.schedule import Schedule
 from trl_grpo_ext.mix.term import RewardTerm
 from trl_grpo_ext.runs.recorded_run import RecordedRun
 from trl_grpo_ext.scorecard import Scorecard
+from trl_grpo_ext.support.text import listed
 
 
 def replay_run(

@@ -291,9 +291,9 @@ def _changed(window: Window) -> float:
 
 
 def warming_up(window: Window) -> CheckResult:
-    """Find a warm-up longer than the run, though the score has risen."""
+    """Find a warm-up longer than the run, though the score has risen, or nothing was recorded yet."""
     steps = long_warm_up(window)
-    if not steps or not window.batches or not has_risen(window):
+    if not steps or (window.batches and not has_risen(window)):
         return None
     most = window.settings["max_steps"]
     return Finding(

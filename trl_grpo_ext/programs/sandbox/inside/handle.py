@@ -30,8 +30,10 @@ from trl_grpo_ext.programs.sandbox.inside.crossing.classes import (
     OF_PLAIN_RESULTS,
     OPERATORS,
     ORDER,
+    REFLECTED,
     UNARY,
 )
+from trl_grpo_ext.programs.sandbox.inside.crossing.encoder import is_plain_type
 from trl_grpo_ext.programs.sandbox.inside.iteration import VIEWS, begin, item_at, length_of, next_item, once, view
 from trl_grpo_ext.programs.sandbox.inside.swallowing import leave, leave_async
 
@@ -49,6 +51,8 @@ class Requester(Protocol):
     def get(self, target: Any, name: str) -> Any: ...
 
     def contradicted(self, detail: str) -> NoReturn: ...
+
+    def refuse(self, detail: str) -> NoReturn: ...
 
 
 class Standing(IntEnum):
@@ -104,8 +108,6 @@ class Stub:
 
     __slots__ = ()
     _remote_state: State
-    _is_flag = False
-    """Whether the program's class is an enum of bits, whose operators are Python's own."""
 
     def __getattr__(self, name: str) -> Any:
         if is_judgement(self, name):
@@ -188,9 +190,10 @@ class Handle(Stub):
 
 def _text(self: Stub, kind: str, *spec: str) -> str:
     state = self._remote_state
-    if isinstance(self, str) and state.standing < Standing.MADE:
+    is_text = isinstance(self, str) and state.standing < Standing.MADE
+    if is_text or (state.remote.quiet and not isinstance(self, Handle)):
         # Use the text that crossed: otherwise the program could give another text each time the library asks.
-        return str(getattr(str, f"__{kind}__")(self, *spec))
+        return str(_of_plain_base(self, f"__{kind}__")(*spec))
     if state.remote.quiet:
         return f"<{state.name}>"
     return str(once(state, (kind, *spec), lambda: state.remote.request(kind, self, *spec)))
@@ -209,8 +212,7 @@ def special(name: str) -> Callable[..., Any]:
 
     def method(self: Stub, /, *args: Any, **kwargs: Any) -> Any:
         is_plain = not isinstance(self, Handle) and _standing(self) < Standing.MADE
-        is_own_operator = name in OPERATORS and not self._is_flag
-        if is_plain and not is_own_operator and name not in OF_PLAIN_RESULTS:
+        if is_plain and name not in OPERATORS | OF_PLAIN_RESULTS:
             return _of_plain_base(self, name)(*args, **kwargs)
         if name in JUDGED:
             return _judged(self, name, args)
@@ -218,6 +220,11 @@ def special(name: str) -> Callable[..., Any]:
 
     method.__name__ = name
     return method
+
+
+def _has(value: Stub, *names: str) -> bool:
+    """Test if a stand-in's class has one of some methods; `hasattr` would ask the program, which may say yes."""
+    return any(name in vars(kind) for kind in type.mro(type(value)) for name in names)
 
 
 def _standing(value: Any) -> Standing:
@@ -240,19 +247,22 @@ def _of_plain_base(value: Stub, name: str) -> Callable[..., Any]:
 def _refused(value: Stub, name: str, *args: Any) -> Any:
     """Refuse a question about a returned object.
 
-    Return NotImplemented where Python then tries the other operand: from any other method it would be a value, and a
-    yes. Between a list or number of the program and plain data, Python would then run its own operator.
+    Return NotImplemented if the other operand may answer in its place, as Python then asks it.
 
     Raises:
-        KeyError: for `__missing__`.
-        TypeError: for any other method, and for arithmetic that Python would do itself.
+        TypeError: otherwise. The test does not pass, whether it catches the error or not.
     """
-    has_handle = any(isinstance(operand, Handle) for operand in (value, *args))
-    if name in ORDER or (name in BINARY and has_handle):
+    if name in REFLECTED and _may_answer(args[0], REFLECTED[name], value):
         return NotImplemented
-    if name == "__missing__":
-        raise KeyError(*args)
-    raise TypeError(f"{name} is not asked of a returned {type(value).__name__!r} object")
+    return value._remote_state.remote.refuse(f"{name} is not asked of a returned {type(value).__name__!r} object")
+
+
+def _may_answer(other: Any, name: str, value: Stub) -> bool:
+    """Test if the method `name` of the other operand's class, not of Python's plain types, may judge `value`."""
+    kind = next(each for each in type(other).__mro__ if name in vars(each) or each is object)
+    if kind is object or is_plain_type(kind):
+        return False
+    return not isinstance(other, Stub) or _is_asked(other, name, (value,))
 
 
 def _judged(self: Stub, name: str, args: tuple[Any, ...]) -> Any:
@@ -265,7 +275,7 @@ def _judged(self: Stub, name: str, args: tuple[Any, ...]) -> Any:
         TypeError: if the program answers with plain data where an object is required.
     """
     if name == CONTAINS and _standing(self) < Standing.MADE:
-        return any(element is args[0] or element == args[0] for element in iter(self))
+        return _holds(self, args[0])
     # The digits that a number is rounded to are no operand.
     others = () if name in UNARY else args
     if not _is_asked(self, name, others):
@@ -275,7 +285,8 @@ def _judged(self: Stub, name: str, args: tuple[Any, ...]) -> Any:
     is_told = is_distance or (name in BINARY | UNARY and _is_told(self, name, others))
     result = self._remote_state.remote.request("special", self, name, *args)
     if is_told and not _is_value(name, result):
-        raise TypeError(f"{name} of a {type(self).__name__!r} object and plain or returned data gives plain data")
+        detail = f"{name} of a {type(self).__name__!r} object and plain or returned data gives plain data"
+        self._remote_state.remote.refuse(detail)
     if isinstance(result, Stub):
         state = result._remote_state
         is_in_place = result is self and name in BINARY and name.startswith("__i")
@@ -285,6 +296,12 @@ def _judged(self: Stub, name: str, args: tuple[Any, ...]) -> Any:
         is_difference = is_distance or (not is_sum and any(_may_differ(name, other) for other in others))
         state.differs = is_difference or any(map(_differs, (result, self, *others)))
     return result
+
+
+def _holds(self: Stub, item: Any) -> Any:
+    if not _has(self, "__iter__", "__getitem__"):
+        return _refused(self, CONTAINS)
+    return any(element is item or element == item for element in iter(self))
 
 
 def _is_asked(self: Stub, name: str, others: tuple[Any, ...]) -> bool:
@@ -338,26 +355,22 @@ def _is_value(name: str, result: Any) -> bool:
 
 
 def _may_differ(name: str, other: Any) -> bool:
-    """Test if an operator may give the difference of an object from an expected value; `sum` begins with 0."""
-    is_zero = type(other) in (int, float) and other == 0
+    """Test if an operator may give the difference of an object from an expected value; `sum` begins with `0 + x`."""
+    begins_sum = name == "__radd__" and type(other) in (int, float) and other == 0
     is_joined = isinstance(other, str) and "add" in name
-    return name in ADDITIVE and not (is_zero or is_joined or isinstance(other, Stub | FunctionType))
+    return name in ADDITIVE and not (begins_sum or is_joined or isinstance(other, Stub | FunctionType))
 
 
 def _by_fields(one: Stub, name: str, other: Any) -> Any:
     """Compare two returned objects of a data class with an order by their fields, in the judge.
 
-    Return NotImplemented for different classes.
-
-    Raises:
-        TypeError: for a class with an order of its own.
+    Return NotImplemented for different classes, and refuse a class with an order of its own.
     """
     order: tuple[str, ...] = getattr(type(one), "_order", ())
+    if not order:
+        return _refused(one, name, other)
     if type(other) is not type(one):
         return NotImplemented
-    if not order:
-        # Python would say that the class has no order.
-        raise TypeError(f"{name} is not asked of a returned {type(one).__name__!r} object")
     get = one._remote_state.remote.get
     first = tuple(get(one, field) for field in order)
     second = tuple(get(other, field) for field in order)
@@ -369,11 +382,11 @@ def _call(self: Stub, /, *args: Any, **kwargs: Any) -> Any:
 
 
 def _iter(self: Stub) -> Any:
+    if not isinstance(self, Handle) and _standing(self) < Standing.MADE:
+        return _of_plain_base(self, "__iter__")()
     # Items that were fetched ahead would be lost with a new iterator.
     if hasattr(type(self), "__next__") and getattr(type(self), "_ahead", False):
         return self
-    if not isinstance(self, Handle) and _standing(self) < Standing.MADE:
-        return _of_plain_base(self, "__iter__")()
     return begin(self)
 
 
@@ -399,7 +412,7 @@ def _bool(self: Stub) -> bool:
         return bool(base.__bool__(self)) if hasattr(base, "__bool__") else _len(self) > 0
     state = self._remote_state
     if state.differs:
-        raise TypeError(f"__bool__ is not asked of a {type(self).__name__!r} object and plain data")
+        state.remote.refuse(f"__bool__ is not asked of a {type(self).__name__!r} object and plain data")
     found = once(state, ("__bool__",), partial(state.remote.request, "special", self, "__bool__"))
     if type(found) is not bool:
         raise TypeError(f"__bool__ should return bool, returned {type(found).__name__}")
@@ -410,8 +423,7 @@ def viewed(self: Stub, name: str, found: Any) -> Any:
     """Check `items`, `keys` and `values` of a returned object against its other answers."""
     if name not in VIEWS or not isinstance(found, Handle) or _standing(self):
         return found
-    # `hasattr` would ask the program, which may say yes.
-    if any("__len__" in vars(kind) for kind in type.mro(type(self))):
+    if _has(self, "__len__"):
         _len(self)
     return lambda *args, **kwargs: view(self._remote_state, name, _call(found, *args, **kwargs))
 

@@ -217,7 +217,7 @@ def _undefined(name: str) -> Callable[..., NoReturn]:
 
 def _run(program: ProgramProxy, code: CodeType, namespace: dict[str, Any]) -> tuple[str, str]:
     """Run a test and return its ending and detail."""
-    program.last_call = program.last_error = None
+    program.begin_test()
     error: BaseException | None = None
     try:
         exec(code, namespace)
@@ -226,6 +226,8 @@ def _run(program: ProgramProxy, code: CodeType, namespace: dict[str, Any]) -> tu
         error = raised
     if program.fault is not None:
         return program.fault.ending, program.fault.detail
+    if program.refused is not None:
+        return "error", program.refused
     return ("passed", "") if error is None else detail_of(program, error)
 
 

@@ -87,7 +87,7 @@ class Objects:
         """Encode an enum member, or a plain value whose class must be kept, as JSON.
 
         Enum members cross by name if their class belongs to Python's library. Instances of subclasses of plain types
-        cross as numbered objects with their contents if their class adds something. None means that the encoder
+        cross as numbered objects with their contents if the program defines their class. None means that the encoder
         flattens the value, or handles it as any other object.
         """
         kind = type(value)

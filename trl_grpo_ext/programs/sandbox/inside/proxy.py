@@ -64,6 +64,7 @@ class ProgramProxy:
         fault: Reason why the program can no longer be asked, or None.
         untouchable: Whether requests are forbidden for now.
         missed: Whether a request was attempted while requests were forbidden.
+        refused: The first question of the running test that the program may not answer, in a sentence, or None.
         quiet: Whether stand-ins describe themselves without asking the program.
         last_error: The last exception that came from the program.
         last_call: The last call: target, positional arguments, keyword arguments, result.
@@ -78,6 +79,7 @@ class ProgramProxy:
         self.fault: Fault | None = None
         self.untouchable = False
         self.missed = False
+        self.refused: str | None = None
         self.quiet = False
         self.last_error: BaseException | None = None
         self.last_call: tuple[Any, tuple[Any, ...], dict[str, Any], Any] | None = None
@@ -168,6 +170,19 @@ class ProgramProxy:
     def contradicted(self, detail: str) -> NoReturn:
         """End the run, because an object made two contradictory statements."""
         self._end("protocol", detail)
+
+    def begin_test(self) -> None:
+        """Forget what belongs to the test before."""
+        self.last_call = self.last_error = self.refused = None
+
+    def refuse(self, detail: str) -> NoReturn:
+        """Note that a test asked a question that the program may not answer: the test does not pass.
+
+        Raises:
+            TypeError: always; a test that expects it of the program, or a library that tries, may catch it.
+        """
+        self.refused = self.refused or detail
+        raise TypeError(detail)
 
     def check_silence(self) -> None:
         """End the run if an unrequested message has arrived."""

@@ -44,7 +44,7 @@ from trl_grpo_ext.programs.sandbox.inside.iteration import begin, item_at, lengt
 _OF_CLASSES = {"__slots__", "__dict__", "__name__", "__qualname__", "__doc__", "__abstractmethods__"}
 _KEPT = (FORWARDED - _OF_CLASSES) | {"__init__", "__post_init__"}
 _OF_ERRORS = frozenset({"__str__", "__repr__", "__format__"})
-_OWN_NAMES = frozenset({"_remote_state", "_remote_class", "_ahead", "_equates", "_is_flag", "_order", "mro"})
+_OWN_NAMES = frozenset({"_remote_state", "_remote_class", "_ahead", "_equates", "_order", "mro"})
 
 
 class ClassState(State):
@@ -327,8 +327,8 @@ def make_class(
         bases: Stand-ins for its bases, and builtin types.
         names: Names of its attributes and methods.
         flags: `library`: the class belongs to Python, such as the class of generators. `unhashable`: it has no hash.
-            `function`: its objects bind like functions. `bits`: it is an enum of bits. Names of abstract
-            collection classes that it inherits from. Fields that order its objects, each with the prefix `ORDERED_BY`.
+            `function`: its objects bind like functions. Names of abstract collection classes that it inherits from.
+            Fields that order its objects, each with the prefix `ORDERED_BY`.
 
     Raises:
         TypeError: if Python cannot create a class with these bases.
@@ -338,7 +338,6 @@ def make_class(
         "__module__": "solution",
         "__doc__": RemoteAttribute("__doc__"),
         "_ahead": "library" in flags,
-        "_is_flag": "bits" in flags,
         "_remote_class": ClassState(remote, number, name),
     }
     if full:

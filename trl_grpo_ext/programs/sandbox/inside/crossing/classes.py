@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import MISSING, Field, field, fields
-from enum import Enum, Flag
+from enum import Enum
 from types import FunctionType, MethodType
 from typing import Any, NamedTuple
 
@@ -38,6 +38,11 @@ STRUCTURE = _dunders(
 
 ORDER = _dunders("lt le gt ge")
 BINARY = _dunders(" ".join([_BINARY, *(f"{prefix}{name}" for name in _BINARY.split() for prefix in "ri")]))
+REFLECTED = {
+    **{f"__{name}__": f"__{other}__" for name, other in (("lt", "gt"), ("gt", "lt"), ("le", "ge"), ("ge", "le"))},
+    **{f"__{prefix}{name}__": f"__r{name}__" for name in _BINARY.split() for prefix in ("", "i")},
+}
+"""By method, the method of the other operand that Python asks if this one has no answer."""
 ADDITIVE = _dunders("add sub radd rsub iadd isub")
 """Arithmetic that tests use to compare within a tolerance."""
 DISTANCES = _dunders(" ".join(f"{prefix}{name}" for name in ("sub", "xor", "and") for prefix in ("", "r", "i")))
@@ -126,6 +131,9 @@ def description(kind: type, base_json: Callable[[type], Json]) -> list[Json]:
             if not any(issubclass(each, found) for each in bases):
                 bases.append(found)
     written = []
+    if plain_base(kind) is not None:
+        written = _own_operators(kind)
+        names = {name: value for name, value in names.items() if name not in OPERATORS}
     for name, value in names.items():
         # A special method that is None is one that the class has not.
         is_there = value is not None or name not in ALL
@@ -138,6 +146,23 @@ def description(kind: type, base_json: Callable[[type], Json]) -> list[Json]:
         written[:_MOST_NAMES],
         list(_flags(kind)),
     ]
+
+
+def _own_operators(kind: type) -> list[str]:
+    """List operators that the program defines for a class of plain data, without those of the stand-in's bases."""
+    own = []
+    for name in OPERATORS:
+        owner = next((base for base in kind.__mro__ if name in vars(base)), object)
+        is_inherited = owner is not kind and plain_base(owner) is not None
+        if not is_inherited and not _is_of_library(kind, name, vars(owner).get(name)):
+            own.append(name)
+    return own
+
+
+def _is_of_library(kind: type, name: str, value: Any) -> bool:
+    """Return whether a class has an attribute from Python: enums of bits copy those of `Flag`."""
+    of_library = [base for base in kind.__mro__ if base.__module__ not in OWN_MODULES]
+    return any(vars(base).get(name) is value for base in of_library)
 
 
 def _mirrored(base: type, names: dict[str, Any]) -> Iterator[type]:
@@ -162,8 +187,6 @@ def _flags(kind: type) -> Iterator[str]:
         yield "library"
     if getattr(kind, "__hash__", None) is None:
         yield "unhashable"
-    if issubclass(kind, Flag):
-        yield "bits"
     if kind is FunctionType:
         yield "function"
     yield from (base.__name__ for base in kind.__mro__ if base.__module__ == "collections.abc")
@@ -177,25 +200,8 @@ def kind_of_function(function: Any) -> int:
 
 
 def keeps_its_class(value: Any) -> bool:
-    """Return whether an instance of a plain type's subclass adds attributes, fields or methods to the plain value."""
-    kind = type(value)
-    if isinstance(value, Enum):
-        return True
-    if kind.__module__ not in OWN_MODULES:
-        return False
-    has_fields = hasattr(kind, "_fields") or hasattr(kind, "__getattr__")
-    return has_fields or bool(getattr(value, "__dict__", None)) or _has_methods(kind)
-
-
-def _has_methods(kind: type) -> bool:
-    """Return whether a class adds public methods to its plain types."""
-    for base in kind.__mro__:
-        if is_plain_type(base) or base is object:
-            continue
-        for name, value in vars(base).items():
-            if not name.startswith("_") and (callable(value) or isinstance(value, property | staticmethod)):
-                return True
-    return False
+    """Return whether an instance of a plain type's subclass crosses as an object: of an enum, or a class of its own."""
+    return isinstance(value, Enum) or type(value).__module__ in OWN_MODULES
 
 
 def plain_base(kind: type) -> type | None:

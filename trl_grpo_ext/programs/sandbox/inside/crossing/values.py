@@ -1,8 +1,9 @@
 """Define the JSON format of Python values: plain data by value, other objects as both ends agree.
 
 `None`, booleans, integers of up to 64 bits, finite floats and strings represent themselves, and a list represents a
-list. Everything else is an object with a single key, its tag: `{"tuple": [1, 2]}`. A plain type's subclass instance
-crosses as that plain type, so none of its methods takes part in a comparison at the other end.
+list. Everything else is an object with a single key, its tag: `{"tuple": [1, 2]}`. An instance of a
+plain type's subclass crosses as that plain type, or with its contents and its class if the program defines the class;
+none of its methods takes part in a comparison at the other end.
 
 Decoding trusts nothing: received names only select from fixed tables, or exception and enum classes of library modules
 that are already imported. No received text is evaluated, and `reading` turns every fault into `MalformedError`. See
