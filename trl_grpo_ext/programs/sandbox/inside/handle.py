@@ -4,7 +4,7 @@ A stand-in's class represents the object's class (see `remote_class`) and has th
 that only the program can answer are passed on. Contents that the program reports are compared here, in the judge.
 *Judgements* of the program on its own result are not requested: `==` between a stand-in and plain data is false. Order,
 arithmetic and containment are requested only for objects that the test has made from a class of the program, as in
-`Vector(1, 2) + Vector(3, 4)`; see `Standing`. An operator that a subclass of `list` or `int` defines itself is
+`Vector(1, 2) + Vector(3, 4)`; see `Standing`. An operator or order that a subclass of `list` or `int` defines itself is
 under the same rule, and never replaced by Python's own. A returned result that claims to be less than the expected
 value, or within a tolerance of it, is not believed.
 """
@@ -171,12 +171,7 @@ class Handle(Stub):
         return self._remote_state.remote.request("eq", self, other)
 
     def __hash__(self) -> int:
-        if not self._equates:
-            return object.__hash__(self)
-        state = self._remote_state
-        if state.hash is None:
-            state.hash = state.remote.request("hash", self)
-        return int(state.hash)
+        return hash_of(self) if self._equates else object.__hash__(self)
 
     def __str__(self) -> str:
         return _text(self, "str")
@@ -186,6 +181,14 @@ class Handle(Stub):
 
     def __format__(self, spec: str) -> str:
         return _text(self, "format", spec)
+
+
+def hash_of(value: Stub) -> int:
+    """Request an object's hash, once."""
+    state = value._remote_state
+    if state.hash is None:
+        state.hash = state.remote.request("hash", value)
+    return int(state.hash)
 
 
 def _text(self: Stub, kind: str, *spec: str) -> str:
