@@ -34,7 +34,16 @@ from trl_grpo_ext.programs.sandbox.inside.crossing.classes import (
     UNARY,
 )
 from trl_grpo_ext.programs.sandbox.inside.crossing.encoder import is_plain_type
-from trl_grpo_ext.programs.sandbox.inside.iteration import VIEWS, begin, item_at, length_of, next_item, once, view
+from trl_grpo_ext.programs.sandbox.inside.iteration import (
+    VIEWS,
+    backwards,
+    begin,
+    item_at,
+    length_of,
+    next_item,
+    once,
+    view,
+)
 from trl_grpo_ext.programs.sandbox.inside.swallowing import leave, leave_async
 
 
@@ -69,8 +78,8 @@ class State:
     """Facts that the judge keeps about a program object."""
 
     __slots__ = (
-        *("ahead", "began", "born", "differs", "driver", "given", "hash", "name", "number", "pulls", "remote"),
-        *("standing", "told", "whole"),
+        *("ahead", "began", "born", "differs", "driver", "given", "hash", "name", "number", "promised", "pulls"),
+        *("remote", "standing", "told", "way", "whole"),
     )
 
     def __init__(self, remote: Requester, number: int, name: str) -> None:
@@ -88,8 +97,11 @@ class State:
         self.pulls = 0
         # The `iteration.Told` of a returned object.
         self.told: Any = None
-        # Of an iterator over a returned object: that object's state, its items so far, and the acts before them.
+        # Of an iterator over a returned object: that object's state, its length if told before, and `way` as in
+        # `iteration`; the items so far, and the acts before them.
         self.whole: Any = None
+        self.promised: int | None = None
+        self.way = ""
         self.given: list[Any] = []
         self.began = 0
         self.driver: Any = None
@@ -117,7 +129,7 @@ class Stub:
         is_hidden = name == "_remote_state" or (name[:2] == "__" == name[-2:] and name not in FORWARDED)
         if is_hidden or name in ASSERTIONS_OF_MOCKS:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
-        return self._remote_state.remote.get(self, name)
+        return viewed(self, name, self._remote_state.remote.get(self, name))
 
     def __setattr__(self, name: str, value: Any) -> None:
         self._remote_state.remote.request("set", self, name, value)
@@ -388,9 +400,15 @@ def _iter(self: Stub) -> Any:
     if not isinstance(self, Handle) and _standing(self) < Standing.MADE:
         return _of_plain_base(self, "__iter__")()
     # Items that were fetched ahead would be lost with a new iterator.
-    if hasattr(type(self), "__next__") and getattr(type(self), "_ahead", False):
+    if getattr(type(self), "_ahead", False) and _has(self, "__next__") and not _has(self, "__len__"):
         return self
     return begin(self)
+
+
+def _reversed(self: Stub) -> Any:
+    if not isinstance(self, Handle) and _standing(self) < Standing.MADE:
+        return _of_plain_base(self, "__reversed__")()
+    return backwards(self)
 
 
 def _len(self: Stub) -> int:
@@ -463,6 +481,7 @@ _OWN: dict[str, Callable[..., Any]] = {
     "__call__": _call,
     "__iter__": _iter,
     "__next__": next_item,
+    "__reversed__": _reversed,
     "__len__": _len,
     "__getitem__": _getitem,
     "__bool__": _bool,
