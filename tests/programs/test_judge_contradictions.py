@@ -79,7 +79,14 @@ class R:
         raise AttributeError(name)
     def keys(self): return iter(['a', 'b'])
 """
+SLICED = """
+class R:
+    def __len__(self): return 3
+    def __getitem__(self, index): return []
+"""
 LIES = [
+    (SLICED, "r = f()\nassert len(r) == 3\nfor a, b in zip(r[:], [1, 2, 3]): assert a == b"),
+    (SLICED, "r = f()\nfor a, b in zip(r[:], [1, 2, 3]): assert a == b\nassert len(r) == 3"),
     (ITSELF, "r = f()\nassert len(r) == 3\nfor a, b in zip(r, [1, 2, 3]): assert a == b"),
     (ITSELF, "r = f()\nfor a, b in zip(r, [1, 2, 3]): assert a == b\nassert len(r) == 3"),
     (ITSELF, "r = f()\nassert len(r) == 3\nfor a, b in zip(reversed(r), [1, 2, 3]): assert a == b"),
@@ -161,6 +168,7 @@ def test_an_honest_container_may_be_asked_anything_and_changed_by_the_test() -> 
         HONEST,
         "r = f()\nassert len(r) == 3 and list(r) == [1, 2, 3] and [r[i] for i in range(len(r))] == [1, 2, 3]",
         "r = f()\nassert 2 in r and 7 not in r and r[-1] == 3 and r[:2] == [1, 2] and r and str(r) == '[1, 2, 3]'",
+        "r = f()\nassert r[:] == [1, 2, 3] and len(r) == 3 and r[1:] == [2, 3] and r[:] == [1, 2, 3] and r[5:] == []",
         "r = f()\nr.push(4)\nassert len(r) == 4 and list(r) == [1, 2, 3, 4] and str(r) == '[1, 2, 3, 4]'",
         "r = f()\nassert len(r) == 3\nr[0] = 9\nassert list(r) == [9, 2, 3]\ndel r[0]\nassert len(r) == 2",
         "r = f()\nassert len(r) == 3\nfor item in r: assert r.pop()\nassert len(r) == 1",

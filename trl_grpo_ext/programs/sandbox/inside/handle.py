@@ -39,6 +39,7 @@ from trl_grpo_ext.programs.sandbox.inside.iteration import (
     backwards,
     begin,
     item_at,
+    items_at,
     length_of,
     next_item,
     once,
@@ -423,7 +424,9 @@ def _getitem(self: Stub, key: Any) -> Any:
         return _of_plain_base(self, "__getitem__")(key)
     state = self._remote_state
     ask = partial(state.remote.request, "special", self, "__getitem__", key)
-    return item_at(state, key, ask) if type(key) is int else ask()
+    if type(key) is int:
+        return item_at(state, key, ask)
+    return items_at(state, key, ask()) if type(key) is slice else ask()
 
 
 def _bool(self: Stub) -> bool:

@@ -28,13 +28,13 @@ VIEWS = frozenset({"items", "keys", "values"})
 def is_act(operation: str, values: tuple[Any, ...]) -> bool:
     """Return whether a request may make an honest program change its objects.
 
-    Reading an item by index does not. Reading by key may: a dict with defaults adds an entry.
+    Reading an item by index or a slice does not. Reading by key may: a dict with defaults adds an entry.
     """
     if operation == "getitem":
-        return type(values[1]) is not int
+        return type(values[1]) not in (int, slice)
     if operation != "special":
         return operation not in _READING
-    return values[1] not in _READING_SPECIALS and not (values[1] == "__getitem__" and type(values[2]) is int)
+    return values[1] not in _READING_SPECIALS and not (values[1] == "__getitem__" and type(values[2]) in (int, slice))
 
 
 class Told:
@@ -94,6 +94,13 @@ def item_at(state: Any, index: int, ask: Callable[[], Any]) -> Any:
         if not state.standing:
             note_missing(state, index)
         raise
+
+
+def items_at(state: Any, places: slice, found: Any) -> Any:
+    """Return what an object has at a slice; end the run if all items of a returned object are fewer than its length."""
+    if not state.standing and places == slice(None) and isinstance(found, Sized):
+        note_missing(state, len(found))
+    return found
 
 
 def view(state: Any, name: str, found: Any) -> Any:
