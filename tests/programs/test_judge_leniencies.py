@@ -491,11 +491,12 @@ def test_a_hash_that_the_class_of_a_list_defines_is_no_error_that_a_test_expects
     assert_all_pass("def f(): return L()\nclass L(list): pass", tests[1].replace("deal(1)", "f()"), names="f")
 
 
-@pytest.mark.parametrize("base", ["int", "float", "list", "dict", "set", "str"])
+@pytest.mark.parametrize("base", ["int", "float", "Decimal", "list", "dict", "set", "str"])
 def test_no_operator_of_a_class_of_plain_data_forges_a_distance(base: str) -> None:
     program = (
         LIAR
         + f"""
+from decimal import Decimal
 class N({base}):
     def zero(self, *a): return N()
     def liar(self, *a): return Liar()
@@ -510,9 +511,11 @@ def g(): return O()
 N.PI = N()
 """
     )
-    data = {"int": "6", "float": "6.0", "list": "[6]", "dict": "{6: 1}", "set": "{6}", "str": "'6'"}[base]
+    data = {"int": "6", "float": "6.0", "Decimal": "6", "list": "[6]", "dict": "{6: 1}", "set": "{6}", "str": "'6'"}[
+        base
+    ]
     tests = [
-        f"assert {form} == 0" if base in ("int", "float") else f"assert not {form}"
+        f"assert {form} == 0" if base in ("int", "float", "Decimal") else f"assert not {form}"
         for form in (
             f"(f() - {data})", f"({data} - f())", f"(f() ^ {data})", f"(N.PI - {data})", f"(N() * 1 - {data})",
             f"(N() - {data})", f"(N() - N() - {data})",
@@ -522,7 +525,7 @@ N.PI = N()
         f"assert abs(f() - {data}) < 1e-9", f"assert abs(f() + {data}) < 1e-9", f"assert abs(N.PI - {data}) < 1e-9",
         f"assert (f() + N({data})) - {data} == 0.0", f"assert f() == {data}", f"assert f() + N({data}) == {data}",
     ]  # fmt: skip
-    if base in ("int", "float", "set"):
+    if base in ("int", "float", "Decimal", "set"):
         tests += [
             f"assert not f() - N({data})", f"assert not N({data}) - f()", f"assert abs(g() - O({data})) < 1e-9",
             f"assert float(g() - O({data})) == 0.0", f"assert (g() - O({data})) * 1 < 1e-9",
