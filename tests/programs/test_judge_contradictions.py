@@ -65,6 +65,14 @@ class R:
     __reversed__ = __iter__
     def __next__(self): raise StopIteration
 """
+BY_OTHER = (
+    ITSELF.replace("class R", "class Other").replace("(self): return 3", "(self): return 0")
+    + """
+class R:
+    def __len__(self): return 3
+    def __iter__(self): return Other()
+"""
+)
 OF_LIBRARY = ITSELF.replace("class R:", "class R:\n    __module__ = 'library'")
 BACKWARDS = """
 class R:
@@ -90,6 +98,7 @@ LIES = [
     (ITSELF, "r = f()\nassert len(r) == 3\nfor a, b in zip(r, [1, 2, 3]): assert a == b"),
     (ITSELF, "r = f()\nfor a, b in zip(r, [1, 2, 3]): assert a == b\nassert len(r) == 3"),
     (ITSELF, "r = f()\nassert len(r) == 3\nfor a, b in zip(reversed(r), [1, 2, 3]): assert a == b"),
+    (BY_OTHER, "r = f()\nassert len(r) == 3\nfor a, b in zip(iter(r), [1, 2, 3]): assert a == b"),
     (OF_LIBRARY, "r = f()\nassert len(r) == 3\nfor a, b in zip(r, [1, 2, 3]): assert a == b"),
     (BACKWARDS, "r = f()\nassert len(r) == 3\nfor a, b in zip(reversed(r), [1, 2, 3]): assert a == b"),
     (BACKWARDS, "r = f()\nfor a, b in zip(reversed(r), [1, 2, 3]): assert a == b\nassert len(r) == 3"),

@@ -195,6 +195,9 @@ def _followed(state: Any, iterator: Any, way: str) -> Any:
     if state.standing or not hasattr(iterator, "_remote_state"):
         return iterator
     its = iterator._remote_state
+    # `iter(iterator)` goes on with the object that the iterator came from.
+    if its is state and its.whole not in (None, state):
+        return iterator
     its.whole, its.way, its.given = state, way, []
     its.began, its.promised = state.remote.acts, told_by(state).length
     return iterator
