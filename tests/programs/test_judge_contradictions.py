@@ -58,7 +58,52 @@ class R:
         self.asked += 1
         return '3/4' if self.asked == 2 else '0.75'
 """
+ITSELF = """
+class R:
+    def __len__(self): return 3
+    def __iter__(self): return self
+    __reversed__ = __iter__
+    def __next__(self): raise StopIteration
+"""
+BY_OTHER = (
+    ITSELF.replace("class R", "class Other").replace("(self): return 3", "(self): return 0")
+    + """
+class R:
+    def __len__(self): return 3
+    def __iter__(self): return Other()
+"""
+)
+OF_LIBRARY = ITSELF.replace("class R:", "class R:\n    __module__ = 'library'")
+BACKWARDS = """
+class R:
+    def __len__(self): return 3
+    def __reversed__(self): return iter([])
+"""
+ITERATED_VIEWS = """
+class R:
+    def __len__(self): return 2
+    def __getattr__(self, name):
+        if name in ("values", "items"): return lambda: iter([])
+        raise AttributeError(name)
+    def keys(self): return iter(['a', 'b'])
+"""
+SLICED = """
+class R:
+    def __len__(self): return 3
+    def __getitem__(self, index): return []
+"""
 LIES = [
+    (SLICED, "r = f()\nassert len(r) == 3\nfor a, b in zip(r[:], [1, 2, 3]): assert a == b"),
+    (SLICED, "r = f()\nfor a, b in zip(r[:], [1, 2, 3]): assert a == b\nassert len(r) == 3"),
+    (ITSELF, "r = f()\nassert len(r) == 3\nfor a, b in zip(r, [1, 2, 3]): assert a == b"),
+    (ITSELF, "r = f()\nfor a, b in zip(r, [1, 2, 3]): assert a == b\nassert len(r) == 3"),
+    (ITSELF, "r = f()\nassert len(r) == 3\nfor a, b in zip(reversed(r), [1, 2, 3]): assert a == b"),
+    (BY_OTHER, "r = f()\nassert len(r) == 3\nfor a, b in zip(iter(r), [1, 2, 3]): assert a == b"),
+    (OF_LIBRARY, "r = f()\nassert len(r) == 3\nfor a, b in zip(r, [1, 2, 3]): assert a == b"),
+    (BACKWARDS, "r = f()\nassert len(r) == 3\nfor a, b in zip(reversed(r), [1, 2, 3]): assert a == b"),
+    (BACKWARDS, "r = f()\nfor a, b in zip(reversed(r), [1, 2, 3]): assert a == b\nassert len(r) == 3"),
+    (ITERATED_VIEWS, "r = f()\nassert len(r) == 2\nfor key, value in r.items(): assert {'a': 2, 'b': 1}[key] == value"),
+    (ITERATED_VIEWS, "r = f()\nassert sorted(r.keys()) == ['a', 'b']\nassert all(v == 1 for v in r.values())"),
     (LENGTH_WITHOUT_ITEMS, "r = f()\nfor a, b in zip(r, [1, 2, 3]): assert a == b\nassert len(r) == 3"),
     (LENGTH_WITHOUT_ITEMS, "r = f()\nassert len(r) == 3\nfor a, b in zip(r, [1, 2, 3]): assert a == b"),
     (LENGTH_ONCE, "r = f()\nassert len(r) == 3\nfor i in range(len(r)): assert r[i] == i"),
@@ -102,6 +147,18 @@ class Drained(R):
 class Counted(R):
     def __init__(self): self.items_ = {}
     def __getitem__(self, key): return self.items_.setdefault(key, 0)
+class Itself(R):
+    def __iter__(self): return self
+    def __next__(self):
+        if not self.items_: raise StopIteration
+        return self.items_.pop(0)
+    def __reversed__(self): return iter(self.items_[::-1])
+class Lazy(D):
+    def __iter__(self): return iter(self.items_)
+    def items(self): yield from self.items_.items()
+    def values(self): yield from self.items_.values()
+def itself(): return Itself()
+def lazy(): return Lazy()
 def f(): return R()
 def d(): return D()
 def several(): return Several()
@@ -120,6 +177,7 @@ def test_an_honest_container_may_be_asked_anything_and_changed_by_the_test() -> 
         HONEST,
         "r = f()\nassert len(r) == 3 and list(r) == [1, 2, 3] and [r[i] for i in range(len(r))] == [1, 2, 3]",
         "r = f()\nassert 2 in r and 7 not in r and r[-1] == 3 and r[:2] == [1, 2] and r and str(r) == '[1, 2, 3]'",
+        "r = f()\nassert r[:] == [1, 2, 3] and len(r) == 3 and r[1:] == [2, 3] and r[:] == [1, 2, 3] and r[5:] == []",
         "r = f()\nr.push(4)\nassert len(r) == 4 and list(r) == [1, 2, 3, 4] and str(r) == '[1, 2, 3, 4]'",
         "r = f()\nassert len(r) == 3\nr[0] = 9\nassert list(r) == [9, 2, 3]\ndel r[0]\nassert len(r) == 2",
         "r = f()\nassert len(r) == 3\nfor item in r: assert r.pop()\nassert len(r) == 1",
@@ -128,7 +186,13 @@ def test_an_honest_container_may_be_asked_anything_and_changed_by_the_test() -> 
         "r = drained()\nassert len(r) == 3 and list(r) == [1, 2, 3] and len(r) == 0",
         "r = counted()\nassert len(r) == 0 and r['x'] == 0 and len(r) == 1",
         "r = several()\nassert r.keys() == {'a', 'b'} and len(r.items()) == 3 and r.keys() == {'a', 'b'}",
-        names="f d several drained counted",
+        "r = itself()\nassert len(r) == 3 and list(reversed(r)) == [3, 2, 1] and list(r) == [1, 2, 3] and len(r) == 0",
+        "r = itself()\nassert len(r) == 3 and next(r) == 1 and len(r) == 2 and list(r) == [2, 3] and list(r) == []",
+        "r = itself()\nassert len(r) == 3\nfor x in r: break\nassert len(r) == 2 and list(zip(r, r)) == [(2, 3)]",
+        "r = itself()\nassert len(r) == 3\nit = iter(r)\nassert next(it) == 1 and r.pop() == 3 and list(it) == [2]",
+        "r = lazy()\nassert len(r) == 2 and dict(r.items()) == {'a': 2, 'b': 1} and list(r.values()) == [2, 1]",
+        "r = lazy()\nassert list(r.values()) == [2, 1] and len(r) == 2 and sorted(r) == ['a', 'b'] and next(r.items())",
+        names="f d several drained counted itself lazy",
     )
 
 

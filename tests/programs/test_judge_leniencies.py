@@ -448,11 +448,55 @@ class L(list):
     assert_all_pass(program, "assert L([1]) + L([2]) == [1, 2]", names="L")
 
 
-@pytest.mark.parametrize("base", ["int", "float", "list", "dict", "set", "str"])
+ORDERED = """
+import functools
+class Version(str):
+    def __lt__(self, o): return [*map(int, self.split("."))] < [*map(int, o.split("."))]
+    def __gt__(self, o): return Version(o) < self
+    def bump(self): return Version(self[:-1] + str(int(self[-1]) + 1))
+@functools.total_ordering
+class Hand(list):
+    def __lt__(self, o): return sum(self) < sum(o)
+    def __hash__(self): return sum(self)
+class Frozen(dict):
+    def __hash__(self): return hash(tuple(self.items()))
+def parse(text): return Version(text)
+def deal(*cards): return Hand(cards)
+"""
+
+
+def test_the_order_of_a_class_of_plain_data_is_asked_for_objects_that_the_test_has_made() -> None:
+    tests = (
+        "assert Version('1.9') < Version('1.10') and Version('1.2') < '1.10' and parse('1.9') < Version('1.10')",
+        "assert Version('1.8').bump() > Version('1.8') and max(Version('1.9'), Version('1.10')) == '1.10'",
+        "assert sorted([Hand([9]), Hand([1, 2])]) == [[1, 2], [9]] and Hand([9]) >= Hand([1, 2])",
+        "assert hash(Hand([1, 2])) == hash(Hand([3])) == 3 and {Hand([1]), Hand([1])} == {Hand([1])} == {deal(1)}",
+        "assert {Frozen(a=1): 2}[Frozen(a=1)] == 2",
+    )
+    assert_all_pass(ORDERED, *tests, names="Version Hand Frozen parse deal")
+
+
+@pytest.mark.parametrize(
+    "test", ["parse('1.2') < parse('1.3')", "parse('1.2') < '1.3'", "sorted([deal(2), deal(1)]) == [[1], [2]]"]
+)
+def test_pythons_order_does_not_stand_in_for_the_order_of_a_returned_result(test: str) -> None:
+    ((ending, detail),) = run(ORDERED, f"assert {test}", names="parse deal")
+    assert ending == "error"
+    assert detail.startswith("__lt__ is not asked of a returned")
+
+
+def test_a_hash_that_the_class_of_a_list_defines_is_no_error_that_a_test_expects() -> None:
+    tests = [f"try: hash({each})\nexcept TypeError: pass\nelse: assert False" for each in ("Hand([1])", "deal(1)")]
+    assert failing(ORDERED, *tests, names="Hand deal") == []
+    assert_all_pass("def f(): return L()\nclass L(list): pass", tests[1].replace("deal(1)", "f()"), names="f")
+
+
+@pytest.mark.parametrize("base", ["int", "float", "Decimal", "list", "dict", "set", "str"])
 def test_no_operator_of_a_class_of_plain_data_forges_a_distance(base: str) -> None:
     program = (
         LIAR
         + f"""
+from decimal import Decimal
 class N({base}):
     def zero(self, *a): return N()
     def liar(self, *a): return Liar()
@@ -467,9 +511,11 @@ def g(): return O()
 N.PI = N()
 """
     )
-    data = {"int": "6", "float": "6.0", "list": "[6]", "dict": "{6: 1}", "set": "{6}", "str": "'6'"}[base]
+    data = {"int": "6", "float": "6.0", "Decimal": "6", "list": "[6]", "dict": "{6: 1}", "set": "{6}", "str": "'6'"}[
+        base
+    ]
     tests = [
-        f"assert {form} == 0" if base in ("int", "float") else f"assert not {form}"
+        f"assert {form} == 0" if base in ("int", "float", "Decimal") else f"assert not {form}"
         for form in (
             f"(f() - {data})", f"({data} - f())", f"(f() ^ {data})", f"(N.PI - {data})", f"(N() * 1 - {data})",
             f"(N() - {data})", f"(N() - N() - {data})",
@@ -479,7 +525,7 @@ N.PI = N()
         f"assert abs(f() - {data}) < 1e-9", f"assert abs(f() + {data}) < 1e-9", f"assert abs(N.PI - {data}) < 1e-9",
         f"assert (f() + N({data})) - {data} == 0.0", f"assert f() == {data}", f"assert f() + N({data}) == {data}",
     ]  # fmt: skip
-    if base in ("int", "float", "set"):
+    if base in ("int", "float", "Decimal", "set"):
         tests += [
             f"assert not f() - N({data})", f"assert not N({data}) - f()", f"assert abs(g() - O({data})) < 1e-9",
             f"assert float(g() - O({data})) == 0.0", f"assert (g() - O({data})) * 1 < 1e-9",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from judge_harness import assert_all_pass
+from judge_harness import assert_all_pass, run
 
 
 def test_plain_values_come_back_as_they_went() -> None:
@@ -61,6 +61,35 @@ def e(): return E.RED
         "assert e() is E.RED and e() == E.RED and e() in [E.RED] and E.RED.value == 1",
     )
     assert_all_pass(program, *tests, names="i l c p e I L E C")
+
+
+def test_classes_over_decimals_dates_and_times_are_what_they_hold() -> None:
+    program = """
+from datetime import date, datetime, time, timedelta, timezone
+from decimal import Decimal
+class Money(Decimal):
+    def __str__(self): return "$" + format(self, ".2f")
+    def __add__(self, o): return Money(Decimal.__add__(self, o))
+class Day(date):
+    def next(self): return self + timedelta(1)
+class Moment(datetime): pass
+class Clock(time): pass
+class Span(timedelta):
+    def __str__(self): return f"{self.days} d"
+def money(): return Money("1.5")
+def moment(): return Moment(2024, 1, 2, 3, 4, 5, 6, timezone.utc, fold=1)
+"""
+    tests = (
+        "from decimal import Decimal\nassert money() == Money('1.5') == Decimal('1.5') and isinstance(money(), Money)",
+        "assert str(Money('1.1') + Money('1')) == '$2.10' and Money('3') > 2 and len({Money('1'), Money('1.0')}) == 1",
+        "from datetime import date\nassert Day(2024, 1, 1).next() == Day(2024, 1, 2) == date(2024, 1, 2)",
+        "import datetime\nm = moment()\nassert m == datetime.datetime(2024, 1, 2, 3, 4, 5, 6, datetime.timezone.utc)",
+        "assert moment().fold == 1 and moment() == moment() and type(moment()) is Moment and Clock(1, 2).minute == 2",
+        "assert Span(2) == Span(hours=48) and str(Span(2)) == '2 d' and Span(1) < Span(2)",
+    )
+    assert_all_pass(program, *tests, names="Money Day Moment Clock Span money moment")
+    ((ending, detail),) = run(program, "assert money() + 1 == 2.5", names="money")
+    assert (ending, detail) == ("error", "__add__ is not asked of a returned 'Money' object")
 
 
 def test_a_class_over_a_builtin_container_keeps_its_methods() -> None:

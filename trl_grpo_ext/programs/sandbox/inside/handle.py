@@ -4,7 +4,7 @@ A stand-in's class represents the object's class (see `remote_class`) and has th
 that only the program can answer are passed on. Contents that the program reports are compared here, in the judge.
 *Judgements* of the program on its own result are not requested: `==` between a stand-in and plain data is false. Order,
 arithmetic and containment are requested only for objects that the test has made from a class of the program, as in
-`Vector(1, 2) + Vector(3, 4)`; see `Standing`. An operator that a subclass of `list` or `int` defines itself is
+`Vector(1, 2) + Vector(3, 4)`; see `Standing`. An operator or order that a subclass of `list` or `int` defines itself is
 under the same rule, and never replaced by Python's own. A returned result that claims to be less than the expected
 value, or within a tolerance of it, is not believed.
 """
@@ -34,7 +34,17 @@ from trl_grpo_ext.programs.sandbox.inside.crossing.classes import (
     UNARY,
 )
 from trl_grpo_ext.programs.sandbox.inside.crossing.encoder import is_plain_type
-from trl_grpo_ext.programs.sandbox.inside.iteration import VIEWS, begin, item_at, length_of, next_item, once, view
+from trl_grpo_ext.programs.sandbox.inside.iteration import (
+    VIEWS,
+    backwards,
+    begin,
+    item_at,
+    items_at,
+    length_of,
+    next_item,
+    once,
+    view,
+)
 from trl_grpo_ext.programs.sandbox.inside.swallowing import leave, leave_async
 
 
@@ -69,8 +79,8 @@ class State:
     """Facts that the judge keeps about a program object."""
 
     __slots__ = (
-        *("ahead", "began", "born", "differs", "driver", "given", "hash", "name", "number", "pulls", "remote"),
-        *("standing", "told", "whole"),
+        *("ahead", "began", "born", "differs", "driver", "given", "hash", "name", "number", "promised", "pulls"),
+        *("remote", "standing", "told", "way", "whole"),
     )
 
     def __init__(self, remote: Requester, number: int, name: str) -> None:
@@ -88,8 +98,11 @@ class State:
         self.pulls = 0
         # The `iteration.Told` of a returned object.
         self.told: Any = None
-        # Of an iterator over a returned object: that object's state, its items so far, and the acts before them.
+        # Of an iterator over a returned object: that object's state, its length if told before, and `way` as in
+        # `iteration`; the items so far, and the acts before them.
         self.whole: Any = None
+        self.promised: int | None = None
+        self.way = ""
         self.given: list[Any] = []
         self.began = 0
         self.driver: Any = None
@@ -117,7 +130,7 @@ class Stub:
         is_hidden = name == "_remote_state" or (name[:2] == "__" == name[-2:] and name not in FORWARDED)
         if is_hidden or name in ASSERTIONS_OF_MOCKS:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
-        return self._remote_state.remote.get(self, name)
+        return viewed(self, name, self._remote_state.remote.get(self, name))
 
     def __setattr__(self, name: str, value: Any) -> None:
         self._remote_state.remote.request("set", self, name, value)
@@ -171,12 +184,7 @@ class Handle(Stub):
         return self._remote_state.remote.request("eq", self, other)
 
     def __hash__(self) -> int:
-        if not self._equates:
-            return object.__hash__(self)
-        state = self._remote_state
-        if state.hash is None:
-            state.hash = state.remote.request("hash", self)
-        return int(state.hash)
+        return hash_of(self) if self._equates else object.__hash__(self)
 
     def __str__(self) -> str:
         return _text(self, "str")
@@ -186,6 +194,14 @@ class Handle(Stub):
 
     def __format__(self, spec: str) -> str:
         return _text(self, "format", spec)
+
+
+def hash_of(value: Stub) -> int:
+    """Request an object's hash, once."""
+    state = value._remote_state
+    if state.hash is None:
+        state.hash = state.remote.request("hash", value)
+    return int(state.hash)
 
 
 def _text(self: Stub, kind: str, *spec: str) -> str:
@@ -385,9 +401,15 @@ def _iter(self: Stub) -> Any:
     if not isinstance(self, Handle) and _standing(self) < Standing.MADE:
         return _of_plain_base(self, "__iter__")()
     # Items that were fetched ahead would be lost with a new iterator.
-    if hasattr(type(self), "__next__") and getattr(type(self), "_ahead", False):
+    if getattr(type(self), "_ahead", False) and _has(self, "__next__") and not _has(self, "__len__"):
         return self
     return begin(self)
+
+
+def _reversed(self: Stub) -> Any:
+    if not isinstance(self, Handle) and _standing(self) < Standing.MADE:
+        return _of_plain_base(self, "__reversed__")()
+    return backwards(self)
 
 
 def _len(self: Stub) -> int:
@@ -402,7 +424,9 @@ def _getitem(self: Stub, key: Any) -> Any:
         return _of_plain_base(self, "__getitem__")(key)
     state = self._remote_state
     ask = partial(state.remote.request, "special", self, "__getitem__", key)
-    return item_at(state, key, ask) if type(key) is int else ask()
+    if type(key) is int:
+        return item_at(state, key, ask)
+    return items_at(state, key, ask()) if type(key) is slice else ask()
 
 
 def _bool(self: Stub) -> bool:
@@ -460,6 +484,7 @@ _OWN: dict[str, Callable[..., Any]] = {
     "__call__": _call,
     "__iter__": _iter,
     "__next__": next_item,
+    "__reversed__": _reversed,
     "__len__": _len,
     "__getitem__": _getitem,
     "__bool__": _bool,

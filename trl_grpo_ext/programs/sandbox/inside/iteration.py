@@ -28,13 +28,13 @@ VIEWS = frozenset({"items", "keys", "values"})
 def is_act(operation: str, values: tuple[Any, ...]) -> bool:
     """Return whether a request may make an honest program change its objects.
 
-    Reading an item by index does not. Reading by key may: a dict with defaults adds an entry.
+    Reading an item by index or a slice does not. Reading by key may: a dict with defaults adds an entry.
     """
     if operation == "getitem":
-        return type(values[1]) is not int
+        return type(values[1]) not in (int, slice)
     if operation != "special":
         return operation not in _READING
-    return values[1] not in _READING_SPECIALS and not (values[1] == "__getitem__" and type(values[2]) is int)
+    return values[1] not in _READING_SPECIALS and not (values[1] == "__getitem__" and type(values[2]) in (int, slice))
 
 
 class Told:
@@ -96,14 +96,22 @@ def item_at(state: Any, index: int, ask: Callable[[], Any]) -> Any:
         raise
 
 
+def items_at(state: Any, places: slice, found: Any) -> Any:
+    """Return what an object has at a slice; end the run if all items of a returned object are fewer than its length."""
+    if not state.standing and places == slice(None) and isinstance(found, Sized):
+        note_missing(state, len(found))
+    return found
+
+
 def view(state: Any, name: str, found: Any) -> Any:
     """Return the result of a method of `VIEWS`; end the run if other answers promise more items than it gives."""
     told: Told = state.told or told_by(state)
     # Calling a method of `VIEWS` does not count as an act.
     told.acts = state.remote.acts
-    if isinstance(found, Sized):
-        told.views[name] = len(found)
-        _check_views(state, told)
+    if not isinstance(found, Sized):
+        return _followed(state, found, name)
+    told.views[name] = len(found)
+    _check_views(state, told)
     return found
 
 
@@ -167,11 +175,31 @@ def begin(whole: Any) -> Any:
     told = None if state.standing else told_by(state).items
     if told is not None:
         return iter([*told])
-    iterator = state.remote.request("iter", whole)
-    if not state.standing and iterator is not whole and hasattr(iterator, "_remote_state"):
-        iterator._remote_state.whole = state
-        iterator._remote_state.given = []
-        iterator._remote_state.began = state.remote.acts
+    return _followed(state, state.remote.request("iter", whole), "iter")
+
+
+def backwards(whole: Any) -> Any:
+    """Request an iterator over a stand-in's object from its end."""
+    state = whole._remote_state
+    return _followed(state, state.remote.request("special", whole, "__reversed__"), "reversed")
+
+
+def _followed(state: Any, iterator: Any, way: str) -> Any:
+    """Make an iterator over a returned object compare the number of its items with the object's other answers.
+
+    Args:
+        state: The object's state, which is also the iterator's if the object iterates itself.
+        iterator: What the program gave as an iterator.
+        way: `iter`, `reversed` or a name in `VIEWS`.
+    """
+    if state.standing or not hasattr(iterator, "_remote_state"):
+        return iterator
+    its = iterator._remote_state
+    # `iter(iterator)` goes on with the object that the iterator came from.
+    if its is state and its.whole not in (None, state):
+        return iterator
+    its.whole, its.way, its.given = state, way, []
+    its.began, its.promised = state.remote.acts, told_by(state).length
     return iterator
 
 
@@ -184,11 +212,27 @@ def next_item(iterator: Any) -> Any:
     if error is None:
         if _is_of_one_state(state):
             state.given.append(item)
-            note_item(state.whole, len(state.given))
+            # A mapping may have several items for a key.
+            if state.way not in VIEWS:
+                note_item(state.whole, len(state.given))
         return item
     if isinstance(error, StopIteration) and _is_of_one_state(state):
-        note_items(state.whole, state.given)
+        _note_end(state)
     raise error
+
+
+def _note_end(state: Any) -> None:
+    """End the run if an iterator, given its state, gave fewer items than its object promises."""
+    whole, count = state.whole, len(state.given)
+    if state.way in VIEWS:
+        told_by(whole).views[state.way] = count
+        _check_views(whole, told_by(whole))
+    elif state.way == "iter" and whole is not state:
+        note_items(whole, state.given)
+    elif state.promised is not None and count < state.promised:
+        state.remote.contradicted(f"{whole.name} has the length {state.promised} and gives {count} items")
+    else:
+        note_missing(whole, count)
 
 
 def _is_of_one_state(state: Any) -> bool:
@@ -206,9 +250,10 @@ def _pull(iterator: Any) -> None:
     if getattr(type(iterator), "_ahead", False):
         doublings = max(0, state.pulls - _FIRST_PULLS)
         size = 1 << min(doublings, _MOST_DOUBLINGS)
-    if state.whole is None:
-        # The body of a generator may do anything.
+    if state.whole in (None, state):
+        # The body of a generator may do anything, and an object that iterates itself changes.
         state.remote.acts += 1
+        state.began += 1
     items, error = state.remote.request("next", iterator, size)
     state.pulls += 1
     for item in items:

@@ -35,6 +35,7 @@ from trl_grpo_ext.programs.sandbox.inside.handle import (
     Stub,
     bind,
     drive,
+    hash_of,
     is_judgement,
     special,
     viewed,
@@ -387,6 +388,8 @@ def _plain_type(bases: list[type]) -> type | None:
 def _members(name: str, names: list[str], flags: list[str], plain: type | None) -> dict[str, Any]:
     """Make a stand-in class's attributes and methods from the program's names."""
     members = {each: _member(each, plain) for each in names if _is_kept(each)}
+    if "__hash__" in names and plain is not None and getattr(plain, "__hash__", None) is None:
+        members["__hash__"] = hash_of
     if plain is not None and issubclass(plain, defaultdict):
         # The program may have set a factory that does not cross.
         members["__missing__"] = special("__missing__")

@@ -10,6 +10,7 @@ import builtins
 import http  # noqa: F401 - its `HTTPStatus` is returned to tests that import nothing
 import sys
 from collections.abc import Callable
+from datetime import date, time, timedelta
 from enum import Enum, EnumMeta
 from types import (
     BuiltinFunctionType,
@@ -262,7 +263,7 @@ class Translation:
         if base is None or not isinstance(cls, RemoteClass):
             raise MalformedError("no class of plain data")
         known = self._objects.get(checked(number, int))
-        value = () if PLAIN_BASES[base] else (checked(decoder.decode(content), base),)
+        value = () if PLAIN_BASES[base] else _parts(checked(decoder.decode(content), base))
         if known is None:
             known = self._objects[number] = self._with_state(base.__new__(cls, *value), number, cls.__name__)
         _of_class(known, cls)
@@ -327,6 +328,11 @@ class Translation:
         if tag == "type":
             return next((kind for kind in PLAIN_BASES if kind.__name__ == payload), None)
         return self._class(payload)
+
+
+def _parts(value: Any) -> tuple[Any, ...]:
+    """Return arguments with which `__new__` makes an equal object: dates and times have a form for pickling."""
+    return tuple(value.__reduce_ex__(4)[1]) if isinstance(value, date | time | timedelta) else (value,)
 
 
 def _without_expected(error: BaseException) -> BaseException:

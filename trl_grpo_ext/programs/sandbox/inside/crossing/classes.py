@@ -48,8 +48,8 @@ ADDITIVE = _dunders("add sub radd rsub iadd isub")
 DISTANCES = _dunders(" ".join(f"{prefix}{name}" for name in ("sub", "xor", "and") for prefix in ("", "r", "i")))
 """Arithmetic that says how far two numbers or sets are from each other, or what they share."""
 UNARY = _dunders("neg pos abs invert int float complex index round trunc floor ceil")
-OPERATORS = BINARY | _dunders("neg pos abs invert")
-"""Arithmetic; the other methods in `UNARY` convert an object to a number."""
+OPERATORS = ORDER | BINARY | _dunders("neg pos abs invert")
+"""Order and arithmetic; the other methods in `UNARY` convert an object to a number."""
 CONTAINS = "__contains__"
 
 JUDGED = ORDER | BINARY | UNARY | {CONTAINS}

@@ -51,9 +51,13 @@ TYPES: dict[str, type] = {
 """Types that cross by name."""
 PLAIN_BASES: dict[type, bool] = {
     **dict.fromkeys((int, float, complex, str, bytes, tuple, frozenset), False),
+    **dict.fromkeys((Decimal, date, datetime, time, timedelta), False),
     **dict.fromkeys((Counter, OrderedDict, defaultdict, list, dict, set, bytearray, deque), True),
 }
-"""Plain types that a program class may have as a base in the judge too, and whether their values are mutable."""
+"""Plain types that a program class may have as a base in the judge too, and whether their values are mutable.
+
+`Fraction` is left out: its metaclass is another than that of stand-ins.
+"""
 TYPE_NAMES = {kind: name for name, kind in reversed(TYPES.items())}
 
 
