@@ -426,3 +426,18 @@ def test_a_run_records_the_plain_values_of_its_generation_kwargs() -> None:
     args = SimpleNamespace(generation_kwargs={"min_new_tokens": 40, "do_sample": False, "logits_processor": object()})
     assert run_settings(args, plan, 1)["generation_kwargs"] == {"min_new_tokens": 40, "do_sample": False}
     assert run_settings(SimpleNamespace(), plan, 1)["generation_kwargs"] == {}
+
+
+@pytest.mark.parametrize("functions, told", [(["style"], "style"), (["style", "length"], "style or length")])
+def test_a_function_beside_the_terms_without_a_number_is_named(functions: list[str], told: str) -> None:
+    cards = []
+    for step in range(12):
+        card = batch({"answer": [1.0, 0.0] * 16}, step=step)
+        cards.append(card.with_failed([place % 8 == 0 for place in range(32)]))
+    settings = {"rewards": [{"name": name} for name in ["answer", *functions]]}
+    found = diagnosis_of(cards, settings)
+    assert f"The grader, not the model: {told} gave NaN or infinity for 12 %" in found.sentence.replace("`", "")
+    assert (
+        "gave NaN"
+        not in diagnosis_of([batch({"answer": [1.0, 0.0] * 16}, step=step) for step in range(12)], settings).sentence
+    )

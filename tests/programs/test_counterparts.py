@@ -507,3 +507,17 @@ def test_a_copy_of_a_mock_is_refused() -> None:
     program = "import copy\ndef f(mock): return copy.copy(mock)\n"
     found = run(program, "from unittest.mock import Mock\nf(Mock())", names="f")
     assert found == [("error", "TypeError: a copy of a 'Mock' object of the tests")]
+
+
+@pytest.mark.parametrize("made", ["Mock(return_value=3)", "MagicMock(return_value=3)", "[1, 2, 3].__getitem__"])
+def test_a_decorator_that_copies_attributes_wraps_any_callable_of_the_tests(made: str) -> None:
+    program = """
+import functools
+def logged(f):
+    @functools.wraps(f)
+    def call(*args): return f(*args)
+    return call
+"""
+    test = f"from unittest.mock import MagicMock, Mock\nassert logged({made})(2) == 3"
+    assert endings(program, test, names="logged") == ["passed"]
+    assert endings(program.replace("return f(*args)", "return 4"), test, names="logged") == ["failed"]

@@ -44,6 +44,7 @@ PARTS: dict[str, tuple[Check, ...]] = {
     "way_out": (way_out.escaped,),
     "grader_trouble": (
         grader_trouble.failures,
+        grader_trouble.not_finite,
         grader_trouble.starved,
         grader_trouble.timeouts_of_the_policy,
         grader_trouble.hidden_imports,

@@ -15,6 +15,7 @@ from trl_grpo_ext.diagnostics.progress import has_risen
 from trl_grpo_ext.diagnostics.term_totals import Failure, added
 from trl_grpo_ext.diagnostics.window import CheckResult, Window
 from trl_grpo_ext.figures.logged import SHARE_OF_STEP
+from trl_grpo_ext.figures.voids import NOT_FINITE, Cause
 from trl_grpo_ext.protocol import is_number
 from trl_grpo_ext.rewards.unit_tests.scoring import HIDDEN, HIDDEN_IMPORT, missing_module
 from trl_grpo_ext.support.budget import BUDGET_SPENT
@@ -33,6 +34,8 @@ STARVED_WARN, STARVED_CRITICAL = 0.005, 0.05
 # Ours, tried in test_diagnosis_cases.py (a verifier that takes most of the step).
 MOST_OF_STEP = 0.5
 LATEST_LOGS = 4
+# The cause of a row without a finite reward by a function beside the terms.
+OUTSIDE: Cause = ("", NOT_FINITE)
 # Of the failures, and how many of them.
 ONE_PLACE, LEAST_AT_ONE_PLACE = 0.9, 8
 # TRL's share of tool calls that raise. Of the calls: ours; a model that learns to call writes some wrongly.
@@ -115,6 +118,32 @@ def _where(window: Window, term: str) -> str:
     if count < LEAST_AT_ONE_PLACE or count < ONE_PLACE * places.total():
         return ""
     return f"; nearly all at place {place + 1} of their group, as of one rank"
+
+
+def not_finite(window: Window) -> CheckResult:
+    """Find completions left out since a reward function beside the terms gave NaN or infinity."""
+    voids = [batch.voids[OUTSIDE] for batch in window.batches if OUTSIDE in batch.voids]
+    found = VerdictShare(
+        term="",
+        in_force=True,
+        count=sum(void.rows for void in voids),
+        verdicts=sum(batch.size for batch in window.batches),
+        batches=len(voids),
+    )
+    if not found.is_pattern(WARN, CRITICAL):
+        return None
+    rewards = window.settings.get("rewards") or ()
+    functions = [safe_reason(each["name"]) for each in rewards if each["name"] not in window.terms]
+    which = names(functions, "or") or "a reward function"
+    return Finding(
+        severity=found.severity(CRITICAL),
+        sentence=(
+            f"The grader, not the model: {which} gave NaN or infinity for {percent(found.share)} of the completions; "
+            "they are left out of training."
+        ),
+        numbers={"share": found.share, "failed": found.count},
+        action="Run it by hand on one of these completions, and mend what gives no number.",
+    )
 
 
 def starved(window: Window) -> CheckResult:

@@ -283,11 +283,11 @@ def _attributes(target: Any) -> dict[str, Any]:
     """Return public attributes of a test's function, or of an object whose class the tests define.
 
     Raises:
-        TypeError: for any other object.
+        AttributeError: for any other object; `functools.wraps` then copies none.
     """
     is_of_tests = isinstance(target, FunctionType) or _is_class_of_tests(type(target))
     if not is_of_tests or _of_mocks(target):
-        raise TypeError(f"vars() of a {type(target).__name__!r} object of the tests")
+        raise AttributeError(f"vars() of a {type(target).__name__!r} object of the tests")
     held = getattr(target, "__dict__", {})
     return {name: value for name, value in held.items() if not name.startswith("_")}
 
