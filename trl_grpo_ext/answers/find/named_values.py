@@ -34,7 +34,7 @@ _NAMED = re.compile(
 )
 _COUNTED = re.compile(rf"({_AMOUNT})\s+(?:(?:are|is|were|was)\s+)?([a-z]{{3,}}(?:\s+[a-z]+){{0,2}})\.?")
 _CLAUSE = re.compile(rf"[,;]\s+|,?\s+(?:and|&|while|whereas|but|{THEREFORE})\s+|\n")
-_SENTENCE = re.compile(r"\n\s*|(?<=[.!?])\s+")
+_SENTENCE = re.compile(r"(\n\s*|(?<=[.!?])\s+)")
 _ITEM = re.compile(r"^[ \t]*(?:[-*•]|\d{1,2}[.)])[ \t]+", re.MULTILINE)
 _MARKUP = re.compile(r"\*\*|__|`|\\[()\[\]]|\$\$|\\q?quad\b|\\[,; ]")
 _FORMULA = re.compile(r"\$([^$\n]*[=\\][^$\n]*)\$")
@@ -44,6 +44,8 @@ _ASIDE = re.compile(r"\s*\([^()]*[a-z]{2}[^()]*\)")
 _CHAIN = re.compile(r"=.*=")
 _WORKING = re.compile(r"(?<![\w.])[-−(\d$][-−+*/×÷(). \d$]*=\s*(?=[-−$\d])")
 _NOT_SAID = any_of(DENIAL, DOUBT, CONDITION, "or|would|nobody|except|when|suppose|assume|let")
+# "For a = 2 and b = 3, the sum is 5"
+_GIVEN = re.compile(r"\W*(?:for|given|with|using)\s+\w+\s*=", re.IGNORECASE)
 # Words between a name and a number that is not its value: "the mean of 3", "x plus 3", "12 more than".
 _OTHERWISE = any_of("of|for|from|by|with|per|plus|minus|times|over|in|at|after|before|least|most")
 _COMPARED = re.compile(r"\b(?:more|less|fewer|times|than|\w+er than)\b|[+*^<>×÷]", re.IGNORECASE)
@@ -169,12 +171,14 @@ def told_values(text: str, parts: Sequence[Part]) -> dict[int, str]:
     Empty if the sentences give two values to a name.
     """
     told: dict[int, str] = {}
-    for sentence in reversed(_SENTENCE.split(_plain(text).strip())):
+    pieces = ["", *_SENTENCE.split(_plain(text).strip())]
+    for joint, sentence in zip(pieces[-2::-2], pieces[::-2], strict=True):
         said_here = _told_in(sentence, parts)
         if any(told.get(place, value) != value for place, value in said_here.items()):
             return {}
         told.update(said_here)
-        if not said_here or len(said_here) == len(parts):
+        # Lines may list several solutions; of sentences in a line, the last counts.
+        if not said_here or (len(said_here) == len(parts) and "\n" not in joint):
             break
     return told
 
@@ -211,7 +215,7 @@ def _read(clause: str, parts: Sequence[Part]) -> Clause:
 
 def _is_pair(clause: Clause) -> bool:
     """Check whether a clause says the value of a single name: "the cows are 8", "8 white cows"."""
-    if len(clause.names) != 1 or len(clause.values) != 1 or _NOT_SAID.search(clause.text):
+    if len(clause.names) != 1 or len(clause.values) != 1 or _NOT_SAID.search(clause.text) or _GIVEN.match(clause.text):
         return False
     name, value = clause.names[0], clause.values[0]
     is_name_first = name.start < value.start
