@@ -12,6 +12,7 @@ from trl_grpo_ext.answers.find.endings import ending, last_sentence, said
 from trl_grpo_ext.answers.find.final_answer import FinalAnswer, after_thinking
 from trl_grpo_ext.answers.find.hedges import is_hedged
 from trl_grpo_ext.answers.find.marks import box_answers
+from trl_grpo_ext.answers.find.named_values import with_named_values
 from trl_grpo_ext.answers.find.names import with_name
 from trl_grpo_ext.answers.find.options import with_letter, with_option_texts
 from trl_grpo_ext.answers.find.sentences import MAX_PROMPT, without_repeated
@@ -87,7 +88,7 @@ def with_known_golds(found: FinalAnswer, golds: Sequence[str], completion: str, 
         found = with_leading_yes_or_no(found, golds, completion, prompt)
     if found.problem not in ("", "no_answer", "hedged") or marks & {"boxed", "answer_tag"}:
         return found
-    for rule in (with_name,) if marks & {"phrase", "emphasised"} else _RULES:
+    for rule in (with_named_values, with_name) if marks & {"phrase", "emphasised"} else _RULES:
         known = rule(found, golds, completion, prompt)
         if known is not found:
             return known
@@ -194,6 +195,7 @@ def _with_zero(found: FinalAnswer, golds: Sequence[str], completion: str, prompt
 _RULES = (
     with_letter,
     with_yes_or_no,
+    with_named_values,
     with_name,
     _with_alternatives,
     _with_range,

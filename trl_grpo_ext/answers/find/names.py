@@ -3,31 +3,27 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import permutations
 
 from trl_grpo_ext.answers.find.asked import NO_NAMES, asks_for_order, is_opposed, question_of
 from trl_grpo_ext.answers.find.endings import ending, last_sentence, said
 from trl_grpo_ext.answers.find.final_answer import FinalAnswer
 from trl_grpo_ext.answers.find.hedges import is_hedged
-from trl_grpo_ext.answers.find.phrases import emphasised, formal, informal
+from trl_grpo_ext.answers.find.named_values import amount_size, named_parts
 from trl_grpo_ext.answers.find.values import last_value
 from trl_grpo_ext.answers.find.yes_no import YES_AND_NO
-from trl_grpo_ext.answers.read.answer import MAX_CHARS, read
+from trl_grpo_ext.answers.read.answer import MAX_CHARS
 from trl_grpo_ext.answers.read.number_words import in_digits
 from trl_grpo_ext.answers.read.signal_words import CONDITION, DENIAL, DOUBT, THEREFORE, any_of
-from trl_grpo_ext.answers.read.tree import Number, Quantity
 
 # Names in a gold that lists several.
 MAX_LISTED = 4
 _BETWEEN_WORDS = str.maketrans("", "", " .,-'&")
-# Golds of a name with an amount, `Tom, 5` or `B by $0.45`, and of several: `Ann is 17 and Ben is 13`.
+# Golds of a name with an amount: `Tom, 5`, `B by $0.45`.
 _WITH_AMOUNT = re.compile(r"(.+?)(?:,| by|:| -)\s+([^\w\s]?\d\S*(?:\s.*)?)")
 # Bus 2, room 14
 _NUMBERED = re.compile(r"[A-Z][a-z]+ \d{1,3}")
-_AMOUNT = r"(\$?\d+(?:[.,/:]\d+)*%?)"
-_PAIR = re.compile(rf"([A-Z][a-z]+)(?:['’]s)?\W+(?:(?:is|has|gets|had|pays|share is)\s+)?{_AMOUNT}")
-_COUNTED = re.compile(rf"{_AMOUNT}\s+(?:(?:are|is|were|was)\s+)?([a-z]{{3,}})")
 _DENIED = any_of(DENIAL, DOUBT, CONDITION, "or|would|nobody|except")
 # Words before a letter that are no noun: "not B" is not "shop B".
 _NO_NOUN = rf"(?i:{DENIAL}|{DOUBT}|{CONDITION}|or|except|is|are|was|be|than|but|and)\b"
@@ -86,8 +82,6 @@ _REASON = re.compile(
 _OPEN = any_of(CONDITION, DOUBT, "would")
 _FRAGMENT = re.compile(r",?\s+(?:since|because|as|by|with)\b")
 _GOES_ON = any_of(THEREFORE, "but|then")
-# 2 hours 15 minutes is denied by "It does not take 2 hours 15 minutes", and not by "..., not 3 hours".
-_DENIED_AMOUNT = re.compile(r"(?<!,)(?:\s(?:not|never|cannot)|n['’]t)\s+(?:[a-z]+\s+){0,2}\W*\d", re.IGNORECASE)
 # Another subject beside the name: "Tom has 3 and Ann has 5".
 _ANOTHER = re.compile(
     r"\b(?:and|but|while|whereas)\s+(?:the\s+)?(?:[A-Z]\w+|the other|he|she|they)\s+"
@@ -107,35 +101,17 @@ def with_name(found: FinalAnswer, golds: Sequence[str], completion: str, prompt:
         ('Tom, 5',)
     """
     for gold in golds:
-        # 2 hours 15 minutes are a single value.
-        amounts = {} if isinstance(read(gold).node, Quantity) else _pairs(gold)
         split = _WITH_AMOUNT.fullmatch(gold)
         name = split[1] if split else gold
-        is_phrase = found.marks == ("phrase",)
-        is_bold = found.marks == ("emphasised",)
-        if len(amounts) < 2 and (is_bold or not _is_in_words(name, prompt)):
+        if found.marks == ("emphasised",) or named_parts(gold) or not _is_in_words(name, prompt):
             continue
+        is_phrase = found.marks == ("phrase",)
         sentence = last_sentence(found.answers[0] if is_phrase else ending(completion), name)
-        if len(amounts) > 1:
-            # Of several marked amounts, the found answer is the last alone.
-            told = _amounts_of(_marked(ending(completion)) if is_phrase or is_bold else sentence, amounts)
-            if told:
-                is_same = all(_size(told[one]) == _size(amounts[one]) for one in amounts)
-                answer = gold if is_same else ", ".join(f"{one} {told[one]}" for one in amounts)
-                return said(answer)
-        elif names(sentence, name, prompt):
+        if names(sentence, name, prompt):
             if split is None:
                 return said(gold)
             return _with_amount(found, sentence, split)
     return found
-
-
-def _marked(text: str) -> str:
-    """Return the text behind the last phrase or in closing bold letters; empty if it denies or doubts."""
-    marks = formal(text) or informal(text) or emphasised(text)
-    if not marks or _DENIED.search(marks[-1].content):
-        return ""
-    return marks[-1].content
 
 
 def _with_amount(found: FinalAnswer, sentence: str, gold: re.Match[str]) -> FinalAnswer:
@@ -144,37 +120,9 @@ def _with_amount(found: FinalAnswer, sentence: str, gold: re.Match[str]) -> Fina
     amount = found.answers[-1] if found.answers else last_value(in_digits(sentence))
     if not amount:
         return found
-    if _size(amount) == _size(asked):
+    if amount_size(amount) == amount_size(asked):
         return said(gold[0])
     return said(f"{name}, {amount}")
-
-
-def _amounts_of(sentence: str, asked: Iterable[str]) -> dict[str, str]:
-    """Return the amount after each name: `Ann is 17 and Ben is 13`; empty unless each name has one."""
-    written = in_digits(sentence)
-    told = _pairs(written)
-    if not set(told) >= set(asked) or is_hedged(sentence):
-        return {}
-    last_part = written.rpartition(";")[2]
-    concluded = _GOES_ON.split(last_part)[-1]
-    if _DENIED_AMOUNT.search(concluded):
-        return {}
-    return told
-
-
-def _pairs(text: str) -> dict[str, str]:
-    """Return the amount of each name or thing: `Ann is 17, Ben is 13`, `24 red and 16 blue`."""
-    counted = {thing: amount for amount, thing in _COUNTED.findall(text)}
-    return dict(_PAIR.findall(text)) or counted
-
-
-def _size(text: str) -> object:
-    """Return an amount in its measure's first unit: 45 cents are $0.45."""
-    match read(text).node:
-        case Quantity(Number(value), measured):
-            return measured.measures, value * measured.factor
-        case node:
-            return node
 
 
 def _is_in_words(gold: str, prompt: str) -> bool:

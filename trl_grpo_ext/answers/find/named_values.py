@@ -1,0 +1,274 @@
+"""Find the values of a gold that names several: `x = 10, y = 5`, `Ann is 17 and Ben is 13`, `24 red and 16 blue`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+from trl_grpo_ext.answers.find.endings import ending, said
+from trl_grpo_ext.answers.find.final_answer import FinalAnswer
+from trl_grpo_ext.answers.find.hedges import is_hedged
+from trl_grpo_ext.answers.find.phrases import formal, informal
+from trl_grpo_ext.answers.read.answer import read
+from trl_grpo_ext.answers.read.number_words import in_digits
+from trl_grpo_ext.answers.read.signal_words import CONDITION, DENIAL, DOUBT, THEREFORE, any_of
+from trl_grpo_ext.answers.read.spelling import without_text_commands
+from trl_grpo_ext.answers.read.tree import OF_OWN_TYPE, Number, Quantity
+from trl_grpo_ext.answers.read.units import is_unit
+
+# Named values in a gold.
+MAX_NAMED = 6
+# Words between a name and its value: "an adult ticket now costs about $12".
+MAX_BETWEEN = 4
+
+_AMOUNT = r"(?<![\w.)])[-−]?\$?\d+(?:[.,/:]\d+)*%?(?!\w)"
+_VALUE = re.compile(rf"({_AMOUNT})(?:\s+([A-Za-z°]+))?")
+# Words that are seldom units, though the table has them.
+_NO_UNITS = frozenset(("in", "a", "at", "as"))
+_NAME = r"[A-Za-z]\w*(?:\s+[a-z]\w*){0,3}?"
+_IS = r"(?:is|are|was|were|has|had|gets?|costs?|pays?|share is)"
+_NAMED = re.compile(
+    rf"(?:[Tt]he\s+)?({_NAME})(?:['’]s)?(?:\s+{_IS})?\s*[:=-]?\s*({_AMOUNT}(?:\s+[A-Za-z°]+){{0,3}})\.?"
+)
+_COUNTED = re.compile(rf"({_AMOUNT})\s+(?:(?:are|is|were|was)\s+)?([a-z]{{3,}}(?:\s+[a-z]+){{0,2}})\.?")
+_CLAUSE = re.compile(rf"[,;]\s+|,?\s+(?:and|&|while|whereas|but|{THEREFORE})\s+|\n")
+_SENTENCE = re.compile(r"(\n\s*|(?<=[.!?])\s+)")
+_ITEM = re.compile(r"^[ \t]*(?:[-*•]|\d{1,2}[.)])[ \t]+", re.MULTILINE)
+_MARKUP = re.compile(r"\*\*|__|`|\\[()\[\]]|\$\$|\\q?quad\b|\\[,; ]")
+_FORMULA = re.compile(r"\$([^$\n]*[=\\][^$\n]*)\$")
+_FRACTION = re.compile(r"\\[dt]?frac\{(\d+)\}\{(\d+)\}")
+_ASIDE = re.compile(r"\s*\([^()]*[a-z]{2}[^()]*\)")
+# Working before a result: the `15 - 10 =` of `y = 15 - 10 = 5`.
+_CHAIN = re.compile(r"=.*=")
+_WORKING = re.compile(r"(?<![\w.])[-−(\d$][-−+*/×÷(). \d$]*=\s*(?=[-−$\d])")
+_NOT_SAID = any_of(DENIAL, DOUBT, CONDITION, "or|would|nobody|except|when|suppose|assume|let")
+# "For a = 2 and b = 3, the sum is 5"
+_GIVEN = re.compile(r"\W*(?:for|given|with|using)\s+\w+\s*=", re.IGNORECASE)
+# Words between a name and a number that is not its value: "the mean of 3", "x plus 3", "12 more than".
+_OTHERWISE = any_of("of|for|from|by|with|per|plus|minus|times|over|in|at|after|before|least|most")
+_COMPARED = re.compile(r"\b(?:more|less|fewer|times|than|\w+er than)\b|[+*^<>×÷]", re.IGNORECASE)
+# 2 hours 15 minutes is denied by "It does not take 2 hours 15 minutes", and not by "..., not 3 hours".
+_DENIED_AMOUNT = re.compile(r"(?<!,)(?:\s(?:not|never|cannot)|n['’]t)\s+(?:[a-z]+\s+){0,2}\W*\d", re.IGNORECASE)
+_GOES_ON = any_of(THEREFORE, "but|then")
+
+
+class Part(NamedTuple):
+    """A named value of a gold: the expression that finds the name, the value, and the gold's text around it."""
+
+    name: re.Pattern[str]
+    before: str
+    value: str
+    after: str
+
+
+class Name(NamedTuple):
+    """Where a clause has the name of a gold's part, and the part's index."""
+
+    start: int
+    end: int
+    place: int
+
+
+class Value(NamedTuple):
+    """Where a clause has an amount; `text` has its unit."""
+
+    start: int
+    end: int
+    text: str
+
+
+class Clause(NamedTuple):
+    """A clause with its names and values in order."""
+
+    text: str
+    names: list[Name]
+    values: list[Value]
+
+
+def with_named_values(found: FinalAnswer, golds: Sequence[str], completion: str, prompt: str = "") -> FinalAnswer:
+    """Take the values that a completion's end gives to the names of a gold with several, in any order and form.
+
+    Examples:
+        >>> with_named_values(said("(5, 10)"), ["x = 10, y = 5"], "So y is 5 and x is 10.").answers
+        ('x = 10, y = 5',)
+        >>> with_named_values(said("12"), ["12 chickens and 8 cows"], "Chickens: 8\\nCows: 12").answers
+        ('8 chickens, 12 cows',)
+    """
+    for gold in golds:
+        parts = named_parts(gold)
+        if not parts:
+            continue
+        told: dict[int, str] = {}
+        for text in _statements(found, ending(completion)):
+            told = told_values(text, parts) or told
+            if len(told) == len(parts):
+                break
+        same = [_is_same(parts[place].value, value) for place, value in told.items()]
+        if all(same) and len(told) == len(parts):
+            return said(gold)
+        if not all(same):
+            return said(", ".join(_with_value(parts[place], told[place]) for place in sorted(told)))
+    return found
+
+
+def _statements(found: FinalAnswer, text: str) -> Iterator[str]:
+    """Yield the texts that may state the values: from the last phrase on, its sentence alone; else the whole text."""
+    marks = (formal(text) or informal(text)) if found.marks == ("phrase",) else []
+    if not marks:
+        yield text
+        return
+    yield text[marks[-1].start :]
+    yield marks[-1].content
+
+
+@lru_cache(maxsize=256)
+def named_parts(gold: str) -> tuple[Part, ...]:
+    """Split a gold into its named values; empty unless the gold consists of several with different names."""
+    if isinstance(read(gold).node, (Quantity, *OF_OWN_TYPE)):
+        return ()
+    texts = [text for text in _CLAUSE.split(_plain(gold)) if text.strip()]
+    if not 1 < len(texts) <= MAX_NAMED:
+        return ()
+    names, spans = [], []
+    for text in map(str.strip, texts):
+        named, counted = _NAMED.fullmatch(text), _COUNTED.fullmatch(text)
+        if named:
+            names.append(named[1])
+            spans.append((text[: named.start(2)], named[2], ""))
+        elif counted:
+            names.append(counted[2])
+            spans.append(("", counted[1], text[counted.end(1) :]))
+        else:
+            return ()
+    keys = _keys(names)
+    if not all(keys) or len(set(keys)) < len(keys):
+        return ()
+    return tuple(Part(_spelling(key), *span) for key, span in zip(keys, spans, strict=True))
+
+
+def _keys(names: Sequence[str]) -> list[tuple[str, ...]]:
+    """Return each name's words without the words of all names: `adult` and `child` of adult and child tickets."""
+    words = [name.split() for name in names]
+    common = set(words[0]).intersection(*words[1:])
+    return [tuple(word for word in name if word not in common) for name in words]
+
+
+def _spelling(words: tuple[str, ...]) -> re.Pattern[str]:
+    """Build the expression for a name: a letter as written, words in any case and number."""
+    if len(words) == len(words[0]) == 1:
+        return re.compile(rf"(?<![\w\\'’]){re.escape(words[0])}(?![\w'’])")
+    stems = [re.escape(re.sub(r"(?<=\w{3})(?<!s)s$", "", word)) for word in words]
+    end = r"(?:ren)?(?:['’]?e?s['’]?)?\b"
+    joint = rf"{end}\s+"
+    return re.compile(rf"\b{joint.join(stems)}{end}", re.IGNORECASE)
+
+
+def told_values(text: str, parts: Sequence[Part]) -> dict[int, str]:
+    """Return the value of each named part that the last sentences of a text tell, up to a sentence that tells none.
+
+    Empty if the sentences give two values to a name.
+    """
+    told: dict[int, str] = {}
+    pieces = ["", *_SENTENCE.split(_plain(text).strip())]
+    for joint, sentence in zip(pieces[-2::-2], pieces[::-2], strict=True):
+        said_here = _told_in(sentence, parts)
+        if any(told.get(place, value) != value for place, value in said_here.items()):
+            return {}
+        told.update(said_here)
+        # Lines may list several solutions; of sentences in a line, the last counts.
+        if not said_here or (len(said_here) == len(parts) and "\n" not in joint):
+            break
+    return told
+
+
+def _told_in(sentence: str, parts: Sequence[Part]) -> dict[int, str]:
+    """Return the values that a sentence gives to the parts' names; empty if it is hedged, denied or ambiguous."""
+    concluded = _GOES_ON.split(sentence.rpartition(";")[2])[-1]
+    if is_hedged(sentence) or _DENIED_AMOUNT.search(concluded):
+        return {}
+    told: dict[int, str] = {}
+    clauses = [_read(clause, parts) for clause in _CLAUSE.split(sentence)]
+    if any(clause.names and not clause.values for clause in clauses):
+        return _respectively(clauses, len(parts))
+    for clause in clauses:
+        if not _is_pair(clause):
+            continue
+        place, value = clause.names[0].place, clause.values[0].text
+        if told.setdefault(place, value) != value:
+            return {}
+    return told
+
+
+def _read(clause: str, parts: Sequence[Part]) -> Clause:
+    """Find a clause's names and values, after removing the working before a result: `y = 15 - 10 = 5`."""
+    text = _WORKING.sub("", _CHAIN.sub("=", clause))
+    names = [Name(*name.span(), place) for place, part in enumerate(parts) for name in part.name.finditer(text)]
+    values = []
+    for found in _VALUE.finditer(text):
+        unit = found[2] or ""
+        has_unit = is_unit(unit) and unit not in _NO_UNITS
+        values.append(Value(*found.span(1), f"{found[1]} {unit}" if has_unit else found[1]))
+    return Clause(text, sorted(names), values)
+
+
+def _is_pair(clause: Clause) -> bool:
+    """Check whether a clause says the value of a single name: "the cows are 8", "8 white cows"."""
+    if len(clause.names) != 1 or len(clause.values) != 1 or _NOT_SAID.search(clause.text) or _GIVEN.match(clause.text):
+        return False
+    name, value = clause.names[0], clause.values[0]
+    is_name_first = name.start < value.start
+    between = clause.text[name.end : value.start] if is_name_first else clause.text[value.end : name.start]
+    if len(between.split()) > MAX_BETWEEN or _COMPARED.search(clause.text):
+        return False
+    return not is_name_first or not _OTHERWISE.search(between)
+
+
+def _respectively(clauses: Sequence[Clause], count: int) -> dict[int, str]:
+    """Return the values of names that stand together, before or after all values: "x and y are 10 and 5"."""
+    names = [name.place for clause in clauses for name in clause.names]
+    values = [value.text for clause in clauses for value in clause.values]
+    with_values = [bool(clause.values) for clause in clauses if clause.names]
+    if len(set(names)) != count or not len(names) == len(values) == count or sum(with_values) > 1:
+        return {}
+    if any(_NOT_SAID.search(clause.text) for clause in clauses):
+        return {}
+    return dict(zip(names, values, strict=True))
+
+
+def _is_same(asked: str, told: str) -> bool:
+    """Check whether two amounts are equal, of which only one may have a unit: `$0.45`, `45 cents`, `0.45`."""
+    one, other = amount_size(asked), amount_size(told)
+    return one == other or _bare(asked) == other or one == _bare(told)
+
+
+def amount_size(text: str) -> object:
+    """Return an amount in its measure's first unit: 45 cents are $0.45."""
+    match read(text).node:
+        case Quantity(Number(value), measured):
+            return measured.measures, value * measured.factor
+        case Number(value):
+            return value
+        case node:
+            return node
+
+
+def _bare(text: str) -> object:
+    """Return an amount without its unit."""
+    match read(text).node:
+        case Quantity(Number(value)):
+            return value
+    return None
+
+
+def _with_value(part: Part, value: str) -> str:
+    """Write a gold's part with another value."""
+    return part.before + value + part.after
+
+
+def _plain(text: str) -> str:
+    """Write numbers in digits, and remove list marks, bold letters, asides and the delimiters of formulas."""
+    text = _MARKUP.sub(lambda mark: " " if mark[0].startswith("\\") else "", text.replace(r"\$", "$"))
+    text = _FORMULA.sub(r"\1", _ITEM.sub("", text))
+    return in_digits(_ASIDE.sub("", _FRACTION.sub(r"\1/\2", without_text_commands(text))))
