@@ -280,7 +280,7 @@ def _unmatched(card: Scorecard, settings: Mapping[str, Any]) -> Counter[tuple[st
 
 
 def first_when(settings: Mapping[str, Any], terms: Sequence[str]) -> Mapping[str, Sequence[Any]]:
-    """Return the wanted values by column of the first of the terms with a `when`; empty without one."""
+    """Return the `when` of the first term that has a condition, as values by column; empty without conditions."""
     for reward in settings.get("rewards") or ():
         if reward.get("name") in terms and reward.get("when"):
             when: Mapping[str, Sequence[Any]] = reward["when"]

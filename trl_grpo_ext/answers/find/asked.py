@@ -227,7 +227,7 @@ def _units_asked(question: str, *, is_whole: bool) -> dict[str, Unit]:
 
 
 def _may_differ(asked: Unit, given: Unit) -> bool:
-    """Check whether an answer in one unit may miss a question about another unit.
+    """Check whether a given unit conflicts with an asked unit.
 
     An area answers a question about metres, and a distance a question about km/h; a length answers none about areas.
     """

@@ -51,7 +51,8 @@ _OTHERWISE = any_of("of|for|from|by|with|per|plus|minus|times|over|in|at|after|b
 _COMPARED = re.compile(r"\b(?:more|less|fewer|times|than|\w+er than)\b|[+*^<>×÷]", re.IGNORECASE)
 # 2 hours 15 minutes is denied by "It does not take 2 hours 15 minutes", and not by "..., not 3 hours".
 _DENIED_AMOUNT = re.compile(r"(?<!,)(?:\s(?:not|never|cannot)|n['’]t)\s+(?:[a-z]+\s+){0,2}\W*\d", re.IGNORECASE)
-_GOES_ON = any_of(THEREFORE, "but|then")
+# Before a further statement, which may take back the one before.
+GOES_ON = any_of(THEREFORE, "but|then")
 
 
 class Part(NamedTuple):
@@ -64,7 +65,7 @@ class Part(NamedTuple):
 
 
 class Name(NamedTuple):
-    """Where a clause has the name of a gold's part, and the part's index."""
+    """The place of a name in a clause, with the index of the gold's part."""
 
     start: int
     end: int
@@ -72,7 +73,7 @@ class Name(NamedTuple):
 
 
 class Value(NamedTuple):
-    """Where a clause has an amount; `text` has its unit."""
+    """The place of an amount in a clause; `text` includes its unit."""
 
     start: int
     end: int
@@ -185,7 +186,7 @@ def told_values(text: str, parts: Sequence[Part]) -> dict[int, str]:
 
 def _told_in(sentence: str, parts: Sequence[Part]) -> dict[int, str]:
     """Return the values that a sentence gives to the parts' names; empty if it is hedged, denied or ambiguous."""
-    concluded = _GOES_ON.split(sentence.rpartition(";")[2])[-1]
+    concluded = GOES_ON.split(sentence.rpartition(";")[2])[-1]
     if is_hedged(sentence) or _DENIED_AMOUNT.search(concluded):
         return {}
     told: dict[int, str] = {}
@@ -226,7 +227,7 @@ def _is_pair(clause: Clause) -> bool:
 
 
 def _respectively(clauses: Sequence[Clause], count: int) -> dict[int, str]:
-    """Return the values of names that stand together, before or after all values: "x and y are 10 and 5"."""
+    """Pair names with values in order, where all names precede or follow all values: "x and y are 10 and 5"."""
     names = [name.place for clause in clauses for name in clause.names]
     values = [value.text for clause in clauses for value in clause.values]
     with_values = [bool(clause.values) for clause in clauses if clause.names]

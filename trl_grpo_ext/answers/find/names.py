@@ -10,12 +10,12 @@ from trl_grpo_ext.answers.find.asked import NO_NAMES, asks_for_order, is_opposed
 from trl_grpo_ext.answers.find.endings import ending, last_sentence, said
 from trl_grpo_ext.answers.find.final_answer import FinalAnswer
 from trl_grpo_ext.answers.find.hedges import is_hedged
-from trl_grpo_ext.answers.find.named_values import amount_size, named_parts
+from trl_grpo_ext.answers.find.named_values import GOES_ON, amount_size, named_parts
 from trl_grpo_ext.answers.find.values import last_value
 from trl_grpo_ext.answers.find.yes_no import YES_AND_NO
 from trl_grpo_ext.answers.read.answer import MAX_CHARS
 from trl_grpo_ext.answers.read.number_words import in_digits
-from trl_grpo_ext.answers.read.signal_words import CONDITION, DENIAL, DOUBT, THEREFORE, any_of
+from trl_grpo_ext.answers.read.signal_words import CONDITION, DENIAL, DOUBT, any_of
 
 # Names in a gold that lists several.
 MAX_LISTED = 4
@@ -81,7 +81,6 @@ _REASON = re.compile(
 )
 _OPEN = any_of(CONDITION, DOUBT, "would")
 _FRAGMENT = re.compile(r",?\s+(?:since|because|as|by|with)\b")
-_GOES_ON = any_of(THEREFORE, "but|then")
 # Another subject beside the name: "Tom has 3 and Ann has 5".
 _ANOTHER = re.compile(
     r"\b(?:and|but|while|whereas)\s+(?:the\s+)?(?:[A-Z]\w+|the other|he|she|they)\s+"
@@ -168,7 +167,7 @@ def names(sentence: str, name: str, prompt: str = "") -> bool:
     behind = sentence[last.end() :]
     after = sentence[first.end() :]
     question = question_of(prompt)
-    if _DENIED.search(before) or _REASON.match(before) or _GOES_ON.search(behind):
+    if _DENIED.search(before) or _REASON.match(before) or GOES_ON.search(behind):
         return False
     is_compared = _THAN.search(before) is not None
     if is_opposed(question, sentence[start:]):

@@ -124,13 +124,13 @@ def _of_system_prompt(window: Window) -> str:
 
 
 def _never_ends(window: Window, ended: Estimate) -> bool:
-    """Test for a run in which no completion comes to an end, and which does not rise."""
+    """Test for a run without any complete completion and without a rise of the score."""
     is_whole = _cut_share(window.opening) >= NEARLY_ALL and not ended.count
     return is_whole and len(window.batches) >= FLAT_BATCHES and not (window.is_solved or has_risen(window))
 
 
 def _other_end(window: Window) -> str:
-    """Tell of a chat template that ends a turn with another token than the tokenizer's, or of what looks the same."""
+    """Name the chat template's end token if the tokenizer has another, else the causes that look alike."""
     token = window.settings.get("other_end_of_turn")
     if not token:
         return ", as where the end token is not the model's, or an answer does not fit"

@@ -227,7 +227,7 @@ def special(name: str) -> Callable[..., Any]:
         return _OWN[name]
 
     def method(self: Stub, /, *args: Any, **kwargs: Any) -> Any:
-        is_plain = not isinstance(self, Handle) and _standing(self) < Standing.MADE
+        is_plain = _is_plain_result(self)
         if is_plain and name not in OPERATORS | OF_PLAIN_RESULTS:
             return _of_plain_base(self, name)(*args, **kwargs)
         if name in JUDGED:
@@ -245,6 +245,11 @@ def _has(value: Stub, *names: str) -> bool:
 
 def _standing(value: Any) -> Standing:
     return value._remote_state.standing if isinstance(value, Stub) else Standing.RESULT
+
+
+def _is_plain_result(value: Stub) -> bool:
+    """Test if a stand-in is plain data too, and its object was not made by the test: its contents then answer."""
+    return not isinstance(value, Handle) and _standing(value) < Standing.MADE
 
 
 def _plain_base(value: Stub) -> Any:
@@ -398,7 +403,7 @@ def _call(self: Stub, /, *args: Any, **kwargs: Any) -> Any:
 
 
 def _iter(self: Stub) -> Any:
-    if not isinstance(self, Handle) and _standing(self) < Standing.MADE:
+    if _is_plain_result(self):
         return _of_plain_base(self, "__iter__")()
     # Items that were fetched ahead would be lost with a new iterator.
     if getattr(type(self), "_ahead", False) and _has(self, "__next__") and not _has(self, "__len__"):
@@ -407,20 +412,20 @@ def _iter(self: Stub) -> Any:
 
 
 def _reversed(self: Stub) -> Any:
-    if not isinstance(self, Handle) and _standing(self) < Standing.MADE:
+    if _is_plain_result(self):
         return _of_plain_base(self, "__reversed__")()
     return backwards(self)
 
 
 def _len(self: Stub) -> int:
-    if not isinstance(self, Handle) and _standing(self) < Standing.MADE:
+    if _is_plain_result(self):
         return int(_of_plain_base(self, "__len__")())
     state = self._remote_state
     return length_of(state, lambda: int(state.remote.request("special", self, "__len__")))
 
 
 def _getitem(self: Stub, key: Any) -> Any:
-    if not isinstance(self, Handle) and _standing(self) < Standing.MADE:
+    if _is_plain_result(self):
         return _of_plain_base(self, "__getitem__")(key)
     state = self._remote_state
     ask = partial(state.remote.request, "special", self, "__getitem__", key)
@@ -430,7 +435,7 @@ def _getitem(self: Stub, key: Any) -> Any:
 
 
 def _bool(self: Stub) -> bool:
-    if not isinstance(self, Handle) and _standing(self) < Standing.MADE:
+    if _is_plain_result(self):
         # A list has no `__bool__`, and is true if it has items.
         base = _plain_base(self)
         return bool(base.__bool__(self)) if hasattr(base, "__bool__") else _len(self) > 0

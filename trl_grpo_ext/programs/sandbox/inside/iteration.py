@@ -97,7 +97,7 @@ def item_at(state: Any, index: int, ask: Callable[[], Any]) -> Any:
 
 
 def items_at(state: Any, places: slice, found: Any) -> Any:
-    """Return what an object has at a slice; end the run if all items of a returned object are fewer than its length."""
+    """Return an object's slice; end the run if a whole slice of a returned object has fewer items than its length."""
     if not state.standing and places == slice(None) and isinstance(found, Sized):
         note_missing(state, len(found))
     return found

@@ -172,11 +172,11 @@ class ProgramProxy:
         self._end("protocol", detail)
 
     def begin_test(self) -> None:
-        """Forget what belongs to the test before."""
+        """Clear the last call, the last error and the refusal of the previous test."""
         self.last_call = self.last_error = self.refused = None
 
     def refuse(self, detail: str) -> NoReturn:
-        """Note that a test asked a question that the program may not answer: the test does not pass.
+        """Record a question that the program may not answer; the running test then fails.
 
         Raises:
             TypeError: always; a test that expects it of the program, or a library that tries, may catch it.

@@ -200,7 +200,7 @@ def kind_of_function(function: Any) -> int:
 
 
 def keeps_its_class(value: Any) -> bool:
-    """Return whether an instance of a plain type's subclass crosses as an object: of an enum, or a class of its own."""
+    """Return whether a value crosses with its class: an enum's member, or an instance of a program's class."""
     return isinstance(value, Enum) or type(value).__module__ in OWN_MODULES
 
 
