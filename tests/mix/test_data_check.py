@@ -23,7 +23,7 @@ from trl_grpo_ext.recipe.arguments import RecipeArguments
 from trl_grpo_ext.recipe.data import load_data
 from trl_grpo_ext.recipe.file import load_recipe
 from trl_grpo_ext.recipe.recipe import parse_recipe
-from trl_grpo_ext.recipe.run import UselessVerifierError, _refuse_useless
+from trl_grpo_ext.recipe.run import _refuse_useless
 from trl_grpo_ext.rewards import ExactTextVerifier, MathVerifier, ThinkFormatVerifier
 from trl_grpo_ext.verdict import as_verdict
 
@@ -405,14 +405,20 @@ def test_a_row_with_several_problems_of_one_kind_is_counted_once() -> None:
 
 
 @pytest.mark.usefixtures("any_cpu_counts")
-def test_training_refuses_a_verifier_that_fails_on_all_that_is_tried(tmp_path: Path) -> None:
+def test_training_refuses_a_verifier_that_fails_on_all_that_is_tried_and_keeps_an_earlier_record(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "own_verifiers.py").write_text(OWN_VERIFIERS)
     (tmp_path / "train.jsonl").write_text((json.dumps({"prompt": "2+2?", "solution": "4"}) + "\n") * 8)
     recipe = yaml.safe_load(load_recipe("quickstart").path.read_text())
     rewards = [{"name": "accuracy", "verifier": "math"}, {"verifier": "own_verifiers.labelled"}]
     settings = {"dataset_name": "train.jsonl", "rewards": rewards, "evaluate_before_and_after": False}
-    (tmp_path / "recipe.yaml").write_text(yaml.safe_dump(recipe | settings))
+    (tmp_path / "recipe.yaml").write_text(yaml.safe_dump(recipe | settings | {"output_dir": "run"}))
+    earlier = tmp_path / "run" / "scorecards" / "log.jsonl"
+    earlier.parent.mkdir(parents=True)
+    earlier.touch()
     said = run_here("train", "--config", "recipe.yaml", cwd=tmp_path, expect=2)
+    assert earlier.exists()
     assert "The verifier of 'labelled' fails on all that was tried" in said.stderr
     assert "KeyError: 'label' (own_verifiers.py:6)" in said.stderr
     assert "Traceback" not in said.stderr
@@ -426,7 +432,7 @@ def test_a_function_with_one_score_for_a_whole_batch_is_refused_before_training(
     own = RewardMix([RewardTerm(name="short", verifier=whole_batch)])
     (failure,) = try_verifiers(own, sums["train"])
     assert failure.always
-    with pytest.raises(UselessVerifierError) as refused:
+    with pytest.raises(ValueError) as refused:
         _refuse_useless(own, failure)
     assert re.search(r"1 score for 2 completions\. Mend|one number per completion\. Mend", str(refused.value))
 
