@@ -565,6 +565,23 @@ def test_a_resume_at_the_last_step_is_refused_and_writes_nothing(write: Any, tmp
     parse(write(**resumed, max_completion_length=8))  # the recipe itself is fine, as `eval` and `check-data` need it
 
 
+def test_a_new_run_renames_the_checkpoints_of_an_earlier_one_which_it_could_not_go_on_from(
+    write: Any, tmp_path: Path
+) -> None:
+    folder = tmp_path / "run"
+    for name in ("checkpoint-4", "checkpoint-8", "checkpoint-8.1", "checkpoints"):
+        (folder / name).mkdir(parents=True)
+    make_trainer(parse(write()))
+    assert {path.name for path in folder.glob("checkpoint*")} == {
+        "checkpoint-4.1",
+        "checkpoint-8.1",
+        "checkpoint-8.2",
+        "checkpoints",
+    }
+    with pytest.raises(ValueError, match="no checkpoint in"):
+        parse(write(resume_from_checkpoint=True))
+
+
 def test_an_output_folder_that_cannot_be_written_is_refused(
     write: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

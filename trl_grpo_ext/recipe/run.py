@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -64,6 +65,7 @@ logger = logging.getLogger(__name__)
 
 # Time limit in seconds for checking a split before training; `trl-grpo-ext check-data` takes longer.
 CHECK_SECONDS = 20.0
+_CHECKPOINT = re.compile(r"checkpoint-\d+")
 # Rows of the training split whose reference solutions are tried too.
 TRIED_ROWS = 8
 
@@ -247,7 +249,7 @@ def _save(recipe: Recipe, trainer: VerifiedGRPOTrainer) -> Exception | None:
 
 
 class RecipeTrainer(VerifiedGRPOTrainer):
-    """A trainer that renames an earlier run's records after all loading and checks: a failed start changes nothing.
+    """A trainer that renames an earlier run's files after all loading and checks: a failed start changes nothing.
 
     Args:
         check_data: A check of the loaded rows, or None; an error that it raises ends the start.
@@ -287,9 +289,13 @@ def _set_earlier_run_aside(training: VerifiedGRPOConfig) -> None:
         return
     Path(training.output_dir).mkdir(parents=True, exist_ok=True)
     claim(training.output_dir)
-    if not training.resume_from_checkpoint:
-        for recorded in ("scorecards", FINDINGS):
-            set_aside(Path(training.output_dir) / recorded)
+    if training.resume_from_checkpoint:
+        return
+    folder = Path(training.output_dir)
+    # A later `resume_from_checkpoint: true` would take up a checkpoint of the earlier run.
+    checkpoints = [path for path in sorted(folder.iterdir()) if _CHECKPOINT.fullmatch(path.name)]
+    for recorded in (folder / "scorecards", folder / FINDINGS, *checkpoints):
+        set_aside(recorded)
 
 
 def _measure(
