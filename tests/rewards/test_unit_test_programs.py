@@ -238,6 +238,14 @@ def test_a_body_goes_behind_a_header_without_a_docstring() -> None:
     assert complete_program("    return x", code, "f").endswith("def f(x):\n    return x")
 
 
+def test_each_block_that_defines_what_the_tests_call_is_a_part_of_the_program() -> None:
+    square, cube = "def square(x): return x * x\n", "def cube(x): return x ** 3\n"
+    assert extract_program(_fenced(square, cube), ["square", "cube"]) == square + cube
+    assert extract_program(_fenced(square, cube), ["cube"]) == cube
+    draft = "def square(x): return x\n"
+    assert extract_program(_fenced(draft, cube, square), ["square", "cube"]) == cube + square
+
+
 def test_a_whole_function_gets_the_imports_and_helpers_that_it_mentions() -> None:
     code = prompt_code(STUB, "unit")
     program = complete_program("def unit(xs: List[float]):\n    return [x / norm(xs) for x in xs]\n", code, "unit")

@@ -6,7 +6,7 @@ Completions are read line by line in linear time, never parsed.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 PYTHON_TAGS = frozenset({"python", "py", "python3", "py3"})
@@ -204,8 +204,8 @@ def _block(opened: _Fence, lines: list[str]) -> FencedBlock:
     return FencedBlock(opened.tag, code)
 
 
-def with_helpers(program: str, others: Sequence[str]) -> str:
-    """Prepend definitions from other blocks to a program, if the program mentions but does not define their names.
+def with_helpers(program: str, others: Sequence[str], names: Collection[str] = ()) -> str:
+    """Prepend definitions from other blocks, if the program lacks names that it mentions or that are in `names`.
 
     Examples:
         >>> print(with_helpers("def f(x): return sq(x)", ["def sq(x): return x * x\\nprint(sq(2))\\n", "f(1)\\n"]))
@@ -214,7 +214,7 @@ def with_helpers(program: str, others: Sequence[str]) -> str:
     """
     pieces = [program]
     bound = _bound(program)
-    missing = _mentions(program) - bound
+    missing = _mentions(program).union(names) - bound
     for other in reversed(others):
         if missing.isdisjoint(_names_at_the_top(other)):
             continue

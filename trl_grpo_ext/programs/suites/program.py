@@ -34,6 +34,7 @@ def extract_program(text: str, names: Collection[str] = ()) -> str | None:
     The program is the last block tagged as Python, else the last block with any tag; without a fence it is the whole
     text, or the text in `<answer>`, or between MBPP's `[BEGIN]` and `[DONE]`. With several blocks, only blocks that
     define one of `names` (the names that the tests call) are candidates, if there are any; other blocks show usage.
+    Definitions of other blocks count if the program needs them, or if the tests call them.
     Blank blocks are skipped. An unclosed block ends with the text. The indentation of an indented fence, as in a list,
     is removed from its lines. A program's own indentation stays: it may be the body of a function, see
     `complete_program`.
@@ -58,7 +59,7 @@ def extract_program(text: str, names: Collection[str] = ()) -> str | None:
     # A body belongs to the prompt's stub; nothing may stand before a `__future__` import.
     if _is_indented(chosen.code) or _FUTURE.search(chosen.code):
         return chosen.code
-    return with_helpers(chosen.code, others)
+    return with_helpers(chosen.code, others, names)
 
 
 def _defining(blocks: list[FencedBlock], names: Collection[str]) -> list[FencedBlock]:
