@@ -29,7 +29,7 @@ from trl_grpo_ext.recipe.recipe import Recipe, parse_recipe
 from trl_grpo_ext.recipe.run import make_trainer, set_up
 from trl_grpo_ext.rewards import MathVerifier, RegexVerifier
 from trl_grpo_ext.trainer.config import VerifiedGRPOConfig
-from trl_grpo_ext.trainer.settings import BATCH_DEFAULTS, check_batches
+from trl_grpo_ext.trainer.trl_settings import BATCH_DEFAULTS, check_batches
 
 MINIMAL: dict[str, Any] = {
     "model_name_or_path": "bundled:tiny_reasoner",

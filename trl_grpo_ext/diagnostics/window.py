@@ -69,7 +69,8 @@ class Window:
     | a log of TRL | `logs`, `opening_logs` | the last 32 (`RECENT_LOGS`), the first 4 (`OPENING_LOGS`) |
     | the run | `seen`, `evaluations`, `trained_on`, `faded` | the whole run |
 
-    Batches and logs are oldest first. A figure of TRL's logs is read by `logged`, `first_logged`, `last_logged` or
+    Batches and logs are oldest first. `step` is an optimizer step, which may have several batches or reuse one;
+    `progress.steps_so_far` counts steps. A figure of TRL's logs is read by `logged`, `first_logged`, `last_logged` or
     `median_logged`, a numeric setting by `number`, and a term's verdicts in recent batches by `of_term`. `opening` is
     compared with `later`, which is empty while the run is too short for a comparison. A figure of more than 16 batches
     that no period holds is a field of its own, which `RunView` keeps, as `seen` is.

@@ -19,7 +19,7 @@ from trl_grpo_ext.recipe.data import check_source, number_or_text
 from trl_grpo_ext.recipe.file import RecipeFile, check_names, check_numbers
 from trl_grpo_ext.recipe.hub import check_model_folder, go_offline_without_hub
 from trl_grpo_ext.recipe.rows import check_mixture, check_selection
-from trl_grpo_ext.trainer.settings import check_batches, check_settings
+from trl_grpo_ext.trainer.trl_settings import check_batches, check_settings
 
 if TYPE_CHECKING:
     from trl import ModelConfig

@@ -12,7 +12,7 @@ from trl import GRPOConfig
 
 from trl_grpo_ext.trainer.console import SHOWN
 from trl_grpo_ext.trainer.run_callback import check_halt_on
-from trl_grpo_ext.trainer.settings import check_settings
+from trl_grpo_ext.trainer.trl_settings import check_settings
 from trl_grpo_ext.workers.executor import check_executor_name
 
 T = TypeVar("T")
@@ -115,6 +115,9 @@ class VerifiedGRPOConfig(GRPOConfig):  # type: ignore[misc]  # TRL ships no type
             )
         if self.rows_by is not None and not self.learnable_rows:
             raise ValueError("rows_by is for learnable_rows; set learnable_rows: true, or take rows_by out.")
+        self._check_amounts()
+
+    def _check_amounts(self) -> None:
         for name in ("judging_budget", "environment_timeout"):
             seconds = getattr(self, name)
             if seconds is not None and not seconds > 0:

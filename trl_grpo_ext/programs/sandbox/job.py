@@ -19,6 +19,8 @@ FILES_NEED_NAMESPACES = "the tests use files, which programs may write only in n
 class Limits:
     """Resource limits of a run, each a finite number above 0; a run that exceeds a limit ends with a matching verdict.
 
+    The judge of a program runs under `call_run.judge_limits` of these.
+
     Attributes:
         wall_seconds: Wall time for a whole suite of tests, from the moment the program may run.
         cpu_seconds: CPU time of each process of the run.

@@ -19,6 +19,7 @@ from typing import Any
 
 from trl_grpo_ext.programs.sandbox.walls import filesystem, kernel, seccomp
 
+# The hard limit of zygotes: no child can have more.
 _OPEN_FILES = 128
 DESCRIPTORS = 8
 """The number of file descriptors reserved for children.
