@@ -289,6 +289,7 @@ class ProgramProxy:
         except MalformedError as fault:
             self._end("protocol", f"a malformed callback: {fault}")
         self._nesting += 1
+        asked = self.asked
         answer: dict[str, Json] = {}
         printed: dict[str, str] = {}
         try:
@@ -298,13 +299,13 @@ class ProgramProxy:
                 result = use(*args, **kwargs)
             if message["do"] == "step":
                 # An awaited callback hands its exception over.
-                self._note_refuted(message, result[-1])
+                self._note_refuted(message, asked, result[-1])
             self._write(answer, "answer", lambda encoder: encoder.encode(result))
         except (Fault, Untouchable):
             raise
         except BaseException as error:
             refused = error
-            self._note_refuted(message, error)
+            self._note_refuted(message, asked, error)
             answer = {}
             self._write(answer, "raise", lambda encoder: self._translation.write_refusal(encoder, refused))
         finally:
@@ -313,10 +314,20 @@ class ProgramProxy:
             answer["printed"] = printed
         self._send(answer)
 
-    def _note_refuted(self, message: dict[str, Json], error: BaseException | None) -> None:
-        """Note a failed assertion of a test object that was used with values of the program."""
+    def _note_refuted(self, message: dict[str, Json], asked: int, error: BaseException | None) -> None:
+        """Note a failed assertion of a test object that was used with values of the program, or asked the program.
+
+        An AssertionError that the program itself has raised meanwhile is one of its results.
+
+        Args:
+            message: The program's message, which names the use.
+            asked: Number of requests before the use.
+            error: The exception that the use raised, or None.
+        """
         only_names = {"call": 0, "step": 0}.get(message["do"], 1)
-        if isinstance(error, AssertionError) and len(message["values"]) > only_names:
+        has_values = len(message["values"]) > only_names
+        has_asked = self.asked > asked and error is not self.last_error
+        if isinstance(error, AssertionError) and (has_values or has_asked):
             self._refuted = error
 
     def _read_callback(self, message: dict[str, Json]) -> tuple[Callable[..., Any], list[Any], dict[str, Any]]:
