@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from enum import Enum
 from typing import Any
 
 from trl_grpo_ext.programs.sandbox.inside.crossing.kinds import held
@@ -21,9 +22,19 @@ def demote(value: Any) -> None:
             found._remote_state.standing = Standing.RESULT
 
 
-def holds_stand_in(value: Any) -> bool:
-    """Return whether a value equals or contains stand-ins for program objects."""
-    return any(isinstance(found, Stub) for found in _all_in(value))
+def reserve(value: Any, names: frozenset[str]) -> None:
+    """Reserve names of all stand-ins inside a value that takes the place of a test's object.
+
+    Raises:
+        AttributeError: if the value contains another object with attributes, such as a namespace, class or exception,
+            which would answer by itself.
+    """
+    for found in _all_in(value):
+        if isinstance(found, Stub) and not isinstance(found, BaseException):
+            found._remote_state.reserved |= names
+        elif (hasattr(found, "__dict__") or type(found).__module__ == "tests") and not isinstance(found, Enum):
+            kind = type(found).__name__
+            raise AttributeError(f"a {kind!r} object is not to answer in the place of a test's object")
 
 
 def _all_in(value: Any) -> Iterator[Any]:

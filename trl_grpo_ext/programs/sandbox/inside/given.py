@@ -4,6 +4,9 @@ When a test passes an object to the program, such as a fake clock, a `Mock` or a
 for it, and each use of the stand-in is a request to this module. Requests are hostile until checked. An attribute whose
 name begins with an underscore would lead to the tests' code and to expected values, and a replaced method, or a mock's
 own method, would answer for the program: such requests fail with an exception in the program.
+
+An object that the program puts in the place of a test's object, such as a mock's child, may be used, but does not
+answer what tests ask of the object that was there; see `check_replaced`.
 """
 
 from __future__ import annotations
@@ -12,13 +15,14 @@ import ast
 import copy
 import operator
 import sys
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, partial
 from types import FrameType, FunctionType, MethodType
 from typing import Any
 
-from trl_grpo_ext.programs.sandbox.inside.contained import holds_stand_in
+from trl_grpo_ext.programs.sandbox.inside.contained import reserve
 from trl_grpo_ext.programs.sandbox.inside.crossing.awaiting import Tasks
 from trl_grpo_ext.programs.sandbox.inside.crossing.binding import has_tests, store
 from trl_grpo_ext.programs.sandbox.inside.crossing.classes import (
@@ -28,7 +32,8 @@ from trl_grpo_ext.programs.sandbox.inside.crossing.classes import (
     CHANGED_BY_DECORATORS,
     DATA_CLASS,
 )
-from trl_grpo_ext.programs.sandbox.inside.crossing.values import of_module
+from trl_grpo_ext.programs.sandbox.inside.crossing.encoder import is_plain_type
+from trl_grpo_ext.programs.sandbox.inside.crossing.values import attributes, of_module
 from trl_grpo_ext.programs.sandbox.inside.handle import Stub
 from trl_grpo_ext.programs.sandbox.inside.remote_class import RemoteClass
 
@@ -158,6 +163,63 @@ def _names_of_mocks() -> frozenset[str]:
     return frozenset({*dir(mock.MagicMock()), *dir(mock.AsyncMock())})
 
 
+@cache
+def _public_names_of_mocks() -> frozenset[str]:
+    return frozenset(name for name in _names_of_mocks() if not name.startswith("_"))
+
+
+def _asked_of(value: Any) -> frozenset[str]:
+    """Return public names that tests ask of a mock, or of an object whose class they define with methods."""
+    kind = type(value)
+    if _is_mock(value):
+        return _public_names_of_mocks()
+    if isinstance(value, Stub) or kind.__module__ != "tests" or is_data_class(kind):
+        return frozenset()
+    return frozenset(name for name in dir(kind) if not name.startswith("_"))
+
+
+def _attribute(target: Any, name: str) -> Any:
+    """Return an object's own attribute, also a mock's child, without computing it; None without one."""
+    own = attributes(target)
+    return own.get(name, own.get("_mock_children", {}).get(name))
+
+
+def _missing(some: list[Any], others: list[Any]) -> list[Any]:
+    """List objects that are more often among `some` than among `others`."""
+    left = Counter(map(id, others))
+    found = []
+    for each in some:
+        left[id(each)] -= 1
+        if left[id(each)] < 0:
+            found.append(each)
+    return found
+
+
+# The place is kept alive, because Python reuses the `id` of a freed object.
+_taken: dict[tuple[int, str], tuple[Any, frozenset[str]]] = {}
+
+
+def check_replaced(place: Any, name: str, before: list[Any], now: list[Any]) -> None:
+    """Reserve the names of test objects that the program takes from a place, of all that comes there, also later.
+
+    Args:
+        place: An object or container of the tests.
+        name: The changed attribute; empty for a container.
+        before: Its contents before the change.
+        now: Its contents after the change.
+
+    Raises:
+        AttributeError: if an object comes that would answer by itself. An object of the tests may replace its like.
+    """
+    _, names = _taken.get((id(place), name), (place, frozenset()))
+    objects = [each for each in before if not is_plain_type(type(each))]
+    names = names.union(*map(_asked_of, _missing(objects, now)))
+    if names:
+        _taken[id(place), name] = place, names
+        came = _missing(now, before)
+        reserve([each for each in came if _is_mock(each) or not _asked_of(each)], names)
+
+
 def _check_no_method(target: Any, name: Any) -> None:
     """Refuse changes of behaviour: a test object's methods, and class attributes other than data.
 
@@ -195,14 +257,18 @@ class _Changes:
         """Set an attribute: data of any object, and methods of a class that the program decorates."""
         if not self._decorates(target, name):
             _check_no_method(target, name)
-        if _is_mock(target) and holds_stand_in(value):
-            raise AttributeError(f"{name!r} of a mock is not to be an object of the program, which would answer for it")
+        # A mock in a new place, as in `request.user = find()`, has nothing to hide before it is called.
+        is_uncalled = _is_mock(value) and not value.called
+        if _is_mock(target) and not is_uncalled:
+            reserve(value, _public_names_of_mocks())
+        check_replaced(target, name, [_attribute(target, name)], [value])
         setattr(target, name, _among_its_like(value) if name == "__eq__" else value)
 
     def delete(self, target: Any, name: Any) -> None:
         """Delete an attribute under the rules of `set`."""
         if not self._decorates(target, name):
             _check_no_method(target, name)
+        check_replaced(target, name, [_attribute(target, name)], [])
         delattr(target, name)
 
     def _decorates(self, target: Any, name: Any) -> bool:

@@ -80,7 +80,7 @@ class State:
 
     __slots__ = (
         *("adopt", "ahead", "began", "born", "differs", "driver", "given", "hash", "name", "number", "promised"),
-        *("pulls", "remote", "standing", "told", "way", "whole"),
+        *("pulls", "remote", "reserved", "standing", "told", "way", "whole"),
     )
 
     def __init__(self, remote: Requester, number: int, name: str) -> None:
@@ -95,6 +95,8 @@ class State:
         self.adopt: Callable[[Any], Any] | None = None
         # Number of the request during which the object became known.
         self.born = remote.asked
+        # Public names that the program may not answer: the object is in the place of a test's object that has them.
+        self.reserved: frozenset[str] = frozenset()
         self.hash: int | None = None
         self.ahead: deque[tuple[Any, BaseException | None]] = deque()
         self.pulls = 0
@@ -161,8 +163,10 @@ def is_judgement(value: Stub, name: str) -> bool:
     """Return whether a method would let a returned object judge an expected value, as `startswith` and `equals` do.
 
     Objects that the test has made may have such a method: a `Trie` has `startswith`. If plain data has it, as a text
-    has, what crossed answers.
+    has, what crossed answers. Reserved names count as such methods.
     """
+    if name in value._remote_state.reserved:
+        return True
     is_returned = name in PREDICATES and value._remote_state.standing is Standing.RESULT
     return is_returned and not hasattr(_plain_base(value), name)
 

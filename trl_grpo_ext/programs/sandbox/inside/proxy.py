@@ -12,10 +12,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, NoReturn
 
-from trl_grpo_ext.programs.sandbox.inside.contained import demote
+from trl_grpo_ext.programs.sandbox.inside.contained import demote, reserve
 from trl_grpo_ext.programs.sandbox.inside.crossing.binding import gets_whole
 from trl_grpo_ext.programs.sandbox.inside.crossing.classes import class_order
-from trl_grpo_ext.programs.sandbox.inside.crossing.decoder import Decoder
 from trl_grpo_ext.programs.sandbox.inside.crossing.encoder import Encoder
 from trl_grpo_ext.programs.sandbox.inside.crossing.printing import captured, print_here
 from trl_grpo_ext.programs.sandbox.inside.crossing.values import (
@@ -27,7 +26,9 @@ from trl_grpo_ext.programs.sandbox.inside.crossing.values import (
     reading,
 )
 from trl_grpo_ext.programs.sandbox.inside.given import uses
+from trl_grpo_ext.programs.sandbox.inside.handle import Stub
 from trl_grpo_ext.programs.sandbox.inside.iteration import is_act
+from trl_grpo_ext.programs.sandbox.inside.judge_decoder import JudgeDecoder
 from trl_grpo_ext.programs.sandbox.inside.remote_class import RemoteClass
 from trl_grpo_ext.programs.sandbox.inside.swallowing import expects_end
 from trl_grpo_ext.programs.sandbox.inside.translation import Translation
@@ -137,6 +138,10 @@ class ProgramProxy:
             result = self._ask(operation, values, named)
         if operation == "call":
             self.last_call = (values[0], values[1:], named, result)
+        if operation in ("call", "get", "special") and isinstance(values[0], Stub):
+            names = values[0]._remote_state.reserved
+            if names:
+                reserve(result, names)
         return result
 
     def get(self, target: Any, name: str) -> Any:
@@ -256,7 +261,7 @@ class ProgramProxy:
         return value
 
     def _read_reply(self, message: dict[str, Json], adopted: Any) -> tuple[Any, BaseException | None]:
-        decoder = Decoder(self._shared, self._translation.read)
+        decoder = JudgeDecoder(self._shared, self._translation.read)
         value, error = None, None
         if "raise" in message:
             error = self._translation.read_raised(decoder, message["raise"])
@@ -270,7 +275,7 @@ class ProgramProxy:
         self._finish(decoder, message, [value, vars(error) if error is not None else None])
         return value, error
 
-    def _finish(self, decoder: Decoder, message: dict[str, Json], received: list[Any]) -> None:
+    def _finish(self, decoder: JudgeDecoder, message: dict[str, Json], received: list[Any]) -> None:
         changed = decoder.finish(message)
         if self.has_made:
             demote([received, *map(contents, changed)])
@@ -284,6 +289,7 @@ class ProgramProxy:
         except MalformedError as fault:
             self._end("protocol", f"a malformed callback: {fault}")
         self._nesting += 1
+        asked = self.asked
         answer: dict[str, Json] = {}
         printed: dict[str, str] = {}
         try:
@@ -293,13 +299,13 @@ class ProgramProxy:
                 result = use(*args, **kwargs)
             if message["do"] == "step":
                 # An awaited callback hands its exception over.
-                self._note_refuted(message, result[-1])
+                self._note_refuted(message, asked, result[-1])
             self._write(answer, "answer", lambda encoder: encoder.encode(result))
         except (Fault, Untouchable):
             raise
         except BaseException as error:
             refused = error
-            self._note_refuted(message, error)
+            self._note_refuted(message, asked, error)
             answer = {}
             self._write(answer, "raise", lambda encoder: self._translation.write_refusal(encoder, refused))
         finally:
@@ -308,16 +314,26 @@ class ProgramProxy:
             answer["printed"] = printed
         self._send(answer)
 
-    def _note_refuted(self, message: dict[str, Json], error: BaseException | None) -> None:
-        """Note a failed assertion of a test object that was used with values of the program."""
+    def _note_refuted(self, message: dict[str, Json], asked: int, error: BaseException | None) -> None:
+        """Note a failed assertion of a test object that was used with values of the program, or asked the program.
+
+        An AssertionError that the program itself has raised meanwhile is one of its results.
+
+        Args:
+            message: The program's message, which names the use.
+            asked: Number of requests before the use.
+            error: The exception that the use raised, or None.
+        """
         only_names = {"call": 0, "step": 0}.get(message["do"], 1)
-        if isinstance(error, AssertionError) and len(message["values"]) > only_names:
+        has_values = len(message["values"]) > only_names
+        has_asked = self.asked > asked and error is not self.last_error
+        if isinstance(error, AssertionError) and (has_values or has_asked):
             self._refuted = error
 
     def _read_callback(self, message: dict[str, Json]) -> tuple[Callable[..., Any], list[Any], dict[str, Any]]:
         target = self._translation.given.at(message["callback"])
         read = self._translation.read if gets_whole(target) else self._translation.read_closed
-        decoder = Decoder(self._shared, read)
+        decoder = JudgeDecoder(self._shared, read)
         use = self._uses[checked(message["do"], str)]
         values, names = decoder.decode_all(message["values"]), checked(message.get("names", []), list)
         self._finish(decoder, message, values)

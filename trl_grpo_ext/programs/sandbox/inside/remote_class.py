@@ -55,13 +55,16 @@ class ClassState(State):
     Attributes:
         small: Whether the tests use the class under a lower-case name, which may denote a function.
         capital: Whether the tests use the class under a capitalized name.
+        bases: The bases that the program described; the stand-in may have fewer.
+        is_abstract: Whether Python's `abc` made the class, so that other classes may be registered with it.
     """
 
-    __slots__ = ("capital", "small")
+    __slots__ = ("bases", "capital", "is_abstract", "small")
 
     def __init__(self, remote: Requester, number: int, name: str) -> None:
         super().__init__(remote, number, name)
-        self.small = self.capital = False
+        self.small = self.capital = self.is_abstract = False
+        self.bases: tuple[type, ...] = ()
 
     @property
     def trusted(self) -> bool:
@@ -138,18 +141,21 @@ class RemoteClass(type):
         cls._remote_class.remote.request("delete", cls, name)
 
     def __instancecheck__(cls, instance: Any) -> bool:
-        """Ask the program whether an object is an instance of this class.
+        """Decide by its class whether an object is an instance of this class, or else ask the program; see `_is_asked`.
 
         Only objects of classes of the program or the tests can be instances: `isinstance(5, Number)` is false.
         """
-        if type.__instancecheck__(cls, instance):
+        if type.__instancecheck__(cls, instance) or _inherits(type(instance), cls):
             return True
-        return _may_belong(type(instance)) and bool(cls._remote_class.remote.request("isinstance", instance, cls))
+        is_returned = isinstance(instance, Stub) and instance._remote_state.standing < Standing.MADE
+        is_asked = _is_asked(type(instance), cls, is_returned)
+        return is_asked and bool(cls._remote_class.remote.request("isinstance", instance, cls))
 
     def __subclasscheck__(cls, subclass: Any) -> bool:
-        if type.__subclasscheck__(cls, subclass):
+        if type.__subclasscheck__(cls, subclass) or _inherits(subclass, cls):
             return True
-        return _may_belong(subclass) and bool(cls._remote_class.remote.request("issubclass", subclass, cls))
+        is_asked = _is_asked(subclass, cls, getattr(subclass, "__module__", "") == "solution")
+        return is_asked and bool(cls._remote_class.remote.request("issubclass", subclass, cls))
 
     def __bool__(cls) -> bool:
         return True
@@ -169,14 +175,28 @@ class RemoteClass(type):
         return any(item is member or item == member for member in cls)
 
 
-def _may_belong(kind: Any) -> bool:
-    """Test if a class could inherit from a program class: only classes of program or tests could.
+def _inherits(kind: Any, cls: RemoteClass) -> bool:
+    """Test if a class inherits from a program class, as the program described it when it first crossed."""
+    kinds = [kind]
+    # The list grows during the loop.
+    for each in kinds:
+        if isinstance(each, RemoteClass):
+            bases = (*each._remote_class.bases, *type.mro(each))
+            kinds += [base for base in bases if base not in kinds]
+    return cls in kinds
 
-    An exception class of the tests cannot: the program could otherwise catch a failure with `assertRaises`.
+
+def _is_asked(kind: Any, cls: RemoteClass, is_returned: bool) -> bool:
+    """Test if the program is asked whether a class belongs to one of its own.
+
+    Only classes of program or tests could belong. Of what it returned, the program is asked only for an abstract class;
+    a metaclass that says yes to everything would otherwise answer for it. It is never asked for exceptions: the program
+    could catch a failure with `assertRaises`.
     """
-    if isinstance(kind, RemoteClass):
-        return True
-    return isinstance(kind, type) and kind.__module__ == "tests" and not issubclass(kind, BaseException)
+    if not isinstance(kind, type) or BaseException in (*type.mro(kind), *type.mro(cls)):
+        return False
+    is_known = isinstance(kind, RemoteClass) or kind.__module__ == "tests"
+    return is_known and (cls._remote_class.is_abstract or not is_returned)
 
 
 # A class counts as an instance of these only by inheritance, not by having the methods.
@@ -331,12 +351,14 @@ def make_class(
         bases: Stand-ins for its bases, and builtin types.
         names: Names of its attributes and methods.
         flags: `library`: the class belongs to Python, such as the class of generators. `unhashable`: it has no hash.
-            `function`: its objects bind like functions. Names of abstract collection classes that it inherits from.
+            `function`: its objects bind like functions. Its own name, if it is Python's class of generators or
+            coroutines. Names of abstract collection classes that it inherits from.
             Fields that order its objects, each with the prefix `ORDERED_BY`.
 
     Raises:
         TypeError: if Python cannot create a class with these bases.
     """
+    described = tuple(bases)
     plain = any(not issubclass(base, Handle) for base in bases)
     members: dict[str, Any] = {
         "__module__": "solution",
@@ -358,6 +380,9 @@ def make_class(
     if not any(isinstance(base, RemoteClass) for base in bases):
         bases = [_root(bases, plain), *bases]
     made = _assembled(name, bases, members)
+    state: ClassState = members["_remote_class"]
+    state.bases = described
+    state.is_abstract = "_abc_impl" in names
     for abstract in _ABSTRACT.intersection(flags):
         getattr(collections.abc, abstract).register(made)
     if "__slots__" in names:
@@ -396,7 +421,7 @@ def _members(name: str, names: list[str], flags: list[str], plain: type | None) 
     if plain is not None and issubclass(plain, defaultdict):
         # The program may have set a factory that does not cross.
         members["__missing__"] = special("__missing__")
-    if "library" in flags and name in _OF_LIBRARY:
+    if name in _OF_LIBRARY and name in flags:
         members["__class__"] = property(lambda stand_in: _OF_LIBRARY[name])
     if "function" in flags:
         members["__get__"] = bind

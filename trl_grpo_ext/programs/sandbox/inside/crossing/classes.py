@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import MISSING, Field, field, fields
 from enum import Enum
-from types import FunctionType, MethodType
+from types import AsyncGeneratorType, CoroutineType, FunctionType, GeneratorType, MethodType
 from typing import Any, NamedTuple
 
 from trl_grpo_ext.programs.sandbox.inside.crossing.encoder import is_plain_type
@@ -189,6 +189,8 @@ def _flags(kind: type) -> Iterator[str]:
         yield "unhashable"
     if kind is FunctionType:
         yield "function"
+    if kind in (GeneratorType, AsyncGeneratorType, CoroutineType):
+        yield kind.__name__
     yield from (base.__name__ for base in kind.__mro__ if base.__module__ == "collections.abc")
     if getattr(vars(kind).get("__dataclass_params__"), "order", False):
         yield from (f"{ORDERED_BY}{each.name}" for each in fields(kind) if each.compare)

@@ -139,6 +139,7 @@ def refill(decoder: Decoder, value: Any, data: Json) -> None:
         state = dict(_pairs(held))
         if not all(type(name) is str and is_attribute(name) for name in state):
             raise MalformedError("no name of an attribute")
+        decoder.check_names(state)
         set_attributes(value, state)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from trl_grpo_ext.programs.sandbox.inside.crossing.containers import CONTAINERS, PLAIN, refill
-from trl_grpo_ext.programs.sandbox.inside.crossing.kinds import BY_TAG, Kind
+from trl_grpo_ext.programs.sandbox.inside.crossing.kinds import BY_TAG, NAMEDTUPLE, Kind
 from trl_grpo_ext.programs.sandbox.inside.crossing.values import (
     MAX_DEPTH,
     Json,
@@ -56,7 +56,10 @@ class Decoder:
             raise MalformedError("a tag is missing")
         ((tag, payload),) = data.items()
         if (of_parts := BY_TAG.get(tag)) is not None:
-            return _made(of_parts, self.decode_all(payload))
+            made = _made(of_parts, self.decode_all(payload))
+            if of_parts is NAMEDTUPLE:
+                self.check_names(made._asdict())
+            return made
         if tag in CONTAINERS:
             head, content = (None, payload) if CONTAINERS[tag].head is None else payload
             refill(self, new := self._empty(tag, head), content)
@@ -84,9 +87,12 @@ class Decoder:
         finally:
             self._depth -= 1
 
+    def check_names(self, state: dict[str, Any]) -> None:
+        """Check the attributes of an object that crosses by its contents; the judge's decoder refuses some."""
+
     def enter(self, container: Any) -> Any:
         """Number a new container, before its contents are decoded, and return it."""
-        self.shared.containers.add(container)
+        self.shared.received.add(self.shared.containers.add(container))
         return container
 
     def _empty(self, tag: Json, head: Json) -> Any:

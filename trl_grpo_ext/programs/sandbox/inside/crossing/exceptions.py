@@ -166,7 +166,9 @@ class Exceptions:
         made = [self._decode_inner(each, decoder, kind_of) for each in checked(members, list)]
         values = None if args is None else decoder.decode_all(args)
         error = _rebuild(kind_of(self.decode_class(kind)), decoder.decode(message), values, made)
-        for name, value in zip(checked(names, list), decoder.decode_all(attributes), strict=True):
+        state = dict(zip(checked(names, list), decoder.decode_all(attributes), strict=True))
+        decoder.check_names(state)
+        for name, value in state.items():
             is_public = checked(name, str).isidentifier() and not name.startswith("_")
             is_own = is_public and not hasattr(BaseException, name)
             if is_own or name == "__notes__":

@@ -171,13 +171,15 @@ class Shared:
     Attributes:
         containers: Lists, dicts, sets, bytearrays, deques, arrays, and objects that hold only data.
         errors: Exceptions that uses of test objects raised.
+        received: Numbers of the containers that the other end has sent first.
     """
 
-    __slots__ = ("_seen", "_settled", "_size", "_watched", "containers", "errors")
+    __slots__ = ("_seen", "_settled", "_size", "_watched", "containers", "errors", "received")
 
     def __init__(self) -> None:
         self.containers = Table()
         self.errors = Table()
+        self.received: set[int] = set()
         self._seen: dict[int, list[Any]] = {}
         # Containers in `_seen` whose changes are still looked for.
         self._watched: list[Any] = []
