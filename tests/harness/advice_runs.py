@@ -180,6 +180,13 @@ RUNS: dict[str, Advice] = {
         says=("gold",),
         does="compare answers and gold",
     ),
+    "weights_that_decay": Advice(
+        "A weight decay of 1000 takes back what each step has learned.",
+        Run(score=0.4, options={"weight_decay": 1000.0}),
+        expected=("odd_settings",),
+        says=("weight_decay is 1000",),
+        does="weight_decay to 0",
+    ),
     "pairs_that_are_all_wrong": Advice(
         "Hopeless prompts in groups of two.",
         Run(score=0.0, groups=32, options={"num_generations": 2}),
