@@ -99,6 +99,20 @@ def test_a_verifier_that_turns_down_texts_that_end_on_their_gold_is_named(
     assert sentence.startswith("The verifier, not the model: `mine` turns down 100 %") is is_told
 
 
+@pytest.mark.parametrize(("others", "is_told"), [(True, True), (False, False)])
+def test_a_second_term_excuses_a_refusal_only_if_it_tells_right_endings_from_others(
+    others: bool, is_told: bool
+) -> None:
+    cards = []
+    for step in range(24):
+        outcomes = {"mine": [False] * 32, "second": [True, others] * 16}
+        card = with_prompts(batch(outcomes, step=step), ["so 22", "so 25"] * 16)
+        samples = [replace(sample, row={**sample.row, "solution": "22"}) for sample in card.samples]
+        cards.append(replace(card, samples=tuple(samples)))
+    said = [cause.sentence for cause in diagnosis_of(cards, {}).causes]
+    assert any("`mine` turns down" in sentence for sentence in said) is is_told
+
+
 def test_a_distance_of_0_for_texts_that_end_on_their_gold_is_no_refusal() -> None:
     distances = [Verdict(status=Status.SCORED, score=0.0), Verdict(status=Status.SCORED, score=-3.0)]
     cards = []
@@ -194,6 +208,16 @@ def test_a_term_that_reads_answers_and_has_no_weight_is_named_where_all_is_paid(
         cards.append(batch(outcomes, step=step, weights={"answer": 0.0, "box": 1.0}))
     found = diagnosis_of(cards, {}).causes[0]
     assert "`box` reads no answers, and `answer`, which does, has no weight" in found.sentence
+
+
+def test_an_optimizer_of_another_model_is_named_where_no_weight_has_moved() -> None:
+    events: list[Any] = []
+    for step in range(24):
+        entry = {"loss": 0.0, "grad_norm": 0.5, "learning_rate": 1e-4, "verified/weights/moved": 0.0}
+        events += [flat(step), (step + 1, entry)]
+    found = diagnosis_of(events, {"learning_rate": 1e-4}).causes[0]
+    assert "the weights have moved by 0 % in all" in found.sentence
+    assert "whether the optimizer holds the parameters that are used" in found.action
 
 
 def test_a_batch_that_serves_many_updates_is_told_where_few_batches_are_known() -> None:

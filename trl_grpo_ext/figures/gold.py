@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from trl_grpo_ext.answers.find.final_answer import final_answer
@@ -17,6 +17,8 @@ from trl_grpo_ext.verdict import Status
 GOLD = ("solution", "answer", "gold", "target", "label", "tests", "test_list", "test")
 # Texts of a batch that are read, of whole groups; ours, since this runs during training.
 MOST_TEXTS = 64
+# Of the completions that end on their gold, more than of the others: a form, which all may have, is no answer. Ours.
+PAID = 0.5
 # Characters at a text's end that are read, and of a number.
 MOST_END, MOST_NUMBER = 256, 60
 
@@ -63,6 +65,7 @@ def gold_endings(card: Scorecard) -> GoldEndings:
     worst = min((score for _, score, _ in scored), default=0.0)
     # A penalty gives 0 to the best: not a score that completions with another end have too.
     pays_nobody = worst <= 0 and any(score == worst and gold is None for _, score, gold in scored)
+    is_paid = _is_paid(card, scored)
     count = refused = 0
     example = None
     for row, score, gold in scored:
@@ -71,7 +74,7 @@ def gold_endings(card: Scorecard) -> GoldEndings:
         count += 1
         is_wrong = _status(card, row) is Status.INCORRECT
         is_worst = _status(card, row) is Status.SCORED and score == worst and pays_nobody
-        if (is_wrong or is_worst) and not _pays_another(card, row):
+        if (is_wrong or is_worst) and not is_paid:
             refused += 1
             example = (on_one_line(card.samples[row].text[-MOST_NUMBER:], MOST_NUMBER), gold)
     return GoldEndings(count, refused, example)
@@ -126,13 +129,17 @@ def _status(card: Scorecard, row: int) -> Status | None:
     return None if verdict is None else verdict.status
 
 
-def _pays_another(card: Scorecard, row: int) -> bool:
-    """Test whether another term in force finds a completion right, where the primary verdict tells no answer."""
-    primary = card.primary[row]
-    if primary is None or primary.answer is not None:
-        return False
-    verdicts = [card.verdicts[term][row] for term in card.in_force]
-    return any(verdict is not None and verdict.status is Status.CORRECT for verdict in verdicts)
+def _is_paid(card: Scorecard, scored: Sequence[tuple[int, float, str | None]]) -> bool:
+    """Test whether a term in force finds completions right that end on their gold, and others far less often."""
+    for term in card.in_force:
+        found: dict[bool, list[bool]] = {True: [], False: []}
+        for row, _, gold in scored:
+            verdict = card.verdicts[term][row]
+            found[gold is not None].append(verdict is not None and verdict.status is Status.CORRECT)
+        right, others = (sum(column) / max(1, len(column)) for column in found.values())
+        if right - others >= PAID:
+            return True
+    return False
 
 
 def number(text: str) -> float | None:
