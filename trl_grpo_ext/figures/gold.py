@@ -97,10 +97,14 @@ def _scored_endings(card: Scorecard) -> Iterator[tuple[int, float, str | None]]:
     """Yield whole completions of the first groups: row, primary score, and the gold if the text ends on it."""
     most = MOST_TEXTS * len(card.members) // max(1, len(card))
     for row in itertools.chain.from_iterable(card.members[: max(1, most)]):
-        score = _score(card, row)
+        verdict = card.primary[row]
         sample = card.samples[row]
-        if score is None or sample.truncated is True or _status(card, row) is Status.UNPARSEABLE:
+        if verdict is None or verdict.score is None or verdict.status is Status.UNPARSEABLE:
             continue
+        # A program was run, and its error is the reason.
+        if sample.truncated is True or "why" in verdict.details:
+            continue
+        score = verdict.score
         column = gold_column(sample.row)
         gold = "" if column is None else str(sample.row[column])
         yield row, score, gold if ends_on(sample.text[-MOST_END:], gold) else None
