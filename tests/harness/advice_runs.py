@@ -102,8 +102,8 @@ RUNS: dict[str, Advice] = {
     "dropout_is_on": Advice(
         "The model's config has a dropout, so that two passes differ by 9 nats from the first step on.",
         Run(score=0.35, options={"beta": 0.04, "dropout": {"attention_dropout": 0.3}}, logs={"kl": 9.0}),
-        expected=("kl_blowup",),
-        says=("dropout, not the updates",),
+        expected=("odd_settings",),
+        says=("attention_dropout is 0.3",),
         does="set attention_dropout to 0",
         never="learning rate",
     ),
