@@ -3,11 +3,13 @@ PYTHON ?= python3
 CONSTRAINTS ?= constraints.txt
 ARGS ?=
 JOBS ?= logical  # processes that run tests: a core each, eight at most
+# Quick tests wait for their programs more than they compute: two processes a core.
+QUICK_JOBS ?= $(shell $(PYTHON) -c 'import os; print(min(8, 2 * (os.cpu_count() or 1)))')
 
 BIN := .venv/bin
 # Tests that take long wait on each other least when a process that has none left takes over another's.
 PYTEST := $(BIN)/python -m pytest --numprocesses $(strip $(JOBS)) --maxprocesses 8 --dist worksteal
-QUICK := -m "not slow and not wheel" --hypothesis-profile quick
+QUICK := -m "not slow and not wheel" --hypothesis-profile quick --numprocesses $(QUICK_JOBS)
 # What lints and formats the report's scripts. It comes from npm.
 BIOME := .venv/biome/node_modules/.bin/biome
 BIOME_VERSION := 2.6.8

@@ -96,7 +96,9 @@ def test_a_group_is_live_if_any_reward_with_weight_differs() -> None:
     [
         ([tries(*[4] * 16)] * 4, "Go: 100 %"),
         ([tries(*[8] * 16)] * 4, "Too easy: 0 %"),
-        ([tries(*[0] * 16)] * 4, "Too hard: 0 %"),
+        ([tries(*[0] * 16)] * 4, "Too hard, or right answers are turned down: 0 %"),
+        ([tries(1, *[0] * 15)] * 4, "Too hard, or right answers are turned down: 6.2 %"),
+        ([tries(1, 1, 1, *[0] * 13)] * 4, "Too hard: 19 %"),
         ([tries(*[0] * 16, verdict=UNREAD)] * 4, "The format is the obstacle: "),
         ([tries(*[4] * 16, verdict=FAILED)] * 4, "The verifier is the obstacle: "),
         ([replace(card_of({"accuracy": [RIGHT, WRONG]}, [1.0], size=1), mode="eval")], "There is nothing to go by"),

@@ -107,12 +107,25 @@ def test_a_file_and_a_dataset_get_the_same_prompts() -> None:
     assert RecipePrompts.of(keys).fill(trained) == trained
 
 
+def test_prompts_in_another_column_are_told_and_read_by_the_option_prompt(tmp_path: Path) -> None:
+    asked = "How far is it, in metres? Give the number with its unit."
+    write(tmp_path, [{"question": asked, "completion": r"\boxed{5\text{ km}}", "solution": "5"}] * 2)
+    command = ("score", "in.jsonl", "--verifier", "math", "--json")
+    blind = run_here(*command, cwd=tmp_path)
+    assert "2 of 2 rows have no `prompt`" in blind.stderr
+    assert "--prompt question" in blind.stderr
+    seeing = run_here(*command, "--prompt", "question", cwd=tmp_path)
+    assert "prompt" not in seeing.stderr
+    accuracies = [json.loads(said.stdout)["terms"]["math"] for said in (blind, seeing)]
+    assert accuracies[0] != accuracies[1]
+
+
 def test_rows_without_the_columns_of_the_recipe_s_prompts_are_told(tmp_path: Path) -> None:
     recipe = {"model_name_or_path": "bundled:tiny_reasoner", "rewards": [{"verifier": "math"}], **RECIPES["column"]}
     (tmp_path / "r.yaml").write_text(json.dumps(recipe), encoding="utf-8")
     write(tmp_path, [{"completion": "2", "solution": "2"}, {"completion": "2", "solution": "2", "prompt": "1+1?"}])
     said = run_here("score", "in.jsonl", "--config", "r.yaml", cwd=tmp_path).stderr
-    assert "1 of 2 rows have neither a `prompt` nor what the recipe makes prompts of (`question`)" in said
+    assert "1 of 2 rows have neither a `prompt` nor the columns that prompts are made of (`question`)" in said
 
 
 def test_texts_and_conversations_get_verdicts_and_empty_lines_are_no_rows(tmp_path: Path) -> None:

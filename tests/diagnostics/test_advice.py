@@ -17,7 +17,7 @@ from trl_grpo_ext.diagnostics.diagnosis import Diagnosis
 from trl_grpo_ext.diagnostics.finding import Finding, Severity
 from trl_grpo_ext.verdict import Status, Verdict, as_verdict
 
-QUICK = ("shape_makes_all_equal", "frozen_adapter", "pairs_that_are_all_wrong")
+QUICK = ("shape_makes_all_equal",)
 
 
 def said_of(name: str, run: Run) -> Diagnosis:

@@ -157,7 +157,7 @@ def assert_names(diagnosis: Diagnosis, code: str) -> None:
     assert diagnosis.sentence == diagnosis.causes[0].sentence
 
 
-QUICK_FAULTS = ("reward_hacking", "zero_updates: no learning rate")
+QUICK_FAULTS = ("zero_updates: no learning rate",)
 
 
 @pytest.mark.parametrize(

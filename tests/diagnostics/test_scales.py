@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from functools import cache
 
 import pytest
@@ -37,11 +38,11 @@ def said(name: str, scale: str, *, declared: bool) -> Diagnosis:
     return diagnosis_of(simulate(name, run), run.settings)
 
 
-def slow(names: tuple[str, ...], quick: str) -> list[object]:
+def slow(names: Iterable[str], quick: str) -> list[object]:
     return [name if name == quick else pytest.param(name, marks=pytest.mark.slow) for name in names]
 
 
-@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("scale", slow(SCALES, "penalties"))
 @pytest.mark.parametrize("name", slow(FAULTY, "learning_rate_typo"))
 def test_with_a_declared_range_cause_and_action_are_the_same_and_figures_rescaled(name: str, scale: str) -> None:
     plain, scaled = said(name, "", declared=False), said(name, scale, declared=True)
@@ -55,7 +56,7 @@ def test_with_a_declared_range_cause_and_action_are_the_same_and_figures_rescale
     assert scaled.score["training"].end.mean == pytest.approx(wanted)
 
 
-@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("scale", slow(SCALES, "penalties"))
 @pytest.mark.parametrize("name", slow(FAULTY, "learning_rate_typo"))
 def test_with_an_observed_range_the_cause_is_the_same(name: str, scale: str) -> None:
     plain, scaled = said(name, "", declared=False), said(name, scale, declared=False)

@@ -23,7 +23,7 @@ from trl_grpo_ext.recipe.arguments import RecipeArguments
 from trl_grpo_ext.recipe.data import load_data
 from trl_grpo_ext.recipe.file import load_recipe
 from trl_grpo_ext.recipe.recipe import parse_recipe
-from trl_grpo_ext.recipe.run import UselessVerifierError, _refuse_useless
+from trl_grpo_ext.recipe.run import _refuse_useless
 from trl_grpo_ext.rewards import ExactTextVerifier, MathVerifier, ThinkFormatVerifier
 from trl_grpo_ext.verdict import as_verdict
 
@@ -121,7 +121,7 @@ def test_a_row_on_which_a_verifier_fails_only_at_times_is_not_told_to_be_dropped
     assert second.advice.endswith("Drop the row, or mend it.")
 
 
-@pytest.mark.parametrize(("golds", "status"), [(["1", "2"], 0), (["1", ""], 1)])
+@pytest.mark.parametrize(("golds", "status"), [(["1", "1.0"], 0), (["1", ""], 1)])
 def test_the_command_ends_with_status_1_if_there_are_any(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], golds: list[str], status: int
 ) -> None:
@@ -373,7 +373,8 @@ def test_a_column_that_is_empty_in_a_few_rows_is_named(
 def test_golds_that_look_like_missing_values_among_numbers_are_noted_and_no_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], golds: list[str], told: str
 ) -> None:
-    (tmp_path / "d.jsonl").write_text("\n".join(json.dumps({"prompt": "?", "solution": gold}) for gold in golds))
+    rows = [{"prompt": f"{number}?", "solution": gold} for number, gold in enumerate(golds)]
+    (tmp_path / "d.jsonl").write_text("\n".join(map(json.dumps, rows)))
     monkeypatch.chdir(tmp_path)
     assert main(["check-data", "--config", "quickstart", "--dataset_name", "d.jsonl"]) == 0
     said = capsys.readouterr().out
@@ -383,10 +384,35 @@ def test_golds_that_look_like_missing_values_among_numbers_are_noted_and_no_erro
     assert said.splitlines()[-1] == f"train: {len(golds)} rows, {end}"
 
 
+@pytest.mark.parametrize(
+    ("rows", "told"),
+    [
+        ([("2+2?", "4"), ("1+1?", "2"), ("2+2?", "5")], "1 prompt has several golds in `solution`: '4' and '5'"),
+        ([("1/2?", "1/2"), ("1/2?", "0.5")], ""),
+        ([(f"{number}+0?", "0") for number in range(8)], "the gold of each row is '0' in `solution`"),
+        ([("0+0?", "0")] * 8, ""),
+    ],
+)
+def test_golds_that_contradict_each_other_or_never_change_are_noted(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    rows: list[tuple[str, str]],
+    told: str,
+) -> None:
+    lines = [json.dumps({"prompt": prompt, "solution": gold}) for prompt, gold in rows]
+    (tmp_path / "d.jsonl").write_text("\n".join(lines))
+    monkeypatch.chdir(tmp_path)
+    assert main(["check-data", "--config", "quickstart", "--dataset_name", "d.jsonl"]) == 0
+    said = capsys.readouterr().out
+    assert told in said
+    assert ("all fine" in said) is not bool(told)
+
+
 def test_the_command_checks_a_sample_of_what_takes_longer_than_it_may(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    rows = [json.dumps({"prompt": "?", "solution": str(number)}) for number in range(50)]
+    rows = [json.dumps({"prompt": f"{number}?", "solution": str(number)}) for number in range(50)]
     (tmp_path / "train.jsonl").write_text("\n".join(rows))
     command = ["check-data", "--config", "quickstart", "--dataset_name", str(tmp_path)]
     assert main([*command, "--seconds", "0"]) == 0
@@ -405,14 +431,20 @@ def test_a_row_with_several_problems_of_one_kind_is_counted_once() -> None:
 
 
 @pytest.mark.usefixtures("any_cpu_counts")
-def test_training_refuses_a_verifier_that_fails_on_all_that_is_tried(tmp_path: Path) -> None:
+def test_training_refuses_a_verifier_that_fails_on_all_that_is_tried_and_keeps_an_earlier_record(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "own_verifiers.py").write_text(OWN_VERIFIERS)
     (tmp_path / "train.jsonl").write_text((json.dumps({"prompt": "2+2?", "solution": "4"}) + "\n") * 8)
     recipe = yaml.safe_load(load_recipe("quickstart").path.read_text())
     rewards = [{"name": "accuracy", "verifier": "math"}, {"verifier": "own_verifiers.labelled"}]
     settings = {"dataset_name": "train.jsonl", "rewards": rewards, "evaluate_before_and_after": False}
-    (tmp_path / "recipe.yaml").write_text(yaml.safe_dump(recipe | settings))
+    (tmp_path / "recipe.yaml").write_text(yaml.safe_dump(recipe | settings | {"output_dir": "run"}))
+    earlier = tmp_path / "run" / "scorecards" / "log.jsonl"
+    earlier.parent.mkdir(parents=True)
+    earlier.touch()
     said = run_here("train", "--config", "recipe.yaml", cwd=tmp_path, expect=2)
+    assert earlier.exists()
     assert "The verifier of 'labelled' fails on all that was tried" in said.stderr
     assert "KeyError: 'label' (own_verifiers.py:6)" in said.stderr
     assert "Traceback" not in said.stderr
@@ -426,7 +458,7 @@ def test_a_function_with_one_score_for_a_whole_batch_is_refused_before_training(
     own = RewardMix([RewardTerm(name="short", verifier=whole_batch)])
     (failure,) = try_verifiers(own, sums["train"])
     assert failure.always
-    with pytest.raises(UselessVerifierError) as refused:
+    with pytest.raises(ValueError) as refused:
         _refuse_useless(own, failure)
     assert re.search(r"1 score for 2 completions\. Mend|one number per completion\. Mend", str(refused.value))
 

@@ -41,6 +41,30 @@ def test_a_class_where_the_tests_call_a_function_returns_results() -> None:
     assert failing(LIAR + "Add = add = Liar", *tests, names="add Add") == []
 
 
+def test_a_class_method_that_the_tests_read_of_its_class_is_a_constructor_and_nothing_else_is() -> None:
+    program = """
+class Version:
+    def __init__(self, parts): self.parts = parts
+    @classmethod
+    def parse(cls, text): return cls([*map(int, text.split("."))])
+    def bumped(self): return Version([*self.parts[:-1], self.parts[-1] + 1])
+    def __lt__(self, other): return self.parts < other.parts
+    def __contains__(self, part): return True
+def parsed(text): return Version.parse(text)
+"""
+    assert_all_pass(program, "assert Version.parse('1.2') < Version.parse('1.10')", names="Version")
+    tests = (
+        "assert 7 in Version.parse('1.2')",
+        "assert Version.parse('1.2') < 3",
+        "assert parsed('1.2') < parsed('1.10')",
+        "assert Version.parse('1.2').bumped() < Version.parse('1.10').bumped()",
+    )
+    assert failing(program, *tests, names="Version parsed") == []
+    liar = LIAR + "Liar.make = staticmethod(lambda made=Liar(): made)\nmake = Liar.make"
+    tests = ("assert Liar.make() < Liar.make()", "assert Liar.make() + 1 == 2", "assert make() < make()")
+    assert failing(liar, *tests, names="Liar make") == []
+
+
 def test_what_a_result_says_of_itself_counts_for_nothing_also_beside_what_the_test_has_made() -> None:
     program = (
         LIAR

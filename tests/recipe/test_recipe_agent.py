@@ -280,6 +280,27 @@ def test_an_environment_that_rewards_no_episode_without_a_call_is_told_and_not_r
     _refuse_useless(recipe.mix, failure)  # raises for a verifier that fails on everything
 
 
+def test_a_reward_that_fails_once_is_asked_for_again_before_training() -> None:
+    class Stumbling:
+        """A game whose reward service fails at first."""
+
+        asked = 0
+
+        def reset(self, **_: object) -> None:
+            """Begin."""
+
+        def get_reward(self) -> float:
+            """Return the reward, from the second request on."""
+            Stumbling.asked += 1
+            if Stumbling.asked == 1:
+                raise ConnectionError("try again")
+            return 0.5
+
+    outcome = untouched_outcome(Stumbling, {"prompt": "Play."})
+    assert outcome is not None
+    assert (outcome.reward, outcome.error) == (0.5, "")
+
+
 def test_score_goes_by_a_recorded_outcome_and_a_row_without_one_is_void(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

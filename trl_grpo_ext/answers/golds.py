@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import date, time, timedelta
 from typing import Any
 
-from trl_grpo_ext.answers.find.marks import box_answers
+from trl_grpo_ext.answers.find.marks import box_answers, tags
 from trl_grpo_ext.answers.find.phrases import formal, informal
 from trl_grpo_ext.answers.find.sentences import is_value, value_said
 from trl_grpo_ext.answers.read.spelling import restored, strip_delimiters
@@ -59,12 +59,15 @@ def alternatives(gold: Any) -> list[Any]:
 def gold_texts(gold: object) -> tuple[str, ...]:
     r"""Convert a cell to its accepted golds as texts; empty if the row has no answer.
 
-    Each item of a list is a separate gold. A bool becomes `yes` or `no`; NaN gives no gold. From a text, take the part
-    after GSM8K's `####`, else the content of the last box, else the text without surrounding dollars.
+    Each item of a list is a separate gold. A bool becomes `yes` or `no`; NaN gives no gold. From a text, take the
+    content of the last answer tag, then the part after GSM8K's `####`, else the content of the last box, else the text
+    without surrounding dollars.
 
     Examples:
         >>> gold_texts(42.0), gold_texts("5 + 5 = 10\n#### 10"), gold_texts(["$x^2$", r"so \boxed{7}"])
         (('42',), ('10',), ('x^2', '7'))
+        >>> gold_texts("<think>6 * 7</think><answer>42</answer>")
+        ('42',)
     """
     return tuple(dict.fromkeys(filter(None, map(_gold_text, alternatives(gold)))))
 
@@ -79,6 +82,9 @@ def _gold_text(gold: object) -> str:
             return str(int(gold))
         return repr(gold)
     text = restored(str(gold)).strip()
+    tagged = tags(text)
+    if tagged:
+        text = tagged[-1].content.strip()
     if "####" in text:
         text = text.rpartition("####")[2].strip()
     boxed = box_answers(text)

@@ -10,7 +10,6 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from functools import lru_cache
 from itertools import combinations, permutations
 from typing import Literal
@@ -39,6 +38,7 @@ from trl_grpo_ext.answers.read.tree import (
     walk,
 )
 from trl_grpo_ext.answers.read.units import unit
+from trl_grpo_ext.answers.read.working import ROUGH
 
 SWITCHES = (
     "accept_unevaluated",
@@ -49,8 +49,6 @@ SWITCHES = (
 )
 # Decimal places to which the sides of an approximation must agree.
 APPROXIMATE = 2
-# Largest relative error of a conversion between units: 5 miles are 8 km, and a month has 4 weeks.
-ROUGH = Fraction(1, 10)
 # Sides of a chain of equations that are compared with each other; the rest is not checked.
 MAX_SIDES = 30
 # A gold with more words beside its value is prose; answers may leave out or repeat fewer.

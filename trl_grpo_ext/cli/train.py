@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trl_grpo_ext.commands.arguments import add_config, read_recipe
-from trl_grpo_ext.commands.exit_status import FINE, HALTED, INTERRUPTED, NOTHING_LEARNED, refuse, refusing
+from trl_grpo_ext.commands.exit_status import FINE, HALTED, INTERRUPTED, NOTHING_LEARNED, refusing
 from trl_grpo_ext.support.text import did_you_mean
 
 if TYPE_CHECKING:
@@ -99,13 +99,11 @@ def _train(arguments: argparse.Namespace) -> int:
     began = time.perf_counter()
     with refusing():
         recipe = read_recipe(arguments.config, arguments.flags)
-        from trl_grpo_ext.recipe.run import UselessVerifierError, make_trainer, run_recipe
+        from trl_grpo_ext.recipe.run import make_trainer, run_recipe
 
         trainer = make_trainer(recipe)
     try:
         summary = run_recipe(recipe, trainer, time.perf_counter() - began, keeps=not arguments.dry_run)
-    except UselessVerifierError as error:
-        return refuse(error)
     except KeyboardInterrupt:
         if trainer.accelerator.is_main_process and not arguments.dry_run:
             launched_with = shlex.split(arguments.launched_with)

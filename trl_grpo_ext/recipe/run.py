@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import logging
 import sys
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -67,11 +68,11 @@ CHECK_SECONDS = 20.0
 TRIED_ROWS = 8
 
 
-def make_trainer(recipe: Recipe) -> VerifiedGRPOTrainer:
-    """Load a recipe's data and model, and build its trainer.
+def make_trainer(recipe: Recipe) -> RecipeTrainer:
+    """Load a recipe's data and model, build its trainer, and check the data.
 
     Raises:
-        ValueError, OSError: for unusable data, columns, folders or models.
+        ValueError, OSError: for unusable data, columns, folders or models, or a verifier that fails on all tried rows.
     """
     _check_is_unfinished(recipe.training)
     check_hub_takes_models(recipe.training.push_to_hub)
@@ -90,6 +91,7 @@ def make_trainer(recipe: Recipe) -> VerifiedGRPOTrainer:
         train_dataset=splits[recipe.data.dataset_train_split],
         eval_dataset=test if wants_test else None,
         peft_config=get_peft_config(recipe.model),
+        check_data=partial(_check_data, recipe),
     )
     if not recipe.training.record_scorecards:
         _set_earlier_run_aside(recipe.training)
@@ -169,30 +171,22 @@ def build_trainer(
     return trainer
 
 
-class UselessVerifierError(ValueError):
-    """A verifier fails on all tried rows, so training rows would have no verdicts."""
-
-
 def run_recipe(
     recipe: Recipe,
-    trainer: VerifiedGRPOTrainer,
+    trainer: RecipeTrainer,
     loading: float,
     *,
     keeps: bool = True,
 ) -> dict[str, Any]:
     """Evaluate, train, evaluate again and save; return the content of `summary.json`.
 
-    `loading` is the time in seconds spent on building the trainer. `keeps` is False for a dry run, whose files are
-    deleted. A run ended by `halt_on` is not evaluated again: its policy may be unable to generate.
-
-    Raises:
-        UselessVerifierError: before anything is generated, if a verifier fails on everything that was tried.
+    `loading` is the time in seconds spent on `make_trainer`, which has checked the data too. `keeps` is False for a dry
+    run, whose files are deleted. A run ended by `halt_on` is not evaluated again: its policy may be unable to generate.
     """
-    stopwatch = Stopwatch({"loading": loading})
+    checking = trainer.checking_seconds
+    stopwatch = Stopwatch({"loading": loading - checking, "checking data": checking})
     facts = _facts(recipe.mix)
     _announce_facts(trainer, facts)
-    with stopwatch.part("checking data"):
-        _check_data(recipe, trainer)
     opening = Opening(partial(_measure, recipe, trainer, stopwatch, "before training"))
     opening.begin(trainer, resumes=bool(recipe.training.resume_from_checkpoint))
     with one_last_report(trainer):
@@ -253,9 +247,30 @@ def _save(recipe: Recipe, trainer: VerifiedGRPOTrainer) -> Exception | None:
 
 
 class RecipeTrainer(VerifiedGRPOTrainer):
-    """A trainer that renames an earlier run's records after all loading: a failed start leaves them in place."""
+    """A trainer that renames an earlier run's records after all loading and checks: a failed start changes nothing.
+
+    Args:
+        check_data: A check of the loaded rows, or None; an error that it raises ends the start.
+
+    Attributes:
+        checking_seconds: Time in seconds spent in `check_data`.
+    """
+
+    def __init__(
+        self,
+        *args: Any,
+        check_data: Callable[[VerifiedGRPOTrainer], None] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        self._check_data = check_data
+        self.checking_seconds = 0.0
+        super().__init__(*args, **kwargs)
 
     def _listen(self, args: Any) -> None:
+        if self._check_data is not None:
+            began = time.perf_counter()
+            self._check_data(self)
+            self.checking_seconds = time.perf_counter() - began
         if args.record_scorecards:
             _set_earlier_run_aside(args)
         super()._listen(args)
@@ -365,7 +380,7 @@ def _check_data(recipe: Recipe, trainer: VerifiedGRPOTrainer) -> None:
     """Warn of rows that verifiers cannot judge: they cost generation time and teach nothing.
 
     Raises:
-        UselessVerifierError: if a verifier fails on everything that was tried.
+        ValueError: if a verifier with a weight fails on everything that was tried.
     """
     if not trainer.accelerator.is_main_process or recipe.data.dataset_streaming:
         return
@@ -404,11 +419,11 @@ def _refuse_useless(mix: RewardMix, failure: VerifierFailure) -> None:
     """Refuse a useless verifier: all tried rows stay without a verdict, and the term has a weight.
 
     Raises:
-        UselessVerifierError: if the failure's term has a weight, and its verifier fails on everything that was tried.
+        ValueError: if the failure's term has a weight, and its verifier fails on everything that was tried.
     """
     term = next(term for term in mix.terms if term.name == failure.term)
     if failure.always and not term.is_shadow:
-        raise UselessVerifierError(
+        raise ValueError(
             f"The verifier of {failure.term!r} fails on all that was tried (the first rows of train, each with its "
             f"gold answer and with a text that has none), so no row would have a verdict: {failure.error}. Mend the "
             "verifier, or watch it with `weight: 0`."

@@ -29,6 +29,9 @@ from trl_grpo_ext.trainer.ranks import on_this_gpu
 # The column in which a row names one of several environments.
 CHOICE = "environment"
 
+# Attempts of a first outcome: a service that fails for a moment shall not refuse a run.
+FIRST_OUTCOME_TRIES = 3
+
 
 class GuardedFactory:
     """A factory of guarded environments.
@@ -129,19 +132,25 @@ def untouched_outcome(
 ) -> Outcome | None:
     """Return an environment's outcome after `reset` on a row, without any action; None without environments.
 
-    With several environments, the row names one in its column `environment`.
+    With several environments, the row names one in its column `environment`. A new environment is tried after a call
+    that failed, at most `FIRST_OUTCOME_TRIES` in all.
     """
     if isinstance(factory, Mapping):
         factory = factory.get(row.get(CHOICE))
         row = {name: value for name, value in row.items() if name != CHOICE}
     if factory is None:
         return None
-    environment = GuardedFactory(factory, seconds)()
-    environment.reset(**row)
-    guard = guard_of(environment)
-    if guard is None:
-        return None
-    return guard.outcome()
+    outcome = None
+    for _ in range(FIRST_OUTCOME_TRIES):
+        environment = GuardedFactory(factory, seconds)()
+        environment.reset(**row)
+        guard = guard_of(environment)
+        if guard is None:
+            return None
+        outcome = guard.outcome()
+        if not outcome.error:
+            break
+    return outcome
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

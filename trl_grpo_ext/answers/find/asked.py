@@ -7,9 +7,21 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 
+from trl_grpo_ext.answers.find.asked_rounding import as_rounded
 from trl_grpo_ext.answers.find.final_answer import FinalAnswer
 from trl_grpo_ext.answers.read.answer import read
-from trl_grpo_ext.answers.read.tree import Apply, Collection, Date, Number, Quantity, Range, Relation, Remainder, Time
+from trl_grpo_ext.answers.read.tree import (
+    Apply,
+    Collection,
+    Date,
+    Node,
+    Number,
+    Quantity,
+    Range,
+    Relation,
+    Remainder,
+    Time,
+)
 from trl_grpo_ext.answers.read.units import Unit, is_currency, is_unit, unit
 
 # Characters at the end of a prompt that are searched for the question.
@@ -83,6 +95,13 @@ _COUNTS = re.compile(r"\bhow many\s+[a-z]+s\b", re.IGNORECASE)
 _TEMPERATURE = re.compile(r"\s*(?:°\s?[CF]|\bdegrees? (?:celsius|fahrenheit))$", re.IGNORECASE)
 # A percentage that the question asks for, not "after a 20 percent increase".
 _PERCENT = re.compile(r"(?<!\d[ -])\bpercent(?:age)?\b", re.IGNORECASE)
+# Words of questions that percentages may answer.
+_SHARES = re.compile(
+    r"%|per\s?cent|pro[zc]ent|porcent|pourcent|процент|百分"
+    r"|\b(?:rate|interest|chance|probability|likel\w*|discount|tax|proportion|fraction|share|part|margin"
+    r"|concentration|humidity|efficiency|yield|grade|confiden\w+|0\s?(?:-|–|to)\s?100|out of (?:a )?100)\b",
+    re.IGNORECASE,
+)
 # A rank or a percentage counts no things.
 _NO_COUNT = re.compile(r"\d+(?:st|nd|rd|th)|.*%")
 _MEASURES = {"length", "time", "mass"}
@@ -163,21 +182,27 @@ def about_asked(sentence: str, prompt: str) -> str:
 
 
 def as_asked(gold: str, answer: str, prompt: str) -> str:
-    """Adapt a gold to the question's unit, list order and bounds.
+    """Adapt a gold to the question's unit, rounding, list order and bounds.
 
     Examples:
         >>> [as_asked("12", said, "How many dollars is that?") for said in ("12 cents", "12", "12 pens")]
         ['12 dollars', '12', '12 dollars']
         >>> [as_asked("37", said, "Convert 98.6°F to degrees Celsius.") for said in ("37 °F", "37 °C")]
         ['37 degrees Celsius', '37']
+        >>> [as_asked("84", "84%", asked) for asked in ("What is the score?", "What percentage is it?")]
+        ['84 things', '84']
         >>> as_asked("1, 2", "2, 1", "Sort 2 and 1 from smallest to largest.")
         '(1, 2)'
         >>> as_asked("5 and 6", "between 5 and 6", "Between which two numbers is it?")
         'between 5 and 6'
     """
+    gold = as_rounded(gold, prompt)
     asked, given = read(gold).node, read(answer).node
     if isinstance(given, Relation):
         given = given.sides[-1]
+    if _is_count_in_percent(asked, given, prompt):
+        # No percentage equals an amount with a unit.
+        return f"{gold} things"
     if isinstance(asked, Collection) and asked.kind == "list":
         if isinstance(given, Range) and len(asked.items) == 2 and "between" in prompt.casefold():
             return f"between {gold}"
@@ -188,6 +213,18 @@ def as_asked(gold: str, answer: str, prompt: str) -> str:
     if isinstance(given, Quantity) and isinstance(asked, Number):
         return f"{gold} {_asked_unit(given.unit, prompt, is_whole=gold.isdigit())}".strip()
     return gold
+
+
+def _is_count_in_percent(asked: Node, given: Node, prompt: str) -> bool:
+    """Check for a gold's number as a percentage, `84%` for 84, where the question speaks of no share."""
+    if isinstance(given, Quantity):
+        given = given.amount
+    match asked, given:
+        case Number(count), Apply("%", (Number(percentage),)):
+            # For a gold of 0.84, 84% is the same share.
+            is_share = abs(percentage) > 10 * abs(count)
+            return bool(prompt) and not is_share and not _SHARES.search(prompt)
+    return False
 
 
 def _asked_unit(given: Unit, prompt: str, *, is_whole: bool) -> str:

@@ -9,15 +9,18 @@ from itertools import pairwise
 
 from trl_grpo_ext.answers.find.asked import OF_REST, is_opposed, question_of
 from trl_grpo_ext.answers.find.conclusions import (
+    REACH,
     THEREFORE_CLAUSE,
     Conclusion,
     Span,
     clauses_of,
     conclusion,
 )
+from trl_grpo_ext.answers.read.answer import read
 from trl_grpo_ext.answers.read.moments import DATE, TIME
 from trl_grpo_ext.answers.read.number_words import in_digits
 from trl_grpo_ext.answers.read.signal_words import DENIAL, any_of
+from trl_grpo_ext.answers.read.tree import Node
 
 # The question helps to choose among at most this many values.
 MAX_VALUES = 20
@@ -79,6 +82,8 @@ _CHOOSES = re.compile(r"\W*(?:which|who|is)\b", re.IGNORECASE)
 _THAN = re.compile(r"\S*\s+(?:[a-z]+\s+){0,2}(?:more|less|fewer|[a-z]{3,}er)\s+than\b", re.IGNORECASE)
 # half of 360
 _PART_OF = re.compile(r"\b1/2 of \S*\d|\b\d+ times (?:as [a-z]+ as )?\S*\d")
+_COUNTED_FROM = re.compile(r"\b(?:after|before|from|since|past|following|to|than)\s+$", re.IGNORECASE)
+_MOMENT = re.compile(f"{DATE}|{TIME}", re.IGNORECASE)
 _OPTIONS = re.compile(r"(?:^|\s)\(?A[).:]\s.*(?:^|\s)\(?B[).:]\s", re.DOTALL)
 _ENDING = re.compile(r"(?<=[a-z]{3})(?:ing|es|ed|s|e)$")
 
@@ -103,7 +108,7 @@ def asked_conclusion(sentence: str, values: Sequence[Span], prompt: str) -> Conc
     if not prompt or len(values) > MAX_VALUES:
         return conclusion(sentence, values)
     question = question_of(prompt)
-    asked = _not_compared(sentence, _of_kind(sentence, values, question), question)
+    asked = _not_compared(sentence, _of_kind(sentence, _not_given(sentence, values, prompt), question), question)
     found = conclusion(sentence, asked)
     if found.problem == "hedged":
         return found
@@ -143,6 +148,22 @@ def _not_compared(sentence: str, values: Sequence[Span], question: str) -> Seque
         if not is_in_half and not _THAN.match(sentence, value.start):
             kept.append(value)
     return kept or values
+
+
+def _not_given(sentence: str, values: Sequence[Span], prompt: str) -> Sequence[Span]:
+    """Drop dates and times of the prompt that tell only from where to count: "3 weeks after June 2, 2020"."""
+    kept = []
+    for value in values:
+        counts_from = _COUNTED_FROM.search(sentence[max(0, value.start - REACH) : value.start])
+        if not counts_from or read(sentence[value.start : value.end]).node not in _moments(prompt):
+            kept.append(value)
+    return kept or values
+
+
+@lru_cache(maxsize=256)
+def _moments(prompt: str) -> frozenset[Node]:
+    """Return a prompt's dates and times, cached: each completion of the prompt looks them up."""
+    return frozenset(read(found[0]).node for found in _MOMENT.finditer(prompt[-MAX_PROMPT:]))
 
 
 def _of_kind(sentence: str, values: Sequence[Span], question: str) -> Sequence[Span]:

@@ -88,8 +88,10 @@ _FINITE = r"(?:is|are|was|were|has|have|had|will|gets?|got|costs?|takes?|needs?|
 _OWN_SUBJECT = (
     rf"and\s(?!{_FINITE}\b|(?:so|thus|therefore|hence|then|now|we|this|that)\b)(?:[^\W\d_]+\s){{1,4}}?{_FINITE}\s"
 )
+# Before a comma that does not separate day and year: "June 2, 2020 is a Tuesday".
+_NO_DATE = r"(?:(?<![a-z]\s\d)(?<![a-z]\s\d\d)(?<!\d(?:st|nd|rd|th))|(?!,\s+\d{4}\b))"
 _CLAUSE = re.compile(
-    rf"[;:](?=\s)|,\s+(?=[^\W\d_]|\$?\d\S*\s+(?:[a-z]+\s+)?(?:is|are|was|were|did|do|does|remains?)\b)"
+    rf"[;:](?=\s)|{_NO_DATE},\s+(?=[^\W\d_]|\$?\d\S*\s+(?:[a-z]+\s+)?(?:is|are|was|were|did|do|does|remains?)\b)"
     rf"|\s(?=(?:but|so|because|since|{AS_REASON}|while|if|when|means that|shows that)\s"
     rf"|we (?:must |have to |need to )?round\b|{_OWN_SUBJECT})",
     re.IGNORECASE,

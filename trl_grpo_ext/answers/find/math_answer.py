@@ -7,6 +7,7 @@ from typing import Literal, get_args
 
 from trl_grpo_ext.answers.find.final_answer import AnswerFrom, FinalAnswer, final_answer
 from trl_grpo_ext.answers.find.hedges import is_hedged
+from trl_grpo_ext.answers.find.remarks import told_once
 from trl_grpo_ext.answers.find.sentences import (
     is_paragraph,
     is_sentence,
@@ -121,6 +122,7 @@ def _taken(answer: str, mark: str, prompt: str) -> tuple[str, str, str]:
         return (value, mark, problem) if value else (answer, mark, "")
     is_tagged_sentence = mark == "answer_tag" and answer.endswith(".") and is_sentence(answer)
     if (mark == "phrase" or is_tagged_sentence) and not split_label(answer):
+        answer = told_once(answer)
         value = strip_delimiters(value_said(answer))
         return value, mark, "hedged" if is_hedged(answer) else ""
     if mark != "text" and not is_paragraph(answer):

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from fractions import Fraction
+from typing import NamedTuple
 
 from trl_grpo_ext.answers.find.hedges import is_hedged
 from trl_grpo_ext.answers.read.answer import read
 from trl_grpo_ext.answers.read.signal_words import THEREFORE, TURN, WRONG
-from trl_grpo_ext.answers.read.tree import Apply, Node, Number
+from trl_grpo_ext.answers.read.tree import Apply, Number, Quantity
+from trl_grpo_ext.answers.read.units import NONE, is_unit, unit
 
 _BEGUN = re.compile(
     r"\W*(?:(?:to|let['’]?s|let us|let me|we can|you can|as an?|now|please|just|also|by|quick|final|sanity)\s+){0,3}"
@@ -60,8 +62,19 @@ _APPROXIMATED = re.compile(
     r"(?:about|approximately|roughly|around|nearly)\s+\S{1,20}(?:\s[a-z]+){0,3}[\s.!*]*$",
     re.IGNORECASE,
 )
-_AMOUNT = r"\$?\d[\d,]*(?:\.\d+)?(?:\s?[:/]\s?\d+)?(?:%|\s?percent\b)?"
-_OR = re.compile(rf"(?<![\w.])({_AMOUNT}),?\s+or\s+(?:about\s+|just\s+|simply\s+)?({_AMOUNT})(?![\w.]*\d)")
+# "3.14 to 2 decimal places"
+_TO_PLACES = re.compile(
+    r"(?<=\w),?(?:\s(?:when\s)?rounded)?\s\(?(?:correct\s)?to\s(?:the\snearest\s[a-z]+"
+    r"|(?:\d+|one)\s(?:decimals|decimal places?|significant (?:figures?|digits?)))\)?[\s.!*]*$",
+    re.IGNORECASE,
+)
+_AMOUNT = r"\$?\d[\d,]*(?:\.\d+)?(?:\s?[:/]\s?\d+|\s(?:out of|in)\s\d+)?(?:%|\s?percent\b)?"
+_OR = re.compile(
+    rf"(?<![\w.])({_AMOUNT})(?:\s(?:of an? )?([a-z]+)\b)?,?\s+or\s+(?:about\s+|just\s+|simply\s+)?"
+    rf"({_AMOUNT})(?:\s(?:of an? )?([a-z]+)\b)?(?![\w.]*\d)",
+    re.IGNORECASE,
+)
+_OUT_OF = re.compile(r"\s(?:out of|in)\s", re.IGNORECASE)
 _SENTENCES = re.compile(r"(?<=[^\s.])(?<!i\.e)[.!]\s|\n")
 
 
@@ -74,7 +87,20 @@ def restated(line: str) -> str:
     """
     if " but " in line:
         line = _CORRECTED.sub(" ", _OVERTURNED.sub("", line))
-    line = _INSTEAD_OF.sub("", line)
+    return told_once(_INSTEAD_OF.sub("", line))
+
+
+def told_once(line: str) -> str:
+    """Keep one form of an amount that a line tells twice.
+
+    The last of two equal forms is kept, or the exact form before a rounded one.
+
+    Examples:
+        >>> told_once("That is 13 out of 52, or 1/4."), told_once("It takes 90 minutes, or 1.5 hours.")
+        ('That is 1/4.', 'It takes 1.5 hours.')
+        >>> told_once("It is 2/3, or 66.7%."), told_once("It is 1/4, or 1/3.")
+        ('It is 2/3.', 'It is 1/4, or 1/3.')
+    """
     if " or " not in line:
         return line
     return _OR.sub(_last_form, line)
@@ -98,37 +124,64 @@ def without_aside(sentence: str) -> str:
 
 
 def without_additions(text: str) -> str:
-    """Remove what a text's end adds to its value: a rate or a restriction in a bracket, an approximation.
+    """Remove what a text's end adds to its value: a rate or a restriction in a bracket, an approximation, a precision.
 
     Examples:
         >>> without_additions("So there are 160 students (20 per class)."), without_additions("20 (per class)")
         ('So there are 160 students', '20 (per class)')
         >>> without_additions("x + 1 (x ≠ 1)"), without_additions("5/6, or about 0.83.")
         ('x + 1', '5/6')
+        >>> without_additions("Pi is 3.14 to 2 decimal places.")
+        'Pi is 3.14'
     """
-    for addition in (_RATE, _RESTRICTED, _APPROXIMATED):
+    for addition in (_RATE, _RESTRICTED, _APPROXIMATED, _TO_PLACES):
         text = addition.sub("", text)
     return text
 
 
 def _last_form(either: re.Match[str]) -> str:
-    """Return the second of two equal amounts; the whole text of unequal amounts."""
-    size = _size(read(either[1]).node)
-    if size is not None and size == _size(read(either[2]).node):
-        return either[2]
-    return either[0]
+    """Return the second of two equal amounts, or an exact amount before its rounded value; else the whole text."""
+    first, last = _size(either[1], either[2]), _size(either[3], either[4])
+    counts_things = either[2] is not None and not is_unit(either[2])
+    if counts_things or first is None or last is None or first.measures != last.measures:
+        return either[0]
+    if first.value == last.value:
+        return f"{either[3]} {either[4]}" if either[4] else either[3]
+    is_rounded = not first.step and abs(first.value - last.value) * 2 <= last.step
+    return either[1] if is_rounded else either[0]
 
 
-def _size(node: Node) -> Fraction | None:
-    """Return a value as a number; a percentage or a ratio becomes a fraction. None for other values."""
+class Size(NamedTuple):
+    """An amount as a number of its measures' first units.
+
+    Attributes:
+        value: The number; a percentage or a ratio becomes a fraction.
+        measures: The unit's measures; empty without a unit.
+        step: The value of the last written place of a decimal or a percentage; 0 for other amounts.
+    """
+
+    value: Fraction
+    measures: tuple[tuple[str, int], ...]
+    step: Fraction
+
+
+def _size(amount: str, word: str | None) -> Size | None:
+    """Return the size of an amount with the word behind it; None if either is unknown: `13/52`, `90 minutes`."""
+    node = read(_OUT_OF.sub("/", amount)).node
+    of = unit(word) if word and is_unit(word) else NONE
     match node:
-        case Number(value):
-            return value
-        case Apply("%", (Number(value),)):
-            return value / 100
+        case Quantity(inner, own):
+            node, of = inner, own
+    match node:
+        case Number(value, places):
+            step = Fraction(1, 10**places) if places else Fraction(0)
+        case Apply("%", (Number(share, places),)):
+            value, step = share / 100, Fraction(1, 10 ** ((places or 0) + 2))
         case Apply("ratio", (Number(above), Number(below))) if below:
-            return above / below
-    return None
+            value, step = above / below, Fraction(0)
+        case _:
+            return None
+    return Size(value * of.factor, of.measures, step * of.factor)
 
 
 def without_remarks(text: str) -> str:

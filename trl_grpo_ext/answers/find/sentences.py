@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from trl_grpo_ext.answers.find.asked import about_asked, question_of
 from trl_grpo_ext.answers.find.asked_values import stems
 from trl_grpo_ext.answers.find.hedges import doubted_before, is_hedged, stated
-from trl_grpo_ext.answers.find.remarks import restated, without_additions, without_aside, without_remarks
+from trl_grpo_ext.answers.find.remarks import restated, told_once, without_additions, without_aside, without_remarks
 from trl_grpo_ext.answers.find.values import FORMULA, TYPED, concluded, has_formula, last_value
 from trl_grpo_ext.answers.read.answer import read
 from trl_grpo_ext.answers.read.number_words import in_digits
@@ -131,7 +131,7 @@ def said_unmarked(answer: str, prompt: str) -> tuple[str, str, str]:
     if "\\" not in tail:
         tail = tail.replace(" & ", " and ")
     plain = in_digits(_BOLD.sub("", tail).strip())
-    plain = without_additions(stated(_LEAD.sub("", _FENCE.sub(r"\1", plain)).strip()))
+    plain = without_additions(told_once(stated(_LEAD.sub("", _FENCE.sub(r"\1", plain)).strip())))
     if _is_whole_answer(plain):
         concluded_with = _SO.sub("", plain)
         if isinstance(read(concluded_with).node, Relation):

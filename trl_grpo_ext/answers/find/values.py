@@ -11,7 +11,7 @@ from trl_grpo_ext.answers.read.answer import read
 from trl_grpo_ext.answers.read.moments import DATE, TIME
 from trl_grpo_ext.answers.read.numerals import POWER
 from trl_grpo_ext.answers.read.spans import RANGE, RATIO, REMAINDER
-from trl_grpo_ext.answers.read.tree import Number, Quantity, Range
+from trl_grpo_ext.answers.read.tree import Apply, Number, Quantity, Range
 
 # A sentence with more values than these has no conclusion.
 MAX_VALUES = 40
@@ -41,8 +41,15 @@ _JOINT = re.compile(r"\s*(?:,|,?\s*\b(?:and|or)\b)\s*")
 _IS_DATE = re.compile(DATE, re.IGNORECASE)
 _THINGS = re.compile(r"\s+(?!and\b|or\b)[a-z]{3,}")
 # Without "in", which is usually a word.
-_SHORT_UNITS = "h|hr|hrs|min|sec|s|kg|mg|g|km|m|cm|mm|ft|mi|lb|lbs|oz|L|mL|ml"
-_NAMED_UNIT = re.compile(rf"[\s*]+([A-Za-z]{{4,20}}|{_SHORT_UNITS})\b(?![/^²³])")
+_SHORT_UNITS = (
+    "h|hr|hrs|day|min|sec|s|kg|mg|g|km|m|cm|mm|ft|yd|mi|lb|lbs|oz|L|mL|ml|cup|mph|kmh|kph"
+    "|kW|W|hp|V|kJ|J|N|kPa|Pa|Hz|mol"
+)
+_NAMED_UNIT = re.compile(
+    rf"[\s*]*°\s?[CF]\b|[\s*]+degrees?\s+[CF][a-z]*\b"
+    rf"|[\s*]+(?:(?:square|cubic|sq|cu)\.?\s+)?([A-Za-z]{{4,20}}|{_SHORT_UNITS})"
+    r"(?:\^?[23]\b|[²³])?(?:/[A-Za-z]{1,8})?(?![\w/^²³])"
+)
 _PER_UNIT = re.compile(r"[\s*]+[A-Za-z]+\s+per\s+[a-z]+")
 _UNIT_BETWEEN = re.compile(rf"\s*(?:[A-Za-z]{{3,12}}|{_SHORT_UNITS})(?:,|,?\s+and)?\s+")
 _ORDINAL = re.compile(r"\d+(?:st|nd|rd|th)")
@@ -208,6 +215,8 @@ def _has_unit(text: str) -> bool:
     node = answer.node
     if isinstance(node, Range):
         return not isinstance(node.low, Number)
+    if isinstance(node, Apply) and node.name == "%":
+        return True
     if not isinstance(node, Quantity) or answer.stray or answer.counted:
         return False
     return isinstance(node.amount, Number)

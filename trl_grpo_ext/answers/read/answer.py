@@ -28,6 +28,7 @@ _SAME = re.compile(
     r"(?:,|\bor\b|\(|\\text\s*\{)?\s*\b(?:i\.e\.|or equivalently|equivalently|that is,)\s*,?", re.IGNORECASE
 )
 _PER_CENT = re.compile(r"(?<![A-Za-z])per\s+cent\b", re.IGNORECASE)
+_DEGREES = re.compile(r"(?<=\d)\s?degrees?\s(?=[CF]\b)")
 # 1.5 x 10^3
 _TIMES = re.compile(r"(?<=\d)\s*x\s*(?=10\s*(?:\^|\*\*))")
 _SAME_IN_BRACKETS = re.compile(r"\(\s*(?:or|i\.e\.|that is|equivalently|=)[,:]?\s+([^()]{1,80})\)", re.IGNORECASE)
@@ -86,6 +87,7 @@ def read(text: str) -> Answer:
     if _INTEGER.fullmatch(text):
         return Answer(Number(Fraction(text)))
     text = _UNITS_IN_FRACTION.sub(_units_side_by_side, _AGAIN_IN_BRACKETS.sub(r"\1 (i.e. \2)", text[:MAX_CHARS]))
+    text = _DEGREES.sub("°", text)
     plain = strip_delimiters(_SAME.sub(r" \\same ", _SAME_IN_BRACKETS.sub(r" \\same \1", spelled(text))))
     plain = _PER_CENT.sub(r"\\%", _TIMES.sub(r"\\times ", _ABOUT_IN_BRACKETS.sub(r"\\approx \1", plain)))
     plain = in_digits(_LONE_DOLLAR.sub(r"\\$\1", _CLOSING.sub("", plain)))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from fractions import Fraction
 
 from trl_grpo_ext.answers.read.tokens import Token
 from trl_grpo_ext.answers.read.tree import Apply, Node, Number, Quantity, Relation, Symbol, symbols
@@ -11,6 +13,8 @@ from trl_grpo_ext.answers.read.units import NONE, Unit, is_unit, unit
 _OPERATORS = frozenset(("+", "-", "*", "/", "frac"))
 # The largest exponent that is computed.
 _MAX_POWER = 12
+# Largest relative error of a conversion between units: 5 miles are 8 km, and a month has 4 weeks.
+ROUGH = Fraction(1, 10)
 
 
 def with_unit_letters(row: Sequence[Token]) -> Sequence[Token]:
@@ -61,7 +65,7 @@ def with_units(node: Node) -> Node:
     sides: list[Node] = []
     following = result.unit
     for side in reversed(node.sides):
-        if isinstance(side, Quantity):
+        if isinstance(side, Quantity) and not symbols(side):
             following = side.unit
         sides.append(_as_quantity(side, following))
     return Relation(node.signs, tuple(reversed(sides)))
@@ -72,8 +76,11 @@ def _as_quantity(side: Node, following: Unit) -> Node:
 
     Working without units has the unit of its result: `45 + 90 = 135 minutes`. A letter alone is a variable: `m = 3 m`.
     """
-    if isinstance(side, Quantity | Symbol):
+    if isinstance(side, Symbol) or (isinstance(side, Quantity) and not symbols(side)):
         return side
+    converted = _converted(side, following)
+    if converted is not None:
+        return Quantity(Number(converted), following)
     found = _measured(side)
     if found is None:
         return side
@@ -84,6 +91,36 @@ def _as_quantity(side: Node, following: Unit) -> Node:
     return Quantity(Number(found.factor / following.factor), following)
 
 
+def _converted(side: Node, following: Unit) -> Fraction | None:
+    """Return the amount of a side that converts by a bare factor: `5.2 m * 100` before cm is 520; None for other sides.
+
+    The factor may be rough, as in `5 miles * 1.6 = 8 km`.
+    """
+    factors = _factors(side)
+    units = [place for place, one in enumerate(factors) if isinstance(one, Symbol)]
+    numbers = [one.value for one in factors if isinstance(one, Number)]
+    # The number before the unit is the amount; a conversion needs one more.
+    if len(units) != 1 or units == [0] or len(numbers) != len(factors) - 1:
+        return None
+    of = _measured(factors[units[0]])
+    if of is None or of == following or of.measures != following.measures:
+        return None
+    exact = of.factor / following.factor
+    bare = numbers[: units[0] - 1] + numbers[units[0] :]
+    converts = any(abs(factor - exact) <= ROUGH * exact for factor in bare)
+    return math.prod(numbers, start=Fraction(1)) if converts else None
+
+
+def _factors(node: Node) -> list[Node]:
+    """Return the factors of a product, in order; a number that divides it counts as its reciprocal."""
+    match node:
+        case Apply("*", factors):
+            return [part for factor in factors for part in _factors(factor)]
+        case Apply("/", (value, Number(divisor))) if divisor:
+            return [*_factors(value), Number(1 / divisor)]
+    return [node]
+
+
 def _measured(node: Node) -> Unit | None:
     """Compute a value's measures and size; None for anything except sums, products, quotients and powers of units."""
     match node:
@@ -91,6 +128,8 @@ def _measured(node: Node) -> Unit | None:
             return Unit(factor=value)
         case Symbol(name) if is_unit(name):
             return unit(name)
+        case Quantity(amount, of):
+            return _combined("*", [_measured(amount), of])
         case Apply("^", (base, Number(exponent))) if exponent.denominator == 1 and abs(exponent) <= _MAX_POWER:
             found = _measured(base)
             return None if found is None or not found.factor else NONE.times(found, int(exponent))

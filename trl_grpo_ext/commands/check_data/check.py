@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from trl_grpo_ext.commands.check_data.placeholders import placeholder_golds
+from trl_grpo_ext.commands.check_data.whole_columns import gold_faults
 from trl_grpo_ext.commands.exit_status import FINE, FOUND, refusing
 from trl_grpo_ext.mix.data_check import (
     FileLines,
@@ -107,6 +108,7 @@ def _print_problems(mix: RewardMix, split: _Split, factory: Any, prompt_column: 
     name, rows, lines = split
     has_gaps = _print_seldom_empty(split)
     has_placeholders = _print_placeholders(mix, split)
+    has_faults = _print_gold_faults(mix, split)
     with without_warnings():
         outcome = untouched_outcome(factory, rows[0])
         failures = try_verifiers(mix, rows, outcome, prompt_column=prompt_column)
@@ -131,7 +133,7 @@ def _print_problems(mix: RewardMix, split: _Split, factory: Any, prompt_column: 
         return f"a verifier fails on {name}"
     if outcome is not None and outcome.error:
         return f"the environment fails on {name}"
-    has_told = has_gaps or has_placeholders or bool(failures)
+    has_told = has_gaps or has_placeholders or has_faults or bool(failures)
     print(f"{name}: {check.checked} rows, {_fine(environments.unchecked, has_told=has_told)}")
     return ""
 
@@ -173,6 +175,14 @@ def _print_placeholders(mix: RewardMix, split: _Split) -> bool:
             f"there: drop the rows, or mend them."
         )
     return bool(placeholders)
+
+
+def _print_gold_faults(mix: RewardMix, split: _Split) -> bool:
+    """Print gold columns with contradictions or without change, and return whether there are any."""
+    faults = list(gold_faults(mix, split.rows, split.lines))
+    for fault in faults:
+        print(f"{split.name}: {fault}")
+    return bool(faults)
 
 
 def _print_mutants(mix: RewardMix, split: _Split) -> None:

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from trl_grpo_ext.answers.golds import gold_texts
+from trl_grpo_ext.commands.check_data.whole_columns import gold_columns
 from trl_grpo_ext.mix.reward_mix import RewardMix
-from trl_grpo_ext.rewards.bases.answer_verifier import GoldVerifier
 
 PLACEHOLDERS = frozenset(
     {
@@ -55,7 +55,7 @@ def placeholder_golds(mix: RewardMix, rows: Any) -> Iterator[Placeholders]:
         >>> [(found.column, found.rows, found.texts) for found in placeholder_golds(mix, rows)]
         [('answer', [1], ['N/A'])]
     """
-    for column in _gold_columns(mix, rows):
+    for column in gold_columns(mix, rows):
         found: dict[int, str] = {}
         others = []
         for row, cell in enumerate(rows[column]):
@@ -70,11 +70,3 @@ def placeholder_golds(mix: RewardMix, rows: Any) -> Iterator[Placeholders]:
         if found and with_digits > len(others) / 2:
             texts = list(dict.fromkeys(found.values()))
             yield Placeholders(column, list(found), texts, len(others), with_digits)
-
-
-def _gold_columns(mix: RewardMix, rows: Any) -> list[str]:
-    columns: list[str] = []
-    for _, verifier in mix.verifiers:
-        if isinstance(verifier, GoldVerifier):
-            columns += [column for column in verifier.gold_columns if column in rows.column_names]
-    return list(dict.fromkeys(columns))

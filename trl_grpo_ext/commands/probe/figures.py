@@ -29,6 +29,8 @@ from trl_grpo_ext.support.printer import print_json
 
 # Group sizes that are compared; the recipe's own is added.
 GROUP_SIZES = (4, 8, 16, 32)
+# Success rates below this may as well come of wrong golds or a wrong verifier.
+HARDLY = 0.02
 # Kinds of prompts by the share of right completions, up to and with the bound.
 KINDS = (("never", 0.0), ("up to a quarter", 0.25), ("up to three quarters", 0.75), ("mostly", 0.999), ("always", 1.0))
 # What a finding of each check says is in the way of the score.
@@ -250,6 +252,12 @@ def _sentence(obstacle: Finding | None, rate: Interval | None, live: Interval | 
         return f"Go: {teaches}."
     if rate.mean > 1 / 2:
         return f"Too easy: {teaches}. Take harder data, or more completions a group."
+    if rate.mean < HARDLY:
+        return (
+            f"Too hard, or right answers are turned down: {teaches}. Read some completions first "
+            "(`trl-grpo-ext report` of the probe's folder). If right ones are among them, the golds or the "
+            "verifier are wrong; else take easier data."
+        )
     return f"Too hard: {teaches}. Take easier data, or more completions a group."
 
 

@@ -35,6 +35,7 @@ def add_parser(commands: Any) -> None:
     add("--output", type=Path, metavar="FILE", help="write the verdicts to this file, .jsonl or .parquet")
     add("--overwrite", action="store_true", help="replace an output that exists")
     add("--completion", default="completion", metavar="COLUMN", help="the column of the completions (completion)")
+    add("--prompt", metavar="COLUMN", help="the column of the prompts (prompt); a recipe has `prompt_column`")
     add("--json", action="store_true", help="print the summary as JSON")
 
 

@@ -47,6 +47,9 @@ OF_SAMPLES = tuple(column for column in SAMPLE_COLUMNS if column.name in ("total
 SCHEMA = pa.schema([(column.name, column.type) for column in (*OF_VERDICTS, *OF_SAMPLES)])
 
 
+# Columns that hold the prompts in common data sets.
+_LIKELY_PROMPTS = ("question", "problem", "instruction", "query", "prompts", "input")
+
 Write = Callable[[pa.Table], None]
 
 
@@ -57,7 +60,7 @@ def score(arguments: argparse.Namespace) -> int:
     try:
         if arguments.output is not None:
             check_output(arguments.output, overwrite=arguments.overwrite, source=arguments.file)
-        keys = {} if arguments.config is None else read_file(arguments.config).keys
+        keys = _keys(arguments)
         with closing(_mix(arguments, keys)) as mix:
             completions = CompletionFile.check(arguments.file, arguments.completion, RecipePrompts.of(keys))
             _tell_unprompted(completions)
@@ -81,6 +84,15 @@ def score(arguments: argparse.Namespace) -> int:
     return status_of(tally)
 
 
+def _keys(arguments: argparse.Namespace) -> Mapping[str, Any]:
+    """Return the keys of the recipe, or the prompt column alone, named as a recipe names it."""
+    if arguments.config is None:
+        return {"prompt_column": arguments.prompt}
+    if arguments.prompt is not None:
+        raise ValueError("--prompt names a column for --verifier; a recipe has `prompt_column`.")
+    return read_file(arguments.config).keys
+
+
 def _mix(arguments: argparse.Namespace, keys: Mapping[str, Any]) -> RewardMix:
     if arguments.config is None:
         entries = [rewards_entry(text, "--verifier") for text in arguments.verifier]
@@ -89,16 +101,25 @@ def _mix(arguments: argparse.Namespace, keys: Mapping[str, Any]) -> RewardMix:
 
 
 def _tell_unprompted(completions: CompletionFile) -> None:
-    """Say on stderr if rows lack the columns of the recipe's prompts: without a prompt, verdicts may differ."""
-    sources = completions.prompts.sources
-    if not sources or not completions.unprompted:
+    """Say on stderr if rows have no prompt but should, by the recipe or by their columns: verdicts may differ."""
+    if not completions.unprompted:
         return
-    named = ", ".join(f"`{source}`" for source in sources)
-    print(
-        f"{completions.unprompted} of {completions.rows} rows have neither a `prompt` nor what the recipe makes "
-        f"prompts of ({named}): they are judged without a prompt, and verdicts may differ from those of training.",
-        file=sys.stderr,
-    )
+    begun = f"{completions.unprompted} of {completions.rows} rows have"
+    sources = completions.prompts.sources
+    likely = next((name for name in _LIKELY_PROMPTS if name in completions.columns), None)
+    if sources:
+        named = ", ".join(f"`{source}`" for source in sources)
+        print(
+            f"{begun} neither a `prompt` nor the columns that prompts are made of ({named}): they are judged without "
+            f"a prompt, and verdicts may differ from those of training.",
+            file=sys.stderr,
+        )
+    elif likely is not None:
+        print(
+            f"{begun} no `prompt`, and are judged without one; training judges with it, and verdicts may differ. If "
+            f"the prompts are in `{likely}`: --prompt {likely}",
+            file=sys.stderr,
+        )
 
 
 def _left(tally: Tally, output: Path | None) -> str:

@@ -22,6 +22,10 @@ from trl_grpo_ext.programs.sandbox.inside.operations import OPERATIONS, on_names
 from trl_grpo_ext.programs.sandbox.inside.program import load, new_module
 from trl_grpo_ext.workers.frames import Channel
 
+# Frames that a call of the program inside a callback may take: in one process it would find most of the stack free.
+_FRAMES_A_CALLBACK = 30
+_MOST_FRAMES = 2**31 - 1
+
 
 class Answers:
     """A server of the judge's requests on the program's objects."""
@@ -32,6 +36,7 @@ class Answers:
         self._lock = RLock()
         self._shared = Shared()
         self._busy = 0
+        self._deepest = 1
         self._objects = Objects(self.call_back, module.__dict__)
         self._own_operations: dict[str, Callable[..., Any]] = {
             **on_names(module.__dict__, self._objects.keep_methods),
@@ -93,6 +98,9 @@ class Answers:
     def _answer(self, message: dict[str, Json]) -> None:
         reply: dict[str, Json] = {"id": message["id"]}
         self._busy += 1
+        if self._busy > self._deepest:
+            self._deepest = self._busy
+            sys.setrecursionlimit(min(sys.getrecursionlimit() + _FRAMES_A_CALLBACK, _MOST_FRAMES))
         try:
             result = self._do(message)
             self._pack(reply, "value", lambda encoder: encoder.encode(result))

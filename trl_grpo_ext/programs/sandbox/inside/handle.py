@@ -79,8 +79,8 @@ class State:
     """Facts that the judge keeps about a program object."""
 
     __slots__ = (
-        *("ahead", "began", "born", "differs", "driver", "given", "hash", "name", "number", "promised", "pulls"),
-        *("remote", "standing", "told", "way", "whole"),
+        *("adopt", "ahead", "began", "born", "differs", "driver", "given", "hash", "name", "number", "promised"),
+        *("pulls", "remote", "standing", "told", "way", "whole"),
     )
 
     def __init__(self, remote: Requester, number: int, name: str) -> None:
@@ -91,6 +91,8 @@ class State:
         # Whether the object may be the difference of an object from an expected value, or was computed from such a
         # difference. It may be computed on, but is never converted to a number, ordered or taken for true.
         self.differs = False
+        # Of an attribute of a class, such as a class method: gives a new object of the class its standing.
+        self.adopt: Callable[[Any], Any] | None = None
         # Number of the request during which the object became known.
         self.born = remote.asked
         self.hash: int | None = None
@@ -399,7 +401,18 @@ def _by_fields(one: Stub, name: str, other: Any) -> Any:
 
 
 def _call(self: Stub, /, *args: Any, **kwargs: Any) -> Any:
-    return self._remote_state.remote.request("call", self, *args, **kwargs)
+    state = self._remote_state
+    before = state.remote.asked
+    result = state.remote.request("call", self, *args, **kwargs)
+    # A class method that gives a new object of its class is a constructor, such as `Version.parse("1.2")`.
+    if state.adopt is not None and is_new(result, before):
+        return state.adopt(result)
+    return result
+
+
+def is_new(value: Any, before: int) -> bool:
+    """Test if a value is a program object that became known after the request with a number."""
+    return isinstance(value, Stub) and value._remote_state.born > before
 
 
 def _iter(self: Stub) -> Any:

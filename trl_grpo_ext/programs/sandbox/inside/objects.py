@@ -51,7 +51,7 @@ class Objects:
         self._handles = Table()
         self._replaced: dict[tuple[int, str], Any] = {}
         self._counterparts = Counterparts(call_back)
-        self._exceptions = Exceptions(self._write_exception_class, self._read_class)
+        self._exceptions = Exceptions(self._write_exception_class, self._read_class, number_of=self.number)
         self._error_classes: dict[int, type[BaseException]] = {}
         self._numbers: dict[type[BaseException], int] = {}
 

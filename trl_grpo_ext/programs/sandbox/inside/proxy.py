@@ -33,7 +33,7 @@ from trl_grpo_ext.programs.sandbox.inside.swallowing import expects_end
 from trl_grpo_ext.programs.sandbox.inside.translation import Translation
 from trl_grpo_ext.workers.frames import Channel, FrameError
 
-MAX_NESTING = 40
+MAX_NESTING = 200
 
 _RESULTS: dict[str, type] = {
     **dict.fromkeys(("eq", "isinstance", "issubclass"), bool),

@@ -37,6 +37,7 @@ from trl_grpo_ext.programs.sandbox.inside.handle import (
     drive,
     hash_of,
     is_judgement,
+    is_new,
     special,
     viewed,
 )
@@ -104,8 +105,7 @@ class RemoteClass(type):
         before = remote.asked
         made = remote.request("call", cls, *args, **kwargs)
         # A class may return an object that it returned before; such an object stays a result.
-        is_new = isinstance(made, Stub) and made._remote_state.born > before
-        return cls._own(made, Standing.MADE if is_new else Standing.COMPUTED)
+        return cls._own(made, Standing.MADE if is_new(made, before) else Standing.COMPUTED)
 
     def _own(cls, value: Any, standing: Standing = Standing.COMPUTED) -> Any:
         """Give an object this standing if the class is trusted and the object is its instance; return the object."""
@@ -119,7 +119,10 @@ class RemoteClass(type):
         # A class that the tests have not named was returned.
         if is_hidden or (name in PREDICATES and not cls._remote_class.trusted):
             raise AttributeError(f"type object {cls.__name__!r} has no attribute {name!r}", name=name, obj=cls)
-        return cls._own(cls._remote_class.remote.get(cls, name))
+        value = cls._own(cls._remote_class.remote.get(cls, name))
+        if isinstance(value, Handle):
+            value._remote_state.adopt = cls._own
+        return value
 
     def __setattr__(cls, name: str, value: Any) -> None:
         known = vars(cls).get(name, MISSING)

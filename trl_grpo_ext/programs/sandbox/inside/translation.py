@@ -92,7 +92,7 @@ class Translation:
         self._classes_of_tests = Table()
         self._described: dict[type, ClassOfTests] = {}
         self._exceptions_of_tests = Table()
-        self._exceptions = Exceptions(self._write_class, self._read_class, _without_expected)
+        self._exceptions = Exceptions(self._write_class, self._read_class, _without_expected, known=self._known_error)
         self._program = program
         self._objects: dict[int, Any] = {}
         self.classes: dict[int, RemoteClass] = {}
@@ -284,7 +284,10 @@ class Translation:
         return self._error(decoder, payload, lambda kind: kind)
 
     def _error(self, decoder: Decoder, data: Json, kind_of: Callable[[type], type] = _guarded) -> Any:
-        error, number = self._exceptions.decode_error(data, decoder, kind_of)
+        return self._known_error(*self._exceptions.decode_error(data, decoder, kind_of))
+
+    def _known_error(self, error: Any, number: Json) -> Any:
+        """Return the known exception of a number, renewed, or else the decoded one, which is known from now on."""
         known = self._objects.get(number) if type(number) is int else None
         if known is not None:
             if _guarded(type(known)) is not _guarded(type(error)):

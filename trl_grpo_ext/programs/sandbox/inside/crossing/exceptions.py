@@ -71,6 +71,8 @@ class Exceptions:
         write_class: Encodes exception classes that are not Python's own.
         read_class: Decodes such classes.
         shown: Replaces an exception, or one inside it, by what the other end may see.
+        number_of: Returns the number of an exception inside another: a cause, a context or a member of a group.
+        known: Returns the exception that stands for such a number, given the decoded one and its number.
     """
 
     def __init__(
@@ -78,10 +80,14 @@ class Exceptions:
         write_class: Callable[[Encoder, type], Json],
         read_class: Callable[[Json], type],
         shown: Callable[[BaseException], BaseException] = lambda error: error,
+        number_of: Callable[[BaseException], int | None] = lambda error: None,
+        known: Callable[[Any, Json], BaseException] = lambda error, number: error,
     ) -> None:
         self._write_class = write_class
         self._read_class = read_class
         self._shown = shown
+        self._number_of = number_of
+        self._known = known
 
     def encode_class(self, kind: type[BaseException], encoder: Encoder) -> Json:
         """Encode an exception class.
@@ -127,7 +133,7 @@ class Exceptions:
         # Both ends must number objects alike, so encode in the order of decoding.
         return {
             "error": [
-                [self.encode_error(each, encoder, None, depth + 1) for each in group],
+                [self._encode_inner(each, encoder, depth) for each in group],
                 self.encode_class(_sendable(type(error)), encoder),
                 encoder.encode(_message(error)),
                 number,
@@ -139,7 +145,14 @@ class Exceptions:
         }
 
     def _link(self, error: BaseException | None, encoder: Encoder, depth: int) -> Json:
-        return None if error is None or depth >= _MAX_LINKS else self.encode_error(error, encoder, None, depth + 1)
+        if error is None or depth >= _MAX_LINKS:
+            return None
+        return self._encode_inner(error, encoder, depth)
+
+    def _encode_inner(self, error: BaseException, encoder: Encoder, depth: int) -> Json:
+        """Encode an exception inside another, with a number if the other end can have no class of the same kind."""
+        number = None if is_shared(type(error)) else self._number_of(error)
+        return self.encode_error(error, encoder, number, depth + 1)
 
     def decode_error(self, data: Json, decoder: Decoder, kind_of: Callable[[type], type] = lambda kind: kind) -> Any:
         """Decode an exception; return it with its number.
@@ -150,7 +163,7 @@ class Exceptions:
             kind_of: Replaces the decoded class, so that the judge can guard its own classes.
         """
         members, kind, message, number, args, names, attributes, links = checked(data, list)
-        made = [self.decode_error(_untagged(each), decoder, kind_of)[0] for each in checked(members, list)]
+        made = [self._decode_inner(each, decoder, kind_of) for each in checked(members, list)]
         values = None if args is None else decoder.decode_all(args)
         error = _rebuild(kind_of(self.decode_class(kind)), decoder.decode(message), values, made)
         for name, value in zip(checked(names, list), decoder.decode_all(attributes), strict=True):
@@ -162,9 +175,12 @@ class Exceptions:
         cause, context, suppressed = checked(links, list)
         for name, link in (("__cause__", cause), ("__context__", context)):
             if link is not None:
-                BaseException.__setattr__(error, name, self.decode_error(_untagged(link), decoder, kind_of)[0])
+                BaseException.__setattr__(error, name, self._decode_inner(link, decoder, kind_of))
         error.__suppress_context__ = bool(suppressed)
         return error, number
+
+    def _decode_inner(self, data: Json, decoder: Decoder, kind_of: Callable[[type], type]) -> BaseException:
+        return self._known(*self.decode_error(checked(data, dict)["error"], decoder, kind_of))
 
 
 def renew(known: BaseException, error: BaseException) -> None:
@@ -172,10 +188,6 @@ def renew(known: BaseException, error: BaseException) -> None:
     vars(known).update(vars(error))
     for name in ("args", "__cause__", "__context__", "__suppress_context__"):
         BaseException.__setattr__(known, name, getattr(error, name))
-
-
-def _untagged(data: Json) -> Json:
-    return checked(data, dict)["error"]
 
 
 def _rebuild(
