@@ -256,7 +256,8 @@ def test_lengths_that_drift_without_better_answers_are_a_length_explosion(
     args = config(
         max_steps=30, per_device_train_batch_size=32, num_generations=8, max_completion_length=64, learning_rate=2e-4
     )
-    told, diagnosis = train(tiny_model, mix, args, sums["train"])
+    # With golds, a coin would be found out as a noisy verifier.
+    told, diagnosis = train(tiny_model, mix, args, sums["train"].remove_columns("solution"))
     assert told == ["length_explosion"]
     assert_names(diagnosis, "length_explosion")
 

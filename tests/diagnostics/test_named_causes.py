@@ -12,7 +12,6 @@ from windows import batch, codes, diagnosis_of, window_of
 
 from trl_grpo_ext import Blame, RewardMix, RewardTerm, Scorecard, Status, Verdict
 from trl_grpo_ext.assets import resolve
-from trl_grpo_ext.diagnostics.batches import holds_gold
 from trl_grpo_ext.diagnostics.checks import CHECKS
 from trl_grpo_ext.diagnostics.diagnosis import Diagnosis
 from trl_grpo_ext.diagnostics.finding import Finding
@@ -153,9 +152,6 @@ def test_verdicts_of_answers_tell_the_gold_so_that_a_check_can_compare_them() ->
     sample = Sample(text=r"\boxed{4}", row={"solution": "4"})
     verdict = ExactTextVerifier(answer_from="text").verify(sample)
     assert verdict.details == {"rule": "text", "gold": "4"}
-    one = batch({"answer": [verdict] * 8})
-    assert not holds_gold(window_of([one]).batches)  # one batch is no pattern
-    assert holds_gold(window_of([one, batch({"answer": [verdict] * 8}, step=1)]).batches)
 
 
 def test_tools_that_fail_are_told_at_the_first_log_where_nothing_is_ever_right() -> None:

@@ -102,8 +102,8 @@ RUNS: dict[str, Advice] = {
     "dropout_is_on": Advice(
         "The model's config has a dropout, so that two passes differ by 9 nats from the first step on.",
         Run(score=0.35, options={"beta": 0.04, "dropout": {"attention_dropout": 0.3}}, logs={"kl": 9.0}),
-        expected=("kl_blowup",),
-        says=("dropout, not the updates",),
+        expected=("odd_settings",),
+        says=("attention_dropout is 0.3",),
         does="set attention_dropout to 0",
         never="learning rate",
     ),
@@ -179,6 +179,13 @@ RUNS: dict[str, Advice] = {
         expected=("bad_data",),
         says=("gold",),
         does="compare answers and gold",
+    ),
+    "weights_that_decay": Advice(
+        "A weight decay of 1000 takes back what each step has learned.",
+        Run(score=0.4, options={"weight_decay": 1000.0}),
+        expected=("odd_settings",),
+        says=("weight_decay is 1000",),
+        does="weight_decay to 0",
     ),
     "pairs_that_are_all_wrong": Advice(
         "Hopeless prompts in groups of two.",

@@ -119,7 +119,7 @@ VERIFIERS = {
         "The verifier accepts one spelling of a number; a lenient shadow finds six times as many answers right.",
         Run(score=0.6, terms=(Term(name="accuracy", judge=strict), LENIENT), shares={"strict": 0.85}),
         expected=("noisy_verifier",),
-        says=("lenient", "strict|turns down|turned down|rejects"),
+        says=("accuracy", "strict|turns down|turned down|rejects"),
     ),
     "too_strict_about_the_form": Case(
         "Only boxed answers are read, seven in ten are not boxed, and a lenient shadow reads them all.",

@@ -83,6 +83,7 @@ PLANTS: Mapping[str, Plant] = {
     "truncation": simulated("never_ends_a_turn"),
     "unparseable_flood": simulated("answers_are_not_boxed"),
     "zero_updates": simulated("frozen_parameters"),
+    "odd_settings": simulated("weights_that_decay"),
     "kl_blowup": simulated("half_is_clipped"),
     "dead_groups": simulated("accepts_everything"),
     "inert_term": simulated("shape_makes_all_equal"),

@@ -19,7 +19,7 @@ from trl_grpo_ext.trainer.meters.weight_meter import WeightMeter
 Make = Callable[..., Any]
 
 
-def measured(dtype: torch.dtype, rate: float, *, steps: int = 4, gradient: float = 1.0) -> dict[str, float]:
+def measured(dtype: torch.dtype, rate: float, *, steps: int = 4, gradient: float | None = 1.0) -> dict[str, float]:
     """Train weights of about 1 with Adam, which moves each by about `rate` a step."""
     torch.manual_seed(0)
     weights = [torch.nn.Parameter((1 + torch.rand(64, 64)).to(dtype)) for _ in range(3)]
@@ -27,7 +27,7 @@ def measured(dtype: torch.dtype, rate: float, *, steps: int = 4, gradient: float
     meter = WeightMeter()
     for _ in range(steps):
         for weight in weights:
-            weight.grad = torch.full_like(weight, gradient)
+            weight.grad = None if gradient is None else torch.full_like(weight, gradient)
         meter.on_pre_optimizer_step(None, None, None, optimizer=optimizer)
         optimizer.step()
         meter.on_optimizer_step(None, None, None, optimizer=optimizer)
@@ -45,6 +45,10 @@ def test_updates_that_bfloat16_rounds_away_change_nothing_and_single_precision_k
 def test_weights_without_a_gradient_tell_no_share() -> None:
     assert math.isnan(measured(torch.float32, 1e-4, gradient=0.0)[WEIGHTS_CHANGED])
     assert math.isnan(WeightMeter().figures()[WEIGHTS_MOVED])
+
+
+def test_an_optimizer_of_weights_that_no_loss_reaches_has_moved_nothing() -> None:
+    assert measured(torch.float32, 1e-4, gradient=None)[WEIGHTS_MOVED] == 0.0
 
 
 def test_an_optimizer_that_cannot_be_read_is_told_once_and_ends_nothing(caplog: pytest.LogCaptureFixture) -> None:

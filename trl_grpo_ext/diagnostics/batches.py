@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,7 +10,6 @@ from trl_grpo_ext.diagnostics.example import safe_reason
 from trl_grpo_ext.diagnostics.finding import NotChecked, Severity
 from trl_grpo_ext.diagnostics.term_totals import Failure, TermTotals
 from trl_grpo_ext.diagnostics.window import LEAST_GROUPS, LEAST_SAMPLES, Window
-from trl_grpo_ext.figures.gold import number
 from trl_grpo_ext.figures.primary import Agreement
 from trl_grpo_ext.figures.reduction import BatchFigures
 from trl_grpo_ext.figures.terms import TermFigures
@@ -97,6 +94,23 @@ def agreeing_share(batches: Sequence[BatchFigures]) -> float:
     return sum(batch.agreeing_wrong_groups for batch in batches) / wrong
 
 
+# Of pairs of answers. Ours, from the bundled model: 0.2 with golds or prompts of other rows, 0.04 where sums were too
+# hard. Where a quarter of a group makes the same mistake, as in hard tasks, 0.09.
+KNOWS = 0.12
+
+
+def knows_something(window: Window) -> bool:
+    """Test whether siblings agree far more often than completions of different prompts, which guesses do not.
+
+    The first batches tell, too: a policy that is not paid for what it knows unlearns it.
+    """
+    for batches in (window.opening, window.batches):
+        match = mean_of_known(batch.primary.sibling_match for batch in batches)
+        if match is not None and match >= KNOWS:
+            return True
+    return False
+
+
 def compare_with_gold(agreeing: float) -> str:
     """The advice to look at the gold answers first, where such a share of wrong groups agree; empty where fewer do."""
     if agreeing < AGREEING:
@@ -107,6 +121,11 @@ def compare_with_gold(agreeing: float) -> str:
     )
 
 
+def or_a_tool(window: Window) -> str:
+    """Suspect the tools beside the golds: a tool that returns what is wrong makes siblings agree as well."""
+    return ", or a tool may return what is wrong" if window.logged("tools/call_frequency") else ""
+
+
 def of_template(window: Window) -> str:
     """The advice to apply the chat template that this run's prompts leave unused; empty where it is used."""
     if not window.settings.get("unused_chat_template"):
@@ -115,132 +134,6 @@ def of_template(window: Window) -> str:
         "The prompts are plain text, though the tokenizer has a chat template: unless the model is a base model, make "
         "them conversations. "
     )
-
-
-def told_gold(batches: Sequence[BatchFigures]) -> str:
-    """An answer of the latest group that nobody has solved, beside its gold; empty where no verdict tells the gold."""
-    for batch in reversed(batches):
-        if batch.wrong_answer:
-            answer, gold = batch.wrong_answer
-            told = f" For example, a completion answered `{answer}`, and the gold is `{gold}`"
-            return f"{told}{_unit_told(answer, gold)}."
-    return ""
-
-
-def holds_gold(batches: Sequence[BatchFigures]) -> bool:
-    """Test whether most quoted wrong answers contain their gold, and more."""
-    pairs = _quoted_pairs(batches)
-    holding = sum(_stands_in(gold, answer) for answer, gold in pairs)
-    return len(pairs) >= LEAST_BATCHES and 2 * holding > len(pairs)
-
-
-def _quoted_pairs(batches: Sequence[BatchFigures]) -> list[tuple[str, str]]:
-    """List the quoted wrong answer of each batch, with its gold; batches without one are left out."""
-    return [batch.wrong_answer for batch in batches if batch.wrong_answer]
-
-
-def same_number(batches: Sequence[BatchFigures]) -> bool:
-    """Test whether most quoted wrong answers are their gold's number, written otherwise: `44` and `44.0`."""
-    pairs = _quoted_pairs(batches)
-    same = sum(number(answer) is not None and number(answer) == number(gold) for answer, gold in pairs)
-    return len(pairs) >= LEAST_BATCHES and 2 * same > len(pairs)
-
-
-def other_unit(batches: Sequence[BatchFigures]) -> str:
-    """Tell of golds that are most quoted wrong answers in one other unit, with an example; else empty."""
-    pairs = _quoted_pairs(batches)
-    told = Counter(_unit_told(answer, gold) for answer, gold in pairs)
-    for factor, count in told.most_common(1):
-        if factor and count >= LEAST_UNITS and 2 * count > len(pairs):
-            answer, gold = next(pair for pair in pairs if _unit_told(*pair) == factor)
-            return f"a completion answered `{answer}`, and the gold is `{gold}`{factor.partition(',')[0]}"
-    return ""
-
-
-def _stands_in(gold: str, answer: str) -> bool:
-    """Test whether an answer contains a gold as a word or number, beside other text.
-
-    Examples:
-        >>> _stands_in("82", "so it is 82!"), _stands_in("82", "182"), _stands_in("82", "82.5"), _stands_in("82", "82")
-        (True, False, False, False)
-    """
-    whole = rf"(?<![\w.]){re.escape(gold)}(?![\w]|\.\w)"
-    return bool(gold) and gold != answer and re.search(whole, answer) is not None
-
-
-# Of the first batches: by chance, one number in a hundred is another's in some unit. Ours.
-LEAST_UNITS = 3
-# Times as large, or as small. Ours, from a run whose sums were too hard: 56 in place of 2719.
-FAR = 3.0
-# Of the wrong answers that stand for a batch; of fewer batches nothing is told.
-NEARLY_ALL, LEAST_PAIRS = 0.9, 4
-
-
-def are_far_from_gold(batches: Sequence[BatchFigures]) -> bool:
-    """Test for wrong answers much smaller than their golds, or much larger, unit factors aside.
-
-    Golds of other rows, and random ones, are as large as answers. Golds of another column, such as a level, a count or
-    a label, take few values, whatever the questions are.
-    """
-    pairs = _quoted_pairs(batches)
-    if 2 * len({gold for _, gold in pairs}) <= len({answer for answer, _ in pairs}):
-        return False
-    smaller = larger = 0
-    for answer, gold in pairs:
-        given, wanted = number(answer), number(gold)
-        if given is None or wanted is None or _unit_told(answer, gold):
-            continue
-        if FAR * abs(given) < abs(wanted):
-            smaller += 1
-        if abs(given) > FAR * abs(wanted):
-            larger += 1
-    return len(pairs) >= LEAST_PAIRS and max(smaller, larger) >= NEARLY_ALL * len(pairs)
-
-
-def same_answer(batches: Sequence[BatchFigures]) -> str:
-    """Return the answer that stands for most batches though their golds differ; empty if there is none."""
-    pairs = _quoted_pairs(batches)
-    if len(pairs) < LEAST_PAIRS or len({gold for _, gold in pairs}) < LEAST_PAIRS:
-        return ""
-    [(answer, count)] = Counter(answer for answer, _ in pairs).most_common(1)
-    return answer if 2 * count > len(pairs) else ""
-
-
-def other_kind(batches: Sequence[BatchFigures]) -> str:
-    """Tell of wrong answers that are numbers where all golds are words, or the other way round; else empty."""
-    pairs = _quoted_pairs(batches)
-    if len(pairs) < LEAST_PAIRS:
-        return ""
-    answers = [number(answer) is not None for answer, _ in pairs]
-    golds = [number(gold) is not None for _, gold in pairs]
-    if all(golds) and not any(answers):
-        return "the golds are numbers and the answers are not"
-    if all(answers) and not any(golds):
-        return "the answers are numbers and the golds are not"
-    return ""
-
-
-# Quotients of units: cents, thousandths, minutes and hours, dozens.
-UNITS = (100, 1000, 60, 3600, 24, 12)
-
-
-def _unit_told(answer: str, gold: str) -> str:
-    """Name the unit factor between gold and answer; empty without a factor.
-
-    Examples:
-        >>> _unit_told("89", "8900"), _unit_told("2.5", "2,500"), _unit_told("7", "8")
-        (': 100 times as much, as in another unit', ': 1000 times as much, as in another unit', '')
-    """
-    given = number(answer)
-    wanted = number(gold)
-    if given is None or wanted is None:
-        return ""
-    for unit in UNITS:
-        if given and math.isclose(wanted, given * unit):
-            return f": {unit} times as much, as in another unit"
-        if wanted and math.isclose(given, wanted * unit):
-            return f": a {unit}th of it, as in another unit"
-    return ""
 
 
 def never_explores(window: Window, least: float) -> bool:

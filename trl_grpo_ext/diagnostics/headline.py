@@ -13,7 +13,7 @@ from trl_grpo_ext.diagnostics.checks import CHECKS
 from trl_grpo_ext.diagnostics.checks.completions.truncation import NEARLY_ALL
 from trl_grpo_ext.diagnostics.checks.dead_groups import LEAST_LIVE, group_mix, live_share, same_prompts
 from trl_grpo_ext.diagnostics.checks.reward_hacking import GAP
-from trl_grpo_ext.diagnostics.checks.zero_updates import highest_rate
+from trl_grpo_ext.diagnostics.checks.zero_updates import highest_rate, trained_part
 from trl_grpo_ext.diagnostics.finding import Finding, Severity
 from trl_grpo_ext.diagnostics.levels import fitted_rise, gain_within, score_level
 from trl_grpo_ext.diagnostics.progress import (
@@ -58,8 +58,6 @@ TAKE = f"{JUDGE}, then take data that the model gets right now and then"
 MANY_WRONG = 0.25
 # Of the completions are cut, or have no verdict: then a score says little.
 MOST = 0.5
-# Of the parameters; an adapter has about as many.
-FEW_TRAINED = 0.01
 # Ours: ten times DeepSeekMath's 0.04, for advantages that are scaled.
 HIGH_BETA = 0.4
 # Of the scale, as `reward_hacking` has it: an evaluation that is as far below the training.
@@ -74,6 +72,8 @@ FAR_FROM_BEST = 0.3
 HARDLY_MOVED = 1e-4
 # Completions of an evaluation: with fewer, only a large change is seen.
 FEW_EVALUATED = 48
+# Updates that are made with the completions of one policy; usual are 1 to 4.
+MANY_UPDATES = 8
 # Of the scale: what two digits after the point do not tell.
 ROUNDED = 0.005
 
@@ -349,7 +349,7 @@ def _of_training(window: Window, ends: Ends, score: str) -> Said:
     """Describe the training score, and whether it proves that the policy learns."""
     # So few batches cannot show a trend.
     if len(window.batches) < FLAT_BATCHES:
-        return Said(f"{TOO_EARLY} {score} is {ends}.", is_well=False)
+        return Said(f"{TOO_EARLY} {score} is {ends}{_few_batches(window)}.", is_well=False)
     start, end = ends.shown
     if has_risen(window) and start != end:
         return _of_rise(window, ends, score)
@@ -360,6 +360,18 @@ def _of_training(window: Window, ends: Ends, score: str) -> Said:
     if is_known_flat(window):
         return Said(_does_not_rise(window, ends, score), is_well=False)
     return Said(_may_rise(window, ends, score), is_well=False)
+
+
+def _few_batches(window: Window) -> str:
+    """Tell of a batch of completions that serves many updates, so that few batches are generated; else empty."""
+    updates = (window.number("steps_per_generation") or 1) / (window.number("gradient_accumulation_steps") or 1)
+    updates *= window.number("num_iterations") or 1
+    if updates < MANY_UPDATES:
+        return ""
+    return (
+        f"; {updates:.0f} updates are made with one batch of completions: for fresh ones, lower steps_per_generation "
+        f"or num_iterations"
+    )
 
 
 def _of_rise(window: Window, ends: Ends, score: str) -> Said:
@@ -423,19 +435,10 @@ def _may_rise(window: Window, ends: Ends, score: str) -> str:
     high = f"{interval.high:+z.{ends.digits}f}"
     said = f"over {steps_so_far(window):.0f} steps is between {low} and {high} (95 % interval)"
     if steps_so_far(window) >= EARLY:
-        score += _trained(window)
+        score += trained_part(window)
     if trend.is_sure:
         return f"The trend of {score} {said}, though its ends do not show it: {ends}."
     return f"{TOO_EARLY} {score} is {ends}; its trend {said}."
-
-
-def _trained(window: Window) -> str:
-    """Name the number of trained parameters, if few are."""
-    trained = window.settings.get("trained_parameters")
-    parameters = window.settings.get("parameters")
-    if not trained or not parameters or trained >= FEW_TRAINED * parameters:
-        return ""
-    return f" ({trained:,} of {parameters:,} parameters are trained)"
 
 
 def _does_not_rise(window: Window, ends: Ends, score: str) -> str:
@@ -446,14 +449,14 @@ def _does_not_rise(window: Window, ends: Ends, score: str) -> str:
     if kl is not None and abs(kl) < HARDLY_MOVED:
         return (
             f"{signal}, and the policy has hardly moved, with {kl:.1g} nats of KL from the reference"
-            f"{_trained(window)}; {score} does not rise, with {ends}: {_how_to_move(window)}."
+            f"{trained_part(window)}; {score} does not rise, with {ends}: {_how_to_move(window)}."
         )
     if kl is not None:
         begins = f"{signal}, the policy moves ({kl:.1g} nats of KL from the reference)"
     else:
         full = highest_rate(window)
         rate = "" if full is None else f", the learning rate is {full:.1g}"
-        begins = f"{signal}{rate}{_trained(window)}, no KL tells how far the policy has moved"
+        begins = f"{signal}{rate}{trained_part(window)}, no KL tells how far the policy has moved"
     return (
         f"{begins}, and {score} does not rise, with {ends}: {JUDGE}, beside their prompts as the model gets them, "
         f"since a prompt without its question, a verifier that guesses and gold answers of other rows look the same; "
@@ -463,6 +466,6 @@ def _does_not_rise(window: Window, ends: Ends, score: str) -> str:
 
 def _how_to_move(window: Window) -> str:
     """Advise what lets a policy move: more trained parameters where few are, else a higher learning rate."""
-    if _trained(window):
+    if trained_part(window):
         return "see which parameters are frozen, and train more of them; an adapter may need a higher learning rate"
     return "raise the learning rate"

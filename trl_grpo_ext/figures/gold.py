@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections import Counter
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from trl_grpo_ext.answers.find.final_answer import final_answer
 from trl_grpo_ext.scorecard import Scorecard
 from trl_grpo_ext.support.text import on_one_line
+from trl_grpo_ext.verdict import Status
 
 # Columns, the usual first.
 GOLD = ("solution", "answer", "gold", "target", "label", "tests", "test_list", "test")
 # Texts of a batch that are read, of whole groups; ours, since this runs during training.
 MOST_TEXTS = 64
+# Of the completions that end on their gold, more than of the others: a form, which all may have, is no answer. Ours.
+PAID = 0.5
 # Characters at a text's end that are read, and of a number.
 MOST_END, MOST_NUMBER = 256, 60
 
@@ -42,6 +46,104 @@ def void_golds(card: Scorecard) -> Counter[str]:
         gold = next((row[name] for name in GOLD if name in row), "")
         found[on_one_line(str(gold), MOST_NUMBER)] += 1
     return found
+
+
+class GoldEndings(NamedTuple):
+    """Completions that end on their gold: their number, of these not paid by any term, and one of the latter."""
+
+    ended: int = 0
+    refused: int = 0
+    example: tuple[str, str] | None = None
+
+
+def gold_endings(card: Scorecard) -> GoldEndings:
+    """Count the completions that end on their gold, by their text alone, and those of them that no term pays.
+
+    Cut completions, and those that a verifier could not read, are left out.
+    """
+    scored = list(_scored_endings(card))
+    worst = min((score for _, score, _ in scored), default=0.0)
+    # A penalty gives 0 to the best: not a score that completions with another end have too.
+    pays_nobody = worst <= 0 and any(score == worst and gold is None for _, score, gold in scored)
+    is_paid = _is_paid(card, scored)
+    count = refused = 0
+    example = None
+    for row, score, gold in scored:
+        if gold is None:
+            continue
+        count += 1
+        is_wrong = _status(card, row) is Status.INCORRECT
+        is_worst = _status(card, row) is Status.SCORED and score == worst and pays_nobody
+        if (is_wrong or is_worst) and not is_paid:
+            refused += 1
+            example = (on_one_line(card.samples[row].text[-MOST_NUMBER:], MOST_NUMBER), gold)
+    return GoldEndings(count, refused, example)
+
+
+def tool_answers(card: Scorecard) -> Counter[tuple[str, bool]]:
+    """Count the completions that end on the last result of a tool, by tool and whether they are right."""
+    found: Counter[tuple[str, bool]] = Counter()
+    for row, sample in enumerate(card.samples):
+        results = [message for message in sample.messages or () if message.get("role") == "tool"]
+        if not results or _score(card, row) is None:
+            continue
+        last = results[-1]
+        if ends_on(sample.text[-MOST_END:], str(last.get("content")).strip()):
+            found[str(last.get("name", "")), _status(card, row) is Status.CORRECT] += 1
+    return found
+
+
+def _scored_endings(card: Scorecard) -> Iterator[tuple[int, float, str | None]]:
+    """Yield whole completions of the first groups: row, primary score, and the gold if the text ends on it."""
+    most = MOST_TEXTS * len(card.members) // max(1, len(card))
+    for row in itertools.chain.from_iterable(card.members[: max(1, most)]):
+        verdict = card.primary[row]
+        sample = card.samples[row]
+        if verdict is None or verdict.score is None or verdict.status is Status.UNPARSEABLE:
+            continue
+        # A program was run, and its error is the reason.
+        if sample.truncated is True or "why" in verdict.details:
+            continue
+        score = verdict.score
+        column = gold_column(sample.row)
+        gold = "" if column is None else str(sample.row[column])
+        yield row, score, gold if ends_on(sample.text[-MOST_END:], gold) else None
+
+
+def ends_on(text: str, gold: str) -> bool:
+    """Test whether a text's last number, or its last words, are a gold; case, marks and braces behind it do not count.
+
+    Examples:
+        >>> ends_on("so it is 1,250.", "1250"), ends_on("<b>Yes</b>", "yes"), ends_on("I know", "no"), ends_on("7", "")
+        (True, True, False, False)
+    """
+    wanted = number(gold)
+    if wanted is not None:
+        answers = final_answer(text, answer_from="last_number").answers
+        return bool(answers) and number(answers[0]) == wanted
+    if not 0 < len(gold) <= MOST_NUMBER:
+        return False
+    before, found, behind = text.casefold().rpartition(gold.strip().casefold())
+    is_last = not re.search(r"\w", re.sub(r"</\w+>", "", behind))
+    return bool(found) and is_last and not before[-1:].isalnum()
+
+
+def _status(card: Scorecard, row: int) -> Status | None:
+    verdict = card.primary[row]
+    return None if verdict is None else verdict.status
+
+
+def _is_paid(card: Scorecard, scored: Sequence[tuple[int, float, str | None]]) -> bool:
+    """Test whether a term in force finds completions right that end on their gold, and others far less often."""
+    for term in card.in_force:
+        found: dict[bool, list[bool]] = {True: [], False: []}
+        for row, _, gold in scored:
+            verdict = card.verdicts[term][row]
+            found[gold is not None].append(verdict is not None and verdict.status is Status.CORRECT)
+        right, others = (sum(column) / max(1, len(column)) for column in found.values())
+        if right - others >= PAID:
+            return True
+    return False
 
 
 def number(text: str) -> float | None:

@@ -41,6 +41,8 @@ class PrimaryFigures:
     answered: Estimate
     # Mean number of different answers over groups with an answer; None without such a group.
     distinct_answers: float | None
+    # Share of pairs of siblings with one answer, less that of pairs of other groups; None without such pairs.
+    sibling_match: float | None
     # Completion lengths in tokens, by status.
     lengths: Mapping[Status, Estimate]
 
@@ -85,6 +87,7 @@ def primary_figures(card: Scorecard) -> PrimaryFigures:
         unread_ended=counts["unread_ended"],
         answered=Estimate.share(answered, verdicts),
         distinct_answers=_distinct_answers(card, answers),
+        sibling_match=_sibling_match(card, answers),
         lengths={status: Estimate.of(found) for status, found in lengths.items()},
     )
 
@@ -97,6 +100,25 @@ def _distinct_answers(card: Scorecard, answers: Sequence[str | None]) -> float |
         if in_group:
             distinct.append(len(in_group))
     return mean_of_known(distinct)
+
+
+def _sibling_match(card: Scorecard, answers: Sequence[str | None]) -> float | None:
+    """Compare how often siblings give one answer with how often completions of different groups do."""
+    groups = []
+    for rows in card.members:
+        groups.append(Counter(answer for answer in (answers[row] for row in rows) if answer is not None))
+    together = sum(groups, start=Counter())
+    within = sum(_pairs(group.total()) for group in groups)
+    between = _pairs(together.total()) - within
+    if not within or not between:
+        return None
+    same = sum(_pairs(count) for group in groups for count in group.values())
+    same_between = sum(map(_pairs, together.values())) - same
+    return same / within - same_between / between
+
+
+def _pairs(count: int) -> int:
+    return count * (count - 1) // 2
 
 
 def read_answer(verdict: Verdict | None) -> str | None:

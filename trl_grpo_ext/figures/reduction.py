@@ -18,7 +18,7 @@ import numpy as np
 
 from trl_grpo_ext.figures.advantages import AdvantageSettings, Shares, driver_shares
 from trl_grpo_ext.figures.arrays import centred, ranks
-from trl_grpo_ext.figures.gold import number_beside_gold, void_golds
+from trl_grpo_ext.figures.gold import GoldEndings, gold_endings, number_beside_gold, tool_answers, void_golds
 from trl_grpo_ext.figures.primary import (
     Agreement,
     PrimaryFigures,
@@ -49,6 +49,8 @@ MOST_ERROR = 120
 # Characters that begin no text, and of a prompt's beginning.
 INNER = "+=*,;:.!?)]}%"
 MOST_BEGINNING = 30
+# Results of a tool that hold nothing.
+NOTHING_RETURNED = ("", "None", "null", "[]", "{}")
 # TRL's message of a failed call, and the error in it.
 _SAID = re.compile(r"""\{'error': ['"](.*)['"]\}""", re.DOTALL)
 # Decimal places to which totals are rounded before they are compared.
@@ -108,6 +110,8 @@ class BatchFigures:
     # Most frequent wrong answer of a wrong group with that group's gold; None if it is unknown. Where no verdict tells
     # an answer, it is `number_beside_gold`.
     wrong_answer: tuple[str, str] | None
+    # Completions that end on their gold, whatever the verifier reads.
+    gold_endings: GoldEndings
     # Live groups in which the primary term does not differ.
     secondary_groups: int
     # Live groups in which terms differ but all totals are equal, so that the model learns nothing.
@@ -126,8 +130,10 @@ class BatchFigures:
     text: TextFigures
     # Failed tool calls, by tool and error.
     tool_errors: Mapping[ToolError, int]
-    # Results of tool calls, by tool and whether the result is an empty text.
+    # Results of tool calls, by tool and whether the result is an empty text, or a word for nothing.
     tool_results: Mapping[tuple[str, bool], int]
+    # Completions that end on the last result of a tool, by tool and whether they are right.
+    tool_answers: Mapping[tuple[str, bool], int]
     # Beginnings of the groups' prompts that begin inside a text; empty for an empty prompt.
     cut_prompts: tuple[str, ...]
     # Golds of the groups without a judged member.
@@ -196,12 +202,12 @@ def reduce_card(card: Scorecard, settings: Mapping[str, Any]) -> BatchFigures:
         agreements=_agreements(card),
         voids=void_figures(card),
         text=text_figures(card.samples),
-        tool_errors=_tool_errors(card.samples),
-        tool_results=_tool_results(card.samples),
         cut_prompts=_cut_prompts(card),
         void_golds=void_golds(card),
+        gold_endings=gold_endings(card),
         unmatched=_unmatched(card, settings),
         **_wrong_groups(card),
+        **_of_tools(card),
     )
 
 
@@ -288,14 +294,23 @@ def first_when(settings: Mapping[str, Any], terms: Sequence[str]) -> Mapping[str
     return {}
 
 
+def _of_tools(card: Scorecard) -> dict[str, Any]:
+    """Count failed calls, results and answers of tools, for `BatchFigures`."""
+    return {
+        "tool_errors": _tool_errors(card.samples),
+        "tool_results": _tool_results(card.samples),
+        "tool_answers": tool_answers(card),
+    }
+
+
 def _tool_results(samples: Sequence[Sample]) -> Counter[tuple[str, bool]]:
-    """Count the results of tool calls by tool and whether they are empty texts; a picture is no empty text."""
+    """Count the results of tool calls by tool and whether they hold nothing; a picture is no empty text."""
     found: Counter[tuple[str, bool]] = Counter()
     for sample in samples:
         for message in sample.messages or ():
             if message.get("role") == "tool":
                 content = message.get("content")
-                is_empty = isinstance(content, str) and not content.strip()
+                is_empty = isinstance(content, str) and content.strip() in NOTHING_RETURNED
                 found[str(message.get("name", "")), is_empty] += 1
     return found
 

@@ -22,6 +22,7 @@ from trl_grpo_ext.diagnostics.checks import (
     noisy_verifier,
     nonfinite_updates,
     odd_sampling,
+    odd_settings,
     reward_hacking,
     way_out,
     wrong_driver,
@@ -51,6 +52,7 @@ PARTS: dict[str, tuple[Check, ...]] = {
         grader_trouble.failing_tools,
         grader_trouble.unreached_tools,
         grader_trouble.silent_tools,
+        grader_trouble.wrong_tools,
         grader_trouble.slow,
     ),
     "bad_data": (
@@ -58,16 +60,22 @@ PARTS: dict[str, tuple[Check, ...]] = {
         bad_data.unmatched_rows,
         bad_data.one_prompt,
         bad_data.cut_prompts,
-        bad_data.gold_in_other_unit,
+        bad_data.related_gold,
         bad_data.doubtful_gold,
     ),
-    "noisy_verifier": (noisy_verifier.inconsistent, noisy_verifier.measured, noisy_verifier.disputed),
+    "noisy_verifier": (
+        noisy_verifier.inconsistent,
+        noisy_verifier.refused,
+        noisy_verifier.measured,
+        noisy_verifier.disputed,
+    ),
     "reward_hacking": (reward_hacking.hacking,),
     "getting_worse": (getting_worse.fallen,),
     "odd_sampling": (odd_sampling.distorted,),
     "truncation": (truncation.cut, truncation.shortened),
     "unparseable_flood": (unparseable_flood.unparseable,),
     "zero_updates": (zero_updates.zero, zero_updates.rounded, zero_updates.warming_up),
+    "odd_settings": (odd_settings.unusual,),
     "kl_blowup": (kl_blowup.broken, kl_blowup.far_and_no_better, kl_blowup.unstable),
     "dead_groups": (
         dead_groups.all_wrong,
@@ -76,6 +84,7 @@ PARTS: dict[str, tuple[Check, ...]] = {
         dead_groups.never_right,
     ),
     "inert_term": (
+        inert_term.gated_answers,
         inert_term.closed_gate,
         inert_term.unmatched,
         inert_term.flattened,
@@ -109,6 +118,11 @@ HIDES: dict[Check, tuple[Check, ...]] = {
         *DEAD_GROUPS,
         entropy_collapse.collapsed,
     ),
+    bad_data.related_gold: (
+        noisy_verifier.refused,
+        bad_data.doubtful_gold,
+        *DEAD_GROUPS,
+    ),
     reward_hacking.hacking: (noisy_verifier.disputed,),
     kl_blowup.broken: (
         getting_worse.fallen,
@@ -140,6 +154,19 @@ HIDES: dict[Check, tuple[Check, ...]] = {
     wrong_driver.wrong_sign: (wrong_driver.outweighed,),
     zero_updates.rounded: (dead_groups.of_both_kinds,),
     bad_data.doubtful_gold: (dead_groups.never_right,),
+    grader_trouble.silent_tools: DEAD_GROUPS,
+    grader_trouble.wrong_tools: (
+        bad_data.related_gold,
+        bad_data.doubtful_gold,
+        *DEAD_GROUPS,
+    ),
+    inert_term.gated_answers: DEAD_GROUPS,
+    noisy_verifier.refused: (
+        bad_data.doubtful_gold,
+        *DEAD_GROUPS,
+        inert_term.flat,
+        truncation.shortened,
+    ),
     odd_sampling.distorted: (
         truncation.cut,
         unparseable_flood.unparseable,
@@ -147,6 +174,7 @@ HIDES: dict[Check, tuple[Check, ...]] = {
         repetition.repeated,
         language_mixing.foreign,
     ),
+    odd_settings.unusual: (getting_worse.fallen, entropy_collapse.collapsed),
     entropy_collapse.never_explored: (
         bad_data.doubtful_gold,
         kl_blowup.far_and_no_better,

@@ -7,21 +7,24 @@ from typing import NamedTuple
 from trl_grpo_ext.diagnostics.batches import (
     VerdictShare,
     agreeing_share,
-    are_far_from_gold,
     failures_in,
     group_count,
-    holds_gold,
     names,
-    other_kind,
-    other_unit,
+    or_a_tool,
     percent,
-    same_answer,
-    same_number,
-    told_gold,
     worst_share,
 )
 from trl_grpo_ext.diagnostics.example import safe_reason
 from trl_grpo_ext.diagnostics.finding import Finding, Severity
+from trl_grpo_ext.diagnostics.golds import (
+    are_far_from_gold,
+    few_golds,
+    other_kind,
+    relation,
+    same_answer,
+    told_gold,
+    told_related,
+)
 from trl_grpo_ext.diagnostics.progress import has_risen
 from trl_grpo_ext.diagnostics.term_totals import Failure, TermTotals, added
 from trl_grpo_ext.diagnostics.window import LEAST_GROUPS, LEAST_SAMPLES, CheckResult, Window
@@ -40,6 +43,9 @@ OF_ROWS = (
     "See which golds these rows have, such as empty ones or placeholders, and mend or drop them. If `{term}` is not "
     "for them, name its rows by `when`."
 )
+FEW_VALUES = "The gold may be of another column: golds are few, such as {golds}, and answers many"
+ALWAYS = "The gold is always {golds}, though prompts and answers differ: the golds may be of another column"
+OF_COLUMN = "Compare the column that the verifier takes for the gold with the form of the answers."
 # Of the verdicts: a `return` is missing where nearly all are None. Of those with None, beside judged siblings. Ours.
 NEARLY_ALL, BESIDE = 0.95, 0.05
 # Of the verdicts of a term in force. Ours, tried in test_fault_injection.py (no gold for one action).
@@ -50,7 +56,7 @@ DOUBTFUL, MOSTLY_DOUBTFUL = 0.15, 0.5
 # Of the completions, and values that are told. Ours: rows that no term is for cost as much as they teach nothing.
 UNMATCHED, MOSTLY_UNMATCHED, MOST_VALUES = 0.2, 0.5, 3
 # Of the prompts; ours: of prompts that are whole, hardly any begins so.
-CUT_PROMPTS = 0.2
+CUT_PROMPTS, MOSTLY_CUT = 0.2, 0.5
 # Of the groups without a right answer in the first batches, as many agree.
 EARLY = 0.3
 # Of the groups without a right answer agree: else the answers scatter, as wrong answers do.
@@ -160,8 +166,9 @@ def cut_prompts(window: Window) -> CheckResult:
         sentence = f"The prompts are cut: {share} of them begin inside a text, like `{safe_reason(cut[-1])}`."
     else:
         sentence = f"The prompts lack their question: {share} of them are empty."
+    is_cause = len(starts) >= MOSTLY_CUT * groups and not has_risen(window)
     return Finding(
-        severity=Severity.WARNING,
+        severity=Severity.critical_if(is_cause),
         sentence=sentence,
         numbers={"cut": min(1.0, len(starts) / groups)},
         action="See what takes their text away, and mend it: the golds belong to the whole prompts.",
@@ -190,23 +197,46 @@ def unmatched_rows(window: Window) -> CheckResult:
     )
 
 
-def gold_in_other_unit(window: Window) -> CheckResult:
-    """Find golds in another unit where no verdict tells an answer: texts end on numbers that are 100 times the gold.
+def related_gold(window: Window) -> CheckResult:
+    """Find golds that stand in one relation to most wrong answers, such as another unit, or that take few values.
 
     The first batches tell: a policy that is not paid for what it knows unlearns it.
     """
-    if any(window.of_term(term).has_answers for term in window.primary_terms) or window.is_solved:
+    wrong = sum(batch.wrong_groups for batch in window.opening) / max(1, group_count(window.opening))
+    if not any(window.of_term(term).has_answers for term in window.primary_terms):
+        # Of distances and the like, no verdict is wrong: a pair is of a group of which no member has the best score.
+        wrong = 1.0
+    suspect = _related(window)
+    if window.is_solved or wrong < DOUBTFUL or suspect is None:
         return None
-    told = other_unit(window.opening)
-    if not told:
-        return None
+    prevails = wrong >= MOSTLY_DOUBTFUL and not has_risen(window)
     return Finding(
-        severity=Severity.CRITICAL,
+        severity=Severity.CRITICAL if prevails else Severity.INFO,
         terms=tuple(window.primary_terms),
-        sentence=f"The golds are in another unit than the answers: {told}.",
-        numbers={},
-        action="Compare a few golds with their prompts, and convert the column, or name the unit in the prompt.",
+        sentence=suspect.sentence,
+        numbers={"wrong_groups": wrong},
+        action=suspect.action,
     )
+
+
+def _related(window: Window) -> _Suspect | None:
+    """Say in which relation the golds stand to wrong answers, with an example; None without one."""
+    related = relation(window.opening)
+    batches = {id(batch): batch for batch in (*window.opening, *window.batches)}
+    few = few_golds([*batches.values()])
+    if related is not None:
+        who, action = related.sentence, related.action
+        example = told_related(window.opening, related)
+    elif few:
+        who = ALWAYS if len(few) == 1 else FEW_VALUES
+        who = who.format(golds=names(few[:MOST_VALUES]))
+        action = OF_COLUMN
+        example = told_gold(window.opening)
+    else:
+        return None
+    term = names(window.primary_terms)
+    told = f"{who.replace('{term}', term)}{or_a_tool(window)}.{example}"
+    return _Suspect(told, action.replace("{term}", term))
 
 
 def doubtful_gold(window: Window) -> CheckResult:
@@ -240,25 +270,11 @@ class _Suspect(NamedTuple):
 
 def _suspect(window: Window, share: str) -> _Suspect:
     """Choose the likeliest suspect: the verifier, the gold's column, the prompt, or else the gold."""
-    if holds_gold(window.batches):
-        term = names(window.primary_terms)
-        return _Suspect(
-            f"{term} may be too strict: in {share} of the groups most completions agree on an answer that contains the "
-            f"gold, and more than it.",
-            f"Let {term} read the answer alone (answer_from), or say in the prompt that nothing else may stand there.",
-        )
-    if same_number(window.batches):
-        term = names(window.primary_terms)
-        return _Suspect(
-            f"{term} compares texts, not numbers: in {share} of the groups most completions agree on an answer that is "
-            f"the gold's number, written otherwise.",
-            "Take a verifier that compares numbers, such as `math`, or write the golds as the answers are written.",
-        )
     kinds = other_kind(window.batches)
     if kinds:
         return _Suspect(
             f"The gold may be of another column: {kinds}.",
-            "Compare the column that the verifier takes for the gold with the form of the answers.",
+            OF_COLUMN,
         )
     same = same_answer(window.batches)
     if same:
@@ -268,9 +284,9 @@ def _suspect(window: Window, share: str) -> _Suspect:
         )
     who = "The gold may be wrong, or of other rows"
     action = "Compare answers and gold of a few of these groups by hand, and look for rows that have moved."
-    # A tool that returns the wrong thing makes siblings agree as well.
-    if window.logged("tools/call_frequency"):
-        who += ", or a tool may return what is wrong"
+    tool = or_a_tool(window)
+    if tool:
+        who += tool
         action = "Compare answers, gold and the tools' results of a few of these groups by hand."
     agree = f"in {share} of the groups most completions agree on an answer that is not the gold"
     return _Suspect(f"{who}: {agree}, and wrong answers usually scatter.", action)

@@ -9,22 +9,22 @@ from trl_grpo_ext.diagnostics.batches import (
     AGREEING,
     agreeing_share,
     are_enough,
-    are_far_from_gold,
     compare_with_gold,
     distinct_answers,
     group_count,
     group_share,
     is_one_answer,
     judged,
+    knows_something,
     names,
     of_template,
+    or_a_tool,
     percent,
-    same_answer,
-    told_gold,
 )
 from trl_grpo_ext.diagnostics.checks import inert_term
 from trl_grpo_ext.diagnostics.example import safe_reason
 from trl_grpo_ext.diagnostics.finding import Finding, Severity
+from trl_grpo_ext.diagnostics.golds import are_far_from_gold, same_answer, told_gold
 from trl_grpo_ext.diagnostics.levels import score_level
 from trl_grpo_ext.diagnostics.progress import FLAT_BATCHES, has_risen, is_flat, is_stuck
 from trl_grpo_ext.diagnostics.term_totals import added
@@ -61,6 +61,12 @@ SEVERAL = 3.0
 # Of the verdicts that are not right.
 ONE_CAUSE = 0.9
 BEYOND = " None of the completions is right, and the answers are guesses: the task is beyond the model."
+COMPARE = (
+    "Compare a few prompts, as the model gets them, with answers and gold by hand: look for rows that have moved, and "
+    "for prompts that are cut."
+)
+# Of the completions: as many are right by chance, where a sum has the value of another one.
+HARDLY_RIGHT = 0.05
 HARDER = "Take harder data, or drop the prompts that the model already solves."
 UNDEFINED_NAME = (
     "Say in the prompt which name the tests call, or mend the entry point in the data: none defines that name."
@@ -90,7 +96,7 @@ def all_wrong(window: Window) -> CheckResult:
         terms=tuple(window.primary_terms),
         sentence=(
             f"{percent(wrong)} of the groups are all wrong and teach nothing; {percent(live)} are live"
-            f"{_why(agreeing, cause)}.{beyond}{told_gold(window.batches)}"
+            f"{_why(window, agreeing, cause)}.{beyond}{told_gold(window.batches)}"
         ),
         numbers={"all_wrong": wrong, "agreeing": agreeing, "live": live, "groups": group_count(window.batches)},
         action=_action_of_wrong(window, cause, agreeing),
@@ -107,6 +113,8 @@ def _action_of_wrong(window: Window, cause: str, agreeing: float) -> str:
         return f"{of_template(window)}{ONE_ERROR}"
     if agreeing >= AGREEING:
         return compare_with_gold(agreeing)
+    if _knows_better(window):
+        return f"{of_template(window)}{COMPARE}"
     size = judged(window.batches) / group_count(window.batches)
     more = f" or groups of more than {size:.0f} (num_generations)"
     if _is_beyond(window, agreeing):
@@ -130,7 +138,9 @@ def _is_beyond(window: Window, agreeing: float) -> bool:
     right = sum(batch.primary.right for batch in window.batches)
     distinct = distinct_answers(window.batches)
     scatters = distinct is not None and distinct >= SEVERAL
-    return not right and agreeing < AGREEING and (scatters or are_far_from_gold(window.batches))
+    if right or agreeing >= AGREEING or _knows_better(window):
+        return False
+    return scatters or are_far_from_gold(window.batches)
 
 
 def _understood_wrong(window: Window) -> float:
@@ -161,13 +171,26 @@ def _is_error(cause: str) -> bool:
     return "Error" in cause
 
 
-def _why(agreeing: float, cause: str) -> str:
+def _why(window: Window, agreeing: float, cause: str) -> str:
     """Finish the sentence: features shared by wrong answers."""
     if agreeing >= AGREEING:
         return f", and in {percent(agreeing)} of them most completions agree on one answer: the gold may be wrong"
     if _is_error(cause):
         return f". Nearly all fail for one reason, `{safe_reason(cause)}`"
+    if _knows_better(window):
+        return (
+            f", though siblings agree far more often than guesses would: the gold may be wrong, or of other rows, or "
+            f"the prompts may lack a part{or_a_tool(window)}"
+        )
     return ""
+
+
+def _knows_better(window: Window) -> bool:
+    """Test whether answers depend on the prompt, are as large as the golds, and are hardly ever right."""
+    right = sum(batch.primary.right for batch in window.batches)
+    if right >= HARDLY_RIGHT * judged(window.batches) or not knows_something(window):
+        return False
+    return not are_far_from_gold(window.batches) and not same_answer(window.batches)
 
 
 def all_right(window: Window) -> CheckResult:
@@ -183,7 +206,11 @@ def all_right(window: Window) -> CheckResult:
         return None
     term = names(window.primary_terms, "or")
     answers = _several_answers(window)
-    if answers:
+    readers = _unused_readers(window)
+    if readers:
+        accepts = f", but {term} reads no answers, and {names(readers)}, which does, has no weight."
+        action = f"Give {names(readers)} a weight: right answers are not rewarded."
+    elif answers:
         accepts = f", though {answers}: {term} may accept any answer."
         action = f"Judge a few answers that you know to be wrong with {term}, or run `trl-grpo-ext check-data`."
     elif any(window.of_term(one).has_answers for one in window.primary_terms):
@@ -201,6 +228,14 @@ def all_right(window: Window) -> CheckResult:
         numbers={"all_right": now, "at_the_start": opening, "groups": group_count(window.batches)},
         action=action,
     )
+
+
+def _unused_readers(window: Window) -> list[str]:
+    """List the terms that read answers and have no weight in most batches, where the terms with weight read none."""
+    middle = window.batches[len(window.batches) // 2]
+    if any(window.of_term(term).has_answers for term in middle.in_force):
+        return []
+    return [term for term in middle.terms if term not in middle.in_force and window.of_term(term).has_answers]
 
 
 def _least(share: float, size: float) -> float:

@@ -60,6 +60,8 @@ UNKNOWN_TOOL = "Tool {} not found."
 DOWN_WARN = 0.05
 # Results of a tool, all of them empty; ours.
 LEAST_RESULTS = 16
+# Completions that give a tool's result as their answer, and of these. Ours.
+LEAST_ANSWERS, HARDLY_RIGHT = 32, 0.1
 NO_RESULT = "do not reach their service, or get no result in time"
 _UNREACHED = re.compile(r"\w*(?:Connect|RateLimit|SSL|Timeout)\w*")
 # Characters that are told.
@@ -241,9 +243,7 @@ def slow(window: Window) -> CheckResult:
 
 def failing_tools(window: Window) -> CheckResult:
     """Find tool calls that mostly fail, while the score does not rise."""
-    # The worst score needs no patience: nothing is learned without a tool that works.
-    is_worst = window.score.count > 0 and window.scale.unit(window.score).mean <= 0
-    if is_worst:
+    if _is_worst(window):
         share = window.median_logged(TOOL_FAILURES)
     else:
         share = window.median_logged(TOOL_FAILURES, latest=LATEST_LOGS, least=LATEST_LOGS)
@@ -283,12 +283,38 @@ def silent_tools(window: Window) -> CheckResult:
         if not is_empty or count < LEAST_RESULTS or results[tool, False]:
             continue
         return Finding(
-            severity=Severity.WARNING,
-            sentence=f"The tool `{safe_reason(tool)}` returns nothing: all {count} results are empty texts.",
+            severity=Severity.critical_if(_is_worst(window)),
+            sentence=f"The tool `{safe_reason(tool)}` returns nothing: all {count} results are empty, or None.",
             numbers={"empty_results": count},
             action=f"Run `{safe_reason(tool)}` by hand, and mend what it returns.",
         )
     return None
+
+
+def wrong_tools(window: Window) -> CheckResult:
+    """Find a tool whose results completions give for their answer, and are hardly ever right."""
+    batches = {id(batch): batch for batch in (*window.opening, *window.batches)}
+    answers = added(batch.tool_answers for batch in batches.values())
+    for tool in dict.fromkeys(tool for tool, _ in answers):
+        right = answers[tool, True]
+        count = right + answers[tool, False]
+        if count < LEAST_ANSWERS or right >= HARDLY_RIGHT * count or has_risen(window):
+            continue
+        return Finding(
+            severity=Severity.CRITICAL,
+            sentence=(
+                f"The tool `{safe_reason(tool)}` may return what is wrong, or the golds may be: {count} completions "
+                f"give its result as their answer, and {percent(right / count)} of these are right."
+            ),
+            numbers={"answers": count, "right": right},
+            action=f"Run `{safe_reason(tool)}` by hand for a few rows, and compare its results with their golds.",
+        )
+    return None
+
+
+def _is_worst(window: Window) -> bool:
+    """Test for a score that is the worst possible: nothing is learned without a tool that works."""
+    return window.score.count > 0 and window.scale.unit(window.score).mean <= 0
 
 
 def _tool_error(window: Window) -> str:

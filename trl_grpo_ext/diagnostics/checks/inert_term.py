@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 from trl_grpo_ext.diagnostics.batches import is_one_answer, mostly, names, other_terms, percent, repeated_share
 from trl_grpo_ext.diagnostics.finding import Finding, NotChecked, Severity
 from trl_grpo_ext.diagnostics.progress import has_risen, is_stuck, steps_so_far
@@ -179,23 +181,41 @@ def closed_gate(window: Window) -> CheckResult:
     """Find a gate that stays closed although primary scores are not hopeless."""
     primary = window.primary_terms
     is_hard = not window.scale.unit(window.score).mean > 1 - CLOSED
-    for term in window.in_force:
-        found = window.of_term(term)
-        if found.verdicts < LEAST_SAMPLES or found.gated_share <= CLOSED:
-            continue
-        if is_hard and term not in primary:
-            continue
-        return Finding(
-            severity=Severity.WARNING,
-            terms=(term,),
-            sentence=(
-                f"The gate of `{term}`{_gated_by(window, term)} never opens: it is closed for "
-                f"{percent(found.gated_share)} of the completions, so what `{term}` says of them does not count."
-            ),
-            numbers={"closed": found.gated_share, "verdicts": found.verdicts},
-            action=f"Read the verdicts of the term that gates `{term}`, and lower the gate's at_least, or take it out.",
-        )
+    for term in _gated(window):
+        if term in primary or not is_hard:
+            return _never_opens(window, term, Severity.WARNING)
     return None
+
+
+def gated_answers(window: Window) -> CheckResult:
+    """Find a closed gate before a term that reads answers, where the primary terms read none: no answer is paid."""
+    if any(window.of_term(term).has_answers for term in window.primary_terms):
+        return None
+    for term in _gated(window):
+        if window.of_term(term).has_answers:
+            return _never_opens(window, term, Severity.CRITICAL)
+    return None
+
+
+def _gated(window: Window) -> list[str]:
+    """List the terms in force whose gate is closed for nearly all of their verdicts."""
+    found = [window.of_term(term) for term in window.in_force]
+    closed = [term.verdicts >= LEAST_SAMPLES and term.gated_share > CLOSED for term in found]
+    return list(itertools.compress(window.in_force, closed))
+
+
+def _never_opens(window: Window, term: str, severity: Severity) -> Finding:
+    found = window.of_term(term)
+    return Finding(
+        severity=severity,
+        terms=(term,),
+        sentence=(
+            f"The gate of `{term}`{_gated_by(window, term)} never opens: it is closed for "
+            f"{percent(found.gated_share)} of the completions, so what `{term}` says of them does not count."
+        ),
+        numbers={"closed": found.gated_share, "verdicts": found.verdicts},
+        action=f"Read the verdicts of the term that gates `{term}`, and lower the gate's at_least, or take it out.",
+    )
 
 
 def unmatched(window: Window) -> CheckResult:

@@ -11,6 +11,7 @@ from trl_grpo_ext.diagnostics.batches import (
     percent,
     second_opinions,
 )
+from trl_grpo_ext.diagnostics.example import safe_reason
 from trl_grpo_ext.diagnostics.finding import Finding, NotChecked, Severity
 from trl_grpo_ext.diagnostics.progress import has_risen
 from trl_grpo_ext.diagnostics.scale import common_scale, declared_ranges
@@ -39,6 +40,10 @@ STRICT = 0.15
 # Of these: the most that the primary term accepts alone.
 ONE_WAY = 0.2
 
+# Of the completions that end on their gold, and how many of them. Ours, from verifiers that took the first number or
+# the whole text for the answer: 0.6 and more; of a verifier that reads them, hardly any.
+REFUSED, LEAST_ENDINGS = 0.5, 32
+
 SAYS = {
     FALSE_ACCEPTS: "accepts {rate} of the answers that are right for another prompt only",
     FALSE_REJECTS: "turns down {rate} of right answers that are written in another form",
@@ -65,6 +70,31 @@ def inconsistent(window: Window) -> CheckResult:
             action=f"Make `{term}` give the same text the same score: what it decides by chance cannot be learned.",
         )
     return None
+
+
+def refused(window: Window) -> CheckResult:
+    """Find a verifier that turns down completions whose text ends on the gold, while the score does not rise."""
+    batches = {id(batch): batch for batch in (*window.opening, *window.batches)}
+    endings = [batch.gold_endings for batch in batches.values()]
+    count = sum(each.ended for each in endings)
+    turned_down = sum(each.refused for each in endings)
+    if count < LEAST_ENDINGS or turned_down < REFUSED * count or window.is_solved:
+        return None
+    text, gold = next(each.example for each in reversed(endings) if each.example)
+    term = names(window.primary_terms)
+    return Finding(
+        severity=Severity.INFO if has_risen(window) else Severity.CRITICAL,
+        terms=tuple(window.primary_terms),
+        sentence=(
+            f"The verifier, not the model: {term} turns down {percent(turned_down / count)} of the {count} completions "
+            f"that end on their gold, such as `{safe_reason(text)}` with the gold `{safe_reason(gold)}`."
+        ),
+        numbers={"refused": turned_down / count, "endings": count},
+        action=(
+            f"Judge such a completion with {term} by hand: see where it looks for the answer (a tag, a box, the first "
+            f"number, the whole text), and whether it compares text with number, or minds case and spaces."
+        ),
+    )
 
 
 def _contradictions(window: Window, term: str) -> int:

@@ -15,6 +15,8 @@ from trl_grpo_ext.runs.settings import SAMPLING
 HIGHEST = {"temperature": 1.5, "repetition_penalty": 1.05}
 # Of the length limit: where no completion may be shorter, hardly one ends with its answer. Ours.
 LONG = 0.5
+# Tokens: the shortest answer alone may well have half of a low limit.
+ANSWER = 12
 # Logs, and optimizer steps: by chance, so many shortest lengths differ.
 LEAST_LOGS, LEAST_STEPS = 4, 16
 # Of generation_kwargs: lengths, which have checks of their own, and settings that change no text.
@@ -65,7 +67,8 @@ def _forced_length(window: Window) -> int:
     least = generation.get("min_new_tokens") if isinstance(generation, Mapping) else None
     if not is_number(least):
         least = _shortest(window)
-    return int(least) if LONG * limit <= least < limit else 0
+    is_answer = least < ANSWER and not (isinstance(generation, Mapping) and generation.get("min_new_tokens"))
+    return int(least) if LONG * limit <= least < limit and not is_answer else 0
 
 
 def _shortest(window: Window) -> float:

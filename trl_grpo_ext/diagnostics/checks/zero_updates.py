@@ -42,6 +42,10 @@ MOSTLY_LOST = 0.5
 ROUNDED_DTYPES = ("bfloat16", "float16")
 # Of the highest learning rate.
 HIGH = 0.5
+# Of the run: so long a warm-up leaves no step at the rate that is set.
+WHOLE_RUN = 0.9
+# Of the parameters; an adapter has about as many.
+FEW_TRAINED = 0.01
 # A learning rate, TRL's default: with it, and a gradient, trained weights move.
 ENOUGH = 1e-6
 # Ours: TRL's defaults are 1 and 1e-8. Adam divides by the gradient's size, and `adam_epsilon` bounds that.
@@ -176,11 +180,25 @@ def _by_rate(window: Window) -> Iterator[Standstill]:
     if _has_hardly_moved(window):
         moved = max(window.logged(WEIGHTS_MOVED))
         why = f"with a learning rate of {highest_rate(window):.2g} the weights have moved by {100 * moved:.1g} % in all"
+        action = ENLARGE if is_enough else RAISE
+        if not moved:
+            action = FROZEN
+        elif trained_part(window):
+            action = f"{action[:-1]}, or train more parameters: see which are frozen."
         yield Standstill(
             live=_live_groups(window, ()),
-            why=why + _shrunk_by(window),
-            action=ENLARGE if is_enough else RAISE,
+            why=why + trained_part(window) + _shrunk_by(window),
+            action=action,
         )
+
+
+def trained_part(window: Window) -> str:
+    """Name the number of trained parameters, if few are."""
+    trained = window.settings.get("trained_parameters")
+    parameters = window.settings.get("parameters")
+    if not trained or not parameters or trained >= FEW_TRAINED * parameters:
+        return ""
+    return f" ({trained:,} of {parameters:,} parameters are trained)"
 
 
 def highest_rate(window: Window) -> float | None:
@@ -192,7 +210,7 @@ def highest_rate(window: Window) -> float | None:
 
 
 def long_warm_up(window: Window) -> int:
-    """Count warm-up steps of a linear schedule longer than the run; 0 for other schedules."""
+    """Count warm-up steps of a linear schedule that takes the whole run, or more; 0 for other schedules."""
     most = window.number("max_steps")
     if most is None or most <= 0:
         return 0
@@ -200,9 +218,7 @@ def long_warm_up(window: Window) -> int:
     # Below 1 it is a part of the run.
     if steps is None or steps < 1:
         steps = _estimated_warm_up(window)
-    if steps <= most:
-        return 0
-    return round(steps)
+    return round(steps) if steps >= WHOLE_RUN * most else 0
 
 
 def _estimated_warm_up(window: Window) -> float:
@@ -293,7 +309,7 @@ def _changed(window: Window) -> float:
 def warming_up(window: Window) -> CheckResult:
     """Find a warm-up longer than the run, though the score has risen, or nothing was recorded yet."""
     steps = long_warm_up(window)
-    if not steps or (window.batches and not has_risen(window)):
+    if steps <= (window.number("max_steps") or 0) or (window.batches and not has_risen(window)):
         return None
     most = window.settings["max_steps"]
     return Finding(

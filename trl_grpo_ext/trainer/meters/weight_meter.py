@@ -92,9 +92,11 @@ class WeightMeter(TrainerCallback):  # type: ignore[misc]  # transformers is not
         """Median over tensors of the distance from the first values, as a part of their norm; NaN if unknown.
 
         Values without a gradient do not count: a policy may hold constants, such as the logits of forbidden tokens.
+        Where no tensor has one, as in an optimizer of another model, it is 0 if nothing has moved.
         """
         if not self._have_gradient:
-            return math.nan
+            is_still = bool(self._first) and all(map(torch.equal, self._first, self._latest))
+            return 0.0 if is_still else math.nan
         distances = []
         for all_first, all_now, counts in zip(self._first, self._latest, self._have_gradient, strict=True):
             first = all_first[counts]

@@ -26,6 +26,8 @@ RIGHT_NOW_AND_THEN = 0.05
 SHORTER = 0.75
 # Of the scale: with less missing to the best score, the short answers are as good.
 MISSING = 0.2
+# Of generation_kwargs: it takes the place of max_completion_length.
+OTHER_LIMIT = "max_new_tokens"
 READ_A_PROMPT = "Read a prompt as the model gets it, and a completion that comes to an end: more tokens do not help."
 
 
@@ -68,6 +70,9 @@ def cut(window: Window) -> CheckResult:
 def _at_limit(window: Window) -> str:
     """Tell the length limit: ` at 64 tokens`; empty without one."""
     limit = window.settings.get("max_completion_length")
+    other = (window.settings.get("generation_kwargs") or {}).get(OTHER_LIMIT)
+    if other:
+        return f" at {other} tokens ({OTHER_LIMIT} in generation_kwargs)"
     if not limit:
         return ""
     return f" at {limit} tokens"
@@ -147,6 +152,8 @@ def _action(window: Window) -> str:
             "set eos_token, or train from a model whose chat template has it. If it is still at work, raise "
             "max_completion_length."
         )
+    if (window.settings.get("generation_kwargs") or {}).get(OTHER_LIMIT):
+        return f"Take {OTHER_LIMIT} out of generation_kwargs."
     if window.settings.get("mask_truncated_completions"):
         return "Raise max_completion_length: cut ones are masked already, so they are not punished and teach nothing."
     return "Raise max_completion_length, or set mask_truncated_completions so that cut ones are not punished."
