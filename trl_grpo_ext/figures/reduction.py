@@ -32,7 +32,7 @@ from trl_grpo_ext.figures.terms import TermFigures, grouped, quantiles, repeated
 from trl_grpo_ext.figures.text import TextFigures, text_figures
 from trl_grpo_ext.figures.voids import Cause, VoidFigures, void_figures
 from trl_grpo_ext.group_outcome import WRONG, GroupOutcome, judgement
-from trl_grpo_ext.sample import Prompt, Sample, content_text, last_message, prompt_key
+from trl_grpo_ext.sample import Prompt, Sample, content_text, last_message, prompt_key, tools_left_out
 from trl_grpo_ext.scorecard import Flags, Floats, Mode, Scorecard
 from trl_grpo_ext.support.estimate import NOTHING, Estimate, Grouped
 from trl_grpo_ext.support.text import on_one_line
@@ -128,6 +128,8 @@ class BatchFigures:
     tool_errors: Mapping[ToolError, int]
     # Results of tool calls, by tool and whether the result is an empty text.
     tool_results: Mapping[tuple[str, bool], int]
+    # Samples that ended since results of tools did not fit in the length limit, by the tools of these results.
+    left_out: Mapping[tuple[str, ...], int]
     # Beginnings of the groups' prompts that begin inside a text; empty for an empty prompt.
     cut_prompts: tuple[str, ...]
     # Golds of the groups without a judged member.
@@ -196,12 +198,11 @@ def reduce_card(card: Scorecard, settings: Mapping[str, Any]) -> BatchFigures:
         agreements=_agreements(card),
         voids=void_figures(card),
         text=text_figures(card.samples),
-        tool_errors=_tool_errors(card.samples),
-        tool_results=_tool_results(card.samples),
         cut_prompts=_cut_prompts(card),
         void_golds=void_golds(card),
         unmatched=_unmatched(card, settings),
         **_wrong_groups(card),
+        **_of_tools(card.samples),
     )
 
 
@@ -288,6 +289,15 @@ def first_when(settings: Mapping[str, Any], terms: Sequence[str]) -> Mapping[str
     return {}
 
 
+def _of_tools(samples: Sequence[Sample]) -> dict[str, Any]:
+    """Compute the figures of a batch's tool calls, by their names in `BatchFigures`."""
+    return {
+        "tool_errors": _tool_errors(samples),
+        "tool_results": _tool_results(samples),
+        "left_out": _left_out(samples),
+    }
+
+
 def _tool_results(samples: Sequence[Sample]) -> Counter[tuple[str, bool]]:
     """Count the results of tool calls by tool and whether they are empty texts; a picture is no empty text."""
     found: Counter[tuple[str, bool]] = Counter()
@@ -300,16 +310,21 @@ def _tool_results(samples: Sequence[Sample]) -> Counter[tuple[str, bool]]:
     return found
 
 
+def _left_out(samples: Sequence[Sample]) -> Counter[tuple[str, ...]]:
+    """Count the samples that ended since results of tools did not fit, by the tools."""
+    found = Counter(tools_left_out(sample.messages or ()) for sample in samples)
+    del found[()]
+    return found
+
+
 def _tool_errors(samples: Sequence[Sample]) -> Counter[ToolError]:
     """Count failed tool calls of a batch by tool and error."""
     found: Counter[ToolError] = Counter()
     for sample in samples:
-        known = list(sample.outcome.tool_errors) if sample.outcome is not None else []
-        if not known:
-            known = [(str(message.get("name", "")), _error_of(message)) for message in sample.messages or ()]
-        for tool, error in known:
+        for message in sample.messages or ():
+            error = _error_of(message)
             if error:
-                found[ToolError(tool, on_one_line(error, MOST_ERROR))] += 1
+                found[ToolError(str(message.get("name", "")), on_one_line(error, MOST_ERROR))] += 1
     return found
 
 
