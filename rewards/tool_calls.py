@@ -10,6 +10,8 @@ from trl_grpo_ext.protocol import Verifier, is_whole_number
 from trl_grpo_ext.sample import Message, Sample, content_text
 from trl_grpo_ext.verdict import Status, Verdict
 
+# TRL's own error for a call of a tool that is not there.
+UNKNOWN_TOOL = "Tool {} not found."
 # The text with which TRL reports a failed call to the model.
 _ERROR = re.compile(r"\{'error': (['\"]).*\1\}", re.DOTALL)
 

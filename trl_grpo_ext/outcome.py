@@ -19,7 +19,6 @@ class Outcome:
         verdict: The verdict made of `get_reward`'s result: a bool or a number is a score, an exception in `get_reward`
             or `reset` is a grader error. None if `get_reward` returned None or does not exist.
         state: The environment's property `state`, as plain JSON values; None without this property.
-        tool_errors: Tool and error of each failed tool call; TRL may take a call's result out of the conversation.
 
     Examples:
         >>> from trl_grpo_ext.verdict import as_verdict
@@ -30,7 +29,6 @@ class Outcome:
     environment: str
     verdict: Verdict | None = None
     state: Any = None
-    tool_errors: tuple[tuple[str, str], ...] = ()
 
     @property
     def reward(self) -> float | None:
@@ -49,10 +47,7 @@ class Outcome:
     def to_record(self) -> dict[str, Any]:
         """Return a dict of plain JSON values; `Outcome.from_record` reverses this."""
         verdict = None if self.verdict is None else self.verdict.to_record()
-        record = {"environment": self.environment, "verdict": verdict, "state": self.state}
-        if self.tool_errors:
-            record["tool_errors"] = [list(error) for error in self.tool_errors]
-        return record
+        return {"environment": self.environment, "verdict": verdict, "state": self.state}
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Outcome:
@@ -62,7 +57,6 @@ class Outcome:
             environment=record["environment"],
             verdict=None if verdict is None else Verdict(**verdict),
             state=record.get("state"),
-            tool_errors=tuple((str(tool), str(error)) for tool, error in record.get("tool_errors", ())),
         )
 
 

@@ -18,6 +18,8 @@ Prompt = str | Sequence[Message]
 Completion = str | Sequence[Message]
 
 PROMPT_KEY_BITS = 64
+# The key of a recorded tool result that TRL left out, since it did not fit in the length limit: it ended the rollout.
+LEFT_OUT = "left_out"
 _LAST_TAG = re.compile(r"<think>\s*\Z")
 
 # The keywords that TRL passes to every reward function besides the dataset's columns.
@@ -36,14 +38,16 @@ class Sample:
         prompt: The dataset's prompt, a string or a list of messages.
         completion_ids: The completion's token ids, tool results included.
         tool_tokens: The number of tokens in `completion_ids` that come from tool results.
-        truncated: Whether generation stopped at the length limit, not at an end token.
+        truncated: Whether generation stopped at the length limit, not at an end token; True also for a rollout that TRL
+            ended since a tool's result did not fit.
         row: The dataset's columns for this prompt, without the prompt itself.
         group: The group number; the completions of one prompt that are compared with each other share it.
         step: The trainer's optimizer step.
         prefill: The start of the assistant's turn that was part of the prompt, such as `"<think>\\n"`; an empty
             string if there is no prefill, None if it is unknown. It is not part of `text`.
         messages: All messages of a completion with several messages, such as tool calls, tool results (with `seconds`,
-            the time of the call, if known) and the final answer. None for a completion with a single message.
+            the time of the call, if known) and the final answer. A result with `left_out` did not fit in the length
+            limit, and never reached the model. None for a completion with a single message.
         outcome: The outcome of the rollout in its environment, under `VerifiedGRPOTrainer`; None without environment.
 
     Examples:
@@ -217,7 +221,7 @@ def sample_of(
         prompt=prompt,
         completion_ids=completion_ids,
         tool_tokens=tool_tokens,
-        truncated=truncated,
+        truncated=True if tools_left_out(conversation) else truncated,
         row=row,
         group=group,
         step=step,
@@ -225,6 +229,11 @@ def sample_of(
         messages=conversation if len(conversation) > 1 else None,
         outcome=outcome,
     )
+
+
+def tools_left_out(messages: Sequence[Message]) -> tuple[str, ...]:
+    """Name the tools whose results did not fit in the length limit, so that the rollout ended; mostly none."""
+    return tuple(dict.fromkeys(str(message.get("name", "")) for message in messages if message.get(LEFT_OUT)))
 
 
 def samples_from_columns(completions: Sequence[Completion], columns: Mapping[str, Any]) -> list[Sample]:

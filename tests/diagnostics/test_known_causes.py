@@ -11,7 +11,6 @@ from windows import batch, codes, diagnosis_of, window_of
 
 from trl_grpo_ext import Scorecard, Status, Verdict
 from trl_grpo_ext.diagnostics.diagnosis import Diagnosis
-from trl_grpo_ext.outcome import Outcome
 
 CHANGED = "verified/weights/changed"
 MOVED = "verified/weights/moved"
@@ -218,15 +217,15 @@ def test_an_evaluation_of_few_completions_that_tells_nothing_asks_for_more_rows(
 
 def test_the_commonest_error_of_a_tool_is_quoted() -> None:
     error = "ConnectionError: calculator:8080 refused the connection"
-    outcome = Outcome(environment="Game", tool_errors=(("multiply", error),))
+    failed = {"role": "tool", "name": "multiply", "content": "", "error": error}
     said = {"role": "tool", "name": "search", "content": "{'error': 'Tool search not found.'}"}
 
     def told(**of_samples: Any) -> Any:
         cards = [batch({"answer": [0] * 32}, step=step, **of_samples) for step in range(8)]
         return diagnosis_of([*cards[:2], (2, {"loss": 0.0, FAILS: 1.0}), *cards[2:]], {}).causes[0]
 
-    assert f"fail, mostly of `multiply` with {error}." in told(outcome=outcome).sentence
-    assert told(outcome=outcome).action.startswith("Mend the tool `multiply`")
+    assert f"fail, mostly of `multiply` with {error}." in told(messages=[failed]).sentence
+    assert told(messages=[failed]).action.startswith("Mend the tool `multiply`")
     assert "mostly of `search` with Tool search not found." in told(messages=[said]).sentence
     assert told(messages=[said]).action.startswith("The model calls `search`, and no tool has this name")
     raised = said | {"content": "{'error': 'too long'}"}
@@ -253,14 +252,34 @@ def test_a_call_of_a_tool_that_is_not_there_is_told_with_the_tools_that_are() ->
 def test_a_tool_that_does_not_reach_its_service_is_told_while_the_score_rises(
     error: str, share: float, is_told: bool
 ) -> None:
-    outcome = Outcome(environment="Game", tool_errors=(("multiply", error),))
+    failed = {"role": "tool", "name": "multiply", "content": "", "error": error}
     cards = []
     for step in range(16):
         right = [float(place < 2 + step) for place in range(32)]
-        cards.append(batch({"answer": right}, step=step, outcome=outcome))
+        cards.append(batch({"answer": right}, step=step, messages=[failed]))
     found = diagnosis_of([*cards[:2], (2, {"loss": 0.0, FAILS: share}), *cards[2:]], {}).causes
     told = [cause.sentence for cause in found if "no result in time, mostly of `multiply`" in cause.sentence]
     assert bool(told) is is_told
+
+
+@pytest.mark.parametrize(("has_result", "is_told"), [(True, False), (False, True)])
+def test_rollouts_that_end_since_a_result_does_not_fit_name_the_tool(has_result: bool, is_told: bool) -> None:
+    said = {"role": "tool", "name": "search", "content": "", "left_out": not has_result}
+
+    def card(step: int) -> Scorecard:
+        planted = batch({"answer": [float(place % 3 == 1) for place in range(32)]}, step=step, truncated=False)
+        cut = [
+            replace(sample, truncated=True, messages=[said]) if place % 3 == 0 else sample
+            for place, sample in enumerate(planted.samples)
+        ]
+        return replace(planted, samples=tuple(cut))
+
+    events = [card(step) for step in range(8)]
+    causes = diagnosis_of(events, {"max_completion_length": 48}).causes
+    [cause] = [cause for cause in causes if cause.code == "truncation"]
+    fits_not = "since the result of `search` does not fit in max_completion_length (48), with a mean score of 0.00"
+    assert (fits_not in cause.sentence) is is_told
+    assert cause.action.startswith("Make the results of `search` shorter") is is_told
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from planted import collected, term
 
 from trl_grpo_ext import RewardMix, RewardTerm, Sample, Status, Verdict, verifier
 from trl_grpo_ext.commands.replay.rescorer import Rescorer
+from trl_grpo_ext.figures.reduction import reduce_card
 from trl_grpo_ext.report.write import write_report
 from trl_grpo_ext.rewards import EnvironmentReward, ToolCallsVerifier
 from trl_grpo_ext.runs.recorded_run import RecordedRun
@@ -260,6 +261,57 @@ def test_tools_without_an_environment_have_the_time_limit_too(
     trainer.train()
     results = {sample.messages[1]["content"] for sample in cards[0].samples}
     assert results == {str({"error": f"{tool.__name__} took more than 0.05 s."})}
+
+
+def long_search(words: str) -> str:
+    """Search.
+
+    Args:
+        words: The words.
+    """
+    if words == "down":
+        raise ConnectionError("refused " * 100)
+    return words * 100
+
+
+DOWN = "ConnectionError: " + "refused " * 100
+
+
+@pytest.mark.parametrize(
+    ("asks", "error"),
+    [
+        (call("long_search", words="found"), ""),
+        (call("long_search", words="down"), DOWN),
+        (call("search" * 50, words="a"), f"Tool {'search' * 50} not found."),
+    ],
+)
+def test_a_result_that_does_not_fit_cuts_the_rollout_and_its_call_and_error_are_recorded(
+    asks: str, error: str, tiny_model: str, sums: Any, config: Make, tmp_path: Path
+) -> None:
+    tokenizer = tool_tokenizer(tiny_model)
+    limit = len(tokenizer(asks)["input_ids"]) + 20
+    args = config(max_completion_length=limit, max_steps=1)
+    rows = sums["train"].select(range(4))
+    trainer = Scripted(tiny_model, RewardMix([RIGHT]), args, rows, tools=[long_search], processing_class=tokenizer)
+    trainer.says = (asks, "42")
+    trainer.train()
+    # The tokens that TRL trains on end with an end token.
+    assert trainer.state.log_history[0]["completions/clipped_ratio"] == 0
+    (card,) = RecordedRun(tmp_path / "run").cards("train")
+    assert all(sample.truncated for sample in card.samples)
+    asked, result = card.samples[0].messages
+    [each] = asked["tool_calls"]
+    tool = each["function"]["name"]
+    assert (result["name"], result["left_out"]) == (tool, True)
+    figures = reduce_card(card, {})
+    assert figures.left_out == {(tool,): len(card)}
+    assert [found.error[:40] for found in figures.tool_errors] == ([error[:40]] if error else [])
+
+
+def test_calls_after_the_last_turn_that_trl_answers_are_not_taken_for_results_that_do_not_fit(trained: Make) -> None:
+    _, (card,) = trained(REWARDS["term"], says=[call("add", a=40, b=2)], max_tool_calling_iterations=1)
+    assert [message["role"] for message in card.samples[0].messages] == ["assistant", "tool", "assistant"]
+    assert not any(sample.truncated for sample in card.samples)
 
 
 def test_an_environment_that_hangs_is_never_used_again(trained: Make) -> None:

@@ -32,7 +32,7 @@ from trl_grpo_ext.figures.terms import TermFigures, grouped, quantiles, repeated
 from trl_grpo_ext.figures.text import TextFigures, text_figures
 from trl_grpo_ext.figures.voids import Cause, VoidFigures, void_figures
 from trl_grpo_ext.group_outcome import WRONG, GroupOutcome, judgement
-from trl_grpo_ext.sample import Prompt, Sample, content_text, last_message, prompt_key
+from trl_grpo_ext.sample import Prompt, Sample, content_text, last_message, prompt_key, tools_left_out
 from trl_grpo_ext.scorecard import Flags, Floats, Mode, Scorecard
 from trl_grpo_ext.support.estimate import NOTHING, Estimate, Grouped
 from trl_grpo_ext.support.text import on_one_line
@@ -134,6 +134,8 @@ class BatchFigures:
     tool_results: Mapping[tuple[str, bool], int]
     # Completions that end on the last result of a tool, by tool and whether they are right.
     tool_answers: Mapping[tuple[str, bool], int]
+    # Samples that ended since results of tools did not fit in the length limit, by the tools of these results.
+    left_out: Mapping[tuple[str, ...], int]
     # Beginnings of the groups' prompts that begin inside a text; empty for an empty prompt.
     cut_prompts: tuple[str, ...]
     # Golds of the groups without a judged member.
@@ -295,11 +297,12 @@ def first_when(settings: Mapping[str, Any], terms: Sequence[str]) -> Mapping[str
 
 
 def _of_tools(card: Scorecard) -> dict[str, Any]:
-    """Count failed calls, results and answers of tools, for `BatchFigures`."""
+    """Count failed calls, results, answers and results left out of tools, for `BatchFigures`."""
     return {
         "tool_errors": _tool_errors(card.samples),
         "tool_results": _tool_results(card.samples),
         "tool_answers": tool_answers(card),
+        "left_out": _left_out(card.samples),
     }
 
 
@@ -315,16 +318,21 @@ def _tool_results(samples: Sequence[Sample]) -> Counter[tuple[str, bool]]:
     return found
 
 
+def _left_out(samples: Sequence[Sample]) -> Counter[tuple[str, ...]]:
+    """Count the samples that ended since results of tools did not fit, by the tools."""
+    found = Counter(tools_left_out(sample.messages or ()) for sample in samples)
+    del found[()]
+    return found
+
+
 def _tool_errors(samples: Sequence[Sample]) -> Counter[ToolError]:
     """Count failed tool calls of a batch by tool and error."""
     found: Counter[ToolError] = Counter()
     for sample in samples:
-        known = list(sample.outcome.tool_errors) if sample.outcome is not None else []
-        if not known:
-            known = [(str(message.get("name", "")), _error_of(message)) for message in sample.messages or ()]
-        for tool, error in known:
+        for message in sample.messages or ():
+            error = _error_of(message)
             if error:
-                found[ToolError(tool, on_one_line(error, MOST_ERROR))] += 1
+                found[ToolError(str(message.get("name", "")), on_one_line(error, MOST_ERROR))] += 1
     return found
 
 

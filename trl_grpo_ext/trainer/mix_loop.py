@@ -136,7 +136,7 @@ class MixLoop(_AsyncRolloutLoop):  # type: ignore[misc]  # TRL ships no types
     ) -> Any:
         watch = ToolWatch(self._judging.environment_timeout)
         completion, *rest = await super()._generate_one(prompt, watch.watched(tool_dict), tools, group_id)
-        return (watch.with_seconds(0, completion), *rest)
+        return (watch.with_facts(0, completion), *rest)
 
     async def _score_group(self, group: RolloutGroup) -> list[RolloutSample]:
         asked = _asked_of(group)

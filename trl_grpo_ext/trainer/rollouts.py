@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
-from dataclasses import replace
 from typing import Any
 
 import trl
@@ -99,7 +98,7 @@ class Rollouts:
             self._trainer._log_metric("completions/tool_tokens", mean)
 
     def seen(self, completions: Sequence[Completion]) -> Iterator[tuple[Completion, dict[str, Any]]]:
-        """Yield each completion, with the seconds of its tool calls, and the fields `outcome` and `tool_tokens`."""
+        """Yield each completion, with the facts of its tool calls, and the fields `outcome` and `tool_tokens`."""
         size = len(completions)
         # Without environments, nobody is asked.
         asked = self.asked() or [None] * size
@@ -109,11 +108,7 @@ class Rollouts:
             tool_tokens = [0] * size
         for place, (completion, one, tokens) in enumerate(zip(completions, asked, tool_tokens, strict=True)):
             outcome = None if one is None else one.outcome
-            errors = self._tools.errors(place)
-            if outcome is not None and errors:
-                outcome = replace(outcome, tool_errors=tuple(errors))
-            timed = self._tools.with_seconds(place, completion)
-            yield timed, {"outcome": outcome, "tool_tokens": tokens}
+            yield self._tools.with_facts(place, completion), {"outcome": outcome, "tool_tokens": tokens}
 
     def asked(self) -> list[Asked | None]:
         """Ask each environment of this rank's batch for its outcome, once per rollout; empty without environments."""

@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from trl_grpo_ext.sample import Completion
+from trl_grpo_ext.rewards.tool_calls import UNKNOWN_TOOL
+from trl_grpo_ext.sample import LEFT_OUT, Completion
 from trl_grpo_ext.support.lane import HangsError, Lane
 from trl_grpo_ext.support.text import on_one_line
 from trl_grpo_ext.trainer.environments import guard_of
@@ -34,6 +35,8 @@ Message = Mapping[str, Any]
 Facts = dict[str, Any]
 # Characters of an error.
 MOST_ERROR = 160
+# Recorded in place of a result that TRL has taken out of the conversation.
+DOES_NOT_FIT = "[left out: does not fit in max_completion_length]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,12 +139,15 @@ class ToolWatch:
         self._lane = Lane()
         # By rollout and tool, the facts of each call, in the order in which the calls ended.
         self._facts: list[dict[str, list[Facts]]] = []
+        # TRL makes no calls after so many turns.
+        self._most_turns = 0
         self._ahead = _CallsAhead((), self._made)
 
     def watch(self, trainer: Any) -> None:
         """Watch the tools of the batch that TRL generates next; TRL keeps a dict of tools per rollout."""
         sync_tools = trainer._sync_tool_dicts
         self._facts = [defaultdict(list) for _ in sync_tools]
+        self._most_turns = trainer.max_tool_calling_iterations
         originals = []
         # Without a time limit, calls are made on TRL's own thread.
         if self._seconds is not None:
@@ -182,10 +188,11 @@ class ToolWatch:
             watched[name] = partial(call, facts[name], name, tool)
         return watched
 
-    def with_seconds(self, place: int, completion: Completion) -> Completion:
+    def with_facts(self, place: int, completion: Completion) -> Completion:
         """Return the messages of rollout number `place`, with seconds on each tool result, and a failed call's error.
 
-        Per tool, the n-th result gets the facts of the n-th call to end.
+        Per tool, the n-th result gets the facts of the n-th call to end. Results that TRL took back, since they are too
+        long, are added as `left_out`.
         """
         if isinstance(completion, str) or place >= len(self._facts):
             return completion
@@ -197,16 +204,11 @@ class ToolWatch:
             if message["role"] == "tool" and left.get(name):
                 timed = {**message, **left[name].popleft()}
             messages.append(timed)
+        turns = sum(bool(message.get("tool_calls")) for message in completion)
+        # The calls of a turn that TRL no longer answers are not made.
+        if 0 < turns <= self._most_turns:
+            messages += [_left_out(str(asked.get("name")), left) for asked in _asked(completion[-1])]
         return messages
-
-    def errors(self, place: int) -> list[tuple[str, str]]:
-        """Return tool and error of each failed call of rollout number `place`: TRL takes long results back."""
-        if place >= len(self._facts):
-            return []
-        found: list[tuple[str, str]] = []
-        for name, calls in self._facts[place].items():
-            found += [(name, facts["error"]) for facts in calls if "error" in facts]
-        return found
 
     def _call_of(
         self,
@@ -296,15 +298,33 @@ def _result(done: _Done, facts: list[Facts]) -> Any:
     return done.result
 
 
+def _left_out(name: str, left: Mapping[str, deque[Facts]]) -> dict[str, Any]:
+    """Return the message of a result that TRL took back, by the tools' facts that belong to no other message."""
+    facts: Facts = {}
+    if name not in left:
+        facts = {"error": UNKNOWN_TOOL.format(name)}
+    elif left[name]:
+        facts = left[name].popleft()
+    content = DOES_NOT_FIT
+    if "error" in facts:
+        content = str({"error": facts["error"]})
+    return {"role": "tool", "name": name, "content": content, LEFT_OUT: True, **facts}
+
+
 def _calls(message: Message) -> Iterator[_Started]:
     """Yield the calls that a message asks for; a malformed call is left to TRL."""
-    for call in message.get("tool_calls") or ():
-        function = call.get("function") if isinstance(call, Mapping) else None
-        if not isinstance(function, Mapping):
-            continue
-        arguments = function.get("arguments")
+    for asked in _asked(message):
+        arguments = asked.get("arguments")
         if isinstance(arguments, Mapping):
-            yield _Started(name=str(function.get("name")), arguments=arguments, done=Future())
+            yield _Started(name=str(asked.get("name")), arguments=arguments, done=Future())
+
+
+def _asked(message: Message) -> Iterator[Mapping[str, Any]]:
+    """Yield name and arguments of each call that a message asks for."""
+    for call in message.get("tool_calls") or ():
+        asked = call.get("function") if isinstance(call, Mapping) else None
+        if isinstance(asked, Mapping):
+            yield asked
 
 
 def _parallel(tools: Mapping[str, Tool]) -> dict[str, Tool]:

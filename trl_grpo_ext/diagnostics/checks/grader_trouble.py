@@ -17,6 +17,7 @@ from trl_grpo_ext.diagnostics.window import CheckResult, Window
 from trl_grpo_ext.figures.logged import SHARE_OF_STEP
 from trl_grpo_ext.figures.voids import NOT_FINITE, Cause
 from trl_grpo_ext.protocol import is_number
+from trl_grpo_ext.rewards.tool_calls import UNKNOWN_TOOL
 from trl_grpo_ext.rewards.unit_tests.scoring import HIDDEN, HIDDEN_IMPORT, missing_module
 from trl_grpo_ext.support.budget import BUDGET_SPENT
 from trl_grpo_ext.support.text import on_one_line
@@ -54,8 +55,6 @@ OF_THE_OUTSIDE = (
     "NameError",
     "NotImplementedError",
 )
-# TRL's own error for a call of a tool that is not there.
-UNKNOWN_TOOL = "Tool {} not found."
 # Of the calls, failures of what a tool calls: such errors take as much of the reward as a grader's timeouts would.
 DOWN_WARN = 0.05
 # Results of a tool, all of them empty; ours.

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from trl_grpo_ext.diagnostics.batches import of_template, percent
+from trl_grpo_ext.diagnostics.batches import names, of_template, percent
+from trl_grpo_ext.diagnostics.example import safe_reason
 from trl_grpo_ext.diagnostics.finding import Finding, NotChecked, Severity
 from trl_grpo_ext.diagnostics.levels import length_level
 from trl_grpo_ext.diagnostics.progress import FLAT_BATCHES, has_risen, is_flat
+from trl_grpo_ext.diagnostics.term_totals import added
 from trl_grpo_ext.diagnostics.window import LEAST_SAMPLES, CheckResult, Window
 from trl_grpo_ext.figures.reduction import BatchFigures
 from trl_grpo_ext.support.estimate import Estimate
@@ -51,20 +53,43 @@ def cut(window: Window) -> CheckResult:
     helps = ended.count < LEAST_SAMPLES or window.scale.unit(ended).mean >= RIGHT_NOW_AND_THEN
     if not helps and has_risen(window):
         return None
-    told = f"{percent(share)} of the completions are cut{_at_limit(window)}, with a mean score of {cut.mean:z.2f}"
+    tools = _tools_of_most(window, cut.count)
+    ending = _ended_by(tools, window) if tools else f"of the completions are cut{_at_limit(window)}"
+    told = f"{percent(share)} {ending}, with a mean score of {cut.mean:z.2f}"
     numbers = {"share": share, "score_of_cut": cut.mean}
     if ended.count:
         sentence = f"{told}; completions that come to an end have {ended.mean:z.2f}."
         numbers["score_of_ended"] = ended.mean
     else:
-        sentence = f"{told}: none comes to an end{_other_end(window)}."
+        sentence = f"{told}: none comes to an end{'' if tools else _other_end(window)}."
+    if tools:
+        action = f"Make the results of {tools} shorter, or raise max_completion_length."
+    elif helps:
+        action = _action(window)
+    else:
+        action = of_template(window) + READ_A_PROMPT + _of_system_prompt(window)
     return Finding(
         severity=Severity.critical_if(share >= CUT_CRITICAL and helps),
         terms=tuple(window.primary_terms),
         sentence=sentence,
         numbers=numbers,
-        action=_action(window) if helps else of_template(window) + READ_A_PROMPT + _of_system_prompt(window),
+        action=action,
     )
+
+
+def _tools_of_most(window: Window, cut: float) -> str:
+    """Name the tools whose results did not fit, so that most of the cut completions ended; empty for another cause."""
+    left_out = added(batch.left_out for batch in window.batches)
+    if 2 * left_out.total() <= cut:
+        return ""
+    [(tools, _)] = left_out.most_common(1)
+    return names([safe_reason(tool) for tool in tools])
+
+
+def _ended_by(tools: str, window: Window) -> str:
+    limit = window.settings.get("max_completion_length")
+    size = f" ({limit})" if limit else ""
+    return f"of the rollouts end early, mostly since the result of {tools} does not fit in max_completion_length{size}"
 
 
 def _at_limit(window: Window) -> str:
