@@ -10,6 +10,8 @@ from trl_grpo_ext.answers.read.signal_words import CONDITION, CONTRAST, DENIAL, 
 REACH = 200
 
 _THINK = r"\s+(?:\w+\s+){0,2}(?:think|believe|say|know|agree)\b"
+# "It could also be written as 0.5" offers no other answer.
+_TOLD_ANEW = r"\s+(?:[a-z]+ed|written|shown|known|seen|given|drawn|found|done|said|put)\b"
 _DOUBT = re.compile(
     r"\b(?=\w)(?:(?:maybe|perhaps|possibly|probably not|unlikely|not sure|unsure|uncertain|unclear|whether|either"
     r"|neither(?=\s+(?:of\b|is\b|answer\b|\W*\d)|[^.]*\bnor\b)"
@@ -18,6 +20,8 @@ _DOUBT = re.compile(
     r"|(?:(?:ca|could)n['’]t|(?:can|could)\s*not)\s+(?:be\s+)?(?:found?|determined?|solve|compute|known?|tell|say)"
     r"|not enough information|no (?:definite|exact|single|unique) (?:answer|number|value))\b"
     r"|(?:might|may|could) be\W{0,6}(?:[\d\\$]|$)"
+    rf"|(?:(?:might|may|could)(?:\s+(?:also|just|as|equally|easily|well))+"
+    rf"|(?:{CONTRAST}),? (?:it|that|this) (?:might|may|could)) be\b(?!{_TOLD_ANEW})"
     rf"|(?:not|cannot|never|doubt){_THINK}"
     r"|if (?:you|we|they|one|instead)\b[^.\n]{0,12}\b(?:mean|meant|intend|interpret|assume|want|count|instead)"
     rf"|(?:if|suppose|assume)\s+(?:that\s+)?(?:the|my|our)?\s*$)|n['’]t{_THINK}",
