@@ -23,17 +23,33 @@ def with_unit_letters(row: Sequence[Token]) -> Sequence[Token]:
     r"""Have units of working before a `=` or `≠` read as letters, which products and quotients may hold.
 
     So `\text{km}` of `\frac{120\text{ km}}{1.5\text{ h}} = 80\text{ km/h}` is read; `with_units` gives it a value.
-    Counted things are dropped, since they change no value: `2 boys + 3 girls = 5 children`. Sides without an operation
-    are left as they are, and so are amounts of several units, such as `2 h 15 min`.
+    Counted things are dropped, since they change no value: `2 boys + 3 girls = 5 children`. A formula of words is a
+    name as the first side, and left out as another: `length * width = 6 * 4 = 24`. Sides without an operation are left
+    as they are, and so are amounts of several units, such as `2 h 15 min`.
     """
     letters: list[Token] = []
     start = 0
     for end, token in enumerate(row):
-        if token.kind == "sign" and token.text in ("=", "!="):
-            letters += _side_with_unit_letters(_side_without_things(row[start:end]))
-            letters.append(token)
-            start = end + 1
+        if token.kind != "sign" or token.text not in ("=", "!="):
+            continue
+        side = row[start:end]
+        is_of_words = token.text == "=" and _is_formula_of_words(side)
+        if not is_of_words:
+            letters += [*_side_with_unit_letters(_side_without_things(side)), token]
+        elif not letters:
+            name = " ".join(part.text for part in side)
+            letters += [side[0]._replace(kind="word", text=name), token]
+        start = end + 1
     return [*letters, *row[start:]]
+
+
+def _is_formula_of_words(side: Sequence[Token]) -> bool:
+    """Check whether a side calculates with words alone: `length * width`."""
+    words = [token.text.casefold() for token in side if token.kind == "word"]
+    others = [token for token in side if token.kind not in ("word", "open", "close", "group")]
+    if not words or all(map(is_unit, words)) or _changing_words().intersection(words):
+        return False
+    return bool(others) and all(token.text in _OPERATORS for token in others)
 
 
 def _side_without_things(side: Sequence[Token]) -> Sequence[Token]:
