@@ -78,6 +78,8 @@ _DENIED = re.compile(
     rf"\b(?:{DENIAL})\s+(?!only\b)(?:(?!(?:is|are|was|but|so|thus)\b)[^\W\d_]+\s+){{0,2}}[$(\\]*$",
     re.IGNORECASE,
 )
+# A calculation right before its result: "5 apples + 7 apples = ".
+_WORKING = re.compile(r"(?:[$(]*\d[\d.,%)]*(?:\s[^\W\d_]+){0,3}\s*[-−+*/×÷=]\s*)+$")
 _SUPPOSED = re.compile(
     r"\b(?:would|could|might|may|should)\s+(?:\w+\s+){0,2}(?:be|been)\b(?!.*\b(?:so|thus|therefore|hence)\b)"
     r"|\b(?-i:might|may)\s|\b(?:if|suppose|assume|assuming|unless|had it been)\b(?!.*\bthen\b)",
@@ -332,6 +334,7 @@ def _problem(sentence: str, value: Span) -> str:
     clause = _CLAUSE.split(before)[-1]
     if _CHANGED_BEFORE.search(before[-40:]) or _CHANGED_BEHIND.match(behind):
         return "no_answer"
-    if _DENIED.search(clause[-60:]) or _SUPPOSED.search(clause):
+    denied = _WORKING.sub("", clause[-REACH:])
+    if _DENIED.search(denied[-60:]) or _SUPPOSED.search(clause):
         return "hedged"
     return ""

@@ -10,6 +10,8 @@ from trl_grpo_ext.answers.read.signal_words import CONDITION, CONTRAST, DENIAL, 
 REACH = 200
 
 _THINK = r"\s+(?:\w+\s+){0,2}(?:think|believe|say|know|agree)\b"
+# "It could also be written as 0.5" offers no other answer.
+_TOLD_ANEW = r"\s+(?:[a-z]+ed|written|shown|known|seen|given|drawn|found|done|said|put)\b"
 _DOUBT = re.compile(
     r"\b(?=\w)(?:(?:maybe|perhaps|possibly|probably not|unlikely|not sure|unsure|uncertain|unclear|whether|either"
     r"|neither(?=\s+(?:of\b|is\b|answer\b|\W*\d)|[^.]*\bnor\b)"
@@ -18,6 +20,8 @@ _DOUBT = re.compile(
     r"|(?:(?:ca|could)n['’]t|(?:can|could)\s*not)\s+(?:be\s+)?(?:found?|determined?|solve|compute|known?|tell|say)"
     r"|not enough information|no (?:definite|exact|single|unique) (?:answer|number|value))\b"
     r"|(?:might|may|could) be\W{0,6}(?:[\d\\$]|$)"
+    rf"|(?:(?:might|may|could)(?:\s+(?:also|just|as|equally|easily|well))+"
+    rf"|(?:{CONTRAST}),? (?:it|that|this) (?:might|may|could)) be\b(?!{_TOLD_ANEW})"
     rf"|(?:not|cannot|never|doubt){_THINK}"
     r"|if (?:you|we|they|one|instead)\b[^.\n]{0,12}\b(?:mean|meant|intend|interpret|assume|want|count|instead)"
     rf"|(?:if|suppose|assume)\s+(?:that\s+)?(?:the|my|our)?\s*$)|n['’]t{_THINK}",
@@ -48,20 +52,29 @@ _EDGE = r"^[\s*_`$)\]}.,;:\\]*"
 _OPEN = re.compile(
     rf"{_EDGE}(?:or|{DOUBT}|alternatively|otherwise)\b(?!\s+(?:equivalently|simply|rather,? in))"
     r"[^.\n]{0,40}?(?:\d|\\boxed|\$|\\\()"
+    r"|\b(?:my|the) (?:previous|earlier|first|original|above|initial) (?:answer|result|calculation)"
+    rf" (?:is|was) (?:{WRONG})\b"
     rf"|{_EDGE}(?:(?:is|was|seems|looks)\s+)?(?:{WRONG}|not (?:right|correct|it))\b"
     rf"|{_EDGE}(?:\?|(?:no|wait|hmm|actually|but that)\b[^.\n]{{0,40}}\b(?:wrong|incorrect|not|mistake|error)\b)"
     r"|^[^\n]{0,3}\W*\(?\s*(?:or\s+)?if (?:you|we|instead)\b[^.\n]{0,30}\b(?:mean|meant|intend|interpret|instead)",
     re.IGNORECASE,
 )
 
-# "Wait, no, it is 73", "Sorry, I meant 83", "Correction: 9", "But that counts one twice, so it's 9"
+_IT_IS = (
+    r"(?:it(?:['’]s|\s+(?:is|was|should\s+be))|(?:it|that)\s+would\s+be|I\s+meant?"
+    r"|(?:answer|result)(?:\s+(?:is|should\s+be)|:))"
+)
+_AGAIN = r"(?:double-?check|check|verify|re-?check|re-?compute|re-?calculate|re-?do|re-?consider|re-?think)\b"
+# "Wait, no, it is 73", "Sorry, I meant 83", "Correction: 9", "But that counts one twice, so it's 9",
+# "Hmm, let me recompute. 7 * 9 = 63, so it is 63"
 _CORRECTED = re.compile(
-    rf"{_EDGE}(?:(?:oh|no|oops|{TURN})\b[^.\n\d]{{0,60}}?\b(?:it(?:['’]s|\s+(?:is|was|should\s+be))|I\s+meant?"
-    r"|answer(?:\s+(?:is|should\s+be)|:))"
-    r"|(?:oh\s+)?(?:wait|oops|sorry)\b[,.]?(?:\s+no\b,?)?"
+    rf"{_EDGE}(?:(?:oh|no|oops|on second thoughts?|{TURN})\b[^.\n\d]{{0,60}}?\b{_IT_IS}"
+    rf"|(?:wait|hmm|hold on)\b[^.\n\d]{{0,20}}\blet(?: me|['’]s| us) {_AGAIN}.{{0,160}}\b{_IT_IS}"
+    r"|(?:oh\s+)?(?:wait|oops|sorry|scratch that)\b[,.:]?(?:\s+no\b,?)?"
     r"|(?:but|however)\b[^.\n\d]{0,60}\bso\s+it(?:['’]s|\s+is)|correction:)"
-    r"\s+(?=\W{0,4}(?:\d|(?-i:[A-Z])\b)|\\boxed|\\\()",
-    re.IGNORECASE,
+    r"\s+(?=\W{0,4}(?:\d|(?-i:[A-Z])\b)|\\boxed|\\\()"
+    rf"|{_EDGE}(?:(?:oh|wait|actually),?\s+)?no,\s+{_IT_IS}\s+(?=(?-i:[A-Z])[a-z])",
+    re.IGNORECASE | re.DOTALL,
 )
 _SENTENCE = re.compile(r"(?<=[^\s.])(?<!i\.e)[.!?]\s+|\n\s*")
 # "The total would be 36" states 36; "it would be 36" and "could be 36" do not.

@@ -12,7 +12,7 @@ from trl_grpo_ext.answers.find.remarks import restated, told_once, without_addit
 from trl_grpo_ext.answers.find.values import FORMULA, TYPED, concluded, has_formula, last_value
 from trl_grpo_ext.answers.read.answer import read
 from trl_grpo_ext.answers.read.number_words import in_digits
-from trl_grpo_ext.answers.read.signal_words import AS_REASON, THEREFORE
+from trl_grpo_ext.answers.read.signal_words import AS_REASON, SUMMING_UP, THEREFORE
 from trl_grpo_ext.answers.read.spelling import strip_delimiters
 from trl_grpo_ext.answers.read.tree import (
     OF_OWN_TYPE,
@@ -75,7 +75,11 @@ _MIN_WORDS = 2
 # Characters at the end of a prompt in which repeated words are looked up.
 MAX_PROMPT = 4_000
 # Beginnings of a sentence that are not part of its value.
-_SO = re.compile(r"^(?:∴|(?:so|thus|therefore|hence|then|finally|that is)\b|所以|因此|综上)[,:：，]?\s*", re.IGNORECASE)
+_SO = re.compile(
+    r"^(?:∴|(?:so|thus|therefore|hence|then|finally|that is)\b|所以|因此|综上"
+    rf"|(?:{SUMMING_UP})(?=,\s))[,:：，]?\s*",
+    re.IGNORECASE,
+)
 _LABEL = re.compile(r"^[\W_]*[A-Za-z][A-Za-z ]{2,30}:[*_\s]*(?=\S)")
 _ANSWER_PROMPT = re.compile(r"(?:answer|antwort|respuesta|réponse|resposta)\W*\Z", re.IGNORECASE)
 _FIRST_LETTER = re.compile(r"\W{0,3}([A-J])\W{0,3}\n")
@@ -85,7 +89,7 @@ _ITEM = re.compile(r"(?:[-*•]|\d{1,2}[.)])[ \t]+([^\n]+)")
 # A word that may precede a sentence's value: `the solutions are the pairs: x = 3, y = 2`.
 _BEFORE_VALUE = re.compile(
     r"(?:\b(?!(?:except|not|minus|negative|than|least|most|twice|half|over|under|plus|times|and|but|or|of|in|by|ln)\b)"
-    r"[A-Za-z]{2,},?|(?<=\S):):?\s+(?:=\s*)?(?!(?!sin|cos|tan|log)[A-Za-z]{2,}\b)"
+    r"[A-Za-z]{2,},?|(?<=\S):):?\s+(?:=\s*)?(?!(?!sin|cos|tan|log)[A-Za-z]{2,}\b|[-−+]\s)"
 )
 _WHERE = re.compile(r",?\s+(?:where|with|for (?:all|any|some|every))\b.*$", re.DOTALL)
 # A sign of mathematics.
@@ -133,10 +137,7 @@ def said_unmarked(answer: str, prompt: str) -> tuple[str, str, str]:
     plain = in_digits(_BOLD.sub("", tail).strip())
     plain = without_additions(told_once(stated(_LEAD.sub("", _FENCE.sub(r"\1", plain)).strip())))
     if _is_whole_answer(plain):
-        concluded_with = _SO.sub("", plain)
-        if isinstance(read(concluded_with).node, Relation):
-            plain = concluded_with
-        return plain, "whole_text", ""
+        return _SO.sub("", plain), "whole_text", ""
     values = _listed_values(plain)
     if values:
         return values, "last_expression", ""

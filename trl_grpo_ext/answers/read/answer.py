@@ -159,10 +159,12 @@ def _of_own_type(text: str) -> Node | None:
     said = " ".join(_SPACES.sub(" ", without_text_commands(text.replace("{:}", ":"))).split())
     if _DATE.fullmatch(said):
         return read_date(said) or Words(said)
-    if place := _PLACE.fullmatch(said):
+    date = read_date(said)
+    # 12th March is no place
+    if date is None and (place := _PLACE.fullmatch(said)):
         return Number(Fraction(place[1]))
     return (
-        read_date(said)
+        date
         or read_time(said)
         or read_remainder(said)
         or read_ratio(said)

@@ -14,6 +14,8 @@ CONDITION = r"if|unless|whether"
 # Words that offer several answers.
 SEVERAL = r"or|either|both"
 THEREFORE = "so|thus|therefore|hence"
+# Openers before a comma, as in "In total, there are 21", that add nothing to a sentence's value.
+SUMMING_UP = "in total|in all|all in all|in sum|in the end|altogether|all together|together|overall|combined|now"
 # Words that begin another thought.
 TURN = r"wait|actually|hmm|instead|rather|sorry|alternatively|correction"
 CONTRAST = "but|however|although|though"

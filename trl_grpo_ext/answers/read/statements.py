@@ -33,7 +33,7 @@ _DOMAINS = {
     "even": "even", "odd": "odd", "positive": "positive", "negative": "negative",
     "nonnegative": "nonnegative", "nonzero": "nonzero",
 }  # fmt: skip
-_TEMPERATURES = {"C": unit("celsius"), "F": unit("fahrenheit")}
+TEMPERATURES = {"C": unit("celsius"), "F": unit("fahrenheit")}
 
 
 class Statements(Quantities):
@@ -226,12 +226,12 @@ class Statements(Quantities):
                 return negative(found[0]), found[1]
             case Apply("deg", (inner,)):
                 letter = self.next.text if self.sees("symbol") or self.sees("word") else ""
-                if letter not in _TEMPERATURES:
+                if letter not in TEMPERATURES:
                     return inner, unit("deg")
                 self.take()
-                return inner, _TEMPERATURES[letter]
+                return inner, TEMPERATURES[letter]
             case Apply("*", (Apply("deg", (inner,)), Symbol("C" | "F" as letter))):
-                return inner, _TEMPERATURES[letter]
+                return inner, TEMPERATURES[letter]
         return None
 
     def _is_tail(self) -> bool:

@@ -6,6 +6,8 @@ import math
 from collections.abc import Sequence
 from fractions import Fraction
 
+from trl_grpo_ext.answers.read.quantities import known_words
+from trl_grpo_ext.answers.read.statements import TEMPERATURES
 from trl_grpo_ext.answers.read.tokens import Token
 from trl_grpo_ext.answers.read.tree import Apply, Node, Number, Quantity, Relation, Symbol, symbols
 from trl_grpo_ext.answers.read.units import NONE, Unit, is_unit, unit
@@ -18,18 +20,57 @@ ROUGH = Fraction(1, 10)
 
 
 def with_unit_letters(row: Sequence[Token]) -> Sequence[Token]:
-    r"""Have units of working before a `=` read as letters, which products and quotients may hold.
+    r"""Have units of working before a `=` or `≠` read as letters, which products and quotients may hold.
 
     So `\text{km}` of `\frac{120\text{ km}}{1.5\text{ h}} = 80\text{ km/h}` is read; `with_units` gives it a value.
-    Sides without an operation are left as they are, and so are amounts of several units, such as `2 h 15 min`.
+    Counted things are dropped, since they change no value: `2 boys + 3 girls = 5 children`. A formula of words is a
+    name as the first side, and left out as another: `length * width = 6 * 4 = 24`. Sides without an operation are left
+    as they are, and so are amounts of several units, such as `2 h 15 min`.
     """
-    letters = list(row)
+    letters: list[Token] = []
     start = 0
     for end, token in enumerate(row):
-        if token.kind == "sign" and token.text == "=":
-            letters[start:end] = _side_with_unit_letters(row[start:end])
-            start = end + 1
-    return letters
+        if token.kind != "sign" or token.text not in ("=", "!="):
+            continue
+        side = row[start:end]
+        is_of_words = token.text == "=" and _is_formula_of_words(side)
+        if not is_of_words:
+            letters += [*_side_with_unit_letters(_side_without_things(side)), token]
+        elif not letters:
+            name = " ".join(part.text for part in side)
+            letters += [side[0]._replace(kind="word", text=name), token]
+        start = end + 1
+    return [*letters, *row[start:]]
+
+
+def _is_formula_of_words(side: Sequence[Token]) -> bool:
+    """Check whether a side calculates with words alone: `length * width`."""
+    words = [token.text.casefold() for token in side if token.kind == "word"]
+    others = [token for token in side if token.kind not in ("word", "open", "close", "group")]
+    if not words or all(map(is_unit, words)) or _changing_words().intersection(words):
+        return False
+    return bool(others) and all(token.text in _OPERATORS for token in others)
+
+
+def _side_without_things(side: Sequence[Token]) -> Sequence[Token]:
+    """Drop the counted things of a calculation: `10 apples - 4 apples` has the value of `10 - 4`.
+
+    A side is left as it is if it has units or letters, if a word changes a number, or if a number follows the things.
+    """
+    operates = any(token.text in _OPERATORS for token in side)
+    if not operates or any(token.kind in ("symbol", "function") for token in side):
+        return side
+    kept: list[Token] = []
+    for place, token in enumerate(side):
+        has_number = any(before.kind == "number" for before in kept)
+        if token.kind != "word" or token.text == "usd" or not has_number:
+            kept.append(token)
+            continue
+        is_counted = kept[-1].kind == "number" and not is_unit(token.text)
+        follows_number = place + 1 < len(side) and side[place + 1].kind in ("number", "open")
+        if not is_counted or follows_number or token.text.casefold() in _changing_words():
+            return side
+    return kept
 
 
 def _side_with_unit_letters(side: Sequence[Token]) -> Sequence[Token]:
@@ -39,6 +80,10 @@ def _side_with_unit_letters(side: Sequence[Token]) -> Sequence[Token]:
     if not operates or followed & {"number", "word"}:
         return side
     return [token._replace(kind="symbol") if place in units else token for place, token in enumerate(side)]
+
+
+def _changing_words() -> frozenset[str]:
+    return known_words("changing") | known_words("scaling") | known_words("negating")
 
 
 def _is_unit_of_number(side: Sequence[Token], place: int) -> bool:
@@ -84,7 +129,7 @@ def _as_quantity(side: Node, following: Unit) -> Node:
     found = _measured(side)
     if found is None:
         return side
-    if not symbols(side):
+    if not symbols(side) and not found.measures:
         return Quantity(Number(found.factor), following)
     if found.measures != following.measures:
         return side
@@ -133,6 +178,12 @@ def _measured(node: Node) -> Unit | None:
         case Apply("^", (base, Number(exponent))) if exponent.denominator == 1 and abs(exponent) <= _MAX_POWER:
             found = _measured(base)
             return None if found is None or not found.factor else NONE.times(found, int(exponent))
+        case Apply("deg", (amount,)):
+            return _combined("*", [_measured(amount), unit("deg")])
+        case Apply("*", (Apply("deg", (amount,)), Symbol(letter))) if letter in TEMPERATURES:
+            return _combined("*", [_measured(amount), TEMPERATURES[letter]])
+        case Apply("-", (amount,)):
+            return _combined("*", [_measured(amount), Unit(factor=Fraction(-1))])
         case Apply(name, arguments) if name in ("+", "*", "/"):
             return _combined(name, [_measured(argument) for argument in arguments])
     return None
