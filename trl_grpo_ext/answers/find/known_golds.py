@@ -8,9 +8,9 @@ from dataclasses import replace
 
 from trl_grpo_ext.answers.find.asked import OF_REST, question_of
 from trl_grpo_ext.answers.find.conclusions import Span, conclusion
-from trl_grpo_ext.answers.find.endings import ending, last_sentence, said
 from trl_grpo_ext.answers.find.final_answer import FinalAnswer, after_thinking
 from trl_grpo_ext.answers.find.hedges import is_hedged
+from trl_grpo_ext.answers.find.last_sentence import ending, last_sentence, said
 from trl_grpo_ext.answers.find.marks import box_answers
 from trl_grpo_ext.answers.find.named_values import with_named_values
 from trl_grpo_ext.answers.find.names import with_name

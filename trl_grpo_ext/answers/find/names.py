@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from itertools import permutations
 
 from trl_grpo_ext.answers.find.asked import NO_NAMES, asks_for_order, is_opposed, question_of
-from trl_grpo_ext.answers.find.endings import ending, last_sentence, said
 from trl_grpo_ext.answers.find.final_answer import FinalAnswer
 from trl_grpo_ext.answers.find.hedges import is_hedged
+from trl_grpo_ext.answers.find.last_sentence import ending, last_sentence, said
 from trl_grpo_ext.answers.find.named_values import GOES_ON, amount_size, named_parts
 from trl_grpo_ext.answers.find.values import last_value
 from trl_grpo_ext.answers.find.yes_no import YES_AND_NO

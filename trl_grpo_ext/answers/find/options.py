@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
-from trl_grpo_ext.answers.find.endings import ending, said
 from trl_grpo_ext.answers.find.final_answer import FinalAnswer
+from trl_grpo_ext.answers.find.last_sentence import ending, said
 from trl_grpo_ext.answers.find.names import names
 from trl_grpo_ext.answers.read.choices import (
     DIFFER,

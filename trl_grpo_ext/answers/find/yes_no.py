@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from trl_grpo_ext.answers.find.asked import question_of
-from trl_grpo_ext.answers.find.endings import ending, last_sentence, said
 from trl_grpo_ext.answers.find.final_answer import FinalAnswer
+from trl_grpo_ext.answers.find.last_sentence import ending, last_sentence, said
 from trl_grpo_ext.answers.read.answer import MAX_CHARS
 from trl_grpo_ext.answers.read.signal_words import CONDITION, CONTRAST, DENIAL, DOUBT, THEREFORE, TURN, any_of
 
