@@ -423,6 +423,21 @@ def test_the_command_checks_a_sample_of_what_takes_longer_than_it_may(
     assert "train: 50 rows, all fine" in capsys.readouterr().out
 
 
+def test_a_row_that_only_a_shadow_cannot_judge_is_told_and_no_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "d.jsonl").write_text(json.dumps({"prompt": "2+2?", "solution": "4", "other": ""}))
+    watched = {"name": "watched", "verifier": "math", "column": "other", "weight": 0}
+    rewards = [{"name": "accuracy", "verifier": "math"}, watched]
+    recipe = {"dataset_name": "d.jsonl", "model_name_or_path": "bundled:tiny_reasoner", "rewards": rewards}
+    (tmp_path / "r.yaml").write_text(json.dumps(recipe))
+    monkeypatch.chdir(tmp_path)
+    assert main(["check-data", "--config", "r.yaml"]) == 0
+    said = capsys.readouterr().out
+    assert "0 of 1 rows of train cannot be judged:" in said
+    assert "watched (weight 0): gold_empty in 1 row" in said
+
+
 def test_a_row_with_several_problems_of_one_kind_is_counted_once() -> None:
     problem = DataProblem(row=3, reason="non_solution_passes", value="the constant 0: passed", advice="Add tests.")
     problems = [replace(problem, term="tests"), replace(problem, term="tests", value="the constant 1: passed")]

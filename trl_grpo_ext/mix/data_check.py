@@ -53,11 +53,18 @@ EnvironmentCheck = Callable[[Sequence[Mapping[str, Any]], bool], list[DataProble
 class RowCheck(NamedTuple):
     """The problems of a dataset's rows, sorted by term and row, and the number of checked rows.
 
-    `checked` is smaller than the dataset if the time limit ended the check.
+    `checked` is smaller than the dataset if the time limit ended the check. `shadows` are the terms with weight 0: a
+    row that only they cannot judge is trained on.
     """
 
     problems: list[DataProblem]
     checked: int
+    shadows: frozenset[str] = frozenset()
+
+    @property
+    def bad_rows(self) -> set[int]:
+        """The numbers of the rows that a term with a weight cannot judge."""
+        return {problem.row for problem in self.problems if problem.term not in self.shadows}
 
 
 def check_rows(
@@ -109,7 +116,8 @@ def check_rows(
             size = min(2 * size, MOST_ROWS)
     terms = [PROMPT, *(term.name for term in mix.terms), ENVIRONMENT]
     problems.sort(key=lambda problem: (terms.index(problem.term), problem.row))
-    return RowCheck(problems=problems, checked=done)
+    shadows = frozenset(term.name for term in mix.terms if term.is_shadow)
+    return RowCheck(problems=problems, checked=done, shadows=shadows)
 
 
 class VerifierFailure(NamedTuple):
@@ -411,7 +419,7 @@ def share_of(check: RowCheck, rows: int, where: str) -> str:
         >>> share_of(RowCheck([], 60), 900, "train")
         '0 of 60 checked rows of train (it has 900) cannot be judged'
     """
-    bad = len({problem.row for problem in check.problems})
+    bad = len(check.bad_rows)
     if check.checked == rows:
         return f"{bad} of {rows} rows of {where} cannot be judged"
     return f"{bad} of {check.checked} checked rows of {where} (it has {rows}) cannot be judged"
@@ -430,7 +438,8 @@ def describe(check: RowCheck, *, rows: int, where: str, lines: FileLines | None 
         first = next(iter(by_row.values()))
         many = "1 row" if len(by_row) == 1 else f"{len(by_row)} rows"
         where_in_data = place(list(by_row), lines)
-        said.append(f"  {term}: {reason} in {many}: {where_in_data}, such as {first.value[:80]!r}")
+        name = f"{term} (weight 0)" if term in check.shadows else term
+        said.append(f"  {name}: {reason} in {many}: {where_in_data}, such as {first.value[:80]!r}")
         said.append(f"    {first.advice}")
     return "\n".join(said)
 

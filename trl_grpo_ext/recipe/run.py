@@ -450,7 +450,7 @@ def _try_references(
     tried = check_rows(mix, rows, thorough=True, outcome=outcome, environments=environments)
     new_problems = [problem for problem in tried.problems if problem not in check.problems]
     if new_problems:
-        new = RowCheck(problems=new_problems, checked=len(rows))
+        new = tried._replace(problems=new_problems)
         first = f"the first {len(rows)} rows of train, tried with their reference solutions"
         told = describe(new, rows=len(rows), where=first, lines=lines)
         logger.warning("%s\n  `trl-grpo-ext check-data` tries all rows.", told)

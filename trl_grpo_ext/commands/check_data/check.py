@@ -128,7 +128,8 @@ def _print_problems(mix: RewardMix, split: _Split, factory: Any, prompt_column: 
         print(f"{name}: checked a random sample, {sample} (--seconds inf: all)")
     if check.problems:
         print(describe(check, rows=len(rows), where=name, lines=lines))
-        return share_of(check, len(rows), name)
+        # Rows that only a term with weight 0 cannot judge are told, and no error.
+        return share_of(check, len(rows), name) if check.bad_rows else ""
     if not all(one.is_unsubmitted for one in failures):
         return f"a verifier fails on {name}"
     if outcome is not None and outcome.error:
