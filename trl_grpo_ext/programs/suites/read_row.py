@@ -167,7 +167,7 @@ def _part_of(row: ReadRow, part: Part, hidden: float) -> ReadRow | BadTests:
     places = [place for place in range(len(row.suite.tests)) if is_hidden(place, hidden) is wanted]
     # The first test is always shown.
     if not places:
-        return BadTests("tests_none_hidden", row.suite.tests)
+        return BadTests("tests_none_hidden", "\n".join(map(str, row.suite.tests)))
     if isinstance(row.suite, CallSuite):
         tests = tuple(row.suite.tests[place] for place in places)
         code = packed(row.suite.setup, tests)
