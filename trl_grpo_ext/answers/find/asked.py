@@ -42,7 +42,8 @@ _AFTER_UNIT = (
     r"|at|on|by|after|he|she|it|they|we|you|each|[a-z]+ing"
 )
 _UNIT = re.compile(
-    r"(?:\b(?:how many|(?:what(?:['’]s|\s\w+)|find|calculate|compute|determine|give)\s+the\s+(?:total\s+)?number of"
+    r"(?:\b(?:how many(?:\s+(?:total|more|fewer|additional|extra))?"
+    r"|(?:what(?:['’]s|\s\w+)|find|calculate|compute|determine|give)\s+the\s+(?:total\s+)?number of"
     r"|(?:answer|give|express\w*|measured)\b[^.?]{0,30}\bin|convert\b[^?\n]{1,60}\sto)|,\s+in)"
     rf"\s+{_UNIT_NAME}|\bin\s+(?!second\b){_UNIT_NAME}\s*(?:[?.),]|\Z|\s(?:{_AFTER_UNIT})\b)"
     rf"|\bnearest\s+{_UNIT_NAME}",
