@@ -122,6 +122,8 @@ _SHARES = re.compile(
 _NO_COUNT = re.compile(r"\d+(?:st|nd|rd|th)|.*%")
 _MEASURES = {"length", "time", "mass"}
 _SPANS = ("second", "minute", "hour", "day", "week", "month", "year")
+# Prices in cents, not "to the nearest cent".
+_CENTS = re.compile(r"(?<!nearest )\bcents?\b|¢", re.IGNORECASE)
 # Words for a power of a length, by the further powers.
 _POWERS = {"area|surface": 1, "volume|capacity": 2}
 _WORD = re.compile(r"[A-Za-z]+")
@@ -271,7 +273,7 @@ def _asked_unit(given: Unit, prompt: str, *, is_whole: bool) -> str:
         for name, of in asked.items():
             if _differs(of, given, question):
                 return name
-    is_of_dollars = "$" in prompt and "cent" not in prompt.casefold()
+    is_of_dollars = "$" in prompt and not _CENTS.search(prompt)
     if is_of_dollars and given == unit("cent"):
         return "dollars"
     return ""
