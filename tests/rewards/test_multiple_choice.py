@@ -307,6 +307,14 @@ def test_what_scores_0_says_why(text: str, reason: str) -> None:
     assert (verdict.score, verdict.reason) == (0.0, reason)
 
 
+def test_an_option_in_dollars_is_chosen_by_its_own_amount_alone() -> None:
+    prices = ["$3.00", "$3.50", "$36"]
+    right = ["C) $36", "C. \\$36", "$36.00", "36 dollars", "C, $36."]
+    wrong = ["C) $3.50", "C. \\$3.50", "C: $3.00.", "C) $3", "C) 3 dollars", "$3.50"]
+    assert [judge(text, "C", prices).score for text in right] == [1.0] * len(right)
+    assert [judge(text, "C", prices).score for text in wrong] == [0.0] * len(wrong)
+
+
 @pytest.mark.parametrize(
     ("gold", "choices"),
     [

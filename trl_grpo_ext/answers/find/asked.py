@@ -22,7 +22,7 @@ from trl_grpo_ext.answers.read.tree import (
     Remainder,
     Time,
 )
-from trl_grpo_ext.answers.read.units import Unit, is_currency, is_unit, unit
+from trl_grpo_ext.answers.read.units import CURRENCIES, Unit, is_currency, is_unit, unit
 
 # Characters at the end of a prompt that are searched for the question.
 MAX_PROMPT = 1_000
@@ -36,9 +36,16 @@ _UNIT_NAME = (
     r"(°[CF]|(?:(?:square|cubic|sq\.?|cu\.?)\s+|degrees?\s+(?=[cf]))?(?:[a-z]{2,20}|(?-i:[a-z]))"
     r"(?:(?:\s?/\s?|\s+per\s+)[a-z]{1,20})?(?:\^?[23]|[²³])?)(?![\w/^])"
 )
+# Words that may follow the unit in mid-question: "What distance in km does she cover?"
+_AFTER_UNIT = (
+    r"does|do|did|is|are|was|were|will|would|can|could|should|must|has|have|had|that|which|of|the|for|to|if|from|between"
+    r"|at|on|by|after|he|she|it|they|we|you|each|[a-z]+ing"
+)
 _UNIT = re.compile(
-    r"(?:\b(?:how many|(?:answer|give|express\w*|measured)\b[^.?]{0,30}\bin|convert\b[^?\n]{1,60}\sto)|,\s+in)"
-    rf"\s+{_UNIT_NAME}|\bin\s+{_UNIT_NAME}\s*(?:[?.)]|\Z)"
+    r"(?:\b(?:how many(?:\s+(?:total|more|fewer|additional|extra))?"
+    r"|(?:what(?:['’]s|\s\w+)|find|calculate|compute|determine|give)\s+the\s+(?:total\s+)?number of"
+    r"|(?:answer|give|express\w*|measured)\b[^.?]{0,30}\bin|convert\b[^?\n]{1,60}\sto)|,\s+in)"
+    rf"\s+{_UNIT_NAME}|\bin\s+(?!second\b){_UNIT_NAME}\s*(?:[?.),]|\Z|\s(?:{_AFTER_UNIT})\b)"
     rf"|\bnearest\s+{_UNIT_NAME}",
     re.IGNORECASE,
 )
@@ -90,14 +97,23 @@ _SIDES = re.compile(r",?\s+(?:and|but|while|whereas)\s+(?=[A-Z])|[;,]\s+(?=[A-Z]
 _SUBJECT = re.compile(
     r"\W*(?:(?:so|thus|therefore|hence|then|this means|which means|that)\b,?\s+)*([A-Z][a-z]+)\s+[a-z]", re.IGNORECASE
 )
-_PER = re.compile(r"\b(?:per|every|each|an?)\s+(?:\d+\s+)?([a-z]+)\b")
+_PER = re.compile(r"\b(?:per|every|each|an?|one|in 1)\s+(?:\d+\s+)?([a-z]+)\b")
+_TOLD_SPAN = r"\s+(?:in\s+(?:an?|one|1|each|every)|every|each|an?)\s+([a-z]+)\b"
 _COUNTS = re.compile(r"\bhow many\s+[a-z]+s\b", re.IGNORECASE)
 _TEMPERATURE = re.compile(r"\s*(?:°\s?[CF]|\bdegrees? (?:celsius|fahrenheit))$", re.IGNORECASE)
 # A percentage that the question asks for, not "after a 20 percent increase".
 _PERCENT = re.compile(r"(?<!\d[ -])\bpercent(?:age)?\b", re.IGNORECASE)
+_AGE = re.compile(
+    r"\bhow old\b|\bwhat\s+(?:is|was|will be)\s+(?:\w+['’]s|his|her|their|the)\s+(?:\w+\s+)?age\b", re.IGNORECASE
+)
+# Units of ages below a year.
+_SHORT_AGES = re.compile(r"\b(?:month|week|day|hour)s?\b", re.IGNORECASE)
+_PERCENTAGES = re.compile(r"%|per\s?cent|pro[zc]ent|porcent|pourcent|процент|百分", re.IGNORECASE)
+# Questions for a share as a plain number.
+_PLAIN_SHARES = re.compile(r"\b(?:as an? (?:decimal|fraction)|what fraction|probability)\b", re.IGNORECASE)
 # Words of questions that percentages may answer.
 _SHARES = re.compile(
-    r"%|per\s?cent|pro[zc]ent|porcent|pourcent|процент|百分"
+    rf"{_PERCENTAGES.pattern}"
     r"|\b(?:rate|interest|chance|probability|likel\w*|discount|tax|proportion|fraction|share|part|margin"
     r"|concentration|humidity|efficiency|yield|grade|confiden\w+|0\s?(?:-|–|to)\s?100|out of (?:a )?100)\b",
     re.IGNORECASE,
@@ -105,6 +121,11 @@ _SHARES = re.compile(
 # A rank or a percentage counts no things.
 _NO_COUNT = re.compile(r"\d+(?:st|nd|rd|th)|.*%")
 _MEASURES = {"length", "time", "mass"}
+_SPANS = ("second", "minute", "hour", "day", "week", "month", "year")
+# Prices in cents, not "to the nearest cent".
+_CENTS = re.compile(r"(?<!nearest )\bcents?\b|¢", re.IGNORECASE)
+# Words for a power of a length, by the further powers.
+_POWERS = {"area|surface": 1, "volume|capacity": 2}
 _WORD = re.compile(r"[A-Za-z]+")
 _RATIO_OF = re.compile(r"\bratio of (?:the )?(?:number of )?(\w+) to (?:the )?(?:number of )?(\w+)", re.IGNORECASE)
 _FOR_EVERY = re.compile(r"^(\d+(?:\s[a-z]+){1,2})\sfor every\s.*$")
@@ -128,6 +149,12 @@ def question_of(prompt: str) -> str:
     if found is None:
         return ""
     return found[0].strip()
+
+
+def _task_of(prompt: str) -> str:
+    """Return a prompt's task without a question mark; empty if none is found."""
+    found = _TASK.search(prompt[-MAX_PROMPT:])
+    return found[0] if found else ""
 
 
 def is_opposed(question: str, clause: str) -> bool:
@@ -216,14 +243,21 @@ def as_asked(gold: str, answer: str, prompt: str) -> str:
 
 
 def _is_count_in_percent(asked: Node, given: Node, prompt: str) -> bool:
-    """Check for a gold's number as a percentage, `84%` for 84, where the question speaks of no share."""
+    """Check for a gold's number as a percentage, `84%` for 84 or `0.5%` for 0.5, where the question asks for none."""
     if isinstance(given, Quantity):
         given = given.amount
     match asked, given:
         case Number(count), Apply("%", (Number(percentage),)):
             # For a gold of 0.84, 84% is the same share.
-            is_share = abs(percentage) > 10 * abs(count)
-            return bool(prompt) and not is_share and not _SHARES.search(prompt)
+            if not prompt or abs(percentage) > 10 * abs(count):
+                return False
+            question = question_of(prompt)
+            is_plain = _PLAIN_SHARES.search(question) is not None and not _PERCENTAGES.search(question)
+            if is_plain and abs(count) <= 1:
+                return True
+            # A gold below 1 is itself a share, unless the prompt speaks of percentages.
+            allowed = _PERCENTAGES if abs(count) < 1 else _SHARES
+            return allowed.search(prompt) is None
     return False
 
 
@@ -232,13 +266,14 @@ def _asked_unit(given: Unit, prompt: str, *, is_whole: bool) -> str:
     question = question_of(prompt)
     if _PERCENT.search(question):
         return "percent"
-    task = _TASK.search(prompt[-MAX_PROMPT:])
-    asked = _units_asked(question or (task[0] if task else ""), is_whole=is_whole)
+    asked = _units_asked(question or _task_of(prompt), is_whole=is_whole)
+    if _AGE.search(question) and not _SHORT_AGES.search(prompt):
+        asked["years"] = unit("years")
     if given not in asked.values():
         for name, of in asked.items():
-            if _may_differ(of, given):
+            if _differs(of, given, question):
                 return name
-    is_of_dollars = "$" in prompt and "cent" not in prompt.casefold()
+    is_of_dollars = "$" in prompt and not _CENTS.search(prompt)
     if is_of_dollars and given == unit("cent"):
         return "dollars"
     return ""
@@ -263,16 +298,25 @@ def _units_asked(question: str, *, is_whole: bool) -> dict[str, Unit]:
     return asked
 
 
-def _may_differ(asked: Unit, given: Unit) -> bool:
-    """Check whether a given unit conflicts with an asked unit.
+def _differs(asked: Unit, given: Unit, question: str) -> bool:
+    """Check whether a given unit conflicts with an asked unit: by its size or by its measures.
 
-    An area answers a question about metres, and a distance a question about km/h; a length answers none about areas.
+    A price may leave its span out. An area may answer a question about metres, and a rate a question about a distance,
+    if the question names the area, the rate's span or a mean.
     """
     if {asked, given} in _NAMESAKES:
         return False
+    if asked.measures == given.measures:
+        return True
     common = dict(asked.measures).keys() & dict(given.measures)
-    is_power = all(power > 1 for _, power in asked.measures)
-    return asked.measures == given.measures or not common or is_power
+    if common & CURRENCIES:
+        return False
+    spans = _units_after_per(question)
+    if _has(question, "mean|average"):
+        spans.update(map(unit, _SPANS))
+    rates = [asked.times(span, -1) for span in spans]
+    powers = [asked.times(asked, power) for word, power in _POWERS.items() if _has(question, word)]
+    return given not in (*rates, *powers)
 
 
 def with_question(found: FinalAnswer, golds: Sequence[str], sentence: str, prompt: str) -> FinalAnswer:
@@ -307,7 +351,7 @@ def with_question(found: FinalAnswer, golds: Sequence[str], sentence: str, promp
     if _PER.search(question):
         answer = _FOR_EVERY.sub(r"\1", answer)
     if not any(map(_is_rate, golds)):
-        answer = _without_asked_span(answer, question)
+        answer = _with_told_span(_without_asked_span(answer, question), sentence, question)
     if _is_in_other_unit(answer, sentence, question) and answer not in golds:
         return FinalAnswer(problem="no_answer")
     if _is_opposite(answer, golds, sentence, question):
@@ -317,13 +361,33 @@ def with_question(found: FinalAnswer, golds: Sequence[str], sentence: str, promp
 
 def _is_rate(gold: str) -> bool:
     node = read(gold).node
-    return isinstance(node, Quantity) and any(power < 0 for _, power in node.unit.measures)
+    return isinstance(node, Quantity) and _is_per_another(node.unit)
+
+
+def _is_per_another(of: Unit) -> bool:
+    """Check whether a unit is a unit per another, such as km/h."""
+    return any(power < 0 for _, power in of.measures)
+
+
+def _with_told_span(answer: str, sentence: str, question: str) -> str:
+    """Add the sentence's span to an amount if a rate is asked: `75 km per hour` for `75 km` of "75 km in an hour"."""
+    if not any(map(_is_per_another, _units_asked(question, is_whole=False).values())):
+        return answer
+    told = re.search(re.escape(answer) + _TOLD_SPAN, sentence)
+    return f"{answer} per {told[1]}" if told and is_unit(told[1]) else answer
 
 
 def _without_asked_span(answer: str, question: str) -> str:
-    """Remove a rate's span if the question names the span: `28 km per week` answers "How far in a week?" by `28 km`."""
+    """Remove a rate's span if the question names the span: `28 km per week` answers "How far in a week?" by `28 km`.
+
+    A rate in the asked unit keeps its span: `28 km per week` for "How many km per week?".
+    """
     rate = _RATE.fullmatch(answer)
     if rate is None:
+        return answer
+    given = read(answer).node
+    asked = _units_asked(question, is_whole=False).values()
+    if isinstance(given, Quantity) and any(given.unit.measures == of.measures for of in asked):
         return answer
     span = rf"\b(?:(?:(?:in|over|during)\s+)?(?:the|an?|one|each|every)|per)\s+{rate[2]}\b|\b{rate[2]}ly\b"
     is_asked = re.search(span, question, re.IGNORECASE)
@@ -343,9 +407,9 @@ def _is_in_other_unit(answer: str, sentence: str, question: str) -> bool:
     given = read(answer).node
     if not isinstance(given, Quantity):
         return False
-    is_measure = {measure for measure, _ in given.unit.measures} <= _MEASURES
-    words = filter(is_unit, _WORD.findall(question))
-    return is_measure and all(unit(word).measures != given.unit.measures for word in words)
+    measures = {measure for measure, _ in given.unit.measures}
+    named = {measure for word in filter(is_unit, _WORD.findall(question)) for measure, _ in unit(word).measures}
+    return measures <= _MEASURES and not measures <= named
 
 
 def _units_after_per(text: str) -> set[Unit]:

@@ -83,6 +83,8 @@ _CLAIMED = re.compile(
 )
 _RECONSIDERED = re.compile(rf"\W*(?:and|{DENIAL}|{DOUBT}|{SEVERAL}|{TURN}|{CONTRAST})\b", re.I)
 _SPACE = re.compile(r"(?<=[^\w\s])\s+|\s+(?=[^\w\s])|(?<=\d)\s+(?=[^\W\d])")
+# Spellings of an amount, and signs of a formula: `\$36`, `$36.00`, `36 dollars`, `$36$`.
+_DOLLARS = re.compile(r"\\?\$|(?<=\d)\.00(?!\.?\d)|(?<=\d)\s+dollars?\b", re.I)
 _FENCE = re.compile(r"```\w*\s*(.*?)\s*```", re.DOTALL)
 _ANSWER_KEYS = frozenset(("answer", "final_answer", "correct_answer", "choice", "option"))
 _OTHER_KEYS = frozenset(("explanation", "reasoning", "reason", "rationale", "justification", "thought", "confidence"))
@@ -406,7 +408,8 @@ def label_of(match: re.Match[str]) -> str:
 
 
 def plain_text(text: str) -> str:
-    """Normalize a text: remove Markdown, enclosing LaTeX, repeated spaces and the final full stop."""
+    """Normalize a text: remove Markdown, enclosing LaTeX, dollar signs, repeated spaces and the final full stop."""
     text = without_invisible(unicodedata.normalize("NFKC", text[:MAX_CHARS]))
     text = without_text_commands(strip_delimiters(text.replace("**", "").replace("`", "").strip()))
+    text = _DOLLARS.sub("", text)
     return " ".join(text.split()).strip("\"'*_ ").rstrip(".!").strip("\"'*_ ")

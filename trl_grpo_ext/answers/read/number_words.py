@@ -75,6 +75,7 @@ _SPACED_THOUSANDS = re.compile(r"(?<![\w.,^{/$])(\d{1,3}(?: \d{3})+)(?![\w.,]?\d
 # Spellings of amounts in digits, each with the spelling that the reader knows.
 _SPELLINGS = (
     (re.compile(r"(?<=\d)\s+%"), "%"),
+    (re.compile(r"(?<=watt)-(?=hours?\b)", re.I), " "),
     # 5'3"
     (re.compile(r"(?<![\w°.])(\d+)['′’](\d{1,2})(?:[\"″”]|'')"), r"\1 ft \2 in"),
     # 2h15m

@@ -22,7 +22,7 @@ _DERIVED: Mapping[str, tuple[tuple[tuple[str, int], ...], Fraction | int]] = {
     "power": ((("length", 2), ("mass", 1), ("time", -3)), 1000),
     "pressure": ((("length", -1), ("mass", 1), ("time", -2)), 1000),
 }  # fmt: skip
-_CURRENCIES = frozenset(((name, 1),) for name in ("money", "euro", "sterling", "yen", "yuan", "rupee"))
+CURRENCIES = frozenset(("money", "euro", "sterling", "yen", "yuan", "rupee"))
 _AREAS = ("square", "squared", "sq")
 _VOLUMES = ("cubic", "cubed", "cu")
 
@@ -79,7 +79,7 @@ def unit(word: str) -> Unit:
 
 def is_currency(word: str) -> bool:
     """Check whether a word names a currency."""
-    return is_unit(word) and unit(word).measures in _CURRENCIES
+    return is_unit(word) and unit(word).measures in [((name, 1),) for name in CURRENCIES]
 
 
 def raised_by(word: str) -> int:
