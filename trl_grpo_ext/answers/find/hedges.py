@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from trl_grpo_ext.answers.read.signal_words import CONDITION, CONTRAST, DENIAL, DOUBT, TURN, WRONG
+from trl_grpo_ext.answers.read.signal_words import CONDITION, CONTRAST, DENIAL, DOUBT, GUESS, TURN, WRONG
 
 # Characters after an answer that are searched for words that take it back.
 REACH = 200
@@ -13,13 +13,16 @@ _THINK = r"\s+(?:\w+\s+){0,2}(?:think|believe|say|know|agree)\b"
 # "It could also be written as 0.5" offers no other answer.
 _TOLD_ANEW = r"\s+(?:[a-z]+ed|written|shown|known|seen|given|drawn|found|done|said|put)\b"
 _DOUBT = re.compile(
-    r"\b(?=\w)(?:(?:maybe|perhaps|possibly|probably not|unlikely|not sure|unsure|uncertain|unclear|whether|either"
+    rf"\b(?=\w)(?:(?:{GUESS}|maybe|perhaps|possibly|probably not"
+    r"|unlikely|not sure|unsure|uncertain|unclear|whether|either"
     r"|neither(?=\s+(?:of\b|is\b|answer\b|\W*\d)|[^.]*\bnor\b)"
     r"|undecided|unless|alternatively|anything (?:but|except)|no longer|otherwise"
     rf"|(?<!statement )(?<!claim )(?:is|are|was|seems)\s+(?:{WRONG})"
     r"|(?:(?:ca|could)n['’]t|(?:can|could)\s*not)\s+(?:be\s+)?(?:found?|determined?|solve|compute|known?|tell|say)"
     r"|not enough information|no (?:definite|exact|single|unique) (?:answer|number|value))\b"
     r"|(?:might|may|could) be\W{0,6}(?:[\d\\$]|$)"
+    r"|(?<!more )(?<!less )(?<!equally )(?<!as )(?:probably|presumably|likely)\s+\W{0,4}(?:\d|boxed|(?-i:[A-Z])\b|$)"
+    r"|(?:probably|presumably) it\b|(?<=, )(?:probably|presumably)[\s.]*$"
     rf"|(?:(?:might|may|could)(?:\s+(?:also|just|as|equally|easily|well))+"
     rf"|(?:{CONTRAST}),? (?:it|that|this) (?:might|may|could)) be\b(?!{_TOLD_ANEW})"
     rf"|(?:not|cannot|never|doubt){_THINK}"
@@ -55,7 +58,9 @@ _OPEN = re.compile(
     r"|\b(?:my|the) (?:previous|earlier|first|original|above|initial) (?:answer|result|calculation)"
     rf" (?:is|was) (?:{WRONG})\b"
     rf"|{_EDGE}(?:(?:is|was|seems|looks)\s+)?(?:{WRONG}|not (?:right|correct|it))\b"
-    rf"|{_EDGE}(?:\?|(?:no|wait|hmm|actually|but that)\b[^.\n]{{0,40}}\b(?:wrong|incorrect|not|mistake|error)\b)"
+    rf"|{_EDGE}\(?(?:(?:but|though|although)\s+)?(?:{GUESS})\b"
+    rf"|{_EDGE}(?:\?|(?:no|wait|hmm|oops|actually|but that)\b[^.\n]{{0,40}}"
+    r"\b(?:wrong|incorrect|not|mistake|error|(?:doesn|didn|isn|can)['’]t)\b)"
     r"|^[^\n]{0,3}\W*\(?\s*(?:or\s+)?if (?:you|we|instead)\b[^.\n]{0,30}\b(?:mean|meant|intend|interpret|instead)",
     re.IGNORECASE,
 )

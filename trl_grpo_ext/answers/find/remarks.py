@@ -43,7 +43,8 @@ _OVERTURNED = re.compile(
     re.DOTALL | re.IGNORECASE,
 )
 _INSTEAD_OF = re.compile(
-    r"(?<=\w),?\s+(?:and\s+)?(?:not|rather than|instead of)\s+(?:an?\s+)?[\w$.%]{1,12}(?=[.!\s]*\Z)"
+    r"(?<=\w),?\s+(?:and\s+)?(?:not|rather than|instead of)\s+"
+    r"(?!(?:sure|certain|right|correct|mistaken)\b)(?:an?\s+)?[\w$.%]{1,12}(?=[.!\s]*\Z)"
 )
 # A bracket or a reason at the end of a sentence.
 _ASIDE = re.compile(
