@@ -39,7 +39,14 @@ _CORRECTED = re.compile(
     r"(?:\s+not|n['’]t)\s+[^.;,]{1,30}?,?\s+but\s+(?:rather\s+|instead\s+)?(?=\W{0,3}\d)", re.IGNORECASE
 )
 _OVERTURNED = re.compile(
-    r"^.*,\s+but\s+(?=[^.;]*\b(?:actually|really|in fact)\b)|^\W*not\b.*,\s+but\s+(?:rather\s+|instead\s+)?",
+    r"^.*,\s+but\s+(?=[^.;]*\b(?:actually|really|in fact)\b)"
+    # a first thought
+    r"|^(?:[^.]|\.(?=\d))*\b(?:(?:at )?(?:fir|1)st (?:glance|sight|thought|guess(?:ed)?)|I thought"
+    r"|(?:I|we) (?:initially|originally|mistakenly|(?:fir|1)st)|(?:initially|originally|at (?:fir|1)st),? (?:I|we)"
+    r"|(?:it|this|that) (?:may|might|could) (?:seem|look|appear)"
+    r"|(?:you|we|one|I|people) (?:might|may|could|would) (?:\w+ )?(?:think|guess|expect|say|assume))\b"
+    r"(?:[^.]|\.(?=\d))*,\s+but\s+(?=[^.]*\d)"
+    r"|^\W*not\b.*,\s+but\s+(?:rather\s+|instead\s+)?",
     re.DOTALL | re.IGNORECASE,
 )
 _INSTEAD_OF = re.compile(
