@@ -84,6 +84,9 @@ CONFLICTS = [
 # The last valid mark gives the conclusion; earlier marks are working.
 CONCLUDED = [
     r"\boxed{A}. No, wait: \boxed{B}",
+    "The answer is A, no wait, B.",
+    "Answer: A. Actually, B.",
+    "The answer is B. Does that make sense?",
     "<answer>A</answer> Hmm, no. <answer>B</answer>",
     "<answer>A</answer> Hmm, no. <ANSWER>B</ANSWER> Put it in <answer>...</answer>.",
     "Final answer: A\nIn short, the final answer is B",

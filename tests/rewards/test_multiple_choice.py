@@ -291,6 +291,8 @@ REASONS = {
     "B is wrong": "taken_back",
     "B) is not it": "taken_back",
     "B\n\nOr maybe not.": "taken_back",
+    "B (I could be wrong)": "taken_back",
+    "The answer is B. Oops, I made a mistake.": "taken_back",
     "B\n\nA": "several_choices",
     "B, Rome": "letter_and_text_differ",
     "B\n" + "x\n" * 2_000: "answer_too_long",

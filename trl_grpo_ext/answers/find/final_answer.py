@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from trl_grpo_ext.answers.find.hedges import REACH, correction, doubted_before, taken_back
+from trl_grpo_ext.answers.find.hedges import REACH, correction, doubted_before, is_withdrawn, settled, taken_back
 from trl_grpo_ext.answers.find.marks import Mark, box_answers, boxes, concluding, tags
 from trl_grpo_ext.answers.find.phrases import emphasised, formal, informal, unmarked, without_mark
 from trl_grpo_ext.answers.read.numerals import POWER
@@ -22,6 +22,8 @@ ANSWER_FROM: tuple[str, ...] = get_args(AnswerFrom)
 
 # Problems of a completion that gives an answer but leaves it open.
 HEDGES = ("hedged", "taken_back")
+# Rules that take words as they stand.
+_VERBATIM = ("last_line", "text")
 # Characters at the end of a completion that are searched.
 MAX_CHARS = 32_000
 # Characters at the end of a completion that are searched for closing courtesies.
@@ -33,7 +35,11 @@ _SENTENCE_BEGIN = re.compile(r"(?<=[.!?:])\s|\n")
 _QUESTION = re.compile(r"\n[ \t]*(?:#+[ \t]*|\*\*)?(?:Q|Question|Problem|Human|User)(?:[ \t]*\d+)?(?:\*\*)?[ \t]*:")
 # Endings of chats and proofs without content: "Would you like me to explain?", a black square.
 _COURTESY = re.compile(
-    r"([\s.$])(?:(?:Would you like|Do you want|Let me know|Feel free|Is there anything|I hope this helps)\b[^\n#\\=]*"
+    r"([\s.$])(?:(?:Would you like|Do you|Shall (?:I|we)|Let me know|Feel free|Is there anything|I hope this helps"
+    r"|Does (?:this|that|it) (?:make sense|help)"
+    r"|If (?:you|any\w*|some\w*|there)\b(?![^\n]*\b(?:mean|meant|intend|interpret|assum|instead))[^\n#\\=\d]*"
+    r"\b(?:let me know|(?:just|please|feel free to|can) ask|tell me|reach out|happy to)"
+    r")\b[^\n#\\=]*"
     r"|\$?\\(?:blacksquare|square|qed|Box)\$?|[■□∎])\s*\Z"
 )
 _VALUE = re.compile(r"\W{0,4}\d\S{0,20}(?: [a-z]+)?")
@@ -83,7 +89,8 @@ def final_answer(completion: str, *, prefill: str | None = None, answer_from: An
 
     The last mark wins, and text before it is working. Marks stand beside each other if no word but "and" or "or" is
     between them; their answers are ambiguous unless a verifier scores them alike. Words around the conclusion that
-    leave it open or take it back ("maybe", "is not", "or 6", "is wrong") void the answer. Text before `</think>` is
+    leave it open or take it back ("maybe", "is not", "or 6", "is wrong") void the answer, as does a last sentence such
+    as "Oops, I made a mistake"; of "63, no wait, 54" the 54 counts. Text before `</think>` is
     thinking, even without an opening tag. After a phrase, only the first sentence or the bulleted list below it counts.
     Only the last 32,000 characters of a completion are searched. Phrases are English.
 
@@ -108,8 +115,12 @@ def final_answer(completion: str, *, prefill: str | None = None, answer_from: An
     if said is None:
         return FinalAnswer(problem="unclosed_think")
     text = _until_next_question(said[-MAX_CHARS:])
-    ending = _COURTESY.sub(r"\1", text[-MAX_COURTESY:])
-    found = _RULES[answer_from](text[:-MAX_COURTESY] + ending)
+    text = without_courtesy(text)
+    if answer_from not in _VERBATIM:
+        text = settled(text)
+        if is_withdrawn(text):
+            return FinalAnswer(problem="taken_back")
+    found = _RULES[answer_from](text)
     if isinstance(found, str):
         return FinalAnswer(problem=found)
     distinct = {" ".join(answer.split()): (answer.strip(), mark) for answer, mark in found}
@@ -132,6 +143,16 @@ def after_thinking(text: str) -> str | None:
     if opened > closed:
         return None
     return text[closed + len("</think>") :] if closed >= 0 else text
+
+
+def without_courtesy(text: str) -> str:
+    """Remove a courtesy at the end of a text.
+
+    Examples:
+        >>> without_courtesy("There are 54 books. Does that make sense?").strip()
+        'There are 54 books.'
+    """
+    return text[:-MAX_COURTESY] + _COURTESY.sub(r"\1", text[-MAX_COURTESY:])
 
 
 def _until_next_question(text: str) -> str:

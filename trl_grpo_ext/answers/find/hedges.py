@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from trl_grpo_ext.answers.read.signal_words import CONDITION, CONTRAST, DENIAL, DOUBT, TURN, WRONG
+from trl_grpo_ext.answers.read.signal_words import CONDITION, CONTRAST, DENIAL, DOUBT, GUESS, TURN, WRONG
 
 # Characters after an answer that are searched for words that take it back.
 REACH = 200
@@ -13,13 +13,16 @@ _THINK = r"\s+(?:\w+\s+){0,2}(?:think|believe|say|know|agree)\b"
 # "It could also be written as 0.5" offers no other answer.
 _TOLD_ANEW = r"\s+(?:[a-z]+ed|written|shown|known|seen|given|drawn|found|done|said|put)\b"
 _DOUBT = re.compile(
-    r"\b(?=\w)(?:(?:maybe|perhaps|possibly|probably not|unlikely|not sure|unsure|uncertain|unclear|whether|either"
+    rf"\b(?=\w)(?:(?:{GUESS}|maybe|perhaps|possibly|probably not"
+    r"|unlikely|not sure|unsure|uncertain|unclear|whether|either"
     r"|neither(?=\s+(?:of\b|is\b|answer\b|\W*\d)|[^.]*\bnor\b)"
     r"|undecided|unless|alternatively|anything (?:but|except)|no longer|otherwise"
     rf"|(?<!statement )(?<!claim )(?:is|are|was|seems)\s+(?:{WRONG})"
     r"|(?:(?:ca|could)n['’]t|(?:can|could)\s*not)\s+(?:be\s+)?(?:found?|determined?|solve|compute|known?|tell|say)"
     r"|not enough information|no (?:definite|exact|single|unique) (?:answer|number|value))\b"
     r"|(?:might|may|could) be\W{0,6}(?:[\d\\$]|$)"
+    r"|(?<!more )(?<!less )(?<!equally )(?<!as )(?:probably|presumably|likely)\s+\W{0,4}(?:\d|boxed|(?-i:[A-Z])\b|$)"
+    r"|(?:probably|presumably) it\b|(?<=, )(?:probably|presumably)[\s.]*$"
     rf"|(?:(?:might|may|could)(?:\s+(?:also|just|as|equally|easily|well))+"
     rf"|(?:{CONTRAST}),? (?:it|that|this) (?:might|may|could)) be\b(?!{_TOLD_ANEW})"
     rf"|(?:not|cannot|never|doubt){_THINK}"
@@ -55,13 +58,15 @@ _OPEN = re.compile(
     r"|\b(?:my|the) (?:previous|earlier|first|original|above|initial) (?:answer|result|calculation)"
     rf" (?:is|was) (?:{WRONG})\b"
     rf"|{_EDGE}(?:(?:is|was|seems|looks)\s+)?(?:{WRONG}|not (?:right|correct|it))\b"
-    rf"|{_EDGE}(?:\?|(?:no|wait|hmm|actually|but that)\b[^.\n]{{0,40}}\b(?:wrong|incorrect|not|mistake|error)\b)"
+    rf"|{_EDGE}\(?(?:(?:but|though|although)\s+)?(?:{GUESS})\b"
+    rf"|{_EDGE}(?:\?|(?:no|wait|hmm|oops|actually|but that)\b[^.\n]{{0,40}}"
+    r"\b(?:wrong|incorrect|not|mistake|error|(?:doesn|didn|isn|can)['’]t)\b)"
     r"|^[^\n]{0,3}\W*\(?\s*(?:or\s+)?if (?:you|we|instead)\b[^.\n]{0,30}\b(?:mean|meant|intend|interpret|instead)",
     re.IGNORECASE,
 )
 
 _IT_IS = (
-    r"(?:it(?:['’]s|\s+(?:is|was|should\s+be))|(?:it|that)\s+would\s+be|I\s+meant?"
+    r"(?:it(?:['’]s|\s+(?:is|was))|(?:it|that)\s+(?:would|should)\s+be|I\s+meant?"
     r"|(?:answer|result)(?:\s+(?:is|should\s+be)|:))"
 )
 _AGAIN = r"(?:double-?check|check|verify|re-?check|re-?compute|re-?calculate|re-?do|re-?consider|re-?think)\b"
@@ -70,13 +75,48 @@ _AGAIN = r"(?:double-?check|check|verify|re-?check|re-?compute|re-?calculate|re-
 _CORRECTED = re.compile(
     rf"{_EDGE}(?:(?:oh|no|oops|on second thoughts?|{TURN})\b[^.\n\d]{{0,60}}?\b{_IT_IS}"
     rf"|(?:wait|hmm|hold on)\b[^.\n\d]{{0,20}}\blet(?: me|['’]s| us) {_AGAIN}.{{0,160}}\b{_IT_IS}"
-    r"|(?:oh\s+)?(?:wait|oops|sorry|scratch that)\b[,.:]?(?:\s+no\b,?)?"
+    r"|(?:(?:oh|no),?\s+)?(?:wait|oops|sorry|scratch that)\b[,.:]?(?:\s+no\b,?)?"
+    r"|actually,?(?=\s+[*$]{0,3}(?:\d[\d,.]*|(?-i:[A-Z])\b)[*$]{0,3}(?:\s[a-z]+){0,3}[\s.!]*(?:\n|\Z))"
     r"|(?:but|however)\b[^.\n\d]{0,60}\bso\s+it(?:['’]s|\s+is)|correction:)"
     r"\s+(?=\W{0,4}(?:\d|(?-i:[A-Z])\b)|\\boxed|\\\()"
     rf"|{_EDGE}(?:(?:oh|wait|actually),?\s+)?no,\s+{_IT_IS}\s+(?=(?-i:[A-Z])[a-z])",
     re.IGNORECASE | re.DOTALL,
 )
 _SENTENCE = re.compile(r"(?<=[^\s.])(?<!i\.e)[.!?]\s+|\n\s*")
+_NAME = rf"(?!(?:yes|no|true|false|oh|oops|well|so|{TURN})\b)(?-i:[A-Z][a-z]{{0,20}}(?: [A-Z][a-z]{{1,20}}){{0,3}})\b"
+_VALUE = (
+    rf"(?:\(?(?-i:[A-J])\)\s+)?(?:(?:\\?\$)?-?\d[\d,./:]{{0,20}}%?|\$[^$\n]{{1,40}}\$|\\\([^\n]{{1,40}}?\\\)|{_NAME})"
+)
+_REPLACING = (
+    r"(?:no(?=,|\s+wait)|wait|oops|sorry|actually|scratch that|hold on|I meant?|or rather|make that|correction)\b"
+)
+# "$63, no wait, $54", "A. Actually, B", "63... no, 54"
+_REPLACED = re.compile(
+    rf"(?<![\w.$])(?<!not )(?<!n['’]t ){_VALUE}(?:\s(?-i:[a-z]+)){{0,4}}[*_`]{{0,2}}\s?[,;.…—–-]{{1,3}}\s+(?:oh,?\s+)?"
+    rf"(?:{_REPLACING}[,.:…]{{0,3}}\s+){{1,3}}(?:it(?:['’]s|\s+is)\s+)?"
+    rf"(?=(?!I\b)[*_`]{{0,2}}{_VALUE}(?:\s(?!(?:is|are|was|were|has|or|and)\b)[a-z]+){{0,3}}[.!*_`]{{0,4}}\s*(?:\n|\Z))",
+    re.IGNORECASE,
+)
+_OPENING = r"(?:(?:oh|no|but|oops|wait|hmm+|hold on|sorry|actually|my bad)\b[\s,.…!-]{1,4})"
+_MISTAKEN = r"I(?:['’]ve| have| (?:may|might) have| think I)?\s+(?:\w+\s+)?ma[dk]e an?\s+(?:\w+\s+)?(?:mistake|error)\b"
+_REDO = (
+    r"(?:let(?: me|['’]s| us)|I(?:['’]ll| will| need to| have to| should| must))\s+(?:\w+\s+)?(?:start over"
+    r"|re-?(?:calculate|compute|do|consider|think|work)|(?:try|think|calculate) (?:(?:this|that|it) )?again)\b"
+)
+_CALLED_WRONG = (
+    rf"(?:this|that|it|something)(?:(?:['’]s| is| was| looks| seems)\s+(?:{WRONG}|not right|off)\b"
+    r"|\s(?:does|did)(?:n['’]t| not) (?:look|seem|sound|feel|make|add)\b"
+    r"|\s(?:isn['’]t|can['’]t be|cannot be) (?:right|correct)\b)"
+)
+# A sentence that withdraws the answer before it: "Oops, I made a mistake", "Hmm, this doesn't look right".
+_WITHDRAWN = re.compile(
+    rf"\W*{_OPENING}{{0,3}}(?:{_MISTAKEN}|{_REDO}|(?:ignore|disregard|scratch|forget) (?:that|this)\b)"
+    rf"|\W*{_OPENING}{{1,3}}(?:{_CALLED_WRONG}|(?:let me|I need to|I should) {_AGAIN})"
+    rf"|\W*{_OPENING}{{0,2}}(?:wait|hold on)(?=[,.…!]|$)(?!.*\b(?:right|correct|fine|good|ok)\b)",
+    re.IGNORECASE,
+)
+# The end of a sentence or of a mark.
+_STATEMENT = re.compile(r"(?<=[.!?…}*$>])\s+|\n\s*")
 # "The total would be 36" states 36; "it would be 36" and "could be 36" do not.
 _WOULD_BE = re.compile(
     r"(?<!\S)(?!(?:it|he|she|they|we|you|i|this|that|these|those|which|who|what|one|answers?)\s)(\S*\w\S*)"
@@ -106,6 +146,30 @@ def stated(text: str) -> str:
     if _CONDITION.search(text[starts[0] :]):
         return text
     return text[: starts[1]] + _WOULD_BE.sub(r"\1 is", text[starts[1] :])
+
+
+def settled(text: str) -> str:
+    """Remove a value that its sentence, or a fragment right after, replaces by another.
+
+    Examples:
+        >>> settled("It costs $63, no wait, $54."), settled("The answer is A. Actually, B.")
+        ('It costs $54.', 'The answer is B.')
+        >>> settled("It costs $63. Actually, that is much.")
+        'It costs $63. Actually, that is much.'
+    """
+    return _REPLACED.sub("", text)
+
+
+def is_withdrawn(text: str) -> bool:
+    """Check whether a text's last sentence withdraws the answer before it and gives none.
+
+    Examples:
+        >>> [is_withdrawn(said) for said in ("It is 5. Oops, I made a mistake.", "I made a mistake. It is 5.")]
+        [True, False]
+    """
+    *before, last = _STATEMENT.split(text.rstrip(" \t\r\n.!…"))
+    has_value = any(char.isdigit() for char in last) or "\\boxed" in last
+    return bool(before) and not has_value and _WITHDRAWN.match(last) is not None
 
 
 def is_hedged(sentence: str) -> bool:

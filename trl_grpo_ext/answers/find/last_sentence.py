@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from trl_grpo_ext.answers.find.final_answer import FinalAnswer, after_thinking
+from trl_grpo_ext.answers.find.final_answer import FinalAnswer, after_thinking, without_courtesy
+from trl_grpo_ext.answers.find.hedges import settled
 from trl_grpo_ext.answers.find.remarks import without_remarks
 from trl_grpo_ext.answers.find.sentences import listed
 from trl_grpo_ext.answers.read.answer import MAX_CHARS
@@ -16,8 +17,9 @@ _SENTENCE = re.compile(r"\n|(?<=[.!?])\s")
 
 @lru_cache(maxsize=64)
 def ending(completion: str) -> str:
-    """Return the end of a completion after its thinking, without closing remarks."""
-    return without_remarks((after_thinking(completion) or "")[-MAX_CHARS:])
+    """Return the end of a completion after its thinking, without courtesy, replaced values or closing remarks."""
+    said = (after_thinking(completion) or "")[-MAX_CHARS:]
+    return without_remarks(settled(without_courtesy(said)))
 
 
 def said(answer: str) -> FinalAnswer:

@@ -39,11 +39,19 @@ _CORRECTED = re.compile(
     r"(?:\s+not|n['’]t)\s+[^.;,]{1,30}?,?\s+but\s+(?:rather\s+|instead\s+)?(?=\W{0,3}\d)", re.IGNORECASE
 )
 _OVERTURNED = re.compile(
-    r"^.*,\s+but\s+(?=[^.;]*\b(?:actually|really|in fact)\b)|^\W*not\b.*,\s+but\s+(?:rather\s+|instead\s+)?",
+    r"^.*,\s+but\s+(?=[^.;]*\b(?:actually|really|in fact)\b)"
+    # a first thought
+    r"|^(?:[^.]|\.(?=\d))*\b(?:(?:at )?(?:fir|1)st (?:glance|sight|thought|guess(?:ed)?)|I thought"
+    r"|(?:I|we) (?:initially|originally|mistakenly|(?:fir|1)st)|(?:initially|originally|at (?:fir|1)st),? (?:I|we)"
+    r"|(?:it|this|that) (?:may|might|could) (?:seem|look|appear)"
+    r"|(?:you|we|one|I|people) (?:might|may|could|would) (?:\w+ )?(?:think|guess|expect|say|assume))\b"
+    r"(?:[^.]|\.(?=\d))*,\s+but\s+(?=[^.]*\d)"
+    r"|^\W*not\b.*,\s+but\s+(?:rather\s+|instead\s+)?",
     re.DOTALL | re.IGNORECASE,
 )
 _INSTEAD_OF = re.compile(
-    r"(?<=\w),?\s+(?:and\s+)?(?:not|rather than|instead of)\s+(?:an?\s+)?[\w$.%]{1,12}(?=[.!\s]*\Z)"
+    r"(?<=\w),?\s+(?:and\s+)?(?:not|rather than|instead of)\s+"
+    r"(?!(?:sure|certain|right|correct|mistaken)\b)(?:an?\s+)?[\w$.%]{1,12}(?=[.!\s]*\Z)"
 )
 # A bracket or a reason at the end of a sentence.
 _ASIDE = re.compile(
@@ -75,6 +83,16 @@ _OR = re.compile(
     re.IGNORECASE,
 )
 _OUT_OF = re.compile(r"\s(?:out of|in)\s", re.IGNORECASE)
+# Questions for the least or the largest number, which "at least 5" or "at most 5" answers.
+_ASKS_LEAST = re.compile(
+    r"\b(?:minimum|least|fewest|smallest|lowest)\b|\bhow many\b.*\b(?:need\w*|requir\w+|must|have to|necessary)\b",
+    re.IGNORECASE | re.DOTALL,
+)
+_ASKS_MOST = re.compile(
+    r"\b(?:maximum|most|largest|greatest|highest)\b|\bhow many\b.*\b(?:can|could|able)\b", re.IGNORECASE | re.DOTALL
+)
+_AT_LEAST = re.compile(r"\b(?:at least|no (?:fewer|less) than|a minimum of)\s+(?=\W{0,4}\d)", re.IGNORECASE)
+_AT_MOST = re.compile(r"\b(?:at most|no more than|up to|a maximum of)\s+(?=\W{0,4}\d)", re.IGNORECASE)
 _SENTENCES = re.compile(r"(?<=[^\s.])(?<!i\.e)[.!]\s|\n")
 
 
@@ -88,6 +106,23 @@ def restated(line: str) -> str:
     if " but " in line:
         line = _CORRECTED.sub(" ", _OVERTURNED.sub("", line))
     return told_once(_INSTEAD_OF.sub("", line))
+
+
+def without_bound(line: str, question: str) -> str:
+    """Remove "at least" or "at most" before an amount if the question asks for the bound and names none itself.
+
+    Examples:
+        >>> without_bound("At least 5 buses are needed.", "How many buses are needed?")
+        '5 buses are needed.'
+        >>> without_bound("At least 5 buses are needed.", "How many buses can be filled?")
+        'At least 5 buses are needed.'
+    """
+    if _AT_LEAST.search(question) or _AT_MOST.search(question):
+        return line
+    for asks, bound in ((_ASKS_LEAST, _AT_LEAST), (_ASKS_MOST, _AT_MOST)):
+        if bound.search(line) and asks.search(question):
+            line = bound.sub("", line)
+    return line
 
 
 def told_once(line: str) -> str:

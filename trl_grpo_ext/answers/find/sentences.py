@@ -8,7 +8,14 @@ from collections.abc import Sequence
 from trl_grpo_ext.answers.find.asked import about_asked, question_of
 from trl_grpo_ext.answers.find.asked_values import stems
 from trl_grpo_ext.answers.find.hedges import doubted_before, is_hedged, stated
-from trl_grpo_ext.answers.find.remarks import restated, told_once, without_additions, without_aside, without_remarks
+from trl_grpo_ext.answers.find.remarks import (
+    restated,
+    told_once,
+    without_additions,
+    without_aside,
+    without_bound,
+    without_remarks,
+)
 from trl_grpo_ext.answers.find.values import FORMULA, TYPED, concluded, has_formula, last_value
 from trl_grpo_ext.answers.read.answer import read
 from trl_grpo_ext.answers.read.number_words import in_digits
@@ -159,6 +166,7 @@ def said_unmarked(answer: str, prompt: str) -> tuple[str, str, str]:
 
 def _said_in_line(line: str, prompt: str) -> tuple[str, str]:
     """Return a line's concluded value, and a reason code unless the value is firm."""
+    line = without_bound(line, question_of(prompt))
     line = restated(without_repeated(_TO_GO.sub("", _CALCULATION.sub("", line)), prompt))
     sentences = [part for part in _SENTENCE_STOP.split(line.strip()) if part.strip()]
     if _is_about_another(sentences, prompt):

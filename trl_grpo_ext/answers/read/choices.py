@@ -14,7 +14,17 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
-from trl_grpo_ext.answers.read.signal_words import CONDITION, CONTRAST, DENIAL, DOUBT, SEVERAL, TURN, WRONG, any_of
+from trl_grpo_ext.answers.read.signal_words import (
+    CONDITION,
+    CONTRAST,
+    DENIAL,
+    DOUBT,
+    GUESS,
+    SEVERAL,
+    TURN,
+    WRONG,
+    any_of,
+)
 from trl_grpo_ext.answers.read.spelling import strip_delimiters, without_invisible, without_text_commands
 
 # Longer answers are refused: no honest choice needs more, its option's text included.
@@ -71,7 +81,7 @@ _LONE_CAPITAL = re.compile(r"(?<!['\w])[A-Z](?!['\w])")
 # `B, not A`
 _NOT = re.compile(r"(.+?),?\s+(?:not|rather\s+than|instead\s+of)\s+(.+)")
 _TRAILED = re.compile(r"(.+?)\s*[(\[](?:option\s+)?([A-Z])[)\]]")
-_TAKEN_BACK = re.compile(rf"\W*(?:(?:is|was|are)\s+)?(?:{DENIAL}|{WRONG}|{DOUBT}|or)\b", re.I)
+_TAKEN_BACK = re.compile(rf"\W*(?:(?:is|was|are)\s+)?(?:{DENIAL}|{WRONG}|{DOUBT}|{GUESS}|or)\b", re.I)
 _OTHER = re.compile(r"(?<![\w'])[(\[]?([A-Z])[)\].:!](?!\w)|(?:\b(?:or|and)|[,;/|&])\s*[(\[]?([A-Z])(?!['\w])")
 _CLAIMED = re.compile(
     r"\bor\s+(?:option\s+)?[(\[]?([A-Z])(?!['\w])"

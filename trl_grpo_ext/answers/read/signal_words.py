@@ -9,6 +9,11 @@ import re
 
 DENIAL = r"not|no|nor|never|neither|cannot|\w+n['’]t"
 WRONG = r"wrong|incorrect|false|untrue"
+# Words by which a speaker calls an answer a guess.
+GUESS = (
+    r"it(?:['’]s| is) possible that|my (?:best )?guess|I(?:['’]d)? guess|I(?:['’]m| am) guessing"
+    r"|I (?:could|may|might)(?: well)? be (?:wrong|mistaken)|if I(?:['’]m| am) (?:not (?:mistaken|wrong)|right|correct)"
+)
 DOUBT = r"maybe|perhaps|possibly|probably|might|may|could"
 CONDITION = r"if|unless|whether"
 # Words that offer several answers.
