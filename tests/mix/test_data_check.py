@@ -86,10 +86,10 @@ def test_a_check_that_takes_a_while_says_how_far_it_has_got(capsys: pytest.Captu
     rows = [{"n": n} for n in range(100)]
     assert [problem.row for problem in check_rows(slow, rows).problems] == list(range(1, 100, 2))
     assert re.search(r"^checking data: \d+ of 100 rows$", capsys.readouterr().err, re.MULTILINE)
-    problems, checked = check_rows(slow, rows, at_most_seconds=0.1)
-    assert 0 < checked < 100
-    assert len(problems) <= checked
-    assert max(problem.row for problem in problems) > checked  # a sample of all rows, not the first ones
+    check = check_rows(slow, rows, at_most_seconds=0.1)
+    assert 0 < check.checked < 100
+    assert len(check.problems) <= check.checked
+    assert max(problem.row for problem in check.problems) > check.checked  # a sample of all rows, not the first ones
 
 
 def test_every_row_that_a_class_of_ones_own_fails_on_is_listed() -> None:
