@@ -149,6 +149,12 @@ class Window:
         return None
 
     @property
+    def kept_batches(self) -> tuple[BatchFigures, ...]:
+        """The opening batches and the latest ones, each once: in a short run they overlap."""
+        batches = {id(batch): batch for batch in (*self.opening, *self.batches)}
+        return tuple(batches.values())
+
+    @property
     def checkpoints(self) -> tuple[int, ...]:
         """Checkpoint steps in the run folder, sorted. Lists the folder at each call."""
         if self.folder is None:

@@ -49,7 +49,7 @@ def void_golds(card: Scorecard) -> Counter[str]:
 
 
 class GoldEndings(NamedTuple):
-    """Completions that end on their gold: their number, of these not paid by any term, and one of the latter."""
+    """Counts of completions that end on their gold, all and refused, with text and gold of the last refused."""
 
     ended: int = 0
     refused: int = 0
@@ -57,7 +57,7 @@ class GoldEndings(NamedTuple):
 
 
 def gold_endings(card: Scorecard) -> GoldEndings:
-    """Count the completions that end on their gold, by their text alone, and those of them that no term pays.
+    """Count completions whose text ends on the gold, and among them the completions that no term pays.
 
     Cut completions, and those that a verifier could not read, are left out.
     """
@@ -66,22 +66,25 @@ def gold_endings(card: Scorecard) -> GoldEndings:
     # A penalty gives 0 to the best: not a score that completions with another end have too.
     pays_nobody = worst <= 0 and any(score == worst and gold is None for _, score, gold in scored)
     is_paid = _is_paid(card, scored)
-    count = refused = 0
-    example = None
+    count = 0
+    refused: list[tuple[int, str]] = []
     for row, score, gold in scored:
         if gold is None:
             continue
         count += 1
-        is_wrong = _status(card, row) is Status.INCORRECT
-        is_worst = _status(card, row) is Status.SCORED and score == worst and pays_nobody
-        if (is_wrong or is_worst) and not is_paid:
-            refused += 1
-            example = (on_one_line(card.samples[row].text[-MOST_NUMBER:], MOST_NUMBER), gold)
-    return GoldEndings(count, refused, example)
+        status = _status(card, row)
+        is_worst = status is Status.SCORED and score == worst and pays_nobody
+        if (status is Status.INCORRECT or is_worst) and not is_paid:
+            refused.append((row, gold))
+    if not refused:
+        return GoldEndings(count)
+    row, gold = refused[-1]
+    text = on_one_line(card.samples[row].text[-MOST_NUMBER:], MOST_NUMBER)
+    return GoldEndings(count, len(refused), (text, gold))
 
 
 def tool_answers(card: Scorecard) -> Counter[tuple[str, bool]]:
-    """Count the completions that end on the last result of a tool, by tool and whether they are right."""
+    """Count completions that end on a tool's last result, by the tool's name and whether the verdict is correct."""
     found: Counter[tuple[str, bool]] = Counter()
     for row, sample in enumerate(card.samples):
         results = [message for message in sample.messages or () if message.get("role") == "tool"]

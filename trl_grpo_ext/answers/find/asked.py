@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
@@ -268,7 +268,7 @@ def _asked_unit(given: Unit, prompt: str, *, is_whole: bool) -> str:
         return "percent"
     asked = _units_asked(question or _task_of(prompt), is_whole=is_whole)
     if _AGE.search(question) and not _SHORT_AGES.search(prompt):
-        asked["years"] = unit("years")
+        asked = {**asked, "years": unit("years")}
     if given not in asked.values():
         for name, of in asked.items():
             if _differs(of, given, question):
@@ -279,8 +279,9 @@ def _asked_unit(given: Unit, prompt: str, *, is_whole: bool) -> str:
     return ""
 
 
-def _units_asked(question: str, *, is_whole: bool) -> dict[str, Unit]:
-    """Return the units that a question asks for, by their names.
+@lru_cache(maxsize=256)
+def _units_asked(question: str, *, is_whole: bool) -> Mapping[str, Unit]:
+    """Return the units that a question asks for, by their names; cached, as each completion looks them up.
 
     "To the nearest cm" asks for centimetres only if the gold is a whole number, and never for a currency.
     """

@@ -65,7 +65,7 @@ class Part(NamedTuple):
 
 
 class Name(NamedTuple):
-    """The place of a name in a clause, with the index of the gold's part."""
+    """A name in a clause: start and end in characters, and the index of the gold's part."""
 
     start: int
     end: int

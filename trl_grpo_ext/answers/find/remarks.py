@@ -109,7 +109,9 @@ def restated(line: str) -> str:
 
 
 def without_bound(line: str, question: str) -> str:
-    """Remove "at least" or "at most" before an amount if the question asks for the bound and names none itself.
+    """Remove "at least" or "at most" before an amount if the question asks for the least or the largest number.
+
+    A question with a bound of its own, "at least 5", keeps the answer's bound.
 
     Examples:
         >>> without_bound("At least 5 buses are needed.", "How many buses are needed?")

@@ -23,6 +23,7 @@ _DERIVED: Mapping[str, tuple[tuple[tuple[str, int], ...], Fraction | int]] = {
     "pressure": ((("length", -1), ("mass", 1), ("time", -2)), 1000),
 }  # fmt: skip
 CURRENCIES = frozenset(("money", "euro", "sterling", "yen", "yuan", "rupee"))
+_OF_CURRENCIES = frozenset(((name, 1),) for name in CURRENCIES)
 _AREAS = ("square", "squared", "sq")
 _VOLUMES = ("cubic", "cubed", "cu")
 
@@ -79,7 +80,7 @@ def unit(word: str) -> Unit:
 
 def is_currency(word: str) -> bool:
     """Check whether a word names a currency."""
-    return is_unit(word) and unit(word).measures in [((name, 1),) for name in CURRENCIES]
+    return is_unit(word) and unit(word).measures in _OF_CURRENCIES
 
 
 def raised_by(word: str) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from fractions import Fraction
+from functools import cache
 
 from trl_grpo_ext.answers.read.quantities import known_words
 from trl_grpo_ext.answers.read.statements import TEMPERATURES
@@ -82,6 +83,7 @@ def _side_with_unit_letters(side: Sequence[Token]) -> Sequence[Token]:
     return [token._replace(kind="symbol") if place in units else token for place, token in enumerate(side)]
 
 
+@cache
 def _changing_words() -> frozenset[str]:
     return known_words("changing") | known_words("scaling") | known_words("negating")
 

@@ -27,7 +27,7 @@ class Gold(NamedTuple):
 
 
 def gold_columns(mix: RewardMix, rows: Any) -> dict[str, GoldVerifier]:
-    """Return the columns in which verifiers of a mix look for golds, each with the first verifier that does."""
+    """Return the gold columns of a mix's verifiers, each with the first verifier that reads the column."""
     columns: dict[str, GoldVerifier] = {}
     for _, verifier in mix.verifiers:
         if isinstance(verifier, GoldVerifier):

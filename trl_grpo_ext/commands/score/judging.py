@@ -101,7 +101,7 @@ def _mix(arguments: argparse.Namespace, keys: Mapping[str, Any]) -> RewardMix:
 
 
 def _tell_unprompted(completions: CompletionFile) -> None:
-    """Say on stderr if rows have no prompt but should, by the recipe or by their columns: verdicts may differ."""
+    """Warn on stderr of rows without a prompt if the recipe or a column such as `question` has prompts for them."""
     if not completions.unprompted:
         return
     begun = f"{completions.unprompted} of {completions.rows} rows have"

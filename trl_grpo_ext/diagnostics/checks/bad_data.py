@@ -222,8 +222,7 @@ def related_gold(window: Window) -> CheckResult:
 def _related(window: Window) -> _Suspect | None:
     """Say in which relation the golds stand to wrong answers, with an example; None without one."""
     related = relation(window.opening)
-    batches = {id(batch): batch for batch in (*window.opening, *window.batches)}
-    few = few_golds([*batches.values()])
+    few = few_golds(window.kept_batches)
     if related is not None:
         who, action = related.sentence, related.action
         example = told_related(window.opening, related)

@@ -276,8 +276,7 @@ def unreached_tools(window: Window) -> CheckResult:
 
 def silent_tools(window: Window) -> CheckResult:
     """Find a tool with empty results only, in the first and the last batches: such calls cannot help the model."""
-    batches = {id(batch): batch for batch in (*window.opening, *window.batches)}
-    results = added(batch.tool_results for batch in batches.values())
+    results = added(batch.tool_results for batch in window.kept_batches)
     for (tool, is_empty), count in results.most_common():
         if not is_empty or count < LEAST_RESULTS or results[tool, False]:
             continue
@@ -292,8 +291,7 @@ def silent_tools(window: Window) -> CheckResult:
 
 def wrong_tools(window: Window) -> CheckResult:
     """Find a tool whose results completions give for their answer, and are hardly ever right."""
-    batches = {id(batch): batch for batch in (*window.opening, *window.batches)}
-    answers = added(batch.tool_answers for batch in batches.values())
+    answers = added(batch.tool_answers for batch in window.kept_batches)
     for tool in dict.fromkeys(tool for tool, _ in answers):
         right = answers[tool, True]
         count = right + answers[tool, False]

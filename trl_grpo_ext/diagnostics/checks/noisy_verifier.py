@@ -74,8 +74,7 @@ def inconsistent(window: Window) -> CheckResult:
 
 def refused(window: Window) -> CheckResult:
     """Find a verifier that turns down completions whose text ends on the gold, while the score does not rise."""
-    batches = {id(batch): batch for batch in (*window.opening, *window.batches)}
-    endings = [batch.gold_endings for batch in batches.values()]
+    endings = [batch.gold_endings for batch in window.kept_batches]
     count = sum(each.ended for each in endings)
     turned_down = sum(each.refused for each in endings)
     if count < LEAST_ENDINGS or turned_down < REFUSED * count or window.is_solved:

@@ -15,7 +15,7 @@ LEAST_STEPS = 16
 
 
 class Usual(NamedTuple):
-    """Range of a setting outside of which hardly a run learns, what it does there, and the value to take instead."""
+    """Usual range of a setting, the harm of a value outside, and a value to take instead."""
 
     low: float
     high: float

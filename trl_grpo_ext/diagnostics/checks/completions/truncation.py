@@ -154,7 +154,7 @@ def _of_system_prompt(window: Window) -> str:
 
 
 def _never_ends(window: Window, ended: Estimate) -> bool:
-    """Test for a run without any complete completion and without a rise of the score."""
+    """Test whether every completion is cut and the score does not rise."""
     is_whole = _cut_share(window.opening) >= NEARLY_ALL and not ended.count
     return is_whole and len(window.batches) >= FLAT_BATCHES and not (window.is_solved or has_risen(window))
 

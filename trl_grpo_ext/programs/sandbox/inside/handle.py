@@ -254,7 +254,7 @@ def _standing(value: Any) -> Standing:
 
 
 def _is_plain_result(value: Stub) -> bool:
-    """Test if a stand-in is plain data too, and its object was not made by the test: its contents then answer."""
+    """Test if a returned object is also plain data, such as a list: then its contents answer, not the program."""
     return not isinstance(value, Handle) and _standing(value) < Standing.MADE
 
 

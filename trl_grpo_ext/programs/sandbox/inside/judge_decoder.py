@@ -9,6 +9,8 @@ from trl_grpo_ext.programs.sandbox.inside.crossing.values import Json, Malformed
 from trl_grpo_ext.programs.sandbox.inside.given import check_replaced
 from trl_grpo_ext.programs.sandbox.inside.handle import ASSERTIONS_OF_MOCKS, PREDICATES
 
+_JUDGING = ASSERTIONS_OF_MOCKS | PREDICATES
+
 
 class JudgeDecoder(Decoder):
     """A decoder for a single message of the program."""
@@ -22,7 +24,7 @@ class JudgeDecoder(Decoder):
             MalformedError: if one of the attributes is such a method.
         """
         for name, value in state.items():
-            if name in ASSERTIONS_OF_MOCKS | PREDICATES and callable(value):
+            if name in _JUDGING and callable(value):
                 raise MalformedError(f"an object with a method {name!r} that judges")
 
     def _change(self, number: Json, content: Json) -> Any:

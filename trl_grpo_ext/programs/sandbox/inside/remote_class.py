@@ -187,11 +187,11 @@ def _inherits(kind: Any, cls: RemoteClass) -> bool:
 
 
 def _is_asked(kind: Any, cls: RemoteClass, is_returned: bool) -> bool:
-    """Test if the program is asked whether a class belongs to one of its own.
+    """Test if the judge asks the program for the instances or subclasses of a program class.
 
-    Only classes of program or tests could belong. Of what it returned, the program is asked only for an abstract class;
-    a metaclass that says yes to everything would otherwise answer for it. It is never asked for exceptions: the program
-    could catch a failure with `assertRaises`.
+    Only classes of the program or the tests can belong to a program class. For a returned object, the judge asks only
+    if the program class is abstract, since a metaclass could say yes to every object. For exceptions it never asks: the
+    program could make `assertRaises` catch a failure.
     """
     if not isinstance(kind, type) or BaseException in (*type.mro(kind), *type.mro(cls)):
         return False

@@ -150,7 +150,7 @@ class Exceptions:
         return self._encode_inner(error, encoder, depth)
 
     def _encode_inner(self, error: BaseException, encoder: Encoder, depth: int) -> Json:
-        """Encode an exception inside another, with a number if the other end can have no class of the same kind."""
+        """Encode a cause, context or group member, with a number if its class is none of Python's own."""
         number = None if is_shared(type(error)) else self._number_of(error)
         return self.encode_error(error, encoder, number, depth + 1)
 
