@@ -19,6 +19,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 from command_line import run_here
+from environment_run import scored_by_environments
 from places import ROOT
 from transformers import AutoModelForCausalLM
 
@@ -268,6 +269,36 @@ def test_ctrl_c_ends_a_training_with_its_report_how_to_go_on_and_status_130(
     assert re.search(r"^Interrupted after step \d+\. Report: run/report\.html\.$", said, re.M)
     assert said.rstrip().endswith(left)
     assert (tmp_path / "run/report.html").is_file()
+
+
+REFUSING = """
+from trl_grpo_ext.environments import Calculator
+
+class Refusing(Calculator):
+    resets = 0
+
+    def reset(self, **row):
+        Refusing.resets += 1
+        if Refusing.resets > 16:
+            raise ConnectionError("the service is gone")
+        return super().reset(**row)
+"""
+
+
+@pytest.mark.slow  # a run of the command
+@scored_by_environments
+def test_a_run_that_an_error_ends_names_its_report_and_the_command_to_go_on_with(tmp_path: Path) -> None:
+    (tmp_path / "refusing.py").write_text(REFUSING)
+    recipe = (
+        (ROOT / "recipes/agent.yaml").read_text().replace("trl_grpo_ext.environments.Calculator", "refusing.Refusing")
+    )
+    (tmp_path / "own.yaml").write_text(recipe)
+    flags = ["--max_steps", "9", "--per_device_train_batch_size", "8", "--evaluate_before_and_after", "false"]
+    flags += ["--save_strategy", "steps", "--save_steps", "1", "--environment_patience", "2", "--output_dir", "run"]
+    said = run("-m", "trl_grpo_ext", "train", "--config", "own.yaml", *flags, cwd=tmp_path, expect=1).stderr
+    assert re.search(r"^Ended by EnvironmentsFailedError after step \d\. Report: run/report\.html\.$", said, re.M)
+    assert f"--config own.yaml {shlex.join(flags)} --resume_from_checkpoint true" in said
+    assert "Refusing.reset raised ConnectionError: the service is gone" in said.splitlines()[-1]
 
 
 def test_processes_that_a_launch_starts_know_the_command_to_go_on_with(monkeypatch: pytest.MonkeyPatch) -> None:

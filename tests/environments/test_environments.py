@@ -157,6 +157,14 @@ FAULTS = {
 GIVEN = {"NaN": math.nan, "text": "done", "7": 7}
 
 
+def test_a_reward_that_is_a_text_is_told_with_the_text_and_the_values_that_count(trained: Make) -> None:
+    Calculator.fault, Calculator.given = "get_reward gives text", "1.0"
+    _, (card,) = trained(REWARDS["term"])
+    assert card.samples[FAULTY].outcome.error == (
+        "Calculator.get_reward returned '1.0'; it may return a bool, a finite number, a Verdict, or None"
+    )
+
+
 def test_judging_early_changes_nothing(trained: Make) -> None:
     Calculator.fault = "get_reward raises"
     trainer, (card,) = trained(REWARDS["term"], judge_early=True)

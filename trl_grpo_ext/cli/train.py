@@ -9,7 +9,6 @@ import shlex
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
 from contextlib import redirect_stderr, redirect_stdout, suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -105,25 +104,31 @@ def _train(arguments: argparse.Namespace) -> int:
     try:
         summary = run_recipe(recipe, trainer, time.perf_counter() - began, keeps=not arguments.dry_run)
     except KeyboardInterrupt:
-        if trainer.accelerator.is_main_process and not arguments.dry_run:
-            launched_with = shlex.split(arguments.launched_with)
-            _tell_what_is_left(trainer, ["--config", arguments.config, *launched_with, *arguments.flags])
+        _tell_what_is_left(trainer, arguments, "Interrupted")
         return INTERRUPTED
+    except Exception as error:
+        # Before the first step nothing is lost.
+        if trainer.state.global_step:
+            _tell_what_is_left(trainer, arguments, f"Ended by {type(error).__name__}")
+        raise
     if trainer.run_callback.has_halted:
         return HALTED
     return NOTHING_LEARNED if summary["nothing_learned"] else FINE
 
 
-def _tell_what_is_left(trainer: VerifiedGRPOTrainer, written: Sequence[str]) -> None:
+def _tell_what_is_left(trainer: VerifiedGRPOTrainer, arguments: argparse.Namespace, how: str) -> None:
     """Write the report of an interrupted run, and print its path with the command that resumes the run.
 
-    `written` holds the arguments of the interrupted command.
+    The main process alone does, and not for a dry run. `how` begins the line: `Interrupted`, `Ended by ValueError`.
     """
     from transformers.trainer_utils import get_last_checkpoint
 
     from trl_grpo_ext.report.write import write_report
 
-    folder, said = trainer.args.output_dir, f"Interrupted after step {trainer.state.global_step}"
+    if arguments.dry_run or not trainer.accelerator.is_main_process:
+        return
+    folder = trainer.args.output_dir
+    said = f"{how} after step {trainer.state.global_step}"
     try:
         report = write_report([folder], seconds=REPORT_SECONDS)
     except (OSError, ValueError):
@@ -131,6 +136,7 @@ def _tell_what_is_left(trainer: VerifiedGRPOTrainer, written: Sequence[str]) -> 
         return
     print(f"\n{said}. Report: {report}.", file=sys.stderr)
     if checkpoint := get_last_checkpoint(folder):
+        written = ["--config", arguments.config, *shlex.split(arguments.launched_with), *arguments.flags]
         command = shlex.join(["trl-grpo-ext", "train", *written, "--resume_from_checkpoint", "true"])
         print(f"To go on from {checkpoint}:\n  {command}", file=sys.stderr)
     else:

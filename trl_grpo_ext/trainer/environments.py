@@ -215,7 +215,12 @@ class EnvironmentGuard:
             given = _wait_for(given, loop)
         if given is None:
             return None
-        return as_verdict(given)
+        verdict = as_verdict(given)
+        if verdict.blame is Blame.GRADER and not verdict.details:
+            takes = "it may return a bool, a finite number, a Verdict, or None"
+            where = f"{self.kind.__name__}.get_reward"
+            return grader_error(verdict.reason, error=f"{where} returned {given!r:.100}; {takes}")
+        return verdict
 
     def _state(self) -> Any:
         """Return the property `state` as plain JSON values; None if it does not exist, fails or is too long."""

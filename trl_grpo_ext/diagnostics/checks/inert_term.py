@@ -219,7 +219,7 @@ def _never_opens(window: Window, term: str, severity: Severity) -> Finding:
 
 
 def unmatched(window: Window) -> CheckResult:
-    """Find a weighted term without a single row in the whole run."""
+    """Find a weighted term that applied to no completion of the whole run."""
     groups = sum(part.scores.count for part in window.history)
     if groups < UNMATCHED:
         return None
@@ -230,9 +230,15 @@ def unmatched(window: Window) -> CheckResult:
         return Finding(
             severity=Severity.WARNING,
             terms=(term,),
-            sentence=f"`{term}` has weight, and no row was for it: its `when` has matched none of the run's rows.",
+            sentence=(
+                f"`{term}` has weight, and applied to no completion of the run: its `when` has matched no row, or "
+                f"its function has returned None each time."
+            ),
             numbers={"groups": groups},
-            action=f"Compare the `when` of `{term}` with the values of that column, or take the term out.",
+            action=(
+                f"Compare the `when` of `{term}` with the values of that column, or what its function returns, or "
+                f"take the term out."
+            ),
         )
     return None
 
