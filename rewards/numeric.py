@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar, Literal, NamedTuple, get_args
 
-from trl_grpo_ext.answers.find.final_answer import AnswerFrom, check_answer_from
+from trl_grpo_ext.answers.find.asked import asked_unit
+from trl_grpo_ext.answers.find.final_answer import AnswerFrom, FinalAnswer, check_answer_from
+from trl_grpo_ext.answers.find.math_answer import math_answer
 from trl_grpo_ext.answers.golds import gold_texts
 from trl_grpo_ext.answers.read.answer import Answer, read
 from trl_grpo_ext.answers.read.spelling import strip_delimiters
@@ -17,11 +19,16 @@ from trl_grpo_ext.answers.read.units import NONE, Unit, unit
 from trl_grpo_ext.answers.verdicts import right, unreadable, wrong
 from trl_grpo_ext.protocol import is_number
 from trl_grpo_ext.rewards.bases.answer_verifier import AnswerVerifier
+from trl_grpo_ext.sample import Sample, last_message
 from trl_grpo_ext.support.text import did_you_mean
 from trl_grpo_ext.verdict import Verdict
 
 Percent = Literal["fraction", "number", "either"]
 PERCENTS: tuple[str, ...] = get_args(Percent)
+# The signs between the sides of an equation.
+_EQUALS = re.compile(r"(?<![<>!\\])[=≈]|\\approx\b")
+# A line of words, not of a number with its unit: "There are 5 apples".
+_SENTENCE = re.compile(r"[\W_]*[^\W\d_]{2,}")
 # No honest number is longer.
 MAX_CHARS = 400
 
@@ -33,6 +40,10 @@ _IN_BRACKETS = re.compile(r"\(([^()\d]+)\)\s*\Z")
 _HUGE = re.compile(r"(?:\d[eE]|10\s*(?:\^|\*\*)\s*[{(]?)\s*[+-]?\s*\d{3}")
 _KELVIN = unit("K")
 _CURRENCIES = frozenset(map(unit, ("usd", "eur", "gbp", "yen", "inr")))
+
+
+# Sides of an equation that differ by a larger share are not equal: 16 / 3 = 5.33.
+ROUNDING = Fraction(1, 100)
 
 
 class Amount(NamedTuple):
@@ -47,13 +58,21 @@ class Amount(NamedTuple):
     unit: Unit
 
 
+class Golds(NamedTuple):
+    """A row's golds, with the prompt, which may ask for a unit."""
+
+    amounts: tuple[Amount, ...]
+    prompt: str
+
+
 @dataclass(frozen=True, kw_only=True)
-class NumericVerifier(AnswerVerifier[tuple[Amount, ...]]):
+class NumericVerifier(AnswerVerifier[Golds]):
     r"""Compares the completion's final number with the gold number, within a tolerance.
 
     Use it for measurements, estimates and plain arithmetic. Numbers are parsed by rules and compared as exact
     fractions, without float rounding. Nothing is evaluated: a sum or a root is not a number here, but a word such as
-    `twelve` is. For mathematics use `MathVerifier`.
+    `twelve` is. Of an equation the last side counts, if numbers among its sides agree: `3 * 4 = 12`. Without a mark,
+    the value counts that the last sentence concludes with. For mathematics use `MathVerifier`.
 
     Accepted forms include `1,234.5`, `1 234`, `-3/4`, `\frac{3}{4}`, `1 1/2`, `1.5e3`, `1.5 \times 10^3`, `$5.20`,
     `28%`, `x = 5` and `\approx 5`. The gold is a number or a text with such a number (also GSM8K's `... #### 42`, and
@@ -65,10 +84,10 @@ class NumericVerifier(AnswerVerifier[tuple[Amount, ...]]):
         relative: The largest accepted difference as a share of the gold, in [0, 1): 0.01 is 1 %. A difference within
             either tolerance is accepted. A gold of 0 allows no relative difference.
         percent: The value of `28%` in golds and answers: 0.28 (`fraction`), 28 (`number`), or both (`either`).
-        units: The units that may follow a number: a list of units, or `any`. `any` accepts every known unit, and
-            converts it to the gold's unit, and every counted thing: common words and plurals. Words that scale a number
-            (`million`, `crore`, `hundredths`) must be listed. By default no unit may follow; percent and currency
-            signs always may.
+        units: The units that may follow a number: `any`, or a list of units; an empty list allows none. `any` accepts
+            every known unit, and converts it to the gold's unit, and every counted thing: common words and plurals. A
+            gold without a unit takes no unit that differs from the one that the prompt asks for. Words that scale a
+            number (`million`, `crore`, `hundredths`) must be listed. Percent and currency signs may always stand.
         answer_from: Where the answer stands; see `final_answer`.
         name: The metric key.
 
@@ -77,14 +96,17 @@ class NumericVerifier(AnswerVerifier[tuple[Amount, ...]]):
     | `1500`, `1,500.00`, `1.5e3`, `\boxed{1.5 \times 10^3}`, `Answer: $1490` | CORRECT, 1 | |
     | `1400` | INCORRECT, 0 | `not_equal` |
     | `<answer>1500</answer> or <answer>1600</answer>` | INCORRECT, 0 | `ambiguous` |
-    | `1500 apples`, `1000 + 500`, `1500 or 1600` | UNPARSEABLE, 0 | `not_a_number` |
-    | `1.5 km` with `units="any"` and the gold `1500 m` | CORRECT, 1 | |
-    | `1500 km`, `1500 kg`, `1500 apples` with `units="any"` and the gold `1500 m` | INCORRECT, 0 | `other_unit` |
-    | `1500 K` with `units="any"` | INCORRECT, 0 | `other_unit`: it may be thousands; with this unit in the gold 1 |
-    | `1500 thousands`, `1500 M`, `1500 pi` with `units="any"` | UNPARSEABLE, 0 | `not_a_number` |
+    | `1500 apples`, `3 * 500 = 1500`, `There are 1500 apples.` | CORRECT, 1 | |
+    | `1000 + 500`, `1500 or 1600`, `2 = 1500` | UNPARSEABLE, 0 | `not_a_number` |
+    | `1500 apples` with `units=[]` | UNPARSEABLE, 0 | `not_a_number` |
+    | `1.5 km` with the gold `1500 m` | CORRECT, 1 | |
+    | `1500 km`, `1500 kg`, `1500 apples` with the gold `1500 m` | INCORRECT, 0 | `other_unit` |
+    | `1500 minutes` to "How many seconds is that?" | INCORRECT, 0 | `other_unit` |
+    | `1500 K` | INCORRECT, 0 | `other_unit`: it may be thousands; with this unit in the gold 1 |
+    | `1500 thousands`, `1500 M`, `1500 pi` | UNPARSEABLE, 0 | `not_a_number` |
     | `nan`, `inf`, `1/0` | UNPARSEABLE, 0 | `not_a_number` |
     | `1e999999999` | UNPARSEABLE, 0 | `out_of_range` |
-    | `I do not know.` | UNPARSEABLE, 0 | `not_a_number` |
+    | `I do not know.` | UNPARSEABLE, 0 | `no_answer` |
     | anything, without a gold | SKIPPED, none | `gold_missing` |
     | anything, gold `many` or infinite | SKIPPED, none | `gold_not_a_number` |
 
@@ -97,17 +119,20 @@ class NumericVerifier(AnswerVerifier[tuple[Amount, ...]]):
         [1.0, 0.0]
         >>> NumericVerifier(units=["km"])(["Answer: 1,200 km"], answer=["1200 km"])
         [1.0]
+        >>> takes = NumericVerifier()
+        >>> takes(["It takes 5 minutes.", "That is 5 s."], prompts=["How many minutes?"] * 2, answer=[5, 5])
+        [1.0, 0.0]
     """
 
     advice: ClassVar[Mapping[str, str]] = {
-        "gold_not_a_number": "Write the gold as a number; if it has a unit, allow it: units=...",
+        "gold_not_a_number": "Write the gold as a number, with a unit if `units` allows it.",
     }
 
     column: str | None = None
     absolute: float = 0.0
     relative: float = 0.0
     percent: Percent = "fraction"
-    units: Sequence[str] = ()
+    units: Sequence[str] = "any"
     answer_from: AnswerFrom = "marked"
     name: str | None = None
 
@@ -131,7 +156,18 @@ class NumericVerifier(AnswerVerifier[tuple[Amount, ...]]):
         if not is_list or not all(isinstance(one, str) and one for one in self.units):
             raise ValueError(f"units is a list of units, such as ['km', 'm'], or 'any'; got {self.units!r}.")
 
-    def read_gold(self, row: Mapping[str, Any]) -> tuple[Amount, ...] | str:
+    def find(self, sample: Sample) -> FinalAnswer:
+        """Find the final answer; of sentences without a mark, the value that the last one concludes with."""
+        found = super().find(sample)
+        if found.marks != ("text",) or self.answer_from != "marked":
+            return found
+        text = found.answers[0]
+        is_sentence = _SENTENCE.match(text.rpartition("\n")[2])
+        if not is_sentence or isinstance(self._read(text), Amount):
+            return found
+        return math_answer(sample.text, prefill=sample.prefill, prompt=last_message(sample.prompt))
+
+    def read_gold(self, row: Mapping[str, Any]) -> Golds | str:
         golds = self.golds(row)
         if not golds:
             return "gold_missing"
@@ -139,7 +175,7 @@ class NumericVerifier(AnswerVerifier[tuple[Amount, ...]]):
         read = tuple(amount for amount in amounts if amount is not None)
         if not read:
             return "gold_not_a_number"
-        return read
+        return Golds(read, last_message(row.get("prompt")))
 
     def _gold(self, gold: Any) -> Amount | None:
         if isinstance(gold, bool):
@@ -156,20 +192,20 @@ class NumericVerifier(AnswerVerifier[tuple[Amount, ...]]):
             return amount
         return None
 
-    def judge_answer(self, answer: str, gold: tuple[Amount, ...]) -> Verdict:
+    def judge_answer(self, answer: str, gold: Golds) -> Verdict:
         said = self._read(answer)
         if not isinstance(said, Amount):
             return unreadable(said)
-        differences = {self._difference(one, said) for one in gold}
+        differences = {self._difference(one, said, gold.prompt) for one in gold.amounts}
         if "" in differences:
             return right(answer)
         if "other_unit" in differences:
             return wrong("other_unit", answer=answer)
         return wrong("not_equal", answer=answer)
 
-    def _difference(self, gold: Amount, said: Amount) -> str:
+    def _difference(self, gold: Amount, said: Amount, prompt: str) -> str:
         """Return the reason code of a mismatch, `not_equal` or `other_unit`; empty if the amounts agree."""
-        if not _counts_others(gold, said):
+        if not _counts_others(gold, said, prompt):
             scale = Fraction(1)
             if NONE not in (gold.unit, said.unit):
                 scale = said.unit.factor / gold.unit.factor
@@ -192,9 +228,20 @@ class NumericVerifier(AnswerVerifier[tuple[Amount, ...]]):
         return False
 
     def _read(self, text: str) -> Amount | str:
-        """Read a text as an amount, or return the reason code `not_a_number` or `out_of_range`."""
+        """Read a text as an amount, or return the reason code `not_a_number` or `out_of_range`.
+
+        Of an equation the last side counts, unless a number among the other sides differs.
+        """
         if len(text) > MAX_CHARS:
             return "not_a_number"
+        *sides, last = _EQUALS.split(text)
+        amount = self._read_side(last)
+        if isinstance(amount, Amount) and any(_differs(self._read_side(side), amount) for side in sides):
+            return "not_a_number"
+        return amount
+
+    def _read_side(self, text: str) -> Amount | str:
+        """Read a text without an equals sign."""
         said = _said(text)
         node, measure = _measured(said.node)
         value, is_percent = _value(node)
@@ -237,7 +284,7 @@ def _said(text: str) -> Answer:
 
 
 def _measured(node: Node) -> tuple[Node, Unit]:
-    """Split a value into amount and unit, and drop a leading name: `x = 5 km` gives 5 and `km`."""
+    """Split a value into amount and unit, and drop a leading name: `Result: 5 km` gives 5 and `km`."""
     match node:
         case Relation(("=" | "~",), (Words() | Symbol(), value)):
             return _measured(value)
@@ -262,14 +309,29 @@ def _value(node: Node) -> tuple[Fraction | None, bool]:
     return None, False
 
 
-def _counts_others(gold: Amount, said: Amount) -> bool:
-    """Detect conflicting units: two different dimensions or counted things, or kelvin without a gold unit.
+def _differs(side: Amount | str, last: Amount) -> bool:
+    """Test if a side of an equation is a number that is not close to the last side; in two units none is."""
+    if isinstance(side, str):
+        return False
+    if side.unit.measures != last.unit.measures and NONE not in (side.unit, last.unit):
+        return False
+    scale = Fraction(1)
+    if NONE not in (side.unit, last.unit):
+        scale = side.unit.factor / last.unit.factor
+    return all(abs(one * scale - other) > ROUNDING * abs(other) for one in side.values for other in last.values)
+
+
+def _counts_others(gold: Amount, said: Amount, prompt: str) -> bool:
+    """Detect conflicting units: two dimensions, two counted things, another unit than the prompt's, or kelvin.
 
     `5 K` needs a unit in the gold, since it can also mean 5000.
     """
     if NONE not in (gold.unit, said.unit):
         return gold.unit.measures != said.unit.measures
-    return said.unit == _KELVIN
+    if said.unit == NONE:
+        return False
+    is_whole = all(value.denominator == 1 for value in gold.values)
+    return said.unit == _KELVIN or bool(asked_unit(said.unit, prompt, is_whole=is_whole))
 
 
 numeric_reward = NumericVerifier(name="numeric_reward")

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Generic, TypeVar
 
-from trl_grpo_ext.answers.find.final_answer import AnswerFrom, final_answer
+from trl_grpo_ext.answers.find.final_answer import AnswerFrom, FinalAnswer, final_answer
 from trl_grpo_ext.answers.golds import ADVICE, GOLD_COLUMNS, NOT_TEXT, alternatives, is_not_text
 from trl_grpo_ext.answers.verdicts import SHOWN_CHARS, agreed, shown, unreadable
 from trl_grpo_ext.protocol import DataProblem, Verifier, first_value, problems_of, required_column
@@ -54,6 +54,10 @@ class AnswerVerifier(GoldVerifier, Generic[G]):
     def judge_answer(self, answer: str, gold: G) -> Verdict:
         """Judge one answer against the row's gold; the answer text may have any length and content."""
 
+    def find(self, sample: Sample) -> FinalAnswer:
+        """Find the final answer of a completion by the rule `answer_from`."""
+        return final_answer(sample.text, prefill=sample.prefill, answer_from=self.answer_from)
+
     def golds(self, row: Mapping[str, Any]) -> list[Any]:
         """List the alternative golds of a row: an answer equal to any gold is right."""
         return alternatives(first_value(row, self.gold_columns))
@@ -77,7 +81,7 @@ class AnswerVerifier(GoldVerifier, Generic[G]):
         gold = self._gold_of({**sample.row, "prompt": sample.prompt})
         if isinstance(gold, str):
             return skipped(gold)
-        found = final_answer(sample.text, prefill=sample.prefill, answer_from=self.answer_from)
+        found = self.find(sample)
         if found.problem:
             return unreadable(found.problem)
         judged = [self.judge_answer(answer, gold) for answer in found.answers]

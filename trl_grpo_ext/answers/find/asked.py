@@ -238,7 +238,7 @@ def as_asked(gold: str, answer: str, prompt: str) -> str:
         # the question tells of which scale: 5 degrees for 5 °C
         return _TEMPERATURE.sub(" degrees", gold)
     if isinstance(given, Quantity) and isinstance(asked, Number):
-        return f"{gold} {_asked_unit(given.unit, prompt, is_whole=gold.isdigit())}".strip()
+        return f"{gold} {asked_unit(given.unit, prompt, is_whole=gold.isdigit())}".strip()
     return gold
 
 
@@ -261,7 +261,7 @@ def _is_count_in_percent(asked: Node, given: Node, prompt: str) -> bool:
     return False
 
 
-def _asked_unit(given: Unit, prompt: str, *, is_whole: bool) -> str:
+def asked_unit(given: Unit, prompt: str, *, is_whole: bool) -> str:
     """Return the question's unit if the answer's unit differs; else an empty text."""
     question = question_of(prompt)
     if _PERCENT.search(question):
