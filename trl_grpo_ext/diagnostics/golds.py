@@ -16,11 +16,15 @@ def told_gold(batches: Sequence[BatchFigures]) -> str:
     """An answer of the latest group that nobody has solved, beside its gold; empty where no verdict tells the gold."""
     for batch in reversed(batches):
         if batch.wrong_answer:
-            return _told(*batch.wrong_answer)
+            return told_pair(batch.wrong_answer)
     return ""
 
 
-def _told(answer: str, gold: str) -> str:
+def told_pair(pair: tuple[str, str] | None) -> str:
+    """Quote a wrong answer with its gold, as a sentence after another; empty for None."""
+    if pair is None:
+        return ""
+    answer, gold = pair
     return f" For example, a completion answered `{answer}`, and the gold is `{gold}`{_unit_told(answer, gold)}."
 
 
@@ -130,7 +134,8 @@ def _is_negated(answer: str, gold: str) -> bool:
     return bool(wanted) and given is not None and given == -(wanted or 0)
 
 
-def _in_other_unit(answer: str, gold: str) -> bool:
+def is_in_other_unit(answer: str, gold: str) -> bool:
+    """Test whether an answer is its gold in another unit: `250` for `2.5`."""
     return bool(_unit_told(answer, gold))
 
 
@@ -177,7 +182,7 @@ RELATIONS = (
         READ_AS_WRITTEN,
     ),
     Relation(
-        _in_other_unit,
+        is_in_other_unit,
         "The golds are in another unit than the answers",
         CONVERT,
     ),
@@ -218,7 +223,7 @@ def told_related(batches: Sequence[BatchFigures], related: Relation) -> str:
     """Tell the first quoted wrong answer that stands in a relation to its gold."""
     for answer, gold in _quoted_pairs(batches):
         if related.holds(answer, gold):
-            return _told(answer, gold)
+            return told_pair((answer, gold))
     return ""
 
 

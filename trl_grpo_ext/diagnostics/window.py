@@ -45,10 +45,21 @@ NO_LOGS = NotChecked("a first log of TRL (logging_steps)")
 
 
 class Evaluation(NamedTuple):
-    """An evaluation: its optimizer step, None if unknown, and its primary score."""
+    """An evaluation.
+
+    Attributes:
+        step: Its optimizer step; None if unknown.
+        score: Its primary score.
+        groups: Its number of judged groups.
+        agreeing: Groups without a right answer whose completions mostly agree on a wrong one.
+        wrong_answer: Such an answer with the gold; None if unknown.
+    """
 
     step: int | None
     score: Estimate
+    groups: int = 0
+    agreeing: int = 0
+    wrong_answer: tuple[str, str] | None = None
 
 
 class WeightChange(NamedTuple):
@@ -169,7 +180,7 @@ class Window:
     @property
     def evaluated_steps(self) -> list[tuple[int, Estimate]]:
         """Step and score of each evaluation whose step is known."""
-        return [(step, score) for step, score in self.evaluations if step is not None]
+        return [(each.step, each.score) for each in self.evaluations if each.step is not None]
 
     @property
     def terms(self) -> tuple[str, ...]:
@@ -406,4 +417,12 @@ class RunView:
         score = score_level(self._evaluating)
         if not score.count:
             return []
-        return [Evaluation(self._evaluating[-1].step, score)]
+        wrong = [batch.wrong_answer for batch in self._evaluating if batch.wrong_answer]
+        evaluation = Evaluation(
+            step=self._evaluating[-1].step,
+            score=score,
+            groups=sum(batch.groups for batch in self._evaluating),
+            agreeing=sum(batch.agreeing_wrong_groups for batch in self._evaluating),
+            wrong_answer=wrong[-1] if wrong else None,
+        )
+        return [evaluation]

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from trl_grpo_ext.answers.find.final_answer import final_answer
+from trl_grpo_ext.answers.golds import gold_texts
 from trl_grpo_ext.scorecard import Scorecard
 from trl_grpo_ext.support.text import on_one_line
 from trl_grpo_ext.verdict import Status
@@ -19,6 +21,8 @@ GOLD = ("solution", "answer", "gold", "target", "label", "tests", "test_list", "
 MOST_TEXTS = 64
 # Of the completions that end on their gold, more than of the others: a form, which all may have, is no answer. Ours.
 PAID = 0.5
+# Of the gold: a number that differs by less is the gold, rounded. Ours.
+CLOSE = 0.05
 # Characters at a text's end that are read, and of a number.
 MOST_END, MOST_NUMBER = 256, 60
 
@@ -49,38 +53,111 @@ def void_golds(card: Scorecard) -> Counter[str]:
 
 
 class GoldEndings(NamedTuple):
-    """Counts of completions that end on their gold, all and refused, with text and gold of the last refused."""
+    """Counts of completions that end on their gold, and of answers that a verifier finds right.
+
+    Attributes:
+        ended: Completions whose text ends on the gold.
+        refused: Those of `ended` that no term pays.
+        example: Text and gold of the last refused completion.
+        lowest: Those of `ended` that have the batch's lowest score, while all completions with another end have more.
+        correct: Answers that the primary verifier has read as numbers and found right.
+        other: Those of `correct` that are another number than the gold.
+        other_example: Answer and gold of the last such answer.
+    """
 
     ended: int = 0
     refused: int = 0
     example: tuple[str, str] | None = None
+    lowest: int = 0
+    correct: int = 0
+    other: int = 0
+    other_example: tuple[str, str] | None = None
+
+
+class _Scored(NamedTuple):
+    """A whole completion with a primary score: its row in the batch, its gold, and whether its text ends on the gold.
+
+    `gold` is the value that the gold column gives, without the solution around it; empty without a gold.
+    """
+
+    row: int
+    score: float
+    gold: str
+    ends: bool
 
 
 def gold_endings(card: Scorecard) -> GoldEndings:
-    """Count completions whose text ends on the gold, and among them the completions that no term pays.
+    """Count completions whose text ends on the gold, and answers that are paid though they are not the gold.
 
     Cut completions, and those that a verifier could not read, are left out.
     """
-    scored = list(_scored_endings(card))
-    worst = min((score for _, score, _ in scored), default=0.0)
+    scored = list(_scored(card))
+    ended = [each for each in scored if each.ends]
+    refused = _refused(card, scored)
+    others = [each.score for each in scored if not each.ends]
+    highest = max((each.score for each in ended), default=math.inf)
+    has_lowest = bool(others) and highest < min(others) and _weight(card) > 0
+    correct = [each for each in scored if _is_right_number(card, each)]
+    other = [each for each in correct if _is_other(_answer(card, each), each.gold)]
+    return GoldEndings(
+        ended=len(ended),
+        refused=len(refused),
+        example=_told(card, refused[-1]) if refused else None,
+        lowest=len(ended) if has_lowest else 0,
+        correct=len(correct),
+        other=len(other),
+        other_example=_answer_told(card, other[-1]) if other else None,
+    )
+
+
+def _refused(card: Scorecard, scored: Sequence[_Scored]) -> list[_Scored]:
+    """List completions that end on their gold, and that no term pays."""
+    worst = min((each.score for each in scored), default=0.0)
     # A penalty gives 0 to the best: not a score that completions with another end have too.
-    pays_nobody = worst <= 0 and any(score == worst and gold is None for _, score, gold in scored)
-    is_paid = _is_paid(card, scored)
-    count = 0
-    refused: list[tuple[int, str]] = []
-    for row, score, gold in scored:
-        if gold is None:
-            continue
-        count += 1
-        status = _status(card, row)
-        is_worst = status is Status.SCORED and score == worst and pays_nobody
-        if (status is Status.INCORRECT or is_worst) and not is_paid:
-            refused.append((row, gold))
-    if not refused:
-        return GoldEndings(count)
-    row, gold = refused[-1]
-    text = on_one_line(card.samples[row].text[-MOST_NUMBER:], MOST_NUMBER)
-    return GoldEndings(count, len(refused), (text, gold))
+    pays_nobody = worst <= 0 and any(each.score == worst and not each.ends for each in scored)
+    if _is_paid(card, scored):
+        return []
+    refused = []
+    for each in scored:
+        status = _status(card, each.row)
+        is_worst = status is Status.SCORED and each.score == worst and pays_nobody
+        if each.ends and (status is Status.INCORRECT or is_worst):
+            refused.append(each)
+    return refused
+
+
+def _told(card: Scorecard, scored: _Scored) -> tuple[str, str]:
+    """Return the ends of a completion and of its gold column's text."""
+    sample = card.samples[scored.row]
+    gold = str(sample.row[gold_column(sample.row) or ""])
+    return on_one_line(sample.text[-MOST_NUMBER:], MOST_NUMBER), on_one_line(gold[-MOST_NUMBER:], MOST_NUMBER)
+
+
+def _answer_told(card: Scorecard, scored: _Scored) -> tuple[str, str]:
+    return on_one_line(_answer(card, scored), MOST_NUMBER), on_one_line(scored.gold, MOST_NUMBER)
+
+
+def _answer(card: Scorecard, scored: _Scored) -> str:
+    """Return the answer that the primary verifier has read; empty if it tells none."""
+    verdict = card.primary[scored.row]
+    return "" if verdict is None else verdict.answer or ""
+
+
+def _is_right_number(card: Scorecard, scored: _Scored) -> bool:
+    """Test whether gold and answer are numbers, and the verifier finds the answer right."""
+    is_right = _status(card, scored.row) is Status.CORRECT
+    return is_right and number(scored.gold) is not None and number(_answer(card, scored)) is not None
+
+
+def _is_other(answer: str, gold: str) -> bool:
+    """Test whether an answer is neither the gold nor close to it, as a rounded one is; both are numbers."""
+    given, wanted = number(answer) or 0.0, number(gold) or 0.0
+    return abs(given - wanted) > CLOSE * abs(wanted)
+
+
+def _weight(card: Scorecard) -> float:
+    """Return the weight of the first term in force; 0 without one."""
+    return next((card.weights[term] for term in card.in_force), 0.0)
 
 
 def tool_answers(card: Scorecard) -> Counter[tuple[str, bool]]:
@@ -96,8 +173,8 @@ def tool_answers(card: Scorecard) -> Counter[tuple[str, bool]]:
     return found
 
 
-def _scored_endings(card: Scorecard) -> Iterator[tuple[int, float, str | None]]:
-    """Yield whole completions of the first groups: row, primary score, and the gold if the text ends on it."""
+def _scored(card: Scorecard) -> Iterator[_Scored]:
+    """Yield the whole completions of the first groups."""
     most = MOST_TEXTS * len(card.members) // max(1, len(card))
     for row in itertools.chain.from_iterable(card.members[: max(1, most)]):
         verdict = card.primary[row]
@@ -107,10 +184,15 @@ def _scored_endings(card: Scorecard) -> Iterator[tuple[int, float, str | None]]:
         # A program was run, and its error is the reason.
         if sample.truncated is True or "why" in verdict.details:
             continue
-        score = verdict.score
-        column = gold_column(sample.row)
-        gold = "" if column is None else str(sample.row[column])
-        yield row, score, gold if ends_on(sample.text[-MOST_END:], gold) else None
+        gold = _gold_of(sample.row)
+        yield _Scored(row, verdict.score, gold, ends_on(sample.text[-MOST_END:], gold))
+
+
+def _gold_of(row: Mapping[str, Any]) -> str:
+    """Return the value of a row's gold column, `44` of `15 + 29 = 44 #### 44`; empty without a gold, or for several."""
+    column = gold_column(row)
+    golds = () if column is None else gold_texts(row[column])
+    return golds[0] if len(golds) == 1 else ""
 
 
 def ends_on(text: str, gold: str) -> bool:
@@ -136,13 +218,13 @@ def _status(card: Scorecard, row: int) -> Status | None:
     return None if verdict is None else verdict.status
 
 
-def _is_paid(card: Scorecard, scored: Sequence[tuple[int, float, str | None]]) -> bool:
+def _is_paid(card: Scorecard, scored: Sequence[_Scored]) -> bool:
     """Test whether a term in force finds completions right that end on their gold, and others far less often."""
     for term in card.in_force:
         found: dict[bool, list[bool]] = {True: [], False: []}
-        for row, _, gold in scored:
-            verdict = card.verdicts[term][row]
-            found[gold is not None].append(verdict is not None and verdict.status is Status.CORRECT)
+        for each in scored:
+            verdict = card.verdicts[term][each.row]
+            found[each.ends].append(verdict is not None and verdict.status is Status.CORRECT)
         right, others = (sum(column) / max(1, len(column)) for column in found.values())
         if right - others >= PAID:
             return True

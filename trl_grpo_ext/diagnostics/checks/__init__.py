@@ -62,10 +62,13 @@ PARTS: dict[str, tuple[Check, ...]] = {
         bad_data.cut_prompts,
         bad_data.related_gold,
         bad_data.doubtful_gold,
+        bad_data.evaluation_gold,
     ),
     "noisy_verifier": (
+        noisy_verifier.turned_around,
         noisy_verifier.inconsistent,
         noisy_verifier.refused,
+        noisy_verifier.other_answers,
         noisy_verifier.measured,
         noisy_verifier.disputed,
     ),
@@ -121,6 +124,12 @@ HIDES: dict[Check, tuple[Check, ...]] = {
     bad_data.related_gold: (
         noisy_verifier.refused,
         bad_data.doubtful_gold,
+        *DEAD_GROUPS,
+    ),
+    noisy_verifier.turned_around: (
+        bad_data.related_gold,
+        noisy_verifier.refused,
+        reward_hacking.hacking,
         *DEAD_GROUPS,
     ),
     reward_hacking.hacking: (noisy_verifier.disputed,),

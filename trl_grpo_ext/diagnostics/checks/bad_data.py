@@ -14,6 +14,7 @@ from trl_grpo_ext.diagnostics.batches import (
     percent,
     worst_share,
 )
+from trl_grpo_ext.diagnostics.checks.dead_groups import same_prompts
 from trl_grpo_ext.diagnostics.example import safe_reason
 from trl_grpo_ext.diagnostics.finding import Finding, Severity
 from trl_grpo_ext.diagnostics.golds import (
@@ -23,6 +24,7 @@ from trl_grpo_ext.diagnostics.golds import (
     relation,
     same_answer,
     told_gold,
+    told_pair,
     told_related,
 )
 from trl_grpo_ext.diagnostics.progress import has_risen
@@ -57,6 +59,8 @@ DOUBTFUL, MOSTLY_DOUBTFUL = 0.15, 0.5
 UNMATCHED, MOSTLY_UNMATCHED, MOST_VALUES = 0.2, 0.5, 3
 # Of the prompts; ours: of prompts that are whole, hardly any begins so.
 CUT_PROMPTS, MOSTLY_CUT = 0.2, 0.5
+# Of the scale, at the least: an evaluation so far below training. Ours, from golds of other rows: 0.9.
+FAR_BEHIND = 0.3
 # Of the groups without a right answer in the first batches, as many agree.
 EARLY = 0.3
 # Of the groups without a right answer agree: else the answers scatter, as wrong answers do.
@@ -257,6 +261,29 @@ def doubtful_gold(window: Window) -> CheckResult:
         sentence=suspect.sentence + told_gold(window.batches),
         numbers={"agreed": agreed / groups, "of_wrong_groups": agreeing},
         action=suspect.action,
+    )
+
+
+def evaluation_gold(window: Window) -> CheckResult:
+    """Find an evaluation whose completions agree on wrong answers, far below a training of many prompts."""
+    if not window.evaluations:
+        return None
+    last = window.evaluations[-1]
+    behind = window.scale.part(window.score - last.score)
+    agreed = last.agreeing / max(1, last.groups)
+    # Prompts learned by heart, and rows that are too hard from the start, leave the evaluation behind as well.
+    if last.groups < LEAST_GROUPS or agreed < MOSTLY_DOUBTFUL or behind.at_least < FAR_BEHIND or same_prompts(window):
+        return None
+    return Finding(
+        severity=Severity.WARNING,
+        terms=tuple(window.primary_terms),
+        sentence=(
+            f"The golds of the evaluation may be wrong, or of other rows: in {percent(agreed)} of its groups the "
+            f"completions agree on an answer that is not the gold, and training has {window.score.mean:.2f}."
+            f"{told_pair(last.wrong_answer)}"
+        ),
+        numbers={"agreed": agreed, "behind": behind.mean},
+        action="Compare golds and prompts of a few evaluation rows by hand; if they are right, its rows are harder.",
     )
 
 

@@ -114,7 +114,7 @@ def _levels(window: Window) -> list[Estimate]:
     for start in range(0, len(scores), OPENING_BATCHES):
         levels.append(level_of(scores[start : start + OPENING_BATCHES]))
     known = [level for level in levels if level.count]
-    return known + [level for _, level in window.evaluations]
+    return known + [each.score for each in window.evaluations]
 
 
 def _is_surely_lower(now: Estimate, levels: Sequence[Estimate]) -> bool:

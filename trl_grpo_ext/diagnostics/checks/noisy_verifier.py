@@ -1,9 +1,10 @@
-"""Check `noisy_verifier`: contradictions, errors by the noise meter, or a second opinion that disagrees."""
+"""Check `noisy_verifier`: contradictions, verdicts against the gold, the noise meter, or a second opinion."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
+from trl_grpo_ext.answers.golds import gold_texts
 from trl_grpo_ext.diagnostics.batches import (
     agreement,
     names,
@@ -13,6 +14,7 @@ from trl_grpo_ext.diagnostics.batches import (
 )
 from trl_grpo_ext.diagnostics.example import safe_reason
 from trl_grpo_ext.diagnostics.finding import Finding, NotChecked, Severity
+from trl_grpo_ext.diagnostics.golds import is_in_other_unit
 from trl_grpo_ext.diagnostics.progress import has_risen
 from trl_grpo_ext.diagnostics.scale import common_scale, declared_ranges
 from trl_grpo_ext.diagnostics.window import CheckResult, Window
@@ -43,6 +45,10 @@ ONE_WAY = 0.2
 # Of the completions that end on their gold, and how many of them. Ours, from verifiers that took the first number or
 # the whole text for the answer: 0.6 and more; of a verifier that reads them, hardly any.
 REFUSED, LEAST_ENDINGS = 0.5, 32
+# Completions that end on their gold, and the share of them with the lowest score; of distances and costs, all.
+LEAST_RIGHT, LOWEST = 16, 0.9
+# Of the answers found right, and how many of them: a tolerance that pays them is too wide.
+OTHER, LEAST_CORRECT = 0.5, 32
 
 SAYS = {
     FALSE_ACCEPTS: "accepts {rate} of the answers that are right for another prompt only",
@@ -89,10 +95,65 @@ def refused(window: Window) -> CheckResult:
             f"that end on their gold, such as `{safe_reason(text)}` with the gold `{safe_reason(gold)}`."
         ),
         numbers={"refused": turned_down / count, "endings": count},
-        action=(
-            f"Judge such a completion with {term} by hand: see where it looks for the answer (a tag, a box, the first "
-            f"number, the whole text), and whether it compares text with number, or minds case and spaces."
+        action=_of_refusal(term, gold),
+    )
+
+
+def turned_around(window: Window) -> CheckResult:
+    """Find a reward that gives right answers its lowest score, as a distance without a minus does."""
+    endings = [batch.gold_endings for batch in window.kept_batches]
+    ended = sum(each.ended for each in endings)
+    lowest = sum(each.lowest for each in endings)
+    if ended < LEAST_RIGHT or lowest < LOWEST * ended:
+        return None
+    term = names(window.primary_terms)
+    return Finding(
+        severity=Severity.CRITICAL,
+        terms=tuple(window.primary_terms),
+        sentence=(
+            f"The reward is turned around: of {ended} completions that end on their gold, {percent(lowest / ended)} "
+            f"have the lowest score that {term} gives, and every other completion has more."
         ),
+        numbers={"endings": ended, "lowest": lowest / ended},
+        action=f"Give {term} a negative weight, or let it return the negative: of a distance, less is better.",
+    )
+
+
+def other_answers(window: Window) -> CheckResult:
+    """Find a verifier most of whose right answers are other numbers than their golds."""
+    endings = [batch.gold_endings for batch in window.batches]
+    correct = sum(each.correct for each in endings)
+    other = sum(each.other for each in endings)
+    examples = [each.other_example for each in endings if each.other_example]
+    if correct < LEAST_CORRECT or other < OTHER * correct or is_in_other_unit(*examples[-1]):
+        return None
+    answer, gold = examples[-1]
+    term = names(window.primary_terms)
+    return Finding(
+        severity=Severity.CRITICAL,
+        terms=tuple(window.primary_terms),
+        sentence=(
+            f"The reward is not to be trusted: of {correct} answers that {term} finds right, "
+            f"{percent(other / correct)} are another number than the gold, such as `{safe_reason(answer)}` for the "
+            f"gold `{safe_reason(gold)}`."
+        ),
+        numbers={"correct": correct, "other": other / correct},
+        action=(
+            f"Judge such an answer with {term} by hand: see how wide its tolerance is, and whether it compares with "
+            f"the gold at all."
+        ),
+    )
+
+
+def _of_refusal(term: str, gold: str) -> str:
+    """Advise on right answers that are turned down: by what the golds hold beside the answer, or by hand."""
+    if gold_texts(gold) != (gold,):
+        return (
+            f"Leave only the answer in the golds: they hold more than it. Or let {term} read it there, as `math` does."
+        )
+    return (
+        f"Judge such a completion with {term} by hand: see where it looks for the answer (a tag, a box, the first "
+        f"number, the whole text), and whether it compares text with number, or minds case and spaces."
     )
 
 
