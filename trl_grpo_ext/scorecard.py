@@ -165,7 +165,7 @@ class Scorecard:
         others = np.nan_to_num(np.array(self.others or (None,) * len(self), dtype=float))
         return np.where(self.kept, others, np.nan)
 
-    @property
+    @cached_property
     def has_others(self) -> bool:
         """Whether a reward function beside the mix added anything."""
         return bool(np.nan_to_num(self.other_column).any())
