@@ -228,7 +228,7 @@ class Scorecard:
 
     @cached_property
     def representative(self) -> Scorecard:
-        """The groups whose rows are a sample of the data: all groups, or without the groups of drawn rows."""
+        """Leave out groups of drawn rows, so that groups represent the data; return this card if no row was drawn."""
         if self.drawn is None:
             return self
         kept = [not drawn for drawn in self.drawn]

@@ -227,7 +227,7 @@ def placed(verdict: Verdict, score_range: ScoreRange | None) -> Verdict:
 
 
 def _place(score: float, score_range: ScoreRange | None) -> Status:
-    """Return the status of a score within a declared range; SCORED without a range, or outside of it."""
+    """Place a score in a declared range: CORRECT at its top, INCORRECT at its bottom, PARTIAL between, else SCORED."""
     if score_range is None:
         return Status.SCORED
     low, high = score_range

@@ -152,7 +152,7 @@ class Window:
 
     @cached_property
     def kept_batches(self) -> tuple[BatchFigures, ...]:
-        """The opening batches and the latest ones, each once: in a short run they overlap."""
+        """Opening batches, then recent batches, without duplicates: a short run has batches that count as both."""
         batches = {id(batch): batch for batch in (*self.opening, *self.batches)}
         return tuple(batches.values())
 

@@ -201,13 +201,13 @@ class Grouped:
 
     @classmethod
     def alone(cls, numbers: Sequence[float]) -> Grouped:
-        """Make a mean of numbers that are a group each."""
+        """Average numbers, each number a group by itself."""
         estimate = Estimate.of(numbers)
         return cls(estimate, estimate, min(numbers, default=math.inf), max(numbers, default=-math.inf))
 
     @classmethod
     def share(cls, part: float, whole: float, groups: float) -> Grouped:
-        """Make a share, as sure as so many groups make it: numbers of one group resemble each other."""
+        """Make a share as certain as `groups` independent numbers, since numbers of one group resemble each other."""
         return cls(Estimate.share(part, whole), Estimate(0.0, 0.0, groups), 0.0, 1.0)
 
     @property
