@@ -10,7 +10,9 @@ os.environ.setdefault("HF_DATASETS_DISABLE_PROGRESS_BARS", "1")
 
 import gc
 import shutil
+import sys
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -28,14 +30,31 @@ settings.register_profile("quick", settings.get_profile("thorough"), max_example
 settings.load_profile("thorough")
 
 
+# How many modules were imported when garbage was last collected.
+_MODULES = pytest.StashKey[int]()
+# Of further modules, so many make another collection worth its time: a trainer imports thousands.
+_MANY_MODULES = 100
+
+
 @pytest.hookimpl(wrapper=True)
-def pytest_collection() -> Iterator[None]:
+def pytest_collection(session: pytest.Session) -> Iterator[None]:
     """Exclude imported modules from garbage collection: Accelerate's collection took half a second per training."""
     gc.disable()
     result = yield
     gc.freeze()
     gc.enable()
+    session.stash[_MODULES] = len(sys.modules)
     return result
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Exclude also the modules that tests have imported since, such as torch and TRL."""
+    if len(sys.modules) < item.session.stash[_MODULES] + _MANY_MODULES:
+        return
+    gc.collect()
+    gc.freeze()
+    item.session.stash[_MODULES] = len(sys.modules)
 
 
 @pytest.hookimpl(trylast=True)
@@ -86,9 +105,30 @@ def _reports_at_usual_priority() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
+def _installed_once() -> Iterator[None]:
+    """Ask once whether a package is installed: Accelerate reads the answer from disk five times per step."""
+    from accelerate.utils import imports
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(imports, "_is_package_available", cache(imports._is_package_available))
+        yield
+
+
+@pytest.fixture(scope="session")
 def tiny_model() -> str:
     """Return the folder of the bundled model."""
     return resolve("bundled:tiny_reasoner")
+
+
+@pytest.fixture(scope="session")
+def one_layer(made_once: Callable[[str, Callable[[Path], None]], Path], tiny_model: str) -> str:
+    """Return the folder of the bundled model without two of its three layers, for trainings with planted rewards.
+
+    It trains in half the time, and answers nothing right: a test of what a model has answered takes `tiny_model`.
+    """
+    from first_layer import first_layer
+
+    return str(made_once("one_layer", lambda folder: first_layer(tiny_model, folder)))
 
 
 @pytest.fixture(scope="session")
@@ -125,7 +165,7 @@ def any_cpu_counts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def config(tmp_path: Path) -> Callable[..., Any]:
+def config(tmp_path: Path, _installed_once: None) -> Callable[..., Any]:
     """Make a small `VerifiedGRPOConfig` for a CPU: two prompts with four completions each, two steps."""
     import torch
 

@@ -165,7 +165,7 @@ class Scorecard:
         others = np.nan_to_num(np.array(self.others or (None,) * len(self), dtype=float))
         return np.where(self.kept, others, np.nan)
 
-    @property
+    @cached_property
     def has_others(self) -> bool:
         """Whether a reward function beside the mix added anything."""
         return bool(np.nan_to_num(self.other_column).any())
@@ -228,7 +228,7 @@ class Scorecard:
 
     @cached_property
     def representative(self) -> Scorecard:
-        """The groups whose rows are a sample of the data: all groups, or without the groups of drawn rows."""
+        """Leave out groups of drawn rows, so that groups represent the data; return this card if no row was drawn."""
         if self.drawn is None:
             return self
         kept = [not drawn for drawn in self.drawn]

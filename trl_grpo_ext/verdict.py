@@ -206,7 +206,7 @@ def as_verdict(result: object, score_range: ScoreRange | None = None) -> Verdict
         return Verdict(status=Status.CORRECT if number else Status.INCORRECT, score=float(number))
     if not math.isfinite(number):
         return grader_error("score_not_finite")
-    return placed(Verdict(status=Status.SCORED, score=number), score_range)
+    return Verdict(status=_place(number, score_range), score=number)
 
 
 def placed(verdict: Verdict, score_range: ScoreRange | None) -> Verdict:
@@ -218,14 +218,24 @@ def placed(verdict: Verdict, score_range: ScoreRange | None) -> Verdict:
         >>> placed(as_verdict(50.0), (0.0, 50.0)).status
         <Status.CORRECT: 'correct'>
     """
-    if verdict.status is not Status.SCORED or verdict.score is None or score_range is None:
+    if verdict.status is not Status.SCORED or verdict.score is None:
         return verdict
+    status = _place(verdict.score, score_range)
+    if status is Status.SCORED:
+        return verdict
+    return replace(verdict, status=status)
+
+
+def _place(score: float, score_range: ScoreRange | None) -> Status:
+    """Place a score in a declared range: CORRECT at its top, INCORRECT at its bottom, PARTIAL between, else SCORED."""
+    if score_range is None:
+        return Status.SCORED
     low, high = score_range
-    if not low <= verdict.score <= high:
-        return verdict
-    if verdict.score == high:
-        return replace(verdict, status=Status.CORRECT)
-    return replace(verdict, status=Status.INCORRECT if verdict.score == low else Status.PARTIAL)
+    if score == high:
+        return Status.CORRECT
+    if score == low:
+        return Status.INCORRECT
+    return Status.PARTIAL if low < score < high else Status.SCORED
 
 
 def _as_number(result: object) -> bool | float | None:

@@ -451,7 +451,7 @@ def test_hacks_that_only_a_shadow_sees_are_not_said_to_have_earned_nothing() -> 
 )
 def test_a_penalty_with_nothing_to_punish_is_as_it_should_be(penalty: list[object], weight: float) -> None:
     answers = (MIXED * 8)[: len(penalty)]
-    cards = [batch({"answer": answers, "overlong": penalty}, step=n, weights={"overlong": weight}) for n in range(128)]
+    cards = [batch({"answer": answers, "overlong": penalty}, step=n, weights={"overlong": weight}) for n in range(40)]
     assert codes(window_of(cards)) == []
 
 

@@ -75,10 +75,10 @@ class WrongFirst(Verifier):
 
 @pytest.mark.parametrize("how", ["raises", *WRONG])
 def test_a_row_that_its_verifier_fails_on_is_left_out_and_the_others_are_trained_on(
-    tiny_model: str, sums: Any, config: Make, how: str
+    one_layer: str, sums: Any, config: Make, how: str
 ) -> None:
     mix = RewardMix([RewardTerm(name="wrong", verifier=WrongFirst(how)), RewardTerm(name="longer", verifier=longer)])
-    cards, steps, _ = trained(tiny_model, mix, config(), sums["train"])
+    cards, steps, _ = trained(one_layer, mix, config(), sums["train"])
     assert len(steps) == 2
     for card in cards:
         assert card.void == (True, False, False, False) * 2
@@ -104,9 +104,9 @@ class TooFew(Verifier):
 
 
 def test_a_batch_with_a_verdict_too_few_is_left_out_whole_and_said_to_be(
-    tiny_model: str, sums: Any, config: Make, caplog: pytest.LogCaptureFixture
+    one_layer: str, sums: Any, config: Make, caplog: pytest.LogCaptureFixture
 ) -> None:
-    cards, steps, _ = trained(tiny_model, TooFew(), config(), sums["train"])
+    cards, steps, _ = trained(one_layer, TooFew(), config(), sums["train"])
     assert [card.void for card in cards] == [(True,) * 8] * 2
     assert [entry["grad_norm"] for entry in steps] == [0.0, 0.0]
     assert "'too_few' gave 7 verdicts for 8 completions" in caplog.text
@@ -123,12 +123,12 @@ def plain(first: Any) -> Callable[..., Any]:
 
 @pytest.mark.slow
 def test_a_lone_plain_functions_reward_that_is_no_number_leaves_the_row_out_and_is_told_unless_it_is_none(
-    tiny_model: str, sums: Any, config: Make, caplog: pytest.LogCaptureFixture
+    one_layer: str, sums: Any, config: Make, caplog: pytest.LogCaptureFixture
 ) -> None:
     logs, told = [], []
     for value in (None, math.nan, math.inf, -math.inf):
         caplog.clear()
-        _, steps, _ = trained(tiny_model, plain(value), config(), sums["train"])
+        _, steps, _ = trained(one_layer, plain(value), config(), sums["train"])
         logs.append([(entry["loss"], entry["grad_norm"], entry["reward"]) for entry in steps])
         told.append(caplog.text.count("The reward 'wrong' was NaN or infinite for 2 of 8 completions"))
     assert logs == [logs[0]] * 4
@@ -148,9 +148,9 @@ def plain_async(first: Any) -> Callable[..., Any]:
 @pytest.mark.parametrize("made", [plain, plain_async])
 @pytest.mark.parametrize("value", [math.nan, np.float32("nan"), math.inf])
 def test_a_plain_functions_nan_beside_a_verifier_voids_the_row_and_is_recorded_as_void(
-    tiny_model: str, sums: Any, config: Make, made: Any, value: Any, caplog: pytest.LogCaptureFixture
+    one_layer: str, sums: Any, config: Make, made: Any, value: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    cards, steps, trainer = trained(tiny_model, [longer, made(value)], config(), sums["train"])
+    cards, steps, trainer = trained(one_layer, [longer, made(value)], config(), sums["train"])
     assert [card.void for card in cards] == [(True, False, False, False) * 2] * 2
     assert [entry["verified/void"] for entry in steps] == [0.25, 0.25]
     assert cause_of(cards[0], 0) == ("", "not_finite")
@@ -160,17 +160,17 @@ def test_a_plain_functions_nan_beside_a_verifier_voids_the_row_and_is_recorded_a
 
 
 def test_a_plain_functions_none_beside_a_verifier_does_not_apply_and_is_said_once_with_the_way_to_void(
-    tiny_model: str, sums: Any, config: Make, caplog: pytest.LogCaptureFixture
+    one_layer: str, sums: Any, config: Make, caplog: pytest.LogCaptureFixture
 ) -> None:
-    cards, _, _ = trained(tiny_model, [longer, plain(None)], config(), sums["train"])
+    cards, _, _ = trained(one_layer, [longer, plain(None)], config(), sums["train"])
     assert not any(flag for card in cards for flag in card.void)
     assert caplog.text.count("The reward 'wrong' gave None for 2 of 8 completions") == 1
     assert "return NaN, or make it a verifier (@verifier)" in caplog.text
 
 
-def test_a_plain_functions_nan_without_weight_voids_no_row(tiny_model: str, sums: Any, config: Make) -> None:
+def test_a_plain_functions_nan_without_weight_voids_no_row(one_layer: str, sums: Any, config: Make) -> None:
     args = config(reward_weights=[1.0, 0.0])
-    cards, _, _ = trained(tiny_model, [longer, plain(math.nan)], args, sums["train"])
+    cards, _, _ = trained(one_layer, [longer, plain(math.nan)], args, sums["train"])
     assert not any(flag for card in cards for flag in card.void)
 
 
@@ -188,11 +188,11 @@ def strings(completions: list[Any], **_: Any) -> list[Any]:
 
 @pytest.mark.parametrize("wrong", [raises, too_few, strings])
 def test_a_plain_function_that_fails_ends_the_run_and_is_named(
-    tiny_model: str, sums: Any, config: Make, wrong: Any
+    one_layer: str, sums: Any, config: Make, wrong: Any
 ) -> None:
     mix = RewardMix([RewardTerm(name="longer", verifier=longer)])
     with pytest.raises((RuntimeError, ValueError)) as failed:
-        trained(tiny_model, [mix, wrong], config(), sums["train"])
+        trained(one_layer, [mix, wrong], config(), sums["train"])
     assert failed.value.__notes__ == [f"Where this happened: in the reward {wrong.__name__!r}."]
 
 
@@ -241,13 +241,13 @@ def busy_workers(trainer: int) -> list[psutil.Process]:
 
 @pytest.mark.usefixtures("any_cpu_counts")
 def test_a_clock_that_jumps_changes_no_deadline_and_no_figure(
-    tiny_model: str, sums: Any, config: Make, monkeypatch: pytest.MonkeyPatch
+    one_layer: str, sums: Any, config: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read, jumps = time.time, iter(range(10**9))
     monkeypatch.setattr(time, "time", lambda: read() + (-1) ** next(jumps) * 86_400.0)  # a day on, a day back
     assert [verdict.reason for verdict in in_worker.judge(["spin"])] == ["timeout"]
     assert right_in_worker(["right", "wrong"]) == [1.0, 0.0]
-    cards, steps, trainer = trained(tiny_model, right_in_worker, config(), sums["train"])
+    cards, steps, trainer = trained(one_layer, right_in_worker, config(), sums["train"])
     seconds = [verdict.seconds for card in cards for verdict in card.verdicts["right_in_worker"] if verdict]
     assert len(seconds) == 16
     assert all(0 <= each < 60 for each in seconds)

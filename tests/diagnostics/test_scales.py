@@ -43,7 +43,7 @@ def slow(names: Iterable[str], quick: str) -> list[object]:
 
 
 @pytest.mark.parametrize("scale", slow(SCALES, "penalties"))
-@pytest.mark.parametrize("name", slow(FAULTY, "learning_rate_typo"))
+@pytest.mark.parametrize("name", slow(FAULTY, "judge_by_chance"))
 def test_with_a_declared_range_cause_and_action_are_the_same_and_figures_rescaled(name: str, scale: str) -> None:
     plain, scaled = said(name, "", declared=False), said(name, scale, declared=True)
     assert [one.code for one in scaled.causes] == [one.code for one in plain.causes]
@@ -57,7 +57,7 @@ def test_with_a_declared_range_cause_and_action_are_the_same_and_figures_rescale
 
 
 @pytest.mark.parametrize("scale", slow(SCALES, "penalties"))
-@pytest.mark.parametrize("name", slow(FAULTY, "learning_rate_typo"))
+@pytest.mark.parametrize("name", slow(FAULTY, "judge_by_chance"))
 def test_with_an_observed_range_the_cause_is_the_same(name: str, scale: str) -> None:
     plain, scaled = said(name, "", declared=False), said(name, scale, declared=False)
     assert scaled.causes[0].code == plain.causes[0].code

@@ -27,7 +27,7 @@ MIX = RewardMix([RewardTerm(name="solved", verifier=EnvironmentReward()), term("
 
 
 @pytest.fixture
-def trained(tiny_model: str, config: Callable[..., Any]) -> Callable[..., Scorecard]:
+def trained(one_layer: str, config: Callable[..., Any]) -> Callable[..., Scorecard]:
     """Train one step on rows with these environments, and return the scorecard."""
 
     def train(factory: Any, rows: Any, says: Any) -> Scorecard:
@@ -35,8 +35,8 @@ def trained(tiny_model: str, config: Callable[..., Any]) -> Callable[..., Scorec
             max_completion_length=250, max_steps=1, per_device_train_batch_size=2 * len(rows), num_generations=2,
             shuffle_dataset=False,
         )  # fmt: skip
-        tokenizer = tool_tokenizer(tiny_model)
-        trainer = Scripted(tiny_model, MIX, args, rows, environment_factory=factory, processing_class=tokenizer)
+        tokenizer = tool_tokenizer(one_layer)
+        trainer = Scripted(one_layer, MIX, args, rows, environment_factory=factory, processing_class=tokenizer)
         trainer.says = says
         cards = collected(trainer)
         trainer.train()

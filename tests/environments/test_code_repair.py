@@ -232,7 +232,7 @@ def test_no_program_finds_a_hidden_test(repair: CodeRepairEnvironment) -> None:
 
 
 @pytest.fixture
-def trained(tiny_model: str, config: Callable[..., Any]) -> Callable[..., Any]:
+def trained(one_layer: str, config: Callable[..., Any]) -> Callable[..., Any]:
     """Train a step in which the model submits `programs`, one a turn."""
 
     def train(*programs: str, row: Any = ROW) -> Any:
@@ -245,8 +245,8 @@ def trained(tiny_model: str, config: Callable[..., Any]) -> Callable[..., Any]:
         rows = Dataset.from_list([row] * 8)
         args = config(max_completion_length=300, max_steps=1, record_scorecards=True)
         trainer = Scripted(
-            tiny_model, mix, args, rows, environment_factory=CodeRepairEnvironment,
-            processing_class=tool_tokenizer(tiny_model),
+            one_layer, mix, args, rows, environment_factory=CodeRepairEnvironment,
+            processing_class=tool_tokenizer(one_layer),
         )  # fmt: skip
         trainer.says = (*(call("submit", code=program) for program in programs), "done")
         cards = collected(trainer)

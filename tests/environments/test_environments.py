@@ -115,14 +115,14 @@ class Remembering(Scripted):
 
 
 @pytest.fixture
-def trained(tiny_model: str, sums: Any, config: Make) -> Make:
+def trained(one_layer: str, sums: Any, config: Make) -> Make:
     """Train one step with environments, by default calculators, and return trainer and scorecards."""
 
     def train(rewards: Any, factory: Any = Calculator, says: Any = Scripted.says, **settings: Any) -> Any:
         args = config(**{"max_completion_length": 200, "max_steps": 1} | settings)
-        tokenizer = tool_tokenizer(tiny_model)
+        tokenizer = tool_tokenizer(one_layer)
         trainer = Remembering(
-            tiny_model, rewards, args, sums["train"], environment_factory=factory, processing_class=tokenizer
+            one_layer, rewards, args, sums["train"], environment_factory=factory, processing_class=tokenizer
         )
         trainer.says = says
         cards = collected(trainer)
@@ -257,12 +257,12 @@ async def slow_async_search(words: str) -> str:
 
 @pytest.mark.parametrize("tool", [slow_search, slow_async_search])
 def test_tools_without_an_environment_have_the_time_limit_too(
-    tool: Any, tiny_model: str, sums: Any, config: Make
+    tool: Any, one_layer: str, sums: Any, config: Make
 ) -> None:
     args = config(max_completion_length=200, max_steps=1, environment_timeout=0.05)
-    tokenizer = tool_tokenizer(tiny_model)
+    tokenizer = tool_tokenizer(one_layer)
     trainer = Scripted(
-        tiny_model, RewardMix([RIGHT]), args, sums["train"].select(range(4)), tools=[tool], processing_class=tokenizer
+        one_layer, RewardMix([RIGHT]), args, sums["train"].select(range(4)), tools=[tool], processing_class=tokenizer
     )
     trainer.says = (call(tool.__name__, words="a"), "42")
     cards = collected(trainer)
@@ -294,13 +294,13 @@ DOWN = "ConnectionError: " + "refused " * 100
     ],
 )
 def test_a_result_that_does_not_fit_cuts_the_rollout_and_its_call_and_error_are_recorded(
-    asks: str, error: str, tiny_model: str, sums: Any, config: Make, tmp_path: Path
+    asks: str, error: str, one_layer: str, sums: Any, config: Make, tmp_path: Path
 ) -> None:
-    tokenizer = tool_tokenizer(tiny_model)
+    tokenizer = tool_tokenizer(one_layer)
     limit = len(tokenizer(asks)["input_ids"]) + 20
     args = config(max_completion_length=limit, max_steps=1)
     rows = sums["train"].select(range(4))
-    trainer = Scripted(tiny_model, RewardMix([RIGHT]), args, rows, tools=[long_search], processing_class=tokenizer)
+    trainer = Scripted(one_layer, RewardMix([RIGHT]), args, rows, tools=[long_search], processing_class=tokenizer)
     trainer.says = (asks, "42")
     trainer.train()
     # The tokens that TRL trains on end with an end token.
@@ -378,15 +378,15 @@ class Watching:
 
 
 def test_the_empty_cells_of_another_class_are_no_failure(
-    tiny_model: str, sums: Any, config: Make, trained: Make
+    one_layer: str, sums: Any, config: Make, trained: Make
 ) -> None:
     rows = sums["train"].map(lambda row, index: {"environment": "ab"[index % 2]}, with_indices=True)
     sums = {"train": rows}
     args = config(max_completion_length=200, max_steps=1, per_device_train_batch_size=16, shuffle_dataset=False)
     factories = {"a": Calculator, "b": Watching}
-    tokenizer = tool_tokenizer(tiny_model)
+    tokenizer = tool_tokenizer(one_layer)
     trainer = Scripted(
-        tiny_model, REWARDS["column"], args, rows, environment_factory=factories, processing_class=tokenizer
+        one_layer, REWARDS["column"], args, rows, environment_factory=factories, processing_class=tokenizer
     )
     cards = collected(trainer)
     trainer.train()
@@ -492,7 +492,7 @@ def test_a_state_that_cannot_be_kept_is_none_and_makes_no_row_void(
 
 
 def test_a_term_that_no_environment_has_a_reward_for_is_refused(
-    tiny_model: str, sums: Any, config: Make, trained: Make
+    one_layer: str, sums: Any, config: Make, trained: Make
 ) -> None:
     with pytest.raises(ValueError, match="no environment has a `get_reward`"):
         trained(RewardMix([SOLVED]), Watching)

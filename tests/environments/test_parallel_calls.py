@@ -87,12 +87,12 @@ def _eight_meet(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.fixture
-def trained(tiny_model: str, sums: Any, config: Callable[..., Any]) -> Callable[..., Any]:
+def trained(one_layer: str, sums: Any, config: Callable[..., Any]) -> Callable[..., Any]:
     def train(says: Any, factory: Any = Meeting, **settings: Any) -> Any:
         args = config(max_completion_length=200, max_steps=1, **settings)
         trainer = Scripted(
-            tiny_model, RewardMix([term("any", 0, 1)]), args, sums["train"], environment_factory=factory,
-            processing_class=tool_tokenizer(tiny_model),
+            one_layer, RewardMix([term("any", 0, 1)]), args, sums["train"], environment_factory=factory,
+            processing_class=tool_tokenizer(one_layer),
         )  # fmt: skip
         trainer.says = says
         cards = collected(trainer)

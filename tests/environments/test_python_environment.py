@@ -158,12 +158,12 @@ CALLS = (call("python", code="x = 40"), call("python", code="x + 2"), "\\boxed{4
 
 
 @pytest.fixture
-def trained(tiny_model: str, sums: Any, config: Callable[..., Any]) -> Callable[..., Any]:
+def trained(one_layer: str, sums: Any, config: Callable[..., Any]) -> Callable[..., Any]:
     """Train a step in which the model writes `says`, one text a turn."""
 
     def train(says: Any, mix: RewardMix, **agent: Any) -> Any:
         args = config(max_completion_length=400, max_steps=1)
-        trainer = Scripted(tiny_model, mix, args, sums["train"], processing_class=tool_tokenizer(tiny_model), **agent)
+        trainer = Scripted(one_layer, mix, args, sums["train"], processing_class=tool_tokenizer(one_layer), **agent)
         trainer.says = says
         cards = collected(trainer)
         trainer.train()

@@ -36,10 +36,10 @@ class ToolTrainer(VerifiedGRPOTrainer):
 
 
 @pytest.fixture
-def run(tiny_model: str, sums: Any, config: Make) -> Path:
+def run(one_layer: str, sums: Any, config: Make) -> Path:
     reward: Verifier = used_a_tool
     args = config(max_steps=1, record_scorecards=True)
-    trainer = ToolTrainer(tiny_model, RewardMix([RewardTerm(name="tools", verifier=reward)]), args, sums["train"])
+    trainer = ToolTrainer(one_layer, RewardMix([RewardTerm(name="tools", verifier=reward)]), args, sums["train"])
     trainer.train()
     return Path(args.output_dir)
 

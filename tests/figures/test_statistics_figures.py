@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -39,6 +41,14 @@ def scores(*values: float | None) -> list[Verdict | None]:
 
 def figure(card: Scorecard, name: str, **settings: Any) -> float:
     return logged_figures(reduce_card(card, SETTINGS | settings))[f"verified/{name}"]
+
+
+def test_every_logged_figure_has_a_row_in_the_reference() -> None:
+    page = Path(__file__).parents[2] / "docs" / "metrics_reference.md"
+    named = re.findall("`([^`]+)`", page.read_text(encoding="utf-8"))
+    last_words = {name.rpartition("/")[2] for name in named}
+    logged = logged_figures(reduce_card(card_of({"right": scores(1, 0)}, [1.0]), {"num_generations": 2}))
+    assert {name.rpartition("/")[2] for name in logged} <= last_words
 
 
 def test_a_small_term_drives_as_much_as_a_large_one_only_where_groups_are_scaled() -> None:

@@ -165,10 +165,10 @@ def expected_figures(batch: Parquet, aggregation: str, scale: str, size: int) ->
     ],
 )
 def test_what_is_logged_is_what_pandas_computes_from_the_parquet(
-    tiny_model: str, sums: Any, config: Make, mode: dict[str, Any]
+    one_layer: str, sums: Any, config: Make, mode: dict[str, Any]
 ) -> None:
     args = config(max_steps=4, per_device_train_batch_size=12, num_generations_eval=2, temperature=1.3, **mode)
-    entries = logged(run(tiny_model, sums, args))
+    entries = logged(run(one_layer, sums, args))
     assert len(entries) == 5
     for number, entry in enumerate(entries):
         batch = Parquet(Path(args.output_dir), number)

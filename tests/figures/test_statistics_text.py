@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from trl_grpo_ext import Sample
-from trl_grpo_ext.figures.text import LEAST_TOKENS, NGRAM, SAMPLES, text_figures
+from trl_grpo_ext.figures.repeated_and_foreign import LEAST_TOKENS, NGRAM, SAMPLES, text_figures
 from trl_grpo_ext.rewards.prose import passages, word_count
 from trl_grpo_ext.rewards.repetition import repeated_share
 

@@ -55,10 +55,10 @@ def parts_by_hand(card: Scorecard, aggregation: str) -> Any:
 @pytest.mark.filterwarnings("ignore:Degrees of freedom")
 @pytest.mark.parametrize("mode", MODES, ids=MODE_NAMES)
 def test_other_reward_functions_have_their_share_of_the_totals_and_of_what_drives(
-    tiny_model: str, sums: Any, config: Make, mode: dict[str, Any]
+    one_layer: str, sums: Any, config: Make, mode: dict[str, Any]
 ) -> None:
     args = config(max_steps=3, per_device_train_batch_size=12, **mode)
-    trained = VerifiedGRPOTrainer(tiny_model, [quiet_term(), other_reward], args, tasks(sums["train"], 24))
+    trained = VerifiedGRPOTrainer(one_layer, [quiet_term(), other_reward], args, tasks(sums["train"], 24))
     trained.train()
     run, shares = RecordedRun(args.output_dir), []
     for card, entry in zip(run.cards(), logged(trained), strict=True):
@@ -80,18 +80,18 @@ def test_other_reward_functions_have_their_share_of_the_totals_and_of_what_drive
     assert any(0 < share < 1 for share in shares)
 
 
-def test_every_step_of_training_and_of_evaluation_has_the_same_names(tiny_model: str, sums: Any, config: Make) -> None:
+def test_every_step_of_training_and_of_evaluation_has_the_same_names(one_layer: str, sums: Any, config: Make) -> None:
     args = config(max_steps=3, logging_steps=1, eval_strategy="steps", eval_steps=1, max_completion_length=4)
-    entries = [entry for entry in run(tiny_model, sums, args).state.log_history if "reward" in entry]
+    entries = [entry for entry in run(one_layer, sums, args).state.log_history if "reward" in entry]
     names = [{key for key in entry if key.startswith("verified/")} for entry in entries]
     assert len(names) == 3
     assert names[0] == names[1] == names[2]
 
 
 @pytest.mark.slow  # real runs
-def test_evaluation_alone_has_the_names_of_training(tiny_model: str, sums: Any, config: Make) -> None:
+def test_evaluation_alone_has_the_names_of_training(one_layer: str, sums: Any, config: Make) -> None:
     args = config(record_scorecards=False)
-    made = VerifiedGRPOTrainer(tiny_model, everything(), args, tasks(sums["train"], 8), tasks(sums["test"], 4))
+    made = VerifiedGRPOTrainer(one_layer, everything(), args, tasks(sums["train"], 8), tasks(sums["test"], 4))
     figures = made.evaluate()
     own = {name.removeprefix("eval_") for name in figures if "verified/" in name}
     made.train()
@@ -101,10 +101,10 @@ def test_evaluation_alone_has_the_names_of_training(tiny_model: str, sums: Any, 
     assert 0 < figures["eval_verified/grader/share_of_step"] < 1
 
 
-def test_a_single_completion_a_prompt_is_a_group_in_evaluation(tiny_model: str, sums: Any, config: Make) -> None:
+def test_a_single_completion_a_prompt_is_a_group_in_evaluation(one_layer: str, sums: Any, config: Make) -> None:
     args = config(num_generations_eval=1)
     rewards = Planted(RIGHT, WRONG, RIGHT, RIGHT)
-    made = VerifiedGRPOTrainer(tiny_model, rewards, args, tasks(sums["train"], 8), tasks(sums["test"], 8))
+    made = VerifiedGRPOTrainer(one_layer, rewards, args, tasks(sums["train"], 8), tasks(sums["test"], 8))
     figures = made.evaluate()
     assert figures["eval_verified/groups/all_right"] == 0.75
     assert figures["eval_verified/groups/live"] == 0.0
@@ -112,19 +112,19 @@ def test_a_single_completion_a_prompt_is_a_group_in_evaluation(tiny_model: str, 
     assert figures["eval_verified/planted/driver_share"] is None
 
 
-def test_steps_that_reuse_a_batch_log_no_figures_of_it(tiny_model: str, sums: Any, config: Make) -> None:
+def test_steps_that_reuse_a_batch_log_no_figures_of_it(one_layer: str, sums: Any, config: Make) -> None:
     args = config(max_steps=4, num_iterations=2)
-    trained = run(tiny_model, sums, args)
+    trained = run(one_layer, sums, args)
     steps = [entry for entry in trained.state.log_history if "loss" in entry]
     assert ["verified/void" in entry for entry in steps] == ["reward" in entry for entry in steps]
     assert ["verified/void" in entry for entry in steps] == [True, False, True, False]
 
 
 def test_several_batches_to_a_logging_step_are_averaged_without_what_is_unknown(
-    tiny_model: str, sums: Any, config: Make
+    one_layer: str, sums: Any, config: Make
 ) -> None:
     args = config(max_steps=4, logging_steps=4)
-    entry = logged(run(tiny_model, sums, args))[0]
+    entry = logged(run(one_layer, sums, args))[0]
     recorded = RecordedRun(args.output_dir)
     figures = [logged_figures(reduce_card(card, recorded.settings)) for card in recorded.cards("train")]
     for name in set(entry) - TIMES:
@@ -133,8 +133,8 @@ def test_several_batches_to_a_logging_step_are_averaged_without_what_is_unknown(
     assert 0 < entry["verified/grader/share_of_step"] < 1
 
 
-def test_without_verifiers_there_are_groups_and_nothing_else(tiny_model: str, sums: Any, config: Make) -> None:
-    made = VerifiedGRPOTrainer(tiny_model, other_reward, config(), sums["train"], tasks(sums["test"], 4))
+def test_without_verifiers_there_are_groups_and_nothing_else(one_layer: str, sums: Any, config: Make) -> None:
+    made = VerifiedGRPOTrainer(one_layer, other_reward, config(), sums["train"], tasks(sums["test"], 4))
     made.train()
     made.evaluate()
     kinds = {f"verified/groups/{kind}" for kind in ("live", "all_right", "all_wrong", "tied", "void")}
@@ -143,13 +143,13 @@ def test_without_verifiers_there_are_groups_and_nothing_else(tiny_model: str, su
 
 @pytest.mark.slow  # real runs
 def test_figures_that_cannot_be_made_do_not_stop_the_run(
-    tiny_model: str, sums: Any, config: Make, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    one_layer: str, sums: Any, config: Make, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def broken(*_: Any) -> dict[str, float]:
         raise ZeroDivisionError("planted")
 
     monkeypatch.setattr(verified_grpo, "reduce_card", broken)
-    trained = run(tiny_model, sums, config(max_steps=2))
+    trained = run(one_layer, sums, config(max_steps=2))
     assert trained.state.global_step == 2
     (warned,) = (record.message for record in caplog.records if "figures" in record.message)
     assert warned.startswith("The figures of a batch could not be computed. This is shown once.\nTraceback")

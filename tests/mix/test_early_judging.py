@@ -71,10 +71,10 @@ def contents(card: Scorecard) -> tuple[Any, ...]:
 
 
 def test_a_run_that_is_judged_early_is_the_run_that_is_judged_late(
-    tiny_model: str, sums: Any, config: Make, tmp_path: Path
+    one_layer: str, sums: Any, config: Make, tmp_path: Path
 ) -> None:
     (late, late_cards), (early, early_cards) = (
-        trained(config, tiny_model, sums, judge_early=early, output_dir=str(tmp_path / str(early)))
+        trained(config, one_layer, sums, judge_early=early, output_dir=str(tmp_path / str(early)))
         for early in (False, True)
     )
     timed = ("seconds", "time", "latency", "per_second", "share_of_step")
@@ -86,10 +86,10 @@ def test_a_run_that_is_judged_early_is_the_run_that_is_judged_late(
         assert contents(after) == contents(before)
 
 
-def test_verdicts_are_made_while_trl_computes_log_probabilities(tiny_model: str, sums: Any, config: Make) -> None:
+def test_verdicts_are_made_while_trl_computes_log_probabilities(one_layer: str, sums: Any, config: Make) -> None:
     passing = threading.Event()
     waits = Awaiting(passing)
-    trainer = Telling(tiny_model, waits, config(judge_early=True, beta=0.04), sums["train"])
+    trainer = Telling(one_layer, waits, config(judge_early=True, beta=0.04), sums["train"])
     trainer.passing = passing
     trainer.train()
     assert len(waits.threads) == 2  # a batch a step, each judged once
@@ -98,17 +98,17 @@ def test_verdicts_are_made_while_trl_computes_log_probabilities(tiny_model: str,
 
 @pytest.mark.parametrize("early", [None, False])
 def test_without_an_accelerator_or_where_it_is_not_wanted_verifiers_work_on_the_main_thread(
-    tiny_model: str, sums: Any, config: Make, early: bool | None
+    one_layer: str, sums: Any, config: Make, early: bool | None
 ) -> None:
     ready = threading.Event()
     waits = Awaiting(ready)
     ready.set()
-    VerifiedGRPOTrainer(tiny_model, waits, config(judge_early=early, max_steps=1), sums["train"]).train()
+    VerifiedGRPOTrainer(one_layer, waits, config(judge_early=early, max_steps=1), sums["train"]).train()
     assert waits.threads == [threading.main_thread().name]
 
 
 def test_what_a_rollout_adds_to_the_rows_reaches_the_verifiers(
-    tiny_model: str, sums: Any, config: Make, monkeypatch: pytest.MonkeyPatch
+    one_layer: str, sums: Any, config: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TRL_EXPERIMENTAL_SILENCE", "1")
     seen: list[Any] = []
@@ -128,14 +128,14 @@ def test_what_a_rollout_adds_to_the_rows_reaches_the_verifiers(
         }
 
     args = config(judge_early=True, max_steps=1)
-    VerifiedGRPOTrainer(tiny_model, Seeing(1, 0), args, sums["train"], rollout_func=rollout).train()
+    VerifiedGRPOTrainer(one_layer, Seeing(1, 0), args, sums["train"], rollout_func=rollout).train()
     assert seen == list(range(8))
 
 
-def test_a_row_that_must_not_stay_unscored_ends_an_early_judged_run(tiny_model: str, sums: Any, config: Make) -> None:
+def test_a_row_that_must_not_stay_unscored_ends_an_early_judged_run(one_layer: str, sums: Any, config: Make) -> None:
     mix = RewardMix([term("right", 1, None, on_unscored="raise")])
     with pytest.raises(UnscoredError, match="right"):
-        VerifiedGRPOTrainer(tiny_model, mix, config(judge_early=True), sums["train"]).train()
+        VerifiedGRPOTrainer(one_layer, mix, config(judge_early=True), sums["train"]).train()
 
 
 def test_a_verifier_finds_the_gpu_that_its_rank_has(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -163,7 +163,7 @@ def test_every_term_that_comes_after_the_failure_is_ended_too() -> None:
 
 
 def test_a_step_that_fails_meanwhile_ends_what_verifiers_have_under_way(
-    tiny_model: str, sums: Any, config: Make
+    one_layer: str, sums: Any, config: Make
 ) -> None:
     asleep = threading.Event()
     ended: list[Verdict] = []
@@ -179,7 +179,7 @@ def test_a_step_that_fails_meanwhile_ends_what_verifiers_have_under_way(
             assert asleep.wait(PATIENCE)
             raise RuntimeError("out of memory")
 
-    trainer = Failing(tiny_model, Asleep(1, 0), config(judge_early=True, beta=0.04), sums["train"])
+    trainer = Failing(one_layer, Asleep(1, 0), config(judge_early=True, beta=0.04), sums["train"])
     with pytest.raises(RuntimeError, match="out of memory"):
         trainer.train()
     judging = [thread for thread in threading.enumerate() if thread.name.startswith("judge")]

@@ -136,7 +136,7 @@ def test_terms_that_come_after_are_not_begun_and_without_a_budget_all_are() -> N
     assert asked == [math.inf]
 
 
-def test_a_run_goes_on_and_says_so(tiny_model: str, sums: Any, config: Make, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_run_goes_on_and_says_so(one_layer: str, sums: Any, config: Make, caplog: pytest.LogCaptureFixture) -> None:
     class SlowAtFirst(Positions):
         slow = True
 
@@ -149,7 +149,7 @@ def test_a_run_goes_on_and_says_so(tiny_model: str, sums: Any, config: Make, cap
     mix = RewardMix(
         [RewardTerm(name="first", verifier=SlowAtFirst(1, 0)), RewardTerm(name="then", verifier=Positions(0, 1))]
     )
-    trainer = VerifiedGRPOTrainer(tiny_model, mix, config(judging_budget=0.5), sums["train"])
+    trainer = VerifiedGRPOTrainer(one_layer, mix, config(judging_budget=0.5), sums["train"])
     cards = collected(trainer)
     trainer.train()
     assert [set(card.void) for card in cards] == [{True}, {False}]

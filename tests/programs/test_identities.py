@@ -90,7 +90,8 @@ def package() -> Iterator[Path]:
     assert trl_grpo_ext.__file__ is not None
     folder = Path(tempfile.mkdtemp(prefix="trl_grpo_ext-identities-"))
     try:
-        ignored = shutil.ignore_patterns("__pycache__", "tiny_*", "sums")
+        # With the compiled files, which the processes of another user could not write.
+        ignored = shutil.ignore_patterns("tiny_*", "sums")
         shutil.copytree(Path(trl_grpo_ext.__file__).parent, folder / "trl_grpo_ext", ignore=ignored)
         for path in Path(sandbox_corpus.__file__).parent.glob("sandbox_*"):
             shutil.copy(path, folder)

@@ -65,10 +65,10 @@ def test_the_limit_is_the_trainers_and_the_soft_zone_a_fifth_of_it_also_inside_a
 
 
 def test_a_trainer_of_ours_and_a_recipe_tell_the_limit_and_plain_trl_is_refused(
-    tiny_model: str, sums: Any, config: Any
+    one_layer: str, sums: Any, config: Any
 ) -> None:
     mix = RewardMix([RewardTerm(name="overlong", verifier=OverlongVerifier())])
-    trainer = VerifiedGRPOTrainer(tiny_model, mix, config(max_completion_length=40), sums["train"])
+    trainer = VerifiedGRPOTrainer(one_layer, mix, config(max_completion_length=40), sums["train"])
     (described,) = trainer._run_settings["rewards"]
     assert described["settings"]["max_completion_len"] == 40
     with pytest.raises(ValueError, match="set max_completion_len to the max_completion_length"):

@@ -75,7 +75,7 @@ def contents(card: Scorecard) -> dict[str, Any]:
 
 @pytest.mark.slow  # three real runs
 def test_a_run_that_was_stopped_and_resumed_equals_one_that_was_not(
-    tiny_model: str, sums: Any, config: Make, tmp_path: Path
+    one_layer: str, sums: Any, config: Make, tmp_path: Path
 ) -> None:
     def run(folder: str, *, stops: bool = False, resume: bool = False) -> None:
         args = config(
@@ -83,7 +83,7 @@ def test_a_run_that_was_stopped_and_resumed_equals_one_that_was_not(
             eval_strategy="steps", eval_steps=STOP, keep_scorecards_every=3, learning_rate=1e-3,
         )  # fmt: skip
         data = (sums["train"], sums["test"].select(range(4)))
-        trainer = VerifiedGRPOTrainer(tiny_model, mix(), args, *data, callbacks=[StopsAt()] if stops else None)
+        trainer = VerifiedGRPOTrainer(one_layer, mix(), args, *data, callbacks=[StopsAt()] if stops else None)
         trainer.train(resume_from_checkpoint=resume or None)
 
     run("whole")

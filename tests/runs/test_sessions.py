@@ -67,9 +67,9 @@ def test_a_trainer_that_is_trained_twice_is_read_as_what_it_did_last(tmp_path: P
 
 
 def test_a_training_that_was_cut_short_in_its_first_batch_and_begun_again_has_that_batch_once(
-    tiny_model: str, sums: Any, config: Callable[..., Any], tmp_path: Path
+    one_layer: str, sums: Any, config: Callable[..., Any], tmp_path: Path
 ) -> None:
-    trainer = VerifiedGRPOTrainer(tiny_model, think_format_reward, config(max_steps=1), sums["train"])
+    trainer = VerifiedGRPOTrainer(one_layer, think_format_reward, config(max_steps=1), sums["train"])
     trainer.train()
     trainer.train()
     assert batches(tmp_path / "run") == [("train", 0)]

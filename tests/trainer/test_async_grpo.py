@@ -68,13 +68,13 @@ def group_of(*texts: str, version: int = 0) -> Any:
 
 
 @pytest.fixture
-def mix_loop(tiny_model: str, sums: Any, tmp_path: Path) -> Iterator[Callable[..., Any]]:
+def mix_loop(one_layer: str, sums: Any, tmp_path: Path) -> Iterator[Callable[..., Any]]:
     """Make our loop in this process."""
 
     def make(mix: RewardMix, **settings: Any) -> Any:
         judging = AsyncJudging(output_dir=str(tmp_path / "run"), write_report=False, **settings)
         clock = RunClock(steps_a_version=1, max_steps=10, groups_a_step=1, settings={"num_generations": 4})
-        arguments = loop_arguments(tool_tokenizer(tiny_model), sums["train"])
+        arguments = loop_arguments(tool_tokenizer(one_layer), sums["train"])
         return MixLoop(mix=mix, judging=judging, clock=clock, **arguments)
 
     yield make
@@ -95,9 +95,9 @@ def scored(loop: Any, group: Any) -> list[Any]:
         loop._tool_pool.shutdown()
 
 
-def test_with_weights_of_1_advantages_are_trls_own(mix_loop: Any, tiny_model: str, sums: Any) -> None:
+def test_with_weights_of_1_advantages_are_trls_own(mix_loop: Any, one_layer: str, sums: Any) -> None:
     mix = RewardMix([RIGHT, SHORT])
-    arguments = loop_arguments(tool_tokenizer(tiny_model), sums["train"]) | {"reward_funcs": mix.reward_funcs()}
+    arguments = loop_arguments(tool_tokenizer(one_layer), sums["train"]) | {"reward_funcs": mix.reward_funcs()}
     theirs = scored(worker_module._AsyncRolloutLoop(**arguments), group_of(*SAYS[:4]))
     ours = scored(mix_loop(mix), group_of(*SAYS[:4]))
     assert [one.advantage for one in ours] == pytest.approx([one.advantage for one in theirs], abs=1e-6)
@@ -215,11 +215,11 @@ class Run:
 
 
 @pytest.fixture
-def judged(tiny_model: str, sums: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Any]]:
+def judged(one_layer: str, sums: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Any]]:
     """Run TRL's worker with a mix until some rows are delivered."""
     # TRL requires vLLM even if the server runs elsewhere.
     monkeypatch.setattr(worker_module, "is_vllm_available", lambda: True)
-    run = Run(tiny_model, sums["train"].select(range(8)), tmp_path / "run")
+    run = Run(one_layer, sums["train"].select(range(8)), tmp_path / "run")
 
     def judge(mix: RewardMix, take: Any = lambda run: run.taken(16), environment: Any = None, **settings: Any) -> Any:
         with parts.vllm_server(run.tokenizer, SAYS) as address:
@@ -290,8 +290,8 @@ def test_a_finding_of_halt_on_ends_the_training(judged: Any) -> None:
     assert control.should_training_stop
 
 
-def test_what_cannot_be_judged_there_is_refused(tiny_model: str, sums: Any, tmp_path: Path) -> None:
-    run = Run(tiny_model, sums["train"], tmp_path)
+def test_what_cannot_be_judged_there_is_refused(one_layer: str, sums: Any, tmp_path: Path) -> None:
+    run = Run(one_layer, sums["train"], tmp_path)
     run.rollout_worker = SimpleNamespace()
     with pytest.raises(TypeError, match="AsyncRolloutWorker"):
         judge_by(run, RewardMix([RIGHT]))

@@ -24,13 +24,13 @@ Make = Callable[..., Any]
 
 
 def test_advantages_are_trls_of_the_scorecard_in_evaluation_and_with_accumulation_and_several_iterations(
-    tiny_model: str, sums: Any, config: Make
+    one_layer: str, sums: Any, config: Make
 ) -> None:
     args = config(
         per_device_train_batch_size=4, gradient_accumulation_steps=2, num_iterations=2, max_steps=4,
         num_generations_eval=2,
     )  # fmt: skip
-    trainer = VerifiedGRPOTrainer(tiny_model, rich_mix(), args, sums["train"], sums["test"].select(range(4)))
+    trainer = VerifiedGRPOTrainer(one_layer, rich_mix(), args, sums["train"], sums["test"].select(range(4)))
     cards = collected(trainer)
     trainer.train()
     trainer.evaluate()
@@ -44,9 +44,9 @@ def test_advantages_are_trls_of_the_scorecard_in_evaluation_and_with_accumulatio
     assert [card.weights["short"] for card in cards] == pytest.approx([0.5, 0.3, 0.1])
 
 
-def test_the_raw_reward_stays_raw_while_the_weight_moves(tiny_model: str, sums: Any, config: Make) -> None:
+def test_the_raw_reward_stays_raw_while_the_weight_moves(one_layer: str, sums: Any, config: Make) -> None:
     fading = RewardMix([term("right", 1, 0), term("fading", 1, 1, 0, 1, weight=linear(1.0, 0.0, until=0.5))])
-    trainer = VerifiedGRPOTrainer(tiny_model, fading, config(max_steps=4), sums["train"])
+    trainer = VerifiedGRPOTrainer(one_layer, fading, config(max_steps=4), sums["train"])
     cards = collected(trainer)
     trainer.train()
     steps = trainer.state.log_history[:4]
@@ -59,14 +59,14 @@ def test_the_raw_reward_stays_raw_while_the_weight_moves(tiny_model: str, sums: 
 
 
 def test_a_resumed_run_has_the_weights_of_one_that_was_not_stopped(
-    tiny_model: str, sums: Any, config: Make, tmp_path: Path
+    one_layer: str, sums: Any, config: Make, tmp_path: Path
 ) -> None:
     def weights(folder: str, resume: bool) -> dict[int, float]:
         mix = RewardMix(
             [term("right", 1, 0), term("fading", 1, 1, 0, 1, weight=linear(1.0, 0.1, begin=0.2, until=0.8))]
         )
         args = config(output_dir=str(tmp_path / folder), max_steps=6, save_strategy="steps", save_steps=3)
-        trainer = VerifiedGRPOTrainer(tiny_model, mix, args, sums["train"])
+        trainer = VerifiedGRPOTrainer(one_layer, mix, args, sums["train"])
         trainer.train(resume_from_checkpoint=resume or None)
         parts = sorted((tmp_path / folder / "scorecards").glob("verdicts-*.parquet"))
         rows = [row for part in parts for row in pq.read_table(part).to_pylist()]
@@ -95,10 +95,10 @@ class Remembering(VerifiedGRPOTrainer):
 LIVE_THEN_DEAD = (1, 0, 0, 1, 1, 1, 1, 1)
 
 
-def test_dead_groups_leave_the_loss_if_asked(tiny_model: str, sums: Any, config: Make) -> None:
+def test_dead_groups_leave_the_loss_if_asked(one_layer: str, sums: Any, config: Make) -> None:
     mix = RewardMix([term("right", *LIVE_THEN_DEAD), term("shadow", 0, 1, weight=0)])
     args = config(max_steps=1, drop_dead_groups=True, beta=0.04)
-    trainer = Remembering(tiny_model, mix, args, sums["train"])
+    trainer = Remembering(one_layer, mix, args, sums["train"])
     cards = collected(trainer)
     trainer.train()
     mask = trainer.outputs[0]["completion_mask"]
@@ -111,14 +111,14 @@ def test_dead_groups_leave_the_loss_if_asked(tiny_model: str, sums: Any, config:
 
 @pytest.mark.parametrize("loss_type", ["dapo", "cispo"])
 def test_dead_rows_cost_no_forward_and_backward_pass_and_the_gradient_is_that_of_masked_rows(
-    tiny_model: str, sums: Any, config: Make, loss_type: str, monkeypatch: pytest.MonkeyPatch
+    one_layer: str, sums: Any, config: Make, loss_type: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def run() -> tuple[list[float], list[int]]:
         args = config(
             max_steps=1, drop_dead_groups=True, beta=0.04, loss_type=loss_type, optim="sgd", learning_rate=1.0,
             per_device_train_batch_size=8, gradient_accumulation_steps=2,
         )  # fmt: skip
-        trainer = Remembering(tiny_model, RewardMix([term("right", *LIVE_THEN_DEAD)]), args, sums["train"])
+        trainer = Remembering(one_layer, RewardMix([term("right", *LIVE_THEN_DEAD)]), args, sums["train"])
         found = gradients(trainer)
         return found, [len(value) for value in trainer.outputs[0].values() if value.ndim]
 
@@ -154,7 +154,7 @@ def gradients(trainer: Any) -> list[float]:
     "loss_type", ["dapo", *(pytest.param(name, marks=pytest.mark.slow) for name in ("grpo", "bnpo", "dr_grpo"))]
 )
 def test_a_batch_of_dead_groups_moves_nothing_once_they_are_dropped_though_kl_would(
-    tiny_model: str, sums: Any, config: Make, loss_type: str
+    one_layer: str, sums: Any, config: Make, loss_type: str
 ) -> None:
     class LaterEqual(Positions):
         def judge_samples(self, samples: Any) -> list[Verdict]:
@@ -165,7 +165,7 @@ def test_a_batch_of_dead_groups_moves_nothing_once_they_are_dropped_though_kl_wo
         args = config(
             max_steps=2, drop_dead_groups=drop, beta=0.5, learning_rate=1e-2, optim="sgd", loss_type=loss_type
         )
-        return gradients(VerifiedGRPOTrainer(tiny_model, LaterEqual(), args, sums["train"]))
+        return gradients(VerifiedGRPOTrainer(one_layer, LaterEqual(), args, sums["train"]))
 
     kept, dropped = run(False), run(True)
     assert kept[1] > 0
@@ -173,10 +173,10 @@ def test_a_batch_of_dead_groups_moves_nothing_once_they_are_dropped_though_kl_wo
     assert dropped[0] == pytest.approx(kept[0])
 
 
-def test_dead_groups_are_counted_by_cause(tiny_model: str, sums: Any, config: Make) -> None:
+def test_dead_groups_are_counted_by_cause(one_layer: str, sums: Any, config: Make) -> None:
     def outcome(*scores: float | None, **mode: Any) -> dict[str, float]:
         args = config(max_steps=1, **mode)
-        trainer = VerifiedGRPOTrainer(tiny_model, RewardMix([term("right", *scores)]), args, sums["train"])
+        trainer = VerifiedGRPOTrainer(one_layer, RewardMix([term("right", *scores)]), args, sums["train"])
         trainer.train()
         prefix = "verified/groups/"
         entry = trainer.state.log_history[0]
@@ -187,19 +187,19 @@ def test_dead_groups_are_counted_by_cause(tiny_model: str, sums: Any, config: Ma
     assert outcome(None, None, None, None, 1, 1, 1, None) == {"void": 0.5, "all_right": 0.5}
 
 
-def test_dead_groups_of_plain_functions_are_seen_too(tiny_model: str, sums: Any, config: Make) -> None:
+def test_dead_groups_of_plain_functions_are_seen_too(one_layer: str, sums: Any, config: Make) -> None:
     def constant(completions: list[Any], **_: Any) -> list[float]:
         return [1.0] * len(completions)
 
     args = config(max_steps=1, drop_dead_groups=True)
-    trainer = Remembering(tiny_model, constant, args, sums["train"])
+    trainer = Remembering(one_layer, constant, args, sums["train"])
     trainer.train()
     assert trainer.outputs[0]["completion_mask"].sum() == 0
     assert len(trainer.outputs[0]["completion_mask"]) == 1
     assert trainer.state.log_history[0]["verified/groups/tied"] == trainer.state.log_history[0]["reward"] == 1.0
 
 
-def test_a_mix_for_several_tasks_scores_each_row_by_its_own_terms(tiny_model: str, sums: Any, config: Make) -> None:
+def test_a_mix_for_several_tasks_scores_each_row_by_its_own_terms(one_layer: str, sums: Any, config: Make) -> None:
     train = sums["train"].select(range(8)).map(lambda row, i: {"task": "sum" if i % 2 else "talk"}, with_indices=True)
     mix = RewardMix(
         [
@@ -207,7 +207,7 @@ def test_a_mix_for_several_tasks_scores_each_row_by_its_own_terms(tiny_model: st
             RewardTerm(name="thinks", verifier=ThinkFormatVerifier(), when={"task": "talk"}, weight=0.5),
         ]
     )
-    trainer = VerifiedGRPOTrainer(tiny_model, mix, config(), train)
+    trainer = VerifiedGRPOTrainer(one_layer, mix, config(), train)
     cards = collected(trainer)
     trainer.train()
     for card in cards:
@@ -231,21 +231,21 @@ def test_a_mix_without_weight_at_the_start_is_refused(sums: Any, config: Make) -
         VerifiedGRPOTrainer("/no/such/model", mix, config(), sums["train"])
 
 
-def test_on_unscored_raise_ends_the_run_with_the_reason(tiny_model: str, sums: Any, config: Make) -> None:
+def test_on_unscored_raise_ends_the_run_with_the_reason(one_layer: str, sums: Any, config: Make) -> None:
     mix = RewardMix([term("right", 1, None, on_unscored="raise")])
-    trainer = VerifiedGRPOTrainer(tiny_model, mix, config(), sums["train"])
+    trainer = VerifiedGRPOTrainer(one_layer, mix, config(), sums["train"])
     with pytest.raises(UnscoredError, match="'right' could not judge"):
         trainer.train()
 
 
-def test_rloo_takes_the_mixes_plain_functions(tiny_model: str, sums: Any, config: Make, tmp_path: Path) -> None:
+def test_rloo_takes_the_mixes_plain_functions(one_layer: str, sums: Any, config: Make, tmp_path: Path) -> None:
     mix = RewardMix([term("right", 1, 0, None, 0), term("short", 0.5, weight=0.2, gate="right")])
     args = RLOOConfig(
         output_dir=str(tmp_path / "rloo"), per_device_train_batch_size=8, num_generations=4, max_completion_length=8,
         max_steps=1, use_cpu=True, bf16=False, report_to="none", save_strategy="no", logging_steps=1,
         disable_tqdm=True, reward_weights=mix.weights, beta=0.0,
     )  # fmt: skip
-    trainer = RLOOTrainer(model=tiny_model, reward_funcs=mix.reward_funcs(), args=args, train_dataset=sums["train"])
+    trainer = RLOOTrainer(model=one_layer, reward_funcs=mix.reward_funcs(), args=args, train_dataset=sums["train"])
     trainer.train()
     entry = trainer.state.log_history[0]
     assert entry["verified/short/gated"] == 0.5
@@ -255,16 +255,16 @@ def test_rloo_takes_the_mixes_plain_functions(tiny_model: str, sums: Any, config
 
 @scored_by_environments
 @pytest.mark.filterwarnings("ignore:You are using 'environment_factory'")
-def test_rewards_of_environments_add_to_the_mix_whose_weights_move(tiny_model: str, sums: Any, config: Make) -> None:
+def test_rewards_of_environments_add_to_the_mix_whose_weights_move(one_layer: str, sums: Any, config: Make) -> None:
     mix = RewardMix([term("right", 1, 0, 0, None), term("fading", 1, 1, 0, 1, weight=linear(1.0, 0.0))])
     Counting.made = 0
     trainer = VerifiedGRPOTrainer(
-        tiny_model,
+        one_layer,
         mix,
         config(),
         sums["train"],
         environment_factory=Counting,
-        processing_class=tool_tokenizer(tiny_model),
+        processing_class=tool_tokenizer(one_layer),
     )
     cards = collected(trainer)
     trainer.train()
@@ -286,13 +286,13 @@ class Asking(Counting):
 @pytest.mark.skipif("owns" not in (GRPOTrainer.__doc__ or ""), reason="this TRL needs a train_dataset")
 @pytest.mark.filterwarnings("ignore:You are using 'environment_factory'")
 def test_an_environment_that_owns_the_data_needs_no_dataset_and_verifiers_that_read_one_are_refused(
-    tiny_model: str, config: Make
+    one_layer: str, config: Make
 ) -> None:
     def make(verifier: Verifier) -> VerifiedGRPOTrainer:
         mix = RewardMix([RewardTerm(name="own", verifier=verifier)])
-        tokenizer = tool_tokenizer(tiny_model)
+        tokenizer = tool_tokenizer(one_layer)
         args = config(max_steps=1)
-        return VerifiedGRPOTrainer(tiny_model, mix, args, environment_factory=Asking, processing_class=tokenizer)
+        return VerifiedGRPOTrainer(one_layer, mix, args, environment_factory=Asking, processing_class=tokenizer)
 
     trainer = make(ThinkFormatVerifier())
     cards = collected(trainer)
@@ -308,12 +308,12 @@ def sometimes(completions: list[Any], **_: Any) -> list[float | None]:
 
 
 def test_a_shadow_changes_no_advantage_beside_a_function_that_leaves_rows_out_too(
-    tiny_model: str, sums: Any, config: Make
+    one_layer: str, sums: Any, config: Make
 ) -> None:
     train = sums["train"].select(range(8)).map(lambda row, i: {"task": "ab"[i % 2]}, with_indices=True)
 
     def run(*terms: RewardTerm) -> Scorecard:
-        trainer = VerifiedGRPOTrainer(tiny_model, [RewardMix(terms), sometimes], config(max_steps=1), train)
+        trainer = VerifiedGRPOTrainer(one_layer, [RewardMix(terms), sometimes], config(max_steps=1), train)
         cards = collected(trainer)
         trainer.train()
         return cards[0]
@@ -328,13 +328,13 @@ def test_a_shadow_changes_no_advantage_beside_a_function_that_leaves_rows_out_to
 @scored_by_environments
 @pytest.mark.filterwarnings("ignore:You are using 'environment_factory'")
 def test_rows_that_only_an_environment_scores_are_not_void_and_a_mix_of_shadows_may_watch_it(
-    tiny_model: str, sums: Any, config: Make
+    one_layer: str, sums: Any, config: Make
 ) -> None:
     train = sums["train"].select(range(8)).map(lambda row: {"task": "b"})
     Counting.made = 0
     trainer = VerifiedGRPOTrainer(
-        tiny_model, RewardMix([term("shadow", 0, weight=0)]), config(max_steps=1), train,
-        environment_factory=Counting, processing_class=tool_tokenizer(tiny_model),
+        one_layer, RewardMix([term("shadow", 0, weight=0)]), config(max_steps=1), train,
+        environment_factory=Counting, processing_class=tool_tokenizer(one_layer),
     )  # fmt: skip
     cards = collected(trainer)
     trainer.train()

@@ -60,10 +60,10 @@ def test_an_optimizer_that_cannot_be_read_is_told_once_and_ends_nothing(caplog: 
     assert math.isnan(meter.figures()[WEIGHTS_CHANGED])
 
 
-def test_a_run_logs_the_figures_and_records_what_is_trained(tiny_model: str, sums: Any, config: Make) -> None:
+def test_a_run_logs_the_figures_and_records_what_is_trained(one_layer: str, sums: Any, config: Make) -> None:
     mix = RewardMix([RewardTerm(name="answer", verifier=Positions(1.0, 0.0, 1.0, 0.0))])
     rows = sums["train"].select(range(8))
-    trainer = VerifiedGRPOTrainer(tiny_model, mix, config(max_steps=2), rows, eval_dataset=rows.select(range(4)))
+    trainer = VerifiedGRPOTrainer(one_layer, mix, config(max_steps=2), rows, eval_dataset=rows.select(range(4)))
     trainer.train()
     first, last = trainer.state.log_history[:2]
     assert first[WEIGHTS_CHANGED] > 0.9

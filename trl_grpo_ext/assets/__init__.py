@@ -19,7 +19,7 @@ def bundled_names() -> list[str]:
 
 
 def resolve(name: str) -> str:
-    """The path of a `bundled:` name; any other name as it is.
+    """Return the path of a `bundled:` name, and other names unchanged.
 
     Raises:
         ValueError: for a bundled name that is not shipped.
@@ -37,7 +37,7 @@ def resolve(name: str) -> str:
 
 
 def short_name(path: str) -> str:
-    """Return the `bundled:` name of what is shipped, by its path; any other text as it is.
+    """Return the `bundled:` name of a shipped folder, and other paths unchanged.
 
     Examples:
         >>> short_name(resolve("bundled:tiny_reasoner")), short_name("models/mine")

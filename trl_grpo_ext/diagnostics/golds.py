@@ -152,7 +152,7 @@ def _differs_by_rounding(answer: str, gold: str) -> bool:
 
 
 def _is_rounded(exact: str, rounded: str) -> bool:
-    """Test whether a number is another one rounded to tens or hundreds, or to whole numbers.
+    """Test whether rounding the exact number to units, tens or hundreds gives the rounded number.
 
     Examples:
         >>> _is_rounded("78", "80"), _is_rounded("2.7", "3"), _is_rounded("78", "90"), _is_rounded("8", "0")

@@ -55,7 +55,8 @@ def level_of(parts: Iterable[Estimate]) -> Estimate:
     together = Estimate.together(parts)
     if not together.is_known:
         return NOTHING
-    return replace(together, error=max(together.error, ROUNDING * abs(together.mean)))
+    error = max(together.error, ROUNDING * abs(together.mean))
+    return Estimate(together.mean, error, together.count)
 
 
 def _level(parts: Sequence[Grouped]) -> Estimate:

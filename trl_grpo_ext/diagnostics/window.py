@@ -6,6 +6,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
@@ -69,7 +70,8 @@ class WeightChange(NamedTuple):
     step: int | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+# Without slots: dozens of checks ask for the same figures of a window, which keeps what it has computed.
+@dataclass(frozen=True, kw_only=True)
 class Window:
     """Everything that checks read of a run.
 
@@ -126,20 +128,20 @@ class Window:
     # The run's settings, from `run_settings` or `RecordedRun.settings`.
     settings: Mapping[str, Any]
 
-    @property
+    @cached_property
     def score(self) -> Estimate:
         """Primary score at the end of the run; `NOTHING` without judged samples."""
         _, last = self.ends
         return score_level(last)
 
-    @property
+    @cached_property
     def best(self) -> float:
         """Best score of the primary terms: of the range if it is known, else seen in this run."""
         if self.scale.is_known:
             return self.scale.high
         return max(self.seen[term].scores.high for term in self.primary_terms)
 
-    @property
+    @cached_property
     def is_solved(self) -> bool:
         """Whether the score has little room to rise; False for a scale without a best score, known or observed."""
         has_best = self.scale.is_known or self.scale.is_ceiled
@@ -159,9 +161,9 @@ class Window:
             return self.logs[-1].get("step")
         return None
 
-    @property
+    @cached_property
     def kept_batches(self) -> tuple[BatchFigures, ...]:
-        """The opening batches and the latest ones, each once: in a short run they overlap."""
+        """Opening batches, then recent batches, without duplicates: a short run has batches that count as both."""
         batches = {id(batch): batch for batch in (*self.opening, *self.batches)}
         return tuple(batches.values())
 
@@ -196,7 +198,7 @@ class Window:
             return ()
         return self.batches[-1].in_force
 
-    @property
+    @cached_property
     def primary_terms(self) -> list[str]:
         """Primary terms: the first term in force, then further terms while rows lack a verdict."""
         terms: list[str] = []
@@ -208,7 +210,7 @@ class Window:
             left -= self.of_term(term).verdicts
         return terms
 
-    @property
+    @cached_property
     def ends(self) -> tuple[Sequence[BatchFigures], Sequence[BatchFigures]]:
         """Opening batches and last batches; a single batch counts as last."""
         known = {id(batch) for batch in self.opening}

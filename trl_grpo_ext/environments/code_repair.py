@@ -149,7 +149,7 @@ class CodeRepairEnvironment:
 
     @property
     def state(self) -> dict[str, Any]:
-        """The number of submissions, the last one, and how many public tests it has passed."""
+        """Report the number of submissions, the last program and its count of passed public tests."""
         last = None
         if self._submitted:
             last = self._submitted[-1][:_SHOWN_PROGRAM]
@@ -210,7 +210,7 @@ _FENCE = re.compile(r"`{3,}|~{3,}")
 
 
 def _unfenced(code: str) -> str:
-    """Take a fence off that encloses a whole program, as models write it; any other text is the program as it is."""
+    """Remove a Markdown fence around a whole program; return programs without fence unchanged."""
     code = code.lstrip("\ufeff")
     lines = code.strip().splitlines(keepends=True)
     if len(lines) < 2:

@@ -1,4 +1,4 @@
-"""Totals over several batches, such as the batches of an evaluation or a replay."""
+"""Totals over several batches: all batches of an evaluation, for example, or batches that `replay` scores."""
 
 from __future__ import annotations
 

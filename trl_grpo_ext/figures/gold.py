@@ -7,6 +7,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from trl_grpo_ext.answers.find.final_answer import final_answer
@@ -204,8 +205,8 @@ def ends_on(text: str, gold: str) -> bool:
     """
     wanted = number(gold)
     if wanted is not None:
-        answers = final_answer(text, answer_from="last_number").answers
-        return bool(answers) and number(answers[0]) == wanted
+        answer = _last_number(text)
+        return answer is not None and number(answer) == wanted
     if not 0 < len(gold) <= MOST_NUMBER:
         return False
     before, found, behind = text.casefold().rpartition(gold.strip().casefold())
@@ -278,7 +279,15 @@ def _pair(card: Scorecard, row: int) -> tuple[str, str] | None:
     gold = "" if column is None else str(sample.row[column])[:MOST_NUMBER]
     if number(gold) is None:
         return None
-    answers = final_answer(sample.text[-MOST_END:], answer_from="last_number").answers
-    if not answers or number(answers[0]) is None:
+    answer = _last_number(sample.text[-MOST_END:])
+    if answer is None or number(answer) is None:
         return None
-    return answers[0][:MOST_NUMBER], gold
+    return answer[:MOST_NUMBER], gold
+
+
+# Of a batch, two figures read the same ends.
+@lru_cache(maxsize=2 * MOST_TEXTS)
+def _last_number(text: str) -> str | None:
+    """Return the last number of a text's end; None without a number, or with an end that leaves it open."""
+    answers = final_answer(text, answer_from="last_number").answers
+    return answers[0] if answers else None

@@ -10,7 +10,7 @@ import itertools
 import math
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -28,8 +28,8 @@ from trl_grpo_ext.figures.primary import (
     primary_figures,
     read_answer,
 )
+from trl_grpo_ext.figures.repeated_and_foreign import TextFigures, text_figures
 from trl_grpo_ext.figures.terms import TermFigures, grouped, quantiles, repeated_completions, term_figures
-from trl_grpo_ext.figures.text import TextFigures, text_figures
 from trl_grpo_ext.figures.voids import Cause, VoidFigures, void_figures
 from trl_grpo_ext.group_outcome import WRONG, GroupOutcome, judgement
 from trl_grpo_ext.sample import Prompt, Sample, content_text, last_message, prompt_key, tools_left_out
@@ -176,41 +176,52 @@ def reduce_card(card: Scorecard, settings: Mapping[str, Any]) -> BatchFigures:
     secondary_share, effective = _of_advantages(card)
     step = card.step
     card = card.representative
-    totals = np.array(card.totals, dtype=float)
-    is_cancelled = card.live & ~card.differs(np.round(totals, TOTAL_DIGITS))
     repeats = repeated_completions(card)
     return BatchFigures(
         step=step,
         mode=card.mode,
-        size=len(card),
-        void=sum(card.void),
-        rewards=grouped(card, totals),
-        tokens=grouped(card, card.tokens),
-        cut_tokens=_cut_tokens(card),
-        length_correlation=_length_correlation(card, totals),
         terms={term: term_figures(card, term, repeats, drivers.shares, drivers.apart) for term in card.terms},
         others_share=drivers.others,
-        primary=primary_figures(card),
-        blame=_blame(card),
-        seconds=_seconds(card),
-        outcomes=Counter(card.outcomes),
-        prompts=_prompts(card),
-        mixed_groups=_mixed_groups(card),
-        secondary_groups=int((card.live & ~card.primary_differs).sum()),
-        cancelled_groups=int(is_cancelled.sum()),
         secondary_share=secondary_share,
         effective=effective,
         pass_rates=pass_rates(card, ks_for(settings, card.mode)),
-        agreements=_agreements(card),
-        voids=void_figures(card),
-        text=text_figures(card.samples),
-        cut_prompts=_cut_prompts(card),
-        void_golds=void_golds(card),
-        gold_endings=gold_endings(card),
         unmatched=_unmatched(card, settings),
         **_wrong_groups(card),
-        **_of_tools(card),
+        **{name: figure(card) for name, figure in FIGURES.items()},
     )
+
+
+def _void(card: Scorecard) -> int:
+    return sum(card.void)
+
+
+def _totals(card: Scorecard) -> Floats:
+    return np.array(card.totals, dtype=float)
+
+
+def _rewards(card: Scorecard) -> Grouped:
+    return grouped(card, _totals(card))
+
+
+def _tokens(card: Scorecard) -> Grouped:
+    return grouped(card, card.tokens)
+
+
+def _outcomes(card: Scorecard) -> Counter[GroupOutcome]:
+    return Counter(card.outcomes)
+
+
+def _secondary_groups(card: Scorecard) -> int:
+    return int((card.live & ~card.primary_differs).sum())
+
+
+def _cancelled_groups(card: Scorecard) -> int:
+    rounded = np.round(_totals(card), TOTAL_DIGITS)
+    return int((card.live & ~card.differs(rounded)).sum())
+
+
+def _text(card: Scorecard) -> TextFigures:
+    return text_figures(card.samples)
 
 
 def _cut_tokens(card: Scorecard) -> Estimate:
@@ -296,20 +307,10 @@ def first_when(settings: Mapping[str, Any], terms: Sequence[str]) -> Mapping[str
     return {}
 
 
-def _of_tools(card: Scorecard) -> dict[str, Any]:
-    """Count failed calls, results, answers and results left out of tools, for `BatchFigures`."""
-    return {
-        "tool_errors": _tool_errors(card.samples),
-        "tool_results": _tool_results(card.samples),
-        "tool_answers": tool_answers(card),
-        "left_out": _left_out(card.samples),
-    }
-
-
-def _tool_results(samples: Sequence[Sample]) -> Counter[tuple[str, bool]]:
+def _tool_results(card: Scorecard) -> Counter[tuple[str, bool]]:
     """Count the results of tool calls by tool and whether they hold nothing; a picture is no empty text."""
     found: Counter[tuple[str, bool]] = Counter()
-    for sample in samples:
+    for sample in card.samples:
         for message in sample.messages or ():
             if message.get("role") == "tool":
                 content = message.get("content")
@@ -318,17 +319,17 @@ def _tool_results(samples: Sequence[Sample]) -> Counter[tuple[str, bool]]:
     return found
 
 
-def _left_out(samples: Sequence[Sample]) -> Counter[tuple[str, ...]]:
+def _left_out(card: Scorecard) -> Counter[tuple[str, ...]]:
     """Count the samples that ended since results of tools did not fit, by the tools."""
-    found = Counter(tools_left_out(sample.messages or ()) for sample in samples)
+    found = Counter(tools_left_out(sample.messages or ()) for sample in card.samples)
     del found[()]
     return found
 
 
-def _tool_errors(samples: Sequence[Sample]) -> Counter[ToolError]:
+def _tool_errors(card: Scorecard) -> Counter[ToolError]:
     """Count failed tool calls of a batch by tool and error."""
     found: Counter[ToolError] = Counter()
-    for sample in samples:
+    for sample in card.samples:
         for message in sample.messages or ():
             error = _error_of(message)
             if error:
@@ -393,9 +394,9 @@ def _is_mixed(samples: Sequence[Sample]) -> bool:
     return False
 
 
-def _length_correlation(card: Scorecard, totals: Floats) -> float | None:
+def _length_correlation(card: Scorecard) -> float | None:
     lengths = card.by_group(card.tokens)
-    rewards = card.by_group(totals)
+    rewards = card.by_group(_totals(card))
     # A rank counts only samples of which both numbers are known.
     unknown = np.isnan(lengths) | np.isnan(rewards)
     length_ranks = _centred_ranks(lengths, unknown)
@@ -500,3 +501,33 @@ def _of_advantages(card: Scorecard) -> tuple[float | None, Estimate]:
         return None, effective
     secondary = float(sizes[card.live & ~card.primary_differs].sum())
     return secondary / whole, effective
+
+
+# The figures that a card of representative samples tells by itself, each a field of `BatchFigures`. A new one is a line
+# here; `reduce_card` has those that need the settings, the drawn rows, or several figures at once.
+FIGURES: Mapping[str, Callable[[Scorecard], Any]] = {
+    "size": len,
+    "void": _void,
+    "rewards": _rewards,
+    "tokens": _tokens,
+    "cut_tokens": _cut_tokens,
+    "length_correlation": _length_correlation,
+    "primary": primary_figures,
+    "blame": _blame,
+    "seconds": _seconds,
+    "outcomes": _outcomes,
+    "prompts": _prompts,
+    "mixed_groups": _mixed_groups,
+    "gold_endings": gold_endings,
+    "secondary_groups": _secondary_groups,
+    "cancelled_groups": _cancelled_groups,
+    "agreements": _agreements,
+    "voids": void_figures,
+    "text": _text,
+    "tool_errors": _tool_errors,
+    "tool_results": _tool_results,
+    "tool_answers": tool_answers,
+    "left_out": _left_out,
+    "cut_prompts": _cut_prompts,
+    "void_golds": void_golds,
+}

@@ -240,9 +240,20 @@ def quantiles(verdicts: Sequence[Verdict]) -> tuple[float | None, float | None]:
     """Compute median and 95th percentile of the verdicts' wall time, in seconds; None without verdicts."""
     if not verdicts:
         return None, None
-    seconds = [verdict.seconds for verdict in verdicts]
-    median, high = np.percentile(seconds, (50, 95)).tolist()
-    return median, high
+    seconds = sorted(verdict.seconds for verdict in verdicts)
+    return _quantile(seconds, 0.5), _quantile(seconds, 0.95)
+
+
+def _quantile(numbers: Sequence[float], share: float) -> float:
+    """Return the number below which such a share of sorted numbers lies, interpolated as `np.percentile` does.
+
+    For the few numbers of a batch, numpy's function takes ten times as long.
+    """
+    place = share * (len(numbers) - 1)
+    below = math.floor(place)
+    above = math.ceil(place)
+    step = numbers[above] - numbers[below]
+    return numbers[below] + (place - below) * step
 
 
 def would_fool(verdict: Verdict) -> bool:

@@ -29,7 +29,7 @@ MOST_CHARS = 60
 
 
 def write_start(run_folder: str | os.PathLike[str], settings: Mapping[str, Any]) -> Changes:
-    """Write `run.json` at a start; return what has changed since the start before, if there was one."""
+    """Write `run.json` when training starts; return settings changed since the previous start, if any."""
     path = Path(run_folder) / "scorecards" / "run.json"
     before = RecordedRun(Path(run_folder)).settings if path.exists() else {}
     kept = {KEY: before[KEY]} if KEY in before else {}
@@ -38,7 +38,7 @@ def write_start(run_folder: str | os.PathLike[str], settings: Mapping[str, Any])
 
 
 def changes_between(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, list[Any]]:
-    """Map each changed setting to its value before and after; a reward that one side lacks has no properties there.
+    """Map each changed setting to its old and new value; properties of a missing reward are None.
 
     Settings that one side does not know, such as a record of an earlier version, are not compared.
 
@@ -56,7 +56,7 @@ def changes_between(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[s
 
 
 def _properties(rewards: list[dict[str, Any]]) -> dict[str, Any]:
-    """Map each property of the rewards to its value; settings of a verifier are properties too."""
+    """Map reward properties, including verifier settings, to values, named `<reward> <property>`."""
     found = {}
     for reward in rewards:
         properties = {key: value for key, value in reward.items() if key not in ("name", "settings")}

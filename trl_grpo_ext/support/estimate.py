@@ -74,8 +74,17 @@ class Estimate:
 
     @classmethod
     def together(cls, parts: Iterable[Estimate]) -> Estimate:
-        """Merge several estimates into a single mean over all numbers."""
-        return sum(parts, start=NOTHING)
+        """Merge several estimates into a single mean over all numbers (Chan et al. 1979)."""
+        known = [part for part in parts if part.count]
+        if len(known) < 2:
+            return known[0] if known else NOTHING
+        count = sum(part.count for part in known)
+        mean = sum(part.total for part in known) / count
+        squares = 0.0
+        for part in known:
+            apart = part.mean - mean
+            squares += part.squared_deviations + apart * apart * part.count
+        return cls._of_deviations(mean, squares, count)
 
     @classmethod
     def _of_deviations(cls, mean: float, squares: float, count: float) -> Estimate:
@@ -110,17 +119,8 @@ class Estimate:
         return math.isfinite(self.mean) and math.isfinite(self.error)
 
     def __add__(self, other: Estimate) -> Estimate:
-        """Merge two estimates: the mean of the numbers of both (Chan et al. 1979)."""
-        if not self.count:
-            return other
-        if not other.count:
-            return self
-        count = self.count + other.count
-        mean = (self.total + other.total) / count
-        apart = other.mean - self.mean
-        between = apart * apart * self.count * other.count / count
-        squares = self.squared_deviations + other.squared_deviations + between
-        return Estimate._of_deviations(mean, squares, count)
+        """Merge two estimates: the mean of the numbers of both."""
+        return Estimate.together((self, other))
 
     def __sub__(self, earlier: Estimate) -> Estimate:
         """Subtract an earlier mean from this mean; the smaller of the counts remains."""
@@ -201,13 +201,13 @@ class Grouped:
 
     @classmethod
     def alone(cls, numbers: Sequence[float]) -> Grouped:
-        """Make a mean of numbers that are a group each."""
+        """Average numbers, each number a group by itself."""
         estimate = Estimate.of(numbers)
         return cls(estimate, estimate, min(numbers, default=math.inf), max(numbers, default=-math.inf))
 
     @classmethod
     def share(cls, part: float, whole: float, groups: float) -> Grouped:
-        """Make a share, as sure as so many groups make it: numbers of one group resemble each other."""
+        """Make a share as certain as `groups` independent numbers, since numbers of one group resemble each other."""
         return cls(Estimate.share(part, whole), Estimate(0.0, 0.0, groups), 0.0, 1.0)
 
     @property

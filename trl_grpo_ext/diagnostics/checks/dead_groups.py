@@ -167,7 +167,7 @@ def _cause(window: Window) -> str:
 
 
 def _is_error(cause: str) -> bool:
-    """Test whether a cause is an exception of the programs."""
+    """Test whether a cause names an exception, raised by programs."""
     return "Error" in cause
 
 

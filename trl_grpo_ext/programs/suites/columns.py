@@ -160,7 +160,7 @@ def plain(value: Any) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Beside:
-    """Values of a row beside its tests.
+    """Row values that complete a test: prompt code, entry point and setup.
 
     Attributes:
         code: The code of the prompt.

@@ -154,7 +154,7 @@ def _of_system_prompt(window: Window) -> str:
 
 
 def _never_ends(window: Window, ended: Estimate) -> bool:
-    """Test whether every completion is cut and the score does not rise."""
+    """Test whether nearly all completions are cut, none ended recently, while the score stays low and flat."""
     is_whole = _cut_share(window.opening) >= NEARLY_ALL and not ended.count
     return is_whole and len(window.batches) >= FLAT_BATCHES and not (window.is_solved or has_risen(window))
 
