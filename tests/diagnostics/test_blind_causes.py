@@ -16,6 +16,7 @@ from trl_grpo_ext.mix.reward_plan import plan_rewards
 from trl_grpo_ext.rewards import ExactTextVerifier
 from trl_grpo_ext.runs.settings import run_settings
 from trl_grpo_ext.sample import Sample
+from trl_grpo_ext.scorecard import Mode
 
 
 def live(step: int) -> Scorecard:
@@ -171,3 +172,95 @@ def test_rows_that_no_term_is_for_are_told_by_the_when_that_leaves_them_out(matc
     assert [cause.severity.value for cause in told] == ([severity] if severity else [])
     for cause in told:
         assert "wants `task` to be `'sums'`, and these rows mostly have `'Sums'`" in cause.sentence
+
+
+def judged_ends(ends: list[tuple[str, Verdict]], gold: str, step: int, mode: Mode = "train") -> Scorecard:
+    """Make a batch of groups that have this gold and the same completions, each an end of a text and its verdict."""
+    card = batch({"answer": [verdict for _, verdict in ends] * 4}, step=step, size=len(ends))
+    samples = []
+    for place, sample in enumerate(card.samples):
+        text = f"so it is {ends[place % len(ends)][0]}"
+        samples.append(replace(sample, text=text, row={**sample.row, "solution": gold}))
+    return replace(card, samples=tuple(samples), mode=mode)
+
+
+def scored(score: float) -> Verdict:
+    return Verdict(status=Status.SCORED, score=score)
+
+
+def wrong(answer: str) -> Verdict:
+    return Verdict(status=Status.INCORRECT, score=0.0, answer=answer)
+
+
+def right(answer: str) -> Verdict:
+    return Verdict(status=Status.CORRECT, score=1.0, answer=answer)
+
+
+def first_cause(ends: list[tuple[str, Verdict]], gold: str) -> Finding | None:
+    causes = diagnosis_of([judged_ends(ends, gold, step) for step in range(12)], {}).causes
+    return causes[0] if causes else None
+
+
+def test_golds_that_hold_their_solution_are_the_cause_where_right_answers_are_turned_down() -> None:
+    ends = [("44", wrong("44")), ("44", wrong("44")), ("51", wrong("51")), ("9", wrong("9"))] * 2
+    found = first_cause(ends, "15 + 29 = 44\n#### 44")
+    assert found is not None
+    assert found.sentence.startswith("The verifier, not the model: `answer` turns down 100 % of the")
+    assert "with the gold `15 + 29 = 44 #### 44`" in found.sentence
+    assert found.action.startswith("Leave only the answer in the golds")
+
+
+@pytest.mark.parametrize(
+    ("scores", "is_told"),
+    [
+        # Distances to the gold.
+        ([0.0, 7.0, 35.0, 50.0], True),
+        # Another completion is as good.
+        ([0.0, 0.0, 35.0, 50.0], False),
+        # Costs.
+        ([0.0, -7.0, -35.0, -50.0], False),
+    ],
+)
+def test_a_reward_that_gives_right_answers_its_lowest_score_is_turned_around(
+    scores: list[float], is_told: bool
+) -> None:
+    ends = [(end, scored(score)) for end, score in zip(("44", "51", "9", "7"), scores, strict=True)] * 2
+    found = first_cause(ends, "44")
+    is_named = found is not None and found.sentence.startswith("The reward is turned around: of")
+    assert is_named is is_told
+
+
+@pytest.mark.parametrize(
+    ("answer", "gold", "is_told"),
+    [
+        ("54", "60", True),
+        ("59", "60", False),
+        ("0.6", "60", False),
+        ("sixty", "60", False),
+        ("54", "many", False),
+    ],
+)
+def test_answers_that_are_paid_though_they_are_another_number_than_the_gold_are_told(
+    answer: str, gold: str, is_told: bool
+) -> None:
+    ends = [(answer, right(answer)), ("3", wrong("3"))] * 4
+    found = first_cause(ends, gold)
+    is_named = (
+        found is not None and "are another number than the gold, such as `54` for the gold `60`" in found.sentence
+    )
+    assert is_named is is_told
+
+
+@pytest.mark.parametrize(("evaluated", "is_told"), [("51", True), ("scattered", False)])
+def test_golds_of_an_evaluation_are_doubted_where_its_answers_agree_far_below_training(
+    evaluated: str, is_told: bool
+) -> None:
+    trained = [("44", right("44")), ("44", right("44")), ("44", right("44")), ("9", wrong("9"))] * 2
+    ends = [(evaluated, wrong(evaluated if is_told else str(place))) for place in range(8)]
+    cards = []
+    for step in range(24):
+        cards.append(judged_ends(trained, "44", step))
+        if step in (8, 16, 23):
+            cards += [judged_ends(ends, "44", step, mode="eval") for _ in range(3)]
+    told = [cause.sentence for cause in diagnosis_of(cards, {}).causes if "golds of the evaluation" in cause.sentence]
+    assert bool(told) is is_told
