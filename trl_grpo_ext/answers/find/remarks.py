@@ -57,7 +57,7 @@ _INSTEAD_OF = re.compile(
 _ASIDE = re.compile(
     r"\s*\((?!\s*(?:or|i\.e\.|that is|answer|not|no|actually|wait|maybe|perhaps|in fact|should|mod|base|inclusive)\b)"
     r"(?![^()]*\b(?:actually|rather|precisely|exactly|correct\w*|wrong|mistake|really|not|maybe|or|wait)\b)"
-    r"(?=[^()]*(?:[A-Za-z²³]{2}|\d\s*[-+*/×÷−]\s*\d))[^()]*\)[\s.!*]*$"
+    r"(?=[^()]*(?:[A-Za-z²³]{2}|\d\s*[-+*/×÷−]\s*\\?[$€£]?\d))[^()]*\)[\s.!*]*$"
     rf"|(?<!\band)(?<!,),?\s+(?:because|since)\s(?!.*\b(?:{THEREFORE})\b).*$|,\s+as\s+\S*\d.*$",
     re.IGNORECASE,
 )
