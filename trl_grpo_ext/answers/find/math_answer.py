@@ -7,7 +7,7 @@ from typing import Literal, get_args
 
 from trl_grpo_ext.answers.find.final_answer import AnswerFrom, FinalAnswer, final_answer
 from trl_grpo_ext.answers.find.hedges import is_hedged
-from trl_grpo_ext.answers.find.remarks import told_once
+from trl_grpo_ext.answers.find.remarks import box_told_once, told_once
 from trl_grpo_ext.answers.find.sentences import (
     is_paragraph,
     is_sentence,
@@ -67,6 +67,8 @@ def math_answer(completion: str, *, prefill: str | None = None, mode: Mode = "au
     text = restored(completion)
     if mode == "auto" and '"answer"' in text:
         text = _KEYED.sub(_tagged, text)
+    if mode == "auto" and "\\boxed" in text:
+        text = box_told_once(text)
     found = final_answer(text, prefill=prefill, answer_from=RULES[mode])
     if found.problem:
         return found
