@@ -32,15 +32,19 @@ _ARTICLES = frozenset("a an the each every one some his her its their my our ano
 _NO_THINGS = _ARTICLES | frozenset(
     """of in on at to for from by with than as and or but so if when how what which who that this there it he she they
     we i you not is are was were be has have had does do did will can would more less fewer many much times twice half
-    all both per up off out then now only also them him us left total
+    all both per up off out then now only also them him us left total old tall
+    high heavy far fast good
     pays gives sells buys eats gets goes spends uses takes makes keeps loses wants needs leaves reads runs walks drives
     works lives weighs costs earns saves puts finds draws picks adds shares plays wins hands reaches returns""".split()  # noqa: SIM905
 )
 _PLURAL = re.compile(r"[a-z]{2,}[^s\W]s|men|women|children|people|mice|geese|sheep|fish")
 _DIMENSIONS = "length width height depth radius diameter circumference perimeter area volume".split()  # noqa: SIM905
+_GENDERS = (("men", "women"), ("boys", "girls"), ("males", "females"))
+# Before things of a kind, in phrases that otherwise differ: "120 cups on Monday and 25% more on Tuesday".
+_BEFORE_THINGS = frozenset(("on", "in", "at", "for"))
 _COMPARES = re.compile(r"\b(?:more|less|fewer|differ\w*|than|how much \w+er)\b", re.IGNORECASE)
 # A question without its conditions: "If Ben has 8, how many does Ann have?" asks about Ann alone.
-_ASKING = re.compile(r"\b(?:how|what|which|who)\b.*?(?=\s(?:if|when|since|given)\s|\Z)", re.IGNORECASE | re.DOTALL)
+_ASKING = re.compile(r"\b(?:how|what|which|who)\b.*?(?=\s(?:if|when|since|given)\s|\?|\Z)", re.IGNORECASE | re.DOTALL)
 _SEVERAL = re.compile(r",\s|\sand\s")
 _BOXED = re.compile(r"\$?\\boxed\{((?:[^{}]|\{[^{}]*\})*)\}\$?")
 
@@ -103,19 +107,30 @@ def contrasts(prompt: str) -> Mapping[str, Sequence[str]]:
         {}
     """
     question = question_of(prompt)
-    if not question or _COMPARES.search(question):
-        return {}
     asked = _ASKING.search(question)
-    asking = asked[0] if asked else question
+    asking = asked[0] if asked else question.partition("?")[0]
+    if not question or _COMPARES.search(asking):
+        return {}
     found: dict[str, list[str]] = {}
-    for pair in _pairs(prompt[-MAX_PROMPT:], question):
-        held = [name for name in pair if spelling((name,)).search(asking)]
-        if len(held) == 1:
-            other = pair[1 - pair.index(held[0])]
-            others = found.setdefault(held[0], [])
-            if other not in others:
-                others.append(other)
+    for group in _groups(_pairs(prompt[-MAX_PROMPT:], question)):
+        held = [name for name in group if spelling((name,)).search(asking)]
+        others = [name for name in group if name not in held]
+        # "Ann" and "Ann's" are spellings of one thing.
+        if held and others and all(spelling((held[0],)).search(name) for name in held):
+            found[held[0]] = others
     return found
+
+
+def _groups(pairs: Iterator[tuple[str, str]]) -> list[list[str]]:
+    """Join pairs with a common word: June and July, July and August are a group of three."""
+    groups: list[list[str]] = []
+    for pair in pairs:
+        joined = list(pair)
+        for group in [one for one in groups if not set(one).isdisjoint(pair)]:
+            groups.remove(group)
+            joined = group + joined
+        groups.append(list(dict.fromkeys(joined)))
+    return groups
 
 
 def _pairs(prompt: str, question: str) -> Iterator[tuple[str, str]]:
@@ -127,6 +142,7 @@ def _pairs(prompt: str, question: str) -> Iterator[tuple[str, str]]:
                 yield from _parallel(tokens, place)
             if token == "than" or (token == "as" and "as" in tokens[:place]):
                 yield from _compared(tokens, place)
+    yield from _GENDERS
     named = [name for name in _DIMENSIONS if name in prompt]
     for name in named:
         yield from ((name, other) for other in named if other != name)
@@ -152,6 +168,11 @@ def _parallel(tokens: Sequence[str], joint: int) -> Iterator[tuple[str, str]]:
             if pair and (size > 1 or _are_alike(*pair, right[1:2])):
                 yield pair[0].casefold(), pair[1].casefold()
                 return
+    for shift, word in enumerate(right[:-1]):
+        if word in _BEFORE_THINGS and word == tokens[joint - 2] and joint >= 2:
+            pair = _difference(tokens[joint - 2 : joint], right[shift : shift + 2])
+            if pair:
+                yield pair[0].casefold(), pair[1].casefold()
 
 
 def _difference(one: Sequence[str], other: Sequence[str]) -> tuple[str, str] | None:
