@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
+from typing import NamedTuple
 
 from trl_grpo_ext.answers.find.asked import OPPOSITES, question_of
 from trl_grpo_ext.answers.find.final_answer import FinalAnswer
@@ -33,7 +34,7 @@ _NO_THINGS = _ARTICLES | frozenset(
     """of in on at to for from by with than as and or but so if when how what which who that this there it he she they
     we i you not is are was were be has have had does do did will can would more less fewer many much times twice half
     all both per up off out then now only also them him us left total old tall
-    high heavy far fast good
+    high heavy far fast good two three four five six seven eight nine ten
     pays gives sells buys eats gets goes spends uses takes makes keeps loses wants needs leaves reads runs walks drives
     works lives weighs costs earns saves puts finds draws picks adds shares plays wins hands reaches returns""".split()  # noqa: SIM905
 )
@@ -47,6 +48,13 @@ _COMPARES = re.compile(r"\b(?:more|less|fewer|differ\w*|than|how much \w+er)\b",
 _ASKING = re.compile(r"\b(?:how|what|which|who)\b.*?(?=\s(?:if|when|since|given)\s|\?|\Z)", re.IGNORECASE | re.DOTALL)
 _SEVERAL = re.compile(r",\s|\sand\s")
 _BOXED = re.compile(r"\$?\\boxed\{((?:[^{}]|\{[^{}]*\})*)\}\$?")
+
+
+class Token(NamedTuple):
+    """A word, number or stop of a prompt. All numbers are of one kind, and the singular and plural of a word."""
+
+    text: str
+    kind: str
 
 
 def with_asked_thing(found: FinalAnswer, golds: Sequence[str], completion: str, prompt: str) -> FinalAnswer:
@@ -136,11 +144,11 @@ def _groups(pairs: Iterator[tuple[str, str]]) -> list[list[str]]:
 def _pairs(prompt: str, question: str) -> Iterator[tuple[str, str]]:
     """Yield pairs of contrasted words of a prompt: of parallel phrases, of comparisons, dimensions and opposites."""
     for sentence in _SENTENCE.split(prompt):
-        tokens = _TOKEN.findall(sentence)
-        for place, token in enumerate(tokens):
+        tokens = [Token(token, _kind(token)) for token in _TOKEN.findall(sentence)]
+        for place, (token, _) in enumerate(tokens):
             if token in _JOINTS:
                 yield from _parallel(tokens, place)
-            if token == "than" or (token == "as" and "as" in tokens[:place]):
+            if token == "than" or (token == "as" and tokens[place] in tokens[:place]):
                 yield from _compared(tokens, place)
     yield from _GENDERS
     named = [name for name in _DIMENSIONS if name in prompt]
@@ -152,16 +160,16 @@ def _pairs(prompt: str, question: str) -> Iterator[tuple[str, str]]:
             yield from ((name, rival) for rival in rivals.split("|") if rival.isalpha())
 
 
-def _parallel(tokens: Sequence[str], joint: int) -> Iterator[tuple[str, str]]:
+def _parallel(tokens: Sequence[Token], joint: int) -> Iterator[tuple[str, str]]:
     """Yield the two different words of the longest parallel phrases around a joint: "12 red and 5 blue marbles"."""
+    is_stop = tokens[joint].text in _STOPS
     right = tokens[joint + 1 : joint + 2 + MAX_PHRASE]
-    if tokens[joint] in _STOPS and right and right[0] in _JOINTS:
+    if is_stop and right and right[0].text in _JOINTS:
         right = right[1:]
     # 3 dogs for every 4 cats
-    if tokens[joint] == "for":
-        right = right[1:] if right and right[0] in ("every", "each") else []
-    least = MIN_PHRASE if tokens[joint] in _STOPS else 1
-    for size in range(min(len(right), MAX_PHRASE), least - 1, -1):
+    if tokens[joint].text == "for":
+        right = right[1:] if right and right[0].text in ("every", "each") else []
+    for size in range(min(len(right), MAX_PHRASE), MIN_PHRASE - 1 if is_stop else 0, -1):
         for gap in range(MAX_GAP + 1 if size >= MIN_PHRASE else 1):
             end = joint - gap
             pair = _difference(tokens[end - size : end], right[:size]) if end >= size else None
@@ -169,50 +177,53 @@ def _parallel(tokens: Sequence[str], joint: int) -> Iterator[tuple[str, str]]:
                 yield pair[0].casefold(), pair[1].casefold()
                 return
     for shift, word in enumerate(right[:-1]):
-        if word in _BEFORE_THINGS and word == tokens[joint - 2] and joint >= 2:
+        if word.text in _BEFORE_THINGS and joint >= 2 and word == tokens[joint - 2]:
             pair = _difference(tokens[joint - 2 : joint], right[shift : shift + 2])
             if pair:
                 yield pair[0].casefold(), pair[1].casefold()
 
 
-def _difference(one: Sequence[str], other: Sequence[str]) -> tuple[str, str] | None:
+def _difference(one: Sequence[Token], other: Sequence[Token]) -> tuple[str, str] | None:
     """Return the only two words in which phrases differ; None if the phrases differ otherwise."""
-    different = [pair for pair in zip(one, other, strict=True) if _class(pair[0]) != _class(pair[1])]
-    if len(different) != 1:
+    different: tuple[str, ...] = ()
+    for here, there in zip(one, other, strict=True):
+        if here.kind != there.kind:
+            if different:
+                return None
+            different = (here.text, there.text)
+    if not different or any(not word[0].isalpha() or word.casefold() in _NO_THINGS for word in different):
         return None
-    are_things = all(word[0].isalpha() and word.casefold() not in _NO_THINGS for word in different[0])
     # A capital letter may begin a sentence: "Pens cost $2 and notebooks cost $5".
-    is_name = [word[0].isupper() for word in different[0]]
-    is_mixed = len(one) < MIN_PHRASE and is_name[0] != is_name[1]
-    return different[0] if are_things and not is_mixed else None
+    is_mixed = different[0][0].isupper() != different[1][0].isupper()
+    return None if is_mixed and len(one) < MIN_PHRASE else (different[0], different[1])
 
 
-def _class(token: str) -> str:
-    """Return a token's class: all numbers are alike, as are articles, and the singular and plural of a word."""
+def _kind(token: str) -> str:
+    """Return a token's kind: `1` for a number, `a` for an article, else the singular of a word."""
     if not token[0].isalpha() and token not in _STOPS:
         return "1"
     plain = token.casefold()
     return "a" if plain in _ARTICLES else plain.removesuffix("s")
 
 
-def _are_alike(one: str, other: str, after: Sequence[str]) -> bool:
+def _are_alike(one: str, other: str, after: Sequence[Token]) -> bool:
     """Check whether two words alone are contrasted: names, plurals, or words before a common plural."""
-    follower = after[0] if after else "."
+    follower = after[0] if after else Token(".", ".")
     if one[0].isupper():
         return True
-    is_object_behind = _class(follower) in ("1", "a") or follower in ("it", "them")
+    is_object_behind = follower.kind in ("1", "a") or follower.text in ("it", "them")
     if _PLURAL.fullmatch(one.casefold()) and _PLURAL.fullmatch(other):
         return not is_object_behind
-    return not _PLURAL.fullmatch(one) and _PLURAL.fullmatch(follower) is not None
+    return not _PLURAL.fullmatch(one) and _PLURAL.fullmatch(follower.text) is not None
 
 
-def _compared(tokens: Sequence[str], joint: int) -> Iterator[tuple[str, str]]:
+def _compared(tokens: Sequence[Token], joint: int) -> Iterator[tuple[str, str]]:
     """Yield the subject of a comparison and the word compared with: "A coffee costs $1 more than a tea"."""
-    start = max((place + 1 for place in range(joint) if tokens[place] in _STOPS), default=0)
+    start = max((place + 1 for place in range(joint) if tokens[place].text in _STOPS), default=0)
     sides = []
     for side in (tokens[start:joint], tokens[joint + 1 :]):
-        words = [word for word in side if _class(word) != "a"]
-        if words and words[0][0].isalpha() and words[0].casefold() not in _NO_THINGS:
-            sides.append(words[0].casefold())
+        first = next((word.text for word in side if word.kind != "a"), ".")
+        if first[0].isalpha() and first.casefold() not in _NO_THINGS:
+            sides.append(first.casefold())
     if len(sides) == 2:
         yield sides[0], sides[1]

@@ -156,6 +156,7 @@ def _keys(names: Sequence[str]) -> list[tuple[str, ...]]:
     return [tuple(word for word in name if word not in common) for name in words]
 
 
+@lru_cache(maxsize=1024)
 def spelling(words: tuple[str, ...]) -> re.Pattern[str]:
     """Build the expression for a name: a letter as written, words in any case and number."""
     if len(words) == len(words[0]) == 1:
