@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from trl_grpo_ext.answers.find.asked import as_asked, with_question
+from trl_grpo_ext.answers.find.asked_thing import with_asked_thing
 from trl_grpo_ext.answers.find.final_answer import HEDGES, FinalAnswer
 from trl_grpo_ext.answers.find.known_golds import with_known_golds, with_surroundings
 from trl_grpo_ext.answers.find.last_sentence import last_sentence
@@ -104,6 +105,7 @@ def ask(
     if settings.mode == "auto":
         whole = (prefill or "") + completion
         found = with_known_golds(found, golds, whole, prompt)
+        found = with_asked_thing(found, golds, whole, prompt)
         found = with_question(found, golds, last_sentence(whole[-MAX_SAID:]), prompt)
     found = with_surroundings(found, golds, completion, prompt)
     if found.problem:

@@ -69,7 +69,7 @@ _DIRECTIONS = (
 )
 _DIRECTION = re.compile(rf"\b(?:{'|'.join(word for pair in _DIRECTIONS for word in pair)})\b", re.IGNORECASE)
 # Pairs of words of opposite comparisons.
-_OPPOSITES = (
+OPPOSITES = (
     (
         r"more|most|larger|largest|bigger|biggest|greater|greatest|higher|highest",
         r"less|least|fewer|fewest|smaller|smallest|lower|lowest",
@@ -159,7 +159,7 @@ def _task_of(prompt: str) -> str:
 
 def is_opposed(question: str, clause: str) -> bool:
     """Check whether a clause replaces a question's word by its opposite: `taller` by `shorter`."""
-    for pair in _OPPOSITES:
+    for pair in OPPOSITES:
         for one, other in (pair, pair[::-1]):
             # Most questions lack the word, so the clause is searched last.
             is_asked = _has(question, one) and not _has(question, other)

@@ -45,8 +45,15 @@ _KINDS = tuple(
             r"\bhow long\b|\bhow many (?:hours|minutes|seconds)\b",
             rf"(?!{TIME})[\d.,/\s]+[\s-]*(?:hour|minute|second|day|week|h\b|min)",
         ),
+        # A count is no amount of money: "It takes 10 weeks to save $150".
+        (
+            r"\bhow many (?!(?:dollars?|cents?|euros?|pounds?|rupees?|yen|do|does|did|is|are|was|will|can|has|have)\b)",
+            r"(?!\\?[$€£₹¥])",
+        ),
     )
 )
+# The result of a calculation needs no sign of its kind: "$400 - $20 = 380".
+_RESULT = re.compile(r"=\s*\d$")
 _COUNT_OF = re.compile(r"\bhow many\s+(?:more |fewer |other |full |whole )?([a-z]{3,})", re.IGNORECASE)
 _NOUN = re.compile(
     r"\S*[\s*]+(?:of\s+(?:the|his|her|their|its|them)\s+)?"
@@ -170,7 +177,11 @@ def _of_kind(sentence: str, values: Sequence[Span], question: str) -> Sequence[S
     """Keep values of the asked kind, such as times for "What time"; all values if none remain."""
     for asked, told in _KINDS:
         if asked.search(question):
-            kept = [value for value in values if told.match(sentence, value.start)]
+            kept = []
+            for value in values:
+                is_result = _RESULT.search(sentence[: value.start + 1])
+                if is_result or told.match(sentence, value.start):
+                    kept.append(value)
             return kept or values
     if not _NEGATIVE.search(question):
         return values

@@ -124,6 +124,15 @@ _WHICH_DOES = re.compile(
     r",\s+which\s+(?!(?:is|are|was|were|means?|gives?|makes?|leaves?|equals?|rounds?|comes?|simplifies|reduces|totals?"
     r"|brings?|yields?|works|amounts?|adds?|results?|leads?|turns?)\b)[a-z]+\b"
 )
+# An explanation behind the main clause: "She has 12 left after giving away 8", "36 remain once 24 were sold".
+_SUBORDINATE = re.compile(
+    r"(?<!\sand)(?<!\sbut)(?<!\sso)(?<!\sthen)"
+    r"\s(?:after|before|once|following|despite|(?:by|without|from)(?=\s[a-z]+ing\b))\s[^=]*?(?=[,;]\s|\sand\s|$)"
+)
+_VERB = re.compile(
+    rf"\b(?:{_FINITE}|can|must|remains?|keeps?|leaves?|uses?|spends?|buys?|bought|sells?|sold|weighs?|reads?|ran|runs?)\b",
+    re.IGNORECASE,
+)
 _RESULTS = re.compile(rf"\W\s*(?:{THEREFORE}|leaving|making|giving|for a total|which leaves)\b", re.IGNORECASE)
 # An unreal condition: "if she had bought 3 more, she would have 9".
 _COUNTERFACTUAL = re.compile(
@@ -170,7 +179,8 @@ _JOINED = re.compile(r"\d\s+(?:and|&)\s+\S*\d")
 _AND_ANOTHER = re.compile(r"\d.*\band\s+[$*(]*$", re.DOTALL)
 _NOUN = re.compile(r"\s+(?!(?:for|of|in|at|per|and|or|to|from|with|by|over|on|than|is|are|plus|minus)\b)[^\W\d_]+\s+")
 THEREFORE_CLAUSE = re.compile(
-    rf"\W*(?:and\s+)?(?:(?!so that){THEREFORE}|that|this|leaving|giving|making|for a total"
+    rf"\W*(?:and\s+)?(?:(?!so that){THEREFORE}|that|this|leaving|giving|making|resulting in|yielding|totall?ing"
+    r"|for a total"
     r"|which\s+(?:is|are|means|makes|gives|leaves|equals|comes|brings|results|simplifies|reduces|rounds))\b",
     re.IGNORECASE,
 )
@@ -235,11 +245,22 @@ def _telling(sentence: str, values: Sequence[Span]) -> list[int]:
         if ending and not _RESULTS.search(ending[0]):
             end = min(end, ending.start())
     telling = [place for place in possible if values[place].start < end]
+    if len(telling) > 1:
+        explained = _subordinate(sentence, values[telling[0]])
+        telling = [place for place in telling if not explained.start <= values[place].start < explained.end]
     if len(telling) < 2:
         return telling or list(range(len(values)))
     reasons = _reasons(sentence, clauses_of(sentence))
     firm = [place for place in telling if not any(one.start <= values[place].start < one.end for one in reasons)]
     return firm if len(firm) == 1 else telling
+
+
+def _subordinate(sentence: str, first: Span) -> Span:
+    """Return the clause of time or manner behind a main clause that has a verb and the first value; else empty."""
+    found = _SUBORDINATE.search(sentence, first.end)
+    if found is None or not _VERB.search(sentence, 0, found.start()):
+        return Span(0, 0)
+    return Span(*found.span())
 
 
 def _concluding(sentence: str, clause: Span, values: Sequence[Span], telling: Sequence[int]) -> int:

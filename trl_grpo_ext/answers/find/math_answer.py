@@ -7,7 +7,7 @@ from typing import Literal, get_args
 
 from trl_grpo_ext.answers.find.final_answer import AnswerFrom, FinalAnswer, final_answer
 from trl_grpo_ext.answers.find.hedges import is_hedged
-from trl_grpo_ext.answers.find.remarks import told_once
+from trl_grpo_ext.answers.find.remarks import box_told_once, told_once
 from trl_grpo_ext.answers.find.sentences import (
     is_paragraph,
     is_sentence,
@@ -37,6 +37,8 @@ RULES: dict[Mode, AnswerFrom] = {
 _UNIT_BEHIND = re.compile(r"\}\s?\$?\$?\s?\\?([A-Za-z]{4,20}\b|%)")
 # The answer field of a JSON object. A JSON parser would refuse LaTeX with single backslashes.
 _KEYED = re.compile(r'"answer":\s*(?:"((?:[^"\\\n]|\\.){1,500})"|(-?\d[\d.]*))(?=\s*[,}])')
+# The full stop of a month's short name ends no sentence: "Oct. 5".
+_MONTH = re.compile(r"\b(Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept?|Oct|Nov|Dec)\.(?=\s\d)")
 _COMMAND = re.compile(r"\\[A-Za-z]+")
 
 
@@ -64,9 +66,11 @@ def math_answer(completion: str, *, prefill: str | None = None, mode: Mode = "au
         >>> math_answer("The answer is $7$, as asked.").answers, math_answer("So I would say 7").marks
         (('7',), ('last_expression',))
     """
-    text = restored(completion)
+    text = _MONTH.sub(r"\1", restored(completion))
     if mode == "auto" and '"answer"' in text:
         text = _KEYED.sub(_tagged, text)
+    if mode == "auto" and "\\boxed" in text:
+        text = box_told_once(text)
     found = final_answer(text, prefill=prefill, answer_from=RULES[mode])
     if found.problem:
         return found

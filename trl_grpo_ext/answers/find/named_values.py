@@ -24,7 +24,7 @@ MAX_NAMED = 6
 MAX_BETWEEN = 4
 
 _AMOUNT = r"(?<![\w.)])[-−]?\$?\d+(?:[.,/:]\d+)*%?(?!\w)"
-_VALUE = re.compile(rf"({_AMOUNT})(?:\s+([A-Za-z°]+))?")
+_VALUE = re.compile(rf"({_AMOUNT})(?:\s+([A-Za-z°]+(?:/[a-z]+)?))?")
 # Words that are seldom units, though the table has them.
 _NO_UNITS = frozenset(("in", "a", "at", "as"))
 _NAME = r"[A-Za-z]\w*(?:\s+[a-z]\w*){0,3}?"
@@ -48,7 +48,7 @@ _NOT_SAID = any_of(DENIAL, DOUBT, CONDITION, "or|would|nobody|except|when|suppos
 _GIVEN = re.compile(r"\W*(?:for|given|with|using)\s+\w+\s*=", re.IGNORECASE)
 # Words between a name and a number that is not its value: "the mean of 3", "x plus 3", "12 more than".
 _OTHERWISE = any_of("of|for|from|by|with|per|plus|minus|times|over|in|at|after|before|least|most")
-_COMPARED = re.compile(r"\b(?:more|less|fewer|times|than|\w+er than)\b|[+*^<>×÷]", re.IGNORECASE)
+_COMPARED = re.compile(r"\b(?:more|less|fewer|times|than|\w+er than|as \w+(?: \w+)? as)\b|[+*^<>×÷]", re.IGNORECASE)
 # 2 hours 15 minutes is denied by "It does not take 2 hours 15 minutes", and not by "..., not 3 hours".
 _DENIED_AMOUNT = re.compile(r"(?<!,)(?:\s(?:not|never|cannot)|n['’]t)\s+(?:[a-z]+\s+){0,2}\W*\d", re.IGNORECASE)
 # Before a further statement, which may take back the one before.
@@ -106,7 +106,7 @@ def with_named_values(found: FinalAnswer, golds: Sequence[str], completion: str,
             told = told_values(text, parts) or told
             if len(told) == len(parts):
                 break
-        same = [_is_same(parts[place].value, value) for place, value in told.items()]
+        same = [is_same(parts[place].value, value) for place, value in told.items()]
         if all(same) and len(told) == len(parts):
             return said(gold)
         if not all(same):
@@ -146,7 +146,7 @@ def named_parts(gold: str) -> tuple[Part, ...]:
     keys = _keys(names)
     if not all(keys) or len(set(keys)) < len(keys):
         return ()
-    return tuple(Part(_spelling(key), *span) for key, span in zip(keys, spans, strict=True))
+    return tuple(Part(spelling(key), *span) for key, span in zip(keys, spans, strict=True))
 
 
 def _keys(names: Sequence[str]) -> list[tuple[str, ...]]:
@@ -156,7 +156,8 @@ def _keys(names: Sequence[str]) -> list[tuple[str, ...]]:
     return [tuple(word for word in name if word not in common) for name in words]
 
 
-def _spelling(words: tuple[str, ...]) -> re.Pattern[str]:
+@lru_cache(maxsize=1024)
+def spelling(words: tuple[str, ...]) -> re.Pattern[str]:
     """Build the expression for a name: a letter as written, words in any case and number."""
     if len(words) == len(words[0]) == 1:
         return re.compile(rf"(?<![\w\\'’]){re.escape(words[0])}(?![\w'’])")
@@ -209,7 +210,7 @@ def _read(clause: str, parts: Sequence[Part]) -> Clause:
     values = []
     for found in _VALUE.finditer(text):
         unit = found[2] or ""
-        has_unit = is_unit(unit) and unit not in _NO_UNITS
+        has_unit = is_unit(unit.partition("/")[0]) and unit not in _NO_UNITS
         values.append(Value(*found.span(1), f"{found[1]} {unit}" if has_unit else found[1]))
     return Clause(text, sorted(names), values)
 
@@ -233,12 +234,12 @@ def _respectively(clauses: Sequence[Clause], count: int) -> dict[int, str]:
     with_values = [bool(clause.values) for clause in clauses if clause.names]
     if len(set(names)) != count or not len(names) == len(values) == count or sum(with_values) > 1:
         return {}
-    if any(_NOT_SAID.search(clause.text) for clause in clauses):
+    if any(_NOT_SAID.search(clause.text) or _COMPARED.search(clause.text) for clause in clauses):
         return {}
     return dict(zip(names, values, strict=True))
 
 
-def _is_same(asked: str, told: str) -> bool:
+def is_same(asked: str, told: str) -> bool:
     """Check whether two amounts are equal, of which only one may have a unit: `$0.45`, `45 cents`, `0.45`."""
     one, other = amount_size(asked), amount_size(told)
     return one == other or _bare(asked) == other or one == _bare(told)

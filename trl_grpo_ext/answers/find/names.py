@@ -50,17 +50,24 @@ _END = r"(?:\W*$|,\s|\s+(?:who|that|which|with|because|since|by|at|for|of|in|as)
 _ENDS = re.compile(_END)
 _ENDS_WITH_NOUN = re.compile(rf"(?:\s+\w+)?{_END}")
 _VERB = re.compile(
-    r"\s+(?!(?:and|or|nor|than|to|of|from|for|with|by|in|on|at|as|but|not|alone)\b)[a-z]+\b(?!\s+(?:not|never|no)\b)"
+    r"\s+(?!(?:and|or|nor|than|to|of|from|for|with|by|in|on|at|as|but|not|never|alone)\b)[a-z]+\b(?!['’]t\b)"
+    r"(?!\s+(?:not|never|no)\b)"
 )
 _IS = re.compile(r"\s+(?:is|are|was|were|has|have|had|will|wins?|won)\b(?!\s+(?:not|never|no)\b)")
 # A position beside another name tells neither the first nor the last.
 _BESIDE = re.compile(
     r"\b(?:before|after|behind|ahead of|in front of|next to|left of|right of|above|below)\s+(?:the\s+)?[A-Z]"
 )
+# The names after the first in an order: "Carla is the tallest, followed by Ann and then Ben."
+_FOLLOWED = re.compile(
+    r",?\s+(?:(?:closely\s+)?followed\s+(?:closely\s+)?by|(?:and\s+)?then)\s+"
+    r"(?:the\s+[a-z]+\W*|(?:the\s+)?[A-Z].*)$",
+    re.DOTALL,
+)
 # Words that tie a name at a sentence's end to another: "He sat beside Tom".
 _TIED = re.compile(
     r"\b(?:before|after|behind|ahead of|beside|next to|from|over|beats?|avoid\w*|above|below|with|without|against|and"
-    r"|of|for|like)\s+$",
+    r"|of|for|like|followed (?:closely )?by)\s+$",
     re.IGNORECASE,
 )
 _THAN = re.compile(r"\bthan\s+(?:\S+\s+){0,2}$")
@@ -153,10 +160,7 @@ def names(sentence: str, name: str, prompt: str = "") -> bool:
         (True, True)
     """
     written = re.compile(_written(name.replace(".", ""), prompt, in_order=asks_for_order(prompt)))
-    sentence = _without_pronoun(sentence, name, prompt)
-    reasoned = _REASONED.search(sentence)
-    if reasoned and written.search(sentence, 0, reasoned.start()):
-        sentence = sentence[: reasoned.start()]
+    sentence = _without_rest(_without_pronoun(sentence, name, prompt), written)
     found = list(written.finditer(sentence))
     if not found or is_hedged(written.sub("it", sentence)):
         return False
@@ -186,6 +190,15 @@ def names(sentence: str, name: str, prompt: str = "") -> bool:
     if not _LEAD.match(sentence[start : first.start()]):
         return False
     return _is_alone(sentence[:start], before, behind) or _is_subject(after, is_name, question)
+
+
+def _without_rest(sentence: str, name: re.Pattern[str]) -> str:
+    """Remove the names that follow a sentence's name in an order, and the reason for the name."""
+    for beginning in (_FOLLOWED, _REASONED):
+        rest = beginning.search(sentence)
+        if rest and name.search(sentence, 0, rest.start()):
+            sentence = sentence[: rest.start()]
+    return sentence
 
 
 def _without_pronoun(sentence: str, name: str, prompt: str) -> str:
@@ -245,7 +258,7 @@ def _written(name: str, prompt: str = "", *, in_order: bool = False) -> str:
     items = _AND.split(name)
     if 1 < len(items) <= MAX_LISTED and all(items):
         orders = [tuple(items)] if in_order else permutations(items)
-        joint = r"(?:,\s*(?:and\s+)?|\s+(?:and|&)\s+)"
+        joint = r"(?:,\s*(?:and\s+)?(?:then\s+)?|\s+(?:and then|and|&|then)\s+|,?\s+followed by\s+)"
         return "|".join(joint.join(map(_one, order)) for order in orders)
     return _one(name, prompt)
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
+from trl_grpo_ext.answers.find.conclusions import Span, conclusion
 from trl_grpo_ext.answers.find.final_answer import FinalAnswer
 from trl_grpo_ext.answers.find.last_sentence import ending, said
 from trl_grpo_ext.answers.find.names import names
@@ -41,6 +42,12 @@ _SENTENCE = re.compile(r"\n|(?<=[.!?])\s+")
 _MENTIONED = re.compile(
     r"\b(?:[Oo]ption|[Cc]hoice|[Aa]nswer|[Ll]etter)\s+\(?([A-J])\b|\(([A-J])\)"
     r"|(?<![\w'’\"-])(?:([B-HJ])(?![\w'’\"-])|(A)(?=[.,;:)]|\s*$|\s+(?:is|and|or)\b))"
+)
+# A letter that a sentence only guesses; "C is the most likely outcome" may be sure.
+_LIKELY = re.compile(
+    r"(?<!more )(?<!less )(?<!equally )(?<!as )\b[Ll]ikely\s+\W{0,3}(?:(?:option|choice)\s+)?(?:[A-J]\b(?!['’-])|\d)"
+    r"|\b[A-J]\b\W{0,3},\s+(?:most\s+)?likely\b"
+    r"|\b[A-J]\b\W{0,3}\s+is\s+(?:most\s+|very\s+)?likely\s+(?:the\s+)?(?:correct|right|best|answer)\b"
 )
 # An option's text may be a number or a phrase; a name in its place lets `names` read the sentence.
 _STAND_IN = "Option"
@@ -114,6 +121,8 @@ def choice_said(answer: str, options: Options) -> Choice:
         >>> [choice_said(said, peru).problem for said in ("It's not Lima.", "It's Lima or Rome.", "Rome. It's Lima.")]
         ['no_choice', 'no_choice', 'several_choices']
     """
+    if _LIKELY.search(_SENTENCE.split(answer.strip())[-1]):
+        return Choice(problem="no_choice")
     whole = read_choice(answer, options)
     if whole.problem != "no_choice":
         return whole
@@ -150,9 +159,20 @@ def _mentioned(sentence: str, options: Options) -> Choice:
     # The option's letter may stand behind its text: "The capital of France is Paris (B)."
     written = rf"(?<!\w){re.escape(text)}(?!\w)(?:\s*\((?:option\s+)?[A-Z]\))?"
     stated = re.sub(written, _STAND_IN, sentence, flags=re.IGNORECASE)
-    if options.another(stated, labels) or not names(stated, _STAND_IN):
+    if options.another(stated, labels) or not (names(stated, _STAND_IN) or _concludes(sentence, text)):
         return none
     return Choice(labels)
+
+
+def _concludes(sentence: str, text: str) -> bool:
+    """Check whether a sentence's last clause concludes with an option's amount, and has no other number."""
+    clause = sentence.rpartition(", ")[2]
+    start = clause.casefold().find(text)
+    if start < 0 or not any(map(str.isdigit, text)):
+        return False
+    end = start + len(text)
+    has_other = any(map(str.isdigit, clause[:start] + clause[end:]))
+    return not has_other and not conclusion(clause, [Span(start, end)]).problem
 
 
 def with_letter(found: FinalAnswer, golds: Sequence[str], completion: str, prompt: str = "") -> FinalAnswer:

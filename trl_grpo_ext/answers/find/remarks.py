@@ -9,7 +9,7 @@ from typing import NamedTuple
 from trl_grpo_ext.answers.find.hedges import is_hedged
 from trl_grpo_ext.answers.read.answer import read
 from trl_grpo_ext.answers.read.signal_words import THEREFORE, TURN, WRONG
-from trl_grpo_ext.answers.read.tree import Apply, Number, Quantity
+from trl_grpo_ext.answers.read.tree import Apply, Number, Quantity, Relation
 from trl_grpo_ext.answers.read.units import NONE, is_unit, unit
 
 _BEGUN = re.compile(
@@ -57,7 +57,7 @@ _INSTEAD_OF = re.compile(
 _ASIDE = re.compile(
     r"\s*\((?!\s*(?:or|i\.e\.|that is|answer|not|no|actually|wait|maybe|perhaps|in fact|should|mod|base|inclusive)\b)"
     r"(?![^()]*\b(?:actually|rather|precisely|exactly|correct\w*|wrong|mistake|really|not|maybe|or|wait)\b)"
-    r"(?=[^()]*(?:[A-Za-z²³]{2}|\d\s*[-+*/×÷−]\s*\d))[^()]*\)[\s.!*]*$"
+    r"(?=[^()]*(?:[A-Za-z²³]{2}|\d\s*[-+*/×÷−]\s*\\?[$€£]?\d))[^()]*\)[\s.!*]*$"
     rf"|(?<!\band)(?<!,),?\s+(?:because|since)\s(?!.*\b(?:{THEREFORE})\b).*$|,\s+as\s+\S*\d.*$",
     re.IGNORECASE,
 )
@@ -76,12 +76,24 @@ _TO_PLACES = re.compile(
     r"|(?:\d+|one)\s(?:decimals|decimal places?|significant (?:figures?|digits?)))\)?[\s.!*]*$",
     re.IGNORECASE,
 )
-_AMOUNT = r"\$?\d[\d,]*(?:\.\d+)?(?:\s?[:/]\s?\d+|\s(?:out of|in)\s\d+)?(?:%|\s?percent\b)?"
+# A plain amount, or a formula: 13/52, 25%, $\\frac{1}{4}$
+_AMOUNT = (
+    r"(?:\$?\d[\d,]*(?:\.\d+)?(?:\s?[:/]\s?\d+|\s(?:out of|in)\s\d+)?(?:\\?%|\s?percent\b)?(?![$\\\d])"
+    r"|\$[^$\n]{1,40}\$(?!\d)|\\\([^\n]{1,40}?\\\)|\\[dt]?frac(?:\{\d+\}\{\d+\}|\d\d))"
+)
+_UNIT = r"(?:\s(?:of an? )?([a-z]+)\b)?"
 _OR = re.compile(
-    rf"(?<![\w.])({_AMOUNT})(?:\s(?:of an? )?([a-z]+)\b)?,?\s+or\s+(?:about\s+|just\s+|simply\s+)?"
-    rf"({_AMOUNT})(?:\s(?:of an? )?([a-z]+)\b)?(?![\w.]*\d)",
+    rf"(?<![\w.])({_AMOUNT}){_UNIT}"
+    rf"(?:,?\s+or\s+(?:about\s+|just\s+|simply\s+)?|,\s+(?={_AMOUNT},?\s+or\s))({_AMOUNT}){_UNIT}(?![\w.]*\d)",
     re.IGNORECASE,
 )
+# Three forms of an amount, "1/2, 0.5, or 50%", are told once after two steps.
+_MAX_FORMS = 3
+# 8.5 kg (8500 g)
+_OR_BRACKETED = re.compile(
+    rf"(?<![\w.])({_AMOUNT}){_UNIT}\s+\((?:or\s+|=\s*|i\.e\.,?\s+|that is,?\s+)?({_AMOUNT}){_UNIT}\)", re.IGNORECASE
+)
+_BOX_OR = re.compile(rf"\\boxed\{{((?:[^{{}}]|\{{[^{{}}]*\}})*)\}}\$?(,?\s+\(?or\s+({_AMOUNT})\)?)")
 _OUT_OF = re.compile(r"\s(?:out of|in)\s", re.IGNORECASE)
 # Questions for the least or the largest number, which "at least 5" or "at most 5" answers.
 _ASKS_LEAST = re.compile(
@@ -137,10 +149,30 @@ def told_once(line: str) -> str:
         ('That is 1/4.', 'It takes 1.5 hours.')
         >>> told_once("It is 2/3, or 66.7%."), told_once("It is 1/4, or 1/3.")
         ('It is 2/3.', 'It is 1/4, or 1/3.')
+        >>> told_once("It is $1/2$, 0.5, or 50%."), told_once("It weighs 8.5 kg (8500 g).")
+        ('It is 50%.', 'It weighs 8.5 kg.')
     """
-    if " or " not in line:
-        return line
-    return _OR.sub(_last_form, line)
+    if "(" in line:
+        line = _OR_BRACKETED.sub(_before_bracket, line)
+    if " or " in line:
+        for _ in range(_MAX_FORMS - 1):
+            line = _OR.sub(_last_form, line)
+    return line
+
+
+def box_told_once(text: str) -> str:
+    r"""Remove an amount behind a text's last box, if the amount is only another form of the box's.
+
+    Examples:
+        >>> box_told_once(r"\boxed{13/52}, or 1/4"), box_told_once(r"\boxed{1/4}, or 1/3")
+        ('\\boxed{13/52}', '\\boxed{1/4}, or 1/3')
+    """
+    either = _BOX_OR.match(text, max(text.rfind("\\boxed"), 0))
+    if either is None:
+        return text
+    first, last = _size(either[1], None), _size(either[3], None)
+    is_same = first is not None and last is not None and first.value == last.value
+    return text[: either.start(2)] + text[either.end(2) :] if is_same else text
 
 
 def without_aside(sentence: str) -> str:
@@ -184,8 +216,16 @@ def _last_form(either: re.Match[str]) -> str:
         return either[0]
     if first.value == last.value:
         return f"{either[3]} {either[4]}" if either[4] else either[3]
-    is_rounded = not first.step and abs(first.value - last.value) * 2 <= last.step
+    # Halves are rounded up: 1/8 is 0.13, not 0.12.
+    is_rounded = not first.step and -last.step <= 2 * (first.value - last.value) < last.step
     return either[1] if is_rounded else either[0]
+
+
+def _before_bracket(either: re.Match[str]) -> str:
+    """Return the amount before a bracket with an equal amount; else the whole text."""
+    first, last = _size(either[1], either[2]), _size(either[3], either[4])
+    is_same = first is not None and last is not None and first[:2] == last[:2]
+    return either[0][: either[0].index("(")].rstrip() if is_same else either[0]
 
 
 class Size(NamedTuple):
@@ -206,6 +246,8 @@ def _size(amount: str, word: str | None) -> Size | None:
     """Return the size of an amount with the word behind it; None if either is unknown: `13/52`, `90 minutes`."""
     node = read(_OUT_OF.sub("/", amount)).node
     of = unit(word) if word and is_unit(word) else NONE
+    if isinstance(node, Relation):
+        node = node.sides[-1]
     match node:
         case Quantity(inner, own):
             node, of = inner, own

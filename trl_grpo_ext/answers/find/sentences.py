@@ -93,6 +93,14 @@ _FIRST_LETTER = re.compile(r"\W{0,3}([A-J])\W{0,3}\n")
 # A list at the end of a text that a line before it announces.
 _LISTED = re.compile(r":[ \t*]*\n\s*((?:(?:[-*•]|\d{1,2}[.)])[ \t]+[^\n]+(?:\n\s*|\Z)){2,})\Z")
 _ITEM = re.compile(r"(?:[-*•]|\d{1,2}[.)])[ \t]+([^\n]+)")
+_ASKS_COUNT = re.compile(r"\bhow many\b|\bnumber of\b", re.IGNORECASE)
+# 6 factors: 1, 2, 3, 4, 6 and 12
+_SMALL_COUNT = re.compile(r"(?<![\w.,=+*/^$-])(?:[2-9]|[1-3]\d)(?![\w.])")
+_LIST_BEHIND = re.compile(
+    r"(?:(?:\s+[\w-]+){0,6}:|(?:\s+[A-Za-z-]{2,}){1,4}(?:,|\s[–—-])|(?:\s+[A-Za-z-]{2,}){0,4}\s\()"
+    r"\s*(?:namely |they are )?([^:]*)$"
+)
+_ITEM_JOINT = re.compile(r",\s*(?:and\s+)?|\s+and\s+")
 # A word that may precede a sentence's value: `the solutions are the pairs: x = 3, y = 2`.
 _BEFORE_VALUE = re.compile(
     r"(?:\b(?!(?:except|not|minus|negative|than|least|most|twice|half|over|under|plus|times|and|but|or|of|in|by|ln)\b)"
@@ -143,6 +151,9 @@ def said_unmarked(answer: str, prompt: str) -> tuple[str, str, str]:
         tail = tail.replace(" & ", " and ")
     plain = in_digits(_BOLD.sub("", tail).strip())
     plain = without_additions(told_once(stated(_LEAD.sub("", _FENCE.sub(r"\1", plain)).strip())))
+    count = _count_of_list(listed(plain) or plain, question_of(prompt))
+    if count:
+        return count, "last_expression", ""
     if _is_whole_answer(plain):
         return _SO.sub("", plain), "whole_text", ""
     values = _listed_values(plain)
@@ -255,6 +266,23 @@ def listed(text: str) -> str:
     line = text[: found.start()].rpartition("\n")[2]
     items = [strip_delimiters(item[1].strip(" *.;,")) for item in _ITEM.finditer(found[1])]
     return f"{line}: {', '.join(items)}"
+
+
+def _count_of_list(text: str, question: str) -> str:
+    """Return the count before as many listed values at a text's end, if the question asks for a count.
+
+    `It has 2 solutions: x = 3 and x = -3` gives `2` for "How many solutions".
+    """
+    if not _ASKS_COUNT.search(question):
+        return ""
+    line = text.strip().rpartition("\n")[2]
+    for count in _SMALL_COUNT.finditer(line):
+        counted = _LIST_BEHIND.match(line, count.end())
+        items = _ITEM_JOINT.split(counted[1].strip(" .$)")) if counted else []
+        are_counted = len(items) == int(count[0]) and all(map(is_value, items))
+        if are_counted and not is_hedged(line[: count.end()]):
+            return count[0]
+    return ""
 
 
 def _listed_values(text: str) -> str:

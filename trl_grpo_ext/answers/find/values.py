@@ -35,7 +35,7 @@ _NUMBER = re.compile(
 )
 # A brace that opens a group of LaTeX, not a set: {1, 2}.
 _GROUP = re.compile(r"(?<=[\w}^_\]\\]){")
-_MONEY = re.compile(r"\$(?=\d[\d,]*(?:\.\d+)?(?:[\s.,;:!?)]|/[A-Za-z]{2}|$))")
+_MONEY = re.compile(r"\$(?=\d[\d,]*(?:\.\d+)?(?:[\s.,;:!?)]|\s*[-−+*/×÷=]\s*\$?\d|/[A-Za-z]{2}|$))")
 TYPED = re.compile(f"{DATE}|{TIME}|{REMAINDER}|{RATIO}|{RANGE}", re.IGNORECASE)
 _JOINT = re.compile(r"\s*(?:,|,?\s*\b(?:and|or)\b)\s*")
 _IS_DATE = re.compile(DATE, re.IGNORECASE)

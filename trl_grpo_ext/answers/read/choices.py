@@ -95,6 +95,9 @@ _RECONSIDERED = re.compile(rf"\W*(?:and|{DENIAL}|{DOUBT}|{SEVERAL}|{TURN}|{CONTR
 _SPACE = re.compile(r"(?<=[^\w\s])\s+|\s+(?=[^\w\s])|(?<=\d)\s+(?=[^\W\d])")
 # Spellings of an amount, and signs of a formula: `\$36`, `$36.00`, `36 dollars`, `$36$`.
 _DOLLARS = re.compile(r"\\?\$|(?<=\d)\.00(?!\.?\d)|(?<=\d)\s+dollars?\b", re.I)
+# `\frac{1}{8}` and `\frac18` are 1/8; `1{,}236` and 1,236 are 1236.
+_FRACTION = re.compile(r"\\[dt]?frac\s?(?:\{(\d+)\}\{(\d+)\}|(\d)(\d))")
+_THOUSANDS = re.compile(r"(?<=\d)(?:\{,\}|,)(?=\d{3}(?!\d))")
 _FENCE = re.compile(r"```\w*\s*(.*?)\s*```", re.DOTALL)
 _ANSWER_KEYS = frozenset(("answer", "final_answer", "correct_answer", "choice", "option"))
 _OTHER_KEYS = frozenset(("explanation", "reasoning", "reason", "rationale", "justification", "thought", "confidence"))
@@ -418,8 +421,11 @@ def label_of(match: re.Match[str]) -> str:
 
 
 def plain_text(text: str) -> str:
-    """Normalize a text: remove Markdown, enclosing LaTeX, dollar signs, repeated spaces and the final full stop."""
+    """Normalize a text: write fractions as 1/8, and remove signs that do not change it.
+
+    These are Markdown, enclosing LaTeX, dollar signs, commas between thousands, repeated spaces, the last full stop.
+    """
     text = without_invisible(unicodedata.normalize("NFKC", text[:MAX_CHARS]))
     text = without_text_commands(strip_delimiters(text.replace("**", "").replace("`", "").strip()))
-    text = _DOLLARS.sub("", text)
+    text = _THOUSANDS.sub("", _FRACTION.sub(r"\1\3/\2\4", _DOLLARS.sub("", text)))
     return " ".join(text.split()).strip("\"'*_ ").rstrip(".!").strip("\"'*_ ")
