@@ -14,6 +14,7 @@ from trl_grpo_ext.programs.suites.blocks import fenced_blocks
 from trl_grpo_ext.programs.suites.columns import Columns
 from trl_grpo_ext.programs.suites.program import complete_program, extract_program, prompt_code
 from trl_grpo_ext.programs.suites.read_row import read_row
+from trl_grpo_ext.rewards import UnitTestVerifier
 from trl_grpo_ext.rewards.unit_tests.verifier import program_of
 from trl_grpo_ext.sample import Sample
 
@@ -231,6 +232,38 @@ def test_the_tests_name_the_stub_of_a_prompt_if_the_row_does_not(prompt: Any, co
     namespace: dict[str, Any] = {}
     exec(row.whole(completion), namespace)
     assert namespace["f"](1) == 2
+
+
+NODE = "class Node:\n    def __init__(self, value, next=None):\n        self.value, self.next = value, next\n"
+LAST = "def last(head):\n    while head.next:\n        head = head.next\n    return head.value\n"
+TAX = "RATE = 0.5\n\ndef tax(x):\n    return x * RATE\n"
+
+
+def _asked(*blocks: str) -> str:
+    return "You have:\n\n" + "\n\nWrite:\n\n".join(f"{FENCE}python\n{block}{FENCE}" for block in blocks)
+
+
+@pytest.mark.parametrize(
+    ("prompt", "tests", "program"),
+    [
+        (f"{NODE}\ndef last(head):\n", ["assert last(Node(1, Node(5))) == 5"], LAST),
+        (_asked(NODE), ["assert last(Node(1, Node(5))) == 5"], LAST),
+        (_asked(NODE, "def last(head):\n    ...\n"), ["assert last(Node(1, Node(5))) == 5"], LAST),
+        (_asked(TAX), ["assert total([1]) == 1.5"], "def total(xs):\n    return sum(x + tax(x) for x in xs)\n"),
+        (_asked(TAX, "def total(xs):\n"), ["assert total([1]) == 1.5"], "    return sum(x + tax(x) for x in xs)\n"),
+    ],
+)
+def test_classes_and_helpers_of_the_prompt_belong_to_the_program_where_it_or_its_tests_need_them(
+    prompt: str, tests: list[str], program: str
+) -> None:
+    (verdict,) = UnitTestVerifier().judge([f"{FENCE}python\n{program}{FENCE}"], prompts=[prompt], tests=[tests])
+    assert verdict.score == 1.0, verdict.details
+
+
+def test_usage_in_another_block_of_the_prompt_is_no_helper() -> None:
+    code = prompt_code(_asked("def f(x):\n", "result = f(1)\nprint(result)\n"), "f")
+    program = "def f(x):\n    result = x\n    return result\n"
+    assert complete_program(program, code, "f") == program
 
 
 def test_a_body_goes_behind_a_header_without_a_docstring() -> None:

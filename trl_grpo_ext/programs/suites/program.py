@@ -6,10 +6,11 @@ process. Python's parser reads only the prompt's code, which comes from the data
 
 from __future__ import annotations
 
+import ast
 import re
 import textwrap
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -144,9 +145,9 @@ def prompt_code(prompt: Prompt | None, entry_point: str | None) -> PromptCode:
     r"""Find the code of a prompt that defines the entry point, or else helpers.
 
     In a conversation, only the user's messages are read. The result is the last fenced block that defines the entry
-    point; without fences, the whole text, or the text from the first line that looks like code. If nothing defines the
-    entry point, the last code with functions or classes counts, since they may be helpers. A missing body at the end of
-    the code is accepted.
+    point, with helpers of other blocks; without fences, the whole text, or the text from the first line that looks like
+    code. If nothing defines the entry point, the last code with functions or classes counts, since they may be helpers.
+    A missing body at the end of the code is accepted.
 
     Examples:
         >>> found = prompt_code("import math\ndef area(r):\n    '''Of a circle.'''\n", "area")
@@ -160,15 +161,28 @@ def prompt_code(prompt: Prompt | None, entry_point: str | None) -> PromptCode:
 
 @lru_cache(maxsize=256)
 def _read(texts: tuple[str, ...], entry_point: str) -> PromptCode:
-    found: PromptCode | None = None
-    for text in reversed(texts):
-        for candidate in _candidates(text.replace("\r\n", "\n")):
-            code = PromptCode(candidate, tuple(_parts(candidate)), entry_point)
-            if any(entry_point in part.usage.binds for part in code.parts):
-                return code
-            if found is None and any(part.is_code for part in code.parts):
-                found = code
-    return found or PromptCode(entry_point=entry_point)
+    candidates = [candidate for text in reversed(texts) for candidate in _candidates(text.replace("\r\n", "\n"))]
+    codes = [PromptCode(candidate, tuple(_parts(candidate)), entry_point) for candidate in candidates]
+    defining = [code for code in codes if entry_point in binds_of(code.parts)]
+    helping = [code for code in codes if any(part.is_code for part in code.parts)]
+    for found in (*defining, *helping):
+        return replace(found, parts=(*_helpers(helping, found), *found.parts))
+    return PromptCode(entry_point=entry_point)
+
+
+def _helpers(codes: Sequence[PromptCode], found: PromptCode) -> list[Statement]:
+    """List functions, classes, imports and constants of other blocks of a prompt; blocks may also show usage."""
+    bound = binds_of(found.parts) | {found.entry_point}
+    helpers = []
+    for code in codes:
+        for part in code.parts:
+            binds = part.usage.binds
+            is_import = isinstance(part.node, ast.Import | ast.ImportFrom)
+            is_constant = part.is_definition and all(map(str.isupper, binds))
+            if binds and binds.isdisjoint(bound) and (part.is_code or is_import or is_constant):
+                helpers.append(part)
+                bound |= binds
+    return helpers
 
 
 def _user_texts(prompt: Prompt) -> list[str]:
@@ -232,13 +246,13 @@ def words(text: str) -> set[str]:
     return set(re.findall(r"[^\W\d]\w*", text))
 
 
-def complete_program(program: str, code: PromptCode, entry_point: str | None) -> str:
+def complete_program(program: str, code: PromptCode, entry_point: str | None, names: Collection[str] = ()) -> str:
     r"""Join the extracted program with the code of its prompt to a complete program.
 
-    A body, text whose first code line is indented, is appended to the prompt's stub, as in HumanEval. Any other program
-    gets the prompt's imports and helpers that it mentions prepended, such as `from typing import List`, which a model
-    does not always repeat. A program that is indented as a whole and defines the entry point is dedented, not treated
-    as a body.
+    A body, text whose first code line is indented, is appended to the prompt's stub, as in HumanEval. Then come before
+    it the prompt's imports and helpers that it mentions, such as `from typing import List`, which a model does not
+    always repeat, and those of `names`, which the tests take from it, such as a class. A program that is indented as a
+    whole and defines the entry point is dedented, not treated as a body.
 
     Examples:
         >>> from trl_grpo_ext.programs.suites.program import prompt_code
@@ -251,12 +265,10 @@ def complete_program(program: str, code: PromptCode, entry_point: str | None) ->
     if _is_indented(program):
         whole = textwrap.dedent(program)
         is_body = _TOP_RETURN.search(whole) or not _defines(whole, entry_point)
-        if is_body and code.ends_with_stub:
-            return f"{code.text.rstrip()}\n{program}"
-        if is_body:
+        if is_body and not code.ends_with_stub:
             return program
-        program = whole
-    return _with_prompt_helpers(program, code)
+        program = f"{code.text.rstrip()}\n{program}" if is_body else whole
+    return _with_prompt_helpers(program, code, names)
 
 
 def _is_indented(program: str) -> bool:
@@ -279,11 +291,11 @@ def _writes(program: str, name: str) -> bool:
     return re.search(written, program, re.MULTILINE) is not None
 
 
-def _with_prompt_helpers(program: str, code: PromptCode) -> str:
+def _with_prompt_helpers(program: str, code: PromptCode, names: Collection[str]) -> str:
     # A `__future__` import must stay at the top, and its program has imports of its own.
     if not code.parts or _FUTURE.search(program):
         return program
-    offered = binds_of(code.parts) & words(program)
+    offered = binds_of(code.parts) & words(program).union(names)
     wanted = {name for name in offered if not _defines(program, name)}
     helpers = [part for part in code.definitions(wanted) if not part.is_future]
     if not helpers:

@@ -12,7 +12,7 @@ from trl_grpo_ext.programs.suites.blocks import with_helpers
 from trl_grpo_ext.programs.suites.cases import CONTEST_IMPORTS, calls_a_contest_function
 from trl_grpo_ext.programs.suites.columns import Columns, entry_point_of, plain, suite_from_row
 from trl_grpo_ext.programs.suites.program import PromptCode, complete_program, prompt_code, reference_program
-from trl_grpo_ext.programs.suites.source import imported_packages, packed
+from trl_grpo_ext.programs.suites.source import binds_of, imported_packages, is_empty, packed
 from trl_grpo_ext.sample import Prompt
 from trl_grpo_ext.support.memo import Memo
 
@@ -30,7 +30,7 @@ class ReadRow:
     Attributes:
         suite: The selected tests.
         groups: The groups of tests; None unless a groups column was given.
-        entry_point: Name that the completion must define, of the row or the prompt's stub; None if neither has one.
+        entry_point: Name that the completion must define: of the row, the prompt's stub, or a name that the tests call.
         code: The code of the prompt.
         imports: Packages imported by the tests, the prompt's code or the reference.
     """
@@ -43,7 +43,8 @@ class ReadRow:
 
     def whole(self, program: str) -> str:
         """Complete a completion's program with the prompt's code and, for a contest, the usual imports."""
-        whole = complete_program(program, self.code, self.entry_point)
+        names = self.suite.names if isinstance(self.suite, CallSuite) else ()
+        whole = complete_program(program, self.code, self.entry_point, names)
         if calls_a_contest_function(self.suite) and "__future__" not in whole:
             return with_helpers(whole, [CONTEST_IMPORTS])
         return whole
@@ -118,7 +119,7 @@ def _read(
         suite = suite_from_row(row, prompt, columns=columns, reference=reference)
         if groups_column:
             groups = groups_of(plain(row.get(groups_column)), len(suite.tests))
-        entry_point = entry_point_of(row, columns) or _stub_of(prompt, suite)
+        entry_point = entry_point_of(row, columns) or _called_name(prompt, suite)
     except BadTests as bad:
         return bad
     return ReadRow(
@@ -129,13 +130,17 @@ def _read(
     )
 
 
-def _stub_of(prompt: Prompt | None, suite: Suite) -> str | None:
-    """Return the name of the stub that ends the prompt's code, if the tests call it; None without one."""
-    if isinstance(suite, CallSuite):
-        for name in suite.names:
-            if prompt_code(prompt, name).ends_with_stub:
-                return name
-    return None
+def _called_name(prompt: Prompt | None, suite: Suite) -> str | None:
+    """Return the name that tests take from the program: that of the stub that ends the prompt's code, else a new one.
+
+    Of `Node` and `last`, the prompt may define `Node`: then `last` is to be written.
+    """
+    if not isinstance(suite, CallSuite):
+        return None
+    codes = {name: prompt_code(prompt, name) for name in suite.names}
+    stubs = [name for name, code in codes.items() if code.ends_with_stub and is_empty(code.parts[-1].node)]
+    new = [name for name, code in codes.items() if name not in binds_of(code.parts)]
+    return next(iter((*stubs, *new, *codes)), None)
 
 
 def _imports(row: ReadRow, reference: str | None) -> tuple[str, ...]:

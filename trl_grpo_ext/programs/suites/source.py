@@ -87,6 +87,20 @@ def reads_of(parts: Iterable[Statement]) -> set[str]:
     return set().union(*(part.usage.reads for part in parts))
 
 
+def is_empty(node: ast.stmt) -> bool:
+    r"""Test for a function or class without a body of its own: docstrings, `pass`, `...` and `raise` at most.
+
+    Examples:
+        >>> written = ("def f(): ...", "class A:\n def f(self): pass", "def f(): return 1")
+        >>> [is_empty(ast.parse(code).body[0]) for code in written]
+        [True, True, False]
+    """
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        return all(map(is_empty, node.body))
+    is_text = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+    return is_text or isinstance(node, ast.Pass | ast.Raise)
+
+
 def binds_of(parts: Iterable[Statement]) -> set[str]:
     """Collect the global names that statements bind."""
     return set().union(*(part.usage.binds for part in parts))
