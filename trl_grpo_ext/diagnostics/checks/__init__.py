@@ -46,6 +46,7 @@ PARTS: dict[str, tuple[Check, ...]] = {
     "grader_trouble": (
         grader_trouble.failures,
         grader_trouble.not_finite,
+        grader_trouble.shortened,
         grader_trouble.starved,
         grader_trouble.timeouts_of_the_policy,
         grader_trouble.hidden_imports,

@@ -111,26 +111,38 @@ def shortened(window: Window) -> CheckResult:
         return None
     cut = Estimate.together(batch.primary.cut_scores for batch in window.opening)
     ended = Estimate.together(batch.primary.ended_scores for batch in window.opening)
-    tokens = length_level(window.later)
-    tokens_before = length_level(window.opening)
-    is_shorter = tokens.mean <= SHORTER * tokens_before.mean and (tokens_before - tokens).is_sure
-    if not is_shorter or not _costs(window, cut, ended, before) or not is_flat(window):
-        return None
-    best = window.best
-    missing = window.scale.part(replace(window.score, mean=best - window.score.mean))
-    if missing.mean < MISSING:
+    shorter = made_short(window)
+    if not shorter or not _costs(window, cut, ended, before):
         return None
     return Finding(
         severity=Severity.WARNING,
         terms=tuple(window.primary_terms),
         sentence=(
             f"The length limit has taught the model to be short: {percent(before)} of the first completions were cut"
-            f"{_at_limit(window)}, with a mean score of {cut.mean:z.2f}, and {percent(now)} are now; they went from "
-            f"{tokens_before.mean:.0f} to {tokens.mean:.0f} tokens, and the score is {window.score.mean:z.2f} of "
-            f"{best:z.2f} at best."
+            f"{_at_limit(window)}, with a mean score of {cut.mean:z.2f}, and {percent(now)} are now; {shorter}."
         ),
-        numbers={"share_at_the_start": before, "share": now, "tokens": tokens.mean},
+        numbers={"share_at_the_start": before, "share": now, "tokens": length_level(window.later).mean},
         action="Raise max_completion_length, and start again: what was unlearned hardly comes back by itself.",
+    )
+
+
+def made_short(window: Window) -> str:
+    """Tell of completions that have become shorter, and of a flat score below the best; else empty.
+
+    A model that has learned to avoid a limit looks like this.
+    """
+    tokens = length_level(window.later)
+    before = length_level(window.opening)
+    is_shorter = tokens.mean <= SHORTER * before.mean and (before - tokens).is_sure
+    if not is_shorter or not is_flat(window):
+        return ""
+    best = window.best
+    missing = window.scale.part(replace(window.score, mean=best - window.score.mean))
+    if missing.mean < MISSING:
+        return ""
+    return (
+        f"they went from {before.mean:.0f} to {tokens.mean:.0f} tokens, and the score is {window.score.mean:z.2f} of "
+        f"{best:z.2f} at best"
     )
 
 
