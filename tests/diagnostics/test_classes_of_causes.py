@@ -231,3 +231,42 @@ def test_a_limit_of_generation_kwargs_is_told_in_place_of_the_limit_that_it_repl
     settings = {"max_completion_length": 512, "generation_kwargs": {"max_new_tokens": 8}}
     found = diagnosis_of(cards, settings).causes[0]
     assert "cut at 8 tokens" in found.sentence
+
+
+CALL = '<tool_call>{"name": "multiply", "arguments": {"a": 6}}</tool_call>'
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens", "tools", "told"),
+    [
+        ("", 8, [], "hold no text, only special tokens"),
+        (CALL, 8, [], 'call a tool, such as `<tool_call>{"name": "multip'),
+        ('{"name": "add", "arguments": {}}', 8, [], 'call a tool, such as `{"name": "add"'),
+        ("", 1, [], ""),
+        ("", 8, ["multiply"], ""),
+        ("", 8, None, ""),
+        ('{"name": "Ann"}', 8, [], ""),
+    ],
+)
+def test_calls_of_tools_are_named_in_a_run_that_offers_none(
+    text: str, tokens: int, tools: list[str] | None, told: str
+) -> None:
+    cards = []
+    for step in range(24):
+        unread = Verdict(status=Status.UNPARSEABLE, score=0.0, reason="no_answer")
+        verdicts = [unread if place % 3 == 0 else wrong(f"{step}{place}", "42") for place in range(32)]
+        card = batch({"answer": verdicts}, step=step, completion_ids=[5] * tokens)
+        samples = [replace(one, text=text) if place % 3 == 0 else one for place, one in enumerate(card.samples)]
+        cards.append(replace(card, samples=tuple(samples)))
+    found = diagnosis_of(cards, {"tools": tools}).causes[0]
+    assert (told or "beyond the model") in found.sentence
+    assert ("Pass the tools that the model calls" in found.action) is bool(told)
+
+
+def test_a_call_that_is_the_right_answer_lacks_no_tool() -> None:
+    cards = []
+    for step in range(24):
+        card = batch({"answer": [1.0, 0.0] * 16}, step=step)
+        samples = [replace(one, text=CALL) if place % 2 == 0 else one for place, one in enumerate(card.samples)]
+        cards.append(replace(card, samples=tuple(samples)))
+    assert "tool" not in diagnosis_of(cards, {"tools": []}).sentence

@@ -29,7 +29,7 @@ from trl_grpo_ext.figures.primary import (
     read_answer,
 )
 from trl_grpo_ext.figures.terms import TermFigures, grouped, quantiles, repeated_completions, term_figures
-from trl_grpo_ext.figures.text import TextFigures, text_figures
+from trl_grpo_ext.figures.text import TextFigures, is_silent, text_figures, written_call
 from trl_grpo_ext.figures.voids import Cause, VoidFigures, void_figures
 from trl_grpo_ext.group_outcome import WRONG, GroupOutcome, judgement
 from trl_grpo_ext.sample import Prompt, Sample, content_text, last_message, prompt_key, tools_left_out
@@ -128,6 +128,10 @@ class BatchFigures:
     voids: Mapping[Cause, VoidFigures]
     # Figures of the text of a few completions.
     text: TextFigures
+    # Completions that have tokens and no text.
+    silent: int
+    # Completions that are not right and hold a tool call in their text, by the call's beginning.
+    written_calls: Mapping[str, int]
     # Failed tool calls, by tool and error.
     tool_errors: Mapping[ToolError, int]
     # Results of tool calls, by tool and whether the result is an empty text, or a word for nothing.
@@ -297,13 +301,25 @@ def first_when(settings: Mapping[str, Any], terms: Sequence[str]) -> Mapping[str
 
 
 def _of_tools(card: Scorecard) -> dict[str, Any]:
-    """Count failed calls, results, answers and results left out of tools, for `BatchFigures`."""
+    """Count calls, and failed calls, results, answers and results left out of tools, for `BatchFigures`."""
     return {
+        "silent": sum(map(is_silent, card.samples)),
+        "written_calls": _written_calls(card),
         "tool_errors": _tool_errors(card.samples),
         "tool_results": _tool_results(card.samples),
         "tool_answers": tool_answers(card),
         "left_out": _left_out(card.samples),
     }
+
+
+def _written_calls(card: Scorecard) -> Counter[str]:
+    """Count completions that are not right, by the beginning of the tool call in their text."""
+    found: Counter[str] = Counter()
+    for sample, verdict in zip(card.samples, card.primary, strict=True):
+        call = written_call(sample)
+        if call and (verdict is None or verdict.status is not Status.CORRECT):
+            found[call] += 1
+    return found
 
 
 def _tool_results(samples: Sequence[Sample]) -> Counter[tuple[str, bool]]:

@@ -74,7 +74,7 @@ PARTS: dict[str, tuple[Check, ...]] = {
     "getting_worse": (getting_worse.fallen,),
     "odd_sampling": (odd_sampling.distorted,),
     "truncation": (truncation.cut, truncation.shortened),
-    "unparseable_flood": (unparseable_flood.unparseable,),
+    "unparseable_flood": (unparseable_flood.calls, unparseable_flood.unparseable),
     "zero_updates": (zero_updates.zero, zero_updates.rounded, zero_updates.warming_up),
     "odd_settings": (odd_settings.unusual,),
     "kl_blowup": (kl_blowup.broken, kl_blowup.far_and_no_better, kl_blowup.unstable),
@@ -128,6 +128,7 @@ HIDES: dict[Check, tuple[Check, ...]] = {
     kl_blowup.broken: (
         getting_worse.fallen,
         truncation.cut,
+        unparseable_flood.calls,
         unparseable_flood.unparseable,
         *DEAD_GROUPS,
         kl_blowup.far_and_no_better,
@@ -168,8 +169,15 @@ HIDES: dict[Check, tuple[Check, ...]] = {
         inert_term.flat,
         truncation.shortened,
     ),
+    unparseable_flood.calls: (
+        bad_data.related_gold,
+        bad_data.doubtful_gold,
+        *DEAD_GROUPS,
+        entropy_collapse.never_explored,
+    ),
     odd_sampling.distorted: (
         truncation.cut,
+        unparseable_flood.calls,
         unparseable_flood.unparseable,
         *DEAD_GROUPS,
         repetition.repeated,

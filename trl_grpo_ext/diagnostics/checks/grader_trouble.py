@@ -194,7 +194,12 @@ def shortened(window: Window) -> CheckResult:
             f"completions ran out of it and scored 0, with {late.mean:.0f} tokens where the others had "
             f"{others.mean:.0f}, and {percent(now)} do now; {shorter}."
         ),
-        numbers={"share_at_the_start": before, "share": now, "tokens": length_level(window.later).mean},
+        numbers={
+            "share_at_the_start": before,
+            "share": now,
+            "tokens": length_level(window.later).mean,
+            "of_the_policy": _count(window.of_term(term).failures(_is_policys_timeout), _is_policys_timeout),
+        },
         action=(
             f"Raise the timeout of `{term}`, or make it faster, and start again: a completion that takes too long "
             f"scores 0, so the policy learns to avoid it."
