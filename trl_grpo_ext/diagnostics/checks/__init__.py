@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from trl_grpo_ext.diagnostics.batches import of_template
 from trl_grpo_ext.diagnostics.checks import (
     bad_data,
     dead_groups,
@@ -204,6 +205,15 @@ def _unless_hidden(part: Check, window: Window) -> CheckResult:
     return result
 
 
+def _naming_template(finding: Finding, window: Window) -> str:
+    """Return a finding's sentence, led by the unused chat template if its action begins with that."""
+    advice = of_template(window)
+    told = finding.sentence
+    if not advice or not finding.action.startswith(advice):
+        return told
+    return f"Prompts are plain text, and the tokenizer has a chat template: {told[:1].lower()}{told[1:]}"
+
+
 def _check(code: str, parts: tuple[Check, ...]) -> Check:
     """Combine parts into one check that returns the most severe finding, first among equals."""
 
@@ -221,7 +231,8 @@ def _check(code: str, parts: tuple[Check, ...]) -> Check:
                 needs.append(result.needs)
         if findings:
             worst = max(findings, key=lambda finding: finding.severity.rank)
-            return replace(worst, code=code, step=window.step)
+            told = _naming_template(worst, window)
+            return replace(worst, code=code, step=window.step, sentence=told)
         if needs:
             return NotChecked("; ".join(needs), in_part=has_passed)
         return None
