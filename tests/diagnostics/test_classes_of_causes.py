@@ -270,3 +270,30 @@ def test_a_call_that_is_the_right_answer_lacks_no_tool() -> None:
         samples = [replace(one, text=CALL) if place % 2 == 0 else one for place, one in enumerate(card.samples)]
         cards.append(replace(card, samples=tuple(samples)))
     assert "tool" not in diagnosis_of(cards, {"tools": []}).sentence
+
+
+@pytest.mark.parametrize(
+    ("pool", "told", "does"),
+    [
+        (6, "carry over from 6 prompts, each answered 128 times.", "Take more data"),
+        (1, "carry over from one prompt, answered 768 times.", "Take more data"),
+        (1000, "carry over.", "Read the training completions"),
+    ],
+)
+def test_few_prompts_that_are_learned_by_heart_are_named_with_how_often_each_was_answered(
+    pool: int, told: str, does: str
+) -> None:
+    events = []
+    for step in range(24):
+        right = min(28, 2 * step)
+        card = batch({"answer": [float(place * 7 % 32 < right) for place in range(32)]}, step=step)
+        samples = [
+            replace(one, prompt=f"Question {(step * 4 + place // 8) % pool}") for place, one in enumerate(card.samples)
+        ]
+        events.append(replace(card, samples=tuple(samples)))
+        if step in (1, 8, 16):
+            held_out = batch({"answer": [1.0] + [0.0] * 63}, step=step + 1)
+            events.append(replace(held_out, mode="eval"))
+    [cause, *_] = diagnosis_of(events, {}).causes
+    assert cause.sentence.endswith(told)
+    assert cause.action.startswith(does)

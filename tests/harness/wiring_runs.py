@@ -94,8 +94,8 @@ WIRING = {
     "four_prompts": Case(
         "A filter has left four prompts: training goes to 1, and the evaluation stays at .2.",
         Run(score=[(0, 0.3), (50, 0.97), (150, 0.99)], pool=4, evaluation=0.2, steps=150, spread=0.8),
-        expected=("reward_hacking", "dead_groups"),
-        says=("evaluation|prompt",),
+        expected=("reward_hacking",),
+        says=("4 prompts, each answered 2,400 times",),
     ),
     "six_prompts_no_evaluation": Case(
         "The same six prompts again and again: three are always right, three always wrong, none teaches.",
