@@ -210,6 +210,7 @@ def test_a_run_that_never_ends_nor_rises_is_told_the_token_that_ends_a_turn() ->
     assert told(0, "<|end|>").causes[0].action == "Set the tokenizer's eos_token to `<|end|>`."
     assert told(0, "").causes[0].action.startswith("Read a completion. If it goes on after its answer")
     assert "truncation" not in [cause.code for cause in told(20, "").causes]
+    assert "ends a turn with `<|end|>`, which is not the tokenizer's" in told(20, "<|end|>").sentence
 
 
 def test_a_run_records_a_chat_template_that_ends_turns_with_another_token_than_the_tokenizer() -> None:

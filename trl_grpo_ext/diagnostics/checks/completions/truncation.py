@@ -166,9 +166,12 @@ def _of_system_prompt(window: Window) -> str:
 
 
 def _never_ends(window: Window, ended: Estimate) -> bool:
-    """Test whether every completion is cut and the score does not rise."""
+    """Test whether every completion is cut and the score does not rise, or the end token is known to be another."""
     is_whole = _cut_share(window.opening) >= NEARLY_ALL and not ended.count
-    return is_whole and len(window.batches) >= FLAT_BATCHES and not (window.is_solved or has_risen(window))
+    # A rise does not mend the end token of a template in use: the finding holds on.
+    is_known = window.settings.get("other_end_of_turn") and not window.settings.get("unused_chat_template")
+    is_refuted = not is_known and (window.is_solved or has_risen(window))
+    return is_whole and len(window.batches) >= FLAT_BATCHES and not is_refuted
 
 
 def _other_end(window: Window) -> str:
