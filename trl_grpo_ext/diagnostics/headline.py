@@ -293,7 +293,8 @@ def _of_flat_evaluation(window: Window, evaluation: Ends) -> str:
 def _is_level(window: Window, evaluation: Ends) -> bool:
     """Test whether the evaluation ends about as high as training, as where the first one came after the rise."""
     missing = window.scale.part(training_ends(window).end - evaluation.end)
-    return missing.mean < LEAST_GAIN and not missing.is_sure
+    is_known = evaluation.end.count >= FEW_EVALUATED
+    return is_known and missing.mean < LEAST_GAIN and not missing.is_sure
 
 
 def _is_behind(window: Window, evaluation: Ends) -> bool:

@@ -56,7 +56,10 @@ SMALL_SPREAD = 1e-5
 # Of the trainable parameters. Ours: an optimizer of matrices only, such as Muon, holds more than half of them.
 FEW_HELD = 0.5
 
-BUILD_IT_LATER = "Build it when the model has its adapter, or leave `optimizers` out: then the trainer builds it."
+BUILD_IT_LATER = (
+    "Build it of the model that is trained, after its adapter is added, or leave `optimizers` out: then the trainer "
+    "builds it."
+)
 RAISE = "Raise the learning rate."
 ENLARGE = (
     "Take TRL's defaults for what shrinks the updates (optim, max_grad_norm, adam_epsilon), or raise the learning rate."
