@@ -231,3 +231,69 @@ def test_a_limit_of_generation_kwargs_is_told_in_place_of_the_limit_that_it_repl
     settings = {"max_completion_length": 512, "generation_kwargs": {"max_new_tokens": 8}}
     found = diagnosis_of(cards, settings).causes[0]
     assert "cut at 8 tokens" in found.sentence
+
+
+CALL = '<tool_call>{"name": "multiply", "arguments": {"a": 6}}</tool_call>'
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens", "tools", "told"),
+    [
+        ("", 8, [], "hold no text, only special tokens"),
+        (CALL, 8, [], 'call a tool, such as `<tool_call>{"name": "multip'),
+        ('{"name": "add", "arguments": {}}', 8, [], 'call a tool, such as `{"name": "add"'),
+        ("", 1, [], ""),
+        ("", 8, ["multiply"], ""),
+        ("", 8, None, ""),
+        ('{"name": "Ann"}', 8, [], ""),
+    ],
+)
+def test_calls_of_tools_are_named_in_a_run_that_offers_none(
+    text: str, tokens: int, tools: list[str] | None, told: str
+) -> None:
+    cards = []
+    for step in range(24):
+        unread = Verdict(status=Status.UNPARSEABLE, score=0.0, reason="no_answer")
+        verdicts = [unread if place % 3 == 0 else wrong(f"{step}{place}", "42") for place in range(32)]
+        card = batch({"answer": verdicts}, step=step, completion_ids=[5] * tokens)
+        samples = [replace(one, text=text) if place % 3 == 0 else one for place, one in enumerate(card.samples)]
+        cards.append(replace(card, samples=tuple(samples)))
+    found = diagnosis_of(cards, {"tools": tools}).causes[0]
+    assert (told or "beyond the model") in found.sentence
+    assert ("Pass the tools that the model calls" in found.action) is bool(told)
+
+
+def test_a_call_that_is_the_right_answer_lacks_no_tool() -> None:
+    cards = []
+    for step in range(24):
+        card = batch({"answer": [1.0, 0.0] * 16}, step=step)
+        samples = [replace(one, text=CALL) if place % 2 == 0 else one for place, one in enumerate(card.samples)]
+        cards.append(replace(card, samples=tuple(samples)))
+    assert "tool" not in diagnosis_of(cards, {"tools": []}).sentence
+
+
+@pytest.mark.parametrize(
+    ("pool", "told", "does"),
+    [
+        (6, "carry over from 6 prompts, each answered 128 times.", "Take more data"),
+        (1, "carry over from one prompt, answered 768 times.", "Take more data"),
+        (1000, "carry over.", "Read the training completions"),
+    ],
+)
+def test_few_prompts_that_are_learned_by_heart_are_named_with_how_often_each_was_answered(
+    pool: int, told: str, does: str
+) -> None:
+    events = []
+    for step in range(24):
+        right = min(28, 2 * step)
+        card = batch({"answer": [float(place * 7 % 32 < right) for place in range(32)]}, step=step)
+        samples = [
+            replace(one, prompt=f"Question {(step * 4 + place // 8) % pool}") for place, one in enumerate(card.samples)
+        ]
+        events.append(replace(card, samples=tuple(samples)))
+        if step in (1, 8, 16):
+            held_out = batch({"answer": [1.0] + [0.0] * 63}, step=step + 1)
+            events.append(replace(held_out, mode="eval"))
+    [cause, *_] = diagnosis_of(events, {}).causes
+    assert cause.sentence.endswith(told)
+    assert cause.action.startswith(does)

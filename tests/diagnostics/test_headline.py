@@ -151,6 +151,20 @@ def test_training_that_rises_while_the_evaluation_falls_is_not_called_fine() -> 
     assert sentence.startswith("What is learned may not carry over: the evaluation has fallen from 0.")
 
 
+@pytest.mark.parametrize(
+    ("level", "told"),
+    [
+        (0.75, r"; the evaluation is 0\.7\d at step 24\.$"),
+        (0.4, r"; the evaluation has not clearly followed: 0\.\d\d at step 12 and 0\.\d\d at step 24, a change of "),
+    ],
+)
+def test_an_evaluation_that_stands_as_high_as_training_is_told_by_its_level(level: float, told: str) -> None:
+    rng = random.Random(0)
+    training = [scored(min(0.75, 0.2 + step / 10), rng, step, 8) for step in range(24)]
+    evaluations = [scored(level, rng, step, 40, "eval") for step in (12, 24)]
+    assert re.search(told, seen([*training[:12], evaluations[0], *training[12:], evaluations[1]]).sentence)
+
+
 def test_the_page_goes_by_the_scores_of_its_sentence(tmp_path: Path) -> None:
     rng = random.Random(0)
     run = recorded(tmp_path, [scored(step / 24, rng, step, 8) for step in range(24)])

@@ -171,12 +171,17 @@ def test_a_repetition_penalty_is_told_since_it_samples_what_the_policy_would_not
 
 
 def test_prompts_that_leave_the_chat_template_unused_are_told_where_nothing_is_right() -> None:
-    def action(*, is_unused: bool) -> str:
+    def cause(*, is_unused: bool) -> Finding:
         cards = [batch({"answer": [wrong(str(place)) for place in range(32)]}, step=step) for step in range(24)]
-        return diagnosis_of(cards, {"unused_chat_template": is_unused}).causes[0].action
+        return diagnosis_of(cards, {"unused_chat_template": is_unused}).causes[0]
 
-    assert action(is_unused=True).startswith("The prompts are plain text, though the tokenizer has a chat template")
-    assert "template" not in action(is_unused=False)
+    named = cause(is_unused=True)
+    assert named.sentence.startswith(
+        "Prompts are plain text, and the tokenizer has a chat template: 100 % of the groups"
+    )
+    assert named.action.startswith("The prompts are plain text, though the tokenizer has a chat template")
+    unnamed = cause(is_unused=False)
+    assert "template" not in unnamed.sentence + unnamed.action
 
 
 @pytest.mark.parametrize(
@@ -205,6 +210,7 @@ def test_a_run_that_never_ends_nor_rises_is_told_the_token_that_ends_a_turn() ->
     assert told(0, "<|end|>").causes[0].action == "Set the tokenizer's eos_token to `<|end|>`."
     assert told(0, "").causes[0].action.startswith("Read a completion. If it goes on after its answer")
     assert "truncation" not in [cause.code for cause in told(20, "").causes]
+    assert "ends a turn with `<|end|>`, which is not the tokenizer's" in told(20, "<|end|>").sentence
 
 
 def test_a_run_records_a_chat_template_that_ends_turns_with_another_token_than_the_tokenizer() -> None:

@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable
 from dataclasses import replace
 
+import pytest
 from windows import batch, diagnosis_of, window_of
 
 from trl_grpo_ext import Blame, Scorecard, Status, Verdict
@@ -113,6 +114,35 @@ def test_a_limit_is_not_blamed_where_the_short_answers_are_right() -> None:
     first += [batch({"answer": [1.0] * 4 + [0.0] * 4}, step=step, completion_ids=[0] * 9) for step in (1, 2, 3)]
     codes = [cause.code for cause in diagnosis_of([*first, *solved], {"max_completion_length": 16}).causes]
     assert "truncation" not in codes
+
+
+def hurried(step: int, *, status: Status, tokens: int) -> Scorecard:
+    """Make a batch that thinks less from step 4 on; who thinks has `tokens` tokens and the status `status`."""
+    thinking = Verdict(status=status, score=0.0, reason="timeout")
+    every = 4 if step < 4 else 32
+    thinks = [place % every == 0 for place in range(32)]
+    card = batch({"careful": [thinking if late else float(i % 8 == 1) for i, late in enumerate(thinks)]}, step=step)
+    lengths = [tokens if late else 6 for late in thinks]
+    samples = [replace(sample, completion_ids=[0] * size) for sample, size in zip(card.samples, lengths, strict=True)]
+    return replace(card, samples=tuple(samples))
+
+
+@pytest.mark.parametrize(
+    ("status", "tokens", "is_told"),
+    [
+        (Status.TIMEOUT, 40, True),
+        (Status.TIMEOUT, 5, False),
+        (Status.INCORRECT, 40, False),
+    ],
+)
+def test_a_time_limit_that_has_taught_a_model_to_be_short_is_named_though_hardly_any_verdict_is_late_now(
+    status: Status, tokens: int, is_told: bool
+) -> None:
+    settings = {"rewards": [{"name": "careful", "settings": {"timeout": 0.3}}]}
+    said = diagnosis_of([hurried(step, status=status, tokens=tokens) for step in range(40)], settings)
+    told = "The time limit of `careful` (0.3 s) has taught the model to be short: 25 % of the first completions"
+    assert said.sentence.startswith(told) is is_told
+    assert not is_told or "Raise the timeout of `careful`" in said.causes[0].action
 
 
 def cold(step: int) -> Scorecard:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,7 +16,8 @@ from planted import Positions
 from trl_grpo_ext import RewardMix, RewardTerm, VerifiedGRPOTrainer
 from trl_grpo_ext.figures.logged import WEIGHTS_CHANGED, WEIGHTS_MOVED
 from trl_grpo_ext.runs.recorded_run import RecordedRun
-from trl_grpo_ext.trainer.meters.weight_meter import WeightMeter
+from trl_grpo_ext.trainer.meters.weight_meter import WeightMeter, held_parameters
+from trl_grpo_ext.trainer.run_callback import RunCallback
 
 Make = Callable[..., Any]
 
@@ -71,3 +74,43 @@ def test_a_run_logs_the_figures_and_records_what_is_trained(one_layer: str, sums
     settings = RecordedRun(trainer.args.output_dir).settings
     assert settings["trained_dtype"] == "float32"
     assert settings["evaluation_in_training"] == 1.0
+
+
+def test_an_optimizer_that_holds_no_trained_parameter_is_told_once_and_recorded(
+    tiny_model: str, sums: Any, config: Make, caplog: pytest.LogCaptureFixture
+) -> None:
+    mix = RewardMix([RewardTerm(name="answer", verifier=Positions(1.0, 0.0, 1.0, 0.0))])
+    optimizer = torch.optim.AdamW([torch.nn.Parameter(torch.ones(4))], lr=1e-3)
+    args = config(max_steps=2)
+    trainer = VerifiedGRPOTrainer(tiny_model, mix, args, sums["train"].select(range(8)), optimizers=(optimizer, None))
+    with caplog.at_level(logging.WARNING):
+        trainer.train()
+    settings = RecordedRun(args.output_dir).settings
+    told = f"The optimizer holds none of the {settings['trainable_tensors']} trainable parameters"
+    assert caplog.text.count(told) == 1
+    assert settings["optimized_tensors"] == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "known"),
+    [
+        ("AdamW", {"trainable_tensors": 1, "optimized_tensors": 1}),
+        ("LayerWiseDummyOptimizer", {}),
+    ],
+)
+def test_an_optimizer_that_works_by_hooks_leaves_unknown_what_it_holds(name: str, known: dict[str, int]) -> None:
+    model = torch.nn.Linear(2, 2, bias=False)
+    optimizer = type(name, (torch.optim.AdamW,), {})(model.parameters())
+    assert held_parameters(model, optimizer) == known
+
+
+def test_parameters_that_fsdp_has_split_leave_unknown_what_the_optimizer_holds(tmp_path: Path) -> None:
+    model = torch.nn.Linear(2, 2)
+    optimizer = torch.optim.AdamW([torch.nn.Parameter(torch.ones(4))])
+    (tmp_path / "scorecards").mkdir()
+    for splits_weights in (True, False):
+        callback = RunCallback(is_main=True, ask_main=lambda ask: ask(), splits_weights=splits_weights)
+        callback.changes = {}
+        args = SimpleNamespace(output_dir=str(tmp_path), disable_tqdm=True)
+        callback.on_train_begin(args, SimpleNamespace(global_step=0), None, model=model, optimizer=optimizer)
+        assert ("optimized_tensors" in RecordedRun(tmp_path).settings) is not splits_weights

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from trl_grpo_ext.diagnostics.finding import Finding
 from trl_grpo_ext.figures.gold import gold_column
 from trl_grpo_ext.figures.primary import passes
+from trl_grpo_ext.figures.repeated_and_foreign import is_silent
 from trl_grpo_ext.figures.terms import would_fool
 from trl_grpo_ext.figures.voids import cause_of
 from trl_grpo_ext.sample import last_message
@@ -155,7 +156,7 @@ def _example(card: Scorecard, row: int) -> Example:
         step=sample.step,
         group=sample.group,
         prompt=on_one_line(last_message(sample.prompt), MOST_CHARS),
-        text=on_one_line(sample.text, MOST_CHARS),
+        text=f"(no text, {sample.length} tokens)" if is_silent(sample) else on_one_line(sample.text, MOST_CHARS),
         gold=None if gold is None else on_one_line(str(sample.row[gold]), MOST_CHARS),
         verdicts={term: _shown(verdict) for term, verdict in verdicts.items() if verdict is not None},
         advantage=None if card.advantages is None else card.advantages[row],

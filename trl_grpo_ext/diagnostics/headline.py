@@ -280,11 +280,21 @@ def _of_evaluation(window: Window, evaluation: Ends | None) -> Said:
 
 
 def _of_flat_evaluation(window: Window, evaluation: Ends) -> str:
+    if _does_well(window) and _is_level(window, evaluation):
+        _, last = evaluation.shown
+        return f"the evaluation is {last} {evaluation.end_at}"
     moved = "followed" if _does_well(window) else "moved"
     text = f"the evaluation has not clearly {moved}: {evaluation}{evaluation.gain_told}"
     if evaluation.end.count < FEW_EVALUATED:
         text += f"; {evaluation.end.count:.0f} completions are too few to tell, so take more rows"
     return text + _other_data(window, evaluation)
+
+
+def _is_level(window: Window, evaluation: Ends) -> bool:
+    """Test whether the evaluation ends about as high as training, as where the first one came after the rise."""
+    missing = window.scale.part(training_ends(window).end - evaluation.end)
+    is_known = evaluation.end.count >= FEW_EVALUATED
+    return is_known and missing.mean < LEAST_GAIN and not missing.is_sure
 
 
 def _is_behind(window: Window, evaluation: Ends) -> bool:

@@ -62,6 +62,10 @@ class Watch(RunListener):
         self.halted_by = None
         self._has_begun = False
 
+    def learn(self, settings: Mapping[str, Any]) -> None:
+        """Add settings that are known only since training started."""
+        self._view.settings.update(settings)
+
     def on_batch(self, card: Scorecard, figures: BatchFigures | None) -> None:
         if figures is None:
             return

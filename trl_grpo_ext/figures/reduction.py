@@ -28,7 +28,7 @@ from trl_grpo_ext.figures.primary import (
     primary_figures,
     read_answer,
 )
-from trl_grpo_ext.figures.repeated_and_foreign import TextFigures, text_figures
+from trl_grpo_ext.figures.repeated_and_foreign import TextFigures, is_silent, text_figures, written_call
 from trl_grpo_ext.figures.terms import TermFigures, grouped, quantiles, repeated_completions, term_figures
 from trl_grpo_ext.figures.voids import Cause, VoidFigures, void_figures
 from trl_grpo_ext.group_outcome import WRONG, GroupOutcome, judgement
@@ -128,6 +128,10 @@ class BatchFigures:
     voids: Mapping[Cause, VoidFigures]
     # Figures of the text of a few completions.
     text: TextFigures
+    # Completions that have tokens and no text.
+    silent: int
+    # Completions that are not right and hold a tool call in their text, by the call's beginning.
+    written_calls: Mapping[str, int]
     # Failed tool calls, by tool and error.
     tool_errors: Mapping[ToolError, int]
     # Results of tool calls, by tool and whether the result is an empty text, or a word for nothing.
@@ -305,6 +309,20 @@ def first_when(settings: Mapping[str, Any], terms: Sequence[str]) -> Mapping[str
             when: Mapping[str, Sequence[Any]] = reward["when"]
             return when
     return {}
+
+
+def _silent(card: Scorecard) -> int:
+    return sum(map(is_silent, card.samples))
+
+
+def _written_calls(card: Scorecard) -> Counter[str]:
+    """Count completions that are not right, by the beginning of the tool call in their text."""
+    found: Counter[str] = Counter()
+    for sample, verdict in zip(card.samples, card.primary, strict=True):
+        call = written_call(sample)
+        if call and (verdict is None or verdict.status is not Status.CORRECT):
+            found[call] += 1
+    return found
 
 
 def _tool_results(card: Scorecard) -> Counter[tuple[str, bool]]:
@@ -524,6 +542,8 @@ FIGURES: Mapping[str, Callable[[Scorecard], Any]] = {
     "agreements": _agreements,
     "voids": void_figures,
     "text": _text,
+    "silent": _silent,
+    "written_calls": _written_calls,
     "tool_errors": _tool_errors,
     "tool_results": _tool_results,
     "tool_answers": tool_answers,

@@ -5,6 +5,7 @@ Only a few completions of a batch are read, and only their beginnings, because t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -12,7 +13,7 @@ from trl_grpo_ext.rewards.prose import passages, word_count
 from trl_grpo_ext.rewards.repetition import repeated_share
 from trl_grpo_ext.sample import Sample, content_text
 from trl_grpo_ext.support.estimate import mean_of_known
-from trl_grpo_ext.support.text import cut
+from trl_grpo_ext.support.text import cut, on_one_line
 
 # Completions of a batch that are read, evenly spread.
 SAMPLES = 8
@@ -35,6 +36,38 @@ class TextFigures:
     # Share of words in a script that the prompt does not use, in [0, 1]; None with too few words, or without the
     # library `regex`.
     foreign: float | None
+
+
+# Tokens, besides those that begin and end a turn.
+FEW_TOKENS = 2
+# Characters of a written call.
+MOST_OF_CALL = 60
+# How chat templates begin a call, and what stands in it.
+_CALL = re.compile(
+    r"""<\|?tool_calls?|<call>|<function(_call|=)|\[TOOL_CALLS\]"""
+    r"""|\{\s*"name"\s*:\s*"[^"]+"\s*,\s*"(arguments|parameters)"\s*:"""
+)
+
+
+def is_silent(sample: Sample) -> bool:
+    """Check whether a completion has tokens and no text: special tokens only, which decoding leaves out.
+
+    Examples:
+        >>> is_silent(Sample(text="", completion_ids=[7, 8, 9])), is_silent(Sample(text="", completion_ids=[2]))
+        (True, False)
+    """
+    return not sample.text and not sample.messages and (sample.length or 0) > FEW_TOKENS
+
+
+def written_call(sample: Sample) -> str:
+    """Return the beginning of a tool call that stands in a completion's text; empty without one.
+
+    Examples:
+        >>> written_call(Sample(text='I call <tool_call>{"name": "add"}</tool_call>'))
+        '<tool_call>{"name": "add"}</tool_call>'
+    """
+    found = _CALL.search(sample.text)
+    return on_one_line(sample.text[found.start() :], MOST_OF_CALL) if found else ""
 
 
 def text_figures(samples: Sequence[Sample]) -> TextFigures:

@@ -83,16 +83,25 @@ def _shown(value: Any) -> str:
     return "none" if value is None else shortened(str(value), MOST_CHARS)
 
 
-def record_start(run_folder: str | os.PathLike[str], step: int, changes: Changes) -> None:
-    """Add a resume at `step` to `run.json` if settings have changed; a start at step 0 is a run without resumes."""
-    settings = RecordedRun(Path(run_folder)).settings
+def record_start(
+    run_folder: str | os.PathLike[str],
+    step: int,
+    changes: Changes,
+    known_now: Mapping[str, Any],
+) -> None:
+    """Add a resume at `step` to `run.json` if settings have changed; a start at step 0 is a run without resumes.
+
+    Settings in `known_now` are known only when training starts, such as what the optimizer holds.
+    """
+    recorded = RecordedRun(Path(run_folder)).settings
+    settings = {**recorded, **known_now}
     before = settings.pop(KEY, [])
     resumed = [entry for entry in before if entry["step"] < step]
     if step and changes:
         resumed.append({"step": step, "changes": changes})
     if resumed:
         settings[KEY] = resumed
-    if resumed != before:
+    if settings != recorded:
         write_json(Path(run_folder) / "scorecards" / "run.json", settings)
 
 

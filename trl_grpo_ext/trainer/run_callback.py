@@ -11,6 +11,7 @@ from typing import Any
 from transformers import TrainerCallback
 
 from trl_grpo_ext.diagnostics.checks import CHECKS
+from trl_grpo_ext.diagnostics.checks.zero_updates import BUILD_IT_LATER, holds_few, told_held
 from trl_grpo_ext.diagnostics.finding import MERGED, Finding
 from trl_grpo_ext.diagnostics.watch import Watch
 from trl_grpo_ext.figures.reduction import BatchFigures
@@ -20,8 +21,9 @@ from trl_grpo_ext.runs.recorder import LogRecorder, Recorder
 from trl_grpo_ext.runs.resumed import Changes, record_start, told, write_start
 from trl_grpo_ext.scorecard import Scorecard
 from trl_grpo_ext.support.files import set_aside
-from trl_grpo_ext.support.text import Once, did_you_mean
+from trl_grpo_ext.support.text import Once, did_you_mean, sentence
 from trl_grpo_ext.trainer.meters.noise_meter import NoiseMeter
+from trl_grpo_ext.trainer.meters.weight_meter import held_parameters
 from trl_grpo_ext.trainer.ranks import leave_at_exit
 from trl_grpo_ext.trainer.report_listener import ReportListener
 from trl_grpo_ext.trainer.reward_card import RewardCard
@@ -36,7 +38,8 @@ class RunCallback(TrainerCallback):  # type: ignore[misc]  # transformers is not
     """A callback that notifies every listener of batches, logs, evaluations, start and end, on the main process.
 
     `ask_main` calls its argument on the main process and returns the result on every rank: a rank that stopped alone
-    would leave the others waiting.
+    would leave the others waiting. With `splits_weights`, as of FSDP and DeepSpeed, an optimizer holds parts or copies
+    of the parameters, and whether they are the model's stays unknown.
 
     Attributes:
         listeners: The listeners, in the order of notification.
@@ -44,12 +47,13 @@ class RunCallback(TrainerCallback):  # type: ignore[misc]  # transformers is not
         changes: How the settings differ from those that the folder has on record; None if the run is not recorded.
     """
 
-    def __init__(self, *, is_main: bool, ask_main: AskMain) -> None:
+    def __init__(self, *, is_main: bool, ask_main: AskMain, splits_weights: bool = False) -> None:
         self.listeners: list[RunListener] = []
         self.has_halted = False
         self.is_main = is_main
         self.changes: Changes | None = None
         self._ask_main = ask_main
+        self._splits_weights = splits_weights
         self._watch: Watch | None = None
         self._halts = False
         self._once = Once()
@@ -96,22 +100,35 @@ class RunCallback(TrainerCallback):  # type: ignore[misc]  # transformers is not
             except Exception as error:
                 self._once.warn(logger, id(listener), "%r failed; the run goes on.", listener, error=error)
 
-    def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+    def on_train_begin(
+        self,
+        args: Any,
+        state: Any,
+        control: Any,
+        model: Any = None,
+        optimizer: Any = None,
+        **_: Any,
+    ) -> None:
         self.has_halted = False
         # A resumed run keeps its summary.
         if self.is_main and not state.global_step:
             set_aside(Path(args.output_dir) / SUMMARY)
-        self._record_start(args.output_dir, state.global_step)
+        held = {} if self._splits_weights else held_parameters(model, optimizer)
+        self._record_start(args.output_dir, state.global_step, held)
+        if self.is_main and holds_few(held):
+            logger.warning("%s. %s", sentence(told_held(held)), BUILD_IT_LATER)
+        if self._watch is not None:
+            self._watch.learn(held)
         self.tell(lambda listener: listener.on_train_begin(quiet=bool(args.disable_tqdm)))
 
-    def _record_start(self, run_folder: str, step: int) -> None:
-        """Record and tell that a resumed run goes on with other settings."""
+    def _record_start(self, run_folder: str, step: int, known_now: Mapping[str, Any]) -> None:
+        """Record what is known since training started, and record and tell other settings of a resumed run."""
         if self.changes is None:
             return
         if step and self.changes:
             logger.warning("The run goes on with other settings than it has had, %s.", told(step, self.changes))
         try:
-            record_start(run_folder, step, self.changes)
+            record_start(run_folder, step, self.changes, known_now)
         # A full disk ends no run.
         except OSError as error:
             self._once.warn(logger, run_folder, "The settings could not be recorded; the run goes on.", error=error)

@@ -162,6 +162,7 @@ class VerifiedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no ty
         self.run_callback = RunCallback(
             is_main=self.accelerator.is_main_process,
             ask_main=partial(ask_main, self.accelerator),
+            splits_weights=self.is_fsdp_enabled or self.is_deepspeed_enabled,
         )
         self.add_callback(self.run_callback)
         self._meter = WeightMeter()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from trl_grpo_ext.diagnostics.batches import of_template
 from trl_grpo_ext.diagnostics.checks import (
     bad_data,
     dead_groups,
@@ -46,6 +47,7 @@ PARTS: dict[str, tuple[Check, ...]] = {
     "grader_trouble": (
         grader_trouble.failures,
         grader_trouble.not_finite,
+        grader_trouble.shortened,
         grader_trouble.starved,
         grader_trouble.timeouts_of_the_policy,
         grader_trouble.hidden_imports,
@@ -76,7 +78,7 @@ PARTS: dict[str, tuple[Check, ...]] = {
     "getting_worse": (getting_worse.fallen,),
     "odd_sampling": (odd_sampling.distorted,),
     "truncation": (truncation.cut, truncation.shortened),
-    "unparseable_flood": (unparseable_flood.unparseable,),
+    "unparseable_flood": (unparseable_flood.calls, unparseable_flood.unparseable),
     "zero_updates": (zero_updates.zero, zero_updates.rounded, zero_updates.warming_up),
     "odd_settings": (odd_settings.unusual,),
     "kl_blowup": (kl_blowup.broken, kl_blowup.far_and_no_better, kl_blowup.unstable),
@@ -136,6 +138,7 @@ HIDES: dict[Check, tuple[Check, ...]] = {
     kl_blowup.broken: (
         getting_worse.fallen,
         truncation.cut,
+        unparseable_flood.calls,
         unparseable_flood.unparseable,
         *DEAD_GROUPS,
         kl_blowup.far_and_no_better,
@@ -176,8 +179,15 @@ HIDES: dict[Check, tuple[Check, ...]] = {
         inert_term.flat,
         truncation.shortened,
     ),
+    unparseable_flood.calls: (
+        bad_data.related_gold,
+        bad_data.doubtful_gold,
+        *DEAD_GROUPS,
+        entropy_collapse.never_explored,
+    ),
     odd_sampling.distorted: (
         truncation.cut,
+        unparseable_flood.calls,
         unparseable_flood.unparseable,
         *DEAD_GROUPS,
         repetition.repeated,
@@ -204,6 +214,15 @@ def _unless_hidden(part: Check, window: Window) -> CheckResult:
     return result
 
 
+def _naming_template(finding: Finding, window: Window) -> str:
+    """Return a finding's sentence, led by the unused chat template if its action begins with that."""
+    advice = of_template(window)
+    told = finding.sentence
+    if not advice or not finding.action.startswith(advice):
+        return told
+    return f"Prompts are plain text, and the tokenizer has a chat template: {told[:1].lower()}{told[1:]}"
+
+
 def _check(code: str, parts: tuple[Check, ...]) -> Check:
     """Combine parts into one check that returns the most severe finding, first among equals."""
 
@@ -221,7 +240,8 @@ def _check(code: str, parts: tuple[Check, ...]) -> Check:
                 needs.append(result.needs)
         if findings:
             worst = max(findings, key=lambda finding: finding.severity.rank)
-            return replace(worst, code=code, step=window.step)
+            told = _naming_template(worst, window)
+            return replace(worst, code=code, step=window.step, sentence=told)
         if needs:
             return NotChecked("; ".join(needs), in_part=has_passed)
         return None

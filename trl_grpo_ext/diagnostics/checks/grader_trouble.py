@@ -5,21 +5,25 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from trl_grpo_ext.diagnostics.batches import VerdictShare, failures_in, names, percent, worst_share
+from trl_grpo_ext.diagnostics.checks.completions.truncation import made_short
 from trl_grpo_ext.diagnostics.example import safe_reason
 from trl_grpo_ext.diagnostics.finding import Finding, Severity
+from trl_grpo_ext.diagnostics.levels import length_level
 from trl_grpo_ext.diagnostics.progress import has_risen
-from trl_grpo_ext.diagnostics.term_totals import Failure, added
+from trl_grpo_ext.diagnostics.term_totals import Failure, TermTotals, added
 from trl_grpo_ext.diagnostics.window import CheckResult, Window
 from trl_grpo_ext.figures.logged import SHARE_OF_STEP
+from trl_grpo_ext.figures.reduction import BatchFigures
 from trl_grpo_ext.figures.voids import NOT_FINITE, Cause
 from trl_grpo_ext.protocol import is_number
 from trl_grpo_ext.rewards.tool_calls import UNKNOWN_TOOL
 from trl_grpo_ext.rewards.unit_tests.scoring import HIDDEN, HIDDEN_IMPORT, missing_module
 from trl_grpo_ext.support.budget import BUDGET_SPENT
+from trl_grpo_ext.support.estimate import Estimate
 from trl_grpo_ext.support.text import on_one_line
 from trl_grpo_ext.verdict import SHAPE_FAILED, Blame, Status
 
@@ -29,6 +33,8 @@ WARN, CRITICAL = 0.02, 0.10
 POLICY_WARN = 0.05
 # Seconds, and of a term's verdicts. Ours, from a limit of 0.005 s: 0.73.
 SHORT_LIMIT, MOST_TIMEOUTS = 1.0, 0.5
+# Of the timeouts' share at first: what is left of it. Ours, from a limit of 1 s on thinking: 9 % to 3 %.
+FEWER = 0.5
 # Of a term's verdicts. Ours: a quarter and a half of those above, since each call had its time twice.
 STARVED_WARN, STARVED_CRITICAL = 0.005, 0.05
 
@@ -160,6 +166,57 @@ def starved(window: Window) -> CheckResult:
         "ran out of time while their worker used next to no CPU: it had none, or the verifier waits for something.",
         "See whether the verifier waits, as for a lock or a reply. If not: give the grader fewer workers than there "
         "are free cores.",
+    )
+
+
+def shortened(window: Window) -> CheckResult:
+    """Find a verifier's time limit that has taught short completions: long ones ran out of it at first, and scored 0.
+
+    As with a length limit, hardly any runs out of it later, and the score is flat below the best.
+    """
+    term = next(iter(window.primary_terms), "")
+    before = _timeout_share(window.opening, term)
+    now = _timeout_share(window.later, term)
+    if not window.later or before < POLICY_WARN or now > FEWER * before:
+        return None
+    late = _length(window.opening, lambda status: status is Status.TIMEOUT)
+    others = _length(window.opening, lambda status: status not in (Status.TIMEOUT, Status.ERROR))
+    shorter = made_short(window)
+    if not shorter or not (late - others).is_sure or late.mean <= others.mean:
+        return None
+    limit = _limit(window, term)
+    seconds = "" if math.isinf(limit) else f" ({limit:g} s)"
+    return Finding(
+        severity=Severity.WARNING,
+        terms=(term,),
+        sentence=(
+            f"The time limit of `{term}`{seconds} has taught the model to be short: {percent(before)} of the first "
+            f"completions ran out of it and scored 0, with {late.mean:.0f} tokens where the others had "
+            f"{others.mean:.0f}, and {percent(now)} do now; {shorter}."
+        ),
+        numbers={
+            "share_at_the_start": before,
+            "share": now,
+            "tokens": length_level(window.later).mean,
+            "of_the_policy": _count(window.of_term(term).failures(_is_policys_timeout), _is_policys_timeout),
+        },
+        action=(
+            f"Raise the timeout of `{term}`, or make it faster, and start again: a completion that takes too long "
+            f"scores 0, so the policy learns to avoid it."
+        ),
+    )
+
+
+def _timeout_share(batches: Sequence[BatchFigures], term: str) -> float:
+    """Share of a term's verdicts that are timeouts caused by the completion; 0 without verdicts."""
+    found = TermTotals.of(term, batches)
+    return found.failures(_is_policys_timeout).total() / max(1, found.verdicts)
+
+
+def _length(batches: Sequence[BatchFigures], holds: Callable[[Status], bool]) -> Estimate:
+    """Mean length in tokens of the completions whose primary verdict has such a status."""
+    return Estimate.together(
+        length for batch in batches for status, length in batch.primary.lengths.items() if holds(status)
     )
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from trl_grpo_ext.diagnostics.batches import agreement, percent, second_opinions
+from trl_grpo_ext.diagnostics.batches import agreement, group_count, judged, percent, second_opinions
+from trl_grpo_ext.diagnostics.checks.dead_groups import same_prompts
 from trl_grpo_ext.diagnostics.finding import Finding, NotChecked, Severity
 from trl_grpo_ext.diagnostics.levels import score_level
 from trl_grpo_ext.diagnostics.progress import has_risen
@@ -26,6 +27,12 @@ FOLLOWS = 0.5
 HARDER = 1.5
 # Of the scale: two digits show a smaller fall as 0.
 NOT_FALLEN = -0.005
+
+READ = "Read the training completions with the highest advantage; if they are honest, the data is too small."
+BY_HEART = (
+    "Take more data, with many prompts that each come back a few times: so few are learned by heart. Then see whether "
+    "the evaluation follows."
+)
 
 
 def hacking(window: Window) -> CheckResult:
@@ -94,11 +101,23 @@ def _against_evaluation(window: Window) -> CheckResult:
         severity=Severity.critical_if(risen.mean - followed.mean >= WIDE_GAP),
         sentence=(
             f"The training score has risen by {rise.mean:.2f} and that of the evaluation {by}: what is "
-            f"learned does not carry over."
+            f"learned does not carry over{_few_prompts(window)}."
         ),
         numbers={"rise": rise.mean, "evaluation_rise": held_out.mean},
-        action="Read the training completions with the highest advantage; if they are honest, the data is too small.",
+        action=BY_HEART if same_prompts(window) else READ,
     )
+
+
+def _few_prompts(window: Window) -> str:
+    """Tell how often each of a few prompts was answered: ` from 6 prompts, each answered 800 times`; else empty."""
+    prompts = same_prompts(window)
+    if not prompts:
+        return ""
+    size = judged(window.batches) / group_count(window.batches)
+    # The periods reach over the whole run, and their scores are of groups.
+    groups = sum(period.scores.count for period in window.history)
+    times = f"{size * groups / prompts:,.0f} times"
+    return f" from one prompt, answered {times}" if prompts == 1 else f" from {prompts} prompts, each answered {times}"
 
 
 def _may_follow(window: Window, first: Estimate, last: Estimate) -> bool:

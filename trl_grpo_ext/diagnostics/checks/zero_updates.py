@@ -53,6 +53,13 @@ SMALL_NORM, LARGE_EPSILON = 1e-3, 1e-6
 # A deviation of rewards: a tenth of what TRL adds to it, which leaves a tenth of the advantages.
 SMALL_SPREAD = 1e-5
 
+# Of the trainable parameters. Ours: an optimizer of matrices only, such as Muon, holds more than half of them.
+FEW_HELD = 0.5
+
+BUILD_IT_LATER = (
+    "Build it of the model that is trained, after its adapter is added, or leave `optimizers` out: then the trainer "
+    "builds it."
+)
 RAISE = "Raise the learning rate."
 ENLARGE = (
     "Take TRL's defaults for what shrinks the updates (optim, max_grad_norm, adam_epsilon), or raise the learning rate."
@@ -105,6 +112,12 @@ def _finding(window: Window, standstill: Standstill) -> Finding:
 
 def _standstills(window: Window) -> Iterator[Standstill]:
     """Yield possible standstills, the plainest first."""
+    if holds_few(window.settings) and not has_risen(window):
+        yield Standstill(
+            live=_live_groups(window, ()),
+            why=told_held(window.settings),
+            action=BUILD_IT_LATER,
+        )
     yield Standstill(
         live=_live_while(window, lambda entry: entry.get("learning_rate") == 0, LATEST_STEPS),
         why="the learning rate is 0",
@@ -135,6 +148,18 @@ def _standstills(window: Window) -> Iterator[Standstill]:
             action="Multiply the scores, or raise the weights, so that rewards of a group differ by 0.01 or more.",
         )
     yield from _by_rate(window)
+
+
+def holds_few(settings: Mapping[str, Any]) -> bool:
+    """Test whether the optimizer holds few of the trainable parameters, or none; False if that is unknown."""
+    trainable = settings.get("trainable_tensors") or 0
+    return bool(settings.get("optimized_tensors", trainable) < FEW_HELD * trainable)
+
+
+def told_held(settings: Mapping[str, Any]) -> str:
+    """Tell of an optimizer that holds few of the trainable parameters, or none."""
+    held = settings["optimized_tensors"] or "none"
+    return f"the optimizer holds {held} of the {settings['trainable_tensors']} trainable parameters"
 
 
 def _without_gradient(window: Window) -> Standstill:

@@ -108,6 +108,27 @@ class WeightMeter(TrainerCallback):  # type: ignore[misc]  # transformers is not
         return statistics.median(distances) if distances else math.nan
 
 
+# Names of optimizers of transformers that hold stand-ins, and update the parameters by hooks.
+BY_HOOKS = ("dummy", "lomo")
+
+
+def held_parameters(model: Any, optimizer: Any) -> dict[str, int]:
+    """Count a model's trainable parameters, and those of them that its optimizer holds; empty if unknown.
+
+    Examples:
+        >>> model, other = torch.nn.Linear(2, 2), torch.nn.Linear(2, 2)
+        >>> held_parameters(model, torch.optim.SGD([*other.parameters(), model.bias]))
+        {'trainable_tensors': 2, 'optimized_tensors': 1}
+    """
+    inner = getattr(optimizer, "optimizer", optimizer)
+    is_by_hooks = any(name in type(inner).__name__.lower() for name in BY_HOOKS)
+    if not hasattr(model, "parameters") or not hasattr(inner, "param_groups") or is_by_hooks:
+        return {}
+    trainable = {id(parameter) for parameter in model.parameters() if parameter.requires_grad}
+    held = {id(parameter) for group in inner.param_groups for parameter in group["params"]}
+    return {"trainable_tensors": len(trainable), "optimized_tensors": len(trainable & held)}
+
+
 def _chosen(optimizer: Any) -> list[Any]:
     """Return evenly spread tensors that the optimizer trains and this rank holds a part of."""
     trained = []

@@ -111,26 +111,38 @@ def shortened(window: Window) -> CheckResult:
         return None
     cut = Estimate.together(batch.primary.cut_scores for batch in window.opening)
     ended = Estimate.together(batch.primary.ended_scores for batch in window.opening)
-    tokens = length_level(window.later)
-    tokens_before = length_level(window.opening)
-    is_shorter = tokens.mean <= SHORTER * tokens_before.mean and (tokens_before - tokens).is_sure
-    if not is_shorter or not _costs(window, cut, ended, before) or not is_flat(window):
-        return None
-    best = window.best
-    missing = window.scale.part(replace(window.score, mean=best - window.score.mean))
-    if missing.mean < MISSING:
+    shorter = made_short(window)
+    if not shorter or not _costs(window, cut, ended, before):
         return None
     return Finding(
         severity=Severity.WARNING,
         terms=tuple(window.primary_terms),
         sentence=(
             f"The length limit has taught the model to be short: {percent(before)} of the first completions were cut"
-            f"{_at_limit(window)}, with a mean score of {cut.mean:z.2f}, and {percent(now)} are now; they went from "
-            f"{tokens_before.mean:.0f} to {tokens.mean:.0f} tokens, and the score is {window.score.mean:z.2f} of "
-            f"{best:z.2f} at best."
+            f"{_at_limit(window)}, with a mean score of {cut.mean:z.2f}, and {percent(now)} are now; {shorter}."
         ),
-        numbers={"share_at_the_start": before, "share": now, "tokens": tokens.mean},
+        numbers={"share_at_the_start": before, "share": now, "tokens": length_level(window.later).mean},
         action="Raise max_completion_length, and start again: what was unlearned hardly comes back by itself.",
+    )
+
+
+def made_short(window: Window) -> str:
+    """Tell of completions that have become shorter, and of a flat score below the best; else empty.
+
+    A model that has learned to avoid a limit looks like this.
+    """
+    tokens = length_level(window.later)
+    before = length_level(window.opening)
+    is_shorter = tokens.mean <= SHORTER * before.mean and (before - tokens).is_sure
+    if not is_shorter or not is_flat(window):
+        return ""
+    best = window.best
+    missing = window.scale.part(replace(window.score, mean=best - window.score.mean))
+    if missing.mean < MISSING:
+        return ""
+    return (
+        f"they went from {before.mean:.0f} to {tokens.mean:.0f} tokens, and the score is {window.score.mean:z.2f} of "
+        f"{best:z.2f} at best"
     )
 
 
@@ -154,9 +166,12 @@ def _of_system_prompt(window: Window) -> str:
 
 
 def _never_ends(window: Window, ended: Estimate) -> bool:
-    """Test whether nearly all completions are cut, none ended recently, while the score stays low and flat."""
+    """Test whether every completion is cut and the score does not rise, or the end token is known to be another."""
     is_whole = _cut_share(window.opening) >= NEARLY_ALL and not ended.count
-    return is_whole and len(window.batches) >= FLAT_BATCHES and not (window.is_solved or has_risen(window))
+    # A rise does not mend the end token of a template in use: the finding holds on.
+    is_known = window.settings.get("other_end_of_turn") and not window.settings.get("unused_chat_template")
+    is_refuted = not is_known and (window.is_solved or has_risen(window))
+    return is_whole and len(window.batches) >= FLAT_BATCHES and not is_refuted
 
 
 def _other_end(window: Window) -> str:

@@ -1,12 +1,12 @@
-"""Check `unparseable_flood`: completions that end normally and hold no answer that the verifier can read."""
+"""Check `unparseable_flood`: completions that end normally and hold no answer, or call tools that are not there."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from trl_grpo_ext.diagnostics.batches import judged, mostly, of_template, percent
 from trl_grpo_ext.diagnostics.finding import Finding, Severity
-from trl_grpo_ext.diagnostics.progress import is_learning
+from trl_grpo_ext.diagnostics.progress import has_risen, is_learning
 from trl_grpo_ext.diagnostics.term_totals import added
 from trl_grpo_ext.diagnostics.window import LEAST_SAMPLES, CheckResult, Window
 from trl_grpo_ext.figures.reduction import BatchFigures
@@ -20,7 +20,53 @@ UNREAD_WARN, UNREAD_CRITICAL = 0.3, 0.6
 SOME_RIGHT = 0.05
 # Of the share in the earlier half: if less is left in the later half, the model is learning the form.
 FALLING = 0.8
+# Of the completions, in the first batches as in the last. Ours, from a run that lacked its tools: 0.3 and more.
+CALLS = 0.15
+OFFER = (
+    "Pass the tools that the model calls (tools= or environment_factory=), or read what the chat template tells it of "
+    "tools."
+)
 NAME_THE_FORM = "Say in the prompt which form the answer must have, or choose a verifier that reads the form it has."
+
+
+def calls(window: Window) -> CheckResult:
+    """Find completions that are a tool call, in a run without tools, from the first batch on.
+
+    Chat templates often write a call with special tokens, which decoding leaves out, so that no text is left.
+    """
+    if window.settings.get("tools") != [] or window.is_solved or has_risen(window):
+        return None
+    silent = [_share(batches, lambda batch: batch.silent) for batches in (window.opening, window.batches)]
+    written = [_share(batches, _calls_in) for batches in (window.opening, window.batches)]
+    share = max(silent[-1], written[-1])
+    if judged(window.batches) < LEAST_SAMPLES or max(min(silent), min(written)) < CALLS:
+        return None
+    if silent[-1] >= written[-1]:
+        sentence = (
+            f"{percent(share)} of the completions hold no text, only special tokens, which decoding leaves out: as a "
+            f"model writes that calls tools, and the run offers none."
+        )
+        action = f"{OFFER} Decode their completion_ids with skip_special_tokens=False to see what they say."
+    else:
+        [(call, _)] = added(batch.written_calls for batch in window.batches).most_common(1)
+        sentence = f"{percent(share)} of the completions call a tool, such as `{call}`, and the run offers none."
+        action = OFFER
+    return Finding(
+        severity=Severity.CRITICAL,
+        terms=tuple(window.primary_terms),
+        sentence=sentence,
+        numbers={"share": share},
+        action=action,
+    )
+
+
+def _calls_in(batch: BatchFigures) -> int:
+    return sum(batch.written_calls.values())
+
+
+def _share(batches: Sequence[BatchFigures], count: Callable[[BatchFigures], int]) -> float:
+    """Share of the completions that `count` counts; 0 without completions."""
+    return sum(map(count, batches)) / max(1, sum(batch.size for batch in batches))
 
 
 def unparseable(window: Window) -> CheckResult:
