@@ -157,6 +157,23 @@ def test_a_tool_whose_results_are_all_empty_is_named(results: list[object], is_t
     assert any("The tool `multiply` returns nothing" in cause.sentence for cause in causes) is is_told
 
 
+@pytest.mark.parametrize(
+    ("results", "is_told"),
+    [
+        (["Error: service unavailable (503)"], True),
+        (["ValueError: no such city", "17"], True),
+        (["The error of the estimate is 3"], False),
+        (["42", "41"], False),
+    ],
+)
+def test_a_tool_whose_results_mostly_tell_an_error_is_named(results: list[str], is_told: bool) -> None:
+    messages = [{"role": "tool", "name": "multiply", "content": content} for content in results]
+    cards = [batch({"answer": [0.0, 0.0, 0.0, 1.0] * 8}, step=step, messages=messages) for step in range(12)]
+    causes = diagnosis_of(cards, {}).causes
+    told = f"of the results of `multiply` tell an error, mostly `{results[0]}`"
+    assert any(told in cause.sentence for cause in causes) is is_told
+
+
 @pytest.mark.parametrize(("matched", "severity"), [(8, "critical"), (40, "warning"), (56, None)])
 def test_rows_that_no_term_is_for_are_told_by_the_when_that_leaves_them_out(matched: int, severity: str | None) -> None:
     term = RewardTerm(name="answer", verifier=Planted("answer"), when={"task": "sums"})

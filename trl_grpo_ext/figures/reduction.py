@@ -52,6 +52,8 @@ MOST_BEGINNING = 30
 # Results of a tool that hold nothing.
 NOTHING_RETURNED = ("", "None", "null", "[]", "{}")
 # TRL's message of a failed call, and the error in it.
+# A tool that catches its own exception: "Error: service unavailable".
+_TOLD_ERROR = re.compile(r"\W{0,3}(?:\w*(?:error|exception)|traceback|failed|failure)\b", re.IGNORECASE)
 _SAID = re.compile(r"""\{'error': ['"](.*)['"]\}""", re.DOTALL)
 # Decimal places to which totals are rounded before they are compared.
 TOTAL_DIGITS = 6
@@ -134,6 +136,8 @@ class BatchFigures:
     written_calls: Mapping[str, int]
     # Failed tool calls, by tool and error.
     tool_errors: Mapping[ToolError, int]
+    # Results of tool calls whose text tells an error, by tool and text.
+    told_errors: Mapping[ToolError, int]
     # Results of tool calls, by tool and whether the result is an empty text, or a word for nothing.
     tool_results: Mapping[tuple[str, bool], int]
     # Completions that end on the last result of a tool, by tool and whether they are right.
@@ -334,6 +338,17 @@ def _tool_results(card: Scorecard) -> Counter[tuple[str, bool]]:
                 content = message.get("content")
                 is_empty = isinstance(content, str) and content.strip() in NOTHING_RETURNED
                 found[str(message.get("name", "")), is_empty] += 1
+    return found
+
+
+def _told_errors(card: Scorecard) -> Counter[ToolError]:
+    """Count results of tools that begin with the word for an error, by tool and text; exceptions are left out."""
+    found: Counter[ToolError] = Counter()
+    for sample in card.samples:
+        for message in sample.messages or ():
+            text = content_text(message.get("content"))
+            if message.get("role") == "tool" and not _error_of(message) and _TOLD_ERROR.match(text):
+                found[ToolError(str(message.get("name", "")), on_one_line(text, MOST_ERROR))] += 1
     return found
 
 
@@ -545,6 +560,7 @@ FIGURES: Mapping[str, Callable[[Scorecard], Any]] = {
     "silent": _silent,
     "written_calls": _written_calls,
     "tool_errors": _tool_errors,
+    "told_errors": _told_errors,
     "tool_results": _tool_results,
     "tool_answers": tool_answers,
     "left_out": _left_out,

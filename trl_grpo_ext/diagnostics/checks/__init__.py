@@ -54,6 +54,7 @@ PARTS: dict[str, tuple[Check, ...]] = {
         grader_trouble.failing_tools,
         grader_trouble.unreached_tools,
         grader_trouble.silent_tools,
+        grader_trouble.telling_tools,
         grader_trouble.wrong_tools,
         grader_trouble.slow,
     ),
@@ -167,6 +168,11 @@ HIDES: dict[Check, tuple[Check, ...]] = {
     zero_updates.rounded: (dead_groups.of_both_kinds,),
     bad_data.doubtful_gold: (dead_groups.never_right,),
     grader_trouble.silent_tools: DEAD_GROUPS,
+    grader_trouble.telling_tools: (
+        bad_data.related_gold,
+        bad_data.doubtful_gold,
+        *DEAD_GROUPS,
+    ),
     grader_trouble.wrong_tools: (
         bad_data.related_gold,
         bad_data.doubtful_gold,

@@ -65,6 +65,8 @@ OF_THE_OUTSIDE = (
 DOWN_WARN = 0.05
 # Results of a tool, all of them empty; ours.
 LEAST_RESULTS = 16
+# Of a tool's results tell an error in words. Ours: more than calls that a learning model writes wrongly.
+TELLS = 0.3
 # Completions that give a tool's result as their answer, and of these. Ours.
 LEAST_ANSWERS, HARDLY_RIGHT = 32, 0.1
 NO_RESULT = "do not reach their service, or get no result in time"
@@ -342,6 +344,31 @@ def silent_tools(window: Window) -> CheckResult:
             sentence=f"The tool `{safe_reason(tool)}` returns nothing: all {count} results are empty, or None.",
             numbers={"empty_results": count},
             action=f"Run `{safe_reason(tool)}` by hand, and mend what it returns.",
+        )
+    return None
+
+
+def telling_tools(window: Window) -> CheckResult:
+    """Find a tool whose results mostly tell an error in words, while the score does not rise."""
+    told = added(batch.told_errors for batch in window.kept_batches)
+    results = added(batch.tool_results for batch in window.kept_batches)
+    for tool in dict.fromkeys(error.tool for error in told):
+        errors = Counter({text: count for (name, text), count in told.items() if name == tool})
+        share = errors.total() / max(1, results[tool, True] + results[tool, False])
+        if errors.total() < LEAST_RESULTS or share < TELLS or has_risen(window):
+            continue
+        [(text, _)] = errors.most_common(1)
+        return Finding(
+            severity=Severity.critical_if(share >= MOST_CALLS),
+            sentence=(
+                f"The tools, not the answers: {percent(share)} of the results of `{safe_reason(tool)}` tell an error, "
+                f"mostly `{safe_reason(text)}`."
+            ),
+            numbers={"told_errors": share},
+            action=(
+                f"Make such a call of `{safe_reason(tool)}` by hand: mend the tool or its service; if the model's "
+                f"calls are wrong, say in the prompt how to call it."
+            ),
         )
     return None
 
