@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, get_args
 from trl_grpo_ext.answers.find.asked import asked_unit
 from trl_grpo_ext.answers.find.final_answer import AnswerFrom, FinalAnswer, check_answer_from
 from trl_grpo_ext.answers.find.math_answer import math_answer
+from trl_grpo_ext.answers.find.sentences import marked_sentence
 from trl_grpo_ext.answers.golds import gold_texts
 from trl_grpo_ext.answers.read.answer import Answer, read
 from trl_grpo_ext.answers.read.spelling import strip_delimiters
@@ -27,8 +28,10 @@ Percent = Literal["fraction", "number", "either"]
 PERCENTS: tuple[str, ...] = get_args(Percent)
 # The signs between the sides of an equation.
 _EQUALS = re.compile(r"(?<![<>!\\])[=≈]|\\approx\b")
-# A line of words, not of a number with its unit: "There are 5 apples".
-_SENTENCE = re.compile(r"[\W_]*[^\W\d_]{2,}")
+# "There are 5 apples", "5 apples are left", "7 + 8 = 15. So 15", not an amount such as "5 red apples".
+_SENTENCE = re.compile(
+    r"\A[\W_]*[^\W\d_]+\s|\b(?:is|are|was|were|has|have|had|will|can|costs?)\b|\d[\s\S]*(?:=|[.!]\s)[\s\S]*\d"
+)
 # No honest number is longer.
 MAX_CHARS = 400
 
@@ -157,15 +160,15 @@ class NumericVerifier(AnswerVerifier[Golds]):
             raise ValueError(f"units is a list of units, such as ['km', 'm'], or 'any'; got {self.units!r}.")
 
     def find(self, sample: Sample) -> FinalAnswer:
-        """Find the final answer; of sentences without a mark, the value that the last one concludes with."""
+        """Find the final answer; of sentences, marked or not, the value that the last one concludes with."""
         found = super().find(sample)
-        if found.marks != ("text",) or self.answer_from != "marked":
+        if self.answer_from != "marked" or found.problem:
             return found
-        text = found.answers[0]
-        is_sentence = _SENTENCE.match(text.rpartition("\n")[2])
-        if not is_sentence or isinstance(self._read(text), Amount):
+        unread = [answer for answer in found.answers if not isinstance(self._read(answer), Amount)]
+        if not any(map(_SENTENCE.search, unread)):
             return found
-        return math_answer(sample.text, prefill=sample.prefill, prompt=last_message(sample.prompt))
+        text = marked_sentence(sample.text) or sample.text
+        return math_answer(text, prefill=sample.prefill, prompt=last_message(sample.prompt))
 
     def read_gold(self, row: Mapping[str, Any]) -> Golds | str:
         golds = self.golds(row)

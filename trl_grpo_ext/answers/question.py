@@ -13,6 +13,7 @@ from trl_grpo_ext.answers.find.known_golds import with_known_golds, with_surroun
 from trl_grpo_ext.answers.find.last_sentence import last_sentence
 from trl_grpo_ext.answers.find.math_answer import Mode, math_answer
 from trl_grpo_ext.answers.find.options import option_said, with_capital_letters
+from trl_grpo_ext.answers.find.sentences import marked_sentence
 from trl_grpo_ext.answers.golds import NOT_TEXT, gold_values, is_not_text
 from trl_grpo_ext.answers.judge import Pair, judge_pairs
 from trl_grpo_ext.answers.policy import echo
@@ -101,12 +102,13 @@ def ask(
 ) -> Question | Verdict:
     """Find a completion's answers and pair them with the golds; return a verdict if no answer is found."""
     golds, completion, prompt = with_capital_letters(golds, completion, prompt)
-    found = math_answer(completion, prefill=prefill, mode=settings.mode, prompt=prompt)
-    if settings.mode == "auto":
-        whole = (prefill or "") + completion
-        found = with_known_golds(found, golds, whole, prompt)
-        found = with_asked_thing(found, golds, whole, prompt)
-        found = with_question(found, golds, last_sentence(whole[-MAX_SAID:]), prompt)
+    found = _found(completion, golds, prompt, prefill, settings)
+    if settings.mode == "auto" and {*found.marks} <= {"phrase", "answer_tag"}:
+        # A marked sentence is read as the sentence alone is.
+        sentence = marked_sentence(completion)
+        alone = _found(sentence, golds, prompt, None, settings) if sentence else found
+        if not alone.problem:
+            found, completion = alone, sentence or completion
     found = with_surroundings(found, golds, completion, prompt)
     if found.problem:
         return wrong(found.problem) if found.problem in (*HEDGES, "ambiguous") else unreadable(found.problem)
@@ -123,6 +125,19 @@ def ask(
         for accepted in filter(None, (gold, option_said(gold, answer, prompt)))
     ]
     return Question(golds, found, pairs)
+
+
+def _found(
+    completion: str, golds: tuple[str, ...], prompt: str, prefill: str | None, settings: Settings
+) -> FinalAnswer:
+    """Find a completion's answers, and adapt them to golds and question unless a mode tells where they stand."""
+    found = math_answer(completion, prefill=prefill, mode=settings.mode, prompt=prompt)
+    if settings.mode == "auto":
+        whole = (prefill or "") + completion
+        found = with_known_golds(found, golds, whole, prompt)
+        found = with_asked_thing(found, golds, whole, prompt)
+        found = with_question(found, golds, last_sentence(whole[-MAX_SAID:]), prompt)
+    return found
 
 
 def _best(verdicts: Sequence[Verdict]) -> Verdict:

@@ -10,6 +10,7 @@ from functools import lru_cache
 from trl_grpo_ext.answers.find.asked_rounding import as_rounded
 from trl_grpo_ext.answers.find.final_answer import FinalAnswer
 from trl_grpo_ext.answers.read.answer import read
+from trl_grpo_ext.answers.read.number_words import in_digits
 from trl_grpo_ext.answers.read.tree import (
     Apply,
     Collection,
@@ -26,6 +27,9 @@ from trl_grpo_ext.answers.read.units import CURRENCIES, Unit, is_currency, is_un
 
 # Characters at the end of a prompt that are searched for the question.
 MAX_PROMPT = 1_000
+# Characters at the end of a prompt whose numbers are known.
+MAX_KNOWN = 4_000
+_NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
 _QUESTION = re.compile(r"(?:[^.?!\n]|\.(?=\d))*\?[^?]*\Z")
 # A task without a question mark: "Find the area in square metres."
 _TASK = re.compile(
@@ -218,6 +222,8 @@ def as_asked(gold: str, answer: str, prompt: str) -> str:
         ['37 degrees Celsius', '37']
         >>> [as_asked("84", "84%", asked) for asked in ("What is the score?", "What percentage is it?")]
         ['84 things', '84']
+        >>> [as_asked("2750", said, "Convert 2.75 kg to grams.") for said in ("2.75 kg", "2750 g")]
+        ['2750 things', '2750']
         >>> as_asked("1, 2", "2, 1", "Sort 2 and 1 from smallest to largest.")
         '(1, 2)'
         >>> as_asked("5 and 6", "between 5 and 6", "Between which two numbers is it?")
@@ -237,8 +243,14 @@ def as_asked(gold: str, answer: str, prompt: str) -> str:
     if isinstance(given, Quantity) and given.unit == unit("deg") and _TEMPERATURE.search(gold):
         # the question tells of which scale: 5 degrees for 5 °C
         return _TEMPERATURE.sub(" degrees", gold)
-    if isinstance(given, Quantity) and isinstance(asked, Number):
-        return f"{gold} {asked_unit(given.unit, prompt, is_whole=gold.isdigit())}".strip()
+    if isinstance(given, Quantity) and isinstance(asked, Number | Quantity):
+        name = asked_unit(given.unit, prompt, is_whole=gold.isdigit())
+        told = answer.rpartition("=")[2]
+        if name and known_numbers(prompt).issuperset(numbers(told)):
+            # "Convert 2.75 kg to grams" asks for another amount than the prompt's own.
+            return f"{gold} things"
+        if isinstance(asked, Number):
+            return f"{gold} {name}".strip()
     return gold
 
 
@@ -259,6 +271,17 @@ def _is_count_in_percent(asked: Node, given: Node, prompt: str) -> bool:
             allowed = _PERCENTAGES if abs(count) < 1 else _SHARES
             return allowed.search(prompt) is None
     return False
+
+
+@lru_cache(maxsize=256)
+def known_numbers(prompt: str) -> frozenset[str]:
+    """Return a prompt's numbers, cached: each completion of the prompt looks them up."""
+    return frozenset(numbers(in_digits(prompt[-MAX_KNOWN:])))
+
+
+def numbers(text: str) -> list[str]:
+    """List a text's numbers in digits, without thousands separators."""
+    return [number.replace(",", "") for number in _NUMBER.findall(text)]
 
 
 def asked_unit(given: Unit, prompt: str, *, is_whole: bool) -> str:

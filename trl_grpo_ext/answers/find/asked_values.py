@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from itertools import pairwise
 
-from trl_grpo_ext.answers.find.asked import OF_REST, is_opposed, question_of
+from trl_grpo_ext.answers.find.asked import OF_REST, is_opposed, known_numbers, numbers, question_of
 from trl_grpo_ext.answers.find.conclusions import (
     REACH,
     THEREFORE_CLAUSE,
@@ -18,7 +18,6 @@ from trl_grpo_ext.answers.find.conclusions import (
 )
 from trl_grpo_ext.answers.read.answer import read
 from trl_grpo_ext.answers.read.moments import DATE, TIME
-from trl_grpo_ext.answers.read.number_words import in_digits
 from trl_grpo_ext.answers.read.signal_words import DENIAL, any_of
 from trl_grpo_ext.answers.read.tree import Node
 
@@ -238,11 +237,11 @@ def _of_clause(sentence: str, values: Sequence[Span], question: str) -> Span | N
 
 def _new(sentence: str, values: Sequence[Span], chosen: Span | None, prompt: str) -> Span | None:
     """Return a sentence's single new value, absent from the prompt, if its clause fits the question best."""
-    known = _known_numbers(prompt)
+    known = known_numbers(prompt)
     new = []
     for value in values:
-        numbers = _numbers(sentence[value.start : value.end])
-        if not known.issuperset(numbers):
+        given = numbers(sentence[value.start : value.end])
+        if not known.issuperset(given):
             new.append(value)
     if len(_texts(sentence, new)) != 1:
         return None
@@ -276,19 +275,6 @@ def _parts(sentence: str) -> list[Span]:
 def _clause_at(sentence: str, clauses: Sequence[Span], value: Span) -> str:
     holding = next(clause for clause in reversed(clauses) if clause.start <= value.start)
     return sentence[holding.start : holding.end]
-
-
-_NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
-
-
-@lru_cache(maxsize=256)
-def _known_numbers(prompt: str) -> frozenset[str]:
-    """Return a prompt's numbers, cached: each completion of the prompt looks them up."""
-    return frozenset(_numbers(in_digits(prompt[-MAX_PROMPT:])))
-
-
-def _numbers(text: str) -> list[str]:
-    return [number.replace(",", "") for number in _NUMBER.findall(text)]
 
 
 def stems(text: str) -> set[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -36,6 +37,10 @@ _LETTER_GOLD = re.compile(r"\(?([A-Ja-j])[).]?")
 _SMALL_LABEL = re.compile(
     r"(?<![\w\\])\([a-j]\)(?!\w)|(?<![\w\\(])[a-j]\)(?=\s|$)|(?<=\bis )[a-j](?=\W*$)"
     r"|(?:(?<=option )|(?<=choice )|(?<=answer ))[b-j]\b"
+    # \boxed{b}, <answer>b</answer>, **b**, #### b, Answer: b
+    r"|(?:(?<=boxed\{)|(?<=<answer>)|(?<=\*\*)|(?<=#### )|(?<=: )|(?<=:\*\* ))[a-j]"
+    r"(?=[).]?(?:\}|</answer>|\*\*|\.?[ \t]*$))",
+    re.MULTILINE,
 )
 _SENTENCE = re.compile(r"\n|(?<=[.!?])\s+")
 # A letter that stands for an option, in a sentence. A capital A is an article, unless a word makes it a letter.
@@ -68,6 +73,11 @@ def _texts(prompt: str) -> Mapping[str, str]:
         return {}
     listed = labels[first:]
     ends = [*(label.start() for label in listed[1:]), len(prompt)]
+    # Below options on lines of their own, the prompt may go on.
+    are_lines = all(prompt.rfind("\n", begin.end(), after.start()) >= 0 for begin, after in itertools.pairwise(listed))
+    if are_lines and len(listed) > 1:
+        line_end = prompt.find("\n", listed[-1].end())
+        ends[-1] = line_end if line_end >= 0 else len(prompt)
     texts = {}
     for label, end in zip(listed, ends, strict=True):
         text = _OPTION_END.sub("", prompt[label.end() : end]).strip(" $.;,~\\\n")

@@ -87,7 +87,7 @@ _SO = re.compile(
     rf"|(?:{SUMMING_UP})(?=,\s))[,:：，]?\s*",
     re.IGNORECASE,
 )
-_LABEL = re.compile(r"^[\W_]*[A-Za-z][A-Za-z ]{2,30}:[*_\s]*(?=\S)")
+_LABEL = re.compile(r"^[\W_]*(?:[A-Za-z][A-Za-z ]{2,30}:[*_\s]*|[A-Za-z][A-Za-z\d ]{2,40}:[*_]*\s+)(?=\S)")
 _ANSWER_PROMPT = re.compile(r"(?:answer|antwort|respuesta|réponse|resposta)\W*\Z", re.IGNORECASE)
 _FIRST_LETTER = re.compile(r"\W{0,3}([A-J])\W{0,3}\n")
 # A list at the end of a text that a line before it announces.
@@ -130,6 +130,12 @@ _SAID_IN_WORDS = re.compile(
     r"|\bno (?:real |integer )?solutions?\b",
     re.IGNORECASE,
 )  # at the end of what a text says
+# "<answer>She has 3 pens.</answer>", "Answer: She has 3 pens."
+_MARKED_SENTENCE = re.compile(
+    r"<answer>\s*([^<\n]{8,300}?)\s*</answer>\s*\Z"
+    r"|\banswer(?:\sis)?[*_ \t]*(?::|\n)[\s*_:]*+(?!(?:not|never|neither)\b)([^<>\n]{8,300})(?=\s*\Z|\n\s*\n)",
+    re.IGNORECASE,
+)
 _LONG_WORD = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{3,}")
 _FENCE = re.compile(r"^```\w*\n(.*?)\n?```$", re.DOTALL)
 _LEAD = re.compile(r"^(?:[A-Za-z]\s*:|=>|->|→|=)\s*")
@@ -391,6 +397,20 @@ def is_paragraph(answer: str) -> bool:
 def is_sentence(text: str) -> bool:
     """Check whether bold text has several long words; a word or a value with unit has fewer."""
     return len(_LONG_WORD.findall(text)) > 1
+
+
+def marked_sentence(text: str) -> str:
+    """Return the sentence behind a text's last mark, `Answer: Ann has 5 pens.`; empty for values and other ends.
+
+    Examples:
+        >>> marked_sentence("5 - 2 = 3\n\n**Answer:** She has 3 pens left."), marked_sentence("Answer: 3 pens")
+        ('She has 3 pens left.', '')
+    """
+    marked = list(_MARKED_SENTENCE.finditer(text[-MAX_TAIL_CHARS:]))
+    if not marked:
+        return ""
+    sentence = (marked[-1][1] or marked[-1][2]).strip()
+    return sentence if is_sentence(sentence) and not is_value(sentence) else ""
 
 
 def last_sentence_value(paragraph: str) -> str:
