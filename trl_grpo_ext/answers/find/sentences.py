@@ -400,7 +400,7 @@ def is_sentence(text: str) -> bool:
 
 
 def marked_sentence(text: str) -> str:
-    """Return the sentence behind a text's last mark, `Answer: Ann has 5 pens.`; empty for values and other ends.
+    r"""Return the sentence behind a text's last mark, `Answer: Ann has 5 pens.`; empty for values and other ends.
 
     Examples:
         >>> marked_sentence("5 - 2 = 3\n\n**Answer:** She has 3 pens left."), marked_sentence("Answer: 3 pens")
