@@ -266,7 +266,7 @@ def doubtful_gold(window: Window) -> CheckResult:
 
 def evaluation_gold(window: Window) -> CheckResult:
     """Find an evaluation whose completions agree on wrong answers, far below a training of many prompts."""
-    if not window.evaluations:
+    if not (window.evaluations and window.score.count):
         return None
     last = window.evaluations[-1]
     behind = window.scale.part(window.score - last.score)
