@@ -23,6 +23,10 @@ SHARE = 0.01
 # Seconds before the first report.
 FIRST_AFTER = 60.0
 
+# The priority of a report beside training is the lowest; of the last report, for which the end of the run waits, the
+# trainer's own: TRL's AsyncGRPO ends its child after 15 seconds.
+BESIDE_TRAINING, LAST = 19, 0
+
 # About how long a report reads batches; the command `report` reads all batches.
 READING_SECONDS = 40.0
 # The maximum time that the end of a run waits for its report; other ranks wait too.
@@ -32,7 +36,7 @@ LAST_SECONDS = 120.0
 # thread that trains.
 _PROGRAM = """
 import os, sys, threading, time
-os.nice(19)
+os.nice(int(sys.argv[4]))
 def end_with(trainer):
     while os.getppid() == trainer:
         time.sleep(0.5)
@@ -131,7 +135,7 @@ class ReportListener(RunListener):
         """
         self.close()
         try:
-            self._begin()
+            self._begin(niceness=LAST)
             if self._process is not None and self._process.wait(timeout=seconds) == 0:
                 return self.folder / "report.html"
             logger.warning("The report could not be written; to see why: trl-grpo-ext report %s", self.folder)
@@ -143,7 +147,7 @@ class ReportListener(RunListener):
             self.close()
         return None
 
-    def _begin(self) -> None:
+    def _begin(self, niceness: int = BESIDE_TRAINING) -> None:
         self._started = time.monotonic()
         command = [
             sys.executable,
@@ -152,6 +156,7 @@ class ReportListener(RunListener):
             os.fspath(self.folder),
             str(os.getpid()),
             str(READING_SECONDS),
+            str(niceness),
         ]
         self._process = subprocess.Popen(
             command,
