@@ -32,6 +32,8 @@ _EQUALS = re.compile(r"(?<![<>!\\])[=≈]|\\approx\b")
 _SENTENCE = re.compile(
     r"\A[\W_]*[^\W\d_]+\s|\b(?:is|are|was|were|has|have|had|will|can|costs?)\b|\d[\s\S]*(?:=|[.!]\s)[\s\S]*\d"
 )
+# Sides of an equation that differ by a larger share are not equal: 16 / 3 = 5.33.
+ROUNDING = Fraction(1, 100)
 # No honest number is longer.
 MAX_CHARS = 400
 
@@ -43,10 +45,6 @@ _IN_BRACKETS = re.compile(r"\(([^()\d]+)\)\s*\Z")
 _HUGE = re.compile(r"(?:\d[eE]|10\s*(?:\^|\*\*)\s*[{(]?)\s*[+-]?\s*\d{3}")
 _KELVIN = unit("K")
 _CURRENCIES = frozenset(map(unit, ("usd", "eur", "gbp", "yen", "inr")))
-
-
-# Sides of an equation that differ by a larger share are not equal: 16 / 3 = 5.33.
-ROUNDING = Fraction(1, 100)
 
 
 class Amount(NamedTuple):
@@ -62,7 +60,7 @@ class Amount(NamedTuple):
 
 
 class Golds(NamedTuple):
-    """A row's golds, with the prompt, which may ask for a unit."""
+    """Golds of a row, and its prompt, in which the question may name a unit."""
 
     amounts: tuple[Amount, ...]
     prompt: str
@@ -167,8 +165,9 @@ class NumericVerifier(AnswerVerifier[Golds]):
         unread = [answer for answer in found.answers if not isinstance(self._read(answer), Amount)]
         if not any(map(_SENTENCE.search, unread)):
             return found
-        text = marked_sentence(sample.text) or sample.text
-        return math_answer(text, prefill=sample.prefill, prompt=last_message(sample.prompt))
+        # A marked sentence is read as the sentence alone is.
+        said = (sample.prefill or "") + sample.text
+        return math_answer(marked_sentence(said) or said, prompt=last_message(sample.prompt))
 
     def read_gold(self, row: Mapping[str, Any]) -> Golds | str:
         golds = self.golds(row)
@@ -313,7 +312,7 @@ def _value(node: Node) -> tuple[Fraction | None, bool]:
 
 
 def _differs(side: Amount | str, last: Amount) -> bool:
-    """Test if a side of an equation is a number that is not close to the last side; in two units none is."""
+    """Test if a side of an equation is a number far from the last side; different units are not compared."""
     if isinstance(side, str):
         return False
     if side.unit.measures != last.unit.measures and NONE not in (side.unit, last.unit):

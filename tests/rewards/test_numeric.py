@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from trl_grpo_ext import Status
 from trl_grpo_ext.rewards.numeric import NumericVerifier
+from trl_grpo_ext.sample import Sample
 
 
 def judge(text: str, gold: Any = 1500, **settings: Any) -> Any:
@@ -293,6 +294,14 @@ def test_the_last_side_of_an_equation_and_the_value_of_the_last_sentence_count(t
 )
 def test_false_equations_bounds_and_doubted_values_are_not_paid(text: str) -> None:
     assert judge(text).score == 0.0
+
+
+def test_a_marked_sentence_behind_the_thinking_counts_also_where_the_prompt_began_it() -> None:
+    row = {"answer": 5}
+    said = Sample(text="8 - 3 = 5</think>Answer: She has 5 apples left.", prefill="<think>", row=row)
+    assert NumericVerifier().verify(said).score == 1.0
+    draft = Sample(text="Answer: She has 5 apples left.\n\nNo.</think>The answer is 7.", prefill="<think>", row=row)
+    assert NumericVerifier().verify(draft).score == 0.0
 
 
 def test_a_gold_without_a_unit_takes_no_other_unit_than_the_prompt_asks_for() -> None:

@@ -103,9 +103,9 @@ def ask(
     """Find a completion's answers and pair them with the golds; return a verdict if no answer is found."""
     golds, completion, prompt = with_capital_letters(golds, completion, prompt)
     found = _found(completion, golds, prompt, prefill, settings)
-    if settings.mode == "auto" and {*found.marks} <= {"phrase", "answer_tag"}:
+    if settings.mode == "auto" and found.marks and {*found.marks} <= {"phrase", "answer_tag"}:
         # A marked sentence is read as the sentence alone is.
-        sentence = marked_sentence(completion)
+        sentence = marked_sentence((prefill or "") + completion)
         alone = _found(sentence, golds, prompt, None, settings) if sentence else found
         if not alone.problem:
             found, completion = alone, sentence or completion

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from trl_grpo_ext.answers.find.asked import about_asked, question_of
 from trl_grpo_ext.answers.find.asked_values import stems
+from trl_grpo_ext.answers.find.final_answer import after_thinking
 from trl_grpo_ext.answers.find.hedges import doubted_before, is_hedged, stated
 from trl_grpo_ext.answers.find.remarks import (
     restated,
@@ -130,12 +131,15 @@ _SAID_IN_WORDS = re.compile(
     r"|\bno (?:real |integer )?solutions?\b",
     re.IGNORECASE,
 )  # at the end of what a text says
-# "<answer>She has 3 pens.</answer>", "Answer: She has 3 pens."
+# "<answer>She has 3 pens.</answer>", "Answer: She has 3 pens.", at the end or before an explanation.
 _MARKED_SENTENCE = re.compile(
     r"<answer>\s*([^<\n]{8,300}?)\s*</answer>\s*\Z"
-    r"|\banswer(?:\sis)?[*_ \t]*(?::|\n)[\s*_:]*+(?!(?:not|never|neither)\b)([^<>\n]{8,300})(?=\s*\Z|\n\s*\n)",
+    r"|\banswer(?:\sis)?[*_ \t]*(?::|\n)[\s*_:]*+(?!(?:not|never|neither)\b)([^<>\n]{8,300})"
+    r"(?=\s*\Z|\n\s*\n\W*(?:explanation|reasoning|justification)\b)",
     re.IGNORECASE,
 )
+# A later mark, or the beginning of a correction.
+_SAID_LATER = re.compile(r"answer|####|\\boxed|\b(?:wait|actually|mistake|wrong|correction)\b", re.IGNORECASE)
 _LONG_WORD = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{3,}")
 _FENCE = re.compile(r"^```\w*\n(.*?)\n?```$", re.DOTALL)
 _LEAD = re.compile(r"^(?:[A-Za-z]\s*:|=>|->|→|=)\s*")
@@ -400,14 +404,19 @@ def is_sentence(text: str) -> bool:
 
 
 def marked_sentence(text: str) -> str:
-    r"""Return the sentence behind a text's last mark, `Answer: Ann has 5 pens.`; empty for values and other ends.
+    r"""Return the sentence behind the last mark after the thinking, if nothing later takes its place.
+
+    Empty for values, and for marks before other text than an explanation.
 
     Examples:
         >>> marked_sentence("5 - 2 = 3\n\n**Answer:** She has 3 pens left."), marked_sentence("Answer: 3 pens")
         ('She has 3 pens left.', '')
+        >>> marked_sentence("Answer: She has 3 pens left.\n\nWait, that is wrong.")
+        ''
     """
-    marked = list(_MARKED_SENTENCE.finditer(text[-MAX_TAIL_CHARS:]))
-    if not marked:
+    said = (after_thinking(text) or "")[-MAX_TAIL_CHARS:]
+    marked = list(_MARKED_SENTENCE.finditer(said))
+    if not marked or _SAID_LATER.search(said, marked[-1].end()):
         return ""
     sentence = (marked[-1][1] or marked[-1][2]).strip()
     return sentence if is_sentence(sentence) and not is_value(sentence) else ""
