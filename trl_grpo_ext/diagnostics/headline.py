@@ -291,7 +291,7 @@ def _of_flat_evaluation(window: Window, evaluation: Ends) -> str:
 
 
 def _is_level(window: Window, evaluation: Ends) -> bool:
-    """Test whether the evaluation ends about as high as training, as where the first one came after the rise."""
+    """Test whether the last evaluation is about as high as training; the first evaluation may follow the rise."""
     missing = window.scale.part(training_ends(window).end - evaluation.end)
     is_known = evaluation.end.count >= FEW_EVALUATED
     return is_known and missing.mean < LEAST_GAIN and not missing.is_sure

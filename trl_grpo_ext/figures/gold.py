@@ -151,7 +151,7 @@ def _is_right_number(card: Scorecard, scored: _Scored) -> bool:
 
 
 def _is_other(answer: str, gold: str) -> bool:
-    """Test whether an answer is neither the gold nor close to it, as a rounded one is; both are numbers."""
+    """Test whether a number differs from the gold by more than rounding does; answer and gold are numbers."""
     given, wanted = number(answer) or 0.0, number(gold) or 0.0
     return abs(given - wanted) > CLOSE * abs(wanted)
 

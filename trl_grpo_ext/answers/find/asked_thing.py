@@ -51,7 +51,7 @@ _BOXED = re.compile(r"\$?\\boxed\{((?:[^{}]|\{[^{}]*\})*)\}\$?")
 
 
 class Token(NamedTuple):
-    """A word, number or stop of a prompt. All numbers are of one kind, and the singular and plural of a word."""
+    """A word, number or stop of a prompt. All numbers share a kind, and so do `cow` and `cows`."""
 
     text: str
     kind: str

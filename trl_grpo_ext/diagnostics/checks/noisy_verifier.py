@@ -120,7 +120,7 @@ def turned_around(window: Window) -> CheckResult:
 
 
 def other_answers(window: Window) -> CheckResult:
-    """Find a verifier most of whose right answers are other numbers than their golds."""
+    """Find a verifier that mostly pays numbers far from the gold."""
     endings = [batch.gold_endings for batch in window.batches]
     correct = sum(each.correct for each in endings)
     other = sum(each.other for each in endings)
@@ -146,7 +146,7 @@ def other_answers(window: Window) -> CheckResult:
 
 
 def _of_refusal(term: str, gold: str) -> str:
-    """Advise on right answers that are turned down: by what the golds hold beside the answer, or by hand."""
+    """Advise on refused right answers: clean golds with a solution inside, else judge a completion by hand."""
     if gold_texts(gold) != (gold,):
         return (
             f"Leave only the answer in the golds: they hold more than it. Or let {term} read it there, as `math` does."

@@ -88,7 +88,7 @@ def reads_of(parts: Iterable[Statement]) -> set[str]:
 
 
 def is_empty(node: ast.stmt) -> bool:
-    r"""Test for a function or class without a body of its own: docstrings, `pass`, `...` and `raise` at most.
+    r"""Test for a stub: a function or class with docstrings, `pass`, `...` and `raise` only.
 
     Examples:
         >>> written = ("def f(): ...", "class A:\n def f(self): pass", "def f(): return 1")
