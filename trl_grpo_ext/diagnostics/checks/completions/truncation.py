@@ -166,7 +166,7 @@ def _of_system_prompt(window: Window) -> str:
 
 
 def _never_ends(window: Window, ended: Estimate) -> bool:
-    """Test whether every completion is cut, and the score does not rise or the template ends turns with another token."""
+    """Test whether all completions are cut, and the score is flat or the template ends turns with another token."""
     is_whole = _cut_share(window.opening) >= NEARLY_ALL and not ended.count
     # A rise does not mend the end token of a template in use: the finding holds on.
     is_known = window.settings.get("other_end_of_turn") and not window.settings.get("unused_chat_template")
