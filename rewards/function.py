@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import inspect
 import pickle
+import time
 from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import replace
 from typing import Any, TypeGuard, overload
 
 from trl_grpo_ext.protocol import BatchVerifier, Verifier
@@ -121,7 +123,10 @@ class PlainFunction(BatchVerifier):
         if not samples:
             return []
         completions, columns = as_trl_calls(samples)
-        return call_plain(self.function, completions, columns)
+        started = time.perf_counter()
+        verdicts = call_plain(self.function, completions, columns)
+        share = (time.perf_counter() - started) / len(verdicts)
+        return [replace(verdict, seconds=share) for verdict in verdicts]
 
 
 def is_plain_function(found: object) -> TypeGuard[Callable[..., Any]]:

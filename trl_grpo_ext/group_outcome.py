@@ -85,9 +85,3 @@ def group_outcomes(
         else:
             outcomes.append(OF_EQUALS[found.pop()])
     return tuple(outcomes)
-
-
-def outcome_shares(outcomes: Sequence[GroupOutcome]) -> dict[str, float]:
-    """Return the share of each outcome among the groups, named `verified/groups/...`; NaN without groups."""
-    size = len(outcomes) or float("nan")
-    return {f"verified/groups/{kind}": outcomes.count(kind) / size for kind in GroupOutcome}

@@ -9,7 +9,7 @@ Shapes: N samples, K terms, G groups of at most M members.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain, compress
@@ -66,6 +66,11 @@ class Scorecard:
     advantages: tuple[float, ...] | None = None
     mode: Mode = "train"
     drawn: tuple[bool, ...] | None = None
+
+    @classmethod
+    def without_terms(cls, samples: Sequence[Sample], mode: Mode) -> Scorecard:
+        """Make the scorecard of samples that no term has judged yet."""
+        return cls(samples=tuple(samples), weights={}, verdicts={}, values={}, gated={}, mode=mode)
 
     def __len__(self) -> int:
         return len(self.samples)
@@ -260,6 +265,27 @@ class Scorecard:
     def with_others(self, others: Sequence[float | None]) -> Scorecard:
         """Return this scorecard with rewards of functions beside the mix, a weighted sum per sample (see `others`)."""
         return replace(self, others=tuple(others))
+
+    def with_terms_as_others(self, names: Collection[str]) -> Scorecard:
+        """Return this scorecard with some of its terms moved into `others`, the rewards beside the mix."""
+        moved = [term for term in self.in_force if term in names]
+        others: list[float | None] = [None] * len(self)
+        for term in moved:
+            for row, verdict in enumerate(self.verdicts[term]):
+                if verdict is None:
+                    continue
+                value = self.values[term][row]
+                reward = math.nan if value is None else self.weights[term] * value
+                others[row] = (others[row] or 0.0) + reward
+        kept = [term for term in self.terms if term not in names]
+        return replace(
+            self,
+            weights={term: self.weights[term] for term in kept},
+            verdicts={term: self.verdicts[term] for term in kept},
+            values={term: self.values[term] for term in kept},
+            gated={term: self.gated[term] for term in kept},
+            others=tuple(others),
+        ).with_failed(self.failed)
 
     def with_failed(self, failed: Sequence[bool]) -> Scorecard:
         """Return this scorecard with samples marked as failed outside of the mix, by N flags; empty for none."""

@@ -382,16 +382,16 @@ def test_a_run_without_batches_of_this_kind_is_refused_with_the_reason(tmp_path:
         replay_run(empty, new_rewards([term("right", NUMBER)]))
 
 
-def test_a_run_whose_rewards_were_plain_functions_is_refused_with_the_reason(
-    tiny_model: str, sums: Any, config: Make
-) -> None:
+def test_a_run_of_plain_functions_is_replayed_under_the_recipe_alone(tiny_model: str, sums: Any, config: Make) -> None:
     def constant(completions: list[Any], **_: Any) -> list[float]:
         return [1.0] * len(completions)
 
     args = config(max_steps=1)
     VerifiedGRPOTrainer(tiny_model, constant, args, sums["train"]).train()
-    with pytest.raises(ValueError, match=r"its rewards \(constant\) are plain functions"):
-        replay_run(RecordedRun(Path(args.output_dir)), new_rewards([term("right", NUMBER)]))
+    replayed = replay_run(RecordedRun(Path(args.output_dir)), new_rewards([term("right", NUMBER)]))
+    assert replayed.comparison.old.shares.keys() == {"constant"}
+    assert replayed.comparison.new.others_share in (None, 0.0)
+    assert replayed.comparison.groups.shares()["tied"][0] == 1.0
 
 
 def test_rewards_that_need_a_column_that_was_not_there_are_refused(tmp_path: Path) -> None:

@@ -63,14 +63,6 @@ def test_a_warm_up_longer_than_the_run_is_told_of_a_run_without_a_batch(tmp_path
     assert diagnose(run).causes[0].action == "Set warmup_steps well below max_steps."
 
 
-def test_a_run_of_plain_functions_says_why_no_completion_was_recorded(tmp_path: Path) -> None:
-    run = recorded(tmp_path, [])
-    settings = {"reward_functions": ["short"], "verifiers": {}}
-    (tmp_path / "scorecards" / "run.json").write_text(json.dumps(settings), encoding="utf-8")
-    assert "plain functions, which give no verdicts" in diagnose(run).sentence
-    assert "`@verifier`" in diagnose(run).sentence
-
-
 def test_a_run_of_one_step_is_too_early_to_tell(tmp_path: Path) -> None:
     diagnosis = diagnose(recorded(tmp_path, [card(0.5, 0.25, 0.75, 0.0)]))
     assert diagnosis.sentence == "It is too early to tell: the score of `answer` is 0.38 in the only batch."

@@ -31,7 +31,6 @@ from trl_grpo_ext import (
     Verifier,
     verifier,
 )
-from trl_grpo_ext.figures.voids import cause_of
 from trl_grpo_ext.runs.recorded_run import RecordedRun
 
 Make = Callable[..., Any]
@@ -153,7 +152,9 @@ def test_a_plain_functions_nan_beside_a_verifier_voids_the_row_and_is_recorded_a
     cards, steps, trainer = trained(one_layer, [longer, made(value)], config(), sums["train"])
     assert [card.void for card in cards] == [(True, False, False, False) * 2] * 2
     assert [entry["verified/void"] for entry in steps] == [0.25, 0.25]
-    assert cause_of(cards[0], 0) == ("", "not_finite")
+    verdict = cards[0].verdicts["wrong"][0]
+    assert verdict is not None
+    assert (verdict.blame, verdict.reason) == (Blame.GRADER, "score_not_finite")
     recorded = [card.void for card in RecordedRun(trainer.args.output_dir).cards("train")]
     assert recorded == [card.void for card in cards]
     assert caplog.text.count("The reward 'wrong' was NaN or infinite for 2 of 8 completions") == 1

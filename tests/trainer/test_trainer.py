@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import time
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -160,7 +162,7 @@ def test_it_takes_whatever_trl_takes(tiny_model: str, sums: Any, config: Make, t
     trainer.train()
     assert trainer.reward_func_names == ["math_reward", "length", "slow", "reward_model", "think_format_reward"]
     assert trainer.reward_weights.tolist() == pytest.approx(weights)
-    assert cards[0].terms == ("math_reward", "think_format_reward")
+    assert cards[0].terms == ("math_reward", "think_format_reward", "length", "slow", "reward_model")
     assert len(rewards) == 5  # TRL appends to the list it is given; the user's is left alone
 
 
@@ -370,12 +372,9 @@ def test_rewards_without_weight_keep_no_row_from_being_void() -> None:
         judge = Judge(
             plan_rewards([mix, plain]), SimpleNamespace(num_processes=1, process_index=0), torch.tensor([1.0, weight])
         )
-        beside, alone = torch.tensor([[1.0, 0.5], [torch.nan, 0.5]]), torch.tensor([[1.0, 0.5], [torch.nan, 0.5]])
+        beside = torch.tensor([[1.0, 0.5], [torch.nan, 0.5]])
         settled = judge.settle(card, beside)
-        assert settled is not None
         assert list(settled.void) == beside.isnan().all(dim=1).tolist() == void
-        judge.settle(None, alone)  # functions only
-        assert alone.isnan().all(dim=1).tolist() == void
 
 
 def test_a_log_that_cannot_be_written_and_a_listener_that_fails_do_not_end_the_run(
@@ -398,11 +397,33 @@ def test_a_log_that_cannot_be_written_and_a_listener_that_fails_do_not_end_the_r
     ]
 
 
-def test_halt_on_without_verdicts_is_said_to_do_nothing(
-    tiny_model: str, sums: Any, config: Make, caplog: pytest.LogCaptureFixture
-) -> None:
-    def constant(completions: list[Any], **_: Any) -> list[float]:
-        return [1.0] * len(completions)
+def test_a_run_of_plain_functions_alone_is_recorded_and_can_be_halted(tiny_model: str, sums: Any, config: Make) -> None:
+    def unfinished(completions: list[Any], **_: Any) -> list[float]:
+        return [math.nan] * 3 + [1.0] * (len(completions) - 3)
 
-    VerifiedGRPOTrainer(tiny_model, constant, config(halt_on=["kl_blowup"]), sums["train"])
-    assert "nothing will halt this run" in caplog.text
+    args = config(halt_on=["grader_trouble"], max_steps=10)
+    trainer = VerifiedGRPOTrainer(tiny_model, unfinished, args, sums["train"])
+    trainer.train()
+    assert trainer.state.global_step < 10
+    [card, *_] = RecordedRun(args.output_dir).cards("train")
+    assert card.void[:4] == (True, True, True, False)
+    failed, scored = card.verdicts["unfinished"][2:4]
+    assert failed is not None
+    assert scored is not None
+    assert failed.status is Status.ERROR
+    assert (scored.status, scored.score) == (Status.SCORED, 1.0)
+    assert {sample.row["solution"] for sample in card.samples} <= set(sums["train"]["solution"])
+
+
+def test_the_time_of_a_plain_function_is_shared_by_its_verdicts(tiny_model: str, sums: Any, config: Make) -> None:
+    def sleepy(completions: list[Any], **_: Any) -> list[float]:
+        time.sleep(0.2)
+        return [0.0] * len(completions)
+
+    for rewards in ([math_reward, sleepy], RewardMix([RewardTerm(name="sleepy", verifier=sleepy)])):
+        trainer = VerifiedGRPOTrainer(tiny_model, rewards, config(max_steps=1), sums["train"])
+        cards = collected(trainer)
+        trainer.train()
+        verdicts = [verdict for verdict in cards[0].verdicts["sleepy"] if verdict is not None]
+        assert sum(verdict.seconds for verdict in verdicts) >= 0.2
+        assert trainer.state.log_history[0]["verified/grader/share_of_step"] > 0

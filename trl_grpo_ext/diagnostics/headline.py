@@ -174,11 +174,6 @@ def _nothing_trained(window: Window) -> str:
     if evaluation is not None:
         _, last = evaluation.shown
         return f"Nothing was trained: there are evaluations only, the last with a score of {last}."
-    if window.settings.get("reward_functions") and not window.settings.get("verifiers"):
-        return (
-            "There is nothing to go by: the rewards are plain functions, which give no verdicts, so no completion was "
-            "recorded. Make each one a verifier by `@verifier`, or train with verifiers of trl_grpo_ext.rewards."
-        )
     return "There is nothing to go by: no completion was recorded."
 
 

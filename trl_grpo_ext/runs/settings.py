@@ -269,6 +269,17 @@ def described_rewards(plan: RewardPlan) -> list[dict[str, Any]]:
     return described
 
 
+def functions_beside(settings: Mapping[str, Any]) -> set[str]:
+    """Return the names of a run's reward functions beside its mix; empty for a run without a mix."""
+    if not settings.get("verifiers"):
+        return set()
+    of_mix = set(settings["verifiers"])
+    for described in settings.get("rewards") or ():
+        if "combine" in described:
+            of_mix.add(described["name"])
+    return {name for name in settings.get("reward_functions") or () if name not in of_mix}
+
+
 def _described_term(term: RewardTerm) -> dict[str, Any]:
     found = described_verifier(term.verifier) if term.verifier else {}
     if term.combine:

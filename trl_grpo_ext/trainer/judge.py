@@ -8,15 +8,13 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
 import torch
 from accelerate.utils import gather, gather_object
 
 from trl_grpo_ext.figures.logged import SHARE_OF_STEP
-from trl_grpo_ext.group_outcome import GroupOutcome, group_outcomes
 from trl_grpo_ext.mix.reward_mix import RewardMix, UnscoredError
 from trl_grpo_ext.mix.reward_plan import RewardPlan
 from trl_grpo_ext.sample import Completion, Sample
@@ -24,6 +22,7 @@ from trl_grpo_ext.scorecard import Mode, Scorecard
 from trl_grpo_ext.support.budget import BUDGET_SPENT, judging_budget
 from trl_grpo_ext.support.text import Once
 from trl_grpo_ext.trainer.ranks import Whereabouts, on_this_gpu
+from trl_grpo_ext.verdict import Verdict, as_verdict
 from trl_grpo_ext.workers.processes import close_shared
 
 logger = logging.getLogger(__name__)
@@ -74,8 +73,9 @@ class Judge:
         self._budget = budget
         self._accelerator = accelerator
         self._positions = plan.positions
+        self._all_names = plan.names
         # Without the rewards of environments.
-        self._names = plan.names[: len(plan.weights)]
+        self._names = self._all_names[: len(plan.weights)]
         self.others = " or ".join(name for name in self._names if name not in self._positions)
         self._once = Once()
 
@@ -146,32 +146,57 @@ class Judge:
 
     def settle(
         self,
-        card: Scorecard | None,
+        card: Scorecard,
         rewards: torch.Tensor,
         failed: Sequence[bool] = (),
-    ) -> Scorecard | None:
+        seconds: Mapping[str, float] | None = None,
+    ) -> Scorecard:
         """Set void rows of TRL's rewards, (n, f) of all ranks, to NaN in place; return the card with all rewards.
 
-        `failed` are n flags, True if the rollout has failed in its environment; empty without environments. Without
-        this step TRL would count a None beside a number as 0, and a row as 0 if only rewards of weight 0 have scored
-        it.
+        The card gets a term for each reward function beside the mix, also for those of environments. `failed` are n
+        flags, True if the rollout has failed in its environment; empty without environments. `seconds` are the times
+        of plain functions, by name. Without this step TRL would count a None beside a number as 0, and a row as 0 if
+        only rewards of weight 0 have scored it.
         """
+        failing = rewards.isinf()
         void = self._not_finite(rewards)
+        card = self._with_functions(card, rewards, failing, seconds or {})
         if failed:
             void |= torch.tensor(failed, dtype=torch.bool, device=rewards.device)
         rewards[void] = torch.nan
-        if card is None:
-            in_force = rewards[:, self._has_weight(rewards)]
-            is_unscored = in_force.isnan().all(dim=1)
-            rewards[is_unscored] = torch.nan
-            return None
-        self._tell_of_none(rewards[~void])
-        if card.others is not None:
-            card = self._with_others(card, rewards)
+        if self._positions:
+            self._tell_of_none(rewards[~void])
         card = card.with_failed(void.tolist())
         is_void = torch.tensor(card.void, dtype=torch.bool, device=rewards.device)
         rewards[is_void] = torch.nan
         return card
+
+    def _with_functions(
+        self,
+        card: Scorecard,
+        rewards: torch.Tensor,
+        failing: torch.Tensor,
+        seconds: Mapping[str, float],
+    ) -> Scorecard:
+        """Add a term for each reward function beside the mix to the card, by TRL's rewards and failures, each (n, f).
+
+        As in TRL, NaN among the rewards says that a function does not apply to the row.
+        """
+        weights = dict(card.weights)
+        verdicts = dict(card.verdicts)
+        values = dict(card.values)
+        gated = dict(card.gated)
+        for column, name in enumerate(self._all_names):
+            if name in self._positions:
+                continue
+            given = zip(rewards[:, column].tolist(), failing[:, column].tolist(), strict=True)
+            share = seconds.get(name, 0.0) / len(card)
+            judged = [_verdict_of_reward(reward, has_failed=has_failed, seconds=share) for reward, has_failed in given]
+            weights[name] = float(self.weights[column])
+            verdicts[name] = tuple(judged)
+            values[name] = tuple(None if verdict is None else verdict.score for verdict in judged)
+            gated[name] = (False,) * len(judged)
+        return replace(card, weights=weights, verdicts=verdicts, values=values, gated=gated, others=None)
 
     def _has_weight(self, rewards: torch.Tensor) -> torch.Tensor:
         """Return (f,) flags of reward functions whose weight is not 0, on the device of the rewards."""
@@ -180,8 +205,8 @@ class Judge:
     def _not_finite(self, rewards: torch.Tensor) -> torch.Tensor:
         """Replace infinite rewards by NaN; return (n,) flags of rows with an infinite reward in force.
 
-        `with_nan_apart` has made infinity of NaN. TRL would spread NaN or infinity to the whole group, and 0 would be
-        wrong.
+        `wrapped_functions` has made infinity of NaN. TRL would spread NaN or infinity to the whole group, and 0 would
+        be wrong.
         """
         told = (
             "The reward %r was NaN or infinite for %d of %d completions. No one knows what they are worth, so "
@@ -211,25 +236,12 @@ class Judge:
                 )
                 self._once.warn(logger, ("None", name), told, name, missing, len(rewards))
 
-    def _with_others(self, card: Scorecard, rewards: torch.Tensor) -> Scorecard:
-        """Add the weighted sums of rewards beside the mix, from functions and environments, to the card."""
-        beside = [index for index in range(rewards.shape[1]) if index not in self._positions.values()]
-        weights = self.weights[beside].cpu().double()
-        given = rewards[:, beside].cpu().double()
-        is_scored = (~given.isnan() & (weights != 0)).any(dim=1)
-        others: list[float | None] = (given * weights).nansum(dim=1).tolist()
-        for row, known in enumerate(is_scored.tolist()):
-            if not known:
-                others[row] = None
-        return card.with_others(others)
 
-    def outcomes(self, rewards: torch.Tensor, group_size: int) -> tuple[GroupOutcome, ...]:
-        """Classify groups without a mix; whether a dead group is right or wrong is unknown then."""
-        groups = np.arange(len(rewards)).reshape(-1, group_size)
-        columns = rewards.float().cpu().numpy()
-        weights = self.weights.cpu().numpy()
-        no_verdicts = [None] * len(rewards)
-        return group_outcomes(columns, weights, no_verdicts, list(groups))
+def _verdict_of_reward(reward: float, *, has_failed: bool, seconds: float) -> Verdict | None:
+    """Return the verdict of a plain function's reward; None for NaN, unless the function has failed."""
+    if math.isnan(reward) and not has_failed:
+        return None
+    return replace(as_verdict(math.nan if has_failed else reward), seconds=seconds)
 
 
 def leave_dead_groups_out(output: dict[str, Any], is_live: Sequence[bool]) -> None:

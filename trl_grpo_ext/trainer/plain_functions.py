@@ -1,4 +1,4 @@
-"""Plain reward functions for TRL, wrapped so that their NaN stays distinct from their None.
+"""Plain reward functions for TRL, wrapped so that their time is known, and their NaN stays distinct from their None.
 
 None means "does not apply", and TRL converts it to NaN. A NaN computed by the function is a failure, which TRL would
 train on as on a wrong answer. So NaN travels as infinity, also a failure, until `Judge.settle` voids the row.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import time
 from collections.abc import Callable, Iterable
 from functools import partial, wraps
 from typing import Any
@@ -17,34 +18,42 @@ from torch import nn
 from trl_grpo_ext.mix.reward_function import TermReward
 
 
-def with_nan_apart(functions: Iterable[Any]) -> list[Any]:
+def wrapped_functions(functions: Iterable[Any], seconds: dict[str, float]) -> list[Any]:
     """Wrap the plain functions in TRL's list of reward functions, so that they return infinity in place of NaN.
 
-    Terms of a mix, reward models and names of reward models stay unchanged.
+    Each call writes its time in seconds to `seconds`, under the function's name. Terms of a mix, reward models and
+    names of reward models stay unchanged.
     """
     wrapped = []
     for function in functions:
         is_plain = not isinstance(function, TermReward | nn.Module | str)
-        wrapped.append(_nan_apart(function) if is_plain else function)
+        wrapped.append(_wrapped(function, seconds) if is_plain else function)
     return wrapped
 
 
-def _nan_apart(function: Callable[..., Any]) -> Callable[..., Any]:
+def _wrapped(function: Callable[..., Any], seconds: dict[str, float]) -> Callable[..., Any]:
+    name = _name(function)
     # An object may have an async `__call__`.
     is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
     if is_async:
 
         @wraps(function)
         async def wrapped(*args: Any, **columns: Any) -> list[Any]:
-            return _without_nan(await function(*args, **columns))
+            started = time.perf_counter()
+            rewards = _without_nan(await function(*args, **columns))
+            seconds[name] = time.perf_counter() - started
+            return rewards
 
     else:
 
         @wraps(function)
         def wrapped(*args: Any, **columns: Any) -> list[Any]:
-            return _without_nan(function(*args, **columns))
+            started = time.perf_counter()
+            rewards = _without_nan(function(*args, **columns))
+            seconds[name] = time.perf_counter() - started
+            return rewards
 
-    wrapped.__name__ = _name(function)
+    wrapped.__name__ = name
     return wrapped
 
 

@@ -140,12 +140,6 @@ class Rollouts:
         self._last_failure = failures[0]
         self._replace_hanging()
 
-    def figures(self) -> dict[str, float]:
-        """Return the share of rows void by environment failures; for runs without a scorecard."""
-        if not self.failed:
-            return {}
-        return {"verified/void": sum(self.failed) / len(self.failed)}
-
     def end_if_all_fail(self) -> None:
         """End the run on all ranks if every rollout of the last `environment_patience` batches has failed.
 

@@ -241,8 +241,6 @@ def _add_watch(
     recorder: Recorder | None,
 ) -> None:
     halt_on = getattr(args, "halt_on", ())
-    if halt_on and mix is None:
-        logger.warning("halt_on needs verdicts, and plain reward functions have none: nothing will halt this run.")
     watch = Watch(
         args.output_dir,
         settings,

@@ -24,7 +24,7 @@ from trl import GRPOTrainer
 
 from trl_grpo_ext.figures.logged import logged_figures
 from trl_grpo_ext.figures.reduction import reduce_card
-from trl_grpo_ext.group_outcome import GroupOutcome, outcome_shares
+from trl_grpo_ext.group_outcome import GroupOutcome
 from trl_grpo_ext.mix.reward_plan import RewardPlan, check_weights, plan_rewards
 from trl_grpo_ext.runs.settings import run_settings
 from trl_grpo_ext.sample import Completion, Prompt, Sample, sample_of
@@ -44,7 +44,7 @@ from trl_grpo_ext.trainer.judge import (
     without_dead_rows,
 )
 from trl_grpo_ext.trainer.meters.weight_meter import WeightMeter
-from trl_grpo_ext.trainer.plain_functions import with_nan_apart
+from trl_grpo_ext.trainer.plain_functions import wrapped_functions
 from trl_grpo_ext.trainer.preflight import check_chat_template, check_no_prompt_is_missing, check_run
 from trl_grpo_ext.trainer.ranks import ask_main
 from trl_grpo_ext.trainer.rollouts import Rollouts
@@ -117,7 +117,7 @@ class VerifiedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no ty
             kwargs["environment_factory"] = guarded(kwargs["environment_factory"], args, train_dataset)
         # By keywords, which trainers of TRL between this class and GRPOTrainer need, such as GMPOTrainer.
         kwargs.update(args=args, train_dataset=train_dataset, eval_dataset=eval_dataset)
-        super().__init__(model, with_nan_apart(plan.functions), **kwargs)
+        super().__init__(model, wrapped_functions(plan.functions, self._function_seconds), **kwargs)
         self._rollouts = Rollouts(self, plan)
         check_chat_template(self.processing_class, train_dataset)
         check_no_prompt_is_missing("train_dataset", train_dataset, self.processing_class)
@@ -138,6 +138,8 @@ class VerifiedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no ty
     def _begin(self) -> None:
         """Set what changes from batch to batch to its first value."""
         self._rows: list[dict[str, Any]] = []
+        # The seconds of the batch's plain functions, by name.
+        self._function_seconds: dict[str, float] = {}
         self._early: EarlyJudging | None = None
         self._card: Scorecard | None = None
         self._outcomes: tuple[GroupOutcome, ...] = ()
@@ -237,6 +239,7 @@ class VerifiedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no ty
         completion_ids_list: list[list[int]],
     ) -> torch.Tensor:
         may_void = self.mix is not None or bool(self.environments)
+        started = time.perf_counter()
         with self._judge.whereabouts.told_on_failure():
             card = self._judged(inputs, prompts, completions, completion_ids_list)
             self._judge.whereabouts.enter(self._judge.others)
@@ -248,12 +251,15 @@ class VerifiedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no ty
                     completion_ids_list,
                 )
             self._judge.whereabouts.enter("")
+        self._log_judging(time.perf_counter() - started)
         self._rollouts.note_failures(inputs)
-        self._card = self._judge.settle(card, rewards, self._rollouts.failed)
-        if self._card is None:
-            self._outcomes = self._judge.outcomes(rewards, self._moment.group_size)
-        else:
-            self._outcomes = self._card.outcomes
+        self._card = self._judge.settle(
+            card,
+            rewards,
+            self._rollouts.failed,
+            self._function_seconds,
+        )
+        self._outcomes = self._card.outcomes
         return rewards
 
     def _judged(
@@ -262,11 +268,14 @@ class VerifiedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no ty
         prompts: Any,
         completions: Any,
         completion_ids: Any,
-    ) -> Scorecard | None:
-        """Return the batch's scorecard of all ranks; TRL's reward functions then read this rank's part."""
+    ) -> Scorecard:
+        """Return the batch's scorecard of all ranks; TRL's reward functions then read this rank's part.
+
+        Without a mix the scorecard has no terms yet: plain functions judge when TRL calls them (see `Judge.settle`).
+        """
         if self.mix is None or self._scorer is None:
-            return None
-        started = time.perf_counter()
+            samples = self._samples(inputs, prompts, completions, completion_ids)
+            return self._of_all_ranks(Scorecard.without_terms(samples, self._moment.mode).without_pictures())
         early = self._early
         self._early = None
         if early is not None and early.completions is completions:
@@ -276,8 +285,10 @@ class VerifiedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no ty
             scored = self._judge.score(self.mix, samples, self._moment)
         # Pictures are too large to send to other ranks.
         own = self._judge.agreed(self.mix, scored).without_pictures()
-        self._log_judging(time.perf_counter() - started)
         self._scorer.prime(completions, own)
+        return self._of_all_ranks(own)
+
+    def _of_all_ranks(self, own: Scorecard) -> Scorecard:
         if self.accelerator.num_processes == 1:
             return own
         return concatenate(gather_object([own]))
@@ -352,10 +363,8 @@ class VerifiedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no ty
             raise
         card = self._card
         self._card = None
-        if card is None:
-            self._log_figures(outcome_shares(self._outcomes))
-            self._log_figures(self._rollouts.figures())
-        else:
+        # Only a batch without rewards has no card.
+        if card is not None:
             card = card.with_advantages(gather(output["advantages"]).tolist())
             if rows is not None:
                 card = self._learned(rows, card)

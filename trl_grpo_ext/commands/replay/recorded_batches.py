@@ -58,12 +58,6 @@ class RecordedBatches:
         """Explain why no batch could be replayed, and suggest a remedy."""
         folder = repr(os.fspath(self.run.folder))
         mode = self.selection.mode
-        functions = settings.get("reward_functions") or []
-        if not self._parts and functions and not settings.get("verifiers"):
-            return (
-                f"{folder} has no scorecards: its rewards ({listed(functions)}) are plain functions, and only "
-                f"verifiers and the terms of a RewardMix are recorded."
-            )
         if not self._parts:
             return f"{folder} has no scorecards yet: nothing was generated, or nothing was recorded."
         if self.unreadable:

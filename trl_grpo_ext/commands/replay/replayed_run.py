@@ -17,6 +17,7 @@ from trl_grpo_ext.mix.reward_plan import plan_rewards
 from trl_grpo_ext.mix.schedule import Schedule
 from trl_grpo_ext.mix.term import RewardTerm
 from trl_grpo_ext.runs.recorded_run import RecordedRun
+from trl_grpo_ext.runs.settings import functions_beside
 from trl_grpo_ext.scorecard import Scorecard
 from trl_grpo_ext.support.text import listed
 
@@ -64,8 +65,8 @@ class ReplayedRun:
         self._began = time.perf_counter()
         self._steps: list[int] = []
         self._has_others = False
-        # Reward functions outside the mix. Environments, which TRL adds as functions, may be missing here.
-        self.beside = [name for name in settings.get("reward_functions") or () if name not in batches.terms]
+        # Reward functions outside both mixes. Environments, which TRL adds as functions, may be missing here.
+        self.beside = functions_beside(settings) - {term.name for term in rewards.mix.terms}
         # Refuse rewards that the trainer would refuse.
         plan_rewards(rewards.mix, others=bool(self.beside))
         recorded = settings.get("verifiers")
@@ -76,6 +77,8 @@ class ReplayedRun:
 
     def add(self, card: Scorecard) -> None:
         """Rescore a recorded batch, and compare it."""
+        if self.beside.intersection(card.terms):
+            card = card.with_terms_as_others(self.beside)
         if not self.comparison.batches:
             self._check_columns(card)
         self._has_others |= card.has_others
@@ -208,7 +211,7 @@ class ReplayedRun:
             return
         what = "Environments' rewards"
         if self.beside:
-            what = f"The reward functions beside the mix ({listed(self.beside)})"
+            what = f"The reward functions beside the mix ({listed(sorted(self.beside))})"
         aggregations = {side.multi_objective_aggregation for side in self.comparison.settings}
         if "normalize_then_sum" in aggregations:
             yield f"{what} cannot be replayed, and are left out where TRL normalises each reward by itself."
