@@ -27,8 +27,8 @@ class Limits:
         memory_mb: Memory in MiB, for each process and for all processes together.
         processes: Processes and threads at the same time.
         output_kb: Printed output of a run in KiB.
-        disk_mb: Files in the private temporary folder, and the largest file, in MiB; without namespaces, programs have no
-            such folder.
+        disk_mb: Files in the private temporary folder, and the largest file, in MiB; without namespaces, programs have
+            no such folder.
 
     Raises:
         ValueError: for a limit that is not a finite number above 0, or a fraction where a whole number is required.
