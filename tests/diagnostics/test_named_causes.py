@@ -443,3 +443,41 @@ def test_a_function_beside_the_terms_without_a_number_is_named(functions: list[s
         "gave NaN"
         not in diagnosis_of([batch({"answer": [1.0, 0.0] * 16}, step=step) for step in range(12)], settings).sentence
     )
+
+
+def without_verdicts(card: Scorecard, rows: list[int]) -> Scorecard:
+    """Return a batch in which the term `answer` does not apply to some rows."""
+    verdicts, values = list(card.verdicts["answer"]), list(card.values["answer"])
+    for row in rows:
+        verdicts[row] = values[row] = None
+    return replace(card, verdicts={"answer": tuple(verdicts)}, values={"answer": tuple(values)})
+
+
+def test_none_for_wrong_completions_is_told_and_none_for_whole_groups_is_not() -> None:
+    def diagnosis(unjudged: list[int]) -> Diagnosis:
+        return diagnosis_of([without_verdicts(scored(40, step), unjudged) for step in range(8)], {})
+
+    told = diagnosis([row for row in range(64) if row % 2])
+    assert told.sentence.startswith("`answer` returns None for 50 % of the completions, and a score for others")
+    assert "return its lowest score for a wrong completion" in told.causes[0].action
+    assert "returns None" not in diagnosis([*range(8), *range(16, 32)]).sentence
+
+
+@pytest.mark.parametrize(("described", "is_told"), [({}, True), ({"when": {"task": ["sum"]}}, False)])
+def test_a_function_that_always_returns_none_is_told_early_and_a_condition_without_rows_later(
+    described: dict[str, Any], is_told: bool
+) -> None:
+    cards = []
+    for step in range(8):
+        card = batch({"form": [0.0, 1.0] * 16, "answer": [1.0] * 32}, step=step)
+        lone = without_verdicts(card, [*range(32)])
+        cards.append(
+            replace(
+                card,
+                verdicts={"form": card.verdicts["form"], **lone.verdicts},
+                values={"form": card.values["form"], **lone.values},
+            )
+        )
+    causes = diagnosis_of(cards, {"rewards": [{"name": "answer", "weight": 1.0, **described}]}).causes
+    told = any("its function has returned None each time" in cause.sentence for cause in causes)
+    assert told == is_told

@@ -63,6 +63,11 @@ class TermTotals:
         gated = sum(batch.gated for batch in self.batches)
         return _share(gated, self.verdicts)
 
+    @property
+    def left_out_of_groups(self) -> int:
+        """Number of completions to which the term does not apply, though it applies to a sibling."""
+        return sum(batch.left_out_of_groups for batch in self.batches)
+
     def status_share(self, *statuses: Status) -> float:
         """Compute the statuses' share of the verdicts, in [0, 1]; 0 without verdicts."""
         count = 0

@@ -63,6 +63,8 @@ class TermFigures:
     gated: int
     # Samples with a value, void samples included.
     covered: int
+    # Samples to which the term does not apply, though it applies to another sample of their group.
+    left_out_of_groups: int
     # Raw scores, before shape, gate and weight; without verdicts that a gate left out.
     scores: Grouped
     # Values of samples that are not void.
@@ -118,6 +120,7 @@ def term_figures(
         failed_places=_failed_places(card, term),
         gated=sum(card.gated[term]),
         covered=sum(value is not None for value in card.values[term]),
+        left_out_of_groups=_left_out_of_groups(card, term),
         scores=grouped(card, scores),
         values=grouped(card, column),
         groups=int(several.sum()),
@@ -151,6 +154,17 @@ def _counts(verdicts: Sequence[Verdict]) -> dict[str, Any]:
 
 def _has_failed(verdict: Verdict) -> bool:
     return verdict.score is None or verdict.status is Status.TIMEOUT
+
+
+def _left_out_of_groups(card: Scorecard, term: str) -> int:
+    """Count samples to which the term does not apply, in groups with a sample to which it applies."""
+    verdicts = card.verdicts[term]
+    count = 0
+    for rows in card.members:
+        without = sum(verdicts[row] is None for row in rows)
+        if without < len(rows):
+            count += without
+    return count
 
 
 def _scores(card: Scorecard, term: str) -> Floats:

@@ -93,6 +93,7 @@ PARTS: dict[str, tuple[Check, ...]] = {
         inert_term.gated_answers,
         inert_term.closed_gate,
         inert_term.unmatched,
+        inert_term.selective,
         inert_term.flattened,
         inert_term.flat,
         inert_term.saturated,
@@ -179,6 +180,10 @@ HIDES: dict[Check, tuple[Check, ...]] = {
         *DEAD_GROUPS,
     ),
     inert_term.gated_answers: DEAD_GROUPS,
+    inert_term.selective: (
+        inert_term.flat,
+        *DEAD_GROUPS,
+    ),
     noisy_verifier.refused: (
         bad_data.doubtful_gold,
         *DEAD_GROUPS,

@@ -28,6 +28,8 @@ DIFFERENT = 0.9
 MOST_CUT = 0.5
 # Groups without a row for a term: of one row in twenty, chance leaves 0.1 % of runs without any.
 UNMATCHED = 128
+# Of the completions get None, beside siblings with a value. Ours.
+SELECTIVE = 0.05
 # Of the verdicts: the gate never opens.
 CLOSED = 0.95
 # Optimizer steps. Ours, set by benchmarks/false_alarms.py; less than for a stuck score, since this is information only.
@@ -218,12 +220,34 @@ def _never_opens(window: Window, term: str, severity: Severity) -> Finding:
     )
 
 
+def selective(window: Window) -> CheckResult:
+    """Find a function whose None depends on the completion, since it scores another completion of the same prompt."""
+    for term in window.in_force:
+        found = window.of_term(term)
+        left_out = found.left_out_of_groups
+        share = left_out / max(1, left_out + found.verdicts)
+        if left_out < LEAST_SAMPLES or share < SELECTIVE:
+            continue
+        return Finding(
+            severity=Severity.WARNING if term in window.primary_terms else Severity.INFO,
+            terms=(term,),
+            sentence=(
+                f"`{term}` returns None for {percent(share)} of the completions, and a score for others of the same "
+                f"group: None says that it does not apply to the row, so nothing is learned from it there."
+            ),
+            numbers={"left_out": share, "completions": left_out},
+            action=f"Let `{term}` return its lowest score for a wrong completion, and NaN for what it cannot judge.",
+        )
+    return None
+
+
 def unmatched(window: Window) -> CheckResult:
     """Find a weighted term that applied to no completion of the whole run."""
     groups = sum(part.scores.count for part in window.history)
-    if groups < UNMATCHED:
-        return None
     for term in window.in_force:
+        # Without a condition, the term was asked about every row.
+        if groups < (UNMATCHED if _has_condition(window, term) else LEAST_GROUPS):
+            continue
         judged_before = any(part.levels.values.get(term, NOTHING).count for part in window.history)
         if judged_before or window.of_term(term).verdicts:
             continue
@@ -241,6 +265,14 @@ def unmatched(window: Window) -> CheckResult:
             ),
         )
     return None
+
+
+def _has_condition(window: Window, term: str) -> bool:
+    """Check whether a term may have a `when`; also true where the settings do not tell."""
+    for described in window.settings.get("rewards") or ():
+        if described["name"] == term:
+            return "when" in described
+    return True
 
 
 def _gated_by(window: Window, term: str) -> str:
