@@ -268,6 +268,27 @@ def test_answers_that_are_paid_though_they_are_another_number_than_the_gold_are_
     assert is_named is is_told
 
 
+@pytest.mark.parametrize(
+    ("paid", "unpaid", "gold", "is_told"),
+    [
+        # A tolerance, or a reward for the form alone.
+        ("so 54", "3", "60", True),
+        # The gold stands in the completion: the last number is no answer.
+        ("60 m^2", "3", "60", False),
+        # Most wrong answers are not paid, and few of the paid ones are wrong.
+        ("60", "54", "60", False),
+        # The form of an answer may differ from the gold's.
+        ("so 1/2", "3", "0.5", False),
+    ],
+)
+def test_a_function_that_pays_completions_without_their_gold_is_told(
+    paid: str, unpaid: str, gold: str, is_told: bool
+) -> None:
+    found = first_cause([(paid, scored(1.0)), (unpaid, scored(0.0)), (paid, scored(1.0))] * 3, gold)
+    is_named = found is not None and found.sentence.startswith("The reward is not to be trusted: of")
+    assert is_named is is_told
+
+
 @pytest.mark.parametrize(("evaluated", "is_told"), [("51", True), ("scattered", False)])
 def test_golds_of_an_evaluation_are_doubted_where_its_answers_agree_far_below_training(
     evaluated: str, is_told: bool
@@ -281,3 +302,18 @@ def test_golds_of_an_evaluation_are_doubted_where_its_answers_agree_far_below_tr
             cards += [judged_ends(ends, "44", step, mode="eval") for _ in range(3)]
     told = [cause.sentence for cause in diagnosis_of(cards, {}).causes if "golds of the evaluation" in cause.sentence]
     assert bool(told) is is_told
+
+
+def test_few_right_answers_by_chance_do_not_hide_golds_of_other_rows() -> None:
+    cards = []
+    for step in range(48):
+        column = []
+        for group in range(4):
+            agreed, *guesses = (100 + (17 * step + 23 * group + 31 * place) % 89 for place in range(6))
+            column += [wrong(str(agreed))] * 4 + [wrong(str(guess)) for guess in guesses]
+        if step > 24:
+            column[-1] = right("7")
+        cards.append(batch({"answer": column}, step=step, size=9))
+    sentence = diagnosis_of(cards, {}).sentence
+    assert "of the groups are all wrong and teach nothing" in sentence
+    assert "the gold may be wrong, or of other rows" in sentence

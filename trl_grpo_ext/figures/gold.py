@@ -24,6 +24,8 @@ MOST_TEXTS = 64
 PAID = 0.5
 # Of the gold: a number that differs by less is the gold, rounded. Ours.
 CLOSE = 0.05
+# Of a batch's completions, more than have the best score. Ours.
+LEAST_BEST = 1 / 16
 # Characters at a text's end that are read, and of a number.
 MOST_END, MOST_NUMBER = 256, 60
 
@@ -61,8 +63,10 @@ class GoldEndings(NamedTuple):
         refused: Those of `ended` that no term pays.
         example: Text and gold of the last refused completion.
         lowest: Those of `ended` that have the batch's lowest score, while all completions with another end have more.
-        correct: Answers that the primary verifier has read as numbers and found right.
+        correct: Answers that the primary verifier has read as numbers and found right. Of a function that tells no
+            answers: completions beside a whole number as gold with the batch's best score, above 0.
         other: Those of `correct` that are another number than the gold.
+        wrong: All answers, right or not for the verifier, that are another number than the gold.
         other_example: Answer and gold of the last such answer.
     """
 
@@ -72,6 +76,7 @@ class GoldEndings(NamedTuple):
     lowest: int = 0
     correct: int = 0
     other: int = 0
+    wrong: int = 0
     other_example: tuple[str, str] | None = None
 
 
@@ -100,6 +105,11 @@ def gold_endings(card: Scorecard) -> GoldEndings:
     has_lowest = bool(others) and highest < min(others) and _weight(card) > 0
     correct = [each for each in scored if _is_right_number(card, each)]
     other = [each for each in correct if _is_other(_answer(card, each), each.gold)]
+    wrong = [each for each in scored if _is_wrong_number(card, each)]
+    if not _reads_answers(card) and not _is_paid(card, scored):
+        correct = _best_paid(card, scored)
+        other = [each for each in correct if not _has_gold(card, each)]
+        wrong = [each for each in scored if not _has_gold(card, each)]
     return GoldEndings(
         ended=len(ended),
         refused=len(refused),
@@ -107,6 +117,7 @@ def gold_endings(card: Scorecard) -> GoldEndings:
         lowest=len(ended) if has_lowest else 0,
         correct=len(correct),
         other=len(other),
+        wrong=len(wrong),
         other_example=_answer_told(card, other[-1]) if other else None,
     )
 
@@ -135,7 +146,8 @@ def _told(card: Scorecard, scored: _Scored) -> tuple[str, str]:
 
 
 def _answer_told(card: Scorecard, scored: _Scored) -> tuple[str, str]:
-    return on_one_line(_answer(card, scored), MOST_NUMBER), on_one_line(scored.gold, MOST_NUMBER)
+    answer = _answer(card, scored) or _last_number(_end(card, scored)) or ""
+    return on_one_line(answer, MOST_NUMBER), on_one_line(scored.gold, MOST_NUMBER)
 
 
 def _answer(card: Scorecard, scored: _Scored) -> str:
@@ -150,10 +162,53 @@ def _is_right_number(card: Scorecard, scored: _Scored) -> bool:
     return is_right and number(scored.gold) is not None and number(_answer(card, scored)) is not None
 
 
+def _is_wrong_number(card: Scorecard, scored: _Scored) -> bool:
+    """Test whether gold and answer are numbers, and differ."""
+    answer = _answer(card, scored)
+    are_numbers = number(scored.gold) is not None and number(answer) is not None
+    return are_numbers and _is_other(answer, scored.gold)
+
+
 def _is_other(answer: str, gold: str) -> bool:
     """Test whether a number differs from the gold by more than rounding does; answer and gold are numbers."""
     given, wanted = number(answer) or 0.0, number(gold) or 0.0
     return abs(given - wanted) > CLOSE * abs(wanted)
+
+
+def _reads_answers(card: Scorecard) -> bool:
+    """Test whether a term, with or without weight, tells an answer that it has read."""
+    verdicts = itertools.chain.from_iterable(card.verdicts.values())
+    return any(verdict is not None and verdict.answer for verdict in verdicts)
+
+
+def _best_paid(card: Scorecard, scored: Sequence[_Scored]) -> list[_Scored]:
+    """List completions beside a whole number as gold that a function without answers gives its best score, above 0.
+
+    Scores of which hardly any two are equal, as a reward model's, find nothing right.
+    """
+    best = max((each.score for each in scored), default=0.0)
+    found = []
+    for each in scored:
+        is_best = _status(card, each.row) is Status.SCORED and each.score == best > 0
+        has_number = _last_number(_end(card, each)) is not None
+        if is_best and has_number and _WHOLE.fullmatch(each.gold.strip()):
+            found.append(each)
+    return found if len(found) > max(1, len(scored) * LEAST_BEST) else []
+
+
+_WHOLE = re.compile(r"-?\d{1,3}(?:,?\d{3})*|-?\d+")
+_NUMBERS = re.compile(r"\d+(?:\.\d+)?")
+
+
+def _has_gold(card: Scorecard, scored: _Scored) -> bool:
+    """Test whether a number of the completion's end is the gold."""
+    numbers = _NUMBERS.findall(re.sub(r"(?<=\d)(?:,|\{,\}|\\,)(?=\d{3})", "", _end(card, scored)))
+    wanted = abs(number(scored.gold) or 0.0)
+    return any(number(each) == wanted for each in numbers)
+
+
+def _end(card: Scorecard, scored: _Scored) -> str:
+    return card.samples[scored.row].text[-MOST_END:]
 
 
 def _weight(card: Scorecard) -> float:

@@ -26,7 +26,7 @@ from trl_grpo_ext.diagnostics.example import safe_reason
 from trl_grpo_ext.diagnostics.finding import Finding, Severity
 from trl_grpo_ext.diagnostics.golds import are_far_from_gold, same_answer, told_gold
 from trl_grpo_ext.diagnostics.levels import score_level
-from trl_grpo_ext.diagnostics.progress import FLAT_BATCHES, has_risen, is_flat, is_stuck
+from trl_grpo_ext.diagnostics.progress import EARLY, FLAT_BATCHES, has_risen, is_flat, is_stuck, steps_so_far
 from trl_grpo_ext.diagnostics.term_totals import added
 from trl_grpo_ext.diagnostics.window import CheckResult, Window, finds
 from trl_grpo_ext.figures.reduction import BatchFigures
@@ -85,7 +85,9 @@ def all_wrong(window: Window) -> CheckResult:
     wrong = _understood_wrong(window)
     if not are_enough(window.batches) or wrong < WRONG_WARN:
         return None
-    if is_one_answer(window) or not is_stuck(window):
+    # Where the model knows better than the gold, a gain is chance: a sum that has the value of another one.
+    is_unlearned = _knows_better(window) and steps_so_far(window) >= EARLY
+    if is_one_answer(window) or not (is_stuck(window) or is_unlearned):
         return None
     live = group_share(window.batches, GroupOutcome.LIVE)
     agreeing = _doubtful(window)

@@ -47,8 +47,9 @@ ONE_WAY = 0.2
 REFUSED, LEAST_ENDINGS = 0.5, 32
 # Completions that end on their gold, and the share of them with the lowest score; of distances and costs, all.
 LEAST_RIGHT, LOWEST = 16, 0.9
-# Of the answers found right, and how many of them: a tolerance that pays them is too wide.
-OTHER, LEAST_CORRECT = 0.5, 32
+# Of the answers found right, or of the wrong ones, and how many are found right: a tolerance that pays so many is too
+# wide. Ours; from a tolerance of 10 for sums around 70: 0.4 of the answers found right, 0.9 of the wrong ones.
+OTHER, SOME_OTHER, LEAST_CORRECT = 0.5, 0.2, 32
 
 SAYS = {
     FALSE_ACCEPTS: "accepts {rate} of the answers that are right for another prompt only",
@@ -120,12 +121,16 @@ def turned_around(window: Window) -> CheckResult:
 
 
 def other_answers(window: Window) -> CheckResult:
-    """Find a verifier that mostly pays numbers far from the gold."""
+    """Find a verifier that pays other numbers than the gold: mostly, or most of those that are given."""
     endings = [batch.gold_endings for batch in window.batches]
     correct = sum(each.correct for each in endings)
     other = sum(each.other for each in endings)
+    wrong = sum(each.wrong for each in endings)
     examples = [each.other_example for each in endings if each.other_example]
-    if correct < LEAST_CORRECT or other < OTHER * correct or is_in_other_unit(*examples[-1]):
+    pays_most = other >= OTHER * correct or (other >= SOME_OTHER * correct and other >= OTHER * wrong)
+    if other < LEAST_CORRECT * SOME_OTHER or correct < LEAST_CORRECT or not pays_most:
+        return None
+    if is_in_other_unit(*examples[-1]):
         return None
     answer, gold = examples[-1]
     term = names(window.primary_terms)
