@@ -115,6 +115,27 @@ def test_tolerances_and_percents_are_exact(settings: Any, gold: Any, right: list
 
 
 @pytest.mark.parametrize(
+    ("question", "gold", "right", "wrong"),
+    [
+        ("What percentage passed?", 70, ["70%", "70", "70 percent", "So 70% of the pupils passed."], ["0.7", "7000%"]),
+        ("What percentage passed?", "70%", ["70%", "70", "0.7"], ["0.7%", "7000", "30%"]),
+        ("What percentage passed?", 0.7, ["70%", "0.7"], ["0.7%", "70"]),
+        ("What percentage passed?", 70, [], ["70% or 30%", "70% failed, so 30% passed.", "<think>70%</think>30%"]),
+        ("Write 0.35 as a percentage.", 35, ["35%", "35"], ["0.35", "0.35%"]),
+        ("Write 35% as a decimal.", 0.35, ["0.35", "35%"], ["35"]),
+        ("What does it cost after a discount of 30 percent?", 70, ["70"], ["70%", "0.7"]),
+        ("If the percentage of boys is 30, how many boys are among 50 pupils?", 15, ["15"], ["15%"]),
+    ],
+)
+def test_a_question_for_a_percentage_is_answered_in_percent(
+    question: str, gold: Any, right: list[str], wrong: list[str]
+) -> None:
+    texts = [*right, *wrong]
+    rewards = NumericVerifier()(texts, prompts=[question] * len(texts), answer=[gold] * len(texts))
+    assert rewards == [1.0] * len(right) + [0.0] * len(wrong)
+
+
+@pytest.mark.parametrize(
     ("units", "gold", "text", "reason"),
     [
         ("any", "5 km", "5 kilometers", ""),

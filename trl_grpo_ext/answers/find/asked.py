@@ -107,6 +107,12 @@ _COUNTS = re.compile(r"\bhow many\s+[a-z]+s\b", re.IGNORECASE)
 _TEMPERATURE = re.compile(r"\s*(?:°\s?[CF]|\bdegrees? (?:celsius|fahrenheit))$", re.IGNORECASE)
 # A percentage that the question asks for, not "after a 20 percent increase".
 _PERCENT = re.compile(r"(?<!\d[ -])\bpercent(?:age)?\b", re.IGNORECASE)
+_ASKS_PERCENTAGE = re.compile(
+    r"\b(?:what|which|how (?:many|much)|find|calculate|compute|determine|give|estimate)"
+    r"(?:\s+(?:is|was|are|were|the|an?|approximate|total|overall))*\s+percent(?:age)?\b"
+    r"|\b(?:as|in|to)\s+(?:an?\s+)?percent(?:age)?\b(?!\s+of)",
+    re.IGNORECASE,
+)
 _AGE = re.compile(
     r"\bhow old\b|\bwhat\s+(?:is|was|will be)\s+(?:\w+['’]s|his|her|their|the)\s+(?:\w+\s+)?age\b", re.IGNORECASE
 )
@@ -271,6 +277,16 @@ def _is_count_in_percent(asked: Node, given: Node, prompt: str) -> bool:
             allowed = _PERCENTAGES if abs(count) < 1 else _SHARES
             return allowed.search(prompt) is None
     return False
+
+
+def asks_percentage(prompt: str) -> bool:
+    """Check whether a prompt's question asks for a number in percent.
+
+    Examples:
+        >>> asks_percentage("What percentage passed?"), asks_percentage("How many are left, if the percentage is 5?")
+        (True, False)
+    """
+    return _ASKS_PERCENTAGE.search(question_of(prompt) or prompt[-MAX_PROMPT:]) is not None
 
 
 @lru_cache(maxsize=256)
