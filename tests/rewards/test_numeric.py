@@ -311,6 +311,8 @@ def test_the_last_side_of_an_equation_and_the_value_of_the_last_sentence_count(t
         "I do not know.",
         "Answer: She has 1500 millions left.",
         "There were 1500, and 20 are left.",
+        "Answer: She has 1500 apples left.\n\nActually, she has 1600 apples left.",
+        "Answer: 1500\n\nWait, she ate 100, so 1600 are left.",
     ],
 )
 def test_false_equations_bounds_and_doubted_values_are_not_paid(text: str) -> None:
