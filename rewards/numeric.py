@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar, Literal, NamedTuple, get_args
 
-from trl_grpo_ext.answers.find.asked import asked_unit, asks_percentage
+from trl_grpo_ext.answers.find.asked import asked_unit, asks_percentage, in_sterling
 from trl_grpo_ext.answers.find.final_answer import AnswerFrom, FinalAnswer, check_answer_from
 from trl_grpo_ext.answers.find.math_answer import math_answer
 from trl_grpo_ext.answers.find.sentences import marked_sentence
@@ -176,11 +176,12 @@ class NumericVerifier(AnswerVerifier[Golds]):
         golds = self.golds(row)
         if not golds:
             return "gold_missing"
-        amounts = [self._gold(gold) for gold in golds]
+        prompt = last_message(row.get("prompt"))
+        amounts = [self._gold(in_sterling(gold, prompt) if isinstance(gold, str) else gold) for gold in golds]
         read = tuple(amount for amount in amounts if amount is not None)
         if not read:
             return "gold_not_a_number"
-        return Golds(read, last_message(row.get("prompt")))
+        return Golds(read, prompt)
 
     def _gold(self, gold: Any) -> Amount | None:
         if isinstance(gold, bool):
@@ -198,7 +199,7 @@ class NumericVerifier(AnswerVerifier[Golds]):
         return None
 
     def judge_answer(self, answer: str, gold: Golds) -> Verdict:
-        said = self._read(answer)
+        said = self._read(in_sterling(answer, gold.prompt))
         if not isinstance(said, Amount):
             return unreadable(said)
         differences = {self._difference(one, said, gold.prompt) for one in gold.amounts}

@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from trl_grpo_ext.answers.find.asked import as_asked, with_question
+from trl_grpo_ext.answers.find.asked import as_asked, in_sterling, with_question
 from trl_grpo_ext.answers.find.asked_thing import with_asked_thing
 from trl_grpo_ext.answers.find.conclusions import FINITE
 from trl_grpo_ext.answers.find.final_answer import HEDGES, FinalAnswer
@@ -115,6 +115,8 @@ def ask(
         if not alone.problem:
             found, completion = alone, sentence or completion
     found = with_surroundings(found, golds, completion, prompt)
+    golds = tuple(in_sterling(gold, prompt) for gold in golds)
+    found = replace(found, answers=tuple(in_sterling(answer, prompt) for answer in found.answers))
     if found.problem:
         return wrong(found.problem) if found.problem in (*HEDGES, "ambiguous") else unreadable(found.problem)
     pairs = [
