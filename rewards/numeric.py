@@ -43,6 +43,7 @@ _BOLD = re.compile(r"(?<!\d)\*\*|\*\*(?!\d)")
 _IN_BRACKETS = re.compile(r"\(([^()\d]+)\)\s*\Z")
 # 1e999 or 10^{999}
 _HUGE = re.compile(r"(?:\d[eE]|10\s*(?:\^|\*\*)\s*[{(]?)\s*[+-]?\s*\d{3}")
+_LONE_DOLLAR = re.compile(r"\A([-−+~≈\s]*)\$(?=\s*\d[^$]*\Z)")
 _KELVIN = unit("K")
 _CURRENCIES = frozenset(map(unit, ("usd", "eur", "gbp", "yen", "inr")))
 
@@ -287,6 +288,8 @@ def _said(text: str) -> Answer:
     """Parse a text as words and quantities, without variables: `5 m` is a length."""
     text = _BOLD.sub("", text).replace("`", "")
     text = strip_delimiters(text)
+    # Inside `\text`, the reader takes a dollar without a closing dollar for no money.
+    text = _LONE_DOLLAR.sub(r"\1\\$", text)
     text = _IN_BRACKETS.sub(r" \1", text)
     return read("\\text{" + text + "}")
 

@@ -119,6 +119,7 @@ def test_tolerances_and_percents_are_exact(settings: Any, gold: Any, right: list
     [
         ("What percentage passed?", 70, ["70%", "70", "70 percent", "So 70% of the pupils passed."], ["0.7", "7000%"]),
         ("What percentage passed?", "70%", ["70%", "70", "0.7"], ["0.7%", "7000", "30%"]),
+        ("What do 4 tickets at £7.50 cost?", "£30", ["30 pounds", "£30", "3000 pence"], ["30 pence", "$30"]),
         ("What percentage passed?", 0.7, ["70%", "0.7"], ["0.7%", "70"]),
         ("What percentage passed?", 70, [], ["70% or 30%", "70% failed, so 30% passed.", "<think>70%</think>30%"]),
         ("Write 0.35 as a percentage.", 35, ["35%", "35"], ["0.35", "0.35%"]),
@@ -127,7 +128,7 @@ def test_tolerances_and_percents_are_exact(settings: Any, gold: Any, right: list
         ("If the percentage of boys is 30, how many boys are among 50 pupils?", 15, ["15"], ["15%"]),
     ],
 )
-def test_a_question_for_a_percentage_is_answered_in_percent(
+def test_the_prompt_tells_how_percentages_and_pounds_are_read(
     question: str, gold: Any, right: list[str], wrong: list[str]
 ) -> None:
     texts = [*right, *wrong]
@@ -158,6 +159,8 @@ def test_a_question_for_a_percentage_is_answered_in_percent(
         ("any", "5 m", "5 km", "other_unit"),
         ("any", "5 km", "6 m", "not_equal"),
         ("any", "$5", "5 dollars", ""),
+        ("any", "$15", "15 pounds", "other_unit"),
+        ("any", "$31", "31 cents", "other_unit"),
         ("any", r"\$5", "5 €", "other_unit"),
         ((), r"\$5", "5 €", "other_unit"),
         ((), "5", "5 cents", "not_a_number"),
