@@ -53,8 +53,8 @@ class MultipleChoiceVerifier(AnswerVerifier[Gold]):
     The gold is a letter (`B`, `(B)`), an index (an integer, or digits if the labels are letters) or the text of an
     option; a list holds alternative golds. A row may hold its options: a list of texts, a mapping from labels to texts,
     or `{"text": [...], "label": [...]}` as in ARC; a CSV file holds these as JSON. Without them, the options count that
-    the prompt lists as `A) ...`, or as `1. ...` on lines of their own. With options, an answer may also be the text of
-    an option.
+    the prompt lists as `A) ...`, `(a) ...`, `- **A.** ...` or `A - ...`, or as `1. ...` on lines of their own. With
+    options, an answer may also be the text of an option.
 
     Args:
         column: The gold's column; by default `solution`, else `answer`.

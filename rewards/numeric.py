@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar, Literal, NamedTuple, get_args
 
-from trl_grpo_ext.answers.find.asked import asked_unit
+from trl_grpo_ext.answers.find.asked import asked_unit, asks_percentage, in_sterling
 from trl_grpo_ext.answers.find.final_answer import AnswerFrom, FinalAnswer, check_answer_from
 from trl_grpo_ext.answers.find.math_answer import math_answer
 from trl_grpo_ext.answers.find.sentences import marked_sentence
@@ -43,6 +43,7 @@ _BOLD = re.compile(r"(?<!\d)\*\*|\*\*(?!\d)")
 _IN_BRACKETS = re.compile(r"\(([^()\d]+)\)\s*\Z")
 # 1e999 or 10^{999}
 _HUGE = re.compile(r"(?:\d[eE]|10\s*(?:\^|\*\*)\s*[{(]?)\s*[+-]?\s*\d{3}")
+_LONE_DOLLAR = re.compile(r"\A([-−+~≈\s]*)\$(?=\s*\d[^$]*\Z)")
 _KELVIN = unit("K")
 _CURRENCIES = frozenset(map(unit, ("usd", "eur", "gbp", "yen", "inr")))
 
@@ -53,10 +54,12 @@ class Amount(NamedTuple):
     Attributes:
         values: The possible values; two for a percentage with `percent="either"`.
         unit: The unit of measurement, or the counted thing (`apples`).
+        is_percentage: Whether the number is written as a percentage.
     """
 
     values: tuple[Fraction, ...]
     unit: Unit
+    is_percentage: bool = False
 
 
 class Golds(NamedTuple):
@@ -84,7 +87,8 @@ class NumericVerifier(AnswerVerifier[Golds]):
         absolute: The largest accepted difference from the gold, 0 or more, in the gold's unit.
         relative: The largest accepted difference as a share of the gold, in [0, 1): 0.01 is 1 %. A difference within
             either tolerance is accepted. A gold of 0 allows no relative difference.
-        percent: The value of `28%` in golds and answers: 0.28 (`fraction`), 28 (`number`), or both (`either`).
+        percent: The value of `28%` in golds and answers: 0.28 (`fraction`), 28 (`number`), or both (`either`). With
+            `fraction`, 28% also equals 28 if the prompt asks for a percentage.
         units: The units that may follow a number: `any`, or a list of units; an empty list allows none. `any` accepts
             every known unit, and converts it to the gold's unit, and every counted thing: common words and plurals. A
             gold without a unit takes no unit that differs from the one that the prompt asks for. Words that scale a
@@ -173,11 +177,12 @@ class NumericVerifier(AnswerVerifier[Golds]):
         golds = self.golds(row)
         if not golds:
             return "gold_missing"
-        amounts = [self._gold(gold) for gold in golds]
+        prompt = last_message(row.get("prompt"))
+        amounts = [self._gold(in_sterling(gold, prompt) if isinstance(gold, str) else gold) for gold in golds]
         read = tuple(amount for amount in amounts if amount is not None)
         if not read:
             return "gold_not_a_number"
-        return Golds(read, last_message(row.get("prompt")))
+        return Golds(read, prompt)
 
     def _gold(self, gold: Any) -> Amount | None:
         if isinstance(gold, bool):
@@ -195,7 +200,7 @@ class NumericVerifier(AnswerVerifier[Golds]):
         return None
 
     def judge_answer(self, answer: str, gold: Golds) -> Verdict:
-        said = self._read(answer)
+        said = self._read(in_sterling(answer, gold.prompt))
         if not isinstance(said, Amount):
             return unreadable(said)
         differences = {self._difference(one, said, gold.prompt) for one in gold.amounts}
@@ -207,6 +212,8 @@ class NumericVerifier(AnswerVerifier[Golds]):
 
     def _difference(self, gold: Amount, said: Amount, prompt: str) -> str:
         """Return the reason code of a mismatch, `not_equal` or `other_unit`; empty if the amounts agree."""
+        if self.percent == "fraction" and asks_percentage(prompt):
+            gold, said = _in_percent(gold, said)
         if not _counts_others(gold, said, prompt):
             scale = Fraction(1)
             if NONE not in (gold.unit, said.unit):
@@ -252,7 +259,7 @@ class NumericVerifier(AnswerVerifier[Golds]):
         if not self._may_stand(measure, said):
             return "not_a_number"
         if is_percent:
-            return Amount(self._percentage(value), measure)
+            return Amount(self._percentage(value), measure, is_percentage=True)
         return Amount((value,), measure)
 
     def _percentage(self, value: Fraction) -> tuple[Fraction, ...]:
@@ -281,6 +288,8 @@ def _said(text: str) -> Answer:
     """Parse a text as words and quantities, without variables: `5 m` is a length."""
     text = _BOLD.sub("", text).replace("`", "")
     text = strip_delimiters(text)
+    # Inside `\text`, the reader takes a dollar without a closing dollar for no money.
+    text = _LONE_DOLLAR.sub(r"\1\\$", text)
     text = _IN_BRACKETS.sub(r" \1", text)
     return read("\\text{" + text + "}")
 
@@ -321,6 +330,24 @@ def _differs(side: Amount | str, last: Amount) -> bool:
     if NONE not in (side.unit, last.unit):
         scale = side.unit.factor / last.unit.factor
     return all(abs(one * scale - other) > ROUNDING * abs(other) for one in side.values for other in last.values)
+
+
+def _in_percent(gold: Amount, said: Amount) -> tuple[Amount, Amount]:
+    """Compare a percentage with a bare number where the question asks for a number in percent: 70% is 70.
+
+    A bare gold below 1 is a share: 70% is 0.7.
+    """
+    if gold.is_percentage and not said.is_percentage:
+        return gold._replace(values=(*gold.values, *_hundredfold(gold))), said
+    is_share = any(abs(value) < 1 for value in gold.values)
+    if said.is_percentage and not gold.is_percentage and not is_share:
+        # "70% of the pupils": the unit is of the whole.
+        return gold, said._replace(values=_hundredfold(said), unit=NONE)
+    return gold, said
+
+
+def _hundredfold(amount: Amount) -> tuple[Fraction, ...]:
+    return tuple(100 * value for value in amount.values)
 
 
 def _counts_others(gold: Amount, said: Amount, prompt: str) -> bool:

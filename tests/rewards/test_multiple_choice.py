@@ -434,6 +434,26 @@ def test_a_megabyte_is_judged(piece: str) -> None:
     assert judge(piece * (1_000_000 // len(piece))).score == 0.0
 
 
+@pytest.mark.parametrize(
+    "form",
+    [
+        *("(a) {}", "a) {}", "a. {}", "[a] {}", "**a)** {}", "- a) {}", "A) {}", "A: {}", "[A] {}"),
+        *("A - {}", "A – {}", "- A. {}", "* **A)** {}", "**A.** {}", "**A**. {}", "**(A)** {}"),
+    ],
+)
+@pytest.mark.parametrize("below", ["", "\nAnswer:", "\nAnswer with (a), (b) or (c)."])
+def test_options_that_a_prompt_lists_are_read_in_each_usual_form(form: str, below: str) -> None:
+    letters = ("abc", "ABC")["A" in form]
+    lines = [form.replace(letters[0], letter) for letter in letters]
+    options = [line.format(text) for line, text in zip(lines, ("Rome", "Paris", "Oslo"), strict=True)]
+    asked = "Which is the capital of France?\n" + "\n".join(options) + below
+    right = ["Paris", "It's Paris.", "B", "(b)", "B) Paris", "Answer: Paris"]
+    wrong = ["Rome", "It's Rome.", "(b) Rome", "B) Rome", "A", "Paris or Rome", "B. Paris or C. Oslo"]
+    said = [*right, *wrong]
+    verdicts = MultipleChoiceVerifier().judge(said, prompts=[asked] * len(said), solution=["B"] * len(said))
+    assert [verdict.score for verdict in verdicts] == [1] * len(right) + [0] * len(wrong)
+
+
 def test_options_that_a_prompt_numbers_are_chosen_by_number_or_text() -> None:
     asked = "Which is red?\n1. Sky\n2. Blood\n3. Grass"
     said = ["2", "(2)", "It is Blood.", "1", "2) Grass"]

@@ -115,6 +115,28 @@ def test_tolerances_and_percents_are_exact(settings: Any, gold: Any, right: list
 
 
 @pytest.mark.parametrize(
+    ("question", "gold", "right", "wrong"),
+    [
+        ("What percentage passed?", 70, ["70%", "70", "70 percent", "So 70% of the pupils passed."], ["0.7", "7000%"]),
+        ("What percentage passed?", "70%", ["70%", "70", "0.7"], ["0.7%", "7000", "30%"]),
+        ("What do 4 tickets at £7.50 cost?", "£30", ["30 pounds", "£30", "3000 pence"], ["30 pence", "$30"]),
+        ("What percentage passed?", 0.7, ["70%", "0.7"], ["0.7%", "70"]),
+        ("What percentage passed?", 70, [], ["70% or 30%", "70% failed, so 30% passed.", "<think>70%</think>30%"]),
+        ("Write 0.35 as a percentage.", 35, ["35%", "35"], ["0.35", "0.35%"]),
+        ("Write 35% as a decimal.", 0.35, ["0.35", "35%"], ["35"]),
+        ("What does it cost after a discount of 30 percent?", 70, ["70"], ["70%", "0.7"]),
+        ("If the percentage of boys is 30, how many boys are among 50 pupils?", 15, ["15"], ["15%"]),
+    ],
+)
+def test_the_prompt_tells_how_percentages_and_pounds_are_read(
+    question: str, gold: Any, right: list[str], wrong: list[str]
+) -> None:
+    texts = [*right, *wrong]
+    rewards = NumericVerifier()(texts, prompts=[question] * len(texts), answer=[gold] * len(texts))
+    assert rewards == [1.0] * len(right) + [0.0] * len(wrong)
+
+
+@pytest.mark.parametrize(
     ("units", "gold", "text", "reason"),
     [
         ("any", "5 km", "5 kilometers", ""),
@@ -137,6 +159,8 @@ def test_tolerances_and_percents_are_exact(settings: Any, gold: Any, right: list
         ("any", "5 m", "5 km", "other_unit"),
         ("any", "5 km", "6 m", "not_equal"),
         ("any", "$5", "5 dollars", ""),
+        ("any", "$15", "15 pounds", "other_unit"),
+        ("any", "$31", "31 cents", "other_unit"),
         ("any", r"\$5", "5 €", "other_unit"),
         ((), r"\$5", "5 €", "other_unit"),
         ((), "5", "5 cents", "not_a_number"),
@@ -290,6 +314,8 @@ def test_the_last_side_of_an_equation_and_the_value_of_the_last_sentence_count(t
         "I do not know.",
         "Answer: She has 1500 millions left.",
         "There were 1500, and 20 are left.",
+        "Answer: She has 1500 apples left.\n\nActually, she has 1600 apples left.",
+        "Answer: 1500\n\nWait, she ate 100, so 1600 are left.",
     ],
 )
 def test_false_equations_bounds_and_doubted_values_are_not_paid(text: str) -> None:

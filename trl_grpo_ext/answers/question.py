@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from trl_grpo_ext.answers.find.asked import as_asked, with_question
+from trl_grpo_ext.answers.find.asked import as_asked, in_sterling, with_question
 from trl_grpo_ext.answers.find.asked_thing import with_asked_thing
+from trl_grpo_ext.answers.find.conclusions import FINITE
 from trl_grpo_ext.answers.find.final_answer import HEDGES, FinalAnswer
 from trl_grpo_ext.answers.find.known_golds import with_known_golds, with_surroundings
 from trl_grpo_ext.answers.find.last_sentence import last_sentence
 from trl_grpo_ext.answers.find.math_answer import Mode, math_answer
 from trl_grpo_ext.answers.find.options import option_said, with_capital_letters
-from trl_grpo_ext.answers.find.sentences import marked_sentence
+from trl_grpo_ext.answers.find.sentences import is_sentence, is_value, marked_sentence
 from trl_grpo_ext.answers.golds import NOT_TEXT, gold_values, is_not_text
 from trl_grpo_ext.answers.judge import Pair, judge_pairs
 from trl_grpo_ext.answers.policy import echo
@@ -25,6 +27,9 @@ TIMEOUT = 5.0
 DECIMALS = 6
 # Characters at the end of a completion that are searched for its last sentence.
 MAX_SAID = 1_000
+_ONE_TEXT = re.compile(r"\A\\text\s*\{([^{}\\]*)\}\Z")
+# A sentence with a verb, not words that belong to a value: "the reciprocal of 4".
+_STATEMENT = re.compile(rf"(?=[A-Z\d])[^\\]*\b(?:{FINITE}|be|can|must|won|ends?|lasts?|turns?)\b[^\\]*\Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,13 +108,15 @@ def ask(
     """Find a completion's answers and pair them with the golds; return a verdict if no answer is found."""
     golds, completion, prompt = with_capital_letters(golds, completion, prompt)
     found = _found(completion, golds, prompt, prefill, settings)
-    if settings.mode == "auto" and found.marks and {*found.marks} <= {"phrase", "answer_tag"}:
+    if settings.mode == "auto" and found.marks:
         # A marked sentence is read as the sentence alone is.
-        sentence = marked_sentence((prefill or "") + completion)
+        sentence = _marked_sentence(found, (prefill or "") + completion)
         alone = _found(sentence, golds, prompt, None, settings) if sentence else found
         if not alone.problem:
             found, completion = alone, sentence or completion
     found = with_surroundings(found, golds, completion, prompt)
+    golds = tuple(in_sterling(gold, prompt) for gold in golds)
+    found = replace(found, answers=tuple(in_sterling(answer, prompt) for answer in found.answers))
     if found.problem:
         return wrong(found.problem) if found.problem in (*HEDGES, "ambiguous") else unreadable(found.problem)
     pairs = [
@@ -138,6 +145,17 @@ def _found(
         found = with_asked_thing(found, golds, whole, prompt)
         found = with_question(found, golds, last_sentence(whole[-MAX_SAID:]), prompt)
     return found
+
+
+def _marked_sentence(found: FinalAnswer, whole: str) -> str:
+    """Return the sentence that is a completion's marked answer; empty for another answer."""
+    if {*found.marks} <= {"phrase", "answer_tag"}:
+        return marked_sentence(whole)
+    if found.marks not in (("boxed",), ("emphasised",)):
+        return ""
+    content = _ONE_TEXT.sub(r"\1", found.answers[0])
+    is_whole = _STATEMENT.match(content) is not None and is_sentence(content)
+    return content if is_whole and not is_value(content) else ""
 
 
 def _best(verdicts: Sequence[Verdict]) -> Verdict:

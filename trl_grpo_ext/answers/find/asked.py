@@ -107,6 +107,14 @@ _COUNTS = re.compile(r"\bhow many\s+[a-z]+s\b", re.IGNORECASE)
 _TEMPERATURE = re.compile(r"\s*(?:°\s?[CF]|\bdegrees? (?:celsius|fahrenheit))$", re.IGNORECASE)
 # A percentage that the question asks for, not "after a 20 percent increase".
 _PERCENT = re.compile(r"(?<!\d[ -])\bpercent(?:age)?\b", re.IGNORECASE)
+_ASKS_PERCENTAGE = re.compile(
+    r"\b(?:what|which|how (?:many|much)|find|calculate|compute|determine|give|estimate)"
+    r"(?:\s+(?:is|was|are|were|the|an?|approximate|total|overall))*\s+percent(?:age)?\b"
+    r"|\b(?:as|in|to)\s+(?:an?\s+)?percent(?:age)?\b(?!\s+of)",
+    re.IGNORECASE,
+)
+_PENCE = re.compile(r"\b(?:pence|penny)\b|\d\s?p\b", re.IGNORECASE)
+_POUNDS = re.compile(r"\bpounds?\b(?:\s+sterling\b)?", re.IGNORECASE)
 _AGE = re.compile(
     r"\bhow old\b|\bwhat\s+(?:is|was|will be)\s+(?:\w+['’]s|his|her|their|the)\s+(?:\w+\s+)?age\b", re.IGNORECASE
 )
@@ -273,6 +281,27 @@ def _is_count_in_percent(asked: Node, given: Node, prompt: str) -> bool:
     return False
 
 
+def in_sterling(text: str, prompt: str) -> str:
+    """Write pounds as money if the prompt has an amount in pounds sterling, and no other pounds.
+
+    Examples:
+        >>> in_sterling("30 pounds", "What do 4 tickets at £7.50 cost?"), in_sterling("30 pounds", "At £2 per pound?")
+        ('30 gbp', '30 pounds')
+    """
+    is_money = "£" in prompt and not _POUNDS.search(prompt)
+    return _POUNDS.sub("gbp", text) if is_money else text
+
+
+def asks_percentage(prompt: str) -> bool:
+    """Check whether a prompt's question asks for a number in percent.
+
+    Examples:
+        >>> asks_percentage("What percentage passed?"), asks_percentage("How many are left, if the percentage is 5?")
+        (True, False)
+    """
+    return _ASKS_PERCENTAGE.search(question_of(prompt) or prompt[-MAX_PROMPT:]) is not None
+
+
 @lru_cache(maxsize=256)
 def known_numbers(prompt: str) -> frozenset[str]:
     """Return a prompt's numbers, cached: each completion of the prompt looks them up."""
@@ -299,6 +328,9 @@ def asked_unit(given: Unit, prompt: str, *, is_whole: bool) -> str:
     is_of_dollars = "$" in prompt and not _CENTS.search(prompt)
     if is_of_dollars and given == unit("cent"):
         return "dollars"
+    is_of_pounds = "£" in prompt and not _PENCE.search(prompt)
+    if is_of_pounds and given == unit("pence"):
+        return "gbp"
     return ""
 
 

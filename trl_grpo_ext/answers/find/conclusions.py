@@ -62,7 +62,7 @@ _SUBJECT_COUNT = re.compile(
     r"|(?<=/\d|\d%)\s+of\s+(?:the|all|his|her|their|its)\s+[^\W\d_]"
 )
 _CHANGED_BEFORE = re.compile(
-    r"\b(?:minus|negative|twice|half|double|triple|except|(?:root|power|square|cube|multiple|factor)s?\s+of"
+    r"\b(?:minus|negative|twice|half|double|triple|except|(?:root|power|square|cube|multiple|factor|reciprocal|inverse|opposite)s?\s+of"
     r"|(?:more|less|fewer|greater|larger|smaller|higher|lower|longer|shorter|other|rather)\s+than|at (?:least|most)"
     r"|almost|nearly|under|(?<!take )(?<!takes )(?<!took )over|power|times|root)\s+[$(\\]*$",
     re.IGNORECASE,
@@ -86,9 +86,9 @@ _SUPPOSED = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _MOMENT = re.compile(rf"(?:{TIME}|{DATE})", re.IGNORECASE)
-_FINITE = r"(?:is|are|was|were|has|have|had|will|gets?|got|costs?|takes?|needs?|makes?|earns?|pays?)"
+FINITE = r"(?:is|are|was|were|has|have|had|will|gets?|got|costs?|takes?|needs?|makes?|earns?|pays?)"
 _OWN_SUBJECT = (
-    rf"and\s(?!{_FINITE}\b|(?:so|thus|therefore|hence|then|now|we|this|that)\b)(?:[^\W\d_]+\s){{1,4}}?{_FINITE}\s"
+    rf"and\s(?!{FINITE}\b|(?:so|thus|therefore|hence|then|now|we|this|that)\b)(?:[^\W\d_]+\s){{1,4}}?{FINITE}\s"
 )
 # Before a comma that does not separate day and year: "June 2, 2020 is a Tuesday".
 _NO_DATE = r"(?:(?<![a-z]\s\d)(?<![a-z]\s\d\d)(?<!\d(?:st|nd|rd|th))|(?!,\s+\d{4}\b))"
@@ -130,7 +130,7 @@ _SUBORDINATE = re.compile(
     r"\s(?:after|before|once|following|despite|(?:by|without|from)(?=\s[a-z]+ing\b))\s[^=]*?(?=[,;]\s|\sand\s|$)"
 )
 _VERB = re.compile(
-    rf"\b(?:{_FINITE}|can|must|remains?|keeps?|leaves?|uses?|spends?|buys?|bought|sells?|sold|weighs?|reads?|ran|runs?)\b",
+    rf"\b(?:{FINITE}|can|must|remains?|keeps?|leaves?|uses?|spends?|buys?|bought|sells?|sold|weighs?|reads?|ran|runs?)\b",
     re.IGNORECASE,
 )
 _RESULTS = re.compile(rf"\W\s*(?:{THEREFORE}|leaving|making|giving|for a total|which leaves)\b", re.IGNORECASE)

@@ -11,7 +11,15 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from trl_grpo_ext.answers.find.hedges import REACH, correction, doubted_before, is_withdrawn, settled, taken_back
+from trl_grpo_ext.answers.find.hedges import (
+    REACH,
+    correction,
+    doubted_before,
+    is_withdrawn,
+    settled,
+    taken_back,
+    turned_from,
+)
 from trl_grpo_ext.answers.find.marks import Mark, box_answers, boxes, concluding, tags
 from trl_grpo_ext.answers.find.phrases import emphasised, formal, informal, unmarked, without_mark
 from trl_grpo_ext.answers.read.numerals import POWER
@@ -28,6 +36,8 @@ _VERBATIM = ("last_line", "text")
 MAX_CHARS = 32_000
 # Characters at the end of a completion that are searched for closing courtesies.
 MAX_COURTESY = 250
+# Characters after an answer that are searched for a sentence that corrects it.
+MAX_TURN = 1_000
 # More answers are refused: no honest completion gives as many.
 MAX_ANSWERS = 20
 
@@ -90,9 +100,10 @@ def final_answer(completion: str, *, prefill: str | None = None, answer_from: An
     The last mark wins, and text before it is working. Marks stand beside each other if no word but "and" or "or" is
     between them; their answers are ambiguous unless a verifier scores them alike. Words around the conclusion that
     leave it open or take it back ("maybe", "is not", "or 6", "is wrong") void the answer, as does a last sentence such
-    as "Oops, I made a mistake"; of "63, no wait, 54" the 54 counts. Text before `</think>` is
-    thinking, even without an opening tag. After a phrase, only the first sentence or the bulleted list below it counts.
-    Only the last 32,000 characters of a completion are searched. Phrases are English.
+    as "Oops, I made a mistake", or a later one that gives another value, "Actually, she has 7 left"; of "63, no wait,
+    54" the 54 counts. Text before `</think>` is thinking, even without an opening tag. After a phrase, only the first
+    sentence or the bulleted list below it counts. Only the last 32,000 characters of a completion are searched. Phrases
+    are English.
 
     Args:
         completion: The completion's text.
@@ -233,11 +244,15 @@ def _concluded(text: str, found: list[tuple[Mark, str]]) -> Found | str:
     before = _SENTENCE_BEGIN.split(text[max(0, last[-1].start - REACH) : last[-1].start])[-1]
     if doubted_before(before):
         return "hedged"
-    after = text[last[0].end : last[0].end + REACH]
+    rest = text[last[0].end :]
+    after = rest[:REACH]
     corrected = correction(after)
     if corrected:
         return [(corrected, "phrase")]
     if taken_back(after):
+        return "taken_back"
+    contents = " ".join(mark.content for mark in reversed(last))
+    if turned_from(contents[-REACH:], rest[:MAX_TURN]):
         return "taken_back"
     return [(answer, kinds[mark]) for mark in last for answer in _answers(mark, kinds[mark])]
 

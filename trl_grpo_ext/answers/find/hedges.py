@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from trl_grpo_ext.answers.read.number_words import in_digits
 from trl_grpo_ext.answers.read.signal_words import CONDITION, CONTRAST, DENIAL, DOUBT, GUESS, TURN, WRONG
 
 # Characters after an answer that are searched for words that take it back.
@@ -46,6 +47,7 @@ _TURNED = re.compile(
     r"|(?:\d\S*\s+(?!is\b|are\b)[a-z]+,?\s*(?:and\s+)?){2,4}[a-z]*$)"
     r"|\b(?:is|was|are)(?:n['’]t|\s+not)\s+the\s+(?:\w+\s+)?answer\W*$"
     rf"|\b(?:{WRONG})\s+(?:answer|option|choice|result|value)\s*(?:is\b|was\b|would\b|[:=])"
+    rf"|^\W*(?:{WRONG})\s*:"
     r"|\d\W{0,4}(?:is|was|are)(?:n['’]t|\s+not)\b[^\d]*$"
     r"|\b(?:answer|result|value|it|this|that)\s+(?:is|was)(?:n['’]t|\s+not)(?:\s+\w+){0,2}\W*$",
     re.IGNORECASE,
@@ -115,6 +117,17 @@ _WITHDRAWN = re.compile(
     rf"|\W*{_OPENING}{{0,2}}(?:wait|hold on)(?=[,.…!]|$)(?!.*\b(?:right|correct|fine|good|ok)\b)",
     re.IGNORECASE,
 )
+# The start of a sentence that corrects an answer before it: "Actually, she has 7 apples left."
+_TURNS = re.compile(
+    r"(?:\A[\s*_`$)\]}.,;:\\]*|(?<=[.!?…])\s+|\n\s*)[*_]*(?:(?:oh|but|well|and),?\s+)?"
+    r"(?:no|oops|wait|hmm+|hold on|sorry|actually|in fact|correction|scratch that|on second thoughts?)\b"
+    r"(?:,?\s+(?:wait|no|actually)\b)*\s?[,.:;!…—–-]",
+    re.IGNORECASE,
+)
+# A number that is no part of a calculation: the 5 of "12 - 7 = 5".
+_NUMBER = re.compile(r"(?<![\d.,])(?<![-−+*/×÷x]\s)\d[\d,]*(?:\.\d*[1-9])?(?![\d.]*\s[-−+*/×÷x]\s)")
+# A name, or the letter of an option, that does not begin a sentence.
+_NAMES = re.compile(r"(?<=[\w,:;]\s)(?!I\b)[A-Z][a-z]*\b")
 # The end of a sentence or of a mark.
 _STATEMENT = re.compile(r"(?<=[.!?…}*$>])\s+|\n\s*")
 # "The total would be 36" states 36; "it would be 36" and "could be 36" do not.
@@ -212,3 +225,24 @@ def taken_back(text: str) -> bool:
         [True, True, True, False, False]
     """
     return bool(_OPEN.search(text[:REACH]))
+
+
+def turned_from(answer: str, after: str) -> bool:
+    """Check whether a later sentence corrects an answer: it begins with a word of a turn, and another value ends it.
+
+    Examples:
+        >>> turned_from("5 apples", ".\\nActually, she ate 5, so 7 are left."), turned_from("5", ". Wait, 12 - 7 = 5.")
+        (True, False)
+        >>> turned_from("Ann", ". Actually, Ben won."), turned_from("5", ". Actually, that is much.")
+        (True, False)
+    """
+    turn = _TURNS.search(after)
+    if turn is None:
+        return False
+    rest = after[turn.end() - 1 :]
+    for values in (_NUMBER, _NAMES):
+        own = values.findall(f", {in_digits(answer)}")
+        told = values.findall(in_digits(rest))
+        if own:
+            return bool(told) and told[-1] not in own
+    return False

@@ -115,6 +115,9 @@ def _on_one_line(answer: str) -> str:
 
 def _taken(answer: str, mark: str, prompt: str) -> tuple[str, str, str]:
     """Return an answer's value, its mark, and the reason code if the answer does not count."""
+    # "Is it 5?" leaves the answer open, with or without a mark.
+    if answer.rstrip(" .*}$").endswith("?"):
+        return "", mark, "taken_back"
     # The steps below take more than linear time.
     if mark in ("phrase", "answer_tag") and len(answer) > MAX_CHARS:
         return "", mark, "answer_too_long"

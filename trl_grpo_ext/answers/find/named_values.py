@@ -30,7 +30,7 @@ _NO_UNITS = frozenset(("in", "a", "at", "as"))
 _NAME = r"[A-Za-z]\w*(?:\s+[a-z]\w*){0,3}?"
 _IS = r"(?:is|are|was|were|has|had|gets?|costs?|pays?|share is)"
 _NAMED = re.compile(
-    rf"(?:[Tt]he\s+)?({_NAME})(?:['’]s)?(?:\s+{_IS})?\s*[:=-]?\s*({_AMOUNT}(?:\s+[A-Za-z°]+){{0,3}})\.?"
+    rf"(?:[Tt]he\s+)?({_NAME})(?:['’]s)?(?:\s+{_IS})?\s*(?:[:=]|-(?=\s))?\s*({_AMOUNT}(?:\s+[A-Za-z°]+){{0,3}})\.?"
 )
 _COUNTED = re.compile(rf"({_AMOUNT})\s+(?:(?:are|is|were|was)\s+)?([a-z]{{3,}}(?:\s+[a-z]+){{0,2}})\.?")
 _CLAUSE = re.compile(rf"[,;]\s+|,?\s+(?:and|&|while|whereas|but|{THEREFORE})\s+|\n")

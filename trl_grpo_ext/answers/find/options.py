@@ -30,6 +30,13 @@ LABELS = "ABCDEFGHIJ"
 MAX_OPTION = 200
 # An option's label in a question: `(A)`, `A.`, `\textbf{(A)}`.
 _LABEL = re.compile(r"(?:(?:(?<=[\s$~])|^)|\\(?:textbf|text|mathrm|mathbf)\{\s*)\(?([A-J])[).:](?:\s*\})?(?=[\s\\~$])")
+# The same with a small letter, `(a) dog`, and where a line begins: `a. dog`, `- **A.** dog`, `[A] dog`, `A - dog`.
+_SMALL = re.compile(r"(?:(?<=[\s$~])|^)(?:\(([a-j])\)|([a-j])\))(?=\s)")
+_AT_LINE = re.compile(
+    r"^[ \t>]*(?:[-*•][ \t]+)?(?:\*\*|__)?[(\[]?(?:([A-Ja-j])(?:[)\].:]{1,2}(?:\*\*|__)?|(?:\*\*|__)[).:])"
+    r"|([A-J])(?=[ \t]+[-–—][ \t]))[ \t]+(?:[-–—][ \t]+)?(?=\S)",
+    re.MULTILINE,
+)
 # `1. Sky` or `(2) Blood` on a line of its own.
 _NUMBERED = re.compile(r"^[ \t]*\(?([1-9]\d?)[).:][ \t]+(\S[^\n]{0,200})$", re.MULTILINE)
 _OPTION_END = re.compile(r"(?:\s|\$|~|\\(?:q?quad|hspace\{[^{}]*\}|[ ,;:!\\]))+$|\n\s*\n.*", re.DOTALL)
@@ -66,12 +73,9 @@ def option(label: str, prompt: str) -> str:
 @lru_cache(maxsize=256)
 def _texts(prompt: str) -> Mapping[str, str]:
     """Return the texts of a question's last list of options, by label. Each completion of a prompt needs them."""
-    labels = list(_LABEL.finditer(prompt))
-    letters = "".join(found[1] for found in labels)
-    first = letters.rfind("A")
-    if first < 0 or not LABELS.startswith(letters[first:]):
+    listed = _labels(prompt)
+    if not listed:
         return {}
-    listed = labels[first:]
     ends = [*(label.start() for label in listed[1:]), len(prompt)]
     # Below options on lines of their own, the prompt may go on.
     are_lines = all(prompt.rfind("\n", begin.end(), after.start()) >= 0 for begin, after in itertools.pairwise(listed))
@@ -80,10 +84,34 @@ def _texts(prompt: str) -> Mapping[str, str]:
         ends[-1] = line_end if line_end >= 0 else len(prompt)
     texts = {}
     for label, end in zip(listed, ends, strict=True):
-        text = _OPTION_END.sub("", prompt[label.end() : end]).strip(" $.;,~\\\n")
+        text = _OPTION_END.sub("", prompt[label.end() : end]).strip(" $.;,~*\\\n")
         is_text = "\n" not in text and len(text) <= MAX_OPTION
-        texts[label[1]] = text if is_text else ""
+        texts[_letter_of(label)] = text if is_text else ""
     return texts
+
+
+@lru_cache(maxsize=256)
+def _labels(prompt: str) -> Sequence[re.Match[str]]:
+    """Return the labels of a question's last list of options: the longest list of all forms of labels."""
+    return max((_last_list(label, prompt) for label in (_AT_LINE, _LABEL, _SMALL)), key=len)
+
+
+def _last_list(label: re.Pattern[str], prompt: str) -> list[re.Match[str]]:
+    """Return the labels of a prompt's last list, which counts from the first letter on; empty without a list."""
+    labels = list(label.finditer(prompt))
+    letters = "".join(map(_letter_of, labels))
+    first = letters.rfind("A")
+    if first < 0 or not LABELS.startswith(letters[first:]):
+        return []
+    return labels[first:]
+
+
+def _letter_of(label: re.Match[str]) -> str:
+    return _written(label).upper()
+
+
+def _written(label: re.Match[str]) -> str:
+    return label[label.lastindex or 0]
 
 
 @lru_cache(maxsize=256)
@@ -214,10 +242,11 @@ def with_capital_letters(golds: tuple[str, ...], completion: str, prompt: str) -
     if not prompt or not golds or not all(letters):
         return golds, completion, prompt
     labels = tuple(found[1].upper() for found in letters if found)
-    is_small = any(found[1].islower() for found in letters if found)
-    capital = _SMALL_LABEL.sub(_capital, prompt) if is_small else prompt
-    if not all(option(label, capital) for label in labels):
+    if not all(option(label, prompt) for label in labels):
         return golds, completion, prompt
+    is_small = any(_written(label).islower() for label in _labels(prompt))
+    is_small = is_small or any(found[1].islower() for found in letters if found)
+    capital = _SMALL_LABEL.sub(_capital, prompt) if is_small else prompt
     if not is_small:
         return labels, completion, prompt
     whole = _LETTER_GOLD.fullmatch(completion.strip())

@@ -18,10 +18,15 @@ _BEGUN = re.compile(
     r"|recall|keep in mind|bear in mind|indeed|plugging|substituting|putting (?:it|this|that|them) back"
     r"|for (?:example|instance)|as a (?:test|check)|(?:a )?(?:common|typical|frequent) (?:mistake|error)|by the way"
     r"|incidentally|fun fact|tip|test|(?:great|good|nice|well) (?:job|work|done)"
-    r"|(?:this|that|it|the result) (?:makes sense|checks out|(?:can|may) be (?:checked"
+    r"|(?:this|that|it) is because"
+    r"|(?:this|that|it|the (?:result|answer)) (?:makes sense|checks out|(?:can|may) be (?:checked"
     r"|verified|confirmed))|(?:this|that) (?:matches|agrees|assumes|works(?! out)))\b",
     re.IGNORECASE,
 )
+_BECAUSE = re.compile(r"\W*(?:this|that|it) is because\b", re.IGNORECASE)
+_NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
+# A last part of a text that explains the answer before it.
+_EXPLANATION = re.compile(r"\n\s*[#*_ ]*(?:explanation|reasoning|justification)[*_]*:[*_]*\s[\s\S]*\Z", re.IGNORECASE)
 _BRACKETED = re.compile(r"\((?!\s*(?:or|i\.e\.|that is|answer)\b)(?=[^()\\]*[a-z]{3})[^$]*\)[\s.!*]*", re.IGNORECASE)
 # A sentence that gives another answer is no remark, however it begins.
 _GIVES_ANSWER = re.compile(
@@ -263,15 +268,33 @@ def _size(amount: str, word: str | None) -> Size | None:
     return Size(value * of.factor, of.measures, step * of.factor)
 
 
+def _is_reason(sentence: str, before: str) -> bool:
+    """Check whether the calculations of an explanation have a number of the line before the explanation."""
+    said = _NUMBER.findall(before.rstrip().rpartition("\n")[2])
+    return bool(before.strip()) and ("=" not in sentence or not {*said}.isdisjoint(_NUMBER.findall(sentence)))
+
+
+def _without_explanation(text: str) -> str:
+    """Remove the explanation below an answer, unless it gives an answer itself."""
+    explanation = _EXPLANATION.search(text)
+    if explanation is None or _GIVES_ANSWER.search(explanation[0]):
+        return text
+    before = text[: explanation.start()]
+    return before if _is_reason(explanation[0], before) else text
+
+
 def without_remarks(text: str) -> str:
     """Remove the remarks at the end of a text, unless nothing else is left.
 
     Examples:
         >>> without_remarks("So he has 12. Check: 12 + 3 = 15."), without_remarks("He has 9. (Indeed, 9 + 6 = 15.)")
         ('So he has 12', 'He has 9')
+        >>> without_remarks("He has 12. This is because 3 * 4 = 12."), without_remarks("9\\nExplanation: He ate 3.")
+        ('He has 12', '9')
         >>> without_remarks("So he has 12. Note that the answer is actually 31.")
         'So he has 12. Note that the answer is actually 31.'
     """
+    text = _without_explanation(text)
     for stop in reversed(list(_SENTENCES.finditer(text))):
         before = text[: stop.start()]
         sentence = text[stop.end() :].lstrip()
@@ -282,6 +305,8 @@ def without_remarks(text: str) -> str:
         # "instead" belongs to what would have been, or to the mistake
         if is_unreal or " instead of " in told:
             told = told.replace("instead", "")
+        if begun and _BECAUSE.match(sentence) and not _is_reason(sentence, before):
+            break
         if is_remark and not _GIVES_ANSWER.search(told) and (is_unreal or not is_hedged(sentence)):
             if not any(map(str.isalnum, before)):
                 break

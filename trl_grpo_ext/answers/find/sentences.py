@@ -21,7 +21,7 @@ from trl_grpo_ext.answers.find.values import FORMULA, TYPED, concluded, has_form
 from trl_grpo_ext.answers.read.answer import read
 from trl_grpo_ext.answers.read.number_words import in_digits
 from trl_grpo_ext.answers.read.signal_words import AS_REASON, SUMMING_UP, THEREFORE
-from trl_grpo_ext.answers.read.spelling import strip_delimiters
+from trl_grpo_ext.answers.read.spelling import strip_delimiters, without_label
 from trl_grpo_ext.answers.read.tree import (
     OF_OWN_TYPE,
     Apply,
@@ -194,7 +194,7 @@ def _said_in_line(line: str, prompt: str) -> tuple[str, str]:
         sentences.pop()
         line = sentences[-1]
     if sentences:
-        sentences[-1] = without_aside(about_asked(sentences[-1], prompt))
+        sentences[-1] = without_label(without_aside(about_asked(sentences[-1], prompt)))
     line = without_aside(line)
     last, problem = "", "no_answer"
     if sentences and sentences[-1]:

@@ -10,7 +10,7 @@ from functools import lru_cache
 from trl_grpo_ext.answers.read.moments import read_date, read_time
 from trl_grpo_ext.answers.read.number_words import in_digits
 from trl_grpo_ext.answers.read.spans import read_range, read_ratio, read_remainder
-from trl_grpo_ext.answers.read.spelling import spelled, strip_delimiters, without_text_commands
+from trl_grpo_ext.answers.read.spelling import spelled, strip_delimiters, without_label, without_text_commands
 from trl_grpo_ext.answers.read.statements import Statements
 from trl_grpo_ext.answers.read.structures import OperatorError, SideBySideError
 from trl_grpo_ext.answers.read.tokens import Token, UnreadableError, tokens
@@ -90,7 +90,7 @@ def read(text: str) -> Answer:
     text = _DEGREES.sub("°", text)
     plain = strip_delimiters(_SAME.sub(r" \\same ", _SAME_IN_BRACKETS.sub(r" \\same \1", spelled(text))))
     plain = _PER_CENT.sub(r"\\%", _TIMES.sub(r"\\times ", _ABOUT_IN_BRACKETS.sub(r"\\approx \1", plain)))
-    plain = in_digits(_LONE_DOLLAR.sub(r"\\$\1", _CLOSING.sub("", plain)))
+    plain = in_digits(_LONE_DOLLAR.sub(r"\\$\1", _CLOSING.sub("", without_label(plain))))
     known = _of_own_type(plain)
     if known:
         return Answer(known)

@@ -11,6 +11,8 @@ import unicodedata
 from collections.abc import Callable
 from functools import lru_cache
 
+from trl_grpo_ext.answers.read.signal_words import CONDITION, DENIAL, DOUBT, WRONG, any_of
+
 # Unicode's Default_Ignorable_Code_Point, control characters, and the blank Braille pattern. White space is visible
 # between two letters, so it is kept.
 _INVISIBLE = re.compile(
@@ -115,6 +117,12 @@ _RAISED = re.compile(r"(?:\^\{\(?[^{}\\]\)?\})+|(?:_\{[^{}\\]\})+")
 TEXTS = frozenset(("text", "textrm", "textbf", "textit", "textnormal", "texttt", "textsf", "textup", "mbox", "hbox"))
 FONTS = frozenset(("mathrm", "mathbf", "mathit", "mathsf", "mathtt", "operatorname"))
 TEXT_COMMAND = re.compile(rf"\\(?:{'|'.join(sorted(TEXTS | FONTS | {'mathnormal'}))})\s*\{{([^{{}}]*)\}}")
+# A label with a word, before the only calculation of a text: "Cost for 3 tickets: 3 * 12 = 36", "Step 2: 35 + 3 = 38".
+_LABEL = re.compile(
+    r"\A(?!.*\n|.*:\s.*:\s)(?:\\text\{)?(?=[^:]*[A-Za-z]{3})([^:=\\]{3,80}):[\s*_}]+"
+    r"(?=\W{0,3}\d[^:=]*[-−+*/×÷\\][^:=]*=)"
+)
+_NO_LABEL = any_of(CONDITION, DENIAL, DOUBT, WRONG, "instead|mistake|except")
 _WRAPPERS = (("$$", "$$"), ("$", "$"), (r"\(", r"\)"), (r"\[", r"\]"), ("**", "**"), ("`", "`"))
 
 
@@ -225,6 +233,20 @@ def strip_delimiters(text: str) -> str:
         if is_enclosed and end not in (inner := text[len(start) : -len(end)]):
             return inner.strip()
     return text
+
+
+def without_label(text: str) -> str:
+    """Remove the label before a text's only calculation, unless the label denies or supposes the calculation.
+
+    Examples:
+        >>> without_label("Cost for 3 tickets: 3 * 12 = 36"), without_label("Step 2: 35 + 3 = 38")
+        ('3 * 12 = 36', '35 + 3 = 38')
+        >>> without_label("Not for 3 tickets: 3 * 12 = 36"), without_label("3 boys: 4 girls = 6:8")
+        ('Not for 3 tickets: 3 * 12 = 36', '3 boys: 4 girls = 6:8')
+    """
+    label = _LABEL.match(text)
+    is_label = label is not None and not _NO_LABEL.search(label[1])
+    return text[label.end() :] if label and is_label else text
 
 
 def without_text_commands(text: str) -> str:
