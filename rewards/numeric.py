@@ -29,9 +29,10 @@ PERCENTS: tuple[str, ...] = get_args(Percent)
 # The signs between the sides of an equation.
 _EQUALS = re.compile(r"(?<![<>!\\])[=≈]|\\approx\b")
 # "There are 5 apples", "5 apples are left", "7 + 8 = 15. So 15", not an amount such as "5 red apples".
-_SENTENCE = re.compile(
-    r"\A[\W_]*[^\W\d_]+\s|\b(?:is|are|was|were|has|have|had|will|can|costs?)\b|\d[\s\S]*(?:=|[.!]\s)[\s\S]*\d"
-)
+_SENTENCE = re.compile(r"\A[\W_]*[^\W\d_]+\s|\b(?:is|are|was|were|has|have|had|will|can|costs?)\b")
+_DIGIT = re.compile(r"\d")
+# Between two numbers: an equation, or the end of a sentence.
+_STEP = re.compile(r"=|[.!]\s")
 # Sides of an equation that differ by a larger share are not equal: 16 / 3 = 5.33.
 ROUNDING = Fraction(1, 100)
 # No honest number is longer.
@@ -67,6 +68,15 @@ class Golds(NamedTuple):
 
     amounts: tuple[Amount, ...]
     prompt: str
+
+
+def _is_sentence(answer: str) -> bool:
+    """Test for words of a sentence, or for two numbers with an equals sign or a sentence's end between them."""
+    if _SENTENCE.search(answer):
+        return True
+    # One pattern for all three would take quadratic time on a run of digits.
+    places = [found.start() for found in _DIGIT.finditer(answer)]
+    return bool(places) and _STEP.search(answer, places[0], places[-1]) is not None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -167,7 +177,7 @@ class NumericVerifier(AnswerVerifier[Golds]):
         if self.answer_from != "marked" or found.problem:
             return found
         unread = [answer for answer in found.answers if not isinstance(self._read(answer), Amount)]
-        if not any(map(_SENTENCE.search, unread)):
+        if not any(map(_is_sentence, unread)):
             return found
         # A marked sentence is read as the sentence alone is.
         said = (sample.prefill or "") + sample.text
