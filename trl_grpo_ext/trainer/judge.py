@@ -190,7 +190,8 @@ class Judge:
             if name in self._positions:
                 continue
             given = zip(rewards[:, column].tolist(), failing[:, column].tolist(), strict=True)
-            share = seconds.get(name, 0.0) / len(card)
+            # This rank's time, over its own completions.
+            share = seconds.get(name, 0.0) * self._accelerator.num_processes / len(card)
             judged = [_verdict_of_reward(reward, has_failed=has_failed, seconds=share) for reward, has_failed in given]
             weights[name] = float(self.weights[column])
             verdicts[name] = tuple(judged)
