@@ -106,7 +106,9 @@ class Question:
 
     @property
     def is_shortened(self) -> bool:
-        return any(isinstance(piece, MarkedText) and piece.left_out for piece in self.pieces)
+        return any(
+            isinstance(piece, MarkedText) and piece.left_out for piece in self.pieces
+        )
 
     def fresh_mark(self) -> str:
         """Draw eight random hex characters, unknown to any author: no text of the question contains them."""
@@ -169,16 +171,22 @@ class JudgePrompt:
             raise ValueError(str(error).replace("prompt_template", "prompt")) from None
         places = template.columns
         if "answer" not in places:
-            raise ValueError("The judge's prompt has no place {answer}, so that it would not see the completion.")
+            raise ValueError(
+                "The judge's prompt has no place {answer}, so that it would not see the completion."
+            )
         if rubric is not None and "rubric" not in places:
-            raise ValueError("The judge's prompt has no place {rubric}, so that the rubric would not be used.")
+            raise ValueError(
+                "The judge's prompt has no place {rubric}, so that the rubric would not be used."
+            )
         own = set(LABELS)
         if rubric is not None:
             own.add("rubric")
         pieces: list[str | Place] = []
         for piece in template.pieces:
             if isinstance(piece, Place) and piece.column in own and piece.steps:
-                raise ValueError(f"The judge's prompt cannot have `{piece}`: `{{{piece.column}}}` is all of a text.")
+                raise ValueError(
+                    f"The judge's prompt cannot have `{piece}`: `{{{piece.column}}}` is all of a text."
+                )
             # The rubric is trusted: braces in it are no places.
             if rubric is not None and piece == Place("rubric", ()):
                 pieces.append(rubric)
@@ -195,7 +203,9 @@ class JudgePrompt:
     @property
     def row_columns(self) -> list[str]:
         """The dataset columns that the template needs, the gold's column included."""
-        columns = [column for column in PromptTemplate(self.pieces).columns if column not in LABELS]
+        columns = [
+            column for column in PromptTemplate(self.pieces).columns if column not in LABELS
+        ]
         if self.column is not None:
             columns.append(self.column)
         return columns
@@ -237,7 +247,9 @@ class JudgePrompt:
             "gold": str(row.get(self.column or "")),
         }
         # A template may do without the question.
-        if "question" in PromptTemplate(self.pieces).columns and _is_empty(given["question"]):
+        if "question" in PromptTemplate(self.pieces).columns and _is_empty(
+            given["question"]
+        ):
             raise QuestionError("question_missing")
         pieces: list[str | MarkedText] = []
         for piece in self.pieces:
@@ -281,7 +293,9 @@ def question_text(prompt: Prompt | None) -> str:
         return ""
     if isinstance(prompt, str):
         return prompt
-    spoken = [message for message in prompt if message.get("role") not in ("system", "developer")]
+    spoken = [
+        message for message in prompt if message.get("role") not in ("system", "developer")
+    ]
     if len(spoken) == 1:
         return content_text(spoken[0].get("content"))
     turns = []

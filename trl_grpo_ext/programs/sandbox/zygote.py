@@ -66,7 +66,9 @@ class Zygote(ChildProcess):
         self.namespaces = isolation.namespaces
         """Whether each child has a process tree of its own."""
         # Without a private file system, programs begin in this folder and find links to their packages there.
-        self._folder = "" if isolation.namespaces else tempfile.mkdtemp(prefix="trl_grpo_ext-")
+        self._folder = (
+            "" if isolation.namespaces else tempfile.mkdtemp(prefix="trl_grpo_ext-")
+        )
         if self._folder:
             Path(self._folder).chmod(0o755)
         config = {
@@ -75,7 +77,9 @@ class Zygote(ChildProcess):
             "filtered": isolation is not Isolation.NONE,
             "mark": zygote_mark(),
             "folder": self._folder,
-            "shown": {f"{self._folder}/{target}": source for target, source in shown.places},
+            "shown": {
+                f"{self._folder}/{target}": source for target, source in shown.places
+            },
             "path": [f"{self._folder}/{folder}" for folder in shown.path],
         }
         self.exits: dict[int, Exit] = {}
@@ -83,7 +87,15 @@ class Zygote(ChildProcess):
         self._numbers = itertools.count()
         try:
             super().__init__(
-                [sys.executable, "-I", "-S", "-c", _BOOT, str(Path(__file__).resolve().parents[3]), json.dumps(config)],
+                [
+                    sys.executable,
+                    "-I",
+                    "-S",
+                    "-c",
+                    _BOOT,
+                    str(Path(__file__).resolve().parents[3]),
+                    json.dumps(config),
+                ],
                 kind=socket.SOCK_SEQPACKET,
                 env={"MALLOC_ARENA_MAX": "1", _LIBRARIES: _library_path()},
                 cwd="/",
@@ -102,7 +114,9 @@ class Zygote(ChildProcess):
 
     @contextlib.contextmanager
     def children(
-        self, *wanted: tuple[str, Limits, Sequence[socket.socket | FileIO]], shares_files: bool = False
+        self,
+        *wanted: tuple[str, Limits, Sequence[socket.socket | FileIO]],
+        shares_files: bool = False,
     ) -> Iterator[list[int]]:
         """Fork children and yield their numbers; children still listed at the end are killed.
 
@@ -112,11 +126,19 @@ class Zygote(ChildProcess):
         """
         numbers = [next(self._numbers) for _ in wanted]
         order = [
-            {"id": number, "kind": kind, "limits": asdict(limits), "descriptors": len(files)}
+            {
+                "id": number,
+                "kind": kind,
+                "limits": asdict(limits),
+                "descriptors": len(files),
+            }
             for number, (kind, limits, files) in zip(numbers, wanted, strict=True)
         ]
         passed = [file for _, _, files in wanted for file in files]
-        self._order({"spawn": order, "shares_files": shares_files}, [file.fileno() for file in passed])
+        self._order(
+            {"spawn": order, "shares_files": shares_files},
+            [file.fileno() for file in passed],
+        )
         try:
             for file in passed:
                 file.close()
@@ -177,7 +199,9 @@ class Zygote(ChildProcess):
                 deadline.wait(self.socket.fileno(), select.POLLIN)
             message = self.socket.recv(_MESSAGE_BYTES)
         except (OSError, DeadlineError) as error:
-            raise LostError(f"the zygote does not answer: {type(error).__name__}") from error
+            raise LostError(
+                f"the zygote does not answer: {type(error).__name__}"
+            ) from error
         if not message:
             raise LostError("the zygote is gone")
         answer: dict[str, Any] = json.loads(message)
