@@ -34,7 +34,10 @@ def test_a_run_whose_every_rollout_fails_ends_on_all_ranks_with_one_message(
 ) -> None:
     done = run_on_ranks("01", tmp_path, script=SCRIPT)
     assert done.returncode != 0
-    message = "EnvironmentsFailedError: Every rollout of the last 3 batches has failed in its environment, so nothing is "
+    message = (
+        "EnvironmentsFailedError: Every rollout of the last 3 batches has failed "
+        "in its environment, so nothing is "
+    )
     assert done.stderr.count(message) == 2
     assert (
         done.stderr.count("Refusing.reset raised ConnectionError: refused on rank 0") >= 2

@@ -135,7 +135,11 @@ def test_a_program_cannot_end_the_loop_over_the_cases() -> None:
 
 def test_a_program_cannot_replace_a_method_of_an_object_that_it_is_passed() -> None:
     setup = "class Box:\n    def __init__(self): self.n = 0\n    def full(self): return self.n == 3"
-    program = "def f(box): box.full = lambda: True\ndef g(box): box.n = 3\ndef h(box): box.__class__ = type('T', (), {})"
+    program = (
+        "def f(box): box.full = lambda: True\n"
+        "def g(box): box.n = 3\n"
+        "def h(box): box.__class__ = type('T', (), {})"
+    )
     tests = (
         "b = Box(); f(b); assert b.full()",
         "b = Box(); g(b); assert b.full()",

@@ -63,7 +63,11 @@ def test_a_mock_that_is_made_like_a_method_of_the_program_binds_and_awaits_as_th
 
 
 def test_a_descriptor_of_the_tests_in_a_class_of_the_program_is_asked() -> None:
-    own = "class D:\n    def __get__(self, one, kind=None): return 9\n    def __set__(self, one, value): one.k = value\n"
+    own = (
+        "class D:\n"
+        "    def __get__(self, one, kind=None): return 9\n"
+        "    def __set__(self, one, value): one.k = value\n"
+    )
     tests = (
         "with patch.object(A, 'p', new_callable=PropertyMock, return_value=9): assert A().p == 9\nassert A().p == 5",
         f"{own}A.q = D()\na = A()\nassert a.q == 9\na.q = 4\nassert a.k == 4",

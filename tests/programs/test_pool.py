@@ -547,7 +547,12 @@ def test_what_one_program_leaves_in_its_judge_does_not_count_against_the_next() 
     limits = Limits(wall_seconds=10.0, cpu_seconds=10.0, memory_mb=256)
     suite = CallSuite(tests=("assert len(f()) > 0",), names=("f",))
     heavy = "def f(): return [[] for _ in range(900_000)]"
-    needy = "def f():\n    block = bytearray(b'x') * (180 << 20)\n    import time; time.sleep(0.3)\n    return [len(block)]"
+    needy = (
+        "def f():\n"
+        "    block = bytearray(b'x') * (180 << 20)\n"
+        "    import time; time.sleep(0.3)\n"
+        "    return [len(block)]"
+    )
     with closing(LocalSandbox(1)) as sandbox:
         assert (
             endings(

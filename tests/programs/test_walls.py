@@ -244,7 +244,10 @@ path = {str(shared / "click" / "__init__.py")!r}
 try: print(len(open(path).read()) > 0)
 except OSError: print("hidden")
 """
-    imports = "import click, os\nprint(click.Option is not None, 'core.py' in os.listdir(os.path.dirname(click.__file__)))"
+    imports = (
+        "import click, os\n"
+        "print(click.Option is not None, 'core.py' in os.listdir(os.path.dirname(click.__file__)))"
+    )
     with closing(LocalSandbox(1, isolation=level)) as plain:
         assert prints(plain, reads, "hidden")[0] is Ending.PASSED
         assert prints(plain, imports, "True True")[0] is Ending.ERROR

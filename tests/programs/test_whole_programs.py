@@ -47,7 +47,12 @@ def test_a_whole_program_reads_and_prints_as_python_does() -> None:
         0,
         "a\nlate\n",
     )
-    threads = "import threading, time\ndef f(): time.sleep(0.1); print('t')\nthreading.Thread(target=f).start()\nprint('m')"
+    threads = (
+        "import threading, time\n"
+        "def f(): time.sleep(0.1); print('t')\n"
+        "threading.Thread(target=f).start()\n"
+        "print('m')"
+    )
     assert main(threads)[:2] == (0, "m\nt\n")
 
 

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -25,9 +26,7 @@ Judge = Callable[..., LlmJudgeVerifier]
 @pytest.fixture
 def judge(endpoint: JudgeEndpoint) -> Judge:
     """Make a judge at the endpoint, after one warm-up request that imports all modules."""
-    make = lambda **changes: LlmJudgeVerifier(
-        model="judge", base_url=endpoint.base_url, **changes
-    )  # noqa: E731
+    make = partial(LlmJudgeVerifier, model="judge", base_url=endpoint.base_url)
     asked(make(), "worth 1")
     endpoint.requests.clear()
     return make

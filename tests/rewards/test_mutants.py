@@ -15,7 +15,15 @@ from trl_grpo_ext.cli.main import main
 from trl_grpo_ext.rewards import UnitTestVerifier
 from trl_grpo_ext.rewards.unit_tests.mutants import MOST, mutants, run_mutants
 
-COUNT = "def count(n):\n    out = []\n    i = 0\n    while i < n:\n        out.append(i)\n        i += 1\n    return out\n"
+COUNT = (
+    "def count(n):\n"
+    "    out = []\n"
+    "    i = 0\n"
+    "    while i < n:\n"
+    "        out.append(i)\n"
+    "        i += 1\n"
+    "    return out\n"
+)
 WEAK = {
     "tests": ["assert add(1, 2) == 3"],
     "canonical_solution": "def add(a, b):\n    return a + b if a < 9 else b\n",

@@ -127,7 +127,14 @@ def test_tests_that_use_no_files_share_no_folder() -> None:
 
 
 def test_a_fixture_that_takes_an_unknown_fixture_is_the_datas_fault() -> None:
-    tests = "import pytest\n@pytest.fixture\ndef file(request):\n    return 1\ndef test_a(file):\n    assert f(file) == 1"
+    tests = (
+        "import pytest\n"
+        "@pytest.fixture\n"
+        "def file(request):\n"
+        "    return 1\n"
+        "def test_a(file):\n"
+        "    assert f(file) == 1"
+    )
     verdict = judged("def f(x): return x", tests)
     assert (verdict.status, verdict.reason) == ("skipped", "tests_need_pytest")
     assert "request" in verdict.details["why"]

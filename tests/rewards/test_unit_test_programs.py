@@ -467,7 +467,11 @@ def test_a_contests_program_may_leave_out_the_imports_that_its_graders_put_in_fr
         Columns(),
         None,
     )
-    program = "class Solution:\n    def f(self, xs: List[int]) -> int:\n        return max(accumulate(xs)) - gcd(2, 4)\n"
+    program = (
+        "class Solution:\n"
+        "    def f(self, xs: List[int]) -> int:\n"
+        "        return max(accumulate(xs)) - gcd(2, 4)\n"
+    )
     namespace: dict[str, Any] = {}
     exec(row.whole(program), namespace)
     assert namespace["Solution"]().f([3, 1]) == 2

@@ -101,8 +101,8 @@ OPPOSITES = (
 _NAME = re.compile(r"(?<=[a-z,] )[A-Z][a-z]+\b(?!['’]s| [A-Z])")
 _CAPITAL = re.compile(r"[A-Z][a-z]+\b")
 NO_NAMES = frozenset(
-    "The So In He She It They This That There Thus Hence But And You We I A After Since How".split()
-)  # noqa: SIM905
+    "The So In He She It They This That There Thus Hence But And You We I A After Since How".split()  # noqa: SIM905
+)
 # "How old is Ada?" is about Ada alone; "How much did Tom give Ann?" about two.
 _ABOUT_ONE = re.compile(
     r"\b(?:is|was|will|did|does|has)\s+[A-Z][a-z]+\b(?!.*\b(?:give|gave|owe|lend|pay|sell|send)\b)(?!['’])"

@@ -29,8 +29,8 @@ _SENTENCE = re.compile(r"(?<=[?!])\s|\n")
 _STOPS = frozenset((",", ";", "."))
 _JOINTS = _STOPS | frozenset(("and", "or", "than", "as", "to", "for", "but", "while"))
 _ARTICLES = frozenset(
-    "a an the each every one some his her its their my our another".split()
-)  # noqa: SIM905
+    "a an the each every one some his her its their my our another".split()  # noqa: SIM905
+)
 # Words that are no things; most stand after "and" without a contrast.
 _NO_THINGS = _ARTICLES | frozenset(
     """of in on at to for from by with than as and or but so if when how what which who that this there it he she they
@@ -42,8 +42,8 @@ _NO_THINGS = _ARTICLES | frozenset(
 )
 _PLURAL = re.compile(r"[a-z]{2,}[^s\W]s|men|women|children|people|mice|geese|sheep|fish")
 _DIMENSIONS = (
-    "length width height depth radius diameter circumference perimeter area volume".split()
-)  # noqa: SIM905
+    "length width height depth radius diameter circumference perimeter area volume".split()  # noqa: SIM905
+)
 _GENDERS = (("men", "women"), ("boys", "girls"), ("males", "females"))
 # Before things of a kind, in phrases that otherwise differ: "120 cups on Monday and 25% more on Tuesday".
 _BEFORE_THINGS = frozenset(("on", "in", "at", "for"))

@@ -87,7 +87,10 @@ _SUPPOSED = re.compile(
 )
 _MOMENT = re.compile(rf"(?:{TIME}|{DATE})", re.IGNORECASE)
 FINITE = r"(?:is|are|was|were|has|have|had|will|gets?|got|costs?|takes?|needs?|makes?|earns?|pays?)"
-_OWN_SUBJECT = rf"and\s(?!{FINITE}\b|(?:so|thus|therefore|hence|then|now|we|this|that)\b)(?:[^\W\d_]+\s){{1,4}}?{FINITE}\s"
+_OWN_SUBJECT = (
+    rf"and\s(?!{FINITE}\b|(?:so|thus|therefore|hence|then|now|we|this|that)\b)"
+    rf"(?:[^\W\d_]+\s){{1,4}}?{FINITE}\s"
+)
 # Before a comma that does not separate day and year: "June 2, 2020 is a Tuesday".
 _NO_DATE = r"(?:(?<![a-z]\s\d)(?<![a-z]\s\d\d)(?<!\d(?:st|nd|rd|th))|(?!,\s+\d{4}\b))"
 _CLAUSE = re.compile(

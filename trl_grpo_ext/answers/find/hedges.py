@@ -94,8 +94,14 @@ _CORRECTED = re.compile(
 )
 _SENTENCE = re.compile(r"(?<=[^\s.])(?<!i\.e)[.!?]\s+|\n\s*")
 _NAME = rf"(?!(?:yes|no|true|false|oh|oops|well|so|{TURN})\b)(?-i:[A-Z][a-z]{{0,20}}(?: [A-Z][a-z]{{1,20}}){{0,3}})\b"
-_VALUE = rf"(?:\(?(?-i:[A-J])\)\s+)?(?:(?:\\?\$)?-?\d[\d,./:]{{0,20}}%?|\$[^$\n]{{1,40}}\$|\\\([^\n]{{1,40}}?\\\)|{_NAME})"
-_REPLACING = r"(?:no(?=,|\s+wait)|wait|oops|sorry|actually|scratch that|hold on|I meant?|or rather|make that|correction)\b"
+_VALUE = (
+    rf"(?:\(?(?-i:[A-J])\)\s+)?"
+    rf"(?:(?:\\?\$)?-?\d[\d,./:]{{0,20}}%?|\$[^$\n]{{1,40}}\$|\\\([^\n]{{1,40}}?\\\)|{_NAME})"
+)
+_REPLACING = (
+    r"(?:no(?=,|\s+wait)|wait|oops|sorry|actually|"
+    r"scratch that|hold on|I meant?|or rather|make that|correction)\b"
+)
 # "$63, no wait, $54", "A. Actually, B", "63... no, 54"
 _REPLACED = re.compile(
     rf"(?<![\w.$])(?<!not )(?<!n['’]t ){_VALUE}(?:\s(?-i:[a-z]+)){{0,4}}[*_`]{{0,2}}\s?[,;.…—–-]{{1,3}}\s+(?:oh,?\s+)?"

@@ -31,11 +31,11 @@ SCALES = {"hundred": _HUNDRED, "dozen": 12, **_LARGE}
 ORDINALS = {
     **dict(
         zip(
-            "first second third fourth fifth sixth seventh eighth ninth tenth".split(),
+            "first second third fourth fifth sixth seventh eighth ninth tenth".split(),  # noqa: SIM905
             range(1, 11),
             strict=True,
         )
-    ),  # noqa: SIM905
+    ),
     "eleventh": 11,
     "twelfth": 12,
     "hundredth": 100,
@@ -61,8 +61,8 @@ _ANY = re.compile(
 )
 # Neighbours that decide whether `one` and `half` are numbers: not in `the last one`, `one of them`, `half as many`.
 _BEFORE_ONE = frozenset(
-    "is are be was were only exactly just equals equal gives leaves makes has have".split()
-)  # noqa: SIM905
+    "is are be was were only exactly just equals equal gives leaves makes has have".split()  # noqa: SIM905
+)
 _PLACES = ("place", "position")
 _BEFORE_ORDINAL = frozenset(
     """the is was are were be been came comes come finished finishes finish ranked ranks placed became becomes
@@ -74,8 +74,8 @@ REACH = 20
 _TIED_BEFORE = re.compile(r"(?:\\|[^\W_]-?)$")
 _TIED_BEHIND = re.compile(r"[-'’][^\W\d_]")
 _NOT_BEFORE_HALF = frozenset(
-    "first second other each every last top bottom upper lower left right better".split()
-)  # noqa: SIM905
+    "first second other each every last top bottom upper lower left right better".split()  # noqa: SIM905
+)
 _NOT_BEHIND_HALF = frozenset("as way life time".split())  # noqa: SIM905
 _BOTH_SIGNS = re.compile(r"\bplus or minus\s+(?=[\da-z])", re.IGNORECASE)
 _MONEY_SCALES = {"k": "thousand", "m": "million"}

@@ -75,7 +75,10 @@ COMPARE = (
 # Of the completions: as many are right by chance, where a sum has the value of another one.
 HARDLY_RIGHT = 0.05
 HARDER = "Take harder data, or drop the prompts that the model already solves."
-UNDEFINED_NAME = "Say in the prompt which name the tests call, or mend the entry point in the data: none defines that name."
+UNDEFINED_NAME = (
+    "Say in the prompt which name the tests call, or mend the entry point in the "
+    "data: none defines that name."
+)
 ONE_ERROR = (
     "Run `trl-grpo-ext check-data` with the recipe: where references fail alike (reference_fails), mend the tests or "
     "the entry point in the data; else read a completion as the tests get it."

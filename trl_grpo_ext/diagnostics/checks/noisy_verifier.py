@@ -155,7 +155,10 @@ def other_answers(window: Window) -> CheckResult:
 def _of_refusal(term: str, gold: str) -> str:
     """Advise on refused right answers: clean golds with a solution inside, else judge a completion by hand."""
     if gold_texts(gold) != (gold,):
-        return f"Leave only the answer in the golds: they hold more than it. Or let {term} read it there, as `math` does."
+        return (
+            "Leave only the answer in the golds: they hold more than it. "
+            f"Or let {term} read it there, as `math` does."
+        )
     return (
         f"Judge such a completion with {term} by hand: see where it looks for the answer (a tag, a box, the first "
         f"number, the whole text), and whether it compares text with number, or minds case and spaces."

@@ -61,7 +61,10 @@ BUILD_IT_LATER = (
     "builds it."
 )
 RAISE = "Raise the learning rate."
-ENLARGE = "Take TRL's defaults for what shrinks the updates (optim, max_grad_norm, adam_epsilon), or raise the learning rate."
+ENLARGE = (
+    "Take TRL's defaults for what shrinks the updates (optim, max_grad_norm, adam_epsilon), "
+    "or raise the learning rate."
+)
 SHORTER_WARM_UP = "Set warmup_steps well below max_steps."
 FROZEN = (
     "A larger learning rate would not help: see whether the optimizer holds the parameters that are used, and whether "

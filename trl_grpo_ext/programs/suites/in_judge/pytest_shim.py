@@ -172,8 +172,12 @@ class approx:  # noqa: N801  (pytest's name)
     __array_priority__ = 100
 
     def __init__(
-        self, expected: Any, rel: float | None = None, abs: Any = None, nan_ok: bool = False
-    ) -> None:  # noqa: A002
+        self,
+        expected: Any,
+        rel: float | None = None,
+        abs: Any = None,  # noqa: A002
+        nan_ok: bool = False,
+    ) -> None:
         self.expected, self.nan_ok = expected, nan_ok
         self.abs = 1e-12 if abs is None else abs
         if rel is None:

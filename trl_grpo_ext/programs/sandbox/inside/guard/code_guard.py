@@ -144,11 +144,11 @@ class CodeGuard:
         self,
         source: Any,
         /,
-        globals: Any = None,
-        locals: Any = None,
+        globals: Any = None,  # noqa: A002
+        locals: Any = None,  # noqa: A002
         *,
         closure: Any = None,
-    ) -> None:  # noqa: A002
+    ) -> None:
         """Run code, or a text of the tests; replaces `builtins.exec` in the judge."""
         caller = sys._getframe(1)
         scope = _scope(caller, globals, locals)
