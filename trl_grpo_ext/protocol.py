@@ -231,8 +231,8 @@ def is_number(value: object) -> TypeGuard[float]:
     return (
         not isinstance(value, bool)
         and isinstance(value, Real)
-        and abs(value) <= sys.float_info.max
-    )  # type: ignore[operator]
+        and abs(value) <= sys.float_info.max  # type: ignore[operator]
+    )
 
 
 def check_timeout(timeout: object) -> None:
