@@ -60,6 +60,33 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     Raises:
         SystemExit: after help, for an unknown command, and for arguments that the command does not take.
     """
+    parser, commands = _parsers()
+    asked = next(iter(sys.argv[1:] if argv is None else argv), "-")
+    if not asked.startswith("-") and asked not in COMMANDS:
+        raise SystemExit(
+            refuse(f"There is no command `{asked}`. {did_you_mean(asked, COMMANDS)}")
+        )
+    if asked in COMMANDS:
+        words = (sys.argv[1:] if argv is None else argv)[1:]
+        _check_flags(asked, words, commands[asked])
+        if (
+            asked in PARSE_FLAGS
+            and words
+            and not words[0].startswith("-")
+            and "--config" not in words
+        ):
+            raise SystemExit(
+                refuse(f"A recipe is named by a flag: `--config {words[0]}`.", asked)
+            )
+    arguments, flags = parser.parse_known_args(argv)
+    if flags and arguments.command not in PARSE_FLAGS:
+        commands[arguments.command].error(f"unrecognized arguments: {' '.join(flags)}")
+    arguments.flags = flags
+    return arguments
+
+
+def _parsers() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentParser]]:
+    """Build the parser of the command line, and return it with each command's own parser."""
     parser = argparse.ArgumentParser(
         prog="trl-grpo-ext",
         usage="trl-grpo-ext COMMAND ...",
@@ -86,30 +113,7 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
                 f"{own.format_usage().removeprefix('usage: ').rstrip()} [--FLAG VALUE ...]"
             )
     parser.epilog = _listed_commands()
-    asked = next(iter(sys.argv[1:] if argv is None else argv), "-")
-    if not asked.startswith("-") and asked not in COMMANDS:
-        raise SystemExit(
-            refuse(f"There is no command `{asked}`. {did_you_mean(asked, COMMANDS)}")
-        )
-    if asked in COMMANDS:
-        words = (sys.argv[1:] if argv is None else argv)[1:]
-        _check_flags(asked, words, commands.choices[asked])
-        if (
-            asked in PARSE_FLAGS
-            and words
-            and not words[0].startswith("-")
-            and "--config" not in words
-        ):
-            raise SystemExit(
-                refuse(f"A recipe is named by a flag: `--config {words[0]}`.", asked)
-            )
-    arguments, flags = parser.parse_known_args(argv)
-    if flags and arguments.command not in PARSE_FLAGS:
-        commands.choices[arguments.command].error(
-            f"unrecognized arguments: {' '.join(flags)}"
-        )
-    arguments.flags = flags
-    return arguments
+    return parser, commands.choices
 
 
 def _listed_commands() -> str:

@@ -47,27 +47,7 @@ def add_parser(commands: Any) -> None:
         help="a name of `trl-grpo-ext recipes --verifiers`, `module.attribute`, or an entry of a recipe's rewards; by "
         "default the sum of the recipe's rewards",
     )
-    data = parser.add_mutually_exclusive_group()
-    data.add_argument(
-        "--config",
-        metavar="RECIPE",
-        help="the recipe whose data, and perhaps rewards, are audited",
-    )
-    data.add_argument(
-        "--data",
-        metavar="DATA",
-        help="a file, a folder, a name on the Hub, or bundled:NAME",
-    )
-    add(
-        "--prompt",
-        metavar="COLUMN",
-        help="the column of --data that holds the prompts (prompt)",
-    )
-    add(
-        "--gold",
-        metavar="COLUMN",
-        help="the column of the right answers, for the reward too (what it says itself, else solution, else answer)",
-    )
+    _add_data(parser)
     add(
         "--skip",
         action="append",
@@ -85,6 +65,31 @@ def add_parser(commands: Any) -> None:
     shown = parser.add_mutually_exclusive_group()
     shown.add_argument("--cases", action="store_true", help="print the worst cases in full")
     shown.add_argument("--json", action="store_true", help="print JSON, with all")
+
+
+def _add_data(parser: argparse.ArgumentParser) -> None:
+    """Add the flags that say on which data the reward is audited."""
+    data = parser.add_mutually_exclusive_group()
+    data.add_argument(
+        "--config",
+        metavar="RECIPE",
+        help="the recipe whose data, and perhaps rewards, are audited",
+    )
+    data.add_argument(
+        "--data",
+        metavar="DATA",
+        help="a file, a folder, a name on the Hub, or bundled:NAME",
+    )
+    parser.add_argument(
+        "--prompt",
+        metavar="COLUMN",
+        help="the column of --data that holds the prompts (prompt)",
+    )
+    parser.add_argument(
+        "--gold",
+        metavar="COLUMN",
+        help="the column of the right answers, for the reward too (what it says itself, else solution, else answer)",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -60,9 +60,7 @@ def show_evaluations(
     record = {
         "sentence": told,
         "models": models,
-        "differences": {
-            name: difference.to_record() for name, difference in differences.items()
-        },
+        "differences": {name: one.to_record() for name, one in differences.items()},
         "report": page,
     }
     if both is not None:

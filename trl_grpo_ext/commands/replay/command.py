@@ -33,6 +33,25 @@ def add_parser(commands: Any) -> None:
         metavar="RECIPE",
         help="a shipped recipe's name, or a path",
     )
+    _add_batches(parser)
+    add(
+        "--rescore",
+        action="store_true",
+        help="judge again, even if the same verifier has judged already",
+    )
+    add(
+        "--examples",
+        type=int,
+        default=2,
+        metavar="N",
+        help="examples of each kind of change (2)",
+    )
+    add("--json", metavar="FILE", help="write the figures to FILE too; - prints only JSON")
+
+
+def _add_batches(parser: argparse.ArgumentParser) -> None:
+    """Add the flags that say which batches of the run are replayed."""
+    add = parser.add_argument
     add(
         "--steps",
         default=":",
@@ -51,19 +70,6 @@ def add_parser(commands: Any) -> None:
         default="train",
         help="batches of training (the default)",
     )
-    add(
-        "--rescore",
-        action="store_true",
-        help="judge again, even if the same verifier has judged already",
-    )
-    add(
-        "--examples",
-        type=int,
-        default=2,
-        metavar="N",
-        help="examples of each kind of change (2)",
-    )
-    add("--json", metavar="FILE", help="write the figures to FILE too; - prints only JSON")
 
 
 def run(arguments: argparse.Namespace) -> int:
