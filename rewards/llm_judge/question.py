@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 import secrets
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -181,24 +181,18 @@ class JudgePrompt:
         own = set(LABELS)
         if rubric is not None:
             own.add("rubric")
-        pieces: list[str | Place] = []
         for piece in template.pieces:
             if isinstance(piece, Place) and piece.column in own and piece.steps:
                 raise ValueError(
                     f"The judge's prompt cannot have `{piece}`: `{{{piece.column}}}` is all of a text."
                 )
-            # The rubric is trusted: braces in it are no places.
-            if rubric is not None and piece == Place("rubric", ()):
-                pieces.append(rubric)
-            else:
-                pieces.append(piece)
         has_column = column is not None
         has_gold = "gold" in places
         if has_column != has_gold:
             raise ValueError(
                 "The judge's prompt has a place {gold} if, and only if, there is a column to take it from: column=..."
             )
-        return cls(pieces=tuple(pieces), column=column)
+        return cls(pieces=_with_rubric(template.pieces, rubric), column=column)
 
     @property
     def row_columns(self) -> list[str]:
@@ -312,6 +306,15 @@ def _is_empty(value: object) -> bool:
     if isinstance(value, str):
         return not value.strip()
     return value is None or value in ([], {})
+
+
+def _with_rubric(
+    pieces: Sequence[str | Place], rubric: str | None
+) -> tuple[str | Place, ...]:
+    """Put the rubric into its place; it is trusted, so that braces in it are no places."""
+    if rubric is None:
+        return tuple(pieces)
+    return tuple(rubric if piece == Place("rubric", ()) else piece for piece in pieces)
 
 
 def harmless(text: str) -> str:

@@ -25,6 +25,7 @@ from trl_grpo_ext.runs.recorded_run import EVALUATION
 from trl_grpo_ext.support.files import write_json
 from trl_grpo_ext.support.text import did_you_mean
 from trl_grpo_ext.support.version import versions
+from trl_grpo_ext.trainer.config import VerifiedGRPOConfig
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,14 +123,28 @@ def _prepare(
     if int(os.environ.get("RANK", "0")) == 0:
         # An `evaluation.json` here describes an earlier evaluation.
         (folder / EVALUATION).unlink(missing_ok=True)
+    training = _settings(recipe, plan, folder)
+    made = replace(recipe, training=training, model=copy.copy(recipe.model))
+    if made.model.model_name_or_path != model:
+        made.model.model_name_or_path, made.model.model_revision = model, None
+    # Free the previous model: its trainer is part of a reference cycle.
+    gc.collect()
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
+    set_up(made)
+    return build_trainer(
+        made, EvaluationTrainer, train_dataset=data[0], eval_dataset=data[1]
+    )
+
+
+def _settings(recipe: Recipe, plan: EvaluationPlan, folder: Path) -> VerifiedGRPOConfig:
+    """Return a copy of the recipe's settings that generates by the plan, trains nothing, and records in the folder."""
     training = copy.copy(recipe.training)
     training.output_dir = str(folder)
     training.eval_strategy = training.save_strategy = "no"
-    training.report_to, training.push_to_hub, training.resume_from_checkpoint = (
-        [],
-        False,
-        None,
-    )
+    training.report_to = []
+    training.push_to_hub = False
+    training.resume_from_checkpoint = None
     # Without a KL penalty, TRL loads no reference model.
     training.beta = 0.0
     training.record_scorecards = True
@@ -148,17 +163,7 @@ def _prepare(
             else {"do_sample": False, "top_k": None}
         )
         training.generation_kwargs = {**(training.generation_kwargs or {}), **greedy}
-    made = replace(recipe, training=training, model=copy.copy(recipe.model))
-    if made.model.model_name_or_path != model:
-        made.model.model_name_or_path, made.model.model_revision = model, None
-    # Free the previous model: its trainer is part of a reference cycle.
-    gc.collect()
-    if torch.cuda.is_available():
-        torch.cuda.empty_cache()
-    set_up(made)
-    return build_trainer(
-        made, EvaluationTrainer, train_dataset=data[0], eval_dataset=data[1]
-    )
+    return training
 
 
 def _run(recipe: Recipe, plan: EvaluationPlan, trainer: RecipeTrainer, model: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -258,6 +258,23 @@ def _reasoning_gym(spec: str) -> dict[str, Dataset]:
     return {"train": Dataset.from_list(train), "test": Dataset.from_list(test)}
 
 
+def _drawn(
+    task: str, size: int, seed: int, options: Mapping[str, Any]
+) -> Iterable[Mapping[str, Any]]:
+    """Return a reasoning-gym task's items, repeated questions among them."""
+    import reasoning_gym
+
+    try:
+        items: Iterable[Mapping[str, Any]] = reasoning_gym.create_dataset(
+            task, size=size, seed=seed, **options
+        )
+    except (TypeError, AssertionError) as error:
+        raise ValueError(
+            f"reasoning_gym:{task} does not take these options: {error}"
+        ) from None
+    return items
+
+
 def _problems(
     task: str,
     size: int,
@@ -267,22 +284,9 @@ def _problems(
     without: Collection[str] = (),
     distinct: bool = False,
 ) -> list[dict[str, Any]]:
-    import reasoning_gym
-
     seen = set(without)
     problems: list[dict[str, Any]] = []
-    try:
-        drawn = reasoning_gym.create_dataset(
-            task,
-            size=size * REASONING_GYM_TRIES,
-            seed=seed,
-            **options,
-        )
-    except (TypeError, AssertionError) as error:
-        raise ValueError(
-            f"reasoning_gym:{task} does not take these options: {error}"
-        ) from None
-    for item in drawn:
+    for item in _drawn(task, size * REASONING_GYM_TRIES, seed, options):
         if len(problems) == size:
             return problems
         question = item["question"]

@@ -178,11 +178,7 @@ def build_trainer(
 
 
 def run_recipe(
-    recipe: Recipe,
-    trainer: RecipeTrainer,
-    loading: float,
-    *,
-    keeps: bool = True,
+    recipe: Recipe, trainer: RecipeTrainer, loading: float, *, keeps: bool = True
 ) -> dict[str, Any]:
     """Evaluate, train, evaluate again and save; return the content of `summary.json`.
 

@@ -260,12 +260,8 @@ def print_summary(
     print_lines(console, [f"{summary['seconds']:.0f} seconds ({parts}).{kept}"])
     halt = summary["halted_by"]
     if halt:
-        print_lines(
-            console,
-            [
-                f"Halted after step {summary['steps']} by the finding {halt['code']} (halt_on)."
-            ],
-        )
+        by = f"by the finding {halt['code']} (halt_on)"
+        print_lines(console, [f"Halted after step {summary['steps']} {by}."])
 
 
 def _before_after(

@@ -70,15 +70,7 @@ def judge_by(trainer: Any, rewards: Any, **settings: Any) -> None:
     if worker is None:
         # Only the first rank has a rollout worker.
         return
-    if not hasattr(worker, "_loop_kwargs"):
-        raise TypeError(
-            f"judge_by needs TRL's AsyncRolloutWorker, and the trainer's is a {type(worker).__name__}."
-        )
-    kwargs = worker._loop_kwargs
-    if kwargs["reward_funcs"]:
-        raise ValueError(
-            "The AsyncGRPOTrainer has reward_funcs: leave them out, as judge_by brings all rewards."
-        )
+    kwargs = _loop_arguments(worker)
     args = trainer.args
     clock = RunClock(
         steps_a_version=args.weight_sync_steps,
@@ -94,6 +86,20 @@ def judge_by(trainer: Any, rewards: Any, **settings: Any) -> None:
     kwargs["judging"] = judging
     kwargs["clock"] = clock
     kwargs["environment_factory"] = factory
+
+
+def _loop_arguments(worker: Any) -> dict[str, Any]:
+    """Return the arguments that TRL's worker passes to its rollout loop, or raise if a mix cannot join them."""
+    if not hasattr(worker, "_loop_kwargs"):
+        raise TypeError(
+            f"judge_by needs TRL's AsyncRolloutWorker, and the trainer's is a {type(worker).__name__}."
+        )
+    arguments: dict[str, Any] = worker._loop_kwargs
+    if arguments["reward_funcs"]:
+        raise ValueError(
+            "The AsyncGRPOTrainer has reward_funcs: leave them out, as judge_by brings all rewards."
+        )
+    return arguments
 
 
 def _groups_a_step(trainer: Any) -> int:

@@ -114,7 +114,8 @@ class VerifiedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no ty
     ) -> None:
         if args is None:
             args = default_config(model)
-        has_environments = kwargs.get("environment_factory") is not None
+        factory = kwargs.get("environment_factory")
+        has_environments = factory is not None
         limit = args.max_completion_length
         plan = plan_rewards(
             reward_funcs, args.reward_weights, others=has_environments, limit=limit
@@ -127,9 +128,7 @@ class VerifiedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no ty
         self._scorer = plan.scorer
         self._begin()
         if has_environments:
-            kwargs["environment_factory"] = guarded(
-                kwargs["environment_factory"], args, train_dataset
-            )
+            kwargs["environment_factory"] = guarded(factory, args, train_dataset)
         # By keywords, which trainers of TRL between this class and GRPOTrainer need, such as GMPOTrainer.
         kwargs.update(args=args, train_dataset=train_dataset, eval_dataset=eval_dataset)
         super().__init__(
@@ -139,16 +138,7 @@ class VerifiedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no ty
         check_chat_template(self.processing_class, train_dataset)
         check_no_prompt_is_missing("train_dataset", train_dataset, self.processing_class)
         self._prepare_judging(plan)
-        self._run_settings = run_settings(
-            args,
-            plan,
-            self.accelerator.num_processes,
-            self.model,
-            train_dataset,
-            self.processing_class,
-            eval_dataset,
-        )
-        self._run_settings["tools"] = [tool.__name__ for tool in self.tools or ()]
+        self._run_settings = self._collect_settings(plan, args, train_dataset, eval_dataset)
         self.learnable_rows = LearnableRows.of(
             posteriors, self.train_dataset, self.accelerator
         )
@@ -177,6 +167,21 @@ class VerifiedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no ty
         self._template_prefill = template_prefill(
             self.processing_class, self.args.chat_template_kwargs
         )
+
+    def _collect_settings(
+        self, plan: RewardPlan, args: Any, train_dataset: Any, eval_dataset: Any
+    ) -> dict[str, Any]:
+        """Collect the run's settings, once TRL has loaded the model, the tokenizer and the tools."""
+        settings = run_settings(
+            args,
+            plan,
+            self.accelerator.num_processes,
+            self.model,
+            train_dataset,
+            self.processing_class,
+            eval_dataset,
+        )
+        return settings | {"tools": [tool.__name__ for tool in self.tools or ()]}
 
     def _listen(self, args: Any) -> None:
         """Set up console, recorder, checks and report, as the configuration asks."""

@@ -389,14 +389,7 @@ def _value_that_is(sentence: str) -> str:
         said = strip_delimiters(part.strip(" *_`:,。")).rstrip(".")
         if said.casefold() in _ANSWERS:
             return said
-        whole = (
-            _SIGN.search(said) and not _ATTACHED.search(said) and said.count("$") % 2 == 0
-        )
-        if (
-            not whole
-            or not is_value(said)
-            or any(isinstance(one, Words) for one in walk(read(said).node))
-        ):
+        if not _is_value_alone(said):
             continue
         # The words around an amount tell whether the sentence concludes with it.
         is_amount = _is_amount(read(said).node) and not said.startswith("{")
@@ -408,6 +401,14 @@ def _value_that_is(sentence: str) -> str:
         if not _announces(said) and not said.endswith((" and", " but", " or")):
             return said
     return ""
+
+
+def _is_value_alone(said: str) -> bool:
+    """Check whether a text is a value in digits or formulas, without words and without half a formula."""
+    whole = _SIGN.search(said) and not _ATTACHED.search(said) and said.count("$") % 2 == 0
+    if not whole or not is_value(said):
+        return False
+    return not any(isinstance(one, Words) for one in walk(read(said).node))
 
 
 def _last_step(sentence: str) -> str:

@@ -96,17 +96,7 @@ def read(text: str) -> Answer:
     # Most answers are integers; the general path gives the same result ten times slower.
     if _INTEGER.fullmatch(text):
         return Answer(Number(Fraction(text)))
-    text = _UNITS_IN_FRACTION.sub(
-        _units_side_by_side, _AGAIN_IN_BRACKETS.sub(r"\1 (i.e. \2)", text[:MAX_CHARS])
-    )
-    text = _DEGREES.sub("°", text)
-    plain = strip_delimiters(
-        _SAME.sub(r" \\same ", _SAME_IN_BRACKETS.sub(r" \\same \1", spelled(text)))
-    )
-    plain = _PER_CENT.sub(
-        r"\\%", _TIMES.sub(r"\\times ", _ABOUT_IN_BRACKETS.sub(r"\\approx \1", plain))
-    )
-    plain = in_digits(_LONE_DOLLAR.sub(r"\\$\1", _CLOSING.sub("", without_label(plain))))
+    plain = _plain(text[:MAX_CHARS])
     known = _of_own_type(plain)
     if known:
         return Answer(known)
@@ -138,6 +128,20 @@ def read(text: str) -> Answer:
         with_units(node),
         *map(frozenset, (reader.stray, reader.counted, reader.whole, reader.domain)),
     )
+
+
+def _plain(text: str) -> str:
+    """Return an answer in the one spelling that `tokens` splits, without label, delimiters and closing marks."""
+    text = _AGAIN_IN_BRACKETS.sub(r"\1 (i.e. \2)", text)
+    text = _UNITS_IN_FRACTION.sub(_units_side_by_side, text)
+    text = spelled(_DEGREES.sub("°", text))
+    text = _SAME_IN_BRACKETS.sub(r" \\same \1", text)
+    text = strip_delimiters(_SAME.sub(r" \\same ", text))
+    text = _ABOUT_IN_BRACKETS.sub(r"\\approx \1", text)
+    text = _TIMES.sub(r"\\times ", text)
+    text = _PER_CENT.sub(r"\\%", text)
+    text = _CLOSING.sub("", without_label(text))
+    return in_digits(_LONE_DOLLAR.sub(r"\\$\1", text))
 
 
 def _units_side_by_side(fraction: re.Match[str]) -> str:

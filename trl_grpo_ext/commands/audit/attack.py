@@ -27,6 +27,7 @@ from trl_grpo_ext.commands.audit.attacked import (
     REFERENCE,
     REWARD,
     Attack,
+    Judged,
     attack_of,
     judged,
 )
@@ -108,11 +109,7 @@ def attack_reward(
     tries = _tries(reward, policy, tasks, paid, rng)
     policy.learn(_shown(tries, rng))
     terms = _terms(reward, kind)
-    varied = [one.task.sample(one.text) for one in tries if one.kind in _VARIANTS]
-    card = RewardMix(terms).score(
-        [replace(sample, group=place) for place, sample in enumerate(varied)]
-    )
-    variants = list(judged(0, card, paid.gold))
+    variants = _judged_variants(tries, terms, paid.gold)
     begun = copy.deepcopy(policy.model.state_dict())
     attacks = []
     for tokens in arena.tokens:
@@ -185,6 +182,17 @@ def _tries(
         _Try(*one, paid=pays.is_paid(verdict))
         for one, verdict in zip(tried, verdicts, strict=True)
     ]
+
+
+def _judged_variants(
+    tries: Sequence[_Try], terms: Sequence[RewardTerm], gold_score: float
+) -> list[Judged]:
+    """Judge the variants among the tries by the reward and by the reference; each is a group of its own."""
+    varied = [one.task.sample(one.text) for one in tries if one.kind in _VARIANTS]
+    card = RewardMix(terms).score(
+        [replace(sample, group=place) for place, sample in enumerate(varied)]
+    )
+    return list(judged(0, card, gold_score))
 
 
 def _shown(tries: Sequence[_Try], rng: random.Random) -> list[Pair]:

@@ -13,6 +13,7 @@ from trl_grpo_ext.commands.check_data.whole_columns import gold_faults
 from trl_grpo_ext.commands.exit_status import FINE, FOUND, refusing
 from trl_grpo_ext.mix.data_check import (
     FileLines,
+    VerifierFailure,
     check_routing,
     check_rows,
     describe,
@@ -135,10 +136,7 @@ def _print_problems(
     if outcome is not None and outcome.error:
         error = with_columns(outcome.error, rows[0], prompt_column)
         print(f"{name}: the environment fails on {place([0], lines)}: {error}")
-    for one in failures:
-        print(one.told(name, lines))
-        if not one.is_unsubmitted:
-            print(f"  the completion was {on_one_line(one.completion, MAX_CHARS)!r}")
+    _print_failures(failures, split)
     if check.checked < len(rows):
         sample = f"{check.checked} of {len(rows)} rows, in {seconds:g} s"
         print(f"{name}: checked a random sample, {sample} (--seconds inf: all)")
@@ -155,6 +153,14 @@ def _print_problems(
         f"{name}: {check.checked} rows, {_fine(environments.unchecked, has_told=has_told)}"
     )
     return ""
+
+
+def _print_failures(failures: Sequence[VerifierFailure], split: _Split) -> None:
+    """Print failures of verifiers, each with the completion that it fails on."""
+    for one in failures:
+        print(one.told(split.name, split.lines))
+        if not one.is_unsubmitted:
+            print(f"  the completion was {on_one_line(one.completion, MAX_CHARS)!r}")
 
 
 def _fine(unchecked: Sequence[str], *, has_told: bool) -> str:

@@ -142,18 +142,7 @@ def _standstills(window: Window) -> Iterator[Standstill]:
             why=f"the warm-up takes {too_long} steps and the run has {window.settings['max_steps']}",
             action=SHORTER_WARM_UP,
         )
-    spread = window.median_logged("reward_std")
-    # A lesser term alone, such as a tie-break, may well be small.
-    live = groups_of(window.batches, GroupOutcome.LIVE) - sum(
-        batch.secondary_groups for batch in window.batches
-    )
-    if spread is not None and _is_lost(window, spread) and live >= LEAST_GROUPS:
-        yield Standstill(
-            # So small totals look equal, as if terms cancelled each other.
-            live=live,
-            why=f"rewards differ by {spread:.1g} only, and the advantages are next to nothing: TRL adds 0.0001 to that",
-            action="Multiply the scores, or raise the weights, so that rewards of a group differ by 0.01 or more.",
-        )
+    yield from _by_spread(window)
     yield from _by_rate(window)
 
 
@@ -182,6 +171,22 @@ def _without_gradient(window: Window) -> Standstill:
         why="the gradient is 0",
         action="See whether any parameter is trained: frozen layers, adapters, masks.",
     )
+
+
+def _by_spread(window: Window) -> Iterator[Standstill]:
+    """Yield a standstill of rewards that differ by next to nothing."""
+    spread = window.median_logged("reward_std")
+    # A lesser term alone, such as a tie-break, may well be small.
+    live = groups_of(window.batches, GroupOutcome.LIVE) - sum(
+        batch.secondary_groups for batch in window.batches
+    )
+    if spread is not None and _is_lost(window, spread) and live >= LEAST_GROUPS:
+        yield Standstill(
+            # So small totals look equal, as if terms cancelled each other.
+            live=live,
+            why=f"rewards differ by {spread:.1g} only, and the advantages are next to nothing: TRL adds 0.0001 to that",
+            action="Multiply the scores, or raise the weights, so that rewards of a group differ by 0.01 or more.",
+        )
 
 
 def _is_lost(window: Window, spread: float) -> bool:

@@ -122,8 +122,7 @@ def _talk(
     keep = {out.fileno(): most + 1, err.fileno(): _ERROR_BYTES}
     going = set(read)
     os.set_blocking(feed.fileno(), False)
-    feeder = feed.fileno()
-    monitor.add(feeder, select.POLLOUT)
+    monitor.add(feed.fileno(), select.POLLOUT)
     for descriptor in read:
         monitor.add(descriptor)
     reads = 0
@@ -131,12 +130,8 @@ def _talk(
         if reads > _READS:
             time.sleep(_PAUSE_SECONDS)
         ready = monitor.wait()
-        if feeder in ready:
-            unread = _write(feeder, unread)
-            if not unread:
-                monitor.remove(feeder)
-                feed.close()
-                feeder = -1
+        if not feed.closed and feed.fileno() in ready:
+            unread = _feed(feed, unread, monitor)
         for descriptor in going & ready:
             chunk = os.read(descriptor, _CHUNK)
             reads += 1
@@ -145,12 +140,18 @@ def _talk(
                 monitor.remove(descriptor)
             read[descriptor] += chunk[: keep[descriptor] - len(read[descriptor])]
         if len(read[out.fileno()]) > most:
-            raise LimitError(
-                TestResult(
-                    ending=Ending.OUTPUT_LIMIT, detail=f"over {limits.output_kb} KiB"
-                )
-            )
+            detail = f"over {limits.output_kb} KiB"
+            raise LimitError(TestResult(ending=Ending.OUTPUT_LIMIT, detail=detail))
     return bytes(read[out.fileno()]), bytes(read[err.fileno()])
+
+
+def _feed(feed: FileIO, unread: memoryview, monitor: Monitor) -> memoryview:
+    """Write whatever fits and return the rest; without a rest, close the program's input."""
+    unread = _write(feed.fileno(), unread)
+    if not unread:
+        monitor.remove(feed.fileno())
+        feed.close()
+    return unread
 
 
 def _write(descriptor: int, unread: memoryview) -> memoryview:

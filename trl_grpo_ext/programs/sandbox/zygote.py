@@ -71,17 +71,7 @@ class Zygote(ChildProcess):
         )
         if self._folder:
             Path(self._folder).chmod(0o755)
-        config = {
-            "namespaces": isolation.namespaces,
-            "landlock": isolation.landlock,
-            "filtered": isolation is not Isolation.NONE,
-            "mark": zygote_mark(),
-            "folder": self._folder,
-            "shown": {
-                f"{self._folder}/{target}": source for target, source in shown.places
-            },
-            "path": [f"{self._folder}/{folder}" for folder in shown.path],
-        }
+        config = _config(isolation, shown, self._folder)
         self.exits: dict[int, Exit] = {}
         """Exits of children that ended by themselves, by child number."""
         self._numbers = itertools.count()
@@ -222,3 +212,16 @@ def _library_path() -> str:
 def zygote_mark() -> str:
     """Return a marker text contained in command lines of this process's zygotes and their children."""
     return f"trl_grpo_ext zygote of {os.getpid()};"
+
+
+def _config(isolation: Isolation, shown: Shown, folder: str) -> dict[str, Any]:
+    """Return the settings of a zygote whose programs begin in this folder."""
+    return {
+        "namespaces": isolation.namespaces,
+        "landlock": isolation.landlock,
+        "filtered": isolation is not Isolation.NONE,
+        "mark": zygote_mark(),
+        "folder": folder,
+        "shown": {f"{folder}/{target}": source for target, source in shown.places},
+        "path": [f"{folder}/{each}" for each in shown.path],
+    }

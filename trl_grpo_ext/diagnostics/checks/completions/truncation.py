@@ -70,19 +70,22 @@ def cut(window: Window) -> CheckResult:
         numbers["score_of_ended"] = ended.mean
     else:
         sentence = f"{told}: none comes to an end{'' if tools else _other_end(window)}."
-    if tools:
-        action = f"Make the results of {tools} shorter, or raise max_completion_length."
-    elif helps:
-        action = _action(window)
-    else:
-        action = of_template(window) + READ_A_PROMPT + _of_system_prompt(window)
     return Finding(
         severity=Severity.critical_if(share >= CUT_CRITICAL and helps),
         terms=tuple(window.primary_terms),
         sentence=sentence,
         numbers=numbers,
-        action=action,
+        action=_advice(window, tools, helps=helps),
     )
+
+
+def _advice(window: Window, tools: str, *, helps: bool) -> str:
+    """Advise on cut completions: shorter results of tools, a higher limit if it helps, else another prompt."""
+    if tools:
+        return f"Make the results of {tools} shorter, or raise max_completion_length."
+    if helps:
+        return _action(window)
+    return of_template(window) + READ_A_PROMPT + _of_system_prompt(window)
 
 
 def _tools_of_most(window: Window, cut: float) -> str:

@@ -461,10 +461,15 @@ def make_class(
     for abstract in _ABSTRACT.intersection(flags):
         getattr(collections.abc, abstract).register(made)
     if "__slots__" in names:
-        slots = RemoteAttribute("__slots__")
-        slots.__set_name__(made, "__slots__")
-        type.__setattr__(made, "__slots__", slots)
+        _request_slots(made)
     return made
+
+
+def _request_slots(made: RemoteClass) -> None:
+    """Let a stand-in class request the program's `__slots__`, in place of its own."""
+    slots = RemoteAttribute("__slots__")
+    slots.__set_name__(made, "__slots__")
+    type.__setattr__(made, "__slots__", slots)
 
 
 def _of_handles(names: list[str], flags: list[str]) -> dict[str, Any]:
