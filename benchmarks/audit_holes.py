@@ -48,16 +48,26 @@ def audit(task: tuple[int, str]) -> str:
     transformers.logging.set_verbosity_error()
     torch.set_num_threads(1)
     reward, kind = reward_named(name), REWARDS[name]
-    rows = load_data(RecipeArguments(dataset_name=DATA[kind]))["train"].select(range(ROWS)).to_list()
+    rows = (
+        load_data(RecipeArguments(dataset_name=DATA[kind]))["train"]
+        .select(range(ROWS))
+        .to_list()
+    )
     before = cpu_seconds()
-    static, attacks = audit_reward(reward, read_tasks(rows)), attack_reward(reward, kind, seed=seed)
+    static, attacks = (
+        audit_reward(reward, read_tasks(rows)),
+        attack_reward(reward, kind, seed=seed),
+    )
     reward.close()
     return line(name, seed, static, attacks[-1], cpu_seconds() - before)
 
 
 def cpu_seconds() -> float:
     """Return CPU seconds of this process and of its finished children."""
-    return sum(sum(resource.getrusage(who)[:2]) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(
+        sum(resource.getrusage(who)[:2])
+        for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+    )
 
 
 def line(name: str, seed: int, static: StaticAudit, attack: Attack, seconds: float) -> str:
@@ -75,12 +85,20 @@ def line(name: str, seed: int, static: StaticAudit, attack: Attack, seconds: flo
 
 def main() -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rewards", nargs="+", choices=list(REWARDS), default=list(REWARDS))
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--rewards", nargs="+", choices=list(REWARDS), default=list(REWARDS)
+    )
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
-    parser.add_argument("--jobs", type=int, default=2, help="audits at a time, one thread each")
+    parser.add_argument(
+        "--jobs", type=int, default=2, help="audits at a time, one thread each"
+    )
     arguments = parser.parse_args()
-    print(f"{'reward':<13}seed   {'probes':<9}{'attack':<11}{'paid':<15}{'right':<14}{'paid and wrong':<20}CPU")
+    print(
+        f"{'reward':<13}seed   {'probes':<9}{'attack':<11}{'paid':<15}{'right':<14}{'paid and wrong':<20}CPU"
+    )
     context = multiprocessing.get_context("spawn")
     tasks = product(arguments.seeds, arguments.rewards)
     with ProcessPoolExecutor(arguments.jobs, context, max_tasks_per_child=1) as pool:

@@ -19,7 +19,15 @@ from typing import Any
 import torch
 from datasets import disable_progress_bars, load_dataset
 
-from trl_grpo_ext import RewardMix, RewardTerm, Sample, Verdict, VerifiedGRPOConfig, VerifiedGRPOTrainer, Verifier
+from trl_grpo_ext import (
+    RewardMix,
+    RewardTerm,
+    Sample,
+    Verdict,
+    VerifiedGRPOConfig,
+    VerifiedGRPOTrainer,
+    Verifier,
+)
 from trl_grpo_ext.assets import resolve
 from trl_grpo_ext.trainer import verified_grpo
 from trl_grpo_ext.trainer.judge import without_dead_rows
@@ -35,7 +43,10 @@ class SomeDead(Verifier):
         self.dead = dead
 
     def judge_samples(self, samples: Any) -> list[Verdict]:
-        return [as_verdict(place // GROUP_SIZE % GROUPS < self.dead or place % 2 == 0) for place in range(len(samples))]
+        return [
+            as_verdict(place // GROUP_SIZE % GROUPS < self.dead or place % 2 == 0)
+            for place in range(len(samples))
+        ]
 
     def verify(self, sample: Sample) -> Verdict:
         raise AssertionError("judged by batch")
@@ -86,7 +97,9 @@ def main() -> None:
         for take_out in (lambda output, *_, **__: output, without_dead_rows):
             verified_grpo.without_dead_rows = take_out  # type: ignore[assignment]
             times.append(seconds(dead, steps))
-        print(f"| {dead / GROUPS:.0%} | {times[0]:.3f} | {times[1]:.3f} | {1 - times[1] / times[0]:.0%} |")
+        print(
+            f"| {dead / GROUPS:.0%} | {times[0]:.3f} | {times[1]:.3f} | {1 - times[1] / times[0]:.0%} |"
+        )
 
 
 if __name__ == "__main__":

@@ -33,7 +33,13 @@ import torch
 from datasets import disable_progress_bars, load_dataset
 from transformers import TrainerCallback
 
-from trl_grpo_ext import RewardMix, RewardTerm, Scorecard, VerifiedGRPOConfig, VerifiedGRPOTrainer
+from trl_grpo_ext import (
+    RewardMix,
+    RewardTerm,
+    Scorecard,
+    VerifiedGRPOConfig,
+    VerifiedGRPOTrainer,
+)
 from trl_grpo_ext.assets import resolve
 from trl_grpo_ext.figures.logged import logged_figures
 from trl_grpo_ext.figures.reduction import BatchFigures, reduce_card
@@ -100,7 +106,9 @@ class Timed(VerifiedGRPOTrainer):
     def _publish(self, card: Scorecard) -> None:
         self.texts.append([sample.text for sample in card.samples])
         listeners = self.run_callback.listeners
-        self.run_callback.listeners = [Stopwatch(listener, self.times) for listener in listeners]
+        self.run_callback.listeners = [
+            Stopwatch(listener, self.times) for listener in listeners
+        ]
         with timed(self.times, "all"):
             super()._publish(card)
         self.run_callback.listeners = listeners
@@ -126,15 +134,26 @@ def make_mix() -> RewardMix:
     return RewardMix(
         [
             RewardTerm(name="accuracy", verifier=MathVerifier()),
-            RewardTerm(name="format", verifier=ThinkFormatVerifier(), weight=linear(0.3, 0.0)),
-            RewardTerm(name="boxed", verifier=RegexVerifier(pattern=r"\\boxed"), weight=0.1, gate="accuracy"),
+            RewardTerm(
+                name="format", verifier=ThinkFormatVerifier(), weight=linear(0.3, 0.0)
+            ),
+            RewardTerm(
+                name="boxed",
+                verifier=RegexVerifier(pattern=r"\\boxed"),
+                weight=0.1,
+                gate="accuracy",
+            ),
             RewardTerm(name="digits", verifier=RegexVerifier(pattern=r"\d+"), weight=0),
         ]
     )
 
 
 def train(
-    trainer_class: type[Bare | Timed], options: argparse.Namespace, data: Any, folder: str, seed: int
+    trainer_class: type[Bare | Timed],
+    options: argparse.Namespace,
+    data: Any,
+    folder: str,
+    seed: int,
 ) -> tuple[Times, list[list[str]]]:
     """Train once, and return times and generated texts."""
     times = fresh_times()
@@ -156,13 +175,17 @@ def report(with_: Times, without: Times) -> None:
     """Print medians, ranges, and shares of a step."""
     step_cpu = statistics.median(cpu for cpu, _ in without["step"])
     step_wall = statistics.median(wall for _, wall in without["step"])
-    print(f"a step without diagnostics: {step_cpu:.2f} s CPU, {step_wall:.2f} s wall (medians)")
+    print(
+        f"a step without diagnostics: {step_cpu:.2f} s CPU, {step_wall:.2f} s wall (medians)"
+    )
     # A timed run computes statistics twice; subtract the second time, which users do not have.
     extra = [cpu for cpu, _ in with_["figures"]]
     pairs = zip(with_["step"], extra, without["step"], strict=True)
     ratios = [100 * ((one[0] - twice) / other[0] - 1) for one, twice, other in pairs]
     middle, low, high = statistics.median(ratios), min(ratios), max(ratios)
-    print(f"paired steps: {middle:+.2f} % CPU (median of {len(ratios)}; {low:+.2f} to {high:+.2f})")
+    print(
+        f"paired steps: {middle:+.2f} % CPU (median of {len(ratios)}; {low:+.2f} to {high:+.2f})"
+    )
     print("each part alone, a step:")
     for part in ("figures", "recorder", "watch", "all"):
         cpu, wall = (sorted(taken[kind] for taken in with_[part]) for kind in (0, 1))
@@ -185,19 +208,40 @@ def main() -> None:
     logging.disable(logging.WARNING)
     disable_progress_bars()
     data = load_dataset(resolve("bundled:sums"), split="train")
-    runs: dict[type[Bare | Timed], Times] = {Bare: defaultdict(list), Timed: defaultdict(list)}
+    runs: dict[type[Bare | Timed], Times] = {
+        Bare: defaultdict(list),
+        Timed: defaultdict(list),
+    }
     with tempfile.TemporaryDirectory() as folder:
         for kind in runs:
-            train(kind, argparse.Namespace(completions=8, tokens=8, steps=1), data, f"{folder}/warm", seed=0)
+            train(
+                kind,
+                argparse.Namespace(completions=8, tokens=8, steps=1),
+                data,
+                f"{folder}/warm",
+                seed=0,
+            )
         for round_ in range(options.rounds):
             said = {}
-            for kind in sorted(runs, key=lambda kind: kind.__name__, reverse=round_ % 2 == 1):
-                times, said[kind] = train(kind, options, data, f"{folder}/{kind.__name__}{round_}", seed=7 + round_)
+            for kind in sorted(
+                runs, key=lambda kind: kind.__name__, reverse=round_ % 2 == 1
+            ):
+                times, said[kind] = train(
+                    kind,
+                    options,
+                    data,
+                    f"{folder}/{kind.__name__}{round_}",
+                    seed=7 + round_,
+                )
                 for part, taken in times.items():
                     runs[kind][part] += taken[1:]
             if said[Bare] != said[Timed]:
-                raise SystemExit("The two runs of a round have generated other completions: they are no pair.")
-    print(f"{options.completions} completions of at most {options.tokens} tokens a step, 4 terms; medians over steps")
+                raise SystemExit(
+                    "The two runs of a round have generated other completions: they are no pair."
+                )
+    print(
+        f"{options.completions} completions of at most {options.tokens} tokens a step, 4 terms; medians over steps"
+    )
     report(runs[Timed], runs[Bare])
 
 

@@ -70,20 +70,33 @@ class Told:
 
     def __str__(self) -> str:
         return (
-            ", ".join(f"{code} {share:.0%} at step {self.step[code]:.0f}" for code, share in self.share.items()) or "-"
+            ", ".join(
+                f"{code} {share:.0%} at step {self.step[code]:.0f}"
+                for code, share in self.share.items()
+            )
+            or "-"
         )
 
 
-def simulated_run(curve: Curve, steps: int, groups: int, alike: float, chance: np.random.Generator) -> dict[str, int]:
+def simulated_run(
+    curve: Curve, steps: int, groups: int, alike: float, chance: np.random.Generator
+) -> dict[str, int]:
     """Simulate a run, and return the step at which each finding began."""
-    mix = RewardMix([RewardTerm(name="answer", verifier=Chance()), RewardTerm(name="form", verifier=Met(), weight=0.2)])
+    mix = RewardMix(
+        [
+            RewardTerm(name="answer", verifier=Chance()),
+            RewardTerm(name="form", verifier=Met(), weight=0.2),
+        ]
+    )
     view, onsets, told = RunView({}), Onsets(dict(CHECKS)), {}
     for step in range(steps):
         mean = min(max(curve(step / steps), 1e-9), 1 - 1e-9)
         prompts = chance.beta(mean * alike, (1 - mean) * alike, groups)
         right = chance.random((groups, SIZE)) < prompts[:, None]
         samples = [
-            Sample(text=str(index), row={"right": bool(value)}, group=index // SIZE, step=step)
+            Sample(
+                text=str(index), row={"right": bool(value)}, group=index // SIZE, step=step
+            )
             for index, value in enumerate(right.ravel())
         ]
         view.add(reduce_card(mix.score(samples), {}))
@@ -94,7 +107,10 @@ def simulated_run(curve: Curve, steps: int, groups: int, alike: float, chance: n
 
 def told_of(curve: Curve, runs: int, steps: int, groups: int, alike: float) -> Told:
     """Simulate runs with different seeds, and summarize their findings."""
-    found = [simulated_run(curve, steps, groups, alike, np.random.default_rng(seed)) for seed in range(runs)]
+    found = [
+        simulated_run(curve, steps, groups, alike, np.random.default_rng(seed))
+        for seed in range(runs)
+    ]
     codes = sorted({code for told in found for code in told})
     began = {code: [told[code] for told in found if code in told] for code in codes}
     return Told(
@@ -105,7 +121,9 @@ def told_of(curve: Curve, runs: int, steps: int, groups: int, alike: float) -> T
 
 def main() -> None:
     """Measure and print the results."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--runs", type=int, default=20, help="runs of each kind")
     parser.add_argument("--steps", type=int, default=200, help="training batches a run")
     args = parser.parse_args()
@@ -113,7 +131,10 @@ def main() -> None:
         for name, curve in curves.items():
             for groups, alike in DATA:
                 told = told_of(curve, args.runs, args.steps, groups, alike)
-                print(f"{kind:6} {name:17} {groups:2} groups, alike {alike:<4} {told}", flush=True)
+                print(
+                    f"{kind:6} {name:17} {groups:2} groups, alike {alike:<4} {told}",
+                    flush=True,
+                )
 
 
 if __name__ == "__main__":

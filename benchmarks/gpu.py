@@ -49,7 +49,12 @@ SHAPE = {
     "num_key_value_heads": 2,
     "tie_word_embeddings": True,
 }
-TINY = SHAPE | {"vocab_size": 512, "hidden_size": 56, "intermediate_size": 64, "num_hidden_layers": 2}
+TINY = SHAPE | {
+    "vocab_size": 512,
+    "hidden_size": 56,
+    "intermediate_size": 64,
+    "num_hidden_layers": 2,
+}
 PROMPT = " ".join(f"w{number}" for number in range(3, 67))
 
 
@@ -74,7 +79,10 @@ class Working(Verifier):
         text = program(self.judged, "gpu") if is_code else formula(self.judged)
         # Mixed verdicts give groups with advantages.
         wrong = self.judged % 3 == 0
-        row = {"solution": f"x^2 + {self.judged}x + {1 + wrong}", "tests": [*TESTS, "assert False"] if wrong else TESTS}
+        row = {
+            "solution": f"x^2 + {self.judged}x + {1 + wrong}",
+            "tests": [*TESTS, "assert False"] if wrong else TESTS,
+        }
         return replace(sample, text=text, row=row)
 
 
@@ -99,12 +107,16 @@ def save_random_model(folder: str, shape: dict[str, Any]) -> None:
     tokenizer = Tokenizer(models.WordLevel(words, "w0"))
     tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     names = {"unk_token": "w0", "bos_token": "w1", "eos_token": "w2", "pad_token": "w2"}
-    PreTrainedTokenizerFast(tokenizer_object=tokenizer, padding_side="left", **names).save_pretrained(folder)
+    PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, padding_side="left", **names
+    ).save_pretrained(folder)
     config = Qwen2Config(**shape, bos_token_id=1, eos_token_id=2, pad_token_id=2)
     Qwen2ForCausalLM(config).to(torch.bfloat16).save_pretrained(folder)
 
 
-def train(options: argparse.Namespace, model: str, *, ours: bool, early: bool = False) -> Times:
+def train(
+    options: argparse.Namespace, model: str, *, ours: bool, early: bool = False
+) -> Times:
     """Train once, and return step times."""
     on_cpu, times = options.device == "cpu", fresh_times()
     own = {"judge_early": early, "write_report": False} if ours else {}
@@ -140,12 +152,21 @@ def main() -> None:
     """Measure and print the results."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
-    parser.add_argument("--model", help="a folder with a model, in the place of the random one")
-    parser.add_argument("--tiny", action="store_true", help="a small model, few completions: a smoke test")
+    parser.add_argument(
+        "--model", help="a folder with a model, in the place of the random one"
+    )
+    parser.add_argument(
+        "--tiny", action="store_true", help="a small model, few completions: a smoke test"
+    )
     parser.add_argument("--completions", type=int, default=256)
     parser.add_argument("--tokens", type=int, default=256)
     parser.add_argument("--steps", type=int, default=6)
-    parser.add_argument("--accumulate", type=int, default=8, help="parts that a batch goes through the model in")
+    parser.add_argument(
+        "--accumulate",
+        type=int,
+        default=8,
+        help="parts that a batch goes through the model in",
+    )
     options = parser.parse_args()
     if options.tiny:
         options.completions, options.tokens, options.steps, options.accumulate = 16, 8, 3, 2
@@ -153,7 +174,9 @@ def main() -> None:
         parser.error("there is no GPU here; see --device cpu --tiny")
     logging.disable(logging.WARNING)
     where = torch.cuda.get_device_name() if options.device == "cuda" else "CPU"
-    print(f"{where}, {options.completions} completions of {options.tokens} tokens, {time.strftime('%Y-%m-%d')}")
+    print(
+        f"{where}, {options.completions} completions of {options.tokens} tokens, {time.strftime('%Y-%m-%d')}"
+    )
     kinds: dict[str, dict[str, bool]] = {
         "TRL": {"ours": False},
         "ours, judging after the passes": {"ours": True},
@@ -164,9 +187,15 @@ def main() -> None:
             save_random_model(folder, TINY if options.tiny else SHAPE)
         for name, settings in kinds.items():
             times = train(options, options.model or folder, **settings)
-            step, waited = (statistics.median(wall for _, wall in times[part][1:]) for part in ("step", "rewards"))
+            step, waited = (
+                statistics.median(wall for _, wall in times[part][1:])
+                for part in ("step", "rewards")
+            )
             share, peak = f"{waited / step:5.1%}", f"{peak_gib():.2f} GiB"
-            print(f"{name:32} a step {step:7.3f} s, waits {waited:6.3f} s ({share}), peak {peak}", flush=True)
+            print(
+                f"{name:32} a step {step:7.3f} s, waits {waited:6.3f} s ({share}), peak {peak}",
+                flush=True,
+            )
 
 
 if __name__ == "__main__":

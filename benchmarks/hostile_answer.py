@@ -40,7 +40,9 @@ def judge(load: str, *, threaded: bool, limit: float) -> str:
     """Judge the answer in a separate process; return its score and time, or the kill after `limit` seconds."""
     script = CALL.format(load=load, answer=ANSWER, threaded=threaded)
     command = [sys.executable, "-W", "ignore", "-c", script]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as process:
         assert process.stdout is not None
         process.stdout.readline()
         started = time.monotonic()
@@ -56,13 +58,18 @@ def judge(load: str, *, threaded: bool, limit: float) -> str:
 def main() -> None:
     """Judge the answer by each reward on each thread, and print times."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--limit", type=float, default=30.0, help="seconds after which a process is killed")
+    parser.add_argument(
+        "--limit", type=float, default=30.0, help="seconds after which a process is killed"
+    )
     limit = parser.parse_args().limit
     print(f"answer {ANSWER}, gold 5")
     for name, load in REWARDS.items():
         for threaded in (False, True):
             where = "another thread" if threaded else "main thread"
-            print(f"{name:<20} {where:<15} {judge(load, threaded=threaded, limit=limit)}", flush=True)
+            print(
+                f"{name:<20} {where:<15} {judge(load, threaded=threaded, limit=limit)}",
+                flush=True,
+            )
 
 
 if __name__ == "__main__":

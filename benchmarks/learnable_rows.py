@@ -37,7 +37,13 @@ import numpy as np
 import torch
 from datasets import Dataset, disable_progress_bars, load_dataset
 
-from trl_grpo_ext import RewardMix, RewardTerm, Scorecard, VerifiedGRPOConfig, VerifiedGRPOTrainer
+from trl_grpo_ext import (
+    RewardMix,
+    RewardTerm,
+    Scorecard,
+    VerifiedGRPOConfig,
+    VerifiedGRPOTrainer,
+)
 from trl_grpo_ext.assets import resolve
 from trl_grpo_ext.rewards import MathVerifier, UnitTestVerifier
 from trl_grpo_ext.support.files import append_lines, read_lines
@@ -47,7 +53,17 @@ from trl_grpo_ext.trainer.rows.posteriors import Posteriors
 DATA_SEED = 7
 GROUPS, GROUP_SIZE = 8, 8
 # Student's t for a 95 % interval, by the number of seeds.
-STUDENT = {2: 12.71, 3: 4.30, 4: 3.18, 5: 2.78, 6: 2.57, 7: 2.45, 8: 2.36, 10: 2.26, 12: 2.20}
+STUDENT = {
+    2: 12.71,
+    3: 4.30,
+    4: 3.18,
+    5: 2.78,
+    6: 2.57,
+    7: 2.45,
+    8: 2.36,
+    10: 2.26,
+    12: 2.20,
+}
 ARMS: dict[str, dict[str, Any]] = {
     "uniform": {},
     "history": {"learnable_rows": True},
@@ -83,7 +99,10 @@ def sums(kinds: Kinds, size: int) -> Callable[[], tuple[Dataset, Dataset]]:
         for share, largest, (fewest, most) in kinds:
             wanted = len(rows) + round(share * size)
             while len(rows) < wanted:
-                numbers = [generator.randint(1, largest) for _ in range(generator.randint(fewest, most))]
+                numbers = [
+                    generator.randint(1, largest)
+                    for _ in range(generator.randint(fewest, most))
+                ]
                 if _key(map(str, numbers)) not in held_out:
                     rows.append(_row(numbers))
         generator.shuffle(rows)
@@ -141,7 +160,9 @@ def run(task: Task, arm: str, seed: int, folder: str) -> dict[str, Any]:
     trainer.train()
     seconds = time.perf_counter() - began
     live = [float(card.live.mean()) for card in cards if card.mode == "train"]
-    floor = [float(card.representative.live.mean()) for card in cards if card.mode == "train"]
+    floor = [
+        float(card.representative.live.mean()) for card in cards if card.mode == "train"
+    ]
     held_out = trainer.evaluate()["eval_rewards/right/mean"]
     return {
         "live": float(np.mean(live)),
@@ -156,7 +177,11 @@ def run(task: Task, arm: str, seed: int, folder: str) -> dict[str, Any]:
 
 def results(names: Sequence[str], seeds: int, record: Path) -> Iterator[dict[str, Any]]:
     """Yield the figures of all runs; runs that the record lacks are made and recorded."""
-    known = {(one["data"], one["arm"], one["seed"]): one for one in read_lines(record)} if record.exists() else {}
+    known = (
+        {(one["data"], one["arm"], one["seed"]): one for one in read_lines(record)}
+        if record.exists()
+        else {}
+    )
     for name in names:
         for seed in range(seeds):
             for arm in TASKS[name].arms:
@@ -185,7 +210,9 @@ def told(values: Sequence[float]) -> str:
 
 def show(found: Sequence[dict[str, Any]]) -> None:
     """Print a table: a line per data set and arm, with differences from `uniform`, seed by seed."""
-    print("| data | arm | live | 2nd half | held-out | live, times uniform | held-out, minus uniform |")
+    print(
+        "| data | arm | live | 2nd half | held-out | live, times uniform | held-out, minus uniform |"
+    )
     print("|---|---|---|---|---|---|---|")
     by_key = {(one["data"], one["arm"], one["seed"]): one for one in found}
     for name in dict.fromkeys(one["data"] for one in found):
@@ -208,10 +235,14 @@ def show_cost() -> None:
 
     Times are the best of five.
     """
-    print("| rows | draw of 64 rows, ms | learn, ms | state, MB (all rows seen) | state, KB (1,000 rows seen) |")
+    print(
+        "| rows | draw of 64 rows, ms | learn, ms | state, MB (all rows seen) | state, KB (1,000 rows seen) |"
+    )
     print("|---|---|---|---|---|")
     for size in (10**4, 10**5, 10**6):
-        posteriors = Posteriors(buckets=np.zeros(size, dtype=np.int64), group_size=8, floor=0.25, seed=0)
+        posteriors = Posteriors(
+            buckets=np.zeros(size, dtype=np.int64), group_size=8, floor=0.25, seed=0
+        )
         _see(posteriors, 1000)
         small = _state_bytes(posteriors)
         _see(posteriors, size)
@@ -224,7 +255,9 @@ def show_cost() -> None:
             posteriors.learn(draw.rows, right=np.full(64, 3.0), judged=np.full(64, 8.0))
             learns.append(time.perf_counter() - began)
         large = _state_bytes(posteriors)
-        print(f"| {size} | {1e3 * min(draws):.1f} | {1e3 * min(learns):.2f} | {large / 1e6:.1f} | {small / 1e3:.0f} |")
+        print(
+            f"| {size} | {1e3 * min(draws):.1f} | {1e3 * min(learns):.2f} | {large / 1e6:.1f} | {small / 1e3:.0f} |"
+        )
 
 
 def _see(posteriors: Posteriors, count: int) -> None:
@@ -245,7 +278,9 @@ def main() -> None:
     parser.add_argument("--data", nargs="+", choices=list(TASKS), default=list(TASKS))
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--record", type=Path, default=Path("learnable_rows.jsonl"))
-    parser.add_argument("--cost", action="store_true", help="measure the cost of draws instead")
+    parser.add_argument(
+        "--cost", action="store_true", help="measure the cost of draws instead"
+    )
     arguments = parser.parse_args()
     if arguments.cost:
         show_cost()

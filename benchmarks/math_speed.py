@@ -28,7 +28,11 @@ Pairs = tuple[list[str], list[str]]
 
 def cases(paths: Sequence[Path]) -> Pairs:
     """Read golds and predictions from case files."""
-    rows = [json.loads(line) for path in paths for line in path.read_text(encoding="utf-8").splitlines()]
+    rows = [
+        json.loads(line)
+        for path in paths
+        for line in path.read_text(encoding="utf-8").splitlines()
+    ]
     return [row["gold"] for row in rows], [row["prediction"] for row in rows]
 
 
@@ -68,7 +72,9 @@ def compare(name: str, golds: list[str], texts: list[str], repeats: int) -> None
     distinct = len(set(zip(golds, texts, strict=True)))
     print(f"{name}: {len(golds)} pairs, {distinct} distinct, median of {repeats}")
     ratio = rates["ours"] / rates["trl"]
-    print(f"  ours {rates['ours']:>9.0f} pairs/s   trl {rates['trl']:>7.0f} pairs/s   ratio {ratio:.1f}")
+    print(
+        f"  ours {rates['ours']:>9.0f} pairs/s   trl {rates['trl']:>7.0f} pairs/s   ratio {ratio:.1f}"
+    )
     forget()
     verdicts = ours.judge(texts, solution=golds)
     cuts = quantiles([verdict.seconds * 1000 for verdict in verdicts], n=100)
@@ -78,16 +84,26 @@ def compare(name: str, golds: list[str], texts: list[str], repeats: int) -> None
 
 def main() -> None:
     """Compare the rewards, and print rates and worker memory."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("cases", type=Path, nargs="+")
     parser.add_argument("--run", type=Path, help="the folder of a run with scorecards")
     parser.add_argument("--repeats", type=int, default=3)
     arguments = parser.parse_args()
     compare("distinct answers", *cases(arguments.cases), arguments.repeats)
     if arguments.run:
-        compare("a run's own groups", *recorded(arguments.run, most=2048), arguments.repeats)
-    workers = [child for child in psutil.Process(os.getpid()).children() if "worker_main" in " ".join(child.cmdline())]
-    print(f"{len(workers)} workers, MiB each: {', '.join(f'{w.memory_info().rss / 2**20:.0f}' for w in workers)}")
+        compare(
+            "a run's own groups", *recorded(arguments.run, most=2048), arguments.repeats
+        )
+    workers = [
+        child
+        for child in psutil.Process(os.getpid()).children()
+        if "worker_main" in " ".join(child.cmdline())
+    ]
+    print(
+        f"{len(workers)} workers, MiB each: {', '.join(f'{w.memory_info().rss / 2**20:.0f}' for w in workers)}"
+    )
 
 
 if __name__ == "__main__":

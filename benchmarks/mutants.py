@@ -81,13 +81,17 @@ class Mutant:
 
 def main() -> int:
     """Run the mutants and print survivors; return the exit status."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--only", default="", help="the parts whose name holds this")
     parser.add_argument("--jobs", type=int, default=2, help="how many at a time")
     parser.add_argument("--list", action="store_true", help="look for the texts only")
     flags = parser.parse_args()
     mutants = [mutant for mutant in read_mutants() if flags.only in mutant.part]
-    sources = {path.relative_to(ROOT): path.read_text(encoding="utf-8") for path in _files()}
+    sources = {
+        path.relative_to(ROOT): path.read_text(encoding="utf-8") for path in _files()
+    }
     lost = [mutant for mutant in mutants if len(places(mutant, sources)) != 1]
     for mutant in lost:
         print(f"in {len(places(mutant, sources))} places: {mutant}")
@@ -127,7 +131,9 @@ def survive(mutants: Sequence[Mutant], sources: dict[Path, str], jobs: int) -> l
     survivors = []
     for run, passed in run_all(runs, jobs):
         if run.mutant is None and not passed:
-            sys.exit(f"Without any mutant these fail, or run too long: {' '.join(run.tests)}")
+            sys.exit(
+                f"Without any mutant these fail, or run too long: {' '.join(run.tests)}"
+            )
         if run.mutant is not None and passed:
             survivors.append(run.mutant)
     return survivors
@@ -155,7 +161,10 @@ def run_all(runs: Sequence[Run], jobs: int) -> Iterator[tuple[Run, bool]]:
         while waiting or running:
             while waiting and len(running) < jobs:
                 run = waiting.pop()
-                running[_start(run, Path(folder) / str(len(waiting)))] = (run, time.monotonic() + SECONDS)
+                running[_start(run, Path(folder) / str(len(waiting)))] = (
+                    run,
+                    time.monotonic() + SECONDS,
+                )
             time.sleep(0.05)
             for child, (run, deadline) in list(running.items()):
                 ended, status = os.waitpid(child, os.WNOHANG)
@@ -195,12 +204,20 @@ def _run_here(run: Run, tree: Path) -> int:
     tree.mkdir()
     for name in COPIED:
         if (ROOT / name).is_dir():
-            shutil.copytree(ROOT / name, tree / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
+            shutil.copytree(
+                ROOT / name,
+                tree / name,
+                symlinks=True,
+                ignore=shutil.ignore_patterns("__pycache__"),
+            )
         else:
             shutil.copy(ROOT / name, tree / name)
     if run.mutant is not None and run.path is not None:
         path = tree / run.path
-        path.write_text(path.read_text(encoding="utf-8").replace(run.mutant.old, run.mutant.new), encoding="utf-8")
+        path.write_text(
+            path.read_text(encoding="utf-8").replace(run.mutant.old, run.mutant.new),
+            encoding="utf-8",
+        )
     os.chdir(tree)
     os.environ["PYTHONPATH"] = str(tree)
     sys.path.insert(0, str(tree))

@@ -29,7 +29,12 @@ from trl_grpo_ext.trainer.meters.noise_meter import NoiseMeter
 
 PLANTED = (0.0, 0.02, 0.05, 0.20)
 GOLDS = ("{0}", r"\frac{{{0}}}{{7}}", "{0}.5", r"{0}\sqrt{{2}}", "({0}, 1)", "x^2+{0}")
-ENDINGS = (r"So it is $\boxed{{{0}}}$.", "The final answer is {0}.", "<answer>{0}</answer>", "#### {0}")
+ENDINGS = (
+    r"So it is $\boxed{{{0}}}$.",
+    "The final answer is {0}.",
+    "<answer>{0}</answer>",
+    "#### {0}",
+)
 # Share of right completions.
 RIGHT = 0.4
 
@@ -42,7 +47,10 @@ class NoisyVerifier(MathVerifier):
 
     def judge_samples(self, samples: Sequence[Sample]) -> list[Verdict]:
         judged = zip(samples, super().judge_samples(samples), strict=True)
-        return [_flipped(verdict) if _chance(sample) < self.noise else verdict for sample, verdict in judged]
+        return [
+            _flipped(verdict) if _chance(sample) < self.noise else verdict
+            for sample, verdict in judged
+        ]
 
 
 def _chance(sample: Sample) -> float:
@@ -54,10 +62,17 @@ def _flipped(verdict: Verdict) -> Verdict:
     if verdict.score is None:
         return verdict
     right = verdict.status is not Status.CORRECT
-    return replace(verdict, status=Status.CORRECT if right else Status.INCORRECT, score=float(right), reason="planted")
+    return replace(
+        verdict,
+        status=Status.CORRECT if right else Status.INCORRECT,
+        score=float(right),
+        reason="planted",
+    )
 
 
-def batches(mix: RewardMix, count: int, groups: int = 8, size: int = 8) -> Iterator[Scorecard]:
+def batches(
+    mix: RewardMix, count: int, groups: int = 8, size: int = 8
+) -> Iterator[Scorecard]:
     """Yield judged batches of completions with varied answer formats."""
     for step in range(count):
         samples = []
@@ -67,7 +82,14 @@ def batches(mix: RewardMix, count: int, groups: int = 8, size: int = 8) -> Itera
                 is_right = (group * 7 + member * 3) % 10 < 10 * RIGHT
                 said = form.format(group + 8 if is_right else group + 9 + member)
                 text = f"We try way {member} of {group}.\n{ENDINGS[(group + member) % len(ENDINGS)].format(said)}"
-                samples.append(Sample(text=text, row={"solution": form.format(group + 8)}, group=group, step=step))
+                samples.append(
+                    Sample(
+                        text=text,
+                        row={"solution": form.format(group + 8)},
+                        group=group,
+                        step=step,
+                    )
+                )
         yield mix.score(samples)
 
 
@@ -78,7 +100,9 @@ def measured(noise: float, count: int) -> dict[str, float]:
         meter = NoiseMeter(mix, folder, share=math.inf)
         for card in batches(mix, count):
             meter.on_batch(card, None)
-        return meter.figures | {f"{name}_count": float(len(found)) for name, found in meter.mistakes.items()}
+        return meter.figures | {
+            f"{name}_count": float(len(found)) for name, found in meter.mistakes.items()
+        }
 
 
 def run(noise: float, steps: int) -> tuple[list[dict[str, Any]], float]:
@@ -102,7 +126,9 @@ def run(noise: float, steps: int) -> tuple[list[dict[str, Any]], float]:
             save_strategy="no", disable_tqdm=True, write_report=False, run_checks=False,
         )  # fmt: skip
         data = load_dataset(resolve("bundled:sums"), split="train")
-        trainer = VerifiedGRPOTrainer(resolve("bundled:tiny_reasoner"), NoisyVerifier(noise=noise), args, data)
+        trainer = VerifiedGRPOTrainer(
+            resolve("bundled:tiny_reasoner"), NoisyVerifier(noise=noise), args, data
+        )
         keep_quiet(trainer)
         trainer.train()
         logs = [entry for entry in trainer.state.log_history if "loss" in entry]
@@ -131,11 +157,16 @@ def main() -> None:
     for noise in PLANTED:
         figures = measured(noise, options.batches)
         print(_row(noise, figures))
-        farthest = max(farthest, *(abs(figures[name] - noise) for name in (FALSE_REJECTS, FALSE_ACCEPTS)))
+        farthest = max(
+            farthest,
+            *(abs(figures[name] - noise) for name in (FALSE_REJECTS, FALSE_ACCEPTS)),
+        )
     print(f"farthest from what was planted: {100 * farthest:.2f} points")
     for noise in (PLANTED[0], PLANTED[-1]) if options.steps else ():
         logs, share = run(noise, options.steps)
-        print(f"{options.steps} steps of the bundled model: {_row(noise, logs[-1]).strip()}; {share:.2%} of the time")
+        print(
+            f"{options.steps} steps of the bundled model: {_row(noise, logs[-1]).strip()}; {share:.2%} of the time"
+        )
     raise SystemExit(farthest > 0.02)
 
 

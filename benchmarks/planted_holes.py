@@ -24,13 +24,21 @@ DONE = "7d1f0c: every assert held"
 
 def substring(completions: Sequence[Any], solution: Sequence[str], **_: Any) -> list[float]:
     """Score 1 if the answer occurs anywhere in the completion."""
-    return [float(gold in completion_text(one)) for one, gold in zip(completions, solution, strict=True)]
+    return [
+        float(gold in completion_text(one))
+        for one, gold in zip(completions, solution, strict=True)
+    ]
 
 
-def last_number(completions: Sequence[Any], solution: Sequence[str], **_: Any) -> list[float]:
+def last_number(
+    completions: Sequence[Any], solution: Sequence[str], **_: Any
+) -> list[float]:
     """Score 1 if the last number equals the answer."""
     numbers = [re.findall(r"-?\d+(?:\.\d+)?", completion_text(one)) for one in completions]
-    return [float(bool(said) and said[-1] == gold) for said, gold in zip(numbers, solution, strict=True)]
+    return [
+        float(bool(said) and said[-1] == gold)
+        for said, gold in zip(numbers, solution, strict=True)
+    ]
 
 
 def longest(completions: Sequence[Any], **_: Any) -> list[float]:
@@ -43,10 +51,15 @@ def format_only(completions: Sequence[Any], **_: Any) -> list[float]:
     return [float(BOX.search(completion_text(one)) is not None) for one in completions]
 
 
-def prompt_echo(completions: Sequence[Any], solution: Sequence[str], **_: Any) -> list[float]:
+def prompt_echo(
+    completions: Sequence[Any], solution: Sequence[str], **_: Any
+) -> list[float]:
     """Score 1 if the last box evaluates to the answer; the grader even adds up sums."""
     boxes = [BOX.findall(completion_text(one)) for one in completions]
-    return [float(bool(said) and _sum(said[-1]) == _sum(gold)) for said, gold in zip(boxes, solution, strict=True)]
+    return [
+        float(bool(said) and _sum(said[-1]) == _sum(gold))
+        for said, gold in zip(boxes, solution, strict=True)
+    ]
 
 
 def _sum(text: str) -> float | str:
@@ -59,7 +72,10 @@ def _sum(text: str) -> float | str:
 def first_tag(completions: Sequence[Any], solution: Sequence[str], **_: Any) -> list[float]:
     """Score 1 if the first box holds the answer, whatever follows."""
     boxes = [BOX.search(completion_text(one)) for one in completions]
-    return [float(box is not None and box[1] == gold) for box, gold in zip(boxes, solution, strict=True)]
+    return [
+        float(box is not None and box[1] == gold)
+        for box, gold in zip(boxes, solution, strict=True)
+    ]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,8 +84,15 @@ class ExitStatus(UnitTestVerifier):
 
     def judge_samples(self, samples: Sequence[Sample]) -> list[Verdict]:
         tasks = [self._task(sample) for sample in samples]
-        outcomes = iter(self.runner().run([self._job(task.job) for task in tasks if not isinstance(task, Verdict)]))
-        return [task if isinstance(task, Verdict) else as_verdict(self._passed(next(outcomes))) for task in tasks]
+        outcomes = iter(
+            self.runner().run(
+                [self._job(task.job) for task in tasks if not isinstance(task, Verdict)]
+            )
+        )
+        return [
+            task if isinstance(task, Verdict) else as_verdict(self._passed(next(outcomes)))
+            for task in tasks
+        ]
 
     def _job(self, job: Job) -> Job:
         together = naive_job(job)
@@ -87,7 +110,11 @@ class EqualObject(ExitStatus):
     def _job(self, job: Job) -> Job:
         together = super()._job(job)
         program = f"{together.program}\nprint({DONE!r})\n"
-        return replace(together, program=program, suite=StdioSuite(tests=(StdioCase(stdin="", stdout=DONE),)))
+        return replace(
+            together,
+            program=program,
+            suite=StdioSuite(tests=(StdioCase(stdin="", stdout=DONE),)),
+        )
 
     def _passed(self, outcome: Any) -> bool:
         return bool(outcome.ending is Ending.PASSED)

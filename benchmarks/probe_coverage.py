@@ -26,7 +26,13 @@ import torch
 from datasets import disable_progress_bars, load_dataset
 from learnable_rows import EVEN, HARD, sums
 
-from trl_grpo_ext import RewardMix, RewardTerm, Scorecard, VerifiedGRPOConfig, VerifiedGRPOTrainer
+from trl_grpo_ext import (
+    RewardMix,
+    RewardTerm,
+    Scorecard,
+    VerifiedGRPOConfig,
+    VerifiedGRPOTrainer,
+)
 from trl_grpo_ext.assets import resolve
 from trl_grpo_ext.commands.probe.figures import Attempts, attempts_of, live_share, probe
 from trl_grpo_ext.recipe.rows import spread
@@ -57,14 +63,19 @@ def run(name: str, seed: int, folder: str) -> dict[str, Any]:
     model = resolve("bundled:tiny_coder" if is_code else "bundled:tiny_reasoner")
     mix = RewardMix([RewardTerm(name="right", verifier=verifier)])
     half = len(rows) // 2
-    probed, trained = spread(rows.select(range(half)), PROMPTS), rows.select(range(half, len(rows)))
+    probed, trained = (
+        spread(rows.select(range(half)), PROMPTS),
+        rows.select(range(half, len(rows))),
+    )
     trainer = VerifiedGRPOTrainer(model, mix, args, trained, probed)
     cards: list[Scorecard] = []
     trainer.add_scorecard_listener(cards.append)
     trainer.evaluate()
     trainer.train()
     met = attempts_of([card for card in cards if card.mode == "train"])
-    predicted = probe([card for card in cards if card.mode == "eval"], {"num_generations": SAMPLES}).live
+    predicted = probe(
+        [card for card in cards if card.mode == "eval"], {"num_generations": SAMPLES}
+    ).live
     found: dict[str, Any] = {}
     for size in SIZES:
         interval, observed = predicted.get(size), live_share(met, size)
@@ -75,12 +86,20 @@ def run(name: str, seed: int, folder: str) -> dict[str, Any]:
 
 def results(names: Sequence[str], seeds: int, record: Path) -> Iterator[dict[str, Any]]:
     """Yield the figures of all runs; runs that the record lacks are made and recorded."""
-    known = {(one["data"], one["seed"]): one for one in read_lines(record)} if record.exists() else {}
+    known = (
+        {(one["data"], one["seed"]): one for one in read_lines(record)}
+        if record.exists()
+        else {}
+    )
     for seed in range(seeds):
         for name in names:
             if (name, seed) not in known:
                 with tempfile.TemporaryDirectory() as folder:
-                    known[name, seed] = {"data": name, "seed": seed, "live": run(name, seed, folder)}
+                    known[name, seed] = {
+                        "data": name,
+                        "seed": seed,
+                        "live": run(name, seed, folder),
+                    }
                 append_lines(record, [known[name, seed]])
             yield known[name, seed]
 
@@ -95,9 +114,13 @@ def show(found: Sequence[dict[str, Any]]) -> None:
             shares = [one["live"][str(size)] for one in found if one["data"] == name]
             hits = [one["low"] <= one["met"] <= one["high"] for one in shares]
             covered += hits
-            mean, met = (float(np.mean([one[key] for one in shares])) for key in ("mean", "met"))
+            mean, met = (
+                float(np.mean([one[key] for one in shares])) for key in ("mean", "met")
+            )
             half = float(np.mean([one["high"] - one["low"] for one in shares])) / 2
-            print(f"| {name} | {size} | {mean:.3f} | {half:.3f} | {met:.3f} | {sum(hits)} of {len(hits)} |")
+            print(
+                f"| {name} | {size} | {mean:.3f} | {half:.3f} | {met:.3f} | {sum(hits)} of {len(hits)} |"
+            )
     print(f"covered: {sum(covered)} of {len(covered)} ({np.mean(covered):.0%})")
 
 
@@ -114,15 +137,25 @@ SHAPES = {
 
 def simulate(times: int) -> None:
     """Print the coverage for rates of known distributions, by group size."""
-    print("| success rates | " + " | ".join(f"groups of {size}" for size in (*SIZES, 32)) + " |")
+    print(
+        "| success rates | "
+        + " | ".join(f"groups of {size}" for size in (*SIZES, 32))
+        + " |"
+    )
     print("|---" * (len(SIZES) + 2) + "|")
     for name, parts in SHAPES.items():
         generator = np.random.default_rng(0)
         hits = np.array([_covered(parts, generator) for _ in range(times)])
-        print(f"| {name} | " + " | ".join(f"{share:.0%}" for share in hits.mean(axis=0)) + " |")
+        print(
+            f"| {name} | "
+            + " | ".join(f"{share:.0%}" for share in hits.mean(axis=0))
+            + " |"
+        )
 
 
-def _covered(parts: Sequence[tuple[float, float, float]], generator: np.random.Generator) -> list[bool]:
+def _covered(
+    parts: Sequence[tuple[float, float, float]], generator: np.random.Generator
+) -> list[bool]:
     """Probe once, run once; return whether each group size's interval holds what the run meets."""
     right = generator.binomial(SAMPLES, _rates(parts, PROMPTS, generator)).astype(float)
     alike = tuple((int(count), SAMPLES - int(count)) for count in right)
@@ -132,11 +165,15 @@ def _covered(parts: Sequence[tuple[float, float, float]], generator: np.random.G
         met = generator.binomial(size, _rates(parts, GROUPS * STEPS, generator))
         interval = live_share(attempts, size)
         assert interval is not None
-        found.append(bool(interval.low <= ((met > 0) & (met < size)).mean() <= interval.high))
+        found.append(
+            bool(interval.low <= ((met > 0) & (met < size)).mean() <= interval.high)
+        )
     return found
 
 
-def _rates(parts: Sequence[tuple[float, float, float]], count: int, generator: np.random.Generator) -> Any:
+def _rates(
+    parts: Sequence[tuple[float, float, float]], count: int, generator: np.random.Generator
+) -> Any:
     chosen = generator.choice(len(parts), count, p=[part[0] for part in parts])
     return generator.beta(*np.array([part[1:] for part in parts])[chosen].T)
 
@@ -147,7 +184,11 @@ def main() -> None:
     parser.add_argument("--data", nargs="+", choices=list(DATA), default=list(DATA))
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--record", type=Path, default=Path("probe_coverage.jsonl"))
-    parser.add_argument("--simulated", action="store_true", help="take success rates from known distributions")
+    parser.add_argument(
+        "--simulated",
+        action="store_true",
+        help="take success rates from known distributions",
+    )
     arguments = parser.parse_args()
     if arguments.simulated:
         simulate(200)

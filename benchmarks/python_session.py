@@ -85,7 +85,11 @@ def time_calls(count: int) -> None:
         ("a call of a session", count, lambda: session.run(code)),
         ("an end and a start of a session", few, restart),
         ("a call of the tool without memory", few, lambda: python_tool(code)),
-        ("python -I -c CODE, without walls", few, lambda: subprocess.run(command, check=True)),
+        (
+            "python -I -c CODE, without walls",
+            few,
+            lambda: subprocess.run(command, check=True),
+        ),
     ):
         print(f"{name:<34} {quantiles([seconds_of(call) for _ in range(times)])}")
     session.close()
@@ -113,8 +117,14 @@ def soak(rollouts: int, calls: int) -> None:
             for number in range(calls):
                 place = rollout * calls + number
                 hostile = place % 10 == 9
-                code = HOSTILE[place // 10 % len(HOSTILE)] if hostile else CELLS[number % len(CELLS)]
-                took = seconds_of(lambda environment=environment, code=code: environment.python(code))  # type: ignore[misc]
+                code = (
+                    HOSTILE[place // 10 % len(HOSTILE)]
+                    if hostile
+                    else CELLS[number % len(CELLS)]
+                )
+                took = seconds_of(
+                    lambda environment=environment, code=code: environment.python(code)
+                )  # type: ignore[misc]
                 seconds += [] if hostile else [took]
             # Sixteen rollouts run at a time, as in a batch.
             if rollout % POOL == POOL - 1:
@@ -138,7 +148,10 @@ def train_on_timeouts(batch: int, *, parallel: bool) -> float:
         parallel_calls = parallel
 
     class Scripted(VerifiedGRPOTrainer):
-        says: ClassVar = ['<call>{"name": "python", "arguments": {"code": "while True: pass"}}</call>', "\\boxed{1}"]
+        says: ClassVar = [
+            '<call>{"name": "python", "arguments": {"code": "while True: pass"}}</call>',
+            "\\boxed{1}",
+        ]
         seconds = 0.0
 
         def _generate(self, prompts: Any) -> Any:
@@ -149,7 +162,9 @@ def train_on_timeouts(batch: int, *, parallel: bool) -> float:
             text = self.says[self._turn]
             self._turn += 1
             tokenizer = self.processing_class
-            return [[*tokenizer(text)["input_ids"], tokenizer.eos_token_id] for _ in prompt_ids], None
+            return [
+                [*tokenizer(text)["input_ids"], tokenizer.eos_token_id] for _ in prompt_ids
+            ], None
 
         def _tool_call_loop(self, *arguments: Any, **named: Any) -> Any:
             began = time.perf_counter()
@@ -175,7 +190,9 @@ def train_on_timeouts(batch: int, *, parallel: bool) -> float:
 
 def main() -> None:
     """Print all measurements."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rollouts", type=int, default=1000)
     parser.add_argument("--calls", type=int, default=10)
     parser.add_argument("--batch", type=int, default=64)
@@ -186,9 +203,13 @@ def main() -> None:
     soak(arguments.rollouts, arguments.calls)
     bound = math.ceil(arguments.batch / cores)
     seconds = train_on_timeouts(arguments.batch, parallel=True)
-    print(f"{arguments.batch} rollouts that time out after 1 s: {seconds:.1f} s, the bound is {bound} s and the ends")
+    print(
+        f"{arguments.batch} rollouts that time out after 1 s: {seconds:.1f} s, the bound is {bound} s and the ends"
+    )
     few = max(8, arguments.batch // 8)
-    print(f"{few} of them as TRL calls tools, one after another: {train_on_timeouts(few, parallel=False):.1f} s")
+    print(
+        f"{few} of them as TRL calls tools, one after another: {train_on_timeouts(few, parallel=False):.1f} s"
+    )
 
 
 if __name__ == "__main__":

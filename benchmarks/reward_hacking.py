@@ -55,7 +55,15 @@ import datasets
 import torch
 import transformers
 
-from trl_grpo_ext import RewardMix, RewardTerm, Sample, Scorecard, VerifiedGRPOConfig, VerifiedGRPOTrainer, verifier
+from trl_grpo_ext import (
+    RewardMix,
+    RewardTerm,
+    Sample,
+    Scorecard,
+    VerifiedGRPOConfig,
+    VerifiedGRPOTrainer,
+    verifier,
+)
 from trl_grpo_ext.assets import resolve
 from trl_grpo_ext.figures.reduction import reduce_card
 from trl_grpo_ext.recipe.summary import Evaluation, summarise
@@ -137,13 +145,25 @@ def weights(reward: str, bonus: float) -> dict[str, float]:
 
 def make_mix(reward: str, bonus: float) -> RewardMix:
     """Build a mix that trains on a reward's terms, and watches all others with weight 0."""
-    trained = {"accuracy": 0.0, "substring": 0.0, "steps": 0.0, "steps_if_right": 0.0} | weights(reward, bonus)
+    trained = {
+        "accuracy": 0.0,
+        "substring": 0.0,
+        "steps": 0.0,
+        "steps_if_right": 0.0,
+    } | weights(reward, bonus)
     return RewardMix(
         [
-            RewardTerm(name="accuracy", verifier=MathVerifier(), weight=trained["accuracy"]),
+            RewardTerm(
+                name="accuracy", verifier=MathVerifier(), weight=trained["accuracy"]
+            ),
             RewardTerm(name="substring", verifier=substring, weight=trained["substring"]),
             RewardTerm(name="steps", verifier=steps, weight=trained["steps"]),
-            RewardTerm(name="steps_if_right", verifier=steps, weight=trained["steps_if_right"], gate="accuracy"),
+            RewardTerm(
+                name="steps_if_right",
+                verifier=steps,
+                weight=trained["steps_if_right"],
+                gate="accuracy",
+            ),
         ]
     )
 
@@ -178,7 +198,9 @@ def make_trainer(reward: str, seed: int, settings: Settings) -> VerifiedGRPOTrai
         disable_tqdm=True,
     )
     model = resolve("bundled:tiny_reasoner")
-    trainer = VerifiedGRPOTrainer(model, make_mix(reward, settings.bonus), arguments, sums["train"], sums["test"])
+    trainer = VerifiedGRPOTrainer(
+        model, make_mix(reward, settings.bonus), arguments, sums["train"], sums["test"]
+    )
     keep_quiet(trainer)
     return trainer
 
@@ -200,7 +222,9 @@ def run(task: tuple[int, str], settings: Settings) -> Curve:
         trainer.train()
     return Curve(
         points=[make_point(step, cards) for step, cards in sorted(evaluations.items())],
-        completions=[sample for card in evaluations[max(evaluations)] for sample in card.samples],
+        completions=[
+            sample for card in evaluations[max(evaluations)] for sample in card.samples
+        ],
         seconds=time.perf_counter() - started,
     )
 
@@ -214,19 +238,31 @@ def quieten() -> None:
 
 def make_point(step: int, cards: Sequence[Scorecard]) -> Point:
     """Summarize an evaluation."""
-    cut = fmean(float(sample.truncated or False) for card in cards for sample in card.samples)
-    return Point(step=step, figures=summarise([reduce_card(card, {}) for card in cards]), cut=cut)
+    cut = fmean(
+        float(sample.truncated or False) for card in cards for sample in card.samples
+    )
+    return Point(
+        step=step, figures=summarise([reduce_card(card, {}) for card in cards]), cut=cut
+    )
 
 
-def report(reward: str, seed: int, curve: Curve, arguments: argparse.Namespace) -> Iterator[str]:
+def report(
+    reward: str, seed: int, curve: Curve, arguments: argparse.Namespace
+) -> Iterator[str]:
     """Yield a run's report, line by line."""
-    added_up = " + ".join(f"{weight:g} {term}" for term, weight in weights(reward, arguments.bonus).items())
+    added_up = " + ".join(
+        f"{weight:g} {term}" for term, weight in weights(reward, arguments.bonus).items()
+    )
     yield f"\n{reward}, seed {seed}: trained on {added_up} ({curve.seconds:.0f} s)"
     yield f"{'step':>5}   {'answer in completion':<22}{'steps':>6}   {'true accuracy':<22}{'tokens':>6}{'cut':>6}"
     yield from map(str, curve.points)
     # Each prompt has two completions in a row: show the first of each.
     for sample in curve.completions[: 2 * arguments.shown : 2]:
-        question = sample.prompt[0]["content"] if isinstance(sample.prompt, list) else sample.prompt
+        question = (
+            sample.prompt[0]["content"]
+            if isinstance(sample.prompt, list)
+            else sample.prompt
+        )
         yield f"  {question} = {sample.row['solution']}: {sample.text!r}"
 
 
@@ -242,19 +278,37 @@ def outcome(reward: str, seed: int, curve: Curve) -> str:
 
 def parse_arguments() -> argparse.Namespace:
     """Parse the command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rewards", nargs="+", choices=list(REWARDS), default=list(DEFAULT_REWARDS))
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--rewards", nargs="+", choices=list(REWARDS), default=list(DEFAULT_REWARDS)
+    )
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1])
     parser.add_argument("--steps", type=int, default=160)
-    parser.add_argument("--every", type=int, default=40, help="steps between two evaluations")
-    parser.add_argument("--bonus", type=float, default=0.2, help="weight of the bonus for lines")
-    parser.add_argument("--length", type=int, default=64, help="tokens that a completion may have")
+    parser.add_argument(
+        "--every", type=int, default=40, help="steps between two evaluations"
+    )
+    parser.add_argument(
+        "--bonus", type=float, default=0.2, help="weight of the bonus for lines"
+    )
+    parser.add_argument(
+        "--length", type=int, default=64, help="tokens that a completion may have"
+    )
     parser.add_argument("--learning_rate", type=float, default=3e-4)
     parser.add_argument("--beta", type=float, default=0.0, help="weight of the KL term")
     parser.add_argument("--temperature", type=float, default=1.0)
-    parser.add_argument("--shown", type=int, default=3, help="completions to show of each run")
-    parser.add_argument("--jobs", type=int, default=2, help="runs at a time, one thread each")
-    parser.add_argument("--output_dir", type=Path, help="where TRL may write; by default a folder that is removed")
+    parser.add_argument(
+        "--shown", type=int, default=3, help="completions to show of each run"
+    )
+    parser.add_argument(
+        "--jobs", type=int, default=2, help="runs at a time, one thread each"
+    )
+    parser.add_argument(
+        "--output_dir",
+        type=Path,
+        help="where TRL may write; by default a folder that is removed",
+    )
     return parser.parse_args()
 
 
@@ -273,9 +327,15 @@ def main() -> None:
             temperature=arguments.temperature,
             output_dir=arguments.output_dir or Path(temporary),
         )
-        summary = [f"\n{'reward':<18}{'seed':>4}{'before':>9}{'best':>8}{'':<14}{'true accuracy after':<22}{'gap':>8}"]
-        with ProcessPoolExecutor(arguments.jobs, multiprocessing.get_context("spawn")) as pool:
-            for (seed, reward), curve in zip(tasks, pool.map(partial(run, settings=settings), tasks), strict=True):
+        summary = [
+            f"\n{'reward':<18}{'seed':>4}{'before':>9}{'best':>8}{'':<14}{'true accuracy after':<22}{'gap':>8}"
+        ]
+        with ProcessPoolExecutor(
+            arguments.jobs, multiprocessing.get_context("spawn")
+        ) as pool:
+            for (seed, reward), curve in zip(
+                tasks, pool.map(partial(run, settings=settings), tasks), strict=True
+            ):
                 print("\n".join(report(reward, seed, curve, arguments)), flush=True)
                 summary.append(outcome(reward, seed, curve))
         print("\n".join(summary))

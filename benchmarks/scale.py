@@ -58,8 +58,15 @@ class Measured:
 
     def limit(self, cores: int) -> tuple[float, str]:
         """Return the largest possible rate on `cores` cores, in completions per second, and its bottleneck."""
-        of_cores, of_trainer = 1000 * cores / (self.each_here + self.each_below), 1000 / self.each_here
-        return (of_trainer, "the training process") if of_trainer < of_cores else (of_cores, f"{cores} cores")
+        of_cores, of_trainer = (
+            1000 * cores / (self.each_here + self.each_below),
+            1000 / self.each_here,
+        )
+        return (
+            (of_trainer, "the training process")
+            if of_trainer < of_cores
+            else (of_cores, f"{cores} cores")
+        )
 
 
 def cpu_seconds() -> tuple[float, float]:
@@ -75,14 +82,24 @@ def cpu_seconds() -> tuple[float, float]:
     return own.user + own.system, below + own.children_user + own.children_system
 
 
-def judge(note: str, count: int, seconds: float, maths: Judge, code: UnitTestVerifier) -> Measured:
+def judge(
+    note: str, count: int, seconds: float, maths: Judge, code: UnitTestVerifier
+) -> Measured:
     """Judge `count` completions of two kinds, or until `seconds` have passed; starting processes is not timed."""
     code([program(-1, note)], tests=[TESTS])
     maths([formula(10**6)], ["(x+1)^2"])
     (here, below), began, right, done = cpu_seconds(), time.perf_counter(), 0.0, 0
     while done < count and time.perf_counter() - began < seconds:
         numbers = range(done // 2, min(done + BATCH, count) // 2)
-        right += sum(filter(None, code([program(number, note) for number in numbers], tests=[TESTS] * len(numbers))))
+        right += sum(
+            filter(
+                None,
+                code(
+                    [program(number, note) for number in numbers],
+                    tests=[TESTS] * len(numbers),
+                ),
+            )
+        )
         golds = [f"x^2 + {number}x + {len(note)}" for number in numbers]
         right += maths([formula(number, len(note)) for number in numbers], golds)
         done += 2 * len(numbers)
@@ -158,13 +175,23 @@ def main() -> None:
     """Measure and print each place."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--completions", type=int, default=50_000)
-    parser.add_argument("--seconds", type=float, default=240.0, help="at most, for each place")
+    parser.add_argument(
+        "--seconds", type=float, default=240.0, help="at most, for each place"
+    )
     parser.add_argument("--nodes", type=int, nargs="*", default=[1, 2, 4], help="of Ray")
-    parser.add_argument("--cluster", type=int, nargs=2, default=[64, 32], metavar=("NODES", "CORES"))
+    parser.add_argument(
+        "--cluster", type=int, nargs=2, default=[64, 32], metavar=("NODES", "CORES")
+    )
     options = parser.parse_args()
     count, seconds, cores = options.completions, options.seconds, usable_cores()
-    os.environ |= {"RAY_USAGE_STATS_ENABLED": "0", "RAY_memory_monitor_refresh_ms": "0", EXECUTOR_VARIABLE: LOCAL}
-    print(f"{count} completions, {cores} cores, load {os.getloadavg()[0]:.1f}, {time.strftime('%Y-%m-%d')}")
+    os.environ |= {
+        "RAY_USAGE_STATS_ENABLED": "0",
+        "RAY_memory_monitor_refresh_ms": "0",
+        EXECUTOR_VARIABLE: LOCAL,
+    }
+    print(
+        f"{count} completions, {cores} cores, load {os.getloadavg()[0]:.1f}, {time.strftime('%Y-%m-%d')}"
+    )
     alone = judge("alone", count, seconds, in_this_process, UnitTestVerifier(workers=1))
     show("one process", alone, cores)
     close_shared()
@@ -173,7 +200,13 @@ def main() -> None:
     close_shared()
     for nodes in options.nodes:
         with ray_nodes(nodes, cores):
-            measured = judge(f"{nodes} of Ray" + "!" * nodes, count, seconds, in_workers, UnitTestVerifier())
+            measured = judge(
+                f"{nodes} of Ray" + "!" * nodes,
+                count,
+                seconds,
+                in_workers,
+                UnitTestVerifier(),
+            )
             show(f"Ray, {nodes} node{'s' * (nodes > 1)}", measured, cores)
     on_paper(measured, *options.cluster)
 

@@ -88,7 +88,9 @@ KINDS: dict[str, tuple[type[Modelled], type[GRPOConfig]]] = {
 }
 
 
-def train(kind: str, options: argparse.Namespace, folder: str, seed: int) -> tuple[Times, list[list[list[int]]]]:
+def train(
+    kind: str, options: argparse.Namespace, folder: str, seed: int
+) -> tuple[Times, list[list[list[int]]]]:
     """Train once, and return times and generated token ids."""
     times = fresh_times()
     trainer_class, config = KINDS[kind]
@@ -129,7 +131,9 @@ def _time_backward(trainer: Modelled) -> None:
 def of_steps(times: Times) -> list[tuple[float, float]]:
     """Return CPU seconds per step, in total and outside the model; the first step is left out."""
     each = len(times["model"]) // len(times["step"])
-    assert each * len(times["step"]) == len(times["model"]), "a step has not as many passes as the others"
+    assert each * len(times["step"]) == len(times["model"]), (
+        "a step has not as many passes as the others"
+    )
     steps = []
     for index, (cpu, _) in enumerate(times["step"]):
         model = sum(taken for taken, _ in times["model"][index * each : (index + 1) * each])
@@ -137,10 +141,15 @@ def of_steps(times: Times) -> list[tuple[float, float]]:
     return steps[1:]
 
 
-def interval(numbers: Sequence[float], statistic: Callable[[Sequence[float]], float] = statistics.median) -> str:
+def interval(
+    numbers: Sequence[float],
+    statistic: Callable[[Sequence[float]], float] = statistics.median,
+) -> str:
     """Format a statistic with its 95 % bootstrap interval."""
     chance = random.Random(0)
-    again = sorted(statistic(chance.choices(numbers, k=len(numbers))) for _ in range(RESAMPLES))
+    again = sorted(
+        statistic(chance.choices(numbers, k=len(numbers))) for _ in range(RESAMPLES)
+    )
     return f"{statistic(numbers):.4f} ({again[RESAMPLES // 40]:.4f} to {again[-RESAMPLES // 40]:.4f})"
 
 
@@ -149,23 +158,43 @@ def compare_time(options: argparse.Namespace) -> None:
     steps: dict[str, list[tuple[float, float]]] = {kind: [] for kind in KINDS}
     with tempfile.TemporaryDirectory() as folder:
         for kind in KINDS:
-            train(kind, argparse.Namespace(completions=8, tokens=8, steps=1), f"{folder}/warm", seed=0)
+            train(
+                kind,
+                argparse.Namespace(completions=8, tokens=8, steps=1),
+                f"{folder}/warm",
+                seed=0,
+            )
         for round_ in range(options.rounds):
             said = {}
             for kind in sorted(KINDS, reverse=round_ % 2 == 1):
-                times, said[kind] = train(kind, options, f"{folder}/{kind}{round_}", seed=7 + round_)
+                times, said[kind] = train(
+                    kind, options, f"{folder}/{kind}{round_}", seed=7 + round_
+                )
                 steps[kind] += of_steps(times)
             if said["TRL"] != said["ours"]:
-                raise SystemExit("The two runs of a round have generated other completions: they are no pair.")
+                raise SystemExit(
+                    "The two runs of a round have generated other completions: they are no pair."
+                )
     pairs = list(zip(steps["ours"], steps["TRL"], strict=True))
     plain = statistics.median(cpu for cpu, _ in steps["TRL"])
-    rests = {kind: 1000 * statistics.median(rest for _, rest in taken) for kind, taken in steps.items()}
+    rests = {
+        kind: 1000 * statistics.median(rest for _, rest in taken)
+        for kind, taken in steps.items()
+    }
     added = [one[1] - other[1] for one, other in pairs]
-    print(f"{options.completions} completions a step, 4 rewards, {len(pairs)} pairs of steps; 95 % intervals")
-    print(f"a step of TRL's trainer: {plain:.2f} s CPU, of which not the model's {rests['TRL']:.0f} ms")
+    print(
+        f"{options.completions} completions a step, 4 rewards, {len(pairs)} pairs of steps; 95 % intervals"
+    )
+    print(
+        f"a step of TRL's trainer: {plain:.2f} s CPU, of which not the model's {rests['TRL']:.0f} ms"
+    )
     print(f"a step of ours: not the model's {rests['ours']:.0f} ms")
-    print(f"whole steps, ours to TRL's:  {interval([one[0] / other[0] for one, other in pairs])}")
-    print(f"without the model, added:    {interval([1000 * each for each in added])} ms a step")
+    print(
+        f"whole steps, ours to TRL's:  {interval([one[0] / other[0] for one, other in pairs])}"
+    )
+    print(
+        f"without the model, added:    {interval([1000 * each for each in added])} ms a step"
+    )
     print(f"  as a ratio of steps:       {interval([1 + each / plain for each in added])}")
     middle = statistics.median(added)
     print(f"  of a step of 1 s {100 * middle:.2f} %, of 10 s {10 * middle:.2f} %")
@@ -176,12 +205,26 @@ def compare_memory(options: argparse.Namespace) -> None:
     peaks: dict[str, list[float]] = {kind: [] for kind in KINDS}
     for round_ in range(options.memory_rounds):
         for kind in sorted(KINDS, reverse=round_ % 2 == 1):
-            command = [sys.executable, __file__, "--only", kind, "--steps", str(options.steps)]
-            command += ["--completions", str(options.completions), "--tokens", str(options.tokens)]
+            command = [
+                sys.executable,
+                __file__,
+                "--only",
+                kind,
+                "--steps",
+                str(options.steps),
+            ]
+            command += [
+                "--completions",
+                str(options.completions),
+                "--tokens",
+                str(options.tokens),
+            ]
             done = subprocess.run(command, check=True, capture_output=True, text=True)
             peaks[kind].append(json.loads(done.stdout.splitlines()[-1])["peak_mib"])
     for kind, found in peaks.items():
-        print(f"peak memory, {kind}: {statistics.median(found):.0f} MiB ({min(found):.0f} to {max(found):.0f})")
+        print(
+            f"peak memory, {kind}: {statistics.median(found):.0f} MiB ({min(found):.0f} to {max(found):.0f})"
+        )
     ratio = statistics.median(peaks["ours"]) / statistics.median(peaks["TRL"])
     print(f"peak memory, ours to TRL's: {ratio:.4f}")
 
@@ -194,7 +237,11 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=4)
     parser.add_argument("--rounds", type=int, default=4)
     parser.add_argument("--memory-rounds", type=int, default=3)
-    parser.add_argument("--only", choices=list(KINDS), help="train with this one only, and print its peak memory")
+    parser.add_argument(
+        "--only",
+        choices=list(KINDS),
+        help="train with this one only, and print its peak memory",
+    )
     options = parser.parse_args()
     torch.set_num_threads(1)
     logging.disable(logging.WARNING)
@@ -202,7 +249,11 @@ def main() -> None:
     if options.only:
         with tempfile.TemporaryDirectory() as folder:
             train(options.only, options, folder, seed=7)
-        print(json.dumps({"peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}))
+        print(
+            json.dumps(
+                {"peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}
+            )
+        )
         return
     print(f"load {os.getloadavg()[0]:.1f}, {time.strftime('%Y-%m-%d')}")
     if options.rounds:

@@ -41,7 +41,17 @@ from trl_grpo_ext.workers.pool import WorkerPool, usable_cores
 LIMIT = 20.0
 # Characters from a completion's end to write.
 TAIL = 400
-HEADER = ("file", "grader", "cases", "rights", "wrongs accepted", "precision", "recall", "accuracy", "seconds")
+HEADER = (
+    "file",
+    "grader",
+    "cases",
+    "rights",
+    "wrongs accepted",
+    "precision",
+    "recall",
+    "accuracy",
+    "seconds",
+)
 WIDTHS = (22, 12, 6, 11, 16, 10, 7, 9, 9)
 
 
@@ -79,7 +89,9 @@ class Tally:
         )
 
     def __add__(self, other: Tally) -> Tally:
-        return Tally(**{name: getattr(self, name) + getattr(other, name) for name in self.__slots__})
+        return Tally(
+            **{name: getattr(self, name) + getattr(other, name) for name in self.__slots__}
+        )
 
     @property
     def cells(self) -> tuple[str, ...]:
@@ -106,15 +118,34 @@ def read_cases(path: Path, left_out: set[tuple[str, int]]) -> list[Case]:
     cases = []
     for line, text in enumerate(path.read_text(encoding="utf-8").splitlines()):
         row = json.loads(text)
-        label, completion = row.get("label", row.get("expected")), row.get("completion", row.get("prediction"))
-        if "gold" in row and label is not None and completion is not None and (path.stem, line) not in left_out:
-            cases.append(Case(line=line, gold=str(row["gold"]), completion=completion, right=bool(label)))
+        label, completion = (
+            row.get("label", row.get("expected")),
+            row.get("completion", row.get("prediction")),
+        )
+        if (
+            "gold" in row
+            and label is not None
+            and completion is not None
+            and (path.stem, line) not in left_out
+        ):
+            cases.append(
+                Case(
+                    line=line,
+                    gold=str(row["gold"]),
+                    completion=completion,
+                    right=bool(label),
+                )
+            )
     return cases
 
 
 def wrong_labels(path: Path | None) -> set[tuple[str, int]]:
     """Read file and line of each known wrong label."""
-    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path else []
+    rows = (
+        [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        if path
+        else []
+    )
     return {(Path(row["file"]).stem, row["line"]) for row in rows}
 
 
@@ -133,7 +164,12 @@ def math_verify_score(gold: str, completion: str) -> float:
     from math_verify import ExprExtractionConfig, LatexExtractionConfig, parse, verify
 
     configs = [LatexExtractionConfig(boxed_match_priority=0), ExprExtractionConfig()]
-    return float(verify(parse(in_a_box(gold)) or parse(gold), parse(completion, extraction_config=configs)))
+    return float(
+        verify(
+            parse(in_a_box(gold)) or parse(gold),
+            parse(completion, extraction_config=configs),
+        )
+    )
 
 
 def trl_score(gold: str, completion: str) -> float | None:
@@ -141,7 +177,9 @@ def trl_score(gold: str, completion: str) -> float | None:
     from trl.rewards import accuracy_reward
 
     for text in (in_a_box(gold), gold):
-        scores: list[float | None] = accuracy_reward([[{"content": completion}]], solution=[text])
+        scores: list[float | None] = accuracy_reward(
+            [[{"content": completion}]], solution=[text]
+        )
         if scores[0] is not None:
             return scores[0]
     return None
@@ -150,13 +188,20 @@ def trl_score(gold: str, completion: str) -> float | None:
 PEERS = {"math-verify": math_verify_score, "TRL": trl_score}
 
 
-def judge_by_peer(name: str, cases: Sequence[Case], pool: WorkerPool) -> tuple[list[float | str | None], float]:
+def judge_by_peer(
+    name: str, cases: Sequence[Case], pool: WorkerPool
+) -> tuple[list[float | str | None], float]:
     """Return a peer's scores and wall seconds; a failure's name replaces the score of a killed or raising case."""
     target = f"truth_board:{PEERS[name].__name__}"
     # Import the peer in every worker before timing.
-    pool.run([Call(target=target, arguments=("1", r"\boxed{1}"))] * pool.size, timeout=LIMIT)
+    pool.run(
+        [Call(target=target, arguments=("1", r"\boxed{1}"))] * pool.size, timeout=LIMIT
+    )
     started = time.perf_counter()
-    results = pool.run([Call(target=target, arguments=(case.gold, case.completion)) for case in cases], timeout=LIMIT)
+    results = pool.run(
+        [Call(target=target, arguments=(case.gold, case.completion)) for case in cases],
+        timeout=LIMIT,
+    )
     said = [result.failure.value if result.failure else result.value for result in results]
     return said, time.perf_counter() - started
 
@@ -164,12 +209,17 @@ def judge_by_peer(name: str, cases: Sequence[Case], pool: WorkerPool) -> tuple[l
 def judge_by_ours(cases: Sequence[Case]) -> tuple[list[Verdict], float]:
     """Return our verdicts and wall seconds."""
     started = time.perf_counter()
-    verdicts = MathVerifier().judge([case.completion for case in cases], solution=[case.gold for case in cases])
+    verdicts = MathVerifier().judge(
+        [case.completion for case in cases], solution=[case.gold for case in cases]
+    )
     return verdicts, time.perf_counter() - started
 
 
 def write_disagreements(
-    path: Path, cases: Sequence[Case], verdicts: Sequence[Verdict], peers: Mapping[str, Sequence[Any]]
+    path: Path,
+    cases: Sequence[Case],
+    verdicts: Sequence[Verdict],
+    peers: Mapping[str, Sequence[Any]],
 ) -> None:
     """Write cases where our verdict differs from the label, sorted by our reason."""
     rows = [
@@ -187,25 +237,41 @@ def write_disagreements(
         if (verdict.score == 1.0) != case.right
     ]
     rows.sort(key=lambda row: (row["reason"], row["line"]))
-    path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows), encoding="utf-8")
+    path.write_text(
+        "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows),
+        encoding="utf-8",
+    )
 
 
 def print_row(cells: Sequence[str]) -> None:
     """Print a table row."""
-    print("".join(cell.ljust(width) for cell, width in zip(cells, WIDTHS, strict=True)), flush=True)
+    print(
+        "".join(cell.ljust(width) for cell, width in zip(cells, WIDTHS, strict=True)),
+        flush=True,
+    )
 
 
 def main() -> None:
     """Judge every file, and print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--only", nargs="+", metavar="FILE", help="names of files, without .jsonl")
+    parser.add_argument(
+        "--only", nargs="+", metavar="FILE", help="names of files, without .jsonl"
+    )
     parser.add_argument("--ours-only", action="store_true", help="leave the peers out")
     parser.add_argument("--labels", type=Path, help="labels that are known to be wrong")
-    parser.add_argument("--write", type=Path, metavar="DIR", help="where our disagreements go")
+    parser.add_argument(
+        "--write", type=Path, metavar="DIR", help="where our disagreements go"
+    )
     arguments = parser.parse_args()
     left_out = wrong_labels(arguments.labels)
-    paths = [path for path in sorted(arguments.folder.glob("*.jsonl")) if path.stem in (arguments.only or [path.stem])]
+    paths = [
+        path
+        for path in sorted(arguments.folder.glob("*.jsonl"))
+        if path.stem in (arguments.only or [path.stem])
+    ]
     if arguments.write:
         arguments.write.mkdir(parents=True, exist_ok=True)
     # Import our verifier's libraries before timing.
@@ -218,11 +284,15 @@ def main() -> None:
         if not cases:
             continue
         verdicts, seconds = judge_by_ours(cases)
-        tallies = {"ours": Tally.of([verdict.score == 1.0 for verdict in verdicts], cases, seconds)}
+        tallies = {
+            "ours": Tally.of([verdict.score == 1.0 for verdict in verdicts], cases, seconds)
+        }
         peers: dict[str, list[float | str | None]] = {}
         for name in () if arguments.ours_only else PEERS:
             peers[name], seconds = judge_by_peer(name, cases, pool)
-            tallies[name] = Tally.of([score == 1.0 for score in peers[name]], cases, seconds)
+            tallies[name] = Tally.of(
+                [score == 1.0 for score in peers[name]], cases, seconds
+            )
         for name, tally in tallies.items():
             print_row([path.stem, name, *tally.cells])
             totals[name] = totals.get(name, Tally()) + tally

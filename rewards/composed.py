@@ -70,7 +70,9 @@ def within_unit(verdict: Verdict) -> Verdict:
     """Return the verdict unchanged, or a grader error if the score lies outside [0, 1]."""
     if verdict.score is None or 0.0 <= verdict.score <= 1.0:
         return verdict
-    return replace(grader_error("score_outside_0_1", seconds=verdict.seconds), answer=verdict.answer)
+    return replace(
+        grader_error("score_outside_0_1", seconds=verdict.seconds), answer=verdict.answer
+    )
 
 
 def part_verdicts(verdicts: Sequence[Verdict | None], name: str) -> list[Verdict]:
@@ -122,7 +124,9 @@ def as_members(given: object, *, whole: str) -> tuple[Verifier, ...]:
             verifiers have the same name.
     """
     if not isinstance(given, Sequence) or isinstance(given, str) or not given:
-        raise ValueError(f"{whole} needs a list of verifiers with at least one in it, got {given!r}.")
+        raise ValueError(
+            f"{whole} needs a list of verifiers with at least one in it, got {given!r}."
+        )
     members: dict[str, Verifier] = {}
     for number, entry in enumerate(given, start=1):
         member = _as_member(entry, number, whole)
@@ -148,7 +152,9 @@ def _as_member(entry: object, number: int, whole: str) -> Verifier:
         return entry
     # A class in place of its instance is the most likely mistake.
     if isinstance(entry, type) and issubclass(entry, Verifier):
-        raise ValueError(f"{where} is the class {entry.__name__}; make a verifier of it: {entry.__name__}().")
+        raise ValueError(
+            f"{where} is the class {entry.__name__}; make a verifier of it: {entry.__name__}()."
+        )
     raise ValueError(
         f"{where} must be a verifier, got {entry!r}. Make one of a function with @verifier; in a recipe, write a "
         f"mapping such as {{verifier: math}}."
@@ -216,7 +222,9 @@ class Composition(BatchVerifier):
             except ValueError as error:
                 raise ValueError(f"{self.__name__}, verifier {name!r}: {error}") from None
 
-    def check_rows(self, rows: Sequence[Mapping[str, Any]], *, thorough: bool = False) -> list[DataProblem]:
+    def check_rows(
+        self, rows: Sequence[Mapping[str, Any]], *, thorough: bool = False
+    ) -> list[DataProblem]:
         """List the problems that any member verifier finds in the rows, sorted by row."""
         found = []
         for name, member in self.members.items():
@@ -286,7 +294,9 @@ class Rescored(BatchVerifier):
     def check_columns(self, columns: Collection[str]) -> None:
         self.correctness.check_columns(columns)
 
-    def check_rows(self, rows: Sequence[Mapping[str, Any]], *, thorough: bool = False) -> list[DataProblem]:
+    def check_rows(
+        self, rows: Sequence[Mapping[str, Any]], *, thorough: bool = False
+    ) -> list[DataProblem]:
         """List the rows that `correctness` cannot judge."""
         return self.correctness.check_rows(rows, thorough=thorough)
 

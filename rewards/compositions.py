@@ -8,7 +8,13 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, get_args
 
 from trl_grpo_ext.protocol import DataProblem, Verifier
-from trl_grpo_ext.rewards.composed import ComposedVerdict, Composition, compose, unscored_first, within_unit
+from trl_grpo_ext.rewards.composed import (
+    ComposedVerdict,
+    Composition,
+    compose,
+    unscored_first,
+    within_unit,
+)
 from trl_grpo_ext.support.text import did_you_mean
 from trl_grpo_ext.verdict import Blame, Status, Verdict
 
@@ -22,7 +28,9 @@ class _Conditions(Composition):
     """The score that decides a sample at once: 0 for `AllOf`, 1 for `AnyOf`."""
 
     @abstractmethod
-    def standing(self, scores: Mapping[str, float], parts: Mapping[str, Verdict]) -> str | None:
+    def standing(
+        self, scores: Mapping[str, float], parts: Mapping[str, Verdict]
+    ) -> str | None:
         """Name the verifier whose score becomes the sample's; `AllOf` returns None if all scores are 1."""
 
     def is_decided(self, verdict: Verdict) -> bool:
@@ -92,7 +100,9 @@ class AllOf(_Conditions):
 
     deciding = 0.0
 
-    def standing(self, scores: Mapping[str, float], parts: Mapping[str, Verdict]) -> str | None:
+    def standing(
+        self, scores: Mapping[str, float], parts: Mapping[str, Verdict]
+    ) -> str | None:
         lowest = min(scores, key=scores.__getitem__)
         if scores[lowest] == 1:
             return None
@@ -144,7 +154,9 @@ class AnyOf(_Conditions):
 
     deciding = 1.0
 
-    def standing(self, scores: Mapping[str, float], parts: Mapping[str, Verdict]) -> str | None:
+    def standing(
+        self, scores: Mapping[str, float], parts: Mapping[str, Verdict]
+    ) -> str | None:
         # Of equal scores, prefer a verifier that could read the answer: its reason tells more about the answer.
         def rank(name: str) -> tuple[float, bool]:
             is_readable = parts[name].status is not Status.UNPARSEABLE
@@ -224,9 +236,13 @@ class FirstScored(Composition):
         refusals = [_refusal(member, columns) for member in self.members.values()]
         if all(refusals):
             reasons = " ".join(refusals)
-            raise ValueError(f"None of the verifiers of {self.__name__} can judge this dataset. {reasons}")
+            raise ValueError(
+                f"None of the verifiers of {self.__name__} can judge this dataset. {reasons}"
+            )
 
-    def check_rows(self, rows: Sequence[Mapping[str, Any]], *, thorough: bool = False) -> list[DataProblem]:
+    def check_rows(
+        self, rows: Sequence[Mapping[str, Any]], *, thorough: bool = False
+    ) -> list[DataProblem]:
         """List the rows that no member verifier can judge, with the reason of the first member whose columns exist."""
         # Row -> the problem of the first member, for rows that no member so far can judge; None before the first.
         unjudged: dict[int, DataProblem] | None = None
@@ -240,7 +256,9 @@ class FirstScored(Composition):
             if unjudged is None:
                 unjudged = found
             else:
-                unjudged = {row: problem for row, problem in unjudged.items() if row in found}
+                unjudged = {
+                    row: problem for row, problem in unjudged.items() if row in found
+                }
         if unjudged is None:
             return []
         return list(unjudged.values())

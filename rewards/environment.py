@@ -57,7 +57,9 @@ class EnvironmentReward(Verifier):
 
     def __post_init__(self) -> None:
         if self.unsubmitted is not None and not is_number(self.unsubmitted):
-            raise ValueError(f"unsubmitted is a finite number, or None for a void row; got {self.unsubmitted!r}.")
+            raise ValueError(
+                f"unsubmitted is a finite number, or None for a void row; got {self.unsubmitted!r}."
+            )
 
     def verify(self, sample: Sample) -> Verdict:
         if sample.outcome is None:
@@ -69,7 +71,9 @@ class EnvironmentReward(Verifier):
         verdict = as_verdict(self.unsubmitted)
         return replace(verdict, reason="unsubmitted")
 
-    def __call__(self, /, completions: Sequence[Completion], **columns: Any) -> list[float | None]:
+    def __call__(
+        self, /, completions: Sequence[Completion], **columns: Any
+    ) -> list[float | None]:
         """Refuse to be a plain TRL reward function: plain TRL adds environment rewards by itself.
 
         Raises:

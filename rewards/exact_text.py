@@ -9,7 +9,11 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from trl_grpo_ext.answers.find.final_answer import AnswerFrom, check_answer_from
-from trl_grpo_ext.answers.read.spelling import TEXT_COMMAND, strip_delimiters, without_invisible
+from trl_grpo_ext.answers.read.spelling import (
+    TEXT_COMMAND,
+    strip_delimiters,
+    without_invisible,
+)
 from trl_grpo_ext.answers.verdicts import right, unreadable, wrong
 from trl_grpo_ext.rewards.bases.answer_verifier import AnswerVerifier
 from trl_grpo_ext.verdict import Verdict
@@ -83,7 +87,13 @@ class ExactTextVerifier(AnswerVerifier[tuple[str, ...]]):
 
     def __post_init__(self) -> None:
         check_answer_from(self.answer_from)
-        for switch in ("nfkc", "collapse_spaces", "ignore_case", "ignore_punctuation", "ignore_articles"):
+        for switch in (
+            "nfkc",
+            "collapse_spaces",
+            "ignore_case",
+            "ignore_punctuation",
+            "ignore_articles",
+        ):
             value = getattr(self, switch)
             if not isinstance(value, bool):
                 raise ValueError(f"{switch} is true or false, got {value!r}.")

@@ -13,7 +13,15 @@ from typing import Any, TypeGuard, overload
 from trl_grpo_ext.protocol import BatchVerifier, Verifier
 from trl_grpo_ext.sample import TRL_EXTRAS, Sample
 from trl_grpo_ext.support.lazy import find_object
-from trl_grpo_ext.verdict import ScoreRange, Verdict, as_verdict, check_score_range, grader_error, placed, skipped
+from trl_grpo_ext.verdict import (
+    ScoreRange,
+    Verdict,
+    as_verdict,
+    check_score_range,
+    grader_error,
+    placed,
+    skipped,
+)
 from trl_grpo_ext.workers.pool import close_workers, judge_in_workers
 
 
@@ -167,7 +175,9 @@ def missing_columns(function: Callable[..., Any], columns: Collection[str]) -> l
     supplied = {"completions", *TRL_EXTRAS, *columns}
     missing = []
     for parameter in _parameters(function):
-        is_required = parameter.default is parameter.empty and parameter.kind not in VARIABLE
+        is_required = (
+            parameter.default is parameter.empty and parameter.kind not in VARIABLE
+        )
         if is_required and parameter.name not in supplied:
             missing.append(parameter.name)
     return missing
@@ -209,7 +219,9 @@ def _as_trl_completion(sample: Sample) -> Any:
     return [{"role": "assistant", "content": sample.text}]
 
 
-def call_plain(function: Any, completions: Sequence[Any], columns: dict[str, list[Any]]) -> list[Verdict]:
+def call_plain(
+    function: Any, completions: Sequence[Any], columns: dict[str, list[Any]]
+) -> list[Verdict]:
     """Call a plain reward function, and turn its scores into verdicts; grader errors if the score count is wrong."""
     scores = function(
         completions=completions,

@@ -9,8 +9,21 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from trl_grpo_ext.answers.find.final_answer import after_thinking
 from trl_grpo_ext.answers.verdicts import graded, unreadable
-from trl_grpo_ext.protocol import DataProblem, Verifier, is_number, is_whole_number, problems_of, required_column
-from trl_grpo_ext.rewards.language_detection import check_installed, foreign_words, language_code, main_language, shares
+from trl_grpo_ext.protocol import (
+    DataProblem,
+    Verifier,
+    is_number,
+    is_whole_number,
+    problems_of,
+    required_column,
+)
+from trl_grpo_ext.rewards.language_detection import (
+    check_installed,
+    foreign_words,
+    language_code,
+    main_language,
+    shares,
+)
 from trl_grpo_ext.rewards.prose import Passage, passages, prose, word_count
 from trl_grpo_ext.sample import Prompt, Sample, content_text
 from trl_grpo_ext.support.text import did_you_mean
@@ -97,11 +110,19 @@ class LanguageVerifier(Verifier):
         if self.language is not None:
             language_code(self.language)
         if self.part not in PARTS:
-            raise ValueError(f"There is no part {self.part!r} of a completion. {did_you_mean(str(self.part), PARTS)}")
-        if self.threshold is not None and not (is_number(self.threshold) and 0 < self.threshold <= 1):
-            raise ValueError(f"threshold is a share above 0 and up to 1, got {self.threshold!r}.")
+            raise ValueError(
+                f"There is no part {self.part!r} of a completion. {did_you_mean(str(self.part), PARTS)}"
+            )
+        if self.threshold is not None and not (
+            is_number(self.threshold) and 0 < self.threshold <= 1
+        ):
+            raise ValueError(
+                f"threshold is a share above 0 and up to 1, got {self.threshold!r}."
+            )
         if not is_whole_number(self.min_words, least=1):
-            raise ValueError(f"min_words is a number of words, 1 or more; got {self.min_words!r}.")
+            raise ValueError(
+                f"min_words is a number of words, 1 or more; got {self.min_words!r}."
+            )
         if not is_number(self.too_little) or not 0 <= self.too_little <= 1:
             raise ValueError(f"too_little is a score from 0 to 1, got {self.too_little!r}.")
         check_installed("LanguageVerifier")
@@ -110,7 +131,9 @@ class LanguageVerifier(Verifier):
         if self.column is not None:
             required_column(columns, [self.column], verifier=self)
 
-    def check_rows(self, rows: Sequence[Mapping[str, Any]], *, thorough: bool = False) -> list[DataProblem]:
+    def check_rows(
+        self, rows: Sequence[Mapping[str, Any]], *, thorough: bool = False
+    ) -> list[DataProblem]:
         """List the rows whose language code is missing or unknown."""
         if self.column is None:
             return []

@@ -68,7 +68,16 @@ _SAME = {
     "uzs": "uz",
 }
 # Languages that the detector separates but a reward should not: detected code -> code that receives its probability.
-_NEAR = {"pcm": "en", "vec": "it", "lij": "it", "ext": "es", "an": "es", "sdh": "ku", "gcf": "ht", "gcr": "ht"}
+_NEAR = {
+    "pcm": "en",
+    "vec": "it",
+    "lij": "it",
+    "ext": "es",
+    "an": "es",
+    "sdh": "ku",
+    "gcf": "ht",
+    "gcr": "ht",
+}
 _MERGED = {**_SAME, **_NEAR}
 _KIN = (frozenset({"id", "ms"}), frozenset({"bs", "hr", "sr"}))
 
@@ -188,6 +197,8 @@ def _identifier() -> Any:
         with _lock:
             if not _loaded:
                 langid = import_module("py3langid.langid")
-                identifier = langid.LanguageIdentifier.from_model_file(langid.MODEL_FILE, norm_probs=True)
+                identifier = langid.LanguageIdentifier.from_model_file(
+                    langid.MODEL_FILE, norm_probs=True
+                )
                 _loaded.append(identifier)
     return _loaded[0]

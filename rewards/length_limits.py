@@ -64,7 +64,10 @@ class OverlongVerifier(Verifier):
                 f"max_completion_len is a number of tokens, 1 or more, such as the trainer's max_completion_length; "
                 f"got {self.max_completion_len!r}."
             )
-        if not is_whole_number(self._cache, least=0) or self._cache > self.max_completion_len:
+        if (
+            not is_whole_number(self._cache, least=0)
+            or self._cache > self.max_completion_len
+        ):
             raise ValueError(
                 f"soft_punish_cache is how many of the {self.max_completion_len} tokens of max_completion_len are "
                 f"punished softly, from 0 to all of them; got {self.soft_punish_cache!r}."
@@ -99,7 +102,9 @@ class OverlongVerifier(Verifier):
         if beyond <= 0:
             return Verdict(status=Status.CORRECT, score=0.0)
         if beyond < self._cache:
-            return Verdict(status=Status.INCORRECT, score=-beyond / self._cache, reason="near_limit")
+            return Verdict(
+                status=Status.INCORRECT, score=-beyond / self._cache, reason="near_limit"
+            )
         return Verdict(status=Status.INCORRECT, score=-1.0, reason="overlong")
 
 

@@ -8,7 +8,14 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from trl_grpo_ext.group_verifier import GroupVerifier
-from trl_grpo_ext.protocol import DataProblem, Verifier, is_number, is_whole_number, problems_of, required_column
+from trl_grpo_ext.protocol import (
+    DataProblem,
+    Verifier,
+    is_number,
+    is_whole_number,
+    problems_of,
+    required_column,
+)
 from trl_grpo_ext.sample import Sample
 from trl_grpo_ext.support.text import did_you_mean
 from trl_grpo_ext.verdict import Status, Verdict, grader_error, skipped
@@ -89,21 +96,33 @@ class TokenBudgetVerifier(Verifier):
                 f"that holds each row's; got {given}."
             )
         if self.budget is not None and _budget_of(self.budget) is None:
-            raise ValueError(f"budget is a whole number of tokens, 1 or more; got {self.budget!r}.")
+            raise ValueError(
+                f"budget is a whole number of tokens, 1 or more; got {self.budget!r}."
+            )
         if self.column is not None and not isinstance(self.column, str):
-            raise ValueError(f"column is the name of a dataset column, got {self.column!r}.")
+            raise ValueError(
+                f"column is the name of a dataset column, got {self.column!r}."
+            )
         if self.mode not in MODES:
-            raise ValueError(f"There is no budget mode {self.mode!r}. {did_you_mean(str(self.mode), MODES)}")
+            raise ValueError(
+                f"There is no budget mode {self.mode!r}. {did_you_mean(str(self.mode), MODES)}"
+            )
         if not is_number(self.slope) or not self.slope > 0:
-            raise ValueError(f"slope is what a token is worth, a number above 0; got {self.slope!r}.")
+            raise ValueError(
+                f"slope is what a token is worth, a number above 0; got {self.slope!r}."
+            )
         if not is_number(self.at_budget) or not 0 < self.at_budget <= 1:
-            raise ValueError(f"at_budget is a score above 0 and up to 1, got {self.at_budget!r}.")
+            raise ValueError(
+                f"at_budget is a score above 0 and up to 1, got {self.at_budget!r}."
+            )
 
     def check_columns(self, columns: Collection[str]) -> None:
         if self.column is not None:
             required_column(columns, [self.column], verifier=self)
 
-    def check_rows(self, rows: Sequence[Mapping[str, Any]], *, thorough: bool = False) -> list[DataProblem]:
+    def check_rows(
+        self, rows: Sequence[Mapping[str, Any]], *, thorough: bool = False
+    ) -> list[DataProblem]:
         """List the rows whose budget is missing or not a whole number of tokens."""
         if self.column is None:
             return []

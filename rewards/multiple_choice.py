@@ -109,9 +109,13 @@ class MultipleChoiceVerifier(AnswerVerifier[Gold]):
     def __post_init__(self) -> None:
         check_answer_from(self.answer_from)
         if self.gold_as not in GOLD_AS:
-            raise ValueError(f"There are no golds of kind {self.gold_as!r}. {did_you_mean(str(self.gold_as), GOLD_AS)}")
+            raise ValueError(
+                f"There are no golds of kind {self.gold_as!r}. {did_you_mean(str(self.gold_as), GOLD_AS)}"
+            )
         if isinstance(self.index_base, bool) or self.index_base not in (0, 1):
-            raise ValueError(f"index_base is the index of the first option, 0 or 1; got {self.index_base!r}.")
+            raise ValueError(
+                f"index_base is the index of the first option, 0 or 1; got {self.index_base!r}."
+            )
 
     def read_gold(self, row: Mapping[str, Any]) -> Gold | str:
         golds = self.golds(row)

@@ -9,13 +9,25 @@ from fractions import Fraction
 from typing import Any, ClassVar, Literal, NamedTuple, get_args
 
 from trl_grpo_ext.answers.find.asked import asked_unit, asks_percentage, in_sterling
-from trl_grpo_ext.answers.find.final_answer import AnswerFrom, FinalAnswer, check_answer_from
+from trl_grpo_ext.answers.find.final_answer import (
+    AnswerFrom,
+    FinalAnswer,
+    check_answer_from,
+)
 from trl_grpo_ext.answers.find.math_answer import math_answer
 from trl_grpo_ext.answers.find.sentences import marked_sentence
 from trl_grpo_ext.answers.golds import gold_texts
 from trl_grpo_ext.answers.read.answer import Answer, read
 from trl_grpo_ext.answers.read.spelling import strip_delimiters
-from trl_grpo_ext.answers.read.tree import Apply, Node, Number, Quantity, Relation, Symbol, Words
+from trl_grpo_ext.answers.read.tree import (
+    Apply,
+    Node,
+    Number,
+    Quantity,
+    Relation,
+    Symbol,
+    Words,
+)
 from trl_grpo_ext.answers.read.units import NONE, Unit, unit
 from trl_grpo_ext.answers.verdicts import right, unreadable, wrong
 from trl_grpo_ext.protocol import is_number
@@ -29,7 +41,9 @@ PERCENTS: tuple[str, ...] = get_args(Percent)
 # The signs between the sides of an equation.
 _EQUALS = re.compile(r"(?<![<>!\\])[=≈]|\\approx\b")
 # "There are 5 apples", "5 apples are left", "7 + 8 = 15. So 15", not an amount such as "5 red apples".
-_SENTENCE = re.compile(r"\A[\W_]*[^\W\d_]+\s|\b(?:is|are|was|were|has|have|had|will|can|costs?)\b")
+_SENTENCE = re.compile(
+    r"\A[\W_]*[^\W\d_]+\s|\b(?:is|are|was|were|has|have|had|will|can|costs?)\b"
+)
 _DIGIT = re.compile(r"\d")
 # Between two numbers: an equation, or the end of a sentence.
 _STEP = re.compile(r"=|[.!]\s")
@@ -156,11 +170,17 @@ class NumericVerifier(AnswerVerifier[Golds]):
         for tolerance in ("absolute", "relative"):
             value = getattr(self, tolerance)
             if not is_number(value) or value < 0:
-                raise ValueError(f"{tolerance} is a tolerance, a finite number that is 0 or more; got {value!r}.")
+                raise ValueError(
+                    f"{tolerance} is a tolerance, a finite number that is 0 or more; got {value!r}."
+                )
         if self.relative >= 1:
-            raise ValueError(f"relative is a share of the gold below 1, since 1 accepts 0; got {self.relative!r}.")
+            raise ValueError(
+                f"relative is a share of the gold below 1, since 1 accepts 0; got {self.relative!r}."
+            )
         if self.percent not in PERCENTS:
-            raise ValueError(f"There is no percent {self.percent!r}. {did_you_mean(str(self.percent), PERCENTS)}")
+            raise ValueError(
+                f"There is no percent {self.percent!r}. {did_you_mean(str(self.percent), PERCENTS)}"
+            )
         if self.units != "any":
             self._check_units()
             # A frozen dataclass allows no plain assignment, and a list cannot be hashed.
@@ -169,26 +189,35 @@ class NumericVerifier(AnswerVerifier[Golds]):
     def _check_units(self) -> None:
         is_list = not isinstance(self.units, str)
         if not is_list or not all(isinstance(one, str) and one for one in self.units):
-            raise ValueError(f"units is a list of units, such as ['km', 'm'], or 'any'; got {self.units!r}.")
+            raise ValueError(
+                f"units is a list of units, such as ['km', 'm'], or 'any'; got {self.units!r}."
+            )
 
     def find(self, sample: Sample) -> FinalAnswer:
         """Find the final answer; of sentences, marked or not, the value that the last one concludes with."""
         found = super().find(sample)
         if self.answer_from != "marked" or found.problem:
             return found
-        unread = [answer for answer in found.answers if not isinstance(self._read(answer), Amount)]
+        unread = [
+            answer for answer in found.answers if not isinstance(self._read(answer), Amount)
+        ]
         if not any(map(_is_sentence, unread)):
             return found
         # A marked sentence is read as the sentence alone is.
         said = (sample.prefill or "") + sample.text
-        return math_answer(marked_sentence(said) or said, prompt=last_message(sample.prompt))
+        return math_answer(
+            marked_sentence(said) or said, prompt=last_message(sample.prompt)
+        )
 
     def read_gold(self, row: Mapping[str, Any]) -> Golds | str:
         golds = self.golds(row)
         if not golds:
             return "gold_missing"
         prompt = last_message(row.get("prompt"))
-        amounts = [self._gold(in_sterling(gold, prompt) if isinstance(gold, str) else gold) for gold in golds]
+        amounts = [
+            self._gold(in_sterling(gold, prompt) if isinstance(gold, str) else gold)
+            for gold in golds
+        ]
         read = tuple(amount for amount in amounts if amount is not None)
         if not read:
             return "gold_not_a_number"
@@ -255,7 +284,9 @@ class NumericVerifier(AnswerVerifier[Golds]):
             return "not_a_number"
         *sides, last = _EQUALS.split(text)
         amount = self._read_side(last)
-        if isinstance(amount, Amount) and any(_differs(self._read_side(side), amount) for side in sides):
+        if isinstance(amount, Amount) and any(
+            _differs(self._read_side(side), amount) for side in sides
+        ):
             return "not_a_number"
         return amount
 
@@ -321,7 +352,9 @@ def _value(node: Node) -> tuple[Fraction | None, bool]:
             return value, False
         case Apply("%", (Number(value),)):
             return value, True
-        case Apply("/", (Number(above, places), Number(below))) if below and (places or above.denominator == 1):
+        case Apply("/", (Number(above, places), Number(below))) if below and (
+            places or above.denominator == 1
+        ):
             return above / below, False
         case Apply("-", (Apply("%" | "/") as inner,)):
             amount, is_percent = _value(inner)
@@ -339,7 +372,11 @@ def _differs(side: Amount | str, last: Amount) -> bool:
     scale = Fraction(1)
     if NONE not in (side.unit, last.unit):
         scale = side.unit.factor / last.unit.factor
-    return all(abs(one * scale - other) > ROUNDING * abs(other) for one in side.values for other in last.values)
+    return all(
+        abs(one * scale - other) > ROUNDING * abs(other)
+        for one in side.values
+        for other in last.values
+    )
 
 
 def _in_percent(gold: Amount, said: Amount) -> tuple[Amount, Amount]:

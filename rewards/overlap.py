@@ -84,7 +84,9 @@ class OverlapVerifier(AnswerVerifier[tuple[Items, ...]]):
         [1.0, 0.5]
     """
 
-    advice: ClassVar[Mapping[str, str]] = {"gold_empty": "Drop the row: with no items in its gold no answer overlaps."}
+    advice: ClassVar[Mapping[str, str]] = {
+        "gold_empty": "Drop the row: with no items in its gold no answer overlaps."
+    }
 
     column: str | None = None
     separator: str = ","
@@ -98,11 +100,17 @@ class OverlapVerifier(AnswerVerifier[tuple[Items, ...]]):
     def __post_init__(self) -> None:
         check_answer_from(self.answer_from)
         if self.measure not in MEASURES:
-            raise ValueError(f"There is no measure {self.measure!r}. {did_you_mean(str(self.measure), MEASURES)}")
+            raise ValueError(
+                f"There is no measure {self.measure!r}. {did_you_mean(str(self.measure), MEASURES)}"
+            )
         if self.order not in ORDERS:
-            raise ValueError(f"There is no order {self.order!r}. {did_you_mean(str(self.order), ORDERS)}")
+            raise ValueError(
+                f"There is no order {self.order!r}. {did_you_mean(str(self.order), ORDERS)}"
+            )
         if not isinstance(self.separator, str) or not self.separator:
-            raise ValueError(f"separator is the text between two items, such as ','; got {self.separator!r}.")
+            raise ValueError(
+                f"separator is the text between two items, such as ','; got {self.separator!r}."
+            )
         limit = self.max_items
         if limit is not None and not is_whole_number(limit, least=1):
             raise ValueError(f"max_items is a number of items, 1 or more; got {limit!r}.")

@@ -43,11 +43,15 @@ _COMMAND = re.compile(r"\\[A-Za-z]+")
 _WORD = re.compile(r"[^\W\d_]{2,}")
 _SYMBOL = re.compile(r"[\d(){}\[\]=<>+*/_^&|#@%;\\]")
 # Three or more words in a row, with punctuation between them.
-_RUN = re.compile(r"(?<![^\W\d_])[^\W\d_]++(?:(?:[,;:.!?]?[ \t]{1,3}+|['’-])[^\W\d_]++){2,}+")
+_RUN = re.compile(
+    r"(?<![^\W\d_])[^\W\d_]++(?:(?:[,;:.!?]?[ \t]{1,3}+|['’-])[^\W\d_]++){2,}+"
+)
 _ENVIRONMENT = re.compile(r"\\(?:begin|end)\{[a-z]{1,20}\*?\}")
 _TEXT = re.compile(r"\\(?:text|textbf|textit|textrm|mathrm|mbox)\{([^{}]*)\}")
 _NO_MARKS = str.maketrans("`~$", "   ")
-_LATIN_OR_GREEK = re.compile(r"[\u0000-\u03ff\u1e00-\u1fff\u2000-\u2bff\U0001d400-\U0001d7ff]+")
+_LATIN_OR_GREEK = re.compile(
+    r"[\u0000-\u03ff\u1e00-\u1fff\u2000-\u2bff\U0001d400-\U0001d7ff]+"
+)
 # A passage ends with the first sentence end after so many words.
 PASSAGE_WORDS = 12
 # Without a sentence end, a passage ends after so many words or characters.
@@ -58,8 +62,30 @@ MAX_WORD_CHARS = 100
 # Chinese and Japanese share Han characters, so all their scripts, kana and Bopomofo included, count as one script.
 CJK = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Bopomofo}\u30fc"
 SCRIPTS = (
-    *("Latin", "Cyrillic", "Arabic", "Hangul", "Devanagari", "Greek", "Hebrew", "Thai", "Bengali", "Tamil"),
-    *("Telugu", "Kannada", "Malayalam", "Gujarati", "Gurmukhi", "Oriya", "Sinhala", "Khmer", "Lao", "Myanmar"),
+    *(
+        "Latin",
+        "Cyrillic",
+        "Arabic",
+        "Hangul",
+        "Devanagari",
+        "Greek",
+        "Hebrew",
+        "Thai",
+        "Bengali",
+        "Tamil",
+    ),
+    *(
+        "Telugu",
+        "Kannada",
+        "Malayalam",
+        "Gujarati",
+        "Gurmukhi",
+        "Oriya",
+        "Sinhala",
+        "Khmer",
+        "Lao",
+        "Myanmar",
+    ),
     *("Tibetan", "Georgian", "Armenian", "Ethiopic"),
 )
 # Words of formulas that stand without marks are not prose.
@@ -259,7 +285,9 @@ def word_count(passages: Iterable[Passage], outside: Collection[str] = ()) -> fl
         >>> word_count(found), word_count(found, outside=["Latin"])
         (5.0, 2.0)
     """
-    return sum((passage.weight for passage in passages if passage.script not in outside), 0.0)
+    return sum(
+        (passage.weight for passage in passages if passage.script not in outside), 0.0
+    )
 
 
 def _tokens(prose: str) -> Iterator[tuple[str, str]]:
@@ -288,7 +316,10 @@ def _patterns() -> _Patterns:
     regex = import_module("regex")
 
     more = MAX_WORD_CHARS - 1
-    groups = [rf"(?P<{script}>\p{{{script}}}[\p{{{script}}}\p{{M}}'’]{{0,{more}}}+)" for script in SCRIPTS]
+    groups = [
+        rf"(?P<{script}>\p{{{script}}}[\p{{{script}}}\p{{M}}'’]{{0,{more}}}+)"
+        for script in SCRIPTS
+    ]
     groups.insert(1, rf"(?P<CJK>[{CJK}]{{1,{MAX_WORD_CHARS}}}+)")
     groups.insert(0, rf"(?P<symbols>{_GREEK_SYMBOLS})")
     groups.append(rf"(?P<other>\p{{L}}[\p{{L}}\p{{M}}]{{0,{more}}}+)")

@@ -38,7 +38,11 @@ SHIPPED: Mapping[str, tuple[str, ...]] = {
     "language": ("language", "LanguageVerifier"),
     "llm_judge": ("llm_judge.verifier", "LlmJudgeVerifier"),
     "math": ("math", "MathVerifier", "math_reward"),
-    "multiple_choice": ("multiple_choice", "MultipleChoiceVerifier", "multiple_choice_reward"),
+    "multiple_choice": (
+        "multiple_choice",
+        "MultipleChoiceVerifier",
+        "multiple_choice_reward",
+    ),
     "numeric": ("numeric", "NumericVerifier", "numeric_reward"),
     "overlap": ("overlap", "OverlapVerifier", "overlap_reward"),
     "overlong": ("length_limits", "OverlongVerifier"),
@@ -57,15 +61,30 @@ GONE = {
 }
 """Verifiers of earlier versions, and what to use now."""
 GONE_SETTINGS: Mapping[tuple[str, str], str] = {
-    ("LlmJudgeVerifier", "reply"): "The judge ends its reply with a line that has the score.",
+    (
+        "LlmJudgeVerifier",
+        "reply",
+    ): "The judge ends its reply with a line that has the score.",
     ("LlmJudgeVerifier", "min_score"): "The scale is 0 to 10: write the rubric for it.",
     ("LlmJudgeVerifier", "max_score"): "The scale is 0 to 10: write the rubric for it.",
     ("LlmJudgeVerifier", "include_thinking"): "The judge reads what follows the thinking.",
     ("LlmJudgeVerifier", "max_chars"): "A text over 20,000 characters loses its middle.",
-    ("LlmJudgeVerifier", "temperature"): "Write `extra_body: {temperature: ...}`; null sends none.",
-    ("LlmJudgeVerifier", "max_tokens"): "Write `extra_body: {max_tokens: ...}`; null sends none.",
-    ("LlmJudgeVerifier", "system_role"): "Give the judge's server a chat template that takes a system message.",
-    ("LlmJudgeVerifier", "max_retries"): "The client retries twice; `timeout` bounds all tries together.",
+    (
+        "LlmJudgeVerifier",
+        "temperature",
+    ): "Write `extra_body: {temperature: ...}`; null sends none.",
+    (
+        "LlmJudgeVerifier",
+        "max_tokens",
+    ): "Write `extra_body: {max_tokens: ...}`; null sends none.",
+    (
+        "LlmJudgeVerifier",
+        "system_role",
+    ): "Give the judge's server a chat template that takes a system message.",
+    (
+        "LlmJudgeVerifier",
+        "max_retries",
+    ): "The client retries twice; `timeout` bounds all tries together.",
     (
         "LlmJudgeVerifier",
         "requests_per_minute",
@@ -122,7 +141,9 @@ def find_verifier(name: str) -> object:
     if name in GONE:
         raise ValueError(f"there is no verifier {name!r} any more. {GONE[name]}")
     if not claims:
-        raise ValueError(f"there is no verifier {name!r}. {did_you_mean(_short(name), verifier_names())}")
+        raise ValueError(
+            f"there is no verifier {name!r}. {did_you_mean(_short(name), verifier_names())}"
+        )
     if len(claims) > 1:
         raise ValueError(
             f"several verifiers have the name {name!r}: {'; '.join(claims)}. Write the import path of one of them."
@@ -176,8 +197,13 @@ def _own_names(module: ModuleType) -> list[str]:
     for name in dir(module):
         # Names that the module loads lazily are not there yet.
         found = vars(module).get(name)
-        home = getattr(found, "__name__" if isinstance(found, ModuleType) else "__module__", None)
-        is_imported = isinstance(found, type | FunctionType | ModuleType) and str(home).partition(".")[0] != package
+        home = getattr(
+            found, "__name__" if isinstance(found, ModuleType) else "__module__", None
+        )
+        is_imported = (
+            isinstance(found, type | FunctionType | ModuleType)
+            and str(home).partition(".")[0] != package
+        )
         if not name.startswith("_") and not is_imported:
             names.append(name)
     return names

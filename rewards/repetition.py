@@ -86,9 +86,13 @@ class RepetitionVerifier(Verifier):
 
     def __post_init__(self) -> None:
         if not is_whole_number(self.ngram_size, least=1):
-            raise ValueError(f"ngram_size is a number of tokens, 1 or more; got {self.ngram_size!r}.")
+            raise ValueError(
+                f"ngram_size is a number of tokens, 1 or more; got {self.ngram_size!r}."
+            )
         if not is_number(self.max_penalty) or self.max_penalty > 0:
-            raise ValueError(f"max_penalty is the lowest score, a number of 0 or less; got {self.max_penalty!r}.")
+            raise ValueError(
+                f"max_penalty is the lowest score, a number of 0 or less; got {self.max_penalty!r}."
+            )
 
     def verify(self, sample: Sample) -> Verdict:
         if sample.completion_ids is None:
@@ -151,9 +155,13 @@ class DiversityVerifier(GroupVerifier):
 
     def __post_init__(self) -> None:
         if self.of not in SUBJECTS:
-            raise ValueError(f"Completions cannot be compared by {self.of!r}. {did_you_mean(str(self.of), SUBJECTS)}")
+            raise ValueError(
+                f"Completions cannot be compared by {self.of!r}. {did_you_mean(str(self.of), SUBJECTS)}"
+            )
         if not is_whole_number(self.ngram_size, least=1):
-            raise ValueError(f"ngram_size is a number of tokens, 1 or more; got {self.ngram_size!r}.")
+            raise ValueError(
+                f"ngram_size is a number of tokens, 1 or more; got {self.ngram_size!r}."
+            )
         check_mode(self.mode)
 
     def verify_group(self, samples: Sequence[Sample]) -> list[Verdict]:
@@ -191,7 +199,9 @@ class DiversityVerifier(GroupVerifier):
         return set(map(hash, ngrams(tokens, size)))
 
 
-def _verdict(features: set[Hashable], holders: Counter[Hashable], *, others: int) -> Verdict:
+def _verdict(
+    features: set[Hashable], holders: Counter[Hashable], *, others: int
+) -> Verdict:
     if not others:
         return graded(0.5, reason="no_others")
     # The completion itself is one of the holders.

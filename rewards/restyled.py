@@ -70,7 +70,9 @@ VALUES: dict[str, Callable[[str], str]] = {
     "fraction": _swapped_fraction,
     "dfrac": lambda said: re.sub(r"\\frac(?![a-z])", r"\\dfrac", said),
     "label": lambda said: f"x = {said}" if _is_number(said) else said,
-    "left_right": lambda said: re.sub(r"\A\(([^()]*,[^()]*)\)\Z", r"\\left(\1\\right)", said),
+    "left_right": lambda said: re.sub(
+        r"\A\(([^()]*,[^()]*)\)\Z", r"\\left(\1\\right)", said
+    ),
 }
 # Rewritings inside `\boxed{}` only.
 IN_BOXES: dict[str, Callable[[str], str]] = {
@@ -103,14 +105,18 @@ def _is_mathematics(said: str) -> bool:
 _BOX = "\\boxed{"
 # No mark before an answer is longer.
 MARK_CHARS = 60
-_OPENED = re.compile(r"(?:\\boxed\{|<answer>|####\s*|answer(?:\s+is|:)\**\s*\$?)\s*\Z", re.IGNORECASE)
+_OPENED = re.compile(
+    r"(?:\\boxed\{|<answer>|####\s*|answer(?:\s+is|:)\**\s*\$?)\s*\Z", re.IGNORECASE
+)
 _CLOSED = re.compile(r"\s*+(?:\}|</answer>|\$?[.*]*\s*\Z)", re.IGNORECASE)
 # A further mark in the text may state another answer.
 _MARK = re.compile(r"boxed|answer|####|</think>", re.IGNORECASE)
 _BEGUN = re.compile(r"(?:\\\[|\$\$?|\\\(|\*\*)\s*\Z")
 
 
-def restyled(text: str, answer: str, *, concludes: bool = True) -> Iterator[tuple[str, str]]:
+def restyled(
+    text: str, answer: str, *, concludes: bool = True
+) -> Iterator[tuple[str, str]]:
     r"""Yield the form's name and the completion with its answer rewritten in this form; nothing for an unmarked answer.
 
     The time is linear in the length of the text, since the function runs in the trainer's process.

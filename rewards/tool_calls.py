@@ -64,11 +64,17 @@ class ToolCallsVerifier(Verifier):
         for name in ("failed", "at_most"):
             number = getattr(self, name)
             if number is not None and not is_whole_number(number, least=0):
-                raise ValueError(f"{name} is a whole number of 0 or more, or None for any number; got {number!r}.")
+                raise ValueError(
+                    f"{name} is a whole number of 0 or more, or None for any number; got {number!r}."
+                )
         if isinstance(self.must_use, str):
-            raise ValueError(f"must_use is a list of tools, got {self.must_use!r}; write [{self.must_use!r}].")
+            raise ValueError(
+                f"must_use is a list of tools, got {self.must_use!r}; write [{self.must_use!r}]."
+            )
         if not self.marker:
-            raise ValueError("marker is the text with which a call begins, such as <tool_call>; got an empty one.")
+            raise ValueError(
+                "marker is the text with which a call begins, such as <tool_call>; got an empty one."
+            )
 
     def verify(self, sample: Sample) -> Verdict:
         reason = next(self._faults(sample), None)

@@ -57,7 +57,11 @@ from torch.nn.utils.rnn import pad_sequence
 from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
 
 ROLE_MARKERS = ("<|system|>", "<|user|>", "<|assistant|>", "<|tool|>")
-OPEN, MIDDLE, CLOSE = '<call>{"name": "multiply", "arguments": {"a": ', ', "b": ', "}}</call>"
+OPEN, MIDDLE, CLOSE = (
+    '<call>{"name": "multiply", "arguments": {"a": ',
+    ', "b": ',
+    "}}</call>",
+)
 CODE, CODE_END = '<call>{"name": "python", "arguments": {"code": "', '"}}</call>'
 # What `PythonEnvironment` says of `47x86`.
 NO_PYTHON = "SyntaxError: invalid decimal literal (solution.py, line 1)"
@@ -67,7 +71,9 @@ WORDS = {
 }
 FOLDERS = {"multiply": "tiny_agent", "python": "tiny_pythonist"}
 TRAIN_SIZE, TEST_SIZE = 1500, 150
-SHAPE = ModelConfig(hidden_size=96, intermediate_size=256, num_layers=3, num_heads=4, max_positions=128)
+SHAPE = ModelConfig(
+    hidden_size=96, intermediate_size=256, num_layers=3, num_heads=4, max_positions=128
+)
 # The second stage is short: with longer training, the model would learn products of small numbers by heart.
 STAGES = (
     SftStage(think_share=1.0, steps=1200, learning_rate=3e-3),
@@ -176,8 +182,12 @@ def train(
     tool: str,
 ) -> None:
     """Train the model for a stage."""
-    optimizer = torch.optim.AdamW(model.parameters(), lr=stage.learning_rate, betas=(0.9, 0.98))
-    scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: learning_rate_factor(step, stage))
+    optimizer = torch.optim.AdamW(
+        model.parameters(), lr=stage.learning_rate, betas=(0.9, 0.98)
+    )
+    scheduler = torch.optim.lr_scheduler.LambdaLR(
+        optimizer, lambda step: learning_rate_factor(step, stage)
+    )
     model.train()
     for step in range(1, stage.steps + 1):
         batch = [next(pairs) for _ in range(stage.batch_size)]
@@ -204,26 +214,38 @@ def save(model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast, folder: Pa
     model.to(torch.bfloat16).save_pretrained(folder)
     save_tokenizer(tokenizer, folder)
     path = folder / "tokenizer_config.json"
-    config = json.loads(path.read_text(encoding="utf-8")) | {"response_template": RESPONSE_TEMPLATE}
+    config = json.loads(path.read_text(encoding="utf-8")) | {
+        "response_template": RESPONSE_TEMPLATE
+    }
     path.write_text(json.dumps(config, indent=2, sort_keys=True) + "\n", encoding="utf-8")
 
 
 def main() -> None:
     """Build everything."""
-    parser = argparse.ArgumentParser(description="Build a bundled tiny agent and its products.")
-    parser.add_argument("--output", type=Path, default=DEFAULT_OUTPUT, help="where to write")
-    parser.add_argument("--tool", choices=FOLDERS, default="multiply", help="the tool that the model calls")
-    parser.add_argument("--seed", type=int, default=0, help="seed of the data and the weights")
+    parser = argparse.ArgumentParser(
+        description="Build a bundled tiny agent and its products."
+    )
+    parser.add_argument(
+        "--output", type=Path, default=DEFAULT_OUTPUT, help="where to write"
+    )
+    parser.add_argument(
+        "--tool", choices=FOLDERS, default="multiply", help="the tool that the model calls"
+    )
+    parser.add_argument(
+        "--seed", type=int, default=0, help="seed of the data and the weights"
+    )
     arguments = parser.parse_args()
     rng = random.Random(arguments.seed)
-    kept = list(dict.fromkeys(next(products(rng)) for _ in range(2 * (TRAIN_SIZE + TEST_SIZE))))[
-        : TRAIN_SIZE + TEST_SIZE
-    ]
+    kept = list(
+        dict.fromkeys(next(products(rng)) for _ in range(2 * (TRAIN_SIZE + TEST_SIZE)))
+    )[: TRAIN_SIZE + TEST_SIZE]
     write_products(arguments.output / "products" / "test.jsonl", kept[:TEST_SIZE])
     write_products(arguments.output / "products" / "train.jsonl", kept[TEST_SIZE:])
     torch.set_num_threads(1)
     transformers.set_seed(arguments.seed)
-    tokenizer = build_tokenizer(SHAPE, roles=ROLE_MARKERS, words=WORDS[arguments.tool], chat_template=CHAT_TEMPLATE)
+    tokenizer = build_tokenizer(
+        SHAPE, roles=ROLE_MARKERS, words=WORDS[arguments.tool], chat_template=CHAT_TEMPLATE
+    )
     model = build_model(SHAPE, tokenizer)
     aside = set(kept)
     unseen = (pair for pair in products(rng) if pair not in aside)

@@ -81,7 +81,9 @@ TOKENIZER_EXAMPLES = 5000
 # ---------------------------------------------------------------------------------------------
 
 
-def unseen_functions(rng: random.Random, kept_aside: set[tuple[str, ...]]) -> Iterator[Function]:
+def unseen_functions(
+    rng: random.Random, kept_aside: set[tuple[str, ...]]
+) -> Iterator[Function]:
     """Yield random functions without end, except functions kept aside for GRPO."""
     while True:
         function = sample_function(rng)
@@ -93,7 +95,9 @@ def build_tokenizer(examples: Iterator[str]) -> PreTrainedTokenizerFast:
     """Train a byte-pair tokenizer on example texts; each digit is a token."""
     tokenizer = Tokenizer(BPE(unk_token=UNK))
     by_word = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.Digits(individual_digits=True), by_word])
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [pre_tokenizers.Digits(individual_digits=True), by_word]
+    )
     tokenizer.decoder = decoders.ByteLevel()
     trainer = BpeTrainer(
         vocab_size=VOCABULARY,
@@ -115,7 +119,9 @@ def build_tokenizer(examples: Iterator[str]) -> PreTrainedTokenizerFast:
     )
 
 
-def encode_examples(tokenizer: PreTrainedTokenizerFast, examples: list[tuple[str, str]]) -> Encoded:
+def encode_examples(
+    tokenizer: PreTrainedTokenizerFast, examples: list[tuple[str, str]]
+) -> Encoded:
     """Encode prompts and bodies as padded token ids, with labels for the bodies only."""
     all_ids, all_labels = [], []
     for prompt, body in examples:
@@ -129,10 +135,15 @@ def encode_examples(tokenizer: PreTrainedTokenizerFast, examples: list[tuple[str
     )
 
 
-def sample_examples(rng: random.Random, functions: Iterator[Function], count: int) -> list[tuple[str, str]]:
+def sample_examples(
+    rng: random.Random, functions: Iterator[Function], count: int
+) -> list[tuple[str, str]]:
     """Draw prompts with bodies; habits are drawn by their shares."""
     habits = rng.choices(list(HABITS), weights=list(HABITS.values()), k=count)
-    return [(function.prompt, habit(function)) for habit, function in zip(habits, functions, strict=False)]
+    return [
+        (function.prompt, habit(function))
+        for habit, function in zip(habits, functions, strict=False)
+    ]
 
 
 def train(
@@ -144,20 +155,30 @@ def train(
 ) -> None:
     """Train the model on bodies of all habits."""
     optimizer = torch.optim.AdamW(
-        model.parameters(), lr=stage.learning_rate, betas=(0.9, 0.98), weight_decay=stage.weight_decay
+        model.parameters(),
+        lr=stage.learning_rate,
+        betas=(0.9, 0.98),
+        weight_decay=stage.weight_decay,
     )
-    scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: learning_rate_factor(step, stage))
+    scheduler = torch.optim.lr_scheduler.LambdaLR(
+        optimizer, lambda step: learning_rate_factor(step, stage)
+    )
     model.train()
     started = time.perf_counter()
     for step in range(1, stage.steps + 1):
-        batch = encode_examples(tokenizer, sample_examples(rng, functions, stage.batch_size))
+        batch = encode_examples(
+            tokenizer, sample_examples(rng, functions, stage.batch_size)
+        )
         loss = accumulate_gradients(model, [batch])
         torch.nn.utils.clip_grad_norm_(model.parameters(), stage.max_grad_norm)
         optimizer.step()
         scheduler.step()
         optimizer.zero_grad()
         if step % stage.log_every == 0:
-            print(f"step {step}/{stage.steps}  loss {loss:.4f}  {time.perf_counter() - started:.0f} s", flush=True)
+            print(
+                f"step {step}/{stage.steps}  loss {loss:.4f}  {time.perf_counter() - started:.0f} s",
+                flush=True,
+            )
     model.eval()
 
 
@@ -170,16 +191,32 @@ STAGE = SftStage(think_share=0.0, steps=1200, learning_rate=3e-3, log_every=100)
 
 
 @torch.no_grad()
-def report(model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast, functions: list[Function]) -> None:
+def report(
+    model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast, functions: list[Function]
+) -> None:
     """Print each habit's share of sampled bodies, by exact match."""
-    inputs = tokenizer([function.prompt for function in functions], padding=True, return_tensors="pt")
-    output = model.generate(**inputs, do_sample=True, temperature=1.0, top_k=0, max_new_tokens=64)
-    bodies = tokenizer.batch_decode(output[:, inputs["input_ids"].size(1) :], skip_special_tokens=True)
+    inputs = tokenizer(
+        [function.prompt for function in functions], padding=True, return_tensors="pt"
+    )
+    output = model.generate(
+        **inputs, do_sample=True, temperature=1.0, top_k=0, max_new_tokens=64
+    )
+    bodies = tokenizer.batch_decode(
+        output[:, inputs["input_ids"].size(1) :], skip_special_tokens=True
+    )
     print(f"parameters: {sum(p.numel() for p in model.parameters()):,}")
     for habit in HABITS:
-        print(f"{habit.__name__}: {share([body == habit(f) for body, f in zip(bodies, functions, strict=True)])}")
-    odd = [(f.prompt, body) for body, f in zip(bodies, functions, strict=True) if body not in {h(f) for h in HABITS}]
-    print(f"none of these: {share([True] * len(odd) + [False] * (len(bodies) - len(odd)))}, such as")
+        print(
+            f"{habit.__name__}: {share([body == habit(f) for body, f in zip(bodies, functions, strict=True)])}"
+        )
+    odd = [
+        (f.prompt, body)
+        for body, f in zip(bodies, functions, strict=True)
+        if body not in {h(f) for h in HABITS}
+    ]
+    print(
+        f"none of these: {share([True] * len(odd) + [False] * (len(bodies) - len(odd)))}, such as"
+    )
     for prompt, body in odd[:3]:
         print(prompt + body)
 
@@ -191,11 +228,21 @@ def report(model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast, function
 
 def parse_arguments() -> argparse.Namespace:
     """Read the command line."""
-    parser = argparse.ArgumentParser(description="Build the bundled tiny coder and its functions.")
-    parser.add_argument("--output", type=Path, default=DEFAULT_OUTPUT, help="where to write")
-    parser.add_argument("--seed", type=int, default=0, help="seed of the data and the weights")
-    parser.add_argument("--data_only", action="store_true", help="write the functions, train nothing")
-    parser.add_argument("--threads", type=int, default=1, help="CPU threads of the training")
+    parser = argparse.ArgumentParser(
+        description="Build the bundled tiny coder and its functions."
+    )
+    parser.add_argument(
+        "--output", type=Path, default=DEFAULT_OUTPUT, help="where to write"
+    )
+    parser.add_argument(
+        "--seed", type=int, default=0, help="seed of the data and the weights"
+    )
+    parser.add_argument(
+        "--data_only", action="store_true", help="write the functions, train nothing"
+    )
+    parser.add_argument(
+        "--threads", type=int, default=1, help="CPU threads of the training"
+    )
     return parser.parse_args()
 
 

@@ -213,7 +213,9 @@ def build_tokenizer(
     tokenizer = Tokenizer(BPE(vocab=vocab, merges=[], unk_token=UNK))
     # Without this decoder, the tokens of a decoded text would have spaces between them.
     tokenizer.decoder = decoders.Fuse()
-    tokenizer.add_tokens([AddedToken(word, special=False, normalized=False) for word in words])
+    tokenizer.add_tokens(
+        [AddedToken(word, special=False, normalized=False) for word in words]
+    )
     return PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,
         bos_token=BOS,
@@ -229,7 +231,9 @@ def build_tokenizer(
     )
 
 
-def build_model(config: ModelConfig, tokenizer: PreTrainedTokenizerFast) -> LlamaForCausalLM:
+def build_model(
+    config: ModelConfig, tokenizer: PreTrainedTokenizerFast
+) -> LlamaForCausalLM:
     """Build the model with random weights."""
     llama_config = LlamaConfig(
         vocab_size=len(tokenizer),
@@ -254,7 +258,9 @@ def build_model(config: ModelConfig, tokenizer: PreTrainedTokenizerFast) -> Llam
 # ---------------------------------------------------------------------------------------------
 
 
-def unseen_sums(rng: random.Random, config: SumsConfig, kept_aside: set[Operands]) -> Iterator[Operands]:
+def unseen_sums(
+    rng: random.Random, config: SumsConfig, kept_aside: set[Operands]
+) -> Iterator[Operands]:
     """Yield random sums without end, except sums kept aside for GRPO."""
     while True:
         operands = sample_operands(rng, config)
@@ -262,7 +268,9 @@ def unseen_sums(rng: random.Random, config: SumsConfig, kept_aside: set[Operands
             yield operands
 
 
-def encode_examples(tokenizer: PreTrainedTokenizerFast, examples: list[tuple[str, str]]) -> Encoded:
+def encode_examples(
+    tokenizer: PreTrainedTokenizerFast, examples: list[tuple[str, str]]
+) -> Encoded:
     """Encode question-answer pairs as padded token ids, with labels for the answers only.
 
     Both tensors have shape (examples, longest example).
@@ -270,7 +278,9 @@ def encode_examples(tokenizer: PreTrainedTokenizerFast, examples: list[tuple[str
     all_ids, all_labels = [], []
     for asked, answered in examples:
         messages = [{"role": "user", "content": asked}]
-        prompt = tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=False)
+        prompt = tokenizer.apply_chat_template(
+            messages, add_generation_prompt=True, tokenize=False
+        )
         prompt_ids = tokenizer.encode(prompt, add_special_tokens=False)
         answer_ids = tokenizer.encode(answered + EOS, add_special_tokens=False)
         all_ids.append(torch.tensor(prompt_ids + answer_ids))
@@ -282,7 +292,9 @@ def encode_examples(tokenizer: PreTrainedTokenizerFast, examples: list[tuple[str
     )
 
 
-def summed_loss(model: LlamaForCausalLM, input_ids: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+def summed_loss(
+    model: LlamaForCausalLM, input_ids: torch.Tensor, labels: torch.Tensor
+) -> torch.Tensor:
     """Sum the cross-entropy over labelled tokens."""
     logits = model(input_ids=input_ids, use_cache=False).logits[:, :-1]
     return torch.nn.functional.cross_entropy(
@@ -301,13 +313,17 @@ def learning_rate_factor(step: int, stage: SftStage) -> float:
     return 0.5 * (1 + math.cos(math.pi * progress))
 
 
-def sample_batch(tokenizer: PreTrainedTokenizerFast, sums: Iterator[Operands], stage: SftStage) -> list[Encoded]:
+def sample_batch(
+    tokenizer: PreTrainedTokenizerFast, sums: Iterator[Operands], stage: SftStage
+) -> list[Encoded]:
     """Draw a batch, split by habit: answers of equal habit have similar lengths, so they need less padding."""
     batch = [next(sums) for _ in range(stage.batch_size)]
     reasoned_count = round(stage.think_share * stage.batch_size)
     reasoned = [(question(s), reasoned_answer(s)) for s in batch[:reasoned_count]]
     direct = [(question(s), direct_answer(s)) for s in batch[reasoned_count:]]
-    return [encode_examples(tokenizer, examples) for examples in (reasoned, direct) if examples]
+    return [
+        encode_examples(tokenizer, examples) for examples in (reasoned, direct) if examples
+    ]
 
 
 def accumulate_gradients(model: LlamaForCausalLM, parts: list[Encoded]) -> float:
@@ -334,7 +350,9 @@ def train(
         betas=(0.9, 0.98),
         weight_decay=stage.weight_decay,
     )
-    scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: learning_rate_factor(step, stage))
+    scheduler = torch.optim.lr_scheduler.LambdaLR(
+        optimizer, lambda step: learning_rate_factor(step, stage)
+    )
     model.train()
     started = time.perf_counter()
     for step in range(1, stage.steps + 1):
@@ -345,7 +363,9 @@ def train(
         optimizer.zero_grad()
         if step % stage.log_every == 0:
             elapsed = time.perf_counter() - started
-            print(f"step {step}/{stage.steps}  loss {loss:.4f}  {elapsed:.0f} s", flush=True)
+            print(
+                f"step {step}/{stage.steps}  loss {loss:.4f}  {elapsed:.0f} s", flush=True
+            )
     model.eval()
 
 
@@ -355,7 +375,9 @@ def train(
 
 
 @torch.no_grad()
-def sample_answers(model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast, sums: list[Operands]) -> list[str]:
+def sample_answers(
+    model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast, sums: list[Operands]
+) -> list[str]:
     """Sample an answer to each sum at temperature 1."""
     prompts = [
         tokenizer.apply_chat_template(
@@ -366,7 +388,9 @@ def sample_answers(model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast, 
         for operands in sums
     ]
     inputs = tokenizer(prompts, add_special_tokens=False, padding=True, return_tensors="pt")
-    output = model.generate(**inputs, do_sample=True, temperature=1.0, top_k=0, max_new_tokens=64)
+    output = model.generate(
+        **inputs, do_sample=True, temperature=1.0, top_k=0, max_new_tokens=64
+    )
     completions = output[:, inputs["input_ids"].size(1) :]
     answers: list[str] = tokenizer.batch_decode(completions, skip_special_tokens=True)
     return answers
@@ -377,7 +401,9 @@ def share(outcomes: list[bool]) -> str:
     return f"{sum(outcomes) / len(outcomes):.1%}" if outcomes else "-"
 
 
-def report(model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast, sums: list[Operands]) -> None:
+def report(
+    model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast, sums: list[Operands]
+) -> None:
     """Print how often the model thinks, and its accuracy by habit."""
     reasoned: list[bool] = []
     direct: list[bool] = []
@@ -398,11 +424,21 @@ def report(model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast, sums: li
 
 def parse_arguments() -> argparse.Namespace:
     """Read the command line."""
-    parser = argparse.ArgumentParser(description="Build the bundled tiny reasoner and its sums.")
-    parser.add_argument("--output", type=Path, default=DEFAULT_OUTPUT, help="where to write")
-    parser.add_argument("--seed", type=int, default=0, help="seed of the data and the weights")
-    parser.add_argument("--data_only", action="store_true", help="write the sums, train nothing")
-    parser.add_argument("--threads", type=int, default=1, help="CPU threads of the training")
+    parser = argparse.ArgumentParser(
+        description="Build the bundled tiny reasoner and its sums."
+    )
+    parser.add_argument(
+        "--output", type=Path, default=DEFAULT_OUTPUT, help="where to write"
+    )
+    parser.add_argument(
+        "--seed", type=int, default=0, help="seed of the data and the weights"
+    )
+    parser.add_argument(
+        "--data_only", action="store_true", help="write the sums, train nothing"
+    )
+    parser.add_argument(
+        "--threads", type=int, default=1, help="CPU threads of the training"
+    )
     return parser.parse_args()
 
 
@@ -414,7 +450,9 @@ def main() -> None:
     kept_aside = sample_distinct_sums(rng, sums_config)
     test_sums = kept_aside[: sums_config.test_size]
     write_sums(arguments.output / "sums" / "test.jsonl", test_sums)
-    write_sums(arguments.output / "sums" / "train.jsonl", kept_aside[sums_config.test_size :])
+    write_sums(
+        arguments.output / "sums" / "train.jsonl", kept_aside[sums_config.test_size :]
+    )
     if arguments.data_only:
         return
 

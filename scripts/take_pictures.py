@@ -32,9 +32,13 @@ def main(run: str) -> None:
     PICTURES.mkdir(exist_ok=True)
     commands = [sys.executable, "-m", "trl_grpo_ext"]
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as started:
-        subprocess.run([*commands, "report", run, "--output", f"{folder}/report.html"], check=True)
+        subprocess.run(
+            [*commands, "report", run, "--output", f"{folder}/report.html"], check=True
+        )
         subprocess.run([*commands, "lab", "--output_dir", folder], check=True)
-        path = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
+        path = os.environ.get("CHROMIUM") or next(
+            filter(None, map(shutil.which, NAMES)), None
+        )
         browser = started.chromium.launch(executable_path=path, args=["--no-sandbox"])
         page = browser.new_page()
         take(page, Path(folder, "report.html"), "report")

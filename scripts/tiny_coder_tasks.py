@@ -20,7 +20,20 @@ MOST_ALIKE = 3
 
 NUMBER, TEXT, LIST, BOOL = "number", "text", "list", "bool"
 ARGUMENT_NAMES = {
-    NUMBER: ("price", "count", "score", "width", "height", "age", "size", "level", "speed", "weight", "limit", "rank"),
+    NUMBER: (
+        "price",
+        "count",
+        "score",
+        "width",
+        "height",
+        "age",
+        "size",
+        "level",
+        "speed",
+        "weight",
+        "limit",
+        "rank",
+    ),
     TEXT: ("word", "name", "line", "title", "label", "city"),
     LIST: ("numbers", "prices", "scores", "values", "sizes", "ages"),
 }
@@ -48,22 +61,46 @@ FIRST_STEPS = (
     Step((NUMBER,), NUMBER, "added", "{a} plus {k}", "{a} + {k}"),
     Step((NUMBER,), NUMBER, "difference", "{a} minus {k}", "{a} - {k}"),
     Step((NUMBER,), NUMBER, "product", "{a} times {k}", "{a} * {k}"),
-    Step((NUMBER,), NUMBER, "remainder", "the remainder of {a} divided by {k}", "{a} % {k}"),
+    Step(
+        (NUMBER,), NUMBER, "remainder", "the remainder of {a} divided by {k}", "{a} % {k}"
+    ),
     Step((NUMBER,), NUMBER, "square", "the square of {a}", "{a} ** 2"),
     Step((NUMBER,), NUMBER, "magnitude", "{a} without its sign", "abs({a})"),
     Step((NUMBER, NUMBER), NUMBER, "added", "the sum of {a} and {b}", "{a} + {b}"),
     Step((NUMBER, NUMBER), NUMBER, "difference", "{a} minus {b}", "{a} - {b}"),
     Step((NUMBER, NUMBER), NUMBER, "product", "{a} times {b}", "{a} * {b}"),
     Step((NUMBER, NUMBER), NUMBER, "larger", "the larger of {a} and {b}", "max({a}, {b})"),
-    Step((NUMBER, NUMBER), NUMBER, "smaller", "the smaller of {a} and {b}", "min({a}, {b})"),
-    Step((NUMBER, NUMBER, NUMBER), NUMBER, "added", "the sum of {a}, {b} and {c}", "{a} + {b} + {c}"),
-    Step((NUMBER, NUMBER, NUMBER), NUMBER, "middle", "the middle of {a}, {b} and {c}", "sorted(({a}, {b}, {c}))[1]"),
+    Step(
+        (NUMBER, NUMBER), NUMBER, "smaller", "the smaller of {a} and {b}", "min({a}, {b})"
+    ),
+    Step(
+        (NUMBER, NUMBER, NUMBER),
+        NUMBER,
+        "added",
+        "the sum of {a}, {b} and {c}",
+        "{a} + {b} + {c}",
+    ),
+    Step(
+        (NUMBER, NUMBER, NUMBER),
+        NUMBER,
+        "middle",
+        "the middle of {a}, {b} and {c}",
+        "sorted(({a}, {b}, {c}))[1]",
+    ),
     Step((LIST,), NUMBER, "total", "the sum of {a}", "sum({a})"),
     Step((LIST,), NUMBER, "largest", "the largest of {a}", "max({a})"),
     Step((LIST,), NUMBER, "smallest", "the smallest of {a}", "min({a})"),
     Step((LIST,), NUMBER, "length", "the number of {a}", "len({a})"),
-    Step((LIST,), NUMBER, "above", "the number of {a} above {k}", "sum(n > {k} for n in {a})"),
-    Step((LIST,), NUMBER, "below", "the sum of {a} below {k}", "sum(n for n in {a} if n < {k})"),
+    Step(
+        (LIST,), NUMBER, "above", "the number of {a} above {k}", "sum(n > {k} for n in {a})"
+    ),
+    Step(
+        (LIST,),
+        NUMBER,
+        "below",
+        "the sum of {a} below {k}",
+        "sum(n for n in {a} if n < {k})",
+    ),
     Step((LIST,), LIST, "evens", "the even {a}", "[n for n in {a} if n % 2 == 0]"),
     Step((LIST,), LIST, "scaled", "{a}, each times {k}", "[n * {k} for n in {a}]"),
     Step((LIST,), LIST, "ordered", "{a} in order", "sorted({a})"),
@@ -93,7 +130,9 @@ SECOND_STEPS = (
     Step((TEXT,), TEXT, "repeated", "{a}, {k} times over", "{a} * {k}"),
     Step((TEXT,), TEXT, "marked", "{a}, with a '!' behind it", "{a} + '!'"),
     Step((TEXT,), NUMBER, "length", "the length of {a}", "len({a})"),
-    Step((TEXT,), BOOL, "longer", "whether {a} has more than {k} letters", "len({a}) > {k}"),
+    Step(
+        (TEXT,), BOOL, "longer", "whether {a} has more than {k} letters", "len({a}) > {k}"
+    ),
 )
 LARGEST_CONSTANT = {NUMBER: 20, LIST: 9, TEXT: 9}
 
@@ -112,7 +151,11 @@ class Function:
     def key(self) -> tuple[str, ...]:
         """Identify the function regardless of argument names: types, and code of both steps with constants."""
         first = self.first.code.replace("{k}", str(self.first_constant))
-        return (*self.first.takes, first, self.second.code.replace("{k}", str(self.second_constant)))
+        return (
+            *self.first.takes,
+            first,
+            self.second.code.replace("{k}", str(self.second_constant)),
+        )
 
     @property
     def may_be_kept_aside(self) -> bool:
@@ -131,7 +174,11 @@ class Function:
     @property
     def prompt(self) -> str:
         """Return the prompt: signature and docstring."""
-        said = self.filled(self.second.says, self.second, self.filled(self.first.says, self.first, *self.arguments))
+        said = self.filled(
+            self.second.says,
+            self.second,
+            self.filled(self.first.says, self.first, *self.arguments),
+        )
         return f'def {self.name}({", ".join(self.arguments)}):\n    """Return {said}."""\n'
 
     @property
@@ -185,14 +232,22 @@ def leaves(_: Function) -> str:
 
 # Habits and their shares of the supervised data. The share of `right` sets the pass rate at the start of GRPO (lower,
 # since the model fails some tasks): most groups of eight should contain a right body and a wrong body.
-HABITS: dict[Callable[[Function], str], float] = {right: 0.40, hasty: 0.27, prints: 0.18, later: 0.08, leaves: 0.07}
+HABITS: dict[Callable[[Function], str], float] = {
+    right: 0.40,
+    hasty: 0.27,
+    prints: 0.18,
+    later: 0.08,
+    leaves: 0.07,
+}
 
 
 def sample_function(rng: random.Random) -> Function:
     """Draw a random function: two steps with matching types, then constants and argument names."""
     first = rng.choice(FIRST_STEPS)
     second = rng.choice([step for step in SECOND_STEPS if step.takes == (first.gives,)])
-    pools = {kind: rng.sample(names, k=len(names)) for kind, names in ARGUMENT_NAMES.items()}
+    pools = {
+        kind: rng.sample(names, k=len(names)) for kind, names in ARGUMENT_NAMES.items()
+    }
     arguments = tuple(pools[kind].pop() for kind in first.takes)
     one, two = (rng.randint(2, LARGEST_CONSTANT[step.takes[0]]) for step in (first, second))
     return Function(first, second, one, two, arguments)
@@ -241,18 +296,31 @@ def sample_asserts(rng: random.Random, function: Function) -> list[str] | None:
     separates computes the same function.
     """
     solution = function.compiled(right(function))
-    tried = [tuple(sample_input(rng, kind) for kind in function.first.takes) for _ in range(TRIED_INPUTS)]
-    cases = [(values, solution(*values)) for values in {repr(values): values for values in tried}.values()]
+    tried = [
+        tuple(sample_input(rng, kind) for kind in function.first.takes)
+        for _ in range(TRIED_INPUTS)
+    ]
+    cases = [
+        (values, solution(*values))
+        for values in {repr(values): values for values in tried}.values()
+    ]
     forgetful = {hasty(function), skips(function)}
-    rivals = {right(other) for other in neighbours(function)} - {right(function)} | forgetful
+    rivals = {right(other) for other in neighbours(function)} - {
+        right(function)
+    } | forgetful
     compiled = {code: function.compiled(code) for code in rivals}
-    failed = [{code for code, rival in compiled.items() if fails(rival, *case)} for case in cases]
+    failed = [
+        {code for code, rival in compiled.items() if fails(rival, *case)} for case in cases
+    ]
     if not forgetful <= set().union(*failed):
         return None
     chosen = fill_up(cover(failed), [repr(expected) for _, expected in cases])
     if len({repr(cases[index][1]) for index in chosen}) < 2:
         return None
-    return [f"assert candidate({', '.join(map(repr, cases[i][0]))}) == {cases[i][1]!r}" for i in chosen]
+    return [
+        f"assert candidate({', '.join(map(repr, cases[i][0]))}) == {cases[i][1]!r}"
+        for i in chosen
+    ]
 
 
 def cover(failed: list[set[str]]) -> list[int]:
@@ -293,7 +361,9 @@ def task(rng: random.Random, function: Function, task_id: str) -> dict[str, str]
     }
 
 
-def sample_tasks(rng: random.Random, count: int) -> tuple[list[dict[str, str]], set[tuple[str, ...]]]:
+def sample_tasks(
+    rng: random.Random, count: int
+) -> tuple[list[dict[str, str]], set[tuple[str, ...]]]:
     """Draw rows of distinct functions; return them with the functions' keys."""
     rows: list[dict[str, str]] = []
     keys: set[tuple[str, ...]] = set()

@@ -20,8 +20,19 @@ REVISION = "0" * 40
 VERIFIED = os.environ.get("TRL_TESTS_WITH") == "verified"
 
 END, PAD = "<|im_end|>", "<|endoftext|>"
-MARKS = {151_643: PAD, 151_644: "<|im_start|>", 151_645: END, 151_657: "<tool_call>", 151_658: "</tool_call>"}
-MARKS |= {151_665: "<tool_response>", 151_666: "</tool_response>", 151_667: "<think>", 151_668: "</think>"}
+MARKS = {
+    151_643: PAD,
+    151_644: "<|im_start|>",
+    151_645: END,
+    151_657: "<tool_call>",
+    151_658: "</tool_call>",
+}
+MARKS |= {
+    151_665: "<tool_response>",
+    151_666: "</tool_response>",
+    151_667: "<think>",
+    151_668: "</think>",
+}
 # Tests of tools write completions as Qwen token ids. The first 256 ids are bytes, in GPT-2's order.
 TOKENS = {
     293: " b", 314: " {", 330: ' "', 397: ">\n", 411: "out", 450: "de", 497: '",', 522: "</", 606: "name", 788: '":',
@@ -47,8 +58,14 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "tiny-Qwen3MoeForCausalLM": ("qwen3", EXPERTS | {"num_experts": 4}),
     "tiny-Cohere2ForCausalLM": ("cohere2", {"logit_scale": 1.0}),
     "tiny-Gemma2ForCausalLM": ("gemma", {}),
-    "tiny-Glm4MoeForCausalLM": ("glm4moe", EXPERTS | {"n_routed_experts": 4, "head_dim": 2}),
-    "tiny-GptOssForCausalLM": ("gptoss", {"num_experts_per_tok": 2, "num_local_experts": 4}),
+    "tiny-Glm4MoeForCausalLM": (
+        "glm4moe",
+        EXPERTS | {"n_routed_experts": 4, "head_dim": 2},
+    ),
+    "tiny-GptOssForCausalLM": (
+        "gptoss",
+        {"num_experts_per_tok": 2, "num_local_experts": 4},
+    ),
     "tiny-LlamaForSequenceClassification-3.2": ("llama3_2", {"num_labels": 1}),
     "tiny-RemoteForCausalLM": ("llama3_2", {}),
 }
@@ -80,13 +97,28 @@ def make_models(cache: Path) -> None:
         if (folder / "refs" / "main").exists():
             continue
         torch.manual_seed(0)
-        tokenizer = make_tokenizer((templates / f"{template}.jinja").read_text(encoding="utf-8"), wide="Qwen3" in name)
+        tokenizer = make_tokenizer(
+            (templates / f"{template}.jinja").read_text(encoding="utf-8"),
+            wide="Qwen3" in name,
+        )
         tokenizer.save_pretrained(snapshot)
-        ends = {"eos_token_id": tokenizer.eos_token_id, "pad_token_id": tokenizer.pad_token_id}
-        shape = SHAPE | ends | {"vocab_size": max(tokenizer.get_vocab().values()) + 1} | settings
+        ends = {
+            "eos_token_id": tokenizer.eos_token_id,
+            "pad_token_id": tokenizer.pad_token_id,
+        }
+        shape = (
+            SHAPE
+            | ends
+            | {"vocab_size": max(tokenizer.get_vocab().values()) + 1}
+            | settings
+        )
         remote = "Remote" in name
-        model_class = getattr(transformers, "LlamaForCausalLM" if remote else name.split("-")[1])
-        model_class(model_class.config_class(**shape)).to(torch.bfloat16).save_pretrained(snapshot)
+        model_class = getattr(
+            transformers, "LlamaForCausalLM" if remote else name.split("-")[1]
+        )
+        model_class(model_class.config_class(**shape)).to(torch.bfloat16).save_pretrained(
+            snapshot
+        )
         if remote:
             make_remote(snapshot)
         (folder / "refs").mkdir()
@@ -114,8 +146,14 @@ def make_tokenizer(template: str, *, wide: bool) -> Any:
     of_byte = bytes_to_unicode()
     vocabulary = {character: index for index, character in enumerate(of_byte.values())}
     if wide:
-        vocabulary |= {"".join(of_byte[byte] for byte in text.encode()): index for index, text in TOKENS.items()}
-    vocabulary |= {text: index if wide else len(of_byte) + place for place, (index, text) in enumerate(MARKS.items())}
+        vocabulary |= {
+            "".join(of_byte[byte] for byte in text.encode()): index
+            for index, text in TOKENS.items()
+        }
+    vocabulary |= {
+        text: index if wide else len(of_byte) + place
+        for place, (index, text) in enumerate(MARKS.items())
+    }
     tokenizer = Tokenizer(BPE(vocabulary, merges=[]))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
@@ -126,7 +164,9 @@ def make_tokenizer(template: str, *, wide: bool) -> Any:
     return fast
 
 
-def load_dataset(path: str, name: str, split: str | None = None, *, streaming: bool = False) -> Any:
+def load_dataset(
+    path: str, name: str, split: str | None = None, *, streaming: bool = False
+) -> Any:
     """Return the dataset `zen` like `datasets.load_dataset`: 17 training rows and 2 test rows."""
     from datasets import Dataset, DatasetDict, IterableDatasetDict
 
@@ -134,15 +174,22 @@ def load_dataset(path: str, name: str, split: str | None = None, *, streaming: b
         raise FileNotFoundError(f"There is no stand-in for the data set {path}.")
     with contextlib.redirect_stdout(io.StringIO()):
         import this
-    lines = "".join(this.d.get(character, character) for character in this.s).splitlines()[2:]
-    prompts: list[Any] = [" ".join(line.split()[:count]) for line, count in zip(lines, WORDS, strict=True)]
+    lines = "".join(this.d.get(character, character) for character in this.s).splitlines()[
+        2:
+    ]
+    prompts: list[Any] = [
+        " ".join(line.split()[:count]) for line, count in zip(lines, WORDS, strict=True)
+    ]
     if name == "conversational_prompt_only":
         prompts = [[{"role": "user", "content": prompt}] for prompt in prompts]
     data = DatasetDict(
-        train=Dataset.from_dict({"prompt": prompts[:17]}), test=Dataset.from_dict({"prompt": prompts[17:]})
+        train=Dataset.from_dict({"prompt": prompts[:17]}),
+        test=Dataset.from_dict({"prompt": prompts[17:]}),
     )
     if streaming:
-        data = IterableDatasetDict({part: rows.to_iterable_dataset() for part, rows in data.items()})
+        data = IterableDatasetDict(
+            {part: rows.to_iterable_dataset() for part, rows in data.items()}
+        )
     return data if split is None else data[split]
 
 
@@ -166,4 +213,6 @@ def pytest_configure() -> None:
 
         trl.GRPOTrainer, trl.GRPOConfig = VerifiedGRPOTrainer, VerifiedGRPOConfig
     # Faster tests: a CPU has no fast bf16, and an epoch is enough.
-    trl.GRPOConfig.__init__ = partialmethod(trl.GRPOConfig.__init__, bf16=False, num_train_epochs=1)
+    trl.GRPOConfig.__init__ = partialmethod(
+        trl.GRPOConfig.__init__, bf16=False, num_train_epochs=1
+    )

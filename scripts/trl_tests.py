@@ -38,10 +38,16 @@ TRAINERS = {"trl": "TRL's GRPOTrainer", "verified": "VerifiedGRPOTrainer"}
 def main() -> int:
     """Run the tests with both trainers, and compare results; return the exit status."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("source", type=Path, help="a copy of TRL's repository, at the tag of the TRL that is installed")
+    parser.add_argument(
+        "source",
+        type=Path,
+        help="a copy of TRL's repository, at the tag of the TRL that is installed",
+    )
     arguments, for_pytest = parser.parse_known_args()
     if not (arguments.source / TESTS).is_file():
-        parser.error(f"{arguments.source} has no {TESTS}: it must be a copy of TRL's repository (see --help)")
+        parser.error(
+            f"{arguments.source} has no {TESTS}: it must be a copy of TRL's repository (see --help)"
+        )
     # Copy the tests only: next to TRL's source, they would import the source instead of the installed TRL.
     shutil.rmtree(WORK / "tests", ignore_errors=True)
     shutil.copytree(arguments.source / "tests", WORK / "tests")
@@ -49,13 +55,26 @@ def main() -> int:
     results = {trainer: outcomes(trainer, for_pytest) for trainer in TRAINERS}
     for trainer, of_test in results.items():
         counts = Counter(of_test.values())
-        print(f"{TRAINERS[trainer]:20}", ", ".join(f"{count} {outcome}" for outcome, count in counts.most_common()))
-    both = [test for test, ends in results["trl"].items() if ends == results["verified"].get(test) == "failed"]
+        print(
+            f"{TRAINERS[trainer]:20}",
+            ", ".join(f"{count} {outcome}" for outcome, count in counts.most_common()),
+        )
+    both = [
+        test
+        for test, ends in results["trl"].items()
+        if ends == results["verified"].get(test) == "failed"
+    ]
     print("".join(f"fails with both: {test}\n" for test in both), end="")
-    differing = [test for test in results["trl"] if results["trl"][test] != results["verified"].get(test)]
+    differing = [
+        test
+        for test in results["trl"]
+        if results["trl"][test] != results["verified"].get(test)
+    ]
     for test in differing:
         ours = results["verified"].get(test, "not run")
-        print(f"differs: {test}: {results['trl'][test]} with TRL's own, {ours} with VerifiedGRPOTrainer")
+        print(
+            f"differs: {test}: {results['trl'][test]} with TRL's own, {ours} with VerifiedGRPOTrainer"
+        )
     print(f"{len(differing)} of {len(results['trl'])} tests end differently.")
     return int(bool(differing) or not results["trl"])
 
@@ -71,10 +90,36 @@ def outcomes(trainer: str, for_pytest: list[str]) -> dict[str, str]:
         "TOKENIZERS_PARALLELISM": "false",
         "PYTHONPATH": os.pathsep.join([str(HERE), str(HERE.parent)]),
     }
-    command = [sys.executable, "-m", "pytest", TESTS, "-c", os.devnull, "--rootdir", str(WORK), "-p", "trl_stand_ins"]
-    command += ["-p", "no:cacheprovider", "-k", LEFT_OUT, "-q", "-W", "ignore", "--tb=short", "--show-capture=no"]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        TESTS,
+        "-c",
+        os.devnull,
+        "--rootdir",
+        str(WORK),
+        "-p",
+        "trl_stand_ins",
+    ]
+    command += [
+        "-p",
+        "no:cacheprovider",
+        "-k",
+        LEFT_OUT,
+        "-q",
+        "-W",
+        "ignore",
+        "--tb=short",
+        "--show-capture=no",
+    ]
     print(f"TRL's tests with {TRAINERS[trainer]}:", flush=True)
-    subprocess.run([*command, f"--junitxml={report}", *for_pytest], cwd=WORK, env=os.environ | settings, check=False)
+    subprocess.run(
+        [*command, f"--junitxml={report}", *for_pytest],
+        cwd=WORK,
+        env=os.environ | settings,
+        check=False,
+    )
     cases = ElementTree.parse(report).iter("testcase")  # noqa: S314  # pytest has just written it
     return {f"{case.get('classname')}::{case.get('name')}": outcome(case) for case in cases}
 

@@ -5,7 +5,11 @@ from __future__ import annotations
 import os
 
 # Set before torch and datasets are imported, which read these variables once.
-os.environ |= {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
+os.environ |= {
+    "HF_HUB_OFFLINE": "1",
+    "OMP_NUM_THREADS": "1",
+    "TOKENIZERS_PARALLELISM": "false",
+}
 os.environ.setdefault("HF_DATASETS_DISABLE_PROGRESS_BARS", "1")
 
 import gc
@@ -25,7 +29,9 @@ from trl_grpo_ext.assets import resolve
 from trl_grpo_ext.trainer import report_listener
 
 # A slow example on a busy machine is no fault of the code. `make test` uses the profile with fewer examples.
-settings.register_profile("thorough", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "thorough", deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.register_profile("quick", settings.get_profile("thorough"), max_examples=25)
 settings.load_profile("thorough")
 
@@ -67,7 +73,9 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
 
 
 @pytest.fixture(scope="session")
-def made_once(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, Callable[[Path], None]], Path]:
+def made_once(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Callable[[str, Callable[[Path], None]], Path]:
     """Make a folder once per test run, in the first process that asks; tests may only read the folder.
 
     Other processes wait until the folder is complete. If `make` fails, the next request makes the folder again.
@@ -100,7 +108,11 @@ def _no_wait_for_the_disk() -> Iterator[None]:
 def _reports_at_usual_priority() -> Iterator[None]:
     """Write reports at the usual priority: other tests would leave a process of the lowest one no processor time."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(report_listener, "_PROGRAM", report_listener._PROGRAM.replace("os.nice(19)\n", ""))
+        patch.setattr(
+            report_listener,
+            "_PROGRAM",
+            report_listener._PROGRAM.replace("os.nice(19)\n", ""),
+        )
         yield
 
 
@@ -110,7 +122,9 @@ def _installed_once() -> Iterator[None]:
     from accelerate.utils import imports
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(imports, "_is_package_available", cache(imports._is_package_available))
+        patch.setattr(
+            imports, "_is_package_available", cache(imports._is_package_available)
+        )
         yield
 
 
@@ -121,7 +135,9 @@ def tiny_model() -> str:
 
 
 @pytest.fixture(scope="session")
-def one_layer(made_once: Callable[[str, Callable[[Path], None]], Path], tiny_model: str) -> str:
+def one_layer(
+    made_once: Callable[[str, Callable[[Path], None]], Path], tiny_model: str
+) -> str:
     """Return the folder of the bundled model without two of its three layers, for trainings with planted rewards.
 
     It trains in half the time, and answers nothing right: a test of what a model has answered takes `tiny_model`.

@@ -50,17 +50,28 @@ SANDBOXED_MODULES = {
     "trl_grpo_ext.environments.code_repair",
     "trl_grpo_ext.rewards.unit_tests.verifier",
 }
-SANDBOXED = SANDBOXED_MODULES | {"unit_tests.md", "recipe_code.md", "python_tool.md", "code_repair.md", "README.md"}
+SANDBOXED = SANDBOXED_MODULES | {
+    "unit_tests.md",
+    "recipe_code.md",
+    "python_tool.md",
+    "code_repair.md",
+    "README.md",
+}
 
 # Modules whose examples need an extra outside `dev`.
-REASONING_GYM = ("trl_grpo_ext.rewards.reasoning_gym.verifier", "trl_grpo_ext.rewards.reasoning_gym.scoring")
+REASONING_GYM = (
+    "trl_grpo_ext.rewards.reasoning_gym.verifier",
+    "trl_grpo_ext.rewards.reasoning_gym.scoring",
+)
 NEEDS = dict.fromkeys(REASONING_GYM, "reasoning_gym")
 
 Fence = tuple[str, str]
 
 
 def fences(page: Path) -> list[Fence]:
-    return [(match[1], match[2]) for match in FENCE.finditer(page.read_text(encoding="utf-8"))]
+    return [
+        (match[1], match[2]) for match in FENCE.finditer(page.read_text(encoding="utf-8"))
+    ]
 
 
 def python_blocks() -> list[tuple[str, str, str | None]]:
@@ -77,7 +88,9 @@ def python_blocks() -> list[tuple[str, str, str | None]]:
 
 def takes_long(page: str, code: str, _: str | None) -> bool:
     """Detect slow blocks outside the README: training, or programs that wait for a time limit."""
-    return page != "README.md" and any(part in code for part in ("run_lab(", ".train()", "time.sleep("))
+    return page != "README.md" and any(
+        part in code for part in ("run_lab(", ".train()", "time.sleep(")
+    )
 
 
 @pytest.mark.usefixtures("any_cpu_counts")
@@ -94,7 +107,10 @@ def test_examples_in_docstrings_run(name: str) -> None:
 @pytest.mark.usefixtures("any_cpu_counts")
 @pytest.mark.parametrize(
     ("page", "code", "shown"),
-    [pytest.param(*block, marks=[pytest.mark.slow] if takes_long(*block) else []) for block in python_blocks()],
+    [
+        pytest.param(*block, marks=[pytest.mark.slow] if takes_long(*block) else [])
+        for block in python_blocks()
+    ],
 )
 def test_python_in_the_pages_runs_and_prints_what_is_shown(
     page: str, code: str, shown: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -102,7 +118,9 @@ def test_python_in_the_pages_runs_and_prints_what_is_shown(
     if page in SANDBOXED:
         walls_or_skip()
     monkeypatch.chdir(tmp_path)
-    module = ModuleType("page")  # a module that can be found, so that what it defines pickles
+    module = ModuleType(
+        "page"
+    )  # a module that can be found, so that what it defines pickles
     monkeypatch.setitem(sys.modules, "page", module)
     printed = io.StringIO()
     with redirect_stdout(printed):
@@ -112,12 +130,16 @@ def test_python_in_the_pages_runs_and_prints_what_is_shown(
 
 
 FLAG_ROW = re.compile(r"^\| (`--.*?) \|", re.MULTILINE)
-PAGES_WITH_FLAGS = [page for page in PAGES if page.stem in COMMANDS and FLAG_ROW.search(page.read_text())]
+PAGES_WITH_FLAGS = [
+    page for page in PAGES if page.stem in COMMANDS and FLAG_ROW.search(page.read_text())
+]
 
 
 @pytest.mark.parametrize("page", PAGES_WITH_FLAGS, ids=lambda page: page.stem)
 def test_the_table_of_a_command_s_page_has_the_flags_of_its_parser(page: Path) -> None:
-    listed = re.findall(r"--\w+", "".join(FLAG_ROW.findall(page.read_text(encoding="utf-8"))))
+    listed = re.findall(
+        r"--\w+", "".join(FLAG_ROW.findall(page.read_text(encoding="utf-8")))
+    )
     # The text around a table says what the recipe is for.
     assert {*listed, "--config"} == {*flags_of(page.stem), "--config"}
 
@@ -148,8 +170,15 @@ def flags_of(command: str) -> list[str]:
 
 @pytest.mark.slow
 def test_the_tutorial_runs_from_top_to_bottom(tmp_path: Path) -> None:
-    cells = json.loads((ROOT / "docs" / "tutorial.ipynb").read_text(encoding="utf-8"))["cells"]
-    lines = [line for cell in cells if cell["cell_type"] == "code" for line in "".join(cell["source"]).splitlines()]
+    cells = json.loads((ROOT / "docs" / "tutorial.ipynb").read_text(encoding="utf-8"))[
+        "cells"
+    ]
+    lines = [
+        line
+        for cell in cells
+        if cell["cell_type"] == "code"
+        for line in "".join(cell["source"]).splitlines()
+    ]
     command = re.compile(r"^!trl-grpo-ext (.*)")
     script = "\n".join(command.sub(r'run_command("\1")', line) for line in lines)
     (tmp_path / "tutorial.py").write_text(
@@ -158,7 +187,9 @@ def test_the_tutorial_runs_from_top_to_bottom(tmp_path: Path) -> None:
         "    assert subprocess.run([sys.executable, '-m', 'trl_grpo_ext', *line.split()]).returncode in (0, 1)\n"
         + script
     )
-    done = subprocess.run([sys.executable, "tutorial.py"], cwd=tmp_path, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "tutorial.py"], cwd=tmp_path, capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr
     assert "HOLE" in done.stdout
     first, last = re.findall(r"batches: (0\.\d+) of", done.stdout)
@@ -171,13 +202,19 @@ def recipes_in_pages() -> list[str]:
 
 def commands_in_pages() -> list[str]:
     shown = [
-        line for page in PAGES for language, code in fences(page) if language != "python" for line in code.splitlines()
+        line
+        for page in PAGES
+        for language, code in fences(page)
+        if language != "python"
+        for line in code.splitlines()
     ]
     return [line for line in shown if line.startswith("trl-grpo-ext ")]
 
 
 @pytest.mark.parametrize("text", recipes_in_pages())
-def test_recipes_in_the_pages_are_valid(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_recipes_in_the_pages_are_valid(
+    text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for module, begins in (("my_rewards", "def polite"), ("my_games", "class Adder")):
         (shown,) = {code for page, code, _ in python_blocks() if begins in code}
         (tmp_path / f"{module}.py").write_text(shown)
@@ -199,17 +236,31 @@ def test_commands_in_the_pages_are_understood(line: str) -> None:
 
 def test_what_the_code_refers_to_is_on_the_pages() -> None:
     """Help texts, errors and docstrings reach users without a clone."""
-    sources = [path for folder in ("trl_grpo_ext", "rewards") for path in (ROOT / folder).rglob("*.py")]
+    sources = [
+        path
+        for folder in ("trl_grpo_ext", "rewards")
+        for path in (ROOT / folder).rglob("*.py")
+    ]
     reference = re.compile(r"(?:docs/|trl-grpo-ext docs )([a-z_]+(?:\.md)?(?:#[a-z_-]+)?)")
-    found = {name for source in sources for name in reference.findall(source.read_text(encoding="utf-8"))}
+    found = {
+        name
+        for source in sources
+        for name in reference.findall(source.read_text(encoding="utf-8"))
+    }
     assert {"metrics#console", "findings#bad_data", "math.md"} <= found
     for name in found:
         assert read_docs(name)
 
 
 def test_every_setting_that_we_add_to_trls_trainer_is_in_the_table_of_recipes() -> None:
-    ours = {each.name for each in fields(VerifiedGRPOConfig)} - {each.name for each in fields(GRPOConfig)}
-    rows = re.findall(r"^\| (.*) \| `VerifiedGRPOConfig` \|", read_docs("recipes_reference#keys"), re.MULTILINE)
+    ours = {each.name for each in fields(VerifiedGRPOConfig)} - {
+        each.name for each in fields(GRPOConfig)
+    }
+    rows = re.findall(
+        r"^\| (.*) \| `VerifiedGRPOConfig` \|",
+        read_docs("recipes_reference#keys"),
+        re.MULTILINE,
+    )
     assert {name for row in rows for name in re.findall(r"\w+", row)} == ours
 
 
@@ -220,15 +271,25 @@ def test_every_rule_for_finding_an_answer_is_on_the_page_of_verifiers() -> None:
 
 def test_links_between_pages_lead_somewhere() -> None:
     for page in [*PAGES, ROOT / "CONTRIBUTING.md"]:
-        for target, section in re.findall(r"\]\((?!https?:)([^)#]*)#?([^)]*)\)", page.read_text(encoding="utf-8")):
+        for target, section in re.findall(
+            r"\]\((?!https?:)([^)#]*)#?([^)]*)\)", page.read_text(encoding="utf-8")
+        ):
             assert (page.parent / target).exists(), f"{page.name}: {target}"
             if section:
                 assert read_docs(f"{target or page.name}#{section}")
 
 
-def test_every_page_is_in_the_sites_navigation_and_every_verifier_in_its_reference() -> None:
-    listed = set(re.findall(r"[\w./-]+[.]md", (ROOT / "mkdocs.yml").read_text(encoding="utf-8")))
-    assert listed == {str(page.relative_to(ROOT / "docs")) for page in (ROOT / "docs").rglob("*.md")}
+def test_every_page_is_in_the_sites_navigation_and_every_verifier_in_its_reference() -> (
+    None
+):
+    listed = set(
+        re.findall(r"[\w./-]+[.]md", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
+    )
+    assert listed == {
+        str(page.relative_to(ROOT / "docs")) for page in (ROOT / "docs").rglob("*.md")
+    }
     shown = (ROOT / "docs" / "api" / "rewards.md").read_text(encoding="utf-8")
-    classes = {name for _, *names in SHIPPED.values() for name in names if name[0].isupper()}
+    classes = {
+        name for _, *names in SHIPPED.values() for name in names if name[0].isupper()
+    }
     assert {name for name in re.findall(r"\w+", shown) if name[0].isupper()} == classes

@@ -37,13 +37,17 @@ def test_the_help_of_no_command_loads_anything_heavy() -> None:
     assert not modules_after(statement) & {*HEAVY, "numpy", "pyarrow", "rich"}
 
 
-@pytest.mark.parametrize("package", [trl_grpo_ext, rewards], ids=lambda package: package.__name__)
+@pytest.mark.parametrize(
+    "package", [trl_grpo_ext, rewards], ids=lambda package: package.__name__
+)
 def test_every_exported_name_is_there_and_is_no_module(package: object) -> None:
     names = package.__all__  # type: ignore[attr-defined]
     assert set(names) <= set(dir(package))
     for name in names:
         assert getattr(package, name) is not None
-        assert name not in {module.name for module in pkgutil.iter_modules(package.__path__)}  # type: ignore[attr-defined]
+        assert name not in {
+            module.name for module in pkgutil.iter_modules(package.__path__)
+        }  # type: ignore[attr-defined]
 
 
 def test_a_name_that_is_not_exported_is_an_attribute_error() -> None:

@@ -17,7 +17,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from isolated_verifiers import inline
 
-from trl_grpo_ext import Blame, RewardMix, RewardTerm, Sample, Status, Verdict, Verifier, verifier
+from trl_grpo_ext import (
+    Blame,
+    RewardMix,
+    RewardTerm,
+    Sample,
+    Status,
+    Verdict,
+    Verifier,
+    verifier,
+)
 from trl_grpo_ext.rewards import (
     AllOf,
     BoxedVerifier,
@@ -104,7 +113,9 @@ def test_what_is_no_function_is_refused(isolated: bool) -> None:
             return True
 
     for judge in (partial(isinstance, Sample), Callable(), Callable):
-        with pytest.raises(TypeError, match="Write a function that calls it, or a subclass of Verifier"):
+        with pytest.raises(
+            TypeError, match="Write a function that calls it, or a subclass of Verifier"
+        ):
             verifier(isolated=isolated)(judge)  # type: ignore[arg-type, unused-ignore]
 
 
@@ -118,8 +129,12 @@ def test_an_isolated_function_inside_a_function_is_refused() -> None:
 
 def test_an_isolated_function_of_the_script_is_refused(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
-    script.write_text("from trl_grpo_ext import verifier\n@verifier(isolated=True)\ndef mine(sample): return True\n")
-    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False)
+    script.write_text(
+        "from trl_grpo_ext import verifier\n@verifier(isolated=True)\ndef mine(sample): return True\n"
+    )
+    done = subprocess.run(
+        [sys.executable, script], capture_output=True, text=True, check=False
+    )
     assert done.returncode != 0
     assert "Move it to a module" in done.stderr
 
@@ -132,7 +147,9 @@ def test_an_async_function_is_refused() -> None:
             return True
 
 
-def test_an_exception_blames_the_grader_and_the_other_rows_are_judged(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_exception_blames_the_grader_and_the_other_rows_are_judged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     @verifier
     def fragile(sample: Sample) -> bool:
         return 1 / len(sample.text) > 0
@@ -141,8 +158,13 @@ def test_an_exception_blames_the_grader_and_the_other_rows_are_judged(caplog: py
     assert [verdict.score for verdict in verdicts] == [1.0, None, 1.0, None]
     assert (verdicts[1].status, verdicts[1].blame) == (Status.ERROR, Blame.GRADER)
     assert verdicts[1].reason == "raised_ZeroDivisionError"
-    assert re.fullmatch(r"ZeroDivisionError: division by zero \(test_protocol.py:\d+\)", verdicts[1].details["error"])
-    assert caplog.text.count("'fragile' raised ZeroDivisionError") == 1  # with its traceback, once
+    assert re.fullmatch(
+        r"ZeroDivisionError: division by zero \(test_protocol.py:\d+\)",
+        verdicts[1].details["error"],
+    )
+    assert (
+        caplog.text.count("'fragile' raised ZeroDivisionError") == 1
+    )  # with its traceback, once
     assert "1 / len(sample.text)" in caplog.text
 
 
@@ -165,7 +187,8 @@ def test_an_error_says_which_line_of_the_users_led_to_it_and_fits_into_any_file(
         raise SecretiveError
 
     library, long, odd, secretive = (
-        verdict.details["error"] for verdict in fragile.judge(["library", "long", "odd", "secretive"])
+        verdict.details["error"]
+        for verdict in fragile.judge(["library", "long", "odd", "secretive"])
     )
     assert re.fullmatch(r"JSONDecodeError: Expecting .* \(test_protocol.py:\d+\)", library)
     assert re.fullmatch(r"ValueError: [a ]+ \(test_protocol.py:\d+\)", long)
@@ -201,11 +224,19 @@ def test_verdicts_reach_trls_logs_with_every_key_on_every_call() -> None:
         columns.clear()
         metrics.clear()
         inline(completions, log_extra=columns.__setitem__, log_metric=metrics.__setitem__)
-        assert list(columns) == ["inline/status", "inline/answer", "inline/reason", "inline/details"]
+        assert list(columns) == [
+            "inline/status",
+            "inline/answer",
+            "inline/reason",
+            "inline/details",
+        ]
         assert all(len(values) == len(completions) for values in columns.values())
         assert list(metrics) == [f"verified/inline/{status}" for status in Status]
     inline(["right", "wrong"], log_metric=metrics.__setitem__)
-    assert (metrics["verified/inline/correct"], metrics["verified/inline/incorrect"]) == (0.5, 0.5)
+    assert (metrics["verified/inline/correct"], metrics["verified/inline/incorrect"]) == (
+        0.5,
+        0.5,
+    )
 
 
 SHIPPED = [
@@ -228,7 +259,12 @@ SHIPPED = [
 
 
 @pytest.mark.parametrize("shipped", SHIPPED, ids=lambda shipped: shipped.__name__)
-@given(st.lists(st.text() | st.binary().map(lambda raw: raw.decode("utf-8", "surrogateescape")), max_size=3))
+@given(
+    st.lists(
+        st.text() | st.binary().map(lambda raw: raw.decode("utf-8", "surrogateescape")),
+        max_size=3,
+    )
+)
 def test_every_verifier_returns_one_finite_float_or_none_a_completion(
     shipped: FunctionVerifier, completions: list[str]
 ) -> None:
@@ -253,7 +289,9 @@ CONFIGURED = [
 ]
 
 
-@pytest.mark.parametrize("shipped", SHIPPED + CONFIGURED, ids=lambda shipped: shipped.__name__)
+@pytest.mark.parametrize(
+    "shipped", SHIPPED + CONFIGURED, ids=lambda shipped: shipped.__name__
+)
 def test_every_verifier_survives_pickling_also_after_use(shipped: Verifier) -> None:
     shipped.judge_samples([Sample(text="<think>c</think>ab", row={"solution": "2"})])
     assert pickle.loads(pickle.dumps(shipped)) == shipped
@@ -263,7 +301,9 @@ def called_decorator(sample: Sample) -> bool:
     return True
 
 
-def test_a_verifier_under_another_name_than_its_functions_says_so_when_it_would_matter() -> None:
+def test_a_verifier_under_another_name_than_its_functions_says_so_when_it_would_matter() -> (
+    None
+):
     plain, isolated = verifier(called_decorator), verifier(isolated=True)(called_decorator)
     assert plain(["x"]) == [1.0]
     with pytest.raises(pickle.PicklingError, match="with @verifier on it"):

@@ -20,7 +20,18 @@ from trl_grpo_ext.sample import completion_text, sample_of, samples_from_columns
         ([{"role": "assistant", "content": "said"}], "said"),
         ([{"content": "said"}], "said"),
         ([{"role": "assistant", "content": None}], ""),
-        ([{"role": "assistant", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}], "ab"),
+        (
+            [
+                {
+                    "role": "assistant",
+                    "content": [
+                        {"type": "text", "text": "a"},
+                        {"type": "text", "text": "b"},
+                    ],
+                }
+            ],
+            "ab",
+        ),
         ([{"role": "assistant", "content": [{"type": "image"}]}], ""),
         ([{"role": "tool", "content": "3"}], ""),
     ],
@@ -41,7 +52,10 @@ def test_of_a_conversation_with_tools_the_last_assistant_message_counts() -> Non
 
 @pytest.mark.parametrize("key", ["reasoning_content", "thinking"])
 def test_thinking_that_trl_parsed_out_is_put_back_into_tags(key: str) -> None:
-    assert completion_text([{"role": "assistant", key: "2+2", "content": "4"}]) == "<think>2+2</think>4"
+    assert (
+        completion_text([{"role": "assistant", key: "2+2", "content": "4"}])
+        == "<think>2+2</think>4"
+    )
 
 
 def test_columns_become_rows_and_trls_extras_do_not() -> None:
@@ -63,7 +77,9 @@ def test_columns_become_rows_and_trls_extras_do_not() -> None:
 
 
 def test_unknown_keywords_are_accepted_whatever_they_are() -> None:
-    samples = samples_from_columns(["a", "b"], {"shift": 3, "unit": "cm", "short": [1], "hook": len})
+    samples = samples_from_columns(
+        ["a", "b"], {"shift": 3, "unit": "cm", "short": [1], "hook": len}
+    )
     assert samples[0].row == {"shift": 3, "unit": "cm"}
 
 
@@ -82,7 +98,13 @@ def test_columns_may_be_arrays() -> None:
         ("<think>old</think> 2+2?", ""),
         ("Reason inside <think> tags. Question: 2+2?", ""),
         ([{"role": "user", "content": "2+2? <think>"}], None),
-        ([{"role": "user", "content": "2+2?"}, {"role": "assistant", "content": "<think>Well"}], None),
+        (
+            [
+                {"role": "user", "content": "2+2?"},
+                {"role": "assistant", "content": "<think>Well"},
+            ],
+            None,
+        ),
         ([], None),
         (None, None),
     ],
@@ -91,7 +113,9 @@ def test_a_prompt_tells_whether_it_opens_the_thinking_or_the_chat_template_does(
     prompt: Any, prefill: str | None
 ) -> None:
     assert sample_of("4", prompt, completion_ids=None, row={}).prefill == prefill
-    sample = sample_of("4", prompt, completion_ids=None, row={}, template_prefill="of the template")
+    sample = sample_of(
+        "4", prompt, completion_ids=None, row={}, template_prefill="of the template"
+    )
     assert sample.prefill == ("of the template" if prefill is None else prefill)
 
 
@@ -107,7 +131,9 @@ def test_no_message_is_so_odd_that_it_has_no_text(messages: list[dict[str, Any]]
     assert isinstance(completion_text(messages), str)
 
 
-def test_thinking_put_back_needs_no_prefill_before_it_and_is_open_where_no_answer_followed() -> None:
+def test_thinking_put_back_needs_no_prefill_before_it_and_is_open_where_no_answer_followed() -> (
+    None
+):
     parsed = [{"role": "assistant", "reasoning_content": "2+2", "content": "4"}]
     cut = [{"role": "assistant", "reasoning_content": "2+2", "content": ""}]
     samples = samples_from_columns([parsed, cut, "4"], {"prompts": ["2+2? <think>"] * 3})

@@ -16,7 +16,9 @@ NOT_POLICY = [Blame.GRADER, Blame.DATA]
 
 
 @pytest.mark.parametrize("blame", NOT_POLICY)
-def test_a_verdict_that_is_not_the_policys_fault_must_not_have_a_score(blame: Blame) -> None:
+def test_a_verdict_that_is_not_the_policys_fault_must_not_have_a_score(
+    blame: Blame,
+) -> None:
     assert Verdict(status=Status.ERROR, score=None, blame=blame).score is None
     with pytest.raises(ValueError, match="has no score"):
         Verdict(status=Status.ERROR, score=0.0, blame=blame)
@@ -51,32 +53,57 @@ def test_a_verdict_cannot_be_changed() -> None:
         (-0.5, Status.SCORED, -0.5),
     ],
 )
-def test_numbers_and_bools_are_read_as_documented(result: object, status: Status, score: float) -> None:
+def test_numbers_and_bools_are_read_as_documented(
+    result: object, status: Status, score: float
+) -> None:
     verdict = as_verdict(result)
     assert (verdict.status, verdict.score, verdict.blame) == (status, score, Blame.POLICY)
 
 
 def test_none_blames_the_data() -> None:
     verdict = as_verdict(None)
-    assert (verdict.status, verdict.score, verdict.blame) == (Status.SKIPPED, None, Blame.DATA)
+    assert (verdict.status, verdict.score, verdict.blame) == (
+        Status.SKIPPED,
+        None,
+        Blame.DATA,
+    )
 
 
 @pytest.mark.parametrize("result", [math.nan, math.inf, "0.5", object(), [1.0, 2.0], 1j])
 def test_what_is_no_finite_number_blames_the_grader(result: object) -> None:
     verdict = as_verdict(result)
-    assert (verdict.status, verdict.score, verdict.blame) == (Status.ERROR, None, Blame.GRADER)
+    assert (verdict.status, verdict.score, verdict.blame) == (
+        Status.ERROR,
+        None,
+        Blame.GRADER,
+    )
 
 
 def test_scalars_of_numpy_and_torch_are_numbers() -> None:
     import numpy
     import torch
 
-    for result in (numpy.float32(0.5), numpy.bool_(True), torch.tensor(1.0), numpy.array(0.5)):
+    for result in (
+        numpy.float32(0.5),
+        numpy.bool_(True),
+        torch.tensor(1.0),
+        numpy.array(0.5),
+    ):
         assert as_verdict(result).blame is Blame.POLICY
     assert as_verdict(torch.tensor([1.0, 2.0])).blame is Blame.GRADER
 
 
-@given(st.one_of(st.none(), st.booleans(), st.floats(), st.integers(), st.text(), st.binary(), st.complex_numbers()))
+@given(
+    st.one_of(
+        st.none(),
+        st.booleans(),
+        st.floats(),
+        st.integers(),
+        st.text(),
+        st.binary(),
+        st.complex_numbers(),
+    )
+)
 def test_whatever_a_verifier_returns_becomes_a_verdict(result: object) -> None:
     verdict = as_verdict(result)
     assert (verdict.score is None) == (verdict.blame is not Blame.POLICY)
@@ -84,7 +111,12 @@ def test_whatever_a_verifier_returns_becomes_a_verdict(result: object) -> None:
 
 def test_a_verdict_survives_json() -> None:
     verdict = Verdict(
-        status=Status.PARTIAL, score=0.5, answer="½", reason="test_3_failed", seconds=0.25, details={"rule": "boxed"}
+        status=Status.PARTIAL,
+        score=0.5,
+        answer="½",
+        reason="test_3_failed",
+        seconds=0.25,
+        details={"rule": "boxed"},
     )
     assert Verdict(**json.loads(json.dumps(verdict.to_record()))) == verdict
 
@@ -126,7 +158,10 @@ def test_a_verifier_that_says_what_is_right_is_not_overruled_by_a_range() -> Non
     assert as_verdict(True, (0.0, 50.0)).status is Status.CORRECT
 
 
-@pytest.mark.parametrize("score_range", [(1, 0), (0, 0), (0,), (0, math.inf), "01", (False, True), 50, (math.nan, 1)])
+@pytest.mark.parametrize(
+    "score_range",
+    [(1, 0), (0, 0), (0,), (0, math.inf), "01", (False, True), 50, (math.nan, 1)],
+)
 def test_a_range_that_is_none_is_refused_with_an_example(score_range: object) -> None:
     with pytest.raises(ValueError, match=r"such as \[0, 50\]"):
         check_score_range(score_range)

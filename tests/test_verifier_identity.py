@@ -12,7 +12,13 @@ from typing import Any
 import pytest
 
 from trl_grpo_ext import Sample, Verdict, Verifier, rewards, verifier
-from trl_grpo_ext.rewards import AllOf, MathVerifier, RegexVerifier, TagsVerifier, ThinkFormatVerifier
+from trl_grpo_ext.rewards import (
+    AllOf,
+    MathVerifier,
+    RegexVerifier,
+    TagsVerifier,
+    ThinkFormatVerifier,
+)
 from trl_grpo_ext.runs.settings import verifier_identity
 from trl_grpo_ext.verdict import as_verdict
 
@@ -75,13 +81,17 @@ OTHER: list[tuple[Any, Any]] = [
 
 
 @pytest.mark.parametrize(("one", "other"), SAME)
-def test_the_same_verifier_with_the_same_arguments_has_the_same_identity(one: Verifier, other: Verifier) -> None:
+def test_the_same_verifier_with_the_same_arguments_has_the_same_identity(
+    one: Verifier, other: Verifier
+) -> None:
     assert verifier_identity(one) is not None
     assert verifier_identity(one) == verifier_identity(other)
 
 
 @pytest.mark.parametrize(("one", "other"), OTHER)
-def test_another_class_or_argument_makes_another_identity(one: Verifier, other: Verifier) -> None:
+def test_another_class_or_argument_makes_another_identity(
+    one: Verifier, other: Verifier
+) -> None:
     assert None not in (verifier_identity(one), verifier_identity(other))
     assert verifier_identity(one) != verifier_identity(other)
 
@@ -91,11 +101,19 @@ def test_what_nobody_can_compare_has_none() -> None:
 
     circle: list[Any] = []
     circle.append(circle)
-    for unknown in (Local(), Free(a=object()), Free(a=lambda: 1), Free(a=circle), Free(a={1: open})):
+    for unknown in (
+        Local(),
+        Free(a=object()),
+        Free(a=lambda: 1),
+        Free(a=circle),
+        Free(a={1: open}),
+    ):
         assert verifier_identity(unknown) is None
 
 
-@pytest.mark.parametrize("name", [name for name in rewards.__all__ if name.endswith("_reward")])
+@pytest.mark.parametrize(
+    "name", [name for name in rewards.__all__ if name.endswith("_reward")]
+)
 def test_every_shipped_instance_has_one_that_another_process_finds_too(name: str) -> None:
     assert verifier_identity(getattr(rewards, name)) is not None
 
@@ -109,7 +127,11 @@ def test_it_is_the_same_in_another_process_whatever_its_hash_seed() -> None:
     )
     found = {
         subprocess.run(
-            [sys.executable, "-c", code], capture_output=True, text=True, check=True, env={"PYTHONHASHSEED": seed}
+            [sys.executable, "-c", code],
+            capture_output=True,
+            text=True,
+            check=True,
+            env={"PYTHONHASHSEED": seed},
         ).stdout
         for seed in ("1", "2")
     }

@@ -17,13 +17,21 @@ pytestmark = pytest.mark.wheel
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Build a wheel from the source distribution, like a package index."""
     folder = tmp_path_factory.mktemp("dist")
-    subprocess.run([sys.executable, "-m", "build", "--outdir", folder, ROOT], check=True, capture_output=True)
+    subprocess.run(
+        [sys.executable, "-m", "build", "--outdir", folder, ROOT],
+        check=True,
+        capture_output=True,
+    )
     return next(folder.glob("*.whl"))
 
 
 def test_it_holds_every_file_of_the_package_and_nothing_else(wheel: Path) -> None:
-    packed = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
-    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
+    packed = {
+        name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name
+    }
+    listed = subprocess.run(
+        ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout.split()
     expected = set()
     for name in listed:
         top = name.partition("/")[0]
@@ -63,11 +71,18 @@ def test_it_works_in_an_empty_environment_and_leaks_no_module_called_rewards_or_
     subprocess.run([sys.executable, "-m", "venv", environment], check=True)
     bin_folder = environment / "bin"
     constraints = ["--constraint", str(ROOT / "constraints.txt")]
-    subprocess.run([bin_folder / "pip", "install", "--quiet", *constraints, wheel], check=True, cwd=tmp_path)
+    subprocess.run(
+        [bin_folder / "pip", "install", "--quiet", *constraints, wheel],
+        check=True,
+        cwd=tmp_path,
+    )
 
     def run(*command: str) -> str:
         done = subprocess.run(
-            [str(bin_folder / command[0]), *command[1:]], cwd=tmp_path, capture_output=True, text=True
+            [str(bin_folder / command[0]), *command[1:]],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
         )
         assert done.returncode == 0, done.stderr
         return done.stdout
@@ -76,6 +91,15 @@ def test_it_works_in_an_empty_environment_and_leaks_no_module_called_rewards_or_
     assert "bad_data" in run("trl-grpo-ext", "docs", "findings#bad_data")
     listed = [line.split()[0] for line in run("trl-grpo-ext", "recipes").splitlines()]
     assert listed == sorted(path.stem for path in (ROOT / "recipes").glob("*.yaml"))
-    run("trl-grpo-ext", "train", "--config", "quickstart", "--max_steps", "1", "--evaluate_before_and_after", "false")
+    run(
+        "trl-grpo-ext",
+        "train",
+        "--config",
+        "quickstart",
+        "--max_steps",
+        "1",
+        "--evaluate_before_and_after",
+        "false",
+    )
     assert (tmp_path / "runs/quickstart/summary.json").exists()
     assert "<html" in (tmp_path / "runs/quickstart/report.html").read_text()[:1000]

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from trl_grpo_ext.scorecard import Scorecard as Scorecard
     from trl_grpo_ext.trainer.async_grpo import judge_by as judge_by
     from trl_grpo_ext.trainer.config import VerifiedGRPOConfig as VerifiedGRPOConfig
-    from trl_grpo_ext.trainer.verified_grpo import VerifiedGRPOTrainer as VerifiedGRPOTrainer
+    from trl_grpo_ext.trainer.verified_grpo import (
+        VerifiedGRPOTrainer as VerifiedGRPOTrainer,
+    )
     from trl_grpo_ext.verdict import Blame as Blame
     from trl_grpo_ext.verdict import Status as Status
     from trl_grpo_ext.verdict import Verdict as Verdict

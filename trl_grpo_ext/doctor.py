@@ -61,7 +61,12 @@ class Level:
 
     def to_record(self) -> dict[str, Any]:
         attacks = [asdict(attack) for attack in self.attacks]
-        return {"level": self.isolation.value, "holds": self.holds, "missing": self.missing, "findings": attacks}
+        return {
+            "level": self.isolation.value,
+            "holds": self.holds,
+            "missing": self.missing,
+            "findings": attacks,
+        }
 
 
 def run_doctor(out: Callable[[str], object] = print, *, as_json: bool = False) -> int:

@@ -27,7 +27,11 @@ class GroupOutcome(StrEnum):
 
 
 RIGHT, BETWEEN, WRONG = 1, 0, -1
-OF_EQUALS = {RIGHT: GroupOutcome.ALL_RIGHT, BETWEEN: GroupOutcome.TIED, WRONG: GroupOutcome.ALL_WRONG}
+OF_EQUALS = {
+    RIGHT: GroupOutcome.ALL_RIGHT,
+    BETWEEN: GroupOutcome.TIED,
+    WRONG: GroupOutcome.ALL_WRONG,
+}
 
 
 def judgement(verdict: Verdict | None) -> int:

@@ -56,7 +56,9 @@ class GroupVerifier(Verifier):
             verdicts.update(zip(members, judged, strict=True))
         return [verdicts[index] for index in range(len(samples))]
 
-    def __call__(self, completions: Sequence[Completion], **columns: Any) -> list[float | None]:
+    def __call__(
+        self, completions: Sequence[Completion], **columns: Any
+    ) -> list[float | None]:
         """Refuse calls by plain TRL, which tells a reward function no groups.
 
         Raises:
@@ -76,4 +78,7 @@ class GroupVerifier(Verifier):
         verdicts = self.guarded_batch(self.verify_group, samples)
         # Only the time of the whole group is known.
         share = (time.perf_counter() - started) / len(samples)
-        return [verdict if verdict.seconds else replace(verdict, seconds=share) for verdict in verdicts]
+        return [
+            verdict if verdict.seconds else replace(verdict, seconds=share)
+            for verdict in verdicts
+        ]

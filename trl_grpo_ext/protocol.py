@@ -43,12 +43,16 @@ class DataProblem:
     term: str = ""
 
 
-def problems_of(reasons: Iterable[str], values: Iterable[object], advice: Mapping[str, str]) -> list[DataProblem]:
+def problems_of(
+    reasons: Iterable[str], values: Iterable[object], advice: Mapping[str, str]
+) -> list[DataProblem]:
     """List the problems of rows, given a reason code per row (empty for a valid row) and the rows' contents."""
     problems = []
     for row, (reason, value) in enumerate(zip(reasons, values, strict=True)):
         if reason:
-            problems.append(DataProblem(row=row, reason=reason, value=str(value), advice=advice[reason]))
+            problems.append(
+                DataProblem(row=row, reason=reason, value=str(value), advice=advice[reason])
+            )
     return problems
 
 
@@ -86,7 +90,9 @@ class Verifier(ABC):
         own = type(self).__qualname__.rpartition(".")[2].removesuffix("Verifier")
         return self.name or re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", own).lower()
 
-    def __call__(self, /, completions: Sequence[Completion], **columns: Any) -> list[float | None]:
+    def __call__(
+        self, /, completions: Sequence[Completion], **columns: Any
+    ) -> list[float | None]:
         """Return one finite score per completion, None where there is no score: TRL's reward protocol.
 
         Args:
@@ -101,9 +107,12 @@ class Verifier(ABC):
         figures = status_shares(verdicts) | self.metrics(verdicts)
         log_columns(self.__name__, verdicts, columns.get("log_extra"))
         log_figures(
-            {f"verified/{self.__name__}/{key}": share for key, share in figures.items()}, columns.get("log_metric")
+            {f"verified/{self.__name__}/{key}": share for key, share in figures.items()},
+            columns.get("log_metric"),
         )
-        warn_of_zeros(self.__name__, [verdict.score is None for verdict in verdicts], columns)
+        warn_of_zeros(
+            self.__name__, [verdict.score is None for verdict in verdicts], columns
+        )
         return [verdict.score for verdict in verdicts]
 
     def judge(self, /, completions: Sequence[Completion], **columns: Any) -> list[Verdict]:
@@ -138,21 +147,30 @@ class Verifier(ABC):
             return grader_error(f"raised_{type(error).__name__}", error=error_text(error))
 
     def guarded_batch(
-        self, judge: Callable[[Sequence[Sample]], Sequence[object]], samples: Sequence[Sample]
+        self,
+        judge: Callable[[Sequence[Sample]], Sequence[object]],
+        samples: Sequence[Sample],
     ) -> list[Verdict]:
         """Return one verdict per sample, even if `judge` raises or returns too few."""
         judged = self.guarded(judge, samples)
         if isinstance(judged, Verdict):
             return [judged] * len(samples)
         if len(judged) != len(samples):
-            logger.error("%r gave %d verdicts for %d completions.", self.__name__, len(judged), len(samples))
+            logger.error(
+                "%r gave %d verdicts for %d completions.",
+                self.__name__,
+                len(judged),
+                len(samples),
+            )
             return [grader_error("wrong_number_of_verdicts")] * len(samples)
         return [as_verdict(verdict, self.score_range) for verdict in judged]
 
     def check_columns(self, columns: Collection[str]) -> None:  # noqa: B027  # most verifiers need none
         """Raise a ValueError if a dataset lacks columns for judging. The default accepts every dataset."""
 
-    def check_rows(self, rows: Sequence[Mapping[str, Any]], *, thorough: bool = False) -> list[DataProblem]:
+    def check_rows(
+        self, rows: Sequence[Mapping[str, Any]], *, thorough: bool = False
+    ) -> list[DataProblem]:
         """List the dataset rows that cannot be judged, with reasons; none by default.
 
         `thorough` adds slow checks, for `trl-grpo-ext check-data`.
@@ -203,12 +221,18 @@ class BatchVerifier(Verifier):
 
 def is_whole_number(value: object, *, least: int) -> TypeGuard[int]:
     """Return whether a setting is an integer, `least` or more; bools are refused."""
-    return not isinstance(value, bool) and isinstance(value, Integral) and int(value) >= least
+    return (
+        not isinstance(value, bool) and isinstance(value, Integral) and int(value) >= least
+    )
 
 
 def is_number(value: object) -> TypeGuard[float]:
     """Return whether a setting is a finite number; bools are refused."""
-    return not isinstance(value, bool) and isinstance(value, Real) and abs(value) <= sys.float_info.max  # type: ignore[operator]
+    return (
+        not isinstance(value, bool)
+        and isinstance(value, Real)
+        and abs(value) <= sys.float_info.max  # type: ignore[operator]
+    )
 
 
 def check_timeout(timeout: object) -> None:
@@ -239,11 +263,19 @@ def check_backslashes(name: str, text: str) -> None:
 def check_lengths(columns: Mapping[str, Any], size: int) -> None:
     """Raise a ValueError if a column's length differs from `size`, the number of completions."""
     for name, values in columns.items():
-        if isinstance(values, list | tuple) and len(values) != size and name not in TRL_EXTRAS:
-            raise ValueError(f"The column `{name}` has {len(values)} values for {size} completions; it needs one each.")
+        if (
+            isinstance(values, list | tuple)
+            and len(values) != size
+            and name not in TRL_EXTRAS
+        ):
+            raise ValueError(
+                f"The column `{name}` has {len(values)} values for {size} completions; it needs one each."
+            )
 
 
-def required_column(columns: Collection[str], wanted: Sequence[str], *, verifier: Verifier) -> None:
+def required_column(
+    columns: Collection[str], wanted: Sequence[str], *, verifier: Verifier
+) -> None:
     """Raise a ValueError unless a `wanted` column exists; TRL passes no `prompt` to reward functions."""
     others = {*columns} - {"prompt"}
     if others.intersection(wanted):
@@ -277,7 +309,14 @@ _once = Once()
 def warn_once(name: str, error: Exception) -> None:
     """Log the traceback of each kind of exception once per name, not once per completion."""
     kind = type(error)
-    _once.warn(logger, (name, kind), "%r raised %s; such rows get no score.", name, kind.__name__, error=error)
+    _once.warn(
+        logger,
+        (name, kind),
+        "%r raised %s; such rows get no score.",
+        name,
+        kind.__name__,
+        error=error,
+    )
 
 
 def warn_of_zeros(name: str, unscored: Sequence[bool], columns: Mapping[str, Any]) -> None:
@@ -289,7 +328,9 @@ def warn_of_zeros(name: str, unscored: Sequence[bool], columns: Mapping[str, Any
     if any(unscored) and "trainer_state" in columns and "log_metric" not in columns:
         message = "%r has no score for %d of %d completions. TRL's Online DPO and SDPO count that as 0; %s"
         advice = '`RewardTerm(..., on_unscored="raise")` in a mix ends such a run.'
-        _once.warn(logger, (name, "zeros"), message, name, sum(unscored), len(unscored), advice)
+        _once.warn(
+            logger, (name, "zeros"), message, name, sum(unscored), len(unscored), advice
+        )
 
 
 LogExtra = Callable[[str, list[Any]], None]
@@ -301,11 +342,15 @@ COLUMNS: Mapping[str, Callable[[Verdict], str | None]] = {
     "status": lambda verdict: str(verdict.status),
     "answer": lambda verdict: verdict.answer,
     "reason": lambda verdict: verdict.reason,
-    "details": lambda verdict: "; ".join(f"{key}: {value}" for key, value in verdict.details.items()),
+    "details": lambda verdict: "; ".join(
+        f"{key}: {value}" for key, value in verdict.details.items()
+    ),
 }
 
 
-def log_columns(name: str, verdicts: Sequence[Verdict | None], log_extra: LogExtra | None) -> None:
+def log_columns(
+    name: str, verdicts: Sequence[Verdict | None], log_extra: LogExtra | None
+) -> None:
     """Log verdicts as columns of TRL's completions table through `log_extra`, unless it is None.
 
     Every call logs every column in a fixed order, since TRL matches columns over ranks and steps. A verdict is None
@@ -313,7 +358,10 @@ def log_columns(name: str, verdicts: Sequence[Verdict | None], log_extra: LogExt
     """
     if log_extra is not None:
         for column, shown in COLUMNS.items():
-            log_extra(f"{name}/{column}", [shown(verdict) if verdict else None for verdict in verdicts])
+            log_extra(
+                f"{name}/{column}",
+                [shown(verdict) if verdict else None for verdict in verdicts],
+            )
 
 
 def log_figures(figures: Mapping[str, float], log_metric: LogMetric | None) -> None:
@@ -326,4 +374,6 @@ def log_figures(figures: Mapping[str, float], log_metric: LogMetric | None) -> N
 def status_shares(verdicts: Sequence[Verdict]) -> dict[str, float]:
     """Return the share of each status among the verdicts; zeros if there are none."""
     statuses = [verdict.status for verdict in verdicts]
-    return {str(status): statuses.count(status) / max(len(statuses), 1) for status in Status}
+    return {
+        str(status): statuses.count(status) / max(len(statuses), 1) for status in Status
+    }

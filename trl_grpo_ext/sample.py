@@ -23,7 +23,16 @@ LEFT_OUT = "left_out"
 _LAST_TAG = re.compile(r"<think>\s*\Z")
 
 # The keywords that TRL passes to every reward function besides the dataset's columns.
-TRL_EXTRAS = frozenset({"prompts", "completion_ids", "trainer_state", "log_extra", "log_metric", "environments"})
+TRL_EXTRAS = frozenset(
+    {
+        "prompts",
+        "completion_ids",
+        "trainer_state",
+        "log_extra",
+        "log_metric",
+        "environments",
+    }
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +79,11 @@ class Sample:
     @property
     def length(self) -> int | None:
         """The number of tokens that the model wrote, without tool results; None if unknown."""
-        return None if self.completion_ids is None else len(self.completion_ids) - self.tool_tokens
+        return (
+            None
+            if self.completion_ids is None
+            else len(self.completion_ids) - self.tool_tokens
+        )
 
 
 def completion_text(completion: Completion) -> str:
@@ -97,9 +110,13 @@ def completion_text(completion: Completion) -> str:
 
 def _last_said(completion: Sequence[Message]) -> tuple[Any, str]:
     """Return the separate thinking field, if any, and the text of the last assistant message."""
-    spoken = [message for message in completion if message.get("role", "assistant") == "assistant"]
+    spoken = [
+        message for message in completion if message.get("role", "assistant") == "assistant"
+    ]
     message = spoken[-1] if spoken else {}
-    return message.get("reasoning_content") or message.get("thinking"), content_text(message.get("content"))
+    return message.get("reasoning_content") or message.get("thinking"), content_text(
+        message.get("content")
+    )
 
 
 def content_text(content: object) -> str:
@@ -107,7 +124,9 @@ def content_text(content: object) -> str:
     if content is None or isinstance(content, str):
         return content or ""
     if isinstance(content, Sequence):
-        return "".join(str(block.get("text") or "") for block in content if isinstance(block, Mapping))
+        return "".join(
+            str(block.get("text") or "") for block in content if isinstance(block, Mapping)
+        )
     return str(content)
 
 
@@ -135,7 +154,11 @@ def last_message(prompt: Prompt | None) -> str:
 def prompt_key(prompt: Prompt | None) -> int:
     """Hash a prompt's content to a 64-bit integer that identifies it."""
     said = prompt if isinstance(prompt, str) else json.dumps(prompt, default=told)
-    return int.from_bytes(blake2b(said.encode("utf-8", "surrogatepass"), digest_size=PROMPT_KEY_BITS // 8).digest())
+    return int.from_bytes(
+        blake2b(
+            said.encode("utf-8", "surrogatepass"), digest_size=PROMPT_KEY_BITS // 8
+        ).digest()
+    )
 
 
 def without_pictures(sample: Sample) -> Sample:
@@ -145,7 +168,10 @@ def without_pictures(sample: Sample) -> Sample:
     """
     # The texts by the pictures' ids, since TRL puts the row's pictures into the prompt too.
     texts: dict[int, str] = {}
-    found = {name: _with_texts(getattr(sample, name), texts) for name in ("prompt", "row", "messages")}
+    found = {
+        name: _with_texts(getattr(sample, name), texts)
+        for name in ("prompt", "row", "messages")
+    }
     is_same = all(value is getattr(sample, name) for name, value in found.items())
     return sample if is_same else replace(sample, **found)
 
@@ -167,7 +193,9 @@ def _with_texts(value: Any, texts: dict[int, str]) -> Any:
     return value
 
 
-def sample_of_row(row: Mapping[str, Any], text: str, outcome: Outcome | None = None) -> Sample:
+def sample_of_row(
+    row: Mapping[str, Any], text: str, outcome: Outcome | None = None
+) -> Sample:
     """Make a sample of a dataset row and a completion text without a tokenizer: four characters count as a token.
 
     Examples:
@@ -233,10 +261,16 @@ def sample_of(
 
 def tools_left_out(messages: Sequence[Message]) -> tuple[str, ...]:
     """Name the tools whose results did not fit in the length limit, so that the rollout ended; mostly none."""
-    return tuple(dict.fromkeys(str(message.get("name", "")) for message in messages if message.get(LEFT_OUT)))
+    return tuple(
+        dict.fromkeys(
+            str(message.get("name", "")) for message in messages if message.get(LEFT_OUT)
+        )
+    )
 
 
-def samples_from_columns(completions: Sequence[Completion], columns: Mapping[str, Any]) -> list[Sample]:
+def samples_from_columns(
+    completions: Sequence[Completion], columns: Mapping[str, Any]
+) -> list[Sample]:
     """Make samples from the arguments of a TRL reward function: completions, and one keyword per column.
 
     A list with one value per completion is a dataset column. A single value, such as a number, text or mapping, holds
@@ -248,7 +282,9 @@ def samples_from_columns(completions: Sequence[Completion], columns: Mapping[str
     ids = _per_row(columns.get("completion_ids"), size)
     return [
         sample_of(completion, prompt, completion_ids=completion_ids, row=row)
-        for completion, prompt, completion_ids, row in zip(completions, prompts, ids, _rows(columns, size), strict=True)
+        for completion, prompt, completion_ids, row in zip(
+            completions, prompts, ids, _rows(columns, size), strict=True
+        )
     ]
 
 
@@ -261,9 +297,15 @@ def _rows(columns: Mapping[str, Any], size: int) -> Iterator[dict[str, Any]]:
     listed = {
         key: value
         for key, value in named.items()
-        if hasattr(value, "__len__") and hasattr(value, "__getitem__") and not isinstance(value, str | bytes | Mapping)
+        if hasattr(value, "__len__")
+        and hasattr(value, "__getitem__")
+        and not isinstance(value, str | bytes | Mapping)
     }
-    scalars = {key: value for key, value in named.items() if key not in listed and not callable(value)}
+    scalars = {
+        key: value
+        for key, value in named.items()
+        if key not in listed and not callable(value)
+    }
     per_row = {key: value for key, value in listed.items() if len(value) == size}
     for index in range(size):
         yield scalars | {key: value[index] for key, value in per_row.items()}

@@ -70,7 +70,9 @@ class Scorecard:
     @classmethod
     def without_terms(cls, samples: Sequence[Sample], mode: Mode) -> Scorecard:
         """Make the scorecard of samples that no term has judged yet."""
-        return cls(samples=tuple(samples), weights={}, verdicts={}, values={}, gated={}, mode=mode)
+        return cls(
+            samples=tuple(samples), weights={}, verdicts={}, values={}, gated={}, mode=mode
+        )
 
     def __len__(self) -> int:
         return len(self.samples)
@@ -103,47 +105,68 @@ class Scorecard:
         unscored = {row for term in self.in_force for row in self.unscored(term)}
         unscored |= {row for row, failed in enumerate(self.failed) if failed}
         return tuple(
-            row in unscored or (other is None and all(column[row] is None for column in columns))
+            row in unscored
+            or (other is None and all(column[row] is None for column in columns))
             for row, other in enumerate(others)
         )
 
     @property
     def failed(self) -> tuple[bool, ...]:
         """N flags: True for a failure outside of the mix, such as an environment's or a function's NaN."""
-        return tuple(other is not None and math.isnan(other) for other in self.others or (None,) * len(self))
+        return tuple(
+            other is not None and math.isnan(other)
+            for other in self.others or (None,) * len(self)
+        )
 
     def unscored(self, term: str) -> list[int]:
         """List the rows to which a term applies without having a value."""
         cells = zip(self.verdicts[term], self.values[term], strict=True)
-        return [row for row, (verdict, value) in enumerate(cells) if verdict is not None and value is None]
+        return [
+            row
+            for row, (verdict, value) in enumerate(cells)
+            if verdict is not None and value is None
+        ]
 
     @cached_property
     def totals(self) -> tuple[float | None, ...]:
         """N weighted sums, other reward functions included; None for void samples."""
-        totals = [0.0 if other is None else other for other in self.others or (0.0,) * len(self)]
+        totals = [
+            0.0 if other is None else other for other in self.others or (0.0,) * len(self)
+        ]
         for term in self.in_force:
             weight = self.weights[term]
             for row, value in enumerate(self.values[term]):
                 if value is not None:
                     totals[row] += weight * value
-        return tuple(None if out else total for out, total in zip(self.void, totals, strict=True))
+        return tuple(
+            None if out else total for out, total in zip(self.void, totals, strict=True)
+        )
 
     def rewards(self, term: str) -> list[float | None]:
         """Return the term's values for TRL, with None for every void sample."""
-        return [None if out else value for out, value in zip(self.void, self.values[term], strict=True)]
+        return [
+            None if out else value
+            for out, value in zip(self.void, self.values[term], strict=True)
+        ]
 
     @cached_property
     def primary_terms(self) -> tuple[str | None, ...]:
         """N names of primary terms: the first term in force that applies to the sample; None if no term does."""
         first: list[str | None] = [None] * len(self)
         for term in reversed(self.in_force):
-            first = [own if verdict is None else term for own, verdict in zip(first, self.verdicts[term], strict=True)]
+            first = [
+                own if verdict is None else term
+                for own, verdict in zip(first, self.verdicts[term], strict=True)
+            ]
         return tuple(first)
 
     @cached_property
     def primary(self) -> tuple[Verdict | None, ...]:
         """N verdicts of the primary terms."""
-        return tuple(None if term is None else self.verdicts[term][row] for row, term in enumerate(self.primary_terms))
+        return tuple(
+            None if term is None else self.verdicts[term][row]
+            for row, term in enumerate(self.primary_terms)
+        )
 
     @cached_property
     def kept(self) -> Flags:
@@ -202,20 +225,28 @@ class Scorecard:
     @cached_property
     def outcomes(self) -> tuple[GroupOutcome, ...]:
         """G group outcomes: live, or why the group gives no learning signal."""
-        rewards, weights = np.column_stack([self.value_matrix, self.other_column]), np.append(self.weight_row, 1.0)
+        rewards, weights = (
+            np.column_stack([self.value_matrix, self.other_column]),
+            np.append(self.weight_row, 1.0),
+        )
         return group_outcomes(rewards, weights, self.primary, self.members)
 
     @cached_property
     def live(self) -> Flags:
         """(G,) flags: True for groups with a learning signal."""
-        return np.array([outcome is GroupOutcome.LIVE for outcome in self.outcomes], dtype=bool)
+        return np.array(
+            [outcome is GroupOutcome.LIVE for outcome in self.outcomes], dtype=bool
+        )
 
     @cached_property
     def primary_differs(self) -> Flags:
         """(G,) flags: True for groups whose members' primary values differ."""
         columns = {term: place for place, term in enumerate(self.terms)}
         values = self.value_matrix
-        chosen = [np.nan if term is None else values[row, columns[term]] for row, term in enumerate(self.primary_terms)]
+        chosen = [
+            np.nan if term is None else values[row, columns[term]]
+            for row, term in enumerate(self.primary_terms)
+        ]
         return self.differs(np.array(chosen, dtype=float))
 
     def differs(self, column: Floats) -> Flags:
@@ -229,7 +260,9 @@ class Scorecard:
         """Arrange a float column, (N,), as (G, M); NaN where a group has fewer members than the largest."""
         if not len(self):
             return np.empty(self.rows.shape, dtype=column.dtype)
-        return np.where(self.rows == NO_SAMPLE, column.dtype.type(np.nan), column[self.rows])
+        return np.where(
+            self.rows == NO_SAMPLE, column.dtype.type(np.nan), column[self.rows]
+        )
 
     @cached_property
     def representative(self) -> Scorecard:
@@ -246,7 +279,9 @@ class Scorecard:
     def without_pictures(self) -> Scorecard:
         """Replace pictures by short texts; return the same object if there is no picture."""
         samples = tuple(map(without_pictures, self.samples))
-        return self if all(map(is_, samples, self.samples)) else replace(self, samples=samples)
+        return (
+            self if all(map(is_, samples, self.samples)) else replace(self, samples=samples)
+        )
 
     def with_advantages(self, advantages: Sequence[float]) -> Scorecard:
         """Return this scorecard with TRL's advantages, one per sample.
@@ -255,12 +290,16 @@ class Scorecard:
             ValueError: for a wrong number of advantages.
         """
         if len(advantages) != len(self):
-            raise ValueError(f"{len(self)} samples need as many advantages, got {len(advantages)}.")
+            raise ValueError(
+                f"{len(self)} samples need as many advantages, got {len(advantages)}."
+            )
         return replace(self, advantages=tuple(advantages))
 
     def with_drawn(self, drawn: Sequence[bool] | None) -> Scorecard:
         """Return this scorecard with N flags of drawn rows; None for a batch without drawn rows."""
-        return replace(self, drawn=tuple(drawn) if drawn is not None and any(drawn) else None)
+        return replace(
+            self, drawn=tuple(drawn) if drawn is not None and any(drawn) else None
+        )
 
     def with_others(self, others: Sequence[float | None]) -> Scorecard:
         """Return this scorecard with rewards of functions beside the mix, a weighted sum per sample (see `others`)."""
@@ -292,7 +331,9 @@ class Scorecard:
         if not any(failed):
             return self
         others = self.others or (None,) * len(self)
-        return self.with_others([math.nan if out else other for out, other in zip(failed, others, strict=True)])
+        return self.with_others(
+            [math.nan if out else other for out, other in zip(failed, others, strict=True)]
+        )
 
 
 def concatenate(cards: Sequence[Scorecard]) -> Scorecard:
@@ -300,16 +341,24 @@ def concatenate(cards: Sequence[Scorecard]) -> Scorecard:
     return _with_columns(cards, lambda parts: tuple(chain.from_iterable(parts)))
 
 
-def _with_columns(cards: Sequence[Scorecard], made_of: Callable[[list[Any]], tuple[Any, ...]]) -> Scorecard:
+def _with_columns(
+    cards: Sequence[Scorecard], made_of: Callable[[list[Any]], tuple[Any, ...]]
+) -> Scorecard:
     """Make a scorecard whose columns `made_of` computes from the columns of several cards with the same terms."""
     first = cards[0]
     return replace(
         first,
         samples=made_of([card.samples for card in cards]),
-        verdicts={term: made_of([card.verdicts[term] for card in cards]) for term in first.terms},
-        values={term: made_of([card.values[term] for card in cards]) for term in first.terms},
+        verdicts={
+            term: made_of([card.verdicts[term] for card in cards]) for term in first.terms
+        },
+        values={
+            term: made_of([card.values[term] for card in cards]) for term in first.terms
+        },
         gated={term: made_of([card.gated[term] for card in cards]) for term in first.terms},
         others=None if first.others is None else made_of([card.others for card in cards]),
-        advantages=None if first.advantages is None else made_of([card.advantages for card in cards]),
+        advantages=None
+        if first.advantages is None
+        else made_of([card.advantages for card in cards]),
         drawn=None if first.drawn is None else made_of([card.drawn for card in cards]),
     )

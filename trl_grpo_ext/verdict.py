@@ -102,7 +102,9 @@ class Verdict:
             object.__setattr__(self, "score", float(self.score))
         if self.blame is Blame.POLICY:
             if self.score is None:
-                raise ValueError("A verdict that is the policy's fault needs a score, got None.")
+                raise ValueError(
+                    "A verdict that is the policy's fault needs a score, got None."
+                )
             if not math.isfinite(self.score):
                 raise ValueError(f"A verdict's score must be finite, got {self.score}.")
         elif self.score is not None:
@@ -135,12 +137,21 @@ def grader_error(reason: str, *, seconds: float = 0.0, error: str = "") -> Verdi
     `reason` is a code; `error`, kept in `details`, is the exception's message and place.
     """
     details = {"error": error} if error else {}
-    return Verdict(status=Status.ERROR, score=None, blame=Blame.GRADER, reason=reason, seconds=seconds, details=details)
+    return Verdict(
+        status=Status.ERROR,
+        score=None,
+        blame=Blame.GRADER,
+        reason=reason,
+        seconds=seconds,
+        details=details,
+    )
 
 
 def skipped(reason: str, *, answer: str | None = None) -> Verdict:
     """Make the verdict of a dataset row without a usable gold answer: no score, the data's fault."""
-    return Verdict(status=Status.SKIPPED, score=None, blame=Blame.DATA, answer=answer, reason=reason)
+    return Verdict(
+        status=Status.SKIPPED, score=None, blame=Blame.DATA, answer=answer, reason=reason
+    )
 
 
 # The worst and the best score.
@@ -162,8 +173,14 @@ def check_score_range(score_range: object) -> ScoreRange | None:
     if score_range is None:
         return None
     bounds = list(score_range) if isinstance(score_range, list | tuple) else []
-    are_numbers = all(isinstance(bound, Real) and not isinstance(bound, bool) for bound in bounds)
-    if len(bounds) != 2 or not are_numbers or not -math.inf < bounds[0] < bounds[1] < math.inf:
+    are_numbers = all(
+        isinstance(bound, Real) and not isinstance(bound, bool) for bound in bounds
+    )
+    if (
+        len(bounds) != 2
+        or not are_numbers
+        or not -math.inf < bounds[0] < bounds[1] < math.inf
+    ):
         raise ValueError(
             f"score_range is the lowest and the highest score that can be given, two finite numbers such as "
             f"[0, 50] or [-1, 0], got {score_range!r}. Leave it out if scores have no bounds."
@@ -203,7 +220,9 @@ def as_verdict(result: object, score_range: ScoreRange | None = None) -> Verdict
     if number is None:
         return grader_error(f"returned_{type(result).__name__}")
     if isinstance(number, bool):
-        return Verdict(status=Status.CORRECT if number else Status.INCORRECT, score=float(number))
+        return Verdict(
+            status=Status.CORRECT if number else Status.INCORRECT, score=float(number)
+        )
     if not math.isfinite(number):
         return grader_error("score_not_finite")
     return Verdict(status=_place(number, score_range), score=number)

@@ -8,9 +8,21 @@ from dataclasses import replace
 from typing import Any, ClassVar, Generic, TypeVar
 
 from trl_grpo_ext.answers.find.final_answer import AnswerFrom, FinalAnswer, final_answer
-from trl_grpo_ext.answers.golds import ADVICE, GOLD_COLUMNS, NOT_TEXT, alternatives, is_not_text
+from trl_grpo_ext.answers.golds import (
+    ADVICE,
+    GOLD_COLUMNS,
+    NOT_TEXT,
+    alternatives,
+    is_not_text,
+)
 from trl_grpo_ext.answers.verdicts import SHOWN_CHARS, agreed, shown, unreadable
-from trl_grpo_ext.protocol import DataProblem, Verifier, first_value, problems_of, required_column
+from trl_grpo_ext.protocol import (
+    DataProblem,
+    Verifier,
+    first_value,
+    problems_of,
+    required_column,
+)
 from trl_grpo_ext.sample import Sample
 from trl_grpo_ext.verdict import Verdict, skipped
 
@@ -56,13 +68,17 @@ class AnswerVerifier(GoldVerifier, Generic[G]):
 
     def find(self, sample: Sample) -> FinalAnswer:
         """Find the final answer of a completion by the rule `answer_from`."""
-        return final_answer(sample.text, prefill=sample.prefill, answer_from=self.answer_from)
+        return final_answer(
+            sample.text, prefill=sample.prefill, answer_from=self.answer_from
+        )
 
     def golds(self, row: Mapping[str, Any]) -> list[Any]:
         """List the alternative golds of a row: an answer equal to any gold is right."""
         return alternatives(first_value(row, self.gold_columns))
 
-    def check_rows(self, rows: Sequence[Mapping[str, Any]], *, thorough: bool = False) -> list[DataProblem]:
+    def check_rows(
+        self, rows: Sequence[Mapping[str, Any]], *, thorough: bool = False
+    ) -> list[DataProblem]:
         """List the rows whose gold is missing or unreadable."""
         reasons = []
         cells = []

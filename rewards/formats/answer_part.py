@@ -53,9 +53,13 @@ class FormatFaultError(Exception):
 def check_fence(fence: object, *, text_around: bool, form: str) -> None:
     """Raise a ValueError unless the fence settings are valid, and let the verifier find an answer in this format."""
     if fence not in FENCES:
-        raise ValueError(f"There is no setting fence={fence!r}. {did_you_mean(str(fence), FENCES)}")
+        raise ValueError(
+            f"There is no setting fence={fence!r}. {did_you_mean(str(fence), FENCES)}"
+        )
     if text_around and fence == "forbidden":
-        raise ValueError(f"Without a fence, nothing tells {form} from the text around it; set fence='required'.")
+        raise ValueError(
+            f"Without a fence, nothing tells {form} from the text around it; set fence='required'."
+        )
 
 
 def fenced_answer(

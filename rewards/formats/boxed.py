@@ -25,7 +25,8 @@ _NOTHING = re.compile(
 )
 # Commands whose first argument is not printed.
 _HIDDEN = re.compile(
-    r"(\\(?:[hv]?phantom|[hv]space\*?|(?:text)?color|(?:color|raise)box|label)\s*\{)|\\.|[{}]", re.DOTALL
+    r"(\\(?:[hv]?phantom|[hv]space\*?|(?:text)?color|(?:color|raise)box|label)\s*\{)|\\.|[{}]",
+    re.DOTALL,
 )
 _PLACEHOLDER = re.compile(r"(?:your|the|final)*(?:answer|result)(?:here)?", re.IGNORECASE)
 

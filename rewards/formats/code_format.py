@@ -91,10 +91,14 @@ class CodeFormatVerifier(BatchVerifier):
     def __post_init__(self) -> None:
         check_timeout(self.timeout)
         if self.blocks not in BLOCKS:
-            raise ValueError(f"There is no blocks={self.blocks!r}. {did_you_mean(str(self.blocks), BLOCKS)}")
+            raise ValueError(
+                f"There is no blocks={self.blocks!r}. {did_you_mean(str(self.blocks), BLOCKS)}"
+            )
         is_word = isinstance(self.language, str) and self.language != ""
         if not is_word or self.language != self.language.lower().strip():
-            raise ValueError(f"The language is a fence's word in lower case, such as `python`; got {self.language!r}.")
+            raise ValueError(
+                f"The language is a fence's word in lower case, such as `python`; got {self.language!r}."
+            )
 
     @property
     def tags(self) -> frozenset[str]:

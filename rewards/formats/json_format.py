@@ -103,16 +103,22 @@ class JsonVerifier(BatchVerifier):
         check_fence(self.fence, text_around=self.text_around, form="JSON")
         check_timeout(self.timeout)
         if self.root is not None and self.root not in ROOTS:
-            raise ValueError(f"There is no root={self.root!r}. {did_you_mean(str(self.root), ROOTS)}")
+            raise ValueError(
+                f"There is no root={self.root!r}. {did_you_mean(str(self.root), ROOTS)}"
+            )
         if not is_whole_number(self.max_depth, least=1) or self.max_depth > 100:
-            raise ValueError(f"max_depth is a whole number from 1 to 100, got {self.max_depth!r}.")
+            raise ValueError(
+                f"max_depth is a whole number from 1 to 100, got {self.max_depth!r}."
+            )
         if self.schema is not None and self.schema_column is not None:
             raise ValueError("Give either schema or schema_column: a row has one schema.")
         # Without a schema, neither the package nor a worker is needed.
         if self.schema is None and self.schema_column is None:
             return
         if find_spec("jsonschema") is None:
-            raise ValueError("JSON schemas need jsonschema: pip install 'trl-grpo-ext[json]'.")
+            raise ValueError(
+                "JSON schemas need jsonschema: pip install 'trl-grpo-ext[json]'."
+            )
         # Schemas of a column are checked by `check_rows`.
         if self.schema is not None:
             self._check_own(self.schema)
@@ -132,7 +138,9 @@ class JsonVerifier(BatchVerifier):
         if self.schema_column is not None:
             required_column(columns, [self.schema_column], verifier=self)
 
-    def check_rows(self, rows: Sequence[Mapping[str, Any]], *, thorough: bool = False) -> list[DataProblem]:
+    def check_rows(
+        self, rows: Sequence[Mapping[str, Any]], *, thorough: bool = False
+    ) -> list[DataProblem]:
         """List the rows whose schema is missing or unusable."""
         if self.schema_column is None:
             return []

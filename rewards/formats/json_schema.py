@@ -20,7 +20,11 @@ from trl_grpo_ext.rewards.formats.answer_part import FormatFaultError
 from trl_grpo_ext.verdict import Verdict, skipped
 from trl_grpo_ext.workers.processor_time import processor_seconds
 
-ROOTS: Mapping[str, tuple[type, ...]] = {"object": (dict,), "array": (list,), "any": (object,)}
+ROOTS: Mapping[str, tuple[type, ...]] = {
+    "object": (dict,),
+    "array": (list,),
+    "any": (object,),
+}
 CONTAINER = (dict, list)
 MAX_SCHEMA_DEPTH = 100
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
@@ -68,7 +72,9 @@ def read_json(text: str, *, max_depth: int) -> Any:
         )
     except json.JSONDecodeError as error:
         reason = "text_after_json" if error.msg == "Extra data" else "not_json"
-        raise FormatFaultError(reason, f"{error.msg}, line {error.lineno} column {error.colno}") from None
+        raise FormatFaultError(
+            reason, f"{error.msg}, line {error.lineno} column {error.colno}"
+        ) from None
 
 
 def _check_depth(text: str, max_depth: int) -> None:
@@ -367,7 +373,9 @@ def schema_text(schema: object) -> str:
     if isinstance(schema, str):
         return schema
     if not isinstance(schema, Mapping | bool):
-        raise BadSchemaError(f"a schema is an object or its JSON text, not {type(schema).__name__}")
+        raise BadSchemaError(
+            f"a schema is an object or its JSON text, not {type(schema).__name__}"
+        )
     # json.dumps writes a dict, but no other Mapping.
     plain = schema if isinstance(schema, bool) else dict(schema)
     try:

@@ -9,7 +9,12 @@ from functools import partial
 from typing import Any, Literal, get_args
 
 from trl_grpo_ext.answers.verdicts import SHOWN_CHARS
-from trl_grpo_ext.protocol import BatchVerifier, check_backslashes, check_timeout, is_whole_number
+from trl_grpo_ext.protocol import (
+    BatchVerifier,
+    check_backslashes,
+    check_timeout,
+    is_whole_number,
+)
 from trl_grpo_ext.rewards.formats.answer_part import answer_part
 from trl_grpo_ext.sample import Sample
 from trl_grpo_ext.support.text import did_you_mean
@@ -75,33 +80,49 @@ class RegexVerifier(BatchVerifier):
 
     def __post_init__(self) -> None:
         if self.match not in MATCHES:
-            raise ValueError(f"There is no match={self.match!r}. {did_you_mean(str(self.match), MATCHES)}")
+            raise ValueError(
+                f"There is no match={self.match!r}. {did_you_mean(str(self.match), MATCHES)}"
+            )
         if self.part not in PARTS:
-            raise ValueError(f"There is no part={self.part!r}. {did_you_mean(str(self.part), PARTS)}")
+            raise ValueError(
+                f"There is no part={self.part!r}. {did_you_mean(str(self.part), PARTS)}"
+            )
         self._check_counts()
         check_timeout(self.timeout)
         # YAML reads an unquoted pattern such as 42 as a number.
         if not isinstance(self.pattern, str):
-            raise ValueError(f"The pattern must be text, got {self.pattern!r}; in YAML, put it in quotes.")
+            raise ValueError(
+                f"The pattern must be text, got {self.pattern!r}; in YAML, put it in quotes."
+            )
         check_backslashes("pattern", self.pattern)
         # Compiling is safe in this process; only matching may never end.
         try:
             re.compile(self.pattern, self._flags)
         except (re.error, OverflowError, RecursionError) as error:
-            raise ValueError(f"The pattern {self.pattern!r} is no regular expression: {error}.") from None
+            raise ValueError(
+                f"The pattern {self.pattern!r} is no regular expression: {error}."
+            ) from None
 
     def _check_counts(self) -> None:
         if self.match != "count" and (self.at_least != 1 or self.at_most is not None):
-            raise ValueError(f"at_least and at_most are for match='count'; match is {self.match!r}.")
+            raise ValueError(
+                f"at_least and at_most are for match='count'; match is {self.match!r}."
+            )
         counts = [self.at_least]
         if self.at_most is not None:
             counts.append(self.at_most)
         if not all(is_whole_number(count, least=0) for count in counts):
-            raise ValueError(f"at_least and at_most are 0 or more, got {self.at_least!r} and {self.at_most!r}.")
+            raise ValueError(
+                f"at_least and at_most are 0 or more, got {self.at_least!r} and {self.at_most!r}."
+            )
         if self.at_most is not None and self.at_most < self.at_least:
-            raise ValueError(f"No completion can match at_least={self.at_least} and at_most={self.at_most} times.")
+            raise ValueError(
+                f"No completion can match at_least={self.at_least} and at_most={self.at_most} times."
+            )
         if self.at_most is None and self.at_least == 0:
-            raise ValueError("With at_least=0 and no at_most, every completion matches; set at_most.")
+            raise ValueError(
+                "With at_least=0 and no at_most, every completion matches; set at_most."
+            )
 
     def close(self) -> None:
         """Stop the workers of this process; the next use starts new workers."""

@@ -10,8 +10,15 @@ from functools import lru_cache
 from typing import NamedTuple
 
 # `reasoning/step{2,}`: parents, name and frequency.
-_ENTRY = re.compile(r"((?:[A-Za-z_][\w.:-]*/)*)([A-Za-z_][\w.:-]*)([?*+]|\{[0-9]+(?:,[0-9]*)?\})?", re.ASCII)
-_COUNTS: Mapping[str, tuple[int, int | None]] = {"": (1, 1), "?": (0, 1), "*": (0, None), "+": (1, None)}
+_ENTRY = re.compile(
+    r"((?:[A-Za-z_][\w.:-]*/)*)([A-Za-z_][\w.:-]*)([?*+]|\{[0-9]+(?:,[0-9]*)?\})?", re.ASCII
+)
+_COUNTS: Mapping[str, tuple[int, int | None]] = {
+    "": (1, 1),
+    "?": (0, 1),
+    "*": (0, None),
+    "+": (1, None),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +76,15 @@ def read_structure(entries: tuple[str, ...]) -> dict[str, TagPart]:
         siblings = top
         if parent:
             if parent not in parts:
-                raise ValueError(f"The tag {entry!r} stands in {parent!r}, which is not listed before it; list it.")
+                raise ValueError(
+                    f"The tag {entry!r} stands in {parent!r}, which is not listed before it; list it."
+                )
             siblings = parts[parent].children
         path = parents + name
         if name in siblings:
-            raise ValueError(f"The tag {path!r} is listed twice; say how often it is there, as in {name}+.")
+            raise ValueError(
+                f"The tag {path!r} is listed twice; say how often it is there, as in {name}+."
+            )
         least, most = _counts(frequency, entry)
         part = TagPart(
             name=name,
@@ -117,7 +128,9 @@ def _counts(written: str, entry: str) -> tuple[int, int | None]:
         return least, None
     most = int(second) if comma else least
     if most == 0 or most < least:
-        raise ValueError(f"The tag {entry!r} can never be there as often as that; write the smaller number first.")
+        raise ValueError(
+            f"The tag {entry!r} can never be there as often as that; write the smaller number first."
+        )
     return least, most
 
 
@@ -138,7 +151,9 @@ class Element:
     children: list[Element] = field(default_factory=list)
 
 
-def read_tags(text: str, structure: Mapping[str, TagPart], *, mentions: bool = False) -> Reading:
+def read_tags(
+    text: str, structure: Mapping[str, TagPart], *, mentions: bool = False
+) -> Reading:
     """Parse the elements of a text, and collect the faults of single tags: `misplaced`, `unopened`, `unclosed`.
 
     Args:

@@ -9,7 +9,13 @@ from trl_grpo_ext.answers.read.spelling import visible
 from trl_grpo_ext.answers.verdicts import graded
 from trl_grpo_ext.protocol import Verifier, is_whole_number
 from trl_grpo_ext.rewards.formats.answer_part import answer_part
-from trl_grpo_ext.rewards.formats.tag_structure import Element, TagPart, read_structure, read_tags, tag_names
+from trl_grpo_ext.rewards.formats.tag_structure import (
+    Element,
+    TagPart,
+    read_structure,
+    read_tags,
+    tag_names,
+)
 from trl_grpo_ext.sample import Sample, completion_text
 from trl_grpo_ext.verdict import Verdict
 
@@ -78,13 +84,23 @@ class TagsVerifier(Verifier):
     name: str | None = None
 
     def __post_init__(self) -> None:
-        if isinstance(self.tags, str) or not isinstance(self.tags, Sequence) or not self.tags:
-            raise ValueError(f"tags is a list of tags, such as ['reasoning', 'answer']; got {self.tags!r}.")
+        if (
+            isinstance(self.tags, str)
+            or not isinstance(self.tags, Sequence)
+            or not self.tags
+        ):
+            raise ValueError(
+                f"tags is a list of tags, such as ['reasoning', 'answer']; got {self.tags!r}."
+            )
         structure = read_structure(tuple(self.tags))
         if not any(part.least for part in structure.values()):
-            raise ValueError(f"Every tag of {list(self.tags)} may be missing, so that any completion is right.")
+            raise ValueError(
+                f"Every tag of {list(self.tags)} may be missing, so that any completion is right."
+            )
         if not is_whole_number(self.min_chars, least=0):
-            raise ValueError(f"min_chars is a number of characters, 0 or more; got {self.min_chars!r}.")
+            raise ValueError(
+                f"min_chars is a number of characters, 0 or more; got {self.min_chars!r}."
+            )
 
     def verify(self, sample: Sample) -> Verdict:
         structure = read_structure(tuple(self.tags))
@@ -173,13 +189,17 @@ class TagsVerifier(Verifier):
                     yield "short", name
                 yield from self._faults(text, part.children, element.children)
 
-    def _faults_of_the_whole(self, text: str, elements: Sequence[Element]) -> Iterator[tuple[str, str]]:
+    def _faults_of_the_whole(
+        self, text: str, elements: Sequence[Element]
+    ) -> Iterator[tuple[str, str]]:
         if not _in_order(elements):
             yield WRONG_ORDER
         if not self.text_outside and _has_text_outside(text, elements):
             yield TEXT_OUTSIDE
 
-    def _share(self, structure: Mapping[str, TagPart], faults: Sequence[tuple[str, str]]) -> float:
+    def _share(
+        self, structure: Mapping[str, TagPart], faults: Sequence[tuple[str, str]]
+    ) -> float:
         """Compute the share of correct parts of a faulty completion, in [0, 1)."""
         required: list[str] = []
         for top in structure.values():
@@ -269,7 +289,9 @@ class ThinkFormatVerifier(Verifier):
 
     def __post_init__(self) -> None:
         if not is_whole_number(self.min_chars, least=0):
-            raise ValueError(f"min_chars is a number of characters, 0 or more; got {self.min_chars}.")
+            raise ValueError(
+                f"min_chars is a number of characters, 0 or more; got {self.min_chars}."
+            )
 
     def verify(self, sample: Sample) -> Verdict:
         prefilled = self.prefilled
@@ -317,7 +339,12 @@ class ThinkFormatVerifier(Verifier):
         has_one_opening = text.count(OPEN) == 1
         has_one_closing = text.count(CLOSE) == 1
         opens = has_one_opening and not before.strip()
-        closes = has_one_opening and has_one_closing and CLOSE in after and not self._is_short(thought)
+        closes = (
+            has_one_opening
+            and has_one_closing
+            and CLOSE in after
+            and not self._is_short(thought)
+        )
         answers = closes and visible(answer) != ""
         # An opening tag from the prompt earns nothing.
         if opened_by_prompt:

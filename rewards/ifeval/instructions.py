@@ -25,7 +25,9 @@ _DIVIDER = re.compile(r"^[ \t]*\*[ \t]?\*[ \t]?\*[ \t]*$", re.MULTILINE)
 _EMPTY_LINES = re.compile(r"\n(?:[ \t]*\n)+")
 _BULLET = re.compile(r"^[ \t]*[*-][ \t]+\S", re.MULTILINE)
 # *text* or **text**.
-_HIGHLIGHT = re.compile(r"(?<!\*)\*(?=[^\s*])[^*\n]+(?<!\s)\*(?!\*)|\*\*(?=[^\s*])[^*\n]+(?<!\s)\*\*(?!\*)")
+_HIGHLIGHT = re.compile(
+    r"(?<!\*)\*(?=[^\s*])[^*\n]+(?<!\s)\*(?!\*)|\*\*(?=[^\s*])[^*\n]+(?<!\s)\*\*(?!\*)"
+)
 # [name]
 _PLACEHOLDER = re.compile(r"\[([^\[\]\n]+)\]")
 # <<title>>
@@ -69,7 +71,9 @@ def _times(text: str, phrase: str) -> int:
 
 def _texts(listed: object) -> Sequence[str]:
     """Validate a list of texts. A single text is refused: its letters would pass as words."""
-    if not isinstance(listed, list | tuple) or not all(isinstance(each, str) for each in listed):
+    if not isinstance(listed, list | tuple) or not all(
+        isinstance(each, str) for each in listed
+    ):
         raise ValueError(f"a list of texts is needed, got {listed!r:.80}")
     return listed
 
@@ -108,7 +112,10 @@ def _first_word(text: str, settings: Settings) -> bool:
 
 def _postscript(text: str, settings: Settings) -> bool:
     marker = re.escape(settings["postscript_marker"].strip())
-    return re.search(rf"^[ \t]*{marker}[^\n\w]*\w", text, re.MULTILINE | re.IGNORECASE) is not None
+    return (
+        re.search(rf"^[ \t]*{marker}[^\n\w]*\w", text, re.MULTILINE | re.IGNORECASE)
+        is not None
+    )
 
 
 def _sections(text: str, settings: Settings) -> bool:
@@ -210,7 +217,9 @@ def _has_letters(text: str) -> bool:
 CHECKS: Mapping[str, Callable[[str, Settings], bool]] = {
     "keywords:existence": lambda text, asked: all(_each_times(text, asked["keywords"])),
     "keywords:frequency": _keyword_frequency,
-    "keywords:forbidden_words": lambda text, asked: not any(_each_times(text, asked["forbidden_words"])),
+    "keywords:forbidden_words": lambda text, asked: (
+        not any(_each_times(text, asked["forbidden_words"]))
+    ),
     "keywords:letter_frequency": _letters,
     "language:response_language": _language,
     "length_constraints:number_sentences": _number_sentences,
@@ -219,7 +228,9 @@ CHECKS: Mapping[str, Callable[[str, Settings], bool]] = {
     "length_constraints:nth_paragraph_first_word": _first_word,
     "detectable_content:number_placeholders": _placeholders,
     "detectable_content:postscript": _postscript,
-    "detectable_format:number_bullet_lists": lambda text, asked: len(_BULLET.findall(text)) == asked["num_bullets"],
+    "detectable_format:number_bullet_lists": lambda text, asked: (
+        len(_BULLET.findall(text)) == asked["num_bullets"]
+    ),
     "detectable_format:constrained_response": _constrained,
     "detectable_format:number_highlighted_sections": _highlights,
     "detectable_format:multiple_sections": _sections,
@@ -229,8 +240,12 @@ CHECKS: Mapping[str, Callable[[str, Settings], bool]] = {
     "combination:repeat_prompt": _repeats,
     "startend:end_checker": _ends,
     "change_case:capital_word_frequency": _capital_words,
-    "change_case:english_capital": lambda text, _: _has_letters(text) and text == text.upper(),
-    "change_case:english_lowercase": lambda text, _: _has_letters(text) and text == text.lower(),
+    "change_case:english_capital": lambda text, _: (
+        _has_letters(text) and text == text.upper()
+    ),
+    "change_case:english_lowercase": lambda text, _: (
+        _has_letters(text) and text == text.lower()
+    ),
     "punctuation:no_comma": lambda text, _: not _COMMAS & set(text),
     "startend:quotation": _quoted,
 }
@@ -238,7 +253,10 @@ CHECKS: Mapping[str, Callable[[str, Settings], bool]] = {
 # Function name in RLVR-IFeval -> IFEval instruction, and setting name in RLVR-IFeval -> setting name in IFEval.
 FUNCTIONS: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "verify_keywords": ("keywords:existence", {"keyword_list": "keywords"}),
-    "verify_keyword_frequency": ("keywords:frequency", {"word": "keyword", "N": "frequency"}),
+    "verify_keyword_frequency": (
+        "keywords:frequency",
+        {"word": "keyword", "N": "frequency"},
+    ),
     "validate_forbidden_words": ("keywords:forbidden_words", {}),
     "verify_letter_frequency": ("keywords:letter_frequency", {"N": "let_frequency"}),
     "validate_response_language": ("language:response_language", {}),
@@ -246,17 +264,29 @@ FUNCTIONS: Mapping[str, tuple[str, Mapping[str, str]]] = {
         "length_constraints:number_sentences",
         {"N": "num_sentences", "quantifier": "relation"},
     ),
-    "verify_paragraph_count": ("length_constraints:number_paragraphs", {"N": "num_paragraphs"}),
-    "validate_word_constraint": ("length_constraints:number_words", {"N": "num_words", "quantifier": "relation"}),
+    "verify_paragraph_count": (
+        "length_constraints:number_paragraphs",
+        {"N": "num_paragraphs"},
+    ),
+    "validate_word_constraint": (
+        "length_constraints:number_words",
+        {"N": "num_words", "quantifier": "relation"},
+    ),
     "validate_paragraphs": (
         "length_constraints:nth_paragraph_first_word",
         {"N": "num_paragraphs", "i": "nth_paragraph"},
     ),
-    "validate_placeholders": ("detectable_content:number_placeholders", {"N": "num_placeholders"}),
+    "validate_placeholders": (
+        "detectable_content:number_placeholders",
+        {"N": "num_placeholders"},
+    ),
     "verify_postscript": ("detectable_content:postscript", {}),
     "verify_bullet_points": ("detectable_format:number_bullet_lists", {"N": "num_bullets"}),
     "validate_choice": ("detectable_format:constrained_response", {}),
-    "validate_highlighted_sections": ("detectable_format:number_highlighted_sections", {"N": "num_highlights"}),
+    "validate_highlighted_sections": (
+        "detectable_format:number_highlighted_sections",
+        {"N": "num_highlights"},
+    ),
     "validate_sections": (
         "detectable_format:multiple_sections",
         {"N": "num_sections", "section_splitter": "section_spliter"},
@@ -264,7 +294,10 @@ FUNCTIONS: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "validate_json_format": ("detectable_format:json_format", {}),
     "validate_title": ("detectable_format:title", {}),
     "validate_two_responses": ("combination:two_responses", {}),
-    "validate_repeat_prompt": ("combination:repeat_prompt", {"original_prompt": "prompt_to_repeat"}),
+    "validate_repeat_prompt": (
+        "combination:repeat_prompt",
+        {"original_prompt": "prompt_to_repeat"},
+    ),
     "validate_end": ("startend:end_checker", {}),
     "validate_frequency_capital_words": (
         "change_case:capital_word_frequency",

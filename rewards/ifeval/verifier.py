@@ -55,12 +55,16 @@ class IFEvalVerifier(Verifier):
 
     def __post_init__(self) -> None:
         if self.scoring not in get_args(Scoring):
-            raise ValueError(f"scoring is one of {', '.join(get_args(Scoring))}; got {self.scoring!r}.")
+            raise ValueError(
+                f"scoring is one of {', '.join(get_args(Scoring))}; got {self.scoring!r}."
+            )
 
     def check_columns(self, columns: Collection[str]) -> None:
         required_column(columns, (IDS, GROUND_TRUTH), verifier=self)
 
-    def check_rows(self, rows: Sequence[Mapping[str, Any]], *, thorough: bool = False) -> list[DataProblem]:
+    def check_rows(
+        self, rows: Sequence[Mapping[str, Any]], *, thorough: bool = False
+    ) -> list[DataProblem]:
         """List the rows whose instructions are unreadable or lack settings."""
         problems = []
         for place, row in enumerate(rows):

@@ -91,13 +91,17 @@ _CONSTANTS = re.compile(
     r"|phi|varphi|omega|Omega|Delta|ell)(?![A-Za-z])|[∞∅π]"
 )
 # A run of letters in any script; in Chinese and Japanese, a single character.
-_LETTERS = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]|(?:(?![\u3040-\u30ff\u3400-\u9fff])[^\W\d_])+(?:['’-][^\W\d_]+)*")
+_LETTERS = re.compile(
+    r"[\u3040-\u30ff\u3400-\u9fff]|(?:(?![\u3040-\u30ff\u3400-\u9fff])[^\W\d_])+(?:['’-][^\W\d_]+)*"
+)
 # LaTeX commands that hide their argument, or do more than typeset.
 _NOT_DRAWN = re.compile(
     r"\\(?:[hv]?phantom|tag|label|href|url|html\w*|class|style|unicode|def|newcommand|require|color|input|write|iffalse)"
     r"(?![A-Za-z])"
 )
-_MARKUP = re.compile(r"</?[A-Za-z!][^<>]*>|<!--|&[A-Za-z#]\w*;|\*\*|__\w|`|~~|\]\(|^#|^>|\|\s*-{2,}|^[*+]\s|https?:")
+_MARKUP = re.compile(
+    r"</?[A-Za-z!][^<>]*>|<!--|&[A-Za-z#]\w*;|\*\*|__\w|`|~~|\]\(|^#|^>|\|\s*-{2,}|^[*+]\s|https?:"
+)
 # `"key":`, `==`, `f()`, `;` at a line's end.
 _PROGRAM = re.compile(r'["\']\s*:|==|:=|/\*|\w\s*\(\s*\)|;\s*$|\$\{')
 _ODD_SIGN = re.compile(
@@ -138,7 +142,10 @@ class _Seen:
     @property
     def has_number(self) -> bool:
         """True if the answer contains a digit (any script) or a named constant such as `\\pi`."""
-        return any(char.isnumeric() for char in self.plain) or _CONSTANTS.search(self.plain) is not None
+        return (
+            any(char.isnumeric() for char in self.plain)
+            or _CONSTANTS.search(self.plain) is not None
+        )
 
     def has(self, listed: frozenset[str]) -> bool:
         """Find listed words in the answer; words of the gold are exempt."""
@@ -247,7 +254,10 @@ def _is_gibberish(seen: _Seen) -> bool:
         return True
     if any(_UNSPEAKABLE.fullmatch(word) for word in strange):
         return True
-    return _MIXED.search(seen.plain) is not None or _SPLIT_NUMBER.search(seen.plain) is not None
+    return (
+        _MIXED.search(seen.plain) is not None
+        or _SPLIT_NUMBER.search(seen.plain) is not None
+    )
 
 
 def _lacks_number(seen: _Seen) -> bool:

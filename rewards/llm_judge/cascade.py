@@ -98,18 +98,24 @@ class CascadeVerifier(BatchVerifier):
                 f"A composition may hold a cascade, but a cascade holds no composition."
             )
         if not isinstance(self.llm, LlmJudgeVerifier):
-            raise ValueError(f"llm must be an LlmJudgeVerifier, which says where the model is; got {self.llm!r}.")
+            raise ValueError(
+                f"llm must be an LlmJudgeVerifier, which says where the model is; got {self.llm!r}."
+            )
         # Its other settings name the endpoint, and bound costs.
         for setting in fields(self.llm):
             is_set = getattr(self.llm, setting.name) != setting.default
             if is_set and setting.name in OF_THE_QUESTIONS:
-                raise ValueError(f"A cascade asks questions of its own: leave `{setting.name}` out of its llm.")
+                raise ValueError(
+                    f"A cascade asks questions of its own: leave `{setting.name}` out of its llm."
+                )
         settings.check_count("budget", self.budget)
 
     def check_columns(self, columns: Collection[str]) -> None:
         self.rules.check_columns(columns)
 
-    def check_rows(self, rows: Sequence[Mapping[str, Any]], *, thorough: bool = False) -> list[DataProblem]:
+    def check_rows(
+        self, rows: Sequence[Mapping[str, Any]], *, thorough: bool = False
+    ) -> list[DataProblem]:
         """List rows unusable for rules and judge; the judge can use text golds, so their problems are dropped."""
         found = self.rules.check_rows(rows, thorough=thorough)
         return [problem for problem in found if problem.reason not in TEXT_GOLDS]
@@ -143,7 +149,9 @@ class CascadeVerifier(BatchVerifier):
         if ruled.reason not in (NOT_EQUAL, *TEXT_GOLDS):
             return ruled
         golds = gold_texts(first_value(sample.row, self.rules.gold_columns))
-        found = final_answer(sample.text, prefill=sample.prefill, answer_from=self.rules.answer_from)
+        found = final_answer(
+            sample.text, prefill=sample.prefill, answer_from=self.rules.answer_from
+        )
         answer = ruled.answer
         if answer is None:
             answer = "".join(found.answers[:1])

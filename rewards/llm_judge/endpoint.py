@@ -57,7 +57,9 @@ class Breaker:
     Use a breaker within one event loop only.
     """
 
-    def __init__(self, *, failures: int = FAILURES, rest_seconds: float = REST_SECONDS) -> None:
+    def __init__(
+        self, *, failures: int = FAILURES, rest_seconds: float = REST_SECONDS
+    ) -> None:
         self._limit = failures
         self._rest_seconds = rest_seconds
         self._failures = 0
@@ -141,7 +143,9 @@ class Client:
         self._client: openai.AsyncOpenAI | None = None
         self._lock = threading.Lock()
         self._closed = False
-        self._thread = threading.Thread(target=self._loop.run_forever, name="llm-judge", daemon=True)
+        self._thread = threading.Thread(
+            target=self._loop.run_forever, name="llm-judge", daemon=True
+        )
         self._thread.start()
 
     def run(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
@@ -189,7 +193,9 @@ class Client:
         except openai.APIStatusError as error:
             self._warn(error.status_code, error)
             is_down = error.status_code not in _THIS_REQUEST
-            raise EndpointError(f"judge_http_{error.status_code}", is_down=is_down) from None
+            raise EndpointError(
+                f"judge_http_{error.status_code}", is_down=is_down
+            ) from None
         except openai.APITimeoutError:
             raise EndpointError("judge_timeout", is_down=True) from None
         except openai.APIConnectionError as error:
@@ -232,7 +238,9 @@ class Client:
                 return
             self._closed = True
         ended = asyncio.run_coroutine_threadsafe(self._shut_down(), self._loop)
-        with contextlib.suppress(concurrent.futures.TimeoutError, concurrent.futures.CancelledError):
+        with contextlib.suppress(
+            concurrent.futures.TimeoutError, concurrent.futures.CancelledError
+        ):
             ended.result(CLOSE_SECONDS)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(CLOSE_SECONDS)

@@ -110,7 +110,9 @@ class Opinion:
         return replace(self, replies=free)
 
 
-def opinions(judge: LlmJudgeVerifier, cases: Sequence[Case], *, budget: int) -> dict[Case, Opinion]:
+def opinions(
+    judge: LlmJudgeVerifier, cases: Sequence[Case], *, budget: int
+) -> dict[Case, Opinion]:
     """Get the judge's opinion on distinct cases; the second question is sent only after a yes to the first.
 
     Args:

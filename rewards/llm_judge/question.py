@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 import secrets
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -106,7 +106,9 @@ class Question:
 
     @property
     def is_shortened(self) -> bool:
-        return any(isinstance(piece, MarkedText) and piece.left_out for piece in self.pieces)
+        return any(
+            isinstance(piece, MarkedText) and piece.left_out for piece in self.pieces
+        )
 
     def fresh_mark(self) -> str:
         """Draw eight random hex characters, unknown to any author: no text of the question contains them."""
@@ -169,33 +171,35 @@ class JudgePrompt:
             raise ValueError(str(error).replace("prompt_template", "prompt")) from None
         places = template.columns
         if "answer" not in places:
-            raise ValueError("The judge's prompt has no place {answer}, so that it would not see the completion.")
+            raise ValueError(
+                "The judge's prompt has no place {answer}, so that it would not see the completion."
+            )
         if rubric is not None and "rubric" not in places:
-            raise ValueError("The judge's prompt has no place {rubric}, so that the rubric would not be used.")
+            raise ValueError(
+                "The judge's prompt has no place {rubric}, so that the rubric would not be used."
+            )
         own = set(LABELS)
         if rubric is not None:
             own.add("rubric")
-        pieces: list[str | Place] = []
         for piece in template.pieces:
             if isinstance(piece, Place) and piece.column in own and piece.steps:
-                raise ValueError(f"The judge's prompt cannot have `{piece}`: `{{{piece.column}}}` is all of a text.")
-            # The rubric is trusted: braces in it are no places.
-            if rubric is not None and piece == Place("rubric", ()):
-                pieces.append(rubric)
-            else:
-                pieces.append(piece)
+                raise ValueError(
+                    f"The judge's prompt cannot have `{piece}`: `{{{piece.column}}}` is all of a text."
+                )
         has_column = column is not None
         has_gold = "gold" in places
         if has_column != has_gold:
             raise ValueError(
                 "The judge's prompt has a place {gold} if, and only if, there is a column to take it from: column=..."
             )
-        return cls(pieces=tuple(pieces), column=column)
+        return cls(pieces=_with_rubric(template.pieces, rubric), column=column)
 
     @property
     def row_columns(self) -> list[str]:
         """The dataset columns that the template needs, the gold's column included."""
-        columns = [column for column in PromptTemplate(self.pieces).columns if column not in LABELS]
+        columns = [
+            column for column in PromptTemplate(self.pieces).columns if column not in LABELS
+        ]
         if self.column is not None:
             columns.append(self.column)
         return columns
@@ -237,7 +241,9 @@ class JudgePrompt:
             "gold": str(row.get(self.column or "")),
         }
         # A template may do without the question.
-        if "question" in PromptTemplate(self.pieces).columns and _is_empty(given["question"]):
+        if "question" in PromptTemplate(self.pieces).columns and _is_empty(
+            given["question"]
+        ):
             raise QuestionError("question_missing")
         pieces: list[str | MarkedText] = []
         for piece in self.pieces:
@@ -281,7 +287,9 @@ def question_text(prompt: Prompt | None) -> str:
         return ""
     if isinstance(prompt, str):
         return prompt
-    spoken = [message for message in prompt if message.get("role") not in ("system", "developer")]
+    spoken = [
+        message for message in prompt if message.get("role") not in ("system", "developer")
+    ]
     if len(spoken) == 1:
         return content_text(spoken[0].get("content"))
     turns = []
@@ -298,6 +306,15 @@ def _is_empty(value: object) -> bool:
     if isinstance(value, str):
         return not value.strip()
     return value is None or value in ([], {})
+
+
+def _with_rubric(
+    pieces: Sequence[str | Place], rubric: str | None
+) -> tuple[str | Place, ...]:
+    """Put the rubric into its place; it is trusted, so that braces in it are no places."""
+    if rubric is None:
+        return tuple(pieces)
+    return tuple(rubric if piece == Place("rubric", ()) else piece for piece in pieces)
 
 
 def harmless(text: str) -> str:

@@ -19,7 +19,9 @@ OWN_KEYS = ("messages", "model", "n", "stream")
 def check_installed() -> None:
     """Raise a ValueError if the `openai` package is not installed."""
     if importlib.util.find_spec("openai") is None:
-        raise ValueError("An LLM judge needs the `openai` package: pip install 'trl-grpo-ext[llm-judge]'.")
+        raise ValueError(
+            "An LLM judge needs the `openai` package: pip install 'trl-grpo-ext[llm-judge]'."
+        )
 
 
 def check_base_url(url: object) -> str:
@@ -29,7 +31,9 @@ def check_base_url(url: object) -> str:
         ValueError: if the address is invalid, or contains a user, a password or a query.
     """
     if not isinstance(url, str):
-        raise ValueError(f"base_url is the address of the API, such as http://localhost:8000/v1; got {url!r}.")
+        raise ValueError(
+            f"base_url is the address of the API, such as http://localhost:8000/v1; got {url!r}."
+        )
     try:
         parts = urlsplit(url)
         # Reading an invalid port raises.
@@ -38,14 +42,18 @@ def check_base_url(url: object) -> str:
         port_is_fine = False
     if not port_is_fine or parts.scheme not in ("http", "https") or not parts.hostname:
         # The message omits the address, which may contain a password.
-        raise ValueError("base_url must be an http or https address, such as http://localhost:8000/v1.")
+        raise ValueError(
+            "base_url must be an http or https address, such as http://localhost:8000/v1."
+        )
     if parts.username is not None or parts.query or parts.fragment:
         raise ValueError(
             "base_url must not hold a user, a password or a query; put the key into an environment variable, and "
             "its name into api_key_env."
         )
     if parts.path.rstrip("/").endswith("/completions"):
-        raise ValueError("base_url ends before `/chat/completions`, which the client adds: http://localhost:8000/v1.")
+        raise ValueError(
+            "base_url ends before `/chat/completions`, which the client adds: http://localhost:8000/v1."
+        )
     return url.rstrip("/")
 
 
@@ -60,9 +68,13 @@ def check_api_key_env(name: object) -> None:
         )
     key = os.environ.get(name, "").strip()
     if not key:
-        raise ValueError(f"The environment variable {name} is not set: export {name}=..., or leave api_key_env out.")
+        raise ValueError(
+            f"The environment variable {name} is not set: export {name}=..., or leave api_key_env out."
+        )
     if not re.fullmatch(r"[!-~]+", key):
-        raise ValueError(f"The environment variable {name} holds characters that no key has.")
+        raise ValueError(
+            f"The environment variable {name} holds characters that no key has."
+        )
 
 
 def check_pass_mark(mark: object, best: float) -> None:
@@ -70,7 +82,9 @@ def check_pass_mark(mark: object, best: float) -> None:
     if mark is None:
         return
     if not _is_number(mark) or not 0 < mark <= best:
-        raise ValueError(f"pass_mark is a score above 0 and up to {best:g}, the least that passes: {mark!r}.")
+        raise ValueError(
+            f"pass_mark is a score above 0 and up to {best:g}, the least that passes: {mark!r}."
+        )
 
 
 def check_count(name: str, count: object) -> None:
@@ -89,10 +103,14 @@ def check_positive(**numbers: object) -> None:
 def check_extra_body(extra: object) -> None:
     """Raise a ValueError unless `extra` is a JSON mapping without fields that the verifier sets itself."""
     if not isinstance(extra, Mapping):
-        raise ValueError(f"extra_body maps names to further fields of a request, got {extra!r}.")
+        raise ValueError(
+            f"extra_body maps names to further fields of a request, got {extra!r}."
+        )
     taken = [key for key in OWN_KEYS if key in extra]
     if taken:
-        raise ValueError(f"extra_body cannot set `{taken[0]}`, which the verifier does itself.")
+        raise ValueError(
+            f"extra_body cannot set `{taken[0]}`, which the verifier does itself."
+        )
     try:
         json.dumps(extra, sort_keys=True, allow_nan=False)
     except (TypeError, ValueError) as error:

@@ -12,9 +12,25 @@ from trl_grpo_ext.answers.find.final_answer import after_thinking
 from trl_grpo_ext.answers.verdicts import graded, unreadable
 from trl_grpo_ext.protocol import BatchVerifier, DataProblem, problems_of
 from trl_grpo_ext.rewards.llm_judge import settings
-from trl_grpo_ext.rewards.llm_judge.asking import Reply, Scored, ask_all, remembered_scores, request_key
-from trl_grpo_ext.rewards.llm_judge.endpoint import Endpoint, EndpointError, close_client, shared_client
-from trl_grpo_ext.rewards.llm_judge.question import JudgePrompt, Question, QuestionError, harmless
+from trl_grpo_ext.rewards.llm_judge.asking import (
+    Reply,
+    Scored,
+    ask_all,
+    remembered_scores,
+    request_key,
+)
+from trl_grpo_ext.rewards.llm_judge.endpoint import (
+    Endpoint,
+    EndpointError,
+    close_client,
+    shared_client,
+)
+from trl_grpo_ext.rewards.llm_judge.question import (
+    JudgePrompt,
+    Question,
+    QuestionError,
+    harmless,
+)
 from trl_grpo_ext.rewards.llm_judge.reply import Contract
 from trl_grpo_ext.sample import Sample
 from trl_grpo_ext.support.budget import BUDGET_SPENT, seconds_left
@@ -110,7 +126,9 @@ class LlmJudgeVerifier(BatchVerifier):
     def __post_init__(self) -> None:
         settings.check_installed()
         if not isinstance(self.model, str) or not self.model:
-            raise ValueError(f"model is the name of the judging model, as its endpoint knows it; got {self.model!r}.")
+            raise ValueError(
+                f"model is the name of the judging model, as its endpoint knows it; got {self.model!r}."
+            )
         object.__setattr__(self, "base_url", settings.check_base_url(self.base_url))
         settings.check_api_key_env(self.api_key_env)
         settings.check_pass_mark(self.pass_mark, BEST)
@@ -128,7 +146,9 @@ class LlmJudgeVerifier(BatchVerifier):
     def check_columns(self, columns: Collection[str]) -> None:
         self._prompt().check(columns, verifier=self.__name__)
 
-    def check_rows(self, rows: Sequence[Mapping[str, Any]], *, thorough: bool = False) -> list[DataProblem]:
+    def check_rows(
+        self, rows: Sequence[Mapping[str, Any]], *, thorough: bool = False
+    ) -> list[DataProblem]:
         """List the rows that lack a gold or column of the judge's prompt."""
         prompt = self._prompt()
         reasons = []
@@ -144,7 +164,10 @@ class LlmJudgeVerifier(BatchVerifier):
 
     def metrics(self, verdicts: Sequence[Verdict | None]) -> dict[str, float]:
         """Compute `cached`, the share of verdicts from a cached score."""
-        cached = sum(verdict is not None and verdict.details.get("cached") == "yes" for verdict in verdicts)
+        cached = sum(
+            verdict is not None and verdict.details.get("cached") == "yes"
+            for verdict in verdicts
+        )
         return {"cached": cached / max(len(verdicts), 1)}
 
     def facts(self) -> dict[str, str]:
@@ -205,7 +228,9 @@ class LlmJudgeVerifier(BatchVerifier):
         replied = dict(zip(distinct, replies, strict=True))
         return [self._verdict(question, replied[question]) for question in questions]
 
-    def ask(self, questions: Sequence[Question], *, seconds: float | None = None) -> list[Reply]:
+    def ask(
+        self, questions: Sequence[Question], *, seconds: float | None = None
+    ) -> list[Reply]:
         """Get the replies to distinct questions; only questions without a cached score are sent.
 
         Args:

@@ -10,11 +10,24 @@ from typing import Any
 from trl_grpo_ext.answers.find.final_answer import AnswerFrom
 from trl_grpo_ext.answers.find.math_answer import RULES, Mode, check_mode
 from trl_grpo_ext.answers.find.sentences import is_sentence
-from trl_grpo_ext.answers.golds import ADVICE, NOT_TEXT, gold_texts, gold_values, is_not_text
+from trl_grpo_ext.answers.golds import (
+    ADVICE,
+    NOT_TEXT,
+    gold_texts,
+    gold_values,
+    is_not_text,
+)
 from trl_grpo_ext.answers.judge import judge_golds, judge_pairs
 from trl_grpo_ext.answers.policy import SWITCHES
 from trl_grpo_ext.answers.question import Question, Settings, ask
-from trl_grpo_ext.protocol import BatchVerifier, DataProblem, check_timeout, first_value, is_whole_number, problems_of
+from trl_grpo_ext.protocol import (
+    BatchVerifier,
+    DataProblem,
+    check_timeout,
+    first_value,
+    is_whole_number,
+    problems_of,
+)
 from trl_grpo_ext.rewards.bases.answer_verifier import GoldVerifier
 from trl_grpo_ext.sample import Sample, last_message
 from trl_grpo_ext.verdict import Blame, Status, Verdict, skipped
@@ -90,7 +103,9 @@ class MathVerifier(BatchVerifier, GoldVerifier):
     def __post_init__(self) -> None:
         check_timeout(self.timeout)
         if not is_whole_number(self.decimals, least=0):
-            raise ValueError(f"decimals is a number of decimal places, 0 or more; got {self.decimals!r}.")
+            raise ValueError(
+                f"decimals is a number of decimal places, 0 or more; got {self.decimals!r}."
+            )
         check_mode(self.mode)
 
     @property
@@ -98,12 +113,17 @@ class MathVerifier(BatchVerifier, GoldVerifier):
         """Names of all enabled `accept_...` switches."""
         return tuple(switch for switch in SWITCHES if getattr(self, switch))
 
-    def check_rows(self, rows: Sequence[Mapping[str, Any]], *, thorough: bool = False) -> list[DataProblem]:
+    def check_rows(
+        self, rows: Sequence[Mapping[str, Any]], *, thorough: bool = False
+    ) -> list[DataProblem]:
         """List the rows whose gold is missing, unreadable, too slow to compare, or unequal to itself."""
         values = list(map(self._gold, rows))
         golds = [() if is_not_text(value) else gold_values(value) for value in values]
         verdicts = judge_golds([text for row in golds for text in row], self.timeout)
-        reasons = (_gold_problem(value, row, verdicts) for value, row in zip(values, golds, strict=True))
+        reasons = (
+            _gold_problem(value, row, verdicts)
+            for value, row in zip(values, golds, strict=True)
+        )
         return problems_of(reasons, values, GOLD_ADVICE)
 
     def close(self) -> None:
@@ -117,7 +137,12 @@ class MathVerifier(BatchVerifier, GoldVerifier):
         for position, sample in enumerate(samples):
             cells = [sample.row.get(column) for column in self.gold_columns]
             key = (
-                (sample.text, sample.prefill, last_message(sample.prompt), *((type(cell), cell) for cell in cells))
+                (
+                    sample.text,
+                    sample.prefill,
+                    last_message(sample.prompt),
+                    *((type(cell), cell) for cell in cells),
+                )
                 if all(isinstance(cell, Hashable) for cell in cells)
                 else position
             )
@@ -126,8 +151,12 @@ class MathVerifier(BatchVerifier, GoldVerifier):
                 question = self.guarded(self._question, sample)
                 questions[key] = replace(question, seconds=time.perf_counter() - started)
             keys.append(key)
-        asked = [question for question in questions.values() if isinstance(question, Question)]
-        known = judge_pairs((pair for question in asked for pair in question.pairs), self.timeout)
+        asked = [
+            question for question in questions.values() if isinstance(question, Question)
+        ]
+        known = judge_pairs(
+            (pair for question in asked for pair in question.pairs), self.timeout
+        )
         verdicts = {
             key: question if isinstance(question, Verdict) else question.verdict(known)
             for key, question in questions.items()
@@ -157,10 +186,18 @@ class MathVerifier(BatchVerifier, GoldVerifier):
         if not golds:
             return skipped("gold_empty")
         settings = Settings(self.mode, self.accepted, self.decimals)
-        return ask(sample.text, golds, last_message(sample.prompt), prefill=sample.prefill, settings=settings)
+        return ask(
+            sample.text,
+            golds,
+            last_message(sample.prompt),
+            prefill=sample.prefill,
+            settings=settings,
+        )
 
 
-def _gold_problem(value: object, golds: tuple[str, ...], verdicts: Mapping[str, Verdict]) -> str:
+def _gold_problem(
+    value: object, golds: tuple[str, ...], verdicts: Mapping[str, Verdict]
+) -> str:
     """Return the reason code of a row with an unusable gold, empty for a usable row.
 
     `verdicts` maps each gold text to the verdict of comparing the gold with itself.

@@ -18,7 +18,20 @@ Check = Callable[[str, Mapping[str, Any]], str]
 
 MAX_FORMULA_CHARS = 1_000
 _FUNCTIONS = (
-    *("sin", "cos", "tan", "sec", "csc", "cot", "asin", "acos", "atan", "sinh", "cosh", "tanh"),
+    *(
+        "sin",
+        "cos",
+        "tan",
+        "sec",
+        "csc",
+        "cot",
+        "asin",
+        "acos",
+        "atan",
+        "sinh",
+        "cosh",
+        "tanh",
+    ),
     *("exp", "log", "ln", "sqrt", "Abs", "pi"),
 )
 # Single letters, known functions, numbers and operators only: no attribute, subscript, string or evaluating function.
@@ -36,15 +49,20 @@ _WORDS = re.compile(r"[\w\s]*")
 # 1,234.5
 _NUMBER = re.compile(r"-?[0-9][0-9,]*(?:\.[0-9]+)?")
 # 0.25, .25, 2.5e-3 or 1/4, with so few digits that reading takes no time.
-_PROBABILITY = re.compile(r"(?:[0-9]{1,30}\.?|[0-9]{0,30}\.[0-9]{1,30})(?:e-[0-9]{1,2})?|[0-9]{1,30}/[1-9][0-9]{0,29}")
+_PROBABILITY = re.compile(
+    r"(?:[0-9]{1,30}\.?|[0-9]{0,30}\.[0-9]{1,30})(?:e-[0-9]{1,2})?|[0-9]{1,30}/[1-9][0-9]{0,29}"
+)
 _LOCK = re.compile(r"[A-Ca-c\s,→>\[\]\"'-]*")
 # 3/4 or \frac{3}{4}, also between dollars.
 _FRACTION = re.compile(
-    r"\s*\$*\s*(?:\\d?frac\s*\{\s*[0-9]+\s*\}\s*\{\s*[0-9]+\s*\}|[0-9]+\s*/\s*[0-9]+)\s*\$*\s*", re.IGNORECASE
+    r"\s*\$*\s*(?:\\d?frac\s*\{\s*[0-9]+\s*\}\s*\{\s*[0-9]+\s*\}|[0-9]+\s*/\s*[0-9]+)\s*\$*\s*",
+    re.IGNORECASE,
 )
 _DAYS = re.compile(r"\s*[0-9]+(?:\s+days?)?\s*")
 # 2 days, 3:45:10
-_DURATION = re.compile(r"\s*(?:[0-9]+\s+days?,\s*)?[0-9]+:[0-9]+(?::[0-9]+(?:\.[0-9]+)?)?\s*")
+_DURATION = re.compile(
+    r"\s*(?:[0-9]+\s+days?,\s*)?[0-9]+:[0-9]+(?::[0-9]+(?:\.[0-9]+)?)?\s*"
+)
 _BITS = re.compile(r"[01\s,;|\[\]]*")
 _TABLE = re.compile(r"[-0-9\s|]*")
 # F2 R' U

@@ -16,7 +16,9 @@ from trl_grpo_ext.rewards.reasoning_gym.checks import problem_with
 from trl_grpo_ext.verdict import Status, Verdict, skipped
 
 # Problems of these tasks have many right answers, and their entries hold none.
-TASKS_WITHOUT_GOLD = frozenset({"boxnet", "graph_color", "propositional_logic", "rubiks_cube", "rush_hour"})
+TASKS_WITHOUT_GOLD = frozenset(
+    {"boxnet", "graph_color", "propositional_logic", "rubiks_cube", "rush_hour"}
+)
 
 Scorer = Callable[[str | None, dict[str, Any]], float]
 

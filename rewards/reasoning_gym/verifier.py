@@ -9,9 +9,20 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, NamedTuple
 
-from trl_grpo_ext.answers.find.final_answer import AnswerFrom, check_answer_from, final_answer
+from trl_grpo_ext.answers.find.final_answer import (
+    AnswerFrom,
+    check_answer_from,
+    final_answer,
+)
 from trl_grpo_ext.answers.verdicts import unreadable, wrong
-from trl_grpo_ext.protocol import BatchVerifier, DataProblem, check_timeout, is_number, problems_of, required_column
+from trl_grpo_ext.protocol import (
+    BatchVerifier,
+    DataProblem,
+    check_timeout,
+    is_number,
+    problems_of,
+    required_column,
+)
 from trl_grpo_ext.sample import Sample
 from trl_grpo_ext.support.text import did_you_mean
 from trl_grpo_ext.verdict import Blame, Status, Verdict, skipped
@@ -126,9 +137,13 @@ class ReasoningGymVerifier(BatchVerifier):
         check_timeout(self.timeout)
         check_answer_from(self.answer_from)
         if not is_number(self.least) or not 0 <= self.least <= 1:
-            raise ValueError(f"least is the lowest score that counts, from 0 to 1; got {self.least!r}.")
+            raise ValueError(
+                f"least is the lowest score that counts, from 0 to 1; got {self.least!r}."
+            )
         if importlib.util.find_spec("reasoning_gym") is None:
-            raise ValueError("Its scorers need reasoning-gym: pip install 'trl-grpo-ext[reasoning-gym]'")
+            raise ValueError(
+                "Its scorers need reasoning-gym: pip install 'trl-grpo-ext[reasoning-gym]'"
+            )
         if self.options and not self.task:
             raise ValueError("options are those of one task; name it: task=...")
         # Options are tried on the task now, not in every worker.
@@ -144,7 +159,9 @@ class ReasoningGymVerifier(BatchVerifier):
         if not has_answers_of_task:
             required_column(columns, ("entry", "metadata"), verifier=self)
 
-    def check_rows(self, rows: Sequence[Mapping[str, Any]], *, thorough: bool = False) -> list[DataProblem]:
+    def check_rows(
+        self, rows: Sequence[Mapping[str, Any]], *, thorough: bool = False
+    ) -> list[DataProblem]:
         """List the rows without a readable problem; if `thorough`, also rows whose own answer the scorer rejects."""
         reasons = []
         values = []
@@ -158,7 +175,10 @@ class ReasoningGymVerifier(BatchVerifier):
             else:
                 reasons.append(problem)
         if thorough:
-            calls = [(problem.task, self._options, problem.entry) for problem in readable.values()]
+            calls = [
+                (problem.task, self._options, problem.entry)
+                for problem in readable.values()
+            ]
             verdicts = self._run("check_entry", calls)
             for place, verdict in zip(readable, verdicts, strict=True):
                 reasons[place] = _data_reason(verdict)
@@ -190,7 +210,9 @@ class ReasoningGymVerifier(BatchVerifier):
         problem = self._problem(sample.row)
         if isinstance(problem, str):
             return skipped(problem)
-        found = final_answer(sample.text, prefill=sample.prefill, answer_from=self.answer_from)
+        found = final_answer(
+            sample.text, prefill=sample.prefill, answer_from=self.answer_from
+        )
         if found.problem:
             return unreadable(found.problem)
         if len(found.answers) > 1:
@@ -265,11 +287,15 @@ def _check_task(task: str, options: Mapping[str, Any]) -> None:
     from reasoning_gym.factory import DATASETS, create_dataset
 
     if task not in DATASETS:
-        raise ValueError(f"reasoning-gym has no task {task!r}. {did_you_mean(str(task), DATASETS)}")
+        raise ValueError(
+            f"reasoning-gym has no task {task!r}. {did_you_mean(str(task), DATASETS)}"
+        )
     try:
         create_dataset(task, **options)
     except (TypeError, AssertionError, ValueError) as error:
-        raise ValueError(f"The task {task!r} does not take these options: {error}.") from None
+        raise ValueError(
+            f"The task {task!r} does not take these options: {error}."
+        ) from None
 
 
 def _data_reason(verdict: Verdict) -> str:

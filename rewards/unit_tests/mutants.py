@@ -59,7 +59,9 @@ class MutantRun:
     passed: tuple[str, ...]
 
 
-def run_mutants(verifier: UnitTestVerifier, rows: Sequence[Mapping[str, Any]]) -> list[MutantRun]:
+def run_mutants(
+    verifier: UnitTestVerifier, rows: Sequence[Mapping[str, Any]]
+) -> list[MutantRun]:
     """Run mutants of each row's reference against the row's tests; skip rows whose reference does not pass."""
     trials: list[_Trial] = []
     for number, row in enumerate(rows):

@@ -24,10 +24,17 @@ from trl_grpo_ext.rewards.unit_tests.scoring import missing_module
 
 # Matches `check(add)` and `check(Solution().add)`.
 _CHECK = re.compile(r"\w+\((\w+)(?:\(\)\.\w+)?\)")
-_SYS_MODULES = re.compile(r"sys\.modules\[|\S*(dict|setitem)\((sys\.modules|'sys\.modules')")
+_SYS_MODULES = re.compile(
+    r"sys\.modules\[|\S*(dict|setitem)\((sys\.modules|'sys\.modules')"
+)
 # Feature that the sandbox lacks -> names in tests that need it.
 _NEEDS = {
-    "threads of the tests that wait for each other": {"Thread", "ThreadPoolExecutor", "Barrier", "Timer"},
+    "threads of the tests that wait for each other": {
+        "Thread",
+        "ThreadPoolExecutor",
+        "Barrier",
+        "Timer",
+    },
     "text of the program that tests run": {"exec", "doctest", "InteractiveInterpreter"},
     "processes": {"multiprocessing", "ProcessPoolExecutor", "subprocess", "Popen"},
     "the source of the program": {"getsource", "getsourcelines", "co_code"},
@@ -94,18 +101,24 @@ class _Trial(NamedTuple):
     job: Job
 
 
-def _problems_read(position: int, suite: Suite, *, has_reference: bool) -> list[DataProblem]:
+def _problems_read(
+    position: int, suite: Suite, *, has_reference: bool
+) -> list[DataProblem]:
     """List the problems of readable tests, found without a run."""
     problems: list[DataProblem] = []
     # A reference settles which names are the program's.
     if not has_reference:
         problems += _problem(position, "tests_call_python", tests_of_python_alone(suite))
     problems += _problem(position, "tests_forget_an_import", forgotten_imports(suite))
-    problems += _problem(position, "tests_trust_the_completion", helpers_of_the_completion(suite))
+    problems += _problem(
+        position, "tests_trust_the_completion", helpers_of_the_completion(suite)
+    )
     return problems
 
 
-def _problems_run(trials: Sequence[_Trial], outcomes: Sequence[RunResult]) -> list[DataProblem]:
+def _problems_run(
+    trials: Sequence[_Trial], outcomes: Sequence[RunResult]
+) -> list[DataProblem]:
     """List the problems that trial runs reveal."""
     problems: list[DataProblem] = []
     # Broken tests fail for every trial alike: report them once per row.
@@ -226,9 +239,14 @@ def _replaced_in_library(source: str) -> Iterator[str]:
     for node in nodes:
         if isinstance(node, ast.Assign):
             for target in node.targets:
-                if isinstance(target, ast.Attribute) and ast.unparse(target.value) in classes:
+                if (
+                    isinstance(target, ast.Attribute)
+                    and ast.unparse(target.value) in classes
+                ):
                     yield "a class of the library with another attribute"
-        if isinstance(node, ast.Call | ast.Assign) and _SYS_MODULES.match(ast.unparse(node)):
+        if isinstance(node, ast.Call | ast.Assign) and _SYS_MODULES.match(
+            ast.unparse(node)
+        ):
             yield "another module in sys.modules"
 
 

@@ -124,7 +124,9 @@ def _first_failure(outcome: RunResult) -> str:
     return ""
 
 
-def with_hidden_import(verdict: Verdict, packages: Sequence[str], imports: Sequence[str] = ()) -> Verdict:
+def with_hidden_import(
+    verdict: Verdict, packages: Sequence[str], imports: Sequence[str] = ()
+) -> Verdict:
     """Explain a failed import of a hidden package: name the setting that would show the package to programs.
 
     The score stays: without a score, an import would be an escape from every hard row. A program that merely prints
@@ -146,7 +148,13 @@ def with_hidden_import(verdict: Verdict, packages: Sequence[str], imports: Seque
     if not is_installed(name) or shown(packages, imports).has(name):
         return verdict
     setting = f"packages: [{', '.join((*packages, name))}]"
-    _told.warn(logger, name, "A program imports %s, which programs are not shown. To show it, set %s.", name, setting)
+    _told.warn(
+        logger,
+        name,
+        "A program imports %s, which programs are not shown. To show it, set %s.",
+        name,
+        setting,
+    )
     explained = f"{why}: {HIDDEN}; to show it, set {setting}"
     details = {**verdict.details, "why": explained}
     return replace(verdict, reason=HIDDEN_IMPORT, details=details)
@@ -185,5 +193,7 @@ def _details(outcome: RunResult) -> dict[str, str]:
     if outcome.tests:
         passed = sum(test.ending is Ending.PASSED for test in outcome.tests)
         details["tests"] = f"{passed} of {len(outcome.tests)} passed"
-        details["each"] = " ".join(str(test.ending) for test in outcome.tests[:_SHOWN_TESTS])
+        details["each"] = " ".join(
+            str(test.ending) for test in outcome.tests[:_SHOWN_TESTS]
+        )
     return {name: value for name, value in details.items() if value}

@@ -9,13 +9,30 @@ from typing import TYPE_CHECKING, Any, get_args
 from weakref import WeakSet
 
 from trl_grpo_ext.answers.verdicts import unreadable
-from trl_grpo_ext.programs.sandbox.job import CallSuite, Ending, Job, Limits, RunResult, Suite
+from trl_grpo_ext.programs.sandbox.job import (
+    CallSuite,
+    Ending,
+    Job,
+    Limits,
+    RunResult,
+    Suite,
+)
 from trl_grpo_ext.programs.sandbox.packages import check_packages
 from trl_grpo_ext.programs.sandbox.sandbox import LOCAL, find_sandbox
 from trl_grpo_ext.programs.suites.bad_tests import BadTests
 from trl_grpo_ext.programs.suites.columns import Columns
-from trl_grpo_ext.programs.suites.program import REFERENCE_COLUMNS, extract_program, reference_program
-from trl_grpo_ext.programs.suites.read_row import Groups, Part, ReadRow, read_row, row_without_tests
+from trl_grpo_ext.programs.suites.program import (
+    REFERENCE_COLUMNS,
+    extract_program,
+    reference_program,
+)
+from trl_grpo_ext.programs.suites.read_row import (
+    Groups,
+    Part,
+    ReadRow,
+    read_row,
+    row_without_tests,
+)
 from trl_grpo_ext.programs.suites.trials import (
     REFERENCE,
     naive_job,
@@ -23,7 +40,14 @@ from trl_grpo_ext.programs.suites.trials import (
     passed_naively,
     whatever_it_printed,
 )
-from trl_grpo_ext.protocol import BatchVerifier, DataProblem, check_timeout, is_number, is_whole_number, required_column
+from trl_grpo_ext.protocol import (
+    BatchVerifier,
+    DataProblem,
+    check_timeout,
+    is_number,
+    is_whole_number,
+    required_column,
+)
 from trl_grpo_ext.rewards.bases.spoken import spoken
 from trl_grpo_ext.rewards.unit_tests.row_problems import row_problems
 from trl_grpo_ext.rewards.unit_tests.scoring import (
@@ -153,9 +177,16 @@ class UnitTestVerifier(BatchVerifier):
         _check_known("part", self.part, get_args(Part))
         self._check_part()
         # Without tests there is nothing to score, hide or fool.
-        looks_at_tests = self.part != "all" or self.scoring != "all" or self.column or self.second_opinion
+        looks_at_tests = (
+            self.part != "all"
+            or self.scoring != "all"
+            or self.column
+            or self.second_opinion
+        )
         if self.run_only and looks_at_tests:
-            raise ValueError("run_only looks at no tests: leave out column, scoring, part and second_opinion.")
+            raise ValueError(
+                "run_only looks at no tests: leave out column, scoring, part and second_opinion."
+            )
         if self.workers is not None and not is_whole_number(self.workers, least=1):
             raise ValueError(f"workers is a whole number above 0, got {self.workers!r}.")
         # Another sandbox has packages of its own.
@@ -163,16 +194,22 @@ class UnitTestVerifier(BatchVerifier):
             check_packages(self.packages)
         for group, weight in self.group_weights.items():
             if not isinstance(weight, int | float) or not 0 <= weight < float("inf"):
-                raise ValueError(f"The weight of the group {group!r} is a number of 0 or more, got {weight!r}.")
+                raise ValueError(
+                    f"The weight of the group {group!r} is a number of 0 or more, got {weight!r}."
+                )
         if self.sandbox != LOCAL:
             # Raises a ValueError for an unknown sandbox.
             self.runner()
 
     def _check_part(self) -> None:
         if not (is_number(self.hidden) and 0 < self.hidden < 1):
-            raise ValueError(f"hidden is a share of tests, above 0 and below 1, got {self.hidden!r}.")
+            raise ValueError(
+                f"hidden is a share of tests, above 0 and below 1, got {self.hidden!r}."
+            )
         if self.part != "all" and self.scoring == "groups":
-            raise ValueError("The groups of tests are those of all tests: take `part` or `scoring: groups`, not both.")
+            raise ValueError(
+                "The groups of tests are those of all tests: take `part` or `scoring: groups`, not both."
+            )
 
     @functools.cached_property
     def limits(self) -> Limits:
@@ -221,7 +258,9 @@ class UnitTestVerifier(BatchVerifier):
             shares[FOOLED] = reasons.count(FOOLED) / count
         return shares
 
-    def check_rows(self, rows: Sequence[Mapping[str, Any]], *, thorough: bool = False) -> list[DataProblem]:
+    def check_rows(
+        self, rows: Sequence[Mapping[str, Any]], *, thorough: bool = False
+    ) -> list[DataProblem]:
         """List the rows whose tests are unreadable.
 
         If `thorough`, also list rows whose tests fail their reference solution, pass a non-solution, or need features
@@ -291,7 +330,9 @@ class UnitTestVerifier(BatchVerifier):
         try:
             row = self._row(sample.row, sample.prompt)
         except BadTests as bad:
-            return replace(skipped(bad.reason), details={"why": f"{bad.reason}: {bad.value}"})
+            return replace(
+                skipped(bad.reason), details={"why": f"{bad.reason}: {bad.value}"}
+            )
         # Of several code blocks, the program is the block that defines these names.
         called = row.suite.names if isinstance(row.suite, CallSuite) else ()
         program = program_of(sample, called)
@@ -351,9 +392,13 @@ class UnitTestVerifier(BatchVerifier):
         if self.second_opinion:
             fooled = self._fooled(jobs, outcomes)
         judged = zip(tasks, outcomes, strict=True)
-        return [self._verdict(task, outcome, fooled.get(task.job)) for task, outcome in judged]
+        return [
+            self._verdict(task, outcome, fooled.get(task.job)) for task, outcome in judged
+        ]
 
-    def _fooled(self, jobs: Sequence[Job], outcomes: Sequence[RunResult]) -> dict[Job, bool]:
+    def _fooled(
+        self, jobs: Sequence[Job], outcomes: Sequence[RunResult]
+    ) -> dict[Job, bool]:
         """Run a naive grader on failed jobs, and map each job to the grader's result: True if passed."""
         # Equal programs of a batch are equal jobs: the naive grader runs each once.
         asked: dict[Job, Job] = {}
@@ -397,7 +442,9 @@ class _Task:
 
 def _check_known(argument: str, value: object, known: tuple[str, ...]) -> None:
     if value not in known:
-        raise ValueError(f"There is no {argument} {value!r}. {did_you_mean(str(value), known)}")
+        raise ValueError(
+            f"There is no {argument} {value!r}. {did_you_mean(str(value), known)}"
+        )
 
 
 _checked: WeakSet[Sandbox] = WeakSet()

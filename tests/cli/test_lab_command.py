@@ -37,7 +37,13 @@ def lab(*flags: str, cwd: Path, expect: int = 0) -> Said:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Run the command, and return its folder, with the output in `stdout` and `stderr`."""
     folder = tmp_path_factory.mktemp("lab")
-    done = lab("--landscape=double", f"--max_steps={UPDATES}", "--num_generations=4", "--output_dir=out", cwd=folder)
+    done = lab(
+        "--landscape=double",
+        f"--max_steps={UPDATES}",
+        "--num_generations=4",
+        "--output_dir=out",
+        cwd=folder,
+    )
     (folder / "stdout").write_text(done.stdout)
     (folder / "stderr").write_text(done.stderr)
     return folder
@@ -45,16 +51,26 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def data_of(page: Path) -> dict[str, Any]:
     text = page.read_text(encoding="utf-8")
-    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.DOTALL)
+    found = re.search(
+        r'<script type="application/json" id="data">(.*?)</script>', text, re.DOTALL
+    )
     assert found is not None
     data: dict[str, Any] = json.loads(found[1])
     return data
 
 
 @pytest.mark.slow  # real runs
-def test_the_command_trains_three_algorithms_and_says_where_the_page_is(folder: Path) -> None:
+def test_the_command_trains_three_algorithms_and_says_where_the_page_is(
+    folder: Path,
+) -> None:
     printed = (folder / "stdout").read_text()
-    for said in ("double peak at 3 and 8", "GRPO", "REINFORCE", "REINFORCE with baseline", "out/lab.html"):
+    for said in (
+        "double peak at 3 and 8",
+        "GRPO",
+        "REINFORCE",
+        "REINFORCE with baseline",
+        "out/lab.html",
+    ):
         assert said in printed
     assert (folder / "stderr").read_text() == ""
     for name, batches in (("grpo", 6), ("reinforce", 12), ("reinforce_baseline", 12)):
@@ -69,14 +85,20 @@ def test_the_pages_figures_are_those_of_the_saved_logits(folder: Path) -> None:
     assert data["rewards"][2] == 0.7
     for run in data["runs"]:
         history = PolicyHistory(np.load(folder / "out" / run["name"] / "logits.npy"))
-        assert np.array(run["probabilities"]) == pytest.approx(history.probabilities, rel=1e-5)
+        assert np.array(run["probabilities"]) == pytest.approx(
+            history.probabilities, rel=1e-5
+        )
         for name in ("entropy", "kl", "max_probability"):
             assert run[name] == pytest.approx(getattr(history, name), rel=1e-5, abs=1e-6)
-        assert run["expected_reward"] == pytest.approx(history.expected_reward(data["rewards"]), rel=1e-5)
+        assert run["expected_reward"] == pytest.approx(
+            history.expected_reward(data["rewards"]), rel=1e-5
+        )
 
 
 @pytest.mark.slow  # its fixture is real runs
-def test_the_pages_steps_are_the_recorded_completions_with_ratios_from_the_logits(folder: Path) -> None:
+def test_the_pages_steps_are_the_recorded_completions_with_ratios_from_the_logits(
+    folder: Path,
+) -> None:
     for run in data_of(folder / "out" / "lab.html")["runs"]:
         cards = list(RecordedRun(folder / "out" / run["name"]).cards())
         logits = np.load(folder / "out" / run["name"] / "logits.npy")
@@ -88,10 +110,19 @@ def test_the_pages_steps_are_the_recorded_completions_with_ratios_from_the_logit
             actions = [int(sample.text) for sample in card.samples]
             assert shown["sampled"] == card.step
             assert [sample[0] for sample in shown["samples"]] == actions
-            assert [sample[2] for sample in shown["samples"]] == pytest.approx(list(card.totals), rel=1e-6)
-            assert [sample[3] for sample in shown["samples"]] == pytest.approx(list(card.advantages or ()), rel=1e-6)
-            ratios = [np.exp(logs[update, action - 1] - logs[card.step or 0, action - 1]) for action in actions]
-            assert [sample[4] for sample in shown["samples"]] == pytest.approx(ratios, rel=1e-5)
+            assert [sample[2] for sample in shown["samples"]] == pytest.approx(
+                list(card.totals), rel=1e-6
+            )
+            assert [sample[3] for sample in shown["samples"]] == pytest.approx(
+                list(card.advantages or ()), rel=1e-6
+            )
+            ratios = [
+                np.exp(logs[update, action - 1] - logs[card.step or 0, action - 1])
+                for action in actions
+            ]
+            assert [sample[4] for sample in shown["samples"]] == pytest.approx(
+                ratios, rel=1e-5
+            )
 
 
 @pytest.mark.slow  # its fixture is real runs
@@ -111,12 +142,17 @@ def test_the_page_loads_nothing_and_lets_nothing_load(folder: Path) -> None:
         ("--beta=-1", "0.0 or more"),
         ("--max_steps=0", "1 or more"),
         ("--max_steps=many", "whole number"),
-        ("--steps=10", "trl-grpo-ext lab: error: Unknown flag `--steps`. Did you mean `--max_steps`?"),
+        (
+            "--steps=10",
+            "trl-grpo-ext lab: error: Unknown flag `--steps`. Did you mean `--max_steps`?",
+        ),
         ("--output_dir=/dev/null/lab", "output_dir"),
         ("--learning_rate=1e30", "no longer finite"),
     ],
 )
-def test_what_cannot_be_run_ends_with_status_2_and_a_sentence(flag: str, says: str, tmp_path: Path) -> None:
+def test_what_cannot_be_run_ends_with_status_2_and_a_sentence(
+    flag: str, says: str, tmp_path: Path
+) -> None:
     failed = lab(flag, "--no_comparison", cwd=tmp_path, expect=2).stderr
     assert "error:" in failed
     assert says in failed
@@ -130,7 +166,11 @@ def odd_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     lost = Verdict(status=Status.ERROR, score=None, blame=Blame.GRADER, reason="planted")
     verifier = ActionVerifier(dict.fromkeys(range(1, 6), lost), default=1.0)
     run = run_lab(
-        RewardMix([RewardTerm(name="answer", verifier=verifier)]), folder, steps=1, groups=2, write_report=False
+        RewardMix([RewardTerm(name="answer", verifier=verifier)]),
+        folder,
+        steps=1,
+        groups=2,
+        write_report=False,
     )
     page = folder / "odd.html"
     page.write_text(lab_page([run], "</title><script>alert(1)</script>"), encoding="utf-8")
@@ -172,9 +212,16 @@ console.log(JSON.stringify(found));
 """
 
 
-@pytest.mark.skipif(shutil.which("node") is None, reason="node runs the page's script without a page")
-@pytest.mark.parametrize("options", [{}, {"beta": 0.3, "epsilon": 0.1}, {"num_iterations": 3, "epsilon": 0.05}, OLD_KL])
-def test_an_update_of_the_page_is_that_of_trl(options: dict[str, Any], tmp_path: Path) -> None:
+@pytest.mark.skipif(
+    shutil.which("node") is None, reason="node runs the page's script without a page"
+)
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"beta": 0.3, "epsilon": 0.1}, {"num_iterations": 3, "epsilon": 0.05}, OLD_KL],
+)
+def test_an_update_of_the_page_is_that_of_trl(
+    options: dict[str, Any], tmp_path: Path
+) -> None:
     """Single updates from the trainer's logits agree to 1e-6, all updates in sequence (float32 errors sum) to 1e-5."""
     run = run_lab(double_peak(), tmp_path, steps=24, seed=3, write_report=False, **options)
     logits, logs = run.history.logits, run.history.log_probabilities
@@ -191,16 +238,22 @@ def test_an_update_of_the_page_is_that_of_trl(options: dict[str, Any], tmp_path:
             }
         )
     settings = page_data([run], "")["runs"][0]["settings"]
-    asked = json.dumps({"reference": logs[0].tolist(), "steps": steps, "settings": settings})
+    asked = json.dumps(
+        {"reference": logs[0].tolist(), "steps": steps, "settings": settings}
+    )
     script = PLAYGROUND.read_text(encoding="utf-8") + ONE_UPDATE_A_LINE
-    done = subprocess.run(["node", "-e", script], input=asked, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        ["node", "-e", script], input=asked, capture_output=True, text=True, check=True
+    )
     clipped = 0
     for update, found in enumerate(json.loads(done.stdout)):
         card = run.cards[update // every]
         assert found["advantages"] == pytest.approx(list(card.advantages or ()), abs=1e-6)
         assert np.abs(np.array(found["alone"]) - logits[update + 1]).max() < 1e-6
         assert np.abs(np.array(found["after"]) - logits[update + 1]).max() < 1e-5
-        clipped += sum(one[5] for one in page_data([run], "")["runs"][0]["updates"][update]["samples"])
+        clipped += sum(
+            one[5] for one in page_data([run], "")["runs"][0]["updates"][update]["samples"]
+        )
     assert clipped > 0  # or clipping would not have been compared
 
 
@@ -232,8 +285,12 @@ def test_the_slider_the_keys_and_the_algorithms_show_each_step_without_a_console
             tab.click(f"[data-run={run['name']}]")
             shown = tab.locator("#detail tbody tr").all_inner_texts()
             wanted = run["updates"][2]["samples"]
-            assert [row.split()[0] for row in shown] == [str(sample[0]) for sample in wanted]
-            assert [f"{sample[4]:.3f}" in row for row, sample in zip(shown, wanted, strict=True)] == [True] * 4
+            assert [row.split()[0] for row in shown] == [
+                str(sample[0]) for sample in wanted
+            ]
+            assert [
+                f"{sample[4]:.3f}" in row for row, sample in zip(shown, wanted, strict=True)
+            ] == [True] * 4
         tab.keyboard.press("Tab")
         tab.focus("#update")
         tab.keyboard.press("End")
@@ -259,7 +316,9 @@ def test_controls_change_a_run_of_the_pages_own_at_once(folder: Path, scheme: st
         assert tab.locator("#own-landscape").input_value() == "double peak at 3 and 8"
         assert "Your own" in tab.inner_text("#entropy .legend")
         fast = largest(tab)
-        assert tab.evaluate("own.run.updates[0].samples.length") == 4  # as in the run that the page is of
+        assert (
+            tab.evaluate("own.run.updates[0].samples.length") == 4
+        )  # as in the run that the page is of
         tab.locator("#own-learning_rate").fill("-2")
         assert "0.01" in tab.inner_text("#controls")
         assert largest(tab) < 0.15 < fast

@@ -10,7 +10,16 @@ from typing import Any
 import pytest
 from command_line import run_here
 
-from trl_grpo_ext import Blame, RewardMix, RewardTerm, Sample, Status, Verdict, VerifiedGRPOTrainer, Verifier
+from trl_grpo_ext import (
+    Blame,
+    RewardMix,
+    RewardTerm,
+    Sample,
+    Status,
+    Verdict,
+    VerifiedGRPOTrainer,
+    Verifier,
+)
 from trl_grpo_ext.mix import product
 from trl_grpo_ext.mix.described import build_mix
 from trl_grpo_ext.rewards import MathVerifier, RegexVerifier
@@ -31,7 +40,9 @@ class ByStep(Verifier):
         self.judged.append(sample)
         score = self.scores[sample.step or 0]
         if score is None:
-            return Verdict(status=Status.ERROR, score=None, blame=Blame.GRADER, reason="planted")
+            return Verdict(
+                status=Status.ERROR, score=None, blame=Blame.GRADER, reason="planted"
+            )
         return Verdict(status=Status.PARTIAL, score=score)
 
 
@@ -58,24 +69,34 @@ def test_it_judges_evaluations_and_not_a_single_completion_of_the_training(
     run = RecordedRun(Path(trainer.args.output_dir))
     for card in run.cards():
         assert len(card.verdicts["judge"]) == len(card)
-        assert all((verdict is None) == (card.mode == "train") for verdict in card.verdicts["judge"])
+        assert all(
+            (verdict is None) == (card.mode == "train")
+            for verdict in card.verdicts["judge"]
+        )
         assert not any(card.void)
     logs = trainer.state.log_history
-    evaluated = [entry["eval_rewards/judge/mean"] for entry in logs if "eval_reward" in entry]
+    evaluated = [
+        entry["eval_rewards/judge/mean"] for entry in logs if "eval_reward" in entry
+    ]
     assert evaluated == [0.25, 0.75]
     assert {entry["rewards/judge/mean"] for entry in logs if "reward" in entry} == {None}
-    assert {entry["verified/judge/coverage"] for entry in logs if "reward" in entry} == {0.0}
+    assert {entry["verified/judge/coverage"] for entry in logs if "reward" in entry} == {
+        0.0
+    }
 
 
 @pytest.mark.parametrize(
-    "metric", ["rewards/judge/mean", pytest.param("eval_rewards/judge/mean", marks=pytest.mark.slow)]
+    "metric",
+    ["rewards/judge/mean", pytest.param("eval_rewards/judge/mean", marks=pytest.mark.slow)],
 )
 def test_the_best_checkpoint_is_the_one_that_the_term_likes_best_and_it_is_loaded_at_the_end(
     tiny_model: str, sums: Any, config: Make, metric: str
 ) -> None:
     trainer = VerifiedGRPOTrainer(
         model=tiny_model,
-        reward_funcs=RewardMix([ACCURACY, eval_only(ByStep({1: None, 2: 0.875, 3: None, 4: 0.5}))]),
+        reward_funcs=RewardMix(
+            [ACCURACY, eval_only(ByStep({1: None, 2: 0.875, 3: None, 4: 0.5}))]
+        ),
         args=config(
             max_steps=4,
             eval_strategy="steps",
@@ -102,7 +123,9 @@ def test_the_best_checkpoint_is_the_one_that_the_term_likes_best_and_it_is_loade
 
 
 @pytest.mark.slow
-def test_a_recipe_keeps_only_the_best_checkpoint_and_evaluates_with_a_term_of_its_own(tmp_path: Path) -> None:
+def test_a_recipe_keeps_only_the_best_checkpoint_and_evaluates_with_a_term_of_its_own(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "mine.yaml").write_text(
         "model_name_or_path: bundled:tiny_reasoner\n"
         "dtype: float32\n"
@@ -131,29 +154,53 @@ def test_a_recipe_keeps_only_the_best_checkpoint_and_evaluates_with_a_term_of_it
     (checkpoint,) = (tmp_path / "run").glob("checkpoint-*")
     state = json.loads((checkpoint / "trainer_state.json").read_text())
     scores = {
-        entry["step"]: entry["eval_rewards/boxed/mean"] for entry in state["log_history"] if "eval_reward" in entry
+        entry["step"]: entry["eval_rewards/boxed/mean"]
+        for entry in state["log_history"]
+        if "eval_reward" in entry
     }
     assert state["best_metric"] == max(scores.values())
     found = json.loads(
         run_here(
-            "eval", "--config", "mine.yaml", "--model", str(checkpoint), "--limit", "8", "--json", cwd=tmp_path
+            "eval",
+            "--config",
+            "mine.yaml",
+            "--model",
+            str(checkpoint),
+            "--limit",
+            "8",
+            "--json",
+            cwd=tmp_path,
         ).stdout
     )
     assert found["models"][0]["terms"]["boxed"]["verdicts"] == 8
 
 
-def test_it_is_refused_where_it_would_train_or_where_it_could_not_be_told_what_an_evaluation_is() -> None:
+def test_it_is_refused_where_it_would_train_or_where_it_could_not_be_told_what_an_evaluation_is() -> (
+    None
+):
     with pytest.raises(ValueError, match="set its weight to 0"):
         RewardTerm(name="judge", verifier=RegexVerifier(pattern="a"), only="eval")
     with pytest.raises(ValueError, match="`only` is 'eval' or left out, got 'train'"):
-        RewardTerm(name="judge", verifier=RegexVerifier(pattern="a"), weight=0, only="train")  # type: ignore[arg-type]
+        RewardTerm(
+            name="judge", verifier=RegexVerifier(pattern="a"), weight=0, only="train"
+        )  # type: ignore[arg-type]
     judge = eval_only(RegexVerifier(pattern="a"))
-    for needs in ({"verifier": MathVerifier(), "gate": "judge"}, {"combine": product("judge")}):
-        with pytest.raises(ValueError, match="needs the term 'judge', which is only for evaluations"):
+    for needs in (
+        {"verifier": MathVerifier(), "gate": "judge"},
+        {"combine": product("judge")},
+    ):
+        with pytest.raises(
+            ValueError, match="needs the term 'judge', which is only for evaluations"
+        ):
             RewardMix([judge, RewardTerm(name="accuracy", **needs)])  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="train with VerifiedGRPOTrainer"):
         RewardMix([ACCURACY, judge]).reward_funcs()
-    mix = build_mix([{"verifier": "math"}, {"verifier": "boxed", "name": "judge", "weight": 0, "only": "eval"}])
+    mix = build_mix(
+        [
+            {"verifier": "math"},
+            {"verifier": "boxed", "name": "judge", "weight": 0, "only": "eval"},
+        ]
+    )
     sample = Sample(text="\\boxed{4}", row={"solution": "4"})
     assert mix.score([sample]).verdicts["judge"] == (None,)
     assert mix.score([sample], mode="eval").values["judge"] == (1.0,)
@@ -180,8 +227,15 @@ def test_a_metric_of_no_reward_is_refused_before_the_model_is_loaded(
         )
 
 
-def test_going_by_the_loss_is_warned_of(sums: Any, config: Make, caplog: pytest.LogCaptureFixture) -> None:
-    settings = {"eval_strategy": "steps", "eval_steps": 1, "save_strategy": "steps", "save_steps": 1}
+def test_going_by_the_loss_is_warned_of(
+    sums: Any, config: Make, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings = {
+        "eval_strategy": "steps",
+        "eval_steps": 1,
+        "save_strategy": "steps",
+        "save_steps": 1,
+    }
     with pytest.raises(OSError):
         VerifiedGRPOTrainer(
             model="/no/such/model",

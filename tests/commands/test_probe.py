@@ -36,10 +36,19 @@ FAILED = Verdict(status=Status.ERROR, score=None, blame=Blame.GRADER, reason="wo
 
 def tries(*counts: int, verdict: Verdict = WRONG) -> Scorecard:
     """Make a batch of prompts with 8 completions each, of which these numbers are right; the others have `verdict`."""
-    others = [replace(verdict, answer=verdict.answer and f"{place}") for place in range(SIZE)]
-    verdicts = [RIGHT if place < count else others[place] for count in counts for place in range(SIZE)]
+    others = [
+        replace(verdict, answer=verdict.answer and f"{place}") for place in range(SIZE)
+    ]
+    verdicts = [
+        RIGHT if place < count else others[place]
+        for count in counts
+        for place in range(SIZE)
+    ]
     card = card_of({"accuracy": verdicts}, [1.0], size=SIZE)
-    samples = (replace(one, prompt=f"prompt {one.group}", text=str(row)) for row, one in enumerate(card.samples))
+    samples = (
+        replace(one, prompt=f"prompt {one.group}", text=str(row))
+        for row, one in enumerate(card.samples)
+    )
     return replace(card, samples=tuple(samples), mode="eval")
 
 
@@ -51,7 +60,9 @@ def test_the_live_share_of_groups_as_large_as_the_sample_is_that_of_all_groups_i
     groups = [
         len(set(group)) > 1
         for count in counts
-        for group in itertools.combinations([place < count for place in range(SIZE)], group_size)
+        for group in itertools.combinations(
+            [place < count for place in range(SIZE)], group_size
+        )
     ]
     assert found is not None
     assert found.mean == pytest.approx(np.mean(groups))
@@ -59,13 +70,17 @@ def test_the_live_share_of_groups_as_large_as_the_sample_is_that_of_all_groups_i
 
 
 @pytest.mark.parametrize("shape", [(0.3, 0.9), (0.1, 0.3), (2.0, 2.0)])
-def test_the_live_share_of_larger_groups_is_that_of_the_fitted_distribution(shape: tuple[float, float]) -> None:
+def test_the_live_share_of_larger_groups_is_that_of_the_fitted_distribution(
+    shape: tuple[float, float],
+) -> None:
     generator = np.random.default_rng(0)
     rates = generator.beta(*shape, 2000)
     right = generator.binomial(SIZE, rates).astype(float)
     alike = tuple((int(one), SIZE - int(one)) for one in right)
     attempts = Attempts(right=right, judged=np.full(len(right), float(SIZE)), alike=alike)
-    assert [float(one) for one in fitted_beta(right, attempts.judged)] == pytest.approx(shape, rel=0.2)
+    assert [float(one) for one in fitted_beta(right, attempts.judged)] == pytest.approx(
+        shape, rel=0.2
+    )
     for group_size in (16, 32):
         truth = float((1 - rates**group_size - (1 - rates) ** group_size).mean())
         found = live_share(attempts, group_size)
@@ -75,11 +90,15 @@ def test_the_live_share_of_larger_groups_is_that_of_the_fitted_distribution(shap
 
 
 @given(st.lists(st.integers(0, SIZE), min_size=1, max_size=6))
-def test_larger_groups_are_never_less_often_live_and_intervals_hold_their_mean(counts: list[int]) -> None:
+def test_larger_groups_are_never_less_often_live_and_intervals_hold_their_mean(
+    counts: list[int],
+) -> None:
     shares = [live_share(attempts_of([tries(*counts)]), size) for size in (2, 4, 8, 16, 32)]
     means = [one.mean for one in shares if one is not None]
     assert means == sorted(means)
-    assert all(0 <= one.low <= one.mean <= one.high <= 1 for one in shares if one is not None)
+    assert all(
+        0 <= one.low <= one.mean <= one.high <= 1 for one in shares if one is not None
+    )
 
 
 def test_a_group_is_live_if_any_reward_with_weight_differs() -> None:
@@ -101,10 +120,15 @@ def test_a_group_is_live_if_any_reward_with_weight_differs() -> None:
         ([tries(1, 1, 1, *[0] * 13)] * 4, "Too hard: 19 %"),
         ([tries(*[0] * 16, verdict=UNREAD)] * 4, "The format is the obstacle: "),
         ([tries(*[4] * 16, verdict=FAILED)] * 4, "The verifier is the obstacle: "),
-        ([replace(card_of({"accuracy": [RIGHT, WRONG]}, [1.0], size=1), mode="eval")], "There is nothing to go by"),
+        (
+            [replace(card_of({"accuracy": [RIGHT, WRONG]}, [1.0], size=1), mode="eval")],
+            "There is nothing to go by",
+        ),
     ],
 )
-def test_the_sentence_says_go_or_what_is_in_the_way(cards: list[Scorecard], begins: str) -> None:
+def test_the_sentence_says_go_or_what_is_in_the_way(
+    cards: list[Scorecard], begins: str
+) -> None:
     assert probe(cards, SETTINGS).sentence.startswith(begins)
 
 
@@ -139,14 +163,23 @@ def test_a_probe_of_a_real_model_leaves_rates_that_select_rows_and_begin_a_run(
     recipe = tmp_path / "recipe.yaml"
     recipe.write_text(RECIPE)
     command = ("probe", "--config", "recipe.yaml")
-    found = json.loads(run_here(*command, "--limit", "12", "--samples", "4", "--json", cwd=tmp_path).stdout)
+    found = json.loads(
+        run_here(*command, "--limit", "12", "--samples", "4", "--json", cwd=tmp_path).stdout
+    )
     assert (found["prompts"], found["samples"], found["num_generations"]) == (12, 4, 4)
-    rates = [json.loads(line) for line in (tmp_path / "run-probe/rates.jsonl").read_text().splitlines()]
+    rates = [
+        json.loads(line)
+        for line in (tmp_path / "run-probe/rates.jsonl").read_text().splitlines()
+    ]
     assert [one["judged"] for one in rates] == [4] * 12
-    assert found["rate"]["mean"] == pytest.approx(np.mean([one["right"] / 4 for one in rates]))
+    assert found["rate"]["mean"] == pytest.approx(
+        np.mean([one["right"] / 4 for one in rates])
+    )
     live = [0 < one["right"] < 4 for one in rates]
     assert found["live"]["4"]["mean"] == pytest.approx(np.mean(live))
-    recipe.write_text(f"{RECIPE}learnable_rows: true\nrows_from: run-probe/rates.jsonl\nrate: [0.01, 0.99]\n")
+    recipe.write_text(
+        f"{RECIPE}learnable_rows: true\nrows_from: run-probe/rates.jsonl\nrate: [0.01, 0.99]\n"
+    )
     run_here("train", "--config", "recipe.yaml", cwd=tmp_path)
     assert f"rate leaves out {12 - sum(live)} of 24 rows" in caplog.text
     said = run_here(*command, "--limit", "4", "--samples", "2", cwd=tmp_path)
@@ -155,18 +188,33 @@ def test_a_probe_of_a_real_model_leaves_rates_that_select_rows_and_begin_a_run(
 
 @pytest.mark.parametrize(
     ("flags", "message"),
-    [(["--samples", "1"], "--samples is 2 or more"), (["--config", "no such"], "There is no recipe 'no such'")],
+    [
+        (["--samples", "1"], "--samples is 2 or more"),
+        (["--config", "no such"], "There is no recipe 'no such'"),
+    ],
 )
-def test_a_probe_that_cannot_be_made_is_refused(flags: list[str], message: str, tmp_path: Path) -> None:
-    assert message in run_here("probe", "--config", "quickstart", *flags, cwd=tmp_path, expect=2).stderr
+def test_a_probe_that_cannot_be_made_is_refused(
+    flags: list[str], message: str, tmp_path: Path
+) -> None:
+    assert (
+        message
+        in run_here(
+            "probe", "--config", "quickstart", *flags, cwd=tmp_path, expect=2
+        ).stderr
+    )
     assert not list(tmp_path.iterdir())
 
 
-def test_rows_whose_rate_is_known_and_outside_the_bounds_are_left_out(tmp_path: Path) -> None:
+def test_rows_whose_rate_is_known_and_outside_the_bounds_are_left_out(
+    tmp_path: Path,
+) -> None:
     rows = Dataset.from_dict({"prompt": ["easy", "fine", "hard", "unknown"]})
     counts = {"easy": 8.0, "fine": 4.0, "hard": 0.0}
     rates = tmp_path / "rates.jsonl"
-    write_rates(rates, {prompt_key(prompt): Successes(right, 8.0) for prompt, right in counts.items()})
+    write_rates(
+        rates,
+        {prompt_key(prompt): Successes(right, 8.0) for prompt, right in counts.items()},
+    )
     assert with_rates(rows, [0.05, 0.95], str(rates))["prompt"] == ["fine", "unknown"]
     with pytest.raises(ValueError, match=r"No row has a rate between 0\.6 and 0\.7"):
         with_rates(rows.select(range(3)), [0.6, 0.7], str(rates))
@@ -207,7 +255,10 @@ report_to: none
 @pytest.mark.parametrize(
     ("good", "told"),
     [
-        (0, "The data is the obstacle: .*100 % .*`tests_none_hidden`.*Run `trl-grpo-ext check-data`"),
+        (
+            0,
+            "The data is the obstacle: .*100 % .*`tests_none_hidden`.*Run `trl-grpo-ext check-data`",
+        ),
         (1, "The data is the obstacle: .* 80 % (.|\\n)*no verdict +80 % "),
     ],
 )
@@ -217,8 +268,15 @@ def test_rows_that_an_environment_cannot_judge_are_told_as_faults_of_the_data(
     walls_or_skip()
     (tmp_path / "recipe.yaml").write_text(REPAIR)
     test = "assert add(1, 2) == 3"
-    rows = [{"prompt": [{"role": "user", "content": f"{n}"}], "tests": [test]} for n in range(4)]
-    rows += [{"prompt": [{"role": "user", "content": "good"}], "tests": [test, "assert add(1, 1) == 2"]}] * good
+    rows = [
+        {"prompt": [{"role": "user", "content": f"{n}"}], "tests": [test]} for n in range(4)
+    ]
+    rows += [
+        {
+            "prompt": [{"role": "user", "content": "good"}],
+            "tests": [test, "assert add(1, 1) == 2"],
+        }
+    ] * good
     (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     said = run_here("probe", "--config", "recipe.yaml", "--samples", "4", cwd=tmp_path)
     assert re.search(told, said.stdout)

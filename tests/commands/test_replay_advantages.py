@@ -25,7 +25,10 @@ def rows_of(rows: list[Row], weights: tuple[float, ...], size: int = 4) -> Score
     """Make a scorecard of rows; a None first makes the row void, any other None is a term that does not apply."""
     kept = [row if row[0] is not None else (None,) * len(weights) for row in rows]
     columns = {
-        f"term{place}": [None if one is None else Verdict(status=Status.PARTIAL, score=one) for one in column]
+        f"term{place}": [
+            None if one is None else Verdict(status=Status.PARTIAL, score=one)
+            for one in column
+        ]
         for place, column in enumerate(zip(*kept, strict=True))
     }
     return card_of(columns, weights, size=size)
@@ -33,7 +36,10 @@ def rows_of(rows: list[Row], weights: tuple[float, ...], size: int = 4) -> Score
 
 def trls_own(card: Scorecard, size: int, settings: AdvantageSettings) -> torch.Tensor:
     """Compute advantages with lines copied from TRL's trainer, on the terms' rewards."""
-    columns = [[math.nan if value is None else value for value in card.rewards(name)] for name in card.terms]
+    columns = [
+        [math.nan if value is None else value for value in card.rewards(name)]
+        for name in card.terms
+    ]
     rewards_per_func = torch.tensor(columns, dtype=torch.float32).T
     weights = torch.tensor(list(card.weights.values()), dtype=torch.float32)
     unscorable = torch.isnan(rewards_per_func).all(dim=1)
@@ -50,14 +56,20 @@ def trls_own(card: Scorecard, size: int, settings: AdvantageSettings) -> torch.T
         grouped = rewards.view(-1, size)
         advantages = rewards - torch.nanmean(grouped, dim=1).repeat_interleave(size)
         if settings.scale_rewards == "group":
-            advantages = advantages / (nanstd(grouped, dim=1).repeat_interleave(size) + 1e-4)
+            advantages = advantages / (
+                nanstd(grouped, dim=1).repeat_interleave(size) + 1e-4
+            )
         elif settings.scale_rewards == "batch":
             advantages = advantages / (nanstd(rewards) + 1e-4)
     return torch.nan_to_num(advantages, nan=0.0)
 
 
-values = st.one_of(st.none(), st.sampled_from([0.0, 1.0, 0.1, -0.5]), st.floats(-3, 3, width=32))
-rows_of_two = st.lists(st.tuples(values, values), min_size=4, max_size=16).filter(lambda rows: len(rows) % 4 == 0)
+values = st.one_of(
+    st.none(), st.sampled_from([0.0, 1.0, 0.1, -0.5]), st.floats(-3, 3, width=32)
+)
+rows_of_two = st.lists(st.tuples(values, values), min_size=4, max_size=16).filter(
+    lambda rows: len(rows) % 4 == 0
+)
 weights_of_two = st.tuples(st.floats(-2, 2, width=16), st.sampled_from([0.0, 0.01, 1.0]))
 
 
@@ -91,7 +103,9 @@ def test_they_are_what_the_formulas_say_with_void_rows_left_out(
     assert made.values.tolist() == pytest.approx(expected, abs=1e-4)
 
 
-def made_of(rows: list[Row], weights: tuple[float, ...], settings: AdvantageSettings) -> Advantages:
+def made_of(
+    rows: list[Row], weights: tuple[float, ...], settings: AdvantageSettings
+) -> Advantages:
     return advantages_of(rows_of(rows, weights), settings)
 
 
@@ -104,7 +118,9 @@ def test_a_group_of_equals_pulls_nowhere_whatever_rounding_leaves(
     assert made_of(rows, (weight, 0.3), settings).signs[:4].tolist() == [0, 0, 0, 0]
 
 
-def test_a_small_term_alone_pulls_as_far_as_an_answer_under_group_scaling_and_is_no_rounding() -> None:
+def test_a_small_term_alone_pulls_as_far_as_an_answer_under_group_scaling_and_is_no_rounding() -> (
+    None
+):
     rows: list[Row] = [(1.0, 1.0), (1.0, 0.0), (1.0, 0.0), (1.0, 0.0)]
     made = made_of(rows, (1.0, 0.001), SETTINGS[0])
     assert made.values[0] > 1.2
@@ -114,15 +130,22 @@ def test_a_small_term_alone_pulls_as_far_as_an_answer_under_group_scaling_and_is
 @pytest.mark.parametrize("settings", SETTINGS, ids=str)
 def test_samples_without_a_group_number_have_none(settings: AdvantageSettings) -> None:
     card = rows_of([(1.0,), (0.0,), (1.0,), (0.5,)], (1.0,))
-    alone = replace(card, samples=tuple(replace(sample, group=None) for sample in card.samples))
+    alone = replace(
+        card, samples=tuple(replace(sample, group=None) for sample in card.samples)
+    )
     assert advantages_of(alone, settings).values.tolist() == [0.0] * 4
 
 
 def test_settings_are_read_as_trl_reads_them_and_what_is_missing_is_as_told() -> None:
     assert AdvantageSettings.read({}) == AdvantageSettings()
-    run = AdvantageSettings(scale_rewards="batch", multi_objective_aggregation="normalize_then_sum")
+    run = AdvantageSettings(
+        scale_rewards="batch", multi_objective_aggregation="normalize_then_sum"
+    )
     assert AdvantageSettings.read({"scale_rewards": None}, otherwise=run) == run
-    read = [AdvantageSettings.read({"scale_rewards": value}, otherwise=run).scale_rewards for value in (True, False)]
+    read = [
+        AdvantageSettings.read({"scale_rewards": value}, otherwise=run).scale_rewards
+        for value in (True, False)
+    ]
     assert read == ["group", "none"]
     with pytest.raises(ValueError, match=r"scale_rewards.*'groups'.*`group`"):
         AdvantageSettings.read({"scale_rewards": "groups"})

@@ -16,7 +16,12 @@ from trl_grpo_ext import RewardMix, RewardTerm, VerifiedGRPOTrainer
 from trl_grpo_ext.cli.main import main
 from trl_grpo_ext.commands.replay.replayed_run import replay_run
 from trl_grpo_ext.mix import linear
-from trl_grpo_ext.rewards import ConciseVerifier, DiversityVerifier, LlmJudgeVerifier, MathVerifier
+from trl_grpo_ext.rewards import (
+    ConciseVerifier,
+    DiversityVerifier,
+    LlmJudgeVerifier,
+    MathVerifier,
+)
 from trl_grpo_ext.rewards.llm_judge.asking import remembered_scores
 from trl_grpo_ext.runs.recorded_run import RecordedRun
 from trl_grpo_ext.workers.processes import close_shared
@@ -27,15 +32,26 @@ RIGHT = RewardTerm(name="right", verifier=MathVerifier())
 
 
 @pytest.fixture
-def record_with_environments(tiny_model: str, sums: Any, config: Make) -> Callable[[RewardMix], RecordedRun]:
+def record_with_environments(
+    tiny_model: str, sums: Any, config: Make
+) -> Callable[[RewardMix], RecordedRun]:
     """Train with environments, and return the recorded run."""
 
     def make(mix: RewardMix) -> RecordedRun:
         Counting.made = 0
         args = config()
-        train = sums["train"].select(range(8)).map(lambda row, place: {"task": "ab"[place % 2]}, with_indices=True)
+        train = (
+            sums["train"]
+            .select(range(8))
+            .map(lambda row, place: {"task": "ab"[place % 2]}, with_indices=True)
+        )
         VerifiedGRPOTrainer(
-            tiny_model, mix, args, train, environment_factory=Counting, processing_class=tool_tokenizer(tiny_model)
+            tiny_model,
+            mix,
+            args,
+            train,
+            environment_factory=Counting,
+            processing_class=tool_tokenizer(tiny_model),
         ).train()
         return RecordedRun(Path(args.output_dir))
 
@@ -46,22 +62,33 @@ def record_with_environments(tiny_model: str, sums: Any, config: Make) -> Callab
 def test_what_environments_gave_stays_in_the_totals_and_the_columns_they_were_reset_with_come_back(
     record_with_environments: Callable[[RewardMix], RecordedRun],
 ) -> None:
-    fading = RewardTerm(name="fading", verifier=Positions(1, 1, 0, 1), weight=linear(1.0, 0.0), when={"task": "a"})
+    fading = RewardTerm(
+        name="fading",
+        verifier=Positions(1, 1, 0, 1),
+        weight=linear(1.0, 0.0),
+        when={"task": "a"},
+    )
     mix = RewardMix([RIGHT, fading])
     run = record_with_environments(mix)
     for rescore in (False, True):
         replayed = replay_run(run, new_rewards(mix), rescore=rescore)
         nothing_changed(replayed)
-        assert any("is on both sides, as it was recorded" in note for note in replayed.notes)
+        assert any(
+            "is on both sides, as it was recorded" in note for note in replayed.notes
+        )
     assert replayed.comparison.new.shares == replayed.comparison.old.shares
     assert (replayed.comparison.new.others_share or 0) > 0
 
 
 @pytest.mark.filterwarnings("ignore:You are using 'environment_factory'")
 def test_a_mix_of_shadows_may_watch_environments_in_a_replay_too(
-    record_with_environments: Callable[[RewardMix], RecordedRun], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    record_with_environments: Callable[[RewardMix], RecordedRun],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    run = record_with_environments(RewardMix([RewardTerm(name="shadow", verifier=MathVerifier(), weight=0)]))
+    run = record_with_environments(
+        RewardMix([RewardTerm(name="shadow", verifier=MathVerifier(), weight=0)])
+    )
     recipe = tmp_path / "shadow.yaml"
     recipe.write_text("rewards:\n  - {name: shadow, verifier: math, weight: 0}\n")
     assert main(["replay", str(run.folder), "--config", str(recipe)]) == 0
@@ -105,16 +132,27 @@ def test_a_judge_is_asked_again_only_for_what_it_would_say_otherwise_and_is_said
     failed = replay_run(run, new_rewards(mix(0.5, "It is long.")))
     assert failed.comparison.new.void > 0
     assert any(
-        note.startswith(f"'nice' could not judge {failed.comparison.new.void} completions now (judge_http_400)")
+        note.startswith(
+            f"'nice' could not judge {failed.comparison.new.void} completions now (judge_http_400)"
+        )
         for note in failed.notes
     )
 
 
-def test_rankings_of_groups_are_made_again_behind_their_gate(tiny_model: str, sums: Any, config: Make) -> None:
+def test_rankings_of_groups_are_made_again_behind_their_gate(
+    tiny_model: str, sums: Any, config: Make
+) -> None:
     def mix(tolerance: float) -> RewardMix:
-        short = RewardTerm(name="short", verifier=ConciseVerifier(tolerance=tolerance), gate="right", weight=0.5)
+        short = RewardTerm(
+            name="short",
+            verifier=ConciseVerifier(tolerance=tolerance),
+            gate="right",
+            weight=0.5,
+        )
         various = RewardTerm(name="various", verifier=DiversityVerifier(), weight=0.5)
-        return RewardMix([RewardTerm(name="right", verifier=Positions(1, 1, 1, 0)), various, short])
+        return RewardMix(
+            [RewardTerm(name="right", verifier=Positions(1, 1, 1, 0)), various, short]
+        )
 
     args = config(learning_rate=0.0)
     VerifiedGRPOTrainer(tiny_model, mix(0.05), args, sums["train"]).train()

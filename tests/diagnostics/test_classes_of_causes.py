@@ -17,12 +17,16 @@ ANSWERS = ("43", "57", "81", "26", "72", "35", "64", "98")
 
 
 def wrong(answer: str, gold: str) -> Verdict:
-    return Verdict(status=Status.INCORRECT, score=0.0, answer=answer, details={"gold": gold})
+    return Verdict(
+        status=Status.INCORRECT, score=0.0, answer=answer, details={"gold": gold}
+    )
 
 
 def with_prompts(card: Scorecard, texts: Sequence[str] = ()) -> Scorecard:
     """Give each group a prompt of its own, and completions these texts."""
-    samples = [replace(sample, prompt=f"Question {sample.group}") for sample in card.samples]
+    samples = [
+        replace(sample, prompt=f"Question {sample.group}") for sample in card.samples
+    ]
     for place, text in enumerate(texts):
         samples[place] = replace(samples[place], text=text)
     return replace(card, samples=tuple(samples))
@@ -33,7 +37,9 @@ def run_of_pairs(pairs: Sequence[tuple[str, str]]) -> Diagnosis:
     cards = []
     for step in range(24):
         answer, gold = pairs[step % len(pairs)]
-        verdicts = [wrong(answer if place < 4 else f"{step}{place}", gold) for place in range(8)]
+        verdicts = [
+            wrong(answer if place < 4 else f"{step}{place}", gold) for place in range(8)
+        ]
         cards.append(with_prompts(batch({"answer": verdicts * 4}, step=step)))
     return diagnosis_of(cards, {})
 
@@ -41,24 +47,40 @@ def run_of_pairs(pairs: Sequence[tuple[str, str]]) -> Diagnosis:
 @pytest.mark.parametrize(
     ("golds", "told"),
     [
-        ([f"{answer}.0" for answer in ANSWERS], "`answer` compares texts, not numbers or words"),
-        ([f"{answer}00" for answer in ANSWERS], "The golds are in another unit than the answers"),
+        (
+            [f"{answer}.0" for answer in ANSWERS],
+            "`answer` compares texts, not numbers or words",
+        ),
+        (
+            [f"{answer}00" for answer in ANSWERS],
+            "The golds are in another unit than the answers",
+        ),
         ([f"-{answer}" for answer in ANSWERS], "The golds may have another sign"),
         ([f"{answer} apples" for answer in ANSWERS], "The golds hold more than the answer"),
         ([str(round(int(answer), -1)) for answer in ANSWERS], "The golds may be rounded"),
-        (["3", "4"], "The gold may be of another column: golds are few, such as `3` and `4`"),
+        (
+            ["3", "4"],
+            "The gold may be of another column: golds are few, such as `3` and `4`",
+        ),
         (["3"], "The gold is always `3`, though prompts and answers differ"),
-        (["41", "91", "13", "19", "44", "87", "59", "77"], "100 % of the groups are all wrong"),
+        (
+            ["41", "91", "13", "19", "44", "87", "59", "77"],
+            "100 % of the groups are all wrong",
+        ),
     ],
 )
-def test_golds_in_one_relation_to_wrong_answers_are_told(golds: list[str], told: str) -> None:
+def test_golds_in_one_relation_to_wrong_answers_are_told(
+    golds: list[str], told: str
+) -> None:
     pairs = [(answer, golds[place % len(golds)]) for place, answer in enumerate(ANSWERS)]
     assert run_of_pairs(pairs).sentence.startswith(told)
 
 
 def test_an_answer_in_another_case_than_its_gold_is_of_a_verifier_of_texts() -> None:
     names = ["Paris", "Rome", "Oslo", "Bern"]
-    assert run_of_pairs([(name, name.upper()) for name in names]).sentence.startswith("`answer` compares texts")
+    assert run_of_pairs([(name, name.upper()) for name in names]).sentence.startswith(
+        "`answer` compares texts"
+    )
 
 
 def test_siblings_that_agree_cast_doubt_on_golds_and_prompts_and_not_on_the_model() -> None:
@@ -66,13 +88,18 @@ def test_siblings_that_agree_cast_doubt_on_golds_and_prompts_and_not_on_the_mode
         cards = []
         for step in range(24):
             verdicts = [
-                wrong(f"{10 + step}{group}{answer}", f"{90 - step}{group}1") for group in range(4) for answer in answers
+                wrong(f"{10 + step}{group}{answer}", f"{90 - step}{group}1")
+                for group in range(4)
+                for answer in answers
             ]
             cards.append(batch({"answer": verdicts}, step=step))
         return diagnosis_of(cards, {}).sentence
 
     # A half gives one answer, which is no majority.
-    assert "the gold may be wrong, or of other rows, or the prompts may lack a part" in told("11112345")
+    assert (
+        "the gold may be wrong, or of other rows, or the prompts may lack a part"
+        in told("11112345")
+    )
     assert "the task is beyond the model" in told("12345678")
 
 
@@ -93,10 +120,15 @@ def test_a_verifier_that_turns_down_texts_that_end_on_their_gold_is_named(
     cards = []
     for step in range(24):
         card = with_prompts(batch({"mine": [refusal] * 32}, step=step), [text] * 8)
-        samples = [replace(sample, row={**sample.row, "solution": gold}) for sample in card.samples]
+        samples = [
+            replace(sample, row={**sample.row, "solution": gold}) for sample in card.samples
+        ]
         cards.append(replace(card, samples=tuple(samples)))
     sentence = diagnosis_of(cards, {}).sentence
-    assert sentence.startswith("The verifier, not the model: `mine` turns down 100 %") is is_told
+    assert (
+        sentence.startswith("The verifier, not the model: `mine` turns down 100 %")
+        is is_told
+    )
 
 
 @pytest.mark.parametrize(("others", "is_told"), [(True, True), (False, False)])
@@ -107,18 +139,27 @@ def test_a_second_term_excuses_a_refusal_only_if_it_tells_right_endings_from_oth
     for step in range(24):
         outcomes = {"mine": [False] * 32, "second": [True, others] * 16}
         card = with_prompts(batch(outcomes, step=step), ["so 22", "so 25"] * 16)
-        samples = [replace(sample, row={**sample.row, "solution": "22"}) for sample in card.samples]
+        samples = [
+            replace(sample, row={**sample.row, "solution": "22"}) for sample in card.samples
+        ]
         cards.append(replace(card, samples=tuple(samples)))
     said = [cause.sentence for cause in diagnosis_of(cards, {}).causes]
     assert any("`mine` turns down" in sentence for sentence in said) is is_told
 
 
 def test_a_distance_of_0_for_texts_that_end_on_their_gold_is_no_refusal() -> None:
-    distances = [Verdict(status=Status.SCORED, score=0.0), Verdict(status=Status.SCORED, score=-3.0)]
+    distances = [
+        Verdict(status=Status.SCORED, score=0.0),
+        Verdict(status=Status.SCORED, score=-3.0),
+    ]
     cards = []
     for step in range(24):
-        card = with_prompts(batch({"distance": distances * 16}, step=step), ["so 22", "so 25"] * 16)
-        samples = [replace(sample, row={**sample.row, "solution": "22"}) for sample in card.samples]
+        card = with_prompts(
+            batch({"distance": distances * 16}, step=step), ["so 22", "so 25"] * 16
+        )
+        samples = [
+            replace(sample, row={**sample.row, "solution": "22"}) for sample in card.samples
+        ]
         cards.append(replace(card, samples=tuple(samples)))
     assert "turns down" not in diagnosis_of(cards, {}).sentence
 
@@ -146,7 +187,9 @@ def rising(step: int) -> Scorecard:
         {"dropout": {"attention_dropout": 0.5}},
     ],
 )
-def test_a_setting_far_from_what_trains_is_named_where_the_score_does_not_rise(settings: Mapping[str, Any]) -> None:
+def test_a_setting_far_from_what_trains_is_named_where_the_score_does_not_rise(
+    settings: Mapping[str, Any],
+) -> None:
     found = diagnosis_of([flat(step) for step in range(24)], settings).causes[0]
     name = next(iter(settings))
     named = "attention_dropout" if name == "dropout" else name
@@ -160,8 +203,19 @@ def test_a_setting_far_from_what_trains_is_named_where_the_score_does_not_rise(s
     "settings",
     [
         # TRL's defaults, and values of papers and of adapters.
-        {"weight_decay": 0.1, "adam_beta1": 0.9, "adam_beta2": 0.99, "adam_epsilon": 1e-8, "max_grad_norm": 0.1},
-        {"epsilon": 3e-4, "num_iterations": 4, "top_entropy_quantile": 0.2, "entropy_coef": 0.001},
+        {
+            "weight_decay": 0.1,
+            "adam_beta1": 0.9,
+            "adam_beta2": 0.99,
+            "adam_epsilon": 1e-8,
+            "max_grad_norm": 0.1,
+        },
+        {
+            "epsilon": 3e-4,
+            "num_iterations": 4,
+            "top_entropy_quantile": 0.2,
+            "entropy_coef": 0.001,
+        },
         {"max_grad_norm": 0.0, "dropout": {"resid_pdrop": 0.1}},
     ],
 )
@@ -171,7 +225,9 @@ def test_usual_settings_are_no_cause(settings: Mapping[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(("answer", "is_told"), [("4400", True), ("4361", False)])
-def test_a_tool_whose_results_are_given_as_answers_and_are_wrong_is_named(answer: str, is_told: bool) -> None:
+def test_a_tool_whose_results_are_given_as_answers_and_are_wrong_is_named(
+    answer: str, is_told: bool
+) -> None:
     messages = [{"role": "tool", "name": "multiply", "content": "4400"}]
     cards = []
     for step in range(24):
@@ -182,7 +238,9 @@ def test_a_tool_whose_results_are_given_as_answers_and_are_wrong_is_named(answer
     assert sentence.startswith("The tool `multiply` may return what is wrong") is is_told
 
 
-def test_a_gate_that_no_completion_opens_is_named_before_the_groups_that_it_leaves_all_wrong() -> None:
+def test_a_gate_that_no_completion_opens_is_named_before_the_groups_that_it_leaves_all_wrong() -> (
+    None
+):
     answered = [Verdict(status=Status.CORRECT, score=1.0, answer="4"), wrong("5", "4")] * 16
     mix = RewardMix(
         [
@@ -195,7 +253,9 @@ def test_a_gate_that_no_completion_opens_is_named_before_the_groups_that_it_leav
         samples = []
         for place, verdict in enumerate(answered):
             row = {"tag": False, "answer": verdict}
-            samples.append(Sample(text=f"x {place}", row=row, group=step * 100 + place // 8, step=step))
+            samples.append(
+                Sample(text=f"x {place}", row=row, group=step * 100 + place // 8, step=step)
+            )
         cards.append(mix.score(samples))
     assert diagnosis_of(cards, {}).sentence.startswith("The gate of `answer`")
 
@@ -207,13 +267,20 @@ def test_a_term_that_reads_answers_and_has_no_weight_is_named_where_all_is_paid(
         outcomes = {"answer": answered, "box": [True] * 32}
         cards.append(batch(outcomes, step=step, weights={"answer": 0.0, "box": 1.0}))
     found = diagnosis_of(cards, {}).causes[0]
-    assert "`box` reads no answers, and `answer`, which does, has no weight" in found.sentence
+    assert (
+        "`box` reads no answers, and `answer`, which does, has no weight" in found.sentence
+    )
 
 
 def test_an_optimizer_of_another_model_is_named_where_no_weight_has_moved() -> None:
     events: list[Any] = []
     for step in range(24):
-        entry = {"loss": 0.0, "grad_norm": 0.5, "learning_rate": 1e-4, "verified/weights/moved": 0.0}
+        entry = {
+            "loss": 0.0,
+            "grad_norm": 0.5,
+            "learning_rate": 1e-4,
+            "verified/weights/moved": 0.0,
+        }
         events += [flat(step), (step + 1, entry)]
     found = diagnosis_of(events, {"learning_rate": 1e-4}).causes[0]
     assert "the weights have moved by 0 % in all" in found.sentence
@@ -221,12 +288,26 @@ def test_an_optimizer_of_another_model_is_named_where_no_weight_has_moved() -> N
 
 
 def test_a_batch_that_serves_many_updates_is_told_where_few_batches_are_known() -> None:
-    settings = {"steps_per_generation": 32, "gradient_accumulation_steps": 2, "num_iterations": 1}
-    assert "16 updates are made with one batch of completions" in diagnosis_of([flat(0)], settings).sentence
-    assert "updates" not in diagnosis_of([flat(0)], {**settings, "gradient_accumulation_steps": 32}).sentence
+    settings = {
+        "steps_per_generation": 32,
+        "gradient_accumulation_steps": 2,
+        "num_iterations": 1,
+    }
+    assert (
+        "16 updates are made with one batch of completions"
+        in diagnosis_of([flat(0)], settings).sentence
+    )
+    assert (
+        "updates"
+        not in diagnosis_of(
+            [flat(0)], {**settings, "gradient_accumulation_steps": 32}
+        ).sentence
+    )
 
 
-def test_a_limit_of_generation_kwargs_is_told_in_place_of_the_limit_that_it_replaces() -> None:
+def test_a_limit_of_generation_kwargs_is_told_in_place_of_the_limit_that_it_replaces() -> (
+    None
+):
     cards = [batch({"answer": [0.0] * 32}, step=step, truncated=True) for step in range(24)]
     settings = {"max_completion_length": 512, "generation_kwargs": {"max_new_tokens": 8}}
     found = diagnosis_of(cards, settings).causes[0]
@@ -254,9 +335,15 @@ def test_calls_of_tools_are_named_in_a_run_that_offers_none(
     cards = []
     for step in range(24):
         unread = Verdict(status=Status.UNPARSEABLE, score=0.0, reason="no_answer")
-        verdicts = [unread if place % 3 == 0 else wrong(f"{step}{place}", "42") for place in range(32)]
+        verdicts = [
+            unread if place % 3 == 0 else wrong(f"{step}{place}", "42")
+            for place in range(32)
+        ]
         card = batch({"answer": verdicts}, step=step, completion_ids=[5] * tokens)
-        samples = [replace(one, text=text) if place % 3 == 0 else one for place, one in enumerate(card.samples)]
+        samples = [
+            replace(one, text=text) if place % 3 == 0 else one
+            for place, one in enumerate(card.samples)
+        ]
         cards.append(replace(card, samples=tuple(samples)))
     found = diagnosis_of(cards, {"tools": tools}).causes[0]
     assert (told or "beyond the model") in found.sentence
@@ -267,7 +354,10 @@ def test_a_call_that_is_the_right_answer_lacks_no_tool() -> None:
     cards = []
     for step in range(24):
         card = batch({"answer": [1.0, 0.0] * 16}, step=step)
-        samples = [replace(one, text=CALL) if place % 2 == 0 else one for place, one in enumerate(card.samples)]
+        samples = [
+            replace(one, text=CALL) if place % 2 == 0 else one
+            for place, one in enumerate(card.samples)
+        ]
         cards.append(replace(card, samples=tuple(samples)))
     assert "tool" not in diagnosis_of(cards, {"tools": []}).sentence
 
@@ -286,9 +376,12 @@ def test_few_prompts_that_are_learned_by_heart_are_named_with_how_often_each_was
     events = []
     for step in range(24):
         right = min(28, 2 * step)
-        card = batch({"answer": [float(place * 7 % 32 < right) for place in range(32)]}, step=step)
+        card = batch(
+            {"answer": [float(place * 7 % 32 < right) for place in range(32)]}, step=step
+        )
         samples = [
-            replace(one, prompt=f"Question {(step * 4 + place // 8) % pool}") for place, one in enumerate(card.samples)
+            replace(one, prompt=f"Question {(step * 4 + place // 8) % pool}")
+            for place, one in enumerate(card.samples)
         ]
         events.append(replace(card, samples=tuple(samples)))
         if step in (1, 8, 16):

@@ -14,8 +14,13 @@ from trl_grpo_ext.scorecard import Mode
 
 def scores(events: list[Event], mode: Mode = "train") -> list[float]:
     """List the mean primary score of each batch that has scores."""
-    cards = [event for event in events if isinstance(event, Scorecard) and event.mode == mode]
-    found = ([one.score for one in card.primary if one is not None and one.score is not None] for card in cards)
+    cards = [
+        event for event in events if isinstance(event, Scorecard) and event.mode == mode
+    ]
+    found = (
+        [one.score for one in card.primary if one is not None and one.score is not None]
+        for card in cards
+    )
     return [fmean(batch) for batch in found if batch]
 
 
@@ -27,7 +32,9 @@ def test_there_are_enough_and_their_names_are_unique() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["gold_shifted_in_a_third", "judge_with_little_noise", "two_updates_a_batch"])
+@pytest.mark.parametrize(
+    "name", ["gold_shifted_in_a_third", "judge_with_little_noise", "two_updates_a_batch"]
+)
 def test_a_run_is_the_same_every_time(name: str) -> None:
     assert list(events_of(name)) == list(events_of(name))
 
@@ -59,16 +66,30 @@ def test_an_evaluation_is_what_it_claims() -> None:
     found = scores(events, "eval")
     assert len(found) == 16
     assert (fmean(found[:2]), fmean(found[-2:])) == pytest.approx((0.46, 0.24), abs=0.1)
-    logged = [step for step, logs in (event for event in events if isinstance(event, tuple)) if "eval_reward" in logs]
+    logged = [
+        step
+        for step, logs in (event for event in events if isinstance(event, tuple))
+        if "eval_reward" in logs
+    ]
     assert logged == list(range(20, 161, 20))
 
 
 @pytest.mark.slow
 def test_batches_are_logged_in_the_order_of_a_trainer() -> None:
     events = list(events_of("reason_and_evaluation_rise"))
-    kinds = [f"{event.mode} {event.step}" if isinstance(event, Scorecard) else f"log {event[0]}" for event in events]
+    kinds = [
+        f"{event.mode} {event.step}" if isinstance(event, Scorecard) else f"log {event[0]}"
+        for event in events
+    ]
     assert kinds[:4] == ["train 0", "log 1", "train 1", "log 2"]
-    assert kinds[38:44] == ["train 19", "log 20", "eval 20", "eval 20", "log 20", "train 20"]
+    assert kinds[38:44] == [
+        "train 19",
+        "log 20",
+        "eval 20",
+        "eval 20",
+        "log 20",
+        "train 20",
+    ]
 
 
 @pytest.mark.parametrize("name", ["halved_by_a_spike", "learned_all"])

@@ -16,12 +16,16 @@ CHECK_FOLDER = ROOT / "trl_grpo_ext" / "diagnostics" / "checks"
 
 def test_each_check_stands_in_a_file_of_its_name() -> None:
     names = {path.stem for path in CHECK_FOLDER.rglob("*.py")} - {"__init__"}
-    assert names == set(CHECKS), "Name the file of a check by its code, and name the check in PARTS."
+    assert names == set(CHECKS), (
+        "Name the file of a check by its code, and name the check in PARTS."
+    )
 
 
 @pytest.mark.parametrize("code", CHECKS)
 def test_each_check_has_a_planted_fault(code: str) -> None:
-    assert code in PLANTS, f"Plant a fault for {code!r}: a simulated run in PLANTS of tests/harness/planted_faults.py."
+    assert code in PLANTS, (
+        f"Plant a fault for {code!r}: a simulated run in PLANTS of tests/harness/planted_faults.py."
+    )
 
 
 def test_each_planted_fault_is_of_a_check() -> None:
@@ -32,8 +36,12 @@ def test_each_planted_fault_is_of_a_check() -> None:
 def test_each_check_has_its_section_and_its_row_in_the_documentation(code: str) -> None:
     sections = (ROOT / "docs" / "findings.md").read_text(encoding="utf-8")
     rows = (ROOT / "docs" / "findings_reference.md").read_text(encoding="utf-8")
-    assert f"\n## {code}\n" in sections, f"Add a section `## {code}` to docs/findings.md: what it means, what to do."
-    assert f"\n| `{code}` | " in rows, f"Add a row `{code}` to docs/findings_reference.md: when it fires."
+    assert f"\n## {code}\n" in sections, (
+        f"Add a section `## {code}` to docs/findings.md: what it means, what to do."
+    )
+    assert f"\n| `{code}` | " in rows, (
+        f"Add a row `{code}` to docs/findings_reference.md: when it fires."
+    )
 
 
 # One quick plant here; the others run for seconds each.
@@ -41,7 +49,11 @@ QUICK = "mixed_groups"
 
 
 @pytest.mark.parametrize(
-    "code", [code if code == QUICK else pytest.param(code, marks=pytest.mark.slow) for code in PLANTS]
+    "code",
+    [
+        code if code == QUICK else pytest.param(code, marks=pytest.mark.slow)
+        for code in PLANTS
+    ],
 )
 def test_a_planted_fault_gives_its_finding_first_and_an_action(code: str) -> None:
     plant = PLANTS[code]

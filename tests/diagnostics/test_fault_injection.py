@@ -14,7 +14,17 @@ from planted import Gold
 from planted import lab_term as term
 from torch.utils.data import WeightedRandomSampler
 
-from trl_grpo_ext import Blame, RewardMix, RewardTerm, Sample, Status, Verdict, VerifiedGRPOTrainer, Verifier, verifier
+from trl_grpo_ext import (
+    Blame,
+    RewardMix,
+    RewardTerm,
+    Sample,
+    Status,
+    Verdict,
+    VerifiedGRPOTrainer,
+    Verifier,
+    verifier,
+)
 from trl_grpo_ext.diagnostics.diagnosis import Diagnosis, diagnose
 from trl_grpo_ext.diagnostics.finding import read_findings
 from trl_grpo_ext.lab import Landscape, double_peak, linear, run_lab, single_peak
@@ -64,8 +74,14 @@ class BreaksTheGrader(Verifier):
     """A verifier that passes 7, and has grader errors on a growing share of other actions."""
 
     def verify(self, sample: Sample) -> Verdict:
-        is_broken = zlib.crc32(f"{sample.step} {sample.text}".encode()) % 100 < (sample.step or 0)
-        return as_verdict(sample.text == "7") if sample.text == "7" or not is_broken else FAILED
+        is_broken = zlib.crc32(f"{sample.step} {sample.text}".encode()) % 100 < (
+            sample.step or 0
+        )
+        return (
+            as_verdict(sample.text == "7")
+            if sample.text == "7" or not is_broken
+            else FAILED
+        )
 
 
 # Learning is slow enough that the fault stays visible.
@@ -77,15 +93,26 @@ SLOW = {"learning_rate": 0.03, "groups": 4}
 # siblings repeat: a verifier that judges by more than the text is a `noisy_verifier` too, which stands in `COMPANIONS`,
 # or in `HIDES` if the planted fault is the cause.
 LAB_FAULTS: dict[str, tuple[RewardMix | Landscape, dict[str, Any]]] = {
-    "grader_trouble: timeouts for two actions": (RewardMix([term("peak", PEAK | {2: TIMEOUT, 3: TIMEOUT})]), SLOW),
-    "grader_trouble: failures for one action": (RewardMix([term("peak", PEAK | {3: FAILED})]), SLOW),
+    "grader_trouble: timeouts for two actions": (
+        RewardMix([term("peak", PEAK | {2: TIMEOUT, 3: TIMEOUT})]),
+        SLOW,
+    ),
+    "grader_trouble: failures for one action": (
+        RewardMix([term("peak", PEAK | {3: FAILED})]),
+        SLOW,
+    ),
     "way_out: more and more wrong answers break the grader": (
         RewardMix([RewardTerm(name="peak", verifier=BreaksTheGrader())]),
         {"learning_rate": 0.01, "groups": 4, "steps": 60},
     ),
     "bad_data: no gold for one action": (RewardMix([term("peak", PEAK | {3: None})]), SLOW),
     "inert_term: a term that all pass": (
-        RewardMix([RewardTerm(name="answer", verifier=MovingTarget()), term("format", {}, 1.0, weight=0.5)]),
+        RewardMix(
+            [
+                RewardTerm(name="answer", verifier=MovingTarget()),
+                term("format", {}, 1.0, weight=0.5),
+            ]
+        ),
         {"learning_rate": 0.01, "groups": 4, "steps": 160},
     ),
     "wrong_driver: a tie breaker": (
@@ -113,17 +140,24 @@ LAB_FAULTS: dict[str, tuple[RewardMix | Landscape, dict[str, Any]]] = {
     "dead_groups: all right": (RewardMix([term("answer", {}, 1.0)]), {}),
     "inert_term": (RewardMix([term("answer", {}, 0.5)]), {}),
     "reward_hacking": (
-        RewardMix([term("loose", {2: 1, 3: 1, 4: 1, 7: 1}), term("strict", {7: 1}, weight=0)]),
+        RewardMix(
+            [term("loose", {2: 1, 3: 1, 4: 1, 7: 1}), term("strict", {7: 1}, weight=0)]
+        ),
         {"groups": 2},
     ),
-    "noisy_verifier: it judges by chance": (RewardMix([RewardTerm(name="judge", verifier=Dice())]), {"groups": 4}),
+    "noisy_verifier: it judges by chance": (
+        RewardMix([RewardTerm(name="judge", verifier=Dice())]),
+        {"groups": 4},
+    ),
     "zero_updates: no learning rate": (single_peak(7), {"learning_rate": 0.0}),
     "zero_updates: no learning rate, few logs": (
         single_peak(7),
         {"learning_rate": 0.0, "beta": 0.0, "steps": 40, "logging_steps": 10},
     ),
     "zero_updates: no learning rate, marks up to 50": (
-        Landscape(name="marks", rewards=tuple(50.0 * reward for reward in single_peak(7).rewards)),
+        Landscape(
+            name="marks", rewards=tuple(50.0 * reward for reward in single_peak(7).rewards)
+        ),
         {"learning_rate": 0.0},
     ),
     "wrong_driver: marks up to 50 and a length that outweighs them": (
@@ -136,8 +170,14 @@ LAB_FAULTS: dict[str, tuple[RewardMix | Landscape, dict[str, Any]]] = {
         {"learning_rate": 0.03, "groups": 4},
     ),
     "zero_updates: next to none": (single_peak(7), {"learning_rate": 1e-9}),
-    "zero_updates: next to none, few logs": (single_peak(7), {"learning_rate": 1e-9, "logging_steps": 10}),
-    "zero_updates: next to none, without beta": (single_peak(7), {"learning_rate": 1e-9, "beta": 0.0}),
+    "zero_updates: next to none, few logs": (
+        single_peak(7),
+        {"learning_rate": 1e-9, "logging_steps": 10},
+    ),
+    "zero_updates: next to none, without beta": (
+        single_peak(7),
+        {"learning_rate": 1e-9, "beta": 0.0},
+    ),
     "odd_sampling: a temperature of 3": (
         single_peak(7),
         {"temperature": 3.0, "learning_rate": 0.003, "groups": 4, "steps": 40},
@@ -145,7 +185,12 @@ LAB_FAULTS: dict[str, tuple[RewardMix | Landscape, dict[str, Any]]] = {
     "kl_blowup": (single_peak(7), {"learning_rate": 100.0}),
     "kl_blowup: few logs": (single_peak(7), {"learning_rate": 100.0, "logging_steps": 10}),
     "wrong_driver": (
-        RewardMix([term("answer", {2: 1.0, 9: 1.0}), term("length", {4: 0.5, 9: 1.0, 10: 1.0}, weight=3.0)]),
+        RewardMix(
+            [
+                term("answer", {2: 1.0, 9: 1.0}),
+                term("length", {4: 0.5, 9: 1.0, 10: 1.0}, weight=3.0),
+            ]
+        ),
         {"learning_rate": 0.03, "groups": 4},
     ),
 }
@@ -161,9 +206,15 @@ QUICK_FAULTS = ("zero_updates: no learning rate",)
 
 
 @pytest.mark.parametrize(
-    "fault", [fault if fault in QUICK_FAULTS else pytest.param(fault, marks=pytest.mark.slow) for fault in LAB_FAULTS]
+    "fault",
+    [
+        fault if fault in QUICK_FAULTS else pytest.param(fault, marks=pytest.mark.slow)
+        for fault in LAB_FAULTS
+    ],
 )
-def test_a_fault_planted_in_the_lab_gives_its_finding_and_no_other(tmp_path: Path, fault: str) -> None:
+def test_a_fault_planted_in_the_lab_gives_its_finding_and_no_other(
+    tmp_path: Path, fault: str
+) -> None:
     code = fault.split(":")[0]
     reward, options = LAB_FAULTS[fault]
     run_lab(reward, tmp_path, **({"steps": 80, "write_report": False} | options))
@@ -181,7 +232,9 @@ def test_healthy_runs_give_no_finding(tmp_path: Path, seed: int) -> None:
     assert read_findings(tmp_path) == []
     diagnosis = diagnose(RecordedRun(tmp_path))
     assert diagnosis.findings == diagnosis.causes == ()
-    assert re.match(r"The score of `\w+` has risen from .*; nothing is held out", diagnosis.sentence)
+    assert re.match(
+        r"The score of `\w+` has risen from .*; nothing is held out", diagnosis.sentence
+    )
 
 
 class Coin(Verifier):
@@ -201,13 +254,18 @@ def longer(sample: Sample) -> float:
 
 def train(model: str, mix: RewardMix, args: Any, data: Any) -> tuple[list[str], Diagnosis]:
     VerifiedGRPOTrainer(model, mix, args, data).train()
-    return [finding.code for finding in read_findings(args.output_dir)], diagnose(RecordedRun(args.output_dir))
+    return [finding.code for finding in read_findings(args.output_dir)], diagnose(
+        RecordedRun(args.output_dir)
+    )
 
 
 @pytest.mark.slow  # real runs
-def test_gold_answers_that_cannot_be_parsed_are_bad_data(tiny_model: str, sums: Any, config: Make) -> None:
+def test_gold_answers_that_cannot_be_parsed_are_bad_data(
+    tiny_model: str, sums: Any, config: Make
+) -> None:
     spoiled = sums["train"].map(
-        lambda row, index: {"solution": "?" if index % 4 == 0 else row["solution"]}, with_indices=True
+        lambda row, index: {"solution": "?" if index % 4 == 0 else row["solution"]},
+        with_indices=True,
     )
     told, diagnosis = train(tiny_model, accuracy(), config(max_steps=8, **ROOM), spoiled)
     assert told == ["bad_data"]
@@ -216,8 +274,15 @@ def test_gold_answers_that_cannot_be_parsed_are_bad_data(tiny_model: str, sums: 
 
 
 @pytest.mark.slow  # a real run
-def test_answers_that_are_cut_are_truncation(tiny_model: str, sums: Any, config: Make) -> None:
-    args = config(max_steps=10, per_device_train_batch_size=16, num_generations=8, max_completion_length=24)
+def test_answers_that_are_cut_are_truncation(
+    tiny_model: str, sums: Any, config: Make
+) -> None:
+    args = config(
+        max_steps=10,
+        per_device_train_batch_size=16,
+        num_generations=8,
+        max_completion_length=24,
+    )
     told, diagnosis = train(tiny_model, accuracy(), args, sums["train"])
     assert told == ["truncation"]
     assert_names(diagnosis, "truncation")
@@ -238,9 +303,13 @@ def test_a_learning_rate_that_breaks_the_policy_is_no_fault_of_the_length_limit(
 
 
 @pytest.mark.slow  # a real run
-def test_answers_that_nobody_can_read_are_an_unparseable_flood(tiny_model: str, sums: Any, config: Make) -> None:
+def test_answers_that_nobody_can_read_are_an_unparseable_flood(
+    tiny_model: str, sums: Any, config: Make
+) -> None:
     # The model writes \\boxed{}, and the verifier wants an <answer>.
-    mix = RewardMix([RewardTerm(name="accuracy", verifier=NumericVerifier(answer_from="answer_tag"))])
+    mix = RewardMix(
+        [RewardTerm(name="accuracy", verifier=NumericVerifier(answer_from="answer_tag"))]
+    )
     told, diagnosis = train(tiny_model, mix, config(max_steps=10, **ROOM), sums["train"])
     assert told == ["unparseable_flood"]
     assert_names(diagnosis, "unparseable_flood")
@@ -251,10 +320,17 @@ def test_lengths_that_drift_without_better_answers_are_a_length_explosion(
     tiny_model: str, sums: Any, config: Make
 ) -> None:
     mix = RewardMix(
-        [RewardTerm(name="accuracy", verifier=Coin()), RewardTerm(name="length", verifier=longer, weight=1.0)]
+        [
+            RewardTerm(name="accuracy", verifier=Coin()),
+            RewardTerm(name="length", verifier=longer, weight=1.0),
+        ]
     )
     args = config(
-        max_steps=30, per_device_train_batch_size=32, num_generations=8, max_completion_length=64, learning_rate=2e-4
+        max_steps=30,
+        per_device_train_batch_size=32,
+        num_generations=8,
+        max_completion_length=64,
+        learning_rate=2e-4,
     )
     # With golds, a coin would be found out as a noisy verifier.
     told, diagnosis = train(tiny_model, mix, args, sums["train"].remove_columns("solution"))

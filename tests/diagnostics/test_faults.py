@@ -51,7 +51,12 @@ def longer(sample: Sample) -> float:
 
 
 WRONG: dict[str, Any] = {"nan": math.nan, "inf": math.inf, "string": "yes", "list": [1.0]}
-REASONS = {"nan": "score_not_finite", "inf": "score_not_finite", "string": "returned_str", "list": "returned_list"}
+REASONS = {
+    "nan": "score_not_finite",
+    "inf": "score_not_finite",
+    "string": "returned_str",
+    "list": "returned_list",
+}
 
 
 class WrongFirst(Verifier):
@@ -76,18 +81,28 @@ class WrongFirst(Verifier):
 def test_a_row_that_its_verifier_fails_on_is_left_out_and_the_others_are_trained_on(
     one_layer: str, sums: Any, config: Make, how: str
 ) -> None:
-    mix = RewardMix([RewardTerm(name="wrong", verifier=WrongFirst(how)), RewardTerm(name="longer", verifier=longer)])
+    mix = RewardMix(
+        [
+            RewardTerm(name="wrong", verifier=WrongFirst(how)),
+            RewardTerm(name="longer", verifier=longer),
+        ]
+    )
     cards, steps, _ = trained(one_layer, mix, config(), sums["train"])
     assert len(steps) == 2
     for card in cards:
         assert card.void == (True, False, False, False) * 2
         verdict = card.verdicts["wrong"][0]
         assert verdict is not None
-        assert (verdict.blame, verdict.reason) == (Blame.GRADER, REASONS.get(how, "raised_RuntimeError"))
+        assert (verdict.blame, verdict.reason) == (
+            Blame.GRADER,
+            REASONS.get(how, "raised_RuntimeError"),
+        )
         assert card.advantages is not None
         assert [card.advantages[row] for row in (0, 4)] == [0.0, 0.0]
         assert any(card.advantages)
-    assert all(math.isfinite(entry["grad_norm"]) and entry["grad_norm"] > 0 for entry in steps)
+    assert all(
+        math.isfinite(entry["grad_norm"]) and entry["grad_norm"] > 0 for entry in steps
+    )
     assert [entry["verified/void"] for entry in steps] == [0.25, 0.25]
 
 
@@ -115,7 +130,10 @@ def plain(first: Any) -> Callable[..., Any]:
     """Make a plain reward function that returns `first` for the first completion of each group of four."""
 
     def wrong(completions: list[Any], **_: Any) -> list[Any]:
-        return [first if index % 4 == 0 else float(index % 2) for index in range(len(completions))]
+        return [
+            first if index % 4 == 0 else float(index % 2)
+            for index in range(len(completions))
+        ]
 
     return wrong
 
@@ -128,8 +146,14 @@ def test_a_lone_plain_functions_reward_that_is_no_number_leaves_the_row_out_and_
     for value in (None, math.nan, math.inf, -math.inf):
         caplog.clear()
         _, steps, _ = trained(one_layer, plain(value), config(), sums["train"])
-        logs.append([(entry["loss"], entry["grad_norm"], entry["reward"]) for entry in steps])
-        told.append(caplog.text.count("The reward 'wrong' was NaN or infinite for 2 of 8 completions"))
+        logs.append(
+            [(entry["loss"], entry["grad_norm"], entry["reward"]) for entry in steps]
+        )
+        told.append(
+            caplog.text.count(
+                "The reward 'wrong' was NaN or infinite for 2 of 8 completions"
+            )
+        )
     assert logs == [logs[0]] * 4
     assert all(math.isfinite(figure) for entry in logs[0] for figure in entry)
     assert told == [0, 1, 1, 1]
@@ -147,9 +171,16 @@ def plain_async(first: Any) -> Callable[..., Any]:
 @pytest.mark.parametrize("made", [plain, plain_async])
 @pytest.mark.parametrize("value", [math.nan, np.float32("nan"), math.inf])
 def test_a_plain_functions_nan_beside_a_verifier_voids_the_row_and_is_recorded_as_void(
-    one_layer: str, sums: Any, config: Make, made: Any, value: Any, caplog: pytest.LogCaptureFixture
+    one_layer: str,
+    sums: Any,
+    config: Make,
+    made: Any,
+    value: Any,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    cards, steps, trainer = trained(one_layer, [longer, made(value)], config(), sums["train"])
+    cards, steps, trainer = trained(
+        one_layer, [longer, made(value)], config(), sums["train"]
+    )
     assert [card.void for card in cards] == [(True, False, False, False) * 2] * 2
     assert [entry["verified/void"] for entry in steps] == [0.25, 0.25]
     verdict = cards[0].verdicts["wrong"][0]
@@ -157,7 +188,10 @@ def test_a_plain_functions_nan_beside_a_verifier_voids_the_row_and_is_recorded_a
     assert (verdict.blame, verdict.reason) == (Blame.GRADER, "score_not_finite")
     recorded = [card.void for card in RecordedRun(trainer.args.output_dir).cards("train")]
     assert recorded == [card.void for card in cards]
-    assert caplog.text.count("The reward 'wrong' was NaN or infinite for 2 of 8 completions") == 1
+    assert (
+        caplog.text.count("The reward 'wrong' was NaN or infinite for 2 of 8 completions")
+        == 1
+    )
 
 
 def test_a_plain_functions_none_beside_a_verifier_does_not_apply_and_is_said_once_with_the_way_to_void(
@@ -169,7 +203,9 @@ def test_a_plain_functions_none_beside_a_verifier_does_not_apply_and_is_said_onc
     assert "return NaN, or make it a verifier (@verifier)" in caplog.text
 
 
-def test_a_plain_functions_nan_without_weight_voids_no_row(one_layer: str, sums: Any, config: Make) -> None:
+def test_a_plain_functions_nan_without_weight_voids_no_row(
+    one_layer: str, sums: Any, config: Make
+) -> None:
     args = config(reward_weights=[1.0, 0.0])
     cards, _, _ = trained(one_layer, [longer, plain(math.nan)], args, sums["train"])
     assert not any(flag for card in cards for flag in card.void)
@@ -194,30 +230,50 @@ def test_a_plain_function_that_fails_ends_the_run_and_is_named(
     mix = RewardMix([RewardTerm(name="longer", verifier=longer)])
     with pytest.raises((RuntimeError, ValueError)) as failed:
         trained(one_layer, [mix, wrong], config(), sums["train"])
-    assert failed.value.__notes__ == [f"Where this happened: in the reward {wrong.__name__!r}."]
+    assert failed.value.__notes__ == [
+        f"Where this happened: in the reward {wrong.__name__!r}."
+    ]
 
 
 @pytest.mark.slow  # real runs
-def test_what_the_disk_did_not_take_is_written_once_it_has_room_again(tmp_path: Path) -> None:
+def test_what_the_disk_did_not_take_is_written_once_it_has_room_again(
+    tmp_path: Path,
+) -> None:
     namespaces = ["unshare", "--user", "--map-root-user", "--mount"]
     if subprocess.run([*namespaces, "true"], capture_output=True).returncode:
         pytest.skip("needs a user namespace, to mount a small disk in")
-    command = [*namespaces, sys.executable, str(HARNESS / "run_on_a_full_disk.py"), str(tmp_path)]
+    command = [
+        *namespaces,
+        sys.executable,
+        str(HARNESS / "run_on_a_full_disk.py"),
+        str(tmp_path),
+    ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr[-3000:]
     recorded = json.loads(done.stdout.splitlines()[-1])
     assert recorded == {"steps": 8, "batches": list(range(8)), "logged": list(range(1, 9))}
     for recorder in ("Recorder", "LogRecorder"):
-        assert done.stderr.count(f"<{recorder} of a run> failed; the run goes on. This is shown once.") == 1
+        assert (
+            done.stderr.count(
+                f"<{recorder} of a run> failed; the run goes on. This is shown once."
+            )
+            == 1
+        )
     assert "No space left on device" in done.stderr
 
 
 @pytest.mark.slow  # two real runs
-def test_a_run_that_is_ended_while_it_scores_leaves_no_worker_and_goes_on_from_its_checkpoint(tmp_path: Path) -> None:
+def test_a_run_that_is_ended_while_it_scores_leaves_no_worker_and_goes_on_from_its_checkpoint(
+    tmp_path: Path,
+) -> None:
     command = [sys.executable, str(HARNESS / "run_that_scores.py"), str(tmp_path)]
-    with subprocess.Popen([*command, "sleeps_after_the_first_step"], stderr=subprocess.DEVNULL) as run:
+    with subprocess.Popen(
+        [*command, "sleeps_after_the_first_step"], stderr=subprocess.DEVNULL
+    ) as run:
         deadline = time.monotonic() + 300
-        while not (tmp_path / "checkpoint-1" / "trainer_state.json").exists() or not busy_workers(run.pid):
+        while not (
+            tmp_path / "checkpoint-1" / "trainer_state.json"
+        ).exists() or not busy_workers(run.pid):
             assert run.poll() is None
             assert time.monotonic() < deadline
             time.sleep(0.05)
@@ -229,7 +285,12 @@ def test_a_run_that_is_ended_while_it_scores_leaves_no_worker_and_goes_on_from_i
     assert not alive
     assert [card.step for card in RecordedRun(tmp_path).cards("train")] == [0]
 
-    assert subprocess.run([*command, "even_in_worker"], stderr=subprocess.DEVNULL, timeout=300).returncode == 0
+    assert (
+        subprocess.run(
+            [*command, "even_in_worker"], stderr=subprocess.DEVNULL, timeout=300
+        ).returncode
+        == 0
+    )
     cards = list(RecordedRun(tmp_path).cards("train"))
     assert [card.step for card in cards] == [0, 1, 2]
     assert not any(any(card.void) for card in cards)
@@ -237,7 +298,11 @@ def test_a_run_that_is_ended_while_it_scores_leaves_no_worker_and_goes_on_from_i
 
 def busy_workers(trainer: int) -> list[psutil.Process]:
     """List a trainer's worker processes, called while the trainer waits in its second batch."""
-    return [child for child in psutil.Process(trainer).children() if "worker_main" in command_of(child)]
+    return [
+        child
+        for child in psutil.Process(trainer).children()
+        if "worker_main" in command_of(child)
+    ]
 
 
 @pytest.mark.usefixtures("any_cpu_counts")
@@ -245,13 +310,23 @@ def test_a_clock_that_jumps_changes_no_deadline_and_no_figure(
     one_layer: str, sums: Any, config: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read, jumps = time.time, iter(range(10**9))
-    monkeypatch.setattr(time, "time", lambda: read() + (-1) ** next(jumps) * 86_400.0)  # a day on, a day back
+    monkeypatch.setattr(
+        time, "time", lambda: read() + (-1) ** next(jumps) * 86_400.0
+    )  # a day on, a day back
     assert [verdict.reason for verdict in in_worker.judge(["spin"])] == ["timeout"]
     assert right_in_worker(["right", "wrong"]) == [1.0, 0.0]
     cards, steps, trainer = trained(one_layer, right_in_worker, config(), sums["train"])
-    seconds = [verdict.seconds for card in cards for verdict in card.verdicts["right_in_worker"] if verdict]
+    seconds = [
+        verdict.seconds
+        for card in cards
+        for verdict in card.verdicts["right_in_worker"]
+        if verdict
+    ]
     assert len(seconds) == 16
     assert all(0 <= each < 60 for each in seconds)
     assert [entry["verified/right_in_worker/incorrect"] for entry in steps] == [1.0, 1.0]
     assert all(0 <= entry["verified/grader/share_of_step"] <= 1 for entry in steps)
-    assert [card.step for card in RecordedRun(trainer.args.output_dir).cards("train")] == [0, 1]
+    assert [card.step for card in RecordedRun(trainer.args.output_dir).cards("train")] == [
+        0,
+        1,
+    ]

@@ -13,7 +13,15 @@ from planted import Gold
 from planted import lab_term as term
 from transformers import AutoModelForCausalLM, TrainerCallback
 
-from trl_grpo_ext import RewardMix, RewardTerm, Sample, Status, Verdict, VerifiedGRPOTrainer, Verifier
+from trl_grpo_ext import (
+    RewardMix,
+    RewardTerm,
+    Sample,
+    Status,
+    Verdict,
+    VerifiedGRPOTrainer,
+    Verifier,
+)
 from trl_grpo_ext.diagnostics.diagnosis import diagnose
 from trl_grpo_ext.diagnostics.finding import read_findings
 from trl_grpo_ext.lab import ActionVerifier, Landscape, run_lab, single_peak
@@ -50,7 +58,10 @@ def only_seven(*others: RewardTerm) -> RewardMix:
 
 def scaled(factor: float, offset: float) -> Landscape:
     """The landscape with a single peak, on another scale."""
-    return Landscape(name="scaled", rewards=tuple(factor * reward + offset for reward in single_peak(7).rewards))
+    return Landscape(
+        name="scaled",
+        rewards=tuple(factor * reward + offset for reward in single_peak(7).rewards),
+    )
 
 
 def begins_with(probability: float) -> list[float]:
@@ -67,9 +78,15 @@ LATE = {"eval_rows": [{}] * 8, "eval_strategy": "steps", "eval_steps": 10, "eval
 ODD_RUNS: dict[str, tuple[Any, dict[str, Any]]] = {
     "one action of ten, held by beta": (only_seven(), {"beta": 0.1}),
     "a first evaluation in the middle": (only_seven(), LATE),
-    "a long warm-up": (single_peak(7), {"groups": 1, "steps": 160, "warmup_steps": 120} | WARM_UP),
+    "a long warm-up": (
+        single_peak(7),
+        {"groups": 1, "steps": 160, "warmup_steps": 120} | WARM_UP,
+    ),
     "pairs": (only_seven(), {"groups": 8, "num_generations": 2, "steps": 160}),
-    "converged without beta, and going on": (single_peak(7), {"beta": 0.0, "groups": 2, "steps": 240}),
+    "converged without beta, and going on": (
+        single_peak(7),
+        {"beta": 0.0, "groups": 2, "steps": 240},
+    ),
     "a tenth of the gold answers are wrong": (
         RewardMix([RewardTerm(name="answer", verifier=Gold())]),
         {"rows": WRONG_GOLD, "steps": 160},
@@ -80,9 +97,13 @@ ODD_RUNS: dict[str, tuple[Any, dict[str, Any]]] = {
     "a learning rate that ends at 0": (only_seven(), {"lr_scheduler_type": "linear"}),
     "a score that rises late": (
         only_seven(),
-        {"logits": begins_with(0.05), "groups": 8, "steps": 160, "warmup_steps": 100} | WARM_UP,
+        {"logits": begins_with(0.05), "groups": 8, "steps": 160, "warmup_steps": 100}
+        | WARM_UP,
     ),
-    "a penalty with nothing to punish": (only_seven(term("overlong", {}, NOTHING_TO_PUNISH)), {}),
+    "a penalty with nothing to punish": (
+        only_seven(term("overlong", {}, NOTHING_TO_PUNISH)),
+        {},
+    ),
     "a form that is learned first": (
         only_seven(term("form", dict.fromkeys(range(5, 10), 1.0), weight=0.3)),
         {"steps": 160},
@@ -90,7 +111,11 @@ ODD_RUNS: dict[str, tuple[Any, dict[str, Any]]] = {
     "rows of two kinds, a term for each": (
         RewardMix(
             [
-                RewardTerm(name=kind, verifier=ActionVerifier({7: 1.0} | others), when={"kind": kind})
+                RewardTerm(
+                    name=kind,
+                    verifier=ActionVerifier({7: 1.0} | others),
+                    when={"kind": kind},
+                )
                 for kind, others in {"strict": {}, "lenient": {6: 0.5}}.items()
             ]
         ),
@@ -108,7 +133,9 @@ ODD_RUNS: dict[str, tuple[Any, dict[str, Any]]] = {
         RewardMix(
             [
                 term("answer", {7: 1.0, 8: 1.0}),
-                term("short", {action: action / 10 for action in range(1, 11)}, weight=0.05),
+                term(
+                    "short", {action: action / 10 for action in range(1, 11)}, weight=0.05
+                ),
             ]
         ),
         {},
@@ -117,14 +144,19 @@ ODD_RUNS: dict[str, tuple[Any, dict[str, Any]]] = {
         RewardMix(
             [
                 RewardTerm(name="answer", verifier=Graded([0.0] * 6 + [1.0] + [0.0] * 3)),
-                RewardTerm(name="style", verifier=Graded([action / 12 for action in range(1, 11)])),
+                RewardTerm(
+                    name="style", verifier=Graded([action / 12 for action in range(1, 11)])
+                ),
             ]
         ),
         {},
     ),
     "marks up to 50 whose range nobody knows": (scaled(50.0, 0.0), {}),
     "penalties from -1 to 0, learned away": (scaled(1.0, -1.0), {"steps": 200}),
-    "a highest score below 1": (RewardMix([RewardTerm(name="answer", verifier=Graded([0.1] * 6 + [0.7] * 4))]), {}),
+    "a highest score below 1": (
+        RewardMix([RewardTerm(name="answer", verifier=Graded([0.1] * 6 + [0.7] * 4))]),
+        {},
+    ),
 }
 
 
@@ -132,11 +164,17 @@ QUICK_RUNS = ("a highest score below 1",)
 
 
 @pytest.mark.parametrize(
-    "name", [name if name in QUICK_RUNS else pytest.param(name, marks=pytest.mark.slow) for name in ODD_RUNS]
+    "name",
+    [
+        name if name in QUICK_RUNS else pytest.param(name, marks=pytest.mark.slow)
+        for name in ODD_RUNS
+    ],
 )
 def test_a_healthy_run_that_looks_odd_gives_no_finding(tmp_path: Path, name: str) -> None:
     reward, options = ODD_RUNS[name]
-    run_lab(reward, tmp_path, **({"steps": 120, "groups": 4, "write_report": False} | options))
+    run_lab(
+        reward, tmp_path, **({"steps": 120, "groups": 4, "write_report": False} | options)
+    )
     assert_healthy(tmp_path)
 
 
@@ -153,11 +191,17 @@ class StopAt(TrainerCallback):  # type: ignore[misc]  # transformers is not type
 @pytest.mark.slow  # two real runs
 def test_a_healthy_run_that_was_resumed_gives_no_finding(tmp_path: Path) -> None:
     saved = {"save_strategy": "steps", "save_steps": 20, "write_report": False}
-    first = run_lab(only_seven(), tmp_path, steps=120, groups=4, callbacks=[StopAt(60)], **saved)
+    first = run_lab(
+        only_seven(), tmp_path, steps=120, groups=4, callbacks=[StopAt(60)], **saved
+    )
     assert first.steps == 60
     model = AutoModelForCausalLM.from_pretrained(tmp_path / REFERENCE)
     trainer = VerifiedGRPOTrainer(
-        model, only_seven(), first.trainer.args, first.trainer.train_dataset, processing_class=make_tokenizer()
+        model,
+        only_seven(),
+        first.trainer.args,
+        first.trainer.train_dataset,
+        processing_class=make_tokenizer(),
     )
     trainer.train(resume_from_checkpoint=True)
     assert trainer.state.global_step == 120
@@ -166,6 +210,8 @@ def test_a_healthy_run_that_was_resumed_gives_no_finding(tmp_path: Path) -> None
 
 def assert_healthy(folder: Path) -> None:
     diagnosis = diagnose(RecordedRun(folder))
-    assert [(finding.code, finding.step, finding.sentence) for finding in read_findings(folder)] == []
+    assert [
+        (finding.code, finding.step, finding.sentence) for finding in read_findings(folder)
+    ] == []
     assert diagnosis.findings == diagnosis.causes == ()
     assert re.match(r"All is well|The score of .* (has risen|is) ", diagnosis.sentence)

@@ -13,7 +13,14 @@ from simulated_run import on_scale
 from windows import batch, diagnosis_of, window_of
 
 from trl_grpo_ext.diagnostics.diagnosis import Diagnosis
-from trl_grpo_ext.diagnostics.scale import CORRECTNESS, NO_NUMBERS, Seen, declared_ranges, observed_scale, scale_of
+from trl_grpo_ext.diagnostics.scale import (
+    CORRECTNESS,
+    NO_NUMBERS,
+    Seen,
+    declared_ranges,
+    observed_scale,
+    scale_of,
+)
 from trl_grpo_ext.support.estimate import Estimate, Grouped
 
 # What is at fault in each, and by how much its score has changed, if its finding tells.
@@ -34,17 +41,26 @@ SCALES = {"marks up to 50": (0.0, 50.0), "penalties": (-1.0, 0.0)}
 @cache
 def said(name: str, scale: str, *, declared: bool) -> Diagnosis:
     """The diagnosis of a case whose scores are on another scale."""
-    run = CASES[name].run if not scale else on_scale(CASES[name].run, *SCALES[scale], declared=declared)
+    run = (
+        CASES[name].run
+        if not scale
+        else on_scale(CASES[name].run, *SCALES[scale], declared=declared)
+    )
     return diagnosis_of(simulate(name, run), run.settings)
 
 
 def slow(names: Iterable[str], quick: str) -> list[object]:
-    return [name if name == quick else pytest.param(name, marks=pytest.mark.slow) for name in names]
+    return [
+        name if name == quick else pytest.param(name, marks=pytest.mark.slow)
+        for name in names
+    ]
 
 
 @pytest.mark.parametrize("scale", slow(SCALES, "penalties"))
 @pytest.mark.parametrize("name", slow(FAULTY, "judge_by_chance"))
-def test_with_a_declared_range_cause_and_action_are_the_same_and_figures_rescaled(name: str, scale: str) -> None:
+def test_with_a_declared_range_cause_and_action_are_the_same_and_figures_rescaled(
+    name: str, scale: str
+) -> None:
     plain, scaled = said(name, "", declared=False), said(name, scale, declared=True)
     assert [one.code for one in scaled.causes] == [one.code for one in plain.causes]
     # A closed gate would spare wrong answers a penalty.
@@ -67,7 +83,9 @@ def test_with_an_observed_range_the_cause_is_the_same(name: str, scale: str) -> 
 @pytest.mark.parametrize("scale", SCALES)
 @pytest.mark.parametrize("declared", [True, False])
 @pytest.mark.parametrize("name", HEALTHY)
-def test_a_healthy_run_is_healthy_on_any_scale(name: str, declared: bool, scale: str) -> None:
+def test_a_healthy_run_is_healthy_on_any_scale(
+    name: str, declared: bool, scale: str
+) -> None:
     diagnosis = said(name, scale, declared=declared)
     assert diagnosis.causes == ()
     assert " has risen from " in diagnosis.sentence
@@ -75,8 +93,13 @@ def test_a_healthy_run_is_healthy_on_any_scale(name: str, declared: bool, scale:
 
 @pytest.mark.slow  # simulated runs
 @pytest.mark.parametrize("declared", [True, False])
-def test_a_known_range_or_a_ceiling_tells_that_there_is_little_left_to_learn(declared: bool) -> None:
-    assert "little left to teach" in said("learned_all", "penalties", declared=declared).sentence
+def test_a_known_range_or_a_ceiling_tells_that_there_is_little_left_to_learn(
+    declared: bool,
+) -> None:
+    assert (
+        "little left to teach"
+        in said("learned_all", "penalties", declared=declared).sentence
+    )
 
 
 def seen(*scores: float, unplaced: int = 0) -> Seen:
@@ -85,7 +108,9 @@ def seen(*scores: float, unplaced: int = 0) -> Seen:
     return Seen(scores=numbers, values=numbers, unplaced=unplaced)
 
 
-def test_scores_from_0_to_1_whose_verifier_says_what_is_right_are_marks_of_correctness() -> None:
+def test_scores_from_0_to_1_whose_verifier_says_what_is_right_are_marks_of_correctness() -> (
+    None
+):
     assert scale_of(seen(0.0, 0.7), None) == CORRECTNESS
     assert not scale_of(seen(0.0, 0.7, unplaced=2), None).is_known
     assert not scale_of(seen(0.0, 7.0), None).is_known
@@ -103,7 +128,9 @@ def test_one_outlier_does_not_stretch_an_observed_scale() -> None:
 
 
 @pytest.mark.parametrize("scores", [(), (2.0, 2.0), (1e300, -1e300)])
-def test_scores_without_a_usable_spread_have_a_scale_all_the_same(scores: tuple[float, ...]) -> None:
+def test_scores_without_a_usable_spread_have_a_scale_all_the_same(
+    scores: tuple[float, ...],
+) -> None:
     scale = observed_scale(seen(*scores).scores if scores else NO_NUMBERS)
     assert scale.span > 0 and math.isfinite(scale.span) and not scale.is_known
 
@@ -114,6 +141,11 @@ def test_terms_of_different_ranges_share_the_spread_of_all_their_scores() -> Non
 
 
 def test_declared_ranges_are_read_from_the_settings_of_a_run_and_nonsense_is_none() -> None:
-    rewards = [{"name": "bleu", "score_range": [0, 100]}, {"name": "math"}, {"name": "x", "score_range": "?"}, None]
+    rewards = [
+        {"name": "bleu", "score_range": [0, 100]},
+        {"name": "math"},
+        {"name": "x", "score_range": "?"},
+        None,
+    ]
     assert declared_ranges({"rewards": rewards}) == {"bleu": (0.0, 100.0)}
     assert declared_ranges({"rewards": None}) == declared_ranges({}) == {}

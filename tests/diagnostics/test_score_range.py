@@ -37,7 +37,9 @@ class Marks(Verifier):
 
 
 def statuses(term: RewardTerm, *texts: str) -> list[Status]:
-    card = RewardMix([term]).score([Sample(text=text, prompt="?", group=0) for text in texts])
+    card = RewardMix([term]).score(
+        [Sample(text=text, prompt="?", group=0) for text in texts]
+    )
     return [verdict.status for verdict in card.verdicts[term.name] if verdict is not None]
 
 
@@ -55,13 +57,23 @@ def test_a_class_declares_its_range_as_an_attribute() -> None:
 def test_a_term_declares_the_range_of_a_plain_function() -> None:
     plain = PlainFunction(length)
     declared = RewardTerm(name="cost", verifier=plain, score_range=(-4, 0))
-    assert statuses(declared, "", "xx", "xxxx") == [Status.CORRECT, Status.PARTIAL, Status.INCORRECT]
-    assert statuses(RewardTerm(name="cost", verifier=plain), "", "xxxx") == [Status.SCORED] * 2
+    assert statuses(declared, "", "xx", "xxxx") == [
+        Status.CORRECT,
+        Status.PARTIAL,
+        Status.INCORRECT,
+    ]
+    assert (
+        statuses(RewardTerm(name="cost", verifier=plain), "", "xxxx") == [Status.SCORED] * 2
+    )
 
 
-def test_a_recipe_declares_a_range_as_a_key_of_the_term(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_recipe_declares_a_range_as_a_key_of_the_term(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.syspath_prepend(Path(__file__).parent)
-    mix = build_mix([{"verifier": "test_score_range.length", "name": "cost", "score_range": [-4, 0]}])
+    mix = build_mix(
+        [{"verifier": "test_score_range.length", "name": "cost", "score_range": [-4, 0]}]
+    )
     assert mix.terms[0].score_range == (-4.0, 0.0)
     (described,) = described_rewards(plan_rewards(mix))
     assert described["score_range"] == [-4.0, 0.0]
@@ -69,8 +81,12 @@ def test_a_recipe_declares_a_range_as_a_key_of_the_term(monkeypatch: pytest.Monk
 
 def test_two_ranges_that_contradict_each_other_end_at_start_up() -> None:
     with pytest.raises(
-        ValueError, match=r"'letters' has the score_range \[0.0, 5.0\], and its verifier has \[0.0, 10.0\]"
+        ValueError,
+        match=r"'letters' has the score_range \[0.0, 5.0\], and its verifier has \[0.0, 10.0\]",
     ):
         RewardTerm(name="letters", verifier=letters, score_range=(0, 5))
-    with pytest.raises(ValueError, match="Reward term 'letters': score_range is the lowest and the highest score"):
+    with pytest.raises(
+        ValueError,
+        match="Reward term 'letters': score_range is the lowest and the highest score",
+    ):
         RewardTerm(name="letters", verifier=letters, score_range=(5, 0))

@@ -25,7 +25,9 @@ GROUPS, SIZE = 8, 8
 IsVoid = Callable[[int, bool, random.Random], bool]
 
 
-def run(is_void: IsVoid, *, steps: int = 40, seed: int = 0, missing: Any = BROKEN) -> Iterator[Scorecard]:
+def run(
+    is_void: IsVoid, *, steps: int = 40, seed: int = 0, missing: Any = BROKEN
+) -> Iterator[Scorecard]:
     """Simulate batches of easy and hard groups, with a constant success rate."""
     chance = random.Random(seed)
     for step in range(steps):
@@ -40,7 +42,9 @@ def run(is_void: IsVoid, *, steps: int = 40, seed: int = 0, missing: Any = BROKE
 
 def found(cards: Sequence[Scorecard]) -> Finding | None:
     """Watch a run, and return its first `way_out` finding."""
-    told = [finding for finding in diagnosis_of(cards, {}).findings if finding.code == "way_out"]
+    told = [
+        finding for finding in diagnosis_of(cards, {}).findings if finding.code == "way_out"
+    ]
     return told[0] if told else None
 
 
@@ -59,7 +63,10 @@ def both(step: int, right: bool, chance: random.Random) -> bool:
 def test_void_rows_that_become_more_and_more_are_found() -> None:
     told = found(list(run(more_and_more)))
     assert told is not None
-    assert "have no verdict of `answer` (`worker_lost`) beside siblings that have one, up by" in told.sentence
+    assert (
+        "have no verdict of `answer` (`worker_lost`) beside siblings that have one, up by"
+        in told.sentence
+    )
     assert told.numbers["rise"] > 0.05
     assert "on_unscored: zero" in told.action
 
@@ -74,7 +81,9 @@ def test_void_rows_that_stand_where_siblings_are_wrong_are_found_with_an_example
         assert shown.verdicts["answer"] == "error (worker_lost)"
 
 
-def test_wrong_answers_that_more_and_more_have_no_verdict_are_found_and_halt_on_takes_the_code() -> None:
+def test_wrong_answers_that_more_and_more_have_no_verdict_are_found_and_halt_on_takes_the_code() -> (
+    None
+):
     told = found(list(run(both)))
     assert told is not None
     check_halt_on([told.code])
@@ -91,21 +100,29 @@ def test_wrong_answers_that_more_and_more_have_no_verdict_are_found_and_halt_on_
     ],
     ids=["flaky", "seldom", "an outage", "fine"],
 )
-def test_a_grader_that_fails_by_chance_or_from_some_moment_on_is_no_way_out(by_chance: IsVoid, seed: int) -> None:
+def test_a_grader_that_fails_by_chance_or_from_some_moment_on_is_no_way_out(
+    by_chance: IsVoid, seed: int
+) -> None:
     assert found(list(run(by_chance, seed=seed))) is None
 
 
 def test_a_few_groups_are_no_evidence() -> None:
     hard, easy = [BROKEN, 0.0, 0.0, 0.0], [1.0, 1.0, 1.0, 1.0]
-    assert "way_out" not in codes(window_of([batch({"answer": hard + easy + easy}, size=4)]))
-    assert "way_out" in codes(window_of([batch({"answer": (hard + easy + easy) * 16}, size=4)]))
+    assert "way_out" not in codes(
+        window_of([batch({"answer": hard + easy + easy}, size=4)])
+    )
+    assert "way_out" in codes(
+        window_of([batch({"answer": (hard + easy + easy) * 16}, size=4)])
+    )
 
 
 def test_rows_that_cannot_be_judged_are_void_as_whole_groups_and_no_way_out() -> None:
     cards = []
     for step in range(40):
         bad = min(7, step // 5)
-        rows: list[Any] = [Blame.DATA] * (SIZE * bad) + [0.0, 1.0] * (SIZE // 2 * (GROUPS - bad))
+        rows: list[Any] = [Blame.DATA] * (SIZE * bad) + [0.0, 1.0] * (
+            SIZE // 2 * (GROUPS - bad)
+        )
         cards.append(batch({"answer": rows}, step=step, size=SIZE))
     assert "way_out" not in codes(window_of(cards))
 
@@ -115,7 +132,10 @@ def test_an_environment_that_fails_is_a_cause_of_its_own() -> None:
     cards = []
     for card in run(lambda *_: False):
         failed = [row % 8 < (card.step or 0) // 8 for row in range(len(card))]
-        samples = [replace(one, outcome=lost if out else None) for one, out in zip(card.samples, failed, strict=True)]
+        samples = [
+            replace(one, outcome=lost if out else None)
+            for one, out in zip(card.samples, failed, strict=True)
+        ]
         cards.append(replace(card, samples=tuple(samples)).with_failed(failed))
     told = found(cards)
     assert told is not None
@@ -124,7 +144,25 @@ def test_an_environment_that_fails_is_a_cause_of_its_own() -> None:
 
 
 def test_a_batch_counts_void_rows_beside_judged_siblings_only() -> None:
-    card = batch({"answer": [BROKEN, 0.0, 0.0, 0.0, BROKEN, BROKEN, BROKEN, BROKEN, 1.0, 1.0, 1.0, 1.0]}, size=4)
+    card = batch(
+        {
+            "answer": [
+                BROKEN,
+                0.0,
+                0.0,
+                0.0,
+                BROKEN,
+                BROKEN,
+                BROKEN,
+                BROKEN,
+                1.0,
+                1.0,
+                1.0,
+                1.0,
+            ]
+        },
+        size=4,
+    )
     ((cause, figures),) = reduce_card(card, {}).voids.items()
     assert cause == ("answer", "worker_lost")
     assert isinstance(figures, VoidFigures)

@@ -23,7 +23,12 @@ pytestmark = [scored_by_environments, pytest.mark.filterwarnings("ignore")]
 harbor = pytest.importorskip("trl.experimental.harbor")
 openreward = pytest.importorskip("trl.experimental.openreward")
 
-MIX = RewardMix([RewardTerm(name="solved", verifier=EnvironmentReward()), term("right", 1, 0, weight=0.1)])
+MIX = RewardMix(
+    [
+        RewardTerm(name="solved", verifier=EnvironmentReward()),
+        term("right", 1, 0, weight=0.1),
+    ]
+)
 
 
 @pytest.fixture
@@ -36,7 +41,14 @@ def trained(one_layer: str, config: Callable[..., Any]) -> Callable[..., Scoreca
             shuffle_dataset=False,
         )  # fmt: skip
         tokenizer = tool_tokenizer(one_layer)
-        trainer = Scripted(one_layer, MIX, args, rows, environment_factory=factory, processing_class=tokenizer)
+        trainer = Scripted(
+            one_layer,
+            MIX,
+            args,
+            rows,
+            environment_factory=factory,
+            processing_class=tokenizer,
+        )
         trainer.says = says
         cards = collected(trainer)
         trainer.train()
@@ -57,10 +69,14 @@ def test_harbors_verifier_scores_and_a_sandbox_or_a_verifier_that_fails_makes_th
     install_harbor(monkeypatch)
     prompt = [{"role": "user", "content": ""}]
     names = ("fine", "no_sandbox", "no_verdict")
-    rows = Dataset.from_list([{"prompt": prompt, "task_dir": str(tmp_path / name)} for name in names])
+    rows = Dataset.from_list(
+        [{"prompt": prompt, "task_dir": str(tmp_path / name)} for name in names]
+    )
     factory = FromHarbor(partial(harbor.HarborBashEnv, environment_type="docker"))
     assert pickle.loads(pickle.dumps(factory)).factory.func is harbor.HarborBashEnv
-    card = trained(factory, rows, (call("bash", command="echo 42 > /workdir/answer.txt"), "Done."))
+    card = trained(
+        factory, rows, (call("bash", command="echo 42 > /workdir/answer.txt"), "Done.")
+    )
     assert reasons(card) == [
         (1.0, ""),
         (None, "reset_ConnectionError"),
@@ -86,5 +102,11 @@ def test_openreward_gives_the_last_reward_and_what_was_not_submitted_is_wrong_bu
         (None, "reset_ConnectionError"),
     ]
     assert card.samples[0].outcome is not None
-    assert card.samples[0].outcome.state == {"rewards": [1.0], "metadata": [{"tries": 1}], "finished": True}
-    assert reasons(trained(factory, rows.select([0]), ("I do not know.",))) == [(0.0, "unsubmitted")]
+    assert card.samples[0].outcome.state == {
+        "rewards": [1.0],
+        "metadata": [{"tries": 1}],
+        "finished": True,
+    }
+    assert reasons(trained(factory, rows.select([0]), ("I do not know.",))) == [
+        (0.0, "unsubmitted")
+    ]

@@ -28,15 +28,27 @@ from trl_grpo_ext.rewards import EnvironmentReward, UnitTestVerifier
 from trl_grpo_ext.runs.recorded_run import RecordedRun
 
 walls_or_skip()
-pytestmark = [scored_by_environments, pytest.mark.filterwarnings("ignore:You are using 'environment_factory'")]
+pytestmark = [
+    scored_by_environments,
+    pytest.mark.filterwarnings("ignore:You are using 'environment_factory'"),
+]
 
 BROKEN = "def add(a, b):\n    return a - b"
 RIGHT = "def add(a, b):\n    return a + b"
 ENDLESS = "while True: pass"
-TESTS = ["assert add(1, 0) == 1", "assert add(2, 2) == 4", "assert add(3, 0) == 3", "assert add(0, 5) == 5"]
+TESTS = [
+    "assert add(1, 0) == 1",
+    "assert add(2, 2) == 4",
+    "assert add(3, 0) == 3",
+    "assert add(0, 5) == 5",
+]
 # It knows the public tests by heart.
 SPECIAL = "def add(a, b):\n    return a"
-ROW = {"prompt": [{"role": "user", "content": "Mend it."}], "broken": BROKEN, "tests": TESTS}
+ROW = {
+    "prompt": [{"role": "user", "content": "Mend it."}],
+    "broken": BROKEN,
+    "tests": TESTS,
+}
 
 
 @pytest.fixture
@@ -46,14 +58,18 @@ def repair() -> Iterator[CodeRepairEnvironment]:
     yield environment
 
 
-def test_the_model_is_shown_the_code_and_the_public_tests_only(repair: CodeRepairEnvironment) -> None:
+def test_the_model_is_shown_the_code_and_the_public_tests_only(
+    repair: CodeRepairEnvironment,
+) -> None:
     shown = repair.reset(**ROW)
     assert shown == f"\n```python\n{BROKEN}\n```\nTests:\n{TESTS[0]}\n{TESTS[2]}"
     missing = repair.reset(tests=TESTS)
     assert missing == f"\nTests:\n{TESTS[0]}\n{TESTS[2]}"
 
 
-def test_a_submission_is_told_how_each_public_test_has_ended(repair: CodeRepairEnvironment) -> None:
+def test_a_submission_is_told_how_each_public_test_has_ended(
+    repair: CodeRepairEnvironment,
+) -> None:
     told = repair.submit("def add(a, b):\n    if a == 3: raise KeyError(a)\n    return 7")
     assert told.splitlines() == [
         "assert add(1, 0) == 1: failed, add(1, 0) returned 7",
@@ -66,10 +82,15 @@ def test_a_submission_is_told_how_each_public_test_has_ended(repair: CodeRepairE
     }
 
 
-def test_the_last_submission_is_judged_by_the_hidden_tests(repair: CodeRepairEnvironment) -> None:
+def test_the_last_submission_is_judged_by_the_hidden_tests(
+    repair: CodeRepairEnvironment,
+) -> None:
     repair.submit(SPECIAL)
     assert repair.state["public"] == "2 of 2 passed"
-    assert (repair.get_reward().status, repair.get_reward().score) == (Status.INCORRECT, 0.0)
+    assert (repair.get_reward().status, repair.get_reward().score) == (
+        Status.INCORRECT,
+        0.0,
+    )
     repair.submit(RIGHT)
     assert (repair.get_reward().status, repair.get_reward().score) == (Status.CORRECT, 1.0)
 
@@ -77,13 +98,23 @@ def test_the_last_submission_is_judged_by_the_hidden_tests(repair: CodeRepairEnv
 FORMS: dict[str, Any] = {
     "asserts": {"tests": TESTS},
     "mbpp": {"test_list": TESTS, "test_setup_code": "import math"},
-    "pytest": {"tests": "\n".join(f"def test_{n}():\n    {test}\n" for n, test in enumerate(TESTS))},
-    "input and output": {"input_output": {"inputs": [[1, 0], [2, 2], [3, 0]], "outputs": [1, 4, 3], "fn_name": "add"}},
+    "pytest": {
+        "tests": "\n".join(f"def test_{n}():\n    {test}\n" for n, test in enumerate(TESTS))
+    },
+    "input and output": {
+        "input_output": {
+            "inputs": [[1, 0], [2, 2], [3, 0]],
+            "outputs": [1, 4, 3],
+            "fn_name": "add",
+        }
+    },
 }
 
 
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("program", [RIGHT, SPECIAL, BROKEN, "def add(", "import sys; sys.exit(0)", ENDLESS])
+@pytest.mark.parametrize(
+    "program", [RIGHT, SPECIAL, BROKEN, "def add(", "import sys; sys.exit(0)", ENDLESS]
+)
 def test_the_verdict_is_that_of_the_verifier_unit_test(form: str, program: str) -> None:
     timeout = 0.3 if program == ENDLESS else 5.0
     environment = CodeRepairEnvironment()
@@ -92,8 +123,14 @@ def test_the_verdict_is_that_of_the_verifier_unit_test(form: str, program: str) 
     environment.reset(**FORMS[form])
     environment.submit(program)
     verdict = environment.get_reward()
-    expected = UnitTestVerifier(timeout=timeout, part="hidden").verify(Sample(text=program, row=FORMS[form]))
-    assert (verdict.status, verdict.score, verdict.reason) == (expected.status, expected.score, expected.reason)
+    expected = UnitTestVerifier(timeout=timeout, part="hidden").verify(
+        Sample(text=program, row=FORMS[form])
+    )
+    assert (verdict.status, verdict.score, verdict.reason) == (
+        expected.status,
+        expected.score,
+        expected.reason,
+    )
 
 
 def test_programs_that_read_and_print_are_repaired_too() -> None:
@@ -117,20 +154,29 @@ def test_hidden_tests_may_have_a_column_of_their_own() -> None:
     assert environment.get_reward().score == 1.0
 
 
-def test_a_rollout_without_a_submission_is_wrong_and_says_so(repair: CodeRepairEnvironment) -> None:
+def test_a_rollout_without_a_submission_is_wrong_and_says_so(
+    repair: CodeRepairEnvironment,
+) -> None:
     assert (repair.get_reward().score, repair.get_reward().reason) == (0.0, "unsubmitted")
 
 
 def test_a_rollout_has_so_many_submissions(repair: CodeRepairEnvironment) -> None:
     for _ in range(5):
         repair.submit(BROKEN)
-    assert repair.submit(RIGHT) == "There are no submissions left: 5 were made. The last one counts."
+    assert (
+        repair.submit(RIGHT)
+        == "There are no submissions left: 5 were made. The last one counts."
+    )
     assert repair.get_reward().score == 0.0
 
 
 @pytest.mark.parametrize(
     ("row", "reason"),
-    [({"tests": TESTS[:1]}, "tests_none_hidden"), ({}, "tests_missing"), ({"tests": ["assert add(", TESTS[0]]}, "")],
+    [
+        ({"tests": TESTS[:1]}, "tests_none_hidden"),
+        ({}, "tests_missing"),
+        ({"tests": ["assert add(", TESTS[0]]}, ""),
+    ],
 )
 def test_a_row_whose_tests_judge_nothing_is_void(row: dict[str, Any], reason: str) -> None:
     environment = CodeRepairEnvironment()
@@ -154,9 +200,15 @@ def test_a_submission_that_the_sandbox_failed_voids_the_row(
         broken.setattr(LocalSandbox, "run", fails)
         with pytest.raises(RuntimeError, match="The sandbox failed, not your code"):
             repair.submit(RIGHT)
-        assert (repair.get_reward().score, repair.get_reward().blame) == (None, Blame.GRADER)
+        assert (repair.get_reward().score, repair.get_reward().blame) == (
+            None,
+            Blame.GRADER,
+        )
     # The model could not see what its program does.
-    assert (repair.get_reward().score, repair.get_reward().reason) == (None, "sandbox_failed")
+    assert (repair.get_reward().score, repair.get_reward().reason) == (
+        None,
+        "sandbox_failed",
+    )
     repair.reset(**ROW)
     repair.submit(RIGHT)
     assert repair.get_reward().score == 1.0
@@ -170,7 +222,10 @@ def test_code_that_is_no_text_is_refused(code: Any, repair: CodeRepairEnvironmen
 
 def test_an_empty_submission_has_no_code(repair: CodeRepairEnvironment) -> None:
     assert repair.submit("") == "No test was run: no_code."
-    assert (repair.get_reward().status, repair.get_reward().score) == (Status.UNPARSEABLE, 0.0)
+    assert (repair.get_reward().status, repair.get_reward().score) == (
+        Status.UNPARSEABLE,
+        0.0,
+    )
 
 
 def test_the_model_reads_a_part_of_a_long_result(repair: CodeRepairEnvironment) -> None:
@@ -181,8 +236,12 @@ def test_the_model_reads_a_part_of_a_long_result(repair: CodeRepairEnvironment) 
 
 
 @pytest.mark.parametrize(("submissions", "price"), [(0, 0.0), (1, 0.0), (4, 3.0)])
-def test_a_price_counts_the_submissions_after_the_first(submissions: int, price: float) -> None:
-    outcome = Outcome(environment="CodeRepairEnvironment", state={"submissions": submissions})
+def test_a_price_counts_the_submissions_after_the_first(
+    submissions: int, price: float
+) -> None:
+    outcome = Outcome(
+        environment="CodeRepairEnvironment", state={"submissions": submissions}
+    )
     assert extra_submissions.verify(Sample(text="", outcome=outcome)).score == price
 
 
@@ -194,7 +253,11 @@ def test_a_rollout_of_another_environment_has_no_price(state: Any) -> None:
 
 
 def test_the_model_is_shown_one_tool() -> None:
-    public = [name for name, _ in inspect.getmembers(CodeRepairEnvironment, inspect.isfunction) if name[0] != "_"]
+    public = [
+        name
+        for name, _ in inspect.getmembers(CodeRepairEnvironment, inspect.isfunction)
+        if name[0] != "_"
+    ]
     assert public == ["get_reward", "reset", "submit"]
 
 
@@ -239,7 +302,9 @@ def trained(one_layer: str, config: Callable[..., Any]) -> Callable[..., Any]:
         mix = RewardMix(
             [
                 RewardTerm(name="solved", verifier=EnvironmentReward()),
-                RewardTerm(name="price", verifier=extra_submissions, weight=-0.1, gate="solved"),
+                RewardTerm(
+                    name="price", verifier=extra_submissions, weight=-0.1, gate="solved"
+                ),
             ]
         )
         rows = Dataset.from_list([row] * 8)
@@ -259,15 +324,17 @@ def trained(one_layer: str, config: Callable[..., Any]) -> Callable[..., Any]:
 SHORT = {**ROW, "broken": "f=0", "tests": ["assert f(1)", "assert f(2)"]}
 
 
-def test_in_a_run_a_special_cased_program_passes_the_public_tests_and_gets_0(trained: Any) -> None:
+def test_in_a_run_a_special_cased_program_passes_the_public_tests_and_gets_0(
+    trained: Any,
+) -> None:
     card, folder = trained("def f(x): return x==1", row=SHORT)
     assert {sample.outcome.state["public"] for sample in card.samples} == {"1 of 1 passed"}
     assert [verdict.score for verdict in card.verdicts["solved"]] == [0.0] * len(card)
     # Judged again from the record, the verdicts are the same.
     (recorded,) = RecordedRun(folder).cards("train")
-    again = Rescorer(RewardMix([RewardTerm(name="solved", verifier=EnvironmentReward())]), {}).score(
-        recorded, 0.0, alone=True
-    )
+    again = Rescorer(
+        RewardMix([RewardTerm(name="solved", verifier=EnvironmentReward())]), {}
+    ).score(recorded, 0.0, alone=True)
     assert [verdict.score for verdict in again.verdicts["solved"]] == [0.0] * len(card)
 
 
@@ -282,7 +349,13 @@ def test_in_a_run_rows_whose_tests_judge_nothing_are_void(trained: Any) -> None:
     assert all(card.void)
 
 
-NOTES = ["'''\n```python\nf(1)\n```\n'''", "'<think>'", "# </think>", "'''\n[DONE]\n'''", "'''\n```\n'''"]
+NOTES = [
+    "'''\n```python\nf(1)\n```\n'''",
+    "'<think>'",
+    "# </think>",
+    "'''\n[DONE]\n'''",
+    "'''\n```\n'''",
+]
 
 
 @pytest.mark.parametrize("note", NOTES)
@@ -306,12 +379,18 @@ FORMS_OF_MODULES = {
 
 
 @pytest.mark.parametrize("form", FORMS_OF_MODULES)
-def test_the_model_reads_names_of_a_modules_tests_and_nothing_of_hidden_ones(form: str) -> None:
+def test_the_model_reads_names_of_a_modules_tests_and_nothing_of_hidden_ones(
+    form: str,
+) -> None:
     environment = CodeRepairEnvironment()
     shown = environment.reset(tests=FORMS_OF_MODULES[form])
-    told = environment.submit("class Solution:\n    def f(self, x): return 0\ndef f(x): return 0\n")
+    told = environment.submit(
+        "class Solution:\n    def f(self, x): return 0\ndef f(x): return 0\n"
+    )
     assert "test_a" in shown
-    assert not any(secret in shown + told for secret in ("41", "42", "test_b", "__trl_pytest__"))
+    assert not any(
+        secret in shown + told for secret in ("41", "42", "test_b", "__trl_pytest__")
+    )
 
 
 RECIPE = """
@@ -341,30 +420,44 @@ def checked(tmp_path: Path) -> Callable[..., str]:
     """Check rows by the command, and return what it prints."""
 
     def check(rows: list[dict[str, Any]], expect: int) -> str:
-        (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        (tmp_path / "rows.jsonl").write_text(
+            "".join(json.dumps(row) + "\n" for row in rows)
+        )
         (tmp_path / "recipe.yaml").write_text(RECIPE)
-        return run_here("check-data", "--config", "recipe.yaml", cwd=tmp_path, expect=expect).stdout
+        return run_here(
+            "check-data", "--config", "recipe.yaml", cwd=tmp_path, expect=expect
+        ).stdout
 
     return check
 
 
-def test_check_data_runs_a_rows_tests_as_a_rollout_would(checked: Callable[..., str]) -> None:
+def test_check_data_runs_a_rows_tests_as_a_rollout_would(
+    checked: Callable[..., str],
+) -> None:
     said = checked([GOOD_ROW, *(GOOD_ROW | bad for bad in BAD_ROWS.values())], expect=1)
     for line, reason in enumerate(BAD_ROWS, start=2):
         assert f"solved: {reason} in 1 row: line {line} of rows.jsonl" in said
     assert said.endswith("5 of 6 rows of train cannot be judged\n")
 
 
-def test_check_data_finds_hidden_tests_that_pass_a_constant(checked: Callable[..., str]) -> None:
-    said = checked([GOOD_ROW | {"tests": ["assert add(1, 1) == 2", "assert add(0, 0) == 0"]}], expect=1)
+def test_check_data_finds_hidden_tests_that_pass_a_constant(
+    checked: Callable[..., str],
+) -> None:
+    said = checked(
+        [GOOD_ROW | {"tests": ["assert add(1, 1) == 2", "assert add(0, 0) == 0"]}], expect=1
+    )
     assert "non_solution_passes" in said
 
 
 def test_check_data_of_rows_that_can_be_judged_is_fine(checked: Callable[..., str]) -> None:
-    assert "train: 2 rows, all fine" in checked([GOOD_ROW, GOOD_ROW | {"broken": None}], expect=0)
+    assert "train: 2 rows, all fine" in checked(
+        [GOOD_ROW, GOOD_ROW | {"broken": None}], expect=0
+    )
 
 
-def reasons_of(environment: Any, rows: list[dict[str, Any]], *, thorough: bool) -> list[str]:
+def reasons_of(
+    environment: Any, rows: list[dict[str, Any]], *, thorough: bool
+) -> list[str]:
     return [problem.reason for problem in environment._check_rows(rows, thorough=thorough)]
 
 
@@ -374,13 +467,23 @@ def test_before_training_all_rows_are_read_and_only_the_first_are_run(
     (tmp_path / "recipe.yaml").write_text(RECIPE.replace("rows.jsonl", "bundled:sums"))
     recipe = parse_recipe(load_recipe(str(tmp_path / "recipe.yaml")))
     bad = [GOOD_ROW | bad for bad in BAD_ROWS.values()]
-    _check_split(recipe, "train", Dataset.from_list([*bad, *[GOOD_ROW] * 12, bad[-1], bad[0]]), is_train=True)
+    _check_split(
+        recipe,
+        "train",
+        Dataset.from_list([*bad, *[GOOD_ROW] * 12, bad[-1], bad[0]]),
+        is_train=True,
+    )
     read, run = (record.getMessage() for record in caplog.records)
-    assert "solved: tests_do_not_parse in 2 rows: rows 0, 18 " in read and "reference_fails" not in read
+    assert (
+        "solved: tests_do_not_parse in 2 rows: rows 0, 18 " in read
+        and "reference_fails" not in read
+    )
     assert "solved: broken_code_passes in 1 row: row 4 " in run and "price" not in run
 
 
-def test_a_column_of_hidden_tests_and_one_of_broken_code_are_checked_by_their_names() -> None:
+def test_a_column_of_hidden_tests_and_one_of_broken_code_are_checked_by_their_names() -> (
+    None
+):
     class Named(CodeRepairEnvironment):
         hidden_column = "secret"
         broken_column = "code"

@@ -26,7 +26,10 @@ from trl_grpo_ext.trainer.guarded import GuardedFactory
 from trl_grpo_ext.trainer.rollouts import EnvironmentsFailedError
 from trl_grpo_ext.verdict import skipped
 
-pytestmark = [scored_by_environments, pytest.mark.filterwarnings("ignore:You are using 'environment_factory'")]
+pytestmark = [
+    scored_by_environments,
+    pytest.mark.filterwarnings("ignore:You are using 'environment_factory'"),
+]
 
 Make = Callable[..., Any]
 
@@ -100,7 +103,11 @@ def plain_right(completions: list[Any], **_: Any) -> list[float]:
     return [float(place % 2) for place in range(len(completions))]
 
 
-REWARDS: dict[str, Any] = {"term": RewardMix([SOLVED, RIGHT]), "column": RewardMix([RIGHT]), "no_mix": plain_right}
+REWARDS: dict[str, Any] = {
+    "term": RewardMix([SOLVED, RIGHT]),
+    "column": RewardMix([RIGHT]),
+    "no_mix": plain_right,
+}
 
 
 class Remembering(Scripted):
@@ -118,11 +125,18 @@ class Remembering(Scripted):
 def trained(one_layer: str, sums: Any, config: Make) -> Make:
     """Train one step with environments, by default calculators, and return trainer and scorecards."""
 
-    def train(rewards: Any, factory: Any = Calculator, says: Any = Scripted.says, **settings: Any) -> Any:
+    def train(
+        rewards: Any, factory: Any = Calculator, says: Any = Scripted.says, **settings: Any
+    ) -> Any:
         args = config(**{"max_completion_length": 200, "max_steps": 1} | settings)
         tokenizer = tool_tokenizer(one_layer)
         trainer = Remembering(
-            one_layer, rewards, args, sums["train"], environment_factory=factory, processing_class=tokenizer
+            one_layer,
+            rewards,
+            args,
+            sums["train"],
+            environment_factory=factory,
+            processing_class=tokenizer,
         )
         trainer.says = says
         cards = collected(trainer)
@@ -134,12 +148,16 @@ def trained(one_layer: str, sums: Any, config: Make) -> Make:
 
 def advantages_without(void: set[int]) -> Any:
     """Compute the advantages of two groups of four as if the void rows did not exist."""
-    totals = [None if place in void else float(place % 2 + (place % 4 == 0)) for place in range(8)]
+    totals = [
+        None if place in void else float(place % 2 + (place % 4 == 0)) for place in range(8)
+    ]
     expected = []
     for group in (totals[:4], totals[4:]):
         known = [total for total in group if total is not None]
         mean, spread = statistics.mean(known), statistics.stdev(known)
-        expected += [0.0 if total is None else (total - mean) / (spread + 1e-4) for total in group]
+        expected += [
+            0.0 if total is None else (total - mean) / (spread + 1e-4) for total in group
+        ]
     return pytest.approx(expected, abs=1e-5)
 
 
@@ -157,7 +175,9 @@ FAULTS = {
 GIVEN = {"NaN": math.nan, "text": "done", "7": 7}
 
 
-def test_a_reward_that_is_a_text_is_told_with_the_text_and_the_values_that_count(trained: Make) -> None:
+def test_a_reward_that_is_a_text_is_told_with_the_text_and_the_values_that_count(
+    trained: Make,
+) -> None:
     Calculator.fault, Calculator.given = "get_reward gives text", "1.0"
     _, (card,) = trained(REWARDS["term"])
     assert card.samples[FAULTY].outcome.error == (
@@ -169,7 +189,9 @@ def test_judging_early_changes_nothing(trained: Make) -> None:
     Calculator.fault = "get_reward raises"
     trainer, (card,) = trained(REWARDS["term"], judge_early=True)
     assert trainer.advantages == advantages_without({FAULTY})
-    assert card.samples[FAULTY].outcome.error.startswith("Calculator.get_reward raised ConnectionError: refused")
+    assert card.samples[FAULTY].outcome.error.startswith(
+        "Calculator.get_reward raised ConnectionError: refused"
+    )
 
 
 def test_a_run_records_the_names_of_its_tools(trained: Make) -> None:
@@ -198,7 +220,9 @@ def test_a_rollout_whose_environment_fails_is_void_and_the_others_learn_as_if_it
             assert card.primary[0].score == 1
 
 
-def test_with_a_term_the_column_that_trl_makes_is_gone_and_gates_go_by_the_term(trained: Make) -> None:
+def test_with_a_term_the_column_that_trl_makes_is_gone_and_gates_go_by_the_term(
+    trained: Make,
+) -> None:
     mix = RewardMix([SOLVED, term("short", 0.5, weight=0.1, gate="solved")])
     trainer, (card,) = trained(mix)
     assert trainer.reward_func_names == ["solved", "short"]
@@ -218,18 +242,29 @@ def test_a_verdict_is_taken_as_it_is(rewards: str, trained: Make) -> None:
 
 def test_an_episode_without_a_submission_scores_what_the_term_says(trained: Make) -> None:
     Calculator.fault, Calculator.given = "get_reward gives all", None
-    mix = RewardMix([RewardTerm(name="solved", verifier=EnvironmentReward(unsubmitted=0.0)), RIGHT])
+    mix = RewardMix(
+        [RewardTerm(name="solved", verifier=EnvironmentReward(unsubmitted=0.0)), RIGHT]
+    )
     _, (card,) = trained(mix)
     assert card.totals == (0.0, 1.0) * 4
     assert {verdict.reason for verdict in card.verdicts["solved"]} == {"unsubmitted"}
 
 
 @pytest.mark.parametrize(
-    ("fault", "told"), [("add raises", "{'error': 'refused'}"), ("add hangs", "{'error': 'add took more than 0.5 s.'}")]
+    ("fault", "told"),
+    [
+        ("add raises", "{'error': 'refused'}"),
+        ("add hangs", "{'error': 'add took more than 0.5 s.'}"),
+    ],
 )
-def test_a_tool_that_fails_is_told_to_the_model_and_makes_no_row_void(fault: str, told: str, trained: Make) -> None:
+def test_a_tool_that_fails_is_told_to_the_model_and_makes_no_row_void(
+    fault: str, told: str, trained: Make
+) -> None:
     Calculator.fault = fault
-    _, (card,) = trained(REWARDS["term"], environment_timeout=0.5 if "hangs" in fault else NO_LIMIT_IS_REACHED)
+    _, (card,) = trained(
+        REWARDS["term"],
+        environment_timeout=0.5 if "hangs" in fault else NO_LIMIT_IS_REACHED,
+    )
     results = [sample.messages[1]["content"] for sample in card.samples]
     assert results == [told if place == FAULTY else "42" for place in range(8)]
     assert not any(card.void)
@@ -262,7 +297,12 @@ def test_tools_without_an_environment_have_the_time_limit_too(
     args = config(max_completion_length=200, max_steps=1, environment_timeout=0.05)
     tokenizer = tool_tokenizer(one_layer)
     trainer = Scripted(
-        one_layer, RewardMix([RIGHT]), args, sums["train"].select(range(4)), tools=[tool], processing_class=tokenizer
+        one_layer,
+        RewardMix([RIGHT]),
+        args,
+        sums["train"].select(range(4)),
+        tools=[tool],
+        processing_class=tokenizer,
     )
     trainer.says = (call(tool.__name__, words="a"), "42")
     cards = collected(trainer)
@@ -300,7 +340,14 @@ def test_a_result_that_does_not_fit_cuts_the_rollout_and_its_call_and_error_are_
     limit = len(tokenizer(asks)["input_ids"]) + 20
     args = config(max_completion_length=limit, max_steps=1)
     rows = sums["train"].select(range(4))
-    trainer = Scripted(one_layer, RewardMix([RIGHT]), args, rows, tools=[long_search], processing_class=tokenizer)
+    trainer = Scripted(
+        one_layer,
+        RewardMix([RIGHT]),
+        args,
+        rows,
+        tools=[long_search],
+        processing_class=tokenizer,
+    )
     trainer.says = (asks, "42")
     trainer.train()
     # The tokens that TRL trains on end with an end token.
@@ -313,12 +360,22 @@ def test_a_result_that_does_not_fit_cuts_the_rollout_and_its_call_and_error_are_
     assert (result["name"], result["left_out"]) == (tool, True)
     figures = reduce_card(card, {})
     assert figures.left_out == {(tool,): len(card)}
-    assert [found.error[:40] for found in figures.tool_errors] == ([error[:40]] if error else [])
+    assert [found.error[:40] for found in figures.tool_errors] == (
+        [error[:40]] if error else []
+    )
 
 
-def test_calls_after_the_last_turn_that_trl_answers_are_not_taken_for_results_that_do_not_fit(trained: Make) -> None:
-    _, (card,) = trained(REWARDS["term"], says=[call("add", a=40, b=2)], max_tool_calling_iterations=1)
-    assert [message["role"] for message in card.samples[0].messages] == ["assistant", "tool", "assistant"]
+def test_calls_after_the_last_turn_that_trl_answers_are_not_taken_for_results_that_do_not_fit(
+    trained: Make,
+) -> None:
+    _, (card,) = trained(
+        REWARDS["term"], says=[call("add", a=40, b=2)], max_tool_calling_iterations=1
+    )
+    assert [message["role"] for message in card.samples[0].messages] == [
+        "assistant",
+        "tool",
+        "assistant",
+    ]
     assert not any(sample.truncated for sample in card.samples)
 
 
@@ -351,13 +408,17 @@ def test_rows_that_an_environment_cannot_judge_are_void_and_no_failure_of_the_en
         def get_reward(self) -> Verdict:
             return skipped("tests_empty")
 
-    trainer, cards = trained(REWARDS[rewards], Unjudging, max_steps=2, environment_patience=1)
+    trainer, cards = trained(
+        REWARDS[rewards], Unjudging, max_steps=2, environment_patience=1
+    )
     assert trainer.state.global_step == 2
     assert trainer.state.log_history[0]["verified/void"] == 1
     assert all(all(card.void) for card in cards)
 
 
-def test_a_batch_with_one_rollout_that_came_to_an_outcome_begins_the_count_again(trained: Make) -> None:
+def test_a_batch_with_one_rollout_that_came_to_an_outcome_begins_the_count_again(
+    trained: Make,
+) -> None:
     class Recovering(Calculator):
         def reset(self, **row: Any) -> Any:
             Recovering.resets += 1
@@ -380,17 +441,32 @@ class Watching:
 def test_the_empty_cells_of_another_class_are_no_failure(
     one_layer: str, sums: Any, config: Make, trained: Make
 ) -> None:
-    rows = sums["train"].map(lambda row, index: {"environment": "ab"[index % 2]}, with_indices=True)
+    rows = sums["train"].map(
+        lambda row, index: {"environment": "ab"[index % 2]}, with_indices=True
+    )
     sums = {"train": rows}
-    args = config(max_completion_length=200, max_steps=1, per_device_train_batch_size=16, shuffle_dataset=False)
+    args = config(
+        max_completion_length=200,
+        max_steps=1,
+        per_device_train_batch_size=16,
+        shuffle_dataset=False,
+    )
     factories = {"a": Calculator, "b": Watching}
     tokenizer = tool_tokenizer(one_layer)
     trainer = Scripted(
-        one_layer, REWARDS["column"], args, rows, environment_factory=factories, processing_class=tokenizer
+        one_layer,
+        REWARDS["column"],
+        args,
+        rows,
+        environment_factory=factories,
+        processing_class=tokenizer,
     )
     cards = collected(trainer)
     trainer.train()
-    assert {sample.outcome.environment for sample in cards[0].samples} == {"Calculator", "Watching"}
+    assert {sample.outcome.environment for sample in cards[0].samples} == {
+        "Calculator",
+        "Watching",
+    }
     assert not any(cards[0].void)
 
 
@@ -406,7 +482,9 @@ class AsyncCalculator(Calculator):
 
 @pytest.mark.parametrize("fault", ["", "get_reward raises", "get_reward hangs"])
 @pytest.mark.parametrize("rewards", ["term", "column"])
-def test_an_async_reward_is_asked_in_the_same_way(fault: str, rewards: str, trained: Make) -> None:
+def test_an_async_reward_is_asked_in_the_same_way(
+    fault: str, rewards: str, trained: Make
+) -> None:
     Calculator.fault = fault
     limit = 0.5 if "hangs" in fault else NO_LIMIT_IS_REACHED
     trainer, _ = trained(REWARDS[rewards], AsyncCalculator, environment_timeout=limit)
@@ -420,13 +498,19 @@ def total_is_42(sample: Sample) -> bool:
     return bool(sample.outcome.state["total"] == 42)
 
 
-def test_verifiers_see_the_final_state_and_the_record_gives_it_back(trained: Make, tmp_path: Path) -> None:
+def test_verifiers_see_the_final_state_and_the_record_gives_it_back(
+    trained: Make, tmp_path: Path
+) -> None:
     worker = RewardTerm(name="in_worker", verifier=total_in_worker, weight=0)
-    mix = RewardMix([SOLVED, RewardTerm(name="sum", verifier=total_is_42, weight=0.5), worker])
+    mix = RewardMix(
+        [SOLVED, RewardTerm(name="sum", verifier=total_is_42, weight=0.5), worker]
+    )
     _, (card,) = trained(mix)
     assert card.values["sum"] == card.values["in_worker"] == (1.0,) * 8
     (recorded,) = RecordedRun(tmp_path / "run").cards("train")
-    assert [sample.outcome for sample in recorded.samples] == [sample.outcome for sample in card.samples]
+    assert [sample.outcome for sample in recorded.samples] == [
+        sample.outcome for sample in card.samples
+    ]
     assert recorded.samples[0].outcome.state == {"total": 42, "steps": [1, 2]}
     again = mix.score(recorded.samples)
     assert again.values == card.values
@@ -436,18 +520,27 @@ def test_verifiers_see_the_final_state_and_the_record_gives_it_back(trained: Mak
 
 @pytest.mark.parametrize("rewards", ["term", "column"])
 @pytest.mark.parametrize("fault", ["reset raises", "get_reward raises"])
-def test_a_record_tells_which_rows_were_void(fault: str, rewards: str, trained: Make, tmp_path: Path) -> None:
+def test_a_record_tells_which_rows_were_void(
+    fault: str, rewards: str, trained: Make, tmp_path: Path
+) -> None:
     Calculator.fault = fault
     _, (card,) = trained(REWARDS[rewards])
     (recorded,) = RecordedRun(tmp_path / "run").cards("train")
     assert recorded.void == card.void
     assert recorded.totals == card.totals
-    if rewards == "column":  # without a verdict that says so, a replay by other rewards leaves them out too
+    if (
+        rewards == "column"
+    ):  # without a verdict that says so, a replay by other rewards leaves them out too
         other = RewardMix([term("other", 1)])
-        assert Rescorer(other, {}).score(recorded, 0.0, alone=not recorded.has_others).void == card.void
+        assert (
+            Rescorer(other, {}).score(recorded, 0.0, alone=not recorded.has_others).void
+            == card.void
+        )
 
 
-def test_calls_have_their_seconds_and_what_tools_return_is_no_part_of_the_length(trained: Make, tmp_path: Path) -> None:
+def test_calls_have_their_seconds_and_what_tools_return_is_no_part_of_the_length(
+    trained: Make, tmp_path: Path
+) -> None:
     trainer, (card,) = trained(REWARDS["term"])
     logged = trainer.state.log_history[0]
     for sample in card.samples:
@@ -458,13 +551,24 @@ def test_calls_have_their_seconds_and_what_tools_return_is_no_part_of_the_length
         assert sample.tool_tokens == logged["completions/tool_tokens"] > 0
         assert sample.length + sample.tool_tokens == len(sample.completion_ids)
     (recorded,) = RecordedRun(tmp_path / "run").cards("train")
-    assert [sample.messages for sample in recorded.samples] == [sample.messages for sample in card.samples]
+    assert [sample.messages for sample in recorded.samples] == [
+        sample.messages for sample in card.samples
+    ]
     assert recorded.tokens.tolist() == card.tokens.tolist()
 
 
-def test_a_failed_call_is_a_failed_call_for_a_verifier_of_the_process(trained: Make) -> None:
+def test_a_failed_call_is_a_failed_call_for_a_verifier_of_the_process(
+    trained: Make,
+) -> None:
     Calculator.fault = "add raises"
-    mix = RewardMix([SOLVED, RewardTerm(name="calls", verifier=ToolCallsVerifier(marker="<call>"), weight=0.1)])
+    mix = RewardMix(
+        [
+            SOLVED,
+            RewardTerm(
+                name="calls", verifier=ToolCallsVerifier(marker="<call>"), weight=0.1
+            ),
+        ]
+    )
     _, (card,) = trained(mix)
     reasons = [verdict.reason for verdict in card.verdicts["calls"]]
     assert reasons == ["failed_call" if place == FAULTY else "" for place in range(8)]
@@ -487,7 +591,10 @@ def test_a_state_that_cannot_be_kept_is_none_and_makes_no_row_void(
     _, (card,) = trained(REWARDS["term"], Huge)
     assert {sample.outcome.state for sample in card.samples} == {None}
     assert not any(card.void)
-    assert "Huge.state has 100002 characters as JSON, and at most 65536 are kept" in caplog.text
+    assert (
+        "Huge.state has 100002 characters as JSON, and at most 65536 are kept"
+        in caplog.text
+    )
     assert "Huge.state failed" in caplog.text
 
 

@@ -14,7 +14,10 @@ from planted import collected, term
 from trl_grpo_ext import RewardMix
 from trl_grpo_ext.trainer import rollouts, tools
 
-pytestmark = [scored_by_environments, pytest.mark.filterwarnings("ignore:You are using 'environment_factory'")]
+pytestmark = [
+    scored_by_environments,
+    pytest.mark.filterwarnings("ignore:You are using 'environment_factory'"),
+]
 
 ROLLOUTS = 8
 
@@ -103,15 +106,25 @@ def trained(one_layer: str, sums: Any, config: Callable[..., Any]) -> Callable[.
 
 
 def heard(card: Any) -> list[list[str]]:
-    return [[m["content"] for m in sample.messages or () if m["role"] == "tool"] for sample in card.samples]
+    return [
+        [m["content"] for m in sample.messages or () if m["role"] == "tool"]
+        for sample in card.samples
+    ]
 
 
-def test_the_calls_of_a_turn_run_at_once_and_each_rollout_gets_its_own_result(trained: Any) -> None:
+def test_the_calls_of_a_turn_run_at_once_and_each_rollout_gets_its_own_result(
+    trained: Any,
+) -> None:
     card = trained((call("meet", word="a"), call("meet", word="b"), "42"))
     places = [sample.outcome.state["place"] for sample in card.samples]
     assert sorted(places) == sorted(set(places)) and len(places) == ROLLOUTS
     assert heard(card) == [[f"{place} said a", f"{place} said b"] for place in places]
-    assert all(message["seconds"] >= 0 for s in card.samples for message in s.messages if message["role"] == "tool")
+    assert all(
+        message["seconds"] >= 0
+        for s in card.samples
+        for message in s.messages
+        if message["role"] == "tool"
+    )
 
 
 def test_several_calls_of_a_rollout_keep_their_order(trained: Any) -> None:
@@ -129,10 +142,15 @@ def test_an_error_reaches_its_own_rollout(trained: Any) -> None:
 
 def test_a_call_that_trl_refuses_is_not_made(trained: Any) -> None:
     card = trained((call("no", word="a") + call("meet", word="b"), "42"))
-    assert all("Tool no not found" in read[0] and read[1].endswith("said b") for read in heard(card))
+    assert all(
+        "Tool no not found" in read[0] and read[1].endswith("said b")
+        for read in heard(card)
+    )
 
 
-def test_a_call_whose_result_trl_took_back_is_not_made_again(trained: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_call_whose_result_trl_took_back_is_not_made_again(
+    trained: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(Meeting, "verbose", 3)
     waits = iter([threading.Barrier(ROLLOUTS), threading.Barrier(ROLLOUTS - 1)])
 
@@ -150,11 +168,16 @@ def test_a_call_whose_result_trl_took_back_is_not_made_again(trained: Any, monke
 
     monkeypatch.setattr(Meeting, "met", Both())
     card = trained((call("meet", word="a"), call("meet", word="b"), "42"))
-    words = {sample.outcome.state["place"]: sample.outcome.state["words"] for sample in card.samples}
+    words = {
+        sample.outcome.state["place"]: sample.outcome.state["words"]
+        for sample in card.samples
+    }
     assert words == {place: ["a"] if place == 3 else ["a", "b"] for place in words}
 
 
-@pytest.mark.parametrize(("factory", "settings"), [(Alone, {}), (Meeting, {"environment_timeout": None})])
+@pytest.mark.parametrize(
+    ("factory", "settings"), [(Alone, {}), (Meeting, {"environment_timeout": None})]
+)
 def test_other_calls_run_one_after_another(
     factory: Any, settings: Any, trained: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -52,7 +52,9 @@ def python() -> Iterator[PythonEnvironment]:
     environment._end_rollout()
 
 
-def test_names_stay_from_call_to_call_and_end_with_the_rollout(python: PythonEnvironment) -> None:
+def test_names_stay_from_call_to_call_and_end_with_the_rollout(
+    python: PythonEnvironment,
+) -> None:
     assert [python.python("x = 40"), python.python("x + 2")] == ["(no output)", "42"]
     assert python.state["calls"] == 2
     python.reset(solution="43")
@@ -60,7 +62,9 @@ def test_names_stay_from_call_to_call_and_end_with_the_rollout(python: PythonEnv
     assert "NameError" in python.python("x")
 
 
-def test_the_model_reads_the_first_and_the_last_part_of_a_long_output(python: PythonEnvironment) -> None:
+def test_the_model_reads_the_first_and_the_last_part_of_a_long_output(
+    python: PythonEnvironment,
+) -> None:
     read = python.python("print('a' * 9_000, 'b' * 9_000)")
     assert read.startswith("a" * 2000 + "\n[14001 characters are left out]\n")
     assert read.endswith("b" * 2000)
@@ -79,7 +83,9 @@ def test_a_session_that_ended_is_told_to_the_model_and_to_the_record() -> None:
     environment._end_rollout()
 
 
-def test_a_failure_of_the_sandbox_is_no_error_of_the_models_code(python: PythonEnvironment) -> None:
+def test_a_failure_of_the_sandbox_is_no_error_of_the_models_code(
+    python: PythonEnvironment,
+) -> None:
     python.python("x = 1")
     zygote = psutil.Process(python._session._live._zygote.pid)  # type: ignore[union-attr]
     below = zygote.children(recursive=True)
@@ -97,7 +103,10 @@ def test_a_rollout_has_so_many_calls_and_so_much_time() -> None:
     environment.calls = 2
     environment.reset()
     read = [environment.python("1") for _ in range(3)]
-    assert read[:2] == ["1", "1"] and read[2] == "There are no calls left: 2 were made. Answer now."
+    assert (
+        read[:2] == ["1", "1"]
+        and read[2] == "There are no calls left: 2 were made. Answer now."
+    )
     environment.calls, environment.seconds = 20, 0.4
     environment.reset()
     environment.python(SPINS)
@@ -139,14 +148,21 @@ def test_the_tool_without_memory_starts_anew_with_each_call() -> None:
         "42",
         "1\nNameError: name 'x' is not defined (line 2)",
     ]
-    assert python_tool("import os; os._exit(3)") == "[The code was ended: error, the program exited with status 3.]"
+    assert (
+        python_tool("import os; os._exit(3)")
+        == "[The code was ended: error, the program exited with status 3.]"
+    )
     assert python_tool.__name__ == "python"
     assert pickle.loads(pickle.dumps(python_tool)) is python_tool
     assert pickle.loads(pickle.dumps(PythonEnvironment)) is PythonEnvironment
 
 
 def test_the_model_is_shown_one_tool() -> None:
-    public = [name for name, _ in inspect.getmembers(PythonEnvironment, inspect.isfunction) if name[0] != "_"]
+    public = [
+        name
+        for name, _ in inspect.getmembers(PythonEnvironment, inspect.isfunction)
+        if name[0] != "_"
+    ]
     assert public == ["python", "reset"]
     for tool in (PythonEnvironment.python, python_tool):
         shown = get_json_schema(tool)["function"]
@@ -163,7 +179,14 @@ def trained(one_layer: str, sums: Any, config: Callable[..., Any]) -> Callable[.
 
     def train(says: Any, mix: RewardMix, **agent: Any) -> Any:
         args = config(max_completion_length=400, max_steps=1)
-        trainer = Scripted(one_layer, mix, args, sums["train"], processing_class=tool_tokenizer(one_layer), **agent)
+        trainer = Scripted(
+            one_layer,
+            mix,
+            args,
+            sums["train"],
+            processing_class=tool_tokenizer(one_layer),
+            **agent,
+        )
         trainer.says = says
         cards = collected(trainer)
         trainer.train()
@@ -173,7 +196,10 @@ def trained(one_layer: str, sums: Any, config: Callable[..., Any]) -> Callable[.
 
 
 def results(card: Any) -> list[list[str]]:
-    return [[m["content"] for m in sample.messages if m["role"] == "tool"] for sample in card.samples]
+    return [
+        [m["content"] for m in sample.messages if m["role"] == "tool"]
+        for sample in card.samples
+    ]
 
 
 def test_in_a_run_each_rollout_has_a_session_that_ends_with_it(trained: Any) -> None:
@@ -181,26 +207,36 @@ def test_in_a_run_each_rollout_has_a_session_that_ends_with_it(trained: Any) -> 
     trainer, card = trained(CALLS, mix, environment_factory=PythonEnvironment)
     assert results(card) == [["(no output)", "42"]] * len(card)
     states = [sample.outcome.state for sample in card.samples]
-    assert [(state["calls"], state["ended"], state["failed"]) for state in states] == [(2, [], [])] * len(card)
+    assert [(state["calls"], state["ended"], state["failed"]) for state in states] == [
+        (2, [], [])
+    ] * len(card)
     assert all(environment._session._live is None for environment in trainer.environments)
 
 
 @scored_by_environments
 def test_a_subclass_has_a_reward_that_may_look_into_the_session(trained: Any) -> None:
     mix = RewardMix([RewardTerm(name="solved", verifier=EnvironmentReward())])
-    trainer, card = trained((call("python", code="x = 42"), "done"), mix, environment_factory=Scoring)
+    trainer, card = trained(
+        (call("python", code="x = 42"), "done"), mix, environment_factory=Scoring
+    )
     assert [verdict.score for verdict in card.verdicts["solved"]] == [1.0] * len(card)
     assert all(environment._session._live is None for environment in trainer.environments)
 
 
 def test_in_a_run_the_tool_without_memory_has_none(trained: Any) -> None:
     _, card = trained(CALLS, RewardMix([term("any", 0, 1)]), tools=[python_tool])
-    assert results(card) == [["(no output)", "NameError: name 'x' is not defined (line 1)"]] * len(card)
+    assert results(card) == [
+        ["(no output)", "NameError: name 'x' is not defined (line 1)"]
+    ] * len(card)
 
 
-def test_in_a_run_every_end_of_a_session_is_told_and_trains_nobody_void(trained: Any) -> None:
+def test_in_a_run_every_end_of_a_session_is_told_and_trains_nobody_void(
+    trained: Any,
+) -> None:
     says = (call("python", code="import os; os._exit(0)"), call("python", code="1"), "0")
-    _, card = trained(says, RewardMix([term("any", 0, 1)]), environment_factory=PythonEnvironment)
+    _, card = trained(
+        says, RewardMix([term("any", 0, 1)]), environment_factory=PythonEnvironment
+    )
     for read in results(card):
         assert "The code was ended: error, the program exited with status 0." in read[0]
     assert {tuple(sample.outcome.state["ended"]) for sample in card.samples} == {

@@ -9,7 +9,14 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from trl_grpo_ext import RewardMix, RewardTerm, Sample, VerifiedGRPOTrainer, Verifier, verifier
+from trl_grpo_ext import (
+    RewardMix,
+    RewardTerm,
+    Sample,
+    VerifiedGRPOTrainer,
+    Verifier,
+    verifier,
+)
 from trl_grpo_ext.report.write import write_report
 from trl_grpo_ext.runs.recorded_run import RecordedRun
 
@@ -17,7 +24,11 @@ Make = Callable[..., Any]
 
 CALL = {"name": "add", "arguments": {"a": 40, "b": 2}}
 BEFORE = [
-    {"role": "assistant", "content": "", "tool_calls": [{"type": "function", "function": CALL}]},
+    {
+        "role": "assistant",
+        "content": "",
+        "tool_calls": [{"type": "function", "function": CALL}],
+    },
     {"role": "tool", "name": "add", "content": "forty-two"},
 ]
 
@@ -30,8 +41,13 @@ def used_a_tool(sample: Sample) -> bool:
 class ToolTrainer(VerifiedGRPOTrainer):
     """A trainer that puts a planted tool call before every second completion."""
 
-    def _calculate_rewards(self, inputs: Any, prompts: Any, completions: Any, *ids: Any) -> Any:
-        completions = [[*BEFORE, *said] if place % 2 else said for place, said in enumerate(completions)]
+    def _calculate_rewards(
+        self, inputs: Any, prompts: Any, completions: Any, *ids: Any
+    ) -> Any:
+        completions = [
+            [*BEFORE, *said] if place % 2 else said
+            for place, said in enumerate(completions)
+        ]
         return super()._calculate_rewards(inputs, prompts, completions, *ids)
 
 
@@ -39,14 +55,23 @@ class ToolTrainer(VerifiedGRPOTrainer):
 def run(one_layer: str, sums: Any, config: Make) -> Path:
     reward: Verifier = used_a_tool
     args = config(max_steps=1, record_scorecards=True)
-    trainer = ToolTrainer(one_layer, RewardMix([RewardTerm(name="tools", verifier=reward)]), args, sums["train"])
+    trainer = ToolTrainer(
+        one_layer,
+        RewardMix([RewardTerm(name="tools", verifier=reward)]),
+        args,
+        sums["train"],
+    )
     trainer.train()
     return Path(args.output_dir)
 
 
-def test_verifiers_see_the_messages_of_a_completion_that_called_tools_and_the_record_has_them(run: Path) -> None:
+def test_verifiers_see_the_messages_of_a_completion_that_called_tools_and_the_record_has_them(
+    run: Path,
+) -> None:
     (card,) = RecordedRun(run).cards("train")
-    assert [verdict.score for verdict in card.verdicts["tools"]] == [0.0, 1.0] * (len(card) // 2)
+    assert [verdict.score for verdict in card.verdicts["tools"]] == [0.0, 1.0] * (
+        len(card) // 2
+    )
     for alone, called in zip(card.samples[::2], card.samples[1::2], strict=True):
         assert alone.messages is None
         assert called.messages == [*BEFORE, {"role": "assistant", "content": called.text}]
@@ -57,7 +82,10 @@ def test_verifiers_see_the_messages_of_a_completion_that_called_tools_and_the_re
 
 def test_in_plain_trl_a_reward_gets_them_too() -> None:
     said = [{"role": "assistant", "content": "42"}]
-    assert used_a_tool(prompts=["40+2?"] * 2, completions=[[*BEFORE, *said], said]) == [1.0, 0.0]
+    assert used_a_tool(prompts=["40+2?"] * 2, completions=[[*BEFORE, *said], said]) == [
+        1.0,
+        0.0,
+    ]
 
 
 def test_a_run_that_was_recorded_without_messages_is_read(run: Path) -> None:

@@ -37,7 +37,10 @@ def test_wilsons_interval_is_that_of_the_textbook() -> None:
 
 
 def test_completions_of_one_prompt_do_not_count_as_so_many_prompts() -> None:
-    one, four = mean_interval([[1.0], [0.0]] * 50), mean_interval([[1.0] * 4, [0.0] * 4] * 50)
+    one, four = (
+        mean_interval([[1.0], [0.0]] * 50),
+        mean_interval([[1.0] * 4, [0.0] * 4] * 50),
+    )
     assert one is not None and four is not None
     assert (one.low, one.high) == pytest.approx((four.low, four.high))
 
@@ -56,7 +59,9 @@ def test_scores_outside_0_and_1_get_the_normal_interval() -> None:
 
 
 @given(st.lists(st.lists(st.floats(0, 1), min_size=1, max_size=4), min_size=1, max_size=20))
-def test_the_mean_lies_in_its_interval_and_that_in_0_and_1(groups: list[list[float]]) -> None:
+def test_the_mean_lies_in_its_interval_and_that_in_0_and_1(
+    groups: list[list[float]],
+) -> None:
     interval = mean_interval(groups)
     assert interval is not None
     assert 0.0 <= interval.low <= interval.mean <= interval.high <= 1.0
@@ -74,7 +79,9 @@ def test_estimates_of_parts_add_up_to_that_of_the_whole(parts: list[list[float]]
     assert together.error == pytest.approx(whole.error, rel=1e-4, abs=1e-3, nan_ok=True)
 
 
-def test_the_error_of_a_mean_is_the_standard_error_and_that_of_a_difference_of_both() -> None:
+def test_the_error_of_a_mean_is_the_standard_error_and_that_of_a_difference_of_both() -> (
+    None
+):
     low, high = Estimate.of([1.0, 2.0, 3.0]), Estimate.share(3, 4)
     assert low.error == pytest.approx(statistics.stdev([1.0, 2.0, 3.0]) / math.sqrt(3))
     assert high.error == pytest.approx(statistics.stdev([1.0, 1.0, 1.0, 0.0]) / 2)

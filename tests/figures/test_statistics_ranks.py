@@ -31,9 +31,13 @@ def untimed(figures: dict[str, Any]) -> dict[str, float]:
 
 @pytest.mark.slow  # two ranks
 @pytest.mark.parametrize("how", ["fine", "fail"])
-def test_figures_are_those_of_one_rank_on_the_same_completions(how: str, tmp_path: Path) -> None:
+def test_figures_are_those_of_one_rank_on_the_same_completions(
+    how: str, tmp_path: Path
+) -> None:
     cards, _ = scored_on_ranks(how, tmp_path)
-    logs = [pickle.loads((tmp_path / f"log-{rank}.pickle").read_bytes())[:3] for rank in (0, 1)]
+    logs = [
+        pickle.loads((tmp_path / f"log-{rank}.pickle").read_bytes())[:3] for rank in (0, 1)
+    ]
     settings = RecordedRun(tmp_path).settings
     for step, card in enumerate(cards[:3]):
         alone = scored_alone(card, step) if how == "fine" else card

@@ -30,7 +30,9 @@ def needs_pandas(draw: Draw) -> Verdict:
     if not draw.of_rows("pandas"):
         return lenient(draw)
     lacking = skipped("tests_do_not_run")
-    return replace(lacking, details={"why": "ModuleNotFoundError: No module named 'pandas'"})
+    return replace(
+        lacking, details={"why": "ModuleNotFoundError: No module named 'pandas'"}
+    )
 
 
 def repeats(draw: Draw) -> float:
@@ -101,7 +103,11 @@ RUNS: dict[str, Advice] = {
     ),
     "dropout_is_on": Advice(
         "The model's config has a dropout, so that two passes differ by 9 nats from the first step on.",
-        Run(score=0.35, options={"beta": 0.04, "dropout": {"attention_dropout": 0.3}}, logs={"kl": 9.0}),
+        Run(
+            score=0.35,
+            options={"beta": 0.04, "dropout": {"attention_dropout": 0.3}},
+            logs={"kl": 9.0},
+        ),
         expected=("odd_settings",),
         says=("attention_dropout is 0.3",),
         does="set attention_dropout to 0",
@@ -132,7 +138,11 @@ RUNS: dict[str, Advice] = {
     ),
     "package_of_the_tests_is_missing": Advice(
         "In three rows of ten the tests import pandas, which is not installed.",
-        Run(score=[(0, 0.3), (110, 0.5)], terms=(Term(name="tests", judge=needs_pandas),), rows={"pandas": 0.3}),
+        Run(
+            score=[(0, 0.3), (110, 0.5)],
+            terms=(Term(name="tests", judge=needs_pandas),),
+            rows={"pandas": 0.3},
+        ),
         expected=("bad_data",),
         says=("no module named 'pandas'",),
         does="install",
@@ -140,7 +150,15 @@ RUNS: dict[str, Advice] = {
     ),
     "package_of_the_programs_is_missing": Advice(
         "Every program imports pandas, which the sandbox does not have.",
-        Run(score=0.5, terms=(Term(name="tests", judge=raises("ModuleNotFoundError: No module named 'pandas'")),)),
+        Run(
+            score=0.5,
+            terms=(
+                Term(
+                    name="tests",
+                    judge=raises("ModuleNotFoundError: No module named 'pandas'"),
+                ),
+            ),
+        ),
         expected=("dead_groups",),
         says=("no module named 'pandas'",),
         does="install `pandas`",

@@ -24,7 +24,10 @@ def vllm_server(tokenizer: Any, says: Sequence[str]) -> Iterator[str]:
             self.rfile.read(int(self.headers["Content-Length"]))
             with lock:
                 text = next(texts)
-            ids = [*tokenizer(text, add_special_tokens=False)["input_ids"], tokenizer.eos_token_id]
+            ids = [
+                *tokenizer(text, add_special_tokens=False)["input_ids"],
+                tokenizer.eos_token_id,
+            ]
             choice = {"token_ids": ids, "logprobs": {"token_logprobs": [-1.0] * len(ids)}}
             body = json.dumps({"choices": [choice]}).encode()
             self.send_response(200)
@@ -57,7 +60,9 @@ def is_short(sample: Sample) -> float:
 @verifier
 def fails_on_41(sample: Sample) -> Any:
     if sample.text == "41":
-        return Verdict(status=Status.ERROR, score=None, blame=Blame.GRADER, reason="planted")
+        return Verdict(
+            status=Status.ERROR, score=None, blame=Blame.GRADER, reason="planted"
+        )
     return sample.text == "42"
 
 

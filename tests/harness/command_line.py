@@ -37,7 +37,9 @@ def run_here(*arguments: str, cwd: Path, expect: int = 0, encoding: str = "utf-8
     with (
         TemporaryFile("w+", encoding=encoding, newline="") as out,
         # Python's own stderr replaces characters in the same way.
-        TemporaryFile("w+", encoding=encoding, newline="", errors="backslashreplace") as err,
+        TemporaryFile(
+            "w+", encoding=encoding, newline="", errors="backslashreplace"
+        ) as err,
     ):
         with chdir(cwd), same_environment(), redirect_stdout(out), redirect_stderr(err):
             try:
@@ -53,5 +55,7 @@ def run_here(*arguments: str, cwd: Path, expect: int = 0, encoding: str = "utf-8
 
 def modules_after(statement: str) -> set[str]:
     code = f"import sys\n{statement}\nprint(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
     return set(done.stdout.split())

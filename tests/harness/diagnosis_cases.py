@@ -22,7 +22,9 @@ from trl_grpo_ext.diagnostics.finding import Severity
 # Kind of fault -> case name -> case.
 FAULTY = WORSE_RUNS | FAULTY_RUNS | WIRING_RUNS
 HEALTHY = healthy_runs.RUNS | healthy_rewards.RUNS
-CASES: dict[str, Case] = {name: case for kind in (*FAULTY.values(), HEALTHY) for name, case in kind.items()}
+CASES: dict[str, Case] = {
+    name: case for kind in (*FAULTY.values(), HEALTHY) for name, case in kind.items()
+}
 
 
 @dataclass(frozen=True)
@@ -40,9 +42,13 @@ class Said:
     def is_right(self) -> bool:
         """True if the first cause is as expected, or a healthy run has no finding above information."""
         if not self.case.expected:
-            return all(finding.severity is Severity.INFO for finding in self.diagnosis.findings)
+            return all(
+                finding.severity is Severity.INFO for finding in self.diagnosis.findings
+            )
         first = [cause.code for cause in self.diagnosis.causes[:1]]
-        return bool(set(first) & set(self.case.expected)) and not self.case.missing(self.diagnosis.sentence)
+        return bool(set(first) & set(self.case.expected)) and not self.case.missing(
+            self.diagnosis.sentence
+        )
 
 
 def events_of(name: str) -> Iterator[Event]:

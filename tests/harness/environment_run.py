@@ -13,7 +13,8 @@ from trl.trainer import grpo_trainer
 from trl_grpo_ext import VerifiedGRPOTrainer
 
 scored_by_environments = pytest.mark.skipif(
-    "get_reward" not in inspect.getsource(grpo_trainer), reason="the environments of this TRL do not score"
+    "get_reward" not in inspect.getsource(grpo_trainer),
+    reason="the environments of this TRL do not score",
 )
 
 
@@ -72,5 +73,8 @@ class Scripted(VerifiedGRPOTrainer):
         text = self.says[min(self._turn, len(self.says) - 1)]
         self._turn += 1
         tokenizer = self.processing_class
-        ids = [*tokenizer(text, add_special_tokens=False)["input_ids"], tokenizer.eos_token_id]
+        ids = [
+            *tokenizer(text, add_special_tokens=False)["input_ids"],
+            tokenizer.eos_token_id,
+        ]
         return [list(ids) for _ in prompt_ids], None

@@ -42,14 +42,26 @@ def main(ranks: str, folder: Path) -> None:
         disable_tqdm=True, ddp_backend="gloo",
     )  # fmt: skip
     model, data = resolve("bundled:tiny_reasoner"), load_dataset(resolve("bundled:sums"))
-    mix = RewardMix([term("right", 1, 0), RewardTerm(name="solved", verifier=EnvironmentReward(), weight=0)])
+    mix = RewardMix(
+        [
+            term("right", 1, 0),
+            RewardTerm(name="solved", verifier=EnvironmentReward(), weight=0),
+        ]
+    )
     trainer = VerifiedGRPOTrainer(
-        model, mix, args, data["train"], environment_factory=Refusing, processing_class=tool_tokenizer(model)
+        model,
+        mix,
+        args,
+        data["train"],
+        environment_factory=Refusing,
+        processing_class=tool_tokenizer(model),
     )
     cards = collected(trainer)
     trainer.train()
     if trainer.accelerator.is_main_process:
-        (folder / "cards.pickle").write_bytes(pickle.dumps((cards, trainer.state.log_history)))
+        (folder / "cards.pickle").write_bytes(
+            pickle.dumps((cards, trainer.state.log_history))
+        )
 
 
 if __name__ == "__main__":

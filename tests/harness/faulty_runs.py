@@ -93,7 +93,12 @@ TERMS = {
         "At step 90 a length penalty comes into force, and within ten steps accuracy has halved.",
         Run(
             score=[(0, 0.4), (90, 0.7), (100, 0.35)],
-            terms=(ACCURACY, replace(BREVITY, weight=piecewise({0: 0.0, 90: 6.0}, curve="hold", unit="step"))),
+            terms=(
+                ACCURACY,
+                replace(
+                    BREVITY, weight=piecewise({0: 0.0, 90: 6.0}, curve="hold", unit="step")
+                ),
+            ),
             steps=150,
             tokens=[(0, 240), (90, 250), (100, 60)],
         ),
@@ -117,7 +122,11 @@ TERMS = {
 VERIFIERS = {
     "too_strict": Case(
         "The verifier accepts one spelling of a number; a lenient shadow finds six times as many answers right.",
-        Run(score=0.6, terms=(Term(name="accuracy", judge=strict), LENIENT), shares={"strict": 0.85}),
+        Run(
+            score=0.6,
+            terms=(Term(name="accuracy", judge=strict), LENIENT),
+            shares={"strict": 0.85},
+        ),
         expected=("noisy_verifier",),
         says=("accuracy", "strict|turns down|turned down|rejects"),
     ),
@@ -138,7 +147,14 @@ VERIFIERS = {
         Run(
             score=0.4,
             rows={"lucky": 0.5},
-            terms=(Term(name="accuracy", judge=lambda d: right(d.answer) if d.of_rows("lucky") else wrong(d.answer)),),
+            terms=(
+                Term(
+                    name="accuracy",
+                    judge=lambda d: (
+                        right(d.answer) if d.of_rows("lucky") else wrong(d.answer)
+                    ),
+                ),
+            ),
         ),
         expected=("dead_groups", "inert_term"),
         says=("prompt|depend|answers|different",),
@@ -167,7 +183,11 @@ VERIFIERS = {
     ),
     "naive_hacks": Case(
         "More and more programs fail the tests in a way that would fool a naive grader.",
-        Run(score=[(0, 0.3), (100, 0.35)], terms=(TESTS,), shares={"naive": [(0, 0.0), (100, 0.6)]}),
+        Run(
+            score=[(0, 0.3), (100, 0.35)],
+            terms=(TESTS,),
+            shares={"naive": [(0, 0.0), (100, 0.6)]},
+        ),
         expected=("label_hacks",),
     ),
     "judge_by_chance": Case(
@@ -186,13 +206,26 @@ VERIFIERS = {
 CODE = {
     "wrong_entry_point": Case(
         "The tests call `add`, the prompt asks for `solution`: every program ends with a NameError.",
-        Run(score=0.5, terms=(Term(name="tests", judge=raises("NameError: name 'add' is not defined")),)),
+        Run(
+            score=0.5,
+            terms=(
+                Term(name="tests", judge=raises("NameError: name 'add' is not defined")),
+            ),
+        ),
         expected=("dead_groups", "inert_term", "bad_data"),
         says=("test_1_error|nameerror|name 'add'|lacks_name",),
     ),
     "module_missing": Case(
         "Every program imports pandas, which the sandbox does not have.",
-        Run(score=0.5, terms=(Term(name="tests", judge=raises("ModuleNotFoundError: No module named 'pandas'")),)),
+        Run(
+            score=0.5,
+            terms=(
+                Term(
+                    name="tests",
+                    judge=raises("ModuleNotFoundError: No module named 'pandas'"),
+                ),
+            ),
+        ),
         expected=("dead_groups", "inert_term"),
         says=("test_1_error|modulenotfound|pandas",),
     ),

@@ -23,7 +23,9 @@ def main(folder: Path) -> None:
     data = load_dataset(resolve("bundled:sums"), split="train").select(range(64))
     trainer = VerifiedGRPOTrainer(resolve("bundled:tiny_reasoner"), mix("fail"), args, data)
     trainer.train()
-    (folder / f"stopped-{trainer.accelerator.process_index}").write_text(str(trainer.state.global_step))
+    (folder / f"stopped-{trainer.accelerator.process_index}").write_text(
+        str(trainer.state.global_step)
+    )
 
 
 if __name__ == "__main__":

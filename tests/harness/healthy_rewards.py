@@ -39,7 +39,11 @@ RUNS = {
     ),
     "marks_only": Case(
         "No verdict is ever right, all are marks between 0 and 1; their mean goes from .4 to .6.",
-        Run(score=[(0, 0.4), (150, 0.6)], terms=(Term(name="quality", judge=opinion(0.15)),), steps=150),
+        Run(
+            score=[(0, 0.4), (150, 0.6)],
+            terms=(Term(name="quality", judge=opinion(0.15)),),
+            steps=150,
+        ),
     ),
     "format_first": Case(
         "The format is learned in 30 steps, while accuracy is at .15; then accuracy goes to .5.",
@@ -53,7 +57,11 @@ RUNS = {
     ),
     "boxes_are_learned": Case(
         "Six answers in ten cannot be read at first, one in fifty after 30 steps; the score goes from .2 to .6.",
-        Run(score=[(0, 0.45), (140, 0.65)], steps=140, shares={"unread": [(0, 0.6), (30, 0.02)]}),
+        Run(
+            score=[(0, 0.45), (140, 0.65)],
+            steps=140,
+            shares={"unread": [(0, 0.6), (30, 0.02)]},
+        ),
     ),
     "format_faded_out": Case(
         "The format's weight goes from .3 to 0 by 40 % of the run, as planned; the format stays.",
@@ -68,7 +76,14 @@ RUNS = {
         "A small length penalty comes in between steps 50 and 100; completions shrink a little, accuracy rises.",
         Run(
             score=LEARNS,
-            terms=(ACCURACY, Term(name="brevity", judge=brevity, weight=linear(0.0, 0.1, begin=0.33, until=0.66))),
+            terms=(
+                ACCURACY,
+                Term(
+                    name="brevity",
+                    judge=brevity,
+                    weight=linear(0.0, 0.1, begin=0.33, until=0.66),
+                ),
+            ),
             steps=150,
             tokens=[(0, 220), (60, 220), (150, 170)],
         ),
@@ -109,14 +124,21 @@ RUNS = {
         Run(
             score=LEARNS,
             row=lambda prompt, step: {"language": "fr" if prompt % 20 == 0 else "en"},
-            terms=(ACCURACY, Term(name="french", judge=style, weight=0.2, when={"language": "fr"})),
+            terms=(
+                ACCURACY,
+                Term(name="french", judge=style, weight=0.2, when={"language": "fr"}),
+            ),
             steps=150,
             shares={"stylish": 0.5},
         ),
     ),
     "nothing_to_punish": Case(
         "A penalty for repetition, of weight .5, has nothing to punish, and is 0 throughout.",
-        Run(score=LEARNS, terms=(ACCURACY, Term(name="repetition", judge=no_penalty, weight=0.5)), steps=150),
+        Run(
+            score=LEARNS,
+            terms=(ACCURACY, Term(name="repetition", judge=no_penalty, weight=0.5)),
+            steps=150,
+        ),
     ),
     "tie_breaker_unscaled": Case(
         "A style mark of weight .01 under `scale_rewards: none`, where it is as small as it looks; .3 to .65.",
@@ -139,7 +161,12 @@ RUNS = {
     ),
     "share_of_tests": Case(
         "Code with partial credit: the share of tests goes from .3 to .6, whole programs from little to a fifth.",
-        Run(score=[(0, 0.3), (150, 0.6)], terms=(Term(name="tests", judge=share_of_tests),), steps=150, spread=1.2),
+        Run(
+            score=[(0, 0.3), (150, 0.6)],
+            terms=(Term(name="tests", judge=share_of_tests),),
+            steps=150,
+            spread=1.2,
+        ),
     ),
     "code_with_some_endless_loops": Case(
         "One program in twelve runs for ever at first, one in fifty later; .25 to .5.",
@@ -161,13 +188,21 @@ RUNS = {
     ),
     "learned_with_gold_errors": Case(
         "Learned to .96 of what can be learned, with 3 % of the golds wrong, and there it stays.",
-        Run(score=[(0, 0.4), (80, 0.97)], terms=(ACCURACY, FORMAT), steps=160, rows={"gold": 0.03}),
+        Run(
+            score=[(0, 0.4), (80, 0.97)],
+            terms=(ACCURACY, FORMAT),
+            steps=160,
+            rows={"gold": 0.03},
+        ),
     ),
     "small_shadow_of_style": Case(
         "A style mark of weight 0 is watched, and falls a little while accuracy rises, which is what was asked.",
         Run(
             score=LEARNS,
-            terms=(Term(name="accuracy", judge=accuracy), Term(name="style", judge=style, weight=0.0)),
+            terms=(
+                Term(name="accuracy", judge=accuracy),
+                Term(name="style", judge=style, weight=0.0),
+            ),
             steps=150,
             shares={"stylish": [(0, 0.5), (150, 0.3)]},
         ),

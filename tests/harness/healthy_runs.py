@@ -15,7 +15,10 @@ def rises(start: float, end: float, steps: int, at: float = 0.8) -> Curve:
 
 
 RUNS = {
-    "slow_learner": Case("From .10 to .25 in 250 steps, steadily.", Run(score=[(0, 0.1), (250, 0.25)], steps=250)),
+    "slow_learner": Case(
+        "From .10 to .25 in 250 steps, steadily.",
+        Run(score=[(0, 0.1), (250, 0.25)], steps=250),
+    ),
     "noisy_learner": Case(
         "Batches differ a lot in difficulty; under the noise the score goes from .3 to .6.",
         Run(score=[(0, 0.3), (200, 0.6)], steps=200, sway=0.6, noise=0.35),
@@ -42,15 +45,24 @@ RUNS = {
         Run(score=[(0, 0.4), (40, 0.8), (80, 0.97)], steps=160),
     ),
     "starts_high": Case(
-        "A good model: .9 at the first step, .96 at the last.", Run(score=[(0, 0.9), (100, 0.96)], spread=1.0)
+        "A good model: .9 at the first step, .96 at the last.",
+        Run(score=[(0, 0.9), (100, 0.96)], spread=1.0),
     ),
     "converged_without_beta": Case(
         "Learned to .95 with beta 0; entropy ends at .04 and the gradient nearly at 0, as they should.",
-        Run(score=rises(0.5, 0.95, 150, 0.5), steps=150, logs={"entropy": [(0, 0.6), (75, 0.08), (150, 0.04)]}),
+        Run(
+            score=rises(0.5, 0.95, 150, 0.5),
+            steps=150,
+            logs={"entropy": [(0, 0.6), (75, 0.08), (150, 0.04)]},
+        ),
     ),
     "warm_up": Case(
         "The learning rate starts at 0 and warms up for 20 steps, in which nothing moves; then .3 becomes .6.",
-        Run(score=[(0, 0.3), (20, 0.3), (140, 0.6)], steps=150, logs={"learning_rate": WARM_UP}),
+        Run(
+            score=[(0, 0.3), (20, 0.3), (140, 0.6)],
+            steps=150,
+            logs={"learning_rate": WARM_UP},
+        ),
     ),
     "length_grows_with_the_score": Case(
         "Thinking gets longer, 100 to 400 tokens, and pays: .2 becomes .7.",
@@ -75,7 +87,10 @@ RUNS = {
     ),
     "dip_of_five_steps": Case(
         "From .6 down to .3 for five steps at step 80, and back; it ends at .7.",
-        Run(score=[(0, 0.3), (79, 0.6), (81, 0.3), (85, 0.3), (88, 0.6), (150, 0.7)], steps=150),
+        Run(
+            score=[(0, 0.3), (79, 0.6), (81, 0.3), (85, 0.3), (88, 0.6), (150, 0.7)],
+            steps=150,
+        ),
     ),
     "long_plateau_then_a_rise": Case(
         "At .15 for 100 steps, then the model gets it and is at .6 by step 200.",
@@ -97,19 +112,39 @@ RUNS = {
     ),
     "four_generations": Case(
         "Groups of four: half of them are not live, and the score goes from .35 to .6.",
-        Run(score=[(0, 0.35), (180, 0.6)], steps=180, groups=12, options={"num_generations": 4}),
+        Run(
+            score=[(0, 0.35), (180, 0.6)],
+            steps=180,
+            groups=12,
+            options={"num_generations": 4},
+        ),
     ),
     "thirty_two_generations": Case(
         "Hard prompts with groups of 32: .05 becomes .3.",
-        Run(score=[(0, 0.05), (120, 0.3)], steps=120, groups=3, options={"num_generations": 32}),
+        Run(
+            score=[(0, 0.05), (120, 0.3)],
+            steps=120,
+            groups=3,
+            options={"num_generations": 32},
+        ),
     ),
     "kl_pays": Case(
         "The KL goes to .4 with beta .04 while the score goes from .3 to .75.",
-        Run(score=rises(0.3, 0.75, 150), steps=150, options={"beta": 0.04}, logs={"kl": [(0, 0.001), (150, 0.4)]}),
+        Run(
+            score=rises(0.3, 0.75, 150),
+            steps=150,
+            options={"beta": 0.04},
+            logs={"kl": [(0, 0.001), (150, 0.4)]},
+        ),
     ),
     "many_dead_groups_and_a_rise": Case(
         "Prompts are easy or hopeless, a third of the groups are live and `drop_dead_groups` is on; .35 to .55.",
-        Run(score=[(0, 0.35), (180, 0.55)], steps=180, spread=4.0, options={"drop_dead_groups": True}),
+        Run(
+            score=[(0, 0.35), (180, 0.55)],
+            steps=180,
+            spread=4.0,
+            options={"drop_dead_groups": True},
+        ),
     ),
     "logs_every_ten_steps": Case(
         "An ordinary run, .3 to .65, that logs every ten steps.",
@@ -125,7 +160,11 @@ RUNS = {
     ),
     "one_gradient_spike": Case(
         "One gradient of 20 times the usual norm at step 60, clipped, without any effect; .3 to .6.",
-        Run(score=[(0, 0.3), (140, 0.6)], steps=140, logs={"grad_norm": [(59, 0.3), (60, 6.0), (61, 0.3)]}),
+        Run(
+            score=[(0, 0.3), (140, 0.6)],
+            steps=140,
+            logs={"grad_norm": [(59, 0.3), (60, 6.0), (61, 0.3)]},
+        ),
     ),
     "two_updates_a_batch": Case(
         "Two updates a batch, 5 % of the tokens are clipped, as is usual; .3 to .6.",
@@ -133,11 +172,16 @@ RUNS = {
             score=[(0, 0.3), (200, 0.6)],
             steps=200,
             options={"num_iterations": 2},
-            logs={"clip_ratio/region_mean": 0.05, "clip_ratio/high_mean": 0.03, "clip_ratio/low_mean": 0.02},
+            logs={
+                "clip_ratio/region_mean": 0.05,
+                "clip_ratio/high_mean": 0.03,
+                "clip_ratio/low_mean": 0.02,
+            },
         ),
     ),
     "short_run": Case(
-        "Sixty steps on a lunch break, .3 to .42.", Run(score=[(0, 0.3), (60, 0.42)], steps=60, groups=16)
+        "Sixty steps on a lunch break, .3 to .42.",
+        Run(score=[(0, 0.3), (60, 0.42)], steps=60, groups=16),
     ),
     "rare_errors": Case(
         "One verdict in 300 fails as a service restarts; .3 to .6.",
@@ -145,12 +189,20 @@ RUNS = {
     ),
     "slow_verifier_that_is_worth_it": Case(
         "A verifier takes a fifth of the step; .3 to .6.",
-        Run(score=[(0, 0.3), (120, 0.6)], terms=(Term(name="accuracy", judge=accuracy, seconds=0.034),), steps=120),
+        Run(
+            score=[(0, 0.3), (120, 0.6)],
+            terms=(Term(name="accuracy", judge=accuracy, seconds=0.034),),
+            steps=120,
+        ),
     ),
     "sorted_epochs": Case(
         "Each epoch of 40 steps goes from easy to hard rows: the score is a saw that rises from epoch to epoch.",
         Run(
-            score=[(s + d, 0.35 + s / 400 + h) for s in range(0, 200, 40) for d, h in ((0, 0.12), (39, -0.12))],
+            score=[
+                (s + d, 0.35 + s / 400 + h)
+                for s in range(0, 200, 40)
+                for d, h in ((0, 0.12), (39, -0.12))
+            ],
             steps=200,
             # TRL shuffles by default.
             options={"shuffle_dataset": False},

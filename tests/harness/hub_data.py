@@ -16,7 +16,11 @@ MBPP = [
         "task_id": 901,
         "text": "Write a function to double a number.",
         "code": "def double(x):\n    return 2 * x",
-        "test_list": ["assert double(2) == 4", "assert double(0) == 0", "assert double(-1) == -2"],
+        "test_list": [
+            "assert double(2) == 4",
+            "assert double(0) == 0",
+            "assert double(-1) == -2",
+        ],
         "test_setup_code": "",
         "challenge_test_list": [],
     },
@@ -42,7 +46,12 @@ SMALL = {
 }
 
 
-def on_disk(folder: Path, rows: Sequence[Row], config: str | None, splits: Sequence[str] = ("train", "test")) -> str:
+def on_disk(
+    folder: Path,
+    rows: Sequence[Row],
+    config: str | None,
+    splits: Sequence[str] = ("train", "test"),
+) -> str:
     """Write a dataset in the Hub's layout, with all rows in each split, and return its name."""
     config = config or "default"
     (folder / config).mkdir(parents=True)

@@ -56,7 +56,11 @@ class Request:
 
     def between(self, label: str) -> str:
         """Extract the labelled text, found between its marks."""
-        found = re.search(rf"\[BEGIN {label} {self.mark}\]\n(.*)\n\[END {label} {self.mark}\]", self.text, re.DOTALL)
+        found = re.search(
+            rf"\[BEGIN {label} {self.mark}\]\n(.*)\n\[END {label} {self.mark}\]",
+            self.text,
+            re.DOTALL,
+        )
         assert found is not None
         return found[1]
 
@@ -104,7 +108,9 @@ def judge_endpoint() -> Iterator[JudgeEndpoint]:
 
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            request = Request(self.path, {key.lower(): value for key, value in self.headers.items()}, body)
+            request = Request(
+                self.path, {key.lower(): value for key, value in self.headers.items()}, body
+            )
             scripted = endpoint.take(request)
             try:
                 answer = scripted(request) if callable(scripted) else scripted
@@ -122,7 +128,10 @@ def judge_endpoint() -> Iterator[JudgeEndpoint]:
         def _send(self, answer: Answer) -> None:
             payload = answer.body if answer.body is not None else _completion(answer)
             self.send_response(answer.status)
-            for key, value in {"Content-Type": "application/json", **answer.headers}.items():
+            for key, value in {
+                "Content-Type": "application/json",
+                **answer.headers,
+            }.items():
                 self.send_header(key, value)
             self.send_header("Content-Length", str(len(payload)))
             self.end_headers()
@@ -141,7 +150,9 @@ def judge_endpoint() -> Iterator[JudgeEndpoint]:
 
     server = Server(("127.0.0.1", 0), Handler)
     endpoint.base_url = f"http://127.0.0.1:{server.server_address[1]}/v1"
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+    thread = threading.Thread(
+        target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True
+    )
     thread.start()
     try:
         yield endpoint
@@ -157,10 +168,19 @@ def _completion(answer: Answer) -> bytes:
         return json.dumps({"error": {"message": "no", "type": "test"}}).encode()
     message = {"role": "assistant", "content": answer.content}
     choice = {"index": 0, "message": message, "finish_reason": answer.finish_reason}
-    record: dict[str, Any] = {"id": "1", "object": "chat.completion", "created": 1, "model": "judge"}
+    record: dict[str, Any] = {
+        "id": "1",
+        "object": "chat.completion",
+        "created": 1,
+        "model": "judge",
+    }
     record["choices"] = [choice]
     if answer.tokens:
-        record["usage"] = {"prompt_tokens": answer.tokens - 1, "completion_tokens": 1, "total_tokens": answer.tokens}
+        record["usage"] = {
+            "prompt_tokens": answer.tokens - 1,
+            "completion_tokens": 1,
+            "total_tokens": answer.tokens,
+        }
     return json.dumps(record).encode()
 
 

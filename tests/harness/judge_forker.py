@@ -27,7 +27,16 @@ def live(order: str, ends: list[int]) -> None:
         ROLES[order](*ends)
         return
     channel = Channel(ends[0])
-    exec(order, {"os": os, "FD": ends[0], "channel": channel, "send": channel.send, "receive": channel.receive})
+    exec(
+        order,
+        {
+            "os": os,
+            "FD": ends[0],
+            "channel": channel,
+            "send": channel.send,
+            "receive": channel.receive,
+        },
+    )
 
 
 def main() -> None:

@@ -26,7 +26,9 @@ def forker() -> socket.socket:
     """Start the process that forks judges and programs, and return the socket for orders."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     command = [sys.executable, "-E", "-S", str(FORKER), str(ROOT), str(theirs.fileno())]
-    process = subprocess.Popen(command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL
+    )
     theirs.close()
 
     def end() -> None:
@@ -66,14 +68,21 @@ def frames(
             to_solution.send({"program": program})
             assert to_solution.receive() == {"ready": True}
         to_judge = Channel(verdicts[0].fileno())
-        order = {"setup": setup, "tests": tests, "names": names.split(), "stop_at_first": stop_at_first}
+        order = {
+            "setup": setup,
+            "tests": tests,
+            "names": names.split(),
+            "stop_at_first": stop_at_first,
+        }
         order["imports"] = required_packages([setup, *tests])
         to_judge.send({**order, "message_bytes": message_bytes})
         assert to_judge.receive() == {"ready": True}
         found: list[dict[str, Any]] = []
         while len(found) < len(tests):
             found.append(to_judge.receive())
-            if "bad_tests" in found[-1] or (stop_at_first and found[-1]["ending"] != "passed"):
+            if "bad_tests" in found[-1] or (
+                stop_at_first and found[-1]["ending"] != "passed"
+            ):
                 break
         return found
     finally:

@@ -57,17 +57,26 @@ def harbor_task(task_dir: Path) -> Any:
 def install_harbor(patch: pytest.MonkeyPatch) -> None:
     """Replace the Harbor package by a stand-in."""
     sandboxes = SimpleNamespace(
-        create_environment_from_config=lambda environment_name, **_: HarborSandbox(environment_name)
+        create_environment_from_config=lambda environment_name, **_: HarborSandbox(
+            environment_name
+        )
     )
-    verifiers = SimpleNamespace(create_verifier_from_config=lambda _, environment, **__: HarborVerifier(environment))
+    verifiers = SimpleNamespace(
+        create_verifier_from_config=lambda _, environment, **__: HarborVerifier(environment)
+    )
     anything = lambda **_: None  # noqa: E731
     modules: dict[str, dict[str, Any]] = {
         "harbor.environments.factory": {"EnvironmentFactory": sandboxes},
         "harbor.models.task.task": {"Task": harbor_task},
-        "harbor.models.trial.config": {"EnvironmentConfig": anything, "VerifierConfig": anything},
+        "harbor.models.trial.config": {
+            "EnvironmentConfig": anything,
+            "VerifierConfig": anything,
+        },
         "harbor.models.trial.paths": {
             "TrialPaths": anything,
-            "EnvironmentPaths": SimpleNamespace(for_os=lambda _: SimpleNamespace(verifier_dir="/logs")),
+            "EnvironmentPaths": SimpleNamespace(
+                for_os=lambda _: SimpleNamespace(verifier_dir="/logs")
+            ),
         },
         "harbor.verifier.factory": {"VerifierFactory": verifiers},
     }
@@ -92,7 +101,9 @@ class OpenRewardSession:
             raise ConnectionError("502")
         reward = None if self.index == 2 else float(given["answer"] == "42")
         blocks = [{"type": "text", "text": "noted"}]
-        return SimpleNamespace(blocks=blocks, reward=reward, metadata={"tries": 1}, finished=reward is not None)
+        return SimpleNamespace(
+            blocks=blocks, reward=reward, metadata={"tries": 1}, finished=reward is not None
+        )
 
 
 class OpenRewardServer:
@@ -101,7 +112,11 @@ class OpenRewardServer:
     def list_tools(self) -> list[Any]:
         answer = {"type": "string", "description": "The answer."}
         schema = {"properties": {"answer": answer}, "required": ["answer"]}
-        return [SimpleNamespace(name="submit", description="Submit an answer.", input_schema=schema)]
+        return [
+            SimpleNamespace(
+                name="submit", description="Submit an answer.", input_schema=schema
+            )
+        ]
 
     def num_tasks(self, split: str) -> int:
         return 4

@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from trl_grpo_ext import Blame, RewardMix, RewardTerm, Sample, Scorecard, Status, Verdict, Verifier
+from trl_grpo_ext import (
+    Blame,
+    RewardMix,
+    RewardTerm,
+    Sample,
+    Scorecard,
+    Status,
+    Verdict,
+    Verifier,
+)
 from trl_grpo_ext.figures.advantages import AdvantageSettings, advantages_of
 from trl_grpo_ext.lab import ActionVerifier
 from trl_grpo_ext.mix import Gate, linear, product
@@ -56,7 +65,10 @@ class Column(Verifier):
 
 def samples_of(**columns: list[Any]) -> list[Sample]:
     """Make one sample per row of the columns."""
-    return [Sample(text="", row=dict(zip(columns, row, strict=True))) for row in zip(*columns.values(), strict=True)]
+    return [
+        Sample(text="", row=dict(zip(columns, row, strict=True)))
+        for row in zip(*columns.values(), strict=True)
+    ]
 
 
 class Wrapping(Verifier):
@@ -76,12 +88,23 @@ class Positions(Verifier):
         self.scores = scores
 
     def judge_samples(self, samples: Any) -> list[Verdict]:
-        return [self.planted(self.scores[index % len(self.scores)]) for index in range(len(samples))]
+        return [
+            self.planted(self.scores[index % len(self.scores)])
+            for index in range(len(samples))
+        ]
 
     def planted(self, score: float | None) -> Verdict:
         if score is None:
-            return Verdict(status=Status.ERROR, score=None, blame=Blame.GRADER, reason="planted")
-        status = Status.CORRECT if score == 1 else Status.PARTIAL if score > 0 else Status.INCORRECT
+            return Verdict(
+                status=Status.ERROR, score=None, blame=Blame.GRADER, reason="planted"
+            )
+        status = (
+            Status.CORRECT
+            if score == 1
+            else Status.PARTIAL
+            if score > 0
+            else Status.INCORRECT
+        )
         return Verdict(status=status, score=score)
 
     def verify(self, sample: Sample) -> Verdict:
@@ -98,7 +121,19 @@ def rich_mix() -> RewardMix:
     return RewardMix(
         [
             term("right", 1, 0, 0, 1, 0, 0, 0, 0, weight=1.0),
-            term("short", 0.2, 0.9, 0.4, 0.3, 0.7, 0.7, 0.7, 0.7, weight=linear(0.5, 0.1), gate=Gate("right")),
+            term(
+                "short",
+                0.2,
+                0.9,
+                0.4,
+                0.3,
+                0.7,
+                0.7,
+                0.7,
+                0.7,
+                weight=linear(0.5, 0.1),
+                gate=Gate("right"),
+            ),
             term("form", 1, 1, None, 0, 1, 1, 1, 1, weight=0.2, shape=from_minus_one),
             term("shadow", 0, 1, None, 1, 1, 0, weight=0),
             RewardTerm(name="both", combine=product("right", "form"), weight=-0.3),
@@ -124,9 +159,13 @@ class Gold(Verifier):
         return replace(as_verdict(action == sample.row["gold"]), answer=action)
 
 
-def lab_term(name: str, outcomes: dict[int, object], default: object = 0.0, **settings: Any) -> RewardTerm:
+def lab_term(
+    name: str, outcomes: dict[int, object], default: object = 0.0, **settings: Any
+) -> RewardTerm:
     """Make a term with one planted verdict per lab action."""
-    return RewardTerm(name=name, verifier=ActionVerifier(outcomes, default=default), **settings)
+    return RewardTerm(
+        name=name, verifier=ActionVerifier(outcomes, default=default), **settings
+    )
 
 
 def card_of(
@@ -138,11 +177,19 @@ def card_of(
 ) -> Scorecard:
     """Make a scorecard of these verdicts in groups of `size`; a row is void if a weighted term has no score."""
     names, rows = list(columns), range(len(next(iter(columns.values()))))
-    values = {name: tuple(None if v is None else v.score for v in column) for name, column in columns.items()}
+    values = {
+        name: tuple(None if v is None else v.score for v in column)
+        for name, column in columns.items()
+    }
     by_name = dict(zip(names, weights, strict=True))
     return Scorecard(
         samples=tuple(
-            Sample(text="", group=row // size, completion_ids=[1] * (lengths[row] if lengths else row), truncated=False)
+            Sample(
+                text="",
+                group=row // size,
+                completion_ids=[1] * (lengths[row] if lengths else row),
+                truncated=False,
+            )
             for row in rows
         ),
         weights=by_name,

@@ -41,7 +41,10 @@ def other_rows_in_a_group() -> list[Scorecard]:
     cards = []
     for step in range(4):
         card = batch({"answer": SCORES}, step=step)
-        samples = [replace(sample, prompt=f"Question {place}") for place, sample in enumerate(card.samples)]
+        samples = [
+            replace(sample, prompt=f"Question {place}")
+            for place, sample in enumerate(card.samples)
+        ]
         cards.append(replace(card, samples=tuple(samples)))
     return cards
 

@@ -17,7 +17,14 @@ from datasets import load_dataset
 from isolated_verifiers import even_in_worker
 from planted import collected
 
-from trl_grpo_ext import RewardMix, RewardTerm, Sample, Verdict, VerifiedGRPOConfig, VerifiedGRPOTrainer
+from trl_grpo_ext import (
+    RewardMix,
+    RewardTerm,
+    Sample,
+    Verdict,
+    VerifiedGRPOConfig,
+    VerifiedGRPOTrainer,
+)
 from trl_grpo_ext.assets import resolve
 from trl_grpo_ext.group_verifier import GroupVerifier
 from trl_grpo_ext.mix import linear
@@ -70,8 +77,12 @@ def mix(how: str) -> RewardMix:
     """Make the mix shared by the run and its test."""
     return RewardMix(
         [
-            RewardTerm(name="even", verifier=even_in_worker if how == "workers" else Even()),
-            RewardTerm(name="short", verifier=Shortest(), weight=linear(1.0, 0.5), gate="even"),
+            RewardTerm(
+                name="even", verifier=even_in_worker if how == "workers" else Even()
+            ),
+            RewardTerm(
+                name="short", verifier=Shortest(), weight=linear(1.0, 0.5), gate="even"
+            ),
             RewardTerm(
                 name="trouble",
                 verifier=FailsOnRank1(how),
@@ -94,15 +105,24 @@ def main(how: str, folder: Path) -> None:
         per_device_eval_batch_size=6, num_generations_eval=2,
     )  # fmt: skip
     data = load_dataset(resolve("bundled:sums"))
-    train, test = data["train"].select(range(64)), data["test"].select(range(EVALUATED_ROWS))
-    trainer = VerifiedGRPOTrainer(resolve("bundled:tiny_reasoner"), mix(how), args, train, test)
+    train, test = (
+        data["train"].select(range(64)),
+        data["test"].select(range(EVALUATED_ROWS)),
+    )
+    trainer = VerifiedGRPOTrainer(
+        resolve("bundled:tiny_reasoner"), mix(how), args, train, test
+    )
     cards = collected(trainer)
     trainer.train()
     if how == "fine":
         trainer.evaluate()
-    (folder / f"log-{trainer.accelerator.process_index}.pickle").write_bytes(pickle.dumps(trainer.state.log_history))
+    (folder / f"log-{trainer.accelerator.process_index}.pickle").write_bytes(
+        pickle.dumps(trainer.state.log_history)
+    )
     if trainer.accelerator.is_main_process:
-        (folder / "cards.pickle").write_bytes(pickle.dumps((cards, trainer.state.log_history)))
+        (folder / "cards.pickle").write_bytes(
+            pickle.dumps((cards, trainer.state.log_history))
+        )
 
 
 if __name__ == "__main__":

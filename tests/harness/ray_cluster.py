@@ -34,9 +34,14 @@ class LocalCluster:
     def __init__(self, nodes: int) -> None:
         from ray.cluster_utils import Cluster
 
-        self._cluster = Cluster(initialize_head=True, head_node_args={**_NODE, "num_cpus": 0})
+        self._cluster = Cluster(
+            initialize_head=True, head_node_args={**_NODE, "num_cpus": 0}
+        )
         self._nodes: list[Any] = []
-        os.environ |= {ADDRESS_VARIABLE: str(self._cluster.address), EXECUTOR_VARIABLE: "ray"}
+        os.environ |= {
+            ADDRESS_VARIABLE: str(self._cluster.address),
+            EXECUTOR_VARIABLE: "ray",
+        }
         # Connect before other nodes start: Ray could mistake another node on this machine for ours.
         connect()
         for _ in range(nodes):
@@ -44,7 +49,11 @@ class LocalCluster:
 
     def add(self) -> None:
         """Start another node."""
-        self._nodes.append(self._cluster.add_node(num_cpus=2, object_store_memory=_NODE["object_store_memory"]))
+        self._nodes.append(
+            self._cluster.add_node(
+                num_cpus=2, object_store_memory=_NODE["object_store_memory"]
+            )
+        )
 
     def kill(self) -> None:
         """Kill a node's processes, like a power cut."""
@@ -59,7 +68,10 @@ class LocalCluster:
 def ray_cluster_of(nodes: int) -> Iterator[LocalCluster]:
     """Run a cluster as this process's executor; at the end, assert that all its processes are gone."""
     pytest.importorskip("ray")
-    before = {name: os.environ.get(name) for name in (*RAY_VARIABLES, ADDRESS_VARIABLE, EXECUTOR_VARIABLE)}
+    before = {
+        name: os.environ.get(name)
+        for name in (*RAY_VARIABLES, ADDRESS_VARIABLE, EXECUTOR_VARIABLE)
+    }
     os.environ |= RAY_VARIABLES
     import ray
 
@@ -74,7 +86,9 @@ def ray_cluster_of(nodes: int) -> Iterator[LocalCluster]:
         ray.shutdown()
         cluster.close()
         for name, value in before.items():
-            os.environ.pop(name, None) if value is None else os.environ.update({name: value})
+            os.environ.pop(name, None) if value is None else os.environ.update(
+                {name: value}
+            )
         _, left = psutil.wait_procs(started, timeout=60)
         for process in left:
             process.kill()

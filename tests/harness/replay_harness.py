@@ -53,7 +53,9 @@ class Number(Verifier):
             score = float(first)
         except ValueError:
             return grader_error("planted")
-        return Verdict(status=Status.CORRECT if score == 1 else Status.INCORRECT, score=score)
+        return Verdict(
+            status=Status.CORRECT if score == 1 else Status.INCORRECT, score=score
+        )
 
 
 HOLDS = f"{Holds.__module__}.{Holds.__qualname__}"
@@ -88,7 +90,13 @@ def record(
     for place, texts in enumerate(batches):
         step = first_step + place
         samples = [
-            Sample(text=text, prompt="?", group=groups + index // GROUP, step=step, row=row or {})
+            Sample(
+                text=text,
+                prompt="?",
+                group=groups + index // GROUP,
+                step=step,
+                row=row or {},
+            )
             for index, text in enumerate(texts)
         ]
         groups += -(-len(texts) // GROUP)
@@ -106,13 +114,19 @@ def nothing_changed(replayed: ReplayedRun) -> None:
     """Assert that a replay changes no verdict, advantage or group."""
     comparison = replayed.comparison
     assert comparison.not_reproduced == comparison.without_advantages == 0
-    assert [changes.changed for changes in comparison.terms.values()] == [0] * len(replayed.sources)
+    assert [changes.changed for changes in comparison.terms.values()] == [0] * len(
+        replayed.sources
+    )
     assert comparison.changed == 0
     assert comparison.advantages.sign_changes == 0
     assert comparison.groups.changes == []
 
 
-def new_rewards(rewards: Sequence[dict[str, Any]] | RewardMix, **settings: Any) -> NewRewards:
+def new_rewards(
+    rewards: Sequence[dict[str, Any]] | RewardMix, **settings: Any
+) -> NewRewards:
     """Make new rewards for a replay; without settings, the replay computes advantages like the run."""
     mix = rewards if isinstance(rewards, RewardMix) else build_mix(list(rewards))
-    return NewRewards(mix=mix, settings=AdvantageSettings.read(settings) if settings else None)
+    return NewRewards(
+        mix=mix, settings=AdvantageSettings.read(settings) if settings else None
+    )

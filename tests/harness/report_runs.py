@@ -40,14 +40,24 @@ HOSTILE = [
 
 
 RIGHT = Verdict(status=Status.CORRECT, score=1.0, answer="42", details={"rule": "boxed"})
-WRONG = Verdict(status=Status.INCORRECT, score=0.0, answer="</td><b>41</b>", reason="differs")
+WRONG = Verdict(
+    status=Status.INCORRECT, score=0.0, answer="</td><b>41</b>", reason="differs"
+)
 HALF = Verdict(status=Status.PARTIAL, score=0.5, reason="test_2_failed")
 UNREAD = Verdict(status=Status.UNPARSEABLE, score=0.0, reason="no_boxed")
 SLOW = Verdict(status=Status.TIMEOUT, score=0.0, reason="deadline", seconds=5.0)
-BROKEN = Verdict(status=Status.ERROR, score=None, blame=Blame.GRADER, reason="sandbox_failed")
-NO_GOLD = Verdict(status=Status.SKIPPED, score=None, blame=Blame.DATA, reason="gold_unparseable")
+BROKEN = Verdict(
+    status=Status.ERROR, score=None, blame=Blame.GRADER, reason="sandbox_failed"
+)
+NO_GOLD = Verdict(
+    status=Status.SKIPPED, score=None, blame=Blame.DATA, reason="gold_unparseable"
+)
 HACK = Verdict(
-    status=Status.INCORRECT, score=0.0, answer="exit(0)", reason="passes_naively", details={"naive_grader": "passed"}
+    status=Status.INCORRECT,
+    score=0.0,
+    answer="exit(0)",
+    reason="passes_naively",
+    details={"naive_grader": "passed"},
 )
 VERDICTS = [RIGHT, WRONG, HALF, UNREAD, SLOW, BROKEN, NO_GOLD, HACK]
 
@@ -57,7 +67,11 @@ def mix() -> RewardMix:
     return RewardMix(
         [
             RewardTerm(name="accuracy", verifier=Planted("accuracy")),
-            RewardTerm(name="thinks", verifier=Planted("thinks"), weight=linear(0.3, 0.0, until=0.5)),
+            RewardTerm(
+                name="thinks",
+                verifier=Planted("thinks"),
+                weight=linear(0.3, 0.0, until=0.5),
+            ),
             RewardTerm(name="short", verifier=Planted("short"), weight=-0.1),
             RewardTerm(name="strict", verifier=Planted("strict"), weight=0.0),
         ]
@@ -86,7 +100,12 @@ def card(
             if texts
             else f"<think>step {step}, sample {place}</think> \\boxed{{42}}"
         )
-        planted = {"accuracy": found, "strict": strict, "thinks": rng.choice([RIGHT, WRONG]), "short": HALF}
+        planted = {
+            "accuracy": found,
+            "strict": strict,
+            "thinks": rng.choice([RIGHT, WRONG]),
+            "short": HALF,
+        }
         samples.append(
             Sample(
                 text=text,
@@ -103,27 +122,46 @@ def card(
             )
         )
     scored = mix().score(samples, progress, step=step, mode=mode)
-    scored = replace(scored, samples=tuple(replace(s, row={"solution": "42", "</script>": "<b>"}) for s in samples))
-    return scored.with_advantages([(-1.0) ** place * (1 + place // 2 + step / 100) for place in range(len(samples))])
+    scored = replace(
+        scored,
+        samples=tuple(
+            replace(s, row={"solution": "42", "</script>": "<b>"}) for s in samples
+        ),
+    )
+    return scored.with_advantages(
+        [(-1.0) ** place * (1 + place // 2 + step / 100) for place in range(len(samples))]
+    )
 
 
 def any_verdict(rng: random.Random) -> Verdict:
     return rng.choice(VERDICTS)
 
 
-def record(folder: Path, *cards: Scorecard, logs: bool = True, findings: bool = True) -> Path:
+def record(
+    folder: Path, *cards: Scorecard, logs: bool = True, findings: bool = True
+) -> Path:
     """Write a run folder with these batches."""
     recorder = Recorder(folder)
     for one in cards:
         recorder.on_batch(one)
     if not cards:
         (folder / "scorecards").mkdir(parents=True)
-    write_settings(folder, {"num_generations": GROUP, "beta": 0.04, "max_steps": 8, "num_iterations": 1})
+    write_settings(
+        folder,
+        {"num_generations": GROUP, "beta": 0.04, "max_steps": 8, "num_iterations": 1},
+    )
     if logs:
         log = LogRecorder(folder)
         for one in cards:
             log.on_log(
-                one.step or 0, {"loss": 0.1, "entropy": 0.5, "kl": 0.01, "grad_norm": 0.3, "step_time": float("nan")}
+                one.step or 0,
+                {
+                    "loss": 0.1,
+                    "entropy": 0.5,
+                    "kl": 0.01,
+                    "grad_norm": 0.3,
+                    "step_time": float("nan"),
+                },
             )
     if findings:
         (folder / "findings.jsonl").write_text(finding_lines(), encoding="utf-8")
@@ -140,17 +178,33 @@ def finding_lines() -> str:
         "action": "Say how the answer is to be given.",
         "docs": "javascript:window.pwned=1",
     }
-    critical = found | {"code": "reward_hacking", "step": 6, "severity": "critical", "sentence": "Read them."}
+    critical = found | {
+        "code": "reward_hacking",
+        "step": 6,
+        "severity": "critical",
+        "sentence": "Read them.",
+    }
     return json.dumps(found) + "\n" + json.dumps(critical) + '\n{"code": "torn'
 
 
 def rich_run(folder: Path, *, steps: int = 8, groups: int = 2, seed: int = 0) -> Path:
     """Write a run with all kinds of verdicts, hostile texts, moving weights, evaluations and findings."""
     cards = [
-        card(step, any_verdict, progress=step / steps, groups=groups, texts=HOSTILE, seed=seed) for step in range(steps)
+        card(
+            step,
+            any_verdict,
+            progress=step / steps,
+            groups=groups,
+            texts=HOSTILE,
+            seed=seed,
+        )
+        for step in range(steps)
     ]
     return record(
-        folder, card(0, any_verdict, mode="eval", seed=seed), *cards, card(steps, any_verdict, mode="eval", seed=seed)
+        folder,
+        card(0, any_verdict, mode="eval", seed=seed),
+        *cards,
+        card(steps, any_verdict, mode="eval", seed=seed),
     )
 
 
@@ -169,14 +223,34 @@ def _broken(rng: random.Random) -> Verdict:
 ODD_RUNS: dict[str, Callable[[Path], Path]] = {
     "nothing recorded yet": lambda folder: record(folder),
     "one step": lambda folder: record(folder, card(0, any_verdict)),
-    "eval only": lambda folder: record(folder, card(0, any_verdict, mode="eval"), logs=False, findings=False),
-    "no advantages": lambda folder: record(folder, replace(card(0, any_verdict), advantages=None)),
-    "all void": lambda folder: record(folder, card(0, _broken), card(1, _broken), findings=False),
-    "all right": lambda folder: record(folder, card(0, _right), card(1, _right), findings=False),
-    "an empty batch": lambda folder: record(folder, card(0, any_verdict).first(0), card(1, any_verdict)),
+    "eval only": lambda folder: record(
+        folder, card(0, any_verdict, mode="eval"), logs=False, findings=False
+    ),
+    "no advantages": lambda folder: record(
+        folder, replace(card(0, any_verdict), advantages=None)
+    ),
+    "all void": lambda folder: record(
+        folder, card(0, _broken), card(1, _broken), findings=False
+    ),
+    "all right": lambda folder: record(
+        folder, card(0, _right), card(1, _right), findings=False
+    ),
+    "an empty batch": lambda folder: record(
+        folder, card(0, any_verdict).first(0), card(1, any_verdict)
+    ),
     "no groups, steps or tokens": lambda folder: record(
-        folder, _alone(card(0, any_verdict), group=None, step=None, completion_ids=None, truncated=None, prompt=None)
+        folder,
+        _alone(
+            card(0, any_verdict),
+            group=None,
+            step=None,
+            completion_ids=None,
+            truncated=None,
+            prompt=None,
+        ),
     ),
     "one completion": lambda folder: record(folder, card(0, any_verdict).first(1)),
-    "no logs": lambda folder: record(folder, card(0, any_verdict), card(1, any_verdict), logs=False, findings=False),
+    "no logs": lambda folder: record(
+        folder, card(0, any_verdict), card(1, any_verdict), logs=False, findings=False
+    ),
 }

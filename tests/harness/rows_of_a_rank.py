@@ -15,7 +15,15 @@ from planted import collected
 from tiny_vlm import with_pictures
 from transformers.trainer_utils import get_last_checkpoint
 
-from trl_grpo_ext import RewardMix, RewardTerm, Sample, Verdict, VerifiedGRPOConfig, VerifiedGRPOTrainer, Verifier
+from trl_grpo_ext import (
+    RewardMix,
+    RewardTerm,
+    Sample,
+    Verdict,
+    VerifiedGRPOConfig,
+    VerifiedGRPOTrainer,
+    Verifier,
+)
 from trl_grpo_ext.assets import resolve
 from trl_grpo_ext.verdict import as_verdict
 
@@ -36,7 +44,10 @@ class Given(Verifier):
         if self.first and self.batches == self.last_batch:
             os.kill(os.getpid(), signal.SIGKILL)
         places = [(self.first + place) % GROUP_SIZE for place in range(len(samples))]
-        return [as_verdict(sample.row["number"] % 5 > place) for sample, place in zip(samples, places, strict=True)]
+        return [
+            as_verdict(sample.row["number"] % 5 > place)
+            for sample, place in zip(samples, places, strict=True)
+        ]
 
     def verify(self, sample: Sample) -> Verdict:
         raise AssertionError("judged by batch")
@@ -48,7 +59,12 @@ def main(how: str, folder: Path, ranks: int) -> None:
     size = 12 // ranks
     settings: dict[str, Any] = {"max_steps": 4}
     if how in ("iterations", "killed", "resumed iterations"):
-        settings = {"max_steps": 8, "num_iterations": 2, "steps_per_generation": 2, "gradient_accumulation_steps": 2}
+        settings = {
+            "max_steps": 8,
+            "num_iterations": 2,
+            "steps_per_generation": 2,
+            "gradient_accumulation_steps": 2,
+        }
     if how == "workers":
         settings |= {"dataloader_num_workers": 2, "dataloader_prefetch_factor": 2}
     args = VerifiedGRPOConfig(
@@ -57,7 +73,11 @@ def main(how: str, folder: Path, ranks: int) -> None:
         logging_steps=1, disable_tqdm=True, write_report=False, ddp_backend="gloo" if ranks > 1 else None,
         learnable_rows=True, rows_by="number", **settings,
     )  # fmt: skip
-    rows = load_dataset(resolve("bundled:sums"))["train"].select(range(ROWS)).add_column("number", list(range(ROWS)))
+    rows = (
+        load_dataset(resolve("bundled:sums"))["train"]
+        .select(range(ROWS))
+        .add_column("number", list(range(ROWS)))
+    )
     model = resolve("bundled:tiny_reasoner")
     if how == "pictures":
         model, rows = str(folder / "vlm"), with_pictures(rows)
@@ -66,11 +86,20 @@ def main(how: str, folder: Path, ranks: int) -> None:
     mix = RewardMix([RewardTerm(name="given", verifier=given)])
     trainer = VerifiedGRPOTrainer(model, mix, args, rows)
     cards = collected(trainer)
-    trainer.train(resume_from_checkpoint=get_last_checkpoint(folder / "run") if how.startswith("resumed") else None)
+    trainer.train(
+        resume_from_checkpoint=get_last_checkpoint(folder / "run")
+        if how.startswith("resumed")
+        else None
+    )
     assert trainer.learnable_rows is not None
-    drawn = [[card.samples[members[0]].row["number"] for members in card.members] for card in cards]
+    drawn = [
+        [card.samples[members[0]].row["number"] for members in card.members]
+        for card in cards
+    ]
     kept = trainer.learnable_rows.posteriors.state(), drawn
-    (folder / f"rank-{trainer.accelerator.process_index}.pickle").write_bytes(pickle.dumps(kept))
+    (folder / f"rank-{trainer.accelerator.process_index}.pickle").write_bytes(
+        pickle.dumps(kept)
+    )
 
 
 if __name__ == "__main__":

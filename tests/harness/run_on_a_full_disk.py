@@ -22,14 +22,18 @@ from trl_grpo_ext.runs.recorded_run import RecordedRun
 
 def main(disk: Path) -> None:
     torch.set_num_threads(1)
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(disk)], check=True)
+    subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(disk)], check=True
+    )
     args = VerifiedGRPOConfig(
         output_dir=str(disk / "run"), per_device_train_batch_size=8, num_generations=4, max_completion_length=16,
         max_steps=8, use_cpu=True, bf16=False, report_to="none", save_strategy="no", logging_steps=1,
         disable_tqdm=True, write_report=False,
     )  # fmt: skip
     data = load_dataset(resolve("bundled:sums"), split="train").select(range(64))
-    trainer = VerifiedGRPOTrainer(resolve("bundled:tiny_reasoner"), Positions(1, 0), args, data)
+    trainer = VerifiedGRPOTrainer(
+        resolve("bundled:tiny_reasoner"), Positions(1, 0), args, data
+    )
     filler = disk / "filler"
 
     def fill(card: Scorecard) -> None:

@@ -21,7 +21,9 @@ def main(folder: Path, verifier: str) -> None:
         disable_tqdm=True, write_report=False,
     )  # fmt: skip
     data = load_dataset(resolve("bundled:sums"), split="train").select(range(64))
-    trainer = VerifiedGRPOTrainer(resolve("bundled:tiny_reasoner"), getattr(isolated_verifiers, verifier), args, data)
+    trainer = VerifiedGRPOTrainer(
+        resolve("bundled:tiny_reasoner"), getattr(isolated_verifiers, verifier), args, data
+    )
     trainer.train(resume_from_checkpoint=(folder / "checkpoint-1").exists() or None)
 
 

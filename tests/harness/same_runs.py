@@ -57,17 +57,26 @@ def trained(trainer: Any) -> tuple[list[dict[str, Any]], dict[str, torch.Tensor]
     """Train, and return the logs without times, and the final model weights."""
     trainer.train()
     logs = trainer.state.log_history
-    kept = [{name: value for name, value in entry.items() if not name.endswith(TIMED)} for entry in logs]
-    return kept, {name: weight.detach().clone() for name, weight in trainer.model.named_parameters()}
+    kept = [
+        {name: value for name, value in entry.items() if not name.endswith(TIMED)}
+        for entry in logs
+    ]
+    return kept, {
+        name: weight.detach().clone() for name, weight in trainer.model.named_parameters()
+    }
 
 
-def check_same(tiny_model: str, sums: Any, config: Make, folder: Path, setting: dict[str, Any]) -> None:
+def check_same(
+    tiny_model: str, sums: Any, config: Make, folder: Path, setting: dict[str, Any]
+) -> None:
     """Train both trainers, and assert equal logs and weights; `lora` in `setting` adds an adapter."""
     with_lora = setting.get("lora", False)
     shared = {name: value for name, value in setting.items() if name != "lora"}
     data = {"train_dataset": sums["train"], "eval_dataset": sums["test"].select(range(4))}
 
-    def run(trainer_class: Any, rewards: Any, **settings: Any) -> tuple[list[dict[str, Any]], dict[str, torch.Tensor]]:
+    def run(
+        trainer_class: Any, rewards: Any, **settings: Any
+    ) -> tuple[list[dict[str, Any]], dict[str, torch.Tensor]]:
         lora = LoraConfig(r=4, target_modules="all-linear") if with_lora else None
         args = config(output_dir=str(folder / trainer_class.__name__), **shared, **settings)
         return trained(trainer_class(tiny_model, rewards, args, **data, peft_config=lora))

@@ -46,7 +46,9 @@ class Canaries:
         self._opened = contextlib.ExitStack()
         self.folder = Path(
             self._opened.enter_context(
-                tempfile.TemporaryDirectory(prefix="trl_grpo_ext-canary-", ignore_cleanup_errors=True)
+                tempfile.TemporaryDirectory(
+                    prefix="trl_grpo_ext-canary-", ignore_cleanup_errors=True
+                )
             )
         )
         self.folder.chmod(0o777)
@@ -56,19 +58,32 @@ class Canaries:
         self.abstract = self.folder.name
         tcp = self._listen(socket.AF_INET, socket.SOCK_STREAM, ("127.0.0.1", 0))
         self.port = int(tcp.getsockname()[1])
-        self._listeners = [tcp, self._listen(socket.AF_INET, socket.SOCK_DGRAM, tcp.getsockname())]
+        self._listeners = [
+            tcp,
+            self._listen(socket.AF_INET, socket.SOCK_DGRAM, tcp.getsockname()),
+        ]
         if sys.platform == "linux":
             for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM):
-                self._listeners.append(self._listen(socket.AF_UNIX, kind, "\0" + self.abstract))
+                self._listeners.append(
+                    self._listen(socket.AF_UNIX, kind, "\0" + self.abstract)
+                )
             # A Unix socket's path has at most 107 characters.
             with contextlib.suppress(OSError):
-                self._listeners.append(self._listen(socket.AF_UNIX, socket.SOCK_STREAM, str(self.folder / "socket")))
+                self._listeners.append(
+                    self._listen(
+                        socket.AF_UNIX, socket.SOCK_STREAM, str(self.folder / "socket")
+                    )
+                )
         self._names = {path.name for path in self.folder.iterdir()}
         self._was = self._state()
-        self._victim = subprocess.Popen([sys.executable, "-I", "-S", "-c", "input()"], stdin=subprocess.PIPE)
+        self._victim = subprocess.Popen(
+            [sys.executable, "-I", "-S", "-c", "input()"], stdin=subprocess.PIPE
+        )
         self.victim = self._victim.pid
 
-    def _listen(self, family: socket.AddressFamily, kind: socket.SocketKind, address: Any) -> socket.socket:
+    def _listen(
+        self, family: socket.AddressFamily, kind: socket.SocketKind, address: Any
+    ) -> socket.socket:
         listener = self._opened.enter_context(socket.socket(family, kind))
         listener.bind(address)
         if kind is socket.SOCK_STREAM:
@@ -79,7 +94,13 @@ class Canaries:
         """Return every property of the file `keep` that a program could change."""
         try:
             found = self._keep.stat()
-            return self._keep.read_text(), found.st_mode, found.st_nlink, found.st_uid, found.st_mtime_ns
+            return (
+                self._keep.read_text(),
+                found.st_mode,
+                found.st_nlink,
+                found.st_uid,
+                found.st_mtime_ns,
+            )
         except OSError as error:
             return (type(error).__name__,)
 
@@ -98,7 +119,9 @@ class Canaries:
         reached = {descriptor for descriptor, _ in poller.poll(0)}
         for listener in self._listeners:
             if listener.fileno() in reached:
-                listener.accept()[0].close() if listener.type is socket.SOCK_STREAM else listener.recv(1)
+                listener.accept()[
+                    0
+                ].close() if listener.type is socket.SOCK_STREAM else listener.recv(1)
                 found.append("a connection was made")
         if self._victim.poll() is not None:
             found.append("a process was killed")
@@ -108,7 +131,10 @@ class Canaries:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self._victim.kill()
         self._victim.communicate()
@@ -131,7 +157,11 @@ class Bait:
 
     def __enter__(self) -> Bait:
         self._canaries = self._opened.enter_context(Canaries())
-        self._paths = {self.filled(each["path"]) for each in self._checks if each["type"].startswith("path_absent")}
+        self._paths = {
+            self.filled(each["path"])
+            for each in self._checks
+            if each["type"].startswith("path_absent")
+        }
         self._there = {path for path in self._paths if os.path.lexists(path)}
         self._folders = {name: _names(name) for name in ("purelib", "stdlib")}
         self._opened.callback(_set_variable, "HF_TOKEN", os.environ.get("HF_TOKEN"))
@@ -139,7 +169,10 @@ class Bait:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self._opened.close()
         for path in self._paths - self._there:
@@ -148,7 +181,9 @@ class Bait:
 
     def filled(self, text: str) -> str:
         """Replace a program's or path's placeholders by names from this run."""
-        named = text.replace(_FOLDER, str(self._canaries.folder)).replace(_PORT, str(self._canaries.port))
+        named = text.replace(_FOLDER, str(self._canaries.folder)).replace(
+            _PORT, str(self._canaries.port)
+        )
         return named.replace(_NAME, self._canaries.abstract)
 
     def taken(self, checks: Sequence[Check], *, harmless: bool) -> list[str]:
@@ -163,11 +198,18 @@ class Bait:
 
     def _check(self, check: Check) -> list[str]:
         kind, path = check["type"], self.filled(check.get("path", ""))
-        if kind.startswith("path_absent") and path not in self._there and os.path.lexists(path):
+        if (
+            kind.startswith("path_absent")
+            and path not in self._there
+            and os.path.lexists(path)
+        ):
             return [f"{path} was written"]
         if kind == "path_present" and not os.path.lexists(path):
             return [f"{path} was removed"]
-        folder = {"no_new_file_in_site_packages": "purelib", "no_new_file_in_stdlib": "stdlib"}.get(kind)
+        folder = {
+            "no_new_file_in_site_packages": "purelib",
+            "no_new_file_in_stdlib": "stdlib",
+        }.get(kind)
         if folder and (new := _names(folder) - self._folders[folder]):
             return [f"new in {folder}: {', '.join(sorted(new))}"]
         return []
@@ -201,7 +243,9 @@ def sandboxed_processes() -> list[int]:
     """
     mark = zygote_mark().encode()
     everything = [int(path.name) for path in Path("/proc").glob("[0-9]*")]
-    lines = {pid: line for pid in everything if mark in (line := _read(f"/proc/{pid}/cmdline"))}
+    lines = {
+        pid: line for pid in everything if mark in (line := _read(f"/proc/{pid}/cmdline"))
+    }
     parents = {pid: _parent(pid) for pid in lines}
     started = {pid for pid, parent in parents.items() if parent == os.getpid()}
     # With namespaces, process 1 of the new process tree is a child of the started process.

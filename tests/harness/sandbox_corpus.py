@@ -17,7 +17,15 @@ from typing import Any, Protocol
 from sandbox_bait import SECRET, Bait, Check, leftover_processes
 
 from trl_grpo_ext.programs.sandbox.isolation import Isolation
-from trl_grpo_ext.programs.sandbox.job import Ending, Job, Limits, RunResult, StdioCase, StdioSuite, Suite
+from trl_grpo_ext.programs.sandbox.job import (
+    Ending,
+    Job,
+    Limits,
+    RunResult,
+    StdioCase,
+    StdioSuite,
+    Suite,
+)
 from trl_grpo_ext.programs.sandbox.local import LocalSandbox
 from trl_grpo_ext.programs.suites.columns import suite_from_row
 
@@ -112,17 +120,24 @@ def run_corpus(sandbox: Runner, programs: Iterable[Program]) -> list[Record]:
     # Start programs with late effects first.
     kept.sort(key=lambda program: not _seconds_to_wait([program]))
     outcomes: dict[str, list[RunResult]] = {program.id: [] for program in kept}
-    with Bait([check for program in kept for check in program.checks], _seconds_to_wait(kept)) as bait:
+    with Bait(
+        [check for program in kept for check in program.checks], _seconds_to_wait(kept)
+    ) as bait:
         for turn in range(max((program.repeat for program in kept), default=0)):
             again = [program for program in kept if program.repeat > turn]
-            jobs = [replace(program.job, program=bait.filled(program.job.program)) for program in again]
+            jobs = [
+                replace(program.job, program=bait.filled(program.job.program))
+                for program in again
+            ]
             for program, outcome in zip(again, _run_all(sandbox, jobs), strict=True):
                 outcomes[program.id].append(outcome)
         left = leftover_processes()
         return [_record(program, outcomes[program.id], bait, left) for program in kept]
 
 
-def try_corpus(isolation: Isolation, programs: Iterable[Program], size: int = 4) -> list[Record]:
+def try_corpus(
+    isolation: Isolation, programs: Iterable[Program], size: int = 4
+) -> list[Record]:
     """Run programs at a probed isolation level, `size` at a time."""
     with contextlib.closing(LocalSandbox(size, isolation=isolation)) as sandbox:
         return run_corpus(sandbox, programs)
@@ -134,14 +149,24 @@ def _run_all(sandbox: Runner, jobs: Sequence[Job]) -> list[RunResult]:
         return sandbox.run(jobs)
     except Exception as error:
         if len(jobs) == 1:
-            return [RunResult(ending=Ending.NO_VERDICT, detail=f"the sandbox raised {type(error).__name__}: {error}")]
+            return [
+                RunResult(
+                    ending=Ending.NO_VERDICT,
+                    detail=f"the sandbox raised {type(error).__name__}: {error}",
+                )
+            ]
         middle = len(jobs) // 2
         return _run_all(sandbox, jobs[:middle]) + _run_all(sandbox, jobs[middle:])
 
 
 def _seconds_to_wait(programs: Iterable[Program]) -> float:
     """Return seconds from the programs' start until all their effects are done."""
-    checks = [check for program in programs for check in program.checks if check["type"] == "path_absent_after"]
+    checks = [
+        check
+        for program in programs
+        for check in program.checks
+        if check["type"] == "path_absent_after"
+    ]
     return max((float(check["s"]) + SLACK_SECONDS for check in checks), default=0.0)
 
 
@@ -170,7 +195,12 @@ def _program(row: Mapping[str, Any]) -> Program:
 
 def _suite(row: Mapping[str, Any]) -> Suite:
     if row["kind"] == "stdio":
-        return StdioSuite(tests=tuple(StdioCase(stdin=case["stdin"], stdout=case["stdout"]) for case in row["tests"]))
+        return StdioSuite(
+            tests=tuple(
+                StdioCase(stdin=case["stdin"], stdout=case["stdout"])
+                for case in row["tests"]
+            )
+        )
     return suite_from_row({"tests": row["tests"]})
 
 
@@ -185,7 +215,9 @@ def _limits(limits: Mapping[str, Any]) -> Limits:
     )
 
 
-def _record(program: Program, outcomes: Sequence[RunResult], bait: Bait, left: Sequence[int]) -> Record:
+def _record(
+    program: Program, outcomes: Sequence[RunResult], bait: Bait, left: Sequence[int]
+) -> Record:
     broken = [text for outcome in outcomes for text in _wrong(program, outcome)]
     broken += bait.taken(program.checks, harmless=program.category == "benign")
     if left and any(check["type"] == "no_leftover_process" for check in program.checks):
@@ -209,7 +241,11 @@ def _wrong(program: Program, outcome: RunResult) -> Iterator[str]:
         yield f"it {outcome.ending}: {outcome.detail}" if program.passed else "it passed"
     elif program.outcomes and outcome.ending not in program.outcomes:
         yield f"it ended as {outcome.ending}, not {' or '.join(program.outcomes)}"
-    if program.per_test and tuple(test.ending is Ending.PASSED for test in outcome.tests) != program.per_test:
+    if (
+        program.per_test
+        and tuple(test.ending is Ending.PASSED for test in outcome.tests)
+        != program.per_test
+    ):
         yield f"its tests ended as {[str(test.ending) for test in outcome.tests]}"
     if outcome.seconds > program.job.limits.wall_seconds + SLACK_SECONDS:
         yield f"it took {outcome.seconds:.1f} s"

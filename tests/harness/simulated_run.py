@@ -71,7 +71,9 @@ class Draw:
     def flag(self, name: str) -> bool:
         """Draw membership of a share of completions, once per completion, so that all terms agree."""
         if name not in self.flags:
-            self.flags[name] = self.rng.random() < at(self.run.shares.get(name, 0.0), self.step)
+            self.flags[name] = self.rng.random() < at(
+                self.run.shares.get(name, 0.0), self.step
+            )
         return self.flags[name]
 
     def of_rows(self, name: str) -> bool:
@@ -99,7 +101,11 @@ def right(answer: str | None = None) -> Verdict:
 
 def wrong(answer: str | None = None, reason: str = "differs", why: str = "") -> Verdict:
     return Verdict(
-        status=Status.INCORRECT, score=0.0, answer=answer, reason=reason, details={"why": why} if why else {}
+        status=Status.INCORRECT,
+        score=0.0,
+        answer=answer,
+        reason=reason,
+        details={"why": why} if why else {},
     )
 
 
@@ -119,7 +125,11 @@ def accuracy(draw: Draw) -> Verdict:
     if draw.of_rows("no_gold"):
         return skipped("gold_unparseable")
     if draw.flag("grader"):
-        return grader_error("raised_ConnectionError", seconds=3.0, error="ConnectionError: connection refused")
+        return grader_error(
+            "raised_ConnectionError",
+            seconds=3.0,
+            error="ConnectionError: connection refused",
+        )
     if draw.flag("starved"):
         return replace(grader_error("worker_starved", seconds=10.0), status=Status.TIMEOUT)
     return unread("no_boxed") if draw.cut or draw.flag("unread") else lenient(draw)
@@ -140,15 +150,25 @@ def fooled(draw: Draw) -> Verdict:
 
 def unit_tests(draw: Draw) -> Verdict:
     """Simulate unit tests; `naive` is the share of failures that a naive grader passes, `slow` of endless loops."""
-    program = f"def solve(x):\n    return x + {draw.answer}  # {draw.rng.randrange(10**6)}\n"
+    program = (
+        f"def solve(x):\n    return x + {draw.answer}  # {draw.rng.randrange(10**6)}\n"
+    )
     if draw.cut:
         return unread("no_code")
     if draw.flag("slow"):
-        return Verdict(status=Status.TIMEOUT, score=0.0, answer=program, reason="test_1_timeout", seconds=5.0)
+        return Verdict(
+            status=Status.TIMEOUT,
+            score=0.0,
+            answer=program,
+            reason="test_1_timeout",
+            seconds=5.0,
+        )
     if draw.right:
         return right(program)
     naive = draw.flag("naive")
-    return wrong(program, "passes_naively" if naive else "test_2_failed", "assert solve(2) == 5")
+    return wrong(
+        program, "passes_naively" if naive else "test_2_failed", "assert solve(2) == 5"
+    )
 
 
 def raises(why: str) -> Any:
@@ -164,9 +184,16 @@ def raises(why: str) -> Any:
 def share_of_tests(draw: Draw) -> Verdict:
     """Simulate partial credit: the share of passed tests out of eight."""
     passed = sum(draw.rng.random() < draw.ability for _ in range(8))
-    status = Status.CORRECT if passed == 8 else Status.PARTIAL if passed else Status.INCORRECT
+    status = (
+        Status.CORRECT if passed == 8 else Status.PARTIAL if passed else Status.INCORRECT
+    )
     reason = "" if passed == 8 else f"test_{passed + 1}_failed"
-    return Verdict(status=status, score=passed / 8, answer=f"def solve(x): return {draw.answer}", reason=reason)
+    return Verdict(
+        status=status,
+        score=passed / 8,
+        answer=f"def solve(x): return {draw.answer}",
+        reason=reason,
+    )
 
 
 def opinion(noise: float) -> Any:
@@ -201,7 +228,10 @@ def no_penalty(draw: Draw) -> Verdict:
 
 def on_scale(run: Run, low: float, high: float, *, declared: bool) -> Run:
     """The same run, whose terms give scores from `low` to `high`, and declare these bounds or only give numbers."""
-    return replace(run, terms=tuple(_on_scale(term, low, high, declared=declared) for term in run.terms))
+    return replace(
+        run,
+        terms=tuple(_on_scale(term, low, high, declared=declared) for term in run.terms),
+    )
 
 
 def _on_scale(term: Term, low: float, high: float, *, declared: bool) -> Term:
@@ -209,7 +239,11 @@ def _on_scale(term: Term, low: float, high: float, *, declared: bool) -> Term:
         found = as_verdict(term.judge(draw), UNIT)
         if found.score is None:
             return found
-        says_what_is_right = found.status in (Status.CORRECT, Status.PARTIAL, Status.INCORRECT)
+        says_what_is_right = found.status in (
+            Status.CORRECT,
+            Status.PARTIAL,
+            Status.INCORRECT,
+        )
         status = Status.SCORED if says_what_is_right else found.status
         return replace(found, status=status, score=low + (high - low) * found.score)
 
@@ -272,19 +306,36 @@ class Run:
     def settings(self) -> dict[str, Any]:
         """The run's settings in the form of `run_settings`."""
         names = [term.name for term in self.terms]
-        rewards = [{"name": term.name, "score_range": term.score_range} for term in self.terms]
+        rewards = [
+            {"name": term.name, "score_range": term.score_range} for term in self.terms
+        ]
         described = {"reward_functions": names, "verifiers": {}, "rewards": rewards}
         return {**DEFAULTS, "max_steps": self.steps, **described, **self.options}
 
     def is_row(self, name: str, prompt: int) -> bool:
         return Random(f"{name} of {prompt}").random() < self.rows.get(name, 0.0)
 
-    def chance(self, prompt: int, row: Mapping[str, Any], step: float, shift: float, *, evaluation: bool) -> float:
+    def chance(
+        self,
+        prompt: int,
+        row: Mapping[str, Any],
+        step: float,
+        shift: float,
+        *,
+        evaluation: bool,
+    ) -> float:
         """Compute a prompt's probability of a correct completion; the mean over prompts follows the curve."""
-        curve = self.evaluation if evaluation and self.evaluation is not None else self.score
+        curve = (
+            self.evaluation if evaluation and self.evaluation is not None else self.score
+        )
         level = at(curve[row["task"]] if isinstance(curve, Mapping) else curve, step)
         if not 0 < level < 1:
             return level
         spread = at(self.spread, step)
-        centre = math.log(level / (1 - level)) * math.sqrt(1 + math.pi / 8 * (spread**2 + self.sway**2))
-        return 1 / (1 + math.exp(-centre - shift - spread * Random(f"difficulty of {prompt}").gauss()))
+        centre = math.log(level / (1 - level)) * math.sqrt(
+            1 + math.pi / 8 * (spread**2 + self.sway**2)
+        )
+        return 1 / (
+            1
+            + math.exp(-centre - shift - spread * Random(f"difficulty of {prompt}").gauss())
+        )

@@ -7,7 +7,16 @@ from typing import Any
 
 from planted import from_minus_one
 
-from trl_grpo_ext import Blame, RewardMix, RewardTerm, Sample, Status, Verdict, VerifiedGRPOTrainer, Verifier
+from trl_grpo_ext import (
+    Blame,
+    RewardMix,
+    RewardTerm,
+    Sample,
+    Status,
+    Verdict,
+    VerifiedGRPOTrainer,
+    Verifier,
+)
 from trl_grpo_ext.mix import Gate, linear
 
 # Figures of wall-clock time, which the parquet files cannot confirm.
@@ -24,8 +33,12 @@ class Planted(Verifier):
         return next(self.verdicts)
 
 
-def found(status: Status, score: float | None, answer: str | None = None, seconds: float = 0.5) -> Verdict:
-    blame = {Status.ERROR: Blame.GRADER, Status.SKIPPED: Blame.DATA}.get(status, Blame.POLICY)
+def found(
+    status: Status, score: float | None, answer: str | None = None, seconds: float = 0.5
+) -> Verdict:
+    blame = {Status.ERROR: Blame.GRADER, Status.SKIPPED: Blame.DATA}.get(
+        status, Blame.POLICY
+    )
     return Verdict(status=status, score=score, answer=answer, seconds=seconds, blame=blame)
 
 
@@ -44,14 +57,40 @@ def everything() -> RewardMix:
 
     The cycle lengths differ, so that all steps differ; groups are live, dead, or live by secondary terms only.
     """
-    right = Planted(RIGHT, WRONG, UNREAD, ALSO_RIGHT, WRONG, WRONG, WRONG, WRONG, BROKEN, RIGHT, HALF, SLOW, RIGHT)
+    right = Planted(
+        RIGHT,
+        WRONG,
+        UNREAD,
+        ALSO_RIGHT,
+        WRONG,
+        WRONG,
+        WRONG,
+        WRONG,
+        BROKEN,
+        RIGHT,
+        HALF,
+        SLOW,
+        RIGHT,
+    )
     strict = Planted(RIGHT, WRONG, UNREAD, WRONG, RIGHT, NO_GOLD, WRONG)
-    small = Planted(*(found(Status.PARTIAL, score, seconds=0.001) for score in (0.1, 0.9, 0.3, 0.7, 0.2)))
-    form = Planted(RIGHT, RIGHT, WRONG, NO_GOLD, RIGHT, WRONG, RIGHT, RIGHT, RIGHT, RIGHT, RIGHT)
+    small = Planted(
+        *(
+            found(Status.PARTIAL, score, seconds=0.001)
+            for score in (0.1, 0.9, 0.3, 0.7, 0.2)
+        )
+    )
+    form = Planted(
+        RIGHT, RIGHT, WRONG, NO_GOLD, RIGHT, WRONG, RIGHT, RIGHT, RIGHT, RIGHT, RIGHT
+    )
     return RewardMix(
         [
             RewardTerm(name="right", verifier=right, when={"task": ["sum", "gold"]}),
-            RewardTerm(name="small", verifier=small, weight=linear(0.5, 0.1), gate=Gate("right", scale=0.1)),
+            RewardTerm(
+                name="small",
+                verifier=small,
+                weight=linear(0.5, 0.1),
+                gate=Gate("right", scale=0.1),
+            ),
             RewardTerm(name="form", verifier=form, weight=0.2, shape=from_minus_one),
             RewardTerm(name="strict", verifier=strict, weight=0),
         ]
@@ -60,12 +99,16 @@ def everything() -> RewardMix:
 
 def tasks(data: Any, size: int) -> Any:
     names = ("sum", "gold", "talk")
-    return data.select(range(size)).map(lambda _, index: {"task": names[index % 3]}, with_indices=True)
+    return data.select(range(size)).map(
+        lambda _, index: {"task": names[index % 3]}, with_indices=True
+    )
 
 
 def run(tiny_model: str, sums: Any, args: Any, rewards: Any = None) -> VerifiedGRPOTrainer:
     rewards = everything() if rewards is None else rewards
-    trainer = VerifiedGRPOTrainer(tiny_model, rewards, args, tasks(sums["train"], 24), tasks(sums["test"], 4))
+    trainer = VerifiedGRPOTrainer(
+        tiny_model, rewards, args, tasks(sums["train"], 24), tasks(sums["test"], 4)
+    )
     trainer.train()
     trainer.evaluate()
     return trainer

@@ -49,13 +49,17 @@ def run(suite: CallSuite, program: str) -> list[str]:
     solution = types.ModuleType("solution")
     exec(program, solution.__dict__)
     namespace: dict[str, Any] = {"__name__": "tests"}
-    taken = {name: getattr(solution, name) for name in suite.names if hasattr(solution, name)}
+    taken = {
+        name: getattr(solution, name) for name in suite.names if hasattr(solution, name)
+    }
     namespace |= taken
     kept = {name: sys.modules.get(name) for name in ("solution", "pytest")}
     sys.modules["solution"] = solution
     try:
         exec(suite.setup, namespace)
-        namespace = {name: value for name, value in namespace.items() if name not in suite.names} | taken
+        namespace = {
+            name: value for name, value in namespace.items() if name not in suite.names
+        } | taken
         return [_ending(test, dict(namespace)) for test in suite.tests]
     finally:
         sys.modules.update({name: module for name, module in kept.items() if module})

@@ -54,7 +54,9 @@ def make_vlm(language_model: str, folder: Path) -> None:
     )
     image_token = tokenizer.convert_tokens_to_ids("<image>")
     model = LlavaForConditionalGeneration(
-        LlavaConfig(vision_config=vision, text_config=text.config, image_token_index=image_token)
+        LlavaConfig(
+            vision_config=vision, text_config=text.config, image_token_index=image_token
+        )
     )
     model.model.language_model.load_state_dict(text.model.state_dict())
     model.tie_weights()
@@ -73,10 +75,14 @@ def make_vlm(language_model: str, folder: Path) -> None:
 
 def picture(number: int) -> Image.Image:
     """Make a picture with a distinct colour."""
-    return Image.new("RGB", (SIDE, SIDE), (number * 37 % 256, number * 91 % 256, number * 5 % 256))
+    return Image.new(
+        "RGB", (SIDE, SIDE), (number * 37 % 256, number * 91 % 256, number * 5 % 256)
+    )
 
 
 def with_pictures(rows: Any) -> Dataset:
     """Add a distinct picture to each row of a dataset."""
-    pictures = Dataset.from_dict({"image": [picture(number) for number in range(len(rows))]})
+    pictures = Dataset.from_dict(
+        {"image": [picture(number) for number in range(len(rows))]}
+    )
     return concatenate_datasets([rows, pictures], axis=1)

@@ -24,7 +24,11 @@ def main(tracker: str, folder: Path) -> None:
     )  # fmt: skip
     data = load_dataset(resolve("bundled:sums"))
     trainer = VerifiedGRPOTrainer(
-        resolve("bundled:tiny_reasoner"), everything(), args, tasks(data["train"], 8), tasks(data["test"], 4)
+        resolve("bundled:tiny_reasoner"),
+        everything(),
+        args,
+        tasks(data["train"], 8),
+        tasks(data["test"], 4),
     )
     trainer.train()
     (folder / "log.json").write_text(json.dumps(trainer.state.log_history))

@@ -64,14 +64,25 @@ def batch(
         )
         for index, row in enumerate(columns)
     ]
-    terms = [RewardTerm(name=n, verifier=Planted(n), weight=(weights or {}).get(n, 1.0)) for n in outcomes]
+    terms = [
+        RewardTerm(name=n, verifier=Planted(n), weight=(weights or {}).get(n, 1.0))
+        for n in outcomes
+    ]
     card = RewardMix(terms).score(samples)
     return card if advantages is None else card.with_advantages(advantages)
 
 
-def card(*scores: Any, step: int = 0, mode: Any = "train", text: str = "x", weight: float = 1.0) -> Scorecard:
+def card(
+    *scores: Any, step: int = 0, mode: Any = "train", text: str = "x", weight: float = 1.0
+) -> Scorecard:
     """Make a batch of one group, judged by the term `answer`, without advantages."""
-    planted = batch({"answer": scores}, step=step, size=max(1, len(scores)), weights={"answer": weight}, text=text)
+    planted = batch(
+        {"answer": scores},
+        step=step,
+        size=max(1, len(scores)),
+        weights={"answer": weight},
+        text=text,
+    )
     return replace(planted, mode=mode)
 
 
@@ -84,7 +95,9 @@ def recorded(folder: Path, cards: Sequence[Scorecard]) -> RecordedRun:
     return RecordedRun(folder)
 
 
-def diagnosis_of(events: Iterable[Scorecard | tuple[int, Mapping[str, Any]]], settings: Mapping[str, Any]) -> Diagnosis:
+def diagnosis_of(
+    events: Iterable[Scorecard | tuple[int, Mapping[str, Any]]], settings: Mapping[str, Any]
+) -> Diagnosis:
     """Diagnose scorecards and (step, logs) pairs in a trainer's order, without a disk."""
     view, onsets, batches = RunView(settings), Onsets(dict(CHECKS)), 0
     findings: list[Finding] = []
@@ -100,7 +113,9 @@ def diagnosis_of(events: Iterable[Scorecard | tuple[int, Mapping[str, Any]]], se
 
 
 def window_of(
-    cards: Sequence[Scorecard], logs: Sequence[Mapping[str, Any]] = (), settings: Mapping[str, Any] | None = None
+    cards: Sequence[Scorecard],
+    logs: Sequence[Mapping[str, Any]] = (),
+    settings: Mapping[str, Any] | None = None,
 ) -> Window:
     """Make the window after these batches and logs; the logs are those of steps 1, 2, ..."""
     view = RunView(settings or {})

@@ -15,7 +15,10 @@ WIRING = {
         Run(
             score=[(0, 0.3), (110, 0.5)],
             row=lambda prompt, step: {"task": "math"},
-            terms=(ACCURACY, Term(name="units", judge=style, weight=0.5, when={"task": "maths"})),
+            terms=(
+                ACCURACY,
+                Term(name="units", judge=style, weight=0.5, when={"task": "maths"}),
+            ),
         ),
         expected=("inert_term",),
         says=("units",),
@@ -49,7 +52,13 @@ WIRING = {
         "Every 15 steps the gradient norm is a thousand times the usual one, and the score gets nowhere.",
         Run(
             score=0.4,
-            logs={"grad_norm": [(s + d, 300.0 if d == 0 else 0.3) for s in range(15, 120, 15) for d in (-1, 0, 1)]},
+            logs={
+                "grad_norm": [
+                    (s + d, 300.0 if d == 0 else 0.3)
+                    for s in range(15, 120, 15)
+                    for d in (-1, 0, 1)
+                ]
+            },
             options={"learning_rate": 1e-5},
         ),
         expected=("kl_blowup",),
@@ -63,7 +72,11 @@ WIRING = {
     ),
     "schedule_at_zero": Case(
         "The scheduler was given 30 steps of a run of 150: from then on the learning rate is 0.",
-        Run(score=[(0, 0.3), (30, 0.36)], steps=150, logs={"learning_rate": [(0, 1e-6), (30, 0.0)]}),
+        Run(
+            score=[(0, 0.3), (30, 0.36)],
+            steps=150,
+            logs={"learning_rate": [(0, 1e-6), (30, 0.0)]},
+        ),
         expected=("zero_updates",),
         says=("learning rate|learning_rate",),
     ),
@@ -75,7 +88,14 @@ WIRING = {
     ),
     "optimizer_before_adapter": Case(
         "The optimizer was built before the adapter: it holds none of the 28 parameters that are trained.",
-        Run(score=0.4, options={"learning_rate": 1e-4, "trainable_tensors": 28, "optimized_tensors": 0}),
+        Run(
+            score=0.4,
+            options={
+                "learning_rate": 1e-4,
+                "trainable_tensors": 28,
+                "optimized_tensors": 0,
+            },
+        ),
         expected=("zero_updates",),
         says=("optimizer holds none of the 28 trainable",),
     ),
@@ -87,13 +107,24 @@ WIRING = {
     ),
     "temperature_zero": Case(
         "Temperature 0: the eight completions of a group are one and the same, so no group teaches anything.",
-        Run(score=0.45, greedy=True, options={"temperature": 0.0}, logs={"entropy": 0.2, "grad_norm": 0.0}),
+        Run(
+            score=0.45,
+            greedy=True,
+            options={"temperature": 0.0},
+            logs={"entropy": 0.2, "grad_norm": 0.0},
+        ),
         expected=("dead_groups", "entropy_collapse", "inert_term"),
         says=("temperature|same|identical",),
     ),
     "four_prompts": Case(
         "A filter has left four prompts: training goes to 1, and the evaluation stays at .2.",
-        Run(score=[(0, 0.3), (50, 0.97), (150, 0.99)], pool=4, evaluation=0.2, steps=150, spread=0.8),
+        Run(
+            score=[(0, 0.3), (50, 0.97), (150, 0.99)],
+            pool=4,
+            evaluation=0.2,
+            steps=150,
+            spread=0.8,
+        ),
         expected=("reward_hacking",),
         says=("4 prompts, each answered 2,400 times",),
     ),
@@ -138,7 +169,12 @@ DATA = {
     ),
     "cut_at_the_limit": Case(
         "The limit of 256 tokens cuts six completions in ten, and what is cut is wrong.",
-        Run(score=0.6, terms=(ACCURACY, FORMAT), tokens=280.0, options={"max_completion_length": 256}),
+        Run(
+            score=0.6,
+            terms=(ACCURACY, FORMAT),
+            tokens=280.0,
+            options={"max_completion_length": 256},
+        ),
         expected=("truncation",),
         says=("cut|truncat",),
     ),
@@ -148,7 +184,12 @@ GOLD = {
     "gold_shifted": Case(
         "The gold is the next row's: the model solves most prompts, groups agree, and nothing is right; "
         "completions grow.",
-        Run(score=0.8, rows={"gold": 1.0}, tokens=[(0, 150), (110, 260)], options={"loss_type": "dapo"}),
+        Run(
+            score=0.8,
+            rows={"gold": 1.0},
+            tokens=[(0, 150), (110, 260)],
+            options={"loss_type": "dapo"},
+        ),
         expected=("dead_groups", "bad_data"),
         says=("gold",),
     ),
@@ -177,7 +218,14 @@ GRADERS = {
         Run(
             score=0.4,
             steps=80,
-            terms=(ACCURACY, Term(name="tone", judge=lambda d: grader_error("raised_APIConnectionError"), weight=0.2)),
+            terms=(
+                ACCURACY,
+                Term(
+                    name="tone",
+                    judge=lambda d: grader_error("raised_APIConnectionError"),
+                    weight=0.2,
+                ),
+            ),
         ),
         expected=("grader_trouble",),
         says=("tone",),
@@ -190,7 +238,10 @@ GRADERS = {
     ),
     "grader_dies_midway": Case(
         "The grader's service falls over at step 70 of 120 and stays down for half of the verdicts.",
-        Run(score=[(0, 0.3), (70, 0.5), (120, 0.52)], shares={"grader": [(0, 0.0), (69, 0.0), (70, 0.5)]}),
+        Run(
+            score=[(0, 0.3), (70, 0.5), (120, 0.52)],
+            shares={"grader": [(0, 0.0), (69, 0.0), (70, 0.5)]},
+        ),
         expected=("grader_trouble",),
     ),
 }

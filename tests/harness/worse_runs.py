@@ -32,7 +32,11 @@ WORSE = {
     ),
     "halved_as_the_grader_fails": Case(
         "From step 80 the grader fails on a third of the completions, and those that it still judges get worse.",
-        Run(score=[(0, 0.35), (80, 0.65), (84, 0.35)], shares={"grader": [(79, 0.0), (80, 0.33)]}, steps=140),
+        Run(
+            score=[(0, 0.35), (80, 0.65), (84, 0.35)],
+            shares={"grader": [(79, 0.0), (80, 0.33)]},
+            steps=140,
+        ),
         expected=("grader_trouble", "getting_worse"),
     ),
     "falls_from_the_start": Case(
@@ -55,13 +59,22 @@ WORSE = {
     ),
     "evaluation_peaks_training_rises": Case(
         "Overfitting: training goes on to .9, the evaluation rises to .6 at step 80 and falls to .3.",
-        Run(score=[(0, 0.3), (160, 0.9)], evaluation=[(0, 0.3), (80, 0.6), (180, 0.3)], steps=180, pool=120),
+        Run(
+            score=[(0, 0.3), (160, 0.9)],
+            evaluation=[(0, 0.3), (80, 0.6), (180, 0.3)],
+            steps=180,
+            pool=120,
+        ),
         expected=("getting_worse", "reward_hacking"),
         says=("evaluation",),
     ),
     "evaluation_peaks_training_stands": Case(
         "Training rises to .55 by step 70 and stands; the evaluation peaks there at .55 and falls to .25.",
-        Run(score=[(0, 0.3), (70, 0.55)], evaluation=[(0, 0.3), (70, 0.55), (180, 0.25)], steps=180),
+        Run(
+            score=[(0, 0.3), (70, 0.55)],
+            evaluation=[(0, 0.3), (70, 0.55), (180, 0.25)],
+            steps=180,
+        ),
         expected=("getting_worse", "reward_hacking"),
         says=("evaluation",),
     ),
@@ -85,7 +98,10 @@ WORSE = {
         Run(
             score=[(0, 0.4), (60, 0.65), (130, 0.2)],
             logs={"entropy": [(0, 0.5), (60, 0.4), (130, 4.0)]},
-            shares={"common": [(0, 0.3), (60, 0.3), (130, 0.0)], "unread": [(60, 0.0), (130, 0.2)]},
+            shares={
+                "common": [(0, 0.3), (60, 0.3), (130, 0.0)],
+                "unread": [(60, 0.0), (130, 0.2)],
+            },
             steps=150,
         ),
         expected=("getting_worse", "kl_blowup"),
@@ -100,7 +116,10 @@ POLICY = {
             score=[(0, 0.35), (2, 0.3), (5, 0.0)],
             steps=60,
             shares={"cut": [(0, 0.0), (2, 0.05), (5, 1.0)]},
-            logs={"entropy": [(0, 0.5), (2, 0.8), (5, 8.0)], "grad_norm": [(0, 0.5), (3, 40.0), (6, 0.0)]},
+            logs={
+                "entropy": [(0, 0.5), (2, 0.8), (5, 8.0)],
+                "grad_norm": [(0, 0.5), (3, 40.0), (6, 0.0)],
+            },
             options={"learning_rate": 0.3},
         ),
         expected=("kl_blowup", "getting_worse"),
@@ -112,7 +131,10 @@ POLICY = {
             score=[(0, 0.35), (70, 0.55), (76, 0.0)],
             steps=130,
             shares={"cut": [(70, 0.02), (76, 0.97)]},
-            logs={"kl": [(0, 0.01), (70, 0.1), (76, 60.0)], "entropy": [(0, 0.5), (70, 0.4), (76, 6.0)]},
+            logs={
+                "kl": [(0, 0.01), (70, 0.1), (76, 60.0)],
+                "entropy": [(0, 0.5), (70, 0.4), (76, 6.0)],
+            },
             options={"beta": 0.04, "learning_rate": 2e-5},
         ),
         expected=("kl_blowup", "getting_worse"),
@@ -120,7 +142,11 @@ POLICY = {
     ),
     "drifts_for_nothing": Case(
         "The KL climbs to 30 and the score is where it began, at .35.",
-        Run(score=0.35, options={"beta": 0.001}, logs={"kl": [(0, 0.01), (30, 3.0), (110, 30.0)]}),
+        Run(
+            score=0.35,
+            options={"beta": 0.001},
+            logs={"kl": [(0, 0.01), (30, 3.0), (110, 30.0)]},
+        ),
         expected=("kl_blowup",),
         says=("kl|reference",),
     ),
@@ -137,13 +163,22 @@ POLICY = {
     ),
     "grows_for_nothing": Case(
         "Completions grow from 150 to 700 tokens, and accuracy stays at .45.",
-        Run(score=0.45, tokens=[(0, 150), (110, 700)], options={"max_completion_length": 2048}),
+        Run(
+            score=0.45,
+            tokens=[(0, 150), (110, 700)],
+            options={"max_completion_length": 2048},
+        ),
         expected=("length_explosion",),
         says=("long",),
     ),
     "says_it_again": Case(
         "More and more completions end in loops of the same words, and accuracy stays at .4.",
-        Run(score=0.4, terms=(ACCURACY, FORMAT), looping=[(0, 0.02), (20, 0.05), (90, 0.8)], tokens=220.0),
+        Run(
+            score=0.4,
+            terms=(ACCURACY, FORMAT),
+            looping=[(0, 0.02), (20, 0.05), (90, 0.8)],
+            tokens=220.0,
+        ),
         expected=("repetition",),
         says=("repeat",),
     ),

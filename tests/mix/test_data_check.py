@@ -70,26 +70,41 @@ def test_the_description_counts_rows_and_names_some() -> None:
     rows = [{"solution": "1"}] + [{"solution": ""}] * 20
     text = describe(check_rows(mix(), rows), rows=len(rows), where="train")
     assert "20 of 21 rows of train cannot be judged" in text
-    assert "gold_empty in 20 rows: rows 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, ... (counted from 0), such as ''" in text
+    assert (
+        "gold_empty in 20 rows: rows 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, ... (counted from 0), such as ''"
+        in text
+    )
 
 
-def test_a_check_that_takes_a_while_says_how_far_it_has_got(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_check_that_takes_a_while_says_how_far_it_has_got(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     class Slow(Verifier):
         def verify(self, sample: Sample) -> Verdict:
             return as_verdict(True)
 
         def check_rows(self, rows: Any, *, thorough: bool = False) -> list[DataProblem]:
             time.sleep(0.02 * len(rows))
-            return [DataProblem(row=n, reason="odd", value="", advice="") for n, row in enumerate(rows) if row["n"] % 2]
+            return [
+                DataProblem(row=n, reason="odd", value="", advice="")
+                for n, row in enumerate(rows)
+                if row["n"] % 2
+            ]
 
     slow = RewardMix([RewardTerm(name="slow", verifier=Slow())])
     rows = [{"n": n} for n in range(100)]
-    assert [problem.row for problem in check_rows(slow, rows).problems] == list(range(1, 100, 2))
-    assert re.search(r"^checking data: \d+ of 100 rows$", capsys.readouterr().err, re.MULTILINE)
+    assert [problem.row for problem in check_rows(slow, rows).problems] == list(
+        range(1, 100, 2)
+    )
+    assert re.search(
+        r"^checking data: \d+ of 100 rows$", capsys.readouterr().err, re.MULTILINE
+    )
     check = check_rows(slow, rows, at_most_seconds=0.1)
     assert 0 < check.checked < 100
     assert len(check.problems) <= check.checked
-    assert max(problem.row for problem in check.problems) > check.checked  # a sample of all rows, not the first ones
+    assert (
+        max(problem.row for problem in check.problems) > check.checked
+    )  # a sample of all rows, not the first ones
 
 
 def test_every_row_that_a_class_of_ones_own_fails_on_is_listed() -> None:
@@ -101,7 +116,10 @@ def test_every_row_that_a_class_of_ones_own_fails_on_is_listed() -> None:
     rows = [{"date": "2001"}, {"date": None}, {"date": "2002"}, {"date": None}]
     assert check_rows(own, rows).problems == []
     found = check_rows(own, rows, thorough=True).problems
-    assert [(problem.row, problem.reason) for problem in found] == [(1, "raised_TypeError"), (3, "raised_TypeError")]
+    assert [(problem.row, problem.reason) for problem in found] == [
+        (1, "raised_TypeError"),
+        (3, "raised_TypeError"),
+    ]
 
 
 def test_a_row_on_which_a_verifier_fails_only_at_times_is_not_told_to_be_dropped() -> None:
@@ -115,7 +133,9 @@ def test_a_row_on_which_a_verifier_fails_only_at_times_is_not_told_to_be_dropped
             return as_verdict(True)
 
     own = RewardMix([RewardTerm(name="flaky", verifier=Flaky())])
-    first, second = check_rows(own, [{"date": "a"}, {"date": "b"}, {"date": None}], thorough=True).problems
+    first, second = check_rows(
+        own, [{"date": "a"}, {"date": "b"}, {"date": None}], thorough=True
+    ).problems
     assert (first.row, second.row) == (1, 2)
     assert "mend the verifier, and keep the row" in first.advice
     assert second.advice.endswith("Drop the row, or mend it.")
@@ -125,12 +145,19 @@ def test_a_row_on_which_a_verifier_fails_only_at_times_is_not_told_to_be_dropped
 def test_the_command_ends_with_status_1_if_there_are_any(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], golds: list[str], status: int
 ) -> None:
-    (tmp_path / "train.jsonl").write_text("\n".join(json.dumps({"prompt": "?", "solution": gold}) for gold in golds))
-    assert main(["check-data", "--config", "quickstart", "--dataset_name", str(tmp_path)]) == status
+    (tmp_path / "train.jsonl").write_text(
+        "\n".join(json.dumps({"prompt": "?", "solution": gold}) for gold in golds)
+    )
+    assert (
+        main(["check-data", "--config", "quickstart", "--dataset_name", str(tmp_path)])
+        == status
+    )
     said = capsys.readouterr().out
     lines = f"of {tmp_path}/train.jsonl"
     assert (f"gold_empty in 1 row: line 2 {lines}" in said) is bool(status)
-    assert said.startswith(f"train, line 1 {lines}\n  prompt: ?\n  solution: 1\ntrain, line 2 {lines}\n")
+    assert said.startswith(
+        f"train, line 1 {lines}\n  prompt: ?\n  solution: 1\ntrain, line 2 {lines}\n"
+    )
     ends = "1 of 2 rows of train cannot be judged" if status else "train: 2 rows, all fine"
     assert said.splitlines()[-1] == ends
 
@@ -138,9 +165,19 @@ def test_the_command_ends_with_status_1_if_there_are_any(
 @pytest.mark.parametrize(
     ("name", "text", "flags", "named"),
     [
-        ("d.jsonl", '{"prompt": "?", "solution": "1"}\n\n{"prompt": "?", "solution": ""}\n', [], "line 3 of d.jsonl"),
+        (
+            "d.jsonl",
+            '{"prompt": "?", "solution": "1"}\n\n{"prompt": "?", "solution": ""}\n',
+            [],
+            "line 3 of d.jsonl",
+        ),
         ("d.csv", 'prompt,solution\n"two\nlines",1\n?,\n', [], "line 4 of d.csv"),
-        ("d.json", '[{"prompt": "?", "solution": "1"}, {"prompt": "?", "solution": ""}]', [], "row 1 (counted from 0)"),
+        (
+            "d.json",
+            '[{"prompt": "?", "solution": "1"}, {"prompt": "?", "solution": ""}]',
+            [],
+            "row 1 (counted from 0)",
+        ),
         (
             "d.jsonl",
             '{"prompt": "?", "solution": "1", "n": 1}\n{"prompt": "?", "solution": "", "n": 2}\n',
@@ -160,16 +197,26 @@ def test_a_row_is_named_by_its_line_where_that_is_known_and_else_as_datasets_cou
 ) -> None:
     (tmp_path / name).write_text(text)
     monkeypatch.chdir(tmp_path)
-    assert main(["check-data", "--config", "quickstart", "--dataset_name", name, *flags]) == 1
-    (found,) = [line for line in capsys.readouterr().out.splitlines() if " in 1 row: " in line]
+    assert (
+        main(["check-data", "--config", "quickstart", "--dataset_name", name, *flags]) == 1
+    )
+    (found,) = [
+        line for line in capsys.readouterr().out.splitlines() if " in 1 row: " in line
+    ]
     assert named in found
 
 
 @pytest.mark.parametrize("kind", ["jsonl", "json"])
 def test_a_row_has_the_number_of_the_users_file_also_after_rows_are_drawn(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], kind: str
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    kind: str,
 ) -> None:
-    rows = [{"prompt": f"{n}?", "solution": "" if n in (7, 20) else str(n), "n": n} for n in range(30)]
+    rows = [
+        {"prompt": f"{n}?", "solution": "" if n in (7, 20) else str(n), "n": n}
+        for n in range(30)
+    ]
     text = json.dumps(rows) if kind == "json" else "\n".join(map(json.dumps, rows))
     (tmp_path / f"d.{kind}").write_text(text)
     recipe = {
@@ -217,7 +264,9 @@ def test_a_term_that_applies_to_no_row_is_refused_as_training_does(
     assert "`level` to be 'eazy', and the column has 'easy'" in capsys.readouterr().err
 
 
-def test_the_command_says_what_is_wrong_with_a_recipe(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_says_what_is_wrong_with_a_recipe(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     assert main(["check-data", "--config", "quikstart"]) == 2
     assert "Did you mean `quickstart`?" in capsys.readouterr().err
 
@@ -246,19 +295,29 @@ def fine(sample):
 
 
 @pytest.mark.usefixtures("any_cpu_counts")
-def test_a_verifier_that_fails_on_a_row_is_found_with_the_error_and_its_place(tmp_path: Path) -> None:
+def test_a_verifier_that_fails_on_a_row_is_found_with_the_error_and_its_place(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "own_verifiers.py").write_text(OWN_VERIFIERS)
     (tmp_path / "train.jsonl").write_text(json.dumps({"prompt": "2+2?", "solution": "4"}))
     recipe = yaml.safe_load(load_recipe("quickstart").path.read_text())
     names = ("labelled", "boxed", "fine")
-    rewards = [{"name": "accuracy", "verifier": "math"}, *({"verifier": f"own_verifiers.{name}"} for name in names)]
-    (tmp_path / "recipe.yaml").write_text(yaml.safe_dump(recipe | {"dataset_name": "train.jsonl", "rewards": rewards}))
+    rewards = [
+        {"name": "accuracy", "verifier": "math"},
+        *({"verifier": f"own_verifiers.{name}"} for name in names),
+    ]
+    (tmp_path / "recipe.yaml").write_text(
+        yaml.safe_dump(recipe | {"dataset_name": "train.jsonl", "rewards": rewards})
+    )
     said = run_here("check-data", "--config", "recipe.yaml", cwd=tmp_path, expect=1)
     assert (
         "train: the verifier of 'labelled' fails on line 1 of train.jsonl: KeyError: 'label' (own_verifiers.py:6); "
         "the row has `solution`, `prompt`\n" in said.stdout
     )
-    assert "the verifier of 'boxed' fails on line 1 of train.jsonl: AttributeError" in said.stdout
+    assert (
+        "the verifier of 'boxed' fails on line 1 of train.jsonl: AttributeError"
+        in said.stdout
+    )
     assert "(own_verifiers.py:11)\n  the completion was '4'" in said.stdout
     assert "'fine'" not in said.stdout
     assert "all fine" not in said.stdout
@@ -283,7 +342,10 @@ def test_rows_that_a_function_cannot_judge_and_rows_without_a_prompt_are_named(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     (tmp_path / "own_dates.py").write_text(OWN)
-    rows = [{"prompt": "when?", "date": "2001-02-27"}, {"prompt": "when?", "date": "2001-02-30"}]
+    rows = [
+        {"prompt": "when?", "date": "2001-02-27"},
+        {"prompt": "when?", "date": "2001-02-30"},
+    ]
     rows += [{"prompt": None, "date": "2001-02-28"}, {"prompt": "when?", "date": None}]
     (tmp_path / "d.jsonl").write_text("\n".join(map(json.dumps, rows)))
     recipe = {
@@ -297,11 +359,19 @@ def test_rows_that_a_function_cannot_judge_and_rows_without_a_prompt_are_named(
     monkeypatch.delitem(sys.modules, "own_dates", raising=False)
     assert main(["check-data", "--config", "r.yaml"]) == 1
     said = capsys.readouterr().out
-    (warning,) = [record.message for record in caplog.records if "raised AttributeError" in record.message]
-    assert re.search(r'Traceback \(most recent call last\):\n  File ".*own_dates\.py", line 6', warning)
+    (warning,) = [
+        record.message
+        for record in caplog.records
+        if "raised AttributeError" in record.message
+    ]
+    assert re.search(
+        r'Traceback \(most recent call last\):\n  File ".*own_dates\.py", line 6', warning
+    )
     assert "prompt: prompt_empty in 1 row: line 3 of d.jsonl" in said
     assert "dated: no_such_date in 1 row: line 2 of d.jsonl" in said
-    assert "dated: raised_AttributeError in 1 row: line 4 of d.jsonl, such as 'when?'" in said
+    assert (
+        "dated: raised_AttributeError in 1 row: line 4 of d.jsonl, such as 'when?'" in said
+    )
     assert "'NoneType' object has no attribute 'endswith' (own_dates.py:6)" in said
     assert "3 of 4 rows of train cannot be judged" in said
     assert "prompt: None" not in said  # a prompt that is missing is no word
@@ -310,22 +380,36 @@ def test_rows_that_a_function_cannot_judge_and_rows_without_a_prompt_are_named(
 def test_a_date_in_json_stays_the_text_of_its_file_and_one_that_is_no_text_is_the_datas_fault(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    rows = [{"prompt": "when?", "date": "1917-10-28", "all": [{"at": "2020-01-02T03:04:05Z"}]}]
+    rows = [
+        {"prompt": "when?", "date": "1917-10-28", "all": [{"at": "2020-01-02T03:04:05Z"}]}
+    ]
     (tmp_path / "d.jsonl").write_text("\n".join(map(json.dumps, rows * 2)))
     (tmp_path / "d.json").write_text(json.dumps(rows))
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "train.jsonl").write_text("\n".join(map(json.dumps, rows)))
     for name in ("d.jsonl", "d.json"):
-        assert load_data(RecipeArguments(dataset_name=str(tmp_path / name)))["train"][0] == rows[0]
+        assert (
+            load_data(RecipeArguments(dataset_name=str(tmp_path / name)))["train"][0]
+            == rows[0]
+        )
     assert not caplog.records
     row = load_data(RecipeArguments(dataset_name=str(tmp_path / "folder")))["train"][0]
     assert "datasets has made dates of texts in `date`, `all`" in caplog.text
-    verdicts = ExactTextVerifier(column="date").judge([r"\boxed{1917-10-28}"], date=[row["date"]])
-    assert [(verdict.blame, verdict.reason) for verdict in verdicts] == [(Blame.DATA, "gold_not_text")]
-    assert MathVerifier(column="date").judge(["1917"], date=[row["date"]])[0].reason == "gold_not_text"
+    verdicts = ExactTextVerifier(column="date").judge(
+        [r"\boxed{1917-10-28}"], date=[row["date"]]
+    )
+    assert [(verdict.blame, verdict.reason) for verdict in verdicts] == [
+        (Blame.DATA, "gold_not_text")
+    ]
+    assert (
+        MathVerifier(column="date").judge(["1917"], date=[row["date"]])[0].reason
+        == "gold_not_text"
+    )
 
 
-def test_texts_that_a_parquet_file_has_as_bytes_are_texts_and_other_bytes_stay(tmp_path: Path) -> None:
+def test_texts_that_a_parquet_file_has_as_bytes_are_texts_and_other_bytes_stay(
+    tmp_path: Path,
+) -> None:
     texts, other = [b"2+2?", "é?".encode()], [b"4", b"\xff\xd8"]
     rows = Dataset.from_dict({"prompt": texts, "solution": [b"4", None], "scan": other})
     rows.to_parquet(tmp_path / "d.parquet")
@@ -337,7 +421,10 @@ def test_data_that_save_to_disk_has_written_is_read_split_by_split(tmp_path: Pat
     rows = Dataset.from_dict({"prompt": ["2+2?"], "solution": ["4"]})
     rows.save_to_disk(tmp_path / "one")
     DatasetDict({"mine": rows, "held_out": rows}).save_to_disk(tmp_path / "two")
-    assert load_data(RecipeArguments(dataset_name=str(tmp_path / "one")))["train"][:] == rows[:]
+    assert (
+        load_data(RecipeArguments(dataset_name=str(tmp_path / "one")))["train"][:]
+        == rows[:]
+    )
     named = RecipeArguments(dataset_name=str(tmp_path / "two"), dataset_train_split="mine")
     assert load_data(named).keys() == {"mine", "held_out"}
 
@@ -345,8 +432,13 @@ def test_data_that_save_to_disk_has_written_is_read_split_by_split(tmp_path: Pat
 def test_a_column_that_is_empty_in_a_few_rows_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    rows = [{"prompt": "when?", "date": "2001-02-27", "seldom": None if row else "x"} for row in range(12)]
-    (tmp_path / "d.jsonl").write_text("\n".join(map(json.dumps, [*rows, {**rows[0], "date": None}])))
+    rows = [
+        {"prompt": "when?", "date": "2001-02-27", "seldom": None if row else "x"}
+        for row in range(12)
+    ]
+    (tmp_path / "d.jsonl").write_text(
+        "\n".join(map(json.dumps, [*rows, {**rows[0], "date": None}]))
+    )
     recipe = {
         "dataset_name": "d.jsonl",
         "model_name_or_path": "bundled:tiny_reasoner",
@@ -358,20 +450,33 @@ def test_a_column_that_is_empty_in_a_few_rows_is_named(
     said = capsys.readouterr().out
     assert "train: the column `date` is empty in line 13 of d.jsonl" in said
     assert "`seldom` is empty" not in said
-    assert said.splitlines()[-1] == "train: 13 rows, and the verifiers find no fault other than the above"
+    assert (
+        said.splitlines()[-1]
+        == "train: 13 rows, and the verifiers find no fault other than the above"
+    )
 
 
 @pytest.mark.parametrize(
     ("golds", "told"),
     [
-        (["4", "N/A", "1/2", "nan", "$7"], "may lack a gold in lines 2, 4 of d.jsonl: 'N/A', 'nan', while 3 of the 3"),
-        (["4", "TODO", "unknown", "null", "5", "6"], "lines 2, 3, 4 of d.jsonl: 'TODO', 'unknown', 'null'"),
+        (
+            ["4", "N/A", "1/2", "nan", "$7"],
+            "may lack a gold in lines 2, 4 of d.jsonl: 'N/A', 'nan', while 3 of the 3",
+        ),
+        (
+            ["4", "TODO", "unknown", "null", "5", "6"],
+            "lines 2, 3, 4 of d.jsonl: 'TODO', 'unknown', 'null'",
+        ),
         (["yes", "no", "unknown"], ""),
         (["4", "none of them", "5"], ""),
     ],
 )
 def test_golds_that_look_like_missing_values_among_numbers_are_noted_and_no_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], golds: list[str], told: str
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    golds: list[str],
+    told: str,
 ) -> None:
     rows = [{"prompt": f"{number}?", "solution": gold} for number, gold in enumerate(golds)]
     (tmp_path / "d.jsonl").write_text("\n".join(map(json.dumps, rows)))
@@ -387,9 +492,15 @@ def test_golds_that_look_like_missing_values_among_numbers_are_noted_and_no_erro
 @pytest.mark.parametrize(
     ("rows", "told"),
     [
-        ([("2+2?", "4"), ("1+1?", "2"), ("2+2?", "5")], "1 prompt has several golds in `solution`: '4' and '5'"),
+        (
+            [("2+2?", "4"), ("1+1?", "2"), ("2+2?", "5")],
+            "1 prompt has several golds in `solution`: '4' and '5'",
+        ),
         ([("1/2?", "1/2"), ("1/2?", "0.5")], ""),
-        ([(f"{number}+0?", "0") for number in range(8)], "the gold of each row is '0' in `solution`"),
+        (
+            [(f"{number}+0?", "0") for number in range(8)],
+            "the gold of each row is '0' in `solution`",
+        ),
         ([("0+0?", "0")] * 8, ""),
     ],
 )
@@ -412,7 +523,10 @@ def test_golds_that_contradict_each_other_or_never_change_are_noted(
 def test_the_command_checks_a_sample_of_what_takes_longer_than_it_may(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    rows = [json.dumps({"prompt": f"{number}?", "solution": str(number)}) for number in range(50)]
+    rows = [
+        json.dumps({"prompt": f"{number}?", "solution": str(number)})
+        for number in range(50)
+    ]
     (tmp_path / "train.jsonl").write_text("\n".join(rows))
     command = ["check-data", "--config", "quickstart", "--dataset_name", str(tmp_path)]
     assert main([*command, "--seconds", "0"]) == 0
@@ -426,10 +540,16 @@ def test_the_command_checks_a_sample_of_what_takes_longer_than_it_may(
 def test_a_row_that_only_a_shadow_cannot_judge_is_told_and_no_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "d.jsonl").write_text(json.dumps({"prompt": "2+2?", "solution": "4", "other": ""}))
+    (tmp_path / "d.jsonl").write_text(
+        json.dumps({"prompt": "2+2?", "solution": "4", "other": ""})
+    )
     watched = {"name": "watched", "verifier": "math", "column": "other", "weight": 0}
     rewards = [{"name": "accuracy", "verifier": "math"}, watched]
-    recipe = {"dataset_name": "d.jsonl", "model_name_or_path": "bundled:tiny_reasoner", "rewards": rewards}
+    recipe = {
+        "dataset_name": "d.jsonl",
+        "model_name_or_path": "bundled:tiny_reasoner",
+        "rewards": rewards,
+    }
     (tmp_path / "r.yaml").write_text(json.dumps(recipe))
     monkeypatch.chdir(tmp_path)
     assert main(["check-data", "--config", "r.yaml"]) == 0
@@ -439,8 +559,16 @@ def test_a_row_that_only_a_shadow_cannot_judge_is_told_and_no_error(
 
 
 def test_a_row_with_several_problems_of_one_kind_is_counted_once() -> None:
-    problem = DataProblem(row=3, reason="non_solution_passes", value="the constant 0: passed", advice="Add tests.")
-    problems = [replace(problem, term="tests"), replace(problem, term="tests", value="the constant 1: passed")]
+    problem = DataProblem(
+        row=3,
+        reason="non_solution_passes",
+        value="the constant 0: passed",
+        advice="Add tests.",
+    )
+    problems = [
+        replace(problem, term="tests"),
+        replace(problem, term="tests", value="the constant 1: passed"),
+    ]
     described = describe(RowCheck(problems, 5), rows=5, where="train")
     assert "non_solution_passes in 1 row: row 3 (counted from 0)" in described
 
@@ -450,11 +578,22 @@ def test_training_refuses_a_verifier_that_fails_on_all_that_is_tried_and_keeps_a
     tmp_path: Path,
 ) -> None:
     (tmp_path / "own_verifiers.py").write_text(OWN_VERIFIERS)
-    (tmp_path / "train.jsonl").write_text((json.dumps({"prompt": "2+2?", "solution": "4"}) + "\n") * 8)
+    (tmp_path / "train.jsonl").write_text(
+        (json.dumps({"prompt": "2+2?", "solution": "4"}) + "\n") * 8
+    )
     recipe = yaml.safe_load(load_recipe("quickstart").path.read_text())
-    rewards = [{"name": "accuracy", "verifier": "math"}, {"verifier": "own_verifiers.labelled"}]
-    settings = {"dataset_name": "train.jsonl", "rewards": rewards, "evaluate_before_and_after": False}
-    (tmp_path / "recipe.yaml").write_text(yaml.safe_dump(recipe | settings | {"output_dir": "run"}))
+    rewards = [
+        {"name": "accuracy", "verifier": "math"},
+        {"verifier": "own_verifiers.labelled"},
+    ]
+    settings = {
+        "dataset_name": "train.jsonl",
+        "rewards": rewards,
+        "evaluate_before_and_after": False,
+    }
+    (tmp_path / "recipe.yaml").write_text(
+        yaml.safe_dump(recipe | settings | {"output_dir": "run"})
+    )
     earlier = tmp_path / "run" / "scorecards" / "log.jsonl"
     earlier.parent.mkdir(parents=True)
     earlier.touch()
@@ -466,7 +605,9 @@ def test_training_refuses_a_verifier_that_fails_on_all_that_is_tried_and_keeps_a
 
 
 @pytest.mark.parametrize("scores", [[1.0], 1.0])
-def test_a_function_with_one_score_for_a_whole_batch_is_refused_before_training(scores: Any, sums: Any) -> None:
+def test_a_function_with_one_score_for_a_whole_batch_is_refused_before_training(
+    scores: Any, sums: Any
+) -> None:
     def whole_batch(completions: list[Any], **_: Any) -> Any:
         return scores
 
@@ -475,10 +616,15 @@ def test_a_function_with_one_score_for_a_whole_batch_is_refused_before_training(
     assert failure.always
     with pytest.raises(ValueError) as refused:
         _refuse_useless(own, failure)
-    assert re.search(r"1 score for 2 completions\. Mend|one number per completion\. Mend", str(refused.value))
+    assert re.search(
+        r"1 score for 2 completions\. Mend|one number per completion\. Mend",
+        str(refused.value),
+    )
 
 
-def test_a_verifier_that_reads_the_gold_only_beside_a_boxed_answer_is_tried_with_one() -> None:
+def test_a_verifier_that_reads_the_gold_only_beside_a_boxed_answer_is_tried_with_one() -> (
+    None
+):
     @verifier
     def boxed(sample: Sample) -> bool | None:
         answer = re.search(r"\\boxed\{(.*)\}", sample.text)

@@ -12,7 +12,14 @@ import torch
 from isolated_verifiers import in_worker
 from planted import Positions, collected, term
 
-from trl_grpo_ext import RewardMix, Sample, Scorecard, Verdict, VerifiedGRPOTrainer, Verifier
+from trl_grpo_ext import (
+    RewardMix,
+    Sample,
+    Scorecard,
+    Verdict,
+    VerifiedGRPOTrainer,
+    Verifier,
+)
 from trl_grpo_ext.mix import linear
 from trl_grpo_ext.mix.reward_mix import UnscoredError
 from trl_grpo_ext.trainer.judge import EarlyJudging
@@ -50,7 +57,9 @@ class Awaiting(Verifier):
         return [as_verdict(index % 2 == 0) for index in range(len(samples))]
 
 
-def trained(make: Make, model: str, data: Any, **settings: Any) -> tuple[list[dict[str, float]], list[Scorecard]]:
+def trained(
+    make: Make, model: str, data: Any, **settings: Any
+) -> tuple[list[dict[str, float]], list[Scorecard]]:
     """Train with a void row and a weight schedule, and return logs (training and evaluation) and scorecards."""
     mix = RewardMix(
         [
@@ -59,7 +68,9 @@ def trained(make: Make, model: str, data: Any, **settings: Any) -> tuple[list[di
         ]
     )
     args = make(beta=0.04, eval_strategy="steps", eval_steps=1, **settings)
-    trainer = VerifiedGRPOTrainer(model, mix, args, data["train"], data["test"].select(range(4)))
+    trainer = VerifiedGRPOTrainer(
+        model, mix, args, data["train"], data["test"].select(range(4))
+    )
     cards = collected(trainer)
     trainer.train()
     return trainer.state.log_history, cards
@@ -74,7 +85,13 @@ def test_a_run_that_is_judged_early_is_the_run_that_is_judged_late(
     one_layer: str, sums: Any, config: Make, tmp_path: Path
 ) -> None:
     (late, late_cards), (early, early_cards) = (
-        trained(config, one_layer, sums, judge_early=early, output_dir=str(tmp_path / str(early)))
+        trained(
+            config,
+            one_layer,
+            sums,
+            judge_early=early,
+            output_dir=str(tmp_path / str(early)),
+        )
         for early in (False, True)
     )
     timed = ("seconds", "time", "latency", "per_second", "share_of_step")
@@ -86,7 +103,9 @@ def test_a_run_that_is_judged_early_is_the_run_that_is_judged_late(
         assert contents(after) == contents(before)
 
 
-def test_verdicts_are_made_while_trl_computes_log_probabilities(one_layer: str, sums: Any, config: Make) -> None:
+def test_verdicts_are_made_while_trl_computes_log_probabilities(
+    one_layer: str, sums: Any, config: Make
+) -> None:
     passing = threading.Event()
     waits = Awaiting(passing)
     trainer = Telling(one_layer, waits, config(judge_early=True, beta=0.04), sums["train"])
@@ -103,7 +122,9 @@ def test_without_an_accelerator_or_where_it_is_not_wanted_verifiers_work_on_the_
     ready = threading.Event()
     waits = Awaiting(ready)
     ready.set()
-    VerifiedGRPOTrainer(one_layer, waits, config(judge_early=early, max_steps=1), sums["train"]).train()
+    VerifiedGRPOTrainer(
+        one_layer, waits, config(judge_early=early, max_steps=1), sums["train"]
+    ).train()
     assert waits.threads == [threading.main_thread().name]
 
 
@@ -128,17 +149,23 @@ def test_what_a_rollout_adds_to_the_rows_reaches_the_verifiers(
         }
 
     args = config(judge_early=True, max_steps=1)
-    VerifiedGRPOTrainer(one_layer, Seeing(1, 0), args, sums["train"], rollout_func=rollout).train()
+    VerifiedGRPOTrainer(
+        one_layer, Seeing(1, 0), args, sums["train"], rollout_func=rollout
+    ).train()
     assert seen == list(range(8))
 
 
-def test_a_row_that_must_not_stay_unscored_ends_an_early_judged_run(one_layer: str, sums: Any, config: Make) -> None:
+def test_a_row_that_must_not_stay_unscored_ends_an_early_judged_run(
+    one_layer: str, sums: Any, config: Make
+) -> None:
     mix = RewardMix([term("right", 1, None, on_unscored="raise")])
     with pytest.raises(UnscoredError, match="right"):
         VerifiedGRPOTrainer(one_layer, mix, config(judge_early=True), sums["train"]).train()
 
 
-def test_a_verifier_finds_the_gpu_that_its_rank_has(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_verifier_finds_the_gpu_that_its_rank_has(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     chosen: list[int] = []
     monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
     monkeypatch.setattr(torch.cuda, "current_device", lambda: 3)
@@ -175,14 +202,20 @@ def test_a_step_that_fails_meanwhile_ends_what_verifiers_have_under_way(
             return super().judge_samples(samples)
 
     class Failing(VerifiedGRPOTrainer):
-        def _get_per_token_logps_and_entropies(self, *arguments: Any, **settings: Any) -> Any:
+        def _get_per_token_logps_and_entropies(
+            self, *arguments: Any, **settings: Any
+        ) -> Any:
             assert asleep.wait(PATIENCE)
             raise RuntimeError("out of memory")
 
-    trainer = Failing(one_layer, Asleep(1, 0), config(judge_early=True, beta=0.04), sums["train"])
+    trainer = Failing(
+        one_layer, Asleep(1, 0), config(judge_early=True, beta=0.04), sums["train"]
+    )
     with pytest.raises(RuntimeError, match="out of memory"):
         trainer.train()
-    judging = [thread for thread in threading.enumerate() if thread.name.startswith("judge")]
+    judging = [
+        thread for thread in threading.enumerate() if thread.name.startswith("judge")
+    ]
     for thread in judging:
         thread.join(PATIENCE)
     assert "worker_lost" in {verdict.reason for verdict in ended}

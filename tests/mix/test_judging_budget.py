@@ -13,7 +13,14 @@ from isolated_verifiers import in_worker
 from judge_endpoint import Answer, judge_endpoint
 from planted import Positions, collected
 
-from trl_grpo_ext import RewardMix, RewardTerm, Sample, Verdict, VerifiedGRPOTrainer, Verifier
+from trl_grpo_ext import (
+    RewardMix,
+    RewardTerm,
+    Sample,
+    Verdict,
+    VerifiedGRPOTrainer,
+    Verifier,
+)
 from trl_grpo_ext.answers import judge as judging
 from trl_grpo_ext.rewards import LlmJudgeVerifier, MathVerifier, UnitTestVerifier
 from trl_grpo_ext.support.budget import BUDGET_SPENT, judging_budget, seconds_left
@@ -46,9 +53,16 @@ class Sleeping(Verifier):
 
 def burning() -> list[psutil.Process]:
     """List descendant processes that currently use CPU time."""
-    below = {process: process.cpu_times() for process in psutil.Process().children(recursive=True)}
+    below = {
+        process: process.cpu_times()
+        for process in psutil.Process().children(recursive=True)
+    }
     time.sleep(0.3)
-    return [process for process, before in below.items() if process.is_running() and _used(process) > sum(before[:2])]
+    return [
+        process
+        for process, before in below.items()
+        if process.is_running() and _used(process) > sum(before[:2])
+    ]
 
 
 def _used(process: psutil.Process) -> float:
@@ -62,20 +76,30 @@ def reasons(verdicts: Sequence[Verdict]) -> list[str]:
     """List the reasons, and assert that samples lost to the budget are grader errors."""
     for verdict in verdicts:
         if verdict.reason == BUDGET_SPENT:
-            assert (verdict.status, verdict.blame, verdict.score) == (Status.ERROR, Blame.GRADER, None)
+            assert (verdict.status, verdict.blame, verdict.score) == (
+                Status.ERROR,
+                Blame.GRADER,
+                None,
+            )
     return [verdict.reason for verdict in verdicts]
 
 
 def test_a_verifier_of_this_process_gets_no_further_completion() -> None:
     with judging_budget(1.0):
-        assert reasons(Sleeping().judge(["quick", "sleep", "quick"])) == ["", "", BUDGET_SPENT]
+        assert reasons(Sleeping().judge(["quick", "sleep", "quick"])) == [
+            "",
+            "",
+            BUDGET_SPENT,
+        ]
     assert reasons(Sleeping().judge(["quick"])) == [""]
 
 
 def test_isolated_verifiers_are_ended_and_the_next_batch_is_judged() -> None:
     assert in_worker.judge(["right"])[0].score == 1.0
     with judging_budget(0.5):
-        late = in_worker.judge(["spin", *["sleep"] * usable_cores(), "right"])  # one more than there are workers
+        late = in_worker.judge(
+            ["spin", *["sleep"] * usable_cores(), "right"]
+        )  # one more than there are workers
     assert BUDGET_SPENT in reasons(late)
     assert late[-1].reason == BUDGET_SPENT  # which had not begun
     assert not burning()
@@ -94,14 +118,20 @@ def test_programs_are_ended_and_the_next_batch_is_judged() -> None:
     assert code([RIGHT, RIGHT.replace("+", "-")], tests=TESTS * 2) == [1.0, 0.0]
 
 
-def test_an_answer_that_timed_out_is_not_blamed_before_its_gold_was_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_answer_that_timed_out_is_not_blamed_before_its_gold_was_tried(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def in_workers(pairs: Sequence[judging.Pair], timeout: float) -> list[Verdict]:
         late = Verdict(status=Status.TIMEOUT, score=0.0, reason="timeout")
-        return [grader_error(BUDGET_SPENT) if pair.answer == "1" else late for pair in pairs]
+        return [
+            grader_error(BUDGET_SPENT) if pair.answer == "1" else late for pair in pairs
+        ]
 
     judging.forget()
     monkeypatch.setattr(judging, "in_workers", in_workers)
-    assert reasons(MathVerifier().judge([r"\boxed{x(x+7)}"], solution=["x^2+7x"])) == [BUDGET_SPENT]
+    assert reasons(MathVerifier().judge([r"\boxed{x(x+7)}"], solution=["x^2+7x"])) == [
+        BUDGET_SPENT
+    ]
 
 
 def test_a_judge_that_is_a_model_is_no_longer_waited_for() -> None:
@@ -109,7 +139,9 @@ def test_a_judge_that_is_a_model_is_no_longer_waited_for() -> None:
         endpoint.does(Answer(hangs=True))
         judge = LlmJudgeVerifier(model="judge", base_url=endpoint.base_url)
         with judging_budget(0.5):
-            assert reasons(judge.judge(["worth 7"], prompts=["What is it worth?"])) == [BUDGET_SPENT]
+            assert reasons(judge.judge(["worth 7"], prompts=["What is it worth?"])) == [
+                BUDGET_SPENT
+            ]
         endpoint.gate.set()
         judge.close()
 
@@ -125,18 +157,28 @@ def test_terms_that_come_after_are_not_begun_and_without_a_budget_all_are() -> N
             asked.append(seconds_left())
             return [as_verdict(True)] * len(samples)
 
-    mix = RewardMix([RewardTerm(name="slow", verifier=Sleeping()), RewardTerm(name="next", verifier=Asked())])
+    mix = RewardMix(
+        [
+            RewardTerm(name="slow", verifier=Sleeping()),
+            RewardTerm(name="next", verifier=Asked()),
+        ]
+    )
     samples = [Sample(text="sleep"), Sample(text="quick")]
     with judging_budget(0.2):
         card = mix.score(samples)
-    assert reasons([verdict for verdict in card.verdicts["next"] if verdict]) == [BUDGET_SPENT] * 2
+    assert (
+        reasons([verdict for verdict in card.verdicts["next"] if verdict])
+        == [BUDGET_SPENT] * 2
+    )
     assert card.void == (True, True)
     assert not asked
     assert mix.score(samples).void == (False, False)
     assert asked == [math.inf]
 
 
-def test_a_run_goes_on_and_says_so(one_layer: str, sums: Any, config: Make, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_run_goes_on_and_says_so(
+    one_layer: str, sums: Any, config: Make, caplog: pytest.LogCaptureFixture
+) -> None:
     class SlowAtFirst(Positions):
         slow = True
 
@@ -147,14 +189,19 @@ def test_a_run_goes_on_and_says_so(one_layer: str, sums: Any, config: Make, capl
             return super().judge_samples(samples)
 
     mix = RewardMix(
-        [RewardTerm(name="first", verifier=SlowAtFirst(1, 0)), RewardTerm(name="then", verifier=Positions(0, 1))]
+        [
+            RewardTerm(name="first", verifier=SlowAtFirst(1, 0)),
+            RewardTerm(name="then", verifier=Positions(0, 1)),
+        ]
     )
     trainer = VerifiedGRPOTrainer(one_layer, mix, config(judging_budget=0.5), sums["train"])
     cards = collected(trainer)
     trainer.train()
     assert [set(card.void) for card in cards] == [{True}, {False}]
     assert trainer.state.log_history[0]["verified/then/error"] == 1.0
-    assert [text for text in caplog.messages if "judging_budget" in text and "'then'" in text]
+    assert [
+        text for text in caplog.messages if "judging_budget" in text and "'then'" in text
+    ]
 
 
 def test_a_budget_is_more_than_nothing(config: Make) -> None:

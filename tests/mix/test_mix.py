@@ -15,11 +15,19 @@ from trl_grpo_ext import Blame, RewardMix, RewardTerm, Status, Verdict
 from trl_grpo_ext.group_outcome import group_outcomes
 from trl_grpo_ext.rewards import MathVerifier, ThinkFormatVerifier
 
-RIGHT, WRONG = Verdict(status=Status.CORRECT, score=1.0), Verdict(status=Status.INCORRECT, score=0.0)
+RIGHT, WRONG = (
+    Verdict(status=Status.CORRECT, score=1.0),
+    Verdict(status=Status.INCORRECT, score=0.0),
+)
 
 
 def mix_of(**weights: float) -> RewardMix:
-    return RewardMix([RewardTerm(name=name, verifier=Column(name), weight=w) for name, w in weights.items()])
+    return RewardMix(
+        [
+            RewardTerm(name=name, verifier=Column(name), weight=w)
+            for name, w in weights.items()
+        ]
+    )
 
 
 def test_the_total_is_the_weighted_sum() -> None:
@@ -30,8 +38,12 @@ def test_the_total_is_the_weighted_sum() -> None:
 
 
 @pytest.mark.parametrize("blame", [Blame.GRADER, Blame.DATA])
-def test_a_row_that_a_term_with_weight_could_not_judge_is_void_for_every_term(blame: Blame) -> None:
-    card = mix_of(a=1.0, b=0.5, shadow=0.0).score(samples_of(a=[1.0, blame], b=[1.0, 1.0], shadow=[1.0, 1.0]))
+def test_a_row_that_a_term_with_weight_could_not_judge_is_void_for_every_term(
+    blame: Blame,
+) -> None:
+    card = mix_of(a=1.0, b=0.5, shadow=0.0).score(
+        samples_of(a=[1.0, blame], b=[1.0, 1.0], shadow=[1.0, 1.0])
+    )
     assert card.void == (False, True)
     assert card.totals == (1.5, None)
     assert [card.rewards(term) for term in card.terms] == [[1.0, None]] * 3
@@ -39,7 +51,9 @@ def test_a_row_that_a_term_with_weight_could_not_judge_is_void_for_every_term(bl
 
 
 def test_a_shadow_that_fails_voids_nothing() -> None:
-    card = mix_of(a=1.0, shadow=0.0).score(samples_of(a=[1.0, 0.0], shadow=[Blame.GRADER, 1.0]))
+    card = mix_of(a=1.0, shadow=0.0).score(
+        samples_of(a=[1.0, 0.0], shadow=[Blame.GRADER, 1.0])
+    )
     assert card.void == (False, False)
     assert card.rewards("shadow") == [None, 1.0]
 
@@ -71,7 +85,9 @@ def test_a_progress_that_is_no_share_of_the_training_is_refused(progress: float)
 def test_a_group_teaches_something_if_its_members_that_were_judged_differ(
     rewards: list[list[float]], verdicts: list[Verdict | None], outcome: str
 ) -> None:
-    assert group_outcomes(np.array(rewards, dtype=float), np.ones(2), verdicts, [[0, 1]]) == (outcome,)
+    assert group_outcomes(
+        np.array(rewards, dtype=float), np.ones(2), verdicts, [[0, 1]]
+    ) == (outcome,)
 
 
 def test_trl_gets_one_function_a_term_and_each_verifier_runs_once_a_batch() -> None:
@@ -101,7 +117,9 @@ def test_batches_in_several_threads_do_not_mix() -> None:
     def work(number: int) -> None:
         completions = [str(number)] * 3
         columns = {"a": [float(number)] * 3, "b": [float(-number)] * 3}
-        results[number] = [function(completions=completions, **columns) for function in functions]
+        results[number] = [
+            function(completions=completions, **columns) for function in functions
+        ]
 
     threads = [threading.Thread(target=work, args=(number,)) for number in range(20)]
     for thread in threads:
@@ -147,10 +165,16 @@ def test_verdicts_and_void_share_are_logged_once_a_batch_under_the_terms_names()
         )
     assert columns["a/status"] == ["correct", "error"]
     assert dict(metrics)["verified/void"] == 0.5
-    assert len(metrics) == len(dict(metrics)) == 2 * (len(Status) + len(("score", "coverage", "gated", "weight"))) + 1
+    assert (
+        len(metrics)
+        == len(dict(metrics))
+        == 2 * (len(Status) + len(("score", "coverage", "gated", "weight"))) + 1
+    )
 
 
-@pytest.mark.parametrize("weight", ["heavy", "1", None, True, math.nan, math.inf, 10**400, [1.0]])
+@pytest.mark.parametrize(
+    "weight", ["heavy", "1", None, True, math.nan, math.inf, 10**400, [1.0]]
+)
 def test_a_weight_that_is_no_finite_number_is_refused_by_name(weight: Any) -> None:
     with pytest.raises(ValueError, match="'accuracy' must be a finite number"):
         RewardTerm(name="accuracy", verifier=MathVerifier(), weight=weight)
@@ -169,7 +193,10 @@ def test_what_is_no_verifier_is_refused_with_what_to_do(verifier: Any) -> None:
 
 
 def test_two_terms_with_one_name_are_refused() -> None:
-    terms = [RewardTerm(name="a", verifier=MathVerifier()), RewardTerm(name="a", verifier=ThinkFormatVerifier())]
+    terms = [
+        RewardTerm(name="a", verifier=MathVerifier()),
+        RewardTerm(name="a", verifier=ThinkFormatVerifier()),
+    ]
     with pytest.raises(ValueError, match="Two reward terms have the name 'a'"):
         RewardMix(terms)
 
@@ -186,7 +213,9 @@ def test_a_missing_column_names_the_term_the_column_and_what_there_is() -> None:
 
 
 @pytest.mark.parametrize("advantages", [[], [1.0], [1.0, -1.0, 0.0]])
-def test_a_scorecard_takes_as_many_advantages_as_it_has_samples(advantages: list[float]) -> None:
+def test_a_scorecard_takes_as_many_advantages_as_it_has_samples(
+    advantages: list[float],
+) -> None:
     card = mix_of(a=1.0).score(samples_of(a=[1.0, 0.0]))
     assert card.with_advantages([1.0, -1.0]).advantages == (1.0, -1.0)
     with pytest.raises(ValueError, match="2 samples need as many advantages"):

@@ -18,8 +18,12 @@ ROWS = 4
 NAMES = ("a", "b", "c", "d")
 SCORES = st.sampled_from([-1.0, 0.0, 0.25, 1.0, 2.0, Blame.GRADER, Blame.DATA])
 WEIGHTS = st.sampled_from([0.0, 0.1, 1.0, -0.5])
-SHAPES = st.sampled_from([None, from_minus_one, Clip(-0.5, 0.5), Threshold(0.25), [from_minus_one, Clip(high=1)]])
-WHENS = st.sampled_from([None, {"task": "x"}, {"task": ["x", "y"]}, {"task": "y", "level": 1}])
+SHAPES = st.sampled_from(
+    [None, from_minus_one, Clip(-0.5, 0.5), Threshold(0.25), [from_minus_one, Clip(high=1)]]
+)
+WHENS = st.sampled_from(
+    [None, {"task": "x"}, {"task": ["x", "y"]}, {"task": "y", "level": 1}]
+)
 POLICIES = st.sampled_from(["void_row", "zero"])
 # (applies, value or None, is gated)
 CELL = tuple[bool, Any, bool]
@@ -30,7 +34,9 @@ def gates(draw: Any, others: tuple[str, ...]) -> Gate | None:
     if not others or draw(st.booleans()):
         return None
     effect = draw(st.sampled_from([{}, {"scale": 0.5}, {"floor": -1.0}]))
-    return Gate(draw(st.sampled_from(others)), draw(st.sampled_from([0.0, 0.5, 1.0])), **effect)
+    return Gate(
+        draw(st.sampled_from(others)), draw(st.sampled_from([0.0, 0.5, 1.0])), **effect
+    )
 
 
 @st.composite
@@ -45,7 +51,9 @@ def mixes(draw: Any) -> list[RewardTerm]:
         }  # fmt: skip
         if others and draw(st.booleans()):
             chosen = draw(st.lists(st.sampled_from(others), min_size=1, unique=True))
-            settings["combine"] = Combination(draw(st.sampled_from(["product", "minimum", "first"])), tuple(chosen))
+            settings["combine"] = Combination(
+                draw(st.sampled_from(["product", "minimum", "first"])), tuple(chosen)
+            )
         else:
             settings["verifier"] = Column(name)
         terms.append(RewardTerm(name=name, **settings))
@@ -53,7 +61,8 @@ def mixes(draw: Any) -> list[RewardTerm]:
 
 
 ROW = st.fixed_dictionaries(
-    {"task": st.sampled_from(["x", "y", "z"]), "level": st.sampled_from([1, 2])} | dict.fromkeys(NAMES, SCORES)
+    {"task": st.sampled_from(["x", "y", "z"]), "level": st.sampled_from([1, 2])}
+    | dict.fromkeys(NAMES, SCORES)
 )
 TABLES = st.lists(ROW, min_size=ROWS, max_size=ROWS)
 
@@ -67,7 +76,11 @@ class Naively:
 
     def cell(self, name: str) -> CELL:
         term = self.terms[name]
-        gate = self.cell(term.gate.term) if isinstance(term.gate, Gate) else (True, math.inf, False)
+        gate = (
+            self.cell(term.gate.term)
+            if isinstance(term.gate, Gate)
+            else (True, math.inf, False)
+        )
         if not (term.applies(self.row) and gate[0]):
             return False, None, False
         applies, score = self.score(term)
@@ -96,7 +109,11 @@ class Naively:
         return True, math.prod(values) if term.combine.kind == "product" else min(values)
 
     def total(self) -> float | None:
-        cells = [(term.weight, self.cell(name)) for name, term in self.terms.items() if term.weight != 0]
+        cells = [
+            (term.weight, self.cell(name))
+            for name, term in self.terms.items()
+            if term.weight != 0
+        ]
         counted = [(weight, cell[1]) for weight, cell in cells if cell[0]]
         if not counted or any(value is None for _, value in counted):
             return None
@@ -104,11 +121,15 @@ class Naively:
 
 
 def score(terms: list[RewardTerm], rows: list[dict[str, Any]]) -> Scorecard:
-    return RewardMix(terms).score(samples_of(**{key: [row[key] for row in rows] for key in rows[0]}))
+    return RewardMix(terms).score(
+        samples_of(**{key: [row[key] for row in rows] for key in rows[0]})
+    )
 
 
 @given(mixes(), TABLES)
-def test_cells_totals_and_voids_equal_the_formula_written_out(terms: list[RewardTerm], rows: list[Any]) -> None:
+def test_cells_totals_and_voids_equal_the_formula_written_out(
+    terms: list[RewardTerm], rows: list[Any]
+) -> None:
     card = score(terms, rows)
     for index, row in enumerate(rows):
         naive = Naively({term.name: term for term in terms}, row)
@@ -122,7 +143,9 @@ def test_cells_totals_and_voids_equal_the_formula_written_out(terms: list[Reward
 
 
 @given(mixes(), TABLES)
-def test_the_order_of_terms_changes_nothing(terms: list[RewardTerm], rows: list[Any]) -> None:
+def test_the_order_of_terms_changes_nothing(
+    terms: list[RewardTerm], rows: list[Any]
+) -> None:
     forwards, backwards = score(terms, rows), score(terms[::-1], rows)
     assert forwards.void == backwards.void
     for name in forwards.terms:
@@ -151,10 +174,14 @@ def test_trl_gets_a_finite_float_or_none_and_none_from_every_term_of_a_void_row(
     card = score(terms, rows)
     for name in card.terms:
         for void, reward in zip(card.void, card.rewards(name), strict=True):
-            assert reward is None or (isinstance(reward, float) and math.isfinite(reward) and not void)
+            assert reward is None or (
+                isinstance(reward, float) and math.isfinite(reward) and not void
+            )
 
 
 @given(mixes(), TABLES)
-def test_a_term_without_weight_never_moves_a_total(terms: list[RewardTerm], rows: list[Any]) -> None:
+def test_a_term_without_weight_never_moves_a_total(
+    terms: list[RewardTerm], rows: list[Any]
+) -> None:
     shadow = RewardTerm(name="shadow", verifier=Column("a"), weight=0.0)
     assert score([*terms, shadow], rows).totals == score(terms, rows).totals

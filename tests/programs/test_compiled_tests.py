@@ -23,7 +23,9 @@ def suite(code: str) -> CallSuite:
 
 
 @pytest.mark.parametrize("program", [RIGHT, WRONG, "def double(x): return 1 / 0", "1 +"])
-def test_the_verdict_and_its_reason_are_those_of_the_source(sandbox: LocalSandbox, program: str) -> None:
+def test_the_verdict_and_its_reason_are_those_of_the_source(
+    sandbox: LocalSandbox, program: str
+) -> None:
     outcomes = [
         sandbox.run([Job(program=program, suite=suite(code), stop_at_first=False)])[0]
         for code in ("", packed(SETUP, TESTS))
@@ -49,7 +51,9 @@ def test_code_does_not_leave_the_machine() -> None:
 
 def test_tests_that_do_not_compile_are_left_to_the_judge(sandbox: LocalSandbox) -> None:
     assert packed("", ("assert double(",)) == ""
-    broken = CallSuite(tests=("assert double(",), names=("double",), code=packed("", ("assert double(",)))
+    broken = CallSuite(
+        tests=("assert double(",), names=("double",), code=packed("", ("assert double(",))
+    )
     assert sandbox.run([Job(program=RIGHT, suite=broken)])[0].ending is Ending.BAD_TESTS
 
 
@@ -57,5 +61,11 @@ def test_a_python_that_leaves_assertions_out_judges_by_them() -> None:
     code = "from trl_grpo_ext.rewards import unit_test_reward as reward; print(reward({!r}, tests=[{!r}] * 2))"
     asked = code.format([RIGHT, WRONG], [SETUP + TESTS[0], TESTS[1]])
     environment = os.environ | {"PYTHONOPTIMIZE": "1"}
-    done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True, env=environment)
+    done = subprocess.run(
+        [sys.executable, "-c", asked],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=environment,
+    )
     assert done.stdout == "[1.0, 0.0]\n"

@@ -16,12 +16,29 @@ from sandbox_corpus import load_corpus, run_corpus
 
 from trl_grpo_ext.doctor import LEVELS, Level, probe_level
 from trl_grpo_ext.programs.sandbox.isolation import Isolation
-from trl_grpo_ext.programs.sandbox.job import CallSuite, Ending, Job, Limits, RunResult, TestResult
+from trl_grpo_ext.programs.sandbox.job import (
+    CallSuite,
+    Ending,
+    Job,
+    Limits,
+    RunResult,
+    TestResult,
+)
 from trl_grpo_ext.programs.sandbox.local import LocalSandbox
 
 # Attacks that the walls stop. The judge stops the others, and is identical behind all walls.
-BEHIND_WALLS = ("benign", "host", "network", "persistence", "resource", "secrets", "read_tests")
-TESTS = CallSuite(tests=("assert f(1) == 1", "assert f(2) == 2", "assert f(3) == 3"), names=("f",))
+BEHIND_WALLS = (
+    "benign",
+    "host",
+    "network",
+    "persistence",
+    "resource",
+    "secrets",
+    "read_tests",
+)
+TESTS = CallSuite(
+    tests=("assert f(1) == 1", "assert f(2) == 2", "assert f(3) == 3"), names=("f",)
+)
 
 
 class Credulous:
@@ -35,7 +52,12 @@ class Credulous:
     def run(self, jobs: Sequence[Job]) -> list[RunResult]:
         passed = TestResult(ending=Ending.PASSED)
         return [
-            RunResult(ending=Ending.PASSED, detail=self._detail, tests=(passed,) * len(job.suite.tests)) for job in jobs
+            RunResult(
+                ending=Ending.PASSED,
+                detail=self._detail,
+                tests=(passed,) * len(job.suite.tests),
+            )
+            for job in jobs
         ]
 
 
@@ -62,12 +84,17 @@ def test_every_attack_is_held_off_and_every_harmless_program_passes(
 ) -> None:
     if not levels[isolation].holds:
         pytest.skip(levels[isolation].missing or "an attack of the probe got through")
-    programs = [each for each in load_corpus() if isolation is best or each.category in BEHIND_WALLS]
+    programs = [
+        each for each in load_corpus() if isolation is best or each.category in BEHIND_WALLS
+    ]
     before = psutil.Process().memory_info().rss
     with closing(LocalSandbox(4, isolation=isolation)) as sandbox:
         records = run_corpus(sandbox, programs)
     # Times depend on the machine more than on the walls.
-    broken = {record.id: [text for text in record.broken if not text.startswith("it took")] for record in records}
+    broken = {
+        record.id: [text for text in record.broken if not text.startswith("it took")]
+        for record in records
+    }
     assert {name: texts for name, texts in broken.items() if texts} == {}
     assert leftover_processes() == []
     assert psutil.Process().memory_info().rss - before < 64 << 20
@@ -93,14 +120,20 @@ def test_every_attack_is_broken_where_everything_passes() -> None:
     # The sandbox would wait for this daemon.
     programs = [each for each in load_corpus() if each.id != "persist_double_fork_daemon"]
     records = run_corpus(Credulous(), programs)
-    partial = {program.id for program in programs if program.category == "benign" and not program.passed}
+    partial = {
+        program.id
+        for program in programs
+        if program.category == "benign" and not program.passed
+    }
     assert {record.id for record in records if record.held} == {
         program.id for program in programs if program.category == "benign"
     } - partial
 
 
 def test_a_printed_secret_is_broken() -> None:
-    (record,) = run_corpus(Credulous(f"it was {SECRET}"), [next(each for each in load_corpus() if each.passed)])
+    (record,) = run_corpus(
+        Credulous(f"it was {SECRET}"), [next(each for each in load_corpus() if each.passed)]
+    )
     assert not record.held
 
 
@@ -112,7 +145,9 @@ def test_a_sandbox_that_raises_for_one_program_is_found_out() -> None:
             return super().run(jobs)
 
     programs = [each for each in load_corpus() if each.passed][:8]
-    assert [record.held for record in run_corpus(Fragile(), programs)] == [True] * 3 + [False] + [True] * 4
+    assert [record.held for record in run_corpus(Fragile(), programs)] == [True] * 3 + [
+        False
+    ] + [True] * 4
 
 
 def test_a_folder_of_json_files_is_a_corpus_too(tmp_path: Path) -> None:
@@ -122,7 +157,14 @@ def test_a_folder_of_json_files_is_a_corpus_too(tmp_path: Path) -> None:
         "kind": "stdio",
         "completion": "print(sum(map(int, input().split())))",
         "tests": [{"stdin": "1 2\n", "stdout": "3\n"}],
-        "limits": {"wall_s": 3, "cpu_s": 3, "memory_mb": 128, "output_kb": 8, "disk_mb": 1, "pids": 8},
+        "limits": {
+            "wall_s": 3,
+            "cpu_s": 3,
+            "memory_mb": 128,
+            "output_kb": 8,
+            "disk_mb": 1,
+            "pids": 8,
+        },
         "expected": {"passed": True},
     }
     (tmp_path / "sum.json").write_text(json.dumps(row))
@@ -131,24 +173,36 @@ def test_a_folder_of_json_files_is_a_corpus_too(tmp_path: Path) -> None:
     assert (program.id, program.job.limits.processes, program.passed) == ("sum", 8, True)
 
 
-def test_a_program_that_ends_while_its_judge_is_busy_is_cut_off_in_time(sandbox: LocalSandbox) -> None:
+def test_a_program_that_ends_while_its_judge_is_busy_is_cut_off_in_time(
+    sandbox: LocalSandbox,
+) -> None:
     programs = [each for each in load_corpus() if each.id == "judge_billion_laughs"]
     (record,) = run_corpus(sandbox, programs)
     assert record.held, record.broken
 
 
-def test_a_program_that_is_too_large_for_its_memory_still_gets_a_verdict(sandbox: LocalSandbox) -> None:
+def test_a_program_that_is_too_large_for_its_memory_still_gets_a_verdict(
+    sandbox: LocalSandbox,
+) -> None:
     large = "x = '" + "y" * (80 << 20) + "'\ndef f(x): return x"
     (outcome,) = sandbox.run([Job(program=large, suite=TESTS, limits=Limits(memory_mb=64))])
     assert outcome.ending not in (Ending.NO_VERDICT, Ending.PASSED)
 
 
-def test_programs_see_nothing_of_each_other_whatever_their_order(sandbox: LocalSandbox) -> None:
+def test_programs_see_nothing_of_each_other_whatever_their_order(
+    sandbox: LocalSandbox,
+) -> None:
     programs = [
-        each for each in load_corpus() if each.id in ("persist_marks", "persist_inherited", "persist_background")
+        each
+        for each in load_corpus()
+        if each.id in ("persist_marks", "persist_inherited", "persist_background")
     ]
     for order in (programs, programs[::-1]):
-        assert {record.id: record.broken for record in run_corpus(sandbox, order) if not record.held} == {}
+        assert {
+            record.id: record.broken
+            for record in run_corpus(sandbox, order)
+            if not record.held
+        } == {}
 
 
 # The program sleeps for 5 seconds.
@@ -159,7 +213,9 @@ def test_a_process_that_a_program_has_is_seen_as_left_behind_while_it_runs(
     program = "import time\ntime.sleep(5)\ndef f(n): return 1\n"
     with closing(LocalSandbox(1, isolation=best)) as sandbox:
         sandbox.run([Job(program="def f(n): return 1", suite=TESTS)])
-        batch = threading.Thread(target=sandbox.run, args=([Job(program=program, suite=TESTS)],))
+        batch = threading.Thread(
+            target=sandbox.run, args=([Job(program=program, suite=TESTS)],)
+        )
         batch.start()
         until = time.monotonic() + 4
         while not (seen := sandboxed_processes()) and time.monotonic() < until:

@@ -443,7 +443,9 @@ def equal(cls):
 def f(): return 1
 """
     setup = "@equal\nclass E:\n    def go(self): return 1\n"
-    assert endings(program, "assert E() == E()", "assert f() == E()", names="equal f", setup=setup) == [
+    assert endings(
+        program, "assert E() == E()", "assert f() == E()", names="equal f", setup=setup
+    ) == [
         "passed",
         "failed",
     ]
@@ -468,23 +470,31 @@ Case("test_it").test_it()
     assert endings(program, test, names="spoil f") == ["failed"]
 
 
-def test_a_program_creates_no_objects_of_a_class_of_the_library_that_it_was_not_given() -> None:
+def test_a_program_creates_no_objects_of_a_class_of_the_library_that_it_was_not_given() -> (
+    None
+):
     program = "def read(file): return type(file)('/etc/hostname').read()\n"
     found = run(program, "import io\nread(io.FileIO('/dev/null'))", names="read")
-    assert found == [("error", "TypeError: the tests have not passed the class 'FileIO' to the program")]
+    assert found == [
+        ("error", "TypeError: the tests have not passed the class 'FileIO' to the program")
+    ]
 
 
 def test_a_program_creates_no_object_of_a_test_class_without_its_constructor() -> None:
     program = "def blank(one): return object.__new__(type(one))\n"
     setup = "class Anything:\n    def __eq__(self, other): return True\n"
-    assert endings(program, "assert blank(Anything()) == 3", names="blank", setup=setup) == ["failed"]
+    assert endings(
+        program, "assert blank(Anything()) == 3", names="blank", setup=setup
+    ) == ["failed"]
 
 
 def test_a_program_inherits_from_no_class_of_the_tests() -> None:
     program = "def wrap(cls):\n    class W(cls): pass\n    return W\n"
     setup = "class A:\n    def go(self): return 1\n"
     found = run(program, "wrap(A)", names="wrap", setup=setup)
-    assert found == [("error", "TypeError: the program cannot inherit from 'A', a class of the tests")]
+    assert found == [
+        ("error", "TypeError: the program cannot inherit from 'A', a class of the tests")
+    ]
 
 
 def test_no_class_of_the_program_catches_an_exception_class_of_the_tests() -> None:
@@ -509,8 +519,12 @@ def test_a_copy_of_a_mock_is_refused() -> None:
     assert found == [("error", "TypeError: a copy of a 'Mock' object of the tests")]
 
 
-@pytest.mark.parametrize("made", ["Mock(return_value=3)", "MagicMock(return_value=3)", "[1, 2, 3].__getitem__"])
-def test_a_decorator_that_copies_attributes_wraps_any_callable_of_the_tests(made: str) -> None:
+@pytest.mark.parametrize(
+    "made", ["Mock(return_value=3)", "MagicMock(return_value=3)", "[1, 2, 3].__getitem__"]
+)
+def test_a_decorator_that_copies_attributes_wraps_any_callable_of_the_tests(
+    made: str,
+) -> None:
     program = """
 import functools
 def logged(f):
@@ -520,4 +534,6 @@ def logged(f):
 """
     test = f"from unittest.mock import MagicMock, Mock\nassert logged({made})(2) == 3"
     assert endings(program, test, names="logged") == ["passed"]
-    assert endings(program.replace("return f(*args)", "return 4"), test, names="logged") == ["failed"]
+    assert endings(
+        program.replace("return f(*args)", "return 4"), test, names="logged"
+    ) == ["failed"]

@@ -23,7 +23,10 @@ def with_levels(patch: pytest.MonkeyPatch, **found: Level) -> None:
     """Replace probing by given results per isolation level; unnamed levels count as missing."""
 
     def probe(isolation: Isolation) -> Level:
-        return found.get(isolation.name, Level(isolation=isolation, missing="unshare: Operation not permitted"))
+        return found.get(
+            isolation.name,
+            Level(isolation=isolation, missing="unshare: Operation not permitted"),
+        )
 
     patch.setattr(examination, "probe_level", probe)
 
@@ -59,10 +62,14 @@ def test_without_walls_it_says_how_to_get_some(monkeypatch: pytest.MonkeyPatch) 
     assert any("unprivileged_userns_clone" in line for line in lines)
 
 
-def test_walls_that_an_attack_gets_through_are_not_used_and_make_the_status_1(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_walls_that_an_attack_gets_through_are_not_used_and_make_the_status_1(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     full, landlock = Isolation.FULL, Isolation.LANDLOCK
     with_levels(
-        monkeypatch, FULL=Level(isolation=full, attacks=BROKEN), LANDLOCK=Level(isolation=landlock, attacks=HELD)
+        monkeypatch,
+        FULL=Level(isolation=full, attacks=BROKEN),
+        LANDLOCK=Level(isolation=landlock, attacks=HELD),
     )
     lines: list[str] = []
     assert run_doctor(lines.append) == examination.BROKEN
@@ -70,19 +77,27 @@ def test_walls_that_an_attack_gets_through_are_not_used_and_make_the_status_1(mo
     assert f"Programs run at the level {landlock}." in lines
 
 
-def test_where_programs_can_write_no_files_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_programs_can_write_no_files_it_says_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     with_levels(monkeypatch, LANDLOCK=Level(isolation=Isolation.LANDLOCK, attacks=HELD))
     lines: list[str] = []
     assert run_doctor(lines.append) == examination.HOLDS
     assert any("no files" in line for line in lines)
 
 
-def test_it_says_what_programs_can_import_and_from_where(examined: tuple[int, list[str]]) -> None:
+def test_it_says_what_programs_can_import_and_from_where(
+    examined: tuple[int, list[str]],
+) -> None:
     status, lines = examined
-    assert status == examination.NO_WALLS or any(line.startswith("  numpy: /") for line in lines)
+    assert status == examination.NO_WALLS or any(
+        line.startswith("  numpy: /") for line in lines
+    )
 
 
-def test_where_numpy_is_installed_and_cannot_be_shown_the_status_is_1(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_numpy_is_installed_and_cannot_be_shown_the_status_is_1(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     best = walls_or_skip()
     with_levels(monkeypatch, FULL=Level(isolation=best, attacks=HELD))
     monkeypatch.setattr(installed, "find", lambda name: ())
@@ -92,11 +107,15 @@ def test_where_numpy_is_installed_and_cannot_be_shown_the_status_is_1(monkeypatc
         assert run_doctor(lines.append) == examination.BROKEN
     finally:
         packages._shown.cache_clear()
-    assert any("numpy is installed, and programs cannot import it" in line for line in lines)
+    assert any(
+        "numpy is installed, and programs cannot import it" in line for line in lines
+    )
 
 
 def test_what_is_missing_is_explained_where_that_is_known() -> None:
-    assert "kernel of 5.13" in advice("Landlock: this kernel does not have it, or it is off")
+    assert "kernel of 5.13" in advice(
+        "Landlock: this kernel does not have it, or it is off"
+    )
     assert advice("something else") == ""
 
 
@@ -115,14 +134,22 @@ for disk_mb in (1, 64):
 
 def under_a_limit(megabytes: int, *command: str) -> subprocess.CompletedProcess[str]:
     size = megabytes << 20
-    run = ["import os, resource, sys", f"resource.setrlimit(resource.RLIMIT_FSIZE, ({size}, {size}))"]
+    run = [
+        "import os, resource, sys",
+        f"resource.setrlimit(resource.RLIMIT_FSIZE, ({size}, {size}))",
+    ]
     start = "; ".join([*run, "os.execv(sys.executable, [sys.executable, *sys.argv[1:]])"])
-    return subprocess.run([sys.executable, "-c", start, *command], capture_output=True, text=True, check=False)
+    return subprocess.run(
+        [sys.executable, "-c", start, *command], capture_output=True, text=True, check=False
+    )
 
 
 def test_where_programs_cannot_have_what_their_limits_say_the_doctor_says_why() -> None:
     done = under_a_limit(8, "-m", "trl_grpo_ext", "doctor")
-    assert "RLIMIT_FSIZE: programs get 16777216, and `ulimit` gives this process 8388608 at most" in done.stdout
+    assert (
+        "RLIMIT_FSIZE: programs get 16777216, and `ulimit` gives this process 8388608 at most"
+        in done.stdout
+    )
     assert "ulimit -Ha" in done.stdout
 
 

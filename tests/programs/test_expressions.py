@@ -10,13 +10,28 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trl_grpo_ext.programs.sandbox.inside.guard.expressions import MAX_BITS, NotPlainError, evaluate
+from trl_grpo_ext.programs.sandbox.inside.guard.expressions import (
+    MAX_BITS,
+    NotPlainError,
+    evaluate,
+)
 
-SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
+SCALARS = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text()
+)
 KEYS = st.integers() | st.text()
 VALUES = st.recursive(
     SCALARS,
-    lambda inner: st.lists(inner) | st.tuples(inner, inner) | st.dictionaries(KEYS, inner) | st.sets(KEYS),
+    lambda inner: (
+        st.lists(inner)
+        | st.tuples(inner, inner)
+        | st.dictionaries(KEYS, inner)
+        | st.sets(KEYS)
+    ),
     max_leaves=20,
 )
 
@@ -45,7 +60,9 @@ def test_the_repr_of_plain_data_gives_the_data_again(value: Any) -> None:
         ("max(1, abs(-2)) + len([3]) + math.sqrt(4) + math.floor(math.pi)", 8.0),
     ],
 )
-def test_arithmetic_and_classes_of_plain_values_mean_what_they_mean_in_python(text: str, value: Any) -> None:
+def test_arithmetic_and_classes_of_plain_values_mean_what_they_mean_in_python(
+    text: str, value: Any
+) -> None:
     assert evaluate(text, {"Decimal": Decimal, "math": math}, {}) == value
 
 
@@ -95,7 +112,14 @@ def test_names_that_are_given_are_read_and_those_of_the_test_are_not() -> None:
 def test_whatever_is_more_than_a_value_is_refused(text: str) -> None:
     module = type(pytest)("module")
     module.__dict__["secret"] = 3
-    names = {"secret": 24, "helper": lambda x: x, "module": module, "Decimal": Decimal, "math": math, "number": 3}
+    names = {
+        "secret": 24,
+        "helper": lambda x: x,
+        "module": module,
+        "Decimal": Decimal,
+        "math": math,
+        "number": 3,
+    }
     with pytest.raises(NotPlainError):
         evaluate(text, names, {})
 
@@ -110,6 +134,8 @@ def test_whatever_is_more_than_a_value_is_refused(text: str) -> None:
         (3, TypeError),
     ],
 )
-def test_a_wrong_expression_raises_what_eval_raises(text: Any, error: type[Exception]) -> None:
+def test_a_wrong_expression_raises_what_eval_raises(
+    text: Any, error: type[Exception]
+) -> None:
     with pytest.raises(error):
         evaluate(text, {}, {})

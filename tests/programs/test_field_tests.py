@@ -24,7 +24,9 @@ def assertion(out, exp):
     if not out == exp:
         assert np.allclose(out, exp, rtol=1e-07, atol=1e-06)
 """
-THIRDS = CallSuite(setup=CLOSE, tests=("assertion(thirds(2), [1 / 3, 2 / 3])",), names=("thirds",))
+THIRDS = CallSuite(
+    setup=CLOSE, tests=("assertion(thirds(2), [1 / 3, 2 / 3])",), names=("thirds",)
+)
 RIGHT = "def thirds(n): return [k / 3 + 1e-9 for k in range(1, n + 1)]\n"
 WRONG = "def thirds(n): return [k / 2 for k in range(1, n + 1)]\n"
 
@@ -32,7 +34,9 @@ MINE = "import numpy as np\ndef thirds(n): return np.arange(1, n + 1) / 3\n"
 LONG = Limits(wall_seconds=30.0, cpu_seconds=30.0)
 
 
-def endings(sandbox: LocalSandbox, suite: CallSuite, *programs: str, limits: Limits = LONG) -> list[Ending]:
+def endings(
+    sandbox: LocalSandbox, suite: CallSuite, *programs: str, limits: Limits = LONG
+) -> list[Ending]:
     jobs = [Job(program=program, suite=suite, limits=limits) for program in programs]
     return [outcome.ending for outcome in sandbox.run(jobs)]
 
@@ -60,10 +64,15 @@ def test_a_seed_of_numpy_is_set_at_both_ends(sandbox: LocalSandbox) -> None:
     )
     program = "import numpy\ndef draw(): return numpy.random.rand(3)"
     unseeded = "import numpy\ndef draw(): return numpy.random.default_rng().random(3)"
-    assert endings(sandbox, calls(test, names="draw"), program, unseeded) == [Ending.PASSED, Ending.FAILED]
+    assert endings(sandbox, calls(test, names="draw"), program, unseeded) == [
+        Ending.PASSED,
+        Ending.FAILED,
+    ]
 
 
-def test_nothing_else_of_the_folder_that_numpy_lies_in_can_be_read(sandbox: LocalSandbox) -> None:
+def test_nothing_else_of_the_folder_that_numpy_lies_in_can_be_read(
+    sandbox: LocalSandbox,
+) -> None:
     spec = importlib.util.find_spec("pytest")
     assert spec is not None and spec.origin is not None
     site = Path(spec.origin).parents[1]
@@ -78,12 +87,16 @@ def read():
 """
     suite = calls("assert seen() == []", "assert read() == ''", names="seen read")
     assert endings(sandbox, suite, program) == [Ending.PASSED]
-    assert endings(sandbox, calls("import pyarrow\nassert f()", names="f"), "def f(): return 1") == [Ending.ERROR]
+    assert endings(
+        sandbox, calls("import pyarrow\nassert f()", names="f"), "def f(): return 1"
+    ) == [Ending.ERROR]
     needs = replace(calls("import pyarrow\nassert f()", names="f"), imports=("pyarrow",))
     assert endings(sandbox, needs, "def f(): return 1") == [Ending.BAD_TESTS]
 
 
-def test_where_numpy_is_not_installed_tests_that_import_it_are_the_datas_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_numpy_is_not_installed_tests_that_import_it_are_the_datas_fault(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(packages, "ALWAYS", "no_such_package")
     packages._shown.cache_clear()
     sandbox = LocalSandbox(1)
@@ -105,8 +118,12 @@ def test_where_numpy_is_not_installed_tests_that_import_it_are_the_datas_fault(m
         "__eq__ = __le__ = __ge__ = __lt__ = __gt__ = lambda *a: True\n    __hash__ = object.__hash__",
     ],
 )
-def test_an_object_that_numpy_would_ask_passes_nothing(sandbox: LocalSandbox, members: str) -> None:
-    program = f"import numpy as np\nclass Yes:\n    {members}\ndef thirds(n): return Yes()\n"
+def test_an_object_that_numpy_would_ask_passes_nothing(
+    sandbox: LocalSandbox, members: str
+) -> None:
+    program = (
+        f"import numpy as np\nclass Yes:\n    {members}\ndef thirds(n): return Yes()\n"
+    )
     assert endings(sandbox, THIRDS, program)[0] not in (Ending.PASSED, Ending.BAD_TESTS)
 
 
@@ -116,7 +133,9 @@ def test_a_scalar_of_numpy_is_a_number(sandbox: LocalSandbox) -> None:
     assert endings(sandbox, calls(tests, names="f"), program) == [Ending.PASSED]
 
 
-def test_arrays_of_the_tests_reach_the_program_and_its_own_stay_there(sandbox: LocalSandbox) -> None:
+def test_arrays_of_the_tests_reach_the_program_and_its_own_stay_there(
+    sandbox: LocalSandbox,
+) -> None:
     program = """
 import numpy as np
 def double(x): return x * 2
@@ -132,29 +151,42 @@ def kind(x): return [type(x).__name__, str(x.dtype), x.shape]
         "assert double(np.int64(4)) == 8 and double(np.float32(0.5)) == 1.0 and double(np.bool_(True)) == 2",
     )
     suite = calls(*tests, names="double kind", setup="import numpy as np")
-    (result,) = sandbox.run([Job(program=program, suite=suite, limits=LONG, stop_at_first=False)])
+    (result,) = sandbox.run(
+        [Job(program=program, suite=suite, limits=LONG, stop_at_first=False)]
+    )
     assert [test.detail for test in result.tests] == [""] * len(tests)
 
 
 @pytest.mark.parametrize(
     ("right", "wrong"),
     [
-        ("' '.join(map(str, range(1_500_000)))", "' '.join(map(str, range(1_500_000))) + ' '"),
+        (
+            "' '.join(map(str, range(1_500_000)))",
+            "' '.join(map(str, range(1_500_000))) + ' '",
+        ),
         ("list(range(10 ** 6))", "[*range(10 ** 6 - 1), 0]"),
-        pytest.param("18 * 10 ** 3_000_000", "18 * 10 ** 3_000_000 + 1", marks=pytest.mark.slow),
+        pytest.param(
+            "18 * 10 ** 3_000_000", "18 * 10 ** 3_000_000 + 1", marks=pytest.mark.slow
+        ),
         ("[(k, str(k)) for k in range(100_000)]", "[(k, str(-k)) for k in range(100_000)]"),
     ],
     ids=["text", "list", "integer", "tuples"],
 )
-def test_a_value_of_megabytes_has_a_verdict(sandbox: LocalSandbox, right: str, wrong: str) -> None:
+def test_a_value_of_megabytes_has_a_verdict(
+    sandbox: LocalSandbox, right: str, wrong: str
+) -> None:
     suite = calls(f"assert f() == {right}", names="f")
     programs = [f"def f(): return {value}" for value in (right, wrong)]
     assert endings(sandbox, suite, *programs) == [Ending.PASSED, Ending.FAILED]
 
 
-def test_a_value_that_the_programs_memory_has_no_room_for_is_refused(sandbox: LocalSandbox) -> None:
+def test_a_value_that_the_programs_memory_has_no_room_for_is_refused(
+    sandbox: LocalSandbox,
+) -> None:
     suite = calls("assert len(f()) == 9_000_000", names="f")
-    found = endings(sandbox, suite, "def f(): return 'x' * 9_000_000", limits=Limits(memory_mb=64))
+    found = endings(
+        sandbox, suite, "def f(): return 'x' * 9_000_000", limits=Limits(memory_mb=64)
+    )
     assert found == [Ending.PROTOCOL]
 
 
@@ -169,7 +201,10 @@ HOSTILE = {
 
 @pytest.mark.parametrize(
     "value",
-    [pytest.param(value, id=kind, marks=[] if kind == "text" else pytest.mark.slow) for kind, value in HOSTILE.items()],
+    [
+        pytest.param(value, id=kind, marks=[] if kind == "text" else pytest.mark.slow)
+        for kind, value in HOSTILE.items()
+    ],
 )
 def test_a_hostile_message_of_the_longest_kind_passes_nothing_and_harms_no_other(
     sandbox: LocalSandbox, value: str
@@ -187,7 +222,13 @@ def f():
     limits = Limits(wall_seconds=5.0, cpu_seconds=5.0)
     suite = calls("assert f() == 1", names="f")
     (ending,) = endings(sandbox, suite, program, limits=limits)
-    assert ending in (Ending.FAILED, Ending.PROTOCOL, Ending.MEMORY, Ending.TIMEOUT, Ending.ERROR)
+    assert ending in (
+        Ending.FAILED,
+        Ending.PROTOCOL,
+        Ending.MEMORY,
+        Ending.TIMEOUT,
+        Ending.ERROR,
+    )
     assert endings(sandbox, suite, "def f(): return 1", limits=limits) == [Ending.PASSED]
 
 

@@ -44,7 +44,17 @@ def test_a_format_that_reads_a_name_with_an_underscore_is_refused(text: str) -> 
 
 @pytest.mark.parametrize(
     "text",
-    ["", "{}", "{0} {name:>3} {a.b[_c]!r:{width}.2f}", "{_x} {{a._b}} _", "{", "}", "{a", "{0!x}", "def _f(x): {}"],
+    [
+        "",
+        "{}",
+        "{0} {name:>3} {a.b[_c]!r:{width}.2f}",
+        "{_x} {{a._b}} _",
+        "{",
+        "}",
+        "{a",
+        "{0!x}",
+        "def _f(x): {}",
+    ],
 )
 def test_other_texts_are_left_as_they_are(text: str) -> None:
     assert FORMATTED(text) is text

@@ -27,7 +27,8 @@ from trl_grpo_ext.programs.sandbox.walls import kernel
 USER = 1000
 SECONDS = 120
 pytestmark = pytest.mark.skipif(
-    sys.platform != "linux" or os.uname().machine != "x86_64", reason="powers of Linux on x86-64"
+    sys.platform != "linux" or os.uname().machine != "x86_64",
+    reason="powers of Linux on x86-64",
 )
 
 # Drops the privileges named in argv[1], separated by commas, then executes the command that follows.
@@ -92,7 +93,9 @@ def package() -> Iterator[Path]:
     try:
         # With the compiled files, which the processes of another user could not write.
         ignored = shutil.ignore_patterns("tiny_*", "sums")
-        shutil.copytree(Path(trl_grpo_ext.__file__).parent, folder / "trl_grpo_ext", ignore=ignored)
+        shutil.copytree(
+            Path(trl_grpo_ext.__file__).parent, folder / "trl_grpo_ext", ignore=ignored
+        )
         for path in Path(sandbox_corpus.__file__).parent.glob("sandbox_*"):
             shutil.copy(path, folder)
         for path in (folder, *folder.rglob("*")):
@@ -105,11 +108,18 @@ def package() -> Iterator[Path]:
 @functools.cache
 def python_for(powers: str) -> str | None:
     """Find a Python that runs, and reads its own library, with reduced privileges; None without such a Python."""
-    candidates = [sys.executable, *(f"/usr/bin/python3.{minor}" for minor in range(11, 16)), "/usr/bin/python3"]
+    candidates = [
+        sys.executable,
+        *(f"/usr/bin/python3.{minor}" for minor in range(11, 16)),
+        "/usr/bin/python3",
+    ]
     for candidate in filter(os.path.exists, candidates):
         check = "import sys, json, ctypes; sys.exit(sys.version_info < (3, 11))"
         done = subprocess.run(
-            [sys.executable, "-c", LAUNCHER, powers, candidate, "-c", check], capture_output=True, cwd="/", timeout=60
+            [sys.executable, "-c", LAUNCHER, powers, candidate, "-c", check],
+            capture_output=True,
+            cwd="/",
+            timeout=60,
         )
         if done.returncode == 0:
             return candidate
@@ -119,7 +129,9 @@ def python_for(powers: str) -> str | None:
 @functools.cache
 def examine(package: Path, powers: str) -> dict[str, Any]:
     """Return the doctor's findings with reduced privileges."""
-    if not kernel.has_capability(kernel.CAP_SETUID) or not kernel.has_capability(kernel.CAP_SYS_ADMIN):
+    if not kernel.has_capability(kernel.CAP_SETUID) or not kernel.has_capability(
+        kernel.CAP_SYS_ADMIN
+    ):
         pytest.skip("only a privileged user can become others")
     python = python_for(powers)
     if python is None:
@@ -129,7 +141,11 @@ def examine(package: Path, powers: str) -> dict[str, Any]:
         capture_output=True,
         text=True,
         cwd="/",
-        env={"PYTHONPATH": str(package), "PYTHONDONTWRITEBYTECODE": "1", "PATH": os.environ["PATH"]},
+        env={
+            "PYTHONPATH": str(package),
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "PATH": os.environ["PATH"],
+        },
         timeout=SECONDS,
     )
     assert done.returncode == 0, done.stderr[-2000:]
@@ -164,15 +180,21 @@ def test_what_holds_is_found_out_and_holds(package: Path, powers: str) -> None:
 
 # Probing the walls as another user takes seconds.
 @pytest.mark.slow
-def test_without_unshare_there_are_no_namespaces_and_landlock_is_used(package: Path) -> None:
+def test_without_unshare_there_are_no_namespaces_and_landlock_is_used(
+    package: Path,
+) -> None:
     found = examine(package, "no_unshare")
-    assert "unshare" in found["levels"]["FULL"] and "unshare" in found["levels"]["NAMESPACES"]
+    assert (
+        "unshare" in found["levels"]["FULL"] and "unshare" in found["levels"]["NAMESPACES"]
+    )
     assert found["best"] in ("LANDLOCK", None)
 
 
 # Probing the walls as another user takes seconds.
 @pytest.mark.slow
-def test_where_the_kernel_does_not_count_the_users_processes_there_are_no_namespaces(package: Path) -> None:
+def test_where_the_kernel_does_not_count_the_users_processes_there_are_no_namespaces(
+    package: Path,
+) -> None:
     # Root without the capability to become another user.
     found = examine(package, "no_sys_admin,no_setuid")
     assert "processes: the kernel counts none of this user" in found["levels"]["FULL"]

@@ -93,28 +93,82 @@ class R:
     def __getitem__(self, index): return []
 """
 LIES = [
-    (SLICED, "r = f()\nassert len(r) == 3\nfor a, b in zip(r[:], [1, 2, 3]): assert a == b"),
-    (SLICED, "r = f()\nfor a, b in zip(r[:], [1, 2, 3]): assert a == b\nassert len(r) == 3"),
+    (
+        SLICED,
+        "r = f()\nassert len(r) == 3\nfor a, b in zip(r[:], [1, 2, 3]): assert a == b",
+    ),
+    (
+        SLICED,
+        "r = f()\nfor a, b in zip(r[:], [1, 2, 3]): assert a == b\nassert len(r) == 3",
+    ),
     (ITSELF, "r = f()\nassert len(r) == 3\nfor a, b in zip(r, [1, 2, 3]): assert a == b"),
     (ITSELF, "r = f()\nfor a, b in zip(r, [1, 2, 3]): assert a == b\nassert len(r) == 3"),
-    (ITSELF, "r = f()\nassert len(r) == 3\nfor a, b in zip(reversed(r), [1, 2, 3]): assert a == b"),
-    (BY_OTHER, "r = f()\nassert len(r) == 3\nfor a, b in zip(iter(r), [1, 2, 3]): assert a == b"),
-    (OF_LIBRARY, "r = f()\nassert len(r) == 3\nfor a, b in zip(r, [1, 2, 3]): assert a == b"),
-    (BACKWARDS, "r = f()\nassert len(r) == 3\nfor a, b in zip(reversed(r), [1, 2, 3]): assert a == b"),
-    (BACKWARDS, "r = f()\nfor a, b in zip(reversed(r), [1, 2, 3]): assert a == b\nassert len(r) == 3"),
-    (ITERATED_VIEWS, "r = f()\nassert len(r) == 2\nfor key, value in r.items(): assert {'a': 2, 'b': 1}[key] == value"),
-    (ITERATED_VIEWS, "r = f()\nassert sorted(r.keys()) == ['a', 'b']\nassert all(v == 1 for v in r.values())"),
-    (LENGTH_WITHOUT_ITEMS, "r = f()\nfor a, b in zip(r, [1, 2, 3]): assert a == b\nassert len(r) == 3"),
-    (LENGTH_WITHOUT_ITEMS, "r = f()\nassert len(r) == 3\nfor a, b in zip(r, [1, 2, 3]): assert a == b"),
+    (
+        ITSELF,
+        "r = f()\nassert len(r) == 3\nfor a, b in zip(reversed(r), [1, 2, 3]): assert a == b",
+    ),
+    (
+        BY_OTHER,
+        "r = f()\nassert len(r) == 3\nfor a, b in zip(iter(r), [1, 2, 3]): assert a == b",
+    ),
+    (
+        OF_LIBRARY,
+        "r = f()\nassert len(r) == 3\nfor a, b in zip(r, [1, 2, 3]): assert a == b",
+    ),
+    (
+        BACKWARDS,
+        "r = f()\nassert len(r) == 3\nfor a, b in zip(reversed(r), [1, 2, 3]): assert a == b",
+    ),
+    (
+        BACKWARDS,
+        "r = f()\nfor a, b in zip(reversed(r), [1, 2, 3]): assert a == b\nassert len(r) == 3",
+    ),
+    (
+        ITERATED_VIEWS,
+        "r = f()\nassert len(r) == 2\nfor key, value in r.items(): assert {'a': 2, 'b': 1}[key] == value",
+    ),
+    (
+        ITERATED_VIEWS,
+        "r = f()\nassert sorted(r.keys()) == ['a', 'b']\nassert all(v == 1 for v in r.values())",
+    ),
+    (
+        LENGTH_WITHOUT_ITEMS,
+        "r = f()\nfor a, b in zip(r, [1, 2, 3]): assert a == b\nassert len(r) == 3",
+    ),
+    (
+        LENGTH_WITHOUT_ITEMS,
+        "r = f()\nassert len(r) == 3\nfor a, b in zip(r, [1, 2, 3]): assert a == b",
+    ),
     (LENGTH_ONCE, "r = f()\nassert len(r) == 3\nfor i in range(len(r)): assert r[i] == i"),
-    (LENGTH_ONCE, "r = f()\nassert len(r) == 3\nfor a, b in zip(r, [1, 2, 3]): assert a == b"),
-    (LENGTH_ONCE, "r = f()\nfor a, b in zip(r, [1, 2, 3]): assert a == b\nassert len(r) == 3"),
+    (
+        LENGTH_ONCE,
+        "r = f()\nassert len(r) == 3\nfor a, b in zip(r, [1, 2, 3]): assert a == b",
+    ),
+    (
+        LENGTH_ONCE,
+        "r = f()\nfor a, b in zip(r, [1, 2, 3]): assert a == b\nassert len(r) == 3",
+    ),
     (ENDLESS, "r = f()\nassert len(r) == 3\nassert 1 in r\nassert 2 in r\nassert 7 in r"),
-    (EMPTY_VIEWS, "r = f()\nassert len(r) == 2\nfor key, value in r.items(): assert {'a': 2, 'b': 1}[key] == value"),
-    (EMPTY_VIEWS, "r = f()\nassert r.keys() == {'a', 'b'}\nfor key, value in r.items(): assert False"),
-    (EMPTY_ITEMS, "r = f()\nassert set(r.keys()) == {'a', 'b'}\nfor key, value in r.items(): assert False"),
-    (EMPTY_ITEMS, "r = f()\nfor key, value in r.items(): assert False\nassert r.keys() == ['a', 'b']"),
-    (EMPTY_ITEMS, "r = f()\nassert sorted(r) == ['a', 'b']\nassert all(value == 1 for _, value in r.items())"),
+    (
+        EMPTY_VIEWS,
+        "r = f()\nassert len(r) == 2\nfor key, value in r.items(): assert {'a': 2, 'b': 1}[key] == value",
+    ),
+    (
+        EMPTY_VIEWS,
+        "r = f()\nassert r.keys() == {'a', 'b'}\nfor key, value in r.items(): assert False",
+    ),
+    (
+        EMPTY_ITEMS,
+        "r = f()\nassert set(r.keys()) == {'a', 'b'}\nfor key, value in r.items(): assert False",
+    ),
+    (
+        EMPTY_ITEMS,
+        "r = f()\nfor key, value in r.items(): assert False\nassert r.keys() == ['a', 'b']",
+    ),
+    (
+        EMPTY_ITEMS,
+        "r = f()\nassert sorted(r) == ['a', 'b']\nassert all(value == 1 for _, value in r.items())",
+    ),
     (
         OTHER_ITEMS,
         "import math\nr = f()\nassert math.prod(r) == 84\nfor p in r: assert all(p % d for d in range(2, p))",
@@ -196,16 +250,24 @@ def test_an_honest_container_may_be_asked_anything_and_changed_by_the_test() -> 
     )
 
 
-def test_a_returned_object_is_not_asked_whether_it_equals_or_holds_the_expected_value() -> None:
+def test_a_returned_object_is_not_asked_whether_it_equals_or_holds_the_expected_value() -> (
+    None
+):
     program = (
         "class S:\n    def __len__(self): return 2\n    def issubset(self, other): return True\n"
         "    equals = issubset\n    def symmetric_difference(self, other): return set()\ndef f(): return S()"
     )
-    tests = ("assert f().issubset({1})", "assert f().equals([1])", "assert f().symmetric_difference({1}) == set()")
+    tests = (
+        "assert f().issubset({1})",
+        "assert f().equals([1])",
+        "assert f().symmetric_difference({1}) == set()",
+    )
     assert endings(program, *tests, names="f") == ["error"] * 3
 
 
-def test_a_failed_assertion_that_caused_another_exception_tells_the_program_nothing() -> None:
+def test_a_failed_assertion_that_caused_another_exception_tells_the_program_nothing() -> (
+    None
+):
     program = (
         "def run(callback):\n    try: callback(0)\n    except ValueError as error:\n"
         "        callback(int(str(error.__cause__ or error.__context__).split()[-1]))"
@@ -221,11 +283,25 @@ def test_a_failed_assertion_that_caused_another_exception_tells_the_program_noth
 @pytest.mark.parametrize(
     ("program", "test"),
     [
-        ("def f(g, key): return g('__code__')(key).co_consts", "import operator\nf(operator.attrgetter, lambda: 42)"),
-        ("def f(g, key): return g('__repr__')(key)", "import operator\nf(operator.methodcaller, lambda: 42)"),
-        ("def f(done): done(*done.args[:1])", "from functools import partial\nf(partial(lambda want, got: None, 9))"),
-        ("def f(done): return done.keywords", "from functools import partial\nf(partial(lambda want: None, want=9))"),
+        (
+            "def f(g, key): return g('__code__')(key).co_consts",
+            "import operator\nf(operator.attrgetter, lambda: 42)",
+        ),
+        (
+            "def f(g, key): return g('__repr__')(key)",
+            "import operator\nf(operator.methodcaller, lambda: 42)",
+        ),
+        (
+            "def f(done): done(*done.args[:1])",
+            "from functools import partial\nf(partial(lambda want, got: None, 9))",
+        ),
+        (
+            "def f(done): return done.keywords",
+            "from functools import partial\nf(partial(lambda want: None, want=9))",
+        ),
     ],
 )
-def test_a_callable_of_the_library_that_a_test_passes_leads_to_nothing_of_the_tests(program: str, test: str) -> None:
+def test_a_callable_of_the_library_that_a_test_passes_leads_to_nothing_of_the_tests(
+    program: str, test: str
+) -> None:
     assert endings(program, test, names="f") == ["error"]

@@ -21,7 +21,11 @@ class Liar:
 
 def failing(program: str, *tests: str, **options: str) -> list[str]:
     """Return tests that pass wrongly."""
-    return [test for test, (end, _) in zip(tests, run(program, *tests, **options), strict=True) if end == "passed"]
+    return [
+        test
+        for test, (end, _) in zip(tests, run(program, *tests, **options), strict=True)
+        if end == "passed"
+    ]
 
 
 def test_a_class_where_the_tests_call_a_function_returns_results() -> None:
@@ -41,7 +45,9 @@ def test_a_class_where_the_tests_call_a_function_returns_results() -> None:
     assert failing(LIAR + "Add = add = Liar", *tests, names="add Add") == []
 
 
-def test_a_class_method_that_the_tests_read_of_its_class_is_a_constructor_and_nothing_else_is() -> None:
+def test_a_class_method_that_the_tests_read_of_its_class_is_a_constructor_and_nothing_else_is() -> (
+    None
+):
     program = """
 class Version:
     def __init__(self, parts): self.parts = parts
@@ -52,7 +58,9 @@ class Version:
     def __contains__(self, part): return True
 def parsed(text): return Version.parse(text)
 """
-    assert_all_pass(program, "assert Version.parse('1.2') < Version.parse('1.10')", names="Version")
+    assert_all_pass(
+        program, "assert Version.parse('1.2') < Version.parse('1.10')", names="Version"
+    )
     tests = (
         "assert 7 in Version.parse('1.2')",
         "assert Version.parse('1.2') < 3",
@@ -61,11 +69,17 @@ def parsed(text): return Version.parse(text)
     )
     assert failing(program, *tests, names="Version parsed") == []
     liar = LIAR + "Liar.make = staticmethod(lambda made=Liar(): made)\nmake = Liar.make"
-    tests = ("assert Liar.make() < Liar.make()", "assert Liar.make() + 1 == 2", "assert make() < make()")
+    tests = (
+        "assert Liar.make() < Liar.make()",
+        "assert Liar.make() + 1 == 2",
+        "assert make() < make()",
+    )
     assert failing(liar, *tests, names="Liar make") == []
 
 
-def test_what_a_result_says_of_itself_counts_for_nothing_also_beside_what_the_test_has_made() -> None:
+def test_what_a_result_says_of_itself_counts_for_nothing_also_beside_what_the_test_has_made() -> (
+    None
+):
     program = (
         LIAR
         + """
@@ -95,7 +109,9 @@ def g(): return Sub(3)
         "assert sorted([f(), f()]) == [1, 2]",
     )
     assert failing(program, *tests, names="Money f g") == []
-    assert_all_pass(program, "assert Money(1) < Money(2) and Money(3) > Money(2)", names="Money")
+    assert_all_pass(
+        program, "assert Money(1) < Money(2) and Money(3) > Money(2)", names="Money"
+    )
 
 
 def test_what_operators_give_may_be_computed_on_again_and_again() -> None:
@@ -133,7 +149,9 @@ class Log:
     assert_all_pass(program, *tests, names="Pipe Money Path Log")
 
 
-def test_what_was_computed_does_not_judge_itself_after_a_sum_or_difference_with_plain_data() -> None:
+def test_what_was_computed_does_not_judge_itself_after_a_sum_or_difference_with_plain_data() -> (
+    None
+):
     tests = (
         "assert abs(Liar() * 2 * 3 - 6) < 1e-9",
         "assert abs(6 - Liar() * 2 * 3) < 1e-9",
@@ -152,7 +170,10 @@ def test_what_was_computed_does_not_judge_itself_after_a_sum_or_difference_with_
         "assert (Liar() + 1) * 2 < Liar() * 2 * 3",
     )
     zero = "def nothing(): return 0\n"
-    program = LIAR.replace("__sub__ = __rsub__ = __abs__", "__abs__") + "    __sub__ = __rsub__ = __add__\n"
+    program = (
+        LIAR.replace("__sub__ = __rsub__ = __abs__", "__abs__")
+        + "    __sub__ = __rsub__ = __add__\n"
+    )
     assert failing(LIAR + zero, *tests, names="Liar nothing") == []
     assert failing(program + zero, *tests, names="Liar nothing") == []
     assert_all_pass(LIAR, "assert float(sum([Liar(), Liar()])) == 0", names="Liar")
@@ -197,8 +218,13 @@ def wrap(p):
         "from unittest.mock import Mock\nb = Mock()\nstore(b, Point())\nassert abs(b.x - 5) < 1e-9",
         "seen = []\np = Point()\ndef f(x): seen.append(x)\nseen.append(p.distance_to(f))\nassert seen[0] - 5 == 0.0",
     )
-    assert failing(program, *tests, names="Point distance nearest put call store wrap") == []
-    kept = ("p = Point()\np += 1\nassert p - p == 0.0", "with Point() as p: assert p - p == 0.0")
+    assert (
+        failing(program, *tests, names="Point distance nearest put call store wrap") == []
+    )
+    kept = (
+        "p = Point()\np += 1\nassert p - p == 0.0",
+        "with Point() as p: assert p - p == 0.0",
+    )
     assert_all_pass(program, *kept, names="Point")
 
 
@@ -225,7 +251,10 @@ Size.S, Size.L = Size(1), Size(2)
         "assert 3 in Circle.PI",
     )
     assert failing(program, *tests, names="Circle") == []
-    kept = ("assert (Perm.R | Perm.W).value == 3", "assert Size.S < Size.L and not Size.L < Size.S")
+    kept = (
+        "assert (Perm.R | Perm.W).value == 3",
+        "assert Size.S < Size.L and not Size.L < Size.S",
+    )
     assert_all_pass(program, *kept, names="Perm Size")
 
 
@@ -246,7 +275,11 @@ def f(): return Stack([1, 2])
         "assert not f() != [3]",
     )  # fmt: skip
     assert failing(program, *tests, names="Stack f") == []
-    assert_all_pass(program, "assert f() == [1, 2] and len(f()) == 2 and f() + [3] == [1, 2, 3]", names="f")
+    assert_all_pass(
+        program,
+        "assert f() == [1, 2] and len(f()) == 2 and f() + [3] == [1, 2, 3]",
+        names="f",
+    )
 
 
 OF_NO_MODULE = """
@@ -274,13 +307,17 @@ def f(): return L([0, 0, 0])
 
 
 @pytest.mark.parametrize("program", [OF_NO_MODULE, OF_TWO_MODULES])
-def test_a_list_that_says_it_is_a_class_of_the_library_is_what_it_holds(program: str) -> None:
+def test_a_list_that_says_it_is_a_class_of_the_library_is_what_it_holds(
+    program: str,
+) -> None:
     tests = (
         "r = f()\nassert len(r) == 3 and all(a == b for a, b in zip(r, [2, 4, 6]))",
         "r = f()\nassert len(r) == 3\nfor a, b in zip(r, [2, 4, 6]): assert a == b",
     )
     assert failing(program, *tests, names="f") == []
-    assert_all_pass(program, "r = f()\nassert len(r) == 3 and list(r) == r == [0, 0, 0]", names="f")
+    assert_all_pass(
+        program, "r = f()\nassert len(r) == 3 and list(r) == r == [0, 0, 0]", names="f"
+    )
 
 
 OF_PLAIN_DATA = """
@@ -367,11 +404,15 @@ def test_a_class_of_plain_data_needs_no_methods_to_be_asked_for_its_operators() 
         "assert s() | {2} == {1, 2} and perm() | Perm.W == 6 and perm() & 4 == 4",
         "assert bare() + [2] == [1, 2] and bare() * 2 == [1, 1] and bare() < [2] and isinstance(bare(), Bare)",
     )
-    assert_all_pass(ONLY_OPERATORS, *tests, names="Money Mod L V Perm Bare money s perm bare")
+    assert_all_pass(
+        ONLY_OPERATORS, *tests, names="Money Mod L V Perm Bare money s perm bare"
+    )
 
 
 @pytest.mark.parametrize("test", ["money() + 1", "l() + [1]", "v() + [1]", "perm() + 1"])
-def test_an_operator_of_a_returned_result_is_not_replaced_though_its_class_has_no_methods(test: str) -> None:
+def test_an_operator_of_a_returned_result_is_not_replaced_though_its_class_has_no_methods(
+    test: str,
+) -> None:
     ((ending, detail),) = run(ONLY_OPERATORS, f"assert {test}", names="money l v perm")
     assert ending == "error"
     assert detail.startswith("__add__ is not asked of a returned")
@@ -414,17 +455,43 @@ def money(): return Money(5)
 @pytest.mark.parametrize(
     ("expression", "error", "question"),
     [
-        ("Money(5) + 'x'", "TypeError", "__add__ of a 'Money' object and plain or returned data gives plain data"),
-        ("Cents(5) + 'x'", "TypeError", "__add__ of a 'Cents' object and plain or returned data gives plain data"),
+        (
+            "Money(5) + 'x'",
+            "TypeError",
+            "__add__ of a 'Money' object and plain or returned data gives plain data",
+        ),
+        (
+            "Cents(5) + 'x'",
+            "TypeError",
+            "__add__ of a 'Cents' object and plain or returned data gives plain data",
+        ),
         ("money() + 'x'", "TypeError", "__add__ is not asked of a returned 'Money' object"),
-        ("Cents(5).same() + 'x'", "TypeError", "__add__ is not asked of a returned 'Cents' object"),
+        (
+            "Cents(5).same() + 'x'",
+            "TypeError",
+            "__add__ is not asked of a returned 'Cents' object",
+        ),
         ("money() < 'x'", "TypeError", "__lt__ is not asked of a returned 'Money' object"),
-        ("'x' in money()", "TypeError", "__contains__ is not asked of a returned 'Money' object"),
-        ("float(money())", "TypeError", "__float__ is not asked of a returned 'Money' object"),
-        ("Zeros().same()['x']", "KeyError, TypeError", "__missing__ is not asked of a returned 'Zeros' object"),
+        (
+            "'x' in money()",
+            "TypeError",
+            "__contains__ is not asked of a returned 'Money' object",
+        ),
+        (
+            "float(money())",
+            "TypeError",
+            "__float__ is not asked of a returned 'Money' object",
+        ),
+        (
+            "Zeros().same()['x']",
+            "KeyError, TypeError",
+            "__missing__ is not asked of a returned 'Zeros' object",
+        ),
     ],
 )
-def test_a_refusal_fails_the_test_that_swallows_it_and_no_other(expression: str, error: str, question: str) -> None:
+def test_a_refusal_fails_the_test_that_swallows_it_and_no_other(
+    expression: str, error: str, question: str
+) -> None:
     tests = (
         f"try: {expression}\nexcept ({error}): pass\nelse: assert False",
         f"import contextlib\nwith contextlib.suppress({error}): {expression}",
@@ -450,7 +517,14 @@ class Size:
 def bare(): return Bare()
 def size(): return Size(3)
 """
-    raising = ("Bare() + 1", "Strict(1) + 1", "bare() - 1", "bare() < bare()", "1 in bare()", "float(bare())")
+    raising = (
+        "Bare() + 1",
+        "Strict(1) + 1",
+        "bare() - 1",
+        "bare() < bare()",
+        "1 in bare()",
+        "float(bare())",
+    )
     tests = [f"try: {each}\nexcept TypeError: pass\nelse: assert False" for each in raising]
     tests += [
         "assert isinstance(size() + Adder(), Adder) and size() < Adder()",
@@ -467,7 +541,10 @@ class L(list):
     def __add__(self, o): return L() if len(self) > 1 else L(list(self) + list(o))
     def same(self): return L(self)
 """
-    tests = ("assert L([1]) + L([2]) + L([3]) == [1, 2, 3]", "assert L([1, 2]).same() + L([3]) == [1, 2, 3]")
+    tests = (
+        "assert L([1]) + L([2]) + L([3]) == [1, 2, 3]",
+        "assert L([1, 2]).same() + L([3]) == [1, 2, 3]",
+    )
     assert failing(program, *tests, names="L") == []
     assert_all_pass(program, "assert L([1]) + L([2]) == [1, 2]", names="L")
 
@@ -489,7 +566,9 @@ def deal(*cards): return Hand(cards)
 """
 
 
-def test_the_order_of_a_class_of_plain_data_is_asked_for_objects_that_the_test_has_made() -> None:
+def test_the_order_of_a_class_of_plain_data_is_asked_for_objects_that_the_test_has_made() -> (
+    None
+):
     tests = (
         "assert Version('1.9') < Version('1.10') and Version('1.2') < '1.10' and parse('1.9') < Version('1.10')",
         "assert Version('1.8').bump() > Version('1.8') and max(Version('1.9'), Version('1.10')) == '1.10'",
@@ -501,18 +580,32 @@ def test_the_order_of_a_class_of_plain_data_is_asked_for_objects_that_the_test_h
 
 
 @pytest.mark.parametrize(
-    "test", ["parse('1.2') < parse('1.3')", "parse('1.2') < '1.3'", "sorted([deal(2), deal(1)]) == [[1], [2]]"]
+    "test",
+    [
+        "parse('1.2') < parse('1.3')",
+        "parse('1.2') < '1.3'",
+        "sorted([deal(2), deal(1)]) == [[1], [2]]",
+    ],
 )
-def test_pythons_order_does_not_stand_in_for_the_order_of_a_returned_result(test: str) -> None:
+def test_pythons_order_does_not_stand_in_for_the_order_of_a_returned_result(
+    test: str,
+) -> None:
     ((ending, detail),) = run(ORDERED, f"assert {test}", names="parse deal")
     assert ending == "error"
     assert detail.startswith("__lt__ is not asked of a returned")
 
 
 def test_a_hash_that_the_class_of_a_list_defines_is_no_error_that_a_test_expects() -> None:
-    tests = [f"try: hash({each})\nexcept TypeError: pass\nelse: assert False" for each in ("Hand([1])", "deal(1)")]
+    tests = [
+        f"try: hash({each})\nexcept TypeError: pass\nelse: assert False"
+        for each in ("Hand([1])", "deal(1)")
+    ]
     assert failing(ORDERED, *tests, names="Hand deal") == []
-    assert_all_pass("def f(): return L()\nclass L(list): pass", tests[1].replace("deal(1)", "f()"), names="f")
+    assert_all_pass(
+        "def f(): return L()\nclass L(list): pass",
+        tests[1].replace("deal(1)", "f()"),
+        names="f",
+    )
 
 
 @pytest.mark.parametrize("base", ["int", "float", "Decimal", "list", "dict", "set", "str"])
@@ -535,9 +628,15 @@ def g(): return O()
 N.PI = N()
 """
     )
-    data = {"int": "6", "float": "6.0", "Decimal": "6", "list": "[6]", "dict": "{6: 1}", "set": "{6}", "str": "'6'"}[
-        base
-    ]
+    data = {
+        "int": "6",
+        "float": "6.0",
+        "Decimal": "6",
+        "list": "[6]",
+        "dict": "{6: 1}",
+        "set": "{6}",
+        "str": "'6'",
+    }[base]
     tests = [
         f"assert {form} == 0" if base in ("int", "float", "Decimal") else f"assert not {form}"
         for form in (
@@ -566,7 +665,9 @@ N.PI = N()
         "type('T', (tuple,), {'size': lambda self: 1})([AssertionError])",
     ],
 )  # fmt: skip
-def test_an_exception_of_the_program_never_catches_the_tests_own_failure(error: str) -> None:
+def test_an_exception_of_the_program_never_catches_the_tests_own_failure(
+    error: str,
+) -> None:
     tests = (
         "try:\n    f(-1)\n    assert False, 'should have raised'\nexcept MyError: pass",
         "import contextlib\nwith contextlib.suppress(MyError): assert f(1) == 2",
@@ -574,7 +675,9 @@ def test_an_exception_of_the_program_never_catches_the_tests_own_failure(error: 
         "        with self.assertRaises(MyError): self.assertEqual(f(1), 2)\nT('test').debug()",
         "import solution\ntry: assert f(1) == 2\nexcept solution.MyError: pass",
     )
-    assert failing(f"MyError = {error}\ndef f(x): return x", *tests, names="f MyError") == []
+    assert (
+        failing(f"MyError = {error}\ndef f(x): return x", *tests, names="f MyError") == []
+    )
 
 
 def test_errors_by_pythons_own_names_are_caught_by_them() -> None:
@@ -583,7 +686,9 @@ def test_errors_by_pythons_own_names_are_caught_by_them() -> None:
         "try: f(AssertionError)\nexcept AssertionError as e: assert str(e) == 'm'\nelse: assert False",
         "try: f(Exception)\nexcept Exception as e: assert e.args == ('m',)\nelse: assert False",
     )
-    assert_all_pass("MyError = Exception\ndef f(kind): raise kind('m')", *tests, names="f MyError")
+    assert_all_pass(
+        "MyError = Exception\ndef f(kind): raise kind('m')", *tests, names="f MyError"
+    )
 
 
 def test_a_star_import_hides_nothing_that_stood_before() -> None:
@@ -630,7 +735,9 @@ def replace(m): m.get = Yes()
     )
     assert failing(program, *tests, names="f replace") == []
     assert_all_pass(
-        program, "from unittest.mock import Mock\nm = Mock()\nf(m)\nm.assert_called_once_with(3)", names="f"
+        program,
+        "from unittest.mock import Mock\nm = Mock()\nf(m)\nm.assert_called_once_with(3)",
+        names="f",
     )
 
 
@@ -727,4 +834,6 @@ def test_a_stand_in_has_the_special_methods_that_the_object_has() -> None:
         "assert isinstance(x, Sized) and callable(x) and not isinstance(q, (Callable, Iterable, Sized, Container))",
     )
     assert_all_pass(program, *tests, names="Quiet Loud")
-    assert endings(program, "assert not Quiet()", "assert not Loud()", names="Quiet Loud") == ["failed", "passed"]
+    assert endings(
+        program, "assert not Quiet()", "assert not Loud()", names="Quiet Loud"
+    ) == ["failed", "passed"]

@@ -72,13 +72,24 @@ def test_an_object_that_lies_forges_nothing(kind: str) -> None:
     ]
     tests = [test.replace("K", repr(kind)) for test in tests]
     found = run(LIAR, *tests, names="f")
-    assert [test for test, (ending, _) in zip(tests, found, strict=True) if ending == "passed"] == []
+    assert [
+        test for test, (ending, _) in zip(tests, found, strict=True) if ending == "passed"
+    ] == []
 
 
 def test_an_object_cannot_pass_for_another_type() -> None:
-    tests = [f"assert isinstance(f('o'), {kind})" for kind in ("int", "str", "list", "(int, float)", "dict", "bool")]
+    tests = [
+        f"assert isinstance(f('o'), {kind})"
+        for kind in ("int", "str", "list", "(int, float)", "dict", "bool")
+    ]
     assert (
-        endings(LIAR, *tests, "assert type(f('o')) is int", "assert f('o').__class__ is int", names="f")
+        endings(
+            LIAR,
+            *tests,
+            "assert type(f('o')) is int",
+            "assert f('o').__class__ is int",
+            names="f",
+        )
         == ["failed"] * 8
     )
 
@@ -125,14 +136,20 @@ def test_a_program_cannot_end_the_loop_over_the_cases() -> None:
 def test_a_program_cannot_replace_a_method_of_an_object_that_it_is_passed() -> None:
     setup = "class Box:\n    def __init__(self): self.n = 0\n    def full(self): return self.n == 3"
     program = (
-        "def f(box): box.full = lambda: True\ndef g(box): box.n = 3\ndef h(box): box.__class__ = type('T', (), {})"
+        "def f(box): box.full = lambda: True\n"
+        "def g(box): box.n = 3\n"
+        "def h(box): box.__class__ = type('T', (), {})"
     )
     tests = (
         "b = Box(); f(b); assert b.full()",
         "b = Box(); g(b); assert b.full()",
         "b = Box(); h(b); assert type(b) is Box",
     )
-    assert endings(program, *tests[1:], tests[0], names="f g h", setup=setup) == ["passed", "passed", "error"]
+    assert endings(program, *tests[1:], tests[0], names="f g h", setup=setup) == [
+        "passed",
+        "passed",
+        "error",
+    ]
 
 
 def test_a_program_that_breaks_its_own_driver_fails() -> None:
@@ -144,7 +161,9 @@ def f(x):
         if name not in ('print',): delattr(builtins, name)
     return x
 """
-    assert endings(program, "assert f(1) == 2", "assert f(1) == 1", names="f")[0] != "passed"
+    assert (
+        endings(program, "assert f(1) == 2", "assert f(1) == 1", names="f")[0] != "passed"
+    )
 
 
 def test_frames_that_the_program_writes_itself_are_faults() -> None:
@@ -165,7 +184,12 @@ def f(x):
     for n in range(2, 10): os.write(find(), frame({'id': n, 'value': 42}))
     return 1
 """
-    assert endings(forge, "assert f(1) == 1; assert f(2) == 42", "assert f(1) == 42", names="f") == ["protocol"] * 2
+    assert (
+        endings(
+            forge, "assert f(1) == 1; assert f(2) == 42", "assert f(1) == 42", names="f"
+        )
+        == ["protocol"] * 2
+    )
 
 
 HELLO = "send({'loaded': True}); receive(); "
@@ -180,7 +204,10 @@ AGAIN = "[0, {'class': [2, 'B', [], [{'type': 'list'}], [], []]}, [['_remote_sta
         ("os.write(FD, b'\\x00')", "killed"),
         ("send({'failed': {'ending': 'passed'}})", "protocol"),
         ("send([1])", "protocol"),
-        ("send({'loaded': True}); send({'id': 0, 'value': []}); receive(); receive()", "protocol"),
+        (
+            "send({'loaded': True}); send({'id': 0, 'value': []}); receive(); receive()",
+            "protocol",
+        ),
         (HELLO + "send({'id': 1, 'value': [[1]]}); receive()", "protocol"),
         (HELLO + "send({'id': True, 'value': [[1]]}); receive()", "protocol"),
         (HELLO + "send({'value': [[1]]}); receive()", "protocol"),
@@ -190,30 +217,59 @@ AGAIN = "[0, {'class': [2, 'B', [], [{'type': 'list'}], [], []]}, [['_remote_sta
         (HELLO + "send({'id': 0, 'value': [[{'ref': 99}]]}); receive()", "protocol"),
         (HELLO + "send({'id': 0, 'value': [[{'callback': 0}]]}); receive()", "protocol"),
         (HELLO + "send({'callback': 0, 'values': []}); receive()", "protocol"),
-        (HELLO + "send({'id': 0, 'value': [[{'handle': [True, 0, 'x']}]]}); receive()", "protocol"),
-        (HELLO + "send({'id': 0, 'value': [[{'builtin': 'eval'}]]}); receive()", "protocol"),
-        (HELLO + "os.write(FD, (10 ** 6).to_bytes(4, 'big') + b'[' * 10 ** 6); receive()", "protocol"),
-        (HELLO + "os.write(FD, (10 ** 9).to_bytes(4, 'big')); receive()", "protocol"),
-        (HELLO + AS_OBJECT + "send({'id': 1, 'value': {'subclass': " + AGAIN + "}}); receive()", "protocol"),
         (
-            HELLO + AS_OBJECT + "send({'id': 1, 'value': {'handle': [0, {'class': [2, 'B', [], [], [], []]}, 'B']}})",
+            HELLO + "send({'id': 0, 'value': [[{'handle': [True, 0, 'x']}]]}); receive()",
             "protocol",
         ),
-        (HELLO + "send({'id': 0, 'value': [[{'SimpleNamespace': ['_remote_state', 7]}]]}); receive()", "protocol"),
         (
-            HELLO + "send({'id': 0, 'value': [[1]]}); send({'id': 1, 'value': 1}); import time; time.sleep(0.3)",
+            HELLO + "send({'id': 0, 'value': [[{'builtin': 'eval'}]]}); receive()",
+            "protocol",
+        ),
+        (
+            HELLO
+            + "os.write(FD, (10 ** 6).to_bytes(4, 'big') + b'[' * 10 ** 6); receive()",
+            "protocol",
+        ),
+        (HELLO + "os.write(FD, (10 ** 9).to_bytes(4, 'big')); receive()", "protocol"),
+        (
+            HELLO
+            + AS_OBJECT
+            + "send({'id': 1, 'value': {'subclass': "
+            + AGAIN
+            + "}}); receive()",
+            "protocol",
+        ),
+        (
+            HELLO
+            + AS_OBJECT
+            + "send({'id': 1, 'value': {'handle': [0, {'class': [2, 'B', [], [], [], []]}, 'B']}})",
+            "protocol",
+        ),
+        (
+            HELLO
+            + "send({'id': 0, 'value': [[{'SimpleNamespace': ['_remote_state', 7]}]]}); receive()",
+            "protocol",
+        ),
+        (
+            HELLO
+            + "send({'id': 0, 'value': [[1]]}); send({'id': 1, 'value': 1}); import time; time.sleep(0.3)",
             "protocol",
         ),
     ],
 )
-def test_whatever_comes_out_of_turn_or_malformed_ends_the_run(code: str, ending: str) -> None:
+def test_whatever_comes_out_of_turn_or_malformed_ends_the_run(
+    code: str, ending: str
+) -> None:
     first = "import time; time.sleep(0.1); assert x == 1 or x.y"
     assert endings("", first, "pass", names="x", role=code) == [ending] * 2
 
 
 def test_the_items_of_an_iterator_and_the_size_of_a_message_are_bounded() -> None:
     program = "import itertools\ndef f(): return itertools.repeat('a' * 1000)\ndef g(n): return 'a' * n"
-    assert endings(program, "g(900)", "g(5000)", names="g", message_bytes=2000) == ["passed", "protocol"]
+    assert endings(program, "g(900)", "g(5000)", names="g", message_bytes=2000) == [
+        "passed",
+        "protocol",
+    ]
     assert endings(program, "list(f())", names="f") == ["protocol"]
 
 

@@ -43,7 +43,9 @@ def fact(n, f): return 1 if n == 0 else n * f(n - 1)
 
 
 def test_nesting_between_the_tests_and_the_program_is_bounded() -> None:
-    assert endings("def f(g): return g()", "def g(): return f(g)\nf(g)", names="f") == ["error"]
+    assert endings("def f(g): return g()", "def g(): return f(g)\nf(g)", names="f") == [
+        "error"
+    ]
 
 
 def test_an_exception_of_a_callback_comes_back_as_itself() -> None:
@@ -218,7 +220,9 @@ def test_what_a_call_prints_reaches_the_tests_standard_output() -> None:
     )
     assert_all_pass(program, test, names="f")
     assert endings("def f(): return input()", "f()", names="f") == ["error"]
-    assert_all_pass("import sys\nsys.stdout.close()\ndef f(): return 1", "assert f() == 1", names="f")
+    assert_all_pass(
+        "import sys\nsys.stdout.close()\ndef f(): return 1", "assert f() == 1", names="f"
+    )
 
 
 def test_humaneval_checks_run() -> None:
@@ -241,7 +245,10 @@ class T(unittest.TestCase):
     tests = [f"T('test_{each}').debug()" for each in "abcd"]
     found = run("def f(x): return x + 1", *tests, names="f", setup=setup)
     assert found[:3] == [PASSED] * 3
-    assert found[3] == ("failed", "def test_d(self): self.assertEqual(f(1), 3)"[18:] + "; 2 != 3; f(1) returned 2")
+    assert found[3] == (
+        "failed",
+        "def test_d(self): self.assertEqual(f(1), 3)"[18:] + "; 2 != 3; f(1) returned 2",
+    )
 
 
 def test_two_objects_of_the_program_are_equal_if_their_class_says_so() -> None:
@@ -340,7 +347,9 @@ def checked(f):
     assert_all_pass(program, *tests, names="curry checked")
 
 
-def test_the_program_may_look_at_the_signature_of_a_class_of_the_tests_that_has_no_method() -> None:
+def test_the_program_may_look_at_the_signature_of_a_class_of_the_tests_that_has_no_method() -> (
+    None
+):
     program = """
 import inspect
 from typing import get_type_hints
@@ -376,7 +385,9 @@ def defaults(kind): return [each.default for each in inspect.signature(kind).par
     assert_all_pass(program, *tests, names="by_signature by_hints parameters of defaults")
 
 
-def test_a_returned_object_of_a_class_of_plain_data_has_the_special_methods_of_that_data() -> None:
+def test_a_returned_object_of_a_class_of_plain_data_has_the_special_methods_of_that_data() -> (
+    None
+):
     program = """
 class R(list):
     def first(self): return self[0]
@@ -425,7 +436,9 @@ def made(): return Lists()
     assert endings(program, "assert made()[5] == [7]", names="made") == ["error"]
 
 
-def test_a_program_may_turn_a_failed_assertion_of_a_callback_into_its_own_exception() -> None:
+def test_a_program_may_turn_a_failed_assertion_of_a_callback_into_its_own_exception() -> (
+    None
+):
     program = """
 def convert(done):
     try: done(3)
@@ -445,7 +458,9 @@ def count_failures(cases):
 
 
 def test_a_test_hands_over_any_function_of_pythons_library() -> None:
-    program = "def apply(function, *values): return function(*values)\ndef same(x): return x"
+    program = (
+        "def apply(function, *values): return function(*values)\ndef same(x): return x"
+    )
     assert_all_pass(
         program,
         "assert apply(str.upper, 'a') == 'A'",

@@ -75,14 +75,18 @@ def test_nothing_comes_after_a_refusal(stop_at_first: bool) -> None:
         (b"\xff\xfe",),
     ],
 )
-def test_a_judge_that_talks_nonsense_was_taken_over_by_the_program(messages: tuple[Any, ...]) -> None:
+def test_a_judge_that_talks_nonsense_was_taken_over_by_the_program(
+    messages: tuple[Any, ...],
+) -> None:
     report = report_of(*messages)
     assert report.complete
     assert endings(report) == [Ending.PROTOCOL] * 2
 
 
 def test_half_a_surrogate_in_what_a_program_says_becomes_an_escape() -> None:
-    report = report_of(SECOND | {"test": 0, "ending": "error", "detail": "SystemExit: \ud800"})
+    report = report_of(
+        SECOND | {"test": 0, "ending": "error", "detail": "SystemExit: \ud800"}
+    )
     assert report.results[0].detail == "SystemExit: \\ud800"
 
 
@@ -93,8 +97,14 @@ def test_control_characters_in_what_a_program_says_become_escapes() -> None:
 
 
 def test_tests_that_do_not_run_are_the_datas_fault() -> None:
-    result = report_of({"bad_tests": "SyntaxError"}).conclude(TestResult(ending=Ending.TIMEOUT), lambda: None)
-    assert (result.ending, result.detail, result.tests) == (Ending.BAD_TESTS, "SyntaxError", ())
+    result = report_of({"bad_tests": "SyntaxError"}).conclude(
+        TestResult(ending=Ending.TIMEOUT), lambda: None
+    )
+    assert (result.ending, result.detail, result.tests) == (
+        Ending.BAD_TESTS,
+        "SyntaxError",
+        (),
+    )
 
 
 def test_each_program_meets_the_tests_as_they_were_written() -> None:

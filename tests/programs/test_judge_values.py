@@ -20,7 +20,10 @@ def test_plain_values_come_back_as_they_went() -> None:
         "from decimal import Decimal\nfrom fractions import Fraction\n"
         "P = namedtuple('P', 'x y')"
     )
-    tests = [f"v = {value}; r = f(v); assert r == v and repr(r) == repr(v), r" for value in values]
+    tests = [
+        f"v = {value}; r = f(v); assert r == v and repr(r) == repr(v), r"
+        for value in values
+    ]
     assert_all_pass("def f(x): return x", *tests, names="f", setup=setup)
 
 
@@ -33,7 +36,9 @@ def test_nan_is_nan_and_numbers_compare_as_python_does() -> None:
     )
 
 
-def test_subclasses_of_plain_types_keep_their_class_and_are_equal_to_what_they_hold() -> None:
+def test_subclasses_of_plain_types_keep_their_class_and_are_equal_to_what_they_hold() -> (
+    None
+):
     program = """
 from collections import namedtuple
 from enum import Enum, IntEnum
@@ -89,7 +94,10 @@ def moment(): return Moment(2024, 1, 2, 3, 4, 5, 6, timezone.utc, fold=1)
     )
     assert_all_pass(program, *tests, names="Money Day Moment Clock Span money moment")
     ((ending, detail),) = run(program, "assert money() + 1 == 2.5", names="money")
-    assert (ending, detail) == ("error", "__add__ is not asked of a returned 'Money' object")
+    assert (ending, detail) == (
+        "error",
+        "__add__ is not asked of a returned 'Money' object",
+    )
 
 
 def test_a_class_over_a_builtin_container_keeps_its_methods() -> None:
@@ -110,7 +118,11 @@ class LRU(OrderedDict):
 
 def test_builtin_functions_and_types_can_be_passed() -> None:
     program = "def f(g, x): return g(x)\ndef t(x): return type(x)"
-    assert_all_pass(program, "assert f(len, 'ab') == 2 and f(str, 1) == '1' and t(1) is int", names="f t")
+    assert_all_pass(
+        program,
+        "assert f(len, 'ab') == 2 and f(str, 1) == '1' and t(1) is int",
+        names="f t",
+    )
 
 
 def test_changes_of_arguments_come_back_and_identity_is_kept() -> None:
@@ -228,11 +240,17 @@ class E(Enum):
 """
     program = "def f(p): p.y.append(p.x); return p\ndef e(x): return x"
     assert_all_pass(
-        program, "p = P(1, []); assert f(p) is p and p == P(1, [1])", "assert e(E.A) == 1", names="f e", setup=setup
+        program,
+        "p = P(1, []); assert f(p) is p and p == P(1, [1])",
+        "assert e(E.A) == 1",
+        names="f e",
+        setup=setup,
     )
 
 
-def test_what_no_one_holds_at_one_end_is_followed_again_when_the_other_end_names_it() -> None:
+def test_what_no_one_holds_at_one_end_is_followed_again_when_the_other_end_names_it() -> (
+    None
+):
     program = """
 kept = []
 def keep(x): kept.append(x)

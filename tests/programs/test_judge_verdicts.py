@@ -30,13 +30,26 @@ def test_each_test_gets_its_own_ending_and_a_reason() -> None:
 
 
 def test_a_failed_comparison_with_an_object_of_a_library_names_the_limit() -> None:
-    found = run("from collections import UserList\ndef f(): return UserList([1])", "assert f() == [1]", names="f")
-    said = "f() returned <UserList>, an object of a library, which equals nothing of the tests"
+    found = run(
+        "from collections import UserList\ndef f(): return UserList([1])",
+        "assert f() == [1]",
+        names="f",
+    )
+    said = (
+        "f() returned <UserList>, an object of a library, which equals nothing of the tests"
+    )
     assert found == [("failed", f"assert f() == [1]; {said}")]
 
 
 def test_stops_at_the_first_test_that_does_not_pass_if_told_to() -> None:
-    assert endings("x = 1", "assert x == 1", "assert x == 2", "assert x == 1", names="x", stop_at_first=True) == [
+    assert endings(
+        "x = 1",
+        "assert x == 1",
+        "assert x == 2",
+        "assert x == 1",
+        names="x",
+        stop_at_first=True,
+    ) == [
         "passed",
         "failed",
     ]
@@ -57,7 +70,9 @@ def test_stops_at_the_first_test_that_does_not_pass_if_told_to() -> None:
         ("import os\nos._exit(0)", "killed", "the program ended"),
     ],
 )
-def test_a_program_that_does_not_load_ends_every_test_alike(program: str, ending: str, detail: str) -> None:
+def test_a_program_that_does_not_load_ends_every_test_alike(
+    program: str, ending: str, detail: str
+) -> None:
     found = run(program, "assert f(1) == 1", "assert True", names="f")
     assert [each for each, _ in found] == [ending] * 2
     assert detail in found[0][1]
@@ -65,7 +80,9 @@ def test_a_program_that_does_not_load_ends_every_test_alike(program: str, ending
 
 def test_a_coding_cookie_and_a_future_import_are_fine() -> None:
     assert_all_pass(
-        "# -*- coding: latin-1 -*-\nfrom __future__ import annotations\ns = 'é'", "assert s == 'é'", names="s"
+        "# -*- coding: latin-1 -*-\nfrom __future__ import annotations\ns = 'é'",
+        "assert s == 'é'",
+        names="s",
     )
 
 
@@ -89,11 +106,19 @@ def test_what_a_call_does_wrong_has_its_ending(body: str, ending: str) -> None:
 
 def test_no_test_can_swallow_the_end_of_the_program() -> None:
     test = "try:\n    f()\nexcept BaseException:\n    pass"
-    assert endings("import os\ndef f(): os._exit(0)", test, "pass", names="f") == ["killed", "killed"]
+    assert endings("import os\ndef f(): os._exit(0)", test, "pass", names="f") == [
+        "killed",
+        "killed",
+    ]
 
 
 def test_tests_that_end_themselves_are_errors() -> None:
-    assert endings("", "raise SystemExit(0)", "import sys; sys.exit()", "raise KeyboardInterrupt") == ["error"] * 3
+    assert (
+        endings(
+            "", "raise SystemExit(0)", "import sys; sys.exit()", "raise KeyboardInterrupt"
+        )
+        == ["error"] * 3
+    )
 
 
 def test_a_setup_that_fails_by_itself_is_the_datas_fault() -> None:
@@ -101,22 +126,40 @@ def test_a_setup_that_fails_by_itself_is_the_datas_fault() -> None:
         (found,) = frames("x = 1", "assert x == 1", names="x", setup=setup)
         assert found.keys() == {"bad_tests"}
     assert frames("x = 1", "assert (", names="x")[0].keys() == {"bad_tests"}
-    assert frames("1 / 0", "assert x == 1", names="x", setup="1 / 0")[0].keys() == {"bad_tests"}
+    assert frames("1 / 0", "assert x == 1", names="x", setup="1 / 0")[0].keys() == {
+        "bad_tests"
+    }
 
 
-@pytest.mark.parametrize("setup", ["y = f(1)", "y = missing", "from solution import missing", "y = [1][x]", "x()"])
-def test_a_setup_that_fails_because_of_the_program_is_the_programs_fault(setup: str) -> None:
+@pytest.mark.parametrize(
+    "setup",
+    ["y = f(1)", "y = missing", "from solution import missing", "y = [1][x]", "x()"],
+)
+def test_a_setup_that_fails_because_of_the_program_is_the_programs_fault(
+    setup: str,
+) -> None:
     program = "x = 'a'\ndef f(x): raise ValueError"
-    assert endings(program, "pass", "pass", names="f x missing", setup=setup) == ["error", "error"]
+    assert endings(program, "pass", "pass", names="f x missing", setup=setup) == [
+        "error",
+        "error",
+    ]
 
 
 def test_what_the_program_has_replaces_a_stub_of_the_setup() -> None:
     setup = "def f(x):\n    pass\ndef helper(x):\n    return f(x) + 1"
-    assert_all_pass("def f(x): return x", "assert f(1) == 1", "assert helper(1) == 2", names="f", setup=setup)
+    assert_all_pass(
+        "def f(x): return x",
+        "assert f(1) == 1",
+        "assert helper(1) == 2",
+        names="f",
+        setup=setup,
+    )
 
 
 def test_a_stub_does_not_stand_in_for_what_the_program_lacks() -> None:
-    assert endings("", "assert f(1) == 1", names="f", setup="def f(x):\n    return x") == ["error"]
+    assert endings("", "assert f(1) == 1", names="f", setup="def f(x):\n    return x") == [
+        "error"
+    ]
 
 
 def test_one_tests_variables_do_not_reach_the_next() -> None:
@@ -131,7 +174,12 @@ def test_the_program_can_be_imported_as_solution() -> None:
         "from unittest import mock\nimport solution\n"
         "with mock.patch('solution.n', 7): assert solution.f(0) == 7\nassert solution.f(0) == 5",
     )
-    assert endings("n = 1\ndef f(x): return x + n", *tests) == ["passed", "passed", "error", "passed"]
+    assert endings("n = 1\ndef f(x): return x + n", *tests) == [
+        "passed",
+        "passed",
+        "error",
+        "passed",
+    ]
 
 
 def test_a_main_guard_does_not_fire_and_dataclasses_and_pickle_find_their_module() -> None:

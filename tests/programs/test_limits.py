@@ -41,14 +41,18 @@ def test_every_limit_has_a_program_that_exceeds_it() -> None:
     assert set(OVER) == set(NAMES)
 
 
-def test_a_program_that_exceeds_a_limit_ends_as_the_limit_says(sandbox: LocalSandbox) -> None:
+def test_a_program_that_exceeds_a_limit_ends_as_the_limit_says(
+    sandbox: LocalSandbox,
+) -> None:
     suite = StdioSuite(tests=(StdioCase(stdin="", stdout=""),))
     jobs = []
     for name, (value, program, _) in OVER.items():
         # Time for a busy machine, unless time is what is limited.
         limits = Limits(**{"wall_seconds": 60.0, "cpu_seconds": 30.0, name: value})  # type: ignore[arg-type]
         jobs.append(Job(program=program, suite=suite, limits=limits))
-    for (name, (_, _, endings)), result in zip(OVER.items(), sandbox.run(jobs), strict=True):
+    for (name, (_, _, endings)), result in zip(
+        OVER.items(), sandbox.run(jobs), strict=True
+    ):
         assert result.ending in endings, (name, result.detail)
 
 

@@ -54,7 +54,10 @@ WRONG = {
         "from solution import Base\nclass Mine(Base):\n    expected = 4\n    limit: int = 4\n"
         "def test_a():\n    assert Mine().value() in (Mine.expected, Mine().expected, Mine.limit, Mine().limit)",
     ),
-    "a float that is near": ("import numpy\ndef f(x): return numpy.float32(16777216)", "assert f(1) == 16777217"),
+    "a float that is near": (
+        "import numpy\ndef f(x): return numpy.float32(16777216)",
+        "assert f(1) == 16777217",
+    ),
     "a log that is no text": (
         "import logging\n"
         "class Yes(str):\n    def __eq__(self, other): return True\n    __hash__ = str.__hash__\n"
@@ -284,5 +287,7 @@ def scores() -> dict[str, float | None]:
 
 
 @pytest.mark.parametrize("title", WRONG)
-def test_a_wrong_program_has_no_score_for_it(scores: dict[str, float | None], title: str) -> None:
+def test_a_wrong_program_has_no_score_for_it(
+    scores: dict[str, float | None], title: str
+) -> None:
     assert scores[title] == 0.0

@@ -61,7 +61,10 @@ def test_programs_run_in_the_sandbox_that_a_package_registers() -> None:
     assert [verdict.score for verdict in verdicts] == [1.0, 0.0]
     assert {verdict.details["isolation"] for verdict in verdicts} == {"lab"}
     assert verifier.facts() == {"isolation": "lab"}
-    assert UnitTestVerifier(sandbox="lab", workers=1, run_only=True)(["pass", "1 / 0"]) == [1.0, 0.0]
+    assert UnitTestVerifier(sandbox="lab", workers=1, run_only=True)(["pass", "1 / 0"]) == [
+        1.0,
+        0.0,
+    ]
     verifier.close()
 
 
@@ -78,14 +81,24 @@ def test_a_process_has_one_such_sandbox_for_each_of_its_settings() -> None:
 
 @pytest.mark.parametrize("name", ["", "Local", "sandboxfusion+http://127.0.0.1:9"])
 def test_an_unknown_sandbox_is_refused_with_the_names_that_there_are(name: str) -> None:
-    with pytest.raises(ValueError, match=r"no sandbox .*(Did you mean `local`|`lab`, `local`).*executor: ray"):
+    with pytest.raises(
+        ValueError,
+        match=r"no sandbox .*(Did you mean `local`|`lab`, `local`).*executor: ray",
+    ):
         UnitTestVerifier(sandbox=name)
 
 
-def test_a_name_that_is_no_sandbox_s_or_refuses_its_settings_fails_before_a_model_is_loaded() -> None:
-    with pytest.raises(ValueError, match=r"'nothing' cannot be used: lab_sandbox\.nothing of the package 'lab'"):
+def test_a_name_that_is_no_sandbox_s_or_refuses_its_settings_fails_before_a_model_is_loaded() -> (
+    None
+):
+    with pytest.raises(
+        ValueError,
+        match=r"'nothing' cannot be used: lab_sandbox\.nothing of the package 'lab'",
+    ):
         UnitTestVerifier(sandbox="nothing")
-    with pytest.raises(ValueError, match=r"'address', .* cannot be imported: AttributeError"):
+    with pytest.raises(
+        ValueError, match=r"'address', .* cannot be imported: AttributeError"
+    ):
         UnitTestVerifier(sandbox="address")
     with pytest.raises(ValueError, match="write workers: 2"):
         UnitTestVerifier(sandbox="two_only")
@@ -94,5 +107,8 @@ def test_a_name_that_is_no_sandbox_s_or_refuses_its_settings_fails_before_a_mode
 
 def test_a_name_that_two_packages_register_is_refused(tmp_path: Path) -> None:
     install(tmp_path, "other", "trl_grpo_ext.sandboxes", "lab = other_sandbox:Lab")
-    with pytest.raises(ValueError, match=r"several packages register 'lab'.*lab_sandbox\.Lab of the package 'lab'"):
+    with pytest.raises(
+        ValueError,
+        match=r"several packages register 'lab'.*lab_sandbox\.Lab of the package 'lab'",
+    ):
         find_sandbox("lab", workers=3)

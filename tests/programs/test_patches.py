@@ -47,7 +47,9 @@ def test_a_program_that_does_not_use_the_patched_method_fails() -> None:
     assert endings(program, test, names=NAMES, setup=MOCK) == ["failed"]
 
 
-def test_a_mock_that_is_made_like_a_method_of_the_program_binds_and_awaits_as_the_method_does() -> None:
+def test_a_mock_that_is_made_like_a_method_of_the_program_binds_and_awaits_as_the_method_does() -> (
+    None
+):
     tests = (
         "with patch.object(A, 'x', autospec=True) as m:\n    m.return_value = 9\n    a = A()\n    assert a.x() == 9\n"
         "    m.assert_called_once_with(a)\nassert A().x() == 1",
@@ -62,7 +64,9 @@ def test_a_mock_that_is_made_like_a_method_of_the_program_binds_and_awaits_as_th
 
 def test_a_descriptor_of_the_tests_in_a_class_of_the_program_is_asked() -> None:
     own = (
-        "class D:\n    def __get__(self, one, kind=None): return 9\n    def __set__(self, one, value): one.k = value\n"
+        "class D:\n"
+        "    def __get__(self, one, kind=None): return 9\n"
+        "    def __set__(self, one, value): one.k = value\n"
     )
     tests = (
         "with patch.object(A, 'p', new_callable=PropertyMock, return_value=9): assert A().p == 9\nassert A().p == 5",
@@ -73,12 +77,16 @@ def test_a_descriptor_of_the_tests_in_a_class_of_the_program_is_asked() -> None:
 
 
 def test_a_descriptor_of_the_tests_is_bound_to_no_object_of_the_tests() -> None:
-    program = "def peek(descriptor, case): return type(descriptor).__get__(descriptor, case)"
+    program = (
+        "def peek(descriptor, case): return type(descriptor).__get__(descriptor, case)"
+    )
     setup = (
         "class Hidden:\n    def __get__(self, one, kind=None): return self if one is None else one._want\n"
         "class Case:\n    def __init__(self): self._want = 9\n"
     )
-    assert endings(program, "assert peek(Hidden(), Case()) == 9", names="peek", setup=setup) == ["error"]
+    assert endings(
+        program, "assert peek(Hidden(), Case()) == 9", names="peek", setup=setup
+    ) == ["error"]
 
 
 LIBRARY = """
@@ -103,10 +111,14 @@ def draw():
     return numpy.random.rand(3)
 """
 OF_LIBRARY = "have found home dumps mail query start roll draw"
-PATCH = "import json, os, pathlib\nfrom pathlib import Path\nfrom unittest.mock import patch\n"
+PATCH = (
+    "import json, os, pathlib\nfrom pathlib import Path\nfrom unittest.mock import patch\n"
+)
 
 
-def test_what_the_tests_patch_in_a_module_is_patched_in_the_program_until_the_patch_ends() -> None:
+def test_what_the_tests_patch_in_a_module_is_patched_in_the_program_until_the_patch_ends() -> (
+    None
+):
     tests = (
         "with patch('os.path.exists', return_value=True) as m: assert have('/x')\nm.assert_called_once_with('/x')\n"
         "assert not have('/x')",
@@ -123,7 +135,9 @@ def test_what_the_tests_patch_in_a_module_is_patched_in_the_program_until_the_pa
     assert_all_pass(LIBRARY, *tests, names=OF_LIBRARY, setup=PATCH)
 
 
-def test_what_the_tests_patch_in_a_class_of_the_library_is_patched_in_the_program_until_the_patch_ends() -> None:
+def test_what_the_tests_patch_in_a_class_of_the_library_is_patched_in_the_program_until_the_patch_ends() -> (
+    None
+):
     tests = (
         "with patch.object(Path, 'exists', return_value=True): assert found('/x')\nassert not found('/x')",
         "@patch('pathlib.Path.exists', return_value=True)\ndef t(m): assert found('/x')\nt()\nassert not found('/x')",

@@ -99,12 +99,19 @@ def test_all_text_equals_itself(text: str) -> None:
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False), st.floats(1e-12, 1e-8))
-def test_numbers_that_are_close_are_equal_where_a_decimal_is_expected(number: float, away: float) -> None:
+def test_numbers_that_are_close_are_equal_where_a_decimal_is_expected(
+    number: float, away: float
+) -> None:
     if "." in repr(number) or "e" in repr(number):
-        assert same_output(repr(number + abs(number) * away).encode(), repr(number)) or abs(number) > 1e307
+        assert (
+            same_output(repr(number + abs(number) * away).encode(), repr(number))
+            or abs(number) > 1e307
+        )
 
 
-@pytest.mark.parametrize("piece", [" ", "\n", "1 ", "9", "1.", "e", "-", ".5e", "\t\n", "0.1 "])
+@pytest.mark.parametrize(
+    "piece", [" ", "\n", "1 ", "9", "1.", "e", "-", ".5e", "\t\n", "0.1 "]
+)
 def test_megabytes_of_output_take_linear_time(piece: str) -> None:
     printed = (piece * (400_000 // len(piece)) + "x").encode()
     start = time.process_time()
@@ -114,17 +121,28 @@ def test_megabytes_of_output_take_linear_time(piece: str) -> None:
 
 
 def test_a_number_that_is_printed_as_an_integer_is_compared_as_one() -> None:
-    assert not same_output(b"12345678", "12345679.0") and not same_output(b"100000001", "100000000.0")
-    assert same_output(b"12345679", "12345679.0") and same_output(b"12345678.9999", "12345679.0")
+    assert not same_output(b"12345678", "12345679.0") and not same_output(
+        b"100000001", "100000000.0"
+    )
+    assert same_output(b"12345679", "12345679.0") and same_output(
+        b"12345678.9999", "12345679.0"
+    )
     assert not same_output(b"1" * 400, "1e400")
 
 
-@pytest.mark.parametrize(("printed", "expected"), [("1.1", "1.10"), ("1.10", "1.1"), ("1.10\n2.50", "1.1\n2.5")])
+@pytest.mark.parametrize(
+    ("printed", "expected"), [("1.1", "1.10"), ("1.10", "1.1"), ("1.10\n2.50", "1.1\n2.5")]
+)
 def test_zeros_at_the_end_of_a_decimal_do_not_count(printed: str, expected: str) -> None:
     """LiveCodeBench compares decimals by value; APPS accepts close numbers."""
     assert same_output(printed.encode(), expected)
 
 
-@pytest.mark.parametrize(("printed", "expected"), [("1.1", "1.01"), ("110", "1.10"), ("1", "1.10"), ("v1.1", "v1.10")])
-def test_other_digits_and_words_that_are_no_numbers_count(printed: str, expected: str) -> None:
+@pytest.mark.parametrize(
+    ("printed", "expected"),
+    [("1.1", "1.01"), ("110", "1.10"), ("1", "1.10"), ("v1.1", "v1.10")],
+)
+def test_other_digits_and_words_that_are_no_numbers_count(
+    printed: str, expected: str
+) -> None:
     assert not same_output(printed.encode(), expected)

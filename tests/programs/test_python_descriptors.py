@@ -50,8 +50,12 @@ class Solver:
 NAMES = "Positive Typed lazy classproperty memo cached Solver"
 
 
-def test_a_descriptor_of_the_program_governs_the_attributes_of_a_class_of_the_tests() -> None:
-    item = "class Item:\n    price = Positive()\n    def __init__(self, p): self.price = p\n"
+def test_a_descriptor_of_the_program_governs_the_attributes_of_a_class_of_the_tests() -> (
+    None
+):
+    item = (
+        "class Item:\n    price = Positive()\n    def __init__(self, p): self.price = p\n"
+    )
     tests = (
         f"{item}i, j = Item(3), Item(4)\nassert (i.price, j.price) == (3, 4) and isinstance(Item.price, Positive)\n"
         "try: i.price = -1\nexcept ValueError: assert i.price == 3\nelse: assert False",
@@ -79,7 +83,9 @@ def test_a_descriptor_of_the_program_binds_functions_of_the_tests() -> None:
     assert endings(wrong, tests[2], names=NAMES) == ["failed"]
 
 
-def test_a_descriptor_of_the_program_neither_reads_nor_changes_what_it_is_bound_to() -> None:
+def test_a_descriptor_of_the_program_neither_reads_nor_changes_what_it_is_bound_to() -> (
+    None
+):
     case = "class Case:\n    solver = Solver()\n    def __init__(self): self.want = 42\n"
     of_class = "class Case:\n    solver = Solver()\n    want = 42\n"
     tests = (
@@ -113,7 +119,8 @@ class Watched:
     tests = (
         case.format("seen = []", "seen.append") + "c.look\nassert c in seen",
         case.format("def own(one): return one and one.want", "own") + "assert c.look == 42",
-        case.format("", "lambda one: one and asdict(one)") + "assert c.look == {'want': 42}",
+        case.format("", "lambda one: one and asdict(one)")
+        + "assert c.look == {'want': 42}",
         case.format("from unittest.mock import Mock\nm = Mock(return_value=3)", "m")
         + "assert c.look == 3\nm.assert_called_with(c)",
     )

@@ -11,14 +11,22 @@ from places import DATA
 
 from trl_grpo_ext.rewards import UnitTestVerifier
 
-CASES = [json.loads(line) for line in (DATA / "red_team.jsonl").read_text(encoding="utf-8").splitlines()]
+CASES = [
+    json.loads(line)
+    for line in (DATA / "red_team.jsonl").read_text(encoding="utf-8").splitlines()
+]
 
 
 def test_what_a_red_team_found_is_judged_as_it_is_due() -> None:
     sandbox = UnitTestVerifier()
     try:
-        verdicts = sandbox.judge([case["program"] for case in CASES], tests=[case["tests"] for case in CASES])
+        verdicts = sandbox.judge(
+            [case["program"] for case in CASES], tests=[case["tests"] for case in CASES]
+        )
     finally:
         sandbox.close()
-    found = {case["name"]: verdict.status.name for case, verdict in zip(CASES, verdicts, strict=True)}
+    found = {
+        case["name"]: verdict.status.name
+        for case, verdict in zip(CASES, verdicts, strict=True)
+    }
     assert found == {case["name"]: case["due"] for case in CASES}

@@ -27,7 +27,9 @@ from trl_grpo_ext.workers.processes import close_shared
 BEST = walls_or_skip()
 SHORT = replace(SESSION_LIMITS, wall_seconds=0.5)
 SPINS = "while True: pass"
-needs_namespaces = pytest.mark.skipif(not BEST.namespaces, reason="programs cannot start processes here")
+needs_namespaces = pytest.mark.skipif(
+    not BEST.namespaces, reason="programs cannot start processes here"
+)
 
 
 @pytest.fixture
@@ -42,7 +44,11 @@ def ending(session: PythonSession, code: str) -> Ending | None:
 
 
 def zygotes() -> list[psutil.Process]:
-    return [child for child in psutil.Process().children() if "sandbox.inside" in command_of(child)]
+    return [
+        child
+        for child in psutil.Process().children()
+        if "sandbox.inside" in command_of(child)
+    ]
 
 
 def test_names_files_and_imports_stay_from_cell_to_cell(session: PythonSession) -> None:
@@ -53,8 +59,12 @@ def test_names_files_and_imports_stay_from_cell_to_cell(session: PythonSession) 
         assert session.run("open('note').read()").output == "'kept'\n"
 
 
-def test_only_an_expression_in_the_last_statement_is_shown_and_none_is_not(session: PythonSession) -> None:
-    assert [session.run(code).output for code in ("1\n2", "3; x = 4", "None", "", "# nothing")] == ["2\n", *[""] * 4]
+def test_only_an_expression_in_the_last_statement_is_shown_and_none_is_not(
+    session: PythonSession,
+) -> None:
+    assert [
+        session.run(code).output for code in ("1\n2", "3; x = 4", "None", "", "# nothing")
+    ] == ["2\n", *[""] * 4]
 
 
 @pytest.mark.parametrize(
@@ -71,10 +81,15 @@ def test_only_an_expression_in_the_last_statement_is_shown_and_none_is_not(sessi
         ("print('\\ud800')", "UnicodeEncodeError"),
         ("raise ValueError('\\ud800')", "ValueError: \\ud800 (line 1)"),
         ("class A:\n    def __repr__(self): raise ValueError('no')\nA()", "ValueError: no"),
-        ("class E(Exception):\n    def __str__(self): raise ValueError\nraise E", "E (line 3)"),
+        (
+            "class E(Exception):\n    def __str__(self): raise ValueError\nraise E",
+            "E (line 3)",
+        ),
     ],
 )
-def test_an_error_is_told_and_the_names_stay(session: PythonSession, code: str, said: str) -> None:
+def test_an_error_is_told_and_the_names_stay(
+    session: PythonSession, code: str, said: str
+) -> None:
     session.run("kept = 1")
     result = session.run(code)
     assert said in result.output
@@ -82,8 +97,13 @@ def test_an_error_is_told_and_the_names_stay(session: PythonSession, code: str, 
     assert session.run("kept").output == "1\n"
 
 
-def test_text_that_no_encoding_holds_and_bytes_that_are_no_text_are_told(session: PythonSession) -> None:
-    assert session.run("import os\nn = os.write(1, b'\\xff')\n'\\ud800'").output == "\ufffd'\\ud800'\n"
+def test_text_that_no_encoding_holds_and_bytes_that_are_no_text_are_told(
+    session: PythonSession,
+) -> None:
+    assert (
+        session.run("import os\nn = os.write(1, b'\\xff')\n'\\ud800'").output
+        == "\ufffd'\\ud800'\n"
+    )
     assert "surrogates not allowed" in session.run("'\ud800'").output
 
 
@@ -100,10 +120,15 @@ def test_text_that_no_encoding_holds_and_bytes_that_are_no_text_are_told(session
         ("import os; os.write(3, b'x' * 9)", Ending.PROTOCOL),
         ("import os; os.write(3, b'\\0\\0\\0\\2[]')", Ending.PROTOCOL),
         ("import os; os.write(3, b'\\0\\0\\0\\1' + b'[' * 99_999)", Ending.PROTOCOL),
-        ("import os; os.write(3, b'\\xff\\xff\\xff\\xff' + b'x' * (1 << 21))", Ending.PROTOCOL),
+        (
+            "import os; os.write(3, b'\\xff\\xff\\xff\\xff' + b'x' * (1 << 21))",
+            Ending.PROTOCOL,
+        ),
     ],
 )
-def test_a_cell_that_ends_its_session_is_told_why_and_the_next_begins_anew(code: str, expected: Ending) -> None:
+def test_a_cell_that_ends_its_session_is_told_why_and_the_next_begins_anew(
+    code: str, expected: Ending
+) -> None:
     with closing(PythonSession(SHORT)) as session:
         wait_until(lambda: session.run("x = 1").end is None)
         assert ending(session, code) is expected
@@ -112,7 +137,10 @@ def test_a_cell_that_ends_its_session_is_told_why_and_the_next_begins_anew(code:
 
 def test_a_cell_that_hoards_memory_is_refused_it(session: PythonSession) -> None:
     assert "MemoryError" in session.run("x = bytearray(1 << 30)").output
-    assert "MemoryError" in session.run("l = []\nwhile True: l.append(bytearray(1 << 20))").output
+    assert (
+        "MemoryError"
+        in session.run("l = []\nwhile True: l.append(bytearray(1 << 20))").output
+    )
 
 
 @needs_namespaces
@@ -132,12 +160,16 @@ def test_a_fork_bomb_stays_in_its_session(session: PythonSession) -> None:
         other.run("import threading")
         for _ in range(3):
             session.run("import os\nwhile True: os.fork()")
-        started = "t = threading.Thread(target=print, args=('started',)); t.start(); t.join()"
+        started = (
+            "t = threading.Thread(target=print, args=('started',)); t.start(); t.join()"
+        )
         assert other.run(started).output == "started\n"
 
 
 @needs_namespaces
-def test_a_process_that_a_cell_has_forked_runs_no_later_cell(session: PythonSession) -> None:
+def test_a_process_that_a_cell_has_forked_runs_no_later_cell(
+    session: PythonSession,
+) -> None:
     both = "import os, time\nif os.fork(): time.sleep(1)\n'here'"
     assert session.run(both).output == "'here'\n" * 2
     assert [session.run("1").output for _ in range(9)] == ["1\n"] * 9
@@ -151,7 +183,9 @@ def test_processor_time_is_that_of_the_whole_session() -> None:
     assert {Ending.TIMEOUT, Ending.KILLED} & {*ends}
 
 
-def test_processor_time_that_the_kernel_charges_beyond_the_time_used_is_the_sessions() -> None:
+def test_processor_time_that_the_kernel_charges_beyond_the_time_used_is_the_sessions() -> (
+    None
+):
     limits = replace(SESSION_LIMITS, cpu_seconds=1.0, wall_seconds=10.0)
     # Runs only around the ticks at which many kernels charge a whole tick to whoever runs.
     code = (
@@ -164,10 +198,16 @@ def test_processor_time_that_the_kernel_charges_beyond_the_time_used_is_the_sess
 
 
 def test_between_cells_nothing_of_a_session_runs(session: PythonSession) -> None:
-    session.run(f"import threading\ndef f():\n    {SPINS}\nthreading.Thread(target=f, daemon=True).start()")
+    session.run(
+        f"import threading\ndef f():\n    {SPINS}\nthreading.Thread(target=f, daemon=True).start()"
+    )
     if BEST.namespaces:
         session.run(f"import os\nif os.fork() == 0:\n    {SPINS}")
-    below = [each for each in psutil.Process().children(recursive=True) if "sandbox.inside" in command_of(each)]
+    below = [
+        each
+        for each in psutil.Process().children(recursive=True)
+        if "sandbox.inside" in command_of(each)
+    ]
     assert wait_until(lambda: psutil.STATUS_STOPPED in [each.status() for each in below])
     before = {each.pid: each.cpu_times().user for each in below}
     time.sleep(0.3)
@@ -177,7 +217,9 @@ def test_between_cells_nothing_of_a_session_runs(session: PythonSession) -> None
 
 def test_two_sessions_see_nothing_of_each_other(session: PythonSession) -> None:
     with closing(PythonSession()) as other:
-        session.run("import builtins, os, sys\nbuiltins.hush = sys.hush = os.environ['HUSH'] = 'hush'")
+        session.run(
+            "import builtins, os, sys\nbuiltins.hush = sys.hush = os.environ['HUSH'] = 'hush'"
+        )
         if BEST.namespaces:
             session.run("open('/tmp/hush', 'w').write('hush')")
         look = (
@@ -203,15 +245,21 @@ def test_a_message_that_a_cell_forges_fools_only_its_own_session() -> None:
         assert "mine" not in session.run("'mine'").output
 
 
-def test_an_output_that_was_closed_is_open_again_in_the_next_cell(session: PythonSession) -> None:
-    session.run("import os, sys\nsys.stdout.close()\nos.close(1)\nos.close(2)\nsys.stdout = None")
+def test_an_output_that_was_closed_is_open_again_in_the_next_cell(
+    session: PythonSession,
+) -> None:
+    session.run(
+        "import os, sys\nsys.stdout.close()\nos.close(1)\nos.close(2)\nsys.stdout = None"
+    )
     assert session.run("print('back')").output == "back\n"
     # The pipe itself is gone with this, but not the session.
     assert session.run("os.dup2(0, 4); os.dup2(0, 1); os.dup2(0, 2)\nx = 1").end is None
     assert session.run("x").end is None
 
 
-def test_a_zygote_killed_from_outside_is_a_failure_of_the_sandbox(session: PythonSession) -> None:
+def test_a_zygote_killed_from_outside_is_a_failure_of_the_sandbox(
+    session: PythonSession,
+) -> None:
     session.run("x = 1")
     keeper = psutil.Process(session._live._zygote.pid)  # type: ignore[union-attr]
     below = keeper.children(recursive=True)
@@ -222,7 +270,9 @@ def test_a_zygote_killed_from_outside_is_a_failure_of_the_sandbox(session: Pytho
     assert session.run("2").output == "2\n"
 
 
-def test_a_process_killed_from_outside_is_a_failure_of_the_sandbox(session: PythonSession) -> None:
+def test_a_process_killed_from_outside_is_a_failure_of_the_sandbox(
+    session: PythonSession,
+) -> None:
     if not BEST.namespaces:
         pytest.skip("here a program could kill itself like that")
     session.run("x = 1")
@@ -262,7 +312,9 @@ def test_a_closed_session_leaves_no_process_and_its_zygote_serves_the_next() -> 
         assert session._live._zygote.pid == keeper.pid  # type: ignore[union-attr]
 
 
-def test_a_session_that_is_dropped_ends_and_all_end_with_the_sandboxes_of_the_process() -> None:
+def test_a_session_that_is_dropped_ends_and_all_end_with_the_sandboxes_of_the_process() -> (
+    None
+):
     dropped, kept = PythonSession(), PythonSession()
     dropped.run("1")
     kept.run("1")
@@ -296,15 +348,25 @@ def test_packages_are_shown_as_to_programs_under_test() -> None:
         assert "ModuleNotFoundError" in session.run("import jinja2").output
         assert "ModuleNotFoundError" in session.run("import trl_grpo_ext.rewards").output
     with closing(PythonSession(packages=["jinja2"])) as session:
-        assert session.run("import jinja2; jinja2.Template('{{ 1 + 1 }}').render()").output == "'2'\n"
+        assert (
+            session.run("import jinja2; jinja2.Template('{{ 1 + 1 }}').render()").output
+            == "'2'\n"
+        )
 
 
 @pytest.mark.parametrize("isolation", [Isolation.LANDLOCK, Isolation.NAMESPACES])
-def test_sessions_run_behind_weaker_walls_too(isolation: Isolation, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sessions_run_behind_weaker_walls_too(
+    isolation: Isolation, monkeypatch: pytest.MonkeyPatch
+) -> None:
     level_or_skip(isolation)
-    with closing(PythonSession()) as session, closing(LocalSandbox(9, isolation=isolation)) as sandbox:
+    with (
+        closing(PythonSession()) as session,
+        closing(LocalSandbox(9, isolation=isolation)) as sandbox,
+    ):
         monkeypatch.setattr(session._host(), "sandbox", sandbox)
-        session.run(f"import threading\ndef f():\n    {SPINS}\nthreading.Thread(target=f, daemon=True).start()\nx = 1")
+        session.run(
+            f"import threading\ndef f():\n    {SPINS}\nthreading.Thread(target=f, daemon=True).start()\nx = 1"
+        )
         assert session.run("x").output == "1\n"
         session.close()
 
@@ -323,7 +385,11 @@ class Cells:
 
     def _run(self, job: Job) -> RunResult:
         tests = job.suite.tests if isinstance(job.suite, CallSuite) else ()
-        with closing(PythonSession(replace(job.limits, wall_seconds=min(1.0, job.limits.wall_seconds)))) as session:
+        with closing(
+            PythonSession(
+                replace(job.limits, wall_seconds=min(1.0, job.limits.wall_seconds))
+            )
+        ) as session:
             outputs = [session.run(code).output for code in (job.program, *tests[:2])]
         assert not any("the neighbours secret" in output for output in outputs)
         assert self._neighbour.run("secret").output == "'the neighbours secret'\n"
@@ -339,7 +405,10 @@ def test_no_attack_of_the_corpus_reaches_the_machine_or_another_session() -> Non
     assert leftover_processes() == []
     # There is no judge here, whose endings these would be; and the process that was left is the neighbour.
     ours = ("it ", "processes were left")
-    broken = {record.id: [text for text in record.broken if not text.startswith(ours)] for record in records}
+    broken = {
+        record.id: [text for text in record.broken if not text.startswith(ours)]
+        for record in records
+    }
     assert {name: texts for name, texts in broken.items() if texts} == {}
     assert len(records) > 300
 
@@ -370,7 +439,9 @@ def test_the_name_of_a_process_lifts_no_limit_and_breaks_nothing(name: bytes) ->
     named = f"import ctypes, time\nctypes.CDLL(None).prctl(15, {name!r}, 0, 0, 0)\n"
     with closing(PythonSession(replace(SESSION_LIMITS, memory_mb=64))) as session:
         assert session.run(f"{named}time.sleep(0.2)\nprint('here')").output == "here\n"
-        found = session.run(f"{named}held = bytearray(200 << 20)\ntime.sleep(1)\nprint('survived')")
+        found = session.run(
+            f"{named}held = bytearray(200 << 20)\ntime.sleep(1)\nprint('survived')"
+        )
     assert "survived" not in found.output
 
 

@@ -53,6 +53,8 @@ def test_what_a_callback_prints_goes_where_the_program_has_redirected_it() -> No
     assert endings(silent, tests[0], names="capture") == ["failed"]
 
 
-def test_the_program_does_not_get_what_a_callback_prints_before_its_assertion_fails() -> None:
+def test_the_program_does_not_get_what_a_callback_prints_before_its_assertion_fails() -> (
+    None
+):
     test = "def check(x):\n    print('want 42')\n    assert x == 42\nassert '42' in peek(check)"
     assert endings(PROGRAM, test, names=NAMES) == ["failed"]

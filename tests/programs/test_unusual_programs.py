@@ -44,9 +44,13 @@ def cases() -> list[Case]:
     new` makes the buggy twin.
     """
     found = []
-    for block in re.split(r"^=== ", CORPUS.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]:
+    for block in re.split(r"^=== ", CORPUS.read_text(encoding="utf-8"), flags=re.MULTILINE)[
+        1:
+    ]:
         title, _, rest = block.partition("\n")
-        program, kind, rest = re.split(r"^--- (tests|cases)\n", rest, maxsplit=1, flags=re.MULTILINE)
+        program, kind, rest = re.split(
+            r"^--- (tests|cases)\n", rest, maxsplit=1, flags=re.MULTILINE
+        )
         tests, _, bug = rest.partition("\n--- twin: ")
         old, _, new = bug.rstrip("\n").partition(" => ")
         old, new = (re.sub(r"\\n(?=    |x|def )", "\n", each) for each in (old, new))
@@ -66,11 +70,16 @@ def verdicts() -> Iterator[dict[str, tuple[Verdict, Verdict]]]:
     columns = {"tests": [case.tests for case in CASES]}
     right = verifier.judge([case.program for case in CASES], **columns)
     wrong = verifier.judge([case.twin for case in CASES], **columns)
-    yield {case.title: pair for case, pair in zip(CASES, zip(right, wrong, strict=True), strict=True)}
+    yield {
+        case.title: pair
+        for case, pair in zip(CASES, zip(right, wrong, strict=True), strict=True)
+    }
     verifier.close()
 
 
-def test_the_corpus_has_200_programs_with_names_of_their_own_and_19_of_20_are_supported() -> None:
+def test_the_corpus_has_200_programs_with_names_of_their_own_and_19_of_20_are_supported() -> (
+    None
+):
     assert len({case.title for case in CASES}) == len(CASES) >= 200
     assert {*UNSUPPORTED} <= {case.title for case in CASES}
     assert len(UNSUPPORTED) <= len(CASES) / 20
@@ -79,19 +88,29 @@ def test_the_corpus_has_200_programs_with_names_of_their_own_and_19_of_20_are_su
 # Runs 400 programs.
 @pytest.mark.slow
 def test_every_right_program_passes(verdicts: dict[str, tuple[Verdict, Verdict]]) -> None:
-    failed = {title: str(right.details) for title, (right, _) in verdicts.items() if right.score != 1.0}
+    failed = {
+        title: str(right.details)
+        for title, (right, _) in verdicts.items()
+        if right.score != 1.0
+    }
     assert {title: why for title, why in failed.items() if title not in UNSUPPORTED} == {}
 
 
 # Runs 400 programs.
 @pytest.mark.slow
-def test_no_twin_with_a_bug_has_a_score(verdicts: dict[str, tuple[Verdict, Verdict]]) -> None:
-    assert [title for title, (_, wrong) in verdicts.items() if wrong.score not in (0.0, None)] == []
+def test_no_twin_with_a_bug_has_a_score(
+    verdicts: dict[str, tuple[Verdict, Verdict]],
+) -> None:
+    assert [
+        title for title, (_, wrong) in verdicts.items() if wrong.score not in (0.0, None)
+    ] == []
     unscored = {title for title, (_, wrong) in verdicts.items() if wrong.score is None}
     assert unscored <= {*UNSUPPORTED}
 
 
 # Runs 400 programs.
 @pytest.mark.slow
-def test_what_is_listed_as_unsupported_does_not_pass(verdicts: dict[str, tuple[Verdict, Verdict]]) -> None:
+def test_what_is_listed_as_unsupported_does_not_pass(
+    verdicts: dict[str, tuple[Verdict, Verdict]],
+) -> None:
     assert [title for title in UNSUPPORTED if verdicts[title][0].score == 1.0] == []

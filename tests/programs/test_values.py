@@ -20,7 +20,12 @@ from trl_grpo_ext.programs.sandbox.inside.crossing.decoder import Decoder
 from trl_grpo_ext.programs.sandbox.inside.crossing.encoder import Encoder
 from trl_grpo_ext.programs.sandbox.inside.crossing.exceptions import Exceptions
 from trl_grpo_ext.programs.sandbox.inside.crossing.kinds import BY_TAG
-from trl_grpo_ext.programs.sandbox.inside.crossing.values import MalformedError, Shared, TooDeepError, reading
+from trl_grpo_ext.programs.sandbox.inside.crossing.values import (
+    MalformedError,
+    Shared,
+    TooDeepError,
+    reading,
+)
 from trl_grpo_ext.programs.sandbox.inside.remote_class import RemoteClass
 from trl_grpo_ext.programs.sandbox.inside.translation import Translation
 from trl_grpo_ext.workers.frames import Channel, FrameError
@@ -36,13 +41,20 @@ def round_trip(value: Any) -> Any:
 
 
 anything = st.characters(exclude_categories=[])
-numbers = st.integers() | st.integers(-(1 << 70), 1 << 70) | st.floats(allow_nan=False) | st.fractions()
+numbers = (
+    st.integers()
+    | st.integers(-(1 << 70), 1 << 70)
+    | st.floats(allow_nan=False)
+    | st.fractions()
+)
 scalars = (
     st.none() | st.booleans() | numbers | st.text(anything) | st.binary() | st.complex_numbers(allow_nan=False)
     | st.decimals(allow_nan=False) | st.dates() | st.datetimes() | st.times() | st.timedeltas()
 )  # fmt: skip
 hashables = st.recursive(
-    scalars, lambda inner: st.tuples(inner, inner) | st.frozensets(inner, max_size=3), max_leaves=4
+    scalars,
+    lambda inner: st.tuples(inner, inner) | st.frozensets(inner, max_size=3),
+    max_leaves=4,
 )
 values = st.recursive(
     hashables,
@@ -56,7 +68,9 @@ values = st.recursive(
 def test_plain_data_come_back_equal_and_of_the_same_type(value: Any) -> None:
     result = round_trip(value)
     assert result == value
-    assert repr(result) == repr(value) or isinstance(value, set | frozenset | dict | list | tuple | deque)
+    assert repr(result) == repr(value) or isinstance(
+        value, set | frozenset | dict | list | tuple | deque
+    )
     assert type(result) is type(value)
 
 
@@ -133,7 +147,10 @@ leaves = (
 )
 hostile = st.recursive(
     leaves,
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.sampled_from(TAGS), inner, max_size=1),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(st.sampled_from(TAGS), inner, max_size=1)
+    ),
     max_leaves=12,
 )
 
@@ -166,7 +183,13 @@ classes = st.deferred(
 )  # fmt: skip
 bases = (
     st.sampled_from(
-        [{"type": "list"}, {"type": "int"}, {"type": "type"}, {"exception": "ValueError"}, {"exception": "x"}]
+        [
+            {"type": "list"},
+            {"type": "int"},
+            {"type": "type"},
+            {"exception": "ValueError"},
+            {"exception": "x"},
+        ]
     )
     | st.builds(lambda number: {"class": [number]}, st.integers(0, 5))
     | classes

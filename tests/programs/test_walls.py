@@ -16,7 +16,14 @@ import pytest
 from walls import wait_until
 
 from trl_grpo_ext.programs.sandbox.isolation import Isolation
-from trl_grpo_ext.programs.sandbox.job import CallSuite, Ending, Job, Limits, StdioCase, StdioSuite
+from trl_grpo_ext.programs.sandbox.job import (
+    CallSuite,
+    Ending,
+    Job,
+    Limits,
+    StdioCase,
+    StdioSuite,
+)
 from trl_grpo_ext.programs.sandbox.local import LocalSandbox
 from trl_grpo_ext.programs.sandbox.walls import filesystem
 from trl_grpo_ext.programs.sandbox.zygote import Zygote
@@ -30,7 +37,9 @@ def sandbox(level: Isolation) -> Iterator[LocalSandbox]:
         yield sandbox
 
 
-def prints(sandbox: LocalSandbox, program: str, printed: str, limits: Limits = LIMITS) -> tuple[Ending, str]:
+def prints(
+    sandbox: LocalSandbox, program: str, printed: str, limits: Limits = LIMITS
+) -> tuple[Ending, str]:
     """Return ending and detail of a program that must print `printed`."""
     suite = StdioSuite(tests=(StdioCase(stdin="", stdout=printed),))
     (result,) = sandbox.run([Job(program=program, suite=suite, limits=limits)])
@@ -39,7 +48,12 @@ def prints(sandbox: LocalSandbox, program: str, printed: str, limits: Limits = L
 
 def test_a_program_begins_in_an_empty_folder(sandbox: LocalSandbox) -> None:
     assert (
-        prints(sandbox, "import os\nprint(os.listdir('.'), os.path.isdir(os.getcwd()))", "[] True")[0] is Ending.PASSED
+        prints(
+            sandbox,
+            "import os\nprint(os.listdir('.'), os.path.isdir(os.getcwd()))",
+            "[] True",
+        )[0]
+        is Ending.PASSED
     )
 
 
@@ -51,7 +65,9 @@ def test_a_program_that_may_write_no_file_fails_and_the_verdict_says_why(
     if level.namespaces:
         assert ending is Ending.PASSED
     else:
-        assert ending is Ending.ERROR and "PermissionError" in detail and "out.txt" in detail
+        assert (
+            ending is Ending.ERROR and "PermissionError" in detail and "out.txt" in detail
+        )
 
 
 def test_standard_input_can_be_opened_by_its_name(sandbox: LocalSandbox) -> None:
@@ -74,7 +90,9 @@ thread.join()
     assert prints(sandbox, program, "100000", Limits(memory_mb=512))[0] is Ending.PASSED
 
 
-def test_folders_in_folders_keep_no_later_program_from_its_verdict(sandbox: LocalSandbox) -> None:
+def test_folders_in_folders_keep_no_later_program_from_its_verdict(
+    sandbox: LocalSandbox,
+) -> None:
     digs = "import os\nwhile True:\n    os.mkdir('a')\n    os.chdir('a')"
     right = CallSuite(tests=("assert f() == 1",), names=("f",))
     assert prints(sandbox, digs, "ok")[0] is Ending.ERROR
@@ -82,7 +100,9 @@ def test_folders_in_folders_keep_no_later_program_from_its_verdict(sandbox: Loca
     assert after.ending is Ending.PASSED
 
 
-def test_memory_of_processes_whose_first_thread_has_ended_counts(level: Isolation, sandbox: LocalSandbox) -> None:
+def test_memory_of_processes_whose_first_thread_has_ended_counts(
+    level: Isolation, sandbox: LocalSandbox
+) -> None:
     if not level.namespaces:
         pytest.skip("programs cannot start processes here")
     holds = """
@@ -96,7 +116,10 @@ for _ in range(6):
         ctypes.CDLL(None).syscall(60 if os.uname().machine == "x86_64" else 93, 0)
 time.sleep(60)
 """
-    assert prints(sandbox, holds, "", Limits(wall_seconds=30, memory_mb=128))[0] is Ending.MEMORY
+    assert (
+        prints(sandbox, holds, "", Limits(wall_seconds=30, memory_mb=128))[0]
+        is Ending.MEMORY
+    )
 
 
 def test_shared_memory_of_no_file_is_refused(sandbox: LocalSandbox) -> None:
@@ -109,7 +132,9 @@ print(len(mmap.mmap(-1, 4096, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)))
     assert prints(sandbox, maps, "refused\n4096") == (Ending.PASSED, "")
 
 
-def test_pairs_of_sockets_are_streams_which_can_send_to_no_address(sandbox: LocalSandbox) -> None:
+def test_pairs_of_sockets_are_streams_which_can_send_to_no_address(
+    sandbox: LocalSandbox,
+) -> None:
     pairs = """
 import socket
 for kind in (socket.SOCK_DGRAM, socket.SOCK_SEQPACKET, socket.SOCK_STREAM):
@@ -119,10 +144,23 @@ for kind in (socket.SOCK_DGRAM, socket.SOCK_SEQPACKET, socket.SOCK_STREAM):
     assert prints(sandbox, pairs, "refused\nrefused\n2") == (Ending.PASSED, "")
 
 
-def test_packages_that_a_python_here_has_installed_cannot_be_read(sandbox: LocalSandbox) -> None:
-    bases, kinds = (sys.base_prefix, "/usr", "/usr/local"), ("site-packages", "dist-packages")
-    folders = [each for base in bases for kind in kinds for each in Path(base).glob(f"lib/python3*/{kind}")]
-    found = (next((file for file in each.rglob("*.py") if "numpy" not in str(file)), None) for each in folders)
+def test_packages_that_a_python_here_has_installed_cannot_be_read(
+    sandbox: LocalSandbox,
+) -> None:
+    bases, kinds = (
+        (sys.base_prefix, "/usr", "/usr/local"),
+        ("site-packages", "dist-packages"),
+    )
+    folders = [
+        each
+        for base in bases
+        for kind in kinds
+        for each in Path(base).glob(f"lib/python3*/{kind}")
+    ]
+    found = (
+        next((file for file in each.rglob("*.py") if "numpy" not in str(file)), None)
+        for each in folders
+    )
     files = [str(each) for each in found if each is not None]
     if not files:
         pytest.skip("no package is installed outside the virtual environment")
@@ -136,14 +174,23 @@ for path in {files}:
 
 def test_the_environment_says_nothing_of_this_machine(sandbox: LocalSandbox) -> None:
     usual = {"HOME", "PATH", "LANG", "TMPDIR", "OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"}
-    assert prints(sandbox, f"import os\nprint(set(os.environ) - {usual})", "set()") == (Ending.PASSED, "")
+    assert prints(sandbox, f"import os\nprint(set(os.environ) - {usual})", "set()") == (
+        Ending.PASSED,
+        "",
+    )
 
 
-def test_flags_that_a_program_sets_on_its_standard_streams_are_its_own(sandbox: LocalSandbox) -> None:
+def test_flags_that_a_program_sets_on_its_standard_streams_are_its_own(
+    sandbox: LocalSandbox,
+) -> None:
     suite = CallSuite(tests=("assert f() is True",), names=("f",))
     sets = "import fcntl, os\ndef f():\n    for n in range(3):\n        fcntl.fcntl(n, fcntl.F_SETFL, os.O_APPEND)\n"
-    looks = "import fcntl, os\ndef f(): return not fcntl.fcntl(0, fcntl.F_GETFL) & os.O_APPEND"
-    jobs = [Job(program=program, suite=suite) for program in (f"{sets}    return True", looks)]
+    looks = (
+        "import fcntl, os\ndef f(): return not fcntl.fcntl(0, fcntl.F_GETFL) & os.O_APPEND"
+    )
+    jobs = [
+        Job(program=program, suite=suite) for program in (f"{sets}    return True", looks)
+    ]
     assert [result.ending for result in sandbox.run(jobs)] == [Ending.PASSED, Ending.PASSED]
 
 
@@ -162,7 +209,9 @@ except PermissionError:
     assert prints(sandbox, locks, "unseen")[0] is Ending.PASSED
 
 
-def test_the_processes_of_a_program_share_one_session_and_so_one_share_of_the_processor(sandbox: LocalSandbox) -> None:
+def test_the_processes_of_a_program_share_one_session_and_so_one_share_of_the_processor(
+    sandbox: LocalSandbox,
+) -> None:
     program = """\
 import os
 before = os.getsid(0)
@@ -178,12 +227,16 @@ print(child < 0 or os.waitpid(child, 0)[1] == 0)
     assert prints(sandbox, program, "True") == (Ending.PASSED, "")
 
 
-def test_the_host_has_no_name_and_the_start_of_the_process_is_not_shown(sandbox: LocalSandbox) -> None:
+def test_the_host_has_no_name_and_the_start_of_the_process_is_not_shown(
+    sandbox: LocalSandbox,
+) -> None:
     asks = "import os, platform, sys, uuid\nprint(os.uname().nodename, platform.node(), sys.orig_argv)"
     assert prints(sandbox, asks, "sandbox sandbox ['python']")[0] is Ending.PASSED
 
 
-def test_installed_packages_are_hidden_but_for_those_that_are_named(level: Isolation) -> None:
+def test_installed_packages_are_hidden_but_for_those_that_are_named(
+    level: Isolation,
+) -> None:
     shared = Path(sysconfig.get_path("purelib"))
     reads = f"""
 import os, sys
@@ -192,7 +245,8 @@ try: print(len(open(path).read()) > 0)
 except OSError: print("hidden")
 """
     imports = (
-        "import click, os\nprint(click.Option is not None, 'core.py' in os.listdir(os.path.dirname(click.__file__)))"
+        "import click, os\n"
+        "print(click.Option is not None, 'core.py' in os.listdir(os.path.dirname(click.__file__)))"
     )
     with closing(LocalSandbox(1, isolation=level)) as plain:
         assert prints(plain, reads, "hidden")[0] is Ending.PASSED
@@ -201,12 +255,16 @@ except OSError: print("hidden")
         assert prints(named, imports, "True True")[0] is Ending.PASSED
 
 
-def test_what_lies_beside_installed_packages_can_be_read_and_they_cannot(tmp_path: Path) -> None:
+def test_what_lies_beside_installed_packages_can_be_read_and_they_cannot(
+    tmp_path: Path,
+) -> None:
     library = tmp_path / "lib" / "python3"
     for folder in ("json", "site-packages/data", "site-packages/wanted"):
         (library / folder).mkdir(parents=True)
     shown = {"/packages/wanted": str(library / "site-packages" / "wanted")}
-    readable = filesystem.Readable([str(tmp_path / "lib")], [str(library / "site-packages")], shown)
+    readable = filesystem.Readable(
+        [str(tmp_path / "lib")], [str(library / "site-packages")], shown
+    )
     assert readable.rights() == {
         str(tmp_path / "lib"): 1 << 3,
         str(library): 1 << 3,
@@ -226,9 +284,16 @@ time.sleep(60)
 """
 
 
-def test_when_the_trainer_is_killed_no_folder_is_left(level: Isolation, tmp_path: Path) -> None:
+def test_when_the_trainer_is_killed_no_folder_is_left(
+    level: Isolation, tmp_path: Path
+) -> None:
     command = [sys.executable, "-c", TRAINER, level.name]
-    trainer = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ | {"TMPDIR": str(tmp_path)})
+    trainer = subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"TMPDIR": str(tmp_path)},
+    )
     assert trainer.stdout is not None and trainer.stdout.readline() == "up\n"
     trainer.kill()
     trainer.communicate()

@@ -32,16 +32,26 @@ def main(program: str, stdin: str = "") -> tuple[int, str, str]:
 
 
 def test_a_whole_program_reads_and_prints_as_python_does() -> None:
-    assert main("import sys\nif __name__ == '__main__': print(input() + '!', len(sys.argv))", "é\n") == (
+    assert main(
+        "import sys\nif __name__ == '__main__': print(input() + '!', len(sys.argv))", "é\n"
+    ) == (
         0,
         "é! 1\n",
         "",
     )
-    assert main("import sys\nsys.stdout.buffer.write(b'a')\nprint('b', end='')\nsys.exit(3)") == (3, "ab", "")
+    assert main(
+        "import sys\nsys.stdout.buffer.write(b'a')\nprint('b', end='')\nsys.exit(3)"
+    ) == (3, "ab", "")
     assert main("print('a')\nimport sys\nsys.exit('bye')") == (1, "a\n", "bye\n")
-    assert main("import atexit\natexit.register(print, 'late')\nprint('a')")[:2] == (0, "a\nlate\n")
+    assert main("import atexit\natexit.register(print, 'late')\nprint('a')")[:2] == (
+        0,
+        "a\nlate\n",
+    )
     threads = (
-        "import threading, time\ndef f(): time.sleep(0.1); print('t')\nthreading.Thread(target=f).start()\nprint('m')"
+        "import threading, time\n"
+        "def f(): time.sleep(0.1); print('t')\n"
+        "threading.Thread(target=f).start()\n"
+        "print('m')"
     )
     assert main(threads)[:2] == (0, "m\nt\n")
 

@@ -22,21 +22,32 @@ def train(folder: Path, *flags: str, recipe: str = "agent") -> dict[str, Any]:
     command = [sys.executable, "-m", "trl_grpo_ext", "train", "--config", recipe, *flags]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
     assert done.returncode == 0, done.stderr[-3000:]
-    summary: dict[str, Any] = json.loads((folder / "runs" / recipe / "summary.json").read_text())
+    summary: dict[str, Any] = json.loads(
+        (folder / "runs" / recipe / "summary.json").read_text()
+    )
     return summary
 
 
 def test_no_product_of_the_test_is_in_the_training_data() -> None:
     rows = {
         split: [
-            json.loads(line) for line in Path(resolve("bundled:products"), f"{split}.jsonl").read_text().splitlines()
+            json.loads(line)
+            for line in Path(resolve("bundled:products"), f"{split}.jsonl")
+            .read_text()
+            .splitlines()
         ]
         for split in ("train", "test")
     }
-    asked = {split: {row["prompt"][0]["content"] for row in part} for split, part in rows.items()}
+    asked = {
+        split: {row["prompt"][0]["content"] for row in part} for split, part in rows.items()
+    }
     assert (len(asked["train"]), len(asked["test"])) == (1500, 150)
     assert not asked["train"] & asked["test"]
-    assert all(eval(row["prompt"][0]["content"]) == int(row["solution"]) for part in rows.values() for row in part)
+    assert all(
+        eval(row["prompt"][0]["content"]) == int(row["solution"])
+        for part in rows.values()
+        for row in part
+    )
 
 
 @pytest.mark.slow
@@ -46,9 +57,15 @@ def test_it_learns_to_call_the_tool(tmp_path: Path) -> None:
     assert before["mean"] < 0.6 < 0.8 < after["mean"]
     cards = list(RecordedRun(tmp_path / "runs" / "agent").cards("train"))
     outcomes = [sample.outcome for card in cards for sample in card.samples]
-    assert all(outcome is not None and outcome.environment == "Calculator" for outcome in outcomes)
+    assert all(
+        outcome is not None and outcome.environment == "Calculator" for outcome in outcomes
+    )
     calls = [sample for sample in cards[-1].samples if sample.messages is not None]
-    assert calls and all(message["role"] in ("assistant", "tool") for each in calls for message in each.messages)
+    assert calls and all(
+        message["role"] in ("assistant", "tool")
+        for each in calls
+        for message in each.messages
+    )
 
 
 @pytest.mark.slow
@@ -59,6 +76,9 @@ def test_it_learns_to_send_code_that_is_python(tmp_path: Path) -> None:
     assert before["mean"] < 0.3 < 0.5 < after["mean"]
     cards = list(RecordedRun(tmp_path / "runs" / "python_tool").cards("train"))
     outcomes = [sample.outcome for card in cards for sample in card.samples]
-    assert all(outcome is not None and outcome.environment == "PythonEnvironment" for outcome in outcomes)
+    assert all(
+        outcome is not None and outcome.environment == "PythonEnvironment"
+        for outcome in outcomes
+    )
     assert {outcome.state["calls"] for outcome in outcomes if outcome is not None} == {0, 1}
     assert not any(outcome.state["failed"] for outcome in outcomes if outcome is not None)

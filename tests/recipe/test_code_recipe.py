@@ -45,7 +45,12 @@ def train(*flags: str, config: str, cwd: Path) -> None:
 
 def verdicts_of(run_folder: Path, term: str) -> list[Row]:
     parts = sorted((run_folder / "scorecards").glob("verdicts-*.parquet"))
-    return [row for part in parts for row in pq.read_table(part).to_pylist() if row["term"] == term]
+    return [
+        row
+        for part in parts
+        for row in pq.read_table(part).to_pylist()
+        if row["term"] == term
+    ]
 
 
 # ---------------------------------------------------------------------------------------------
@@ -56,7 +61,9 @@ def verdicts_of(run_folder: Path, term: str) -> list[Row]:
 def anonymous(row: Row) -> str:
     """Return the solution with numbered arguments, so that equal behaviour gives equal code."""
     code: str = row["prompt"].splitlines()[0] + row["canonical_solution"]
-    for number, name in enumerate(re.findall(r"\w+", code.partition("(")[2].partition(")")[0])):
+    for number, name in enumerate(
+        re.findall(r"\w+", code.partition("(")[2].partition(")")[0])
+    ):
         code = re.sub(rf"\b{name}\b", f"argument_{number}", code)
     return code
 
@@ -67,14 +74,25 @@ def test_no_function_is_asked_for_twice_and_none_of_test_in_train(functions: Any
     assert len({*codes["train"], *codes["test"]}) == 1000
 
 
-def test_the_tests_pass_their_solution_and_nothing_that_solves_nothing(functions: Any) -> None:
+def test_the_tests_pass_their_solution_and_nothing_that_solves_nothing(
+    functions: Any,
+) -> None:
     rows = functions["test"].select(range(0, 200, 10)).to_list()
     assert UnitTestVerifier().check_rows(rows, thorough=True) == []
-    assert all(row["test"].count("assert") >= 4 for split in functions.values() for row in split)
+    assert all(
+        row["test"].count("assert") >= 4 for split in functions.values() for row in split
+    )
 
 
 def train_a_little(folder: Path) -> None:
-    flags = ["--max_steps", "3", "--per_device_train_batch_size", "32", "--logging_steps", "1"]
+    flags = [
+        "--max_steps",
+        "3",
+        "--per_device_train_batch_size",
+        "32",
+        "--logging_steps",
+        "1",
+    ]
     train(*flags, config="code", cwd=folder)
 
 
@@ -85,7 +103,9 @@ def short_run(made_once: Callable[[str, Callable[[Path], None]], Path]) -> Path:
 
 
 @pytest.mark.slow  # a whole run of the command
-def test_the_recipe_starts_from_a_model_that_passes_less_than_half_of_the_tests(short_run: Path) -> None:
+def test_the_recipe_starts_from_a_model_that_passes_less_than_half_of_the_tests(
+    short_run: Path,
+) -> None:
     summary = json.loads((short_run / "summary.json").read_text())
     assert summary["primary_term"] == "tests"
     assert 0.3 <= summary["accuracy"]["before"]["mean"] <= 0.5
@@ -97,22 +117,38 @@ def test_its_scorecards_say_what_became_of_every_program(short_run: Path) -> Non
     verdicts = verdicts_of(short_run, "tests")
     counts = Counter(verdict["mode"] for verdict in verdicts)
     assert counts == {"train": 3 * 32, "eval": 2 * 400}
-    reasons = {verdict["reason"] for verdict in verdicts if verdict["status"] == "incorrect"}
+    reasons = {
+        verdict["reason"] for verdict in verdicts if verdict["status"] == "incorrect"
+    }
     assert {"test_1_failed", "passes_naively"} <= reasons
     programs = [verdict for verdict in verdicts if verdict["reason"] != "no_code"]
     assert len(programs) > 0.9 * len(verdicts)
     for verdict in programs:
         details = json.loads(verdict["details"])
         assert {"ending", "isolation", "tests"} <= set(details)
-        assert (verdict["status"] == "correct") == (verdict["score"] == 1.0) == (details["ending"] == "passed")
-        assert verdict["answer"] and verdict["seconds"] >= 0 and verdict["blame"] == "policy"
+        assert (
+            (verdict["status"] == "correct")
+            == (verdict["score"] == 1.0)
+            == (details["ending"] == "passed")
+        )
+        assert (
+            verdict["answer"] and verdict["seconds"] >= 0 and verdict["blame"] == "policy"
+        )
 
 
 @pytest.mark.slow  # a whole run of the command
-def test_a_program_that_leaves_is_wrong_and_named_as_one_that_a_naive_grader_passes(short_run: Path) -> None:
-    left = [row for row in verdicts_of(short_run, "tests") if row["answer"] == "    raise SystemExit(0)\n"]
+def test_a_program_that_leaves_is_wrong_and_named_as_one_that_a_naive_grader_passes(
+    short_run: Path,
+) -> None:
+    left = [
+        row
+        for row in verdicts_of(short_run, "tests")
+        if row["answer"] == "    raise SystemExit(0)\n"
+    ]
     assert left
-    assert {(row["status"], row["reason"], row["score"]) for row in left} == {("incorrect", "passes_naively", 0.0)}
+    assert {(row["status"], row["reason"], row["score"]) for row in left} == {
+        ("incorrect", "passes_naively", 0.0)
+    }
     assert all(json.loads(row["details"])["naive_grader"] == "passed" for row in left)
 
 
@@ -125,7 +161,11 @@ FULL: list[Row] = [
         "task_id": 901,
         "text": "Write a function to count the vowels {a, e, i, o, u} of a word.",
         "code": "def vowels(word): \r\n\treturn sum(c in 'aeiou' for c in word)",
-        "test_list": ["assert vowels('banana') == 3", "assert vowels('rhythm') == 0", "assert vowels('audio') == 4"],
+        "test_list": [
+            "assert vowels('banana') == 3",
+            "assert vowels('rhythm') == 0",
+            "assert vowels('audio') == 4",
+        ],
         "test_setup_code": "",
         "challenge_test_list": [],
     },
@@ -133,7 +173,11 @@ FULL: list[Row] = [
         "task_id": 902,
         "text": "Write a function to add up a nested list.",
         "code": "def deep(xs):\r\n  return sum(deep(x) if type(x) is list else x for x in xs)",
-        "test_list": ["assert deep(tree) == 6", "assert deep([]) == 0", "assert deep([tree, [tree]]) == 12"],
+        "test_list": [
+            "assert deep(tree) == 6",
+            "assert deep([]) == 0",
+            "assert deep([tree, [tree]]) == 12",
+        ],
         "test_setup_code": "tree = [1, [2, [3]]]",
         "challenge_test_list": ["assert deep([[[]]]) == 0"],
     },
@@ -165,7 +209,12 @@ CONTEST: list[Row] = [
             "language": "python",
             "test_cases": [
                 {"fn_name": None, "input": "4\n", "output": "10\n", "type": "stdin_stdout"},
-                {"fn_name": None, "input": "100\n", "output": "5050\n", "type": "stdin_stdout"},
+                {
+                    "fn_name": None,
+                    "input": "100\n",
+                    "output": "5050\n",
+                    "type": "stdin_stdout",
+                },
             ],
         },
     },
@@ -180,8 +229,18 @@ CONTEST: list[Row] = [
         "verification_info": {
             "language": "python",
             "test_cases": [
-                {"fn_name": "turn", "input": '"abc"', "output": '"cba"', "type": "function_call"},
-                {"fn_name": "turn", "input": '"xy"', "output": '"yx"', "type": "function_call"},
+                {
+                    "fn_name": "turn",
+                    "input": '"abc"',
+                    "output": '"cba"',
+                    "type": "function_call",
+                },
+                {
+                    "fn_name": "turn",
+                    "input": '"xy"',
+                    "output": '"yx"',
+                    "type": "function_call",
+                },
             ],
         },
     },
@@ -203,7 +262,10 @@ def recipe_for(folder: Path, config: str, rows: list[Row], *flags: str) -> Recip
 
 
 def judge(recipe: Recipe, rows: Any, code_of: Callable[[Row], str]) -> list[Verdict]:
-    completions = [[{"role": "assistant", "content": f"Here it is:\n```python\n{code_of(row)}\n```"}] for row in rows]
+    completions = [
+        [{"role": "assistant", "content": f"Here it is:\n```python\n{code_of(row)}\n```"}]
+        for row in rows
+    ]
     columns = {name: list(rows[name]) for name in rows.column_names if name != "prompt"}
     verifier = recipe.mix.terms[0].verifier
     return verifier.judge(completions, prompts=list(rows["prompt"]), **columns)
@@ -214,10 +276,15 @@ CONTEST_FLAGS = ("--prompt_template", "{problem_statement}")
 SHAPES = [
     pytest.param("full", FULL, (), "code", id="mbpp full"),
     pytest.param("sanitized", SANITIZED, SANITIZED_FLAGS, "code", id="mbpp sanitized"),
-    pytest.param("default", CONTEST, CONTEST_FLAGS, "gold_standard_solution", id="open-r1 as it is"),
+    pytest.param(
+        "default", CONTEST, CONTEST_FLAGS, "gold_standard_solution", id="open-r1 as it is"
+    ),
     pytest.param(
         "default",
-        [row | {"verification_info": json.dumps(row["verification_info"])} for row in CONTEST],
+        [
+            row | {"verification_info": json.dumps(row["verification_info"])}
+            for row in CONTEST
+        ],
         CONTEST_FLAGS,
         "gold_standard_solution",
         id="verification_info as JSON",
@@ -236,21 +303,38 @@ def test_rows_of_the_hubs_shape_become_prompts_and_can_be_judged(
     for row, made in zip(rows, mapped, strict=True):
         system, user = made["prompt"]
         assert (system["role"], user["role"]) == ("system", "user")
-        assert row.get("text", row.get("prompt", row.get("problem_statement"))) in user["content"]
+        assert (
+            row.get("text", row.get("prompt", row.get("problem_statement")))
+            in user["content"]
+        )
         assert "{test_list" not in user["content"]
         if "test_list" in row:
             first, *others = row["test_list"]
             assert user["content"].endswith(first)
             assert not any(other in user["content"] for other in others)
-    right = judge(recipe, mapped, lambda row: row[reference].replace("```python\n", "").replace("```", ""))
+    right = judge(
+        recipe,
+        mapped,
+        lambda row: row[reference].replace("```python\n", "").replace("```", ""),
+    )
     assert [verdict.status for verdict in right] == [Status.CORRECT] * len(rows)
-    wrong = judge(recipe, mapped, lambda row: BY_HEART[row.get("task_id") or row["problem_id"]])
-    assert [(verdict.status, verdict.reason) for verdict in wrong] == [(Status.INCORRECT, "test_2_failed")] * len(rows)
+    wrong = judge(
+        recipe, mapped, lambda row: BY_HEART[row.get("task_id") or row["problem_id"]]
+    )
+    assert [(verdict.status, verdict.reason) for verdict in wrong] == [
+        (Status.INCORRECT, "test_2_failed")
+    ] * len(rows)
     assert recipe.mix.terms[0].verifier.check_rows(mapped.to_list(), thorough=True) == []
 
 
-def test_training_warns_of_references_that_fail_their_tests(caplog: pytest.LogCaptureFixture) -> None:
-    row = {"prompt": "Write f.", "tests": ["assert f(1) == 2"], "solution": "def f(x): return x"}
+def test_training_warns_of_references_that_fail_their_tests(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    row = {
+        "prompt": "Write f.",
+        "tests": ["assert f(1) == 2"],
+        "solution": "def f(x): return x",
+    }
     mix = build_mix([{"verifier": "unit_test"}])
     rows = [row, row | {"solution": "def f(x): return x + 1"}] * 2
     _try_references(mix, Dataset.from_list(rows), RowCheck([], len(rows)))

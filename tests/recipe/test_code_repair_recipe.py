@@ -23,14 +23,21 @@ pytestmark = [
 SPECIAL = "def double(x):\n    return {2: 4, -1: -2}.get(x)"
 
 
-def test_rows_of_mbpps_shape_are_shown_two_tests_and_judged_by_the_third(tmp_path: Path) -> None:
+def test_rows_of_mbpps_shape_are_shown_two_tests_and_judged_by_the_third(
+    tmp_path: Path,
+) -> None:
     walls_or_skip()
     name = on_disk(tmp_path / "mbpp", MBPP, "full")
     recipe = parse_recipe(load_recipe("code_repair"), [*MACHINE, "--dataset_name", name])
     (row, _) = load_data(recipe.data)["train"]
-    assert row["prompt"][0]["content"].startswith("Write a function to double a number. Submit a program")
+    assert row["prompt"][0]["content"].startswith(
+        "Write a function to double a number. Submit a program"
+    )
     environment = recipe.agent["environment_factory"]()
-    assert environment.reset(**row) == "\nTests:\nassert double(2) == 4\nassert double(-1) == -2"
+    assert (
+        environment.reset(**row)
+        == "\nTests:\nassert double(2) == 4\nassert double(-1) == -2"
+    )
     assert environment.submit(SPECIAL).count(": passed") == 2
     assert environment.get_reward().score == 0.0
     environment.submit(f"```python\n{row['code']}\n```")
@@ -42,7 +49,24 @@ def test_it_trains_a_few_real_steps_and_is_evaluated(tmp_path: Path) -> None:
     walls_or_skip()
     name = on_disk(tmp_path / "mbpp", MBPP, "full")
     small = [flag for key, value in SMALL.items() for flag in (f"--{key}", str(value))]
-    model = ("--model_name_or_path", "bundled:tiny_pythonist", "--use_peft", "false", "--prompt_template", "{task_id}")
-    done = run_here("train", "--config", "code_repair", *MACHINE, "--dataset_name", name, *small, *model, cwd=tmp_path)
+    model = (
+        "--model_name_or_path",
+        "bundled:tiny_pythonist",
+        "--use_peft",
+        "false",
+        "--prompt_template",
+        "{task_id}",
+    )
+    done = run_here(
+        "train",
+        "--config",
+        "code_repair",
+        *MACHINE,
+        "--dataset_name",
+        name,
+        *small,
+        *model,
+        cwd=tmp_path,
+    )
     assert "solved" in done.stdout and "price" in done.stdout
     assert (tmp_path / "run" / "summary.json").exists()

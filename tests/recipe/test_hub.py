@@ -10,7 +10,12 @@ import pytest
 from command_line import run_here
 from places import TESTS
 
-from trl_grpo_ext.recipe.hub import OFFLINE, check_hub_takes_models, check_model_folder, go_offline_without_hub
+from trl_grpo_ext.recipe.hub import (
+    OFFLINE,
+    check_hub_takes_models,
+    check_model_folder,
+    go_offline_without_hub,
+)
 
 
 @pytest.fixture
@@ -63,8 +68,13 @@ def test_a_model_is_trained_for_a_hub_only_if_it_can_be_pushed_there(
 ) -> None:
     check_hub_takes_models(False)
     flags = ("--push_to_hub", "true", "--hub_model_id", "me/mine")
-    said = run_here("train", "--config", "quickstart", *flags, cwd=tmp_path, expect=2).stderr
-    assert "(push_to_hub). The Hub at 127.0.0.1 cannot be reached (Connection refused). Take push_to_hub out" in said
+    said = run_here(
+        "train", "--config", "quickstart", *flags, cwd=tmp_path, expect=2
+    ).stderr
+    assert (
+        "(push_to_hub). The Hub at 127.0.0.1 cannot be reached (Connection refused). Take push_to_hub out"
+        in said
+    )
     with socket.create_server(("127.0.0.1", port)):
         check_hub_takes_models(True)
         monkeypatch.setenv(OFFLINE, "1")
@@ -72,15 +82,22 @@ def test_a_model_is_trained_for_a_hub_only_if_it_can_be_pushed_there(
             check_hub_takes_models(True)
 
 
-@pytest.mark.parametrize("name", ["./mine", "/no/such/model", "~/no/such/model", "runs/a/checkpoint-9"])
+@pytest.mark.parametrize(
+    "name", ["./mine", "/no/such/model", "~/no/such/model", "runs/a/checkpoint-9"]
+)
 def test_a_path_without_a_folder_is_no_model(name: str) -> None:
-    with pytest.raises(ValueError, match=f"There is no folder {name} to load the model from"):
+    with pytest.raises(
+        ValueError, match=f"There is no folder {name} to load the model from"
+    ):
         check_model_folder(name, "--model")
 
 
 def test_a_checkpoint_in_shards_is_no_model_that_can_be_loaded(tmp_path: Path) -> None:
     (tmp_path / "pytorch_model_fsdp_0").mkdir()
-    with pytest.raises(ValueError, match="has a model in shards, to resume from, and none that can be loaded"):
+    with pytest.raises(
+        ValueError,
+        match="has a model in shards, to resume from, and none that can be loaded",
+    ):
         check_model_folder(str(tmp_path), "--model")
 
 

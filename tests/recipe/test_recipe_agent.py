@@ -23,7 +23,10 @@ from trl_grpo_ext.recipe.run import _refuse_useless
 from trl_grpo_ext.runs.recorded_run import RecordedRun
 from trl_grpo_ext.trainer.guarded import untouched_outcome
 
-pytestmark = [scored_by_environments, pytest.mark.filterwarnings("ignore:You are using 'environment_factory'")]
+pytestmark = [
+    scored_by_environments,
+    pytest.mark.filterwarnings("ignore:You are using 'environment_factory'"),
+]
 
 MODULE = '''
 from trl_grpo_ext import verifier
@@ -159,31 +162,59 @@ def parse(path: str) -> Recipe:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"environment": "my_games.Gane"}, "`environment`: the module 'my_games' has no 'Gane'. Did you mean `Game`?"),
-        ({"environment": "my_gams.Game"}, "`environment`: 'my_gams.Game' cannot be imported"),
+        (
+            {"environment": "my_games.Gane"},
+            "`environment`: the module 'my_games' has no 'Gane'. Did you mean `Game`?",
+        ),
+        (
+            {"environment": "my_gams.Game"},
+            "`environment`: 'my_gams.Game' cannot be imported",
+        ),
         ({"environment": "Game"}, "`environment`: 'Game' is no path of a module"),
         ({"environment": ["my_games.Game"]}, "`environment` is the path of a class"),
-        ({"environment": {"a": "my_games.Gane"}}, "`environment: a`: the module 'my_games' has no 'Gane'"),
+        (
+            {"environment": {"a": "my_games.Gane"}},
+            "`environment: a`: the module 'my_games' has no 'Gane'",
+        ),
         ({"environment": "my_games.NUMBER"}, "`environment`: my_games.NUMBER is a int"),
-        ({"environment": "my_games.Unfinished"}, "the class my_games.Unfinished has no method `reset`"),
-        ({"environment": "my_games.Untold"}, "`environment`, the tool 'move' has no type hint for `place`"),
-        ({"environment": "my_games.Unscored"}, "no environment of the recipe has a `get_reward`"),
-        ({"environment": None}, "The reward term 'solved' judges outcomes of environments, and the recipe names none"),
+        (
+            {"environment": "my_games.Unfinished"},
+            "the class my_games.Unfinished has no method `reset`",
+        ),
+        (
+            {"environment": "my_games.Untold"},
+            "`environment`, the tool 'move' has no type hint for `place`",
+        ),
+        (
+            {"environment": "my_games.Unscored"},
+            "no environment of the recipe has a `get_reward`",
+        ),
+        (
+            {"environment": None},
+            "The reward term 'solved' judges outcomes of environments, and the recipe names none",
+        ),
         ({"tools": "my_games.search"}, "`tools` is a list of paths of functions"),
-        ({"tools": ["my_games.serch"]}, "`tools`: the module 'my_games' has no 'serch'. Did you mean `search`?"),
+        (
+            {"tools": ["my_games.serch"]},
+            "`tools`: the module 'my_games' has no 'serch'. Did you mean `search`?",
+        ),
         ({"tools": ["my_games.silent"]}, "`tools`, my_games.silent has no docstring"),
         ({"tools": ["my_games.NUMBER"]}, "`tools`: my_games.NUMBER is a int"),
         ({"environmnt": "my_games.Game"}, "Unknown key `environmnt`"),
     ],
 )
-def test_typos_are_told_before_a_model_is_loaded(folder: Path, changes: dict[str, Any], message: str) -> None:
+def test_typos_are_told_before_a_model_is_loaded(
+    folder: Path, changes: dict[str, Any], message: str
+) -> None:
     with pytest.raises(ValueError) as caught:  # the message is looked at
         parse(write(folder, **changes))
     assert message in str(caught.value)
 
 
 def test_environments_and_tools_are_found_in_the_current_folder(folder: Path) -> None:
-    recipe = parse(write(folder, environment={"even": "my_games:Game"}, tools=["my_games.search"]))
+    recipe = parse(
+        write(folder, environment={"even": "my_games:Game"}, tools=["my_games.search"])
+    )
     assert list(recipe.agent["environment_factory"]) == ["even"]
     assert [tool.__name__ for tool in recipe.agent["tools"]] == ["search"]
 
@@ -193,7 +224,10 @@ def test_rows_that_choose_an_environment_that_is_not_there_are_told_before_train
 ) -> None:
     path = write(folder, environment={"even": "my_games.Game"}, model_name_or_path=model)
     assert main(["train", "--config", path]) == 2
-    assert "train_dataset no column `environment` that chooses one for each row: 'even'" in capsys.readouterr().err
+    assert (
+        "train_dataset no column `environment` that chooses one for each row: 'even'"
+        in capsys.readouterr().err
+    )
 
 
 @pytest.mark.slow  # trains and evaluates
@@ -209,7 +243,18 @@ def test_an_agent_is_trained_evaluated_and_replayed_by_its_recipe(
         assert card.values["solved"][row] == float(int(sample.row["solution"]) % 2 == 0)
     assert card.values["is_known"] == (1.0,) * len(card)
     capsys.readouterr()
-    command = ["eval", "--model", "run", "--config", path, "--limit", "4", "--samples", "2", "--json"]
+    command = [
+        "eval",
+        "--model",
+        "run",
+        "--config",
+        path,
+        "--limit",
+        "4",
+        "--samples",
+        "2",
+        "--json",
+    ]
     assert main(command) == 0
     terms = json.loads(capsys.readouterr().out)["models"][0]["terms"]
     assert terms["is_known"]["statuses"]["correct"] == 8
@@ -225,9 +270,17 @@ def test_check_data_resets_an_environment_and_hands_its_outcome_to_verifiers(
     assert f"train: 16 rows, and the verifiers find no fault. {told}" in said
     rows = [{"prompt": "2+2?", "solution": "down"}]
     (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    assert main(["check-data", "--config", write(folder, dataset_name="rows.jsonl", rows=None)]) == 1
+    assert (
+        main(
+            ["check-data", "--config", write(folder, dataset_name="rows.jsonl", rows=None)]
+        )
+        == 1
+    )
     said = capsys.readouterr().out
-    assert "the environment fails on line 1 of rows.jsonl: Game.reset raised ConnectionError: no server" in said
+    assert (
+        "the environment fails on line 1 of rows.jsonl: Game.reset raised ConnectionError: no server"
+        in said
+    )
 
 
 @pytest.mark.parametrize(
@@ -240,12 +293,24 @@ def test_check_data_resets_an_environment_and_hands_its_outcome_to_verifiers(
     ],
 )
 def test_an_environment_tells_which_of_the_rows_that_it_judges_cannot_be_judged(
-    environment: Any, when: Any, lines: str, folder: Path, capsys: pytest.CaptureFixture[str]
+    environment: Any,
+    when: Any,
+    lines: str,
+    folder: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    rows = [{"prompt": "2+2?", "solution": "4", "environment": name} for name in ("old", "new")]
+    rows = [
+        {"prompt": "2+2?", "solution": "4", "environment": name} for name in ("old", "new")
+    ]
     (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     reward = SOLVED | ({"when": when} if when else {})
-    path = write(folder, environment=environment, rewards=[reward], dataset_name="rows.jsonl", rows=None)
+    path = write(
+        folder,
+        environment=environment,
+        rewards=[reward],
+        dataset_name="rows.jsonl",
+        rows=None,
+    )
     assert main(["check-data", "--config", path]) == 1
     said = capsys.readouterr().out
     assert f"solved: too_easy in {len(lines.split(','))} row" in said
@@ -257,11 +322,20 @@ def test_an_environment_that_lacks_a_column_is_told_the_columns_and_where_the_pr
 ) -> None:
     (folder / "rows.jsonl").write_text(json.dumps({"question": "2+2?", "solution": "4"}))
     data = {"dataset_name": "rows.jsonl", "rows": None, "prompt_column": "question"}
-    assert main(["check-data", "--config", write(folder, environment="my_games.Asking", **data)]) == 1
+    assert (
+        main(
+            ["check-data", "--config", write(folder, environment="my_games.Asking", **data)]
+        )
+        == 1
+    )
     said = capsys.readouterr().out
     had = "the row has `solution`, `prompt` (made of `question` by prompt_column)"
-    assert re.search(rf"the environment fails on line 1 .*KeyError: 'question'.*; {re.escape(had)}", said)
-    assert re.search(rf"the verifier of 'solved' fails on line 1 .*; {re.escape(had)}", said)
+    assert re.search(
+        rf"the environment fails on line 1 .*KeyError: 'question'.*; {re.escape(had)}", said
+    )
+    assert re.search(
+        rf"the verifier of 'solved' fails on line 1 .*; {re.escape(had)}", said
+    )
 
 
 def test_an_environment_that_rewards_no_episode_without_a_call_is_told_and_not_refused_before_training(
@@ -304,14 +378,37 @@ def test_a_reward_that_fails_once_is_asked_for_again_before_training() -> None:
 def test_score_goes_by_a_recorded_outcome_and_a_row_without_one_is_void(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    won = {"environment": "Game", "verdict": {"status": "correct", "score": 1.0}, "state": {"solution": "4"}}
+    won = {
+        "environment": "Game",
+        "verdict": {"status": "correct", "score": 1.0},
+        "state": {"solution": "4"},
+    }
     rows = [
         {"completion": "I won.", "solution": "4", "outcome": won},
         {"completion": "I won.", "solution": "4", "outcome": json.dumps(won)},
         {"completion": "I won.", "solution": "4", "outcome": "a column of another kind"},
     ]
     (folder / "said.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    assert main(["score", "said.jsonl", "--config", write(folder), "--output", "verdicts.jsonl", "--json"]) == 1
+    assert (
+        main(
+            [
+                "score",
+                "said.jsonl",
+                "--config",
+                write(folder),
+                "--output",
+                "verdicts.jsonl",
+                "--json",
+            ]
+        )
+        == 1
+    )
     assert json.loads(capsys.readouterr().out)["void"] == 1
-    verdicts = [json.loads(line) for line in (folder / "verdicts.jsonl").read_text().splitlines()]
-    assert [verdict["reason"] for verdict in verdicts if verdict["term"] == "solved"] == ["", "", "no_outcome"]
+    verdicts = [
+        json.loads(line) for line in (folder / "verdicts.jsonl").read_text().splitlines()
+    ]
+    assert [verdict["reason"] for verdict in verdicts if verdict["term"] == "solved"] == [
+        "",
+        "",
+        "no_outcome",
+    ]

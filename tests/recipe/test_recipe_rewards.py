@@ -49,8 +49,12 @@ def test_every_key_of_a_term_can_be_written() -> None:
     assert both.shapes == (Threshold(0.5),)
 
 
-def test_a_weight_may_be_a_function_in_the_current_folder(tmp_path: Path, monkeypatch: Any) -> None:
-    (tmp_path / "my_weights.py").write_text("def fading(progress):\n    return 1 - progress\n")
+def test_a_weight_may_be_a_function_in_the_current_folder(
+    tmp_path: Path, monkeypatch: Any
+) -> None:
+    (tmp_path / "my_weights.py").write_text(
+        "def fading(progress):\n    return 1 - progress\n"
+    )
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     mix = built("[{name: a, verifier: think_format, weight: my_weights.fading}]")
@@ -68,7 +72,10 @@ def test_a_weight_may_be_a_function_in_the_current_folder(tmp_path: Path, monkey
         ("map times to weights", "weight: {points: [1, 0]}"),
         ("finite number", "weight: high"),
         (r"'no_such_module\.f' cannot be imported", "weight: no_such_module.f"),
-        (r"gate has an unknown key `atleast`. Did you mean `at_least`", "gate: {term: b, atleast: 1}"),
+        (
+            r"gate has an unknown key `atleast`. Did you mean `at_least`",
+            "gate: {term: b, atleast: 1}",
+        ),
         ("gate needs `term`", "gate: {at_least: 1}"),
         ("a gate is a term's name", "gate: 3"),
         (r"names the term 'c'", "gate: c"),
@@ -78,16 +85,23 @@ def test_a_weight_may_be_a_function_in_the_current_folder(tmp_path: Path, monkey
         ("takes arguments by name", "shape: {clip: [0, 1]}"),
         ("a shape is a name", "shape: {clip: {high: 1}, threshold: {at: 1}}"),
         ("no shape 'sign' any more. Write a function", "shape: sign"),
-        ("no shape 'affine' any more. Give the term another weight", "shape: {affine: {scale: 2}}"),
+        (
+            "no shape 'affine' any more. Give the term another weight",
+            "shape: {affine: {scale: 2}}",
+        ),
         ("no shape 'table' any more", "shape: {table: {status: {incorrect: -0.5}}}"),
         ("has no 'nowhere'", "shape: planted.nowhere"),
         ("maps dataset columns", "when: math"),
         (r"Did you mean `zero`", "on_unscored: zeroo"),
     ],
 )
-def test_a_term_that_cannot_be_is_refused_with_its_entry_and_what_to_do(message: str, entry: str) -> None:
+def test_a_term_that_cannot_be_is_refused_with_its_entry_and_what_to_do(
+    message: str, entry: str
+) -> None:
     with pytest.raises(ValueError, match=message):
-        built(f"[{{name: b, verifier: think_format}}, {{name: a, verifier: think_format, {entry}}}]")
+        built(
+            f"[{{name: b, verifier: think_format}}, {{name: a, verifier: think_format, {entry}}}]"
+        )
 
 
 def test_a_weight_that_yaml_takes_for_a_text_is_a_number() -> None:
@@ -99,7 +113,10 @@ def test_a_weight_that_yaml_takes_for_a_text_is_a_number() -> None:
     [
         (r"Did you mean `math`", "{verifier: MathVerifier}"),
         (r"Did you mean `math`", "{verifier: math_reward}"),
-        (r"unknown key `weight`. Valid are: `accept", "{verifier: all_of, verifiers: [{verifier: math, weight: 2}]}"),
+        (
+            r"unknown key `weight`. Valid are: `accept",
+            "{verifier: all_of, verifiers: [{verifier: math, weight: 2}]}",
+        ),
         ("takes no `verifier`", "{name: both, verifier: math, combine: {product: [a]}}"),
         ("takes no `column`", "{name: both, column: x, combine: {product: [a]}}"),
         ("needs a `name`", "{combine: {product: [a]}}"),
@@ -108,13 +125,17 @@ def test_a_weight_that_yaml_takes_for_a_text_is_a_number() -> None:
         ("mapping of one of", "{name: both, combine: [a]}"),
     ],
 )
-def test_a_verifier_or_combination_that_cannot_be_is_refused(message: str, entry: str) -> None:
+def test_a_verifier_or_combination_that_cannot_be_is_refused(
+    message: str, entry: str
+) -> None:
     with pytest.raises(ValueError, match=rf"rewards entry 2.*{message}"):
         built(f"[{{name: a, verifier: think_format}}, {entry}]")
 
 
 def test_arguments_that_describe_verifiers_are_made_into_verifiers() -> None:
-    mix = built("[{name: all, verifier: planted.Wrapping, parts: [{verifier: regex, pattern: a}, {verifier: math}]}]")
+    mix = built(
+        "[{name: all, verifier: planted.Wrapping, parts: [{verifier: regex, pattern: a}, {verifier: math}]}]"
+    )
     assert mix.terms[0].verifier.parts[0] == RegexVerifier(pattern="a")
     with pytest.raises(ValueError, match=r"'regex' needs `pattern`"):
         built("[{name: all, verifier: planted.Wrapping, parts: [{verifier: regex}]}]")
@@ -150,22 +171,32 @@ def test_a_plain_trl_function_is_a_term_whose_numbers_are_scores_and_says_that_i
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     names = ("mentions", "late", "short", "forgets", "nan", "says")
-    mix = built("\n".join(f"- {{verifier: plain_rewards.{name}, weight: 0.5}}" for name in names))
+    mix = built(
+        "\n".join(f"- {{verifier: plain_rewards.{name}, weight: 0.5}}" for name in names)
+    )
     samples = [
-        Sample(text=text, prompt=[{"role": "user", "content": "2+2?"}], row={"gold": "4"}) for text in ("4", "5")
+        Sample(text=text, prompt=[{"role": "user", "content": "2+2?"}], row={"gold": "4"})
+        for text in ("4", "5")
     ]
     card = mix.score(samples)
     assert list(card.terms) == list(names)
     assert card.values["mentions"] == (1.0, 0.0)
     assert card.values["late"] == (None, 0.5)
     assert card.verdicts["late"][0] is None  # as in TRL, it does not apply
-    assert [verdict.reason for verdict in card.verdicts["short"]] == ["1_scores_for_2_completions"] * 2
+    assert [verdict.reason for verdict in card.verdicts["short"]] == [
+        "1_scores_for_2_completions"
+    ] * 2
     assert "is a `return` missing?" in card.verdicts["forgets"][0].details["error"]
     assert card.verdicts["says"][0].reason == "returned_str"
-    assert "returned 'good', a str, in its list, and TRL expects numbers" in card.verdicts["says"][0].details["error"]
+    assert (
+        "returned 'good', a str, in its list, and TRL expects numbers"
+        in card.verdicts["says"][0].details["error"]
+    )
     assert [verdict.score for verdict in card.verdicts["nan"]] == [None, 1.0]
     assert described_verifier(mix.terms[0].verifier)["verifier"] == "plain_rewards.mentions"
-    assert verifier_identity(mix.terms[0].verifier) != verifier_identity(mix.terms[1].verifier)
+    assert verifier_identity(mix.terms[0].verifier) != verifier_identity(
+        mix.terms[1].verifier
+    )
     for name in names:
         assert caplog.text.count(f"plain_rewards.{name} is a plain reward function") == 1
     with pytest.raises(ValueError, match="takes no arguments, got `threshold`"):

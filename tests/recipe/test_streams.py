@@ -12,14 +12,27 @@ from command_line import run_here
 from trl.trainer import grpo_trainer
 
 STREAM = ("--config", "quickstart", "--dataset_streaming", "true")
-SMALL = ("--per_device_train_batch_size", "8", "--per_device_eval_batch_size", "8", "--rows", "8", "--max_steps", "1")
+SMALL = (
+    "--per_device_train_batch_size",
+    "8",
+    "--per_device_eval_batch_size",
+    "8",
+    "--rows",
+    "8",
+    "--max_steps",
+    "1",
+)
 
 
 @pytest.mark.slow
 def test_a_recipe_that_streams_its_data_is_evaluated_and_trained(tmp_path: Path) -> None:
     if "Iterable datasets are not yet supported" in inspect.getsource(grpo_trainer):
-        said = run_here("train", *STREAM, *SMALL, "--output_dir", "run", cwd=tmp_path, expect=2).stderr
-        assert f"TRL {trl.__version__} says: Iterable datasets are not yet supported" in said
+        said = run_here(
+            "train", *STREAM, *SMALL, "--output_dir", "run", cwd=tmp_path, expect=2
+        ).stderr
+        assert (
+            f"TRL {trl.__version__} says: Iterable datasets are not yet supported" in said
+        )
         return
     run_here("train", *STREAM, *SMALL, "--output_dir", "run", cwd=tmp_path)
     summary = json.loads((tmp_path / "run" / "summary.json").read_text())

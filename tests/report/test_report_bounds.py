@@ -38,15 +38,23 @@ def test_a_long_run_is_no_more_than_a_thousand_points() -> None:
         assert len(timeline) <= MOST_POINTS  # while it grows, too
     columns = timeline.columns()
     assert len(columns["steps"]) > MOST_POINTS / 2
-    assert (columns["steps"][0], columns["figures"]["reward"][0]) == (3, 1.5)  # the steps 0, 1, 2 and 3 as one
+    assert (columns["steps"][0], columns["figures"]["reward"][0]) == (
+        3,
+        1.5,
+    )  # the steps 0, 1, 2 and 3 as one
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_a_report_is_the_same_in_whatever_order_batches_are_read(seed: int) -> None:
-    cards = [runs.card(step, runs.any_verdict, progress=step / 40, groups=1) for step in range(40)]
+    cards = [
+        runs.card(step, runs.any_verdict, progress=step / 40, groups=1)
+        for step in range(40)
+    ]
 
     def page(numbers: Iterable[int]) -> Any:
-        run = ReportedRun("run", kept=KeptGroups(60), weights=(card.weights for card in cards))
+        run = ReportedRun(
+            "run", kept=KeptGroups(60), weights=(card.weights for card in cards)
+        )
         for number in numbers:
             run.add(cards[number], number)
         return run.page_data()
@@ -62,15 +70,21 @@ def test_a_report_is_the_same_in_whatever_order_batches_are_read(seed: int) -> N
 
 
 @given(st.integers(0, 300))
-def test_the_order_of_reading_holds_every_batch_once_and_a_first_part_of_it_is_spread_over_the_run(size: int) -> None:
+def test_the_order_of_reading_holds_every_batch_once_and_a_first_part_of_it_is_spread_over_the_run(
+    size: int,
+) -> None:
     order = list(spread_out(range(size)))
     assert sorted(order) == list(range(size))
     first = sorted(order[: size // 2])
     assert all(later - sooner <= 4 for sooner, later in pairwise(first))
 
 
-def test_a_report_for_which_there_is_little_time_says_how_many_batches_were_not_read(tmp_path: Path) -> None:
-    folder = runs.record(tmp_path / "run", *(runs.card(step, runs.any_verdict) for step in range(20)))
+def test_a_report_for_which_there_is_little_time_says_how_many_batches_were_not_read(
+    tmp_path: Path,
+) -> None:
+    folder = runs.record(
+        tmp_path / "run", *(runs.card(step, runs.any_verdict) for step in range(20))
+    )
     run = page_of(write_report([folder], seconds=0.0))
     assert run["batches"] == 1
     assert run["unread"] == 19
@@ -82,7 +96,9 @@ def test_a_report_for_which_there_is_little_time_says_how_many_batches_were_not_
 def test_the_answer_is_looked_for_in_fewer_batches_where_there_is_little_time(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    folder = runs.record(tmp_path / "run", *(runs.card(step, runs.any_verdict) for step in range(60)))
+    folder = runs.record(
+        tmp_path / "run", *(runs.card(step, runs.any_verdict) for step in range(60))
+    )
     (folder / "scorecards" / "verdicts-00000020.parquet").write_bytes(b"PAR1 torn")
     assert page_of(write_report([folder], seconds=0.0))["sentence"]
     assert "Batch 20" not in caplog.text  # nobody has tried to read it
@@ -90,8 +106,13 @@ def test_the_answer_is_looked_for_in_fewer_batches_where_there_is_little_time(
     assert "Batch 20" in caplog.text
 
 
-def test_logs_of_a_long_run_are_no_more_than_a_thousand_points_and_what_is_no_number_is_none() -> None:
-    logs = ({"step": step, "kl": float(step % 2), "entropy": None if step else 0.5} for step in range(5000))
+def test_logs_of_a_long_run_are_no_more_than_a_thousand_points_and_what_is_no_number_is_none() -> (
+    None
+):
+    logs = (
+        {"step": step, "kl": float(step % 2), "entropy": None if step else 0.5}
+        for step in range(5000)
+    )
     columns = log_columns(logs)
     assert len(columns["steps"]) <= MOST_POINTS
     assert set(columns["figures"]["kl"]) == {0.5}
@@ -102,7 +123,12 @@ def batch_of_prompts(numbers: Iterable[int], *, mode: Any = "train") -> Scorecar
     """Make a batch with one completion per prompt, right for even prompt numbers."""
     mix = RewardMix([RewardTerm(name="right", verifier=runs.Planted("right"))])
     samples = [
-        runs.Sample(text="x", prompt=f"prompt {number}", group=number, row={"right": number % 2 == 0})
+        runs.Sample(
+            text="x",
+            prompt=f"prompt {number}",
+            group=number,
+            row={"right": number % 2 == 0},
+        )
         for number in numbers
     ]
     return mix.score(samples, mode=mode)
@@ -111,12 +137,19 @@ def batch_of_prompts(numbers: Iterable[int], *, mode: Any = "train") -> Scorecar
 def count(prompts: Prompts, card: Scorecard, step: int) -> None:
     for group in groups_of(card, number=step, step=step, shadows=()):
         passed = group.passes
-        prompts.add(card.samples[group.members[0]].prompt, step, passed=sum(passed), judged=len(passed))
+        prompts.add(
+            card.samples[group.members[0]].prompt,
+            step,
+            passed=sum(passed),
+            judged=len(passed),
+        )
 
 
 def test_of_too_many_prompts_a_random_sample_is_kept_with_all_that_became_of_each() -> None:
     prompts = Prompts()
-    batches = [batch_of_prompts(range(start, start + 500)) for start in range(0, 20_000, 500)]
+    batches = [
+        batch_of_prompts(range(start, start + 500)) for start in range(0, 20_000, 500)
+    ]
     for step, batch in enumerate([*batches, *batches]):
         count(prompts, batch, step)
     table = prompts.table({})
@@ -124,10 +157,14 @@ def test_of_too_many_prompts_a_random_sample_is_kept_with_all_that_became_of_eac
     assert all(row["judged"] == 2 and len(row["steps"]) == 2 for row in table["rows"])
     assert table["count"] == pytest.approx(20_000, rel=0.1)
     assert table["bins"][0] + table["bins"][-1] == MOST_PROMPTS
-    assert table["bins"][0] == pytest.approx(MOST_PROMPTS / 2, rel=0.15)  # each with the same chance
+    assert table["bins"][0] == pytest.approx(
+        MOST_PROMPTS / 2, rel=0.15
+    )  # each with the same chance
 
 
-def test_a_prompt_that_is_asked_again_and_again_keeps_its_last_steps_and_its_rate(tmp_path: Path) -> None:
+def test_a_prompt_that_is_asked_again_and_again_keeps_its_last_steps_and_its_rate(
+    tmp_path: Path,
+) -> None:
     prompts = Prompts()
     for step in range(1000):
         count(prompts, batch_of_prompts([step % 2 * 2]), step)

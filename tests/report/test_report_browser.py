@@ -43,14 +43,23 @@ DRAWN_AT = """(steps) => {
 class Opened:
     """An opened page with its errors and requests."""
 
-    def __init__(self, browser: Any, path: Path, *, scheme: str = "light", width: int = 1280) -> None:
+    def __init__(
+        self, browser: Any, path: Path, *, scheme: str = "light", width: int = 1280
+    ) -> None:
         self.problems: list[str] = []
-        self.page = browser.new_page(viewport={"width": width, "height": 900}, color_scheme=scheme)
+        self.page = browser.new_page(
+            viewport={"width": width, "height": 900}, color_scheme=scheme
+        )
         # Long enough for a busy machine.
         self.page.set_default_timeout(120_000)
-        self.page.on("console", lambda message: self.problems.append(f"{message.type}: {message.text}"))
+        self.page.on(
+            "console",
+            lambda message: self.problems.append(f"{message.type}: {message.text}"),
+        )
         self.page.on("pageerror", lambda error: self.problems.append(str(error)))
-        self.page.on("dialog", lambda dialog: (self.problems.append("dialog"), dialog.dismiss()))
+        self.page.on(
+            "dialog", lambda dialog: (self.problems.append("dialog"), dialog.dismiss())
+        )
         self.page.on("request", lambda request: self.requests.append(request.url))
         self.requests: list[str] = []
         self.page.goto(path.as_uri())
@@ -91,7 +100,13 @@ def report(browser: Any, rich: Path) -> Iterator[Opened]:
 def planted(step: int, *completions: tuple[str, Any], advantages: Sequence[float]) -> Any:
     """Make a batch of one group and one term, from texts with verdicts."""
     samples = [
-        runs.Sample(text=text, row={"x": verdict}, group=step, step=step, completion_ids=[1] * len(text))
+        runs.Sample(
+            text=text,
+            row={"x": verdict},
+            group=step,
+            step=step,
+            completion_ids=[1] * len(text),
+        )
         for text, verdict in completions
     ]
     mix = RewardMix([RewardTerm(name="x", verifier=runs.Planted("x"))])
@@ -100,7 +115,11 @@ def planted(step: int, *completions: tuple[str, Any], advantages: Sequence[float
 
 def members(folder: Path, mode: Any = "train") -> list[tuple[Any, int]]:
     """List (batch, index) of every completion of a run, in training or in evaluations."""
-    return [(card, index) for card in RecordedRun(folder).cards(mode) for index in range(len(card))]
+    return [
+        (card, index)
+        for card in RecordedRun(folder).cards(mode)
+        for index in range(len(card))
+    ]
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -124,7 +143,9 @@ def test_the_report_of_a_trained_run_opens_without_an_error_and_answers(
 
 
 @pytest.mark.parametrize("kind", runs.ODD_RUNS)
-def test_the_report_of_any_run_opens_without_an_error(browser: Any, tmp_path: Path, kind: str) -> None:
+def test_the_report_of_any_run_opens_without_an_error(
+    browser: Any, tmp_path: Path, kind: str
+) -> None:
     opened = Opened(browser, write_report([runs.ODD_RUNS[kind](tmp_path / "run")]))
     assert opened.page.locator("h1").inner_text()
     opened.check()
@@ -138,20 +159,37 @@ def test_two_runs_side_by_side_open_without_an_error_and_leave_completions_to_th
     assert "At the end of training" in opened.page.locator("h1").first.inner_text()
     assert opened.page.locator("#both .legend .name").count() == 2
     sections = [link.inner_text() for link in opened.page.locator("nav .links a").all()]
-    assert sections == ["Findings", "Reward", "Verdicts", "Groups", "Length", "Policy", "Settings"]
+    assert sections == [
+        "Findings",
+        "Reward",
+        "Verdicts",
+        "Groups",
+        "Length",
+        "Policy",
+        "Settings",
+    ]
     opened.check()
 
 
-def test_a_chart_that_one_of_two_runs_lacks_moves_no_other(browser: Any, rich: Path, tmp_path: Path) -> None:
-    other = runs.record(tmp_path / "other", *(planted(step, ("x", runs.RIGHT), advantages=[0.0]) for step in range(2)))
+def test_a_chart_that_one_of_two_runs_lacks_moves_no_other(
+    browser: Any, rich: Path, tmp_path: Path
+) -> None:
+    other = runs.record(
+        tmp_path / "other",
+        *(planted(step, ("x", runs.RIGHT), advantages=[0.0]) for step in range(2)),
+    )
     opened = Opened(browser, write_report([other, rich], tmp_path / "two.html"))
     for place, side in enumerate(("left", "right")):
         panels = opened.page.locator(f".grid > [id$='-{place}']").all()
-        assert {"left" if panel.bounding_box()["x"] < 600 else "right" for panel in panels} == {side}
+        assert {
+            "left" if panel.bounding_box()["x"] < 600 else "right" for panel in panels
+        } == {side}
     opened.check()
 
 
-def test_every_completion_can_be_read_and_none_does_harm(report: Opened, rich: Path) -> None:
+def test_every_completion_can_be_read_and_none_does_harm(
+    report: Opened, rich: Path
+) -> None:
     page = report.page
     report.filter("mode", "")
     page.locator("[role=listbox]").focus()
@@ -159,7 +197,9 @@ def test_every_completion_can_be_read_and_none_does_harm(report: Opened, rich: P
         page.keyboard.press("ArrowDown")
     assert "None" not in page.locator(".detail .text.main").inner_text()
     assert (
-        page.evaluate("document.querySelectorAll('.detail script, .detail img, .detail svg, .detail style').length")
+        page.evaluate(
+            "document.querySelectorAll('.detail script, .detail img, .detail svg, .detail style').length"
+        )
         == 0
     )
     assert page.evaluate("getComputedStyle(document.body).display") != "none"
@@ -179,20 +219,29 @@ def test_views_show_what_they_say(report: Opened, rich: Path) -> None:
     report.view("void")
     assert report.found() == sum(card.void[index] for card, index in everything)
     report.view("hack")
-    hacks = [(card, index) for card, index in everything if card.verdicts["accuracy"][index].reason == "passes_naively"]
+    hacks = [
+        (card, index)
+        for card, index in everything
+        if card.verdicts["accuracy"][index].reason == "passes_naively"
+    ]
     assert report.found() == len(hacks) > 0
     report.view("cut")
-    assert report.found() == sum(bool(card.samples[index].truncated) for card, index in everything)
+    assert report.found() == sum(
+        bool(card.samples[index].truncated) for card, index in everything
+    )
     report.view("disagrees")
     differing = [
         (card, index)
         for card, index in everything
-        if card.verdicts["accuracy"][index].status == "correct" and card.verdicts["strict"][index].status != "correct"
+        if card.verdicts["accuracy"][index].status == "correct"
+        and card.verdicts["strict"][index].status != "correct"
     ]
     assert report.found() == len(differing) > 0
     report.view("advantage")
     best = max(advantage for card, _ in everything for advantage in card.advantages)
-    assert float(report.page.locator(".row .n").first.inner_text().lstrip("+")) == pytest.approx(best, rel=1e-2)
+    assert float(
+        report.page.locator(".row .n").first.inner_text().lstrip("+")
+    ) == pytest.approx(best, rel=1e-2)
     report.view("long")
     longest = max(len(card.samples[index].completion_ids) for card, index in everything)
     assert f"{longest:,}" in report.page.locator(".detail .facts").inner_text()
@@ -202,19 +251,32 @@ def test_filters_by_term_and_verdict_show_exactly_those(report: Opened, rich: Pa
     everything = members(rich)
     for term in ("accuracy", "strict", "short"):
         report.filter("term", term)
-        for status in ("correct", "incorrect", "partial", "unparseable", "timeout", "error", "skipped"):
+        for status in (
+            "correct",
+            "incorrect",
+            "partial",
+            "unparseable",
+            "timeout",
+            "error",
+            "skipped",
+        ):
             report.filter("status", status)
-            wanted = sum(card.verdicts[term][index].status == status for card, index in everything)
+            wanted = sum(
+                card.verdicts[term][index].status == status for card, index in everything
+            )
             assert report.found() == wanted, (term, status)
 
 
-def test_the_list_is_of_training_and_evaluations_are_a_choice(report: Opened, rich: Path) -> None:
+def test_the_list_is_of_training_and_evaluations_are_a_choice(
+    report: Opened, rich: Path
+) -> None:
     def upwards() -> int:
         return int(report.page.locator("[data-view=advantage] .count").inner_text())
 
     sizes = {mode: len(members(rich, mode)) for mode in ("train", "eval", None)}
     gained = {
-        mode: sum(card.advantages[index] > 0 for card, index in members(rich, mode)) for mode in ("train", "eval", None)
+        mode: sum(card.advantages[index] > 0 for card, index in members(rich, mode))
+        for mode in ("train", "eval", None)
     }
     assert len(set(sizes.values())) == 3
     assert (report.found(), upwards()) == (sizes["train"], gained["train"])
@@ -225,7 +287,9 @@ def test_the_list_is_of_training_and_evaluations_are_a_choice(report: Opened, ri
     assert (report.found(), upwards()) == (sizes[None], gained[None])
 
 
-def test_an_evaluation_in_the_chart_of_the_reward_has_the_interval_over_its_prompts(report: Opened, rich: Path) -> None:
+def test_an_evaluation_in_the_chart_of_the_reward_has_the_interval_over_its_prompts(
+    report: Opened, rich: Path
+) -> None:
     *_, last = (card for card in RecordedRun(rich).cards() if card.mode == "eval")
     figures = reduce_card(last, {})
     told = report.page.locator("#total .legend b").last.inner_text()
@@ -237,11 +301,17 @@ def test_an_evaluation_in_the_chart_of_the_reward_has_the_interval_over_its_prom
 def test_of_a_completion_that_called_tools_the_calls_and_their_results_stand_before_it(
     browser: Any, tmp_path: Path
 ) -> None:
-    calls = [{"role": "assistant", "tool_calls": [{"function": {"name": "add"}}]}, {"role": "tool", "content": "42"}]
+    calls = [
+        {"role": "assistant", "tool_calls": [{"function": {"name": "add"}}]},
+        {"role": "tool", "content": "42"},
+    ]
     card = planted(0, ("It is 42.", 1.0), ("No.", 0.0), advantages=[1.0, -1.0])
     said = [*calls, {"role": "assistant", "content": "It is 42."}]
     card = replace(card, samples=(replace(card.samples[0], messages=said), card.samples[1]))
-    opened = Opened(browser, write_report([runs.record(tmp_path / "run", card, logs=False, findings=False)]))
+    opened = Opened(
+        browser,
+        write_report([runs.record(tmp_path / "run", card, logs=False, findings=False)]),
+    )
     opened.page.click(".rows [role=option] >> text=It is 42.")
     assert "add" in opened.page.locator(".detail .call summary").inner_text()
     assert opened.page.locator(".detail .role").all_inner_texts()[1].lower() == "tool"
@@ -250,18 +320,31 @@ def test_of_a_completion_that_called_tools_the_calls_and_their_results_stand_bef
     opened.check()
 
 
-def test_the_list_of_a_run_that_was_only_evaluated_is_of_evaluations(browser: Any, tmp_path: Path) -> None:
+def test_the_list_of_a_run_that_was_only_evaluated_is_of_evaluations(
+    browser: Any, tmp_path: Path
+) -> None:
     folder = runs.ODD_RUNS["eval only"](tmp_path / "run")
     opened = Opened(browser, write_report([folder]))
     assert opened.found() == len(members(folder, "eval")) > 0
     assert "in evaluations" in opened.page.locator("#prompts .lead").inner_text()
-    assert not opened.page.locator("[data-view=advantage], option[value=up]").count()  # nothing was pushed
+    assert not opened.page.locator(
+        "[data-view=advantage], option[value=up]"
+    ).count()  # nothing was pushed
     opened.check()
 
 
-def test_siblings_that_are_the_same_have_one_row_and_rounding_is_no_advantage(browser: Any, tmp_path: Path) -> None:
-    dead = planted(0, *[("right", runs.RIGHT)] * 4, advantages=[-7.4e-5, 7.4e-5, -7.4e-5, 7.4e-5])
-    live = planted(1, *[("right", runs.RIGHT)] * 3, ("wrong", runs.WRONG), advantages=[0.5, 0.5, 0.5, -1.5])
+def test_siblings_that_are_the_same_have_one_row_and_rounding_is_no_advantage(
+    browser: Any, tmp_path: Path
+) -> None:
+    dead = planted(
+        0, *[("right", runs.RIGHT)] * 4, advantages=[-7.4e-5, 7.4e-5, -7.4e-5, 7.4e-5]
+    )
+    live = planted(
+        1,
+        *[("right", runs.RIGHT)] * 3,
+        ("wrong", runs.WRONG),
+        advantages=[0.5, 0.5, 0.5, -1.5],
+    )
     opened = Opened(browser, write_report([runs.record(tmp_path / "run", dead, live)]))
     rows = opened.page.locator(".row .line")
     shown = [text.split("\n") for text in rows.all_inner_texts()]
@@ -281,7 +364,9 @@ def test_siblings_that_are_the_same_have_one_row_and_rounding_is_no_advantage(br
     opened.check()
 
 
-def test_a_line_breaks_where_a_verdict_does_not_occur_and_a_value_alone_is_a_dot(browser: Any, tmp_path: Path) -> None:
+def test_a_line_breaks_where_a_verdict_does_not_occur_and_a_value_alone_is_a_dot(
+    browser: Any, tmp_path: Path
+) -> None:
     rare = {3, 18, *range(6, 16)}
     cards = [
         planted(
@@ -293,12 +378,16 @@ def test_a_line_breaks_where_a_verdict_does_not_occur_and_a_value_alone_is_a_dot
         for step in range(20)
     ]
     opened = Opened(browser, write_report([runs.record(tmp_path / "run", *cards)]))
-    drawn = opened.page.evaluate(DRAWN_AT, [2.97, 3.03, 4.5, 5, 6.5, 10.5, 14.5, 16.5, 17, 18.03])
+    drawn = opened.page.evaluate(
+        DRAWN_AT, [2.97, 3.03, 4.5, 5, 6.5, 10.5, 14.5, 16.5, 17, 18.03]
+    )
     assert drawn == [2.97, 3.03, 6.5, 10.5, 14.5, 18.03]
     opened.check()
 
 
-def test_what_is_known_at_one_step_only_is_said_and_not_drawn(browser: Any, tmp_path: Path) -> None:
+def test_what_is_known_at_one_step_only_is_said_and_not_drawn(
+    browser: Any, tmp_path: Path
+) -> None:
     opened = Opened(browser, write_report([runs.ODD_RUNS["one step"](tmp_path / "run")]))
     assert opened.page.locator("#entropy canvas").count() == 0
     said = opened.page.locator("#entropy").inner_text().split()
@@ -310,17 +399,26 @@ def test_what_is_known_at_one_step_only_is_said_and_not_drawn(browser: Any, tmp_
 def test_a_run_of_which_nothing_could_be_judged_says_so_where_its_rewards_would_be(
     browser: Any, tmp_path: Path
 ) -> None:
-    cards = [planted(step, ("text", runs.NO_GOLD), ("text", runs.NO_GOLD), advantages=[0.0, 0.0]) for step in range(4)]
+    cards = [
+        planted(step, ("text", runs.NO_GOLD), ("text", runs.NO_GOLD), advantages=[0.0, 0.0])
+        for step in range(4)
+    ]
     opened = Opened(browser, write_report([runs.record(tmp_path / "run", *cards)]))
     assert opened.page.locator("#total canvas").count() == 0
-    assert "No completion could be judged, so none has a reward." in opened.page.locator("#total").inner_text()
+    assert (
+        "No completion could be judged, so none has a reward."
+        in opened.page.locator("#total").inner_text()
+    )
     opened.check()
 
 
-def test_the_top_tells_the_completions_of_training_from_those_of_evaluations(report: Opened, rich: Path) -> None:
+def test_the_top_tells_the_completions_of_training_from_those_of_evaluations(
+    report: Opened, rich: Path
+) -> None:
     sizes = {mode: len(members(rich, mode)) for mode in ("train", "eval")}
     assert (
-        f"{sizes['train']} completions + {sizes['eval']} of evaluation" in report.page.locator(".answers").inner_text()
+        f"{sizes['train']} completions + {sizes['eval']} of evaluation"
+        in report.page.locator(".answers").inner_text()
     )
 
 
@@ -345,13 +443,19 @@ def test_a_narrow_page_cuts_no_table(browser: Any, tmp_path: Path) -> None:
 
 def test_the_search_finds_text(report: Opened, rich: Path) -> None:
     report.page.fill("[type=search]", "WINDOW.PWNED")
-    report.page.wait_for_function("!document.querySelector('.left .note').textContent.includes(',')")
-    wanted = sum("window.pwned" in card.samples[index].text for card, index in members(rich))
+    report.page.wait_for_function(
+        "!document.querySelector('.left .note').textContent.includes(',')"
+    )
+    wanted = sum(
+        "window.pwned" in card.samples[index].text for card, index in members(rich)
+    )
     report.page.wait_for_timeout(300)
     assert report.found() == wanted > 0
 
 
-def test_a_completion_shows_its_prompt_what_was_extracted_why_and_its_siblings(report: Opened) -> None:
+def test_a_completion_shows_its_prompt_what_was_extracted_why_and_its_siblings(
+    report: Opened,
+) -> None:
     page = report.page
     report.view("hack")
     assert page.locator(".siblings button").count() == runs.GROUP
@@ -364,10 +468,16 @@ def test_a_completion_shows_its_prompt_what_was_extracted_why_and_its_siblings(r
     assert page.locator(".siblings [aria-current]").get_attribute("title") != before
 
 
-def test_the_gold_of_the_row_stands_open_beside_the_completion(browser: Any, tmp_path: Path) -> None:
+def test_the_gold_of_the_row_stands_open_beside_the_completion(
+    browser: Any, tmp_path: Path
+) -> None:
     card = planted(0, ("I say 5", 0.0), ("I say 4", 1.0), advantages=[-1.0, 1.0])
-    samples = tuple(replace(each, row={**each.row, "answer": "the gold: 4"}) for each in card.samples)
-    opened = Opened(browser, write_report([runs.record(tmp_path, replace(card, samples=samples))]))
+    samples = tuple(
+        replace(each, row={**each.row, "answer": "the gold: 4"}) for each in card.samples
+    )
+    opened = Opened(
+        browser, write_report([runs.record(tmp_path, replace(card, samples=samples))])
+    )
     assert "the gold: 4" in opened.page.locator(".detail").inner_text()
     opened.check()
     opened.page.close()
@@ -383,7 +493,9 @@ def test_of_a_long_text_the_start_is_shown_and_the_rest_on_demand(report: Opened
     assert page.evaluate(shown) == 200_000
 
 
-def test_control_characters_and_marks_of_direction_are_shown_by_name(report: Opened) -> None:
+def test_control_characters_and_marks_of_direction_are_shown_by_name(
+    report: Opened,
+) -> None:
     page = report.page
     page.fill("[type=search]", "right to left")
     page.wait_for_timeout(400)
@@ -395,7 +507,9 @@ def test_control_characters_and_marks_of_direction_are_shown_by_name(report: Ope
     assert "\u2400" in page.locator(".detail .text.main").inner_text()
 
 
-def test_a_cell_of_a_shadows_table_opens_the_completions_that_it_counts(report: Opened) -> None:
+def test_a_cell_of_a_shadows_table_opens_the_completions_that_it_counts(
+    report: Opened,
+) -> None:
     cell = report.page.locator("table.two button.differ").first
     wanted = int(cell.locator("span").inner_text().replace(",", ""))
     cell.click()
@@ -403,19 +517,30 @@ def test_a_cell_of_a_shadows_table_opens_the_completions_that_it_counts(report: 
 
 
 def test_a_prompt_opens_its_completions_in_training(report: Opened, rich: Path) -> None:
-    assert "Evaluations are not counted" in report.page.locator("#prompts .lead").inner_text()
+    assert (
+        "Evaluations are not counted" in report.page.locator("#prompts .lead").inner_text()
+    )
     row = report.page.locator(".prompts tbody tr").first
     asked = row.locator("button").inner_text()
     row.locator("button").click()
-    in_training = [card.samples[index].prompt[-1]["content"] for card, index in members(rich)]
+    in_training = [
+        card.samples[index].prompt[-1]["content"] for card, index in members(rich)
+    ]
     assert report.found() == in_training.count(asked) > 0
     report.page.click("button.extra")
     assert report.found() == len(in_training)
 
 
-def test_a_prompt_none_of_whose_completions_are_in_the_page_opens_nothing(browser: Any, tmp_path: Path) -> None:
+def test_a_prompt_none_of_whose_completions_are_in_the_page_opens_nothing(
+    browser: Any, tmp_path: Path
+) -> None:
     cards = [runs.card(step, runs.any_verdict, groups=3) for step in range(6)]
-    opened = Opened(browser, write_report([runs.record(tmp_path / "run", *cards, findings=False)], completions=4))
+    opened = Opened(
+        browser,
+        write_report(
+            [runs.record(tmp_path / "run", *cards, findings=False)], completions=4
+        ),
+    )
     rows = opened.page.locator(".prompts tbody tr")
     assert rows.count() > rows.locator("button").count() > 0
     opened.check()
@@ -428,10 +553,17 @@ def test_a_finding_opens_what_the_documentation_says_of_it(report: Opened) -> No
     assert "Say in the prompt which form" in finding.locator("details").inner_text()
 
 
-def test_a_report_for_which_there_was_little_time_says_so_at_the_top(browser: Any, tmp_path: Path) -> None:
-    folder = runs.record(tmp_path / "run", *(runs.card(step, runs.any_verdict) for step in range(5)))
+def test_a_report_for_which_there_was_little_time_says_so_at_the_top(
+    browser: Any, tmp_path: Path
+) -> None:
+    folder = runs.record(
+        tmp_path / "run", *(runs.card(step, runs.any_verdict) for step in range(5))
+    )
     opened = Opened(browser, write_report([folder], seconds=0.0))
-    assert "4 batches, spread over the run, left out" in opened.page.locator(".answers").inner_text()
+    assert (
+        "4 batches, spread over the run, left out"
+        in opened.page.locator(".answers").inner_text()
+    )
     opened.check()
 
 
@@ -443,8 +575,13 @@ def test_terms_may_have_any_name(browser: Any, tmp_path: Path) -> None:
             for place, name in enumerate(names)
         ]
     )
-    samples = [runs.Sample(text="x", row={"x": verdict}, group=0, step=0) for verdict in (runs.RIGHT, runs.WRONG)]
-    opened = Opened(browser, write_report([runs.record(tmp_path / "run", mix.score(samples, step=0))]))
+    samples = [
+        runs.Sample(text="x", row={"x": verdict}, group=0, step=0)
+        for verdict in (runs.RIGHT, runs.WRONG)
+    ]
+    opened = Opened(
+        browser, write_report([runs.record(tmp_path / "run", mix.score(samples, step=0))])
+    )
     said = opened.page.locator("#verdicts").inner_text()
     assert all(name in said for name in names)
     assert opened.page.locator(".detail .verdicts tbody tr").count() == len(names)
@@ -455,8 +592,13 @@ def test_terms_may_have_any_name(browser: Any, tmp_path: Path) -> None:
 
 
 def test_five_thousand_completions_open(browser: Any, tmp_path: Path) -> None:
-    texts = [f"<think>{'so we add the two and carry the one ' * 40}{place}</think>" for place in range(101)]
-    cards = [runs.card(step, runs.any_verdict, groups=50, texts=texts) for step in range(25)]
+    texts = [
+        f"<think>{'so we add the two and carry the one ' * 40}{place}</think>"
+        for place in range(101)
+    ]
+    cards = [
+        runs.card(step, runs.any_verdict, groups=50, texts=texts) for step in range(25)
+    ]
     opened = Opened(browser, write_report([runs.record(tmp_path / "run", *cards)]))
     assert opened.found() == 5000
     assert opened.page.locator(".row").count() <= 100

@@ -17,6 +17,10 @@ def endpoint() -> Iterator[JudgeEndpoint]:
     remembered_scores.cache_clear()
     with judge_endpoint() as running:
         yield running
-        for key in [key for key in processes._shared if isinstance(key, tuple) and key[0] == "endpoint"]:
+        for key in [
+            key
+            for key in processes._shared
+            if isinstance(key, tuple) and key[0] == "endpoint"
+        ]:
             # The workers stay, since the next test would have to start them again.
             processes.close_one(key)

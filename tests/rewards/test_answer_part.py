@@ -7,7 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trl_grpo_ext import Sample, Verdict
-from trl_grpo_ext.rewards.formats.answer_part import Fence, answer_part, closed_blocks, fenced_answer
+from trl_grpo_ext.rewards.formats.answer_part import (
+    Fence,
+    answer_part,
+    closed_blocks,
+    fenced_answer,
+)
 
 FENCED = "```json\n{}\n```"
 
@@ -27,7 +32,9 @@ FENCED = "```json\n{}\n```"
         ("", None, "no_answer"),
     ],
 )
-def test_the_answer_follows_the_thinking(text: str, prefill: str | None, found: str) -> None:
+def test_the_answer_follows_the_thinking(
+    text: str, prefill: str | None, found: str
+) -> None:
     part = answer_part(Sample(text=text, prefill=prefill))
     assert (part.reason if isinstance(part, Verdict) else part) == found
 
@@ -56,7 +63,9 @@ def test_the_answer_follows_the_thinking(text: str, prefill: str | None, found: 
         (f"Here:\n{FENCED}", "optional", True, "{}"),
     ],
 )
-def test_a_fence_is_as_asked(answer: str, fence: Fence, text_around: bool, found: str) -> None:
+def test_a_fence_is_as_asked(
+    answer: str, fence: Fence, text_around: bool, found: str
+) -> None:
     inner = fenced_answer(Sample(text=answer), "json", fence=fence, text_around=text_around)
     assert (inner.reason if isinstance(inner, Verdict) else inner) == found
 
@@ -67,4 +76,7 @@ def test_any_text_has_blocks_or_says_why_not(text: str) -> None:
     assert isinstance(blocks, list) or blocks.reason == "unclosed_fence"
     for fence in ("optional", "required", "forbidden"):
         for around in (False, True):
-            assert fenced_answer(Sample(text=text), "json", fence=fence, text_around=around) != ""  # type: ignore[arg-type]
+            assert (
+                fenced_answer(Sample(text=text), "json", fence=fence, text_around=around)
+                != ""
+            )  # type: ignore[arg-type]

@@ -13,13 +13,22 @@ QUESTION = (
     "Let $f(x) = x^2 - 4x + 7$. For which real numbers $x$ is $f(x) > 12$? Reason step by step, and give the final "
     "answer in \\boxed{}."
 )
-GOLDS = ("5", r"\frac{3}{4}", r"(-\infty, -1) \cup (5, \infty)", "The function is increasing on the interval.")
+GOLDS = (
+    "5",
+    r"\frac{3}{4}",
+    r"(-\infty, -1) \cup (5, \infty)",
+    "The function is increasing on the interval.",
+)
 
 
 @pytest.mark.parametrize("pattern", ATTACKS)
 def test_a_text_that_is_written_for_the_model_is_not_shown_to_it(pattern: str) -> None:
     asked = [(text, gold) for text in ATTACKS[pattern] for gold in GOLDS]
-    assert [case for case in asked if not why_not_asked(case[0], gold=case[1], question=QUESTION)] == []
+    assert [
+        case
+        for case in asked
+        if not why_not_asked(case[0], gold=case[1], question=QUESTION)
+    ] == []
 
 
 RIGHT = [
@@ -40,7 +49,10 @@ RIGHT = [
     ("Tuesday", "on Tuesday"),
     ("B", r"f(x) = x^2"),
     ("6", r"6 \frac{1}{64}"),
-    ("f(x) = ax + b, where a and b are integers", r"f(n) = cn + d \text{ for all integers } c, d"),
+    (
+        "f(x) = ax + b, where a and b are integers",
+        r"f(n) = cn + d \text{ for all integers } c, d",
+    ),
     (r"\begin{pmatrix} 1 & 0 \\ 0 & 1 \end{pmatrix}", r"I_2"),
     ("1 or 2", "2 or 1"),
     ("False", "false"),
@@ -57,7 +69,10 @@ def test_what_looks_like_an_answer_may_be_asked_about(gold: str, answer: str) ->
 def test_words_of_the_question_make_an_answer() -> None:
     question = "Was Ada's cat or Bob's parrot the thief of the necklace?"
     assert why_not_asked("Bob's parrot", gold="the bird of Bob", question=question) == ""
-    assert why_not_asked("Bob's parrot", gold="the bird of Bill", question="Which one?") == "gibberish"
+    assert (
+        why_not_asked("Bob's parrot", gold="the bird of Bill", question="Which one?")
+        == "gibberish"
+    )
     assert why_not_asked("小明", gold="明", question="小明和小红谁更高?") == ""
 
 
@@ -68,7 +83,11 @@ def test_any_text_is_let_through_or_has_a_code(text: str) -> None:
     assert code == "too_long" or len(" ".join(text.split())) <= MAX_CHARS
 
 
-@pytest.mark.parametrize("piece", ["a", "5 ", "<a", "\\text{", "\n", "& ", "x=", "一", "'", ". "])
+@pytest.mark.parametrize(
+    "piece", ["a", "5 ", "<a", "\\text{", "\n", "& ", "x=", "一", "'", ". "]
+)
 def test_a_long_text_costs_no_time(piece: str) -> None:
     text = piece * 50_000
-    assert why_not_asked(text, gold="5", question=text) == ("too_long" if text.strip() else "blank")
+    assert why_not_asked(text, gold="5", question=text) == (
+        "too_long" if text.strip() else "blank"
+    )

@@ -59,7 +59,9 @@ TABLE = [
 
 
 @pytest.mark.parametrize(("text", "score", "reason"), TABLE)
-def test_one_box_with_something_in_it_scores_1(text: str, score: float, reason: str) -> None:
+def test_one_box_with_something_in_it_scores_1(
+    text: str, score: float, reason: str
+) -> None:
     (verdict,) = boxed_reward.judge([text])
     assert (verdict.score, verdict.reason) == (score, reason)
 
@@ -69,11 +71,24 @@ def test_what_the_box_holds_is_the_answer() -> None:
 
 
 def test_thinking_that_the_prompt_opened_does_not_count() -> None:
-    assert boxed_reward.verify(Sample(text=r"\boxed{4}", prefill="<think>\n")).reason == "unclosed_think"
-    assert boxed_reward.verify(Sample(text=r"\boxed{4}</think>\boxed{5}", prefill="<think>\n")).answer == "5"
+    assert (
+        boxed_reward.verify(Sample(text=r"\boxed{4}", prefill="<think>\n")).reason
+        == "unclosed_think"
+    )
+    assert (
+        boxed_reward.verify(
+            Sample(text=r"\boxed{4}</think>\boxed{5}", prefill="<think>\n")
+        ).answer
+        == "5"
+    )
 
 
-@given(st.text() | st.lists(st.sampled_from([r"\boxed", "{", "}", "\\", "4", " ", "\ud800"])).map("".join))
+@given(
+    st.text()
+    | st.lists(st.sampled_from([r"\boxed", "{", "}", "\\", "4", " ", "\ud800"])).map(
+        "".join
+    )
+)
 def test_any_text_scores_0_or_1(text: str) -> None:
     (verdict,) = boxed_reward.judge([text])
     assert verdict.score in (0.0, 1.0)

@@ -10,7 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from trl_grpo_ext import Sample, Status
-from trl_grpo_ext.rewards.formats.code_format import MAX_CHARS, CodeFormatVerifier, code_format_reward
+from trl_grpo_ext.rewards.formats.code_format import (
+    MAX_CHARS,
+    CodeFormatVerifier,
+    code_format_reward,
+)
 
 
 def fenced(code: str, tag: str = "python") -> str:
@@ -41,7 +45,9 @@ TABLE = [
 
 
 @pytest.mark.parametrize(("text", "score", "reason"), TABLE)
-def test_one_block_that_compiles_and_does_something_scores_1(text: str, score: float, reason: str) -> None:
+def test_one_block_that_compiles_and_does_something_scores_1(
+    text: str, score: float, reason: str
+) -> None:
     (verdict,) = code_format_reward.judge([text])
     assert (verdict.score, verdict.reason) == (score, reason)
 
@@ -86,10 +92,17 @@ def test_code_that_does_anything_scores_1(code: str) -> None:
 
 def test_several_blocks_may_be_allowed_of_which_each_must_do() -> None:
     verifier = CodeFormatVerifier(blocks="any")
-    assert verifier([GOOD + "\n" + GOOD, GOOD + "\n" + fenced("x ="), "print(1)"]) == [1.0, 0.0, 0.0]
+    assert verifier([GOOD + "\n" + GOOD, GOOD + "\n" + fenced("x ="), "print(1)"]) == [
+        1.0,
+        0.0,
+        0.0,
+    ]
 
 
-@pytest.mark.parametrize(("language", "tag"), [("javascript", "js"), ("cpp", "C++"), ("sql", "sql"), ("sh", "bash")])
+@pytest.mark.parametrize(
+    ("language", "tag"),
+    [("javascript", "js"), ("cpp", "C++"), ("sql", "sql"), ("sh", "bash")],
+)
 def test_of_other_languages_a_block_must_only_be_there(language: str, tag: str) -> None:
     verifier = CodeFormatVerifier(language=language)
     assert verifier([fenced("anything (", tag), fenced(" ", tag), GOOD]) == [1.0, 0.0, 0.0]
@@ -114,10 +127,16 @@ def test_python_need_not_compile_if_so_asked() -> None:
 )
 def test_code_that_exhausts_the_compiler_is_the_policys_fault(code: str) -> None:
     (verdict,) = code_format_reward.judge([fenced(code)])
-    if sys.version_info >= (3, 13) and verdict.score == 1.0:  # its compiler copes with some of them
+    if (
+        sys.version_info >= (3, 13) and verdict.score == 1.0
+    ):  # its compiler copes with some of them
         assert code.startswith(("x = ", "if "))
         return
-    assert (verdict.status, verdict.score, verdict.reason) == (Status.INCORRECT, 0.0, "does_not_compile")
+    assert (verdict.status, verdict.score, verdict.reason) == (
+        Status.INCORRECT,
+        0.0,
+        "does_not_compile",
+    )
 
 
 def test_code_on_which_the_compiler_takes_too_long_is_a_timeout() -> None:
@@ -129,19 +148,30 @@ def test_code_on_which_the_compiler_takes_too_long_is_a_timeout() -> None:
 
 
 def test_nothing_of_the_code_is_run() -> None:
-    assert code_format_reward([fenced("raise SystemExit"), fenced("while True:\n    x = 1")]) == [1.0, 1.0]
+    assert code_format_reward(
+        [fenced("raise SystemExit"), fenced("while True:\n    x = 1")]
+    ) == [1.0, 1.0]
 
 
 def test_thinking_that_the_prompt_opened_does_not_count() -> None:
-    assert code_format_reward.verify(Sample(text=GOOD, prefill="<think>")).reason == "unclosed_think"
+    assert (
+        code_format_reward.verify(Sample(text=GOOD, prefill="<think>")).reason
+        == "unclosed_think"
+    )
 
 
 @settings(max_examples=50)
 @given(
-    st.lists(st.text() | st.text("`~pyton\n =()'\\\x00\ud800", max_size=30).map(lambda code: fenced(code)), max_size=3)
+    st.lists(
+        st.text()
+        | st.text("`~pyton\n =()'\\\x00\ud800", max_size=30).map(lambda code: fenced(code)),
+        max_size=3,
+    )
 )
 def test_any_texts_get_a_score_each(texts: list[str]) -> None:
-    assert [score in (0.0, 1.0) for score in code_format_reward(texts)] == [True] * len(texts)
+    assert [score in (0.0, 1.0) for score in code_format_reward(texts)] == [True] * len(
+        texts
+    )
 
 
 @pytest.mark.parametrize(
@@ -153,6 +183,8 @@ def test_any_texts_get_a_score_each(texts: list[str]) -> None:
         ({"timeout": -1}, "above 0"),
     ],
 )
-def test_settings_that_cannot_be_are_refused(arguments: dict[str, Any], message: str) -> None:
+def test_settings_that_cannot_be_are_refused(
+    arguments: dict[str, Any], message: str
+) -> None:
     with pytest.raises(ValueError, match=message):
         CodeFormatVerifier(**arguments)

@@ -51,7 +51,9 @@ class Says(Verifier):
         if self.__name__ not in columns:
             raise ValueError(f"no column {self.__name__}")
 
-    def check_rows(self, rows: Sequence[Mapping[str, Any]], *, thorough: bool = False) -> list[DataProblem]:
+    def check_rows(
+        self, rows: Sequence[Mapping[str, Any]], *, thorough: bool = False
+    ) -> list[DataProblem]:
         return [
             DataProblem(row=number, reason="none", value="None", advice="Drop it.")
             for number, row in enumerate(rows)
@@ -89,7 +91,9 @@ def outcome(verdict: Verdict) -> tuple[float | None, str]:
 
 def test_the_least_score_is_the_score_and_its_verifier_the_reason() -> None:
     assert outcome(of(AllOf, a=1, b=1)) == (1.0, "")
-    assert outcome(of(AllOf, a=1, b=Verdict(status=Status.INCORRECT, score=0.0, reason="no"))) == (0.0, "b: no")
+    assert outcome(
+        of(AllOf, a=1, b=Verdict(status=Status.INCORRECT, score=0.0, reason="no"))
+    ) == (0.0, "b: no")
     assert outcome(of(AllOf, a=0.7, b=0.5)) == (0.5, "b")
 
 
@@ -115,7 +119,11 @@ def test_the_greatest_score_is_the_score_and_names_its_verifier(
 
 def test_of_two_zeros_the_one_that_could_read_the_answer_is_told() -> None:
     verdict = of(AnyOf, a=UNREADABLE, b=WRONG)
-    assert (verdict.status, verdict.reason, verdict.answer) == (Status.INCORRECT, "b: no_match", "5")
+    assert (verdict.status, verdict.reason, verdict.answer) == (
+        Status.INCORRECT,
+        "b: no_match",
+        "5",
+    )
 
 
 @pytest.mark.parametrize(
@@ -131,8 +139,13 @@ def test_of_two_zeros_the_one_that_could_read_the_answer_is_told() -> None:
         ((BAD_DATA, BROKEN), None, "b: lost"),
     ],
 )
-def test_the_first_verdict_with_a_score_counts(results: Sequence[object], score: float | None, reason: str) -> None:
-    assert outcome(of(FirstScored, **dict(zip("abc", results, strict=False)))) == (score, reason)
+def test_the_first_verdict_with_a_score_counts(
+    results: Sequence[object], score: float | None, reason: str
+) -> None:
+    assert outcome(of(FirstScored, **dict(zip("abc", results, strict=False)))) == (
+        score,
+        reason,
+    )
 
 
 def test_who_makes_a_verifier_fail_gets_no_milder_one_unless_that_is_asked_for() -> None:
@@ -149,7 +162,9 @@ def test_a_known_0_decides_beside_whatever_is_unknown() -> None:
         assert outcome(of(AllOf, a=0, b=unknown)) == (0.0, "a")
 
 
-def test_without_a_0_the_unknown_stays_unknown_with_its_blame_and_the_graders_first() -> None:
+def test_without_a_0_the_unknown_stays_unknown_with_its_blame_and_the_graders_first() -> (
+    None
+):
     for known in (1, 0.5):
         assert of(AllOf, a=BAD_DATA, b=known).blame is Blame.DATA
         assert outcome(of(AllOf, a=BAD_DATA, b=known)) == (None, "a: gold_missing")
@@ -163,7 +178,10 @@ def test_without_a_0_the_unknown_stays_unknown_with_its_blame_and_the_graders_fi
 @pytest.mark.parametrize("score", [-1.0, 2.0, -1e-9])
 def test_a_shaping_score_is_no_condition(whole: Any, score: float) -> None:
     verdict = of(whole, a=score)
-    assert (verdict.blame, outcome(verdict)) == (Blame.GRADER, (None, "a: score_outside_0_1"))
+    assert (verdict.blame, outcome(verdict)) == (
+        Blame.GRADER,
+        (None, "a: score_outside_0_1"),
+    )
 
 
 SAID = st.sampled_from([0, 0.25, 0.5, 1, BAD_DATA, BROKEN])
@@ -173,7 +191,9 @@ SAID = st.sampled_from([0, 0.25, 0.5, 1, BAD_DATA, BROKEN])
 def test_the_order_of_the_verifiers_changes_no_score(said: list[Any]) -> None:
     for whole in (AllOf, AnyOf):
         forwards = of(whole, **{f"v{number}": each for number, each in enumerate(said)})
-        backwards = of(whole, **{f"v{number}": each for number, each in enumerate(reversed(said))})
+        backwards = of(
+            whole, **{f"v{number}": each for number, each in enumerate(reversed(said))}
+        )
         assert (forwards.score, forwards.blame) == (backwards.score, backwards.blame)
 
 
@@ -182,7 +202,10 @@ def test_a_score_is_one_that_no_value_of_the_unknown_would_change(said: list[Any
     known = [each for each in said if not isinstance(each, Verdict)]
     unknown = len(said) - len(known)
     for whole, combine in ((AllOf, min), (AnyOf, max)):
-        possible = {combine([*known, *filled]) for filled in itertools.product([0, 0.1, 1], repeat=unknown)}
+        possible = {
+            combine([*known, *filled])
+            for filled in itertools.product([0, 0.1, 1], repeat=unknown)
+        }
         score = of(whole, **{f"v{number}": each for number, each in enumerate(said)}).score
         assert score == (possible.pop() if len(possible) == 1 else None)
 
@@ -195,7 +218,11 @@ def test_later_verifiers_are_asked_once_a_batch_and_only_about_what_is_undecided
     ]
     verdicts = AllOf(verifiers=[first, second, third]).judge_samples(samples)
     assert [verdict.score for verdict in verdicts] == [0.0, 0.0, 1.0, None]
-    assert [first.batches, second.batches, third.batches] == [[["p", "q", "r", "s"]], [["q", "r", "s"]], [["r", "s"]]]
+    assert [first.batches, second.batches, third.batches] == [
+        [["p", "q", "r", "s"]],
+        [["q", "r", "s"]],
+        [["r", "s"]],
+    ]
     last = Says(name="b")
     verdicts = AnyOf(verifiers=[Says(name="a"), last]).judge_samples(samples)
     assert [verdict.score for verdict in verdicts] == [1.0, 1.0, 1.0, 1.0]
@@ -212,12 +239,23 @@ def test_a_verifier_that_would_be_asked_about_nothing_is_not_asked() -> None:
 
 def test_the_details_tell_what_each_verifier_said_and_the_seconds_add_up() -> None:
     said = {
-        "a": Verdict(status=Status.CORRECT, score=1.0, seconds=1.5, answer="4", details={"rule": "boxed"}),
+        "a": Verdict(
+            status=Status.CORRECT,
+            score=1.0,
+            seconds=1.5,
+            answer="4",
+            details={"rule": "boxed"},
+        ),
         "b": Verdict(status=Status.TIMEOUT, score=0.0, reason="timeout", seconds=2.0),
     }
     verdict = of(AllOf, **said)
     assert (verdict.status, verdict.answer, verdict.seconds) == (Status.TIMEOUT, None, 3.5)
-    assert verdict.details == {"a": "correct 1", "a.answer": "4", "a.rule": "boxed", "b": "timeout 0 (timeout)"}
+    assert verdict.details == {
+        "a": "correct 1",
+        "a.answer": "4",
+        "a.rule": "boxed",
+        "b": "timeout 0 (timeout)",
+    }
 
 
 @pytest.mark.parametrize("whole", COMPOSITIONS)
@@ -250,12 +288,20 @@ class Loses(Verifier):
 
 @pytest.mark.parametrize("whole", COMPOSITIONS)
 def test_a_verifier_that_breaks_its_word_is_the_graders_fault(whole: Any) -> None:
-    assert outcome(whole(verifiers=[Fails()]).verify(Sample(text=""))) == (None, "fails: raised_RuntimeError")
-    assert outcome(whole(verifiers=[Loses()]).verify(Sample(text=""))) == (None, "loses: wrong_number_of_verdicts")
+    assert outcome(whole(verifiers=[Fails()]).verify(Sample(text=""))) == (
+        None,
+        "fails: raised_RuntimeError",
+    )
+    assert outcome(whole(verifiers=[Loses()]).verify(Sample(text=""))) == (
+        None,
+        "loses: wrong_number_of_verdicts",
+    )
 
 
 @pytest.mark.parametrize("whole", COMPOSITIONS)
-def test_decorated_functions_and_other_compositions_may_be_parts_and_all_of_it_pickles(whole: Any) -> None:
+def test_decorated_functions_and_other_compositions_may_be_parts_and_all_of_it_pickles(
+    whole: Any,
+) -> None:
     inner = AnyOf(verifiers=[MathVerifier(), RegexVerifier(pattern="four")])
     composed = whole(verifiers=[inline, inner])
     again = pickle.loads(pickle.dumps(composed))
@@ -264,8 +310,12 @@ def test_decorated_functions_and_other_compositions_may_be_parts_and_all_of_it_p
 
 
 def test_a_decorated_function_judges_inline() -> None:
-    assert AllOf(verifiers=[is_short, ThinkFormatVerifier()])(["<think>2</think>4", "4"]) == [0.0, 0.0]
-    assert AnyOf(verifiers=[is_short, ThinkFormatVerifier()])(["<think>2</think>4", "4"]) == [1.0, 1.0]
+    assert AllOf(verifiers=[is_short, ThinkFormatVerifier()])(
+        ["<think>2</think>4", "4"]
+    ) == [0.0, 0.0]
+    assert AnyOf(verifiers=[is_short, ThinkFormatVerifier()])(
+        ["<think>2</think>4", "4"]
+    ) == [1.0, 1.0]
 
 
 @pytest.mark.parametrize("whole", COMPOSITIONS)
@@ -293,30 +343,49 @@ def test_columns_that_one_verifier_lacks_are_refused_by_name() -> None:
 
 
 def test_rows_that_one_verifier_cannot_judge_are_listed() -> None:
-    found = AllOf(verifiers=[Says(name="a"), Says(name="b")]).check_rows([{"a": 1}, {"b": 1}, {"a": 1, "b": 1}])
-    assert [(problem.row, problem.reason) for problem in found] == [(0, "b: none"), (1, "a: none")]
+    found = AllOf(verifiers=[Says(name="a"), Says(name="b")]).check_rows(
+        [{"a": 1}, {"b": 1}, {"a": 1, "b": 1}]
+    )
+    assert [(problem.row, problem.reason) for problem in found] == [
+        (0, "b: none"),
+        (1, "a: none"),
+    ]
 
 
 def test_one_column_that_can_be_judged_by_is_enough() -> None:
-    whole = FirstScored(verifiers=[MathVerifier(), MathVerifier(column="gold", name="other")])
+    whole = FirstScored(
+        verifiers=[MathVerifier(), MathVerifier(column="gold", name="other")]
+    )
     whole.check_columns(["gold"])
     assert whole(["4", "4"], gold=["4", "5"]) == [1.0, 0.0]
-    with pytest.raises(ValueError, match=r"None of the verifiers of first_scored.*`solution`.*`gold`"):
+    with pytest.raises(
+        ValueError, match=r"None of the verifiers of first_scored.*`solution`.*`gold`"
+    ):
         whole.check_columns(["text"])
 
 
 def test_only_rows_that_no_verifier_can_judge_are_listed() -> None:
-    rows = [{"solution": "4", "gold": None}, {"solution": None, "gold": None}, {"solution": None, "gold": "5"}]
+    rows = [
+        {"solution": "4", "gold": None},
+        {"solution": None, "gold": None},
+        {"solution": None, "gold": "5"},
+    ]
     math, other = MathVerifier(), MathVerifier(column="gold", name="other")
     found = FirstScored(verifiers=[math, other]).check_rows(rows)
-    assert [(problem.row, problem.reason) for problem in found] == [(1, "math: gold_missing")]
+    assert [(problem.row, problem.reason) for problem in found] == [
+        (1, "math: gold_missing")
+    ]
     assert FirstScored(verifiers=[math, RegexVerifier(pattern="4")]).check_rows(rows) == []
 
 
-def test_a_verifier_whose_column_the_dataset_lacks_has_no_say_in_which_rows_are_good() -> None:
+def test_a_verifier_whose_column_the_dataset_lacks_has_no_say_in_which_rows_are_good() -> (
+    None
+):
     lacking = FirstScored(verifiers=[RegexlessColumn(column="nowhere"), MathVerifier()])
     found = lacking.check_rows([{"solution": None}, {"solution": "4"}])
-    assert [(problem.row, problem.reason) for problem in found] == [(0, "math: gold_missing")]
+    assert [(problem.row, problem.reason) for problem in found] == [
+        (0, "math: gold_missing")
+    ]
 
 
 class RegexlessColumn(MathVerifier):
@@ -326,10 +395,14 @@ class RegexlessColumn(MathVerifier):
         return []
 
 
-def test_facts_and_metrics_bear_the_verifiers_names_and_the_same_keys_for_every_batch() -> None:
+def test_facts_and_metrics_bear_the_verifiers_names_and_the_same_keys_for_every_batch() -> (
+    None
+):
     whole = AllOf(verifiers=[Says(name="a"), Says(name="b")])
     assert whole.facts() == {"a/place": "here", "b/place": "here"}
-    verdicts = whole.judge_samples([Sample(text="", row={"a": a, "b": BROKEN}) for a in (0, 1, 0.5, BAD_DATA)])
+    verdicts = whole.judge_samples(
+        [Sample(text="", row={"a": a, "b": BROKEN}) for a in (0, 1, 0.5, BAD_DATA)]
+    )
     figures = whole.metrics(verdicts)
     assert figures == {
         "a/asked": 1.0, "a/unscored": 0.25, "a/seen": 4.0,
@@ -367,7 +440,9 @@ class Shortest(GroupVerifier):
         ([{"pattern": "4"}], "write a mapping"),
     ],
 )
-def test_what_cannot_be_composed_is_refused(whole: Any, verifiers: Any, message: str) -> None:
+def test_what_cannot_be_composed_is_refused(
+    whole: Any, verifiers: Any, message: str
+) -> None:
     with pytest.raises(ValueError, match=message):
         whole(verifiers=verifiers)
 
@@ -375,7 +450,10 @@ def test_what_cannot_be_composed_is_refused(whole: Any, verifiers: Any, message:
 @pytest.mark.parametrize("whole", COMPOSITIONS)
 def test_a_recipe_composes_by_mappings(whole: Any) -> None:
     path = f"{whole.__module__}.{whole.__qualname__}"
-    entries = [{"verifier": "think_format"}, {"verifier": "regex", "pattern": "4", "name": "four"}]
+    entries = [
+        {"verifier": "think_format"},
+        {"verifier": "regex", "pattern": "4", "name": "four"},
+    ]
     (term,) = build_mix([{"name": "right", "verifier": path, "verifiers": entries}]).terms
     assert isinstance(term.verifier, whole)
     assert list(term.verifier.members) == ["think_format", "four"]

@@ -11,23 +11,35 @@ from trl_grpo_ext.rewards.lengths import ConciseVerifier, concise_reward
 
 
 def group(*lengths: int | None, number: int | None = 0) -> list[Sample]:
-    return [Sample(text="", completion_ids=None if n is None else [1] * n, group=number) for n in lengths]
+    return [
+        Sample(text="", completion_ids=None if n is None else [1] * n, group=number)
+        for n in lengths
+    ]
 
 
 def scores(*lengths: int | None, tolerance: float = 0.05) -> list[float | None]:
-    return [verdict.score for verdict in ConciseVerifier(tolerance=tolerance).judge_samples(group(*lengths))]
+    return [
+        verdict.score
+        for verdict in ConciseVerifier(tolerance=tolerance).judge_samples(group(*lengths))
+    ]
 
 
 def test_the_shortest_scores_most_and_the_longest_least() -> None:
     verdicts = ConciseVerifier().judge_samples(group(30, 10, 20))
     assert [verdict.score for verdict in verdicts] == [-0.5, 0.5, 0.0]
-    assert [verdict.status for verdict in verdicts] == [Status.PARTIAL, Status.CORRECT, Status.CORRECT]
+    assert [verdict.status for verdict in verdicts] == [
+        Status.PARTIAL,
+        Status.CORRECT,
+        Status.CORRECT,
+    ]
     assert [verdict.reason for verdict in verdicts] == ["longer", "", ""]
 
 
 def test_equal_lengths_are_neutral() -> None:
     verdicts = ConciseVerifier().judge_samples(group(100, 100, 104))
-    assert {(verdict.score, verdict.reason) for verdict in verdicts} == {(0.0, "equal_lengths")}
+    assert {(verdict.score, verdict.reason) for verdict in verdicts} == {
+        (0.0, "equal_lengths")
+    }
     assert scores(100, 100, 104, tolerance=0.0) == [0.25, 0.25, -0.5]
 
 
@@ -44,24 +56,40 @@ def test_empty_completions_are_equal_to_each_other_and_shorter_than_any() -> Non
     assert scores(0, 0, 1) == [0.25, 0.25, -0.5]
 
 
-def test_a_length_that_nobody_knows_is_the_graders_fault_and_left_out_of_the_ranking() -> None:
+def test_a_length_that_nobody_knows_is_the_graders_fault_and_left_out_of_the_ranking() -> (
+    None
+):
     known, unknown, longer = ConciseVerifier().judge_samples(group(10, None, 30))
-    assert (unknown.score, unknown.blame, unknown.reason) == (None, Blame.GRADER, "tokens_unknown")
+    assert (unknown.score, unknown.blame, unknown.reason) == (
+        None,
+        Blame.GRADER,
+        "tokens_unknown",
+    )
     assert (known.score, longer.score) == (0.5, -0.5)
 
 
 def test_groups_are_ranked_apart() -> None:
-    verdicts = ConciseVerifier().judge_samples([*group(10, 20, number=0), *group(1000, 2000, number=1)])
+    verdicts = ConciseVerifier().judge_samples(
+        [*group(10, 20, number=0), *group(1000, 2000, number=1)]
+    )
     assert [verdict.score for verdict in verdicts] == [0.5, -0.5, 0.5, -0.5]
 
 
-@given(lengths=st.lists(st.integers(0, 9000), min_size=1, max_size=64), tolerance=st.floats(0, 2))
-def test_the_scores_of_a_group_add_up_to_0_and_never_prefer_the_longer(lengths: list[int], tolerance: float) -> None:
+@given(
+    lengths=st.lists(st.integers(0, 9000), min_size=1, max_size=64),
+    tolerance=st.floats(0, 2),
+)
+def test_the_scores_of_a_group_add_up_to_0_and_never_prefer_the_longer(
+    lengths: list[int], tolerance: float
+) -> None:
     found = [score for score in scores(*lengths, tolerance=tolerance) if score is not None]
     assert len(found) == len(lengths)
     assert sum(found) == pytest.approx(0, abs=1e-9)
     assert all(-0.5 <= score <= 0.5 for score in found)
-    by_length = [score for _, score in sorted(zip(lengths, found, strict=True), key=lambda pair: pair[0])]
+    by_length = [
+        score
+        for _, score in sorted(zip(lengths, found, strict=True), key=lambda pair: pair[0])
+    ]
     assert by_length == sorted(by_length, reverse=True)
 
 

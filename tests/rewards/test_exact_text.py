@@ -42,7 +42,12 @@ def test_the_gold_s_text_is_right_wherever_it_is_marked(text: str) -> None:
 
 @pytest.mark.parametrize("gold", ["The cat sat.", "Yahoo!", "U.S.", "Apple Inc."])
 def test_a_gold_that_ends_in_a_stop_is_itself_wherever_it_stands(gold: str) -> None:
-    for text in (gold, f"Answer: {gold}", f"<answer>{gold}</answer>", rf"\boxed{{\text{{{gold}}}}}"):
+    for text in (
+        gold,
+        f"Answer: {gold}",
+        f"<answer>{gold}</answer>",
+        rf"\boxed{{\text{{{gold}}}}}",
+    ):
         assert judge(text, gold).score == 1.0, text
 
 
@@ -80,7 +85,9 @@ def test_anything_else_scores_0_and_says_why(text: str, reason: str) -> None:
         ({"answer_from": "answer_tag"}, "No. <answer>The Beatles</answer>", "The Beatles"),
     ],
 )
-def test_each_switch_changes_what_is_equal(settings: dict[str, Any], same: str, other: str) -> None:
+def test_each_switch_changes_what_is_equal(
+    settings: dict[str, Any], same: str, other: str
+) -> None:
     assert [judge(text, **settings).score for text in (same, other)] == [1.0, 0.0]
 
 
@@ -93,7 +100,8 @@ def test_articles_are_words_of_their_own() -> None:
 
 
 @pytest.mark.parametrize(
-    ("gold", "text"), [(42, "42"), (True, "True"), (["NYC", "New York"], "New York"), (["NYC", None], "NYC")]
+    ("gold", "text"),
+    [(42, "42"), (True, "True"), (["NYC", "New York"], "New York"), (["NYC", None], "NYC")],
 )
 def test_golds_of_every_form_and_any_of_several_will_do(gold: Any, text: str) -> None:
     assert [judge(said, gold).score for said in (text, "Boston")] == [1.0, 0.0]
@@ -110,10 +118,14 @@ def test_golds_of_every_form_and_any_of_several_will_do(gold: Any, text: str) ->
         ("the", SQUAD, "gold_empty"),
     ],
 )
-def test_a_row_without_a_gold_is_skipped_and_listed(gold: Any, settings: dict[str, Any], reason: str) -> None:
+def test_a_row_without_a_gold_is_skipped_and_listed(
+    gold: Any, settings: dict[str, Any], reason: str
+) -> None:
     verdict = judge("!", gold, **settings)
     assert (verdict.status, verdict.score, verdict.reason) == (Status.SKIPPED, None, reason)
-    (problem,) = ExactTextVerifier(**settings).check_rows([{"answer": "x"}, {"answer": gold}])
+    (problem,) = ExactTextVerifier(**settings).check_rows(
+        [{"answer": "x"}, {"answer": gold}]
+    )
     assert (problem.row, problem.reason) == (1, reason)
     assert ("ignore less" in problem.advice) == (reason == "gold_empty")
 
@@ -129,7 +141,9 @@ def test_settings_that_cannot_be_are_refused() -> None:
         ExactTextVerifier(answer_from="lastline")  # type: ignore[arg-type]
 
 
-@given(st.text(alphabet=st.characters(codec=None)), st.text(alphabet=st.characters(codec=None)))
+@given(
+    st.text(alphabet=st.characters(codec=None)), st.text(alphabet=st.characters(codec=None))
+)
 def test_any_text_of_any_unicode_has_one_score_or_none(text: str, gold: str) -> None:
     for settings in ({}, SQUAD, {"nfkc": False, "collapse_spaces": False}):
         assert judge(text, gold, **settings).score in (0.0, 1.0, None)

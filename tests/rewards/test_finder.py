@@ -12,10 +12,20 @@ from hypothesis import strategies as st
 
 from trl_grpo_ext import Sample, Verifier
 from trl_grpo_ext.answers.find import final_answer as finder_module
-from trl_grpo_ext.answers.find.final_answer import ANSWER_FROM, AnswerFrom, check_answer_from, final_answer
+from trl_grpo_ext.answers.find.final_answer import (
+    ANSWER_FROM,
+    AnswerFrom,
+    check_answer_from,
+    final_answer,
+)
 from trl_grpo_ext.answers.find.math_answer import Mode, math_answer
 from trl_grpo_ext.answers.golds import alternatives
-from trl_grpo_ext.rewards import ExactTextVerifier, MathVerifier, NumericVerifier, OverlapVerifier
+from trl_grpo_ext.rewards import (
+    ExactTextVerifier,
+    MathVerifier,
+    NumericVerifier,
+    OverlapVerifier,
+)
 
 MARKED = {
     r"So it is $\boxed{Paris}$.": ("Paris",),
@@ -102,7 +112,9 @@ CONCLUDED = [
 
 
 @pytest.mark.parametrize(("text", "answers"), MARKED.items())
-def test_by_default_marks_count_and_without_any_the_whole_text(text: str, answers: tuple[str, ...]) -> None:
+def test_by_default_marks_count_and_without_any_the_whole_text(
+    text: str, answers: tuple[str, ...]
+) -> None:
     assert final_answer(text).answers == answers
 
 
@@ -113,7 +125,9 @@ def test_marks_that_differ_are_several_answers(text: str) -> None:
 
 @pytest.mark.parametrize("text", CONCLUDED)
 @pytest.mark.parametrize("prefill", [None, ""])
-def test_what_a_completion_concludes_with_is_its_answer(text: str, prefill: str | None) -> None:
+def test_what_a_completion_concludes_with_is_its_answer(
+    text: str, prefill: str | None
+) -> None:
     assert final_answer(text, prefill=prefill).answers == ("B",)
 
 
@@ -139,7 +153,9 @@ def test_a_rule_by_name_takes_its_last_mark_and_those_beside_it(
     assert final_answer(text, answer_from=answer_from).answers == answers
 
 
-@pytest.mark.parametrize("verifier", [MathVerifier(), NumericVerifier(), ExactTextVerifier(), OverlapVerifier()])
+@pytest.mark.parametrize(
+    "verifier", [MathVerifier(), NumericVerifier(), ExactTextVerifier(), OverlapVerifier()]
+)
 def test_all_verifiers_that_compare_answers_find_the_same_one(verifier: Verifier) -> None:
     texts = [
         r"maybe \boxed{3}</think> \boxed{4}",
@@ -148,7 +164,10 @@ def test_all_verifiers_that_compare_answers_find_the_same_one(verifier: Verifier
         "<answer>3</answer> or <answer>4</answer>",
         r"\boxed{3}. No: \boxed{4}",
     ]
-    verdicts = [verifier.verify(Sample(text=text, prefill="", row={"answer": "4"})) for text in texts]
+    verdicts = [
+        verifier.verify(Sample(text=text, prefill="", row={"answer": "4"}))
+        for text in texts
+    ]
     assert [(verdict.score, verdict.reason) for verdict in verdicts] == [(1.0, "")] * 3 + [
         (0.0, "ambiguous"),
         (1.0, ""),
@@ -171,7 +190,9 @@ def test_marks_that_say_the_same_are_one_answer() -> None:
         ("text", None),
     ],
 )
-def test_each_rule_takes_its_own_mark_alone(answer_from: AnswerFrom, answer: str | None) -> None:
+def test_each_rule_takes_its_own_mark_alone(
+    answer_from: AnswerFrom, answer: str | None
+) -> None:
     text = "\\boxed{1}\n<answer>2</answer>\nAnswer: 3\n**4**\n"
     assert final_answer(text, answer_from=answer_from).answers == (answer or text.strip(),)
 
@@ -189,26 +210,38 @@ def test_each_rule_takes_its_own_mark_alone(answer_from: AnswerFrom, answer: str
         ("text", "no_answer"),
     ],
 )
-def test_an_empty_text_has_no_answer_and_says_why(answer_from: AnswerFrom, problem: str) -> None:
+def test_an_empty_text_has_no_answer_and_says_why(
+    answer_from: AnswerFrom, problem: str
+) -> None:
     found = final_answer(" \n", answer_from=answer_from)
     assert (found.answers, found.problem) == ((), problem)
 
 
 @pytest.mark.parametrize(
-    "text", [r"\boxed{}", "<answer> </answer>", "Answer:\n\n", r"<answer>\boxed{}</answer> or <answer>5</answer>"]
+    "text",
+    [
+        r"\boxed{}",
+        "<answer> </answer>",
+        "Answer:\n\n",
+        r"<answer>\boxed{}</answer> or <answer>5</answer>",
+    ],
 )
 def test_a_mark_around_nothing_is_an_empty_answer(text: str) -> None:
     assert final_answer(text).problem == "empty_answer"
 
 
 def test_only_what_follows_the_thinking_counts() -> None:
-    assert final_answer("<think><answer>A</answer></think><answer>B</answer>").answers == ("B",)
+    assert final_answer("<think><answer>A</answer></think><answer>B</answer>").answers == (
+        "B",
+    )
     assert final_answer("<answer>A</answer></think>B", prefill="<think>").answers == ("B",)
 
 
 def test_an_unclosed_think_block_holds_no_answer() -> None:
     assert final_answer("<think><answer>A</answer>").problem == "unclosed_think"
-    assert final_answer("<answer>A</answer>", prefill="<think>\n").problem == "unclosed_think"
+    assert (
+        final_answer("<answer>A</answer>", prefill="<think>\n").problem == "unclosed_think"
+    )
 
 
 def test_a_flood_of_answers_is_none() -> None:
@@ -247,7 +280,11 @@ PIECES = [
 ]
 
 
-@given(st.lists(st.one_of(st.sampled_from(PIECES), st.text(alphabet=st.characters(codec=None)))))
+@given(
+    st.lists(
+        st.one_of(st.sampled_from(PIECES), st.text(alphabet=st.characters(codec=None)))
+    )
+)
 def test_any_text_has_answers_or_a_problem_never_both(pieces: list[str]) -> None:
     for answer_from in ANSWER_FROM:
         found = final_answer("".join(pieces), answer_from=answer_from)  # type: ignore[arg-type]
@@ -256,15 +293,41 @@ def test_any_text_has_answers_or_a_problem_never_both(pieces: list[str]) -> None
 
 
 SIGNS = " |\n|\t| \n|- |-  \n |*|**|#|_|`|:|$|1|1,|a |. |St. |and |the |answer is |Answer:\n|\\boxed{|<answer></|}|\\"
-MARKS = [*PIECES, "", "\\boxed", "answer to", "The final answer is", "the", "so, my", "- a\n- b\n", "<think>", "1"]
-MARKS += ["**5**", "**", "故选", "Ответ: ", "(a)", "\n(b) \\boxed{1}", "\nQuestion:", "\\begin{cases}", "D(4,"]
-FILLERS = st.sampled_from(SIGNS.split("|")) | st.text("\n\t *_#$.,:;-<>/\\{}()ab1", min_size=1, max_size=4)
+MARKS = [
+    *PIECES,
+    "",
+    "\\boxed",
+    "answer to",
+    "The final answer is",
+    "the",
+    "so, my",
+    "- a\n- b\n",
+    "<think>",
+    "1",
+]
+MARKS += [
+    "**5**",
+    "**",
+    "故选",
+    "Ответ: ",
+    "(a)",
+    "\n(b) \\boxed{1}",
+    "\nQuestion:",
+    "\\begin{cases}",
+    "D(4,",
+]
+FILLERS = st.sampled_from(SIGNS.split("|")) | st.text(
+    "\n\t *_#$.,:;-<>/\\{}()ab1", min_size=1, max_size=4
+)
 REPEATS = 50_000
 
 
 # All finders that run in the trainer's process.
 FINDERS = {
-    **{f"answer_from={rule}": partial(final_answer, answer_from=rule) for rule in get_args(AnswerFrom)},
+    **{
+        f"answer_from={rule}": partial(final_answer, answer_from=rule)
+        for rule in get_args(AnswerFrom)
+    },
     **{f"mode={mode}": partial(math_answer, mode=mode) for mode in get_args(Mode)},
 }
 
@@ -295,7 +358,9 @@ def test_every_rule_is_linear_in_what_stands_before_after_and_between_the_marks(
     finder: str, marks: list[str], filler: str
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(finder_module, "MAX_CHARS", 10**9)  # which would hide what a rule does on longer texts
+        patch.setattr(
+            finder_module, "MAX_CHARS", 10**9
+        )  # which would hide what a rule does on longer texts
         seconds = cpu_seconds(finder, marks, filler, REPEATS)
         # Quadratic work takes 16 times as long, and at this length many seconds.
         assert seconds < 1 or seconds < 8 * cpu_seconds(finder, marks, filler, REPEATS // 4)
@@ -303,8 +368,13 @@ def test_every_rule_is_linear_in_what_stands_before_after_and_between_the_marks(
 
 def test_boxed_only_takes_one_box_and_no_more() -> None:
     assert final_answer(r"\boxed{3}", answer_from="boxed_only").answers == ("3",)
-    assert final_answer(r"\boxed{3} \boxed{4}", answer_from="boxed_only").problem == "several_boxed"
+    assert (
+        final_answer(r"\boxed{3} \boxed{4}", answer_from="boxed_only").problem
+        == "several_boxed"
+    )
 
 
 def test_of_a_very_long_completion_the_end_counts() -> None:
-    assert final_answer("word " * 20_000 + r"\boxed{3}", answer_from="boxed").answers == ("3",)
+    assert final_answer("word " * 20_000 + r"\boxed{3}", answer_from="boxed").answers == (
+        "3",
+    )

@@ -18,15 +18,21 @@ CASES = [{"input": f"{number}\n", "output": f"{2 * number}\n"} for number in (1,
 FORMS = {
     "asserts": [f"assert double({number}) == {2 * number}" for number in (1, 2, 3, 4)],
     "pytest": "\n".join(
-        f"def test_{number}():\n    assert double({number}) == {2 * number}\n" for number in (1, 2, 3, 4)
+        f"def test_{number}():\n    assert double({number}) == {2 * number}\n"
+        for number in (1, 2, 3, 4)
     ),
     "unittest": "import unittest\nclass Tests(unittest.TestCase):\n"
-    + "".join(f"    def test_{n}(self):\n        self.assertEqual(double({n}), {2 * n})\n" for n in (1, 2, 3, 4)),
+    + "".join(
+        f"    def test_{n}(self):\n        self.assertEqual(double({n}), {2 * n})\n"
+        for n in (1, 2, 3, 4)
+    ),
 }
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_a_program_that_has_the_shown_tests_by_heart_passes_them_and_fails_the_hidden_ones(form: str) -> None:
+def test_a_program_that_has_the_shown_tests_by_heart_passes_them_and_fails_the_hidden_ones(
+    form: str,
+) -> None:
     tests = [FORMS[form]] * 2
     assert SHOWN([RIGHT, BY_HEART], tests=tests) == [1.0, 1.0]
     assert HIDDEN([RIGHT, BY_HEART], tests=tests) == [1.0, 0.0]
@@ -48,11 +54,16 @@ def test_a_row_with_one_test_has_none_to_hide() -> None:
 
 def test_the_share_of_hidden_tests_is_a_setting() -> None:
     knows_three = "def double(x):\n    return {1: 2, 2: 4, 3: 6}.get(x)"
-    quarter = {part: UnitTestVerifier(part=part, hidden=0.25) for part in ("shown", "hidden")}  # type: ignore[arg-type]
+    quarter = {
+        part: UnitTestVerifier(part=part, hidden=0.25) for part in ("shown", "hidden")
+    }  # type: ignore[arg-type]
     tests = [FORMS["asserts"]] * 2
     assert quarter["shown"]([RIGHT, knows_three], tests=tests) == [1.0, 1.0]
     assert quarter["hidden"]([RIGHT, knows_three], tests=tests) == [1.0, 0.0]
-    assert [len(verifier.suite({"tests": FORMS["asserts"]}).tests) for verifier in quarter.values()] == [3, 1]
+    assert [
+        len(verifier.suite({"tests": FORMS["asserts"]}).tests)
+        for verifier in quarter.values()
+    ] == [3, 1]
 
 
 @pytest.mark.parametrize("hidden", [0, 1, -0.5, 1.5, float("nan"), "0.5", True])
@@ -63,8 +74,13 @@ def test_a_share_that_hides_none_or_all_is_refused(hidden: Any) -> None:
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
-    [({"part": "hiden"}, "Did you mean `hidden`"), ({"part": "shown", "scoring": "groups"}, "not both")],
+    [
+        ({"part": "hiden"}, "Did you mean `hidden`"),
+        ({"part": "shown", "scoring": "groups"}, "not both"),
+    ],
 )
-def test_a_part_that_there_is_not_and_one_beside_groups_are_refused(arguments: dict[str, Any], message: str) -> None:
+def test_a_part_that_there_is_not_and_one_beside_groups_are_refused(
+    arguments: dict[str, Any], message: str
+) -> None:
     with pytest.raises(ValueError, match=message):
         UnitTestVerifier(**arguments)

@@ -24,11 +24,17 @@ def verifier() -> Iterator[UnitTestVerifier]:
     verifier.close()
 
 
-def scores(verifier: UnitTestVerifier, write: Callable[[Problem], str]) -> dict[str, float | None]:
-    columns = {name: [problem[name] for problem in PROBLEMS] for name in ("test", "entry_point")}
+def scores(
+    verifier: UnitTestVerifier, write: Callable[[Problem], str]
+) -> dict[str, float | None]:
+    columns = {
+        name: [problem[name] for problem in PROBLEMS] for name in ("test", "entry_point")
+    }
     prompts = [problem["prompt"] for problem in PROBLEMS]
     given = verifier([write(problem) for problem in PROBLEMS], prompts=prompts, **columns)
-    return {problem["task_id"]: score for problem, score in zip(PROBLEMS, given, strict=True)}
+    return {
+        problem["task_id"]: score for problem, score in zip(PROBLEMS, given, strict=True)
+    }
 
 
 def whole(problem: Problem) -> str:
@@ -53,7 +59,10 @@ def {name}(*args):
 
 def forged_helper(problem: Problem) -> str:
     """Write a constant function, and forged helpers that agree with it, under names called by some tests."""
-    helpers = "".join(f"def {name}(*args): return 0\n" for name in ("poly", "encode_cyclic", "encode_shift"))
+    helpers = "".join(
+        f"def {name}(*args): return 0\n"
+        for name in ("poly", "encode_cyclic", "encode_shift")
+    )
     return f"{helpers}def {problem['entry_point']}(*args): return 0\n"
 
 
@@ -61,7 +70,9 @@ def constant(value: str) -> Callable[[Problem], str]:
     return lambda problem: f"def {problem['entry_point']}(*args): return {value}\n"
 
 
-def test_every_canonical_solution_passes_as_a_body_and_as_a_whole_function(verifier: UnitTestVerifier) -> None:
+def test_every_canonical_solution_passes_as_a_body_and_as_a_whole_function(
+    verifier: UnitTestVerifier,
+) -> None:
     for write in (lambda problem: problem["canonical_solution"], whole):
         failed = [task for task, score in scores(verifier, write).items() if score != 1.0]
         assert failed == []
@@ -70,7 +81,12 @@ def test_every_canonical_solution_passes_as_a_body_and_as_a_whole_function(verif
 OTHERS = (forged_helper, constant("None"), constant("True"), constant("[]"))
 
 
-@pytest.mark.parametrize("write", [off_by_one, *(pytest.param(write, marks=pytest.mark.slow) for write in OTHERS)])
-def test_no_mutant_of_a_solution_passes(verifier: UnitTestVerifier, write: Callable[[Problem], str]) -> None:
+@pytest.mark.parametrize(
+    "write",
+    [off_by_one, *(pytest.param(write, marks=pytest.mark.slow) for write in OTHERS)],
+)
+def test_no_mutant_of_a_solution_passes(
+    verifier: UnitTestVerifier, write: Callable[[Problem], str]
+) -> None:
     passed = [task for task, score in scores(verifier, write).items() if score != 0.0]
     assert passed == []

@@ -6,19 +6,31 @@ from typing import Any
 import pytest
 
 from trl_grpo_ext.rewards.ifeval.instructions import CHECKS, FUNCTIONS
-from trl_grpo_ext.rewards.ifeval.verifier import IFEvalVerifier, ifeval_reward, instructions_of
+from trl_grpo_ext.rewards.ifeval.verifier import (
+    IFEvalVerifier,
+    ifeval_reward,
+    instructions_of,
+)
 from trl_grpo_ext.sample import Sample
 from trl_grpo_ext.verdict import Status
 
 # instruction: settings, an answer that follows, answers that do not
 CASES: dict[str, tuple[dict[str, Any], str, tuple[str, ...]]] = {
-    "keywords:existence": ({"keywords": ["cat", "C++"]}, "A Cat in C++.", ("A catalogue, C++", "cat", "C+")),
+    "keywords:existence": (
+        {"keywords": ["cat", "C++"]},
+        "A Cat in C++.",
+        ("A catalogue, C++", "cat", "C+"),
+    ),
     "keywords:frequency": (
         {"keyword": "cat", "frequency": 2, "relation": "at least"},
         "cat, cat",
         ("cat, concatenate", "cat"),
     ),
-    "keywords:forbidden_words": ({"forbidden_words": ["bad idea"]}, "A badger", ("A bad idea.", "BAD IDEA")),
+    "keywords:forbidden_words": (
+        {"forbidden_words": ["bad idea"]},
+        "A badger",
+        ("A bad idea.", "BAD IDEA"),
+    ),
     "keywords:letter_frequency": (
         {"letter": "x", "let_frequency": 3, "let_relation": "less than"},
         "xX",
@@ -44,7 +56,11 @@ CASES: dict[str, tuple[dict[str, Any], str, tuple[str, ...]]] = {
         "Alpha\n\n**Beta** is",
         ("Alpha\n\nBetamax", "Beta\n\nAlpha", "Alpha\nBeta", "A\n\nBeta\n\nC"),
     ),
-    "detectable_content:number_placeholders": ({"num_placeholders": 2}, "[name] at [date]", ("[name]", "[] [ ]")),
+    "detectable_content:number_placeholders": (
+        {"num_placeholders": 2},
+        "[name] at [date]",
+        ("[name]", "[] [ ]"),
+    ),
     "detectable_content:postscript": (
         {"postscript_marker": "P.S."},
         "Bye\n\nP.S. I wait",
@@ -70,9 +86,17 @@ CASES: dict[str, tuple[dict[str, Any], str, tuple[str, ...]]] = {
         "Section 1\na\n## Section 2\nb",
         ("Section 1\na", "Section\nSection"),
     ),
-    "detectable_format:json_format": ({}, '```json\n{"a": 1}\n```', ("{'a': 1}", '{"a": 1} or so', "[" * 9999)),
+    "detectable_format:json_format": (
+        {},
+        '```json\n{"a": 1}\n```',
+        ("{'a': 1}", '{"a": 1} or so', "[" * 9999),
+    ),
     "detectable_format:title": ({}, "<<A song>>\nLa", ("<A song>", "<<>>", "<< >>")),
-    "combination:two_responses": ({}, "One\n******\nTwo", ("One\n******\nOne", "One\n******\n", "a******b******c")),
+    "combination:two_responses": (
+        {},
+        "One\n******\nTwo",
+        ("One\n******\nOne", "One\n******\n", "a******b******c"),
+    ),
     "combination:repeat_prompt": (
         {"prompt_to_repeat": "Write a song."},
         "Write a song.\nLa",
@@ -95,7 +119,9 @@ CASES: dict[str, tuple[dict[str, Any], str, tuple[str, ...]]] = {
     "language:response_language": (
         {"language": "de"},
         "Das ist ein ganz gewöhnlicher deutscher Satz, der lang genug ist, um erkannt zu werden.",
-        ("This is a plain English sentence, which is long enough to be recognised as such.",),
+        (
+            "This is a plain English sentence, which is long enough to be recognised as such.",
+        ),
     ),
 }
 
@@ -123,11 +149,17 @@ def test_an_instruction_is_followed_or_not(instruction: str) -> None:
 
 @pytest.mark.parametrize("instruction", sorted(CASES))
 def test_nothing_follows_nothing(instruction: str) -> None:
-    assert judged("<think>hm</think>\n", instruction, **CASES[instruction][0]).status is Status.UNPARSEABLE
+    assert (
+        judged("<think>hm</think>\n", instruction, **CASES[instruction][0]).status
+        is Status.UNPARSEABLE
+    )
 
 
 def test_all_are_asked_and_a_share_can_be_paid() -> None:
-    row = {"instruction_id_list": ["punctuation:no_comma", "change_case:english_lowercase"], "kwargs": [{}, {}]}
+    row = {
+        "instruction_id_list": ["punctuation:no_comma", "change_case:english_lowercase"],
+        "kwargs": [{}, {}],
+    }
     half = Sample(text="Yes indeed", row=row)
     assert IFEvalVerifier().verify(half).score == 0.0
     assert IFEvalVerifier(scoring="share").verify(half).score == 0.5
@@ -137,16 +169,47 @@ def test_all_are_asked_and_a_share_can_be_paid() -> None:
 @pytest.mark.parametrize(
     ("written", "follows", "fails"),
     [
-        ({"func_name": "verify_keyword_frequency", "word": "cat", "N": 2}, "cat cat", "cat cat cat"),
-        ({"func_name": "validate_word_constraint", "N": 30, "quantifier": "around"}, "one " * 28, "one " * 26),
-        ({"func_name": "validate_sections", "N": 1, "section_splitter": "PART"}, "PART 1", "PART 1\nPART 2"),
-        ({"func_name": "validate_choice", "options": ["red", "blue"]}, "red", "red or blue"),
-        ({"func_name": "validate_paragraphs", "N": 1, "first_word": "So", "i": 1, "options": None}, "So be it", "Be"),
+        (
+            {"func_name": "verify_keyword_frequency", "word": "cat", "N": 2},
+            "cat cat",
+            "cat cat cat",
+        ),
+        (
+            {"func_name": "validate_word_constraint", "N": 30, "quantifier": "around"},
+            "one " * 28,
+            "one " * 26,
+        ),
+        (
+            {"func_name": "validate_sections", "N": 1, "section_splitter": "PART"},
+            "PART 1",
+            "PART 1\nPART 2",
+        ),
+        (
+            {"func_name": "validate_choice", "options": ["red", "blue"]},
+            "red",
+            "red or blue",
+        ),
+        (
+            {
+                "func_name": "validate_paragraphs",
+                "N": 1,
+                "first_word": "So",
+                "i": 1,
+                "options": None,
+            },
+            "So be it",
+            "Be",
+        ),
     ],
 )
-def test_rlvr_ifeval_is_read_as_a_mapping_or_as_json(written: dict[str, Any], follows: str, fails: str) -> None:
+def test_rlvr_ifeval_is_read_as_a_mapping_or_as_json(
+    written: dict[str, Any], follows: str, fails: str
+) -> None:
     for ground_truth in (written, json.dumps(written)):
-        assert ifeval_reward([follows, fails], ground_truth=[ground_truth] * 2) == [1.0, 0.0]
+        assert ifeval_reward([follows, fails], ground_truth=[ground_truth] * 2) == [
+            1.0,
+            0.0,
+        ]
 
 
 @pytest.mark.parametrize(
@@ -156,9 +219,18 @@ def test_rlvr_ifeval_is_read_as_a_mapping_or_as_json(written: dict[str, Any], fo
         {"instruction_id_list": ["keywords:existence"], "kwargs": []},
         {"instruction_id_list": ["no:such"], "kwargs": [{}]},
         {"instruction_id_list": [], "kwargs": []},
-        {"instruction_id_list": ["keywords:letter_frequency"], "kwargs": [{"letter": "ab", "let_frequency": 1}]},
-        {"instruction_id_list": ["keywords:existence"], "kwargs": [{"keywords": ["apple", ""]}]},
-        {"instruction_id_list": ["keywords:forbidden_words"], "kwargs": [{"forbidden_words": ["Yes", ""]}]},
+        {
+            "instruction_id_list": ["keywords:letter_frequency"],
+            "kwargs": [{"letter": "ab", "let_frequency": 1}],
+        },
+        {
+            "instruction_id_list": ["keywords:existence"],
+            "kwargs": [{"keywords": ["apple", ""]}],
+        },
+        {
+            "instruction_id_list": ["keywords:forbidden_words"],
+            "kwargs": [{"forbidden_words": ["Yes", ""]}],
+        },
         {"ground_truth": '{"func_name": "no_such"}'},
         {"ground_truth": "4"},
         {"ground_truth": "{"},
@@ -167,17 +239,31 @@ def test_rlvr_ifeval_is_read_as_a_mapping_or_as_json(written: dict[str, Any], fo
 )
 def test_a_row_that_cannot_be_asked_is_the_datas_fault(row: dict[str, Any]) -> None:
     verdict = IFEvalVerifier().verify(Sample(text="Yes.", row=row))
-    assert (verdict.status, verdict.score, verdict.reason) == (Status.SKIPPED, None, "instructions_invalid")
-    assert [problem.reason for problem in IFEvalVerifier().check_rows([row])] == ["instructions_invalid"]
+    assert (verdict.status, verdict.score, verdict.reason) == (
+        Status.SKIPPED,
+        None,
+        "instructions_invalid",
+    )
+    assert [problem.reason for problem in IFEvalVerifier().check_rows([row])] == [
+        "instructions_invalid"
+    ]
 
 
 def test_datasets_fill_settings_with_none_and_floats() -> None:
-    row = {"instruction_id_list": ["detectable_format:title"], "kwargs": [{"num_words": None, "language": None}]}
+    row = {
+        "instruction_id_list": ["detectable_format:title"],
+        "kwargs": [{"num_words": None, "language": None}],
+    }
     assert instructions_of(row) == [("detectable_format:title", {})]
-    assert judged("* a\n* b", "detectable_format:number_bullet_lists", num_bullets=2.0).score == 1.0
+    assert (
+        judged("* a\n* b", "detectable_format:number_bullet_lists", num_bullets=2.0).score
+        == 1.0
+    )
 
 
-@pytest.mark.parametrize("unit", ["[a", "<<a", ". ", "*a ", "\n ", "a'", '"', "....", "{", "* * *\n"])
+@pytest.mark.parametrize(
+    "unit", ["[a", "<<a", ". ", "*a ", "\n ", "a'", '"', "....", "{", "* * *\n"]
+)
 def test_hostile_text_takes_no_time(unit: str) -> None:
     ids = [each for each in CASES if not each.startswith("language")]
     row = {"instruction_id_list": ids, "kwargs": [CASES[each][0] for each in ids]}

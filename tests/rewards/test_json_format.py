@@ -16,7 +16,11 @@ from trl_grpo_ext.rewards.formats.json_format import JsonVerifier, json_reward
 
 ANN = '{"name": "Ann"}'
 NAMED = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
-TREE = {"type": "object", "properties": {"child": {"$ref": "#"}}, "additionalProperties": False}
+TREE = {
+    "type": "object",
+    "properties": {"child": {"$ref": "#"}},
+    "additionalProperties": False,
+}
 TABLE = [
     (ANN, 1, ""),
     (f"```json\n{ANN}\n```", 1, ""),
@@ -46,14 +50,18 @@ TABLE = [
 
 
 @pytest.mark.parametrize(("text", "score", "reason"), TABLE)
-def test_strict_json_with_nothing_beside_it_scores_1(text: str, score: float, reason: str) -> None:
+def test_strict_json_with_nothing_beside_it_scores_1(
+    text: str, score: float, reason: str
+) -> None:
     (verdict,) = json_reward.judge([text])
     assert (verdict.score, verdict.reason) == (score, reason)
 
 
 @pytest.mark.parametrize("schema", [NAMED, json.dumps(NAMED)], ids=["mapping", "text"])
 def test_a_schema_decides(schema: Any) -> None:
-    verdicts = JsonVerifier(schema=schema).judge([ANN, '{"name": 4}', "{}", "[]", "4", "Ann"])
+    verdicts = JsonVerifier(schema=schema).judge(
+        [ANN, '{"name": 4}', "{}", "[]", "4", "Ann"]
+    )
     assert [verdict.score for verdict in verdicts] == [1.0, 0.0, 0.0, 0.0, 0.0, 0.0]
     assert verdicts[1].reason == "schema_mismatch"
     assert verdicts[1].details == {"path": "$.name", "keyword": "type"}
@@ -62,14 +70,20 @@ def test_a_schema_decides(schema: Any) -> None:
 
 def test_a_schema_without_a_type_does_not_let_a_bare_number_pass() -> None:
     schema = {"required": ["name"]}
-    with pytest.raises(ValueError, match="accepts null and true; give it a type, or say root='object'"):
+    with pytest.raises(
+        ValueError, match="accepts null and true; give it a type, or say root='object'"
+    ):
         JsonVerifier(schema=schema)
     assert JsonVerifier(schema=schema, root="object")(["4", "[]", ANN]) == [0.0, 0.0, 1.0]
     assert JsonVerifier(schema=schema, root="any")(["4", ANN]) == [1.0, 1.0]
     assert JsonVerifier(schema={"type": "integer"})(["4", '"4"']) == [1.0, 0.0]
 
 
-FIELDS = {"properties": {"a": {"type": "integer"}}, "required": ["a"], "additionalProperties": False}
+FIELDS = {
+    "properties": {"a": {"type": "integer"}},
+    "required": ["a"],
+    "additionalProperties": False,
+}
 OBJECT = {"type": "object", **FIELDS}
 ITEMS = {"items": {"type": "integer"}, "minItems": 1}
 ROOT_CASES: dict[str, tuple[Any, list[float]]] = {
@@ -77,15 +91,28 @@ ROOT_CASES: dict[str, tuple[Any, list[float]]] = {
     "two types": ({"type": ["object", "array"], **ITEMS}, [1, 1, 0, 1, 0]),
     "a reference": ({"$ref": "#/$defs/a", "$defs": {"a": OBJECT}}, [1, 0, 0, 0, 0]),
     "a relative reference": (
-        {"$id": "https://a.test/x/y", "allOf": [{"$ref": "y#/$defs/a"}], "$defs": {"a": OBJECT}},
+        {
+            "$id": "https://a.test/x/y",
+            "allOf": [{"$ref": "y#/$defs/a"}],
+            "$defs": {"a": OBJECT},
+        },
         [1, 0, 0, 0, 0],
     ),
-    "all of, one with a type": ({"allOf": [{"type": "object"}, {"minItems": 1}]}, [1, 1, 0, 0, 0]),
+    "all of, one with a type": (
+        {"allOf": [{"type": "object"}, {"minItems": 1}]},
+        [1, 1, 0, 0, 0],
+    ),
     "any of": ({"anyOf": [OBJECT, {"type": "array", "maxItems": 0}]}, [1, 0, 1, 0, 0]),
-    "one of, with types": ({"oneOf": [{"type": "object"}, {"type": "array", "minItems": 1}]}, [1, 1, 0, 1, 0]),
+    "one of, with types": (
+        {"oneOf": [{"type": "object"}, {"type": "array", "minItems": 1}]},
+        [1, 1, 0, 1, 0],
+    ),
     "values": ({"enum": [{"a": 1}, 4]}, [1, 0, 0, 0, 1]),
     "one value": ({"const": [1]}, [0, 0, 0, 1, 0]),
-    "whole numbers among numbers": ({"allOf": [{"type": "number"}, {"type": "integer"}]}, [0, 0, 0, 0, 1]),
+    "whole numbers among numbers": (
+        {"allOf": [{"type": "number"}, {"type": "integer"}]},
+        [0, 0, 0, 0, 1],
+    ),
     "nothing": (False, [0, 0, 0, 0, 0]),
 }
 
@@ -112,15 +139,23 @@ UNKNOWN_ROOTS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("schema", UNKNOWN_ROOTS.values(), ids=UNKNOWN_ROOTS)
-def test_a_schema_that_does_not_tell_its_root_is_refused_unless_that_is_said(schema: Any) -> None:
+def test_a_schema_that_does_not_tell_its_root_is_refused_unless_that_is_said(
+    schema: Any,
+) -> None:
     with pytest.raises(ValueError, match="say root='object'"):
         JsonVerifier(schema=schema)
     JsonVerifier(schema=schema, root="object")
     row = {"s": json.dumps(schema)}
     by_row = JsonVerifier(schema_column="s")
-    assert [(problem.row, problem.reason) for problem in by_row.check_rows([row])] == [(0, "schema_root_unknown")]
+    assert [(problem.row, problem.reason) for problem in by_row.check_rows([row])] == [
+        (0, "schema_root_unknown")
+    ]
     (verdict,) = by_row.judge(["[]"], s=[row["s"]])
-    assert (verdict.score, verdict.blame, verdict.reason) == (None, Blame.DATA, "schema_root_unknown")
+    assert (verdict.score, verdict.blame, verdict.reason) == (
+        None,
+        Blame.DATA,
+        "schema_root_unknown",
+    )
     assert JsonVerifier(schema_column="s", root="object").check_rows([row]) == []
 
 
@@ -140,16 +175,40 @@ def test_a_fence_may_be_required_or_forbidden_and_text_around_it_allowed() -> No
 
 
 def test_a_row_may_have_its_own_schema() -> None:
-    schemas = [json.dumps(NAMED), NAMED, '{"type": "array"}', '{"type": "objekt"}', "{", 4, None, '{"$ref": "#"}']
+    schemas = [
+        json.dumps(NAMED),
+        NAMED,
+        '{"type": "array"}',
+        '{"type": "objekt"}',
+        "{",
+        4,
+        None,
+        '{"$ref": "#"}',
+    ]
     verdicts = JsonVerifier(schema_column="schema").judge([ANN] * 8, schema=schemas)
-    assert [verdict.score for verdict in verdicts] == [1.0, 1.0, 0.0, None, None, None, None, None]
-    assert [verdict.reason for verdict in verdicts[3:]] == [*["schema_bad"] * 3, "schema_missing", "schema_bad"]
+    assert [verdict.score for verdict in verdicts] == [
+        1.0,
+        1.0,
+        0.0,
+        None,
+        None,
+        None,
+        None,
+        None,
+    ]
+    assert [verdict.reason for verdict in verdicts[3:]] == [
+        *["schema_bad"] * 3,
+        "schema_missing",
+        "schema_bad",
+    ]
     assert {verdict.blame for verdict in verdicts[3:]} == {Blame.DATA}
 
 
 def test_a_rows_bad_schema_is_the_datas_fault_whatever_the_answer_is() -> None:
     verifier = JsonVerifier(schema_column="schema")
-    assert verifier(["", "4", "<think>", "{"], schema=['{"type": "objekt"}'] * 4) == [None] * 4
+    assert (
+        verifier(["", "4", "<think>", "{"], schema=['{"type": "objekt"}'] * 4) == [None] * 4
+    )
     with pytest.raises(ValueError, match="column `schema`"):
         verifier([ANN])
 
@@ -167,8 +226,14 @@ def test_rows_with_bad_schemas_are_found_before_training() -> None:
 
 def test_an_answer_on_which_a_pattern_takes_for_ever_is_a_timeout() -> None:
     schema = {"type": "object", "properties": {"a": {"pattern": "^(a+)+$"}}}
-    hostile, fine = JsonVerifier(schema=schema).judge([json.dumps({"a": "a" * 40 + "b"}), '{"a": "aa"}'])
-    assert (hostile.status, hostile.reason, hostile.score) == (Status.TIMEOUT, "timeout", 0.0)
+    hostile, fine = JsonVerifier(schema=schema).judge(
+        [json.dumps({"a": "a" * 40 + "b"}), '{"a": "aa"}']
+    )
+    assert (hostile.status, hostile.reason, hostile.score) == (
+        Status.TIMEOUT,
+        "timeout",
+        0.0,
+    )
     assert fine.score == 1.0
 
 
@@ -182,15 +247,26 @@ def test_an_answer_on_which_a_pattern_takes_for_ever_is_a_timeout() -> None:
         ([{"a": 1, "b": [2]}, {"b": [2.0], "a": 1}], 0.0),
     ],
 )
-def test_unique_items_are_told_in_linear_time_as_json_schema_compares_them(items: list[Any], score: float) -> None:
-    assert JsonVerifier(schema={"type": "array", "uniqueItems": True})([json.dumps(items)]) == [score]
+def test_unique_items_are_told_in_linear_time_as_json_schema_compares_them(
+    items: list[Any], score: float
+) -> None:
+    assert JsonVerifier(schema={"type": "array", "uniqueItems": True})(
+        [json.dumps(items)]
+    ) == [score]
 
 
 @pytest.mark.slow
 def test_a_rows_schema_that_takes_for_ever_itself_is_the_datas_fault() -> None:
-    bomb = {"$defs": {f"d{i}": {"allOf": [{"$ref": f"#/$defs/d{i + 1}"}] * 2} for i in range(30)}, "$ref": "#/$defs/d0"}
+    bomb = {
+        "$defs": {
+            f"d{i}": {"allOf": [{"$ref": f"#/$defs/d{i + 1}"}] * 2} for i in range(30)
+        },
+        "$ref": "#/$defs/d0",
+    }
     bomb["$defs"]["d30"] = True
-    (verdict,) = JsonVerifier(schema_column="s", timeout=0.5).judge([ANN], s=[json.dumps(bomb)])
+    (verdict,) = JsonVerifier(schema_column="s", timeout=0.5).judge(
+        [ANN], s=[json.dumps(bomb)]
+    )
     assert verdict.score is None
     assert verdict.reason in ("schema_timeout", "worker_starved")
 
@@ -198,13 +274,20 @@ def test_a_rows_schema_that_takes_for_ever_itself_is_the_datas_fault() -> None:
 def test_a_schema_that_refers_to_itself_goes_as_deep_as_the_answer() -> None:
     verifier = JsonVerifier(schema={"$ref": "#/$defs/t", "$defs": {"t": {**TREE, "properties": {"child": {"anyOf": [{"$ref": "#/$defs/t"}]}}}}}, max_depth=100, root="object")  # fmt: skip  # noqa: E501
     deepest = '{"child":' * 99 + "{}" + "}" * 99
-    assert verifier([deepest, deepest.replace("{}", "4"), '{"child":' + deepest + "}"]) == [1.0, 0.0, 0.0]
+    assert verifier([deepest, deepest.replace("{}", "4"), '{"child":' + deepest + "}"]) == [
+        1.0,
+        0.0,
+        0.0,
+    ]
 
 
 def test_a_circle_that_only_some_answers_enter_has_no_verdict_on_the_others() -> None:
     circle = {"type": "object", "dependentSchemas": {"b": {"$ref": "#"}}}
     verdicts = JsonVerifier(schema=circle).judge(['{"a": 1}', '{"b": 1}'])
-    assert [(verdict.score, verdict.reason) for verdict in verdicts] == [(1.0, ""), (0.0, "too_deep")]
+    assert [(verdict.score, verdict.reason) for verdict in verdicts] == [
+        (1.0, ""),
+        (0.0, "too_deep"),
+    ]
 
 
 def test_nothing_is_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -217,7 +300,9 @@ def test_nothing_is_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
         JsonVerifier(schema={"$ref": "https://example.com/schema.json"})
     dialect = JsonVerifier(schema={"$ref": "https://json-schema.org/draft/2020-12/schema"})
     assert dialect(['{"type": "object"}', '{"type": "objekt"}']) == [1.0, 0.0]
-    assert JsonVerifier(schema_column="s")([ANN], s=['{"$ref": "file:///etc/passwd"}']) == [None]
+    assert JsonVerifier(schema_column="s")([ANN], s=['{"$ref": "file:///etc/passwd"}']) == [
+        None
+    ]
 
 
 def test_older_dialects_are_known() -> None:
@@ -232,15 +317,23 @@ def test_older_dialects_are_known() -> None:
 @settings(max_examples=30)
 @given(st.lists(st.text() | st.text('{}[]"name:1, \\\ud800\x00', max_size=20), max_size=3))
 def test_any_texts_get_a_score_each(texts: list[str]) -> None:
-    for verifier in (json_reward, JsonVerifier(schema=NAMED), JsonVerifier(fence="required", text_around=True)):
+    for verifier in (
+        json_reward,
+        JsonVerifier(schema=NAMED),
+        JsonVerifier(fence="required", text_around=True),
+    ):
         assert [score in (0.0, 1.0) for score in verifier(texts)] == [True] * len(texts)
 
 
 def test_thinking_that_the_prompt_opened_does_not_count() -> None:
-    assert json_reward.verify(Sample(text=ANN, prefill="<think>")).reason == "unclosed_think"
+    assert (
+        json_reward.verify(Sample(text=ANN, prefill="<think>")).reason == "unclosed_think"
+    )
 
 
-def test_without_jsonschema_a_schema_is_refused_with_the_extra_that_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_jsonschema_a_schema_is_refused_with_the_extra_that_has_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(json_format, "find_spec", lambda name: None)
     assert JsonVerifier()([ANN]) == [1.0]
     with pytest.raises(ValueError, match=r"trl-grpo-ext\[json\]"):
@@ -253,7 +346,12 @@ def test_a_schema_that_refers_to_itself_is_refused_however_deep_the_stack_is() -
         if depth:
             return refused_at(depth - 1, count)
         with pytest.raises(ValueError, match="refers to itself"):
-            JsonVerifier(schema={"description": f"new {count}", "anyOf": [{"type": "object"}, {"$ref": "#"}]})
+            JsonVerifier(
+                schema={
+                    "description": f"new {count}",
+                    "anyOf": [{"type": "object"}, {"$ref": "#"}],
+                }
+            )
         return True
 
     assert all(refused_at(count, count) for count in range(300))
@@ -264,8 +362,14 @@ def test_a_schema_that_refers_to_itself_is_refused_however_deep_the_stack_is() -
     [
         ({"schema": {"type": "objekt"}}, r"\$\.type"),
         ({"schema": {"properties": {"a": {"pattern": "("}}}}, "regex"),
-        ({"schema": {"type": "object", "properties": {"a": {"pattern": "\bno"}}}}, "put it in single quotes"),
-        ({"schema": {"type": "object", "patternProperties": {"\fa": True}}}, "put it in single quotes"),
+        (
+            {"schema": {"type": "object", "properties": {"a": {"pattern": "\bno"}}}},
+            "put it in single quotes",
+        ),
+        (
+            {"schema": {"type": "object", "patternProperties": {"\fa": True}}},
+            "put it in single quotes",
+        ),
         ({"schema": "{"}, "not JSON"),
         ({"schema": 4}, "not int"),
         ({"schema": {"default": float("nan")}}, "not JSON"),
@@ -283,6 +387,8 @@ def test_a_schema_that_refers_to_itself_is_refused_however_deep_the_stack_is() -
         ({"timeout": 0}, "above 0"),
     ],
 )
-def test_settings_that_cannot_be_are_refused(arguments: dict[str, Any], message: str) -> None:
+def test_settings_that_cannot_be_are_refused(
+    arguments: dict[str, Any], message: str
+) -> None:
     with pytest.raises(ValueError, match=message):
         JsonVerifier(**arguments)

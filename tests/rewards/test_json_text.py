@@ -13,15 +13,26 @@ from trl_grpo_ext.rewards.formats.answer_part import FormatFaultError
 from trl_grpo_ext.rewards.formats.json_schema import read_json
 
 values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3)
+    ),
     max_leaves=10,
 )
 
 
 @given(values, st.sampled_from([None, 1]), st.booleans())
-def test_what_json_writes_is_read_back(value: Any, indent: int | None, ascii_only: bool) -> None:
-    assert read_json(json.dumps(value, indent=indent, ensure_ascii=ascii_only), max_depth=50) == value
+def test_what_json_writes_is_read_back(
+    value: Any, indent: int | None, ascii_only: bool
+) -> None:
+    assert (
+        read_json(json.dumps(value, indent=indent, ensure_ascii=ascii_only), max_depth=50)
+        == value
+    )
 
 
 @given(st.text('[]{}",:\\ 1eE-.tnNaI\ud800\x00', max_size=30))
@@ -62,7 +73,9 @@ def test_what_is_no_strict_json_is_a_fault(text: str, reason: str) -> None:
 
 
 def test_brackets_in_texts_are_no_depth() -> None:
-    assert read_json(json.dumps(["[" * 50 + '\\"[["']), max_depth=1) == ["[" * 50 + '\\"[["']
+    assert read_json(json.dumps(["[" * 50 + '\\"[["']), max_depth=1) == [
+        "[" * 50 + '\\"[["'
+    ]
 
 
 @pytest.mark.parametrize(

@@ -45,12 +45,17 @@ def judged(text: str, verifier: LanguageVerifier = ENGLISH, **sample: Any) -> Ve
 
 @pytest.mark.parametrize("code", TEXTS)
 def test_a_text_is_in_its_own_language_and_in_none_of_the_others(code: str) -> None:
-    found = {wanted: judged(TEXTS[code], LanguageVerifier(language=wanted)).score for wanted in TEXTS}
+    found = {
+        wanted: judged(TEXTS[code], LanguageVerifier(language=wanted)).score
+        for wanted in TEXTS
+    }
     assert found == {wanted: float(wanted == code) for wanted in TEXTS}
 
 
 def test_the_score_is_the_share_of_the_words() -> None:
-    verdict = judged("one two three four five six seven eight nine ten words " * 3 + "\n其他三个词吧")
+    verdict = judged(
+        "one two three four five six seven eight nine ten words " * 3 + "\n其他三个词吧"
+    )
     assert verdict.score == pytest.approx(33 / 36)
     assert (verdict.status, verdict.reason) == (Status.PARTIAL, "mixed_languages")
     assert verdict.details == {"wanted": "en", "share": "0.92", "others": "cjk"}
@@ -63,7 +68,9 @@ def test_a_sentence_of_another_language_of_the_same_script_is_found() -> None:
 
 
 def test_a_chinese_sentence_in_english_thoughts_is_found() -> None:
-    verdict = judged(f"<think>{TEXTS['en']}首先我们需要计算总数，然后除以二。{TEXTS['en']}</think>The answer is four.")
+    verdict = judged(
+        f"<think>{TEXTS['en']}首先我们需要计算总数，然后除以二。{TEXTS['en']}</think>The answer is four."
+    )
     assert 0.7 < (verdict.score or 0) < 0.9
     assert verdict.details["others"] == "zh"
 
@@ -71,15 +78,29 @@ def test_a_chinese_sentence_in_english_thoughts_is_found() -> None:
 def test_a_threshold_makes_the_score_1_or_0() -> None:
     mixed = TEXTS["en"] * 3 + "\n" + TEXTS["zh"]
     share = judged(mixed).score or 0
-    for threshold, score, status in ((share, 1.0, Status.CORRECT), (share + 0.01, 0.0, Status.INCORRECT)):
+    for threshold, score, status in (
+        (share, 1.0, Status.CORRECT),
+        (share + 0.01, 0.0, Status.INCORRECT),
+    ):
         verdict = judged(mixed, LanguageVerifier(language="en", threshold=threshold))
-        assert (verdict.score, verdict.status, verdict.reason) == (score, status, "mixed_languages")
+        assert (verdict.score, verdict.status, verdict.reason) == (
+            score,
+            status,
+            "mixed_languages",
+        )
 
 
-@pytest.mark.parametrize("text", ["", r"\boxed{4}", "4", "$x=4$", "```python\nprint(4)\n```", "Answer: 4", "\ud800\0"])
+@pytest.mark.parametrize(
+    "text",
+    ["", r"\boxed{4}", "4", "$x=4$", "```python\nprint(4)\n```", "Answer: 4", "\ud800\0"],
+)
 def test_too_little_prose_to_tell_scores_what_was_set(text: str) -> None:
     verdict = judged(text)
-    assert (verdict.score, verdict.status, verdict.reason) == (1.0, Status.CORRECT, "too_little_prose")
+    assert (verdict.score, verdict.status, verdict.reason) == (
+        1.0,
+        Status.CORRECT,
+        "too_little_prose",
+    )
     assert judged(text, LanguageVerifier(language="en", too_little=0.0)).score == 0.0
 
 
@@ -143,8 +164,12 @@ def test_code_and_mathematics_do_not_count() -> None:
     ],
 )
 @pytest.mark.parametrize("code", ["es", "zh"])
-def test_prose_behind_the_marks_of_code_or_mathematics_counts(hidden: str, code: str) -> None:
-    assert (judged(hidden.format(TEXTS[code]) + "\nSo the answer is four.").score or 0) < 0.5
+def test_prose_behind_the_marks_of_code_or_mathematics_counts(
+    hidden: str, code: str
+) -> None:
+    assert (
+        judged(hidden.format(TEXTS[code]) + "\nSo the answer is four.").score or 0
+    ) < 0.5
 
 
 def test_reckoning_in_words_inside_a_code_block_counts() -> None:
@@ -152,7 +177,9 @@ def test_reckoning_in_words_inside_a_code_block_counts() -> None:
         "Natalia sold 48 clips in April and half as many in May, so 48/2 = 24 clips in May.\n"
         "Altogether she sold 48 + 24 = 72 clips. Let x be the number of days, then 7x = 21, so x = 3 as we said."
     )
-    verdict = judged(f"```\n{reckoning}\n```\n{TEXTS['ja']}", LanguageVerifier(language="ja"))
+    verdict = judged(
+        f"```\n{reckoning}\n```\n{TEXTS['ja']}", LanguageVerifier(language="ja")
+    )
     assert (verdict.score or 0) < 0.7
 
 
@@ -169,7 +196,10 @@ def test_short_comments_in_code_do_not_count() -> None:
 @pytest.mark.parametrize("mark", ["`", "$"])
 def test_prose_in_pieces_between_marks_counts(mark: str) -> None:
     words = TEXTS["es"].split()
-    pieces = " ".join(f"{mark}{' '.join(words[start : start + 3])}{mark}" for start in range(0, len(words), 3))
+    pieces = " ".join(
+        f"{mark}{' '.join(words[start : start + 3])}{mark}"
+        for start in range(0, len(words), 3)
+    )
     assert (judged(pieces + "\nSo the answer is four.").score or 0) < 0.5
 
 
@@ -189,7 +219,10 @@ def test_other_spaces_or_capitals_hide_no_language(disguise: Any) -> None:
 
 
 def test_comments_in_another_script_count_though_code_does_not() -> None:
-    assert judged(f"The code:\n```python\nx = f(1)[2] + {{3: 4}}  # {TEXTS['zh']}\n```").reason == "mixed_languages"
+    assert (
+        judged(f"The code:\n```python\nx = f(1)[2] + {{3: 4}}  # {TEXTS['zh']}\n```").reason
+        == "mixed_languages"
+    )
 
 
 def test_the_language_is_that_of_the_prompt_if_none_is_named() -> None:
@@ -197,20 +230,43 @@ def test_the_language_is_that_of_the_prompt_if_none_is_named() -> None:
         "小明有两个苹果，他又买了两个苹果，一共有多少个苹果？",
         "How many apples does Tom have if he buys two and then two more?",
         [
-            {"role": "system", "content": "You are a helpful assistant who thinks step by step."},
-            {"role": "user", "content": "小明有两个苹果，他又买了两个苹果，一共有多少个苹果？"},
+            {
+                "role": "system",
+                "content": "You are a helpful assistant who thinks step by step.",
+            },
+            {
+                "role": "user",
+                "content": "小明有两个苹果，他又买了两个苹果，一共有多少个苹果？",
+            },
         ],
-        [{"role": "user", "content": [{"type": "text", "text": "¿Cuántas manzanas tiene Juan si compra dos más?"}]}],
+        [
+            {
+                "role": "user",
+                "content": [
+                    {
+                        "type": "text",
+                        "text": "¿Cuántas manzanas tiene Juan si compra dos más?",
+                    }
+                ],
+            }
+        ],
     ]
-    found = language.language_reward([TEXTS["en"], TEXTS["en"], TEXTS["zh"], TEXTS["es"]], prompts=prompts)
+    found = language.language_reward(
+        [TEXTS["en"], TEXTS["en"], TEXTS["zh"], TEXTS["es"]], prompts=prompts
+    )
     assert found == [0.0, 1.0, 1.0, 1.0]
 
 
-@pytest.mark.parametrize("prompt", [None, "2+2=?", [], [{"role": "system", "content": TEXTS["zh"]}], ""])
+@pytest.mark.parametrize(
+    "prompt", [None, "2+2=?", [], [{"role": "system", "content": TEXTS["zh"]}], ""]
+)
 def test_where_the_prompt_tells_none_a_completion_must_keep_to_its_own(prompt: Any) -> None:
     verifier = LanguageVerifier()
     assert judged(TEXTS["es"], verifier, prompt=prompt).score == 1.0
-    assert judged(TEXTS["es"] + TEXTS["zh"], verifier, prompt=prompt).reason == "mixed_languages"
+    assert (
+        judged(TEXTS["es"] + TEXTS["zh"], verifier, prompt=prompt).reason
+        == "mixed_languages"
+    )
 
 
 def test_a_column_may_name_the_language_of_each_row() -> None:
@@ -223,7 +279,10 @@ def test_a_column_may_name_the_language_of_each_row() -> None:
 
 @pytest.mark.parametrize(
     ("value", "reason"),
-    [(None, "language_missing"), *((value, "language_unreadable") for value in ("Klingon", "", 5, ["en"], "\ud800"))],
+    [
+        (None, "language_missing"),
+        *((value, "language_unreadable") for value in ("Klingon", "", 5, ["en"], "\ud800")),
+    ],
 )
 def test_a_row_without_a_language_is_the_datas_fault(value: object, reason: str) -> None:
     verifier = LanguageVerifier(column="lang")
@@ -236,25 +295,41 @@ def test_a_row_without_a_language_is_the_datas_fault(value: object, reason: str)
 def test_a_part_of_the_completion_may_be_looked_at_alone() -> None:
     text = f"<think>{TEXTS['zh']}</think>{TEXTS['en']}"
     parts = ("completion", "thinking", "answer")
-    found = [judged(text, LanguageVerifier(language="en", part=part)).score for part in parts]  # type: ignore[arg-type]
+    found = [
+        judged(text, LanguageVerifier(language="en", part=part)).score for part in parts
+    ]  # type: ignore[arg-type]
     assert found == [pytest.approx(0.55, abs=0.1), 0.0, 1.0]
 
 
 def test_a_part_that_is_not_there_is_unparseable() -> None:
-    answer, thinking = LanguageVerifier(language="en", part="answer"), LanguageVerifier(language="en", part="thinking")
+    answer, thinking = (
+        LanguageVerifier(language="en", part="answer"),
+        LanguageVerifier(language="en", part="thinking"),
+    )
     for verdict, reason in (
         (judged(f"<think>{TEXTS['en']}", answer), "unclosed_think"),
         (judged(TEXTS["en"], answer, prefill="<think>\n"), "unclosed_think"),
         (judged(TEXTS["en"], thinking), "no_think"),
     ):
-        assert (verdict.status, verdict.score, verdict.reason) == (Status.UNPARSEABLE, 0.0, reason)
+        assert (verdict.status, verdict.score, verdict.reason) == (
+            Status.UNPARSEABLE,
+            0.0,
+            reason,
+        )
     assert judged(TEXTS["en"], thinking, prefill="<think>\n").score == 1.0
     assert judged(TEXTS["en"] + "</think>" + TEXTS["zh"], thinking).score == 1.0
 
 
-@given(text=st.text(st.characters()) | st.text("$`\\[](){}<a \n~汉б1"), part=st.sampled_from(language.PARTS))
+@given(
+    text=st.text(st.characters()) | st.text("$`\\[](){}<a \n~汉б1"),
+    part=st.sampled_from(language.PARTS),
+)
 def test_any_text_has_one_score(text: str, part: Any) -> None:
-    for verifier in (LanguageVerifier(language="en", part=part), LanguageVerifier(language="ja"), LanguageVerifier()):
+    for verifier in (
+        LanguageVerifier(language="en", part=part),
+        LanguageVerifier(language="ja"),
+        LanguageVerifier(),
+    ):
         (verdict,) = verifier.judge_samples([Sample(text=text, prompt=text)])
         assert verdict.score is not None
         assert 0 <= verdict.score <= 1
@@ -267,7 +342,21 @@ def test_marks_take_away_no_more_than_stands_between_them(text: str) -> None:
 
 @pytest.mark.parametrize(
     "unit",
-    ["a", "a ", "$a ", "`", "```\n", r"\[", r"\begin{align}", "<a", "http://", "a\u0301\u0316", "汉", "\n", "&amp"],
+    [
+        "a",
+        "a ",
+        "$a ",
+        "`",
+        "```\n",
+        r"\[",
+        r"\begin{align}",
+        "<a",
+        "http://",
+        "a\u0301\u0316",
+        "汉",
+        "\n",
+        "&amp",
+    ],
 )
 def test_hostile_text_of_any_length_gets_its_score(unit: str) -> None:
     assert judged(unit * (100_000 // len(unit))).score in (0.0, 1.0)
@@ -291,13 +380,19 @@ def test_importing_and_making_it_loads_no_detector() -> None:
         "import sys\nfrom trl_grpo_ext.rewards.language import LanguageVerifier\nLanguageVerifier(language='en')\n"
         "print(*{'py3langid', 'regex', 'numpy', 'torch', 'trl'} & set(sys.modules))"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
     assert done.stdout.split() == []
 
 
-def test_without_the_extra_it_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_extra_it_says_how_to_install_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setitem(sys.modules, "py3langid", None)
-    with pytest.raises(ValueError, match=r"py3langid.*pip install 'trl-grpo-ext\[language\]'"):
+    with pytest.raises(
+        ValueError, match=r"py3langid.*pip install 'trl-grpo-ext\[language\]'"
+    ):
         LanguageVerifier()
 
 
@@ -306,9 +401,21 @@ def test_every_language_that_may_be_named_is_one_that_the_detector_knows() -> No
 
     labels = langid.LanguageIdentifier.from_model_file(langid.MODEL_FILE).labels
     assert set(LANGUAGES) <= set(labels)
-    assert {code for code in labels if len(code) == 2} - set(LANGUAGES) <= {"an", "nn", "se", "rw", "sn", "st"}
+    assert {code for code in labels if len(code) == 2} - set(LANGUAGES) <= {
+        "an",
+        "nn",
+        "se",
+        "rw",
+        "sn",
+        "st",
+    }
     assert set().union(*SCRIPTS_OF.values()) <= {"CJK", *SCRIPTS}
-    assert [language_code(code) for code in ("EN", " zh-Hant", "pt_BR", "nb")] == ["en", "zh", "pt", "no"]
+    assert [language_code(code) for code in ("EN", " zh-Hant", "pt_BR", "nb")] == [
+        "en",
+        "zh",
+        "pt",
+        "no",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -324,7 +431,9 @@ def test_every_language_that_may_be_named_is_one_that_the_detector_knows() -> No
         ({"too_little": None}, "from 0 to 1, got None"),
     ],
 )
-def test_settings_that_cannot_be_are_refused(arguments: dict[str, Any], message: str) -> None:
+def test_settings_that_cannot_be_are_refused(
+    arguments: dict[str, Any], message: str
+) -> None:
     with pytest.raises(ValueError, match=message):
         LanguageVerifier(**arguments)
 

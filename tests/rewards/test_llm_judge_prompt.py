@@ -8,7 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from trl_grpo_ext.rewards.llm_judge.question import MAX_CHARS, JudgePrompt, Question, harmless, question_text
+from trl_grpo_ext.rewards.llm_judge.question import (
+    MAX_CHARS,
+    JudgePrompt,
+    Question,
+    harmless,
+    question_text,
+)
 from trl_grpo_ext.rewards.llm_judge.reply import Contract, ReplyError
 
 MARK = "1a2b3c4d"
@@ -39,7 +45,11 @@ INJECTIONS = [
 def test_only_lines_with_the_mark_begin_or_end_a_text(answer: str) -> None:
     text = shown(answer)
     ends = re.findall(r"\[\s*(?:BEGIN|END)\b.*", text, re.IGNORECASE)
-    marked = [f"[{edge} {label} {MARK}]" for label in ("QUESTION", "RESPONSE") for edge in ("BEGIN", "END")]
+    marked = [
+        f"[{edge} {label} {MARK}]"
+        for label in ("QUESTION", "RESPONSE")
+        for edge in ("BEGIN", "END")
+    ]
     assert ends == marked
     assert text.index(f"[END RESPONSE {MARK}]") < text.index("The texts end here. Whatever")
 
@@ -51,7 +61,9 @@ def test_the_response_cannot_end_its_own_text(answer: str) -> None:
     assert text.encode()
 
 
-def test_the_mark_is_new_each_time_and_in_none_of_the_texts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_mark_is_new_each_time_and_in_none_of_the_texts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     asked = question("4")
     assert len({asked.fresh_mark() for _ in range(50)}) == 50
     drawn = iter(["0000aaaa", "0000bbbb"])
@@ -76,7 +88,13 @@ def test_a_token_within_a_token_does_not_come_together() -> None:
     assert "<|im_end|>" not in harmless("<|im_<|im_end|>end|><<|im_end|>|im_end|>")
 
 
-@given(st.lists(st.sampled_from(["<", "|", "im_end", "|>", "\u200b", "\x00", "[", "INST", "]", "/", "s", ">"])))
+@given(
+    st.lists(
+        st.sampled_from(
+            ["<", "|", "im_end", "|>", "\u200b", "\x00", "[", "INST", "]", "/", "s", ">"]
+        )
+    )
+)
 def test_no_way_of_writing_leaves_a_special_token(pieces: list[str]) -> None:
     clean = harmless("".join(pieces))
     assert not re.search(r"<\||</?s>|\[/?INST\]", clean)
@@ -93,7 +111,9 @@ def test_what_nobody_sees_is_taken_away_and_what_is_written_stays() -> None:
 def test_a_long_text_shows_its_head_and_tail_and_says_how_much_is_left_out() -> None:
     half = MAX_CHARS // 2
     text = shown("a" * (half + 400) + "b" * (half + 400))
-    assert f"{'a' * half}\n[800 characters are left out here {MARK}]\n{'b' * half}\n" in text
+    assert (
+        f"{'a' * half}\n[800 characters are left out here {MARK}]\n{'b' * half}\n" in text
+    )
     assert question("a" * (MAX_CHARS + 1)).is_shortened
     assert not question("a" * MAX_CHARS).is_shortened
 

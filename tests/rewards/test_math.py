@@ -76,7 +76,9 @@ GOLDS = [
 
 
 @pytest.mark.parametrize(("gold", "right", "wrong"), GOLDS)
-def test_golds_of_every_form_tell_right_from_wrong(gold: Any, right: str, wrong: str) -> None:
+def test_golds_of_every_form_tell_right_from_wrong(
+    gold: Any, right: str, wrong: str
+) -> None:
     assert math_reward([boxed(right), boxed(wrong)], solution=[gold, gold]) == [1.0, 0.0]
 
 
@@ -89,10 +91,16 @@ def test_a_gold_equals_itself() -> None:
 def test_the_gold_stands_in_solution_else_answer_else_where_it_is_said() -> None:
     assert math_reward([boxed("1")], solution=["1"], answer=["2"]) == [1.0]
     assert math_reward([boxed("1")], answer=["1"]) == [1.0]
-    assert math_reward([boxed("1")] * 2, solution=[None, "2"], answer=["1", "1"]) == [1.0, 0.0]
+    assert math_reward([boxed("1")] * 2, solution=[None, "2"], answer=["1", "1"]) == [
+        1.0,
+        0.0,
+    ]
     assert MathVerifier(column="gold")([boxed("1")], solution=["2"], gold=["1"]) == [1.0]
     worked_out = ["It was worked out by hand in the end"] * 2
-    assert math_reward([boxed("1")] * 2, solution=worked_out, answer=["1", "2"]) == [1.0, 0.0]
+    assert math_reward([boxed("1")] * 2, solution=worked_out, answer=["1", "2"]) == [
+        1.0,
+        0.0,
+    ]
 
 
 def test_no_gold_column_is_an_error_that_says_what_to_do() -> None:
@@ -118,7 +126,11 @@ def test_no_gold_column_is_an_error_that_says_what_to_do() -> None:
 )
 def test_a_gold_that_is_no_answer_is_the_datas_fault(gold: Any, reason: str) -> None:
     verdict, other = math_reward.judge([boxed("1"), boxed("1")], solution=[gold, "1"])
-    assert (verdict.status, verdict.score, verdict.blame) == (Status.SKIPPED, None, Blame.DATA)
+    assert (verdict.status, verdict.score, verdict.blame) == (
+        Status.SKIPPED,
+        None,
+        Blame.DATA,
+    )
     assert verdict.reason == reason
     assert other.score == 1.0
 
@@ -133,9 +145,15 @@ def test_a_gold_that_is_no_answer_is_the_datas_fault(gold: Any, reason: str) -> 
         (r"\boxed{}", "empty_answer"),
     ],
 )
-def test_a_completion_without_an_answer_is_unparseable_and_says_why(completion: str, reason: str) -> None:
+def test_a_completion_without_an_answer_is_unparseable_and_says_why(
+    completion: str, reason: str
+) -> None:
     (verdict,) = math_reward.judge([completion], solution=["2"])
-    assert (verdict.status, verdict.score, verdict.reason) == (Status.UNPARSEABLE, 0.0, reason)
+    assert (verdict.status, verdict.score, verdict.reason) == (
+        Status.UNPARSEABLE,
+        0.0,
+        reason,
+    )
 
 
 def test_the_conclusion_counts_and_one_that_offers_several_answers_is_ambiguous() -> None:
@@ -174,15 +192,30 @@ def test_each_refusal_turns_down_its_kind_of_answer_unless_switched_off(
     switch: str, gold: str, answer: str, reason: str
 ) -> None:
     (verdict,) = math_reward.judge([boxed(answer)], solution=[gold])
-    assert (verdict.status, verdict.score, verdict.reason) == (Status.INCORRECT, 0.0, reason)
+    assert (verdict.status, verdict.score, verdict.reason) == (
+        Status.INCORRECT,
+        0.0,
+        reason,
+    )
     accepting = MathVerifier(**{switch: True, "accept_unevaluated": True})
     assert accepting([boxed(answer)], solution=[gold]) == [1.0]
 
 
 def test_a_closed_form_is_an_answer_unless_it_repeats_the_question() -> None:
-    prompts = ["What is $2^{10}$?", "How many subsets has a set of ten?", [{"role": "user", "content": "2^{10} = ?"}]]
-    assert math_reward([boxed("2^{10}")] * 3, prompts=prompts, solution=["1024"] * 3) == [0.0, 1.0, 0.0]
-    assert math_reward([boxed("1024")] * 3, prompts=prompts, solution=["1024"] * 3) == [1.0] * 3
+    prompts = [
+        "What is $2^{10}$?",
+        "How many subsets has a set of ten?",
+        [{"role": "user", "content": "2^{10} = ?"}],
+    ]
+    assert math_reward([boxed("2^{10}")] * 3, prompts=prompts, solution=["1024"] * 3) == [
+        0.0,
+        1.0,
+        0.0,
+    ]
+    assert (
+        math_reward([boxed("1024")] * 3, prompts=prompts, solution=["1024"] * 3)
+        == [1.0] * 3
+    )
 
 
 @pytest.mark.parametrize(
@@ -208,21 +241,29 @@ def test_what_only_looks_equal_to_a_grader_is_not(gold: str, answer: str) -> Non
 
 
 def test_decimals_are_rounded_to_the_places_that_are_asked_for() -> None:
-    assert MathVerifier(decimals=2)([boxed("0.33"), boxed("0.32")], solution=[r"\frac{1}{3}"] * 2) == [1.0, 0.0]
+    assert MathVerifier(decimals=2)(
+        [boxed("0.33"), boxed("0.32")], solution=[r"\frac{1}{3}"] * 2
+    ) == [1.0, 0.0]
     assert math_reward([boxed("0.33")], solution=[r"\frac{1}{3}"]) == [0.0]
 
 
 def test_a_gold_may_be_sentences_that_say_their_answer() -> None:
-    assert math_reward([boxed("5"), boxed("6")], solution=["We add them up. The answer is 5."] * 2) == [1.0, 0.0]
+    assert math_reward(
+        [boxed("5"), boxed("6")], solution=["We add them up. The answer is 5."] * 2
+    ) == [1.0, 0.0]
 
 
 def test_conversations_are_judged_as_strings_are() -> None:
-    completions = [[{"role": "assistant", "content": boxed(answer)}] for answer in ("2", "3")]
+    completions = [
+        [{"role": "assistant", "content": boxed(answer)}] for answer in ("2", "3")
+    ]
     assert math_reward(completions, solution=["2", "2"]) == [1.0, 0.0]
 
 
 def test_what_was_compared_is_in_the_verdict() -> None:
-    first, spoken = math_reward.judge([boxed(r"\frac{4}{2}"), "I think that it must be 3."], solution=["2", "2"])
+    first, spoken = math_reward.judge(
+        [boxed(r"\frac{4}{2}"), "I think that it must be 3."], solution=["2", "2"]
+    )
     assert (first.answer, first.reason) == (r"\frac{4}{2}", "")
     assert (spoken.answer, spoken.reason) == ("3", "not_equal")
     assert first.details == {"rule": "boxed", "gold": "2", "compared": "as number"}
@@ -236,17 +277,25 @@ HOSTILE = r"\boxed{9^{9^{9^9}}+1}"
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("any_cpu_counts")
-def test_an_answer_that_computes_for_ever_costs_one_deadline_however_often_it_is_given(monkeypatch: Any) -> None:
+def test_an_answer_that_computes_for_ever_costs_one_deadline_however_often_it_is_given(
+    monkeypatch: Any,
+) -> None:
     verifier = MathVerifier(timeout=1.5)
     verifier([boxed("x+x")], solution=["3x"])  # the worker is warm
     asked: list[Pair] = []
     in_workers = judging.in_workers
     monkeypatch.setattr(
-        judging, "in_workers", lambda pairs, timeout: [asked.extend(pairs), in_workers(pairs, timeout)][1]
+        judging,
+        "in_workers",
+        lambda pairs, timeout: [asked.extend(pairs), in_workers(pairs, timeout)][1],
     )
     for _ in range(2):
-        verdicts = verifier.judge([HOSTILE] * 8 + [boxed("y+y")], solution=["5"] * 8 + ["2y"])
-        assert [verdict.status for verdict in verdicts] == [Status.TIMEOUT] * 8 + [Status.CORRECT]
+        verdicts = verifier.judge(
+            [HOSTILE] * 8 + [boxed("y+y")], solution=["5"] * 8 + ["2y"]
+        )
+        assert [verdict.status for verdict in verdicts] == [Status.TIMEOUT] * 8 + [
+            Status.CORRECT
+        ]
         assert verdicts[0].answer == r"9^{9^{9^9}}+1"
     hostile = [pair for pair in asked if "9^{9" in pair.answer]
     assert [pair.gold for pair in hostile] == ["5"]
@@ -254,13 +303,19 @@ def test_an_answer_that_computes_for_ever_costs_one_deadline_however_often_it_is
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("any_cpu_counts")
-def test_a_verdict_says_what_it_took_this_time_and_not_what_it_took_when_it_was_reached() -> None:
+def test_a_verdict_says_what_it_took_this_time_and_not_what_it_took_when_it_was_reached() -> (
+    None
+):
     verifier = MathVerifier(timeout=0.5)
     verifier([boxed("x+x")], solution=["3x"])  # the worker is warm
-    first, again = (verifier.judge([boxed("9^{9^{9^9}}+3")], solution=["5"])[0] for _ in range(2))
+    first, again = (
+        verifier.judge([boxed("9^{9^{9^9}}+3")], solution=["5"])[0] for _ in range(2)
+    )
     assert first.status is again.status is Status.TIMEOUT
     assert first.seconds >= 0.5 > again.seconds > 0
-    at_once, unread, missing = verifier.judge([boxed("4"), "I do not know.", "4"], solution=["4", "4", None])
+    at_once, unread, missing = verifier.judge(
+        [boxed("4"), "I do not know.", "4"], solution=["4", "4", None]
+    )
     assert min(at_once.seconds, unread.seconds, missing.seconds) > 0
 
 
@@ -274,13 +329,21 @@ def test_an_answer_on_which_sympy_fails_is_not_the_graders_fault() -> None:
 @pytest.mark.slow
 @pytest.mark.usefixtures("any_cpu_counts")
 def test_a_gold_that_computes_for_ever_is_the_datas_fault() -> None:
-    (verdict,) = MathVerifier(timeout=1.0).judge([boxed("x+1")], solution=[r"9^{9^{9^9}}+x"])
-    assert (verdict.status, verdict.blame, verdict.reason) == (Status.SKIPPED, Blame.DATA, "gold_timeout")
+    (verdict,) = MathVerifier(timeout=1.0).judge(
+        [boxed("x+1")], solution=[r"9^{9^{9^9}}+x"]
+    )
+    assert (verdict.status, verdict.blame, verdict.reason) == (
+        Status.SKIPPED,
+        Blame.DATA,
+        "gold_timeout",
+    )
 
 
 def test_it_works_off_the_main_thread() -> None:
     scores: list[list[float | None]] = []
-    thread = threading.Thread(target=lambda: scores.append(math_reward([boxed("z+z")], solution=["2z"])))
+    thread = threading.Thread(
+        target=lambda: scores.append(math_reward([boxed("z+z")], solution=["2z"]))
+    )
     thread.start()
     thread.join()
     assert scores == [[1.0]]
@@ -295,19 +358,27 @@ def test_it_works_off_the_main_thread() -> None:
         ({"mode": "box"}, "Did you mean `boxed`"),
     ],
 )
-def test_settings_that_cannot_be_are_refused(arguments: dict[str, Any], message: str) -> None:
+def test_settings_that_cannot_be_are_refused(
+    arguments: dict[str, Any], message: str
+) -> None:
     with pytest.raises(ValueError, match=message):
         MathVerifier(**arguments)
 
 
 def test_a_fault_of_the_grader_is_not_remembered(monkeypatch: Any) -> None:
     with monkeypatch.context() as patched:
-        patched.setattr(judging, "in_workers", lambda pairs, timeout: [grader_error("worker_lost")] * len(pairs))
+        patched.setattr(
+            judging,
+            "in_workers",
+            lambda pairs, timeout: [grader_error("worker_lost")] * len(pairs),
+        )
         assert math_reward([boxed("2y+y")], solution=["3y"]) == [None]
     assert math_reward([boxed("2y+y")], solution=["3y"]) == [1.0]
 
 
-def test_a_worker_that_fails_on_one_of_several_golds_or_answers_is_no_wrong_answer(monkeypatch: Any) -> None:
+def test_a_worker_that_fails_on_one_of_several_golds_or_answers_is_no_wrong_answer(
+    monkeypatch: Any,
+) -> None:
     failed = grader_error("worker_lost")
     wrong = Verdict(status=Status.INCORRECT, score=0.0)
 
@@ -316,7 +387,8 @@ def test_a_worker_that_fails_on_one_of_several_golds_or_answers_is_no_wrong_answ
 
     monkeypatch.setattr(judging, "in_workers", in_workers)
     one_gold_failed, one_answer_failed = math_reward.judge(
-        [boxed("|p|"), r"\boxed{|p|}. Or no: \boxed{|y|}."], solution=[["2|p|", "2|y|"], "|p|"]
+        [boxed("|p|"), r"\boxed{|p|}. Or no: \boxed{|y|}."],
+        solution=[["2|p|", "2|y|"], "|p|"],
     )
     assert (one_gold_failed.score, one_gold_failed.reason) == (None, "worker_lost")
     assert (one_answer_failed.score, one_answer_failed.reason) == (None, "worker_lost")
@@ -343,7 +415,9 @@ def test_a_worker_that_fails_on_one_of_several_golds_or_answers_is_no_wrong_answ
 def test_only_expressions_that_are_not_far_apart_are_left_to_a_worker(
     gold: str, answer: str, reason: str, monkeypatch: Any
 ) -> None:
-    monkeypatch.setattr(judging, "in_workers", lambda pairs, timeout: [grader_error("asked")] * len(pairs))
+    monkeypatch.setattr(
+        judging, "in_workers", lambda pairs, timeout: [grader_error("asked")] * len(pairs)
+    )
     (verdict,) = MathVerifier(decimals=0).judge([boxed(answer)], solution=[gold])
     assert verdict.reason == reason
 
@@ -413,7 +487,16 @@ def test_what_was_found_to_fool_it_does_not(gold: str, answer: str) -> None:
 
 @pytest.mark.parametrize(
     "answer",
-    ["m+n=18", "AB=18", "|A|=18", r"\text{Area} = 18", r"\angle ABC = 18^\circ", "f(3)=18", "9+9=18", r"\text{18}"],
+    [
+        "m+n=18",
+        "AB=18",
+        "|A|=18",
+        r"\text{Area} = 18",
+        r"\angle ABC = 18^\circ",
+        "f(3)=18",
+        "9+9=18",
+        r"\text{18}",
+    ],
 )
 def test_a_number_may_be_said_to_be_something(answer: str) -> None:
     assert math_reward([boxed(answer)], solution=["18"]) == [1.0]

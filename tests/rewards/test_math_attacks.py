@@ -19,11 +19,22 @@ from trl_grpo_ext.rewards import MathVerifier
 # "class" is a keyword, so the fields are given as a mapping.
 Case = TypedDict(
     "Case",
-    {"class": str, "prompt": NotRequired[str], "gold": str, "completion": str, "right": bool, "why": str},
+    {
+        "class": str,
+        "prompt": NotRequired[str],
+        "gold": str,
+        "completion": str,
+        "right": bool,
+        "why": str,
+    },
 )
 
 CASES: list[Case] = [
-    json.loads(line) for line in Path(__file__).with_name("math_attacks.jsonl").read_text(encoding="utf-8").splitlines()
+    json.loads(line)
+    for line in Path(__file__)
+    .with_name("math_attacks.jsonl")
+    .read_text(encoding="utf-8")
+    .splitlines()
 ]
 CLASSES = sorted({case["class"] for case in CASES})
 # The least number of cases per class.
@@ -34,15 +45,27 @@ AT_LEAST = 10
 def accepted() -> list[bool]:
     """Judge all cases in one batch, and return one bool per case: True if judged correct."""
     samples = [
-        Sample(text=case["completion"], prompt=case.get("prompt"), row={"solution": case["gold"]}) for case in CASES
+        Sample(
+            text=case["completion"],
+            prompt=case.get("prompt"),
+            row={"solution": case["gold"]},
+        )
+        for case in CASES
     ]
-    return [verdict.status is Status.CORRECT for verdict in MathVerifier().judge_samples(samples)]
+    return [
+        verdict.status is Status.CORRECT
+        for verdict in MathVerifier().judge_samples(samples)
+    ]
 
 
 @pytest.mark.parametrize("kind", CLASSES)
 def test_every_attack_of_a_class_is_judged_by_its_label(kind: str) -> None:
     judged = zip(CASES, accepted(), strict=True)
-    wrong = [case for case, was_accepted in judged if case["class"] == kind and was_accepted != case["right"]]
+    wrong = [
+        case
+        for case, was_accepted in judged
+        if case["class"] == kind and was_accepted != case["right"]
+    ]
     assert wrong == []
 
 

@@ -47,7 +47,11 @@ def test_outermost_boxes_are_found(text: str, contents: list[str]) -> None:
         ("answer_tag", r"<answer>It is \boxed{5}.</answer>", ("5",)),
         ("final_answer_phrase", "The answer is 5. I hope it is correct.", ("5",)),
         ("final_answer_phrase", "**Final answer:** $x^2$.", ("x^2",)),
-        ("final_answer_phrase", "Final Answer: The final answer is $7$. I hope it is correct.", ("7",)),
+        (
+            "final_answer_phrase",
+            "Final Answer: The final answer is $7$. I hope it is correct.",
+            ("7",),
+        ),
         ("final_answer_phrase", "Final Answer: The largest $n$ is 34.", ("34",)),
         ("last_number", "From 3 and 4 we get 1,234.5 in all.", ("1,234.5",)),
         ("last_number", "It fell by -7", ("-7",)),
@@ -61,7 +65,9 @@ def test_outermost_boxes_are_found(text: str, contents: list[str]) -> None:
         ("auto", "I would say that it must be 5", ("5",)),
     ],
 )
-def test_each_rule_takes_what_it_says(mode: Mode, text: str, answers: tuple[str, ...]) -> None:
+def test_each_rule_takes_what_it_says(
+    mode: Mode, text: str, answers: tuple[str, ...]
+) -> None:
     assert math_answer(text, mode=mode).answers == answers
 
 
@@ -123,9 +129,15 @@ def test_no_text_is_too_broken_to_be_looked_at(text: str, mode: Mode) -> None:
 
 
 @given(st.lists(ATOMS).map("".join), st.sampled_from(["1", r"\frac{1}{2}", r"\{1,2\}"]))
-def test_a_box_after_a_closed_block_is_found_whatever_stood_in_the_block(noise: str, answer: str) -> None:
-    assert math_answer(f"<think>{noise}</think>" + rf"so \boxed{{{answer}}}").answers == (answer,)
+def test_a_box_after_a_closed_block_is_found_whatever_stood_in_the_block(
+    noise: str, answer: str
+) -> None:
+    assert math_answer(f"<think>{noise}</think>" + rf"so \boxed{{{answer}}}").answers == (
+        answer,
+    )
 
 
 def test_letters_that_lower_case_makes_longer_do_not_move_an_answer_tag() -> None:
-    assert math_answer("İİİİİİİİİ <ANSWER>42</answer>", prefill="", mode="answer_tag").answers == ("42",)
+    assert math_answer(
+        "İİİİİİİİİ <ANSWER>42</answer>", prefill="", mode="answer_tag"
+    ).answers == ("42",)

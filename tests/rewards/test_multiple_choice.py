@@ -9,7 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trl_grpo_ext import Status
-from trl_grpo_ext.rewards.multiple_choice import MultipleChoiceVerifier, multiple_choice_reward
+from trl_grpo_ext.rewards.multiple_choice import (
+    MultipleChoiceVerifier,
+    multiple_choice_reward,
+)
 
 CITIES = ["Rome", "Paris"]
 
@@ -55,7 +58,9 @@ SAY_B = [
 
 
 @pytest.mark.parametrize("text", SAY_B)
-@pytest.mark.parametrize("choices", [CITIES, None], ids=["options known", "options unknown"])
+@pytest.mark.parametrize(
+    "choices", [CITIES, None], ids=["options known", "options unknown"]
+)
 def test_a_choice_is_read_however_it_is_said(text: str, choices: Any) -> None:
     assert (judge(text, "B", choices).score, judge(text, "A", choices).score) == (1.0, 0.0)
 
@@ -97,7 +102,9 @@ SAY_B_AS_CHAT_MODELS_DO = [
 
 
 @pytest.mark.parametrize("text", SAY_B_AS_CHAT_MODELS_DO)
-@pytest.mark.parametrize("choices", [CITIES, None], ids=["options known", "options unknown"])
+@pytest.mark.parametrize(
+    "choices", [CITIES, None], ids=["options known", "options unknown"]
+)
 def test_a_choice_is_read_as_chat_models_write_it(text: str, choices: Any) -> None:
     assert (judge(text, "B", choices).score, judge(text, "A", choices).score) == (1.0, 0.0)
 
@@ -118,7 +125,10 @@ def test_an_option_s_text_is_read_as_chat_models_write_it(text: str) -> None:
     assert (judge(text).score, judge(text, "A").score) == (1.0, 0.0)
 
 
-@pytest.mark.parametrize("text", ["Paris", "paris.", "The answer is Paris.", "Paris (B)", r"\boxed{\text{Paris}}"])
+@pytest.mark.parametrize(
+    "text",
+    ["Paris", "paris.", "The answer is Paris.", "Paris (B)", r"\boxed{\text{Paris}}"],
+)
 def test_an_option_may_be_said_by_its_text_where_the_options_are_known(text: str) -> None:
     assert judge(text).score == 1.0
     assert judge(text, choices=None).reason == "no_choice"
@@ -177,7 +187,9 @@ def test_a_last_sentence_chooses_the_only_option_that_it_names(text: str) -> Non
         "<A> <B>",
     ],
 )
-def test_a_sentence_that_denies_doubts_or_names_another_option_chooses_none(text: str) -> None:
+def test_a_sentence_that_denies_doubts_or_names_another_option_chooses_none(
+    text: str,
+) -> None:
     assert [judge(text, gold).score for gold in ("A", "B")] == [0.0, 0.0]
 
 
@@ -276,7 +288,14 @@ def test_hedges_prose_and_nothing_score_0_whatever_the_gold_is(text: str) -> Non
 
 @pytest.mark.parametrize("gold", ["A", "B", "C", "D"])
 def test_a_list_of_all_letters_scores_0_whatever_the_gold_is(gold: str) -> None:
-    for text in ("A, B, C, D", "ABCD", "A B C D", "A) B) C) D)", "(A)(B)(C)(D)", "A or B or C or D"):
+    for text in (
+        "A, B, C, D",
+        "ABCD",
+        "A B C D",
+        "A) B) C) D)",
+        "(A)(B)(C)(D)",
+        "A or B or C or D",
+    ):
         assert judge(text, gold, None).score == 0.0
 
 
@@ -345,7 +364,9 @@ def test_golds_and_options_of_every_form_mean_b(gold: Any, choices: Any) -> None
 
 def test_numbered_options_are_chosen_by_their_number() -> None:
     options = {"text": ["Rome", "Paris"], "label": ["1", "2"]}
-    assert [judge(text, "2", options).score for text in ("2", "(2)", "Paris", "1", "B")] == [1.0, 1.0, 1.0, 0.0, 0.0]
+    assert [
+        judge(text, "2", options).score for text in ("2", "(2)", "Paris", "1", "B")
+    ] == [1.0, 1.0, 1.0, 0.0, 0.0]
 
 
 def test_an_option_s_text_may_have_several_lines() -> None:
@@ -387,10 +408,14 @@ def test_options_that_say_the_same_are_equally_right() -> None:
         ("B", {"text": CITIES, "label": ["A", "A"]}, "choices_unreadable"),
     ],
 )
-def test_a_row_that_cannot_be_judged_is_skipped_and_listed(gold: Any, choices: Any, reason: str) -> None:
+def test_a_row_that_cannot_be_judged_is_skipped_and_listed(
+    gold: Any, choices: Any, reason: str
+) -> None:
     verdict = judge("B", gold, choices)
     assert (verdict.status, verdict.score, verdict.reason) == (Status.SKIPPED, None, reason)
-    (problem,) = MultipleChoiceVerifier().check_rows([{"answer": gold, "choices": choices}, {"answer": "B"}])
+    (problem,) = MultipleChoiceVerifier().check_rows(
+        [{"answer": gold, "choices": choices}, {"answer": "B"}]
+    )
     assert (problem.row, problem.reason) == (0, reason)
 
 
@@ -403,7 +428,9 @@ def test_a_row_that_cannot_be_judged_is_skipped_and_listed(gold: Any, choices: A
         ({"index_base": True}, "0 or 1"),
     ],
 )
-def test_settings_that_cannot_be_are_refused(settings: dict[str, Any], message: str) -> None:
+def test_settings_that_cannot_be_are_refused(
+    settings: dict[str, Any], message: str
+) -> None:
     with pytest.raises(ValueError, match=message):
         MultipleChoiceVerifier(**settings)
 
@@ -414,13 +441,42 @@ def test_a_dataset_without_the_gold_is_refused() -> None:
 
 
 PIECES = [
-    *("A", "B", "(", ")", ". ", " or ", ", ", "Paris", "Rome", "Answer: ", "\\boxed{", "}", "is not ", "<answer>"),
+    *(
+        "A",
+        "B",
+        "(",
+        ")",
+        ". ",
+        " or ",
+        ", ",
+        "Paris",
+        "Rome",
+        "Answer: ",
+        "\\boxed{",
+        "}",
+        "is not ",
+        "<answer>",
+    ),
     *("So ", ", so ", ", option ", "It's ", "<", ">", "The capital is "),
-    *("\n", "\n\n", "!", ", not ", " is the correct answer", " too", '{"answer": "', '"', " because "),
+    *(
+        "\n",
+        "\n\n",
+        "!",
+        ", not ",
+        " is the correct answer",
+        " too",
+        '{"answer": "',
+        '"',
+        " because ",
+    ),
 ]
 
 
-@given(st.lists(st.one_of(st.sampled_from(PIECES), st.text(alphabet=st.characters(codec=None)))))
+@given(
+    st.lists(
+        st.one_of(st.sampled_from(PIECES), st.text(alphabet=st.characters(codec=None)))
+    )
+)
 def test_no_text_is_right_for_two_golds(pieces: list[str]) -> None:
     text = "".join(pieces)
     for choices in (CITIES, None):
@@ -429,7 +485,9 @@ def test_no_text_is_right_for_two_golds(pieces: list[str]) -> None:
         assert sum(verdict.score for verdict in verdicts) <= 1
 
 
-@pytest.mark.parametrize("piece", ["A", "A ", "(A", "A) ", "A or ", "ﷺ", "a\u0301\u0323", "\x00", "answer "])
+@pytest.mark.parametrize(
+    "piece", ["A", "A ", "(A", "A) ", "A or ", "ﷺ", "a\u0301\u0323", "\x00", "answer "]
+)
 def test_a_megabyte_is_judged(piece: str) -> None:
     assert judge(piece * (1_000_000 // len(piece))).score == 0.0
 
@@ -437,20 +495,53 @@ def test_a_megabyte_is_judged(piece: str) -> None:
 @pytest.mark.parametrize(
     "form",
     [
-        *("(a) {}", "a) {}", "a. {}", "[a] {}", "**a)** {}", "- a) {}", "A) {}", "A: {}", "[A] {}"),
-        *("A - {}", "A – {}", "- A. {}", "* **A)** {}", "**A.** {}", "**A**. {}", "**(A)** {}"),
+        *(
+            "(a) {}",
+            "a) {}",
+            "a. {}",
+            "[a] {}",
+            "**a)** {}",
+            "- a) {}",
+            "A) {}",
+            "A: {}",
+            "[A] {}",
+        ),
+        *(
+            "A - {}",
+            "A – {}",
+            "- A. {}",
+            "* **A)** {}",
+            "**A.** {}",
+            "**A**. {}",
+            "**(A)** {}",
+        ),
     ],
 )
 @pytest.mark.parametrize("below", ["", "\nAnswer:", "\nAnswer with (a), (b) or (c)."])
-def test_options_that_a_prompt_lists_are_read_in_each_usual_form(form: str, below: str) -> None:
+def test_options_that_a_prompt_lists_are_read_in_each_usual_form(
+    form: str, below: str
+) -> None:
     letters = ("abc", "ABC")["A" in form]
     lines = [form.replace(letters[0], letter) for letter in letters]
-    options = [line.format(text) for line, text in zip(lines, ("Rome", "Paris", "Oslo"), strict=True)]
+    options = [
+        line.format(text)
+        for line, text in zip(lines, ("Rome", "Paris", "Oslo"), strict=True)
+    ]
     asked = "Which is the capital of France?\n" + "\n".join(options) + below
     right = ["Paris", "It's Paris.", "B", "(b)", "B) Paris", "Answer: Paris"]
-    wrong = ["Rome", "It's Rome.", "(b) Rome", "B) Rome", "A", "Paris or Rome", "B. Paris or C. Oslo"]
+    wrong = [
+        "Rome",
+        "It's Rome.",
+        "(b) Rome",
+        "B) Rome",
+        "A",
+        "Paris or Rome",
+        "B. Paris or C. Oslo",
+    ]
     said = [*right, *wrong]
-    verdicts = MultipleChoiceVerifier().judge(said, prompts=[asked] * len(said), solution=["B"] * len(said))
+    verdicts = MultipleChoiceVerifier().judge(
+        said, prompts=[asked] * len(said), solution=["B"] * len(said)
+    )
     assert [verdict.score for verdict in verdicts] == [1] * len(right) + [0] * len(wrong)
 
 
@@ -463,4 +554,6 @@ def test_options_that_a_prompt_numbers_are_chosen_by_number_or_text() -> None:
 
 def test_numbered_instructions_are_no_options_for_a_letter() -> None:
     asked = "1. Think first.\n2. Say one letter."
-    assert MultipleChoiceVerifier().judge(["B"], prompts=[asked], solution=["B"])[0].score == 1
+    assert (
+        MultipleChoiceVerifier().judge(["B"], prompts=[asked], solution=["B"])[0].score == 1
+    )

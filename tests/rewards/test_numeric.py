@@ -87,10 +87,16 @@ def test_a_number_is_read_however_it_is_written(text: str) -> None:
 )
 def test_what_is_no_number_by_itself_is_not_read(text: str) -> None:
     verdict = judge(text)
-    assert (verdict.status, verdict.score, verdict.reason) == (Status.UNPARSEABLE, 0.0, "not_a_number")
+    assert (verdict.status, verdict.score, verdict.reason) == (
+        Status.UNPARSEABLE,
+        0.0,
+        "not_a_number",
+    )
 
 
-@pytest.mark.parametrize("text", ["1e999999999", "1e-999999999", "10^999999999999999999999", "1.5*10**100000"])
+@pytest.mark.parametrize(
+    "text", ["1e999999999", "1e-999999999", "10^999999999999999999999", "1.5*10**100000"]
+)
 def test_an_exponent_that_nobody_can_compute_is_not_computed(text: str) -> None:
     assert judge(text).reason == "out_of_range"
 
@@ -109,7 +115,9 @@ def test_an_exponent_that_nobody_can_compute_is_not_computed(text: str) -> None:
         ({"percent": "either"}, 0.28, ["28%", "0.28"], ["28"]),
     ],
 )
-def test_tolerances_and_percents_are_exact(settings: Any, gold: Any, right: list[str], wrong: list[str]) -> None:
+def test_tolerances_and_percents_are_exact(
+    settings: Any, gold: Any, right: list[str], wrong: list[str]
+) -> None:
     assert [judge(text, gold, **settings).score for text in right] == [1.0] * len(right)
     assert [judge(text, gold, **settings).score for text in wrong] == [0.0] * len(wrong)
 
@@ -117,22 +125,44 @@ def test_tolerances_and_percents_are_exact(settings: Any, gold: Any, right: list
 @pytest.mark.parametrize(
     ("question", "gold", "right", "wrong"),
     [
-        ("What percentage passed?", 70, ["70%", "70", "70 percent", "So 70% of the pupils passed."], ["0.7", "7000%"]),
+        (
+            "What percentage passed?",
+            70,
+            ["70%", "70", "70 percent", "So 70% of the pupils passed."],
+            ["0.7", "7000%"],
+        ),
         ("What percentage passed?", "70%", ["70%", "70", "0.7"], ["0.7%", "7000", "30%"]),
-        ("What do 4 tickets at £7.50 cost?", "£30", ["30 pounds", "£30", "3000 pence"], ["30 pence", "$30"]),
+        (
+            "What do 4 tickets at £7.50 cost?",
+            "£30",
+            ["30 pounds", "£30", "3000 pence"],
+            ["30 pence", "$30"],
+        ),
         ("What percentage passed?", 0.7, ["70%", "0.7"], ["0.7%", "70"]),
-        ("What percentage passed?", 70, [], ["70% or 30%", "70% failed, so 30% passed.", "<think>70%</think>30%"]),
+        (
+            "What percentage passed?",
+            70,
+            [],
+            ["70% or 30%", "70% failed, so 30% passed.", "<think>70%</think>30%"],
+        ),
         ("Write 0.35 as a percentage.", 35, ["35%", "35"], ["0.35", "0.35%"]),
         ("Write 35% as a decimal.", 0.35, ["0.35", "35%"], ["35"]),
         ("What does it cost after a discount of 30 percent?", 70, ["70"], ["70%", "0.7"]),
-        ("If the percentage of boys is 30, how many boys are among 50 pupils?", 15, ["15"], ["15%"]),
+        (
+            "If the percentage of boys is 30, how many boys are among 50 pupils?",
+            15,
+            ["15"],
+            ["15%"],
+        ),
     ],
 )
 def test_the_prompt_tells_how_percentages_and_pounds_are_read(
     question: str, gold: Any, right: list[str], wrong: list[str]
 ) -> None:
     texts = [*right, *wrong]
-    rewards = NumericVerifier()(texts, prompts=[question] * len(texts), answer=[gold] * len(texts))
+    rewards = NumericVerifier()(
+        texts, prompts=[question] * len(texts), answer=[gold] * len(texts)
+    )
     assert rewards == [1.0] * len(right) + [0.0] * len(wrong)
 
 
@@ -187,7 +217,9 @@ def test_the_prompt_tells_how_percentages_and_pounds_are_read(
         (["km"], "5", "5 m", "not_a_number"),
     ],
 )
-def test_units_are_allowed_by_name_and_converted_to_the_gold_s(units: Any, gold: str, text: str, reason: str) -> None:
+def test_units_are_allowed_by_name_and_converted_to_the_gold_s(
+    units: Any, gold: str, text: str, reason: str
+) -> None:
     verdict = judge(text, gold, units=units)
     assert (verdict.score, verdict.reason) == (float(not reason), reason)
 
@@ -195,17 +227,59 @@ def test_units_are_allowed_by_name_and_converted_to_the_gold_s(units: Any, gold:
 @pytest.mark.parametrize(
     "after",
     [
-        *("million", "millions", "Millions", "thousands", "lakh", "lakhs", "crore", "crores", "dozens", "bn", "Mio."),
-        *("hundredths", "tenths", "thirds", "halves", "quarters", "ten-thousandths", "millionths of one", "½", "万"),
-        *("pi", "π", "𝜋", "\\pi", "(pi)", "factorial", "e", "squared", "twice", "percentage points", "point five"),
+        *(
+            "million",
+            "millions",
+            "Millions",
+            "thousands",
+            "lakh",
+            "lakhs",
+            "crore",
+            "crores",
+            "dozens",
+            "bn",
+            "Mio.",
+        ),
+        *(
+            "hundredths",
+            "tenths",
+            "thirds",
+            "halves",
+            "quarters",
+            "ten-thousandths",
+            "millionths of one",
+            "½",
+            "万",
+        ),
+        *(
+            "pi",
+            "π",
+            "𝜋",
+            "\\pi",
+            "(pi)",
+            "factorial",
+            "e",
+            "squared",
+            "twice",
+            "percentage points",
+            "point five",
+        ),
         *("million dollars", "M dollars", "per cent", "ten", "x", "over nine"),
     ],
 )
-def test_a_word_that_scales_a_number_is_no_unit_whatever_units_may_stand(after: str) -> None:
-    assert [gap for gap in (" ", "-", "") if judge(f"5{gap}{after}", 5, units="any").score != 0.0] == []
+def test_a_word_that_scales_a_number_is_no_unit_whatever_units_may_stand(
+    after: str,
+) -> None:
+    assert [
+        gap
+        for gap in (" ", "-", "")
+        if judge(f"5{gap}{after}", 5, units="any").score != 0.0
+    ] == []
 
 
-def test_a_sign_that_may_be_a_scale_is_a_unit_where_it_is_known_and_the_gold_has_it() -> None:
+def test_a_sign_that_may_be_a_scale_is_a_unit_where_it_is_known_and_the_gold_has_it() -> (
+    None
+):
     for unit in ("M", "B", "T", "k"):
         assert judge(f"5 {unit}", "5", units="any").reason == "not_a_number"
         assert judge(f"5 {unit}", "5", units=[unit]).score == 1.0
@@ -215,13 +289,25 @@ def test_a_sign_that_may_be_a_scale_is_a_unit_where_it_is_known_and_the_gold_has
 
 
 @pytest.mark.parametrize(
-    "after", ["points", "seconds", "cups", "meters squared", "km per hour", "tons", "J/kg/K", "red apples"]
+    "after",
+    [
+        "points",
+        "seconds",
+        "cups",
+        "meters squared",
+        "km per hour",
+        "tons",
+        "J/kg/K",
+        "red apples",
+    ],
 )
 def test_units_that_are_known_and_plurals_may_stand(after: str) -> None:
     assert judge(f"5 {after}", 5, units="any").score == 1.0
 
 
-@pytest.mark.parametrize("after", ["flour", "wrong", "roots", "maybe", "cups of flour", "km or so"])
+@pytest.mark.parametrize(
+    "after", ["flour", "wrong", "roots", "maybe", "cups of flour", "km or so"]
+)
 def test_other_words_are_no_units_unless_they_are_listed(after: str) -> None:
     assert judge(f"5 {after}", 5, units="any").reason == "not_a_number"
     assert judge(f"5 {after}", 5, units=[after]).score == float(after != "km or so")
@@ -275,7 +361,10 @@ def test_a_float_is_the_decimal_that_it_is_written_as() -> None:
 def test_a_row_without_a_number_is_skipped_and_listed(gold: Any, reason: str) -> None:
     verdict = judge("1", gold)
     assert (verdict.status, verdict.score, verdict.reason) == (Status.SKIPPED, None, reason)
-    assert [problem.reason for problem in NumericVerifier().check_rows([{"answer": gold}, {"answer": 1}])] == [reason]
+    assert [
+        problem.reason
+        for problem in NumericVerifier().check_rows([{"answer": gold}, {"answer": 1}])
+    ] == [reason]
 
 
 @pytest.mark.parametrize(
@@ -296,7 +385,9 @@ def test_a_row_without_a_number_is_skipped_and_listed(gold: Any, reason: str) ->
         "4499/3 = 1500",
     ],
 )
-def test_the_last_side_of_an_equation_and_the_value_of_the_last_sentence_count(text: str) -> None:
+def test_the_last_side_of_an_equation_and_the_value_of_the_last_sentence_count(
+    text: str,
+) -> None:
     assert (judge(text).score, judge(text, 1600).score) == (1.0, 0.0)
 
 
@@ -322,21 +413,36 @@ def test_false_equations_bounds_and_doubted_values_are_not_paid(text: str) -> No
     assert judge(text).score == 0.0
 
 
-def test_a_marked_sentence_behind_the_thinking_counts_also_where_the_prompt_began_it() -> None:
+def test_a_marked_sentence_behind_the_thinking_counts_also_where_the_prompt_began_it() -> (
+    None
+):
     row = {"answer": 5}
-    said = Sample(text="8 - 3 = 5</think>Answer: She has 5 apples left.", prefill="<think>", row=row)
+    said = Sample(
+        text="8 - 3 = 5</think>Answer: She has 5 apples left.", prefill="<think>", row=row
+    )
     assert NumericVerifier().verify(said).score == 1.0
-    draft = Sample(text="Answer: She has 5 apples left.\n\nNo.</think>The answer is 7.", prefill="<think>", row=row)
+    draft = Sample(
+        text="Answer: She has 5 apples left.\n\nNo.</think>The answer is 7.",
+        prefill="<think>",
+        row=row,
+    )
     assert NumericVerifier().verify(draft).score == 0.0
 
 
 def test_a_gold_without_a_unit_takes_no_other_unit_than_the_prompt_asks_for() -> None:
     prompts = ["How many seconds does it take?"] * 4
     said = ["It takes 400 seconds.", "400 s", "400 minutes", "400"]
-    assert NumericVerifier()(said, prompts=prompts, answer=[400] * 4) == [1.0, 1.0, 0.0, 1.0]
+    assert NumericVerifier()(said, prompts=prompts, answer=[400] * 4) == [
+        1.0,
+        1.0,
+        0.0,
+        1.0,
+    ]
 
 
-def test_answers_that_contradict_each_other_are_ambiguous_and_those_that_agree_are_not() -> None:
+def test_answers_that_contradict_each_other_are_ambiguous_and_those_that_agree_are_not() -> (
+    None
+):
     assert judge("<answer>1500</answer> or <answer>1600</answer>").reason == "ambiguous"
     assert judge("\\boxed{1500}\nFinal answer: 1,500.0").score == 1.0
 
@@ -356,7 +462,9 @@ def test_answers_that_contradict_each_other_are_ambiguous_and_those_that_agree_a
         ({"answer_from": "last"}, "last_line"),
     ],
 )
-def test_settings_that_cannot_be_are_refused(settings: dict[str, Any], message: str) -> None:
+def test_settings_that_cannot_be_are_refused(
+    settings: dict[str, Any], message: str
+) -> None:
     with pytest.raises(ValueError, match=message):
         NumericVerifier(**settings)
 
@@ -372,10 +480,33 @@ def test_every_float_equals_itself(value: float) -> None:
     assert judge(repr(value), value).score == 1.0
 
 
-PIECES = ["1", ",", ".", "e", "^", "{", "}", "/", "\\frac", " ", "-", "%", "$", "*", "10", "km", "\\boxed{", "²"]
+PIECES = [
+    "1",
+    ",",
+    ".",
+    "e",
+    "^",
+    "{",
+    "}",
+    "/",
+    "\\frac",
+    " ",
+    "-",
+    "%",
+    "$",
+    "*",
+    "10",
+    "km",
+    "\\boxed{",
+    "²",
+]
 
 
-@given(st.lists(st.one_of(st.sampled_from(PIECES), st.text(alphabet=st.characters(codec=None)))))
+@given(
+    st.lists(
+        st.one_of(st.sampled_from(PIECES), st.text(alphabet=st.characters(codec=None)))
+    )
+)
 def test_any_text_of_any_unicode_scores_0_or_1(pieces: list[str]) -> None:
     for units in ((), "any"):
         assert judge("".join(pieces), 1, units=units).score in (0.0, 1.0)
@@ -384,4 +515,6 @@ def test_any_text_of_any_unicode_scores_0_or_1(pieces: list[str]) -> None:
 @pytest.mark.parametrize("piece", PIECES)
 def test_a_megabyte_and_the_longest_text_that_is_read_are_judged(piece: str) -> None:
     for length in (395, 1_000_000):
-        assert judge("5" + piece * (length // len(piece)) + "!", 1, units="any").score == 0.0
+        assert (
+            judge("5" + piece * (length // len(piece)) + "!", 1, units="any").score == 0.0
+        )

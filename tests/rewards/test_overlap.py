@@ -15,7 +15,9 @@ COLOURS = ["red", "green", "blue"]
 
 
 def judge(answer: str, gold: Any = COLOURS, **settings: Any) -> Any:
-    return OverlapVerifier(**settings).judge([f"<answer>{answer}</answer>"], answer=[gold])[0]
+    return OverlapVerifier(**settings).judge([f"<answer>{answer}</answer>"], answer=[gold])[
+        0
+    ]
 
 
 def test_the_score_table() -> None:
@@ -27,11 +29,22 @@ def test_the_score_table() -> None:
         "pink": 0.0,
     }
     assert {answer: judge(answer).score for answer in scores} == scores
-    assert [judge(answer).status for answer in scores] == [Status.CORRECT, *[Status.PARTIAL] * 3, Status.INCORRECT]
+    assert [judge(answer).status for answer in scores] == [
+        Status.CORRECT,
+        *[Status.PARTIAL] * 3,
+        Status.INCORRECT,
+    ]
 
 
 @pytest.mark.parametrize(
-    ("measure", "score"), [("f1", 0.5), ("jaccard", 1 / 3), ("recall", 1 / 3), ("precision", 1.0), ("exact", 0.0)]
+    ("measure", "score"),
+    [
+        ("f1", 0.5),
+        ("jaccard", 1 / 3),
+        ("recall", 1 / 3),
+        ("precision", 1.0),
+        ("exact", 0.0),
+    ],
 )
 def test_each_measure_sees_one_item_of_three(measure: Any, score: float) -> None:
     assert judge("red", measure=measure, max_items=9).score == pytest.approx(score)
@@ -104,7 +117,9 @@ def test_lists_of_every_form_are_read(answer: str, settings: dict[str, Any]) -> 
     ],
 )
 def test_a_list_below_a_phrase_is_read_to_its_end(text: str, separator: str) -> None:
-    (verdict,) = OverlapVerifier(separator=separator, measure="exact").judge([text], answer=[COLOURS])
+    (verdict,) = OverlapVerifier(separator=separator, measure="exact").judge(
+        [text], answer=[COLOURS]
+    )
     assert verdict.score == 1.0
 
 
@@ -124,13 +139,18 @@ def test_a_dash_within_an_item_is_no_bullet() -> None:
     assert judge("Spider - Man, Thor", ["Spider - Man", "Thor"]).score == 1.0
 
 
-@pytest.mark.parametrize("gold", [COLOURS, "red, green, blue", '["red", "green", "blue"]', ("red", "green", "blue")])
+@pytest.mark.parametrize(
+    "gold",
+    [COLOURS, "red, green, blue", '["red", "green", "blue"]', ("red", "green", "blue")],
+)
 def test_the_gold_is_a_list_or_a_text_that_is_split_as_the_answer_is(gold: Any) -> None:
     assert judge("green, red, blue", gold).score == 1.0
 
 
 def test_an_item_of_a_list_is_not_split() -> None:
-    assert judge("Paris, France; Oslo", ["Paris, France", "Oslo"], separator=";").score == 1.0
+    assert (
+        judge("Paris, France; Oslo", ["Paris, France", "Oslo"], separator=";").score == 1.0
+    )
     assert judge("Paris, France", ["Paris, France"], separator=";").score == 1.0
     assert judge("Paris, France", ["Paris, France"]).score == 0.0
 
@@ -162,13 +182,22 @@ def test_an_exact_measure_says_that_the_lists_differ() -> None:
 
 
 @pytest.mark.parametrize(
-    ("gold", "reason"), [(None, "gold_missing"), ([], "gold_missing"), ([""], "gold_empty"), (" , ", "gold_empty")]
+    ("gold", "reason"),
+    [
+        (None, "gold_missing"),
+        ([], "gold_missing"),
+        ([""], "gold_empty"),
+        (" , ", "gold_empty"),
+    ],
 )
 def test_an_empty_gold_is_skipped_and_listed(gold: Any, reason: str) -> None:
     verdict = judge("red", gold)
     assert (verdict.status, verdict.score, verdict.reason) == (Status.SKIPPED, None, reason)
     (problem,) = OverlapVerifier().check_rows([{"answer": gold}])
-    assert (problem.reason, "no answer overlaps" in problem.advice) == (reason, reason == "gold_empty")
+    assert (problem.reason, "no answer overlaps" in problem.advice) == (
+        reason,
+        reason == "gold_empty",
+    )
 
 
 @pytest.mark.parametrize(
@@ -182,7 +211,9 @@ def test_an_empty_gold_is_skipped_and_listed(gold: Any, reason: str) -> None:
         ({"answer_from": "tag"}, "no rule"),
     ],
 )
-def test_settings_that_cannot_be_are_refused(settings: dict[str, Any], message: str) -> None:
+def test_settings_that_cannot_be_are_refused(
+    settings: dict[str, Any], message: str
+) -> None:
     with pytest.raises(ValueError, match=message):
         OverlapVerifier(**settings)
 
@@ -192,12 +223,17 @@ def plain_common_subsequence(one: str, other: str) -> int:
     for item in one:
         diagonal = 0
         for place, wanted in enumerate(other, 1):
-            diagonal, best[place] = best[place], diagonal + 1 if item == wanted else max(best[place], best[place - 1])
+            diagonal, best[place] = (
+                best[place],
+                diagonal + 1 if item == wanted else max(best[place], best[place - 1]),
+            )
     return best[-1]
 
 
 @given(st.text("abc", max_size=12), st.text("abc", max_size=12))
-def test_the_longest_common_subsequence_is_that_of_the_textbook(one: str, other: str) -> None:
+def test_the_longest_common_subsequence_is_that_of_the_textbook(
+    one: str, other: str
+) -> None:
     assert common_subsequence(one, other) == plain_common_subsequence(one, other)
 
 
@@ -208,8 +244,15 @@ def test_any_text_has_a_score_from_0_to_1_or_none(text: str, gold: list[str]) ->
         assert verdict.score is None or 0 <= verdict.score <= 1
 
 
-@pytest.mark.parametrize("piece", ["a,", ",", "red, ", "[", "and ", " and a", "1. ", "- a\n", " ", "\\text{"])
+@pytest.mark.parametrize(
+    "piece", ["a,", ",", "red, ", "[", "and ", " and a", "1. ", "- a\n", " ", "\\text{"]
+)
 def test_a_megabyte_is_judged(piece: str) -> None:
     for length in (9_990, 1_000_000):
         text = piece * (length // len(piece))
-        assert OverlapVerifier(order="subsequence").judge([text + "!"], answer=[["x"]])[0].score == 0.0
+        assert (
+            OverlapVerifier(order="subsequence")
+            .judge([text + "!"], answer=[["x"]])[0]
+            .score
+            == 0.0
+        )

@@ -62,11 +62,17 @@ def test_a_number_is_the_same_for_all_verifiers(text: str, value: str) -> None:
     assert isinstance(node, Number)
     assert node.value == Fraction(value)
     for reward in (math_reward, numeric_reward):
-        assert reward([rf"\boxed{{{text}}}", rf"\boxed{{{text}}}"], answer=[value, "77"]) == [1.0, 0.0]
+        assert reward(
+            [rf"\boxed{{{text}}}", rf"\boxed{{{text}}}"], answer=[value, "77"]
+        ) == [1.0, 0.0]
 
 
-@pytest.mark.parametrize(("text", "places"), [("5", None), ("5.", None), ("5.0", 1), ("5.25", 2), ("1.5e3", -2)])
-def test_the_places_of_a_decimal_are_those_that_are_written(text: str, places: int | None) -> None:
+@pytest.mark.parametrize(
+    ("text", "places"), [("5", None), ("5.", None), ("5.0", 1), ("5.25", 2), ("1.5e3", -2)]
+)
+def test_the_places_of_a_decimal_are_those_that_are_written(
+    text: str, places: int | None
+) -> None:
     node = read(text).node
     assert isinstance(node, Number)
     assert node.places == places
@@ -74,26 +80,46 @@ def test_the_places_of_a_decimal_are_those_that_are_written(text: str, places: i
 
 @pytest.mark.parametrize(
     "text",
-    ["", "-", "1/0", r"\frac{1}{0}", "1,23", "12,34,567", "1.2.3", "2^{10}", "1_2", "3,14", "1 2", "17 * 23", "5!"],
+    [
+        "",
+        "-",
+        "1/0",
+        r"\frac{1}{0}",
+        "1,23",
+        "12,34,567",
+        "1.2.3",
+        "2^{10}",
+        "1_2",
+        "3,14",
+        "1 2",
+        "17 * 23",
+        "5!",
+    ],
 )
 def test_what_has_to_be_worked_out_or_is_no_number_is_none(text: str) -> None:
     assert not isinstance(read(text).node, Number)
 
 
-@pytest.mark.parametrize("text", ["10^{401}", "1e-999999999", "10^99999999999999999999", "9" * 5000])
+@pytest.mark.parametrize(
+    "text", ["10^{401}", "1e-999999999", "10^99999999999999999999", "9" * 5000]
+)
 def test_what_nobody_could_compute_is_not_computed(text: str) -> None:
     node = read(text).node
     assert not isinstance(node, Number) or len(str(node.value)) <= 2_000
 
 
-def test_a_fraction_of_decimals_is_a_number_only_where_nothing_has_to_be_worked_out() -> None:
+def test_a_fraction_of_decimals_is_a_number_only_where_nothing_has_to_be_worked_out() -> (
+    None
+):
     assert isinstance(read(r"\frac{1.5}{2}").node, Apply)
     assert numeric_reward([r"\boxed{\frac{1.5}{2}}"], answer=["0.75"]) == [1.0]
 
 
 @pytest.mark.parametrize("text", ["3,14", "1,234,56", "1,2345"])
 def test_a_comma_that_groups_no_thousands_makes_a_list(text: str) -> None:
-    assert read(text).node == Collection("list", tuple(Number(Fraction(part)) for part in text.split(",")))
+    assert read(text).node == Collection(
+        "list", tuple(Number(Fraction(part)) for part in text.split(","))
+    )
 
 
 @pytest.mark.parametrize(
@@ -107,7 +133,9 @@ def test_a_comma_that_groups_no_thousands_makes_a_list(text: str) -> None:
         ("May 3", Date),
     ],
 )
-def test_dates_and_times_have_types_of_their_own_and_are_no_sums(text: str, kind: type) -> None:
+def test_dates_and_times_have_types_of_their_own_and_are_no_sums(
+    text: str, kind: type
+) -> None:
     assert isinstance(read(text).node, kind)
 
 
@@ -153,7 +181,10 @@ def test_a_unit_is_read_however_it_is_written(text: str, name: str) -> None:
     node = read(text).node
     assert isinstance(node, Quantity)
     assert isinstance(node.amount, Number)
-    assert (node.amount.value * node.unit.factor, node.unit.measures) == (5 * unit(name).factor, unit(name).measures)
+    assert (node.amount.value * node.unit.factor, node.unit.measures) == (
+        5 * unit(name).factor,
+        unit(name).measures,
+    )
 
 
 @pytest.mark.parametrize(
@@ -174,7 +205,14 @@ def test_a_power_of_a_unit_is_read_however_it_is_written(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("one", "other"), [("5 kN", "5 N"), ("5 ms", "5 s"), ("5 nm", "5 mm"), ("5 usd", "5 eur"), ("5 mg", "5 Mg")]
+    ("one", "other"),
+    [
+        ("5 kN", "5 N"),
+        ("5 ms", "5 s"),
+        ("5 nm", "5 mm"),
+        ("5 usd", "5 eur"),
+        ("5 mg", "5 Mg"),
+    ],
 )
 def test_units_of_another_size_or_measure_are_others(one: str, other: str) -> None:
     assert read(one) != read(other)
@@ -195,17 +233,30 @@ def test_letters_beside_a_number_are_variables() -> None:
     assert not isinstance(read("5x").node, Number | Quantity)
 
 
-@pytest.mark.parametrize("text", ["12 apples", "12 red apples", "There are 12 apples", "12 apples left."])
+@pytest.mark.parametrize(
+    "text", ["12 apples", "12 red apples", "There are 12 apples", "12 apples left."]
+)
 def test_what_a_number_counts_is_not_stray(text: str) -> None:
     answer = read(text)
-    assert (answer.node, answer.stray) == (Quantity(Number(Fraction(12)), Unit((("apple", 1),))), frozenset())
+    assert (answer.node, answer.stray) == (
+        Quantity(Number(Fraction(12)), Unit((("apple", 1),))),
+        frozenset(),
+    )
     assert "apples" in answer.counted
 
 
 @pytest.mark.parametrize(
     "text",
     [
-        *("5 is wrong", "not 5", "maybe 5", "square root of 5", "5 perhaps", "5 factorial", "5 twice"),
+        *(
+            "5 is wrong",
+            "not 5",
+            "maybe 5",
+            "square root of 5",
+            "5 perhaps",
+            "5 factorial",
+            "5 twice",
+        ),
         *(r"5 \text{ M}", "5𝜋", "5 lakh", "5 halves", "5 or so", "5 squared", "5?"),
     ],
 )
@@ -218,14 +269,18 @@ def test_words_that_scale_a_number_are_never_what_it_counts() -> None:
     for word in known_words("scaling"):
         for text in (f"5 {word}", f"5 {word} apples", f"5 {word} dollars"):
             answer = read(rf"\text{{{text}}}")
-            amount = answer.node.amount if isinstance(answer.node, Quantity) else answer.node
+            amount = (
+                answer.node.amount if isinstance(answer.node, Quantity) else answer.node
+            )
             assert answer.stray or amount != Number(Fraction(5)), text
 
 
 def test_words_may_be_a_number_s_sign_or_its_scale() -> None:
     assert read("minus 5").node == read("negative 5").node == Number(Fraction(-5))
     assert read("5 thousand").node == Number(Fraction(5000))
-    assert read("5 million dollars").node == Quantity(Number(Fraction(5 * 10**6)), unit("usd"))
+    assert read("5 million dollars").node == Quantity(
+        Number(Fraction(5 * 10**6)), unit("usd")
+    )
 
 
 @given(st.fractions(min_value=-(10**9), max_value=10**9))
@@ -235,16 +290,36 @@ def test_every_fraction_reads_as_itself(value: Fraction) -> None:
 
 
 @given(
-    st.decimals(allow_nan=False, allow_infinity=False, places=6, min_value=-(10**30), max_value=10**30),
-    st.sampled_from([("", NONE), (" km", unit("km")), (" dollars", unit("usd")), (" apples", Unit((("apple", 1),)))]),
+    st.decimals(
+        allow_nan=False,
+        allow_infinity=False,
+        places=6,
+        min_value=-(10**30),
+        max_value=10**30,
+    ),
+    st.sampled_from(
+        [
+            ("", NONE),
+            (" km", unit("km")),
+            (" dollars", unit("usd")),
+            (" apples", Unit((("apple", 1),))),
+        ]
+    ),
 )
-def test_every_decimal_reads_as_itself_with_what_it_measures(value: Decimal, behind: tuple[str, Unit]) -> None:
+def test_every_decimal_reads_as_itself_with_what_it_measures(
+    value: Decimal, behind: tuple[str, Unit]
+) -> None:
     number = Number(Fraction(value), 6)
     text, measure = behind
-    assert read(f"{value:f}{text}").node == (number if measure == NONE else Quantity(number, measure))
+    assert read(f"{value:f}{text}").node == (
+        number if measure == NONE else Quantity(number, measure)
+    )
 
 
-@given(st.integers(min_value=0, max_value=10**30), st.sampled_from([",", " ", "{,}", r"\,", r"\ ", "'"]))
+@given(
+    st.integers(min_value=0, max_value=10**30),
+    st.sampled_from([",", " ", "{,}", r"\,", r"\ ", "'"]),
+)
 def test_every_integer_reads_as_itself_in_groups(value: int, separator: str) -> None:
     assert read(f"{value:,}".replace(",", separator)).node == Number(Fraction(value))
 
@@ -272,7 +347,9 @@ def test_reading_never_raises_whatever_the_text(text: str) -> None:
 
 @settings(deadline=None)
 @given(PIECES, PIECES, PIECES)
-def test_reading_takes_bounded_time_whatever_is_repeated(before: str, piece: str, after: str) -> None:
+def test_reading_takes_bounded_time_whatever_is_repeated(
+    before: str, piece: str, after: str
+) -> None:
     text = before + (piece + after) * 25_000
     start = time.process_time()
     read(text)

@@ -46,30 +46,43 @@ def test_what_matched_is_the_answer() -> None:
         (2, 2, "a" * 100_000, "too_many_matches"),
     ],
 )
-def test_matches_are_counted(pattern: str, at_least: int, at_most: int | None, text: str, reason: str) -> None:
-    verifier = RegexVerifier(pattern=pattern, match="count", at_least=at_least, at_most=at_most)
+def test_matches_are_counted(
+    pattern: str, at_least: int, at_most: int | None, text: str, reason: str
+) -> None:
+    verifier = RegexVerifier(
+        pattern=pattern, match="count", at_least=at_least, at_most=at_most
+    )
     (verdict,) = verifier.judge([text])
     assert (verdict.score, verdict.reason) == (float(not reason), reason)
 
 
 def test_empty_matches_do_not_count() -> None:
-    assert RegexVerifier(pattern="a*", match="count", at_least=2)(["bbb", "aba"]) == [0.0, 1.0]
+    assert RegexVerifier(pattern="a*", match="count", at_least=2)(["bbb", "aba"]) == [
+        0.0,
+        1.0,
+    ]
 
 
 def test_only_the_answer_may_be_looked_at() -> None:
     verifier = RegexVerifier(pattern="[0-9]+", match="fullmatch", part="answer")
-    verdicts = verifier.judge(["<think>so</think>\n42\n", "<think>42", "<think>42</think>", "42"])
+    verdicts = verifier.judge(
+        ["<think>so</think>\n42\n", "<think>42", "<think>42</think>", "42"]
+    )
     assert [(verdict.score, verdict.reason) for verdict in verdicts] == [
         (1.0, ""),
         (0.0, "unclosed_think"),
         (0.0, "no_answer"),
         (1.0, ""),
     ]
-    assert verifier.verify(Sample(text="42", prefill="<think>\n")).reason == "unclosed_think"
+    assert (
+        verifier.verify(Sample(text="42", prefill="<think>\n")).reason == "unclosed_think"
+    )
 
 
 @pytest.mark.usefixtures("any_cpu_counts")
-def test_text_on_which_the_expression_backtracks_for_ever_is_a_timeout_and_holds_up_no_other() -> None:
+def test_text_on_which_the_expression_backtracks_for_ever_is_a_timeout_and_holds_up_no_other() -> (
+    None
+):
     verifier = RegexVerifier(pattern="(a+)+$", timeout=0.5)
     hostile, fine = verifier.judge(["a" * 40 + "b", "aaa"])
     assert (hostile.status, hostile.score) == (Status.TIMEOUT, 0.0)
@@ -91,7 +104,10 @@ def test_any_texts_get_a_score_each(texts: list[str]) -> None:
     [
         ({"pattern": "("}, "no regular expression"),
         ({"pattern": 4}, "in quotes"),
-        ({"pattern": "\boxed"}, r"in place of \\b, since double quotes .* single quotes, '\\b\.\.\.'"),
+        (
+            {"pattern": "\boxed"},
+            r"in place of \\b, since double quotes .* single quotes, '\\b\.\.\.'",
+        ),
         ({"pattern": "\frac"}, r"in place of \\f"),
         ({"pattern": "a\v"}, r"in place of \\v"),
         ({"pattern": "a\a"}, r"in place of \\a"),
@@ -101,10 +117,15 @@ def test_any_texts_get_a_score_each(texts: list[str]) -> None:
         ({"pattern": "a", "at_least": 2}, "for match='count'"),
         ({"pattern": "a", "match": "count", "at_least": -1}, "0 or more"),
         ({"pattern": "a", "match": "count", "at_most": True}, "0 or more"),
-        ({"pattern": "a", "match": "count", "at_least": 3, "at_most": 2}, "No completion can match"),
+        (
+            {"pattern": "a", "match": "count", "at_least": 3, "at_most": 2},
+            "No completion can match",
+        ),
         ({"pattern": "a", "match": "count", "at_least": 0}, "set at_most"),
     ],
 )
-def test_settings_that_cannot_be_are_refused(arguments: dict[str, Any], message: str) -> None:
+def test_settings_that_cannot_be_are_refused(
+    arguments: dict[str, Any], message: str
+) -> None:
     with pytest.raises(ValueError, match=message):
         RegexVerifier(**arguments)

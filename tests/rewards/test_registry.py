@@ -49,11 +49,18 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
 
 
 def mix_of(*verifiers: str) -> RewardMix:
-    return build_mix([{"name": f"term_{place}", "verifier": name} for place, name in enumerate(verifiers)])
+    return build_mix(
+        [
+            {"name": f"term_{place}", "verifier": name}
+            for place, name in enumerate(verifiers)
+        ]
+    )
 
 
 @pytest.mark.parametrize("name", SHIPPED)
-def test_every_shipped_name_is_a_class_and_its_ready_instance_is_one_of_it(name: str) -> None:
+def test_every_shipped_name_is_a_class_and_its_ready_instance_is_one_of_it(
+    name: str,
+) -> None:
     _, class_name, *ready = SHIPPED[name]
     found = find_verifier(name)
     assert isinstance(found, type) and issubclass(found, Verifier)
@@ -64,12 +71,23 @@ def test_every_shipped_name_is_a_class_and_its_ready_instance_is_one_of_it(name:
 
 
 def test_type_checkers_see_what_the_registry_has() -> None:
-    (block,) = (node for node in ast.parse(Path(rewards.__file__).read_text()).body if isinstance(node, ast.If))
+    (block,) = (
+        node
+        for node in ast.parse(Path(rewards.__file__).read_text()).body
+        if isinstance(node, ast.If)
+    )
     imports = [node for node in block.body if isinstance(node, ast.ImportFrom)]
-    seen = {alias.asname: node.module for node in imports for alias in node.names if alias.name == alias.asname}
+    seen = {
+        alias.asname: node.module
+        for node in imports
+        for alias in node.names
+        if alias.name == alias.asname
+    }
     # `language_reward` needs an extra, so it is made at first access; its type is declared nevertheless.
     assert seen.pop("language_reward").endswith("language")  # type: ignore[union-attr]
-    assert seen == {name: f"{PACKAGE}.{module}" for module, *names in SHIPPED.values() for name in names}
+    assert seen == {
+        name: f"{PACKAGE}.{module}" for module, *names in SHIPPED.values() for name in names
+    }
 
 
 def test_the_docs_table_and_the_readme_s_count_are_the_registry_s() -> None:
@@ -77,13 +95,22 @@ def test_the_docs_table_and_the_readme_s_count_are_the_registry_s() -> None:
     table = page.partition("## What is shipped")[2].partition("\n\nEach ")[0]
     listed = {}
     for row in table.splitlines():
-        classes, names, ready = ([*re.findall(r"`(\w+)`", cell)] for cell in (row + "|||").split("|")[1:4])
+        classes, names, ready = (
+            [*re.findall(r"`(\w+)`", cell)] for cell in (row + "|||").split("|")[1:4]
+        )
         assert len(classes) == len(names) >= len(ready)
         listed |= {name: (each, *ready) for name, each in zip(names, classes, strict=True)}
-    lazy = {"language": ["language_reward"], "reasoning_gym": ["reasoning_gym_reward"]}  # they need an extra
-    assert listed == {name: (*names, *lazy.get(name, [])) for name, (_, *names) in SHIPPED.items()}
+    lazy = {
+        "language": ["language_reward"],
+        "reasoning_gym": ["reasoning_gym_reward"],
+    }  # they need an extra
+    assert listed == {
+        name: (*names, *lazy.get(name, [])) for name, (_, *names) in SHIPPED.items()
+    }
     readme = (ROOT / "README.md").read_text()
-    count = re.search(r"\[(\d+) of them\]\(docs/verifiers_reference.md#what-is-shipped\)", readme)
+    count = re.search(
+        r"\[(\d+) of them\]\(docs/verifiers_reference.md#what-is-shipped\)", readme
+    )
     assert count is not None and int(count[1]) == len(SHIPPED)
 
 
@@ -94,7 +121,9 @@ def test_the_page_says_of_each_verifier_what_a_verdict_costs_or_why_not() -> Non
 
 
 def test_a_package_s_verifiers_are_in_recipes(install: Install) -> None:
-    install("polite", "polite = polite_rewards:Polite\nends_well = polite_rewards:ends_well")
+    install(
+        "polite", "polite = polite_rewards:Polite\nends_well = polite_rewards:ends_well"
+    )
     assert {"polite", "ends_well", "math"} <= set(verifier_names())
     polite, ends_well = build_mix(
         [{"name": "a", "verifier": "polite", "word": "thanks"}, {"verifier": "ends_well"}]
@@ -107,7 +136,9 @@ def test_a_package_s_verifiers_are_in_recipes(install: Install) -> None:
         plan_rewards(["polite"])
 
 
-def test_a_command_lists_them_with_their_import_paths(install: Install, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_command_lists_them_with_their_import_paths(
+    install: Install, capsys: pytest.CaptureFixture[str]
+) -> None:
     install("broken", "moody = broken_rewards:Moody")
     assert main(["recipes", "--verifiers"]) == 0
     listed = dict(line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines())
@@ -117,12 +148,25 @@ def test_a_command_lists_them_with_their_import_paths(install: Install, capsys: 
 
 
 def test_a_broken_package_is_an_error_only_where_it_is_named(install: Install) -> None:
-    install("broken", "moody = broken_rewards:Moody\nabsent = no_such_module:X\nnameless = polite_rewards:Rude")
-    install("polite", "ends_well = polite_rewards:ends_well\nno_verifier = polite_rewards:Sample")
-    assert [term.verifier.__name__ for term in mix_of("ends_well", "math").terms] == ["ends_well", "math"]  # type: ignore[union-attr]
-    with pytest.raises(ValueError, match=r"entry 1.*broken_rewards\.Moody of the package 'broken'.*no GPU"):
+    install(
+        "broken",
+        "moody = broken_rewards:Moody\nabsent = no_such_module:X\nnameless = polite_rewards:Rude",
+    )
+    install(
+        "polite",
+        "ends_well = polite_rewards:ends_well\nno_verifier = polite_rewards:Sample",
+    )
+    assert [term.verifier.__name__ for term in mix_of("ends_well", "math").terms] == [
+        "ends_well",
+        "math",
+    ]  # type: ignore[union-attr]
+    with pytest.raises(
+        ValueError, match=r"entry 1.*broken_rewards\.Moody of the package 'broken'.*no GPU"
+    ):
         mix_of("moody")
-    with pytest.raises(ValueError, match=r"'absent', .* cannot be imported: ModuleNotFoundError"):
+    with pytest.raises(
+        ValueError, match=r"'absent', .* cannot be imported: ModuleNotFoundError"
+    ):
         mix_of("absent")
     with pytest.raises(ValueError, match="cannot be imported: AttributeError"):
         mix_of("nameless")
@@ -130,12 +174,18 @@ def test_a_broken_package_is_an_error_only_where_it_is_named(install: Install) -
         mix_of("no_verifier")
 
 
-def test_a_package_cannot_replace_a_shipped_verifier_nor_another_package_s(install: Install) -> None:
+def test_a_package_cannot_replace_a_shipped_verifier_nor_another_package_s(
+    install: Install,
+) -> None:
     install("polite", "math = polite_rewards:Polite\nends_well = polite_rewards:ends_well")
     install("kind", "ends_well = kind_rewards:ends_well")
-    with pytest.raises(ValueError, match=r"rewards\.MathVerifier; polite_rewards\.Polite of the"):
+    with pytest.raises(
+        ValueError, match=r"rewards\.MathVerifier; polite_rewards\.Polite of the"
+    ):
         mix_of("math")
-    with pytest.raises(ValueError, match=r"(polite_rewards.*kind_rewards|kind_rewards.*polite_rewards)"):
+    with pytest.raises(
+        ValueError, match=r"(polite_rewards.*kind_rewards|kind_rewards.*polite_rewards)"
+    ):
         mix_of("ends_well")
     named = mix_of("trl_grpo_ext.rewards.MathVerifier", "polite_rewards.ends_well", "boxed")
     assert len(named.terms) == 3

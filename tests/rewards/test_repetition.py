@@ -30,11 +30,15 @@ def test_repeated_ngrams_are_punished_by_their_share(
 
 
 def test_the_lowest_score_is_a_setting() -> None:
-    assert RepetitionVerifier(ngram_size=1, max_penalty=-4.0)(["x"], completion_ids=[[1, 1]]) == [-2.0]
+    assert RepetitionVerifier(ngram_size=1, max_penalty=-4.0)(
+        ["x"], completion_ids=[[1, 1]]
+    ) == [-2.0]
     assert RepetitionVerifier(max_penalty=0.0)(["x"], completion_ids=[[1] * 9]) == [0.0]
 
 
-@pytest.mark.skipif("get_repetition_penalty_reward" not in dir(trl.rewards), reason="TRL has it from 1.7 on")
+@pytest.mark.skipif(
+    "get_repetition_penalty_reward" not in dir(trl.rewards), reason="TRL has it from 1.7 on"
+)
 @given(tokens=st.lists(st.integers(0, 5), max_size=60), size=st.integers(1, 70))
 def test_every_score_is_that_of_trl(tokens: list[int], size: int) -> None:
     ours = RepetitionVerifier(ngram_size=size)(["x"], completion_ids=[tokens])
@@ -43,7 +47,11 @@ def test_every_score_is_that_of_trl(tokens: list[int], size: int) -> None:
 
 def test_tokens_that_nobody_knows_are_the_graders_fault() -> None:
     (verdict,) = RepetitionVerifier().judge(["text"])
-    assert (verdict.score, verdict.blame, verdict.reason) == (None, Blame.GRADER, "tokens_unknown")
+    assert (verdict.score, verdict.blame, verdict.reason) == (
+        None,
+        Blame.GRADER,
+        "tokens_unknown",
+    )
 
 
 @pytest.mark.parametrize(
@@ -55,6 +63,8 @@ def test_tokens_that_nobody_knows_are_the_graders_fault() -> None:
         ({"max_penalty": float("-inf")}, "number of 0 or less; got -inf"),
     ],
 )
-def test_settings_that_cannot_be_are_refused(arguments: dict[str, Any], message: str) -> None:
+def test_settings_that_cannot_be_are_refused(
+    arguments: dict[str, Any], message: str
+) -> None:
     with pytest.raises(ValueError, match=message):
         RepetitionVerifier(**arguments)

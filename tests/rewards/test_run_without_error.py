@@ -17,7 +17,11 @@ walls_or_skip()
 CASES = {
     "print('hello')": (Status.CORRECT, 1.0, ""),
     "Here:\n```python\nx = 1\n```\nDone.": (Status.CORRECT, 1.0, ""),
-    "if __name__ == '__main__':\n    raise ValueError('never')": (Status.INCORRECT, 0.0, "test_1_error"),
+    "if __name__ == '__main__':\n    raise ValueError('never')": (
+        Status.INCORRECT,
+        0.0,
+        "test_1_error",
+    ),
     "import sys\nsys.exit(3)": (Status.INCORRECT, 0.0, "test_1_error"),
     "import sys\nsys.exit(0)": (Status.CORRECT, 1.0, ""),  # as documented
     "input()": (Status.INCORRECT, 0.0, "test_1_error"),  # there is nothing to read
@@ -37,7 +41,10 @@ def test_a_program_is_right_if_it_ends_without_error(completion: str) -> None:
 
 
 def test_it_needs_no_column_and_is_a_trl_reward() -> None:
-    assert UnitTestVerifier(run_only=True)(["print(1)", "1 / 0"], prompts=["a", "b"]) == [1.0, 0.0]
+    assert UnitTestVerifier(run_only=True)(["print(1)", "1 / 0"], prompts=["a", "b"]) == [
+        1.0,
+        0.0,
+    ]
 
 
 def test_settings_of_tests_are_refused() -> None:
@@ -53,6 +60,9 @@ def test_the_name_of_earlier_versions_is_refused_with_the_setting() -> None:
 def test_a_program_that_imports_a_hidden_package_is_told_the_setting() -> None:
     with closing(UnitTestVerifier(run_only=True)) as plain:
         (verdict,) = plain.judge(["import click"])
-    assert (verdict.score, verdict.reason) == (0.0, "hidden_import") and "packages: [click]" in verdict.details["why"]
+    assert (verdict.score, verdict.reason) == (
+        0.0,
+        "hidden_import",
+    ) and "packages: [click]" in verdict.details["why"]
     with closing(UnitTestVerifier(run_only=True, packages=["click"])) as shown:
         assert shown(["import click"]) == [1.0]

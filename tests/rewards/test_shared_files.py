@@ -53,7 +53,10 @@ def judged(program: str, tests: str | list[str]) -> Verdict:
 )
 def test_a_file_that_one_side_writes_is_read_by_the_other(tests: str | list[str]) -> None:
     assert judged(SAVES, tests).status == "correct"
-    assert judged("def save(path, data): pass\ndef load(path): return None", tests).status == "incorrect"
+    assert (
+        judged("def save(path, data): pass\ndef load(path): return None", tests).status
+        == "incorrect"
+    )
 
 
 @pytest.mark.parametrize(
@@ -96,7 +99,9 @@ def test_a_module_that_a_program_leaves_there_is_not_run_by_the_tests(load: str)
 def test_files_of_one_program_are_gone_when_the_next_one_runs() -> None:
     tests = "def test_a(tmp_path):\n    assert f(str(tmp_path)) == 1"
     program = "import os\ndef f(path):\n    open('kept', 'w')\n    return len(os.listdir('.')) - 1"
-    verdicts = UnitTestVerifier(timeout=5.0).judge([program, program + "\n"] * 2, tests=[tests] * 4)
+    verdicts = UnitTestVerifier(timeout=5.0).judge(
+        [program, program + "\n"] * 2, tests=[tests] * 4
+    )
     assert [verdict.status for verdict in verdicts] == ["correct"] * 4
 
 
@@ -113,12 +118,22 @@ def test_without_namespaces_tests_with_files_have_no_verdict() -> None:
 
 def test_tests_that_use_no_files_share_no_folder() -> None:
     tests = ["door.open()\nassert f() == 1"]
-    assert judged("class Door:\n    def open(self): pass\ndoor = Door()\ndef f(): return 1", tests).status == "correct"
+    assert (
+        judged(
+            "class Door:\n    def open(self): pass\ndoor = Door()\ndef f(): return 1", tests
+        ).status
+        == "correct"
+    )
 
 
 def test_a_fixture_that_takes_an_unknown_fixture_is_the_datas_fault() -> None:
     tests = (
-        "import pytest\n@pytest.fixture\ndef file(request):\n    return 1\ndef test_a(file):\n    assert f(file) == 1"
+        "import pytest\n"
+        "@pytest.fixture\n"
+        "def file(request):\n"
+        "    return 1\n"
+        "def test_a(file):\n"
+        "    assert f(file) == 1"
     )
     verdict = judged("def f(x): return x", tests)
     assert (verdict.status, verdict.reason) == ("skipped", "tests_need_pytest")
@@ -136,7 +151,9 @@ WRITES = "import os\nos.makedirs('data')\nopen('data/a', 'w').write('1')\ndef te
         "try:\n    for number in range(5000):\n        open(f'{number}', 'w').close()\nexcept OSError:\n    pass\n",
     ],
 )
-def test_a_program_that_spoils_the_folder_before_the_setup_is_wrong_and_not_without_a_verdict(program: str) -> None:
+def test_a_program_that_spoils_the_folder_before_the_setup_is_wrong_and_not_without_a_verdict(
+    program: str,
+) -> None:
     verdict = judged(f"{program}def f(path): return open(path).read()", WRITES)
     assert (verdict.status, verdict.reason) == ("incorrect", "test_1_error")
     assert "the folder that the program has changed" in verdict.details["why"]

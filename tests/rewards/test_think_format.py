@@ -48,12 +48,18 @@ def test_a_prompt_that_opens_the_block_frees_the_completion_from_it() -> None:
     text = "2+2=4</think>4"
     assert verifier.verify(Sample(text=text, prefill="<think>\n")).reason == ""
     assert verifier.verify(Sample(text=text, prefill="<think>\n")).score == 1.0
-    assert verifier.verify(Sample(text="<think>" + text, prefill="<think>\n")).reason == "several_thinks"
+    assert (
+        verifier.verify(Sample(text="<think>" + text, prefill="<think>\n")).reason
+        == "several_thinks"
+    )
     assert verifier.verify(Sample(text="4", prefill="<think>\n")).reason == "unclosed_think"
 
 
 def test_a_prompt_that_does_not_open_the_block_leaves_it_to_the_completion() -> None:
-    assert ThinkFormatVerifier().verify(Sample(text="2+2=4</think>4", prefill="")).reason == "no_think"
+    assert (
+        ThinkFormatVerifier().verify(Sample(text="2+2=4</think>4", prefill="")).reason
+        == "no_think"
+    )
 
 
 def test_where_nobody_knows_the_opening_tag_may_be_missing() -> None:
@@ -101,10 +107,14 @@ def test_the_empty_block_of_a_mode_without_thinking_may_be_allowed() -> None:
         ("</think><think>4", 0, "text_before_think"),
     ],
 )
-def test_if_graded_the_share_of_right_parts_is_the_score(text: str, score: float, reason: str) -> None:
+def test_if_graded_the_share_of_right_parts_is_the_score(
+    text: str, score: float, reason: str
+) -> None:
     (verdict,) = ThinkFormatVerifier(graded=True).judge([text])
     assert (verdict.score, verdict.reason) == (pytest.approx(score), reason)
-    assert verdict.status == (Status.CORRECT if score == 1 else Status.PARTIAL if score else Status.INCORRECT)
+    assert verdict.status == (
+        Status.CORRECT if score == 1 else Status.PARTIAL if score else Status.INCORRECT
+    )
 
 
 def test_what_the_prompt_has_done_earns_nothing() -> None:
@@ -117,16 +127,22 @@ def test_what_the_prompt_has_done_earns_nothing() -> None:
 
 
 def test_a_block_that_is_too_short_earns_its_opening_only() -> None:
-    assert ThinkFormatVerifier(graded=True, min_chars=2)(["<think>a</think>4"]) == [pytest.approx(1 / 3)]
+    assert ThinkFormatVerifier(graded=True, min_chars=2)(["<think>a</think>4"]) == [
+        pytest.approx(1 / 3)
+    ]
 
 
 @given(
     st.lists(st.sampled_from(["<think>", "</think>", "x", " "]), max_size=8).map("".join),
     st.sampled_from([None, "", "<think>"]),
 )
-def test_any_text_scores_between_0_and_1_and_1_only_if_strict_does_too(text: str, prefill: str | None) -> None:
+def test_any_text_scores_between_0_and_1_and_1_only_if_strict_does_too(
+    text: str, prefill: str | None
+) -> None:
     sample = Sample(text=text, prefill=prefill)
-    strict, graded = (ThinkFormatVerifier(graded=graded).verify(sample) for graded in (False, True))
+    strict, graded = (
+        ThinkFormatVerifier(graded=graded).verify(sample) for graded in (False, True)
+    )
     assert graded.score is not None and 0 <= graded.score <= 1
     assert strict.score == float(graded.score == 1)
     assert strict.reason == graded.reason

@@ -13,7 +13,9 @@ from trl_grpo_ext import Blame, Sample, Status
 from trl_grpo_ext.rewards.lengths import TokenBudgetVerifier
 
 
-def judged(verifier: TokenBudgetVerifier, tokens: int, **row: Any) -> tuple[float | None, Status, str]:
+def judged(
+    verifier: TokenBudgetVerifier, tokens: int, **row: Any
+) -> tuple[float | None, Status, str]:
     verdict = verifier.verify(Sample(text="", completion_ids=[1] * tokens, row=row))
     return verdict.score, verdict.status, verdict.reason
 
@@ -30,7 +32,9 @@ def judged(verifier: TokenBudgetVerifier, tokens: int, **row: Any) -> tuple[floa
         (9999, 0.0, Status.INCORRECT, "over_budget"),
     ],
 )
-def test_max_asks_for_no_more_tokens_than_the_budget(tokens: int, score: float, status: Status, reason: str) -> None:
+def test_max_asks_for_no_more_tokens_than_the_budget(
+    tokens: int, score: float, status: Status, reason: str
+) -> None:
     found = judged(TokenBudgetVerifier(budget=100, slope=0.01), tokens)
     assert found == (pytest.approx(score), status, reason)
 
@@ -46,7 +50,9 @@ def test_max_asks_for_no_more_tokens_than_the_budget(tokens: int, score: float, 
         (9999, 0.0, Status.INCORRECT, "over_budget"),
     ],
 )
-def test_exact_asks_for_as_many_tokens_as_the_budget(tokens: int, score: float, status: Status, reason: str) -> None:
+def test_exact_asks_for_as_many_tokens_as_the_budget(
+    tokens: int, score: float, status: Status, reason: str
+) -> None:
     found = judged(TokenBudgetVerifier(budget=100, mode="exact", slope=0.01), tokens)
     assert found == (pytest.approx(score), status, reason)
 
@@ -57,23 +63,37 @@ def test_at_budget_1_makes_all_within_the_budget_equal() -> None:
 
 
 def test_the_defaults_are_those_of_l1() -> None:
-    assert judged(TokenBudgetVerifier(budget=2000), 1000)[0] == pytest.approx(0.0003 * 1000 + 0.5)
+    assert judged(TokenBudgetVerifier(budget=2000), 1000)[0] == pytest.approx(
+        0.0003 * 1000 + 0.5
+    )
 
 
 @given(tokens=st.integers(0, 5000), more=st.integers(1, 50), budget=st.integers(1, 5000))
 def test_max_never_prefers_the_longer_one_and_exact_never_the_one_farther_off(
     tokens: int, more: int, budget: int
 ) -> None:
-    most, exact = TokenBudgetVerifier(budget=budget), TokenBudgetVerifier(budget=budget, mode="exact")
-    scores = {v: [judged(v, n)[0] or 0.0 for n in (tokens, tokens + more)] for v in (most, exact)}
+    most, exact = (
+        TokenBudgetVerifier(budget=budget),
+        TokenBudgetVerifier(budget=budget, mode="exact"),
+    )
+    scores = {
+        v: [judged(v, n)[0] or 0.0 for n in (tokens, tokens + more)] for v in (most, exact)
+    }
     assert scores[most][0] >= scores[most][1]
     nearer = abs(tokens - budget) <= abs(tokens + more - budget)
-    assert (scores[exact][0] >= scores[exact][1]) if nearer else (scores[exact][0] <= scores[exact][1])
+    assert (
+        (scores[exact][0] >= scores[exact][1])
+        if nearer
+        else (scores[exact][0] <= scores[exact][1])
+    )
 
 
 @pytest.mark.parametrize("value", [100, 100.0])
 def test_a_column_has_a_budget_a_row(value: object) -> None:
-    assert judged(TokenBudgetVerifier(column="budget", slope=0.01), 100, budget=value)[0] == 0.5
+    assert (
+        judged(TokenBudgetVerifier(column="budget", slope=0.01), 100, budget=value)[0]
+        == 0.5
+    )
 
 
 @pytest.mark.parametrize(
@@ -101,7 +121,11 @@ def test_a_missing_column_is_refused() -> None:
 
 def test_a_length_that_nobody_knows_is_the_graders_fault() -> None:
     (verdict,) = TokenBudgetVerifier(budget=5).judge(["text"])
-    assert (verdict.score, verdict.blame, verdict.reason) == (None, Blame.GRADER, "tokens_unknown")
+    assert (verdict.score, verdict.blame, verdict.reason) == (
+        None,
+        Blame.GRADER,
+        "tokens_unknown",
+    )
 
 
 @pytest.mark.parametrize(
@@ -119,6 +143,8 @@ def test_a_length_that_nobody_knows_is_the_graders_fault() -> None:
         ({"budget": 5, "at_budget": 1.5}, "above 0 and up to 1, got 1.5"),
     ],
 )
-def test_settings_that_cannot_be_are_refused(arguments: dict[str, Any], message: str) -> None:
+def test_settings_that_cannot_be_are_refused(
+    arguments: dict[str, Any], message: str
+) -> None:
     with pytest.raises(ValueError, match=message):
         TokenBudgetVerifier(**arguments)

@@ -45,12 +45,16 @@ CASES = [
 
 
 @pytest.mark.parametrize(("settings", "completion", "reason"), CASES)
-def test_a_completion_is_right_or_wrong_by_the_first_fault(settings: Any, completion: Any, reason: str) -> None:
+def test_a_completion_is_right_or_wrong_by_the_first_fault(
+    settings: Any, completion: Any, reason: str
+) -> None:
     (verdict,) = ToolCallsVerifier(**settings).judge([completion])
     assert (verdict.score, verdict.reason) == (0.0 if reason else 1.0, reason)
 
 
-@pytest.mark.parametrize("settings", [{"failed": -1}, {"at_most": 1.5}, {"must_use": "add"}, {"marker": ""}])
+@pytest.mark.parametrize(
+    "settings", [{"failed": -1}, {"at_most": 1.5}, {"must_use": "add"}, {"marker": ""}]
+)
 def test_settings_that_cannot_be_are_refused(settings: Any) -> None:
     with pytest.raises(ValueError, match=next(iter(settings))):
         ToolCallsVerifier(**settings)

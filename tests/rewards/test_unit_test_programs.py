@@ -12,7 +12,11 @@ from suite_harness import FENCE, STUB
 
 from trl_grpo_ext.programs.suites.blocks import fenced_blocks
 from trl_grpo_ext.programs.suites.columns import Columns
-from trl_grpo_ext.programs.suites.program import complete_program, extract_program, prompt_code
+from trl_grpo_ext.programs.suites.program import (
+    complete_program,
+    extract_program,
+    prompt_code,
+)
 from trl_grpo_ext.programs.suites.read_row import read_row
 from trl_grpo_ext.rewards import UnitTestVerifier
 from trl_grpo_ext.rewards.unit_tests.verifier import program_of
@@ -31,7 +35,10 @@ from trl_grpo_ext.sample import Sample
         ("~~~py\nx = 1\n~~~", "x = 1\n"),
         (f"~~~py\nx = '{FENCE}'\n{FENCE}\n~~~", f"x = '{FENCE}'\n{FENCE}\n"),
         (f"````python\n{FENCE}\n````", f"{FENCE}\n"),
-        (f"{FENCE}python\nx = 1\n    {FENCE}\n    {FENCE}py\n{FENCE}", f"x = 1\n    {FENCE}\n    {FENCE}py\n"),
+        (
+            f"{FENCE}python\nx = 1\n    {FENCE}\n    {FENCE}py\n{FENCE}",
+            f"x = 1\n    {FENCE}\n    {FENCE}py\n",
+        ),
         (f"1. So:\n   {FENCE}python\n   if x:\n       y\n   {FENCE}", "if x:\n    y\n"),
         (f"{FENCE}python\r\nx = 1\r\n{FENCE}\r\n", "x = 1\n"),
         (f"{FENCE}python\nx = 1\n{FENCE}python\nx = 2\n{FENCE}", "x = 2\n"),
@@ -41,14 +48,19 @@ from trl_grpo_ext.sample import Sample
         ("x = 1\n", "x = 1\n"),
         ("x = 1\n[DONE]\nx = 2\n", "x = 1"),
         ("[BEGIN]\nx = 1\n[DONE]", "x = 1"),
-        ("Here it is:\n[BEGIN]\n    return 1\n[DONE]\n[BEGIN]\nx = 2\n[DONE]", "    return 1"),
+        (
+            "Here it is:\n[BEGIN]\n    return 1\n[DONE]\n[BEGIN]\nx = 2\n[DONE]",
+            "    return 1",
+        ),
         ("\n\n    return 1\n", "    return 1\n"),
         (f"{FENCE}python\n\n{FENCE}", None),
         (" \n ", None),
         ("", None),
     ],
 )
-def test_the_program_is_the_last_python_block_or_all_of_the_text(text: str, program: str | None) -> None:
+def test_the_program_is_the_last_python_block_or_all_of_the_text(
+    text: str, program: str | None
+) -> None:
     assert extract_program(text) == program
 
 
@@ -71,9 +83,15 @@ def test_the_program_is_the_last_python_block_or_all_of_the_text(text: str, prog
     ],
 )
 @pytest.mark.parametrize(
-    "program", ["def add(a, b):\n    return a + b", "def add(a, b):\n  if a:\n    return a\n  return b"]
+    "program",
+    [
+        "def add(a, b):\n    return a + b",
+        "def add(a, b):\n  if a:\n    return a\n  return b",
+    ],
 )
-def test_a_program_is_found_where_its_fence_or_tag_shares_a_line_with_text(answer: str, program: str) -> None:
+def test_a_program_is_found_where_its_fence_or_tag_shares_a_line_with_text(
+    answer: str, program: str
+) -> None:
     found = program_of(Sample(text=answer.format(program)), ["add"])
     assert isinstance(found, str) and found.strip() == program
 
@@ -100,8 +118,12 @@ def test_tokens_and_punctuation_behind_a_closing_fence_are_no_code(behind: str) 
     assert extract_program(f"{FENCE}\n{code.strip()}{FENCE}{behind}") == code
 
 
-@pytest.mark.parametrize("between", ["</THINK>", "<|end|><|start|>assistant<|channel|>final<|message|>"])
-def test_a_block_may_begin_on_the_line_where_the_thinking_ends_with_a_block(between: str) -> None:
+@pytest.mark.parametrize(
+    "between", ["</THINK>", "<|end|><|start|>assistant<|channel|>final<|message|>"]
+)
+def test_a_block_may_begin_on_the_line_where_the_thinking_ends_with_a_block(
+    between: str,
+) -> None:
     draft, code = "def f(): ...\n", "def f(): return 1\n"
     text = f"<THINK>{FENCE}python\n{draft}{FENCE}{between}{FENCE}python\n{code}{FENCE}"
     assert extract_program(text, ["f"]) == code
@@ -129,14 +151,18 @@ def test_code_below_a_list_marker_may_be_indented_or_not() -> None:
         'def f():\n    return """\n<answer>\n1\n</answer>\n"""\n',
     ],
 )
-def test_a_fence_or_tag_in_a_string_or_comment_of_a_program_is_part_of_it(program: str) -> None:
+def test_a_fence_or_tag_in_a_string_or_comment_of_a_program_is_part_of_it(
+    program: str,
+) -> None:
     assert extract_program(f"{FENCE}python\n{program}{FENCE}\nbye") == program
     has_fence_of_a_line = f"\n    {FENCE}" in program
     if not has_fence_of_a_line:
         assert extract_program(program) == program
 
 
-def test_of_several_blocks_the_last_that_defines_what_the_tests_call_is_the_program() -> None:
+def test_of_several_blocks_the_last_that_defines_what_the_tests_call_is_the_program() -> (
+    None
+):
     draft, program, usage = "def f(): ...\n", "def f(): return 1\n", "print(f())\n"
     text = "\n".join(f"{FENCE}python\n{code}{FENCE}\n" for code in (draft, program, usage))
     assert extract_program(text, ["f"]) == program
@@ -151,10 +177,15 @@ def test_of_several_blocks_the_last_that_defines_what_the_tests_call_is_the_prog
         "import unittest\nfrom solution import add\nclass T(unittest.TestCase):\n    pass\n",
     ],
 )
-def test_a_block_that_imports_the_function_shows_a_use_of_the_block_that_writes_it(usage: str) -> None:
+def test_a_block_that_imports_the_function_shows_a_use_of_the_block_that_writes_it(
+    usage: str,
+) -> None:
     program = "def add(a, b):\n    return a + b\n"
     assert extract_program(_fenced(program, usage), ["add"]) == program
-    assert extract_program(_fenced(usage, "from operator import add\n"), ["add"]) == "from operator import add\n"
+    assert (
+        extract_program(_fenced(usage, "from operator import add\n"), ["add"])
+        == "from operator import add\n"
+    )
 
 
 def _fenced(*blocks: str) -> str:
@@ -162,12 +193,24 @@ def _fenced(*blocks: str) -> str:
 
 
 def test_definitions_that_the_program_lacks_come_from_the_other_blocks() -> None:
-    one, two = "import math\nN = 2\ndef sq(x):\n    return x**N\n", "def cube(x):\n    return x * sq(x)\n"
+    one, two = (
+        "import math\nN = 2\ndef sq(x):\n    return x**N\n",
+        "def cube(x):\n    return x * sq(x)\n",
+    )
     program, usage = "def f(x):\n    return cube(x)\n", "assert sq(f(1)) == 1\n"
     helped = f"{one}{two}{program}"
-    assert extract_program(_fenced(one + "print(sq(2))\n", two, program, usage), ["f"]) == helped
-    assert extract_program(_fenced(one, "def f(x):\n    sq(x)\n"), ["f"]) == f"{one}def f(x):\n    sq(x)\n"
-    for helper, program in (("import math\n", "def f(x): return math.pi\n"), ("ONE = 1\n", "def f(x): return ONE\n")):
+    assert (
+        extract_program(_fenced(one + "print(sq(2))\n", two, program, usage), ["f"])
+        == helped
+    )
+    assert (
+        extract_program(_fenced(one, "def f(x):\n    sq(x)\n"), ["f"])
+        == f"{one}def f(x):\n    sq(x)\n"
+    )
+    for helper, program in (
+        ("import math\n", "def f(x): return math.pi\n"),
+        ("ONE = 1\n", "def f(x): return ONE\n"),
+    ):
         assert extract_program(_fenced(helper, program), ["f"]) == helper + program
 
 
@@ -186,7 +229,10 @@ def test_a_program_that_lacks_nothing_and_a_body_stay_as_they_are(program: str) 
 
 
 def test_many_blocks_that_help_each_other_are_put_together_in_their_order() -> None:
-    blocks = ["def f0(): return 0\n", *(f"def f{n}(): return f{n - 1}()\n" for n in range(1, 20_000))]
+    blocks = [
+        "def f0(): return 0\n",
+        *(f"def f{n}(): return f{n - 1}()\n" for n in range(1, 20_000)),
+    ]
     assert extract_program(_fenced(*blocks), ["f19999"]) == "".join(blocks)
 
 
@@ -201,19 +247,46 @@ def test_any_text_has_a_program_or_none(text: str) -> None:
 @pytest.mark.parametrize(
     "piece",
     [
-        *("`", "```", "~~~python\n", " ", "\n", "```a`b", "</think>", "<think>", "\t \n", "    def "),
-        *("```py\nx```a\n", "<answer>", "\n<answer>", "</a>", '"', "\\", "\"'", '"""', "'\\", "```py\n#```", "- ```"),
+        *(
+            "`",
+            "```",
+            "~~~python\n",
+            " ",
+            "\n",
+            "```a`b",
+            "</think>",
+            "<think>",
+            "\t \n",
+            "    def ",
+        ),
+        *(
+            "```py\nx```a\n",
+            "<answer>",
+            "\n<answer>",
+            "</a>",
+            '"',
+            "\\",
+            "\"'",
+            '"""',
+            "'\\",
+            "```py\n#```",
+            "- ```",
+        ),
     ],
 )
 def test_hostile_completions_take_linear_time(piece: str) -> None:
     start = time.process_time()
     program = extract_program(piece * (1_000_000 // len(piece)))
-    complete_program(program or piece * (1_000_000 // len(piece)), prompt_code(STUB, "unit"), "unit")
+    complete_program(
+        program or piece * (1_000_000 // len(piece)), prompt_code(STUB, "unit"), "unit"
+    )
     assert time.process_time() - start < 5
 
 
 def test_a_body_goes_behind_the_stub_of_its_prompt() -> None:
-    program = complete_program("    return [x / norm(xs) for x in xs]\n", prompt_code(STUB, "unit"), "unit")
+    program = complete_program(
+        "    return [x / norm(xs) for x in xs]\n", prompt_code(STUB, "unit"), "unit"
+    )
     assert program.startswith(STUB.rstrip()) and program.endswith("for x in xs]\n")
     compile(program, "program", "exec")
 
@@ -223,11 +296,16 @@ def test_a_body_goes_behind_the_stub_of_its_prompt() -> None:
     [
         ('def f(x):\n    """Add one."""\n', "    return x + 1\n"),
         ("import math\n\ndef f(x):\n", "    return x + math.floor(1.5)\n"),
-        ([{"role": "user", "content": f"Complete:\n{FENCE}python\ndef f(x):\n{FENCE}"}], "    return x + 1\n"),
+        (
+            [{"role": "user", "content": f"Complete:\n{FENCE}python\ndef f(x):\n{FENCE}"}],
+            "    return x + 1\n",
+        ),
         ("import math\n\ndef f(x):\n", "def f(x):\n    return x + math.floor(1.5)\n"),
     ],
 )
-def test_the_tests_name_the_stub_of_a_prompt_if_the_row_does_not(prompt: Any, completion: str) -> None:
+def test_the_tests_name_the_stub_of_a_prompt_if_the_row_does_not(
+    prompt: Any, completion: str
+) -> None:
     row = read_row({"tests": ["assert f(1) == 2"]}, prompt, Columns(), None)
     namespace: dict[str, Any] = {}
     exec(row.whole(completion), namespace)
@@ -240,7 +318,9 @@ TAX = "RATE = 0.5\n\ndef tax(x):\n    return x * RATE\n"
 
 
 def _asked(*blocks: str) -> str:
-    return "You have:\n\n" + "\n\nWrite:\n\n".join(f"{FENCE}python\n{block}{FENCE}" for block in blocks)
+    return "You have:\n\n" + "\n\nWrite:\n\n".join(
+        f"{FENCE}python\n{block}{FENCE}" for block in blocks
+    )
 
 
 @pytest.mark.parametrize(
@@ -248,15 +328,29 @@ def _asked(*blocks: str) -> str:
     [
         (f"{NODE}\ndef last(head):\n", ["assert last(Node(1, Node(5))) == 5"], LAST),
         (_asked(NODE), ["assert last(Node(1, Node(5))) == 5"], LAST),
-        (_asked(NODE, "def last(head):\n    ...\n"), ["assert last(Node(1, Node(5))) == 5"], LAST),
-        (_asked(TAX), ["assert total([1]) == 1.5"], "def total(xs):\n    return sum(x + tax(x) for x in xs)\n"),
-        (_asked(TAX, "def total(xs):\n"), ["assert total([1]) == 1.5"], "    return sum(x + tax(x) for x in xs)\n"),
+        (
+            _asked(NODE, "def last(head):\n    ...\n"),
+            ["assert last(Node(1, Node(5))) == 5"],
+            LAST,
+        ),
+        (
+            _asked(TAX),
+            ["assert total([1]) == 1.5"],
+            "def total(xs):\n    return sum(x + tax(x) for x in xs)\n",
+        ),
+        (
+            _asked(TAX, "def total(xs):\n"),
+            ["assert total([1]) == 1.5"],
+            "    return sum(x + tax(x) for x in xs)\n",
+        ),
     ],
 )
 def test_classes_and_helpers_of_the_prompt_belong_to_the_program_where_it_or_its_tests_need_them(
     prompt: str, tests: list[str], program: str
 ) -> None:
-    (verdict,) = UnitTestVerifier().judge([f"{FENCE}python\n{program}{FENCE}"], prompts=[prompt], tests=[tests])
+    (verdict,) = UnitTestVerifier().judge(
+        [f"{FENCE}python\n{program}{FENCE}"], prompts=[prompt], tests=[tests]
+    )
     assert verdict.score == 1.0, verdict.details
 
 
@@ -276,12 +370,16 @@ def test_each_block_that_defines_what_the_tests_call_is_a_part_of_the_program() 
     assert extract_program(_fenced(square, cube), ["square", "cube"]) == square + cube
     assert extract_program(_fenced(square, cube), ["cube"]) == cube
     draft = "def square(x): return x\n"
-    assert extract_program(_fenced(draft, cube, square), ["square", "cube"]) == cube + square
+    assert (
+        extract_program(_fenced(draft, cube, square), ["square", "cube"]) == cube + square
+    )
 
 
 def test_a_whole_function_gets_the_imports_and_helpers_that_it_mentions() -> None:
     code = prompt_code(STUB, "unit")
-    program = complete_program("def unit(xs: List[float]):\n    return [x / norm(xs) for x in xs]\n", code, "unit")
+    program = complete_program(
+        "def unit(xs: List[float]):\n    return [x / norm(xs) for x in xs]\n", code, "unit"
+    )
     assert "def norm" in program and "import math" in program and "import List" in program
     assert "LIMIT" not in program and program.count("def unit") == 1
 
@@ -298,41 +396,81 @@ def test_a_program_with_a_future_import_stays_as_it_is() -> None:
 
 def test_a_program_that_is_indented_as_a_whole_is_no_body() -> None:
     code = prompt_code("def f(x):\n", "f")
-    assert complete_program("    def f(x):\n        return x\n", code, "f") == "def f(x):\n    return x\n"
+    assert (
+        complete_program("    def f(x):\n        return x\n", code, "f")
+        == "def f(x):\n    return x\n"
+    )
     inner = "    def f(x):\n        return x\n    return f(1)\n"
     assert complete_program(inner, code, "f") == "def f(x):\n" + inner
 
 
 @pytest.mark.parametrize(
-    "prompt", [None, "", "Write f.", [{"role": "user", "content": None}], "def f(:", "import os\n((("]
+    "prompt",
+    [
+        None,
+        "",
+        "Write f.",
+        [{"role": "user", "content": None}],
+        "def f(:",
+        "import os\n(((",
+    ],
 )
 def test_a_prompt_without_the_stub_changes_no_program(prompt: Any) -> None:
-    assert complete_program("    return 1\n", prompt_code(prompt, "f"), "f") == "    return 1\n"
-    assert complete_program("def f(): pass\n", prompt_code(prompt, "f"), "f") == "def f(): pass\n"
+    assert (
+        complete_program("    return 1\n", prompt_code(prompt, "f"), "f")
+        == "    return 1\n"
+    )
+    assert (
+        complete_program("def f(): pass\n", prompt_code(prompt, "f"), "f")
+        == "def f(): pass\n"
+    )
 
 
 def test_the_code_of_a_conversation_is_in_its_user_messages() -> None:
     messages = [
         {"role": "system", "content": f"{FENCE}python\ndef norm(xs): return 0\n{FENCE}"},
-        {"role": "user", "content": [{"type": "text", "text": f"Complete it:\n{FENCE}python\n{STUB}{FENCE}\nThanks."}]},
+        {
+            "role": "user",
+            "content": [
+                {
+                    "type": "text",
+                    "text": f"Complete it:\n{FENCE}python\n{STUB}{FENCE}\nThanks.",
+                }
+            ],
+        },
     ]
     code = prompt_code(messages, "unit")
     assert code.ends_with_stub
-    assert [part.usage.binds for part in code.definitions(["norm"])] == [{"List"}, {"math"}, {"norm"}]
+    assert [part.usage.binds for part in code.definitions(["norm"])] == [
+        {"List"},
+        {"math"},
+        {"norm"},
+    ]
 
 
 def test_the_code_of_a_prompt_may_follow_a_sentence() -> None:
-    assert prompt_code(f"Complete the function from the book.\n\n{STUB}", "unit").ends_with_stub
+    assert prompt_code(
+        f"Complete the function from the book.\n\n{STUB}", "unit"
+    ).ends_with_stub
 
 
 def test_a_byte_order_mark_is_no_part_of_a_program() -> None:
     assert program_of(Sample(text="\ufeffdef f(): pass")) == "def f(): pass"
 
 
-def test_a_contests_program_may_leave_out_the_imports_that_its_graders_put_in_front() -> None:
-    row = read_row({"input_output": {"inputs": [[[3, 1]]], "outputs": [2], "fn_name": "f"}}, None, Columns(), None)
+def test_a_contests_program_may_leave_out_the_imports_that_its_graders_put_in_front() -> (
+    None
+):
+    row = read_row(
+        {"input_output": {"inputs": [[[3, 1]]], "outputs": [2], "fn_name": "f"}},
+        None,
+        Columns(),
+        None,
+    )
     program = (
-        "class Solution:\n    def f(self, xs: List[int]) -> int:\n        return max(accumulate(xs)) - gcd(2, 4)\n"
+        "class Solution:\n"
+        "    def f(self, xs: List[int]) -> int:\n"
+        "        return max(accumulate(xs)) - gcd(2, 4)\n"
     )
     namespace: dict[str, Any] = {}
     exec(row.whole(program), namespace)

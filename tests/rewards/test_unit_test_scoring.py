@@ -20,12 +20,19 @@ GROUPS = {"easy": [0, 1], "hard": [2]}
     [
         ([True, True, True], 1.0, 1.0, 1.0),
         ([True, True, False], 0.0, 2 / 3, 0.25),
-        ([True, False, True], 0.0, 2 / 3, 0.75),  # a group counts only if all of its tests passed
+        (
+            [True, False, True],
+            0.0,
+            2 / 3,
+            0.75,
+        ),  # a group counts only if all of its tests passed
         ([False, True, False], 0.0, 1 / 3, 0.0),
         ([False, False, True], 0.0, 1 / 3, 0.75),
     ],
 )
-def test_results_come_to_a_score(passed: list[bool], all_of_them: float, share: float, groups: float) -> None:
+def test_results_come_to_a_score(
+    passed: list[bool], all_of_them: float, share: float, groups: float
+) -> None:
     weights = {"hard": 3.0}
     assert score(passed, "all", None, weights) == all_of_them
     assert score(passed, "share", None, weights) == pytest.approx(share)
@@ -55,11 +62,15 @@ def test_groups_hold_every_test_and_what_datasets_fill_up_with_none_is_no_group(
         None,
     ],
 )
-def test_groups_that_leave_a_test_out_or_name_one_that_is_not_there_are_bad_data(groups: Any) -> None:
+def test_groups_that_leave_a_test_out_or_name_one_that_is_not_there_are_bad_data(
+    groups: Any,
+) -> None:
     with pytest.raises(BadTests):
         groups_of(groups, 3)
 
 
 @pytest.mark.parametrize("ending", Ending)
 def test_a_naive_grader_looks_only_at_how_the_process_ended(ending: Ending) -> None:
-    assert passed_naively(RunResult(ending=ending)) is (ending in (Ending.PASSED, Ending.FAILED))
+    assert passed_naively(RunResult(ending=ending)) is (
+        ending in (Ending.PASSED, Ending.FAILED)
+    )

@@ -63,7 +63,9 @@ def names_of(source: str, entry_point: str | None = None) -> tuple[str, ...]:
         ("def t(x: List[int]) -> Optional[int]: return f(x)", ("f",)),
     ],
 )  # fmt: skip
-def test_only_what_nobody_else_binds_is_the_solutions(source: str, names: tuple[str, ...]) -> None:
+def test_only_what_nobody_else_binds_is_the_solutions(
+    source: str, names: tuple[str, ...]
+) -> None:
     assert names_of(source) == names
 
 
@@ -90,7 +92,9 @@ GCD = "assert gcd(12, 8) == 4"
 LCM = "assert lcm(4, 6) == 12"
 IN_TESTS = f"def test_gcd():\n    {GCD}\ndef test_lcm():\n    {LCM}\n"
 CASE = "import unittest\nclass T(unittest.TestCase):\n    def setUp(self):\n        self.c = Counter()\n"
-METHOD = "    def test_c(self):\n        self.c.inc()\n        self.assertEqual(self.c.n, 1)\n"
+METHOD = (
+    "    def test_c(self):\n        self.c.inc()\n        self.assertEqual(self.c.n, 1)\n"
+)
 
 
 @pytest.mark.parametrize(
@@ -141,12 +145,17 @@ def test_a_name_that_python_has_too_is_the_solutions_where_a_test_would_test_pyt
         ("def gcd(a, b): pass\ndef lcm(a, b): pass", ("gcd", "lcm")),
         ("from math import gcd\ndef lcm(a, b): pass", ("lcm",)),
         ("gcd = lambda a, b: 4\ndef lcm(a, b): pass", ("gcd", "lcm")),
-        ("def gcd(a, b): pass\ndef lcm(a, b): pass\ndef len(x): pass", ("gcd", "lcm", "len")),
+        (
+            "def gcd(a, b): pass\ndef lcm(a, b): pass\ndef len(x): pass",
+            ("gcd", "lcm", "len"),
+        ),
         ("def lcm(a, b): pass\ndef isclose(a, b): pass", ("isclose", "lcm")),
         ("The answer is 4.", ("gcd", "lcm")),
     ],
 )
-def test_a_reference_says_which_names_are_the_solutions(reference: str, names: tuple[str, ...]) -> None:
+def test_a_reference_says_which_names_are_the_solutions(
+    reference: str, names: tuple[str, ...]
+) -> None:
     tests = [GCD, LCM, "assert isclose(lcm(1, 1), 1) and len([lcm(1, 2)]) == 1"]
     suite = suite_from_row({"tests": tests}, reference=reference)
     assert isinstance(suite, CallSuite)
@@ -164,18 +173,36 @@ def test_what_a_prompt_defines_is_the_tests_own_also_if_the_reference_repeats_it
 
 def test_each_string_of_a_list_is_a_test() -> None:
     suite = call_suite({"tests": ["assert add(1, 2) == 3", "x = add(0, 0)\nassert x == 0"]})
-    assert suite == CallSuite(tests=("assert add(1, 2) == 3", "x = add(0, 0)\nassert x == 0"), names=("add",))
+    assert suite == CallSuite(
+        tests=("assert add(1, 2) == 3", "x = add(0, 0)\nassert x == 0"), names=("add",)
+    )
     assert run(suite, "def add(a, b): return a + b or 1") == ["passed", "AssertionError"]
 
 
 def test_strings_that_only_define_are_setup_and_lone_comparisons_are_asserted() -> None:
-    suite = call_suite({"tests": ["import math", "def twice(x): return 2 * x", "f(2) == twice(2)  # so", "not f(0)"]})
+    suite = call_suite(
+        {
+            "tests": [
+                "import math",
+                "def twice(x): return 2 * x",
+                "f(2) == twice(2)  # so",
+                "not f(0)",
+            ]
+        }
+    )
     assert suite.tests == ("assert (f(2) == twice(2)  # so\n)", "assert (not f(0)\n)")
     assert run(suite, "def f(x): return x + 1") == ["AssertionError", "AssertionError"]
 
 
 def test_test_functions_in_a_list_are_run_and_not_only_defined() -> None:
-    suite = call_suite({"tests": ["def test_a():\n    assert f(1) == 1", "def test_b():\n    assert f(2) == 1"]})
+    suite = call_suite(
+        {
+            "tests": [
+                "def test_a():\n    assert f(1) == 1",
+                "def test_b():\n    assert f(2) == 1",
+            ]
+        }
+    )
     assert run(suite, "def f(x): return 1") == ["passed", "passed"]
     assert run(suite, "def f(x): return x") == ["passed", "AssertionError"]
 
@@ -199,22 +226,33 @@ def test_setup_that_needs_the_solution_runs_in_front_of_each_test() -> None:
     suite = call_suite(row)
     assert suite.setup == "import math\nsize = 2" and suite.names == ("Node", "total")
     assert suite.tests[0] == "root = Node(1)\nroot.left = Node(2)\nassert total(root) == 3"
-    assert run(suite, "raise_later = 1\ndef total(n): return 3") == ["NameError", "NameError"]
+    assert run(suite, "raise_later = 1\ndef total(n): return 3") == [
+        "NameError",
+        "NameError",
+    ]
 
 
 def test_numpy_arrays_and_json_are_read_like_lists() -> None:
     import numpy as np
 
     expected = call_suite({"tests": ["assert f(1)", "assert f(2)"]})
-    assert suite_from_row({"tests": np.array(["assert f(1)", "assert f(2)"], dtype=object)}) == expected
+    assert (
+        suite_from_row({"tests": np.array(["assert f(1)", "assert f(2)"], dtype=object)})
+        == expected
+    )
     assert suite_from_row({"tests": '["assert f(1)", "assert f(2)"]'}) == expected
-    assert suite_from_row({"tests": float("nan"), "test_list": ["assert f(1)", "assert f(2)"]}) == expected
+    assert (
+        suite_from_row({"tests": float("nan"), "test_list": ["assert f(1)", "assert f(2)"]})
+        == expected
+    )
 
 
 def test_a_definition_in_the_tests_counts_before_an_import_from_the_solution() -> None:
     source = "from solution import f, ok\ndef ok(x):\n    return x == 1\ndef test_f():\n    assert ok(f())"
     suite = call_suite({"tests": source})
-    assert suite.names == ("f",) and run(suite, "def ok(x): return True\ndef f(): return 2") == ["AssertionError"]
+    assert suite.names == ("f",) and run(
+        suite, "def ok(x): return True\ndef f(): return 2"
+    ) == ["AssertionError"]
 
 
 def test_lines_of_one_test_that_a_list_keeps_apart_are_one_test() -> None:
@@ -223,7 +261,11 @@ def test_lines_of_one_test_that_a_list_keeps_apart_are_one_test() -> None:
         ["s = Stack([])\nassert s.items == []", "s.push(1)\nassert s.items == [1]"],
     ):
         suite = call_suite({"tests": tests})
-        assert len(suite.tests) == 1 and suite.names == ("Stack",) and run(suite, STACK) == ["passed"]
+        assert (
+            len(suite.tests) == 1
+            and suite.names == ("Stack",)
+            and run(suite, STACK) == ["passed"]
+        )
 
 
 def test_a_solution_cannot_take_the_place_of_the_checker() -> None:
@@ -235,22 +277,35 @@ def test_a_solution_cannot_take_the_place_of_the_checker() -> None:
 CHECK = "\n\nMETADATA = {}\n\n\ndef check(candidate):\n    assert abs(norm(candidate([3, 4])) - 1) < 1e-9\n\n"
 
 
-def test_a_humaneval_row_takes_its_helpers_from_the_prompt_and_nothing_else_from_the_solution() -> None:
+def test_a_humaneval_row_takes_its_helpers_from_the_prompt_and_nothing_else_from_the_solution() -> (
+    None
+):
     suite = call_suite({"test": CHECK, "entry_point": "unit"}, STUB)
     assert suite.tests == ("check(unit)",) and suite.names == ("unit",)
-    assert "def norm" in suite.setup and "def unit" not in suite.setup and "LIMIT" not in suite.setup
-    assert run(suite, "def norm(xs): return 1\ndef unit(xs): return xs") == ["AssertionError"]
+    assert (
+        "def norm" in suite.setup
+        and "def unit" not in suite.setup
+        and "LIMIT" not in suite.setup
+    )
+    assert run(suite, "def norm(xs): return 1\ndef unit(xs): return xs") == [
+        "AssertionError"
+    ]
     assert run(suite, "def unit(xs): return [x / 5 for x in xs]") == ["passed"]
 
 
 @pytest.mark.parametrize("entry_point", ["Solution().unit", "Solution.unit"])
 def test_an_entry_point_may_be_a_method(entry_point: str) -> None:
     prompt = "class Solution:\n    def unit(self, xs):\n        "
-    row = {"test": "def check(candidate):\n    assert candidate([2]) == [1]", "entry_point": entry_point}
+    row = {
+        "test": "def check(candidate):\n    assert candidate([2]) == [1]",
+        "entry_point": entry_point,
+    }
     suite = call_suite(row, prompt)
     assert suite.tests == ("check(Solution().unit)",) and suite.names == ("Solution",)
     code = prompt_code(prompt, "Solution")
-    assert run(suite, complete_program("        return [1]\n", code, "Solution")) == ["passed"]
+    assert run(suite, complete_program("        return [1]\n", code, "Solution")) == [
+        "passed"
+    ]
 
 
 def test_a_call_of_check_at_the_end_is_not_run_twice() -> None:
@@ -259,12 +314,16 @@ def test_a_call_of_check_at_the_end_is_not_run_twice() -> None:
 
 
 def test_a_reference_under_the_solutions_name_does_not_hide_the_solution() -> None:
-    suite = call_suite({"tests": "def f(x):\n    return 1\nassert f(1) == 1", "entry_point": "f"})
+    suite = call_suite(
+        {"tests": "def f(x):\n    return 1\nassert f(1) == 1", "entry_point": "f"}
+    )
     assert run(suite, "def f(x): return 2") == ["AssertionError"]
 
 
 def test_without_an_entry_point_nothing_comes_from_the_prompt() -> None:
-    assert call_suite({"tests": ["assert f(1) == 1"]}, "def f(x):\n    return 1\n").names == ("f",)
+    assert call_suite(
+        {"tests": ["assert f(1) == 1"]}, "def f(x):\n    return 1\n"
+    ).names == ("f",)
 
 
 def test_pairs_of_text_are_a_program_to_run() -> None:
@@ -289,13 +348,29 @@ def test_pairs_of_text_are_a_program_to_run() -> None:
     [
         ({"inputs": [[1, [2, 3]]], "outputs": [[3, 4]], "fn_name": "shift"}, True),
         ({"inputs": [[1, [2, 3]]], "outputs": [[[3, 4]]], "fn_name": "shift"}, True),
-        ({"inputs": [[1, [2, 3]]], "outputs": [[3, 4.0000001]], "fn_name": "Solution.shift"}, True),
+        (
+            {
+                "inputs": [[1, [2, 3]]],
+                "outputs": [[3, 4.0000001]],
+                "fn_name": "Solution.shift",
+            },
+            True,
+        ),
         ({"inputs": ["1\n[2, 3]"], "outputs": ["[3, 4]"], "fn_name": "shift"}, True),
         ({"inputs": [[1, [2, 3]]], "outputs": [[4, 3]], "fn_name": "shift"}, False),
-        ({"inputs": [[1, [2]], [1, []]], "outputs": [[[3]], [[], []]], "fn_name": "shift"}, False),
+        (
+            {
+                "inputs": [[1, [2]], [1, []]],
+                "outputs": [[[3]], [[], []]],
+                "fn_name": "shift",
+            },
+            False,
+        ),
     ],
 )
-def test_a_function_or_a_method_of_solution_is_called_with_the_inputs(pairs: dict[str, Any], right: bool) -> None:
+def test_a_function_or_a_method_of_solution_is_called_with_the_inputs(
+    pairs: dict[str, Any], right: bool
+) -> None:
     suite = call_suite({"input_output": json.dumps(pairs)})
     function = "def shift(by, xs): return tuple(x + by for x in xs)"
     method = "class Solution:\n    def shift(self, by, xs): return [x + by for x in xs]"
@@ -344,7 +419,10 @@ def test_results_are_compared_as_plain_data(expected: Any, got: Any, equal: bool
         ({"tests": "[]"}, "tests_empty"),
         ({"tests": "import math\nx = 1"}, "tests_empty"),
         ({"tests": ["import math"]}, "tests_empty"),
-        ({"tests": "import pytest\n@pytest.mark.skip\ndef test_a(): assert f()"}, "tests_empty"),
+        (
+            {"tests": "import pytest\n@pytest.mark.skip\ndef test_a(): assert f()"},
+            "tests_empty",
+        ),
         ({"tests": ["assert f(1"]}, "tests_do_not_parse"),
         ({"tests": ["return f(1)"]}, "tests_do_not_parse"),
         ({"tests": ["assert f('\0')"]}, "tests_do_not_parse"),
@@ -357,7 +435,10 @@ def test_results_are_compared_as_plain_data(expected: Any, got: Any, equal: bool
         ({"tests": [{"input": 1, "output": "1"}]}, "tests_not_text"),
         ({"tests": ["assert sum([1, 2]) == 3"]}, "tests_call_nothing"),
         ({"tests": ["assert math.isclose(1, 1)"]}, "tests_call_nothing"),
-        ({"tests": ["assert sum([1, 2]) == 3"], "entry_point": "add"}, "tests_call_nothing"),
+        (
+            {"tests": ["assert sum([1, 2]) == 3"], "entry_point": "add"},
+            "tests_call_nothing",
+        ),
         ({"tests": ["assert f()"], "entry_point": "not a name"}, "entry_point_invalid"),
         ({"tests": ["assert f()"], "entry_point": "a.b.c"}, "entry_point_invalid"),
         ({"tests": ["assert f()"], "entry_point": 5}, "entry_point_invalid"),
@@ -367,9 +448,18 @@ def test_results_are_compared_as_plain_data(expected: Any, got: Any, equal: bool
         ({"input_output": '{"a": 1}'}, "tests_unknown_form"),
         ({"input_output": {"inputs": ["1"], "outputs": []}}, "tests_unequal"),
         ({"input_output": {"inputs": [], "outputs": []}}, "tests_empty"),
-        ({"input_output": {"inputs": [5], "outputs": [5], "fn_name": "f"}}, "tests_not_arguments"),
-        ({"input_output": {"inputs": [[5]], "outputs": [5], "fn_name": "f g"}}, "entry_point_invalid"),
-        ({"verification_info": {"language": "rust", "test_cases": []}}, "language_not_python"),
+        (
+            {"input_output": {"inputs": [5], "outputs": [5], "fn_name": "f"}},
+            "tests_not_arguments",
+        ),
+        (
+            {"input_output": {"inputs": [[5]], "outputs": [5], "fn_name": "f g"}},
+            "entry_point_invalid",
+        ),
+        (
+            {"verification_info": {"language": "rust", "test_cases": []}},
+            "language_not_python",
+        ),
         ({"verification_info": {"language": "python", "test_cases": []}}, "tests_empty"),
         ({"verification_info": {"language": "python"}}, "tests_unknown_form"),
     ],
@@ -386,9 +476,13 @@ def test_an_entry_point_makes_a_builtins_name_the_solutions() -> None:
 HELPER = "def check_equal(got, expected):\n    assert all([got == expected])\n"
 
 
-def test_a_builtins_name_is_the_solutions_where_a_helper_of_the_tests_gets_what_it_returns() -> None:
+def test_a_builtins_name_is_the_solutions_where_a_helper_of_the_tests_gets_what_it_returns() -> (
+    None
+):
     """MBPP+ has tests of a function `sum` that take nothing else from the solution."""
-    loop = "for pair, expected in zip([(10, 15)], [6]):\n    check_equal(sum(*pair), expected)"
+    loop = (
+        "for pair, expected in zip([(10, 15)], [6]):\n    check_equal(sum(*pair), expected)"
+    )
     suite = call_suite({"test": HELPER + loop})
     assert suite.names == ("sum",)
     assert run(suite, "def sum(a, b): return 6") == ["passed"]
@@ -428,7 +522,10 @@ def test_every_column_reads_every_form() -> None:
     for column in Columns().alternatives:
         for value in (["assert f() == 1"], "assert f() == 1", '["assert f() == 1"]'):
             assert call_suite({column: value}).names == ("f",)
-        for value in ([{"input": "1", "output": "2"}], {"test_cases": [{"input": "1", "output": "2"}]}):
+        for value in (
+            [{"input": "1", "output": "2"}],
+            {"test_cases": [{"input": "1", "output": "2"}]},
+        ):
             assert isinstance(suite_from_row({column: value}), StdioSuite)
     suite = call_suite({"test_list": "assert f() == g", "test_setup_code": "g = 1"})
     assert run(suite, "def f(): return 1") == ["passed"]
@@ -436,20 +533,40 @@ def test_every_column_reads_every_form() -> None:
 
 def test_columns_may_have_other_names() -> None:
     columns = Columns(tests="asserts")
-    suite = suite_from_row({"asserts": ["assert f()"], "tests": ["assert g()"]}, columns=columns)
+    suite = suite_from_row(
+        {"asserts": ["assert f()"], "tests": ["assert g()"]}, columns=columns
+    )
     assert isinstance(suite, CallSuite) and suite.names == ("f",)
-    assert columns.alternatives == ("asserts", "test_list", "test", "verification_info", "input_output")
+    assert columns.alternatives == (
+        "asserts",
+        "test_list",
+        "test",
+        "verification_info",
+        "input_output",
+    )
 
 
 def test_bad_tests_travel_between_processes() -> None:
     error = pickle.loads(pickle.dumps(BadTests("tests_empty", [])))
-    assert (error.reason, error.value, error.advice) == ("tests_empty", "[]", ADVICE["tests_empty"])
+    assert (error.reason, error.value, error.advice) == (
+        "tests_empty",
+        "[]",
+        ADVICE["tests_empty"],
+    )
 
 
 @given(
     st.recursive(
-        st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20) | st.binary(max_size=5),
-        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(FIELDS), inner, max_size=3),
+        st.none()
+        | st.booleans()
+        | st.integers()
+        | st.floats()
+        | st.text(max_size=20)
+        | st.binary(max_size=5),
+        lambda inner: (
+            st.lists(inner, max_size=3)
+            | st.dictionaries(st.sampled_from(FIELDS), inner, max_size=3)
+        ),
         max_leaves=8,
     ),
     st.sampled_from(Columns().alternatives),
@@ -473,4 +590,6 @@ def test_a_deleted_name_keeps_its_place_in_a_script() -> None:
 @pytest.mark.parametrize("column", Columns().alternatives)
 def test_each_column_of_tests_has_its_row_in_the_docs(column: str) -> None:
     page = Path(__file__).resolve().parents[2] / "docs" / "unit_tests.md"
-    assert f"\n| `{column}` | " in page.read_text(encoding="utf-8"), f"Add a row `{column}` to {page.name}."
+    assert f"\n| `{column}` | " in page.read_text(encoding="utf-8"), (
+        f"Add a row `{column}` to {page.name}."
+    )

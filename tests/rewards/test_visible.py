@@ -37,15 +37,25 @@ def test_nothing_is_seen_of_characters_that_show_nothing(text: str) -> None:
     assert visible(f"{text}four eggs{text}") == "four eggs"
 
 
-@pytest.mark.parametrize("text", ["4", "é", "汉", "مي\u200cخواهم", "👩\u200d🔬", "\ufffd", "-", "e\u0301"])
+@pytest.mark.parametrize(
+    "text", ["4", "é", "汉", "مي\u200cخواهم", "👩\u200d🔬", "\ufffd", "-", "e\u0301"]
+)
 def test_letters_of_any_script_are_seen(text: str) -> None:
     assert visible(text)
 
 
-@pytest.mark.parametrize("text", [text for text in NOTHING.values() if text.strip()], ids=lambda text: ascii(text))
-def test_what_nobody_sees_makes_no_text_another_one_and_no_choice_another_one(text: str) -> None:
+@pytest.mark.parametrize(
+    "text",
+    [text for text in NOTHING.values() if text.strip()],
+    ids=lambda text: ascii(text),
+)
+def test_what_nobody_sees_makes_no_text_another_one_and_no_choice_another_one(
+    text: str,
+) -> None:
     assert ExactTextVerifier()([f"Answer: Pa{text}ris"], answer=["Paris"]) == [1.0]
-    assert ExactTextVerifier(nfkc=False)([f"Answer: Pa{text}ris"], answer=["Paris"]) == [0.0]
+    assert ExactTextVerifier(nfkc=False)([f"Answer: Pa{text}ris"], answer=["Paris"]) == [
+        0.0
+    ]
     assert read_choice(f"**{text}B{text}**", Options()).labels == {"B"}
 
 
@@ -61,9 +71,14 @@ FORMATS: list[tuple[Verifier, str, str]] = [
 
 
 @pytest.mark.parametrize(("verifier", "text", "reason"), FORMATS)
-def test_what_nobody_sees_fills_no_format(verifier: Verifier, text: str, reason: str) -> None:
+def test_what_nobody_sees_fills_no_format(
+    verifier: Verifier, text: str, reason: str
+) -> None:
     verdicts = verifier.judge([text.format(nothing) for nothing in NOTHING.values()])
-    found = {kind: (verdict.score, verdict.reason) for kind, verdict in zip(NOTHING, verdicts, strict=True)}
+    found = {
+        kind: (verdict.score, verdict.reason)
+        for kind, verdict in zip(NOTHING, verdicts, strict=True)
+    }
     assert found == dict.fromkeys(NOTHING, (0.0, reason))
 
 

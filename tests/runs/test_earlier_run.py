@@ -18,7 +18,9 @@ from trl_grpo_ext.runs.recorded_run import RecordedRun
 
 RECORDED = DATA / "earlier_run"
 # Per batch: the scorecard's figures and the logs of the version that recorded the run.
-BATCHES: list[dict[str, Any]] = json.loads((RECORDED / "figures.json").read_text(encoding="utf-8"))
+BATCHES: list[dict[str, Any]] = json.loads(
+    (RECORDED / "figures.json").read_text(encoding="utf-8")
+)
 
 # The last words of the names that later versions log in addition.
 SINCE = {"scored"}
@@ -36,7 +38,9 @@ def run(tmp_path: Path) -> Path:
 
 def test_every_card_is_what_it_was() -> None:
     cards = list(RecordedRun(RECORDED).cards())
-    assert [(card.step, card.mode) for card in cards] == [(batch["step"], batch["mode"]) for batch in BATCHES]
+    assert [(card.step, card.mode) for card in cards] == [
+        (batch["step"], batch["mode"]) for batch in BATCHES
+    ]
     for card, batch in zip(cards, BATCHES, strict=True):
         assert list(card.void) == batch["void"]
         assert list(card.totals) == pytest.approx(batch["totals"])
@@ -46,7 +50,10 @@ def test_every_figure_is_what_was_logged() -> None:
     run = RecordedRun(RECORDED)
     for card, batch in zip(run.cards(), BATCHES, strict=True):
         found = logged_figures(reduce_card(card, run.settings))
-        wanted = {name: math.nan if number is None else number for name, number in batch["figures"].items()}
+        wanted = {
+            name: math.nan if number is None else number
+            for name, number in batch["figures"].items()
+        }
         assert {name: found[name] for name in wanted} == pytest.approx(wanted, nan_ok=True)
         assert {name.rpartition("/")[2] for name in found.keys() - wanted.keys()} == SINCE
 

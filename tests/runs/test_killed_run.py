@@ -18,14 +18,34 @@ from trl_grpo_ext.diagnostics.diagnosis import diagnose
 from trl_grpo_ext.report.write import write_report
 from trl_grpo_ext.runs.recorded_run import RecordedRun
 
-FLAGS = ["--evaluate_before_and_after", "false", "--per_device_train_batch_size", "16", "--logging_steps", "1"]
+FLAGS = [
+    "--evaluate_before_and_after",
+    "false",
+    "--per_device_train_batch_size",
+    "16",
+    "--logging_steps",
+    "1",
+]
 FLAGS += ["--save_strategy", "steps", "--save_steps", "2", "--max_steps", "10"]
 
 
 def start(folder: Path, *flags: str) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "trl_grpo_ext", "train", "--config", "quickstart", *FLAGS, *flags]
+    command = [
+        sys.executable,
+        "-m",
+        "trl_grpo_ext",
+        "train",
+        "--config",
+        "quickstart",
+        *FLAGS,
+        *flags,
+    ]
     return subprocess.Popen(
-        command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+        command,
+        cwd=folder,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
     )
 
 
@@ -53,7 +73,9 @@ def killed_after(folder: Path, checkpoint: int, *flags: str) -> Path:
 
 
 @pytest.mark.slow  # a run that is killed, and one that goes on
-def test_a_killed_run_is_readable_to_its_last_step_and_resumes_as_one(tmp_path: Path) -> None:
+def test_a_killed_run_is_readable_to_its_last_step_and_resumes_as_one(
+    tmp_path: Path,
+) -> None:
     run = killed_after(tmp_path, checkpoint=4)
     steps = [card.step for card in RecordedRun(run).cards("train")]
     assert steps[:4] == [0, 1, 2, 3]
@@ -61,7 +83,9 @@ def test_a_killed_run_is_readable_to_its_last_step_and_resumes_as_one(tmp_path: 
     for card in RecordedRun(run).cards():
         assert len(card) == 16
         assert card.advantages is not None
-    assert ("The record stops after step" in diagnose(RecordedRun(run)).sentence) is (len(steps) < 10)
+    assert ("The record stops after step" in diagnose(RecordedRun(run)).sentence) is (
+        len(steps) < 10
+    )
     assert "</html>" in write_report([run]).read_text()[-200:]
 
     process = start(tmp_path, "--resume_from_checkpoint", "true")
@@ -79,18 +103,28 @@ LEARNABLE = ["--learnable_rows", "true", "--rows", "16", "--write_report", "fals
 
 
 def rows_by_step(run: Path) -> dict[int | None, list[str]]:
-    return {card.step: [str(sample.prompt) for sample in card.samples] for card in RecordedRun(run).cards("train")}
+    return {
+        card.step: [str(sample.prompt) for sample in card.samples]
+        for card in RecordedRun(run).cards("train")
+    }
 
 
 @pytest.mark.slow  # a run that is killed, one that goes on, and one that is left alone
-def test_a_killed_run_of_learnable_rows_resumes_with_the_rows_of_a_run_that_was_left_alone(tmp_path: Path) -> None:
+def test_a_killed_run_of_learnable_rows_resumes_with_the_rows_of_a_run_that_was_left_alone(
+    tmp_path: Path,
+) -> None:
     folders = [tmp_path / name for name in ("killed", "alone")]
     for folder in folders:
         folder.mkdir()
     run = killed_after(folders[0], 4, *LEARNABLE)
-    assert start(folders[0], *LEARNABLE, "--resume_from_checkpoint", "true").wait(timeout=300) == 0
+    assert (
+        start(folders[0], *LEARNABLE, "--resume_from_checkpoint", "true").wait(timeout=300)
+        == 0
+    )
     assert start(folders[1], *LEARNABLE).wait(timeout=300) == 0
     assert rows_by_step(run) == rows_by_step(folders[1] / "runs" / "quickstart")
-    posteriors = [path / "runs/quickstart/checkpoint-10/learnable_rows.npz" for path in folders]
+    posteriors = [
+        path / "runs/quickstart/checkpoint-10/learnable_rows.npz" for path in folders
+    ]
     first, second = (np.load(path) for path in posteriors)
     assert all(np.array_equal(first[name], second[name]) for name in second)

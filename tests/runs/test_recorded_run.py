@@ -16,18 +16,28 @@ from trl_grpo_ext import Blame, RewardMix, RewardTerm, Sample, Scorecard
 from trl_grpo_ext.diagnostics.finding import read_findings
 from trl_grpo_ext.diagnostics.watch import Watch
 from trl_grpo_ext.runs.recorded_run import RecordedRun
-from trl_grpo_ext.runs.recorder import OPENING_BATCHES, RECENT, RECENT_BATCHES, LogRecorder, Recorder
+from trl_grpo_ext.runs.recorder import (
+    OPENING_BATCHES,
+    RECENT,
+    RECENT_BATCHES,
+    LogRecorder,
+    Recorder,
+)
 
 MIX = RewardMix(
     [
         RewardTerm(name="right", verifier=Column("right"), when={"task": "sum"}),
         RewardTerm(name="short", verifier=Column("short"), gate="right", weight=0.5),
-        RewardTerm(name="never", verifier=Column("right"), when={"task": "code"}, weight=0.1),
+        RewardTerm(
+            name="never", verifier=Column("right"), when={"task": "code"}, weight=0.1
+        ),
     ]
 )
 
 
-def card_of(step: int, *, mode: Any = "train", prompt: Any = "2+2=", group: int = 0) -> Scorecard:
+def card_of(
+    step: int, *, mode: Any = "train", prompt: Any = "2+2=", group: int = 0
+) -> Scorecard:
     rows = [(1.0, 0.5), (0.0, 0.5), (Blame.GRADER, 0.25), (0.5, 1.0)]
     samples = [
         Sample(
@@ -48,19 +58,39 @@ def test_a_card_is_read_back_as_it_was_written(tmp_path: Path, prompt: Any) -> N
     card = card_of(7, prompt=prompt)
     Recorder(tmp_path).on_batch(card)
     (read,) = RecordedRun(tmp_path).cards()
-    assert [(s.text, s.prompt, s.completion_ids, s.prefill, s.group, s.step) for s in read.samples] == [
-        (s.text, s.prompt, s.completion_ids, s.prefill, s.group, s.step) for s in card.samples
+    assert [
+        (s.text, s.prompt, s.completion_ids, s.prefill, s.group, s.step)
+        for s in read.samples
+    ] == [
+        (s.text, s.prompt, s.completion_ids, s.prefill, s.group, s.step)
+        for s in card.samples
     ]
     assert read.samples[0].row["task"] == "sum"
-    for field in ("weights", "values", "gated", "totals", "void", "advantages", "mode", "terms", "in_force"):
+    for field in (
+        "weights",
+        "values",
+        "gated",
+        "totals",
+        "void",
+        "advantages",
+        "mode",
+        "terms",
+        "in_force",
+    ):
         assert getattr(read, field) == getattr(card, field), field
-    plain = {name: [v and (v.status, v.score, v.blame, v.reason) for v in col] for name, col in card.verdicts.items()}
+    plain = {
+        name: [v and (v.status, v.score, v.blame, v.reason) for v in col]
+        for name, col in card.verdicts.items()
+    }
     assert plain == {
-        name: [v and (v.status, v.score, v.blame, v.reason) for v in col] for name, col in read.verdicts.items()
+        name: [v and (v.status, v.score, v.blame, v.reason) for v in col]
+        for name, col in read.verdicts.items()
     }
 
 
-def test_a_resumed_run_counts_each_step_once_as_the_last_session_had_it(tmp_path: Path) -> None:
+def test_a_resumed_run_counts_each_step_once_as_the_last_session_had_it(
+    tmp_path: Path,
+) -> None:
     first = Recorder(tmp_path)
     for step in range(4):
         first.on_batch(card_of(step))
@@ -73,47 +103,75 @@ def test_a_resumed_run_counts_each_step_once_as_the_last_session_had_it(tmp_path
     run = RecordedRun(tmp_path)
     assert steps(tmp_path, "train") == [0, 0, 1, 1, 2, 3, 4, 5]
     assert [card.samples[0].group for card in run.cards("train")] == [0] * 4 + [9] * 4
-    assert steps(tmp_path, "eval") == [2]  # the evaluation at step 4 was of a model that is gone
-    assert len(list((tmp_path / "scorecards").glob("samples-*.parquet"))) == 14  # nothing was deleted
+    assert steps(tmp_path, "eval") == [
+        2
+    ]  # the evaluation at step 4 was of a model that is gone
+    assert (
+        len(list((tmp_path / "scorecards").glob("samples-*.parquet"))) == 14
+    )  # nothing was deleted
 
 
-def test_of_a_run_that_began_again_at_step_0_nothing_counts_that_was_there_before(tmp_path: Path) -> None:
+def test_of_a_run_that_began_again_at_step_0_nothing_counts_that_was_there_before(
+    tmp_path: Path,
+) -> None:
     for group in (1, 2):
         recorder = Recorder(tmp_path)
         recorder.on_batch(card_of(0, mode="eval", group=group))
         for step in range(3 - group):
             recorder.on_batch(card_of(step, group=group))
         recorder.on_batch(card_of(2, mode="eval", group=group))
-    found = [(card.mode, card.step, card.samples[0].group) for card in RecordedRun(tmp_path).cards()]
+    found = [
+        (card.mode, card.step, card.samples[0].group)
+        for card in RecordedRun(tmp_path).cards()
+    ]
     assert found == [("eval", 0, 2), ("train", 0, 2), ("eval", 2, 2)]
 
 
-def test_older_batches_are_thinned_out_but_not_the_first_few_nor_each_nth_nor_evaluations(tmp_path: Path) -> None:
+def test_older_batches_are_thinned_out_but_not_the_first_few_nor_each_nth_nor_evaluations(
+    tmp_path: Path,
+) -> None:
     recorder = Recorder(tmp_path, keep_every=10)
     recorder.on_batch(card_of(0, mode="eval"))
     for step in range(RECENT + 40):
         recorder.on_batch(card_of(step))
-    assert steps(tmp_path, "train") == [*range(OPENING_BATCHES), 10, 20, 30, *range(40, RECENT + 40)]
+    assert steps(tmp_path, "train") == [
+        *range(OPENING_BATCHES),
+        10,
+        20,
+        30,
+        *range(40, RECENT + 40),
+    ]
     assert steps(tmp_path, "eval") == [0]
 
 
-def test_what_a_finding_has_looked_at_is_kept_and_what_came_after_it_is_not(tmp_path: Path) -> None:
+def test_what_a_finding_has_looked_at_is_kept_and_what_came_after_it_is_not(
+    tmp_path: Path,
+) -> None:
     recorder = Recorder(tmp_path, keep_every=1000)
     for step in range(200):
         recorder.on_batch(card_of(step))
         if step == 50:
             recorder.cite([50])
     cited = range(51 - RECENT_BATCHES, 51)
-    assert steps(tmp_path, "train") == [*range(OPENING_BATCHES), *cited, *range(200 - RECENT, 200)]
+    assert steps(tmp_path, "train") == [
+        *range(OPENING_BATCHES),
+        *cited,
+        *range(200 - RECENT, 200),
+    ]
 
 
 @pytest.mark.slow
-def test_what_the_findings_of_a_watch_were_made_from_is_on_disk_when_the_run_has_ended(tmp_path: Path) -> None:
+def test_what_the_findings_of_a_watch_were_made_from_is_on_disk_when_the_run_has_ended(
+    tmp_path: Path,
+) -> None:
     recorder = Recorder(tmp_path, keep_every=1000)
     watch = Watch(tmp_path, {}, cite=recorder.cite, log_level=logging.CRITICAL)
     for step in range(160):
         broken = 40 <= step < 60
-        card = report_runs.card(step, lambda rng, broken=broken: report_runs.BROKEN if broken else report_runs.RIGHT)
+        card = report_runs.card(
+            step,
+            lambda rng, broken=broken: report_runs.BROKEN if broken else report_runs.RIGHT,
+        )
         recorder.on_batch(card)
         tell(watch, card)
     kept = set(steps(tmp_path, "train"))
@@ -125,7 +183,9 @@ def test_what_the_findings_of_a_watch_were_made_from_is_on_disk_when_the_run_has
 
 
 @pytest.mark.slow
-def test_what_was_recent_when_a_run_was_killed_is_kept_by_the_resumed_one_which_thins_its_own(tmp_path: Path) -> None:
+def test_what_was_recent_when_a_run_was_killed_is_kept_by_the_resumed_one_which_thins_its_own(
+    tmp_path: Path,
+) -> None:
     first = Recorder(tmp_path, keep_every=1000)
     for step in range(100):
         first.on_batch(card_of(step))
@@ -137,7 +197,9 @@ def test_what_was_recent_when_a_run_was_killed_is_kept_by_the_resumed_one_which_
     assert steps(tmp_path, "train") == [*before, 100, *range(200 - RECENT, 200)]
 
 
-def test_a_run_that_is_resumed_before_it_has_its_first_few_batches_keeps_what_it_lacks_of_them(tmp_path: Path) -> None:
+def test_a_run_that_is_resumed_before_it_has_its_first_few_batches_keeps_what_it_lacks_of_them(
+    tmp_path: Path,
+) -> None:
     first = Recorder(tmp_path, keep_every=1000)
     for step in range(3):
         first.on_batch(card_of(step))
@@ -151,7 +213,9 @@ def test_a_run_that_is_resumed_before_it_has_its_first_few_batches_keeps_what_it
     assert steps(tmp_path, "train") == kept
 
 
-def test_logs_are_read_back_and_lines_that_are_no_entries_are_passed_over(tmp_path: Path) -> None:
+def test_logs_are_read_back_and_lines_that_are_no_entries_are_passed_over(
+    tmp_path: Path,
+) -> None:
     recorder = Recorder(tmp_path)
     recorder.on_batch(card_of(0))
     log = LogRecorder(tmp_path)
@@ -160,9 +224,15 @@ def test_logs_are_read_back_and_lines_that_are_no_entries_are_passed_over(tmp_pa
     again = LogRecorder(tmp_path)
     again.on_log(3, {"loss": 0.25})
     with open(tmp_path / "scorecards" / "log.jsonl", "a", encoding="utf-8") as file:
-        file.write('{"step": null, "session": 1}\n{"step": "4", "session": 1}\n[4]\n{"step": 4, "lo')
+        file.write(
+            '{"step": null, "session": 1}\n{"step": "4", "session": 1}\n[4]\n{"step": 4, "lo'
+        )
     logs = RecordedRun(tmp_path).logs
-    assert [(entry["step"], entry["loss"]) for entry in logs] == [(1, 0.5), (2, 0.5), (3, 0.25)]
+    assert [(entry["step"], entry["loss"]) for entry in logs] == [
+        (1, 0.5),
+        (2, 0.5),
+        (3, 0.25),
+    ]
     assert logs[0]["entropy"] is None
     json.dumps(logs, allow_nan=False)
 
@@ -172,7 +242,9 @@ def test_a_folder_without_scorecards_is_refused_with_what_to_do(tmp_path: Path) 
         RecordedRun(tmp_path)
 
 
-def test_damaged_batches_and_settings_are_passed_over(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_damaged_batches_and_settings_are_passed_over(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     recorder = Recorder(tmp_path)
     for step in range(4):
         recorder.on_batch(card_of(step))

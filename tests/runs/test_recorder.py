@@ -32,7 +32,11 @@ def card_of(*texts: str, **row: Any) -> Scorecard:
 
 
 def read(folder: Path, kind: str) -> list[dict[str, Any]]:
-    return [row for part in sorted(folder.glob(f"{kind}-*.parquet")) for row in pq.read_table(part).to_pylist()]
+    return [
+        row
+        for part in sorted(folder.glob(f"{kind}-*.parquet"))
+        for row in pq.read_table(part).to_pylist()
+    ]
 
 
 def test_each_card_becomes_a_part_of_samples_and_one_of_verdicts(tmp_path: Path) -> None:
@@ -42,7 +46,9 @@ def test_each_card_becomes_a_part_of_samples_and_one_of_verdicts(tmp_path: Path)
     folder = tmp_path / "scorecards"
     assert len(list(folder.iterdir())) == 4
     samples, verdicts = read(folder, "samples"), read(folder, "verdicts")
-    assert [(row["text"], row["total"], row["advantage"], row["void"]) for row in samples] == [
+    assert [
+        (row["text"], row["total"], row["advantage"], row["void"]) for row in samples
+    ] == [
         ("abc", 0.3, 0.0, False),
         ("", None, 0.0, True),
         ("abcde", 0.5, None, False),
@@ -52,13 +58,21 @@ def test_each_card_becomes_a_part_of_samples_and_one_of_verdicts(tmp_path: Path)
         ("skipped", "data", None),
         ("scored", "policy", 0.5),
     ]
-    assert pq.read_schema(folder / "samples-00000000.parquet").names == [column.name for column in SAMPLE_COLUMNS]
-    assert pq.read_schema(folder / "verdicts-00000000.parquet").names == [column.name for column in VERDICT_COLUMNS]
+    assert pq.read_schema(folder / "samples-00000000.parquet").names == [
+        column.name for column in SAMPLE_COLUMNS
+    ]
+    assert pq.read_schema(folder / "verdicts-00000000.parquet").names == [
+        column.name for column in VERDICT_COLUMNS
+    ]
 
 
 def test_hostile_text_and_odd_columns_are_stored(tmp_path: Path) -> None:
     hostile = "\ud800 \x00 \u202e <script>" + "x" * 200_000
-    Recorder(tmp_path).on_batch(card_of(hostile, gold=math.nan, nested={"a": [math.inf, object]}, surrogate="\udfff"))
+    Recorder(tmp_path).on_batch(
+        card_of(
+            hostile, gold=math.nan, nested={"a": [math.inf, object]}, surrogate="\udfff"
+        )
+    )
     (row,) = read(tmp_path / "scorecards", "samples")
     assert row["text"].startswith("\\ud800 \x00 \u202e <script>")
     assert json.loads(row["row"])["gold"] is None
@@ -76,9 +90,15 @@ while True:
 """
 
 
-def test_a_run_that_is_killed_while_it_writes_leaves_only_whole_parts(tmp_path: Path) -> None:
-    script = ENDLESS.format(folders=[str(Path(__file__).parent), str(HARNESS)], folder=str(tmp_path))
-    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) as writer:
+def test_a_run_that_is_killed_while_it_writes_leaves_only_whole_parts(
+    tmp_path: Path,
+) -> None:
+    script = ENDLESS.format(
+        folders=[str(Path(__file__).parent), str(HARNESS)], folder=str(tmp_path)
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", script], stdout=subprocess.PIPE, text=True
+    ) as writer:
         assert writer.stdout is not None
         for _ in range(20):
             writer.stdout.readline()
@@ -105,7 +125,9 @@ def test_a_resumed_run_goes_on_numbering_groups(tmp_path: Path) -> None:
     assert Recorder(tmp_path).groups_recorded() == 1
 
 
-def test_a_damaged_part_neither_stops_a_resumed_run_nor_hides_its_session(tmp_path: Path) -> None:
+def test_a_damaged_part_neither_stops_a_resumed_run_nor_hides_its_session(
+    tmp_path: Path,
+) -> None:
     Recorder(tmp_path).on_batch(card_of("a"))
     for kind in ("samples", "verdicts"):
         (tmp_path / "scorecards" / f"{kind}-00000001.parquet").write_bytes(b"PAR1 cut off")

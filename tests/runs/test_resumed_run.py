@@ -9,7 +9,16 @@ from typing import Any
 import pytest
 from transformers import TrainerCallback
 
-from trl_grpo_ext import RewardMix, RewardTerm, Sample, Scorecard, Verdict, VerifiedGRPOTrainer, Verifier, verifier
+from trl_grpo_ext import (
+    RewardMix,
+    RewardTerm,
+    Sample,
+    Scorecard,
+    Verdict,
+    VerifiedGRPOTrainer,
+    Verifier,
+    verifier,
+)
 from trl_grpo_ext.diagnostics.finding import read_findings
 from trl_grpo_ext.mix import linear
 from trl_grpo_ext.runs.recorded_run import RecordedRun
@@ -27,7 +36,10 @@ class FailsFromStep(Verifier):
         self.step = step
 
     def judge_samples(self, samples: Any) -> list[Verdict]:
-        return [self.guarded(self.judged, (index, sample)) for index, sample in enumerate(samples)]
+        return [
+            self.guarded(self.judged, (index, sample))
+            for index, sample in enumerate(samples)
+        ]
 
     def judged(self, one: tuple[int, Sample]) -> Verdict:
         index, sample = one
@@ -48,21 +60,35 @@ def mix() -> RewardMix:
     return RewardMix(
         [
             RewardTerm(name="fails", verifier=FailsFromStep(STOP - 2)),
-            RewardTerm(name="digits", verifier=digits, weight=linear(1.0, 0.2, begin=0.1, until=0.9), gate="fails"),
+            RewardTerm(
+                name="digits",
+                verifier=digits,
+                weight=linear(1.0, 0.2, begin=0.1, until=0.9),
+                gate="fails",
+            ),
         ]
     )
 
 
 class StopsAt(TrainerCallback):  # type: ignore[misc]  # transformers is not typed here
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        control.should_training_stop = control.should_training_stop or state.global_step == STOP
+        control.should_training_stop = (
+            control.should_training_stop or state.global_step == STOP
+        )
 
 
 def contents(card: Scorecard) -> dict[str, Any]:
     return {
-        "where": (card.mode, card.step, [(sample.group, sample.text) for sample in card.samples]),
+        "where": (
+            card.mode,
+            card.step,
+            [(sample.group, sample.text) for sample in card.samples],
+        ),
         "verdicts": {
-            name: [verdict and (verdict.status, verdict.score, verdict.reason) for verdict in verdicts]
+            name: [
+                verdict and (verdict.status, verdict.score, verdict.reason)
+                for verdict in verdicts
+            ]
             for name, verdicts in card.verdicts.items()
         },
         "values": card.values,
@@ -83,7 +109,9 @@ def test_a_run_that_was_stopped_and_resumed_equals_one_that_was_not(
             eval_strategy="steps", eval_steps=STOP, keep_scorecards_every=3, learning_rate=1e-3,
         )  # fmt: skip
         data = (sums["train"], sums["test"].select(range(4)))
-        trainer = VerifiedGRPOTrainer(one_layer, mix(), args, *data, callbacks=[StopsAt()] if stops else None)
+        trainer = VerifiedGRPOTrainer(
+            one_layer, mix(), args, *data, callbacks=[StopsAt()] if stops else None
+        )
         trainer.train(resume_from_checkpoint=resume or None)
 
     run("whole")
@@ -96,13 +124,29 @@ def test_a_run_that_was_stopped_and_resumed_equals_one_that_was_not(
     assert len(cards) == STEPS + 4  # two evaluations of two batches
     for card, again in zip(cards, resumed.cards(), strict=True):
         assert contents(again) == contents(card)
-    timed = ("time", "seconds", "latency", "per_second", "share_of_step", "noise", "total_flos", "moved")
+    timed = (
+        "time",
+        "seconds",
+        "latency",
+        "per_second",
+        "share_of_step",
+        "noise",
+        "total_flos",
+        "moved",
+    )
     # Skip the final entry of each training.
-    logs, logs_again = ([entry for entry in run.logs if "train_runtime" not in entry] for run in (whole, resumed))
+    logs, logs_again = (
+        [entry for entry in run.logs if "train_runtime" not in entry]
+        for run in (whole, resumed)
+    )
     for entry, again in zip(logs, logs_again, strict=True):
         # `moved` is measured from where a session began.
-        kept = [name for name in entry if not any(word in name for word in (*timed, "session"))]
-        assert {name: again.get(name) for name in kept} == {name: entry[name] for name in kept}
+        kept = [
+            name for name in entry if not any(word in name for word in (*timed, "session"))
+        ]
+        assert {name: again.get(name) for name in kept} == {
+            name: entry[name] for name in kept
+        }
     findings = read_findings(tmp_path / "whole")
     assert read_findings(tmp_path / "stopped") == findings
     # The finding's evidence lies before and after the stop.

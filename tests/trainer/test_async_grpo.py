@@ -57,7 +57,9 @@ def loop_arguments(tokenizer: Any, dataset: Any) -> dict[str, Any]:
 
 def group_of(*texts: str, version: int = 0) -> Any:
     """Make a rollout group in the form TRL's loop passes to scoring; each completion is one row."""
-    row = SimpleNamespace(input_ids=[1, 2], completion_mask=[0, 1], old_log_probs=[0.0, -1.0])
+    row = SimpleNamespace(
+        input_ids=[1, 2], completion_mask=[0, 1], old_log_probs=[0.0, -1.0]
+    )
     size = len(texts)
     return worker_module.RolloutGroup(
         prompts=[[{"role": "user", "content": "40+2"}]] * size, reward_kwargs={"solution": ["42"] * size},
@@ -72,8 +74,15 @@ def mix_loop(one_layer: str, sums: Any, tmp_path: Path) -> Iterator[Callable[...
     """Make our loop in this process."""
 
     def make(mix: RewardMix, **settings: Any) -> Any:
-        judging = AsyncJudging(output_dir=str(tmp_path / "run"), write_report=False, **settings)
-        clock = RunClock(steps_a_version=1, max_steps=10, groups_a_step=1, settings={"num_generations": 4})
+        judging = AsyncJudging(
+            output_dir=str(tmp_path / "run"), write_report=False, **settings
+        )
+        clock = RunClock(
+            steps_a_version=1,
+            max_steps=10,
+            groups_a_step=1,
+            settings={"num_generations": 4},
+        )
         arguments = loop_arguments(tool_tokenizer(one_layer), sums["train"])
         return MixLoop(mix=mix, judging=judging, clock=clock, **arguments)
 
@@ -95,21 +104,33 @@ def scored(loop: Any, group: Any) -> list[Any]:
         loop._tool_pool.shutdown()
 
 
-def test_with_weights_of_1_advantages_are_trls_own(mix_loop: Any, one_layer: str, sums: Any) -> None:
+def test_with_weights_of_1_advantages_are_trls_own(
+    mix_loop: Any, one_layer: str, sums: Any
+) -> None:
     mix = RewardMix([RIGHT, SHORT])
-    arguments = loop_arguments(tool_tokenizer(one_layer), sums["train"]) | {"reward_funcs": mix.reward_funcs()}
+    arguments = loop_arguments(tool_tokenizer(one_layer), sums["train"]) | {
+        "reward_funcs": mix.reward_funcs()
+    }
     theirs = scored(worker_module._AsyncRolloutLoop(**arguments), group_of(*SAYS[:4]))
     ours = scored(mix_loop(mix), group_of(*SAYS[:4]))
-    assert [one.advantage for one in ours] == pytest.approx([one.advantage for one in theirs], abs=1e-6)
+    assert [one.advantage for one in ours] == pytest.approx(
+        [one.advantage for one in theirs], abs=1e-6
+    )
     for one, other in zip(ours, theirs, strict=True):
-        assert {name: one.metrics[name] for name in other.metrics} == pytest.approx(other.metrics, abs=1e-6)
+        assert {name: one.metrics[name] for name in other.metrics} == pytest.approx(
+            other.metrics, abs=1e-6
+        )
 
 
 def test_weights_schedules_and_gates_make_the_total_and_replay_knows_the_advantages(
     mix_loop: Any, tmp_path: Path
 ) -> None:
-    fading = RewardTerm(name="short", verifier=parts.is_short, weight=linear(1.0, 0.0), gate="right")
-    loop = mix_loop(RewardMix([RewardTerm(name="right", verifier=parts.says_42, weight=2.0), fading]))
+    fading = RewardTerm(
+        name="short", verifier=parts.is_short, weight=linear(1.0, 0.0), gate="right"
+    )
+    loop = mix_loop(
+        RewardMix([RewardTerm(name="right", verifier=parts.says_42, weight=2.0), fading])
+    )
     samples = scored(loop, group_of(*SAYS[:4], version=5))
     totals = np.array([2 + 0.5 / 3, 0, 2 + 0.5 / 3, 0])
     wanted = (totals - totals.mean()) / (totals.std() + 1e-8)
@@ -118,24 +139,38 @@ def test_weights_schedules_and_gates_make_the_total_and_replay_knows_the_advanta
     assert {one.metrics["verified/short/weight"] for one in samples} == {0.5}
     (card,) = RecordedRun(tmp_path / "run").cards("train")
     settings = AdvantageSettings.read({"advantage_deviation": "population"})
-    assert advantages_of(card, settings).values.tolist() == pytest.approx(wanted.tolist(), abs=1e-5)
+    assert advantages_of(card, settings).values.tolist() == pytest.approx(
+        wanted.tolist(), abs=1e-5
+    )
     assert card.step == 5
 
 
-def test_a_row_that_cannot_be_judged_is_left_out_and_told_with_its_status(mix_loop: Any) -> None:
+def test_a_row_that_cannot_be_judged_is_left_out_and_told_with_its_status(
+    mix_loop: Any,
+) -> None:
     mix = RewardMix([RewardTerm(name="right", verifier=parts.fails_on_41), SHORT])
     samples = scored(mix_loop(mix), group_of(*SAYS[:4]))
     totals = np.array([1 + 1 / 3, 1 + 1 / 3, 1 / 10])
     wanted = (totals - totals.mean()) / (totals.std() + 1e-8)
-    assert [samples[place].advantage for place in (0, 2, 3)] == pytest.approx(wanted.tolist())
+    assert [samples[place].advantage for place in (0, 2, 3)] == pytest.approx(
+        wanted.tolist()
+    )
     assert samples[1].advantage == 0
     assert np.isnan(samples[1].metrics["reward"])
-    assert samples[0].metrics["verified/right/error"] == samples[0].metrics["verified/void"] == 1 / 4
+    assert (
+        samples[0].metrics["verified/right/error"]
+        == samples[0].metrics["verified/void"]
+        == 1 / 4
+    )
 
 
 def asked(verdict: Verdict | None, *, is_lost: bool = False) -> Any:
     """Make an environment entry of TRL's loop: its class, and the guard's answer to `get_reward`."""
-    return parts.Game, Asked(outcome=Outcome(environment="Game", verdict=verdict), is_lost=is_lost, has_reward=True)
+    return parts.Game, Asked(
+        outcome=Outcome(environment="Game", verdict=verdict),
+        is_lost=is_lost,
+        has_reward=True,
+    )
 
 
 @pytest.mark.parametrize("with_term", [True, False])
@@ -144,14 +179,23 @@ def test_what_environments_say_is_a_term_or_is_added_and_a_failure_is_a_void_row
 ) -> None:
     won, lost = as_verdict(True), grader_error("reset_ConnectionError")
     group = group_of("42", "41", "42", "41")
-    group.env_rewards = [asked(won), asked(won), asked(grader_error("get_reward_hangs")), asked(lost, is_lost=True)]
+    group.env_rewards = [
+        asked(won),
+        asked(won),
+        asked(grader_error("get_reward_hangs")),
+        asked(lost, is_lost=True),
+    ]
     solved = RewardTerm(name="solved", verifier=EnvironmentReward(), weight=1.0)
     samples = scored(mix_loop(RewardMix([solved, RIGHT] if with_term else [RIGHT])), group)
     assert [one.metrics["reward"] for one in samples[:2]] == [2.0, 1.0]
-    assert [one.advantage for one in samples] == pytest.approx([1.0, -1.0, 0.0, 0.0], abs=1e-6)
+    assert [one.advantage for one in samples] == pytest.approx(
+        [1.0, -1.0, 0.0, 0.0], abs=1e-6
+    )
 
 
-def test_rollouts_call_python_on_the_threads_of_the_loop_each_in_its_own_session(mix_loop: Any) -> None:
+def test_rollouts_call_python_on_the_threads_of_the_loop_each_in_its_own_session(
+    mix_loop: Any,
+) -> None:
     walls_or_skip()
     loop = mix_loop(RewardMix([RIGHT]))
     factory = GuardedFactory(PythonEnvironment, 60.0, gives_outcomes=True)
@@ -162,7 +206,10 @@ def test_rollouts_call_python_on_the_threads_of_the_loop_each_in_its_own_session
         tools = ToolWatch(60.0).watched({"python": environments[number].python})
         read = []
         for code in (f"n = {number}", "n * 2"):
-            call = {"type": "function", "function": {"name": "python", "arguments": {"code": code}}}
+            call = {
+                "type": "function",
+                "function": {"name": "python", "arguments": {"code": code}},
+            }
             (message,), _, failures = await loop._execute_tool_calls([call], tools)
             read.append(message["content"])
             assert failures == 0
@@ -171,14 +218,20 @@ def test_rollouts_call_python_on_the_threads_of_the_loop_each_in_its_own_session
     async def rollouts() -> list[list[str]]:
         return await asyncio.gather(*map(rollout, range(6)))
 
-    assert asyncio.run(rollouts()) == [["(no output)", str(2 * number)] for number in range(6)]
-    assert [environment.get_reward().outcome.state["calls"] for environment in environments] == [2] * 6
+    assert asyncio.run(rollouts()) == [
+        ["(no output)", str(2 * number)] for number in range(6)
+    ]
+    assert [
+        environment.get_reward().outcome.state["calls"] for environment in environments
+    ] == [2] * 6
     assert all(environment._session._live is None for environment in environments)
     loop._loop.close()
     loop._tool_pool.shutdown()
 
 
-def test_a_dead_group_is_recorded_and_not_delivered_if_asked(mix_loop: Any, tmp_path: Path) -> None:
+def test_a_dead_group_is_recorded_and_not_delivered_if_asked(
+    mix_loop: Any, tmp_path: Path
+) -> None:
     mix = RewardMix([RIGHT])
     assert scored(mix_loop(mix, drop_dead_groups=True), group_of(*SAYS[4:])) == []
     assert len(list(RecordedRun(tmp_path / "run").cards("train"))) == 1
@@ -215,13 +268,20 @@ class Run:
 
 
 @pytest.fixture
-def judged(one_layer: str, sums: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Any]]:
+def judged(
+    one_layer: str, sums: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[..., Any]]:
     """Run TRL's worker with a mix until some rows are delivered."""
     # TRL requires vLLM even if the server runs elsewhere.
     monkeypatch.setattr(worker_module, "is_vllm_available", lambda: True)
     run = Run(one_layer, sums["train"].select(range(8)), tmp_path / "run")
 
-    def judge(mix: RewardMix, take: Any = lambda run: run.taken(16), environment: Any = None, **settings: Any) -> Any:
+    def judge(
+        mix: RewardMix,
+        take: Any = lambda run: run.taken(16),
+        environment: Any = None,
+        **settings: Any,
+    ) -> Any:
         with parts.vllm_server(run.tokenizer, SAYS) as address:
             run.start(address, environment)
             judge_by(run, mix, **settings)
@@ -251,28 +311,41 @@ def test_the_child_judges_records_and_reports_what_it_delivers(judged: Any) -> N
 
 @pytest.mark.slow
 @pytest.mark.parametrize("with_term", [True, False])
-def test_environments_that_fail_in_the_child_make_void_rows(with_term: bool, judged: Any) -> None:
+def test_environments_that_fail_in_the_child_make_void_rows(
+    with_term: bool, judged: Any
+) -> None:
     solved = RewardTerm(name="solved", verifier=EnvironmentReward())
-    run, samples = judged(RewardMix([solved, RIGHT] if with_term else [RIGHT]), environment=parts.Game)
+    run, samples = judged(
+        RewardMix([solved, RIGHT] if with_term else [RIGHT]), environment=parts.Game
+    )
     card = cards_of(run)[0]
     assert card.void == (False, False, True, True) * 2
-    assert [sample.outcome.state for sample in card.samples[:3]] == [{"turn": turn} for turn in range(3)]
+    assert [sample.outcome.state for sample in card.samples[:3]] == [
+        {"turn": turn} for turn in range(3)
+    ]
     assert [one.advantage for one in samples[2:4]] == [0.0, 0.0]
     assert card.totals[:2] == (1.0, 1.0)  # a right answer, and a game that was won
 
 
 @pytest.mark.slow
 def test_an_async_reward_is_asked_on_the_loop_of_the_child(judged: Any) -> None:
-    run, _ = judged(RewardMix([RewardTerm(name="solved", verifier=EnvironmentReward())]), environment=parts.Waiting)
+    run, _ = judged(
+        RewardMix([RewardTerm(name="solved", verifier=EnvironmentReward())]),
+        environment=parts.Waiting,
+    )
     assert cards_of(run)[0].totals == (1.0,) * 8
 
 
 @pytest.mark.slow
-def test_a_child_whose_every_rollout_fails_ends_and_the_parent_is_told_why(judged: Any) -> None:
+def test_a_child_whose_every_rollout_fails_ends_and_the_parent_is_told_why(
+    judged: Any,
+) -> None:
     def told(run: Run) -> Any:
         return run.rollout_worker._exception_info_queue.get(timeout=120)
 
-    _, (name, message, _) = judged(RewardMix([RIGHT]), told, parts.Down, environment_patience=2)
+    _, (name, message, _) = judged(
+        RewardMix([RIGHT]), told, parts.Down, environment_patience=2
+    )
     assert name == "EnvironmentsFailedError"
     assert "Down.reset raised ConnectionError: no sandbox" in message
 
@@ -290,7 +363,9 @@ def test_a_finding_of_halt_on_ends_the_training(judged: Any) -> None:
     assert control.should_training_stop
 
 
-def test_what_cannot_be_judged_there_is_refused(one_layer: str, sums: Any, tmp_path: Path) -> None:
+def test_what_cannot_be_judged_there_is_refused(
+    one_layer: str, sums: Any, tmp_path: Path
+) -> None:
     run = Run(one_layer, sums["train"], tmp_path)
     run.rollout_worker = SimpleNamespace()
     with pytest.raises(TypeError, match="AsyncRolloutWorker"):
@@ -302,6 +377,8 @@ def test_what_cannot_be_judged_there_is_refused(one_layer: str, sums: Any, tmp_p
     with pytest.raises(ValueError, match="@verifier"):
         judge_by(run, [lambda completions, **_: [0.0] * len(completions)])
     kwargs = {"reward_funcs": [len]}
-    run.rollout_worker = SimpleNamespace(_loop_kwargs=kwargs, _mp_ctx=multiprocessing.get_context("spawn"))
+    run.rollout_worker = SimpleNamespace(
+        _loop_kwargs=kwargs, _mp_ctx=multiprocessing.get_context("spawn")
+    )
     with pytest.raises(ValueError, match="leave them out"):
         judge_by(run, RewardMix([RIGHT]))

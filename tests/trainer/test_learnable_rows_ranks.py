@@ -21,17 +21,29 @@ def run(how: str, folder: Path, ranks: int) -> list[tuple[dict[str, Any], list[l
     """Run the script on this many ranks; return each rank's posteriors, and the main rank's rows by batch."""
     done = start(how, folder, ranks)
     assert done.returncode == 0, done.stderr[-3000:]
-    return [pickle.loads((folder / f"rank-{rank}.pickle").read_bytes()) for rank in range(ranks)]
+    return [
+        pickle.loads((folder / f"rank-{rank}.pickle").read_bytes()) for rank in range(ranks)
+    ]
 
 
 def start(how: str, folder: Path, ranks: int) -> subprocess.CompletedProcess[str]:
     """Run the script on this many ranks to its end, whatever the end."""
     folder.mkdir(exist_ok=True)
-    launch = ["-m", "accelerate.commands.launch", "--multi_gpu", "--num_processes", str(ranks), "--num_machines", "1"]
+    launch = [
+        "-m",
+        "accelerate.commands.launch",
+        "--multi_gpu",
+        "--num_processes",
+        str(ranks),
+        "--num_machines",
+        "1",
+    ]
     several = [*launch, "--main_process_port", "0"] if ranks > 1 else []
     command = [sys.executable, *several, str(SCRIPT), how, str(folder), str(ranks)]
     environment = os.environ | {"CUDA_VISIBLE_DEVICES": ""}
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=600, env=environment)
+    return subprocess.run(
+        command, capture_output=True, text=True, check=False, timeout=600, env=environment
+    )
 
 
 def are_equal(first: dict[str, Any], second: dict[str, Any]) -> bool:
@@ -55,9 +67,13 @@ def test_ranks_draw_and_know_the_same_and_what_one_process_does_with_the_same_ve
 
 
 @pytest.mark.slow  # two ranks
-def test_ranks_that_resume_draw_and_know_what_uninterrupted_ranks_do(tmp_path: Path) -> None:
+def test_ranks_that_resume_draw_and_know_what_uninterrupted_ranks_do(
+    tmp_path: Path,
+) -> None:
     (whole, drawn), _ = run("plain", tmp_path / "whole", 2)
-    shutil.copytree(tmp_path / "whole/run/checkpoint-2", tmp_path / "again/run/checkpoint-2")
+    shutil.copytree(
+        tmp_path / "whole/run/checkpoint-2", tmp_path / "again/run/checkpoint-2"
+    )
     (first, resumed), (second, _) = run("resumed", tmp_path / "again", 2)
     assert resumed == drawn[2:]
     assert are_equal(first, whole)

@@ -15,18 +15,51 @@ from typing import Any
 import pytest
 from windows import codes, needs, window_of
 
-from trl_grpo_ext import RewardMix, RewardTerm, Sample, Scorecard, Status, Verdict, VerifiedGRPOTrainer, Verifier
+from trl_grpo_ext import (
+    RewardMix,
+    RewardTerm,
+    Sample,
+    Scorecard,
+    Status,
+    Verdict,
+    VerifiedGRPOTrainer,
+    Verifier,
+)
 from trl_grpo_ext.figures.logged import FALSE_ACCEPTS, FALSE_REJECTS, NOISE_SECONDS
 from trl_grpo_ext.report.series import log_columns
-from trl_grpo_ext.rewards import ExactTextVerifier, MathVerifier, MultipleChoiceVerifier, NumericVerifier, RegexVerifier
+from trl_grpo_ext.rewards import (
+    ExactTextVerifier,
+    MathVerifier,
+    MultipleChoiceVerifier,
+    NumericVerifier,
+    RegexVerifier,
+)
 from trl_grpo_ext.rewards.restyled import is_surely, restyled, surely_differ
 from trl_grpo_ext.runs.recorded_run import RecordedRun
 from trl_grpo_ext.trainer.meters import noise_meter
 from trl_grpo_ext.trainer.meters.noise_meter import FILE, NoiseMeter
 
 RATES = (FALSE_REJECTS, FALSE_ACCEPTS)
-ANSWERS = ("5", "-7", "12000", "0.5", "-0.25", "3/4", r"\frac{1}{2}", "(1, 2)", r"2\sqrt{5}", "x^2+1", "B", "Tuesday")
-ENDINGS = (r"So $\boxed{{{0}}}$.", "<answer>{0}</answer>", "The final answer is {0}.", "We add.\n#### {0}")
+ANSWERS = (
+    "5",
+    "-7",
+    "12000",
+    "0.5",
+    "-0.25",
+    "3/4",
+    r"\frac{1}{2}",
+    "(1, 2)",
+    r"2\sqrt{5}",
+    "x^2+1",
+    "B",
+    "Tuesday",
+)
+ENDINGS = (
+    r"So $\boxed{{{0}}}$.",
+    "<answer>{0}</answer>",
+    "The final answer is {0}.",
+    "We add.\n#### {0}",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +70,10 @@ class Noisy(MathVerifier):
 
     def judge_samples(self, samples: Sequence[Sample]) -> list[Verdict]:
         judged = zip(samples, super().judge_samples(samples), strict=True)
-        return [flipped(verdict) if chance(sample) < self.noise else verdict for sample, verdict in judged]
+        return [
+            flipped(verdict) if chance(sample) < self.noise else verdict
+            for sample, verdict in judged
+        ]
 
 
 def chance(sample: Sample) -> float:
@@ -47,21 +83,27 @@ def chance(sample: Sample) -> float:
 
 def flipped(verdict: Verdict) -> Verdict:
     right = verdict.status is not Status.CORRECT
-    return replace(verdict, status=Status.CORRECT if right else Status.INCORRECT, score=float(right))
+    return replace(
+        verdict, status=Status.CORRECT if right else Status.INCORRECT, score=float(right)
+    )
 
 
 def a_mix(verifier: Verifier) -> RewardMix:
     return RewardMix([RewardTerm(name="accuracy", verifier=verifier)])
 
 
-def a_batch(mix: RewardMix, step: int = 0, *, groups: int = 8, size: int = 5, right: int = 2) -> Scorecard:
+def a_batch(
+    mix: RewardMix, step: int = 0, *, groups: int = 8, size: int = 5, right: int = 2
+) -> Scorecard:
     """Make groups of completions with whole-number golds; the last `right` completions of each group are right."""
     samples = []
     for group in range(step * groups, (step + 1) * groups):
         for member in range(size):
             said = group + 8 if member >= size - right else group + 9 + member
             text = f"Way {member} of {group}.\n{ENDINGS[(group + member) % len(ENDINGS)].format(said)}"
-            samples.append(Sample(text=text, row={"solution": str(group + 8)}, group=group, step=step))
+            samples.append(
+                Sample(text=text, row={"solution": str(group + 8)}, group=group, step=step)
+            )
     return mix.score(samples)
 
 
@@ -76,17 +118,38 @@ def measure(mix: RewardMix, folder: Path, cards: int = 1, **batch: int) -> Noise
 @pytest.mark.parametrize("answer", ANSWERS)
 def test_a_restyled_right_answer_is_right(answer: str) -> None:
     found = [
-        (name, text) for ending in ENDINGS for name, text in restyled(f"We think.\n{ending.format(answer)}", answer)
+        (name, text)
+        for ending in ENDINGS
+        for name, text in restyled(f"We think.\n{ending.format(answer)}", answer)
     ]
-    verdicts = MathVerifier().judge([text for _, text in found], solution=[answer] * len(found))
-    assert [pair for pair, verdict in zip(found, verdicts, strict=True) if verdict.status is not Status.CORRECT] == []
+    verdicts = MathVerifier().judge(
+        [text for _, text in found], solution=[answer] * len(found)
+    )
+    assert [
+        pair
+        for pair, verdict in zip(found, verdicts, strict=True)
+        if verdict.status is not Status.CORRECT
+    ] == []
     assert len(found) >= 10
 
 
 def test_every_form_is_made_of_some_answer() -> None:
-    made = {name for answer in ANSWERS for name, _ in restyled(rf"So \boxed{{{answer}}}", answer)}
+    made = {
+        name
+        for answer in ANSWERS
+        for name, _ in restyled(rf"So \boxed{{{answer}}}", answer)
+    }
     assert made == {
-        *("point_zero", "thousands", "last_zero", "no_zero", "fraction", "dfrac", "label", "left_right"),
+        *(
+            "point_zero",
+            "thousands",
+            "last_zero",
+            "no_zero",
+            "fraction",
+            "dfrac",
+            "label",
+            "left_right",
+        ),
         *("blanks", "dollars", "text", "phrase", "heading", "tag", "box", "alone"),
     }
 
@@ -107,14 +170,29 @@ def test_an_answer_is_not_restyled_where_its_place_is_not_sure(text: str) -> Non
 def test_thinking_stays_before_a_conclusion_in_another_form() -> None:
     made = dict(restyled(r"<think>2+3=5</think>\boxed{5}", "5"))
     assert made["phrase"] == "<think>2+3=5</think>\nThe final answer is $5$."
-    assert "phrase" not in dict(restyled("\\[\\begin{aligned}\na &= 2 \\\\\n\\boxed{5}\n\\end{aligned}\\]", "5"))
+    assert "phrase" not in dict(
+        restyled("\\[\\begin{aligned}\na &= 2 \\\\\n\\boxed{5}\n\\end{aligned}\\]", "5")
+    )
 
 
 @pytest.mark.parametrize(
-    "text", ["{0}5", "\\boxed{{5{0}", "\\boxed{{5}}{0}x", "#### {0}x 5", "{0}\nanswer is {0}5{0}x"]
+    "text",
+    ["{0}5", "\\boxed{{5{0}", "\\boxed{{5}}{0}x", "#### {0}x 5", "{0}\nanswer is {0}5{0}x"],
 )
 def test_restyling_takes_linear_time(text: str) -> None:
-    for piece in (" ", "\n", "$", "#### ", "answer is ", "\\boxed{", "</think>", "**", "5", "}", "("):
+    for piece in (
+        " ",
+        "\n",
+        "$",
+        "#### ",
+        "answer is ",
+        "\\boxed{",
+        "</think>",
+        "**",
+        "5",
+        "}",
+        "(",
+    ):
         began = time.process_time()
         list(restyled(text.format(piece * (50_000 // len(piece))), "5"))
         assert time.process_time() - began < 1, piece  # quadratic work takes many seconds
@@ -145,8 +223,13 @@ def test_golds_differ_where_that_is_sure(one: object, other: object, differ: boo
     assert surely_differ(other, one) is differ
 
 
-@pytest.mark.parametrize("noise", [0.05, *(pytest.param(noise, marks=pytest.mark.slow) for noise in (0.0, 0.02, 0.20))])
-def test_planted_noise_is_measured_to_two_points_though_most_answers_are_wrong(tmp_path: Path, noise: float) -> None:
+@pytest.mark.parametrize(
+    "noise",
+    [0.05, *(pytest.param(noise, marks=pytest.mark.slow) for noise in (0.0, 0.02, 0.20))],
+)
+def test_planted_noise_is_measured_to_two_points_though_most_answers_are_wrong(
+    tmp_path: Path, noise: float
+) -> None:
     meter = measure(a_mix(Noisy(noise=noise)), tmp_path, 40, groups=32)
     figures = meter.figures
     for rate in RATES:
@@ -174,7 +257,9 @@ def test_the_meter_changes_nothing_and_draws_no_random_number(tmp_path: Path) ->
     NoiseMeter(mix, tmp_path, share=math.inf).on_batch(card, None)
     assert (card.verdicts, card.values, card.samples, random.getstate()) == before
     again = a_batch(mix)
-    assert [one.score for one in again.primary if one] == [one.score for one in card.primary if one]
+    assert [one.score for one in again.primary if one] == [
+        one.score for one in card.primary if one
+    ]
 
 
 def test_no_question_is_asked_twice(tmp_path: Path) -> None:
@@ -183,7 +268,9 @@ def test_no_question_is_asked_twice(tmp_path: Path) -> None:
     for _ in range(60):
         meter.on_batch(card, None)
     asked = {rate: len(found) for rate, found in meter.mistakes.items()}
-    assert asked[FALSE_ACCEPTS] == 8 * 7  # of the first right answer of each group, the golds of the others
+    assert (
+        asked[FALSE_ACCEPTS] == 8 * 7
+    )  # of the first right answer of each group, the golds of the others
     meter.on_batch(card, None)
     assert {rate: len(found) for rate, found in meter.mistakes.items()} == asked
 
@@ -199,7 +286,9 @@ class Clock:
 
 
 @pytest.mark.slow
-def test_it_takes_its_share_of_the_time_and_saves_nothing_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_takes_its_share_of_the_time_and_saves_nothing_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     clock = Clock()
     monkeypatch.setattr(noise_meter, "time", clock)
 
@@ -216,13 +305,19 @@ def test_it_takes_its_share_of_the_time_and_saves_nothing_up(tmp_path: Path, mon
         clock.now += 10.0
         meter.on_batch(card, None)
         used.append(meter.figures[NOISE_SECONDS])
-    assert 0 < sum(used) <= noise_meter.SHARE * clock.now + 0.3  # the last question may not be paid for yet
+    assert (
+        0 < sum(used) <= noise_meter.SHARE * clock.now + 0.3
+    )  # the last question may not be paid for yet
     assert max(used) == pytest.approx(0.3)
     clock.now += 10_000.0  # an evaluation
     meter.on_evaluate()
-    clock.now += 1.0 / noise_meter.SHARE  # the share of which is 1 s: what begins within it is ended
+    clock.now += (
+        1.0 / noise_meter.SHARE
+    )  # the share of which is 1 s: what begins within it is ended
     meter.on_batch(a_batch(mix, 101), None)
-    assert 0.89 < meter.figures[NOISE_SECONDS] <= 1.3  # three questions or four: a part may be owed from before
+    assert (
+        0.89 < meter.figures[NOISE_SECONDS] <= 1.3
+    )  # three questions or four: a part may be owed from before
 
 
 def test_a_rank_that_measures_nothing_and_a_mix_without_answers(tmp_path: Path) -> None:
@@ -233,14 +328,20 @@ def test_a_rank_that_measures_nothing_and_a_mix_without_answers(tmp_path: Path) 
     assert NoiseMeter(a_mix(RegexVerifier(pattern="4")), tmp_path).figures == {}
 
 
-@pytest.mark.parametrize("verifier", [ExactTextVerifier(), NumericVerifier(), MathVerifier(mode="last_number")])
-def test_other_verifiers_of_answers_are_measured_by_swapped_golds_alone(tmp_path: Path, verifier: Verifier) -> None:
+@pytest.mark.parametrize(
+    "verifier", [ExactTextVerifier(), NumericVerifier(), MathVerifier(mode="last_number")]
+)
+def test_other_verifiers_of_answers_are_measured_by_swapped_golds_alone(
+    tmp_path: Path, verifier: Verifier
+) -> None:
     figures = measure(a_mix(verifier), tmp_path, 5).figures
     assert math.isnan(figures[FALSE_REJECTS])
     assert figures[FALSE_ACCEPTS] == 0.0
 
 
-def test_what_a_verifier_takes_for_the_same_on_purpose_is_no_mistake(tmp_path: Path) -> None:
+def test_what_a_verifier_takes_for_the_same_on_purpose_is_no_mistake(
+    tmp_path: Path,
+) -> None:
     meter = measure(a_mix(NumericVerifier(absolute=2.0)), tmp_path, 5)
     assert meter.mistakes[FALSE_ACCEPTS]
     assert meter.figures[FALSE_ACCEPTS] == 0.0
@@ -248,8 +349,13 @@ def test_what_a_verifier_takes_for_the_same_on_purpose_is_no_mistake(tmp_path: P
 
 def test_a_choice_is_judged_by_the_choice_of_another_question(tmp_path: Path) -> None:
     mix = a_mix(MultipleChoiceVerifier())
-    rows = [{"answer": "ABCD"[group % 4], "choices": ["w", "x", "y", "z"]} for group in range(8)]
-    samples = [Sample(text=f"Answer: {row['answer']}", row=row, group=group) for group, row in enumerate(rows)]
+    rows = [
+        {"answer": "ABCD"[group % 4], "choices": ["w", "x", "y", "z"]} for group in range(8)
+    ]
+    samples = [
+        Sample(text=f"Answer: {row['answer']}", row=row, group=group)
+        for group, row in enumerate(rows)
+    ]
     meter = NoiseMeter(mix, tmp_path, share=math.inf)
     meter.on_batch(mix.score(samples), None)
     assert list(meter.mistakes[FALSE_ACCEPTS]) == [False] * 8
@@ -259,13 +365,19 @@ def noise_logs(rate: str, low: float, mean: float, high: float) -> list[dict[str
     return [{rate: mean, f"{rate}_low": low, f"{rate}_high": high}]
 
 
-@pytest.mark.parametrize(("low", "severity"), [(0.019, None), (0.021, "warning"), (0.11, "critical")])
+@pytest.mark.parametrize(
+    ("low", "severity"), [(0.019, None), (0.021, "warning"), (0.11, "critical")]
+)
 @pytest.mark.parametrize("rate", RATES)
-def test_a_rate_that_is_surely_too_high_is_a_finding(rate: str, low: float, severity: str | None) -> None:
+def test_a_rate_that_is_surely_too_high_is_a_finding(
+    rate: str, low: float, severity: str | None
+) -> None:
     from trl_grpo_ext.diagnostics.checks import CHECKS
     from trl_grpo_ext.diagnostics.finding import Finding
 
-    window = window_of([a_batch(a_mix(MathVerifier()))], noise_logs(rate, low, low + 0.02, low + 0.05))
+    window = window_of(
+        [a_batch(a_mix(MathVerifier()))], noise_logs(rate, low, low + 0.02, low + 0.05)
+    )
     assert ("noisy_verifier" in codes(window)) is (severity is not None)
     found = CHECKS["noisy_verifier"](window)
     if severity is not None:
@@ -277,12 +389,18 @@ def test_a_rate_that_is_surely_too_high_is_a_finding(rate: str, low: float, seve
 
 
 def test_without_a_measurement_the_check_says_what_it_needs() -> None:
-    assert "measure_noise" in needs(window_of([a_batch(a_mix(MathVerifier()))]), "noisy_verifier")
+    assert "measure_noise" in needs(
+        window_of([a_batch(a_mix(MathVerifier()))]), "noisy_verifier"
+    )
 
 
 @pytest.mark.slow  # real runs
 def test_a_real_run_logs_the_rates_and_trains_the_same_without_them(
-    tiny_model: str, sums: Any, config: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tiny_model: str,
+    sums: Any,
+    config: Callable[..., Any],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(noise_meter, "SHARE", 1.0)
     texts: dict[bool, Any] = {}
@@ -292,20 +410,50 @@ def test_a_real_run_logs_the_rates_and_trains_the_same_without_them(
             max_steps=4, max_completion_length=48, eval_strategy="steps", eval_steps=2, num_generations_eval=2,
         )  # fmt: skip
         trainer = VerifiedGRPOTrainer(
-            tiny_model, a_mix(Noisy(noise=0.3)), args, sums["train"], sums["test"].select(range(8))
+            tiny_model,
+            a_mix(Noisy(noise=0.3)),
+            args,
+            sums["train"],
+            sums["test"].select(range(8)),
         )
         trainer.train()
-        names = [{name for name in entry if "/noise/" in name} for entry in trainer.state.log_history]
-        steps = [own for own, entry in zip(names, trainer.state.log_history, strict=True) if "loss" in entry]
-        assert steps == [set(NoiseMeter(a_mix(MathVerifier()), tmp_path).figures) if measures else set()] * 4
-        assert not any(own for own, entry in zip(names, trainer.state.log_history, strict=True) if "loss" not in entry)
+        names = [
+            {name for name in entry if "/noise/" in name}
+            for entry in trainer.state.log_history
+        ]
+        steps = [
+            own
+            for own, entry in zip(names, trainer.state.log_history, strict=True)
+            if "loss" in entry
+        ]
+        assert (
+            steps
+            == [
+                set(NoiseMeter(a_mix(MathVerifier()), tmp_path).figures)
+                if measures
+                else set()
+            ]
+            * 4
+        )
+        assert not any(
+            own
+            for own, entry in zip(names, trainer.state.log_history, strict=True)
+            if "loss" not in entry
+        )
         cards = list(RecordedRun(args.output_dir).cards())
         texts[measures] = [
-            [(one.text, total) for one, total in zip(card.samples, card.totals, strict=True)] for card in cards
+            [
+                (one.text, total)
+                for one, total in zip(card.samples, card.totals, strict=True)
+            ]
+            for card in cards
         ]
         if measures:
             last = [entry for entry in trainer.state.log_history if "loss" in entry][-1]
-            assert all(0 <= last[f"{rate}_low"] <= last[rate] <= last[f"{rate}_high"] <= 1 for rate in RATES)
+            assert all(
+                0 <= last[f"{rate}_low"] <= last[rate] <= last[f"{rate}_high"] <= 1
+                for rate in RATES
+            )
             shown = log_columns(RecordedRun(args.output_dir).iterate_logs())["figures"]
             assert shown[FALSE_REJECTS][-1] == pytest.approx(last[FALSE_REJECTS], abs=1e-3)
     assert texts[True] == texts[False]

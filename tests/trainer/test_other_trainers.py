@@ -38,20 +38,32 @@ def tokenizer_of(model: str) -> Any:
 
 def run_sdpo(model: str, rewards: Any, data: Any, tmp_path: Path, **changes: Any) -> Any:
     args = sdpo.SDPOConfig(
-        **short_run(tmp_path, num_generations=4, max_completion_length=24, distillation_weight=0.5, **changes)
+        **short_run(
+            tmp_path,
+            num_generations=4,
+            max_completion_length=24,
+            distillation_weight=0.5,
+            **changes,
+        )
     )
-    trainer = sdpo.SDPOTrainer(model=model, reward_funcs=rewards, args=args, train_dataset=data)
+    trainer = sdpo.SDPOTrainer(
+        model=model, reward_funcs=rewards, args=args, train_dataset=data
+    )
     trainer.train()
     return trainer
 
 
-def run_online_dpo(model: str, rewards: Any, data: Any, tmp_path: Path, **changes: Any) -> Any:
+def run_online_dpo(
+    model: str, rewards: Any, data: Any, tmp_path: Path, **changes: Any
+) -> Any:
     from transformers import AutoModelForCausalLM
 
     trainer = online_dpo.OnlineDPOTrainer(
         model=AutoModelForCausalLM.from_pretrained(model),
         reward_funcs=rewards,
-        args=online_dpo.OnlineDPOConfig(**short_run(tmp_path, max_new_tokens=24, **changes)),
+        args=online_dpo.OnlineDPOConfig(
+            **short_run(tmp_path, max_new_tokens=24, **changes)
+        ),
         train_dataset=data,
         processing_class=tokenizer_of(model),
     )
@@ -63,7 +75,9 @@ def run_a2po(model: str, rewards: Any, data: Any, tmp_path: Path, **changes: Any
     trainer = a2po.A2POTrainer(
         model=model,
         reward_funcs=rewards,
-        args=a2po.A2POConfig(**short_run(tmp_path, num_value_samples=2, max_completion_length=24, **changes)),
+        args=a2po.A2POConfig(
+            **short_run(tmp_path, num_value_samples=2, max_completion_length=24, **changes)
+        ),
         train_dataset=data,
         processing_class=tokenizer_of(model),
     )
@@ -85,14 +99,22 @@ def test_other_trainers_take_a_verifier_and_a_mixes_functions(
 ) -> None:
     mix = RewardMix([term("right", 1, 0), term("short", 0, 1, 0.5, weight=0.2)])
     data = sums["train"].select(range(8))
-    for rewards, changes in ((math_reward, {}), (mix.reward_funcs(), {"reward_weights": mix.weights})):
+    for rewards, changes in (
+        (math_reward, {}),
+        (mix.reward_funcs(), {"reward_weights": mix.weights}),
+    ):
         trainer = run(tiny_model, rewards, data, tmp_path, **changes)
         assert all(torch.isfinite(weight).all() for weight in trainer.model.parameters())
 
 
 @pytest.mark.parametrize("run", [run_sdpo, run_online_dpo])
 def test_a_trainer_that_counts_what_could_not_be_judged_as_0_is_warned_of_once(
-    run: Any, tiny_model: str, sums: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: Any
+    run: Any,
+    tiny_model: str,
+    sums: Any,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: Any,
 ) -> None:
     monkeypatch.setattr("trl_grpo_ext.protocol._once._seen", set())
     caplog.set_level(logging.WARNING, "trl_grpo_ext")
@@ -100,7 +122,13 @@ def test_a_trainer_that_counts_what_could_not_be_judged_as_0_is_warned_of_once(
     assert caplog.text.count("TRL's Online DPO and SDPO count that as 0") == 1
     assert "'down' has no score for" in caplog.text
     mix = RewardMix([term("right", 1, None), term("short", 1, 0)])
-    run(tiny_model, mix.reward_funcs(), sums["train"].select(range(8)), tmp_path, max_steps=2)
+    run(
+        tiny_model,
+        mix.reward_funcs(),
+        sums["train"].select(range(8)),
+        tmp_path,
+        max_steps=2,
+    )
     assert caplog.text.count("TRL's Online DPO and SDPO count that as 0") == 2
 
 
@@ -108,7 +136,10 @@ def test_trainers_that_leave_such_rows_out_are_not_warned_of(
     caplog: pytest.LogCaptureFixture, monkeypatch: Any
 ) -> None:
     monkeypatch.setattr("trl_grpo_ext.protocol._once._seen", set())
-    scores = [down(["4"], trainer_state=object(), log_metric=lambda name, value: None), down(["4"])]
+    scores = [
+        down(["4"], trainer_state=object(), log_metric=lambda name, value: None),
+        down(["4"]),
+    ]
     assert scores == [[None], [None]]
     assert "count that as 0" not in caplog.text
 
@@ -126,13 +157,17 @@ def test_a_mix_can_score_such_rows_0_where_the_trainer_needs_a_number(
     tiny_model: str, sums: Any, tmp_path: Path
 ) -> None:
     data = sums["train"].select(range(8))
-    with pytest.raises(TypeError, match="NoneType"):  # should TRL mend this, the table of trainers has to change
+    with pytest.raises(
+        TypeError, match="NoneType"
+    ):  # should TRL mend this, the table of trainers has to change
         run_a2po(tiny_model, math_reward, data.map(lambda row: {"solution": ""}), tmp_path)
     mix = RewardMix([term("right", 1, None, on_unscored="zero")])
     run_a2po(tiny_model, mix.reward_funcs(), data, tmp_path)
 
 
-def test_the_trainer_may_be_mixed_with_trls_gmpo(tiny_model: str, sums: Any, config: Any) -> None:
+def test_the_trainer_may_be_mixed_with_trls_gmpo(
+    tiny_model: str, sums: Any, config: Any
+) -> None:
     gmpo = pytest.importorskip("trl.experimental.gmpo")
 
     class Both(VerifiedGRPOTrainer, gmpo.GMPOTrainer):

@@ -23,7 +23,9 @@ def check_against_one_rank(card: Scorecard, first_group: int, size: int = 4) -> 
     """Judge the completions again in one process, and assert equal values and advantages."""
     assert card.advantages is not None
     once_more = mix("fine").score(card.samples, (card.step or 0) / 3)
-    assert [sample.group for sample in card.samples] == [first_group + index // size for index in range(len(card))]
+    assert [sample.group for sample in card.samples] == [
+        first_group + index // size for index in range(len(card))
+    ]
     for name in ("even", "short"):
         assert once_more.values[name] == card.values[name]
     assert once_more.weights == pytest.approx(card.weights)
@@ -31,8 +33,12 @@ def check_against_one_rank(card: Scorecard, first_group: int, size: int = 4) -> 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("how", "ranks"), [("fail", 2), ("fine", 2), ("slow", 2), ("workers", 2), ("fine", 4)])
-def test_groups_that_are_split_over_ranks_get_the_advantages_of_one_rank(how: str, ranks: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("how", "ranks"), [("fail", 2), ("fine", 2), ("slow", 2), ("workers", 2), ("fine", 4)]
+)
+def test_groups_that_are_split_over_ranks_get_the_advantages_of_one_rank(
+    how: str, ranks: int, tmp_path: Path
+) -> None:
     cards, log = scored_on_ranks(how, tmp_path, ranks)
     size = 6 * ranks
     training = [card for card in cards if card.mode == "train"]
@@ -44,25 +50,35 @@ def test_groups_that_are_split_over_ranks_get_the_advantages_of_one_rank(how: st
         assert card.void == tuple(failed)
         entry = log[step]
         assert entry["verified/void"] == sum(failed) / size
-        assert entry["verified/even/correct"] == pytest.approx(sum(v == 1 for v in card.values["even"]) / size)
+        assert entry["verified/even/correct"] == pytest.approx(
+            sum(v == 1 for v in card.values["even"]) / size
+        )
         closed = sum(card.gated["short"]) / size
         assert entry["verified/short/gated"] == pytest.approx(closed)
-        assert entry["verified/short/skipped"] == 0  # those left out by the gate are nobody's fault
-        if how == "slow":  # the second rank sleeps a second a completion, and the first one logs
+        assert (
+            entry["verified/short/skipped"] == 0
+        )  # those left out by the gate are nobody's fault
+        if (
+            how == "slow"
+        ):  # the second rank sleeps a second a completion, and the first one logs
             assert entry["verified/grader/judging_seconds"] >= 6
     assert any(len(set(card.advantages or ())) > 1 for card in training)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("ranks", [2, 4])
-def test_a_last_batch_that_is_smaller_than_the_others_has_each_row_once(ranks: int, sums: Any, tmp_path: Path) -> None:
+def test_a_last_batch_that_is_smaller_than_the_others_has_each_row_once(
+    ranks: int, sums: Any, tmp_path: Path
+) -> None:
     evaluated_rows = sums["test"]["solution"][:EVALUATED_ROWS]
     cards, _ = scored_on_ranks("fine", tmp_path, ranks)
     first_group = 3 * 6 * ranks // 4
     evaluated = [card for card in cards if card.mode == "eval"]
     size, wanted = 6 * ranks, 2 * len(evaluated_rows)
     # All ranks get equally many rows: accelerate fills the last batch with the first rows.
-    assert [len(card) for card in evaluated] == [min(size, wanted - done) for done in range(0, wanted, size)]
+    assert [len(card) for card in evaluated] == [
+        min(size, wanted - done) for done in range(0, wanted, size)
+    ]
     judged = [sample.row["solution"] for card in evaluated for sample in card.samples]
     assert sorted(judged) == sorted(evaluated_rows * 2)
     for card in evaluated:
@@ -71,10 +87,14 @@ def test_a_last_batch_that_is_smaller_than_the_others_has_each_row_once(ranks: i
 
 
 @pytest.mark.slow  # two ranks
-def test_a_rank_that_ends_the_run_over_an_unscored_row_takes_the_other_with_it(tmp_path: Path) -> None:
+def test_a_rank_that_ends_the_run_over_an_unscored_row_takes_the_other_with_it(
+    tmp_path: Path,
+) -> None:
     done = run_on_ranks("raise", tmp_path)
     assert done.returncode != 0
-    assert done.stderr.count("UnscoredError: The reward term 'trouble' could not judge") == 2
+    assert (
+        done.stderr.count("UnscoredError: The reward term 'trouble' could not judge") == 2
+    )
 
 
 @pytest.mark.slow  # two ranks
@@ -87,7 +107,10 @@ def test_a_rank_that_waits_for_another_in_vain_ends_and_names_the_reward_that_th
     try:
         _, told = waiting.communicate(timeout=300)
         assert waiting.returncode != 0
-        assert "rank 0 (this one) was in the reward 'short'; rank 1 was in the reward 'trouble'." in told
+        assert (
+            "rank 0 (this one) was in the reward 'short'; rank 1 was in the reward 'trouble'."
+            in told
+        )
         assert how == "hangs" or failing.wait(timeout=300) == -signal.SIGKILL
     finally:
         waiting.kill()
@@ -99,11 +122,19 @@ def started_alone(script: Path, *arguments: str) -> list[subprocess.Popen[str]]:
     """Start two ranks like a launcher, rank 0 first."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-    where = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": "2", "CUDA_VISIBLE_DEVICES": ""}
+    where = {
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(port),
+        "WORLD_SIZE": "2",
+        "CUDA_VISIBLE_DEVICES": "",
+    }
     command = [sys.executable, str(script), *arguments]
     return [
         subprocess.Popen(
-            command, stderr=subprocess.PIPE, text=True, env=os.environ | where | {"RANK": rank, "LOCAL_RANK": rank}
+            command,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=os.environ | where | {"RANK": rank, "LOCAL_RANK": rank},
         )
         for rank in "01"
     ]

@@ -17,17 +17,25 @@ from trl_grpo_ext.trainer.rows.posteriors import CANDIDATES, HALF_LIFE, Draw, Po
 SIZE = 8
 
 
-def made(size: int, *, floor: float = 0.25, seed: int = 0, buckets: list[int] | None = None) -> Posteriors:
+def made(
+    size: int, *, floor: float = 0.25, seed: int = 0, buckets: list[int] | None = None
+) -> Posteriors:
     numbers = np.zeros(size, dtype=np.int64) if buckets is None else np.array(buckets)
     return Posteriors(buckets=numbers, group_size=SIZE, floor=floor, seed=seed)
 
 
-def drawn_and_learned(posteriors: Posteriors, groups: int, rates: Any, seed: int = 0) -> Draw:
+def drawn_and_learned(
+    posteriors: Posteriors, groups: int, rates: Any, seed: int = 0
+) -> Draw:
     """Draw a batch, and learn verdicts of rows with these true success rates; a rate of NaN gives no verdict."""
     draw = posteriors.draw(groups)
     own = np.asarray(rates, dtype=float)[list(draw.rows)]
     known = ~np.isnan(own)
-    right = np.random.default_rng([seed, posteriors.batch]).binomial(SIZE, np.nan_to_num(own)).astype(float)
+    right = (
+        np.random.default_rng([seed, posteriors.batch])
+        .binomial(SIZE, np.nan_to_num(own))
+        .astype(float)
+    )
     posteriors.learn(draw.rows, right=right * known, judged=SIZE * known.astype(float))
     return draw
 
@@ -36,14 +44,26 @@ def drawn_and_learned(posteriors: Posteriors, groups: int, rates: Any, seed: int
 def runs(draw: Any) -> tuple[Posteriors, int, list[float]]:
     """Posteriors of any data, groups a batch, and each row's true rate; NaN for a row that is always void."""
     size = draw(st.integers(1, 16))
-    rates = draw(st.lists(st.sampled_from([0.0, 0.3, 0.9, 1.0, float("nan")]), min_size=size, max_size=size))
+    rates = draw(
+        st.lists(
+            st.sampled_from([0.0, 0.3, 0.9, 1.0, float("nan")]),
+            min_size=size,
+            max_size=size,
+        )
+    )
     buckets = draw(st.lists(st.integers(0, 3), min_size=size, max_size=size))
     floor = draw(st.sampled_from([0.25, 0.6, 1.0]))
-    return made(size, floor=floor, seed=draw(st.integers(0, 3)), buckets=buckets), draw(st.integers(1, size)), rates
+    return (
+        made(size, floor=floor, seed=draw(st.integers(0, 3)), buckets=buckets),
+        draw(st.integers(1, size)),
+        rates,
+    )
 
 
 @given(runs())
-def test_no_batch_has_a_row_twice_and_each_has_as_many_rows_as_groups(run: tuple[Posteriors, int, list[float]]) -> None:
+def test_no_batch_has_a_row_twice_and_each_has_as_many_rows_as_groups(
+    run: tuple[Posteriors, int, list[float]],
+) -> None:
     posteriors, groups, rates = run
     for _ in range(12):
         draw = drawn_and_learned(posteriors, groups, rates)
@@ -75,19 +95,33 @@ def test_equal_states_draw_equal_rows_and_a_state_is_all_that_a_draw_goes_by(
     posteriors, groups, rates = run
     for _ in range(batches):
         drawn_and_learned(posteriors, groups, rates)
-    other = made(posteriors.size, floor=posteriors.floor, seed=posteriors.seed, buckets=posteriors.buckets.tolist())
+    other = made(
+        posteriors.size,
+        floor=posteriors.floor,
+        seed=posteriors.seed,
+        buckets=posteriors.buckets.tolist(),
+    )
     other.restore(posteriors.state())
     for _ in range(4):
-        assert drawn_and_learned(posteriors, groups, rates) == drawn_and_learned(other, groups, rates)
+        assert drawn_and_learned(posteriors, groups, rates) == drawn_and_learned(
+            other, groups, rates
+        )
     assert all(map(np.array_equal, posteriors.state().values(), other.state().values()))
 
 
-def test_rows_that_teach_are_drawn_and_rows_that_are_all_right_or_all_wrong_are_not() -> None:
+def test_rows_that_teach_are_drawn_and_rows_that_are_all_right_or_all_wrong_are_not() -> (
+    None
+):
     rates = [0.5] * 10 + [0.0] * 45 + [1.0] * 45
     posteriors = made(100)
     for _ in range(20):
         drawn_and_learned(posteriors, 8, rates)
-    drawn = [row for _ in range(10) for draw in [posteriors.draw(8)] for row in draw.rows[draw.floor :]]
+    drawn = [
+        row
+        for _ in range(10)
+        for draw in [posteriors.draw(8)]
+        for row in draw.rows[draw.floor :]
+    ]
     assert sum(row < 10 for row in drawn) >= 0.6 * len(drawn)
 
 
@@ -100,7 +134,9 @@ def test_a_bucket_tells_of_rows_that_no_one_has_seen() -> None:
     assert sum(row < 500 for row in draw.rows[draw.floor :]) >= 0.9 * (64 - draw.floor)
 
 
-def test_verdicts_lose_half_of_their_weight_in_a_half_life_so_that_retired_rows_come_back() -> None:
+def test_verdicts_lose_half_of_their_weight_in_a_half_life_so_that_retired_rows_come_back() -> (
+    None
+):
     posteriors = made(2)
     posteriors.learn([0, 1], right=np.array([0.0, 4.0]), judged=np.array([8.0, 8.0]))
     posteriors.batch += int(HALF_LIFE)
@@ -129,7 +165,9 @@ def test_a_partial_score_is_a_share_of_a_success() -> None:
     assert (posteriors.right[2], posteriors.wrong[2]) == (2.0, 6.0)
 
 
-def test_the_prior_is_worth_little_where_rows_are_all_or_nothing_and_much_where_they_are_alike() -> None:
+def test_the_prior_is_worth_little_where_rows_are_all_or_nothing_and_much_where_they_are_alike() -> (
+    None
+):
     strengths = {}
     for name, rates in {"all or nothing": [0.0, 1.0] * 50, "alike": [0.5] * 100}.items():
         posteriors = made(100)
@@ -148,7 +186,9 @@ def test_what_an_earlier_run_says_weighs_half() -> None:
 
 def test_a_state_of_other_data_or_other_buckets_is_refused() -> None:
     state = made(10).state()
-    with pytest.raises(ValueError, match="knows 10 rows in 1 buckets, and train_dataset has 11"):
+    with pytest.raises(
+        ValueError, match="knows 10 rows in 1 buckets, and train_dataset has 11"
+    ):
         made(11).restore(state)
     with pytest.raises(ValueError, match="rows_by"):
         made(10, buckets=[0, 1] * 5).restore(state)
@@ -160,7 +200,9 @@ def test_a_state_has_no_place_for_rows_that_were_never_met() -> None:
     assert sum(column.nbytes for column in posteriors.state().values()) < 1000
 
 
-def test_a_draw_from_large_data_compares_no_more_rows_than_are_candidates(monkeypatch: Any) -> None:
+def test_a_draw_from_large_data_compares_no_more_rows_than_are_candidates(
+    monkeypatch: Any,
+) -> None:
     compared: list[int] = []
 
     def noted(rates: Any, group_size: int) -> Any:
@@ -173,7 +215,9 @@ def test_a_draw_from_large_data_compares_no_more_rows_than_are_candidates(monkey
 
 
 @given(st.floats(0.01, 50), st.floats(0.01, 50), st.integers(2, 64))
-def test_the_expected_share_of_live_groups_is_the_mean_over_the_distribution(a: float, b: float, size: int) -> None:
+def test_the_expected_share_of_live_groups_is_the_mean_over_the_distribution(
+    a: float, b: float, size: int
+) -> None:
     rates = np.random.default_rng(0).beta(a, b, 20_000)
     expected = float(expected_live_share(np.array([a]), np.array([b]), size)[0])
     assert expected == pytest.approx(float(live_share(rates, size).mean()), abs=0.02)

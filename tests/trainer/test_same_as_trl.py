@@ -19,8 +19,16 @@ OTHERS: list[dict[str, Any]] = [
     {"beta": 0.04, "loss_type": "grpo"},
     {"beta": 0.04, "scale_rewards": "batch", "num_iterations": 2, "max_steps": 4},
     {"gradient_accumulation_steps": 2, "per_device_train_batch_size": 4},
-    {"gradient_accumulation_steps": 2, "per_device_train_batch_size": 4, "loss_type": "grpo"},
-    {"gradient_accumulation_steps": 2, "steps_per_generation": 4, "per_device_train_batch_size": 4},
+    {
+        "gradient_accumulation_steps": 2,
+        "per_device_train_batch_size": 4,
+        "loss_type": "grpo",
+    },
+    {
+        "gradient_accumulation_steps": 2,
+        "steps_per_generation": 4,
+        "per_device_train_batch_size": 4,
+    },
     {"num_iterations": 2, "max_steps": 4},
     {"num_iterations": 2, "max_steps": 4, "loss_type": "cispo"},
     {"importance_sampling_level": "sequence", "num_iterations": 2, "max_steps": 4},
@@ -38,12 +46,16 @@ OTHERS: list[dict[str, Any]] = [
     {"gradient_checkpointing": True},
     {"log_completions": True, "log_unique_prompts": True},
 ]
-SETTINGS = [{"loss_type": loss, "scale_rewards": scale} for loss in LOSSES for scale in SCALES] + OTHERS
+SETTINGS = [
+    {"loss_type": loss, "scale_rewards": scale} for loss in LOSSES for scale in SCALES
+] + OTHERS
 
 SHARED = {"learning_rate": 1e-3, "seed": 7, "max_completion_length": 32}
 
 
-@pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: "-".join(map(str, setting.values())))
+@pytest.mark.parametrize(
+    "setting", SETTINGS, ids=lambda setting: "-".join(map(str, setting.values()))
+)
 def test_losses_rewards_and_weights_are_those_of_trls_trainer(
     tiny_model: str, sums: Any, config: Make, tmp_path: Path, setting: dict[str, Any]
 ) -> None:

@@ -27,7 +27,12 @@ from trl_grpo_ext import (
     verifier,
 )
 from trl_grpo_ext.mix.reward_plan import plan_rewards
-from trl_grpo_ext.rewards import MathVerifier, ThinkFormatVerifier, math_reward, think_format_reward
+from trl_grpo_ext.rewards import (
+    MathVerifier,
+    ThinkFormatVerifier,
+    math_reward,
+    think_format_reward,
+)
 from trl_grpo_ext.runs.recorded_run import RecordedRun
 from trl_grpo_ext.trainer import trl_contract
 from trl_grpo_ext.trainer.judge import Judge
@@ -76,11 +81,21 @@ def test_an_unscored_row_has_advantage_0_and_its_siblings_those_they_would_have_
     assert trainer.state.log_history[0]["verified/void"] == 0.25
 
 
-def test_so_it_is_in_plain_trl_by_the_mixes_reward_functions(tiny_model: str, sums: Any, config: Make) -> None:
+def test_so_it_is_in_plain_trl_by_the_mixes_reward_functions(
+    tiny_model: str, sums: Any, config: Make
+) -> None:
     mix = planted_mix()
     args = GRPOConfig(**plain_settings(config()), reward_weights=mix.weights)
-    with pytest.raises(AttributeError, match=r"reward_funcs=mix\.reward_funcs\(\), and in their config reward_weights"):
-        GRPOTrainer(tiny_model, mix, GRPOConfig(output_dir=args.output_dir, use_cpu=True, bf16=False), sums["train"])
+    with pytest.raises(
+        AttributeError,
+        match=r"reward_funcs=mix\.reward_funcs\(\), and in their config reward_weights",
+    ):
+        GRPOTrainer(
+            tiny_model,
+            mix,
+            GRPOConfig(output_dir=args.output_dir, use_cpu=True, bf16=False),
+            sums["train"],
+        )
     trainer = GRPOTrainer(tiny_model, mix.reward_funcs(), args, sums["train"])
     trainer.train()
     check_void_row(list(trainer._logs["advantages"]))
@@ -89,8 +104,21 @@ def test_so_it_is_in_plain_trl_by_the_mixes_reward_functions(tiny_model: str, su
 
 def plain_settings(args: Any) -> dict[str, Any]:
     """Pick the `config` fixture's settings for TRL's own configuration."""
-    names = ["output_dir", "per_device_train_batch_size", "num_generations", "max_completion_length", "max_steps"]
-    names += ["use_cpu", "bf16", "report_to", "save_strategy", "logging_steps", "disable_tqdm"]
+    names = [
+        "output_dir",
+        "per_device_train_batch_size",
+        "num_generations",
+        "max_completion_length",
+        "max_steps",
+    ]
+    names += [
+        "use_cpu",
+        "bf16",
+        "report_to",
+        "save_strategy",
+        "logging_steps",
+        "disable_tqdm",
+    ]
     return {name: getattr(args, name) for name in names}
 
 
@@ -103,7 +131,11 @@ def test_void_rows_are_warned_of_once_and_not_as_a_mistake(
 ) -> None:
     monkeypatch.setattr(trl_contract._VOID_ROWS, "has_said", False)
     VerifiedGRPOTrainer(tiny_model, planted_mix(), config(), sums["train"]).train()
-    warned = [record.getMessage() for record in caplog.records if record.name == trl_contract.TRAINER]
+    warned = [
+        record.getMessage()
+        for record in caplog.records
+        if record.name == trl_contract.TRAINER
+    ]
     assert warned == [trl_contract.VOID_ROWS]
 
 
@@ -113,7 +145,10 @@ def test_rows_for_which_plain_functions_have_no_reward_are_warned_of_by_trl_itse
     def nothing(completions: list[Any], **_: Any) -> list[None]:
         return [None] * len(completions)
 
-    for rewards in (planted_mix(), nothing):  # a run with verifiers, in the same process, changes nothing
+    for rewards in (
+        planted_mix(),
+        nothing,
+    ):  # a run with verifiers, in the same process, changes nothing
         VerifiedGRPOTrainer(tiny_model, rewards, config(max_steps=1), sums["train"]).train()
     assert "All reward functions returned None for the following kwargs" in caplog.text
 
@@ -125,28 +160,42 @@ def test_a_verifiers_none_voids_the_row_for_plain_functions_too_and_theirs_does_
         return [0.5, 1.0, None, 0.0] * (len(completions) // 4)
 
     rewards = [Positions(*CODE), sometimes]
-    trainer = VerifiedGRPOTrainer(tiny_model, rewards, config(reward_weights=[1.0, 0.2]), sums["train"])
+    trainer = VerifiedGRPOTrainer(
+        tiny_model, rewards, config(reward_weights=[1.0, 0.2]), sums["train"]
+    )
     trainer.train()
-    expected = alone([1.0 + 0.2 * 0.5, 0.0, 1.0])  # row 1 is void, row 2 has the verifier's 0 alone
+    expected = alone(
+        [1.0 + 0.2 * 0.5, 0.0, 1.0]
+    )  # row 1 is void, row 2 has the verifier's 0 alone
     group = list(trainer._logs["advantages"])[:4]
     assert group[1] == 0.0
     assert [group[i] for i in KEPT] == pytest.approx(expected, abs=1e-5)
 
 
-def test_the_same_rewards_work_unchanged_in_plain_trl(tiny_model: str, sums: Any, config: Make) -> None:
+def test_the_same_rewards_work_unchanged_in_plain_trl(
+    tiny_model: str, sums: Any, config: Make
+) -> None:
     args = GRPOConfig(**plain_settings(config()))
-    trainer = GRPOTrainer(tiny_model, [math_reward, think_format_reward], args, sums["train"])
+    trainer = GRPOTrainer(
+        tiny_model, [math_reward, think_format_reward], args, sums["train"]
+    )
     trainer.train()
     assert 0.0 <= trainer.state.log_history[0]["rewards/math_reward/mean"] <= 1.0
-    assert set(trainer._logs["extra"]["math_reward/status"]) <= {str(status) for status in Status}
+    assert set(trainer._logs["extra"]["math_reward/status"]) <= {
+        str(status) for status in Status
+    }
 
 
-def test_it_takes_whatever_trl_takes(tiny_model: str, sums: Any, config: Make, tmp_path: Path) -> None:
+def test_it_takes_whatever_trl_takes(
+    tiny_model: str, sums: Any, config: Make, tmp_path: Path
+) -> None:
     from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer
 
     settings = AutoConfig.from_pretrained(tiny_model, num_labels=1)
     tokenizer = AutoTokenizer.from_pretrained(tiny_model)
-    AutoModelForSequenceClassification.from_config(settings).save_pretrained(tmp_path / "reward_model")
+    AutoModelForSequenceClassification.from_config(settings).save_pretrained(
+        tmp_path / "reward_model"
+    )
     tokenizer.save_pretrained(tmp_path / "reward_model")
 
     def length(completions: list[Any], **_: Any) -> list[float]:
@@ -155,25 +204,53 @@ def test_it_takes_whatever_trl_takes(tiny_model: str, sums: Any, config: Make, t
     async def slow(completions: list[Any], **_: Any) -> list[float]:
         return [0.0] * len(completions)
 
-    rewards = [math_reward, length, slow, str(tmp_path / "reward_model"), think_format_reward]
+    rewards = [
+        math_reward,
+        length,
+        slow,
+        str(tmp_path / "reward_model"),
+        think_format_reward,
+    ]
     weights = [1.0, 0.1, 0.5, 0.1, 0.2]
-    trainer = VerifiedGRPOTrainer(tiny_model, rewards, config(reward_weights=weights, max_steps=1), sums["train"])
+    trainer = VerifiedGRPOTrainer(
+        tiny_model, rewards, config(reward_weights=weights, max_steps=1), sums["train"]
+    )
     cards = collected(trainer)
     trainer.train()
-    assert trainer.reward_func_names == ["math_reward", "length", "slow", "reward_model", "think_format_reward"]
+    assert trainer.reward_func_names == [
+        "math_reward",
+        "length",
+        "slow",
+        "reward_model",
+        "think_format_reward",
+    ]
     assert trainer.reward_weights.tolist() == pytest.approx(weights)
-    assert cards[0].terms == ("math_reward", "think_format_reward", "length", "slow", "reward_model")
-    assert len(rewards) == 5  # TRL appends to the list it is given; the user's is left alone
+    assert cards[0].terms == (
+        "math_reward",
+        "think_format_reward",
+        "length",
+        "slow",
+        "reward_model",
+    )
+    assert (
+        len(rewards) == 5
+    )  # TRL appends to the list it is given; the user's is left alone
 
 
-def test_a_sample_knows_its_group_step_row_and_whether_it_was_cut(tiny_model: str, sums: Any, config: Make) -> None:
-    trainer = VerifiedGRPOTrainer(tiny_model, math_reward, config(max_completion_length=4), sums["train"])
+def test_a_sample_knows_its_group_step_row_and_whether_it_was_cut(
+    tiny_model: str, sums: Any, config: Make
+) -> None:
+    trainer = VerifiedGRPOTrainer(
+        tiny_model, math_reward, config(max_completion_length=4), sums["train"]
+    )
     cards = collected(trainer)
     trainer.train()
     samples = [sample for card in cards for sample in card.samples]
     assert [sample.group for sample in samples] == [0] * 4 + [1] * 4 + [2] * 4 + [3] * 4
     assert [sample.step for sample in samples] == [0] * 8 + [1] * 8
-    assert {sample.prefill for sample in samples} == {""}  # the bundled template opens no think block
+    assert {sample.prefill for sample in samples} == {
+        ""
+    }  # the bundled template opens no think block
     known = list(sums["train"]["prompt"])
     end = trainer.processing_class.eos_token_id
     for sample in samples:
@@ -184,7 +261,9 @@ def test_a_sample_knows_its_group_step_row_and_whether_it_was_cut(tiny_model: st
     assert any(sample.truncated for sample in samples)
 
 
-def test_a_chat_template_that_prefills_the_think_tag_is_seen(tiny_model: str, sums: Any, config: Make) -> None:
+def test_a_chat_template_that_prefills_the_think_tag_is_seen(
+    tiny_model: str, sums: Any, config: Make
+) -> None:
     from transformers import AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(tiny_model)
@@ -197,17 +276,27 @@ def test_a_chat_template_that_prefills_the_think_tag_is_seen(tiny_model: str, su
         return float(len(seen) % 2)
 
     args = config(max_steps=1)
-    VerifiedGRPOTrainer(tiny_model, prefill, args, sums["train"], processing_class=tokenizer).train()
+    VerifiedGRPOTrainer(
+        tiny_model, prefill, args, sums["train"], processing_class=tokenizer
+    ).train()
     assert set(seen) == {"<think>"}
 
 
 @pytest.mark.parametrize("lacking", [None, [], ""])
-def test_a_prompt_that_is_missing_in_any_row_is_named_at_start_up(tiny_model: str, config: Make, lacking: Any) -> None:
+def test_a_prompt_that_is_missing_in_any_row_is_named_at_start_up(
+    tiny_model: str, config: Make, lacking: Any
+) -> None:
     whole: Any = [{"role": "user", "content": "2+2?"}] if lacking == [] else "2+2?"
-    data = Dataset.from_dict({"prompt": [whole, whole, lacking, whole], "solution": ["4"] * 4})
-    with pytest.raises(ValueError, match=r"Row 2 of train_dataset \(counted from 0\) has no prompt"):
+    data = Dataset.from_dict(
+        {"prompt": [whole, whole, lacking, whole], "solution": ["4"] * 4}
+    )
+    with pytest.raises(
+        ValueError, match=r"Row 2 of train_dataset \(counted from 0\) has no prompt"
+    ):
         VerifiedGRPOTrainer(tiny_model, math_reward, config(), data)
-    VerifiedGRPOTrainer(tiny_model, math_reward, config(max_steps=1), data.select([0, 1, 3])).train()
+    VerifiedGRPOTrainer(
+        tiny_model, math_reward, config(max_steps=1), data.select([0, 1, 3])
+    ).train()
 
 
 def test_an_assistants_message_at_the_end_of_a_prompt_is_no_prefill(
@@ -216,13 +305,17 @@ def test_an_assistants_message_at_the_end_of_a_prompt_is_no_prefill(
     def begun(row: dict[str, Any]) -> dict[str, Any]:
         return {"prompt": [*row["prompt"], {"role": "assistant", "content": "<think>"}]}
 
-    trainer = VerifiedGRPOTrainer(tiny_model, math_reward, config(max_steps=1), sums["train"].map(begun))
+    trainer = VerifiedGRPOTrainer(
+        tiny_model, math_reward, config(max_steps=1), sums["train"].map(begun)
+    )
     assert "ends with a message of the assistant" in caplog.text
     cards = collected(trainer)
     trainer.train()
     assert {sample.prefill for sample in cards[0].samples} == {""}
     # The tokens that the model reads: TRL's template closes the assistant message.
-    read = trainer.processing_class.batch_decode(trainer._tokenize_prompts([cards[0].samples[0].prompt])[0])
+    read = trainer.processing_class.batch_decode(
+        trainer._tokenize_prompts([cards[0].samples[0].prompt])[0]
+    )
     assert read[0].endswith("<think><|end|><|assistant|>")
 
 
@@ -236,21 +329,35 @@ def test_scorecards_are_on_disk_with_advantages_for_training_and_evaluation(
         ]
     )
     args = config(num_generations_eval=2)
-    trainer = VerifiedGRPOTrainer(tiny_model, mix, args, sums["train"], sums["test"].select(range(8)))
+    trainer = VerifiedGRPOTrainer(
+        tiny_model, mix, args, sums["train"], sums["test"].select(range(8))
+    )
     trainer.evaluate()
     trainer.train()
     folder = Path(args.output_dir) / "scorecards"
-    samples = [row for part in sorted(folder.glob("samples-*.parquet")) for row in pq.read_table(part).to_pylist()]
-    verdicts = [row for part in sorted(folder.glob("verdicts-*.parquet")) for row in pq.read_table(part).to_pylist()]
+    samples = [
+        row
+        for part in sorted(folder.glob("samples-*.parquet"))
+        for row in pq.read_table(part).to_pylist()
+    ]
+    verdicts = [
+        row
+        for part in sorted(folder.glob("verdicts-*.parquet"))
+        for row in pq.read_table(part).to_pylist()
+    ]
     assert [row["mode"] for row in samples] == ["eval"] * 16 + ["train"] * 16
     assert len(verdicts) == 2 * len(samples)
     assert all(row["advantage"] is not None and not row["void"] for row in samples)
     assert json.loads(samples[0]["row"]).keys() == {"solution"}
     assert json.loads(samples[0]["prompt"])[0]["role"] == "user"
-    by_sample = {(row["mode"], row["step"], row["group"], row["sample"]): row for row in samples}
+    by_sample = {
+        (row["mode"], row["step"], row["group"], row["sample"]): row for row in samples
+    }
     totals = dict.fromkeys(by_sample, 0.0)
     for row in verdicts:
-        totals[row["mode"], row["step"], row["group"], row["sample"]] += row["value"] * row["weight"]
+        totals[row["mode"], row["step"], row["group"], row["sample"]] += (
+            row["value"] * row["weight"]
+        )
     assert totals == pytest.approx({key: row["total"] for key, row in by_sample.items()})
     assert not list(folder.glob("*.unfinished"))
 
@@ -274,7 +381,10 @@ def test_a_few_steps_with_lora_and_kl(tiny_model: str, sums: Any, config: Make) 
     trainer.train()
     assert trainer.state.global_step == 3
     assert all("kl" in entry for entry in trainer.state.log_history[:3])
-    assert RecordedRun(trainer.args.output_dir).settings["lora_alpha"] == LoraConfig().lora_alpha
+    assert (
+        RecordedRun(trainer.args.output_dir).settings["lora_alpha"]
+        == LoraConfig().lora_alpha
+    )
 
 
 # Loading this model would raise another error, so the tested error comes earlier.
@@ -285,13 +395,20 @@ def without(dataset: Dataset, column: str) -> Dataset:
     return dataset.remove_columns(column)
 
 
-def test_bad_input_is_refused_before_the_model_is_loaded(sums: Any, config: Make, tmp_path: Path) -> None:
+def test_bad_input_is_refused_before_the_model_is_loaded(
+    sums: Any, config: Make, tmp_path: Path
+) -> None:
     train = sums["train"]
     file = tmp_path / "file"
     file.write_text("")
     bad: list[tuple[str, Any, Any, Any]] = [
         ("no `prompt` column", math_reward, {}, without(train, "prompt")),
-        ("needs the dataset column `solution` or `answer`", math_reward, {}, without(train, "solution")),
+        (
+            "needs the dataset column `solution` or `answer`",
+            math_reward,
+            {},
+            without(train, "solution"),
+        ),
         ("train_dataset is empty", math_reward, {}, train.select([])),
         ("have the name 'math_reward'", [math_reward, math_reward], {}, train),
         ("Every reward has weight 0", math_reward, {"reward_weights": [0.0]}, train),
@@ -302,8 +419,18 @@ def test_bad_input_is_refused_before_the_model_is_loaded(sums: Any, config: Make
         ("finite numbers", math_reward, {"reward_weights": [float("nan")]}, train),
         ("`train_dataset` is required", math_reward, {}, None),
         ("from_list", math_reward, {}, [{"prompt": "2+2?", "solution": "4"}]),
-        ("has a column `completions`", math_reward, {}, train.select([0]).add_column("completions", ["x"])),
-        ("texts or lists of messages", math_reward, {}, Dataset.from_list([{"prompt": 5, "solution": "4"}])),
+        (
+            "has a column `completions`",
+            math_reward,
+            {},
+            train.select([0]).add_column("completions", ["x"]),
+        ),
+        (
+            "texts or lists of messages",
+            math_reward,
+            {},
+            Dataset.from_list([{"prompt": 5, "solution": "4"}]),
+        ),
     ]
     for message, rewards, changes, dataset in bad:
         with pytest.raises(ValueError, match=message):
@@ -315,30 +442,50 @@ def test_bad_input_is_refused_before_the_model_is_loaded(sums: Any, config: Make
     with pytest.raises(OSError, match="takes for the name of a reward model"):
         VerifiedGRPOTrainer(NO_MODEL, [math_reward, "no/such-model"], config(), train)
     with pytest.raises(ValueError, match="must hold whole groups"):
-        VerifiedGRPOTrainer(NO_MODEL, math_reward, config(per_device_eval_batch_size=6), train, sums["test"])
+        VerifiedGRPOTrainer(
+            NO_MODEL, math_reward, config(per_device_eval_batch_size=6), train, sums["test"]
+        )
     with pytest.raises(OSError, match="cannot be written to"):
-        VerifiedGRPOTrainer(NO_MODEL, math_reward, config(output_dir=str(file / "run")), train)
+        VerifiedGRPOTrainer(
+            NO_MODEL, math_reward, config(output_dir=str(file / "run")), train
+        )
 
 
 def test_the_evaluation_data_is_checked_too(sums: Any, config: Make) -> None:
     with pytest.raises(ValueError, match=r"eval_dataset\['hard'\].*`solution`"):
-        VerifiedGRPOTrainer(NO_MODEL, math_reward, config(), sums["train"], {"hard": without(sums["test"], "solution")})
+        VerifiedGRPOTrainer(
+            NO_MODEL,
+            math_reward,
+            config(),
+            sums["train"],
+            {"hard": without(sums["test"], "solution")},
+        )
 
 
-def test_plain_trl_trains_a_none_beside_a_number_as_a_wrong_answer(tiny_model: str, sums: Any, config: Make) -> None:
+def test_plain_trl_trains_a_none_beside_a_number_as_a_wrong_answer(
+    tiny_model: str, sums: Any, config: Make
+) -> None:
     # The reason for void rows. If TRL changes this behaviour, change the README's second paragraph.
     args = GRPOConfig(**plain_settings(config()))
-    trainer = GRPOTrainer(tiny_model, [Positions(1.0, None, 1.0, 1.0), Positions(0.1)], args, sums["train"])
+    trainer = GRPOTrainer(
+        tiny_model, [Positions(1.0, None, 1.0, 1.0), Positions(0.1)], args, sums["train"]
+    )
     trainer.train()
-    assert list(trainer._logs["advantages"])[:4] == pytest.approx([0.5, -1.5, 0.5, 0.5], abs=1e-2)
+    assert list(trainer._logs["advantages"])[:4] == pytest.approx(
+        [0.5, -1.5, 0.5, 0.5], abs=1e-2
+    )
 
 
-def test_a_shadow_beside_a_plain_function_voids_nothing(tiny_model: str, sums: Any, config: Make) -> None:
+def test_a_shadow_beside_a_plain_function_voids_nothing(
+    tiny_model: str, sums: Any, config: Make
+) -> None:
     def alternating(completions: list[Any], **_: Any) -> list[float]:
         return [float(index % 2) for index in range(len(completions))]
 
     args = config(reward_weights=[1.0, 0.0], max_steps=1)
-    trainer = VerifiedGRPOTrainer(tiny_model, [alternating, math_reward], args, sums["train"])
+    trainer = VerifiedGRPOTrainer(
+        tiny_model, [alternating, math_reward], args, sums["train"]
+    )
     cards = collected(trainer)
     trainer.train()
     assert not any(cards[0].void)
@@ -357,7 +504,9 @@ def test_bf16_on_a_cpu_that_has_to_emulate_it_is_told_with_the_flag(
     told: int,
 ) -> None:
     monkeypatch.setattr("torch.backends.cpu.get_cpu_capability", lambda: capability)
-    monkeypatch.setenv("ACCELERATE_MIXED_PRECISION", "no")  # transformers 4 sets it, for all trainings to come
+    monkeypatch.setenv(
+        "ACCELERATE_MIXED_PRECISION", "no"
+    )  # transformers 4 sets it, for all trainings to come
     VerifiedGRPOTrainer(tiny_model, math_reward, config(bf16=True), sums["train"])
     assert caplog.text.count("set bf16: false (--bf16 false)") == told
 
@@ -366,11 +515,15 @@ def test_rewards_without_weight_keep_no_row_from_being_void() -> None:
     def plain(completions: list[Any], **_: Any) -> list[float]:
         return [0.5] * len(completions)
 
-    mix = RewardMix([RewardTerm(name="math", verifier=Column("math"), when={"task": "math"})])
+    mix = RewardMix(
+        [RewardTerm(name="math", verifier=Column("math"), when={"task": "math"})]
+    )
     card = mix.score(samples_of(task=["math", "code"], math=[1.0, 1.0]), alone=False)
     for weight, void in ((0.1, [False, False]), (0.0, [False, True])):
         judge = Judge(
-            plan_rewards([mix, plain]), SimpleNamespace(num_processes=1, process_index=0), torch.tensor([1.0, weight])
+            plan_rewards([mix, plain]),
+            SimpleNamespace(num_processes=1, process_index=0),
+            torch.tensor([1.0, weight]),
         )
         beside = torch.tensor([[1.0, 0.5], [torch.nan, 0.5]])
         settled = judge.settle(card, beside)
@@ -389,7 +542,11 @@ def test_a_log_that_cannot_be_written_and_a_listener_that_fails_do_not_end_the_r
     (Path(trainer.args.output_dir) / "scorecards" / "log.jsonl").mkdir(parents=True)
     trainer.train()
     assert trainer.state.global_step == 2
-    failed = [record.message for record in caplog.records if "failed; the run goes on" in record.message]
+    failed = [
+        record.message
+        for record in caplog.records
+        if "failed; the run goes on" in record.message
+    ]
     assert sorted(message.partition(" ")[0].strip("<") for message in failed) == [
         "LogRecorder",
         "RewardCard",
@@ -397,7 +554,9 @@ def test_a_log_that_cannot_be_written_and_a_listener_that_fails_do_not_end_the_r
     ]
 
 
-def test_a_run_of_plain_functions_alone_is_recorded_and_can_be_halted(tiny_model: str, sums: Any, config: Make) -> None:
+def test_a_run_of_plain_functions_alone_is_recorded_and_can_be_halted(
+    tiny_model: str, sums: Any, config: Make
+) -> None:
     def unfinished(completions: list[Any], **_: Any) -> list[float]:
         return [math.nan] * 3 + [1.0] * (len(completions) - 3)
 
@@ -412,18 +571,29 @@ def test_a_run_of_plain_functions_alone_is_recorded_and_can_be_halted(tiny_model
     assert scored is not None
     assert failed.status is Status.ERROR
     assert (scored.status, scored.score) == (Status.SCORED, 1.0)
-    assert {sample.row["solution"] for sample in card.samples} <= set(sums["train"]["solution"])
+    assert {sample.row["solution"] for sample in card.samples} <= set(
+        sums["train"]["solution"]
+    )
 
 
-def test_the_time_of_a_plain_function_is_shared_by_its_verdicts(tiny_model: str, sums: Any, config: Make) -> None:
+def test_the_time_of_a_plain_function_is_shared_by_its_verdicts(
+    tiny_model: str, sums: Any, config: Make
+) -> None:
     def sleepy(completions: list[Any], **_: Any) -> list[float]:
         time.sleep(0.2)
         return [0.0] * len(completions)
 
-    for rewards in ([math_reward, sleepy], RewardMix([RewardTerm(name="sleepy", verifier=sleepy)])):
-        trainer = VerifiedGRPOTrainer(tiny_model, rewards, config(max_steps=1), sums["train"])
+    for rewards in (
+        [math_reward, sleepy],
+        RewardMix([RewardTerm(name="sleepy", verifier=sleepy)]),
+    ):
+        trainer = VerifiedGRPOTrainer(
+            tiny_model, rewards, config(max_steps=1), sums["train"]
+        )
         cards = collected(trainer)
         trainer.train()
-        verdicts = [verdict for verdict in cards[0].verdicts["sleepy"] if verdict is not None]
+        verdicts = [
+            verdict for verdict in cards[0].verdicts["sleepy"] if verdict is not None
+        ]
         assert sum(verdict.seconds for verdict in verdicts) >= 0.2
         assert trainer.state.log_history[0]["verified/grader/share_of_step"] > 0

@@ -17,7 +17,12 @@ from trl import GRPOTrainer
 import trl_grpo_ext
 from trl_grpo_ext import VerifiedGRPOTrainer
 from trl_grpo_ext.mix.reward_function import ASYNC_WORKER
-from trl_grpo_ext.trainer.trl_contract import EXPECTED_PARAMETERS, SUPPORTED, check_trl, end_token_ids
+from trl_grpo_ext.trainer.trl_contract import (
+    EXPECTED_PARAMETERS,
+    SUPPORTED,
+    check_trl,
+    end_token_ids,
+)
 
 
 def test_the_installed_trl_is_the_one_this_package_knows() -> None:
@@ -25,7 +30,11 @@ def test_the_installed_trl_is_the_one_this_package_knows() -> None:
 
 
 def test_only_the_trainer_overrides_private_methods_of_trl() -> None:
-    ours = {name for name in EXPECTED_PARAMETERS if name.startswith("_") and name in vars(VerifiedGRPOTrainer)}
+    ours = {
+        name
+        for name in EXPECTED_PARAMETERS
+        if name.startswith("_") and name in vars(VerifiedGRPOTrainer)
+    }
     package = Path(trl_grpo_ext.__file__).parent
     places = {
         path.relative_to(package).as_posix()
@@ -36,11 +45,22 @@ def test_only_the_trainer_overrides_private_methods_of_trl() -> None:
     assert places == {"trainer/verified_grpo.py"}
 
 
-def test_every_private_attribute_that_is_read_is_there(tiny_model: str, sums: Any, config: Any) -> None:
+def test_every_private_attribute_that_is_read_is_there(
+    tiny_model: str, sums: Any, config: Any
+) -> None:
     trainer = VerifiedGRPOTrainer(
-        tiny_model, lambda completions, **_: [0.0] * len(completions), config(), sums["train"]
+        tiny_model,
+        lambda completions, **_: [0.0] * len(completions),
+        config(),
+        sums["train"],
     )
-    for name in ("reward_weights", "num_generations", "num_generations_eval", "processing_class", "accelerator"):
+    for name in (
+        "reward_weights",
+        "num_generations",
+        "num_generations_eval",
+        "processing_class",
+        "accelerator",
+    ):
         assert hasattr(trainer, name)
     ends = end_token_ids(trainer.processing_class, trainer.model.generation_config)
     assert trainer.processing_class.eos_token_id in ends
@@ -62,7 +82,9 @@ class Game:
 
 @scored_by_environments
 @pytest.mark.filterwarnings("ignore:You are using 'environment_factory'")
-def test_what_is_read_and_changed_of_environments_and_tools_is_there(tiny_model: str, sums: Any, config: Any) -> None:
+def test_what_is_read_and_changed_of_environments_and_tools_is_there(
+    tiny_model: str, sums: Any, config: Any
+) -> None:
     def plain(completions: Any, **_: Any) -> list[float]:
         return [0.0] * len(completions)
 
@@ -71,7 +93,11 @@ def test_what_is_read_and_changed_of_environments_and_tools_is_there(tiny_model:
         environment_factory=Game, processing_class=tool_tokenizer(tiny_model),
     )  # fmt: skip
     assert [*trainer.reward_func_names] == ["plain", "Game"]
-    for column in (trainer.reward_funcs, trainer.reward_processing_classes, trainer.reward_weights):
+    for column in (
+        trainer.reward_funcs,
+        trainer.reward_processing_classes,
+        trainer.reward_weights,
+    ):
         assert len(column) == 2
     assert trainer.reward_processing_classes[1] is None
     assert trainer.environments is None
@@ -84,7 +110,9 @@ def test_what_is_read_and_changed_of_environments_and_tools_is_there(tiny_model:
 
 
 @scored_by_environments
-def test_the_loop_that_calls_tools_adds_each_turn_to_the_messages_that_it_was_given() -> None:
+def test_the_loop_that_calls_tools_adds_each_turn_to_the_messages_that_it_was_given() -> (
+    None
+):
     loop = inspect.unwrap(GRPOTrainer._tool_call_loop)
     assert list(inspect.signature(loop).parameters)[:5] == [
         "self",
@@ -100,7 +128,12 @@ def test_the_loop_that_calls_tools_adds_each_turn_to_the_messages_that_it_was_gi
 
 
 def test_the_process_in_which_async_grpo_scores_has_the_name_that_a_mix_looks_for() -> None:
-    worker = Path(trl.__file__).parent / "experimental" / "async_grpo" / "async_rollout_worker.py"
+    worker = (
+        Path(trl.__file__).parent
+        / "experimental"
+        / "async_grpo"
+        / "async_rollout_worker.py"
+    )
     if worker.exists() and "mp_ctx.Process(" in worker.read_text(encoding="utf-8"):
         assert f'name="{ASYNC_WORKER}"' in worker.read_text(encoding="utf-8")
 
@@ -108,7 +141,9 @@ def test_the_process_in_which_async_grpo_scores_has_the_name_that_a_mix_looks_fo
 def test_what_the_rollout_loop_of_async_grpo_is_made_of_is_there() -> None:
     pytest.importorskip("aiohttp")
     worker = pytest.importorskip("trl.experimental.async_grpo.async_rollout_worker")
-    if not hasattr(worker, "RolloutGroup") or not hasattr(worker._AsyncRolloutLoop, "_provides_rollout_reward"):
+    if not hasattr(worker, "RolloutGroup") or not hasattr(
+        worker._AsyncRolloutLoop, "_provides_rollout_reward"
+    ):
         pytest.skip("the rollout loop of this TRL has no place for a reward of its own")
     loop, fields = worker._AsyncRolloutLoop, worker.RolloutGroup.__dataclass_fields__
     assert list(inspect.signature(loop._score_group).parameters) == ["self", "group"]
@@ -119,16 +154,37 @@ def test_what_the_rollout_loop_of_async_grpo_is_made_of_is_there() -> None:
         "tools",
         "group_id",
     ]
-    assert {"prompts", "reward_kwargs", "completions", "completions_ids", "completions_sequences"} <= set(fields)
+    assert {
+        "prompts",
+        "reward_kwargs",
+        "completions",
+        "completions_ids",
+        "completions_sequences",
+    } <= set(fields)
     assert {"env_rewards", "rollout_rewards", "model_version", "group_id"} <= set(fields)
     source = inspect.getsource(loop.__init__) + inspect.getsource(worker.AsyncRolloutWorker)
-    names = ("self.environment_factories", "self._environment_pool", "self._loop ", "self.reward_func_names")
-    for name in (*names, "self.chat_template_kwargs", "self.eos_token_ids", "_loop_cls", "self._loop_kwargs"):
+    names = (
+        "self.environment_factories",
+        "self._environment_pool",
+        "self._loop ",
+        "self.reward_func_names",
+    )
+    for name in (
+        *names,
+        "self.chat_template_kwargs",
+        "self.eos_token_ids",
+        "_loop_cls",
+        "self._loop_kwargs",
+    ):
         assert name in source
 
 
-@pytest.mark.parametrize("method", ["_calculate_rewards", "_generate", "_generate_and_score_completions"])
-def test_a_method_that_is_missing_or_takes_other_arguments_is_an_import_error(method: str) -> None:
+@pytest.mark.parametrize(
+    "method", ["_calculate_rewards", "_generate", "_generate_and_score_completions"]
+)
+def test_a_method_that_is_missing_or_takes_other_arguments_is_an_import_error(
+    method: str,
+) -> None:
     other = type("GRPOTrainer", (GRPOTrainer,), {method: lambda self, batch: None})
     missing = type("GRPOTrainer", (), {})
     for trainer_class in (other, missing):
@@ -151,9 +207,14 @@ from trl_grpo_ext import VerifiedGRPOTrainer
 
 
 @pytest.mark.slow
-def test_against_another_trl_the_trainer_fails_at_import_in_one_sentence_and_the_verifiers_work() -> None:
+def test_against_another_trl_the_trainer_fails_at_import_in_one_sentence_and_the_verifiers_work() -> (
+    None
+):
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", OTHER_TRL], capture_output=True, text=True, check=False
+        [sys.executable, "-W", "ignore", "-c", OTHER_TRL],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.stdout == "[1.0]\n"
     assert done.returncode == 1

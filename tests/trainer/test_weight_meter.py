@@ -22,7 +22,9 @@ from trl_grpo_ext.trainer.run_callback import RunCallback
 Make = Callable[..., Any]
 
 
-def measured(dtype: torch.dtype, rate: float, *, steps: int = 4, gradient: float | None = 1.0) -> dict[str, float]:
+def measured(
+    dtype: torch.dtype, rate: float, *, steps: int = 4, gradient: float | None = 1.0
+) -> dict[str, float]:
     """Train weights of about 1 with Adam, which moves each by about `rate` a step."""
     torch.manual_seed(0)
     weights = [torch.nn.Parameter((1 + torch.rand(64, 64)).to(dtype)) for _ in range(3)]
@@ -37,7 +39,9 @@ def measured(dtype: torch.dtype, rate: float, *, steps: int = 4, gradient: float
     return meter.figures()
 
 
-def test_updates_that_bfloat16_rounds_away_change_nothing_and_single_precision_keeps_them() -> None:
+def test_updates_that_bfloat16_rounds_away_change_nothing_and_single_precision_keeps_them() -> (
+    None
+):
     lost, kept = measured(torch.bfloat16, 1e-4), measured(torch.float32, 1e-4)
     assert lost == {WEIGHTS_CHANGED: 0.0, WEIGHTS_MOVED: 0.0}
     assert kept[WEIGHTS_CHANGED] == 1.0
@@ -54,7 +58,9 @@ def test_an_optimizer_of_weights_that_no_loss_reaches_has_moved_nothing() -> Non
     assert measured(torch.float32, 1e-4, gradient=None)[WEIGHTS_MOVED] == 0.0
 
 
-def test_an_optimizer_that_cannot_be_read_is_told_once_and_ends_nothing(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_optimizer_that_cannot_be_read_is_told_once_and_ends_nothing(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     meter = WeightMeter()
     with caplog.at_level(logging.WARNING):
         for _ in range(2):
@@ -63,10 +69,14 @@ def test_an_optimizer_that_cannot_be_read_is_told_once_and_ends_nothing(caplog: 
     assert math.isnan(meter.figures()[WEIGHTS_CHANGED])
 
 
-def test_a_run_logs_the_figures_and_records_what_is_trained(one_layer: str, sums: Any, config: Make) -> None:
+def test_a_run_logs_the_figures_and_records_what_is_trained(
+    one_layer: str, sums: Any, config: Make
+) -> None:
     mix = RewardMix([RewardTerm(name="answer", verifier=Positions(1.0, 0.0, 1.0, 0.0))])
     rows = sums["train"].select(range(8))
-    trainer = VerifiedGRPOTrainer(one_layer, mix, config(max_steps=2), rows, eval_dataset=rows.select(range(4)))
+    trainer = VerifiedGRPOTrainer(
+        one_layer, mix, config(max_steps=2), rows, eval_dataset=rows.select(range(4))
+    )
     trainer.train()
     first, last = trainer.state.log_history[:2]
     assert first[WEIGHTS_CHANGED] > 0.9
@@ -82,7 +92,9 @@ def test_an_optimizer_that_holds_no_trained_parameter_is_told_once_and_recorded(
     mix = RewardMix([RewardTerm(name="answer", verifier=Positions(1.0, 0.0, 1.0, 0.0))])
     optimizer = torch.optim.AdamW([torch.nn.Parameter(torch.ones(4))], lr=1e-3)
     args = config(max_steps=2)
-    trainer = VerifiedGRPOTrainer(tiny_model, mix, args, sums["train"].select(range(8)), optimizers=(optimizer, None))
+    trainer = VerifiedGRPOTrainer(
+        tiny_model, mix, args, sums["train"].select(range(8)), optimizers=(optimizer, None)
+    )
     with caplog.at_level(logging.WARNING):
         trainer.train()
     settings = RecordedRun(args.output_dir).settings
@@ -98,19 +110,27 @@ def test_an_optimizer_that_holds_no_trained_parameter_is_told_once_and_recorded(
         ("LayerWiseDummyOptimizer", {}),
     ],
 )
-def test_an_optimizer_that_works_by_hooks_leaves_unknown_what_it_holds(name: str, known: dict[str, int]) -> None:
+def test_an_optimizer_that_works_by_hooks_leaves_unknown_what_it_holds(
+    name: str, known: dict[str, int]
+) -> None:
     model = torch.nn.Linear(2, 2, bias=False)
     optimizer = type(name, (torch.optim.AdamW,), {})(model.parameters())
     assert held_parameters(model, optimizer) == known
 
 
-def test_parameters_that_fsdp_has_split_leave_unknown_what_the_optimizer_holds(tmp_path: Path) -> None:
+def test_parameters_that_fsdp_has_split_leave_unknown_what_the_optimizer_holds(
+    tmp_path: Path,
+) -> None:
     model = torch.nn.Linear(2, 2)
     optimizer = torch.optim.AdamW([torch.nn.Parameter(torch.ones(4))])
     (tmp_path / "scorecards").mkdir()
     for splits_weights in (True, False):
-        callback = RunCallback(is_main=True, ask_main=lambda ask: ask(), splits_weights=splits_weights)
+        callback = RunCallback(
+            is_main=True, ask_main=lambda ask: ask(), splits_weights=splits_weights
+        )
         callback.changes = {}
         args = SimpleNamespace(output_dir=str(tmp_path), disable_tqdm=True)
-        callback.on_train_begin(args, SimpleNamespace(global_step=0), None, model=model, optimizer=optimizer)
+        callback.on_train_begin(
+            args, SimpleNamespace(global_step=0), None, model=model, optimizer=optimizer
+        )
         assert ("optimized_tensors" in RecordedRun(tmp_path).settings) is not splits_weights

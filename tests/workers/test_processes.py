@@ -22,7 +22,11 @@ def rollout_worker(connection: Connection, rewards: list[MathVerifier]) -> None:
     """Imitate AsyncGRPO's child: judge several groups at once, each reward in its own thread."""
 
     async def groups() -> list[list[float | None]]:
-        calls = [asyncio.to_thread(reward, COMPLETIONS, solution=GOLDS) for reward in rewards for _ in range(3)]
+        calls = [
+            asyncio.to_thread(reward, COMPLETIONS, solution=GOLDS)
+            for reward in rewards
+            for _ in range(3)
+        ]
         return await asyncio.gather(*calls)
 
     connection.send(asyncio.run(groups()))
@@ -44,12 +48,17 @@ MIXES = {
     "ones": RewardMix([RewardTerm(name="right", verifier=math_reward)]),
     "twos": RewardMix([RewardTerm(name="right", verifier=math_reward, weight=2.0)]),
     "shadow": RewardMix(
-        [RewardTerm(name="right", verifier=math_reward), RewardTerm(name="watched", verifier=math_reward, weight=0)]
+        [
+            RewardTerm(name="right", verifier=math_reward),
+            RewardTerm(name="watched", verifier=math_reward, weight=0),
+        ]
     ),
 }
 
 
-@pytest.mark.parametrize(("mix", "told"), [("ones", ""), ("twos", "right: 2"), ("shadow", "watched: 0")])
+@pytest.mark.parametrize(
+    ("mix", "told"), [("ones", ""), ("twos", "right: 2"), ("shadow", "watched: 0")]
+)
 def test_in_the_process_in_which_async_grpo_scores_a_mix_whose_weights_would_be_lost_is_refused(
     mix: str, told: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -59,7 +68,9 @@ def test_in_the_process_in_which_async_grpo_scores_a_mix_whose_weights_would_be_
     if not told:
         assert pickle.loads(pickle.dumps(functions))[0](["$4$"], solution=["4"]) == [1.0]
         return
-    with pytest.raises(ValueError, match=f"AsyncGRPOTrainer adds rewards up without weights.*{told}"):
+    with pytest.raises(
+        ValueError, match=f"AsyncGRPOTrainer adds rewards up without weights.*{told}"
+    ):
         pickle.loads(pickle.dumps(functions))
 
 
@@ -75,6 +86,14 @@ print(*(f"{verdict.score} {verdict.blame}" for verdict in verdicts), sep="; ")
 """
 
 
-def test_where_no_process_can_be_started_the_grader_is_to_blame_and_what_needs_none_is_judged() -> None:
-    done = subprocess.run([sys.executable, "-c", NO_ROOM], capture_output=True, text=True, check=False, timeout=120)
+def test_where_no_process_can_be_started_the_grader_is_to_blame_and_what_needs_none_is_judged() -> (
+    None
+):
+    done = subprocess.run(
+        [sys.executable, "-c", NO_ROOM],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
     assert done.stdout == f"None {Blame.GRADER}; 1.0 {Blame.POLICY}\n", done.stderr

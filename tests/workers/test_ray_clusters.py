@@ -27,28 +27,47 @@ def test_a_node_that_is_killed_under_load_loses_no_row_and_shifts_none() -> None
         killing = threading.Timer(0.7, cluster.kill)
         killing.start()
         for turn in range(3):
-            verdicts = verifier.judge([program(number, f"turn {turn}") for number in range(300)], tests=[ADD] * 300)
-            assert [verdict.score for verdict in verdicts] == [float(number % 2 == 0) for number in range(300)]
+            verdicts = verifier.judge(
+                [program(number, f"turn {turn}") for number in range(300)],
+                tests=[ADD] * 300,
+            )
+            assert [verdict.score for verdict in verdicts] == [
+                float(number % 2 == 0) for number in range(300)
+            ]
         killing.join()
         cluster.add()
-        assert verifier([program(number, "after") for number in range(8)], tests=[ADD] * 8) == [1.0, 0.0] * 4
+        assert (
+            verifier([program(number, "after") for number in range(8)], tests=[ADD] * 8)
+            == [1.0, 0.0] * 4
+        )
 
 
 @pytest.mark.slow
 def test_when_all_nodes_are_gone_there_is_no_verdict_and_a_reason_in_bounded_time() -> None:
     with ray_cluster_of(1) as cluster:
         mix = RewardMix(
-            [RewardTerm(name="code", verifier=UnitTestVerifier()), RewardTerm(name="math", verifier=MathVerifier())]
+            [
+                RewardTerm(name="code", verifier=UnitTestVerifier()),
+                RewardTerm(name="math", verifier=MathVerifier()),
+            ]
         )
         sample = Sample(text=program(0), row={"tests": ADD, "solution": "2"})
         assert mix.score([sample]).void == (False,)
         cluster.kill()
         began, turn = time.monotonic(), 0
         verdict = None
-        while verdict is None or verdict.score is not None:  # the node's actor learns a little later that it is alone
+        while (
+            verdict is None or verdict.score is not None
+        ):  # the node's actor learns a little later that it is alone
             turn += 1
-            verdict = mix.score([Sample(text=program(2 * turn), row=sample.row)]).verdicts["code"][0]
-        assert (verdict.status, verdict.score, verdict.blame) == (Status.ERROR, None, Blame.GRADER)
+            verdict = mix.score([Sample(text=program(2 * turn), row=sample.row)]).verdicts[
+                "code"
+            ][0]
+        assert (verdict.status, verdict.score, verdict.blame) == (
+            Status.ERROR,
+            None,
+            Blame.GRADER,
+        )
         assert "Ray" in verdict.details["why"]
         assert time.monotonic() - began < 120
 
@@ -57,7 +76,9 @@ def start(code: str, **variables: str) -> subprocess.Popen[str]:
     """Start a process that runs this code and can import the tests' modules."""
     path = os.pathsep.join([str(HARNESS), *filter(None, [os.environ.get("PYTHONPATH")])])
     environment = os.environ | {"PYTHONPATH": path} | variables
-    return subprocess.Popen([sys.executable, "-c", code], env=environment, stdout=subprocess.PIPE, text=True)
+    return subprocess.Popen(
+        [sys.executable, "-c", code], env=environment, stdout=subprocess.PIPE, text=True
+    )
 
 
 CHECK = """
@@ -95,8 +116,12 @@ def test_the_ranks_of_a_run_share_the_workers_of_a_node_and_others_do_not() -> N
     with ray_cluster_of(1):
         rank = {"WORLD_SIZE": "2", "MASTER_ADDR": "host", "MASTER_PORT": "29500"}
         started = [start(PIDS, **rank), start(PIDS, **rank), start(PIDS)]
-        first, second, other = (set(each.communicate(timeout=120)[0].split()) for each in started)
-        assert len(first | second) <= 4  # two cores, and two more should the first rank have ended before the second
+        first, second, other = (
+            set(each.communicate(timeout=120)[0].split()) for each in started
+        )
+        assert (
+            len(first | second) <= 4
+        )  # two cores, and two more should the first rank have ended before the second
         assert first
         assert other
         assert not other & (first | second)

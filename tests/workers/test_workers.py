@@ -57,21 +57,33 @@ def wait_until(condition: object, seconds: float = 20.0) -> bool:
 
 
 def test_outcomes_come_in_the_order_of_the_calls(pool: WorkerPool) -> None:
-    outcomes = pool.run([Call(target=SQRT, arguments=(n * n,)) for n in range(20)], timeout=5.0)
+    outcomes = pool.run(
+        [Call(target=SQRT, arguments=(n * n,)) for n in range(20)], timeout=5.0
+    )
     assert [outcome.value for outcome in outcomes] == list(range(20))
 
 
 @pytest.mark.usefixtures("any_cpu_counts")
 def test_an_endless_loop_is_killed_and_is_the_answers_fault() -> None:
     verdicts = in_worker.judge(["right", "spin", "wrong"])
-    assert [verdict.status for verdict in verdicts] == [Status.CORRECT, Status.TIMEOUT, Status.INCORRECT]
+    assert [verdict.status for verdict in verdicts] == [
+        Status.CORRECT,
+        Status.TIMEOUT,
+        Status.INCORRECT,
+    ]
     assert (verdicts[1].score, verdicts[1].blame) == (0.0, Blame.POLICY)
     assert verdicts[1].seconds >= 1.0
 
 
-def test_a_verifier_that_waits_is_a_timeout_and_no_fault_of_the_answer_or_the_machine() -> None:
+def test_a_verifier_that_waits_is_a_timeout_and_no_fault_of_the_answer_or_the_machine() -> (
+    None
+):
     (verdict,) = in_worker.judge(["sleep"])
-    assert (verdict.status, verdict.score, verdict.blame) == (Status.TIMEOUT, None, Blame.GRADER)
+    assert (verdict.status, verdict.score, verdict.blame) == (
+        Status.TIMEOUT,
+        None,
+        Blame.GRADER,
+    )
     assert verdict.reason == "timeout_waiting"
 
 
@@ -79,7 +91,9 @@ def test_a_verifier_that_waits_is_a_timeout_and_no_fault_of_the_answer_or_the_ma
 def a_core_shared_with(count: int) -> Iterator[None]:
     """Pin all workers, and `count` busy processes, to one core."""
     core = sorted(os.sched_getaffinity(0))[:1]
-    spinning = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
+    spinning = [
+        subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)
+    ]
     try:
         for process in (*spinning, *workers_of(os.getpid())):
             os.sched_setaffinity(process.pid, core)
@@ -93,7 +107,9 @@ def a_core_shared_with(count: int) -> Iterator[None]:
 
 
 @pytest.mark.slow
-def test_a_verifier_that_others_leave_no_cpu_is_starved_even_beside_one_that_waits() -> None:
+def test_a_verifier_that_others_leave_no_cpu_is_starved_even_beside_one_that_waits() -> (
+    None
+):
     in_worker(["right", "right"])  # so that they have been started
     with a_core_shared_with(3):
         verdicts = in_worker.judge(["spin", "sleep"])
@@ -101,19 +117,29 @@ def test_a_verifier_that_others_leave_no_cpu_is_starved_even_beside_one_that_wai
 
 
 @pytest.mark.slow
-def test_a_schema_s_bound_of_processor_time_is_the_answer_s_fault_also_where_others_leave_it_little() -> None:
+def test_a_schema_s_bound_of_processor_time_is_the_answer_s_fault_also_where_others_leave_it_little() -> (
+    None
+):
     verifier = JsonVerifier(schema={"pattern": "^(a+)+$"}, root="any")
     assert verifier(['"a"']) == [1.0]  # so that a worker has been started
     with a_core_shared_with(3):
         (verdict,) = verifier.judge([json.dumps("a" * 40 + "b")])
-    assert (verdict.status, verdict.score, verdict.reason) == (Status.TIMEOUT, 0.0, "timeout")
+    assert (verdict.status, verdict.score, verdict.reason) == (
+        Status.TIMEOUT,
+        0.0,
+        "timeout",
+    )
 
 
 def test_an_exception_in_a_worker_is_the_graders_fault_and_the_worker_lives_on() -> None:
     before, raised, after = in_worker.judge(["pid", "raise", "pid"])
     assert (raised.status, raised.reason) == (Status.ERROR, "raised_RuntimeError")
-    assert re.fullmatch(r"RuntimeError: as asked \(isolated_verifiers.py:\d+\)", raised.details["error"])
-    assert {before.answer, after.answer} <= {str(child.pid) for child in workers_of(os.getpid())}
+    assert re.fullmatch(
+        r"RuntimeError: as asked \(isolated_verifiers.py:\d+\)", raised.details["error"]
+    )
+    assert {before.answer, after.answer} <= {
+        str(child.pid) for child in workers_of(os.getpid())
+    }
 
 
 def test_what_a_verifier_prints_does_not_reach_the_replies() -> None:
@@ -125,13 +151,21 @@ def test_memory_is_limited() -> None:
     assert verdict.reason == "raised_MemoryError"
 
 
-def test_a_worker_that_always_dies_is_the_graders_fault_and_the_next_batch_is_fine() -> None:
+def test_a_worker_that_always_dies_is_the_graders_fault_and_the_next_batch_is_fine() -> (
+    None
+):
     (verdict,) = in_worker.judge(["die"])
-    assert (verdict.status, verdict.blame, verdict.reason) == (Status.ERROR, Blame.GRADER, "worker_lost")
+    assert (verdict.status, verdict.blame, verdict.reason) == (
+        Status.ERROR,
+        Blame.GRADER,
+        "worker_lost",
+    )
     assert in_worker(["right"]) == [1.0]
 
 
-def test_idle_workers_killed_from_outside_are_replaced_without_a_lost_row(pool: WorkerPool) -> None:
+def test_idle_workers_killed_from_outside_are_replaced_without_a_lost_row(
+    pool: WorkerPool,
+) -> None:
     calls = [Call(target=SQRT, arguments=(4,))] * 8
     pool.run(calls, timeout=5.0)
     for worker in workers_of(os.getpid()):
@@ -148,13 +182,17 @@ def test_a_call_meets_no_second_worker_that_died_with_the_first(
     assert len(killed) == 2
     for pid in killed:
         os.kill(pid, signal.SIGKILL)
-    monkeypatch.setattr(Worker, "alive", True)  # as in the moment before the kernel has ended them
+    monkeypatch.setattr(
+        Worker, "alive", True
+    )  # as in the moment before the kernel has ended them
     assert [result.failure for result in pool.run(calls[:1], timeout=5.0)] == [None]
 
 
 def test_a_busy_worker_killed_from_outside_is_retried_once() -> None:
     with ThreadPoolExecutor(1) as threads, closing(WorkerPool(size=1)) as pool:
-        outcome = threads.submit(pool.run, [Call(target=SLEEP, arguments=(0.8,))], timeout=10.0)
+        outcome = threads.submit(
+            pool.run, [Call(target=SLEEP, arguments=(0.8,))], timeout=10.0
+        )
         assert wait_until(lambda: busy(pool))
         time.sleep(0.3)
         for worker in list(pool.workers._alive):
@@ -168,7 +206,11 @@ def busy(pool: WorkerPool) -> bool:
 
 def test_a_call_that_cannot_be_imported_or_pickled_is_an_outcome(pool: WorkerPool) -> None:
     outcomes = pool.run(
-        [Call(target="no_such_module:f", arguments=()), Call(target=SQRT, arguments=(threading.Lock(),))], timeout=5.0
+        [
+            Call(target="no_such_module:f", arguments=()),
+            Call(target=SQRT, arguments=(threading.Lock(),)),
+        ],
+        timeout=5.0,
     )
     assert [(outcome.failure, outcome.detail) for outcome in outcomes] == [
         (Failure.RAISED, "ModuleNotFoundError"),
@@ -176,14 +218,23 @@ def test_a_call_that_cannot_be_imported_or_pickled_is_an_outcome(pool: WorkerPoo
     ]
 
 
-def test_a_value_or_a_number_that_json_does_not_know_is_an_outcome(pool: WorkerPool) -> None:
-    calls = [Call(target="builtins:complex", arguments=(1, 2)), Call(target="builtins:float", arguments=("nan",))]
-    outcomes = [(outcome.failure, outcome.detail) for outcome in pool.run(calls, timeout=5.0)]
+def test_a_value_or_a_number_that_json_does_not_know_is_an_outcome(
+    pool: WorkerPool,
+) -> None:
+    calls = [
+        Call(target="builtins:complex", arguments=(1, 2)),
+        Call(target="builtins:float", arguments=("nan",)),
+    ]
+    outcomes = [
+        (outcome.failure, outcome.detail) for outcome in pool.run(calls, timeout=5.0)
+    ]
     assert outcomes == [(Failure.RAISED, "TypeError"), (Failure.RAISED, "ValueError")]
 
 
 @pytest.mark.parametrize("room", [0, 1])
-def test_where_there_is_no_room_for_threads_fewer_do_the_work(room: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_there_is_no_room_for_threads_fewer_do_the_work(
+    room: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     start, started = threading.Thread.start, []
 
     def start_if_there_is_room(thread: threading.Thread) -> None:
@@ -197,7 +248,9 @@ def test_where_there_is_no_room_for_threads_fewer_do_the_work(room: int, monkeyp
     assert len(started) == room
 
 
-def test_a_process_table_that_is_full_blames_the_grader(pool: WorkerPool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_table_that_is_full_blames_the_grader(
+    pool: WorkerPool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(sys, "executable", "/nonexistent/python")
     (outcome,) = pool.run([Call(target=SQRT, arguments=(4,))], timeout=5.0)
     assert outcome.failure is Failure.LOST
@@ -252,7 +305,12 @@ print("warm", flush=True)
 
 def start_trainer(then: str) -> subprocess.Popen[str]:
     script = TRAINER.format(tests=str(HARNESS), then=then)
-    process = subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [sys.executable, "-c", script],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
     assert process.stdout is not None
     assert process.stdout.readline() == "warm\n"
     return process
@@ -277,7 +335,9 @@ def test_killing_the_trainer_leaves_no_worker_idle_or_busy() -> None:
     assert wait_until(lambda: not any(worker.is_running() for worker in workers))
 
 
-def test_closing_ends_what_runs_drops_what_is_queued_and_starts_nothing_again(pool: WorkerPool) -> None:
+def test_closing_ends_what_runs_drops_what_is_queued_and_starts_nothing_again(
+    pool: WorkerPool,
+) -> None:
     calls = [Call(target=SLEEP, arguments=(60,))] * 20
     with ThreadPoolExecutor(1) as threads:
         outcomes = threads.submit(pool.run, calls, timeout=60.0)
@@ -300,7 +360,9 @@ def test_an_interrupt_does_not_wait_for_the_calls_that_are_left() -> None:
     assert process.returncode != 0
 
 
-def test_a_module_in_the_current_folder_does_not_get_into_the_workers_way(tmp_path: Path) -> None:
+def test_a_module_in_the_current_folder_does_not_get_into_the_workers_way(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "resource.py").write_text("raise RuntimeError('not this one')")
     script = TRAINER.format(tests=str(HARNESS), then='print(in_worker(["right"]))')
     (tmp_path / "elsewhere").mkdir()
@@ -311,7 +373,9 @@ def test_a_module_in_the_current_folder_does_not_get_into_the_workers_way(tmp_pa
 
 
 @pytest.mark.slow  # a soak
-def test_workers_killed_at_random_under_load_lose_no_row_and_shift_none(pool: WorkerPool) -> None:
+def test_workers_killed_at_random_under_load_lose_no_row_and_shift_none(
+    pool: WorkerPool,
+) -> None:
     stop = threading.Event()
 
     def kill_now_and_then() -> None:
@@ -324,28 +388,46 @@ def test_workers_killed_at_random_under_load_lose_no_row_and_shift_none(pool: Wo
     try:
         deadline = time.monotonic() + 8.0
         while time.monotonic() < deadline:
-            outcomes = pool.run([Call(target=SQRT, arguments=(n * n,)) for n in range(50)], timeout=5.0)
-            answered = [(n, outcome.value) for n, outcome in enumerate(outcomes) if outcome.failure is None]
+            outcomes = pool.run(
+                [Call(target=SQRT, arguments=(n * n,)) for n in range(50)], timeout=5.0
+            )
+            answered = [
+                (n, outcome.value)
+                for n, outcome in enumerate(outcomes)
+                if outcome.failure is None
+            ]
             assert answered == [(n, float(n)) for n, _ in answered]
             assert len(outcomes) == 50
             assert {outcome.failure for outcome in outcomes} <= {None, Failure.LOST}
     finally:
         stop.set()
         killer.join()
-    assert [outcome.value for outcome in pool.run([Call(target=SQRT, arguments=(4,))] * 4, timeout=5.0)] == [2.0] * 4
+    assert [
+        outcome.value
+        for outcome in pool.run([Call(target=SQRT, arguments=(4,))] * 4, timeout=5.0)
+    ] == [2.0] * 4
 
 
-def test_a_worker_that_stops_reading_does_not_block_whoever_writes_to_it(pool: WorkerPool) -> None:
+def test_a_worker_that_stops_reading_does_not_block_whoever_writes_to_it(
+    pool: WorkerPool,
+) -> None:
     pool.run([Call(target="builtins:len", arguments=("x",))], timeout=5.0)
-    for worker in pool.workers._alive:  # not the workers of other tests, which would stay stopped
+    for (
+        worker
+    ) in pool.workers._alive:  # not the workers of other tests, which would stay stopped
         os.kill(worker.pid, signal.SIGSTOP)
     full = "x" * (1 << 22)  # more than a pipe holds
     (outcome,) = pool.run([Call(target="builtins:len", arguments=(full,))], timeout=1.0)
     assert outcome.failure is Failure.STARVED
-    assert pool.run([Call(target="builtins:len", arguments=(full,))], timeout=20.0)[0].value == 1 << 22
+    assert (
+        pool.run([Call(target="builtins:len", arguments=(full,))], timeout=20.0)[0].value
+        == 1 << 22
+    )
 
 
-def test_what_the_trainer_ignores_and_blocks_reaches_no_process_of_ours(tmp_path: Path) -> None:
+def test_what_the_trainer_ignores_and_blocks_reaches_no_process_of_ours(
+    tmp_path: Path,
+) -> None:
     script = tmp_path / "script.py"
     script.write_text(
         "import signal\n"
@@ -358,12 +440,16 @@ def test_what_the_trainer_ignores_and_blocks_reaches_no_process_of_ours(tmp_path
         "print(unit_test_reward([program], tests=[['assert f() == 15']]))\n"
         "print(math_reward([r'\\boxed{x^2+2x+1}'], solution=['(x+1)^2']))\n"
     )
-    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, str(script)], capture_output=True, text=True, check=True
+    )
     assert done.stdout.split() == ["[1.0]", "[1.0]"]
 
 
 @pytest.mark.slow
-def test_modules_in_the_current_folder_replace_none_of_pythons_library(tmp_path: Path) -> None:
+def test_modules_in_the_current_folder_replace_none_of_pythons_library(
+    tmp_path: Path,
+) -> None:
     for name in ("types", "random", "math", "signal", "copy"):
         (tmp_path / f"{name}.py").write_text("x = 1\n")
     (tmp_path / "own.py").write_text(
@@ -377,7 +463,15 @@ def test_modules_in_the_current_folder_replace_none_of_pythons_library(tmp_path:
         '{"prompt": "?", "completion": "\\\\boxed{x^2+2x+1}", "solution": "(x+1)^2"}\n'
     )
     command = "import sys; sys.path.remove(''); from trl_grpo_ext.cli.main import main; sys.exit(main())"
-    arguments = ["score", "rows.jsonl", "--verifier", "math", "--verifier", "own.polite", "--json"]
+    arguments = [
+        "score",
+        "rows.jsonl",
+        "--verifier",
+        "math",
+        "--verifier",
+        "own.polite",
+        "--json",
+    ]
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     done = subprocess.run(
         [sys.executable, "-c", command, *arguments],

@@ -34,7 +34,10 @@ def is_not_text(cell: object) -> bool:
         >>> is_not_text(date(1917, 10, 28))
         True
     """
-    return any(isinstance(one, Mapping | bytes | date | time | timedelta) for one in alternatives(cell))
+    return any(
+        isinstance(one, Mapping | bytes | date | time | timedelta)
+        for one in alternatives(cell)
+    )
 
 
 def alternatives(gold: Any) -> list[Any]:

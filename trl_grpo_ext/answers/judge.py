@@ -15,7 +15,13 @@ from trl_grpo_ext.answers.compare.amounts import Algebra, UndecidedError
 from trl_grpo_ext.answers.compare.comparison import Comparison
 from trl_grpo_ext.answers.policy import SWITCHES, Echo, Judge, is_prose, unspaced
 from trl_grpo_ext.answers.read.answer import read
-from trl_grpo_ext.answers.read.choices import Labelled, Options, letter, read_choice, split_label
+from trl_grpo_ext.answers.read.choices import (
+    Labelled,
+    Options,
+    letter,
+    read_choice,
+    split_label,
+)
 from trl_grpo_ext.answers.read.numerals import is_whole
 from trl_grpo_ext.answers.read.spelling import spelled, without_text_commands
 from trl_grpo_ext.answers.read.tree import OF_OWN_TYPE, Number, Words
@@ -68,9 +74,14 @@ def _remember(key: Hashable, verdict: Verdict) -> None:
 
 def judge_pairs(pairs: Iterable[Pair], timeout: float) -> dict[Pair, Verdict]:
     """Judge each distinct pair; a worker that needs more than `timeout` seconds for a pair is killed."""
-    known = {pair: _memo.get((pair, timeout)) or _try_at_once(_unlabelled(pair)) for pair in pairs}
+    known = {
+        pair: _memo.get((pair, timeout)) or _try_at_once(_unlabelled(pair))
+        for pair in pairs
+    }
     slow = [pair for pair, verdict in known.items() if verdict is None]
-    for pair, verdict in zip(slow, in_workers(list(map(_unlabelled, slow)), timeout), strict=True):
+    for pair, verdict in zip(
+        slow, in_workers(list(map(_unlabelled, slow)), timeout), strict=True
+    ):
         if verdict.status is Status.TIMEOUT:
             verdict = _whose_timeout(pair, verdict, timeout)  # noqa: PLW2901
         # A verdict from memory takes no time.
@@ -81,9 +92,13 @@ def judge_pairs(pairs: Iterable[Pair], timeout: float) -> dict[Pair, Verdict]:
 
 def judge_golds(golds: Sequence[str], timeout: float) -> dict[str, Verdict]:
     """Compare each distinct gold with itself in a worker; skip golds that are plain values and need no check."""
-    known = {gold: _memo.get(("itself", gold, timeout)) for gold in golds if not _is_plain(gold)}
+    known = {
+        gold: _memo.get(("itself", gold, timeout)) for gold in golds if not _is_plain(gold)
+    }
     new = [gold for gold, verdict in known.items() if verdict is None]
-    judged = judge_in_workers(f"{_WORK}:check_gold", [(gold,) for gold in new], timeout=timeout)
+    judged = judge_in_workers(
+        f"{_WORK}:check_gold", [(gold,) for gold in new], timeout=timeout
+    )
     for gold, verdict in zip(new, judged, strict=True):
         _remember(("itself", gold, timeout), verdict)
         known[gold] = verdict
@@ -110,7 +125,9 @@ def _try_at_once(pair: Pair) -> Verdict | None:
 
 def in_workers(pairs: Sequence[Pair], timeout: float) -> list[Verdict]:
     """Judge pairs in worker processes; add the answer to a verdict whose worker was killed before it could."""
-    verdicts = judge_in_workers(f"{_WORK}:compare", list(map(tuple, pairs)), timeout=timeout)
+    verdicts = judge_in_workers(
+        f"{_WORK}:compare", list(map(tuple, pairs)), timeout=timeout
+    )
     answered = []
     for verdict, pair in zip(verdicts, pairs, strict=True):
         has_answer = verdict.answer is not None
@@ -154,7 +171,9 @@ def _judge_at_once(pair: Pair) -> Verdict | None:
     if is_prose(asked):
         return skipped("gold_prose", answer=answer)
     try:
-        reason = Judge(Comparison(Algebra(), pair.decimals), pair.accepted, pair.echo).problem(asked, read(answer))
+        reason = Judge(
+            Comparison(Algebra(), pair.decimals), pair.accepted, pair.echo
+        ).problem(asked, read(answer))
     except UndecidedError:
         return None
     return _compared(reason, answer, "words" if isinstance(asked.node, Words) else "number")

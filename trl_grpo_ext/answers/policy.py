@@ -16,7 +16,14 @@ from typing import Literal
 
 from trl_grpo_ext.answers.compare.amounts import is_plain_number
 from trl_grpo_ext.answers.compare.comparison import Comparison
-from trl_grpo_ext.answers.compare.forms import assigned, congruent, is_label, named, remainder, stem
+from trl_grpo_ext.answers.compare.forms import (
+    assigned,
+    congruent,
+    is_label,
+    named,
+    remainder,
+    stem,
+)
 from trl_grpo_ext.answers.find.values import FORMULA
 from trl_grpo_ext.answers.read.answer import Answer, read
 from trl_grpo_ext.answers.read.spelling import spelled
@@ -59,7 +66,9 @@ _WORKED_OUT = frozenset(("gcd", "lcm", "mod", "det"))
 _INTEGERS = frozenset("klmnjt")
 # Constants of a solution of a differential equation that an answer may rename.
 MAX_CONSTANTS = 3
-_CONSTANTS = frozenset(("C", "K", *(f"{letter}_{index}" for letter in "cCK" for index in range(4))))
+_CONSTANTS = frozenset(
+    ("C", "K", *(f"{letter}_{index}" for letter in "cCK" for index in range(4)))
+)
 _ARGUMENTS = frozenset(("x", "y", "z", "t", "u", "s", "theta"))
 # How much of the prompt's formula an answer copies: nothing, a part, or the whole formula.
 Echo = Literal["", "part", "whole"]
@@ -74,7 +83,9 @@ _OTHER_FORM = re.compile(
 )
 
 _REDUCES = re.compile(rf"\b(?:{_REDUCED})\b", re.IGNORECASE)
-_FACTORS = re.compile(r"\bprime factor(?:s|i[sz]ation)?\b|\bproduct of (?:its )?prime", re.IGNORECASE)
+_FACTORS = re.compile(
+    r"\bprime factor(?:s|i[sz]ation)?\b|\bproduct of (?:its )?prime", re.IGNORECASE
+)
 _TIMES = re.compile(r"\\cdot|\\times|[*×·⋅]")
 _PRIME_POWER = re.compile(r"\d{1,6}(?:\^\d{1,3})?")
 # Where a formula of plain text ends: a stop, a quotation mark or a word. Words of two letters may be products: `xy`.
@@ -89,7 +100,10 @@ _OPERATION = re.compile(r"[-+*/^]|\\|[\d)]\(|sqrt")
 # Signs that an answer may add to a formula, or leave out, without any work.
 _OPTIONAL = re.compile(r"\\(?:cdot|times)(?![A-Za-z])|[()\[\]\\*]")
 _TERM = re.compile(r"[-+]?[^-+]+")
-_TWO_TERMS = re.compile(r"(?:\\[dt]?frac\s*\{)?(\d{1,9})(?:\s*(?:/|:|to|\\div|\}\s*\{)\s*)(\d{1,9})\}?", re.IGNORECASE)
+_TWO_TERMS = re.compile(
+    r"(?:\\[dt]?frac\s*\{)?(\d{1,9})(?:\s*(?:/|:|to|\\div|\}\s*\{)\s*)(\d{1,9})\}?",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,11 +127,18 @@ class Judge:
         if not self._same(gold, answer):
             return self._difference(gold, answer)
         # Words beside the value may change it: `5 \text{ is wrong}`, `\text{minus } 5`.
-        if "accept_stray_text" not in self.accepted and answer.stray - gold.stray - gold.counted:
+        if (
+            "accept_stray_text" not in self.accepted
+            and answer.stray - gold.stray - gold.counted
+        ):
             return "stray_text"
-        if "accept_unevaluated" not in self.accepted and is_unevaluated(gold, answer, echo=self.echo):
+        if "accept_unevaluated" not in self.accepted and is_unevaluated(
+            gold, answer, echo=self.echo
+        ):
             return "unevaluated"
-        if "accept_false_equations" not in self.accepted and self._is_false_equation(gold, answer):
+        if "accept_false_equations" not in self.accepted and self._is_false_equation(
+            gold, answer
+        ):
             return "false_equation"
         return ""
 
@@ -165,7 +186,9 @@ class Judge:
             decimals = APPROXIMATE if "~" in relation.signs else self.comparison.decimals
             values = _values(relation)
             for one, other in combinations(values, 2):
-                are_constant = (not symbols(one) and not symbols(other)) or isinstance(one, Opaque)
+                are_constant = (not symbols(one) and not symbols(other)) or isinstance(
+                    one, Opaque
+                )
                 is_chain = len(values) > 2 or not isinstance(gold.node, Relation)
                 are_alike = is_chain and symbols(one) == symbols(other)
                 if (not are_constant and not are_alike) or _is_rate(one, other):
@@ -192,7 +215,11 @@ def _is_rate(one: Node, other: Node) -> bool:
 
 def _values(relation: Relation) -> list[Node]:
     """Return an equation's sides that have values, at most `MAX_SIDES`; beside an integral, drop the added constant."""
-    values: list[Node] = [side for side in relation.sides if not is_label(side) and not isinstance(side, Collection)]
+    values: list[Node] = [
+        side
+        for side in relation.sides
+        if not is_label(side) and not isinstance(side, Collection)
+    ]
     if any(isinstance(side, Opaque) and side.operator == "integral" for side in values):
         values = list(map(_without_constant, values))
     return values[:MAX_SIDES]
@@ -200,7 +227,9 @@ def _values(relation: Relation) -> list[Node]:
 
 def _without_constant(side: Node) -> Node:
     match side:
-        case Apply("+", (value, Symbol("C" | "c" | "K"))) | Apply("+", (Symbol("C" | "c" | "K"), value)):
+        case Apply("+", (value, Symbol("C" | "c" | "K"))) | Apply(
+            "+", (Symbol("C" | "c" | "K"), value)
+        ):
             return value
     return side
 
@@ -218,7 +247,9 @@ def _renamed(gold: Answer, answer: Answer) -> Iterator[Node]:
     given = others - letters
     if len(asked) == len(given) == 1 and _is_free(gold, answer, *asked, *given):
         yield rename(answer.node, *given, *asked)
-    elif len(asked) == len(given) <= MAX_CONSTANTS and _are_constants(gold.node, asked, given):
+    elif len(asked) == len(given) <= MAX_CONSTANTS and _are_constants(
+        gold.node, asked, given
+    ):
         for names in permutations(sorted(asked)):
             node = answer.node
             for other, name in zip(sorted(given), names, strict=True):
@@ -231,7 +262,9 @@ def _is_free(gold: Answer, answer: Answer, name: str, other: str) -> bool:
     whole = name in gold.whole or other in answer.whole
     bound = _bound(gold.node) == {name} and _bound(answer.node) == {other}
     sides = ((gold.node, name), (answer.node, other))
-    counted = {name, other} <= _INTEGERS and all(_beside_pi(node, letter) for node, letter in sides)
+    counted = {name, other} <= _INTEGERS and all(
+        _beside_pi(node, letter) for node, letter in sides
+    )
     return whole or bound or counted
 
 
@@ -245,7 +278,10 @@ def _are_constants(gold: Node, asked: frozenset[str], given: frozenset[str]) -> 
         return False
     if asked == {"c"}:
         of_function = bool(_bound(gold))
-        return given <= ({"C", "k", "a"} if of_function else {"C"}) and symbols(gold) <= _ARGUMENTS | asked
+        return (
+            given <= ({"C", "k", "a"} if of_function else {"C"})
+            and symbols(gold) <= _ARGUMENTS | asked
+        )
     return asked <= _CONSTANTS and given <= _CONSTANTS | {"c", "k", "A", "B"}
 
 
@@ -258,7 +294,9 @@ def _bound(node: Node) -> set[str]:
 
 
 def _beside_pi(node: Node, name: str) -> bool:
-    products = (one for one in walk(node) if isinstance(one, Apply) and one.name in ("*", "/"))
+    products = (
+        one for one in walk(node) if isinstance(one, Apply) and one.name in ("*", "/")
+    )
     return any({Symbol(name), Symbol("pi")} <= set(walk(product)) for product in products)
 
 
@@ -292,7 +330,11 @@ def is_unevaluated(gold: Answer, answer: Answer, *, echo: str = "") -> bool:
         return False
     if operators(given) - operators(asked):
         return True
-    if not is_plain_number(asked) or is_plain_number(given) or isinstance(given, (Words, *OF_OWN_TYPE)):
+    if (
+        not is_plain_number(asked)
+        or is_plain_number(given)
+        or isinstance(given, (Words, *OF_OWN_TYPE))
+    ):
         return False
     if is_closed_form(given) and not echo:
         return False
@@ -308,8 +350,18 @@ def is_closed_form(node: Node) -> bool:
         [True, True, False, False]
     """
     match node:
-        case Apply(name, arguments) if name not in ("+", "*", "/", "+-", "-+", "ratio", *_WORKED_OUT):
-            return all(_is_simple(argument) or is_closed_form(argument) for argument in arguments)
+        case Apply(name, arguments) if name not in (
+            "+",
+            "*",
+            "/",
+            "+-",
+            "-+",
+            "ratio",
+            *_WORKED_OUT,
+        ):
+            return all(
+                _is_simple(argument) or is_closed_form(argument) for argument in arguments
+            )
     return False
 
 
@@ -342,7 +394,14 @@ def _said(node: Node) -> Node:
 def operators(node: Node) -> set[str]:
     """Return a value's operators that a computer algebra system would evaluate, such as `integral` or `gcd`."""
     found = {one.operator for one in walk(node) if isinstance(one, Opaque)}
-    return {*found, *(one.name for one in walk(node) if isinstance(one, Apply) and one.name in _WORKED_OUT)} - {""}
+    return {
+        *found,
+        *(
+            one.name
+            for one in walk(node)
+            if isinstance(one, Apply) and one.name in _WORKED_OUT
+        ),
+    } - {""}
 
 
 def is_prose(gold: Answer) -> bool:
@@ -350,7 +409,9 @@ def is_prose(gold: Answer) -> bool:
     match gold.node:
         case Words(text):
             return len(text.split()) > MAX_WORDS
-    return len(gold.stray) > MAX_STRAY or (bool(gold.stray) and isinstance(gold.node, Logic))
+    return len(gold.stray) > MAX_STRAY or (
+        bool(gold.stray) and isinstance(gold.node, Logic)
+    )
 
 
 @lru_cache(maxsize=1024)
@@ -366,7 +427,9 @@ def unspaced(text: str) -> str:
 def _formulas(prompt: str) -> frozenset[str]:
     """Return a prompt's delimited formulas and the sides of its equations, without optional signs."""
     found = [next(filter(None, formula.groups())) for formula in FORMULA.finditer(prompt)]
-    return frozenset(_bare(side) for formula in found for side in (formula, *formula.split("=")))
+    return frozenset(
+        _bare(side) for formula in found for side in (formula, *formula.split("="))
+    )
 
 
 @lru_cache(maxsize=256)
@@ -391,7 +454,9 @@ def _bare(formula: str) -> str:
 @lru_cache(maxsize=4096)
 def _terms(bare: str) -> tuple[str, ...]:
     """Return the terms of a sum in a fixed order: `5x+x^2` and `x^2+5x` give the same."""
-    return tuple(sorted(term if term[0] in "+-" else f"+{term}" for term in _TERM.findall(bare)))
+    return tuple(
+        sorted(term if term[0] in "+-" else f"+{term}" for term in _TERM.findall(bare))
+    )
 
 
 def _repeats(answer: str, gold: str, asked: frozenset[str]) -> bool:
@@ -421,16 +486,29 @@ def echo(answer: str, gold: str, prompt: str) -> Echo:
     """
     if _REDUCES.search(prompt) and _is_reducible(answer) and not _is_reducible(gold):
         return "whole"
-    if _FACTORS.search(prompt) and _is_prime_product(gold) and not _is_prime_product(answer):
+    if (
+        _FACTORS.search(prompt)
+        and _is_prime_product(gold)
+        and not _is_prime_product(answer)
+    ):
         return "whole"
     said = unspaced(answer)
     if not said or not prompt:
         return ""
     is_part = said in unspaced(prompt)
     if isinstance(read(answer).node, Number):
-        is_other = _digits(answer) != _digits(gold) and _OTHER_FORM.search(prompt) is not None
-        return "whole" if is_part and is_other and _stands_alone(said, unspaced(prompt)) else ""
-    if any(_repeats(answer, gold, asked) for asked in (_formulas(prompt), _plain_formulas(prompt))):
+        is_other = (
+            _digits(answer) != _digits(gold) and _OTHER_FORM.search(prompt) is not None
+        )
+        return (
+            "whole"
+            if is_part and is_other and _stands_alone(said, unspaced(prompt))
+            else ""
+        )
+    if any(
+        _repeats(answer, gold, asked)
+        for asked in (_formulas(prompt), _plain_formulas(prompt))
+    ):
         return "whole"
     return "part" if is_part else ""
 
@@ -438,11 +516,16 @@ def echo(answer: str, gold: str, prompt: str) -> Echo:
 def _is_prime_product(text: str) -> bool:
     """Check whether a text is a prime or a product of powers of primes: `2^2 * 3`, `12 = 2 * 2 * 3`."""
     factors = _TIMES.split(_SPACING.sub("", spelled(text).rpartition("=")[2]))
-    return all(_PRIME_POWER.fullmatch(factor) and _is_prime(int(factor.partition("^")[0])) for factor in factors)
+    return all(
+        _PRIME_POWER.fullmatch(factor) and _is_prime(int(factor.partition("^")[0]))
+        for factor in factors
+    )
 
 
 def _is_prime(number: int) -> bool:
-    return number > 1 and all(number % divisor for divisor in range(2, math.isqrt(number) + 1))
+    return number > 1 and all(
+        number % divisor for divisor in range(2, math.isqrt(number) + 1)
+    )
 
 
 def _is_reducible(text: str) -> bool:

@@ -29,7 +29,9 @@ DECIMALS = 6
 MAX_SAID = 1_000
 _ONE_TEXT = re.compile(r"\A\\text\s*\{([^{}\\]*)\}\Z")
 # A sentence with a verb, not words that belong to a value: "the reciprocal of 4".
-_STATEMENT = re.compile(rf"(?=[A-Z\d])[^\\]*\b(?:{FINITE}|be|can|must|won|ends?|lasts?|turns?)\b[^\\]*\Z")
+_STATEMENT = re.compile(
+    rf"(?=[A-Z\d])[^\\]*\b(?:{FINITE}|be|can|must|won|ends?|lasts?|turns?)\b[^\\]*\Z"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +49,9 @@ class Settings:
     decimals: int = DECIMALS
 
 
-def same_answer(completion: str, gold: object, prompt: str | None = None, *, timeout: float = TIMEOUT) -> Verdict:
+def same_answer(
+    completion: str, gold: object, prompt: str | None = None, *, timeout: float = TIMEOUT
+) -> Verdict:
     r"""Judge whether a completion's final answer is the gold.
 
     Args:
@@ -77,7 +81,11 @@ def same_answer(completion: str, gold: object, prompt: str | None = None, *, tim
     if not golds:
         return skipped("gold_empty")
     asked = ask(completion, golds, prompt or "")
-    return asked if isinstance(asked, Verdict) else asked.verdict(judge_pairs(asked.pairs, timeout))
+    return (
+        asked
+        if isinstance(asked, Verdict)
+        else asked.verdict(judge_pairs(asked.pairs, timeout))
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,10 +99,18 @@ class Question:
 
     def verdict(self, known: dict[Pair, Verdict]) -> Verdict:
         """Combine the pairs' verdicts: correct if every answer equals a gold, `ambiguous` if only some answers do."""
-        best = [_best([known[pair] for pair in self.pairs if pair.answer == answer]) for answer in self.found.answers]
+        best = [
+            _best([known[pair] for pair in self.pairs if pair.answer == answer])
+            for answer in self.found.answers
+        ]
         where = {"rule": self.found.rule, "gold": " | ".join(self.golds)}
         seconds = math.fsum((self.seconds, *(known[pair].seconds for pair in self.pairs)))
-        return agreed([replace(verdict, details={**where, **verdict.details}, seconds=seconds) for verdict in best])
+        return agreed(
+            [
+                replace(verdict, details={**where, **verdict.details}, seconds=seconds)
+                for verdict in best
+            ]
+        )
 
 
 def ask(
@@ -116,9 +132,15 @@ def ask(
             found, completion = alone, sentence or completion
     found = with_surroundings(found, golds, completion, prompt)
     golds = tuple(in_sterling(gold, prompt) for gold in golds)
-    found = replace(found, answers=tuple(in_sterling(answer, prompt) for answer in found.answers))
+    found = replace(
+        found, answers=tuple(in_sterling(answer, prompt) for answer in found.answers)
+    )
     if found.problem:
-        return wrong(found.problem) if found.problem in (*HEDGES, "ambiguous") else unreadable(found.problem)
+        return (
+            wrong(found.problem)
+            if found.problem in (*HEDGES, "ambiguous")
+            else unreadable(found.problem)
+        )
     pairs = [
         Pair(
             as_asked(accepted, answer, prompt),
@@ -135,7 +157,11 @@ def ask(
 
 
 def _found(
-    completion: str, golds: tuple[str, ...], prompt: str, prefill: str | None, settings: Settings
+    completion: str,
+    golds: tuple[str, ...],
+    prompt: str,
+    prefill: str | None,
+    settings: Settings,
 ) -> FinalAnswer:
     """Find a completion's answers, and adapt them to golds and question unless a mode tells where they stand."""
     found = math_answer(completion, prefill=prefill, mode=settings.mode, prompt=prompt)
@@ -160,5 +186,12 @@ def _marked_sentence(found: FinalAnswer, whole: str) -> str:
 
 def _best(verdicts: Sequence[Verdict]) -> Verdict:
     """Return an answer's best verdict over the golds; a grader's error outranks `INCORRECT`, which it may hide."""
-    order = (Status.CORRECT, Status.ERROR, Status.INCORRECT, Status.UNPARSEABLE, Status.TIMEOUT, Status.SKIPPED)
+    order = (
+        Status.CORRECT,
+        Status.ERROR,
+        Status.INCORRECT,
+        Status.UNPARSEABLE,
+        Status.TIMEOUT,
+        Status.SKIPPED,
+    )
     return min(verdicts, key=lambda verdict: order.index(verdict.status))

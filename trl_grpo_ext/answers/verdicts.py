@@ -12,7 +12,11 @@ SHOWN_CHARS = 200
 
 
 def graded(
-    score: float, *, reason: str = "", answer: str | None = None, details: dict[str, str] | None = None
+    score: float,
+    *,
+    reason: str = "",
+    answer: str | None = None,
+    details: dict[str, str] | None = None,
 ) -> Verdict:
     """Build the verdict of an answer that was read: score 1 is correct, 0 incorrect, a score between partial."""
     status = Status.PARTIAL
@@ -32,12 +36,16 @@ def right(answer: str | None = None, *, details: dict[str, str] | None = None) -
     return graded(1.0, answer=answer, details=details)
 
 
-def wrong(reason: str, *, answer: str | None = None, details: dict[str, str] | None = None) -> Verdict:
+def wrong(
+    reason: str, *, answer: str | None = None, details: dict[str, str] | None = None
+) -> Verdict:
     """Build the verdict of a readable but incorrect answer."""
     return graded(0.0, reason=reason, answer=answer, details=details)
 
 
-def unreadable(reason: str, *, answer: str | None = None, details: dict[str, str] | None = None) -> Verdict:
+def unreadable(
+    reason: str, *, answer: str | None = None, details: dict[str, str] | None = None
+) -> Verdict:
     """Build the verdict of a completion without a readable answer."""
     return Verdict(
         status=Status.UNPARSEABLE,

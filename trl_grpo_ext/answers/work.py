@@ -17,7 +17,14 @@ from trl_grpo_ext.answers.compare.amounts import DECIMALS, Algebra, rounds_to, s
 from trl_grpo_ext.answers.compare.comparison import Comparison
 from trl_grpo_ext.answers.policy import Judge, is_prose
 from trl_grpo_ext.answers.read.answer import Answer, read
-from trl_grpo_ext.answers.read.tree import CONSTANTS, Node, Number, Opaque, Relation, symbols
+from trl_grpo_ext.answers.read.tree import (
+    CONSTANTS,
+    Node,
+    Number,
+    Opaque,
+    Relation,
+    symbols,
+)
 from trl_grpo_ext.verdict import Status, Verdict, skipped
 
 
@@ -26,7 +33,9 @@ class Sympy(Algebra):
 
     def same_values(self, gold: Node, answer: Node, decimals: int) -> bool:
         one, other = algebra.value_of(gold), algebra.value_of(answer)
-        if equality.equal(one, other) or (Opaque in (type(gold), type(answer)) and equality.verified(one, other)):
+        if equality.equal(one, other) or (
+            Opaque in (type(gold), type(answer)) and equality.verified(one, other)
+        ):
             return True
         if equality.same_integrals(one, other):
             return True
@@ -36,14 +45,20 @@ class Sympy(Algebra):
         asked, given = equality.approximate(one), equality.approximate(other)
         if asked is None or given is None:
             return False
-        if isinstance(gold, Number) and rounds_to(gold, given, getattr(answer, "places", None)):
+        if isinstance(gold, Number) and rounds_to(
+            gold, given, getattr(answer, "places", None)
+        ):
             return True
-        places = [getattr(side, "places", None) or equality.DIGITS for side in (gold, answer)]
+        places = [
+            getattr(side, "places", None) or equality.DIGITS for side in (gold, answer)
+        ]
         return same_number(Number(asked, places[0]), Number(given, places[1]), decimals)
 
     def same_equations(self, gold: Relation, answer: Relation) -> bool:
         if gold.signs == answer.signs == ("=",):
-            sides = [tuple(map(algebra.value_of, relation.sides)) for relation in (gold, answer)]
+            sides = [
+                tuple(map(algebra.value_of, relation.sides)) for relation in (gold, answer)
+            ]
             return equality.same_equations(sides[0], sides[1])
         return equality.same_inequalities(gold, answer)
 
@@ -59,7 +74,9 @@ class Sympy(Algebra):
         return len(found) == 1 and equality.equal(found[0], algebra.value_of(answer))
 
 
-def compare(gold: str, answer: str, accepted: Sequence[str], decimals: int, echo: str = "") -> dict[str, Any]:
+def compare(
+    gold: str, answer: str, accepted: Sequence[str], decimals: int, echo: str = ""
+) -> dict[str, Any]:
     """Compare a gold with an answer, given the fields of a `judge.Pair`; return the verdict's record."""
     asked = read(gold)
     if not _is_readable(asked):
@@ -72,7 +89,9 @@ def compare(gold: str, answer: str, accepted: Sequence[str], decimals: int, echo
         reason = Judge(Comparison(Sympy(), decimals), accepted, echo).problem(asked, said)
     # sympy raises many kinds of errors on models' texts; the gold was read before, so the answer is to blame.
     except Exception as error:
-        return _verdict(Status.UNPARSEABLE, "not_comparable", answer, {"error": type(error).__name__})
+        return _verdict(
+            Status.UNPARSEABLE, "not_comparable", answer, {"error": type(error).__name__}
+        )
     return _verdict(Status.INCORRECT if reason else Status.CORRECT, reason, answer, details)
 
 
@@ -89,7 +108,11 @@ def check_gold(gold: str) -> dict[str, Any]:
         same = not judge.problem(asked, asked)
     except algebra.NotComparableError:
         return skipped("gold_unparseable").to_record()
-    return _verdict(Status.CORRECT, "", gold) if same else skipped("gold_not_itself", answer=gold).to_record()
+    return (
+        _verdict(Status.CORRECT, "", gold)
+        if same
+        else skipped("gold_not_itself", answer=gold).to_record()
+    )
 
 
 def _is_readable(said: Answer) -> bool:
@@ -103,9 +126,13 @@ def _is_readable(said: Answer) -> bool:
     return True
 
 
-def _verdict(status: Status, reason: str, answer: str | None, details: dict[str, str] | None = None) -> dict[str, Any]:
+def _verdict(
+    status: Status, reason: str, answer: str | None, details: dict[str, str] | None = None
+) -> dict[str, Any]:
     score = 1.0 if status is Status.CORRECT else 0.0
-    return Verdict(status=status, score=score, answer=answer, reason=reason, details=details or {}).to_record()
+    return Verdict(
+        status=status, score=score, answer=answer, reason=reason, details=details or {}
+    ).to_record()
 
 
 # Parsers build their tables on first use: the usual forms are parsed at start-up, so that no answer's deadline pays.

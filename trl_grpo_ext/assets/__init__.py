@@ -15,7 +15,11 @@ _FOLDER = Path(__file__).resolve().parent
 
 def bundled_names() -> list[str]:
     """The names after `bundled:`."""
-    return sorted(path.name for path in _FOLDER.iterdir() if path.is_dir() and path.name != "__pycache__")
+    return sorted(
+        path.name
+        for path in _FOLDER.iterdir()
+        if path.is_dir() and path.name != "__pycache__"
+    )
 
 
 def resolve(name: str) -> str:
@@ -32,7 +36,9 @@ def resolve(name: str) -> str:
         return name
     wanted = name.removeprefix(PREFIX)
     if wanted not in bundled_names():
-        raise ValueError(f"{name!r} is not bundled. {did_you_mean(name, [PREFIX + n for n in bundled_names()])}")
+        raise ValueError(
+            f"{name!r} is not bundled. {did_you_mean(name, [PREFIX + n for n in bundled_names()])}"
+        )
     return str(_FOLDER / wanted)
 
 

@@ -23,7 +23,13 @@ def add_parser(commands: Any) -> None:
         "order of cause, and a few completions. The run may be going on.",
     )
     parser.add_argument("run", metavar="RUN", help="the output_dir of a run")
-    parser.add_argument("--examples", type=int, default=3, metavar="N", help="completions to quote (default: 3)")
+    parser.add_argument(
+        "--examples",
+        type=int,
+        default=3,
+        metavar="N",
+        help="completions to quote (default: 3)",
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 

@@ -26,7 +26,12 @@ def add_parser(commands: Any) -> None:
         description="Make a folder with a small project that trains as it is, on a CPU and without a download, to be "
         "changed into your own.",
     )
-    parser.add_argument("folder", type=Path, metavar="NAME", help="the project's folder; its last part is its name")
+    parser.add_argument(
+        "folder",
+        type=Path,
+        metavar="NAME",
+        help="the project's folder; its last part is its name",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -34,9 +39,13 @@ def run(arguments: argparse.Namespace) -> int:
     name = folder.absolute().name
     with refusing():
         if not NAME.fullmatch(name):
-            raise ValueError(f"A project cannot be called {name!r}: take letters, digits, `-`, `_` and `.`.")
+            raise ValueError(
+                f"A project cannot be called {name!r}: take letters, digits, `-`, `_` and `.`."
+            )
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-            raise ValueError(f"{folder} is there already, and not empty. Name a folder that is not there.")
+            raise ValueError(
+                f"{folder} is there already, and not empty. Name a folder that is not there."
+            )
         for path, text in _files(name):
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
             (folder / path).write_text(text, encoding="utf-8")

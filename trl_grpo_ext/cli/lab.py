@@ -16,6 +16,15 @@ if TYPE_CHECKING:
     from trl_grpo_ext.lab.training import LabRun
 
 PAGE = "lab.html"
+# A flag with a number: its name, the least and the default value, the value's name in the help, and the help.
+NUMBERS = (
+    ("--num_generations", 2, 8, "G", "the size of a group"),
+    ("--num_iterations", 1, 2, "N", "GRPO's updates a group"),
+    ("--epsilon", 0.0, 0.2, "E", "how far GRPO's ratio may go from 1"),
+    ("--beta", 0.0, 0.04, "B", "the weight of GRPO's KL penalty"),
+    ("--learning_rate", 0.0, 0.5, "LR", "the learning rate of all three"),
+    ("--max_steps", 1, 200, "N", "updates, of each of the three"),
+)
 
 HELP = "train a policy of ten actions in seconds, and see each step"
 
@@ -28,16 +37,29 @@ def add_parser(commands: Any) -> None:
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
     add = parser.add_argument
-    add("--landscape", choices=("single", "double", "linear"), default="single", help="what the actions earn")
-    add("--peak", type=int, choices=range(1, 11), default=7, metavar="ACTION", help="the single peak's action, 1 to 10")
-    add("--num_generations", type=_at_least(2), default=8, metavar="G", help="the size of a group")
-    add("--num_iterations", type=_at_least(1), default=2, metavar="N", help="GRPO's updates a group")
-    add("--epsilon", type=_at_least(0.0), default=0.2, metavar="E", help="how far GRPO's ratio may go from 1")
-    add("--beta", type=_at_least(0.0), default=0.04, metavar="B", help="the weight of GRPO's KL penalty")
-    add("--learning_rate", type=_at_least(0.0), default=0.5, metavar="LR", help="the learning rate of all three")
-    add("--max_steps", type=_at_least(1), default=200, metavar="N", help="updates, of each of the three")
+    add(
+        "--landscape",
+        choices=("single", "double", "linear"),
+        default="single",
+        help="what the actions earn",
+    )
+    add(
+        "--peak",
+        type=int,
+        choices=range(1, 11),
+        default=7,
+        metavar="ACTION",
+        help="the single peak's action, 1 to 10",
+    )
+    for flag, least, default, metavar, told in NUMBERS:
+        add(flag, type=_at_least(least), default=default, metavar=metavar, help=told)
     add("--seed", type=int, default=0, metavar="N", help="the seed of the samples")
-    add("--output_dir", default="runs/lab", metavar="FOLDER", help="where the runs and the page go")
+    add(
+        "--output_dir",
+        default="runs/lab",
+        metavar="FOLDER",
+        help="where the runs and the page go",
+    )
     add("--no_comparison", action="store_true", help="GRPO only")
 
 
@@ -90,7 +112,10 @@ def _train(arguments: argparse.Namespace) -> list[LabRun]:
     names = ["grpo"] if arguments.no_comparison else [*ALGORITHMS]
     runs = []
     for name in names:
-        settings = {"num_generations": arguments.num_generations, "learning_rate": arguments.learning_rate}
+        settings = {
+            "num_generations": arguments.num_generations,
+            "learning_rate": arguments.learning_rate,
+        }
         # REINFORCE has one update a batch, and no clipping.
         if name == "grpo":
             settings["num_iterations"] = arguments.num_iterations
@@ -112,7 +137,9 @@ def _write_page(folder: Path, runs: Sequence[LabRun], landscape: Landscape) -> P
     from trl_grpo_ext.lab.page import lab_page
 
     page = folder / PAGE
-    page.write_text(lab_page(runs, f"GRPO on ten actions: {landscape.name}"), encoding="utf-8")
+    page.write_text(
+        lab_page(runs, f"GRPO on ten actions: {landscape.name}"), encoding="utf-8"
+    )
     return page
 
 
@@ -125,7 +152,15 @@ def _print_table(runs: Sequence[LabRun], landscape: Landscape) -> None:
     title = f"{landscape.name}, after {runs[0].steps} updates"
     table = WholeTable(box=None, pad_edge=False, title=title, title_justify="left")
     table.add_column("")
-    for name in (f"p({landscape.best})", "max p", "entropy", "KL", "reward", "samples", "seconds"):
+    for name in (
+        f"p({landscape.best})",
+        "max p",
+        "entropy",
+        "KL",
+        "reward",
+        "samples",
+        "seconds",
+    ):
         table.add_column(name, justify="right")
     for run in runs:
         last = run.history

@@ -26,7 +26,13 @@ GROUPS: Mapping[str, Mapping[str, ModuleType]] = {
     "train and measure": {"probe": probe, "train": train, "eval": evaluate, "audit": audit},
     "data": {"check-data": check_data, "score": score},
     "runs": {"diagnose": diagnose, "report": report, "replay": replay},
-    "set up and learn": {"init": init, "recipes": recipes, "doctor": doctor, "docs": docs, "lab": lab},
+    "set up and learn": {
+        "init": init,
+        "recipes": recipes,
+        "doctor": doctor,
+        "docs": docs,
+        "lab": lab,
+    },
 }
 # Commands that parse further flags themselves, from `arguments.flags`.
 PARSE_FLAGS = ("train", "eval", "probe", "check-data")
@@ -54,6 +60,33 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
     Raises:
         SystemExit: after help, for an unknown command, and for arguments that the command does not take.
     """
+    parser, commands = _parsers()
+    asked = next(iter(sys.argv[1:] if argv is None else argv), "-")
+    if not asked.startswith("-") and asked not in COMMANDS:
+        raise SystemExit(
+            refuse(f"There is no command `{asked}`. {did_you_mean(asked, COMMANDS)}")
+        )
+    if asked in COMMANDS:
+        words = (sys.argv[1:] if argv is None else argv)[1:]
+        _check_flags(asked, words, commands[asked])
+        if (
+            asked in PARSE_FLAGS
+            and words
+            and not words[0].startswith("-")
+            and "--config" not in words
+        ):
+            raise SystemExit(
+                refuse(f"A recipe is named by a flag: `--config {words[0]}`.", asked)
+            )
+    arguments, flags = parser.parse_known_args(argv)
+    if flags and arguments.command not in PARSE_FLAGS:
+        commands[arguments.command].error(f"unrecognized arguments: {' '.join(flags)}")
+    arguments.flags = flags
+    return arguments
+
+
+def _parsers() -> tuple[argparse.ArgumentParser, Mapping[str, argparse.ArgumentParser]]:
+    """Build the parser of the command line, and return it with each command's own parser."""
     parser = argparse.ArgumentParser(
         prog="trl-grpo-ext",
         usage="trl-grpo-ext COMMAND ...",
@@ -61,30 +94,26 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    parser.add_argument("--version", action="version", version=f"trl-grpo-ext {__version__}")
+    parser.add_argument(
+        "--version", action="version", version=f"trl-grpo-ext {__version__}"
+    )
     commands = parser.add_subparsers(
-        prog=parser.prog, dest="command", required=True, metavar="COMMAND", help=argparse.SUPPRESS
+        prog=parser.prog,
+        dest="command",
+        required=True,
+        metavar="COMMAND",
+        help=argparse.SUPPRESS,
     )
     for command in COMMANDS.values():
         command.add_parser(commands)
     for name, own in commands.choices.items():
         own.allow_abbrev = False
         if name in PARSE_FLAGS:
-            own.usage = f"{own.format_usage().removeprefix('usage: ').rstrip()} [--FLAG VALUE ...]"
+            own.usage = (
+                f"{own.format_usage().removeprefix('usage: ').rstrip()} [--FLAG VALUE ...]"
+            )
     parser.epilog = _listed_commands()
-    asked = next(iter(sys.argv[1:] if argv is None else argv), "-")
-    if not asked.startswith("-") and asked not in COMMANDS:
-        raise SystemExit(refuse(f"There is no command `{asked}`. {did_you_mean(asked, COMMANDS)}"))
-    if asked in COMMANDS:
-        words = (sys.argv[1:] if argv is None else argv)[1:]
-        _check_flags(asked, words, commands.choices[asked])
-        if asked in PARSE_FLAGS and words and not words[0].startswith("-") and "--config" not in words:
-            raise SystemExit(refuse(f"A recipe is named by a flag: `--config {words[0]}`.", asked))
-    arguments, flags = parser.parse_known_args(argv)
-    if flags and arguments.command not in PARSE_FLAGS:
-        commands.choices[arguments.command].error(f"unrecognized arguments: {' '.join(flags)}")
-    arguments.flags = flags
-    return arguments
+    return parser, commands.choices
 
 
 def _listed_commands() -> str:
@@ -99,7 +128,9 @@ def _listed_commands() -> str:
     return "\n".join(lines)
 
 
-def _check_flags(command: str, words: Sequence[str], parser: argparse.ArgumentParser) -> None:
+def _check_flags(
+    command: str, words: Sequence[str], parser: argparse.ArgumentParser
+) -> None:
     """Refuse unknown flags with status 2, before argparse complains about missing arguments."""
     own = parser._option_string_actions
     for word in itertools.takewhile(lambda word: word != "--", words):
@@ -108,7 +139,11 @@ def _check_flags(command: str, words: Sequence[str], parser: argparse.ArgumentPa
         is_unknown = flag.startswith("--") and " " not in flag and flag not in own
         if not is_unknown:
             continue
-        error = _of_unknown_field(flag, own) if command in PARSE_FLAGS else _of_unknown_flag(flag, own)
+        error = (
+            _of_unknown_field(flag, own)
+            if command in PARSE_FLAGS
+            else _of_unknown_flag(flag, own)
+        )
         if error:
             raise SystemExit(refuse(error, command))
 

@@ -19,7 +19,9 @@ def add_parser(commands: Any) -> None:
     shown = parser.add_mutually_exclusive_group()
     shown.add_argument("--show", metavar="NAME", help="print this recipe's YAML")
     shown.add_argument(
-        "--verifiers", action="store_true", help="list the names for `verifier:`, also those of other packages"
+        "--verifiers",
+        action="store_true",
+        help="list the names for `verifier:`, also those of other packages",
     )
 
 

@@ -31,5 +31,9 @@ def run(arguments: argparse.Namespace) -> int:
     from trl_grpo_ext.report.write import write_report
 
     with refusing():
-        print(write_report(arguments.runs, arguments.output, completions=arguments.completions))
+        print(
+            write_report(
+                arguments.runs, arguments.output, completions=arguments.completions
+            )
+        )
     return FINE

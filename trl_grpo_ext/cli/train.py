@@ -15,7 +15,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from trl_grpo_ext.commands.arguments import add_config, read_recipe
-from trl_grpo_ext.commands.exit_status import FINE, HALTED, INTERRUPTED, NOTHING_LEARNED, refusing
+from trl_grpo_ext.commands.exit_status import (
+    FINE,
+    HALTED,
+    INTERRUPTED,
+    NOTHING_LEARNED,
+    refusing,
+)
 from trl_grpo_ext.support.text import did_you_mean
 
 if TYPE_CHECKING:
@@ -41,13 +47,22 @@ def add_parser(commands: Any) -> None:
     )
     add_config(parser)
     parser.add_argument(
-        "--accelerate_config", metavar="NAME", help="train in several processes, by this configuration of TRL's or file"
+        "--accelerate_config",
+        metavar="NAME",
+        help="train in several processes, by this configuration of TRL's or file",
     )
-    parser.add_argument("--num_processes", metavar="N", help="how many processes; it wins over the configuration")
+    parser.add_argument(
+        "--num_processes",
+        metavar="N",
+        help="how many processes; it wins over the configuration",
+    )
     # Set by `_launch` for the processes that it starts, so that they can print the whole command.
     parser.add_argument("--launched_with", default="", help=argparse.SUPPRESS)
     parser.add_argument(
-        "--dry_run", "--dry-run", action="store_true", help="train on one batch, to see that all works; keep nothing"
+        "--dry_run",
+        "--dry-run",
+        action="store_true",
+        help="train on one batch, to see that all works; keep nothing",
     )
 
 
@@ -102,7 +117,9 @@ def _train(arguments: argparse.Namespace) -> int:
 
         trainer = make_trainer(recipe)
     try:
-        summary = run_recipe(recipe, trainer, time.perf_counter() - began, keeps=not arguments.dry_run)
+        summary = run_recipe(
+            recipe, trainer, time.perf_counter() - began, keeps=not arguments.dry_run
+        )
     except KeyboardInterrupt:
         _tell_what_is_left(trainer, arguments, "Interrupted")
         return INTERRUPTED
@@ -116,7 +133,9 @@ def _train(arguments: argparse.Namespace) -> int:
     return NOTHING_LEARNED if summary["nothing_learned"] else FINE
 
 
-def _tell_what_is_left(trainer: VerifiedGRPOTrainer, arguments: argparse.Namespace, how: str) -> None:
+def _tell_what_is_left(
+    trainer: VerifiedGRPOTrainer, arguments: argparse.Namespace, how: str
+) -> None:
     """Write the report of an interrupted run, and print its path with the command that resumes the run.
 
     The main process alone does, and not for a dry run. `how` begins the line: `Interrupted`, `Ended by ValueError`.
@@ -136,11 +155,21 @@ def _tell_what_is_left(trainer: VerifiedGRPOTrainer, arguments: argparse.Namespa
         return
     print(f"\n{said}. Report: {report}.", file=sys.stderr)
     if checkpoint := get_last_checkpoint(folder):
-        written = ["--config", arguments.config, *shlex.split(arguments.launched_with), *arguments.flags]
-        command = shlex.join(["trl-grpo-ext", "train", *written, "--resume_from_checkpoint", "true"])
+        written = [
+            "--config",
+            arguments.config,
+            *shlex.split(arguments.launched_with),
+            *arguments.flags,
+        ]
+        command = shlex.join(
+            ["trl-grpo-ext", "train", *written, "--resume_from_checkpoint", "true"]
+        )
         print(f"To go on from {checkpoint}:\n  {command}", file=sys.stderr)
     else:
-        print("No checkpoint was saved; `save_strategy: steps` and `save_steps: N` save some.", file=sys.stderr)
+        print(
+            "No checkpoint was saved; `save_strategy: steps` and `save_steps: N` save some.",
+            file=sys.stderr,
+        )
 
 
 def _launch(arguments: argparse.Namespace) -> int:
@@ -159,7 +188,10 @@ def _launch(arguments: argparse.Namespace) -> int:
         asked += ["--num_processes", arguments.num_processes]
     own = ["--config", arguments.config, "--launched_with", shlex.join(asked), *dry_run]
     command = ["trl_grpo_ext", "train", *own, *arguments.flags]
-    return os.execv(sys.executable, [sys.executable, "-m", "accelerate.commands.launch", *launch, "-m", *command])
+    return os.execv(
+        sys.executable,
+        [sys.executable, "-m", "accelerate.commands.launch", *launch, "-m", *command],
+    )
 
 
 def _launch_arguments(config: str | None, processes: str | None) -> list[str]:
@@ -169,12 +201,17 @@ def _launch_arguments(config: str | None, processes: str | None) -> list[str]:
         ValueError: for a missing or unknown configuration, and for a process count that is no positive number.
     """
     if config is None:
-        raise ValueError("--num_processes needs --accelerate_config NAME, such as multi_gpu: it says what they share.")
+        raise ValueError(
+            "--num_processes needs --accelerate_config NAME, such as multi_gpu: it says what they share."
+        )
     if processes is not None and not (processes.isdecimal() and int(processes)):
         raise ValueError(f"--num_processes is a number of 1 or more, got {processes!r}.")
     # Locate TRL without its import, which takes seconds.
     trl = find_spec("trl")
-    folders = [Path(folder, "accelerate_configs") for folder in (trl and trl.submodule_search_locations) or ()]
+    folders = [
+        Path(folder, "accelerate_configs")
+        for folder in (trl and trl.submodule_search_locations) or ()
+    ]
     named = {path.stem: path for folder in folders for path in folder.glob("*.yaml")}
     file = named.get(config, Path(config))
     if not file.is_file():
@@ -182,7 +219,11 @@ def _launch_arguments(config: str | None, processes: str | None) -> list[str]:
             f"There is no configuration {config!r} (--accelerate_config): it is neither a file nor one of TRL's. "
             f"{did_you_mean(config, named)}"
         )
-    return ["--config_file", str(file), *(["--num_processes", processes] if processes else [])]
+    return [
+        "--config_file",
+        str(file),
+        *(["--num_processes", processes] if processes else []),
+    ]
 
 
 def _written_processes(config: str) -> int:

@@ -18,7 +18,12 @@ EXAMPLE = "'{verifier: math, mode: boxed_only}'"
 
 def add_config(parser: argparse.ArgumentParser) -> None:
     """Add the flag that names a recipe."""
-    parser.add_argument("--config", required=True, metavar="RECIPE", help="a shipped recipe's name, or a path")
+    parser.add_argument(
+        "--config",
+        required=True,
+        metavar="RECIPE",
+        help="a shipped recipe's name, or a path",
+    )
 
 
 def count(text: str) -> int:
@@ -73,5 +78,7 @@ def rewards_entry(text: str, name: str) -> Any:
         return written
     _, colon, attribute = text.partition(":")
     if colon and not attribute.isidentifier():
-        raise ValueError(f"{name} {text!r}: write arguments as an entry of a recipe's rewards, {EXAMPLE}.")
+        raise ValueError(
+            f"{name} {text!r}: write arguments as an entry of a recipe's rewards, {EXAMPLE}."
+        )
     return {"verifier": text}

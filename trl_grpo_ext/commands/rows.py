@@ -18,7 +18,16 @@ Row = dict[str, Any]
 
 # Each row's own `prompt`, without a recipe.
 OWN_PROMPTS = RecipePrompts()
-_USUAL = ("completions", "response", "responses", "output", "generation", "generated_text", "prediction", "text")
+_USUAL = (
+    "completions",
+    "response",
+    "responses",
+    "output",
+    "generation",
+    "generated_text",
+    "prediction",
+    "text",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +67,11 @@ class CompletionFile:
             OSError: for an unreadable file.
         """
         if not path.is_file():
-            what = "is not a file that can be read twice" if path.exists() else "does not exist"
+            what = (
+                "is not a file that can be read twice"
+                if path.exists()
+                else "does not exist"
+            )
             raise ValueError(f"The file {str(path)!r} {what}.")
         rows = 0
         unprompted = 0
@@ -122,7 +135,9 @@ def _row(line: bytes, completion: str) -> Row:
     try:
         row = json.loads(line)
     except UnicodeDecodeError:
-        raise ValueError("the line is not UTF-8 text; the file must be JSON Lines, one object a line.") from None
+        raise ValueError(
+            "the line is not UTF-8 text; the file must be JSON Lines, one object a line."
+        ) from None
     except json.JSONDecodeError as error:
         raise ValueError(
             f"the line is not JSON: {error.msg} at character {error.pos + 1}; the file must be JSON Lines, one object "
@@ -131,11 +146,15 @@ def _row(line: bytes, completion: str) -> Row:
     except RecursionError:
         raise ValueError("the line's JSON is nested too deeply.") from None
     if not isinstance(row, dict):
-        raise ValueError(f"the line must be a JSON object with a column `{completion}`, got a {_kind(row)}.")
+        raise ValueError(
+            f"the line must be a JSON object with a column `{completion}`, got a {_kind(row)}."
+        )
     if completion not in row:
         usual = next((f"Did you mean `{name}`?" for name in _USUAL if name in row), None)
         known = usual or did_you_mean(completion, row) if row else "It is empty."
-        raise ValueError(f"the row has no column `{completion}`; name the column with --completion. {known}")
+        raise ValueError(
+            f"the row has no column `{completion}`; name the column with --completion. {known}"
+        )
     _check_said(row[completion], completion)
     if row.get("prompt") is not None:
         _check_said(row["prompt"], "prompt")
@@ -143,11 +162,22 @@ def _row(line: bytes, completion: str) -> Row:
 
 
 def _check_said(value: object, column: str) -> None:
-    if isinstance(value, str) or (isinstance(value, list) and all(isinstance(one, Mapping) for one in value)):
+    if isinstance(value, str) or (
+        isinstance(value, list) and all(isinstance(one, Mapping) for one in value)
+    ):
         return
-    raise ValueError(f"`{column}` must be a text or a conversation, which is a list of messages; got a {_kind(value)}.")
+    raise ValueError(
+        f"`{column}` must be a text or a conversation, which is a list of messages; got a {_kind(value)}."
+    )
 
 
 def _kind(value: object) -> str:
-    kinds = {str: "text", bool: "truth value", int: "number", float: "number", dict: "mapping", list: "list"}
+    kinds = {
+        str: "text",
+        bool: "truth value",
+        int: "number",
+        float: "number",
+        dict: "mapping",
+        list: "list",
+    }
     return kinds.get(type(value), "null")

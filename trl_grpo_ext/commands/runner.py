@@ -25,6 +25,7 @@ from trl_grpo_ext.runs.recorded_run import EVALUATION
 from trl_grpo_ext.support.files import write_json
 from trl_grpo_ext.support.text import did_you_mean
 from trl_grpo_ext.support.version import versions
+from trl_grpo_ext.trainer.config import VerifiedGRPOConfig
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +45,9 @@ class EvaluationPlan:
 class EvaluationTrainer(RecipeTrainer):
     """A trainer that generates and judges but computes no loss, saving a forward pass and memory for logits."""
 
-    def prediction_step(self, model: Any, inputs: Any, *_: Any, **__: Any) -> tuple[None, None, None]:
+    def prediction_step(
+        self, model: Any, inputs: Any, *_: Any, **__: Any
+    ) -> tuple[None, None, None]:
         self._prepare_inputs(inputs)
         return None, None, None
 
@@ -62,12 +65,16 @@ def load_rows(recipe: Recipe, plan: EvaluationPlan) -> tuple[Dataset, Dataset]:
         recipe.data.dataset_train_split = plan.split
     splits = load_data(recipe.data, purpose="evaluate")
     if plan.split not in splits:
-        raise ValueError(f"The data has no split {plan.split!r} (--split). {did_you_mean(plan.split, splits)}")
+        raise ValueError(
+            f"The data has no split {plan.split!r} (--split). {did_you_mean(plan.split, splits)}"
+        )
     rows = splits[plan.split]
     if hasattr(rows, "__len__"):
         return splits.get(train_split, rows), spread(rows, plan.limit or len(rows))
     if plan.limit is None:
-        raise ValueError("The data is a stream (dataset_streaming); set --limit, the number of prompts.")
+        raise ValueError(
+            "The data is a stream (dataset_streaming); set --limit, the number of prompts."
+        )
     taken = spread(rows, plan.limit)
     return taken, taken
 
@@ -81,12 +88,20 @@ def check_model(name: str, recipe: Recipe) -> None:
     """Raise an error if the model's configuration cannot be loaded; evaluation folders and adapters pass."""
     try:
         if not is_evaluation(name) and find_adapter_config_file(name) is None:
-            AutoConfig.from_pretrained(name, trust_remote_code=getattr(recipe.training, "trust_remote_code", False))
+            AutoConfig.from_pretrained(
+                name, trust_remote_code=getattr(recipe.training, "trust_remote_code", False)
+            )
     except (OSError, HFValidationError) as error:
         raise model_error(name, error, "--model") from None
 
 
-def generate(recipe: Recipe, plan: EvaluationPlan, data: tuple[Dataset, Dataset], model: str, folder: Path) -> bool:
+def generate(
+    recipe: Recipe,
+    plan: EvaluationPlan,
+    data: tuple[Dataset, Dataset],
+    model: str,
+    folder: Path,
+) -> bool:
     """Evaluate a model on the second dataset of `load_rows`, recorded in a folder; return True on the main process.
 
     Raises:
@@ -98,16 +113,38 @@ def generate(recipe: Recipe, plan: EvaluationPlan, data: tuple[Dataset, Dataset]
 
 
 def _prepare(
-    recipe: Recipe, plan: EvaluationPlan, data: tuple[Dataset, Dataset], model: str, folder: Path
+    recipe: Recipe,
+    plan: EvaluationPlan,
+    data: tuple[Dataset, Dataset],
+    model: str,
+    folder: Path,
 ) -> RecipeTrainer:
     """Build a trainer with the model loaded, ready to evaluate."""
     if int(os.environ.get("RANK", "0")) == 0:
         # An `evaluation.json` here describes an earlier evaluation.
         (folder / EVALUATION).unlink(missing_ok=True)
+    training = _settings(recipe, plan, folder)
+    made = replace(recipe, training=training, model=copy.copy(recipe.model))
+    if made.model.model_name_or_path != model:
+        made.model.model_name_or_path, made.model.model_revision = model, None
+    # Free the previous model: its trainer is part of a reference cycle.
+    gc.collect()
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
+    set_up(made)
+    return build_trainer(
+        made, EvaluationTrainer, train_dataset=data[0], eval_dataset=data[1]
+    )
+
+
+def _settings(recipe: Recipe, plan: EvaluationPlan, folder: Path) -> VerifiedGRPOConfig:
+    """Return a copy of the recipe's settings that generates by the plan, trains nothing, and records in the folder."""
     training = copy.copy(recipe.training)
     training.output_dir = str(folder)
     training.eval_strategy = training.save_strategy = "no"
-    training.report_to, training.push_to_hub, training.resume_from_checkpoint = [], False, None
+    training.report_to = []
+    training.push_to_hub = False
+    training.resume_from_checkpoint = None
     # Without a KL penalty, TRL loads no reference model.
     training.beta = 0.0
     training.record_scorecards = True
@@ -120,17 +157,13 @@ def _prepare(
     # A batch must hold whole groups.
     training.per_device_eval_batch_size = max(1, size // plan.samples) * plan.samples
     if plan.greedy:
-        greedy = {"temperature": 0.0} if training.use_vllm else {"do_sample": False, "top_k": None}
+        greedy = (
+            {"temperature": 0.0}
+            if training.use_vllm
+            else {"do_sample": False, "top_k": None}
+        )
         training.generation_kwargs = {**(training.generation_kwargs or {}), **greedy}
-    made = replace(recipe, training=training, model=copy.copy(recipe.model))
-    if made.model.model_name_or_path != model:
-        made.model.model_name_or_path, made.model.model_revision = model, None
-    # Free the previous model: its trainer is part of a reference cycle.
-    gc.collect()
-    if torch.cuda.is_available():
-        torch.cuda.empty_cache()
-    set_up(made)
-    return build_trainer(made, EvaluationTrainer, train_dataset=data[0], eval_dataset=data[1])
+    return training
 
 
 def _run(recipe: Recipe, plan: EvaluationPlan, trainer: RecipeTrainer, model: str) -> bool:

@@ -95,7 +95,10 @@ class Tally:
         self.rows += len(card)
         self.void += sum(card.void)
         for verdicts in zip(*card.verdicts.values(), strict=True):
-            self.failed += any(verdict is not None and verdict.blame is Blame.GRADER for verdict in verdicts)
+            self.failed += any(
+                verdict is not None and verdict.blame is Blame.GRADER
+                for verdict in verdicts
+            )
         self.totals += grouped(card, np.array(card.totals, dtype=float))
         for term in card.terms:
             self.terms.setdefault(term, TermTally()).add(card, term, lines)
@@ -153,7 +156,9 @@ def _terms(summary: Mapping[str, Any]) -> WholeTable:
     table.add_column("verdicts")
     terms = summary["terms"]
     for name, term in terms.items():
-        table.add_row(name, f"{term['weight']:.3g}", _mean(term["score"]), told_verdicts(term))
+        table.add_row(
+            name, f"{term['weight']:.3g}", _mean(term["score"]), told_verdicts(term)
+        )
     if len(terms) > 1:
         table.add_section()
         table.add_row("total", "", _mean(summary["total"]), "")
@@ -177,7 +182,9 @@ def _lines(summary: Mapping[str, Any]) -> Iterator[str]:
 
 def told_verdicts(term: Mapping[str, Any]) -> str:
     """List the number of verdicts per status, given a record by `TermTally.to_record`."""
-    return ", ".join(f"{count:,} {status}" for status, count in term["statuses"].items() if count)
+    return ", ".join(
+        f"{count:,} {status}" for status, count in term["statuses"].items() if count
+    )
 
 
 def told_reasons(term: Mapping[str, Any]) -> str:
@@ -185,7 +192,9 @@ def told_reasons(term: Mapping[str, Any]) -> str:
     reasons = []
     for why, count in list(term["reasons"].items())[:SHOWN_REASONS]:
         lines = term.get("lines", {}).get(why, ())
-        reasons.append(f"{count:,} {on_one_line(why, MAX_CHARS)}{_told_lines(lines, count)}")
+        reasons.append(
+            f"{count:,} {on_one_line(why, MAX_CHARS)}{_told_lines(lines, count)}"
+        )
     # Reasons may hold numbers and commas.
     return "; ".join(reasons)
 

@@ -123,7 +123,11 @@ def compare_with_gold(agreeing: float) -> str:
 
 def or_a_tool(window: Window) -> str:
     """Suspect the tools beside the golds: a tool that returns what is wrong makes siblings agree as well."""
-    return ", or a tool may return what is wrong" if window.logged("tools/call_frequency") else ""
+    return (
+        ", or a tool may return what is wrong"
+        if window.logged("tools/call_frequency")
+        else ""
+    )
 
 
 def of_template(window: Window) -> str:
@@ -141,13 +145,19 @@ def never_explores(window: Window, least: float) -> bool:
     # 0, or unknown, at the start of a run.
     if judged(window.batches) < LEAST_SAMPLES or window.opening[0].step:
         return False
-    return all(repeated_share(batches) >= least for batches in (window.opening, window.batches))
+    return all(
+        repeated_share(batches) >= least for batches in (window.opening, window.batches)
+    )
 
 
 def repeated_share(batches: Sequence[BatchFigures]) -> float:
     """Share of completions that repeat a sibling word for word."""
     # Pairs without a score do not count, as of rows without a gold, so the term that has most tells.
-    terms = [max(batch.terms.values(), key=lambda term: term.repeats) for batch in batches if batch.terms]
+    terms = [
+        max(batch.terms.values(), key=lambda term: term.repeats)
+        for batch in batches
+        if batch.terms
+    ]
     found = TermTotals(terms)
     # Values of void samples are left out, and their groups with them.
     possible = found.verdicts * (1 - found.groups / max(1, found.values.count))
@@ -169,7 +179,10 @@ def is_penalty(window: Window, term: str) -> bool:
     if not values.numbers.count:
         return False
     weight = window.of_term(term).weight
-    return max(weight * values.low, weight * values.high) <= 0 and weight * (values.low + values.high) < 0
+    return (
+        max(weight * values.low, weight * values.high) <= 0
+        and weight * (values.low + values.high) < 0
+    )
 
 
 def names(terms: Sequence[str], last: str = "and") -> str:
@@ -199,16 +212,24 @@ def second_opinions(window: Window) -> list[str]:
     """
     if not window.in_force:
         return []
-    return [term for term in window.terms if term not in window.trained_on and not _looks_elsewhere(window, term)]
+    return [
+        term
+        for term in window.terms
+        if term not in window.trained_on and not _looks_elsewhere(window, term)
+    ]
 
 
 def no_second_opinion(window: Window) -> NotChecked:
     """Explain a missing second opinion: no shadow exists, or shadows read other answers."""
     shadows = [term for term in window.terms if term not in window.trained_on]
     if not shadows:
-        return NotChecked("a second opinion (another verifier of weight 0, best a stricter one)")
+        return NotChecked(
+            "a second opinion (another verifier of weight 0, best a stricter one)"
+        )
     primary = window.in_force[0] if window.in_force else ""
-    return NotChecked(f"a second opinion: {names(shadows)} reads other answers than `{primary}`, or none")
+    return NotChecked(
+        f"a second opinion: {names(shadows)} reads other answers than `{primary}`, or none"
+    )
 
 
 def _looks_elsewhere(window: Window, shadow: str) -> bool:
@@ -218,7 +239,9 @@ def _looks_elsewhere(window: Window, shadow: str) -> bool:
     primary = window.of_term(window.in_force[0])
     # Marks between right and wrong, as of a length: nothing that a second opinion could accept or turn down.
     is_graded = primary.status_share(Status.PARTIAL, Status.SCORED) > GRADED
-    return primary.has_answers is not found.has_answers and (primary.has_answers or is_graded)
+    return primary.has_answers is not found.has_answers and (
+        primary.has_answers or is_graded
+    )
 
 
 def agreement(batches: Sequence[BatchFigures], shadow: str) -> Agreement:
@@ -284,7 +307,10 @@ def worst_share(
     patterns = [share for share in shares if share.is_pattern(warn, critical)]
     if not patterns:
         return None
-    return max(patterns, key=lambda share: (share.in_force, not _waits(window, share.term), share.share))
+    return max(
+        patterns,
+        key=lambda share: (share.in_force, not _waits(window, share.term), share.share),
+    )
 
 
 def _waits(window: Window, term: str) -> bool:
@@ -294,7 +320,9 @@ def _waits(window: Window, term: str) -> bool:
     return 2 * waiting.total() > found.failures(lambda _: True).total()
 
 
-def _verdict_share(window: Window, term: str, count: Callable[[TermFigures], int]) -> VerdictShare:
+def _verdict_share(
+    window: Window, term: str, count: Callable[[TermFigures], int]
+) -> VerdictShare:
     found = window.of_term(term)
     counts = [count(figures) for figures in found.batches]
     return VerdictShare(

@@ -96,7 +96,11 @@ def training_decline(window: Window, term: str | None = None) -> Decline | None:
     fall = best.score - now
     scale = window.scale if term is None else window.value_scale(term)
     is_sure = fall.mean > DOUBT * fall.error
-    if not is_sure or not _matters(fall, best.score, scale) or _is_coming_back(recent, now, fall):
+    if (
+        not is_sure
+        or not _matters(fall, best.score, scale)
+        or _is_coming_back(recent, now, fall)
+    ):
         return None
     before, after, since = _figures(window, best.first, best.last)
     return Decline(
@@ -196,7 +200,9 @@ def _is_coming_back(recent: Sequence[Estimate], now: Estimate, fall: Estimate) -
     return latest.mean > now.mean + BACK * fall.mean or rise.is_sure
 
 
-def _figures(window: Window, first: float, last: float) -> tuple[Levels, Levels, dict[str, float]]:
+def _figures(
+    window: Window, first: float, last: float
+) -> tuple[Levels, Levels, dict[str, float]]:
     """Collect other figures: at the best time, now, and logged maxima in between."""
     near = [part.levels for part in window.history if first <= part.middle <= last]
     logged = [part.levels for part in window.log_history if first <= part.middle <= last]
@@ -204,7 +210,10 @@ def _figures(window: Window, first: float, last: float) -> tuple[Levels, Levels,
     if not logged and window.log_history:
         nearest = min(window.log_history, key=lambda part: abs(part.middle - first))
         logged = [nearest.levels]
-    now = [*map(Levels.of_batch, window.batches), *map(Levels.of_logs, window.logs[-LATEST_LOGS:])]
+    now = [
+        *map(Levels.of_batch, window.batches),
+        *map(Levels.of_logs, window.logs[-LATEST_LOGS:]),
+    ]
     highest: dict[str, float] = {}
     for part in window.log_history:
         if part.middle <= last:

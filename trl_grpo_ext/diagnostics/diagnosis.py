@@ -14,7 +14,12 @@ from trl_grpo_ext.diagnostics.checks import CHECKS
 from trl_grpo_ext.diagnostics.example import Example, examples
 from trl_grpo_ext.diagnostics.finding import Finding, Severity, read_findings
 from trl_grpo_ext.diagnostics.headline import headline, rank
-from trl_grpo_ext.diagnostics.progress import Ends, evaluation_ends, has_risen, training_ends
+from trl_grpo_ext.diagnostics.progress import (
+    Ends,
+    evaluation_ends,
+    has_risen,
+    training_ends,
+)
 from trl_grpo_ext.diagnostics.watch import HOLD, Onsets, look_back
 from trl_grpo_ext.diagnostics.window import RunView, Window
 from trl_grpo_ext.runs.recorded_run import RecordedRun
@@ -72,7 +77,9 @@ class Diagnosis:
         }
 
 
-def diagnose(run: RecordedRun, *, most_examples: int = 3, seconds: float = math.inf) -> Diagnosis:
+def diagnose(
+    run: RecordedRun, *, most_examples: int = 3, seconds: float = math.inf
+) -> Diagnosis:
     """Replay a recorded run through the checks, and diagnose its reward.
 
     The run may still go on, may have been killed, and may hold evaluations only. Batches that cannot be read are passed
@@ -95,13 +102,18 @@ def diagnose(run: RecordedRun, *, most_examples: int = 3, seconds: float = math.
     return replace(found, examples=tuple(examples(cards, found.causes[0], most_examples)))
 
 
-def conclude(window: Window, onsets: Onsets, findings: Sequence[Finding], batches: int) -> Diagnosis:
+def conclude(
+    window: Window, onsets: Onsets, findings: Sequence[Finding], batches: int
+) -> Diagnosis:
     """Diagnose a run from its final window, without examples.
 
     `onsets` has looked at it batch by batch, at so many training batches, and `findings` are what began, oldest first.
     """
     score = {}
-    for where, ends in (("evaluation", evaluation_ends(window)), ("training", training_ends(window))):
+    for where, ends in (
+        ("evaluation", evaluation_ends(window)),
+        ("training", training_ends(window)),
+    ):
         if ends is not None and ends.end.count:
             score[where] = ends
     active = _at_the_end(window, onsets) if batches >= HOLD else _at_once(window)
@@ -116,7 +128,9 @@ def conclude(window: Window, onsets: Onsets, findings: Sequence[Finding], batche
         score=score,
         causes=causes,
         findings=tuple(findings),
-        not_checked={code: onsets.not_checked[code] for code in CHECKS if code in onsets.not_checked},
+        not_checked={
+            code: onsets.not_checked[code] for code in CHECKS if code in onsets.not_checked
+        },
         examples=(),
         step=window.step,
         batches=batches,
@@ -134,7 +148,9 @@ def _without_end(run: RecordedRun, found: Diagnosis) -> str:
     logs = run.logs
     has_logs = logs or found.step < (settings.get("logging_steps") or 0)
     # TRL's last log of a training has its time.
-    if not has_logs or any("train_runtime" in entry and entry["step"] > found.step for entry in logs):
+    if not has_logs or any(
+        "train_runtime" in entry and entry["step"] > found.step for entry in logs
+    ):
         return ""
     whole = f" of {steps}" if steps > 0 else ""
     return f" The record stops after step {found.step}{whole}: the run still goes on, or was ended before its time."
@@ -145,7 +161,9 @@ def _with_those_told(found: Sequence[Finding], run: RecordedRun) -> list[Finding
     findings = read_findings(run.folder)
     codes = {finding.code for finding in findings}
     findings += [finding for finding in found if finding.code not in codes]
-    return sorted(findings, key=lambda finding: -1 if finding.step is None else finding.step)
+    return sorted(
+        findings, key=lambda finding: -1 if finding.step is None else finding.step
+    )
 
 
 def _at_the_end(window: Window, onsets: Onsets) -> dict[str, Finding]:
@@ -168,7 +186,9 @@ def _at_the_end(window: Window, onsets: Onsets) -> dict[str, Finding]:
 def _at_once(window: Window) -> dict[str, Finding]:
     """Run checks once, for a run too short for onsets."""
     found = {code: check(window) for code, check in CHECKS.items()}
-    return {code: finding for code, finding in found.items() if isinstance(finding, Finding)}
+    return {
+        code: finding for code, finding in found.items() if isinstance(finding, Finding)
+    }
 
 
 # Logs, as many as checks look at batches.

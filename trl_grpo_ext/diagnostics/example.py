@@ -76,7 +76,9 @@ def _is_unread(card: Scorecard, finding: Finding) -> Sequence[bool]:
 
 def _is_disputed(card: Scorecard, finding: Finding) -> Sequence[bool]:
     """Mark samples that the primary verdict passes and the second opinion of the finding fails."""
-    opinions = [card.verdicts[term] for term in _named(card, finding) if card.weights[term] == 0]
+    opinions = [
+        card.verdicts[term] for term in _named(card, finding) if card.weights[term] == 0
+    ]
     # The finding is of an evaluation, not of a second opinion.
     if not opinions:
         return _any_row(card, finding)
@@ -90,7 +92,9 @@ def _is_disputed(card: Scorecard, finding: Finding) -> Sequence[bool]:
 def _is_ungraded(card: Scorecard, finding: Finding) -> Sequence[bool]:
     """Mark samples with grader failures, or policy timeouts if the finding counts those."""
     if finding.numbers.get("of_the_policy"):
-        return _of_the_named(lambda one: one.blame is Blame.POLICY and one.status is Status.TIMEOUT)(card, finding)
+        return _of_the_named(
+            lambda one: one.blame is Blame.POLICY and one.status is Status.TIMEOUT
+        )(card, finding)
     return _of_the_named(lambda one: one.blame is Blame.GRADER)(card, finding)
 
 
@@ -111,7 +115,9 @@ _ROWS: Mapping[str, Shown] = {
     "grader_trouble": _is_ungraded,
     "bad_data": _of_the_named(lambda one: one.blame is Blame.DATA),
     "unparseable_flood": _is_unread,
-    "truncation": lambda card, finding: [sample.truncated is True for sample in card.samples],
+    "truncation": lambda card, finding: [
+        sample.truncated is True for sample in card.samples
+    ],
     "label_hacks": _of_the_named(would_fool),
     "reward_hacking": _is_disputed,
     "noisy_verifier": _is_disputed,
@@ -132,7 +138,9 @@ def examples(cards: Iterable[Scorecard], finding: Finding, limit: int) -> list[E
         rows = [row for row in by_advantage if shows[row]]
         # Equal completions are quoted once: the first row by text.
         distinct = {card.samples[row].text: row for row in reversed(rows)}
-        found += [_example(card, row) for row in rows if distinct[card.samples[row].text] == row]
+        found += [
+            _example(card, row) for row in rows if distinct[card.samples[row].text] == row
+        ]
         if len(found) >= limit:
             break
     return found[:limit]
@@ -156,9 +164,15 @@ def _example(card: Scorecard, row: int) -> Example:
         step=sample.step,
         group=sample.group,
         prompt=on_one_line(last_message(sample.prompt), MOST_CHARS),
-        text=f"(no text, {sample.length} tokens)" if is_silent(sample) else on_one_line(sample.text, MOST_CHARS),
+        text=f"(no text, {sample.length} tokens)"
+        if is_silent(sample)
+        else on_one_line(sample.text, MOST_CHARS),
         gold=None if gold is None else on_one_line(str(sample.row[gold]), MOST_CHARS),
-        verdicts={term: _shown(verdict) for term, verdict in verdicts.items() if verdict is not None},
+        verdicts={
+            term: _shown(verdict)
+            for term, verdict in verdicts.items()
+            if verdict is not None
+        },
         advantage=None if card.advantages is None else card.advantages[row],
     )
 

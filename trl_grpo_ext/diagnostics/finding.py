@@ -85,7 +85,9 @@ class Finding:
         object.__setattr__(self, "terms", tuple(self.terms))
         for name, number in self.numbers.items():
             if not math.isfinite(number):
-                raise ValueError(f"The number {name!r} of a finding must be finite, got {number}.")
+                raise ValueError(
+                    f"The number {name!r} of a finding must be finite, got {number}."
+                )
 
     @property
     def docs(self) -> str:
@@ -100,7 +102,16 @@ class Finding:
     def from_record(cls, record: Mapping[str, Any]) -> Finding:
         """Read a finding from its record; merged codes get their current name."""
         # A run that was recorded before findings named their terms has none.
-        found = cls(**{"terms": (), **{each.name: record[each.name] for each in fields(cls) if each.name in record}})
+        found = cls(
+            **{
+                "terms": (),
+                **{
+                    each.name: record[each.name]
+                    for each in fields(cls)
+                    if each.name in record
+                },
+            }
+        )
         return replace(found, code=MERGED.get(found.code, found.code))
 
 

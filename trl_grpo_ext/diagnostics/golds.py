@@ -229,7 +229,9 @@ def told_related(batches: Sequence[BatchFigures], related: Relation) -> str:
 
 def _place(answer: str, gold: str) -> int | None:
     """Return the place of the first relation that holds; None without one."""
-    return next((place for place, each in enumerate(RELATIONS) if each.holds(answer, gold)), None)
+    return next(
+        (place for place, each in enumerate(RELATIONS) if each.holds(answer, gold)), None
+    )
 
 
 def few_golds(batches: Sequence[BatchFigures]) -> tuple[str, ...]:

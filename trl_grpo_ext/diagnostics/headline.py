@@ -11,7 +11,12 @@ from typing import NamedTuple
 from trl_grpo_ext.diagnostics.batches import GRADED, group_share, judged, names, percent
 from trl_grpo_ext.diagnostics.checks import CHECKS
 from trl_grpo_ext.diagnostics.checks.completions.truncation import NEARLY_ALL
-from trl_grpo_ext.diagnostics.checks.dead_groups import LEAST_LIVE, group_mix, live_share, same_prompts
+from trl_grpo_ext.diagnostics.checks.dead_groups import (
+    LEAST_LIVE,
+    group_mix,
+    live_share,
+    same_prompts,
+)
 from trl_grpo_ext.diagnostics.checks.reward_hacking import GAP
 from trl_grpo_ext.diagnostics.checks.zero_updates import highest_rate, trained_part
 from trl_grpo_ext.diagnostics.finding import Finding, Severity
@@ -39,7 +44,15 @@ ASIDE = frozenset(("label_hacks", "repetition"))
 
 # Troubles whose harm stays when they are over, though the score has risen since: lost rows, a false signal, a leak.
 LASTING = frozenset(
-    ("grader_trouble", "bad_data", "mixed_groups", "noisy_verifier", "reward_hacking", "label_hacks", "way_out")
+    (
+        "grader_trouble",
+        "bad_data",
+        "mixed_groups",
+        "noisy_verifier",
+        "reward_hacking",
+        "label_hacks",
+        "way_out",
+    )
 )
 
 # Information of these codes is about a term without weight, which holds no reward back.
@@ -105,7 +118,11 @@ def headline(causes: Sequence[Finding], findings: Sequence[Finding], window: Win
     if causes and not _is_beside(causes[0], window, does_well=does_well):
         return causes[0].sentence
     # A score that has risen since refutes an earlier trouble, unless the run keeps its harm.
-    earlier = [finding for finding in _worst_of(findings) if not does_well or finding.code in LASTING]
+    earlier = [
+        finding
+        for finding in _worst_of(findings)
+        if not does_well or finding.code in LASTING
+    ]
     is_clean = not any(_contradicts(finding) for finding in (*earlier, *causes))
     sound = _sound(window, is_clean=is_clean)
     if causes:
@@ -149,7 +166,9 @@ def _is_beside(cause: Finding, window: Window, *, does_well: bool) -> bool:
     Programs that only a naive grader would pay for hold nothing back, however the score moves.
     """
     is_information = cause.severity is Severity.INFO
-    if cause.code == "label_hacks" or (does_well and (is_information or cause.code in ASIDE)):
+    if cause.code == "label_hacks" or (
+        does_well and (is_information or cause.code in ASIDE)
+    ):
         return True
     if cause.severity is Severity.WARNING and cause.code not in REFUTING:
         return _has_clearly_risen(window)
@@ -201,7 +220,9 @@ def _sound(window: Window, *, is_clean: bool) -> str:
     if trained.is_well and is_well:
         return f"{FINE} {trained.text}{solved}. {sentence(held_out.text)}."
     if trained.is_well:
-        return f"{sentence(trained.text)}; {', and '.join((held_out.text, *caveats))}{solved}."
+        return (
+            f"{sentence(trained.text)}; {', and '.join((held_out.text, *caveats))}{solved}."
+        )
     if moves == "risen" and is_well:
         return f"{FINE} {held_out.text}; {in_training}."
     sentences = [trained.text]
@@ -239,7 +260,10 @@ def _changed_weight(window: Window) -> str:
     faded = window.faded
     if faded is None:
         return ""
-    if window.of_term(window.in_force[0]).has_answers or not window.of_term(faded.term).has_answers:
+    if (
+        window.of_term(window.in_force[0]).has_answers
+        or not window.of_term(faded.term).has_answers
+    ):
         return ""
     when = "" if faded.step is None else f" since step {faded.step}"
     return f" (`{faded.term}`, which came first, has no weight{when}: keep some on it)"
@@ -255,7 +279,10 @@ def _of_evaluation(window: Window, evaluation: Ends | None) -> Said:
         text = f"in {empty} evaluations nothing could be judged" if empty else NOT_HELD_OUT
         return Said(text, is_well=False)
     if not evaluation.start.count:
-        return Said(f"the evaluation is {evaluation}, and no other one was made to compare it with", is_well=False)
+        return Said(
+            f"the evaluation is {evaluation}, and no other one was made to compare it with",
+            is_well=False,
+        )
     shared = window.settings.get("evaluation_in_training") or 0.0
     if shared >= CONTAMINATED:
         text = (
@@ -266,7 +293,10 @@ def _of_evaluation(window: Window, evaluation: Ends | None) -> Said:
     if evaluation.moves:
         text = f"the evaluation has {evaluation.moves} {evaluation.change}"
         if _is_behind(window, evaluation):
-            return Said(f"{text}, far below training, which may learn its prompts by heart", is_well=False)
+            return Said(
+                f"{text}, far below training, which may learn its prompts by heart",
+                is_well=False,
+            )
         return Said(text, is_well=evaluation.moves == "risen")
     was_high = window.scale.unit(evaluation.start).mean >= CEILING
     if window.scale.is_known and was_high:
@@ -320,17 +350,25 @@ def _caveats(window: Window, held_out: Said) -> list[str]:
     prompts = same_prompts(window)
     if prompts and not held_out.is_well:
         many = "s" if prompts > 1 else ""
-        found.append(f"the data has {prompts} prompt{many}: for what carries over, take more")
+        found.append(
+            f"the data has {prompts} prompt{many}: for what carries over, take more"
+        )
     if not window.is_shuffled and has_risen(window) and not held_out.is_well:
-        found.append("the rows are not shuffled: later ones may be easier, so shuffle (shuffle_dataset: true)")
+        found.append(
+            "the rows are not shuffled: later ones may be easier, so shuffle (shuffle_dataset: true)"
+        )
     cut = _of_cut(window)
     if cut:
         found.append(cut)
     beta = window.settings.get("beta") or 0
     is_scaled = window.settings.get("scale_rewards") not in (None, False, "none")
     if beta >= HIGH_BETA and is_scaled and not window.is_solved:
-        found.append(f"a beta of {beta:g} holds the policy close to its reference: 0 to 0.1 is usual")
-    void = sum(batch.void for batch in window.batches) / sum(batch.size for batch in window.batches)
+        found.append(
+            f"a beta of {beta:g} holds the policy close to its reference: 0 to 0.1 is usual"
+        )
+    void = sum(batch.void for batch in window.batches) / sum(
+        batch.size for batch in window.batches
+    )
     if void >= MOST:
         found.append(f"{percent(void)} of the completions have no verdict")
     return found
@@ -361,7 +399,9 @@ def _of_training(window: Window, ends: Ends, score: str) -> Said:
     if window.is_solved:
         return Said(f"{score} is {ends}", is_well=True)
     if _is_scarce(window):
-        return Said(f"{sentence(_few(window))}, and {score} is {ends}: {TAKE}.", is_well=False)
+        return Said(
+            f"{sentence(_few(window))}, and {score} is {ends}: {TAKE}.", is_well=False
+        )
     if is_known_flat(window):
         return Said(_does_not_rise(window, ends, score), is_well=False)
     return Said(_may_rise(window, ends, score), is_well=False)
@@ -369,7 +409,9 @@ def _of_training(window: Window, ends: Ends, score: str) -> Said:
 
 def _few_batches(window: Window) -> str:
     """Tell of a batch of completions that serves many updates, so that few batches are generated; else empty."""
-    updates = (window.number("steps_per_generation") or 1) / (window.number("gradient_accumulation_steps") or 1)
+    updates = (window.number("steps_per_generation") or 1) / (
+        window.number("gradient_accumulation_steps") or 1
+    )
     updates *= window.number("num_iterations") or 1
     if updates < MANY_UPDATES:
         return ""
@@ -382,9 +424,15 @@ def _few_batches(window: Window) -> str:
 def _of_rise(window: Window, ends: Ends, score: str) -> Said:
     if _is_slow(window, ends):
         steps = steps_so_far(window)
-        return Said(f"{sentence(score)} rises slowly: {ends}, over {steps:.0f} steps.", is_well=False)
+        return Said(
+            f"{sentence(score)} rises slowly: {ends}, over {steps:.0f} steps.",
+            is_well=False,
+        )
     risen = f"{score} has risen {ends.change}"
-    if _is_scarce(window) and group_share(window.batches, GroupOutcome.ALL_WRONG) >= MANY_WRONG:
+    if (
+        _is_scarce(window)
+        and group_share(window.batches, GroupOutcome.ALL_WRONG) >= MANY_WRONG
+    ):
         return Said(f"{sentence(risen)}. Now {_few(window)}: {TAKE}.", is_well=False)
     short = _falls_short(window, ends)
     if short:
@@ -438,7 +486,9 @@ def _may_rise(window: Window, ends: Ends, score: str) -> str:
     interval = trend.interval
     low = f"{interval.low:+z.{ends.digits}f}"
     high = f"{interval.high:+z.{ends.digits}f}"
-    said = f"over {steps_so_far(window):.0f} steps is between {low} and {high} (95 % interval)"
+    said = (
+        f"over {steps_so_far(window):.0f} steps is between {low} and {high} (95 % interval)"
+    )
     if steps_so_far(window) >= EARLY:
         score += trained_part(window)
     if trend.is_sure:
@@ -448,7 +498,11 @@ def _may_rise(window: Window, ends: Ends, score: str) -> str:
 
 def _does_not_rise(window: Window, ends: Ends, score: str) -> str:
     live = live_share(window)
-    groups = "groups are not known" if live is None else f"{percent(live)} of the groups are live"
+    groups = (
+        "groups are not known"
+        if live is None
+        else f"{percent(live)} of the groups are live"
+    )
     signal = f"The signal looks sound ({groups})"
     kl = window.last_logged("kl")
     if kl is not None and abs(kl) < HARDLY_MOVED:

@@ -68,7 +68,11 @@ def _level(parts: Sequence[Grouped]) -> Estimate:
     return replace(alone, error=max(alone.error, grouped.error))
 
 
-def gain(earlier: Sequence[BatchFigures], later: Sequence[BatchFigures], level: LevelOf = score_level) -> Estimate:
+def gain(
+    earlier: Sequence[BatchFigures],
+    later: Sequence[BatchFigures],
+    level: LevelOf = score_level,
+) -> Estimate:
     """Gain of the score, or another level, between two lists of batches; count 0 if unknown."""
     end = level(later)
     return end - _as_unsure(level(earlier), like=end)
@@ -126,13 +130,21 @@ class Levels:
             cut=batch.primary.cut_share,
             void=Estimate.share(batch.void, batch.size),
             values={name: term.values.groups for name, term in batch.terms.items()},
-            weights={name: Estimate.of([term.weight]) for name, term in batch.terms.items()},
+            weights={
+                name: Estimate.of([term.weight]) for name, term in batch.terms.items()
+            },
         )
 
     @classmethod
     def of_logs(cls, entry: Mapping[str, Any]) -> Levels:
         """Read figures from a TRL log that may explain a changed score."""
-        return cls(logged={name: Estimate.of([entry[name]]) for name in LOGGED if is_number(entry.get(name))})
+        return cls(
+            logged={
+                name: Estimate.of([entry[name]])
+                for name in LOGGED
+                if is_number(entry.get(name))
+            }
+        )
 
 
 LOGGED = ("entropy", "grad_norm", "kl", "clip_ratio/region_mean")
@@ -189,7 +201,10 @@ class History:
         self._full.append(Period.of(self._open))
         self._open = []
         if len(self._full) == MOST_PERIODS:
-            self._full = [Period.of(pair) for pair in zip(self._full[::2], self._full[1::2], strict=True)]
+            self._full = [
+                Period.of(pair)
+                for pair in zip(self._full[::2], self._full[1::2], strict=True)
+            ]
             self._length *= 2
 
     @property

@@ -11,7 +11,9 @@ from trl_grpo_ext.diagnostics.example import Example
 from trl_grpo_ext.diagnostics.finding import Finding
 
 
-def print_diagnosis(diagnosis: Diagnosis, drivers: Mapping[str, float] | None = None, *, short: bool = False) -> None:
+def print_diagnosis(
+    diagnosis: Diagnosis, drivers: Mapping[str, float] | None = None, *, short: bool = False
+) -> None:
     """Print the answer.
 
     Drivers are as `recent_drivers` gives them. `short` prints only the sentence and what to do.
@@ -29,8 +31,14 @@ def print_diagnosis(diagnosis: Diagnosis, drivers: Mapping[str, float] | None = 
         return
     page.drivers(drivers or {})
     active = {cause.code for cause in diagnosis.causes}
-    over = [finding for finding in diagnosis.findings if finding.code not in active and finding.sentence not in told]
-    page.findings("Also", [cause for cause in diagnosis.causes if cause.sentence not in told])
+    over = [
+        finding
+        for finding in diagnosis.findings
+        if finding.code not in active and finding.sentence not in told
+    ]
+    page.findings(
+        "Also", [cause for cause in diagnosis.causes if cause.sentence not in told]
+    )
     page.findings("Earlier, and over", over)
     page.examples(diagnosis.examples)
     page.not_checked(diagnosis.not_checked)
@@ -59,22 +67,32 @@ class _Page:
     def drivers(self, drivers: Mapping[str, float]) -> None:
         # One term has them all.
         if len(drivers) > 1:
-            shares = ", ".join(f"{term} {100 * share:z.0f} %" for term, share in drivers.items())
-            self.line(f"The latest advantages come from: {shares} (trl-grpo-ext docs metrics_reference#driver-shares)")
+            shares = ", ".join(
+                f"{term} {100 * share:z.0f} %" for term, share in drivers.items()
+            )
+            self.line(
+                f"The latest advantages come from: {shares} (trl-grpo-ext docs metrics_reference#driver-shares)"
+            )
 
     def findings(self, title: str, findings: Sequence[Finding]) -> None:
         if findings:
             self.title(title)
         for finding in findings:
             at = "" if finding.step is None else f"step {finding.step}, "
-            self.line(f"{at}{finding.severity}, {finding.code}: {finding.sentence}", indent=2)
+            self.line(
+                f"{at}{finding.severity}, {finding.code}: {finding.sentence}", indent=2
+            )
             self.line(f"{finding.action} ({finding.docs})", indent=4, style="dim")
 
     def examples(self, examples: Sequence[Example]) -> None:
         if examples:
             self.title("Completions")
         for example in examples:
-            advantage = "" if example.advantage is None else f", advantage {example.advantage:+z.2f}"
+            advantage = (
+                ""
+                if example.advantage is None
+                else f", advantage {example.advantage:+z.2f}"
+            )
             self.line(f"step {example.step}, group {example.group}{advantage}", indent=2)
             shown = {"prompt": example.prompt, "completion": example.text}
             if example.gold is not None:

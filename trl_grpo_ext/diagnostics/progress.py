@@ -5,7 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from trl_grpo_ext.diagnostics.levels import LevelOf, fitted_rise, gain, gain_within, score_level
+from trl_grpo_ext.diagnostics.levels import (
+    LevelOf,
+    fitted_rise,
+    gain,
+    gain_within,
+    score_level,
+)
 from trl_grpo_ext.diagnostics.window import Window
 from trl_grpo_ext.support.estimate import NOTHING, SURE, Estimate, Interval
 
@@ -128,7 +134,9 @@ def training_ends(window: Window) -> Ends:
     start_at = ""
     end_at = "in the only batch"
     if first:
-        start_at = f"in the first {len(first)} batches" if len(first) > 1 else "in the first batch"
+        start_at = (
+            f"in the first {len(first)} batches" if len(first) > 1 else "in the first batch"
+        )
         end_at = f"in the last {len(last)}" if len(last) > 1 else "in the last one"
     return Ends(
         start=score_level(first),

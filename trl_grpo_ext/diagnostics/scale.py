@@ -92,7 +92,11 @@ def scale_of(seen: Seen, declared: ScoreRange | None) -> Scale:
     * Else 0 to 1, if all scores lie there and every verdict says right, partly right or wrong.
     * Else the observed spread of the scores, up to the ceiling if many share the highest score exactly.
     """
-    if declared is not None and declared[0] <= seen.scores.low and seen.scores.high <= declared[1]:
+    if (
+        declared is not None
+        and declared[0] <= seen.scores.low
+        and seen.scores.high <= declared[1]
+    ):
         return Scale(low=declared[0], high=declared[1])
     if seen.scores.in_unit and not seen.unplaced:
         return CORRECTNESS
@@ -118,10 +122,14 @@ def observed_scale(numbers: Grouped) -> Scale:
     deviation = math.sqrt(found.squared_deviations / found.count)
     span = min(numbers.high - numbers.low, SPREAD * deviation)
     is_usable = 0 < span < math.inf
-    return Scale(low=numbers.low, high=numbers.low + (span if is_usable else 1.0), is_known=False)
+    return Scale(
+        low=numbers.low, high=numbers.low + (span if is_usable else 1.0), is_known=False
+    )
 
 
-def common_scale(seen: Mapping[str, Seen], terms: Iterable[str], declared: Mapping[str, ScoreRange]) -> Scale:
+def common_scale(
+    seen: Mapping[str, Seen], terms: Iterable[str], declared: Mapping[str, ScoreRange]
+) -> Scale:
     """Return the common scale of several terms, or the spread of all their scores."""
     known = {term: seen[term] for term in terms if term in seen}
     scales = {scale_of(one, declared.get(term)) for term, one in known.items()}

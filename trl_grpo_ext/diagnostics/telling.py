@@ -80,7 +80,10 @@ def _has_trackio_run(trackio: Any) -> bool:
 
 
 # Trackers by module name, each with a test for an active run.
-HAS_RUN: Mapping[str, Callable[[Any], bool]] = {"wandb": _has_wandb_run, "trackio": _has_trackio_run}
+HAS_RUN: Mapping[str, Callable[[Any], bool]] = {
+    "wandb": _has_wandb_run,
+    "trackio": _has_trackio_run,
+}
 
 
 def alert_trackers(finding: Finding) -> None:

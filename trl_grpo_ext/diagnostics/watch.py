@@ -12,7 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from trl_grpo_ext.diagnostics.checks import CHECKS
-from trl_grpo_ext.diagnostics.finding import FILE, Finding, NotChecked, Severity, append_finding
+from trl_grpo_ext.diagnostics.finding import (
+    FILE,
+    Finding,
+    NotChecked,
+    Severity,
+    append_finding,
+)
 from trl_grpo_ext.diagnostics.telling import alert_trackers, show_finding
 from trl_grpo_ext.diagnostics.window import Check, RunView, Window
 from trl_grpo_ext.figures.reduction import BatchFigures, reduce_card
@@ -25,7 +31,11 @@ from trl_grpo_ext.support.text import Once
 
 logger = logging.getLogger(__name__)
 
-LEVELS = {Severity.INFO: logging.INFO, Severity.WARNING: logging.WARNING, Severity.CRITICAL: logging.ERROR}
+LEVELS = {
+    Severity.INFO: logging.INFO,
+    Severity.WARNING: logging.WARNING,
+    Severity.CRITICAL: logging.ERROR,
+}
 
 
 class Watch(RunListener):
@@ -160,7 +170,9 @@ class Onsets:
             found = check(window)
         # One check that fails must not silence the others.
         except Exception as error:
-            self._once.warn(logger, code, "The check %r failed; the others go on.", code, error=error)
+            self._once.warn(
+                logger, code, "The check %r failed; the others go on.", code, error=error
+            )
             self.not_checked[code] = f"a check that does not fail ({type(error).__name__})"
             return None
         self.not_checked.pop(code, None)
@@ -180,7 +192,9 @@ class Onsets:
         self._missed[code] = 0
         told = self._told.get(code)
         # Not told yet, or more severe now and asking for something else: it has another cause.
-        is_news = told is None or (found.severity.rank > told.severity.rank and found.action != told.action)
+        is_news = told is None or (
+            found.severity.rank > told.severity.rank and found.action != told.action
+        )
         self._held[code] = self._held.get(code, 0) + 1 if is_news else 0
         begins = self._held[code] >= (1 if code in AT_ONCE else HOLD)
         if begins:
@@ -195,7 +209,12 @@ MOST_BATCHES = 512
 
 
 def look_back(
-    run: RecordedRun, view: RunView, onsets: Onsets, *, before: int | None = None, seconds: float = math.inf
+    run: RecordedRun,
+    view: RunView,
+    onsets: Onsets,
+    *,
+    before: int | None = None,
+    seconds: float = math.inf,
 ) -> tuple[list[Finding], int]:
     """Replay recorded batches and logs through the checks, in order.
 
@@ -225,13 +244,19 @@ def look_back(
 class _Showing:
     """Replay of a recorded run for checks: logs and batches in order."""
 
-    def __init__(self, run: RecordedRun, view: RunView, onsets: Onsets, before: int | None) -> None:
+    def __init__(
+        self, run: RecordedRun, view: RunView, onsets: Onsets, before: int | None
+    ) -> None:
         self.findings: list[Finding] = []
         self.batches = 0
         self._run = run
         self._view = view
         self._onsets = onsets
-        self._logs = (entry for entry in run.iterate_logs() if before is None or entry["step"] <= before)
+        self._logs = (
+            entry
+            for entry in run.iterate_logs()
+            if before is None or entry["step"] <= before
+        )
         self._entry = next(self._logs, None)
 
     def show(self, numbers: Sequence[int]) -> None:
@@ -253,7 +278,13 @@ class _Showing:
 
 def _numbers(run: RecordedRun, before: int | None) -> tuple[list[int], list[int]]:
     """Split recorded batch numbers: opening training batches first, then all later ones."""
-    parts = [(number, about) for number, about in run.parts() if before is None or (about.step or 0) < before]
+    parts = [
+        (number, about)
+        for number, about in run.parts()
+        if before is None or (about.step or 0) < before
+    ]
     train = [number for number, about in parts if about.mode == "train"][:OPENING_BATCHES]
     end = train[-1] if train else -1
-    return [number for number, _ in parts if number <= end], [number for number, _ in parts if number > end]
+    return [number for number, _ in parts if number <= end], [
+        number for number, _ in parts if number > end
+    ]

@@ -182,7 +182,9 @@ class Window:
     @property
     def evaluated_steps(self) -> list[tuple[int, Estimate]]:
         """Step and score of each evaluation whose step is known."""
-        return [(each.step, each.score) for each in self.evaluations if each.step is not None]
+        return [
+            (each.step, each.score) for each in self.evaluations if each.step is not None
+        ]
 
     @property
     def terms(self) -> tuple[str, ...]:
@@ -254,7 +256,9 @@ class Window:
         values = self.logged(name)
         return values[-1] if values else None
 
-    def median_logged(self, name: str, *, latest: int = LATEST_LOGS, least: int = 1) -> float | None:
+    def median_logged(
+        self, name: str, *, latest: int = LATEST_LOGS, least: int = 1
+    ) -> float | None:
         """Median of the latest values, at most `latest` of them; None for fewer than `least`. Single logs are noisy."""
         values = self.logged(name)[-latest:]
         if len(values) < least:
@@ -286,7 +290,9 @@ MOST_BETWEEN_LOGS = 32
 class RunView:
     """Keeps what checks need of a run, bounded, whether it is live or read from disk."""
 
-    def __init__(self, settings: Mapping[str, Any], folder: str | os.PathLike[str] | None = None) -> None:
+    def __init__(
+        self, settings: Mapping[str, Any], folder: str | os.PathLike[str] | None = None
+    ) -> None:
         self.settings = dict(settings)
         self._kept = Window(settings=self.settings, folder=folder)
         self._history = History()
@@ -315,7 +321,9 @@ class RunView:
             batches=(*self._kept.batches, figures)[-RECENT_BATCHES:],
             trained_on=self._kept.trained_on.union(figures.in_force),
         )
-        self._history.add(figures.step, figures.primary.scores.groups, Levels.of_batch(figures))
+        self._history.add(
+            figures.step, figures.primary.scores.groups, Levels.of_batch(figures)
+        )
         self._totals += figures.rewards
         for term, found in figures.terms.items():
             self._seen[term] = self._seen.get(term, Seen()) + Seen.of(found)

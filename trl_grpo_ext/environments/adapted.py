@@ -27,4 +27,8 @@ class Adapted:
 
 @cache
 def _mixed(mixed_in: type, kind: type) -> type:
-    return type(kind.__name__, (mixed_in, kind), {"__module__": kind.__module__, "__doc__": kind.__doc__})
+    return type(
+        kind.__name__,
+        (mixed_in, kind),
+        {"__module__": kind.__module__, "__doc__": kind.__doc__},
+    )

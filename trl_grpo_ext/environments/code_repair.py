@@ -11,7 +11,14 @@ from typing import Any
 
 from trl_grpo_ext.environments.openreward import UNSUBMITTED
 from trl_grpo_ext.environments.python import OUTPUT_CHARS, cut_for_the_model
-from trl_grpo_ext.programs.sandbox.job import CallSuite, Ending, Job, RunResult, Suite, TestResult
+from trl_grpo_ext.programs.sandbox.job import (
+    CallSuite,
+    Ending,
+    Job,
+    RunResult,
+    Suite,
+    TestResult,
+)
 from trl_grpo_ext.programs.suites.bad_tests import BadTests
 from trl_grpo_ext.programs.suites.test_module import RUNNER
 from trl_grpo_ext.programs.suites.trials import BROKEN, REFERENCE
@@ -155,19 +162,25 @@ class CodeRepairEnvironment:
             last = self._submitted[-1][:_SHOWN_PROGRAM]
         return {SUBMISSIONS: len(self._submitted), "code": last, "public": self._passed}
 
-    def _check_rows(self, rows: Sequence[Mapping[str, Any]], *, thorough: bool = False) -> list[DataProblem]:
+    def _check_rows(
+        self, rows: Sequence[Mapping[str, Any]], *, thorough: bool = False
+    ) -> list[DataProblem]:
         """List the rows whose public or hidden tests judge nothing, as `UnitTestVerifier.check_rows` does.
 
         If `thorough`, also list rows whose reference fails a test, and rows whose hidden tests pass a non-solution or
         the broken code.
         """
         run = self._hidden.runner().run if thorough else None
-        found = row_problems(rows, self._hidden.suite_of_row, partial(self._trials, self._hidden), run)
+        found = row_problems(
+            rows, self._hidden.suite_of_row, partial(self._trials, self._hidden), run
+        )
         found += row_problems(rows, self._public.suite_of_row, self._public_trials, run)
         # Both parts of a row have some problems alike.
         return list(dict.fromkeys(found))
 
-    def _trials(self, verifier: UnitTestVerifier, row: Mapping[str, Any], suite: Suite) -> list[tuple[str, Job]]:
+    def _trials(
+        self, verifier: UnitTestVerifier, row: Mapping[str, Any], suite: Suite
+    ) -> list[tuple[str, Job]]:
         """Make the trials of a part of a row's tests: those of its verifier, and the row's broken code."""
         trials = verifier.trials(row, suite)
         broken = row.get(self.broken_column)
@@ -180,10 +193,16 @@ class CodeRepairEnvironment:
 
     def _public_trials(self, row: Mapping[str, Any], suite: Suite) -> list[tuple[str, Job]]:
         # Public tests judge nothing, so any other program may pass them.
-        return [trial for trial in self._trials(self._public, row, suite) if trial[0] == REFERENCE]
+        return [
+            trial
+            for trial in self._trials(self._public, row, suite)
+            if trial[0] == REFERENCE
+        ]
 
     def _sample(self, code: str) -> Sample:
-        return Sample(text=WholeProgram(_unfenced(code)), prompt=self._prompt, row=self._row)
+        return Sample(
+            text=WholeProgram(_unfenced(code)), prompt=self._prompt, row=self._row
+        )
 
     def _unsubmitted(self) -> Verdict:
         try:
@@ -233,7 +252,9 @@ def _texts(suite: Suite) -> list[str]:
     """
     if isinstance(suite, CallSuite):
         return [_name_in_module(test) or test for test in suite.tests]
-    return [f"for the input {case.stdin!r} it prints {case.stdout!r}" for case in suite.tests]
+    return [
+        f"for the input {case.stdin!r} it prints {case.stdout!r}" for case in suite.tests
+    ]
 
 
 _OF_MODULE = re.compile(rf"(\w+)\(\)|{RUNNER}\.run_\w+\(globals\(\), (.*)\)")

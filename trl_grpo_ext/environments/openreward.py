@@ -22,13 +22,23 @@ class _OpenRewards:
     def get_reward(self) -> float | Verdict:
         if self.reward is not None:
             return self.reward
-        if self.rewards and self.metadata[-1] is None and self.last_output.startswith(_FAILED):
-            raise ConnectionError(f"the last call failed: {self.last_output.removeprefix(_FAILED)}")
+        if (
+            self.rewards
+            and self.metadata[-1] is None
+            and self.last_output.startswith(_FAILED)
+        ):
+            raise ConnectionError(
+                f"the last call failed: {self.last_output.removeprefix(_FAILED)}"
+            )
         return UNSUBMITTED
 
     @property
     def state(self) -> dict[str, Any]:
-        return {"rewards": self.rewards, "metadata": self.metadata, "finished": self.finished}
+        return {
+            "rewards": self.rewards,
+            "metadata": self.metadata,
+            "finished": self.finished,
+        }
 
 
 class FromOpenReward(Adapted):

@@ -59,7 +59,9 @@ class PythonEnvironment:
 
     def __init__(self) -> None:
         check_packages(self.packages)
-        self._session = PythonSession(self.limits, packages=self.packages, allow_unsafe=self.allow_unsafe)
+        self._session = PythonSession(
+            self.limits, packages=self.packages, allow_unsafe=self.allow_unsafe
+        )
         # A run must not begin if each of its calls would fail.
         self._session.check()
         self._begin()
@@ -93,7 +95,11 @@ class PythonEnvironment:
             self._seconds += time.perf_counter() - began
         if result.end is not None:
             self._ended.append(f"{result.end.ending}: {result.end.detail}")
-        return _shown(result, self.output_chars, "Its names are gone; the next call starts a new session.")
+        return _shown(
+            result,
+            self.output_chars,
+            "Its names are gone; the next call starts a new session.",
+        )
 
     @property
     def state(self) -> dict[str, Any]:
@@ -159,5 +165,8 @@ def _shown(result: CellResult, most: int, after_the_end: str) -> str:
     text = cut_for_the_model(result.output.rstrip("\n"), most)
     if result.end is None:
         return text or "(no output)"
-    end = f"[The code was ended: {result.end.ending}, {result.end.detail}. {after_the_end}".rstrip() + "]"
+    end = (
+        f"[The code was ended: {result.end.ending}, {result.end.detail}. {after_the_end}".rstrip()
+        + "]"
+    )
     return f"{text}\n{end}" if text else end

@@ -173,7 +173,9 @@ def advantages_of(card: Scorecard, settings: AdvantageSettings) -> Advantages:
     return Advantages(values=_known(values), rounding=_known(rounding))
 
 
-def _summed_then_normalized(card: Scorecard, settings: AdvantageSettings) -> tuple[SingleArray, SingleArray]:
+def _summed_then_normalized(
+    card: Scorecard, settings: AdvantageSettings
+) -> tuple[SingleArray, SingleArray]:
     values = card.value_matrix.astype(np.float32)
     weights = card.weight_row.astype(np.float32)
     others = np.nan_to_num(card.other_column).astype(np.float32)

@@ -50,7 +50,9 @@ class BatchTotals:
 
     def value(self, term: str) -> float | None:
         """Return a term's mean value over completions that are not void."""
-        return Estimate.together(figures.values.numbers for figures in self._of(term)).known_mean
+        return Estimate.together(
+            figures.values.numbers for figures in self._of(term)
+        ).known_mean
 
     def weights(self, term: str) -> list[float]:
         """List a term's weight in each batch with the term."""
@@ -60,7 +62,10 @@ class BatchTotals:
     def shares(self) -> dict[str, float | None]:
         """Return each term's mean share of the advantages of a batch, as in logs and reports."""
         terms = dict.fromkeys(term for batch in self.batches for term in batch.terms)
-        return {term: Estimate.of(figures.driver_share for figures in self._of(term)).known_mean for term in terms}
+        return {
+            term: Estimate.of(figures.driver_share for figures in self._of(term)).known_mean
+            for term in terms
+        }
 
     @property
     def others_share(self) -> float | None:

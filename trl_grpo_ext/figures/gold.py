@@ -126,7 +126,9 @@ def _refused(card: Scorecard, scored: Sequence[_Scored]) -> list[_Scored]:
     """List completions that end on their gold, and that no term pays."""
     worst = min((each.score for each in scored), default=0.0)
     # A penalty gives 0 to the best: not a score that completions with another end have too.
-    pays_nobody = worst <= 0 and any(each.score == worst and not each.ends for each in scored)
+    pays_nobody = worst <= 0 and any(
+        each.score == worst and not each.ends for each in scored
+    )
     if _is_paid(card, scored):
         return []
     refused = []
@@ -142,7 +144,9 @@ def _told(card: Scorecard, scored: _Scored) -> tuple[str, str]:
     """Return the ends of a completion and of its gold column's text."""
     sample = card.samples[scored.row]
     gold = str(sample.row[gold_column(sample.row) or ""])
-    return on_one_line(sample.text[-MOST_NUMBER:], MOST_NUMBER), on_one_line(gold[-MOST_NUMBER:], MOST_NUMBER)
+    return on_one_line(sample.text[-MOST_NUMBER:], MOST_NUMBER), on_one_line(
+        gold[-MOST_NUMBER:], MOST_NUMBER
+    )
 
 
 def _answer_told(card: Scorecard, scored: _Scored) -> tuple[str, str]:
@@ -159,7 +163,11 @@ def _answer(card: Scorecard, scored: _Scored) -> str:
 def _is_right_number(card: Scorecard, scored: _Scored) -> bool:
     """Test whether gold and answer are numbers, and the verifier finds the answer right."""
     is_right = _status(card, scored.row) is Status.CORRECT
-    return is_right and number(scored.gold) is not None and number(_answer(card, scored)) is not None
+    return (
+        is_right
+        and number(scored.gold) is not None
+        and number(_answer(card, scored)) is not None
+    )
 
 
 def _is_wrong_number(card: Scorecard, scored: _Scored) -> bool:
@@ -202,7 +210,9 @@ _NUMBERS = re.compile(r"\d+(?:\.\d+)?")
 
 def _has_gold(card: Scorecard, scored: _Scored) -> bool:
     """Test whether a number of the completion's end is the gold."""
-    numbers = _NUMBERS.findall(re.sub(r"(?<=\d)(?:,|\{,\}|\\,)(?=\d{3})", "", _end(card, scored)))
+    numbers = _NUMBERS.findall(
+        re.sub(r"(?<=\d)(?:,|\{,\}|\\,)(?=\d{3})", "", _end(card, scored))
+    )
     wanted = abs(number(scored.gold) or 0.0)
     return any(number(each) == wanted for each in numbers)
 
@@ -220,7 +230,9 @@ def tool_answers(card: Scorecard) -> Counter[tuple[str, bool]]:
     """Count completions that end on a tool's last result, by the tool's name and whether the verdict is correct."""
     found: Counter[tuple[str, bool]] = Counter()
     for row, sample in enumerate(card.samples):
-        results = [message for message in sample.messages or () if message.get("role") == "tool"]
+        results = [
+            message for message in sample.messages or () if message.get("role") == "tool"
+        ]
         if not results or _score(card, row) is None:
             continue
         last = results[-1]
@@ -280,7 +292,9 @@ def _is_paid(card: Scorecard, scored: Sequence[_Scored]) -> bool:
         found: dict[bool, list[bool]] = {True: [], False: []}
         for each in scored:
             verdict = card.verdicts[term][each.row]
-            found[each.ends].append(verdict is not None and verdict.status is Status.CORRECT)
+            found[each.ends].append(
+                verdict is not None and verdict.status is Status.CORRECT
+            )
         right, others = (sum(column) / max(1, len(column)) for column in found.values())
         if right - others >= PAID:
             return True
@@ -306,7 +320,11 @@ def number_beside_gold(card: Scorecard) -> tuple[str, str] | None:
     None where that number is the gold, where it has the batch's best score, and where golds are no numbers. So a
     dataset whose golds are mostly right, or a verifier that converts them, gives none.
     """
-    scores = [verdict.score for verdict in card.primary if verdict is not None and verdict.score is not None]
+    scores = [
+        verdict.score
+        for verdict in card.primary
+        if verdict is not None and verdict.score is not None
+    ]
     pairs: Counter[tuple[str, str]] = Counter()
     best: set[tuple[str, str]] = set()
     most = MOST_TEXTS * len(card.members) // max(1, len(card))
@@ -315,7 +333,11 @@ def number_beside_gold(card: Scorecard) -> tuple[str, str] | None:
         counts = Counter(pair for _, pair in found if pair is not None)
         for pair, count in counts.items():
             pairs[pair] = max(count, pairs[pair])
-        best |= {pair for row, pair in found if pair is not None and _score(card, row) == max(scores, default=None)}
+        best |= {
+            pair
+            for row, pair in found
+            if pair is not None and _score(card, row) == max(scores, default=None)
+        }
     for pair, _ in itertools.islice(pairs.most_common(), 1):
         if pair not in best and number(pair[0]) != number(pair[1]):
             return pair

@@ -106,7 +106,11 @@ def _sibling_match(card: Scorecard, answers: Sequence[str | None]) -> float | No
     """Compare how often siblings give one answer with how often completions of different groups do."""
     groups = []
     for rows in card.members:
-        groups.append(Counter(answer for answer in (answers[row] for row in rows) if answer is not None))
+        groups.append(
+            Counter(
+                answer for answer in (answers[row] for row in rows) if answer is not None
+            )
+        )
     together = sum(groups, start=Counter())
     within = sum(_pairs(group.total()) for group in groups)
     between = _pairs(together.total()) - within

@@ -18,7 +18,13 @@ import numpy as np
 
 from trl_grpo_ext.figures.advantages import AdvantageSettings, Shares, driver_shares
 from trl_grpo_ext.figures.arrays import centred, ranks
-from trl_grpo_ext.figures.gold import GoldEndings, gold_endings, number_beside_gold, tool_answers, void_golds
+from trl_grpo_ext.figures.gold import (
+    GoldEndings,
+    gold_endings,
+    number_beside_gold,
+    tool_answers,
+    void_golds,
+)
 from trl_grpo_ext.figures.primary import (
     Agreement,
     PrimaryFigures,
@@ -28,11 +34,29 @@ from trl_grpo_ext.figures.primary import (
     primary_figures,
     read_answer,
 )
-from trl_grpo_ext.figures.repeated_and_foreign import TextFigures, is_silent, text_figures, written_call
-from trl_grpo_ext.figures.terms import TermFigures, grouped, quantiles, repeated_completions, term_figures
+from trl_grpo_ext.figures.repeated_and_foreign import (
+    TextFigures,
+    is_silent,
+    text_figures,
+    written_call,
+)
+from trl_grpo_ext.figures.terms import (
+    TermFigures,
+    grouped,
+    quantiles,
+    repeated_completions,
+    term_figures,
+)
 from trl_grpo_ext.figures.voids import Cause, VoidFigures, void_figures
 from trl_grpo_ext.group_outcome import WRONG, GroupOutcome, judgement
-from trl_grpo_ext.sample import Prompt, Sample, content_text, last_message, prompt_key, tools_left_out
+from trl_grpo_ext.sample import (
+    Prompt,
+    Sample,
+    content_text,
+    last_message,
+    prompt_key,
+    tools_left_out,
+)
 from trl_grpo_ext.scorecard import Flags, Floats, Mode, Scorecard
 from trl_grpo_ext.support.estimate import NOTHING, Estimate, Grouped
 from trl_grpo_ext.support.text import on_one_line
@@ -53,7 +77,9 @@ MOST_BEGINNING = 30
 NOTHING_RETURNED = ("", "None", "null", "[]", "{}")
 # TRL's message of a failed call, and the error in it.
 # A tool that catches its own exception: "Error: service unavailable".
-_TOLD_ERROR = re.compile(r"\W{0,3}(?:\w*(?:error|exception)|traceback|failed|failure)\b", re.IGNORECASE)
+_TOLD_ERROR = re.compile(
+    r"\W{0,3}(?:\w*(?:error|exception)|traceback|failed|failure)\b", re.IGNORECASE
+)
 _SAID = re.compile(r"""\{'error': ['"](.*)['"]\}""", re.DOTALL)
 # Decimal places to which totals are rounded before they are compared.
 TOTAL_DIGITS = 6
@@ -188,7 +214,10 @@ def reduce_card(card: Scorecard, settings: Mapping[str, Any]) -> BatchFigures:
     return BatchFigures(
         step=step,
         mode=card.mode,
-        terms={term: term_figures(card, term, repeats, drivers.shares, drivers.apart) for term in card.terms},
+        terms={
+            term: term_figures(card, term, repeats, drivers.shares, drivers.apart)
+            for term in card.terms
+        },
         others_share=drivers.others,
         secondary_share=secondary_share,
         effective=effective,
@@ -306,7 +335,9 @@ def _unmatched(card: Scorecard, settings: Mapping[str, Any]) -> Counter[tuple[st
     return found
 
 
-def first_when(settings: Mapping[str, Any], terms: Sequence[str]) -> Mapping[str, Sequence[Any]]:
+def first_when(
+    settings: Mapping[str, Any], terms: Sequence[str]
+) -> Mapping[str, Sequence[Any]]:
     """Return the `when` of the first term that has a condition, as values by column; empty without conditions."""
     for reward in settings.get("rewards") or ():
         if reward.get("name") in terms and reward.get("when"):
@@ -347,8 +378,14 @@ def _told_errors(card: Scorecard) -> Counter[ToolError]:
     for sample in card.samples:
         for message in sample.messages or ():
             text = content_text(message.get("content"))
-            if message.get("role") == "tool" and not _error_of(message) and _TOLD_ERROR.match(text):
-                found[ToolError(str(message.get("name", "")), on_one_line(text, MOST_ERROR))] += 1
+            if (
+                message.get("role") == "tool"
+                and not _error_of(message)
+                and _TOLD_ERROR.match(text)
+            ):
+                found[
+                    ToolError(str(message.get("name", "")), on_one_line(text, MOST_ERROR))
+                ] += 1
     return found
 
 
@@ -366,7 +403,9 @@ def _tool_errors(card: Scorecard) -> Counter[ToolError]:
         for message in sample.messages or ():
             error = _error_of(message)
             if error:
-                found[ToolError(str(message.get("name", "")), on_one_line(error, MOST_ERROR))] += 1
+                found[
+                    ToolError(str(message.get("name", "")), on_one_line(error, MOST_ERROR))
+                ] += 1
     return found
 
 
@@ -468,7 +507,11 @@ def _wrong_groups(card: Scorecard) -> dict[str, Any]:
         read = [read_answer(verdict) for verdict in verdicts]
         answers = Counter(answer for answer in read if answer is not None)
         agreeing += _agree(answers, len(rows))
-        golds = {verdict.details["gold"] for verdict in verdicts if verdict and "gold" in verdict.details}
+        golds = {
+            verdict.details["gold"]
+            for verdict in verdicts
+            if verdict and "gold" in verdict.details
+        }
         for gold, (answer, count) in itertools.product(golds, answers.items()):
             beside_gold[answer, gold] = max(count, beside_gold[answer, gold])
     return {

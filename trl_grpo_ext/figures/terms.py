@@ -114,7 +114,9 @@ def term_figures(
     return TermFigures(
         weight=card.weights[term],
         verdicts=len(verdicts),
-        reasons=Counter(verdict.reason for verdict in verdicts if verdict.score is not None),
+        reasons=Counter(
+            verdict.reason for verdict in verdicts if verdict.score is not None
+        ),
         **_counts(verdicts),
         **_answer_counts(card, term),
         failed_places=_failed_places(card, term),
@@ -140,11 +142,15 @@ def _counts(verdicts: Sequence[Verdict]) -> dict[str, Any]:
     not_right = [verdict for verdict in judged if verdict.status is not Status.CORRECT]
     unread = [verdict for verdict in not_right if verdict.status is Status.UNPARSEABLE]
     failures = [verdict for verdict in not_right if _has_failed(verdict)]
-    errors = (verdict.details["error"] for verdict in failures if "error" in verdict.details)
+    errors = (
+        verdict.details["error"] for verdict in failures if "error" in verdict.details
+    )
     return {
         "judged": len(judged),
         "statuses": Counter(verdict.status for verdict in judged),
-        "failures": Counter((verdict.blame, verdict.status, verdict.reason) for verdict in failures),
+        "failures": Counter(
+            (verdict.blame, verdict.status, verdict.reason) for verdict in failures
+        ),
         "error": next(errors, ""),
         "unread": Counter(verdict.reason for verdict in unread),
         "causes": Counter(map(why_of, not_right)),

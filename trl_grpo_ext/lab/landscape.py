@@ -47,10 +47,16 @@ class ActionVerifier(Verifier):
     def __init__(self, outcomes: Mapping[int, object], *, default: object = 0.0) -> None:
         unknown = sorted(set(outcomes) - set(ACTIONS))
         if unknown:
-            raise ValueError(f"The lab's actions are 1 to {len(ACTIONS)}, got {unknown[0]!r}.")
+            raise ValueError(
+                f"The lab's actions are 1 to {len(ACTIONS)}, got {unknown[0]!r}."
+            )
         self.outcomes = dict(outcomes)
         self.default = default
-        scores = [one for one in (*self.outcomes.values(), default) if isinstance(one, int | float)]
+        scores = [
+            one
+            for one in (*self.outcomes.values(), default)
+            if isinstance(one, int | float)
+        ]
         are_marks = all(0 <= score <= 1 for score in scores)
         self.score_range = UNIT if are_marks else None
 
@@ -84,7 +90,9 @@ class Landscape:
     def __post_init__(self) -> None:
         are_finite = all(map(math.isfinite, self.rewards))
         if len(self.rewards) != len(ACTIONS) or not are_finite:
-            raise ValueError(f"A landscape has {len(ACTIONS)} finite rewards, got {self.rewards!r}.")
+            raise ValueError(
+                f"A landscape has {len(ACTIONS)} finite rewards, got {self.rewards!r}."
+            )
 
     @property
     def best(self) -> int:
@@ -107,7 +115,9 @@ def single_peak(at: int = 7) -> Landscape:
         ValueError: if the peak is no action.
     """
     if at not in ACTIONS:
-        raise ValueError(f"The peak is at one of the actions 1 to {len(ACTIONS)}, got {at!r}.")
+        raise ValueError(
+            f"The peak is at one of the actions 1 to {len(ACTIONS)}, got {at!r}."
+        )
     rewards = tuple(_bump(action, at) for action in ACTIONS)
     return Landscape(name=f"single peak at {at}", rewards=rewards)
 

@@ -6,7 +6,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from trl_grpo_ext.lab.landscape import double_peak, linear, single_peak
-from trl_grpo_ext.lab.policy_history import Floats, SampledAction, batches_by_update, sampled_actions
+from trl_grpo_ext.lab.policy_history import (
+    Floats,
+    SampledAction,
+    batches_by_update,
+    sampled_actions,
+)
 from trl_grpo_ext.report.page import standalone_page
 from trl_grpo_ext.support.files import plain
 

@@ -101,7 +101,9 @@ AutoConfig.register(LabConfig.model_type, LabConfig, exist_ok=True)
 AutoModelForCausalLM.register(LabConfig, LabPolicy, exist_ok=True)
 
 
-def save_policy(folder: str | os.PathLike[str], logits: Sequence[float] | None = None) -> None:
+def save_policy(
+    folder: str | os.PathLike[str], logits: Sequence[float] | None = None
+) -> None:
     """Write a policy and its tokenizer to a folder, from which TRL loads policy and reference model.
 
     The ten logits are equal by default.
@@ -119,7 +121,9 @@ def save_policy(folder: str | os.PathLike[str], logits: Sequence[float] | None =
     with torch.no_grad():
         policy.lm_head.weight[:, 0] = torch.tensor([*logits, NEVER, NEVER])
     # An action ends its completion, so no completion counts as cut.
-    policy.generation_config = GenerationConfig(eos_token_id=[*range(len(ACTIONS)), end], **special)
+    policy.generation_config = GenerationConfig(
+        eos_token_id=[*range(len(ACTIONS)), end], **special
+    )
     policy.save_pretrained(folder)
     make_tokenizer().save_pretrained(folder)
 

@@ -35,7 +35,9 @@ class PolicyHistory:
         logits = np.asarray(self.logits, dtype=np.float64)
         is_table = logits.ndim == 2 and logits.shape[1] == len(ACTIONS)
         if not is_table or not len(logits):
-            raise ValueError(f"The logits of a run are a table of {len(ACTIONS)} columns, got shape {logits.shape}.")
+            raise ValueError(
+                f"The logits of a run are a table of {len(ACTIONS)} columns, got shape {logits.shape}."
+            )
         object.__setattr__(self, "logits", logits)
 
     @property
@@ -128,7 +130,9 @@ def batches_by_update(cards: Sequence[Scorecard], updates: int) -> list[int | No
     return used
 
 
-def sampled_actions(card: Scorecard, history: PolicyHistory, update: int) -> list[SampledAction]:
+def sampled_actions(
+    card: Scorecard, history: PolicyHistory, update: int
+) -> list[SampledAction]:
     """Return the completions of batch `card`, with ratios at update number `update`."""
     advantages = card.advantages or [None] * len(card)
     found = []

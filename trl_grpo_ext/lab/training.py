@@ -220,10 +220,14 @@ class _LogitWatch(TrainerCallback):  # type: ignore[misc]  # transformers is not
     def __init__(self) -> None:
         self.seen: list[list[float]] = []
 
-    def on_step_begin(self, args: Any, state: Any, control: Any, model: Any = None, **_: Any) -> None:
+    def on_step_begin(
+        self, args: Any, state: Any, control: Any, model: Any = None, **_: Any
+    ) -> None:
         self._note(model, state.global_step)
 
-    def on_train_end(self, args: Any, state: Any, control: Any, model: Any = None, **_: Any) -> None:
+    def on_train_end(
+        self, args: Any, state: Any, control: Any, model: Any = None, **_: Any
+    ) -> None:
         self._note(model, state.global_step)
         np.save(Path(args.output_dir) / HISTORY, np.array(self.seen) / args.temperature)
 
@@ -240,7 +244,9 @@ class _LogitWatch(TrainerCallback):  # type: ignore[misc]  # transformers is not
 def _checked(algorithm: str, steps: int, rows: Sequence[Mapping[str, Any]]) -> Algorithm:
     """Check the arguments; return the named algorithm."""
     if algorithm not in ALGORITHMS:
-        raise ValueError(f"The lab has no algorithm {algorithm!r}; it has {', '.join(ALGORITHMS)}.")
+        raise ValueError(
+            f"The lab has no algorithm {algorithm!r}; it has {', '.join(ALGORITHMS)}."
+        )
     # With 0 or fewer steps, TRL would train until the data ends.
     if steps < 1:
         raise ValueError(f"A run of the lab has one update or more, got {steps}.")
@@ -286,5 +292,7 @@ class _PlainReinforceTrainer(VerifiedGRPOTrainer):
 
     def _batch(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
         output = super()._batch(inputs)
-        output["advantages"] = torch.tensor(self._totals, device=output["advantages"].device)
+        output["advantages"] = torch.tensor(
+            self._totals, device=output["advantages"].device
+        )
         return output

@@ -90,7 +90,9 @@ def _empty_column(size: int) -> TermColumn:
     return TermColumn(verdicts=nothing, values=nothing, gated=(False,) * size)
 
 
-def _applies(term: RewardTerm, samples: Sequence[Sample], gating: _Gating | None) -> list[bool]:
+def _applies(
+    term: RewardTerm, samples: Sequence[Sample], gating: _Gating | None
+) -> list[bool]:
     """Mark samples to which the term applies, n flags; a gated term applies only where its gating term does."""
     applies = [term.applies(sample.row) for sample in samples]
     if gating is not None:
@@ -127,7 +129,9 @@ def _combined(
     for index, meant in enumerate(applies):
         verdict = None
         if meant:
-            verdict = combination.verdict([(part.verdicts[index], part.values[index]) for part in parts])
+            verdict = combination.verdict(
+                [(part.verdicts[index], part.values[index]) for part in parts]
+            )
         verdicts.append(verdict)
     return verdicts
 

@@ -9,7 +9,15 @@ from functools import lru_cache
 from typing import Literal, NamedTuple, get_args
 
 from trl_grpo_ext.support.text import did_you_mean
-from trl_grpo_ext.verdict import UNIT, UNSCORED, Blame, ScoreRange, Status, Verdict, as_verdict
+from trl_grpo_ext.verdict import (
+    UNIT,
+    UNSCORED,
+    Blame,
+    ScoreRange,
+    Status,
+    Verdict,
+    as_verdict,
+)
 
 Kind = Literal["product", "minimum", "first"]
 
@@ -48,14 +56,20 @@ class Combination:
             raise ValueError(f"Terms cannot be combined by {self.kind!r}. {near}")
         object.__setattr__(self, "terms", tuple(self.terms))
         if not self.terms:
-            raise ValueError(f"A {self.kind} needs a list of the names of other terms, got {self.terms!r}.")
+            raise ValueError(
+                f"A {self.kind} needs a list of the names of other terms, got {self.terms!r}."
+            )
         for name in self.terms:
             if not isinstance(name, str):
-                raise TypeError(f"A {self.kind} takes the names of other terms, as product('a', 'b'); got {name!r}.")
+                raise TypeError(
+                    f"A {self.kind} takes the names of other terms, as product('a', 'b'); got {name!r}."
+                )
         if len(set(self.terms)) != len(self.terms):
             raise ValueError(f"A {self.kind} lists a term twice: {', '.join(self.terms)}.")
 
-    def verdict(self, parts: Sequence[tuple[Verdict | None, float | None]]) -> Verdict | None:
+    def verdict(
+        self, parts: Sequence[tuple[Verdict | None, float | None]]
+    ) -> Verdict | None:
         """Combine the verdict and value of each term on one sample; return None if no term applies to the sample."""
         applying: list[_Part] = []
         without_value: list[tuple[str, Verdict]] = []

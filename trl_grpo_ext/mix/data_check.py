@@ -64,7 +64,9 @@ class RowCheck(NamedTuple):
     @property
     def bad_rows(self) -> set[int]:
         """The numbers of the rows that a term with a weight cannot judge."""
-        return {problem.row for problem in self.problems if problem.term not in self.shadows}
+        return {
+            problem.row for problem in self.problems if problem.term not in self.shadows
+        }
 
 
 def check_rows(
@@ -213,7 +215,9 @@ def _first_failure(
             failures.append(failure)
     if not failures:
         return None
-    is_always = len(failures) == tried and not any(failure.is_unsubmitted for failure in failures)
+    is_always = len(failures) == tried and not any(
+        failure.is_unsubmitted for failure in failures
+    )
     return failures[0]._replace(always=is_always)
 
 
@@ -233,7 +237,11 @@ def with_columns(error: str, row: Mapping[str, Any], prompt_column: str | None) 
     columns = ", ".join(f"`{name}`" for name in row if name != "prompt")
     if "prompt" not in row:
         return f"{error}; the row has {columns}"
-    origin = f" (made of `{prompt_column}` by prompt_column)" if missing[1] == prompt_column else ""
+    origin = (
+        f" (made of `{prompt_column}` by prompt_column)"
+        if missing[1] == prompt_column
+        else ""
+    )
     return f"{error}; the row has {columns}, `prompt`{origin}"
 
 
@@ -339,7 +347,10 @@ def _is_own(verifier: Verifier) -> bool:
 
     Group verifiers are excluded: a single row has no group to compare.
     """
-    if isinstance(verifier, GroupVerifier) or type(verifier).check_rows is not Verifier.check_rows:
+    if (
+        isinstance(verifier, GroupVerifier)
+        or type(verifier).check_rows is not Verifier.check_rows
+    ):
         return False
     is_shipped = type(verifier).__module__.startswith("trl_grpo_ext.")
     return isinstance(verifier, FunctionVerifier) or not is_shipped
@@ -370,9 +381,13 @@ def _refused(
         yield DataProblem(row=number, reason=verdict.reason, value=value, advice=advice)
 
 
-def _flaky(verifier: Verifier, samples: Sequence[Sample], verdicts: Sequence[Verdict]) -> set[int]:
+def _flaky(
+    verifier: Verifier, samples: Sequence[Sample], verdicts: Sequence[Verdict]
+) -> set[int]:
     """Repeat a verifier's failed judgements; return the numbers of samples without a second failure."""
-    failed = [number for number, verdict in enumerate(verdicts) if verdict.blame is Blame.GRADER]
+    failed = [
+        number for number, verdict in enumerate(verdicts) if verdict.blame is Blame.GRADER
+    ]
     if not failed:
         return set()
     again = verifier.judge_samples([samples[number] for number in failed])
@@ -422,10 +437,14 @@ def share_of(check: RowCheck, rows: int, where: str) -> str:
     bad = len(check.bad_rows)
     if check.checked == rows:
         return f"{bad} of {rows} rows of {where} cannot be judged"
-    return f"{bad} of {check.checked} checked rows of {where} (it has {rows}) cannot be judged"
+    return (
+        f"{bad} of {check.checked} checked rows of {where} (it has {rows}) cannot be judged"
+    )
 
 
-def describe(check: RowCheck, *, rows: int, where: str, lines: FileLines | None = None) -> str:
+def describe(
+    check: RowCheck, *, rows: int, where: str, lines: FileLines | None = None
+) -> str:
     """Describe the problems of a check: counts by term and reason, row numbers, an example value, advice."""
     problems = check.problems
     said = [f"{share_of(check, rows, where)}:"]
@@ -439,7 +458,9 @@ def describe(check: RowCheck, *, rows: int, where: str, lines: FileLines | None 
         many = "1 row" if len(by_row) == 1 else f"{len(by_row)} rows"
         where_in_data = place(list(by_row), lines)
         name = f"{term} (weight 0)" if term in check.shadows else term
-        said.append(f"  {name}: {reason} in {many}: {where_in_data}, such as {first.value[:80]!r}")
+        said.append(
+            f"  {name}: {reason} in {many}: {where_in_data}, such as {first.value[:80]!r}"
+        )
         said.append(f"    {first.advice}")
     return "\n".join(said)
 

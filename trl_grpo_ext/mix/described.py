@@ -15,12 +15,28 @@ from trl_grpo_ext.mix.shape import GONE, NAMES, Shape
 from trl_grpo_ext.mix.term import RewardTerm
 from trl_grpo_ext.protocol import Verifier
 from trl_grpo_ext.rewards.function import PlainFunction, is_plain_function
-from trl_grpo_ext.rewards.registry import GONE_SETTINGS, find_verifier, import_named, verifier_names
+from trl_grpo_ext.rewards.registry import (
+    GONE_SETTINGS,
+    find_verifier,
+    import_named,
+    verifier_names,
+)
 from trl_grpo_ext.support.text import did_you_mean, nearest
 
 logger = logging.getLogger(__name__)
 
-TERM_KEYS = ("name", "verifier", "combine", "weight", "gate", "when", "shape", "on_unscored", "only", "score_range")
+TERM_KEYS = (
+    "name",
+    "verifier",
+    "combine",
+    "weight",
+    "gate",
+    "when",
+    "shape",
+    "on_unscored",
+    "only",
+    "score_range",
+)
 
 
 def build_mix(entries: object, *, each: str = "rewards entry") -> RewardMix:
@@ -129,7 +145,9 @@ def _ready_made(name: str, key: str, of_the_entry: tuple[str, ...]) -> str:
     meant = nearest(key, of_the_entry)
     if meant:
         hint = f"Did you mean `{meant}`?"
-    return f"the verifier {name!r} is ready-made and takes no arguments, got `{key}`. {hint}"
+    return (
+        f"the verifier {name!r} is ready-made and takes no arguments, got `{key}`. {hint}"
+    )
 
 
 def _check_arguments(
@@ -145,7 +163,9 @@ def _check_arguments(
             continue
         instead = GONE_SETTINGS.get((verifier.__qualname__, key))
         if instead is not None:
-            raise ValueError(f"the verifier {name!r} has no setting `{key}` any more. {instead}")
+            raise ValueError(
+                f"the verifier {name!r} has no setting `{key}` any more. {instead}"
+            )
         near = did_you_mean(key, [*of_the_entry, *valid])
         raise ValueError(f"unknown key `{key}`. {near}")
     for key in _needed(verifier):
@@ -199,7 +219,9 @@ def _parse_points(written: Mapping[str, Any]) -> Schedule:
     settings = dict(written)
     points = settings.pop("points")
     if not isinstance(points, Mapping):
-        raise ValueError(f"a weight's `points` map times to weights, such as {{0: 1.0, 0.5: 0.2}}; got {points!r}.")
+        raise ValueError(
+            f"a weight's `points` map times to weights, such as {{0: 1.0, 0.5: 0.2}}; got {points!r}."
+        )
     return Schedule(points=tuple(points.items()), **settings)
 
 
@@ -213,8 +235,13 @@ def _parse_ramp(written: Mapping[str, Any]) -> Schedule:
         raise ValueError(f"a weight `from` ... `to` ... has no curve {curve!r}. {near}")
     unit = written.get("unit", "progress")
     if unit == "step" and "until" not in written:
-        raise ValueError("a weight that counts steps needs `until`, the step at which it arrives.")
-    points = ((written.get("begin", 0.0), written["from"]), (written.get("until", 1.0), written["to"]))
+        raise ValueError(
+            "a weight that counts steps needs `until`, the step at which it arrives."
+        )
+    points = (
+        (written.get("begin", 0.0), written["from"]),
+        (written.get("until", 1.0), written["to"]),
+    )
     return Schedule(points=points, curve=curve, unit=unit)
 
 
@@ -227,7 +254,9 @@ def _parse_text(written: str) -> Weight:
     if "." not in written:
         return written  # type: ignore[return-value]  # `RewardTerm` checks the type
     if not all(part.isidentifier() for part in written.split(".")):
-        raise ValueError(f"`weight` is a number, a schedule, or the dotted path of a function; got {written!r}.")
+        raise ValueError(
+            f"`weight` is a number, a schedule, or the dotted path of a function; got {written!r}."
+        )
     try:
         found: Any = import_named(written)
     except ValueError as error:
@@ -247,7 +276,9 @@ def parse_gate(written: Any) -> Gate | None:
     if isinstance(written, str):
         return Gate(written)
     if not isinstance(written, Mapping):
-        raise ValueError(f"a gate is a term's name, or a mapping with `term`; got {written!r}.")
+        raise ValueError(
+            f"a gate is a term's name, or a mapping with `term`; got {written!r}."
+        )
     _check_keys(
         "gate",
         written,
@@ -303,10 +334,14 @@ def parse_combination(written: Any) -> Combination:
     """
     kinds = get_args(Kind)
     if not isinstance(written, Mapping) or len(written) != 1:
-        raise ValueError(f"`combine` is a mapping of one of {', '.join(kinds)} to a list of terms; got {written!r}.")
+        raise ValueError(
+            f"`combine` is a mapping of one of {', '.join(kinds)} to a list of terms; got {written!r}."
+        )
     ((kind, terms),) = written.items()
     if not isinstance(terms, list):
-        raise ValueError(f"`combine` needs a list of the names of other terms, got {terms!r}.")
+        raise ValueError(
+            f"`combine` needs a list of the names of other terms, got {terms!r}."
+        )
     return Combination(kind, tuple(terms))
 
 

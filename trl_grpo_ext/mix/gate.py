@@ -54,7 +54,9 @@ class Gate:
             number = getattr(self, name)
             is_left_out = number is None and name != "at_least"
             if not is_left_out and not is_number(number):
-                raise ValueError(f"A gate's `{name}` must be a finite number, got {number!r}.")
+                raise ValueError(
+                    f"A gate's `{name}` must be a finite number, got {number!r}."
+                )
         if self.scale is not None and self.floor is not None:
             raise ValueError("A gate has either a `scale` or a `floor`, not both.")
 
@@ -97,12 +99,16 @@ class When:
             ValueError: if `described` is no mapping or empty, or for an empty list, which no row could match.
         """
         if not isinstance(described, Mapping) or not described:
-            raise ValueError(f"`when` maps dataset columns to the values they must have, got {described!r}.")
+            raise ValueError(
+                f"`when` maps dataset columns to the values they must have, got {described!r}."
+            )
         conditions = []
         for column, wanted in described.items():
             values = _values(wanted)
             if not values:
-                raise ValueError(f"`when` lists no value for the column `{column}`, so no row would match.")
+                raise ValueError(
+                    f"`when` lists no value for the column `{column}`, so no row would match."
+                )
             conditions.append((str(column), values))
         return cls(tuple(conditions))
 
@@ -111,7 +117,9 @@ class When:
         for column, _ in self.conditions:
             if column not in columns:
                 near = did_you_mean(column, columns)
-                raise ValueError(f"`when` looks at the dataset column `{column}`, which is not there. {near}")
+                raise ValueError(
+                    f"`when` looks at the dataset column `{column}`, which is not there. {near}"
+                )
 
     def applies(self, row: Mapping[str, Any]) -> bool:
         """Return whether a dataset row meets all conditions."""

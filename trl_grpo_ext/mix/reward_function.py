@@ -40,7 +40,9 @@ class TermReward:
         self.__name__ = name
         self.scorer = scorer
 
-    def __call__(self, /, completions: Sequence[Completion], **columns: Any) -> list[float | None]:
+    def __call__(
+        self, /, completions: Sequence[Completion], **columns: Any
+    ) -> list[float | None]:
         """Return one value per completion, None where the sample is void, as TRL's reward protocol asks.
 
         See `Verifier.__call__`.
@@ -99,7 +101,11 @@ class BatchScorer:
         """Return the batch's scorecard to one term; the first call judges the batch and logs its figures."""
         with self._lock:
             batch = self._batches.get(id(completions))
-            if batch is None or batch.completions is not completions or term not in batch.unread:
+            if (
+                batch is None
+                or batch.completions is not completions
+                or term not in batch.unread
+            ):
                 batch = self._open(completions, None)
             batch.unread.discard(term)
             if not batch.unread:
@@ -112,7 +118,9 @@ class BatchScorer:
                     self.mix.check_columns(samples[0].row)
                 batch.card = self.mix.score(samples)
                 warn_of_zeros(term, batch.card.void, columns)
-                figures = verdict_figures(batch.card) | self.mix.verifier_figures(batch.card)
+                figures = verdict_figures(batch.card) | self.mix.verifier_figures(
+                    batch.card
+                )
                 log_figures(figures, columns.get("log_metric"))
             if not batch.logged:
                 batch.logged = True
@@ -120,7 +128,9 @@ class BatchScorer:
                     log_columns(name, batch.card.verdicts[name], columns.get("log_extra"))
         return batch.card
 
-    def _open(self, completions: Sequence[Completion], card: Scorecard | None) -> _OpenBatch:
+    def _open(
+        self, completions: Sequence[Completion], card: Scorecard | None
+    ) -> _OpenBatch:
         batch = _OpenBatch(
             completions=completions,
             unread={term.name for term in self.mix.terms},

@@ -55,11 +55,15 @@ class RewardMix:
 
     def __init__(self, terms: Sequence[RewardTerm]) -> None:
         if isinstance(terms, RewardTerm):
-            raise TypeError("A RewardMix takes a list of terms: RewardMix([RewardTerm(...)]).")
+            raise TypeError(
+                "A RewardMix takes a list of terms: RewardMix([RewardTerm(...)])."
+            )
         self.terms = tuple(terms)
         for term in self.terms:
             if not isinstance(term, RewardTerm):
-                raise TypeError(f"A RewardMix is made of RewardTerms, got {term!r}; give it a name and a weight.")
+                raise TypeError(
+                    f"A RewardMix is made of RewardTerms, got {term!r}; give it a name and a weight."
+                )
         if not self.terms:
             raise ValueError("A RewardMix needs at least one RewardTerm, got none.")
         names = [term.name for term in self.terms]
@@ -69,7 +73,9 @@ class RewardMix:
                     f"Two reward terms have the name {name!r}; their metrics would be mixed up. "
                     f"Give each term a name of its own."
                 )
-        self.verifiers = [(term, term.verifier) for term in self.terms if term.verifier is not None]
+        self.verifiers = [
+            (term, term.verifier) for term in self.terms if term.verifier is not None
+        ]
         self._order = _in_order(self.terms)
 
     # Hidden from type checkers, which would otherwise accept any attribute name.
@@ -124,13 +130,17 @@ class RewardMix:
             ValueError: for a progress outside [0, 1], or a schedule without a weight at this moment; names the term.
         """
         if not 0.0 <= progress <= 1.0:
-            raise ValueError(f"Progress is the share of training that is done, in [0, 1]; got {progress}.")
+            raise ValueError(
+                f"Progress is the share of training that is done, in [0, 1]; got {progress}."
+            )
         weights = {}
         for term in self.terms:
             try:
                 weights[term.name] = weight_at(term.weight, progress, step)
             except ValueError as error:
-                raise ValueError(f"The weight of the reward term {term.name!r}: {error}") from None
+                raise ValueError(
+                    f"The weight of the reward term {term.name!r}: {error}"
+                ) from None
         return weights
 
     def score(
@@ -229,7 +239,9 @@ class RewardMix:
         """Return the batch metrics of all verifiers (`Verifier.metrics`), named `verified/<term>/<name>`."""
         figures: dict[str, float] = {}
         for term, verifier in self.verifiers:
-            verdicts = [verdict for verdict in card.verdicts[term.name] if verdict is not None]
+            verdicts = [
+                verdict for verdict in card.verdicts[term.name] if verdict is not None
+            ]
             for name, number in verifier.metrics(verdicts).items():
                 figures[f"verified/{term.name}/{name}"] = number
         return figures
@@ -277,5 +289,7 @@ def _in_order(terms: Sequence[RewardTerm]) -> tuple[RewardTerm, ...]:
         order = list(TopologicalSorter(needs).static_order())
     except CycleError as error:
         circle = " -> ".join(error.args[1])
-        raise ValueError(f"Reward terms wait for each other in a circle: {circle}. Take out a gate.") from None
+        raise ValueError(
+            f"Reward terms wait for each other in a circle: {circle}. Take out a gate."
+        ) from None
     return tuple(named[name] for name in order)

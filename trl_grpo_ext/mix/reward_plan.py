@@ -85,7 +85,9 @@ def _planned(
     entry_weights: Sequence[float],
     limit: int | None,
 ) -> RewardPlan:
-    terms_of_entries = [_terms(entry, weight) for entry, weight in zip(entries, entry_weights, strict=True)]
+    terms_of_entries = [
+        _terms(entry, weight) for entry, weight in zip(entries, entry_weights, strict=True)
+    ]
     terms = list(itertools.chain.from_iterable(terms_of_entries))
     if not terms:
         return RewardPlan(
@@ -99,7 +101,9 @@ def _planned(
     at_start = mix.weights_at(0.0, step=0)
     functions: list[Any] = []
     weights: list[float] = []
-    for entry, weight, own_terms in zip(entries, entry_weights, terms_of_entries, strict=True):
+    for entry, weight, own_terms in zip(
+        entries, entry_weights, terms_of_entries, strict=True
+    ):
         if not own_terms:
             functions.append(entry)
             weights.append(weight)
@@ -121,7 +125,9 @@ def _weights_of_entries(weights: Sequence[float] | None, size: int) -> list[floa
     if weights is None:
         return [1.0] * size
     if len(weights) != size:
-        raise ValueError(f"reward_weights has {len(weights)} weights for {size} reward functions.")
+        raise ValueError(
+            f"reward_weights has {len(weights)} weights for {size} reward functions."
+        )
     for weight in weights:
         if not is_number(weight):
             raise ValueError(f"reward_weights must hold finite numbers, got {weight!r}.")
@@ -131,14 +137,18 @@ def _weights_of_entries(weights: Sequence[float] | None, size: int) -> list[floa
 def _as_list(reward_funcs: Any) -> list[Any]:
     if reward_funcs is None:
         return []
-    entries = list(reward_funcs) if isinstance(reward_funcs, list | tuple) else [reward_funcs]
+    entries = (
+        list(reward_funcs) if isinstance(reward_funcs, list | tuple) else [reward_funcs]
+    )
     for entry in entries:
         if isinstance(entry, type):
             raise TypeError(
                 f"reward_funcs holds the class {entry.__name__}, not an instance of it; write {entry.__name__}()."
             )
         if isinstance(entry, RewardTerm):
-            raise TypeError(f"reward_funcs holds the RewardTerm {entry.name!r}; put it into a RewardMix([...]).")
+            raise TypeError(
+                f"reward_funcs holds the RewardTerm {entry.name!r}; put it into a RewardMix([...])."
+            )
         is_ours = isinstance(entry, str) and entry in {*exports(), *verifier_names()}
         if is_ours:
             raise TypeError(

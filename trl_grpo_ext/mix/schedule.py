@@ -68,17 +68,25 @@ class Schedule:
 
     def _check_point(self, point: object) -> None:
         if not isinstance(point, tuple | list) or len(point) != 2:
-            raise ValueError(f"A schedule's points are pairs of a time and a weight, got {point!r}.")
+            raise ValueError(
+                f"A schedule's points are pairs of a time and a weight, got {point!r}."
+            )
         when, weight = point
         self._check_time(when)
         if not is_number(weight):
-            raise ValueError(f"A schedule's weights must be finite numbers, got {weight!r}.")
+            raise ValueError(
+                f"A schedule's weights must be finite numbers, got {weight!r}."
+            )
 
     def _check_time(self, when: object) -> None:
         if not is_number(when) or when < 0:
-            raise ValueError(f"A schedule's times must be finite numbers, 0 or more; got {when!r}.")
+            raise ValueError(
+                f"A schedule's times must be finite numbers, 0 or more; got {when!r}."
+            )
         if self.unit == "step" and when != int(when):
-            raise ValueError(f"Steps are counted in whole numbers, and a schedule has a point at {when}.")
+            raise ValueError(
+                f"Steps are counted in whole numbers, and a schedule has a point at {when}."
+            )
         if self.unit == "progress" and when > 1:
             raise ValueError(
                 f"Progress is the share of training that is done, in [0, 1], and a schedule has a point at {when}. "
@@ -151,7 +159,9 @@ def piecewise(
 ) -> Schedule:
     """Return a schedule through weights by time, in the order given; `curve="hold"` changes the weight in jumps."""
     if not isinstance(points, Mapping):
-        raise TypeError(f"piecewise takes a mapping of times to weights, such as {{0: 1.0, 0.5: 0.2}}; got {points!r}.")
+        raise TypeError(
+            f"piecewise takes a mapping of times to weights, such as {{0: 1.0, 0.5: 0.2}}; got {points!r}."
+        )
     return Schedule(points=tuple(points.items()), curve=curve, unit=unit)
 
 
@@ -171,7 +181,9 @@ def check_weight(weight: object) -> Weight:
         for progress in (0.0, 0.5, 1.0):
             weight_at(weight, progress)
         return weight
-    raise ValueError(f"must be a finite number, a schedule, or a function of the progress in [0, 1]: {weight!r}")
+    raise ValueError(
+        f"must be a finite number, a schedule, or a function of the progress in [0, 1]: {weight!r}"
+    )
 
 
 def weight_at(weight: Weight, progress: float, step: int | None = None) -> float:
@@ -192,7 +204,9 @@ def weight_at(weight: Weight, progress: float, step: int | None = None) -> float
             f"must be a finite number, and the function raised {type(error).__name__} at progress {progress}: {error}"
         ) from None
     if not is_number(found):
-        raise ValueError(f"must be a finite number, and the function gives {found!r} at progress {progress}")
+        raise ValueError(
+            f"must be a finite number, and the function gives {found!r} at progress {progress}"
+        )
     return float(found)
 
 

@@ -43,7 +43,9 @@ class Clip:
         if self.low is None or self.high is None:
             return
         if self.low > self.high:
-            raise ValueError(f"A clip's `low` must not be above its `high`, got {self.low} and {self.high}.")
+            raise ValueError(
+                f"A clip's `low` must not be above its `high`, got {self.low} and {self.high}."
+            )
         _refuse_constant("clip", "`low` and `high`", is_constant=self.low == self.high)
 
     def __call__(self, value: float, verdict: Verdict) -> float:
@@ -70,7 +72,9 @@ class Threshold:
 
     def __post_init__(self) -> None:
         _check_numbers("threshold", at=self.at, above=self.above, below=self.below)
-        _refuse_constant("threshold", "`above` and `below`", is_constant=self.above == self.below)
+        _refuse_constant(
+            "threshold", "`above` and `below`", is_constant=self.above == self.below
+        )
 
     def __call__(self, value: float, verdict: Verdict) -> float:
         if value >= self.at:
@@ -102,14 +106,18 @@ def check_shapes(shape: object) -> tuple[Shape, ...]:
     for each in shapes:
         # A class is callable, too: its instance is the shape.
         if isinstance(each, type) or not callable(each):
-            raise TypeError(f"a shape is one of {', '.join(sorted(NAMES))}, or a function of a value and a verdict")
+            raise TypeError(
+                f"a shape is one of {', '.join(sorted(NAMES))}, or a function of a value and a verdict"
+            )
     return shapes
 
 
 def _check_numbers(what: str, **numbers: object) -> None:
     for name, number in numbers.items():
         if not is_number(number):
-            raise ValueError(f"The shape {what!r} needs a finite number as `{name}`, got {number!r}.")
+            raise ValueError(
+                f"The shape {what!r} needs a finite number as `{name}`, got {number!r}."
+            )
 
 
 def _refuse_constant(what: str, names: str, *, is_constant: bool) -> None:

@@ -77,11 +77,15 @@ class RewardTerm:
         try:
             object.__setattr__(self, "weight", check_weight(self.weight))
         except ValueError as error:
-            raise ValueError(f"The weight of the reward term {self.name!r} {error}.") from None
+            raise ValueError(
+                f"The weight of the reward term {self.name!r} {error}."
+            ) from None
         try:
             object.__setattr__(self, "shape", check_shapes(self.shape))
         except TypeError as error:
-            raise TypeError(f"The shape of the reward term {self.name!r} is {self.shape!r}; {error}.") from None
+            raise TypeError(
+                f"The shape of the reward term {self.name!r} is {self.shape!r}; {error}."
+            ) from None
         self._check_gate_and_routing()
         self._check_score_range()
         self._check_choices()
@@ -89,9 +93,13 @@ class RewardTerm:
     def _check_choices(self) -> None:
         if self.on_unscored not in get_args(OnUnscored):
             known = did_you_mean(str(self.on_unscored), get_args(OnUnscored))
-            raise ValueError(f"The reward term {self.name!r} has no on_unscored {self.on_unscored!r}. {known}")
+            raise ValueError(
+                f"The reward term {self.name!r} has no on_unscored {self.on_unscored!r}. {known}"
+            )
         if self.only not in {None, *get_args(Only)}:
-            raise ValueError(f"The reward term {self.name!r}: `only` is 'eval' or left out, got {self.only!r}.")
+            raise ValueError(
+                f"The reward term {self.name!r}: `only` is 'eval' or left out, got {self.only!r}."
+            )
         if self.only == "eval" and not self.is_shadow:
             raise ValueError(
                 f"The reward term {self.name!r} is only for evaluations (`only: eval`), so nothing is trained on it: "
@@ -102,7 +110,9 @@ class RewardTerm:
         if isinstance(self.gate, str):
             object.__setattr__(self, "gate", Gate(self.gate))
         if not (self.gate is None or isinstance(self.gate, Gate)):
-            raise TypeError(f"The gate of the reward term {self.name!r} is a Gate or a term's name, got {self.gate!r}.")
+            raise TypeError(
+                f"The gate of the reward term {self.name!r} is a Gate or a term's name, got {self.gate!r}."
+            )
         if self.when is not None and not isinstance(self.when, When):
             try:
                 object.__setattr__(self, "when", When.parse(self.when))

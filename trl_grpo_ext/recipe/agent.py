@@ -54,7 +54,9 @@ def _environment(path: object, where: str) -> Any:
         )
     if isinstance(factory, type):
         if not callable(getattr(factory, "reset", None)):
-            raise ValueError(f"{where}: the class {path} has no method `reset`, which TRL calls before each rollout.")
+            raise ValueError(
+                f"{where}: the class {path} has no method `reset`, which TRL calls before each rollout."
+            )
         _check_methods(factory, where)
     return factory
 
@@ -69,12 +71,16 @@ def _check_methods(environment: type, where: str) -> None:
 
 def _tools(written: object) -> list[Any]:
     if not isinstance(written, list) or not all(isinstance(path, str) for path in written):
-        raise ValueError(f"`tools` is a list of paths of functions, such as [my_module.search]; got {written!r}.")
+        raise ValueError(
+            f"`tools` is a list of paths of functions, such as [my_module.search]; got {written!r}."
+        )
     found = []
     for path in written:
         tool = _imported(path, "`tools`")
         if not inspect.isroutine(tool):
-            raise ValueError(f"`tools`: {path} is a {type(tool).__name__}; it must be a function.")
+            raise ValueError(
+                f"`tools`: {path} is a {type(tool).__name__}; it must be a function."
+            )
         _check_tool(tool, f"`tools`, {path}")
         found.append(tool)
     return found
@@ -82,7 +88,9 @@ def _tools(written: object) -> list[Any]:
 
 def _imported(path: str, where: str) -> Any:
     if "." not in path and ":" not in path:
-        raise ValueError(f"{where}: {path!r} is no path of a module and a name in it, {EXAMPLE}.")
+        raise ValueError(
+            f"{where}: {path!r} is no path of a module and a name in it, {EXAMPLE}."
+        )
     try:
         return import_named(path)
     except ValueError as error:

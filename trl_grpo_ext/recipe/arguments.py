@@ -76,9 +76,13 @@ def parse_arguments(
         )
     # argparse does not check the types of values from the file.
     except TypeError as error:
-        raise ValueError(f"A value in the recipe {file.path} has the wrong type: {error}") from None
+        raise ValueError(
+            f"A value in the recipe {file.path} has the wrong type: {error}"
+        ) from None
     if rest:
-        raise ValueError(f"Unexpected argument {rest[0]!r}: a flag is written `--name value`.")
+        raise ValueError(
+            f"Unexpected argument {rest[0]!r}: a flag is written `--name value`."
+        )
     # The parser knows no nested values.
     data.when = file.keys.get("when")
     data.rate = file.keys.get("rate")
@@ -120,13 +124,17 @@ def _checkpoint(training: VerifiedGRPOConfig) -> str | None:
         return None
     if said != "true":
         if not Path(wanted).is_dir():
-            raise ValueError(f"There is no checkpoint {wanted!r} to resume from (resume_from_checkpoint).")
+            raise ValueError(
+                f"There is no checkpoint {wanted!r} to resume from (resume_from_checkpoint)."
+            )
         return str(wanted)
     last = None
     if Path(training.output_dir).is_dir():
         last = get_last_checkpoint(training.output_dir)
     if last is None:
-        raise ValueError(f"There is no checkpoint in {training.output_dir!r} to resume from; leave the flag out.")
+        raise ValueError(
+            f"There is no checkpoint in {training.output_dir!r} to resume from; leave the flag out."
+        )
     return str(last)
 
 

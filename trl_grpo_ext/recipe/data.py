@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -27,7 +27,12 @@ FILE_KINDS = {".jsonl": "json", ".json": "json", ".csv": "csv", ".parquet": "par
 # Either file marks a folder written by `save_to_disk`.
 SAVED_TO_DISK = ("state.json", "dataset_dict.json")
 # Parts of datasets' error messages for files without rows; each file format has its own.
-NO_ROWS = ("StopIteration", "corresponds to no data", "No columns to parse", "BatchSize must be greater than 0")
+NO_ROWS = (
+    "StopIteration",
+    "corresponds to no data",
+    "No columns to parse",
+    "BatchSize must be greater than 0",
+)
 SPLIT_KEYS = {"train": "dataset_train_split", "evaluate": "--split"}
 REASONING_GYM = "reasoning_gym:"
 REASONING_GYM_SIZES = {"train": 1000, "test": 100}
@@ -63,7 +68,9 @@ def load_data(arguments: RecipeArguments, *, purpose: Purpose = "train") -> dict
     train = arguments.dataset_train_split
     if train not in data:
         near = did_you_mean(train, data)
-        raise ValueError(f"The dataset {name!r} has no split {train!r} to {purpose} on ({SPLIT_KEYS[purpose]}). {near}")
+        raise ValueError(
+            f"The dataset {name!r} has no split {train!r} to {purpose} on ({SPLIT_KEYS[purpose]}). {near}"
+        )
     selected, numbers = select_rows(data, arguments)
     rows = selected[train]
     # A stream has no length.
@@ -88,7 +95,10 @@ def _load(name: str, arguments: RecipeArguments, purpose: Purpose) -> Any:
     _warn_of_misspelled(name, path)
     source: dict[str, Any] = {"path": name, "name": arguments.dataset_config}
     if path.is_file():
-        source = {"path": FILE_KINDS[path.suffix], "data_files": {arguments.dataset_train_split: str(path)}}
+        source = {
+            "path": FILE_KINDS[path.suffix],
+            "data_files": {arguments.dataset_train_split: str(path)},
+        }
     elif path.exists():
         source["path"] = str(path)
     try:
@@ -112,7 +122,11 @@ def _warn_of_misspelled(name: str, path: Path) -> None:
         return
     here = [each.name for each in Path.cwd().iterdir()]
     for alike in difflib.get_close_matches(name, here, n=1):
-        logger.warning("There is no %r here, only %r: the dataset is looked for on the Hub.", name, alike)
+        logger.warning(
+            "There is no %r here, only %r: the dataset is looked for on the Hub.",
+            name,
+            alike,
+        )
 
 
 def _said(error: Exception, path: Path) -> str:
@@ -150,7 +164,9 @@ def _with_dates_as_texts(data: Any, path: Path) -> Any:
     """
     for name, rows in list(data.items()):
         features = rows.features or {}
-        columns = [column for column, feature in features.items() if "timestamp[" in repr(feature)]
+        columns = [
+            column for column, feature in features.items() if "timestamp[" in repr(feature)
+        ]
         if not columns:
             continue
         texts = None
@@ -196,12 +212,16 @@ def check_source(name: str) -> None:
             f"{', '.join(FILE_KINDS)}, a folder of such files, or a name on the Hub."
         )
     # A name on the Hub has a single slash.
-    is_long = name.count("/") > 1 and "://" not in name and not name.startswith(REASONING_GYM)
+    is_long = (
+        name.count("/") > 1 and "://" not in name and not name.startswith(REASONING_GYM)
+    )
     begins_as_path = name.startswith(("/", ".", "~"))
     ends_as_file = Path(name).suffix in FILE_KINDS
     is_path = is_long or begins_as_path or ends_as_file
     if is_path and not path.exists():
-        raise ValueError(f"There is no file or folder {name!r} (dataset_name); the current folder is {Path.cwd()}.")
+        raise ValueError(
+            f"There is no file or folder {name!r} (dataset_name); the current folder is {Path.cwd()}."
+        )
 
 
 def _reasoning_gym(spec: str) -> dict[str, Dataset]:
@@ -238,6 +258,23 @@ def _reasoning_gym(spec: str) -> dict[str, Dataset]:
     return {"train": Dataset.from_list(train), "test": Dataset.from_list(test)}
 
 
+def _drawn(
+    task: str, size: int, seed: int, options: Mapping[str, Any]
+) -> Iterable[Mapping[str, Any]]:
+    """Return a reasoning-gym task's items, repeated questions among them."""
+    import reasoning_gym
+
+    try:
+        items: Iterable[Mapping[str, Any]] = reasoning_gym.create_dataset(
+            task, size=size, seed=seed, **options
+        )
+    except (TypeError, AssertionError) as error:
+        raise ValueError(
+            f"reasoning_gym:{task} does not take these options: {error}"
+        ) from None
+    return items
+
+
 def _problems(
     task: str,
     size: int,
@@ -247,20 +284,9 @@ def _problems(
     without: Collection[str] = (),
     distinct: bool = False,
 ) -> list[dict[str, Any]]:
-    import reasoning_gym
-
     seen = set(without)
     problems: list[dict[str, Any]] = []
-    try:
-        drawn = reasoning_gym.create_dataset(
-            task,
-            size=size * REASONING_GYM_TRIES,
-            seed=seed,
-            **options,
-        )
-    except (TypeError, AssertionError) as error:
-        raise ValueError(f"reasoning_gym:{task} does not take these options: {error}") from None
-    for item in drawn:
+    for item in _drawn(task, size * REASONING_GYM_TRIES, seed, options):
         if len(problems) == size:
             return problems
         question = item["question"]
@@ -274,7 +300,12 @@ def _problems(
             problems.append(problem)
         if distinct:
             seen.add(question)
-    logger.warning("reasoning_gym:%s gave %d of the %d problems asked for; it has no more.", task, len(problems), size)
+    logger.warning(
+        "reasoning_gym:%s gave %d of the %d problems asked for; it has no more.",
+        task,
+        len(problems),
+        size,
+    )
     return problems
 
 

@@ -73,14 +73,18 @@ def load_recipe(name_or_path: str) -> RecipeFile:
 class _Loader(yaml.SafeLoader):
     """A safe YAML loader that refuses duplicate keys; PyYAML's own silently takes the last."""
 
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+    def construct_mapping(
+        self, node: yaml.MappingNode, deep: bool = False
+    ) -> dict[Any, Any]:
         lines: dict[str, int] = {}
         for key, _ in node.value:
             if not isinstance(key, yaml.ScalarNode):
                 continue
             line = key.start_mark.line + 1
             if key.value in lines:
-                raise yaml.YAMLError(f"the key `{key.value}` in line {line} is already in line {lines[key.value]}.")
+                raise yaml.YAMLError(
+                    f"the key `{key.value}` in line {line} is already in line {lines[key.value]}."
+                )
             lines[key.value] = line
         return super().construct_mapping(node, deep=deep)
 
@@ -95,14 +99,25 @@ def set_environment(file: RecipeFile) -> None:
     """
     variables = file.keys.get("env") or {}
     if not isinstance(variables, dict):
-        raise ValueError("`env` in a recipe is a mapping of environment variables to their values.")
+        raise ValueError(
+            "`env` in a recipe is a mapping of environment variables to their values."
+        )
     for name, value in variables.items():
         os.environ[str(name)] = str(value)
     choose_executor(file.keys.get("executor"))
 
 
 # Keys without a flag: their values are nested, or are used before flags are parsed.
-FILE_ONLY_KEYS = ("rewards", "datasets", "when", "rate", "few_shot", "environment", "tools", "env")
+FILE_ONLY_KEYS = (
+    "rewards",
+    "datasets",
+    "when",
+    "rate",
+    "few_shot",
+    "environment",
+    "tools",
+    "env",
+)
 _WORD = re.compile(r"\w+")
 # Common names from other tools, too unlike the valid key for a comparison of letters.
 SHORT = {
@@ -255,4 +270,6 @@ def _is_field(line: ast.stmt) -> bool:
     if not (isinstance(line, ast.AnnAssign) and isinstance(line.target, ast.Name)):
         return False
     constructor = ast.unparse(line.value) if line.value else ""
-    return "ClassVar" not in ast.unparse(line.annotation) and "init=False" not in constructor
+    return (
+        "ClassVar" not in ast.unparse(line.annotation) and "init=False" not in constructor
+    )

@@ -74,4 +74,6 @@ def _unreachable() -> str | None:
 
 
 def _may_be_on_the_hub(name: object) -> bool:
-    return isinstance(name, str) and ":" not in name and not Path(name).expanduser().exists()
+    return (
+        isinstance(name, str) and ":" not in name and not Path(name).expanduser().exists()
+    )

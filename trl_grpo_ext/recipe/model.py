@@ -51,7 +51,9 @@ def model_arguments(recipe: Recipe, *, trains: bool) -> dict[str, Any]:
     recipe.training.model_init_kwargs = None
     found: dict[str, Any] = {}
     if (Path(name) / "tokenizer_config.json").is_file():
-        processor = AutoProcessor.from_pretrained(name, padding_side="left", truncation_side="left")
+        processor = AutoProcessor.from_pretrained(
+            name, padding_side="left", truncation_side="left"
+        )
         tokenizer = getattr(processor, "tokenizer", processor)
         tokens = len(tokenizer)
         rows = base.get_input_embeddings().weight.shape[0]
@@ -68,4 +70,6 @@ def model_error(name: str, error: Exception, key: str) -> Exception:
     if Path(name).is_dir():
         return error
     said = str(error).strip().splitlines()[0]
-    return ValueError(f"The model {name!r} ({key}) is no folder here, and cannot be loaded: {said}")
+    return ValueError(
+        f"The model {name!r} ({key}) is no folder here, and cannot be loaded: {said}"
+    )

@@ -15,7 +15,13 @@ if TYPE_CHECKING:
 # The column, and the key of a mixture's entry, that names a row's dataset.
 TASK = "task"
 # Keys with which a recipe makes prompts.
-PROMPT_KEYS = ("prompt_column", "prompt_template", "system_prompt", "few_shot", "plain_prompts")
+PROMPT_KEYS = (
+    "prompt_column",
+    "prompt_template",
+    "system_prompt",
+    "few_shot",
+    "plain_prompts",
+)
 
 Examples = Sequence[Mapping[str, str]]
 Row = Mapping[str, Any]
@@ -154,17 +160,23 @@ class RecipePrompts:
     @property
     def sources(self) -> list[str]:
         """Columns of all prompt makers, without duplicates."""
-        makers = [maker for maker in (self.own, *self.by_task.values()) if maker is not None]
+        makers = [
+            maker for maker in (self.own, *self.by_task.values()) if maker is not None
+        ]
         return list(dict.fromkeys(source for maker in makers for source in maker.sources))
 
 
 def check_examples(examples: object) -> None:
     """Check `few_shot`, a list of mappings with the texts `prompt` and `completion`; raise a ValueError otherwise."""
     if not isinstance(examples, Sequence) or isinstance(examples, str):
-        raise ValueError("`few_shot` is a list, such as `- {prompt: What is 2 + 2?, completion: It is 4.}`.")
+        raise ValueError(
+            "`few_shot` is a list, such as `- {prompt: What is 2 + 2?, completion: It is 4.}`."
+        )
     for example in examples:
         if not _is_example(example):
-            raise ValueError(f"An example of `few_shot` has a text `prompt` and a text `completion`, got {example!r}.")
+            raise ValueError(
+                f"An example of `few_shot` has a text `prompt` and a text `completion`, got {example!r}."
+            )
 
 
 def _is_example(example: object) -> bool:
@@ -179,12 +191,16 @@ def _no_column(source: str, columns: Collection[str]) -> str:
     near = did_you_mean(source, columns)
     if near.startswith("Did"):
         advice = f"{near} {advice}"
-    return f"The dataset has no column `{source}` to make prompts of (prompt_column). {advice}"
+    return (
+        f"The dataset has no column `{source}` to make prompts of (prompt_column). {advice}"
+    )
 
 
 def _plain_text(prompt: Any, system: str | None, examples: Examples) -> str:
     if isinstance(prompt, list):
-        raise ValueError(f"plain_prompts makes prompts of text, and the data has the conversation {prompt!r:.80}.")
+        raise ValueError(
+            f"plain_prompts makes prompts of text, and the data has the conversation {prompt!r:.80}."
+        )
     parts = [system] if system else []
     for example in examples:
         parts.append(f"{example['prompt']}\n{example['completion']}")
@@ -198,7 +214,9 @@ def _text(prompt: object) -> str:
     return str(prompt)
 
 
-def _conversation(prompt: Any, system: str | None, examples: Examples) -> list[dict[str, Any]]:
+def _conversation(
+    prompt: Any, system: str | None, examples: Examples
+) -> list[dict[str, Any]]:
     messages = [_message("user", _text(prompt))]
     if isinstance(prompt, list):
         messages = list(prompt)

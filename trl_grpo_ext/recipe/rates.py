@@ -25,9 +25,13 @@ def check_rate(bounds: object, source: str | None) -> None:
     if bounds is None:
         return
     if not _are_bounds(bounds):
-        raise ValueError(f"`rate` is two bounds between 0 and 1, such as [0.05, 0.95]; got {bounds!r}.")
+        raise ValueError(
+            f"`rate` is two bounds between 0 and 1, such as [0.05, 0.95]; got {bounds!r}."
+        )
     if source is None:
-        raise ValueError("`rate` needs rows_from: an earlier run's folder, or the rates.jsonl of trl-grpo-ext probe.")
+        raise ValueError(
+            "`rate` needs rows_from: an earlier run's folder, or the rates.jsonl of trl-grpo-ext probe."
+        )
 
 
 def _are_bounds(bounds: object) -> bool:
@@ -55,6 +59,13 @@ def with_rates(rows: Any, bounds: Sequence[float], source: str) -> Any:
     kept = rows.filter(is_wanted)
     if hasattr(rows, "__len__"):
         if not len(kept):
-            raise ValueError(f"No row has a rate between {low:g} and {high:g} (rate), by {source!r} (rows_from).")
-        logger.warning("rate leaves out %d of %d rows, by %s.", len(rows) - len(kept), len(rows), source)
+            raise ValueError(
+                f"No row has a rate between {low:g} and {high:g} (rate), by {source!r} (rows_from)."
+            )
+        logger.warning(
+            "rate leaves out %d of %d rows, by %s.",
+            len(rows) - len(kept),
+            len(rows),
+            source,
+        )
     return kept

@@ -82,7 +82,9 @@ def announce_loading() -> None:
         print("loading TRL and torch ...", file=sys.stderr, flush=True)
 
 
-def check_file(file: RecipeFile, flags: Sequence[str], processes: int | None = None) -> RewardMix:
+def check_file(
+    file: RecipeFile, flags: Sequence[str], processes: int | None = None
+) -> RewardMix:
     """Check a recipe file and flags as far as possible without TRL, and return its reward mix.
 
     `processes` is the number of training processes; None reads it from the launcher's environment, 0 means unknown.
@@ -99,7 +101,9 @@ def check_file(file: RecipeFile, flags: Sequence[str], processes: int | None = N
         check_weights(list(weights.values()))
     written = written_values(file.keys, flags)
     if not written.get("model_name_or_path"):
-        raise ValueError(f"The recipe {file.name!r} names no model: set model_name_or_path.")
+        raise ValueError(
+            f"The recipe {file.name!r} names no model: set model_name_or_path."
+        )
     check_selection(file.keys, f"The recipe {file.name!r}")
     check_model_folder(str(written["model_name_or_path"]), "model_name_or_path")
     _check_data(file, written.get("dataset_name"))

@@ -42,7 +42,9 @@ def check_selection(keys: Mapping[str, Any], where: str) -> None:
             raise ValueError(f"{where}: `{name}` is a number of 1 or more, got {count!r}.")
 
 
-def select_rows(splits: Mapping[str, Any], arguments: RecipeArguments) -> tuple[dict[str, Any], dict[str, RowNumbers]]:
+def select_rows(
+    splits: Mapping[str, Any], arguments: RecipeArguments
+) -> tuple[dict[str, Any], dict[str, RowNumbers]]:
     """Select each split's rows by a recipe's `when`, `test_rows` and `rows`, in this order.
 
     Return the selected splits, and the number that each of their rows had in the data, from 0; streams have no numbers.
@@ -54,10 +56,15 @@ def select_rows(splits: Mapping[str, Any], arguments: RecipeArguments) -> tuple[
     if arguments.when is None and arguments.test_rows is None and arguments.rows is None:
         return dict(splits), {}
     numbered = {split: _numbered(rows) for split, rows in splits.items()}
-    selected = {split: _that_apply(rows, arguments.when) for split, rows in numbered.items()}
+    selected = {
+        split: _that_apply(rows, arguments.when) for split, rows in numbered.items()
+    }
     if arguments.test_rows is not None:
         selected |= _set_aside(selected, arguments)
-    some = {split: _some(rows, arguments.rows, arguments.rows_seed) for split, rows in selected.items()}
+    some = {
+        split: _some(rows, arguments.rows, arguments.rows_seed)
+        for split, rows in selected.items()
+    }
     numbers = {}
     for split, rows in some.items():
         if hasattr(rows, "__len__"):
@@ -68,7 +75,11 @@ def select_rows(splits: Mapping[str, Any], arguments: RecipeArguments) -> tuple[
 
 
 def _numbered(rows: Any) -> Any:
-    return rows.add_column(NUMBER, list(range(len(rows)))) if hasattr(rows, "__len__") else rows
+    return (
+        rows.add_column(NUMBER, list(range(len(rows))))
+        if hasattr(rows, "__len__")
+        else rows
+    )
 
 
 def set_row_numbers(rows: Any, numbers: RowNumbers) -> None:
@@ -115,9 +126,13 @@ def _set_aside(splits: Mapping[str, Any], arguments: RecipeArguments) -> dict[st
     rows = splits[train]
     # A stream has no length.
     if not hasattr(rows, "__len__"):
-        raise ValueError("Rows of a stream cannot be set aside: take dataset_streaming or test_rows out.")
+        raise ValueError(
+            "Rows of a stream cannot be set aside: take dataset_streaming or test_rows out."
+        )
     if count is None or count >= len(rows):
-        raise ValueError(f"The dataset has {len(rows)} rows to train on, so {count} cannot be set aside (test_rows).")
+        raise ValueError(
+            f"The dataset has {len(rows)} rows to train on, so {count} cannot be set aside (test_rows)."
+        )
     parts = rows.train_test_split(test_size=count, seed=arguments.rows_seed)
     return {train: parts["train"], test: parts["test"]}
 
@@ -152,7 +167,9 @@ KEYS = (TASK, *DATA_KEYS)
 def check_mixture(datasets: object) -> None:
     """Check `datasets`, a list of mappings with the texts `dataset_name` and `task`; raise a ValueError otherwise."""
     if not isinstance(datasets, list) or not datasets:
-        raise ValueError("`datasets` is a list, such as `- {task: math, dataset_name: openai/gsm8k}`.")
+        raise ValueError(
+            "`datasets` is a list, such as `- {task: math, dataset_name: openai/gsm8k}`."
+        )
     for number, part in enumerate(datasets, start=1):
         where = f"datasets entry {number}"
         if not _has_names(part):
@@ -185,7 +202,9 @@ def mix_data(
     from datasets import concatenate_datasets
 
     if arguments.dataset_streaming:
-        raise ValueError("`datasets` are mixed whole, so they cannot be streamed: take dataset_streaming out.")
+        raise ValueError(
+            "`datasets` are mixed whole, so they cannot be streamed: take dataset_streaming out."
+        )
     parts: dict[str, list[Any]] = {}
     for entry in arguments.datasets:
         own = _own_arguments(arguments, entry)

@@ -81,7 +81,9 @@ def make_trainer(recipe: Recipe) -> RecipeTrainer:
     set_up(recipe)
     splits = load_data(recipe.data)
     test = splits.get(recipe.data.dataset_test_split)
-    wants_test = recipe.data.evaluate_before_and_after or recipe.training.eval_strategy != "no"
+    wants_test = (
+        recipe.data.evaluate_before_and_after or recipe.training.eval_strategy != "no"
+    )
     if wants_test and test is None:
         raise ValueError(
             f"The dataset {recipe.data.dataset_name!r} has no split {recipe.data.dataset_test_split!r} to evaluate on; "
@@ -166,7 +168,9 @@ def build_trainer(
         arguments |= recipe.agent
         trainer = made(reward_funcs=recipe.mix, args=recipe.training, **arguments)
     except (OSError, HFValidationError) as error:
-        raise model_error(str(recipe.model.model_name_or_path), error, "model_name_or_path") from error
+        raise model_error(
+            str(recipe.model.model_name_or_path), error, "model_name_or_path"
+        ) from error
     # TRL 1.6 raises this for streamed data, for example.
     except NotImplementedError as error:
         raise ValueError(f"TRL {trl.__version__} says: {error}") from error
@@ -174,11 +178,7 @@ def build_trainer(
 
 
 def run_recipe(
-    recipe: Recipe,
-    trainer: RecipeTrainer,
-    loading: float,
-    *,
-    keeps: bool = True,
+    recipe: Recipe, trainer: RecipeTrainer, loading: float, *, keeps: bool = True
 ) -> dict[str, Any]:
     """Evaluate, train, evaluate again and save; return the content of `summary.json`.
 
@@ -215,7 +215,9 @@ def run_recipe(
         trainer.run_callback.tell(lambda listener: listener.on_summary(summary))
     _close(recipe, trainer)
     if unsaved is not None:
-        raise RuntimeError(f"The model could not be saved to {recipe.training.output_dir}: {unsaved}") from unsaved
+        raise RuntimeError(
+            f"The model could not be saved to {recipe.training.output_dir}: {unsaved}"
+        ) from unsaved
     return summary
 
 
@@ -229,7 +231,9 @@ def _facts(mix: RewardMix) -> dict[str, Mapping[str, str]]:
     return facts
 
 
-def _announce_facts(trainer: VerifiedGRPOTrainer, facts: Mapping[str, Mapping[str, str]]) -> None:
+def _announce_facts(
+    trainer: VerifiedGRPOTrainer, facts: Mapping[str, Mapping[str, str]]
+) -> None:
     for term, found in facts.items():
         told = ", ".join(f"{name} {fact}" for name, fact in found.items())
         announce(trainer, f"{term}: {told}")
@@ -293,7 +297,9 @@ def _set_earlier_run_aside(training: VerifiedGRPOConfig) -> None:
         return
     folder = Path(training.output_dir)
     # A later `resume_from_checkpoint: true` would take up a checkpoint of the earlier run.
-    checkpoints = [path for path in sorted(folder.iterdir()) if _CHECKPOINT.fullmatch(path.name)]
+    checkpoints = [
+        path for path in sorted(folder.iterdir()) if _CHECKPOINT.fullmatch(path.name)
+    ]
     for recorded in (folder / "scorecards", folder / FINDINGS, *checkpoints):
         set_aside(recorded)
 
@@ -314,7 +320,10 @@ def _measure(
         if ask_main(trainer.accelerator, lambda: int(earlier is not None)):
             return earlier
         if is_sharded(trainer):
-            announce(trainer, "not evaluated before training: in shards, the model is there once its checkpoint is")
+            announce(
+                trainer,
+                "not evaluated before training: in shards, the model is there once its checkpoint is",
+            )
             return None
         when = "before training, without the checkpoint"
     announce(trainer, f"evaluating {when}{evaluation_size(trainer)} ...")
@@ -324,7 +333,9 @@ def _measure(
         return evaluate(trainer)
 
 
-def _train(recipe: Recipe, trainer: VerifiedGRPOTrainer, stopwatch: Stopwatch) -> TrainingTally:
+def _train(
+    recipe: Recipe, trainer: VerifiedGRPOTrainer, stopwatch: Stopwatch
+) -> TrainingTally:
     announce(trainer, "training ...")
     tally = TrainingTally()
     trainer.run_callback.listeners.append(tally)
@@ -409,16 +420,22 @@ def _check_split(recipe: Recipe, where: str, dataset: Any, *, is_train: bool) ->
     lines = file_lines(recipe.data, where, dataset)
     factory = recipe.agent.get("environment_factory")
     outcome = untouched_outcome(factory, dataset[0])
-    for failure in try_verifiers(recipe.mix, dataset, outcome, prompt_column=recipe.data.prompt_column):
+    for failure in try_verifiers(
+        recipe.mix, dataset, outcome, prompt_column=recipe.data.prompt_column
+    ):
         if is_train:
             _refuse_useless(recipe.mix, failure)
         logger.warning("%s", failure.told(where, lines))
     environments = environment_rows(factory).check
-    check = check_rows(recipe.mix, dataset, at_most_seconds=CHECK_SECONDS, environments=environments)
+    check = check_rows(
+        recipe.mix, dataset, at_most_seconds=CHECK_SECONDS, environments=environments
+    )
     if check.problems:
         logger.warning("%s", describe(check, rows=len(dataset), where=where, lines=lines))
     if is_train:
-        _try_references(recipe.mix, dataset, check, lines, outcome=outcome, environments=environments)
+        _try_references(
+            recipe.mix, dataset, check, lines, outcome=outcome, environments=environments
+        )
 
 
 def _refuse_useless(mix: RewardMix, failure: VerifierFailure) -> None:

@@ -107,7 +107,11 @@ def recorded_evaluation(trainer: Any) -> BatchTotals | None:
     if not isinstance(rows, Sized):
         return None
     wanted = len(rows) * int(trainer.num_generations_eval)
-    cards = (card for card in RecordedRun(trainer.args.output_dir).cards("eval") if card.step == 0)
+    cards = (
+        card
+        for card in RecordedRun(trainer.args.output_dir).cards("eval")
+        if card.step == 0
+    )
     found = BatchTotals([reduce_card(card, {}) for card in cards])
     return found if found.completions == wanted else None
 
@@ -174,7 +178,9 @@ def summarise_run(
     training completion could be judged; null otherwise. `sentence` is the diagnosis and `score` its figures; null
     without a diagnosis. `seconds` is the time of the whole run, `seconds_by_part` the time of its parts.
     """
-    terms = {term.name: _before_after(term.name, before, after) for term in recipe.mix.terms}
+    terms = {
+        term.name: _before_after(term.name, before, after) for term in recipe.mix.terms
+    }
     primary = next(term.name for term in recipe.mix.terms if not term.is_shadow)
     measured = after or before
     return {
@@ -225,7 +231,8 @@ def print_summary(
     shape, so its scores differ from the values printed during training.
     """
     table = WholeTable(
-        title=f"{summary['recipe']}: {summary['steps']} steps, seed {summary['seed']}", title_justify="left"
+        title=f"{summary['recipe']}: {summary['steps']} steps, seed {summary['seed']}",
+        title_justify="left",
     )
     table.add_column("held out")
     table.add_column("before", justify="right")
@@ -233,22 +240,33 @@ def print_summary(
     for name, measured in summary["terms"].items():
         table.add_row(name, _shown(measured["before"]), _shown(measured["after"]))
     tokens = summary["tokens"]
-    table.add_row("tokens a completion", _number(tokens["before"]), _number(tokens["after"]))
+    table.add_row(
+        "tokens a completion", _number(tokens["before"]), _number(tokens["after"])
+    )
     console = Console()
     if summary["prompts"]:
         console.print(table)
         before = "scores before gates and shapes; " if reshaped else ""
         size = f"{summary['prompts']} prompts, {summary['completions']} completions"
         print_lines(console, [f"{size}; {before}in brackets, 95 % intervals."])
-    parts = ", ".join(f"{part} {value:.0f}" for part, value in summary["seconds_by_part"].items())
-    kept = "" if folder is None else f" Model, scorecards, report.html and summary.json: {folder}"
+    parts = ", ".join(
+        f"{part} {value:.0f}" for part, value in summary["seconds_by_part"].items()
+    )
+    kept = (
+        ""
+        if folder is None
+        else f" Model, scorecards, report.html and summary.json: {folder}"
+    )
     print_lines(console, [f"{summary['seconds']:.0f} seconds ({parts}).{kept}"])
     halt = summary["halted_by"]
     if halt:
-        print_lines(console, [f"Halted after step {summary['steps']} by the finding {halt['code']} (halt_on)."])
+        by = f"by the finding {halt['code']} (halt_on)"
+        print_lines(console, [f"Halted after step {summary['steps']} {by}."])
 
 
-def _before_after(term: str, before: BatchTotals | None, after: BatchTotals | None) -> dict[str, Any]:
+def _before_after(
+    term: str, before: BatchTotals | None, after: BatchTotals | None
+) -> dict[str, Any]:
     return {"before": _measured(term, before), "after": _measured(term, after)}
 
 

@@ -172,7 +172,9 @@ class GroupView:
             "prefill": first.prefill or "",
             "gold": gold_column(first.row),
             "row": [[str(name), _shown(value)] for name, value in columns],
-            "weights": {term: rounded(weight) for term, weight in self.card.weights.items()},
+            "weights": {
+                term: rounded(weight) for term, weight in self.card.weights.items()
+            },
             "members": [self._member(row) for row in self.members],
         }
 
@@ -194,7 +196,9 @@ class GroupView:
         record["hack"] = self._is_hack(row)
         record["primary"] = self.card.primary_terms[row]
         verdicts = self._verdicts(row)
-        record["verdicts"] = {term: self._verdict(term, row, verdict) for term, verdict in verdicts.items()}
+        record["verdicts"] = {
+            term: self._verdict(term, row, verdict) for term, verdict in verdicts.items()
+        }
         return record
 
     def _verdict(self, term: str, row: int, verdict: Verdict) -> dict[str, Any]:

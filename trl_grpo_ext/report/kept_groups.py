@@ -96,7 +96,9 @@ class KeptGroups:
         steps = frozenset(cited)
         self._sample = self._shelf(lambda group: 1 + group.lot, 1.0)
         self._shelves = [
-            self._shelf(lambda group: 1 + group.advantage if group.step in steps else 0, 0.2),
+            self._shelf(
+                lambda group: 1 + group.advantage if group.step in steps else 0, 0.2
+            ),
             self._shelf(lambda group: group.hacks, 0.1),
             self._shelf(lambda group: group.disagreements, 0.15),
             self._shelf(lambda group: group.voids, 0.1),
@@ -146,7 +148,9 @@ class KeptGroups:
         for candidate in self._sample.best_first:
             if candidate.place in chosen:
                 continue
-            is_too_large = candidate.completions > completions or candidate.characters > characters
+            is_too_large = (
+                candidate.completions > completions or candidate.characters > characters
+            )
             if chosen and is_too_large:
                 continue
             chosen[candidate.place] = candidate

@@ -49,7 +49,9 @@ def standalone_page(
     """
     script = _joined(scripts)
     style = _joined(styles)
-    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, keep_trailing_newline=True)
+    environment = jinja2.Environment(
+        autoescape=True, undefined=jinja2.StrictUndefined, keep_trailing_newline=True
+    )
     policy = [
         "default-src 'none'",
         f"script-src '{_hash(script)}'",

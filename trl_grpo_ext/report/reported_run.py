@@ -23,7 +23,13 @@ from trl_grpo_ext.report.group_record import groups_of
 from trl_grpo_ext.report.kept_groups import KeptGroups
 from trl_grpo_ext.report.page import DIGITS, rounded
 from trl_grpo_ext.report.prompts import Prompts
-from trl_grpo_ext.report.series import Timeline, key_figures, log_columns, reward_margins, series_figures
+from trl_grpo_ext.report.series import (
+    Timeline,
+    key_figures,
+    log_columns,
+    reward_margins,
+    series_figures,
+)
 from trl_grpo_ext.runs.recorded_run import RecordedRun
 from trl_grpo_ext.scorecard import Scorecard
 from trl_grpo_ext.support.documentation import read_docs
@@ -102,7 +108,9 @@ class ReportedRun:
         if self.kept is not None:
             self._add_groups(card, self.kept, number=number, step=step)
 
-    def _add_groups(self, card: Scorecard, kept: KeptGroups, *, number: int, step: int) -> None:
+    def _add_groups(
+        self, card: Scorecard, kept: KeptGroups, *, number: int, step: int
+    ) -> None:
         shadows: list[str] = []
         # Without a term in force there is no primary verdict to compare a shadow with.
         if card.in_force:
@@ -143,7 +151,9 @@ class ReportedRun:
             "sentence": self.findings.sentence,
             "key_figures": key_figures(self.findings.score, self._timelines[mode], mode),
             "findings": list(self.findings.findings),
-            "not_checked": [[code, needs] for code, needs in self.findings.not_checked.items()],
+            "not_checked": [
+                [code, needs] for code, needs in self.findings.not_checked.items()
+            ],
             "main_mode": mode,
             "train": self._series("train"),
             "eval": evaluation,
@@ -228,7 +238,9 @@ def _value_products(card: Scorecard) -> dict[tuple[str, str], _Products]:
         both = np.isfinite(x) & np.isfinite(y)
         x = x[both]
         y = y[both]
-        products[first, second] = _Products(xx=float(x @ x), yy=float(y @ y), xy=float(x @ y))
+        products[first, second] = _Products(
+            xx=float(x @ x), yy=float(y @ y), xy=float(x @ y)
+        )
     return products
 
 
@@ -320,7 +332,9 @@ def findings_of(run: RecordedRun, *, seconds: float = math.inf) -> ReportedFindi
     )
 
 
-def _in_order(findings: Sequence[Finding], holding: frozenset[str]) -> tuple[dict[str, Any], ...]:
+def _in_order(
+    findings: Sequence[Finding], holding: frozenset[str]
+) -> tuple[dict[str, Any], ...]:
     # A finding of unknown step comes first.
     ordered = sorted(findings, key=lambda found: -1 if found.step is None else found.step)
     last = {found.code: found for found in ordered}

@@ -9,7 +9,13 @@ from typing import Any, NamedTuple
 from trl_grpo_ext.diagnostics.batches import percent
 from trl_grpo_ext.diagnostics.levels import ends_of, together
 from trl_grpo_ext.diagnostics.progress import Ends, score_text
-from trl_grpo_ext.figures.logged import DRAWN_LIVE, EXPECTED_RATES, FALSE_ACCEPTS, FALSE_REJECTS, FLOOR_LIVE
+from trl_grpo_ext.figures.logged import (
+    DRAWN_LIVE,
+    EXPECTED_RATES,
+    FALSE_ACCEPTS,
+    FALSE_REJECTS,
+    FLOOR_LIVE,
+)
 from trl_grpo_ext.figures.reduction import BatchFigures
 from trl_grpo_ext.group_outcome import GroupOutcome
 from trl_grpo_ext.report.page import rounded
@@ -233,7 +239,9 @@ def key_figures(score: Mapping[str, Ends], main: Timeline, mode: str) -> dict[st
     for where, ends in score.items():
         tiles.append([f"Score, {where}", *ends.shown])
         completions = f"{ends.end.count:,.0f} completions"
-        notes.append(f"{where.capitalize()}: {ends.places} ({completions}){ends.gain_told}.")
+        notes.append(
+            f"{where.capitalize()}: {ends.places} ({completions}){ends.gain_told}."
+        )
     if score:
         notes.append(SCORE)
     first, last = _ends(main.points, mode)
@@ -251,7 +259,16 @@ def _ends(points: Sequence[Point], mode: str) -> tuple[Sequence[Point], Sequence
     return first, points[-1:]
 
 
-EVALUATED = ("model", "dataset", "split", "prompts", "samples", "temperature", "max_completion_length", "seed")
+EVALUATED = (
+    "model",
+    "dataset",
+    "split",
+    "prompts",
+    "samples",
+    "temperature",
+    "max_completion_length",
+    "seed",
+)
 JUDGES = ("reward_functions", "verifiers", "rewards")
 
 
@@ -260,7 +277,9 @@ def evaluated_settings(evaluation: Mapping[str, Any]) -> dict[str, Any]:
     return {name: evaluation[name] for name in EVALUATED if name in evaluation}
 
 
-def evaluation_head(evaluation: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
+def evaluation_head(
+    evaluation: Mapping[str, Any], settings: Mapping[str, Any]
+) -> dict[str, Any]:
     """Return the head of an evaluation's page, from its `evaluation.json`.
 
     Of the trainer's settings, only rewards and verifiers remain, since no training took place.

@@ -67,7 +67,9 @@ def write_report(
     if completions < 1:
         raise ValueError(f"A report holds one completion or more, got {completions}.")
     if not 1 <= len(folders) <= 2:
-        raise ValueError(f"A report is of one run, or of two side by side; got {len(folders)}.")
+        raise ValueError(
+            f"A report is of one run, or of two side by side; got {len(folders)}."
+        )
     runs = [RecordedRun(Path(folder)) for folder in folders]
     names = _names(runs)
     told = None
@@ -79,7 +81,10 @@ def write_report(
         "version": __version__,
         "made": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "comparison": told,
-        "runs": [_run_data(run, name, seconds, completions) for run, name in zip(runs, names, strict=True)],
+        "runs": [
+            _run_data(run, name, seconds, completions)
+            for run, name in zip(runs, names, strict=True)
+        ],
     }
     page = standalone_page(
         title=f"{' | '.join(names)} - report",
@@ -99,7 +104,9 @@ def _path(runs: Sequence[RecordedRun]) -> Path:
     return runs[0].folder / f"{name}.html"
 
 
-def _run_data(run: RecordedRun, name: str, seconds: float, completions: int) -> dict[str, Any]:
+def _run_data(
+    run: RecordedRun, name: str, seconds: float, completions: int
+) -> dict[str, Any]:
     """Return the page's data for a run; with 0 completions, its figures only."""
     end = time.monotonic() + seconds
     findings = findings_of(run, seconds=seconds * DIAGNOSIS_SHARE)
@@ -126,7 +133,9 @@ def _run_data(run: RecordedRun, name: str, seconds: float, completions: int) -> 
     return data
 
 
-def _in_reading_order(parts: Sequence[tuple[int, About]], cited: Collection[int]) -> deque[int]:
+def _in_reading_order(
+    parts: Sequence[tuple[int, About]], cited: Collection[int]
+) -> deque[int]:
     """Order the numbers of a run's batches: batches at cited steps first, other batches spread over the run."""
     first = []
     others = []
@@ -173,7 +182,9 @@ MOST_NAMED = 6
 MOST_CHARS = 80
 
 
-def comparison(runs: Sequence[RecordedRun], names: Sequence[str], ahead: str | None = None) -> str:
+def comparison(
+    runs: Sequence[RecordedRun], names: Sequence[str], ahead: str | None = None
+) -> str:
     """Say which run is ahead, and which settings differ.
 
     Scores are compared in the last evaluation, or at the end of training if a run has no evaluation. They are computed

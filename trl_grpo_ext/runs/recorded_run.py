@@ -87,7 +87,9 @@ class RecordedRun:
     def iterate_logs(self) -> Iterator[dict[str, Any]]:
         """Yield `logs` entry by entry, because a long run's logs are large."""
         path = self.folder / "scorecards" / "log.jsonl"
-        trained = ((entry["session"], entry["step"]) for entry in _entries(path) if "loss" in entry)
+        trained = (
+            (entry["session"], entry["step"]) for entry in _entries(path) if "loss" in entry
+        )
         starts = session_starts(trained)
         for entry in _entries(path):
             if not is_repeated(entry["session"], entry["step"], starts):
@@ -133,7 +135,9 @@ class RecordedRun:
         _, verdicts = _read(folder / f"verdicts-{number:08d}.parquet", VERDICT_COLUMNS)
         highest = max(verdicts["sample"], default=-1)
         if highest >= len(samples["text"]):
-            raise ValueError(f"Batch {number} has verdicts of samples that it does not have.")
+            raise ValueError(
+                f"Batch {number} has verdicts of samples that it does not have."
+            )
         return _scorecard(about, samples, verdicts)
 
     def readable(self, number: int) -> Scorecard | None:
@@ -141,7 +145,12 @@ class RecordedRun:
         try:
             return self.card(number)
         except _UNREADABLE as error:
-            logger.warning("Batch %d of %s is left out, since it cannot be read: %s", number, self.folder, error)
+            logger.warning(
+                "Batch %d of %s is left out, since it cannot be read: %s",
+                number,
+                self.folder,
+                error,
+            )
             return None
 
     def cards(self, mode: Mode | None = None) -> Iterator[Scorecard]:
@@ -207,7 +216,9 @@ def _with_others(card: Scorecard, totals: Sequence[float | None]) -> Scorecard:
     is_void = tuple(total is None for total in totals)
     if card.void != is_void:
         # Void rows that no verdict explains are failed rollouts.
-        failed = [out and not explained for out, explained in zip(is_void, card.void, strict=True)]
+        failed = [
+            out and not explained for out, explained in zip(is_void, card.void, strict=True)
+        ]
         return card.with_others(others).with_failed(failed)
     if any(others):
         return card.with_others(others)
@@ -232,7 +243,9 @@ def _by_term(
 ) -> dict[str, tuple[Any, ...]]:
     """Arrange values, listed by verdict, as a column of `size` samples for each term; fill gaps with `absent`."""
     columns = {term: [absent] * size for term in terms}
-    for term, sample, value in zip(verdicts["term"], verdicts["sample"], found, strict=True):
+    for term, sample, value in zip(
+        verdicts["term"], verdicts["sample"], found, strict=True
+    ):
         columns[term][sample] = value
     return {term: tuple(column) for term, column in columns.items()}
 

@@ -99,7 +99,9 @@ class Recorder(RunListener):
             mode=card.mode,
             session=self._session,
             weights=dict(card.weights),
-            conversational=any(prompt is not None and not isinstance(prompt, str) for prompt in prompts),
+            conversational=any(
+                prompt is not None and not isinstance(prompt, str) for prompt in prompts
+            ),
         )
         metadata = {ABOUT: json.dumps(asdict(about))}
         # Verdicts are written first, so that a reader that finds samples finds their verdicts too.
@@ -116,14 +118,20 @@ class Recorder(RunListener):
         Batches that are already deleted stay deleted.
         """
         for step in steps:
-            seen = [batch for batch in self._recent if batch.step is None or batch.step <= step]
+            seen = [
+                batch for batch in self._recent if batch.step is None or batch.step <= step
+            ]
             for batch in seen[-RECENT_BATCHES:]:
                 batch.is_kept = True
 
     def _thin_out(self, number: int, step: int | None) -> None:
         if not self._trained:
             parts = RecordedRun(self.folder.parent).parts("train")
-            earlier = [about for _, about in parts if about.session < self._session and about.step is not None]
+            earlier = [
+                about
+                for _, about in parts
+                if about.session < self._session and about.step is not None
+            ]
             self._opening = OPENING_BATCHES - len(earlier)
         is_opening = self._trained < self._opening
         is_nth = self._trained % self.keep_every == 0
@@ -147,7 +155,9 @@ class Recorder(RunListener):
             # A damaged part; ArrowInvalid is a ValueError.
             except (OSError, ValueError):
                 continue
-            groups = [group for group in table.column("group").to_pylist() if group is not None]
+            groups = [
+                group for group in table.column("group").to_pylist() if group is not None
+            ]
             return max(groups, default=-1) + 1
         return 0
 

@@ -37,7 +37,9 @@ def write_start(run_folder: str | os.PathLike[str], settings: Mapping[str, Any])
     return changes_between(before, settings)
 
 
-def changes_between(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, list[Any]]:
+def changes_between(
+    before: Mapping[str, Any], now: Mapping[str, Any]
+) -> dict[str, list[Any]]:
     """Map each changed setting to its old and new value; properties of a missing reward are None.
 
     Settings that one side does not know, such as a record of an earlier version, are not compared.
@@ -47,7 +49,9 @@ def changes_between(before: Mapping[str, Any], now: Mapping[str, Any]) -> dict[s
         {'beta': [0.0, 0.04], 'a weight': [1, None]}
     """
     old, new = plain(before), plain(now)
-    pairs = {name: [old[name], new[name]] for name in COMPARED if name in old and name in new}
+    pairs = {
+        name: [old[name], new[name]] for name in COMPARED if name in old and name in new
+    }
     if "rewards" in old and "rewards" in new:
         rewards = [_properties(old["rewards"]), _properties(new["rewards"])]
         for label in {**rewards[0], **rewards[1]}:
@@ -59,7 +63,9 @@ def _properties(rewards: list[dict[str, Any]]) -> dict[str, Any]:
     """Map reward properties, including verifier settings, to values, named `<reward> <property>`."""
     found = {}
     for reward in rewards:
-        properties = {key: value for key, value in reward.items() if key not in ("name", "settings")}
+        properties = {
+            key: value for key, value in reward.items() if key not in ("name", "settings")
+        }
         for key, value in {**(reward.get("settings") or {}), **properties}.items():
             found[f"{reward['name']} {key}"] = value
     return found

@@ -162,7 +162,9 @@ VERDICT_COLUMNS = (
     # Whether a closed gate set the value.
     Column("gated", FLAG, _of_term("gated"), is_read=True, page="gated"),
     # The weight in force.
-    Column("weight", NUMBER, lambda card, row, term, verdict: card.weights[term], is_read=True),
+    Column(
+        "weight", NUMBER, lambda card, row, term, verdict: card.weights[term], is_read=True
+    ),
     Column("answer", TEXT, _of_verdict("answer"), is_read=True, page="answer"),
     Column("reason", TEXT, _of_verdict("reason"), is_read=True, page="reason"),
     Column("seconds", NUMBER, _of_verdict("seconds"), is_read=True, page="seconds"),
@@ -180,8 +182,12 @@ def tables_of(card: Scorecard) -> dict[str, pa.Table]:
             if verdict is not None:
                 verdicts.append((card, row, term, verdict))
     return {
-        "verdicts": pa.table({column.name: column.array(verdicts) for column in VERDICT_COLUMNS}),
-        "samples": pa.table({column.name: column.array(samples) for column in SAMPLE_COLUMNS}),
+        "verdicts": pa.table(
+            {column.name: column.array(verdicts) for column in VERDICT_COLUMNS}
+        ),
+        "samples": pa.table(
+            {column.name: column.array(samples) for column in SAMPLE_COLUMNS}
+        ),
     }
 
 

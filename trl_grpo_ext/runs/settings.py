@@ -107,7 +107,9 @@ def run_settings(
     found["evaluation_in_training"] = _share_in_training(rows, eval_rows)
     found["unused_chat_template"] = _leaves_template_unused(rows, tokenizer)
     found["has_system_prompt"] = _has_system_prompt(rows)
-    found["other_end_of_turn"] = _other_end_of_turn(getattr(tokenizer, "tokenizer", tokenizer))
+    found["other_end_of_turn"] = _other_end_of_turn(
+        getattr(tokenizer, "tokenizer", tokenizer)
+    )
     found["world_size"] = world_size
     found["reward_functions"] = plan.names
     found["verifiers"] = _identities(plan)
@@ -120,7 +122,10 @@ def _of_generation(args: Any) -> dict[str, Any]:
     generation = getattr(args, "generation_kwargs", None) or {}
     told = {name: _told(value) for name, value in generation.items()}
     in_force = {name: value for name, value in told.items() if name in SAMPLING}
-    return {"generation_kwargs": {name: value for name, value in told.items() if value != {}}, **in_force}
+    return {
+        "generation_kwargs": {name: value for name, value in told.items() if value != {}},
+        **in_force,
+    }
 
 
 def _identities(plan: RewardPlan) -> dict[str, str | None]:
@@ -131,7 +136,11 @@ def _identities(plan: RewardPlan) -> dict[str, str | None]:
 
 def _leaves_template_unused(rows: Any, tokenizer: Any) -> bool:
     """Check whether prompts are plain text beside a tokenizer with a chat template. Streamed rows are not looked at."""
-    if not getattr(tokenizer, "chat_template", None) or not hasattr(rows, "__len__") or not len(rows):
+    if (
+        not getattr(tokenizer, "chat_template", None)
+        or not hasattr(rows, "__len__")
+        or not len(rows)
+    ):
         return False
     return isinstance(rows[0].get("prompt"), str)
 
@@ -152,7 +161,9 @@ def _other_end_of_turn(tokenizer: Any) -> str:
     try:
         text = tokenizer.apply_chat_template(list(ANSWERED), tokenize=False)
         behind = text.rpartition(ANSWERED[-1]["content"])[2]
-        first = tokenizer.convert_ids_to_tokens(tokenizer.encode(behind, add_special_tokens=False)[0])
+        first = tokenizer.convert_ids_to_tokens(
+            tokenizer.encode(behind, add_special_tokens=False)[0]
+        )
         is_other = first in tokenizer.get_added_vocab() and first != tokenizer.eos_token
     # There is no tokenizer, template or end of a turn, or a user's template takes no such conversation.
     except Exception:
@@ -180,7 +191,11 @@ def _dropout(model: Any) -> dict[str, float]:
     """Return the dropouts above 0 of a model's config, such as `attention_dropout`, by name."""
     config: Any = getattr(model, "config", None)
     known = config.to_dict() if hasattr(config, "to_dict") else {}
-    named = {name: value for name, value in known.items() if "dropout" in name or name.endswith("_pdrop")}
+    named = {
+        name: value
+        for name, value in known.items()
+        if "dropout" in name or name.endswith("_pdrop")
+    }
     return {name: value for name, value in named.items() if is_number(value) and value > 0}
 
 
@@ -193,7 +208,11 @@ def _share_in_training(rows: Any, eval_rows: Any) -> float | None:
 
     Streams are not read. Prompts that are mostly equal do not tell rows apart, as in an environment.
     """
-    if not hasattr(rows, "__getitem__") or not hasattr(eval_rows, "__getitem__") or isinstance(eval_rows, Mapping):
+    if (
+        not hasattr(rows, "__getitem__")
+        or not hasattr(eval_rows, "__getitem__")
+        or isinstance(eval_rows, Mapping)
+    ):
         return None
     evaluated = _prompt_keys(eval_rows, MOST_EVALUATED_ROWS)
     if not evaluated or 2 * len(set(evaluated)) < len(evaluated):
@@ -291,7 +310,9 @@ def _described_term(term: RewardTerm) -> dict[str, Any]:
     if isinstance(term.gate, Gate):
         found["gate"] = asdict(term.gate)
     if isinstance(term.when, When):
-        found["when"] = {column: list(map(_told, values)) for column, values in term.when.conditions}
+        found["when"] = {
+            column: list(map(_told, values)) for column, values in term.when.conditions
+        }
     if term.shapes:
         found["shape"] = list(map(_described_shape, term.shapes))
     if term.on_unscored != "void_row":
@@ -319,7 +340,9 @@ def conditions_of(described: Mapping[str, Any]) -> dict[str, Any]:
     return {key: item for key, item in described.items() if key not in JUDGING}
 
 
-SECRET = re.compile(r"key|token(?!s\b)|secret|passw|header|auth|credential|cookie|bearer", re.IGNORECASE)
+SECRET = re.compile(
+    r"key|token(?!s\b)|secret|passw|header|auth|credential|cookie|bearer", re.IGNORECASE
+)
 # A URL's credentials stand before an @, or in the query.
 URL = re.compile(r"(\w+://)(?:[^/\s]*@)?([^\s?#]*)[?#]?\S*")
 # Characters of a described text.

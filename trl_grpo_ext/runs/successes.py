@@ -56,7 +56,9 @@ def write_rates(path: Path, found: Mapping[int, Successes]) -> None:
     """Write a line per prompt: its key as text, since JSON's numbers are too small for it, and its counts."""
     lines = []
     for key, counts in found.items():
-        lines.append(f'{{"prompt": "{key:016x}", "right": {counts.right:g}, "judged": {counts.judged:g}}}\n')
+        lines.append(
+            f'{{"prompt": "{key:016x}", "right": {counts.right:g}, "judged": {counts.judged:g}}}\n'
+        )
     write_text(path, "".join(lines))
 
 

@@ -30,7 +30,9 @@ def read_docs(reference: str) -> str:
     pages = _pages()
     page = pages.get(Path(name).name.removesuffix(".md"))
     if page is None:
-        raise ValueError(f"The documentation has no page {name!r}. {_told_places(name, pages)}")
+        raise ValueError(
+            f"The documentation has no page {name!r}. {_told_places(name, pages)}"
+        )
     text = page.read_text(encoding="utf-8").rstrip()
     if not section:
         return text

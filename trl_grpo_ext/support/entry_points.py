@@ -35,13 +35,17 @@ def load_registered(group: str, name: str) -> object:
     """
     claims = claims_on(group, name)
     if len(claims) > 1:
-        raise ValueError(f"several packages register {name!r} as one of {group}: {'; '.join(claims)}. Uninstall one.")
+        raise ValueError(
+            f"several packages register {name!r} as one of {group}: {'; '.join(claims)}. Uninstall one."
+        )
     entry_point, *_ = _entry_points(group).select(name=name)
     try:
         found: object = entry_point.load()
     except Exception as error:
         # Another package's module may raise any exception.
-        raise ValueError(f"{name!r}, {claims[0]}, cannot be imported: {type(error).__name__}: {error}.") from None
+        raise ValueError(
+            f"{name!r}, {claims[0]}, cannot be imported: {type(error).__name__}: {error}."
+        ) from None
     return found
 
 

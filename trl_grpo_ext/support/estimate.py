@@ -55,7 +55,9 @@ class Estimate:
 
         The error is infinite if the squares of the numbers overflow.
         """
-        known = [number for number in numbers if number is not None and math.isfinite(number)]
+        known = [
+            number for number in numbers if number is not None and math.isfinite(number)
+        ]
         if not known:
             return NOTHING
         mean = sum(known) / len(known)
@@ -170,7 +172,11 @@ class Interval:
 
     def __format__(self, spec: str) -> str:
         """Format mean and bounds alike: `f"{interval:.0%}"` is `50% [25%, 75%]`."""
-        return f"{self.mean:{spec}} [{self.low:{spec}}, {self.high:{spec}}]" if spec else str(self)
+        return (
+            f"{self.mean:{spec}} [{self.low:{spec}}, {self.high:{spec}}]"
+            if spec
+            else str(self)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +209,12 @@ class Grouped:
     def alone(cls, numbers: Sequence[float]) -> Grouped:
         """Average numbers, each number a group by itself."""
         estimate = Estimate.of(numbers)
-        return cls(estimate, estimate, min(numbers, default=math.inf), max(numbers, default=-math.inf))
+        return cls(
+            estimate,
+            estimate,
+            min(numbers, default=math.inf),
+            max(numbers, default=-math.inf),
+        )
 
     @classmethod
     def share(cls, part: float, whole: float, groups: float) -> Grouped:

@@ -18,7 +18,9 @@ logger = logging.getLogger(__name__)
 
 
 @contextmanager
-def written_whole(path: str | os.PathLike[str], *, keep: bool = False) -> Iterator[IO[bytes]]:
+def written_whole(
+    path: str | os.PathLike[str], *, keep: bool = False
+) -> Iterator[IO[bytes]]:
     """Open a file for atomic writing: it gets its name when all content is on disk.
 
     Readers see the old content or the new content, even after a crash or a power cut. If writing fails, the unfinished
@@ -170,7 +172,12 @@ def set_aside(recorded: Path) -> None:
         return
     aside = _first_free(recorded)
     recorded.rename(aside)
-    logger.warning("%s holds an earlier run; renaming its %s to %s.", recorded.parent, recorded.name, aside)
+    logger.warning(
+        "%s holds an earlier run; renaming its %s to %s.",
+        recorded.parent,
+        recorded.name,
+        aside,
+    )
 
 
 def _first_free(recorded: Path) -> Path:

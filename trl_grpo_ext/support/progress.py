@@ -50,4 +50,8 @@ class Progress:
         pause = max(SECONDS_BETWEEN_LINES, 0.2 * (now - self.started))
         if done < self.total and now - self.shown > pause:
             self.shown = now
-            print(f"{self.what}: {done} of {self.total} {self.unit}{beside}", file=sys.stderr, flush=True)
+            print(
+                f"{self.what}: {done} of {self.total} {self.unit}{beside}",
+                file=sys.stderr,
+                flush=True,
+            )

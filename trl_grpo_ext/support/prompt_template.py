@@ -52,7 +52,9 @@ class PromptTemplate:
         """
         pieces = tuple(_piece(match[0]) for match in _PIECE.finditer(template))
         if not any(isinstance(piece, Place) for piece in pieces):
-            raise ValueError(f"`prompt_template` has no place for a column, so that every prompt is the same: {_LIKE}.")
+            raise ValueError(
+                f"`prompt_template` has no place for a column, so that every prompt is the same: {_LIKE}."
+            )
         return cls(pieces)
 
     @property
@@ -66,7 +68,9 @@ class PromptTemplate:
         for column in self.columns:
             if column not in columns:
                 near = did_you_mean(column, columns)
-                raise ValueError(f"The dataset has no column `{column}` to make prompts from (prompt_template). {near}")
+                raise ValueError(
+                    f"The dataset has no column `{column}` to make prompts from (prompt_template). {near}"
+                )
 
     def fill(self, row: Mapping[str, Any]) -> str:
         """Fill the template with a row; return the prompt.

@@ -195,7 +195,9 @@ def error_text(error: BaseException) -> str:
 def traceback_text(error: BaseException) -> str:
     """Format an exception's traceback from the first frame outside this package, as text that any file accepts."""
     frame = error.__traceback__
-    while frame is not None and Path(frame.tb_frame.f_code.co_filename).is_relative_to(_PACKAGE):
+    while frame is not None and Path(frame.tb_frame.f_code.co_filename).is_relative_to(
+        _PACKAGE
+    ):
         frame = frame.tb_next
     said = traceback.format_exception(type(error), error, frame or error.__traceback__)
     return encodable("".join(said).rstrip())
@@ -220,7 +222,9 @@ def printable(text: str) -> str:
 
 def _place(error: BaseException) -> str:
     # Without `lookup_lines`, no source file is read.
-    frames = traceback.StackSummary.extract(traceback.walk_tb(error.__traceback__), lookup_lines=False)
+    frames = traceback.StackSummary.extract(
+        traceback.walk_tb(error.__traceback__), lookup_lines=False
+    )
     if not frames:
         return ""
     own = [frame for frame in frames if not _is_library(frame.filename)]

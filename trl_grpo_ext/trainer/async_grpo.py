@@ -56,9 +56,13 @@ def judge_by(trainer: Any, rewards: Any, **settings: Any) -> None:
             f"{trl.__version__} cannot be used ({error}): install TRL 1.16, with aiohttp."
         ) from None
     plan = plan_rewards(rewards)
-    has_only_verifiers = all(isinstance(function, TermReward) for function in plan.functions)
+    has_only_verifiers = all(
+        isinstance(function, TermReward) for function in plan.functions
+    )
     if plan.mix is None or not has_only_verifiers:
-        raise ValueError("judge_by takes verifiers or a RewardMix; make a verifier of a function with @verifier.")
+        raise ValueError(
+            "judge_by takes verifiers or a RewardMix; make a verifier of a function with @verifier."
+        )
     judging = AsyncJudging(output_dir=trainer.args.output_dir, **settings)
     check_halt_on(list(judging.halt_on))
     worker = trainer.rollout_worker
@@ -66,17 +70,14 @@ def judge_by(trainer: Any, rewards: Any, **settings: Any) -> None:
     if worker is None:
         # Only the first rank has a rollout worker.
         return
-    if not hasattr(worker, "_loop_kwargs"):
-        raise TypeError(f"judge_by needs TRL's AsyncRolloutWorker, and the trainer's is a {type(worker).__name__}.")
-    kwargs = worker._loop_kwargs
-    if kwargs["reward_funcs"]:
-        raise ValueError("The AsyncGRPOTrainer has reward_funcs: leave them out, as judge_by brings all rewards.")
+    kwargs = _loop_arguments(worker)
     args = trainer.args
     clock = RunClock(
         steps_a_version=args.weight_sync_steps,
         max_steps=max(0, args.max_steps),
         groups_a_step=_groups_a_step(trainer),
-        settings=run_settings(args, plan, 1, trainer.model, trainer.train_dataset) | OF_THE_POPULATION,
+        settings=run_settings(args, plan, 1, trainer.model, trainer.train_dataset)
+        | OF_THE_POPULATION,
     )
     worker._loop_cls = MixLoop
     factory = _guarded(kwargs["environment_factory"], judging.environment_timeout)
@@ -85,6 +86,20 @@ def judge_by(trainer: Any, rewards: Any, **settings: Any) -> None:
     kwargs["judging"] = judging
     kwargs["clock"] = clock
     kwargs["environment_factory"] = factory
+
+
+def _loop_arguments(worker: Any) -> dict[str, Any]:
+    """Return the arguments that TRL's worker passes to its rollout loop, or raise if a mix cannot join them."""
+    if not hasattr(worker, "_loop_kwargs"):
+        raise TypeError(
+            f"judge_by needs TRL's AsyncRolloutWorker, and the trainer's is a {type(worker).__name__}."
+        )
+    arguments: dict[str, Any] = worker._loop_kwargs
+    if arguments["reward_funcs"]:
+        raise ValueError(
+            "The AsyncGRPOTrainer has reward_funcs: leave them out, as judge_by brings all rewards."
+        )
+    return arguments
 
 
 def _groups_a_step(trainer: Any) -> int:
@@ -98,7 +113,10 @@ def _guarded(factory: Any, seconds: float | None) -> Any:
     if factory is None:
         return None
     if isinstance(factory, Mapping):
-        return {name: GuardedFactory(each, seconds, gives_outcomes=True) for name, each in factory.items()}
+        return {
+            name: GuardedFactory(each, seconds, gives_outcomes=True)
+            for name, each in factory.items()
+        }
     return GuardedFactory(factory, seconds, gives_outcomes=True)
 
 
@@ -116,9 +134,19 @@ class _Halt(TrainerCallback):  # type: ignore[misc]  # transformers is not typed
     def __init__(self, accelerator: Any) -> None:
         self._accelerator = accelerator
 
-    def on_log(self, args: Any, state: Any, control: Any, logs: Mapping[str, Any] | None = None, **_: Any) -> None:
+    def on_log(
+        self,
+        args: Any,
+        state: Any,
+        control: Any,
+        logs: Mapping[str, Any] | None = None,
+        **_: Any,
+    ) -> None:
         has_halted = bool(logs and logs.get("verified/halted"))
         if ask_main(self._accelerator, lambda: int(has_halted)):
-            logger.error("Halted after step %d by a finding (halt_on); a checkpoint is saved.", state.global_step)
+            logger.error(
+                "Halted after step %d by a finding (halt_on); a checkpoint is saved.",
+                state.global_step,
+            )
             control.should_save = True
             control.should_training_stop = True

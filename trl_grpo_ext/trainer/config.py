@@ -107,14 +107,18 @@ class VerifiedGRPOConfig(GRPOConfig):  # type: ignore[misc]  # TRL ships no type
         if self.metrics not in SHOWN:
             raise ValueError(f"metrics is one of {', '.join(SHOWN)}; got {self.metrics!r}.")
         if self.halt_on and not self.run_checks:
-            raise ValueError("halt_on needs run_checks; without checks there is nothing to halt on.")
+            raise ValueError(
+                "halt_on needs run_checks; without checks there is nothing to halt on."
+            )
         if not 0 < self.rows_floor <= 1:
             raise ValueError(
                 f"rows_floor is a share above 0, and 1 at most, got {self.rows_floor!r}: without a floor, no figure of "
                 f"training would tell how the model does on the data."
             )
         if self.rows_by is not None and not self.learnable_rows:
-            raise ValueError("rows_by is for learnable_rows; set learnable_rows: true, or take rows_by out.")
+            raise ValueError(
+                "rows_by is for learnable_rows; set learnable_rows: true, or take rows_by out."
+            )
         self._check_amounts()
 
     def _check_amounts(self) -> None:
@@ -125,7 +129,9 @@ class VerifiedGRPOConfig(GRPOConfig):  # type: ignore[misc]  # TRL ships no type
         for name in ("keep_scorecards_every", "environment_patience"):
             batches = getattr(self, name)
             if batches < 1:
-                raise ValueError(f"{name} is a number of batches, 1 or more; got {batches}.")
+                raise ValueError(
+                    f"{name} is a number of batches, 1 or more; got {batches}."
+                )
 
 
 def default_config(model: Any) -> VerifiedGRPOConfig:

@@ -37,7 +37,9 @@ class _ConsoleCallback(TrainerCallback):  # type: ignore[misc]  # transformers' 
         if self._bar is not None:
             self._bar.update(state.global_step - self._bar.n)
 
-    def on_prediction_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+    def on_prediction_step(
+        self, args: Any, state: Any, control: Any, **kwargs: Any
+    ) -> None:
         if self._bar is None:
             self._begin_evaluation(args, state, kwargs.get("eval_dataloader"))
         if self._bar is not None and self._bar_is_evaluations:
@@ -63,7 +65,14 @@ class _ConsoleCallback(TrainerCallback):  # type: ignore[misc]  # transformers' 
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         self._close()
 
-    def on_log(self, args: Any, state: Any, control: Any, logs: Mapping[str, Any] | None = None, **kwargs: Any) -> None:
+    def on_log(
+        self,
+        args: Any,
+        state: Any,
+        control: Any,
+        logs: Mapping[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
         line = log_line(
             logs or {},
             self.terms,
@@ -260,7 +269,9 @@ COMPACT = re.compile(
     + r"|clip_ratio/region_mean"
     + r"|sampling/sampling_logp_difference/mean"
 )
-DETAILED = re.compile(r"(verified|completions|rewards|clip_ratio|sampling)/.+|frac_reward_zero_std|total_flos")
+DETAILED = re.compile(
+    r"(verified|completions|rewards|clip_ratio|sampling)/.+|frac_reward_zero_std|total_flos"
+)
 # Left out of a compact log with more than MOST figures, which has many terms.
 LEFT_OUT_FIRST = re.compile(OF_TERMS)
 
@@ -301,7 +312,9 @@ class _ShownLogs(TrainerCallback):  # type: ignore[misc]  # transformers is not 
         self.full = full
         self.all: dict[str, Any] = {}
 
-    def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, Any], **_: Any) -> None:
+    def on_log(
+        self, args: Any, state: Any, control: Any, logs: dict[str, Any], **_: Any
+    ) -> None:
         self.all = dict(logs)
         _replace(logs, shown_logs(logs, full=self.full))
 
@@ -312,7 +325,9 @@ class _AllLogs(TrainerCallback):  # type: ignore[misc]  # transformers is not ty
     def __init__(self, shown: _ShownLogs) -> None:
         self.shown = shown
 
-    def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, Any], **_: Any) -> None:
+    def on_log(
+        self, args: Any, state: Any, control: Any, logs: dict[str, Any], **_: Any
+    ) -> None:
         _replace(logs, self.shown.all)
 
 

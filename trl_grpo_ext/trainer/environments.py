@@ -125,7 +125,9 @@ class EnvironmentGuard:
         self.known = None
         self.lost = None
         if self.hangs_in:
-            self.lost = grader_error("reset_hangs", error=f"{self.kind.__name__} hangs in {self.hangs_in}")
+            self.lost = grader_error(
+                "reset_hangs", error=f"{self.kind.__name__} hangs in {self.hangs_in}"
+            )
             return None
         observation = self._called("reset", call)
         if isinstance(observation, Verdict):
@@ -133,7 +135,9 @@ class EnvironmentGuard:
             return None
         if observation is not None and not isinstance(observation, str | list):
             said = f"{self.kind.__name__}.reset returned {observation!r:.100}; TRL takes a text, a list or None"
-            self.lost = grader_error(f"reset_returned_{type(observation).__name__}", error=said)
+            self.lost = grader_error(
+                f"reset_returned_{type(observation).__name__}", error=said
+            )
             return None
         return observation
 
@@ -203,10 +207,21 @@ class EnvironmentGuard:
             return self._on_its_thread(call)
         except HangsError as error:
             self.hangs_in = method
-            return grader_error(f"{method}_hangs", error=f"{where} {error} (environment_timeout)")
+            return grader_error(
+                f"{method}_hangs", error=f"{where} {error} (environment_timeout)"
+            )
         except FAILURES as error:
-            _once.warn(logger, (where, type(error)), "%s failed; such rollouts are void.", where, error=error)
-            return grader_error(f"{method}_{type(error).__name__}", error=f"{where} raised {error_text(error)}")
+            _once.warn(
+                logger,
+                (where, type(error)),
+                "%s failed; such rollouts are void.",
+                where,
+                error=error,
+            )
+            return grader_error(
+                f"{method}_{type(error).__name__}",
+                error=f"{where} raised {error_text(error)}",
+            )
 
     def _reward(self, loop: asyncio.AbstractEventLoop | None) -> Verdict | None:
         given = self.kind.get_reward(self.environment)  # type: ignore[attr-defined]  # `has_reward` says so
@@ -219,7 +234,9 @@ class EnvironmentGuard:
         if verdict.blame is Blame.GRADER and not verdict.details:
             takes = "it may return a bool, a finite number, a Verdict, or None"
             where = f"{self.kind.__name__}.get_reward"
-            return grader_error(verdict.reason, error=f"{where} returned {given!r:.100}; {takes}")
+            return grader_error(
+                verdict.reason, error=f"{where} returned {given!r:.100}; {takes}"
+            )
         return verdict
 
     def _state(self) -> Any:
@@ -237,7 +254,9 @@ class EnvironmentGuard:
         except FAILURES as error:
             if isinstance(error, HangsError):
                 self.hangs_in = "state"
-            _once.warn(logger, where, "%s failed; such outcomes have no state.", where, error=error)
+            _once.warn(
+                logger, where, "%s failed; such outcomes have no state.", where, error=error
+            )
             return None
         if len(text) > MOST_STATE:
             message = "%s has %d characters as JSON, and at most %d are kept; such outcomes have no state."

@@ -78,7 +78,9 @@ class GuardedFactory:
         guard.loop = self.loop
         try:
             object.__setattr__(environment, GUARD, guard)
-            object.__setattr__(environment, "__class__", guarded_class(kind, self.gives_outcomes))
+            object.__setattr__(
+                environment, "__class__", guarded_class(kind, self.gives_outcomes)
+            )
         except (AttributeError, TypeError) as error:
             raise TypeError(
                 f"The environment {kind.__name__} cannot be guarded against failures of its calls ({error}). Its class "
@@ -170,7 +172,9 @@ class EnvironmentRows:
         """List the problems of rows, each found by the row's own environment."""
         problems = []
         for name, check in self.checks.items():
-            numbers = [number for number, row in enumerate(rows) if name in (None, row.get(CHOICE))]
+            numbers = [
+                number for number, row in enumerate(rows) if name in (None, row.get(CHOICE))
+            ]
             for problem in check([rows[number] for number in numbers], thorough=thorough):
                 problems.append(replace(problem, row=numbers[problem.row]))
         return problems
@@ -199,7 +203,9 @@ def environment_rows(factory: Any) -> EnvironmentRows:
 @cache
 def guarded_class(kind: type, gives_outcomes: bool) -> type:
     """Make a subclass of an environment's class whose `reset` and `get_reward` go through the guard."""
-    members: dict[str, Any] = {name: getattr(kind, name) for name in ("__module__", "__qualname__", "__doc__")}
+    members: dict[str, Any] = {
+        name: getattr(kind, name) for name in ("__module__", "__qualname__", "__doc__")
+    }
     if hasattr(kind, "reset"):
 
         @wraps(kind.reset)

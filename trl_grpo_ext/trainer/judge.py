@@ -76,7 +76,9 @@ class Judge:
         self._all_names = plan.names
         # Without the rewards of environments.
         self._names = self._all_names[: len(plan.weights)]
-        self.others = " or ".join(name for name in self._names if name not in self._positions)
+        self.others = " or ".join(
+            name for name in self._names if name not in self._positions
+        )
         self._once = Once()
 
     def score(self, mix: RewardMix, samples: Sequence[Sample], moment: Moment) -> Scored:
@@ -105,10 +107,15 @@ class Judge:
     def _warn_of_unfinished(self, card: Scorecard) -> None:
         told = "judging_budget (%g s) is spent at step %s without %d of %d verdicts of %r; such rows are void."
         for name, verdicts in card.verdicts.items():
-            late = sum(verdict is not None and verdict.reason == BUDGET_SPENT for verdict in verdicts)
+            late = sum(
+                verdict is not None and verdict.reason == BUDGET_SPENT
+                for verdict in verdicts
+            )
             if late:
                 key = (BUDGET_SPENT, name)
-                self._once.warn(logger, key, told, self._budget, card.step, late, len(verdicts), name)
+                self._once.warn(
+                    logger, key, told, self._budget, card.step, late, len(verdicts), name
+                )
 
     def agreed(self, mix: RewardMix, scored: Scored) -> Scorecard:
         """Return the scored card if no rank has an UnscoredError; put its weights into TRL's weights.
@@ -189,15 +196,29 @@ class Judge:
         for column, name in enumerate(self._all_names):
             if name in self._positions:
                 continue
-            given = zip(rewards[:, column].tolist(), failing[:, column].tolist(), strict=True)
+            given = zip(
+                rewards[:, column].tolist(), failing[:, column].tolist(), strict=True
+            )
             # This rank's time, over its own completions.
             share = seconds.get(name, 0.0) * self._accelerator.num_processes / len(card)
-            judged = [_verdict_of_reward(reward, has_failed=has_failed, seconds=share) for reward, has_failed in given]
+            judged = [
+                _verdict_of_reward(reward, has_failed=has_failed, seconds=share)
+                for reward, has_failed in given
+            ]
             weights[name] = float(self.weights[column])
             verdicts[name] = tuple(judged)
-            values[name] = tuple(None if verdict is None else verdict.score for verdict in judged)
+            values[name] = tuple(
+                None if verdict is None else verdict.score for verdict in judged
+            )
             gated[name] = (False,) * len(judged)
-        return replace(card, weights=weights, verdicts=verdicts, values=values, gated=gated, others=None)
+        return replace(
+            card,
+            weights=weights,
+            verdicts=verdicts,
+            values=values,
+            gated=gated,
+            others=None,
+        )
 
     def _has_weight(self, rewards: torch.Tensor) -> torch.Tensor:
         """Return (f,) flags of reward functions whose weight is not 0, on the device of the rewards."""
@@ -218,7 +239,11 @@ class Judge:
         counts = is_infinite.sum(dim=0).tolist()
         for column, count in enumerate(counts):
             if count:
-                name = self._names[column] if column < len(self._names) else "of an environment"
+                name = (
+                    self._names[column]
+                    if column < len(self._names)
+                    else "of an environment"
+                )
                 self._once.warn(logger, name, told, name, count, len(rewards))
         rewards[is_infinite] = torch.nan
         in_force = is_infinite[:, self._has_weight(rewards)]
@@ -238,7 +263,9 @@ class Judge:
                 self._once.warn(logger, ("None", name), told, name, missing, len(rewards))
 
 
-def _verdict_of_reward(reward: float, *, has_failed: bool, seconds: float) -> Verdict | None:
+def _verdict_of_reward(
+    reward: float, *, has_failed: bool, seconds: float
+) -> Verdict | None:
     """Return the verdict of a plain function's reward; None for NaN, unless the function has failed."""
     if math.isnan(reward) and not has_failed:
         return None
@@ -277,7 +304,9 @@ def without_dead_rows(
     rank. TRL splits them into `parts` equal parts of a row or more. So some dead rows may stay. A batch with pictures
     stays as it is, since pictures are not arranged by row. Masks must be set by `leave_dead_groups_out` before.
     """
-    if not all(_is_scalar(value) or _is_column(value, len(is_live)) for value in output.values()):
+    if not all(
+        _is_scalar(value) or _is_column(value, len(is_live)) for value in output.values()
+    ):
         return output
     # Live rows first, in order.
     rows = sorted(range(len(is_live)), key=lambda row: not is_live[row])
@@ -298,7 +327,9 @@ def _is_column(value: Any, size: int) -> bool:
     return isinstance(value, torch.Tensor) and len(value) == size
 
 
-def add_share_of_judging(metrics: dict[str, list[float]], logs: Mapping[str, float]) -> None:
+def add_share_of_judging(
+    metrics: dict[str, list[float]], logs: Mapping[str, float]
+) -> None:
     """Add judging's share of the time that TRL logs next, for training steps or an evaluation.
 
     `metrics` are TRL's, and get the share; `logs` are transformers' logs, with the runtime of an evaluation.
@@ -325,7 +356,9 @@ class EarlyJudging:
     hides most of their time. Early judging never waits for other ranks. The list of completions identifies the batch.
     """
 
-    def __init__(self, judge: Callable[[], Scored], completions: Sequence[Completion]) -> None:
+    def __init__(
+        self, judge: Callable[[], Scored], completions: Sequence[Completion]
+    ) -> None:
         self.completions = completions
         self._judged: Future[Scored] = Future()
         thread = threading.Thread(

@@ -13,7 +13,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from trl.experimental.async_grpo.async_rollout_worker import RolloutGroup, RolloutSample, _AsyncRolloutLoop
+from trl.experimental.async_grpo.async_rollout_worker import (
+    RolloutGroup,
+    RolloutSample,
+    _AsyncRolloutLoop,
+)
 
 from trl_grpo_ext.figures.logged import verdict_figures
 from trl_grpo_ext.figures.reduction import reduce_card
@@ -135,7 +139,9 @@ class MixLoop(_AsyncRolloutLoop):  # type: ignore[misc]  # TRL ships no types
         group_id: int = 0,
     ) -> Any:
         watch = ToolWatch(self._judging.environment_timeout)
-        completion, *rest = await super()._generate_one(prompt, watch.watched(tool_dict), tools, group_id)
+        completion, *rest = await super()._generate_one(
+            prompt, watch.watched(tool_dict), tools, group_id
+        )
         return (watch.with_facts(0, completion), *rest)
 
     async def _score_group(self, group: RolloutGroup) -> list[RolloutSample]:
@@ -175,7 +181,9 @@ class MixLoop(_AsyncRolloutLoop):  # type: ignore[misc]  # TRL ships no types
         card = self.mix.score(samples, progress, step=step, alone=not has_others)
         if has_others:
             # Weight 1, as in TRL.
-            card = card.with_others([None if outcome is None else outcome.reward for outcome in outcomes])
+            card = card.with_others(
+                [None if outcome is None else outcome.reward for outcome in outcomes]
+            )
         failed = [one is not None and one.is_void(has_term=self._has_term) for one in asked]
         return card.with_failed(failed)
 
@@ -236,7 +244,12 @@ class MixLoop(_AsyncRolloutLoop):  # type: ignore[misc]  # TRL ships no types
             figures = reduce_card(batch, self._clock.settings)
         except Exception as error:
             # A failing figure must not end the run.
-            self._once.warn(logger, "figures", "The figures of a batch could not be computed.", error=error)
+            self._once.warn(
+                logger,
+                "figures",
+                "The figures of a batch could not be computed.",
+                error=error,
+            )
         self._listeners.tell(lambda listener: listener.on_batch(batch, figures))
         if self._listeners.found_to_halt is not None:
             self._push_metrics({HALTED: 1.0})

@@ -34,7 +34,9 @@ def wrapped_functions(functions: Iterable[Any], seconds: dict[str, float]) -> li
 def _wrapped(function: Callable[..., Any], seconds: dict[str, float]) -> Callable[..., Any]:
     name = _name(function)
     # An object may have an async `__call__`.
-    is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
+    is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
+        type(function).__call__
+    )
     if is_async:
 
         @wraps(function)

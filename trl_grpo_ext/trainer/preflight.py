@@ -43,7 +43,9 @@ def check_run(
     _check_trackers(args.report_to)
     _warn_of_slow_bf16(args)
     if train_dataset is None and needs_prompt:
-        raise ValueError("`train_dataset` is required, unless environments own the data; got None.")
+        raise ValueError(
+            "`train_dataset` is required, unless environments own the data; got None."
+        )
     for name, dataset in _named(train_dataset, eval_dataset).items():
         _check_dataset(name, dataset, plan.mix, needs_prompt)
     if plan.mix is not None:
@@ -84,7 +86,10 @@ def _check_mix(mix: RewardMix, train_dataset: Any, args: Any) -> None:
 
 def check_chat_template(processing_class: Any, train_dataset: Any) -> None:
     """Raise a ValueError if prompts are conversations and the tokenizer has no chat template."""
-    has_none = hasattr(processing_class, "chat_template") and processing_class.chat_template is None
+    has_none = (
+        hasattr(processing_class, "chat_template")
+        and processing_class.chat_template is None
+    )
     if not has_none or not hasattr(train_dataset, "__len__"):
         return
     if isinstance(train_dataset[0].get("prompt"), list):
@@ -96,7 +101,10 @@ def check_chat_template(processing_class: Any, train_dataset: Any) -> None:
 
 
 def _check_trackers(names: Sequence[str]) -> None:
-    from transformers.integrations import get_available_reporting_integrations, get_reporting_integration_callbacks
+    from transformers.integrations import (
+        get_available_reporting_integrations,
+        get_reporting_integration_callbacks,
+    )
 
     # Raises a ValueError for unknown names.
     get_reporting_integration_callbacks(names)
@@ -138,7 +146,9 @@ def _check_eval_batch(args: Any) -> None:
 def _check_best_metric(args: Any, plan: RewardPlan, *, has_all_rewards: bool) -> None:
     """Refuse an unknown reward in `metric_for_best_model`, where transformers would fail at the first evaluation."""
     metric = str(args.metric_for_best_model or "").removeprefix("eval_")
-    names = [function.__name__ for function in plan.functions if hasattr(function, "__name__")]
+    names = [
+        function.__name__ for function in plan.functions if hasattr(function, "__name__")
+    ]
     known = [f"rewards/{name}/mean" for name in names]
     # `reward` is TRL's total, even if a reward has this name.
     is_bare_name = metric in names and metric != "reward"
@@ -184,9 +194,13 @@ def check_writable(folder: str | os.PathLike[str]) -> None:
         ) from None
 
 
-def _check_dataset(name: str, dataset: Any, mix: RewardMix | None, needs_prompt: bool) -> None:
+def _check_dataset(
+    name: str, dataset: Any, mix: RewardMix | None, needs_prompt: bool
+) -> None:
     if isinstance(dataset, list):
-        raise ValueError(f"{name} is a list of rows; make a dataset of it: datasets.Dataset.from_list(rows).")
+        raise ValueError(
+            f"{name} is a list of rows; make a dataset of it: datasets.Dataset.from_list(rows)."
+        )
     if hasattr(dataset, "__len__") and len(dataset) == 0:
         raise ValueError(f"{name} is empty; a run needs at least one row.")
     columns = getattr(dataset, "column_names", None)
@@ -219,7 +233,9 @@ def _check_prompts(name: str, dataset: Any, columns: list[str]) -> None:
     if hasattr(dataset, "__len__"):
         first = dataset[0]["prompt"]
         if not isinstance(first, str | list):
-            raise ValueError(f"The prompts of {name} must be texts or lists of messages; the first is {first!r}.")
+            raise ValueError(
+                f"The prompts of {name} must be texts or lists of messages; the first is {first!r}."
+            )
     check_no_prompt_is_missing(name, dataset)
     if isinstance(first, list) and first and first[-1].get("role") == "assistant":
         logger.warning(
@@ -230,12 +246,16 @@ def _check_prompts(name: str, dataset: Any, columns: list[str]) -> None:
         )
 
 
-def check_no_prompt_is_missing(name: str, dataset: Any, processing_class: Any = None) -> None:
+def check_no_prompt_is_missing(
+    name: str, dataset: Any, processing_class: Any = None
+) -> None:
     """Refuse null prompts, empty conversations, and empty texts if the tokenizer makes no token of them.
 
     TRL would fail when it first draws such a row. Without a tokenizer, empty texts pass.
     """
-    if "prompt" not in (getattr(dataset, "column_names", None) or ()) or not hasattr(dataset, "data"):
+    if "prompt" not in (getattr(dataset, "column_names", None) or ()) or not hasattr(
+        dataset, "data"
+    ):
         return
     # The column of the whole table, of which the dataset may select rows.
     column = dataset.data["prompt"]

@@ -55,7 +55,9 @@ class ReportListener(RunListener):
     in `READING_SECONDS`. No method raises: a failing report must not end the run.
     """
 
-    def __init__(self, run_folder: str | os.PathLike[str], *, first_after: float = FIRST_AFTER) -> None:
+    def __init__(
+        self, run_folder: str | os.PathLike[str], *, first_after: float = FIRST_AFTER
+    ) -> None:
         self.folder = Path(run_folder)
         self._first_after = first_after
         self._due = time.monotonic() + first_after
@@ -138,9 +140,14 @@ class ReportListener(RunListener):
             self._begin(niceness=LAST)
             if self._process is not None and self._process.wait(timeout=seconds) == 0:
                 return self.folder / "report.html"
-            logger.warning("The report could not be written; to see why: trl-grpo-ext report %s", self.folder)
+            logger.warning(
+                "The report could not be written; to see why: trl-grpo-ext report %s",
+                self.folder,
+            )
         except subprocess.TimeoutExpired:
-            logger.warning("The report takes long; make it by: trl-grpo-ext report %s", self.folder)
+            logger.warning(
+                "The report takes long; make it by: trl-grpo-ext report %s", self.folder
+            )
         except Exception as error:
             logger.warning("The report of %s could not be written: %s", self.folder, error)
         finally:
@@ -177,7 +184,9 @@ def one_last_report(trainer: Any) -> Iterator[None]:
         ...         trainer.train()
         ...         return trainer.evaluate()
     """
-    reports = (one for one in trainer.run_callback.listeners if isinstance(one, ReportListener))
+    reports = (
+        one for one in trainer.run_callback.listeners if isinstance(one, ReportListener)
+    )
     report = next(reports, None)
     if report is None or not trainer.run_callback.is_main:
         yield

@@ -38,7 +38,9 @@ BEFORE = "### Framework versions"
 
 NOISE = {"false_rejects": FALSE_REJECTS, "false_accepts": FALSE_ACCEPTS}
 # The figures that the card takes from the logs.
-LOGGED = re.compile(r"step|loss|eval_reward|(eval_)?rewards/.*/mean|verified/noise/false_.*")
+LOGGED = re.compile(
+    r"step|loss|eval_reward|(eval_)?rewards/.*/mean|verified/noise/false_.*"
+)
 Logs = Sequence[Mapping[str, Any]]
 
 # The maximum length of a text in the model card, in characters.
@@ -140,7 +142,9 @@ class RewardCard(RunListener):
             return []
         logs = []
         for entry in RecordedRun(self.folder).iterate_logs():
-            logs.append({key: value for key, value in entry.items() if LOGGED.fullmatch(key)})
+            logs.append(
+                {key: value for key, value in entry.items() if LOGGED.fullmatch(key)}
+            )
         return logs
 
     def _rewards(self, on_record: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -159,7 +163,9 @@ class RewardCard(RunListener):
         findings = []
         for finding in read_findings(self.folder):
             record = finding.to_record()
-            findings.append({name: record[name] for name in ("code", "step", "severity", "sentence")})
+            findings.append(
+                {name: record[name] for name in ("code", "step", "severity", "sentence")}
+            )
         return findings
 
     @cached_property
@@ -183,7 +189,9 @@ def _facts_of(verifier: Verifier) -> dict[str, str]:
         return {"unknown": type(error).__name__}
 
 
-def measured(terms: Sequence[str], logs: Logs, summary: Mapping[str, Any] | None) -> dict[str, Any]:
+def measured(
+    terms: Sequence[str], logs: Logs, summary: Mapping[str, Any] | None
+) -> dict[str, Any]:
     """Return each term's mean before and after training, from the best source: summary, evaluations or training logs.
 
     `by` describes the source. `before` and `after` map terms to `mean`, and to `low` and `high` if they are known.
@@ -242,7 +250,9 @@ def _steps(training: Logs, part: Logs) -> str:
     return f"steps {begin} to {part[-1]['step']}"
 
 
-def _means(terms: Sequence[str], entries: Logs, prefix: str = "") -> dict[str, dict[str, float]]:
+def _means(
+    terms: Sequence[str], entries: Logs, prefix: str = ""
+) -> dict[str, dict[str, float]]:
     means = {}
     for term in terms:
         mean = mean_of_known(entry.get(f"{prefix}rewards/{term}/mean") for entry in entries)
@@ -298,7 +308,12 @@ def section(card: Mapping[str, Any]) -> str:
         ]
         lines.append(f"| {' | '.join(cells)} |")
     for entry in card.get(KEY, ()):
-        lines += ["", escaped(f"The run was resumed with other settings {told(entry['step'], entry['changes'])}.")]
+        lines += [
+            "",
+            escaped(
+                f"The run was resumed with other settings {told(entry['step'], entry['changes'])}."
+            ),
+        ]
     return "\n".join(lines)
 
 
@@ -327,7 +342,11 @@ def _words(value: Any) -> str:
         return ""
     if isinstance(value, Mapping):
         # 0 is set, and equals False.
-        is_set = {key: item for key, item in value.items() if item not in (None, []) and item is not False}
+        is_set = {
+            key: item
+            for key, item in value.items()
+            if item not in (None, []) and item is not False
+        }
         return ", ".join(f"{key} {_words(item)}" for key, item in is_set.items())
     if isinstance(value, list):
         return f"[{', '.join(map(_words, value))}]"

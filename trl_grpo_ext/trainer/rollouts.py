@@ -52,14 +52,18 @@ class Rollouts:
 
     def __init__(self, trainer: Any, plan: RewardPlan) -> None:
         self._trainer = trainer
-        self._patience = getattr(trainer.args, "environment_patience", VerifiedGRPOConfig.environment_patience)
+        self._patience = getattr(
+            trainer.args, "environment_patience", VerifiedGRPOConfig.environment_patience
+        )
         self._tools = ToolWatch(call_seconds(trainer.args))
         self._tool_tokens: list[int] = []
         self._failed_batches = 0
         self._last_failure = ""
         self.failed: list[bool] = []
         mix = plan.mix
-        self._has_term = mix is not None and any(judges_outcomes(verifier) for _, verifier in mix.verifiers)
+        self._has_term = mix is not None and any(
+            judges_outcomes(verifier) for _, verifier in mix.verifiers
+        )
         if self._has_term:
             self._leave_rewards_to_the_mix(len(plan.weights))
         # TRL has appended environments' rewards to the functions; the run's settings name them, for replays.
@@ -74,7 +78,11 @@ class Rollouts:
         trainer = self._trainer
         if not trainer.reward_func_names[functions:]:
             raise ValueError(NO_GET_REWARD if TRL_ASKS_ENVIRONMENTS else GET_REWARD_IS_TOOL)
-        for columns in (trainer.reward_funcs, trainer.reward_func_names, trainer.reward_processing_classes):
+        for columns in (
+            trainer.reward_funcs,
+            trainer.reward_func_names,
+            trainer.reward_processing_classes,
+        ):
             del columns[functions:]
         trainer.reward_weights = trainer.reward_weights[:functions]
 
@@ -97,7 +105,9 @@ class Rollouts:
             mean = sum(self._tool_tokens) / len(self._tool_tokens)
             self._trainer._log_metric("completions/tool_tokens", mean)
 
-    def seen(self, completions: Sequence[Completion]) -> Iterator[tuple[Completion, dict[str, Any]]]:
+    def seen(
+        self, completions: Sequence[Completion]
+    ) -> Iterator[tuple[Completion, dict[str, Any]]]:
         """Yield each completion, with the facts of its tool calls, and the fields `outcome` and `tool_tokens`."""
         size = len(completions)
         # Without environments, nobody is asked.
@@ -106,9 +116,14 @@ class Rollouts:
         # Without tools there are no masks.
         if len(tool_tokens) != size:
             tool_tokens = [0] * size
-        for place, (completion, one, tokens) in enumerate(zip(completions, asked, tool_tokens, strict=True)):
+        for place, (completion, one, tokens) in enumerate(
+            zip(completions, asked, tool_tokens, strict=True)
+        ):
             outcome = None if one is None else one.outcome
-            yield self._tools.with_facts(place, completion), {"outcome": outcome, "tool_tokens": tokens}
+            yield (
+                self._tools.with_facts(place, completion),
+                {"outcome": outcome, "tool_tokens": tokens},
+            )
 
     def asked(self) -> list[Asked | None]:
         """Ask each environment of this rank's batch for its outcome, once per rollout; empty without environments."""
@@ -116,9 +131,15 @@ class Rollouts:
         loop = getattr(self._trainer, "async_loop", None)
         # Such environments run programs: with more of them than cores, one would wait for the programs of others, and
         # its own time limit would end.
-        needs_cores = any(getattr(environment, PARALLEL, False) for environment in environments)
-        with ThreadPoolExecutor(usable_cores() if needs_cores else ASKED_AT_ONCE) as threads:
-            return list(threads.map(lambda environment: _asked(environment, loop), environments))
+        needs_cores = any(
+            getattr(environment, PARALLEL, False) for environment in environments
+        )
+        with ThreadPoolExecutor(
+            usable_cores() if needs_cores else ASKED_AT_ONCE
+        ) as threads:
+            return list(
+                threads.map(lambda environment: _asked(environment, loop), environments)
+            )
 
     def note_failures(self, rows: Sequence[dict[str, Any]]) -> None:
         """Record the failed rollouts of the batch, on all ranks, and replace environments that hang."""
@@ -147,7 +168,9 @@ class Rollouts:
             EnvironmentsFailedError: with the first failure of the last batch.
         """
         if self._failed_batches >= self._patience:
-            raise EnvironmentsFailedError(all_failed(self._failed_batches, self._last_failure, self._patience))
+            raise EnvironmentsFailedError(
+                all_failed(self._failed_batches, self._last_failure, self._patience)
+            )
 
     def _replace_hanging(self) -> None:
         """Remove hanging environments from TRL's pool, so that TRL makes new ones.

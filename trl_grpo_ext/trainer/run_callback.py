@@ -11,7 +11,11 @@ from typing import Any
 from transformers import TrainerCallback
 
 from trl_grpo_ext.diagnostics.checks import CHECKS
-from trl_grpo_ext.diagnostics.checks.zero_updates import BUILD_IT_LATER, holds_few, told_held
+from trl_grpo_ext.diagnostics.checks.zero_updates import (
+    BUILD_IT_LATER,
+    holds_few,
+    told_held,
+)
 from trl_grpo_ext.diagnostics.finding import MERGED, Finding
 from trl_grpo_ext.diagnostics.watch import Watch
 from trl_grpo_ext.figures.reduction import BatchFigures
@@ -47,7 +51,9 @@ class RunCallback(TrainerCallback):  # type: ignore[misc]  # transformers is not
         changes: How the settings differ from those that the folder has on record; None if the run is not recorded.
     """
 
-    def __init__(self, *, is_main: bool, ask_main: AskMain, splits_weights: bool = False) -> None:
+    def __init__(
+        self, *, is_main: bool, ask_main: AskMain, splits_weights: bool = False
+    ) -> None:
         self.listeners: list[RunListener] = []
         self.has_halted = False
         self.is_main = is_main
@@ -98,7 +104,13 @@ class RunCallback(TrainerCallback):  # type: ignore[misc]  # transformers is not
             try:
                 hear(listener)
             except Exception as error:
-                self._once.warn(logger, id(listener), "%r failed; the run goes on.", listener, error=error)
+                self._once.warn(
+                    logger,
+                    id(listener),
+                    "%r failed; the run goes on.",
+                    listener,
+                    error=error,
+                )
 
     def on_train_begin(
         self,
@@ -121,21 +133,38 @@ class RunCallback(TrainerCallback):  # type: ignore[misc]  # transformers is not
             self._watch.learn(held)
         self.tell(lambda listener: listener.on_train_begin(quiet=bool(args.disable_tqdm)))
 
-    def _record_start(self, run_folder: str, step: int, known_now: Mapping[str, Any]) -> None:
+    def _record_start(
+        self, run_folder: str, step: int, known_now: Mapping[str, Any]
+    ) -> None:
         """Record what is known since training started, and record and tell other settings of a resumed run."""
         if self.changes is None:
             return
         if step and self.changes:
-            logger.warning("The run goes on with other settings than it has had, %s.", told(step, self.changes))
+            logger.warning(
+                "The run goes on with other settings than it has had, %s.",
+                told(step, self.changes),
+            )
         try:
             record_start(run_folder, step, self.changes, known_now)
         # A full disk ends no run.
         except OSError as error:
-            self._once.warn(logger, run_folder, "The settings could not be recorded; the run goes on.", error=error)
+            self._once.warn(
+                logger,
+                run_folder,
+                "The settings could not be recorded; the run goes on.",
+                error=error,
+            )
         # A later training of this process has the same settings.
         self.changes = {}
 
-    def on_log(self, args: Any, state: Any, control: Any, logs: Mapping[str, Any] | None = None, **_: Any) -> None:
+    def on_log(
+        self,
+        args: Any,
+        state: Any,
+        control: Any,
+        logs: Mapping[str, Any] | None = None,
+        **_: Any,
+    ) -> None:
         if logs:
             self.tell(lambda listener: listener.on_log(state.global_step, logs))
 
@@ -190,10 +219,14 @@ def check_halt_on(codes: Sequence[str]) -> None:
         raise ValueError(f"halt_on is a list of codes, got {codes!r}; write [{codes!r}].")
     for code in codes:
         if code in MERGED:
-            raise ValueError(f"halt_on names the finding {code!r}, which is a part of `{MERGED[code]}` now.")
+            raise ValueError(
+                f"halt_on names the finding {code!r}, which is a part of `{MERGED[code]}` now."
+            )
         if code not in CHECKS:
             known = did_you_mean(str(code), CHECKS)
-            raise ValueError(f"halt_on names the finding {code!r}, which does not exist. {known}")
+            raise ValueError(
+                f"halt_on names the finding {code!r}, which does not exist. {known}"
+            )
 
 
 def add_listeners(
@@ -210,7 +243,9 @@ def add_listeners(
     noise = None
     has_checks = getattr(args, "run_checks", True)
     if getattr(args, "record_scorecards", True):
-        recorder = Recorder(args.output_dir, keep_every=getattr(args, "keep_scorecards_every", 1))
+        recorder = Recorder(
+            args.output_dir, keep_every=getattr(args, "keep_scorecards_every", 1)
+        )
         callback.listeners += [recorder, LogRecorder(args.output_dir)]
         if callback.is_main:
             callback.changes = write_start(args.output_dir, settings)

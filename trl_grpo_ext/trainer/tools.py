@@ -168,7 +168,9 @@ class ToolWatch:
             for name, tool in _originals(of_rollout).items():
                 of_rollout[name] = partial(self._await, facts[name], name, tool)
 
-    def ahead(self, messages: Sequence[Sequence[Message]]) -> contextlib.AbstractContextManager[None]:
+    def ahead(
+        self, messages: Sequence[Sequence[Message]]
+    ) -> contextlib.AbstractContextManager[None]:
         """Start calls ahead during the block, in which TRL's loop calls the tools.
 
         Args:
@@ -207,7 +209,9 @@ class ToolWatch:
         turns = sum(bool(message.get("tool_calls")) for message in completion)
         # The calls of a turn that TRL no longer answers are not made.
         if 0 < turns <= self._most_turns:
-            messages += [_left_out(str(asked.get("name")), left) for asked in _asked(completion[-1])]
+            messages += [
+                _left_out(str(asked.get("name")), left) for asked in _asked(completion[-1])
+            ]
         return messages
 
     def _call_of(
@@ -273,7 +277,9 @@ class ToolWatch:
             return await asyncio.wait_for(tool(**given), self._seconds)
         except TimeoutError as error:
             failed = error
-            raise RuntimeError(str(error) or f"{name} took more than {self._seconds:g} s.") from None
+            raise RuntimeError(
+                str(error) or f"{name} took more than {self._seconds:g} s."
+            ) from None
         except SystemExit as error:
             failed = error
             raise RuntimeError(f"SystemExit: {error}") from error
@@ -342,7 +348,9 @@ def _originals(tools: Mapping[str, Tool]) -> dict[str, Tool]:
 
 def _original(tool: Any) -> Any:
     """Return the user's tool behind a watched tool: TRL 1.6 reuses the tool dicts of earlier batches."""
-    is_watched = isinstance(tool, partial) and isinstance(getattr(tool.func, "__self__", None), ToolWatch)
+    is_watched = isinstance(tool, partial) and isinstance(
+        getattr(tool.func, "__self__", None), ToolWatch
+    )
     if not is_watched:
         return tool
     return tool.args[-1]

@@ -19,7 +19,13 @@ SUPPORTED = "trl>=1.6,<2,!=1.15.0"
 
 # TRL has `_calculate_rewards` for subclasses (trl#3620), with a constant signature from 0.19 to 1.16.
 EXPECTED_PARAMETERS = {
-    "_calculate_rewards": ("self", "inputs", "prompts", "completions", "completion_ids_list"),
+    "_calculate_rewards": (
+        "self",
+        "inputs",
+        "prompts",
+        "completions",
+        "completion_ids_list",
+    ),
     "_generate": ("self", "prompts"),
     "_generate_and_score_completions": ("self", "inputs"),
     "_load_optimizer_and_scheduler": ("self", "checkpoint"),
@@ -100,7 +106,9 @@ def end_token_ids(processing_class: Any, generation_config: Any) -> set[int]:
     return {*ends, tokenizer.eos_token_id, tokenizer.pad_token_id} - {None}
 
 
-def template_prefill(processing_class: Any, template_arguments: Mapping[str, Any] | None) -> str | None:
+def template_prefill(
+    processing_class: Any, template_arguments: Mapping[str, Any] | None
+) -> str | None:
     """Return the prefill of the chat template, found by rendering an empty exchange; None if rendering fails.
 
     The prefill is a `<think>` tag at the start of the assistant's turn, else "".

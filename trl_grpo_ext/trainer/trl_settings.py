@@ -59,7 +59,12 @@ _RANGES = (
 )
 # Generation by transformers only: vLLM accepts -1.
 _OF_TRANSFORMERS = _Range("0 or more", lambda value: value >= 0, ("top_k",))
-_CHOICES = ("loss_type", "scale_rewards", "importance_sampling_level", "multi_objective_aggregation")
+_CHOICES = (
+    "loss_type",
+    "scale_rewards",
+    "importance_sampling_level",
+    "multi_objective_aggregation",
+)
 _QUOTED = re.compile(r"\b(\w+)'(?!\w)")
 
 
@@ -136,7 +141,9 @@ def check_batches(written: Mapping[str, Any], processes: int | None = None) -> N
     settings = {**BATCH_DEFAULTS, **known}
     generations = "num_generations"
     if settings[generations] == 1:
-        raise ValueError("GRPO compares the completions of a prompt: `num_generations` must be 2 or more, got 1.")
+        raise ValueError(
+            "GRPO compares the completions of a prompt: `num_generations` must be 2 or more, got 1."
+        )
     processes = processes or _launched_processes()
     if "generation_batch_size" not in settings:
         steps = "gradient_accumulation_steps"
@@ -174,7 +181,9 @@ def _check_batch(
     factors = {name: settings[name] for name in names}
     factors["process" if processes == 1 else "processes"] = processes
     group = settings[generations]
-    if not all(isinstance(number, int) and number > 0 for number in (*factors.values(), group)):
+    if not all(
+        isinstance(number, int) and number > 0 for number in (*factors.values(), group)
+    ):
         # TRL refuses the setting for its type.
         return
     size = math.prod(factors.values())
@@ -182,7 +191,9 @@ def _check_batch(
         return
     made = " x ".join(f"{number} ({name})" for name, number in factors.items())
     advice = _fitting_batch(names[0], settings[names[0]], size, group)
-    smaller_groups = [number for number in range(2, min(group, size) + 1) if size % number == 0]
+    smaller_groups = [
+        number for number in range(2, min(group, size) + 1) if size % number == 0
+    ]
     if smaller_groups:
         advice = f"{generations}: {smaller_groups[-1]}, or {advice}"
     raise ValueError(

@@ -45,12 +45,21 @@ from trl_grpo_ext.trainer.judge import (
 )
 from trl_grpo_ext.trainer.meters.weight_meter import WeightMeter
 from trl_grpo_ext.trainer.plain_functions import wrapped_functions
-from trl_grpo_ext.trainer.preflight import check_chat_template, check_no_prompt_is_missing, check_run
+from trl_grpo_ext.trainer.preflight import (
+    check_chat_template,
+    check_no_prompt_is_missing,
+    check_run,
+)
 from trl_grpo_ext.trainer.ranks import ask_main
 from trl_grpo_ext.trainer.rollouts import Rollouts
 from trl_grpo_ext.trainer.rows.learnable_rows import LearnableRows
 from trl_grpo_ext.trainer.rows.start import first_posteriors
-from trl_grpo_ext.trainer.run_callback import CardListener, RunCallback, ScorecardListener, add_listeners
+from trl_grpo_ext.trainer.run_callback import (
+    CardListener,
+    RunCallback,
+    ScorecardListener,
+    add_listeners,
+)
 from trl_grpo_ext.trainer.trl_contract import (
     check_trl,
     end_token_ids,
@@ -105,34 +114,34 @@ class VerifiedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no ty
     ) -> None:
         if args is None:
             args = default_config(model)
-        has_environments = kwargs.get("environment_factory") is not None
+        factory = kwargs.get("environment_factory")
+        has_environments = factory is not None
         limit = args.max_completion_length
-        plan = plan_rewards(reward_funcs, args.reward_weights, others=has_environments, limit=limit)
-        check_run(plan, train_dataset, eval_dataset, args, needs_prompt=not has_environments)
+        plan = plan_rewards(
+            reward_funcs, args.reward_weights, others=has_environments, limit=limit
+        )
+        check_run(
+            plan, train_dataset, eval_dataset, args, needs_prompt=not has_environments
+        )
         posteriors = first_posteriors(args, plan.mix, train_dataset)
         self.mix = plan.mix
         self._scorer = plan.scorer
         self._begin()
         if has_environments:
-            kwargs["environment_factory"] = guarded(kwargs["environment_factory"], args, train_dataset)
+            kwargs["environment_factory"] = guarded(factory, args, train_dataset)
         # By keywords, which trainers of TRL between this class and GRPOTrainer need, such as GMPOTrainer.
         kwargs.update(args=args, train_dataset=train_dataset, eval_dataset=eval_dataset)
-        super().__init__(model, wrapped_functions(plan.functions, self._function_seconds), **kwargs)
+        super().__init__(
+            model, wrapped_functions(plan.functions, self._function_seconds), **kwargs
+        )
         self._rollouts = Rollouts(self, plan)
         check_chat_template(self.processing_class, train_dataset)
         check_no_prompt_is_missing("train_dataset", train_dataset, self.processing_class)
         self._prepare_judging(plan)
-        self._run_settings = run_settings(
-            args,
-            plan,
-            self.accelerator.num_processes,
-            self.model,
-            train_dataset,
-            self.processing_class,
-            eval_dataset,
+        self._run_settings = self._collect_settings(plan, args, train_dataset, eval_dataset)
+        self.learnable_rows = LearnableRows.of(
+            posteriors, self.train_dataset, self.accelerator
         )
-        self._run_settings["tools"] = [tool.__name__ for tool in self.tools or ()]
-        self.learnable_rows = LearnableRows.of(posteriors, self.train_dataset, self.accelerator)
         self._listen(args)
 
     def _begin(self) -> None:
@@ -155,7 +164,24 @@ class VerifiedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no ty
         check_weights(self.reward_weights.tolist())
         budget = getattr(self.args, "judging_budget", None)
         self._judge = Judge(plan, self.accelerator, self.reward_weights, budget=budget)
-        self._template_prefill = template_prefill(self.processing_class, self.args.chat_template_kwargs)
+        self._template_prefill = template_prefill(
+            self.processing_class, self.args.chat_template_kwargs
+        )
+
+    def _collect_settings(
+        self, plan: RewardPlan, args: Any, train_dataset: Any, eval_dataset: Any
+    ) -> dict[str, Any]:
+        """Collect the run's settings, once TRL has loaded the model, the tokenizer and the tools."""
+        settings = run_settings(
+            args,
+            plan,
+            self.accelerator.num_processes,
+            self.model,
+            train_dataset,
+            self.processing_class,
+            eval_dataset,
+        )
+        return settings | {"tools": [tool.__name__ for tool in self.tools or ()]}
 
     def _listen(self, args: Any) -> None:
         """Set up console, recorder, checks and report, as the configuration asks."""
@@ -187,7 +213,9 @@ class VerifiedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no ty
         """Call `listener` with the scorecard of every generation batch, over all ranks, on the main process."""
         self.run_callback.listeners.append(CardListener(listener))
 
-    def scorecard_listener(self, listener: ScorecardListener) -> AbstractContextManager[None]:
+    def scorecard_listener(
+        self, listener: ScorecardListener
+    ) -> AbstractContextManager[None]:
         """Call `listener` as `add_scorecard_listener` does, but only during the `with` block."""
         return self.run_callback.also_telling(CardListener(listener))
 
@@ -275,7 +303,9 @@ class VerifiedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no ty
         """
         if self.mix is None or self._scorer is None:
             samples = self._samples(inputs, prompts, completions, completion_ids)
-            return self._of_all_ranks(Scorecard.without_terms(samples, self._moment.mode).without_pictures())
+            return self._of_all_ranks(
+                Scorecard.without_terms(samples, self._moment.mode).without_pictures()
+            )
         early = self._early
         self._early = None
         if early is not None and early.completions is completions:
@@ -346,7 +376,9 @@ class VerifiedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no ty
             samples.append(sample)
         return samples
 
-    def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
+    def _generate_and_score_completions(
+        self, inputs: list[dict[str, Any]]
+    ) -> dict[str, Any]:
         return self._batch(inputs)
 
     def _batch(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
@@ -398,7 +430,10 @@ class VerifiedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no ty
         """Mask dead groups out of the loss; for losses per token, remove dead rows from the batch."""
         size = len(output["completion_mask"])
         # A flag per completion of all ranks, whose outcomes are of groups.
-        is_live = np.repeat([outcome is GroupOutcome.LIVE for outcome in self._outcomes], self.num_generations)
+        is_live = np.repeat(
+            [outcome is GroupOutcome.LIVE for outcome in self._outcomes],
+            self.num_generations,
+        )
         of_ranks = is_live.reshape(-1, size)
         own = of_ranks[int(self.accelerator.process_index)].tolist()
         leave_dead_groups_out(output, own)
@@ -416,7 +451,9 @@ class VerifiedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no ty
         """Evaluate as transformers does, but exclude repeated prompts, which fill the last batch on several ranks."""
         self._left_to_evaluate = None
         if hasattr(dataloader.dataset, "__len__"):
-            self._left_to_evaluate = len(dataloader.dataset) * int(self.num_generations_eval)
+            self._left_to_evaluate = len(dataloader.dataset) * int(
+                self.num_generations_eval
+            )
         return super().evaluation_loop(dataloader, *args, **kwargs)
 
     def _publish(self, card: Scorecard) -> None:
@@ -433,7 +470,12 @@ class VerifiedGRPOTrainer(GRPOTrainer):  # type: ignore[misc]  # TRL ships no ty
                 logged |= self.mix.verifier_figures(card)
             self._log_figures(logged)
         except Exception as error:
-            self._once.warn(logger, "figures", "The figures of a batch could not be computed.", error=error)
+            self._once.warn(
+                logger,
+                "figures",
+                "The figures of a batch could not be computed.",
+                error=error,
+            )
         self.run_callback.tell(lambda listener: listener.on_batch(card, figures))
         if self._noise is not None and card.mode == "train":
             self._log_figures(self._noise.figures)

@@ -70,14 +70,20 @@ class CallResult:
             case None:
                 return Verdict(**(self.value | {"seconds": self.seconds}))
             case Failure.TIMEOUT:
-                return Verdict(status=Status.TIMEOUT, score=0.0, reason="timeout", seconds=self.seconds)
+                return Verdict(
+                    status=Status.TIMEOUT, score=0.0, reason="timeout", seconds=self.seconds
+                )
             # The completion used no CPU time: a service that is down must not cost it the score.
             case Failure.WAITED:
                 late = grader_error("timeout_waiting", seconds=self.seconds)
                 return replace(late, status=Status.TIMEOUT)
             case Failure.RAISED:
-                return grader_error(f"raised_{self.detail}", seconds=self.seconds, error=self.error)
+                return grader_error(
+                    f"raised_{self.detail}", seconds=self.seconds, error=self.error
+                )
             case Failure.UNFINISHED:
                 return grader_error(BUDGET_SPENT, seconds=self.seconds)
             case _:
-                return grader_error(f"worker_{self.failure}", seconds=self.seconds, error=self.error)
+                return grader_error(
+                    f"worker_{self.failure}", seconds=self.seconds, error=self.error
+                )

@@ -34,7 +34,9 @@ class ExecutorError(ValueError):
 def check_executor_name(name: str) -> None:
     """Raise an ExecutorError unless the name is in `EXECUTORS`."""
     if name not in EXECUTORS:
-        raise ExecutorError(f"There is no executor {name!r}. {did_you_mean(str(name), EXECUTORS)}")
+        raise ExecutorError(
+            f"There is no executor {name!r}. {did_you_mean(str(name), EXECUTORS)}"
+        )
 
 
 def choose_executor(name: str | None) -> None:
@@ -69,16 +71,25 @@ def connect() -> None:
     try:
         import ray
     except ImportError:
-        raise ExecutorError("executor: ray needs the package: pip install 'trl-grpo-ext[ray]'.") from None
+        raise ExecutorError(
+            "executor: ray needs the package: pip install 'trl-grpo-ext[ray]'."
+        ) from None
     if _connected_in not in (None, os.getpid()):
-        raise ExecutorError("executor: ray does not work in a fork of a process that has used it. Spawn it instead.")
+        raise ExecutorError(
+            "executor: ray does not work in a fork of a process that has used it. Spawn it instead."
+        )
     if not ray.is_initialized():
         in_main = threading.current_thread() is threading.main_thread()
         handler = signal.getsignal(signal.SIGTERM)
         address = os.environ.get(ADDRESS_VARIABLE) or "auto"
         try:
             _reach(address)
-            ray.init(address, namespace=NAMESPACE, log_to_driver=False, logging_level=logging.WARNING)
+            ray.init(
+                address,
+                namespace=NAMESPACE,
+                log_to_driver=False,
+                logging_level=logging.WARNING,
+            )
         except Exception as error:
             # Ray raises many types of exceptions.
             raise _no_cluster(address, error) from None
@@ -101,7 +112,11 @@ def run_name() -> str:
     if int(os.environ.get("WORLD_SIZE", "1")) == 1:
         return f"{socket.gethostname()}-{os.getpid()}-{paths}"
     address = os.environ.get("MASTER_ADDR", "")
-    host = socket.gethostname() if address in ("", "localhost") or address.startswith("127.") else address
+    host = (
+        socket.gethostname()
+        if address in ("", "localhost") or address.startswith("127.")
+        else address
+    )
     others = (os.environ.get(name, "") for name in ("MASTER_PORT", "TORCHELASTIC_RUN_ID"))
     return "-".join((host, *others, paths))
 
@@ -110,7 +125,9 @@ def _reach(address: str) -> None:
     """Raise an OSError if nothing listens at `host:port`, since Ray itself would retry for minutes."""
     host, _, port = address.rpartition("://")[2].rpartition(":")
     if host and port.isdecimal():
-        socket.create_connection((host.strip("[]"), int(port)), timeout=REACH_SECONDS).close()
+        socket.create_connection(
+            (host.strip("[]"), int(port)), timeout=REACH_SECONDS
+        ).close()
 
 
 def _no_cluster(address: str, error: Exception) -> ExecutorError:

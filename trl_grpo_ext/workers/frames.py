@@ -80,7 +80,9 @@ def _no_constant(name: str) -> Any:
 
 
 # No check for cycles: the values of a message are trees, since callers replace cycles by references.
-to_json = json.JSONEncoder(check_circular=False, allow_nan=False, separators=(",", ":")).encode
+to_json = json.JSONEncoder(
+    check_circular=False, allow_nan=False, separators=(",", ":")
+).encode
 _parse = json.JSONDecoder(parse_constant=_no_constant).raw_decode
 
 
@@ -107,7 +109,9 @@ class Channel:
 
     __slots__ = ("_buffer", "_descriptor", "_frame_bytes", "_left", "_poll")
 
-    def __init__(self, descriptor: int, *, frame_bytes: int = 1 << 30, total_bytes: int = 1 << 40) -> None:
+    def __init__(
+        self, descriptor: int, *, frame_bytes: int = 1 << 30, total_bytes: int = 1 << 40
+    ) -> None:
         self._descriptor = descriptor
         self._frame_bytes = frame_bytes
         self._left = total_bytes
@@ -138,7 +142,9 @@ class Channel:
         if deadline is None:
             written = _write(self._descriptor, frame)
             while written < len(frame):
-                written += _write(self._descriptor, memoryview(frame)[written : written + (1 << 20)])
+                written += _write(
+                    self._descriptor, memoryview(frame)[written : written + (1 << 20)]
+                )
             return
         rest = memoryview(frame)
         while rest:

@@ -55,7 +55,12 @@ class WorkerPool:
         """
         # A local reference: if the pool is closed meanwhile, these calls start no new workers.
         workers = self.workers
-        found = spread(lambda call: _run_call(workers, call, timeout), calls, threads=self.size, cancel=self.close)
+        found = spread(
+            lambda call: _run_call(workers, call, timeout),
+            calls,
+            threads=self.size,
+            cancel=self.close,
+        )
         return [result or CallResult(failure=Failure.UNFINISHED) for result in found]
 
     def close(self) -> None:
@@ -84,11 +89,15 @@ def _run_call(workers: Lender[Worker], call: Call, timeout: float) -> CallResult
             return CallResult(failure=Failure.LOST, detail="closed")
         except Exception as error:
             # The process could not start, or died: the completion is not to blame.
-            logger.warning("A verifier worker was lost: %s: %s", type(error).__name__, error)
+            logger.warning(
+                "A verifier worker was lost: %s: %s", type(error).__name__, error
+            )
             # Idle workers may be dying of the same cause: the next try must start a new one.
             workers.end_idle()
             seconds = time.monotonic() - started
-            result = CallResult(failure=Failure.LOST, detail=type(error).__name__, seconds=seconds)
+            result = CallResult(
+                failure=Failure.LOST, detail=type(error).__name__, seconds=seconds
+            )
     return result
 
 
@@ -98,7 +107,9 @@ def _packed(call: Call) -> bytes | CallResult:
     try:
         return pickle.dumps(call.arguments)
     except Exception as error:
-        return CallResult(failure=Failure.RAISED, detail=type(error).__name__, error=error_text(error))
+        return CallResult(
+            failure=Failure.RAISED, detail=type(error).__name__, error=error_text(error)
+        )
 
 
 class RayWorkers:
@@ -110,7 +121,12 @@ class RayWorkers:
         items = []
         for call, arguments in zip(calls, packed, strict=True):
             if isinstance(arguments, bytes):
-                items.append({"target": call.target, "arguments": base64.b64encode(arguments).decode()})
+                items.append(
+                    {
+                        "target": call.target,
+                        "arguments": base64.b64encode(arguments).decode(),
+                    }
+                )
         # A starved call gets its time limit twice, and a lost call is tried again.
         seconds = 2 * ATTEMPTS * timeout
         records = ray_cluster().run(
@@ -120,13 +136,19 @@ class RayWorkers:
             settings={"timeout": timeout},
         )
         found = iter(records)
-        return [each if isinstance(each, CallResult) else _result_of(next(found)) for each in packed]
+        return [
+            each if isinstance(each, CallResult) else _result_of(next(found))
+            for each in packed
+        ]
 
 
 def run_here(items: Sequence[Record], settings: Record, cores: int) -> list[Record]:
     """Run calls received from another machine, in this process's workers."""
     pool = shared((_KEY, cores), lambda: WorkerPool(cores))
-    calls = [Call(target=each["target"], arguments=base64.b64decode(each["arguments"])) for each in items]
+    calls = [
+        Call(target=each["target"], arguments=base64.b64decode(each["arguments"]))
+        for each in items
+    ]
     return [asdict(result) for result in pool.run(calls, timeout=settings["timeout"])]
 
 
@@ -135,7 +157,9 @@ def _result_of(record: Record) -> CallResult:
         return CallResult(failure=Failure.UNFINISHED)
     if "lost" in record:
         return CallResult(failure=Failure.LOST, detail="lost", error=record["lost"])
-    return CallResult(**record | {"failure": record["failure"] and Failure(record["failure"])})
+    return CallResult(
+        **record | {"failure": record["failure"] and Failure(record["failure"])}
+    )
 
 
 def _ask(worker: Worker, target: str, arguments: bytes, timeout: float) -> CallResult:
@@ -145,14 +169,29 @@ def _ask(worker: Worker, target: str, arguments: bytes, timeout: float) -> CallR
         reply = worker.call(target, arguments, timeout)
     seconds = time.monotonic() - started
     if "failure" in reply:
-        _once.warn(logger, (target, reply["failure"]), "%s raised in a worker: %s.", target, reply["error"])
-        return CallResult(failure=Failure.RAISED, detail=reply["failure"], error=reply["error"], seconds=seconds)
+        _once.warn(
+            logger,
+            (target, reply["failure"]),
+            "%s raised in a worker: %s.",
+            target,
+            reply["error"],
+        )
+        return CallResult(
+            failure=Failure.RAISED,
+            detail=reply["failure"],
+            error=reply["error"],
+            seconds=seconds,
+        )
     return CallResult(value=reply["value"], seconds=seconds)
 
 
 def usable_cores() -> int:
     """Return this rank's share of the CPU cores that the node's ranks may use; at least 1."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    cores = (
+        len(os.sched_getaffinity(0))
+        if hasattr(os, "sched_getaffinity")
+        else os.cpu_count() or 1
+    )
     return max(1, cores // int(os.environ.get("LOCAL_WORLD_SIZE", "1")))
 
 
@@ -163,7 +202,9 @@ def shared_pool() -> WorkerPool | RayWorkers:
     return shared(_KEY, lambda: WorkerPool(usable_cores()))
 
 
-def judge_in_workers(target: str, arguments: Sequence[tuple[Any, ...]], *, timeout: float) -> list[Verdict]:
+def judge_in_workers(
+    target: str, arguments: Sequence[tuple[Any, ...]], *, timeout: float
+) -> list[Verdict]:
     """Call a function in workers, once per tuple of arguments; return the verdicts, in order.
 
     The function must return the record of a verdict.

@@ -33,11 +33,19 @@ class ChildProcess:
         options: Options of `subprocess.Popen`.
     """
 
-    def __init__(self, command: Sequence[str], *, kind: socket.SocketKind = socket.SOCK_STREAM, **options: Any) -> None:
+    def __init__(
+        self,
+        command: Sequence[str],
+        *,
+        kind: socket.SocketKind = socket.SOCK_STREAM,
+        **options: Any,
+    ) -> None:
         self.socket, inner = socket.socketpair(socket.AF_UNIX, kind)
         try:
             with inner:
-                self._process = subprocess.Popen(command, stdin=inner.fileno(), stdout=subprocess.DEVNULL, **options)
+                self._process = subprocess.Popen(
+                    command, stdin=inner.fileno(), stdout=subprocess.DEVNULL, **options
+                )
         except BaseException:
             self.socket.close()
             raise
@@ -185,7 +193,11 @@ class Lender(Generic[P]):
 
 
 def spread(
-    function: Callable[[T], U], values: Sequence[T], *, threads: int, cancel: Callable[[], None] = lambda: None
+    function: Callable[[T], U],
+    values: Sequence[T],
+    *,
+    threads: int,
+    cancel: Callable[[], None] = lambda: None,
 ) -> list[U | None]:
     """Apply a function to each value on several threads; return the results in order.
 

@@ -23,7 +23,14 @@ from trl_grpo_ext.support.budget import BUDGET_SPENT, seconds_left
 from trl_grpo_ext.support.lazy import find_object
 from trl_grpo_ext.support.text import error_text
 from trl_grpo_ext.support.version import __version__
-from trl_grpo_ext.workers.executor import EXECUTOR_VARIABLE, NAMESPACE, ExecutorError, connect, on_ray, run_name
+from trl_grpo_ext.workers.executor import (
+    EXECUTOR_VARIABLE,
+    NAMESPACE,
+    ExecutorError,
+    connect,
+    on_ray,
+    run_name,
+)
 from trl_grpo_ext.workers.processes import shared
 
 logger = logging.getLogger(__name__)
@@ -71,11 +78,17 @@ class NodeJudge:
         try:
             order = json.loads(request)
             if order["version"] != __version__:
-                raise RuntimeError(f"it has trl-grpo-ext {__version__}, and the trainer has {order['version']}")
+                raise RuntimeError(
+                    f"it has trl-grpo-ext {__version__}, and the trainer has {order['version']}"
+                )
             function: Any = find_object(*target.split(":"))
-            return json.dumps({"answers": function(order["items"], order["settings"], self._cores)}).encode()
+            return json.dumps(
+                {"answers": function(order["items"], order["settings"], self._cores)}
+            ).encode()
         except Exception as error:
-            return json.dumps({"lost": f"{type(error).__name__}: {error_text(error)}"}).encode()
+            return json.dumps(
+                {"lost": f"{type(error).__name__}: {error_text(error)}"}
+            ).encode()
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -114,7 +127,9 @@ class RayCluster:
         self.closing = threading.Event()
         self.checked = False
 
-    def run(self, target: str, items: list[Any], *, seconds: float, settings: Record) -> list[Record]:
+    def run(
+        self, target: str, items: list[Any], *, seconds: float, settings: Record
+    ) -> list[Record]:
         """Judge items by a function on the cluster's nodes.
 
         Args:
@@ -142,7 +157,10 @@ class RayCluster:
         """Call a function without items on each node; return replies by node name, `{"lost": why}` for a failure."""
         sent = [(node, send(node, target, [], settings)) for node in self.nodes()]
         until = time.monotonic() + START_SECONDS
-        return {node.name: self.receive(node, each, max(0.0, until - time.monotonic())) for node, each in sent}
+        return {
+            node.name: self.receive(node, each, max(0.0, until - time.monotonic()))
+            for node, each in sent
+        }
 
     def nodes(self) -> list[_Node]:
         """List the judging nodes; the list is refreshed every `LOOK_SECONDS`, and while empty."""
@@ -150,7 +168,10 @@ class RayCluster:
             if not self._nodes or time.monotonic() > self._looked_at + LOOK_SECONDS:
                 connect()
                 alive = _alive_nodes()
-                self._nodes = {name: self._nodes.get(name) or _start(name, about) for name, about in alive.items()}
+                self._nodes = {
+                    name: self._nodes.get(name) or _start(name, about)
+                    for name, about in alive.items()
+                }
                 self._looked_at = time.monotonic()
             return list(self._nodes.values())
 
@@ -160,14 +181,20 @@ class RayCluster:
 
         try:
             reply: Record = json.loads(ray.get(reference, timeout=timeout))
-        except Exception as error:  # Ray raises many types; the first line of the message names the cause
-            reply = {"lost": f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"}
+        except (
+            Exception
+        ) as error:  # Ray raises many types; the first line of the message names the cause
+            reply = {
+                "lost": f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
+            }
             # The node may be alive; then it gets a new actor.
             with self._lock:
                 if self._nodes.get(node.name) is node:
                     del self._nodes[node.name]
         if "lost" in reply:
-            logger.warning("The Ray node %s failed; others do its work: %s", node.name, reply["lost"])
+            logger.warning(
+                "The Ray node %s failed; others do its work: %s", node.name, reply["lost"]
+            )
             self.rests_until[node.name] = time.monotonic() + REST_SECONDS
             reply["lost"] = f"the Ray node {node.name}: {reply['lost']}"
         return reply
@@ -186,7 +213,14 @@ class RayCluster:
 class _Round:
     """One call of `RayCluster.run`: waiting batches, running batches, and answers so far."""
 
-    def __init__(self, cluster: RayCluster, target: str, items: list[Any], settings: Record, seconds: float) -> None:
+    def __init__(
+        self,
+        cluster: RayCluster,
+        target: str,
+        items: list[Any],
+        settings: Record,
+        seconds: float,
+    ) -> None:
         self._cluster, self._target, self._settings = cluster, target, settings
         self._closing = cluster.closing
         self._answers: list[Record | None] = [None] * len(items)
@@ -195,19 +229,33 @@ class _Round:
         self._patience = PATIENCE_SECONDS + ranks * AHEAD * seconds
         # Every core gets some items.
         size = min(BATCH, max(1, len(items) // max(1, self._room(cluster.nodes()))))
-        self._waiting = deque(_Batch(start, items[start : start + size]) for start in range(0, len(items), size))
+        self._waiting = deque(
+            _Batch(start, items[start : start + size])
+            for start in range(0, len(items), size)
+        )
         self._under_way: dict[Any, tuple[_Batch, _Node]] = {}
 
     def answers(self) -> list[Record]:
         """Wait for all records; work that still runs on nodes when the budget is spent ends by its own limits."""
         import ray
 
-        while (self._waiting or self._under_way) and not self._closing.is_set() and seconds_left():
+        while (
+            (self._waiting or self._under_way)
+            and not self._closing.is_set()
+            and seconds_left()
+        ):
             self._hand_out()
             references = list(self._under_way)
-            ready, _ = ray.wait(references, timeout=min(_TICK_SECONDS, seconds_left())) if references else ([], [])
+            ready, _ = (
+                ray.wait(references, timeout=min(_TICK_SECONDS, seconds_left()))
+                if references
+                else ([], [])
+            )
             now = time.monotonic()
-            for reference in {*ready, *(each for each in references if self._under_way[each][0].until < now)}:
+            for reference in {
+                *ready,
+                *(each for each in references if self._under_way[each][0].until < now),
+            }:
                 self._take(reference)
         unfinished = {"lost": "closed" if self._closing.is_set() else BUDGET_SPENT}
         return [answer or unfinished for answer in self._answers]
@@ -216,19 +264,34 @@ class _Round:
         """Send waiting batches to the nodes with the least work per core, until all cores are busy."""
         nodes = self._cluster.nodes()
         if not nodes:
-            for batch in [*self._waiting, *(batch for batch, _ in self._under_way.values())]:
-                self._answer(batch, [{"lost": "no node of the Ray cluster is left"}] * len(batch.items))
+            for batch in [
+                *self._waiting,
+                *(batch for batch, _ in self._under_way.values()),
+            ]:
+                self._answer(
+                    batch,
+                    [{"lost": "no node of the Ray cluster is left"}] * len(batch.items),
+                )
             self._waiting, self._under_way = deque(), {}
         busy = Counter[str]()
         for batch, node in self._under_way.values():
             busy[node.name] += len(batch.items)
         while self._waiting and busy.total() < self._room(nodes):
             batch, now = self._waiting.popleft(), time.monotonic()
-            rests = {name for name, until in list(self._cluster.rests_until.items()) if until > now}
-            node = min(nodes, key=lambda each: (each.name in rests, busy[each.name] / each.cores))
+            rests = {
+                name
+                for name, until in list(self._cluster.rests_until.items())
+                if until > now
+            }
+            node = min(
+                nodes, key=lambda each: (each.name in rests, busy[each.name] / each.cores)
+            )
             busy[node.name] += len(batch.items)
             batch.until = now + self._patience
-            self._under_way[send(node, self._target, batch.items, self._settings)] = batch, node
+            self._under_way[send(node, self._target, batch.items, self._settings)] = (
+                batch,
+                node,
+            )
 
     def _room(self, nodes: Sequence[_Node]) -> int:
         return AHEAD * sum(node.cores for node in nodes)
@@ -260,7 +323,10 @@ def check_executor() -> None:
         return
     found = ray_cluster().ask_each(f"{__name__}:say_nothing", {})
     if all("lost" in reply for reply in found.values()):
-        why = "; ".join(reply["lost"] for reply in found.values()) or "it has no node with a CPU; see --num-cpus"
+        why = (
+            "; ".join(reply["lost"] for reply in found.values())
+            or "it has no node with a CPU; see --num-cpus"
+        )
         raise ExecutorError(
             f"executor: ray found no node on the Ray cluster that can judge: {why}. Each node needs this version of "
             "trl-grpo-ext, with the same Python and the same Ray as here."
@@ -307,7 +373,9 @@ def _start(name: str, about: Record) -> _Node:
         # The actor uses all cores without reserving them, so it waits for none.
         "num_cpus": 0,
         "max_concurrency": AHEAD * cores + 2,
-        "scheduling_strategy": NodeAffinitySchedulingStrategy(node_id=about["NodeID"], soft=False),
+        "scheduling_strategy": NodeAffinitySchedulingStrategy(
+            node_id=about["NodeID"], soft=False
+        ),
     }
     path = [str(Path(folder).resolve()) for folder in sys.path]
     return _Node(name, cores, ray.remote(NodeJudge).options(**options).remote(cores, path))

@@ -41,7 +41,10 @@ class Worker(ChildProcess):
 
     def __init__(self) -> None:
         # One thread per worker: the pool runs workers in parallel, and BLAS threads on busy cores only spin.
-        environment = os.environ | {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
+        environment = os.environ | {
+            "OMP_NUM_THREADS": "1",
+            "TOKENIZERS_PARALLELISM": "false",
+        }
         # Only this package's folder: a `types.py` in the current folder would keep Python from starting.
         environment["PYTHONPATH"] = str(Path(__file__).parents[2])
         command = [sys.executable, "-P", "-m", "trl_grpo_ext.workers.worker_main"]
@@ -75,7 +78,9 @@ class Worker(ChildProcess):
         started = time.monotonic()
         self._queued_before = seconds_queued(self.pid)
         request = {"target": target, "arguments": arguments, "timeout": 2 * timeout}
-        deadline = Deadline(timeout, lambda: timeout if self._why_late(timeout) is Failure.STARVED else 0.0)
+        deadline = Deadline(
+            timeout, lambda: timeout if self._why_late(timeout) is Failure.STARVED else 0.0
+        )
         try:
             return self._ask(request, deadline)
         except DeadlineError:
@@ -97,7 +102,11 @@ class Worker(ChildProcess):
         if ran >= enough:
             return Failure.TIMEOUT
         queued = seconds_queued(self.pid)
-        if queued is None or self._queued_before is None or ran + queued - self._queued_before >= enough:
+        if (
+            queued is None
+            or self._queued_before is None
+            or ran + queued - self._queued_before >= enough
+        ):
             return Failure.STARVED
         return Failure.WAITED if is_asleep(self.pid) else Failure.STARVED
 
@@ -128,7 +137,10 @@ def seconds_on_cpu(pid: int) -> float:
 def seconds_queued(pid: int) -> float | None:
     """Sum the seconds that a process's threads waited for a CPU; None if the kernel does not count them."""
     try:
-        return sum(int(_of_thread(thread, "schedstat").split()[1]) for thread in _threads(pid)) / 1e9
+        return (
+            sum(int(_of_thread(thread, "schedstat").split()[1]) for thread in _threads(pid))
+            / 1e9
+        )
     except (OSError, IndexError, ValueError):
         # No Linux, a kernel without schedstat, or a thread that has just ended.
         return None
@@ -140,7 +152,10 @@ def is_asleep(pid: int) -> bool:
     A thread stopped by a quota or a signal does not count as asleep: it would run if it were allowed to.
     """
     try:
-        return all(_of_thread(thread, "stat").rpartition(")")[2].split()[0] == "S" for thread in _threads(pid))
+        return all(
+            _of_thread(thread, "stat").rpartition(")")[2].split()[0] == "S"
+            for thread in _threads(pid)
+        )
     except (OSError, IndexError):
         return False
 

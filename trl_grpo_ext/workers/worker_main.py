@@ -90,7 +90,13 @@ def _send(channel: Channel, reply: dict[str, Any]) -> None:
         channel.send(reply)
     except (TypeError, ValueError, RecursionError) as error:
         # JSON cannot hold the function's return value.
-        channel.send({"failure": type(error).__name__, "error": error_text(error), "cpu": reply["cpu"]})
+        channel.send(
+            {
+                "failure": type(error).__name__,
+                "error": error_text(error),
+                "cpu": reply["cpu"],
+            }
+        )
 
 
 if __name__ == "__main__":

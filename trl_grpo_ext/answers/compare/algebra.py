@@ -58,11 +58,23 @@ _FUNCTIONS: Mapping[str, Callable[..., Value]] = {
     "ratio": operator.truediv, "Gamma": sympy.gamma,
 }  # fmt: skip
 _OF_SETS = {"cup": sympy.Union, "cap": sympy.Intersection, "setminus": sympy.Complement}
-_SIGNS = {"<": sympy.Lt, ">": sympy.Gt, "<=": sympy.Le, ">=": sympy.Ge, "=": sympy.Eq, "!=": sympy.Ne}
+_SIGNS = {
+    "<": sympy.Lt,
+    ">": sympy.Gt,
+    "<=": sympy.Le,
+    ">=": sympy.Ge,
+    "=": sympy.Eq,
+    "!=": sympy.Ne,
+}
 _LEFT_TO_MATH_VERIFY = LatexExtractionConfig(
     boxed_match_priority=0,
     normalization_config=NormalizationConfig(
-        basic_latex=True, units=False, malformed_operators=True, nits=True, boxed="all", equations=False
+        basic_latex=True,
+        units=False,
+        malformed_operators=True,
+        nits=True,
+        boxed="all",
+        equations=False,
     ),
 )
 
@@ -106,7 +118,9 @@ def _applied(name: str, arguments: list[Value]) -> Value:
     if name in _OF_SETS:
         return _OF_SETS[name](*arguments)
     # sympy takes variables for polynomials: the gcd of x and 2 would be 1.
-    is_of_polynomials = name in ("gcd", "lcm") and any(one.free_symbols for one in arguments)
+    is_of_polynomials = name in ("gcd", "lcm") and any(
+        one.free_symbols for one in arguments
+    )
     if name in _FUNCTIONS and not is_of_polynomials:
         return _FUNCTIONS[name](*arguments)
     inside = ", ".join(str(argument.expand()) for argument in arguments)
@@ -127,7 +141,9 @@ def _by_math_verify(source: str) -> Value:
     if value is None:
         raise NotComparableError
     # math-verify's symbols are real by assumption; sympy treats them as different from ours, which have no assumption.
-    plain = value.xreplace({symbol: sympy.Symbol(symbol.name) for symbol in value.free_symbols})
+    plain = value.xreplace(
+        {symbol: sympy.Symbol(symbol.name) for symbol in value.free_symbols}
+    )
     if isinstance(plain, Expr):
         return plain.doit()
     return plain

@@ -9,7 +9,16 @@ from dataclasses import dataclass
 from fractions import Fraction
 from zlib import crc32
 
-from trl_grpo_ext.answers.read.tree import CONSTANTS, Apply, Node, Number, Quantity, Relation, Symbol, walk
+from trl_grpo_ext.answers.read.tree import (
+    CONSTANTS,
+    Apply,
+    Node,
+    Number,
+    Quantity,
+    Relation,
+    Symbol,
+    walk,
+)
 from trl_grpo_ext.answers.read.units import NONE, Unit, unit
 
 DECIMALS = 6
@@ -147,7 +156,11 @@ def _at_a_point(node: Node) -> complex:
             return float(value)
         case Symbol(name):
             known = {"pi": math.pi, "e": math.e, "i": 1j}
-            return known[name] if name in CONSTANTS | {"C"} else 1 + crc32(name.encode()) % 997 / 500
+            return (
+                known[name]
+                if name in CONSTANTS | {"C"}
+                else 1 + crc32(name.encode()) % 997 / 500
+            )
         case Apply("base", (Number(value), Number(base))):
             return float(int(str(value), int(base)))
         case Apply(name, arguments):
@@ -163,7 +176,11 @@ def _sum(one: complex, other: complex) -> complex:
 
 
 def _power(base: complex, exponent: complex) -> complex:
-    if not (isinstance(base, float) and isinstance(exponent, float) and abs(exponent) <= MAX_POWER):
+    if not (
+        isinstance(base, float)
+        and isinstance(exponent, float)
+        and abs(exponent) <= MAX_POWER
+    ):
         raise ArithmeticError
     return math.pow(base, exponent)
 
@@ -216,7 +233,9 @@ class AmountComparison:
             if of.measures == _ANGLE:
                 return self._same_angle((asked, of), (given, by))
             return self.same_number_of(asked, _scaled(given, by.factor / of.factor))
-        if not (_is_degrees_of_pi(asked, of) or _is_degrees_of_pi(given, by)) and self.same_number_of(asked, given):
+        if not (
+            _is_degrees_of_pi(asked, of) or _is_degrees_of_pi(given, by)
+        ) and self.same_number_of(asked, given):
             return True
         if _ANGLE in (of.measures, by.measures) and NONE in (of, by):
             return self._same_angle((asked, of), (given, by))
@@ -248,5 +267,7 @@ class AmountComparison:
             return same_number(gold, answer, self.decimals)
         if gold == answer:
             return True
-        may_be_equal = any(isinstance(one, Apply) or one in _NUMBERS_BY_NAME for one in (gold, answer))
+        may_be_equal = any(
+            isinstance(one, Apply) or one in _NUMBERS_BY_NAME for one in (gold, answer)
+        )
         return may_be_equal and self.algebra.same_values(gold, answer, self.decimals)

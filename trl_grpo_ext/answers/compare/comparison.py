@@ -116,7 +116,9 @@ class Comparison(AmountComparison):
         directions = {sign[0] for sign in chain.signs}
         is_ordered = directions in ({"<"}, {">"}) and len(chain.sides) == len(listed.items)
         # (3, ∞) is an interval; a prompt that asks for an order makes tuples of lists.
-        may_be_list = listed.kind == "list" or (listed.kind == "()" and len(listed.items) > 2)
+        may_be_list = listed.kind == "list" or (
+            listed.kind == "()" and len(listed.items) > 2
+        )
         has_names = any(isinstance(item, Relation) for item in listed.items)
         if not may_be_list or not is_ordered or has_names:
             return None
@@ -166,7 +168,9 @@ class Comparison(AmountComparison):
                 return all(self.same(gold, part) for part in parts)
             case Logic("same", parts), _:
                 return any(self.same(part, answer) for part in parts)
-            case _, Logic("or", parts) if not isinstance(gold, Collection | Logic | Matrix) and not is_region(gold):
+            case _, Logic("or", parts) if not isinstance(
+                gold, Collection | Logic | Matrix
+            ) and not is_region(gold):
                 # 1/2 or 0.5
                 return all(self.same(gold, part) for part in parts)
             case Apply("not", (denied,)), Apply("not", (said,)):
@@ -186,7 +190,11 @@ class Comparison(AmountComparison):
                 return one is not None and other is not None and same_time(one, other)
             case Date(), Date():
                 return same_date(gold, answer)
-            case (Range(), Range()) | (Range(), Collection("[]")) | (Collection("[]"), Range()):
+            case (
+                (Range(), Range())
+                | (Range(), Collection("[]"))
+                | (Collection("[]"), Range())
+            ):
                 return self._same_items(ends_of(gold), ends_of(answer))
             case (Relation(), _) | (_, Relation()):
                 asked = assigned(gold)
@@ -207,7 +215,9 @@ class Comparison(AmountComparison):
             if isinstance(gold, Apply | Opaque) or isinstance(answer, Apply | Opaque):
                 return self.algebra.same_values(gold, answer, self.decimals)
         if isinstance(gold, Matrix) and isinstance(answer, Matrix):
-            return len(gold.rows) == len(answer.rows) and all(map(self._same_items, gold.rows, answer.rows))
+            return len(gold.rows) == len(answer.rows) and all(
+                map(self._same_items, gold.rows, answer.rows)
+            )
         asked = items_of(gold)
         given = items_of(answer)
         if asked is None or given is None:
@@ -225,7 +235,9 @@ class Comparison(AmountComparison):
     def _same_items(self, gold: Sequence[Node], answer: Sequence[Node]) -> bool:
         return len(gold) == len(answer) and all(map(self.same, gold, answer))
 
-    def _same_unordered(self, gold: Sequence[Node], answer: Sequence[Node], *, sets: bool = False) -> bool:
+    def _same_unordered(
+        self, gold: Sequence[Node], answer: Sequence[Node], *, sets: bool = False
+    ) -> bool:
         parts = set(map(part_of, gold)) - {None}
         if len(parts) == len(gold) > 1 and not any(map(part_of, answer)):
             # `12, 8` answers a gold `12 boys, 8 girls` in the gold's order.
@@ -236,7 +248,10 @@ class Comparison(AmountComparison):
             if Counter(labels) != Counter(given_labels):
                 return False
             pairs = zip(gold, labels, strict=True)
-            return all(self.same(value, answer[given_labels.index(label)]) for value, label in pairs)
+            return all(
+                self.same(value, answer[given_labels.index(label)])
+                for value, label in pairs
+            )
         wanted = list(dict.fromkeys(gold)) if sets else list(gold)
         rest = list(answer)
         # Only a gold with repeated items asks for repeated items.
@@ -259,21 +274,35 @@ class Comparison(AmountComparison):
         if congruent(gold) or congruent(answer):
             rests = [congruent(one) or as_congruence(one) for one in (gold, answer)]
             return all(rests) and self._same_items(*rests)
-        if is_equation(gold) and is_equation(answer) and set(gold.sides) == set(answer.sides):
+        if (
+            is_equation(gold)
+            and is_equation(answer)
+            and set(gold.sides) == set(answer.sides)
+        ):
             return True
         asked = assigned(gold)
         given = assigned(answer)
         if asked and given:
             if same_name(asked[0], given[0]) or is_function(asked, given):
                 return self.same(asked[1], of_same_argument(asked, given))
-            return is_equation(gold) and is_equation(answer) and self.algebra.same_equations(gold, answer)
+            return (
+                is_equation(gold)
+                and is_equation(answer)
+                and self.algebra.same_equations(gold, answer)
+            )
         if (asked or given) and not (is_equation(gold) and is_equation(answer)):
             value, other = (asked, answer) if asked else (given, gold)
             assert value is not None
-            is_name = isinstance(value[0], Symbol) and isinstance(value[1], Symbol) and named(value[1])
+            is_name = (
+                isinstance(value[0], Symbol)
+                and isinstance(value[1], Symbol)
+                and named(value[1])
+            )
             if not is_name and not isinstance(other, Relation) and not is_region(other):
                 return self.same(value[1], answer) if asked else self.same(gold, value[1])
-            return (is_region(other) or is_region(value[1])) and self._same_sets(gold, answer)
+            return (is_region(other) or is_region(value[1])) and self._same_sets(
+                gold, answer
+            )
         if asked and named(asked[0]) and not symbols(asked[1]) and is_equation(answer):
             # `2x + 3 = 7` must be solved before it gives x = 2.
             return False
@@ -283,7 +312,11 @@ class Comparison(AmountComparison):
         """Compare two statements that name no value: equations, inequalities and sets."""
         if is_equation(gold) and is_equation(answer):
             return self.algebra.same_equations(gold, answer)
-        if is_equation(answer) and not isinstance(gold, Relation) and symbols(answer.sides[0]) == symbols(gold):
+        if (
+            is_equation(answer)
+            and not isinstance(gold, Relation)
+            and symbols(answer.sides[0]) == symbols(gold)
+        ):
             # 2/(x^2 - 1) = 1/(x - 1) - 1/(x + 1)
             return self.same(gold, answer.sides[1])
         if is_equation(gold) and not isinstance(answer, Relation | Collection | Logic):
@@ -295,7 +328,11 @@ class Comparison(AmountComparison):
         answer = without_in(answer)
         if gold == answer or same_order(gold, answer):
             return True
-        if isinstance(gold, Collection) and isinstance(answer, Collection) and gold.kind == answer.kind:
+        if (
+            isinstance(gold, Collection)
+            and isinstance(answer, Collection)
+            and gold.kind == answer.kind
+        ):
             return self._same_items(gold.items, answer.items)
         if _is_of_several(gold) and _is_of_several(answer):
             return self.algebra.same_equations(gold, answer)
@@ -303,7 +340,10 @@ class Comparison(AmountComparison):
             return False
         # `x > 0, x != 1` may mean that both hold, or either.
         if isinstance(answer, Collection) and answer.kind == "list":
-            return any(self.algebra.same_regions(gold, Logic(word, answer.items)) for word in ("and", "or"))
+            return any(
+                self.algebra.same_regions(gold, Logic(word, answer.items))
+                for word in ("and", "or")
+            )
         return self.algebra.same_regions(gold, answer)
 
 
@@ -337,18 +377,68 @@ class Row:
 AS_WRITTEN = (
     Row("two values written alike", ("x^2", "x^{2}"), ("x^2", "x^3"), Comparison._alike),
     Row("two numbers", ("0.5", "1/2"), ("0.5", "0.53"), Comparison._numbers),
-    Row("named values", ("(2, 3)", "x = 2, y = 3"), ("(2, 3)", "x = 2 or x = 3"), Comparison._named_values),
-    Row("a list and its chain", ("1/3, 0.5", "1/3 < 0.5"), ("1/3, 0.5", "0.5 > 1/3"), Comparison._chain),
-    Row("digits of another base", ("2516_8", "2516"), ("2516_8", "1358"), Comparison._in_a_base),
+    Row(
+        "named values",
+        ("(2, 3)", "x = 2, y = 3"),
+        ("(2, 3)", "x = 2 or x = 3"),
+        Comparison._named_values,
+    ),
+    Row(
+        "a list and its chain",
+        ("1/3, 0.5", "1/3 < 0.5"),
+        ("1/3, 0.5", "0.5 > 1/3"),
+        Comparison._chain,
+    ),
+    Row(
+        "digits of another base",
+        ("2516_8", "2516"),
+        ("2516_8", "1358"),
+        Comparison._in_a_base,
+    ),
 )
 # Rows for normalized values. The first row whose `decide` returns a bool wins.
 TABLE = (
-    Row("a value said in several ways", ("0.5", "1/2 or 0.5"), ("0.5", "0.5 or 0.6"), Comparison._alternatives),
-    Row("times, dates, ranges, remainders", ("14:30", "2:30 pm"), ("20-25", "-5"), Comparison._own_types),
+    Row(
+        "a value said in several ways",
+        ("0.5", "1/2 or 0.5"),
+        ("0.5", "0.5 or 0.6"),
+        Comparison._alternatives,
+    ),
+    Row(
+        "times, dates, ranges, remainders",
+        ("14:30", "2:30 pm"),
+        ("20-25", "-5"),
+        Comparison._own_types,
+    ),
     Row("words", ("does not exist", "undefined"), ("even", "odd"), Comparison._words),
-    Row("a set of nothing", ("no solution", r"\{\}"), ("no solution", "0"), Comparison._nothing),
-    Row("equations, inequalities, regions", ("x = 5", "5"), ("x > 3", r"x \ge 3"), Comparison._statements),
-    Row("lists, sets, points, matrices", ("1, 2", "2, 1"), ("(1, 2)", "(2, 1)"), Comparison._collections),
-    Row("LaTeX that sympy reads", (r"\int x dx", r"\int x dx"), (r"\int x dx", "7"), Comparison._unread),
-    Row("amounts in their units", ("2.5 h", "150 min"), ("5 km", "5 m"), Comparison.same_amounts),
+    Row(
+        "a set of nothing",
+        ("no solution", r"\{\}"),
+        ("no solution", "0"),
+        Comparison._nothing,
+    ),
+    Row(
+        "equations, inequalities, regions",
+        ("x = 5", "5"),
+        ("x > 3", r"x \ge 3"),
+        Comparison._statements,
+    ),
+    Row(
+        "lists, sets, points, matrices",
+        ("1, 2", "2, 1"),
+        ("(1, 2)", "(2, 1)"),
+        Comparison._collections,
+    ),
+    Row(
+        "LaTeX that sympy reads",
+        (r"\int x dx", r"\int x dx"),
+        (r"\int x dx", "7"),
+        Comparison._unread,
+    ),
+    Row(
+        "amounts in their units",
+        ("2.5 h", "150 min"),
+        ("5 km", "5 m"),
+        Comparison.same_amounts,
+    ),
 )

@@ -114,7 +114,9 @@ def _same_constants(one: Expr, other: Expr) -> bool:
         if digits is not None:
             return bool(abs(digits) < CLOSE)
     # Hundreds of digits of two values of usual size were alike.
-    return bool(sympy.simplify(gap) == 0) or (value.is_Float and bool(abs(one.evalf(15)) < LARGE))
+    return bool(sympy.simplify(gap) == 0) or (
+        value.is_Float and bool(abs(one.evalf(15)) < LARGE)
+    )
 
 
 def _agree(one: Expr, other: Expr) -> bool | None:
@@ -161,7 +163,9 @@ def _counts(value: Expr) -> bool:
     return any(power.base == -1 for power in value.atoms(sympy.Pow))
 
 
-def _point(free: Sequence[Any], generator: random.Random, within: tuple[float, float]) -> dict[Any, Any]:
+def _point(
+    free: Sequence[Any], generator: random.Random, within: tuple[float, float]
+) -> dict[Any, Any]:
     """Draw a random point: a binary fraction for each variable."""
     low, high = within
     point = {}
@@ -184,7 +188,9 @@ def _at(value: Expr, point: Mapping[Any, Any]) -> Any:
 def verified(gold: Value, answer: Value) -> bool:
     """Compare two values with math-verify; False for a pair of plain expressions."""
     both = isinstance(gold, Expr) and isinstance(answer, Expr)
-    return not both and bool(verify(gold, answer, timeout_seconds=None, allow_set_relation_comp=True))
+    return not both and bool(
+        verify(gold, answer, timeout_seconds=None, allow_set_relation_comp=True)
+    )
 
 
 def same_equations(gold: tuple[Value, Value], answer: tuple[Value, Value]) -> bool:

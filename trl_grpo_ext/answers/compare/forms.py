@@ -63,7 +63,9 @@ def plain(node: Node) -> Node:
         case Apply("^", (Collection("()" | "[]") | Matrix() as vector, Symbol("T"))):
             return vector
         # Z/5Z
-        case Apply("*", (Apply("/", (Symbol("Integers"), Number(order))), Symbol("Integers"))):
+        case Apply(
+            "*", (Apply("/", (Symbol("Integers"), Number(order))), Symbol("Integers"))
+        ):
             return Symbol(f"Integers_{order}")
         case Logic():
             return _plain_logic(node)
@@ -72,9 +74,13 @@ def plain(node: Node) -> Node:
         case Relation():
             return _plain_relation(node)
         case Apply("ratio", (Number(first), _, _, *_) as parts) if first:
-            shares = [Number(part.value / first) for part in parts if isinstance(part, Number)]
+            shares = [
+                Number(part.value / first) for part in parts if isinstance(part, Number)
+            ]
             return Collection("()", tuple(shares))
-        case Collection(kind, items) if any(isinstance(item, Apply) and _has_both_signs(item) for item in items):
+        case Collection(kind, items) if any(
+            isinstance(item, Apply) and _has_both_signs(item) for item in items
+        ):
             spread: list[Node] = []
             for item in items:
                 spread += _expanded(item)
@@ -87,16 +93,23 @@ def _plain_relation(node: Relation) -> Node:
         # f(x) = +-x
         case Relation(("=",), _) if _has_both_signs(node):
             return Collection("list", (_with_sign(node, "+-"), _with_sign(node, "-+")))
-        case Relation((_, _) as signs, (Number() as low, Apply("*", (Symbol(one), Symbol(other))), Number() as high)):
+        case Relation(
+            (_, _) as signs,
+            (Number() as low, Apply("*", (Symbol(one), Symbol(other))), Number() as high),
+        ):
             # 0 < ab < 4
             return _plain_relation(Relation(signs, (low, Symbol(one + other), high)))
         # b > c > a
         case Relation((_, _, *_) as signs, sides) if set(signs) <= {">", ">="}:
-            return Relation(tuple(sign.replace(">", "<") for sign in reversed(signs)), sides[::-1])
+            return Relation(
+                tuple(sign.replace(">", "<") for sign in reversed(signs)), sides[::-1]
+            )
         # (m, n) in {(1, 2), (2, 1)}
         case Relation(("in",), (Collection("()"), Collection("{}") as values)):
             return values
-        case Relation(("=",), (Collection(_, names), Collection(_, values))) if len(names) == len(values):
+        case Relation(("=",), (Collection(_, names), Collection(_, values))) if len(
+            names
+        ) == len(values):
             equations = [Relation(("=",), pair) for pair in zip(names, values, strict=True)]
             return Collection("list", tuple(equations))
     return node
@@ -107,7 +120,11 @@ def _plain_logic(node: Logic) -> Node:
         case Logic("or" | "and" as word, parts) if all(
             _says_value(part) or not isinstance(part, Relation) for part in parts
         ):
-            if word == "and" or all(map(_says_value, parts)) or not any(map(is_region, parts)):
+            if (
+                word == "and"
+                or all(map(_says_value, parts))
+                or not any(map(is_region, parts))
+            ):
                 return Collection("list", tuple(parts))
     return node
 
@@ -194,16 +211,27 @@ def assigned(node: Node) -> tuple[Node, Node] | None:
     For `x = 2 + 3 = 5` the value is the last side.
     """
     match node:
-        case Relation(("=",), (Apply("+", (Symbol() as name, Number(value, places))), Number(zero))) if zero == 0:
+        case Relation(
+            ("=",), (Apply("+", (Symbol() as name, Number(value, places))), Number(zero))
+        ) if zero == 0:
             # x - 3 = 0
             return name, Number(-value, places)
         case Relation(signs, sides) if set(signs) <= {"=", "~"}:
             first, last = sides[0], sides[-1]
             if named(first) and first not in walk(last):
                 return first, last
-            if len(sides) == 2 and named(last) and not isinstance(first, Symbol) and last not in walk(first):
+            if (
+                len(sides) == 2
+                and named(last)
+                and not isinstance(first, Symbol)
+                and last not in walk(first)
+            ):
                 return last, first
-            if len(sides) > 2 or isinstance(first, Opaque) or not symbols(first) | symbols(last):
+            if (
+                len(sides) > 2
+                or isinstance(first, Opaque)
+                or not symbols(first) | symbols(last)
+            ):
                 # 2 + 3 = 5
                 return Words(""), last
             if not symbols(last) and (is_label(first) or isinstance(last, Matrix)):
@@ -218,7 +246,9 @@ def named(node: Node) -> bool:
             return name not in ("pi", "e", "i", "oo")
         case Words() | Apply("overline" | "angle" | "triangle" | "vec"):
             return True
-        case Apply("*", (Apply("/", (Apply("*", (Symbol("d"), Symbol())), Symbol("d"))), Symbol())):
+        case Apply(
+            "*", (Apply("/", (Apply("*", (Symbol("d"), Symbol())), Symbol("d"))), Symbol())
+        ):
             # dy/dx
             return True
         case Apply(name, _):
@@ -238,7 +268,10 @@ def is_label(node: Node) -> bool:
         return True
     if not symbols(node):
         return False
-    return all(isinstance(one, Symbol) or (isinstance(one, Apply) and one.name in _LABELLING) for one in walk(node))
+    return all(
+        isinstance(one, Symbol) or (isinstance(one, Apply) and one.name in _LABELLING)
+        for one in walk(node)
+    )
 
 
 def same_name(gold: Node, answer: Node) -> bool:
@@ -253,8 +286,15 @@ def same_name(gold: Node, answer: Node) -> bool:
 def same_order(gold: Node, answer: Node) -> bool:
     """Check whether a list repeats a statement's order of letters: `b, a, c` for `b < a < c`."""
     match gold, answer:
-        case Relation(signs, sides), Collection("list", items) if set(signs) in ({"<"}, {">"}):
-            return len(sides) > 2 and sides == items and all(isinstance(side, Symbol) for side in sides)
+        case Relation(signs, sides), Collection("list", items) if set(signs) in (
+            {"<"},
+            {">"},
+        ):
+            return (
+                len(sides) > 2
+                and sides == items
+                and all(isinstance(side, Symbol) for side in sides)
+            )
     return False
 
 
@@ -359,7 +399,9 @@ def components(node: Node, size: int) -> Collection | None:
     found: dict[str, Node] = {}
     for term in _terms(node):
         match term:
-            case Apply("*", (amount, Symbol(name))) | Apply("*", (amount, Apply("hat", (Symbol(name),)))):
+            case Apply("*", (amount, Symbol(name))) | Apply(
+                "*", (amount, Apply("hat", (Symbol(name),)))
+            ):
                 pass
             case Symbol(name) | Apply("hat", (Symbol(name),)):
                 amount = Number(Fraction(1))

@@ -33,7 +33,8 @@ _NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
 _QUESTION = re.compile(r"(?:[^.?!\n]|\.(?=\d))*\?[^?]*\Z")
 # A task without a question mark: "Find the area in square metres."
 _TASK = re.compile(
-    r"(?:\A|[.!\n])\s*(?:find|calculate|compute|convert|determine|work out|express|give)\b[^?]*\Z", re.IGNORECASE
+    r"(?:\A|[.!\n])\s*(?:find|calculate|compute|convert|determine|work out|express|give)\b[^?]*\Z",
+    re.IGNORECASE,
 )
 # km/h, square metres, degrees Celsius, cm^2; a capital letter alone is rather a name: "in A"
 _UNIT_NAME = (
@@ -59,7 +60,9 @@ _NAMESAKES = (
     {unit("deg"), unit("fahrenheit")},
     {unit("pound"), unit("£")},
 )
-OF_REST = re.compile(r"\b(?:remainder|remain\w*|left\s?over|left|leav\w+|extra)\b", re.IGNORECASE)
+OF_REST = re.compile(
+    r"\b(?:remainder|remain\w*|left\s?over|left|leav\w+|extra)\b", re.IGNORECASE
+)
 # Pairs of words for changes in opposite directions.
 _DIRECTIONS = (
     (r"profit|gain|gained|earned", r"loss|lost|lose[sd]?"),
@@ -71,7 +74,9 @@ _DIRECTIONS = (
     (r"ends?|ended|over|finish(?:es|ed)?", r"starts?|started|begins?|began"),
     (r"arrives?|arrived", r"leaves?|left|departs?|departed"),
 )
-_DIRECTION = re.compile(rf"\b(?:{'|'.join(word for pair in _DIRECTIONS for word in pair)})\b", re.IGNORECASE)
+_DIRECTION = re.compile(
+    rf"\b(?:{'|'.join(word for pair in _DIRECTIONS for word in pair)})\b", re.IGNORECASE
+)
 # Pairs of words of opposite comparisons.
 OPPOSITES = (
     (
@@ -84,7 +89,10 @@ OPPOSITES = (
     (r"faster|fastest|quicker|quickest", r"slower|slowest|less"),
     (r"earlier|earliest", r"later|latest"),
     (r"heavier|heaviest", r"lighter|lightest|less"),
-    (r"cheaper|cheapest", r"more expensive|most expensive|dearer|dearest|costs? (?:\$?\d\S* )?more"),
+    (
+        r"cheaper|cheapest",
+        r"more expensive|most expensive|dearer|dearest|costs? (?:\$?\d\S* )?more",
+    ),
     (r"better|best", r"worse|worst"),
     (r"warmer|warmest|hotter|hottest", r"colder|coldest|cooler|coolest"),
     (r"wins?|won|winner", r"loses?|lost|loser"),
@@ -92,19 +100,24 @@ OPPOSITES = (
 # A name inside a sentence, but no owner: "Ann" of "How old is Ann?", nothing of "How old is Ann's brother?".
 _NAME = re.compile(r"(?<=[a-z,] )[A-Z][a-z]+\b(?!['’]s| [A-Z])")
 _CAPITAL = re.compile(r"[A-Z][a-z]+\b")
-NO_NAMES = frozenset("The So In He She It They This That There Thus Hence But And You We I A After Since How".split())  # noqa: SIM905
+NO_NAMES = frozenset(
+    "The So In He She It They This That There Thus Hence But And You We I A After Since How".split()  # noqa: SIM905
+)
 # "How old is Ada?" is about Ada alone; "How much did Tom give Ann?" about two.
 _ABOUT_ONE = re.compile(
     r"\b(?:is|was|will|did|does|has)\s+[A-Z][a-z]+\b(?!.*\b(?:give|gave|owe|lend|pay|sell|send)\b)(?!['’])"
 )
 _SIDES = re.compile(r",?\s+(?:and|but|while|whereas)\s+(?=[A-Z])|[;,]\s+(?=[A-Z])")
 _SUBJECT = re.compile(
-    r"\W*(?:(?:so|thus|therefore|hence|then|this means|which means|that)\b,?\s+)*([A-Z][a-z]+)\s+[a-z]", re.IGNORECASE
+    r"\W*(?:(?:so|thus|therefore|hence|then|this means|which means|that)\b,?\s+)*([A-Z][a-z]+)\s+[a-z]",
+    re.IGNORECASE,
 )
 _PER = re.compile(r"\b(?:per|every|each|an?|one|in 1)\s+(?:\d+\s+)?([a-z]+)\b")
 _TOLD_SPAN = r"\s+(?:in\s+(?:an?|one|1|each|every)|every|each|an?)\s+([a-z]+)\b"
 _COUNTS = re.compile(r"\bhow many\s+[a-z]+s\b", re.IGNORECASE)
-_TEMPERATURE = re.compile(r"\s*(?:°\s?[CF]|\bdegrees? (?:celsius|fahrenheit))$", re.IGNORECASE)
+_TEMPERATURE = re.compile(
+    r"\s*(?:°\s?[CF]|\bdegrees? (?:celsius|fahrenheit))$", re.IGNORECASE
+)
 # A percentage that the question asks for, not "after a 20 percent increase".
 _PERCENT = re.compile(r"(?<!\d[ -])\bpercent(?:age)?\b", re.IGNORECASE)
 _ASKS_PERCENTAGE = re.compile(
@@ -116,13 +129,18 @@ _ASKS_PERCENTAGE = re.compile(
 _PENCE = re.compile(r"\b(?:pence|penny)\b|\d\s?p\b", re.IGNORECASE)
 _POUNDS = re.compile(r"\bpounds?\b(?:\s+sterling\b)?", re.IGNORECASE)
 _AGE = re.compile(
-    r"\bhow old\b|\bwhat\s+(?:is|was|will be)\s+(?:\w+['’]s|his|her|their|the)\s+(?:\w+\s+)?age\b", re.IGNORECASE
+    r"\bhow old\b|\bwhat\s+(?:is|was|will be)\s+(?:\w+['’]s|his|her|their|the)\s+(?:\w+\s+)?age\b",
+    re.IGNORECASE,
 )
 # Units of ages below a year.
 _SHORT_AGES = re.compile(r"\b(?:month|week|day|hour)s?\b", re.IGNORECASE)
-_PERCENTAGES = re.compile(r"%|per\s?cent|pro[zc]ent|porcent|pourcent|процент|百分", re.IGNORECASE)
+_PERCENTAGES = re.compile(
+    r"%|per\s?cent|pro[zc]ent|porcent|pourcent|процент|百分", re.IGNORECASE
+)
 # Questions for a share as a plain number.
-_PLAIN_SHARES = re.compile(r"\b(?:as an? (?:decimal|fraction)|what fraction|probability)\b", re.IGNORECASE)
+_PLAIN_SHARES = re.compile(
+    r"\b(?:as an? (?:decimal|fraction)|what fraction|probability)\b", re.IGNORECASE
+)
 # Words of questions that percentages may answer.
 _SHARES = re.compile(
     rf"{_PERCENTAGES.pattern}"
@@ -139,7 +157,10 @@ _CENTS = re.compile(r"(?<!nearest )\bcents?\b|¢", re.IGNORECASE)
 # Words for a power of a length, by the further powers.
 _POWERS = {"area|surface": 1, "volume|capacity": 2}
 _WORD = re.compile(r"[A-Za-z]+")
-_RATIO_OF = re.compile(r"\bratio of (?:the )?(?:number of )?(\w+) to (?:the )?(?:number of )?(\w+)", re.IGNORECASE)
+_RATIO_OF = re.compile(
+    r"\bratio of (?:the )?(?:number of )?(\w+) to (?:the )?(?:number of )?(\w+)",
+    re.IGNORECASE,
+)
 _FOR_EVERY = re.compile(r"^(\d+(?:\s[a-z]+){1,2})\sfor every\s.*$")
 _RATE = re.compile(r"(.{1,40}?)\s+per\s+([a-z]{2,20})")
 _RANK = re.compile(r"\b(?:first|second|third|fourth|fifth|last)\b", re.IGNORECASE)
@@ -245,10 +266,18 @@ def as_asked(gold: str, answer: str, prompt: str) -> str:
         # No percentage equals an amount with a unit.
         return f"{gold} things"
     if isinstance(asked, Collection) and asked.kind == "list":
-        if isinstance(given, Range) and len(asked.items) == 2 and "between" in prompt.casefold():
+        if (
+            isinstance(given, Range)
+            and len(asked.items) == 2
+            and "between" in prompt.casefold()
+        ):
             return f"between {gold}"
         return f"({gold})" if asks_for_order(prompt) else gold
-    if isinstance(given, Quantity) and given.unit == unit("deg") and _TEMPERATURE.search(gold):
+    if (
+        isinstance(given, Quantity)
+        and given.unit == unit("deg")
+        and _TEMPERATURE.search(gold)
+    ):
         # the question tells of which scale: 5 degrees for 5 °C
         return _TEMPERATURE.sub(" degrees", gold)
     if isinstance(given, Quantity) and isinstance(asked, Number | Quantity):
@@ -272,7 +301,9 @@ def _is_count_in_percent(asked: Node, given: Node, prompt: str) -> bool:
             if not prompt or abs(percentage) > 10 * abs(count):
                 return False
             question = question_of(prompt)
-            is_plain = _PLAIN_SHARES.search(question) is not None and not _PERCENTAGES.search(question)
+            is_plain = _PLAIN_SHARES.search(
+                question
+            ) is not None and not _PERCENTAGES.search(question)
             if is_plain and abs(count) <= 1:
                 return True
             # A gold below 1 is itself a share, unless the prompt speaks of percentages.
@@ -348,7 +379,11 @@ def _units_asked(question: str, *, is_whole: bool) -> Mapping[str, Unit]:
         # Of "hours per day" and "miles per trip", the first word alone is a unit with a measure.
         for name in (whole_name, whole_name.partition(" per ")[0]):
             said = read(f"1 {name}")
-            if isinstance(said.node, Quantity) and said.node.unit.measures and not said.counted:
+            if (
+                isinstance(said.node, Quantity)
+                and said.node.unit.measures
+                and not said.counted
+            ):
                 asked[name] = said.node.unit
                 break
     return asked
@@ -371,11 +406,15 @@ def _differs(asked: Unit, given: Unit, question: str) -> bool:
     if _has(question, "mean|average"):
         spans.update(map(unit, _SPANS))
     rates = [asked.times(span, -1) for span in spans]
-    powers = [asked.times(asked, power) for word, power in _POWERS.items() if _has(question, word)]
+    powers = [
+        asked.times(asked, power) for word, power in _POWERS.items() if _has(question, word)
+    ]
     return given not in (*rates, *powers)
 
 
-def with_question(found: FinalAnswer, golds: Sequence[str], sentence: str, prompt: str) -> FinalAnswer:
+def with_question(
+    found: FinalAnswer, golds: Sequence[str], sentence: str, prompt: str
+) -> FinalAnswer:
     """Adapt an answer to the question: the asked direction, part of a division, or ratio order.
 
     An answer in another unit than the question's is no answer.
@@ -443,7 +482,9 @@ def _without_asked_span(answer: str, question: str) -> str:
         return answer
     given = read(answer).node
     asked = _units_asked(question, is_whole=False).values()
-    if isinstance(given, Quantity) and any(given.unit.measures == of.measures for of in asked):
+    if isinstance(given, Quantity) and any(
+        given.unit.measures == of.measures for of in asked
+    ):
         return answer
     span = rf"\b(?:(?:(?:in|over|during)\s+)?(?:the|an?|one|each|every)|per)\s+{rate[2]}\b|\b{rate[2]}ly\b"
     is_asked = re.search(span, question, re.IGNORECASE)
@@ -464,7 +505,11 @@ def _is_in_other_unit(answer: str, sentence: str, question: str) -> bool:
     if not isinstance(given, Quantity):
         return False
     measures = {measure for measure, _ in given.unit.measures}
-    named = {measure for word in filter(is_unit, _WORD.findall(question)) for measure, _ in unit(word).measures}
+    named = {
+        measure
+        for word in filter(is_unit, _WORD.findall(question))
+        for measure, _ in unit(word).measures
+    }
     return measures <= _MEASURES and not measures <= named
 
 
@@ -491,7 +536,11 @@ def _is_opposite(answer: str, golds: Sequence[str], sentence: str, question: str
     behind = rf"\b(?:\s+(?:of|by|at|is|was|about|exactly|only|a|an|total))*\s+{re.escape(answer)}"
     for pair in _DIRECTIONS:
         for one, other in (pair, pair[::-1]):
-            if _has(asked, one) and not _has(asked, other) and _has(sentence, f"(?:{other}){behind}"):
+            if (
+                _has(asked, one)
+                and not _has(asked, other)
+                and _has(sentence, f"(?:{other}){behind}")
+            ):
                 return True
     return False
 

@@ -23,7 +23,9 @@ _NAMED_PLACES = {
 }  # fmt: skip
 # The question leaves it to the answer whether to round.
 _MAY_BE_EXACT = re.compile(r"\b(?:exact|in terms of)\b", re.IGNORECASE)
-_DECIMAL = re.compile(r"(?<![\w.,])\d[\d,]*\.\d+(?![\w.,]*\d)(?!\s?[eE×]|\s?\\(?:times|cdot))")
+_DECIMAL = re.compile(
+    r"(?<![\w.,])\d[\d,]*\.\d+(?![\w.,]*\d)(?!\s?[eE×]|\s?\\(?:times|cdot))"
+)
 _RANGE = re.compile(RANGE)
 
 
@@ -41,7 +43,9 @@ def as_rounded(gold: str, prompt: str) -> str:
     if "." not in gold or not prompt or _RANGE.search(gold):
         return gold
     asked = _asked_places(prompt)
-    decimals = [Decimal(found[0].replace(",", "")).normalize() for found in _DECIMAL.finditer(gold)]
+    decimals = [
+        Decimal(found[0].replace(",", "")).normalize() for found in _DECIMAL.finditer(gold)
+    ]
     if not all(_has_places(one, *asked) for one in decimals):
         return gold
     # A dollar alone is money, and must not open a formula before a fraction.
@@ -73,7 +77,9 @@ def _asked_places(prompt: str) -> tuple[int, int]:
     places, digits = [0], [0]
     for found in _NEAREST.finditer(prompt[-MAX_PROMPT:]):
         name = found[1].casefold()
-        places.append(len(name.partition(".")[2]) if "." in name else _NAMED_PLACES.get(name, 0))
+        places.append(
+            len(name.partition(".")[2]) if "." in name else _NAMED_PLACES.get(name, 0)
+        )
     for after_point, significant in _PLACES.findall(asked):
         places.append(_count(after_point))
         digits.append(_count(significant))

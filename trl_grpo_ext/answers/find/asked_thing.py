@@ -28,7 +28,9 @@ _TOKEN = re.compile(r"[^\W\d_][\w'’-]*|[$€£]?\d[\d.,:/]*(?<![.,:])%?|[.,;]"
 _SENTENCE = re.compile(r"(?<=[?!])\s|\n")
 _STOPS = frozenset((",", ";", "."))
 _JOINTS = _STOPS | frozenset(("and", "or", "than", "as", "to", "for", "but", "while"))
-_ARTICLES = frozenset("a an the each every one some his her its their my our another".split())  # noqa: SIM905
+_ARTICLES = frozenset(
+    "a an the each every one some his her its their my our another".split()  # noqa: SIM905
+)
 # Words that are no things; most stand after "and" without a contrast.
 _NO_THINGS = _ARTICLES | frozenset(
     """of in on at to for from by with than as and or but so if when how what which who that this there it he she they
@@ -39,13 +41,20 @@ _NO_THINGS = _ARTICLES | frozenset(
     works lives weighs costs earns saves puts finds draws picks adds shares plays wins hands reaches returns""".split()  # noqa: SIM905
 )
 _PLURAL = re.compile(r"[a-z]{2,}[^s\W]s|men|women|children|people|mice|geese|sheep|fish")
-_DIMENSIONS = "length width height depth radius diameter circumference perimeter area volume".split()  # noqa: SIM905
+_DIMENSIONS = (
+    "length width height depth radius diameter circumference perimeter area volume".split()  # noqa: SIM905
+)
 _GENDERS = (("men", "women"), ("boys", "girls"), ("males", "females"))
 # Before things of a kind, in phrases that otherwise differ: "120 cups on Monday and 25% more on Tuesday".
 _BEFORE_THINGS = frozenset(("on", "in", "at", "for"))
-_COMPARES = re.compile(r"\b(?:more|less|fewer|differ\w*|than|how much \w+er)\b", re.IGNORECASE)
+_COMPARES = re.compile(
+    r"\b(?:more|less|fewer|differ\w*|than|how much \w+er)\b", re.IGNORECASE
+)
 # A question without its conditions: "If Ben has 8, how many does Ann have?" asks about Ann alone.
-_ASKING = re.compile(r"\b(?:how|what|which|who)\b.*?(?=\s(?:if|when|since|given)\s|\?|\Z)", re.IGNORECASE | re.DOTALL)
+_ASKING = re.compile(
+    r"\b(?:how|what|which|who)\b.*?(?=\s(?:if|when|since|given)\s|\?|\Z)",
+    re.IGNORECASE | re.DOTALL,
+)
 _SEVERAL = re.compile(r",\s|\sand\s")
 _BOXED = re.compile(r"\$?\\boxed\{((?:[^{}]|\{[^{}]*\})*)\}\$?")
 
@@ -57,7 +66,9 @@ class Token(NamedTuple):
     kind: str
 
 
-def with_asked_thing(found: FinalAnswer, golds: Sequence[str], completion: str, prompt: str) -> FinalAnswer:
+def with_asked_thing(
+    found: FinalAnswer, golds: Sequence[str], completion: str, prompt: str
+) -> FinalAnswer:
     """Take the asked thing's value from an end that tells values of things that the prompt contrasts.
 
     The value of another thing is no answer. An end that tells no other thing's value leaves the answer unchanged.
@@ -172,7 +183,9 @@ def _parallel(tokens: Sequence[Token], joint: int) -> Iterator[tuple[str, str]]:
     for size in range(min(len(right), MAX_PHRASE), MIN_PHRASE - 1 if is_stop else 0, -1):
         for gap in range(MAX_GAP + 1 if size >= MIN_PHRASE else 1):
             end = joint - gap
-            pair = _difference(tokens[end - size : end], right[:size]) if end >= size else None
+            pair = (
+                _difference(tokens[end - size : end], right[:size]) if end >= size else None
+            )
             if pair and (size > 1 or _are_alike(*pair, right[1:2])):
                 yield pair[0].casefold(), pair[1].casefold()
                 return
@@ -191,7 +204,9 @@ def _difference(one: Sequence[Token], other: Sequence[Token]) -> tuple[str, str]
             if different:
                 return None
             different = (here.text, there.text)
-    if not different or any(not word[0].isalpha() or word.casefold() in _NO_THINGS for word in different):
+    if not different or any(
+        not word[0].isalpha() or word.casefold() in _NO_THINGS for word in different
+    ):
         return None
     # A capital letter may begin a sentence: "Pens cost $2 and notebooks cost $5".
     is_mixed = different[0][0].isupper() != different[1][0].isupper()
@@ -219,7 +234,9 @@ def _are_alike(one: str, other: str, after: Sequence[Token]) -> bool:
 
 def _compared(tokens: Sequence[Token], joint: int) -> Iterator[tuple[str, str]]:
     """Yield the subject of a comparison and the word compared with: "A coffee costs $1 more than a tea"."""
-    start = max((place + 1 for place in range(joint) if tokens[place].text in _STOPS), default=0)
+    start = max(
+        (place + 1 for place in range(joint) if tokens[place].text in _STOPS), default=0
+    )
     sides = []
     for side in (tokens[start:joint], tokens[joint + 1 :]):
         first = next((word.text for word in side if word.kind != "a"), ".")

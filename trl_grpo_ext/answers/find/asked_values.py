@@ -7,7 +7,13 @@ from collections.abc import Sequence
 from functools import lru_cache
 from itertools import pairwise
 
-from trl_grpo_ext.answers.find.asked import OF_REST, is_opposed, known_numbers, numbers, question_of
+from trl_grpo_ext.answers.find.asked import (
+    OF_REST,
+    is_opposed,
+    known_numbers,
+    numbers,
+    question_of,
+)
 from trl_grpo_ext.answers.find.conclusions import (
     REACH,
     THEREFORE_CLAUSE,
@@ -30,9 +36,15 @@ _KINDS = tuple(
     (re.compile(asked, re.IGNORECASE), re.compile(told, re.IGNORECASE))
     for asked, told in (
         (r"\b(?:what|which) date\b", DATE),
-        (r"\bwhat time\b|\bat what hour\b|\bwhen\s(?:is|was|does|do|did|will|should|must)\b", f"{TIME}|{DATE}"),
+        (
+            r"\bwhat time\b|\bat what hour\b|\bwhen\s(?:is|was|does|do|did|will|should|must)\b",
+            f"{TIME}|{DATE}",
+        ),
         (r"\b(?:what|which) year\b", r"[12]\d{3}\b"),
-        (r"\b(?:what|which) percent(?:age)?\b|\bhow many percent\b", r"\S*%|\S*\s+per\s?cent"),
+        (
+            r"\b(?:what|which) percent(?:age)?\b|\bhow many percent\b",
+            r"\S*%|\S*\s+per\s?cent",
+        ),
         (r"\bratio\b", r"\d+\s?:\s?\d+|\d+ to \d+|\d+/\d+|.*every"),
         (r"\bwhat fraction\b", r"\d+/\d+"),
         (r"\bhow much\b", r"\\?[$€£]\s?\d|\S+\s+(?:dollars?|cents?|euros?)\b"),
@@ -53,7 +65,9 @@ _KINDS = tuple(
 )
 # The result of a calculation needs no sign of its kind: "$400 - $20 = 380".
 _RESULT = re.compile(r"=\s*\d$")
-_COUNT_OF = re.compile(r"\bhow many\s+(?:more |fewer |other |full |whole )?([a-z]{3,})", re.IGNORECASE)
+_COUNT_OF = re.compile(
+    r"\bhow many\s+(?:more |fewer |other |full |whole )?([a-z]{3,})", re.IGNORECASE
+)
 _NOUN = re.compile(
     r"\S*[\s*]+(?:of\s+(?:the|his|her|their|its|them)\s+)?"
     r"(?:more\s+|other\s+)?([a-z]{2,}s|people|children|men|women|feet)\b(?<!\bis)(?<!\bas)(?<!\bwas)(?<!\bhas)(?<!less)",
@@ -78,17 +92,23 @@ _AND = re.compile(
     r"|\S*\d\S*\s+(?:[a-z]+\s+)?(?:is|are|was|were|remains?|stay|do|have)\b)",
     re.IGNORECASE,
 )
-_COMPARES = re.compile(r"\b(?:more|less|fewer|differ\w*|change\w*|than|[a-z]{3,}er)\b", re.IGNORECASE)
+_COMPARES = re.compile(
+    r"\b(?:more|less|fewer|differ\w*|change\w*|than|[a-z]{3,}er)\b", re.IGNORECASE
+)
 _ONLY_COMPARED = re.compile(
     r"\d\S*\s+(?:[a-z/]+\s+){0,2}(?:slower|faster|too (?:much|many|little|few|long|short|late|early))\W*$",
     re.IGNORECASE,
 )
 _NEGATIVE = any_of(DENIAL)
 _CHOOSES = re.compile(r"\W*(?:which|who|is)\b", re.IGNORECASE)
-_THAN = re.compile(r"\S*\s+(?:[a-z]+\s+){0,2}(?:more|less|fewer|[a-z]{3,}er)\s+than\b", re.IGNORECASE)
+_THAN = re.compile(
+    r"\S*\s+(?:[a-z]+\s+){0,2}(?:more|less|fewer|[a-z]{3,}er)\s+than\b", re.IGNORECASE
+)
 # half of 360
 _PART_OF = re.compile(r"\b1/2 of \S*\d|\b\d+ times (?:as [a-z]+ as )?\S*\d")
-_COUNTED_FROM = re.compile(r"\b(?:after|before|from|since|past|following|to|than)\s+$", re.IGNORECASE)
+_COUNTED_FROM = re.compile(
+    r"\b(?:after|before|from|since|past|following|to|than)\s+$", re.IGNORECASE
+)
 _MOMENT = re.compile(f"{DATE}|{TIME}", re.IGNORECASE)
 _OPTIONS = re.compile(r"(?:^|\s)\(?A[).:]\s.*(?:^|\s)\(?B[).:]\s", re.DOTALL)
 _ENDING = re.compile(r"(?<=[a-z]{3})(?:ing|es|ed|s|e)$")
@@ -114,7 +134,11 @@ def asked_conclusion(sentence: str, values: Sequence[Span], prompt: str) -> Conc
     if not prompt or len(values) > MAX_VALUES:
         return conclusion(sentence, values)
     question = question_of(prompt)
-    asked = _not_compared(sentence, _of_kind(sentence, _not_given(sentence, values, prompt), question), question)
+    asked = _not_compared(
+        sentence,
+        _of_kind(sentence, _not_given(sentence, values, prompt), question),
+        question,
+    )
     found = conclusion(sentence, asked)
     if found.problem == "hedged":
         return found
@@ -160,8 +184,12 @@ def _not_given(sentence: str, values: Sequence[Span], prompt: str) -> Sequence[S
     """Drop dates and times of the prompt that tell only from where to count: "3 weeks after June 2, 2020"."""
     kept = []
     for value in values:
-        counts_from = _COUNTED_FROM.search(sentence[max(0, value.start - REACH) : value.start])
-        if not counts_from or read(sentence[value.start : value.end]).node not in _moments(prompt):
+        counts_from = _COUNTED_FROM.search(
+            sentence[max(0, value.start - REACH) : value.start]
+        )
+        if not counts_from or read(sentence[value.start : value.end]).node not in _moments(
+            prompt
+        ):
             kept.append(value)
     return kept or values
 
@@ -169,7 +197,9 @@ def _not_given(sentence: str, values: Sequence[Span], prompt: str) -> Sequence[S
 @lru_cache(maxsize=256)
 def _moments(prompt: str) -> frozenset[Node]:
     """Return a prompt's dates and times, cached: each completion of the prompt looks them up."""
-    return frozenset(read(found[0]).node for found in _MOMENT.finditer(prompt[-MAX_PROMPT:]))
+    return frozenset(
+        read(found[0]).node for found in _MOMENT.finditer(prompt[-MAX_PROMPT:])
+    )
 
 
 def _of_kind(sentence: str, values: Sequence[Span], question: str) -> Sequence[Span]:
@@ -193,7 +223,9 @@ def _of_kind(sentence: str, values: Sequence[Span], question: str) -> Sequence[S
     return denied or values
 
 
-def _of_things(sentence: str, values: Sequence[Span], chosen: Span | None, question: str) -> Span | None:
+def _of_things(
+    sentence: str, values: Sequence[Span], chosen: Span | None, question: str
+) -> Span | None:
     """Return the only value that counts the asked things, unless the chosen value counts them or nothing else."""
     asked = _COUNT_OF.search(question)
     if asked is None:
@@ -235,7 +267,9 @@ def _of_clause(sentence: str, values: Sequence[Span], question: str) -> Span | N
     return held[0]
 
 
-def _new(sentence: str, values: Sequence[Span], chosen: Span | None, prompt: str) -> Span | None:
+def _new(
+    sentence: str, values: Sequence[Span], chosen: Span | None, prompt: str
+) -> Span | None:
     """Return a sentence's single new value, absent from the prompt, if its clause fits the question best."""
     known = known_numbers(prompt)
     new = []

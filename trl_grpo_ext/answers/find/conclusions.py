@@ -88,7 +88,8 @@ _SUPPOSED = re.compile(
 _MOMENT = re.compile(rf"(?:{TIME}|{DATE})", re.IGNORECASE)
 FINITE = r"(?:is|are|was|were|has|have|had|will|gets?|got|costs?|takes?|needs?|makes?|earns?|pays?)"
 _OWN_SUBJECT = (
-    rf"and\s(?!{FINITE}\b|(?:so|thus|therefore|hence|then|now|we|this|that)\b)(?:[^\W\d_]+\s){{1,4}}?{FINITE}\s"
+    rf"and\s(?!{FINITE}\b|(?:so|thus|therefore|hence|then|now|we|this|that)\b)"
+    rf"(?:[^\W\d_]+\s){{1,4}}?{FINITE}\s"
 )
 # Before a comma that does not separate day and year: "June 2, 2020 is a Tuesday".
 _NO_DATE = r"(?:(?<![a-z]\s\d)(?<![a-z]\s\d\d)(?<!\d(?:st|nd|rd|th))|(?!,\s+\d{4}\b))"
@@ -133,7 +134,9 @@ _VERB = re.compile(
     rf"\b(?:{FINITE}|can|must|remains?|keeps?|leaves?|uses?|spends?|buys?|bought|sells?|sold|weighs?|reads?|ran|runs?)\b",
     re.IGNORECASE,
 )
-_RESULTS = re.compile(rf"\W\s*(?:{THEREFORE}|leaving|making|giving|for a total|which leaves)\b", re.IGNORECASE)
+_RESULTS = re.compile(
+    rf"\W\s*(?:{THEREFORE}|leaving|making|giving|for a total|which leaves)\b", re.IGNORECASE
+)
 # An unreal condition: "if she had bought 3 more, she would have 9".
 _COUNTERFACTUAL = re.compile(
     r"\bif\b[^,.;]*\b(?:had|were|weren['’]t|hadn['’]t)\b(?=.*\bwould\b)|\bwould\b.*\bif\b[^,.;]*\b(?:had|were)\b",
@@ -171,13 +174,16 @@ class Conclusion(NamedTuple):
 
 
 _REASON = re.compile(
-    r"^\W*(?:since|because|as|where|when|if|given|with|assuming|suppose|for(?! a (?:grand )?total))\b", re.IGNORECASE
+    r"^\W*(?:since|because|as|where|when|if|given|with|assuming|suppose|for(?! a (?:grand )?total))\b",
+    re.IGNORECASE,
 )
 # 15 and 30
 _JOINED = re.compile(r"\d\s+(?:and|&)\s+\S*\d")
 # 3 dogs and 4 cats
 _AND_ANOTHER = re.compile(r"\d.*\band\s+[$*(]*$", re.DOTALL)
-_NOUN = re.compile(r"\s+(?!(?:for|of|in|at|per|and|or|to|from|with|by|over|on|than|is|are|plus|minus)\b)[^\W\d_]+\s+")
+_NOUN = re.compile(
+    r"\s+(?!(?:for|of|in|at|per|and|or|to|from|with|by|over|on|than|is|are|plus|minus)\b)[^\W\d_]+\s+"
+)
 THEREFORE_CLAUSE = re.compile(
     rf"\W*(?:and\s+)?(?:(?!so that){THEREFORE}|that|this|leaving|giving|making|resulting in|yielding|totall?ing"
     r"|for a total"
@@ -247,11 +253,19 @@ def _telling(sentence: str, values: Sequence[Span]) -> list[int]:
     telling = [place for place in possible if values[place].start < end]
     if len(telling) > 1:
         explained = _subordinate(sentence, values[telling[0]])
-        telling = [place for place in telling if not explained.start <= values[place].start < explained.end]
+        telling = [
+            place
+            for place in telling
+            if not explained.start <= values[place].start < explained.end
+        ]
     if len(telling) < 2:
         return telling or list(range(len(values)))
     reasons = _reasons(sentence, clauses_of(sentence))
-    firm = [place for place in telling if not any(one.start <= values[place].start < one.end for one in reasons)]
+    firm = [
+        place
+        for place in telling
+        if not any(one.start <= values[place].start < one.end for one in reasons)
+    ]
     return firm if len(firm) == 1 else telling
 
 
@@ -263,7 +277,9 @@ def _subordinate(sentence: str, first: Span) -> Span:
     return Span(*found.span())
 
 
-def _concluding(sentence: str, clause: Span, values: Sequence[Span], telling: Sequence[int]) -> int:
+def _concluding(
+    sentence: str, clause: Span, values: Sequence[Span], telling: Sequence[int]
+) -> int:
     """Return the index of a clause's concluding value; -1 without conclusion."""
     held = [place for place in telling if clause.start <= values[place].start < clause.end]
     if len(held) == 1 and THEREFORE_CLAUSE.match(sentence[clause.start : clause.end]):
@@ -275,7 +291,9 @@ def _concluding(sentence: str, clause: Span, values: Sequence[Span], telling: Se
             continue
         place = found[-1]
         # it takes 6 workers 4 days
-        has_another = place + 1 in held and _NOUN.fullmatch(said, values[place].end, values[place + 1].start)
+        has_another = place + 1 in held and _NOUN.fullmatch(
+            said, values[place].end, values[place + 1].start
+        )
         return -1 if has_another else place
     return -1
 
@@ -304,7 +322,11 @@ def _reasons(sentence: str, clauses: Sequence[Span]) -> list[Span]:
     """Return clauses stating a reason, plus their "and" clauses: "as her brother is 16 and she is older"."""
     found: list[Span] = []
     for one in clauses:
-        goes_on = found and found[-1].end == one.start and _BESIDE_ANOTHER.match(sentence, one.start)
+        goes_on = (
+            found
+            and found[-1].end == one.start
+            and _BESIDE_ANOTHER.match(sentence, one.start)
+        )
         if goes_on or _REASON.match(sentence[one.start : one.end]):
             found.append(one)
     return found
@@ -312,14 +334,21 @@ def _reasons(sentence: str, clauses: Sequence[Span]) -> list[Span]:
 
 def _last_clause(sentence: str, clauses: Sequence[Span], values: Sequence[Span]) -> Span:
     """Return the last clause with a value that gives no reason and makes no supposition."""
-    holding = [one for one in clauses if any(one.start <= value.start < one.end for value in values)]
+    holding = [
+        one
+        for one in clauses
+        if any(one.start <= value.start < one.end for value in values)
+    ]
     concluding = [one for one in holding if one not in _reasons(sentence, clauses)]
     return (concluding or holding)[-1]
 
 
 def _stands_behind_verb(sentence: str, clause: Span, value: Span) -> bool:
     """Check whether a value follows the verb of its clause: `There are 12 eggs`."""
-    return _CONCLUDES.search(sentence[max(clause.start, value.start - REACH) : value.start]) is not None
+    return (
+        _CONCLUDES.search(sentence[max(clause.start, value.start - REACH) : value.start])
+        is not None
+    )
 
 
 def _ends_clause(sentence: str, clause: Span, value: Span) -> bool:
@@ -336,7 +365,9 @@ def _ends_clause(sentence: str, clause: Span, value: Span) -> bool:
 
 def ends(sentence: str, value: Span) -> bool:
     """Check that a value ends a sentence, and that other words begin the sentence."""
-    return bool(_TO_END.match(sentence[value.end :]) and not _SUBJECT.match(sentence[: value.start]))
+    return bool(
+        _TO_END.match(sentence[value.end :]) and not _SUBJECT.match(sentence[: value.start])
+    )
 
 
 def _counts_subject(sentence: str, clause: Span, value: Span) -> bool:

@@ -21,11 +21,26 @@ from trl_grpo_ext.answers.find.hedges import (
     turned_from,
 )
 from trl_grpo_ext.answers.find.marks import Mark, box_answers, boxes, concluding, tags
-from trl_grpo_ext.answers.find.phrases import emphasised, formal, informal, unmarked, without_mark
+from trl_grpo_ext.answers.find.phrases import (
+    emphasised,
+    formal,
+    informal,
+    unmarked,
+    without_mark,
+)
 from trl_grpo_ext.answers.read.numerals import POWER
 from trl_grpo_ext.support.text import did_you_mean
 
-AnswerFrom = Literal["marked", "boxed", "boxed_only", "answer_tag", "phrase", "last_number", "last_line", "text"]
+AnswerFrom = Literal[
+    "marked",
+    "boxed",
+    "boxed_only",
+    "answer_tag",
+    "phrase",
+    "last_number",
+    "last_line",
+    "text",
+]
 ANSWER_FROM: tuple[str, ...] = get_args(AnswerFrom)
 
 # Problems of a completion that gives an answer but leaves it open.
@@ -42,7 +57,9 @@ MAX_TURN = 1_000
 MAX_ANSWERS = 20
 
 _SENTENCE_BEGIN = re.compile(r"(?<=[.!?:])\s|\n")
-_QUESTION = re.compile(r"\n[ \t]*(?:#+[ \t]*|\*\*)?(?:Q|Question|Problem|Human|User)(?:[ \t]*\d+)?(?:\*\*)?[ \t]*:")
+_QUESTION = re.compile(
+    r"\n[ \t]*(?:#+[ \t]*|\*\*)?(?:Q|Question|Problem|Human|User)(?:[ \t]*\d+)?(?:\*\*)?[ \t]*:"
+)
 # Endings of chats and proofs without content: "Would you like me to explain?", a black square.
 _COURTESY = re.compile(
     r"([\s.$])(?:(?:Would you like|Do you|Shall (?:I|we)|Let me know|Feel free|Is there anything|I hope this helps"
@@ -81,7 +98,9 @@ class FinalAnswer:
 Found = list[tuple[str, str]]
 
 
-def final_answer(completion: str, *, prefill: str | None = None, answer_from: AnswerFrom = "marked") -> FinalAnswer:
+def final_answer(
+    completion: str, *, prefill: str | None = None, answer_from: AnswerFrom = "marked"
+) -> FinalAnswer:
     r"""Find a completion's final answer, searching after its thinking.
 
     | `answer_from` | takes |
@@ -192,7 +211,9 @@ def _boxed_only(text: str) -> Found | str:
 
 
 def _last_number(text: str) -> Found | str:
-    return [(number.rstrip(","), "last_number") for number in _NUMBER.findall(text)[-1:]] or "no_number"
+    return [
+        (number.rstrip(","), "last_number") for number in _NUMBER.findall(text)[-1:]
+    ] or "no_number"
 
 
 def _last_line(text: str) -> Found | str:
@@ -209,8 +230,16 @@ def _text(text: str) -> Found | str:
 
 def _marked(text: str) -> Found | str:
     tagged = tags(text)
-    outside = [box for box in box_answers(text) if not any(tag.start <= box.start < tag.end for tag in tagged)]
-    said = [mark for mark in formal(text) if not any(tag.start <= mark.start < tag.end for tag in tagged)]
+    outside = [
+        box
+        for box in box_answers(text)
+        if not any(tag.start <= box.start < tag.end for tag in tagged)
+    ]
+    said = [
+        mark
+        for mark in formal(text)
+        if not any(tag.start <= mark.start < tag.end for tag in tagged)
+    ]
     found = [*_of("answer_tag", tagged), *_of("boxed", outside), *_of("phrase", said)]
     if found:
         found += _said_again(text, max(mark.end for mark, _ in found))
@@ -224,7 +253,11 @@ def _marked(text: str) -> Found | str:
 
 def _said_again(text: str, end: int) -> list[tuple[Mark, str]]:
     """Return the value that a later sentence states as the answer: "... So the answer is 5" below `Answer: 4`."""
-    again = [mark for mark in informal(text) if mark.start > end and _VALUE.fullmatch(mark.content)]
+    again = [
+        mark
+        for mark in informal(text)
+        if mark.start > end and _VALUE.fullmatch(mark.content)
+    ]
     return _of("phrase", again)
 
 
@@ -241,7 +274,9 @@ def _concluded(text: str, found: list[tuple[Mark, str]]) -> Found | str:
     last = concluding(text, list(kinds))
     if not last:
         return []
-    before = _SENTENCE_BEGIN.split(text[max(0, last[-1].start - REACH) : last[-1].start])[-1]
+    before = _SENTENCE_BEGIN.split(text[max(0, last[-1].start - REACH) : last[-1].start])[
+        -1
+    ]
     if doubted_before(before):
         return "hedged"
     rest = text[last[0].end :]
@@ -254,22 +289,33 @@ def _concluded(text: str, found: list[tuple[Mark, str]]) -> Found | str:
     contents = " ".join(mark.content for mark in reversed(last))
     if turned_from(contents[-REACH:], rest[:MAX_TURN]):
         return "taken_back"
-    return [(answer, kinds[mark]) for mark in last for answer in _answers(mark, kinds[mark])]
+    return [
+        (answer, kinds[mark]) for mark in last for answer in _answers(mark, kinds[mark])
+    ]
 
 
 def _answers(mark: Mark, kind: str) -> list[str]:
     """Return a mark's answer; of a tag, its last box, else its content without an opening phrase."""
     if kind != "answer_tag":
         return [mark.content]
-    return [box.content for box in box_answers(mark.content)][::-1][:1] or [without_mark(mark.content)]
+    return [box.content for box in box_answers(mark.content)][::-1][:1] or [
+        without_mark(mark.content)
+    ]
 
 
 _RULES: dict[str, Callable[[str], Found | str]] = {
     "marked": _marked,
-    "boxed": lambda text: _concluded(text, _of("boxed", box_answers(text))[-1:]) or "no_boxed",
+    "boxed": lambda text: (
+        _concluded(text, _of("boxed", box_answers(text))[-1:]) or "no_boxed"
+    ),
     "boxed_only": _boxed_only,
-    "answer_tag": lambda text: _concluded(text, _of("answer_tag", tags(text))) or "no_answer_tag",
-    "phrase": lambda text: _concluded(text, _of("phrase", formal(text) or informal(text))) or "no_answer_phrase",
+    "answer_tag": lambda text: (
+        _concluded(text, _of("answer_tag", tags(text))) or "no_answer_tag"
+    ),
+    "phrase": lambda text: (
+        _concluded(text, _of("phrase", formal(text) or informal(text)))
+        or "no_answer_phrase"
+    ),
     "last_number": _last_number,
     "last_line": _last_line,
     "text": _text,

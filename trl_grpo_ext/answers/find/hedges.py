@@ -5,7 +5,15 @@ from __future__ import annotations
 import re
 
 from trl_grpo_ext.answers.read.number_words import in_digits
-from trl_grpo_ext.answers.read.signal_words import CONDITION, CONTRAST, DENIAL, DOUBT, GUESS, TURN, WRONG
+from trl_grpo_ext.answers.read.signal_words import (
+    CONDITION,
+    CONTRAST,
+    DENIAL,
+    DOUBT,
+    GUESS,
+    TURN,
+    WRONG,
+)
 
 # Characters after an answer that are searched for words that take it back.
 REACH = 200
@@ -87,10 +95,12 @@ _CORRECTED = re.compile(
 _SENTENCE = re.compile(r"(?<=[^\s.])(?<!i\.e)[.!?]\s+|\n\s*")
 _NAME = rf"(?!(?:yes|no|true|false|oh|oops|well|so|{TURN})\b)(?-i:[A-Z][a-z]{{0,20}}(?: [A-Z][a-z]{{1,20}}){{0,3}})\b"
 _VALUE = (
-    rf"(?:\(?(?-i:[A-J])\)\s+)?(?:(?:\\?\$)?-?\d[\d,./:]{{0,20}}%?|\$[^$\n]{{1,40}}\$|\\\([^\n]{{1,40}}?\\\)|{_NAME})"
+    rf"(?:\(?(?-i:[A-J])\)\s+)?"
+    rf"(?:(?:\\?\$)?-?\d[\d,./:]{{0,20}}%?|\$[^$\n]{{1,40}}\$|\\\([^\n]{{1,40}}?\\\)|{_NAME})"
 )
 _REPLACING = (
-    r"(?:no(?=,|\s+wait)|wait|oops|sorry|actually|scratch that|hold on|I meant?|or rather|make that|correction)\b"
+    r"(?:no(?=,|\s+wait)|wait|oops|sorry|actually|"
+    r"scratch that|hold on|I meant?|or rather|make that|correction)\b"
 )
 # "$63, no wait, $54", "A. Actually, B", "63... no, 54"
 _REPLACED = re.compile(
@@ -125,7 +135,9 @@ _TURNS = re.compile(
     re.IGNORECASE,
 )
 # A number that is no part of a calculation: the 5 of "12 - 7 = 5".
-_NUMBER = re.compile(r"(?<![\d.,])(?<![-−+*/×÷x]\s)\d[\d,]*(?:\.\d*[1-9])?(?![\d.]*\s[-−+*/×÷x]\s)")
+_NUMBER = re.compile(
+    r"(?<![\d.,])(?<![-−+*/×÷x]\s)\d[\d,]*(?:\.\d*[1-9])?(?![\d.]*\s[-−+*/×÷x]\s)"
+)
 # A name, or the letter of an option, that does not begin a sentence.
 _NAMES = re.compile(r"(?<=[\w,:;]\s)(?!I\b)[A-Z][a-z]*\b")
 # The end of a sentence or of a mark.

@@ -21,7 +21,16 @@ from trl_grpo_ext.answers.find.yes_no import with_leading_yes_or_no, with_yes_or
 from trl_grpo_ext.answers.read.answer import read
 from trl_grpo_ext.answers.read.number_words import in_digits
 from trl_grpo_ext.answers.read.signal_words import CONTRAST, DENIAL, TURN, any_of
-from trl_grpo_ext.answers.read.tree import Apply, Collection, Logic, Number, Quantity, Range, Relation, Remainder
+from trl_grpo_ext.answers.read.tree import (
+    Apply,
+    Collection,
+    Logic,
+    Number,
+    Quantity,
+    Range,
+    Relation,
+    Remainder,
+)
 from trl_grpo_ext.answers.read.units import is_unit
 
 _THOUSAND = 1000
@@ -67,7 +76,9 @@ _CORRECTED = any_of(TURN, CONTRAST, DENIAL, r"check|correct\w*")
 _BEFORE = re.compile(r"(?<=[\w,]\s)([A-Z][a-z]+)\s[*$(]{0,3}$")
 
 
-def with_known_golds(found: FinalAnswer, golds: Sequence[str], completion: str, prompt: str = "") -> FinalAnswer:
+def with_known_golds(
+    found: FinalAnswer, golds: Sequence[str], completion: str, prompt: str = ""
+) -> FinalAnswer:
     """Take an answer of a kind that only the golds tell: yes or no, a name, several values, a rank, nothing left.
 
     The first rule that applies wins. Only an answer without a mark, or after a phrase, is replaced.
@@ -88,7 +99,9 @@ def with_known_golds(found: FinalAnswer, golds: Sequence[str], completion: str, 
         found = with_leading_yes_or_no(found, golds, completion, prompt)
     if found.problem not in ("", "no_answer", "hedged") or marks & {"boxed", "answer_tag"}:
         return found
-    for rule in (with_named_values, with_name) if marks & {"phrase", "emphasised"} else _RULES:
+    for rule in (
+        (with_named_values, with_name) if marks & {"phrase", "emphasised"} else _RULES
+    ):
         known = rule(found, golds, completion, prompt)
         if known is not found:
             return known
@@ -99,18 +112,24 @@ def with_known_golds(found: FinalAnswer, golds: Sequence[str], completion: str, 
     return found
 
 
-def _with_alternatives(found: FinalAnswer, golds: Sequence[str], completion: str, prompt: str) -> FinalAnswer:
+def _with_alternatives(
+    found: FinalAnswer, golds: Sequence[str], completion: str, prompt: str
+) -> FinalAnswer:
     """Take all values of "x is 2 or 5" if each gold has several values: then "or" leaves nothing open."""
     if found.problem != "hedged" or not all(map(_has_several, golds)):
         return found
     sentence = _OR_NAMED.sub(" or ", in_digits(last_sentence(ending(completion))))
     value = last_value(sentence)
-    if " or " not in value or is_hedged(sentence.replace(value, "it").replace("either ", "")):
+    if " or " not in value or is_hedged(
+        sentence.replace(value, "it").replace("either ", "")
+    ):
         return found
     return said(value)
 
 
-def _with_all_values(found: FinalAnswer, golds: Sequence[str], completion: str, prompt: str) -> FinalAnswer:
+def _with_all_values(
+    found: FinalAnswer, golds: Sequence[str], completion: str, prompt: str
+) -> FinalAnswer:
     """Take a sentence's values in order if a gold has equally many: `Ann gets $10 and Ben gets $20`."""
     sizes = set()
     for gold in golds:
@@ -119,11 +138,17 @@ def _with_all_values(found: FinalAnswer, golds: Sequence[str], completion: str, 
             sizes.add(len(node.items))
     is_open = found.problem == "hedged" or "whole_text" in found.marks
     known = in_digits(prompt[-MAX_PROMPT:])
-    has_several = any(_SEVERAL.search(answer) and answer not in known for answer in found.answers)
+    has_several = any(
+        _SEVERAL.search(answer) and answer not in known for answer in found.answers
+    )
     if not sizes or is_open or has_several:
         return found
     sentence = in_digits(last_sentence(ending(completion)))
-    runs = [run for run in listed_values(sentence) if len(run) in sizes and not _SEVERAL.search(run[0])]
+    runs = [
+        run
+        for run in listed_values(sentence)
+        if len(run) in sizes and not _SEVERAL.search(run[0])
+    ]
     # A list of values from the question is no answer beside a list with new values.
     new_runs = [run for run in runs if not all(value in known for value in run)]
     runs = new_runs or runs
@@ -140,14 +165,21 @@ def _with_all_values(found: FinalAnswer, golds: Sequence[str], completion: str, 
     return said(f"({', '.join(amounts)})")
 
 
-def _with_range(found: FinalAnswer, golds: Sequence[str], completion: str, prompt: str) -> FinalAnswer:
+def _with_range(
+    found: FinalAnswer, golds: Sequence[str], completion: str, prompt: str
+) -> FinalAnswer:
     """Join two bounds into a range for range golds: "at least 40, at most 50 minutes" gives `40 to 50 minutes`."""
     if not all(isinstance(read(gold).node, Range) for gold in golds):
         return found
     sentence = in_digits(last_sentence(ending(completion)))
     values = said_values(sentence)
     has_range = any(isinstance(read(value).node, Range) for value in values)
-    if has_range or len(values) != 2 or not _LOW_TO_HIGH.search(sentence) or is_hedged(sentence):
+    if (
+        has_range
+        or len(values) != 2
+        or not _LOW_TO_HIGH.search(sentence)
+        or is_hedged(sentence)
+    ):
         return found
     low, high = values
     bounds = f"{low} to {high}"
@@ -157,7 +189,9 @@ def _with_range(found: FinalAnswer, golds: Sequence[str], completion: str, promp
     return said(bounds)
 
 
-def _with_remainder(found: FinalAnswer, golds: Sequence[str], completion: str, prompt: str) -> FinalAnswer:
+def _with_remainder(
+    found: FinalAnswer, golds: Sequence[str], completion: str, prompt: str
+) -> FinalAnswer:
     """Take the two values of "8 packs can be filled and 3 cans remain" if each gold is a quotient with remainder."""
     if not all(isinstance(read(gold).node, Remainder) for gold in golds):
         return found
@@ -173,7 +207,9 @@ def _with_remainder(found: FinalAnswer, golds: Sequence[str], completion: str, p
     return said(f"{quotient} remainder {rest}")
 
 
-def _with_rank(found: FinalAnswer, golds: Sequence[str], completion: str, prompt: str) -> FinalAnswer:
+def _with_rank(
+    found: FinalAnswer, golds: Sequence[str], completion: str, prompt: str
+) -> FinalAnswer:
     """Take the last sentence's only ordinal if each gold is an ordinal: `1789 falls in the 18th century`."""
     if not all(map(_ORDINAL.fullmatch, golds)):
         return found
@@ -184,7 +220,9 @@ def _with_rank(found: FinalAnswer, golds: Sequence[str], completion: str, prompt
     return said(sentence[slice(*ranks[0])])
 
 
-def _with_zero(found: FinalAnswer, golds: Sequence[str], completion: str, prompt: str) -> FinalAnswer:
+def _with_zero(
+    found: FinalAnswer, golds: Sequence[str], completion: str, prompt: str
+) -> FinalAnswer:
     """Take 0 as answer if each gold is 0 and the last clause says that nothing is left, as the question asks."""
     is_asked = OF_REST.search(question_of(prompt)) and all(gold == "0" for gold in golds)
     if is_asked and _NOTHING.search(last_sentence(ending(completion))):
@@ -207,7 +245,9 @@ _RULES = (
 
 
 def _is_list(node: Collection) -> bool:
-    return node.kind in ("list", "()") and all(isinstance(one, Number | Quantity | Relation) for one in node.items)
+    return node.kind in ("list", "()") and all(
+        isinstance(one, Number | Quantity | Relation) for one in node.items
+    )
 
 
 def _has_several(gold: str) -> bool:
@@ -217,7 +257,9 @@ def _has_several(gold: str) -> bool:
     return False
 
 
-def with_surroundings(found: FinalAnswer, golds: Sequence[str], completion: str, prompt: str) -> FinalAnswer:
+def with_surroundings(
+    found: FinalAnswer, golds: Sequence[str], completion: str, prompt: str
+) -> FinalAnswer:
     r"""Read an answer with the text around it: its language, the question's options, other boxes, words beside it.
 
     Examples:
@@ -231,7 +273,9 @@ def with_surroundings(found: FinalAnswer, golds: Sequence[str], completion: str,
         >>> with_surroundings(FinalAnswer(("20%",), ("phrase",)), ["20% loss"], "It is a 20% profit.", "").answers
         ('20% profit',)
     """
-    found = with_option_texts(_with_points(found, golds, f"{prompt} {completion}"), golds, prompt)
+    found = with_option_texts(
+        _with_points(found, golds, f"{prompt} {completion}"), golds, prompt
+    )
     return _with_words(_with_parts(found, golds, completion), golds, completion)
 
 
@@ -240,7 +284,9 @@ def _with_points(found: FinalAnswer, golds: Sequence[str], text: str) -> FinalAn
 
     If all golds are at least 1000, remove points between thousands.
     """
-    has_signs = any(_COMMA.search(answer) or _POINTS.search(answer) for answer in found.answers)
+    has_signs = any(
+        _COMMA.search(answer) or _POINTS.search(answer) for answer in found.answers
+    )
     if not has_signs or not _OF_COMMAS.search(text):
         return found
     are_large = True
@@ -252,7 +298,10 @@ def _with_points(found: FinalAnswer, golds: Sequence[str], text: str) -> FinalAn
         are_large = are_large and abs(number.value) >= _THOUSAND
     answers = [_COMMA.sub(r"\1.\2", answer) for answer in found.answers]
     if are_large:
-        answers = [_POINTS.sub(lambda point: point[0].replace(".", ""), answer) for answer in answers]
+        answers = [
+            _POINTS.sub(lambda point: point[0].replace(".", ""), answer)
+            for answer in answers
+        ]
     return replace(found, answers=tuple(answers))
 
 
@@ -280,7 +329,12 @@ def _with_words(found: FinalAnswer, golds: Sequence[str], text: str) -> FinalAns
         telling |= read(gold).stray
     own = _words(" ".join(golds)) & telling
     is_marked = {*found.marks} & {"boxed", "answer_tag", "whole_text"}
-    if is_marked or len(found.answers) != 1 or not own or not any(map(str.isdigit, golds[0])):
+    if (
+        is_marked
+        or len(found.answers) != 1
+        or not own
+        or not any(map(str.isdigit, golds[0]))
+    ):
         return found
     answer = found.answers[0]
     at = text.rfind(answer)

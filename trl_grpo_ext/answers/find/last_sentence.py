@@ -5,7 +5,11 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from trl_grpo_ext.answers.find.final_answer import FinalAnswer, after_thinking, without_courtesy
+from trl_grpo_ext.answers.find.final_answer import (
+    FinalAnswer,
+    after_thinking,
+    without_courtesy,
+)
 from trl_grpo_ext.answers.find.hedges import settled
 from trl_grpo_ext.answers.find.remarks import without_remarks
 from trl_grpo_ext.answers.find.sentences import listed

@@ -20,13 +20,18 @@ _CORRECTED = re.compile(
     r"\b(?:simplifies|equals?|becomes|gives|then|no|not|wait|but|so|actually|instead|rather|sorry|correct\w*)\b",
     re.IGNORECASE,
 )
-_NAME = re.compile(r"(?:^|[\s$(,;&])((?:[A-Za-z]|\\[A-Za-z]{2,8})(?:_\{?\w{1,3}\}?)?)\s*&?=\s*$")
+_NAME = re.compile(
+    r"(?:^|[\s$(,;&])((?:[A-Za-z]|\\[A-Za-z]{2,8})(?:_\{?\w{1,3}\}?)?)\s*&?=\s*$"
+)
 _SENTENCE_END = re.compile(r"[.!?]\s+[A-Z]|\n\s*\n")
 _OR = re.compile(r"\b(?:or|oder|ou|o)\b")
 _WORD = re.compile(r"[A-Za-z]{3,}")
-_BLANK = re.compile(r"\\(?:[hv]?phantom|[hv]space\*?)\s*\{[^{}]*\}|\\(?:q?quad|text\s*\{\s*\}|[,;:! ])|~")
+_BLANK = re.compile(
+    r"\\(?:[hv]?phantom|[hv]space\*?)\s*\{[^{}]*\}|\\(?:q?quad|text\s*\{\s*\}|[,;:! ])|~"
+)
 _PLACEHOLDER = re.compile(
-    r"[\s.…_]*|(?:\\text\s*\{\s*)?\[?(?:your |the |final )*answer(?: here)?\]?(?:\s*\})?", re.IGNORECASE
+    r"[\s.…_]*|(?:\\text\s*\{\s*)?\[?(?:your |the |final )*answer(?: here)?\]?(?:\s*\})?",
+    re.IGNORECASE,
 )
 _TAG = re.compile(r"<(/?)answer>", re.IGNORECASE)
 # The gap between neighbouring marks: only words without content.
@@ -60,7 +65,9 @@ def boxes(text: str) -> list[Mark]:
     if unclosed is not None:
         last = [match.start() for match in _BOX.finditer(text, unclosed)][-1:]
         found += [box for start in last for box in _scan_boxes(text, start)[0]]
-    bare = [Mark(match.start(), match.end(), match[1]) for match in _BARE_BOX.finditer(text)]
+    bare = [
+        Mark(match.start(), match.end(), match[1]) for match in _BARE_BOX.finditer(text)
+    ]
     return sorted(found + bare)
 
 
@@ -72,7 +79,11 @@ def _scan_boxes(text: str, at: int = 0) -> tuple[list[Mark], int | None]:
         for brace in _BRACES.finditer(text, box.end()):
             depth += {"{": 1, "}": -1}.get(brace[0], 0)
             if not depth:
-                found.append(Mark(box.start(), brace.end(), _unboxed(text[box.end() : brace.start()])))
+                found.append(
+                    Mark(
+                        box.start(), brace.end(), _unboxed(text[box.end() : brace.start()])
+                    )
+                )
                 at = brace.end()
                 break
         else:
@@ -101,7 +112,11 @@ def box_answers(text: str) -> list[Mark]:
     found = boxes(text)
     meant = [box for box in found if not is_placeholder(box.content)]
     for box in meant or found:
-        if runs and _joins(text[runs[-1][-1].end : box.start]) and not is_working(runs[-1][-1].content):
+        if (
+            runs
+            and _joins(text[runs[-1][-1].end : box.start])
+            and not is_working(runs[-1][-1].content)
+        ):
             runs[-1].append(box)
         else:
             runs.append([box])
@@ -111,7 +126,9 @@ def box_answers(text: str) -> list[Mark]:
 def _joined(text: str, run: list[Mark]) -> Mark:
     gaps = text[run[0].end : run[-1].start]
     contents = dict.fromkeys(_named(text, run))
-    return Mark(run[0].start, run[-1].end, (" or " if _OR.search(gaps) else ", ").join(contents))
+    return Mark(
+        run[0].start, run[-1].end, (" or " if _OR.search(gaps) else ", ").join(contents)
+    )
 
 
 def _named(text: str, run: list[Mark]) -> list[str]:
@@ -119,10 +136,16 @@ def _named(text: str, run: list[Mark]) -> list[str]:
     contents = [box.content.strip() for box in run]
     if len({*contents}) == 1 or any("=" in content for content in contents):
         return contents
-    names = [_NAME.search(text, max(0, box.start - _MAX_NAME_CHARS), box.start) for box in run]
+    names = [
+        _NAME.search(text, max(0, box.start - _MAX_NAME_CHARS), box.start) for box in run
+    ]
     if not all(names):
         return contents
-    return [f"{name[1]} = {content}" for name, content in zip(names, contents, strict=True) if name]
+    return [
+        f"{name[1]} = {content}"
+        for name, content in zip(names, contents, strict=True)
+        if name
+    ]
 
 
 def is_working(content: str) -> bool:
@@ -138,7 +161,9 @@ def is_placeholder(content: str) -> bool:
 def _joins(gap: str) -> bool:
     if len(gap) > MAX_GAP_CHARS or _CORRECTED.search(gap):
         return False
-    return BESIDE.fullmatch(gap) is not None or (_JOINED.search(gap) is not None and not _SENTENCE_END.search(gap))
+    return BESIDE.fullmatch(gap) is not None or (
+        _JOINED.search(gap) is not None and not _SENTENCE_END.search(gap)
+    )
 
 
 def tags(text: str) -> list[Mark]:
@@ -168,7 +193,11 @@ def concluding(text: str, marks: list[Mark]) -> list[Mark]:
     last = meant[-1:]
     for mark in reversed(meant[:-1]):
         gap = text[mark.end : last[-1].start]
-        if len(gap) > MAX_GAP_CHARS or not BESIDE.fullmatch(gap) or is_working(mark.content):
+        if (
+            len(gap) > MAX_GAP_CHARS
+            or not BESIDE.fullmatch(gap)
+            or is_working(mark.content)
+        ):
             break
         last.append(mark)
     return last

@@ -22,7 +22,9 @@ from trl_grpo_ext.answers.read.tree import Number, Opaque
 from trl_grpo_ext.answers.read.units import is_unit
 from trl_grpo_ext.support.text import did_you_mean
 
-Mode = Literal["auto", "boxed", "boxed_only", "answer_tag", "final_answer_phrase", "last_number"]
+Mode = Literal[
+    "auto", "boxed", "boxed_only", "answer_tag", "final_answer_phrase", "last_number"
+]
 MODES: tuple[str, ...] = get_args(Mode)
 RULES: dict[Mode, AnswerFrom] = {
     "auto": "marked",
@@ -45,10 +47,14 @@ _COMMAND = re.compile(r"\\[A-Za-z]+")
 def check_mode(mode: object) -> None:
     """Raise a ValueError unless `mode` is in `MODES`."""
     if mode not in MODES:
-        raise ValueError(f"There is no mode {mode!r} to find answers by. {did_you_mean(str(mode), MODES)}")
+        raise ValueError(
+            f"There is no mode {mode!r} to find answers by. {did_you_mean(str(mode), MODES)}"
+        )
 
 
-def math_answer(completion: str, *, prefill: str | None = None, mode: Mode = "auto", prompt: str = "") -> FinalAnswer:
+def math_answer(
+    completion: str, *, prefill: str | None = None, mode: Mode = "auto", prompt: str = ""
+) -> FinalAnswer:
     r"""Find a completion's final answer, with white space collapsed.
 
     Marks are named as in `final_answer`. An answer without a mark gets `whole_text` if the whole text is a value, else
@@ -127,7 +133,9 @@ def _taken(answer: str, mark: str, prompt: str) -> tuple[str, str, str]:
     if is_stressed_sentence:
         value, _, problem = said_unmarked(answer, prompt)
         return (value, mark, problem) if value else (answer, mark, "")
-    is_tagged_sentence = mark == "answer_tag" and answer.endswith(".") and is_sentence(answer)
+    is_tagged_sentence = (
+        mark == "answer_tag" and answer.endswith(".") and is_sentence(answer)
+    )
     if (mark == "phrase" or is_tagged_sentence) and not split_label(answer):
         answer = told_once(answer)
         value = strip_delimiters(value_said(answer))
@@ -142,4 +150,6 @@ def _taken(answer: str, mark: str, prompt: str) -> tuple[str, str, str]:
 
 def _says_something(answer: str) -> bool:
     r"""Check for content besides commands and signs in an answer; `\frac{}{}` has none."""
-    return any(map(str.isalnum, _COMMAND.sub("", answer))) or not isinstance(read(answer).node, Opaque)
+    return any(map(str.isalnum, _COMMAND.sub("", answer))) or not isinstance(
+        read(answer).node, Opaque
+    )

@@ -13,7 +13,13 @@ from trl_grpo_ext.answers.find.last_sentence import ending, said
 from trl_grpo_ext.answers.find.phrases import formal, informal
 from trl_grpo_ext.answers.read.answer import read
 from trl_grpo_ext.answers.read.number_words import in_digits
-from trl_grpo_ext.answers.read.signal_words import CONDITION, DENIAL, DOUBT, THEREFORE, any_of
+from trl_grpo_ext.answers.read.signal_words import (
+    CONDITION,
+    DENIAL,
+    DOUBT,
+    THEREFORE,
+    any_of,
+)
 from trl_grpo_ext.answers.read.spelling import without_text_commands
 from trl_grpo_ext.answers.read.tree import OF_OWN_TYPE, Number, Quantity
 from trl_grpo_ext.answers.read.units import is_unit
@@ -32,7 +38,9 @@ _IS = r"(?:is|are|was|were|has|had|gets?|costs?|pays?|share is)"
 _NAMED = re.compile(
     rf"(?:[Tt]he\s+)?({_NAME})(?:['’]s)?(?:\s+{_IS})?\s*(?:[:=]|-(?=\s))?\s*({_AMOUNT}(?:\s+[A-Za-z°]+){{0,3}})\.?"
 )
-_COUNTED = re.compile(rf"({_AMOUNT})\s+(?:(?:are|is|were|was)\s+)?([a-z]{{3,}}(?:\s+[a-z]+){{0,2}})\.?")
+_COUNTED = re.compile(
+    rf"({_AMOUNT})\s+(?:(?:are|is|were|was)\s+)?([a-z]{{3,}}(?:\s+[a-z]+){{0,2}})\.?"
+)
 _CLAUSE = re.compile(rf"[,;]\s+|,?\s+(?:and|&|while|whereas|but|{THEREFORE})\s+|\n")
 _SENTENCE = re.compile(r"(\n\s*|(?<=[.!?])\s+)")
 _ITEM = re.compile(r"^[ \t]*(?:[-*•]|\d{1,2}[.)])[ \t]+", re.MULTILINE)
@@ -43,14 +51,23 @@ _ASIDE = re.compile(r"\s*\([^()]*[a-z]{2}[^()]*\)")
 # Working before a result: the `15 - 10 =` of `y = 15 - 10 = 5`.
 _CHAIN = re.compile(r"=.*=")
 _WORKING = re.compile(r"(?<![\w.])[-−(\d$][-−+*/×÷(). \d$]*=\s*(?=[-−$\d])")
-_NOT_SAID = any_of(DENIAL, DOUBT, CONDITION, "or|would|nobody|except|when|suppose|assume|let")
+_NOT_SAID = any_of(
+    DENIAL, DOUBT, CONDITION, "or|would|nobody|except|when|suppose|assume|let"
+)
 # "For a = 2 and b = 3, the sum is 5"
 _GIVEN = re.compile(r"\W*(?:for|given|with|using)\s+\w+\s*=", re.IGNORECASE)
 # Words between a name and a number that is not its value: "the mean of 3", "x plus 3", "12 more than".
-_OTHERWISE = any_of("of|for|from|by|with|per|plus|minus|times|over|in|at|after|before|least|most")
-_COMPARED = re.compile(r"\b(?:more|less|fewer|times|than|\w+er than|as \w+(?: \w+)? as)\b|[+*^<>×÷]", re.IGNORECASE)
+_OTHERWISE = any_of(
+    "of|for|from|by|with|per|plus|minus|times|over|in|at|after|before|least|most"
+)
+_COMPARED = re.compile(
+    r"\b(?:more|less|fewer|times|than|\w+er than|as \w+(?: \w+)? as)\b|[+*^<>×÷]",
+    re.IGNORECASE,
+)
 # 2 hours 15 minutes is denied by "It does not take 2 hours 15 minutes", and not by "..., not 3 hours".
-_DENIED_AMOUNT = re.compile(r"(?<!,)(?:\s(?:not|never|cannot)|n['’]t)\s+(?:[a-z]+\s+){0,2}\W*\d", re.IGNORECASE)
+_DENIED_AMOUNT = re.compile(
+    r"(?<!,)(?:\s(?:not|never|cannot)|n['’]t)\s+(?:[a-z]+\s+){0,2}\W*\d", re.IGNORECASE
+)
 # Before a further statement, which may take back the one before.
 GOES_ON = any_of(THEREFORE, "but|then")
 
@@ -88,7 +105,9 @@ class Clause(NamedTuple):
     values: list[Value]
 
 
-def with_named_values(found: FinalAnswer, golds: Sequence[str], completion: str, prompt: str = "") -> FinalAnswer:
+def with_named_values(
+    found: FinalAnswer, golds: Sequence[str], completion: str, prompt: str = ""
+) -> FinalAnswer:
     """Take the values that a completion's end gives to the names of a gold with several, in any order and form.
 
     Examples:
@@ -110,7 +129,9 @@ def with_named_values(found: FinalAnswer, golds: Sequence[str], completion: str,
         if all(same) and len(told) == len(parts):
             return said(gold)
         if not all(same):
-            return said(", ".join(_with_value(parts[place], told[place]) for place in sorted(told)))
+            return said(
+                ", ".join(_with_value(parts[place], told[place]) for place in sorted(told))
+            )
     return found
 
 
@@ -206,7 +227,11 @@ def _told_in(sentence: str, parts: Sequence[Part]) -> dict[int, str]:
 def _read(clause: str, parts: Sequence[Part]) -> Clause:
     """Find a clause's names and values, after removing the working before a result: `y = 15 - 10 = 5`."""
     text = _WORKING.sub("", _CHAIN.sub("=", clause))
-    names = [Name(*name.span(), place) for place, part in enumerate(parts) for name in part.name.finditer(text)]
+    names = [
+        Name(*name.span(), place)
+        for place, part in enumerate(parts)
+        for name in part.name.finditer(text)
+    ]
     values = []
     for found in _VALUE.finditer(text):
         unit = found[2] or ""
@@ -217,11 +242,20 @@ def _read(clause: str, parts: Sequence[Part]) -> Clause:
 
 def _is_pair(clause: Clause) -> bool:
     """Check whether a clause says the value of a single name: "the cows are 8", "8 white cows"."""
-    if len(clause.names) != 1 or len(clause.values) != 1 or _NOT_SAID.search(clause.text) or _GIVEN.match(clause.text):
+    if (
+        len(clause.names) != 1
+        or len(clause.values) != 1
+        or _NOT_SAID.search(clause.text)
+        or _GIVEN.match(clause.text)
+    ):
         return False
     name, value = clause.names[0], clause.values[0]
     is_name_first = name.start < value.start
-    between = clause.text[name.end : value.start] if is_name_first else clause.text[value.end : name.start]
+    between = (
+        clause.text[name.end : value.start]
+        if is_name_first
+        else clause.text[value.end : name.start]
+    )
     if len(between.split()) > MAX_BETWEEN or _COMPARED.search(clause.text):
         return False
     return not is_name_first or not _OTHERWISE.search(between)
@@ -232,9 +266,15 @@ def _respectively(clauses: Sequence[Clause], count: int) -> dict[int, str]:
     names = [name.place for clause in clauses for name in clause.names]
     values = [value.text for clause in clauses for value in clause.values]
     with_values = [bool(clause.values) for clause in clauses if clause.names]
-    if len(set(names)) != count or not len(names) == len(values) == count or sum(with_values) > 1:
+    if (
+        len(set(names)) != count
+        or not len(names) == len(values) == count
+        or sum(with_values) > 1
+    ):
         return {}
-    if any(_NOT_SAID.search(clause.text) or _COMPARED.search(clause.text) for clause in clauses):
+    if any(
+        _NOT_SAID.search(clause.text) or _COMPARED.search(clause.text) for clause in clauses
+    ):
         return {}
     return dict(zip(names, values, strict=True))
 
@@ -271,6 +311,8 @@ def _with_value(part: Part, value: str) -> str:
 
 def _plain(text: str) -> str:
     """Write numbers in digits, and remove list marks, bold letters, asides and the delimiters of formulas."""
-    text = _MARKUP.sub(lambda mark: " " if mark[0].startswith("\\") else "", text.replace(r"\$", "$"))
+    text = _MARKUP.sub(
+        lambda mark: " " if mark[0].startswith("\\") else "", text.replace(r"\$", "$")
+    )
     text = _FORMULA.sub(r"\1", _ITEM.sub("", text))
     return in_digits(_ASIDE.sub("", _FRACTION.sub(r"\1/\2", without_text_commands(text))))

@@ -6,7 +6,12 @@ import re
 from collections.abc import Sequence
 from itertools import permutations
 
-from trl_grpo_ext.answers.find.asked import NO_NAMES, asks_for_order, is_opposed, question_of
+from trl_grpo_ext.answers.find.asked import (
+    NO_NAMES,
+    asks_for_order,
+    is_opposed,
+    question_of,
+)
 from trl_grpo_ext.answers.find.final_answer import FinalAnswer
 from trl_grpo_ext.answers.find.hedges import is_hedged
 from trl_grpo_ext.answers.find.last_sentence import ending, last_sentence, said
@@ -28,7 +33,9 @@ _DENIED = any_of(DENIAL, DOUBT, CONDITION, "or|would|nobody|except")
 # Words before a letter that are no noun: "not B" is not "shop B".
 _NO_NOUN = rf"(?i:{DENIAL}|{DOUBT}|{CONDITION}|or|except|is|are|was|be|than|but|and)\b"
 # Words after the letter A; before other words it is an article.
-_AFTER_LETTER = r"(?:is|was|has|had|wins?|won|costs?|gives?|gets?|and|or|because|since|as|by)\b"
+_AFTER_LETTER = (
+    r"(?:is|was|has|had|wins?|won|costs?|gives?|gets?|and|or|because|since|as|by)\b"
+)
 _ARTICLE = re.compile(r"^(?:an?|the)\s+", re.IGNORECASE)
 _AND = re.compile(r",\s*(?:and\s+)?|\s+(?:and|&)\s+")
 # Boundaries of clauses: the last clause with the name concludes. "And" is no boundary: "Tom has 3 and Ann has 5".
@@ -53,7 +60,9 @@ _VERB = re.compile(
     r"\s+(?!(?:and|or|nor|than|to|of|from|for|with|by|in|on|at|as|but|not|never|alone)\b)[a-z]+\b(?!['’]t\b)"
     r"(?!\s+(?:not|never|no)\b)"
 )
-_IS = re.compile(r"\s+(?:is|are|was|were|has|have|had|will|wins?|won)\b(?!\s+(?:not|never|no)\b)")
+_IS = re.compile(
+    r"\s+(?:is|are|was|were|has|have|had|will|wins?|won)\b(?!\s+(?:not|never|no)\b)"
+)
 # A position beside another name tells neither the first nor the last.
 _BESIDE = re.compile(
     r"\b(?:before|after|behind|ahead of|in front of|next to|left of|right of|above|below)\s+(?:the\s+)?[A-Z]"
@@ -81,7 +90,9 @@ _PRONOUN_CLAUSE = re.compile(
 )
 _LABELS = re.compile(r"\b[A-Z][A-Za-z]*")
 _SUPERLATIVE = re.compile(r"\b(?:[a-z]{3,}est|most|least)\b")
-_RANKED = re.compile(r"\b(?:second|third|fourth|2nd|3rd|4th|next)[\s-](?:[a-z]+est|most|least)\b")
+_RANKED = re.compile(
+    r"\b(?:second|third|fourth|2nd|3rd|4th|next)[\s-](?:[a-z]+est|most|least)\b"
+)
 _REASON = re.compile(
     r"\W*(?:and\s+)?(?:since|because|as|if|when|given|while|although|though|after|before|unlike|whereas)\b",
     re.IGNORECASE,
@@ -95,7 +106,9 @@ _ANOTHER = re.compile(
 )
 
 
-def with_name(found: FinalAnswer, golds: Sequence[str], completion: str, prompt: str = "") -> FinalAnswer:
+def with_name(
+    found: FinalAnswer, golds: Sequence[str], completion: str, prompt: str = ""
+) -> FinalAnswer:
     """Take a gold in words that the last sentence concludes with, or has as its subject: `Tom`, `2 or 3`, `Tom, 5`.
 
     A gold of name and amount takes the amount from the found answer.
@@ -109,10 +122,16 @@ def with_name(found: FinalAnswer, golds: Sequence[str], completion: str, prompt:
     for gold in golds:
         split = _WITH_AMOUNT.fullmatch(gold)
         name = split[1] if split else gold
-        if found.marks == ("emphasised",) or named_parts(gold) or not _is_in_words(name, prompt):
+        if (
+            found.marks == ("emphasised",)
+            or named_parts(gold)
+            or not _is_in_words(name, prompt)
+        ):
             continue
         is_phrase = found.marks == ("phrase",)
-        sentence = last_sentence(found.answers[0] if is_phrase else ending(completion), name)
+        sentence = last_sentence(
+            found.answers[0] if is_phrase else ending(completion), name
+        )
         if names(sentence, name, prompt):
             if split is None:
                 return said(gold)
@@ -138,7 +157,9 @@ def _is_in_words(gold: str, prompt: str) -> bool:
     """
     letters = gold.translate(_BETWEEN_WORDS)
     if len(letters) == 1:
-        asks_for_letter = re.search(rf"[a-z] {letters}\b|\b[Ww]h(?:ich|at) letter\b", prompt) is not None
+        asks_for_letter = (
+            re.search(rf"[a-z] {letters}\b|\b[Ww]h(?:ich|at) letter\b", prompt) is not None
+        )
         return letters.isupper() and asks_for_letter
     is_numbered = _NUMBERED.fullmatch(gold) is not None and gold in prompt
     return (letters.isalpha() or is_numbered) and gold.casefold() not in YES_AND_NO
@@ -159,13 +180,17 @@ def names(sentence: str, name: str, prompt: str = "") -> bool:
         >>> names("Those were Sam and Ann.", "Ann and Sam"), names("The last car is the red one.", "the red car")
         (True, True)
     """
-    written = re.compile(_written(name.replace(".", ""), prompt, in_order=asks_for_order(prompt)))
+    written = re.compile(
+        _written(name.replace(".", ""), prompt, in_order=asks_for_order(prompt))
+    )
     sentence = _without_rest(_without_pronoun(sentence, name, prompt), written)
     found = list(written.finditer(sentence))
     if not found or is_hedged(written.sub("it", sentence)):
         return False
     last = found[-1]
-    start = max((joint.end() for joint in _CLAUSE.finditer(sentence, 0, last.start())), default=0)
+    start = max(
+        (joint.end() for joint in _CLAUSE.finditer(sentence, 0, last.start())), default=0
+    )
     first = written.search(sentence, start) or last
     before = sentence[start : last.start()]
     behind = sentence[last.end() :]
@@ -189,7 +214,9 @@ def names(sentence: str, name: str, prompt: str = "") -> bool:
         return True
     if not _LEAD.match(sentence[start : first.start()]):
         return False
-    return _is_alone(sentence[:start], before, behind) or _is_subject(after, is_name, question)
+    return _is_alone(sentence[:start], before, behind) or _is_subject(
+        after, is_name, question
+    )
 
 
 def _without_rest(sentence: str, name: re.Pattern[str]) -> str:
@@ -225,7 +252,9 @@ def _has_other_name(text: str, name: str, prompt: str) -> bool:
 def _is_alone(earlier: str, before: str, behind: str) -> bool:
     """Check whether a sentence, or text after its colon, consists solely of a name."""
     is_first = earlier.strip(" ")[-1:] in ("", ":")
-    return is_first and _LEAD.match(before) is not None and not any(map(str.isalnum, behind))
+    return (
+        is_first and _LEAD.match(before) is not None and not any(map(str.isalnum, behind))
+    )
 
 
 def _is_subject(after: str, is_name: bool, question: str) -> bool:
@@ -233,7 +262,11 @@ def _is_subject(after: str, is_name: bool, question: str) -> bool:
 
     The verb after a word that is no name is "is", "has" or a verb of the question: "Which runs out first?"
     """
-    if _ANOTHER.search(after) or _BESIDE.search(after.partition(",")[0]) or _OPEN.search(after):
+    if (
+        _ANOTHER.search(after)
+        or _BESIDE.search(after.partition(",")[0])
+        or _OPEN.search(after)
+    ):
         return False
     if is_name:
         return _VERB.match(after) is not None
@@ -275,7 +308,11 @@ def _one(name: str, prompt: str = "") -> str:
         nouns = {"one", *re.findall(rf"\b{words}\s+([a-z]{{3,}})", prompt[-MAX_CHARS:])}
         words = rf"{words}(?:\s+(?:{'|'.join(sorted(nouns))})\b)?"
     # "Team Red" for Red, if the prompt has a team Red
-    of_kind = re.search(rf"\b([A-Z][a-z]+\s+){words}\b", prompt[-MAX_CHARS:]) if is_capital else None
+    of_kind = (
+        re.search(rf"\b([A-Z][a-z]+\s+){words}\b", prompt[-MAX_CHARS:])
+        if is_capital
+        else None
+    )
     if of_kind and of_kind[1].strip() not in NO_NAMES:
         words = rf"(?:{re.escape(of_kind[1])})?{words}"
     if len(core) == 1:

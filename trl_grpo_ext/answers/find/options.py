@@ -29,7 +29,9 @@ LABELS = "ABCDEFGHIJ"
 # Characters of an option's text.
 MAX_OPTION = 200
 # An option's label in a question: `(A)`, `A.`, `\textbf{(A)}`.
-_LABEL = re.compile(r"(?:(?:(?<=[\s$~])|^)|\\(?:textbf|text|mathrm|mathbf)\{\s*)\(?([A-J])[).:](?:\s*\})?(?=[\s\\~$])")
+_LABEL = re.compile(
+    r"(?:(?:(?<=[\s$~])|^)|\\(?:textbf|text|mathrm|mathbf)\{\s*)\(?([A-J])[).:](?:\s*\})?(?=[\s\\~$])"
+)
 # The same with a small letter, `(a) dog`, and where a line begins: `a. dog`, `- **A.** dog`, `[A] dog`, `A - dog`.
 _SMALL = re.compile(r"(?:(?<=[\s$~])|^)(?:\(([a-j])\)|([a-j])\))(?=\s)")
 _AT_LINE = re.compile(
@@ -39,7 +41,9 @@ _AT_LINE = re.compile(
 )
 # `1. Sky` or `(2) Blood` on a line of its own.
 _NUMBERED = re.compile(r"^[ \t]*\(?([1-9]\d?)[).:][ \t]+(\S[^\n]{0,200})$", re.MULTILINE)
-_OPTION_END = re.compile(r"(?:\s|\$|~|\\(?:q?quad|hspace\{[^{}]*\}|[ ,;:!\\]))+$|\n\s*\n.*", re.DOTALL)
+_OPTION_END = re.compile(
+    r"(?:\s|\$|~|\\(?:q?quad|hspace\{[^{}]*\}|[ ,;:!\\]))+$|\n\s*\n.*", re.DOTALL
+)
 _LETTER_GOLD = re.compile(r"\(?([A-Ja-j])[).]?")
 _SMALL_LABEL = re.compile(
     r"(?<![\w\\])\([a-j]\)(?!\w)|(?<![\w\\(])[a-j]\)(?=\s|$)|(?<=\bis )[a-j](?=\W*$)"
@@ -78,7 +82,10 @@ def _texts(prompt: str) -> Mapping[str, str]:
         return {}
     ends = [*(label.start() for label in listed[1:]), len(prompt)]
     # Below options on lines of their own, the prompt may go on.
-    are_lines = all(prompt.rfind("\n", begin.end(), after.start()) >= 0 for begin, after in itertools.pairwise(listed))
+    are_lines = all(
+        prompt.rfind("\n", begin.end(), after.start()) >= 0
+        for begin, after in itertools.pairwise(listed)
+    )
     if are_lines and len(listed) > 1:
         line_end = prompt.find("\n", listed[-1].end())
         ends[-1] = line_end if line_end >= 0 else len(prompt)
@@ -143,7 +150,9 @@ def numbered_options(prompt: str) -> Options:
     counted = [str(number) for number in range(1, len(lines) + 1)]
     if len(lines) < 2 or numbers != counted:
         return Options()
-    return Options(tuple(numbers), tuple(option_text(text, number) for number, text in lines))
+    return Options(
+        tuple(numbers), tuple(option_text(text, number) for number, text in lines)
+    )
 
 
 def choice_said(answer: str, options: Options) -> Choice:
@@ -164,7 +173,9 @@ def choice_said(answer: str, options: Options) -> Choice:
     whole = read_choice(answer, options)
     if whole.problem != "no_choice":
         return whole
-    sentences = [sentence for sentence in _SENTENCE.split(answer.strip()) if sentence.strip()]
+    sentences = [
+        sentence for sentence in _SENTENCE.split(answer.strip()) if sentence.strip()
+    ]
     if not sentences:
         return whole
     choice = read_choice(sentences[-1], options)
@@ -183,7 +194,9 @@ def _mentioned(sentence: str, options: Options) -> Choice:
     none = Choice(problem="no_choice")
     if not options.texts or UNSURE.search(sentence):
         return none
-    letters = {found[found.lastindex or 0] for found in _MENTIONED.finditer(sentence)} & {*options.labels}
+    letters = {found[found.lastindex or 0] for found in _MENTIONED.finditer(sentence)} & {
+        *options.labels
+    }
     if len(letters) > 1:
         return none
     text = options.within(sentence)
@@ -197,7 +210,9 @@ def _mentioned(sentence: str, options: Options) -> Choice:
     # The option's letter may stand behind its text: "The capital of France is Paris (B)."
     written = rf"(?<!\w){re.escape(text)}(?!\w)(?:\s*\((?:option\s+)?[A-Z]\))?"
     stated = re.sub(written, _STAND_IN, sentence, flags=re.IGNORECASE)
-    if options.another(stated, labels) or not (names(stated, _STAND_IN) or _concludes(sentence, text)):
+    if options.another(stated, labels) or not (
+        names(stated, _STAND_IN) or _concludes(sentence, text)
+    ):
         return none
     return Choice(labels)
 
@@ -213,7 +228,9 @@ def _concludes(sentence: str, text: str) -> bool:
     return not has_other and not conclusion(clause, [Span(start, end)]).problem
 
 
-def with_letter(found: FinalAnswer, golds: Sequence[str], completion: str, prompt: str = "") -> FinalAnswer:
+def with_letter(
+    found: FinalAnswer, golds: Sequence[str], completion: str, prompt: str = ""
+) -> FinalAnswer:
     """Take the completion's chosen option if each gold names a letter among the question's options.
 
     Examples:
@@ -229,7 +246,9 @@ def with_letter(found: FinalAnswer, golds: Sequence[str], completion: str, promp
     return said(min(chosen)) if len(chosen) == 1 else found
 
 
-def with_capital_letters(golds: tuple[str, ...], completion: str, prompt: str) -> tuple[tuple[str, ...], str, str]:
+def with_capital_letters(
+    golds: tuple[str, ...], completion: str, prompt: str
+) -> tuple[tuple[str, ...], str, str]:
     """Write golds such as `(B)` and `b` as `B` if the question has the option; return golds, completion and prompt.
 
     For a small letter, the labels of completion and prompt are written in capitals too.
@@ -280,7 +299,9 @@ def with_option_texts(found: FinalAnswer, golds: Sequence[str], prompt: str) -> 
     """
     if any(letter(gold) or split_label(gold) for gold in golds):
         options = listed_options(prompt)
-        is_mixed = any(read_choice(answer, options).problem == DIFFER for answer in found.answers)
+        is_mixed = any(
+            read_choice(answer, options).problem == DIFFER for answer in found.answers
+        )
         return FinalAnswer(problem="ambiguous") if is_mixed else found
     if not found.answers:
         return found

@@ -20,7 +20,15 @@ MAX_BOLD_WORDS = 4
 _MARKUP = r"[*_` \t]{0,8}"
 _ADVERB = r"(?:[ \t]*(?:therefore|thus|hence|clearly|indeed|definitely|simply|then)\b,?)?"
 # The word for "answer" in other languages.
-_ANSWER_ELSEWHERE = ("答案", "ответ", "antwort", "respuesta", "réponse", "resposta", "risposta")
+_ANSWER_ELSEWHERE = (
+    "答案",
+    "ответ",
+    "antwort",
+    "respuesta",
+    "réponse",
+    "resposta",
+    "risposta",
+)
 # A deliberate mark: "Answer: B" on a line of its own, "final answer is B", GSM8K's "#### 42".
 _FORMAL = re.compile(
     r"(?:^[ \t>*_#]*|(?<=[.!?;] ))(?:(?:the|my)[ \t]+)?(?:(?:final|correct|best)[ \t]+)?(?:answer|option|choice)"
@@ -32,7 +40,17 @@ _FORMAL = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 # Every deliberate mark contains such a word; this cheap test avoids the slow expression.
-_FORMAL_WORDS = ("answer", "option", "choice", "####", *_ANSWER_ELSEWHERE, "**yes", "**no", "**true", "**false")
+_FORMAL_WORDS = (
+    "answer",
+    "option",
+    "choice",
+    "####",
+    *_ANSWER_ELSEWHERE,
+    "**yes",
+    "**no",
+    "**true",
+    "**false",
+)
 # A sentence that states the answer: "so the correct answer is B".
 _INFORMAL = re.compile(
     rf"\b(?:answer|(?:correct|right|best)[ \t]+(?:option|choice))(?:[ \t]+to[ \t][^\n.?!:]{{1,100}}?)?{_MARKUP}"
@@ -41,7 +59,8 @@ _INFORMAL = re.compile(
     re.IGNORECASE,
 )
 _AGAIN = re.compile(
-    rf"(?:so,?[ \t]+)?(?:(?:the|my)[ \t]+)?(?:(?:final|correct|best)[ \t]+)?(?:{_INFORMAL.pattern})", re.IGNORECASE
+    rf"(?:so,?[ \t]+)?(?:(?:the|my)[ \t]+)?(?:(?:final|correct|best)[ \t]+)?(?:{_INFORMAL.pattern})",
+    re.IGNORECASE,
 )
 _NEGATED = re.compile(r"(?:not|never|n't|neither|none)\b", re.IGNORECASE)
 # "The wrong answer is 5", "another answer would be 5"
@@ -51,7 +70,9 @@ _OTHER = re.compile(
     re.IGNORECASE,
 )
 _REACH = 20
-_BETWEEN = re.compile(r"[\W_]*(?:so\b[\W_]*)?(?:(?:the|my|thus|therefore)\b[\W_]*)?", re.IGNORECASE)
+_BETWEEN = re.compile(
+    r"[\W_]*(?:so\b[\W_]*)?(?:(?:the|my|thus|therefore)\b[\W_]*)?", re.IGNORECASE
+)
 # Markup before an answer, and openings of formulas.
 _NOTHING_YET = re.compile(r"(?:[*_`\s:]|\\[\[(]|\$\$)*")
 # A list of at least two items, each on a line of its own.
@@ -59,13 +80,32 @@ _LIST = re.compile(r"\s*+((?:(?:[-*•‣]|\(?\d{1,3}[.)])[ \t]+[^\n]*+(?:\n\s*+
 _WORD = re.compile(r"[^\W\d_]{2,}")
 _BOLD = re.compile(r"\*\*([^*\n]{1,200})\*\*")
 # A continuation after bold letters: more answers, a unit, or the rest of a formula.
-_GOES_ON = re.compile(r"\s*(?:[,/%+*^=×\d]|[.-]\d|x\s|\(?\s*or\b|and\b|[^\W\d_]+\W*$)", re.IGNORECASE)
+_GOES_ON = re.compile(
+    r"\s*(?:[,/%+*^=×\d]|[.-]\d|x\s|\(?\s*or\b|and\b|[^\W\d_]+\W*$)", re.IGNORECASE
+)
 _STOP = re.compile(r"(?<!\.)[.!?](?=[\s*_`\"')]|$)|。")
 _CLAUSE = re.compile(r",?(?<!\s)\s+(?:because|since)\b|,\s+(?:which|so|as)\b")
 # A formula of several lines.
 _DISPLAY = re.compile(r"\s*\\begin\{((?:align|equation|gather)(?:ed)?\*?)\}")
 _OTHER_MARK = re.compile(r"\\boxed|<answer", re.IGNORECASE)
-_ABBREVIATIONS = frozenset(("st", "dr", "mr", "ms", "mrs", "vs", "inc", "ltd", "jr", "sr", "mt", "ft", "prof", "gen"))
+_ABBREVIATIONS = frozenset(
+    (
+        "st",
+        "dr",
+        "mr",
+        "ms",
+        "mrs",
+        "vs",
+        "inc",
+        "ltd",
+        "jr",
+        "sr",
+        "mt",
+        "ft",
+        "prof",
+        "gen",
+    )
+)
 _INITIALS = re.compile(r"(?:[A-Za-z]\.)+[A-Za-z]")
 
 

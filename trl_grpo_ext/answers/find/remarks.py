@@ -26,8 +26,14 @@ _BEGUN = re.compile(
 _BECAUSE = re.compile(r"\W*(?:this|that|it) is because\b", re.IGNORECASE)
 _NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
 # A last part of a text that explains the answer before it.
-_EXPLANATION = re.compile(r"\n\s*[#*_ ]*(?:explanation|reasoning|justification)[*_]*:[*_]*\s[\s\S]*\Z", re.IGNORECASE)
-_BRACKETED = re.compile(r"\((?!\s*(?:or|i\.e\.|that is|answer)\b)(?=[^()\\]*[a-z]{3})[^$]*\)[\s.!*]*", re.IGNORECASE)
+_EXPLANATION = re.compile(
+    r"\n\s*[#*_ ]*(?:explanation|reasoning|justification)[*_]*:[*_]*\s[\s\S]*\Z",
+    re.IGNORECASE,
+)
+_BRACKETED = re.compile(
+    r"\((?!\s*(?:or|i\.e\.|that is|answer)\b)(?=[^()\\]*[a-z]{3})[^$]*\)[\s.!*]*",
+    re.IGNORECASE,
+)
 # A sentence that gives another answer is no remark, however it begins.
 _GIVES_ANSWER = re.compile(
     rf"\b(?:{WRONG}|{TURN}|{THEREFORE}|answer is|boxed|mistake|error|should)\b|\bnot\s+\W*\d|[#<]",
@@ -41,7 +47,8 @@ _UNREAL = re.compile(
     re.IGNORECASE,
 )
 _CORRECTED = re.compile(
-    r"(?:\s+not|n['’]t)\s+[^.;,]{1,30}?,?\s+but\s+(?:rather\s+|instead\s+)?(?=\W{0,3}\d)", re.IGNORECASE
+    r"(?:\s+not|n['’]t)\s+[^.;,]{1,30}?,?\s+but\s+(?:rather\s+|instead\s+)?(?=\W{0,3}\d)",
+    re.IGNORECASE,
 )
 _OVERTURNED = re.compile(
     r"^.*,\s+but\s+(?=[^.;]*\b(?:actually|really|in fact)\b)"
@@ -66,9 +73,13 @@ _ASIDE = re.compile(
     rf"|(?<!\band)(?<!,),?\s+(?:because|since)\s(?!.*\b(?:{THEREFORE})\b).*$|,\s+as\s+\S*\d.*$",
     re.IGNORECASE,
 )
-_RATE = re.compile(r"(?<=\w)\s+\([^()\d]*\d[^()]*\b(?:per|each|every|apiece)\b[^()]*\)[\s.!*]*$")
+_RATE = re.compile(
+    r"(?<=\w)\s+\([^()\d]*\d[^()]*\b(?:per|each|every|apiece)\b[^()]*\)[\s.!*]*$"
+)
 # `x + 1 (x ≠ 1)`
-_RESTRICTED = re.compile(r"(?<=\w)\s*\((?:for |where |if |with )?[A-Za-z] ?(?:≠|\\neq?|!=) ?[-−]?\d{1,9}\)[\s.!*]*$")
+_RESTRICTED = re.compile(
+    r"(?<=\w)\s*\((?:for |where |if |with )?[A-Za-z] ?(?:≠|\\neq?|!=) ?[-−]?\d{1,9}\)[\s.!*]*$"
+)
 # "5/6, or about 0.83": the exact value stands before it.
 _APPROXIMATED = re.compile(
     r"(?<=[\w$}*])(?:(?<=\d)|(?<=pi)|(?<=π)|(?<=[$}*])),\s+(?:or|which is|i\.e\.,?)\s+"
@@ -96,9 +107,12 @@ _OR = re.compile(
 _MAX_FORMS = 3
 # 8.5 kg (8500 g)
 _OR_BRACKETED = re.compile(
-    rf"(?<![\w.])({_AMOUNT}){_UNIT}\s+\((?:or\s+|=\s*|i\.e\.,?\s+|that is,?\s+)?({_AMOUNT}){_UNIT}\)", re.IGNORECASE
+    rf"(?<![\w.])({_AMOUNT}){_UNIT}\s+\((?:or\s+|=\s*|i\.e\.,?\s+|that is,?\s+)?({_AMOUNT}){_UNIT}\)",
+    re.IGNORECASE,
 )
-_BOX_OR = re.compile(rf"\\boxed\{{((?:[^{{}}]|\{{[^{{}}]*\}})*)\}}\$?(,?\s+\(?or\s+({_AMOUNT})\)?)")
+_BOX_OR = re.compile(
+    rf"\\boxed\{{((?:[^{{}}]|\{{[^{{}}]*\}})*)\}}\$?(,?\s+\(?or\s+({_AMOUNT})\)?)"
+)
 _OUT_OF = re.compile(r"\s(?:out of|in)\s", re.IGNORECASE)
 # Questions for the least or the largest number, which "at least 5" or "at most 5" answers.
 _ASKS_LEAST = re.compile(
@@ -106,10 +120,15 @@ _ASKS_LEAST = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _ASKS_MOST = re.compile(
-    r"\b(?:maximum|most|largest|greatest|highest)\b|\bhow many\b.*\b(?:can|could|able)\b", re.IGNORECASE | re.DOTALL
+    r"\b(?:maximum|most|largest|greatest|highest)\b|\bhow many\b.*\b(?:can|could|able)\b",
+    re.IGNORECASE | re.DOTALL,
 )
-_AT_LEAST = re.compile(r"\b(?:at least|no (?:fewer|less) than|a minimum of)\s+(?=\W{0,4}\d)", re.IGNORECASE)
-_AT_MOST = re.compile(r"\b(?:at most|no more than|up to|a maximum of)\s+(?=\W{0,4}\d)", re.IGNORECASE)
+_AT_LEAST = re.compile(
+    r"\b(?:at least|no (?:fewer|less) than|a minimum of)\s+(?=\W{0,4}\d)", re.IGNORECASE
+)
+_AT_MOST = re.compile(
+    r"\b(?:at most|no more than|up to|a maximum of)\s+(?=\W{0,4}\d)", re.IGNORECASE
+)
 _SENTENCES = re.compile(r"(?<=[^\s.])(?<!i\.e)[.!]\s|\n")
 
 
@@ -271,7 +290,9 @@ def _size(amount: str, word: str | None) -> Size | None:
 def _is_reason(sentence: str, before: str) -> bool:
     """Check whether the calculations of an explanation have a number of the line before the explanation."""
     said = _NUMBER.findall(before.rstrip().rpartition("\n")[2])
-    return bool(before.strip()) and ("=" not in sentence or not {*said}.isdisjoint(_NUMBER.findall(sentence)))
+    return bool(before.strip()) and (
+        "=" not in sentence or not {*said}.isdisjoint(_NUMBER.findall(sentence))
+    )
 
 
 def _without_explanation(text: str) -> str:
@@ -307,7 +328,11 @@ def without_remarks(text: str) -> str:
             told = told.replace("instead", "")
         if begun and _BECAUSE.match(sentence) and not _is_reason(sentence, before):
             break
-        if is_remark and not _GIVES_ANSWER.search(told) and (is_unreal or not is_hedged(sentence)):
+        if (
+            is_remark
+            and not _GIVES_ANSWER.search(told)
+            and (is_unreal or not is_hedged(sentence))
+        ):
             if not any(map(str.isalnum, before)):
                 break
             text = before

@@ -17,7 +17,13 @@ from trl_grpo_ext.answers.find.remarks import (
     without_bound,
     without_remarks,
 )
-from trl_grpo_ext.answers.find.values import FORMULA, TYPED, concluded, has_formula, last_value
+from trl_grpo_ext.answers.find.values import (
+    FORMULA,
+    TYPED,
+    concluded,
+    has_formula,
+    last_value,
+)
 from trl_grpo_ext.answers.read.answer import read
 from trl_grpo_ext.answers.read.number_words import in_digits
 from trl_grpo_ext.answers.read.signal_words import AS_REASON, SUMMING_UP, THEREFORE
@@ -76,7 +82,9 @@ _WRITTEN_AS = re.compile(
     re.DOTALL,
 )
 # "I settle on 2 hours" concludes, whatever it is about.
-_DECIDES = re.compile(r"\bI(?:['’](?:d|ll)|\s[a-z]+)? (?:settle|decide|go|stick|choose|pick|take|say|conclude)\b")
+_DECIDES = re.compile(
+    r"\bI(?:['’](?:d|ll)|\s[a-z]+)? (?:settle|decide|go|stick|choose|pick|take|say|conclude)\b"
+)
 _MAX_REPEATED = 3
 # A sentence with all words of a question answers the question, if these are at least as many.
 _MIN_WORDS = 2
@@ -88,11 +96,17 @@ _SO = re.compile(
     rf"|(?:{SUMMING_UP})(?=,\s))[,:：，]?\s*",
     re.IGNORECASE,
 )
-_LABEL = re.compile(r"^[\W_]*(?:[A-Za-z][A-Za-z ]{2,30}:[*_\s]*|[A-Za-z][A-Za-z\d ]{2,40}:[*_]*\s+)(?=\S)")
-_ANSWER_PROMPT = re.compile(r"(?:answer|antwort|respuesta|réponse|resposta)\W*\Z", re.IGNORECASE)
+_LABEL = re.compile(
+    r"^[\W_]*(?:[A-Za-z][A-Za-z ]{2,30}:[*_\s]*|[A-Za-z][A-Za-z\d ]{2,40}:[*_]*\s+)(?=\S)"
+)
+_ANSWER_PROMPT = re.compile(
+    r"(?:answer|antwort|respuesta|réponse|resposta)\W*\Z", re.IGNORECASE
+)
 _FIRST_LETTER = re.compile(r"\W{0,3}([A-J])\W{0,3}\n")
 # A list at the end of a text that a line before it announces.
-_LISTED = re.compile(r":[ \t*]*\n\s*((?:(?:[-*•]|\d{1,2}[.)])[ \t]+[^\n]+(?:\n\s*|\Z)){2,})\Z")
+_LISTED = re.compile(
+    r":[ \t*]*\n\s*((?:(?:[-*•]|\d{1,2}[.)])[ \t]+[^\n]+(?:\n\s*|\Z)){2,})\Z"
+)
 _ITEM = re.compile(r"(?:[-*•]|\d{1,2}[.)])[ \t]+([^\n]+)")
 _ASKS_COUNT = re.compile(r"\bhow many\b|\bnumber of\b", re.IGNORECASE)
 # 6 factors: 1, 2, 3, 4, 6 and 12
@@ -122,7 +136,19 @@ _ATTACHED = re.compile(r"\d(?:[mck]?m|g|kg|ft|s|h)[²³]?$")
 _BOLD = re.compile(r"(?<![\w)])\*\*|\*\*(?![\w(-])|(?<!`)`(?!`)")
 _STRESSED = re.compile(r"\*\*([^*\n]{1,80})\*\*")
 _ANSWERS = frozenset(
-    ("yes", "no", "true", "false", "even", "odd", "no solution", "no solutions", "divergent", "convergent", "infinity")
+    (
+        "yes",
+        "no",
+        "true",
+        "false",
+        "even",
+        "odd",
+        "no solution",
+        "no solutions",
+        "divergent",
+        "convergent",
+        "infinity",
+    )
 )
 # Text before a sentence's conclusion; only the conclusion must be firm: `it might be 10, but not 0; hence 9`.
 _CONCLUSION = re.compile(rf"^.*[,;]\s+(?:{THEREFORE})\b", re.IGNORECASE | re.DOTALL)
@@ -139,7 +165,9 @@ _MARKED_SENTENCE = re.compile(
     re.IGNORECASE,
 )
 # A later mark, or the beginning of a correction.
-_SAID_LATER = re.compile(r"answer|####|\\boxed|\b(?:wait|actually|mistake|wrong|correction)\b", re.IGNORECASE)
+_SAID_LATER = re.compile(
+    r"answer|####|\\boxed|\b(?:wait|actually|mistake|wrong|correction)\b", re.IGNORECASE
+)
 _LONG_WORD = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{3,}")
 _FENCE = re.compile(r"^```\w*\n(.*?)\n?```$", re.DOTALL)
 _LEAD = re.compile(r"^(?:[A-Za-z]\s*:|=>|->|→|=)\s*")
@@ -160,7 +188,9 @@ def said_unmarked(answer: str, prompt: str) -> tuple[str, str, str]:
     if "\\" not in tail:
         tail = tail.replace(" & ", " and ")
     plain = in_digits(_BOLD.sub("", tail).strip())
-    plain = without_additions(told_once(stated(_LEAD.sub("", _FENCE.sub(r"\1", plain)).strip())))
+    plain = without_additions(
+        told_once(stated(_LEAD.sub("", _FENCE.sub(r"\1", plain)).strip()))
+    )
     count = _count_of_list(listed(plain) or plain, question_of(prompt))
     if count:
         return count, "last_expression", ""
@@ -227,7 +257,12 @@ def _is_about_another(sentences: Sequence[str], prompt: str) -> bool:
         return False
     before, last = sentences[-2:]
     asked = stems(question_of(prompt))
-    if len(asked) < _MIN_WORDS or asked & stems(last) or _SO.match(last.strip()) or _DECIDES.search(last):
+    if (
+        len(asked) < _MIN_WORDS
+        or asked & stems(last)
+        or _SO.match(last.strip())
+        or _DECIDES.search(last)
+    ):
         return False
     return asked <= stems(before) and any(map(str.isdigit, before)) and "=" not in last
 
@@ -253,7 +288,12 @@ def _is_whole_answer(text: str) -> bool:
     # Reading a long text as a value would dominate the cost of finding answers.
     if len(text) > MAX_WHOLE and _SENTENCE_STOP.search(text):
         return False
-    if not is_value(text) or _THEREFORE.search(text) or _announces(text) or _last_step(_SO.sub("", text)):
+    if (
+        not is_value(text)
+        or _THEREFORE.search(text)
+        or _announces(text)
+        or _last_step(_SO.sub("", text))
+    ):
         return False
     return not TYPED.search(text) or isinstance(read(text).node, OF_OWN_TYPE)
 
@@ -349,8 +389,7 @@ def _value_that_is(sentence: str) -> str:
         said = strip_delimiters(part.strip(" *_`:,。")).rstrip(".")
         if said.casefold() in _ANSWERS:
             return said
-        whole = _SIGN.search(said) and not _ATTACHED.search(said) and said.count("$") % 2 == 0
-        if not whole or not is_value(said) or any(isinstance(one, Words) for one in walk(read(said).node)):
+        if not _is_value_alone(said):
             continue
         # The words around an amount tell whether the sentence concludes with it.
         is_amount = _is_amount(read(said).node) and not said.startswith("{")
@@ -364,6 +403,14 @@ def _value_that_is(sentence: str) -> str:
     return ""
 
 
+def _is_value_alone(said: str) -> bool:
+    """Check whether a text is a value in digits or formulas, without words and without half a formula."""
+    whole = _SIGN.search(said) and not _ATTACHED.search(said) and said.count("$") % 2 == 0
+    if not whole or not is_value(said):
+        return False
+    return not any(isinstance(one, Words) for one in walk(read(said).node))
+
+
 def _last_step(sentence: str) -> str:
     """Return the last of several calculations, or the solution of an equation before it: `x = 7` of "2x = 14, x = 7".
 
@@ -373,10 +420,18 @@ def _last_step(sentence: str) -> str:
     working, is_equation, result = last.rpartition("=")
     solved = _SOLVED.fullmatch(last.strip(" ."))
     unknown = solved[1] if solved else ""
-    if not steps or not is_equation or not (solved or not _LETTER.search(working + _THINGS.sub("", result))):
+    if (
+        not steps
+        or not is_equation
+        or not (solved or not _LETTER.search(working + _THINGS.sub("", result)))
+    ):
         return ""
     for step in (_THINGS.sub("", step) for step in steps):
-        if "=" not in step or set(_LETTER.findall(step)) != set(unknown) or step.partition("=")[0].strip() == unknown:
+        if (
+            "=" not in step
+            or set(_LETTER.findall(step)) != set(unknown)
+            or step.partition("=")[0].strip() == unknown
+        ):
             return ""
     return last.strip(" .")
 

@@ -35,7 +35,9 @@ _NUMBER = re.compile(
 )
 # A brace that opens a group of LaTeX, not a set: {1, 2}.
 _GROUP = re.compile(r"(?<=[\w}^_\]\\]){")
-_MONEY = re.compile(r"\$(?=\d[\d,]*(?:\.\d+)?(?:[\s.,;:!?)]|\s*[-−+*/×÷=]\s*\$?\d|/[A-Za-z]{2}|$))")
+_MONEY = re.compile(
+    r"\$(?=\d[\d,]*(?:\.\d+)?(?:[\s.,;:!?)]|\s*[-−+*/×÷=]\s*\$?\d|/[A-Za-z]{2}|$))"
+)
 TYPED = re.compile(f"{DATE}|{TIME}|{REMAINDER}|{RATIO}|{RANGE}", re.IGNORECASE)
 _JOINT = re.compile(r"\s*(?:,|,?\s*\b(?:and|or)\b)\s*")
 _IS_DATE = re.compile(DATE, re.IGNORECASE)
@@ -89,7 +91,9 @@ def _span(joined: Sequence[re.Match[str]]) -> Span:
     return Span(joined[0].start(), joined[-1].end())
 
 
-def _without_names(sentence: str, values: list[list[re.Match[str]]]) -> list[list[re.Match[str]]]:
+def _without_names(
+    sentence: str, values: list[list[re.Match[str]]]
+) -> list[list[re.Match[str]]]:
     """Drop ordinals that only name a thing: "the 2nd train"; keep ranks such as "came in 2nd".
 
     If a sentence has no other values, keep an ordinal at its end, unless the sentence also begins with it.
@@ -107,7 +111,9 @@ def has_formula(sentence: str) -> bool:
     """Check whether a sentence contains a formula; dollars before amounts are money."""
     if "\\" in sentence.replace(r"\$", ""):
         return True
-    return not _is_money(sentence) and (sentence.count("$") > 1 or FORMULA.search(sentence) is not None)
+    return not _is_money(sentence) and (
+        sentence.count("$") > 1 or FORMULA.search(sentence) is not None
+    )
 
 
 def _is_money(text: str) -> bool:
@@ -133,7 +139,11 @@ def said_values(line: str) -> list[str]:
 
 def listed_values(line: str) -> list[list[str]]:
     """Return each run of values that `and` or commas join, as the values' texts: `2, 3 and 5`."""
-    return [[_written(one).strip() for one in joined] for joined in _values(line) if len(joined) > 1]
+    return [
+        [_written(one).strip() for one in joined]
+        for joined in _values(line)
+        if len(joined) > 1
+    ]
 
 
 def _written(found: re.Match[str]) -> str:
@@ -174,7 +184,11 @@ def _is_joined(line: str, value: Sequence[re.Match[str]], other: re.Match[str]) 
     """Check whether a number or formula continues the preceding value."""
     joint = _JOINT.fullmatch(line, value[-1].end(), other.start())
     # in 1977, 35 years before
-    is_apart = joint is not None and joint[0].strip() == "," and _THINGS.match(line, other.end()) is not None
+    is_apart = (
+        joint is not None
+        and joint[0].strip() == ","
+        and _THINGS.match(line, other.end()) is not None
+    )
     dates = [_IS_DATE.fullmatch(one[0]) is not None for one in (value[-1], other)]
     is_apart = is_apart or dates[0] != dates[1]
     return (joint is not None and not is_apart) or _is_part(line, value[0], other)

@@ -10,7 +10,15 @@ from trl_grpo_ext.answers.find.asked import question_of
 from trl_grpo_ext.answers.find.final_answer import FinalAnswer
 from trl_grpo_ext.answers.find.last_sentence import ending, last_sentence, said
 from trl_grpo_ext.answers.read.answer import MAX_CHARS
-from trl_grpo_ext.answers.read.signal_words import CONDITION, CONTRAST, DENIAL, DOUBT, THEREFORE, TURN, any_of
+from trl_grpo_ext.answers.read.signal_words import (
+    CONDITION,
+    CONTRAST,
+    DENIAL,
+    DOUBT,
+    THEREFORE,
+    TURN,
+    any_of,
+)
 
 YES_AND_NO = ("yes", "no", "true", "false")
 # Characters before a yes or no that are searched for a supposition.
@@ -30,13 +38,17 @@ _TURNED = re.compile(
     re.IGNORECASE,
 )
 # 4, Yes, 7
-_AMONG_OTHERS = re.compile(r"[\w.]\s*,\s*(?:yes|no|true|false)\s*,\s*\S{1,8}(?:,|$)", re.IGNORECASE)
+_AMONG_OTHERS = re.compile(
+    r"[\w.]\s*,\s*(?:yes|no|true|false)\s*,\s*\S{1,8}(?:,|$)", re.IGNORECASE
+)
 _LEADS = re.compile(r"(?:\\text\s*\{)?\s*(yes|no|true|false)\b\s*[,;:.(–—]", re.IGNORECASE)
 # A supposition in the word's sentence: "If it were even, yes."
 _UNREAL = re.compile(r"\b(?:if|suppose|assuming)\b[^.!?\n]*\Z", re.IGNORECASE)
 _AUXILIARY = r"is|are|was|were|does|do|did|can|could|will|would|has|have|had|should"
 _ASKS = re.compile(rf"^\W*(?:so\s+|then\s+)?(?:{_AUXILIARY})\b", re.IGNORECASE)
-_STATES = re.compile(rf"\b(?:{_AUXILIARY})(?:n['’]t)?\b|\bwon['’]t\b|\bcan(?:not|['’]t)\b", re.IGNORECASE)
+_STATES = re.compile(
+    rf"\b(?:{_AUXILIARY})(?:n['’]t)?\b|\bwon['’]t\b|\bcan(?:not|['’]t)\b", re.IGNORECASE
+)
 _WORD = re.compile(r"[A-Za-z]+(?:['’][a-z]+)?|\d[\d.,/]*")
 _SILENT = frozenset(
     """a an the of is are was were be been does do did can could will would has have had should he she it they we i this
@@ -47,7 +59,9 @@ _NEGATIVE = re.compile(rf"{DENIAL}|impossible")
 _ENDING = re.compile(r"(?<=[a-z]{3})(?:s|es|ed|ing)$")
 _LEFT_OPEN = any_of(CONDITION, DOUBT, "or|unclear|only")
 _BECAUSE = re.compile(r",?\s+(?:because|since|as)\s")
-_STATEMENT = re.compile(rf"[,;:]\s+|\band\s+(?=(?:{_AUXILIARY}|cannot)\b)|\b(?:{THEREFORE}|but|which means)\b")
+_STATEMENT = re.compile(
+    rf"[,;:]\s+|\band\s+(?=(?:{_AUXILIARY}|cannot)\b)|\b(?:{THEREFORE}|but|which means)\b"
+)
 # "He did not.", "No such triangle exists.", "That is impossible.": statements that need no word of the question.
 _SHORT = re.compile(
     rf"\W*(?:(?:[Ii]ndeed|[Ss]o|[Tt]hus|[Tt]herefore|[Hh]ence|[Tt]hat means(?: that)?|[Bb]y [^,]{{1,40}}?),?\s+)?"
@@ -59,13 +73,19 @@ _SHORT = re.compile(
 _PRONOUN = re.compile(r"\b(?:he|she|they|it)\b")
 _LETTERS = re.compile(r"[a-z]{2}")
 _SUFFICES = re.compile(r"\b(?:enough|sufficient|suffices?)\b", re.IGNORECASE)
-_FALLS_SHORT = re.compile(r"\b(?:falls?|comes?|is|are)\s+(?:\S+\s+){0,3}short\b|\btoo (?:few|little)\b", re.IGNORECASE)
+_FALLS_SHORT = re.compile(
+    r"\b(?:falls?|comes?|is|are)\s+(?:\S+\s+){0,3}short\b|\btoo (?:few|little)\b",
+    re.IGNORECASE,
+)
 _ASKS_FOR_ENOUGH = re.compile(
-    r"\b(?:enough|afford|buy|pay|cover|last|carry|fit|fill|reach|feed|finish|complete)\b", re.IGNORECASE
+    r"\b(?:enough|afford|buy|pay|cover|last|carry|fit|fill|reach|feed|finish|complete)\b",
+    re.IGNORECASE,
 )
 
 
-def with_yes_or_no(found: FinalAnswer, golds: Sequence[str], completion: str, prompt: str = "") -> FinalAnswer:
+def with_yes_or_no(
+    found: FinalAnswer, golds: Sequence[str], completion: str, prompt: str = ""
+) -> FinalAnswer:
     """Find the answer to a yes-or-no question; golds other than yes and no leave the found answer unchanged.
 
     Without the word, compare the last sentence with the question's words.
@@ -96,7 +116,9 @@ def with_yes_or_no(found: FinalAnswer, golds: Sequence[str], completion: str, pr
     return said(last[1])
 
 
-def with_leading_yes_or_no(found: FinalAnswer, golds: Sequence[str], completion: str, prompt: str) -> FinalAnswer:
+def with_leading_yes_or_no(
+    found: FinalAnswer, golds: Sequence[str], completion: str, prompt: str
+) -> FinalAnswer:
     """Shorten a marked answer to its leading yes or no: "no, as 91 = 7 * 13" gives `no`; needs yes-or-no golds."""
     if len(found.answers) != 1 or not all(gold.casefold() in YES_AND_NO for gold in golds):
         return found
@@ -123,7 +145,9 @@ def says_yes_or_no(sentence: str, prompt: str) -> str:
     asked, is_denied = _content(question)
     sentence = _BECAUSE.split(sentence, maxsplit=1)[0]
     statements = _STATEMENT.split(sentence)
-    clause = next((statement for statement in reversed(statements) if _LETTERS.search(statement)), "")
+    clause = next(
+        (statement for statement in reversed(statements) if _LETTERS.search(statement)), ""
+    )
     told, denied = _content(clause)
     answer = "no" if denied else "yes"
     if is_denied or _LEFT_OPEN.search(clause):
@@ -137,7 +161,11 @@ def says_yes_or_no(sentence: str, prompt: str) -> str:
         return answer
     if _PRONOUN.search(question):
         # A name stands for the pronoun.
-        told = [word for word in told if word in asked or not re.search(rf"\b{word.capitalize()}\b", clause)]
+        told = [
+            word
+            for word in told
+            if word in asked or not re.search(rf"\b{word.capitalize()}\b", clause)
+        ]
         # "catch the train" for "catch it"
         known = set(_content(prompt[-MAX_CHARS:])[0])
         told = [word for word in told if word in asked or word not in known]

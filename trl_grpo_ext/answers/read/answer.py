@@ -10,7 +10,12 @@ from functools import lru_cache
 from trl_grpo_ext.answers.read.moments import read_date, read_time
 from trl_grpo_ext.answers.read.number_words import in_digits
 from trl_grpo_ext.answers.read.spans import read_range, read_ratio, read_remainder
-from trl_grpo_ext.answers.read.spelling import spelled, strip_delimiters, without_label, without_text_commands
+from trl_grpo_ext.answers.read.spelling import (
+    spelled,
+    strip_delimiters,
+    without_label,
+    without_text_commands,
+)
 from trl_grpo_ext.answers.read.statements import Statements
 from trl_grpo_ext.answers.read.structures import OperatorError, SideBySideError
 from trl_grpo_ext.answers.read.tokens import Token, UnreadableError, tokens
@@ -25,13 +30,16 @@ _SPACES = re.compile(r"\\[ ,;:!]|~")
 MAX_TYPED = 80
 _INTEGER = re.compile(r"[0-9]{1,18}")
 _SAME = re.compile(
-    r"(?:,|\bor\b|\(|\\text\s*\{)?\s*\b(?:i\.e\.|or equivalently|equivalently|that is,)\s*,?", re.IGNORECASE
+    r"(?:,|\bor\b|\(|\\text\s*\{)?\s*\b(?:i\.e\.|or equivalently|equivalently|that is,)\s*,?",
+    re.IGNORECASE,
 )
 _PER_CENT = re.compile(r"(?<![A-Za-z])per\s+cent\b", re.IGNORECASE)
 _DEGREES = re.compile(r"(?<=\d)\s?degrees?\s(?=[CF]\b)")
 # 1.5 x 10^3
 _TIMES = re.compile(r"(?<=\d)\s*x\s*(?=10\s*(?:\^|\*\*))")
-_SAME_IN_BRACKETS = re.compile(r"\(\s*(?:or|i\.e\.|that is|equivalently|=)[,:]?\s+([^()]{1,80})\)", re.IGNORECASE)
+_SAME_IN_BRACKETS = re.compile(
+    r"\(\s*(?:or|i\.e\.|that is|equivalently|=)[,:]?\s+([^()]{1,80})\)", re.IGNORECASE
+)
 # 135 min (2 h 15 min)
 _AGAIN_IN_BRACKETS = re.compile(r"(?<=\d)(\s?[a-z²³]+)\s*\((\d[^()]{0,40}[a-z²³])\)\s*\Z")
 # \frac{km}{h}
@@ -39,7 +47,8 @@ _UNITS_IN_FRACTION = re.compile(
     r"\\[dt]?frac\s*\{\s*(\\(?:text|mathrm)\{)?([A-Za-z]+)\}?\}\s*\{\s*(?:\1)?([A-Za-z]+)\}?\}"
 )
 _ABOUT_IN_BRACKETS = re.compile(
-    r"\(\s*(?:about|approximately|approx\.?|roughly|≈|\\approx)\s*([^()]{1,60})\)", re.IGNORECASE
+    r"\(\s*(?:about|approximately|approx\.?|roughly|≈|\\approx)\s*([^()]{1,60})\)",
+    re.IGNORECASE,
 )
 _PARTS = re.compile(r"(?:^|(?<=[\s;,.]))\(([a-h1-8])\)(?:\s|\\[ ,;:])*")
 # Beside a letter, these words make a statement about the letter: `no such n`.
@@ -48,7 +57,8 @@ _PUNCTUATION = (".", ",", "'", "-", '"', "!", "?", "$", ";")
 _CLOSING = re.compile(r"(?:\\[,;:! ]|[\s.,;])+\Z")
 _DATE = re.compile(r"\d{1,4}([-/.])\d{1,2}\1\d{1,4}")
 _PLACE = re.compile(
-    r"(?:in |on |at )?(?:the )?(\d{1,9})(?:st|nd|rd|th)(?: (?!power|root|degree|order)[a-z]+)?", re.IGNORECASE
+    r"(?:in |on |at )?(?:the )?(\d{1,9})(?:st|nd|rd|th)(?: (?!power|root|degree|order)[a-z]+)?",
+    re.IGNORECASE,
 )
 # A dollar without a closing dollar means money.
 _LONE_DOLLAR = re.compile(r"\A([^$\d\\=]*)\$(?=\s*\d[^$]*\Z)")
@@ -86,11 +96,7 @@ def read(text: str) -> Answer:
     # Most answers are integers; the general path gives the same result ten times slower.
     if _INTEGER.fullmatch(text):
         return Answer(Number(Fraction(text)))
-    text = _UNITS_IN_FRACTION.sub(_units_side_by_side, _AGAIN_IN_BRACKETS.sub(r"\1 (i.e. \2)", text[:MAX_CHARS]))
-    text = _DEGREES.sub("°", text)
-    plain = strip_delimiters(_SAME.sub(r" \\same ", _SAME_IN_BRACKETS.sub(r" \\same \1", spelled(text))))
-    plain = _PER_CENT.sub(r"\\%", _TIMES.sub(r"\\times ", _ABOUT_IN_BRACKETS.sub(r"\\approx \1", plain)))
-    plain = in_digits(_LONE_DOLLAR.sub(r"\\$\1", _CLOSING.sub("", without_label(plain))))
+    plain = _plain(text[:MAX_CHARS])
     known = _of_own_type(plain)
     if known:
         return Answer(known)
@@ -114,9 +120,28 @@ def read(text: str) -> Answer:
     except SideBySideError:
         return Answer(Words(plain))
     except (UnreadableError, RecursionError, ValueError):
-        is_prose = len(said) > 1 and not any(token.kind in ("command", "function") for token in row)
+        is_prose = len(said) > 1 and not any(
+            token.kind in ("command", "function") for token in row
+        )
         return Answer(_words(row) if is_prose else Opaque(plain))
-    return Answer(with_units(node), *map(frozenset, (reader.stray, reader.counted, reader.whole, reader.domain)))
+    return Answer(
+        with_units(node),
+        *map(frozenset, (reader.stray, reader.counted, reader.whole, reader.domain)),
+    )
+
+
+def _plain(text: str) -> str:
+    """Return an answer in the one spelling that `tokens` splits, without label, delimiters and closing marks."""
+    text = _AGAIN_IN_BRACKETS.sub(r"\1 (i.e. \2)", text)
+    text = _UNITS_IN_FRACTION.sub(_units_side_by_side, text)
+    text = spelled(_DEGREES.sub("°", text))
+    text = _SAME_IN_BRACKETS.sub(r" \\same \1", text)
+    text = strip_delimiters(_SAME.sub(r" \\same ", text))
+    text = _ABOUT_IN_BRACKETS.sub(r"\\approx \1", text)
+    text = _TIMES.sub(r"\\times ", text)
+    text = _PER_CENT.sub(r"\\%", text)
+    text = _CLOSING.sub("", without_label(text))
+    return in_digits(_LONE_DOLLAR.sub(r"\\$\1", text))
 
 
 def _units_side_by_side(fraction: re.Match[str]) -> str:
@@ -144,7 +169,11 @@ def _tells_of_letter(row: tuple[Token, ...]) -> bool:
     """Check whether words make a statement about a letter that has no value: `no such n`, `all odd n`."""
     kinds = [token.kind for token in row]
     said = {token.text.casefold() for token in row if token.kind == "word"}
-    return kinds.count("symbol") == 1 and kinds.count("word") == len(kinds) - 1 and bool(said & _TELLING)
+    return (
+        kinds.count("symbol") == 1
+        and kinds.count("word") == len(kinds) - 1
+        and bool(said & _TELLING)
+    )
 
 
 def _words(row: tuple[Token, ...]) -> Node:
@@ -156,7 +185,9 @@ def _of_own_type(text: str) -> Node | None:
     """Read a whole text as a date, time, remainder, ratio or range; None for other texts."""
     if len(text) > MAX_TYPED or not any(map(str.isdigit, text)):
         return None
-    said = " ".join(_SPACES.sub(" ", without_text_commands(text.replace("{:}", ":"))).split())
+    said = " ".join(
+        _SPACES.sub(" ", without_text_commands(text.replace("{:}", ":"))).split()
+    )
     if _DATE.fullmatch(said):
         return read_date(said) or Words(said)
     date = read_date(said)

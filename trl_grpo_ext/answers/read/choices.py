@@ -25,7 +25,11 @@ from trl_grpo_ext.answers.read.signal_words import (
     WRONG,
     any_of,
 )
-from trl_grpo_ext.answers.read.spelling import strip_delimiters, without_invisible, without_text_commands
+from trl_grpo_ext.answers.read.spelling import (
+    strip_delimiters,
+    without_invisible,
+    without_text_commands,
+)
 
 # Longer answers are refused: no honest choice needs more, its option's text included.
 MAX_CHARS = 2_000
@@ -81,8 +85,12 @@ _LONE_CAPITAL = re.compile(r"(?<!['\w])[A-Z](?!['\w])")
 # `B, not A`
 _NOT = re.compile(r"(.+?),?\s+(?:not|rather\s+than|instead\s+of)\s+(.+)")
 _TRAILED = re.compile(r"(.+?)\s*[(\[](?:option\s+)?([A-Z])[)\]]")
-_TAKEN_BACK = re.compile(rf"\W*(?:(?:is|was|are)\s+)?(?:{DENIAL}|{WRONG}|{DOUBT}|{GUESS}|or)\b", re.I)
-_OTHER = re.compile(r"(?<![\w'])[(\[]?([A-Z])[)\].:!](?!\w)|(?:\b(?:or|and)|[,;/|&])\s*[(\[]?([A-Z])(?!['\w])")
+_TAKEN_BACK = re.compile(
+    rf"\W*(?:(?:is|was|are)\s+)?(?:{DENIAL}|{WRONG}|{DOUBT}|{GUESS}|or)\b", re.I
+)
+_OTHER = re.compile(
+    r"(?<![\w'])[(\[]?([A-Z])[)\].:!](?!\w)|(?:\b(?:or|and)|[,;/|&])\s*[(\[]?([A-Z])(?!['\w])"
+)
 _CLAIMED = re.compile(
     r"\bor\s+(?:option\s+)?[(\[]?([A-Z])(?!['\w])"
     r"|(?<![\w'])([A-Z])[)\].]?,?\s+(?:(?:is|are|was|seems|looks|could\s+be|might\s+be|may\s+be|would\s+be)\s+"
@@ -91,7 +99,9 @@ _CLAIMED = re.compile(
     r"|(?:\b(?:choose|pick|mean|meant|say|go\s+with|it's|it\s+is|also)|(?<!not )(?<!n't )\bbe)\s+"
     r"(?:option\s+)?[(\[]?([A-Z])(?!['\w])"
 )
-_RECONSIDERED = re.compile(rf"\W*(?:and|{DENIAL}|{DOUBT}|{SEVERAL}|{TURN}|{CONTRAST})\b", re.I)
+_RECONSIDERED = re.compile(
+    rf"\W*(?:and|{DENIAL}|{DOUBT}|{SEVERAL}|{TURN}|{CONTRAST})\b", re.I
+)
 _SPACE = re.compile(r"(?<=[^\w\s])\s+|\s+(?=[^\w\s])|(?<=\d)\s+(?=[^\W\d])")
 # Spellings of an amount, and signs of a formula: `\$36`, `$36.00`, `36 dollars`, `$36$`.
 _DOLLARS = re.compile(r"\\?\$|(?<=\d)\.00(?!\.?\d)|(?<=\d)\s+dollars?\b", re.I)
@@ -100,7 +110,17 @@ _FRACTION = re.compile(r"\\[dt]?frac\s?(?:\{(\d+)\}\{(\d+)\}|(\d)(\d))")
 _THOUSANDS = re.compile(r"(?<=\d)(?:\{,\}|,)(?=\d{3}(?!\d))")
 _FENCE = re.compile(r"```\w*\s*(.*?)\s*```", re.DOTALL)
 _ANSWER_KEYS = frozenset(("answer", "final_answer", "correct_answer", "choice", "option"))
-_OTHER_KEYS = frozenset(("explanation", "reasoning", "reason", "rationale", "justification", "thought", "confidence"))
+_OTHER_KEYS = frozenset(
+    (
+        "explanation",
+        "reasoning",
+        "reason",
+        "rationale",
+        "justification",
+        "thought",
+        "confidence",
+    )
+)
 _ENDED = re.compile(r"\W*(?:$|[,;.()]|(?:or|and)\b)")
 
 
@@ -126,13 +146,19 @@ class Options:
             return equal
         # Two options may differ only by their spaces: then none is meant for sure.
         dense = _without_spaces(form)
-        close = {label for label, option in self._pairs() if _without_spaces(option) == dense}
+        close = {
+            label for label, option in self._pairs() if _without_spaces(option) == dense
+        }
         return close if len(close) == 1 else set()
 
     def another(self, text: str, labels: Collection[str]) -> bool:
         """Check whether a text contains the text of an option outside `labels`."""
         own = {option for label, option in self._pairs() if label in labels}
-        return any(_whole(option).search(text) for option in self.texts if option and option not in own)
+        return any(
+            _whole(option).search(text)
+            for option in self.texts
+            if option and option not in own
+        )
 
     def beginning(self, text: str) -> str:
         """Return the longest option text at the start of a text; empty if no option matches."""
@@ -199,7 +225,11 @@ def read_choice(answer: str, options: Options) -> Choice:
     choice = _read_first_line(answer, options)
     if choice is not None:
         return choice
-    return _read(plain_text(answer), options) if is_short else Choice(problem="answer_too_long")
+    return (
+        _read(plain_text(answer), options)
+        if is_short
+        else Choice(problem="answer_too_long")
+    )
 
 
 def _read_first_line(answer: str, options: Options) -> Choice | None:
@@ -226,7 +256,11 @@ def _problem_below(labels: frozenset[str], line: str, options: Options) -> str:
     """Return the reason code of a line below a choice that chooses another option or takes the choice back."""
     plain = plain_text(line)
     again = _read(plain.lstrip(string.punctuation + " "), options)
-    if again.labels - labels or again.problem == "several_choices" or _claims_another(labels, plain, options):
+    if (
+        again.labels - labels
+        or again.problem == "several_choices"
+        or _claims_another(labels, plain, options)
+    ):
         return "several_choices"
     if _RECONSIDERED.match(plain) or _TAKEN_BACK.match(plain):
         return "taken_back"
@@ -278,7 +312,11 @@ def _read_phrase(plain: str, options: Options) -> Choice:
     labels = options.saying(upheld[1]) if upheld else set()
     if upheld and labels:
         rest = upheld[2] or ""
-        if UNSURE.match(rest) or options.another(rest, labels) or _claims_another(labels, rest, options):
+        if (
+            UNSURE.match(rest)
+            or options.another(rest, labels)
+            or _claims_another(labels, rest, options)
+        ):
             return _SEVERAL
         return Choice(frozenset(labels))
     concluded = _CONCLUDED.fullmatch(plain)
@@ -290,7 +328,9 @@ def _read_phrase(plain: str, options: Options) -> Choice:
     trailed = _TRAILED.fullmatch(plain)
     labels = options.saying(trailed[1]) if trailed else set()
     if trailed and labels:
-        return _known(trailed[2], options) if trailed[2] in labels else Choice(problem=DIFFER)
+        return (
+            _known(trailed[2], options) if trailed[2] in labels else Choice(problem=DIFFER)
+        )
     return _no_choice(plain, options)
 
 
@@ -344,7 +384,11 @@ def _problem_after(label: str, rest: str, options: Options) -> str:
     if rest.startswith("(") and rest.endswith(")"):
         rest = rest[1:-1].strip()
     alone = ALONE.fullmatch(_without_lead(rest))
-    if alone and label_of(alone) in {*options.labels} - {label} and label not in options.saying(rest):
+    if (
+        alone
+        and label_of(alone) in {*options.labels} - {label}
+        and label not in options.saying(rest)
+    ):
         return "several_choices"
     begun = options.beginning(rest)
     is_own = label in options.saying(begun)
@@ -426,6 +470,8 @@ def plain_text(text: str) -> str:
     These are Markdown, enclosing LaTeX, dollar signs, commas between thousands, repeated spaces, the last full stop.
     """
     text = without_invisible(unicodedata.normalize("NFKC", text[:MAX_CHARS]))
-    text = without_text_commands(strip_delimiters(text.replace("**", "").replace("`", "").strip()))
+    text = without_text_commands(
+        strip_delimiters(text.replace("**", "").replace("`", "").strip())
+    )
     text = _THOUSANDS.sub("", _FRACTION.sub(r"\1\3/\2\4", _DOLLARS.sub("", text)))
     return " ".join(text.split()).strip("\"'*_ ").rstrip(".!").strip("\"'*_ ")

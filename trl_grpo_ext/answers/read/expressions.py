@@ -10,7 +10,12 @@ from collections.abc import Callable
 from fractions import Fraction
 
 from trl_grpo_ext.answers.read.numerals import negative, number, quotient, raised, times
-from trl_grpo_ext.answers.read.structures import MAX_DEPTH, OperatorError, SideBySideError, Structures
+from trl_grpo_ext.answers.read.structures import (
+    MAX_DEPTH,
+    OperatorError,
+    SideBySideError,
+    Structures,
+)
 from trl_grpo_ext.answers.read.tokens import FUNCTIONS, UnreadableError
 from trl_grpo_ext.answers.read.tree import Apply, Collection, Node, Number, Symbol
 
@@ -20,7 +25,9 @@ OPERATORS = {
     "lim": "limit", "limsup": "limit", "liminf": "limit", "det": "determinant", "partial": "derivative",
     "nabla": "derivative",
 }  # fmt: skip
-_ORDINALS = [written for ending in ("th", "st", "nd", "rd") for written in ((ending,), tuple(ending))]
+_ORDINALS = [
+    written for ending in ("th", "st", "nd", "rd") for written in ((ending,), tuple(ending))
+]
 # Commands that may begin a factor.
 _FACTORS = frozenset(("frac", "sqrt", "binom", "begin", "overline", "vec", "hat", "bar"))
 # Letters that name functions before a bracket.
@@ -90,7 +97,11 @@ class Expressions(Structures):
                 sign = self.take().text
                 scaled = self.sees("number", "10") and self.ahead(1).text == "^"
                 factor = self._signed(self.power)
-                value = quotient(value, factor) if sign == "/" else times(value, factor, scaled=scaled)
+                value = (
+                    quotient(value, factor)
+                    if sign == "/"
+                    else times(value, factor, scaled=scaled)
+                )
             elif self.sees("sign", "mod"):
                 self.take()
                 value = Apply("mod", (value, self.power()))
@@ -102,7 +113,11 @@ class Expressions(Structures):
     def _beside(self, value: Node) -> Node:
         """Multiply a value by the next factor, or combine both into a mixed number: `1 1/2`."""
         spaced = self.next.space
-        if isinstance(value, Number) and value.places is None and self.row[self.at - 1].kind == "number":
+        if (
+            isinstance(value, Number)
+            and value.places is None
+            and self.row[self.at - 1].kind == "number"
+        ):
             if self.sees("command", "frac"):
                 part = self.power()
                 match part:
@@ -111,12 +126,19 @@ class Expressions(Structures):
                     case Apply("%", (Number(fraction, None),)) if 0 < fraction < 1:
                         return Apply("%", (Number(value.value + fraction),))
                 return times(value, part)
-            if self.sees("number") and spaced and self.ahead(1).text == "/" and value.value.denominator == 1:
+            if (
+                self.sees("number")
+                and spaced
+                and self.ahead(1).text == "/"
+                and value.value.denominator == 1
+            ):
                 part = self.product()
                 if isinstance(part, Number) and 0 < part.value < 1:
                     return Number(value.value + part.value)
                 raise UnreadableError
-        may_follow = self.row[self.at - 1].text in "!)}" or (isinstance(value, Symbol) and self.ahead(1).text == "^")
+        may_follow = self.row[self.at - 1].text in "!)}" or (
+            isinstance(value, Symbol) and self.ahead(1).text == "^"
+        )
         # n2^n is a product, n2 is not.
         if self.sees("number") and (isinstance(value, Number) or not may_follow):
             raise SideBySideError
@@ -139,7 +161,9 @@ class Expressions(Structures):
             self.take()
             if self.skips("deg") or self.skips("{", "deg", "}"):
                 value = Apply("deg", (value,))
-            elif not any(self.skips(*ending) or self.skips("{", *ending, "}") for ending in _ORDINALS):
+            elif not any(
+                self.skips(*ending) or self.skips("{", *ending, "}") for ending in _ORDINALS
+            ):
                 value = self.postfix(raised(value, self.exponent()))
         return value
 
@@ -204,12 +228,16 @@ class Expressions(Structures):
             name += "_" + self._index()
         while name and self.skip("sign", "'"):
             name += "'"
-        if name in _APPLIED and (self.skips("^", "{", "-", "1", "}") or self.skips("^", "-", "1")):
+        if name in _APPLIED and (
+            self.skips("^", "{", "-", "1", "}") or self.skips("^", "-", "1")
+        ):
             name += "^-1"
         if name[:1].isupper() and self.sees("open", "(") and self.sees_point():
             self.take()
             return self.bracket("(")
-        if (name.removesuffix("^-1").rstrip("'") in _APPLIED and self.sees("open", "(")) or self.sees_letters_defined():
+        if (
+            name.removesuffix("^-1").rstrip("'") in _APPLIED and self.sees("open", "(")
+        ) or self.sees_letters_defined():
             self.take()
             inner = self.bracket("(")
             return Apply(name, inner.items if isinstance(inner, Collection) else (inner,))
@@ -245,7 +273,11 @@ class Expressions(Structures):
         value = self._signed(self.power)
         while self._begins_factor() and not self.sees("function") and not self.sees("open"):
             value = times(value, self.power())
-        if self.sees("sign", "/") and not self.next.space and isinstance(value, Symbol | Number):
+        if (
+            self.sees("sign", "/")
+            and not self.next.space
+            and isinstance(value, Symbol | Number)
+        ):
             self.take()
             value = quotient(value, self.power())
         return value
@@ -265,7 +297,9 @@ class Expressions(Structures):
             return value
         if self.sees("number") and len(self.next.text) > 1 and self.next.text.isdigit():
             token = self.next
-            self.row[self.at] = token._replace(text=token.text[1:], space=False, start=token.start + 1)
+            self.row[self.at] = token._replace(
+                text=token.text[1:], space=False, start=token.start + 1
+            )
             return Number(Fraction(int(token.text[0])))
         return self.atom()
 
@@ -286,7 +320,9 @@ class Expressions(Structures):
 
     def _fraction(self) -> Node:
         begin = self.at
-        texts = [token.text for token in self.row[begin : begin + 12] if token.text not in "{}"]
+        texts = [
+            token.text for token in self.row[begin : begin + 12] if token.text not in "{}"
+        ]
         if texts[:1] == ["d"] and "d" in texts[1:4] and self.row[begin].text in ("{", "d"):
             raise OperatorError("derivative")
         return quotient(self.argument(), self.argument())
@@ -297,4 +333,6 @@ class Expressions(Structures):
             degree = self.sum()
             self.expect("close", "]")
         # People write `\sqrt12` for the root of 12, although LaTeX draws the root of 1.
-        return Apply("root", (self.argument() if self.sees("group") else self.atom(), degree))
+        return Apply(
+            "root", (self.argument() if self.sees("group") else self.atom(), degree)
+        )

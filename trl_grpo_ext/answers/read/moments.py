@@ -9,7 +9,12 @@ from trl_grpo_ext.answers.read.tree import Apply, Date, Node, Number, Time
 
 _NOON = 12
 _DAY_HOURS = 24
-_MONTHS = {name.casefold(): place for names in (month_abbr, month_name) for place, name in enumerate(names) if name}
+_MONTHS = {
+    name.casefold(): place
+    for names in (month_abbr, month_name)
+    for place, name in enumerate(names)
+    if name
+}
 _MONTHS["sept"] = 9
 _HALF = r"(?:[ap]\.?\s?m\b\.?|(?:o['’]clock )?in the (?:morning|afternoon|evening)|(?:o['’]clock )?at night|o['’]clock)"
 _MONTH = rf"(?:{'|'.join(sorted(_MONTHS, key=len, reverse=True))})\b\.?"
@@ -17,7 +22,8 @@ _DAY = r"(?:3[01]|[12]\d|0?[1-9])(?:st|nd|rd|th)?(?![\d:.])"
 _YEAR = r"\d{4}(?!\d)"
 # Patterns with which `find` searches sentences.
 TIME = (
-    rf"(?<![\d:])(?:[01]?\d|2[0-3]):[0-5]\d(?::[0-5]\d)?(?![\d:])(?:\s?{_HALF})?|(?<![\d.:])(?:1[0-2]|[1-9])\s?{_HALF}"
+    rf"(?<![\d:])(?:[01]?\d|2[0-3]):[0-5]\d(?::[0-5]\d)?(?![\d:])(?:\s?{_HALF})?"
+    rf"|(?<![\d.:])(?:1[0-2]|[1-9])\s?{_HALF}"
 )
 DATE = (
     rf"\b{_MONTH}\s+(?:the\s+)?{_DAY}(?:,?\s+{_YEAR})?|(?<!\d){_DAY}\s+(?:of\s+)?{_MONTH}(?:,?\s+{_YEAR})?"
@@ -37,15 +43,23 @@ _HOUR_NAMES = "one two three four five six seven eight nine ten eleven twelve".s
 _MINUTES_SAID = {
     "half": 30, "quarter": 15, "five": 5, "ten": 10, "twenty": 20, "twenty-five": 25, "twenty five": 25,
 }  # fmt: skip
-_HOUR_SAID = rf"(?P<hour>{'|'.join(_HOUR_NAMES)}|1[0-2]|[1-9])\b(?![:.]?\d)(?:\s+o['’]clock)?"
-_MEASURED = rf"(?P<minutes>{'|'.join(sorted(_MINUTES_SAID, key=len, reverse=True))}|[0-5]?\d)"
+_HOUR_SAID = (
+    rf"(?P<hour>{'|'.join(_HOUR_NAMES)}|1[0-2]|[1-9])\b(?![:.]?\d)(?:\s+o['’]clock)?"
+)
+_MEASURED = (
+    rf"(?P<minutes>{'|'.join(sorted(_MINUTES_SAID, key=len, reverse=True))}|[0-5]?\d)"
+)
 # `ten to five` may be a range; `ten minutes to five` is a time.
 _BESIDE_HOUR = re.compile(
     rf"\b(?:an?\s+)?{_MEASURED}(?P<named>[\s-]+minutes?)?[\s-]+(?P<side>past|after|to|till|before)\s+{_HOUR_SAID}",
     re.IGNORECASE,
 )
-_OF_DAY = re.compile(r"\s+(?:in the (?:morning|afternoon|evening)|at night)\b", re.IGNORECASE)
-_FULL_HOUR = re.compile(rf"\b(?P<hour>{'|'.join(_HOUR_NAMES)}|1[0-2]|[1-9])\s+o['’]clock\b", re.IGNORECASE)
+_OF_DAY = re.compile(
+    r"\s+(?:in the (?:morning|afternoon|evening)|at night)\b", re.IGNORECASE
+)
+_FULL_HOUR = re.compile(
+    rf"\b(?P<hour>{'|'.join(_HOUR_NAMES)}|1[0-2]|[1-9])\s+o['’]clock\b", re.IGNORECASE
+)
 _NAMED = re.compile(r"\b(?:12\s+)?(noon|midnight)\b", re.IGNORECASE)
 _NAMED_TIMES = {"noon": "12:00 pm", "midnight": "12:00 am"}
 _SLASHED = re.compile(r"(\d{1,2})/(\d{1,2})/(\d{4})")
@@ -72,7 +86,9 @@ def read_time(text: str) -> Time | None:
         return None
     half = half.replace("o'clock", "").replace("o’clock", "").strip()
     if half:
-        is_late = half.startswith("p") or any(name in half for name in ("afternoon", "evening", "night"))
+        is_late = half.startswith("p") or any(
+            name in half for name in ("afternoon", "evening", "night")
+        )
         hour = hour % _NOON + _NOON * is_late
     is_open = not half and not is_padded and 0 < hour <= _NOON
     minute = int(found["minute"] or 0)
@@ -119,7 +135,9 @@ def read_date(text: str) -> Date | None:
     found = _DATE.fullmatch(text)
     if found is None:
         return None
-    month, day, year = (found[name] or found[name + "_"] for name in ("month", "day", "year"))
+    month, day, year = (
+        found[name] or found[name + "_"] for name in ("month", "day", "year")
+    )
     name = month.casefold().rstrip(".")
     # 3rd
     digits = re.sub(r"\D", "", day)
@@ -154,7 +172,13 @@ def clock_in_digits(text: str) -> str:
         "4:50 o'clock, or 12:00 pm"
     """
     # Every such time contains one of these words; this cheap test avoids the slow expression.
-    if "past" in text or "after" in text or "to" in text or "till" in text or "before" in text:
+    if (
+        "past" in text
+        or "after" in text
+        or "to" in text
+        or "till" in text
+        or "before" in text
+    ):
         text = _BESIDE_HOUR.sub(_beside_hour, text)
     text = _FULL_HOUR.sub(lambda found: f"{_hour(found['hour'])}:00 o'clock", text)
     return _NAMED.sub(lambda found: _NAMED_TIMES[found[1].casefold()], text)

@@ -29,7 +29,13 @@ _LARGE = {"thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10*
 # meaning, as "the score", goes through `_stands_alone` too.
 SCALES = {"hundred": _HUNDRED, "dozen": 12, **_LARGE}
 ORDINALS = {
-    **dict(zip("first second third fourth fifth sixth seventh eighth ninth tenth".split(), range(1, 11), strict=True)),  # noqa: SIM905
+    **dict(
+        zip(
+            "first second third fourth fifth sixth seventh eighth ninth tenth".split(),  # noqa: SIM905
+            range(1, 11),
+            strict=True,
+        )
+    ),
     "eleventh": 11,
     "twelfth": 12,
     "hundredth": 100,
@@ -54,7 +60,9 @@ _ANY = re.compile(
     re.IGNORECASE,
 )
 # Neighbours that decide whether `one` and `half` are numbers: not in `the last one`, `one of them`, `half as many`.
-_BEFORE_ONE = frozenset("is are be was were only exactly just equals equal gives leaves makes has have".split())  # noqa: SIM905
+_BEFORE_ONE = frozenset(
+    "is are be was were only exactly just equals equal gives leaves makes has have".split()  # noqa: SIM905
+)
 _PLACES = ("place", "position")
 _BEFORE_ORDINAL = frozenset(
     """the is was are were be been came comes come finished finishes finish ranked ranks placed became becomes
@@ -65,13 +73,17 @@ REACH = 20
 # A phrase tied to a word before it, or to a command's backslash: `ten-`.
 _TIED_BEFORE = re.compile(r"(?:\\|[^\W_]-?)$")
 _TIED_BEHIND = re.compile(r"[-'’][^\W\d_]")
-_NOT_BEFORE_HALF = frozenset("first second other each every last top bottom upper lower left right better".split())  # noqa: SIM905
+_NOT_BEFORE_HALF = frozenset(
+    "first second other each every last top bottom upper lower left right better".split()  # noqa: SIM905
+)
 _NOT_BEHIND_HALF = frozenset("as way life time".split())  # noqa: SIM905
 _BOTH_SIGNS = re.compile(r"\bplus or minus\s+(?=[\da-z])", re.IGNORECASE)
 _MONEY_SCALES = {"k": "thousand", "m": "million"}
 _SCALED_MONEY = re.compile(r"([$€£]\d[\d,]*(?:\.\d+)?)([kM])\b(?![/^])")
 # 48 000
-_SPACED_THOUSANDS = re.compile(r"(?<![\w.,^{/$])(\d{1,3}(?: \d{3})+)(?![\w.,]?\d)(?! *[/×*+=^])")
+_SPACED_THOUSANDS = re.compile(
+    r"(?<![\w.,^{/$])(\d{1,3}(?: \d{3})+)(?![\w.,]?\d)(?! *[/×*+=^])"
+)
 # Spellings of amounts in digits, each with the spelling that the reader knows.
 _SPELLINGS = (
     (re.compile(r"(?<=\d)\s+%"), "%"),
@@ -79,9 +91,16 @@ _SPELLINGS = (
     # 5'3"
     (re.compile(r"(?<![\w°.])(\d+)['′’](\d{1,2})(?:[\"″”]|'')"), r"\1 ft \2 in"),
     # 2h15m
-    (re.compile(r"(?<![\w.])(\d+)\s?h(?:rs?\.?)?\s?(?:and\s)?(\d{1,2})\s?(?:m|min\.?)?(?![\w/^²])"), r"\1 h \2 min"),
     (
-        re.compile(r"\b(takes?|lasts?|is|exactly|just|only)\s+an?\s+(hour|minute|day|week|month|year)\b(?!\s+and)"),
+        re.compile(
+            r"(?<![\w.])(\d+)\s?h(?:rs?\.?)?\s?(?:and\s)?(\d{1,2})\s?(?:m|min\.?)?(?![\w/^²])"
+        ),
+        r"\1 h \2 min",
+    ),
+    (
+        re.compile(
+            r"\b(takes?|lasts?|is|exactly|just|only)\s+an?\s+(hour|minute|day|week|month|year)\b(?!\s+and)"
+        ),
         r"\1 1 \2",
     ),
     # 60 miles an hour
@@ -100,11 +119,17 @@ _SPELLINGS = (
     ),
     (re.compile(r"\$(\d+) and (\d\d) cents\b"), r"$\1.\2"),
     # five pounds fifty
-    (re.compile(r"(?<![\w.])(\d+)\s+(dollars|pounds|euros)\s+(?:and\s+)?(\d\d)(?=[\s.!]*$)"), r"\1.\3 \2"),
+    (
+        re.compile(
+            r"(?<![\w.])(\d+)\s+(dollars|pounds|euros)\s+(?:and\s+)?(\d\d)(?=[\s.!]*$)"
+        ),
+        r"\1.\3 \2",
+    ),
     (re.compile(r"(\d)\s+(?:whole|full|entire)\s+(?=[a-z])"), r"\1 "),
 )
 _HALF_BEHIND = re.compile(
-    rf"\b(an?|{'|'.join(CARDINALS)}|\d+)\s+([a-z]+)\s+and\s+(a half|a quarter|three quarters)\b", re.IGNORECASE
+    rf"\b(an?|{'|'.join(CARDINALS)}|\d+)\s+([a-z]+)\s+and\s+(a half|a quarter|three quarters)\b",
+    re.IGNORECASE,
 )
 
 
@@ -136,7 +161,9 @@ def in_digits(text: str) -> str:
         '2500000 \\text{ }'
     """
     if "$" in text or "£" in text or "€" in text:
-        text = _SCALED_MONEY.sub(lambda money: f"{money[1]} {_MONEY_SCALES[money[2].casefold()]}", text)
+        text = _SCALED_MONEY.sub(
+            lambda money: f"{money[1]} {_MONEY_SCALES[money[2].casefold()]}", text
+        )
     if " " in text:
         text = _SPACED_THOUSANDS.sub(lambda thousands: thousands[1].replace(" ", ","), text)
     if _ANY.search(text):
@@ -222,7 +249,9 @@ def _stands_alone(text: str, pieces: Sequence[re.Match[str]], at: int, end: int)
         if following in ("of", "another"):
             return False
         is_all = not previous and not following
-        is_measured = is_unit(following) and behind.lstrip().casefold().startswith(following)
+        is_measured = is_unit(following) and behind.lstrip().casefold().startswith(
+            following
+        )
         return is_all or previous in _BEFORE_ONE or is_measured
     if said in ORDINALS:
         is_all = not previous and end + 1 >= len(pieces)
@@ -239,13 +268,21 @@ def _phrase(words: Sequence[str]) -> Phrase | None:
     if at == 0:
         return _ordinal(words, 0, 0)
     value, at, is_whole = _with_parts(words, value, at)
-    if value.denominator != 1 and words[at : at + 2] in (["of", "a"], ["of", "one"]) and words[at + 2 :][:1] != []:
+    if (
+        value.denominator != 1
+        and words[at : at + 2] in (["of", "a"], ["of", "one"])
+        and words[at + 2 :][:1] != []
+    ):
         # a quarter of a million
         at += 2 * (words[at + 2] in SCALES)
     if at < len(words) and words[at] in SCALES:
         value *= SCALES[words[at]]
         at += 1
-    elif is_whole and not words[0][0].isdigit() and (ordinal := _ordinal(words, at, int(value))):
+    elif (
+        is_whole
+        and not words[0][0].isdigit()
+        and (ordinal := _ordinal(words, at, int(value)))
+    ):
         return ordinal
     if at == 1 and words[0][0].isdigit():
         # Digits alone need no rewriting.
@@ -342,7 +379,9 @@ def _may_follow(group: int, value: int) -> bool:
     return group % 10 == 0 and group % _HUNDRED >= 20 and 0 < value < 10
 
 
-def _with_parts(words: Sequence[str], value: Fraction, at: int) -> tuple[Fraction, int, bool]:
+def _with_parts(
+    words: Sequence[str], value: Fraction, at: int
+) -> tuple[Fraction, int, bool]:
     """Add fractional parts to a count: `three quarters`, `two and a half`.
 
     Returns:

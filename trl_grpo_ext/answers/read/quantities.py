@@ -25,7 +25,9 @@ TAILS = frozenset(("for", "where", "with", "when", "if", "forall", "such"))
 @cache
 def known_words(name: str) -> frozenset[str]:
     """Load a list of `words.txt` by its name."""
-    table = files("trl_grpo_ext.answers.read").joinpath("words.txt").read_text(encoding="utf-8")
+    table = (
+        files("trl_grpo_ext.answers.read").joinpath("words.txt").read_text(encoding="utf-8")
+    )
     found: set[str] = set()
     for line in table.splitlines():
         if line.startswith(name + " "):
@@ -46,18 +48,26 @@ class Quantities(Expressions):
         """Read a unit: `km/h`, `square feet`, `m^2`, `newtons per metre`; `NONE` without a unit."""
         found, last, sign, power = NONE, NONE, 1, 1
         while True:
-            if self.sees("word") and raised_by(self.next.text) > 1 and (last != NONE or self._is_unit_at(1)):
+            if (
+                self.sees("word")
+                and raised_by(self.next.text) > 1
+                and (last != NONE or self._is_unit_at(1))
+            ):
                 raising = raised_by(self.take().text)
                 if last != NONE and not (self.sees("word") and is_unit(self.next.text)):
                     found = found.times(last, sign * (raising - 1))
                 else:
                     power = raising
-            elif self.sees("word", "per") or (self.sees("sign", "/") and self._is_unit_at(1)):
+            elif self.sees("word", "per") or (
+                self.sees("sign", "/") and self._is_unit_at(1)
+            ):
                 self.take()
                 sign = -1
             elif self.sees("sign", "*") and self._is_unit_at(1) and found != NONE:
                 self.take()
-            elif (self.sees("word") or found != NONE or power > 1 or self._begins_unit()) and self._is_unit_at(0):
+            elif (
+                self.sees("word") or found != NONE or power > 1 or self._begins_unit()
+            ) and self._is_unit_at(0):
                 name = self.take().text
                 last = unit(_OHM.get(name, name))
                 power = self._exponent_of_unit() or power
@@ -72,7 +82,9 @@ class Quantities(Expressions):
         # 135 minutes in total
         if token.text == "in" and self.ahead(ahead + 1).text in ("total", "all"):
             return False
-        return token.kind in ("word", "symbol", "function") and is_unit(_OHM.get(token.text, token.text))
+        return token.kind in ("word", "symbol", "function") and is_unit(
+            _OHM.get(token.text, token.text)
+        )
 
     def _exponent_of_unit(self) -> int:
         # cm3
@@ -81,7 +93,11 @@ class Quantities(Expressions):
         if not self.skip("sign", "^"):
             return 0
         exponent = self.exponent()
-        if not isinstance(exponent, Number) or exponent.value.denominator != 1 or abs(exponent.value) > 4:
+        if (
+            not isinstance(exponent, Number)
+            or exponent.value.denominator != 1
+            or abs(exponent.value) > 4
+        ):
             raise UnreadableError
         return int(exponent.value)
 
@@ -89,7 +105,8 @@ class Quantities(Expressions):
         """Read the words after a value as a unit of counted things; unknown words are stray."""
         words: list[str] = []
         while self.next.text not in TAILS and (
-            self.sees("word") or (words and self.sees("sign", ".") and self.ahead(1).kind == "word")
+            self.sees("word")
+            or (words and self.sees("sign", ".") and self.ahead(1).kind == "word")
         ):
             token = self.take()
             if token.kind == "word":
@@ -103,13 +120,23 @@ class Quantities(Expressions):
         scaled = known_words("changing") | known_words("scaling")
         said = [word.casefold() for word in words]
         # Short units depend on case.
-        unknown = [plain for plain, word in zip(said, words, strict=True) if plain not in known and not is_unit(word)]
+        unknown = [
+            plain
+            for plain, word in zip(said, words, strict=True)
+            if plain not in known and not is_unit(word)
+        ]
         is_plural = said[-1].endswith("s") and said[-1] not in scaled and len(said) <= 3
-        if is_plural and all(word not in scaled and word.isalpha() and len(word) > 2 for word in unknown):
+        if is_plural and all(
+            word not in scaled and word.isalpha() and len(word) > 2 for word in unknown
+        ):
             unknown = [word for word in unknown if word in known_words("negating")]
         self.counted.update(said)
         self.stray.update(unknown)
-        things = [word for word in said if word not in known_words("generic") and not is_unit(word)]
+        things = [
+            word
+            for word in said
+            if word not in known_words("generic") and not is_unit(word)
+        ]
         return Unit(((things[-1].rstrip("s"), 1),)) if things else NONE
 
     def _with_smaller_parts(self, amount: Node, measured: Unit) -> Node:
@@ -138,7 +165,11 @@ class Quantities(Expressions):
         return unit("arcminute")
 
     def _begins_factor(self) -> bool:
-        return super()._begins_factor() and not self._begins_unit() and not self._is_part_of_degree()
+        return (
+            super()._begins_factor()
+            and not self._begins_unit()
+            and not self._is_part_of_degree()
+        )
 
     def _is_part_of_degree(self) -> bool:
         r"""Check whether a number counts minutes or seconds of arc: `30^\circ 15'`."""
@@ -148,7 +179,11 @@ class Quantities(Expressions):
     def _begins_unit(self) -> bool:
         """Check whether a letter means a unit, as in `5 m`: listed in the table, after space, ending a statement."""
         token = self.next
-        is_letter = token.kind == "symbol" and (token.space or token.text in _OHM) and self._is_unit_at(0)
+        is_letter = (
+            token.kind == "symbol"
+            and (token.space or token.text in _OHM)
+            and self._is_unit_at(0)
+        )
         is_minute = token.kind == "function" and token.text == "min"
         if not (is_letter or is_minute):
             return False
@@ -159,7 +194,9 @@ class Quantities(Expressions):
             is_product = after.text == "*"
             place = following + is_product
             is_joined = is_product or after.space
-            if not (is_joined and self.ahead(place).kind == "symbol" and self._is_unit_at(place)):
+            if not (
+                is_joined and self.ahead(place).kind == "symbol" and self._is_unit_at(place)
+            ):
                 break
             following = place + 1
         at_end = after.kind in ("end", "close", "number") or after.text in _BEHIND_UNITS

@@ -6,7 +6,17 @@ import re
 from collections.abc import Callable
 from fractions import Fraction
 
-from trl_grpo_ext.answers.read.tree import Apply, Collection, Node, Number, Quantity, Range, Relation, Remainder, Symbol
+from trl_grpo_ext.answers.read.tree import (
+    Apply,
+    Collection,
+    Node,
+    Number,
+    Quantity,
+    Range,
+    Relation,
+    Remainder,
+    Symbol,
+)
 
 _AMOUNT = r"\\?\$?\d+(?:,\d{3})*(?:\.\d+)?%?"
 _REST = r"(?:\s*,?\s*(?:with|and)?\s*(?:a |the )?remainder(?:\s+(?:is|of))?|\s*rem\.?|\s*R)\s*[:=]?\s*"
@@ -26,7 +36,9 @@ RATIO = (
     r"|(?<![\d.])\d+\sparts?(?:\s[a-z]+){0,2}\sto\s\d+\sparts?"
     r"|\bfor\severy\s\d+(?:\s[a-z]+){1,4},?\sthere\s(?:is|are)\s\d+(?!\.?\d)(?:\s[a-z]+)?"
 )
-_RATIO = re.compile(r"(?:for every\s)?(\d+)\D+?\s(?:every|is|are|to)\s(\d+)(?:\s[a-z]+)?", re.IGNORECASE)
+_RATIO = re.compile(
+    r"(?:for every\s)?(\d+)\D+?\s(?:every|is|are|to)\s(\d+)(?:\s[a-z]+)?", re.IGNORECASE
+)
 _RATIO_SAID = re.compile(RATIO, re.IGNORECASE)
 _RANGE = re.compile(
     rf"(?:from\s+)?({_AMOUNT})(?:--?|{_TO}|(?<!-)\s+-\s+)({_AMOUNT})((?:[\s,]|\\[ ,]).*)?"
@@ -121,7 +133,9 @@ def ends_of(node: Node) -> tuple[Node, ...]:
 def as_range(node: Node) -> Node:
     """Return `19 <= T <= 23` as a range; other nodes unchanged."""
     match node:
-        case Relation(("<=", "<="), (low, Symbol(), high)) | Relation((">=", ">="), (high, Symbol(), low)):
+        case Relation(("<=", "<="), (low, Symbol(), high)) | Relation(
+            (">=", ">="), (high, Symbol(), low)
+        ):
             return Range(low, high)
     return node
 
@@ -129,6 +143,9 @@ def as_range(node: Node) -> Node:
 def is_same_range(gold: Node, answer: Node) -> bool | None:
     """Compare a range with a ratio: `2 to 3` may mean either; None for other pairs."""
     match gold, answer:
-        case (Range(low, high), Apply("ratio", (one, other))) | (Apply("ratio", (one, other)), Range(low, high)):
+        case (Range(low, high), Apply("ratio", (one, other))) | (
+            Apply("ratio", (one, other)),
+            Range(low, high),
+        ):
             return (low, high) == (one, other)
     return None

@@ -36,7 +36,14 @@ _SYMBOLS = {
     "或": r" \text{ or } ", "、": ",", "。": ".", "⁄": "/", "∶": ":", "～": "~",
 }  # fmt: skip
 # Control characters that remain where a program read LaTeX as a string: `\f` of `\frac` became a form feed.
-_LOST = {"\x07": r"\a", "\x08": r"\b", "\x0b": r"\v", "\x0c": r"\f", "\t": r"\t", "\r": r"\r"}
+_LOST = {
+    "\x07": r"\a",
+    "\x08": r"\b",
+    "\x0b": r"\v",
+    "\x0c": r"\f",
+    "\t": r"\t",
+    "\r": r"\r",
+}
 # Each alternative begins with its own character, for which `re` searches fast.
 _LOST_AT = re.compile(
     r"\x07(?=[a-z])|\x08(?=[a-z])|\x0b(?=[a-z])|\x0c(?=[a-z])"
@@ -44,7 +51,9 @@ _LOST_AT = re.compile(
 )
 # The dot of an abbreviation, which ends no sentence: `Rs. 105`, `sq. ft.`
 _DOTTED = re.compile(r"\b((?i:rs|sq|cu|ft))\. ?(?=\}?\s?[\da-z])")
-_HTML = re.compile(r"<(/?)(sup|sub|br|b|i|em|strong|p|span|div)\b[^<>]{0,80}>", re.IGNORECASE)
+_HTML = re.compile(
+    r"<(/?)(sup|sub|br|b|i|em|strong|p|span|div)\b[^<>]{0,80}>", re.IGNORECASE
+)
 _DOUBLED = re.compile(r"\\(?=\\[A-Za-z])")
 # Rows of: a cheap substring test, a pattern for an unusual form, and the usual form.
 _USUAL: tuple[tuple[str, re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] = (
@@ -52,14 +61,24 @@ _USUAL: tuple[tuple[str, re.Pattern[str], str | Callable[[re.Match[str]], str]],
     # (mod 5), in italics or upright
     (
         "mod",
-        re.compile(r"\(\s*(?:\\(?:mathrm|text|operatorname)\{\s*mod\s*\}|\\?mod\b)(?:\s|\\[ ,;:]|~)*([^()]{1,40})\)"),
+        re.compile(
+            r"\(\s*(?:\\(?:mathrm|text|operatorname)\{\s*mod\s*\}|\\?mod\b)(?:\s|\\[ ,;:]|~)*([^()]{1,40})\)"
+        ),
         r"\\pmod{\1}",
     ),
     # 2516 (base 8)
-    ("base", re.compile(r"(\d)\s*+(?:\\text\s*+\{\s*+)?\(?(?:in )?base[ -](\d{1,2})\)?\s*+\}?"), r"\1_{\2}"),
+    (
+        "base",
+        re.compile(r"(\d)\s*+(?:\\text\s*+\{\s*+)?\(?(?:in )?base[ -](\d{1,2})\)?\s*+\}?"),
+        r"\1_{\2}",
+    ),
     ("0x", re.compile(r"(?<![\w.])0x([\dA-Fa-f]+)(?![\w.])"), r"\1_{16}"),
     ("0b", re.compile(r"(?<![\w.])0b([01]+)(?![\w.])"), r"\1_{2}"),
-    (r"frac{\text{", re.compile(r"\\[dt]?frac\{\\text\{([A-Za-z ]+)\}\}\{\\text\{([A-Za-z ]+)\}\}"), r"\\text{ \1/\2}"),
+    (
+        r"frac{\text{",
+        re.compile(r"\\[dt]?frac\{\\text\{([A-Za-z ]+)\}\}\{\\text\{([A-Za-z ]+)\}\}"),
+        r"\\text{ \1/\2}",
+    ),
     # 2{,}5: a decimal comma, because thousands have three digits
     ("{,}", re.compile(r"(?<![\d}.])(\d+)\{,\}(\d{1,2}|\d{4,})(?![\d{])"), r"\1.\2"),
     # 1.000.000 and 1.250,00
@@ -69,23 +88,37 @@ _USUAL: tuple[tuple[str, re.Pattern[str], str | Callable[[re.Match[str]], str]],
         lambda found: found[0].replace(".", "").replace(",", "."),
     ),
     # ₹1,00,000: without the currency it may be a list
-    ("₹", re.compile(r"(?<=₹)\s?\d{1,2}(?:,\d\d)+,\d{3}(?!\d)"), lambda found: found[0].replace(",", "")),
+    (
+        "₹",
+        re.compile(r"(?<=₹)\s?\d{1,2}(?:,\d\d)+,\d{3}(?!\d)"),
+        lambda found: found[0].replace(",", ""),
+    ),
     # 33 1/3%
     ("%", re.compile(r"(?<![\d.,/])(\d+) (\d+)/(\d+)\s?(?=\\?%)"), r"\1\\frac{\2}{\3}"),
     # 100\text{th}
     (r"\text{", re.compile(r"(?<=\d)\s?\^?\{?\\text\{\s?(st|nd|rd|th)\s?\}\}?"), r"\1"),
     # Dots above the first and the last digit of a period
-    (r"\dot", re.compile(r"\\dot\{?(\d)\}?(?:(\d*)\\dot\{?(\d)\}?)"), r"\\overline{\1\2\3}"),
+    (
+        r"\dot",
+        re.compile(r"\\dot\{?(\d)\}?(?:(\d*)\\dot\{?(\d)\}?)"),
+        r"\\overline{\1\2\3}",
+    ),
     # {x | x > 1}
     ("｜", re.compile("｜"), "|"),
     ("|", re.compile(r"(?<![\\\w}^_])\{(\s*[a-z]\s*\|[^{}]+)\}"), r"\\{\1\\}"),
     # Two parts of an answer in other languages
-    (r"\text{ ", re.compile(r"\\text\{\s+(?:y|e|et|und|en|och|и|和)\s+\}"), r"\\text{ and }"),
+    (
+        r"\text{ ",
+        re.compile(r"\\text\{\s+(?:y|e|et|und|en|och|и|和)\s+\}"),
+        r"\\text{ and }",
+    ),
     (r"\text{ ", re.compile(r"\\text\{\s+(?:o|ou|oder|или|或)\s+\}"), r"\\text{ or }"),
     # A unit vector
     (
         r"\hat",
-        re.compile(r"\\hat\s*(?:\{\s*\\?([ijk])(?:math)?\s*\}|\s\\?([ijk])(?:math)?(?![A-Za-z]))"),
+        re.compile(
+            r"\\hat\s*(?:\{\s*\\?([ijk])(?:math)?\s*\}|\s\\?([ijk])(?:math)?(?![A-Za-z]))"
+        ),
         r"\\mathbf{\1\2}",
     ),
     # 5 p.m.
@@ -114,16 +147,38 @@ _MICRO = re.compile(r"(?<=[\d\s{])μ(?=[mgsLlAVWN]\b)")
 _OUTSIDE_ASCII = re.compile(r"[^\x00-\x7f]")
 _RAISED = re.compile(r"(?:\^\{\(?[^{}\\]\)?\})+|(?:_\{[^{}\\]\})+")
 # Commands whose argument is text, and commands that only change the font of their argument.
-TEXTS = frozenset(("text", "textrm", "textbf", "textit", "textnormal", "texttt", "textsf", "textup", "mbox", "hbox"))
+TEXTS = frozenset(
+    (
+        "text",
+        "textrm",
+        "textbf",
+        "textit",
+        "textnormal",
+        "texttt",
+        "textsf",
+        "textup",
+        "mbox",
+        "hbox",
+    )
+)
 FONTS = frozenset(("mathrm", "mathbf", "mathit", "mathsf", "mathtt", "operatorname"))
-TEXT_COMMAND = re.compile(rf"\\(?:{'|'.join(sorted(TEXTS | FONTS | {'mathnormal'}))})\s*\{{([^{{}}]*)\}}")
+TEXT_COMMAND = re.compile(
+    rf"\\(?:{'|'.join(sorted(TEXTS | FONTS | {'mathnormal'}))})\s*\{{([^{{}}]*)\}}"
+)
 # A label with a word, before the only calculation of a text: "Cost for 3 tickets: 3 * 12 = 36", "Step 2: 35 + 3 = 38".
 _LABEL = re.compile(
     r"\A(?!.*\n|.*:\s.*:\s)(?:\\text\{)?(?=[^:]*[A-Za-z]{3})([^:=\\]{3,80}):[\s*_}]+"
     r"(?=\W{0,3}\d[^:=]*[-−+*/×÷\\][^:=]*=)"
 )
 _NO_LABEL = any_of(CONDITION, DENIAL, DOUBT, WRONG, "instead|mistake|except")
-_WRAPPERS = (("$$", "$$"), ("$", "$"), (r"\(", r"\)"), (r"\[", r"\]"), ("**", "**"), ("`", "`"))
+_WRAPPERS = (
+    ("$$", "$$"),
+    ("$", "$"),
+    (r"\(", r"\)"),
+    (r"\[", r"\]"),
+    ("**", "**"),
+    ("`", "`"),
+)
 
 
 @lru_cache(maxsize=8192)
@@ -229,7 +284,9 @@ def strip_delimiters(text: str) -> str:
     """Remove math delimiters or Markdown that enclose a whole text."""
     text = text.strip()
     for start, end in _WRAPPERS:
-        is_enclosed = text.startswith(start) and text.endswith(end) and len(text) > len(start)
+        is_enclosed = (
+            text.startswith(start) and text.endswith(end) and len(text) > len(start)
+        )
         if is_enclosed and end not in (inner := text[len(start) : -len(end)]):
             return inner.strip()
     return text

@@ -22,7 +22,23 @@ from trl_grpo_ext.answers.read.tree import (
 )
 from trl_grpo_ext.answers.read.units import NONE, Unit, is_currency, is_unit, unit
 
-RELATIONS = ("=", "<", ">", "<=", ">=", "!=", "~", "==", "in", "notin", "implies", "to", "subset", "perp", "parallel")
+RELATIONS = (
+    "=",
+    "<",
+    ">",
+    "<=",
+    ">=",
+    "!=",
+    "~",
+    "==",
+    "in",
+    "notin",
+    "implies",
+    "to",
+    "subset",
+    "perp",
+    "parallel",
+)
 # A longer list is unreadable: no honest answer needs more items.
 MAX_ITEMS = 200
 NUMBER_SETS = frozenset(("Reals", "Integers", "Naturals", "Rationals", "Complexes"))
@@ -63,7 +79,11 @@ class Statements(Quantities):
         """Read statements up to a bracket or the end: a single statement, or several joined by `,`, `and` or `or`."""
         items = [first]
         joints: set[str] = set()
-        while self.sees("sign", ",", ";", "and", "or", "implies") or self.sees("row") or self.sees("command", "same"):
+        while (
+            self.sees("sign", ",", ";", "and", "or", "implies")
+            or self.sees("row")
+            or self.sees("command", "same")
+        ):
             joint = self.take()
             while self.sees("sign", ",", "and", "or") or self.sees("row"):
                 joint = self.take()
@@ -83,7 +103,11 @@ class Statements(Quantities):
         if len(items) == 1:
             return items[0]
         word = next((name for name in ("same", "or", "and") if name in joints), "")
-        if word == "same" or joints == {"or"} or (word and all(isinstance(item, Relation | Logic) for item in items)):
+        if (
+            word == "same"
+            or joints == {"or"}
+            or (word and all(isinstance(item, Relation | Logic) for item in items))
+        ):
             return Logic(word, tuple(items))
         return Collection("list", tuple(items))
 
@@ -143,7 +167,11 @@ class Statements(Quantities):
         words: list[str] = []
         while (
             self.sees("word")
-            or (words and self.sees("sign", "'", "-", ".", '"') and self.ahead(1).kind == "word")
+            or (
+                words
+                and self.sees("sign", "'", "-", ".", '"')
+                and self.ahead(1).kind == "word"
+            )
             or (self.sees("function", "max", "min") and self.ahead(1).text == "=")
         ):
             token = self.take()
@@ -159,13 +187,17 @@ class Statements(Quantities):
         else:
             money = next(map(unit, filter(is_currency, lead)), None)
             self.stray.update(
-                word for word in lead if word not in known_words("leading") and not (money and is_unit(word))
+                word
+                for word in lead
+                if word not in known_words("leading") and not (money and is_unit(word))
             )
             value = self._value(money or NONE)
             sides = [value]
         signs: list[str] = []
         before = lead
-        while self.sees("sign", *RELATIONS) or (self.sees("word", "in") and isinstance(sides[-1], Symbol)):
+        while self.sees("sign", *RELATIONS) or (
+            self.sees("word", "in") and isinstance(sides[-1], Symbol)
+        ):
             sign = self.take().text
             if sign == "!=" and self.sees("sign", "="):
                 raise UnreadableError
@@ -201,7 +233,9 @@ class Statements(Quantities):
         except OperatorError as operator:
             self.at, self.depth, self.bars = begin, depth, bars
             groups = 0
-            while self.next.kind != "end" and not (groups == 0 and self.next.text in ("=", "~", ",", "<", ">", "row")):
+            while self.next.kind != "end" and not (
+                groups == 0 and self.next.text in ("=", "~", ",", "<", ">", "row")
+            ):
                 groups += {"{": 1, "}": -1}.get(self.take().text, 0)
             last = self.row[self.at - 1]
             return Opaque(self.text[self.row[begin].start : last.end], str(operator))
@@ -259,8 +293,17 @@ class Statements(Quantities):
             case Apply("*", (first, Relation(("in",), (Symbol(letter), _)))):
                 self.whole.add(letter)
                 return first
-            case Apply("*", (factor, Relation() | Logic() | Collection() as items)) if self.row[begin].text == "(":
-                if isinstance(items, Collection) and isinstance(factor, Apply | Number) and not is_whole(factor):
-                    return Collection(items.kind, tuple(Apply("*", (factor, item)) for item in items.items))
+            case Apply("*", (factor, Relation() | Logic() | Collection() as items)) if (
+                self.row[begin].text == "("
+            ):
+                if (
+                    isinstance(items, Collection)
+                    and isinstance(factor, Apply | Number)
+                    and not is_whole(factor)
+                ):
+                    return Collection(
+                        items.kind,
+                        tuple(Apply("*", (factor, item)) for item in items.items),
+                    )
                 raise UnreadableError
         return found

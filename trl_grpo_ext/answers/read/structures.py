@@ -69,13 +69,19 @@ class Cursor:
 
     def skips(self, *texts: str) -> bool:
         """Move past the next tokens if their texts equal `texts`, and return whether the reader moved."""
-        found = tuple(token.text for token in self.row[self.at : self.at + len(texts)]) == texts
+        found = (
+            tuple(token.text for token in self.row[self.at : self.at + len(texts)]) == texts
+        )
         self.at += found * len(texts)
         return found
 
     def sees_point(self) -> bool:
         """Check whether a point's coordinates come next, after the point's name: `D(4, 0)`."""
-        inside = list(itertools.takewhile(lambda token: token.kind not in ("open", "close", "end"), self._ahead()))
+        inside = list(
+            itertools.takewhile(
+                lambda token: token.kind not in ("open", "close", "end"), self._ahead()
+            )
+        )
         closed = self.ahead(len(inside) + 1)
         return (
             closed.text == ")"
@@ -85,7 +91,11 @@ class Cursor:
 
     def sees_letters_defined(self) -> bool:
         """Check whether the arguments of a function definition come next: `y(x) = 2x`."""
-        inside = list(itertools.takewhile(lambda token: token.kind == "symbol" or token.text == ",", self._ahead()))
+        inside = list(
+            itertools.takewhile(
+                lambda token: token.kind == "symbol" or token.text == ",", self._ahead()
+            )
+        )
         return (
             bool(inside)
             and self.next.text == "("
@@ -128,7 +138,10 @@ class Structures(Cursor, ABC):
                 break
         closed = self.take()
         self.bars = bars
-        if closed.kind != "close" or closed.text not in (_BRACKETS[opened], *(")]" if opened in "([" else "")):
+        if closed.kind != "close" or closed.text not in (
+            _BRACKETS[opened],
+            *(")]" if opened in "([" else ""),
+        ):
             raise UnreadableError
         if opened in ("floor", "ceil", "abs") and len(items) == 1:
             return Apply(opened, (items[0],))
@@ -170,7 +183,11 @@ class Structures(Cursor, ABC):
             self.skip("row")
         self.take()
         self.expect("group", "{")
-        if self._rest_of_group() != name or not rows or len({len(row) for row in rows}) != 1:
+        if (
+            self._rest_of_group() != name
+            or not rows
+            or len({len(row) for row in rows}) != 1
+        ):
             raise UnreadableError
         return Matrix(tuple(rows))
 

@@ -67,7 +67,19 @@ _SPACES = frozenset(("quad", "qquad", "enspace", "thinspace", "space", "newline"
 # Font commands that are used on single letters.
 _LETTERS = frozenset(("mathbf", "mathit", "mathcal", "mathscr", "mathfrak"))
 _FONT = FONTS | _LETTERS | {"mathbb"}
-_DROPPED = frozenset(("phantom", "hphantom", "vphantom", "color", "label", "tag", "hspace", "vspace", "textcolor"))
+_DROPPED = frozenset(
+    (
+        "phantom",
+        "hphantom",
+        "vphantom",
+        "color",
+        "label",
+        "tag",
+        "hspace",
+        "vspace",
+        "textcolor",
+    )
+)
 _SETS = {"R": "Reals", "Z": "Integers", "N": "Naturals", "Q": "Rationals", "C": "Complexes"}
 # Kind and text of each command's token.
 _COMMANDS = {
@@ -86,8 +98,21 @@ _COMMANDS = {
     "lbrace": ("open", "{"), "lbrack": ("open", "["), "rfloor": ("close", "floor"), "rceil": ("close", "ceil"),
     "rvert": ("close", "abs"), "rangle": ("close", ")"), "rbrace": ("close", "}"), "rbrack": ("close", "]"),
 }  # fmt: skip
-_ESCAPED = {"{": ("open", "{"), "}": ("close", "}"), "$": ("word", "usd"), "%": ("sign", "%"), "|": ("sign", "|")}
-_BRACKETS = {"(": "open", "[": "open", ")": "close", "]": "close", "{": "group", "}": "group"}
+_ESCAPED = {
+    "{": ("open", "{"),
+    "}": ("close", "}"),
+    "$": ("word", "usd"),
+    "%": ("sign", "%"),
+    "|": ("sign", "|"),
+}
+_BRACKETS = {
+    "(": "open",
+    "[": "open",
+    ")": "close",
+    "]": "close",
+    "{": "group",
+    "}": "group",
+}
 _SHORT_WORDS = frozenset(
     """or and is are no not to of if so as at by be it we he an the for but yes odd all any has was per one two six
     ten sum its on than then none both any only how why who may can men man day red big box boy
@@ -117,14 +142,24 @@ _TOKEN = re.compile(
     r"|(?P<sign><=|>=|=<|=>|!=|<>|==|\*\*|\.\.\.|->|[^\w\s]|_)|(?P<other>.)",
     re.DOTALL,
 )
-_WRITTEN_OUT = frozenset(("sin", "cos", "tan", "cot", "sec", "csc", "ln", "log", "lg", "exp"))
+_WRITTEN_OUT = frozenset(
+    ("sin", "cos", "tan", "cot", "sec", "csc", "ln", "log", "lg", "exp")
+)
 _WORDS_THAT_ARE_SIGNS = {
     **dict.fromkeys(("percent", "pct", "percentage"), ("sign", "%")),
     **dict.fromkeys(_INFINITY, ("symbol", "oo")),
     "or": ("sign", "or"),
     "and": ("sign", "and"),
 }
-_ASCII_SIGNS = {"=<": "<=", "=>": "implies", "<>": "!=", "==": "=", "**": "^", "->": "to", "•": "*"}
+_ASCII_SIGNS = {
+    "=<": "<=",
+    "=>": "implies",
+    "<>": "!=",
+    "==": "=",
+    "**": "^",
+    "->": "to",
+    "•": "*",
+}
 _BRACES = re.compile(r"\\[{}\\]|[{}]")
 _NO_NUMBER = re.compile(r"[^\d.]")
 
@@ -157,7 +192,9 @@ class _Scanner:
         while at < end and (found := _TOKEN.match(self.text, at, end)):
             at = found.end()
             command = found["command"] or ""
-            held = self._argument(at, command) if command in TEXTS | _FONT | _DROPPED else None
+            held = (
+                self._argument(at, command) if command in TEXTS | _FONT | _DROPPED else None
+            )
             if found[0] == "$":
                 in_words = words and not in_words
                 self.space = True
@@ -197,7 +234,12 @@ class _Scanner:
             yield Token("symbol", _SETS[content], self.space, start, end)
         else:
             letter = command in _LETTERS and len(content) == 1
-            math = letter or content in ("d", "e", "i") or content in FUNCTIONS or not content.isalpha()
+            math = (
+                letter
+                or content in ("d", "e", "i")
+                or content in FUNCTIONS
+                or not content.isalpha()
+            )
             yield from self.scan(start, end, words=not math, depth=depth + 1)
 
 
@@ -234,7 +276,9 @@ def _run_of_letters(found: re.Match[str], *, words: bool) -> Iterator[tuple[str,
         yield "symbol", run[0]
         yield "symbol", run[1]
         return
-    is_word = run in _LIKE_FUNCTIONS and _SPACED.match(found.string, found.end()) is not None
+    is_word = (
+        run in _LIKE_FUNCTIONS and _SPACED.match(found.string, found.end()) is not None
+    )
     yield from _letters(run, words=words or is_word)
 
 

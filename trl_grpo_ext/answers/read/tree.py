@@ -214,7 +214,9 @@ def rebuilt(node: Node, below: tuple[Node, ...]) -> Node:
             return Builder(*below)
         case Matrix(rows):
             width = len(rows[0])
-            return Matrix(tuple(below[at : at + width] for at in range(0, len(below), width)))
+            return Matrix(
+                tuple(below[at : at + width] for at in range(0, len(below), width))
+            )
         case Quantity(_, unit):
             return Quantity(below[0], unit)
         case Range():
@@ -239,7 +241,20 @@ def walk(node: Node) -> Iterator[Node]:
         pending += children(one)
 
 
-CONSTANTS = frozenset(("pi", "e", "i", "oo", "Reals", "Integers", "Naturals", "Rationals", "Complexes", "EmptySet"))
+CONSTANTS = frozenset(
+    (
+        "pi",
+        "e",
+        "i",
+        "oo",
+        "Reals",
+        "Integers",
+        "Naturals",
+        "Rationals",
+        "Complexes",
+        "EmptySet",
+    )
+)
 
 
 def symbols(node: Node) -> frozenset[str]:

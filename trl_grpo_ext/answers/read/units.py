@@ -50,7 +50,9 @@ class Unit:
         powers = dict(self.measures)
         for measure, raised in other.measures:
             powers[measure] = powers.get(measure, 0) + raised * power
-        measures = tuple(sorted((measure, raised) for measure, raised in powers.items() if raised))
+        measures = tuple(
+            sorted((measure, raised) for measure, raised in powers.items() if raised)
+        )
         return Unit(measures, self.factor * other.factor**power)
 
 
@@ -97,7 +99,12 @@ def raised_by(word: str) -> int:
 def _table(*, long: bool = False) -> Mapping[str, Unit]:
     """Map each spelling to its unit: short spellings, or with `long` the long spellings in lower case."""
     found: dict[str, Unit] = {}
-    lines = files("trl_grpo_ext.answers.read").joinpath("units.txt").read_text(encoding="utf-8").splitlines()
+    lines = (
+        files("trl_grpo_ext.answers.read")
+        .joinpath("units.txt")
+        .read_text(encoding="utf-8")
+        .splitlines()
+    )
     for line in lines:
         if line.startswith("#"):
             continue

@@ -10,7 +10,15 @@ from functools import cache
 from trl_grpo_ext.answers.read.quantities import known_words
 from trl_grpo_ext.answers.read.statements import TEMPERATURES
 from trl_grpo_ext.answers.read.tokens import Token
-from trl_grpo_ext.answers.read.tree import Apply, Node, Number, Quantity, Relation, Symbol, symbols
+from trl_grpo_ext.answers.read.tree import (
+    Apply,
+    Node,
+    Number,
+    Quantity,
+    Relation,
+    Symbol,
+    symbols,
+)
 from trl_grpo_ext.answers.read.units import NONE, Unit, is_unit, unit
 
 _OPERATORS = frozenset(("+", "-", "*", "/", "frac"))
@@ -47,7 +55,9 @@ def with_unit_letters(row: Sequence[Token]) -> Sequence[Token]:
 def _is_formula_of_words(side: Sequence[Token]) -> bool:
     """Check whether a side calculates with words alone: `length * width`."""
     words = [token.text.casefold() for token in side if token.kind == "word"]
-    others = [token for token in side if token.kind not in ("word", "open", "close", "group")]
+    others = [
+        token for token in side if token.kind not in ("word", "open", "close", "group")
+    ]
     if not words or all(map(is_unit, words)) or _changing_words().intersection(words):
         return False
     return bool(others) and all(token.text in _OPERATORS for token in others)
@@ -68,7 +78,10 @@ def _side_without_things(side: Sequence[Token]) -> Sequence[Token]:
             kept.append(token)
             continue
         is_counted = kept[-1].kind == "number" and not is_unit(token.text)
-        follows_number = place + 1 < len(side) and side[place + 1].kind in ("number", "open")
+        follows_number = place + 1 < len(side) and side[place + 1].kind in (
+            "number",
+            "open",
+        )
         if not is_counted or follows_number or token.text.casefold() in _changing_words():
             return side
     return kept
@@ -80,7 +93,10 @@ def _side_with_unit_letters(side: Sequence[Token]) -> Sequence[Token]:
     operates = any(token.text in _OPERATORS for token in side)
     if not operates or followed & {"number", "word"}:
         return side
-    return [token._replace(kind="symbol") if place in units else token for place, token in enumerate(side)]
+    return [
+        token._replace(kind="symbol") if place in units else token
+        for place, token in enumerate(side)
+    ]
 
 
 @cache
@@ -89,7 +105,11 @@ def _changing_words() -> frozenset[str]:
 
 
 def _is_unit_of_number(side: Sequence[Token], place: int) -> bool:
-    return side[place].kind == "word" and is_unit(side[place].text) and side[place - 1].kind == "number"
+    return (
+        side[place].kind == "word"
+        and is_unit(side[place].text)
+        and side[place - 1].kind == "number"
+    )
 
 
 def with_units(node: Node) -> Node:
@@ -177,12 +197,20 @@ def _measured(node: Node) -> Unit | None:
             return unit(name)
         case Quantity(amount, of):
             return _combined("*", [_measured(amount), of])
-        case Apply("^", (base, Number(exponent))) if exponent.denominator == 1 and abs(exponent) <= _MAX_POWER:
+        case Apply("^", (base, Number(exponent))) if (
+            exponent.denominator == 1 and abs(exponent) <= _MAX_POWER
+        ):
             found = _measured(base)
-            return None if found is None or not found.factor else NONE.times(found, int(exponent))
+            return (
+                None
+                if found is None or not found.factor
+                else NONE.times(found, int(exponent))
+            )
         case Apply("deg", (amount,)):
             return _combined("*", [_measured(amount), unit("deg")])
-        case Apply("*", (Apply("deg", (amount,)), Symbol(letter))) if letter in TEMPERATURES:
+        case Apply("*", (Apply("deg", (amount,)), Symbol(letter))) if (
+            letter in TEMPERATURES
+        ):
             return _combined("*", [_measured(amount), TEMPERATURES[letter]])
         case Apply("-", (amount,)):
             return _combined("*", [_measured(amount), Unit(factor=Fraction(-1))])

@@ -4,4 +4,16 @@ import sys
 
 from trl_grpo_ext.cli.main import main
 
-sys.exit(main(["eval", "--config", "recipe.yaml", "--model", "bundled:tiny_reasoner", "runs/PROJECT", *sys.argv[1:]]))
+sys.exit(
+    main(
+        [
+            "eval",
+            "--config",
+            "recipe.yaml",
+            "--model",
+            "bundled:tiny_reasoner",
+            "runs/PROJECT",
+            *sys.argv[1:],
+        ]
+    )
+)

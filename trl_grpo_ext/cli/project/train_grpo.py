@@ -16,7 +16,9 @@ mix = RewardMix(
         RewardTerm(name="true_steps", verifier=true_steps, weight=0.1, gate="accuracy"),
     ]
 )
-data = load_dataset("data").map(lambda row: {"prompt": [{"role": "user", "content": row["question"]}]})
+data = load_dataset("data").map(
+    lambda row: {"prompt": [{"role": "user", "content": row["question"]}]}
+)
 trainer = VerifiedGRPOTrainer(
     model=resolve("bundled:tiny_reasoner"),
     reward_funcs=mix,

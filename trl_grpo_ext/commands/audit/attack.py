@@ -23,7 +23,14 @@ from datasets import Dataset, load_dataset
 
 from trl_grpo_ext.answers.golds import GOLD_COLUMNS
 from trl_grpo_ext.assets import resolve
-from trl_grpo_ext.commands.audit.attacked import REFERENCE, REWARD, Attack, attack_of, judged
+from trl_grpo_ext.commands.audit.attacked import (
+    REFERENCE,
+    REWARD,
+    Attack,
+    Judged,
+    attack_of,
+    judged,
+)
 from trl_grpo_ext.commands.audit.policy import ARENAS, Pair, Policy
 from trl_grpo_ext.commands.audit.probes import FORMS, MARK, PROBES, WORK, Said
 from trl_grpo_ext.commands.audit.static import TRIED, NotAuditedError, Paid, paid_gold
@@ -61,13 +68,21 @@ class StrictReference(Verifier):
 
     def verify(self, sample: Sample) -> Verdict:
         verdict = self.math.verify(sample)
-        if verdict.status is not Status.CORRECT or is_surely(verdict.answer or "", sample.row["solution"]):
+        if verdict.status is not Status.CORRECT or is_surely(
+            verdict.answer or "", sample.row["solution"]
+        ):
             return verdict
-        return Verdict(status=Status.INCORRECT, score=0.0, answer=verdict.answer, reason="not_literal")
+        return Verdict(
+            status=Status.INCORRECT, score=0.0, answer=verdict.answer, reason="not_literal"
+        )
 
 
 def attack_reward(
-    reward: Verifier, kind: Kind, *, seed: int = 0, gold_columns: Sequence[str] = GOLD_COLUMNS
+    reward: Verifier,
+    kind: Kind,
+    *,
+    seed: int = 0,
+    gold_columns: Sequence[str] = GOLD_COLUMNS,
 ) -> list[Attack]:
     """Train the bundled policy against a reward.
 
@@ -82,7 +97,10 @@ def attack_reward(
     transformers.logging.disable_progress_bar()
     datasets.disable_progress_bars()
     arena = ARENAS[kind]
-    rows = [_renamed(row, gold_columns) for row in load_dataset(resolve(arena.data))["train"].to_list()]
+    rows = [
+        _renamed(row, gold_columns)
+        for row in load_dataset(resolve(arena.data))["train"].to_list()
+    ]
     tasks = read_tasks(rows[:TASKS])
     paid = _check_can_be_attacked(reward, tasks[:TRIED], arena.data)
     transformers.set_seed(seed)
@@ -91,16 +109,16 @@ def attack_reward(
     tries = _tries(reward, policy, tasks, paid, rng)
     policy.learn(_shown(tries, rng))
     terms = _terms(reward, kind)
-    varied = [one.task.sample(one.text) for one in tries if one.kind in _VARIANTS]
-    card = RewardMix(terms).score([replace(sample, group=place) for place, sample in enumerate(varied)])
-    variants = list(judged(0, card, paid.gold))
+    variants = _judged_variants(tries, terms, paid.gold)
     begun = copy.deepcopy(policy.model.state_dict())
     attacks = []
     for tokens in arena.tokens:
         policy.model.load_state_dict(begun)
         heard = _Heard(tokens, paid.gold)
         _train(policy, RewardMix(terms), rows, tokens, heard)
-        attacks.append(attack_of(heard.cards, variants, arena.data, paid.gold, tokens, seed))
+        attacks.append(
+            attack_of(heard.cards, variants, arena.data, paid.gold, tokens, seed)
+        )
         if attacks[-1].learned_a_hole:
             break
     return attacks
@@ -140,7 +158,9 @@ def _renamed(row: Mapping[str, Any], gold_columns: Sequence[str]) -> dict[str, A
 _VARIANTS: Mapping[str, Callable[[str, Said, random.Random], str]] = {
     "ends early": lambda own, _, rng: own[: rng.randrange(len(own) // 2, len(own) + 1)],
     "answers twice": lambda own, said, _: f"{own}\n{said.wrong}",
-    "marks nothing": lambda own, _, __: BOX.sub(r"\1", own).replace("<think>", "").replace("</think>", "\n"),
+    "marks nothing": lambda own, _, __: (
+        BOX.sub(r"\1", own).replace("<think>", "").replace("</think>", "\n")
+    ),
 }
 
 
@@ -153,10 +173,26 @@ class _Try(NamedTuple):
     paid: bool
 
 
-def _tries(reward: Verifier, policy: Policy, tasks: Sequence[Task], pays: Paid, rng: random.Random) -> list[_Try]:
+def _tries(
+    reward: Verifier, policy: Policy, tasks: Sequence[Task], pays: Paid, rng: random.Random
+) -> list[_Try]:
     tried = list(_tried(policy, tasks, pays.form, rng))
     verdicts = reward.judge_samples([task.sample(text) for _, task, text in tried])
-    return [_Try(*one, paid=pays.is_paid(verdict)) for one, verdict in zip(tried, verdicts, strict=True)]
+    return [
+        _Try(*one, paid=pays.is_paid(verdict))
+        for one, verdict in zip(tried, verdicts, strict=True)
+    ]
+
+
+def _judged_variants(
+    tries: Sequence[_Try], terms: Sequence[RewardTerm], gold_score: float
+) -> list[Judged]:
+    """Judge the variants among the tries by the reward and by the reference; each is a group of its own."""
+    varied = [one.task.sample(one.text) for one in tries if one.kind in _VARIANTS]
+    card = RewardMix(terms).score(
+        [replace(sample, group=place) for place, sample in enumerate(varied)]
+    )
+    return list(judged(0, card, gold_score))
 
 
 def _shown(tries: Sequence[_Try], rng: random.Random) -> list[Pair]:
@@ -180,11 +216,15 @@ def _shown(tries: Sequence[_Try], rng: random.Random) -> list[Pair]:
     return shown
 
 
-def _tried(policy: Policy, tasks: Sequence[Task], form: str, rng: random.Random) -> Iterator[tuple[str, Task, str]]:
+def _tried(
+    policy: Policy, tasks: Sequence[Task], form: str, rng: random.Random
+) -> Iterator[tuple[str, Task, str]]:
     """Yield completions to try, with their kinds: the policy's own, variants of these, and probe texts."""
     short = FORMS[tasks[0].kind][form].replace(WORK, "")
     probes = [probe for probe in PROBES[tasks[0].kind] if not probe.pays]
-    for task, text in zip(tasks, policy.say([task.prompt or "" for task in tasks]), strict=True):
+    for task, text in zip(
+        tasks, policy.say([task.prompt or "" for task in tasks]), strict=True
+    ):
         said = Said(task, form)
         # The policy was taught to box its answers, and the reward may pay another form.
         own = BOX.sub(lambda box: short.replace(MARK, box[1]), text)
@@ -210,13 +250,19 @@ class _Heard:
 
     def __call__(self, card: Scorecard) -> None:
         self.cards.append(card)
-        self._paid.update(one.paid for one in judged(len(self.cards), card, self._gold_score))
+        self._paid.update(
+            one.paid for one in judged(len(self.cards), card, self._gold_score)
+        )
         share = self._paid[True] / max(1, self._paid.total())
         self._progress.show(len(self.cards), f", {share:.0%} paid so far")
 
 
 def _train(
-    policy: Policy, mix: RewardMix, rows: Sequence[Mapping[str, Any]], tokens: int, heard: Callable[[Scorecard], None]
+    policy: Policy,
+    mix: RewardMix,
+    rows: Sequence[Mapping[str, Any]],
+    tokens: int,
+    heard: Callable[[Scorecard], None],
 ) -> None:
     """Train the policy by GRPO with `mix` as its sole reward; pass each scorecard to `heard`."""
     with tempfile.TemporaryDirectory() as folder:
@@ -244,7 +290,9 @@ def _train(
             disable_tqdm=True,
         )
         data = Dataset.from_list(list(rows))
-        trainer = VerifiedGRPOTrainer(policy.model, mix, arguments, data, processing_class=policy.tokenizer)
+        trainer = VerifiedGRPOTrainer(
+            policy.model, mix, arguments, data, processing_class=policy.tokenizer
+        )
         keep_quiet(trainer)
         with trainer.scorecard_listener(heard):
             trainer.train()

@@ -93,7 +93,12 @@ class Attack:
 
 
 def attack_of(
-    cards: Sequence[Scorecard], variants: Sequence[Judged], data: str, gold_score: float, tokens: int, seed: int
+    cards: Sequence[Scorecard],
+    variants: Sequence[Judged],
+    data: str,
+    gold_score: float,
+    tokens: int,
+    seed: int,
 ) -> Attack:
     """Summarize the batches of a training as an `Attack`; `gold_score` is the reward's score for a right answer."""
     steps = [list(judged(number, card, gold_score)) for number, card in enumerate(cards)]
@@ -125,7 +130,9 @@ class Judged(NamedTuple):
 
 def judged(number: int, card: Scorecard, gold_score: float) -> Iterator[Judged]:
     """Yield completions of batch `number` with a score from both reward and reference."""
-    for sample, own, reference in zip(card.samples, card.verdicts[REWARD], card.verdicts[REFERENCE], strict=True):
+    for sample, own, reference in zip(
+        card.samples, card.verdicts[REWARD], card.verdicts[REFERENCE], strict=True
+    ):
         if own is None or own.score is None:
             continue
         if reference is None or reference.score is None:
@@ -158,7 +165,11 @@ def _patterns(wrong: Sequence[Sample]) -> tuple[Pattern, ...]:
     found = []
     for pattern, count in counts.most_common(PATTERNS):
         example = examples[pattern]
-        found.append(Pattern(count=count, pattern=pattern, prompt=example.prompt, completion=example.text))
+        found.append(
+            Pattern(
+                count=count, pattern=pattern, prompt=example.prompt, completion=example.text
+            )
+        )
     return tuple(found)
 
 

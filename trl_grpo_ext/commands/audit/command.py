@@ -47,24 +47,49 @@ def add_parser(commands: Any) -> None:
         help="a name of `trl-grpo-ext recipes --verifiers`, `module.attribute`, or an entry of a recipe's rewards; by "
         "default the sum of the recipe's rewards",
     )
-    data = parser.add_mutually_exclusive_group()
-    data.add_argument("--config", metavar="RECIPE", help="the recipe whose data, and perhaps rewards, are audited")
-    data.add_argument("--data", metavar="DATA", help="a file, a folder, a name on the Hub, or bundled:NAME")
-    add("--prompt", metavar="COLUMN", help="the column of --data that holds the prompts (prompt)")
+    _add_data(parser)
     add(
-        "--gold",
-        metavar="COLUMN",
-        help="the column of the right answers, for the reward too (what it says itself, else solution, else answer)",
+        "--skip",
+        action="append",
+        default=[],
+        metavar="PROBE",
+        help="a probe that does not apply to this reward",
     )
-    add("--skip", action="append", default=[], metavar="PROBE", help="a probe that does not apply to this reward")
     add("--limit", type=int, default=ROWS, metavar="ROWS", help=f"rows to probe ({ROWS})")
     add(
-        "--attack", action="store_true", help="train a tiny policy against it too, on bundled data: some minutes of CPU"
+        "--attack",
+        action="store_true",
+        help="train a tiny policy against it too, on bundled data: some minutes of CPU",
     )
     add("--seed", type=int, default=0, metavar="N", help="the seed of the attack (0)")
     shown = parser.add_mutually_exclusive_group()
     shown.add_argument("--cases", action="store_true", help="print the worst cases in full")
     shown.add_argument("--json", action="store_true", help="print JSON, with all")
+
+
+def _add_data(parser: argparse.ArgumentParser) -> None:
+    """Add the flags that say on which data the reward is audited."""
+    data = parser.add_mutually_exclusive_group()
+    data.add_argument(
+        "--config",
+        metavar="RECIPE",
+        help="the recipe whose data, and perhaps rewards, are audited",
+    )
+    data.add_argument(
+        "--data",
+        metavar="DATA",
+        help="a file, a folder, a name on the Hub, or bundled:NAME",
+    )
+    parser.add_argument(
+        "--prompt",
+        metavar="COLUMN",
+        help="the column of --data that holds the prompts (prompt)",
+    )
+    parser.add_argument(
+        "--gold",
+        metavar="COLUMN",
+        help="the column of the right answers, for the reward too (what it says itself, else solution, else answer)",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -131,7 +156,9 @@ def _attack(audited: _Audited, seed: int) -> list[Attack]:
 
     sys.stdout.flush()
     print("attacking: this takes a minute or more ...", file=sys.stderr, flush=True)
-    return attack_reward(audited.reward, audited.tasks[0].kind, seed=seed, gold_columns=audited.golds)
+    return attack_reward(
+        audited.reward, audited.tasks[0].kind, seed=seed, gold_columns=audited.golds
+    )
 
 
 def _read(arguments: argparse.Namespace) -> _Audited:
@@ -143,7 +170,9 @@ def _read(arguments: argparse.Namespace) -> _Audited:
     if arguments.limit < 2:
         raise ValueError(f"--limit is a number of rows, 2 or more; got {arguments.limit}.")
     if arguments.reward is None and arguments.config is None:
-        raise ValueError("Name a reward, such as `math` or `module.attribute`, or a recipe: --config RECIPE.")
+        raise ValueError(
+            "Name a reward, such as `math` or `module.attribute`, or a recipe: --config RECIPE."
+        )
     if arguments.prompt is not None and arguments.data is None:
         raise ValueError("--prompt names a column of --data; a recipe has `prompt_column`.")
     if arguments.data is not None:
@@ -175,7 +204,11 @@ def _with_gold(
     Raises:
         ValueError: if the prompt column, the gold column, or a parameter's column is missing.
     """
-    from trl_grpo_ext.commands.audit.reward import check_parameters, gold_columns, read_under
+    from trl_grpo_ext.commands.audit.reward import (
+        check_parameters,
+        gold_columns,
+        read_under,
+    )
 
     golds = gold_columns(reward)
     if "prompt" not in rows[0]:
@@ -184,7 +217,9 @@ def _with_gold(
         )
     if gold is not None:
         if gold not in rows[0]:
-            raise ValueError(f"There is no column `{gold}` (--gold). {did_you_mean(gold, rows[0])}")
+            raise ValueError(
+                f"There is no column `{gold}` (--gold). {did_you_mean(gold, rows[0])}"
+            )
         golds = (gold, *read_under(reward, rows[0]))
         rows = [row | dict.fromkeys(golds, row[gold]) for row in rows]
     check_parameters(reward, rows[0])
@@ -197,7 +232,10 @@ def _of_one_kind(tasks: list[Task]) -> list[Task]:
     kind = max(kinds, key=kinds.count)
     left_out = len(kinds) - kinds.count(kind)
     if left_out:
-        print(f"{left_out} of {len(kinds)} rows are not of the kind `{kind}`, and are not probed.", file=sys.stderr)
+        print(
+            f"{left_out} of {len(kinds)} rows are not of the kind `{kind}`, and are not probed.",
+            file=sys.stderr,
+        )
     return [task for task in tasks if task.kind == kind]
 
 
@@ -225,4 +263,6 @@ def _suitable(reward: Verifier) -> str:
         with suppress(ValueError):
             reward.check_columns(columns)
             return name
-    raise ValueError(f"{reward.__name__!r} can judge none of the bundled data; name yours: --data.")
+    raise ValueError(
+        f"{reward.__name__!r} can judge none of the bundled data; name yours: --data."
+    )

@@ -49,7 +49,9 @@ class Policy:
         self.seed = seed
         self.tokens = max(arena.tokens)
         self.tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
-        self.model = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+        self.model = transformers.AutoModelForCausalLM.from_pretrained(
+            folder, dtype=torch.float32
+        )
 
     def say(self, prompts: Sequence[Prompt]) -> list[str]:
         """Sample a completion for each prompt, at temperature 1."""
@@ -99,7 +101,14 @@ class Policy:
     def _asked(self, prompt: Prompt) -> list[int]:
         if isinstance(prompt, str):
             return list(self.tokenizer(prompt)["input_ids"])
-        return list(self.tokenizer.apply_chat_template(prompt, add_generation_prompt=True, return_dict=False))
+        return list(
+            self.tokenizer.apply_chat_template(
+                prompt, add_generation_prompt=True, return_dict=False
+            )
+        )
 
     def _tokens(self, text: str) -> list[int]:
-        return [*self.tokenizer(text, add_special_tokens=False)["input_ids"], self.tokenizer.eos_token_id]
+        return [
+            *self.tokenizer(text, add_special_tokens=False)["input_ids"],
+            self.tokenizer.eos_token_id,
+        ]

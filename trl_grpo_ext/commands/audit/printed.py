@@ -46,7 +46,12 @@ IGNORES_THE_GOLD = (
 
 
 def print_audit(
-    audit: StaticAudit, what: str, *, cases: bool = False, is_shipped: bool = False, is_sum: bool = False
+    audit: StaticAudit,
+    what: str,
+    *,
+    cases: bool = False,
+    is_shipped: bool = False,
+    is_sum: bool = False,
 ) -> None:
     """Print the probe results of the reward named `what`; `cases` adds the worst cases in full.
 
@@ -104,7 +109,9 @@ def sentence(audit: StaticAudit) -> str:
     if form != MARK:
         written = f"as {on_one_line(form.replace(MARK, '...'), MOST_CHARS)}"
     rows = f"Tried on {audit.tasks} rows of {audit.data}"
-    return f"{said}. {rows}; a right answer, written {written}, earns {audit.gold_score:.3g}."
+    return (
+        f"{said}. {rows}; a right answer, written {written}, earns {audit.gold_score:.3g}."
+    )
 
 
 def _at_most(faulty: Sequence[ProbeResult]) -> str:
@@ -119,7 +126,9 @@ def attack_sentence(attack: Attack) -> str:
     """Return a summary sentence of an attack."""
     name = f"The attack on {attack.data} (seed {attack.seed}, {attack.tokens} tokens, {attack.steps} steps)"
     if not attack.judged_any:
-        return f"{name} says nothing: the reward could judge none of the policy's completions."
+        return (
+            f"{name} says nothing: the reward could judge none of the policy's completions."
+        )
     found = "a" if attack.found_a_hole else "no"
     wrong = _went(attack, "wrongly_paid")
     paid = _went(attack, "paid")
@@ -141,7 +150,9 @@ def _went(attack: Attack, name: str) -> str:
     return " to ".join(shares)
 
 
-def _what_to_do(found: Sequence[ProbeResult], kind: Kind, is_shipped: bool) -> Iterator[str]:
+def _what_to_do(
+    found: Sequence[ProbeResult], kind: Kind, is_shipped: bool
+) -> Iterator[str]:
     """Yield advice lines; probes with equal advice share a line."""
     names: dict[str, list[str]] = {}
     for probe in found:

@@ -41,15 +41,26 @@ def reward_named(written: str) -> Verifier:
         ValueError: if the name is unknown, or names no reward.
     """
     is_entry = written.lstrip().startswith("{")
-    if not is_entry and (":" in written or "." in written) and not isinstance(found := import_named(written), type):
+    if (
+        not is_entry
+        and (":" in written or "." in written)
+        and not isinstance(found := import_named(written), type)
+    ):
         return _as_reward(found, written)
-    ((_, verifier),) = build_mix([rewards_entry(written, "the reward")], each="the reward").verifiers
+    ((_, verifier),) = build_mix(
+        [rewards_entry(written, "the reward")], each="the reward"
+    ).verifiers
     return verifier
 
 
 def gold_columns(reward: Verifier) -> tuple[str, ...]:
     """Return gold-answer columns of the reward and its terms, in order; `GOLD_COLUMNS` if they name none."""
-    golds = [column for part in _parts(reward) if isinstance(part, GoldVerifier) for column in part.gold_columns]
+    golds = [
+        column
+        for part in _parts(reward)
+        if isinstance(part, GoldVerifier)
+        for column in part.gold_columns
+    ]
     return tuple(dict.fromkeys(golds)) or GOLD_COLUMNS
 
 
@@ -72,14 +83,20 @@ def check_parameters(reward: Verifier, columns: Collection[str]) -> None:
     """Raise a ValueError if a function's parameter matches no data column."""
     if missing := _missing(reward, columns):
         told = needs_columns(reward.__name__, missing, columns)
-        raise ValueError(f"{told} For this audit, --gold COLUMN passes it a column of another name.")
+        raise ValueError(
+            f"{told} For this audit, --gold COLUMN passes it a column of another name."
+        )
 
 
 def _missing(reward: Verifier, columns: Collection[str]) -> list[str]:
     if isinstance(reward, FunctionReward):
         function: Any = find_object(reward.module, reward.attribute)
         return missing_columns(function, columns)
-    return missing_columns(reward.function, columns) if isinstance(reward, PlainFunction) else []
+    return (
+        missing_columns(reward.function, columns)
+        if isinstance(reward, PlainFunction)
+        else []
+    )
 
 
 def _parts(reward: Verifier) -> Iterator[Verifier]:
@@ -118,7 +135,9 @@ def _as_reward(found: object, name: str) -> Verifier:
     if isinstance(found, Verifier):
         return found
     if not callable(found):
-        raise ValueError(f"{name!r} is no reward function and no verifier, but {found!r:.80}.")
+        raise ValueError(
+            f"{name!r} is no reward function and no verifier, but {found!r:.80}."
+        )
     module, _, attribute = name.partition(":") if ":" in name else name.rpartition(".")
     return FunctionReward(module, attribute)
 
@@ -127,14 +146,21 @@ class MixReward(BatchVerifier):
     """A recipe's weighted sum of rewards at the first training step; its name lists weights and terms."""
 
     def __init__(self, mix: RewardMix, recipe: str) -> None:
-        terms = [f"{weight:g} {name}" for name, weight in mix.weights_at(0.0, step=0).items() if weight]
+        terms = [
+            f"{weight:g} {name}"
+            for name, weight in mix.weights_at(0.0, step=0).items()
+            if weight
+        ]
         self.mix = mix
         self.name = f"{recipe} ({' + '.join(terms)})"
 
     def judge_samples(self, samples: Sequence[Sample]) -> list[Verdict]:
         card = self.mix.score(samples, step=0)
         rows = zip(card.totals, zip(*card.verdicts.values(), strict=True), strict=True)
-        return [_unscored(verdicts) if total is None else as_verdict(total) for total, verdicts in rows]
+        return [
+            _unscored(verdicts) if total is None else as_verdict(total)
+            for total, verdicts in rows
+        ]
 
     def check_columns(self, columns: Collection[str]) -> None:
         self.mix.check_columns(columns)
@@ -144,7 +170,9 @@ class MixReward(BatchVerifier):
 
 
 def _unscored(verdicts: Sequence[Verdict | None]) -> Verdict:
-    return next((one for one in verdicts if one is not None and one.score is None), as_verdict(None))
+    return next(
+        (one for one in verdicts if one is not None and one.score is None), as_verdict(None)
+    )
 
 
 class FunctionReward(BatchVerifier):
@@ -180,7 +208,9 @@ class FunctionReward(BatchVerifier):
 
     def _call(self, samples: Sequence[Sample], seconds: float) -> list[Verdict] | Verdict:
         arguments = (self.module, self.attribute, *as_trl_calls(samples))
-        (result,) = shared_pool().run([Call(target=f"{__name__}:call_reward", arguments=arguments)], timeout=seconds)
+        (result,) = shared_pool().run(
+            [Call(target=f"{__name__}:call_reward", arguments=arguments)], timeout=seconds
+        )
         if result.failure is None:
             return [Verdict(**record) for record in result.value]
         if result.failure in (Failure.TIMEOUT, Failure.WAITED):

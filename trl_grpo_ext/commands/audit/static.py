@@ -113,7 +113,10 @@ class StaticAudit:
     @property
     def ignores_the_gold(self) -> bool:
         """Say whether the reward always pays another row's gold: it then ignores its own row's gold."""
-        return any(probe.name == OTHER and probe.bad == probe.completions > 0 for probe in self.probes)
+        return any(
+            probe.name == OTHER and probe.bad == probe.completions > 0
+            for probe in self.probes
+        )
 
     def to_record(self) -> dict[str, Any]:
         return {"clean": self.is_clean, **asdict(self)}
@@ -136,7 +139,11 @@ def is_paid(score: float, gold_score: float) -> bool:
 
 
 def audit_reward(
-    reward: Verifier, tasks: Sequence[Task], data: str = "the data", *, skip: Collection[str] = ()
+    reward: Verifier,
+    tasks: Sequence[Task],
+    data: str = "the data",
+    *,
+    skip: Collection[str] = (),
 ) -> StaticAudit:
     """Probe a reward with tasks of one kind; stderr shows progress after a second.
 
@@ -210,7 +217,9 @@ def paid_gold(reward: Verifier, tasks: Sequence[Task], data: str) -> Paid:
     gold = _mean_score(verdicts)
     if math.isnan(gold):
         why = verdicts[0].details.get("error") or verdicts[0].reason
-        raise NotAuditedError(f"{reward.__name__} fails on every right answer of {data}: {why}")
+        raise NotAuditedError(
+            f"{reward.__name__} fails on every right answer of {data}: {why}"
+        )
     return Paid(form, gold, empty)
 
 
@@ -232,7 +241,13 @@ def _probe(reward: Verifier, probe: Probe, said: Sequence[Said], pays: Paid) -> 
     failures: Counter[str] = Counter()
     for (task, text), verdict in zip(written, verdicts, strict=True):
         why = verdict.details.get("error") or verdict.reason
-        case = Case(prompt=task.prompt, gold=task.gold, completion=text, score=verdict.score, reason=why)
+        case = Case(
+            prompt=task.prompt,
+            gold=task.gold,
+            completion=text,
+            score=verdict.score,
+            reason=why,
+        )
         if verdict.score is not None:
             paid = pays.is_paid(verdict)
             scored.append((id(task), paid))

@@ -47,7 +47,9 @@ class Task:
         return sample_of_row({**self.row, "prompt": self.prompt}, text)
 
 
-def read_tasks(rows: Sequence[Mapping[str, Any]], gold_columns: Sequence[str] = GOLD_COLUMNS) -> list[Task]:
+def read_tasks(
+    rows: Sequence[Mapping[str, Any]], gold_columns: Sequence[str] = GOLD_COLUMNS
+) -> list[Task]:
     """Read tasks from dataset rows; skip rows without a gold, or without another row of a different gold.
 
     The gold is read from the first of `gold_columns` that the row has.

@@ -13,6 +13,7 @@ from trl_grpo_ext.commands.check_data.whole_columns import gold_faults
 from trl_grpo_ext.commands.exit_status import FINE, FOUND, refusing
 from trl_grpo_ext.mix.data_check import (
     FileLines,
+    VerifierFailure,
     check_routing,
     check_rows,
     describe,
@@ -60,7 +61,9 @@ def check_data(recipe: Recipe, *, seconds: float, with_mutants: bool) -> int:
         _print_examples(splits[0])
         factory = recipe.agent.get("environment_factory")
         column = recipe.data.prompt_column
-        summaries = [_print_problems(mix, split, factory, column, seconds) for split in splits]
+        summaries = [
+            _print_problems(mix, split, factory, column, seconds) for split in splits
+        ]
         if with_mutants:
             for split in splits:
                 _print_mutants(mix, split)
@@ -79,9 +82,14 @@ def _load(recipe: Recipe) -> list[_Split]:
     check_routing(train, recipe.mix)
     if recipe.data.dataset_streaming:
         if recipe.data.rows is None:
-            raise ValueError("The data is a stream (dataset_streaming); set --rows, the number of rows to check.")
+            raise ValueError(
+                "The data is a stream (dataset_streaming); set --rows, the number of rows to check."
+            )
         splits = {name: spread(rows, recipe.data.rows) for name, rows in splits.items()}
-    return [_Split(name, rows, file_lines(recipe.data, name, rows)) for name, rows in splits.items()]
+    return [
+        _Split(name, rows, file_lines(recipe.data, name, rows))
+        for name, rows in splits.items()
+    ]
 
 
 def _print_examples(split: _Split) -> None:
@@ -90,7 +98,9 @@ def _print_examples(split: _Split) -> None:
     for number in sorted({0, len(rows) // 2, len(rows) - 1}):
         row = dict(rows[number])
         prompt = row.pop("prompt")
-        messages = prompt if isinstance(prompt, list) else [{"role": "prompt", "content": prompt}]
+        messages = (
+            prompt if isinstance(prompt, list) else [{"role": "prompt", "content": prompt}]
+        )
         print(f"{split.name}, {place([number], split.lines)}")
         for message in messages:
             _print_value(message["role"], message["content"])
@@ -103,7 +113,9 @@ def _print_value(name: str, value: Any) -> None:
     print(f"  {name}: {on_one_line(str(plain(value)), MAX_CHARS)}")
 
 
-def _print_problems(mix: RewardMix, split: _Split, factory: Any, prompt_column: str | None, seconds: float) -> str:
+def _print_problems(
+    mix: RewardMix, split: _Split, factory: Any, prompt_column: str | None, seconds: float
+) -> str:
     """Print a split's bad rows and failing verifiers; return a summary, empty if all rows are fine."""
     name, rows, lines = split
     has_gaps = _print_seldom_empty(split)
@@ -114,15 +126,17 @@ def _print_problems(mix: RewardMix, split: _Split, factory: Any, prompt_column: 
         failures = try_verifiers(mix, rows, outcome, prompt_column=prompt_column)
     environments = environment_rows(factory)
     check = check_rows(
-        mix, rows, thorough=True, at_most_seconds=seconds, outcome=outcome, environments=environments.check
+        mix,
+        rows,
+        thorough=True,
+        at_most_seconds=seconds,
+        outcome=outcome,
+        environments=environments.check,
     )
     if outcome is not None and outcome.error:
         error = with_columns(outcome.error, rows[0], prompt_column)
         print(f"{name}: the environment fails on {place([0], lines)}: {error}")
-    for one in failures:
-        print(one.told(name, lines))
-        if not one.is_unsubmitted:
-            print(f"  the completion was {on_one_line(one.completion, MAX_CHARS)!r}")
+    _print_failures(failures, split)
     if check.checked < len(rows):
         sample = f"{check.checked} of {len(rows)} rows, in {seconds:g} s"
         print(f"{name}: checked a random sample, {sample} (--seconds inf: all)")
@@ -135,8 +149,18 @@ def _print_problems(mix: RewardMix, split: _Split, factory: Any, prompt_column: 
     if outcome is not None and outcome.error:
         return f"the environment fails on {name}"
     has_told = has_gaps or has_placeholders or has_faults or bool(failures)
-    print(f"{name}: {check.checked} rows, {_fine(environments.unchecked, has_told=has_told)}")
+    print(
+        f"{name}: {check.checked} rows, {_fine(environments.unchecked, has_told=has_told)}"
+    )
     return ""
+
+
+def _print_failures(failures: Sequence[VerifierFailure], split: _Split) -> None:
+    """Print failures of verifiers, each with the completion that it fails on."""
+    for one in failures:
+        print(one.told(split.name, split.lines))
+        if not one.is_unsubmitted:
+            print(f"  the completion was {on_one_line(one.completion, MAX_CHARS)!r}")
 
 
 def _fine(unchecked: Sequence[str], *, has_told: bool) -> str:
@@ -159,7 +183,11 @@ def _print_seldom_empty(split: _Split) -> bool:
         for column in table.column_names:
             (places,) = np.nonzero(table[column].is_null())
             empty.setdefault(column, []).extend((begin + places).tolist())
-    seldom = {column: numbers for column, numbers in empty.items() if 0 < len(numbers) <= SELDOM * len(rows)}
+    seldom = {
+        column: numbers
+        for column, numbers in empty.items()
+        if 0 < len(numbers) <= SELDOM * len(rows)
+    }
     for column, numbers in seldom.items():
         print(f"{name}: the column `{column}` is empty in {place(numbers, lines)}")
     return bool(seldom)
@@ -200,4 +228,6 @@ def _print_mutants(mix: RewardMix, split: _Split) -> None:
             f"{split.name}, {term.name}: {passed} of {tried} mutants pass the tests, in {len(weak)} of {len(runs)} rows"
         )
         for run in weak[:SHOWN_WEAK]:
-            print(f"  {place([run.row], split.lines)}: {len(run.passed)} of {run.tried}, such as {run.passed[0]}")
+            print(
+                f"  {place([run.row], split.lines)}: {len(run.passed)} of {run.tried}, such as {run.passed[0]}"
+            )

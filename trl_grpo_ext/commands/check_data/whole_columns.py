@@ -95,4 +95,6 @@ def _contradiction(several: list[list[Gold]], column: str, lines: FileLines | No
         texts = list(dict.fromkeys(repr(gold.text) for gold in found))
         numbers = [gold.row for gold in found]
         examples.append(f"{' and '.join(texts[:2])} ({place(numbers, lines)})")
-    return f"{begun} several golds in `{column}`: {'; '.join(examples)}. Drop the wrong rows."
+    return (
+        f"{begun} several golds in `{column}`: {'; '.join(examples)}. Drop the wrong rows."
+    )

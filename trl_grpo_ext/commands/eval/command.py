@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,13 +36,48 @@ def add_parser(commands: Any) -> None:
         help="one model, or two to compare: a Hub id, a checkpoint, a PEFT adapter, or the folder of an evaluation "
         "that was made before (the recipe's model)",
     )
-    add("--split", metavar="NAME", help="the split of the data (the recipe's dataset_test_split)")
-    add("--samples", type=count, metavar="N", help="completions a prompt (the recipe's num_generations_eval)")
-    add("--limit", type=count, metavar="N", help="at most so many prompts, spread over the split (all)")
-    add("--k", type=_counts, metavar="K,...", help="the k of pass@k and maj@k (1 and the completions a prompt)")
-    add("--temperature", type=float, metavar="T", help="as in the recipe; 0 takes the likeliest token each time")
-    add("--output_dir", type=Path, metavar="FOLDER", help="holds a folder a model (the recipe's output_dir and -eval)")
+    _add_prompts(parser)
+    add(
+        "--k",
+        type=_counts,
+        metavar="K,...",
+        help="the k of pass@k and maj@k (1 and the completions a prompt)",
+    )
+    add(
+        "--temperature",
+        type=float,
+        metavar="T",
+        help="as in the recipe; 0 takes the likeliest token each time",
+    )
+    add(
+        "--output_dir",
+        type=Path,
+        metavar="FOLDER",
+        help="holds a folder a model (the recipe's output_dir and -eval)",
+    )
     add("--json", action="store_true", help="print the figures as JSON")
+
+
+def _add_prompts(parser: argparse.ArgumentParser) -> None:
+    """Add the flags that say which prompts get completions, and how many."""
+    add = parser.add_argument
+    add(
+        "--split",
+        metavar="NAME",
+        help="the split of the data (the recipe's dataset_test_split)",
+    )
+    add(
+        "--samples",
+        type=count,
+        metavar="N",
+        help="completions a prompt (the recipe's num_generations_eval)",
+    )
+    add(
+        "--limit",
+        type=count,
+        metavar="N",
+        help="at most so many prompts, spread over the split (all)",
+    )
 
 
 def _counts(text: str) -> list[int]:
@@ -53,10 +88,13 @@ def run(arguments: argparse.Namespace) -> int:
     with refusing():
         models = [model_name(name) for name in arguments.model or ()]
         recipe, plan = _read(arguments, models)
-        from trl_grpo_ext.commands.eval.evaluated import check_ks, read_evaluation
-        from trl_grpo_ext.commands.eval.printed import show_evaluations
-        from trl_grpo_ext.commands.runner import check_model, generate, is_evaluation, load_rows
-        from trl_grpo_ext.commands.tally import status_of
+        from trl_grpo_ext.commands.eval.evaluated import check_ks
+        from trl_grpo_ext.commands.runner import (
+            check_model,
+            generate,
+            is_evaluation,
+            load_rows,
+        )
 
         models = models or [model_name(str(recipe.model.model_name_or_path))]
         made_before = [is_evaluation(model) for model in models]
@@ -78,9 +116,27 @@ def run(arguments: argparse.Namespace) -> int:
     if not is_main:
         return FINE
     with refusing():
-        found = [read_evaluation(folder, label, arguments.k) for label, folder in folders.items()]
-        show_evaluations(found, list(folders.values()), report=recipe.training.write_report, as_json=arguments.json)
-        return max(status_of(one.tally) for one in found)
+        return _show(arguments, recipe, folders)
+
+
+def _show(
+    arguments: argparse.Namespace, recipe: Recipe, folders: Mapping[str, Path]
+) -> int:
+    """Print the evaluations in the folders, each under its label, and return the exit status."""
+    from trl_grpo_ext.commands.eval.evaluated import read_evaluation
+    from trl_grpo_ext.commands.eval.printed import show_evaluations
+    from trl_grpo_ext.commands.tally import status_of
+
+    found = [
+        read_evaluation(folder, label, arguments.k) for label, folder in folders.items()
+    ]
+    show_evaluations(
+        found,
+        list(folders.values()),
+        report=recipe.training.write_report,
+        as_json=arguments.json,
+    )
+    return max(status_of(one.tally) for one in found)
 
 
 def model_name(name: str) -> str:
@@ -119,7 +175,9 @@ def labels(models: Sequence[str]) -> list[str]:
     return found
 
 
-def _read(arguments: argparse.Namespace, models: Sequence[str]) -> tuple[Recipe, EvaluationPlan]:
+def _read(
+    arguments: argparse.Namespace, models: Sequence[str]
+) -> tuple[Recipe, EvaluationPlan]:
     """Parse the recipe with all flags, and plan the evaluation."""
     if len(models) > 2:
         raise ValueError(f"--model takes one model, or two to compare; got {len(models)}.")

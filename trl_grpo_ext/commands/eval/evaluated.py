@@ -57,7 +57,11 @@ class Evaluated:
         if interval is None:
             return None
         count = len(self._of_prompts(name))
-        return {**interval.to_record(), "prompts": count, "left_out": len(self.prompts) - count}
+        return {
+            **interval.to_record(),
+            "prompts": count,
+            "left_out": len(self.prompts) - count,
+        }
 
     def _of_prompts(self, name: str) -> list[float]:
         return [one.values[name] for one in self.prompts if name in one.values]
@@ -111,7 +115,9 @@ def keep_figures(folder: Path, record: Mapping[str, Any]) -> None:
 def check_ks(ks: Sequence[int] | None, samples: int) -> None:
     """Raise a ValueError if k exceeds the number of completions per prompt."""
     if ks and max(ks) > samples:
-        raise ValueError(f"pass@{max(ks)} needs as many completions a prompt (--samples), and there are {samples}.")
+        raise ValueError(
+            f"pass@{max(ks)} needs as many completions a prompt (--samples), and there are {samples}."
+        )
 
 
 def read_evaluation(folder: Path, label: str, ks: Sequence[int] | None = None) -> Evaluated:
@@ -142,7 +148,9 @@ def read_evaluation(folder: Path, label: str, ks: Sequence[int] | None = None) -
 def _add(found: Evaluated, card: Scorecard) -> None:
     found.tally.add(card)
     found.prompts += prompt_figures(card, found.ks)
-    found.unjudged += sum(verdict is None or verdict.score is None for verdict in card.primary)
+    found.unjudged += sum(
+        verdict is None or verdict.score is None for verdict in card.primary
+    )
     found.lengths += card.tokens[np.isfinite(card.tokens)].tolist()
     known = [sample.truncated for sample in card.samples if sample.truncated is not None]
     found.cut += Estimate.share(sum(known), len(known))

@@ -11,7 +11,12 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 
 from trl_grpo_ext.commands.eval.comparison import Difference, compare, others_told, sentence
-from trl_grpo_ext.commands.eval.evaluated import FEWEST_VOTES, QUANTILES, Evaluated, keep_figures
+from trl_grpo_ext.commands.eval.evaluated import (
+    FEWEST_VOTES,
+    QUANTILES,
+    Evaluated,
+    keep_figures,
+)
 from trl_grpo_ext.commands.tally import told_reasons, told_verdicts
 from trl_grpo_ext.report.write import write_report
 from trl_grpo_ext.support.estimate import Interval
@@ -28,7 +33,9 @@ DIFFERENCE_CHARS = 23
 GAP, EDGES = 2, 2
 
 
-def show_evaluations(found: Sequence[Evaluated], folders: Sequence[Path], *, report: bool, as_json: bool) -> None:
+def show_evaluations(
+    found: Sequence[Evaluated], folders: Sequence[Path], *, report: bool, as_json: bool
+) -> None:
     """Write the figures of evaluations, one or two, with an optional report; print the figures."""
     differences: Mapping[str, Difference] = {}
     told = None
@@ -47,11 +54,13 @@ def show_evaluations(found: Sequence[Evaluated], folders: Sequence[Path], *, rep
         pages = [str(write_report([folder])) for folder in folders]
     page = next(iter(pages), None)
     if report and both is not None:
-        page = str(write_report(folders, both, ahead=told and f"{told}{others_told(differences)}"))
+        page = str(
+            write_report(folders, both, ahead=told and f"{told}{others_told(differences)}")
+        )
     record = {
         "sentence": told,
         "models": models,
-        "differences": {name: difference.to_record() for name, difference in differences.items()},
+        "differences": {name: one.to_record() for name, one in differences.items()},
         "report": page,
     }
     if both is not None:
@@ -68,7 +77,9 @@ def show_evaluations(found: Sequence[Evaluated], folders: Sequence[Path], *, rep
 
 
 def print_evaluations(
-    found: Sequence[Evaluated], differences: Mapping[str, Difference], console: Console | None = None
+    found: Sequence[Evaluated],
+    differences: Mapping[str, Difference],
+    console: Console | None = None,
 ) -> None:
     """Print one or two evaluations, one row per figure; then each model's verdicts by term."""
     console = console or Console()
@@ -80,7 +91,10 @@ def print_evaluations(
 
 
 def _table(
-    found: Sequence[Evaluated], records: Sequence[Mapping[str, Any]], differences: Mapping[str, Any], width: int
+    found: Sequence[Evaluated],
+    records: Sequence[Mapping[str, Any]],
+    differences: Mapping[str, Any],
+    width: int,
 ) -> WholeTable:
     # Two models and their difference fit into 80 columns.
     table = WholeTable(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
@@ -101,7 +115,9 @@ def _table(
             cells.append(shown(difference and difference.interval, spec))
         table.add_row(_in_lines(name.removeprefix("score/"), room), *cells)
     for name in QUANTILES:
-        cells = [shown(record["tokens"] and record["tokens"][name], ".0f") for record in records]
+        cells = [
+            shown(record["tokens"] and record["tokens"][name], ".0f") for record in records
+        ]
         table.add_row(f"  {name}", *cells)
     # Without decimals, since 100.0% [87.5%, 100.0%] would take room from the names.
     cells = [shown(record["cut"], ".0%") for record in records]
@@ -132,7 +148,9 @@ def _in_lines(text: str, width: int) -> str:
         >>> _in_lines("language_consistency", 14).splitlines()
         ['language_', 'consistency']
     """
-    return "\n".join(re.findall(rf".{{1,{width}}}(?:(?<=[_/-])|$)|.{{{width}}}", text)) or text
+    return (
+        "\n".join(re.findall(rf".{{1,{width}}}(?:(?<=[_/-])|$)|.{{{width}}}", text)) or text
+    )
 
 
 def _title(record: Mapping[str, Any]) -> str:

@@ -24,18 +24,42 @@ def add_parser(commands: Any) -> None:
     )
     add = parser.add_argument
     add_config(parser)
-    add("--limit", type=count, default=PROMPTS, metavar="N", help=f"prompts, spread ({PROMPTS})")
-    add("--samples", type=count, default=SAMPLES, metavar="K", help=f"completions each ({SAMPLES})")
-    add("--output_dir", type=Path, metavar="FOLDER", help="(the recipe's output_dir and -probe)")
+    add(
+        "--limit",
+        type=count,
+        default=PROMPTS,
+        metavar="N",
+        help=f"prompts, spread ({PROMPTS})",
+    )
+    add(
+        "--samples",
+        type=count,
+        default=SAMPLES,
+        metavar="K",
+        help=f"completions each ({SAMPLES})",
+    )
+    add(
+        "--output_dir",
+        type=Path,
+        metavar="FOLDER",
+        help="(the recipe's output_dir and -probe)",
+    )
     add("--json", action="store_true", help="print the figures as JSON")
 
 
 def run(arguments: argparse.Namespace) -> int:
     with refusing():
         if arguments.samples < 2:
-            raise ValueError("A probe compares the completions of a prompt: --samples is 2 or more.")
+            raise ValueError(
+                "A probe compares the completions of a prompt: --samples is 2 or more."
+            )
         recipe = read_recipe(arguments.config, arguments.flags)
-        from trl_grpo_ext.commands.runner import EvaluationPlan, check_model, generate, load_rows
+        from trl_grpo_ext.commands.runner import (
+            EvaluationPlan,
+            check_model,
+            generate,
+            load_rows,
+        )
 
         split = recipe.data.dataset_train_split
         plan = EvaluationPlan(split=split, samples=arguments.samples, limit=arguments.limit)

@@ -19,7 +19,12 @@ from trl_grpo_ext.diagnostics.finding import Finding, Severity
 from trl_grpo_ext.diagnostics.window import RunView
 from trl_grpo_ext.figures.batch_totals import BatchTotals
 from trl_grpo_ext.figures.reduction import reduce_card
-from trl_grpo_ext.figures.success_rates import Floats, expected_live_share, fitted_beta, group_successes
+from trl_grpo_ext.figures.success_rates import (
+    Floats,
+    expected_live_share,
+    fitted_beta,
+    group_successes,
+)
 from trl_grpo_ext.runs.recorded_run import RecordedRun
 from trl_grpo_ext.runs.successes import RATES, successes_of, write_rates
 from trl_grpo_ext.scorecard import Scorecard
@@ -32,7 +37,13 @@ GROUP_SIZES = (4, 8, 16, 32)
 # Success rates below this may as well come of wrong golds or a wrong verifier.
 HARDLY = 0.02
 # Kinds of prompts by the share of right completions, up to and with the bound.
-KINDS = (("never", 0.0), ("up to a quarter", 0.25), ("up to three quarters", 0.75), ("mostly", 0.999), ("always", 1.0))
+KINDS = (
+    ("never", 0.0),
+    ("up to a quarter", 0.25),
+    ("up to three quarters", 0.75),
+    ("mostly", 0.999),
+    ("always", 1.0),
+)
 # What a finding of each check says is in the way of the score.
 OBSTACLES = {
     "mixed_groups": "The data is the obstacle",
@@ -97,7 +108,9 @@ def live_share(attempts: Attempts, group_size: int) -> Interval | None:
     if not attempts.size:
         return None
     counted = min(group_size, attempts.size)
-    live = [1 - _dead(counts, counted) for counts in attempts.alike if sum(counts) >= counted]
+    live = [
+        1 - _dead(counts, counted) for counts in attempts.alike if sum(counts) >= counted
+    ]
     near = float(np.mean(live))
     mean = 1 - (1 - near) * _shrinks_by(attempts, counted, group_size)
     return Interval(mean, _predicted(near, len(live)).low, _predicted(mean, len(live)).high)
@@ -196,7 +209,9 @@ def probe(cards: Sequence[Scorecard], settings: Mapping[str, Any]) -> Probe:
 
 def _best_size(live: Mapping[int, Interval | None]) -> int | None:
     """Return the group size with the most live groups for given completions; None if no share is known."""
-    per_completion = {size: share.mean / size for size, share in live.items() if share is not None}
+    per_completion = {
+        size: share.mean / size for size, share in live.items() if share is not None
+    }
     return max(per_completion, key=per_completion.__getitem__, default=None)
 
 
@@ -242,11 +257,15 @@ def _obstacle(cards: Sequence[Scorecard], settings: Mapping[str, Any]) -> Findin
     return None
 
 
-def _sentence(obstacle: Finding | None, rate: Interval | None, live: Interval | None, size: int) -> str:
+def _sentence(
+    obstacle: Finding | None, rate: Interval | None, live: Interval | None, size: int
+) -> str:
     if obstacle is not None:
         return f"{OBSTACLES[obstacle.code]}: {obstacle.sentence} {obstacle.action}"
     if rate is None or live is None:
-        return "There is nothing to go by: no prompt has two completions that could be judged."
+        return (
+            "There is nothing to go by: no prompt has two completions that could be judged."
+        )
     teaches = f"{told(live)} of the groups of {size} have something to teach, at a success rate of {told(rate)}"
     if live.mean >= LEAST_LIVE:
         return f"Go: {teaches}."
@@ -278,7 +297,11 @@ def show_probe(folder: Path, *, as_json: bool) -> None:
     if as_json:
         print_json(found.to_record())
     else:
-        print("\n".join([*_lines(found), f"The rate of each row, for rows_from: {folder / RATES}"]))
+        print(
+            "\n".join(
+                [*_lines(found), f"The rate of each row, for rows_from: {folder / RATES}"]
+            )
+        )
 
 
 def _lines(found: Probe) -> list[str]:

@@ -10,7 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from trl_grpo_ext.figures.advantages import Advantages, AdvantageSettings, SingleArray, advantages_of
+from trl_grpo_ext.figures.advantages import (
+    Advantages,
+    AdvantageSettings,
+    SingleArray,
+    advantages_of,
+)
 from trl_grpo_ext.figures.batch_totals import BatchTotals
 from trl_grpo_ext.figures.reduction import reduce_card
 from trl_grpo_ext.group_outcome import GroupOutcome
@@ -65,7 +70,9 @@ class TermChanges:
         if term not in old.verdicts or term not in new.verdicts:
             return
         self.verdicts += len(old)
-        for index, (before, after) in enumerate(zip(old.verdicts[term], new.verdicts[term], strict=True)):
+        for index, (before, after) in enumerate(
+            zip(old.verdicts[term], new.verdicts[term], strict=True)
+        ):
             if not is_other(before, after):
                 continue
             kind = _kind(before, after)
@@ -80,7 +87,14 @@ class TermChanges:
         kinds = []
         for kind, count in self.kinds.most_common():
             before, after = kind
-            kinds.append({"from": before, "to": after, "count": count, "examples": self.examples[kind]})
+            kinds.append(
+                {
+                    "from": before,
+                    "to": after,
+                    "count": count,
+                    "examples": self.examples[kind],
+                }
+            )
         return {"verdicts": self.verdicts, "changed": self.changed, "kinds": kinds}
 
 
@@ -131,7 +145,9 @@ class AdvantageChanges:
     examples: list[dict[str, Any]] = field(default_factory=list)
     _pairs: list[tuple[SingleArray, SingleArray]] = field(default_factory=list)
 
-    def add(self, old: Scorecard, new: Scorecard, before: Advantages, after: Advantages) -> None:
+    def add(
+        self, old: Scorecard, new: Scorecard, before: Advantages, after: Advantages
+    ) -> None:
         """Add a batch: recorded scorecard, rescored scorecard, and both sides' advantages."""
         kept = old.kept & new.kept
         self._pairs.append((before.settled[kept], after.settled[kept]))
@@ -161,7 +177,10 @@ class AdvantageChanges:
         """Compute Pearson's correlation of old and new advantages without void completions; None for a flat side."""
         if not self._pairs:
             return None
-        old, new = (np.concatenate(side).astype(np.float64) for side in zip(*self._pairs, strict=True))
+        old, new = (
+            np.concatenate(side).astype(np.float64)
+            for side in zip(*self._pairs, strict=True)
+        )
         if not old.size:
             return None
         old -= old.mean()
@@ -211,7 +230,12 @@ class GroupChanges:
             if before is after:
                 continue
             sample = old.samples[int(rows[0])]
-            change = {"step": sample.step, "group": sample.group, "from": str(before), "to": str(after)}
+            change = {
+                "step": sample.step,
+                "group": sample.group,
+                "from": str(before),
+                "to": str(after),
+            }
             self.changes.append(change)
 
     @property
@@ -238,14 +262,18 @@ class GroupChanges:
         for (old, new), count in self.outcomes.items():
             before[old] += count
             after[new] += count
-        return {str(kind): (before[kind] / size, after[kind] / size) for kind in GroupOutcome}
+        return {
+            str(kind): (before[kind] / size, after[kind] / size) for kind in GroupOutcome
+        }
 
     def to_record(self) -> dict[str, Any]:
         return {
             "groups": self.groups,
             "come_alive": self.come_alive,
             "die": self.die,
-            "shares": {kind: {"old": old, "new": new} for kind, (old, new) in self.shares().items()},
+            "shares": {
+                kind: {"old": old, "new": new} for kind, (old, new) in self.shares().items()
+            },
             "changes": self.changes,
         }
 
@@ -267,7 +295,12 @@ class Comparison:
     """
 
     def __init__(
-        self, new_terms: Sequence[str], old: AdvantageSettings, new: AdvantageSettings, *, examples: int = 2
+        self,
+        new_terms: Sequence[str],
+        old: AdvantageSettings,
+        new: AdvantageSettings,
+        *,
+        examples: int = 2,
     ) -> None:
         self.settings = (old, new)
         self.examples = examples
@@ -306,13 +339,19 @@ class Comparison:
             return
         recorded = np.array(card.advantages, dtype=np.float32)
         difference = np.abs(recorded - computed.values)
-        self.largest_difference = max(self.largest_difference, float(difference.max(initial=0)))
+        self.largest_difference = max(
+            self.largest_difference, float(difference.max(initial=0))
+        )
         self.not_reproduced += bool((difference > REPRODUCED + computed.rounding).any())
 
     def to_record(self) -> dict[str, Any]:
         terms = {}
         for name, term in self.terms.items():
-            terms[name] = {"old": _term(self.old, name), "new": _term(self.new, name), **term.to_record()}
+            terms[name] = {
+                "old": _term(self.old, name),
+                "new": _term(self.new, name),
+                **term.to_record(),
+            }
         return {
             "batches": self.batches,
             "terms": terms,
@@ -333,7 +372,11 @@ def _term(side: BatchTotals, term: str) -> dict[str, Any] | None:
     weights = side.weights(term)
     if not weights:
         return None
-    return {"mean_value": side.value(term), "first_weight": weights[0], "last_weight": weights[-1]}
+    return {
+        "mean_value": side.value(term),
+        "first_weight": weights[0],
+        "last_weight": weights[-1],
+    }
 
 
 def _drivers(side: BatchTotals) -> dict[str, Any]:

@@ -27,33 +27,83 @@ def add_parser(commands: Any) -> None:
     )
     add = parser.add_argument
     add("run", metavar="RUN", help="the output_dir of a run that recorded scorecards")
-    add("--config", required=True, metavar="RECIPE", help="a shipped recipe's name, or a path")
-    add("--steps", default=":", metavar="A:B", help="batches of the steps from A to B, without B")
-    add("--limit", type=int, metavar="N", help="at most N completions, in batches spread over the run")
-    add("--mode", choices=("train", "eval"), default="train", help="batches of training (the default)")
-    add("--rescore", action="store_true", help="judge again, even if the same verifier has judged already")
-    add("--examples", type=int, default=2, metavar="N", help="examples of each kind of change (2)")
+    add(
+        "--config",
+        required=True,
+        metavar="RECIPE",
+        help="a shipped recipe's name, or a path",
+    )
+    _add_batches(parser)
+    add(
+        "--rescore",
+        action="store_true",
+        help="judge again, even if the same verifier has judged already",
+    )
+    add(
+        "--examples",
+        type=int,
+        default=2,
+        metavar="N",
+        help="examples of each kind of change (2)",
+    )
     add("--json", metavar="FILE", help="write the figures to FILE too; - prints only JSON")
+
+
+def _add_batches(parser: argparse.ArgumentParser) -> None:
+    """Add the flags that say which batches of the run are replayed."""
+    add = parser.add_argument
+    add(
+        "--steps",
+        default=":",
+        metavar="A:B",
+        help="batches of the steps from A to B, without B",
+    )
+    add(
+        "--limit",
+        type=int,
+        metavar="N",
+        help="at most N completions, in batches spread over the run",
+    )
+    add(
+        "--mode",
+        choices=("train", "eval"),
+        default="train",
+        help="batches of training (the default)",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
     with refusing():
         from trl_grpo_ext.commands.replay.printed import print_replay
-        from trl_grpo_ext.commands.replay.recorded_batches import Selection, parse_steps, read_new_rewards
+        from trl_grpo_ext.commands.replay.recorded_batches import (
+            Selection,
+            parse_steps,
+            read_new_rewards,
+        )
         from trl_grpo_ext.commands.replay.replayed_run import replay_run
         from trl_grpo_ext.runs.recorded_run import RecordedRun
         from trl_grpo_ext.support.files import write_json
         from trl_grpo_ext.support.printer import print_json
 
         if arguments.examples < 0:
-            raise ValueError(f"--examples is a number of examples, 0 or more; got {arguments.examples}.")
+            raise ValueError(
+                f"--examples is a number of examples, 0 or more; got {arguments.examples}."
+            )
         file = read_file(arguments.config)
         recorded = RecordedRun(Path(arguments.run))
         rewards = read_new_rewards(file.keys, recorded)
         first, end = parse_steps(arguments.steps)
-        selection = Selection(mode=arguments.mode, first_step=first, end_step=end, limit=arguments.limit)
+        selection = Selection(
+            mode=arguments.mode, first_step=first, end_step=end, limit=arguments.limit
+        )
         with closing(rewards.mix):
-            replayed = replay_run(recorded, rewards, selection, rescore=arguments.rescore, examples=arguments.examples)
+            replayed = replay_run(
+                recorded,
+                rewards,
+                selection,
+                rescore=arguments.rescore,
+                examples=arguments.examples,
+            )
         record = {"recipe": str(file.path), **replayed.to_record()}
         if arguments.json == "-":
             print_json(record)

@@ -93,9 +93,13 @@ class Selection:
 
     def __post_init__(self) -> None:
         if self.end_step is not None and self.end_step <= self.first_step:
-            raise ValueError(f"There are no steps from {self.first_step} to before {self.end_step}.")
+            raise ValueError(
+                f"There are no steps from {self.first_step} to before {self.end_step}."
+            )
         if self.limit is not None and self.limit < 1:
-            raise ValueError(f"The limit is a number of completions, 1 or more; got {self.limit}.")
+            raise ValueError(
+                f"The limit is a number of completions, 1 or more; got {self.limit}."
+            )
 
     def has_step(self, step: int | None) -> bool:
         """Say whether the range of steps includes a step; an unknown step (None) only counts without a range."""
@@ -132,7 +136,9 @@ def parse_steps(text: str) -> tuple[int, int | None]:
     """
     match = re.fullmatch(r"(\d*):(\d*)", text.strip(), re.ASCII)
     if match is None:
-        raise ValueError(f"Steps are a range such as 10:20, :20 or 10:, without the second number; got {text!r}.")
+        raise ValueError(
+            f"Steps are a range such as 10:20, :20 or 10:, without the second number; got {text!r}."
+        )
     first, end = match.groups()
     return int(first or 0), int(end) if end else None
 
@@ -177,14 +183,19 @@ def _last_session(run: RecordedRun) -> list[dict[str, Any]]:
     except OSError:
         return []
     # A session that only evaluated has neither.
-    trained = [entry["session"] for entry in logs if "loss" in entry or "train_runtime" in entry]
+    trained = [
+        entry["session"] for entry in logs if "loss" in entry or "train_runtime" in entry
+    ]
     last = max(trained, default=0)
     return [entry for entry in logs if entry["session"] == last]
 
 
 def _checkpoints_last_step(folder: Path) -> int | None:
     """Read `max_steps` from the newest readable checkpoint's `trainer_state.json`; None without such a checkpoint."""
-    states = sorted(folder.glob("checkpoint-*/trainer_state.json"), key=lambda path: path.stat().st_mtime)
+    states = sorted(
+        folder.glob("checkpoint-*/trainer_state.json"),
+        key=lambda path: path.stat().st_mtime,
+    )
     for path in reversed(states):
         try:
             steps = json.loads(path.read_text(encoding="utf-8"))["max_steps"]
@@ -221,7 +232,9 @@ def read_new_rewards(keys: Mapping[str, Any], run: RecordedRun) -> NewRewards:
     _check_keys(keys)
     recorded = run.settings
     if keys.get("reward_weights") is not None:
-        raise ValueError("`rewards:` bring their own weights: remove reward_weights and set each term's weight.")
+        raise ValueError(
+            "`rewards:` bring their own weights: remove reward_weights and set each term's weight."
+        )
     mix = build_mix(keys.get("rewards")).for_limit(recorded.get("max_completion_length"))
     ignored = {}
     for key in keys:

@@ -10,7 +10,12 @@ from typing import Any
 from tqdm import tqdm
 
 from trl_grpo_ext.commands.replay.changes import Comparison
-from trl_grpo_ext.commands.replay.recorded_batches import NewRewards, RecordedBatches, RunClock, Selection
+from trl_grpo_ext.commands.replay.recorded_batches import (
+    NewRewards,
+    RecordedBatches,
+    RunClock,
+    Selection,
+)
 from trl_grpo_ext.commands.replay.rescorer import Rescorer
 from trl_grpo_ext.figures.advantages import AdvantageSettings
 from trl_grpo_ext.mix.reward_plan import plan_rewards
@@ -39,8 +44,15 @@ def replay_run(
         ValueError: without selected batches, for rewards that cannot be trained on, and for rewards that need
             unrecorded columns.
     """
-    replayed = ReplayedRun(RecordedBatches(run, selection or Selection()), rewards, rescore=rescore, examples=examples)
-    for number in tqdm(replayed.batches.numbers, desc="replaying", unit="batch", leave=False, disable=None):
+    replayed = ReplayedRun(
+        RecordedBatches(run, selection or Selection()),
+        rewards,
+        rescore=rescore,
+        examples=examples,
+    )
+    for number in tqdm(
+        replayed.batches.numbers, desc="replaying", unit="batch", leave=False, disable=None
+    ):
         card = replayed.batches.card(number)
         if card is not None:
             replayed.add(card)
@@ -57,7 +69,9 @@ class ReplayedRun:
         seconds: The time since the start, in seconds, until the latest batch.
     """
 
-    def __init__(self, batches: RecordedBatches, rewards: NewRewards, *, rescore: bool, examples: int) -> None:
+    def __init__(
+        self, batches: RecordedBatches, rewards: NewRewards, *, rescore: bool, examples: int
+    ) -> None:
         self.batches, self.rewards = batches, rewards
         self.settings = settings = batches.run.settings
         self.clock = RunClock.of(batches.run, settings)
@@ -70,10 +84,14 @@ class ReplayedRun:
         # Refuse rewards that the trainer would refuse.
         plan_rewards(rewards.mix, others=bool(self.beside))
         recorded = settings.get("verifiers")
-        self.rescorer = Rescorer(rewards.mix, recorded if isinstance(recorded, dict) else {}, rescore=rescore)
+        self.rescorer = Rescorer(
+            rewards.mix, recorded if isinstance(recorded, dict) else {}, rescore=rescore
+        )
         terms = [term.name for term in rewards.mix.terms]
         old_settings = AdvantageSettings.read(settings)
-        self.comparison = Comparison(terms, old_settings, rewards.settings or old_settings, examples=examples)
+        self.comparison = Comparison(
+            terms, old_settings, rewards.settings or old_settings, examples=examples
+        )
 
     def add(self, card: Scorecard) -> None:
         """Rescore a recorded batch, and compare it."""
@@ -83,7 +101,9 @@ class ReplayedRun:
             self._check_columns(card)
         self._has_others |= card.has_others
         alone = not (self.beside or card.has_others)
-        self.comparison.add(card, self.rescorer.score(card, self.clock.progress(card.step), alone=alone))
+        self.comparison.add(
+            card, self.rescorer.score(card, self.clock.progress(card.step), alone=alone)
+        )
         if card.step is not None:
             self._steps.append(card.step)
         self.seconds = time.perf_counter() - self._began
@@ -96,7 +116,9 @@ class ReplayedRun:
         try:
             self.rewards.mix.check_columns(columns)
         except ValueError as error:
-            raise ValueError(f"{error} A replay has the dataset columns that the run had.") from None
+            raise ValueError(
+                f"{error} A replay has the dataset columns that the run had."
+            ) from None
 
     @property
     def folder(self) -> str:
@@ -162,7 +184,9 @@ class ReplayedRun:
                 f"The weight of {listed(moving)} moves with training: each batch is compared under the weights of its "
                 f"own step, on both sides, and mean totals are over batches with different weights."
             )
-        if self.clock.last_step is None and any(map(_depends_on_length, self.rewards.mix.terms)):
+        if self.clock.last_step is None and any(
+            map(_depends_on_length, self.rewards.mix.terms)
+        ):
             yield "The length of the run is unknown, so weights over the progress are those of its beginning."
 
     def _notes_on_verdicts(self) -> Iterator[str]:
@@ -181,7 +205,9 @@ class ReplayedRun:
         for term, step in self.rescorer.stops.items():
             yield f"{term!r} could not judge a completion of step {step}: its on_unscored, raise, would end the run."
         if self.rewards.ignored:
-            differing = [f"{key} {old} -> {new}" for key, (old, new) in self.rewards.ignored.items()]
+            differing = [
+                f"{key} {old} -> {new}" for key, (old, new) in self.rewards.ignored.items()
+            ]
             yield f"Ignored, since only a new run could try it: {listed(differing, 3)}."
 
     def _weight_moves(self, term: str) -> bool:
@@ -212,7 +238,9 @@ class ReplayedRun:
         what = "Environments' rewards"
         if self.beside:
             what = f"The reward functions beside the mix ({listed(sorted(self.beside))})"
-        aggregations = {side.multi_objective_aggregation for side in self.comparison.settings}
+        aggregations = {
+            side.multi_objective_aggregation for side in self.comparison.settings
+        }
         if "normalize_then_sum" in aggregations:
             yield f"{what} cannot be replayed, and are left out where TRL normalises each reward by itself."
         else:

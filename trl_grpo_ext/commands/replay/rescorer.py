@@ -32,7 +32,9 @@ class Rescorer:
         revived: Number of void completions that are not void now, in a run with reward functions outside the mix.
     """
 
-    def __init__(self, mix: RewardMix, recorded: Mapping[str, str | None], *, rescore: bool = False) -> None:
+    def __init__(
+        self, mix: RewardMix, recorded: Mapping[str, str | None], *, rescore: bool = False
+    ) -> None:
         self.same = _same_verifiers(mix, recorded)
         self.reused = {} if rescore else self.same
         self.stops: dict[str, int | None] = {}
@@ -46,7 +48,9 @@ class Rescorer:
         if term.on_unscored == "raise":
             term = replace(term, on_unscored="void_row")
         if term.name in self.reused and term.verifier is not None:
-            return replace(term, verifier=_RecordedVerdicts(term.verifier, self.reused[term.name]))
+            return replace(
+                term, verifier=_RecordedVerdicts(term.verifier, self.reused[term.name])
+            )
         return term
 
     def score(self, old: Scorecard, progress: float, *, alone: bool) -> Scorecard:
@@ -107,7 +111,11 @@ def _same_verifiers(mix: RewardMix, recorded: Mapping[str, str | None]) -> dict[
         if isinstance(verifier, GroupVerifier):
             continue
         identity = verifier_identity(verifier)
-        same = [name for name, other in recorded.items() if other is not None and other == identity]
+        same = [
+            name
+            for name, other in recorded.items()
+            if other is not None and other == identity
+        ]
         if term.name in same:
             reusable[term.name] = term.name
         elif same:

@@ -28,14 +28,39 @@ def add_parser(commands: Any) -> None:
         description=DESCRIPTION,
     )
     add = parser.add_argument
-    add("file", type=Path, metavar="FILE.jsonl", help="the completions, a JSON object a line")
+    add(
+        "file",
+        type=Path,
+        metavar="FILE.jsonl",
+        help="the completions, a JSON object a line",
+    )
     judges = parser.add_mutually_exclusive_group(required=True)
-    judges.add_argument("--verifier", action="append", metavar="NAME", help=HELP_OF_VERIFIER)
-    judges.add_argument("--config", metavar="RECIPE", help="judge by the rewards of a recipe, shipped or your own")
-    add("--output", type=Path, metavar="FILE", help="write the verdicts to this file, .jsonl or .parquet")
+    judges.add_argument(
+        "--verifier", action="append", metavar="NAME", help=HELP_OF_VERIFIER
+    )
+    judges.add_argument(
+        "--config",
+        metavar="RECIPE",
+        help="judge by the rewards of a recipe, shipped or your own",
+    )
+    add(
+        "--output",
+        type=Path,
+        metavar="FILE",
+        help="write the verdicts to this file, .jsonl or .parquet",
+    )
     add("--overwrite", action="store_true", help="replace an output that exists")
-    add("--completion", default="completion", metavar="COLUMN", help="the column of the completions (completion)")
-    add("--prompt", metavar="COLUMN", help="the column of the prompts (prompt); a recipe has `prompt_column`")
+    add(
+        "--completion",
+        default="completion",
+        metavar="COLUMN",
+        help="the column of the completions (completion)",
+    )
+    add(
+        "--prompt",
+        metavar="COLUMN",
+        help="the column of the prompts (prompt); a recipe has `prompt_column`",
+    )
     add("--json", action="store_true", help="print the summary as JSON")
 
 

@@ -41,7 +41,9 @@ QUICK, SLOW = 0.5, 5.0
 
 KINDS = (".jsonl", ".parquet")
 # The columns of a verdict, without step and mode, which a file of completions lacks.
-OF_VERDICTS = tuple(column for column in VERDICT_COLUMNS if column.name not in ("step", "mode"))
+OF_VERDICTS = tuple(
+    column for column in VERDICT_COLUMNS if column.name not in ("step", "mode")
+)
 # The columns of a sample: its total and void flag, repeated with each of its verdicts.
 OF_SAMPLES = tuple(column for column in SAMPLE_COLUMNS if column.name in ("total", "void"))
 SCHEMA = pa.schema([(column.name, column.type) for column in (*OF_VERDICTS, *OF_SAMPLES)])
@@ -59,10 +61,14 @@ def score(arguments: argparse.Namespace) -> int:
     tally = Tally()
     try:
         if arguments.output is not None:
-            check_output(arguments.output, overwrite=arguments.overwrite, source=arguments.file)
+            check_output(
+                arguments.output, overwrite=arguments.overwrite, source=arguments.file
+            )
         keys = _keys(arguments)
         with closing(_mix(arguments, keys)) as mix:
-            completions = CompletionFile.check(arguments.file, arguments.completion, RecipePrompts.of(keys))
+            completions = CompletionFile.check(
+                arguments.file, arguments.completion, RecipePrompts.of(keys)
+            )
             _tell_unprompted(completions)
             judge_file(mix, completions, arguments.output, tally)
     except (ValueError, OSError, ImportError) as error:
@@ -76,7 +82,12 @@ def score(arguments: argparse.Namespace) -> int:
         return INTERRUPTED
     output = None if arguments.output is None else str(arguments.output)
     seconds = round(time.monotonic() - started, 2)
-    summary = {"file": str(arguments.file), **tally.to_record(), "seconds": seconds, "output": output}
+    summary = {
+        "file": str(arguments.file),
+        **tally.to_record(),
+        "seconds": seconds,
+        "output": output,
+    }
     if arguments.json:
         print_json(summary)
     else:
@@ -89,7 +100,9 @@ def _keys(arguments: argparse.Namespace) -> Mapping[str, Any]:
     if arguments.config is None:
         return {"prompt_column": arguments.prompt}
     if arguments.prompt is not None:
-        raise ValueError("--prompt names a column for --verifier; a recipe has `prompt_column`.")
+        raise ValueError(
+            "--prompt names a column for --verifier; a recipe has `prompt_column`."
+        )
     return read_file(arguments.config).keys
 
 
@@ -136,7 +149,9 @@ def _left(tally: Tally, output: Path | None) -> str:
     return "nothing was judged"
 
 
-def judge_file(mix: RewardMix, completions: CompletionFile, output: Path | None, tally: Tally) -> None:
+def judge_file(
+    mix: RewardMix, completions: CompletionFile, output: Path | None, tally: Tally
+) -> None:
     """Judge every row of a file with the mix's start weights; show a progress bar if stderr is a terminal.
 
     Verdicts are written to `output`, unless it is None, and added to `tally`. If an exception ends judging, `tally`
@@ -150,13 +165,23 @@ def judge_file(mix: RewardMix, completions: CompletionFile, output: Path | None,
     compares = any(isinstance(verifier, GroupVerifier) for _, verifier in mix.verifiers)
     mix.check_columns(completions.columns - {"prompt", completions.completion})
     if compares and "prompt" not in completions.columns:
-        raise ValueError("A term compares the completions of a prompt, and the file has no column `prompt`.")
+        raise ValueError(
+            "A term compares the completions of a prompt, and the file has no column `prompt`."
+        )
     tally.expected = completions.rows
     with ExitStack() as stack:
         write = None
         if output is not None:
             write = stack.enter_context(verdict_file(output))
-        bar = stack.enter_context(tqdm(total=completions.rows, desc="scoring", unit="row", leave=False, disable=None))
+        bar = stack.enter_context(
+            tqdm(
+                total=completions.rows,
+                desc="scoring",
+                unit="row",
+                leave=False,
+                disable=None,
+            )
+        )
         few = completions.batches(FEW, whole_groups=compares)
         times = 1
         lines = completions.lines()
@@ -205,9 +230,13 @@ def check_output(path: Path, *, source: Path, overwrite: bool) -> None:
     if path.is_dir():
         raise ValueError(f"The output {str(path)!r} is a folder.")
     if path.exists() and not overwrite:
-        raise ValueError(f"The output {str(path)!r} exists already; --overwrite replaces it.")
+        raise ValueError(
+            f"The output {str(path)!r} exists already; --overwrite replaces it."
+        )
     if not path.parent.is_dir():
-        raise ValueError(f"There is no folder {str(path.parent)!r} to write the output {str(path)!r} to.")
+        raise ValueError(
+            f"There is no folder {str(path.parent)!r} to write the output {str(path)!r} to."
+        )
 
 
 @contextmanager
@@ -237,7 +266,9 @@ def verdict_rows(card: Scorecard, first: int) -> pa.Table:
     rows = verdicts["sample"]
     found = {column.name: verdicts[column.name] for column in OF_VERDICTS}
     found |= {column.name: samples[column.name].take(rows) for column in OF_SAMPLES}
-    return pa.table(found | {"sample": pc.add(rows, first)}, schema=SCHEMA).take(pc.sort_indices(rows))
+    return pa.table(found | {"sample": pc.add(rows, first)}, schema=SCHEMA).take(
+        pc.sort_indices(rows)
+    )
 
 
 def _write_lines(file: IO[bytes], table: pa.Table) -> None:

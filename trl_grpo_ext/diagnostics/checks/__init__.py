@@ -114,7 +114,11 @@ PARTS: dict[str, tuple[Check, ...]] = {
 }
 
 # Groups that nobody solves, and groups of which too few are live.
-DEAD_GROUPS: tuple[Check, ...] = (dead_groups.all_wrong, dead_groups.of_both_kinds, dead_groups.never_right)
+DEAD_GROUPS: tuple[Check, ...] = (
+    dead_groups.all_wrong,
+    dead_groups.of_both_kinds,
+    dead_groups.never_right,
+)
 
 # A cause hides these parts: what they find is what the cause does.
 HIDES: dict[Check, tuple[Check, ...]] = {

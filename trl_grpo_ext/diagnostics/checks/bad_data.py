@@ -45,9 +45,13 @@ OF_ROWS = (
     "See which golds these rows have, such as empty ones or placeholders, and mend or drop them. If `{term}` is not "
     "for them, name its rows by `when`."
 )
-FEW_VALUES = "The gold may be of another column: golds are few, such as {golds}, and answers many"
+FEW_VALUES = (
+    "The gold may be of another column: golds are few, such as {golds}, and answers many"
+)
 ALWAYS = "The gold is always {golds}, though prompts and answers differ: the golds may be of another column"
-OF_COLUMN = "Compare the column that the verifier takes for the gold with the form of the answers."
+OF_COLUMN = (
+    "Compare the column that the verifier takes for the gold with the form of the answers."
+)
 # Of the verdicts: a `return` is missing where nearly all are None. Of those with None, beside judged siblings. Ours.
 NEARLY_ALL, BESIDE = 0.95, 0.05
 # Of the verdicts of a term in force. Ours, tried in test_fault_injection.py (no gold for one action).
@@ -69,7 +73,9 @@ AGREED = 0.6
 
 def unjudged(window: Window) -> CheckResult:
     """Find recent verdicts of a term in force that blame the data."""
-    found = worst_share(window, lambda figures: failures_in(figures, _is_of_data), WARN, CRITICAL)
+    found = worst_share(
+        window, lambda figures: failures_in(figures, _is_of_data), WARN, CRITICAL
+    )
     if found is None or not found.in_force:
         return None
     term = window.of_term(found.term)
@@ -80,7 +86,9 @@ def unjudged(window: Window) -> CheckResult:
         mostly += f" ({lacks})"
     # Each has a value, though some have no score.
     is_zero = all(batch.covered == batch.verdicts for batch in term.batches)
-    left_out = "count as 0, as on_unscored is `zero`" if is_zero else "are left out of training"
+    left_out = (
+        "count as 0, as on_unscored is `zero`" if is_zero else "are left out of training"
+    )
     share = percent(found.share)
     by_row = reason == NOTHING_RETURNED and _is_by_row(window, found)
     if by_row:
@@ -100,13 +108,20 @@ def unjudged(window: Window) -> CheckResult:
         terms=(found.term,),
         sentence=f"{who}; they {left_out}.",
         numbers={"share": found.share, "failed": found.count},
-        action=OF_ROWS.format(term=found.term) if by_row else _action(found.term, reason, lacks),
+        action=OF_ROWS.format(term=found.term)
+        if by_row
+        else _action(found.term, reason, lacks),
     )
 
 
 def _is_by_row(window: Window, found: VerdictShare) -> bool:
     """Test whether a term leaves out whole groups only, and not nearly all: the row decides, not the answer."""
-    voids = [batch.voids[cause] for batch in window.batches for cause in batch.voids if cause[0] == found.term]
+    voids = [
+        batch.voids[cause]
+        for batch in window.batches
+        for cause in batch.voids
+        if cause[0] == found.term
+    ]
     beside = sum(void.rows for void in voids)
     return found.share <= NEARLY_ALL and beside <= BESIDE * found.count
 
@@ -206,7 +221,9 @@ def related_gold(window: Window) -> CheckResult:
 
     The first batches tell: a policy that is not paid for what it knows unlearns it.
     """
-    wrong = sum(batch.wrong_groups for batch in window.opening) / max(1, group_count(window.opening))
+    wrong = sum(batch.wrong_groups for batch in window.opening) / max(
+        1, group_count(window.opening)
+    )
     if not any(window.of_term(term).has_answers for term in window.primary_terms):
         # Of distances and the like, no verdict is wrong: a pair is of a group of which no member has the best score.
         wrong = 1.0
@@ -272,7 +289,12 @@ def evaluation_gold(window: Window) -> CheckResult:
     behind = window.scale.part(window.score - last.score)
     agreed = last.agreeing / max(1, last.groups)
     # Prompts learned by heart, and rows that are too hard from the start, leave the evaluation behind as well.
-    if last.groups < LEAST_GROUPS or agreed < MOSTLY_DOUBTFUL or behind.at_least < FAR_BEHIND or same_prompts(window):
+    if (
+        last.groups < LEAST_GROUPS
+        or agreed < MOSTLY_DOUBTFUL
+        or behind.at_least < FAR_BEHIND
+        or same_prompts(window)
+    ):
         return None
     return Finding(
         severity=Severity.WARNING,
@@ -313,6 +335,10 @@ def _suspect(window: Window, share: str) -> _Suspect:
     tool = or_a_tool(window)
     if tool:
         who += tool
-        action = "Compare answers, gold and the tools' results of a few of these groups by hand."
-    agree = f"in {share} of the groups most completions agree on an answer that is not the gold"
+        action = (
+            "Compare answers, gold and the tools' results of a few of these groups by hand."
+        )
+    agree = (
+        f"in {share} of the groups most completions agree on an answer that is not the gold"
+    )
     return _Suspect(f"{who}: {agree}, and wrong answers usually scatter.", action)

@@ -26,7 +26,14 @@ from trl_grpo_ext.diagnostics.example import safe_reason
 from trl_grpo_ext.diagnostics.finding import Finding, Severity
 from trl_grpo_ext.diagnostics.golds import are_far_from_gold, same_answer, told_gold
 from trl_grpo_ext.diagnostics.levels import score_level
-from trl_grpo_ext.diagnostics.progress import EARLY, FLAT_BATCHES, has_risen, is_flat, is_stuck, steps_so_far
+from trl_grpo_ext.diagnostics.progress import (
+    EARLY,
+    FLAT_BATCHES,
+    has_risen,
+    is_flat,
+    is_stuck,
+    steps_so_far,
+)
 from trl_grpo_ext.diagnostics.term_totals import added
 from trl_grpo_ext.diagnostics.window import CheckResult, Window, finds
 from trl_grpo_ext.figures.reduction import BatchFigures
@@ -69,7 +76,8 @@ COMPARE = (
 HARDLY_RIGHT = 0.05
 HARDER = "Take harder data, or drop the prompts that the model already solves."
 UNDEFINED_NAME = (
-    "Say in the prompt which name the tests call, or mend the entry point in the data: none defines that name."
+    "Say in the prompt which name the tests call, or mend the entry point in the "
+    "data: none defines that name."
 )
 ONE_ERROR = (
     "Run `trl-grpo-ext check-data` with the recipe: where references fail alike (reference_fails), mend the tests or "
@@ -100,7 +108,12 @@ def all_wrong(window: Window) -> CheckResult:
             f"{percent(wrong)} of the groups are all wrong and teach nothing; {percent(live)} are live"
             f"{_why(window, agreeing, cause)}.{beyond}{told_gold(window.batches)}"
         ),
-        numbers={"all_wrong": wrong, "agreeing": agreeing, "live": live, "groups": group_count(window.batches)},
+        numbers={
+            "all_wrong": wrong,
+            "agreeing": agreeing,
+            "live": live,
+            "groups": group_count(window.batches),
+        },
         action=_action_of_wrong(window, cause, agreeing),
     )
 
@@ -152,7 +165,9 @@ def _understood_wrong(window: Window) -> float:
 
 def _misread(window: Window) -> float:
     """Share of groups whose members were cut, unparseable or timed out."""
-    return sum(batch.misread_groups for batch in window.batches) / max(1, group_count(window.batches))
+    return sum(batch.misread_groups for batch in window.batches) / max(
+        1, group_count(window.batches)
+    )
 
 
 def _cause(window: Window) -> str:
@@ -219,7 +234,9 @@ def all_right(window: Window) -> CheckResult:
         accepts = ": there is little to learn from this data."
         action = HARDER
     else:
-        accepts = f": either {term} accepts anything, or there is little to learn from this data."
+        accepts = (
+            f": either {term} accepts anything, or there is little to learn from this data."
+        )
         action = f"First judge a few completions that you know to be wrong with {term}. If it turns them down: {HARDER}"
     return Finding(
         severity=Severity.critical_if(now >= _least(RIGHT_CRITICAL, size)),
@@ -227,7 +244,11 @@ def all_right(window: Window) -> CheckResult:
         sentence=(
             f"{percent(now)} of the groups are all right, as they were when the run began ({percent(opening)}){accepts}"
         ),
-        numbers={"all_right": now, "at_the_start": opening, "groups": group_count(window.batches)},
+        numbers={
+            "all_right": now,
+            "at_the_start": opening,
+            "groups": group_count(window.batches),
+        },
         action=action,
     )
 
@@ -237,7 +258,11 @@ def _unused_readers(window: Window) -> list[str]:
     middle = window.batches[len(window.batches) // 2]
     if any(window.of_term(term).has_answers for term in middle.in_force):
         return []
-    return [term for term in middle.terms if term not in middle.in_force and window.of_term(term).has_answers]
+    return [
+        term
+        for term in middle.terms
+        if term not in middle.in_force and window.of_term(term).has_answers
+    ]
 
 
 def _least(share: float, size: float) -> float:
@@ -266,7 +291,11 @@ def of_both_kinds(window: Window) -> CheckResult:
     Sure proof of a flat score is not asked for: where prompts are always right or always wrong, chance alone moves it.
     """
     live = live_share(window)
-    if live is None or not are_enough(window.batches) or live + _misread(window) >= LEAST_LIVE:
+    if (
+        live is None
+        or not are_enough(window.batches)
+        or live + _misread(window) >= LEAST_LIVE
+    ):
         return None
     right = group_share(window.batches, GroupOutcome.ALL_RIGHT)
     # Another check judges such groups.
@@ -305,7 +334,9 @@ def never_right(window: Window) -> CheckResult:
     half = len(window.batches) // 2
     now = _without_right(window.batches)
     opening = _without_right(window.opening)
-    is_falling = _without_right(window.batches[half:]) < STAYS * _without_right(window.batches[:half])
+    is_falling = _without_right(window.batches[half:]) < STAYS * _without_right(
+        window.batches[:half]
+    )
     # More than at the start: the data has become harder, or the policy worse.
     if is_falling or not NEVER_RIGHT <= now <= min(WRONG_WARN, opening + MORE):
         return None
@@ -354,7 +385,11 @@ def group_mix(window: Window) -> str:
             mix.append(f"{percent(share)} {name}")
     prompts = same_prompts(window)
     if prompts:
-        mix.append("all of the same prompt" if prompts == 1 else f"all of the same {prompts} prompts")
+        mix.append(
+            "all of the same prompt"
+            if prompts == 1
+            else f"all of the same {prompts} prompts"
+        )
     return ", ".join(mix)
 
 
@@ -367,7 +402,9 @@ def same_prompts(window: Window) -> int:
 def _is_inert(window: Window) -> bool:
     """Test for mostly tied groups with an inert term as cause."""
     is_tied = group_share(window.batches, GroupOutcome.TIED) > 1 / 2
-    return is_tied and finds(window, inert_term.closed_gate, inert_term.flattened, inert_term.flat)
+    return is_tied and finds(
+        window, inert_term.closed_gate, inert_term.flattened, inert_term.flat
+    )
 
 
 def _is_stuck(window: Window, live: float) -> bool:

@@ -111,7 +111,9 @@ def collapsed(window: Window) -> CheckResult:
     left = f"{percent(now / before)} of its entropy is left{_answers(window)}"
     settled = _settled(window)
     if settled:
-        sentence = f"The policy has settled, and some of the gold may be wrong: {settled}; {left}."
+        sentence = (
+            f"The policy has settled, and some of the gold may be wrong: {settled}; {left}."
+        )
         action = f"{COMPARE} {EXPLORE}"
     else:
         sentence = f"The policy has stopped exploring: {left}, while the score stays at {level.mean:.2f}."

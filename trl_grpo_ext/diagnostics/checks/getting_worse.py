@@ -44,7 +44,9 @@ def fallen(window: Window) -> CheckResult:
     if fall is not None and window.of_term(window.in_force[0]).weight < 0:
         return _as_asked(window, fall)
     if fall is not None:
-        return _finding(window, fall, "The score has fallen", beside=_harder_data(window, fall))
+        return _finding(
+            window, fall, "The score has fallen", beside=_harder_data(window, fall)
+        )
     fall = evaluation_decline(window)
     if fall is not None:
         return _finding(window, fall, "The evaluation has fallen")
@@ -89,7 +91,9 @@ def _unlearned(window: Window) -> Finding | None:
     Such a term reads answers, and the primary term reads none; or it had weight before.
     """
     for term in window.terms:
-        primary_reads = bool(window.in_force) and window.of_term(window.in_force[0]).has_answers
+        primary_reads = (
+            bool(window.in_force) and window.of_term(window.in_force[0]).has_answers
+        )
         had_weight = term in window.trained_on
         if term in window.in_force or not (had_weight or window.of_term(term).has_answers):
             continue
@@ -120,7 +124,11 @@ def _harder_data(window: Window, fall: Decline) -> str:
     before = [level for step, level in known if step <= fall.steps[1]]
     if before and len(known) > len(before):
         has_fallen = known[-1][1].mean < before[-1].mean
-        return "" if has_fallen else "The evaluation has not fallen: the data may have become harder. "
+        return (
+            ""
+            if has_fallen
+            else "The evaluation has not fallen: the data may have become harder. "
+        )
     if not window.is_shuffled:
         return "The rows are not shuffled, and no evaluation tells whether they have become harder. "
     return ""
@@ -129,7 +137,9 @@ def _harder_data(window: Window, fall: Decline) -> str:
 def _unknown_reason(window: Window, fall: Decline) -> str:
     """Say that the rows may be harder, where no evaluation tells a worse policy from harder data."""
     known = [step for step, _ in window.evaluated_steps]
-    if any(step > fall.steps[1] for step in known) and any(step <= fall.steps[1] for step in known):
+    if any(step > fall.steps[1] for step in known) and any(
+        step <= fall.steps[1] for step in known
+    ):
         return ""
     return " No evaluation tells whether the policy is worse or the rows are harder."
 
@@ -137,7 +147,9 @@ def _unknown_reason(window: Window, fall: Decline) -> str:
 def _finding(window: Window, fall: Decline, what: str, *, beside: str = "") -> Finding:
     changes = list(_changes(window, fall))
     told = ", ".join(change.told for change in changes[:MOST_TOLD])
-    meanwhile = f"Meanwhile {told}." if told else "Nothing else that is recorded changed with it."
+    meanwhile = (
+        f"Meanwhile {told}." if told else "Nothing else that is recorded changed with it."
+    )
     middle = sum(fall.steps) / 2
     lost = fall.size.interval
     is_halved = fall.scale.unit(fall.now).mean <= HALVED * fall.scale.unit(fall.best).mean
@@ -156,7 +168,12 @@ def _finding(window: Window, fall: Decline, what: str, *, beside: str = "") -> F
             f"{what}: {fall.best.mean:z.2f} around step {middle:.0f}, {fall.now.mean:z.2f} {fall.now_at}, lower by "
             f"{lost.mean:.2f} (95 % interval {lost.low:z.2f} to {lost.high:.2f}). {beside}{meanwhile}{reason}"
         ),
-        numbers={"best": fall.best.mean, "best_step": middle, "now": fall.now.mean, "lost": lost.mean},
+        numbers={
+            "best": fall.best.mean,
+            "best_step": middle,
+            "now": fall.now.mean,
+            "lost": lost.mean,
+        },
         action=action,
     )
 
@@ -232,7 +249,9 @@ def _of_other_terms(window: Window, fall: Decline) -> Iterator[Change]:
             continue
         weight = window.batches[-1].terms[term].weight
         earned = now - before if weight > 0 else before - now
-        if not (earned.is_sure and window.value_scale(term).part(earned).mean >= LEAST_GAIN):
+        if not (
+            earned.is_sure and window.value_scale(term).part(earned).mean >= LEAST_GAIN
+        ):
             continue
         went = f"went from {before.mean:.2f} to {now.mean:.2f}"
         if weight < 0:
@@ -257,16 +276,25 @@ def _of_completions(fall: Decline) -> Iterator[Change]:
     cut = fall.pair(lambda levels: levels.cut)
     tokens = fall.pair(lambda levels: levels.tokens)
     if void is not None and void[1] - void[0] >= MORE_VOID:
-        yield Change(f"{percent(void[1])} of the completions could not be judged", "a grader that works")
+        yield Change(
+            f"{percent(void[1])} of the completions could not be judged",
+            "a grader that works",
+        )
     if cut is not None and cut[1] - cut[0] >= MORE_CUT:
         yield Change(
             f"{percent(cut[1])} of the completions are cut, {percent(cut[0])} before",
             "a larger max_completion_length, or a lower learning rate",
         )
-    if tokens is not None and min(tokens) > 0 and max(tokens) >= max(LONGER * min(tokens), 1 + min(tokens)):
+    if (
+        tokens is not None
+        and min(tokens) > 0
+        and max(tokens) >= max(LONGER * min(tokens), 1 + min(tokens))
+    ):
         yield Change(
             f"completions went from {tokens[0]:.0f} to {tokens[1]:.0f} tokens",
-            "a lower learning rate" if tokens[1] > tokens[0] else "less weight on what pays for short completions",
+            "a lower learning rate"
+            if tokens[1] > tokens[0]
+            else "less weight on what pays for short completions",
         )
 
 
@@ -275,16 +303,27 @@ def _of_updates(fall: Decline) -> Iterator[Change]:
     clipped = fall.pair(lambda levels: levels.logged.get("clip_ratio/region_mean", NOTHING))
     norm = fall.before.logged.get("grad_norm")
     highest = fall.since.get("grad_norm")
-    if norm is not None and highest is not None and norm.mean > 0 and highest >= SPIKE * norm.mean:
+    if (
+        norm is not None
+        and highest is not None
+        and norm.mean > 0
+        and highest >= SPIKE * norm.mean
+    ):
         yield Change(
             f"the gradient norm rose from {norm.mean:.2g} to {highest:.2g}",
             "a lower learning rate and max_grad_norm",
         )
-    if entropy is not None and min(entropy) > 0 and min(entropy) <= LOST_ENTROPY * max(entropy):
+    if (
+        entropy is not None
+        and min(entropy) > 0
+        and min(entropy) <= LOST_ENTROPY * max(entropy)
+    ):
         lost = entropy[1] < entropy[0]
         yield Change(
             f"the entropy went from {entropy[0]:.2g} to {entropy[1]:.2g}",
             "a lower learning rate" + (", or a higher epsilon_high" if lost else ""),
         )
     if clipped is not None and clipped[1] - clipped[0] >= MORE_CLIPPED:
-        yield Change(f"{percent(clipped[1])} of the tokens are clipped", "a lower learning rate")
+        yield Change(
+            f"{percent(clipped[1])} of the tokens are clipped", "a lower learning rate"
+        )

@@ -8,7 +8,13 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from trl_grpo_ext.diagnostics.batches import VerdictShare, failures_in, names, percent, worst_share
+from trl_grpo_ext.diagnostics.batches import (
+    VerdictShare,
+    failures_in,
+    names,
+    percent,
+    worst_share,
+)
 from trl_grpo_ext.diagnostics.checks.completions.truncation import made_short
 from trl_grpo_ext.diagnostics.example import safe_reason
 from trl_grpo_ext.diagnostics.finding import Finding, Severity
@@ -91,9 +97,13 @@ def failures(window: Window) -> CheckResult:
         kind = "timeouts"
     error = next((batch.error for batch in term.batches if batch.error), "")
     such_as = f", such as {on_one_line(error, MOST_ERROR)}" if error else ""
-    said = f"are {kind}, {_mostly(window, found, kinds)}{such_as}{_where(window, found.term)}."
+    said = (
+        f"are {kind}, {_mostly(window, found, kinds)}{such_as}{_where(window, found.term)}."
+    )
     action = _how_to_mend(found, kinds)
-    return _finding(window, found, found.severity(CRITICAL), "The grader, not the model", said, action)
+    return _finding(
+        window, found, found.severity(CRITICAL), "The grader, not the model", said, action
+    )
 
 
 def _how_to_mend(found: VerdictShare, kinds: Counter[Failure]) -> str:
@@ -142,7 +152,9 @@ def not_finite(window: Window) -> CheckResult:
     if not found.is_pattern(WARN, CRITICAL):
         return None
     rewards = window.settings.get("rewards") or ()
-    functions = [safe_reason(each["name"]) for each in rewards if each["name"] not in window.terms]
+    functions = [
+        safe_reason(each["name"]) for each in rewards if each["name"] not in window.terms
+    ]
     which = names(functions, "or") or "a reward function"
     return Finding(
         severity=found.severity(CRITICAL),
@@ -182,7 +194,9 @@ def shortened(window: Window) -> CheckResult:
     if not window.later or before < POLICY_WARN or now > FEWER * before:
         return None
     late = _length(window.opening, lambda status: status is Status.TIMEOUT)
-    others = _length(window.opening, lambda status: status not in (Status.TIMEOUT, Status.ERROR))
+    others = _length(
+        window.opening, lambda status: status not in (Status.TIMEOUT, Status.ERROR)
+    )
     shorter = made_short(window)
     if not shorter or not (late - others).is_sure or late.mean <= others.mean:
         return None
@@ -200,7 +214,9 @@ def shortened(window: Window) -> CheckResult:
             "share_at_the_start": before,
             "share": now,
             "tokens": length_level(window.later).mean,
-            "of_the_policy": _count(window.of_term(term).failures(_is_policys_timeout), _is_policys_timeout),
+            "of_the_policy": _count(
+                window.of_term(term).failures(_is_policys_timeout), _is_policys_timeout
+            ),
         },
         action=(
             f"Raise the timeout of `{term}`, or make it faster, and start again: a completion that takes too long "
@@ -218,7 +234,10 @@ def _timeout_share(batches: Sequence[BatchFigures], term: str) -> float:
 def _length(batches: Sequence[BatchFigures], holds: Callable[[Status], bool]) -> Estimate:
     """Mean length in tokens of the completions whose primary verdict has such a status."""
     return Estimate.together(
-        length for batch in batches for status, length in batch.primary.lengths.items() if holds(status)
+        length
+        for batch in batches
+        for status, length in batch.primary.lengths.items()
+        if holds(status)
     )
 
 
@@ -235,7 +254,9 @@ def timeouts_of_the_policy(window: Window) -> CheckResult:
     severity = found.severity(CRITICAL)
     if limit < SHORT_LIMIT and found.share >= MOST_TIMEOUTS:
         who = "The limit, not the completions"
-        said = f"are timeouts, at a timeout of {limit:g} s, so right answers may end late too."
+        said = (
+            f"are timeouts, at a timeout of {limit:g} s, so right answers may end late too."
+        )
         action = f"Raise the timeout of `{found.term}`, to seconds: a busy machine needs time to start a program."
     else:
         who = "The completions, not the grader"
@@ -261,7 +282,9 @@ def _limit(window: Window, term: str) -> float:
 
 def hidden_imports(window: Window) -> CheckResult:
     """Find programs failed by hidden packages. They are scored: the policy can avoid imports."""
-    found = worst_share(window, lambda figures: figures.reasons.get(HIDDEN_IMPORT, 0), WARN, CRITICAL)
+    found = worst_share(
+        window, lambda figures: figures.reasons.get(HIDDEN_IMPORT, 0), WARN, CRITICAL
+    )
     if found is None:
         return None
     modules: dict[str, None] = {}
@@ -319,7 +342,9 @@ def unreached_tools(window: Window) -> CheckResult:
     """Find tool calls that fail outside the policy, also while the score rises: such rows may train as 0."""
     share = window.median_logged(TOOL_FAILURES)
     errors = added(batch.tool_errors for batch in window.batches)
-    unreached = sum(count for (_, error), count in errors.items() if _UNREACHED.match(error))
+    unreached = sum(
+        count for (_, error), count in errors.items() if _UNREACHED.match(error)
+    )
     if share is None or not unreached:
         return None
     failing = share * unreached / errors.total()
@@ -353,7 +378,9 @@ def telling_tools(window: Window) -> CheckResult:
     told = added(batch.told_errors for batch in window.kept_batches)
     results = added(batch.tool_results for batch in window.kept_batches)
     for tool in dict.fromkeys(error.tool for error in told):
-        errors = Counter({text: count for (name, text), count in told.items() if name == tool})
+        errors = Counter(
+            {text: count for (name, text), count in told.items() if name == tool}
+        )
         share = errors.total() / max(1, results[tool, True] + results[tool, False])
         if errors.total() < LEAST_RESULTS or share < TELLS or has_risen(window):
             continue
@@ -411,9 +438,15 @@ def _mend_tools(window: Window) -> str:
     offered = [safe_reason(name) for name in window.settings.get("tools") or ()]
     for (tool, error), _ in errors.most_common(1):
         if error.partition(":")[0] in OF_THE_OUTSIDE:
-            return f"Mend the tool `{safe_reason(tool)}`, or what it calls: the model cannot."
+            return (
+                f"Mend the tool `{safe_reason(tool)}`, or what it calls: the model cannot."
+            )
         if error == UNKNOWN_TOOL.format(tool):
-            there = f"the run offers {names(offered[:MOST_NAMES])}" if offered else "no tool has this name"
+            there = (
+                f"the run offers {names(offered[:MOST_NAMES])}"
+                if offered
+                else "no tool has this name"
+            )
             return (
                 f"The model calls `{safe_reason(tool)}`, and {there}: give the right tool the name that the model "
                 f"calls, or say in the prompt how the tools are named."
@@ -423,7 +456,9 @@ def _mend_tools(window: Window) -> str:
 
 def _cost(window: Window, term: str) -> float:
     """Estimate the seconds that a term's recent verdicts took: their number times a batch's median."""
-    return sum(batch.verdicts * (batch.seconds[0] or 0.0) for batch in window.of_term(term).batches)
+    return sum(
+        batch.verdicts * (batch.seconds[0] or 0.0) for batch in window.of_term(term).batches
+    )
 
 
 def _is_starved(kind: Failure) -> bool:
@@ -459,11 +494,22 @@ def _is_policys_timeout(kind: Failure) -> bool:
     return kind[0] is Blame.POLICY and kind[1] is Status.TIMEOUT and not _is_starved(kind)
 
 
-def _worst(window: Window, is_kind: Callable[[Failure], bool], warn: float, critical: float) -> VerdictShare | None:
-    return worst_share(window, lambda figures: failures_in(figures, is_kind), warn, critical)
+def _worst(
+    window: Window, is_kind: Callable[[Failure], bool], warn: float, critical: float
+) -> VerdictShare | None:
+    return worst_share(
+        window, lambda figures: failures_in(figures, is_kind), warn, critical
+    )
 
 
-def _finding(window: Window, found: VerdictShare, severity: Severity, who: str, said: str, action: str) -> Finding:
+def _finding(
+    window: Window,
+    found: VerdictShare,
+    severity: Severity,
+    who: str,
+    said: str,
+    action: str,
+) -> Finding:
     """Make a finding of failed verdicts. A shadow that fails is information: it does not hold the reward back."""
     sentence = f"{who}: {percent(found.share)} of the `{found.term}` verdicts {said}"
     if not found.in_force:
@@ -472,7 +518,11 @@ def _finding(window: Window, found: VerdictShare, severity: Severity, who: str, 
         severity=severity,
         terms=(found.term,),
         sentence=sentence,
-        numbers={"share": found.share, "failed": found.count, "seconds_p95": _seconds(window, found.term)},
+        numbers={
+            "share": found.share,
+            "failed": found.count,
+            "seconds_p95": _seconds(window, found.term),
+        },
         action=action,
     )
 
@@ -488,4 +538,6 @@ def _mostly(window: Window, found: VerdictShare, kinds: Counter[Failure]) -> str
 
 def _seconds(window: Window, term: str) -> float:
     """The slowest verdicts' time: the 95th percentile of the slowest batch."""
-    return max((batch.seconds[1] or 0.0 for batch in window.of_term(term).batches), default=0.0)
+    return max(
+        (batch.seconds[1] or 0.0 for batch in window.of_term(term).batches), default=0.0
+    )

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import itertools
 
-from trl_grpo_ext.diagnostics.batches import is_one_answer, mostly, names, other_terms, percent, repeated_share
+from trl_grpo_ext.diagnostics.batches import (
+    is_one_answer,
+    mostly,
+    names,
+    other_terms,
+    percent,
+    repeated_share,
+)
 from trl_grpo_ext.diagnostics.finding import Finding, NotChecked, Severity
 from trl_grpo_ext.diagnostics.progress import has_risen, is_stuck, steps_so_far
 from trl_grpo_ext.diagnostics.term_totals import TermTotals
@@ -99,7 +106,10 @@ def _is_idle(window: Window, term: str) -> bool:
     found = window.of_term(term)
     if not FLAT - 1 <= found.mean / window.value_scale(term).span <= 0:
         return False
-    has_punished = any(batch.values.numbers.total < 0 for batch in TermTotals.of(term, window.opening).batches)
+    has_punished = any(
+        batch.values.numbers.total < 0
+        for batch in TermTotals.of(term, window.opening).batches
+    )
     passes = found.status_share(Status.CORRECT) > 0.5
     return passes or found.weight < 0 or has_punished or found.mean < 0
 
@@ -125,7 +135,11 @@ def _telling_shadow(window: Window, term: str) -> str:
         return ""
     for shadow in window.terms:
         found = window.of_term(shadow)
-        if shadow not in window.trained_on and found.has_answers and found.flat_share <= TELLING:
+        if (
+            shadow not in window.trained_on
+            and found.has_answers
+            and found.flat_share <= TELLING
+        ):
             return shadow
     return ""
 
@@ -135,7 +149,9 @@ def _told_apart(window: Window, term: str) -> str:
     if not shadow:
         return ""
     passed = window.of_term(shadow).status_share(Status.CORRECT)
-    return f"; `{shadow}`, which has no weight, tells them apart, and passes {percent(passed)}"
+    return (
+        f"; `{shadow}`, which has no weight, tells them apart, and passes {percent(passed)}"
+    )
 
 
 def _how_to_differ(window: Window, term: str) -> str:
@@ -202,7 +218,9 @@ def gated_answers(window: Window) -> CheckResult:
 def _gated(window: Window) -> list[str]:
     """List the terms in force whose gate is closed for nearly all of their verdicts."""
     found = [window.of_term(term) for term in window.in_force]
-    closed = [term.verdicts >= LEAST_SAMPLES and term.gated_share > CLOSED for term in found]
+    closed = [
+        term.verdicts >= LEAST_SAMPLES and term.gated_share > CLOSED for term in found
+    ]
     return list(itertools.compress(window.in_force, closed))
 
 
@@ -248,7 +266,9 @@ def unmatched(window: Window) -> CheckResult:
         # Without a condition, the term was asked about every row.
         if groups < (UNMATCHED if _has_condition(window, term) else LEAST_GROUPS):
             continue
-        judged_before = any(part.levels.values.get(term, NOTHING).count for part in window.history)
+        judged_before = any(
+            part.levels.values.get(term, NOTHING).count for part in window.history
+        )
         if judged_before or window.of_term(term).verdicts:
             continue
         return Finding(
@@ -303,7 +323,9 @@ def saturated(window: Window) -> CheckResult:
         seen = steps_so_far(window)
         if seen >= PATIENCE:
             return None
-        return NotChecked(f"{PATIENCE} optimizer steps, to tell a slow rise from none; {seen:.0f} so far")
+        return NotChecked(
+            f"{PATIENCE} optimizer steps, to tell a slow rise from none; {seen:.0f} so far"
+        )
     share = window.of_term(term).status_share(Status.CORRECT)
     return Finding(
         severity=Severity.INFO,

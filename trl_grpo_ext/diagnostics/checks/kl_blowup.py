@@ -9,9 +9,22 @@ from trl_grpo_ext.diagnostics.batches import group_share, other_terms, percent
 from trl_grpo_ext.diagnostics.checks import wrong_driver
 from trl_grpo_ext.diagnostics.finding import Finding, NotChecked, Severity
 from trl_grpo_ext.diagnostics.levels import gain, level_of, reward_level, score_level
-from trl_grpo_ext.diagnostics.progress import FLAT_BATCHES, HARDLY, LEAST_GAIN, has_risen, is_flat
+from trl_grpo_ext.diagnostics.progress import (
+    FLAT_BATCHES,
+    HARDLY,
+    LEAST_GAIN,
+    has_risen,
+    is_flat,
+)
 from trl_grpo_ext.diagnostics.term_totals import TermTotals
-from trl_grpo_ext.diagnostics.window import LEAST_GROUPS, LEAST_SAMPLES, NO_LOGS, CheckResult, Window, finds
+from trl_grpo_ext.diagnostics.window import (
+    LEAST_GROUPS,
+    LEAST_SAMPLES,
+    NO_LOGS,
+    CheckResult,
+    Window,
+    finds,
+)
 from trl_grpo_ext.figures.reduction import BatchFigures
 from trl_grpo_ext.group_outcome import GroupOutcome
 from trl_grpo_ext.runs.recorder import OPENING_BATCHES
@@ -96,10 +109,16 @@ def _told_broken(window: Window, effect: str, *, is_endless: bool) -> tuple[str,
         if resume["changes"]:
             since = told(resume["step"], resume["changes"])
             sentence = f"The run was resumed with other settings {since}. Now {effect}."
-            return sentence, "Go on from the checkpoint of that resume with the earlier settings."
+            return (
+                sentence,
+                "Go on from the checkpoint of that resume with the earlier settings.",
+            )
     # A verifier or data that broke leave the completions as they were.
     if is_endless:
-        return f"The updates are too large: {effect}; most completions no longer come to an end.", AGAIN
+        return (
+            f"The updates are too large: {effect}; most completions no longer come to an end.",
+            AGAIN,
+        )
     return (
         f"The updates are too large, or the verifier or the data broke: {effect}.",
         "First judge a few of the latest completions by hand. If they are as bad as that: start again with a tenth of "
@@ -119,7 +138,9 @@ def _levels(window: Window) -> list[Estimate]:
 
 def _is_surely_lower(now: Estimate, levels: Sequence[Estimate]) -> bool:
     """Test whether a fall exceeds the noise of a few groups."""
-    surely = max((level.at_least for level in levels if 2 * level.count >= LEAST_GROUPS), default=0.0)
+    surely = max(
+        (level.at_least for level in levels if 2 * level.count >= LEAST_GROUPS), default=0.0
+    )
     return surely > max(HARDLY, now.mean + SURE * now.error)
 
 
@@ -192,7 +213,9 @@ def _effect(window: Window) -> str:
 
 def obeys_other_terms(window: Window) -> bool:
     """Test whether lesser terms lead the policy, however small their weight."""
-    if finds(window, wrong_driver.secondary_only, wrong_driver.cancelled, wrong_driver.outweighed):
+    if finds(
+        window, wrong_driver.secondary_only, wrong_driver.cancelled, wrong_driver.outweighed
+    ):
         return True
     return any(earned(window, term) >= LEAST_GAIN for term in other_terms(window))
 
@@ -230,7 +253,9 @@ def unstable(window: Window) -> CheckResult:
         if norm is not None:
             norms.append(norm.mean)
     usual = median(norms) if norms else 0.0
-    spikes = [norm for norm in norms if usual > 0 and norm >= max(LEAST_SPIKE, SPIKE * usual)]
+    spikes = [
+        norm for norm in norms if usual > 0 and norm >= max(LEAST_SPIKE, SPIKE * usual)
+    ]
     least, logs = _least_clipped(window)
     clipped = window.median_logged("clip_ratio/region_mean", latest=LEAST_LOGS, least=logs)
     numbers: dict[str, float]

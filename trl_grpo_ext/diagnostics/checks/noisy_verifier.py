@@ -127,7 +127,9 @@ def other_answers(window: Window) -> CheckResult:
     other = sum(each.other for each in endings)
     wrong = sum(each.wrong for each in endings)
     examples = [each.other_example for each in endings if each.other_example]
-    pays_most = other >= OTHER * correct or (other >= SOME_OTHER * correct and other >= OTHER * wrong)
+    pays_most = other >= OTHER * correct or (
+        other >= SOME_OTHER * correct and other >= OTHER * wrong
+    )
     if other < LEAST_CORRECT * SOME_OTHER or correct < LEAST_CORRECT or not pays_most:
         return None
     if is_in_other_unit(*examples[-1]):
@@ -154,7 +156,8 @@ def _of_refusal(term: str, gold: str) -> str:
     """Advise on refused right answers: clean golds with a solution inside, else judge a completion by hand."""
     if gold_texts(gold) != (gold,):
         return (
-            f"Leave only the answer in the golds: they hold more than it. Or let {term} read it there, as `math` does."
+            "Leave only the answer in the golds: they hold more than it. "
+            f"Or let {term} read it there, as `math` does."
         )
     return (
         f"Judge such a completion with {term} by hand: see where it looks for the answer (a tag, a box, the first "
@@ -221,7 +224,10 @@ def disputed(window: Window) -> CheckResult:
     for shadow in shadows:
         found = agreement(window.batches, shadow)
         apart = found.primary_only + found.shadow_only
-        if apart >= max(LEAST_APART, LEAST_SHARE_APART * found.size) and found.kappa < KAPPA:
+        if (
+            apart >= max(LEAST_APART, LEAST_SHARE_APART * found.size)
+            and found.kappa < KAPPA
+        ):
             primary = window.in_force[0]
             if _is_too_strict(found) and not has_risen(window):
                 return _too_strict(primary, shadow, found)
@@ -231,7 +237,10 @@ def disputed(window: Window) -> CheckResult:
 
 def _is_too_strict(found: Agreement) -> bool:
     """Test for a second opinion that accepts many completions alone, and refuses few alone."""
-    return found.shadow_only >= STRICT * found.size and found.primary_only <= ONE_WAY * found.shadow_only
+    return (
+        found.shadow_only >= STRICT * found.size
+        and found.primary_only <= ONE_WAY * found.shadow_only
+    )
 
 
 def _too_strict(primary: str, shadow: str, found: Agreement) -> Finding:
@@ -265,4 +274,8 @@ def _apart(primary: str, shadow: str, found: Agreement) -> Finding:
 
 
 def _numbers(found: Agreement) -> dict[str, float]:
-    return {"kappa": found.kappa, "primary_only": found.primary_only, "shadow_only": found.shadow_only}
+    return {
+        "kappa": found.kappa,
+        "primary_only": found.primary_only,
+        "shadow_only": found.shadow_only,
+    }

@@ -20,8 +20,22 @@ ANSWER = 12
 # Logs, and optimizer steps: by chance, so many shortest lengths differ.
 LEAST_LOGS, LEAST_STEPS = 4, 16
 # Of generation_kwargs: lengths, which have checks of their own, and settings that change no text.
-OF_LENGTH = ("min_new_tokens", "min_length", "min_tokens", "max_new_tokens", "max_length", "max_tokens")
-WITHOUT_EFFECT = ("use_cache", "cache_implementation", "seed", "num_return_sequences", "pad_token_id", "bos_token_id")
+OF_LENGTH = (
+    "min_new_tokens",
+    "min_length",
+    "min_tokens",
+    "max_new_tokens",
+    "max_length",
+    "max_tokens",
+)
+WITHOUT_EFFECT = (
+    "use_cache",
+    "cache_implementation",
+    "seed",
+    "num_return_sequences",
+    "pad_token_id",
+    "bos_token_id",
+)
 
 
 def distorted(window: Window) -> CheckResult:
@@ -43,7 +57,11 @@ def _of_kwargs(window: Window) -> Finding | None:
     generation = window.settings.get("generation_kwargs") or {}
     aside = (*OF_LENGTH, *WITHOUT_EFFECT, *SAMPLING)
     # 0 and 1 turn a penalty, a size, a share or a number of beams off.
-    bending = [name for name, value in generation.items() if name not in aside and value not in (None, 0, 1, "", [])]
+    bending = [
+        name
+        for name, value in generation.items()
+        if name not in aside and value not in (None, 0, 1, "", [])
+    ]
     if not bending or steps_so_far(window) < LEAST_STEPS:
         return None
     told = " and ".join(f"{name} {generation[name]}" for name in bending)
@@ -67,14 +85,20 @@ def _forced_length(window: Window) -> int:
     least = generation.get("min_new_tokens") if isinstance(generation, Mapping) else None
     if not is_number(least):
         least = _shortest(window)
-    is_answer = least < ANSWER and not (isinstance(generation, Mapping) and generation.get("min_new_tokens"))
+    is_answer = least < ANSWER and not (
+        isinstance(generation, Mapping) and generation.get("min_new_tokens")
+    )
     return int(least) if LONG * limit <= least < limit and not is_answer else 0
 
 
 def _shortest(window: Window) -> float:
     """Return the shortest completion's length in tokens, equal in all logs; 0 for a varying length."""
     shortest = window.logged("completions/min_length")
-    if len(shortest) < LEAST_LOGS or steps_so_far(window) < LEAST_STEPS or min(shortest) < max(shortest):
+    if (
+        len(shortest) < LEAST_LOGS
+        or steps_so_far(window) < LEAST_STEPS
+        or min(shortest) < max(shortest)
+    ):
         return 0.0
     return shortest[0]
 

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from trl_grpo_ext.diagnostics.batches import agreement, group_count, judged, percent, second_opinions
+from trl_grpo_ext.diagnostics.batches import (
+    agreement,
+    group_count,
+    judged,
+    percent,
+    second_opinions,
+)
 from trl_grpo_ext.diagnostics.checks.dead_groups import same_prompts
 from trl_grpo_ext.diagnostics.finding import Finding, NotChecked, Severity
 from trl_grpo_ext.diagnostics.levels import score_level
@@ -39,7 +45,9 @@ def hacking(window: Window) -> CheckResult:
     """Find a rising training score without a rising second opinion or evaluation."""
     shadows = second_opinions(window)
     if window.batches and not shadows and len(window.evaluations) < LEAST_EVALUATIONS:
-        return NotChecked("a second opinion (a stricter verifier of weight 0), or three evaluations")
+        return NotChecked(
+            "a second opinion (a stricter verifier of weight 0), or three evaluations"
+        )
     if not has_risen(window):
         return None
     for shadow in shadows:
@@ -57,7 +65,9 @@ def _against_shadow(window: Window, shadow: str) -> Finding | None:
     if before.size < LEAST_SAMPLES // 2 or passed < LEAST_PASSED:
         return None
     rise = passed / now.size - (before.both + before.primary_only) / before.size
-    shadow_rise = (now.both + now.shadow_only) / now.size - (before.both + before.shadow_only) / before.size
+    shadow_rise = (now.both + now.shadow_only) / now.size - (
+        before.both + before.shadow_only
+    ) / before.size
     fails = now.fails_where_primary_passes
     if rise <= 0 or fails < GAP or shadow_rise >= FOLLOWS * rise:
         return None
@@ -69,7 +79,12 @@ def _against_shadow(window: Window, shadow: str) -> Finding | None:
             f"The reward is not to be trusted: `{primary}` passes {percent(passed / now.size)} of the completions, up "
             f"by {percent(rise)}, and `{shadow}` fails {percent(fails)} of those."
         ),
-        numbers={"passed": passed / now.size, "rise": rise, "shadow_rise": shadow_rise, "shadow_fails": fails},
+        numbers={
+            "passed": passed / now.size,
+            "rise": rise,
+            "shadow_rise": shadow_rise,
+            "shadow_fails": fails,
+        },
         action=f"Read the completions that `{primary}` passes and `{shadow}` fails, then train on the stricter one.",
     )
 
@@ -81,7 +96,9 @@ def _against_evaluation(window: Window) -> CheckResult:
     last = window.evaluations[-1].score
     trained = _training_beside_evaluations(window)
     if trained is None:
-        return NotChecked("training batches beside the first evaluation and the last: eval_on_start, or more of them")
+        return NotChecked(
+            "training batches beside the first evaluation and the last: eval_on_start, or more of them"
+        )
     before, after = trained
     rise = after - before
     held_out = last - first
@@ -117,7 +134,11 @@ def _few_prompts(window: Window) -> str:
     # The periods reach over the whole run, and their scores are of groups.
     groups = sum(period.scores.count for period in window.history)
     times = f"{size * groups / prompts:,.0f} times"
-    return f" from one prompt, answered {times}" if prompts == 1 else f" from {prompts} prompts, each answered {times}"
+    return (
+        f" from one prompt, answered {times}"
+        if prompts == 1
+        else f" from {prompts} prompts, each answered {times}"
+    )
 
 
 def _may_follow(window: Window, first: Estimate, last: Estimate) -> bool:
@@ -139,7 +160,9 @@ def _training_beside_evaluations(window: Window) -> tuple[Estimate, Estimate] | 
     opened = window.opening[-1].step
     if not before.count and opened is not None and first <= opened:
         before = score_level(window.opening)
-    up_to_last = [batch for batch in window.later if batch.step is not None and batch.step <= last]
+    up_to_last = [
+        batch for batch in window.later if batch.step is not None and batch.step <= last
+    ]
     if not before.count or len(up_to_last) < OPENING_BATCHES:
         return None
     return before, score_level(up_to_last)

@@ -33,7 +33,11 @@ def escaped(window: Window) -> CheckResult:
         causes.update(dict.fromkeys(batch.voids))
     found = [_of_cause(window, cause) for cause in causes]
     known = [finding for finding in found if finding is not None]
-    return max(known, key=lambda finding: (finding.severity.rank, finding.numbers["share"]), default=None)
+    return max(
+        known,
+        key=lambda finding: (finding.severity.rank, finding.numbers["share"]),
+        default=None,
+    )
 
 
 def _of_cause(window: Window, cause: Cause) -> Finding | None:

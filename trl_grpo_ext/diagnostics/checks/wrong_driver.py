@@ -203,7 +203,12 @@ def wrong_sign(window: Window) -> CheckResult:
     for term in other_terms(window):
         values = window.seen[term].values
         weight = window.of_term(term).weight
-        if weight >= 0 or values.high > 0 or values.low >= 0 or values.numbers.count < LEAST_SAMPLES:
+        if (
+            weight >= 0
+            or values.high > 0
+            or values.low >= 0
+            or values.numbers.count < LEAST_SAMPLES
+        ):
             continue
         return Finding(
             severity=Severity.CRITICAL,

@@ -62,7 +62,8 @@ BUILD_IT_LATER = (
 )
 RAISE = "Raise the learning rate."
 ENLARGE = (
-    "Take TRL's defaults for what shrinks the updates (optim, max_grad_norm, adam_epsilon), or raise the learning rate."
+    "Take TRL's defaults for what shrinks the updates (optim, max_grad_norm, adam_epsilon), "
+    "or raise the learning rate."
 )
 SHORTER_WARM_UP = "Set warmup_steps well below max_steps."
 FROZEN = (
@@ -86,7 +87,9 @@ def zero(window: Window) -> CheckResult:
     if not window.logs:
         return NO_LOGS if window.batches else None
     if _steps(window, len(window.logs)) < LATEST_STEPS or len(window.logs) < LEAST_LOGS:
-        return NotChecked(f"{LEAST_LOGS} logs of TRL, of {LATEST_STEPS} optimizer steps or more")
+        return NotChecked(
+            f"{LEAST_LOGS} logs of TRL, of {LATEST_STEPS} optimizer steps or more"
+        )
     for standstill in _standstills(window):
         if standstill.live:
             return _finding(window, standstill)
@@ -119,7 +122,9 @@ def _standstills(window: Window) -> Iterator[Standstill]:
             action=BUILD_IT_LATER,
         )
     yield Standstill(
-        live=_live_while(window, lambda entry: entry.get("learning_rate") == 0, LATEST_STEPS),
+        live=_live_while(
+            window, lambda entry: entry.get("learning_rate") == 0, LATEST_STEPS
+        ),
         why="the learning rate is 0",
         action="Set learning_rate, or a schedule that does not end so early.",
     )
@@ -137,16 +142,7 @@ def _standstills(window: Window) -> Iterator[Standstill]:
             why=f"the warm-up takes {too_long} steps and the run has {window.settings['max_steps']}",
             action=SHORTER_WARM_UP,
         )
-    spread = window.median_logged("reward_std")
-    # A lesser term alone, such as a tie-break, may well be small.
-    live = groups_of(window.batches, GroupOutcome.LIVE) - sum(batch.secondary_groups for batch in window.batches)
-    if spread is not None and _is_lost(window, spread) and live >= LEAST_GROUPS:
-        yield Standstill(
-            # So small totals look equal, as if terms cancelled each other.
-            live=live,
-            why=f"rewards differ by {spread:.1g} only, and the advantages are next to nothing: TRL adds 0.0001 to that",
-            action="Multiply the scores, or raise the weights, so that rewards of a group differ by 0.01 or more.",
-        )
+    yield from _by_spread(window)
     yield from _by_rate(window)
 
 
@@ -175,6 +171,22 @@ def _without_gradient(window: Window) -> Standstill:
         why="the gradient is 0",
         action="See whether any parameter is trained: frozen layers, adapters, masks.",
     )
+
+
+def _by_spread(window: Window) -> Iterator[Standstill]:
+    """Yield a standstill of rewards that differ by next to nothing."""
+    spread = window.median_logged("reward_std")
+    # A lesser term alone, such as a tie-break, may well be small.
+    live = groups_of(window.batches, GroupOutcome.LIVE) - sum(
+        batch.secondary_groups for batch in window.batches
+    )
+    if spread is not None and _is_lost(window, spread) and live >= LEAST_GROUPS:
+        yield Standstill(
+            # So small totals look equal, as if terms cancelled each other.
+            live=live,
+            why=f"rewards differ by {spread:.1g} only, and the advantages are next to nothing: TRL adds 0.0001 to that",
+            action="Multiply the scores, or raise the weights, so that rewards of a group differ by 0.01 or more.",
+        )
 
 
 def _is_lost(window: Window, spread: float) -> bool:
@@ -263,7 +275,11 @@ def _has_hardly_moved(window: Window) -> bool:
     """Test whether weights in single precision have moved by next to nothing, and nothing was learned."""
     moved = window.logged(WEIGHTS_MOVED)
     # The largest: a resumed run measures from where it resumed.
-    if not moved or max(moved) >= HARDLY_MOVED or _steps(window, len(window.logs)) < STILL_STEPS:
+    if (
+        not moved
+        or max(moved) >= HARDLY_MOVED
+        or _steps(window, len(window.logs)) < STILL_STEPS
+    ):
         return False
     if _is_warming_up(window) or has_risen(window):
         return False
@@ -294,7 +310,11 @@ def rounded(window: Window) -> CheckResult:
         return NO_LOGS if window.batches else None
     changed = _changed(window)
     dtype = window.settings.get("trained_dtype")
-    if changed >= MOSTLY_LOST or dtype not in ROUNDED_DTYPES or _steps(window, len(window.logs)) < LATEST_STEPS:
+    if (
+        changed >= MOSTLY_LOST
+        or dtype not in ROUNDED_DTYPES
+        or _steps(window, len(window.logs)) < LATEST_STEPS
+    ):
         return None
     # At 0, the updates are lost for another reason.
     if window.is_solved or _learns_well(window) or not window.logged("learning_rate"):
@@ -334,7 +354,9 @@ def _changed(window: Window) -> float:
 def warming_up(window: Window) -> CheckResult:
     """Find a warm-up longer than the run, though the score has risen, or nothing was recorded yet."""
     steps = long_warm_up(window)
-    if steps <= (window.number("max_steps") or 0) or (window.batches and not has_risen(window)):
+    if steps <= (window.number("max_steps") or 0) or (
+        window.batches and not has_risen(window)
+    ):
         return None
     most = window.settings["max_steps"]
     return Finding(
@@ -447,9 +469,13 @@ def _live_groups(window: Window, earlier: Sequence[Entry]) -> int:
     if not earlier:
         return _live_in(window.batches)
     done = earlier[-1]["step"]
-    return _live_in([batch for batch in window.batches if batch.step is None or batch.step >= done])
+    return _live_in(
+        [batch for batch in window.batches if batch.step is None or batch.step >= done]
+    )
 
 
 def _live_in(batches: Sequence[BatchFigures]) -> int:
-    live = groups_of(batches, GroupOutcome.LIVE) - sum(batch.cancelled_groups for batch in batches)
+    live = groups_of(batches, GroupOutcome.LIVE) - sum(
+        batch.cancelled_groups for batch in batches
+    )
     return live if live >= LEAST_GROUPS else 0

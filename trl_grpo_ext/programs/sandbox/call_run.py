@@ -24,7 +24,14 @@ from trl_grpo_ext.programs.sandbox.job import (
     no_verdict,
     run_result_of,
 )
-from trl_grpo_ext.programs.sandbox.monitor import LimitError, Monitor, await_exit, check_killed, read_exit, tell
+from trl_grpo_ext.programs.sandbox.monitor import (
+    LimitError,
+    Monitor,
+    await_exit,
+    check_killed,
+    read_exit,
+    tell,
+)
 from trl_grpo_ext.programs.sandbox.zygote import Zygote
 from trl_grpo_ext.workers.frames import Inbox
 
@@ -53,7 +60,9 @@ def run_calls(zygote: Zygote, job: Job, suite: CallSuite) -> RunResult:
     return result
 
 
-def _result_of_setup(zygote: Zygote, job: Job, suite: CallSuite, failed: RunResult) -> RunResult:
+def _result_of_setup(
+    zygote: Zygote, job: Job, suite: CallSuite, failed: RunResult
+) -> RunResult:
     """Blame the tests for a failed setup only if it also fails in a folder that no program has touched.
 
     A program could fill the folder that it shares with the tests, or close it, and so void its row.
@@ -62,7 +71,9 @@ def _result_of_setup(zygote: Zygote, job: Job, suite: CallSuite, failed: RunResu
     if alone.ending is Ending.BAD_TESTS:
         return failed
     detail = f"the setup of the tests failed in the folder that the program has changed: {failed.detail}"
-    return run_result_of((TestResult(ending=Ending.ERROR, detail=detail),) * len(suite.tests))
+    return run_result_of(
+        (TestResult(ending=Ending.ERROR, detail=detail),) * len(suite.tests)
+    )
 
 
 def _run_once(zygote: Zygote, job: Job, suite: CallSuite) -> RunResult:
@@ -88,7 +99,9 @@ def judge_limits(limits: Limits) -> Limits:
     A judge handles values that the program returns, so it is jailed too. It gets more time, and at least 512 MiB,
     because tests are not on trial.
     """
-    return replace(limits, cpu_seconds=2 * limits.cpu_seconds + 1, memory_mb=max(512, limits.memory_mb))
+    return replace(
+        limits, cpu_seconds=2 * limits.cpu_seconds + 1, memory_mb=max(512, limits.memory_mb)
+    )
 
 
 def judge_order(job: Job, suite: CallSuite) -> dict[str, Any]:
@@ -121,17 +134,23 @@ class Report:
         try:
             self._take(inbox.take())
         except (ValueError, TypeError, LookupError):
-            nonsense = TestResult(ending=Ending.PROTOCOL, detail="the judge's report makes no sense")
+            nonsense = TestResult(
+                ending=Ending.PROTOCOL, detail="the judge's report makes no sense"
+            )
             self._whole = run_result_of((nonsense,) * len(self._job.suite.tests))
 
     def _take(self, messages: Iterable[dict[str, Any]]) -> None:
         for message in messages:
             if "bad_tests" in message:
-                self._whole = RunResult(ending=Ending.BAD_TESTS, detail=str(message["bad_tests"]))
+                self._whole = RunResult(
+                    ending=Ending.BAD_TESTS, detail=str(message["bad_tests"])
+                )
                 continue
             if self.complete or message["test"] != len(self.results):
                 raise ValueError("a report out of turn")
-            self.results.append(TestResult(ending=_JUDGED[message["ending"]], detail=str(message["detail"])))
+            self.results.append(
+                TestResult(ending=_JUDGED[message["ending"]], detail=str(message["detail"]))
+            )
 
     @property
     def complete(self) -> bool:
@@ -140,10 +159,18 @@ class Report:
         A limit that the program exceeds after this point no longer changes the result.
         """
         last = self.results[-1].ending if self.results else Ending.PASSED
-        stopped = last is Ending.REFUSED or (self._job.stop_at_first and last is not Ending.PASSED)
-        return self._whole is not None or stopped or len(self.results) == len(self._job.suite.tests)
+        stopped = last is Ending.REFUSED or (
+            self._job.stop_at_first and last is not Ending.PASSED
+        )
+        return (
+            self._whole is not None
+            or stopped
+            or len(self.results) == len(self._job.suite.tests)
+        )
 
-    def conclude(self, cut: TestResult, ended: Callable[[], TestResult | None]) -> RunResult:
+    def conclude(
+        self, cut: TestResult, ended: Callable[[], TestResult | None]
+    ) -> RunResult:
         """Build the result of the run.
 
         Args:
@@ -171,7 +198,14 @@ class Report:
 _JUDGED = {
     ending.value: ending
     for ending in (
-        *(Ending.PASSED, Ending.FAILED, Ending.ERROR, Ending.COMPILE_ERROR, Ending.MEMORY, Ending.PROTOCOL),
+        *(
+            Ending.PASSED,
+            Ending.FAILED,
+            Ending.ERROR,
+            Ending.COMPILE_ERROR,
+            Ending.MEMORY,
+            Ending.PROTOCOL,
+        ),
         *(Ending.KILLED, Ending.REFUSED),
     )
 }
@@ -179,10 +213,18 @@ _JUDGED = {
 
 
 def _follow(
-    zygote: Zygote, job: Job, children: tuple[int, int], solution: socket.socket, control: socket.socket
+    zygote: Zygote,
+    job: Job,
+    children: tuple[int, int],
+    solution: socket.socket,
+    control: socket.socket,
 ) -> RunResult:
     program, judge = children
-    monitor, report, inbox = Monitor(zygote, job.limits), Report(job), Inbox(control.fileno(), REPORT_BYTES)
+    monitor, report, inbox = (
+        Monitor(zygote, job.limits),
+        Report(job),
+        Inbox(control.fileno(), REPORT_BYTES),
+    )
     monitor.await_ready(Inbox(solution.fileno()))
     # The start of the judge does not count as time of the program.
     monitor.await_ready(inbox)

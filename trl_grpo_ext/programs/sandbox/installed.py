@@ -12,7 +12,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib.machinery import ModuleSpec
-from importlib.metadata import Distribution, PackageNotFoundError, distribution, distributions
+from importlib.metadata import (
+    Distribution,
+    PackageNotFoundError,
+    distribution,
+    distributions,
+)
 from inspect import getmodulename
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -162,7 +167,11 @@ def import_names(found: Distribution) -> list[str]:
     for line in (found.read_text("RECORD") or "").splitlines():
         top, is_below, _ = line.strip('"').partition("/")
         tops.add(top if is_below else getmodulename(top.partition(",")[0]))
-    return sorted(name for name in tops if name and _NAME.fullmatch(name) and not name.startswith("__"))
+    return sorted(
+        name
+        for name in tops
+        if name and _NAME.fullmatch(name) and not name.startswith("__")
+    )
 
 
 @lru_cache(maxsize=4)

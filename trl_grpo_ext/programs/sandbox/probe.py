@@ -113,7 +113,9 @@ def _try(zygote: Zygote, attack: str, targets: Mapping[str, object]) -> AttackRe
     program = ATTACKS[attack]
     for name, value in targets.items():
         program = program.replace(name, repr(value))
-    suite = StdioSuite(tests=(StdioCase(stdin="", stdout="." if attack == RUN_AT_ALL else ""),))
+    suite = StdioSuite(
+        tests=(StdioCase(stdin="", stdout="." if attack == RUN_AT_ALL else ""),)
+    )
     limits = _USUAL if attack == RUN_AT_ALL else _SMALL
     outcome = run_cases(zygote, Job(program=program, suite=suite, limits=limits), suite)
     # A program whose attack failed prints nothing: a system call is refused, or an exception or a signal ends it.
@@ -130,7 +132,9 @@ def _targets() -> Iterator[dict[str, object]]:
     Every user of the machine may read and write these targets, so only the sandbox protects them.
     """
     with contextlib.ExitStack() as opened:
-        made = tempfile.TemporaryDirectory(prefix="trl_grpo_ext-canary-", ignore_cleanup_errors=True)
+        made = tempfile.TemporaryDirectory(
+            prefix="trl_grpo_ext-canary-", ignore_cleanup_errors=True
+        )
         folder = Path(opened.enter_context(made))
         folder.chmod(0o777)
         keep = folder / "keep"
@@ -168,9 +172,13 @@ def best_isolation() -> Isolation:
             continue
         if not broken:
             return isolation
-        missing.append(f"  {isolation}: " + "; ".join(f"{each.attack}: {each.seen}" for each in broken))
+        missing.append(
+            f"  {isolation}: " + "; ".join(f"{each.attack}: {each.seen}" for each in broken)
+        )
     raise IsolationError(
-        "This machine has no walls that a program could be run behind:\n" + "\n".join(missing) + "\n"
+        "This machine has no walls that a program could be run behind:\n"
+        + "\n".join(missing)
+        + "\n"
         "A Linux kernel of 5.13 or later with Landlock on (`lsm=landlock,...`) is enough; so are user namespaces. "
         "In a container, a seccomp profile must allow landlock_* or unshare. `trl-grpo-ext doctor` shows what holds. "
         "To run programs without walls, on a machine that you can afford to lose, pass allow_unsafe=True."

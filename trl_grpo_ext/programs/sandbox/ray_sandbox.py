@@ -33,7 +33,9 @@ class RaySandbox:
 
         def run_there(distinct: list[Job]) -> list[RunResult]:
             items = [job.to_record() for job in distinct]
-            seconds = ATTEMPTS * max((job.limits.wall_seconds for job in distinct), default=0.0)
+            seconds = ATTEMPTS * max(
+                (job.limits.wall_seconds for job in distinct), default=0.0
+            )
             records = ray_cluster().run(
                 f"{__name__}:run_here",
                 items,

@@ -41,7 +41,9 @@ class Sandbox(Shared, Protocol):
         """End all processes and connections of this sandbox; a later `run` may start new ones."""
 
 
-def local_sandbox(*, workers: int | None = None, packages: Sequence[str] = (), allow_unsafe: bool = False) -> Sandbox:
+def local_sandbox(
+    *, workers: int | None = None, packages: Sequence[str] = (), allow_unsafe: bool = False
+) -> Sandbox:
     """Return this process's sandbox for given settings, created on first use; a forked child creates its own.
 
     The sandbox runs on this machine, or on the nodes of a Ray cluster if the setting `executor` says so. By default it
@@ -65,16 +67,25 @@ def local_sandbox(*, workers: int | None = None, packages: Sequence[str] = (), a
     settings = workers, tuple(packages), allow_unsafe
     if on_ray():
         return shared(
-            ("ray", *settings), lambda: RaySandbox(workers=workers, packages=packages, allow_unsafe=allow_unsafe)
+            ("ray", *settings),
+            lambda: RaySandbox(
+                workers=workers, packages=packages, allow_unsafe=allow_unsafe
+            ),
         )
     return shared(
         ("local", *settings),
-        lambda: LocalSandbox(workers or usable_cores(), packages=packages, allow_unsafe=allow_unsafe),
+        lambda: LocalSandbox(
+            workers or usable_cores(), packages=packages, allow_unsafe=allow_unsafe
+        ),
     )
 
 
 def find_sandbox(
-    name: str, *, workers: int | None = None, packages: Sequence[str] = (), allow_unsafe: bool = False
+    name: str,
+    *,
+    workers: int | None = None,
+    packages: Sequence[str] = (),
+    allow_unsafe: bool = False,
 ) -> Sandbox:
     """Return this process's sandbox by name and settings; a forked child creates its own.
 
@@ -101,7 +112,9 @@ def find_sandbox(
         registered = load_registered(GROUP, name)
         sandbox = None
         if callable(registered):
-            sandbox = registered(workers=workers, packages=packages, allow_unsafe=allow_unsafe)
+            sandbox = registered(
+                workers=workers, packages=packages, allow_unsafe=allow_unsafe
+            )
         if not isinstance(sandbox, Sandbox):
             raise ValueError(
                 f"The sandbox {name!r} cannot be used: {claims_on(GROUP, name)[0]} is to be a callable that returns an "

@@ -17,7 +17,13 @@ from weakref import WeakSet
 
 from trl_grpo_ext.programs.sandbox.job import Ending, Limits, TestResult
 from trl_grpo_ext.programs.sandbox.local import LocalSandbox
-from trl_grpo_ext.programs.sandbox.monitor import LimitError, Monitor, await_exit, check_killed, read_exit
+from trl_grpo_ext.programs.sandbox.monitor import (
+    LimitError,
+    Monitor,
+    await_exit,
+    check_killed,
+    read_exit,
+)
 from trl_grpo_ext.programs.sandbox.zygote import LostError, Zygote
 from trl_grpo_ext.workers.frames import Channel, Deadline, DeadlineError, Inbox
 from trl_grpo_ext.workers.processes import ClosedError, shared
@@ -66,7 +72,11 @@ class PythonSession:
     """
 
     def __init__(
-        self, limits: Limits = SESSION_LIMITS, *, packages: Sequence[str] = (), allow_unsafe: bool = False
+        self,
+        limits: Limits = SESSION_LIMITS,
+        *,
+        packages: Sequence[str] = (),
+        allow_unsafe: bool = False,
     ) -> None:
         self._limits = limits
         self._packages = tuple(packages)
@@ -148,7 +158,9 @@ class _Live:
             self._out = opened.enter_context(open(out, "rb", buffering=0))
             writer = opened.enter_context(open(stdout, "wb", buffering=0))
             os.set_blocking(out, False)
-            (self._number,) = opened.enter_context(self._zygote.children(("session", limits, [inner, writer])))
+            (self._number,) = opened.enter_context(
+                self._zygote.children(("session", limits, [inner, writer]))
+            )
             self._inbox = Inbox(control.fileno(), _CONTROL_BYTES)
             self._channel = Channel(control.fileno())
             self._monitor = Monitor(self._zygote, limits)
@@ -198,9 +210,13 @@ class _Live:
     def _send(self, code: str) -> None:
         try:
             self._cells += 1
-            self._channel.send({"number": self._cells, "code": code}, Deadline(self._limits.wall_seconds))
+            self._channel.send(
+                {"number": self._cells, "code": code}, Deadline(self._limits.wall_seconds)
+            )
         except DeadlineError:
-            raise LimitError(TestResult(ending=Ending.TIMEOUT, detail="it read no more code")) from None
+            raise LimitError(
+                TestResult(ending=Ending.TIMEOUT, detail="it read no more code")
+            ) from None
         except OSError:
             # The process is gone; its exit tells why.
             return
@@ -223,7 +239,9 @@ class _Live:
     def _ended(self, printed: bytearray) -> TestResult | None:
         """Read the arrived message and remaining output; return the session's ending, or None if it continues."""
         self._inbox.read()
-        nonsense = TestResult(ending=Ending.PROTOCOL, detail="it wrote to the channel of the sandbox")
+        nonsense = TestResult(
+            ending=Ending.PROTOCOL, detail="it wrote to the channel of the sandbox"
+        )
         try:
             messages = self._inbox.take()
         except (ValueError, RecursionError):
@@ -244,7 +262,9 @@ class _Host:
     """The shared sandbox of a process's sessions with equal packages."""
 
     def __init__(self, packages: Sequence[str], allow_unsafe: bool) -> None:
-        self.sandbox = LocalSandbox(_MOST_SESSIONS, packages=packages, allow_unsafe=allow_unsafe)
+        self.sandbox = LocalSandbox(
+            _MOST_SESSIONS, packages=packages, allow_unsafe=allow_unsafe
+        )
         self.sessions: WeakSet[PythonSession] = WeakSet()
 
     def close(self) -> None:

@@ -21,7 +21,13 @@ from trl_grpo_ext.programs.sandbox.job import (
     TestResult,
     run_result_of,
 )
-from trl_grpo_ext.programs.sandbox.monitor import LimitError, Monitor, check_killed, read_exit, tell
+from trl_grpo_ext.programs.sandbox.monitor import (
+    LimitError,
+    Monitor,
+    check_killed,
+    read_exit,
+    tell,
+)
 from trl_grpo_ext.programs.sandbox.printed import first_difference
 from trl_grpo_ext.programs.sandbox.zygote import Exit, Zygote
 from trl_grpo_ext.workers.frames import Inbox
@@ -49,13 +55,17 @@ def run_cases(zygote: Zygote, job: Job, suite: StdioSuite) -> RunResult:
         result, seconds = _run_case(zygote, job, case, left)
         left = max(0.001, left - seconds)
         results.append(result)
-        if result.ending is not Ending.PASSED and (job.stop_at_first or result.ending in _HOPELESS):
+        if result.ending is not Ending.PASSED and (
+            job.stop_at_first or result.ending in _HOPELESS
+        ):
             break
     rest = TestResult(ending=Ending.NOT_RUN) if job.stop_at_first else results[-1]
     return run_result_of((*results, *[rest] * (len(suite.tests) - len(results))))
 
 
-def _run_case(zygote: Zygote, job: Job, case: StdioCase, seconds: float) -> tuple[TestResult, float]:
+def _run_case(
+    zygote: Zygote, job: Job, case: StdioCase, seconds: float
+) -> tuple[TestResult, float]:
     """Run a case; return its result and the program's wall time in seconds."""
     with _jailed(zygote, job.program, job.limits) as (program, monitor, ends):
         monitor.start(seconds)
@@ -72,7 +82,9 @@ def _run_case(zygote: Zygote, job: Job, case: StdioCase, seconds: float) -> tupl
 
 
 @contextlib.contextmanager
-def _jailed(zygote: Zygote, program: str, limits: Limits) -> Iterator[tuple[int, Monitor, Ends]]:
+def _jailed(
+    zygote: Zygote, program: str, limits: Limits
+) -> Iterator[tuple[int, Monitor, Ends]]:
     """Fork a child in a fresh jail, ready to start a program.
 
     Yields:
@@ -94,7 +106,12 @@ def _jailed(zygote: Zygote, program: str, limits: Limits) -> Iterator[tuple[int,
 
 
 def _talk(
-    zygote: Zygote, program: int, monitor: Monitor, case: StdioCase, ends: Ends, limits: Limits
+    zygote: Zygote,
+    program: int,
+    monitor: Monitor,
+    case: StdioCase,
+    ends: Ends,
+    limits: Limits,
 ) -> tuple[bytes, bytes]:
     """Feed the program its input and collect its output until it ends; return standard output and standard error."""
     feed, out, err = ends
@@ -105,8 +122,7 @@ def _talk(
     keep = {out.fileno(): most + 1, err.fileno(): _ERROR_BYTES}
     going = set(read)
     os.set_blocking(feed.fileno(), False)
-    feeder = feed.fileno()
-    monitor.add(feeder, select.POLLOUT)
+    monitor.add(feed.fileno(), select.POLLOUT)
     for descriptor in read:
         monitor.add(descriptor)
     reads = 0
@@ -114,12 +130,8 @@ def _talk(
         if reads > _READS:
             time.sleep(_PAUSE_SECONDS)
         ready = monitor.wait()
-        if feeder in ready:
-            unread = _write(feeder, unread)
-            if not unread:
-                monitor.remove(feeder)
-                feed.close()
-                feeder = -1
+        if not feed.closed and feed.fileno() in ready:
+            unread = _feed(feed, unread, monitor)
         for descriptor in going & ready:
             chunk = os.read(descriptor, _CHUNK)
             reads += 1
@@ -128,8 +140,18 @@ def _talk(
                 monitor.remove(descriptor)
             read[descriptor] += chunk[: keep[descriptor] - len(read[descriptor])]
         if len(read[out.fileno()]) > most:
-            raise LimitError(TestResult(ending=Ending.OUTPUT_LIMIT, detail=f"over {limits.output_kb} KiB"))
+            detail = f"over {limits.output_kb} KiB"
+            raise LimitError(TestResult(ending=Ending.OUTPUT_LIMIT, detail=detail))
     return bytes(read[out.fileno()]), bytes(read[err.fileno()])
+
+
+def _feed(feed: FileIO, unread: memoryview, monitor: Monitor) -> memoryview:
+    """Write whatever fits and return the rest; without a rest, close the program's input."""
+    unread = _write(feed.fileno(), unread)
+    if not unread:
+        monitor.remove(feed.fileno())
+        feed.close()
+    return unread
 
 
 def _write(descriptor: int, unread: memoryview) -> memoryview:
@@ -142,18 +164,25 @@ def _write(descriptor: int, unread: memoryview) -> memoryview:
         return unread[:0]
 
 
-def _result_of(printed: bytes, errors: bytes, case: StdioCase, left: Exit, limits: Limits) -> TestResult:
+def _result_of(
+    printed: bytes, errors: bytes, case: StdioCase, left: Exit, limits: Limits
+) -> TestResult:
     if os.waitstatus_to_exitcode(left.status) != 0:
         result = read_exit(left, limits)
         lines = errors.decode("utf-8", "replace").strip().splitlines()
         told = result.ending in (Ending.TIMEOUT, Ending.KILLED) or not lines
         return result if told else replace(result, detail=lines[-1][:300])
     difference = first_difference(printed, case.stdout)
-    return TestResult(ending=Ending.FAILED if difference else Ending.PASSED, detail=difference)
+    return TestResult(
+        ending=Ending.FAILED if difference else Ending.PASSED, detail=difference
+    )
 
 
 @contextlib.contextmanager
 def _pipe() -> Iterator[tuple[FileIO, FileIO]]:
     reader, writer = os.pipe()
-    with open(reader, "rb", buffering=0) as reading, open(writer, "wb", buffering=0) as writing:
+    with (
+        open(reader, "rb", buffering=0) as reading,
+        open(writer, "wb", buffering=0) as writing,
+    ):
         yield reading, writing

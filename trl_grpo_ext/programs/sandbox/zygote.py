@@ -66,24 +66,26 @@ class Zygote(ChildProcess):
         self.namespaces = isolation.namespaces
         """Whether each child has a process tree of its own."""
         # Without a private file system, programs begin in this folder and find links to their packages there.
-        self._folder = "" if isolation.namespaces else tempfile.mkdtemp(prefix="trl_grpo_ext-")
+        self._folder = (
+            "" if isolation.namespaces else tempfile.mkdtemp(prefix="trl_grpo_ext-")
+        )
         if self._folder:
             Path(self._folder).chmod(0o755)
-        config = {
-            "namespaces": isolation.namespaces,
-            "landlock": isolation.landlock,
-            "filtered": isolation is not Isolation.NONE,
-            "mark": zygote_mark(),
-            "folder": self._folder,
-            "shown": {f"{self._folder}/{target}": source for target, source in shown.places},
-            "path": [f"{self._folder}/{folder}" for folder in shown.path],
-        }
+        config = _config(isolation, shown, self._folder)
         self.exits: dict[int, Exit] = {}
         """Exits of children that ended by themselves, by child number."""
         self._numbers = itertools.count()
         try:
             super().__init__(
-                [sys.executable, "-I", "-S", "-c", _BOOT, str(Path(__file__).resolve().parents[3]), json.dumps(config)],
+                [
+                    sys.executable,
+                    "-I",
+                    "-S",
+                    "-c",
+                    _BOOT,
+                    str(Path(__file__).resolve().parents[3]),
+                    json.dumps(config),
+                ],
                 kind=socket.SOCK_SEQPACKET,
                 env={"MALLOC_ARENA_MAX": "1", _LIBRARIES: _library_path()},
                 cwd="/",
@@ -102,7 +104,9 @@ class Zygote(ChildProcess):
 
     @contextlib.contextmanager
     def children(
-        self, *wanted: tuple[str, Limits, Sequence[socket.socket | FileIO]], shares_files: bool = False
+        self,
+        *wanted: tuple[str, Limits, Sequence[socket.socket | FileIO]],
+        shares_files: bool = False,
     ) -> Iterator[list[int]]:
         """Fork children and yield their numbers; children still listed at the end are killed.
 
@@ -112,11 +116,19 @@ class Zygote(ChildProcess):
         """
         numbers = [next(self._numbers) for _ in wanted]
         order = [
-            {"id": number, "kind": kind, "limits": asdict(limits), "descriptors": len(files)}
+            {
+                "id": number,
+                "kind": kind,
+                "limits": asdict(limits),
+                "descriptors": len(files),
+            }
             for number, (kind, limits, files) in zip(numbers, wanted, strict=True)
         ]
         passed = [file for _, _, files in wanted for file in files]
-        self._order({"spawn": order, "shares_files": shares_files}, [file.fileno() for file in passed])
+        self._order(
+            {"spawn": order, "shares_files": shares_files},
+            [file.fileno() for file in passed],
+        )
         try:
             for file in passed:
                 file.close()
@@ -177,7 +189,9 @@ class Zygote(ChildProcess):
                 deadline.wait(self.socket.fileno(), select.POLLIN)
             message = self.socket.recv(_MESSAGE_BYTES)
         except (OSError, DeadlineError) as error:
-            raise LostError(f"the zygote does not answer: {type(error).__name__}") from error
+            raise LostError(
+                f"the zygote does not answer: {type(error).__name__}"
+            ) from error
         if not message:
             raise LostError("the zygote is gone")
         answer: dict[str, Any] = json.loads(message)
@@ -198,3 +212,16 @@ def _library_path() -> str:
 def zygote_mark() -> str:
     """Return a marker text contained in command lines of this process's zygotes and their children."""
     return f"trl_grpo_ext zygote of {os.getpid()};"
+
+
+def _config(isolation: Isolation, shown: Shown, folder: str) -> dict[str, Any]:
+    """Return the settings of a zygote whose programs begin in this folder."""
+    return {
+        "namespaces": isolation.namespaces,
+        "landlock": isolation.landlock,
+        "filtered": isolation is not Isolation.NONE,
+        "mark": zygote_mark(),
+        "folder": folder,
+        "shown": {f"{folder}/{target}": source for target, source in shown.places},
+        "path": [f"{folder}/{each}" for each in shown.path],
+    }

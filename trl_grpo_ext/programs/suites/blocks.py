@@ -25,13 +25,19 @@ _TWO_FENCES = re.compile(r"^([ \t]*`{3,})<[^`\n]*>(?=`{3,}\w+[ \t]*$)", re.MULTI
 _QUOTE = re.compile(r"\"{3}|'{3}|#|\"(?:[^\"\\]|\\.?)*\"?|'(?:[^'\\]|\\.?)*'?")
 # A function, class or constant at the top of a program.
 _TOP_NAME = re.compile(
-    r"^(?:(?:async[ \t]+)?(?:def|class)[ \t]+([^\W\d]\w*)|([A-Z_][A-Z0-9_]*)[ \t]*=[^=])", re.MULTILINE
+    r"^(?:(?:async[ \t]+)?(?:def|class)[ \t]+([^\W\d]\w*)|([A-Z_][A-Z0-9_]*)[ \t]*=[^=])",
+    re.MULTILINE,
 )
-_NAME = re.compile(r"^[ \t]*(?:(?:async[ \t]+)?(?:def|class)[ \t]+([^\W\d]\w*)|([^\W\d]\w*)[ \t]*[:=])", re.MULTILINE)
+_NAME = re.compile(
+    r"^[ \t]*(?:(?:async[ \t]+)?(?:def|class)[ \t]+([^\W\d]\w*)|([^\W\d]\w*)[ \t]*[:=])",
+    re.MULTILINE,
+)
 _IMPORT = re.compile(r"^[ \t]*(?:from|import)[ \t].*", re.MULTILINE)
 _MENTION = re.compile(r"(?<![\w.])[^\W\d]\w*")
 _NEXT_STATEMENT = re.compile(r"^(?=[^\s#)\]}])", re.MULTILINE)
-_DEFINITION = re.compile(r"(?:async[ \t]+def|def|class|from|import)[ \t]|@|[A-Z_][A-Z0-9_]*[ \t]*=[^=]")
+_DEFINITION = re.compile(
+    r"(?:async[ \t]+def|def|class|from|import)[ \t]|@|[A-Z_][A-Z0-9_]*[ \t]*=[^=]"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +138,9 @@ def _may_follow(before: str, info: str) -> bool:
     # Quotes begin a string of a program without a fence.
     if before[-1] in "\"'":
         return False
-    return before.rstrip()[-1] in ":>" or bool(_LIST_ITEM.fullmatch(before) or _ONE_WORD.fullmatch(info))
+    return before.rstrip()[-1] in ":>" or bool(
+        _LIST_ITEM.fullmatch(before) or _ONE_WORD.fullmatch(info)
+    )
 
 
 def _last_code(line: str, opened: _Fence | None, quotes: str) -> str | None:
@@ -148,7 +156,11 @@ def _last_code(line: str, opened: _Fence | None, quotes: str) -> str | None:
     if not (fence.follows_text or (behind and quotes)):
         return "" if _ends(fence, opened) else None
     # No backtick of Python stands outside of strings and comments.
-    is_end = opened.marks[0] == "`" and _ends(fence, opened) and not open_quotes(code, quotes, comments=True)
+    is_end = (
+        opened.marks[0] == "`"
+        and _ends(fence, opened)
+        and not open_quotes(code, quotes, comments=True)
+    )
     return code if is_end else None
 
 

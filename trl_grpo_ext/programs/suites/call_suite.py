@@ -39,22 +39,61 @@ from trl_grpo_ext.programs.suites.source import (
     statements,
     top_level,
 )
-from trl_grpo_ext.programs.suites.test_module import Module, check_pytest_names, mentions_pytest, shim_setup
+from trl_grpo_ext.programs.suites.test_module import (
+    Module,
+    check_pytest_names,
+    mentions_pytest,
+    shim_setup,
+)
 
 _MODULE_NAMES = frozenset(
-    {"__name__", "__file__", "__doc__", "__builtins__", "__spec__", "__package__", "__loader__", "__annotations__"}
+    {
+        "__name__",
+        "__file__",
+        "__doc__",
+        "__builtins__",
+        "__spec__",
+        "__package__",
+        "__loader__",
+        "__annotations__",
+    }
 )
 _BUILTINS = frozenset(dir(builtins)) | _MODULE_NAMES
-_ALIASES = {"np": "numpy", "pd": "pandas", "plt": "matplotlib.pyplot", "sp": "scipy", "tf": "tensorflow"}
+_ALIASES = {
+    "np": "numpy",
+    "pd": "pandas",
+    "plt": "matplotlib.pyplot",
+    "sp": "scipy",
+    "tf": "tensorflow",
+}
 _THIRD_PARTY = frozenset({"numpy", "pandas", "scipy", "sympy", "torch", "pytest"})
 _FILES = frozenset(
-    {"open", "tempfile", "mkdtemp", "mkstemp", "NamedTemporaryFile", "TemporaryDirectory", "TemporaryFile"}
+    {
+        "open",
+        "tempfile",
+        "mkdtemp",
+        "mkstemp",
+        "NamedTemporaryFile",
+        "TemporaryDirectory",
+        "TemporaryFile",
+    }
     | {"tmp_path", "tmp_path_factory", "write_text", "write_bytes", "makedirs"}
 )
 """Names by which tests are known to use files; `open` as an attribute is something else's."""
 FORGOTTEN = "  # the tests forgot to import it"
 # Packages of the standard library with modules that print, open windows or change the terminal when they are imported.
-_WITH_EFFECTS = frozenset({"__main__", "antigravity", "idlelib", "readline", "test", "this", "tkinter", "turtledemo"})
+_WITH_EFFECTS = frozenset(
+    {
+        "__main__",
+        "antigravity",
+        "idlelib",
+        "readline",
+        "test",
+        "this",
+        "tkinter",
+        "turtledemo",
+    }
+)
 
 
 class Taken(NamedTuple):
@@ -71,7 +110,11 @@ class Taken(NamedTuple):
     imports_solution: bool
 
 
-def solution_names(code: Sequence[Statement], entry_point: str | None = None, imported: Collection[str] = ()) -> Taken:
+def solution_names(
+    code: Sequence[Statement],
+    entry_point: str | None = None,
+    imported: Collection[str] = (),
+) -> Taken:
     """Find the names that setup and tests together need from the solution.
 
     A global name that is read but never bound belongs to the solution, with three exceptions: builtins, modules of
@@ -91,7 +134,11 @@ def solution_names(code: Sequence[Statement], entry_point: str | None = None, im
         free -= _starred_names(part.node)
     # Name -> the line that imports it.
     missing = _modules(free, nodes)
-    common = {name: f"from {HOME_OF[name]} import {name}" for name in free - missing.keys() if name in HOME_OF}
+    common = {
+        name: f"from {HOME_OF[name]} import {name}"
+        for name in free - missing.keys()
+        if name in HOME_OF
+    }
     missing |= common
     remote = free - missing.keys()
     remote.update(imported)
@@ -111,7 +158,9 @@ def _modules(free: Collection[str], nodes: Iterable[ast.AST]) -> dict[str, str]:
     used_bare = _used_bare(nodes)
     imports = {}
     for name in free:
-        is_known = name in _ALIASES or name in _THIRD_PARTY or name in sys.stdlib_module_names
+        is_known = (
+            name in _ALIASES or name in _THIRD_PARTY or name in sys.stdlib_module_names
+        )
         if not is_known or name in used_bare:
             continue
         module = _ALIASES.get(name, name)
@@ -174,7 +223,9 @@ def call_suite(module: Module, code: PromptCode) -> CallSuite:
     tests = [part for test in module.tests for part in statements(test)]
     shared = _namesakes(module, setup, tests, imported, code)
     if entry_point:
-        wanted = solution_names([*setup, *module.preamble, *tests], entry_point, [*imported, *shared]).names
+        wanted = solution_names(
+            [*setup, *module.preamble, *tests], entry_point, [*imported, *shared]
+        ).names
         helpers = code.definitions(set(wanted) - {entry_point})
         setup = [*helpers, *setup]
         # What the prompt defines is the tests' own.
@@ -208,7 +259,9 @@ def _added_imports(lines: Sequence[str]) -> list[Statement]:
     return [part for line in marked for part in statements(line)]
 
 
-def _preamble(module: Module, parts: Sequence[Statement], taken: Taken) -> Sequence[Statement]:
+def _preamble(
+    module: Module, parts: Sequence[Statement], taken: Taken
+) -> Sequence[Statement]:
     """Return the trusted code in front of the setup, with the stand-in for pytest if the tests use pytest."""
     uses_pytest = mentions_pytest(parts) or "pytest" in str(taken.imports)
     if uses_pytest:
@@ -219,7 +272,11 @@ def _preamble(module: Module, parts: Sequence[Statement], taken: Taken) -> Seque
 
 
 def _namesakes(
-    module: Module, setup: list[Statement], tests: list[Statement], imported: list[str], code: PromptCode
+    module: Module,
+    setup: list[Statement],
+    tests: list[Statement],
+    imported: list[str],
+    code: PromptCode,
 ) -> set[str]:
     """Find the names that are the program's although Python has them too; see `namesakes`."""
     parts = [*module.preamble, *setup, *tests]
@@ -227,7 +284,9 @@ def _namesakes(
     for part in parts:
         elsewhere |= _starred_names(part.node)
     imports = [node for node in nodes_of([*module.setup, *tests]) if imports_solution(node)]
-    by_star = any(isinstance(node, ast.ImportFrom) and node.names[0].name == "*" for node in imports)
+    by_star = any(
+        isinstance(node, ast.ImportFrom) and node.names[0].name == "*" for node in imports
+    )
     namesakes = Namesakes(
         setup=setup,
         tests=module.tests,
@@ -279,7 +338,9 @@ def _defines(part: Statement, entry_point: str | None) -> bool:
     return entry_point is not None and part.is_code and entry_point in part.usage.binds
 
 
-def _by_need(parts: Sequence[Statement], remote: set[str]) -> tuple[list[Statement], list[Statement]]:
+def _by_need(
+    parts: Sequence[Statement], remote: set[str]
+) -> tuple[list[Statement], list[Statement]]:
     """Split statements into (independent, dependent): dependent statements need the solution, even indirectly."""
     moved: list[Statement] = []
     while True:
@@ -310,7 +371,11 @@ def _changing(parts: Sequence[Statement], moved: Sequence[Statement]) -> list[St
     rebound = {name for name in read if times[name] > 1}
     changing = []
     for part in parts:
-        may_change = part in later and not part.is_definition and not part.usage.reads.isdisjoint(read)
+        may_change = (
+            part in later
+            and not part.is_definition
+            and not part.usage.reads.isdisjoint(read)
+        )
         rebinds = not part.usage.binds.isdisjoint(rebound)
         if part not in moved and (may_change or rebinds):
             changing.append(part)
@@ -322,7 +387,9 @@ def _needs(part: Statement, remote: set[str], bound: set[str], reaching: set[str
     if is_solution_import(part.node):
         return True
     needed = remote if part.is_code else reaching
-    return not (part.usage.reads_at_once.isdisjoint(needed) and part.usage.reads.isdisjoint(bound))
+    return not (
+        part.usage.reads_at_once.isdisjoint(needed) and part.usage.reads.isdisjoint(bound)
+    )
 
 
 def _reaching(parts: Sequence[Statement], names: set[str]) -> set[str]:

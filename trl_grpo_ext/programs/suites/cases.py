@@ -36,7 +36,9 @@ _CALLER = "SolutionCall"
 
 def calls_a_contest_function(suite: Suite) -> bool:
     """Check whether a suite calls one function with JSON arguments, as contests do."""
-    return isinstance(suite, CallSuite) and suite.setup.rpartition("\n")[2].startswith(f"result_of = {_CALLER}(")
+    return isinstance(suite, CallSuite) and suite.setup.rpartition("\n")[2].startswith(
+        f"result_of = {_CALLER}("
+    )
 
 
 def suite_from_cases(cases: Sequence[Mapping[str, Any]]) -> Suite:
@@ -75,7 +77,9 @@ def _function_name(case: Mapping[str, Any]) -> Any:
     return None
 
 
-def suite_from_pairs(inputs: Sequence[Any], outputs: Sequence[Any], function: object = None) -> Suite:
+def suite_from_pairs(
+    inputs: Sequence[Any], outputs: Sequence[Any], function: object = None
+) -> Suite:
     """Build a suite from parallel lists of inputs and outputs, for a program or, if given, a function.
 
     Raises:
@@ -88,7 +92,8 @@ def suite_from_pairs(inputs: Sequence[Any], outputs: Sequence[Any], function: ob
     if function:
         return _function_suite(inputs, outputs, function)
     cases = [
-        StdioCase(stdin=_text(given), stdout=_text(printed)) for given, printed in zip(inputs, outputs, strict=True)
+        StdioCase(stdin=_text(given), stdout=_text(printed))
+        for given, printed in zip(inputs, outputs, strict=True)
     ]
     return StdioSuite(tests=tuple(cases))
 
@@ -104,7 +109,9 @@ def _text(value: Any) -> str:
     return value or ""
 
 
-def _function_suite(inputs: Sequence[Any], outputs: Sequence[Any], function: object) -> CallSuite:
+def _function_suite(
+    inputs: Sequence[Any], outputs: Sequence[Any], function: object
+) -> CallSuite:
     """Build a suite of function calls; arguments and expected results go to the judge as JSON, which parses fast."""
     name = str(function).rpartition(".")[2]
     if not name.isidentifier():
@@ -118,7 +125,9 @@ def _function_suite(inputs: Sequence[Any], outputs: Sequence[Any], function: obj
     tests = []
     for given, result in zip(inputs, results, strict=True):
         arguments = _json(_arguments(given))
-        tests.append(f"assert expected({_json(result)!r}{option}) == result_of({arguments!r})")
+        tests.append(
+            f"assert expected({_json(result)!r}{option}) == result_of({arguments!r})"
+        )
     setup = f"{inspect.getsource(function_case)}\nresult_of = {_CALLER}({name!r})"
     # `names` stays empty: `SolutionCall` finds the function by importing `solution`, and a solution's function called
     # `same` must not replace the helper `same`.

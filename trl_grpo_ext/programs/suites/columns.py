@@ -11,11 +11,27 @@ from typing import Any
 from trl_grpo_ext.programs.sandbox.job import Suite
 from trl_grpo_ext.programs.suites.bad_tests import BadTests
 from trl_grpo_ext.programs.suites.call_suite import call_suite
-from trl_grpo_ext.programs.suites.cases import INPUTS, OUTPUTS, from_json, suite_from_cases, suite_from_pairs
+from trl_grpo_ext.programs.suites.cases import (
+    INPUTS,
+    OUTPUTS,
+    from_json,
+    suite_from_cases,
+    suite_from_pairs,
+)
 from trl_grpo_ext.programs.suites.namesakes import defined_names
 from trl_grpo_ext.programs.suites.program import PromptCode, complete_program, prompt_code
-from trl_grpo_ext.programs.suites.source import Statement, binds_of, parse, reads_of, statements
-from trl_grpo_ext.programs.suites.test_module import Module, has_test_functions, read_test_module
+from trl_grpo_ext.programs.suites.source import (
+    Statement,
+    binds_of,
+    parse,
+    reads_of,
+    statements,
+)
+from trl_grpo_ext.programs.suites.test_module import (
+    Module,
+    has_test_functions,
+    read_test_module,
+)
 from trl_grpo_ext.protocol import first_value
 from trl_grpo_ext.sample import Prompt
 
@@ -63,7 +79,13 @@ class Columns:
     @property
     def alternatives(self) -> tuple[str, ...]:
         """All test columns; a dataset needs at least one."""
-        return (self.tests, self.test_list, self.test, self.verification_info, self.input_output)
+        return (
+            self.tests,
+            self.test_list,
+            self.test,
+            self.verification_info,
+            self.input_output,
+        )
 
 
 def suite_from_row(
@@ -202,7 +224,9 @@ def _from_strings(tests: list[str], beside: _Beside) -> Suite:
     setup = statements(beside.setup)
     if _share_names(run):
         return call_suite(Module(tuple(setup), ("\n".join(parts),)), beside.code)
-    return call_suite(Module((*setup, *before), tuple(snippets), in_one_state=bool(before)), beside.code)
+    return call_suite(
+        Module((*setup, *before), tuple(snippets), in_one_state=bool(before)), beside.code
+    )
 
 
 def _share_names(tests: list[list[Statement]]) -> bool:
@@ -239,7 +263,9 @@ def _from_code(text: str, beside: _Beside) -> Suite:
     checks = []
     if beside.entry:
         # A function with the entry point's name is a solution, not a check.
-        checks = [name for name in _check_functions(text) if name != beside.code.entry_point]
+        checks = [
+            name for name in _check_functions(text) if name != beside.code.entry_point
+        ]
     if not checks:
         return call_suite(read_test_module(text), beside.code)
     setup = [part for part in statements(text) if not _calls(part, checks)]
@@ -299,7 +325,10 @@ def _is_list_of(kind: type, value: Any) -> bool:
 # A recognizer and a reader for each form of tests, tried in this order.
 _FORMS: tuple[tuple[Callable[[Any], bool], Callable[[Any, _Beside], Suite]], ...] = (
     (lambda value: isinstance(value, str), _from_code),
-    (lambda value: isinstance(value, dict) and "test_cases" in value, _from_verification_info),
+    (
+        lambda value: isinstance(value, dict) and "test_cases" in value,
+        _from_verification_info,
+    ),
     (lambda value: isinstance(value, dict), _from_input_output),
     (lambda value: _is_list_of(str, value), _from_strings),
     (lambda value: _is_list_of(dict, value), lambda value, _: suite_from_cases(value)),

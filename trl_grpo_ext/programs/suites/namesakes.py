@@ -56,7 +56,23 @@ _OF_TESTS = frozenset({"typing", "dataclasses", "pytest", "unittest"})
 _SHARED = frozenset(name for name, module in HOME_OF.items() if module not in _OF_TESTS)
 # Builtin functions that exercises ask programs to implement.
 _REWRITTEN = frozenset(
-    {"abs", "all", "any", "bin", "chr", "divmod", "filter", "hex", "len", "map", "max", "min", "oct", "ord", "pow"}
+    {
+        "abs",
+        "all",
+        "any",
+        "bin",
+        "chr",
+        "divmod",
+        "filter",
+        "hex",
+        "len",
+        "map",
+        "max",
+        "min",
+        "oct",
+        "ord",
+        "pow",
+    }
     | {"reversed", "round", "sorted", "sum", "zip"}
 )
 _BUILTINS = frozenset(dir(builtins))
@@ -179,7 +195,11 @@ def _bodies(test: str, setup: Sequence[Statement]) -> list[ast.stmt]:
             named.add(node.value)
     for part in setup:
         body = part.node
-        if isinstance(body, _Function) and body.name.startswith("test") and body.name in named:
+        if (
+            isinstance(body, _Function)
+            and body.name.startswith("test")
+            and body.name in named
+        ):
             bodies.append(body)
         elif isinstance(body, ast.ClassDef) and body.name in named:
             bodies += [inner for inner in body.body if not _is_other_test(inner, named)]
@@ -187,7 +207,11 @@ def _bodies(test: str, setup: Sequence[Statement]) -> list[ast.stmt]:
 
 
 def _is_other_test(node: ast.stmt, named: set[str]) -> bool:
-    return isinstance(node, _Function) and node.name.startswith("test") and node.name not in named
+    return (
+        isinstance(node, _Function)
+        and node.name.startswith("test")
+        and node.name not in named
+    )
 
 
 def _taken(body: ast.stmt) -> set[str]:
@@ -204,7 +228,9 @@ def _taken(body: ast.stmt) -> set[str]:
 
 def _with_needs(names: set[str], setup: Sequence[Statement]) -> set[str]:
     """Add names that the setup reads to bind these names, or to change their values, transitively."""
-    parts = [part for part in setup if not isinstance(part.node, ast.Import | ast.ImportFrom)]
+    parts = [
+        part for part in setup if not isinstance(part.node, ast.Import | ast.ImportFrom)
+    ]
     values = binds_of(parts)
     found = names | _HOOKS
     while True:
@@ -273,7 +299,9 @@ def _has_literals_only(call: ast.Call) -> bool:
     return names_in(inner) <= arguments_in(inner)
 
 
-def tests_of_python(source: str, taken: Collection[str], names: Collection[str]) -> list[str]:
+def tests_of_python(
+    source: str, taken: Collection[str], names: Collection[str]
+) -> list[str]:
     """Return test statements that call Python's namesakes and nothing from the program.
 
     Args:
@@ -288,14 +316,18 @@ def tests_of_python(source: str, taken: Collection[str], names: Collection[str])
     tree = parse(source) or ast.Module([], [])
     rewritten = _on_literals(list(ast.walk(tree))).difference(names)
     suspects = _SHARED.intersection(taken) | rewritten
-    return [ast.unparse(node) for node in _asserting(tree.body) if _calls_only(node, suspects)]
+    return [
+        ast.unparse(node) for node in _asserting(tree.body) if _calls_only(node, suspects)
+    ]
 
 
 def _asserting(body: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
     """Yield the innermost asserting statements; a loop, or a block that must raise, counts as a single statement."""
     for node in body:
         if isinstance(node, _Code | ast.If | ast.Try):
-            yield from _asserting(inner for inner in ast.iter_child_nodes(node) if isinstance(inner, ast.stmt))
+            yield from _asserting(
+                inner for inner in ast.iter_child_nodes(node) if isinstance(inner, ast.stmt)
+            )
         elif isinstance(node, ast.With) and not any(_asserts(item) for item in node.items):
             yield from _asserting(node.body)
         elif any(_asserts(inner) for inner in ast.walk(node)):

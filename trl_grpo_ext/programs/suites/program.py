@@ -15,18 +15,37 @@ from functools import lru_cache
 from typing import Any
 
 from trl_grpo_ext.programs.suites.bad_tests import BadTests
-from trl_grpo_ext.programs.suites.blocks import FencedBlock, fenced_blocks, open_quotes, with_helpers
-from trl_grpo_ext.programs.suites.source import Statement, binds_of, joined, reads_of, statements
+from trl_grpo_ext.programs.suites.blocks import (
+    FencedBlock,
+    fenced_blocks,
+    open_quotes,
+    with_helpers,
+)
+from trl_grpo_ext.programs.suites.source import (
+    Statement,
+    binds_of,
+    joined,
+    reads_of,
+    statements,
+)
 from trl_grpo_ext.protocol import first_value
 from trl_grpo_ext.sample import Prompt
 
-REFERENCE_COLUMNS = ("canonical_solution", "reference", "solution", "code", "gold_standard_solution")
+REFERENCE_COLUMNS = (
+    "canonical_solution",
+    "reference",
+    "solution",
+    "code",
+    "gold_standard_solution",
+)
 
 _FUTURE = re.compile(r"^from[ \t]+__future__[ \t]", re.MULTILINE)
 _TOP_RETURN = re.compile(r"^(?:return|yield)\b", re.MULTILINE)
 
 _BEGIN = re.compile(r"^\[BEGIN\][ \t]*$\n?", re.MULTILINE)
-_CODE_START = re.compile(r"^(?:from\s+\w|import\s+\w|(?:async\s+)?def\s+\w|class\s+\w|@\w)", re.MULTILINE)
+_CODE_START = re.compile(
+    r"^(?:from\s+\w|import\s+\w|(?:async\s+)?def\s+\w|class\s+\w|@\w)", re.MULTILINE
+)
 
 
 def extract_program(text: str, names: Collection[str] = ()) -> str | None:
@@ -65,15 +84,21 @@ def extract_program(text: str, names: Collection[str] = ()) -> str | None:
 
 def _defining(blocks: list[FencedBlock], names: Collection[str]) -> list[FencedBlock]:
     """Keep the blocks that write a function, class or value of these names, else those that import one, else all."""
-    written = [block for block in blocks if any(_writes(block.code, name) for name in names)]
+    written = [
+        block for block in blocks if any(_writes(block.code, name) for name in names)
+    ]
     if written:
         return written
     # `from solution import add` shows a use of another block.
-    imported = [block for block in blocks if any(_defines(block.code, name) for name in names)]
+    imported = [
+        block for block in blocks if any(_defines(block.code, name) for name in names)
+    ]
     return imported or blocks
 
 
-def reference_program(row: Mapping[str, Any], columns: Sequence[str] = REFERENCE_COLUMNS) -> str | None:
+def reference_program(
+    row: Mapping[str, Any], columns: Sequence[str] = REFERENCE_COLUMNS
+) -> str | None:
     """Extract the reference program from the first of `columns` with a value; None if the row has none."""
     reference = first_value(row, columns)
     if not isinstance(reference, str):
@@ -127,7 +152,11 @@ class PromptCode:
 
     def definitions(self, names: Iterable[str]) -> list[Statement]:
         """Collect the definitions that `names` need, transitively, without the entry point's own definition."""
-        offered = [part for part in self.parts if part.is_definition and not self._is_entry_point(part)]
+        offered = [
+            part
+            for part in self.parts
+            if part.is_definition and not self._is_entry_point(part)
+        ]
         wanted = set(names)
         while True:
             needed = [part for part in offered if not part.usage.binds.isdisjoint(wanted)]
@@ -135,10 +164,18 @@ class PromptCode:
             if more <= wanted:
                 break
             wanted |= more
-        return [part for part in offered if part in needed or part.is_future or part.is_star_import]
+        return [
+            part
+            for part in offered
+            if part in needed or part.is_future or part.is_star_import
+        ]
 
     def _is_entry_point(self, part: Statement) -> bool:
-        return self.entry_point is not None and part.is_code and self.entry_point in part.usage.binds
+        return (
+            self.entry_point is not None
+            and part.is_code
+            and self.entry_point in part.usage.binds
+        )
 
 
 def prompt_code(prompt: Prompt | None, entry_point: str | None) -> PromptCode:
@@ -161,8 +198,15 @@ def prompt_code(prompt: Prompt | None, entry_point: str | None) -> PromptCode:
 
 @lru_cache(maxsize=256)
 def _read(texts: tuple[str, ...], entry_point: str) -> PromptCode:
-    candidates = [candidate for text in reversed(texts) for candidate in _candidates(text.replace("\r\n", "\n"))]
-    codes = [PromptCode(candidate, tuple(_parts(candidate)), entry_point) for candidate in candidates]
+    candidates = [
+        candidate
+        for text in reversed(texts)
+        for candidate in _candidates(text.replace("\r\n", "\n"))
+    ]
+    codes = [
+        PromptCode(candidate, tuple(_parts(candidate)), entry_point)
+        for candidate in candidates
+    ]
     defining = [code for code in codes if entry_point in binds_of(code.parts)]
     helping = [code for code in codes if any(part.is_code for part in code.parts)]
     for found in (*defining, *helping):
@@ -179,7 +223,11 @@ def _helpers(codes: Sequence[PromptCode], found: PromptCode) -> list[Statement]:
             binds = part.usage.binds
             is_import = isinstance(part.node, ast.Import | ast.ImportFrom)
             is_constant = part.is_definition and all(map(str.isupper, binds))
-            if binds and binds.isdisjoint(bound) and (part.is_code or is_import or is_constant):
+            if (
+                binds
+                and binds.isdisjoint(bound)
+                and (part.is_code or is_import or is_constant)
+            ):
                 helpers.append(part)
                 bound |= binds
     return helpers
@@ -208,7 +256,9 @@ def _content(content: Any) -> str:
 
 
 def _candidates(text: str) -> list[str]:
-    blocks = [block.code for block in fenced_blocks(text) if block.is_python or not block.tag]
+    blocks = [
+        block.code for block in fenced_blocks(text) if block.is_python or not block.tag
+    ]
     if blocks:
         # The last block counts first.
         return blocks[::-1]
@@ -246,7 +296,9 @@ def words(text: str) -> set[str]:
     return set(re.findall(r"[^\W\d]\w*", text))
 
 
-def complete_program(program: str, code: PromptCode, entry_point: str | None, names: Collection[str] = ()) -> str:
+def complete_program(
+    program: str, code: PromptCode, entry_point: str | None, names: Collection[str] = ()
+) -> str:
     r"""Join the extracted program with the code of its prompt to a complete program.
 
     A body, text whose first code line is indented, is appended to the prompt's stub, as in HumanEval. Then come before
@@ -287,7 +339,9 @@ def _defines(program: str, name: str) -> bool:
 def _writes(program: str, name: str) -> bool:
     """Test if an unindented line defines the name as a function, a class or a value."""
     name = re.escape(name)
-    written = rf"^(?:(?:async[ \t]+)?def[ \t]+{name}\b|class[ \t]+{name}\b|{name}[ \t]*[:=])"
+    written = (
+        rf"^(?:(?:async[ \t]+)?def[ \t]+{name}\b|class[ \t]+{name}\b|{name}[ \t]*[:=])"
+    )
     return re.search(written, program, re.MULTILINE) is not None
 
 

@@ -10,9 +10,24 @@ from trl_grpo_ext.programs.sandbox.job import CallSuite, StdioCase, StdioSuite, 
 from trl_grpo_ext.programs.suites.bad_tests import BadTests
 from trl_grpo_ext.programs.suites.blocks import with_helpers
 from trl_grpo_ext.programs.suites.cases import CONTEST_IMPORTS, calls_a_contest_function
-from trl_grpo_ext.programs.suites.columns import Columns, entry_point_of, plain, suite_from_row
-from trl_grpo_ext.programs.suites.program import PromptCode, complete_program, prompt_code, reference_program
-from trl_grpo_ext.programs.suites.source import binds_of, imported_packages, is_empty, packed
+from trl_grpo_ext.programs.suites.columns import (
+    Columns,
+    entry_point_of,
+    plain,
+    suite_from_row,
+)
+from trl_grpo_ext.programs.suites.program import (
+    PromptCode,
+    complete_program,
+    prompt_code,
+    reference_program,
+)
+from trl_grpo_ext.programs.suites.source import (
+    binds_of,
+    imported_packages,
+    is_empty,
+    packed,
+)
 from trl_grpo_ext.sample import Prompt
 from trl_grpo_ext.support.memo import Memo
 
@@ -104,7 +119,9 @@ def read_row(
 def row_without_tests(prompt: Prompt | None) -> ReadRow:
     """A row whose one test runs the program without input; see `trials.whatever_it_printed`."""
     suite = StdioSuite(tests=(StdioCase(stdin="", stdout=""),))
-    return ReadRow(suite=suite, groups=None, entry_point=None, code=prompt_code(prompt, None))
+    return ReadRow(
+        suite=suite, groups=None, entry_point=None, code=prompt_code(prompt, None)
+    )
 
 
 def _read(
@@ -138,7 +155,11 @@ def _called_name(prompt: Prompt | None, suite: Suite) -> str | None:
     if not isinstance(suite, CallSuite):
         return None
     codes = {name: prompt_code(prompt, name) for name in suite.names}
-    stubs = [name for name, code in codes.items() if code.ends_with_stub and is_empty(code.parts[-1].node)]
+    stubs = [
+        name
+        for name, code in codes.items()
+        if code.ends_with_stub and is_empty(code.parts[-1].node)
+    ]
     new = [name for name, code in codes.items() if name not in binds_of(code.parts)]
     return next(iter((*stubs, *new, *codes)), None)
 
@@ -169,7 +190,9 @@ def _part_of(row: ReadRow, part: Part, hidden: float) -> ReadRow | BadTests:
     if part == "all":
         return row
     wanted = part == "hidden"
-    places = [place for place in range(len(row.suite.tests)) if is_hidden(place, hidden) is wanted]
+    places = [
+        place for place in range(len(row.suite.tests)) if is_hidden(place, hidden) is wanted
+    ]
     # The first test is always shown.
     if not places:
         return BadTests("tests_none_hidden", "\n".join(map(str, row.suite.tests)))

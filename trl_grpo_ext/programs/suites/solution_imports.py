@@ -24,12 +24,47 @@ SOLUTION = "solution"
 
 # Packages that tests may import although they are not installed here; no program is ever taken for such a package.
 _PACKAGES = (
-    {"PIL", "aiohttp", "attr", "bs4", "cv2", "django", "fastapi", "flask", "freezegun", "hypothesis", "jsonschema"}
-    | {"matplotlib", "mock", "networkx", "nose", "numpy", "pandas", "parameterized", "polars", "pydantic", "pytest"}
-    | {"requests", "responses", "scipy", "sklearn", "sortedcontainers", "sqlalchemy", "sympy", "tensorflow", "torch"}
+    {
+        "PIL",
+        "aiohttp",
+        "attr",
+        "bs4",
+        "cv2",
+        "django",
+        "fastapi",
+        "flask",
+        "freezegun",
+        "hypothesis",
+        "jsonschema",
+    }
+    | {
+        "matplotlib",
+        "mock",
+        "networkx",
+        "nose",
+        "numpy",
+        "pandas",
+        "parameterized",
+        "polars",
+        "pydantic",
+        "pytest",
+    }
+    | {
+        "requests",
+        "responses",
+        "scipy",
+        "sklearn",
+        "sortedcontainers",
+        "sqlalchemy",
+        "sympy",
+        "tensorflow",
+        "torch",
+    }
     | {"yaml"}
 )
-_NAMING = frozenset({"patch", "dict", "multiple", "setattr", "delattr", "import_module", "__import__"})
+_NAMING = frozenset(
+    {"patch", "dict", "multiple", "setattr", "delattr", "import_module", "__import__"}
+)
 
 
 def is_solution_import(node: ast.AST) -> bool:
@@ -41,8 +76,14 @@ def imports_solution(node: ast.AST) -> bool:
     """Recognize every import of module `solution` or of names from it."""
     if isinstance(node, ast.Import):
         return any(alias.name == SOLUTION for alias in node.names)
-    if isinstance(node, ast.Call) and _last_name(node.func) in {"import_module", "__import__"}:
-        return any(isinstance(value, ast.Constant) and value.value == SOLUTION for value in node.args)
+    if isinstance(node, ast.Call) and _last_name(node.func) in {
+        "import_module",
+        "__import__",
+    }:
+        return any(
+            isinstance(value, ast.Constant) and value.value == SOLUTION
+            for value in node.args
+        )
     return is_solution_import(node)
 
 
@@ -55,7 +96,9 @@ def _last_name(node: ast.expr) -> str | None:
     return None
 
 
-def without_solution_imports(parts: Sequence[Statement]) -> tuple[list[str], list[Statement]]:
+def without_solution_imports(
+    parts: Sequence[Statement],
+) -> tuple[list[str], list[Statement]]:
     """Separate names imported from the solution, and all remaining statements.
 
     A missing name in a solution should fail only the tests that use it, not an import shared by all tests. Imports with
@@ -83,7 +126,11 @@ def solution_modules(parts: Sequence[Statement]) -> set[str]:
     found: set[str] = set()
     for part in parts:
         if isinstance(part.node, ast.Import):
-            found.update(alias.asname or SOLUTION for alias in part.node.names if alias.name == SOLUTION)
+            found.update(
+                alias.asname or SOLUTION
+                for alias in part.node.names
+                if alias.name == SOLUTION
+            )
     return found
 
 
@@ -157,7 +204,11 @@ class _Renamed(ast.NodeTransformer):
         """Replace a module name in text, too, as in `patch("main.now")`."""
         is_naming = node.args and _last_name(node.func) in _NAMING
         named = node.args[0] if is_naming else None
-        if isinstance(named, ast.Constant) and isinstance(named.value, str) and self._is_it(named.value):
+        if (
+            isinstance(named, ast.Constant)
+            and isinstance(named.value, str)
+            and self._is_it(named.value)
+        ):
             named.value = SOLUTION + named.value.removeprefix(self.name)
         return self.generic_visit(node)
 

@@ -19,14 +19,23 @@ from trl_grpo_ext.programs.sandbox.packages import ALWAYS
 from trl_grpo_ext.programs.suites.bad_tests import BadTests
 
 _IMPORTERS = ("import_module", "importorskip", "__import__")
-_IMPORTING = re.compile(rf"\b(?:import|from|{'|'.join(_IMPORTERS)})[\s(]+['\"]?(\w+(?:[\w. \t]*,)?)")
+_IMPORTING = re.compile(
+    rf"\b(?:import|from|{'|'.join(_IMPORTERS)})[\s(]+['\"]?(\w+(?:[\w. \t]*,)?)"
+)
 # Modules that the judge always has: the standard library, and its own stand-ins for three names.
 _OF_JUDGE = sys.stdlib_module_names | {"pytest", "solution", "tests"}
 _THERE = _OF_JUDGE | {ALWAYS}
 _NEWLINE = re.compile(r"\r\n?")
 _UNREADABLE = (SyntaxError, ValueError, RecursionError, MemoryError)
 _CODE = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-_DEFINITIONS = (ast.Import, ast.ImportFrom, ast.Assign, ast.AnnAssign, ast.AugAssign, ast.Pass)
+_DEFINITIONS = (
+    ast.Import,
+    ast.ImportFrom,
+    ast.Assign,
+    ast.AnnAssign,
+    ast.AugAssign,
+    ast.Pass,
+)
 _COMPREHENSIONS = frozenset({"listcomp", "setcomp", "dictcomp", "genexpr"})
 _COMPREHENSION_NODES = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
@@ -69,7 +78,9 @@ class Statement:
     @property
     def is_star_import(self) -> bool:
         """True for `from module import *`."""
-        return isinstance(self.node, ast.ImportFrom) and any(alias.name == "*" for alias in self.node.names)
+        return isinstance(self.node, ast.ImportFrom) and any(
+            alias.name == "*" for alias in self.node.names
+        )
 
     @property
     def is_future(self) -> bool:
@@ -324,7 +335,11 @@ def _modules(node: ast.AST) -> list[str]:
     if isinstance(node, ast.Call) and node.args:
         _, _, function = ast.unparse(node.func).rpartition(".")
         name = node.args[0]
-        if function in _IMPORTERS and isinstance(name, ast.Constant) and isinstance(name.value, str):
+        if (
+            function in _IMPORTERS
+            and isinstance(name, ast.Constant)
+            and isinstance(name.value, str)
+        ):
             return [top_level(name.value)]
     return imported_modules(node)
 
@@ -374,7 +389,10 @@ def _binds_global(symbol: symtable.Symbol, table: symtable.SymbolTable) -> bool:
     bound = symbol.is_assigned() or symbol.is_imported() or symbol.is_namespace()
     if _is_module(table):
         # A walrus in a comprehension makes a declared global that no function declares.
-        return bound or (symbol.is_declared_global() and not _is_declared_within(symbol.get_name(), table))
+        return bound or (
+            symbol.is_declared_global()
+            and not _is_declared_within(symbol.get_name(), table)
+        )
     return bound and symbol.is_declared_global()
 
 

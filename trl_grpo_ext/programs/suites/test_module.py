@@ -14,7 +14,11 @@ from dataclasses import dataclass
 from functools import cache
 
 from trl_grpo_ext.programs.suites.bad_tests import BadTests
-from trl_grpo_ext.programs.suites.in_judge import builtin_fixtures, pytest_runner, pytest_shim
+from trl_grpo_ext.programs.suites.in_judge import (
+    builtin_fixtures,
+    pytest_runner,
+    pytest_shim,
+)
 from trl_grpo_ext.programs.suites.source import (
     Statement,
     arguments_in,
@@ -28,7 +32,19 @@ from trl_grpo_ext.programs.suites.source import (
 RUNNER = "__trl_pytest__"
 _LEFT_OUT = frozenset({"skip", "xfail", "expectedFailure"})
 _SHIM_NAMES = frozenset(
-    {"fail", "skip", "importorskip", "raises", "warns", "approx", "param", "mark", "fixture", "yield_fixture", "main"}
+    {
+        "fail",
+        "skip",
+        "importorskip",
+        "raises",
+        "warns",
+        "approx",
+        "param",
+        "mark",
+        "fixture",
+        "yield_fixture",
+        "main",
+    }
 )
 # By fixture of pytest, or by what makes it in a `with`: the attributes that the stand-in has.
 _ATTRIBUTES = {
@@ -36,7 +52,9 @@ _ATTRIBUTES = {
     "monkeypatch.context": frozenset(dir(builtin_fixtures.MonkeyPatch)),
     "capsys": frozenset(dir(builtin_fixtures.Capture)),
     "tmp_path_factory": frozenset(dir(builtin_fixtures.TempPathFactory)),
-    "raises": frozenset({*dir(pytest_shim.raises(ValueError)), *vars(pytest_shim.raises(ValueError))}),
+    "raises": frozenset(
+        {*dir(pytest_shim.raises(ValueError)), *vars(pytest_shim.raises(ValueError))}
+    ),
     "warns": frozenset({*dir(pytest_shim.warns), "list"}),
 }
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -83,7 +101,9 @@ def read_test_module(source: str) -> Module:
 
 def _module(parts: list[Statement], found: list[_Test]) -> Module:
     names = {test.name for test in found}
-    kept = [part for part in parts if not _is_main_guard(part) and not _runs_tests(part, names)]
+    kept = [
+        part for part in parts if not _is_main_guard(part) and not _runs_tests(part, names)
+    ]
     run = [test for test in found if not test.left_out]
     if not run:
         raise BadTests("tests_empty", "\n".join(part.text for part in parts))
@@ -202,12 +222,18 @@ class _Test:
 
 
 def _found_tests(parts: Sequence[Statement]) -> list[_Test]:
-    classes = {part.node.name: part.node for part in parts if isinstance(part.node, ast.ClassDef)}
+    classes = {
+        part.node.name: part.node for part in parts if isinstance(part.node, ast.ClassDef)
+    }
     # A later definition replaces an earlier definition of the same name.
     found: dict[tuple[str, str], _Test] = {}
     for part in parts:
         node = part.node
-        if isinstance(node, _Function) and node.name.startswith("test") and not _is_fixture(node):
+        if (
+            isinstance(node, _Function)
+            and node.name.startswith("test")
+            and not _is_fixture(node)
+        ):
             found["", node.name] = _Test(node, None, _is_left_out(node))
         elif isinstance(node, ast.ClassDef) and _is_test_class(node, classes):
             for method in _methods(node, classes):
@@ -219,7 +245,10 @@ def _found_tests(parts: Sequence[Statement]) -> list[_Test]:
 def _is_test_class(node: ast.ClassDef, classes: dict[str, ast.ClassDef]) -> bool:
     if _is_case(node, classes):
         return True
-    makes_itself = any(isinstance(inner, ast.FunctionDef) and inner.name == "__init__" for inner in node.body)
+    makes_itself = any(
+        isinstance(inner, ast.FunctionDef) and inner.name == "__init__"
+        for inner in node.body
+    )
     return node.name.startswith("Test") and not makes_itself
 
 
@@ -259,7 +288,9 @@ def _decorators(node: _Function | ast.ClassDef) -> list[str]:
 
 def _decorator_paths(node: _Function | ast.ClassDef) -> list[str]:
     """List the dotted names of a function's decorators, such as `mock.patch.object`."""
-    called = [each.func if isinstance(each, ast.Call) else each for each in node.decorator_list]
+    called = [
+        each.func if isinstance(each, ast.Call) else each for each in node.decorator_list
+    ]
     return [ast.unparse(each) for each in called]
 
 
@@ -268,7 +299,9 @@ def _is_left_out(node: _Function | ast.ClassDef) -> bool:
 
 
 def _is_fixture(node: ast.stmt) -> bool:
-    return isinstance(node, _Function) and bool({"fixture", "yield_fixture"} & set(_decorators(node)))
+    return isinstance(node, _Function) and bool(
+        {"fixture", "yield_fixture"} & set(_decorators(node))
+    )
 
 
 def check_pytest_names(parts: Sequence[Statement]) -> None:
@@ -279,17 +312,28 @@ def check_pytest_names(parts: Sequence[Statement]) -> None:
     """
     nodes = nodes_of(parts)
     for node in nodes:
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "pytest":
+        if (
+            isinstance(node, ast.Attribute)
+            and isinstance(node.value, ast.Name)
+            and node.value.id == "pytest"
+        ):
             _need(f"pytest.{node.attr}", node.attr in _SHIM_NAMES)
         elif isinstance(node, ast.ImportFrom) and node.module == "pytest":
             for alias in node.names:
                 _need(f"pytest.{alias.name}", alias.name in _SHIM_NAMES)
-        elif isinstance(node, ast.Call) and ast.unparse(node.func) in {"pytest.fixture", "fixture"}:
+        elif isinstance(node, ast.Call) and ast.unparse(node.func) in {
+            "pytest.fixture",
+            "fixture",
+        }:
             is_plain = all(keyword.arg != "params" for keyword in node.keywords)
             _need("pytest.fixture(params=...)", is_plain)
     known = _attributes_of_names(nodes)
     for node in nodes:
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in known:
+        if (
+            isinstance(node, ast.Attribute)
+            and isinstance(node.value, ast.Name)
+            and node.value.id in known
+        ):
             owner = node.value.id
             _need(f"{owner}.{node.attr}", node.attr in known[owner])
 
@@ -317,7 +361,9 @@ def _attributes_of_names(nodes: Sequence[ast.AST]) -> dict[str, frozenset[str]]:
         elif isinstance(node, ast.withitem) and isinstance(node.optional_vars, ast.Name):
             made = node.context_expr
             maker = made.func if isinstance(made, ast.Call) else made
-            makers.setdefault(node.optional_vars.id, set()).add(ast.unparse(maker).removeprefix("pytest."))
+            makers.setdefault(node.optional_vars.id, set()).add(
+                ast.unparse(maker).removeprefix("pytest.")
+            )
             # This `with` binds the name once.
             stored[node.optional_vars.id] -= 1
     for name, known in makers.items():
@@ -329,7 +375,11 @@ def _attributes_of_names(nodes: Sequence[ast.AST]) -> dict[str, frozenset[str]]:
 
 def _check_fixtures(parts: list[Statement], run: list[_Test]) -> None:
     """Refuse, before any run, fixtures that the stand-in for pytest lacks."""
-    makers = [node for node in nodes_of(parts) if isinstance(node, _Function) and _is_fixture(node)]
+    makers = [
+        node
+        for node in nodes_of(parts)
+        if isinstance(node, _Function) and _is_fixture(node)
+    ]
     fixtures: set[str] = set()
     for maker in makers:
         fixtures.update(_fixture_names(maker))
@@ -389,7 +439,9 @@ def _arguments(node: _Function) -> list[str]:
 
 
 def _need_fixture(name: str, known: set[str]) -> None:
-    _need(f"the fixture {name!r}", name in known or name in builtin_fixtures.BUILTIN_FIXTURES)
+    _need(
+        f"the fixture {name!r}", name in known or name in builtin_fixtures.BUILTIN_FIXTURES
+    )
 
 
 def _texts(node: ast.expr) -> list[str]:
@@ -399,12 +451,16 @@ def _texts(node: ast.expr) -> list[str]:
 def mentions_pytest(parts: Sequence[Statement]) -> bool:
     """Detect code that imports pytest, or uses `pytest` without an import."""
     nodes = nodes_of(parts)
-    return "pytest" in names_in(nodes) or any("pytest" in imported_modules(node) for node in nodes)
+    return "pytest" in names_in(nodes) or any(
+        "pytest" in imported_modules(node) for node in nodes
+    )
 
 
 def without_shim(setup: str) -> str:
     """Return a suite's setup without the stand-in for pytest."""
-    return "\n".join(line for line in setup.split("\n") if not line.startswith("exec(compile("))
+    return "\n".join(
+        line for line in setup.split("\n") if not line.startswith("exec(compile(")
+    )
 
 
 @cache

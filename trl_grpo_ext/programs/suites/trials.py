@@ -31,7 +31,9 @@ REFERENCE = "the reference"
 # The code of a row that a model is to mend.
 BROKEN = "the broken code"
 # An empty array is close to any array, since broadcasting leaves nothing to compare.
-EMPTY_ARRAYS = tuple(f"__import__('numpy').empty({shape})" for shape in ("(0, 1, 1)", "(0, 2)"))
+EMPTY_ARRAYS = tuple(
+    f"__import__('numpy').empty({shape})" for shape in ("(0, 1, 1)", "(0, 2)")
+)
 CONSTANTS = ("None", "True", "False", "0", "1", "''", "[]", "float('nan')")
 
 # Tolerance checks and sorting call the reflected operators and comparisons.
@@ -104,7 +106,10 @@ def NAME(*args, **_):
                 except Exception: pass
     return RESULT
 """
-_RESULTS = {"": "args[0] if args else None", ", for the first of them": "next(iter(args[0]), None) if args else None"}
+_RESULTS = {
+    "": "args[0] if args else None",
+    ", for the first of them": "next(iter(args[0]), None) if args else None",
+}
 _CLASS_EQUALS = """
 class NAME(AlwaysEqual):
     def __init__(self, *args, **kwargs): pass
@@ -125,14 +130,25 @@ def non_solutions(suite: Suite) -> Iterator[tuple[str, str]]:
         for text in ("0", "1", "YES", "NO"):
             yield f"a program that prints {text}", f"print({text!r})\n"
         return
-    names = [name for name in suite.names if name.isidentifier() and not keyword.iskeyword(name)]
-    yield "always equal", _ALWAYS_EQUAL + "".join(f"{name} = AlwaysEqual()\n" for name in names)
+    names = [
+        name for name in suite.names if name.isidentifier() and not keyword.iskeyword(name)
+    ]
+    yield (
+        "always equal",
+        _ALWAYS_EQUAL + "".join(f"{name} = AlwaysEqual()\n" for name in names),
+    )
     uses_numpy = "numpy" in suite.imports
     for constant in (*CONSTANTS, *(EMPTY_ARRAYS if uses_numpy else ())):
-        yield f"the constant {constant}", "".join(f"def {name}(*_, **__): return {constant}\n" for name in names)
+        yield (
+            f"the constant {constant}",
+            "".join(f"def {name}(*_, **__): return {constant}\n" for name in names),
+        )
     classes = [name for name in names if name[0].isupper()]
     if classes:
-        yield "classes that equal everything", _ALWAYS_EQUAL + _written(_CLASS_EQUALS, classes)
+        yield (
+            "classes that equal everything",
+            _ALWAYS_EQUAL + _written(_CLASS_EQUALS, classes),
+        )
     if uses_numpy:
         yield "a list of empty arrays", _written(_EMPTY_ARRAYS, names)
     yield "an object with a length and no items", _HOLLOW + _written(_MAKES, names)
@@ -152,7 +168,9 @@ def naive_job(job: Job) -> Job | None:
     if not isinstance(job.suite, CallSuite):
         return None
     program = "\n\n".join([job.program, job.suite.setup, *job.suite.tests])
-    return replace(job, program=program, suite=StdioSuite(tests=(StdioCase(stdin="", stdout=""),)))
+    return replace(
+        job, program=program, suite=StdioSuite(tests=(StdioCase(stdin="", stdout=""),))
+    )
 
 
 def passed_naively(outcome: RunResult) -> bool:
@@ -165,7 +183,9 @@ def whatever_it_printed(outcome: RunResult) -> RunResult:
     if not passed_naively(outcome):
         return outcome
     passed = TestResult(ending=Ending.PASSED)
-    return replace(outcome, ending=Ending.PASSED, tests=(passed,) * len(outcome.tests), detail="")
+    return replace(
+        outcome, ending=Ending.PASSED, tests=(passed,) * len(outcome.tests), detail=""
+    )
 
 
 def row_problem(what: str, outcome: RunResult) -> str | None:
@@ -174,7 +194,11 @@ def row_problem(what: str, outcome: RunResult) -> str | None:
     `what` is the reference, the broken code, or a non-solution's name.
     """
     if outcome.ending is Ending.NO_VERDICT:
-        return "tests_need_namespaces" if outcome.detail == FILES_NEED_NAMESPACES else "sandbox_failed"
+        return (
+            "tests_need_namespaces"
+            if outcome.detail == FILES_NEED_NAMESPACES
+            else "sandbox_failed"
+        )
     if what == REFERENCE and outcome.ending is Ending.REFUSED:
         return "tests_need_unsupported"
     if outcome.ending is Ending.BAD_TESTS:

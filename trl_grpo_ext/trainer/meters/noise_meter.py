@@ -72,7 +72,9 @@ class NoiseMeter(RunListener):
         *,
         share: float | None = None,
     ) -> None:
-        self.mistakes = {name: deque[bool](maxlen=WINDOW) for name in (FALSE_REJECTS, FALSE_ACCEPTS)}
+        self.mistakes = {
+            name: deque[bool](maxlen=WINDOW) for name in (FALSE_REJECTS, FALSE_ACCEPTS)
+        }
         self._verifiers: dict[str, Comparing] = {}
         for term, verifier in mix.verifiers:
             if isinstance(verifier, MathVerifier | AnswerVerifier):

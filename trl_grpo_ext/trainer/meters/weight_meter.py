@@ -40,10 +40,14 @@ class WeightMeter(TrainerCallback):  # type: ignore[misc]  # transformers is not
         self._shares: list[torch.Tensor] = []
         self._once = Once()
 
-    def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, optimizer: Any = None, **_: Any) -> None:
+    def on_pre_optimizer_step(
+        self, args: Any, state: Any, control: Any, optimizer: Any = None, **_: Any
+    ) -> None:
         self._measure(self._before_step, optimizer)
 
-    def on_optimizer_step(self, args: Any, state: Any, control: Any, optimizer: Any = None, **_: Any) -> None:
+    def on_optimizer_step(
+        self, args: Any, state: Any, control: Any, optimizer: Any = None, **_: Any
+    ) -> None:
         self._measure(self._after_step, optimizer)
 
     def _measure(self, measure: Callable[[list[Any]], None], optimizer: Any) -> None:
@@ -51,7 +55,12 @@ class WeightMeter(TrainerCallback):  # type: ignore[misc]  # transformers is not
         try:
             measure(_chosen(optimizer))
         except Exception as error:
-            self._once.warn(logger, "weights", "The change of the weights could not be measured.", error=error)
+            self._once.warn(
+                logger,
+                "weights",
+                "The change of the weights could not be measured.",
+                error=error,
+            )
 
     def _before_step(self, parameters: list[Any]) -> None:
         """Sample the weights before a step, and flag weights with a gradient."""
@@ -70,7 +79,9 @@ class WeightMeter(TrainerCallback):  # type: ignore[misc]  # transformers is not
         self._latest = [_sample(parameter.detach()).clone() for parameter in parameters]
         if not self._have_gradient or len(before) != len(self._latest):
             return
-        is_changed = _joined([now != old for now, old in zip(self._latest, before, strict=True)])
+        is_changed = _joined(
+            [now != old for now, old in zip(self._latest, before, strict=True)]
+        )
         have_gradient = _joined(self._have_gradient)
         changed = (is_changed & have_gradient).sum()
         self._shares.append(changed / have_gradient.sum())
@@ -95,10 +106,14 @@ class WeightMeter(TrainerCallback):  # type: ignore[misc]  # transformers is not
         Where no tensor has one, as in an optimizer of another model, it is 0 if nothing has moved.
         """
         if not self._have_gradient:
-            is_still = bool(self._first) and all(map(torch.equal, self._first, self._latest))
+            is_still = bool(self._first) and all(
+                map(torch.equal, self._first, self._latest)
+            )
             return 0.0 if is_still else math.nan
         distances = []
-        for all_first, all_now, counts in zip(self._first, self._latest, self._have_gradient, strict=True):
+        for all_first, all_now, counts in zip(
+            self._first, self._latest, self._have_gradient, strict=True
+        ):
             first = all_first[counts]
             now = all_now[counts]
             norm = first.double().norm().item()
@@ -122,9 +137,15 @@ def held_parameters(model: Any, optimizer: Any) -> dict[str, int]:
     """
     inner = getattr(optimizer, "optimizer", optimizer)
     is_by_hooks = any(name in type(inner).__name__.lower() for name in BY_HOOKS)
-    if not hasattr(model, "parameters") or not hasattr(inner, "param_groups") or is_by_hooks:
+    if (
+        not hasattr(model, "parameters")
+        or not hasattr(inner, "param_groups")
+        or is_by_hooks
+    ):
         return {}
-    trainable = {id(parameter) for parameter in model.parameters() if parameter.requires_grad}
+    trainable = {
+        id(parameter) for parameter in model.parameters() if parameter.requires_grad
+    }
     held = {id(parameter) for group in inner.param_groups for parameter in group["params"]}
     return {"trainable_tensors": len(trainable), "optimized_tensors": len(trainable & held)}
 

@@ -47,7 +47,9 @@ class LearnableRows:
         self._once = Once()
 
     @classmethod
-    def of(cls, posteriors: Posteriors | None, rows: Any, accelerator: Any) -> LearnableRows | None:
+    def of(
+        cls, posteriors: Posteriors | None, rows: Any, accelerator: Any
+    ) -> LearnableRows | None:
         """Return the choice of rows; None without posteriors, if the run does not choose its rows."""
         if posteriors is None:
             return None
@@ -95,7 +97,10 @@ class LearnableRows:
     def floor_figures(self, card: Scorecard) -> dict[str, float]:
         """Return TRL's means of rewards over the floor's groups of a marked scorecard, by TRL's names; NaN for none."""
         floor = card.representative
-        means = {f"rewards/{term}/mean": mean_of_known(floor.rewards(term)) for term in floor.terms}
+        means = {
+            f"rewards/{term}/mean": mean_of_known(floor.rewards(term))
+            for term in floor.terms
+        }
         means["reward"] = mean_of_known(floor.totals)
         return {name: math.nan if mean is None else mean for name, mean in means.items()}
 
@@ -113,7 +118,11 @@ class LearnableRows:
         """
         path = Path(checkpoint) / FILE
         if not path.exists():
-            logger.warning("%s has no %s: nothing is known of any row, as in a new run.", checkpoint, FILE)
+            logger.warning(
+                "%s has no %s: nothing is known of any row, as in a new run.",
+                checkpoint,
+                FILE,
+            )
             return
         with np.load(path) as state:
             self.posteriors.restore(state)

@@ -169,7 +169,9 @@ class Posteriors:
         keep = 0.5 ** (batches_since / HALF_LIFE)
         return self.right[rows] * keep, self.wrong[rows] * keep
 
-    def _learn_spread(self, rows: Integers, right: Floats, judged: Floats, keep: float) -> None:
+    def _learn_spread(
+        self, rows: Integers, right: Floats, judged: Floats, keep: float
+    ) -> None:
         """Learn how far rates differ within buckets, by the moments of the beta-binomial distribution."""
         self.spread = SPREAD + (self.spread - SPREAD) * keep
         # A single completion tells nothing of a row's own rate.
@@ -229,7 +231,9 @@ class Posteriors:
         revived = before & ~self.retired
         return int(revived.sum())
 
-    def _posterior(self, rows: Integers, prior: Floats | None = None) -> tuple[Floats, Floats]:
+    def _posterior(
+        self, rows: Integers, prior: Floats | None = None
+    ) -> tuple[Floats, Floats]:
         """Return the two parameters of rows' Beta posteriors; by default with the mean of each prior."""
         right, wrong = self._faded(rows)
         if prior is None:

@@ -58,7 +58,9 @@ def _check(args: Any, mix: RewardMix | None, rows: Any) -> None:
             "(@verifier), or take learnable_rows out."
         )
     if rows is None:
-        raise ValueError("learnable_rows chooses rows of train_dataset, and environments own this run's data.")
+        raise ValueError(
+            "learnable_rows chooses rows of train_dataset, and environments own this run's data."
+        )
     if not (hasattr(rows, "__len__") and hasattr(rows, "__getitem__")):
         raise ValueError(
             f"learnable_rows looks rows up by number, and a stream ({type(rows).__name__}) has no numbers: load the "
@@ -110,7 +112,9 @@ def _learn_earlier(posteriors: Posteriors, source: str, rows: Any) -> None:
             f"{source!r} (rows_from) knows none of the prompts of train_dataset: it is of other data, or of prompts "
             f"that are written in another way."
         )
-    logger.info("%s (rows_from) knows the rates of %d of %d rows.", source, len(found), len(rows))
+    logger.info(
+        "%s (rows_from) knows the rates of %d of %d rows.", source, len(found), len(rows)
+    )
     counts = np.array([(one.right, one.judged) for one in found.values()])
     posteriors.learn_earlier(list(found), right=counts[:, 0], judged=counts[:, 1])
 
@@ -134,7 +138,9 @@ def buckets_of(rows: Any, column: str | None) -> Integers:
         raise ValueError(f"train_dataset has no column `{column}` (rows_by). {near}")
     values = list(rows[column])
     if any(isinstance(value, list | dict) for value in values):
-        raise ValueError(f"The column `{column}` (rows_by) holds lists; it takes texts, numbers or truth values.")
+        raise ValueError(
+            f"The column `{column}` (rows_by) holds lists; it takes texts, numbers or truth values."
+        )
     known = [value for value in values if value is not None]
     different = len(set(known))
     if different <= MOST_VALUES:

@@ -48,13 +48,21 @@ def cut(window: Window) -> CheckResult:
     if known < LEAST_SAMPLES:
         return None
     share = cut.count / known
-    if share < CUT_WARN or not (_costs(window, cut, ended, share) or _never_ends(window, ended)):
+    if share < CUT_WARN or not (
+        _costs(window, cut, ended, share) or _never_ends(window, ended)
+    ):
         return None
-    helps = ended.count < LEAST_SAMPLES or window.scale.unit(ended).mean >= RIGHT_NOW_AND_THEN
+    helps = (
+        ended.count < LEAST_SAMPLES or window.scale.unit(ended).mean >= RIGHT_NOW_AND_THEN
+    )
     if not helps and has_risen(window):
         return None
     tools = _tools_of_most(window, cut.count)
-    ending = _ended_by(tools, window) if tools else f"of the completions are cut{_at_limit(window)}"
+    ending = (
+        _ended_by(tools, window)
+        if tools
+        else f"of the completions are cut{_at_limit(window)}"
+    )
     told = f"{percent(share)} {ending}, with a mean score of {cut.mean:z.2f}"
     numbers = {"share": share, "score_of_cut": cut.mean}
     if ended.count:
@@ -62,19 +70,22 @@ def cut(window: Window) -> CheckResult:
         numbers["score_of_ended"] = ended.mean
     else:
         sentence = f"{told}: none comes to an end{'' if tools else _other_end(window)}."
-    if tools:
-        action = f"Make the results of {tools} shorter, or raise max_completion_length."
-    elif helps:
-        action = _action(window)
-    else:
-        action = of_template(window) + READ_A_PROMPT + _of_system_prompt(window)
     return Finding(
         severity=Severity.critical_if(share >= CUT_CRITICAL and helps),
         terms=tuple(window.primary_terms),
         sentence=sentence,
         numbers=numbers,
-        action=action,
+        action=_advice(window, tools, helps=helps),
     )
+
+
+def _advice(window: Window, tools: str, *, helps: bool) -> str:
+    """Advise on cut completions: shorter results of tools, a higher limit if it helps, else another prompt."""
+    if tools:
+        return f"Make the results of {tools} shorter, or raise max_completion_length."
+    if helps:
+        return _action(window)
+    return of_template(window) + READ_A_PROMPT + _of_system_prompt(window)
 
 
 def _tools_of_most(window: Window, cut: float) -> str:
@@ -121,7 +132,11 @@ def shortened(window: Window) -> CheckResult:
             f"The length limit has taught the model to be short: {percent(before)} of the first completions were cut"
             f"{_at_limit(window)}, with a mean score of {cut.mean:z.2f}, and {percent(now)} are now; {shorter}."
         ),
-        numbers={"share_at_the_start": before, "share": now, "tokens": length_level(window.later).mean},
+        numbers={
+            "share_at_the_start": before,
+            "share": now,
+            "tokens": length_level(window.later).mean,
+        },
         action="Raise max_completion_length, and start again: what was unlearned hardly comes back by itself.",
     )
 
@@ -160,7 +175,10 @@ def _costs(window: Window, cut: Estimate, ended: Estimate, share: float) -> bool
 def _of_system_prompt(window: Window) -> str:
     """Advise to try without a system prompt where hardly a completion has ended well from the first batch on."""
     ended = Estimate.together(batch.primary.ended_scores for batch in window.opening)
-    if not window.settings.get("has_system_prompt") or window.scale.unit(ended).mean >= RIGHT_NOW_AND_THEN:
+    if (
+        not window.settings.get("has_system_prompt")
+        or window.scale.unit(ended).mean >= RIGHT_NOW_AND_THEN
+    ):
         return ""
     return " Try it without the system prompt: the model may not know this form."
 
@@ -169,7 +187,9 @@ def _never_ends(window: Window, ended: Estimate) -> bool:
     """Test whether all completions are cut, and the score is flat or the template ends turns with another token."""
     is_whole = _cut_share(window.opening) >= NEARLY_ALL and not ended.count
     # A rise does not mend the end token of a template in use: the finding holds on.
-    is_known = window.settings.get("other_end_of_turn") and not window.settings.get("unused_chat_template")
+    is_known = window.settings.get("other_end_of_turn") and not window.settings.get(
+        "unused_chat_template"
+    )
     is_refuted = not is_known and (window.is_solved or has_risen(window))
     return is_whole and len(window.batches) >= FLAT_BATCHES and not is_refuted
 

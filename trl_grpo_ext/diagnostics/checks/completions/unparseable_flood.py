@@ -36,7 +36,10 @@ def calls(window: Window) -> CheckResult:
     """
     if window.settings.get("tools") != [] or window.is_solved or has_risen(window):
         return None
-    silent = [_share(batches, lambda batch: batch.silent) for batches in (window.opening, window.batches)]
+    silent = [
+        _share(batches, lambda batch: batch.silent)
+        for batches in (window.opening, window.batches)
+    ]
     written = [_share(batches, _calls_in) for batches in (window.opening, window.batches)]
     share = max(silent[-1], written[-1])
     if judged(window.batches) < LEAST_SAMPLES or max(min(silent), min(written)) < CALLS:

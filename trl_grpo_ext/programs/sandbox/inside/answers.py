@@ -15,7 +15,12 @@ from typing import Any
 from trl_grpo_ext.programs.sandbox.inside.crossing.classes import made_class
 from trl_grpo_ext.programs.sandbox.inside.crossing.decoder import Decoder
 from trl_grpo_ext.programs.sandbox.inside.crossing.encoder import Encoder
-from trl_grpo_ext.programs.sandbox.inside.crossing.printing import PRINTED, Capture, print_here, taken
+from trl_grpo_ext.programs.sandbox.inside.crossing.printing import (
+    PRINTED,
+    Capture,
+    print_here,
+    taken,
+)
 from trl_grpo_ext.programs.sandbox.inside.crossing.values import Json, Shared
 from trl_grpo_ext.programs.sandbox.inside.objects import Objects
 from trl_grpo_ext.programs.sandbox.inside.operations import OPERATIONS, on_names
@@ -30,7 +35,9 @@ _MOST_FRAMES = 2**31 - 1
 class Answers:
     """A server of the judge's requests on the program's objects."""
 
-    def __init__(self, channel: Channel, module: ModuleType, printed: dict[str, Capture]) -> None:
+    def __init__(
+        self, channel: Channel, module: ModuleType, printed: dict[str, Capture]
+    ) -> None:
         self._channel = channel
         self._printed = printed
         self._lock = RLock()
@@ -58,7 +65,9 @@ class Answers:
             if message.get("forget"):
                 self._shared = Shared()
 
-    def call_back(self, number: int, use: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def call_back(
+        self, number: int, use: str, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
         """Use a test object through the judge, and return the result.
 
         Args:
@@ -73,12 +82,22 @@ class Answers:
         """
         with self._lock:
             if not self._busy:
-                raise RuntimeError("a function of the tests was called after the call that it was passed to")
+                raise RuntimeError(
+                    "a function of the tests was called after the call that it was passed to"
+                )
             message: dict[str, Json] = {"callback": number, "do": use}
-            self._pack(message, "values", lambda encoder: encoder.encode_all((*args, *kwargs.values())))
+            self._pack(
+                message,
+                "values",
+                lambda encoder: encoder.encode_all((*args, *kwargs.values())),
+            )
             message["names"] = list(kwargs)
             self._add_printed(message)
-            if redirected := [name for name, own in self._printed.items() if getattr(sys, name, None) is not own]:
+            if redirected := [
+                name
+                for name, own in self._printed.items()
+                if getattr(sys, name, None) is not own
+            ]:
                 message["redirected"] = redirected
             self._channel.send(message)
             return self._answer_to_callback()
@@ -88,7 +107,9 @@ class Answers:
         while "do" in (message := self._channel.receive()):
             self._answer(message)
         decoder = self._decoder()
-        value = decoder.decode(message["raise"] if "raise" in message else message["answer"])
+        value = decoder.decode(
+            message["raise"] if "raise" in message else message["answer"]
+        )
         decoder.finish(message)
         print_here(message.get("printed", {}))
         if "raise" in message:
@@ -100,7 +121,9 @@ class Answers:
         self._busy += 1
         if self._busy > self._deepest:
             self._deepest = self._busy
-            sys.setrecursionlimit(min(sys.getrecursionlimit() + _FRAMES_A_CALLBACK, _MOST_FRAMES))
+            sys.setrecursionlimit(
+                min(sys.getrecursionlimit() + _FRAMES_A_CALLBACK, _MOST_FRAMES)
+            )
         try:
             result = self._do(message)
             self._pack(reply, "value", lambda encoder: encoder.encode(result))
@@ -127,10 +150,14 @@ class Answers:
     def _decoder(self) -> Decoder:
         return Decoder(self._shared, self._objects.read)
 
-    def _pack(self, message: dict[str, Json], key: str, encode: Callable[[Encoder], Json]) -> None:
+    def _pack(
+        self, message: dict[str, Json], key: str, encode: Callable[[Encoder], Json]
+    ) -> None:
         described = len(self._objects.described)
         try:
-            Encoder(self._shared, self._objects.write, self._objects.known).write(message, key, encode)
+            Encoder(self._shared, self._objects.write, self._objects.known).write(
+                message, key, encode
+            )
         except BaseException:
             del self._objects.described[described:]
             raise

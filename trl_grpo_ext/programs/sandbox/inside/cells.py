@@ -12,7 +12,12 @@ from _ast import Expr, Expression, Module, PyCF_ONLY_AST
 from contextlib import suppress
 from typing import Any
 
-from trl_grpo_ext.programs.sandbox.inside.program import FILENAME, describe, new_module, open_streams
+from trl_grpo_ext.programs.sandbox.inside.program import (
+    FILENAME,
+    describe,
+    new_module,
+    open_streams,
+)
 from trl_grpo_ext.workers.frames import Channel
 
 

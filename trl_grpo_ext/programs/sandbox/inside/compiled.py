@@ -29,7 +29,9 @@ def compile_tests(setup: str, tests: Sequence[str]) -> TestCode:
     Raises:
         BadTestsError: if they are not valid Python.
     """
-    return _compile(setup, SETUP_FILE), [_compile(test, file_of(number)) for number, test in enumerate(tests)]
+    return _compile(setup, SETUP_FILE), [
+        _compile(test, file_of(number)) for number, test in enumerate(tests)
+    ]
 
 
 FORMATTED = "__trl_grpo_ext_formatted__"
@@ -41,7 +43,9 @@ class _AskingFormats(ast.NodeTransformer):
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
         self.generic_visit(node)
-        if node.attr in ("format", "format_map") and not isinstance(node.value, ast.Constant):
+        if node.attr in ("format", "format_map") and not isinstance(
+            node.value, ast.Constant
+        ):
             asked = ast.Call(ast.Name(FORMATTED, ast.Load()), [node.value], [])
             node.value = ast.fix_missing_locations(ast.copy_location(asked, node.value))
         return node
@@ -49,11 +53,17 @@ class _AskingFormats(ast.NodeTransformer):
 
 def _compile(source: str, filename: str) -> CodeType:
     try:
-        read: Any = _AskingFormats().visit(ast.parse(source, filename)) if ".format" in source else source
+        read: Any = (
+            _AskingFormats().visit(ast.parse(source, filename))
+            if ".format" in source
+            else source
+        )
         # optimize=0 keeps assertions even if Python runs with -O.
         return compile(read, filename, "exec", dont_inherit=True, optimize=0)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise BadTestsError(f"{type(error).__name__}: {error} in {filename}"[:500]) from None
+        raise BadTestsError(
+            f"{type(error).__name__}: {error} in {filename}"[:500]
+        ) from None
 
 
 def innermost(source: str, line: int, *kinds: type[ast.stmt]) -> ast.stmt | None:
@@ -104,4 +114,8 @@ class Tests:
             BadTestsError: if the sources are not valid Python.
         """
         packed = self._order.get("code")
-        return unpack(packed) if packed else compile_tests(self._order["setup"], self._order["tests"])
+        return (
+            unpack(packed)
+            if packed
+            else compile_tests(self._order["setup"], self._order["tests"])
+        )

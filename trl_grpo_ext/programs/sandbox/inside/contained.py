@@ -32,9 +32,13 @@ def reserve(value: Any, names: frozenset[str]) -> None:
     for found in _all_in(value):
         if isinstance(found, Stub) and not isinstance(found, BaseException):
             found._remote_state.reserved |= names
-        elif (hasattr(found, "__dict__") or type(found).__module__ == "tests") and not isinstance(found, Enum):
+        elif (
+            hasattr(found, "__dict__") or type(found).__module__ == "tests"
+        ) and not isinstance(found, Enum):
             kind = type(found).__name__
-            raise AttributeError(f"a {kind!r} object is not to answer in the place of a test's object")
+            raise AttributeError(
+                f"a {kind!r} object is not to answer in the place of a test's object"
+            )
 
 
 def _all_in(value: Any) -> Iterator[Any]:

@@ -13,7 +13,11 @@ from types import CodeType, FunctionType
 from typing import Any
 
 from trl_grpo_ext.programs.sandbox.inside.crossing.awaiting import awaited
-from trl_grpo_ext.programs.sandbox.inside.crossing.classes import ASKED_OF_CLASSES, ClassOfTests, kind_of_function
+from trl_grpo_ext.programs.sandbox.inside.crossing.classes import (
+    ASKED_OF_CLASSES,
+    ClassOfTests,
+    kind_of_function,
+)
 from trl_grpo_ext.programs.sandbox.inside.crossing.decoder import Decoder
 from trl_grpo_ext.programs.sandbox.inside.crossing.values import Json
 
@@ -31,7 +35,11 @@ class TestObject:
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
+            raise AttributeError(
+                f"{type(self).__name__!r} object has no attribute {name!r}",
+                name=name,
+                obj=self,
+            )
         return _use(self, "get", name)
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -60,7 +68,11 @@ class BoundObject(TestObject):
     def __getattr__(self, name: str) -> Any:
         stored = object.__getattribute__(self, "_stored")
         if name not in stored:
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
+            raise AttributeError(
+                f"{type(self).__name__!r} object has no attribute {name!r}",
+                name=name,
+                obj=self,
+            )
         return stored[name]
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -115,7 +127,10 @@ async def _async_generator() -> Any:
     yield
 
 
-_CODES = {kind_of_function(each): each.__code__ for each in (_function, _generator, _coroutine, _async_generator)}
+_CODES = {
+    kind_of_function(each): each.__code__
+    for each in (_function, _generator, _coroutine, _async_generator)
+}
 
 
 class TestFunction(TestCallable):
@@ -133,7 +148,11 @@ class TestFunction(TestCallable):
         return _CODES[object.__getattribute__(self, "_flags")]
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
-        return self if instance is None else lambda *args, **kwargs: self(instance, *args, **kwargs)
+        return (
+            self
+            if instance is None
+            else lambda *args, **kwargs: self(instance, *args, **kwargs)
+        )
 
     @property
     def __signature__(self) -> Any:
@@ -152,7 +171,12 @@ def _signature(parameters: list[tuple[str, int, bool, list[Any]]]) -> Any:
     for name, kind, optional, annotation in parameters:
         default = ... if optional else Parameter.empty
         made.append(
-            Parameter(name, _ParameterKind(kind), default=default, annotation=next(iter(annotation), Parameter.empty))
+            Parameter(
+                name,
+                _ParameterKind(kind),
+                default=default,
+                annotation=next(iter(annotation), Parameter.empty),
+            )
         )
     return Signature(made)
 
@@ -160,13 +184,21 @@ def _signature(parameters: list[tuple[str, int, bool, list[Any]]]) -> Any:
 class TestDataClass(type):
     """The metaclass of counterparts of data-only test classes, whose objects cross by their attributes."""
 
-    def __new__(meta, name: str, bases: tuple[type, ...], members: dict[str, Any], /, **_: Any) -> Any:
-        raise TypeError(f"the program cannot inherit from {bases[0].__name__!r}, a class of the tests")
+    def __new__(
+        meta, name: str, bases: tuple[type, ...], members: dict[str, Any], /, **_: Any
+    ) -> Any:
+        raise TypeError(
+            f"the program cannot inherit from {bases[0].__name__!r}, a class of the tests"
+        )
 
     def __getattribute__(cls, name: str) -> Any:
         known = type.__getattribute__(cls, name)
         # The program reads the parameters; the judge makes the objects.
-        return _use(cls, "members").get(name, known) if name == "__init__" and _is_given(cls) else known
+        return (
+            _use(cls, "members").get(name, known)
+            if name == "__init__" and _is_given(cls)
+            else known
+        )
 
     def __call__(cls, /, *args: Any, **kwargs: Any) -> Any:
         return _use(cls, "call", *args, **kwargs)
@@ -201,7 +233,11 @@ class TestClass(TestDataClass):
 
     def __getattr__(cls, name: str) -> Any:
         if name.startswith("_") or not _is_given(cls):
-            raise AttributeError(f"type object {cls.__name__!r} has no attribute {name!r}", name=name, obj=cls)
+            raise AttributeError(
+                f"type object {cls.__name__!r} has no attribute {name!r}",
+                name=name,
+                obj=cls,
+            )
         return _use(cls, "get", name)
 
     def __setattr__(cls, name: str, value: Any) -> None:
@@ -253,11 +289,15 @@ def _is_private(name: str) -> bool:
 
 
 def _use(target: Any, use: str, /, *args: Any, **kwargs: Any) -> Any:
-    read = type.__getattribute__ if issubclass(type(target), type) else object.__getattribute__
+    read = (
+        type.__getattribute__ if issubclass(type(target), type) else object.__getattribute__
+    )
     call_back: CallBack = read(target, "_call_back")
     number: int | None = read(target, "_number")
     if number is None:
-        raise TypeError(f"the tests have not passed the class {target.__name__!r} to the program")
+        raise TypeError(
+            f"the tests have not passed the class {target.__name__!r} to the program"
+        )
     return call_back(number, use, args, kwargs)
 
 
@@ -273,7 +313,10 @@ def _await(self: TestObject) -> Generator[None, None, Any]:
     return awaited(partial(_use, self))
 
 
-_SPECIALS: dict[str, Callable[..., Any]] = {"__call__": TestCallable.__call__, "__await__": _await}
+_SPECIALS: dict[str, Callable[..., Any]] = {
+    "__call__": TestCallable.__call__,
+    "__await__": _await,
+}
 
 
 class Counterparts:
@@ -299,7 +342,11 @@ class Counterparts:
         if tag == "object":
             return self._object(number, decoder.decode(described[0]))
         names = decoder.decode_all(described)
-        return self._bound(number, *names) if tag == "bound" else self._function(number, *names)
+        return (
+            self._bound(number, *names)
+            if tag == "bound"
+            else self._function(number, *names)
+        )
 
     def _bound(self, number: int, name: str, own: str | None) -> Any:
         """Create the counterpart of an object bound to a descriptor, given its class's name and a class's own name."""
@@ -308,7 +355,9 @@ class Counterparts:
         _put(made, "__name__", own)
         return made
 
-    def _function(self, number: int, flags: int | None, name: str | None, doc: str | None) -> Any:
+    def _function(
+        self, number: int, flags: int | None, name: str | None, doc: str | None
+    ) -> Any:
         """Create a function's counterpart; a builtin function has no flags."""
         made: Any = self._object(number, TestCallable if flags is None else TestFunction)
         for attribute, value in (("_flags", flags), ("__name__", name), ("__doc__", doc)):
@@ -326,7 +375,11 @@ class Counterparts:
         """Return a class's counterpart."""
         number = described.number
         if number not in self._classes:
-            made = _behaving_class(described) if described.data is None else _data_class(described)
+            made = (
+                _behaving_class(described)
+                if described.data is None
+                else _data_class(described)
+            )
             type.__setattr__(made, "_call_back", self._call_back)
             type.__setattr__(made, "_number", None)
             self._classes[number] = made
@@ -337,13 +390,20 @@ class Counterparts:
 
 
 def _behaving_class(described: ClassOfTests) -> type:
-    members: dict[str, Any] = {each: _SPECIALS.get(each) or _special(each) for each in described.specials}
+    members: dict[str, Any] = {
+        each: _SPECIALS.get(each) or _special(each) for each in described.specials
+    }
     if "__eq__" in members and "__hash__" not in members:
         members["__hash__"] = object.__hash__
     bases = described.bases
     if not any(issubclass(base, TestObject) for base in bases):
         bases = (*bases, TestObject)
-    return type.__new__(TestClass, described.name, bases, {**members, "__module__": "tests", "__doc__": described.doc})
+    return type.__new__(
+        TestClass,
+        described.name,
+        bases,
+        {**members, "__module__": "tests", "__doc__": described.doc},
+    )
 
 
 def _data_class(described: ClassOfTests) -> Any:
@@ -354,6 +414,9 @@ def _data_class(described: ClassOfTests) -> Any:
 
     fields, has_equality, has_order = described.data
     made: Any = type.__new__(
-        TestDataClass, described.name, described.bases, {**members, "__annotations__": dict(fields)}
+        TestDataClass,
+        described.name,
+        described.bases,
+        {**members, "__annotations__": dict(fields)},
     )
     return dataclass(made, eq=has_equality, order=has_order)

@@ -107,7 +107,9 @@ def _annotation(kind: Any) -> Any:
 def _checked_name(target: Any, name: Any) -> str:
     _check_no_tests(target)
     if type(name) is not str or name.startswith("_") or name in _of_mocks(target):
-        raise AttributeError(f"{type(target).__name__!r} object has no attribute {name!r}", name=str(name))
+        raise AttributeError(
+            f"{type(target).__name__!r} object has no attribute {name!r}", name=str(name)
+        )
     return name
 
 
@@ -120,7 +122,9 @@ def _check_no_tests(target: Any) -> None:
         TypeError: if `target` is a unittest test case or a class with a method named `test_...`.
     """
     if has_tests(target):
-        raise TypeError(f"the program may only pass on {target.__name__!r}, which has tests")
+        raise TypeError(
+            f"the program may only pass on {target.__name__!r}, which has tests"
+        )
 
 
 def _check_no_accessor(target: Any) -> None:
@@ -232,7 +236,9 @@ def _check_no_method(target: Any, name: Any) -> None:
         found = _defined(target, name, found)
     is_computed = is_class and hasattr(type(found), "__get__")
     if callable(found) or is_computed:
-        raise AttributeError(f"the method {name!r} of a test's object is not to be replaced")
+        raise AttributeError(
+            f"the method {name!r} of a test's object is not to be replaced"
+        )
 
 
 def _defined(kind: type, name: str, default: Any = None) -> Any:
@@ -281,12 +287,16 @@ class _Changes:
             frame = frame.f_back
         if frame is None or (name[:1] == "_" and name not in CHANGED_BY_DECORATORS):
             return False
-        return (target.__name__, frame.f_lineno) in _decorator_lines(self.sources[frame.f_code.co_filename])
+        return (target.__name__, frame.f_lineno) in _decorator_lines(
+            self.sources[frame.f_code.co_filename]
+        )
 
 
 def _among_its_like(equality: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     """Restrict an `__eq__` of the program to two objects of one class; it must not compare plain results."""
-    return lambda one, other: equality(one, other) if type(one) is type(other) else NotImplemented
+    return lambda one, other: (
+        equality(one, other) if type(one) is type(other) else NotImplemented
+    )
 
 
 @cache
@@ -297,7 +307,9 @@ def _decorator_lines(source: str) -> frozenset[tuple[str, int]]:
         if isinstance(node, ast.ClassDef):
             for decorator in node.decorator_list:
                 last = decorator.end_lineno or decorator.lineno
-                found.update((node.name, line) for line in range(decorator.lineno, last + 1))
+                found.update(
+                    (node.name, line) for line in range(decorator.lineno, last + 1)
+                )
     return frozenset(found)
 
 
@@ -332,7 +344,9 @@ def _signature(target: Any) -> list[tuple[Any, ...]]:
     described = []
     for one in inspect.signature(target).parameters.values():
         annotation = [] if one.annotation is one.empty else [one.annotation]
-        described.append((one.name, int(one.kind), one.default is not one.empty, annotation))
+        described.append(
+            (one.name, int(one.kind), one.default is not one.empty, annotation)
+        )
     return described
 
 

@@ -79,7 +79,19 @@ class State:
     """Facts that the judge keeps about a program object."""
 
     __slots__ = (
-        *("adopt", "ahead", "began", "born", "differs", "driver", "given", "hash", "name", "number", "promised"),
+        *(
+            "adopt",
+            "ahead",
+            "began",
+            "born",
+            "differs",
+            "driver",
+            "given",
+            "hash",
+            "name",
+            "number",
+            "promised",
+        ),
         *("pulls", "remote", "reserved", "standing", "told", "way", "whole"),
     )
 
@@ -129,11 +141,19 @@ class Stub:
     def __getattr__(self, name: str) -> Any:
         if is_judgement(self, name):
             raise AttributeError(
-                f"{name} is not asked of a returned {type(self).__name__!r} object", name=name, obj=self
+                f"{name} is not asked of a returned {type(self).__name__!r} object",
+                name=name,
+                obj=self,
             )
-        is_hidden = name == "_remote_state" or (name[:2] == "__" == name[-2:] and name not in FORWARDED)
+        is_hidden = name == "_remote_state" or (
+            name[:2] == "__" == name[-2:] and name not in FORWARDED
+        )
         if is_hidden or name in ASSERTIONS_OF_MOCKS:
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
+            raise AttributeError(
+                f"{type(self).__name__!r} object has no attribute {name!r}",
+                name=name,
+                obj=self,
+            )
         return viewed(self, name, self._remote_state.remote.get(self, name))
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -154,7 +174,16 @@ class Stub:
 
 PREDICATES = frozenset(
     {name for name in dir(str) if name.startswith("is")}
-    | {"startswith", "endswith", "issubset", "issuperset", "isdisjoint", "difference", "symmetric_difference", "equals"}
+    | {
+        "startswith",
+        "endswith",
+        "issubset",
+        "issuperset",
+        "isdisjoint",
+        "difference",
+        "symmetric_difference",
+        "equals",
+    }
 )
 """Methods that would let an object judge an expected value."""
 
@@ -260,7 +289,9 @@ def _is_plain_result(value: Stub) -> bool:
 
 def _plain_base(value: Stub) -> Any:
     """Return the plain type of a stand-in that is plain data too: `list`, `int`."""
-    return next(kind for kind in type(value).__mro__ if not (issubclass(kind, Stub) or kind is Stub))
+    return next(
+        kind for kind in type(value).__mro__ if not (issubclass(kind, Stub) or kind is Stub)
+    )
 
 
 def _of_plain_base(value: Stub, name: str) -> Callable[..., Any]:
@@ -281,12 +312,16 @@ def _refused(value: Stub, name: str, *args: Any) -> Any:
     """
     if name in REFLECTED and _may_answer(args[0], REFLECTED[name], value):
         return NotImplemented
-    return value._remote_state.remote.refuse(f"{name} is not asked of a returned {type(value).__name__!r} object")
+    return value._remote_state.remote.refuse(
+        f"{name} is not asked of a returned {type(value).__name__!r} object"
+    )
 
 
 def _may_answer(other: Any, name: str, value: Stub) -> bool:
     """Test if the method `name` of the other operand's class, not of Python's plain types, may judge `value`."""
-    kind = next(each for each in type(other).__mro__ if name in vars(each) or each is object)
+    kind = next(
+        each for each in type(other).__mro__ if name in vars(each) or each is object
+    )
     if kind is object or is_plain_type(kind):
         return False
     return not isinstance(other, Stub) or _is_asked(other, name, (value,))
@@ -306,7 +341,11 @@ def _judged(self: Stub, name: str, args: tuple[Any, ...]) -> Any:
     # The digits that a number is rounded to are no operand.
     others = () if name in UNARY else args
     if not _is_asked(self, name, others):
-        return _by_fields(self, name, args[0]) if name in ORDER else _refused(self, name, *args)
+        return (
+            _by_fields(self, name, args[0])
+            if name in ORDER
+            else _refused(self, name, *args)
+        )
     standing = _standing(self)
     is_distance = _is_distance(self, name, others)
     is_told = is_distance or (name in BINARY | UNARY and _is_told(self, name, others))
@@ -320,7 +359,9 @@ def _judged(self: Stub, name: str, args: tuple[Any, ...]) -> Any:
         state.standing = standing if is_in_place else max(state.standing, Standing.COMPUTED)
         # A sum in place is what tests keep accounts with.
         is_sum = is_in_place and name == "__iadd__"
-        is_difference = is_distance or (not is_sum and any(_may_differ(name, other) for other in others))
+        is_difference = is_distance or (
+            not is_sum and any(_may_differ(name, other) for other in others)
+        )
         state.differs = is_difference or any(map(_differs, (result, self, *others)))
     return result
 
@@ -353,7 +394,9 @@ def _is_told(self: Stub, name: str, others: tuple[Any, ...]) -> bool:
     operands = (self, *others)
     by_made = _is_made(self, operands, map(_standing, operands))
     with_plain = not all(isinstance(other, Stub) for other in others)
-    return (with_plain and (name in ADDITIVE or not by_made)) or any(map(_differs, operands))
+    return (with_plain and (name in ADDITIVE or not by_made)) or any(
+        map(_differs, operands)
+    )
 
 
 def _is_distance(self: Stub, name: str, others: tuple[Any, ...]) -> bool:
@@ -361,14 +404,18 @@ def _is_distance(self: Stub, name: str, others: tuple[Any, ...]) -> bool:
 
     Plain data is compared by what it holds, and so must its distance from an expected value be.
     """
-    has_result = any(isinstance(each, Stub) and not _standing(each) for each in (self, *others))
+    has_result = any(
+        isinstance(each, Stub) and not _standing(each) for each in (self, *others)
+    )
     return has_result and name in DISTANCES and hasattr(_plain_base(self), name)
 
 
 def _is_made(self: Stub, operands: tuple[Any, ...], origins: Iterable[Standing]) -> bool:
     """Test if a test-made operand has the class of `self`."""
     pairs = zip(operands, origins, strict=True)
-    return any(origin is Standing.MADE and type(operand) is type(self) for operand, origin in pairs)
+    return any(
+        origin is Standing.MADE and type(operand) is type(self) for operand, origin in pairs
+    )
 
 
 def _differs(value: Any) -> bool:
@@ -377,7 +424,9 @@ def _differs(value: Any) -> bool:
 
 def _is_value(name: str, result: Any) -> bool:
     """Test if an operator's result is an object, or contents to compare, and no distance from an expected value."""
-    is_contents = isinstance(result, str | bytes | list | tuple | dict) and name not in DISTANCES
+    is_contents = (
+        isinstance(result, str | bytes | list | tuple | dict) and name not in DISTANCES
+    )
     return is_contents or isinstance(result, Handle) or result is NotImplemented
 
 
@@ -385,7 +434,9 @@ def _may_differ(name: str, other: Any) -> bool:
     """Test if an operator may give the difference of an object from an expected value; `sum` begins with `0 + x`."""
     begins_sum = name == "__radd__" and type(other) in (int, float) and other == 0
     is_joined = isinstance(other, str) and "add" in name
-    return name in ADDITIVE and not (begins_sum or is_joined or isinstance(other, Stub | FunctionType))
+    return name in ADDITIVE and not (
+        begins_sum or is_joined or isinstance(other, Stub | FunctionType)
+    )
 
 
 def _by_fields(one: Stub, name: str, other: Any) -> Any:
@@ -423,7 +474,11 @@ def _iter(self: Stub) -> Any:
     if _is_plain_result(self):
         return _of_plain_base(self, "__iter__")()
     # Items that were fetched ahead would be lost with a new iterator.
-    if getattr(type(self), "_ahead", False) and _has(self, "__next__") and not _has(self, "__len__"):
+    if (
+        getattr(type(self), "_ahead", False)
+        and _has(self, "__next__")
+        and not _has(self, "__len__")
+    ):
         return self
     return begin(self)
 
@@ -458,8 +513,12 @@ def _bool(self: Stub) -> bool:
         return bool(base.__bool__(self)) if hasattr(base, "__bool__") else _len(self) > 0
     state = self._remote_state
     if state.differs:
-        state.remote.refuse(f"__bool__ is not asked of a {type(self).__name__!r} object and plain data")
-    found = once(state, ("__bool__",), partial(state.remote.request, "special", self, "__bool__"))
+        state.remote.refuse(
+            f"__bool__ is not asked of a {type(self).__name__!r} object and plain data"
+        )
+    found = once(
+        state, ("__bool__",), partial(state.remote.request, "special", self, "__bool__")
+    )
     if type(found) is not bool:
         raise TypeError(f"__bool__ should return bool, returned {type(found).__name__}")
     return found
@@ -471,7 +530,9 @@ def viewed(self: Stub, name: str, found: Any) -> Any:
         return found
     if _has(self, "__len__"):
         _len(self)
-    return lambda *args, **kwargs: view(self._remote_state, name, _call(found, *args, **kwargs))
+    return lambda *args, **kwargs: view(
+        self._remote_state, name, _call(found, *args, **kwargs)
+    )
 
 
 def _enter(self: Stub) -> Any:
@@ -499,7 +560,11 @@ def drive(method: str) -> Callable[..., Any]:
 
 def bind(self: Stub, instance: Any, owner: Any = None) -> Any:
     """Bind a function's stand-in to an instance: tests patch methods and store functions on their classes."""
-    return self if instance is None else lambda *args, **kwargs: _call(self, instance, *args, **kwargs)
+    return (
+        self
+        if instance is None
+        else lambda *args, **kwargs: _call(self, instance, *args, **kwargs)
+    )
 
 
 _OWN: dict[str, Callable[..., Any]] = {

@@ -15,11 +15,32 @@ from typing import Any
 _FIRST_PULLS = 8
 _MOST_DOUBLINGS = 8
 _READING = frozenset(
-    {"get", "eq", "hash", "str", "repr", "format", "iter", "next", "dir", "isinstance", "issubclass", "names"}
+    {
+        "get",
+        "eq",
+        "hash",
+        "str",
+        "repr",
+        "format",
+        "iter",
+        "next",
+        "dir",
+        "isinstance",
+        "issubclass",
+        "names",
+    }
     | {"copy", "deepcopy"}
 )
 _READING_SPECIALS = frozenset(
-    {"__len__", "__contains__", "__bool__", "__iter__", "__reversed__", "__str__", "__repr__"}
+    {
+        "__len__",
+        "__contains__",
+        "__bool__",
+        "__iter__",
+        "__reversed__",
+        "__str__",
+        "__repr__",
+    }
 )
 VIEWS = frozenset({"items", "keys", "values"})
 """Methods that return an object's whole contents without changing it."""
@@ -34,7 +55,9 @@ def is_act(operation: str, values: tuple[Any, ...]) -> bool:
         return type(values[1]) not in (int, slice)
     if operation != "special":
         return operation not in _READING
-    return values[1] not in _READING_SPECIALS and not (values[1] == "__getitem__" and type(values[2]) in (int, slice))
+    return values[1] not in _READING_SPECIALS and not (
+        values[1] == "__getitem__" and type(values[2]) in (int, slice)
+    )
 
 
 class Told:
@@ -122,7 +145,9 @@ def _check_views(state: Any, told: Told) -> None:
         # The keys may be fewer than an iteration gives.
         least = promised if name != "keys" else told.length or 0
         if count < least:
-            state.remote.contradicted(f"{state.name} has {promised} items, and {name}() gives {count} of them")
+            state.remote.contradicted(
+                f"{state.name} has {promised} items, and {name}() gives {count} of them"
+            )
 
 
 def note_length(state: Any, length: int) -> int:
@@ -166,7 +191,9 @@ def note_missing(state: Any, index: int) -> None:
 
 
 def _contradict(state: Any, detail: str) -> None:
-    state.remote.contradicted(f"{state.name} has the length {told_by(state).length} and {detail}")
+    state.remote.contradicted(
+        f"{state.name} has the length {told_by(state).length} and {detail}"
+    )
 
 
 def begin(whole: Any) -> Any:
@@ -181,7 +208,9 @@ def begin(whole: Any) -> Any:
 def backwards(whole: Any) -> Any:
     """Request an iterator over a stand-in's object from its end."""
     state = whole._remote_state
-    return _followed(state, state.remote.request("special", whole, "__reversed__"), "reversed")
+    return _followed(
+        state, state.remote.request("special", whole, "__reversed__"), "reversed"
+    )
 
 
 def _followed(state: Any, iterator: Any, way: str) -> Any:
@@ -230,7 +259,9 @@ def _note_end(state: Any) -> None:
     elif state.way == "iter" and whole is not state:
         note_items(whole, state.given)
     elif state.promised is not None and count < state.promised:
-        state.remote.contradicted(f"{whole.name} has the length {state.promised} and gives {count} items")
+        state.remote.contradicted(
+            f"{whole.name} has the length {state.promised} and gives {count} items"
+        )
     else:
         note_missing(whole, count)
 

@@ -17,7 +17,12 @@ from traceback import walk_tb
 from types import CodeType, ModuleType
 from typing import Any, NoReturn
 
-from trl_grpo_ext.programs.sandbox.inside.compiled import SETUP_FILE, BadTestsError, Tests, innermost
+from trl_grpo_ext.programs.sandbox.inside.compiled import (
+    SETUP_FILE,
+    BadTestsError,
+    Tests,
+    innermost,
+)
 from trl_grpo_ext.programs.sandbox.inside.crossing.printing import Capture
 from trl_grpo_ext.programs.sandbox.inside.guard.code_guard import CodeGuard
 from trl_grpo_ext.programs.sandbox.inside.guard.empty_arrays import guard_empty_arrays
@@ -68,7 +73,9 @@ def run_tests(control: int, rpc: int, *, guarded: bool) -> None:
         return
     trainer.send({"ready": True})
     most = tests.message_bytes
-    program = ProgramProxy(Channel(rpc, frame_bytes=most, total_bytes=MESSAGES_IN_ALL * most), tests.sources)
+    program = ProgramProxy(
+        Channel(rpc, frame_bytes=most, total_bytes=MESSAGES_IN_ALL * most), tests.sources
+    )
     judgement = _Judgement(trainer, program, tests)
     if guarded:
         CodeGuard([setup, *snippets], judgement.refuse).install(text_of(tests.sources))
@@ -113,7 +120,9 @@ class _Judgement:
         os._exit(0)
 
 
-def _prepare(program: ProgramProxy, setup: CodeType, tests: Tests) -> tuple[dict[str, Any], tuple[str, str] | None]:
+def _prepare(
+    program: ProgramProxy, setup: CodeType, tests: Tests
+) -> tuple[dict[str, Any], tuple[str, str] | None]:
     """Build the tests' namespace by running their setup.
 
     Returns:
@@ -173,7 +182,9 @@ class SolutionModule(ModuleType):
             return _unbound(program.request("public"))
         found = [] if name.startswith("__") else program.look_up([name])[name]
         if not found:
-            raise AttributeError(f"module 'solution' has no attribute {name!r}", name=name, obj=self)
+            raise AttributeError(
+                f"module 'solution' has no attribute {name!r}", name=name, obj=self
+            )
         return found[0]
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -215,7 +226,9 @@ def _undefined(name: str) -> Callable[..., NoReturn]:
     return undefined
 
 
-def _run(program: ProgramProxy, code: CodeType, namespace: dict[str, Any]) -> tuple[str, str]:
+def _run(
+    program: ProgramProxy, code: CodeType, namespace: dict[str, Any]
+) -> tuple[str, str]:
     """Run a test and return its ending and detail."""
     program.begin_test()
     error: BaseException | None = None
@@ -239,7 +252,11 @@ _MAX_BITS = 10_000
 class _Short(reprlib.Repr):
     def repr_int(self, x: int, level: int) -> str:
         """Describe a large integer by its type only: printing takes time quadratic in the number of digits."""
-        return super().repr_int(x, level) if x.bit_length() < _MAX_BITS else f"<{type(x).__name__}>"
+        return (
+            super().repr_int(x, level)
+            if x.bit_length() < _MAX_BITS
+            else f"<{type(x).__name__}>"
+        )
 
 
 _short = _Short()
@@ -265,7 +282,11 @@ def _detail(program: ProgramProxy, error: BaseException) -> tuple[str, str]:
     of_program = error is program.last_error
     message = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
     if isinstance(error, MemoryError):
-        return ("memory", message[:_MAX_DETAIL]) if of_program else ("protocol", "too much data")
+        return (
+            ("memory", message[:_MAX_DETAIL])
+            if of_program
+            else ("protocol", "too much data")
+        )
     if isinstance(error, AssertionError) and not of_program:
         return "failed", _failed(program, error)
     return "error", message.split("\n")[0][:_MAX_DETAIL]
@@ -307,5 +328,13 @@ def _last_call(program: ProgramProxy) -> str:
 
 def _limit(result: Any) -> str:
     """Name the limit that a right program meets whose result is an object of a library, such as sympy's."""
-    is_asked_of_none = isinstance(result, Handle) and getattr(type(result), "_ahead", False) and result._equates
-    return ", an object of a library, which equals nothing of the tests" if is_asked_of_none else ""
+    is_asked_of_none = (
+        isinstance(result, Handle)
+        and getattr(type(result), "_ahead", False)
+        and result._equates
+    )
+    return (
+        ", an object of a library, which equals nothing of the tests"
+        if is_asked_of_none
+        else ""
+    )

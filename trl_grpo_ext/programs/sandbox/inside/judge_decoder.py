@@ -5,7 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from trl_grpo_ext.programs.sandbox.inside.crossing.decoder import Decoder
-from trl_grpo_ext.programs.sandbox.inside.crossing.values import Json, MalformedError, contents
+from trl_grpo_ext.programs.sandbox.inside.crossing.values import (
+    Json,
+    MalformedError,
+    contents,
+)
 from trl_grpo_ext.programs.sandbox.inside.given import check_replaced
 from trl_grpo_ext.programs.sandbox.inside.handle import ASSERTIONS_OF_MOCKS, PREDICATES
 

@@ -18,10 +18,20 @@ from trl_grpo_ext.programs.sandbox.inside.counterparts import (
     TestDataClass,
     TestObject,
 )
-from trl_grpo_ext.programs.sandbox.inside.crossing.classes import OWN_MODULES, description, keeps_its_class, plain_base
+from trl_grpo_ext.programs.sandbox.inside.crossing.classes import (
+    OWN_MODULES,
+    description,
+    keeps_its_class,
+    plain_base,
+)
 from trl_grpo_ext.programs.sandbox.inside.crossing.containers import write_contents
 from trl_grpo_ext.programs.sandbox.inside.crossing.decoder import Decoder
-from trl_grpo_ext.programs.sandbox.inside.crossing.encoder import Encoder, is_plain_type, write_as, write_container
+from trl_grpo_ext.programs.sandbox.inside.crossing.encoder import (
+    Encoder,
+    is_plain_type,
+    write_as,
+    write_container,
+)
 from trl_grpo_ext.programs.sandbox.inside.crossing.exceptions import (
     CLASS_TAGS,
     Counterpart,
@@ -51,7 +61,9 @@ class Objects:
         self._handles = Table()
         self._replaced: dict[tuple[int, str], Any] = {}
         self._counterparts = Counterparts(call_back)
-        self._exceptions = Exceptions(self._write_exception_class, self._read_class, number_of=self.number)
+        self._exceptions = Exceptions(
+            self._write_exception_class, self._read_class, number_of=self.number
+        )
         self._error_classes: dict[int, type[BaseException]] = {}
         self._numbers: dict[type[BaseException], int] = {}
 
@@ -61,7 +73,11 @@ class Objects:
         A list, dict or other container with a number crosses as an object, not as plain data.
         """
         kind = type(value)
-        if not is_plain_type(kind) and not isinstance(value, type) and kind.__module__ in OWN_MODULES:
+        if (
+            not is_plain_type(kind)
+            and not isinstance(value, type)
+            and kind.__module__ in OWN_MODULES
+        ):
             self.number(value)
 
     def set_attribute(self, target: Any, name: str, value: Any) -> None:
@@ -91,7 +107,10 @@ class Objects:
         flattens the value, or handles it as any other object.
         """
         kind = type(value)
-        if isinstance(value, Enum) and (module := kind.__module__) in sys.stdlib_module_names:
+        if (
+            isinstance(value, Enum)
+            and (module := kind.__module__) in sys.stdlib_module_names
+        ):
             return {"member": [module, kind.__name__, value.name]}
         base = plain_base(kind)
         if base is None:
@@ -147,7 +166,11 @@ class Objects:
         return {"handle": [self.number(value), self._write_class(encoder, kind), name]}
 
     def _write_exception_class(self, encoder: Encoder, kind: type) -> Json:
-        return {"my_exception": self._numbers[kind]} if kind in self._numbers else self._write_class(encoder, kind)
+        return (
+            {"my_exception": self._numbers[kind]}
+            if kind in self._numbers
+            else self._write_class(encoder, kind)
+        )
 
     def _write_class(self, encoder: Encoder, kind: type) -> Json:
         number = self.number(kind)
@@ -156,7 +179,13 @@ class Objects:
         if any(kind is each for each in self.described):
             return {"class": [number]}
         self.described.append(kind)
-        return {"class": [number, kind.__name__, *description(kind, lambda base: self._base(encoder, base))]}
+        return {
+            "class": [
+                number,
+                kind.__name__,
+                *description(kind, lambda base: self._base(encoder, base)),
+            ]
+        }
 
     def _base(self, encoder: Encoder, base: type) -> Json:
         if is_shared(base):
@@ -179,13 +208,23 @@ class Objects:
 
     def _read_class(self, data: Json) -> Any:
         ((tag, payload),) = data.items()
-        return self._handles.objects[payload] if tag == "remote" else self._error_class(*payload)
+        return (
+            self._handles.objects[payload]
+            if tag == "remote"
+            else self._error_class(*payload)
+        )
 
-    def _error_class(self, number: int, name: str, bases: list[Json]) -> type[BaseException]:
+    def _error_class(
+        self, number: int, name: str, bases: list[Json]
+    ) -> type[BaseException]:
         """Create the counterpart of a test's exception class: its name and bases, none of its code."""
         if number not in self._error_classes:
             parents = [self._exceptions.decode_class(base) for base in bases]
-            first = () if any(issubclass(parent, Counterpart) for parent in parents) else (Counterpart,)
+            first = (
+                ()
+                if any(issubclass(parent, Counterpart) for parent in parents)
+                else (Counterpart,)
+            )
             try:
                 kind: Any = type(name, (*first, *parents), {"__module__": "solution"})
             except TypeError:
@@ -211,7 +250,9 @@ class Objects:
             value = decoder.decode(plain)
             kind = self._namespace.get(name)
             # The program may have the enumeration too; else it gets the value.
-            return kind.__members__.get(member, value) if isinstance(kind, EnumMeta) else value
+            return (
+                kind.__members__.get(member, value) if isinstance(kind, EnumMeta) else value
+            )
         if tag == "error":
             return self._read_error(decoder, data)
         if tag in CLASS_TAGS:

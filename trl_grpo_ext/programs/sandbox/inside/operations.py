@@ -20,7 +20,9 @@ _import_module = importlib.import_module  # the tests may patch it
 _CHUNK_BYTES, _CHUNK_SECONDS = 32 << 10, 0.005
 
 
-def on_names(namespace: dict[str, Any], found: Callable[[Any], None]) -> dict[str, Callable[..., Any]]:
+def on_names(
+    namespace: dict[str, Any], found: Callable[[Any], None]
+) -> dict[str, Callable[..., Any]]:
     """Return operations on the program's global names.
 
     Args:
@@ -40,7 +42,12 @@ def on_names(namespace: dict[str, Any], found: Callable[[Any], None]) -> dict[st
     def public() -> list[str]:
         return [name for name in namespace if not name.startswith("_")]
 
-    return {"names": names, "set_name": namespace.__setitem__, "delete_name": delete_name, "public": public}
+    return {
+        "names": names,
+        "set_name": namespace.__setitem__,
+        "delete_name": delete_name,
+        "public": public,
+    }
 
 
 def _chunk(iterator: Any, size: int) -> tuple[list[Any], BaseException | None]:
@@ -182,7 +189,9 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "start": _tasks.start,
     "step": _tasks.step,
     "cancel": _tasks.cancel,
-    "special": lambda target, name, /, *args, **kwargs: getattr(type(target), name)(target, *args, **kwargs),
+    "special": lambda target, name, /, *args, **kwargs: getattr(type(target), name)(
+        target, *args, **kwargs
+    ),
     "inherited": _inherited,
     "parameters": _parameters,
     "library": _library,

@@ -43,7 +43,9 @@ def compile_program(source: str) -> CodeType:
     try:
         return compile(source, FILENAME, "exec", dont_inherit=True)
     except SyntaxError as error:
-        raise CompileError(f"{type(error).__name__}: {error.msg} (line {error.lineno})") from None
+        raise CompileError(
+            f"{type(error).__name__}: {error.msg} (line {error.lineno})"
+        ) from None
     except Exception as error:
         # Null bytes, surrogates, or nesting too deep for the compiler.
         raise CompileError(describe(error)) from None
@@ -77,7 +79,9 @@ def cap_thread_stacks() -> None:
 
     def capped(size: int = 0) -> int:
         most, _ = resource.getrlimit(resource.RLIMIT_AS)
-        return set_size(size if most == resource.RLIM_INFINITY else min(size, most // _PARTS_OF_MEMORY))
+        return set_size(
+            size if most == resource.RLIM_INFINITY else min(size, most // _PARTS_OF_MEMORY)
+        )
 
     # Python 3.13 imports threading before a program does.
     for name in ("_thread", "threading"):
@@ -91,7 +95,11 @@ def describe(error: BaseException) -> str:
         message = str(error)[:_MAX_DETAIL]
     except Exception:
         message = ""
-    lines = [number for frame, number in walk_tb(error.__traceback__) if frame.f_code.co_filename == FILENAME]
+    lines = [
+        number
+        for frame, number in walk_tb(error.__traceback__)
+        if frame.f_code.co_filename == FILENAME
+    ]
     text = f"{type(error).__name__}: {message}" if message else type(error).__name__
     return f"{text} (line {lines[-1]})" if lines else text
 

@@ -111,7 +111,11 @@ class ProgramProxy:
         if message == {"loaded": True}:
             return None
         failed = message.get("failed")
-        if not isinstance(failed, dict) or failed.get("ending") not in ("compile_error", "error", "memory"):
+        if not isinstance(failed, dict) or failed.get("ending") not in (
+            "compile_error",
+            "error",
+            "memory",
+        ):
             self._end("protocol", "no word of whether the program was loaded")
         return {"ending": failed["ending"], "detail": str(failed.get("detail", ""))[:500]}
 
@@ -157,7 +161,9 @@ class ProgramProxy:
             A dict that maps each name to a list of its value, or to an empty list if the program lacks the name.
         """
         found = self.request("names", *names)
-        if len(found) != len(names) or not all(type(each) is list and len(each) <= 1 for each in found):
+        if len(found) != len(names) or not all(
+            type(each) is list and len(each) <= 1 for each in found
+        ):
             self._end("protocol", "a malformed answer to names")
         for name, each in zip(names, found, strict=True):
             for value in each:
@@ -170,7 +176,11 @@ class ProgramProxy:
             self.request("end")
         if self.fault is None and not self._channel.ends_silently():
             self._note("protocol", "an answer that nobody asked for")
-        return (self.fault.ending, self.fault.detail) if self.fault and self.fault.ending == "protocol" else None
+        return (
+            (self.fault.ending, self.fault.detail)
+            if self.fault and self.fault.ending == "protocol"
+            else None
+        )
 
     def contradicted(self, detail: str) -> NoReturn:
         """End the run, because an object made two contradictory statements."""
@@ -201,7 +211,13 @@ class ProgramProxy:
     def _end(self, ending: str, detail: str) -> NoReturn:
         raise self._note(ending, detail)
 
-    def _ask(self, operation: str, values: tuple[Any, ...], named: dict[str, Any], adopted: Any = None) -> Any:
+    def _ask(
+        self,
+        operation: str,
+        values: tuple[Any, ...],
+        named: dict[str, Any],
+        adopted: Any = None,
+    ) -> Any:
         self.check_silence()
         if self.fault is not None:
             raise self.fault
@@ -210,7 +226,11 @@ class ProgramProxy:
         forget = self._open == 0 and self._shared.is_full
         if forget:
             message["forget"] = True
-        self._write(message, "values", lambda encoder: encoder.encode_all((*values, *named.values())))
+        self._write(
+            message,
+            "values",
+            lambda encoder: encoder.encode_all((*values, *named.values())),
+        )
         if named:
             message["names"] = list(named)
         self.asked += 1
@@ -223,8 +243,12 @@ class ProgramProxy:
             if forget:
                 self._shared = Shared()
 
-    def _write(self, message: dict[str, Json], key: str, encode: Callable[[Encoder], Json]) -> None:
-        Encoder(self._shared, self._translation.write, self._translation.first).write(message, key, encode)
+    def _write(
+        self, message: dict[str, Json], key: str, encode: Callable[[Encoder], Json]
+    ) -> None:
+        Encoder(self._shared, self._translation.write, self._translation.first).write(
+            message, key, encode
+        )
 
     def _reply(self, operation: str, number: int, adopted: Any) -> Any:
         """Serve callbacks until a request's reply arrives, and return its value.
@@ -250,7 +274,9 @@ class ProgramProxy:
             self._end("protocol", f"a malformed answer: {fault}")
         refuted, self._refuted = self._refuted, None
         if error is not None:
-            if isinstance(error, StopIteration | StopAsyncIteration) and not expects_end(self.sources):
+            if isinstance(error, StopIteration | StopAsyncIteration) and not expects_end(
+                self.sources
+            ):
                 error = RuntimeError(f"the program raised {type(error).__name__}")
             self.last_error = error
             raise error
@@ -260,7 +286,9 @@ class ProgramProxy:
             raise refuted
         return value
 
-    def _read_reply(self, message: dict[str, Json], adopted: Any) -> tuple[Any, BaseException | None]:
+    def _read_reply(
+        self, message: dict[str, Json], adopted: Any
+    ) -> tuple[Any, BaseException | None]:
         decoder = JudgeDecoder(self._shared, self._translation.read)
         value, error = None, None
         if "raise" in message:
@@ -275,7 +303,9 @@ class ProgramProxy:
         self._finish(decoder, message, [value, vars(error) if error is not None else None])
         return value, error
 
-    def _finish(self, decoder: JudgeDecoder, message: dict[str, Json], received: list[Any]) -> None:
+    def _finish(
+        self, decoder: JudgeDecoder, message: dict[str, Json], received: list[Any]
+    ) -> None:
         changed = decoder.finish(message)
         if self.has_made:
             demote([received, *map(contents, changed)])
@@ -294,7 +324,9 @@ class ProgramProxy:
         printed: dict[str, str] = {}
         try:
             if self._nesting > MAX_NESTING:
-                raise RecursionError("too many nested calls between the tests and the program")
+                raise RecursionError(
+                    "too many nested calls between the tests and the program"
+                )
             with captured(message.get("redirected", []), printed):
                 result = use(*args, **kwargs)
             if message["do"] == "step":
@@ -307,14 +339,20 @@ class ProgramProxy:
             refused = error
             self._note_refuted(message, asked, error)
             answer = {}
-            self._write(answer, "raise", lambda encoder: self._translation.write_refusal(encoder, refused))
+            self._write(
+                answer,
+                "raise",
+                lambda encoder: self._translation.write_refusal(encoder, refused),
+            )
         finally:
             self._nesting -= 1
         if printed:
             answer["printed"] = printed
         self._send(answer)
 
-    def _note_refuted(self, message: dict[str, Json], asked: int, error: BaseException | None) -> None:
+    def _note_refuted(
+        self, message: dict[str, Json], asked: int, error: BaseException | None
+    ) -> None:
         """Note a failed assertion of a test object that was used with values of the program, or asked the program.
 
         An AssertionError that the program itself has raised meanwhile is one of its results.
@@ -330,12 +368,19 @@ class ProgramProxy:
         if isinstance(error, AssertionError) and (has_values or has_asked):
             self._refuted = error
 
-    def _read_callback(self, message: dict[str, Json]) -> tuple[Callable[..., Any], list[Any], dict[str, Any]]:
+    def _read_callback(
+        self, message: dict[str, Json]
+    ) -> tuple[Callable[..., Any], list[Any], dict[str, Any]]:
         target = self._translation.given.at(message["callback"])
-        read = self._translation.read if gets_whole(target) else self._translation.read_closed
+        read = (
+            self._translation.read if gets_whole(target) else self._translation.read_closed
+        )
         decoder = JudgeDecoder(self._shared, read)
         use = self._uses[checked(message["do"], str)]
-        values, names = decoder.decode_all(message["values"]), checked(message.get("names", []), list)
+        values, names = (
+            decoder.decode_all(message["values"]),
+            checked(message.get("names", []), list),
+        )
         self._finish(decoder, message, values)
         first = len(values) - len(names)
         return use, [target, *values[:first]], dict(zip(names, values[first:], strict=True))

@@ -13,10 +13,16 @@ from trl_grpo_ext.workers.frames import Channel
 
 # Python specializes code after it has run this often.
 _REHEARSALS = 4
-_REHEARSED_PROGRAM = {"program": "from typing import List\n\ndef add(a: List[int], b):\n    return a + b\n"}
+_REHEARSED_PROGRAM = {
+    "program": "from typing import List\n\ndef add(a: List[int], b):\n    return a + b\n"
+}
 _REHEARSED_TESTS = {
     "setup": "import math\ndef check(f):\n    assert f([1], [2]) == [1, 2]\n    assert f(1, b=2.5) == 3.5\n",
-    "tests": ["check(add)", "assert add('a', 'b') == 'ab'", "assert add((1,), (2,)) == (1, 2)"],
+    "tests": [
+        "check(add)",
+        "assert add('a', 'b') == 'ab'",
+        "assert add((1,), (2,)) == (1, 2)",
+    ],
     "names": ["add"],
     "stop_at_first": True,
     "message_bytes": 1 << 20,

@@ -11,7 +11,14 @@ import sys
 from collections import defaultdict
 from collections.abc import Iterator
 from functools import partial
-from types import AsyncGeneratorType, CodeType, CoroutineType, FrameType, FunctionType, GeneratorType
+from types import (
+    AsyncGeneratorType,
+    CodeType,
+    CoroutineType,
+    FrameType,
+    FunctionType,
+    GeneratorType,
+)
 from typing import Any
 
 from trl_grpo_ext.programs.sandbox.inside.crossing.binding import DESCRIPTOR
@@ -43,10 +50,19 @@ from trl_grpo_ext.programs.sandbox.inside.handle import (
 )
 from trl_grpo_ext.programs.sandbox.inside.iteration import begin, item_at, length_of
 
-_OF_CLASSES = {"__slots__", "__dict__", "__name__", "__qualname__", "__doc__", "__abstractmethods__"}
+_OF_CLASSES = {
+    "__slots__",
+    "__dict__",
+    "__name__",
+    "__qualname__",
+    "__doc__",
+    "__abstractmethods__",
+}
 _KEPT = (FORWARDED - _OF_CLASSES) | {"__init__", "__post_init__"}
 _OF_ERRORS = frozenset({"__str__", "__repr__", "__format__"})
-_OWN_NAMES = frozenset({"_remote_state", "_remote_class", "_ahead", "_equates", "_order", "mro"})
+_OWN_NAMES = frozenset(
+    {"_remote_state", "_remote_class", "_ahead", "_equates", "_order", "mro"}
+)
 
 
 class ClassState(State):
@@ -77,16 +93,22 @@ class RemoteClass(type):
 
     _remote_class: ClassState
 
-    def __new__(meta, name: str, bases: tuple[type, ...], members: dict[str, Any], /, **options: Any) -> Any:
+    def __new__(
+        meta, name: str, bases: tuple[type, ...], members: dict[str, Any], /, **options: Any
+    ) -> Any:
         if "_remote_class" in members:
             return super().__new__(meta, name, bases, members)
         # A test class inherits from a program class: the program creates a class too, with the same members.
-        remote = next(base._remote_class.remote for base in bases if isinstance(base, RemoteClass))
+        remote = next(
+            base._remote_class.remote for base in bases if isinstance(base, RemoteClass)
+        )
         state = ClassState(remote, -1, name)
         state.capital = True
         plain = any(not issubclass(base, Handle) for base in bases)
         layout = {} if plain else {"__slots__": ()}
-        new = super().__new__(meta, name, bases, {**members, **layout, "_remote_class": state})
+        new = super().__new__(
+            meta, name, bases, {**members, **layout, "_remote_class": state}
+        )
         state.number = remote.request("subclass", new, name, bases, members, options)
         return new
 
@@ -112,7 +134,11 @@ class RemoteClass(type):
 
     def _own(cls, value: Any, standing: Standing = Standing.COMPUTED) -> Any:
         """Give an object this standing if the class is trusted and the object is its instance; return the object."""
-        if cls._remote_class.trusted and isinstance(value, Stub) and issubclass(type(value), cls):
+        if (
+            cls._remote_class.trusted
+            and isinstance(value, Stub)
+            and issubclass(type(value), cls)
+        ):
             value._remote_state.standing = standing
             cls._remote_class.remote.has_made = True
         return value
@@ -121,7 +147,11 @@ class RemoteClass(type):
         is_hidden = name[:2] == "__" == name[-2:] and name not in FORWARDED
         # A class that the tests have not named was returned.
         if is_hidden or (name in PREDICATES and not cls._remote_class.trusted):
-            raise AttributeError(f"type object {cls.__name__!r} has no attribute {name!r}", name=name, obj=cls)
+            raise AttributeError(
+                f"type object {cls.__name__!r} has no attribute {name!r}",
+                name=name,
+                obj=cls,
+            )
         value = cls._own(cls._remote_class.remote.get(cls, name))
         if isinstance(value, Handle):
             value._remote_state.adopt = cls._own
@@ -132,7 +162,9 @@ class RemoteClass(type):
         # A special method stays: on each call it asks the program for the current attribute.
         if known is not MISSING and name not in ALL:
             type.__delattr__(cls, name)
-        original = RemoteAttribute.of(cls, name) if name in ALL and value is known else value
+        original = (
+            RemoteAttribute.of(cls, name) if name in ALL and value is known else value
+        )
         cls._remote_class.remote.request("set", cls, name, original)
         if type(value) is RemoteAttribute and value.is_of(cls, name):
             type.__setattr__(cls, name, value)
@@ -147,15 +179,23 @@ class RemoteClass(type):
         """
         if type.__instancecheck__(cls, instance) or _inherits(type(instance), cls):
             return True
-        is_returned = isinstance(instance, Stub) and instance._remote_state.standing < Standing.MADE
+        is_returned = (
+            isinstance(instance, Stub) and instance._remote_state.standing < Standing.MADE
+        )
         is_asked = _is_asked(type(instance), cls, is_returned)
-        return is_asked and bool(cls._remote_class.remote.request("isinstance", instance, cls))
+        return is_asked and bool(
+            cls._remote_class.remote.request("isinstance", instance, cls)
+        )
 
     def __subclasscheck__(cls, subclass: Any) -> bool:
         if type.__subclasscheck__(cls, subclass) or _inherits(subclass, cls):
             return True
-        is_asked = _is_asked(subclass, cls, getattr(subclass, "__module__", "") == "solution")
-        return is_asked and bool(cls._remote_class.remote.request("issubclass", subclass, cls))
+        is_asked = _is_asked(
+            subclass, cls, getattr(subclass, "__module__", "") == "solution"
+        )
+        return is_asked and bool(
+            cls._remote_class.remote.request("issubclass", subclass, cls)
+        )
 
     def __bool__(cls) -> bool:
         return True
@@ -165,7 +205,10 @@ class RemoteClass(type):
         return map(cls._own, begin(cls))
 
     def __len__(cls) -> int:
-        return length_of(cls._remote_class, lambda: int(cls._remote_class.remote.request("special", cls, "__len__")))
+        return length_of(
+            cls._remote_class,
+            lambda: int(cls._remote_class.remote.request("special", cls, "__len__")),
+        )
 
     def __getitem__(cls, key: Any) -> Any:
         ask = partial(cls._remote_class.remote.request, "getitem", cls, key)
@@ -200,9 +243,15 @@ def _is_asked(kind: Any, cls: RemoteClass, is_returned: bool) -> bool:
 
 
 # A class counts as an instance of these only by inheritance, not by having the methods.
-_ABSTRACT = frozenset(("Mapping", "MutableMapping", "Sequence", "MutableSequence", "Set", "MutableSet"))
+_ABSTRACT = frozenset(
+    ("Mapping", "MutableMapping", "Sequence", "MutableSequence", "Set", "MutableSet")
+)
 # Types that tests check with `isinstance`, by the name of the library's class.
-_OF_LIBRARY = {"generator": GeneratorType, "async_generator": AsyncGeneratorType, "coroutine": CoroutineType}
+_OF_LIBRARY = {
+    "generator": GeneratorType,
+    "async_generator": AsyncGeneratorType,
+    "coroutine": CoroutineType,
+}
 
 
 class ErrorStub(Counterpart, Stub):
@@ -226,7 +275,11 @@ class FieldOfTest:
         self._default = default
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
-        return self._default if instance is None else instance._remote_state.remote.get(instance, self._name)
+        return (
+            self._default
+            if instance is None
+            else instance._remote_state.remote.get(instance, self._name)
+        )
 
 
 def make_data_class(cls: RemoteClass, equates: bool, has_order: bool) -> None:
@@ -250,7 +303,12 @@ async def _async_function() -> None: ...
 
 
 _ASKED_BY_MOCKS = frozenset(
-    {"asyncio.coroutines", "functools", "inspect", "trl_grpo_ext.programs.sandbox.inside.patches.patching"}
+    {
+        "asyncio.coroutines",
+        "functools",
+        "inspect",
+        "trl_grpo_ext.programs.sandbox.inside.patches.patching",
+    }
 )
 """Modules whose functions `unittest.mock` calls to inspect an object; for the last module see `LIBRARY`."""
 
@@ -303,7 +361,9 @@ class RemoteAttribute:
 
     @property
     def __code__(self) -> CodeType:
-        return (_async_function if self._inspected("iscoroutinefunction") else _function).__code__
+        return (
+            _async_function if self._inspected("iscoroutinefunction") else _function
+        ).__code__
 
     @property
     def __signature__(self) -> Any:
@@ -312,10 +372,17 @@ class RemoteAttribute:
 
         told = self._owner._remote_class.remote.request("parameters", self)
         defaults = {True: ..., False: Parameter.empty}
-        return Signature([Parameter(name, kind, default=defaults[optional]) for name, kind, optional in told])
+        return Signature(
+            [
+                Parameter(name, kind, default=defaults[optional])
+                for name, kind, optional in told
+            ]
+        )
 
     def _inspected(self, question: str) -> bool:
-        return bool(self._owner._remote_class.remote.request("library", "inspect", question, self))
+        return bool(
+            self._owner._remote_class.remote.request("library", "inspect", question, self)
+        )
 
     def __dir__(self) -> list[str]:
         return []
@@ -332,14 +399,22 @@ class RemoteAttribute:
         if self._plain is not None and instance._remote_state.standing < Standing.MADE:
             return getattr(self._plain, self.__name__).__get__(instance)
         remote: Requester = self._owner._remote_class.remote
-        first = next(kind for kind in type.mro(type(instance)) if self.__name__ in vars(kind))
+        first = next(
+            kind for kind in type.mro(type(instance)) if self.__name__ in vars(kind)
+        )
         if first is self._owner:
             return viewed(instance, self.__name__, remote.get(instance, self.__name__))
         return remote.request("inherited", instance, self._owner, self.__name__)
 
 
 def make_class(
-    remote: Requester, number: int, name: str, full: list[str], bases: list[type], names: list[str], flags: list[str]
+    remote: Requester,
+    number: int,
+    name: str,
+    full: list[str],
+    bases: list[type],
+    names: list[str],
+    flags: list[str],
 ) -> RemoteClass:
     """Create a stand-in class from the program's description of a class.
 
@@ -386,10 +461,15 @@ def make_class(
     for abstract in _ABSTRACT.intersection(flags):
         getattr(collections.abc, abstract).register(made)
     if "__slots__" in names:
-        slots = RemoteAttribute("__slots__")
-        slots.__set_name__(made, "__slots__")
-        type.__setattr__(made, "__slots__", slots)
+        _request_slots(made)
     return made
+
+
+def _request_slots(made: RemoteClass) -> None:
+    """Let a stand-in class request the program's `__slots__`, in place of its own."""
+    slots = RemoteAttribute("__slots__")
+    slots.__set_name__(made, "__slots__")
+    type.__setattr__(made, "__slots__", slots)
 
 
 def _of_handles(names: list[str], flags: list[str]) -> dict[str, Any]:
@@ -413,10 +493,16 @@ def _plain_type(bases: list[type]) -> type | None:
     return None
 
 
-def _members(name: str, names: list[str], flags: list[str], plain: type | None) -> dict[str, Any]:
+def _members(
+    name: str, names: list[str], flags: list[str], plain: type | None
+) -> dict[str, Any]:
     """Make a stand-in class's attributes and methods from the program's names."""
     members = {each: _member(each, plain) for each in names if _is_kept(each)}
-    if "__hash__" in names and plain is not None and getattr(plain, "__hash__", None) is None:
+    if (
+        "__hash__" in names
+        and plain is not None
+        and getattr(plain, "__hash__", None) is None
+    ):
         members["__hash__"] = hash_of
     if plain is not None and issubclass(plain, defaultdict):
         # The program may have set a factory that does not cross.
@@ -442,7 +528,9 @@ def class_of_functions(remote: Requester, number: int) -> RemoteClass:
     if not _of_functions:
         described: Any = description(FunctionType, lambda base: None)
         _of_functions.append(make_class(remote, number, "function", *described))
-    type.__setattr__(_of_functions[0], "_remote_class", ClassState(remote, number, "function"))
+    type.__setattr__(
+        _of_functions[0], "_remote_class", ClassState(remote, number, "function")
+    )
     return _of_functions[0]
 
 

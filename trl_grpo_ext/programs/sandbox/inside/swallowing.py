@@ -18,21 +18,27 @@ _FOLDER = f"{os.path.dirname(__file__)}{os.sep}"
 _BUILTINS = frozenset(dir(builtins))
 
 
-def leave(self: Any, kind: type[BaseException] | None, error: BaseException | None, trace: Any) -> bool:
+def leave(
+    self: Any, kind: type[BaseException] | None, error: BaseException | None, trace: Any
+) -> bool:
     """Run a stand-in's `__exit__`: ask the program, then decide whether an exception may be swallowed."""
     remote = self._remote_state.remote
     swallow = remote.request("special", self, "__exit__", *_told(error))
     return bool(swallow) and error is not None and _may_be_swallowed(error, remote)
 
 
-async def leave_async(self: Any, kind: type[BaseException] | None, error: BaseException | None, trace: Any) -> bool:
+async def leave_async(
+    self: Any, kind: type[BaseException] | None, error: BaseException | None, trace: Any
+) -> bool:
     """Run a stand-in's `__aexit__`: ask the program, then decide whether an exception may be swallowed."""
     remote = self._remote_state.remote
     swallow = await remote.request("special", self, "__aexit__", *_told(error))
     return bool(swallow) and error is not None and _may_be_swallowed(error, remote)
 
 
-def _told(error: BaseException | None) -> tuple[type[BaseException] | None, BaseException | None, None]:
+def _told(
+    error: BaseException | None,
+) -> tuple[type[BaseException] | None, BaseException | None, None]:
     """Return `__exit__` arguments that the program may see, without a traceback.
 
     A failed assertion crosses as an empty AssertionError, since its message may show expected values.
@@ -63,9 +69,15 @@ def _may_be_swallowed(error: BaseException, remote: Any) -> bool:
         return True
     if trace.tb_next is not None:
         is_asked = trace.tb_next.tb_frame.f_code.co_filename.startswith(_FOLDER)
-        return is_asked and error is remote.last_error and _is_call_at(body[-1], trace.tb_lineno)
+        return (
+            is_asked
+            and error is remote.last_error
+            and _is_call_at(body[-1], trace.tb_lineno)
+        )
     # A `raise` in a helper or under a condition may depend on a comparison, so it does not count.
-    return any(isinstance(node, ast.Raise) and _is_at(node, trace.tb_lineno) for node in body)
+    return any(
+        isinstance(node, ast.Raise) and _is_at(node, trace.tb_lineno) for node in body
+    )
 
 
 def expects_end(sources: dict[str, str]) -> bool:
@@ -86,7 +98,10 @@ def expects_end(sources: dict[str, str]) -> bool:
         heads = [handler.type for handler in around.handlers]
     for head in heads:
         for node in ast.walk(head) if head is not None else ():
-            if isinstance(node, ast.Name) and node.id in ("StopIteration", "StopAsyncIteration"):
+            if isinstance(node, ast.Name) and node.id in (
+                "StopIteration",
+                "StopAsyncIteration",
+            ):
                 return True
     return False
 

@@ -27,11 +27,19 @@ from types import (
 from typing import Any
 
 from trl_grpo_ext.programs.sandbox.inside.crossing.binding import Token, described, whole
-from trl_grpo_ext.programs.sandbox.inside.crossing.classes import ClassOfTests, kind_of_function
+from trl_grpo_ext.programs.sandbox.inside.crossing.classes import (
+    ClassOfTests,
+    kind_of_function,
+)
 from trl_grpo_ext.programs.sandbox.inside.crossing.containers import refill
 from trl_grpo_ext.programs.sandbox.inside.crossing.decoder import Decoder
 from trl_grpo_ext.programs.sandbox.inside.crossing.encoder import Encoder, write_container
-from trl_grpo_ext.programs.sandbox.inside.crossing.exceptions import BUILTIN_NAMES, CLASS_TAGS, Exceptions, renew
+from trl_grpo_ext.programs.sandbox.inside.crossing.exceptions import (
+    BUILTIN_NAMES,
+    CLASS_TAGS,
+    Exceptions,
+    renew,
+)
 from trl_grpo_ext.programs.sandbox.inside.crossing.values import (
     MISSING,
     PLAIN_BASES,
@@ -42,7 +50,13 @@ from trl_grpo_ext.programs.sandbox.inside.crossing.values import (
     plain_scalar,
 )
 from trl_grpo_ext.programs.sandbox.inside.given import data_of, specials_of
-from trl_grpo_ext.programs.sandbox.inside.handle import Handle, Requester, Standing, State, Stub
+from trl_grpo_ext.programs.sandbox.inside.handle import (
+    Handle,
+    Requester,
+    Standing,
+    State,
+    Stub,
+)
 from trl_grpo_ext.programs.sandbox.inside.remote_class import (
     ErrorStub,
     RemoteAttribute,
@@ -92,7 +106,9 @@ class Translation:
         self._classes_of_tests = Table()
         self._described: dict[type, ClassOfTests] = {}
         self._exceptions_of_tests = Table()
-        self._exceptions = Exceptions(self._write_class, self._read_class, _without_expected, known=self._known_error)
+        self._exceptions = Exceptions(
+            self._write_class, self._read_class, _without_expected, known=self._known_error
+        )
         self._program = program
         self._objects: dict[int, Any] = {}
         self.classes: dict[int, RemoteClass] = {}
@@ -105,7 +121,11 @@ class Translation:
         # `type(value)` is used because a mock may pretend to be an instance.
         if issubclass(type(value), Stub | RemoteClass):
             return {"remote": value._remote_state.number}
-        number = getattr(value, "_remote_number", None) if isinstance(value, BaseException) else None
+        number = (
+            getattr(value, "_remote_number", None)
+            if isinstance(value, BaseException)
+            else None
+        )
         return None if number is None else {"remote": number}
 
     def write(self, encoder: Encoder, value: Any) -> Json:
@@ -141,7 +161,9 @@ class Translation:
             return write_container("instance", encoder, value)
         kind = type(value)
         given = self.given.add(kind) if kind.__module__ == "tests" else None
-        return {"object": [self.given.add(value), self._write_test_class(encoder, kind, given)]}
+        return {
+            "object": [self.given.add(value), self._write_test_class(encoder, kind, given)]
+        }
 
     def _write_named(self, encoder: Encoder, value: Any) -> Json:
         """Return JSON for a function or class that the test hands over."""
@@ -149,11 +171,15 @@ class Translation:
         if isinstance(value, type):
             return self._write_test_class(encoder, value, number)
         flags = kind_of_function(value) if isinstance(value, FunctionType) else None
-        return {"function": encoder.encode_all((number, flags, value.__name__, value.__doc__))}
+        return {
+            "function": encoder.encode_all((number, flags, value.__name__, value.__doc__))
+        }
 
     def _write_test_class(self, encoder: Encoder, kind: type, given: int | None) -> Json:
         """Return JSON for a class of test objects; `given` is its number if the program may use the class itself."""
-        return {"test_class": encoder.encode_all(self._description(kind)._replace(given=given))}
+        return {
+            "test_class": encoder.encode_all(self._description(kind)._replace(given=given))
+        }
 
     def _description(self, kind: type) -> ClassOfTests:
         """Describe a test's class as it was when it first crossed; a decorator may since have changed it."""
@@ -177,7 +203,9 @@ class Translation:
         known = self.first(encoder, error)
         if known is not None:
             return known
-        return self._exceptions.encode_error(error, encoder, encoder.shared.errors.add(error))
+        return self._exceptions.encode_error(
+            error, encoder, encoder.shared.errors.add(error)
+        )
 
     def _write_class(self, encoder: Encoder, kind: Any) -> Json:
         if isinstance(kind, RemoteClass):
@@ -186,7 +214,9 @@ class Translation:
             return {"exception": BUILTIN_NAMES[_UNGUARDED[kind]]}
         bases = [base for base in kind.__bases__ if issubclass(base, BaseException)]
         written = [self._exceptions.encode_class(base, encoder) for base in bases]
-        return {"my_exception": [self._exceptions_of_tests.add(kind), kind.__name__, written]}
+        return {
+            "my_exception": [self._exceptions_of_tests.add(kind), kind.__name__, written]
+        }
 
     def read_closed(self, decoder: Decoder, tag: str, data: Json) -> Any:
         """Read as `read` does, and leave tokens closed."""
@@ -222,7 +252,11 @@ class Translation:
         """Decode a test object, a test class, or a blank object of a data-only class."""
         if tag == "given":
             return whole(self.given.at(data))
-        return self._classes_of_tests.at(data) if tag == "test_class" else self._blank(decoder.decode(data))
+        return (
+            self._classes_of_tests.at(data)
+            if tag == "test_class"
+            else self._blank(decoder.decode(data))
+        )
 
     def _blank(self, kind: Any) -> Any:
         """Create an object of a data-only test class, without attributes.
@@ -244,7 +278,9 @@ class Translation:
         if not issubclass(cls, Handle):
             raise MalformedError("no object of that class")
         if known is None:
-            known = self._objects[number] = self._with_state(object.__new__(cls), number, name)
+            known = self._objects[number] = self._with_state(
+                object.__new__(cls), number, name
+            )
         return _returned(_of_class(known, cls))
 
     def _with_state(self, stand_in: Any, number: int, name: Json) -> Any:
@@ -265,7 +301,9 @@ class Translation:
         known = self._objects.get(checked(number, int))
         value = () if PLAIN_BASES[base] else _parts(checked(decoder.decode(content), base))
         if known is None:
-            known = self._objects[number] = self._with_state(base.__new__(cls, *value), number, cls.__name__)
+            known = self._objects[number] = self._with_state(
+                base.__new__(cls, *value), number, cls.__name__
+            )
         _of_class(known, cls)
         if PLAIN_BASES[base]:
             refill(decoder, decoder.enter(known), content)
@@ -283,7 +321,9 @@ class Translation:
             return decoder.decode(data)
         return self._error(decoder, payload, lambda kind: kind)
 
-    def _error(self, decoder: Decoder, data: Json, kind_of: Callable[[type], type] = _guarded) -> Any:
+    def _error(
+        self, decoder: Decoder, data: Json, kind_of: Callable[[type], type] = _guarded
+    ) -> Any:
         return self._known_error(*self._exceptions.decode_error(data, decoder, kind_of))
 
     def _known_error(self, error: Any, number: Json) -> Any:
@@ -314,13 +354,17 @@ class Translation:
         number, *described = checked(data, list)
         if checked(number, int) not in self.classes:
             if described == ["function"]:
-                return self.classes.setdefault(number, class_of_functions(self._program, number))
+                return self.classes.setdefault(
+                    number, class_of_functions(self._program, number)
+                )
             name, qualified, bases, names, flags = described
             known = [self._base(each) for each in checked(bases, list)[:_MAX_BASES]]
             parents = [base for base in known if base is not None]
             if not all(type(each) is str for each in (name, *qualified, *names, *flags)):
                 raise MalformedError("no name of a class")
-            made = make_class(self._program, number, name[:_MAX_NAME], qualified, parents, names, flags)
+            made = make_class(
+                self._program, number, name[:_MAX_NAME], qualified, parents, names, flags
+            )
             self.classes[number] = made
         return self.classes[number]
 
@@ -335,7 +379,11 @@ class Translation:
 
 def _parts(value: Any) -> tuple[Any, ...]:
     """Return arguments with which `__new__` makes an equal object: dates and times have a form for pickling."""
-    return tuple(value.__reduce_ex__(4)[1]) if isinstance(value, date | time | timedelta) else (value,)
+    return (
+        tuple(value.__reduce_ex__(4)[1])
+        if isinstance(value, date | time | timedelta)
+        else (value,)
+    )
 
 
 def _without_expected(error: BaseException) -> BaseException:
@@ -364,7 +412,11 @@ def _of_class(known: Any, cls: type) -> Any:
 def _library_member(data: Json) -> Any:
     """Decode a member of an enum of Python's library, a class available at both ends."""
     module, name, member = (checked(each, str) for each in checked(data, list))
-    kind = getattr(sys.modules.get(module), name, None) if module in sys.stdlib_module_names else None
+    kind = (
+        getattr(sys.modules.get(module), name, None)
+        if module in sys.stdlib_module_names
+        else None
+    )
     if not isinstance(kind, EnumMeta):
         raise MalformedError("no enumeration")
     return kind.__members__[member]

@@ -101,7 +101,9 @@ class Forker:
     def _obey(self) -> bool:
         """Carry out an order; return False if the trainer is gone."""
         try:
-            message, descriptors, _, _ = socket.recv_fds(self._control, MESSAGE_BYTES, MAX_DESCRIPTORS)
+            message, descriptors, _, _ = socket.recv_fds(
+                self._control, MESSAGE_BYTES, MAX_DESCRIPTORS
+            )
         except OSError:
             return False
         if not message:
@@ -128,7 +130,12 @@ class Forker:
         for child in children:
             placed = [] if child["kind"] == "program" else [-1, -1, -1]
             placed += itertools.islice(left, child["descriptors"])
-            prepared.append((child["kind"], self._walls_of(child["kind"], child["limits"], tuple(placed))))
+            prepared.append(
+                (
+                    child["kind"],
+                    self._walls_of(child["kind"], child["limits"], tuple(placed)),
+                )
+            )
         born = []
         for kind, calls in prepared:
             pid = self._fork()
@@ -137,19 +144,28 @@ class Forker:
             born.append(pid)
         for child, pid in zip(children, born, strict=True):
             watch = os.pidfd_open(pid)
-            self._children[watch] = Child(child["id"], pid, watch, child["kind"], child["limits"])
+            self._children[watch] = Child(
+                child["id"], pid, watch, child["kind"], child["limits"]
+            )
             self._poller.register(watch, select.POLLIN)
         for descriptor in descriptors:
             os.close(descriptor)
 
-    def _walls_of(self, kind: str, limits: dict[str, Any], placed: tuple[int, ...]) -> list[kernel.PreparedCall]:
+    def _walls_of(
+        self, kind: str, limits: dict[str, Any], placed: tuple[int, ...]
+    ) -> list[kernel.PreparedCall]:
         shared = self._shares_files
         key = kind, shared, *limits.values(), *placed
         if key not in self._walls:
             if len(self._walls) >= _KEPT_WALLS:
                 self._walls.clear()
             keeps_files = shared or kind != "judge"
-            walls = self._cell.walls(limits, descriptors=len(placed), keeps_files=keeps_files, own_folder=not shared)
+            walls = self._cell.walls(
+                limits,
+                descriptors=len(placed),
+                keeps_files=keeps_files,
+                own_folder=not shared,
+            )
             self._walls[key] = [*self._cell.place(placed), *walls]
         return self._walls[key]
 
@@ -159,7 +175,12 @@ class Forker:
         self._poller.unregister(child.watch)
         os.close(child.watch)
         del self._children[child.watch]
-        return {"number": child.number, "status": status, "cpu_seconds": cpu_seconds, "memory_kb": usage.ru_maxrss}
+        return {
+            "number": child.number,
+            "status": status,
+            "cpu_seconds": cpu_seconds,
+            "memory_kb": usage.ru_maxrss,
+        }
 
     def _end(self, numbers: Sequence[int]) -> list[dict[str, Any]]:
         ended = [child for child in self._children.values() if child.number in numbers]
@@ -186,7 +207,10 @@ class Forker:
         together, including processes outside the sandbox.
         """
         for child in self._children.values():
-            if child.kind != "judge" and kernel.threads(child.pid) > child.limits["processes"]:
+            if (
+                child.kind != "judge"
+                and kernel.threads(child.pid) > child.limits["processes"]
+            ):
                 os.kill(child.pid, signal.SIGKILL)
 
     def _tell(self, answer: dict[str, Any]) -> None:

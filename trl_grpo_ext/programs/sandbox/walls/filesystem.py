@@ -27,7 +27,15 @@ _AT_RECURSIVE, _AT_EMPTY_PATH = 0x8000, 0x1000
 _INSTALLED = ("site-packages", "dist-packages")
 # Candidate mount points for the private root: the first that exists and holds no readable path is taken.
 _MOUNT_POINTS = ("/tmp", "/var/tmp", "/proc")
-_LIBRARIES = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/etc/ld.so.cache", "/usr/share/zoneinfo", "/etc/localtime")
+_LIBRARIES = (
+    "/lib",
+    "/lib64",
+    "/usr/lib",
+    "/usr/lib64",
+    "/etc/ld.so.cache",
+    "/usr/share/zoneinfo",
+    "/etc/localtime",
+)
 # `/dev/zero` is left out: its shared pages count against no memory limit.
 DEVICES = ("/dev/null", "/dev/random", "/dev/urandom")
 PRIVATE_SCRATCH = "/scratch/tmp"
@@ -91,7 +99,9 @@ def what_may_be_read(shown: Mapping[str, str]) -> Readable:
         if not is_beneath_another:
             paths.append(path)
     # A symbolic link to a folder is shown as a link, so look for installed packages in the folder behind the link.
-    folders = dict.fromkeys(os.path.realpath(path) if os.path.islink(path) else path for path in paths)
+    folders = dict.fromkeys(
+        os.path.realpath(path) if os.path.islink(path) else path for path in paths
+    )
     hidden: list[str] = []
     for folder in folders:
         hidden += _installed_in(folder)
@@ -103,7 +113,10 @@ def _installed_in(folder: str) -> Iterator[str]:
     if not os.path.isdir(folder):
         return
     with os.scandir(folder) as entries:
-        folders = [folder, *(entry.path for entry in entries if entry.is_dir(follow_symlinks=False))]
+        folders = [
+            folder,
+            *(entry.path for entry in entries if entry.is_dir(follow_symlinks=False)),
+        ]
     for name in _INSTALLED:
         for each in folders:
             path = f"{each}/{name}"
@@ -137,7 +150,14 @@ def make_private_root(readable: Readable) -> None:
             os.symlink(PRIVATE_SCRATCH, folder + link)
     kernel.enter_root(folder)
     kernel.mount(
-        "none", "/", None, kernel.MS_REMOUNT | kernel.MS_BIND | kernel.MS_RDONLY | kernel.MS_NOSUID | kernel.MS_NODEV
+        "none",
+        "/",
+        None,
+        kernel.MS_REMOUNT
+        | kernel.MS_BIND
+        | kernel.MS_RDONLY
+        | kernel.MS_NOSUID
+        | kernel.MS_NODEV,
     )
 
 
@@ -159,7 +179,13 @@ def make_links(shown: Mapping[str, str]) -> None:
 
 
 def _mount_small(folder: str) -> None:
-    kernel.mount("tmpfs", folder, "tmpfs", kernel.MS_NOSUID | kernel.MS_NODEV, "size=1m,nr_inodes=4096,mode=755")
+    kernel.mount(
+        "tmpfs",
+        folder,
+        "tmpfs",
+        kernel.MS_NOSUID | kernel.MS_NODEV,
+        "size=1m,nr_inodes=4096,mode=755",
+    )
 
 
 def _show(path: str, folder: str) -> None:
@@ -187,11 +213,21 @@ def _make_read_only(target: str) -> None:
     descriptor = os.open(target, os.O_PATH)
     try:
         flags = _AT_RECURSIVE | _AT_EMPTY_PATH
-        kernel.syscall("mount_setattr", _MOUNT_SETATTR, descriptor, b"", flags, attributes, ctypes.sizeof(attributes))
+        kernel.syscall(
+            "mount_setattr",
+            _MOUNT_SETATTR,
+            descriptor,
+            b"",
+            flags,
+            attributes,
+            ctypes.sizeof(attributes),
+        )
     except OSError:
         # Linux before 5.12 lacks mount_setattr. A remount must repeat the flags that the mount already has.
         kept = os.statvfs(target).f_flag & (kernel.MS_NODEV | kernel.MS_NOEXEC)
-        flags = kernel.MS_REMOUNT | kernel.MS_BIND | kernel.MS_RDONLY | kernel.MS_NOSUID | kept
+        flags = (
+            kernel.MS_REMOUNT | kernel.MS_BIND | kernel.MS_RDONLY | kernel.MS_NOSUID | kept
+        )
         kernel.mount("none", target, None, flags)
     finally:
         os.close(descriptor)
@@ -251,7 +287,9 @@ def restricting(version: int, rights: dict[str, int]) -> kernel.PreparedCall:
     for path, allowed in rights.items():
         if os.path.exists(path):
             _allow(rules, path, allowed & files)
-    return kernel.call("syscall", _RESTRICT_SELF, rules, silent, why="landlock_restrict_self")
+    return kernel.call(
+        "syscall", _RESTRICT_SELF, rules, silent, why="landlock_restrict_self"
+    )
 
 
 def _allow(rules: int, path: str, rights: int) -> None:

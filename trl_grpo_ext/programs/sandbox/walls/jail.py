@@ -53,7 +53,12 @@ class Cell:
     tasks: int | None
 
     def walls(
-        self, limits: dict[str, Any], *, descriptors: int, keeps_files: bool, own_folder: bool = True
+        self,
+        limits: dict[str, Any],
+        *,
+        descriptors: int,
+        keeps_files: bool,
+        own_folder: bool = True,
     ) -> list[kernel.PreparedCall]:
         """List the calls that jail a child whose file descriptors are already in place; `lock` makes them.
 
@@ -110,7 +115,9 @@ class Cell:
         kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
         if self.filter:
             # The program may signal only itself, so the filter needs the child's process number.
-            kernel.perform([seccomp.installing(seccomp.for_process(self.filter, os.getpid()))])
+            kernel.perform(
+                [seccomp.installing(seccomp.for_process(self.filter, os.getpid()))]
+            )
         if os.getppid() == 1:
             # The zygote died before PR_SET_PDEATHSIG was in force.
             os._exit(1)
@@ -135,7 +142,9 @@ class Cell:
         if self.user is not None:
             options += f",uid={self.user},gid={self.user}"
         flags = kernel.MS_NOSUID | kernel.MS_NODEV | kernel.MS_NOEXEC | more_flags
-        return kernel.call("mount", b"tmpfs", self.scratch.encode(), b"tmpfs", flags, options.encode())
+        return kernel.call(
+            "mount", b"tmpfs", self.scratch.encode(), b"tmpfs", flags, options.encode()
+        )
 
     def _limits(self, limits: dict[str, Any]) -> Iterator[kernel.PreparedCall]:
         yield limiting("RLIMIT_CPU", max(1, math.ceil(limits["cpu_seconds"])))
@@ -147,7 +156,13 @@ class Cell:
 
 def prepare(*, filtered: bool) -> None:
     """Set the limits and privileges that children of this process, a zygote in its namespaces, inherit."""
-    for name in ("RLIMIT_CORE", "RLIMIT_MEMLOCK", "RLIMIT_MSGQUEUE", "RLIMIT_NICE", "RLIMIT_RTPRIO"):
+    for name in (
+        "RLIMIT_CORE",
+        "RLIMIT_MEMLOCK",
+        "RLIMIT_MSGQUEUE",
+        "RLIMIT_NICE",
+        "RLIMIT_RTPRIO",
+    ):
         if hasattr(resource, name):
             kernel.perform([limiting(name, 0)])
     kernel.perform([limiting("RLIMIT_NOFILE", _OPEN_FILES)])

@@ -23,7 +23,13 @@ MS_NOSYMFOLLOW = 256
 MS_REMOUNT, MS_BIND, MS_REC, MS_PRIVATE = 32, 4096, 16384, 1 << 18
 MNT_DETACH = 2
 
-PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_SECCOMP, PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS = 1, 4, 22, 24, 38
+PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_SECCOMP, PR_CAPBSET_DROP, PR_SET_NO_NEW_PRIVS = (
+    1,
+    4,
+    22,
+    24,
+    38,
+)
 SECCOMP_MODE_FILTER = 2
 
 CAP_SETUID, CAP_SYS_ADMIN = 7, 21
@@ -98,7 +104,10 @@ def forking(namespaces: int) -> Callable[[], int]:
     # PyDLL keeps the interpreter lock during the call: there is no other thread.
     clone = ctypes.PyDLL(None, use_errno=True).syscall
     clone.restype = ctypes.c_long
-    arguments = [ctypes.c_long(each) for each in (_CLONE or 0, namespaces | signal.SIGCHLD, 0, 0, 0, 0)]
+    arguments = [
+        ctypes.c_long(each)
+        for each in (_CLONE or 0, namespaces | signal.SIGCHLD, 0, 0, 0, 0)
+    ]
     pid = clone(*arguments)
     if pid == 0:
         os._exit(0)
@@ -126,7 +135,9 @@ def closing_from(first: int) -> PreparedCall:
     return call("syscall", _CLOSE_RANGE, first, 0xFFFFFFFF, 0, why="close_range")
 
 
-def mount(source: str, target: str, kind: str | None, flags: int, data: str | None = None) -> None:
+def mount(
+    source: str, target: str, kind: str | None, flags: int, data: str | None = None
+) -> None:
     """Mount a file system."""
     names = [text and text.encode() for text in (source, target, kind)]
     options = data and data.encode()

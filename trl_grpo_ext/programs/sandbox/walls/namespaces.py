@@ -14,7 +14,13 @@ from functools import partial
 from typing import Any, NoReturn
 
 from trl_grpo_ext.programs.sandbox.walls import filesystem, kernel, seccomp
-from trl_grpo_ext.programs.sandbox.walls.jail import Cell, becoming, limiting, prepare, rules_of
+from trl_grpo_ext.programs.sandbox.walls.jail import (
+    Cell,
+    becoming,
+    limiting,
+    prepare,
+    rules_of,
+)
 
 NOBODY = 65534
 # User numbers from here on belong to nobody. Each zygote takes one, because the process limit counts by user.
@@ -42,7 +48,9 @@ def set_up(config: dict[str, Any], base_bytes: int) -> Cell:
     if config["namespaces"]:
         user = enter_namespaces(readable)
         if user is None and _succeeds(_fork_beyond_the_limit):
-            raise OSError("processes: the kernel counts none of this user, so that no limit of them would hold")
+            raise OSError(
+                "processes: the kernel counts none of this user, so that no limit of them would hold"
+            )
         scratch = filesystem.PRIVATE_SCRATCH
         # Keeper, zygote and judge run beside the program under the same user; of a separate user, only the judge.
         tasks = 3 if user is None else 1
@@ -76,7 +84,13 @@ def enter_namespaces(readable: filesystem.Readable) -> int | None:
     Raises:
         OSError: if this machine forbids the namespaces.
     """
-    kinds = kernel.CLONE_NEWNS | kernel.CLONE_NEWPID | kernel.CLONE_NEWNET | kernel.CLONE_NEWIPC | kernel.CLONE_NEWUTS
+    kinds = (
+        kernel.CLONE_NEWNS
+        | kernel.CLONE_NEWPID
+        | kernel.CLONE_NEWNET
+        | kernel.CLONE_NEWIPC
+        | kernel.CLONE_NEWUTS
+    )
     # The process limit does not hold for root, so root's children become nobody.
     user = NOBODY if os.getuid() == 0 and kernel.has_capability(kernel.CAP_SETUID) else None
     # Asked before the switch: in a new user namespace, every user has this capability.
@@ -106,7 +120,9 @@ def _enter_user_namespace(kinds: int, *, other: int | None) -> None:
         try:
             if os.read(waits, 1):
                 for name, own in identifiers.items():
-                    lines = [f"{each} {each} 1\n" for each in (own, other) if each is not None]
+                    lines = [
+                        f"{each} {each} 1\n" for each in (own, other) if each is not None
+                    ]
                     if other is None and name == "gid_map":
                         _write(f"/proc/{parent}/setgroups", "deny")
                     _write(f"/proc/{parent}/{name}", "".join(lines))
@@ -147,7 +163,11 @@ def _spare_user(shown: Iterable[str]) -> int | None:
     if not kernel.has_capability(kernel.CAP_SETUID):
         return None
     user = FIRST_SPARE_USER + os.getpid()
-    return user if _succeeds(partial(_read_as, user, [os.path.dirname(os.__file__), *shown])) else None
+    return (
+        user
+        if _succeeds(partial(_read_as, user, [os.path.dirname(os.__file__), *shown]))
+        else None
+    )
 
 
 def _fork_beyond_the_limit() -> None:
@@ -170,7 +190,11 @@ def check_shown(shown: Mapping[str, str], user: int | None) -> None:
         OSError: with the paths on this machine that cannot be read.
     """
     if not _succeeds(partial(_read_as, user, shown)):
-        hidden = [source for path, source in shown.items() if not _succeeds(partial(_read_as, user, [path]))]
+        hidden = [
+            source
+            for path, source in shown.items()
+            if not _succeeds(partial(_read_as, user, [path]))
+        ]
         raise OSError(
             f"packages: programs may not read {', '.join(hidden)}; make it readable for all users: chmod -R a+rX"
         )
@@ -190,7 +214,9 @@ def hide_host(cell: Cell) -> None:
     exists.
     """
     here = os.uname()
-    shown = os.uname_result((here.sysname, "sandbox", here.release, here.version, here.machine))
+    shown = os.uname_result(
+        (here.sysname, "sandbox", here.release, here.version, here.machine)
+    )
     os.uname = lambda: shown
     # The cache of `platform` may hold the real host name.
     platform._uname_cache = None  # type: ignore[attr-defined]

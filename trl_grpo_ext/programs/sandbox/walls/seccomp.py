@@ -84,7 +84,14 @@ _ABSENT = _calls("clone3 435 435")
 # Opcode, instructions to skip if true, instructions to skip if false, operand.
 Instruction = tuple[int, int, int, int]
 
-_LOAD, _JUMP_EQUAL, _JUMP_AT_LEAST, _JUMP_ANY_BIT, _AND, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x54, 0x06
+_LOAD, _JUMP_EQUAL, _JUMP_AT_LEAST, _JUMP_ANY_BIT, _AND, _RETURN = (
+    0x20,
+    0x15,
+    0x35,
+    0x45,
+    0x54,
+    0x06,
+)
 _ALLOW, _KILL, _ERROR = 0x7FFF0000, 0x80000000, 0x00050000
 _ARCHITECTURE = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 # Offset of the first argument in seccomp_data; each argument has 8 bytes, low half first.
@@ -146,7 +153,9 @@ def _clone(threads_only: bool) -> list[Instruction]:
     thread = _CLONE_THREAD | _CLONE_FILES
     kinds = [thread] if threads_only else [thread, _CLONE_FILES, 0]
     checked = _if_argument_in(0, kinds, allow, mask=thread | kernel.CLONE_NEW_ANY)
-    return _if_argument_in(0, [signal.SIGCONT], [_EPERM], mask=_EXIT_SIGNAL, otherwise=checked)
+    return _if_argument_in(
+        0, [signal.SIGCONT], [_EPERM], mask=_EXIT_SIGNAL, otherwise=checked
+    )
 
 
 def _signals(index: int, receivers: list[Instruction]) -> list[Instruction]:
@@ -165,7 +174,9 @@ def _mmap() -> list[Instruction]:
 
 def _fcntl() -> list[Instruction]:
     """Allow descriptor commands; report success for lock commands without locking."""
-    return _if_argument_in(1, _FCNTLS, allow, otherwise=_if_argument_in(1, _LOCKING_FCNTLS, _fail(0)))
+    return _if_argument_in(
+        1, _FCNTLS, allow, otherwise=_if_argument_in(1, _LOCKING_FCNTLS, _fail(0))
+    )
 
 
 def _limits() -> list[Instruction]:
@@ -175,7 +186,12 @@ def _limits() -> list[Instruction]:
     """
     pointer = _ARGUMENTS + 8 * 2
     asked = [(_LOAD, 0, 0, _ARGUMENTS + 8), (_JUMP_EQUAL, 0, 5, resource.RLIMIT_CPU)]
-    only_read = [(_LOAD, 0, 0, pointer), (_JUMP_EQUAL, 0, 2, 0), (_LOAD, 0, 0, pointer + 4), (_JUMP_EQUAL, 1, 0, 0)]
+    only_read = [
+        (_LOAD, 0, 0, pointer),
+        (_JUMP_EQUAL, 0, 2, 0),
+        (_LOAD, 0, 0, pointer + 4),
+        (_JUMP_EQUAL, 1, 0, 0),
+    ]
     return [*asked, *only_read, *_fail(0), *allow]
 
 
@@ -268,4 +284,12 @@ def installing(program: bytes) -> kernel.PreparedCall:
     The call needs no_new_privs.
     """
     pointer = ctypes.byref(_Program(len(program) // 8, program))
-    return kernel.call("prctl", kernel.PR_SET_SECCOMP, kernel.SECCOMP_MODE_FILTER, pointer, 0, 0, why="seccomp")
+    return kernel.call(
+        "prctl",
+        kernel.PR_SET_SECCOMP,
+        kernel.SECCOMP_MODE_FILTER,
+        pointer,
+        0,
+        0,
+        why="seccomp",
+    )

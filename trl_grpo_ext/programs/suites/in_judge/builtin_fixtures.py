@@ -29,7 +29,9 @@ class MonkeyPatch:
         finally:
             patch.undo()
 
-    def setattr(self, target: Any, name: Any, value: Any = _MISSING, raising: bool = True) -> None:
+    def setattr(
+        self, target: Any, name: Any, value: Any = _MISSING, raising: bool = True
+    ) -> None:
         """Set an attribute, given as `"time.time"` and a value, or as object, name and value."""
         if value is _MISSING:
             path, value = target, name
@@ -40,7 +42,9 @@ class MonkeyPatch:
             old = raw
         if raising and old is _MISSING:
             raise AttributeError(f"{target!r} has no attribute {name!r}")
-        self._undo.append(lambda: delattr(target, name) if old is _MISSING else setattr(target, name, old))
+        self._undo.append(
+            lambda: delattr(target, name) if old is _MISSING else setattr(target, name, old)
+        )
         setattr(target, name, value)
 
     def delattr(self, target: Any, name: str = "", raising: bool = True) -> None:
@@ -55,7 +59,11 @@ class MonkeyPatch:
 
     def setitem(self, target: Any, key: Any, value: Any) -> None:
         old = target.get(key, _MISSING) if hasattr(target, "get") else target[key]
-        self._undo.append(lambda: target.__delitem__(key) if old is _MISSING else target.__setitem__(key, old))
+        self._undo.append(
+            lambda: (
+                target.__delitem__(key) if old is _MISSING else target.__setitem__(key, old)
+            )
+        )
         target[key] = value
 
     def delitem(self, target: Any, key: Any, raising: bool = True) -> None:
@@ -67,7 +75,11 @@ class MonkeyPatch:
 
     def setenv(self, name: str, value: str, prepend: str | None = None) -> None:
         old = os.environ.get(name)
-        self.setitem(os.environ, name, value if prepend is None or old is None else f"{value}{prepend}{old}")
+        self.setitem(
+            os.environ,
+            name,
+            value if prepend is None or old is None else f"{value}{prepend}{old}",
+        )
 
     def delenv(self, name: str, raising: bool = True) -> None:
         self.delitem(os.environ, name, raising)

@@ -54,7 +54,9 @@ def same(expected: Any, got: Any) -> bool:
         for key, value in got.items():
             name = key if isinstance(key, str) else json.dumps(key, default=repr)
             keyed[name] = value
-        return keyed.keys() == expected.keys() and all(same(value, keyed[key]) for key, value in expected.items())
+        return keyed.keys() == expected.keys() and all(
+            same(value, keyed[key]) for key, value in expected.items()
+        )
     if isinstance(expected, float) and type(got) in (int, float):
         return _is_close(expected, got)
     return type(got) in (str, int, float, bool, type(None)) and bool(got == expected)

@@ -64,7 +64,9 @@ class _Body:
     def check(self) -> None:
         """Raise an AssertionError unless the decorators ran the body at least once, and every run reached its end."""
         if not self.ends or not all(self.ends):
-            raise AssertionError(f"the decorators of {self.function.__name__} did not run it to its end")
+            raise AssertionError(
+                f"the decorators of {self.function.__name__} did not run it to its end"
+            )
         self.ends.clear()
 
 
@@ -89,7 +91,10 @@ def own_body(function: Function) -> Any:
 
 
 def _is_of_program(value: Any) -> bool:
-    return any(kind.__module__.startswith("trl_grpo_ext.") for kind in (type(value), type(type(value))))
+    return any(
+        kind.__module__.startswith("trl_grpo_ext.")
+        for kind in (type(value), type(type(value)))
+    )
 
 
 def _body_of(cls: Any, name: str) -> _Body | None:
@@ -105,7 +110,9 @@ def _body_of(cls: Any, name: str) -> _Body | None:
 def _through_program(function: Function, body: _Body | None, instance: Any) -> Function:
     """Wrap a test decorated by the program: the wrapper has the parameters of the undecorated test."""
     if body is None:
-        raise AssertionError("a decorator of the program has put something else in the place of a test")
+        raise AssertionError(
+            "a decorator of the program has put something else in the place of a test"
+        )
     own = body.function if instance is None else body.function.__get__(instance)
 
     def test(**kwargs: Any) -> None:
@@ -128,8 +135,13 @@ def run_method(namespace: dict[str, Any], class_name: str, name: str) -> None:
     """Run a method of a test class in a fresh instance; a `unittest.TestCase` runs under unittest."""
     cls = namespace[class_name]
     if _is_of_program(cls):
-        raise AssertionError(f"a decorator of the program has put another class in the place of {class_name}")
-    if any(base.__module__ == "unittest.case" and base.__name__ == "TestCase" for base in cls.__mro__):
+        raise AssertionError(
+            f"a decorator of the program has put another class in the place of {class_name}"
+        )
+    if any(
+        base.__module__ == "unittest.case" and base.__name__ == "TestCase"
+        for base in cls.__mro__
+    ):
         _call_hook(namespace.get("setUpModule"))
         _run_case(cls, name)
         _call_hook(namespace.get("tearDownModule"))
@@ -153,7 +165,13 @@ def _run(namespace: dict[str, Any], cls: Any, function: Function, name: str) -> 
         _run_once(namespace, cls, function, name, given)
 
 
-def _run_once(namespace: dict[str, Any], cls: Any, function: Function, name: str, given: Mapping[str, Any]) -> None:
+def _run_once(
+    namespace: dict[str, Any],
+    cls: Any,
+    function: Function,
+    name: str,
+    given: Mapping[str, Any],
+) -> None:
     instance = None if cls is None else cls()
     body = _body_of(cls, name)
     if _is_of_program(function):
@@ -218,7 +236,9 @@ def _run_case(cls: type[Any], name: str) -> None:
     # The original `assertSetEqual` calls a method of `first` with `second`, and so could show the expected value to the
     # program's object.
     def same_sets(self: Any, first: Any, second: Any, msg: Any = None) -> None:
-        self.assertTrue(isinstance(first, Set) and isinstance(second, Set) and first == second, msg)
+        self.assertTrue(
+            isinstance(first, Set) and isinstance(second, Set) and first == second, msg
+        )
 
     unittest.TestCase.assertSetEqual = same_sets  # type: ignore[method-assign, assignment]
     case, body = cls(name), _body_of(cls, name)

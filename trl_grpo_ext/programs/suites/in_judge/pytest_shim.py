@@ -42,7 +42,9 @@ fail.Exception = Failed  # type: ignore[attr-defined]
 skip.Exception = Skipped  # type: ignore[attr-defined]
 
 
-def importorskip(modname: str, minversion: str | None = None, reason: str | None = None) -> Any:
+def importorskip(
+    modname: str, minversion: str | None = None, reason: str | None = None
+) -> Any:
     try:
         return importlib.import_module(modname)
     except ImportError as error:
@@ -53,7 +55,10 @@ class _Raises:
     def __init__(self, expected: Any, match: str | re.Pattern[str] | None) -> None:
         self.expected, self.pattern = expected, match
         kinds = expected if isinstance(expected, tuple) else (expected,)
-        if any(not isinstance(kind, type) or not issubclass(kind, BaseException) for kind in kinds):
+        if any(
+            not isinstance(kind, type) or not issubclass(kind, BaseException)
+            for kind in kinds
+        ):
             raise TypeError(f"pytest.raises expects exception classes, got {expected!r}")
         self.value: Any = None
         self.type: Any = None
@@ -61,7 +66,9 @@ class _Raises:
     def __enter__(self) -> _Raises:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, _: Any) -> bool:
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, _: Any
+    ) -> bool:
         if kind is None:
             raise Failed(f"did not raise {self.expected!r}")
         if not issubclass(kind, self.expected):
@@ -86,7 +93,12 @@ class _Raises:
         return True
 
 
-def raises(expected_exception: Any, *args: Any, match: str | re.Pattern[str] | None = None, **kwargs: Any) -> _Raises:
+def raises(
+    expected_exception: Any,
+    *args: Any,
+    match: str | re.Pattern[str] | None = None,
+    **kwargs: Any,
+) -> _Raises:
     context = _Raises(expected_exception, match)
     if args:
         with context:
@@ -97,7 +109,9 @@ def raises(expected_exception: Any, *args: Any, match: str | re.Pattern[str] | N
 class warns:  # noqa: N801  (pytest's name)
     """Records warnings of a block; fails unless a warning matches."""
 
-    def __init__(self, expected_warning: Any = Warning, *, match: str | None = None) -> None:
+    def __init__(
+        self, expected_warning: Any = Warning, *, match: str | None = None
+    ) -> None:
         self.expected, self.pattern = expected_warning, match
         self.list: list[Any] = []
         self._recording = warnings.catch_warnings(record=True)
@@ -157,7 +171,13 @@ class approx:  # noqa: N801  (pytest's name)
     __array_ufunc__ = None
     __array_priority__ = 100
 
-    def __init__(self, expected: Any, rel: float | None = None, abs: Any = None, nan_ok: bool = False) -> None:  # noqa: A002
+    def __init__(
+        self,
+        expected: Any,
+        rel: float | None = None,
+        abs: Any = None,  # noqa: A002
+        nan_ok: bool = False,
+    ) -> None:
         self.expected, self.nan_ok = expected, nan_ok
         self.abs = 1e-12 if abs is None else abs
         if rel is None:
@@ -176,11 +196,19 @@ class approx:  # noqa: N801  (pytest's name)
         if _is_array(expected):
             return self._same_as_array(expected, actual)
         if isinstance(expected, _ORDERED):
-            is_ordered = isinstance(actual, _ORDERED) or (_is_array(actual) and actual.ndim > 0)
-            return is_ordered and len(expected) == len(actual) and all(map(self._same, expected, actual))
+            is_ordered = isinstance(actual, _ORDERED) or (
+                _is_array(actual) and actual.ndim > 0
+            )
+            return (
+                is_ordered
+                and len(expected) == len(actual)
+                and all(map(self._same, expected, actual))
+            )
         if _is_array(actual):
             # pytest takes an array without items to be close to any number.
-            return actual.size > 0 and all(self._close(expected, item) for item in actual.ravel().tolist())
+            return actual.size > 0 and all(
+                self._close(expected, item) for item in actual.ravel().tolist()
+            )
         return self._close(expected, actual)
 
     def _same_items(self, expected: Mapping[Any, Any], actual: Any) -> bool:
@@ -191,9 +219,13 @@ class approx:  # noqa: N801  (pytest's name)
     def _same_as_array(self, expected: Any, actual: Any) -> bool:
         """Compare a value with an expected array item by item; compare a number with every item."""
         if isinstance(actual, Complex):
-            return expected.size > 0 and all(self._close(item, actual) for item in expected.ravel().tolist())
+            return expected.size > 0 and all(
+                self._close(item, actual) for item in expected.ravel().tolist()
+            )
         if _is_array(actual):
-            return actual.shape == expected.shape and self._same(expected.tolist(), actual.tolist())
+            return actual.shape == expected.shape and self._same(
+                expected.tolist(), actual.tolist()
+            )
         return self._same(expected.tolist(), actual)
 
     def _close(self, expected: Any, actual: Any) -> bool:
@@ -204,7 +236,9 @@ class approx:  # noqa: N801  (pytest's name)
                 return True
             if _is_bool(expected):
                 return False
-            if not isinstance(actual, Complex | Decimal) and type(actual) is not type(expected):
+            if not isinstance(actual, Complex | Decimal) and type(actual) is not type(
+                expected
+            ):
                 return False
             are_nan = [math.isnan(abs(expected)), math.isnan(abs(actual))]
             if any(are_nan):
@@ -233,7 +267,9 @@ class param:  # noqa: N801  (pytest's name)
 class _Marks:
     """Stand-in for `pytest.mark`; `test_module` removes `skip` and `xfail` tests, and other marks have no effect."""
 
-    def parametrize(self, argnames: str | Iterable[str], argvalues: Iterable[Any], **_: Any) -> Function:
+    def parametrize(
+        self, argnames: str | Iterable[str], argvalues: Iterable[Any], **_: Any
+    ) -> Function:
         listed = argnames.split(",") if isinstance(argnames, str) else argnames
         names = [name.strip() for name in listed if name.strip()]
         rows = [_row(names, values) for values in argvalues]
@@ -276,7 +312,13 @@ def _row(names: list[str], values: Any) -> dict[str, Any]:
     return dict(zip(names, values, strict=True))
 
 
-def fixture(function: Function | None = None, *, name: str | None = None, autouse: bool = False, **_: Any) -> Any:
+def fixture(
+    function: Function | None = None,
+    *,
+    name: str | None = None,
+    autouse: bool = False,
+    **_: Any,
+) -> Any:
     def make(target: Any) -> Any:
         target.__fixture__ = (name or target.__name__, autouse)
         return target
@@ -331,11 +373,16 @@ class Fixtures:
                     by_place += 1
         wanted = [*given]
         for parameter in [*inspect.signature(function).parameters.values()][by_place:]:
-            is_variable = parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+            is_variable = parameter.kind in (
+                parameter.VAR_POSITIONAL,
+                parameter.VAR_KEYWORD,
+            )
             is_needed = parameter.default is parameter.empty and not is_variable
             if is_needed and parameter.name not in by_name and parameter.name not in given:
                 wanted.append(parameter.name)
-        arguments = {name: given[name] if name in given else self.value(name) for name in wanted}
+        arguments = {
+            name: given[name] if name in given else self.value(name) for name in wanted
+        }
         result = function(**arguments)
         # An exact type check: the stand-in of a program's object may claim to be a coroutine.
         if type(result) is types.CoroutineType:

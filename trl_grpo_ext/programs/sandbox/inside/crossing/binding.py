@@ -44,7 +44,9 @@ def gets_whole(target: Any) -> bool:
     if isinstance(target, BuiltinFunctionType):
         return isinstance(target.__self__, list | dict | set | deque)
     kind = target if isinstance(target, type) else type(target)
-    return kind.__module__ == "tests" or isinstance(target, of_module("unittest.mock", "NonCallableMock"))
+    return kind.__module__ == "tests" or isinstance(
+        target, of_module("unittest.mock", "NonCallableMock")
+    )
 
 
 def described(token: Token) -> tuple[str, str | None]:
@@ -59,7 +61,9 @@ def has_tests(kind: Any) -> bool:
     """Return whether a class of the tests contains tests, and with them expected values."""
     if not isinstance(kind, type) or kind.__module__ != "tests":
         return False
-    return issubclass(kind, of_module("unittest.case", "TestCase")) or any(name[:5] == "test_" for name in dir(kind))
+    return issubclass(kind, of_module("unittest.case", "TestCase")) or any(
+        name[:5] == "test_" for name in dir(kind)
+    )
 
 
 def store(token: Any, name: Any, *values: Any) -> None:
@@ -74,7 +78,9 @@ def store(token: Any, name: Any, *values: Any) -> None:
     # A class has no attribute of its own to store in.
     if isinstance(value, type) or not hasattr(value, "__dict__"):
         return
-    found = next((vars(base)[name] for base in type(value).__mro__ if name in vars(base)), None)
+    found = next(
+        (vars(base)[name] for base in type(value).__mro__ if name in vars(base)), None
+    )
     if not _is_of_program(found) or hasattr(type(found), "__set__"):
         return
     vars(value).pop(name, None)
@@ -95,7 +101,9 @@ def _token(value: Any) -> Any:
 def _get(self: Any, instance: Any, owner: Any = None) -> Any:
     if has_tests(owner):
         return self
-    return self._remote_state.remote.request("special", self, "__get__", _token(instance), _token(owner))
+    return self._remote_state.remote.request(
+        "special", self, "__get__", _token(instance), _token(owner)
+    )
 
 
 def _set(self: Any, instance: Any, value: Any) -> None:
@@ -116,7 +124,9 @@ def _check(instance: Any) -> None:
 def _set_name(self: Any, owner: Any, name: str) -> None:
     # The program creates a class derived from its own classes itself, and calls `__set_name__` there.
     if not (has_tests(owner) or _is_of_program(owner)):
-        self._remote_state.remote.request("special", self, "__set_name__", _token(owner), name)
+        self._remote_state.remote.request(
+            "special", self, "__set_name__", _token(owner), name
+        )
 
 
 DESCRIPTOR: dict[str, Callable[..., Any]] = {

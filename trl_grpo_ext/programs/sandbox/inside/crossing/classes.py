@@ -37,15 +37,28 @@ STRUCTURE = _dunders(
 """Special methods that report an object's contents or run it."""
 
 ORDER = _dunders("lt le gt ge")
-BINARY = _dunders(" ".join([_BINARY, *(f"{prefix}{name}" for name in _BINARY.split() for prefix in "ri")]))
+BINARY = _dunders(
+    " ".join([_BINARY, *(f"{prefix}{name}" for name in _BINARY.split() for prefix in "ri")])
+)
 REFLECTED = {
-    **{f"__{name}__": f"__{other}__" for name, other in (("lt", "gt"), ("gt", "lt"), ("le", "ge"), ("ge", "le"))},
-    **{f"__{prefix}{name}__": f"__r{name}__" for name in _BINARY.split() for prefix in ("", "i")},
+    **{
+        f"__{name}__": f"__{other}__"
+        for name, other in (("lt", "gt"), ("gt", "lt"), ("le", "ge"), ("ge", "le"))
+    },
+    **{
+        f"__{prefix}{name}__": f"__r{name}__"
+        for name in _BINARY.split()
+        for prefix in ("", "i")
+    },
 }
 """By method, the method of the other operand that Python asks if this one has no answer."""
 ADDITIVE = _dunders("add sub radd rsub iadd isub")
 """Arithmetic that tests use to compare within a tolerance."""
-DISTANCES = _dunders(" ".join(f"{prefix}{name}" for name in ("sub", "xor", "and") for prefix in ("", "r", "i")))
+DISTANCES = _dunders(
+    " ".join(
+        f"{prefix}{name}" for name in ("sub", "xor", "and") for prefix in ("", "r", "i")
+    )
+)
 """Arithmetic that says how far two numbers or sets are from each other, or what they share."""
 UNARY = _dunders("neg pos abs invert int float complex index round trunc floor ceil")
 OPERATORS = ORDER | BINARY | _dunders("neg pos abs invert")
@@ -73,7 +86,13 @@ All other answers come from the contents that crossed.
 ASKED_OF_CLASSES = ALL | {"__init__", "__annotations__"}
 """Special attributes of a test's class that the program may read."""
 
-CHANGED_BY_DECORATORS = ALL | {"__init__", "__setattr__", "__delattr__", "__getattr__", "__doc__"}
+CHANGED_BY_DECORATORS = ALL | {
+    "__init__",
+    "__setattr__",
+    "__delattr__",
+    "__getattr__",
+    "__doc__",
+}
 """Special attributes of a test's class that a class decorator of the program may change."""
 
 DATA_CLASS = _dunders(
@@ -191,7 +210,9 @@ def _flags(kind: type) -> Iterator[str]:
         yield "function"
     if kind in (GeneratorType, AsyncGeneratorType, CoroutineType):
         yield kind.__name__
-    yield from (base.__name__ for base in kind.__mro__ if base.__module__ == "collections.abc")
+    yield from (
+        base.__name__ for base in kind.__mro__ if base.__module__ == "collections.abc"
+    )
     if getattr(vars(kind).get("__dataclass_params__"), "order", False):
         yield from (f"{ORDERED_BY}{each.name}" for each in fields(kind) if each.compare)
 
@@ -208,11 +229,23 @@ def keeps_its_class(value: Any) -> bool:
 
 def plain_base(kind: type) -> type | None:
     """Return the first plain type among a class's bases; None without a plain base."""
-    return next((base for base in kind.__mro__ if is_plain_type(base) and base is not type), None)
+    return next(
+        (base for base in kind.__mro__ if is_plain_type(base) and base is not type), None
+    )
 
 
-_LEFT_OUT = frozenset({"__module__", "__classcell__", "__slots__", "__static_attributes__", "__firstlineno__"})
-_FIELD_OPTIONS = ("default", "default_factory", "init", "repr", "hash", "compare", "kw_only")
+_LEFT_OUT = frozenset(
+    {"__module__", "__classcell__", "__slots__", "__static_attributes__", "__firstlineno__"}
+)
+_FIELD_OPTIONS = (
+    "default",
+    "default_factory",
+    "init",
+    "repr",
+    "hash",
+    "compare",
+    "kw_only",
+)
 _WRAPPERS: dict[type, tuple[str, ...]] = {
     property: ("fget", "fset", "fdel"),
     staticmethod: ("__func__",),
@@ -220,13 +253,17 @@ _WRAPPERS: dict[type, tuple[str, ...]] = {
 }
 
 
-def class_order(name: str, bases: tuple[Any, ...], members: dict[str, Any], options: dict[str, Any]) -> tuple[Any, ...]:
+def class_order(
+    name: str, bases: tuple[Any, ...], members: dict[str, Any], options: dict[str, Any]
+) -> tuple[Any, ...]:
     """Return the judge's order to create a class in the program: name, bases, options, members.
 
     Each member comes with the wrapper to apply, such as `property`.
     """
     remote = [base for base in bases if hasattr(base, "_remote_class")]
-    wrapped = [[key, *_unwrapped(value)] for key, value in members.items() if key not in _LEFT_OUT]
+    wrapped = [
+        [key, *_unwrapped(value)] for key, value in members.items() if key not in _LEFT_OUT
+    ]
     return name, remote, options, wrapped
 
 
@@ -244,7 +281,9 @@ def _unwrapped(value: Any) -> list[Any]:
     return [type(value).__name__, *(getattr(value, name) for name in names)]
 
 
-def made_class(name: str, bases: list[type], options: dict[str, Any], members: list[list[Any]]) -> type:
+def made_class(
+    name: str, bases: list[type], options: dict[str, Any], members: list[list[Any]]
+) -> type:
     """Create a class in the program from the judge's order."""
     from types import new_class
 

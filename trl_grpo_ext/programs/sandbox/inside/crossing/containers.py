@@ -79,11 +79,14 @@ CONTAINERS: dict[str, Container] = {
     "OrderedDict": Container(OrderedDict),
     "Counter": Container(Counter),
     "defaultdict": Container(
-        _empty_defaultdict, lambda value: value.default_factory if _may_make(value.default_factory) else None
+        _empty_defaultdict,
+        lambda value: value.default_factory if _may_make(value.default_factory) else None,
     ),
     "set": Container(set),
     "bytearray": Container(bytearray),
-    "deque": Container(lambda most: deque(maxlen=most and checked(most, int)), lambda value: value.maxlen),
+    "deque": Container(
+        lambda most: deque(maxlen=most and checked(most, int)), lambda value: value.maxlen
+    ),
     "SimpleNamespace": Container(SimpleNamespace),
     "instance": Container(object, type),
     "array": Container(_empty_array, lambda value: value.typecode),

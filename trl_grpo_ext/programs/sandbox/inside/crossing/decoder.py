@@ -8,7 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from trl_grpo_ext.programs.sandbox.inside.crossing.containers import CONTAINERS, PLAIN, refill
+from trl_grpo_ext.programs.sandbox.inside.crossing.containers import (
+    CONTAINERS,
+    PLAIN,
+    refill,
+)
 from trl_grpo_ext.programs.sandbox.inside.crossing.kinds import BY_TAG, NAMEDTUPLE, Kind
 from trl_grpo_ext.programs.sandbox.inside.crossing.values import (
     MAX_DEPTH,
@@ -99,7 +103,9 @@ class Decoder:
         if tag == "instance":
             return self.enter(self._other(self, tag, head))
         kind = CONTAINERS[tag]
-        return self.enter(kind.empty() if kind.head is None else kind.empty(self.decode(head)))
+        return self.enter(
+            kind.empty() if kind.head is None else kind.empty(self.decode(head))
+        )
 
     def finish(self, message: dict[str, Json]) -> list[Any]:
         """Decode a message's remaining contents and return containers changed by the other end.
@@ -109,7 +115,9 @@ class Decoder:
         Raises:
             MalformedError: if contents are missing, or a change replaces a method.
         """
-        changed = [self._change(*each) for each in checked(message.get("changed", []), list)]
+        changed = [
+            self._change(*each) for each in checked(message.get("changed", []), list)
+        ]
         rest = iter(checked(message.get("rest", []), list))
         # The queue grows during the loop.
         for value in self._queue:
@@ -125,7 +133,10 @@ class Decoder:
         value = self.shared.containers.at(number)
         before = _attribute_names(value)
         refill(self, value, content)
-        if any(callable(getattr(type(value), name, None)) for name in _attribute_names(value) - before):
+        if any(
+            callable(getattr(type(value), name, None))
+            for name in _attribute_names(value) - before
+        ):
             raise MalformedError("a method that was replaced")
         return value
 

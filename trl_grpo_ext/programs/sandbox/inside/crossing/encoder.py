@@ -8,7 +8,12 @@ from functools import partial
 from math import isfinite
 from typing import Any
 
-from trl_grpo_ext.programs.sandbox.inside.crossing.containers import CONTAINERS, PLAIN, tag_of_library, write_contents
+from trl_grpo_ext.programs.sandbox.inside.crossing.containers import (
+    CONTAINERS,
+    PLAIN,
+    tag_of_library,
+    write_contents,
+)
 from trl_grpo_ext.programs.sandbox.inside.crossing.kinds import (
     FLOAT,
     INT,
@@ -83,7 +88,9 @@ class Encoder:
         if (kind := kind_of_library(value)) is not None:
             return _of_parts(kind, self, value)
         tag = tag_of_library(value)
-        return self._other(self, value) if tag is None else write_container(tag, self, value)
+        return (
+            self._other(self, value) if tag is None else write_container(tag, self, value)
+        )
 
     def encode_all(self, values: Iterable[Any]) -> list[Json]:
         """Encode values as a list.
@@ -104,7 +111,9 @@ class Encoder:
         finally:
             self.depth -= 1
 
-    def write(self, message: dict[str, Json], key: str, encode: Callable[[Encoder], Json]) -> None:
+    def write(
+        self, message: dict[str, Json], key: str, encode: Callable[[Encoder], Json]
+    ) -> None:
         """Write encoded values and changed containers into a message.
 
         If encoding fails, objects numbered during the attempt are forgotten.
@@ -119,7 +128,8 @@ class Encoder:
             message[key] = encode(self)
             if changed := self.shared.changed():
                 message["changed"] = [
-                    [self.shared.containers.number(value), write_contents(self, value)] for value in changed
+                    [self.shared.containers.number(value), write_contents(self, value)]
+                    for value in changed
                 ]
                 self.shared.remember(changed)
             if self.queue:

@@ -14,7 +14,11 @@ from typing import Any
 
 from trl_grpo_ext.programs.sandbox.inside.crossing.decoder import Decoder
 from trl_grpo_ext.programs.sandbox.inside.crossing.encoder import Encoder
-from trl_grpo_ext.programs.sandbox.inside.crossing.values import Json, MalformedError, checked
+from trl_grpo_ext.programs.sandbox.inside.crossing.values import (
+    Json,
+    MalformedError,
+    checked,
+)
 
 MAX_MESSAGE = 500
 _MAX_ARGS = 8
@@ -26,7 +30,9 @@ _FIELDS = ("filename", "filename2", "lineno", "offset", "text", "msg", "name")
 """Attributes that Python's own exceptions have besides their arguments."""
 
 BUILTIN = {
-    name: kind for name, kind in vars(builtins).items() if isinstance(kind, type) and issubclass(kind, BaseException)
+    name: kind
+    for name, kind in vars(builtins).items()
+    if isinstance(kind, type) and issubclass(kind, BaseException)
 }
 BUILTIN_NAMES = {kind: name for name, kind in reversed(BUILTIN.items())}
 CLASS_TAGS = ("exception", "library_exception", "my_exception")
@@ -100,7 +106,13 @@ class Exceptions:
         if not is_shared(kind):
             return self._write_class(encoder, kind)
         base = next(base for base in kind.__bases__ if issubclass(base, BaseException))
-        return {"library_exception": [kind.__module__, kind.__name__, self.encode_class(base, encoder)]}
+        return {
+            "library_exception": [
+                kind.__module__,
+                kind.__name__,
+                self.encode_class(base, encoder),
+            ]
+        }
 
     def decode_class(self, data: Json) -> type[BaseException]:
         """Decode an exception class encoded by the other end."""
@@ -113,7 +125,13 @@ class Exceptions:
             raise MalformedError("no exception class")
         return kind
 
-    def encode_error(self, error: BaseException, encoder: Encoder, number: int | None = None, depth: int = 0) -> Json:
+    def encode_error(
+        self,
+        error: BaseException,
+        encoder: Encoder,
+        number: int | None = None,
+        depth: int = 0,
+    ) -> Json:
         """Encode an exception: class, message, arguments, attributes, linked exceptions.
 
         Tracebacks never cross. Long messages and lists are cut; arguments cross only if all are short scalars, bytes or
@@ -127,7 +145,9 @@ class Exceptions:
         """
         error = self._shown(error)
         attributes = _attributes(error)
-        group = error.exceptions[:_MAX_MEMBERS] if isinstance(error, BaseExceptionGroup) else ()
+        group = (
+            error.exceptions[:_MAX_MEMBERS] if isinstance(error, BaseExceptionGroup) else ()
+        )
         links = (error.__cause__, error.__context__)
         plain = len(error.args) <= _MAX_ARGS and all(map(_is_plain, error.args))
         # Both ends must number objects alike, so encode in the order of decoding.
@@ -140,7 +160,10 @@ class Exceptions:
                 encoder.encode_all(error.args) if plain else None,
                 list(attributes),
                 encoder.encode_all(attributes.values()),
-                [*(self._link(each, encoder, depth) for each in links), bool(error.__suppress_context__)],
+                [
+                    *(self._link(each, encoder, depth) for each in links),
+                    bool(error.__suppress_context__),
+                ],
             ]
         }
 
@@ -154,7 +177,12 @@ class Exceptions:
         number = None if is_shared(type(error)) else self._number_of(error)
         return self.encode_error(error, encoder, number, depth + 1)
 
-    def decode_error(self, data: Json, decoder: Decoder, kind_of: Callable[[type], type] = lambda kind: kind) -> Any:
+    def decode_error(
+        self,
+        data: Json,
+        decoder: Decoder,
+        kind_of: Callable[[type], type] = lambda kind: kind,
+    ) -> Any:
         """Decode an exception; return it with its number.
 
         Args:
@@ -163,9 +191,13 @@ class Exceptions:
             kind_of: Replaces the decoded class, so that the judge can guard its own classes.
         """
         members, kind, message, number, args, names, attributes, links = checked(data, list)
-        made = [self._decode_inner(each, decoder, kind_of) for each in checked(members, list)]
+        made = [
+            self._decode_inner(each, decoder, kind_of) for each in checked(members, list)
+        ]
         values = None if args is None else decoder.decode_all(args)
-        error = _rebuild(kind_of(self.decode_class(kind)), decoder.decode(message), values, made)
+        error = _rebuild(
+            kind_of(self.decode_class(kind)), decoder.decode(message), values, made
+        )
         state = dict(zip(checked(names, list), decoder.decode_all(attributes), strict=True))
         decoder.check_names(state)
         for name, value in state.items():
@@ -177,12 +209,18 @@ class Exceptions:
         cause, context, suppressed = checked(links, list)
         for name, link in (("__cause__", cause), ("__context__", context)):
             if link is not None:
-                BaseException.__setattr__(error, name, self._decode_inner(link, decoder, kind_of))
+                BaseException.__setattr__(
+                    error, name, self._decode_inner(link, decoder, kind_of)
+                )
         error.__suppress_context__ = bool(suppressed)
         return error, number
 
-    def _decode_inner(self, data: Json, decoder: Decoder, kind_of: Callable[[type], type]) -> BaseException:
-        return self._known(*self.decode_error(checked(data, dict)["error"], decoder, kind_of))
+    def _decode_inner(
+        self, data: Json, decoder: Decoder, kind_of: Callable[[type], type]
+    ) -> BaseException:
+        return self._known(
+            *self.decode_error(checked(data, dict)["error"], decoder, kind_of)
+        )
 
 
 def renew(known: BaseException, error: BaseException) -> None:
@@ -193,7 +231,10 @@ def renew(known: BaseException, error: BaseException) -> None:
 
 
 def _rebuild(
-    cls: type[BaseException], message: Json, args: list[Any] | None, members: list[BaseException]
+    cls: type[BaseException],
+    message: Json,
+    args: list[Any] | None,
+    members: list[BaseException],
 ) -> BaseException:
     text = checked(message, str)[:MAX_MESSAGE]
     if issubclass(cls, BaseExceptionGroup):
@@ -230,7 +271,11 @@ def _attributes(error: BaseException) -> dict[str, Any]:
         value = getattr(error, name, None)
         if hasattr(type(error), name) and value is not None and isinstance(value, _PLAIN):
             found[name] = value
-    own = {name: value for name, value in getattr(error, "__dict__", {}).items() if not name.startswith("_")}
+    own = {
+        name: value
+        for name, value in getattr(error, "__dict__", {}).items()
+        if not name.startswith("_")
+    }
     if isinstance(error, StopIteration):
         own["value"] = error.value
     found.update(list(own.items())[:_MAX_ATTRIBUTES])

@@ -117,13 +117,19 @@ KINDS: dict[type, Kind] = {
     bytes: Kind("bytes", lambda value: (memoryview(value).hex(),), (str,), bytes.fromhex),
     memoryview: Kind("bytes", lambda value: (value.hex(),), (str,), bytes.fromhex),
     type({}.keys()): Kind("keys", iter, None, lambda *parts: dict.fromkeys(parts).keys()),
-    type({}.values()): Kind("dict_values", iter, None, lambda *parts: dict(enumerate(parts)).values()),
+    type({}.values()): Kind(
+        "dict_values", iter, None, lambda *parts: dict(enumerate(parts)).values()
+    ),
     type({}.items()): Kind("items", iter, None, lambda *parts: dict(parts).items()),
-    complex: Kind("complex", lambda value: (value.real, value.imag), (float, float), complex),
+    complex: Kind(
+        "complex", lambda value: (value.real, value.imag), (float, float), complex
+    ),
     range: Kind("range", _bounds, (int, int, int), range),
     slice: Kind("slice", _bounds, None, slice),
     Decimal: Kind("Decimal", lambda value: (Decimal.__str__(value),), (str,), Decimal),
-    Fraction: Kind("Fraction", lambda value: (value.numerator, value.denominator), (int, int), Fraction),
+    Fraction: Kind(
+        "Fraction", lambda value: (value.numerator, value.denominator), (int, int), Fraction
+    ),
     date: Kind("date", lambda value: (date.isoformat(value),), (str,), date.fromisoformat),
     datetime: Kind(
         "datetime",
@@ -138,22 +144,39 @@ KINDS: dict[type, Kind] = {
         lambda text, fold: time.fromisoformat(text).replace(fold=fold),
     ),
     timedelta: Kind(
-        "timedelta", lambda value: (value.days, value.seconds, value.microseconds), (int, int, int), timedelta
+        "timedelta",
+        lambda value: (value.days, value.seconds, value.microseconds),
+        (int, int, int),
+        timedelta,
     ),
     type(...): Kind("Ellipsis", lambda _: (), (), lambda: ...),
     type(NotImplemented): Kind("NotImplemented", lambda _: (), (), lambda: NotImplemented),
 }
 
 EXACT: dict[type, Kind] = {
-    re.Pattern: Kind("Pattern", lambda value: (value.pattern, value.flags), None, _pattern_of),
-    timezone: Kind("timezone", lambda value: (value.utcoffset(None),), (timedelta,), timezone),
-    MappingProxyType: Kind("mappingproxy", lambda value: (dict(value),), (dict,), MappingProxyType),
+    re.Pattern: Kind(
+        "Pattern", lambda value: (value.pattern, value.flags), None, _pattern_of
+    ),
+    timezone: Kind(
+        "timezone", lambda value: (value.utcoffset(None),), (timedelta,), timezone
+    ),
+    MappingProxyType: Kind(
+        "mappingproxy", lambda value: (dict(value),), (dict,), MappingProxyType
+    ),
 }
 
 _BY_TEXT = {
     **dict.fromkeys(("PosixPath", "PurePosixPath", "PureWindowsPath"), "pathlib"),
     **dict.fromkeys(
-        ("IPv4Address", "IPv6Address", "IPv4Network", "IPv6Network", "IPv4Interface", "IPv6Interface"), "ipaddress"
+        (
+            "IPv4Address",
+            "IPv6Address",
+            "IPv4Network",
+            "IPv6Network",
+            "IPv4Interface",
+            "IPv6Interface",
+        ),
+        "ipaddress",
     ),
     "UUID": "uuid",
 }
@@ -206,6 +229,9 @@ def _by_text(name: str, module: str) -> Kind:
 
 
 BY_TAG: dict[str, Kind] = {
-    **{each.tag: each for each in (INT, FLOAT, TEXT, NAMEDTUPLE, TYPE, *KINDS.values(), *EXACT.values())},
+    **{
+        each.tag: each
+        for each in (INT, FLOAT, TEXT, NAMEDTUPLE, TYPE, *KINDS.values(), *EXACT.values())
+    },
     **{name: _by_text(name, module) for name, module in _BY_TEXT.items()},
 }

@@ -29,7 +29,9 @@ class Capture(io.TextIOWrapper):
         self._bytes = io.BytesIO()
         self._most = most
         self._number = number
-        super().__init__(self._bytes, encoding="utf-8", errors="backslashreplace", write_through=True)
+        super().__init__(
+            self._bytes, encoding="utf-8", errors="backslashreplace", write_through=True
+        )
 
     def fileno(self) -> int:
         """Return the file descriptor, which `faulthandler` and similar modules need."""
@@ -74,7 +76,9 @@ def captured(redirected: Json, printed: dict[str, str]) -> Iterator[None]:
 
     If an assertion fails, its printed text is discarded: it may show the tests' expected values.
     """
-    own: dict[str, Any] = {name: getattr(sys, name) for name in STREAMS if name in checked(redirected, list)}
+    own: dict[str, Any] = {
+        name: getattr(sys, name) for name in STREAMS if name in checked(redirected, list)
+    }
     captures = {name: Capture(PRINTED) for name in own}
     vars(sys).update(captures)
     try:

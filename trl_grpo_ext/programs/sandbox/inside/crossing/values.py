@@ -38,12 +38,25 @@ SMALLEST, LARGEST = -(1 << 63), (1 << 63) - 1
 MAX_FIELDS = 256
 _DOUBLE_BYTES = 8
 
-_OTHER_TYPES = (Decimal, Fraction, date, datetime, time, timedelta, deque, Counter, OrderedDict, defaultdict)
+_OTHER_TYPES = (
+    Decimal,
+    Fraction,
+    date,
+    datetime,
+    time,
+    timedelta,
+    deque,
+    Counter,
+    OrderedDict,
+    defaultdict,
+)
 TYPES: dict[str, type] = {
     **{
         name: kind
         for name, kind in vars(builtins).items()
-        if isinstance(kind, type) and not name.startswith("_") and not issubclass(kind, BaseException)
+        if isinstance(kind, type)
+        and not name.startswith("_")
+        and not issubclass(kind, BaseException)
     },
     **{kind.__name__: kind for kind in _OTHER_TYPES},
     "NoneType": type(None),
@@ -52,7 +65,9 @@ TYPES: dict[str, type] = {
 PLAIN_BASES: dict[type, bool] = {
     **dict.fromkeys((int, float, complex, str, bytes, tuple, frozenset), False),
     **dict.fromkeys((Decimal, date, datetime, time, timedelta), False),
-    **dict.fromkeys((Counter, OrderedDict, defaultdict, list, dict, set, bytearray, deque), True),
+    **dict.fromkeys(
+        (Counter, OrderedDict, defaultdict, list, dict, set, bytearray, deque), True
+    ),
 }
 """Plain types that a program class may have as a base in the judge too, and whether their values are mutable.
 
@@ -100,7 +115,12 @@ def reading(read: Callable[..., Any], *data: Any) -> Any:
 
 def is_field(name: str) -> bool:
     """Return whether a name is valid for a named tuple's field."""
-    return name.isascii() and name.isidentifier() and not iskeyword(name) and not name.startswith("_")
+    return (
+        name.isascii()
+        and name.isidentifier()
+        and not iskeyword(name)
+        and not name.startswith("_")
+    )
 
 
 MISSING: Any = object()
@@ -174,7 +194,15 @@ class Shared:
         received: Numbers of the containers that the other end has sent first.
     """
 
-    __slots__ = ("_seen", "_settled", "_size", "_watched", "containers", "errors", "received")
+    __slots__ = (
+        "_seen",
+        "_settled",
+        "_size",
+        "_watched",
+        "containers",
+        "errors",
+        "received",
+    )
 
     def __init__(self) -> None:
         self.containers = Table()
@@ -201,7 +229,11 @@ class Shared:
         for value in values:
             self.watch(value)
             held = self._seen[id(value)] = contents(value)
-            self._size += 1 + (len(held[0]) // 8 if len(held) == 1 and type(held[0]) is bytes else len(held))
+            self._size += 1 + (
+                len(held[0]) // 8
+                if len(held) == 1 and type(held[0]) is bytes
+                else len(held)
+            )
 
     def watch(self, value: Any) -> None:
         """Watch a container for changes.
@@ -222,7 +254,9 @@ class Shared:
         changed = []
         for value, count in zip(watched, _counts(watched), strict=True):
             before, now = self._seen[id(value)], contents(value)
-            if len(now) != len(before) or not (all(map(is_, now, before)) or _same_bytes(now, before)):
+            if len(now) != len(before) or not (
+                all(map(is_, now, before)) or _same_bytes(now, before)
+            ):
                 changed.append(value)
             elif count <= _COUNT_HERE and type(value) in (list, dict):
                 # Lists and dicts have no weak references that could lead to them.
@@ -277,7 +311,11 @@ def attributes(value: Any) -> dict[str, Any]:
                 content = getattr(value, name, MISSING)
                 if content is not MISSING:
                     found[name] = content
-    found.update((name, content) for name, content in getattr(value, "__dict__", {}).items() if is_attribute(name))
+    found.update(
+        (name, content)
+        for name, content in getattr(value, "__dict__", {}).items()
+        if is_attribute(name)
+    )
     return found
 
 

@@ -27,7 +27,11 @@ from types import CodeType, FrameType
 from typing import Any, NoReturn
 
 from trl_grpo_ext.programs.sandbox.inside.compiled import FORMATTED
-from trl_grpo_ext.programs.sandbox.inside.guard.expressions import NotPlainError, evaluate, is_plain_class
+from trl_grpo_ext.programs.sandbox.inside.guard.expressions import (
+    NotPlainError,
+    evaluate,
+    is_plain_class,
+)
 from trl_grpo_ext.programs.sandbox.inside.guard.formats import FormatCheck
 from trl_grpo_ext.programs.sandbox.inside.guard.logging_config import guard_logging_config
 from trl_grpo_ext.programs.sandbox.walls.filesystem import PRIVATE_SCRATCH
@@ -50,12 +54,19 @@ _EVENTS = frozenset(
 _GENERATORS = frozenset(
     (
         *("attr._make", "collections", "dataclasses", "networkx.utils.decorators"),
-        *("scipy.stats._distn_infrastructure", "sympy.polys.monomials", "types", "unittest.mock"),
+        *(
+            "scipy.stats._distn_infrastructure",
+            "sympy.polys.monomials",
+            "types",
+            "unittest.mock",
+        ),
     )
 )
 # Matches attributes that lead into the judge, and test variables, which pandas marks with a prefix.
 _HIDDEN_NAME = re.compile(r"(?<![\w])_")
-_IMPORTERS = frozenset({"importlib._bootstrap", "importlib._bootstrap_external", "zipimport"})
+_IMPORTERS = frozenset(
+    {"importlib._bootstrap", "importlib._bootstrap_external", "zipimport"}
+)
 # Modules that define the classes of Python's loaders.
 _LOADERS = frozenset({"_frozen_importlib", "_frozen_importlib_external", "zipimport"})
 _TESTS = "<tests"
@@ -71,7 +82,9 @@ class CodeGuard:
             argument describes the refused code.
     """
 
-    def __init__(self, tests: Sequence[CodeType], refuse: Callable[[str], NoReturn]) -> None:
+    def __init__(
+        self, tests: Sequence[CodeType], refuse: Callable[[str], NoReturn]
+    ) -> None:
         self._refuse = refuse
         self._allowed = {id(code): code for code in tests}
         self._compiling = False
@@ -82,7 +95,11 @@ class CodeGuard:
         Args:
             text: Source of the tests.
         """
-        for name, function in (("compile", self.compile), ("exec", self.exec), ("eval", self.eval)):
+        for name, function in (
+            ("compile", self.compile),
+            ("exec", self.exec),
+            ("eval", self.eval),
+        ):
             setattr(builtins, name, function)
         formats = FormatCheck(self._refuse)
         formats.install()
@@ -105,22 +122,40 @@ class CodeGuard:
         caller = sys._getframe(1)
         inherited = 0 if dont_inherit else caller.f_code.co_flags & _INHERITED
         if not flags & _ONLY_PARSE:
-            return self._code(source, filename, mode, caller, flags | inherited, optimize, **options)
+            return self._code(
+                source, filename, mode, caller, flags | inherited, optimize, **options
+            )
         evaluated = _evaluated_by_pandas(caller)
-        if evaluated is not None and not self._stands_in_tests(evaluated) and _HIDDEN_NAME.search(str(source)):
+        if (
+            evaluated is not None
+            and not self._stands_in_tests(evaluated)
+            and _HIDDEN_NAME.search(str(source))
+        ):
             self._refuse("a text that pandas evaluates")
         self._compiling = True
         try:
-            return _compile(source, filename, mode, flags | inherited, True, optimize, **options)
+            return _compile(
+                source, filename, mode, flags | inherited, True, optimize, **options
+            )
         finally:
             self._compiling = False
 
-    def exec(self, source: Any, /, globals: Any = None, locals: Any = None, *, closure: Any = None) -> None:  # noqa: A002
+    def exec(
+        self,
+        source: Any,
+        /,
+        globals: Any = None,  # noqa: A002
+        locals: Any = None,  # noqa: A002
+        *,
+        closure: Any = None,
+    ) -> None:
         """Run code, or a text of the tests; replaces `builtins.exec` in the judge."""
         caller = sys._getframe(1)
         scope = _scope(caller, globals, locals)
         if not isinstance(source, CodeType):
-            source = self._code(source, "<string>", "exec", caller, caller.f_code.co_flags & _INHERITED)
+            source = self._code(
+                source, "<string>", "exec", caller, caller.f_code.co_flags & _INHERITED
+            )
         if closure is None:
             _exec(source, *scope)
         else:
@@ -140,7 +175,14 @@ class CodeGuard:
             except NotPlainError as error:
                 self._refuse(f"eval: {error}")
         text = source.lstrip(" \t") if type(source) is str else source
-        code = self._code(source, "<string>", "eval", caller, caller.f_code.co_flags & _INHERITED, text=text)
+        code = self._code(
+            source,
+            "<string>",
+            "eval",
+            caller,
+            caller.f_code.co_flags & _INHERITED,
+            text=text,
+        )
         return _eval(code, *scope)
 
     def _code(
@@ -155,13 +197,19 @@ class CodeGuard:
         **options: Any,
     ) -> CodeType:
         """Compile a permitted text; end the judge for any other text."""
-        of_library = _is_of_generator(caller) or _is_of_importer(caller) or self._is_importing(caller)
+        of_library = (
+            _is_of_generator(caller)
+            or _is_of_importer(caller)
+            or self._is_importing(caller)
+        )
         if not (of_library or self._stands_in_tests(source) or _is_of_timeit(source)):
             self._refuse(f"compile, called by {_place(caller)}")
         text = source if text is None else text
         self._compiling = True
         try:
-            code: CodeType = _compile(text, filename, mode, flags, True, optimize, **options)
+            code: CodeType = _compile(
+                text, filename, mode, flags, True, optimize, **options
+            )
         finally:
             self._compiling = False
         self._allowed[id(code)] = code
@@ -172,7 +220,9 @@ class CodeGuard:
 
         Identity counts, not equality, since a program may guess a constant's text.
         """
-        return type(source) in (str, bytes) and any(source is each for each in self._constants())
+        return type(source) in (str, bytes) and any(
+            source is each for each in self._constants()
+        )
 
     def _constants(self) -> Iterator[Any]:
         for code in [*self._allowed.values()]:
@@ -193,7 +243,9 @@ class CodeGuard:
         # Skip the wrappers above to find the caller of `exec`.
         while caller.f_globals is globals() and caller.f_back is not None:
             caller = caller.f_back
-        by_library = _is_of_importer(caller) or (_module(caller) == "types" and event != "exec")
+        by_library = _is_of_importer(caller) or (
+            _module(caller) == "types" and event != "exec"
+        )
         if not (by_library or self._may_be(event, arguments) or self._is_importing(caller)):
             self._refuse(f"{event}, called by {_place(caller)}")
 
@@ -217,7 +269,9 @@ def _scope(frame: FrameType, global_names: Any, local_names: Any) -> tuple[Any, 
     if global_names is not None:
         return global_names, global_names if local_names is None else local_names
     if local_names is None:
-        local_names = dict(frame.f_locals) if frame.f_code.co_flags & _OPTIMIZED else frame.f_locals
+        local_names = (
+            dict(frame.f_locals) if frame.f_code.co_flags & _OPTIMIZED else frame.f_locals
+        )
     return frame.f_globals, local_names
 
 
@@ -225,7 +279,9 @@ def _given(frame: FrameType, *scopes: Any) -> dict[str, Any]:
     """Return names that a test gives to a text, as in `eval(f(), {"x": 3})`, without names of the test itself."""
     given = {}
     for scope in scopes:
-        is_of_test = scope is None or "__name__" in scope or scope.keys() == frame.f_locals.keys()
+        is_of_test = (
+            scope is None or "__name__" in scope or scope.keys() == frame.f_locals.keys()
+        )
         if not is_of_test:
             given.update(scope)
     return given
@@ -294,7 +350,9 @@ def _is_of_generator(frame: FrameType | None) -> bool:
         function = frame.f_code.co_name
         # The fields of a data class.
         fields = frame.f_locals.get("fields", ()) if function == "_process_class" else ()
-        if function == "make_class" or not all(isinstance(name, str) and name.isidentifier() for name in fields):
+        if function == "make_class" or not all(
+            isinstance(name, str) and name.isidentifier() for name in fields
+        ):
             return False
         frame = frame.f_back
     return module in _GENERATORS

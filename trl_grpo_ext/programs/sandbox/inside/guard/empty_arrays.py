@@ -18,7 +18,11 @@ from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
-from trl_grpo_ext.programs.sandbox.inside.crossing.containers import CONTAINERS, SUBCLASSES, Container
+from trl_grpo_ext.programs.sandbox.inside.crossing.containers import (
+    CONTAINERS,
+    SUBCLASSES,
+    Container,
+)
 from trl_grpo_ext.programs.sandbox.inside.handle import Stub
 from trl_grpo_ext.programs.sandbox.inside.remote_class import RemoteClass
 
@@ -42,7 +46,9 @@ _DEEP = 4
 
 def guard_empty_arrays(text: str) -> None:
     """Guard the program's empty arrays, and numpy's comparison functions if the tests' text mentions numpy."""
-    CONTAINERS["ndarray"] = Container(_reading(CONTAINERS["ndarray"].empty), CONTAINERS["ndarray"].head)
+    CONTAINERS["ndarray"] = Container(
+        _reading(CONTAINERS["ndarray"].empty), CONTAINERS["ndarray"].head
+    )
     if "numpy" not in text or find_spec("numpy") is None:
         return
     numpy = importlib.import_module("numpy")
@@ -116,7 +122,9 @@ def _operating(own: Callable[..., Any]) -> Callable[..., Any]:
         if not _is_called_by_tests():
             return own(*args, **kwargs)
         read = map(_read, args)
-        return own(*[_guarded(each) if _is_empty(each) else each for each in read], **kwargs)
+        return own(
+            *[_guarded(each) if _is_empty(each) else each for each in read], **kwargs
+        )
 
     return operate
 
@@ -160,7 +168,9 @@ def _is_empty(value: Any) -> bool:
 
 def _refusal() -> AssertionError:
     # Not a ValueError, as numpy raises for mismatched shapes: a test may expect the program to raise ValueError.
-    return AssertionError("an array without items is compared with something that has items")
+    return AssertionError(
+        "an array without items is compared with something that has items"
+    )
 
 
 @functools.cache
@@ -190,7 +200,11 @@ def _guarded_array() -> Any:
             return _guarded(found)
         return found
 
-    members = {"__array_ufunc__": array_ufunc, "__repr__": lambda self: repr(plain(self)), "__module__": "numpy"}
+    members = {
+        "__array_ufunc__": array_ufunc,
+        "__repr__": lambda self: repr(plain(self)),
+        "__module__": "numpy",
+    }
     made = type("ndarray", (ndarray,), members)
     SUBCLASSES.add(made)
     return made

@@ -30,13 +30,42 @@ MAX_ITEMS = 1_000_000
 
 _CLASSES = (
     *(bool, int, float, complex, str, bytes, tuple, list, dict, set, frozenset),
-    *(Counter, OrderedDict, defaultdict, deque, Decimal, Fraction, date, datetime, time, timedelta),
+    *(
+        Counter,
+        OrderedDict,
+        defaultdict,
+        deque,
+        Decimal,
+        Fraction,
+        date,
+        datetime,
+        time,
+        timedelta,
+    ),
 )
-_NAMES = {(kind.__module__, kind.__qualname__) for kind in (*_CLASSES, bytearray, range, slice)}
-_FUNCTIONS = (abs, all, any, divmod, len, max, min, round, sorted, sum, *vars(math).values())
+_NAMES = {
+    (kind.__module__, kind.__qualname__) for kind in (*_CLASSES, bytearray, range, slice)
+}
+_FUNCTIONS = (
+    abs,
+    all,
+    any,
+    divmod,
+    len,
+    max,
+    min,
+    round,
+    sorted,
+    sum,
+    *vars(math).values(),
+)
 _NUMBERS = (bool, int, float, complex, Decimal, Fraction)
 _SEQUENCES = (str, bytes, tuple, list)
-_DISPLAYS: dict[type[ast.expr], Callable[..., Any]] = {ast.List: list, ast.Tuple: tuple, ast.Set: set}
+_DISPLAYS: dict[type[ast.expr], Callable[..., Any]] = {
+    ast.List: list,
+    ast.Tuple: tuple,
+    ast.Set: set,
+}
 _OPERATORS: dict[type[ast.operator | ast.unaryop], Callable[..., Any]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
@@ -75,7 +104,10 @@ def is_plain_class(module: str, name: str) -> bool:
 
 
 def evaluate(
-    source: Any, global_names: Mapping[str, Any], local_names: Mapping[str, Any], given: Mapping[str, Any] | None = None
+    source: Any,
+    global_names: Mapping[str, Any],
+    local_names: Mapping[str, Any],
+    given: Mapping[str, Any] | None = None,
 ) -> Any:
     """Evaluate an expression; objects that the program makes in it count as results of the program.
 
@@ -98,13 +130,17 @@ def evaluate(
         raise TypeError("eval() arg 1 must be a string, bytes or code object")
     text = str.__str__(source) if isinstance(source, str) else bytes(source)
     tree = ast.parse(text.strip(), mode="eval")
-    value = _Evaluation((local_names, global_names, vars(builtins)), given or {}).value(tree.body)
+    value = _Evaluation((local_names, global_names, vars(builtins)), given or {}).value(
+        tree.body
+    )
     demote(value)
     return value
 
 
 class _Evaluation:
-    def __init__(self, scopes: tuple[Mapping[str, Any], ...], given: Mapping[str, Any]) -> None:
+    def __init__(
+        self, scopes: tuple[Mapping[str, Any], ...], given: Mapping[str, Any]
+    ) -> None:
         self._scopes = scopes
         self._given = given
 
@@ -120,7 +156,9 @@ class _Evaluation:
         if isinstance(node, ast.BinOp):
             return _apply(node.op, self.value(node.left), self.value(node.right))
         if isinstance(node, ast.Call) and all(keyword.arg for keyword in node.keywords):
-            named = {str(keyword.arg): self.value(keyword.value) for keyword in node.keywords}
+            named = {
+                str(keyword.arg): self.value(keyword.value) for keyword in node.keywords
+            }
             return self._function(node.func)(*map(self.value, node.args), **named)
         if isinstance(node, ast.Name) and node.id in self._given:
             return self._given[node.id]
@@ -219,12 +257,17 @@ def _check_size(kind: ast.operator | ast.unaryop, left: Any, right: Any) -> None
         }
         if growth.get(type(kind), 0) > MAX_BITS:
             raise NotPlainError("an integer that is too large")
-    elif isinstance(kind, ast.Pow) and not all(isinstance(each, int | float | complex) for each in (left, right)):
+    elif isinstance(kind, ast.Pow) and not all(
+        isinstance(each, int | float | complex) for each in (left, right)
+    ):
         raise NotPlainError("a power that may be too large")
     elif isinstance(kind, ast.Mod) and isinstance(left, str | bytes):
         raise NotPlainError("the formatting of a text")
     elif isinstance(kind, ast.Mult):
-        sizes = [len(each) if isinstance(each, _SEQUENCES) else abs(each) for each in (left, right)]
+        sizes = [
+            len(each) if isinstance(each, _SEQUENCES) else abs(each)
+            for each in (left, right)
+        ]
         is_repetition = isinstance(left, _SEQUENCES) or isinstance(right, _SEQUENCES)
         if is_repetition and sizes[0] * sizes[1] > MAX_ITEMS:
             raise NotPlainError("a text or list that is too long")

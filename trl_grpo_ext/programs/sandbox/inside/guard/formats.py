@@ -42,8 +42,12 @@ class FormatCheck:
         """
         if value is str:
             return SimpleNamespace(
-                format=lambda text, *args, **kwargs: str.format(self.formatted(text), *args, **kwargs),
-                format_map=lambda text, mapping: str.format_map(self.formatted(text), mapping),
+                format=lambda text, *args, **kwargs: str.format(
+                    self.formatted(text), *args, **kwargs
+                ),
+                format_map=lambda text, mapping: str.format_map(
+                    self.formatted(text), mapping
+                ),
             )
         hidden = next(_hidden_names(value), None) if isinstance(value, str) else None
         if hidden is not None:
@@ -54,10 +58,16 @@ class FormatCheck:
 def _hidden_names(text: str) -> Iterator[str]:
     """Yield attribute names with a leading underscore that a format text reads, including its nested specifications."""
     try:
-        fields = [(name, spec) for _, name, spec, _ in Formatter().parse(str.__str__(text)) if name is not None]
+        fields = [
+            (name, spec)
+            for _, name, spec, _ in Formatter().parse(str.__str__(text))
+            if name is not None
+        ]
     except ValueError:
         # The text is not a valid format; the test itself will notice.
         return
     for name, spec in fields:
-        yield from (part for part in _ATTRIBUTE.findall(_ITEM.sub("", name)) if part.startswith("_"))
+        yield from (
+            part for part in _ATTRIBUTE.findall(_ITEM.sub("", name)) if part.startswith("_")
+        )
         yield from _hidden_names(spec or "")

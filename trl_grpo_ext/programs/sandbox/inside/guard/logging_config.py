@@ -15,7 +15,9 @@ _MODULES = ("logging", "logging.handlers")
 _STREAMS = ("sys.stdout", "sys.stderr")
 
 
-def guard_logging_config(text: str, stands_in_tests: Callable[[Any], bool], refuse: Callable[[str], NoReturn]) -> None:
+def guard_logging_config(
+    text: str, stands_in_tests: Callable[[Any], bool], refuse: Callable[[str], NoReturn]
+) -> None:
     """Guard `logging.config` if the tests' text mentions a function of it: the module is slow to import.
 
     Args:

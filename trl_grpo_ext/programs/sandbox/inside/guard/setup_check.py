@@ -14,7 +14,10 @@ from trl_grpo_ext.programs.sandbox.inside.proxy import ProgramProxy
 
 
 def check_setup(
-    program: ProgramProxy, setup: CodeType, names: Sequence[str], new_namespace: Callable[[], dict[str, Any]]
+    program: ProgramProxy,
+    setup: CodeType,
+    names: Sequence[str],
+    new_namespace: Callable[[], dict[str, Any]],
 ) -> None:
     """Run a failed setup again without access to the program; return normally if the program is to blame.
 

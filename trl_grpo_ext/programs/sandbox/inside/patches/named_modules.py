@@ -10,7 +10,18 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from types import ModuleType
 
-NEVER_WATCHED = frozenset({"__future__", "antigravity", "pytest", "solution", "test", "this", "typing", "unittest"})
+NEVER_WATCHED = frozenset(
+    {
+        "__future__",
+        "antigravity",
+        "pytest",
+        "solution",
+        "test",
+        "this",
+        "typing",
+        "unittest",
+    }
+)
 """Modules that program and tests never share, or whose import has side effects."""
 _DOTTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+")
 
@@ -67,7 +78,11 @@ def _paths(node: ast.AST, known: dict[str, str]) -> Iterator[str]:
         for alias in node.names:
             if alias.name != "*":
                 yield f"{node.module}.{alias.name}"
-    elif isinstance(node, ast.Constant) and type(node.value) is str and _DOTTED.fullmatch(node.value):
+    elif (
+        isinstance(node, ast.Constant)
+        and type(node.value) is str
+        and _DOTTED.fullmatch(node.value)
+    ):
         yield node.value
     elif isinstance(node, ast.Attribute):
         path = ast.unparse(node)

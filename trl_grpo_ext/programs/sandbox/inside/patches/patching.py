@@ -19,12 +19,26 @@ from typing import Any
 from trl_grpo_ext.programs.sandbox.inside.crossing.values import MISSING
 from trl_grpo_ext.programs.sandbox.inside.handle import Stub
 from trl_grpo_ext.programs.sandbox.inside.operations import LIBRARY
-from trl_grpo_ext.programs.sandbox.inside.patches.named_modules import NEVER_WATCHED, imported, named_modules, root_of
+from trl_grpo_ext.programs.sandbox.inside.patches.named_modules import (
+    NEVER_WATCHED,
+    imported,
+    named_modules,
+    root_of,
+)
 from trl_grpo_ext.programs.sandbox.inside.proxy import ProgramProxy
-from trl_grpo_ext.programs.sandbox.inside.remote_class import RemoteAttribute, RemoteClass, make_data_class
+from trl_grpo_ext.programs.sandbox.inside.remote_class import (
+    RemoteAttribute,
+    RemoteClass,
+    make_data_class,
+)
 
 _PATCHED = ("builtins", "datetime", "math", "os", "random", "sys", "time")
-_SEEDS = (("random", "seed"), ("random", "setstate"), ("numpy.random", "seed"), ("numpy.random", "set_state"))
+_SEEDS = (
+    ("random", "seed"),
+    ("random", "setstate"),
+    ("numpy.random", "seed"),
+    ("numpy.random", "set_state"),
+)
 _PATCHERS = frozenset({"pytest", "tests", "unittest.mock"})
 """Modules that set attributes of library classes on behalf of a test."""
 _OWN = frozenset({"stdout", "stderr", "modules", "path"})
@@ -48,7 +62,9 @@ def share_changes(program: ProgramProxy) -> None:
     for module in LIBRARY:
         if module in text:
             _forward_library(program, module)
-    if any(word in text for word in _PATCHING) or any(f"import {name}" in text for name in _ASSIGNED.findall(text)):
+    if any(word in text for word in _PATCHING) or any(
+        f"import {name}" in text for name in _ASSIGNED.findall(text)
+    ):
         _watch_all(program, texts)
     if any(word in text for word in ("environ", "setenv", "putenv")):
         _share_environment(program)
@@ -62,7 +78,9 @@ def text_of(sources: Mapping[str, str]) -> str:
 
 
 def _own_lines(source: str) -> str:
-    return "".join(line for line in source.splitlines(keepends=True) if not line.startswith(_RUNNER))
+    return "".join(
+        line for line in source.splitlines(keepends=True) if not line.startswith(_RUNNER)
+    )
 
 
 def _repeat_calls(program: ProgramProxy, home: str, name: str) -> None:
@@ -85,10 +103,16 @@ def _forward_library(program: ProgramProxy, module: str) -> None:
     for name in LIBRARY[module]:
         own = getattr(home, name, None)
         if own is not None:
-            setattr(home, name, _forwarding(program, module, name, getattr(own, "__wrapped__", own)))
+            setattr(
+                home,
+                name,
+                _forwarding(program, module, name, getattr(own, "__wrapped__", own)),
+            )
 
 
-def _forwarding(program: ProgramProxy, module: str, name: str, own: Callable[..., Any]) -> Callable[..., Any]:
+def _forwarding(
+    program: ProgramProxy, module: str, name: str, own: Callable[..., Any]
+) -> Callable[..., Any]:
     home = own.__code__.co_filename
 
     @functools.wraps(own)
@@ -174,7 +198,10 @@ def _place_in_library(target: Any, name: str, caller: FrameType) -> tuple[str, s
 
     Both the program and the tests have the class.
     """
-    if not issubclass(type(target), type) or caller.f_globals.get("__name__") not in _PATCHERS:
+    if (
+        not issubclass(type(target), type)
+        or caller.f_globals.get("__name__") not in _PATCHERS
+    ):
         return None
     home, path = target.__module__, target.__qualname__
     if type(home) is not str or root_of(home) in NEVER_WATCHED or home == "tests":
