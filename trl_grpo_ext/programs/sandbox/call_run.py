@@ -78,7 +78,11 @@ def _result_of_setup(
 
 def _run_once(zygote: Zygote, job: Job, suite: CallSuite) -> RunResult:
     with contextlib.ExitStack() as opened:
-        ends = [opened.enter_context(end) for _ in range(3) for end in socket.socketpair()]
+        ends = []
+        for _ in range(3):
+            for end in socket.socketpair():
+                ends.append(opened.enter_context(end))
+        # By the third pair the judge asks the program; the trainer keeps no end of it.
         solution, solution_end, control, control_end, left, right = ends
         program, judge = opened.enter_context(
             zygote.children(
@@ -230,6 +234,7 @@ def _follow(
     monitor.await_ready(inbox)
     monitor.start(job.limits.wall_seconds)
     monitor.add(inbox.descriptor)
+    # The read that brought the judge's ready frame may have brought reports too.
     report.read(inbox)
     try:
         while not (report.complete or inbox.ended):
@@ -243,6 +248,7 @@ def _follow(
         cut = over.result
     else:
         if not report.complete:
+            # A judge that was killed from outside says nothing of the program, so the run is repeated.
             check_killed(await_exit(zygote, judge), judge_limits(job.limits))
     return report.conclude(cut, lambda: _ending(zygote, program, job.limits))
 
@@ -250,5 +256,6 @@ def _follow(
 def _ending(zygote: Zygote, program: int, limits: Limits) -> TestResult | None:
     left = await_exit(zygote, program)
     if zygote.namespaces:
+        # In a process tree of its own, a program is process 1, which cannot kill itself.
         check_killed(left, limits)
     return None if left is None else read_exit(left, limits)

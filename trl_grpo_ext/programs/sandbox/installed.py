@@ -114,6 +114,7 @@ def required(found: Iterable[Distribution]) -> dict[str, Distribution]:
     while waiting:
         one, extra = waiting.pop()
         name = plain_name(one.name)
+        # The extra belongs to the key: `a[b]` requires more than `a`.
         if (name, extra) in seen:
             continue
         seen.add((name, extra))
@@ -167,6 +168,7 @@ def import_names(found: Distribution) -> list[str]:
     for line in (found.read_text("RECORD") or "").splitlines():
         top, is_below, _ = line.strip('"').partition("/")
         tops.add(top if is_below else getmodulename(top.partition(",")[0]))
+    # RECORD also lists scripts under `..`, metadata folders and `__pycache__`; no import finds them.
     return sorted(
         name
         for name in tops

@@ -46,6 +46,7 @@ class Limits:
     def __post_init__(self) -> None:
         for name, value in asdict(self).items():
             if (
+                # `True` is an int in Python. A comparison with NaN is false, so NaN is refused too.
                 isinstance(value, bool)
                 or not isinstance(value, int | float)
                 or not 0 < value < math.inf
@@ -172,7 +173,9 @@ class Job:
     def from_record(cls, record: Mapping[str, Any]) -> Job:
         """Rebuild a job from a dict made by `to_record`; compiled tests in it are not believed."""
         found, tests = record["suite"], record["suite"]["tests"]
+        # Only a suite of calls has names.
         if "names" in found:
+            # JSON has lists in place of tuples, and equal jobs are found by their hash.
             listed = {name: tuple(found[name]) for name in ("tests", "names", "imports")}
             suite: Suite = CallSuite(**{**found, **listed, "code": ""})
         else:

@@ -166,6 +166,7 @@ def _run(zygotes: Lender[Zygote], job: Job, wanted: Shown) -> RunResult:
         except (LostError, IsolationError, OSError) as error:
             logger.warning("The sandbox failed: %s: %s", type(error).__name__, error)
             failure = f"{type(error).__name__}: {error}"
+        # A fault of the sandbox must not end a training run: the job gets no verdict, and the log a traceback.
         except Exception as error:
             logger.exception("The sandbox has a fault of its own.")
             failure = f"{type(error).__name__}: {error}"

@@ -115,6 +115,7 @@ class Monitor:
             if self._zygote.socket.fileno() in found:
                 found.remove(self._zygote.socket.fileno())
                 self._zygote.collect()
+                # Even an empty set is returned, because the caller may wait for the exit of a child.
                 return found
             if found:
                 return found
@@ -133,6 +134,7 @@ class Monitor:
         # The upper bounds are quick to read, and show for most programs that memory is within the limit.
         if sum(most for _, most in tasks) <= self._memory:
             return time.thread_time() - began
+        # In a thread: these reads take no timeout, and a program can make them slow.
         measured: list[tuple[int, float]] = []
         reader = threading.Thread(
             target=lambda: measured.append(_sum_of_shares(tasks)), daemon=True
@@ -187,6 +189,7 @@ def check_killed(left: Exit | None, limits: Limits) -> None:
 def read_exit(left: Exit, limits: Limits) -> TestResult:
     """Turn the exit of a program that gave no answer into a test result."""
     code = os.waitstatus_to_exitcode(left.status)
+    # `limiting` sets soft and hard limit to one value, and at the hard limit the kernel sends SIGKILL.
     if code == -signal.SIGXCPU or (
         code == -signal.SIGKILL and left.cpu_seconds >= limits.cpu_seconds
     ):
@@ -194,6 +197,7 @@ def read_exit(left: Exit, limits: Limits) -> TestResult:
             ending=Ending.TIMEOUT, detail=f"over {limits.cpu_seconds:g} s of processor time"
         )
     if code < 0:
+        # A negative code is the number of the signal that ended the process.
         name = _SIGNALS.get(-code, f"signal {-code}")
         return TestResult(ending=Ending.KILLED, detail=f"ended by {name}")
     if code == EXIT_MEMORY:
@@ -228,6 +232,7 @@ def _children(pid: int) -> list[int]:
     children: list[int] = []
     with contextlib.suppress(OSError):
         for task in Path(f"/proc/{pid}/task").iterdir():
+            # The kernel lists a child under the thread that started the child.
             children += map(int, _read(f"{task}/children").split())
     return children
 
@@ -242,6 +247,7 @@ def _live_task(pid: int) -> Iterator[tuple[Path, int]]:
             resident = _sum_of_lines(
                 _read(f"{task}/status"), (b"VmRSS:", b"VmSwap:", b"VmPTE:")
             )
+            # A thread that has ended has no lines on memory.
             if not resident:
                 continue
             descriptors = sum(1 for _ in (task / "fd").iterdir())

@@ -71,6 +71,7 @@ class Shown:
             for target, _ in self.places
             if target.startswith(_PACKAGES)
         )
+        # A package of one file is shown under the file's name, such as `six.py`.
         return any(each == name or each.startswith(f"{name}.") for each in shown)
 
 
@@ -115,6 +116,7 @@ def shown(packages: Sequence[str] = (), imports: Iterable[str] = ()) -> Shown:
     usable = {
         name for name in imports if installed.is_installed(name) and not is_refused(name)
     }
+    # `sys.path` is part of the cache's key, since a changed path may find other packages.
     return _shown(tuple(packages), tuple(sorted(usable)), tuple(sys.path))
 
 
@@ -131,12 +133,14 @@ def _shown(
     folders = dict.fromkeys(
         str(Path(each).resolve()) for each in packages if each not in named
     )
-    places = dict.fromkeys(
-        place for name in (ALWAYS, *named, *imports) for place in _with_required(name)
-    )
+    # A dict, which keeps the order of places with equal paths.
+    places: dict[Place, None] = {}
+    for name in (ALWAYS, *named, *imports):
+        places.update(dict.fromkeys(_with_required(name)))
     times: Counter[str] = Counter()
     targets: dict[str, str] = {}
     searched: set[str] = set()
+    # Sorted, because idle zygotes are found by equal `Shown` values.
     for place in sorted(places, key=lambda place: place.path):
         # Portions of a namespace package share a name, so each gets a folder of its own.
         home = f"{_PACKAGES}{times[place.name] or ''}"

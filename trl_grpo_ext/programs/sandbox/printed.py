@@ -75,6 +75,7 @@ def _lines(text: str) -> list[str]:
 def _same_line(got: str, wanted: str) -> bool:
     if got == wanted:
         return True
+    # The group in the pattern keeps white space among the parts, so that it has to match too.
     words, expected = _SPACE.split(got), _SPACE.split(wanted)
     if len(words) != len(expected):
         return False
@@ -85,6 +86,7 @@ def _same_line(got: str, wanted: str) -> bool:
 
 
 def _is_close(got: str, wanted: str) -> bool:
+    # `int` raises ValueError for more than 4,300 digits, and takes quadratic time for fewer.
     if len(got) > MAX_NUMBER_CHARS or len(wanted) > MAX_NUMBER_CHARS:
         return False
     if not _DECIMAL.fullmatch(wanted) or not _NUMBER.fullmatch(got):

@@ -142,10 +142,12 @@ def _targets() -> Iterator[dict[str, object]]:
         keep.chmod(0o666)
         listener = opened.enter_context(socket.create_server(("127.0.0.1", 0)))
         abstract = opened.enter_context(socket.socket(socket.AF_UNIX))
+        # A name with a leading zero byte lies in no folder, so rules for files do not guard it.
         abstract.bind("\0" + folder.name)
         abstract.listen()
         command = [sys.executable, "-I", "-S", "-c", "import sys; sys.stdin.read()"]
         victim = subprocess.Popen(command, stdin=subprocess.PIPE)
+        # Callbacks run in reverse order: `kill` comes first, then `communicate` reaps the process.
         opened.callback(victim.communicate)
         opened.callback(victim.kill)
         yield {

@@ -33,6 +33,7 @@ class RaySandbox:
 
         def run_there(distinct: list[Job]) -> list[RunResult]:
             items = [job.to_record() for job in distinct]
+            # Each node tries a job up to ATTEMPTS times, each time with the whole limit of wall time.
             seconds = ATTEMPTS * max(
                 (job.limits.wall_seconds for job in distinct), default=0.0
             )

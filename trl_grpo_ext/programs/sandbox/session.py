@@ -123,6 +123,7 @@ class PythonSession:
 
     def abandon(self) -> None:
         """Drop, in a forked child, the process of the parent."""
+        # A thread of the parent may hold the old lock. No such thread exists in the child, which would wait for ever.
         self._lock = threading.Lock()
         self._abandoned, self._live = self._live, None
 
@@ -157,6 +158,7 @@ class _Live:
             out, stdout = os.pipe()
             self._out = opened.enter_context(open(out, "rb", buffering=0))
             writer = opened.enter_context(open(stdout, "wb", buffering=0))
+            # `_read` reads until nothing is left; a blocking read would wait there for more output.
             os.set_blocking(out, False)
             (self._number,) = opened.enter_context(
                 self._zygote.children(("session", limits, [inner, writer]))
@@ -168,6 +170,7 @@ class _Live:
             self._monitor.add(self._inbox.descriptor)
             self._monitor.add(out)
             self._cells = 0
+            # If a step above raises, the stack closes the descriptors and gives the zygote back.
             self._opened = opened.pop_all()
 
     def run(self, code: str) -> CellResult:
@@ -246,8 +249,10 @@ class _Live:
             messages = self._inbox.take()
         except (ValueError, RecursionError):
             return nonsense
+        # Output takes another channel than the message, so some may still wait in the pipe.
         while self._read(printed):
             pass
+        # The number is the cell's own: a message that an earlier cell has sent ahead does not end this cell.
         if messages == [{"done": self._cells}]:
             return None
         if messages or not self._inbox.ended:

@@ -170,6 +170,7 @@ def _result_of(
     if os.waitstatus_to_exitcode(left.status) != 0:
         result = read_exit(left, limits)
         lines = errors.decode("utf-8", "replace").strip().splitlines()
+        # The last line of a traceback names the exception; of a timeout or a signal, the trainer knows more.
         told = result.ending in (Ending.TIMEOUT, Ending.KILLED) or not lines
         return result if told else replace(result, detail=lines[-1][:300])
     difference = first_difference(printed, case.stdout)

@@ -115,21 +115,24 @@ class Zygote(ChildProcess):
             shares_files: Whether all children write to a shared folder.
         """
         numbers = [next(self._numbers) for _ in wanted]
-        order = [
-            {
-                "id": number,
-                "kind": kind,
-                "limits": asdict(limits),
-                "descriptors": len(files),
-            }
-            for number, (kind, limits, files) in zip(numbers, wanted, strict=True)
-        ]
-        passed = [file for _, _, files in wanted for file in files]
+        order = []
+        passed: list[socket.socket | FileIO] = []
+        for number, (kind, limits, files) in zip(numbers, wanted, strict=True):
+            order.append(
+                {
+                    "id": number,
+                    "kind": kind,
+                    "limits": asdict(limits),
+                    "descriptors": len(files),
+                }
+            )
+            passed += files
         self._order(
             {"spawn": order, "shares_files": shares_files},
             [file.fileno() for file in passed],
         )
         try:
+            # A copy that stays open here would hide from the trainer that the child has closed its end.
             for file in passed:
                 file.close()
             yield numbers
@@ -157,12 +160,14 @@ class Zygote(ChildProcess):
         poller.register(self.socket, select.POLLIN)
         while poller.poll(1000 * seconds):
             self._receive()
+            # Only the first message is waited for; others are read if they have arrived.
             seconds = 0.0
 
     def _end(self, numbers: list[int]) -> None:
         """Kill children, wait until they are gone, and forget their exits."""
         self._order({"end": numbers}, [])
         deadline = Deadline(END_SECONDS)
+        # Exits of children may be reported before the order is confirmed.
         while "ended" not in self._receive(deadline):
             pass
         for number in numbers:
@@ -187,6 +192,7 @@ class Zygote(ChildProcess):
         try:
             if deadline is not None:
                 deadline.wait(self.socket.fileno(), select.POLLIN)
+            # A SOCK_SEQPACKET socket keeps messages apart, so each read returns one whole message.
             message = self.socket.recv(_MESSAGE_BYTES)
         except (OSError, DeadlineError) as error:
             raise LostError(

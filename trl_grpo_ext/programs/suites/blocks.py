@@ -115,6 +115,7 @@ def _opening(line: str, opened: _Fence | None, quotes: str) -> _Fence | None:
         return None
     before = line[: marks.start()]
     info = line[marks.end() :]
+    # CommonMark allows no backtick after a fence of backticks: such a line has code within its text.
     is_code_in_text = "`" in info and marks[0][0] == "`"
     tag = _tag(info)
     # A fence is followed by nothing but its tag; in a program, quotes may follow.
@@ -227,6 +228,7 @@ def with_helpers(program: str, others: Sequence[str], names: Collection[str] = (
     pieces = [program]
     bound = _bound(program)
     missing = _mentions(program).union(names) - bound
+    # From the last block on, since a helper may need a helper of an earlier block.
     for other in reversed(others):
         if missing.isdisjoint(_names_at_the_top(other)):
             continue

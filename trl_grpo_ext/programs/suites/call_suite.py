@@ -28,6 +28,7 @@ from trl_grpo_ext.programs.suites.solution_imports import (
 )
 from trl_grpo_ext.programs.suites.source import (
     Statement,
+    all_statements,
     arguments_in,
     binds_of,
     joined,
@@ -36,7 +37,6 @@ from trl_grpo_ext.programs.suites.source import (
     packed,
     reads_of,
     required_packages,
-    statements,
     top_level,
 )
 from trl_grpo_ext.programs.suites.test_module import (
@@ -146,8 +146,10 @@ def solution_names(
         remote.add(entry_point)
     by_import = any(imports_solution(node) for node in nodes)
     by_star = any(part.is_star_import and is_solution_import(part.node) for part in code)
+    # Tests that import the solution as a module take names as its attributes, so none is missing.
     if not remote and (by_star or not by_import):
         remote = called(nodes) & common.keys() or handed_on(nodes)
+    # False sorts before True, so the entry point comes first.
     names = sorted(remote, key=lambda name: (name != entry_point, name))
     imports = sorted(line for name, line in missing.items() if name not in remote)
     return Taken(tuple(names), tuple(imports), by_import)
@@ -220,7 +222,7 @@ def call_suite(module: Module, code: PromptCode) -> CallSuite:
     # A definition in the tests overrides an import from the solution.
     overridden = binds_of(setup)
     imported = [name for name in imported if name not in overridden]
-    tests = [part for test in module.tests for part in statements(test)]
+    tests = all_statements(module.tests)
     shared = _namesakes(module, setup, tests, imported, code)
     if entry_point:
         wanted = solution_names(
@@ -256,7 +258,7 @@ def _added_imports(lines: Sequence[str]) -> list[Statement]:
         # Everybody forgets names such as `List`, and modules such as `math`; no program is meant by them.
         is_usual = not line.startswith("from") or " typing " in line
         marked.append(line if is_usual else line + FORGOTTEN)
-    return [part for line in marked for part in statements(line)]
+    return all_statements(marked)
 
 
 def _preamble(
@@ -317,9 +319,7 @@ def _importing_the_solution(module: Module, entry_point: str | None) -> Module:
     renamed = with_solution_for_unknown(module)
     if renamed is None:
         return module
-    parts = [*renamed.preamble, *renamed.setup]
-    for test in renamed.tests:
-        parts += statements(test)
+    parts = [*renamed.preamble, *renamed.setup, *all_statements(renamed.tests)]
     taken = solution_names(parts, entry_point).names
     others = (reads_of(parts) - binds_of(parts)).intersection(taken)
     return module if others else renamed
@@ -347,6 +347,7 @@ def _by_need(
         bound = binds_of(moved)
         reaching = _reaching(parts, remote | bound)
         rest = [part for part in parts if part not in moved]
+        # A moved statement binds names that further statements need, so this repeats until nothing moves.
         more = [part for part in rest if _needs(part, remote, bound, reaching)]
         if not more:
             more = _changing(parts, moved)

@@ -125,6 +125,7 @@ def _function_suite(
     tests = []
     for given, result in zip(inputs, results, strict=True):
         arguments = _json(_arguments(given))
+        # `expected` stands on the left, so that its `==` is asked first, and not one of the program's result.
         tests.append(
             f"assert expected({_json(result)!r}{option}) == result_of({arguments!r})"
         )

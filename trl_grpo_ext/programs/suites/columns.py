@@ -207,6 +207,7 @@ def _suite(value: Any, beside: _Beside) -> Suite:
 
 def _from_strings(tests: list[str], beside: _Beside) -> Suite:
     """Build a suite from strings: each string is a test, except pure definitions such as helpers, which are setup."""
+    # A dict, so that a test that is listed twice runs once.
     parts = {test: statements(test) for test in tests if test.strip()}
     if any(has_test_functions(found) for found in parts.values()):
         return call_suite(read_test_module("\n".join([beside.setup, *parts])), beside.code)
@@ -222,6 +223,7 @@ def _from_strings(tests: list[str], beside: _Beside) -> Suite:
     if not snippets:
         raise BadTests("tests_empty", tests)
     setup = statements(beside.setup)
+    # The strings are lines of one test then, and keep their order with the definitions among them.
     if _share_names(run):
         return call_suite(Module(tuple(setup), ("\n".join(parts),)), beside.code)
     return call_suite(
@@ -232,7 +234,9 @@ def _from_strings(tests: list[str], beside: _Beside) -> Suite:
 def _share_names(tests: list[list[Statement]]) -> bool:
     """Test if a string reads a name bound only in another string: then the strings are lines of a single test."""
     for place, test in enumerate(tests):
-        others = [part for other in (*tests[:place], *tests[place + 1 :]) for part in other]
+        others: list[Statement] = []
+        for other in (*tests[:place], *tests[place + 1 :]):
+            others += other
         if reads_of(test) & (binds_of(others) - binds_of(test)):
             return True
     return False
@@ -243,6 +247,7 @@ def _as_test(text: str, parts: list[Statement]) -> str:
     if len(parts) != 1 or not isinstance(parts[0].node, ast.Expr):
         return text
     if isinstance(parts[0].node.value, ast.Compare | ast.BoolOp | ast.UnaryOp):
+        # The line break ends a comment that the text may end with.
         return f"assert ({text}\n)"
     return text
 

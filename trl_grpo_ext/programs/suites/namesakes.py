@@ -24,6 +24,7 @@ from typing import NamedTuple
 from trl_grpo_ext.programs.suites.solution_imports import SOLUTION
 from trl_grpo_ext.programs.suites.source import (
     Statement,
+    all_statements,
     arguments_in,
     binds_of,
     names_in,
@@ -130,9 +131,7 @@ class Namesakes(NamedTuple):
         Args:
             known: Names that belong to the program in any case.
         """
-        parts = list(self.setup)
-        for test in self.tests:
-            parts += statements(test)
+        parts = [*self.setup, *all_statements(self.tests)]
         nodes = nodes_of(parts)
         if self.reference is not None:
             used = called(nodes) | _passed(nodes)
@@ -163,7 +162,9 @@ def _asserted_alone(parts: Sequence[Statement], suspects: Set[str]) -> set[str]:
     found: set[str] = set()
     if suspects:
         for node in _asserting(part.node for part in parts):
-            found.update(name for name in suspects - found if _calls_only(node, {name}))
+            for name in suspects - found:
+                if _calls_only(node, {name}):
+                    found.add(name)
     return found
 
 
@@ -178,6 +179,7 @@ def _unit(test: str, setup: Sequence[Statement]) -> _Unit:
     reads: set[str] = set()
     nodes: list[ast.AST] = []
     for body in _bodies(test, setup):
+        # `symtable`, which `usage` asks, reads texts and no trees.
         reads |= usage(ast.unparse(body)).reads | _taken(body)
         nodes += ast.walk(body)
     return _Unit(called(nodes), _with_needs(reads, setup))
@@ -232,6 +234,7 @@ def _with_needs(names: set[str], setup: Sequence[Statement]) -> set[str]:
         part for part in setup if not isinstance(part.node, ast.Import | ast.ImportFrom)
     ]
     values = binds_of(parts)
+    # The runner calls the hooks before each test, so each test needs what they read.
     found = names | _HOOKS
     while True:
         linked = found & values
@@ -349,5 +352,6 @@ def _calls_only(node: ast.stmt, suspects: Collection[str]) -> bool:
     for inner in nodes:
         if isinstance(inner, ast.Name) and isinstance(inner.ctx, ast.Store):
             own.add(inner.id)
+    # Words of test classes and of pytest are nobody's functions.
     rest = names_in(nodes) - own - _BUILTINS - {"self", "pytest", "raises"}
     return not called(nodes).isdisjoint(suspects) and rest.issubset(suspects)

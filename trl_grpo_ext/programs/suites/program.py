@@ -198,17 +198,17 @@ def prompt_code(prompt: Prompt | None, entry_point: str | None) -> PromptCode:
 
 @lru_cache(maxsize=256)
 def _read(texts: tuple[str, ...], entry_point: str) -> PromptCode:
-    candidates = [
-        candidate
-        for text in reversed(texts)
-        for candidate in _candidates(text.replace("\r\n", "\n"))
-    ]
+    candidates: list[str] = []
+    # The last message counts first.
+    for text in reversed(texts):
+        candidates += _candidates(text.replace("\r\n", "\n"))
     codes = [
         PromptCode(candidate, tuple(_parts(candidate)), entry_point)
         for candidate in candidates
     ]
     defining = [code for code in codes if entry_point in binds_of(code.parts)]
     helping = [code for code in codes if any(part.is_code for part in code.parts)]
+    # The first one counts, if there is any.
     for found in (*defining, *helping):
         return replace(found, parts=(*_helpers(helping, found), *found.parts))
     return PromptCode(entry_point=entry_point)
@@ -274,6 +274,7 @@ def _parts(code: str) -> list[Statement]:
         try:
             return statements(candidate)
         except BadTests:
+            # The code may end with a header: the second candidate has a body for it.
             continue
     return []
 
@@ -286,6 +287,7 @@ def _with_body(code: str) -> str:
         if line.strip() and not line.lstrip().startswith("#"):
             last = line
     indent = len(last) - len(last.lstrip())
+    # A body stands deeper than its header, and at the depth of a docstring that is there already.
     if last.endswith(":"):
         indent += 4
     return "\n".join([*lines, " " * indent + "pass\n"])

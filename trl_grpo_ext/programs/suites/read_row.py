@@ -60,6 +60,7 @@ class ReadRow:
         """Complete a completion's program with the prompt's code and, for a contest, the usual imports."""
         names = self.suite.names if isinstance(self.suite, CallSuite) else ()
         whole = complete_program(program, self.code, self.entry_point, names)
+        # Nothing may stand before a `__future__` import.
         if calls_a_contest_function(self.suite) and "__future__" not in whole:
             return with_helpers(whole, [CONTEST_IMPORTS])
         return whole
@@ -100,6 +101,7 @@ def read_row(
         groups_column,
         *reference_columns,
     ]
+    # Lists of plain values: numpy shortens the `repr` of long arrays, so that two rows could look equal.
     values = [plain(row.get(name)) for name in read if name]
     text = repr([columns, groups_column, part, hidden, prompt, reference_columns, *values])
     found = _remembered.get(text)
@@ -183,6 +185,7 @@ def is_hidden(place: int, share: float) -> bool:
         >>> [is_hidden(place, 0.25) for place in range(4)]
         [False, False, False, True]
     """
+    # The number of hidden tests up to a place grows by one where a test is hidden.
     return int((place + 1) * share) > int(place * share)
 
 

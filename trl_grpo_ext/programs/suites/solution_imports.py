@@ -11,6 +11,7 @@ from functools import cache
 from trl_grpo_ext.programs.sandbox.installed import is_installed
 from trl_grpo_ext.programs.suites.source import (
     Statement,
+    all_statements,
     imported_modules,
     nodes_of,
     statements,
@@ -141,9 +142,7 @@ def with_solution_for_unknown(module: Module) -> Module | None:
     the tests, which no program may replace. The sandbox may have more packages than this machine. A module that is
     found there is not the program: the setup then fails, or a program could replace a helper of the tests.
     """
-    parts = list(module.setup)
-    for test in module.tests:
-        parts += statements(test)
+    parts = [*module.setup, *all_statements(module.tests)]
     nodes = nodes_of(parts)
     unknown: set[str] = set()
     for node in nodes:
@@ -159,6 +158,7 @@ def with_solution_for_unknown(module: Module) -> Module | None:
         tree = renamed.visit(ast.parse(part.text))
         setup += [unparsed(node) for node in tree.body]
     tests = [ast.unparse(renamed.visit(ast.parse(test))) for test in module.tests]
+    # The only import may stand in a `try` that handles its failure, and so stay as it is.
     if not renamed.changed:
         return None
     return replace(module, setup=(*guard, *setup), tests=tuple(tests))
@@ -166,6 +166,7 @@ def with_solution_for_unknown(module: Module) -> Module | None:
 
 def _must_be_nowhere(name: str) -> str:
     why = f"the tests import {name}, which is found beside the program; for the program, write `solution`"
+    # A call of `__import__`, unlike an `import`, binds no name in the tests.
     return f"if __import__('importlib.util').util.find_spec({name!r}): raise ImportError({why!r})"
 
 
@@ -194,6 +195,7 @@ class _Renamed(ast.NodeTransformer):
 
     def visit_Import(self, node: ast.Import) -> ast.AST:
         for alias in node.names:
+            # `import main.tools` binds `main`, and the tests then reach the module through that name.
             binds_itself = alias.asname or "." not in alias.name
             if binds_itself and self._is_it(alias.name):
                 alias.asname = alias.asname or alias.name

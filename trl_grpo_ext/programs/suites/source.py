@@ -90,7 +90,10 @@ class Statement:
 
 def nodes_of(parts: Iterable[Statement]) -> list[ast.AST]:
     """List all syntax nodes of several statements, in order."""
-    return [node for part in parts for node in part.nodes]
+    nodes: list[ast.AST] = []
+    for part in parts:
+        nodes += part.nodes
+    return nodes
 
 
 def reads_of(parts: Iterable[Statement]) -> set[str]:
@@ -193,8 +196,21 @@ def statements(source: str) -> list[Statement]:
             start, end = spans[place]
             text = "\n".join(lines[start - 1 : end])
         else:
+            # Statements that share a line cannot be told apart by line numbers.
             text = ast.unparse(node)
         found.append(Statement(text, node))
+    return found
+
+
+def all_statements(sources: Iterable[str]) -> list[Statement]:
+    """Split several source texts into their top-level statements, in order.
+
+    Raises:
+        BadTests: if a text is not Python.
+    """
+    found = []
+    for source in sources:
+        found += statements(source)
     return found
 
 
@@ -205,6 +221,7 @@ def unparsed(node: ast.stmt) -> Statement:
 
 def joined(parts: list[Statement]) -> str:
     """Join statements to one source text, `__future__` imports first."""
+    # `sorted` is stable, so all other statements keep their order.
     ordered = sorted(parts, key=lambda part: not part.is_future)
     return "\n".join(part.text for part in ordered)
 
@@ -212,6 +229,7 @@ def joined(parts: list[Statement]) -> str:
 def _span(node: ast.stmt) -> tuple[int, int]:
     """Return a statement's first and last line numbers, decorators included."""
     start = node.lineno
+    # The line of a function is that of its `def`, below the decorators.
     for decorator in getattr(node, "decorator_list", []):
         start = min(start, decorator.lineno)
     return start, node.end_lineno or node.lineno
@@ -377,6 +395,7 @@ def _declared(nodes: Iterable[ast.AST]) -> set[str]:
         for field in ("name", "asname", "arg", "rest"):
             value = getattr(node, field, None)
             if isinstance(value, str):
+                # `import a.b` binds `a`.
                 found.add(top_level(value))
     return found
 

@@ -162,7 +162,9 @@ def _is_plain(node: ast.stmt) -> bool:
         return not takes_fixtures and not node.decorator_list and not is_hook
     if isinstance(node, ast.AsyncFunctionDef | ast.ClassDef):
         return False
-    modules = {module for inner in ast.walk(node) for module in imported_modules(inner)}
+    modules: set[str] = set()
+    for inner in ast.walk(node):
+        modules.update(imported_modules(inner))
     return modules.isdisjoint({"pytest", "unittest"})
 
 
@@ -245,6 +247,7 @@ def _found_tests(parts: Sequence[Statement]) -> list[_Test]:
 def _is_test_class(node: ast.ClassDef, classes: dict[str, ast.ClassDef]) -> bool:
     if _is_case(node, classes):
         return True
+    # pytest collects no class that has a constructor.
     makes_itself = any(
         isinstance(inner, ast.FunctionDef) and inner.name == "__init__"
         for inner in node.body
@@ -260,6 +263,7 @@ def _is_case(node: ast.ClassDef, classes: dict[str, ast.ClassDef]) -> bool:
 
 
 def _methods(node: ast.ClassDef, classes: dict[str, ast.ClassDef]) -> Iterator[_Function]:
+    # Bases come first, so that a method of the class replaces one that it inherits.
     for cls in reversed(_lineage(node, classes)):
         for inner in cls.body:
             if isinstance(inner, _Function) and inner.name.startswith("test"):
@@ -475,5 +479,6 @@ def shim_setup(with_fixtures: bool) -> tuple[Statement, ...]:
     ]
     for module in modules:
         source = inspect.getsource(module)
+        # A single line, which `without_shim` and the judge recognize by its beginning.
         lines.append(f"exec(compile({source!r}, 'pytest', 'exec'), {RUNNER}.__dict__)")
     return tuple(statements("\n".join(lines)))

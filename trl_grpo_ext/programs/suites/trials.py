@@ -199,6 +199,7 @@ def row_problem(what: str, outcome: RunResult) -> str | None:
             if outcome.detail == FILES_NEED_NAMESPACES
             else "sandbox_failed"
         )
+    # If even the reference is refused, the tests run text in the judge, which no solution can avoid.
     if what == REFERENCE and outcome.ending is Ending.REFUSED:
         return "tests_need_unsupported"
     if outcome.ending is Ending.BAD_TESTS:

@@ -7,7 +7,9 @@ fail, or the judge reads answers that the program could have given anyway.
 from __future__ import annotations
 
 import sys
-from _thread import RLock  # an import of threading would slow every fork
+
+# An import of threading would slow every fork.
+from _thread import RLock
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
@@ -62,6 +64,7 @@ class Answers:
             self._answer(message)
             if message["do"] == "end":
                 return
+            # The judge forgets its table with this reply, so numbers of both ends begin anew together.
             if message.get("forget"):
                 self._shared = Shared()
 
@@ -93,11 +96,11 @@ class Answers:
             )
             message["names"] = list(kwargs)
             self._add_printed(message)
-            if redirected := [
-                name
-                for name, own in self._printed.items()
-                if getattr(sys, name, None) is not own
-            ]:
+            redirected = []
+            for name, own in self._printed.items():
+                if getattr(sys, name, None) is not own:
+                    redirected.append(name)
+            if redirected:
                 message["redirected"] = redirected
             self._channel.send(message)
             return self._answer_to_callback()
@@ -119,6 +122,7 @@ class Answers:
     def _answer(self, message: dict[str, Json]) -> None:
         reply: dict[str, Json] = {"id": message["id"]}
         self._busy += 1
+        # Only a new depth raises the limit; otherwise the limit would grow with each callback.
         if self._busy > self._deepest:
             self._deepest = self._busy
             sys.setrecursionlimit(
@@ -159,6 +163,7 @@ class Answers:
                 message, key, encode
             )
         except BaseException:
+            # The message is not sent, so the judge knows none of the classes that were described in it.
             del self._objects.described[described:]
             raise
 
@@ -166,6 +171,7 @@ class Answers:
         try:
             self._pack(reply, "raise", lambda encoder: encoder.encode(error))
         except BaseException:
+            # The exception's arguments and attributes are the program's own, and may be of a kind that cannot cross.
             refused = RuntimeError(f"{type(error).__name__}, which cannot be sent")
             self._pack(reply, "raise", lambda encoder: encoder.encode(refused))
 
@@ -175,6 +181,7 @@ class Answers:
 
     def _call(self, target: Any, /, *args: Any, **kwargs: Any) -> Any:
         result = target(*args, **kwargs)
+        # An object that a test makes of the program's class keeps its methods, even if the class is a list.
         if isinstance(target, type):
             self._objects.keep_methods(result)
         return result
@@ -207,6 +214,7 @@ def serve(control: int, rpc: int) -> None:
         judge.send({"failed": failed})
         return
     answers = Answers(judge, module, _printed)
+    # Text printed while the program was loaded belongs to no test.
     taken(_printed)
     judge.send({"loaded": True})
     answers.serve()

@@ -55,9 +55,11 @@ def _run(code: str, names: dict[str, Any], output: int) -> None:
         told = "" if value is None else repr(value)
     except BaseException as error:
         told = describe(error)
+    # The cell may have closed the stream, or replaced it by any object.
     with suppress(BaseException):
         sys.stdout.flush()
     if told:
+        # Written past `sys.stdout`, which the cell may have redirected.
         with open(output, "wb", closefd=False) as pipe:
             pipe.write(f"{told}\n".encode("utf-8", "backslashreplace"))
 

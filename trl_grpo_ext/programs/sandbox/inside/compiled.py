@@ -47,12 +47,14 @@ class _AskingFormats(ast.NodeTransformer):
             node.value, ast.Constant
         ):
             asked = ast.Call(ast.Name(FORMATTED, ast.Load()), [node.value], [])
+            # `compile` refuses nodes without a line number.
             node.value = ast.fix_missing_locations(ast.copy_location(asked, node.value))
         return node
 
 
 def _compile(source: str, filename: str) -> CodeType:
     try:
+        # A detour over a syntax tree is slow, so only tests that need the rewrite take it.
         read: Any = (
             _AskingFormats().visit(ast.parse(source, filename))
             if ".format" in source
@@ -60,6 +62,7 @@ def _compile(source: str, filename: str) -> CodeType:
         )
         # optimize=0 keeps assertions even if Python runs with -O.
         return compile(read, filename, "exec", dont_inherit=True, optimize=0)
+    # Python raises MemoryError for source that nests too deeply, and ValueError for lone surrogates.
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise BadTestsError(
             f"{type(error).__name__}: {error} in {filename}"[:500]

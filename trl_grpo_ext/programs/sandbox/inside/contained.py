@@ -52,5 +52,6 @@ def _all_in(value: Any) -> Iterator[Any]:
             continue
         seen[id(found)] = found
         yield found
+        # A handle holds nothing in this process: its attributes are in the program.
         if not isinstance(found, Handle):
             queue += held(found)

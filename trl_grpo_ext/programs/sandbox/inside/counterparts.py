@@ -34,6 +34,7 @@ class TestObject:
     """A counterpart of a test object. Its class has the special methods of the object's class."""
 
     def __getattr__(self, name: str) -> Any:
+        # The judge would refuse such a name, which could lead to the tests' code.
         if name.startswith("_"):
             raise AttributeError(
                 f"{type(self).__name__!r} object has no attribute {name!r}",
@@ -127,6 +128,7 @@ async def _async_generator() -> Any:
     yield
 
 
+# `inspect` tells the kind of a function by the flags of its code, so each kind needs a code object.
 _CODES = {
     kind_of_function(each): each.__code__
     for each in (_function, _generator, _coroutine, _async_generator)
@@ -257,7 +259,10 @@ class TestClass(TestDataClass):
         return _use(cls, "members") if _is_given(cls) else _local(cls)
 
     def __dir__(cls) -> list[str]:
-        return sorted({name for kind in type.mro(cls) for name in kind.__dict__})
+        names: set[str] = set()
+        for kind in type.mro(cls):
+            names.update(kind.__dict__)
+        return sorted(names)
 
     def __iter__(cls) -> Any:
         return _use(cls, "special", "__iter__")
@@ -265,6 +270,7 @@ class TestClass(TestDataClass):
     def __len__(cls) -> int:
         return int(_use(cls, "special", "__len__"))
 
+    # Python would otherwise call `__len__`, and a class without members would be false.
     def __bool__(cls) -> bool:
         return True
 
@@ -289,6 +295,7 @@ def _is_private(name: str) -> bool:
 
 
 def _use(target: Any, use: str, /, *args: Any, **kwargs: Any) -> Any:
+    # Past the counterparts' own lookups, which treat names with an underscore in their own way.
     read = (
         type.__getattribute__ if issubclass(type(target), type) else object.__getattribute__
     )
@@ -365,6 +372,7 @@ class Counterparts:
         return made
 
     def _object(self, number: int, kind: type) -> Any:
+        # `kind()` would ask the judge to make another object of the test's class.
         made: Any = object.__new__(kind)
         self._objects[number] = made
         _put(made, "_call_back", self._call_back)
@@ -381,6 +389,7 @@ class Counterparts:
                 else _data_class(described)
             )
             type.__setattr__(made, "_call_back", self._call_back)
+            # None until the tests hand over the class itself, and not only objects of it.
             type.__setattr__(made, "_number", None)
             self._classes[number] = made
             self._numbers[made] = number

@@ -62,6 +62,7 @@ def _is_data(kind: type, allowed: frozenset[str]) -> bool:
     members = vars(kind)
     slots = members.get("__slots__", ())
     fields = {*members.get("__dataclass_fields__", ())}
+    # Python allows a single name as text in `__slots__`.
     fields.update([slots] if isinstance(slots, str) else slots)
     for name, value in members.items():
         is_unhashable = name == "__hash__" and value is None
@@ -106,6 +107,7 @@ def _annotation(kind: Any) -> Any:
 
 def _checked_name(target: Any, name: Any) -> str:
     _check_no_tests(target)
+    # An exact type: methods of a stand-in for the program's own class of texts could ask the program.
     if type(name) is not str or name.startswith("_") or name in _of_mocks(target):
         raise AttributeError(
             f"{type(target).__name__!r} object has no attribute {name!r}", name=str(name)
@@ -184,6 +186,7 @@ def _asked_of(value: Any) -> frozenset[str]:
 
 def _attribute(target: Any, name: str) -> Any:
     """Return an object's own attribute, also a mock's child, without computing it; None without one."""
+    # A mock would create a child on access; a look into `_mock_children` creates none.
     own = attributes(target)
     return own.get(name, own.get("_mock_children", {}).get(name))
 
@@ -220,8 +223,12 @@ def check_replaced(place: Any, name: str, before: list[Any], now: list[Any]) -> 
     names = names.union(*map(_asked_of, _missing(objects, now)))
     if names:
         _taken[id(place), name] = place, names
-        came = _missing(now, before)
-        reserve([each for each in came if _is_mock(each) or not _asked_of(each)], names)
+        answering = []
+        for each in _missing(now, before):
+            # Exempt is an object of a class of the tests, which answers by the tests' own code.
+            if _is_mock(each) or not _asked_of(each):
+                answering.append(each)
+        reserve(answering, names)
 
 
 def _check_no_method(target: Any, name: Any) -> None:
@@ -282,6 +289,7 @@ class _Changes:
         if not _is_class_of_tests(target) or type(name) is not str:
             return False
         _check_no_tests(target)
+        # The innermost frame of the tests waits for the program: its line shows whether a decorator runs.
         frame: FrameType | None = sys._getframe(1)
         while frame is not None and frame.f_code.co_filename not in self.sources:
             frame = frame.f_back

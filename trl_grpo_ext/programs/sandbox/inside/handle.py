@@ -212,6 +212,7 @@ class Handle(Stub):
         # other object equals a stand-in.
         if self is other:
             return True
+        # Python then asks the other operand, and without an answer compares identities, which differ.
         if not isinstance(other, Handle):
             return NotImplemented
         if not (self._equates or other._equates):
@@ -319,6 +320,7 @@ def _refused(value: Stub, name: str, *args: Any) -> Any:
 
 def _may_answer(other: Any, name: str, value: Stub) -> bool:
     """Test if the method `name` of the other operand's class, not of Python's plain types, may judge `value`."""
+    # Searched in the classes: `hasattr` would ask the program, which may say yes to every name.
     kind = next(
         each for each in type(other).__mro__ if name in vars(each) or each is object
     )
@@ -394,9 +396,8 @@ def _is_told(self: Stub, name: str, others: tuple[Any, ...]) -> bool:
     operands = (self, *others)
     by_made = _is_made(self, operands, map(_standing, operands))
     with_plain = not all(isinstance(other, Stub) for other in others)
-    return (with_plain and (name in ADDITIVE or not by_made)) or any(
-        map(_differs, operands)
-    )
+    tells_plain = with_plain and (name in ADDITIVE or not by_made)
+    return tells_plain or any(map(_differs, operands))
 
 
 def _is_distance(self: Stub, name: str, others: tuple[Any, ...]) -> bool:
@@ -473,12 +474,9 @@ def is_new(value: Any, before: int) -> bool:
 def _iter(self: Stub) -> Any:
     if _is_plain_result(self):
         return _of_plain_base(self, "__iter__")()
+    is_iterator = _has(self, "__next__") and not _has(self, "__len__")
     # Items that were fetched ahead would be lost with a new iterator.
-    if (
-        getattr(type(self), "_ahead", False)
-        and _has(self, "__next__")
-        and not _has(self, "__len__")
-    ):
+    if is_iterator and getattr(type(self), "_ahead", False):
         return self
     return begin(self)
 
@@ -528,6 +526,7 @@ def viewed(self: Stub, name: str, found: Any) -> Any:
     """Check `items`, `keys` and `values` of a returned object against its other answers."""
     if name not in VIEWS or not isinstance(found, Handle) or _standing(self):
         return found
+    # Asked before the view, so that the program has committed itself to a length.
     if _has(self, "__len__"):
         _len(self)
     return lambda *args, **kwargs: view(
@@ -538,6 +537,7 @@ def viewed(self: Stub, name: str, found: Any) -> Any:
 def _enter(self: Stub) -> Any:
     standing = _standing(self)
     result = self._remote_state.remote.request("special", self, "__enter__")
+    # Every object that arrives counts as returned; here the test only gets its own object back.
     if result is self:
         self._remote_state.standing = standing
     return result
@@ -552,6 +552,7 @@ def drive(method: str) -> Callable[..., Any]:
 
     def run(self: Stub, /, *args: Any) -> Any:
         state = self._remote_state
+        # `send`, `throw` and `close` of a coroutine must drive one and the same task.
         state.driver = state.driver or _await(self)
         return getattr(state.driver, method)(*args)
 

@@ -71,6 +71,7 @@ def run_tests(control: int, rpc: int, *, guarded: bool) -> None:
         trainer.send({"ready": True})
         trainer.send({"bad_tests": str(error)})
         return
+    # After the compilation, whose time does not count as time of the program.
     trainer.send({"ready": True})
     most = tests.message_bytes
     program = ProgramProxy(
@@ -104,6 +105,7 @@ class _Judgement:
         for self._number, test in enumerate(snippets):
             ending, detail = early or _run(self._program, test, dict(namespace))
             if ending == "passed" and self._number + 1 == len(snippets):
+                # Only a run that would pass needs the check: a message that nobody asked for voids it.
                 ending, detail = self._program.end() or (ending, detail)
             self._trainer.send({"test": self._number, "ending": ending, "detail": detail})
             if self._tests.stop_at_first and ending != "passed":
@@ -117,6 +119,7 @@ class _Judgement:
         """
         detail = f"the tests would run text of the program: {what}"
         self._trainer.send({"test": self._number, "ending": "refused", "detail": detail})
+        # An exception would not do: the test could catch it and go on to run the code.
         os._exit(0)
 
 
@@ -155,6 +158,7 @@ def _prepare(
             if program.fault is None:
                 check_setup(program, setup, tests.names, lambda: _new_namespace(program))
             return namespace, early
+        # The setup may import or define names of the program, such as a stub to complete; the program's count.
         _bind(namespace, stand_ins)
     return namespace, None
 
@@ -202,6 +206,7 @@ def _unbound(public: list[str]) -> list[str]:
 
     Otherwise a program could replace `print`, `math` or a helper of the tests.
     """
+    # Frame 0 is this function, frame 1 `SolutionModule.__getattr__`, frame 2 the import in the tests.
     frame = sys._getframe(2)
     taken = {*dir(builtins), *frame.f_globals, *frame.f_locals}
     return [name for name in public if type(name) is str and name not in taken]
@@ -237,6 +242,7 @@ def _run(
         program.check_silence()
     except BaseException as raised:
         error = raised
+    # A fault counts even if the test has caught it, since the program is not asked any more.
     if program.fault is not None:
         return program.fault.ending, program.fault.detail
     if program.refused is not None:
@@ -281,6 +287,7 @@ def detail_of(program: ProgramProxy, error: BaseException) -> tuple[str, str]:
 def _detail(program: ProgramProxy, error: BaseException) -> tuple[str, str]:
     of_program = error is program.last_error
     message = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    # An exception that the program did not raise shows that its data has filled the judge's memory.
     if isinstance(error, MemoryError):
         return (
             ("memory", message[:_MAX_DETAIL])

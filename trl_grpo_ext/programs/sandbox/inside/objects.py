@@ -84,6 +84,7 @@ class Objects:
         """Set an attribute for the tests; remember a class's original attribute until the tests restore it."""
         if isinstance(target, type) and name in vars(target):
             key = self.number(target), name
+            # If the value is the original itself, a patch of the tests has ended.
             if value is self._replaced.setdefault(key, vars(target)[name]):
                 del self._replaced[key]
         setattr(target, name, value)
@@ -176,6 +177,7 @@ class Objects:
         number = self.number(kind)
         if kind is FunctionType:
             return {"class": [number, "function"]}
+        # By identity: `in` would call an `__eq__` that the program's metaclass may define.
         if any(kind is each for each in self.described):
             return {"class": [number]}
         self.described.append(kind)
@@ -204,6 +206,7 @@ class Objects:
         try:
             return object.__new__(own if isinstance(own, type) else counterpart)
         except TypeError:
+            # Python refuses `object.__new__` for a class with another layout, such as a subclass of `int`.
             return object.__new__(counterpart)
 
     def _read_class(self, data: Json) -> Any:

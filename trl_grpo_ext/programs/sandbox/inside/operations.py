@@ -16,7 +16,8 @@ from typing import Any
 from trl_grpo_ext.programs.sandbox.inside.crossing.awaiting import Tasks
 from trl_grpo_ext.programs.sandbox.inside.crossing.values import MISSING
 
-_import_module = importlib.import_module  # the tests may patch it
+# The tests may patch this function, also in the program.
+_import_module = importlib.import_module
 _CHUNK_BYTES, _CHUNK_SECONDS = 32 << 10, 0.005
 
 
@@ -62,6 +63,7 @@ def _chunk(iterator: Any, size: int) -> tuple[list[Any], BaseException | None]:
             items.append(next(iterator))
             room -= _size(items[-1])
     except BaseException as error:
+        # A traceback keeps the locals of all its frames alive, and with them objects that the program has released.
         error.__traceback__ = None
         return items, error
     return items, None
@@ -127,6 +129,7 @@ _patched: dict[tuple[str, str], Any] = {}
 def _patch(module: str, path: str, value: Any) -> None:
     """Set an attribute of a library module, or of a class in it, repeating a patch that tests made in the judge."""
     target, name = _patched_place(module, path)
+    # Of patches of patches, only the first sees the original.
     _patched.setdefault((module, path), vars(target).get(name, MISSING))
     setattr(target, name, value)
 
@@ -175,6 +178,7 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "dir": dir,
     "getitem": lambda target, key: target[key],
     "repeat": _repeat,
+    # The judge accepts a bool only, and `==` of numpy arrays gives an array.
     "eq": lambda one, other: bool(one == other),
     "hash": hash,
     "str": str,
@@ -189,6 +193,7 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "start": _tasks.start,
     "step": _tasks.step,
     "cancel": _tasks.cancel,
+    # Python itself looks special methods up on the class, never on the object.
     "special": lambda target, name, /, *args, **kwargs: getattr(type(target), name)(
         target, *args, **kwargs
     ),

@@ -41,6 +41,7 @@ def compile_program(source: str) -> CodeType:
         CompileError: for every error of the compiler, such as a syntax error.
     """
     try:
+        # Without `dont_inherit`, the program would be under this file's `from __future__` import.
         return compile(source, FILENAME, "exec", dont_inherit=True)
     except SyntaxError as error:
         raise CompileError(
@@ -94,6 +95,7 @@ def describe(error: BaseException) -> str:
     try:
         message = str(error)[:_MAX_DETAIL]
     except Exception:
+        # The exception may be of the program's own class, with a `__str__` that raises.
         message = ""
     lines = [
         number
@@ -132,6 +134,7 @@ def run_program(control: int) -> NoReturn:
     trainer = Channel(control)
     trainer.send({"ready": True})
     source = trainer.receive()["program"]
+    # The program gets no channel to the trainer: only its output and its exit count.
     os.close(control)
     open_streams()
     status = _run_main(source)
@@ -171,6 +174,7 @@ def _run_main(source: str) -> int:
     except SystemExit as error:
         return _exit_status(error.code)
     except BaseException as error:
+        # The first entry is this function; a program that runs alone would not see it.
         trace = error.__traceback__
         sys.excepthook(type(error), error, trace.tb_next if trace is not None else None)
         return EXIT_MEMORY if isinstance(error, MemoryError) else EXIT_ERROR
@@ -196,5 +200,6 @@ def _finish() -> int:
         try:
             step()
         except BaseException:
+            # One failed step must not keep the next step from flushing output.
             status = EXIT_ERROR
     return status

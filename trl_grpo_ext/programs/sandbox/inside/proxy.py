@@ -7,7 +7,8 @@ run, even if a test catches the exception: see `fault`.
 
 from __future__ import annotations
 
-from _thread import RLock  # an import of threading would slow every fork
+# An import of threading would slow every fork.
+from _thread import RLock
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, NoReturn
@@ -143,6 +144,7 @@ class ProgramProxy:
         if operation == "call":
             self.last_call = (values[0], values[1:], named, result)
         if operation in ("call", "get", "special") and isinstance(values[0], Stub):
+            # A reserved object could give another object that answers in its place, so that one is reserved too.
             names = values[0]._remote_state.reserved
             if names:
                 reserve(result, names)
@@ -161,9 +163,8 @@ class ProgramProxy:
             A dict that maps each name to a list of its value, or to an empty list if the program lacks the name.
         """
         found = self.request("names", *names)
-        if len(found) != len(names) or not all(
-            type(each) is list and len(each) <= 1 for each in found
-        ):
+        are_lists = all(type(each) is list and len(each) <= 1 for each in found)
+        if len(found) != len(names) or not are_lists:
             self._end("protocol", "a malformed answer to names")
         for name, each in zip(names, found, strict=True):
             for value in each:
@@ -172,6 +173,7 @@ class ProgramProxy:
 
     def end(self) -> tuple[str, str] | None:
         """End requests and wait for the program to close; return (ending, detail) if it breaks the protocol."""
+        # A program that is gone by now has answered all tests; only a breach of the protocol counts.
         with suppress(BaseException):
             self.request("end")
         if self.fault is None and not self._channel.ends_silently():
@@ -223,6 +225,7 @@ class ProgramProxy:
             raise self.fault
         number = self.asked
         message: dict[str, Json] = {"id": number, "do": operation}
+        # While a request is open, both ends still need the numbers of its values.
         forget = self._open == 0 and self._shared.is_full
         if forget:
             message["forget"] = True
@@ -266,6 +269,7 @@ class ProgramProxy:
         """
         while "callback" in (message := self._receive()):
             self._call_back(message)
+        # An exact type, because `True == 1`.
         if type(message.get("id")) is not int or message["id"] != number:
             self._end("protocol", "an answer that nobody asked for")
         try:
@@ -333,11 +337,13 @@ class ProgramProxy:
                 # An awaited callback hands its exception over.
                 self._note_refuted(message, asked, result[-1])
             self._write(answer, "answer", lambda encoder: encoder.encode(result))
+        # These belong to the judge: the program must not get to catch them.
         except (Fault, Untouchable):
             raise
         except BaseException as error:
             refused = error
             self._note_refuted(message, asked, error)
+            # A result that could be encoded only in part is not sent beside the exception.
             answer = {}
             self._write(
                 answer,
@@ -398,6 +404,7 @@ class ProgramProxy:
             self._end("killed", "the program ended")
         except FrameError as error:
             self._end("protocol", str(error))
+        # The JSON parser raises these for a message that is too large or nests too deeply.
         except (MemoryError, RecursionError):
             self._end("protocol", "too much data")
         if type(message) is not dict:

@@ -48,6 +48,7 @@ def _play(*, judge_here: bool) -> None:
     Channel(other.fileno()).send(_REHEARSED_PROGRAM)
     pid = os.fork()
     try:
+        # Parent and child play different roles; the parent keeps the caches of its own role.
         if judge_here == (pid != 0):
             left.close()
             with _as_it_was():
@@ -57,6 +58,7 @@ def _play(*, judge_here: bool) -> None:
             with _as_it_was():
                 answers.serve(solution_end.fileno(), left.fileno())
     finally:
+        # The child must not return, or a second zygote would run.
         if pid == 0:
             os._exit(0)
         for pair in pairs:

@@ -103,6 +103,7 @@ class RemoteClass(type):
             base._remote_class.remote for base in bases if isinstance(base, RemoteClass)
         )
         state = ClassState(remote, -1, name)
+        # The test writes this class itself, so objects of it count as made by the test.
         state.capital = True
         plain = any(not issubclass(base, Handle) for base in bases)
         layout = {} if plain else {"__slots__": ()}
@@ -114,6 +115,7 @@ class RemoteClass(type):
 
     @property
     def __mro__(cls) -> tuple[type, ...]:
+        # Tests see the bases that the program's class has, without those that only the judge adds.
         return tuple(kind for kind in type.mro(cls) if kind not in (Stub, Handle))
 
     @property
@@ -259,6 +261,7 @@ class ErrorStub(Counterpart, Stub):
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name[:2] == "__" == name[-2:]:
+            # Code that raises again, such as contextlib, sets `__traceback__` of the judge's own exception.
             BaseException.__setattr__(self, name, value)
         else:
             super().__setattr__(name, value)
@@ -372,12 +375,10 @@ class RemoteAttribute:
 
         told = self._owner._remote_class.remote.request("parameters", self)
         defaults = {True: ..., False: Parameter.empty}
-        return Signature(
-            [
-                Parameter(name, kind, default=defaults[optional])
-                for name, kind, optional in told
-            ]
-        )
+        parameters = []
+        for name, kind, optional in told:
+            parameters.append(Parameter(name, kind, default=defaults[optional]))
+        return Signature(parameters)
 
     def _inspected(self, question: str) -> bool:
         return bool(
@@ -404,6 +405,7 @@ class RemoteAttribute:
         )
         if first is self._owner:
             return viewed(instance, self.__name__, remote.get(instance, self.__name__))
+        # Another class comes first, so this call is a `super()` of the tests.
         return remote.request("inherited", instance, self._owner, self.__name__)
 
 
@@ -498,11 +500,9 @@ def _members(
 ) -> dict[str, Any]:
     """Make a stand-in class's attributes and methods from the program's names."""
     members = {each: _member(each, plain) for each in names if _is_kept(each)}
-    if (
-        "__hash__" in names
-        and plain is not None
-        and getattr(plain, "__hash__", None) is None
-    ):
+    is_of_unhashable = plain is not None and getattr(plain, "__hash__", None) is None
+    # The program's subclass of `list` and the like may define a hash of its own.
+    if "__hash__" in names and is_of_unhashable:
         members["__hash__"] = hash_of
     if plain is not None and issubclass(plain, defaultdict):
         # The program may have set a factory that does not cross.

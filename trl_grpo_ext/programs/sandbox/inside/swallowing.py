@@ -68,6 +68,7 @@ def _may_be_swallowed(error: BaseException, remote: Any) -> bool:
     if _are_independent(body):
         return True
     if trace.tb_next is not None:
+        # The frame below the test's is of this package if the test used a stand-in.
         is_asked = trace.tb_next.tb_frame.f_code.co_filename.startswith(_FOLDER)
         return (
             is_asked
@@ -122,11 +123,13 @@ def _are_independent(body: list[ast.stmt]) -> bool:
     for statement in body:
         named = set()
         for node in ast.walk(statement):
+            # `n += 1` reads a name that its node only marks as stored.
             if isinstance(node, ast.Assert | ast.AugAssign):
                 return False
             if isinstance(node, ast.Name):
                 named.add(node.id)
                 if not isinstance(node.ctx, ast.Store) and node.id not in known:
                     return False
+        # Known from the next statement on: a statement may read a name before it binds it.
         known |= named
     return True

@@ -148,6 +148,7 @@ class Translation:
         if isinstance(value, Enum):
             return {"enum": [type(value).__name__, value.name, encoder.encode(value.value)]}
         name = value.__name__ if isinstance(value, BuiltinFunctionType | MethodType) else ""
+        # By identity, because `math.pow` is a builtin function with the name of another.
         if name and vars(builtins).get(name) is value:
             return {"builtin": name}
         if isinstance(value, (*_FUNCTIONS, type)):
@@ -160,6 +161,7 @@ class Translation:
         if self._description(type(value)).data is not None:
             return write_container("instance", encoder, value)
         kind = type(value)
+        # The program may use the object's class if the tests define it, but no class of a library.
         given = self.given.add(kind) if kind.__module__ == "tests" else None
         return {
             "object": [self.given.add(value), self._write_test_class(encoder, kind, given)]
@@ -271,6 +273,7 @@ class Translation:
     def _handle(self, data: Json) -> Any:
         number, *described = checked(data, list)
         known = self._objects.get(checked(number, int))
+        # Plain data that the judge has already comes by its number alone.
         if known is not None and not described:
             return _returned(known)
         kind, name = described
@@ -285,6 +288,7 @@ class Translation:
 
     def _with_state(self, stand_in: Any, number: int, name: Json) -> Any:
         state = State(self._program, number, checked(name, str)[:_MAX_NAME])
+        # A stand-in's own `__setattr__` would send the state to the program.
         put: Callable[..., None] = object.__setattr__
         if isinstance(stand_in, BaseException):
             put = BaseException.__setattr__
@@ -372,6 +376,7 @@ class Translation:
         ((tag, payload),) = checked(data, dict).items()
         if tag in ("exception", "library_exception"):
             return self._exceptions.decode_class(data)
+        # Only plain types are found: by its name, a program could choose any builtin.
         if tag == "type":
             return next((kind for kind in PLAIN_BASES if kind.__name__ == payload), None)
         return self._class(payload)
@@ -412,6 +417,7 @@ def _of_class(known: Any, cls: type) -> Any:
 def _library_member(data: Json) -> Any:
     """Decode a member of an enum of Python's library, a class available at both ends."""
     module, name, member = (checked(each, str) for each in checked(data, list))
+    # The module is not imported: a program would otherwise choose code to run in the judge.
     kind = (
         getattr(sys.modules.get(module), name, None)
         if module in sys.stdlib_module_names

@@ -90,6 +90,7 @@ class Forker:
             watched = bool(self._children) and self._cell.tasks is None
             for descriptor, _ in self._poller.poll(_LOOK_MS if watched else None):
                 if descriptor != self._control.fileno():
+                    # An order that came in the same round may already have ended this child.
                     if descriptor in self._children:
                         self._tell({"exits": [self._reap(self._children[descriptor])]})
                 elif not self._obey():
@@ -170,6 +171,7 @@ class Forker:
         return self._walls[key]
 
     def _reap(self, child: Child) -> dict[str, Any]:
+        # Before `wait4`, which frees the process number and the clock that belongs to it.
         cpu_seconds = _charged_seconds(child.pid)
         _, status, usage = os.wait4(child.pid, 0)
         self._poller.unregister(child.watch)
@@ -196,7 +198,10 @@ class Forker:
         """Send a signal to all children; in namespaces, to their descendants as well."""
         # -1 means every process of this tree but its first. Elsewhere it would mean every process of the machine.
         is_first = self._cell.namespaces and os.getpid() == 1
-        for pid in [-1] if is_first else [child.pid for child in self._children.values()]:
+        receivers = [-1]
+        if not is_first:
+            receivers = [child.pid for child in self._children.values()]
+        for pid in receivers:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, number)
 
@@ -231,6 +236,7 @@ def _live(cell: Cell, calls: list[kernel.PreparedCall], kind: str) -> NoReturn:
         _ROLES[kind]()
         os._exit(0)
     finally:
+        # Whatever a role raises, a child must not return into the zygote's loop.
         os._exit(1)
 
 
@@ -251,6 +257,7 @@ def _prepared(config: dict[str, Any]) -> Cell:
     # Imports come first: behind the walls, Python's library may be unreadable.
     for name in PRELOADED:
         importlib.import_module(name)
+    # A child inherits these mappings, and RLIMIT_AS counts them.
     with open("/proc/self/statm") as sizes:
         base_bytes = int(sizes.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
     _raise_stack()
@@ -262,6 +269,7 @@ def _prepared(config: dict[str, Any]) -> Cell:
     program.cap_thread_stacks()
     rehearse()
     gc.collect()
+    # A collection in a child would otherwise write to each object, and so copy its page.
     gc.freeze()
     return cell
 

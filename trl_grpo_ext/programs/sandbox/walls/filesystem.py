@@ -79,9 +79,11 @@ class Readable:
             rights[path] = _READ_DIR
             with os.scandir(path) as entries:
                 for entry in entries:
+                    # A rule for a symbolic link would open its target, wherever it lies.
                     if not entry.is_symlink() and entry.path not in hidden:
                         waiting.append(entry.path)
         for path, source in self.shown.items():
+            # Python lists the folder to find the package's link, and then reads the package behind the link.
             rights[os.path.dirname(path)] = READ
             rights[source] = READ
         return rights
@@ -131,10 +133,12 @@ def make_private_root(readable: Readable) -> None:
         OSError: if the kernel forbids a mount.
     """
     folder = _mount_point(readable)
+    # Mounts below a shared mount would appear on the host too, and pivot_root refuses a shared parent.
     kernel.mount("none", "/", None, kernel.MS_REC | kernel.MS_PRIVATE)
     _mount_small(folder)
     for path in readable.paths:
         _show(path, folder)
+    # An empty tmpfs covers each folder, so that a program cannot even list the installed packages.
     for path in readable.hidden:
         _mount_small(folder + path)
         _make_read_only(folder + path)
@@ -148,6 +152,7 @@ def make_private_root(readable: Readable) -> None:
     for link in ("/dev/shm", "/tmp"):
         if not os.path.exists(folder + link):
             os.symlink(PRIVATE_SCRATCH, folder + link)
+    # The root becomes read-only last, because the steps above make folders, files and links in it.
     kernel.enter_root(folder)
     kernel.mount(
         "none",
@@ -166,6 +171,7 @@ def _mount_point(readable: Readable) -> str:
     sources = [*readable.paths, *readable.shown.values()]
     for candidate in filter(os.path.isdir, _MOUNT_POINTS):
         folder = os.path.realpath(candidate)
+        # The slash keeps `/tmp-data` from counting as a path in `/tmp`.
         if not any(f"{path}/".startswith(f"{folder}/") for path in sources):
             return folder
     raise OSError(f"private root: readable paths lie in all of {', '.join(_MOUNT_POINTS)}")
@@ -193,6 +199,7 @@ def _show(path: str, folder: str) -> None:
         os.makedirs(os.path.dirname(folder + path), exist_ok=True)
         os.symlink(os.readlink(path), folder + path)
         path = os.path.realpath(path)
+    # `/lib` may be a link to `/usr/lib`, which is in the list itself and needs a single mount.
     if not os.path.lexists(folder + path):
         _bind(path, folder + path)
         _make_read_only(folder + path)
@@ -203,6 +210,7 @@ def _bind(path: str, target: str) -> None:
         os.makedirs(target, exist_ok=True)
     else:
         os.makedirs(os.path.dirname(target), exist_ok=True)
+        # The kernel binds a file or device only onto a file, so an empty one is made.
         os.close(os.open(target, os.O_CREAT | os.O_WRONLY, 0o600))
     kernel.mount(path, target, None, kernel.MS_BIND | kernel.MS_REC)
 
@@ -212,6 +220,7 @@ def _make_read_only(target: str) -> None:
     attributes = (ctypes.c_uint64 * 4)(kernel.MS_RDONLY | kernel.MS_NOSUID, 0, 0, 0)
     descriptor = os.open(target, os.O_PATH)
     try:
+        # MS_REC has taken mounts below the source along; only a recursive change makes them read-only too.
         flags = _AT_RECURSIVE | _AT_EMPTY_PATH
         kernel.syscall(
             "mount_setattr",
@@ -241,6 +250,7 @@ _SOCKETS_AND_SIGNALS = 3
 
 _EXECUTE, WRITE_FILE, READ_FILE, _READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
 _MAKE_CHAR, _MAKE_SOCK, _MAKE_FIFO, _MAKE_BLOCK = 1 << 6, 1 << 9, 1 << 10, 1 << 11
+# Bits by ABI version: 2 adds moves between folders, 3 adds truncation, 5 adds ioctl on devices.
 _ALL_OF_ABI = {1: (1 << 13) - 1, 2: (1 << 14) - 1, 3: (1 << 15) - 1, 4: (1 << 15) - 1}
 _NEWEST = (1 << 16) - 1
 
@@ -294,6 +304,7 @@ def restricting(version: int, rights: dict[str, int]) -> kernel.PreparedCall:
 
 def _allow(rules: int, path: str, rights: int) -> None:
     if not os.path.isdir(path):
+        # The kernel refuses a rule that gives rights of folders, such as listing, to a file.
         rights &= _OF_FILES
     descriptor = os.open(path, os.O_PATH)
     try:

@@ -72,9 +72,11 @@ class Cell:
         calls = [kernel.call("setsid")]
         if self.namespaces and keeps_files and own_folder:
             calls += self._mounting(limits["disk_mb"])
+        # After the mount: otherwise the working directory would be the folder that the mount covers.
         calls.append(kernel.call("chdir", os.fsencode(self.scratch)))
         calls += self._limits(limits)
         if self.user is not None:
+            # After the mount, which needs the capabilities of the zygote's user.
             calls += becoming(self.user)
         if self.filter:
             calls.append(kernel.dropping_capabilities())
@@ -95,6 +97,7 @@ class Cell:
         """
         calls = []
         for target, source in enumerate(descriptors):
+            # Received descriptors lie at DESCRIPTORS or above, so no dup2 overwrites one that is still needed.
             calls.append(kernel.call("dup2", max(source, 0), target))
         if descriptors[0] >= 0:
             return calls
@@ -131,6 +134,7 @@ class Cell:
 
     def unmount_shared(self) -> None:
         """Unmount the folder of `mount_shared` and drop all its files."""
+        # Detached: a plain umount fails for as long as any process has a file of the folder open.
         kernel.do("umount2", self.scratch.encode(), kernel.MNT_DETACH)
 
     def _mounting(self, disk_mb: int) -> list[kernel.PreparedCall]:
@@ -147,6 +151,7 @@ class Cell:
         )
 
     def _limits(self, limits: dict[str, Any]) -> Iterator[kernel.PreparedCall]:
+        # The kernel counts whole seconds: rounded down, the limit would end right programs early.
         yield limiting("RLIMIT_CPU", max(1, math.ceil(limits["cpu_seconds"])))
         yield limiting("RLIMIT_AS", self.base_bytes + (limits["memory_mb"] << 20))
         yield limiting("RLIMIT_FSIZE", limits["disk_mb"] << 20)
@@ -178,6 +183,7 @@ def rules_of(
 ) -> dict[bool, kernel.PreparedCall]:
     """Build the Landlock rules of a `Cell`, by whether a child may write files."""
     if namespaces:
+        # The private root holds readable paths only, so one rule for all of it is enough.
         rights = {"/": filesystem.READ}
         devices: Sequence[str] = ["/dev"]
     else:

@@ -147,6 +147,7 @@ def mount(
 def enter_root(folder: str) -> None:
     """Make a mount point the root of the file system and detach the old root."""
     os.chdir(folder)
+    # With equal paths the old root ends up mounted on top of the new root, and umount2 takes it off.
     syscall("pivot_root", _PIVOT_ROOT, b".", b".")
     do("umount2", b".", MNT_DETACH)
     os.chdir("/")
@@ -176,6 +177,7 @@ def drop_bounding_set() -> None:
         try:
             prctl(PR_CAPBSET_DROP, number)
         except OSError:
+            # The number exceeds the kernel's last capability, or this process may drop none (it lacks CAP_SETPCAP).
             return
 
 

@@ -54,9 +54,11 @@ def set_up(config: dict[str, Any], base_bytes: int) -> Cell:
         scratch = filesystem.PRIVATE_SCRATCH
         # Keeper, zygote and judge run beside the program under the same user; of a separate user, only the judge.
         tasks = 3 if user is None else 1
+        # After unshare, the kernel puts only children into the new process tree, never the caller.
         zygote = os.fork()
         if zygote:
             _keep(zygote)
+        # If the trainer kills the keeper, the zygote dies, and as process 1 takes its whole process tree along.
         kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
     else:
         os.mkdir(scratch)
@@ -101,6 +103,7 @@ def enter_namespaces(readable: filesystem.Readable) -> int | None:
         if not is_admin or error.errno is None:
             # An OSError without a number came after the switch: the namespace is entered, but its users have no map.
             raise
+        # Where user namespaces are forbidden, an administrator can still make the other namespaces.
         kernel.do("unshare", kinds)
         user = FIRST_SPARE_USER + os.getpid()
     filesystem.make_private_root(readable)
@@ -118,12 +121,14 @@ def _enter_user_namespace(kinds: int, *, other: int | None) -> None:
         os.close(go)
         status = 1
         try:
+            # No byte arrives if unshare failed; then there is no namespace whose users could be mapped.
             if os.read(waits, 1):
                 for name, own in identifiers.items():
                     lines = [
                         f"{each} {each} 1\n" for each in (own, other) if each is not None
                     ]
                     if other is None and name == "gid_map":
+                        # The kernel takes a gid_map from an unprivileged process only after setgroups is denied.
                         _write(f"/proc/{parent}/setgroups", "deny")
                     _write(f"/proc/{parent}/{name}", "".join(lines))
                 status = 0
@@ -150,6 +155,7 @@ def _keep(zygote: int) -> NoReturn:
 
     This process stays outside the new process tree, so it cannot be the zygote itself.
     """
+    # A copy of the zygote's socket here would keep the trainer from seeing that the zygote has ended.
     kernel.perform([kernel.closing_from(0)])
     _, status = os.waitpid(zygote, 0)
     os._exit(os.waitstatus_to_exitcode(status) & 0xFF)
@@ -237,5 +243,6 @@ def _succeeds(attempt: Callable[[], None]) -> bool:
             attempt()
             os._exit(0)
         finally:
+            # An exception must not run on in the child: its callers' code would then run twice.
             os._exit(1)
     return os.waitpid(pid, 0)[1] == 0

@@ -138,6 +138,7 @@ def _if_argument_in(
     default EPERM.
     """
     values, otherwise = tuple(values), tuple(otherwise)
+    # A jump that matches skips the remaining tests and `otherwise`.
     last = len(values) - 1 + len(otherwise)
     tests = [(_JUMP_EQUAL, last - place, 0, value) for place, value in enumerate(values)]
     masked = [(_AND, 0, 0, mask)] if mask != 0xFFFFFFFF else []
@@ -186,6 +187,7 @@ def _limits() -> list[Instruction]:
     """
     pointer = _ARGUMENTS + 8 * 2
     asked = [(_LOAD, 0, 0, _ARGUMENTS + 8), (_JUMP_EQUAL, 0, 5, resource.RLIMIT_CPU)]
+    # A call without a new value only reads the limit. The pointer to the value is compared in two halves.
     only_read = [
         (_LOAD, 0, 0, pointer),
         (_JUMP_EQUAL, 0, 2, 0),
@@ -204,6 +206,7 @@ def _checked(own_world: bool) -> dict[str, list[Instruction]]:
         "mmap": _mmap(),
         "fcntl": _fcntl(),
         "prctl": _if_argument_in(0, _PRCTLS, allow),
+        # Process 0 is the caller: a program must not lower the limits of another process.
         "prlimit64": _if_argument_in(0, [0], _limits()),
         # A datagram socket could send to any address.
         "socketpair": _if_argument_in(0, [_AF_UNIX], unix_stream),
@@ -235,6 +238,7 @@ def build(*, own_world: bool) -> bytes:
         actions |= dict.fromkeys(table.values(), action)
     actions |= {_CHECKED[name]: action for name, action in _checked(own_world).items()}
     program = [
+        # A 32-bit call has other numbers than this table: it is recognized by its architecture and kills the process.
         (_LOAD, 0, 0, 4),
         (_JUMP_EQUAL, 1, 0, _ARCHITECTURE[kernel.MACHINE]),
         (_RETURN, 0, 0, _KILL),
@@ -253,6 +257,7 @@ def _segments(actions: dict[int, list[Instruction]]) -> list[tuple[int, list[Ins
     """
     segments: list[tuple[int, list[Instruction]]] = []
     refuse = [_EPERM]
+    # One number beyond the last action, so that the last segment refuses all higher numbers.
     for number in range(max(actions) + 2):
         action = actions.get(number, refuse)
         if not segments or segments[-1][1] != action:
@@ -283,6 +288,7 @@ def installing(program: bytes) -> kernel.PreparedCall:
 
     The call needs no_new_privs.
     """
+    # An instruction has 8 bytes. `byref` keeps the structure and its bytes alive until the call is made.
     pointer = ctypes.byref(_Program(len(program) // 8, program))
     return kernel.call(
         "prctl",

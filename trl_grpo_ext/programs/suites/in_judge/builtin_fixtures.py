@@ -37,6 +37,7 @@ class MonkeyPatch:
             path, value = target, name
             target, name = _resolved(path)
         old = getattr(target, name, _MISSING)
+        # `getattr` unwraps a static or class method; its bare function, put back, would be of another kind.
         raw = vars(target).get(name) if isinstance(target, type) else None
         if isinstance(raw, staticmethod | classmethod):
             old = raw
@@ -90,6 +91,7 @@ class MonkeyPatch:
         os.chdir(path)
 
     def undo(self) -> None:
+        # The last change first: of two changes of one attribute, the first knows the original.
         while self._undo:
             self._undo.pop()()
 
@@ -100,6 +102,7 @@ def _resolved(path: str) -> tuple[Any, str]:
     try:
         return importlib.import_module(owner), name
     except ModuleNotFoundError:
+        # The owner is no module but an attribute of a module, such as a class.
         outer, last = _resolved(owner)
         return getattr(outer, last), name
 

@@ -38,6 +38,7 @@ class _Body:
 
     def run(self, *args: Any, **kwargs: Any) -> Any:
         place = len(self.ends)
+        # Recorded before the run, because a decorator may swallow the exception that ends it.
         self.ends.append(False)
         result = self._for_caller()(*args, **kwargs)
         self.ends[place] = True
@@ -52,6 +53,7 @@ class _Body:
 
     def _for_caller(self) -> Function:
         frame: Any = sys._getframe(1)
+        # Below a frame of `ProgramProxy._call_back`, the program has asked for this run.
         while frame is not None and frame.f_code.co_name != "_call_back":
             frame = frame.f_back
         if frame is None:
@@ -118,8 +120,10 @@ def _through_program(function: Function, body: _Body | None, instance: Any) -> F
     def test(**kwargs: Any) -> None:
         body.granted = functools.partial(own, **kwargs)
         try:
+            # A text in place of the instance, whose attributes may hold expected values.
             function(*([] if instance is None else ["self"]))
         finally:
+            # A decorator must not run the body later, in the turn of another test.
             body.granted = None
 
     test.__signature__ = inspect.signature(own)  # type: ignore[attr-defined]
@@ -245,6 +249,7 @@ def _run_case(cls: type[Any], name: str) -> None:
     function = getattr(cls, name)
     if _is_of_program(function):
         vars(case)[name] = _through_program(function, body, case)
+    # A suite, unlike a case, also calls `setUpClass` and `tearDownClass`.
     unittest.TestSuite([case]).run(FirstFailure())
     if errors:
         raise errors[0]

@@ -230,6 +230,7 @@ class approx:  # noqa: N801  (pytest's name)
 
     def _close(self, expected: Any, actual: Any) -> bool:
         try:
+            # As in pytest, `approx(True)` equals no number, although `True == 1`.
             if _is_bool(expected) and not _is_bool(actual):
                 return False
             if expected == actual:

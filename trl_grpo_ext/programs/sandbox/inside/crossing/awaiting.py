@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from typing import Any
 
+# Seconds that a step runs the loop.
 _SLICE = 0.002
 _QUICK_STEPS = 3
 """Number of first steps that do not wait, so that tasks started together run together."""
@@ -34,6 +35,7 @@ def awaited(ask: Callable[..., Any], *start: Any) -> Generator[None, None, Any]:
                 yield
     finally:
         if not ended:
+            # The test may stop waiting before the end, as `asyncio.wait_for` does.
             ask("cancel", number)
     if error is not None:
         raise error
@@ -52,6 +54,7 @@ class Tasks:
         """Start a task for an awaitable and return its number."""
         import asyncio
 
+        # `create_task` takes a coroutine, and an awaitable may be any object with `__await__`.
         async def wait() -> Any:
             return await awaitable
 
@@ -63,6 +66,7 @@ class Tasks:
     def step(self, number: int) -> tuple[bool, Any, BaseException | None]:
         """Run all tasks for a moment; return whether task `number` has ended, its result, and its exception."""
         task = self._tasks[number]
+        # The loop runs already if a task of it waits for the other end, which now asks back.
         if not task.done() and not self._loop.is_running():
             self._steps[number] += 1
             self._run(task, _SLICE if self._steps[number] > _QUICK_STEPS else 0.0)
@@ -84,6 +88,7 @@ class Tasks:
     def _run(self, task: Any, seconds: float) -> None:
         from asyncio import events
 
+        # asyncio refuses to run a loop while another loop of the thread is marked as running.
         outer = events._get_running_loop()
         events._set_running_loop(None)
         timer = self._loop.call_later(seconds, self._loop.stop)

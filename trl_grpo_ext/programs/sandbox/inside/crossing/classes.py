@@ -37,28 +37,17 @@ STRUCTURE = _dunders(
 """Special methods that report an object's contents or run it."""
 
 ORDER = _dunders("lt le gt ge")
-BINARY = _dunders(
-    " ".join([_BINARY, *(f"{prefix}{name}" for name in _BINARY.split() for prefix in "ri")])
-)
-REFLECTED = {
-    **{
-        f"__{name}__": f"__{other}__"
-        for name, other in (("lt", "gt"), ("gt", "lt"), ("le", "ge"), ("ge", "le"))
-    },
-    **{
-        f"__{prefix}{name}__": f"__r{name}__"
-        for name in _BINARY.split()
-        for prefix in ("", "i")
-    },
-}
+_REFLECTED_BINARY = " ".join(f"r{name}" for name in _BINARY.split())
+_IN_PLACE_BINARY = " ".join(f"i{name}" for name in _BINARY.split())
+BINARY = _dunders(f"{_BINARY} {_REFLECTED_BINARY} {_IN_PLACE_BINARY}")
+REFLECTED = {"__lt__": "__gt__", "__gt__": "__lt__", "__le__": "__ge__", "__ge__": "__le__"}
 """By method, the method of the other operand that Python asks if this one has no answer."""
+for _name in _BINARY.split():
+    # For `a += b`, too, Python asks `b.__radd__` if `a` has no answer.
+    REFLECTED[f"__{_name}__"] = REFLECTED[f"__i{_name}__"] = f"__r{_name}__"
 ADDITIVE = _dunders("add sub radd rsub iadd isub")
 """Arithmetic that tests use to compare within a tolerance."""
-DISTANCES = _dunders(
-    " ".join(
-        f"{prefix}{name}" for name in ("sub", "xor", "and") for prefix in ("", "r", "i")
-    )
-)
+DISTANCES = _dunders("sub rsub isub xor rxor ixor and rand iand")
 """Arithmetic that says how far two numbers or sets are from each other, or what they share."""
 UNARY = _dunders("neg pos abs invert int float complex index round trunc floor ceil")
 OPERATORS = ORDER | BINARY | _dunders("neg pos abs invert")
@@ -142,11 +131,13 @@ def description(kind: type, base_json: Callable[[type], Json]) -> list[Json]:
         Qualified name, bases, names of attributes and methods, flags, as JSON.
     """
     names: dict[str, Any] = dict(vars(kind))
-    if kind is MethodType:  # which is bound already
+    if kind is MethodType:
+        # A method is bound already.
         names.pop("__get__", None)
     bases: list[type] = []
     for base in kind.__bases__:
         for found in _mirrored(base, names):
+            # A base that another base inherits from adds nothing, and Python may find no order of the two.
             if not any(issubclass(each, found) for each in bases):
                 bases.append(found)
     written = []
@@ -156,6 +147,7 @@ def description(kind: type, base_json: Callable[[type], Json]) -> list[Json]:
     for name, value in names.items():
         # A special method that is None is one that the class has not.
         is_there = value is not None or name not in ALL
+        # The dict that a program gives to `type` may have keys that are no texts.
         if is_there and type(name) is str:
             written.append(name)
     qualified = getattr(kind, "__qualname__", "")
@@ -295,4 +287,5 @@ def made_class(
         for key, how, *values in members:
             namespace[key] = wrappers[how](*values) if how else values[0]
 
+    # `type` would not call `__prepare__` of the program's metaclass, which Enum's needs.
     return new_class(name, tuple(bases), options, fill)

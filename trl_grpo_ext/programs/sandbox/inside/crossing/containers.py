@@ -122,6 +122,7 @@ def refill(decoder: Decoder, value: Any, data: Json) -> None:
         return
     held = decoder.decode_all(data)
     if isinstance(value, dict):
+        # An OrderedDict keeps its order beside the dict, so the methods of `dict` would leave the order as it was.
         kind: Any = OrderedDict if isinstance(value, OrderedDict) else dict
         kind.clear(value)
         for key, each in _pairs(held):
@@ -140,6 +141,7 @@ def refill(decoder: Decoder, value: Any, data: Json) -> None:
         value[...] = numpy.array(held, dtype=value.dtype).reshape(value.shape)
     else:
         state = dict(_pairs(held))
+        # Names such as `__class__` would change what the object is.
         if not all(type(name) is str and is_attribute(name) for name in state):
             raise MalformedError("no name of an attribute")
         decoder.check_names(state)

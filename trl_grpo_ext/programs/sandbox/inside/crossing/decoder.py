@@ -51,6 +51,7 @@ class Decoder:
         """
         kind = type(data)
         if kind is list:
+            # Numbered before its contents, as in the encoder, so that a list may contain itself.
             new = self.enter([])
             new.extend(self.decode_all(data))
             return new
@@ -81,6 +82,7 @@ class Decoder:
         """Decode the elements of a JSON list."""
         if type(data) is not list:
             raise MalformedError("a list is missing")
+        # Scalars stand for themselves, so there is nothing to decode.
         if _NESTED.isdisjoint(map(type, data)):
             return data
         if self._depth >= MAX_DEPTH:
@@ -115,6 +117,7 @@ class Decoder:
         Raises:
             MalformedError: if contents are missing, or a change replaces a method.
         """
+        # Changes come before the rest, as in the encoder, because new containers get numbers on the way.
         changed = [
             self._change(*each) for each in checked(message.get("changed", []), list)
         ]
@@ -133,10 +136,9 @@ class Decoder:
         value = self.shared.containers.at(number)
         before = _attribute_names(value)
         refill(self, value, content)
-        if any(
-            callable(getattr(type(value), name, None))
-            for name in _attribute_names(value) - before
-        ):
+        added = _attribute_names(value) - before
+        # An attribute that hides a method of the class would answer in the method's place.
+        if any(callable(getattr(type(value), name, None)) for name in added):
             raise MalformedError("a method that was replaced")
         return value
 

@@ -70,6 +70,7 @@ class Encoder:
         if writer is not None:
             return writer(self, value)
         number = self.shared.containers.number(value)
+        # A subclass of list and the like goes on to `_first`, which knows whether its class crosses too.
         if number is not None and not isinstance(value, PLAIN):
             return {"ref": number}
         if self._first is not None:
@@ -150,6 +151,7 @@ def _is_flat(values: list[Any]) -> bool:
     if float in kinds:
         return all(map(isfinite, values))
     if str in kinds:
+        # JSON carries all texts but lone surrogates; texts in ASCII are quick to tell apart.
         return all(map(str.isascii, values))
     return bool in kinds
 
@@ -159,6 +161,7 @@ def _itself(_: Encoder, value: Any) -> Json:
 
 
 def _int(encoder: Encoder, value: int) -> Json:
+    # The base's own method, here and below: a subclass may override it, and only the number crosses.
     value = int.__int__(value)
     return value if SMALLEST <= value <= LARGEST else _of_parts(INT, encoder, value)
 
@@ -193,6 +196,7 @@ def write_container(tag: str, encoder: Encoder, value: Any) -> Json:
     if number is not None:
         return {"ref": number}
     head_of = CONTAINERS[tag].head
+    # Before the container has a number: the decoder reads the head first, too.
     head = None if head_of is None else encoder.encode(head_of(value))
     known.add(value)
     if encoder.depth >= DEEP or tag == "instance":

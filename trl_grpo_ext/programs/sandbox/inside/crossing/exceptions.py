@@ -204,6 +204,7 @@ class Exceptions:
             is_public = checked(name, str).isidentifier() and not name.startswith("_")
             is_own = is_public and not hasattr(BaseException, name)
             if is_own or name == "__notes__":
+                # Some attributes of Python's own exceptions are read-only, or take values of one type only.
                 with suppress(AttributeError, TypeError):
                     BaseException.__setattr__(error, name, value)
         cause, context, suppressed = checked(links, list)
@@ -245,8 +246,10 @@ def _rebuild(
         raise MalformedError("arguments of an exception")
     try:
         error = cls.__new__(cls, *values)
+        # Python's own `__init__` takes these arguments, and fills in fields such as `lineno`.
         if cls in BUILTIN_NAMES:
             error.__init__(*values)  # type: ignore[misc]
+        # The constructor of OSError keeps the file name out of `args`.
         if not isinstance(error, OSError):
             BaseException.__setattr__(error, "args", values)
     except Exception:
@@ -276,6 +279,7 @@ def _attributes(error: BaseException) -> dict[str, Any]:
         for name, value in getattr(error, "__dict__", {}).items()
         if not name.startswith("_")
     }
+    # What a generator returns travels in this exception.
     if isinstance(error, StopIteration):
         own["value"] = error.value
     found.update(list(own.items())[:_MAX_ATTRIBUTES])
@@ -289,6 +293,7 @@ def _message(error: BaseException) -> str:
     if isinstance(error, BaseExceptionGroup):
         return str(error.message)[:MAX_MESSAGE]
     try:
+        # `__str__` may return a text of the program's own class; the outer `str` makes plain text of it.
         return str(str(error))[:MAX_MESSAGE]
     except Exception:
         return ""

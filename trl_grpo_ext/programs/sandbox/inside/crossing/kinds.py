@@ -94,6 +94,7 @@ def _bounds(value: Any) -> tuple[Any, ...]:
     return value.start, value.stop, value.step
 
 
+# Hexadecimal, because Python limits the length of decimal numbers that it reads, and reads them slowly.
 INT = Kind("int", lambda value: (hex(value),), (str,), _int_of)
 FLOAT = Kind("float", lambda value: (repr(value),), (str,), _float_of)
 TEXT = Kind(
@@ -131,6 +132,7 @@ KINDS: dict[type, Kind] = {
         "Fraction", lambda value: (value.numerator, value.denominator), (int, int), Fraction
     ),
     date: Kind("date", lambda value: (date.isoformat(value),), (str,), date.fromisoformat),
+    # The ISO format has no place for `fold`, so that crosses beside the text.
     datetime: Kind(
         "datetime",
         lambda value: (datetime.isoformat(value), value.fold),
@@ -187,6 +189,7 @@ def kind_of_library(value: Any) -> Kind | None:
     """Return conversion rules for a value of Python's library; None for other objects."""
     kind = type(value)
     found = EXACT.get(kind)
+    # The first part counts: Python 3.13 defines the classes of pathlib in `pathlib._local`.
     if found is None and _BY_TEXT.get(kind.__name__) == kind.__module__.partition(".")[0]:
         return BY_TAG[kind.__name__]
     return found
@@ -201,6 +204,7 @@ def held(value: Any) -> list[Any]:
     if isinstance(value, _OF_ANYTHING):
         return list(_kind_of_base(type(value)).parts(value))
     if isinstance(value, of_module("numpy", "ndarray")):
+        # Only an array of objects can hold a stand-in; arrays of numbers may be large.
         return list(value.ravel().tolist()) if value.dtype.hasobject else []
     if isinstance(value, BaseException):
         links = [value.__cause__, value.__context__, *getattr(value, "exceptions", ())]

@@ -46,6 +46,7 @@ class Capture(io.TextIOWrapper):
         if not self._bytes.tell():
             return ""
         self.flush()
+        # The limit may cut a character in two.
         text = self._bytes.getvalue()[: self._most].decode("utf-8", "replace")
         self._bytes.seek(0)
         self._bytes.truncate()

@@ -229,6 +229,7 @@ class Shared:
         for value in values:
             self.watch(value)
             held = self._seen[id(value)] = contents(value)
+            # An array is a single bytes object here; it counts by words of 8 bytes.
             self._size += 1 + (
                 len(held[0]) // 8
                 if len(held) == 1 and type(held[0]) is bytes
@@ -254,6 +255,7 @@ class Shared:
         changed = []
         for value, count in zip(watched, _counts(watched), strict=True):
             before, now = self._seen[id(value)], contents(value)
+            # By identity: `==` would run methods of other classes, and take `True` for 1.
             if len(now) != len(before) or not (
                 all(map(is_, now, before)) or _same_bytes(now, before)
             ):
@@ -285,6 +287,7 @@ def contents(value: Any) -> list[Any]:
     Dicts give all keys, then all values; other objects give attribute names, then attribute values.
     """
     if isinstance(value, list):
+        # The base's own iterator: a subclass may override `__iter__`.
         return list(list.__iter__(value))
     if isinstance(value, deque):
         return list(value)
@@ -306,7 +309,9 @@ def attributes(value: Any) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for kind in reversed(type(value).__mro__):
         slots = kind.__dict__.get("__slots__", ())
-        for name in (slots,) if isinstance(slots, str) else slots:
+        # Python allows a single name as text in `__slots__`.
+        names = (slots,) if isinstance(slots, str) else slots
+        for name in names:
             if is_attribute(name):
                 content = getattr(value, name, MISSING)
                 if content is not MISSING:

@@ -174,6 +174,7 @@ class CodeGuard:
                 return evaluate(source, *scope, given=_given(caller, globals, locals))
             except NotPlainError as error:
                 self._refuse(f"eval: {error}")
+        # `eval` ignores spaces at the beginning; `compile`, called below, does not.
         text = source.lstrip(" \t") if type(source) is str else source
         code = self._code(
             source,
@@ -212,6 +213,7 @@ class CodeGuard:
             )
         finally:
             self._compiling = False
+        # The dict keeps the code alive, so that no other code gets its `id`.
         self._allowed[id(code)] = code
         return code
 
@@ -237,6 +239,7 @@ class CodeGuard:
         return False
 
     def _audit(self, event: str, arguments: tuple[Any, ...]) -> None:
+        # Python calls the hook for every event, so most calls end here.
         if event not in _EVENTS:
             return
         caller = sys._getframe(1)
@@ -254,6 +257,7 @@ class CodeGuard:
             return self._compiling
         if event == "pickle.find_class":
             return is_plain_class(*arguments)
+        # An assignment to `__code__` gives a function other code without an `exec`.
         if event == "object.__setattr__":
             return arguments[1] != "__code__" or self._is_allowed(arguments[2])
         return event in ("exec", "function.__new__") and self._is_allowed(arguments[0])
@@ -279,6 +283,7 @@ def _given(frame: FrameType, *scopes: Any) -> dict[str, Any]:
     """Return names that a test gives to a text, as in `eval(f(), {"x": 3})`, without names of the test itself."""
     given = {}
     for scope in scopes:
+        # `globals()` has a `__name__`, and `locals()` the names of the caller: both are the test's own.
         is_of_test = (
             scope is None or "__name__" in scope or scope.keys() == frame.f_locals.keys()
         )
@@ -309,7 +314,8 @@ def _print_errors_in_python() -> None:
         if told.exc_type is not SystemExit:
             print_exception(told.exc_value)
 
-    _thread._excepthook = of_thread  # where threading takes it from
+    # threading takes its hook from here when it is imported.
+    _thread._excepthook = of_thread
     if "threading" in sys.modules:
         sys.modules["threading"].excepthook = of_thread  # type: ignore[attr-defined]
     sys.unraisablehook = lambda told: print_exception(told.exc_value)
@@ -350,9 +356,8 @@ def _is_of_generator(frame: FrameType | None) -> bool:
         function = frame.f_code.co_name
         # The fields of a data class.
         fields = frame.f_locals.get("fields", ()) if function == "_process_class" else ()
-        if function == "make_class" or not all(
-            isinstance(name, str) and name.isidentifier() for name in fields
-        ):
+        are_names = all(isinstance(name, str) and name.isidentifier() for name in fields)
+        if function == "make_class" or not are_names:
             return False
         frame = frame.f_back
     return module in _GENERATORS
@@ -379,6 +384,7 @@ def _is_of_library(loader: Any) -> bool:
 # Cached: several events, each with several frames of the loader, ask for a module's path.
 @cache
 def _is_in_scratch(path: str) -> bool:
+    # The real path counts, because `/tmp` is a link to the scratch folder.
     return os.path.realpath(path).startswith(PRIVATE_SCRATCH)
 
 

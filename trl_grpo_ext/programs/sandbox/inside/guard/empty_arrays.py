@@ -158,6 +158,7 @@ def _holds_guarded(value: Any, depth: int = _DEEP) -> bool:
 
 def _is_called_by_tests() -> bool:
     """Test if tests call a guarded function: libraries that they use have empty arrays of their own."""
+    # Frame 0 is this function, frame 1 the guard, frame 2 the guard's caller.
     return sys._getframe(2).f_globals.get("__name__") == "tests"
 
 
@@ -188,6 +189,7 @@ def _guarded_array() -> Any:
     def array_ufunc(self: Any, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
         inputs = tuple(map(_read, inputs))
         others = [each for each in inputs if not _is_empty(each)]
+        # Some operands are empty, and some are not.
         if len(inputs) > len(others) > 0 and _is_refused(ufunc.__name__, others):
             raise _refusal()
         named = {name: plain(value) for name, value in kwargs.items()}
@@ -196,6 +198,7 @@ def _guarded_array() -> Any:
         places: Any = kwargs.get("out") or ()
         if len(places) == 1:
             return places[0]
+        # The result is guarded too: a test may compare it next, as in `norm(empty - expected) < 1e-9`.
         if type(found) is ndarray:
             return _guarded(found)
         return found

@@ -128,6 +128,7 @@ def evaluate(
     """
     if not isinstance(source, str | bytes):
         raise TypeError("eval() arg 1 must be a string, bytes or code object")
+    # The text that crossed: a stand-in's own methods could give another text.
     text = str.__str__(source) if isinstance(source, str) else bytes(source)
     tree = ast.parse(text.strip(), mode="eval")
     value = _Evaluation((local_names, global_names, vars(builtins)), given or {}).value(
@@ -149,6 +150,7 @@ class _Evaluation:
             return node.value
         if isinstance(node, ast.List | ast.Tuple | ast.Set):
             return _DISPLAYS[type(node)](map(self.value, node.elts))
+        # `{**other}` has a key of None, and `f(**other)` a keyword of None: both go to `_chosen`, which refuses them.
         if isinstance(node, ast.Dict) and all(node.keys):
             return self._dict(node)
         if isinstance(node, ast.UnaryOp):
@@ -179,6 +181,7 @@ class _Evaluation:
             *others, last = node.values
             for each in others:
                 value = self.value(each)
+                # `or` ends at its first true value, `and` at its first false value.
                 if bool(value) is isinstance(node.op, ast.Or):
                     return value
             return self.value(last)
@@ -203,6 +206,7 @@ class _Evaluation:
 
     def _function(self, node: ast.expr) -> Any:
         found = self._named(node)
+        # Functions are compared by identity: an object of the program could claim to equal `len`.
         is_of_program = isinstance(found, RemoteClass) or is_function(found)
         if is_of_program or any(found is each for each in (*_CLASSES, *_FUNCTIONS)):
             return found
@@ -214,6 +218,7 @@ class _Evaluation:
             return self._found(node.id)
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
             home = self._found(node.value.id)
+            # An exact type: `SolutionModule` is a module too, and would ask the program.
             if type(home) is ModuleType:
                 return vars(home).get(node.attr)
             return None

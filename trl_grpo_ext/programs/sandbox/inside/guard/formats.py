@@ -67,7 +67,8 @@ def _hidden_names(text: str) -> Iterator[str]:
         # The text is not a valid format; the test itself will notice.
         return
     for name, spec in fields:
-        yield from (
-            part for part in _ATTRIBUTE.findall(_ITEM.sub("", name)) if part.startswith("_")
-        )
+        # A key in brackets names an item, not an attribute.
+        for part in _ATTRIBUTE.findall(_ITEM.sub("", name)):
+            if part.startswith("_"):
+                yield part
         yield from _hidden_names(spec or "")

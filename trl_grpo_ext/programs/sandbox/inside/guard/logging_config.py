@@ -47,4 +47,5 @@ def _is_harmless(name: Any) -> bool:
     if module not in _MODULES:
         return name in _STREAMS
     found = getattr(importlib.import_module(module), last, None)
+    # `logging` has other modules among its attributes, such as `logging.os`.
     return isinstance(found, type) and found.__module__ == module

@@ -33,6 +33,7 @@ def root_of(path: str) -> str:
 
 def imported(name: str) -> ModuleType | None:
     """Import a module; None if the import fails."""
+    # A module may raise anything while it is imported; the tests cannot use such a module.
     with suppress(Exception):
         return importlib.import_module(name)
     return None
@@ -40,14 +41,19 @@ def imported(name: str) -> ModuleType | None:
 
 def named_modules(texts: Iterable[str]) -> Iterator[ModuleType]:
     """Yield modules that tests import, use by a dotted name, or name in a string: `patch("os.path.exists")`."""
-    nodes = [node for text in texts for node in ast.walk(_tree(text))]
+    nodes: list[ast.AST] = []
+    for text in texts:
+        nodes += ast.walk(_tree(text))
     # The name that an import binds -> the module's full name.
     known: dict[str, str] = {}
     paths: set[str] = set()
     roots = set(sys.stdlib_module_names)
     for node in nodes:
-        for alias in node.names if isinstance(node, ast.Import) else ():
+        if not isinstance(node, ast.Import):
+            continue
+        for alias in node.names:
             root = root_of(alias.name)
+            # `import a.b` binds `a`, and `import a.b as c` binds `a.b`.
             known[alias.asname or root] = alias.name if alias.asname else root
             paths.add(alias.name)
             roots.add(root)

@@ -41,6 +41,7 @@ _SEEDS = (
 )
 _PATCHERS = frozenset({"pytest", "tests", "unittest.mock"})
 """Modules that set attributes of library classes on behalf of a test."""
+# Judge and program each have their own of these attributes of `sys`.
 _OWN = frozenset({"stdout", "stderr", "modules", "path"})
 _LISTENING = ("logging", "assertLogs", "assertNoLogs", "assertWarns", "warnings", "warns(")
 _PATCHING = ("patch", "setattr", "stdin", "argv", "builtins", "time.time =", "time.sleep =")
@@ -62,9 +63,9 @@ def share_changes(program: ProgramProxy) -> None:
     for module in LIBRARY:
         if module in text:
             _forward_library(program, module)
-    if any(word in text for word in _PATCHING) or any(
-        f"import {name}" in text for name in _ASSIGNED.findall(text)
-    ):
+    is_patched = any(word in text for word in _PATCHING)
+    is_assigned = any(f"import {name}" in text for name in _ASSIGNED.findall(text))
+    if is_patched or is_assigned:
         _watch_all(program, texts)
     if any(word in text for word in ("environ", "setenv", "putenv")):
         _share_environment(program)
@@ -119,6 +120,7 @@ def _forwarding(
     def function(*args: Any, **kwargs: Any) -> Any:
         # Forward calls of the tests only: the code that runs tests must not be told by the program what a fixture is.
         caller: Any = sys._getframe(1)
+        # Functions of the library also call each other: their caller outside the library's file counts.
         while caller.f_code.co_filename == home:
             caller = caller.f_back
         by_tests = caller.f_code.co_filename.startswith("<tests")
@@ -162,6 +164,7 @@ def _watch(program: ProgramProxy, module: ModuleType) -> None:
             super().__delattr__(name)
             program.request("unpatch", module.__name__, name)
 
+    # Python looks `__setattr__` up on the class, so the module needs another class.
     module.__class__ = Watched
 
 
@@ -209,6 +212,7 @@ def _place_in_library(target: Any, name: str, caller: FrameType) -> tuple[str, s
     found: Any = sys.modules.get(home)
     for part in path.split("."):
         found = getattr(found, part, None)
+    # A class that was defined in a function cannot be found by its path.
     return (home, f"{path}.{name}") if found is target else None
 
 
@@ -218,6 +222,7 @@ def _listen(program: ProgramProxy) -> None:
     import warnings
 
     def log(name: str, level: int, text: str) -> None:
+        # Exact types: methods of a stand-in would ask the program while a record is formatted.
         if (type(name), type(level), type(text)) != (str, int, str):
             raise TypeError("a record of a log is text")
         logger = logging.getLogger(name)
