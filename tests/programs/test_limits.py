@@ -56,6 +56,15 @@ def test_a_program_that_exceeds_a_limit_ends_as_the_limit_says(
         assert result.ending in endings, (name, result.detail)
 
 
+def test_the_expected_output_may_be_printed_whatever_its_characters_take(
+    sandbox: LocalSandbox,
+) -> None:
+    suite = StdioSuite(tests=(StdioCase(stdin="", stdout="中" * 3000),))
+    job = Job(program="print('中' * 3000)", suite=suite, limits=Limits(output_kb=1))
+    [result] = sandbox.run([job])
+    assert result.ending is Ending.PASSED, result.detail
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_every_limit_is_a_setting_of_the_verifier_with_the_same_default(name: str) -> None:
     setting = SETTINGS.get(name, name)

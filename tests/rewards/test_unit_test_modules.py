@@ -134,6 +134,8 @@ def test_what_the_stand_in_for_pytest_lacks_is_said_before_a_run(source: str) ->
     [
         "def test_a(monkeypatch):\n    with monkeypatch.context() as m:\n"
         "        m.setattr('time.time', lambda: 5)\n        assert f(time.time) == 5\n    assert f(time.time) > 5",
+        "class Clock:\n    @staticmethod\n    def now(): return 5\ndef test_a(monkeypatch):\n"
+        "    with monkeypatch.context() as m: m.delattr(Clock, 'now')\n    assert f(Clock().now) == 5",
         "def test_a(capsys):\n    f(lambda: print('a'))\n    with capsys.disabled(): print('b')\n"
         "    assert capsys.readouterr().out == 'a\\n'",
         "import pytest\ndef test_a():\n    with pytest.raises(ZeroDivisionError) as e: f(lambda: 1 / 0)\n"

@@ -118,7 +118,8 @@ def _talk(
     unread = memoryview(case.stdin.encode("utf-8", "surrogatepass"))
     read = {out.fileno(): bytearray(), err.fileno(): bytearray()}
     # The expected output may always be printed, even if it exceeds the limit.
-    most = max(limits.output_kb << 10, 2 * len(case.stdout))
+    expected = len(case.stdout.encode("utf-8", "surrogatepass"))
+    most = max(limits.output_kb << 10, 2 * expected)
     keep = {out.fileno(): most + 1, err.fileno(): _ERROR_BYTES}
     going = set(read)
     os.set_blocking(feed.fileno(), False)

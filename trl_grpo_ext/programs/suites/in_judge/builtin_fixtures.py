@@ -36,11 +36,7 @@ class MonkeyPatch:
         if value is _MISSING:
             path, value = target, name
             target, name = _resolved(path)
-        old = getattr(target, name, _MISSING)
-        # `getattr` unwraps a static or class method; its bare function, put back, would be of another kind.
-        raw = vars(target).get(name) if isinstance(target, type) else None
-        if isinstance(raw, staticmethod | classmethod):
-            old = raw
+        old = _attribute(target, name)
         if raising and old is _MISSING:
             raise AttributeError(f"{target!r} has no attribute {name!r}")
         self._undo.append(
@@ -51,7 +47,7 @@ class MonkeyPatch:
     def delattr(self, target: Any, name: str = "", raising: bool = True) -> None:
         if not name:
             target, name = _resolved(target)
-        old = getattr(target, name, _MISSING)
+        old = _attribute(target, name)
         if old is not _MISSING:
             self._undo.append(lambda: setattr(target, name, old))
             delattr(target, name)
@@ -94,6 +90,15 @@ class MonkeyPatch:
         # The last change first: of two changes of one attribute, the first knows the original.
         while self._undo:
             self._undo.pop()()
+
+
+def _attribute(target: Any, name: str) -> Any:
+    """Return an attribute, a static or class method as its class holds it; `_MISSING` without the attribute."""
+    # `getattr` unwraps such a method; its bare function, put back, would be of another kind.
+    raw = vars(target).get(name) if isinstance(target, type) else None
+    if isinstance(raw, staticmethod | classmethod):
+        return raw
+    return getattr(target, name, _MISSING)
 
 
 def _resolved(path: str) -> tuple[Any, str]:
