@@ -89,7 +89,7 @@ def _build_term(entry: Mapping[str, Any]) -> RewardTerm:
         combination = parse_combination(entry["combine"])
         return RewardTerm(name=entry["name"], combine=combination, **of_the_term)
     if not isinstance(entry.get("verifier"), str):
-        # No name is near an empty one, so the message lists all names.
+        # No name is like an empty one, so the message lists valid names.
         near = did_you_mean("", verifier_names())
         raise ValueError(f"`verifier` must name what judges. {near}")
     verifier = _build_verifier(entry["verifier"], arguments)
