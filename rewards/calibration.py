@@ -68,6 +68,7 @@ class CalibrationVerifier(Rescored):
         if isinstance(stated, Verdict):
             return replace(stated, answer=verdict.answer, seconds=verdict.seconds)
         is_right = verdict.status is Status.CORRECT
+        # In the Brier score, `is_right` is 1 or 0.
         score = 1.0 - (stated - is_right) ** 2
         details = {
             **verdict.details,

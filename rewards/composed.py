@@ -312,6 +312,7 @@ class Rescored(BatchVerifier):
         asked = [self.asked(sample) for sample in samples]
         judged = self.guarded_batch(self.correctness.judge_samples, asked)
         pairs = zip(samples, judged, strict=True)
+        # Each pair by itself: a sample on which `rescored` fails costs no other sample its verdict.
         return [self.guarded(self._rescored_pair, pair) for pair in pairs]
 
     def _rescored_pair(self, pair: tuple[Sample, Verdict]) -> Verdict:

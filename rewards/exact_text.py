@@ -109,6 +109,7 @@ class ExactTextVerifier(AnswerVerifier[tuple[str, ...]]):
             # Both forms, for a gold that itself ends in a full stop or stands in quotes.
             for form in (text, unwrapped(text)):
                 forms[self._normal(form)] = None
+        # An empty form would pay the answer `.`, of which nothing is left without its stop.
         forms.pop("", None)
         if not forms:
             return "gold_empty"
@@ -176,12 +177,14 @@ def normal_text(
     if nfkc:
         text = without_invisible(unicodedata.normalize("NFKC", text))
     if ignore_case:
+        # `lower` would keep `ß`, so that `STRASSE` would not equal `Straße`.
         text = text.casefold()
     if ignore_punctuation:
         # Unicode's categories of punctuation begin with P, and of symbols with S.
         text = "".join(char for char in text if unicodedata.category(char)[0] not in "PS")
     if ignore_articles:
         text = _ARTICLES.sub(" ", text)
+    # A dropped article leaves two spaces beside each other.
     if collapse_spaces or ignore_articles:
         return " ".join(text.split())
     return text.strip()

@@ -133,6 +133,7 @@ class PlainFunction(BatchVerifier):
         completions, columns = as_trl_calls(samples)
         started = time.perf_counter()
         verdicts = call_plain(self.function, completions, columns)
+        # A batch has one time: each completion is given an equal part.
         share = (time.perf_counter() - started) / len(verdicts)
         return [replace(verdict, seconds=share) for verdict in verdicts]
 
@@ -142,6 +143,7 @@ def is_plain_function(found: object) -> TypeGuard[Callable[..., Any]]:
     if isinstance(found, type) or not callable(found):
         return False
     for parameter in _parameters(found):
+        # A function of `**kwargs` alone gets `completions` among them.
         if parameter.name == "completions" or parameter.kind is parameter.VAR_KEYWORD:
             return True
     return False
@@ -205,6 +207,7 @@ def as_trl_calls(samples: Sequence[Sample]) -> tuple[list[Any], dict[str, list[A
         "prompts": [sample.prompt for sample in samples],
         "completion_ids": [list(sample.completion_ids or ()) for sample in samples],
     }
+    # All rows of a batch have the same columns.
     for name in samples[0].row:
         columns[name] = [sample.row.get(name) for sample in samples]
     return completions, columns
@@ -339,6 +342,7 @@ def verifier(
 
 def _check_judges_samples(function: Callable[..., object]) -> None:
     """Raise a TypeError for a class, a plain reward function of TRL, or an async function."""
+    # A `partial` has no qualified name, by which a worker would find the function.
     if isinstance(function, type) or not hasattr(function, "__qualname__"):
         raise TypeError(
             f"@verifier takes a function, and this is a {type(function).__name__}. Write a function that calls it, "

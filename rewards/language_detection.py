@@ -135,6 +135,7 @@ def main_language(passages: Iterable[Passage]) -> str | None:
     known = {language: words for language, words in found.items() if language in SCRIPTS_OF}
     if sum(known.values()) < MIN_WORDS:
         return None
+    # Sorted, so that of languages with as many words the same one always wins.
     return max(sorted(known), key=known.__getitem__)
 
 

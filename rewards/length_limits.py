@@ -101,6 +101,7 @@ class OverlongVerifier(Verifier):
         beyond = len(sample.completion_ids) - unpunished
         if beyond <= 0:
             return Verdict(status=Status.CORRECT, score=0.0)
+        # With a cache of 0 this is never true, so nothing is divided by 0.
         if beyond < self._cache:
             return Verdict(
                 status=Status.INCORRECT, score=-beyond / self._cache, reason="near_limit"
@@ -204,6 +205,7 @@ class CosineLengthVerifier(Rescored):
         # Only right and wrong answers have a curve.
         if status is Status.PARTIAL:
             status = Status.INCORRECT
+        # The results of tools may lead beyond the limit, where the cosine would rise again.
         progress = min(len(sample.completion_ids) / self.max_len, 1.0)
         score = self._score(status is Status.CORRECT, progress)
         return replace(verdict, status=status, score=score)

@@ -255,6 +255,7 @@ class NumericVerifier(AnswerVerifier[Golds]):
             gold, said = _in_percent(gold, said)
         if not _counts_others(gold, said, prompt):
             scale = Fraction(1)
+            # A number without a unit is taken to be in the other's unit.
             if NONE not in (gold.unit, said.unit):
                 scale = said.unit.factor / gold.unit.factor
             if self._is_near(gold, said, scale):
@@ -318,6 +319,7 @@ class NumericVerifier(AnswerVerifier[Golds]):
         units = {NONE, *_CURRENCIES}
         words: set[str] = set()
         for one in self.units:
+            # Read as answers are, so that `km` in the list also allows `kilometres`.
             listed = _said(f"1 {one}")
             _, listed_measure = _measured(listed.node)
             units.add(listed_measure)

@@ -202,6 +202,7 @@ def _bare(text: str) -> str:
     r"""Strip enclosing brackets (also `\{` and `\}`), `\left`, `\right`, `\text` commands and thin spaces."""
     text = strip_delimiters(text)
     if "\\" in text:
+        # `\left` first: the `\{` that remains of `\left\{` is read below.
         text = text.replace("\\left", "").replace("\\right", "")
         text = without_text_commands(text).strip()
         text = _THIN_SPACE.sub(" ", text)

@@ -133,6 +133,7 @@ def restyled(
     # A verdict cuts a long answer, and an empty answer stands everywhere.
     if not 0 < len(answer) < SHOWN_CHARS:
         return
+    # The last place: the work before it often has the answer, too.
     head, found, tail = text.rpartition(answer)
     opened = _OPENED.search(head, max(0, len(head) - MARK_CHARS))
     closed = _CLOSED.match(tail)

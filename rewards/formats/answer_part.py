@@ -98,6 +98,7 @@ def fenced_answer(
     tagged = [code for found, code in blocks if found == tag]
     if not tagged:
         return unreadable("wrong_fence")
+    # Of two blocks nothing says which is the answer, and a policy would hand in both.
     if len(tagged) > 1:
         return unreadable("several_fences")
     if not text_around and not _is_one_fence(answer):

@@ -160,6 +160,7 @@ def _problem(program: str) -> tuple[str, str]:
         # A warning, such as one about an invalid escape sequence, is no error.
         warnings.simplefilter("ignore")
         try:
+            # Besides parsing: `return` outside of a function parses, and does not compile.
             compile(program, "<completion>", "exec", dont_inherit=True)
             tree = ast.parse(program)
         except SyntaxError as error:

@@ -190,6 +190,7 @@ def judge_json(text: str, schema: str | None, root: str | None, max_depth: int) 
         return wrong("wrong_root", answer=text, details={"root": type(value).__name__})
     if validator is not None:
         return _held_against(validator, value, text)
+    # An empty object or list is JSON that says nothing, and would be paid for any prompt.
     if isinstance(value, CONTAINER) and not value:
         return wrong("empty_json", answer=text)
     return right(text)

@@ -77,6 +77,7 @@ async def ask_all(
         # Also if this task is cancelled while it waits.
         for task in tasks:
             task.cancel()
+    # Wait until the cancelled tasks have ended; asyncio would log exceptions that nobody has taken.
     await asyncio.gather(*tasks, return_exceptions=True)
     replies = []
     for task in tasks:

@@ -92,6 +92,7 @@ class Breaker:
             if error.is_down:
                 self._failures += 1
             else:
+                # The endpoint has answered, so it is up, though it has refused this request.
                 self._failures = 0
             self._rests_until = time.monotonic() + self._rest_seconds
             raise

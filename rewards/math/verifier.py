@@ -136,6 +136,8 @@ class MathVerifier(BatchVerifier, GoldVerifier):
         keys = []
         for position, sample in enumerate(samples):
             cells = [sample.row.get(column) for column in self.gold_columns]
+            # With types, since 1, 1.0 and True are equal keys in Python.
+            # A completion whose cell has no hash, such as a list, is judged by itself.
             key = (
                 (
                     sample.text,
@@ -154,6 +156,7 @@ class MathVerifier(BatchVerifier, GoldVerifier):
         asked = [
             question for question in questions.values() if isinstance(question, Question)
         ]
+        # The pairs of all questions at once, so that the workers compare side by side.
         known = judge_pairs(
             (pair for question in asked for pair in question.pairs), self.timeout
         )

@@ -168,6 +168,7 @@ def finds_probability(answer: str, entry: Mapping[str, Any]) -> str:
         return "not_a_number"
     given = Fraction(answer.strip())
     wanted = Fraction(str(entry["answer"]))
+    # A share of a small gold: within 1/10,000 of 0.00005, 0 would be right.
     tolerance = min(Fraction(1, 10_000), wanted / 20)
     if abs(given - wanted) > tolerance:
         return "other_value"

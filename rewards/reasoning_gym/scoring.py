@@ -72,6 +72,7 @@ def _score(
     least: float,
 ) -> Verdict:
     try:
+        # Before the scorer, which some answers would hang or fool.
         problem = problem_with(task, answer, entry)
     except (KeyError, TypeError, ValueError):
         return skipped("entry_unscorable")

@@ -68,6 +68,7 @@ def run_mutants(
         with suppress(BadTests):
             reference = verifier.reference_job(row)
             if reference is not None:
+                # One failed test catches a mutant.
                 trials += _trials(number, replace(reference, stop_at_first=True))
     outcomes = verifier.runner().run([trial.job for trial in trials])
     # Rows whose reference passes: elsewhere a failed mutant says nothing.
@@ -80,6 +81,7 @@ def run_mutants(
             if has_passed:
                 references.add(trial.row)
             continue
+        # A run that the sandbox has lost says nothing of the tests.
         if outcome.ending is not Ending.NO_VERDICT:
             tried[trial.row] += 1
         if has_passed:

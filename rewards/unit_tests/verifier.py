@@ -403,6 +403,7 @@ class UnitTestVerifier(BatchVerifier):
         # Equal programs of a batch are equal jobs: the naive grader runs each once.
         asked: dict[Job, Job] = {}
         for job, outcome in zip(jobs, outcomes, strict=True):
+            # Only a program that the judge has failed can be one that fools a naive grader.
             if outcome.ending in _NOT_THE_PROGRAM:
                 continue
             naive = naive_job(job)

@@ -52,7 +52,10 @@ def alternatives(gold: Any) -> list[Any]:
     if callable(to_list):
         gold = to_list()
     if isinstance(gold, list | tuple):
-        return [one for item in gold for one in alternatives(item)]
+        found: list[Any] = []
+        for item in gold:
+            found += alternatives(item)
+        return found
     # pandas stores a missing cell as NaN, and NaN differs from itself.
     if gold is None or gold != gold:
         return []

@@ -144,6 +144,7 @@ def _whose_timeout(pair: Pair, verdict: Verdict, timeout: float) -> Verdict:
     key = ("slow", pair.gold, timeout)
     simplest = _memo.get(key)
     if simplest is None:
+        # With all switches on, so that no rule refuses the `1` before it is compared.
         (simplest,) = in_workers([Pair(pair.gold, "1", SWITCHES, pair.decimals)], timeout)
         _remember(key, simplest)
     if simplest.status is Status.TIMEOUT:
@@ -157,6 +158,7 @@ def _judge_at_once(pair: Pair) -> Verdict | None:
     """Judge a pair in this process if types decide; None if only a worker's algebra can."""
     gold = pair.gold
     answer = pair.answer
+    # Equal texts are equal answers, also if nothing can read them.
     is_same_text = gold.rstrip(". ").split() == answer.rstrip(". ").split()
     if is_same_text or (len(gold) == 1 and answer.strip("(). ") == gold):
         return _compared("", answer, "text")
@@ -164,6 +166,7 @@ def _judge_at_once(pair: Pair) -> Verdict | None:
     if label:
         is_chosen = _says_option(answer, label, split_label(gold))
         return _compared("" if is_chosen else "not_equal", answer, "choice")
+    # `C and A` is `A and C`: the letters of an answer have no order.
     if _SEVERAL.fullmatch(gold) and _letters(gold) == _letters(answer):
         return _compared("", answer, "choice")
     asked = read(gold)
@@ -221,6 +224,7 @@ def _says_option(answer: str, label: str, gold: Labelled | None) -> bool:
         return chooses
     text = read(gold.text)
     led = split_label(answer)
+    # `(B) 5` does not say the gold `(B) 7`: of two numbers, the letter alone decides nothing.
     if led and isinstance(text.node, Number) and isinstance(read(led.text).node, Number):
         return led.label == label and read(led.text) == text
     return chooses or read(answer) == text

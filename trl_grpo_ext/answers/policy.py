@@ -294,10 +294,12 @@ def _bound(node: Node) -> set[str]:
 
 
 def _beside_pi(node: Node, name: str) -> bool:
-    products = (
-        one for one in walk(node) if isinstance(one, Apply) and one.name in ("*", "/")
-    )
-    return any({Symbol(name), Symbol("pi")} <= set(walk(product)) for product in products)
+    pair = {Symbol(name), Symbol("pi")}
+    for one in walk(node):
+        is_product = isinstance(one, Apply) and one.name in ("*", "/")
+        if is_product and pair <= set(walk(one)):
+            return True
+    return False
 
 
 def _without_unit(node: Node) -> Node:
@@ -393,15 +395,14 @@ def _said(node: Node) -> Node:
 
 def operators(node: Node) -> set[str]:
     """Return a value's operators that a computer algebra system would evaluate, such as `integral` or `gcd`."""
-    found = {one.operator for one in walk(node) if isinstance(one, Opaque)}
-    return {
-        *found,
-        *(
-            one.name
-            for one in walk(node)
-            if isinstance(one, Apply) and one.name in _WORKED_OUT
-        ),
-    } - {""}
+    found: set[str] = set()
+    for one in walk(node):
+        if isinstance(one, Opaque):
+            found.add(one.operator)
+        elif isinstance(one, Apply) and one.name in _WORKED_OUT:
+            found.add(one.name)
+    # The operator of a text that only sympy evaluates may be unknown.
+    return found - {""}
 
 
 def is_prose(gold: Answer) -> bool:
@@ -426,10 +427,12 @@ def unspaced(text: str) -> str:
 @lru_cache(maxsize=256)
 def _formulas(prompt: str) -> frozenset[str]:
     """Return a prompt's delimited formulas and the sides of its equations, without optional signs."""
-    found = [next(filter(None, formula.groups())) for formula in FORMULA.finditer(prompt)]
-    return frozenset(
-        _bare(side) for formula in found for side in (formula, *formula.split("="))
-    )
+    sides: set[str] = set()
+    for match in FORMULA.finditer(prompt):
+        # The pattern has a group for each kind of delimiters; the others are empty.
+        formula = next(filter(None, match.groups()))
+        sides.update(map(_bare, (formula, *formula.split("="))))
+    return frozenset(sides)
 
 
 @lru_cache(maxsize=256)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from collections.abc import Sequence
@@ -99,18 +100,14 @@ class Question:
 
     def verdict(self, known: dict[Pair, Verdict]) -> Verdict:
         """Combine the pairs' verdicts: correct if every answer equals a gold, `ambiguous` if only some answers do."""
-        best = [
-            _best([known[pair] for pair in self.pairs if pair.answer == answer])
-            for answer in self.found.answers
-        ]
         where = {"rule": self.found.rule, "gold": " | ".join(self.golds)}
         seconds = math.fsum((self.seconds, *(known[pair].seconds for pair in self.pairs)))
-        return agreed(
-            [
-                replace(verdict, details={**where, **verdict.details}, seconds=seconds)
-                for verdict in best
-            ]
-        )
+        verdicts = []
+        for answer in self.found.answers:
+            best = _best([known[pair] for pair in self.pairs if pair.answer == answer])
+            details = {**where, **best.details}
+            verdicts.append(replace(best, details=details, seconds=seconds))
+        return agreed(verdicts)
 
 
 def ask(
@@ -128,6 +125,7 @@ def ask(
         # A marked sentence is read as the sentence alone is.
         sentence = _marked_sentence(found, (prefill or "") + completion)
         alone = _found(sentence, golds, prompt, None, settings) if sentence else found
+        # A sentence that says no value leaves the mark's own answer.
         if not alone.problem:
             found, completion = alone, sentence or completion
     found = with_surroundings(found, golds, completion, prompt)
@@ -141,19 +139,25 @@ def ask(
             if found.problem in (*HEDGES, "ambiguous")
             else unreadable(found.problem)
         )
-    pairs = [
-        Pair(
+    pairs = []
+    for answer, gold in itertools.product(found.answers, golds):
+        pairs += _pairs(answer, gold, prompt, settings)
+    return Question(golds, found, pairs)
+
+
+def _pairs(answer: str, gold: str, prompt: str, settings: Settings) -> list[Pair]:
+    """Pair an answer with a gold, and with the question's option that the gold names."""
+    pairs = []
+    for accepted in filter(None, (gold, option_said(gold, answer, prompt))):
+        pair = Pair(
             as_asked(accepted, answer, prompt),
             answer,
             settings.accepted,
             settings.decimals,
             echo(answer, accepted, prompt),
         )
-        for answer in found.answers
-        for gold in golds
-        for accepted in filter(None, (gold, option_said(gold, answer, prompt)))
-    ]
-    return Question(golds, found, pairs)
+        pairs.append(pair)
+    return pairs
 
 
 def _found(

@@ -39,6 +39,7 @@ class Sympy(Algebra):
             return True
         if equality.same_integrals(one, other):
             return True
+        # Exact values that differ are different, however near their decimals are.
         if algebra.exact(gold) and algebra.exact(answer):
             return False
         # Constants may be equal as far as their decimals go.
@@ -71,6 +72,7 @@ class Sympy(Algebra):
         if len(missing) != 1 or not symbols(answer):
             return False
         found = sympy.solve(left - right, sympy.Symbol(next(iter(missing))))
+        # Where the gold has several solutions, an answer that gives one of them is incomplete.
         return len(found) == 1 and equality.equal(found[0], algebra.value_of(answer))
 
 
@@ -104,6 +106,7 @@ def check_gold(gold: str) -> dict[str, Any]:
         return skipped("gold_unparseable").to_record()
     try:
         judge = Judge(Comparison(Sympy()))
+        # A gold that is slow to compare with `1` is slow beside every answer.
         judge.problem(asked, Answer(Number(Fraction(1))))
         same = not judge.problem(asked, asked)
     except algebra.NotComparableError:

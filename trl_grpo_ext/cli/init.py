@@ -36,12 +36,14 @@ def add_parser(commands: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     folder = arguments.folder.expanduser()
+    # `absolute`, so that `init .` has the name of the current folder.
     name = folder.absolute().name
     with refusing():
         if not NAME.fullmatch(name):
             raise ValueError(
                 f"A project cannot be called {name!r}: take letters, digits, `-`, `_` and `.`."
             )
+        # An empty folder is taken: nothing in it can be overwritten.
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
             raise ValueError(
                 f"{folder} is there already, and not empty. Name a folder that is not there."
@@ -57,6 +59,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _files(name: str) -> Iterator[tuple[Path, str]]:
     """Yield the project's files: path inside the project folder, and text."""
     for path in sorted(TEMPLATE.rglob("*")):
+        # pip compiles the template's Python files, too, when it installs the package.
         if path.is_file() and path.parent.name != "__pycache__":
             text = path.read_text(encoding="utf-8").replace(PLACEHOLDER, name)
             yield path.relative_to(TEMPLATE), text
@@ -65,6 +68,7 @@ def _files(name: str) -> Iterator[tuple[Path, str]]:
         written = []
         for line in bundled.read_text(encoding="utf-8").splitlines()[:count]:
             row = json.loads(line)
+            # The bundled prompts are conversations; a project's data begins with plain questions.
             question = row["prompt"][-1]["content"]
             written.append(json.dumps({"question": question, "answer": row["solution"]}))
         yield Path("data", f"{split}_prompts.jsonl"), "\n".join(written) + "\n"

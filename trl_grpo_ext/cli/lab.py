@@ -69,6 +69,7 @@ def _at_least(least: int | float) -> Callable[[str], int | float]:
 
     def parse(text: str) -> int | float:
         number = kind(text)
+        # `float` reads `nan` and `inf`, too; NaN is not below any bound.
         if not math.isfinite(number) or number < least:
             raise argparse.ArgumentTypeError(f"{text} is not a number of {least} or more")
         return number
@@ -172,6 +173,7 @@ def _print_table(runs: Sequence[LabRun], landscape: Landscape) -> None:
             last.expected_reward(landscape.rewards)[-1],
         )
         samples = sum(len(card) for card in run.cards)
+        # `z`: a tiny negative number shows as 0.000, not as -0.000.
         cells = [f"{figure:z.3f}" for figure in figures]
         table.add_row(run.algorithm.title, *cells, str(samples), f"{run.seconds:.1f}")
     Console().print(table)

@@ -42,6 +42,7 @@ COMMANDS = {name: command for group in GROUPS.values() for name, command in grou
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command and return its exit status."""
     # Completions hold any character; a terminal's encoding may lack some, so escape them.
+    # Notebooks and tests put a stream of another kind there, which has no `reconfigure`.
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
     arguments = parse(argv)
@@ -50,6 +51,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except RefusedError as error:
         return refuse(error)
     except KeyboardInterrupt:
+        # A new line, since the terminal shows `^C` in this one.
         print("\nInterrupted.", file=sys.stderr)
         return INTERRUPTED
 
@@ -132,7 +134,9 @@ def _check_flags(
     command: str, words: Sequence[str], parser: argparse.ArgumentParser
 ) -> None:
     """Refuse unknown flags with status 2, before argparse complains about missing arguments."""
+    # argparse has no public list of a parser's flags.
     own = parser._option_string_actions
+    # Words after `--` are values, also if they begin with dashes.
     for word in itertools.takewhile(lambda word: word != "--", words):
         flag = word.partition("=")[0]
         # A text with a space is a value, such as a mapping in braces.
@@ -160,6 +164,7 @@ def _of_unknown_field(flag: str, own: Iterable[str]) -> str:
     fields = flags_of_fields()
     if flag in fields:
         return ""
+    # The command has few flags: one that is hardly alike would hide a nearer field of TRL's.
     near = nearest(flag, own, likeness=0.8)
     if near:
         return f"Unknown flag `{flag}`. Did you mean `{near}`?"

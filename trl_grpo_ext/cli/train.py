@@ -67,6 +67,7 @@ def add_parser(commands: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    # The processes that `_launch` starts get neither flag, so they train.
     if arguments.accelerate_config or arguments.num_processes:
         return _launch(arguments)
     with redirect_stdout(_Lasting(sys.stdout)), redirect_stderr(_Lasting(sys.stderr)):
@@ -89,6 +90,7 @@ class _Lasting(io.TextIOBase):
         return int(self._stream.fileno())
 
     def write(self, text: str) -> int:
+        # A full disk, a closed stream, and None, which a process without a terminal has as its stream.
         with suppress(OSError, ValueError, AttributeError):
             self._stream.write(text)
         return len(text)
@@ -102,6 +104,7 @@ def _train_or_try(arguments: argparse.Namespace) -> int:
     if not arguments.dry_run:
         return _train(arguments)
     with tempfile.TemporaryDirectory() as folder:
+        # At the end: of a flag that is given twice, argparse takes the last.
         arguments.flags += [*DRY_RUN.split(), "--output_dir", folder]
         status = _train(arguments)
     if status == FINE:
@@ -113,9 +116,11 @@ def _train(arguments: argparse.Namespace) -> int:
     began = time.perf_counter()
     with refusing():
         recipe = read_recipe(arguments.config, arguments.flags)
+        # After the recipe is read, which finds typos before TRL is imported, for seconds.
         from trl_grpo_ext.recipe.run import make_trainer, run_recipe
 
         trainer = make_trainer(recipe)
+    # From here on an error is no refusal of the command: it keeps its traceback.
     try:
         summary = run_recipe(
             recipe, trainer, time.perf_counter() - began, keeps=not arguments.dry_run
@@ -150,6 +155,7 @@ def _tell_what_is_left(
     said = f"{how} after step {trainer.state.global_step}"
     try:
         report = write_report([folder], seconds=REPORT_SECONDS)
+    # Ctrl-C may come before anything was recorded; the user is told of the interruption all the same.
     except (OSError, ValueError):
         print(f"\n{said}: nothing was recorded.", file=sys.stderr)
         return
@@ -162,6 +168,7 @@ def _tell_what_is_left(
             *arguments.flags,
         ]
         command = shlex.join(
+            # At the end, where it wins over the user's own flag.
             ["trl-grpo-ext", "train", *written, "--resume_from_checkpoint", "true"]
         )
         print(f"To go on from {checkpoint}:\n  {command}", file=sys.stderr)
@@ -188,6 +195,7 @@ def _launch(arguments: argparse.Namespace) -> int:
         asked += ["--num_processes", arguments.num_processes]
     own = ["--config", arguments.config, "--launched_with", shlex.join(asked), *dry_run]
     command = ["trl_grpo_ext", "train", *own, *arguments.flags]
+    # In place of this process: Ctrl-C and signals then reach the launcher itself.
     return os.execv(
         sys.executable,
         [sys.executable, "-m", "accelerate.commands.launch", *launch, "-m", *command],
@@ -231,4 +239,5 @@ def _written_processes(config: str) -> int:
     import yaml
 
     written = yaml.safe_load(Path(config).read_text(encoding="utf-8"))
+    # With 0 the batches are not checked against the number of processes.
     return int(written.get("num_processes") or 0) if isinstance(written, dict) else 0

@@ -28,6 +28,7 @@ def add_config(parser: argparse.ArgumentParser) -> None:
 
 def count(text: str) -> int:
     """Parse a whole number, at least 1."""
+    # `int` alone would take `-1`, and `1_0` as 10.
     if not text.strip().isdecimal() or not int(text):
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of 1 or more")
     return int(text)
@@ -77,6 +78,7 @@ def rewards_entry(text: str, name: str) -> Any:
     if isinstance(written, dict):
         return written
     _, colon, attribute = text.partition(":")
+    # `module:name` is a path; `math:mode=boxed` tries to give arguments.
     if colon and not attribute.isidentifier():
         raise ValueError(
             f"{name} {text!r}: write arguments as an entry of a recipe's rewards, {EXAMPLE}."

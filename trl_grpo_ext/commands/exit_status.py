@@ -50,4 +50,5 @@ def print_text(text: str) -> None:
     try:
         print(text.rstrip("\n"), flush=True)
     except BrokenPipeError:
+        # Python flushes stdout once more when it ends, and would raise again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

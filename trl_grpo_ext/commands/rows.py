@@ -66,6 +66,7 @@ class CompletionFile:
             ValueError: for a missing file, a file without rows, or an invalid line; the message names the line.
             OSError: for an unreadable file.
         """
+        # A pipe gives its lines once, and the file is read twice: checked, then judged.
         if not path.is_file():
             what = (
                 "is not a file that can be read twice"
@@ -117,6 +118,7 @@ class CompletionFile:
             row[self.completion],
             row.get("prompt"),
             completion_ids=row.get("completion_ids"),
+            # Every row gets all columns, as rows of a dataset have them.
             row={name: row.get(name) for name in sorted(columns)},
             group=group,
             outcome=read_outcome(row.get("outcome")),

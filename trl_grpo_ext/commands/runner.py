@@ -48,6 +48,7 @@ class EvaluationTrainer(RecipeTrainer):
     def prediction_step(
         self, model: Any, inputs: Any, *_: Any, **__: Any
     ) -> tuple[None, None, None]:
+        # TRL generates and judges here; its own step goes on to compute the loss.
         self._prepare_inputs(inputs)
         return None, None, None
 
@@ -76,6 +77,7 @@ def load_rows(recipe: Recipe, plan: EvaluationPlan) -> tuple[Dataset, Dataset]:
             "The data is a stream (dataset_streaming); set --limit, the number of prompts."
         )
     taken = spread(rows, plan.limit)
+    # A stream is read once: the rows that were taken stand for the training rows, too.
     return taken, taken
 
 
@@ -186,5 +188,6 @@ def _run(recipe: Recipe, plan: EvaluationPlan, trainer: RecipeTrainer, model: st
     is_main = bool(trainer.accelerator.is_main_process)
     if is_main:
         write_json(Path(settings.output_dir) / EVALUATION, about)
+    # A launcher may end all ranks once one ends, and the main rank is writing.
     trainer.accelerator.wait_for_everyone()
     return is_main

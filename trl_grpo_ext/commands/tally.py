@@ -17,7 +17,7 @@ from trl_grpo_ext.scorecard import Scorecard
 from trl_grpo_ext.support.estimate import Grouped, Interval
 from trl_grpo_ext.support.printer import WholeTable, print_lines, shown
 from trl_grpo_ext.support.text import on_one_line
-from trl_grpo_ext.verdict import Blame, Status
+from trl_grpo_ext.verdict import Blame, Status, Verdict
 
 # Largest share of rows on which the grader may fail without a status of 1.
 MOST_FAILED = 0.1
@@ -52,6 +52,7 @@ class TermTally:
         self.scores += figures.scores
         # Without a file there are no lines.
         for line, verdict in zip(lines, card.verdicts[term], strict=False):
+            # Where a closed gate left a completion out, nobody is at fault.
             if verdict is None or verdict.score is not None or verdict.left_out:
                 continue
             at_fault = self.lines.setdefault(without_names(why_of(verdict)), [])
@@ -60,6 +61,7 @@ class TermTally:
 
     def to_record(self) -> dict[str, Any]:
         interval = self.scores.interval
+        # A verdict may have a status alone: its reason is empty.
         reasons = [(why, count) for why, count in self.reasons.most_common() if why]
         record = {
             "weight": self.weight,
@@ -95,10 +97,7 @@ class Tally:
         self.rows += len(card)
         self.void += sum(card.void)
         for verdicts in zip(*card.verdicts.values(), strict=True):
-            self.failed += any(
-                verdict is not None and verdict.blame is Blame.GRADER
-                for verdict in verdicts
-            )
+            self.failed += any(map(_is_failure, verdicts))
         self.totals += grouped(card, np.array(card.totals, dtype=float))
         for term in card.terms:
             self.terms.setdefault(term, TermTally()).add(card, term, lines)
@@ -128,8 +127,13 @@ class Tally:
         }
 
 
+def _is_failure(verdict: Verdict | None) -> bool:
+    return verdict is not None and verdict.blame is Blame.GRADER
+
+
 def status_of(tally: Tally) -> int:
     """Return `FOUND`, with a message on stderr, if the grader failed too often or on all rows; else `FINE`."""
+    # Asked first: unusable golds make every row void without one failure of the grader.
     if tally.rows and tally.void == tally.rows:
         print("trl-grpo-ext: no completion could be judged.", file=sys.stderr)
         return FOUND

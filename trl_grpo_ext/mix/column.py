@@ -53,6 +53,7 @@ def judge_term(
 
     A term that compares the completions of a group calls `gather`, so all ranks must judge terms in the same order.
     """
+    # The verifier is not called at all: `only: eval` is for terms that are too slow for training.
     if term.only not in (None, mode):
         return _empty_column(len(samples))
     gating = _gating(term, columns)
@@ -63,9 +64,11 @@ def judge_term(
         verdicts = _compared(term, samples, applies, gating, gather)
     else:
         verdicts = _judged_alone(term, samples, applies)
+    # Shapes before the gate: a gate's floor is the value as it is, and is not shaped again.
     column = _shaped_column(term, verdicts)
     if gating is not None:
         column = _gated(column, gating)
+    # Last: a value that a shape or the gate has taken away counts as 0, too.
     if term.on_unscored == "zero":
         column = _zero_where_unscored(column)
     return column
@@ -155,7 +158,9 @@ def _compared(
             if meant:
                 left_out[index] = _behind_gate(gating, index)
                 compared[index] = left_out[index] is None
+    # Called on every rank, also without a completion to compare: the other ranks wait for this one.
     everyone, first = gather(list(zip(samples, compared, strict=True)))
+    # A rank judges all completions of its own groups, also those of other ranks: each is compared with all.
     groups = {sample.group for sample in samples}
     asked = []
     for index, (sample, is_compared) in enumerate(everyone):
@@ -163,6 +168,7 @@ def _compared(
             asked.append(index)
     judged = _judge(term, [everyone[index][0] for index in asked])
     verdicts = dict(zip(asked, judged, strict=True))
+    # This rank's samples begin at `first` in the list of all ranks.
     return [verdicts.get(first + index, verdict) for index, verdict in enumerate(left_out)]
 
 
@@ -208,14 +214,17 @@ def _shaped(term: RewardTerm, verdict: Verdict) -> tuple[Verdict, float | None]:
 
     A shape that raises, or returns a number that is not finite, gives a grader error and no value.
     """
+    # Before the shapes: a shape may look at the status, such as PARTIAL, which the range gives.
     if term.score_range is not None:
         verdict = placed(verdict, term.score_range)
     value = verdict.score
+    # A gate has left the completion out, so its 0 is no score to shape.
     if value is None or verdict.left_out:
         return verdict, value
     try:
         for shape in term.shapes:
             value = shape(value, verdict)
+        # `isfinite` raises a TypeError for a text, which is handled as an error of the shape.
         if value is not None and math.isfinite(value):
             return verdict, float(value)
         what = f"returned {value}"
@@ -251,6 +260,7 @@ def _gated(column: TermColumn, gating: _Gating) -> TermColumn:
             gated[index] = not gate.is_open(gating_value)
             continue
         values[index] = None
+        # A sample that failed under this term as well keeps its own reason and blame.
         has_score = verdict is not None and verdict.score is not None
         if has_score and gating_verdict is not None:
             verdicts[index] = unscored([(gate.term, gating_verdict)])
@@ -264,6 +274,7 @@ def _gated(column: TermColumn, gating: _Gating) -> TermColumn:
 def _zero_where_unscored(column: TermColumn) -> TermColumn:
     values = list(column.values)
     for index, verdict in enumerate(column.verdicts):
+        # Where the term does not apply there is nothing to judge, so nothing counts as 0.
         if verdict is not None and values[index] is None:
             values[index] = 0.0
     return replace(column, values=tuple(values))

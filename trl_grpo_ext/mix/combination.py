@@ -54,6 +54,7 @@ class Combination:
         if self.kind not in kinds:
             near = did_you_mean(str(self.kind), kinds)
             raise ValueError(f"Terms cannot be combined by {self.kind!r}. {near}")
+        # A caller may give a list, which a frozen value must not hold: it could change later.
         object.__setattr__(self, "terms", tuple(self.terms))
         if not self.terms:
             raise ValueError(
@@ -80,6 +81,7 @@ class Combination:
                 without_value.append((name, verdict))
             else:
                 applying.append(_Part(name, verdict, value))
+            # The first term that applies decides, also without a value: the next term must not stand in for it.
             if self.kind == "first":
                 break
         if without_value:
@@ -87,6 +89,7 @@ class Combination:
         if not applying:
             return None
         values = [part.value for part in applying]
+        # A `first` has a single value left, which `min` returns.
         score = math.prod(values) if self.kind == "product" else min(values)
         return _scored(score, _decisive(applying, score), _score_range(applying))
 
@@ -101,6 +104,7 @@ class _Part(NamedTuple):
 
 def _decisive(parts: Sequence[_Part], score: float) -> str:
     """Return the name of the first term with this value; empty for a product equal to none of its values."""
+    # Equality is exact: a minimum is one of the values, unchanged.
     names = (part.name for part in parts if part.value == score)
     return next(names, "")
 
@@ -108,6 +112,7 @@ def _decisive(parts: Sequence[_Part], score: float) -> str:
 def _score_range(parts: Sequence[_Part]) -> ScoreRange | None:
     """Return [0, 1] if all parts are marks of correctness, whose combination is a mark too; else None."""
     for part in parts:
+        # A SCORED verdict is a number without a right end, such as a length, and no mark of correctness.
         is_mark = part.verdict.status is not Status.SCORED and 0 <= part.value <= 1
         if not is_mark:
             return None

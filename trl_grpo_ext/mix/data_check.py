@@ -105,6 +105,7 @@ def check_rows(
         order = random.Random(0).sample(order, len(rows))
     done = 0
     size = FIRST_ROWS
+    # The first slice is always checked: a run without a checked row would call all rows fine.
     while done < len(rows) and (done == 0 or progress.seconds <= at_most_seconds):
         began = time.monotonic()
         numbered = [(number, rows[number]) for number in order[done : done + size]]
@@ -179,6 +180,7 @@ def try_verifiers(
     """
     found = []
     for term, verifier in mix.verifiers:
+        # A generator: three rows are wanted, perhaps of millions.
         applies = ((number, row) for number, row in enumerate(rows) if term.applies(row))
         numbered = list(itertools.islice(applies, ROWS_A_VERIFIER))
         failure = _first_failure(term, verifier, numbered, outcome, prompt_column)
@@ -200,6 +202,7 @@ def _first_failure(
         for text in _tried_texts(row):
             tried += 1
             verdict = _tried_verdict(verifier, sample_of_row(row, text, outcome))
+            # Faults of the data are told row by row, by `check_rows`.
             has_failed = verdict.blame is Blame.GRADER
             if not has_failed:
                 continue
@@ -232,6 +235,7 @@ def with_columns(error: str, row: Mapping[str, Any], prompt_column: str | None) 
         "Game.reset raised KeyError: 'question'; the row has `answer`, `prompt` (made of `question` by prompt_column)"
     """
     missing = _MISSING_KEY.search(error)
+    # A key that the row has was missed elsewhere, such as in a dictionary of the verifier's own.
     if missing is None or missing[1] in row:
         return error
     columns = ", ".join(f"`{name}`" for name in row if name != "prompt")
@@ -253,6 +257,7 @@ def _tried_verdict(verifier: Verifier, sample: Sample) -> Verdict:
 
 def _tried_texts(row: Mapping[str, Any]) -> list[str]:
     """Return completions to try a verifier with: the row's gold answer, bare and marked, and a text without answer."""
+    # A row with tests is answered by a program; a gold text would not run.
     program = reference_program(row)
     if program is not None:
         return [program, NEUTRAL]
@@ -312,6 +317,7 @@ def _numbered(
     """Name the dataset's rows in problems: who found them has counted the rows that it got."""
     problems = []
     for problem in found:
+        # `problem.row` counts the rows that the verifier was given, and `meant` has these rows in order.
         number, _ = meant[problem.row]
         problems.append(replace(problem, row=number, term=term))
     return problems
@@ -336,6 +342,7 @@ def _empty_prompts(numbered: Sequence[tuple[int, Mapping[str, Any]]]) -> list[Da
 def _is_empty(prompt: Any) -> bool:
     content = prompt
     if isinstance(prompt, list) and prompt:
+        # The question is the last message; a system prompt or examples may stand before it.
         content = prompt[-1].get("content")
     if isinstance(content, str):
         content = content.strip()
@@ -385,6 +392,7 @@ def _flaky(
     verifier: Verifier, samples: Sequence[Sample], verdicts: Sequence[Verdict]
 ) -> set[int]:
     """Repeat a verifier's failed judgements; return the numbers of samples without a second failure."""
+    # Faults of the data are not asked about again: they are no accident.
     failed = [
         number for number, verdict in enumerate(verdicts) if verdict.blame is Blame.GRADER
     ]

@@ -89,6 +89,7 @@ def _build_term(entry: Mapping[str, Any]) -> RewardTerm:
         combination = parse_combination(entry["combine"])
         return RewardTerm(name=entry["name"], combine=combination, **of_the_term)
     if not isinstance(entry.get("verifier"), str):
+        # No name is like an empty one, so the message lists valid names.
         near = did_you_mean("", verifier_names())
         raise ValueError(f"`verifier` must name what judges. {near}")
     verifier = _build_verifier(entry["verifier"], arguments)
@@ -98,6 +99,7 @@ def _build_term(entry: Mapping[str, Any]) -> RewardTerm:
 
 def _check_combined(entry: Mapping[str, Any], arguments: Mapping[str, Any]) -> None:
     if "verifier" in entry or arguments:
+        # The message needs one key; the least of them is the same at every start.
         key = "verifier" if "verifier" in entry else min(arguments)
         near = did_you_mean(key, set(TERM_KEYS) - {key})
         raise ValueError(f"a term that combines others takes no `{key}`. {near}")
@@ -124,6 +126,7 @@ def _build_verifier(
     # A registered name has neither.
     is_path = "." in name or ":" in name
     found = import_named(name) if is_path else find_verifier(name)
+    # First, since a verifier can be called with `completions` as plain functions are.
     if isinstance(found, Verifier):
         if arguments:
             raise ValueError(_ready_made(name, min(arguments), of_the_entry))
@@ -135,6 +138,7 @@ def _build_verifier(
             f"{name!r} is not a verifier; make one of a function with @verifier. (TRL's plain reward functions, which "
             f"take `completions`, will do too.)"
         )
+    # Names first: a misspelled key is told before nested verifiers are imported.
     _check_arguments(name, found, arguments, of_the_entry)
     built_arguments = {key: _argument(value) for key, value in arguments.items()}
     return found(**built_arguments)
@@ -205,6 +209,7 @@ def parse_weight(written: Any) -> Weight:
         >>> parse_weight({"from": 0.3, "to": 0.0, "until": 0.4}).at(0.2)
         0.15
     """
+    # A text may be a number that YAML did not read as one, or a path.
     if isinstance(written, str):
         return _parse_text(written)
     if not isinstance(written, Mapping):
@@ -253,6 +258,7 @@ def _parse_text(written: str) -> Weight:
         pass
     if "." not in written:
         return written  # type: ignore[return-value]  # `RewardTerm` checks the type
+    # `0.1.2` is neither a number nor a path.
     if not all(part.isidentifier() for part in written.split(".")):
         raise ValueError(
             f"`weight` is a number, a schedule, or the dotted path of a function; got {written!r}."
@@ -305,6 +311,7 @@ def _shape(written: Any) -> Shape:
     if isinstance(written, str) and "." in written:
         found: Any = import_named(written)
         return found  # type: ignore[no-any-return]  # `RewardTerm` checks the type
+    # `shape: threshold` alone: the check of its arguments tells which it needs.
     if isinstance(written, str):
         written = {written: {}}
     if not isinstance(written, Mapping) or len(written) != 1:

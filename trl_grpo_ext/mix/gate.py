@@ -135,6 +135,7 @@ def _is_in(value: Any, values: tuple[Any, ...]) -> bool:
 
 
 def _values(wanted: object) -> tuple[Any, ...]:
+    # A text is a sequence, too: of its letters.
     if isinstance(wanted, str) or not isinstance(wanted, Sequence | set | frozenset):
         return (wanted,)
     return tuple(wanted)

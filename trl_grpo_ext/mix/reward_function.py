@@ -84,6 +84,7 @@ class BatchScorer:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__init__(state["mix"])  # type: ignore[misc]
+        # The worker unpickles the functions before it scores, so wrong weights end the start, not the run.
         if multiprocessing.current_process().name == ASYNC_WORKER:
             _check_weights_are_1(self.mix.terms)
 
@@ -104,16 +105,19 @@ class BatchScorer:
             if (
                 batch is None
                 or batch.completions is not completions
+                # A term that asks again wants a new judgement, as any function gives one at each call.
                 or term not in batch.unread
             ):
                 batch = self._open(completions, None)
             batch.unread.discard(term)
             if not batch.unread:
                 del self._batches[id(completions)]
+        # A batch's own lock: AsyncGRPO's threads judge several batches at once, and terms of one batch wait here.
         with batch.lock:
             # A plain TRL trainer does not call `prime`.
             if batch.card is None:
                 samples = samples_from_columns(completions, columns)
+                # All rows of a batch have the same columns.
                 if samples:
                     self.mix.check_columns(samples[0].row)
                 batch.card = self.mix.score(samples)
@@ -122,6 +126,7 @@ class BatchScorer:
                     batch.card
                 )
                 log_figures(figures, columns.get("log_metric"))
+            # TRL hands `log_extra` to reward functions only, so a primed batch's columns are logged here, too.
             if not batch.logged:
                 batch.logged = True
                 for name in batch.card.terms:

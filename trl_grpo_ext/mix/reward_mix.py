@@ -113,6 +113,7 @@ class RewardMix:
             ValueError: for a weight on a schedule, since plain TRL never changes weights.
         """
         for term in self.terms:
+            # Terms keep numbers as floats: anything else is a schedule or a function of the progress.
             if not isinstance(term.weight, float):
                 raise ValueError(
                     f"The weight of the reward term {term.name!r} is on a schedule, and plain TRL moves no weights. "
@@ -172,6 +173,7 @@ class RewardMix:
         """
         weights = self.weights_at(progress, step)
         columns: dict[str, TermColumn] = {}
+        # Gates and combinations read columns of other terms, which are judged before.
         for term in self._order:
             if entering is not None:
                 entering(term.name)
@@ -179,6 +181,7 @@ class RewardMix:
         card = Scorecard(
             samples=tuple(samples),
             weights=weights,
+            # In the order of the recipe, not of judging: tables and logs follow it.
             verdicts={name: columns[name].verdicts for name in weights},
             values={name: columns[name].values for name in weights},
             gated={name: columns[name].gated for name in weights},
@@ -252,6 +255,7 @@ class RewardMix:
 
     def _raise_if_asked(self, card: Scorecard) -> None:
         for term in self.terms:
+            # A term without weight is only watched, and must not end the run.
             if term.on_unscored != "raise" or card.weights[term.name] == 0:
                 continue
             for row in card.unscored(term.name):
@@ -285,6 +289,7 @@ def _in_order(terms: Sequence[RewardTerm]) -> tuple[RewardTerm, ...]:
                     f"would be nothing to go by in training. Set `only: eval` in both, or in neither."
                 )
     try:
+        # graphlib goes by the order of insertion, so all ranks judge in the same order, as `gather` asks.
         needs = {term.name: term.needs for term in terms}
         order = list(TopologicalSorter(needs).static_order())
     except CycleError as error:

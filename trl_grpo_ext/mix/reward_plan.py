@@ -96,14 +96,17 @@ def _planned(
             functions=list(entries),
             weights=list(entry_weights),
         )
+    # A single mix, so that a batch is judged once, and a gate may name a term of another entry.
     mix = RewardMix(terms).for_limit(limit)
     scorer = BatchScorer(mix)
+    # TRL takes plain numbers; the trainer sets the weights of schedules as training goes on.
     at_start = mix.weights_at(0.0, step=0)
     functions: list[Any] = []
     weights: list[float] = []
     for entry, weight, own_terms in zip(
         entries, entry_weights, terms_of_entries, strict=True
     ):
+        # A function of the user's keeps its place: TRL pairs functions and weights by their order.
         if not own_terms:
             functions.append(entry)
             weights.append(weight)

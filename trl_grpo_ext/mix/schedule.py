@@ -58,6 +58,7 @@ class Schedule:
             self._check_point(point)
         times = [when for when, _ in self.points]
         for earlier, later in itertools.pairwise(times):
+            # Equal times are refused as well: `at` would divide by 0 between them.
             if not earlier < later:
                 raise ValueError(
                     f"A schedule cannot end before it begins: its points must be in order of time, and one goes from "
@@ -106,10 +107,12 @@ class Schedule:
         now = progress if self.unit == "progress" else step
         if now is None:
             raise ValueError("A schedule over steps needs to know the step.")
+        # `bisect_right`: at the time of a point its own weight is in force, so that `hold` jumps there.
         after = bisect.bisect_right(self.points, now, key=lambda point: point[0])
         is_before_first = after == 0
         is_after_last = after == len(self.points)
         begin, first = self.points[max(after - 1, 0)]
+        # The nearest point's weight holds: `first` is the last point's after the last.
         if is_before_first or is_after_last:
             return first
         end, last = self.points[after]
@@ -214,6 +217,7 @@ def is_shadow(weight: Weight) -> bool:
     """Return whether a weight is 0 during the whole run."""
     if isinstance(weight, Schedule):
         return all(value == 0 for _, value in weight.points)
+    # A function may return a weight at any time, so it is never a shadow.
     return weight == 0
 
 

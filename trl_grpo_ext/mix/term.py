@@ -88,6 +88,7 @@ class RewardTerm:
             ) from None
         self._check_gate_and_routing()
         self._check_score_range()
+        # After the weight, which `is_shadow` reads here.
         self._check_choices()
 
     def _check_choices(self) -> None:
@@ -127,6 +128,7 @@ class RewardTerm:
                 f"The reward term {self.name!r} has a verifier, or else a combination of other terms such as "
                 f"product('a', 'b'); got {self.verifier!r} and {self.combine!r}."
             )
+        # A Verifier can be called with `completions` as well, so it is asked for first.
         if not isinstance(self.verifier, Verifier) and is_plain_function(self.verifier):
             object.__setattr__(self, "verifier", PlainFunction(self.verifier))
         if not isinstance(self.verifier, Verifier):
@@ -147,6 +149,7 @@ class RewardTerm:
                 f"The reward term {self.name!r} has the score_range {list(declared or ())}, and its verifier has "
                 f"{list(own or ())}: one of them is wrong. Leave it out of the term."
             )
+        # A verifier's own range is stored here, too, so that other code asks the term alone.
         object.__setattr__(self, "score_range", declared or own)
 
     @property

@@ -52,6 +52,7 @@ def _environment(path: object, where: str) -> Any:
         raise ValueError(
             f"{where}: {path} is a {type(factory).__name__}; it must be a class, or a function that makes one."
         )
+    # The environments of a function have no class to look at yet.
     if isinstance(factory, type):
         if not callable(getattr(factory, "reset", None)):
             raise ValueError(
@@ -63,6 +64,7 @@ def _environment(path: object, where: str) -> Any:
 
 def _check_methods(environment: type, where: str) -> None:
     """Check all methods that TRL offers to the model as tools."""
+    # Inherited methods are among them: the model is offered these, too.
     for name, method in inspect.getmembers(environment, predicate=inspect.isfunction):
         is_tool = name not in NO_TOOLS and not name.startswith("_")
         if is_tool:
@@ -119,6 +121,7 @@ def _lacking(tool: Callable[..., Any]) -> Iterator[str]:
             continue
         if parameter.annotation is parameter.empty:
             yield f"no type hint for `{name}`"
+        # transformers describes an argument to the model by its line below `Args:`, such as `name: text`.
         if not re.search(rf"^\s+{re.escape(name)}\b.*:", said, re.MULTILINE):
             yield f"no line for `{name}` in its docstring"
 

@@ -65,12 +65,15 @@ def parse_arguments(
     Raises:
         ValueError: for values of a wrong type or range.
     """
+    # argparse would take `--rows_s` for `--rows_seed`, and a later field could make that ambiguous.
     parser = _Parser((RecipeArguments, VerifiedGRPOConfig, ModelConfig), allow_abbrev=False)
     defaults = {key: value for key, value in file.keys.items() if key not in FILE_ONLY_KEYS}
+    # As defaults, the file's values yield to flags.
     parser.set_defaults_with_config(**defaults)
     try:
         data, training, model, rest = parser.parse_args_into_dataclasses(
             args=list(flags),
+            # transformers would read flags from a file beside the program that ends in `.args`.
             look_for_args_file=False,
             return_remaining_strings=True,
         )

@@ -82,6 +82,7 @@ def load_data(arguments: RecipeArguments, *, purpose: Purpose = "train") -> dict
     for rows in mapped.values():
         # datasets names every JSON file `json`; reports show this name.
         rows.info.dataset_name = name
+    # Last: `map` and `filter` make new datasets, without the attribute.
     for split, own in numbers.items():
         set_row_numbers(mapped[split], own)
     return mapped
@@ -102,6 +103,7 @@ def _load(name: str, arguments: RecipeArguments, purpose: Purpose) -> Any:
     elif path.exists():
         source["path"] = str(path)
     try:
+        # `load_dataset` refuses a folder that `save_to_disk` has written.
         if any((path / index).is_file() for index in SAVED_TO_DISK):
             saved = load_from_disk(path)
             if isinstance(saved, DatasetDict):
@@ -118,6 +120,7 @@ def _load(name: str, arguments: RecipeArguments, purpose: Purpose) -> Any:
 
 
 def _warn_of_misspelled(name: str, path: Path) -> None:
+    # `openai/gsm8k` is meant for the Hub; `gsm8k.josnl` may be a misspelled file.
     if path.exists() or "/" in name:
         return
     here = [each.name for each in Path.cwd().iterdir()]
@@ -133,6 +136,7 @@ def _said(error: Exception, path: Path) -> str:
     """Return an error's first line; for an error in another folder than the dataset's, name the cache of `datasets`."""
     from datasets import config
 
+    # datasets wraps the parser's error, which tells the cause, in one that names nothing.
     cause = error.__cause__ or error
     lines = str(cause).strip().splitlines() or [type(cause).__name__]
     said = lines[0]
@@ -148,6 +152,7 @@ def _with_bytes_as_texts(data: Any) -> Any:
     """Cast columns of bytes to text if they decode: some programs write text to parquet files as bytes."""
     from datasets import Value
 
+    # A list of the splits: the loop replaces them.
     for name, rows in list(data.items()):
         for column, feature in (rows.features or {}).items():
             if feature == Value("binary") and hasattr(rows, "__len__"):
@@ -164,12 +169,14 @@ def _with_dates_as_texts(data: Any, path: Path) -> Any:
     """
     for name, rows in list(data.items()):
         features = rows.features or {}
+        # The text of a type also shows dates inside of lists and mappings.
         columns = [
             column for column, feature in features.items() if "timestamp[" in repr(feature)
         ]
         if not columns:
             continue
         texts = None
+        # A stream may be larger than memory: it is not read again, and the user is warned.
         if hasattr(rows, "__len__"):
             texts = _rows_of_json(path)
         if texts is not None:
@@ -311,6 +318,7 @@ def _problems(
 
 def number_or_text(value: str) -> Any:
     """Parse text as an int, a float, or true or false; return other text unchanged."""
+    # `int` first: `float` reads `3`, too, as 3.0.
     for kind in (int, float):
         try:
             return kind(value)

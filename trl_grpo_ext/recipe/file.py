@@ -63,8 +63,10 @@ def load_recipe(name_or_path: str) -> RecipeFile:
     try:
         keys = yaml.load(path.read_text(encoding="utf-8"), _Loader)  # noqa: S506  # a safe loader
     except (yaml.YAMLError, UnicodeDecodeError) as error:
+        # PyYAML calls any text that it gets `<unicode string>`; the message names the file.
         said = str(error).replace(' in "<unicode string>",', " in")
         raise ValueError(f"The recipe {path} is not valid YAML: {said}") from None
+    # YAML reads a key `on` as True and a key `1` as a number; no setting has such a name.
     if not isinstance(keys, dict) or not all(isinstance(key, str) for key in keys):
         raise ValueError(f"The recipe {path} must be a YAML mapping of names to values.")
     return RecipeFile(name=path.stem, path=path, keys=keys)
@@ -78,6 +80,7 @@ class _Loader(yaml.SafeLoader):
     ) -> dict[Any, Any]:
         lines: dict[str, int] = {}
         for key, _ in node.value:
+            # A list or a mapping as a key: PyYAML refuses it by itself.
             if not isinstance(key, yaml.ScalarNode):
                 continue
             line = key.start_mark.line + 1
@@ -102,6 +105,7 @@ def set_environment(file: RecipeFile) -> None:
         raise ValueError(
             "`env` in a recipe is a mapping of environment variables to their values."
         )
+    # YAML reads `1` as a number, and the environment takes texts only.
     for name, value in variables.items():
         os.environ[str(name)] = str(value)
     choose_executor(file.keys.get("executor"))
@@ -174,8 +178,10 @@ def check_numbers(written: Mapping[str, Any]) -> None:
     """
     types = _all_fields()
     for name, value in written.items():
+        # Annotations are texts, such as `int | None` or `Optional[float]`: every word must be a kind of number.
         allowed = set(_WORD.findall(types.get(name, ""))) - {"Optional"}
         takes_numbers = bool(allowed) and allowed <= {"int", "float", "None"}
+        # True is an int in Python, and no number in a recipe.
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         if takes_numbers and not is_number and value is not None:
             raise ValueError(f"`{name}` must be a number, got {value!r}.")
@@ -225,11 +231,13 @@ def _written_fields(module: str, class_name: str) -> Iterator[tuple[str, str]]:
     # The module holds the class, or imports it from another module.
     for node in ast.walk(tree):
         if isinstance(node, ast.ClassDef) and node.name == class_name:
+            # Base classes first: a field that a subclass annotates anew gets the subclass's type.
             for base in node.bases:
                 yield from _written_fields(module, ast.unparse(base))
             for line in filter(_is_field, node.body):
                 yield line.target.id, ast.unparse(line.annotation)  # type: ignore[attr-defined]
             return
+        # TRL's `__init__.py` imports its classes only under `if TYPE_CHECKING`, which `walk` enters, too.
         if isinstance(node, ast.ImportFrom):
             names = {alias.asname or alias.name: alias.name for alias in node.names}
             if class_name in names:
@@ -263,12 +271,14 @@ def _imported_from(node: ast.ImportFrom, module: str, path: Path) -> str:
     # The first dot means the module's package; an `__init__.py` is its package itself.
     ups = node.level - 1 if path.name == "__init__.py" else node.level
     parents = package[: len(package) - ups]
+    # `from . import name` has no module after its dots.
     return ".".join([*parents, name]).rstrip(".")
 
 
 def _is_field(line: ast.stmt) -> bool:
     if not (isinstance(line, ast.AnnAssign) and isinstance(line.target, ast.Name)):
         return False
+    # A field that is no argument of the class has no flag.
     constructor = ast.unparse(line.value) if line.value else ""
     return (
         "ClassVar" not in ast.unparse(line.annotation) and "init=False" not in constructor

@@ -23,10 +23,12 @@ def file_lines(data: RecipeArguments, split: str, rows: Any) -> FileLines | None
     Rows match lines if the data is a single JSON Lines or CSV file with as many rows as it has lines.
     """
     chosen = row_numbers(rows)
+    # A test split that was set aside consists of rows of the training split's file.
     is_part_of_train = data.test_rows is not None and split == data.dataset_test_split
     found = _lines_of(data, data.dataset_train_split if is_part_of_train else split)
     if chosen is None:
         return found if found is not None and len(found.numbers) == len(rows) else None
+    # Other counts mean that the reader has skipped or split lines: each number would name a wrong line.
     if found is None or len(found.numbers) != chosen.size:
         return FileLines(None, chosen.numbers)
     return FileLines(found.file, [found.numbers[number] for number in chosen.numbers])
@@ -39,6 +41,7 @@ def _lines_of(data: RecipeArguments, split: str) -> FileLines | None:
     if data.datasets or data.dataset_config or data.dataset_streaming or not path.exists():
         return None
     if path.is_dir():
+        # datasets finds a split's files by the split's name in theirs, too.
         files = [file for file in path.iterdir() if split in file.stem]
         if len(files) != 1:
             return None
@@ -62,6 +65,7 @@ def _of_csv(path: Path) -> list[int]:
     with open(path, encoding="utf-8", newline="") as file:
         reader = csv.reader(file)
         for record in reader:
+            # For an empty line the reader gives an empty list; datasets makes no row of it.
             if record:
                 numbers.append(before + 1)
             before = reader.line_num

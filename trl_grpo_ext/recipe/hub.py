@@ -20,6 +20,7 @@ def check_model_folder(name: str, key: str) -> None:
     `key` is the recipe key or flag of the name, for the message.
     """
     folder = Path(name).expanduser()
+    # A name on the Hub has one slash at most.
     is_path = name.startswith(("/", ".", "~")) or name.count("/") > 1
     if is_path and not folder.is_dir():
         raise ValueError(f"There is no folder {name} to load the model from ({key}).")
@@ -36,6 +37,7 @@ def go_offline_without_hub(*names: object) -> None:
     Otherwise Hugging Face requests each file of a model six times. Call it before importing Hugging Face libraries,
     which read the variable on import. With a proxy configured, no check is made.
     """
+    # A value that the user has set stays, also `0`.
     if OFFLINE in os.environ or not any(map(_may_be_on_the_hub, names)):
         return
     why = _unreachable()
@@ -48,6 +50,7 @@ def check_hub_takes_models(pushes: bool) -> None:
     """Check the Hub's connection before training with `push_to_hub`; raise a ValueError without connection."""
     if not pushes:
         return
+    # The values that huggingface_hub takes for true.
     is_offline = os.environ.get(OFFLINE, "").upper() in ("1", "ON", "YES", "TRUE")
     why = f"{OFFLINE} is set" if is_offline else _unreachable()
     if why:
@@ -74,6 +77,7 @@ def _unreachable() -> str | None:
 
 
 def _may_be_on_the_hub(name: object) -> bool:
+    # `bundled:sums` and `reasoning_gym:chain_sum` are made here, and are no names on the Hub.
     return (
         isinstance(name, str) and ":" not in name and not Path(name).expanduser().exists()
     )

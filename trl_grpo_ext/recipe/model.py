@@ -20,6 +20,7 @@ def set_model_arguments(recipe: Recipe) -> None:
         "trust_remote_code": getattr(recipe.training, "trust_remote_code", False),
         "attn_implementation": recipe.model.attn_implementation,
         "dtype": recipe.model.dtype,
+        # Last: keys that the recipe writes in `model_init_kwargs` win.
         **(recipe.training.model_init_kwargs or {}),
     }
     quantization = get_quantization_config(recipe.model)
@@ -43,6 +44,7 @@ def model_arguments(recipe: Recipe, *, trains: bool) -> dict[str, Any]:
     settings = {
         **recipe.training.model_init_kwargs,
         "revision": config.revision,
+        # TRL's default on a GPU, `auto`, spreads the model over all GPUs: ranks could not share them.
         "device_map": None,
     }
     # TRL's own loader also handles vision language models.
@@ -57,6 +59,7 @@ def model_arguments(recipe: Recipe, *, trains: bool) -> dict[str, Any]:
         tokenizer = getattr(processor, "tokenizer", processor)
         tokens = len(tokenizer)
         rows = base.get_input_embeddings().weight.shape[0]
+        # Never shrink: many models have more rows than tokens, for speed.
         if tokens > rows:
             base.resize_token_embeddings(tokens)
         found["processing_class"] = processor

@@ -101,6 +101,7 @@ def map_prompts(rows: Any, arguments: RecipeArguments) -> Any:
     maker = PromptMaker.of(vars(arguments))
     if maker is None:
         return rows
+    # A stream may not know its columns before its first row.
     if rows.column_names:
         maker.check(rows.column_names)
     mapped = rows.map(lambda row: {"prompt": maker.prompt(row)})
@@ -132,8 +133,10 @@ class RecipePrompts:
         """
         by_task = {}
         for part in keys.get("datasets") or ():
+            # An entry's own keys win over the recipe's, as in `mix_data`.
             by_task[part[TASK]] = PromptMaker.of({**keys, **part})
         own = PromptMaker.of(keys)
+        # Rows without the column `task` count as rows of the first dataset.
         if own is None and by_task:
             own = next(iter(by_task.values()))
         return cls(own, by_task)
@@ -209,6 +212,7 @@ def _plain_text(prompt: Any, system: str | None, examples: Examples) -> str:
 
 
 def _text(prompt: object) -> str:
+    # `str` would ask the model `None`; the check of the data reports an empty prompt.
     if prompt is None:
         return ""
     return str(prompt)
@@ -219,6 +223,7 @@ def _conversation(
 ) -> list[dict[str, Any]]:
     messages = [_message("user", _text(prompt))]
     if isinstance(prompt, list):
+        # A copy: the system prompt is inserted below, and the row keeps its own list.
         messages = list(prompt)
     if system:
         messages.insert(0, _message("system", system))

@@ -51,6 +51,7 @@ def with_rates(rows: Any, bounds: Sequence[float], source: str) -> Any:
     successes = read_successes(source)
 
     def is_wanted(row: Mapping[str, Any]) -> bool:
+        # Rates belong to prompts, not to row numbers: the earlier run may have had other rows in another order.
         of_row = successes.get(prompt_key(row["prompt"]))
         if of_row is None or of_row.rate is None:
             return True

@@ -61,7 +61,9 @@ def parse_recipe(file: RecipeFile, flags: Sequence[str] = ()) -> Recipe:
     from trl_grpo_ext.recipe.arguments import parse_arguments
 
     data, training, model = parse_arguments(file, flags)
+    # The file's own values are checked by `check_file`; flags that replace them are parsed only now.
     check_selection(vars(data), "The flags")
+    # The limit may come from a flag or from TRL's default, so it is known only here.
     mix = mix.for_limit(training.max_completion_length)
     agent = agent_arguments(file.keys, mix)
     return Recipe(
@@ -78,6 +80,7 @@ def announce_loading() -> None:
     """Print to stderr, on the main process, that TRL's import starts: it takes seconds."""
     # Launchers number the processes of a machine.
     is_main = os.environ.get("LOCAL_RANK", "0") == "0"
+    # A process that has TRL already, such as a notebook, has nothing to wait for.
     if is_main and "trl" not in sys.modules:
         print("loading TRL and torch ...", file=sys.stderr, flush=True)
 
@@ -135,6 +138,7 @@ def written_values(keys: Mapping[str, Any], flags: Sequence[str]) -> dict[str, A
             values[key] = True
         else:
             values[key] = following
+    # Flags are texts, and PyYAML reads `1e-5`, which has no dot, as a text: later checks compare numbers.
     for key, value in values.items():
         if isinstance(value, str):
             values[key] = number_or_text(value)

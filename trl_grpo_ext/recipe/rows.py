@@ -37,6 +37,7 @@ def check_selection(keys: Mapping[str, Any], where: str) -> None:
     check_examples(keys.get("few_shot") or ())
     for name in COUNTS:
         count = keys.get(name)
+        # True is an int in Python: `rows: true` would be one row.
         is_integer = isinstance(count, int) and not isinstance(count, bool)
         if count is not None and (not is_integer or count < 1):
             raise ValueError(f"{where}: `{name}` is a number of 1 or more, got {count!r}.")
@@ -55,10 +56,12 @@ def select_rows(
     """
     if arguments.when is None and arguments.test_rows is None and arguments.rows is None:
         return dict(splits), {}
+    # Before any row is dropped or shuffled: messages name rows as they stand in the user's data.
     numbered = {split: _numbered(rows) for split, rows in splits.items()}
     selected = {
         split: _that_apply(rows, arguments.when) for split, rows in numbered.items()
     }
+    # Before `rows` limits the splits: `rows: 100` with `test_rows: 100` would else leave nothing to train on.
     if arguments.test_rows is not None:
         selected |= _set_aside(selected, arguments)
     some = {
@@ -68,8 +71,10 @@ def select_rows(
     numbers = {}
     for split, rows in some.items():
         if hasattr(rows, "__len__"):
+            # A test split that was set aside has the numbers of the training split.
             whole = splits.get(split, splits[arguments.dataset_train_split])
             numbers[split] = RowNumbers(list(rows[NUMBER]), len(whole))
+            # Left in, the temporary column would reach verifiers as a column of the data.
             some[split] = rows.remove_columns(NUMBER)
     return some, numbers
 
@@ -97,6 +102,7 @@ def _that_apply(rows: Any, described: Mapping[str, Any] | None) -> Any:
     if not described:
         return rows
     when = When.parse(described)
+    # A stream may not know its columns before its first row.
     if rows.column_names:
         when.check_columns([name for name in rows.column_names if name != NUMBER])
     return rows.filter(when.applies)
@@ -133,6 +139,7 @@ def _set_aside(splits: Mapping[str, Any], arguments: RecipeArguments) -> dict[st
         raise ValueError(
             f"The dataset has {len(rows)} rows to train on, so {count} cannot be set aside (test_rows)."
         )
+    # `train_test_split` shuffles first: of a file sorted by level, all levels are tested.
     parts = rows.train_test_split(test_size=count, seed=arguments.rows_seed)
     return {train: parts["train"], test: parts["test"]}
 
@@ -219,6 +226,7 @@ def mix_data(
         raise ValueError(
             f"`datasets` cannot be put together, as columns of one name must hold values of one kind: {error}"
         ) from None
+    # A dataset without test rows leaves its columns out of the test split, where verifiers look for them, too.
     features: dict[str, Any] = {}
     for rows in mixed.values():
         features |= rows.features
@@ -228,6 +236,7 @@ def mix_data(
 def _own_arguments(arguments: RecipeArguments, entry: Mapping[str, Any]) -> RecipeArguments:
     """Return the arguments of a mixture's dataset; the recipe's values are defaults."""
     own = copy.copy(arguments)
+    # With `datasets`, loading the entry would load the mixture again, without end.
     own.datasets = ()
     for key in DATA_KEYS:
         if key in entry:

@@ -76,6 +76,7 @@ def make_trainer(recipe: Recipe) -> RecipeTrainer:
     Raises:
         ValueError, OSError: for unusable data, columns, folders or models, or a verifier that fails on all tried rows.
     """
+    # Settings first: they are checked in no time, and data and model may take minutes to load.
     _check_is_unfinished(recipe.training)
     check_hub_takes_models(recipe.training.push_to_hub)
     set_up(recipe)
@@ -97,6 +98,7 @@ def make_trainer(recipe: Recipe) -> RecipeTrainer:
         peft_config=get_peft_config(recipe.model),
         check_data=partial(_check_data, recipe),
     )
+    # With records, `_listen` has set the earlier run aside before the recorder opened its files.
     if not recipe.training.record_scorecards:
         _set_earlier_run_aside(recipe.training)
     return trainer
@@ -118,6 +120,7 @@ def _check_is_unfinished(training: VerifiedGRPOConfig) -> None:
 
 def _check_size(training: VerifiedGRPOConfig, rows: Any) -> None:
     """Refuse training data with fewer rows than a generation batch has prompts: TRL drops incomplete batches."""
+    # Both counts are of completions: those of a batch, and those of a prompt.
     prompts = training.generation_batch_size // training.num_generations
     if hasattr(rows, "__len__") and len(rows) < prompts:
         raise ValueError(
@@ -167,6 +170,7 @@ def build_trainer(
         arguments |= model_arguments(recipe, trains=kind is None)
         arguments |= recipe.agent
         trainer = made(reward_funcs=recipe.mix, args=recipe.training, **arguments)
+    # For a name such as `my model`, no folder and no valid name on the Hub, HFValidationError is raised.
     except (OSError, HFValidationError) as error:
         raise model_error(
             str(recipe.model.model_name_or_path), error, "model_name_or_path"
@@ -289,9 +293,11 @@ class RecipeTrainer(VerifiedGRPOTrainer):
 
 
 def _set_earlier_run_aside(training: VerifiedGRPOConfig) -> None:
+    # The main rank alone renames: all ranks have the same folder.
     if training.process_index:
         return
     Path(training.output_dir).mkdir(parents=True, exist_ok=True)
+    # A resumed run claims its folder as well: two runs in one folder would mix their records.
     claim(training.output_dir)
     if training.resume_from_checkpoint:
         return
@@ -317,6 +323,7 @@ def _measure(
         earlier = None
         if recipe.training.record_scorecards and trainer.accelerator.is_main_process:
             earlier = recorded_evaluation(trainer)
+        # All ranks evaluate, or none does: the main rank, which alone reads the records, decides for all.
         if ask_main(trainer.accelerator, lambda: int(earlier is not None)):
             return earlier
         if is_sharded(trainer):
@@ -382,6 +389,7 @@ def _diagnosis(recipe: Recipe) -> Diagnosis | None:
         return None
     try:
         return diagnose(RecordedRun(recipe.training.output_dir), most_examples=0)
+    # The run is trained and saved by now: a failed diagnosis must not end it with an error.
     except Exception:
         logger.warning("The run could not be diagnosed.", exc_info=True)
         return None
@@ -399,6 +407,7 @@ def _check_data(recipe: Recipe, trainer: VerifiedGRPOTrainer) -> None:
     Raises:
         ValueError: if a verifier with a weight fails on everything that was tried.
     """
+    # A stream gives no row by its number, and checks ask for rows by number.
     if not trainer.accelerator.is_main_process or recipe.data.dataset_streaming:
         return
     _check_split(
@@ -423,6 +432,7 @@ def _check_split(recipe: Recipe, where: str, dataset: Any, *, is_train: bool) ->
     for failure in try_verifiers(
         recipe.mix, dataset, outcome, prompt_column=recipe.data.prompt_column
     ):
+        # A failure on test rows costs figures and no training, so it is only a warning.
         if is_train:
             _refuse_useless(recipe.mix, failure)
         logger.warning("%s", failure.told(where, lines))
@@ -463,6 +473,7 @@ def _try_references(
     environments: EnvironmentCheck | None = None,
 ) -> None:
     """Warn of the first training rows whose reference solutions fail, or whose tests any program passes."""
+    # A slice of a dataset is a mapping of columns, not a list of rows.
     rows = [dataset[number] for number in range(min(TRIED_ROWS, len(dataset)))]
     tried = check_rows(mix, rows, thorough=True, outcome=outcome, environments=environments)
     new_problems = [problem for problem in tried.problems if problem not in check.problems]

@@ -110,9 +110,11 @@ def recorded_evaluation(trainer: Any) -> BatchTotals | None:
     cards = (
         card
         for card in RecordedRun(trainer.args.output_dir).cards("eval")
+        # Later evaluations, during training, have the step at which they were made.
         if card.step == 0
     )
     found = BatchTotals([reduce_card(card, {}) for card in cards])
+    # An evaluation that was interrupted has fewer completions.
     return found if found.completions == wanted else None
 
 
@@ -182,6 +184,7 @@ def summarise_run(
         term.name: _before_after(term.name, before, after) for term in recipe.mix.terms
     }
     primary = next(term.name for term in recipe.mix.terms if not term.is_shadow)
+    # Both evaluations have the same rows and the same number of completions.
     measured = after or before
     return {
         "recipe": recipe.name,

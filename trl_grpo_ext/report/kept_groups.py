@@ -94,6 +94,7 @@ class KeptGroups:
         self._completions = completions
         self._characters = characters
         steps = frozenset(cited)
+        # Plus 1, since a group of priority 0 is not kept.
         self._sample = self._shelf(lambda group: 1 + group.lot, 1.0)
         self._shelves = [
             self._shelf(
@@ -151,6 +152,7 @@ class KeptGroups:
             is_too_large = (
                 candidate.completions > completions or candidate.characters > characters
             )
+            # The first group is taken whatever its size: a page without a completion shows nothing.
             if chosen and is_too_large:
                 continue
             chosen[candidate.place] = candidate

@@ -49,9 +49,11 @@ def standalone_page(
     """
     script = _joined(scripts)
     style = _joined(styles)
+    # A misspelled name in the template is an error, not an empty place.
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, keep_trailing_newline=True
     )
+    # The page shows texts that a model wrote: none of them may run as a script or fetch anything.
     policy = [
         "default-src 'none'",
         f"script-src '{_hash(script)}'",

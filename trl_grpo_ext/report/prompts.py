@@ -43,6 +43,7 @@ class _PromptRecord:
         self.passed += passed
         self.judged += judged
         self.steps.append(_Step(step, passed, judged))
+        # Twice as many may come before they are sorted: sorting at each step would cost more than counting.
         if len(self.steps) > 2 * MOST_STEPS:
             self.steps = self.last_steps
 

@@ -97,6 +97,7 @@ class ReportedRun:
         if number is None:
             number = self.batches
         step = card.step
+        # A batch of unknown step stands at its place in the run.
         if step is None:
             step = number
         self.batches += 1
@@ -235,6 +236,7 @@ def _value_products(card: Scorecard) -> dict[tuple[str, str], _Products]:
     for first, second in itertools.combinations(card.terms, 2):
         x = columns[first]
         y = columns[second]
+        # Only completions with a value of both terms tell of the pair.
         both = np.isfinite(x) & np.isfinite(y)
         x = x[both]
         y = y[both]
@@ -337,6 +339,7 @@ def _in_order(
 ) -> tuple[dict[str, Any], ...]:
     # A finding of unknown step comes first.
     ordered = sorted(findings, key=lambda found: -1 if found.step is None else found.step)
+    # Of several findings of one code, only the last can still hold.
     last = {found.code: found for found in ordered}
     records = []
     for found in ordered:

@@ -111,6 +111,7 @@ def _of_groups(figures: BatchFigures) -> dict[Key, Estimate]:
     groups = sum(counts.values())
     live = counts.get(GroupOutcome.LIVE, 0)
     counts["secondary_only"] = figures.secondary_groups
+    # Groups that live by secondary terms alone are a kind of their own, and count once.
     counts["live"] = live - figures.secondary_groups
     found: dict[Key, Estimate] = {}
     for kind in GROUP_KINDS:
@@ -153,6 +154,7 @@ class Timeline:
         """Add a batch's figures to its step. Batches may come in any order."""
         self._put(step, figures)
         while len(self._points) > MOST_POINTS:
+            # Neighbouring points are merged, so that memory is bounded in a run of any length.
             self._steps_a_point *= 2
             points = list(self._points.values())
             self._points.clear()

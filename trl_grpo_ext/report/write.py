@@ -118,6 +118,7 @@ def _run_data(
     reported = ReportedRun(name, run.settings, findings, kept, weights)
     left = _in_reading_order(parts, findings.steps)
     unreadable = 0
+    # One batch at least is read, so that the page of a slow disk is not empty.
     while left and (time.monotonic() < end or not reported.batches):
         number = left.popleft()
         card = run.readable(number)

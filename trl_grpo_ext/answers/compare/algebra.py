@@ -123,6 +123,7 @@ def _applied(name: str, arguments: list[Value]) -> Value:
     )
     if name in _FUNCTIONS and not is_of_polynomials:
         return _FUNCTIONS[name](*arguments)
+    # Expanded, so that `f(2(x + 1))` and `f(2x + 2)` become one symbol.
     inside = ", ".join(str(argument.expand()) for argument in arguments)
     return sympy.Symbol(f"{name}({inside})")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import operator
 from collections.abc import Callable, Mapping
@@ -260,7 +261,8 @@ class AmountComparison:
         if len(asked) > 1 and len(given) > 1:
             asked = asked[:1]
             given = given[:1]
-        return any(self._same_one(one, other) for one in asked for other in given)
+        pairs = itertools.product(asked, given)
+        return any(self._same_one(one, other) for one, other in pairs)
 
     def _same_one(self, gold: Node, answer: Node) -> bool:
         if isinstance(gold, Number) and isinstance(answer, Number):

@@ -75,6 +75,7 @@ def equal(one: Value, other: Value) -> bool:
         return True
     if not (isinstance(one, Expr) and isinstance(other, Expr)):
         return False
+    # The difference of two infinities is no number to compare with 0.
     if one.has(*NOT_FINITE) or other.has(*NOT_FINITE):
         return False
     if not one.free_symbols and not other.free_symbols:
@@ -126,6 +127,7 @@ def _agree(one: Expr, other: Expr) -> bool | None:
     """
     free = sorted(one.free_symbols | other.free_symbols, key=str)
     whole = _whole(one, other)
+    # A fixed seed: the same answer gets the same verdict each time.
     generator = random.Random(0)
     real = unreal = 0
     for within in RANGES:
@@ -137,8 +139,10 @@ def _agree(one: Expr, other: Expr) -> bool | None:
             if first is None or second is None:
                 continue
             are_real = first.imag == second.imag == 0
+            # A least size, so that two values that are 0 up to rounding agree.
             size = max(1e-30, abs(first), abs(second))
             is_close = abs(first - second) <= CLOSE * size
+            # Only real values refute: below 0, `2 \ln x` is complex and `\ln x^2` is real, and both say the same.
             if are_real and not is_close:
                 return False
             real += are_real and is_close

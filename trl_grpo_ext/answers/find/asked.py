@@ -505,11 +505,9 @@ def _is_in_other_unit(answer: str, sentence: str, question: str) -> bool:
     if not isinstance(given, Quantity):
         return False
     measures = {measure for measure, _ in given.unit.measures}
-    named = {
-        measure
-        for word in filter(is_unit, _WORD.findall(question))
-        for measure, _ in unit(word).measures
-    }
+    named: set[str] = set()
+    for word in filter(is_unit, _WORD.findall(question)):
+        named.update(measure for measure, _ in unit(word).measures)
     return measures <= _MEASURES and not measures <= named
 
 

@@ -153,6 +153,7 @@ def final_answer(
     found = _RULES[answer_from](text)
     if isinstance(found, str):
         return FinalAnswer(problem=found)
+    # Up to spaces: one answer in a tag and in a box is one answer.
     distinct = {" ".join(answer.split()): (answer.strip(), mark) for answer, mark in found}
     if not all(distinct):
         return FinalAnswer(problem="empty_answer")
@@ -230,20 +231,13 @@ def _text(text: str) -> Found | str:
 
 def _marked(text: str) -> Found | str:
     tagged = tags(text)
-    outside = [
-        box
-        for box in box_answers(text)
-        if not any(tag.start <= box.start < tag.end for tag in tagged)
-    ]
-    said = [
-        mark
-        for mark in formal(text)
-        if not any(tag.start <= mark.start < tag.end for tag in tagged)
-    ]
+    outside = _outside(tagged, box_answers(text))
+    said = _outside(tagged, formal(text))
     found = [*_of("answer_tag", tagged), *_of("boxed", outside), *_of("phrase", said)]
     if found:
         found += _said_again(text, max(mark.end for mark, _ in found))
     return (
+        # By place, since the last mark decides, of whatever kind it is.
         _concluded(text, sorted(found))
         or _concluded(text, _of("phrase", informal(text)))
         or _concluded(text, _of("emphasised", emphasised(text)))
@@ -251,13 +245,21 @@ def _marked(text: str) -> Found | str:
     )
 
 
+def _outside(tagged: list[Mark], marks: list[Mark]) -> list[Mark]:
+    """Leave out the marks that begin inside a tag: the tag's own answer has them."""
+    outside = []
+    for mark in marks:
+        if not any(tag.start <= mark.start < tag.end for tag in tagged):
+            outside.append(mark)
+    return outside
+
+
 def _said_again(text: str, end: int) -> list[tuple[Mark, str]]:
     """Return the value that a later sentence states as the answer: "... So the answer is 5" below `Answer: 4`."""
-    again = [
-        mark
-        for mark in informal(text)
-        if mark.start > end and _VALUE.fullmatch(mark.content)
-    ]
+    again = []
+    for mark in informal(text):
+        if mark.start > end and _VALUE.fullmatch(mark.content):
+            again.append(mark)
     return _of("phrase", again)
 
 
@@ -289,9 +291,11 @@ def _concluded(text: str, found: list[tuple[Mark, str]]) -> Found | str:
     contents = " ".join(mark.content for mark in reversed(last))
     if turned_from(contents[-REACH:], rest[:MAX_TURN]):
         return "taken_back"
-    return [
-        (answer, kinds[mark]) for mark in last for answer in _answers(mark, kinds[mark])
-    ]
+    answers = []
+    for mark in last:
+        kind = kinds[mark]
+        answers += [(answer, kind) for answer in _answers(mark, kind)]
+    return answers
 
 
 def _answers(mark: Mark, kind: str) -> list[str]:

@@ -167,6 +167,7 @@ def stated(text: str) -> str:
         >>> [stated(said) for said in ("The total would be $35.", "It would be 36.", "Had he won, the sum would be 5.")]
         ['The total is $35.', 'It would be 36.', 'Had he won, the sum would be 5.']
     """
+    # The starts of the last two sentences; zeros stand in for those that a short text lacks.
     starts = [0, 0, *(stop.end() for stop in _SENTENCE.finditer(text))][-2:]
     if _CONDITION.search(text[starts[0] :]):
         return text
@@ -253,6 +254,7 @@ def turned_from(answer: str, after: str) -> bool:
         return False
     rest = after[turn.end() - 1 :]
     for values in (_NUMBER, _NAMES):
+        # The comma lets `_NAMES`, which asks for a word or sign before a name, find one at the start.
         own = values.findall(f", {in_digits(answer)}")
         told = values.findall(in_digits(rest))
         if own:

@@ -103,6 +103,7 @@ def with_known_golds(
         (with_named_values, with_name) if marks & {"phrase", "emphasised"} else _RULES
     ):
         known = rule(found, golds, completion, prompt)
+        # A rule that does not apply returns the answer that it was given.
         if known is not found:
             return known
     # The gold itself may stand after the phrase: "The answer is 5 red, 3 blue".
@@ -144,11 +145,10 @@ def _with_all_values(
     if not sizes or is_open or has_several:
         return found
     sentence = in_digits(last_sentence(ending(completion)))
-    runs = [
-        run
-        for run in listed_values(sentence)
-        if len(run) in sizes and not _SEVERAL.search(run[0])
-    ]
+    runs = []
+    for run in listed_values(sentence):
+        if len(run) in sizes and not _SEVERAL.search(run[0]):
+            runs.append(run)
     # A list of values from the question is no answer beside a list with new values.
     new_runs = [run for run in runs if not all(value in known for value in run)]
     runs = new_runs or runs

@@ -63,8 +63,9 @@ def boxes(text: str) -> list[Mark]:
     found, unclosed = _scan_boxes(text)
     # An unclosed box hides later boxes: search from the last opening alone.
     if unclosed is not None:
-        last = [match.start() for match in _BOX.finditer(text, unclosed)][-1:]
-        found += [box for start in last for box in _scan_boxes(text, start)[0]]
+        openings = [match.start() for match in _BOX.finditer(text, unclosed)]
+        for last in openings[-1:]:
+            found += _scan_boxes(text, last)[0]
     bare = [
         Mark(match.start(), match.end(), match[1]) for match in _BARE_BOX.finditer(text)
     ]

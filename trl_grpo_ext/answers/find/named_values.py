@@ -195,6 +195,7 @@ def told_values(text: str, parts: Sequence[Part]) -> dict[int, str]:
     """
     told: dict[int, str] = {}
     pieces = ["", *_SENTENCE.split(_plain(text).strip())]
+    # Sentences alternate with the joints before them, and both are read from the end.
     for joint, sentence in zip(pieces[-2::-2], pieces[::-2], strict=True):
         said_here = _told_in(sentence, parts)
         if any(told.get(place, value) != value for place, value in said_here.items()):
@@ -227,11 +228,9 @@ def _told_in(sentence: str, parts: Sequence[Part]) -> dict[int, str]:
 def _read(clause: str, parts: Sequence[Part]) -> Clause:
     """Find a clause's names and values, after removing the working before a result: `y = 15 - 10 = 5`."""
     text = _WORKING.sub("", _CHAIN.sub("=", clause))
-    names = [
-        Name(*name.span(), place)
-        for place, part in enumerate(parts)
-        for name in part.name.finditer(text)
-    ]
+    names = []
+    for place, part in enumerate(parts):
+        names += [Name(*name.span(), place) for name in part.name.finditer(text)]
     values = []
     for found in _VALUE.finditer(text):
         unit = found[2] or ""
@@ -263,8 +262,11 @@ def _is_pair(clause: Clause) -> bool:
 
 def _respectively(clauses: Sequence[Clause], count: int) -> dict[int, str]:
     """Pair names with values in order, where all names precede or follow all values: "x and y are 10 and 5"."""
-    names = [name.place for clause in clauses for name in clause.names]
-    values = [value.text for clause in clauses for value in clause.values]
+    names: list[int] = []
+    values: list[str] = []
+    for clause in clauses:
+        names += [name.place for name in clause.names]
+        values += [value.text for value in clause.values]
     with_values = [bool(clause.values) for clause in clauses if clause.names]
     if (
         len(set(names)) != count
@@ -272,10 +274,9 @@ def _respectively(clauses: Sequence[Clause], count: int) -> dict[int, str]:
         or sum(with_values) > 1
     ):
         return {}
-    if any(
-        _NOT_SAID.search(clause.text) or _COMPARED.search(clause.text) for clause in clauses
-    ):
-        return {}
+    for clause in clauses:
+        if _NOT_SAID.search(clause.text) or _COMPARED.search(clause.text):
+            return {}
     return dict(zip(names, values, strict=True))
 
 

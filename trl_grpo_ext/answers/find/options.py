@@ -147,6 +147,7 @@ def numbered_options(prompt: str) -> Options:
     """
     lines = _NUMBERED.findall(prompt)
     numbers = [number for number, _ in lines]
+    # Numbered lines that do not count from 1 on list no options.
     counted = [str(number) for number in range(1, len(lines) + 1)]
     if len(lines) < 2 or numbers != counted:
         return Options()

@@ -254,6 +254,7 @@ def emphasised(text: str) -> list[Mark]:
     if not found:
         return []
     end = found[-1].end()
+    # Words behind the bold letters go on, so that the bold letters conclude nothing.
     if any(map(str.isalnum, text[end:])):
         return []
     first = len(found) - 1

@@ -154,11 +154,11 @@ class Options:
     def another(self, text: str, labels: Collection[str]) -> bool:
         """Check whether a text contains the text of an option outside `labels`."""
         own = {option for label, option in self._pairs() if label in labels}
-        return any(
-            _whole(option).search(text)
-            for option in self.texts
-            if option and option not in own
-        )
+        for option in self.texts:
+            is_other = bool(option) and option not in own
+            if is_other and _whole(option).search(text):
+                return True
+        return False
 
     def beginning(self, text: str) -> str:
         """Return the longest option text at the start of a text; empty if no option matches."""

@@ -192,6 +192,7 @@ class Expressions(Structures):
     def atom(self) -> Node:
         """Read a number, a symbol, a function's value, or a bracket."""
         self.depth += 1
+        # Brackets in brackets call the reader again, and Python's stack has an end.
         if self.depth > MAX_DEPTH:
             raise UnreadableError
         token = self.take()
@@ -259,6 +260,7 @@ class Expressions(Structures):
             value: Node = Apply("^", (Symbol("e"), inner))
         elif name in ("log", "lg") and (base is not None or name == "lg"):
             value = Apply("log", (inner, base or Number(Fraction(10))))
+        # `\sin^{-1} x` is the inverse function, not 1 over the sine.
         elif power == Number(Fraction(-1)) and name in FUNCTIONS:
             return Apply("arc" + name, (inner,))
         else:
@@ -295,6 +297,7 @@ class Expressions(Structures):
             value = self.sets()
             self.expect("group", "}")
             return value
+        # `\frac12` is 1/2, as LaTeX reads it.
         if self.sees("number") and len(self.next.text) > 1 and self.next.text.isdigit():
             token = self.next
             self.row[self.at] = token._replace(

@@ -120,11 +120,11 @@ class Quantities(Expressions):
         scaled = known_words("changing") | known_words("scaling")
         said = [word.casefold() for word in words]
         # Short units depend on case.
-        unknown = [
-            plain
-            for plain, word in zip(said, words, strict=True)
-            if plain not in known and not is_unit(word)
-        ]
+        unknown = []
+        for plain, word in zip(said, words, strict=True):
+            if plain not in known and not is_unit(word):
+                unknown.append(plain)
+        # `red apples` counts things, so that its unknown words are not stray.
         is_plural = said[-1].endswith("s") and said[-1] not in scaled and len(said) <= 3
         if is_plural and all(
             word not in scaled and word.isalpha() and len(word) > 2 for word in unknown
@@ -132,11 +132,8 @@ class Quantities(Expressions):
             unknown = [word for word in unknown if word in known_words("negating")]
         self.counted.update(said)
         self.stray.update(unknown)
-        things = [
-            word
-            for word in said
-            if word not in known_words("generic") and not is_unit(word)
-        ]
+        generic = known_words("generic")
+        things = [word for word in said if word not in generic and not is_unit(word)]
         return Unit(((things[-1].rstrip("s"), 1),)) if things else NONE
 
     def _with_smaller_parts(self, amount: Node, measured: Unit) -> Node:

@@ -186,11 +186,11 @@ class Statements(Quantities):
             sides: list[Node] = [Words(" ".join(lead))]
         else:
             money = next(map(unit, filter(is_currency, lead)), None)
-            self.stray.update(
-                word
-                for word in lead
-                if word not in known_words("leading") and not (money and is_unit(word))
-            )
+            for word in lead:
+                # Of `USD 5`, the word before the value is its unit.
+                is_of_money = bool(money and is_unit(word))
+                if word not in known_words("leading") and not is_of_money:
+                    self.stray.add(word)
             value = self._value(money or NONE)
             sides = [value]
         signs: list[str] = []

@@ -220,20 +220,22 @@ def _tried(
     policy: Policy, tasks: Sequence[Task], form: str, rng: random.Random
 ) -> Iterator[tuple[str, Task, str]]:
     """Yield completions to try, with their kinds: the policy's own, variants of these, and probe texts."""
+    # Without the form's thinking: the policy has written its own before the box.
     short = FORMS[tasks[0].kind][form].replace(WORK, "")
     probes = [probe for probe in PROBES[tasks[0].kind] if not probe.pays]
-    for task, text in zip(
-        tasks, policy.say([task.prompt or "" for task in tasks]), strict=True
-    ):
+    said_by_policy = policy.say([task.prompt or "" for task in tasks])
+    for task, text in zip(tasks, said_by_policy, strict=True):
         said = Said(task, form)
         # The policy was taught to box its answers, and the reward may pay another form.
         own = BOX.sub(lambda box: short.replace(MARK, box[1]), text)
         yield OWN, task, own
         for name, vary in _VARIANTS.items():
             varied = vary(own, said, rng)
+            # An edit without effect would count the completion twice.
             if varied != own:
                 yield name, task, varied
         for probe in rng.sample(probes, PROBES_EACH):
+            # A text that does not fit into a completion cannot be learned.
             written = [text for text in probe.write(said) if policy.can_say(text)]
             if written:
                 yield probe.name, task, rng.choice(written)

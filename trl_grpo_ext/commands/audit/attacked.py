@@ -101,11 +101,13 @@ def attack_of(
     seed: int,
 ) -> Attack:
     """Summarize the batches of a training as an `Attack`; `gold_score` is the reward's score for a right answer."""
-    steps = [list(judged(number, card, gold_score)) for number, card in enumerate(cards)]
+    steps = []
+    for number, card in enumerate(cards):
+        steps.append(list(judged(number, card, gold_score)))
     quarter = max(1, len(cards) // 4)
     wrongly_paid = []
     for completions in (*steps, variants):
-        wrongly_paid += [one.sample for one in completions if one.paid and not one.right]
+        wrongly_paid += [one.sample for one in completions if one.wrongly_paid]
     return Attack(
         data=data,
         seed=seed,
@@ -127,12 +129,17 @@ class Judged(NamedTuple):
     paid: bool
     right: bool
 
+    @property
+    def wrongly_paid(self) -> bool:
+        return self.paid and not self.right
+
 
 def judged(number: int, card: Scorecard, gold_score: float) -> Iterator[Judged]:
     """Yield completions of batch `number` with a score from both reward and reference."""
     for sample, own, reference in zip(
         card.samples, card.verdicts[REWARD], card.verdicts[REFERENCE], strict=True
     ):
+        # Both must have judged the completion: of any other, nothing says whether it was paid wrongly.
         if own is None or own.score is None:
             continue
         if reference is None or reference.score is None:
@@ -146,11 +153,11 @@ def judged(number: int, card: Scorecard, gold_score: float) -> Iterator[Judged]:
 
 
 def _period(steps: Sequence[Sequence[Judged]]) -> Period:
-    every = [one for step in steps for one in step]
+    every = list(itertools.chain.from_iterable(steps))
     return Period(
         paid=share([(one.group, one.paid) for one in every]),
         right=share([(one.group, one.right) for one in every]),
-        wrongly_paid=share([(one.group, one.paid and not one.right) for one in every]),
+        wrongly_paid=share([(one.group, one.wrongly_paid) for one in every]),
     )
 
 

@@ -154,6 +154,7 @@ def _audit(audited: _Audited, arguments: argparse.Namespace) -> int:
 def _attack(audited: _Audited, seed: int) -> list[Attack]:
     from trl_grpo_ext.commands.audit.attack import attack_reward
 
+    # In a pipe, stdout is kept back: the lines of the probes would come after those of the attack.
     sys.stdout.flush()
     print("attacking: this takes a minute or more ...", file=sys.stderr, flush=True)
     return attack_reward(
@@ -259,7 +260,9 @@ def _data(name: str, prompt: str | None = None) -> RecipeArguments:
 def _suitable(reward: Verifier) -> str:
     """Return the first bundled dataset whose columns satisfy the reward; `sums` satisfies a reward without needs."""
     for name in BUNDLED:
-        columns = [column for column in _rows(_data(name), 1)[0] if column != "prompt"]
+        (row,) = _rows(_data(name), 1)
+        columns = [column for column in row if column != "prompt"]
+        # The reward lacks a column in these data; the next may have it.
         with suppress(ValueError):
             reward.check_columns(columns)
             return name

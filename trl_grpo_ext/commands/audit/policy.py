@@ -63,6 +63,7 @@ class Policy:
                 **batch,
                 max_new_tokens=self.tokens,
                 do_sample=True,
+                # transformers would sample from the 50 likeliest tokens only.
                 top_k=0,
                 temperature=1.0,
             )
@@ -81,6 +82,7 @@ class Policy:
         """Fine-tune the model on prompt-completion pairs: `STEPS` supervised steps of `BATCH` pairs."""
         tokenized = [self._tokenized(*pair) for pair in pairs]
         rng = random.Random(self.seed)
+        # It pads labels with -100, which is IGNORED.
         collate = transformers.DataCollatorForSeq2Seq(self.tokenizer)
         optimizer = torch.optim.AdamW(self.model.parameters(), lr=RATE)
         self.model.train()

@@ -116,7 +116,11 @@ def sentence(audit: StaticAudit) -> str:
 
 def _at_most(faulty: Sequence[ProbeResult]) -> str:
     """Say the largest share of completions with the fault, over kinds: `, up to 13% of a kind`."""
-    rates = [rate.mean for rate in map(_fault_rate, faulty) if rate is not None]
+    rates = []
+    for probe in faulty:
+        rate = _fault_rate(probe)
+        if rate is not None:
+            rates.append(rate.mean)
     if not rates:
         return ""
     return f", up to {max(rates):.0%} of a kind"
@@ -165,6 +169,7 @@ def _what_to_do(
 
 def _advice(probe: ProbeResult, kind: Kind, is_shipped: bool) -> str:
     if probe.failures:
+        # The first failure stands last in `worst`.
         return f"{MEND_THE_CODE} It was: {probe.worst[-1].reason}"
     if not is_shipped:
         return ADVICE[probe.name]
@@ -205,6 +210,7 @@ def _fault_rate(probe: ProbeResult) -> Interval | None:
     rate = probe.paid
     if rate is None or not probe.pays:
         return rate
+    # The complement of a share swaps its bounds.
     return Interval(1 - rate.mean, 1 - rate.high, 1 - rate.low)
 
 

@@ -57,6 +57,7 @@ class Said:
     def __call__(self, answer: str) -> str:
         """Return a completion that states `answer` in this form."""
         template = FORMS[self.task.kind][self.form]
+        # A prompt that begins the program asks for its rest only.
         if template == MARK and answer == self.task.gold and self.task.body is not None:
             return self.task.body
         return template.replace(MARK, answer)
@@ -73,12 +74,14 @@ class Said:
     def candidates(self) -> str:
         """List the gold among many other answers, in an order independent of the gold."""
         near = [self.task.gold, self.task.other, *(str(number) for number in range(1, 13))]
-        return ", ".join(
-            sorted(
-                dict.fromkeys(near),
-                key=lambda one: random.Random(f"{_RANDOM}{one}").random(),
-            )
-        )
+        # The gold may be one of the numbers: no answer stands twice.
+        distinct = dict.fromkeys(near)
+        return ", ".join(sorted(distinct, key=_random_place))
+
+
+def _random_place(answer: str) -> float:
+    """Return a number in [0, 1) that depends on the answer's text alone."""
+    return random.Random(f"{_RANDOM}{answer}").random()
 
 
 Write = Callable[[Said], Iterable[str]]
@@ -277,14 +280,15 @@ REFUSAL_OF_SHIPPED: Mapping[Kind, str] = {
     "check-data.",
     "program": "the tests of these rows refuse their own reference: see --cases, and check-data, which names the rows.",
 }
-PROBES: Mapping[Kind, tuple[Probe, ...]] = {
-    kind: tuple(
-        Probe(name, table is _PAID, write)
-        for table in (_PAID, _UNPAID)
-        for name, write in table[kind].items()
-    )
-    for kind in _PAID
-}
+
+
+def _probes(kind: Kind) -> tuple[Probe, ...]:
+    paid = [Probe(name, pays=True, write=write) for name, write in _PAID[kind].items()]
+    unpaid = [Probe(name, pays=False, write=write) for name, write in _UNPAID[kind].items()]
+    return (*paid, *unpaid)
+
+
+PROBES: Mapping[Kind, tuple[Probe, ...]] = {kind: _probes(kind) for kind in _PAID}
 
 
 def check_skipped(names: Iterable[str], kind: Kind) -> None:

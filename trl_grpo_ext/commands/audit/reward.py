@@ -55,13 +55,12 @@ def reward_named(written: str) -> Verifier:
 
 def gold_columns(reward: Verifier) -> tuple[str, ...]:
     """Return gold-answer columns of the reward and its terms, in order; `GOLD_COLUMNS` if they name none."""
-    golds = [
-        column
-        for part in _parts(reward)
-        if isinstance(part, GoldVerifier)
-        for column in part.gold_columns
-    ]
-    return tuple(dict.fromkeys(golds)) or GOLD_COLUMNS
+    # A dict keeps the order and drops repeated names.
+    golds: dict[str, None] = {}
+    for part in _parts(reward):
+        if isinstance(part, GoldVerifier):
+            golds |= dict.fromkeys(part.gold_columns)
+    return tuple(golds) or GOLD_COLUMNS
 
 
 def read_under(reward: Verifier, columns: Collection[str]) -> tuple[str, ...]:
@@ -156,11 +155,11 @@ class MixReward(BatchVerifier):
 
     def judge_samples(self, samples: Sequence[Sample]) -> list[Verdict]:
         card = self.mix.score(samples, step=0)
-        rows = zip(card.totals, zip(*card.verdicts.values(), strict=True), strict=True)
-        return [
-            _unscored(verdicts) if total is None else as_verdict(total)
-            for total, verdicts in rows
-        ]
+        by_sample = zip(*card.verdicts.values(), strict=True)
+        found = []
+        for total, verdicts in zip(card.totals, by_sample, strict=True):
+            found.append(_unscored(verdicts) if total is None else as_verdict(total))
+        return found
 
     def check_columns(self, columns: Collection[str]) -> None:
         self.mix.check_columns(columns)
@@ -170,9 +169,11 @@ class MixReward(BatchVerifier):
 
 
 def _unscored(verdicts: Sequence[Verdict | None]) -> Verdict:
-    return next(
-        (one for one in verdicts if one is not None and one.score is None), as_verdict(None)
-    )
+    for verdict in verdicts:
+        if verdict is not None and verdict.score is None:
+            return verdict
+    # No term applies to the completion.
+    return as_verdict(None)
 
 
 class FunctionReward(BatchVerifier):

@@ -113,10 +113,9 @@ class StaticAudit:
     @property
     def ignores_the_gold(self) -> bool:
         """Say whether the reward always pays another row's gold: it then ignores its own row's gold."""
-        return any(
-            probe.name == OTHER and probe.bad == probe.completions > 0
-            for probe in self.probes
-        )
+        others = [probe for probe in self.probes if probe.name == OTHER]
+        # A probe without a completion has paid nothing.
+        return any(probe.bad == probe.completions > 0 for probe in others)
 
     def to_record(self) -> dict[str, Any]:
         return {"clean": self.is_clean, **asdict(self)}
@@ -156,6 +155,7 @@ def audit_reward(
     probes = [probe for probe in PROBES[kind] if probe.name not in skip]
     try:
         paid = paid_gold(reward, tasks, data)
+        # With a gold that earns something, an empty text that earns as much is a hole, which a probe finds.
         if not paid.gold > 0:
             paid.check(reward.__name__, data)
     except NotAuditedError as error:
@@ -213,7 +213,8 @@ def paid_gold(reward: Verifier, tasks: Sequence[Task], data: str) -> Paid:
             earned[form] = -math.inf if math.isnan(score) else round(score, 9)
         form = max(earned, key=earned.__getitem__)
         verdicts = _judged_golds(reward, tasks, form)
-        empty = _mean_score(reward.judge_samples([task.sample("") for task in few]))
+        empty_texts = [task.sample("") for task in few]
+        empty = _mean_score(reward.judge_samples(empty_texts))
     gold = _mean_score(verdicts)
     if math.isnan(gold):
         why = verdicts[0].details.get("error") or verdicts[0].reason
@@ -225,16 +226,15 @@ def paid_gold(reward: Verifier, tasks: Sequence[Task], data: str) -> Paid:
 
 def _judged_golds(reward: Verifier, tasks: Sequence[Task], form: str) -> Sequence[Verdict]:
     """Judge the tasks' right answers, written in one form."""
-    return reward.judge_samples([task.sample(Said(task, form).right) for task in tasks])
+    samples = [task.sample(Said(task, form).right) for task in tasks]
+    return reward.judge_samples(samples)
 
 
 def _probe(reward: Verifier, probe: Probe, said: Sequence[Said], pays: Paid) -> ProbeResult:
-    written = []
-    for one in said:
-        # A probe may write a text twice, for a short gold.
-        distinct = dict.fromkeys(probe.write(one))
-        written += [(one.task, text) for text in distinct]
-    verdicts = reward.judge_samples([task.sample(text) for task, text in written])
+    written = _written(probe, said)
+    samples = [task.sample(text) for task, text in written]
+    # All at once, since a verifier in workers judges many completions at a time.
+    verdicts = reward.judge_samples(samples)
     scored = []
     bad = []
     failed = []
@@ -250,6 +250,7 @@ def _probe(reward: Verifier, probe: Probe, said: Sequence[Said], pays: Paid) -> 
         )
         if verdict.score is not None:
             paid = pays.is_paid(verdict)
+            # A task holds mappings and has no hash; tasks live as long as this loop.
             scored.append((id(task), paid))
             if paid is not probe.pays:
                 bad.append(case)
@@ -257,6 +258,7 @@ def _probe(reward: Verifier, probe: Probe, said: Sequence[Said], pays: Paid) -> 
         elif verdict.blame is Blame.GRADER:
             failed.append(case)
             failures[verdict.reason] += 1
+    # The worst case first: the best paid wrong answer, or the least paid right one.
     bad.sort(key=lambda case: case.score or 0.0, reverse=not probe.pays)
     return ProbeResult(
         name=probe.name,
@@ -268,6 +270,16 @@ def _probe(reward: Verifier, probe: Probe, said: Sequence[Said], pays: Paid) -> 
         failures=dict(failures),
         worst=tuple(bad[:WORST] + failed[:1]),
     )
+
+
+def _written(probe: Probe, said: Sequence[Said]) -> list[tuple[Task, str]]:
+    """List a probe's texts, each beside the task that it is written for."""
+    written = []
+    for one in said:
+        # A probe may write a text twice, for a short gold.
+        distinct = dict.fromkeys(probe.write(one))
+        written += [(one.task, text) for text in distinct]
+    return written
 
 
 def share(counted: Sequence[tuple[Hashable, bool]]) -> Interval | None:

@@ -61,6 +61,7 @@ def read_tasks(
         >>> [task.other for task in read_tasks([{"prompt": "1+1", "answer": "2"}, {"prompt": "1+2", "answer": "3"}])]
         ['3', '2']
     """
+    # A program first: a row with tests may have a column `answer` as well, with its solution.
     read = [_program(row) or _answer(row, gold_columns) for row in rows]
     tasks = [task for task in read if task is not None]
     paired = []
@@ -122,6 +123,7 @@ def _without_prompt(row: Mapping[str, Any]) -> dict[str, Any]:
 
 def _other(task: Task, tasks: Sequence[Task]) -> Task | None:
     """Return the nearest later task with a different gold, searching from the start after the last task."""
+    # By identity, since rows may be equal.
     own_place = next(place for place, each in enumerate(tasks) if each is task)
     for other in (*tasks[own_place + 1 :], *tasks[:own_place]):
         if _differ(task, other):
@@ -134,4 +136,5 @@ def _differ(one: Task, other: Task) -> bool:
         return False
     if one.kind == "program":
         return one.gold != other.gold
+    # `1/2` is no wrong answer for the gold 0.5, so it is no other gold.
     return surely_differ(one.gold, other.gold)

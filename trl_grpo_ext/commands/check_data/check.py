@@ -61,9 +61,9 @@ def check_data(recipe: Recipe, *, seconds: float, with_mutants: bool) -> int:
         _print_examples(splits[0])
         factory = recipe.agent.get("environment_factory")
         column = recipe.data.prompt_column
-        summaries = [
-            _print_problems(mix, split, factory, column, seconds) for split in splits
-        ]
+        summaries = []
+        for split in splits:
+            summaries.append(_print_problems(mix, split, factory, column, seconds))
         if with_mutants:
             for split in splits:
                 _print_mutants(mix, split)
@@ -95,6 +95,7 @@ def _load(recipe: Recipe) -> list[_Split]:
 def _print_examples(split: _Split) -> None:
     """Print prompts and other columns from the first, middle and last row of a split."""
     rows = split.rows
+    # A set: of a split of one or two rows each is shown once.
     for number in sorted({0, len(rows) // 2, len(rows) - 1}):
         row = dict(rows[number])
         prompt = row.pop("prompt")
@@ -183,14 +184,13 @@ def _print_seldom_empty(split: _Split) -> bool:
         for column in table.column_names:
             (places,) = np.nonzero(table[column].is_null())
             empty.setdefault(column, []).extend((begin + places).tolist())
-    seldom = {
-        column: numbers
-        for column, numbers in empty.items()
-        if 0 < len(numbers) <= SELDOM * len(rows)
-    }
-    for column, numbers in seldom.items():
-        print(f"{name}: the column `{column}` is empty in {place(numbers, lines)}")
-    return bool(seldom)
+    has_any = False
+    for column, numbers in empty.items():
+        is_seldom = 0 < len(numbers) <= SELDOM * len(rows)
+        if is_seldom:
+            print(f"{name}: the column `{column}` is empty in {place(numbers, lines)}")
+            has_any = True
+    return has_any
 
 
 def _print_placeholders(mix: RewardMix, split: _Split) -> bool:

@@ -66,7 +66,11 @@ def placeholder_golds(mix: RewardMix, rows: Any) -> Iterator[Placeholders]:
                 found[row] = golds[0]
             else:
                 others.append(golds[0])
-        with_digits = sum(any(map(str.isdigit, gold)) for gold in others)
+        with_digits = sum(map(_has_digit, others))
         if found and with_digits > len(others) / 2:
             texts = list(dict.fromkeys(found.values()))
             yield Placeholders(column, list(found), texts, len(others), with_digits)
+
+
+def _has_digit(gold: str) -> bool:
+    return any(map(str.isdigit, gold))

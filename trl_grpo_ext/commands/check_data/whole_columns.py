@@ -60,7 +60,9 @@ def gold_faults(mix: RewardMix, rows: Any, lines: FileLines | None) -> Iterator[
         several = [found for found in golds.values() if _contradict(found, rows, verifier)]
         if several:
             yield _contradiction(several, column, lines)
-        texts = {gold.text for found in golds.values() for gold in found}
+        texts: set[str] = set()
+        for found in golds.values():
+            texts.update(gold.text for gold in found)
         if len(texts) == 1 and len(golds) >= FEWEST_PROMPTS:
             yield (
                 f"the gold of each row is {texts.pop()!r} in `{column}`: a policy that always says so is always "
@@ -73,6 +75,7 @@ def _golds_by_prompt(rows: Any, column: str) -> dict[str, list[Gold]]:
     for row, (prompt, cell) in enumerate(zip(rows["prompt"], rows[column], strict=True)):
         texts = gold_texts(cell)
         if texts:
+            # A conversation is a list, which cannot be a key.
             key = prompt if isinstance(prompt, str) else json.dumps(prompt, default=str)
             golds.setdefault(key, []).append(Gold(row, texts[0].strip()))
     return golds
@@ -84,8 +87,11 @@ def _contradict(golds: list[Gold], rows: Any, verifier: GoldVerifier) -> bool:
     others = {gold.text for gold in golds} - {first.text}
     if not others:
         return False
+    # In the usual marks: a verifier that reads boxes only finds the other gold, too.
     samples = [sample_of_row(rows[first.row], MARKED.format(other)) for other in others]
-    return any(verdict.score == 0.0 for verdict in verifier.judge_samples(samples))
+    verdicts = verifier.judge_samples(samples)
+    # A verdict without a score, such as a fault of the data, contradicts nothing.
+    return any(verdict.score == 0.0 for verdict in verdicts)
 
 
 def _contradiction(several: list[list[Gold]], column: str, lines: FileLines | None) -> str:

@@ -187,6 +187,7 @@ def _read(
         raise ValueError(
             f"At temperature 0 the completions of a prompt are all the same; got --samples {arguments.samples}."
         )
+    # Sampling at temperature 0 is refused by transformers; `greedy` stands for it.
     if temperature:
         flags += ["--temperature", str(temperature)]
     if models:

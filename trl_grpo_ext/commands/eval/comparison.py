@@ -71,6 +71,7 @@ def _pairs(
 ) -> list[tuple[Mapping[str, float], Mapping[str, float]]]:
     """Pair figures of equal prompts from both evaluations; repeated prompts are paired in order."""
     others: dict[str, list[Mapping[str, float]]] = defaultdict(list)
+    # Reversed, so that `pop` gives repeated prompts in their order.
     for prompt in reversed(second):
         others[prompt.key].append(prompt.values)
     pairs = []
@@ -102,6 +103,7 @@ def paired_difference(differences: Sequence[float]) -> Difference:
         means += numbers[drawn].mean(axis=1).tolist()
     low, high = np.percentile(means, (2.5, 97.5)).tolist()
     mean = float(numbers.mean())
+    # Of few, skewed differences, the mean may lie outside of the percentiles.
     return Difference(
         interval=Interval(mean, min(low, mean), max(high, mean)),
         prompts=size,

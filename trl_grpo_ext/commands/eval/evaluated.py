@@ -148,9 +148,9 @@ def read_evaluation(folder: Path, label: str, ks: Sequence[int] | None = None) -
 def _add(found: Evaluated, card: Scorecard) -> None:
     found.tally.add(card)
     found.prompts += prompt_figures(card, found.ks)
-    found.unjudged += sum(
-        verdict is None or verdict.score is None for verdict in card.primary
-    )
+    for verdict in card.primary:
+        if verdict is None or verdict.score is None:
+            found.unjudged += 1
     found.lengths += card.tokens[np.isfinite(card.tokens)].tolist()
     known = [sample.truncated for sample in card.samples if sample.truncated is not None]
     found.cut += Estimate.share(sum(known), len(known))
@@ -171,6 +171,7 @@ def prompt_figures(card: Scorecard, ks: Sequence[int]) -> Iterator[PromptFigures
     """Yield the figures of each prompt in a batch, with pass@k and maj@k for each k in `ks`."""
     for rows in card.members:
         first = card.samples[rows[0]]
+        # Sorted, since two evaluations may have the columns in another order.
         identity = json.dumps([first.prompt, dict(first.row)], sort_keys=True, default=told)
         key = hashlib.sha256(identity.encode("utf-8", "backslashreplace")).hexdigest()
         values = {**_outcomes(card, rows, ks), **_term_scores(card, rows)}
@@ -198,6 +199,7 @@ def _outcomes(card: Scorecard, rows: Sequence[int], ks: Sequence[int]) -> dict[s
         values[f"pass@{k}"] = pass_at_k(len(judged), right, k)
         if k < FEWEST_VOTES:
             continue
+        # Completions that are left over at the end are too few for another vote.
         starts = range(0, len(judged) - k + 1, k)
         votes = [majority(judged[start : start + k]) for start in starts]
         values[f"maj@{k}"] = sum(vote.right for vote in votes) / len(votes)

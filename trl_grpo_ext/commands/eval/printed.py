@@ -137,8 +137,8 @@ def _spec(name: str, intervals: Sequence[Interval | None]) -> str:
     """Choose a format: of long completions, decimals of the tokens would take room from the names."""
     if name != "tokens":
         return "z.3f"
-    fits = all(len(shown(interval, "z.1f")) <= LABEL_CHARS for interval in intervals)
-    return "z.1f" if fits else "z.0f"
+    widths = [len(shown(interval, "z.1f")) for interval in intervals]
+    return "z.1f" if max(widths) <= LABEL_CHARS else "z.0f"
 
 
 def _in_lines(text: str, width: int) -> str:
@@ -148,9 +148,9 @@ def _in_lines(text: str, width: int) -> str:
         >>> _in_lines("language_consistency", 14).splitlines()
         ['language_', 'consistency']
     """
-    return (
-        "\n".join(re.findall(rf".{{1,{width}}}(?:(?<=[_/-])|$)|.{{{width}}}", text)) or text
-    )
+    lines = re.findall(rf".{{1,{width}}}(?:(?<=[_/-])|$)|.{{{width}}}", text)
+    # A dot matches no line break, so a text of line breaks alone is in no line.
+    return "\n".join(lines) or text
 
 
 def _title(record: Mapping[str, Any]) -> str:
@@ -168,8 +168,12 @@ def _title(record: Mapping[str, Any]) -> str:
 
 def _figures(found: Sequence[Evaluated]) -> list[str]:
     """Return figure names in row order."""
-    ks = list(dict.fromkeys(k for one in found for k in one.ks))
-    terms = dict.fromkeys(term for one in found for term in one.tally.terms)
+    # A dict keeps the order and drops names that both evaluations have.
+    ks: dict[int, None] = {}
+    terms: dict[str, None] = {}
+    for one in found:
+        ks |= dict.fromkeys(one.ks)
+        terms |= dict.fromkeys(one.tally.terms)
     return [
         *(f"pass@{k}" for k in ks),
         *(f"maj@{k}" for k in ks if k >= FEWEST_VOTES),

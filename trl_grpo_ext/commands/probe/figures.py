@@ -108,6 +108,7 @@ def live_share(attempts: Attempts, group_size: int) -> Interval | None:
     if not attempts.size:
         return None
     counted = min(group_size, attempts.size)
+    # A prompt with fewer judged completions makes no group of this size.
     live = [
         1 - _dead(counts, counted) for counts in attempts.alike if sum(counts) >= counted
     ]
@@ -182,8 +183,10 @@ class Probe:
 def probe(cards: Sequence[Scorecard], settings: Mapping[str, Any]) -> Probe:
     """Reduce the recorded batches of a probe to its figures; `settings` are the run's, as in `RecordedRun.settings`."""
     attempts = attempts_of(cards)
+    # TRL's default is 8.
     own = int(settings.get("num_generations") or GROUP_SIZES[1])
-    live = {size: live_share(attempts, size) for size in sorted({*GROUP_SIZES, own})}
+    sizes = sorted({*GROUP_SIZES, own})
+    live = {size: live_share(attempts, size) for size in sizes}
     rate = Grouped.alone((attempts.right / attempts.judged).tolist()).interval
     totals = BatchTotals([reduce_card(card, settings) for card in cards])
     size = totals.completions
@@ -233,6 +236,7 @@ def _differs(cards: Sequence[Scorecard], term: str) -> float:
     flags = []
     for card in cards:
         values = np.array(card.values[term], dtype=float)
+        # A void completion has no part in its group: NaN is left out of the comparison.
         flags.append(card.differs(np.where(card.kept, values, np.nan)))
     return float(np.concatenate(flags).mean())
 

@@ -149,6 +149,7 @@ class AdvantageChanges:
         self, old: Scorecard, new: Scorecard, before: Advantages, after: Advantages
     ) -> None:
         """Add a batch: recorded scorecard, rescored scorecard, and both sides' advantages."""
+        # A void completion has no advantage to correlate.
         kept = old.kept & new.kept
         self._pairs.append((before.settled[kept], after.settled[kept]))
         changed = np.flatnonzero(before.signs != after.signs)
@@ -167,7 +168,8 @@ class AdvantageChanges:
                 "new_parts": _parts(new, index),
             }
             said = (example["group"], example["text"])
-            if said not in [(one["group"], one["text"]) for one in self.examples]:
+            said_before = [(one["group"], one["text"]) for one in self.examples]
+            if said not in said_before:
                 self.examples.append(example)
         self.examples.sort(key=_change, reverse=True)
         del self.examples[self.most_examples :]
@@ -267,13 +269,14 @@ class GroupChanges:
         }
 
     def to_record(self) -> dict[str, Any]:
+        shares = {}
+        for kind, (old, new) in self.shares().items():
+            shares[kind] = {"old": old, "new": new}
         return {
             "groups": self.groups,
             "come_alive": self.come_alive,
             "die": self.die,
-            "shares": {
-                kind: {"old": old, "new": new} for kind, (old, new) in self.shares().items()
-            },
+            "shares": shares,
             "changes": self.changes,
         }
 
@@ -337,6 +340,7 @@ class Comparison:
         if card.advantages is None:
             self.without_advantages += 1
             return
+        # TRL computes advantages in float32.
         recorded = np.array(card.advantages, dtype=np.float32)
         difference = np.abs(recorded - computed.values)
         self.largest_difference = max(

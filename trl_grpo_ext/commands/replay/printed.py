@@ -52,6 +52,7 @@ def _terms(replayed: ReplayedRun) -> WholeTable:
             source = f"{term.changed} differ"
         table.add_row(name, _both(*weights), _both(*of_advantages), _both(*values), source)
     others = [_percent(side.others_share) for side in sides]
+    # A share that rounds to 0 needs no line.
     if not {"0%", "-"}.issuperset(others):
         table.add_row("(beside the mix)", "", _both(*others), "", "as recorded")
     table.add_section()

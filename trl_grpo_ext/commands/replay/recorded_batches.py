@@ -43,6 +43,7 @@ class RecordedBatches:
             if about.mode == selection.mode and selection.has_step(about.step):
                 meant.append(number)
         self.terms = tuple(terms)
+        # Batches of a run have one size, which the first readable batch tells.
         first = next(filter(None, map(self.card, meant)), None)
         self.numbers = selection.within_limit(meant, 1 if first is None else len(first))
         self.left_out = len(meant) - len(self.numbers)
@@ -166,6 +167,7 @@ class RunClock:
         if not isinstance(steps, int) or steps <= 0:
             steps = _checkpoints_last_step(run.folder)
         if steps is None and ended:
+            # A run that ended before its first step has no length: `progress` would divide by 0.
             steps = max(int(entry["step"]) for entry in logs) or None
         return cls(last_step=steps, ended=ended)
 
@@ -199,6 +201,7 @@ def _checkpoints_last_step(folder: Path) -> int | None:
     for path in reversed(states):
         try:
             steps = json.loads(path.read_text(encoding="utf-8"))["max_steps"]
+        # A run that goes on may write a checkpoint, or delete an old one, while it is read.
         except (ValueError, KeyError, OSError):
             continue
         if isinstance(steps, int) and steps > 0:

@@ -97,6 +97,7 @@ class ReplayedRun:
         """Rescore a recorded batch, and compare it."""
         if self.beside.intersection(card.terms):
             card = card.with_terms_as_others(self.beside)
+        # Once, by the first batch: all rows of a dataset have the same columns.
         if not self.comparison.batches:
             self._check_columns(card)
         self._has_others |= card.has_others

@@ -81,6 +81,7 @@ class Rescorer:
         for row, was_void in enumerate(old.void):
             if not was_void:
                 continue
+            # With 0 the new terms alone decide; None keeps a completion void that no term in force judges.
             is_scored = any(card.verdicts[term][row] is not None for term in card.in_force)
             others[row] = 0.0 if is_scored else None
         new = card.with_others(others)
@@ -111,11 +112,10 @@ def _same_verifiers(mix: RewardMix, recorded: Mapping[str, str | None]) -> dict[
         if isinstance(verifier, GroupVerifier):
             continue
         identity = verifier_identity(verifier)
-        same = [
-            name
-            for name, other in recorded.items()
-            if other is not None and other == identity
-        ]
+        # An unknown verifier equals none, not even another unknown one.
+        if identity is None:
+            continue
+        same = [name for name, other in recorded.items() if other == identity]
         if term.name in same:
             reusable[term.name] = term.name
         elif same:

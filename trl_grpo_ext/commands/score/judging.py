@@ -185,8 +185,10 @@ def judge_file(
         few = completions.batches(FEW, whole_groups=compares)
         times = 1
         lines = completions.lines()
+        # Small batches are joined, so that the next batch may be larger without reading the file anew.
         while samples := list(itertools.chain.from_iterable(itertools.islice(few, times))):
             began = time.monotonic()
+            # The weights at the start of training; in mode `eval`, terms of evaluations judge, too.
             card = mix.score(samples, step=0, mode="eval")
             with _ctrl_c_waits():
                 if write is not None:
@@ -217,6 +219,7 @@ def _ctrl_c_waits() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, handler)
+    # The handler of a parent that ignores Ctrl-C is a number, not a function.
     if came and callable(handler):
         handler(*came[0])
 
@@ -225,6 +228,7 @@ def check_output(path: Path, *, source: Path, overwrite: bool) -> None:
     """Raise a ValueError if verdicts on the file `source` cannot be written to `path`."""
     if path.suffix not in KINDS:
         raise ValueError(f"The output must end in {' or '.join(KINDS)}, got {str(path)!r}.")
+    # Resolved: a link to the completions would let the verdicts overwrite them.
     if path.resolve() == source.resolve():
         raise ValueError(f"The output {str(path)!r} is the file of the completions.")
     if path.is_dir():
@@ -266,13 +270,14 @@ def verdict_rows(card: Scorecard, first: int) -> pa.Table:
     rows = verdicts["sample"]
     found = {column.name: verdicts[column.name] for column in OF_VERDICTS}
     found |= {column.name: samples[column.name].take(rows) for column in OF_SAMPLES}
-    return pa.table(found | {"sample": pc.add(rows, first)}, schema=SCHEMA).take(
-        pc.sort_indices(rows)
-    )
+    table = pa.table(found | {"sample": pc.add(rows, first)}, schema=SCHEMA)
+    # Recorded tables are ordered by term; a reader of the file wants the verdicts of a completion together.
+    return table.take(pc.sort_indices(rows))
 
 
 def _write_lines(file: IO[bytes], table: pa.Table) -> None:
     for row in table.to_pylist():
+        # The table has the details as JSON text, for Parquet; in JSON Lines they are a mapping.
         row["details"] = json.loads(row["details"])
         file.write(json.dumps(row, ensure_ascii=False, allow_nan=False).encode() + b"\n")
     # A killed process leaves its written batches on disk.
