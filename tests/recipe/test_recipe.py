@@ -449,6 +449,23 @@ def test_a_first_reward_of_negative_weight_is_warned_of(
     assert "trained away from what it counts as right" in caplog.text
 
 
+def test_a_verifier_that_takes_any_settings_gets_them_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "any_settings.py").write_text(
+        "from trl_grpo_ext import Verifier\n"
+        "class Kept(Verifier):\n"
+        "    def __init__(self, **settings):\n"
+        "        super().__init__()\n"
+        "        self.kept = settings\n"
+        "    def verify(self, sample): return True\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    mix = build_mix([{"verifier": "any_settings.Kept", "depth": 3, "settings": 4}])
+    [(_, verifier)] = mix.verifiers
+    assert vars(verifier)["kept"] == {"depth": 3, "settings": 4}
+
+
 def test_a_verifier_may_be_a_class_an_instance_or_a_function_by_dotted_path(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

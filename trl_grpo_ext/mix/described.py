@@ -14,7 +14,7 @@ from trl_grpo_ext.mix.schedule import CURVES, Schedule, Weight
 from trl_grpo_ext.mix.shape import GONE, NAMES, Shape
 from trl_grpo_ext.mix.term import RewardTerm
 from trl_grpo_ext.protocol import Verifier
-from trl_grpo_ext.rewards.function import PlainFunction, is_plain_function
+from trl_grpo_ext.rewards.function import VARIABLE, PlainFunction, is_plain_function
 from trl_grpo_ext.rewards.registry import (
     GONE_SETTINGS,
     find_verifier,
@@ -161,9 +161,11 @@ def _check_arguments(
     of_the_entry: tuple[str, ...],
 ) -> None:
     # The class itself would raise a TypeError that suggests nothing.
-    valid = list(inspect.signature(verifier).parameters)
+    parameters = inspect.signature(verifier).parameters.values()
+    takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
+    valid = [parameter.name for parameter in parameters if parameter.kind not in VARIABLE]
     for key in arguments:
-        if key in valid:
+        if key in valid or takes_any:
             continue
         instead = GONE_SETTINGS.get((verifier.__qualname__, key))
         if instead is not None:

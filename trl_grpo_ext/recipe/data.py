@@ -79,6 +79,8 @@ def load_data(arguments: RecipeArguments, *, purpose: Purpose = "train") -> dict
     mapped = {split: map_prompts(rows, arguments) for split, rows in selected.items()}
     if arguments.rate is not None and purpose == "train":
         mapped[train] = with_rates(mapped[train], arguments.rate, str(arguments.rates_from))
+        # Of the rows left, the numbers are unknown.
+        numbers.pop(train, None)
     for rows in mapped.values():
         # datasets names every JSON file `json`; reports show this name.
         rows.info.dataset_name = name
