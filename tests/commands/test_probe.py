@@ -31,6 +31,7 @@ SETTINGS = {"num_generations": SIZE}
 RIGHT = Verdict(status=Status.CORRECT, score=1.0, answer="4")
 WRONG = Verdict(status=Status.INCORRECT, score=0.0, answer="5")
 UNREAD = Verdict(status=Status.UNPARSEABLE, score=0.0)
+POINTS = [Verdict(status=Status.SCORED, score=float(n % 2)) for n in range(8 * SIZE)]
 FAILED = Verdict(status=Status.ERROR, score=None, blame=Blame.GRADER, reason="worker_died")
 
 
@@ -123,6 +124,10 @@ def test_a_group_is_live_if_any_reward_with_weight_differs() -> None:
         (
             [replace(card_of({"accuracy": [RIGHT, WRONG]}, [1.0], size=1), mode="eval")],
             "There is nothing to go by",
+        ),
+        (
+            [replace(card_of({"points": POINTS}, [1.0], size=SIZE), mode="eval")],
+            "`points` gives numbers, and nothing says which one is right",
         ),
     ],
 )

@@ -16,6 +16,10 @@ from trl_grpo_ext.diagnostics.diagnosis import Diagnosis
 ANSWERS = ("43", "57", "81", "26", "72", "35", "64", "98")
 
 
+def marked(score: float) -> Verdict:
+    return Verdict(status=Status.SCORED, score=score)
+
+
 def wrong(answer: str, gold: str) -> Verdict:
     return Verdict(
         status=Status.INCORRECT, score=0.0, answer=answer, details={"gold": gold}
@@ -224,14 +228,26 @@ def test_usual_settings_are_no_cause(settings: Mapping[str, Any]) -> None:
     assert "odd_settings" not in [cause.code for cause in causes]
 
 
-@pytest.mark.parametrize(("answer", "is_told"), [("4400", True), ("4361", False)])
+@pytest.mark.parametrize(
+    ("answer", "verdicts", "is_told"),
+    [
+        ("4400", [wrong("4400", "4361")], True),
+        ("4361", [wrong("4361", "4361")], False),
+        # Marks without a range: the best one is right, unless there are many.
+        ("4400", [marked(0.0)], True),
+        ("4400", [marked(1.0)], False),
+        ("4400", [marked(1.0), marked(0.0)], False),
+        ("4400", [marked(0.1), marked(0.2), marked(0.3), marked(0.4)], False),
+    ],
+)
 def test_a_tool_whose_results_are_given_as_answers_and_are_wrong_is_named(
-    answer: str, is_told: bool
+    answer: str, verdicts: list[Verdict], is_told: bool
 ) -> None:
     messages = [{"role": "tool", "name": "multiply", "content": "4400"}]
+    column = verdicts * (32 // len(verdicts))
     cards = []
     for step in range(24):
-        card = batch({"answer": [wrong(answer, "4361")] * 32}, step=step, messages=messages)
+        card = batch({"answer": column}, step=step, messages=messages)
         samples = [replace(sample, text=rf"\boxed{{{answer}}}") for sample in card.samples]
         cards.append(replace(card, samples=tuple(samples)))
     sentence = diagnosis_of(cards, {}).sentence

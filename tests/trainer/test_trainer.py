@@ -225,13 +225,8 @@ def test_it_takes_whatever_trl_takes(
         "think_format_reward",
     ]
     assert trainer.reward_weights.tolist() == pytest.approx(weights)
-    assert cards[0].terms == (
-        "math_reward",
-        "think_format_reward",
-        "length",
-        "slow",
-        "reward_model",
-    )
+    # The first is the primary term, so functions stand where the user has put them.
+    assert cards[0].terms == tuple(trainer.reward_func_names)
     assert (
         len(rewards) == 5
     )  # TRL appends to the list it is given; the user's is left alone

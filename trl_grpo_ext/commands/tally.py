@@ -184,6 +184,14 @@ def _lines(summary: Mapping[str, Any]) -> Iterator[str]:
         yield f"The verdicts are in {summary['output']}"
 
 
+def told_range(term: str) -> str:
+    """Say why no success rate of a term is known, and what makes it known."""
+    return (
+        f"`{term}` gives numbers, and nothing says which one is right, so no success rate is known: set the worst and "
+        f"the best in its entry, such as `score_range: [0, 1]`."
+    )
+
+
 def told_verdicts(term: Mapping[str, Any]) -> str:
     """List the number of verdicts per status, given a record by `TermTally.to_record`."""
     return ", ".join(

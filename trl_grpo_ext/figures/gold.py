@@ -227,8 +227,15 @@ def _weight(card: Scorecard) -> float:
 
 
 def tool_answers(card: Scorecard) -> Counter[tuple[str, bool]]:
-    """Count completions that end on a tool's last result, by the tool's name and whether the verdict is correct."""
+    """Count completions that end on a tool's last result, by the tool's name and whether the verdict is correct.
+
+    Of scores without a range, the best one is right if the batch has only it and 0; of other scores none is known.
+    """
     found: Counter[tuple[str, bool]] = Counter()
+    marks = {
+        verdict.score for verdict in card.primary if verdict and verdict.score is not None
+    }
+    best = max(marks, default=0.0)
     for row, sample in enumerate(card.samples):
         results = [
             message for message in sample.messages or () if message.get("role") == "tool"
@@ -237,7 +244,12 @@ def tool_answers(card: Scorecard) -> Counter[tuple[str, bool]]:
             continue
         last = results[-1]
         if ends_on(sample.text[-MOST_END:], str(last.get("content")).strip()):
-            found[str(last.get("name", "")), _status(card, row) is Status.CORRECT] += 1
+            is_right = _status(card, row) is Status.CORRECT
+            if _status(card, row) is Status.SCORED:
+                if not marks <= {0.0, best}:
+                    continue
+                is_right = _score(card, row) == best > 0
+            found[str(last.get("name", "")), is_right] += 1
     return found
 
 

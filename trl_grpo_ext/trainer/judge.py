@@ -189,12 +189,14 @@ class Judge:
 
         As in TRL, NaN among the rewards says that a function does not apply to the row.
         """
-        weights = dict(card.weights)
+        weights: dict[str, float] = {}
         verdicts = dict(card.verdicts)
         values = dict(card.values)
         gated = dict(card.gated)
+        # In the user's order: the first term with weight is the primary one, a function or not.
         for column, name in enumerate(self._all_names):
             if name in self._positions:
+                weights[name] = card.weights[name]
                 continue
             given = zip(
                 rewards[:, column].tolist(), failing[:, column].tolist(), strict=True

@@ -17,11 +17,12 @@ from trl_grpo_ext.commands.eval.evaluated import (
     Evaluated,
     keep_figures,
 )
-from trl_grpo_ext.commands.tally import told_reasons, told_verdicts
+from trl_grpo_ext.commands.tally import told_range, told_reasons, told_verdicts
 from trl_grpo_ext.report.write import write_report
 from trl_grpo_ext.support.estimate import Interval
 from trl_grpo_ext.support.files import write_json
 from trl_grpo_ext.support.printer import WholeTable, print_json, print_lines, shown
+from trl_grpo_ext.verdict import Status
 
 # Line width of a model's label, in characters: as wide as an interval.
 LABEL_CHARS = 20
@@ -153,6 +154,11 @@ def _in_lines(text: str, width: int) -> str:
     return "\n".join(lines) or text
 
 
+def _has_scores_only(term: Mapping[str, Any]) -> bool:
+    scored = term["statuses"][str(Status.SCORED)]
+    return bool(scored) and scored == term["verdicts"]
+
+
 def _title(record: Mapping[str, Any]) -> str:
     drawn = "greedy"
     if record["temperature"]:
@@ -189,6 +195,9 @@ def _lines(record: Mapping[str, Any]) -> Iterator[str]:
         if term["reasons"]:
             reasons = f" ({told_reasons(term)})"
         yield f"  {name}: {told_verdicts(term)}{reasons}"
+    primary = next((name for name, term in record["terms"].items() if term["weight"]), "")
+    if primary and _has_scores_only(record["terms"][primary]):
+        yield f"  {told_range(primary)}"
     yield f"  {record['completions']:,} completions; {record['unjudged']:,} of them could not be judged."
     for name, figure in record.items():
         if name.startswith("pass@") and figure and figure["left_out"]:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from trl_grpo_ext.commands.tally import told_range
 from trl_grpo_ext.diagnostics.batches import percent
 from trl_grpo_ext.diagnostics.checks import CHECKS
 from trl_grpo_ext.diagnostics.checks.dead_groups import LEAST_LIVE
@@ -31,6 +32,7 @@ from trl_grpo_ext.scorecard import Scorecard
 from trl_grpo_ext.support.estimate import Grouped, Interval
 from trl_grpo_ext.support.files import write_json
 from trl_grpo_ext.support.printer import print_json
+from trl_grpo_ext.verdict import Status
 
 # Group sizes that are compared; the recipe's own is added.
 GROUP_SIZES = (4, 8, 16, 32)
@@ -194,7 +196,9 @@ def probe(cards: Sequence[Scorecard], settings: Mapping[str, Any]) -> Probe:
     groups = sum(len(card.members) for card in cards)
     terms = cards[0].terms if cards else ()
     return Probe(
-        sentence=_sentence(_obstacle(cards, settings), rate, live[own], own),
+        sentence=_sentence(
+            _obstacle(cards, settings), rate, live[own], own, unknown=_without_range(cards)
+        ),
         prompts=groups,
         samples=attempts.size,
         num_generations=own,
@@ -261,11 +265,31 @@ def _obstacle(cards: Sequence[Scorecard], settings: Mapping[str, Any]) -> Findin
     return None
 
 
+def _without_range(cards: Sequence[Scorecard]) -> str:
+    """Return the primary term if all its verdicts are scores without a range; empty otherwise."""
+    term = ""
+    for card in cards:
+        for name, verdict in zip(card.primary_terms, card.primary, strict=True):
+            if verdict is None or name is None:
+                continue
+            if verdict.status is not Status.SCORED:
+                return ""
+            term = name
+    return term
+
+
 def _sentence(
-    obstacle: Finding | None, rate: Interval | None, live: Interval | None, size: int
+    obstacle: Finding | None,
+    rate: Interval | None,
+    live: Interval | None,
+    size: int,
+    *,
+    unknown: str,
 ) -> str:
     if obstacle is not None:
         return f"{OBSTACLES[obstacle.code]}: {obstacle.sentence} {obstacle.action}"
+    if unknown:
+        return told_range(unknown)
     if rate is None or live is None:
         return (
             "There is nothing to go by: no prompt has two completions that could be judged."
