@@ -19,6 +19,7 @@ from trl_grpo_ext.commands.audit.probes import ADVICE, PROBES, Said
 from trl_grpo_ext.commands.audit.reward import (
     MOST_FAILED,
     FunctionReward,
+    MixReward,
     check_attack,
     gold_columns,
     reward_named,
@@ -27,6 +28,7 @@ from trl_grpo_ext.commands.audit.static import audit_reward, is_paid
 from trl_grpo_ext.commands.audit.static import share as share_of
 from trl_grpo_ext.commands.audit.task import Task, read_tasks
 from trl_grpo_ext.commands.exit_status import FINE, FOUND, REFUSED
+from trl_grpo_ext.mix.described import build_mix
 from trl_grpo_ext.recipe.arguments import RecipeArguments
 from trl_grpo_ext.recipe.data import load_data
 from trl_grpo_ext.recipe.file import load_recipe
@@ -188,6 +190,21 @@ def test_a_function_that_breaks_is_a_finding(
     assert reasons("hangs") == ["1.0", "hangs", "1.0"]
     (ended,) = FunctionReward("broken_rewards", "ends").judge_samples(samples[:1])
     assert ended.reason.startswith("raised_")
+
+
+def test_a_function_of_a_recipe_that_ends_its_process_does_not_end_the_audit(
+    modules: Path,
+) -> None:
+    (modules / "ending_rewards.py").write_text(
+        "def ends(completions, **_):\n"
+        "    import os\n"
+        "    if any('exit' in one for one in completions): os._exit(0)\n"
+        "    return [1.0] * len(completions)\n"
+    )
+    reward = MixReward(build_mix([{"verifier": "ending_rewards.ends"}]), "recipe")
+    samples = [Sample(text=text, prompt="p", row={}) for text in ("x", "exit", "c")]
+    scores = [verdict.score for verdict in reward.judge_samples(samples)]
+    assert scores == [1.0, None, 1.0]
 
 
 def test_conversations_are_passed_as_trl_passes_them() -> None:

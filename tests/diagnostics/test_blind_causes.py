@@ -313,7 +313,7 @@ def test_golds_that_hold_their_solution_are_the_cause_where_right_answers_are_tu
         "The verifier, not the model: `answer` turns down 100 % of the"
     )
     assert "with the gold `15 + 29 = 44 #### 44`" in found.sentence
-    assert found.action.startswith("Leave only the answer in the golds")
+    assert "whether it compares with the whole gold, which holds more" in found.action
 
 
 @pytest.mark.parametrize(

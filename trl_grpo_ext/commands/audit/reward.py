@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from trl_grpo_ext.answers.golds import GOLD_COLUMNS
@@ -10,6 +11,7 @@ from trl_grpo_ext.commands.arguments import rewards_entry
 from trl_grpo_ext.commands.audit.task import Kind
 from trl_grpo_ext.mix.described import build_mix
 from trl_grpo_ext.mix.reward_mix import RewardMix
+from trl_grpo_ext.mix.term import RewardTerm
 from trl_grpo_ext.protocol import BatchVerifier, Verifier
 from trl_grpo_ext.rewards.bases.answer_verifier import GoldVerifier
 from trl_grpo_ext.rewards.composed import Composition, Rescored
@@ -123,10 +125,11 @@ def is_shipped(reward: Verifier) -> bool:
 
 def check_attack(reward: Verifier, kind: Kind) -> None:
     """Raise a ValueError if a policy would write programs and the reward may run them outside a sandbox."""
-    if kind == "program" and isinstance(reward, FunctionReward):
+    functions = [part.name for part in _parts(reward) if isinstance(part, FunctionReward)]
+    if kind == "program" and functions:
         raise ValueError(
-            f"--attack lets a policy write programs, and nothing says that the function {reward.name!r} runs them in a "
-            f"sandbox. Make it a Verifier that does, or leave --attack out: the probes' programs do no harm."
+            f"--attack lets a policy write programs, and nothing says that the function {functions[0]!r} runs them in "
+            f"a sandbox. Make it a Verifier that does, or leave --attack out: the probes' programs do no harm."
         )
 
 
@@ -150,7 +153,9 @@ class MixReward(BatchVerifier):
             for name, weight in mix.weights_at(0.0, step=0).items()
             if weight
         ]
-        self.mix = mix
+        self._written = mix
+        # A function may end its process by a probe, which would end the audit without a word.
+        self.mix = RewardMix([_with_own_process(term) for term in mix.terms])
         self.name = f"{recipe} ({' + '.join(terms)})"
 
     def judge_samples(self, samples: Sequence[Sample]) -> list[Verdict]:
@@ -162,10 +167,24 @@ class MixReward(BatchVerifier):
         return found
 
     def check_columns(self, columns: Collection[str]) -> None:
-        self.mix.check_columns(columns)
+        self._written.check_columns(columns)
 
     def close(self) -> None:
         self.mix.close()
+
+
+def _with_own_process(term: RewardTerm) -> RewardTerm:
+    """Return a term whose plain function runs in a worker process, if another process can find the function."""
+    if not isinstance(term.verifier, PlainFunction):
+        return term
+    function = term.verifier.function
+    module = getattr(function, "__module__", None) or "__main__"
+    attribute = getattr(function, "__qualname__", "")
+    try:
+        is_found = module != "__main__" and find_object(module, attribute) is function
+    except (ImportError, AttributeError):
+        is_found = False
+    return replace(term, verifier=FunctionReward(module, attribute)) if is_found else term
 
 
 def _unscored(verdicts: Sequence[Verdict | None]) -> Verdict:

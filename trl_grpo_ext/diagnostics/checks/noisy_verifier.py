@@ -153,15 +153,13 @@ def other_answers(window: Window) -> CheckResult:
 
 
 def _of_refusal(term: str, gold: str) -> str:
-    """Advise on refused right answers: clean golds with a solution inside, else judge a completion by hand."""
+    """Advise to judge a refused right answer by hand, with an eye on a gold that holds its solution."""
+    compares = "compares text with number, or minds case and spaces"
     if gold_texts(gold) != (gold,):
-        return (
-            "Leave only the answer in the golds: they hold more than it. "
-            f"Or let {term} read it there, as `math` does."
-        )
+        compares = "compares with the whole gold, which holds more than the answer (`math` reads it there)"
     return (
         f"Judge such a completion with {term} by hand: see where it looks for the answer (a tag, a box, the first "
-        f"number, the whole text), and whether it compares text with number, or minds case and spaces."
+        f"number, the whole text), and whether it {compares}."
     )
 
 
