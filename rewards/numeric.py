@@ -8,7 +8,12 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar, Literal, NamedTuple, get_args
 
-from trl_grpo_ext.answers.find.asked import asked_unit, asks_percentage, in_sterling
+from trl_grpo_ext.answers.find.asked import (
+    asked_unit,
+    asks_percentage,
+    in_sterling,
+    without_asked_rate,
+)
 from trl_grpo_ext.answers.find.final_answer import (
     AnswerFrom,
     FinalAnswer,
@@ -34,7 +39,7 @@ from trl_grpo_ext.protocol import is_number
 from trl_grpo_ext.rewards.bases.answer_verifier import AnswerVerifier
 from trl_grpo_ext.sample import Sample, last_message
 from trl_grpo_ext.support.text import did_you_mean
-from trl_grpo_ext.verdict import Verdict
+from trl_grpo_ext.verdict import Status, Verdict
 
 Percent = Literal["fraction", "number", "either"]
 PERCENTS: tuple[str, ...] = get_args(Percent)
@@ -239,7 +244,17 @@ class NumericVerifier(AnswerVerifier[Golds]):
         return None
 
     def judge_answer(self, answer: str, gold: Golds) -> Verdict:
-        said = self._read(in_sterling(answer, gold.prompt))
+        text = in_sterling(answer, gold.prompt)
+        verdict = self._judge_text(text, answer, gold)
+        bare = without_asked_rate(text, (), gold.prompt)
+        # A gold may have the rate too: "$18.50 per hour".
+        if verdict.status is Status.CORRECT or bare == text:
+            return verdict
+        return self._judge_text(bare, answer, gold)
+
+    def _judge_text(self, text: str, answer: str, gold: Golds) -> Verdict:
+        """Judge a text that stands for an answer."""
+        said = self._read(text)
         if not isinstance(said, Amount):
             return unreadable(said)
         differences = {self._difference(one, said, gold.prompt) for one in gold.amounts}

@@ -138,6 +138,13 @@ def test_tolerances_and_percents_are_exact(
             ["30 pounds", "£30", "3000 pence"],
             ["30 pence", "$30"],
         ),
+        (
+            "At $15 per hour, 8 hours a day, how much is it per day?",
+            "$120",
+            ["$120 per day", "$120/day", r"\boxed{\$120/\text{day}}", "$120 a day", "$120"],
+            ["$120 per hour", "$15 per day", "$5 a day and $115 a night"],
+        ),
+        ("What is the price per kilogram?", "$2 per kg", ["$2 per kg"], ["$2 per g"]),
         ("What percentage passed?", 0.7, ["70%", "0.7"], ["0.7%", "70"]),
         (
             "What percentage passed?",
@@ -156,7 +163,7 @@ def test_tolerances_and_percents_are_exact(
         ),
     ],
 )
-def test_the_prompt_tells_how_percentages_and_pounds_are_read(
+def test_the_prompt_tells_how_percentages_pounds_and_rates_are_read(
     question: str, gold: Any, right: list[str], wrong: list[str]
 ) -> None:
     texts = [*right, *wrong]

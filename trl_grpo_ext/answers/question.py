@@ -8,7 +8,12 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from trl_grpo_ext.answers.find.asked import as_asked, in_sterling, with_question
+from trl_grpo_ext.answers.find.asked import (
+    as_asked,
+    in_sterling,
+    with_question,
+    without_asked_rate,
+)
 from trl_grpo_ext.answers.find.asked_thing import with_asked_thing
 from trl_grpo_ext.answers.find.conclusions import FINITE
 from trl_grpo_ext.answers.find.final_answer import HEDGES, FinalAnswer
@@ -130,9 +135,10 @@ def ask(
             found, completion = alone, sentence or completion
     found = with_surroundings(found, golds, completion, prompt)
     golds = tuple(in_sterling(gold, prompt) for gold in golds)
-    found = replace(
-        found, answers=tuple(in_sterling(answer, prompt) for answer in found.answers)
-    )
+    answers = []
+    for answer in found.answers:
+        answers.append(without_asked_rate(in_sterling(answer, prompt), golds, prompt))
+    found = replace(found, answers=tuple(answers))
     if found.problem:
         return (
             wrong(found.problem)

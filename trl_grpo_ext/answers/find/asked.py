@@ -561,3 +561,45 @@ def _asked_part(answer: str, golds: Sequence[str], sentence: str, question: str)
             is_turned = 0 <= second < first
             return f"{other}:{one}" if is_turned else answer
     return answer
+
+
+# "$18.50 per hour", "$18.50/hour", "\$18.50 \text{ per hour}", "$18.50 a night".
+_RATE_END = re.compile(
+    r"(?P<text>\\(?:text|mathrm|mbox)\{\s*[^{}]*?)?"
+    r"(?:\s*/\s*|(?<![A-Za-z])(?:per|for\s+(?:each|every|one)|each|every|an?)\s+)"
+    r"(?:\\(?:text|mathrm|mbox)\{\s*)?(?P<unit>[A-Za-z]{2,})\s*\}?(?P<end>[\s.!*$]*)\Z"
+)
+# Of "At $15 per hour, how much is it per day?", the day.
+_ASKED_RATE = re.compile(
+    r"\b(?:how|what|which|find|calculate|compute|determine|give)\b(?!.*\b(?:how|what)\b)"
+    r".*?\b(?:per|each|every|one|an?|1)\s+([A-Za-z]{2,})",
+    re.IGNORECASE,
+)
+_NAMES_RATE = re.compile(r"/\s*\\?[A-Za-z]|\b(?:per|each|every)\b")
+
+
+def without_asked_rate(answer: str, golds: tuple[str, ...], prompt: str) -> str:
+    """Leave out the rate at the end of an amount of money, if the question names it and no gold has a rate.
+
+    Examples:
+        >>> asked = "She earned $148 in 8 hours. How much does she earn per hour?"
+        >>> without_asked_rate("$18.50/hour", ("$18.50",), asked), without_asked_rate("$18.50/day", ("$18.50",), asked)
+        ('$18.50', '$18.50/day')
+    """
+    found = _RATE_END.search(answer)
+    if found is None or any(map(_NAMES_RATE.search, golds)):
+        return answer
+    is_money = "$" in answer or any(map(is_currency, (*_WORD.findall(answer), *answer)))
+    if not is_money or len(_NUMBER.findall(answer)) != 1:
+        return answer
+    asked = _ASKED_RATE.search(question_of(prompt) or _task_of(prompt))
+    if asked is None or _unit_of(asked[1]) != _unit_of(found["unit"]):
+        return answer
+    # `\text{ dollars per hour}` keeps its dollars.
+    closed = f"{found['text']}}}" if found["text"] else ""
+    return f"{answer[: found.start()]}{closed}{found['end']}".strip()
+
+
+def _unit_of(word: str) -> Unit | str:
+    """Return a word's unit, equal for `kg` and `kilogram`; the word itself if it names none."""
+    return unit(word) if is_unit(word) else word.casefold()
