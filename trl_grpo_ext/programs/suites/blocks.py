@@ -226,7 +226,7 @@ def with_helpers(program: str, others: Sequence[str], names: Collection[str] = (
     """
     pieces = [program]
     bound = _bound(program)
-    missing = _mentions(program).union(names) - bound
+    missing = names_read_but_not_bound(program).union(names) - bound
     for other in reversed(others):
         if missing.isdisjoint(_names_at_the_top(other)):
             continue
@@ -235,6 +235,11 @@ def with_helpers(program: str, others: Sequence[str], names: Collection[str] = (
         bound |= _bound(helper)
         missing = (missing | _mentions(helper)) - bound
     return "".join(reversed(pieces))
+
+
+def names_read_but_not_bound(program: str) -> set[str]:
+    """Return the names that a program mentions, also in its texts and comments, and nowhere binds or imports."""
+    return _mentions(program) - _bound(program)
 
 
 def _mentions(code: str) -> set[str]:

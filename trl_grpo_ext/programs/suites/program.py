@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
 import textwrap
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -24,6 +25,7 @@ from trl_grpo_ext.programs.suites.blocks import (
 from trl_grpo_ext.programs.suites.source import (
     Statement,
     binds_of,
+    imported_modules,
     joined,
     reads_of,
     statements,
@@ -209,28 +211,41 @@ def _read(texts: tuple[str, ...], entry_point: str) -> PromptCode:
     ]
     defining = [code for code in codes if entry_point in binds_of(code.parts)]
     helping = [code for code in codes if any(part.is_code for part in code.parts)]
-    for found in (*defining, *helping):
-        return replace(found, parts=(*_helpers(helping, found), *found.parts))
+    importing = [code for code in codes if code.parts and all(map(_is_import, code.parts))]
+    for found in (*defining, *helping, *importing):
+        helpers = _helpers([*helping, *importing], found)
+        return replace(found, parts=(*helpers, *found.parts))
     return PromptCode(entry_point=entry_point)
 
 
 def _helpers(codes: Sequence[PromptCode], found: PromptCode) -> list[Statement]:
     """List functions, classes, imports and constants of other blocks of a prompt; blocks may also show usage."""
-    bound = binds_of(found.parts) | {found.entry_point}
+    bound = {found.entry_point}.union(*map(_binds, found.parts))
     helpers = []
     for code in codes:
         for part in code.parts:
-            binds = part.usage.binds
-            is_import = isinstance(part.node, ast.Import | ast.ImportFrom)
-            is_constant = part.is_definition and all(map(str.isupper, binds))
-            if (
-                binds
-                and binds.isdisjoint(bound)
-                and (part.is_code or is_import or is_constant)
-            ):
+            binds = _binds(part)
+            if binds and binds.isdisjoint(bound) and _is_helper(part):
                 helpers.append(part)
                 bound |= binds
     return helpers
+
+
+def _binds(part: Statement) -> frozenset[str]:
+    """Return the names that a statement binds; a star import stands for its names."""
+    return frozenset({part.text}) if part.is_star_import else part.usage.binds
+
+
+def _is_helper(part: Statement) -> bool:
+    if part.is_star_import:
+        # Tests that a prompt shows may import all of the program, as a module that the program does not have.
+        return sys.stdlib_module_names.issuperset(imported_modules(part.node))
+    is_constant = part.is_definition and all(map(str.isupper, part.usage.binds))
+    return part.is_code or _is_import(part) or is_constant
+
+
+def _is_import(part: Statement) -> bool:
+    return isinstance(part.node, ast.Import | ast.ImportFrom)
 
 
 def _user_texts(prompt: Prompt) -> list[str]:
