@@ -81,6 +81,10 @@ def test_the_program_is_the_last_python_block_or_all_of_the_text(
         "<answer>{}</answer>",
         "The class of it is small.\n  <answer>\n{}\n</answer>\nDone.",
         "<answer>\n{}",
+        "<code>\n{}\n</code>\nIt adds them.",
+        "<think>1 + 2</think>\n<answer><code>{}</code></answer>",
+        "The function:\n[PYTHON]\n{}\n[/PYTHON]\n[TESTS]\nassert add(1, 2) == 3\n[/TESTS]",
+        f"[PYTHON]\n{FENCE}python\n{{}}\n{FENCE}[/PYTHON]",
     ],
 )
 @pytest.mark.parametrize(
@@ -110,6 +114,8 @@ def test_a_program_is_found_where_its_fence_or_tag_shares_a_line_with_text(
         "</code>",
         "</s></s>",
         "</answer><|im_end|>",
+        "<｜end▁of▁sentence｜>",
+        "[/PYTHON]",
         " .",
     ],
 )
@@ -149,6 +155,8 @@ def test_code_below_a_list_marker_may_be_indented_or_not() -> None:
         f"MARK = '{FENCE}'\nx = \"it's {FENCE}\"\n",
         'MARK = "<answer>"\ndef f():\n    return "</answer>"\n',
         'TEXT = """\n<answer>\n"""\n',
+        'TEXT = """\n[PYTHON]\n"""\ndef f():\n    return "<code>"\n',
+        "def f(PYTHON):\n    return [\n[PYTHON]\n]\n",
         'def f():\n    return """\n<answer>\n1\n</answer>\n"""\n',
     ],
 )
@@ -264,6 +272,7 @@ def test_any_text_has_a_program_or_none(text: str) -> None:
             "```py\nx```a\n",
             "<answer>",
             "\n<answer>",
+            "\n[PYTHON]",
             "</a>",
             '"',
             "\\",

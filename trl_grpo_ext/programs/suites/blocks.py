@@ -18,7 +18,8 @@ _TAG = re.compile(r"[{.\s]*([\w+#-]*)")
 _ONE_WORD = re.compile(r"[\w+#-]+\s*")
 _LIST_ITEM = re.compile(r"[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]+")
 # What may stand behind a closing fence: tags, special tokens of models, and marks of a sentence or of Markdown.
-_BEHIND = re.compile(r"(?:<[/|]?[\w-]+\|?>|[\s.,:;!?)*])*")
+# DeepSeek's special tokens have a wide bar, and a low block between their words.
+_BEHIND = re.compile(r"(?:<[/|｜]?[\w▁-]+[|｜]?>|\[/?[A-Z]+\]|[\s.,:;!?)*])*")
 # A closing fence with the next block's fence on its line, as where the thinking ends.
 _TWO_FENCES = re.compile(r"^([ \t]*`{3,})<[^`\n]*>(?=`{3,}\w+[ \t]*$)", re.MULTILINE)
 # What may begin or end a string, or begin a comment; a string without its end reaches to the end of the line.

@@ -44,6 +44,8 @@ REFERENCE_COLUMNS = (
 _FUTURE = re.compile(r"^from[ \t]+__future__[ \t]", re.MULTILINE)
 _TOP_RETURN = re.compile(r"^(?:return|yield)\b", re.MULTILINE)
 
+# Marks of code without a fence: of reasoning formats, of HTML, and of Code Llama's prompts.
+_MARKS = (("<answer>", "</answer>"), ("<code>", "</code>"), ("[PYTHON]", "[/PYTHON]"))
 _BEGIN = re.compile(r"^\[BEGIN\][ \t]*$\n?", re.MULTILINE)
 _CODE_START = re.compile(
     r"^(?:from\s+\w|import\s+\w|(?:async\s+)?def\s+\w|class\s+\w|@\w)", re.MULTILINE
@@ -54,9 +56,9 @@ def extract_program(text: str, names: Collection[str] = ()) -> str | None:
     r"""Extract the program from an answer, the text after the thinking; None if the answer has no code.
 
     The program is the last block tagged as Python, else the last block with any tag; without a fence it is the whole
-    text, or the text in `<answer>`, or between MBPP's `[BEGIN]` and `[DONE]`. With several blocks, only blocks that
-    define one of `names` (the names that the tests call) are candidates, if there are any; other blocks show usage.
-    Definitions of other blocks count if the program needs them, or if the tests call them.
+    text, or the text in `<answer>`, `<code>` or `[PYTHON]`, or between MBPP's `[BEGIN]` and `[DONE]`. With several
+    blocks, only blocks that define one of `names` (the names that the tests call) are candidates, if there are any;
+    other blocks show usage. Definitions of other blocks count if the program needs them, or if the tests call them.
     Blank blocks are skipped. An unclosed block ends with the text. The indentation of an indented fence, as in a list,
     is removed from its lines. A program's own indentation stays: it may be the body of a function, see
     `complete_program`.
@@ -70,7 +72,9 @@ def extract_program(text: str, names: Collection[str] = ()) -> str | None:
     text = text.replace("\r\n", "\n")
     found = fenced_blocks(text)
     if not found:
-        text, _, _ = _of_answer_tag(text).partition("\n[DONE]")
+        for opening, closing in _MARKS:
+            text = _between(text, opening, closing)
+        text, _, _ = text.partition("\n[DONE]")
         return _without_blank_lines(_BEGIN.split(text)[-1])
     filled = [block for block in found if block.code.strip()]
     candidates = [block for block in filled if block.is_python] or filled
@@ -108,15 +112,15 @@ def reference_program(
     return extract_program(reference)
 
 
-def _of_answer_tag(text: str) -> str:
-    """Return what the last `<answer>` of a text holds; the whole text if code or a string stands around the tag."""
-    before, opening, after = text.rpartition("<answer>")
-    code, _, rest = after.partition("</answer>")
+def _between(text: str, opening: str, closing: str) -> str:
+    """Return what the last pair of marks in a text holds; the whole text if code or a string stands around the pair."""
+    before, found, after = text.rpartition(opening)
+    code, _, rest = after.partition(closing)
     *lines_before, beside = before.split("\n")
     quotes = ""
     for line in lines_before:
         quotes = open_quotes(line, quotes)
-    is_marked = opening and not beside.strip() and not quotes
+    is_marked = found and not beside.strip() and not quotes
     if not is_marked or _CODE_START.search(before) or _CODE_START.search(rest):
         return text
     return code
