@@ -82,6 +82,7 @@ def test_the_program_is_the_last_python_block_or_all_of_the_text(
         "The class of it is small.\n  <answer>\n{}\n</answer>\nDone.",
         "<answer>\n{}",
         "<code>\n{}\n</code>\nIt adds them.",
+        "It adds.\n<solution>\n{}\n</solution>",
         "<think>1 + 2</think>\n<answer><code>{}</code></answer>",
         "The function:\n[PYTHON]\n{}\n[/PYTHON]\n[TESTS]\nassert add(1, 2) == 3\n[/TESTS]",
         f"[PYTHON]\n{FENCE}python\n{{}}\n{FENCE}[/PYTHON]",

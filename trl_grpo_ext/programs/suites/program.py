@@ -44,8 +44,13 @@ REFERENCE_COLUMNS = (
 _FUTURE = re.compile(r"^from[ \t]+__future__[ \t]", re.MULTILINE)
 _TOP_RETURN = re.compile(r"^(?:return|yield)\b", re.MULTILINE)
 
-# Marks of code without a fence: of reasoning formats, of HTML, and of Code Llama's prompts.
-_MARKS = (("<answer>", "</answer>"), ("<code>", "</code>"), ("[PYTHON]", "[/PYTHON]"))
+# Marks of code without a fence: of formats with a part for the thinking, of HTML, and of Code Llama's prompts.
+_MARKS = (
+    ("<answer>", "</answer>"),
+    ("<solution>", "</solution>"),
+    ("<code>", "</code>"),
+    ("[PYTHON]", "[/PYTHON]"),
+)
 _BEGIN = re.compile(r"^\[BEGIN\][ \t]*$\n?", re.MULTILINE)
 _CODE_START = re.compile(
     r"^(?:from\s+\w|import\s+\w|(?:async\s+)?def\s+\w|class\s+\w|@\w)", re.MULTILINE
@@ -56,7 +61,7 @@ def extract_program(text: str, names: Collection[str] = ()) -> str | None:
     r"""Extract the program from an answer, the text after the thinking; None if the answer has no code.
 
     The program is the last block tagged as Python, else the last block with any tag; without a fence it is the whole
-    text, or the text in `<answer>`, `<code>` or `[PYTHON]`, or between MBPP's `[BEGIN]` and `[DONE]`. With several
+    text, or the text in `<answer>` or another pair of `_MARKS`, or between MBPP's `[BEGIN]` and `[DONE]`. With several
     blocks, only blocks that define one of `names` (the names that the tests call) are candidates, if there are any;
     other blocks show usage. Definitions of other blocks count if the program needs them, or if the tests call them.
     Blank blocks are skipped. An unclosed block ends with the text. The indentation of an indented fence, as in a list,
