@@ -645,7 +645,7 @@ def test_check_data_names_rows_whose_check_takes_helpers_from_the_completion() -
         problem for problem in found if problem.reason == "tests_trust_the_completion"
     ]
     assert (trusting.row, trusting.value) == (0, "encode")
-    assert "as `prompt`" in trusting.advice
+    assert "into the prompt, or in front of the " in trusting.advice
 
 
 def test_a_function_of_the_program_never_stands_in_for_a_fixture() -> None:

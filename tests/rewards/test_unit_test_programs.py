@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 import time
 from typing import Any
 
@@ -80,6 +81,11 @@ def test_the_program_is_the_last_python_block_or_all_of_the_text(
         "<answer>{}</answer>",
         "The class of it is small.\n  <answer>\n{}\n</answer>\nDone.",
         "<answer>\n{}",
+        "<code>\n{}\n</code>\nIt adds them.",
+        "It adds.\n<solution>\n{}\n</solution>",
+        "<think>1 + 2</think>\n<answer><code>{}</code></answer>",
+        "The function:\n[PYTHON]\n{}\n[/PYTHON]\n[TESTS]\nassert add(1, 2) == 3\n[/TESTS]",
+        f"[PYTHON]\n{FENCE}python\n{{}}\n{FENCE}[/PYTHON]",
     ],
 )
 @pytest.mark.parametrize(
@@ -109,6 +115,8 @@ def test_a_program_is_found_where_its_fence_or_tag_shares_a_line_with_text(
         "</code>",
         "</s></s>",
         "</answer><|im_end|>",
+        "<｜end▁of▁sentence｜>",
+        "[/PYTHON]",
         " .",
     ],
 )
@@ -148,6 +156,8 @@ def test_code_below_a_list_marker_may_be_indented_or_not() -> None:
         f"MARK = '{FENCE}'\nx = \"it's {FENCE}\"\n",
         'MARK = "<answer>"\ndef f():\n    return "</answer>"\n',
         'TEXT = """\n<answer>\n"""\n',
+        'TEXT = """\n[PYTHON]\n"""\ndef f():\n    return "<code>"\n',
+        "def f(PYTHON):\n    return [\n[PYTHON]\n]\n",
         'def f():\n    return """\n<answer>\n1\n</answer>\n"""\n',
     ],
 )
@@ -263,6 +273,7 @@ def test_any_text_has_a_program_or_none(text: str) -> None:
             "```py\nx```a\n",
             "<answer>",
             "\n<answer>",
+            "\n[PYTHON]",
             "</a>",
             '"',
             "\\",
@@ -458,23 +469,103 @@ def test_a_byte_order_mark_is_no_part_of_a_program() -> None:
     assert program_of(Sample(text="\ufeffdef f(): pass")) == "def f(): pass"
 
 
-def test_a_contests_program_may_leave_out_the_imports_that_its_graders_put_in_front() -> (
-    None
-):
-    row = read_row(
-        {"input_output": {"inputs": [[[3, 1]]], "outputs": [2], "fn_name": "f"}},
-        None,
-        Columns(),
-        None,
-    )
-    program = (
-        "class Solution:\n"
-        "    def f(self, xs: List[int]) -> int:\n"
-        "        return max(accumulate(xs)) - gcd(2, 4)\n"
-    )
-    namespace: dict[str, Any] = {}
-    exec(row.whole(program), namespace)
-    assert namespace["Solution"]().f([3, 1]) == 2
-    assert row.whole("def f(xs): return len(xs)\n") == "def f(xs): return len(xs)\n"
-    asserts = read_row({"tests": ["assert f([3, 1]) == 2"]}, None, Columns(), None)
-    assert asserts.whole(program) == program
+CONTEST_PROGRAM = (
+    "class Solution:\n"
+    "    def f(self, xs: List[int]) -> int:\n"
+    "        return max(accumulate(xs)) - gcd(2, 4)\n"
+)
+OF_CONTEST = {"input_output": {"inputs": [[[3, 1]]], "outputs": [2], "fn_name": "f"}}
+OF_METHOD = {"tests": ["assert Solution().f([3, 1]) == 2"]}
+OF_CHECK = {
+    "test": "def check(candidate):\n    assert candidate([3, 1]) == 2\n",
+    "entry_point": "Solution().f",
+}
+OF_PRINT = {"tests": [{"input": "", "output": "2"}]}
+LIST_PROGRAM = (
+    "class Solution:\n"
+    "    def f(self, xs: List[int]) -> Optional[ListNode]:\n"
+    "        head = ListNode(nlargest(1, xs)[0] - 1)\n"
+    "        return head.val\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("row", "program"),
+    [
+        (OF_CONTEST, CONTEST_PROGRAM),
+        (OF_CONTEST, CONTEST_PROGRAM.partition("\n")[2].replace("self, ", "")),
+        (OF_METHOD, CONTEST_PROGRAM),
+        (OF_METHOD, LIST_PROGRAM),
+        (OF_CHECK, CONTEST_PROGRAM),
+        (OF_CHECK, LIST_PROGRAM.replace("Solution", "Solution(object)")),
+        (OF_PRINT, f"{CONTEST_PROGRAM}print(Solution().f([3, 1]))\n"),
+    ],
+)
+def test_a_contests_program_may_leave_out_what_its_graders_have_in_scope(
+    row: dict[str, Any], program: str
+) -> None:
+    columns = {name: [value] for name, value in row.items()}
+    (verdict,) = UnitTestVerifier().judge([textwrap.dedent(program)], **columns)
+    assert verdict.score == 1.0, verdict.details
+    wrong = textwrap.dedent(program).replace("max(", "min(1, ").replace("nlargest", "most")
+    (verdict,) = UnitTestVerifier().judge([wrong], **columns)
+    assert verdict.score == 0.0, verdict.details
+
+
+@pytest.mark.parametrize(
+    ("program", "score"),
+    [
+        ("def f(xs: List[int]) -> Optional[int]:\n    return 2\n", 1.0),
+        ("def f(xs: 'list', *more: Any) -> dict[str, Any]:\n    return 2\n", 1.0),
+        ("class A:\n    xs: list[Tuple] = []\ndef f(xs):\n    return 2\n", 1.0),
+        ("def f(xs: List[int]):\n    return 2 * isinstance(xs, Iterable)\n", 0.0),
+        ("def f(xs: List[int]):\n    return 2 + len(deque())\n", 0.0),
+        ("Grid = List[int]\ndef f(xs: Grid):\n    return 2\n", 0.0),
+        ("def f(xs: Lists[int]):\n    return 2\n", 0.0),
+    ],
+)
+def test_only_in_annotations_a_program_may_leave_out_its_import_of_typing(
+    program: str, score: float
+) -> None:
+    (verdict,) = UnitTestVerifier().judge([program], tests=[["assert f([3, 1]) == 2"]])
+    assert verdict.score == score, verdict.details
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "def f(xs): return len(xs)\n",
+        "from typing import List\ndef f(xs: List[int]): return len(xs)\n",
+        "import typing as t\ndef f(xs: t.List[int]): return len(xs)\n",
+        "class Set: pass\ndef f(xs: Set): return len(xs)\n",
+        "def f(xs):\n    # Any of the List\n    return len(xs)\n",
+        "from __future__ import annotations\ndef f(xs: List[int]): return len(xs)\n",
+    ],
+)
+def test_a_program_that_leaves_out_no_name_stays_as_it_is(program: str) -> None:
+    row = read_row({"tests": ["assert f([3, 1]) == 2"]}, None, Columns(), None)
+    assert row.whole(program) == program
+    plain = "def f(xs): return len(xs)\n"
+    assert read_row(OF_CONTEST, None, Columns(), None).whole(plain) == plain
+
+
+@pytest.mark.parametrize(
+    ("blocks", "helpers"),
+    [
+        (["from math import *\n"], "from math import *"),
+        (["from math import *\n", "def f(x):\n"], "from math import *"),
+        (["def f(x):\n", "import math\nfrom math import pi\n"], "from math import pi"),
+        (
+            ["def f(x):\n", "from math import *\nE = 1\ndef g(x):\n    ...\n"],
+            "from math import *",
+        ),
+        (["def f(x):\n", "from solution import *\ndef test():\n    assert f(1)\n"], ""),
+        (["def f(x):\n", "from math import pi\nprint(f(pi))\n"], ""),
+    ],
+)
+def test_imports_count_in_each_block_of_a_prompt_that_shows_no_use(
+    blocks: list[str], helpers: str
+) -> None:
+    program = "def f(x):\n    return x * pi\n"
+    found = complete_program(program, prompt_code(_asked(*blocks), "f"), "f")
+    assert found.removesuffix(program).strip() == helpers

@@ -40,7 +40,8 @@ ADVICE = {
     ),
     "tests_trust_the_completion": (
         "The check calls these helpers, and the row's prompt does not define them: the completion's are called, and "
-        "may be made to fit a wrong solution. Give the row its whole prompt as `prompt`, or drop the row."
+        "may be made to fit a wrong solution. Put the code that defines them into the prompt, or in front of the "
+        "tests, or drop the row."
     ),
     "tests_need_unsupported": (
         "The tests need what the sandbox has no means for, so a right program may fail. Rewrite them, or drop the row."

@@ -18,7 +18,8 @@ _TAG = re.compile(r"[{.\s]*([\w+#-]*)")
 _ONE_WORD = re.compile(r"[\w+#-]+\s*")
 _LIST_ITEM = re.compile(r"[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]+")
 # What may stand behind a closing fence: tags, special tokens of models, and marks of a sentence or of Markdown.
-_BEHIND = re.compile(r"(?:<[/|]?[\w-]+\|?>|[\s.,:;!?)*])*")
+# DeepSeek's special tokens have a wide bar, and a low block between their words.
+_BEHIND = re.compile(r"(?:<[/|｜]?[\w▁-]+[|｜]?>|\[/?[A-Z]+\]|[\s.,:;!?)*])*")
 # A closing fence with the next block's fence on its line, as where the thinking ends.
 _TWO_FENCES = re.compile(r"^([ \t]*`{3,})<[^`\n]*>(?=`{3,}\w+[ \t]*$)", re.MULTILINE)
 # What may begin or end a string, or begin a comment; a string without its end reaches to the end of the line.
@@ -227,7 +228,7 @@ def with_helpers(program: str, others: Sequence[str], names: Collection[str] = (
     """
     pieces = [program]
     bound = _bound(program)
-    missing = _mentions(program).union(names) - bound
+    missing = names_read_but_not_bound(program).union(names) - bound
     # From the last block on, since a helper may need a helper of an earlier block.
     for other in reversed(others):
         if missing.isdisjoint(_names_at_the_top(other)):
@@ -237,6 +238,11 @@ def with_helpers(program: str, others: Sequence[str], names: Collection[str] = (
         bound |= _bound(helper)
         missing = (missing | _mentions(helper)) - bound
     return "".join(reversed(pieces))
+
+
+def names_read_but_not_bound(program: str) -> set[str]:
+    """Return the names that a program mentions, also in its texts and comments, and nowhere binds or imports."""
+    return _mentions(program) - _bound(program)
 
 
 def _mentions(code: str) -> set[str]:

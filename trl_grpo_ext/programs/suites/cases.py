@@ -19,18 +19,6 @@ OUTPUTS = ("output", "stdout", "outputs", "expected_output")
 
 # Values of `type` or `testtype` for cases that call a function.
 _CALLED = ("function_call", "functional")
-
-
-# Graders of contests put such imports in front of a program, and starter code relies on them: `nums: List[int]`.
-CONTEST_IMPORTS = """import bisect, collections, functools, heapq, itertools, math, random, re, string, sys
-from bisect import bisect_left, bisect_right, insort
-from collections import Counter, OrderedDict, defaultdict, deque
-from functools import cache, lru_cache, reduce
-from heapq import heapify, heappop, heappush
-from itertools import accumulate, combinations, permutations, product
-from math import ceil, comb, floor, gcd, inf, sqrt
-from typing import Any, Dict, List, Optional, Set, Tuple, Union
-"""
 _CALLER = "SolutionCall"
 
 

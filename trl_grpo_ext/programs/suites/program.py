@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
 import textwrap
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -24,6 +25,7 @@ from trl_grpo_ext.programs.suites.blocks import (
 from trl_grpo_ext.programs.suites.source import (
     Statement,
     binds_of,
+    imported_modules,
     joined,
     reads_of,
     statements,
@@ -42,6 +44,13 @@ REFERENCE_COLUMNS = (
 _FUTURE = re.compile(r"^from[ \t]+__future__[ \t]", re.MULTILINE)
 _TOP_RETURN = re.compile(r"^(?:return|yield)\b", re.MULTILINE)
 
+# Marks of code without a fence: of formats with a part for the thinking, of HTML, and of Code Llama's prompts.
+_MARKS = (
+    ("<answer>", "</answer>"),
+    ("<solution>", "</solution>"),
+    ("<code>", "</code>"),
+    ("[PYTHON]", "[/PYTHON]"),
+)
 _BEGIN = re.compile(r"^\[BEGIN\][ \t]*$\n?", re.MULTILINE)
 _CODE_START = re.compile(
     r"^(?:from\s+\w|import\s+\w|(?:async\s+)?def\s+\w|class\s+\w|@\w)", re.MULTILINE
@@ -52,9 +61,9 @@ def extract_program(text: str, names: Collection[str] = ()) -> str | None:
     r"""Extract the program from an answer, the text after the thinking; None if the answer has no code.
 
     The program is the last block tagged as Python, else the last block with any tag; without a fence it is the whole
-    text, or the text in `<answer>`, or between MBPP's `[BEGIN]` and `[DONE]`. With several blocks, only blocks that
-    define one of `names` (the names that the tests call) are candidates, if there are any; other blocks show usage.
-    Definitions of other blocks count if the program needs them, or if the tests call them.
+    text, or the text in `<answer>` or another pair of `_MARKS`, or between MBPP's `[BEGIN]` and `[DONE]`. With several
+    blocks, only blocks that define one of `names` (the names that the tests call) are candidates, if there are any;
+    other blocks show usage. Definitions of other blocks count if the program needs them, or if the tests call them.
     Blank blocks are skipped. An unclosed block ends with the text. The indentation of an indented fence, as in a list,
     is removed from its lines. A program's own indentation stays: it may be the body of a function, see
     `complete_program`.
@@ -68,7 +77,9 @@ def extract_program(text: str, names: Collection[str] = ()) -> str | None:
     text = text.replace("\r\n", "\n")
     found = fenced_blocks(text)
     if not found:
-        text, _, _ = _of_answer_tag(text).partition("\n[DONE]")
+        for opening, closing in _MARKS:
+            text = _between(text, opening, closing)
+        text, _, _ = text.partition("\n[DONE]")
         return _without_blank_lines(_BEGIN.split(text)[-1])
     filled = [block for block in found if block.code.strip()]
     candidates = [block for block in filled if block.is_python] or filled
@@ -106,15 +117,15 @@ def reference_program(
     return extract_program(reference)
 
 
-def _of_answer_tag(text: str) -> str:
-    """Return what the last `<answer>` of a text holds; the whole text if code or a string stands around the tag."""
-    before, opening, after = text.rpartition("<answer>")
-    code, _, rest = after.partition("</answer>")
+def _between(text: str, opening: str, closing: str) -> str:
+    """Return what the last pair of marks in a text holds; the whole text if code or a string stands around the pair."""
+    before, found, after = text.rpartition(opening)
+    code, _, rest = after.partition(closing)
     *lines_before, beside = before.split("\n")
     quotes = ""
     for line in lines_before:
         quotes = open_quotes(line, quotes)
-    is_marked = opening and not beside.strip() and not quotes
+    is_marked = found and not beside.strip() and not quotes
     if not is_marked or _CODE_START.search(before) or _CODE_START.search(rest):
         return text
     return code
@@ -208,29 +219,42 @@ def _read(texts: tuple[str, ...], entry_point: str) -> PromptCode:
     ]
     defining = [code for code in codes if entry_point in binds_of(code.parts)]
     helping = [code for code in codes if any(part.is_code for part in code.parts)]
+    importing = [code for code in codes if code.parts and all(map(_is_import, code.parts))]
     # The first one counts, if there is any.
-    for found in (*defining, *helping):
-        return replace(found, parts=(*_helpers(helping, found), *found.parts))
+    for found in (*defining, *helping, *importing):
+        helpers = _helpers([*helping, *importing], found)
+        return replace(found, parts=(*helpers, *found.parts))
     return PromptCode(entry_point=entry_point)
 
 
 def _helpers(codes: Sequence[PromptCode], found: PromptCode) -> list[Statement]:
     """List functions, classes, imports and constants of other blocks of a prompt; blocks may also show usage."""
-    bound = binds_of(found.parts) | {found.entry_point}
+    bound = {found.entry_point}.union(*map(_binds, found.parts))
     helpers = []
     for code in codes:
         for part in code.parts:
-            binds = part.usage.binds
-            is_import = isinstance(part.node, ast.Import | ast.ImportFrom)
-            is_constant = part.is_definition and all(map(str.isupper, binds))
-            if (
-                binds
-                and binds.isdisjoint(bound)
-                and (part.is_code or is_import or is_constant)
-            ):
+            binds = _binds(part)
+            if binds and binds.isdisjoint(bound) and _is_helper(part):
                 helpers.append(part)
                 bound |= binds
     return helpers
+
+
+def _binds(part: Statement) -> frozenset[str]:
+    """Return the names that a statement binds; a star import stands for its names."""
+    return frozenset({part.text}) if part.is_star_import else part.usage.binds
+
+
+def _is_helper(part: Statement) -> bool:
+    if part.is_star_import:
+        # Tests that a prompt shows may import all of the program, as a module that the program does not have.
+        return sys.stdlib_module_names.issuperset(imported_modules(part.node))
+    is_constant = part.is_definition and all(map(str.isupper, part.usage.binds))
+    return part.is_code or _is_import(part) or is_constant
+
+
+def _is_import(part: Statement) -> bool:
+    return isinstance(part.node, ast.Import | ast.ImportFrom)
 
 
 def _user_texts(prompt: Prompt) -> list[str]:

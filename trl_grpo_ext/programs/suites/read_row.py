@@ -8,14 +8,14 @@ from typing import Any, Literal
 
 from trl_grpo_ext.programs.sandbox.job import CallSuite, StdioCase, StdioSuite, Suite
 from trl_grpo_ext.programs.suites.bad_tests import BadTests
-from trl_grpo_ext.programs.suites.blocks import with_helpers
-from trl_grpo_ext.programs.suites.cases import CONTEST_IMPORTS, calls_a_contest_function
+from trl_grpo_ext.programs.suites.cases import calls_a_contest_function
 from trl_grpo_ext.programs.suites.columns import (
     Columns,
     entry_point_of,
     plain,
     suite_from_row,
 )
+from trl_grpo_ext.programs.suites.left_out import with_names_left_out
 from trl_grpo_ext.programs.suites.program import (
     PromptCode,
     complete_program,
@@ -57,13 +57,11 @@ class ReadRow:
     imports: tuple[str, ...] = ()
 
     def whole(self, program: str) -> str:
-        """Complete a completion's program with the prompt's code and, for a contest, the usual imports."""
+        """Complete a completion's program with the prompt's code and the names that such programs leave out."""
         names = self.suite.names if isinstance(self.suite, CallSuite) else ()
         whole = complete_program(program, self.code, self.entry_point, names)
-        # Nothing may stand before a `__future__` import.
-        if calls_a_contest_function(self.suite) and "__future__" not in whole:
-            return with_helpers(whole, [CONTEST_IMPORTS])
-        return whole
+        is_of_contest = calls_a_contest_function(self.suite)
+        return with_names_left_out(whole, is_of_contest=is_of_contest)
 
 
 # At most 512 rows, since the tests of a contest problem can be megabytes.
