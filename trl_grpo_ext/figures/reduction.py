@@ -172,6 +172,8 @@ class BatchFigures:
     left_out: Mapping[tuple[str, ...], int]
     # Beginnings of the groups' prompts that begin inside a text; empty for an empty prompt.
     cut_prompts: tuple[str, ...]
+    # Groups by the characters of their prompt's last message.
+    prompt_chars: Mapping[int, int]
     # Golds of the groups without a judged member.
     void_golds: Mapping[str, int]
     # Samples that no term with weight is for, by column of the first term's `when` and the row's value.
@@ -309,6 +311,11 @@ def _cut_prompts(card: Scorecard) -> tuple[str, ...]:
         if start[:1] in INNER and (start or _is_blank(prompt)):
             found.append(start)
     return tuple(found)
+
+
+def _prompt_chars(card: Scorecard) -> Counter[int]:
+    """Count groups by the characters of their prompt's last message."""
+    return Counter(len(last_message(card.samples[rows[0]].prompt)) for rows in card.members)
 
 
 def _is_blank(prompt: Prompt | None) -> bool:
@@ -608,5 +615,6 @@ FIGURES: Mapping[str, Callable[[Scorecard], Any]] = {
     "tool_answers": tool_answers,
     "left_out": _left_out,
     "cut_prompts": _cut_prompts,
+    "prompt_chars": _prompt_chars,
     "void_golds": void_golds,
 }

@@ -63,6 +63,8 @@ DOUBTFUL, MOSTLY_DOUBTFUL = 0.15, 0.5
 UNMATCHED, MOSTLY_UNMATCHED, MOST_VALUES = 0.2, 0.5, 3
 # Of the prompts; ours: of prompts that are whole, hardly any begins so.
 CUT_PROMPTS, MOSTLY_CUT = 0.2, 0.5
+# Of the prompts have the length of the longest; ours.
+ONE_LENGTH = 0.8
 # Of the scale, at the least: an evaluation so far below training. Ours, from golds of other rows: 0.9.
 FAR_BEHIND = 0.3
 # Of the groups without a right answer in the first batches, as many agree.
@@ -331,7 +333,12 @@ def _suspect(window: Window, share: str) -> _Suspect:
             "Read a prompt as the model gets it: is the question in it, and may the model work before it answers?",
         )
     who = "The gold may be wrong, or of other rows"
+    cut = _cut_alike(window)
+    if cut:
+        who = f"The prompts may be cut ({cut}), or the gold may be wrong, or of other rows"
     action = "Compare answers and gold of a few of these groups by hand, and look for rows that have moved."
+    if cut:
+        action = f"Read a few prompts to their end, as the model gets them. If they are whole: {action}"
     tool = or_a_tool(window)
     if tool:
         who += tool
@@ -342,3 +349,14 @@ def _suspect(window: Window, share: str) -> _Suspect:
         f"in {share} of the groups most completions agree on an answer that is not the gold"
     )
     return _Suspect(f"{who}: {agree}, and wrong answers usually scatter.", action)
+
+
+def _cut_alike(window: Window) -> str:
+    """Tell that nearly all prompts have one and the same length, and none is longer; empty otherwise."""
+    lengths = added(batch.prompt_chars for batch in window.batches)
+    longest = max(lengths, default=0)
+    share = lengths[longest] / max(1, lengths.total())
+    # Prompts that are all equally long may be made so.
+    if not longest or not ONE_LENGTH <= share < 1:
+        return ""
+    return f"{percent(share)} of them have {longest} characters"
