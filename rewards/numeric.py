@@ -40,9 +40,10 @@ Percent = Literal["fraction", "number", "either"]
 PERCENTS: tuple[str, ...] = get_args(Percent)
 # The signs between the sides of an equation.
 _EQUALS = re.compile(r"(?<![<>!\\])[=≈]|\\approx\b")
-# "There are 5 apples", "5 apples are left", "7 + 8 = 15. So 15", not an amount such as "5 red apples".
+# "There are 5 apples", "Hence, 5 apples", "Sure! It's 5", "5 apples are left", "7 + 8 = 15. So 15", not an amount
+# such as "5 red apples".
 _SENTENCE = re.compile(
-    r"\A[\W_]*[^\W\d_]+\s|\b(?:is|are|was|were|has|have|had|will|can|costs?)\b"
+    r"\A[\W_]*[^\W\d_]+(?:['’][a-z]+|[,!])?\s|\b(?:is|are|was|were|has|have|had|will|can|costs?)\b"
 )
 _DIGIT = re.compile(r"\d")
 # Between two numbers: an equation, or the end of a sentence.

@@ -371,6 +371,8 @@ def test_a_row_without_a_number_is_skipped_and_listed(gold: Any, reason: str) ->
     "text",
     [
         "There are 1,500 apples.",
+        "Therefore, Tom kept 1,500 apples.",
+        "Sure! It's 1,500.",
         "1,500 apples are left.",
         "A box holds 1,500 apples.",
         "6000 × 0.25 = 1500. So she has $1,500.",
@@ -402,6 +404,9 @@ def test_the_last_side_of_an_equation_and_the_value_of_the_last_sentence_count(
         "1 km = 1500 m",
         "It is not 1500.",
         "It may be 1500.",
+        "It's not 1500.",
+        "It's 1500 + 100.",
+        "Well, 1500 or 1600.",
         "I do not know.",
         "Answer: She has 1500 millions left.",
         "There were 1500, and 20 are left.",
