@@ -91,7 +91,9 @@ def _texts(prompt: str) -> Mapping[str, str]:
         ends[-1] = line_end if line_end >= 0 else len(prompt)
     texts = {}
     for label, end in zip(listed, ends, strict=True):
-        text = _OPTION_END.sub("", prompt[label.end() : end]).strip(" $.;,~*\\\n")
+        text = _OPTION_END.sub("", prompt[label.end() : end]).lstrip(" $.;,~*\n")
+        # A backslash begins a command, and ends none.
+        text = text.rstrip(" $.;,~*\\\n")
         is_text = "\n" not in text and len(text) <= MAX_OPTION
         texts[_letter_of(label)] = text if is_text else ""
     return texts
