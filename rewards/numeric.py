@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, ClassVar, Literal, NamedTuple, get_args
 
-from trl_grpo_ext.answers.find.asked import asked_unit, asks_percentage, in_sterling
+from trl_grpo_ext.answers.find.asked import (
+    asked_unit,
+    asks_percentage,
+    in_asked_scale,
+    in_sterling,
+)
 from trl_grpo_ext.answers.find.final_answer import (
     AnswerFrom,
     FinalAnswer,
@@ -196,6 +201,9 @@ class NumericVerifier(AnswerVerifier[Golds]):
 
     def find(self, sample: Sample) -> FinalAnswer:
         """Find the final answer; of sentences, marked or not, the value that the last one concludes with."""
+        prompt = last_message(sample.prompt)
+        golds = gold_texts(self.golds(sample.row))
+        sample = replace(sample, text=in_asked_scale(sample.text, golds, prompt))
         found = super().find(sample)
         if self.answer_from != "marked" or found.problem:
             return found
@@ -206,9 +214,7 @@ class NumericVerifier(AnswerVerifier[Golds]):
             return found
         # A marked sentence is read as the sentence alone is.
         said = (sample.prefill or "") + sample.text
-        return math_answer(
-            marked_sentence(said) or said, prompt=last_message(sample.prompt)
-        )
+        return math_answer(marked_sentence(said) or said, prompt=prompt)
 
     def read_gold(self, row: Mapping[str, Any]) -> Golds | str:
         golds = self.golds(row)

@@ -393,6 +393,14 @@ def test_the_last_side_of_an_equation_and_the_value_of_the_last_sentence_count(
     assert (judge(text).score, judge(text, 1600).score) == (1.0, 0.0)
 
 
+def test_a_question_that_asks_for_dozens_is_answered_in_dozens() -> None:
+    said = ["25 dozen", "So that is **25** dozen.", "24 dozen", "300", "25 hundred"]
+    verdicts = NumericVerifier().judge(
+        said, prompts=["How many dozens of eggs is that?"] * 5, answer=[25] * 5
+    )
+    assert [verdict.score for verdict in verdicts] == [1.0, 1.0, 0.0, 0.0, 0.0]
+
+
 @pytest.mark.parametrize(
     "text",
     [

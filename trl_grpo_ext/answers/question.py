@@ -7,7 +7,12 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from trl_grpo_ext.answers.find.asked import as_asked, in_sterling, with_question
+from trl_grpo_ext.answers.find.asked import (
+    as_asked,
+    in_asked_scale,
+    in_sterling,
+    with_question,
+)
 from trl_grpo_ext.answers.find.asked_thing import with_asked_thing
 from trl_grpo_ext.answers.find.conclusions import FINITE
 from trl_grpo_ext.answers.find.final_answer import HEDGES, FinalAnswer
@@ -123,6 +128,7 @@ def ask(
 ) -> Question | Verdict:
     """Find a completion's answers and pair them with the golds; return a verdict if no answer is found."""
     golds, completion, prompt = with_capital_letters(golds, completion, prompt)
+    completion = in_asked_scale(completion, golds, prompt)
     found = _found(completion, golds, prompt, prefill, settings)
     if settings.mode == "auto" and found.marks:
         # A marked sentence is read as the sentence alone is.
@@ -132,9 +138,8 @@ def ask(
             found, completion = alone, sentence or completion
     found = with_surroundings(found, golds, completion, prompt)
     golds = tuple(in_sterling(gold, prompt) for gold in golds)
-    found = replace(
-        found, answers=tuple(in_sterling(answer, prompt) for answer in found.answers)
-    )
+    answers = tuple(in_sterling(answer, prompt) for answer in found.answers)
+    found = replace(found, answers=answers)
     if found.problem:
         return (
             wrong(found.problem)
