@@ -12,7 +12,10 @@ from trl_grpo_ext.answers.find.final_answer import FinalAnswer, after_thinking
 from trl_grpo_ext.answers.find.hedges import is_hedged
 from trl_grpo_ext.answers.find.last_sentence import ending, last_sentence, said
 from trl_grpo_ext.answers.find.marks import box_answers
-from trl_grpo_ext.answers.find.named_values import with_named_values
+from trl_grpo_ext.answers.find.named_values import (
+    with_labelled_lines,
+    with_named_values,
+)
 from trl_grpo_ext.answers.find.names import with_name, without_figure
 from trl_grpo_ext.answers.find.options import with_letter, with_option_texts
 from trl_grpo_ext.answers.find.sentences import MAX_PROMPT, without_repeated
@@ -100,9 +103,8 @@ def with_known_golds(
         found = with_leading_yes_or_no(found, golds, completion, prompt)
     if found.problem not in ("", "no_answer", "hedged") or marks & {"boxed", "answer_tag"}:
         return found
-    for rule in (
-        (with_named_values, with_name) if marks & {"phrase", "emphasised"} else _RULES
-    ):
+    is_marked = marks & {"phrase", "emphasised"}
+    for rule in _RULES_OF_MARKED if is_marked else _RULES:
         known = rule(found, golds, completion, prompt)
         if known is not found:
             return known
@@ -231,11 +233,11 @@ def _with_zero(
     return found
 
 
+_RULES_OF_MARKED = (with_named_values, with_labelled_lines, with_name)
 _RULES = (
     with_letter,
     with_yes_or_no,
-    with_named_values,
-    with_name,
+    *_RULES_OF_MARKED,
     _with_alternatives,
     _with_range,
     _with_remainder,
