@@ -122,7 +122,8 @@ class NumericVerifier(AnswerVerifier[Golds]):
         units: The units that may follow a number: `any`, or a list of units; an empty list allows none. `any` accepts
             every known unit, and converts it to the gold's unit, and every counted thing: common words and plurals. A
             gold without a unit takes no unit that differs from the one that the prompt asks for. Words that scale a
-            number (`million`, `crore`, `hundredths`) must be listed. Percent and currency signs may always stand.
+            number (`million`, `crore`, `hundredths`) must be listed, unless the prompt asks in them: "How many dozen?"
+            Percent and currency signs may always stand.
         answer_from: Where the answer stands; see `final_answer`.
         name: The metric key.
 
