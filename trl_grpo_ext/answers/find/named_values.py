@@ -70,8 +70,13 @@ _COMPARED = re.compile(
 _DENIED_AMOUNT = re.compile(
     r"(?<!,)(?:\s(?:not|never|cannot)|n['’]t)\s+(?:[a-z]+\s+){0,2}\W*\d", re.IGNORECASE
 )
-# "Perimeter: 26 cm", "Area = 8 * 5 = 40"
-_LABELLED = re.compile(r"\s*([A-Za-z][A-Za-z '’-]{0,40}?)\s*[:=]\s*(\S.{0,100}?)[.,;\s]*")
+# "Perimeter: 26 cm", "Area = 8 * 5 = 40", "Angle 1: 30°"
+_LABELLED = re.compile(
+    r"\s*((?!step)[A-Za-z][A-Za-z '’-]{0,40}?(?: \d)?)\s*[:=]\s*(\S.{0,100}?)[.,;\s]*",
+    re.IGNORECASE,
+)
+# The end of a line, or of a labelled value inside a line.
+_LINE_END = re.compile(r"\n|[,;]\s+(?=[A-Za-z])")
 _ANSWER_MARK = re.compile(r"\banswer\W*\Z", re.IGNORECASE)
 # "Suppose:", "This is wrong:"
 _NOT_ANNOUNCED = any_of(DENIAL, DOUBT, CONDITION, WRONG, "suppose|assume|guess")
@@ -155,7 +160,7 @@ def with_labelled_lines(
         ('(26, 8 * 5 = 40)',)
     """
     sizes = {_plain_size(gold) for gold in golds}
-    lines = [line for line in ending(completion).splitlines() if line.strip()]
+    lines = [line for line in _LINE_END.split(ending(completion)) if line.strip()]
     labelled = [_LABELLED.fullmatch(_plain(line)) for line in reversed(lines)]
     told = [line for line in takewhile(_tells_amount, labelled) if line][::-1]
     before = "\n".join(lines[: len(lines) - len(told)][-1:])
@@ -190,13 +195,19 @@ def _in_asked_order(told: Sequence[tuple[str, str]], prompt: str) -> list[str]:
     keys = _keys([label.casefold() for label, _ in told])
     if len(told) < 2 or not all(keys) or len(set(keys)) < len(keys):
         return []
-    found = [[*spelling(key).finditer(prompt[-MAX_CHARS:])] for key in keys]
-    if not any(found):
+    places = [_place(key, prompt[-MAX_CHARS:]) for key in keys]
+    if max(places) < 0:
         return [value for _, value in told]
-    if not all(found):
+    if min(places) < 0:
         return []
-    places = [matches[-1].start() for matches in found]
     return [value for _, (_, value) in sorted(zip(places, told, strict=True))]
+
+
+def _place(name: tuple[str, ...], prompt: str) -> int:
+    """Return the place at which a prompt last has a name, or the number that is the name; -1 without either."""
+    if name[0].isdigit():
+        return int(name[0])
+    return max((found.start() for found in spelling(name).finditer(prompt)), default=-1)
 
 
 def _statements(found: FinalAnswer, text: str) -> Iterator[str]:
