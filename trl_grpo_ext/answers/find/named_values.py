@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from itertools import takewhile
+from itertools import islice, takewhile
 from typing import NamedTuple
 
 from trl_grpo_ext.answers.find.final_answer import FinalAnswer
@@ -161,8 +161,10 @@ def with_labelled_lines(
     """
     sizes = {_plain_size(gold) for gold in golds}
     lines = [line for line in _LINE_END.split(ending(completion)) if line.strip()]
-    labelled = [_LABELLED.fullmatch(_plain(line)) for line in reversed(lines)]
-    told = [line for line in takewhile(_tells_amount, labelled) if line][::-1]
+    labelled = (_LABELLED.fullmatch(_plain(line)) for line in reversed(lines))
+    # One more than asked for is enough to tell that there are too many.
+    last = takewhile(_tells_amount, islice(labelled, max(sizes) + 1))
+    told = [line for line in last if line][::-1]
     before = "\n".join(lines[: len(lines) - len(told)][-1:])
     is_marked = found.marks != ("phrase",) or _ANSWER_MARK.search(before)
     if sizes != {len(told)} or not is_marked or _NOT_ANNOUNCED.search(before):
