@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, ClassVar, Literal, NamedTuple, get_args
 
 from trl_grpo_ext.answers.find.asked import (
     asked_unit,
     asks_percentage,
+    in_asked_scale,
     in_sterling,
     without_asked_rate,
 )
@@ -45,9 +46,10 @@ Percent = Literal["fraction", "number", "either"]
 PERCENTS: tuple[str, ...] = get_args(Percent)
 # The signs between the sides of an equation.
 _EQUALS = re.compile(r"(?<![<>!\\])[=≈]|\\approx\b")
-# "There are 5 apples", "5 apples are left", "7 + 8 = 15. So 15", not an amount such as "5 red apples".
+# "There are 5 apples", "Hence, 5 apples", "Sure! It's 5", "5 apples are left", "7 + 8 = 15. So 15", not an amount
+# such as "5 red apples".
 _SENTENCE = re.compile(
-    r"\A[\W_]*[^\W\d_]+\s|\b(?:is|are|was|were|has|have|had|will|can|costs?)\b"
+    r"\A[\W_]*[^\W\d_]+(?:['’][a-z]+|[,!])?\s|\b(?:is|are|was|were|has|have|had|will|can|costs?)\b"
 )
 _DIGIT = re.compile(r"\d")
 # Between two numbers: an equation, or the end of a sentence.
@@ -121,7 +123,8 @@ class NumericVerifier(AnswerVerifier[Golds]):
         units: The units that may follow a number: `any`, or a list of units; an empty list allows none. `any` accepts
             every known unit, and converts it to the gold's unit, and every counted thing: common words and plurals. A
             gold without a unit takes no unit that differs from the one that the prompt asks for. Words that scale a
-            number (`million`, `crore`, `hundredths`) must be listed. Percent and currency signs may always stand.
+            number (`million`, `crore`, `hundredths`) must be listed, unless the prompt asks in them: "How many dozen?"
+            Percent and currency signs may always stand.
         answer_from: Where the answer stands; see `final_answer`.
         name: The metric key.
 
@@ -200,6 +203,9 @@ class NumericVerifier(AnswerVerifier[Golds]):
 
     def find(self, sample: Sample) -> FinalAnswer:
         """Find the final answer; of sentences, marked or not, the value that the last one concludes with."""
+        prompt = last_message(sample.prompt)
+        golds = gold_texts(self.golds(sample.row))
+        sample = replace(sample, text=in_asked_scale(sample.text, golds, prompt))
         found = super().find(sample)
         if self.answer_from != "marked" or found.problem:
             return found
@@ -210,9 +216,7 @@ class NumericVerifier(AnswerVerifier[Golds]):
             return found
         # A marked sentence is read as the sentence alone is.
         said = (sample.prefill or "") + sample.text
-        return math_answer(
-            marked_sentence(said) or said, prompt=last_message(sample.prompt)
-        )
+        return math_answer(marked_sentence(said) or said, prompt=prompt)
 
     def read_gold(self, row: Mapping[str, Any]) -> Golds | str:
         golds = self.golds(row)

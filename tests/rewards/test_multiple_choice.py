@@ -141,6 +141,7 @@ def test_an_option_may_be_said_by_its_text_where_the_options_are_known(text: str
         "Paris is in France, which is option B.",
         "B it is.",
         "The capital of France is Paris.",
+        "The capital of France is Paris, not Rome.",
         "The capital of France is **Paris** (B).",
         "Paris is the capital of France.",
         "Rome is in Italy. The capital of France is Paris.",
@@ -167,6 +168,8 @@ def test_a_last_sentence_chooses_the_only_option_that_it_names(text: str) -> Non
         "It would be Paris.",
         "It's Paris, if not Rome.",
         "It's Paris, unlike Rome.",
+        "It's Paris, not Paris.",
+        "It's not Paris, not Rome.",
         "It's Paris, A.",
         "It's Paris (A).",
         "Everything but Paris.",
@@ -543,6 +546,28 @@ def test_options_that_a_prompt_lists_are_read_in_each_usual_form(
         said, prompts=[asked] * len(said), solution=["B"] * len(said)
     )
     assert [verdict.score for verdict in verdicts] == [1] * len(right) + [0] * len(wrong)
+
+
+@pytest.mark.parametrize(
+    ("options", "text", "other"),
+    [
+        ((r"$\frac{1}{4}$", r"$\frac{1}{3}$"), r"\boxed{\dfrac13}", r"$-\frac{1}{3}$"),
+        ((r"$2\sqrt{3}$", r"$3\sqrt{2}$"), r"$3\sqrt2$", r"$2\sqrt3$"),
+        (("20%", "25%"), r"\boxed{25\%}", "-25%"),
+        (("48 cm", "48 cm²"), r"\boxed{48 \text{ cm}^2}", r"\boxed{48 \text{ cm}}"),
+        (("45°", "90°"), "90 degrees", r"\boxed{45^\circ}"),
+        (("$x^2 - 1$", "$x^2 + 1$"), r"\boxed{x^{2}+1}", r"\boxed{x^{2}-1}"),
+    ],
+)
+def test_an_option_of_a_column_or_prompt_is_chosen_by_its_value(
+    options: tuple[str, str], text: str, other: str
+) -> None:
+    listed = "Which?\n" + "\n".join(map("{}) {}".format, "AB", options))
+    for columns in ({"choices": [options] * 2}, {"prompts": [listed] * 2}):
+        verdicts = MultipleChoiceVerifier().judge(
+            [text, other], answer=["B"] * 2, **columns
+        )
+        assert [verdict.score for verdict in verdicts] == [1.0, 0.0]
 
 
 def test_options_that_a_prompt_numbers_are_chosen_by_number_or_text() -> None:

@@ -378,6 +378,8 @@ def test_a_row_without_a_number_is_skipped_and_listed(gold: Any, reason: str) ->
     "text",
     [
         "There are 1,500 apples.",
+        "Therefore, Tom kept 1,500 apples.",
+        "Sure! It's 1,500.",
         "1,500 apples are left.",
         "A box holds 1,500 apples.",
         "6000 × 0.25 = 1500. So she has $1,500.",
@@ -398,6 +400,14 @@ def test_the_last_side_of_an_equation_and_the_value_of_the_last_sentence_count(
     assert (judge(text).score, judge(text, 1600).score) == (1.0, 0.0)
 
 
+def test_a_question_that_asks_for_dozens_is_answered_in_dozens() -> None:
+    said = ["25 dozen", "So that is **25** dozen.", "24 dozen", "300", "25 hundred"]
+    verdicts = NumericVerifier().judge(
+        said, prompts=["How many dozens of eggs is that?"] * 5, answer=[25] * 5
+    )
+    assert [verdict.score for verdict in verdicts] == [1.0, 1.0, 0.0, 0.0, 0.0]
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -409,6 +419,9 @@ def test_the_last_side_of_an_equation_and_the_value_of_the_last_sentence_count(
         "1 km = 1500 m",
         "It is not 1500.",
         "It may be 1500.",
+        "It's not 1500.",
+        "It's 1500 + 100.",
+        "Well, 1500 or 1600.",
         "I do not know.",
         "Answer: She has 1500 millions left.",
         "There were 1500, and 20 are left.",

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from trl_grpo_ext.answers.find.asked import (
     as_asked,
+    in_asked_scale,
     in_sterling,
     with_question,
     without_asked_rate,
@@ -125,6 +126,7 @@ def ask(
 ) -> Question | Verdict:
     """Find a completion's answers and pair them with the golds; return a verdict if no answer is found."""
     golds, completion, prompt = with_capital_letters(golds, completion, prompt)
+    completion = in_asked_scale(completion, golds, prompt)
     found = _found(completion, golds, prompt, prefill, settings)
     if settings.mode == "auto" and found.marks:
         # A marked sentence is read as the sentence alone is.

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
 from trl_grpo_ext.answers.find.asked_rounding import as_rounded
 from trl_grpo_ext.answers.find.final_answer import FinalAnswer
 from trl_grpo_ext.answers.read.answer import read
-from trl_grpo_ext.answers.read.number_words import in_digits
+from trl_grpo_ext.answers.read.number_words import SCALES, in_digits
 from trl_grpo_ext.answers.read.tree import (
     Apply,
     Collection,
@@ -128,6 +128,9 @@ _ASKS_PERCENTAGE = re.compile(
 )
 _PENCE = re.compile(r"\b(?:pence|penny)\b|\d\s?p\b", re.IGNORECASE)
 _POUNDS = re.compile(r"\bpounds?\b(?:\s+sterling\b)?", re.IGNORECASE)
+# How many dozen, in millions
+_SCALE = "|".join(SCALES)
+_ASKED_SCALE = re.compile(rf"\bhow many ({_SCALE})s?\b|\bin ({_SCALE})s\b", re.IGNORECASE)
 _AGE = re.compile(
     r"\bhow old\b|\bwhat\s+(?:is|was|will be)\s+(?:\w+['’]s|his|her|their|the)\s+(?:\w+\s+)?age\b",
     re.IGNORECASE,
@@ -321,6 +324,28 @@ def in_sterling(text: str, prompt: str) -> str:
     """
     is_money = "£" in prompt and not _POUNDS.search(prompt)
     return _POUNDS.sub("gbp", text) if is_money else text
+
+
+def in_asked_scale(text: str, golds: Iterable[str], prompt: str) -> str:
+    """Drop the scale that a question asks for behind a gold's number: `25` for `25 dozen` of "How many dozen?".
+
+    Any other number keeps its scale, and so its size.
+
+    Examples:
+        >>> [in_asked_scale(said, ["25"], "How many dozen eggs?") for said in ("25 dozen", "24 dozen", "25 hundred")]
+        ['25', '24 dozen', '25 hundred']
+        >>> in_asked_scale("$2.5 million", ["2.5"], "What is the profit, in millions of dollars?")
+        '$2.5'
+    """
+    question = question_of(prompt) or _task_of(prompt)
+    scales = {(found[1] or found[2]).lower() for found in _ASKED_SCALE.finditer(question)}
+    if len(scales) != 1:
+        return text
+    (scale,) = scales
+    for gold in filter(_NUMBER.fullmatch, golds):
+        scaled = rf"(?<![\w.,])({re.escape(gold)}\*{{0,2}})[\s~]{{0,3}}((?:\\text\{{\s*)?){scale}s?\b"
+        text = re.sub(scaled, r"\1\2", text)
+    return text
 
 
 def asks_percentage(prompt: str) -> bool:

@@ -12,8 +12,11 @@ from trl_grpo_ext.answers.find.final_answer import FinalAnswer, after_thinking
 from trl_grpo_ext.answers.find.hedges import is_hedged
 from trl_grpo_ext.answers.find.last_sentence import ending, last_sentence, said
 from trl_grpo_ext.answers.find.marks import box_answers
-from trl_grpo_ext.answers.find.named_values import with_named_values
-from trl_grpo_ext.answers.find.names import with_name
+from trl_grpo_ext.answers.find.named_values import (
+    with_labelled_lines,
+    with_named_values,
+)
+from trl_grpo_ext.answers.find.names import with_name, without_figure
 from trl_grpo_ext.answers.find.options import with_letter, with_option_texts
 from trl_grpo_ext.answers.find.sentences import MAX_PROMPT, without_repeated
 from trl_grpo_ext.answers.find.values import last_value, listed_values, said_values
@@ -21,6 +24,7 @@ from trl_grpo_ext.answers.find.yes_no import with_leading_yes_or_no, with_yes_or
 from trl_grpo_ext.answers.read.answer import read
 from trl_grpo_ext.answers.read.number_words import in_digits
 from trl_grpo_ext.answers.read.signal_words import CONTRAST, DENIAL, TURN, any_of
+from trl_grpo_ext.answers.read.spelling import without_text_commands
 from trl_grpo_ext.answers.read.tree import (
     Apply,
     Collection,
@@ -99,9 +103,8 @@ def with_known_golds(
         found = with_leading_yes_or_no(found, golds, completion, prompt)
     if found.problem not in ("", "no_answer", "hedged") or marks & {"boxed", "answer_tag"}:
         return found
-    for rule in (
-        (with_named_values, with_name) if marks & {"phrase", "emphasised"} else _RULES
-    ):
+    is_marked = marks & {"phrase", "emphasised"}
+    for rule in _RULES_OF_MARKED if is_marked else _RULES:
         known = rule(found, golds, completion, prompt)
         # A rule that does not apply returns the answer that it was given.
         if known is not found:
@@ -230,11 +233,11 @@ def _with_zero(
     return found
 
 
+_RULES_OF_MARKED = (with_named_values, with_labelled_lines, with_name)
 _RULES = (
     with_letter,
     with_yes_or_no,
-    with_named_values,
-    with_name,
+    *_RULES_OF_MARKED,
     _with_alternatives,
     _with_range,
     _with_remainder,
@@ -276,7 +279,20 @@ def with_surroundings(
     found = with_option_texts(
         _with_points(found, golds, f"{prompt} {completion}"), golds, prompt
     )
+    found = _without_figures(found, golds)
     return _with_words(_with_parts(found, golds, completion), golds, completion)
+
+
+def _without_figures(found: FinalAnswer, golds: Sequence[str]) -> FinalAnswer:
+    r"""Remove the figure behind a name that is marked, if each gold is a name: `\boxed{\text{Bob (13.8 s)}}`."""
+    is_marked = {*found.marks} & {"boxed", "answer_tag", "emphasised"}
+    if not is_marked or any(any(map(str.isdigit, gold)) for gold in golds):
+        return found
+    answers = []
+    for answer in found.answers:
+        texts = {without_figure(without_text_commands(answer), gold) for gold in golds}
+        answers.append(texts.pop() if len(texts) == 1 else answer)
+    return replace(found, answers=tuple(answers))
 
 
 def _with_points(found: FinalAnswer, golds: Sequence[str], text: str) -> FinalAnswer:

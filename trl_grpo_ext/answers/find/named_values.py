@@ -5,23 +5,25 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from itertools import islice, takewhile
 from typing import NamedTuple
 
 from trl_grpo_ext.answers.find.final_answer import FinalAnswer
 from trl_grpo_ext.answers.find.hedges import is_hedged
 from trl_grpo_ext.answers.find.last_sentence import ending, said
 from trl_grpo_ext.answers.find.phrases import formal, informal
-from trl_grpo_ext.answers.read.answer import read
+from trl_grpo_ext.answers.read.answer import MAX_CHARS, read
 from trl_grpo_ext.answers.read.number_words import in_digits
 from trl_grpo_ext.answers.read.signal_words import (
     CONDITION,
     DENIAL,
     DOUBT,
     THEREFORE,
+    WRONG,
     any_of,
 )
 from trl_grpo_ext.answers.read.spelling import without_text_commands
-from trl_grpo_ext.answers.read.tree import OF_OWN_TYPE, Number, Quantity
+from trl_grpo_ext.answers.read.tree import OF_OWN_TYPE, Collection, Number, Quantity
 from trl_grpo_ext.answers.read.units import is_unit
 
 # Named values in a gold.
@@ -68,6 +70,16 @@ _COMPARED = re.compile(
 _DENIED_AMOUNT = re.compile(
     r"(?<!,)(?:\s(?:not|never|cannot)|n['’]t)\s+(?:[a-z]+\s+){0,2}\W*\d", re.IGNORECASE
 )
+# "Perimeter: 26 cm", "Area = 8 * 5 = 40", "Angle 1: 30°"
+_LABELLED = re.compile(
+    r"\s*((?!step)[A-Za-z][A-Za-z '’-]{0,40}?(?: \d)?)\s*[:=]\s*(\S.{0,100}?)[.,;\s]*",
+    re.IGNORECASE,
+)
+# The end of a line, or of a labelled value inside a line.
+_LINE_END = re.compile(r"\n|[,;]\s+(?=[A-Za-z])")
+_ANSWER_MARK = re.compile(r"\banswer\W*\Z", re.IGNORECASE)
+# "Suppose:", "This is wrong:"
+_NOT_ANNOUNCED = any_of(DENIAL, DOUBT, CONDITION, WRONG, "suppose|assume|guess")
 # Before a further statement, which may take back the one before.
 GOES_ON = any_of(THEREFORE, "but|then")
 
@@ -133,6 +145,71 @@ def with_named_values(
                 ", ".join(_with_value(parts[place], told[place]) for place in sorted(told))
             )
     return found
+
+
+def with_labelled_lines(
+    found: FinalAnswer, golds: Sequence[str], completion: str, prompt: str = ""
+) -> FinalAnswer:
+    """Take the values of the labelled lines that end a completion, if each gold is a list of as many plain values.
+
+    The values stand in the order in which the question names the labels; else in the order of the lines.
+
+    Examples:
+        >>> asked = "Find its perimeter and its area."
+        >>> with_labelled_lines(said("40"), ["26, 40"], "Area: 8 * 5 = 40\\nPerimeter: 26", asked).answers
+        ('(26, 8 * 5 = 40)',)
+    """
+    sizes = {_plain_size(gold) for gold in golds}
+    lines = [line for line in _LINE_END.split(ending(completion)) if line.strip()]
+    labelled = (_LABELLED.fullmatch(_plain(line)) for line in reversed(lines))
+    # One more than asked for is enough to tell that there are too many.
+    last = takewhile(_tells_amount, islice(labelled, max(sizes) + 1))
+    told = [line for line in last if line][::-1]
+    before = "\n".join(lines[: len(lines) - len(told)][-1:])
+    is_marked = found.marks != ("phrase",) or _ANSWER_MARK.search(before)
+    if sizes != {len(told)} or not is_marked or _NOT_ANNOUNCED.search(before):
+        return found
+    values = _in_asked_order([(line[1], line[2]) for line in told], prompt)
+    return said(f"({', '.join(values)})") if values else found
+
+
+def _plain_size(gold: str) -> int:
+    """Return the number of a gold's values if it is a list of plain numbers or quantities; else 1."""
+    match read(gold).node:
+        case Collection("list" | "()", items) if all(
+            isinstance(one, Number | Quantity) for one in items
+        ):
+            return len(items)
+    return 1
+
+
+def _tells_amount(line: re.Match[str] | None) -> bool:
+    """Check whether a labelled line gives a single amount, as the last side of an equation at most."""
+    if line is None or _NOT_SAID.search(line[0]) or is_hedged(line[0]):
+        return False
+    value = read(line[2].rpartition("=")[2])
+    amount = value.node.amount if isinstance(value.node, Quantity) else value.node
+    return isinstance(amount, Number) and not value.stray
+
+
+def _in_asked_order(told: Sequence[tuple[str, str]], prompt: str) -> list[str]:
+    """Return labelled values in the question's order of the labels; empty if it has only some of them."""
+    keys = _keys([label.casefold() for label, _ in told])
+    if len(told) < 2 or not all(keys) or len(set(keys)) < len(keys):
+        return []
+    places = [_place(key, prompt[-MAX_CHARS:]) for key in keys]
+    if max(places) < 0:
+        return [value for _, value in told]
+    if min(places) < 0:
+        return []
+    return [value for _, (_, value) in sorted(zip(places, told, strict=True))]
+
+
+def _place(name: tuple[str, ...], prompt: str) -> int:
+    """Return the place at which a prompt last has a name, or the number that is the name; -1 without either."""
+    if name[0].isdigit():
+        return int(name[0])
+    return max((found.start() for found in spelling(name).finditer(prompt)), default=-1)
 
 
 def _statements(found: FinalAnswer, text: str) -> Iterator[str]:

@@ -16,11 +16,13 @@ from trl_grpo_ext.answers.find.final_answer import FinalAnswer
 from trl_grpo_ext.answers.find.hedges import is_hedged
 from trl_grpo_ext.answers.find.last_sentence import ending, last_sentence, said
 from trl_grpo_ext.answers.find.named_values import GOES_ON, amount_size, named_parts
+from trl_grpo_ext.answers.find.phrases import formal, informal
 from trl_grpo_ext.answers.find.values import last_value
 from trl_grpo_ext.answers.find.yes_no import YES_AND_NO
-from trl_grpo_ext.answers.read.answer import MAX_CHARS
+from trl_grpo_ext.answers.read.answer import MAX_CHARS, read
 from trl_grpo_ext.answers.read.number_words import in_digits
 from trl_grpo_ext.answers.read.signal_words import CONDITION, DENIAL, DOUBT, any_of
+from trl_grpo_ext.answers.read.tree import Words
 
 # Names in a gold that lists several.
 MAX_LISTED = 4
@@ -29,6 +31,11 @@ _BETWEEN_WORDS = str.maketrans("", "", " .,-'&")
 _WITH_AMOUNT = re.compile(r"(.+?)(?:,| by|:| -)\s+([^\w\s]?\d\S*(?:\s.*)?)")
 # Bus 2, room 14
 _NUMBERED = re.compile(r"[A-Z][a-z]+ \d{1,3}")
+# The figure that tells why: "Shop B ($1.20 per can)", "Bob - 13.8 s".
+_FIGURE = re.compile(
+    r"(?<=[\w*])(?:\s*\(|\*{0,2}\s+[-–—]\s+)[^\w\s()]{0,2}\d(?![^()\n]{0,40}(?:=|\b(?:or|not|vs)\b|[A-Z][a-z]))"
+    r"[^()\n]{0,40}\)?[\s.!;*•-]*\Z"
+)
 _DENIED = any_of(DENIAL, DOUBT, CONDITION, "or|would|nobody|except")
 # Words before a letter that are no noun: "not B" is not "shop B".
 _NO_NOUN = rf"(?i:{DENIAL}|{DOUBT}|{CONDITION}|or|except|is|are|was|be|than|but|and)\b"
@@ -128,15 +135,38 @@ def with_name(
             or not _is_in_words(name, prompt)
         ):
             continue
-        is_phrase = found.marks == ("phrase",)
-        sentence = last_sentence(
-            found.answers[0] if is_phrase else ending(completion), name
-        )
+        sentence = _conclusion(found, ending(completion), name)
         if names(sentence, name, prompt):
             if split is None:
                 return said(gold)
             return _with_amount(found, sentence, split)
     return found
+
+
+def _conclusion(found: FinalAnswer, text: str, name: str) -> str:
+    """Return the sentence that may conclude with a name, or a phrase's answer, without the figure behind a name."""
+    if found.marks == ("phrase",):
+        marks = formal(text) or informal(text)
+        content = marks[-1].content if marks else ""
+        is_of_name = without_figure(content, name) != content
+        text = content if is_of_name else found.answers[0]
+    sentence = last_sentence(text, name)
+    # Several names with figures are data: "Ann (14 s), Bob (13 s)".
+    before = text.replace("**", "").rpartition(sentence)[0]
+    has_others = _FIGURE.search(before) is not None
+    return sentence if has_others else without_figure(sentence, name)
+
+
+def without_figure(text: str, name: str) -> str:
+    """Remove the figure behind a name at a text's end, if a gold is a name.
+
+    Examples:
+        >>> without_figure("Shop B ($1.20 per can).", "Shop B"), without_figure("abc - 3", "abc")
+        ('Shop B', 'abc - 3')
+    """
+    asked = read(name)
+    is_name = isinstance(asked.node, Words) or bool(asked.stray)
+    return _FIGURE.sub("", text) if is_name else text
 
 
 def _with_amount(found: FinalAnswer, sentence: str, gold: re.Match[str]) -> FinalAnswer:

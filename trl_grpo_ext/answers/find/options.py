@@ -48,8 +48,10 @@ _LETTER_GOLD = re.compile(r"\(?([A-Ja-j])[).]?")
 _SMALL_LABEL = re.compile(
     r"(?<![\w\\])\([a-j]\)(?!\w)|(?<![\w\\(])[a-j]\)(?=\s|$)|(?<=\bis )[a-j](?=\W*$)"
     r"|(?:(?<=option )|(?<=choice )|(?<=answer ))[b-j]\b"
-    # \boxed{b}, <answer>b</answer>, **b**, #### b, Answer: b
-    r"|(?:(?<=boxed\{)|(?<=<answer>)|(?<=\*\*)|(?<=#### )|(?<=: )|(?<=:\*\* ))[a-j]"
+    # **b. Ann**
+    r"|(?<=\*\*)[a-j](?=[.:]\s)"
+    # \boxed{b}, \boxed{\text{b}}, <answer>b</answer>, **b**, #### b, Answer: b
+    r"|(?:(?<=boxed\{)|(?<=boxed\{\\text\{)|(?<=<answer>)|(?<=\*\*)|(?<=#### )|(?<=: )|(?<=:\*\* ))[a-j]"
     r"(?=[).]?(?:\}|</answer>|\*\*|\.?[ \t]*$))",
     re.MULTILINE,
 )
@@ -65,6 +67,9 @@ _LIKELY = re.compile(
     r"|\b[A-J]\b\W{0,3},\s+(?:most\s+)?likely\b"
     r"|\b[A-J]\b\W{0,3}\s+is\s+(?:most\s+|very\s+)?likely\s+(?:the\s+)?(?:correct|right|best|answer)\b"
 )
+# "It is Lima, not Rome or Bern"
+_NOT = re.compile(r"(.+?),\s+(?:and\s+)?(?:not|rather than|instead of)\s+(.+)")
+_JOINT = re.compile(r",?\s+(?:or|and|nor)\s+|,\s+")
 # An option's text may be a number or a phrase; a name in its place lets `names` read the sentence.
 _STAND_IN = "Option"
 
@@ -91,7 +96,9 @@ def _texts(prompt: str) -> Mapping[str, str]:
         ends[-1] = line_end if line_end >= 0 else len(prompt)
     texts = {}
     for label, end in zip(listed, ends, strict=True):
-        text = _OPTION_END.sub("", prompt[label.end() : end]).strip(" $.;,~*\\\n")
+        text = _OPTION_END.sub("", prompt[label.end() : end]).lstrip(" $.;,~*\n")
+        # A backslash begins a command, and ends none.
+        text = text.rstrip(" $.;,~*\\\n")
         is_text = "\n" not in text and len(text) <= MAX_OPTION
         texts[_letter_of(label)] = text if is_text else ""
     return texts
@@ -181,13 +188,23 @@ def choice_said(answer: str, options: Options) -> Choice:
         return whole
     choice = read_choice(sentences[-1], options)
     if choice.problem == "no_choice":
-        choice = _mentioned(plain_text(sentences[-1]), options)
+        choice = _mentioned(_without_denied(plain_text(sentences[-1]), options), options)
     if not choice.labels:
         return choice
     for sentence in sentences[:-1]:
         if read_choice(sentence, options).labels - choice.labels:
             return Choice(problem="several_choices")
     return choice
+
+
+def _without_denied(sentence: str, options: Options) -> str:
+    """Remove other options that a sentence denies at its end: `It is Lima` for `It is Lima, not Rome or Bern`."""
+    firm = _NOT.fullmatch(sentence)
+    if firm is None:
+        return sentence
+    denied = [options.saying(text) for text in _JOINT.split(firm[2])]
+    chosen = options.saying(options.within(firm[1]))
+    return firm[1] if all(labels - chosen for labels in denied) else sentence
 
 
 def _mentioned(sentence: str, options: Options) -> Choice:

@@ -63,6 +63,7 @@ _CLAUSE = re.compile(
 _IS = re.compile(
     r"\b(?:is|are|equals|gives|yields|simplifies to|evaluates to|comes to|exactly when|if and only if)\b|等于|[是为]"
 )
+_CONTRACTED = re.compile(r"\b(it|that|there|here)['’]s(?=\s)", re.IGNORECASE)
 _THEREFORE = re.compile(
     r"[,;]\s+(?:(?:and\s+)?(?:so|thus|therefore|hence|i\.e\.)"
     r"|which\s+(?:is|means|equals|gives|makes|rounds?(?:\s+(?:up|down|off))?\s+to|(?:simplifies|reduces|comes)\s+to)),?\s+"
@@ -187,7 +188,7 @@ def said_unmarked(answer: str, prompt: str) -> tuple[str, str, str]:
     # In LaTeX, `&` separates columns.
     if "\\" not in tail:
         tail = tail.replace(" & ", " and ")
-    plain = in_digits(_BOLD.sub("", tail).strip())
+    plain = in_digits(_written_out(_BOLD.sub("", tail).strip()))
     plain = without_additions(
         told_once(stated(_LEAD.sub("", _FENCE.sub(r"\1", plain)).strip()))
     )
@@ -213,6 +214,12 @@ def said_unmarked(answer: str, prompt: str) -> tuple[str, str, str]:
         line = plain.rpartition("\n")[2]
     value, problem = _said_in_line(line, prompt)
     return value, "last_expression", problem
+
+
+def _written_out(text: str) -> str:
+    """Write "it's" as "it is"; the exclamation mark of "It's 5!" is no factorial then."""
+    written = _CONTRACTED.sub(r"\1 is", text)
+    return text if written == text else written.rstrip("!")
 
 
 def _said_in_line(line: str, prompt: str) -> tuple[str, str]:

@@ -11,6 +11,7 @@ from trl_grpo_ext.answers.read.moments import read_date, read_time
 from trl_grpo_ext.answers.read.number_words import in_digits
 from trl_grpo_ext.answers.read.spans import read_range, read_ratio, read_remainder
 from trl_grpo_ext.answers.read.spelling import (
+    TEXTS,
     spelled,
     strip_delimiters,
     without_label,
@@ -59,6 +60,10 @@ _DATE = re.compile(r"\d{1,4}([-/.])\d{1,2}\1\d{1,4}")
 _PLACE = re.compile(
     r"(?:in |on |at )?(?:the )?(\d{1,9})(?:st|nd|rd|th)(?: (?!power|root|degree|order)[a-z]+)?",
     re.IGNORECASE,
+)
+# \text{Plan B}, \textbf{Bag II}: a name that ends with a letter is read as without the command.
+_NAME_IN_TEXT = re.compile(
+    rf"\A\\(?:{'|'.join(sorted(TEXTS))})\{{\s*((?:[A-Z]?[a-z]+\s+)*(?:[A-Z]|[IVX]+))\s*\}}\Z"
 )
 # A dollar without a closing dollar means money.
 _LONE_DOLLAR = re.compile(r"\A([^$\d\\=]*)\$(?=\s*\d[^$]*\Z)")
@@ -138,6 +143,7 @@ def _plain(text: str) -> str:
     text = _SAME_IN_BRACKETS.sub(r" \\same \1", text)
     text = strip_delimiters(_SAME.sub(r" \\same ", text))
     text = _ABOUT_IN_BRACKETS.sub(r"\\approx \1", text)
+    text = _NAME_IN_TEXT.sub(r"\1", text)
     text = _TIMES.sub(r"\\times ", text)
     text = _PER_CENT.sub(r"\\%", text)
     text = _CLOSING.sub("", without_label(text))

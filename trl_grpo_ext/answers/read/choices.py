@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
+from trl_grpo_ext.answers.read.answer import read
 from trl_grpo_ext.answers.read.signal_words import (
     CONDITION,
     CONTRAST,
@@ -30,9 +31,12 @@ from trl_grpo_ext.answers.read.spelling import (
     without_invisible,
     without_text_commands,
 )
+from trl_grpo_ext.answers.read.tree import Opaque, Words
 
 # Longer answers are refused: no honest choice needs more, its option's text included.
 MAX_CHARS = 2_000
+# Longer texts are not compared as values.
+MAX_VALUE = 80
 # Lines of an explanation below the choice.
 MAX_LINES = 200
 LETTERS = tuple(string.ascii_uppercase)
@@ -105,6 +109,10 @@ _RECONSIDERED = re.compile(
 _SPACE = re.compile(r"(?<=[^\w\s])\s+|\s+(?=[^\w\s])|(?<=\d)\s+(?=[^\W\d])")
 # Spellings of an amount, and signs of a formula: `\$36`, `$36.00`, `36 dollars`, `$36$`.
 _DOLLARS = re.compile(r"\\?\$|(?<=\d)\.00(?!\.?\d)|(?<=\d)\s+dollars?\b", re.I)
+# `cm²` is `cm^2`, `90^\circ` is 90°.
+_RAISED = re.compile("[²³]+")
+_DEGREES = re.compile(r"\^\s?(?:\\circ|\{\s?\\circ\s?\})")
+_LATEX_SPACE = re.compile(r"\\[,;:! ]|~")
 # `\frac{1}{8}` and `\frac18` are 1/8; `1{,}236` and 1,236 are 1236.
 _FRACTION = re.compile(r"\\[dt]?frac\s?(?:\{(\d+)\}\{(\d+)\}|(\d)(\d))")
 _THOUSANDS = re.compile(r"(?<=\d)(?:\{,\}|,)(?=\d{3}(?!\d))")
@@ -149,6 +157,8 @@ class Options:
         close = {
             label for label, option in self._pairs() if _without_spaces(option) == dense
         }
+        if not close and _is_amount(form):
+            close = {label for label, option in self._pairs() if _is_same(option, form)}
         return close if len(close) == 1 else set()
 
     def another(self, text: str, labels: Collection[str]) -> bool:
@@ -450,7 +460,23 @@ def letter(text: str) -> str | None:
 @lru_cache(maxsize=1024)
 def _whole(option: str) -> re.Pattern[str]:
     """Compile a regular expression matching an option's text outside longer words and numbers."""
-    return re.compile(rf"(?<![\w.]){re.escape(option)}(?!\w|\.\w)", re.IGNORECASE)
+    # -5 is not 5
+    before = r"(?<![\w.−-])" if option[:1].isdigit() else r"(?<![\w.])"
+    return re.compile(rf"{before}{re.escape(option)}(?!\w|\.\w)", re.IGNORECASE)
+
+
+def _is_amount(form: str) -> bool:
+    """Check whether a short text has digits or formulas beside other signs, and so a value to compare."""
+    has_signs = any(char.isdigit() or char == "\\" for char in form)
+    return len(form) <= MAX_VALUE and has_signs and not form.isdigit()
+
+
+def _is_same(option: str, form: str) -> bool:
+    """Check whether an option and an answer have one value: `90°` and `90 degrees`."""
+    if not _is_amount(option):
+        return False
+    value = read(option)
+    return not isinstance(value.node, Words | Opaque) and value == read(form)
 
 
 @lru_cache(maxsize=64)
@@ -469,9 +495,11 @@ def plain_text(text: str) -> str:
 
     These are Markdown, enclosing LaTeX, dollar signs, commas between thousands, repeated spaces, the last full stop.
     """
-    text = without_invisible(unicodedata.normalize("NFKC", text[:MAX_CHARS]))
+    text = _RAISED.sub(r"^\g<0>", text[:MAX_CHARS])
+    text = without_invisible(unicodedata.normalize("NFKC", text))
     text = without_text_commands(
         strip_delimiters(text.replace("**", "").replace("`", "").strip())
     )
+    text = _DEGREES.sub("°", _LATEX_SPACE.sub(" ", text)).replace("\\%", "%")
     text = _THOUSANDS.sub("", _FRACTION.sub(r"\1\3/\2\4", _DOLLARS.sub("", text)))
     return " ".join(text.split()).strip("\"'*_ ").rstrip(".!").strip("\"'*_ ")
