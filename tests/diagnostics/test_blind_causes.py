@@ -167,13 +167,15 @@ def test_golds_in_another_unit_are_told_where_no_verdict_has_an_answer(
     [
         ("+17+10", "The prompts are cut: 100 %"),
         ("17+10", ""),
+        ("17+10+", "The prompts are cut: 100 % of them end inside a text, like `17+10+`"),
+        ("print(", ""),
         (" ", "The prompts lack their question: 100 %"),
         ([{"role": "user", "content": ""}], "The prompts lack their question: 100 %"),
         ([{"role": "user", "content": [{"type": "image"}]}], ""),
         (None, ""),
     ],
 )
-def test_prompts_that_are_empty_or_begin_inside_a_text_are_told(
+def test_prompts_that_are_empty_or_begin_or_end_inside_a_text_are_told(
     prompt: Any, told: str
 ) -> None:
     cards = [
@@ -428,3 +430,28 @@ def test_few_right_answers_by_chance_do_not_hide_golds_of_other_rows() -> None:
     sentence = diagnosis_of(cards, {}).sentence
     assert "of the groups are all wrong and teach nothing" in sentence
     assert "the gold may be wrong, or of other rows" in sentence
+
+
+@pytest.mark.parametrize(
+    ("begins", "is_told"),
+    [(200.0, True), (4.0, False)],
+)
+def test_a_schedule_that_begins_after_the_run_is_told_beside_a_term_that_is_solved(
+    begins: float, is_told: bool
+) -> None:
+    cards = []
+    for step in range(24):
+        answers = [right("4") if place % 3 else wrong("5") for place in range(32)]
+        card = batch(
+            {"answer": answers, "format": [right("x")] * 32},
+            step=step,
+            weights={"answer": 0.0, "format": 0.5},
+        )
+        cards.append(card)
+    schedule = {"points": [[begins, 0.0], [400.0, 1.0]], "curve": "linear", "unit": "step"}
+    rewards = [{"name": "answer", "weight": 0.0, "schedule": schedule}, {"name": "format"}]
+    causes = diagnosis_of(cards, {"rewards": rewards, "max_steps": 24}).causes
+    told = [
+        cause for cause in causes if "its schedule begins at step 200" in cause.sentence
+    ]
+    assert bool(told) is is_told

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, replace
 from statistics import fmean
 from typing import Any
 
-from trl_grpo_ext.diagnostics.checks import CHECKS
+from trl_grpo_ext.diagnostics.checks import CHECKS, wrong_driver
 from trl_grpo_ext.diagnostics.example import Example, examples
 from trl_grpo_ext.diagnostics.finding import Finding, Severity, read_findings
 from trl_grpo_ext.diagnostics.headline import headline, rank
@@ -21,7 +21,7 @@ from trl_grpo_ext.diagnostics.progress import (
     training_ends,
 )
 from trl_grpo_ext.diagnostics.watch import HOLD, Onsets, look_back
-from trl_grpo_ext.diagnostics.window import RunView, Window
+from trl_grpo_ext.diagnostics.window import RunView, Window, finds
 from trl_grpo_ext.runs.recorded_run import RecordedRun
 
 # Of the last batches, for examples.
@@ -117,7 +117,8 @@ def conclude(
         if ends is not None and ends.end.count:
             score[where] = ends
     active = _at_the_end(window, onsets) if batches >= HOLD else _at_once(window)
-    if window.is_solved:
+    # Where the term that judges the answers still waits, another one is solved.
+    if window.is_solved and not finds(window, wrong_driver.not_yet):
         # An observed ceiling may be a term's only value.
         told = BEYOND_CEILING if window.scale.is_known else BEYOND_CEILING | {"inert_term"}
         active = {code: finding for code, finding in active.items() if code in told}

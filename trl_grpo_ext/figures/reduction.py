@@ -72,6 +72,8 @@ MOST_ANSWER = 60
 MOST_ERROR = 120
 # Characters that begin no text, and of a prompt's beginning.
 INNER = "+=*,;:.!?)]}%"
+# Characters that end no text. A bracket may end the beginning of a program.
+JOINING = "+*/,&"
 MOST_BEGINNING = 30
 # Results of a tool that hold nothing.
 NOTHING_RETURNED = ("", "None", "null", "[]", "{}")
@@ -172,8 +174,8 @@ class BatchFigures:
     left_out: Mapping[tuple[str, ...], int]
     # Beginnings of the groups' prompts that begin inside a text; empty for an empty prompt.
     cut_prompts: tuple[str, ...]
-    # Groups by the characters of their prompt's last message.
-    prompt_chars: Mapping[int, int]
+    # The ends of prompts whose last character can end no text.
+    cut_ends: tuple[str, ...]
     # Golds of the groups without a judged member.
     void_golds: Mapping[str, int]
     # Samples that no term with weight is for, by column of the first term's `when` and the row's value.
@@ -313,9 +315,14 @@ def _cut_prompts(card: Scorecard) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _prompt_chars(card: Scorecard) -> Counter[int]:
-    """Count groups by the characters of their prompt's last message."""
-    return Counter(len(last_message(card.samples[rows[0]].prompt)) for rows in card.members)
+def _cut_ends(card: Scorecard) -> tuple[str, ...]:
+    """Return the ends of the groups' prompts whose last character can end no text."""
+    found = []
+    for rows in card.members:
+        end = last_message(card.samples[rows[0]].prompt)[-MOST_BEGINNING:].rstrip()
+        if end[-1:] in JOINING and end:
+            found.append(end)
+    return tuple(found)
 
 
 def _is_blank(prompt: Prompt | None) -> bool:
@@ -615,6 +622,6 @@ FIGURES: Mapping[str, Callable[[Scorecard], Any]] = {
     "tool_answers": tool_answers,
     "left_out": _left_out,
     "cut_prompts": _cut_prompts,
-    "prompt_chars": _prompt_chars,
+    "cut_ends": _cut_ends,
     "void_golds": void_golds,
 }

@@ -588,6 +588,8 @@ def _asked_part(answer: str, golds: Sequence[str], sentence: str, question: str)
     return answer
 
 
+# Characters of an answer's end that may hold a rate.
+MAX_RATE = 80
 # "$18.50 per hour", "$18.50/hour", "\$18.50 \text{ per hour}", "$18.50 a night".
 _RATE_END = re.compile(
     r"(?P<text>\\(?:text|mathrm|mbox)\{\s*[^{}]*?)?"
@@ -611,7 +613,8 @@ def without_asked_rate(answer: str, golds: tuple[str, ...], prompt: str) -> str:
         >>> without_asked_rate("$18.50/hour", ("$18.50",), asked), without_asked_rate("$18.50/day", ("$18.50",), asked)
         ('$18.50', '$18.50/day')
     """
-    found = _RATE_END.search(answer)
+    # Only the end is searched: a run of white space would take quadratic time.
+    found = _RATE_END.search(answer, max(0, len(answer) - MAX_RATE))
     if found is None or any(map(_NAMES_RATE.search, golds)):
         return answer
     is_money = "$" in answer or any(map(is_currency, (*_WORD.findall(answer), *answer)))

@@ -81,7 +81,7 @@ PARTS: dict[str, tuple[Check, ...]] = {
     "truncation": (truncation.cut, truncation.shortened),
     "unparseable_flood": (unparseable_flood.calls, unparseable_flood.unparseable),
     "zero_updates": (zero_updates.zero, zero_updates.rounded, zero_updates.warming_up),
-    "odd_settings": (odd_settings.never_in_force, odd_settings.unusual),
+    "odd_settings": (odd_settings.unusual,),
     "kl_blowup": (kl_blowup.broken, kl_blowup.far_and_no_better, kl_blowup.unstable),
     "dead_groups": (
         dead_groups.all_wrong,
@@ -129,6 +129,7 @@ HIDES: dict[Check, tuple[Check, ...]] = {
         *DEAD_GROUPS,
         entropy_collapse.collapsed,
     ),
+    bad_data.cut_prompts: (bad_data.doubtful_gold, bad_data.related_gold),
     bad_data.evaluation_gold: (reward_hacking.hacking,),
     bad_data.related_gold: (
         noisy_verifier.refused,

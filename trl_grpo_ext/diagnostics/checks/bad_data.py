@@ -63,8 +63,6 @@ DOUBTFUL, MOSTLY_DOUBTFUL = 0.15, 0.5
 UNMATCHED, MOSTLY_UNMATCHED, MOST_VALUES = 0.2, 0.5, 3
 # Of the prompts; ours: of prompts that are whole, hardly any begins so.
 CUT_PROMPTS, MOSTLY_CUT = 0.2, 0.5
-# Of the prompts have the length of the longest; ours.
-ONE_LENGTH = 0.8
 # Of the scale, at the least: an evaluation so far below training. Ours, from golds of other rows: 0.9.
 FAR_BEHIND = 0.3
 # Of the groups without a right answer in the first batches, as many agree.
@@ -176,22 +174,28 @@ def one_prompt(window: Window) -> CheckResult:
 
 
 def cut_prompts(window: Window) -> CheckResult:
-    """Find prompts that are empty, or begin inside a text: their first character is a sign that begins no text."""
+    """Find prompts that are empty, or begin or end inside a text: by a sign that begins or ends no text."""
     groups = group_count(window.batches)
     starts = [start for batch in window.batches for start in batch.cut_prompts]
-    if groups < LEAST_GROUPS or len(starts) < CUT_PROMPTS * groups or window.is_solved:
+    ends = [end for batch in window.batches for end in batch.cut_ends]
+    count = max(len(starts), len(ends))
+    if groups < LEAST_GROUPS or count < CUT_PROMPTS * groups or window.is_solved:
         return None
     cut = [start for start in starts if start]
-    share = percent(min(1.0, len(starts) / groups))
-    if 2 * len(cut) > len(starts):
+    share = percent(min(1.0, count / groups))
+    if len(ends) > len(starts):
+        sentence = f"The prompts are cut: {share} of them end inside a text, like `{safe_reason(ends[-1])}`."
+    elif 2 * len(cut) > len(starts):
         sentence = f"The prompts are cut: {share} of them begin inside a text, like `{safe_reason(cut[-1])}`."
     else:
         sentence = f"The prompts lack their question: {share} of them are empty."
-    is_cause = len(starts) >= MOSTLY_CUT * groups and not has_risen(window)
+    # A cut at any place leaves a joining sign at some ends only.
+    least = CUT_PROMPTS if len(ends) > len(starts) else MOSTLY_CUT
+    is_cause = count >= least * groups and not has_risen(window)
     return Finding(
         severity=Severity.critical_if(is_cause),
         sentence=sentence,
-        numbers={"cut": min(1.0, len(starts) / groups)},
+        numbers={"cut": min(1.0, count / groups)},
         action="See what takes their text away, and mend it: the golds belong to the whole prompts.",
     )
 
@@ -333,12 +337,7 @@ def _suspect(window: Window, share: str) -> _Suspect:
             "Read a prompt as the model gets it: is the question in it, and may the model work before it answers?",
         )
     who = "The gold may be wrong, or of other rows"
-    cut = _cut_alike(window)
-    if cut:
-        who = f"The prompts may be cut ({cut}), or the gold may be wrong, or of other rows"
     action = "Compare answers and gold of a few of these groups by hand, and look for rows that have moved."
-    if cut:
-        action = f"Read a few prompts to their end, as the model gets them. If they are whole: {action}"
     tool = or_a_tool(window)
     if tool:
         who += tool
@@ -349,14 +348,3 @@ def _suspect(window: Window, share: str) -> _Suspect:
         f"in {share} of the groups most completions agree on an answer that is not the gold"
     )
     return _Suspect(f"{who}: {agree}, and wrong answers usually scatter.", action)
-
-
-def _cut_alike(window: Window) -> str:
-    """Tell that nearly all prompts have one and the same length, and none is longer; empty otherwise."""
-    lengths = added(batch.prompt_chars for batch in window.batches)
-    longest = max(lengths, default=0)
-    share = lengths[longest] / max(1, lengths.total())
-    # Prompts that are all equally long may be made so.
-    if not longest or not ONE_LENGTH <= share < 1:
-        return ""
-    return f"{percent(share)} of them have {longest} characters"

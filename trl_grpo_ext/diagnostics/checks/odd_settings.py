@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from trl_grpo_ext.diagnostics.finding import Finding, Severity
 from trl_grpo_ext.diagnostics.progress import FLAT_BATCHES, has_risen, steps_so_far
@@ -104,36 +104,3 @@ def _odd(window: Window) -> dict[str, float]:
         if value and not usual.low <= value <= usual.high:
             odd[name] = value
     return odd
-
-
-def never_in_force(window: Window) -> CheckResult:
-    """Find a term whose schedule gives it no weight before the run ends."""
-    most = window.number("max_steps") or 0
-    for described in window.settings.get("rewards") or ():
-        begins = _first_step_with_weight(described.get("schedule"))
-        if begins is None or not 0 < most <= begins:
-            continue
-        term = described["name"]
-        return Finding(
-            severity=Severity.WARNING,
-            terms=(term,),
-            sentence=(
-                f"`{term}` is never trained on: its schedule gives it no weight before step {begins:g}, and the run "
-                f"has {most:g}."
-            ),
-            numbers={"begins": begins, "max_steps": most},
-            action=f"Let the schedule of `{term}` begin within the run, or state it in shares of it (`unit: progress`).",
-        )
-    return None
-
-
-def _first_step_with_weight(schedule: Any) -> float | None:
-    """Return the step after which a schedule over steps leaves 0; None for any other schedule."""
-    if not isinstance(schedule, Mapping) or schedule.get("unit") != "step":
-        return None
-    before = None
-    for when, weight in schedule["points"]:
-        if weight:
-            return before
-        before = float(when)
-    return None

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from statistics import fmean
+from typing import Any
 
 from trl_grpo_ext.diagnostics.batches import (
     agreeing_share,
@@ -244,22 +246,49 @@ def punished(window: Window) -> CheckResult:
 
 
 def not_yet(window: Window) -> CheckResult:
-    """Find a term that reads answers and waits for its weight, while the terms in force read none."""
-    if not window.in_force or window.of_term(window.in_force[0]).has_answers:
+    """Find a term that reads answers and waits for its weight, while the terms in force read none, or for ever."""
+    if not window.in_force:
         return None
+    in_force_reads = window.of_term(window.in_force[0]).has_answers
     for reward in window.settings.get("rewards") or ():
         term = reward.get("name")
         is_waiting = term in window.terms and term not in window.trained_on
         if not (is_waiting and reward.get("schedule") and window.of_term(term).has_answers):
             continue
+        too_late = _begins_too_late(window, reward["schedule"])
+        if in_force_reads and not too_late:
+            continue
         named = names(window.in_force)
         return Finding(
             severity=Severity.WARNING if _most_is_over(window) else Severity.INFO,
             terms=(term, *window.in_force),
-            sentence=f"`{term}` judges the answers and has had no weight until now: {named} alone is learned.",
+            sentence=(
+                f"`{term}` judges the answers and has had no weight until now{too_late}: {named} alone is learned."
+            ),
             numbers={"steps": steps_so_far(window)},
             action=f"Let the schedule of `{term}` begin earlier, or with some weight.",
         )
+    return None
+
+
+def _begins_too_late(window: Window, schedule: Any) -> str:
+    """Tell that a schedule has no weight before the run ends; empty if it has, or if that is unknown."""
+    begins = _first_step_with_weight(schedule)
+    most = window.number("max_steps") or 0
+    if begins is None or not 0 < most <= begins:
+        return ""
+    return f", since its schedule begins at step {begins:g} and the run has {most:g}"
+
+
+def _first_step_with_weight(schedule: Any) -> float | None:
+    """Return the step after which a schedule over steps leaves 0; None for any other schedule."""
+    if not isinstance(schedule, Mapping) or schedule.get("unit") != "step":
+        return None
+    before = None
+    for when, weight in schedule["points"]:
+        if weight:
+            return before
+        before = float(when)
     return None
 
 
