@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from trl_grpo_ext.answers.find.marks import boxes
 from trl_grpo_ext.answers.find.math_answer import MODES, Mode, math_answer
+from trl_grpo_ext.answers.question import Question, ask
+from trl_grpo_ext.verdict import Verdict
 
 
 @pytest.mark.parametrize(
@@ -126,6 +128,24 @@ def test_no_text_is_too_broken_to_be_looked_at(text: str, mode: Mode) -> None:
     found = math_answer(text, mode=mode)
     assert bool(found.answers) != bool(found.problem)
     assert all(found.answers)
+
+
+# A rule for each kind of gold looks at the whole completion.
+GOLDS = ["odd", "Plan B", "5, 4", "$18.50", "25", "B", "yes", "2 h 15 min", "x = 1, y = 2"]
+
+
+@given(
+    st.lists(ATOMS | st.sampled_from(["____", "```", "Tom ", "($5)", ": ", "per day"])).map(
+        "".join
+    ),
+    st.sampled_from(GOLDS),
+)
+@example("____", "odd")
+def test_no_text_is_too_broken_to_be_asked_for_any_kind_of_gold(
+    text: str, gold: str
+) -> None:
+    asked = ask(text, (gold,), "Tom or Ann: how many dozen eggs does he sell per day?")
+    assert isinstance(asked, Question | Verdict)
 
 
 @given(st.lists(ATOMS).map("".join), st.sampled_from(["1", r"\frac{1}{2}", r"\{1,2\}"]))

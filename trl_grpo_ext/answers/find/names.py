@@ -151,6 +151,8 @@ def _conclusion(found: FinalAnswer, text: str, name: str) -> str:
         is_of_name = without_figure(content, name) != content
         text = content if is_of_name else found.answers[0]
     sentence = last_sentence(text, name)
+    if not sentence:
+        return ""
     # Several names with figures are data: "Ann (14 s), Bob (13 s)".
     before = text.replace("**", "").rpartition(sentence)[0]
     has_others = _FIGURE.search(before) is not None
