@@ -202,16 +202,8 @@ def assert_names(diagnosis: Diagnosis, code: str) -> None:
     assert diagnosis.sentence == diagnosis.causes[0].sentence
 
 
-QUICK_FAULTS = ("zero_updates: no learning rate",)
-
-
-@pytest.mark.parametrize(
-    "fault",
-    [
-        fault if fault in QUICK_FAULTS else pytest.param(fault, marks=pytest.mark.slow)
-        for fault in LAB_FAULTS
-    ],
-)
+@pytest.mark.slow  # real trainings
+@pytest.mark.parametrize("fault", LAB_FAULTS)
 def test_a_fault_planted_in_the_lab_gives_its_finding_and_no_other(
     tmp_path: Path, fault: str
 ) -> None:

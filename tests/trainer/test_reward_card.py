@@ -159,6 +159,7 @@ def test_without_logs_and_checks_nothing_is_said_of_another_runs(
     assert not (folder / "README.md").exists()  # TRL has written none
 
 
+@pytest.mark.slow  # two trainings
 def test_a_resumed_run_says_from_which_step_its_completions_are_counted(
     tiny_model: str, sums: Any, config: Make
 ) -> None:
