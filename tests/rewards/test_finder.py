@@ -349,6 +349,7 @@ def cpu_seconds(finder: str, marks: list[str], filler: str, repeats: int) -> flo
 @example(finder="mode=auto", marks=["The answer is 5.", ""], filler="x")
 @example(finder="mode=auto", marks=["Answer: 5", "Answer: 5"], filler=" ")
 @example(finder="mode=auto", marks=["Answer: 5", ""], filler="1 ")
+@example(finder="answer_from=marked", marks=["Answer:", "**5**", "}"], filler=" ")
 @given(
     finder=st.sampled_from(sorted(FINDERS)),
     marks=st.lists(st.sampled_from(MARKS), min_size=2, max_size=4),

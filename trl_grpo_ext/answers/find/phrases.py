@@ -81,7 +81,7 @@ _WORD = re.compile(r"[^\W\d_]{2,}")
 _BOLD = re.compile(r"\*\*([^*\n]{1,200})\*\*")
 # A continuation after bold letters: more answers, a unit, or the rest of a formula.
 _GOES_ON = re.compile(
-    r"\s*(?:[,/%+*^=×\d]|[.-]\d|x\s|\(?\s*or\b|and\b|[^\W\d_]+\W*$)", re.IGNORECASE
+    r"\s*(?:[,/%+*^=×\d]|[.-]\d|x\s|(?:\(\s*)?or\b|and\b|[^\W\d_]+\W*$)", re.IGNORECASE
 )
 _STOP = re.compile(r"(?<!\.)[.!?](?=[\s*_`\"')]|$)|。")
 _CLAUSE = re.compile(r",?(?<!\s)\s+(?:because|since)\b|,\s+(?:which|so|as)\b")
