@@ -3,8 +3,8 @@ PYTHON ?= python3
 CONSTRAINTS ?= constraints.txt
 ARGS ?=
 JOBS ?= logical  # processes that run tests: a core each, eight at most
-# Quick tests wait for their programs more than they compute: two processes a core.
-QUICK_JOBS ?= $(shell $(PYTHON) -c 'import os; print(min(8, 2 * (os.cpu_count() or 1)))')
+# Quick tests wait for their programs, so one process more than cores keeps these busy; each more costs its imports.
+QUICK_JOBS ?= $(shell $(PYTHON) -c 'import os; print(min(8, 1 + (os.cpu_count() or 1)))')
 
 BIN := .venv/bin
 # Tests that take long wait on each other least when a process that has none left takes over another's.

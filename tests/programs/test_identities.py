@@ -153,21 +153,17 @@ def examine(package: Path, powers: str) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "powers",
     [
         "user",
-        *(
-            pytest.param(powers, marks=pytest.mark.slow)
-            for powers in (
-                "no_unshare",
-                "user,no_unshare",
-                "no_sys_admin",
-                "no_sys_admin,no_setuid",
-                "no_unshare_user",
-                "umask",
-            )
-        ),
+        "no_unshare",
+        "user,no_unshare",
+        "no_sys_admin",
+        "no_sys_admin,no_setuid",
+        "no_unshare_user",
+        "umask",
     ],
 )
 def test_what_holds_is_found_out_and_holds(package: Path, powers: str) -> None:
