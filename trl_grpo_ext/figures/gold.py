@@ -26,6 +26,9 @@ PAID = 0.5
 CLOSE = 0.05
 # Of a batch's completions, more than have the best score. Ours.
 LEAST_BEST = 1 / 16
+# Whole numbers, and numbers without a sign.
+_WHOLE = re.compile(r"-?(?:\d{1,3}(?:,\d{3})+|\d+)")
+_NUMBERS = re.compile(r"\d+(?:\.\d+)?")
 # Characters at a text's end that are read, and of a number.
 MOST_END, MOST_NUMBER = 256, 60
 
@@ -103,13 +106,7 @@ def gold_endings(card: Scorecard) -> GoldEndings:
     others = [each.score for each in scored if not each.ends]
     highest = max((each.score for each in ended), default=math.inf)
     has_lowest = bool(others) and highest < min(others) and _weight(card) > 0
-    correct = [each for each in scored if _is_right_number(card, each)]
-    other = [each for each in correct if _is_other(_answer(card, each), each.gold)]
-    wrong = [each for each in scored if _is_wrong_number(card, each)]
-    if not _reads_answers(card) and not _is_paid(card, scored):
-        correct = _best_paid(card, scored)
-        other = [each for each in correct if not _has_gold(card, each)]
-        wrong = [each for each in scored if not _has_gold(card, each)]
+    correct, other, wrong = _paid_answers(card, scored)
     return GoldEndings(
         ended=len(ended),
         refused=len(refused),
@@ -160,21 +157,23 @@ def _answer(card: Scorecard, scored: _Scored) -> str:
     return "" if verdict is None else verdict.answer or ""
 
 
-def _is_right_number(card: Scorecard, scored: _Scored) -> bool:
-    """Test whether gold and answer are numbers, and the verifier finds the answer right."""
-    is_right = _status(card, scored.row) is Status.CORRECT
-    return (
-        is_right
-        and number(scored.gold) is not None
-        and number(_answer(card, scored)) is not None
-    )
+def _paid_answers(
+    card: Scorecard, scored: Sequence[_Scored]
+) -> tuple[list[_Scored], list[_Scored], list[_Scored]]:
+    """Return answers found right, the ones among them that are not the gold, and all that are not the gold."""
+    if _reads_answers(card) or _is_paid(card, scored):
+        numbers = [each for each in scored if _has_numbers(card, each)]
+        wrong = [each for each in numbers if _is_other(_answer(card, each), each.gold)]
+        correct = [each for each in numbers if _status(card, each.row) is Status.CORRECT]
+    else:
+        wrong = [each for each in scored if not _has_gold(card, each)]
+        correct = _best_paid(card, scored)
+    return correct, [each for each in correct if each in wrong], wrong
 
 
-def _is_wrong_number(card: Scorecard, scored: _Scored) -> bool:
-    """Test whether gold and answer are numbers, and differ."""
-    answer = _answer(card, scored)
-    are_numbers = number(scored.gold) is not None and number(answer) is not None
-    return are_numbers and _is_other(answer, scored.gold)
+def _has_numbers(card: Scorecard, scored: _Scored) -> bool:
+    """Test whether gold and answer are numbers."""
+    return number(scored.gold) is not None and number(_answer(card, scored)) is not None
 
 
 def _is_other(answer: str, gold: str) -> bool:
@@ -202,10 +201,6 @@ def _best_paid(card: Scorecard, scored: Sequence[_Scored]) -> list[_Scored]:
         if is_best and has_number and _WHOLE.fullmatch(each.gold.strip()):
             found.append(each)
     return found if len(found) > max(1, len(scored) * LEAST_BEST) else []
-
-
-_WHOLE = re.compile(r"-?\d{1,3}(?:,?\d{3})*|-?\d+")
-_NUMBERS = re.compile(r"\d+(?:\.\d+)?")
 
 
 def _has_gold(card: Scorecard, scored: _Scored) -> bool:

@@ -163,7 +163,7 @@ def _has_failed(verdict: Verdict) -> bool:
 
 
 def _left_out_of_groups(card: Scorecard, term: str) -> int:
-    """Count samples to which the term does not apply, in groups with a sample to which it applies."""
+    """Count the samples that the term skips in groups with a judged sample."""
     verdicts = card.verdicts[term]
     count = 0
     for rows in card.members:

@@ -250,7 +250,7 @@ def add_listeners(
         if callback.is_main:
             callback.changes = write_start(args.output_dir, settings)
     if has_checks:
-        _add_watch(callback, args, settings, mix, recorder)
+        _add_watch(callback, args, settings, recorder)
     if recorder is not None and getattr(args, "write_report", True):
         callback.listeners.append(ReportListener(args.output_dir))
     if mix is not None and getattr(args, "measure_noise", True):
@@ -272,7 +272,6 @@ def _add_watch(
     callback: RunCallback,
     args: Any,
     settings: Mapping[str, Any],
-    mix: RewardMix | None,
     recorder: Recorder | None,
 ) -> None:
     halt_on = getattr(args, "halt_on", ())

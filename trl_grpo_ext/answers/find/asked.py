@@ -606,7 +606,7 @@ _NAMES_RATE = re.compile(r"/\s*\\?[A-Za-z]|\b(?:per|each|every)\b")
 
 
 def without_asked_rate(answer: str, golds: tuple[str, ...], prompt: str) -> str:
-    """Leave out the rate at the end of an amount of money, if the question names it and no gold has a rate.
+    """Remove the rate behind an amount of money, if the question names this rate and no gold has a rate.
 
     Examples:
         >>> asked = "She earned $148 in 8 hours. How much does she earn per hour?"

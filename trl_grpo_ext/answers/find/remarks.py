@@ -288,7 +288,7 @@ def _size(amount: str, word: str | None) -> Size | None:
 
 
 def _is_reason(sentence: str, before: str) -> bool:
-    """Check whether the calculations of an explanation have a number of the line before the explanation."""
+    """Check whether an explanation calculates with a number of the line before it."""
     said = _NUMBER.findall(before.rstrip().rpartition("\n")[2])
     return bool(before.strip()) and (
         "=" not in sentence or not {*said}.isdisjoint(_NUMBER.findall(sentence))

@@ -55,7 +55,7 @@ class RecordedBatches:
             self.unreadable.append(number)
         return card if card is not None and len(card) else None
 
-    def why_none(self, settings: Mapping[str, Any]) -> str:
+    def why_none(self) -> str:
         """Explain why no batch could be replayed, and suggest a remedy."""
         folder = repr(os.fspath(self.run.folder))
         mode = self.selection.mode

@@ -57,7 +57,7 @@ def replay_run(
         if card is not None:
             replayed.add(card)
     if not replayed.comparison.batches:
-        raise ValueError(replayed.batches.why_none(replayed.settings))
+        raise ValueError(replayed.batches.why_none())
     return replayed
 
 

@@ -288,7 +288,7 @@ def unmatched(window: Window) -> CheckResult:
 
 
 def _has_condition(window: Window, term: str) -> bool:
-    """Check whether a term may have a `when`; also true where the settings do not tell."""
+    """Check the settings for a `when` of a term; True without settings of the term."""
     for described in window.settings.get("rewards") or ():
         if described["name"] == term:
             return "when" in described

@@ -121,7 +121,7 @@ def turned_around(window: Window) -> CheckResult:
 
 
 def other_answers(window: Window) -> CheckResult:
-    """Find a verifier that pays other numbers than the gold: mostly, or most of those that are given."""
+    """Find a verifier whose paid answers mostly differ from the gold, or which pays most wrong numbers."""
     endings = [batch.gold_endings for batch in window.batches]
     correct = sum(each.correct for each in endings)
     other = sum(each.other for each in endings)

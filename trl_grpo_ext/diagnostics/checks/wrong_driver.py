@@ -272,7 +272,7 @@ def not_yet(window: Window) -> CheckResult:
 
 
 def _begins_too_late(window: Window, schedule: Any) -> str:
-    """Tell that a schedule has no weight before the run ends; empty if it has, or if that is unknown."""
+    """Name the step at which a schedule begins, if the run ends before it; empty otherwise."""
     begins = _first_step_with_weight(schedule)
     most = window.number("max_steps") or 0
     if begins is None or not 0 < most <= begins:

@@ -48,7 +48,7 @@ _ANNOTATION = re.compile(
 
 
 def with_names_left_out(program: str, *, is_of_contest: bool) -> str:
-    r"""Put in front of a program what it needs of the names that its grader or stub is expected to have in scope.
+    r"""Prepend the imports and classes that a program uses and its contest keeps in scope.
 
     A contest's program gets the imports that contests have. So does any program of LeetCode's form, `class Solution`.
     In every other program, annotations with names of `typing` are not evaluated; a value that uses such a name still
