@@ -131,7 +131,13 @@ class Imports:
 
 def try_imports(isolation: Isolation) -> Imports:
     """Find the packages visible to all programs, and let a program import numpy if it is installed."""
-    places = {target.rpartition("/")[2]: source for target, source in shown().places}
+    visible = {target.rpartition("/")[2]: source for target, source in shown().places}
+    # Metadata and bundled libraries are shown to programs too, and no program imports them.
+    places = {
+        name: place
+        for name, place in visible.items()
+        if name.removesuffix(".py").isidentifier()
+    }
     suite = StdioSuite(tests=(StdioCase(stdin="", stdout=""),))
     program = f"import {ALWAYS}" if named(ALWAYS) else ""
     job = Job(program=program, suite=suite, limits=IMPORTING)

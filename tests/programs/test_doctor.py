@@ -93,6 +93,7 @@ def test_it_says_what_programs_can_import_and_from_where(
     assert status == examination.NO_WALLS or any(
         line.startswith("  numpy: /") for line in lines
     )
+    assert not any(".dist-info" in line for line in lines)
 
 
 def test_where_numpy_is_installed_and_cannot_be_shown_the_status_is_1(

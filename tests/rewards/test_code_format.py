@@ -127,9 +127,8 @@ def test_python_need_not_compile_if_so_asked() -> None:
 )
 def test_code_that_exhausts_the_compiler_is_the_policys_fault(code: str) -> None:
     (verdict,) = code_format_reward.judge([fenced(code)])
-    if (
-        sys.version_info >= (3, 13) and verdict.score == 1.0
-    ):  # its compiler copes with some of them
+    # Compilers since 3.12 cope with some of them.
+    if sys.version_info >= (3, 12) and verdict.score == 1.0:
         assert code.startswith(("x = ", "if "))
         return
     assert (verdict.status, verdict.score, verdict.reason) == (
