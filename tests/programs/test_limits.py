@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields
+from inspect import getdoc
 from pathlib import Path
 
 import pytest
@@ -82,5 +83,5 @@ def test_every_limit_is_told_to_users(name: str) -> None:
     assert rows[0].endswith(f"| {default} |")
     pages = [DOCS / "sandbox.md", DOCS / "unit_tests_reference.md"]
     assert any(f"`{setting}`" in page.read_text(encoding="utf-8") for page in pages)
-    assert f"\n        {name}: " in (Limits.__doc__ or "")
-    assert f"\n        {setting}: " in (UnitTestVerifier.__doc__ or "")
+    assert f"\n    {name}: " in (getdoc(Limits) or "")
+    assert f"\n    {setting}: " in (getdoc(UnitTestVerifier) or "")
