@@ -23,6 +23,8 @@ from trl_grpo_ext.mix.data_check import (
     with_columns,
 )
 from trl_grpo_ext.mix.reward_mix import RewardMix
+from trl_grpo_ext.mix.term import RewardTerm
+from trl_grpo_ext.protocol import first_value
 from trl_grpo_ext.recipe.data import load_data
 from trl_grpo_ext.recipe.file_lines import file_lines
 from trl_grpo_ext.recipe.recipe import Recipe
@@ -122,6 +124,7 @@ def _print_problems(
     has_gaps = _print_seldom_empty(split)
     has_placeholders = _print_placeholders(mix, split)
     has_faults = _print_gold_faults(mix, split)
+    has_untried = _print_untried_tests(mix, split)
     with without_warnings():
         outcome = untouched_outcome(factory, rows[0])
         failures = try_verifiers(mix, rows, outcome, prompt_column=prompt_column)
@@ -149,7 +152,7 @@ def _print_problems(
         return f"a verifier fails on {name}"
     if outcome is not None and outcome.error:
         return f"the environment fails on {name}"
-    has_told = has_gaps or has_placeholders or has_faults or bool(failures)
+    has_told = has_gaps or has_placeholders or has_faults or has_untried or bool(failures)
     print(
         f"{name}: {check.checked} rows, {_fine(environments.unchecked, has_told=has_told)}"
     )
@@ -212,6 +215,35 @@ def _print_gold_faults(mix: RewardMix, split: _Split) -> bool:
     for fault in faults:
         print(f"{split.name}: {fault}")
     return bool(faults)
+
+
+def _print_untried_tests(mix: RewardMix, split: _Split) -> bool:
+    """Print how many rows have no reference solution, which alone tries their tests; return whether any has none."""
+    name, rows, _ = split
+    has_any = False
+    for term, verifier in mix.verifiers:
+        if not isinstance(verifier, UnitTestVerifier) or verifier.run_only:
+            continue
+        untried = _without_reference(term, verifier, rows)
+        if untried:
+            has_any = True
+            print(
+                f"{name}, {term.name}: no right program was run on the tests of {untried} of {len(rows)} rows. If a "
+                f"column has right programs, name it as `reference_column` of {term.name!r}."
+            )
+    return has_any
+
+
+def _without_reference(term: RewardTerm, verifier: UnitTestVerifier, rows: Any) -> int:
+    """Count the rows to which a term applies, and which have no reference solution."""
+    columns = verifier.reference_columns
+    if term.when is None:
+        known = [column for column in columns if column in rows.column_names]
+        if not known:
+            return len(rows)
+        # Tests may be long, and are not needed.
+        rows = rows.select_columns(known)
+    return sum(term.applies(row) and first_value(row, columns) is None for row in rows)
 
 
 def _print_mutants(mix: RewardMix, split: _Split) -> None:
