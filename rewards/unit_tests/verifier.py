@@ -307,7 +307,8 @@ class UnitTestVerifier(BatchVerifier):
         return self.runner().run([task.job])[0]
 
     @property
-    def _reference_columns(self) -> tuple[str, ...]:
+    def reference_columns(self) -> tuple[str, ...]:
+        """The columns of a row's reference solution; the first with a value counts."""
         if self.reference_column:
             return (self.reference_column,)
         return REFERENCE_COLUMNS
@@ -322,7 +323,7 @@ class UnitTestVerifier(BatchVerifier):
             self.columns,
             groups_column,
             self.part,
-            self._reference_columns,
+            self.reference_columns,
             self.hidden,
         )
 
@@ -367,7 +368,7 @@ class UnitTestVerifier(BatchVerifier):
 
     def reference_job(self, row: Mapping[str, Any]) -> Job | None:
         """Make the job of a row's reference solution; None if the row has none. May raise BadTests."""
-        program = reference_program(row, self._reference_columns)
+        program = reference_program(row, self.reference_columns)
         if program is None:
             return None
         return self.job(row, program)

@@ -350,8 +350,12 @@ def test_processes_that_cannot_be_started_are_refused_by_the_first(
         ),
     ],
 )
-def test_ctrl_c_ends_a_training_with_its_report_how_to_go_on_and_status_130(
-    tmp_path: Path, flags: list[str], left: str
+@pytest.mark.parametrize(
+    ("sent", "how", "status"),
+    [(signal.SIGINT, "Interrupted", 130), (signal.SIGTERM, "Ended by SIGTERM", 143)],
+)
+def test_ctrl_c_or_sigterm_ends_a_training_with_its_report_how_to_go_on_and_its_status(
+    tmp_path: Path, flags: list[str], left: str, sent: signal.Signals, how: str, status: int
 ) -> None:
     # A shell has its background jobs, and all that they start, ignore Ctrl-C.
     listening = (
@@ -376,15 +380,13 @@ def test_ctrl_c_ends_a_training_with_its_report_how_to_go_on_and_status_130(
             while len(list(tmp_path.glob("run/scorecards/verdicts-*.parquet"))) < 2:
                 assert run.poll() is None
                 time.sleep(0.1)
-            os.killpg(run.pid, signal.SIGINT)
+            os.killpg(run.pid, sent)
             _, said = run.communicate(timeout=120)
         finally:
             run.kill()
-    assert run.returncode == 130
+    assert run.returncode == status
     assert "Traceback" not in said
-    assert re.search(
-        r"^Interrupted after step \d+\. Report: run/report\.html\.$", said, re.M
-    )
+    assert re.search(rf"^{how} after step \d+\. Report: run/report\.html\.$", said, re.M)
     assert said.rstrip().endswith(left)
     assert (tmp_path / "run/report.html").is_file()
 

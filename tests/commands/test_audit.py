@@ -22,6 +22,7 @@ from trl_grpo_ext.commands.audit.reward import (
     MixReward,
     check_attack,
     gold_columns,
+    program_reader,
     reward_named,
 )
 from trl_grpo_ext.commands.audit.static import audit_reward, is_paid
@@ -258,6 +259,22 @@ def test_a_policy_never_writes_programs_for_a_function_without_a_sandbox() -> No
         check_attack(FunctionReward("planted_holes", "substring"), "program")
     check_attack(planted_holes.exit_status, "program")
     check_attack(FunctionReward("planted_holes", "substring"), "answer")
+
+
+def test_tests_and_reference_solutions_are_read_where_the_reward_reads_them() -> None:
+    rows = [
+        {
+            "prompt": f"Add {number}.",
+            "tests": [f"assert add(1) == {1 + number}"],
+            "right": f"def add(x):\n    return x + {number}",
+        }
+        for number in (1, 2)
+    ]
+    reward = reward_named("{verifier: unit_test, reference_column: right}")
+    tasks = read_tasks(rows, programs=program_reader(reward))
+    assert [task.gold for task in tasks] == [row["right"] for row in rows]
+    with pytest.raises(ValueError, match="reference_column"):
+        read_tasks(rows, programs=program_reader(reward_named("unit_test")))
 
 
 def test_rows_that_cannot_be_probed_are_refused_with_the_columns() -> None:

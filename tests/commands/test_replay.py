@@ -379,6 +379,22 @@ def test_a_void_row_that_gets_an_advantage_counts_as_a_change(tmp_path: Path) ->
     json.dumps(all_void.to_record(), allow_nan=False)
 
 
+def test_verdicts_of_a_row_that_is_void_on_both_sides_do_not_count_as_changed(
+    tmp_path: Path,
+) -> None:
+    says = term("says", HOLDS, word="b")
+    run = record(
+        tmp_path, [term("right", NUMBER), says], [["1 a", "0 b", "broken b", "0 b"]]
+    )
+    replayed = replay_run(
+        run, new_rewards([term("right", NUMBER), says | {"gate": "right"}])
+    )
+    found = replayed.comparison
+    assert (found.old.void, found.new.void, found.void) == (1, 1, 1)
+    assert found.terms["says"].changed == 0
+    assert found.to_record()["totals"]["void"] == {"old": 1, "new": 1, "both": 1}
+
+
 def test_a_term_that_would_end_the_run_is_said_to(tmp_path: Path) -> None:
     run = record(
         tmp_path,

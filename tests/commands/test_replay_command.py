@@ -97,7 +97,7 @@ def test_it_writes_the_figures_as_json_without_nan(
     assert written["steps"] == {"first": 1, "last": 2}
     assert written["sources"] == {"right": "recorded", "says": "judged again"}
     assert written["terms"]["says"]["changed"] == 16
-    assert written["totals"]["void"] == {"old": 2, "new": 2}
+    assert written["totals"]["void"] == {"old": 2, "new": 2, "both": 2}
     assert written["advantages"]["completions"] == 16
     for side in ("old", "new"):
         assert sum(written["drivers"][side]["terms"].values()) == pytest.approx(1.0)

@@ -471,10 +471,16 @@ def test_the_empty_cells_of_another_class_are_no_failure(
 
 
 class AsyncCalculator(Calculator):
-    """A calculator with an async `get_reward`, which hangs on the planted fault."""
+    """A calculator with an async `get_reward`, which hangs or blocks its event loop on the planted fault."""
+
+    released: ClassVar[threading.Event]
 
     async def get_reward(self) -> Any:
         await asyncio.sleep(0)
+        if self.fault == "all get_reward block":
+            self.released.wait()
+        if self.place == FAULTY and self.fault == "get_reward blocks":
+            self.released.wait(1.5)
         if self.place == FAULTY and self.fault == "get_reward hangs":
             await asyncio.Event().wait()
         return super().get_reward()
@@ -489,6 +495,39 @@ def test_an_async_reward_is_asked_in_the_same_way(
     limit = 0.5 if "hangs" in fault else NO_LIMIT_IS_REACHED
     trainer, _ = trained(REWARDS[rewards], AsyncCalculator, environment_timeout=limit)
     assert trainer.advantages == advantages_without({FAULTY} if fault else set())
+
+
+def test_an_async_reward_that_blocks_its_event_loop_is_void_alone_and_told_the_remedy(
+    trained: Make,
+) -> None:
+    Calculator.fault = "get_reward blocks"
+    AsyncCalculator.released = threading.Event()
+    trainer, (card,) = trained(REWARDS["term"], AsyncCalculator, environment_timeout=0.5)
+    assert trainer.advantages == advantages_without({FAULTY})
+    blocked = card.samples[FAULTY].outcome
+    assert blocked.verdict.reason == "get_reward_hangs"
+    assert "holds the event loop" in blocked.error
+    assert "asyncio.to_thread" in blocked.error
+
+
+def test_a_run_that_ends_behind_an_async_reward_that_blocks_names_the_row_of_that_reward(
+    trained: Make, tmp_path: Path
+) -> None:
+    Calculator.fault = "all get_reward block"
+    AsyncCalculator.released = threading.Event()
+    with pytest.raises(EnvironmentsFailedError) as caught:
+        trained(
+            REWARDS["term"],
+            AsyncCalculator,
+            environment_timeout=0.2,
+            environment_patience=1,
+        )
+    AsyncCalculator.released.set()
+    assert "holds the event loop" in str(caught.value)
+    assert "'solution'" in str(caught.value)
+    (card,) = RecordedRun(tmp_path / "run").cards("train")
+    reasons = sorted(sample.outcome.verdict.reason for sample in card.samples)
+    assert reasons == ["get_reward_hangs", *["get_reward_waits"] * 7]
 
 
 @verifier

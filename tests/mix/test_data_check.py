@@ -520,6 +520,43 @@ def test_golds_that_contradict_each_other_or_never_change_are_noted(
     assert ("all fine" in said) is not bool(told)
 
 
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ("", "of 2 of 2 rows"),
+        (", reference_column: right", "of 1 of 2 rows"),
+        (", when: {level: 1}", "of 1 of 2 rows"),
+    ],
+)
+def test_rows_whose_tests_no_right_program_has_tried_are_told_and_not_called_fine(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    settings: str,
+    told: str,
+) -> None:
+    right = "def add(x):\n    return x + 1"
+    rows = [
+        {
+            "prompt": "Add 1.",
+            "tests": ["assert add(1) == 2"],
+            "level": number,
+            "right": reference,
+        }
+        for number, reference in enumerate([right, None])
+    ]
+    (tmp_path / "d.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    (tmp_path / "code.yaml").write_text(
+        "dataset_name: d.jsonl\nmodel_name_or_path: bundled:tiny_coder\noutput_dir: out\n"
+        f"rewards:\n  - {{name: tests, verifier: unit_test{settings}}}\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    main(["check-data", "--config", "code.yaml"])
+    said = capsys.readouterr().out
+    assert f"train, tests: no right program was run on the tests {told}." in said
+    assert "all fine" not in said
+
+
 def test_the_command_checks_a_sample_of_what_takes_longer_than_it_may(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

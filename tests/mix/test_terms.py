@@ -535,6 +535,11 @@ def test_a_routing_column_that_the_data_does_not_have_is_refused_by_term() -> No
             lambda: {"on_unscored": "void"},
         ),
         (
+            ValueError,
+            r"'x': `only` is 'eval' or left out, got \['eval'\]",
+            lambda: {"only": ["eval"]},
+        ),
+        (
             TypeError,
             "'x' has a verifier, or else a combination",
             lambda: {"combine": product("a")},

@@ -442,11 +442,14 @@ def test_a_first_reward_of_negative_weight_is_warned_of(
     write: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     penalty = {"name": "penalty", "verifier": "repetition", "weight": -1}
-    for weight in (0, {"from": 1, "to": -1, "until": 10, "unit": "step"}):
-        parse(write(rewards=[{"verifier": "math", "weight": weight}, penalty]))
+    fading = {"from": 1, "to": -1, "until": 10, "unit": "step"}
+    parse(write(rewards=[{"verifier": "math", "weight": fading}, penalty]))
     assert not caplog.records
-    parse(write(rewards=[penalty, {"verifier": "math"}]))
-    assert "trained away from what it counts as right" in caplog.text
+    shadow = {"name": "shadow", "verifier": "math", "weight": 0}
+    for rewards in ([penalty, {"verifier": "math"}], [shadow, penalty]):
+        caplog.clear()
+        parse(write(rewards=rewards))
+        assert "trained away from what it counts as right" in caplog.text
 
 
 def test_a_verifier_that_takes_any_settings_gets_them_all(
@@ -563,6 +566,15 @@ def test_a_recipe_that_is_not_there_names_the_nearest() -> None:
 def jsonl(folder: Path, split: str, *rows: str) -> None:
     folder.mkdir(exist_ok=True)
     (folder / f"{split}.jsonl").write_text("\n".join(rows))
+
+
+def test_the_current_folder_is_a_dataset(
+    write: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jsonl(tmp_path / "data", "train", '{"prompt": "2+2?", "solution": "4"}')
+    path = write(dataset_name=".")
+    monkeypatch.chdir(tmp_path / "data")
+    assert load_data(parse(path).data)["train"][0]["solution"] == "4"
 
 
 def test_a_column_and_a_system_prompt_become_conversations(

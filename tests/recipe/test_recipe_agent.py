@@ -118,6 +118,15 @@ def is_known(sample) -> bool:
     return sample.outcome.state["solution"] == sample.row["solution"]
 
 
+def parameters(words: str) -> str:
+    """Search.
+
+    Parameters:
+        words: The words.
+    """
+    return words
+
+
 NUMBER = 3
 '''
 
@@ -199,6 +208,10 @@ def parse(path: str) -> Recipe:
             "`tools`: the module 'my_games' has no 'serch'. Did you mean `search`?",
         ),
         ({"tools": ["my_games.silent"]}, "`tools`, my_games.silent has no docstring"),
+        (
+            {"tools": ["my_games.parameters"]},
+            "`tools`, my_games.parameters has a docstring or type hints that transformers refuses",
+        ),
         ({"tools": ["my_games.NUMBER"]}, "`tools`: my_games.NUMBER is a int"),
         ({"environmnt": "my_games.Game"}, "Unknown key `environmnt`"),
     ],
@@ -352,6 +365,21 @@ def test_an_environment_that_rewards_no_episode_without_a_call_is_told_and_not_r
     outcome = untouched_outcome(recipe.agent["environment_factory"], rows[0])
     (failure,) = try_verifiers(recipe.mix, rows, outcome)
     _refuse_useless(recipe.mix, failure)  # raises for a verifier that fails on everything
+
+
+def test_an_environment_that_fails_on_the_first_row_alone_says_nothing_of_the_other_rows(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # The recipe's seed draws the last row first.
+    golds = ["4", "5", "down"]
+    rows = [json.dumps({"prompt": "Play.", "solution": gold}) for gold in golds]
+    (folder / "some.jsonl").write_text("\n".join(rows))
+    known = {"name": "known", "verifier": "my_games.is_known"}
+    path = write(folder, dataset_name="some.jsonl", rewards=[known])
+    assert main(["check-data", "--config", path]) == 1
+    said = capsys.readouterr().out
+    assert "the environment fails on line 3 of some.jsonl: Game.reset raised" in said
+    assert said.splitlines()[-1] == "the environment fails on train"
 
 
 def test_a_reward_that_fails_once_is_asked_for_again_before_training() -> None:

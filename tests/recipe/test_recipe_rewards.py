@@ -197,8 +197,9 @@ def test_a_plain_trl_function_is_a_term_whose_numbers_are_scores_and_says_that_i
     assert verifier_identity(mix.terms[0].verifier) != verifier_identity(
         mix.terms[1].verifier
     )
-    for name in names:
-        assert caplog.text.count(f"plain_rewards.{name} is a plain reward function") == 1
+    named = ", ".join(f"plain_rewards.{name}" for name in names)
+    assert caplog.text.count(f"plain reward functions: {named}. Their numbers count") == 1
+    assert caplog.text.count("plain reward functions") == 1
     with pytest.raises(ValueError, match="takes no arguments, got `threshold`"):
         built("[{verifier: plain_rewards.mentions, threshold: 1}]")
     with pytest.raises(ValueError, match=r"'narrow' has no \*\*kwargs"):

@@ -36,6 +36,7 @@ from trl_grpo_ext.rewards import (
 from trl_grpo_ext.runs.recorded_run import RecordedRun
 from trl_grpo_ext.trainer import trl_contract
 from trl_grpo_ext.trainer.judge import Judge
+from trl_grpo_ext.trainer.plain_functions import wrapped_functions
 
 Make = Callable[..., Any]
 
@@ -569,6 +570,19 @@ def test_a_run_of_plain_functions_alone_is_recorded_and_can_be_halted(
     assert {sample.row["solution"] for sample in card.samples} <= set(
         sums["train"]["solution"]
     )
+
+
+def test_a_plain_function_that_returns_texts_is_named_with_the_completion_and_what_to_return() -> (
+    None
+):
+    def as_texts(completions: list[str], **_: Any) -> list[Any]:
+        return [1.0, *("0.5" for _ in completions[1:])]
+
+    (wrapped,) = wrapped_functions([as_texts], {})
+    with pytest.raises(
+        ValueError, match=r"'as_texts' returned '0.5', a str, for completion 1 .* numbers"
+    ):
+        wrapped(["a", "b"])
 
 
 def test_the_time_of_a_plain_function_is_shared_by_its_verdicts(

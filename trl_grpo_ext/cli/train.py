@@ -6,10 +6,13 @@ import argparse
 import io
 import os
 import shlex
+import signal
 import sys
 import tempfile
+import threading
 import time
-from contextlib import redirect_stderr, redirect_stdout, suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +23,7 @@ from trl_grpo_ext.commands.exit_status import (
     HALTED,
     INTERRUPTED,
     NOTHING_LEARNED,
+    TERMINATED,
     refusing,
 )
 from trl_grpo_ext.support.text import did_you_mean
@@ -27,7 +31,7 @@ from trl_grpo_ext.support.text import did_you_mean
 if TYPE_CHECKING:
     from trl_grpo_ext.trainer.verified_grpo import VerifiedGRPOTrainer
 
-# Time limit in seconds for the report after Ctrl-C.
+# Time limit in seconds for the report after Ctrl-C, or after SIGTERM: Slurm kills 30 seconds later.
 REPORT_SECONDS = 20.0
 # Flags for a dry run: train on one batch, write no files, and upload nothing.
 DRY_RUN = "--max_steps 1 --logging_steps 1 --evaluate_before_and_after false --eval_strategy no --save_strategy no"
@@ -112,6 +116,30 @@ def _train_or_try(arguments: argparse.Namespace) -> int:
     return status
 
 
+class _Terminated(KeyboardInterrupt):
+    """SIGTERM, which Slurm sends when a job's time is over."""
+
+
+@contextmanager
+def _ending_at_sigterm(is_wanted: bool) -> Iterator[None]:
+    """Raise `_Terminated` in the block at the first SIGTERM, if nobody else handles it; a second one kills."""
+
+    def end(*_: object) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        raise _Terminated
+
+    is_main = threading.current_thread() is threading.main_thread()
+    is_free = signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    if not (is_wanted and is_main and is_free):
+        yield
+        return
+    signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
 def _train(arguments: argparse.Namespace) -> int:
     began = time.perf_counter()
     with refusing():
@@ -122,9 +150,14 @@ def _train(arguments: argparse.Namespace) -> int:
         trainer = make_trainer(recipe)
     # From here on an error is no refusal of the command: it keeps its traceback.
     try:
-        summary = run_recipe(
-            recipe, trainer, time.perf_counter() - began, keeps=not arguments.dry_run
-        )
+        # Of several processes, the launcher tells the others.
+        with _ending_at_sigterm(trainer.accelerator.num_processes == 1):
+            summary = run_recipe(
+                recipe, trainer, time.perf_counter() - began, keeps=not arguments.dry_run
+            )
+    except _Terminated:
+        _tell_what_is_left(trainer, arguments, "Ended by SIGTERM")
+        return TERMINATED
     except KeyboardInterrupt:
         _tell_what_is_left(trainer, arguments, "Interrupted")
         return INTERRUPTED

@@ -18,6 +18,8 @@ HALTED = 3
 NOTHING_LEARNED = 4
 # Ctrl-C ended the command; stderr says which files remain. Shells use the same status.
 INTERRUPTED = 130
+# SIGTERM ended a training; stderr says which files remain. Shells use the same status.
+TERMINATED = 143
 
 
 def refuse(reason: object, command: str = "") -> int:

@@ -77,6 +77,7 @@ def check_rows(
     at_most_seconds: float = math.inf,
     outcome: Outcome | None = None,
     environments: EnvironmentCheck | None = None,
+    activity: str = "checking data",
 ) -> RowCheck:
     """Check dataset rows with the verifiers of a mix.
 
@@ -89,6 +90,7 @@ def check_rows(
         at_most_seconds: The time limit. With a finite limit the checked rows are a random sample of the dataset.
         outcome: The outcome of an environment in which the agent did nothing, for verifiers of outcomes.
         environments: The check of rows by the environments that judge them.
+        activity: The name of the check in progress lines.
 
     Examples:
         >>> from trl_grpo_ext import RewardTerm
@@ -98,7 +100,7 @@ def check_rows(
         [(1, 'gold_empty')]
     """
     problems: list[DataProblem] = []
-    progress = Progress("checking data", len(rows), "rows")
+    progress = Progress(activity, len(rows), "rows")
     order: Sequence[int] = range(len(rows))
     # A part of the rows stands for all only if it is drawn at random; the seed makes the check repeatable.
     if math.isfinite(at_most_seconds):

@@ -70,7 +70,24 @@ def build_mix(entries: object, *, each: str = "rewards entry") -> RewardMix:
             terms.append(_build_term(entry))
         except (ValueError, TypeError) as error:
             raise ValueError(f"{where}: {error}") from None
+    _tell_plain_functions(entries, terms)
     return RewardMix(terms)
+
+
+def _tell_plain_functions(
+    entries: Sequence[Mapping[str, Any]], terms: Sequence[RewardTerm]
+) -> None:
+    """Warn once of all terms that are plain reward functions."""
+    names = []
+    for entry, term in zip(entries, terms, strict=True):
+        if isinstance(term.verifier, PlainFunction) and entry["verifier"] not in names:
+            names.append(entry["verifier"])
+    if names:
+        logger.warning(
+            "Called as TRL calls plain reward functions: %s. Their numbers count, but nothing says why a completion "
+            "got its number. With @verifier they give verdicts: trl-grpo-ext docs verifiers",
+            ", ".join(names),
+        )
 
 
 def _build_term(entry: Mapping[str, Any]) -> RewardTerm:
@@ -189,11 +206,6 @@ def _plain_function(
             f"{name!r} is a plain reward function and takes no arguments, got `{min(arguments)}`. A function "
             f"reads the dataset's columns from its parameters."
         )
-    logger.warning(
-        "%s is a plain reward function: it is called as TRL calls it, and its numbers count, but nothing says why a "
-        "completion got its number. With @verifier it gives verdicts: trl-grpo-ext docs verifiers",
-        name,
-    )
     return PlainFunction(function)
 
 

@@ -97,7 +97,8 @@ class RewardTerm:
             raise ValueError(
                 f"The reward term {self.name!r} has no on_unscored {self.on_unscored!r}. {known}"
             )
-        if self.only not in {None, *get_args(Only)}:
+        # A tuple, since a list can be looked for in no set.
+        if self.only not in (None, *get_args(Only)):
             raise ValueError(
                 f"The reward term {self.name!r}: `only` is 'eval' or left out, got {self.only!r}."
             )

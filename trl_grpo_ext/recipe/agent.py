@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping
+from types import MethodType
 from typing import Any
 
 from trl_grpo_ext.mix.reward_mix import RewardMix
@@ -104,7 +105,7 @@ def _check_tool(tool: Callable[..., Any], where: str) -> None:
 
     TRL itself would fail only at its first batch.
     """
-    lacks = next(_lacking(tool), None)
+    lacks = next(_lacking(tool), None) or _refused(tool)
     if lacks is not None:
         raise ValueError(
             f"{where} has {lacks}. The model is told of a tool by its docstring, with a section `Args:`, and by its "
@@ -124,6 +125,23 @@ def _lacking(tool: Callable[..., Any]) -> Iterator[str]:
         # transformers describes an argument to the model by its line below `Args:`, such as `name: text`.
         if not re.search(rf"^\s+{re.escape(name)}\b.*:", said, re.MULTILINE):
             yield f"no line for `{name}` in its docstring"
+
+
+def _refused(tool: Callable[..., Any]) -> str | None:
+    """Return the error of transformers, which TRL has describe a tool to the model; None without one."""
+    # A second of imports, which only recipes with tools pay.
+    from transformers.utils import get_json_schema
+
+    described = tool
+    if next(iter(inspect.signature(tool).parameters), "") == "self":
+        # TRL describes the method of an environment's instance.
+        described = MethodType(tool, object())
+    try:
+        get_json_schema(described)
+    # transformers raises errors of its own, and those of its parser.
+    except Exception as error:
+        return f"a docstring or type hints that transformers refuses ({error})"
+    return None
 
 
 def _check_terms(factory: Any, mix: RewardMix) -> None:

@@ -103,7 +103,8 @@ def _load(name: str, arguments: RecipeArguments, purpose: Purpose) -> Any:
             "data_files": {arguments.dataset_train_split: str(path)},
         }
     elif path.exists():
-        source["path"] = str(path)
+        # datasets takes the folder `.` for no name.
+        source["path"] = str(path.absolute().resolve())
     try:
         # `load_dataset` refuses a folder that `save_to_disk` has written.
         if any((path / index).is_file() for index in SAVED_TO_DISK):

@@ -161,16 +161,17 @@ def _check_data(file: RecipeFile, dataset_name: object) -> None:
 
 
 def _warn_of_a_negative_primary(mix: RewardMix) -> None:
-    """Warn if the first term has a negative weight: training would lower the score that the run reports as accuracy.
+    """Warn if the first term in force has a negative weight: training would lower the score reported as accuracy.
 
-    A penalty belongs after the first term.
+    A penalty belongs after that term. Terms of weight 0 only watch.
     """
     weights = mix.weights_at(0.0, step=0)
-    name, weight = next(iter(weights.items()))
+    in_force = ((name, weight) for name, weight in weights.items() if weight)
+    name, weight = next(in_force, ("", 0.0))
     if weight < 0:
         logger.warning(
-            "The first reward, %s, has the weight %g, so the run is trained away from what it counts as right. "
-            "If it is a penalty, put it behind the term that says what is right.",
+            "The first reward in force, %s, has the weight %g, so the run is trained away from what it counts as "
+            "right. If it is a penalty, put it behind the term that says what is right.",
             name,
             weight,
         )

@@ -55,7 +55,7 @@ from trl_grpo_ext.runs.listener import SUMMARY
 from trl_grpo_ext.runs.recorded_run import RecordedRun
 from trl_grpo_ext.support.files import claim, set_aside, write_json
 from trl_grpo_ext.trainer.config import VerifiedGRPOConfig
-from trl_grpo_ext.trainer.guarded import environment_rows, untouched_outcome
+from trl_grpo_ext.trainer.guarded import environment_rows, untouched_outcomes
 from trl_grpo_ext.trainer.preflight import check_writable
 from trl_grpo_ext.trainer.ranks import ask_main
 from trl_grpo_ext.trainer.report_listener import one_last_report
@@ -428,7 +428,7 @@ def _check_data(recipe: Recipe, trainer: VerifiedGRPOTrainer) -> None:
 def _check_split(recipe: Recipe, where: str, dataset: Any, *, is_train: bool) -> None:
     lines = file_lines(recipe.data, where, dataset)
     factory = recipe.agent.get("environment_factory")
-    outcome = untouched_outcome(factory, dataset[0])
+    outcome = untouched_outcomes(factory, dataset)[-1]
     for failure in try_verifiers(
         recipe.mix, dataset, outcome, prompt_column=recipe.data.prompt_column
     ):
@@ -475,7 +475,14 @@ def _try_references(
     """Warn of the first training rows whose reference solutions fail, or whose tests any program passes."""
     # A slice of a dataset is a mapping of columns, not a list of rows.
     rows = [dataset[number] for number in range(min(TRIED_ROWS, len(dataset)))]
-    tried = check_rows(mix, rows, thorough=True, outcome=outcome, environments=environments)
+    tried = check_rows(
+        mix,
+        rows,
+        thorough=True,
+        outcome=outcome,
+        environments=environments,
+        activity="trying the first rows of train with their references",
+    )
     new_problems = [problem for problem in tried.problems if problem not in check.problems]
     if new_problems:
         new = tried._replace(problems=new_problems)

@@ -20,8 +20,9 @@ from trl import GRPOTrainer
 
 from trl_grpo_ext.outcome import Outcome
 from trl_grpo_ext.support.files import plain
-from trl_grpo_ext.support.lane import HangsError, Lane
+from trl_grpo_ext.support.lane import HangsError, Lane, WaitsError
 from trl_grpo_ext.support.text import Once, error_text
+from trl_grpo_ext.trainer.loop_turn import REMEDY, LoopTurn
 from trl_grpo_ext.trainer.ranks import on_this_gpu
 from trl_grpo_ext.verdict import Blame, Verdict, as_verdict, grader_error
 
@@ -38,6 +39,8 @@ GUARD = "_trl_grpo_ext_guard"
 END = "_end_rollout"
 # A method of an environment that finds dataset rows that it could not judge, like a verifier's `check_rows`.
 CHECK_ROWS = "_check_rows"
+# The end of the reason of a call that waited too long for others: its own row is not to blame.
+WAITS = "_waits"
 _once = Once()
 
 
@@ -71,6 +74,12 @@ class Asked:
         """Whether the environment's verdict blames the data: the row cannot be judged."""
         verdict = self.outcome.verdict
         return verdict is not None and verdict.blame is Blame.DATA
+
+    @property
+    def waited(self) -> bool:
+        """Whether the environment's call waited too long for another rollout's."""
+        verdict = self.outcome.verdict
+        return verdict is not None and verdict.reason.endswith(WAITS)
 
     def is_void(self, *, has_term: bool) -> bool:
         """Return whether the row is void, regardless of the mix's verdicts.
@@ -114,6 +123,7 @@ class EnvironmentGuard:
         self._lane = lane
         self._seconds = seconds
         self._is_inside = False
+        self._turn: LoopTurn | None = None
         self.known: Outcome | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -193,7 +203,7 @@ class EnvironmentGuard:
 
     def _on_its_thread(self, call: Callable[[], Any]) -> Any:
         if self._lane is not None:
-            return self._lane.call(on_this_gpu(call), self._seconds)
+            return self._lane.call(on_this_gpu(call), self._seconds, self._waits_for)
         self._is_inside = True
         try:
             return call()
@@ -205,11 +215,16 @@ class EnvironmentGuard:
         where = f"{self.kind.__name__}.{method}"
         try:
             return self._on_its_thread(call)
+        except WaitsError as error:
+            self.hangs_in = method
+            told = f"{where} {error} while another async call held the event loop: {REMEDY}"
+            return grader_error(f"{method}{WAITS}", error=told)
         except HangsError as error:
             self.hangs_in = method
-            return grader_error(
-                f"{method}_hangs", error=f"{where} {error} (environment_timeout)"
-            )
+            told = f"{where} {error} (environment_timeout)"
+            if self._turn is not None and self._turn.is_its_own():
+                told += f" and holds the event loop: {REMEDY}"
+            return grader_error(f"{method}_hangs", error=told)
         except FAILURES as error:
             _once.warn(
                 logger,
@@ -227,7 +242,7 @@ class EnvironmentGuard:
         given = self.kind.get_reward(self.environment)  # type: ignore[attr-defined]  # `has_reward` says so
         if inspect.isawaitable(given):
             # The environment's connections belong to the loop that has run its tools.
-            given = _wait_for(given, loop)
+            given = self._awaited(given, loop)
         if given is None:
             return None
         verdict = as_verdict(given)
@@ -238,6 +253,23 @@ class EnvironmentGuard:
                 verdict.reason, error=f"{where} returned {given!r:.100}; {takes}"
             )
         return verdict
+
+    def _awaited(self, given: Any, loop: asyncio.AbstractEventLoop | None) -> Any:
+        async def awaited() -> Any:
+            return await given
+
+        if loop is None:
+            return asyncio.run(awaited())
+        self._turn = LoopTurn(loop)
+        try:
+            return self._turn.result(given)
+        finally:
+            self._turn = None
+
+    def _waits_for(self) -> object:
+        """Return the call of another environment that this environment's call waits for; None if there is none."""
+        turn = self._turn
+        return None if turn is None else turn.other()
 
     def _state(self) -> Any:
         """Return the property `state` as plain JSON values; None if it does not exist, fails or is too long."""
@@ -276,15 +308,6 @@ class EnvironmentGuard:
             if isinstance(error, HangsError):
                 self.hangs_in = END
             _once.warn(logger, where, "%s failed.", where, error=error)
-
-
-def _wait_for(given: Any, loop: asyncio.AbstractEventLoop | None) -> Any:
-    async def awaited() -> Any:
-        return await given
-
-    if loop is None:
-        return asyncio.run(awaited())
-    return asyncio.run_coroutine_threadsafe(awaited(), loop).result()
 
 
 def guard_of(environment: Any) -> EnvironmentGuard | None:

@@ -31,6 +31,8 @@ CHOICE = "environment"
 
 # Attempts of a first outcome: a service that fails for a moment shall not refuse a run.
 FIRST_OUTCOME_TRIES = 3
+# Rows that are tried for an outcome.
+FIRST_OUTCOME_ROWS = 3
 
 
 class GuardedFactory:
@@ -153,6 +155,22 @@ def untouched_outcome(
         if not outcome.error:
             break
     return outcome
+
+
+def untouched_outcomes(
+    factory: Any, rows: Sequence[Mapping[str, Any]]
+) -> list[Outcome | None]:
+    """Return the environments' outcomes on the first rows, until a row on which the environment does not fail.
+
+    One row may be at fault, and then says nothing of the others.
+    """
+    outcomes = []
+    for number in range(min(FIRST_OUTCOME_ROWS, len(rows))):
+        outcome = untouched_outcome(factory, rows[number])
+        outcomes.append(outcome)
+        if outcome is None or not outcome.error:
+            break
+    return outcomes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

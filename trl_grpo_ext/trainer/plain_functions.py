@@ -42,7 +42,7 @@ def _wrapped(function: Callable[..., Any], seconds: dict[str, float]) -> Callabl
         @wraps(function)
         async def wrapped(*args: Any, **columns: Any) -> list[Any]:
             started = time.perf_counter()
-            rewards = _without_nan(await function(*args, **columns))
+            rewards = _without_nan(await function(*args, **columns), name)
             seconds[name] = time.perf_counter() - started
             return rewards
 
@@ -51,7 +51,7 @@ def _wrapped(function: Callable[..., Any], seconds: dict[str, float]) -> Callabl
         @wraps(function)
         def wrapped(*args: Any, **columns: Any) -> list[Any]:
             started = time.perf_counter()
-            rewards = _without_nan(function(*args, **columns))
+            rewards = _without_nan(function(*args, **columns), name)
             seconds[name] = time.perf_counter() - started
             return rewards
 
@@ -59,9 +59,15 @@ def _wrapped(function: Callable[..., Any], seconds: dict[str, float]) -> Callabl
     return wrapped
 
 
-def _without_nan(rewards: Iterable[Any]) -> list[Any]:
+def _without_nan(rewards: Iterable[Any], name: str) -> list[Any]:
+    """Replace NaN by infinity; raise a ValueError for a text, which TRL's tensors would refuse without a name."""
     found = []
-    for reward in rewards:
+    for number, reward in enumerate(rewards):
+        if isinstance(reward, str):
+            raise ValueError(
+                f"The reward function {name!r} returned {reward!r:.40}, a str, for completion {number} of its batch: "
+                f"return a list of numbers, or None for a completion that it does not judge."
+            )
         # NaN is the only number that differs from itself, in every library.
         is_nan = reward is not None and reward != reward
         found.append(math.inf if is_nan else reward)

@@ -27,6 +27,7 @@ from trl_grpo_ext.workers.pool import usable_cores
 ASKED_AT_ONCE = 8
 # The maximum length of a row in a message, in characters.
 MOST_ROW = 500
+OF_ROW = ". The row: "
 
 NO_GET_REWARD = (
     "The mix has a term with EnvironmentReward, and no environment has a `get_reward`: give `environment_factory` a "
@@ -149,8 +150,8 @@ class Rollouts:
         void: list[bool] = []
         for row, asked in zip(rows, self.asked(), strict=True):
             failure = "" if asked is None else asked.failure(has_term=self._has_term)
-            if failure:
-                failure = f"{failure}. The row: {plain(dict(row))!r:.{MOST_ROW}}"
+            if failure and asked is not None and not asked.waited:
+                failure = f"{failure}{OF_ROW}{plain(dict(row))!r:.{MOST_ROW}}"
             failures.append(failure)
             void.append(asked is not None and asked.is_void(has_term=self._has_term))
         if self._trainer.accelerator.num_processes > 1:
@@ -158,7 +159,10 @@ class Rollouts:
             void = gather_object(void)
         self.failed = void
         self._failed_batches = self._failed_batches + 1 if all(failures) else 0
-        self._last_failure = failures[0]
+        # A rollout that waited for another is not the cause.
+        self._last_failure = next(
+            (told for told in failures if OF_ROW in told), failures[0]
+        )
         self._replace_hanging()
 
     def end_if_all_fail(self) -> None:

@@ -165,7 +165,12 @@ def _attack(audited: _Audited, seed: int) -> list[Attack]:
 def _read(arguments: argparse.Namespace) -> _Audited:
     """Check the arguments, then load reward and tasks; a ValueError names the wrong argument."""
     from trl_grpo_ext.commands.audit.probes import check_skipped
-    from trl_grpo_ext.commands.audit.reward import MixReward, check_attack, reward_named
+    from trl_grpo_ext.commands.audit.reward import (
+        MixReward,
+        check_attack,
+        program_reader,
+        reward_named,
+    )
     from trl_grpo_ext.commands.audit.task import read_tasks
 
     if arguments.limit < 2:
@@ -190,7 +195,7 @@ def _read(arguments: argparse.Namespace) -> _Audited:
         reward, data = named, _data(arguments.data or _suitable(named), arguments.prompt)
     rows, golds = _with_gold(_rows(data, arguments.limit), reward, arguments.gold)
     reward.check_columns([name for name in rows[0] if name != "prompt"])
-    tasks = _of_one_kind(read_tasks(rows, golds))
+    tasks = _of_one_kind(read_tasks(rows, golds, program_reader(reward)))
     check_skipped(arguments.skip, tasks[0].kind)
     if arguments.attack:
         check_attack(reward, tasks[0].kind)

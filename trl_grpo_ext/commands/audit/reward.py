@@ -24,6 +24,7 @@ from trl_grpo_ext.rewards.function import (
     needs_columns,
 )
 from trl_grpo_ext.rewards.registry import import_named
+from trl_grpo_ext.rewards.unit_tests.verifier import UnitTestVerifier
 from trl_grpo_ext.sample import Sample
 from trl_grpo_ext.support.lazy import find_object
 from trl_grpo_ext.verdict import Verdict, as_verdict, grader_error
@@ -63,6 +64,14 @@ def gold_columns(reward: Verifier) -> tuple[str, ...]:
         if isinstance(part, GoldVerifier):
             golds |= dict.fromkeys(part.gold_columns)
     return tuple(golds) or GOLD_COLUMNS
+
+
+def program_reader(reward: Verifier) -> UnitTestVerifier | None:
+    """Return the first part of the reward that runs programs; None without one."""
+    for part in _parts(reward):
+        if isinstance(part, UnitTestVerifier):
+            return part
+    return None
 
 
 def read_under(reward: Verifier, columns: Collection[str]) -> tuple[str, ...]:

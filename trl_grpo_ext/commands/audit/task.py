@@ -9,11 +9,11 @@ from typing import Any, Literal
 from trl_grpo_ext.answers.golds import GOLD_COLUMNS, gold_texts
 from trl_grpo_ext.programs.sandbox.job import Suite
 from trl_grpo_ext.programs.suites.bad_tests import BadTests
-from trl_grpo_ext.programs.suites.columns import Columns
 from trl_grpo_ext.programs.suites.program import reference_program
 from trl_grpo_ext.programs.suites.read_row import read_row
 from trl_grpo_ext.protocol import first_value
 from trl_grpo_ext.rewards.restyled import surely_differ
+from trl_grpo_ext.rewards.unit_tests.verifier import UnitTestVerifier
 from trl_grpo_ext.sample import Prompt, Sample, last_message, sample_of_row
 
 Kind = Literal["answer", "program"]
@@ -48,11 +48,14 @@ class Task:
 
 
 def read_tasks(
-    rows: Sequence[Mapping[str, Any]], gold_columns: Sequence[str] = GOLD_COLUMNS
+    rows: Sequence[Mapping[str, Any]],
+    gold_columns: Sequence[str] = GOLD_COLUMNS,
+    programs: UnitTestVerifier | None = None,
 ) -> list[Task]:
     """Read tasks from dataset rows; skip rows without a gold, or without another row of a different gold.
 
-    The gold is read from the first of `gold_columns` that the row has.
+    The gold is read from the first of `gold_columns` that the row has. Tests and reference solutions are read where
+    the verifier `programs` reads them; by default, in the usual columns.
 
     Raises:
         ValueError: if no row makes a task.
@@ -62,7 +65,8 @@ def read_tasks(
         ['3', '2']
     """
     # A program first: a row with tests may have a column `answer` as well, with its solution.
-    read = [_program(row) or _answer(row, gold_columns) for row in rows]
+    reader = programs or UnitTestVerifier()
+    read = [_program(row, reader) or _answer(row, gold_columns) for row in rows]
     tasks = [task for task in read if task is not None]
     paired = []
     for task in tasks:
@@ -74,7 +78,8 @@ def read_tasks(
         golds = " or ".join(f"`{name}`" for name in gold_columns)
         raise ValueError(
             f"No row can be probed: an audit needs two rows with golds that differ, in a column {golds} (--gold names "
-            f"another), or rows with tests and a reference solution. The columns are: {columns}."
+            f"another), or rows with tests and a reference solution (`reference_column` of `unit_test` names its "
+            f"column). The columns are: {columns}."
             f" A reward that looks at the form only can be audited on the bundled data: leave --data out."
         )
     return paired
@@ -96,14 +101,15 @@ def _answer(row: Mapping[str, Any], gold_columns: Sequence[str]) -> Task | None:
     )
 
 
-def _program(row: Mapping[str, Any]) -> Task | None:
-    if not any(row.get(column) is not None for column in Columns().alternatives):
+def _program(row: Mapping[str, Any], reader: UnitTestVerifier) -> Task | None:
+    columns = reader.columns
+    if not any(row.get(column) is not None for column in columns.alternatives):
         return None
-    program = reference_program(row)
+    program = reference_program(row, reader.reference_columns)
     if program is None:
         return None
     try:
-        read = read_row(row, row.get("prompt"), Columns(), None)
+        read = read_row(row, row.get("prompt"), columns, None)
     except BadTests:
         return None
     whole = read.whole(program)

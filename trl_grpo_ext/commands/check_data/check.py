@@ -23,6 +23,9 @@ from trl_grpo_ext.mix.data_check import (
     with_columns,
 )
 from trl_grpo_ext.mix.reward_mix import RewardMix
+from trl_grpo_ext.mix.term import RewardTerm
+from trl_grpo_ext.outcome import Outcome
+from trl_grpo_ext.protocol import first_value
 from trl_grpo_ext.recipe.data import load_data
 from trl_grpo_ext.recipe.file_lines import file_lines
 from trl_grpo_ext.recipe.recipe import Recipe
@@ -32,7 +35,7 @@ from trl_grpo_ext.rewards.unit_tests.verifier import UnitTestVerifier
 from trl_grpo_ext.support.files import plain
 from trl_grpo_ext.support.progress import without_warnings
 from trl_grpo_ext.support.text import on_one_line
-from trl_grpo_ext.trainer.guarded import environment_rows, untouched_outcome
+from trl_grpo_ext.trainer.guarded import environment_rows, untouched_outcomes
 
 # Longest message or column value to print, in characters.
 MAX_CHARS = 300
@@ -122,8 +125,10 @@ def _print_problems(
     has_gaps = _print_seldom_empty(split)
     has_placeholders = _print_placeholders(mix, split)
     has_faults = _print_gold_faults(mix, split)
+    has_untried = _print_untried_tests(mix, split)
     with without_warnings():
-        outcome = untouched_outcome(factory, rows[0])
+        outcomes = untouched_outcomes(factory, rows)
+        outcome = outcomes[-1]
         failures = try_verifiers(mix, rows, outcome, prompt_column=prompt_column)
     environments = environment_rows(factory)
     check = check_rows(
@@ -134,9 +139,7 @@ def _print_problems(
         outcome=outcome,
         environments=environments.check,
     )
-    if outcome is not None and outcome.error:
-        error = with_columns(outcome.error, rows[0], prompt_column)
-        print(f"{name}: the environment fails on {place([0], lines)}: {error}")
+    has_failed = _print_failed_environments(outcomes, split, prompt_column)
     _print_failures(failures, split)
     if check.checked < len(rows):
         sample = f"{check.checked} of {len(rows)} rows, in {seconds:g} s"
@@ -147,13 +150,27 @@ def _print_problems(
         return share_of(check, len(rows), name) if check.bad_rows else ""
     if not all(one.is_unsubmitted for one in failures):
         return f"a verifier fails on {name}"
-    if outcome is not None and outcome.error:
+    if has_failed:
         return f"the environment fails on {name}"
-    has_told = has_gaps or has_placeholders or has_faults or bool(failures)
+    has_told = has_gaps or has_placeholders or has_faults or has_untried or bool(failures)
     print(
         f"{name}: {check.checked} rows, {_fine(environments.unchecked, has_told=has_told)}"
     )
     return ""
+
+
+def _print_failed_environments(
+    outcomes: Sequence[Outcome | None], split: _Split, prompt_column: str | None
+) -> bool:
+    """Print the rows on which the environment fails, of those tried, and return whether there are any."""
+    has_failed = False
+    for number, outcome in enumerate(outcomes):
+        if outcome is not None and outcome.error:
+            has_failed = True
+            error = with_columns(outcome.error, split.rows[number], prompt_column)
+            where = place([number], split.lines)
+            print(f"{split.name}: the environment fails on {where}: {error}")
+    return has_failed
 
 
 def _print_failures(failures: Sequence[VerifierFailure], split: _Split) -> None:
@@ -212,6 +229,35 @@ def _print_gold_faults(mix: RewardMix, split: _Split) -> bool:
     for fault in faults:
         print(f"{split.name}: {fault}")
     return bool(faults)
+
+
+def _print_untried_tests(mix: RewardMix, split: _Split) -> bool:
+    """Print how many rows have no reference solution, which alone tries their tests; return whether any has none."""
+    name, rows, _ = split
+    has_any = False
+    for term, verifier in mix.verifiers:
+        if not isinstance(verifier, UnitTestVerifier) or verifier.run_only:
+            continue
+        untried = _without_reference(term, verifier, rows)
+        if untried:
+            has_any = True
+            print(
+                f"{name}, {term.name}: no right program was run on the tests of {untried} of {len(rows)} rows. If a "
+                f"column has right programs, name it as `reference_column` of {term.name!r}."
+            )
+    return has_any
+
+
+def _without_reference(term: RewardTerm, verifier: UnitTestVerifier, rows: Any) -> int:
+    """Count the rows to which a term applies, and which have no reference solution."""
+    columns = verifier.reference_columns
+    if term.when is None:
+        known = [column for column in columns if column in rows.column_names]
+        if not known:
+            return len(rows)
+        # Tests may be long, and are not needed.
+        rows = rows.select_columns(known)
+    return sum(term.applies(row) and first_value(row, columns) is None for row in rows)
 
 
 def _print_mutants(mix: RewardMix, split: _Split) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
@@ -49,6 +50,10 @@ def is_other(before: Verdict | None, after: Verdict | None) -> bool:
     return before.status is not after.status or _differs(before.score, after.score)
 
 
+def _lacks_score(*verdicts: Verdict | None) -> bool:
+    return any(verdict is not None and verdict.score is None for verdict in verdicts)
+
+
 @dataclass(slots=True)
 class TermChanges:
     """Verdict changes of a term."""
@@ -73,7 +78,9 @@ class TermChanges:
         for index, (before, after) in enumerate(
             zip(old.verdicts[term], new.verdicts[term], strict=True)
         ):
-            if not is_other(before, after):
+            # In a row that is void anyway, a gate gives or takes no score.
+            is_void = old.void[index] and new.void[index]
+            if not is_other(before, after) or (is_void and _lacks_score(before, after)):
                 continue
             kind = _kind(before, after)
             self.kinds[kind] += 1
@@ -291,6 +298,7 @@ class Comparison:
         settings: TRL's settings for computing advantages, of the old and of the new side.
         terms: Verdict changes by term: first terms of the new mix, in order, then removed terms.
         changed: Number of completions with another total, or void on one side only.
+        void: Number of completions that are void on both sides; a verdict without a score is no change there.
         not_reproduced: Number of batches whose recorded advantages differ from the computed ones: something besides
             the recorded values entered them.
         largest_difference: The largest such difference.
@@ -311,6 +319,7 @@ class Comparison:
         self.old = BatchTotals()
         self.new = BatchTotals()
         self.changed = 0
+        self.void = 0
         self.advantages = AdvantageChanges(examples)
         self.groups = GroupChanges()
         self.not_reproduced = 0
@@ -327,6 +336,7 @@ class Comparison:
         for term in dict.fromkeys((*new.terms, *old.terms)):
             self.terms.setdefault(term, TermChanges(self.examples)).add(term, old, new)
         self.changed += sum(map(_differs, old.totals, new.totals))
+        self.void += sum(map(operator.and_, old.void, new.void))
         self.groups.add(old, new)
         old_settings, new_settings = self.settings
         before = advantages_of(old, old_settings)
@@ -362,7 +372,7 @@ class Comparison:
             "totals": {
                 "completions": self.old.completions,
                 "changed": self.changed,
-                "void": {"old": self.old.void, "new": self.new.void},
+                "void": {"old": self.old.void, "new": self.new.void, "both": self.void},
                 "mean": {"old": self.old.reward, "new": self.new.reward},
             },
             "drivers": {"old": _drivers(self.old), "new": _drivers(self.new)},

@@ -104,6 +104,8 @@ def _sentences(comparison: Comparison) -> Iterator[str]:
         correlation = f"{advantages.correlation:.3f}"
     changes = "".join(_setting_changes(*comparison.settings))
     yield f"The correlation of old and new advantages is {correlation}{changes}."
+    if comparison.void:
+        yield f"{comparison.void} completions are void before and after, and no change."
 
 
 def _setting_changes(old: AdvantageSettings, new: AdvantageSettings) -> Iterator[str]:
