@@ -391,6 +391,25 @@ def test_ctrl_c_or_sigterm_ends_a_training_with_its_report_how_to_go_on_and_its_
     assert (tmp_path / "run/report.html").is_file()
 
 
+POOL = """
+import multiprocessing, time
+from trl_grpo_ext.cli.train import ending_at_sigterm
+
+with ending_at_sigterm(True):
+    process = multiprocessing.get_context("fork").Process(target=time.sleep, args=(60,))
+    process.start()
+    process.terminate()
+    process.join()
+print(process.exitcode)
+"""
+
+
+def test_a_forked_process_of_a_training_ends_at_sigterm_without_a_word() -> None:
+    command = [sys.executable, "-c", POOL]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert (run.stdout, run.stderr) == (f"{-signal.SIGTERM}\n", "")
+
+
 REFUSING = """
 from trl_grpo_ext.environments import Calculator
 

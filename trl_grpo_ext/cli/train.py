@@ -121,11 +121,16 @@ class _Terminated(KeyboardInterrupt):
 
 
 @contextmanager
-def _ending_at_sigterm(is_wanted: bool) -> Iterator[None]:
+def ending_at_sigterm(is_wanted: bool) -> Iterator[None]:
     """Raise `_Terminated` in the block at the first SIGTERM, if nobody else handles it; a second one kills."""
+
+    owner = os.getpid()
 
     def end(*_: object) -> None:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        if os.getpid() != owner:
+            # A forked process, such as a worker of a pool that is closed, ends without a word.
+            signal.raise_signal(signal.SIGTERM)
         raise _Terminated
 
     is_main = threading.current_thread() is threading.main_thread()
@@ -151,7 +156,7 @@ def _train(arguments: argparse.Namespace) -> int:
     # From here on an error is no refusal of the command: it keeps its traceback.
     try:
         # Of several processes, the launcher tells the others.
-        with _ending_at_sigterm(trainer.accelerator.num_processes == 1):
+        with ending_at_sigterm(trainer.accelerator.num_processes == 1):
             summary = run_recipe(
                 recipe, trainer, time.perf_counter() - began, keeps=not arguments.dry_run
             )
