@@ -204,8 +204,11 @@ class NumericVerifier(AnswerVerifier[Golds]):
     def find(self, sample: Sample) -> FinalAnswer:
         """Find the final answer; of sentences, marked or not, the value that the last one concludes with."""
         prompt = last_message(sample.prompt)
-        golds = gold_texts(self.golds(sample.row))
-        sample = replace(sample, text=in_asked_scale(sample.text, golds, prompt))
+        # Read only if the question asks for a scale.
+        golds = (one for gold in self.golds(sample.row) for one in gold_texts(gold))
+        text = in_asked_scale(sample.text, golds, prompt)
+        if text != sample.text:
+            sample = replace(sample, text=text)
         found = super().find(sample)
         if self.answer_from != "marked" or found.problem:
             return found
@@ -348,7 +351,9 @@ class NumericVerifier(AnswerVerifier[Golds]):
 
 def _said(text: str) -> Answer:
     """Parse a text as words and quantities, without variables: `5 m` is a length."""
-    text = _BOLD.sub("", text).replace("`", "")
+    if "**" in text:
+        text = _BOLD.sub("", text)
+    text = text.replace("`", "")
     text = strip_delimiters(text)
     # Inside `\text`, the reader takes a dollar without a closing dollar for no money.
     text = _LONE_DOLLAR.sub(r"\1\\$", text)

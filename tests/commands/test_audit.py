@@ -598,7 +598,7 @@ def test_a_recipe_that_names_the_column_of_the_gold_needs_no_flag(
     recipe = yaml.safe_load(load_recipe("quickstart").path.read_text())
     recipe |= {
         "dataset_name": str(tmp_path),
-        "rewards": [{"verifier": "math", "column": "label"}],
+        "rewards": [{"verifier": "numeric", "column": "label"}],
     }
     (tmp_path / "recipe.yaml").write_text(yaml.safe_dump(recipe))
     assert main(["audit", "--config", str(tmp_path / "recipe.yaml")]) == FINE
@@ -661,7 +661,7 @@ def test_a_sum_whose_terms_pay_wrong_answers_is_told_with_what_they_earn(
     recipe = tmp_path / "sum.yaml"
     recipe.write_text(
         "model_name_or_path: bundled:tiny_reasoner\ndataset_name: bundled:sums\n"
-        "rewards:\n  - {name: boxed, verifier: boxed}\n  - {name: accuracy, verifier: math}\n"
+        "rewards:\n  - {name: boxed, verifier: boxed}\n  - {name: accuracy, verifier: numeric}\n"
     )
     assert main(["audit", "--config", str(recipe), "--limit", "4"]) == FINE
     assert "Wrong answers earn up to 1 of 2 (" in capsys.readouterr().out

@@ -14,7 +14,6 @@ from trl_grpo_ext.answers.compare.comparison import AS_WRITTEN, TABLE, Compariso
 from trl_grpo_ext.answers.compare.forms import plain, set_in_words
 from trl_grpo_ext.answers.read.answer import read
 from trl_grpo_ext.answers.read.tree import Logic, Words
-from trl_grpo_ext.answers.work import Sympy
 from trl_grpo_ext.rewards import MathVerifier, NumericVerifier
 
 
@@ -89,6 +88,9 @@ def test_the_numeric_verifier_reads_the_same_number_phrases(gold: str, text: str
 
 @pytest.mark.parametrize("row", [*AS_WRITTEN, *TABLE], ids=lambda row: row.name)
 def test_each_row_of_the_table_of_comparisons_decides_its_own_examples(row: Row) -> None:
+    # Loaded here: it takes a second, in each process that collects tests.
+    from trl_grpo_ext.answers.work import Sympy
+
     for (gold, answer), expected in ((row.same, True), (row.other, False)):
         assert (same_answer(rf"\boxed{{{answer}}}", gold).score == 1.0) is expected
         asked, given = read(gold).node, read(answer).node

@@ -432,7 +432,6 @@ def test_it_pickles_and_stands_in_compositions_and_recipes(
         == 1.0
     )
     assert term.verifier.facts() == {"judge": f"judge at {endpoint.base_url}"}
-    term.verifier.close()
 
 
 LLM = LlmJudgeVerifier(model="judge", base_url="http://localhost:8000/v1")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from datetime import date, time, timedelta
+from functools import lru_cache
 from typing import Any
 
 from trl_grpo_ext.answers.find.marks import box_answers, tags
@@ -87,7 +88,13 @@ def _gold_text(gold: object) -> str:
         if gold.is_integer():
             return str(int(gold))
         return repr(gold)
-    text = restored(str(gold)).strip()
+    return _gold_in(str(gold))
+
+
+@lru_cache(maxsize=256)
+def _gold_in(text: str) -> str:
+    """Return the gold in a text, cached: each completion of a group looks it up."""
+    text = restored(text).strip()
     tagged = tags(text)
     if tagged:
         text = tagged[-1].content.strip()

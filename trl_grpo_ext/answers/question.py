@@ -136,17 +136,17 @@ def ask(
         if not alone.problem:
             found, completion = alone, sentence or completion
     found = with_surroundings(found, golds, completion, prompt)
-    golds = tuple(in_sterling(gold, prompt) for gold in golds)
-    answers = []
-    for answer in found.answers:
-        answers.append(without_asked_rate(in_sterling(answer, prompt), golds, prompt))
-    found = replace(found, answers=tuple(answers))
     if found.problem:
         return (
             wrong(found.problem)
             if found.problem in (*HEDGES, "ambiguous")
             else unreadable(found.problem)
         )
+    golds = tuple(in_sterling(gold, prompt) for gold in golds)
+    answers = []
+    for answer in found.answers:
+        answers.append(without_asked_rate(in_sterling(answer, prompt), golds, prompt))
+    found = FinalAnswer(tuple(answers), found.marks)
     pairs = []
     for answer, gold in itertools.product(found.answers, golds):
         pairs += _pairs(answer, gold, prompt, settings)

@@ -187,6 +187,7 @@ def question_of(prompt: str) -> str:
     return found[0].strip()
 
 
+@lru_cache(maxsize=256)
 def _task_of(prompt: str) -> str:
     """Return a prompt's task without a question mark; empty if none is found."""
     found = _TASK.search(prompt[-MAX_PROMPT:])
@@ -337,17 +338,24 @@ def in_asked_scale(text: str, golds: Iterable[str], prompt: str) -> str:
         >>> in_asked_scale("$2.5 million", ["2.5"], "What is the profit, in millions of dollars?")
         '$2.5'
     """
-    question = question_of(prompt) or _task_of(prompt)
-    scales = {(found[1] or found[2]).lower() for found in _ASKED_SCALE.finditer(question)}
-    if len(scales) != 1:
+    scale = _asked_scale(prompt)
+    if not scale:
         return text
-    (scale,) = scales
     for gold in filter(_NUMBER.fullmatch, golds):
         scaled = rf"(?<![\w.,])({re.escape(gold)}\*{{0,2}})[\s~]{{0,3}}((?:\\text\{{\s*)?){scale}s?\b"
         text = re.sub(scaled, r"\1\2", text)
     return text
 
 
+@lru_cache(maxsize=256)
+def _asked_scale(prompt: str) -> str:
+    """Return the scale that a question asks for, such as `dozen`; empty without one, or with several."""
+    question = question_of(prompt) or _task_of(prompt)
+    scales = {(found[1] or found[2]).lower() for found in _ASKED_SCALE.finditer(question)}
+    return scales.pop() if len(scales) == 1 else ""
+
+
+@lru_cache(maxsize=256)
 def asks_percentage(prompt: str) -> bool:
     """Check whether a prompt's question asks for a number in percent.
 

@@ -141,11 +141,10 @@ def _with_all_values(
         if isinstance(node, Collection) and _is_list(node):
             sizes.add(len(node.items))
     is_open = found.problem == "hedged" or "whole_text" in found.marks
+    if not sizes or is_open:
+        return found
     known = in_digits(prompt[-MAX_PROMPT:])
-    has_several = any(
-        _SEVERAL.search(answer) and answer not in known for answer in found.answers
-    )
-    if not sizes or is_open or has_several:
+    if any(_SEVERAL.search(answer) and answer not in known for answer in found.answers):
         return found
     sentence = in_digits(last_sentence(ending(completion)))
     runs = []

@@ -160,6 +160,9 @@ def with_labelled_lines(
         ('(26, 8 * 5 = 40)',)
     """
     sizes = {_plain_size(gold) for gold in golds}
+    # A single value is no list, and lines are read only for lists.
+    if max(sizes) < 2:
+        return found
     lines = [line for line in _LINE_END.split(ending(completion)) if line.strip()]
     labelled = (_LABELLED.fullmatch(_plain(line)) for line in reversed(lines))
     # One more than asked for is enough to tell that there are too many.
@@ -195,7 +198,7 @@ def _tells_amount(line: re.Match[str] | None) -> bool:
 def _in_asked_order(told: Sequence[tuple[str, str]], prompt: str) -> list[str]:
     """Return labelled values in the question's order of the labels; empty if it has only some of them."""
     keys = _keys([label.casefold() for label, _ in told])
-    if len(told) < 2 or not all(keys) or len(set(keys)) < len(keys):
+    if not all(keys) or len(set(keys)) < len(keys):
         return []
     places = [_place(key, prompt[-MAX_CHARS:]) for key in keys]
     if max(places) < 0:

@@ -145,6 +145,7 @@ def listed_options(prompt: str) -> Options:
     return Options(texts=tuple(texts))
 
 
+@lru_cache(maxsize=256)
 def numbered_options(prompt: str) -> Options:
     """Return the options that a question lists by numbers, a line each; options without texts if it lists none.
 

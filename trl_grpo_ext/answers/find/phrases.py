@@ -51,6 +51,7 @@ _FORMAL_WORDS = (
     "**true",
     "**false",
 )
+_INFORMAL_WORDS = ("answer", "option", "choice", "答案", "故选")
 # A sentence that states the answer: "so the correct answer is B".
 _INFORMAL = re.compile(
     rf"\b(?:answer|(?:correct|right|best)[ \t]+(?:option|choice))(?:[ \t]+to[ \t][^\n.?!:]{{1,100}}?)?{_MARKUP}"
@@ -116,11 +117,7 @@ def formal(text: str) -> list[Mark]:
         >>> [mark.content for mark in formal("Answer: 1. Hmm.\\nFinal answer: 3")], formal("The answer is 1.")
         (['1', '3'], [])
     """
-    folded = text.casefold()
-    # Most texts have no such word, and the search for marks is slow.
-    if not any(map(folded.__contains__, _FORMAL_WORDS)):
-        return []
-    return _all_said(_FORMAL.finditer(text))
+    return _all_said(_FORMAL.finditer(text)) if _has_any(_FORMAL_WORDS, text) else []
 
 
 def informal(text: str) -> list[Mark]:
@@ -131,6 +128,8 @@ def informal(text: str) -> list[Mark]:
     Returns:
         A list with the mark, or an empty list.
     """
+    if not _has_any(_INFORMAL_WORDS, text):
+        return []
     marks = []
     for mark in map(_corrected, _all_said(_INFORMAL.finditer(text))):
         before = text[max(0, mark.start - _REACH) : mark.start]
@@ -138,6 +137,11 @@ def informal(text: str) -> list[Mark]:
         if not is_denied and not _is_supposed(mark, text):
             marks.append(mark)
     return marks[-1:]
+
+
+def _has_any(words: Iterable[str], text: str) -> bool:
+    """Check whether a text has a word in any case: most texts have none, and the search for marks is slow."""
+    return any(map(text.casefold().__contains__, words))
 
 
 def _is_supposed(said: Mark, text: str) -> bool:

@@ -34,6 +34,8 @@ _SAME = re.compile(
     r"(?:,|\bor\b|\(|\\text\s*\{)?\s*\b(?:i\.e\.|or equivalently|equivalently|that is,)\s*,?",
     re.IGNORECASE,
 )
+# Every such phrase contains a word of these; this cheap test avoids the slow expression.
+_SAME_WORDS = ("i.e.", "equivalently", "that is,")
 _PER_CENT = re.compile(r"(?<![A-Za-z])per\s+cent\b", re.IGNORECASE)
 _DEGREES = re.compile(r"(?<=\d)\s?degrees?\s(?=[CF]\b)")
 # 1.5 x 10^3
@@ -137,16 +139,22 @@ def read(text: str) -> Answer:
 
 def _plain(text: str) -> str:
     """Return an answer in the one spelling that `tokens` splits, without label, delimiters and closing marks."""
-    text = _AGAIN_IN_BRACKETS.sub(r"\1 (i.e. \2)", text)
+    if "(" in text:
+        text = _AGAIN_IN_BRACKETS.sub(r"\1 (i.e. \2)", text)
     text = _UNITS_IN_FRACTION.sub(_units_side_by_side, text)
     text = spelled(_DEGREES.sub("°", text))
     text = _SAME_IN_BRACKETS.sub(r" \\same \1", text)
-    text = strip_delimiters(_SAME.sub(r" \\same ", text))
+    if any(map(text.casefold().__contains__, _SAME_WORDS)):
+        text = _SAME.sub(r" \\same ", text)
+    text = strip_delimiters(text)
     text = _ABOUT_IN_BRACKETS.sub(r"\\approx \1", text)
     text = _NAME_IN_TEXT.sub(r"\1", text)
     text = _TIMES.sub(r"\\times ", text)
     text = _PER_CENT.sub(r"\\%", text)
-    text = _CLOSING.sub("", without_label(text))
+    text = without_label(text)
+    # Most answers end with a letter or a digit.
+    if not text[-1:].isalnum():
+        text = _CLOSING.sub("", text)
     return in_digits(_LONE_DOLLAR.sub(r"\\$\1", text))
 
 

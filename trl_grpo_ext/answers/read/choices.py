@@ -146,7 +146,8 @@ class Options:
 
     def saying(self, text: str) -> set[str]:
         """Return labels of options with this text."""
-        form = plain_text(text).casefold()
+        # Without texts, no option has this one.
+        form = plain_text(text).casefold() if self.texts else ""
         if not form:
             return set()
         equal = {label for label, option in self._pairs() if option == form}
@@ -490,6 +491,7 @@ def label_of(match: re.Match[str]) -> str:
     return next(group for group in match.groups()[:4] if group).upper()
 
 
+@lru_cache(maxsize=256)
 def plain_text(text: str) -> str:
     """Normalize a text: write fractions as 1/8, and remove signs that do not change it.
 

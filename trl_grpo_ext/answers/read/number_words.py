@@ -50,14 +50,18 @@ PARTS = {"half": 2, "halve": 2, "quarter": 4} | {
 }
 _ENDINGS = {1: "st", 2: "nd", 3: "rd"}
 _SIGNS = ("minus", "negative")
+_CLOCK_WORDS = ("clock", "noon", "midnight", "past")
 # Words of a number phrase.
 MAX_WORDS = 24
 _PIECE = re.compile(r"\d[\d,]*(?:\.\d+)?|(?<![\\A-Za-z])[A-Za-z]+")
 # The gap between two words of a phrase.
 _GAP = re.compile(r"[ \t\n]+|-|(?:\s|~|\\[ ,;:!])*\\(?:text|mathrm)\s*\{\s*")
-_ANY = re.compile(
-    rf"\b(?:{'|'.join([*CARDINALS, *SCALES, *_SIGNS, *ORDINALS, *PARTS])}|halves|clock|noon|midnight|past)s?\b",
-    re.IGNORECASE,
+_WORD = re.compile(r"\w+")
+# A text without these words, or their plurals, has no number phrase and no clock words.
+_ANY = frozenset(
+    f"{word}{ending}"
+    for word in (*CARDINALS, *SCALES, *_SIGNS, *ORDINALS, *PARTS, *_CLOCK_WORDS)
+    for ending in ("", "s")
 )
 # Neighbours that decide whether `one` and `half` are numbers: not in `the last one`, `one of them`, `half as many`.
 _BEFORE_ONE = frozenset(
@@ -84,20 +88,27 @@ _SCALED_MONEY = re.compile(r"([$€£]\d[\d,]*(?:\.\d+)?)([kM])\b(?![/^])")
 _SPACED_THOUSANDS = re.compile(
     r"(?<![\w.,^{/$])(\d{1,3}(?: \d{3})+)(?![\w.,]?\d)(?! *[/×*+=^])"
 )
-# Spellings of amounts in digits, each with the spelling that the reader knows.
-_SPELLINGS = (
-    (re.compile(r"(?<=\d)\s+%"), "%"),
-    (re.compile(r"(?<=watt)-(?=hours?\b)", re.I), " "),
+# Rows of: substrings of which a text must have one, in lower case; a spelling of amounts in digits; and the spelling
+# that the reader knows.
+_SPELLINGS: tuple[tuple[tuple[str, ...], re.Pattern[str], str], ...] = (
+    (("%",), re.compile(r"(?<=\d)\s+%"), "%"),
+    (("watt-hour",), re.compile(r"(?<=watt)-(?=hours?\b)", re.I), " "),
     # 5'3"
-    (re.compile(r"(?<![\w°.])(\d+)['′’](\d{1,2})(?:[\"″”]|'')"), r"\1 ft \2 in"),
+    (
+        ("'", "′", "’"),
+        re.compile(r"(?<![\w°.])(\d+)['′’](\d{1,2})(?:[\"″”]|'')"),
+        r"\1 ft \2 in",
+    ),
     # 2h15m
     (
+        ("h",),
         re.compile(
             r"(?<![\w.])(\d+)\s?h(?:rs?\.?)?\s?(?:and\s)?(\d{1,2})\s?(?:m|min\.?)?(?![\w/^²])"
         ),
         r"\1 h \2 min",
     ),
     (
+        ("hour", "minute", "day", "week", "month", "year"),
         re.compile(
             r"\b(takes?|lasts?|is|exactly|just|only)\s+an?\s+(hour|minute|day|week|month|year)\b(?!\s+and)"
         ),
@@ -105,27 +116,34 @@ _SPELLINGS = (
     ),
     # 60 miles an hour
     (
+        ("hour", "minute", "second", "day"),
         re.compile(
             r"(\d\s+(?:[a-z]+met(?:er|re)s?|miles|feet|km|m))\s+(?:an?|each|every)\s+(hour|minute|second|day)\b"
         ),
         r"\1 per \2",
     ),
     (
+        ("below",),
         re.compile(
             r"(?<![\w.-])(\d[\d.]*(?:\s?(?:°\s?[CF]?|degrees?(?:\s(?:celsius|fahrenheit))?))?)\s+below\s+(?:zero|0)\b",
             re.I,
         ),
         r"-\1",
     ),
-    (re.compile(r"\$(\d+) and (\d\d) cents\b"), r"$\1.\2"),
+    (("cents",), re.compile(r"\$(\d+) and (\d\d) cents\b"), r"$\1.\2"),
     # five pounds fifty
     (
+        ("dollars", "pounds", "euros"),
         re.compile(
             r"(?<![\w.])(\d+)\s+(dollars|pounds|euros)\s+(?:and\s+)?(\d\d)(?=[\s.!]*$)"
         ),
         r"\1.\3 \2",
     ),
-    (re.compile(r"(\d)\s+(?:whole|full|entire)\s+(?=[a-z])"), r"\1 "),
+    (
+        ("whole", "full", "entire"),
+        re.compile(r"(\d)\s+(?:whole|full|entire)\s+(?=[a-z])"),
+        r"\1 ",
+    ),
 )
 _HALF_BEHIND = re.compile(
     rf"\b(an?|{'|'.join(CARDINALS)}|\d+)\s+([a-z]+)\s+and\s+(a half|a quarter|three quarters)\b",
@@ -166,15 +184,17 @@ def in_digits(text: str) -> str:
         )
     if " " in text:
         text = _SPACED_THOUSANDS.sub(lambda thousands: thousands[1].replace(" ", ","), text)
-    if _ANY.search(text):
+    if not _ANY.isdisjoint(_WORD.findall(text.casefold())):
         text = _without_number_words(text)
     return _respelled(text)
 
 
 def _respelled(text: str) -> str:
     """Rewrite amounts in digits as the reader knows them: `5'3"` as `5 ft 3 in`, `5 degrees below zero` as `-5`."""
-    for written, known in _SPELLINGS:
-        text = written.sub(known, text)
+    folded = text.casefold()
+    for signs, written, known in _SPELLINGS:
+        if any(map(folded.__contains__, signs)):
+            text = written.sub(known, text)
     return text
 
 

@@ -50,7 +50,7 @@ _LOST_AT = re.compile(
     r"|\t(?=ext\b|imes\b|an\b|heta\b|frac\b|extbf\b)|\r(?=ight|ho\b)"
 )
 # The dot of an abbreviation, which ends no sentence: `Rs. 105`, `sq. ft.`
-_DOTTED = re.compile(r"\b((?i:rs|sq|cu|ft))\. ?(?=\}?\s?[\da-z])")
+_DOTTED = re.compile(r"\.(?<=\b(?i:rs|sq|cu|ft)\.) ?(?=\}?\s?[\da-z])")
 _HTML = re.compile(
     r"<(/?)(sup|sub|br|b|i|em|strong|p|span|div)\b[^<>]{0,80}>", re.IGNORECASE
 )
@@ -179,6 +179,7 @@ _WRAPPERS = (
     ("**", "**"),
     ("`", "`"),
 )
+_OPENINGS = tuple(start for start, _ in _WRAPPERS)
 
 
 @lru_cache(maxsize=8192)
@@ -238,7 +239,7 @@ def restored(text: str) -> str:
 
     The dots of abbreviated units are removed: `Rs. 105` becomes `Rs 105`.
     """
-    return _DOTTED.sub(r"\1 ", _LOST_AT.sub(lambda found: _LOST[found[0]], text))
+    return _DOTTED.sub(" ", _LOST_AT.sub(lambda found: _LOST[found[0]], text))
 
 
 def _from_html(tag: re.Match[str]) -> str:
@@ -283,6 +284,9 @@ def _ascii(char: str) -> str:
 def strip_delimiters(text: str) -> str:
     """Remove math delimiters or Markdown that enclose a whole text."""
     text = text.strip()
+    # Most texts begin with no delimiter.
+    if not text.startswith(_OPENINGS):
+        return text
     for start, end in _WRAPPERS:
         is_enclosed = (
             text.startswith(start) and text.endswith(end) and len(text) > len(start)
@@ -301,14 +305,14 @@ def without_label(text: str) -> str:
         >>> without_label("Not for 3 tickets: 3 * 12 = 36"), without_label("3 boys: 4 girls = 6:8")
         ('Not for 3 tickets: 3 * 12 = 36', '3 boys: 4 girls = 6:8')
     """
-    label = _LABEL.match(text)
+    label = _LABEL.match(text) if ":" in text else None
     is_label = label is not None and not _NO_LABEL.search(label[1])
     return text[label.end() :] if label and is_label else text
 
 
 def without_text_commands(text: str) -> str:
     r"""Replace `\text{...}` and font commands by their contents."""
-    return TEXT_COMMAND.sub(r"\1", text)
+    return TEXT_COMMAND.sub(r"\1", text) if "\\" in text else text
 
 
 def visible(text: str) -> str:

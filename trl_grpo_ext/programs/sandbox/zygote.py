@@ -13,6 +13,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from io import FileIO
 from pathlib import Path
 from typing import Any
@@ -122,7 +123,7 @@ class Zygote(ChildProcess):
                 {
                     "id": number,
                     "kind": kind,
-                    "limits": asdict(limits),
+                    "limits": _limits_record(limits),
                     "descriptors": len(files),
                 }
             )
@@ -204,6 +205,12 @@ class Zygote(ChildProcess):
         for left in (Exit(**each) for each in answer.get("exits", ())):
             self.exits[left.number] = left
         return answer
+
+
+@lru_cache(maxsize=16)
+def _limits_record(limits: Limits) -> dict[str, Any]:
+    """Return limits as JSON; all programs of a run have the same few."""
+    return asdict(limits)
 
 
 def _library_path() -> str:

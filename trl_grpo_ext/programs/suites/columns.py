@@ -169,10 +169,10 @@ def _value(row: Mapping[str, Any], column: str) -> Any:
 
 def plain(value: Any) -> Any:
     """Convert numpy and pandas containers to lists, dicts and scalars."""
-    if isinstance(value, Mapping):
-        return {key: plain(inner) for key, inner in value.items()}
     if isinstance(value, str | bytes):
         return value
+    if isinstance(value, Mapping):
+        return {key: plain(inner) for key, inner in value.items()}
     if hasattr(value, "tolist"):
         value = value.tolist()
     if isinstance(value, list | tuple):

@@ -68,6 +68,6 @@ def with_names_left_out(program: str, *, is_of_contest: bool) -> str:
     if is_of_contest or _LEETCODE_PROGRAM.search(program):
         return with_helpers(program, _CONTEST_SCOPE)
     annotations = set(_ANNOTATION.findall(program))
-    if annotations & names_read_but_not_bound(program):
+    if annotations and annotations & names_read_but_not_bound(program):
         return f"from __future__ import annotations\n{program}"
     return program

@@ -120,12 +120,14 @@ def reference_program(
 def _between(text: str, opening: str, closing: str) -> str:
     """Return what the last pair of marks in a text holds; the whole text if code or a string stands around the pair."""
     before, found, after = text.rpartition(opening)
+    if not found:
+        return text
     code, _, rest = after.partition(closing)
     *lines_before, beside = before.split("\n")
     quotes = ""
     for line in lines_before:
         quotes = open_quotes(line, quotes)
-    is_marked = found and not beside.strip() and not quotes
+    is_marked = not beside.strip() and not quotes
     if not is_marked or _CODE_START.search(before) or _CODE_START.search(rest):
         return text
     return code

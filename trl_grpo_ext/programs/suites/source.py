@@ -286,8 +286,9 @@ def usage(source: str) -> Usage:
                 binds.add(name)
         for child in table.get_children():
             waiting.append((child, runs_at_once and _runs_at_once(child)))
-    outside = names_in(_outside_comprehensions(tree))
-    free = (comprehended & outside) | _names_changed(tree)
+    free = _names_changed(tree)
+    if comprehended:
+        free |= comprehended & names_in(_outside_comprehensions(tree))
     return Usage(frozenset(reads | free), frozenset(reads_at_once | free), frozenset(binds))
 
 
@@ -371,6 +372,9 @@ def _only_comprehended(tree: ast.Module) -> set[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.comprehension):
             variables |= names_in(ast.walk(node.target))
+    # Most code has no comprehension, and each further walk takes as long as parsing.
+    if not variables:
+        return variables
     bound = _declared(ast.walk(tree))
     for node in _outside_comprehensions(tree):
         if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
