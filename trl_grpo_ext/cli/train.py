@@ -123,7 +123,6 @@ class _Terminated(KeyboardInterrupt):
 @contextmanager
 def ending_at_sigterm(is_wanted: bool) -> Iterator[None]:
     """Raise `_Terminated` in the block at the first SIGTERM, if nobody else handles it; a second one kills."""
-
     owner = os.getpid()
 
     def end(*_: object) -> None:
