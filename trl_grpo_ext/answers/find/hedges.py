@@ -26,7 +26,7 @@ _DOUBT = re.compile(
     r"|unlikely|not sure|unsure|uncertain|unclear|whether|either"
     r"|neither(?=\s+(?:of\b|is\b|answer\b|\W*\d)|[^.]*\bnor\b)"
     r"|undecided|unless|alternatively|anything (?:but|except)|no longer|otherwise"
-    rf"|(?<!statement )(?<!claim )(?:is|are|was|seems)\s+(?:{WRONG})"
+    rf"|(?<!statement )(?<!claim )(?:is|are|was|seems)\s+(?:{WRONG}|not (?:right|correct))"
     r"|(?:(?:ca|could)n['’]t|(?:can|could)\s*not)\s+(?:be\s+)?(?:found?|determined?|solve|compute|known?|tell|say)"
     r"|not enough information|no (?:definite|exact|single|unique) (?:answer|number|value))\b"
     r"|(?:might|may|could) be\W{0,6}(?:[\d\\$]|$)"
@@ -72,6 +72,14 @@ _OPEN = re.compile(
     rf"|{_EDGE}(?:\?|(?:no|wait|hmm|oops|actually|but that)\b[^.\n]{{0,40}}"
     r"\b(?:wrong|incorrect|not|mistake|error|(?:doesn|didn|isn|can)['’]t)\b)"
     r"|^[^\n]{0,3}\W*\(?\s*(?:or\s+)?if (?:you|we|instead)\b[^.\n]{0,30}\b(?:mean|meant|intend|interpret|instead)",
+    re.IGNORECASE,
+)
+
+# A sentence that only refuses the number before it: "It is 17? No.", "17. Hmm, wrong."
+_REFUSED = re.compile(
+    r"[^.!?\n]{0,60}(?:[.!?…]|(?=\n))[*_`$)\s]+(?:(?:but|well|hmm+|oh|sorry|actually)\b[\s,.…!-]{1,4}){0,2}"
+    rf"(?:no|nope|nah|hardly|of course not|not (?:quite|really|right|correct|it)|{WRONG})"
+    r"(?:,[^.!?\n\d]{0,60})?[\s.!*_`…]*\Z",
     re.IGNORECASE,
 )
 
@@ -238,6 +246,17 @@ def taken_back(text: str) -> bool:
         [True, True, True, False, False]
     """
     return bool(_OPEN.search(text[:REACH]))
+
+
+def is_refused(answer: str, after: str) -> bool:
+    """Check whether the last sentence of a text only refuses the number before the text.
+
+    Examples:
+        >>> is_refused("17", " apples? No."), is_refused("17", ". Wrong."), is_refused("17", ". No remainder.")
+        (True, True, False)
+    """
+    has_number = any(map(str.isdigit, answer))
+    return has_number and _REFUSED.match(after[: 2 * REACH]) is not None
 
 
 def turned_from(answer: str, after: str) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from trl_grpo_ext.answers.find.asked import about_asked, question_of
 from trl_grpo_ext.answers.find.asked_values import stems
 from trl_grpo_ext.answers.find.final_answer import after_thinking
-from trl_grpo_ext.answers.find.hedges import doubted_before, is_hedged, stated
+from trl_grpo_ext.answers.find.hedges import doubted_before, is_hedged, is_refused, stated
 from trl_grpo_ext.answers.find.remarks import (
     restated,
     told_once,
@@ -19,6 +19,7 @@ from trl_grpo_ext.answers.find.remarks import (
 )
 from trl_grpo_ext.answers.find.values import (
     FORMULA,
+    OF_WHOLE,
     TYPED,
     concluded,
     has_formula,
@@ -207,7 +208,9 @@ def said_unmarked(answer: str, prompt: str) -> tuple[str, str, str]:
     stressed = _STRESSED.findall(tail.rpartition("\n")[2])
     # 20 is **25%** of 80
     if len(stressed) == 1 and _SIGN.search(stressed[0]) and is_value(stressed[0]):
-        hedged = is_hedged(_SENTENCE_STOP.split(plain)[-1])
+        hedged = is_hedged(_SENTENCE_STOP.split(plain)[-1]) or is_refused(
+            stressed[0], plain.rpartition(stressed[0])[2]
+        )
         return stressed[0], "last_expression", "hedged" if hedged else ""
     line = plain
     if "\n" in plain and not has_formula(plain):
@@ -279,7 +282,8 @@ def _is_doubted(value: str, sentences: Sequence[str]) -> bool:
     places = reversed(range(len(sentences)))
     holding = next((place for place in places if value in sentences[place]), 0)
     ending_sentences = [_CONCLUSION.sub("", sentence) for sentence in sentences[holding:]]
-    if any(map(is_hedged, ending_sentences)):
+    after = ". ".join(sentences).rpartition(value)[2]
+    if any(map(is_hedged, ending_sentences)) or is_refused(value, after):
         return True
     # `is_hedged` looks for digits, and a formula may begin with a command: "It is not $\\frac{7}{3}$".
     holder = sentences[holding] if sentences else ""
@@ -298,6 +302,7 @@ def _is_whole_answer(text: str) -> bool:
     if (
         not is_value(text)
         or _THEREFORE.search(text)
+        or (OF_WHOLE.match(text) and "," in text)
         or _announces(text)
         or _last_step(_SO.sub("", text))
     ):
