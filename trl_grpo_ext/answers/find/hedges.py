@@ -56,6 +56,7 @@ _TURNED = re.compile(
     r"|\b(?:is|was|are)(?:n['’]t|\s+not)\s+the\s+(?:\w+\s+)?answer\W*$"
     rf"|\b(?:{WRONG})\s+(?:answer|option|choice|result|value)\s*(?:is\b|was\b|would\b|[:=])"
     rf"|^\W*(?:{WRONG})\s*:"
+    rf"|\((?:{TURN}|no|oops|let me|in fact)\b[^()]*\d|\d[^()]*\bin fact\)"
     r"|\d\W{0,4}(?:is|was|are)(?:n['’]t|\s+not)\b[^\d]*$"
     r"|\b(?:answer|result|value|it|this|that)\s+(?:is|was)(?:n['’]t|\s+not)(?:\s+\w+){0,2}\W*$",
     re.IGNORECASE,

@@ -27,7 +27,17 @@ from trl_grpo_ext.answers.find.values import (
 )
 from trl_grpo_ext.answers.read.answer import read
 from trl_grpo_ext.answers.read.number_words import in_digits
-from trl_grpo_ext.answers.read.signal_words import AS_REASON, SUMMING_UP, THEREFORE
+from trl_grpo_ext.answers.read.signal_words import (
+    AS_REASON,
+    CONTRAST,
+    DENIAL,
+    DOUBT,
+    SUMMING_UP,
+    THEREFORE,
+    TURN,
+    WRONG,
+    any_of,
+)
 from trl_grpo_ext.answers.read.spelling import strip_delimiters, without_label
 from trl_grpo_ext.answers.read.tree import (
     OF_OWN_TYPE,
@@ -137,6 +147,11 @@ _ATTACHED = re.compile(r"\d(?:[mck]?m|g|kg|ft|s|h)[²³]?$")
 # Marks of bold letters or code, not the power of `x**2`.
 _BOLD = re.compile(r"(?<![\w)])\*\*|\*\*(?![\w(-])|(?<!`)`(?!`)")
 _STRESSED = re.compile(r"\*\*([^*\n]{1,80})\*\*")
+# A value in bold letters that is all of the first line, and a word below that may take the value back.
+_OPENING = re.compile(r"\*\*([^*\n]*\d[^*\n]*)\*\*\.?[ \t]*\n")
+_TAKES_BACK = any_of(
+    TURN, WRONG, DENIAL, DOUBT, THEREFORE, CONTRAST, "mistake|error|answer"
+)
 _ANSWERS = frozenset(
     (
         "yes",
@@ -216,6 +231,10 @@ def said_unmarked(answer: str, prompt: str) -> tuple[str, str, str]:
     if "\n" in plain and not has_formula(plain):
         line = plain.rpartition("\n")[2]
     value, problem = _said_in_line(line, prompt)
+    opening = _OPENING.match(tail) if problem == "no_answer" else None
+    # Only a value on the first line, and an explanation that ends with none
+    if opening and is_value(opening[1]) and not _TAKES_BACK.search(tail, opening.end()):
+        return opening[1], "last_expression", ""
     return value, "last_expression", problem
 
 
