@@ -128,7 +128,7 @@ def ask(
     golds, completion, prompt = with_capital_letters(golds, completion, prompt)
     completion = in_asked_scale(completion, golds, prompt)
     found = _found(completion, golds, prompt, prefill, settings)
-    if settings.mode == "auto" and found.marks:
+    if settings.mode == "auto" and (found.marks or found.problem == "hedged"):
         # A marked sentence is read as the sentence alone is.
         sentence = _marked_sentence(found, (prefill or "") + completion)
         alone = _found(sentence, golds, prompt, None, settings) if sentence else found

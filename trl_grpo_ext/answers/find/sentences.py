@@ -14,6 +14,7 @@ from trl_grpo_ext.answers.find.remarks import (
     told_once,
     without_additions,
     without_aside,
+    without_asked_denial,
     without_bound,
     without_remarks,
 )
@@ -246,7 +247,8 @@ def _written_out(text: str) -> str:
 
 def _said_in_line(line: str, prompt: str) -> tuple[str, str]:
     """Return a line's concluded value, and a reason code unless the value is firm."""
-    line = without_bound(line, question_of(prompt))
+    question = question_of(prompt)
+    line = without_asked_denial(without_bound(line, question), question)
     line = restated(without_repeated(_TO_GO.sub("", _CALCULATION.sub("", line)), prompt))
     sentences = [part for part in _SENTENCE_STOP.split(line.strip()) if part.strip()]
     if _is_about_another(sentences, prompt):
