@@ -179,6 +179,8 @@ def test_a_last_sentence_chooses_the_only_option_that_it_names(text: str) -> Non
         "It's Paris (A).",
         "Everything but Paris.",
         "Is it Paris?",
+        "The answer is B?",
+        "B) Paris?",
         "Paris is wrong.",
         "It's far from Paris.",
         "It's Paris's neighbour.",

@@ -50,7 +50,7 @@ _NEGATIONS = ("not", "n't", "n’t", "never")
 _CLAUSE = re.compile(r"[,;]|\bbut\b")
 _TURNED = re.compile(
     r"(?:\b(?:cannot|can not|must not|should not|never)|n['’]t) be\b(?!\s+[a-z]+ed\b)|\b(?:is|are) never\b"
-    r"|\d[^\w\n]*;?\s+or\s+\W*\d|[\d}$)]\s*,?\s+but\b"
+    r"|\d[^\w\n]*;?\s+or\s+\W*\d|(?<=[a-z])[.,*$]{0,3}\s+or\s\W{0,3}\d[\d.,]*\W*$|[\d}$)]\s*,?\s+but\b"
     r"|\b(?:is|are|was|be)(?:n['’]t|\s+not)\s+(?:equal\s+to\s+)?[\W_]*(?:\d[^a-z]*$|[a-z]\w*\s*="
     r"|(?:\d\S*\s+(?!is\b|are\b)[a-z]+,?\s*(?:and\s+)?){2,4}[a-z]*$)"
     r"|\b(?:is|was|are)(?:n['’]t|\s+not)\s+the\s+(?:\w+\s+)?answer\W*$"
@@ -76,11 +76,12 @@ _OPEN = re.compile(
     re.IGNORECASE,
 )
 
-# A sentence that only refuses the number before it: "It is 17? No.", "17. Hmm, wrong."
+# A sentence that only refuses or doubts the number before it: "It is 17? No.", "17. Hmm, wrong.", "17 apples. Maybe."
 _REFUSED = re.compile(
-    r"[^.!?\n]{0,60}(?:[.!?…]|(?=\n))[*_`$)\s]+(?:(?:but|well|hmm+|oh|sorry|actually)\b[\s,.…!-]{1,4}){0,2}"
-    rf"(?:no|nope|nah|hardly|of course not|not (?:quite|really|right|correct|it)|{WRONG})"
-    r"(?:,[^.!?\n\d]{0,60})?[\s.!*_`…]*\Z",
+    r"(?:[^.!?\n]{0,60}(?:[.!?…]|(?=\n))[*_`$)\s]+|[*_`$)\s]+(?-i:(?=[A-Z])))"
+    r"(?:(?:but|well|hmm+|oh|sorry|actually|wait)\b[\s,.…!-]{1,4}){0,2}"
+    rf"(?:no|nope|nah|hardly|of course not|not (?:quite|really|right|correct|it)|{WRONG}|maybe|perhaps|possibly"
+    r"|(?:I['’]m |I am )?(?:not sure|unsure))(?:,[^.!?\n\d]{0,60})?[\s.!*_`…]*\Z",
     re.IGNORECASE,
 )
 
@@ -250,14 +251,16 @@ def taken_back(text: str) -> bool:
 
 
 def is_refused(answer: str, after: str) -> bool:
-    """Check whether the last sentence of a text only refuses the number before the text.
+    """Check whether the last sentence of a text only refuses or doubts the number before the text.
 
     Examples:
         >>> is_refused("17", " apples? No."), is_refused("17", ". Wrong."), is_refused("17", ". No remainder.")
         (True, True, False)
     """
-    has_number = any(map(str.isdigit, answer))
-    return has_number and _REFUSED.match(after[: 2 * REACH]) is not None
+    # The sentence is short, and most answers end their text.
+    if not 1 < len(after) < 2 * REACH or not any(map(str.isdigit, answer)):
+        return False
+    return _REFUSED.match(after) is not None
 
 
 def turned_from(answer: str, after: str) -> bool:

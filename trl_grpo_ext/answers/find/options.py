@@ -197,7 +197,9 @@ def choice_said(answer: str, options: Options) -> Choice:
         >>> [choice_said(said, peru).problem for said in ("It's not Lima.", "It's Lima or Rome.", "Rome. It's Lima.")]
         ['no_choice', 'no_choice', 'several_choices']
     """
-    if _LIKELY.search(_SENTENCE.split(answer.strip())[-1]):
+    may_ask = any(text.endswith("?") for text in options.texts)
+    is_asked = not may_ask and answer.rstrip(" *_.)}$").endswith("?")
+    if is_asked or _LIKELY.search(_SENTENCE.split(answer.strip())[-1]):
         return Choice(problem="no_choice")
     answer = _corrected(answer, options)
     whole = read_choice(answer, options)

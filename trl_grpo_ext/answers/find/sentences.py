@@ -247,6 +247,7 @@ def _written_out(text: str) -> str:
 
 def _said_in_line(line: str, prompt: str) -> tuple[str, str]:
     """Return a line's concluded value, and a reason code unless the value is firm."""
+    whole = line
     question = question_of(prompt)
     line = without_asked_denial(without_bound(line, question), question)
     line = restated(without_repeated(_TO_GO.sub("", _CALCULATION.sub("", line)), prompt))
@@ -268,7 +269,8 @@ def _said_in_line(line: str, prompt: str) -> tuple[str, str]:
             problem = ""
         else:
             last, problem = concluded(line, sentences, prompt)
-    if not problem and _is_doubted(last, sentences):
+    is_firm = not problem and not is_refused(last, whole.rpartition(last)[2])
+    if not problem and (not is_firm or _is_doubted(last, sentences)):
         problem = "hedged"
     return last, problem
 
@@ -303,8 +305,7 @@ def _is_doubted(value: str, sentences: Sequence[str]) -> bool:
     places = reversed(range(len(sentences)))
     holding = next((place for place in places if value in sentences[place]), 0)
     ending_sentences = [_CONCLUSION.sub("", sentence) for sentence in sentences[holding:]]
-    after = ". ".join(sentences).rpartition(value)[2]
-    if any(map(is_hedged, ending_sentences)) or is_refused(value, after):
+    if any(map(is_hedged, ending_sentences)):
         return True
     # `is_hedged` looks for digits, and a formula may begin with a command: "It is not $\\frac{7}{3}$".
     holder = sentences[holding] if sentences else ""

@@ -303,8 +303,9 @@ def _read_one(plain: str, options: Options) -> Choice:
     if led:
         return _followed(label_of(led), led[5], options)
     own = _OWN.fullmatch(plain)
-    if own and own[1].upper() in options.saying(own[2]):
-        return Choice(frozenset([own[1].upper()]))
+    label = own[1].upper() if own else ""
+    if own and label in options.labels and label in options.saying(own[2]):
+        return Choice(frozenset([label]))
     return _read_phrase(plain, options)
 
 
