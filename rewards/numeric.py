@@ -13,8 +13,10 @@ from trl_grpo_ext.answers.find.asked import (
     asks_percentage,
     in_asked_scale,
     in_sterling,
+    question_of,
     without_asked_rate,
 )
+from trl_grpo_ext.answers.find.asked_values import stems
 from trl_grpo_ext.answers.find.final_answer import (
     AnswerFrom,
     FinalAnswer,
@@ -23,7 +25,10 @@ from trl_grpo_ext.answers.find.final_answer import (
 from trl_grpo_ext.answers.find.math_answer import math_answer
 from trl_grpo_ext.answers.find.sentences import marked_sentence
 from trl_grpo_ext.answers.golds import gold_texts
+from trl_grpo_ext.answers.judge import OUT_OF
 from trl_grpo_ext.answers.read.answer import Answer, read
+from trl_grpo_ext.answers.read.number_words import in_digits
+from trl_grpo_ext.answers.read.signal_words import DOUBT
 from trl_grpo_ext.answers.read.spelling import strip_delimiters
 from trl_grpo_ext.answers.read.tree import (
     Apply,
@@ -49,8 +54,11 @@ _EQUALS = re.compile(r"(?<![<>!\\])[=≈]|\\approx\b")
 # "There are 5 apples", "Hence, 5 apples", "Sure! It's 5", "5 apples are left", "7 + 8 = 15. So 15", not an amount
 # such as "5 red apples".
 _SENTENCE = re.compile(
-    r"\A[\W_]*[^\W\d_]+(?:['’][a-z]+|[,!])?\s|\b(?:is|are|was|were|has|have|had|will|can|costs?)\b"
+    r"\A[\W_]*[^\W\d_]+(?:['’][a-z]+|[,!])?\s|\b(?:is|are|was|were|has|have|had|will|can|costs?|remains?)\b"
+    r"|\bof\s(?:the|all|his|her|their|its|these|those)\s\S*\d|\*\*[.!]?[ \t]*\n"
 )
+# An amount and its gloss: "0.9 meters (90 cm)".
+_GLOSS = re.compile(r"\d[^()]*\([^()]*\d[^()]*\)\W*\Z")
 _DIGIT = re.compile(r"\d")
 # Between two numbers: an equation, or the end of a sentence.
 _STEP = re.compile(r"=|[.!]\s")
@@ -62,7 +70,7 @@ MAX_CHARS = 400
 # Bold marks, but not the power of 10**3.
 _BOLD = re.compile(r"(?<!\d)\*\*|\*\*(?!\d)")
 # 5 (km)
-_IN_BRACKETS = re.compile(r"\(([^()\d]+)\)\s*\Z")
+_IN_BRACKETS = re.compile(rf"\((?!.*\b(?:guess|{DOUBT})\b)([^()\d]+)\)\s*\Z", re.IGNORECASE)
 # 1e999 or 10^{999}
 _HUGE = re.compile(r"(?:\d[eE]|10\s*(?:\^|\*\*)\s*[{(]?)\s*[+-]?\s*\d{3}")
 _LONE_DOLLAR = re.compile(r"\A([-−+~≈\s]*)\$(?=\s*\d[^$]*\Z)")
@@ -91,9 +99,12 @@ class Golds(NamedTuple):
     prompt: str
 
 
-def _is_sentence(answer: str) -> bool:
-    """Test for words of a sentence, or for two numbers with an equals sign or a sentence's end between them."""
-    if _SENTENCE.search(answer):
+def _is_sentence(answer: str, question: str) -> bool:
+    """Test for a sentence, words of the question, a gloss, or two numbers and an equals sign or a stop between them."""
+    if len(answer) <= MAX_CHARS and "(" in answer and _GLOSS.search(in_digits(answer)):
+        return True
+    said = stems(answer)
+    if _SENTENCE.search(answer) or (len(said) > 1 and said <= stems(question)):
         return True
     # One pattern for all three would take quadratic time on a run of digits.
     places = [found.start() for found in _DIGIT.finditer(answer)]
@@ -133,7 +144,7 @@ class NumericVerifier(AnswerVerifier[Golds]):
     | `1500`, `1,500.00`, `1.5e3`, `\boxed{1.5 \times 10^3}`, `Answer: $1490` | CORRECT, 1 | |
     | `1400` | INCORRECT, 0 | `not_equal` |
     | `<answer>1500</answer> or <answer>1600</answer>` | INCORRECT, 0 | `ambiguous` |
-    | `1500 apples`, `3 * 500 = 1500`, `There are 1500 apples.` | CORRECT, 1 | |
+    | `1500 apples`, `3 * 500 = 1500`, `1500 (25% of 6000)` | CORRECT, 1 | |
     | `1000 + 500`, `1500 or 1600`, `2 = 1500` | UNPARSEABLE, 0 | `not_a_number` |
     | `1500 apples` with `units=[]` | UNPARSEABLE, 0 | `not_a_number` |
     | `1.5 km` with the gold `1500 m` | CORRECT, 1 | |
@@ -215,7 +226,7 @@ class NumericVerifier(AnswerVerifier[Golds]):
         unread = [
             answer for answer in found.answers if not isinstance(self._read(answer), Amount)
         ]
-        if not any(map(_is_sentence, unread)):
+        if not any(_is_sentence(answer, question_of(prompt)) for answer in unread):
             return found
         # A marked sentence is read as the sentence alone is.
         said = (sample.prefill or "") + sample.text
@@ -261,7 +272,12 @@ class NumericVerifier(AnswerVerifier[Golds]):
 
     def _judge_text(self, text: str, answer: str, gold: Golds) -> Verdict:
         """Judge a text that stands for an answer."""
-        said = self._read(text)
+        is_count = any(
+            one.denominator == 1 for amount in gold.amounts for one in amount.values
+        )
+        said = self._read(
+            OUT_OF.sub(r"\1" if is_count else r"\1/\2", text[: MAX_CHARS + 1])
+        )
         if not isinstance(said, Amount):
             return unreadable(said)
         differences = {self._difference(one, said, gold.prompt) for one in gold.amounts}

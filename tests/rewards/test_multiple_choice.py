@@ -142,6 +142,8 @@ def test_an_option_may_be_said_by_its_text_where_the_options_are_known(text: str
         "B it is.",
         "The capital of France is Paris.",
         "The capital of France is Paris, not Rome.",
+        "It is not Rome but Paris.",
+        "It isn't Rome, but rather Paris.",
         "The capital of France is **Paris** (B).",
         "Paris is the capital of France.",
         "Rome is in Italy. The capital of France is Paris.",
@@ -170,10 +172,15 @@ def test_a_last_sentence_chooses_the_only_option_that_it_names(text: str) -> Non
         "It's Paris, unlike Rome.",
         "It's Paris, not Paris.",
         "It's not Paris, not Rome.",
+        "It's not Rome but maybe Paris.",
+        "It's not only Rome but Paris.",
+        "It's not Rome but not Paris.",
         "It's Paris, A.",
         "It's Paris (A).",
         "Everything but Paris.",
         "Is it Paris?",
+        "The answer is B?",
+        "B) Paris?",
         "Paris is wrong.",
         "It's far from Paris.",
         "It's Paris's neighbour.",
@@ -512,6 +519,7 @@ def test_a_megabyte_is_judged(piece: str) -> None:
         *(
             "A - {}",
             "A – {}",
+            "A {}",
             "- A. {}",
             "* **A)** {}",
             "**A.** {}",
@@ -572,9 +580,28 @@ def test_an_option_of_a_column_or_prompt_is_chosen_by_its_value(
 
 def test_options_that_a_prompt_numbers_are_chosen_by_number_or_text() -> None:
     asked = "Which is red?\n1. Sky\n2. Blood\n3. Grass"
-    said = ["2", "(2)", "It is Blood.", "1", "2) Grass"]
-    verdicts = MultipleChoiceVerifier().judge(said, prompts=[asked] * 5, solution=["2"] * 5)
-    assert [verdict.score for verdict in verdicts] == [1, 1, 1, 0, 0]
+    right = [
+        "2",
+        "(2)",
+        "It is Blood.",
+        "**2) Blood**",
+        "2. Blood\n\nIt is red.",
+        "Blood (2)",
+    ]
+    wrong = ["1", "2) Grass", "2. Grass\n\nIt is red.", "Blood (3)"]
+    said = [*right, *wrong]
+    verdicts = MultipleChoiceVerifier().judge(
+        said, prompts=[asked] * len(said), solution=["2"] * len(said)
+    )
+    assert [verdict.score for verdict in verdicts] == [1] * len(right) + [0] * len(wrong)
+
+
+def test_lines_that_begin_with_letters_are_options_only_in_a_run_of_three() -> None:
+    asked = "A train is fast.\nB train is slow.\nWhich is faster?"
+    verdicts = MultipleChoiceVerifier().judge(
+        ["A", "train is fast"], prompts=[asked] * 2, solution=["A"] * 2
+    )
+    assert [verdict.score for verdict in verdicts] == [1, 0]
 
 
 def test_numbered_instructions_are_no_options_for_a_letter() -> None:

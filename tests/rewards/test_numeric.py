@@ -145,6 +145,23 @@ def test_tolerances_and_percents_are_exact(
             ["$120 per hour", "$15 per day", "$5 a day and $115 a night"],
         ),
         ("What is the price per kilogram?", "$2 per kg", ["$2 per kg"], ["$2 per g"]),
+        (
+            "How many chairs stand in the hall?",
+            17,
+            ["17 chairs stand in the hall.", "17 chairs"],
+            [
+                "17 thousand chairs stand in the hall.",
+                "17 minus 2 chairs stand in the hall.",
+            ],
+        ),
+        ("What is the probability?", "3/10", ["3 out of 10", "3 in 10"], ["3 out of 5"]),
+        ("How long is it?", "6 weeks, 3 days", ["45 days", "6 weeks, 3 days"], ["6 weeks"]),
+        (
+            "Pens cost $0.75 each. What do 12 pens cost?",
+            9,
+            ["12 pens cost $9, which is $0.75 each.", "$9 (that is $0.75 each)"],
+            ["12 pens cost $8, which is $0.75 each."],
+        ),
         ("What percentage passed?", 0.7, ["70%", "0.7"], ["0.7%", "70"]),
         (
             "What percentage passed?",
@@ -163,7 +180,7 @@ def test_tolerances_and_percents_are_exact(
         ),
     ],
 )
-def test_the_prompt_tells_how_percentages_pounds_and_rates_are_read(
+def test_the_prompt_tells_how_percentages_pounds_rates_and_counts_are_read(
     question: str, gold: Any, right: list[str], wrong: list[str]
 ) -> None:
     texts = [*right, *wrong]
@@ -388,6 +405,15 @@ def test_a_row_without_a_number_is_skipped_and_listed(gold: Any, reason: str) ->
         "<answer>She has 1,500 apples now.</answer>",
         "6000 × 0.25 = 1500\n\n**So she earns $1,500 in interest.**",
         "6000 × 0.25 = 1500",
+        "Of the 6,000 apples, 1,500 are left.",
+        "1,500 apples remain.",
+        "1,500 m (1.5 km)",
+        "1,500 (25% of 6,000)",
+        "1,500 out of 6,000 apples",
+        "1,500 of the 6,000 apples",
+        "**$1,500**\n\nTom buys 300 pens at $5 each.",
+        "It takes 1500 minutes to fill the 120 L tank.",
+        "Is it 1400? No. It is 1500.",
         "Answer: interest = $6,000 × 25% = $1,500",
         "P(all) = 3000/2 = 1500",
         "1.5 km = 1500 m",
@@ -427,6 +453,17 @@ def test_a_question_that_asks_for_dozens_is_answered_in_dozens() -> None:
         "There were 1500, and 20 are left.",
         "Answer: She has 1500 apples left.\n\nActually, she has 1600 apples left.",
         "Answer: 1500\n\nWait, she ate 100, so 1600 are left.",
+        "It's 1500? No.",
+        "1500 m (1.7 km)",
+        "1500 guests (let me recount: 1600)",
+        "1500 (not sure about 20 of them)",
+        "1500 (maybe)",
+        "1500 (my guess)",
+        "6000 out of 1500 apples",
+        "**1500**\n\nTom buys 300 pens at $5 each. I made a mistake.",
+        "Answer: 1500\n\nNo.",
+        "The answer is 1500. Hmm, wrong.",
+        "So there are 1500 apples? Hardly.",
     ],
 )
 def test_false_equations_bounds_and_doubted_values_are_not_paid(text: str) -> None:

@@ -31,7 +31,8 @@ from trl_grpo_ext.workers.pool import judge_in_workers
 
 # Several option letters: `A, C`, `AC`.
 _SEVERAL = re.compile(r"[A-H](?:(?:\s*(?:,|and)\s*)*[A-H])+")
-_OUT_OF = re.compile(r"^(\d+) (?:out of|in) (?:the )?(\d+)\b(?=\D*$)")
+# "3 out of 10" is the count 3, or the share 3/10.
+OUT_OF = re.compile(r"^(\d[\d,]*) (?:out of|in) (?:the )?(\d[\d,]*)\b(?=\D*$)")
 MAX_REMEMBERED = 1 << 16
 _WORK = "trl_grpo_ext.answers.work"
 
@@ -198,9 +199,9 @@ def _unlabelled(pair: Pair) -> Pair:
     led = split_label(pair.answer)
     if led and not _choice(pair.gold):
         return pair._replace(answer=led.text)
-    if _OUT_OF.search(pair.answer):
+    if OUT_OF.search(pair.answer):
         form = r"\1" if is_whole(read(pair.gold).node) else r"\1/\2"
-        return pair._replace(answer=_OUT_OF.sub(form, pair.answer))
+        return pair._replace(answer=OUT_OF.sub(form, pair.answer))
     return pair
 
 

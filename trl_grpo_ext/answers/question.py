@@ -21,6 +21,7 @@ from trl_grpo_ext.answers.find.final_answer import HEDGES, FinalAnswer
 from trl_grpo_ext.answers.find.known_golds import with_known_golds, with_surroundings
 from trl_grpo_ext.answers.find.last_sentence import last_sentence
 from trl_grpo_ext.answers.find.math_answer import Mode, math_answer
+from trl_grpo_ext.answers.find.named_values import in_order
 from trl_grpo_ext.answers.find.options import option_said, with_capital_letters
 from trl_grpo_ext.answers.find.sentences import is_sentence, is_value, marked_sentence
 from trl_grpo_ext.answers.golds import NOT_TEXT, gold_values, is_not_text
@@ -128,7 +129,7 @@ def ask(
     golds, completion, prompt = with_capital_letters(golds, completion, prompt)
     completion = in_asked_scale(completion, golds, prompt)
     found = _found(completion, golds, prompt, prefill, settings)
-    if settings.mode == "auto" and found.marks:
+    if settings.mode == "auto" and (found.marks or found.problem == "hedged"):
         # A marked sentence is read as the sentence alone is.
         sentence = _marked_sentence(found, (prefill or "") + completion)
         alone = _found(sentence, golds, prompt, None, settings) if sentence else found
@@ -158,7 +159,7 @@ def _pairs(answer: str, gold: str, prompt: str, settings: Settings) -> list[Pair
     pairs = []
     for accepted in filter(None, (gold, option_said(gold, answer, prompt))):
         pair = Pair(
-            as_asked(accepted, answer, prompt),
+            as_asked(in_order(accepted, answer), answer, prompt),
             answer,
             settings.accepted,
             settings.decimals,

@@ -104,6 +104,18 @@ _CHOOSES = re.compile(r"\W*(?:which|who|is)\b", re.IGNORECASE)
 _THAN = re.compile(
     r"\S*\s+(?:[a-z]+\s+){0,2}(?:more|less|fewer|[a-z]{3,}er)\s+than\b", re.IGNORECASE
 )
+# An amount that explains the amount before it: "$9, which is $0.75 each", "$18 (that is $6 off the price)".
+_EXPLAINS = re.compile(
+    r"(?:,\s+|\s\()(?:which|that|this)(?:['’]s|\s(?:is|was|means|makes))\s+(?:about\s|only\s|just\s|exactly\s)?"
+    r"(?=\S*\d)\S+\s(?:[a-z]+\s)?(?:(each|apiece|per|every)|more|less|fewer|off|short|cheaper|under|over|below|above)\b",
+    re.IGNORECASE,
+)
+# A question for such an amount: "How much does he save?"
+_ASKS_DIFFERENCE = re.compile(
+    r"\b(?:sav|discount|off\b|reduc|increas|decreas|short|extra|over\b|under\b|below|above|beyond|ris|rose|drop|gain"
+    r"|los[est]|profit|cheap|miss|lack|need)",
+    re.IGNORECASE,
+)
 # half of 360
 _PART_OF = re.compile(r"\b1/2 of \S*\d|\b\d+ times (?:as [a-z]+ as )?\S*\d")
 _COUNTED_FROM = re.compile(
@@ -134,11 +146,9 @@ def asked_conclusion(sentence: str, values: Sequence[Span], prompt: str) -> Conc
     if not prompt or len(values) > MAX_VALUES:
         return conclusion(sentence, values)
     question = question_of(prompt)
-    asked = _not_compared(
-        sentence,
-        _of_kind(sentence, _not_given(sentence, values, prompt), question),
-        question,
-    )
+    given = _not_given(sentence, values, prompt)
+    told = _not_explaining(sentence, given, question, prompt)
+    asked = _not_compared(sentence, _of_kind(sentence, told, question), question)
     found = conclusion(sentence, asked)
     if found.problem == "hedged":
         return found
@@ -178,6 +188,22 @@ def _not_compared(sentence: str, values: Sequence[Span], question: str) -> Seque
         if not is_in_half and not _THAN.match(sentence, value.start):
             kept.append(value)
     return kept or values
+
+
+def _not_explaining(
+    sentence: str, values: Sequence[Span], question: str, prompt: str
+) -> Sequence[Span]:
+    """Drop a rate of the prompt, or a difference that the question does not ask for, behind the amount it explains."""
+    explains = (
+        _EXPLAINS.search(sentence) if ("which" in sentence or "that" in sentence) else None
+    )
+    if explains is None:
+        return values
+    is_known = known_numbers(prompt).issuperset(numbers(explains[0]))
+    asks = _COMPARES.search(question) or _ASKS_DIFFERENCE.search(question)
+    if not is_known and (explains[1] or asks):
+        return values
+    return [value for value in values if value.start < explains.start()] or values
 
 
 def _not_given(sentence: str, values: Sequence[Span], prompt: str) -> Sequence[Span]:

@@ -15,6 +15,7 @@ from trl_grpo_ext.answers.find.hedges import (
     REACH,
     correction,
     doubted_before,
+    is_refused,
     is_withdrawn,
     settled,
     taken_back,
@@ -289,7 +290,7 @@ def _concluded(text: str, found: list[tuple[Mark, str]]) -> Found | str:
     if taken_back(after):
         return "taken_back"
     contents = " ".join(mark.content for mark in reversed(last))
-    if turned_from(contents[-REACH:], rest[:MAX_TURN]):
+    if turned_from(contents[-REACH:], rest[:MAX_TURN]) or is_refused(contents, rest):
         return "taken_back"
     answers = []
     for mark in last:

@@ -26,7 +26,7 @@ _DOUBT = re.compile(
     r"|unlikely|not sure|unsure|uncertain|unclear|whether|either"
     r"|neither(?=\s+(?:of\b|is\b|answer\b|\W*\d)|[^.]*\bnor\b)"
     r"|undecided|unless|alternatively|anything (?:but|except)|no longer|otherwise"
-    rf"|(?<!statement )(?<!claim )(?:is|are|was|seems)\s+(?:{WRONG})"
+    rf"|(?<!statement )(?<!claim )(?:is|are|was|seems)\s+(?:{WRONG}|not (?:right|correct))"
     r"|(?:(?:ca|could)n['’]t|(?:can|could)\s*not)\s+(?:be\s+)?(?:found?|determined?|solve|compute|known?|tell|say)"
     r"|not enough information|no (?:definite|exact|single|unique) (?:answer|number|value))\b"
     r"|(?:might|may|could) be\W{0,6}(?:[\d\\$]|$)"
@@ -50,12 +50,13 @@ _NEGATIONS = ("not", "n't", "n’t", "never")
 _CLAUSE = re.compile(r"[,;]|\bbut\b")
 _TURNED = re.compile(
     r"(?:\b(?:cannot|can not|must not|should not|never)|n['’]t) be\b(?!\s+[a-z]+ed\b)|\b(?:is|are) never\b"
-    r"|\d[^\w\n]*;?\s+or\s+\W*\d|[\d}$)]\s*,?\s+but\b"
+    r"|\d[^\w\n]*;?\s+or\s+\W*\d|(?<=[a-z])[.,*$]{0,3}\s+or\s\W{0,3}\d[\d.,]*\W*$|[\d}$)]\s*,?\s+but\b"
     r"|\b(?:is|are|was|be)(?:n['’]t|\s+not)\s+(?:equal\s+to\s+)?[\W_]*(?:\d[^a-z]*$|[a-z]\w*\s*="
     r"|(?:\d\S*\s+(?!is\b|are\b)[a-z]+,?\s*(?:and\s+)?){2,4}[a-z]*$)"
     r"|\b(?:is|was|are)(?:n['’]t|\s+not)\s+the\s+(?:\w+\s+)?answer\W*$"
     rf"|\b(?:{WRONG})\s+(?:answer|option|choice|result|value)\s*(?:is\b|was\b|would\b|[:=])"
     rf"|^\W*(?:{WRONG})\s*:"
+    rf"|\((?:{TURN}|no|oops|let me|in fact)\b[^()]*\d|\d[^()]*\bin fact\)"
     r"|\d\W{0,4}(?:is|was|are)(?:n['’]t|\s+not)\b[^\d]*$"
     r"|\b(?:answer|result|value|it|this|that)\s+(?:is|was)(?:n['’]t|\s+not)(?:\s+\w+){0,2}\W*$",
     re.IGNORECASE,
@@ -72,6 +73,15 @@ _OPEN = re.compile(
     rf"|{_EDGE}(?:\?|(?:no|wait|hmm|oops|actually|but that)\b[^.\n]{{0,40}}"
     r"\b(?:wrong|incorrect|not|mistake|error|(?:doesn|didn|isn|can)['’]t)\b)"
     r"|^[^\n]{0,3}\W*\(?\s*(?:or\s+)?if (?:you|we|instead)\b[^.\n]{0,30}\b(?:mean|meant|intend|interpret|instead)",
+    re.IGNORECASE,
+)
+
+# A sentence that only refuses or doubts the number before it: "It is 17? No.", "17. Hmm, wrong.", "17 apples. Maybe."
+_REFUSED = re.compile(
+    r"(?:[^.!?\n]{0,60}(?:[.!?…]|(?=\n))[*_`$)\s]+|[*_`$)\s]+(?-i:(?=[A-Z])))"
+    r"(?:(?:but|well|hmm+|oh|sorry|actually|wait)\b[\s,.…!-]{1,4}){0,2}"
+    rf"(?:no|nope|nah|hardly|of course not|not (?:quite|really|right|correct|it)|{WRONG}|maybe|perhaps|possibly"
+    r"|(?:I['’]m |I am )?(?:not sure|unsure))(?:,[^.!?\n\d]{0,60})?[\s.!*_`…]*\Z",
     re.IGNORECASE,
 )
 
@@ -254,6 +264,19 @@ def taken_back(text: str) -> bool:
         [True, True, True, False, False]
     """
     return bool(_OPEN.search(text[:REACH]))
+
+
+def is_refused(answer: str, after: str) -> bool:
+    """Check whether the last sentence of a text only refuses or doubts the number before the text.
+
+    Examples:
+        >>> is_refused("17", " apples? No."), is_refused("17", ". Wrong."), is_refused("17", ". No remainder.")
+        (True, True, False)
+    """
+    # The sentence is short, and most answers end their text.
+    if not 1 < len(after) < 2 * REACH or not any(map(str.isdigit, answer)):
+        return False
+    return _REFUSED.match(after) is not None
 
 
 def turned_from(answer: str, after: str) -> bool:

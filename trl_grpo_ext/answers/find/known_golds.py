@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from trl_grpo_ext.answers.find.asked import OF_REST, question_of
@@ -103,8 +103,12 @@ def with_known_golds(
         found = with_leading_yes_or_no(found, golds, completion, prompt)
     if found.problem not in ("", "no_answer", "hedged") or marks & {"boxed", "answer_tag"}:
         return found
-    is_marked = marks & {"phrase", "emphasised"}
-    for rule in _RULES_OF_MARKED if is_marked else _RULES:
+    rules: Sequence[Callable[[FinalAnswer, Sequence[str], str, str], FinalAnswer]] = _RULES
+    if "phrase" in marks:
+        rules = _RULES_OF_MARKED
+    elif "emphasised" in marks:
+        rules = _RULES_OF_EMPHASISED
+    for rule in rules:
         known = rule(found, golds, completion, prompt)
         # A rule that does not apply returns the answer that it was given.
         if known is not found:
@@ -233,10 +237,11 @@ def _with_zero(
 
 
 _RULES_OF_MARKED = (with_named_values, with_labelled_lines, with_name)
+# A sentence in bold letters may say yes or no in words.
+_RULES_OF_EMPHASISED = (with_yes_or_no, *_RULES_OF_MARKED)
 _RULES = (
     with_letter,
-    with_yes_or_no,
-    *_RULES_OF_MARKED,
+    *_RULES_OF_EMPHASISED,
     _with_alternatives,
     _with_range,
     _with_remainder,

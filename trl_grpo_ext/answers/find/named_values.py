@@ -23,7 +23,13 @@ from trl_grpo_ext.answers.read.signal_words import (
     any_of,
 )
 from trl_grpo_ext.answers.read.spelling import without_text_commands
-from trl_grpo_ext.answers.read.tree import OF_OWN_TYPE, Collection, Number, Quantity
+from trl_grpo_ext.answers.read.tree import (
+    OF_OWN_TYPE,
+    Collection,
+    Number,
+    Quantity,
+    Relation,
+)
 from trl_grpo_ext.answers.read.units import is_unit
 
 # Named values in a gold.
@@ -248,6 +254,30 @@ def named_parts(gold: str) -> tuple[Part, ...]:
     if not all(keys) or len(set(keys)) < len(keys):
         return ()
     return tuple(Part(spelling(key), *span) for key, span in zip(keys, spans, strict=True))
+
+
+def in_order(gold: str, answer: str) -> str:
+    """Write a gold's named values as a tuple, which has an order, if nothing else tells the values apart.
+
+    That is so for words that the reader drops, and for an answer without words.
+
+    Examples:
+        >>> in_order("7 each, 5 left", "5 each, 7 left"), in_order("Ali 40, Bo 50", "40, 50")
+        ('(7, 5)', '(40, 50)')
+        >>> in_order("x = 1, y = 2", "1, 2")
+        'x = 1, y = 2'
+    """
+    parts = named_parts(gold)
+    if not parts:
+        return gold
+    node = read(gold).node
+    items = node.items if isinstance(node, Collection) else ()
+    has_dropped = any(isinstance(item, Number) for item in items)
+    are_apart = bool(items) and all(isinstance(item, Quantity | Relation) for item in items)
+    is_bare = not any(map(str.isalpha, without_text_commands(answer)))
+    if has_dropped or (is_bare and not are_apart):
+        return f"({', '.join(part.value for part in parts)})"
+    return gold
 
 
 def _keys(names: Sequence[str]) -> list[tuple[str, ...]]:

@@ -33,7 +33,7 @@ _WITH_AMOUNT = re.compile(r"(.+?)(?:,| by|:| -)\s+([^\w\s]?\d\S*(?:\s.*)?)")
 _NUMBERED = re.compile(r"[A-Z][a-z]+ \d{1,3}")
 # The figure that tells why: "Shop B ($1.20 per can)", "Bob - 13.8 s".
 _FIGURE = re.compile(
-    r"(?<=[\w*])(?:\s*\(|\*{0,2}\s+[-–—]\s+)[^\w\s()]{0,2}\d(?![^()\n]{0,40}(?:=|\b(?:or|not|vs)\b|[A-Z][a-z]))"
+    r"(?<=[\w*])(?:\s*\(|\*{0,2}\s+[-–—]\s+|\*{0,2}:\*{0,2}\s+)[^\w\s()]{0,2}\d(?![^()\n]{0,40}(?:=|\b(?:or|not|vs)\b|[A-Z][a-z]))"
     r"[^()\n]{0,40}\)?[\s.!;*•-]*\Z"
 )
 _DENIED = any_of(DENIAL, DOUBT, CONDITION, "or|would|nobody|except")

@@ -39,6 +39,9 @@ _AT_LINE = re.compile(
     r"|([A-J])(?=[ \t]+[-–—][ \t]))[ \t]+(?:[-–—][ \t]+)?(?=\S)",
     re.MULTILINE,
 )
+# `A square` on a line of its own: only a run of such lines lists options.
+_BARE = re.compile(r"^[ \t]*([A-J])[ \t]+(?=\S)", re.MULTILINE)
+_MIN_BARE = 3
 # `1. Sky` or `(2) Blood` on a line of its own.
 _NUMBERED = re.compile(r"^[ \t]*\(?([1-9]\d?)[).:][ \t]+(\S[^\n]{0,200})$", re.MULTILINE)
 _OPTION_END = re.compile(
@@ -50,8 +53,11 @@ _SMALL_LABEL = re.compile(
     r"|(?:(?<=option )|(?<=choice )|(?<=answer ))[b-j]\b"
     # **b. Ann**
     r"|(?<=\*\*)[a-j](?=[.:]\s)"
+    # "is b because ..."
+    r"|(?<=\bis )[a-j](?=,\s|\s+(?:because|since)\b)"
     # \boxed{b}, \boxed{\text{b}}, <answer>b</answer>, **b**, #### b, Answer: b
-    r"|(?:(?<=boxed\{)|(?<=boxed\{\\text\{)|(?<=<answer>)|(?<=\*\*)|(?<=#### )|(?<=: )|(?<=:\*\* ))[a-j]"
+    r"|(?:(?<=boxed\{)|(?<=boxed\{\\text\{)|(?<=boxed\{\\textbf\{)"
+    r"|(?<=<answer>)|(?<=\*\*)|(?<=#### )|(?<=: )|(?<=:\*\* ))[a-j]"
     r"(?=[).]?(?:\}|</answer>|\*\*|\.?[ \t]*$))",
     re.MULTILINE,
 )
@@ -69,6 +75,9 @@ _LIKELY = re.compile(
 )
 # "It is Lima, not Rome or Bern"
 _NOT = re.compile(r"(.+?),\s+(?:and\s+)?(?:not|rather than|instead of)\s+(.+)")
+# "It is not Rome but Lima"
+_DENIES = re.compile(r"\bnot\s+|n['’]t\s+", re.IGNORECASE)
+_INSTEAD = re.compile(r"(?:rather|instead)\s+")
 _JOINT = re.compile(r",?\s+(?:or|and|nor)\s+|,\s+")
 # An option's text may be a number or a phrase; a name in its place lets `names` read the sentence.
 _STAND_IN = "Option"
@@ -107,7 +116,19 @@ def _texts(prompt: str) -> Mapping[str, str]:
 @lru_cache(maxsize=256)
 def _labels(prompt: str) -> Sequence[re.Match[str]]:
     """Return the labels of a question's last list of options: the longest list of all forms of labels."""
-    return max((_last_list(label, prompt) for label in (_AT_LINE, _LABEL, _SMALL)), key=len)
+    signed = max(
+        (_last_list(label, prompt) for label in (_AT_LINE, _LABEL, _SMALL)), key=len
+    )
+    return signed or _run_of_lines(_last_list(_BARE, prompt))
+
+
+def _run_of_lines(labels: list[re.Match[str]]) -> list[re.Match[str]]:
+    """Return labels without a sign, if each begins the line behind the line of the label before; else none."""
+    gaps = [
+        one.string[one.end() : other.start()] for one, other in itertools.pairwise(labels)
+    ]
+    are_next = all(gap.count("\n") == 1 for gap in gaps)
+    return labels if len(labels) >= _MIN_BARE and are_next else []
 
 
 def _last_list(label: re.Pattern[str], prompt: str) -> list[re.Match[str]]:
@@ -177,8 +198,11 @@ def choice_said(answer: str, options: Options) -> Choice:
         >>> [choice_said(said, peru).problem for said in ("It's not Lima.", "It's Lima or Rome.", "Rome. It's Lima.")]
         ['no_choice', 'no_choice', 'several_choices']
     """
-    if _LIKELY.search(_SENTENCE.split(answer.strip())[-1]):
+    may_ask = any(text.endswith("?") for text in options.texts)
+    is_asked = not may_ask and answer.rstrip(" *_.)}$").endswith("?")
+    if is_asked or _LIKELY.search(_SENTENCE.split(answer.strip())[-1]):
         return Choice(problem="no_choice")
+    answer = _corrected(answer, options)
     whole = read_choice(answer, options)
     if whole.problem != "no_choice":
         return whole
@@ -196,6 +220,21 @@ def choice_said(answer: str, options: Options) -> Choice:
         if read_choice(sentence, options).labels - choice.labels:
             return Choice(problem="several_choices")
     return choice
+
+
+def _corrected(answer: str, options: Options) -> str:
+    """Remove an option that its sentence replaces: `It is Lima` for `It is not Rome but Lima`."""
+    before, _, after = answer.rpartition(" but ")
+    near = before[-MAX_OPTION:]
+    denials = list(_DENIES.finditer(near))
+    if not denials:
+        return answer
+    meant = _INSTEAD.sub("", after, count=1)
+    is_option = read_choice(meant, options).labels or options.beginning(plain_text(meant))
+    is_replaced = read_choice(near[denials[-1].end() :].rstrip(", "), options).labels
+    if not is_option or not is_replaced:
+        return answer
+    return f"{before[:-MAX_OPTION]}{near[: denials[-1].start()]} {meant}"
 
 
 def _without_denied(sentence: str, options: Options) -> str:

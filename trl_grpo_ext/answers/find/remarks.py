@@ -68,7 +68,8 @@ _INSTEAD_OF = re.compile(
 # A bracket or a reason at the end of a sentence.
 _ASIDE = re.compile(
     r"\s*\((?!\s*(?:or|i\.e\.|that is|answer|not|no|actually|wait|maybe|perhaps|in fact|should|mod|base|inclusive)\b)"
-    r"(?![^()]*\b(?:actually|rather|precisely|exactly|correct\w*|wrong|mistake|really|not|maybe|or|wait)\b)"
+    r"(?![^()]*\b(?:actually|rather|precisely|exactly|correct\w*|wrong|mistake|really|not|maybe|or|wait|in fact|let me"
+    r"|re-?(?:count|check|comput|calculat)\w*|sorry|oops|instead|guess\w*|answer|should|could|might|may|probably)\b)"
     r"(?=[^()]*(?:[A-Za-z²³]{2}|\d\s*[-+*/×÷−]\s*\\?[$€£]?\d))[^()]*\)[\s.!*]*$"
     rf"|(?<!\band)(?<!,),?\s+(?:because|since)\s(?!.*\b(?:{THEREFORE})\b).*$|,\s+as\s+\S*\d.*$",
     re.IGNORECASE,
@@ -129,6 +130,8 @@ _AT_LEAST = re.compile(
 _AT_MOST = re.compile(
     r"\b(?:at most|no more than|up to|a maximum of)\s+(?=\W{0,4}\d)", re.IGNORECASE
 )
+# A denied verb; in a question the subject may stand before it: "didn't he spend"
+_DENIES = re.compile(r"(?:\s+not|n['’]t)\s+([a-z]+)(?:\s+[a-z]+)?")
 _SENTENCES = re.compile(r"(?<=[^\s.])(?<!i\.e)[.!]\s|\n")
 
 
@@ -161,6 +164,22 @@ def without_bound(line: str, question: str) -> str:
         if bound.search(line) and asks.search(question):
             line = bound.sub("", line)
     return line
+
+
+def without_asked_denial(line: str, question: str) -> str:
+    """Remove a denial that the question has too: "How much did he not spend?" is answered by "Rob did not spend $215".
+
+    Examples:
+        >>> without_asked_denial("Rob did not spend $215.", "How much did he not spend?")
+        'Rob did spend $215.'
+        >>> without_asked_denial("Rob did not spend $215.", "How much did he spend?")
+        'Rob did not spend $215.'
+    """
+    asked = _DENIES.search(question)
+    told = _DENIES.search(line) if asked else None
+    if asked is None or told is None or told[1] not in asked[0].split():
+        return line
+    return line[: told.start()] + " " + line[told.start(1) :]
 
 
 def told_once(line: str) -> str:

@@ -8,17 +8,19 @@ from collections.abc import Sequence
 from trl_grpo_ext.answers.find.asked import about_asked, question_of
 from trl_grpo_ext.answers.find.asked_values import stems
 from trl_grpo_ext.answers.find.final_answer import after_thinking
-from trl_grpo_ext.answers.find.hedges import doubted_before, is_hedged, stated
+from trl_grpo_ext.answers.find.hedges import doubted_before, is_hedged, is_refused, stated
 from trl_grpo_ext.answers.find.remarks import (
     restated,
     told_once,
     without_additions,
     without_aside,
+    without_asked_denial,
     without_bound,
     without_remarks,
 )
 from trl_grpo_ext.answers.find.values import (
     FORMULA,
+    OF_WHOLE,
     TYPED,
     concluded,
     has_formula,
@@ -26,7 +28,17 @@ from trl_grpo_ext.answers.find.values import (
 )
 from trl_grpo_ext.answers.read.answer import read
 from trl_grpo_ext.answers.read.number_words import in_digits
-from trl_grpo_ext.answers.read.signal_words import AS_REASON, SUMMING_UP, THEREFORE
+from trl_grpo_ext.answers.read.signal_words import (
+    AS_REASON,
+    CONTRAST,
+    DENIAL,
+    DOUBT,
+    SUMMING_UP,
+    THEREFORE,
+    TURN,
+    WRONG,
+    any_of,
+)
 from trl_grpo_ext.answers.read.spelling import strip_delimiters, without_label
 from trl_grpo_ext.answers.read.tree import (
     OF_OWN_TYPE,
@@ -136,6 +148,11 @@ _ATTACHED = re.compile(r"\d(?:[mck]?m|g|kg|ft|s|h)[²³]?$")
 # Marks of bold letters or code, not the power of `x**2`.
 _BOLD = re.compile(r"(?<![\w)])\*\*|\*\*(?![\w(-])|(?<!`)`(?!`)")
 _STRESSED = re.compile(r"\*\*([^*\n]{1,80})\*\*")
+# A value in bold letters that is all of the first line, and a word below that may take the value back.
+_OPENING = re.compile(r"\*\*([^*\n]*\d[^*\n]*)\*\*\.?[ \t]*\n")
+_TAKES_BACK = any_of(
+    TURN, WRONG, DENIAL, DOUBT, THEREFORE, CONTRAST, "mistake|error|answer"
+)
 _ANSWERS = frozenset(
     (
         "yes",
@@ -207,12 +224,18 @@ def said_unmarked(answer: str, prompt: str) -> tuple[str, str, str]:
     stressed = _STRESSED.findall(tail.rpartition("\n")[2])
     # 20 is **25%** of 80
     if len(stressed) == 1 and _SIGN.search(stressed[0]) and is_value(stressed[0]):
-        hedged = is_hedged(_SENTENCE_STOP.split(plain)[-1])
+        hedged = is_hedged(_SENTENCE_STOP.split(plain)[-1]) or is_refused(
+            stressed[0], plain.rpartition(stressed[0])[2]
+        )
         return stressed[0], "last_expression", "hedged" if hedged else ""
     line = plain
     if "\n" in plain and not has_formula(plain):
         line = plain.rpartition("\n")[2]
     value, problem = _said_in_line(line, prompt)
+    opening = _OPENING.match(tail) if problem == "no_answer" else None
+    # Only a value on the first line, and an explanation that ends with none
+    if opening and is_value(opening[1]) and not _TAKES_BACK.search(tail, opening.end()):
+        return opening[1], "last_expression", ""
     return value, "last_expression", problem
 
 
@@ -224,7 +247,9 @@ def _written_out(text: str) -> str:
 
 def _said_in_line(line: str, prompt: str) -> tuple[str, str]:
     """Return a line's concluded value, and a reason code unless the value is firm."""
-    line = without_bound(line, question_of(prompt))
+    whole = line
+    question = question_of(prompt)
+    line = without_asked_denial(without_bound(line, question), question)
     line = restated(without_repeated(_TO_GO.sub("", _CALCULATION.sub("", line)), prompt))
     sentences = [part for part in _SENTENCE_STOP.split(line.strip()) if part.strip()]
     if _is_about_another(sentences, prompt):
@@ -244,7 +269,8 @@ def _said_in_line(line: str, prompt: str) -> tuple[str, str]:
             problem = ""
         else:
             last, problem = concluded(line, sentences, prompt)
-    if not problem and _is_doubted(last, sentences):
+    is_firm = not problem and not is_refused(last, whole.rpartition(last)[2])
+    if not problem and (not is_firm or _is_doubted(last, sentences)):
         problem = "hedged"
     return last, problem
 
@@ -298,6 +324,7 @@ def _is_whole_answer(text: str) -> bool:
     if (
         not is_value(text)
         or _THEREFORE.search(text)
+        or (OF_WHOLE.match(text) and "," in text)
         or _announces(text)
         or _last_step(_SO.sub("", text))
     ):

@@ -40,6 +40,11 @@ _MONEY = re.compile(
 )
 TYPED = re.compile(f"{DATE}|{TIME}|{REMAINDER}|{RATIO}|{RANGE}", re.IGNORECASE)
 _JOINT = re.compile(r"\s*(?:,|,?\s*\b(?:and|or)\b)\s*")
+# "Of the $50, $13 is left": the whole stands before its part.
+OF_WHOLE = re.compile(
+    r"\W*(?:so,?\s+)?(?:out\s+)?of\s+(?:(?:all|the|his|her|their|its|these|those)\s+){0,3}",
+    re.IGNORECASE,
+)
 _IS_DATE = re.compile(DATE, re.IGNORECASE)
 _THINGS = re.compile(r"\s+(?!and\b|or\b)[a-z]{3,}")
 # Without "in", which is usually a word.
@@ -191,6 +196,7 @@ def _is_joined(line: str, value: Sequence[re.Match[str]], other: re.Match[str]) 
     )
     dates = [_IS_DATE.fullmatch(one[0]) is not None for one in (value[-1], other)]
     is_apart = is_apart or dates[0] != dates[1]
+    is_apart = is_apart or OF_WHOLE.fullmatch(line, 0, value[0].start()) is not None
     return (joint is not None and not is_apart) or _is_part(line, value[0], other)
 
 

@@ -88,7 +88,9 @@ _NAMED = re.compile(r"[(\[]?([A-Z])[)\]]?,\s+(.+)")
 _LONE_CAPITAL = re.compile(r"(?<!['\w])[A-Z](?!['\w])")
 # `B, not A`
 _NOT = re.compile(r"(.+?),?\s+(?:not|rather\s+than|instead\s+of)\s+(.+)")
-_TRAILED = re.compile(r"(.+?)\s*[(\[](?:option\s+)?([A-Z])[)\]]")
+_TRAILED = re.compile(r"(.+?)\s*[(\[](?:option\s+)?([A-Z]|[0-9]{1,2})[)\]]")
+# A label before the text of its option, with any sign between: `2. Paris`, `b, Paris`, `B Paris`.
+_OWN = re.compile(r"([A-Za-z]|[0-9]{1,2})[.:,]?\s+(.+)")
 _TAKEN_BACK = re.compile(
     rf"\W*(?:(?:is|was|are)\s+)?(?:{DENIAL}|{WRONG}|{DOUBT}|{GUESS}|or)\b", re.I
 )
@@ -301,6 +303,10 @@ def _read_one(plain: str, options: Options) -> Choice:
     led = LED.fullmatch(plain)
     if led:
         return _followed(label_of(led), led[5], options)
+    own = _OWN.fullmatch(plain)
+    label = own[1].upper() if own else ""
+    if own and label in options.labels and label in options.saying(own[2]):
+        return Choice(frozenset([label]))
     return _read_phrase(plain, options)
 
 
@@ -337,7 +343,8 @@ def _read_phrase(plain: str, options: Options) -> Choice:
     if named and not UNSURE.search(named[2]) and not _LONE_CAPITAL.search(named[2]):
         return _followed(named[1], named[2], options)
     trailed = _TRAILED.fullmatch(plain)
-    labels = options.saying(trailed[1]) if trailed else set()
+    is_label = trailed is not None and trailed[2] in options.labels
+    labels = options.saying(trailed[1]) if trailed and is_label else set()
     if trailed and labels:
         return (
             _known(trailed[2], options) if trailed[2] in labels else Choice(problem=DIFFER)

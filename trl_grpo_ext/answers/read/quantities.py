@@ -137,9 +137,15 @@ class Quantities(Expressions):
         return Unit(((things[-1].rstrip("s"), 1),)) if things else NONE
 
     def _with_smaller_parts(self, amount: Node, measured: Unit) -> Node:
-        r"""Add amounts of smaller units: `2 hours and 30 minutes` in hours, `30^\circ 15'` in degrees."""
+        r"""Add amounts of smaller units: `2 hours and 30 minutes` in hours, `30^\circ 15'` in degrees.
+
+        A comma joins only times, "6 weeks, 3 days": other amounts may be a list.
+        """
+        is_time = measured.measures == unit("hour").measures
         while isinstance(amount, Number):
             begin = self.at
+            if is_time:
+                self.skip("sign", ",")
             self.skip("sign", "and")
             part = number(self.take().text) if self.sees("number") else Number(Fraction(0))
             is_of_arc = measured == unit("deg") and self.sees("sign", "'", '"')

@@ -120,6 +120,8 @@ _SHORT_WORDS = frozenset(
 )
 # Words before an amount; elsewhere they are read as `cos t` and `tan k`.
 _LIKE_FUNCTIONS = ("cost", "tank")
+# Words that end a text too, behind a space: "the 120 L tank", "12 logs".
+_THINGS_LIKE_FUNCTIONS = ("tank", "sink", "logs")
 _SPACED = re.compile(r"\s*:|\s*=\s*\\?\$|\s+[$\w]")
 _WORD_LIKE = re.compile(r"[b-df-hj-np-tv-z][aeiou][b-df-hj-np-tvwz]", re.ASCII)
 
@@ -276,7 +278,8 @@ def _run_of_letters(found: re.Match[str], *, words: bool) -> Iterator[tuple[str,
         yield "symbol", run[0]
         yield "symbol", run[1]
         return
-    is_word = (
+    is_thing = run in _THINGS_LIKE_FUNCTIONS and found.string[: found.start()].endswith(" ")
+    is_word = is_thing or (
         run in _LIKE_FUNCTIONS and _SPACED.match(found.string, found.end()) is not None
     )
     yield from _letters(run, words=words or is_word)
