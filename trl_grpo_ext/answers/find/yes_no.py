@@ -41,6 +41,11 @@ _TURNED = re.compile(
 _AMONG_OTHERS = re.compile(
     r"[\w.]\s*,\s*(?:yes|no|true|false)\s*,\s*\S{1,8}(?:,|$)", re.IGNORECASE
 )
+# A line of numbers and the word: "4, 54, No"
+_WITH_NUMBERS = re.compile(
+    r"^\s*(?:(?:\d[\d./]*\s*,\s*)+(?:yes|no|true|false)|(?:yes|no|true|false)(?:\s*,\s*\d[\d./]*)+)[\s.]*$",
+    re.IGNORECASE | re.MULTILINE,
+)
 _LEADS = re.compile(r"(?:\\text\s*\{)?\s*(yes|no|true|false)\b\s*[,;:.(–—]", re.IGNORECASE)
 # A supposition in the word's sentence: "If it were even, yes."
 _UNREAL = re.compile(r"\b(?:if|suppose|assuming)\b[^.!?\n]*\Z", re.IGNORECASE)
@@ -109,7 +114,9 @@ def with_yes_or_no(
         answer = says_yes_or_no(last_sentence(text), prompt)
         return said(answer) if answer else found
     last = told[-1]
-    is_item = _AMONG_OTHERS.search(text, max(last.start() - 1, 0))
+    is_item = _AMONG_OTHERS.search(text, max(last.start() - 1, 0)) or _WITH_NUMBERS.search(
+        text
+    )
     has_both = len({word[1].casefold() for word in told}) > 1
     if is_item or has_both or _TURNED.search(text, last.end()):
         return FinalAnswer(problem="hedged")
