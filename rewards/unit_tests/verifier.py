@@ -334,9 +334,8 @@ class UnitTestVerifier(BatchVerifier):
             return replace(
                 skipped(bad.reason), details={"why": f"{bad.reason}: {bad.value}"}
             )
-        # Of several code blocks, the program is the block that defines these names.
-        called = row.suite.names if isinstance(row.suite, CallSuite) else ()
-        program = program_of(sample, called)
+        names = row.suite.names if isinstance(row.suite, CallSuite) else ()
+        program = program_of(sample, names, row.called)
         if isinstance(program, Verdict):
             return program
         job = Job(
@@ -469,8 +468,10 @@ class WholeProgram(str):
     __slots__ = ()
 
 
-def program_of(sample: Sample, names: Collection[str] = ()) -> str | Verdict:
-    """Extract the program of a completion, or return an UNPARSEABLE verdict; `names` are the names that tests call."""
+def program_of(
+    sample: Sample, names: Collection[str] = (), called: Collection[str] = ()
+) -> str | Verdict:
+    """Extract the program of a completion by `extract_program`, or return an UNPARSEABLE verdict."""
     if isinstance(sample.text, WholeProgram):
         if not sample.text.strip():
             return unreadable("no_code")
@@ -479,7 +480,7 @@ def program_of(sample: Sample, names: Collection[str] = ()) -> str | Verdict:
     if answer is None:
         return unreadable("unclosed_think")
     # A byte order mark is no Python.
-    program = extract_program(answer.lstrip("\ufeff"), names)
+    program = extract_program(answer.lstrip("\ufeff"), names, called)
     if program is None:
         return unreadable("no_code")
     return program

@@ -198,6 +198,94 @@ def test_a_block_that_imports_the_function_shows_a_use_of_the_block_that_writes_
     )
 
 
+PROGRAM = "def add(a, b):\n    return a + b\n"
+METHOD = "class Solution:\n    def add(self, a, b):\n        return a + b\n"
+ASIDES = [
+    "from solution import add, Solution\nprint(add(1, 2))\n",
+    "import pytest\nfrom your_module import add\ndef test_add():\n    assert add(1, 2) == 3\n",
+    "return a + b\n",
+    "a.lower()\n",
+    ">>> add(1, 2)\n3\n",
+    "LIMIT = 3\n",
+    "def is_odd(a):\n    return a % 2\n",
+    "# 3\n",
+]
+
+
+@pytest.mark.parametrize("aside", ASIDES)
+@pytest.mark.parametrize("program", [PROGRAM, METHOD])
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {
+            "tests": [
+                {"input": "1\n2", "output": "3", "testtype": "functional", "fn_name": "add"}
+            ]
+        },
+        {"input_output": {"fn_name": "add", "inputs": [[1, 2]], "outputs": [3]}},
+    ],
+)
+def test_a_contests_function_is_judged_whatever_block_stands_behind_it(
+    columns: dict[str, Any], program: str, aside: str
+) -> None:
+    completion = _fenced(program, aside)
+    row = {name: [value] for name, value in columns.items()}
+    assert UnitTestVerifier()([completion], **row) == [1.0]
+    assert UnitTestVerifier()([completion.replace("+", "-")], **row) == [0.0]
+
+
+@pytest.mark.parametrize("aside", ASIDES)
+@pytest.mark.parametrize(
+    "tests",
+    [
+        "import solution\ndef test_add():\n    assert solution.add(1, 2) == 3\n",
+        "import solution as s\ndef test_add():\n    assert s.add(1, 2) == 3\n",
+        "from solution import add as plus\ndef test_add():\n    assert plus(1, 2) == 3\n",
+        "def test_add():\n    import solution\n    assert solution.add(1, 2) == 3\n",
+    ],
+)
+def test_tests_of_a_module_take_the_program_from_the_block_that_writes_its_names(
+    tests: str, aside: str
+) -> None:
+    row = read_row({"tests": tests}, None, Columns(), None)
+    assert program_of(Sample(text=_fenced(PROGRAM, aside)), called=row.called) == PROGRAM
+
+
+@pytest.mark.parametrize("aside", [*ASIDES, "print(add(1, 2))\n"])
+def test_a_body_for_the_prompts_stub_is_the_program_whatever_block_stands_behind_it(
+    aside: str,
+) -> None:
+    body = "    return a + b\n"
+    assert extract_program(_fenced(body, aside), ["add"]) == body
+
+
+@pytest.mark.parametrize(
+    "aside",
+    [
+        "print(n * 2)\n",
+        "n = int(input())\n",
+        "# Input\n# 2\n",
+        "import io, sys\nsys.stdin = io.StringIO('2')\nmain()\n",
+        "import subprocess\nprint(subprocess.run(['python', 'a.py'], input='2', text=True))\n",
+        "def double(n):\n    return n * 2\n",
+    ],
+)
+@pytest.mark.parametrize(
+    "program",
+    [
+        "n = int(input())\nprint(n * 2)\n",
+        "import sys\n\ndef main():\n    sys.stdout.write(str(2 * int(sys.stdin.read())))\n\nmain()\n",
+        "print(2 * int(open(0).read()))\n",
+    ],
+)
+def test_tests_of_output_take_the_last_block_that_reads_input_and_prints(
+    program: str, aside: str
+) -> None:
+    assert extract_program(_fenced(program, aside)) in (program, aside + program)
+    shorter = "print(int(input()) * 2)\n"
+    assert extract_program(_fenced(program, shorter)) == shorter
+
+
 def _fenced(*blocks: str) -> str:
     return "\n".join(f"{FENCE}python\n{code}{FENCE}\n" for code in blocks)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -20,13 +21,15 @@ OUTPUTS = ("output", "stdout", "outputs", "expected_output")
 # Values of `type` or `testtype` for cases that call a function.
 _CALLED = ("function_call", "functional")
 _CALLER = "SolutionCall"
+_CALL = re.compile(rf"result_of = {_CALLER}\('(\w+)'\)")
 
 
-def calls_a_contest_function(suite: Suite) -> bool:
-    """Check whether a suite calls one function with JSON arguments, as contests do."""
-    return isinstance(suite, CallSuite) and suite.setup.rpartition("\n")[2].startswith(
-        f"result_of = {_CALLER}("
-    )
+def contest_function(suite: Suite) -> str | None:
+    """Return the name of the one function that a suite calls with JSON arguments, as contests do; None for others."""
+    if not isinstance(suite, CallSuite):
+        return None
+    called = _CALL.fullmatch(suite.setup.rpartition("\n")[2])
+    return None if called is None else called[1]
 
 
 def suite_from_cases(cases: Sequence[Mapping[str, Any]]) -> Suite:

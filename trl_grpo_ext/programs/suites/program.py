@@ -10,7 +10,7 @@ import ast
 import re
 import sys
 import textwrap
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -52,21 +52,30 @@ _MARKS = (
     ("[PYTHON]", "[/PYTHON]"),
 )
 _BEGIN = re.compile(r"^\[BEGIN\][ \t]*$\n?", re.MULTILINE)
+# Of a program that is tested by its output; a usage may replace `sys.stdin`.
+_READS_INPUT = re.compile(r"\binput\(|\bopen\(0\b|\bfileinput\b|\bstdin\b(?![ \t]*=[^=])")
+_PRINTS = re.compile(r"\bprint\b|\bstdout\b|\bwrite\b")
 _CODE_START = re.compile(
     r"^(?:from\s+\w|import\s+\w|(?:async\s+)?def\s+\w|class\s+\w|@\w)", re.MULTILINE
 )
 
 
-def extract_program(text: str, names: Collection[str] = ()) -> str | None:
+def extract_program(
+    text: str, names: Collection[str] = (), called: Collection[str] = ()
+) -> str | None:
     r"""Extract the program from an answer, the text after the thinking; None if the answer has no code.
 
     The program is the last block tagged as Python, else the last block with any tag; without a fence it is the whole
-    text, or the text in `<answer>` or another pair of `_MARKS`, or between MBPP's `[BEGIN]` and `[DONE]`. With several
-    blocks, only blocks that define one of `names` (the names that the tests call) are candidates, if there are any;
-    other blocks show usage. Definitions of other blocks count if the program needs them, or if the tests call them.
-    Blank blocks are skipped. An unclosed block ends with the text. The indentation of an indented fence, as in a list,
-    is removed from its lines. A program's own indentation stays: it may be the body of a function, see
-    `complete_program`.
+    text, or the text in `<answer>` or another pair of `_MARKS`, or between MBPP's `[BEGIN]` and `[DONE]`. Of several
+    blocks, others may show usage or explain a line: see `_programs`. Definitions of other blocks count if the program
+    or `names` need them. Blank blocks are skipped. An unclosed block ends with the text. The indentation of an
+    indented fence, as in a list, is removed from its lines. A program's own indentation stays: it may be the body of a
+    function, see `complete_program`.
+
+    Args:
+        text: The answer.
+        names: Names that the tests need, all of them.
+        called: Names of which the tests call at least one; `names` by default. None for tests of a program's output.
 
     Examples:
         >>> extract_program("Here it is:\n```python\nx = 1\n```\nIt prints:\n```\n1\n```")
@@ -85,7 +94,7 @@ def extract_program(text: str, names: Collection[str] = ()) -> str | None:
     candidates = [block for block in filled if block.is_python] or filled
     if not candidates:
         return None
-    chosen = _defining(candidates, names)[-1]
+    chosen = _programs(candidates, called or names)[-1]
     others = [block.code for block in candidates if block is not chosen]
     # A body belongs to the prompt's stub; nothing may stand before a `__future__` import.
     if _is_indented(chosen.code) or _FUTURE.search(chosen.code):
@@ -93,18 +102,26 @@ def extract_program(text: str, names: Collection[str] = ()) -> str | None:
     return with_helpers(chosen.code, others, names)
 
 
-def _defining(blocks: list[FencedBlock], names: Collection[str]) -> list[FencedBlock]:
-    """Keep the blocks that write a function, class or value of these names, else those that import one, else all."""
-    written = [
-        block for block in blocks if any(_writes(block.code, name) for name in names)
-    ]
-    if written:
-        return written
-    # `from solution import add` shows a use of another block.
-    imported = [
-        block for block in blocks if any(_defines(block.code, name) for name in names)
-    ]
-    return imported or blocks
+def _programs(blocks: list[FencedBlock], called: Collection[str]) -> list[FencedBlock]:
+    """Keep the blocks that may be the program, by the first test that any block passes; else all.
+
+    If the tests call names, a program writes one of them, is a function's body, or imports one of them: `from solution
+    import add` shows a use of another block. Otherwise it reads input and prints.
+    """
+    tests: list[Callable[[str], bool]]
+    if called:
+        tests = [
+            lambda code: any(_writes(code, name) for name in called),
+            _is_indented,
+            lambda code: any(_defines(code, name) for name in called),
+        ]
+    else:
+        tests = [lambda code: bool(_READS_INPUT.search(code) and _PRINTS.search(code))]
+    for test in tests:
+        found = [block for block in blocks if test(block.code)]
+        if found:
+            return found
+    return blocks
 
 
 def reference_program(

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from trl_grpo_ext.programs.sandbox.job import CallSuite, StdioCase, StdioSuite, Suite
 from trl_grpo_ext.programs.suites.bad_tests import BadTests
-from trl_grpo_ext.programs.suites.cases import calls_a_contest_function
+from trl_grpo_ext.programs.suites.cases import contest_function
 from trl_grpo_ext.programs.suites.columns import (
     Columns,
     entry_point_of,
@@ -22,6 +22,7 @@ from trl_grpo_ext.programs.suites.program import (
     prompt_code,
     reference_program,
 )
+from trl_grpo_ext.programs.suites.solution_imports import names_from_solution
 from trl_grpo_ext.programs.suites.source import (
     binds_of,
     imported_packages,
@@ -47,6 +48,7 @@ class ReadRow:
         groups: The groups of tests; None unless a groups column was given.
         entry_point: Name that the completion must define: of the row, the prompt's stub, or a name that the tests call.
         code: The code of the prompt.
+        called: Names of which the tests take at least one from the program.
         imports: Packages imported by the tests, the prompt's code or the reference.
     """
 
@@ -54,13 +56,14 @@ class ReadRow:
     groups: Groups | None
     entry_point: str | None
     code: PromptCode
+    called: frozenset[str] = frozenset()
     imports: tuple[str, ...] = ()
 
     def whole(self, program: str) -> str:
         """Complete a completion's program with the prompt's code and the names that such programs leave out."""
         names = self.suite.names if isinstance(self.suite, CallSuite) else ()
         whole = complete_program(program, self.code, self.entry_point, names)
-        is_of_contest = calls_a_contest_function(self.suite)
+        is_of_contest = contest_function(self.suite) is not None
         return with_names_left_out(whole, is_of_contest=is_of_contest)
 
 
@@ -137,6 +140,7 @@ def _read(
         if groups_column:
             groups = groups_of(plain(row.get(groups_column)), len(suite.tests))
         entry_point = entry_point_of(row, columns) or _called_name(prompt, suite)
+        called = _called(suite)
     except BadTests as bad:
         return bad
     return ReadRow(
@@ -144,7 +148,19 @@ def _read(
         groups=groups,
         entry_point=entry_point,
         code=prompt_code(prompt, entry_point),
+        called=called,
     )
+
+
+def _called(suite: Suite) -> frozenset[str]:
+    """Collect the names that tests take from the program; a contest's function may be a method of `Solution`."""
+    if not isinstance(suite, CallSuite):
+        return frozenset()
+    function = contest_function(suite)
+    if function:
+        return frozenset({function, "Solution"})
+    names = names_from_solution("\n".join([suite.setup, *suite.tests]))
+    return frozenset(names.union(suite.names))
 
 
 def _called_name(prompt: Prompt | None, suite: Suite) -> str | None:

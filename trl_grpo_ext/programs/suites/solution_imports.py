@@ -135,6 +135,34 @@ def solution_modules(parts: Sequence[Statement]) -> set[str]:
     return found
 
 
+def names_from_solution(code: str) -> set[str]:
+    """Collect the names that code takes from module `solution`, at any depth: `solution.add`, or an imported name.
+
+    Raises:
+        BadTests: if the code is no Python.
+
+    Examples:
+        >>> sorted(names_from_solution("import solution as s\\nfrom solution import add\\nassert s.sub(1) == add(0)"))
+        ['add', 'sub']
+    """
+    if SOLUTION not in code:
+        return set()
+    nodes = nodes_of(statements(code))
+    modules: set[str] = set()
+    names: set[str] = set()
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            modules.update(
+                alias.asname or SOLUTION for alias in node.names if alias.name == SOLUTION
+            )
+        elif isinstance(node, ast.ImportFrom) and is_solution_import(node):
+            names.update(alias.name for alias in node.names)
+    for node in nodes:
+        if isinstance(node, ast.Attribute) and _last_name(node.value) in modules:
+            names.add(node.attr)
+    return names
+
+
 def with_solution_for_unknown(module: Module) -> Module | None:
     """Rename the only unknown module that the tests import to `solution`; None if there is nothing to rename.
 
