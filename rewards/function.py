@@ -106,7 +106,8 @@ class PlainFunction(BatchVerifier):
     """A plain TRL reward function as a verifier: its numbers become scores without reasons.
 
     The function runs in this process, with TRL's arguments; `trainer_state` is None, and its logged values are dropped.
-    As in TRL, its None means that the reward does not apply to the row, and its NaN that it could not judge the row.
+    As in TRL, its None means that the reward does not apply to the row, and its NaN that it could not judge the row. A
+    function with a parameter `completion_ids` cannot judge completions of unknown tokens (`tokens_unknown`).
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -130,6 +131,12 @@ class PlainFunction(BatchVerifier):
     def _call(self, samples: Sequence[Sample]) -> list[Verdict]:
         if not samples:
             return []
+        takes_tokens = any(
+            parameter.name == "completion_ids" for parameter in _parameters(self.function)
+        )
+        if takes_tokens and any(sample.completion_ids is None for sample in samples):
+            # Recorded completions may have no tokens; none at all would look like empty completions.
+            return [grader_error("tokens_unknown")] * len(samples)
         completions, columns = as_trl_calls(samples)
         started = time.perf_counter()
         verdicts = call_plain(self.function, completions, columns)

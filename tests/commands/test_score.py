@@ -106,6 +106,32 @@ def test_a_plain_function_gets_texts_as_a_conversation_if_the_recipe_makes_conve
     ] * 2
 
 
+COUNTING = """
+def few_tokens(completions, completion_ids, **_):
+    return [float(len(ids) < 3) for ids in completion_ids]
+"""
+
+
+@pytest.mark.parametrize(
+    ("more", "judged"),
+    [({}, (None, "tokens_unknown")), ({"completion_ids": [1, 2]}, (1.0, ""))],
+)
+def test_a_plain_function_that_takes_tokens_judges_no_completion_of_unknown_tokens(
+    tmp_path: Path, more: dict[str, Any], judged: tuple[float | None, str]
+) -> None:
+    (tmp_path / "rewards_of_tokens.py").write_text(COUNTING, encoding="utf-8")
+    keys = {
+        "model_name_or_path": "bundled:tiny_reasoner",
+        "rewards": [{"verifier": "rewards_of_tokens.few_tokens"}],
+    }
+    (tmp_path / "r.yaml").write_text(json.dumps(keys), encoding="utf-8")
+    write(tmp_path, [{"prompt": "1+1?", "completion": "2", **more}])
+    status = 1 if judged[1] else 0
+    score(tmp_path, "--config", "r.yaml", "--output", "out.jsonl", expect=status)
+    (row,) = lines(tmp_path / "out.jsonl")
+    assert (row["score"], row["reason"]) == judged
+
+
 ASKED = {
     "subject": "the capital",
     "question": "Which is the capital?\n\nA) Rome\nB) Oslo",
