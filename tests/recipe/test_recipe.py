@@ -960,6 +960,20 @@ def test_data_that_cannot_be_read_is_refused_in_one_line(
     )
 
 
+def test_of_a_folder_with_runs_beside_the_data_the_error_names_the_way_out(
+    write: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("train", "test"):
+        jsonl(tmp_path, name, '{"prompt": "2+2?", "solution": "4"}')
+    run = tmp_path / "runs/first"
+    run.mkdir(parents=True)
+    (run / "evaluation.json").write_text('{"rows": {"judged": 1}}', encoding="utf-8")
+    assert main(["check-data", "--config", str(write(dataset_name=str(tmp_path)))]) == 2
+    assert (
+        "name a file instead, or a folder that holds data alone" in capsys.readouterr().err
+    )
+
+
 def test_a_cache_that_cannot_be_written_to_is_told_with_the_way_to_another(
     write: Any,
     tmp_path: Path,

@@ -119,6 +119,11 @@ def _load(name: str, arguments: RecipeArguments, purpose: Purpose) -> Any:
         said = _said(error, path)
         if any(sign in said for sign in NO_ROWS):
             raise _no_rows(name, arguments, purpose) from None
+        if path.is_dir() and not isinstance(error.__cause__ or error, OSError):
+            said += (
+                " Of a folder, datasets reads the data files of all folders below it, such as a run's: name a file "
+                "instead, or a folder that holds data alone."
+            )
         raise ValueError(f"The dataset {name!r} cannot be loaded: {said}") from error
 
 
