@@ -27,6 +27,7 @@ from trl_grpo_ext.answers.find.sentences import is_sentence, is_value, marked_se
 from trl_grpo_ext.answers.golds import NOT_TEXT, gold_values, is_not_text
 from trl_grpo_ext.answers.judge import Pair, judge_pairs
 from trl_grpo_ext.answers.policy import echo
+from trl_grpo_ext.answers.read.unit_letters import with_unit_apart
 from trl_grpo_ext.answers.verdicts import agreed, unreadable, wrong
 from trl_grpo_ext.verdict import Status, Verdict, skipped
 
@@ -143,10 +144,12 @@ def ask(
             if found.problem in (*HEDGES, "ambiguous")
             else unreadable(found.problem)
         )
-    golds = tuple(in_sterling(gold, prompt) for gold in golds)
+    spoken = "\n".join((prompt, *golds))
+    golds = tuple(with_unit_apart(in_sterling(gold, prompt), spoken) for gold in golds)
     answers = []
     for answer in found.answers:
-        answers.append(without_asked_rate(in_sterling(answer, prompt), golds, prompt))
+        said = with_unit_apart(in_sterling(answer, prompt), spoken)
+        answers.append(without_asked_rate(said, golds, prompt))
     found = FinalAnswer(tuple(answers), found.marks)
     pairs = []
     for answer, gold in itertools.product(found.answers, golds):
