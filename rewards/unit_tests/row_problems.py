@@ -27,6 +27,9 @@ _CHECK = re.compile(r"\w+\((\w+)(?:\(\)\.\w+)?\)")
 _SYS_MODULES = re.compile(
     r"sys\.modules\[|\S*(dict|setitem)\((sys\.modules|'sys\.modules')"
 )
+_LACKS = re.compile(
+    r"AttributeError: '(?:bool|int|float|complex|str|bytes)' object has no attribute '(\w+)'"
+)
 # Feature that the sandbox lacks -> names in tests that need it.
 _NEEDS = {
     "threads of the tests that wait for each other": {
@@ -85,9 +88,8 @@ def row_problems(
         outcomes = run([trial.job for trial in trials])
     problems += _problems_run(trials, outcomes)
     for trial, outcome in zip(trials, outcomes, strict=True):
-        if trial.what == REFERENCE and outcome.ending is Ending.PASSED:
-            # The reference passes, so the apparent need is met.
-            needs[trial.row] = ""
+        if trial.what == REFERENCE:
+            needs[trial.row] = _needs_shown(needs[trial.row], trial.job, outcome)
     for position, need in needs.items():
         problems += _problem(position, "tests_need_unsupported", need)
     return sorted(problems, key=lambda problem: problem.row)
@@ -230,6 +232,33 @@ def unsupported_needs(suite: Suite) -> str:
     for text in (suite.setup, *suite.tests):
         needs += _replaced_in_library(text)
     return ", ".join(dict.fromkeys(needs))
+
+
+def _needs_shown(apparent: str, job: Job, outcome: RunResult) -> str:
+    """Correct the apparent needs of tests by the run of their reference; a reference that passes has none."""
+    if outcome.ending is Ending.PASSED:
+        return ""
+    scalar = _of_numpy_scalar(job.program, outcome.detail)
+    return ", ".join(filter(None, (apparent, scalar)))
+
+
+def _of_numpy_scalar(program: str, detail: str) -> str:
+    """Name the attribute of a numpy scalar that the tests miss, since it has become a Python value; else empty.
+
+    Examples:
+        >>> _of_numpy_scalar("import numpy", "AttributeError: 'float' object has no attribute 'dtype'")
+        "`dtype` of a numpy scalar, which arrives as Python's"
+    """
+    missed = _LACKS.search(detail)
+    if missed is None or "numpy" not in program:
+        return ""
+    import numpy as np
+
+    return (
+        f"`{missed[1]}` of a numpy scalar, which arrives as Python's"
+        if hasattr(np.generic, missed[1])
+        else ""
+    )
 
 
 def _replaced_in_library(source: str) -> Iterator[str]:

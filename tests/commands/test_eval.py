@@ -246,6 +246,27 @@ def test_a_name_of_nine_letters_is_not_broken_beside_a_difference_with_three_sig
     assert line.count("-") == 3
 
 
+@pytest.mark.parametrize(
+    ("labels", "shown"),
+    [
+        (["before", "after"], r"-0\.38 \[-0\.49, -0\.26\] +-0\.38 \[-0\.49, -0\.26\]"),
+        (["before"], r"-0\.375 \[-0\.493, -0\.257\]"),
+    ],
+)
+def test_a_name_is_whole_beside_scores_below_zero(labels: list[str], shown: str) -> None:
+    below = Verdict(status=Status.INCORRECT, score=-0.75)
+    models = []
+    for label in labels:
+        card = judged(*[[below, below], [WRONG, WRONG]] * 20)
+        found = list(prompt_figures(card, (1,)))
+        models.append(Evaluated({"label": label, **ABOUT}, (1,), prompts=found))
+        models[-1].tally.add(card)
+    printed = io.StringIO()
+    differences = compare(*models) if len(models) == 2 else {}
+    print_evaluations(models, differences, Console(file=printed, width=80))
+    assert re.search(rf"^ *accuracy +{shown}", printed.getvalue(), re.MULTILINE)
+
+
 def test_a_name_is_whole_beside_long_completions() -> None:
     short = judged(*[[RIGHT, WRONG]] * 40)
     lengths = range(100, 8_100, 100)
@@ -627,6 +648,10 @@ def test_for_people_it_prints_the_sentence_first_and_then_a_table(two: Path) -> 
         (["--temperature", "-1"], "`temperature` must be above 0"),
         (["--learning_rat", "1"], "Did you mean `--learning_rate`"),
         (["--sampels", "4"], "Unknown flag `--sampels`. Did you mean `--samples`?"),
+        (
+            ["--accelerate_config", "zero2"],
+            "`--accelerate_config` is a flag of `train`, not of `eval`.",
+        ),
         (["--samples", "0"], "'0' is not a number of 1 or more"),
         (["--k", "1,x"], "'x' is not a number of 1 or more"),
     ],

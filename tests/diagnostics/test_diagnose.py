@@ -16,13 +16,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from places import HARNESS
-from windows import Planted, batch, card, recorded, tell
+from windows import Planted, batch, card, recorded, tell, window_of
 
 from trl_grpo_ext import (
     Blame,
     RewardMix,
     RewardTerm,
     Sample,
+    Scorecard,
     Status,
     Verdict,
     VerifiedGRPOConfig,
@@ -153,6 +154,20 @@ def test_a_run_of_evaluations_only_says_so(tmp_path: Path) -> None:
         diagnosis.sentence
         == "Nothing was trained: there are evaluations only, the last with a score of 1.00."
     )
+
+
+def test_of_two_evaluations_of_the_last_step_the_later_one_counts_as_in_the_summary() -> (
+    None
+):
+    def evaluated(step: int, right: int) -> list[Scorecard]:
+        half = [1.0] * right + [0.0] * (10 - right)
+        return [card(*half, step=step, mode="eval")] * 2
+
+    cards = [*evaluated(0, 2), card(1.0, 0.0), *evaluated(1, 4), *evaluated(1, 8)]
+    window = window_of(cards, settings={"evaluated_completions": 20})
+    assert [each.score.mean for each in window.evaluations] == pytest.approx([0.2, 0.8])
+    unknown = window_of(cards)
+    assert [each.score.mean for each in unknown.evaluations] == pytest.approx([0.2, 0.6])
 
 
 def test_a_damaged_batch_is_left_out(

@@ -615,6 +615,22 @@ def test_check_data_names_rows_whose_patches_do_not_reach_the_program() -> None:
     } == {0: needs, 1: needs}
 
 
+def test_check_data_names_what_numpy_scalars_lose_on_their_way_to_the_tests() -> None:
+    mean = "import numpy as np\ndef f(xs): return np.mean(xs)"
+    tests = [
+        f"assert f([1, 2]).{asked}"
+        for asked in ("dtype == float", "item() == 1.5", "units")
+    ]
+    rows = [{"tests": [test, "assert f([3]) == 3"], "solution": mean} for test in tests]
+    found = unit_test_reward.check_rows(rows, thorough=True)
+    assert [
+        (one.row, one.value) for one in found if one.reason == "tests_need_unsupported"
+    ] == [
+        (0, "`dtype` of a numpy scalar, which arrives as Python's"),
+        (1, "`item` of a numpy scalar, which arrives as Python's"),
+    ]
+
+
 def test_check_data_names_tests_that_call_nothing_but_python() -> None:
     tests = [
         "assert Counter(permutations([1])) == Counter([(1,)])",

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from suite_harness import STACK, call_suite, reason_of, run
 
+from trl_grpo_ext.programs.suites.bad_tests import BadTests
+from trl_grpo_ext.programs.suites.columns import suite_from_row
 from trl_grpo_ext.programs.suites.test_module import read_test_module
 from trl_grpo_ext.rewards import UnitTestVerifier
 
@@ -322,6 +324,14 @@ def test_a_module_that_is_nowhere_is_the_program(source: str) -> None:
 )
 def test_a_module_that_is_there_or_may_be_missing_is_not_the_program(source: str) -> None:
     assert reason_of({"tests": source}) == "tests_call_nothing"
+
+
+def test_tests_of_a_module_that_call_nothing_of_the_program_are_told_by_name() -> None:
+    source = "import pytest\n@pytest.mark.slow\ndef test_f(): assert max(1, 2) == 2\n"
+    source += "class TestMore:\n    def test_g(self): assert min(1, 2) == 1"
+    with pytest.raises(BadTests) as caught:
+        suite_from_row({"tests": source})
+    assert caught.value.value == "test_f\nTestMore.test_g"
 
 
 @pytest.mark.parametrize(

@@ -41,6 +41,21 @@ from trl_grpo_ext.sample import Sample
             f"x = 1\n    {FENCE}\n    {FENCE}py\n",
         ),
         (f"1. So:\n   {FENCE}python\n   if x:\n       y\n   {FENCE}", "if x:\n    y\n"),
+        (
+            f"> So:\n>\n> {FENCE}python\n> if x:\n>     y\n>\n> {FENCE}\n",
+            "if x:\n    y\n",
+        ),
+        (f"> > {FENCE}python\n> > x = (1\n> >   > 2)\n> > {FENCE}", "x = (1\n  > 2)\n"),
+        (
+            f"> 1. {FENCE}python\n>    x = 1{FENCE}\n\nIt is:\n{FENCE}\n1\n{FENCE}",
+            "x = 1\n",
+        ),
+        (f"> {FENCE}python\n> x = 1\nand\n{FENCE}python\nx = 2\n{FENCE}", "x = 2\n"),
+        (f"> {FENCE}python\nx = 1\n{FENCE}", "x = 1\n"),
+        (
+            f"{FENCE}python\nx = '''\n> {FENCE}py\n> 1\n> {FENCE}\n'''\n{FENCE}",
+            f"x = '''\n> {FENCE}py\n> 1\n> {FENCE}\n'''\n",
+        ),
         (f"{FENCE}python\r\nx = 1\r\n{FENCE}\r\n", "x = 1\n"),
         (f"{FENCE}python\nx = 1\n{FENCE}python\nx = 2\n{FENCE}", "x = 2\n"),
         (f"{FENCE}python\nx = 1\n{FENCE}\n{FENCE}python\n", "x = 1\n"),
@@ -370,6 +385,8 @@ def test_any_text_has_a_program_or_none(text: str) -> None:
             "'\\",
             "```py\n#```",
             "- ```",
+            ">",
+            "> ```py\n",
         ),
     ],
 )

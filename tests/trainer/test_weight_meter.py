@@ -84,6 +84,7 @@ def test_a_run_logs_the_figures_and_records_what_is_trained(
     settings = RecordedRun(trainer.args.output_dir).settings
     assert settings["trained_dtype"] == "float32"
     assert settings["evaluation_in_training"] == 1.0
+    assert settings["evaluated_completions"] == 4 * trainer.num_generations_eval
 
 
 def test_an_optimizer_that_holds_no_trained_parameter_is_told_once_and_recorded(

@@ -70,7 +70,7 @@ def parse(argv: Sequence[str] | None = None) -> argparse.Namespace:
         )
     if asked in COMMANDS:
         words = (sys.argv[1:] if argv is None else argv)[1:]
-        _check_flags(asked, words, commands[asked])
+        _check_flags(asked, words, commands)
         if (
             asked in PARSE_FLAGS
             and words
@@ -131,11 +131,10 @@ def _listed_commands() -> str:
 
 
 def _check_flags(
-    command: str, words: Sequence[str], parser: argparse.ArgumentParser
+    command: str, words: Sequence[str], commands: Mapping[str, argparse.ArgumentParser]
 ) -> None:
     """Refuse unknown flags with status 2, before argparse complains about missing arguments."""
-    # argparse has no public list of a parser's flags.
-    own = parser._option_string_actions
+    own = _flags(commands[command])
     # Words after `--` are values, also if they begin with dashes.
     for word in itertools.takewhile(lambda word: word != "--", words):
         flag = word.partition("=")[0]
@@ -144,7 +143,7 @@ def _check_flags(
         if not is_unknown:
             continue
         error = (
-            _of_unknown_field(flag, own)
+            _of_unknown_field(flag, command, commands)
             if command in PARSE_FLAGS
             else _of_unknown_flag(flag, own)
         )
@@ -157,15 +156,27 @@ def _of_unknown_flag(flag: str, own: Iterable[str]) -> str:
     return f"Unknown flag `{flag}`. {did_you_mean(flag, long)}"
 
 
-def _of_unknown_field(flag: str, own: Iterable[str]) -> str:
+def _of_unknown_field(
+    flag: str, command: str, commands: Mapping[str, argparse.ArgumentParser]
+) -> str:
     """Return an error message for a flag unknown to command and configuration; empty for a known flag."""
-    from trl_grpo_ext.recipe.file import flags_of_fields, unknown_flag
+    from trl_grpo_ext.recipe.file import SHORT, flags_of_fields, unknown_flag
 
     fields = flags_of_fields()
     if flag in fields:
         return ""
     # The command has few flags: one that is hardly alike would hide a nearer field of TRL's.
-    near = nearest(flag, own, likeness=0.8)
+    near = nearest(flag, _flags(commands[command]), likeness=0.8)
     if near:
         return f"Unknown flag `{flag}`. Did you mean `{near}`?"
-    return unknown_flag(flag.removeprefix("--"), fields)
+    name = flag.removeprefix("--")
+    takers = [other for other in PARSE_FLAGS if flag in _flags(commands[other])]
+    if takers and name not in SHORT:
+        told = " and ".join(f"`{other}`" for other in takers)
+        return f"`{flag}` is a flag of {told}, not of `{command}`."
+    return unknown_flag(name, fields)
+
+
+def _flags(parser: argparse.ArgumentParser) -> Iterable[str]:
+    # argparse has no public list of a parser's flags.
+    return parser._option_string_actions

@@ -351,8 +351,7 @@ class RunView:
     @property
     def window(self) -> Window:
         """What checks may look at now."""
-        latest = self._latest_evaluation()
-        is_empty = bool(self._evaluating) and not latest
+        is_empty = bool(self._evaluating) and not self._latest_evaluation()
         return replace(
             self._kept,
             history=self._history.periods,
@@ -360,7 +359,7 @@ class RunView:
             scale=common_scale(self._seen, self._kept.primary_terms, self._declared),
             reward_scale=observed_scale(self._totals),
             seen=dict(self._seen),
-            evaluations=(*self._kept.evaluations, *latest),
+            evaluations=self._evaluations(),
             empty_evaluations=self._empty_evaluations + is_empty,
         )
 
@@ -402,25 +401,45 @@ class RunView:
             self._keep(entropy_cliff=max(self._kept.entropy_cliff or 0.0, cliff))
 
     def _add_evaluated(self, figures: BatchFigures) -> None:
-        """Add a batch of an evaluation; a batch of another step begins another evaluation."""
+        """Add a batch of an evaluation; a batch of another step, or after all others, begins another evaluation."""
         batches = self._kept.batches
         is_first = not (self._evaluating or self._kept.evaluations)
         if batches and is_first:
             self._keep(trained_at_first_evaluation=score_level(batches[-OPENING_BATCHES:]))
-        if self._evaluating and self._evaluating[-1].step != figures.step:
+        if self._is_whole() or (
+            self._evaluating and self._evaluating[-1].step != figures.step
+        ):
             self._end_evaluation()
         self._evaluating.append(figures)
 
     def _end_evaluation(self) -> None:
         if not self._evaluating:
             return
-        latest = self._latest_evaluation()
-        if not latest:
+        if not self._latest_evaluation():
             self._empty_evaluations += 1
-        found = (*self._kept.evaluations, *latest)
+        found = self._evaluations()
         # The others are compared with the first.
         self._keep(evaluations=found[:1] + found[1:][1 - EVALUATIONS :])
         self._evaluating = []
+
+    def _is_whole(self) -> bool:
+        """Test whether the current evaluation has all completions; False where their number is unknown."""
+        wanted = self.settings.get("evaluated_completions")
+        if not wanted:
+            return False
+        size = sum(batch.size for batch in self._evaluating)
+        return size >= int(wanted)
+
+    def _evaluations(self) -> tuple[Evaluation, ...]:
+        """Return all evaluations; the current one replaces an earlier one of its step, but never the first.
+
+        After its last step, a run may be evaluated twice. The summary has the latter.
+        """
+        kept = self._kept.evaluations
+        latest = self._latest_evaluation()
+        if latest and len(kept) > 1 and kept[-1].step == latest[0].step is not None:
+            kept = kept[:-1]
+        return (*kept, *latest)
 
     def _latest_evaluation(self) -> list[Evaluation]:
         """Join the batches of the current evaluation to one score; empty without a judged completion."""

@@ -20,7 +20,7 @@ from trl_grpo_ext.programs.sandbox.job import (
     TestResult,
 )
 from trl_grpo_ext.programs.suites.bad_tests import BadTests
-from trl_grpo_ext.programs.suites.test_module import RUNNER
+from trl_grpo_ext.programs.suites.test_module import told_test
 from trl_grpo_ext.programs.suites.trials import BROKEN, REFERENCE
 from trl_grpo_ext.protocol import DataProblem
 from trl_grpo_ext.rewards import UnitTestVerifier
@@ -251,21 +251,10 @@ def _texts(suite: Suite) -> list[str]:
     The code that is run for one test of a module may hold those of the others.
     """
     if isinstance(suite, CallSuite):
-        return [_name_in_module(test) or test for test in suite.tests]
+        return list(map(told_test, suite.tests))
     return [
         f"for the input {case.stdin!r} it prints {case.stdout!r}" for case in suite.tests
     ]
-
-
-_OF_MODULE = re.compile(rf"(\w+)\(\)|{RUNNER}\.run_\w+\(globals\(\), (.*)\)")
-
-
-def _name_in_module(test: str) -> str:
-    """Return the name of a module's test, such as `Case.test_add`, from the code that runs it; else an empty text."""
-    found = _OF_MODULE.fullmatch(test.rstrip().rpartition("\n")[2])
-    if found is None:
-        return ""
-    return found[1] or ".".join(re.findall(r"\w+", found[2]))
 
 
 def _told(tests: Sequence[str], result: RunResult) -> str:

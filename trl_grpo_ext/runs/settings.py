@@ -13,7 +13,7 @@ import json
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Sized
 from dataclasses import asdict, fields, is_dataclass
 from enum import Enum
 from itertools import chain, repeat
@@ -105,6 +105,7 @@ def run_settings(
     found["lora_alpha"] = _lora_alpha(model)
     found["dropout"] = _dropout(model)
     found["evaluation_in_training"] = _share_in_training(rows, eval_rows)
+    found["evaluated_completions"] = _evaluated_completions(args, eval_rows)
     found["unused_chat_template"] = _leaves_template_unused(rows, tokenizer)
     found["has_system_prompt"] = _has_system_prompt(rows)
     found["other_end_of_turn"] = _other_end_of_turn(
@@ -219,6 +220,14 @@ def _share_in_training(rows: Any, eval_rows: Any) -> float | None:
         return None
     trained = frozenset(_prompt_keys(rows, MOST_TRAINED_ROWS))
     return sum(key in trained for key in evaluated) / len(evaluated)
+
+
+def _evaluated_completions(args: Any, eval_rows: Any) -> int | None:
+    """Return the number of completions of an evaluation; None for a stream, and for several data sets."""
+    if not isinstance(eval_rows, Sized) or isinstance(eval_rows, Mapping):
+        return None
+    each = getattr(args, "num_generations_eval", None) or args.num_generations
+    return len(eval_rows) * int(each)
 
 
 def _prompt_keys(rows: Any, most: int) -> list[int]:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from trl_grpo_ext.commands.runner import EvaluationPlan
     from trl_grpo_ext.recipe.recipe import Recipe
 
-EXTRA = "Every flag of train can be given too, such as --max_completion_length 2048, --seed 1 or --use_vllm true."
+EXTRA = "Every flat key of a recipe is a flag too, such as --max_completion_length 2048, --seed 1 or --use_vllm true."
 
 HELP = "evaluate a model, or compare two"
 

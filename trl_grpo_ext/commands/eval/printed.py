@@ -24,14 +24,17 @@ from trl_grpo_ext.support.files import write_json
 from trl_grpo_ext.support.printer import WholeTable, print_json, print_lines, shown
 from trl_grpo_ext.verdict import Status
 
-# Line width of a model's label, in characters: as wide as an interval.
+# Line width of a model's label, in characters: as wide as an interval without signs.
 LABEL_CHARS = 20
 # Smallest line width of a figure's name: 80 columns leave this much beside two models and their difference.
 LEAST_NAME_CHARS = 9
-# Characters of the interval of a difference, whose three numbers may have a sign.
-DIFFERENCE_CHARS = 23
+# Characters of an interval whose three numbers have a sign, as those of a difference may.
+SIGNED_CHARS = 23
 # Characters between two columns, and at both edges of the table together.
 GAP, EDGES = 2, 2
+# Formats of a figure, the most decimals first.
+SCORE_FORMATS = ("z.3f", "z.2f", "z.1f")
+TOKEN_FORMATS = ("z.1f", "z.0f")
 
 
 def show_evaluations(
@@ -106,10 +109,15 @@ def _table(
     for label in labels:
         # An interval is never broken.
         table.add_column(_in_lines(label, LABEL_CHARS), justify="right", no_wrap=True)
-    room = _room_of_names(len(found), width, has_difference=bool(differences))
+    # A single model leaves the names room enough beside signs.
+    most_chars = LABEL_CHARS if differences else SIGNED_CHARS
+    room = width - EDGES - len(found) * (most_chars + GAP)
+    if differences:
+        room -= SIGNED_CHARS + GAP
+    room = max(LEAST_NAME_CHARS, room)
     for name in _figures(found):
         intervals = [one.interval(name) for one in found]
-        spec = _spec(name, intervals)
+        spec = _spec(name, intervals, most_chars)
         cells = [shown(interval, spec) for interval in intervals]
         if differences:
             difference = differences.get(name)
@@ -126,20 +134,14 @@ def _table(
     return table
 
 
-def _room_of_names(models: int, width: int, *, has_difference: bool) -> int:
-    """Return the characters left for names beside the columns of numbers."""
-    numbers = models * (LABEL_CHARS + GAP)
-    if has_difference:
-        numbers += DIFFERENCE_CHARS + GAP
-    return max(LEAST_NAME_CHARS, width - numbers - EDGES)
-
-
-def _spec(name: str, intervals: Sequence[Interval | None]) -> str:
-    """Choose a format: of long completions, decimals of the tokens would take room from the names."""
-    if name != "tokens":
-        return "z.3f"
-    widths = [len(shown(interval, "z.1f")) for interval in intervals]
-    return "z.1f" if max(widths) <= LABEL_CHARS else "z.0f"
+def _spec(name: str, intervals: Sequence[Interval | None], most_chars: int) -> str:
+    """Choose a figure's format, with fewer decimals if its intervals would take room from the names."""
+    formats = TOKEN_FORMATS if name == "tokens" else SCORE_FORMATS
+    for spec in formats:
+        widest = max(len(shown(interval, spec)) for interval in intervals)
+        if widest <= most_chars:
+            return spec
+    return formats[-1]
 
 
 def _in_lines(text: str, width: int) -> str:

@@ -20,7 +20,7 @@ def add_parser(commands: Any) -> None:
         description="Generate completions of a sample of the training data as training does, judge them, train "
         "nothing, and say whether to go on: how often prompts are solved, how many groups of each size would be live, "
         "and what is in the way. Leaves rates.jsonl, for rows_from.",
-        epilog="Every flag of train can be given too, such as --use_vllm true.",
+        epilog="Every flat key of a recipe is a flag too, such as --use_vllm true.",
     )
     add = parser.add_argument
     add_config(parser)

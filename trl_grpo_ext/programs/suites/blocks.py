@@ -16,6 +16,7 @@ _TRIPLE_QUOTES = ('"""', "'''")
 _MARKS = re.compile(r"`{3,}|~{3,}")
 _TAG = re.compile(r"[{.\s]*([\w+#-]*)")
 _ONE_WORD = re.compile(r"[\w+#-]+\s*")
+_QUOTE_MARK = re.compile(r" {0,3}> ?")
 _LIST_ITEM = re.compile(r"[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]+")
 # What may stand behind a closing fence: tags, special tokens of models, and marks of a sentence or of Markdown.
 # DeepSeek's special tokens have a wide bar, and a low block between their words.
@@ -76,12 +77,14 @@ def fenced_blocks(text: str) -> list[FencedBlock]:
     A tagged opening fence also ends an unclosed block before it. Fences tagged `markdown` or `md`, around a whole
     document, are ignored. A fence may follow text on its line: an opening fence after a list marker, a colon or an XML
     tag, or with a tag of its own; a closing fence after code, unless it stands in a string or comment. Behind a closing
-    fence may stand tags, special tokens and punctuation.
+    fence may stand tags, special tokens and punctuation. A block in a block quote ends with the quote.
 
     Examples:
         >>> fenced_blocks("~~~py\\n1\\n~~~")
         [FencedBlock(tag='py', code='1\\n')]
         >>> fenced_blocks("<answer>```py\\nx = 1```</answer>")
+        [FencedBlock(tag='py', code='x = 1\\n')]
+        >>> fenced_blocks("> ~~~py\\n> x = 1\\n\\nIt binds x.")
         [FencedBlock(tag='py', code='x = 1\\n')]
     """
     found: list[FencedBlock] = []
@@ -89,7 +92,20 @@ def fenced_blocks(text: str) -> list[FencedBlock]:
     lines: list[str] = []
     # The quotes of a string that is open at the end of the last line, in a block or in a program without one.
     quotes = ""
-    for line in _TWO_FENCES.sub(r"\1\n", text).split("\n"):
+    # How many block quotes the open block, or else the line, is in.
+    depth = 0
+    for whole_line in _TWO_FENCES.sub(r"\1\n", text).split("\n"):
+        marks = _quote_marks(whole_line)
+        if opened is not None and depth >= len(marks):
+            # A model may quote the fence alone.
+            if lines:
+                found.append(_block(opened, lines))
+                opened = None
+                quotes = ""
+            depth = 0
+        if opened is None:
+            depth = 0 if quotes else len(marks) - 1
+        line = whole_line[marks[depth] :]
         last = _last_code(line, opened, quotes)
         opening = _opening(line, opened, quotes)
         if last is None and opening is None:
@@ -107,6 +123,19 @@ def fenced_blocks(text: str) -> list[FencedBlock]:
     if opened is not None:
         found.append(_block(opened, lines))
     return found
+
+
+def _quote_marks(line: str) -> list[int]:
+    """Return the places where a line begins inside of no block quote, of one, and so on.
+
+    Examples:
+        >>> _quote_marks("> > x > 1")
+        [0, 2, 4]
+    """
+    places = [0]
+    while mark := _QUOTE_MARK.match(line, places[-1]):
+        places.append(mark.end())
+    return places
 
 
 def _opening(line: str, opened: _Fence | None, quotes: str) -> _Fence | None:

@@ -44,6 +44,7 @@ from trl_grpo_ext.programs.suites.test_module import (
     check_pytest_names,
     mentions_pytest,
     shim_setup,
+    told_test,
 )
 
 _MODULE_NAMES = frozenset(
@@ -235,7 +236,7 @@ def call_suite(module: Module, code: PromptCode) -> CallSuite:
     imported += sorted(shared)
     taken = solution_names([*setup, *module.preamble, *tests], entry_point, imported)
     if not taken.imports_solution and reads_of([*setup, *tests]).isdisjoint(taken.names):
-        raise BadTests("tests_call_nothing", "\n".join(module.tests))
+        raise BadTests("tests_call_nothing", "\n".join(map(told_test, module.tests)))
     once, each = _by_need(setup, set(taken.names) | solution_modules(setup))
     imports = _added_imports(taken.imports)
     preamble = _preamble(module, [*setup, *tests], taken)

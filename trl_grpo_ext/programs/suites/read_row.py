@@ -29,6 +29,7 @@ from trl_grpo_ext.programs.suites.source import (
     is_empty,
     packed,
 )
+from trl_grpo_ext.programs.suites.test_module import told_test
 from trl_grpo_ext.sample import Prompt
 from trl_grpo_ext.support.memo import Memo
 
@@ -212,7 +213,8 @@ def _part_of(row: ReadRow, part: Part, hidden: float) -> ReadRow | BadTests:
     ]
     # The first test is always shown.
     if not places:
-        return BadTests("tests_none_hidden", "\n".join(map(str, row.suite.tests)))
+        told = [told_test(str(test)) for test in row.suite.tests]
+        return BadTests("tests_none_hidden", "\n".join(told))
     if isinstance(row.suite, CallSuite):
         tests = tuple(row.suite.tests[place] for place in places)
         code = packed(row.suite.setup, tests)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -30,6 +31,7 @@ from trl_grpo_ext.programs.suites.source import (
 )
 
 RUNNER = "__trl_pytest__"
+_SNIPPET = re.compile(rf"(\w+)\(\)|{RUNNER}\.run_\w+\(globals\(\), (.*)\)")
 _LEFT_OUT = frozenset({"skip", "xfail", "expectedFailure"})
 _SHIM_NAMES = frozenset(
     {
@@ -97,6 +99,20 @@ def read_test_module(source: str) -> Module:
     parts = statements(source)
     found = _found_tests(parts)
     return _module(parts, found) if found else _script(parts)
+
+
+def told_test(snippet: str) -> str:
+    """Return the name of a module's test from the code that runs it; the snippet itself for any other test.
+
+    Examples:
+        >>> told_test("__trl_pytest__.run_method(globals(), 'TestSum', 'test_add')"), told_test("assert f(1) == 2")
+        ('TestSum.test_add', 'assert f(1) == 2')
+    """
+    # The code before the last line is that of the module.
+    found = _SNIPPET.fullmatch(snippet.rstrip().rpartition("\n")[2])
+    if found is None:
+        return snippet
+    return found[1] or ".".join(re.findall(r"\w+", found[2]))
 
 
 def _module(parts: list[Statement], found: list[_Test]) -> Module:
