@@ -395,9 +395,17 @@ POOL = """
 import multiprocessing, time
 from trl_grpo_ext.cli.train import ending_at_sigterm
 
+def work(sender):
+    sender.send("at work")
+    time.sleep(60)
+
 with ending_at_sigterm(True):
-    process = multiprocessing.get_context("fork").Process(target=time.sleep, args=(60,))
+    context = multiprocessing.get_context("fork")
+    receiver, sender = context.Pipe()
+    process = context.Process(target=work, args=(sender,))
     process.start()
+    # Python forgets a signal that reaches a child within its fork.
+    receiver.recv()
     process.terminate()
     process.join()
 print(process.exitcode)
