@@ -70,6 +70,57 @@ def test_a_seed_of_numpy_is_set_at_both_ends(sandbox: LocalSandbox) -> None:
     ]
 
 
+USES_NUMPY = """
+import numpy as np
+def kinds(x): return np.unique(x).tolist()
+def signs(x): return np.where(np.array(x) > 0, 1, 0).tolist()
+def middle(x): return float(np.percentile(x, 50))
+def draw(): return np.random.rand(2).tolist()
+def pick(seed): return int(np.random.default_rng(seed).choice([3, 5]))
+"""
+PATCHES = (
+    "from unittest.mock import patch",
+    "import sys\nsys.argv = ['solution.py', '3']",
+    "import solution\nsetattr(solution, 'LIMIT', 3)",
+    "import solution\nsolution.LIMIT = 3",
+)
+
+
+@pytest.mark.parametrize("patches", PATCHES)
+def test_tests_that_use_numpy_and_patch_leave_the_programs_numpy_as_it_is(
+    sandbox: LocalSandbox, patches: str
+) -> None:
+    tests = (
+        "assert kinds([2, 1, 2]) == [1, 2] and signs([1, -1]) == [1, 0]",
+        "assert middle([1, 2, 3]) == 2 and len(draw()) == 2 and pick(1) in (3, 5)",
+    )
+    wrong = USES_NUMPY.replace("> 0", ">= 0").replace("50", "60").replace("unique", "sort")
+    suite = calls(
+        *tests, names="kinds signs middle draw pick", setup=f"import numpy as np\n{patches}"
+    )
+    assert endings(sandbox, suite, USES_NUMPY, wrong) == [Ending.PASSED, Ending.FAILED]
+
+
+def test_a_function_of_numpy_that_the_tests_patch_is_patched_until_the_patch_ends(
+    sandbox: LocalSandbox,
+) -> None:
+    tests = (
+        "with patch('numpy.random.rand') as rand:\n    rand.return_value = np.array([.5, 2])\n"
+        "    assert draw() == [.5, 2]\nrand.assert_called_once_with(2)\nassert draw() != [.5, 2]",
+        "with patch.object(np, 'unique', return_value=np.array([7])): assert kinds([2]) == [7]\n"
+        "assert kinds([2]) == [2]",
+        # A function that the judge has guarded against arrays without items.
+        "with patch('numpy.array', return_value=np.ones(1)): assert signs([-1]) == [1]\nassert signs([-1]) == [0]",
+    )
+    wrong = USES_NUMPY.replace("np.random.rand(2)", "np.random.random(2)")
+    suite = calls(
+        *tests,
+        names="kinds signs draw",
+        setup="import numpy as np\nfrom unittest.mock import patch",
+    )
+    assert endings(sandbox, suite, USES_NUMPY, wrong) == [Ending.PASSED, Ending.FAILED]
+
+
 def test_nothing_else_of_the_folder_that_numpy_lies_in_can_be_read(
     sandbox: LocalSandbox,
 ) -> None:
