@@ -184,3 +184,19 @@ def test_mocks_take_the_form_of_a_class_of_the_program_that_has_an_init() -> Non
         names="Client load",
         setup=imports,
     )
+
+
+def test_what_a_module_sets_in_itself_for_the_tests_stays_in_the_judge() -> None:
+    program = (
+        "import warnings\ndef warn(): warnings.warn('old', DeprecationWarning); return 3\n"
+        "def caught():\n    with warnings.catch_warnings(record=True) as found:\n"
+        "        warnings.simplefilter('always')\n        warnings.warn('mine')\n    return len(found)"
+    )
+    setup = f"{PATCH}import warnings"
+    test = (
+        "with warnings.catch_warnings(record=True) as found:\n    warnings.simplefilter('always')\n"
+        "    assert warn() == 3\nassert len(found) == 1 and caught() == 1"
+    )
+    assert_all_pass(program, test, names="warn caught", setup=setup)
+    silent = program.replace("warnings.warn('old', DeprecationWarning); ", "")
+    assert endings(silent, test, names="warn caught", setup=setup) == ["failed"]

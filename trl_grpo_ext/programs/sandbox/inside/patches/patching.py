@@ -146,7 +146,11 @@ def _watch_all(program: ProgramProxy, texts: list[str]) -> None:
 
 
 def _watch(program: ProgramProxy, module: ModuleType) -> None:
-    """Repeat in the program every attribute assignment to a module."""
+    """Repeat in the program every attribute assignment to a module, but those that its own code makes.
+
+    `warnings.catch_warnings`, for example, sets and restores attributes of `warnings`.
+    """
+    own = root_of(module.__name__)
     originals: dict[str, Any] = {}
 
     class Watched(ModuleType):
@@ -154,6 +158,8 @@ def _watch(program: ProgramProxy, module: ModuleType) -> None:
             originals.setdefault(name, vars(self).get(name, MISSING))
             super().__setattr__(name, value)
             if name.startswith("__") or name in _OWN or isinstance(value, ModuleType):
+                return
+            if root_of(_module_of(sys._getframe(1))) == own:
                 return
             if value is originals[name]:
                 program.request("unpatch", module.__name__, name)
@@ -166,6 +172,13 @@ def _watch(program: ProgramProxy, module: ModuleType) -> None:
 
     # Python looks `__setattr__` up on the class, so the module needs another class.
     module.__class__ = Watched
+
+
+def _module_of(frame: FrameType) -> str:
+    """Return the name of the module that sets an attribute, by itself or through `set_both` below."""
+    while frame.f_globals is globals() and frame.f_back is not None:
+        frame = frame.f_back
+    return str(frame.f_globals.get("__name__"))
 
 
 def _watch_classes(program: ProgramProxy) -> None:
