@@ -121,6 +121,70 @@ def test_a_function_of_numpy_that_the_tests_patch_is_patched_until_the_patch_end
     assert endings(sandbox, suite, USES_NUMPY, wrong) == [Ending.PASSED, Ending.FAILED]
 
 
+OF_NUMPY = """
+import numpy as np
+class Mine(np.linalg.LinAlgError): pass
+def invert(x): return np.linalg.inv(np.array(x)).tolist()
+def total(): return np.sum(np.ones(3), axis=3)
+def mine(): raise Mine('own')
+def wrapped():
+    try: invert([[0.0]])
+    except np.linalg.LinAlgError as error: raise OSError('wrapped') from error
+def tried(f):
+    try: return f()
+    except np.linalg.LinAlgError as error: return str(error)
+"""
+RAISES = "import unittest\nimport numpy as np\nraises = unittest.TestCase().assertRaises"
+EXPECTS = (
+    "with raises(np.linalg.LinAlgError) as e: invert([[0.0]])\n"
+    "assert type(e.exception) is np.linalg.LinAlgError and e.exception.args == ('Singular matrix',)",
+    "try: invert([[0.0]])\nexcept np.linalg.LinAlgError as error: assert str(error) == 'Singular matrix'\n"
+    "else: assert False",
+    "with raises(np.linalg.LinAlgError): mine()",
+    "with raises(OSError) as e: wrapped()\nassert isinstance(e.exception.__cause__, np.linalg.LinAlgError)",
+    # The text of this class is made of an attribute that does not cross.
+    "with raises(np.exceptions.AxisError) as e: total()\nassert 'axis 3 is out of bounds' in str(e.exception)\n"
+    "assert (e.exception.axis, e.exception.ndim) == (3, 1) and isinstance(e.exception, ValueError)",
+    "def fail(): raise np.linalg.LinAlgError('of the tests')\nassert tried(fail) == 'of the tests'",
+)
+
+
+def test_an_exception_of_a_package_is_of_its_class_where_the_tests_name_that(
+    sandbox: LocalSandbox,
+) -> None:
+    suite = calls(
+        *EXPECTS,
+        names="invert total mine wrapped tried",
+        setup=RAISES,
+    )
+    (result,) = sandbox.run([Job(program=OF_NUMPY, suite=suite, limits=LONG)])
+    assert [test.detail for test in result.tests] == [""] * len(EXPECTS)
+
+
+def test_a_class_of_the_program_is_no_exception_of_a_package_whatever_it_calls_itself(
+    sandbox: LocalSandbox,
+) -> None:
+    test = "with raises(np.linalg.LinAlgError): invert(0)"
+    suite = calls(test, names="invert", setup=RAISES)
+    own = "class LinAlgError(ValueError): __module__ = 'numpy.linalg'\n"
+    wrongs = [
+        f"{own}def invert(x): raise LinAlgError('Singular matrix')",
+        "def invert(x): raise ValueError('Singular matrix')",
+        "import numpy\ndef invert(x): return numpy.linalg.LinAlgError('Singular matrix')",
+    ]
+    assert endings(sandbox, suite, *wrongs) == [Ending.ERROR, Ending.ERROR, Ending.FAILED]
+
+
+def test_the_judge_imports_no_package_because_the_program_raises_its_exception(
+    sandbox: LocalSandbox,
+) -> None:
+    test = (
+        "import sys\ntry: invert([[0.0]])\nexcept Exception as error: assert type(error).__name__ == 'LinAlgError'\n"
+        "assert 'num' 'py' not in sys.modules"
+    )
+    assert endings(sandbox, calls(test, names="invert"), OF_NUMPY) == [Ending.PASSED]
+
+
 def test_nothing_else_of_the_folder_that_numpy_lies_in_can_be_read(
     sandbox: LocalSandbox,
 ) -> None:
