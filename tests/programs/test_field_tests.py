@@ -134,6 +134,26 @@ def tried(f):
     try: return f()
     except np.linalg.LinAlgError as error: return str(error)
 """
+
+
+@pytest.mark.parametrize(
+    "patch",
+    [
+        "with patch('numpy.random.rand', return_value=[.5, 2]) as rand:",
+        "with patch.object(importlib.import_module('numpy.random'), 'rand', return_value=[.5, 2]) as rand:",
+    ],
+)
+def test_a_package_that_only_a_patch_names_is_patched_until_the_patch_ends(
+    sandbox: LocalSandbox, patch: str
+) -> None:
+    program = "import numpy\ndef draw(): return list(numpy.random.rand(2))"
+    wrong = program.replace("rand(2)", "random(2)")
+    test = f"{patch}\n    assert draw() == [.5, 2]\nrand.assert_called_once_with(2)\nassert draw() != [.5, 2]"
+    setup = "import importlib\nfrom unittest.mock import patch"
+    suite = calls(test, names="draw", setup=setup)
+    assert endings(sandbox, suite, program, wrong) == [Ending.PASSED, Ending.FAILED]
+
+
 RAISES = "import unittest\nimport numpy as np\nraises = unittest.TestCase().assertRaises"
 EXPECTS = (
     "with raises(np.linalg.LinAlgError) as e: invert([[0.0]])\n"
