@@ -62,6 +62,9 @@ def of_library(module: Json, name: Json) -> type[Exception] | None:
     kind = vars(home).get(checked(name, str))
     if not isinstance(kind, type) or not issubclass(kind, Exception):
         return None
+    # Only the constructor of a group can give it its members.
+    if issubclass(kind, BaseExceptionGroup) and kind not in BUILTIN_NAMES:
+        return None
     # A module may show another module's class under a name of its own.
     is_its_own = (kind.__module__, kind.__name__) == (module, name)
     return kind if is_its_own and kind.__new__ is _python_base(kind).__new__ else None
@@ -76,7 +79,7 @@ def is_shared(kind: Any) -> bool:
 
 
 def _is_of_python(kind: type) -> bool:
-    """Return whether both ends have a shared exception class, which is certain for Python's own."""
+    """Return whether an exception class is of Python's library, so that both ends can have it or a base of it."""
     return kind in BUILTIN_NAMES or _root_of(kind.__module__) in sys.stdlib_module_names
 
 
@@ -102,7 +105,7 @@ _PACKAGES_OWN: dict[type, type[BaseException]] = {}
 
 
 @cache
-def _with_text(kind: type[BaseException]) -> type[BaseException]:
+def _with_text(kind: Any) -> Any:
     """Return the class itself, or a class that shows the message that crossed.
 
     The latter if a package gives the class a text of its own: it may be made of private attributes, which do not cross.
@@ -293,7 +296,7 @@ def renew(known: BaseException, error: BaseException) -> None:
 
 
 def _rebuild(
-    cls: type[BaseException],
+    cls: Any,
     message: Json,
     args: list[Any] | None,
     members: list[BaseException],
@@ -307,7 +310,7 @@ def _rebuild(
         raise MalformedError("arguments of an exception")
     cls = _with_text(cls)
     try:
-        error = cls.__new__(cls, *values)
+        error: BaseException = cls.__new__(cls, *values)
         # Python's own `__init__` takes these arguments, and fills in fields such as `lineno`.
         if cls in BUILTIN_NAMES:
             error.__init__(*values)  # type: ignore[misc]
