@@ -367,6 +367,45 @@ def f():
     assert endings(sandbox, suite, "def f(): return 1", limits=limits) == [Ending.PASSED]
 
 
+OF_RECORDS = """
+import numpy as np
+KIND = [('name', 'U10'), ('size', 'i4'), ('at', 'f8', (2,)), ('more', [('x', 'i4'), ('y', 'O')])]
+def made(): return np.array([('a', 3, (0, 1), (5, [1])), ('b', 2, (2, 3), (6, None))], dtype=KIND)
+def names(table): return [str(record['name']) for record in table] + [str(table[0]['name'])]
+def ordered(table): return np.sort(table[['name', 'size']], order='size')
+def largest(table): return max(table, key=lambda record: record['size'])
+def size(record): return int(record['size'])
+def grow(table): table['size'] += 1
+def lists():
+    found = np.empty(2, dtype=object)
+    found[0], found[1] = [1, 2], [3, 4]
+    return found
+"""
+RECORDS = (
+    "assert names(table) == ['b', 'a', 'b'] and names(made()) == ['a', 'b', 'a']",
+    "assert [r['size'] for r in made()] == [3, 2] and made()[0]['name'] == 'a' and made()['at'].shape == (2, 2)",
+    "assert made()['more']['x'].tolist() == [5, 6] and made()[0]['more']['y'] == [1]",
+    "r = ordered(made()); assert r.dtype.names == ('name', 'size') and r['name'].tolist() == ['b', 'a']",
+    "assert (ordered(table) == table).all() and not (ordered(table)[::-1] == table).any()",
+    "r = largest(table); assert r == table[1] and r['size'] == 3 and r[0] == 'a' and len(r) == 2 and r != table[0]",
+    "assert size(table[1]) == 3",
+    "kept = table.copy(); grow(kept); assert kept['size'].tolist() == [3, 4]",
+    "assert lists()[0] == [1, 2] and lists().shape == (2,)",
+)
+
+
+def test_records_of_numpy_arrive_with_their_fields(sandbox: LocalSandbox) -> None:
+    setup = "import numpy as np\ntable = np.array([('b', 2), ('a', 3)], dtype=[('name', 'U10'), ('size', 'i4')])"
+    suite = calls(*RECORDS, names="made names ordered largest size grow lists", setup=setup)
+    (result,) = sandbox.run([Job(program=OF_RECORDS, suite=suite, limits=LONG)])
+    assert [test.detail for test in result.tests] == [""] * len(RECORDS)
+    wrong = OF_RECORDS.replace("max(", "min(").replace("order='size'", "order='name'")
+    job = Job(program=wrong, suite=suite, limits=LONG, stop_at_first=False)
+    (result,) = sandbox.run([job])
+    failed = [n for n, test in enumerate(result.tests) if test.ending == Ending.FAILED]
+    assert failed == [3, 4, 5]
+
+
 def test_arrays_of_the_tests_are_used_and_changed_as_numpys(sandbox: LocalSandbox) -> None:
     setup = "import numpy as np\nwanted = np.array([1.0, 2.0])\nempty = np.array([])"
     program = "def f(x): return x * 2\ndef g(x): return list(x)\ndef h(): return []"
