@@ -70,6 +70,141 @@ def test_a_seed_of_numpy_is_set_at_both_ends(sandbox: LocalSandbox) -> None:
     ]
 
 
+USES_NUMPY = """
+import numpy as np
+def kinds(x): return np.unique(x).tolist()
+def signs(x): return np.where(np.array(x) > 0, 1, 0).tolist()
+def middle(x): return float(np.percentile(x, 50))
+def draw(): return np.random.rand(2).tolist()
+def pick(seed): return int(np.random.default_rng(seed).choice([3, 5]))
+"""
+PATCHES = (
+    "from unittest.mock import patch",
+    "import sys\nsys.argv = ['solution.py', '3']",
+    "import solution\nsetattr(solution, 'LIMIT', 3)",
+    "import solution\nsolution.LIMIT = 3",
+)
+
+
+@pytest.mark.parametrize("patches", PATCHES)
+def test_tests_that_use_numpy_and_patch_leave_the_programs_numpy_as_it_is(
+    sandbox: LocalSandbox, patches: str
+) -> None:
+    tests = (
+        "assert kinds([2, 1, 2]) == [1, 2] and signs([1, -1]) == [1, 0]",
+        "assert middle([1, 2, 3]) == 2 and len(draw()) == 2 and pick(1) in (3, 5)",
+    )
+    wrong = USES_NUMPY.replace("> 0", ">= 0").replace("50", "60").replace("unique", "sort")
+    suite = calls(
+        *tests, names="kinds signs middle draw pick", setup=f"import numpy as np\n{patches}"
+    )
+    assert endings(sandbox, suite, USES_NUMPY, wrong) == [Ending.PASSED, Ending.FAILED]
+
+
+def test_a_function_of_numpy_that_the_tests_patch_is_patched_until_the_patch_ends(
+    sandbox: LocalSandbox,
+) -> None:
+    tests = (
+        "with patch('numpy.random.rand') as rand:\n    rand.return_value = np.array([.5, 2])\n"
+        "    assert draw() == [.5, 2]\nrand.assert_called_once_with(2)\nassert draw() != [.5, 2]",
+        "with patch.object(np, 'unique', return_value=np.array([7])): assert kinds([2]) == [7]\n"
+        "assert kinds([2]) == [2]",
+        # A function that the judge has guarded against arrays without items.
+        "with patch('numpy.array', return_value=np.ones(1)): assert signs([-1]) == [1]\nassert signs([-1]) == [0]",
+    )
+    wrong = USES_NUMPY.replace("np.random.rand(2)", "np.random.random(2)")
+    suite = calls(
+        *tests,
+        names="kinds signs draw",
+        setup="import numpy as np\nfrom unittest.mock import patch",
+    )
+    assert endings(sandbox, suite, USES_NUMPY, wrong) == [Ending.PASSED, Ending.FAILED]
+
+
+OF_NUMPY = """
+import numpy as np
+class Mine(np.linalg.LinAlgError): pass
+def invert(x): return np.linalg.inv(np.array(x)).tolist()
+def total(): return np.sum(np.ones(3), axis=3)
+def mine(): raise Mine('own')
+def wrapped():
+    try: invert([[0.0]])
+    except np.linalg.LinAlgError as error: raise OSError('wrapped') from error
+def tried(f):
+    try: return f()
+    except np.linalg.LinAlgError as error: return str(error)
+"""
+
+
+@pytest.mark.parametrize(
+    "patch",
+    [
+        "with patch('numpy.random.rand', return_value=[.5, 2]) as rand:",
+        "with patch.object(importlib.import_module('numpy.random'), 'rand', return_value=[.5, 2]) as rand:",
+    ],
+)
+def test_a_package_that_only_a_patch_names_is_patched_until_the_patch_ends(
+    sandbox: LocalSandbox, patch: str
+) -> None:
+    program = "import numpy\ndef draw(): return list(numpy.random.rand(2))"
+    wrong = program.replace("rand(2)", "random(2)")
+    test = f"{patch}\n    assert draw() == [.5, 2]\nrand.assert_called_once_with(2)\nassert draw() != [.5, 2]"
+    setup = "import importlib\nfrom unittest.mock import patch"
+    suite = calls(test, names="draw", setup=setup)
+    assert endings(sandbox, suite, program, wrong) == [Ending.PASSED, Ending.FAILED]
+
+
+RAISES = "import unittest\nimport numpy as np\nraises = unittest.TestCase().assertRaises"
+EXPECTS = (
+    "with raises(np.linalg.LinAlgError) as e: invert([[0.0]])\n"
+    "assert type(e.exception) is np.linalg.LinAlgError and e.exception.args == ('Singular matrix',)",
+    "try: invert([[0.0]])\nexcept np.linalg.LinAlgError as error: assert str(error) == 'Singular matrix'\n"
+    "else: assert False",
+    "with raises(np.linalg.LinAlgError): mine()",
+    "with raises(OSError) as e: wrapped()\nassert isinstance(e.exception.__cause__, np.linalg.LinAlgError)",
+    # The text of this class is made of an attribute that does not cross.
+    "with raises(np.exceptions.AxisError) as e: total()\nassert 'axis 3 is out of bounds' in str(e.exception)\n"
+    "assert (e.exception.axis, e.exception.ndim) == (3, 1) and isinstance(e.exception, ValueError)",
+    "def fail(): raise np.linalg.LinAlgError('of the tests')\nassert tried(fail) == 'of the tests'",
+)
+
+
+def test_an_exception_of_a_package_is_of_its_class_where_the_tests_name_that(
+    sandbox: LocalSandbox,
+) -> None:
+    suite = calls(
+        *EXPECTS,
+        names="invert total mine wrapped tried",
+        setup=RAISES,
+    )
+    (result,) = sandbox.run([Job(program=OF_NUMPY, suite=suite, limits=LONG)])
+    assert [test.detail for test in result.tests] == [""] * len(EXPECTS)
+
+
+def test_a_class_of_the_program_is_no_exception_of_a_package_whatever_it_calls_itself(
+    sandbox: LocalSandbox,
+) -> None:
+    test = "with raises(np.linalg.LinAlgError): invert(0)"
+    suite = calls(test, names="invert", setup=RAISES)
+    own = "class LinAlgError(ValueError): __module__ = 'numpy.linalg'\n"
+    wrongs = [
+        f"{own}def invert(x): raise LinAlgError('Singular matrix')",
+        "def invert(x): raise ValueError('Singular matrix')",
+        "import numpy\ndef invert(x): return numpy.linalg.LinAlgError('Singular matrix')",
+    ]
+    assert endings(sandbox, suite, *wrongs) == [Ending.ERROR, Ending.ERROR, Ending.FAILED]
+
+
+def test_the_judge_imports_no_package_because_the_program_raises_its_exception(
+    sandbox: LocalSandbox,
+) -> None:
+    test = (
+        "import sys\ntry: invert([[0.0]])\nexcept Exception as error: assert type(error).__name__ == 'LinAlgError'\n"
+        "assert 'num' 'py' not in sys.modules"
+    )
+    assert endings(sandbox, calls(test, names="invert"), OF_NUMPY) == [Ending.PASSED]
+
+
 def test_nothing_else_of_the_folder_that_numpy_lies_in_can_be_read(
     sandbox: LocalSandbox,
 ) -> None:
@@ -230,6 +365,45 @@ def f():
         Ending.ERROR,
     )
     assert endings(sandbox, suite, "def f(): return 1", limits=limits) == [Ending.PASSED]
+
+
+OF_RECORDS = """
+import numpy as np
+KIND = [('name', 'U10'), ('size', 'i4'), ('at', 'f8', (2,)), ('more', [('x', 'i4'), ('y', 'O')])]
+def made(): return np.array([('a', 3, (0, 1), (5, [1])), ('b', 2, (2, 3), (6, None))], dtype=KIND)
+def names(table): return [str(record['name']) for record in table] + [str(table[0]['name'])]
+def ordered(table): return np.sort(table[['name', 'size']], order='size')
+def largest(table): return max(table, key=lambda record: record['size'])
+def size(record): return int(record['size'])
+def grow(table): table['size'] += 1
+def lists():
+    found = np.empty(2, dtype=object)
+    found[0], found[1] = [1, 2], [3, 4]
+    return found
+"""
+RECORDS = (
+    "assert names(table) == ['b', 'a', 'b'] and names(made()) == ['a', 'b', 'a']",
+    "assert [r['size'] for r in made()] == [3, 2] and made()[0]['name'] == 'a' and made()['at'].shape == (2, 2)",
+    "assert made()['more']['x'].tolist() == [5, 6] and made()[0]['more']['y'] == [1]",
+    "r = ordered(made()); assert r.dtype.names == ('name', 'size') and r['name'].tolist() == ['b', 'a']",
+    "assert (ordered(table) == table).all() and not (ordered(table)[::-1] == table).any()",
+    "r = largest(table); assert r == table[1] and r['size'] == 3 and r[0] == 'a' and len(r) == 2 and r != table[0]",
+    "assert size(table[1]) == 3",
+    "kept = table.copy(); grow(kept); assert kept['size'].tolist() == [3, 4]",
+    "assert lists()[0] == [1, 2] and lists().shape == (2,)",
+)
+
+
+def test_records_of_numpy_arrive_with_their_fields(sandbox: LocalSandbox) -> None:
+    setup = "import numpy as np\ntable = np.array([('b', 2), ('a', 3)], dtype=[('name', 'U10'), ('size', 'i4')])"
+    suite = calls(*RECORDS, names="made names ordered largest size grow lists", setup=setup)
+    (result,) = sandbox.run([Job(program=OF_RECORDS, suite=suite, limits=LONG)])
+    assert [test.detail for test in result.tests] == [""] * len(RECORDS)
+    wrong = OF_RECORDS.replace("max(", "min(").replace("order='size'", "order='name'")
+    job = Job(program=wrong, suite=suite, limits=LONG, stop_at_first=False)
+    (result,) = sandbox.run([job])
+    failed = [n for n, test in enumerate(result.tests) if test.ending == Ending.FAILED]
+    assert failed == [3, 4, 5]
 
 
 def test_arrays_of_the_tests_are_used_and_changed_as_numpys(sandbox: LocalSandbox) -> None:

@@ -149,6 +149,20 @@ WRONG = {
         "def test_l(): assert (abs(f(1) - 5) < 1).all()\n"
         "def test_m(): assert (f(1) <= wanted).all()\n",
     ),
+    "records without items, or with a field that has none": (
+        "import numpy as np\nKIND = [('k', 'i4'), ('w', 'f8')]\ndef f(): return np.zeros(0, KIND)\n"
+        "def g(): return np.zeros(1, [('k', 'i4', (0,)), ('w', 'f8')])\ndef h(): return np.zeros(1, [])\n"
+        "def one(): return np.zeros(1, KIND)[0]",
+        "import numpy as np\nfull = np.array([(3, 1.0)], dtype=[('k', 'i4'), ('w', 'f8')])\n"
+        "def test_a(): assert (f() == full).all()\n"
+        "def test_b(): assert not (full != f()).any()\n"
+        "def test_c(): assert np.allclose(f()['k'], full['k'])\n"
+        "def test_d(): assert (f() == full[0]).all()\n"
+        "def test_e(): assert (g()['k'] == 3).all()\n"
+        "def test_f(): assert not (h() != np.zeros(1, [])).any()\n"
+        "def test_g(): assert one() == full[0]\n"
+        "def test_h(): assert np.linalg.norm(f()['w'] - 1.0) < 1e-9\n",
+    ),
     "a sequence without items, of whatever class": (
         "import array, collections\n"
         "class M(type):\n    def __len__(self): return 0\n    def __getitem__(self, place): raise IndexError\n"

@@ -15,7 +15,14 @@ from walls import walls_or_skip
 
 from trl_grpo_ext.programs.sandbox import installed
 from trl_grpo_ext.programs.sandbox.isolation import Isolation
-from trl_grpo_ext.programs.sandbox.job import Ending, Job, Limits, StdioCase, StdioSuite
+from trl_grpo_ext.programs.sandbox.job import (
+    CallSuite,
+    Ending,
+    Job,
+    Limits,
+    StdioCase,
+    StdioSuite,
+)
 from trl_grpo_ext.programs.sandbox.local import SPARE_ZYGOTES, LocalSandbox
 from trl_grpo_ext.programs.sandbox.packages import REFUSED, check_packages, shown
 from trl_grpo_ext.rewards import UnitTestVerifier
@@ -303,3 +310,26 @@ sys.meta_path.append(Finder)
         cwd="/",
     )
     assert "Ending.PASSED" in done.stdout, done.stdout + done.stderr
+
+
+def test_an_exception_that_only_its_package_can_make_is_a_stand_in(site: Path) -> None:
+    add(site, "makes-errors", "makes_errors.py")
+    (site / "makes_errors.py").write_text(
+        "made = []\nclass Plain(ValueError): pass\nclass Made(ValueError):\n"
+        "    def __new__(cls, *args): made.append(args); return super().__new__(cls, *args)\n"
+        "class Sets(ValueError):\n    code = property(lambda self: 3, lambda self, value: made.append(value))"
+    )
+    program = (
+        "import makes_errors\ndef fail(name): raise getattr(makes_errors, name)('one')"
+    )
+    tests = (
+        "try: fail('Plain')\nexcept makes_errors.Plain as e: assert type(e) is makes_errors.Plain",
+        "try: fail('Made')\nexcept ValueError as e: assert type(e).__name__ == 'Made'",
+        "try: fail('Sets')\nexcept makes_errors.Sets as e: assert e.code == 3",
+        "assert makes_errors.made == []",
+    )
+    suite = CallSuite(setup="import makes_errors", tests=tests, names=("fail",))
+    job = Job(program=program, suite=suite, limits=LONG, imports=("makes_errors",))
+    with closing(LocalSandbox(1)) as sandbox:
+        (result,) = sandbox.run([job])
+    assert [test.detail for test in result.tests] == [""] * len(tests)

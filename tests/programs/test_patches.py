@@ -184,3 +184,36 @@ def test_mocks_take_the_form_of_a_class_of_the_program_that_has_an_init() -> Non
         names="Client load",
         setup=imports,
     )
+
+
+def test_what_a_module_sets_in_itself_for_the_tests_stays_in_the_judge() -> None:
+    program = (
+        "import warnings\ndef warn(): warnings.warn('old', DeprecationWarning); return 3\n"
+        "def caught():\n    with warnings.catch_warnings(record=True) as found:\n"
+        "        warnings.simplefilter('always')\n        warnings.warn('mine')\n    return len(found)"
+    )
+    setup = f"{PATCH}import warnings"
+    test = (
+        "with warnings.catch_warnings(record=True) as found:\n    warnings.simplefilter('always')\n"
+        "    assert warn() == 3\nassert len(found) == 1 and caught() == 1"
+    )
+    assert_all_pass(program, test, names="warn caught", setup=setup)
+    silent = program.replace("warnings.warn('old', DeprecationWarning); ", "")
+    assert endings(silent, test, names="warn caught", setup=setup) == ["failed"]
+
+
+def test_a_module_that_is_imported_after_a_patch_is_a_module_of_its_own() -> None:
+    """Python makes each module that it imports by `type(sys)`, and `sys` is watched."""
+    tests = (
+        "import sys, types\nassert type(sys)('new').__class__ is types.ModuleType",
+        "from importlib import import_module\nlate = import_module('colorsys')\n"
+        "assert type(late).__name__ == 'module'\nlate.value = 3\nassert not added()\n"
+        "with patch.object(late, 'rgb_to_hsv', return_value=3): assert hsv() == 3\nassert hsv() != 3",
+        "import types\nown = types.ModuleType('own_module')\nsys.modules['own_module'] = own\n"
+        "setattr(own, 'value', 3)\nwith patch('own_module.value', 4): assert own.value == 4",
+    )
+    program = (
+        "import colorsys, sys\ndef hsv(): return colorsys.rgb_to_hsv(1, 1, 1)\n"
+        "def added(): return hasattr(sys, 'value')"
+    )
+    assert_all_pass(program, *tests, names="hsv added", setup=f"{PATCH}import sys")

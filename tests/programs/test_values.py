@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import sys
 from collections import Counter, OrderedDict, deque
 from contextlib import suppress
 from decimal import Decimal
@@ -18,7 +19,10 @@ from hypothesis import strategies as st
 from trl_grpo_ext.programs.sandbox.inside.crossing.containers import CONTAINERS
 from trl_grpo_ext.programs.sandbox.inside.crossing.decoder import Decoder
 from trl_grpo_ext.programs.sandbox.inside.crossing.encoder import Encoder
-from trl_grpo_ext.programs.sandbox.inside.crossing.exceptions import Exceptions
+from trl_grpo_ext.programs.sandbox.inside.crossing.exceptions import (
+    Exceptions,
+    of_library,
+)
 from trl_grpo_ext.programs.sandbox.inside.crossing.kinds import BY_TAG
 from trl_grpo_ext.programs.sandbox.inside.crossing.values import (
     MalformedError,
@@ -203,7 +207,7 @@ objects = st.builds(
 @given(st.lists(objects | classes | hostile, max_size=5))
 def test_hostile_classes_and_objects_are_read_or_malformed(data: Any) -> None:
     program: Any = Program()
-    decoder = Decoder(Shared(), Translation(program).read)
+    decoder = Decoder(Shared(), Translation(program, lambda name: False).read)
     with suppress(MalformedError):
         for value in reading(decoder.decode, data):
             assert not isinstance(value, RemoteClass) or issubclass(type(value), type)
@@ -233,3 +237,35 @@ def test_hostile_bytes_are_a_message_or_a_frame_error(data: bytes) -> None:
         pass
     finally:
         os.close(reader)
+
+
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [
+        # The judge's own, which void a row, and exceptions that control test runners.
+        ("trl_grpo_ext.programs.sandbox.inside.compiled", "BadTestsError"),
+        ("trl_grpo_ext.programs.sandbox.inside.crossing.values", "MalformedError"),
+        ("hypothesis.errors", "UnsatisfiedAssumption"),
+        ("_pytest.config.exceptions", "UsageError"),
+        ("unittest.case", "SkipTest"),
+        # Of this process alone.
+        (__name__, "OwnError"),
+        # Another module's class, no class, no exception, no module that is imported.
+        ("hypothesis", "Unsatisfiable"),
+        ("json", "dumps"),
+        ("json", "JSONDecoder"),
+        ("poplib", "error_proto"),
+    ],
+)
+def test_a_program_names_no_exception_that_the_judge_keeps_for_itself(
+    module: str, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "solution", sys.modules[__name__])
+    monkeypatch.delitem(sys.modules, "poplib", raising=False)
+    monkeypatch.setattr(OwnError, "__module__", "solution")
+    assert of_library("solution" if module == __name__ else module, name) is None
+    assert of_library("json.decoder", "JSONDecodeError") is json.JSONDecodeError
+
+
+class OwnError(Exception):
+    """An exception of a module that only one end has."""

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from suite_harness import STACK, call_suite, reason_of, run
+from walls import walls_or_skip
 
 from trl_grpo_ext.programs.suites.bad_tests import BadTests
 from trl_grpo_ext.programs.suites.columns import suite_from_row
@@ -381,3 +382,40 @@ def test_every_form_of_patch_gives_its_mocks_to_the_test(tests: str) -> None:
     wrong = "class Api:\n    def get(self): raise OSError\ndef f(): return 2"
     assert run(call_suite({"tests": tests}), program) == ["passed"]
     assert run(call_suite({"tests": tests}), wrong) == ["AssertionError"]
+
+
+USES_NUMPY = """
+import numpy as np
+def solve(a, b):
+    return np.linalg.solve(np.array(a, dtype=float), np.array(b)).tolist()
+def kinds(x):
+    return np.unique(x).tolist()
+def roll():
+    return int(np.random.randint(1, 7))
+"""
+OF_NUMPY = (
+    "import numpy as np, pytest\nfrom solution import kinds, solve\n"
+    "def test_a(monkeypatch):\n    monkeypatch.setenv('A', '1')\n    assert kinds([2, 1, 2]) == [1, 2]\n"
+    "def test_b():\n    with pytest.raises(np.linalg.LinAlgError, match='Singular') as info:\n"
+    "        solve([[0, 0], [0, 0]], [1, 2])\n    assert info.type is np.linalg.LinAlgError",
+    "import numpy as np, unittest\nfrom unittest.mock import patch\nimport solution\n"
+    "class TestAll(unittest.TestCase):\n    @patch('numpy.random.randint', return_value=3)\n"
+    "    def test_a(self, randint):\n        self.assertEqual(solution.roll(), 3)\n"
+    "        self.assertEqual(solution.kinds([3, 3]), [3])\n        randint.assert_called_once_with(1, 7)\n"
+    "    def test_b(self):\n        with self.assertRaises(np.linalg.LinAlgError):\n"
+    "            solution.solve([[0, 0], [0, 0]], [1, 2])",
+    "from unittest.mock import patch\nfrom solution import roll, kinds\n@patch('numpy.random.randint')\n"
+    "def test_a(randint):\n    randint.return_value = 5\n    assert roll() == 5 and kinds([1]) == [1]",
+)
+
+
+def test_tests_patch_numpy_and_expect_its_exceptions_of_a_program_that_uses_it() -> None:
+    walls_or_skip()
+    wrong = USES_NUMPY.replace("np.unique(x)", "np.sort(x)[:0]").replace(
+        "linalg.solve", "dot"
+    )
+    verifier = UnitTestVerifier(timeout=20.0)
+    for program, score in ((USES_NUMPY, 1.0), (wrong, 0.0)):
+        verdicts = verifier.judge([program] * len(OF_NUMPY), tests=list(OF_NUMPY))
+        assert [verdict.score for verdict in verdicts] == [score] * len(OF_NUMPY), verdicts
+    verifier.close()

@@ -150,8 +150,9 @@ def _prepare(
     except BaseException as error:
         return namespace, detail_of(program, error)
     _bind(namespace, stand_ins)
-    share_changes(program)
+    # Before modules are watched: a guard in numpy is no change of the tests, and the program must not get it.
     guard_empty_arrays(text_of(tests.sources))
+    share_changes(program)
     if tests.sources[SETUP_FILE]:
         early = _run(program, setup, namespace)
         if early[0] != "passed":

@@ -7,6 +7,8 @@ run, even if a test catches the exception: see `fault`.
 
 from __future__ import annotations
 
+import re
+
 # An import of threading would slow every fork.
 from _thread import RLock
 from collections.abc import Callable
@@ -96,7 +98,8 @@ class ProgramProxy:
         self._refuted: AssertionError | None = None
         self._shared = Shared()
         self._open = 0
-        self._translation = Translation(self)
+        self._words: frozenset[str] | None = None
+        self._translation = Translation(self, self._is_named)
         self._uses = uses(sources)
 
     def loaded(self) -> dict[str, str] | None:
@@ -205,6 +208,12 @@ class ProgramProxy:
         """End the run if an unrequested message has arrived."""
         if self.fault is None and self._channel.pending():
             self._note("protocol", "an answer that nobody asked for")
+
+    def _is_named(self, name: str) -> bool:
+        """Test if a name is a word of the tests' source."""
+        if self._words is None:
+            self._words = frozenset(re.findall(r"\w+", " ".join(self.sources.values())))
+        return name in self._words
 
     def _note(self, ending: str, detail: str) -> Fault:
         self.fault = self.fault or Fault(ending, detail)

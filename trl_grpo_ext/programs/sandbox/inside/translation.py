@@ -96,18 +96,26 @@ _FUNCTIONS = (
 class Translation:
     """The judge's conversion of objects that are not plain data, for a single program.
 
+    Args:
+        program: The program.
+        is_named: Returns whether the tests name an exception class; of packages, they get only those.
+
     Attributes:
         given: Functions and objects of the tests that the program may use, by number.
         classes: Stand-ins for program classes, and test classes that the program has created too, by number.
     """
 
-    def __init__(self, program: Requester) -> None:
+    def __init__(self, program: Requester, is_named: Callable[[str], bool]) -> None:
         self.given = Table()
         self._classes_of_tests = Table()
         self._described: dict[type, ClassOfTests] = {}
         self._exceptions_of_tests = Table()
         self._exceptions = Exceptions(
-            self._write_class, self._read_class, _without_expected, known=self._known_error
+            self._write_class,
+            self._read_class,
+            _without_expected,
+            known=self._known_error,
+            is_named=is_named,
         )
         self._program = program
         self._objects: dict[int, Any] = {}

@@ -23,7 +23,6 @@ from trl_grpo_ext.programs.sandbox.inside.crossing.values import (
 Encoder: TypeAlias = Any
 Decoder: TypeAlias = Any
 
-# Records (kind V) are left out: they have no plain form.
 _ARRAY_KINDS = frozenset("biufcSUmMO")
 _TYPECODES = frozenset("bBuhHiIlLqQfd")
 
@@ -63,10 +62,47 @@ def _empty_array(typecode: Any) -> Any:
 def _empty_ndarray(head: Any) -> Any:
     kind, *shape = checked(head, tuple)
     numpy = importlib.import_module("numpy")
-    dtype = numpy.dtype(checked(kind, str))
-    if dtype.kind not in _ARRAY_KINDS or not all(type(size) is int for size in shape):
-        raise MalformedError("no array")
-    return numpy.empty(shape, dtype)
+    return numpy.empty(_checked_shape(shape), _dtype_of(kind))
+
+
+def _checked_shape(shape: Any) -> Any:
+    if not all(type(size) is int for size in shape):
+        raise MalformedError("no shape of an array")
+    return shape
+
+
+def _described(dtype: Any) -> Any:
+    """Describe the type of an array's items: its code, or the name, type and shape of each field of a record."""
+    if dtype.names is None:
+        return dtype.str
+    fields = ((name, dtype[name]) for name in dtype.names)
+    return tuple((name, _described(each.base), each.shape) for name, each in fields)
+
+
+def _dtype_of(described: Any) -> Any:
+    numpy = importlib.import_module("numpy")
+    if type(described) is not tuple:
+        dtype = numpy.dtype(checked(described, str))
+        if dtype.kind not in _ARRAY_KINDS:
+            raise MalformedError("no array")
+        return dtype
+    fields = []
+    for name, kind, shape in described:
+        fields.append((checked(name, str), _dtype_of(kind), _checked_shape(shape)))
+    dtype = numpy.dtype(fields)
+    if not is_sendable(dtype):
+        raise MalformedError("no record")
+    return dtype
+
+
+def is_sendable(dtype: Any) -> bool:
+    """Return whether arrays of a type cross: not raw bytes, and no records one of whose fields has no items."""
+    if dtype.names is None:
+        return dtype.kind in _ARRAY_KINDS
+    fields = [dtype[name] for name in dtype.names]
+    return bool(fields) and all(
+        is_sendable(each.base) and 0 not in each.shape for each in fields
+    )
 
 
 SUBCLASSES: set[type] = set()
@@ -90,7 +126,9 @@ CONTAINERS: dict[str, Container] = {
     "SimpleNamespace": Container(SimpleNamespace),
     "instance": Container(object, type),
     "array": Container(_empty_array, lambda value: value.typecode),
-    "ndarray": Container(_empty_ndarray, lambda value: (value.dtype.str, *value.shape)),
+    "ndarray": Container(
+        _empty_ndarray, lambda value: (_described(value.dtype), *value.shape)
+    ),
 }
 
 
@@ -98,7 +136,7 @@ def tag_of_library(value: Any) -> str | None:
     """Return the tag of an array or SimpleNamespace, which crosses by contents; None for other objects."""
     kind = type(value)
     if kind is of_module("numpy", "ndarray") or kind in SUBCLASSES:
-        return "ndarray" if value.dtype.kind in _ARRAY_KINDS else None
+        return "ndarray" if is_sendable(value.dtype) else None
     if kind is of_module("array", "array"):
         return "array"
     return "SimpleNamespace" if kind is SimpleNamespace else None
@@ -137,8 +175,7 @@ def refill(decoder: Decoder, value: Any, data: Json) -> None:
     elif isinstance(value, of_module("array", "array")):
         value[:] = type(value)(value.typecode, held)
     elif isinstance(value, of_module("numpy", "ndarray")):
-        numpy = importlib.import_module("numpy")
-        value[...] = numpy.array(held, dtype=value.dtype).reshape(value.shape)
+        value[...] = _array_of(held, value.dtype).reshape(value.shape)
     else:
         state = dict(_pairs(held))
         # Names such as `__class__` would change what the object is.
@@ -146,6 +183,17 @@ def refill(decoder: Decoder, value: Any, data: Json) -> None:
             raise MalformedError("no name of an attribute")
         decoder.check_names(state)
         set_attributes(value, state)
+
+
+def _array_of(held: list[Any], dtype: Any) -> Any:
+    numpy = importlib.import_module("numpy")
+    if not dtype.hasobject:
+        return numpy.array(held, dtype=dtype)
+    # Item by item: numpy would take a list that is an item for another dimension.
+    array = numpy.empty(len(held), dtype)
+    for place, each in enumerate(held):
+        array[place] = each
+    return array
 
 
 def _pairs(held: list[Any]) -> Iterator[tuple[Any, Any]]:

@@ -1,7 +1,7 @@
 """Encode exceptions as JSON and decode them.
 
-Python's exception classes cross by name. Program classes have stand-ins in the judge, like other classes (see
-`remote_class`). Test classes have counterparts in the program; see `objects`.
+Exception classes of Python and of packages cross by name. Program classes have stand-ins in the judge, like other
+classes (see `remote_class`). Test classes have counterparts in the program; see `objects`.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ import builtins
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from functools import cache
+from types import ModuleType
 from typing import Any
 
 from trl_grpo_ext.programs.sandbox.inside.crossing.decoder import Decoder
@@ -17,6 +19,7 @@ from trl_grpo_ext.programs.sandbox.inside.crossing.encoder import Encoder
 from trl_grpo_ext.programs.sandbox.inside.crossing.values import (
     Json,
     MalformedError,
+    attributes,
     checked,
 )
 
@@ -36,29 +39,56 @@ BUILTIN = {
 }
 BUILTIN_NAMES = {kind: name for name, kind in reversed(BUILTIN.items())}
 CLASS_TAGS = ("exception", "library_exception", "my_exception")
-_NOT_SHARED = frozenset({"builtins", "bdb", "doctest", "pdb", "unittest"})
-"""Builtins, which cross by another tag, and modules whose exceptions control test runners: `unittest.SkipTest`."""
+_NOT_SHARED = frozenset(
+    (
+        *("builtins", "bdb", "doctest", "pdb", "unittest"),
+        *("pytest", "_pytest", "hypothesis"),
+        *("__main__", "solution", "tests", "trl_grpo_ext"),
+    )
+)
+"""Builtins, which cross by another tag, modules whose exceptions control test runners, and what each end has alone."""
 
 
 def of_library(module: Json, name: Json) -> type[Exception] | None:
-    """Find an exception class of Python's library by name; None if this end has not imported or may not share it."""
-    package = checked(module, str).partition(".")[0]
-    if package not in sys.stdlib_module_names or package in _NOT_SHARED:
+    """Find an exception class of Python's library or of a package by name.
+
+    Nothing is imported, and no code of a package is called. None if this end has not imported the class, if it may not
+    be shared, or if it is not made like Python's own exceptions.
+    """
+    home = sys.modules.get(checked(module, str))
+    if not isinstance(home, ModuleType) or _root_of(module) in _NOT_SHARED:
         return None
-    kind = getattr(sys.modules.get(module), checked(name, str), None)
+    # A module's own `__getattr__` could import more.
+    kind = vars(home).get(checked(name, str))
     if not isinstance(kind, type) or not issubclass(kind, Exception):
+        return None
+    # Only the constructor of a group can give it its members.
+    if issubclass(kind, BaseExceptionGroup) and kind not in BUILTIN_NAMES:
         return None
     # A module may show another module's class under a name of its own.
     is_its_own = (kind.__module__, kind.__name__) == (module, name)
-    return kind if is_its_own else None
+    return kind if is_its_own and kind.__new__ is _python_base(kind).__new__ else None
 
 
 def is_shared(kind: Any) -> bool:
-    """Return whether an exception class exists at both ends and crosses by name."""
+    """Return whether an exception class may exist at both ends and crosses by name."""
     if kind in BUILTIN_NAMES:
         return True
     name = getattr(kind, "__module__", None)
     return type(name) is str and kind is of_library(name, kind.__name__)
+
+
+def _is_of_python(kind: type) -> bool:
+    """Return whether an exception class is of Python's library, so that both ends can have it or a base of it."""
+    return kind in BUILTIN_NAMES or _root_of(kind.__module__) in sys.stdlib_module_names
+
+
+def _root_of(module: str) -> str:
+    return module.partition(".")[0]
+
+
+def _python_base(kind: type[BaseException]) -> type[BaseException]:
+    return next(base for base in kind.__mro__ if base in BUILTIN_NAMES)
 
 
 class Counterpart:
@@ -70,6 +100,25 @@ class Counterpart:
         return self._message or BaseException.__str__(self)  # type: ignore[arg-type]
 
 
+_PACKAGES_OWN: dict[type, type[BaseException]] = {}
+"""Classes of packages by the classes that show a text for them; see `_with_text`."""
+
+
+@cache
+def _with_text(kind: Any) -> Any:
+    """Return the class itself, or a class that shows the message that crossed.
+
+    The latter if a package gives the class a text of its own: it may be made of private attributes, which do not cross.
+    """
+    is_pythons = kind.__str__ is _python_base(kind).__str__ or _is_of_python(kind)
+    if is_pythons or issubclass(kind, Counterpart):
+        return kind
+    names = {"__module__": kind.__module__, "__qualname__": kind.__qualname__}
+    made = type(kind.__name__, (Counterpart, kind), names)
+    _PACKAGES_OWN[made] = kind
+    return made
+
+
 class Exceptions:
     """Encoding and decoding of exceptions at either end.
 
@@ -79,6 +128,7 @@ class Exceptions:
         shown: Replaces an exception, or one inside it, by what the other end may see.
         number_of: Returns the number of an exception inside another: a cause, a context or a member of a group.
         known: Returns the exception that stands for such a number, given the decoded one and its number.
+        is_named: Returns whether this end may get a package's class of this name.
     """
 
     def __init__(
@@ -88,38 +138,44 @@ class Exceptions:
         shown: Callable[[BaseException], BaseException] = lambda error: error,
         number_of: Callable[[BaseException], int | None] = lambda error: None,
         known: Callable[[Any, Json], BaseException] = lambda error, number: error,
+        is_named: Callable[[str], bool] = lambda name: True,
     ) -> None:
         self._write_class = write_class
         self._read_class = read_class
         self._shown = shown
         self._number_of = number_of
         self._known = known
+        self._is_named = is_named
 
     def encode_class(self, kind: type[BaseException], encoder: Encoder) -> Json:
         """Encode an exception class.
 
-        A class of Python's library crosses by name, together with its base, which replaces it where the other end has
-        not imported it.
+        A class of Python's library or of a package crosses by name, together with a replacement for an end that has not
+        imported it: a base of Python's class, a stand-in for a package's.
         """
+        kind = _PACKAGES_OWN.get(kind, kind)
         if kind in BUILTIN_NAMES:
             return {"exception": BUILTIN_NAMES[kind]}
         if not is_shared(kind):
             return self._write_class(encoder, kind)
-        base = next(base for base in kind.__bases__ if issubclass(base, BaseException))
-        return {
-            "library_exception": [
-                kind.__module__,
-                kind.__name__,
-                self.encode_class(base, encoder),
-            ]
-        }
+        if _is_of_python(kind):
+            base = next(base for base in kind.__bases__ if issubclass(base, BaseException))
+            other = self.encode_class(base, encoder)
+        else:
+            other = self._write_class(encoder, kind)
+        return {"library_exception": [kind.__module__, kind.__name__, other]}
 
     def decode_class(self, data: Json) -> type[BaseException]:
         """Decode an exception class encoded by the other end."""
         ((tag, payload),) = checked(data, dict).items()
         if tag == "library_exception":
-            module, name, base = checked(payload, list)
-            return of_library(module, name) or self.decode_class(base)
+            module, name, other = checked(payload, list)
+            # Read in any case: later messages name a class that was described here by its number.
+            replacement = self.decode_class(other)
+            found = of_library(module, name)
+            if found is None or not (_is_of_python(found) or self._is_named(name)):
+                return replacement
+            return found
         kind = BUILTIN[payload] if tag == "exception" else self._read_class(data)
         if not issubclass(kind, BaseException):
             raise MalformedError("no exception class")
@@ -174,7 +230,8 @@ class Exceptions:
 
     def _encode_inner(self, error: BaseException, encoder: Encoder, depth: int) -> Json:
         """Encode a cause, context or group member, with a number if its class is none of Python's own."""
-        number = None if is_shared(type(error)) else self._number_of(error)
+        is_known = is_shared(type(error)) and _is_of_python(type(error))
+        number = None if is_known else self._number_of(error)
         return self.encode_error(error, encoder, number, depth + 1)
 
     def decode_error(
@@ -201,9 +258,7 @@ class Exceptions:
         state = dict(zip(checked(names, list), decoder.decode_all(attributes), strict=True))
         decoder.check_names(state)
         for name, value in state.items():
-            is_public = checked(name, str).isidentifier() and not name.startswith("_")
-            is_own = is_public and not hasattr(BaseException, name)
-            if is_own or name == "__notes__":
+            if _may_be_set(error, checked(name, str)):
                 # Some attributes of Python's own exceptions are read-only, or take values of one type only.
                 with suppress(AttributeError, TypeError):
                     BaseException.__setattr__(error, name, value)
@@ -224,6 +279,15 @@ class Exceptions:
         )
 
 
+def _may_be_set(error: BaseException, name: str) -> bool:
+    """Return whether a received attribute may be set; a setter would be code of a package."""
+    if name == "__notes__":
+        return True
+    is_public = name.isidentifier() and not name.startswith("_")
+    has_setter = isinstance(getattr(type(error), name, None), property)
+    return is_public and not hasattr(BaseException, name) and not has_setter
+
+
 def renew(known: BaseException, error: BaseException) -> None:
     """Copy a newly decoded exception's state into a known exception."""
     vars(known).update(vars(error))
@@ -232,7 +296,7 @@ def renew(known: BaseException, error: BaseException) -> None:
 
 
 def _rebuild(
-    cls: type[BaseException],
+    cls: Any,
     message: Json,
     args: list[Any] | None,
     members: list[BaseException],
@@ -244,13 +308,14 @@ def _rebuild(
     values = (text,) if args is None else tuple(args)
     if not all(map(_is_plain, values)):
         raise MalformedError("arguments of an exception")
+    cls = _with_text(cls)
     try:
-        error = cls.__new__(cls, *values)
+        error: BaseException = cls.__new__(cls, *values)
         # Python's own `__init__` takes these arguments, and fills in fields such as `lineno`.
         if cls in BUILTIN_NAMES:
             error.__init__(*values)  # type: ignore[misc]
-        # The constructor of OSError keeps the file name out of `args`.
-        if not isinstance(error, OSError):
+        # The constructor of OSError keeps the file name out of `args`; a subclass may leave all to its own `__init__`.
+        if not isinstance(error, OSError) or not error.args:
             BaseException.__setattr__(error, "args", values)
     except Exception:
         # UnicodeDecodeError, for example, needs five arguments.
@@ -275,9 +340,7 @@ def _attributes(error: BaseException) -> dict[str, Any]:
         if hasattr(type(error), name) and value is not None and isinstance(value, _PLAIN):
             found[name] = value
     own = {
-        name: value
-        for name, value in getattr(error, "__dict__", {}).items()
-        if not name.startswith("_")
+        name: value for name, value in attributes(error).items() if not name.startswith("_")
     }
     # What a generator returns travels in this exception.
     if isinstance(error, StopIteration):

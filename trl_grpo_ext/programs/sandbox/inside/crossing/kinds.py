@@ -17,6 +17,7 @@ from functools import lru_cache
 from types import MappingProxyType, ModuleType
 from typing import Any, NamedTuple
 
+from trl_grpo_ext.programs.sandbox.inside.crossing.containers import is_sendable
 from trl_grpo_ext.programs.sandbox.inside.crossing.values import (
     MAX_FIELDS,
     TYPE_NAMES,
@@ -90,6 +91,13 @@ def _pattern_of(pattern: Any, flags: Any) -> Any:
     return re.compile(pattern, checked(flags, int))
 
 
+def _record_of(array: Any) -> Any:
+    is_record = isinstance(array, of_module("numpy", "ndarray")) and array.dtype.names
+    if not is_record or array.shape != ():
+        raise MalformedError("no record")
+    return array[()]
+
+
 def _bounds(value: Any) -> tuple[Any, ...]:
     return value.start, value.stop, value.step
 
@@ -110,6 +118,10 @@ NAMEDTUPLE = Kind(
     None,
     _namedtuple_of,
 )
+RECORD = Kind(
+    "record", lambda value: (of_module("numpy", "asarray")(value),), None, _record_of
+)
+"""An item of one of numpy's structured arrays."""
 TYPE = Kind("type", lambda value: (TYPE_NAMES[value],), (str,), TYPES.__getitem__)
 
 KINDS: dict[type, Kind] = {
@@ -188,6 +200,9 @@ _BY_TEXT = {
 def kind_of_library(value: Any) -> Kind | None:
     """Return conversion rules for a value of Python's library; None for other objects."""
     kind = type(value)
+    if kind is of_module("numpy", "void"):
+        is_record = value.dtype.names is not None and is_sendable(value.dtype)
+        return RECORD if is_record else None
     found = EXACT.get(kind)
     # The first part counts: Python 3.13 defines the classes of pathlib in `pathlib._local`.
     if found is None and _BY_TEXT.get(kind.__name__) == kind.__module__.partition(".")[0]:
@@ -235,7 +250,16 @@ def _by_text(name: str, module: str) -> Kind:
 BY_TAG: dict[str, Kind] = {
     **{
         each.tag: each
-        for each in (INT, FLOAT, TEXT, NAMEDTUPLE, TYPE, *KINDS.values(), *EXACT.values())
+        for each in (
+            INT,
+            FLOAT,
+            TEXT,
+            NAMEDTUPLE,
+            RECORD,
+            TYPE,
+            *KINDS.values(),
+            *EXACT.values(),
+        )
     },
     **{name: _by_text(name, module) for name, module in _BY_TEXT.items()},
 }

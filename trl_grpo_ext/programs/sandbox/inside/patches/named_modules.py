@@ -49,6 +49,8 @@ def named_modules(texts: Iterable[str]) -> Iterator[ModuleType]:
     paths: set[str] = set()
     roots = set(sys.stdlib_module_names)
     for node in nodes:
+        if isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            roots.add(root_of(node.module))
         if not isinstance(node, ast.Import):
             continue
         for alias in node.names:

@@ -146,14 +146,24 @@ def _watch_all(program: ProgramProxy, texts: list[str]) -> None:
 
 
 def _watch(program: ProgramProxy, module: ModuleType) -> None:
-    """Repeat in the program every attribute assignment to a module."""
+    """Repeat in the program every attribute assignment to a module, but those that its own code makes.
+
+    `warnings.catch_warnings`, for example, sets and restores attributes of `warnings`.
+    """
+    own = root_of(module.__name__)
     originals: dict[str, Any] = {}
 
     class Watched(ModuleType):
+        def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+            # Python makes each module that it imports by `type(sys)`.
+            return ModuleType(*args, **kwargs)
+
         def __setattr__(self, name: str, value: Any) -> None:
             originals.setdefault(name, vars(self).get(name, MISSING))
             super().__setattr__(name, value)
             if name.startswith("__") or name in _OWN or isinstance(value, ModuleType):
+                return
+            if root_of(_module_of(sys._getframe(1))) == own:
                 return
             if value is originals[name]:
                 program.request("unpatch", module.__name__, name)
@@ -168,16 +178,26 @@ def _watch(program: ProgramProxy, module: ModuleType) -> None:
     module.__class__ = Watched
 
 
+def _module_of(frame: FrameType) -> str:
+    """Return the name of the module that sets an attribute, by itself or through `set_both` below."""
+    while frame.f_globals is globals() and frame.f_back is not None:
+        frame = frame.f_back
+    return str(frame.f_globals.get("__name__"))
+
+
 def _watch_classes(program: ProgramProxy) -> None:
     """Forward to the program the attributes that patches set in library classes, such as `pathlib.Path.exists`.
 
     A class cannot be watched like a module, so this function replaces `setattr` and `delattr`, which patches call.
+    A module that only a patch names, as in `patch("requests.get")`, is watched from its first patch on.
     """
     set_attribute = setattr
     delete_attribute = delattr
     originals: dict[tuple[type, str], Any] = {}
 
     def set_both(target: Any, name: str, value: Any, /) -> None:
+        if _is_unwatched(target, sys._getframe(1)):
+            _watch(program, target)
         place = _place_in_library(target, name, sys._getframe(1))
         if place:
             originals.setdefault((target, name), vars(target).get(name, MISSING))
@@ -194,6 +214,16 @@ def _watch_classes(program: ProgramProxy) -> None:
             program.request("unpatch", *place)
 
     builtins.setattr, builtins.delattr = set_both, delete_both
+
+
+def _is_unwatched(target: Any, caller: FrameType) -> bool:
+    """Test if a test's patch sets an attribute of a module that program and tests share, and that is not watched."""
+    if type(target) is not ModuleType or caller.f_globals.get("__name__") not in _PATCHERS:
+        return False
+    name = target.__name__
+    # A module that the tests have made themselves has no specification.
+    is_imported = target.__spec__ is not None and sys.modules.get(name) is target
+    return is_imported and root_of(name) not in NEVER_WATCHED
 
 
 def _place_in_library(target: Any, name: str, caller: FrameType) -> tuple[str, str] | None:
