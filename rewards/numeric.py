@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, ClassVar, Literal, NamedTuple, get_args
 
+from trl_grpo_ext.answers.asked_expression import value_of_expression
 from trl_grpo_ext.answers.find.asked import (
     asked_unit,
     asks_percentage,
@@ -223,13 +224,15 @@ class NumericVerifier(AnswerVerifier[Golds]):
         found = super().find(sample)
         if self.answer_from != "marked" or found.problem:
             return found
+        said = (sample.prefill or "") + sample.text
+        values = [value_of_expression(one, (), said, prompt) for one in found.answers]
+        found = FinalAnswer(tuple(values), found.marks)
         unread = [
             answer for answer in found.answers if not isinstance(self._read(answer), Amount)
         ]
         if not any(_is_sentence(answer, question_of(prompt)) for answer in unread):
             return found
         # A marked sentence is read as the sentence alone is.
-        said = (sample.prefill or "") + sample.text
         return math_answer(marked_sentence(said) or said, prompt=prompt)
 
     def read_gold(self, row: Mapping[str, Any]) -> Golds | str:

@@ -8,6 +8,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from trl_grpo_ext.answers.asked_expression import value_of_expression
 from trl_grpo_ext.answers.find.asked import (
     as_asked,
     in_asked_scale,
@@ -146,7 +147,8 @@ def ask(
     golds = tuple(in_sterling(gold, prompt) for gold in golds)
     answers = []
     for answer in found.answers:
-        answers.append(without_asked_rate(in_sterling(answer, prompt), golds, prompt))
+        value = value_of_expression(answer, golds, (prefill or "") + completion, prompt)
+        answers.append(without_asked_rate(in_sterling(value, prompt), golds, prompt))
     found = FinalAnswer(tuple(answers), found.marks)
     pairs = []
     for answer, gold in itertools.product(found.answers, golds):
