@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 from trl_grpo_ext.answers.compare.amounts import DECIMALS, apart, measured
-from trl_grpo_ext.answers.compare.forms import assigned, is_equation
+from trl_grpo_ext.answers.compare.forms import assigned, is_equation, named
 from trl_grpo_ext.answers.find.asked import known_numbers, numbers
 from trl_grpo_ext.answers.find.values import FORMULA
 from trl_grpo_ext.answers.read.answer import read
@@ -29,9 +29,11 @@ from trl_grpo_ext.answers.read.tree import (
     Number,
     Relation,
     Symbol,
+    Words,
     children,
     rebuilt,
     symbols,
+    walk,
 )
 
 # Longer answers state no single expression.
@@ -95,10 +97,13 @@ def value_of_expression(
         expression, value, text = value, expression, sides[0]
     is_stated = (
         isinstance(measured(value)[0], Number)
-        and symbols(expression)
-        and not isinstance(expression, Symbol)
+        and _has_letters(expression)
+        and not named(expression)
     )
-    if not is_stated or (assigned(node) and not before):
+    given = assigned(node)
+    # The comparison reads a value behind a name, a + b = 7, by itself.
+    is_label = given is not None and given[0] != Words("")
+    if not is_stated or (is_label and not before):
         return answer
     said = completion[-MAX_SAID:]
     clause = _PARTS.split(_before(equation, said))[-1]
@@ -129,7 +134,12 @@ def _asked_expressions(prompt: str) -> tuple[Node, ...]:
         if formula:
             text = next(filter(None, formula.groups()), formula[0])
             found.append(read(text).node)
-    return tuple(one for one in found if symbols(one))
+    return tuple(filter(_has_letters, found))
+
+
+def _has_letters(node: Node) -> bool:
+    """Check whether an expression contains a letter, `x + 4`, or a function's value, `f(3) + 2`."""
+    return any(named(one) and not isinstance(one, Words) for one in walk(node))
 
 
 def _is_named(equation: str, said: str, prompt: str, value: str) -> bool:
@@ -146,7 +156,8 @@ def _is_named(equation: str, said: str, prompt: str, value: str) -> bool:
     if _SAYS.search(before) and not _OF_STEP.search(before):
         return True
     earlier = said.rpartition(equation)[0]
-    return symbols(read(equation).node) <= _told(earlier).keys()
+    letters = symbols(read(equation).node)
+    return bool(letters) and letters <= _told(earlier).keys()
 
 
 def _is_false(expression: Node, value: Node, said: str) -> bool:

@@ -209,10 +209,13 @@ class Judge:
 
 def _is_rounded(relation: Relation, one: Node, other: Node) -> bool:
     """Check whether the sign of an approximation stands before a rounding of the side before it: `x = 46.67 ≈ 47`."""
-    places = [place for place, side in enumerate(relation.sides) if side in (one, other)]
-    return "~" in relation.signs[min(places, default=0) : max(places, default=0)] and (
-        is_rounding(one, other)
+    sides = list(relation.sides)
+    # Of sides that are repeated, the last: 4 * 18 ≈ 4 * 18 = 80
+    end = max((place for place, side in enumerate(sides) if side == other), default=0)
+    begin = max(
+        (place for place, side in enumerate(sides[:end]) if side == one), default=end
     )
+    return "~" in relation.signs[begin:end] and is_rounding(one, other)
 
 
 def _is_rate(one: Node, other: Node) -> bool:
