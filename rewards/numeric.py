@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, ClassVar, Literal, NamedTuple, get_args
 
+from trl_grpo_ext.answers.asked_expression import value_of_expression
+from trl_grpo_ext.answers.compare.roundings import is_rounding
 from trl_grpo_ext.answers.find.asked import (
     asked_unit,
     asks_percentage,
@@ -50,7 +53,7 @@ from trl_grpo_ext.verdict import Status, Verdict
 Percent = Literal["fraction", "number", "either"]
 PERCENTS: tuple[str, ...] = get_args(Percent)
 # The signs between the sides of an equation.
-_EQUALS = re.compile(r"(?<![<>!\\])[=≈]|\\approx\b")
+_EQUALS = re.compile(r"(?<![<>!\\~])[=≈]|~=|\\approx\b")
 # "There are 5 apples", "Hence, 5 apples", "Sure! It's 5", "5 apples are left", "7 + 8 = 15. So 15", not an amount
 # such as "5 red apples".
 _SENTENCE = re.compile(
@@ -223,13 +226,15 @@ class NumericVerifier(AnswerVerifier[Golds]):
         found = super().find(sample)
         if self.answer_from != "marked" or found.problem:
             return found
+        said = (sample.prefill or "") + sample.text
+        values = [value_of_expression(one, (), said, prompt) for one in found.answers]
+        found = FinalAnswer(tuple(values), found.marks)
         unread = [
             answer for answer in found.answers if not isinstance(self._read(answer), Amount)
         ]
         if not any(_is_sentence(answer, question_of(prompt)) for answer in unread):
             return found
         # A marked sentence is read as the sentence alone is.
-        said = (sample.prefill or "") + sample.text
         return math_answer(marked_sentence(said) or said, prompt=prompt)
 
     def read_gold(self, row: Mapping[str, Any]) -> Golds | str:
@@ -322,11 +327,14 @@ class NumericVerifier(AnswerVerifier[Golds]):
         if len(text) > MAX_CHARS:
             return "not_a_number"
         *sides, last = _EQUALS.split(text)
+        signs = _EQUALS.findall(text)
         amount = self._read_side(last)
-        if isinstance(amount, Amount) and any(
-            _differs(self._read_side(side), amount) for side in sides
-        ):
-            return "not_a_number"
+        if not isinstance(amount, Amount):
+            return amount
+        for place, side in enumerate(sides):
+            is_near = set(signs[place:]) != {"="}
+            if _differs(self._read_side(side), amount, is_near=is_near):
+                return "not_a_number"
         return amount
 
     def _read_side(self, text: str) -> Amount | str:
@@ -405,8 +413,11 @@ def _value(node: Node) -> tuple[Fraction | None, bool]:
     return None, False
 
 
-def _differs(side: Amount | str, last: Amount) -> bool:
-    """Test if a side of an equation is a number far from the last side; different units are not compared."""
+def _differs(side: Amount | str, last: Amount, *, is_near: bool) -> bool:
+    """Test if a side of an equation is a number far from the last side; different units are not compared.
+
+    If `≈` stands between them, the last side may be any rounding of the side: `86 ≈ 90`.
+    """
     if isinstance(side, str):
         return False
     if side.unit.measures != last.unit.measures and NONE not in (side.unit, last.unit):
@@ -414,11 +425,12 @@ def _differs(side: Amount | str, last: Amount) -> bool:
     scale = Fraction(1)
     if NONE not in (side.unit, last.unit):
         scale = side.unit.factor / last.unit.factor
-    return all(
-        abs(one * scale - other) > ROUNDING * abs(other)
-        for one in side.values
-        for other in last.values
-    )
+    for one, other in itertools.product(side.values, last.values):
+        if abs(one * scale - other) <= ROUNDING * abs(other):
+            return False
+        if is_near and is_rounding(Number(one * scale), Number(other)):
+            return False
+    return True
 
 
 def _in_percent(gold: Amount, said: Amount) -> tuple[Amount, Amount]:

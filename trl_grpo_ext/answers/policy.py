@@ -24,6 +24,7 @@ from trl_grpo_ext.answers.compare.forms import (
     remainder,
     stem,
 )
+from trl_grpo_ext.answers.compare.roundings import is_rounding
 from trl_grpo_ext.answers.find.values import FORMULA
 from trl_grpo_ext.answers.read.answer import Answer, read
 from trl_grpo_ext.answers.read.spelling import spelled
@@ -185,7 +186,10 @@ class Judge:
                 continue
             decimals = APPROXIMATE if "~" in relation.signs else self.comparison.decimals
             values = _values(relation)
+            is_last = "~" in relation.signs and self._is_last(gold, values)
             for one, other in combinations(values, 2):
+                if is_last and _is_rounded(relation, one, other):
+                    continue
                 are_constant = (not symbols(one) and not symbols(other)) or isinstance(
                     one, Opaque
                 )
@@ -197,6 +201,21 @@ class Judge:
                 if not same(one, other) and not same(other, one):
                     return True
         return False
+
+    def _is_last(self, gold: Answer, values: Sequence[Node]) -> bool:
+        """Check whether the last of an equation's values is the gold."""
+        return bool(values) and self.comparison.same(_said(gold.node), values[-1])
+
+
+def _is_rounded(relation: Relation, one: Node, other: Node) -> bool:
+    """Check whether the sign of an approximation stands before a rounding of the side before it: `x = 46.67 ≈ 47`."""
+    sides = list(relation.sides)
+    # Of sides that are repeated, the last: 4 * 18 ≈ 4 * 18 = 80
+    end = max((place for place, side in enumerate(sides) if side == other), default=0)
+    begin = max(
+        (place for place, side in enumerate(sides[:end]) if side == one), default=end
+    )
+    return "~" in relation.signs[begin:end] and is_rounding(one, other)
 
 
 def _is_rate(one: Node, other: Node) -> bool:

@@ -8,6 +8,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from trl_grpo_ext.answers.asked_expression import value_of_expression
 from trl_grpo_ext.answers.find.asked import (
     as_asked,
     in_asked_scale,
@@ -148,7 +149,8 @@ def ask(
     golds = tuple(with_unit_apart(in_sterling(gold, prompt), spoken) for gold in golds)
     answers = []
     for answer in found.answers:
-        said = with_unit_apart(in_sterling(answer, prompt), spoken)
+        value = value_of_expression(answer, golds, (prefill or "") + completion, prompt)
+        said = with_unit_apart(in_sterling(value, prompt), spoken)
         answers.append(without_asked_rate(said, golds, prompt))
     found = FinalAnswer(tuple(answers), found.marks)
     pairs = []

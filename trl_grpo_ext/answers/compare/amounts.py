@@ -140,13 +140,13 @@ def apart(gold: Node, answer: Node, decimals: int) -> bool:
         (True, False, False)
     """
     try:
-        one, other = _at_a_point(gold), _at_a_point(answer)
+        one, other = at_a_point(gold), at_a_point(answer)
         return abs(one - other) > APART * max(abs(one), abs(other)) + 2 * 10.0**-decimals
     except (ArithmeticError, LookupError, ValueError):
         return False
 
 
-def _at_a_point(node: Node) -> complex:
+def at_a_point(node: Node) -> complex:
     """Evaluate a node at a fixed point: each variable's name gives its value in [1, 3).
 
     Raises:
@@ -165,7 +165,7 @@ def _at_a_point(node: Node) -> complex:
         case Apply("base", (Number(value), Number(base))):
             return float(int(str(value), int(base)))
         case Apply(name, arguments):
-            return _ARITHMETIC[name](*map(_at_a_point, arguments))
+            return _ARITHMETIC[name](*map(at_a_point, arguments))
     raise LookupError
 
 

@@ -127,7 +127,7 @@ _ASKS_PERCENTAGE = re.compile(
     re.IGNORECASE,
 )
 _PENCE = re.compile(r"\b(?:pence|penny)\b|\d\s?p\b", re.IGNORECASE)
-_POUNDS = re.compile(r"\bpounds?\b(?:\s+sterling\b)?", re.IGNORECASE)
+_POUNDS = re.compile(r"(?<!\\)\bpounds?\b(?:\s+sterling\b)?", re.IGNORECASE)
 # How many dozen, in millions
 _SCALE = "|".join(SCALES)
 _ASKED_SCALE = re.compile(rf"\bhow many ({_SCALE})s?\b|\bin ({_SCALE})s\b", re.IGNORECASE)

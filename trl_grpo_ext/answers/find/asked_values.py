@@ -89,7 +89,14 @@ _REASON = re.compile(
 )
 _AND = re.compile(
     r"\sand\s(?=(?:is|are|was|were|has|have|had|gets?|got|costs?|takes?|keeps?|pays?)\s"
-    r"|\S*\d\S*\s+(?:[a-z]+\s+)?(?:is|are|was|were|remains?|stay|do|have)\b)",
+    # "The sum of 10 and 15 is 25" joins two numbers.
+    r"|(?<!\d\sand\s)(?<!\d,\sand\s)\S*\d\S*\s+(?:[a-z]+\s+)?"
+    r"(?:is|are|was|were|remains?|stay|do|have)\b)",
+    re.IGNORECASE,
+)
+# A subject that goes on behind "and": "The difference between -3°C and 8°C is".
+_OF_BOTH = re.compile(
+    r"\bthe\s(?:[a-z()]+\s){1,4}(?:of|between)\s(?:the\s)?[^\s\d]*\d\S*(?:\s[a-z]+)?$",
     re.IGNORECASE,
 )
 _COMPARES = re.compile(
@@ -326,7 +333,8 @@ def _parts(sentence: str) -> list[Span]:
     """Split a sentence into clauses. Verb phrases such as "and has 40% left" form clauses too."""
     parts = []
     for one in clauses_of(sentence):
-        cuts = [joint.start() for joint in _AND.finditer(sentence, one.start, one.end)]
+        joints = [joint.start() for joint in _AND.finditer(sentence, one.start, one.end)]
+        cuts = [cut for cut in joints if not _OF_BOTH.search(sentence, one.start, cut)]
         bounds = [one.start, *cuts, one.end]
         parts += [Span(start, end) for start, end in pairwise(bounds)]
     return parts

@@ -86,6 +86,10 @@ _TIED = re.compile(
     r"|of|for|like|followed (?:closely )?by)\s+$",
     re.IGNORECASE,
 )
+# Another name that a sentence's end denies: "Canberra, not Sydney", "Canberra (not Sydney)".
+_NOT_OTHER = re.compile(
+    r"(?:,\s+|\s\()(?:and\s+)?not\s+(?:the\s+)?[A-Z][^,;:()]{0,40}\)?[\s.!]*$"
+)
 _THAN = re.compile(r"\bthan\s+(?:\S+\s+){0,2}$")
 _REASONED = re.compile(r"(?<!and)(?<!,),?\s+(?:because|since)\s|,\s+as\s")
 # "so it is the faster one": what is concluded of the name before it.
@@ -105,7 +109,10 @@ _REASON = re.compile(
     re.IGNORECASE,
 )
 _OPEN = any_of(CONDITION, DOUBT, "would")
-_FRAGMENT = re.compile(r",?\s+(?:since|because|as|by|with)\b")
+# What follows a name alone: a reason, or an apposition: "Bob, who is 15", "Shop B, at 75 cents a pen".
+_FRAGMENT = re.compile(
+    r",?\s+(?:since|because|as|by|with)\b|,\s+(?:who\s|at\s[^\w\s]?\d)(?!.*(?:\b(?:or|not|never)\b|n['’]t))"
+)
 # Another subject beside the name: "Tom has 3 and Ann has 5".
 _ANOTHER = re.compile(
     r"\b(?:and|but|while|whereas)\s+(?:the\s+)?(?:[A-Z]\w+|the other|he|she|they)\s+"
@@ -252,10 +259,12 @@ def names(sentence: str, name: str, prompt: str = "") -> bool:
 
 
 def _without_rest(sentence: str, name: re.Pattern[str]) -> str:
-    """Remove the names that follow a sentence's name in an order, and the reason for the name."""
-    for beginning in (_FOLLOWED, _REASONED):
+    """Remove the names that follow a sentence's name in an order, a denied name, and the reason for the name."""
+    for beginning in (_FOLLOWED, _REASONED, _NOT_OTHER):
         rest = beginning.search(sentence)
-        if rest and name.search(sentence, 0, rest.start()):
+        if not rest or not name.search(sentence, 0, rest.start()):
+            continue
+        if beginning is not _NOT_OTHER or not name.search(rest[0]):
             sentence = sentence[: rest.start()]
     return sentence
 

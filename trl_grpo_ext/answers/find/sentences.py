@@ -137,10 +137,14 @@ _BEFORE_VALUE = re.compile(
 _WHERE = re.compile(r",?\s+(?:where|with|for (?:all|any|some|every))\b.*$", re.DOTALL)
 # A sign of mathematics.
 _SIGN = re.compile(r"[\d=\\^+∈$∞π√]")
-# Between calculations that are steps: "3 * 4 = 12, and 12 + 2 = 14".
-_NEXT_STEP = re.compile(r"(?:,|(?<=[A-Za-z]);)\s+(?:(?:and|then)\b)?|\b(?:and|then)\b")
+# Between calculations that are steps: "3 * 4 = 12, and 12 + 2 = 14", "3a = 15, so a = 5".
+_THEN = rf"(?:and|then|{THEREFORE}|giving|yielding|leading to)\b"
+_NEXT_STEP = re.compile(
+    rf"[,;]\s+(?:and\s+)?(?:{_THEN})?|\b{_THEN}|→|⇒|[=-]>|\\(?:to|implies|[Rr]ightarrow)\b"
+)
 # The unit or the counted things of a step: "0.5 g = 500 mg".
 _THINGS = re.compile(r"(?<=\d)\s(?:[A-Za-z]{2,}|[gmhsL])\b")
+_TWO_NUMBERS = re.compile(r"\s*[\d.,]+\s*=\s*[\d.,]+\s*")
 _LETTER = re.compile(r"[A-Za-z]")
 _SOLVED = re.compile(r"([A-Za-z])\s*=\s*[^A-Za-z=]+")
 # A unit without a space, which the reader would take for letters.
@@ -459,6 +463,9 @@ def _last_step(sentence: str) -> str:
         or not is_equation
         or not (solved or not _LETTER.search(working + _THINGS.sub("", result)))
     ):
+        return ""
+    # 0.5 = 500
+    if any(map(_TWO_NUMBERS.fullmatch, steps)):
         return ""
     for step in (_THINGS.sub("", step) for step in steps):
         if (

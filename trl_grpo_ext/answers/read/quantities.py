@@ -17,7 +17,7 @@ from trl_grpo_ext.answers.read.units import NONE, Unit, is_unit, raised_by, unit
 _OHM = {"Omega": "ohm"}
 # 36 m long
 _SIDES = ("long", "wide", "high", "tall", "deep")
-_BEHIND_UNITS = (",", ";", "/", "^", "and", "or", *_SIDES)
+_BEHIND_UNITS = (",", ";", "/", "^", "and", "or", "altogether", *_SIDES)
 _OF_AMOUNTS = ("^", "-", "*", "frac", "sqrt")
 TAILS = frozenset(("for", "where", "with", "when", "if", "forall", "such"))
 
@@ -79,11 +79,17 @@ class Quantities(Expressions):
 
     def _is_unit_at(self, ahead: int) -> bool:
         token = self.ahead(ahead)
-        # 135 minutes in total
-        if token.text == "in" and self.ahead(ahead + 1).text in ("total", "all"):
+        if self._is_in_total(ahead):
             return False
         return token.kind in ("word", "symbol", "function") and is_unit(
             _OHM.get(token.text, token.text)
+        )
+
+    def _is_in_total(self, ahead: int) -> bool:
+        """Check for words that sum up: `135 minutes in total`. Their "in" is no inch."""
+        return self.ahead(ahead).text == "in" and self.ahead(ahead + 1).text in (
+            "total",
+            "all",
         )
 
     def _exponent_of_unit(self) -> int:
@@ -202,7 +208,11 @@ class Quantities(Expressions):
             ):
                 break
             following = place + 1
-        at_end = after.kind in ("end", "close", "number") or after.text in _BEHIND_UNITS
+        at_end = (
+            after.kind in ("end", "close", "number")
+            or after.text in _BEHIND_UNITS
+            or self._is_in_total(following)
+        )
         return at_end and self._is_behind_amount()
 
     def _is_behind_amount(self) -> bool:

@@ -72,6 +72,9 @@ _USUAL: tuple[tuple[str, re.Pattern[str], str | Callable[[re.Match[str]], str]],
         re.compile(r"(\d)\s*+(?:\\text\s*+\{\s*+)?\(?(?:in )?base[ -](\d{1,2})\)?\s*+\}?"),
         r"\1_{\2}",
     ),
+    # Not the spaces of LaTeX around a sign: 3~=~3
+    ("~=", re.compile(r"~=(?!~)"), r"\\approx "),
+    (r"\pounds", re.compile(r"\\pounds(?![A-Za-z])\s*"), "£"),
     ("0x", re.compile(r"(?<![\w.])0x([\dA-Fa-f]+)(?![\w.])"), r"\1_{16}"),
     ("0b", re.compile(r"(?<![\w.])0b([01]+)(?![\w.])"), r"\1_{2}"),
     (
