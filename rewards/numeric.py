@@ -17,6 +17,7 @@ from trl_grpo_ext.answers.find.asked import (
     with_asked_amount,
     without_asked_rate,
 )
+from trl_grpo_ext.answers.find.asked_thing import with_asked_thing
 from trl_grpo_ext.answers.find.asked_values import stems
 from trl_grpo_ext.answers.find.final_answer import (
     AnswerFrom,
@@ -222,18 +223,18 @@ class NumericVerifier(AnswerVerifier[Golds]):
     def find(self, sample: Sample) -> FinalAnswer:
         """Find the final answer; of sentences, marked or not, the value that the last one concludes with."""
         prompt = last_message(sample.prompt)
-        # Read only if the question asks for a scale.
-        golds = (one for gold in self.golds(sample.row) for one in gold_texts(gold))
+        golds = [one for gold in self.golds(sample.row) for one in gold_texts(gold)]
         text = in_asked_scale(sample.text, golds, prompt)
         if text != sample.text:
             sample = replace(sample, text=text)
         found = super().find(sample)
-        if self.answer_from != "marked" or found.problem:
+        if self.answer_from != "marked":
             return found
         said = (sample.prefill or "") + sample.text
-        return with_asked_amount(
-            self._last_said(found, said, prompt), last_sentence(said[-MAX_SAID:]), prompt
-        )
+        if not found.problem:
+            found = self._last_said(found, said, prompt)
+        found = with_asked_thing(found, golds, said, prompt)
+        return with_asked_amount(found, last_sentence(said[-MAX_SAID:]), prompt)
 
     def _last_said(self, found: FinalAnswer, said: str, prompt: str) -> FinalAnswer:
         """Return the value that a completion's last sentence concludes with, if an answer is a sentence itself."""

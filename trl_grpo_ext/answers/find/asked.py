@@ -196,7 +196,7 @@ def question_of(prompt: str) -> str:
 
 
 @lru_cache(maxsize=256)
-def _task_of(prompt: str) -> str:
+def task_of(prompt: str) -> str:
     """Return a prompt's task without a question mark; empty if none is found."""
     found = _TASK.search(prompt[-MAX_PROMPT:])
     return found[0] if found else ""
@@ -352,7 +352,7 @@ def in_asked_scale(text: str, golds: Iterable[str], prompt: str) -> str:
 @lru_cache(maxsize=256)
 def _asked_scale(prompt: str) -> str:
     """Return the scale that a question asks for, such as `dozen`; empty without one, or with several."""
-    question = question_of(prompt) or _task_of(prompt)
+    question = question_of(prompt) or task_of(prompt)
     scales = {(found[1] or found[2]).lower() for found in _ASKED_SCALE.finditer(question)}
     return scales.pop() if len(scales) == 1 else ""
 
@@ -484,7 +484,7 @@ def asked_unit(given: Unit, prompt: str, *, is_whole: bool) -> str:
     question = question_of(prompt)
     if _PERCENT.search(question):
         return "percent"
-    asked = _units_asked(question or _task_of(prompt), is_whole=is_whole)
+    asked = _units_asked(question or task_of(prompt), is_whole=is_whole)
     if _AGE.search(question) and not _SHORT_AGES.search(prompt):
         asked = {**asked, "years": unit("years")}
     if given not in asked.values():
@@ -733,7 +733,7 @@ def without_asked_rate(answer: str, golds: tuple[str, ...], prompt: str) -> str:
     is_money = "$" in answer or any(map(is_currency, (*_WORD.findall(answer), *answer)))
     if not is_money or len(_NUMBER.findall(answer)) != 1:
         return answer
-    asked = _ASKED_RATE.search(question_of(prompt) or _task_of(prompt))
+    asked = _ASKED_RATE.search(question_of(prompt) or task_of(prompt))
     if asked is None or _unit_of(asked[1]) != _unit_of(found["unit"]):
         return answer
     # `\text{ dollars per hour}` keeps its dollars.
