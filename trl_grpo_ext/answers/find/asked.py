@@ -168,6 +168,20 @@ _CENTS = re.compile(r"(?<!nearest )\bcents?\b|¢", re.IGNORECASE)
 # Words for a power of a length, by the further powers.
 _POWERS = {"area|surface": 1, "volume|capacity": 2}
 _WORD = re.compile(r"[A-Za-z]+")
+# A span in hours and minutes, and as a clock shows it.
+_SPAN = re.compile(
+    r"(\d{1,3})\s?h(?:ou)?r?s?,?\s(?:and\s)?(\d{1,2})\s?m(?:in(?:ute)?s?)?\.?",
+    re.IGNORECASE,
+)
+# The share of each and the rest: "6 each, 2 left", "6 with 2 left over".
+_SHARED = re.compile(
+    r"(\d{1,9})(?:\s[a-z]{3,})?(?:\seach(?:,|\sand|,?\swith)|,?\swith)\s(\d{1,9})(?:\s[a-z]{3,})?"
+    r"\s(?:left(?:\s?over)?|over|remain(?:s|ing)?)\.?",
+    re.IGNORECASE,
+)
+# A longer text holds more than two numbers.
+MAX_PAIR = 60
+_CLOCK = re.compile(r"(\d{1,3}):([0-5]\d)")
 _RATIO_OF = re.compile(
     r"\bratio of (?:the )?(?:number of )?(\w+) to (?:the )?(?:number of )?(\w+)",
     re.IGNORECASE,
@@ -295,6 +309,30 @@ def as_asked(gold: str, answer: str, prompt: str) -> str:
         if isinstance(asked, Number):
             return f"{gold} {name}".strip()
     return gold
+
+
+def is_same_pair(gold: str, answer: str) -> bool:
+    """Check for a gold's span as a clock shows it, or for its share and rest in other words.
+
+    Examples:
+        >>> is_same_pair("2 hours 5 minutes", "2:05"), is_same_pair("6 each, 2 left", "6 with 2 left over")
+        (True, True)
+        >>> is_same_pair("6 each, 2 left", "6 R 2"), is_same_pair("6 each, 2 left", "2 R 6")
+        (True, False)
+    """
+    if len(gold) > MAX_PAIR or len(answer) > MAX_PAIR:
+        return False
+    shared = _SHARED.fullmatch(gold)
+    given = read(answer).node if shared else None
+    if shared and isinstance(given, Remainder):
+        rest = [str(given.quotient.value), str(given.rest.value)]
+        return rest == [shared[1], shared[2]]
+    span = None if shared else _SPAN.fullmatch(gold)
+    told = _SHARED.fullmatch(answer) if shared else _CLOCK.fullmatch(answer)
+    pair = shared or span
+    if not pair or not told:
+        return False
+    return list(map(int, pair.groups())) == list(map(int, told.groups()))
 
 
 def _is_count_in_percent(asked: Node, given: Node, prompt: str) -> bool:
