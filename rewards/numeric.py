@@ -17,18 +17,22 @@ from trl_grpo_ext.answers.find.asked import (
     in_asked_scale,
     in_sterling,
     question_of,
+    with_asked_amount,
     without_asked_rate,
 )
+from trl_grpo_ext.answers.find.asked_thing import with_asked_thing
 from trl_grpo_ext.answers.find.asked_values import stems
 from trl_grpo_ext.answers.find.final_answer import (
     AnswerFrom,
     FinalAnswer,
     check_answer_from,
 )
+from trl_grpo_ext.answers.find.last_sentence import last_sentence
 from trl_grpo_ext.answers.find.math_answer import math_answer
 from trl_grpo_ext.answers.find.sentences import marked_sentence
 from trl_grpo_ext.answers.golds import gold_texts
 from trl_grpo_ext.answers.judge import OUT_OF
+from trl_grpo_ext.answers.policy import is_given
 from trl_grpo_ext.answers.read.answer import Answer, read
 from trl_grpo_ext.answers.read.number_words import in_digits
 from trl_grpo_ext.answers.read.signal_words import DOUBT
@@ -67,6 +71,8 @@ _DIGIT = re.compile(r"\d")
 _STEP = re.compile(r"=|[.!]\s")
 # Sides of an equation that differ by a larger share are not equal: 16 / 3 = 5.33.
 ROUNDING = Fraction(1, 100)
+# Characters at the end of a completion that are searched for its last sentence.
+MAX_SAID = 1_000
 # No honest number is longer.
 MAX_CHARS = 400
 
@@ -96,10 +102,11 @@ class Amount(NamedTuple):
 
 
 class Golds(NamedTuple):
-    """Golds of a row, and its prompt, in which the question may name a unit."""
+    """Golds of a row, its prompt, in which the question may name a unit, and the golds as texts."""
 
     amounts: tuple[Amount, ...]
     prompt: str
+    texts: tuple[str, ...]
 
 
 def _is_sentence(answer: str, question: str) -> bool:
@@ -153,6 +160,7 @@ class NumericVerifier(AnswerVerifier[Golds]):
     | `1.5 km` with the gold `1500 m` | CORRECT, 1 | |
     | `1500 km`, `1500 kg`, `1500 apples` with the gold `1500 m` | INCORRECT, 0 | `other_unit` |
     | `1500 minutes` to "How many seconds is that?" | INCORRECT, 0 | `other_unit` |
+    | `25 minutes` to "How many seconds are 25 minutes?" | INCORRECT, 0 | `unevaluated` |
     | `1500 K` | INCORRECT, 0 | `other_unit`: it may be thousands; with this unit in the gold 1 |
     | `1500 thousands`, `1500 M`, `1500 pi` | UNPARSEABLE, 0 | `not_a_number` |
     | `nan`, `inf`, `1/0` | UNPARSEABLE, 0 | `not_a_number` |
@@ -218,17 +226,22 @@ class NumericVerifier(AnswerVerifier[Golds]):
     def find(self, sample: Sample) -> FinalAnswer:
         """Find the final answer; of sentences, marked or not, the value that the last one concludes with."""
         prompt = last_message(sample.prompt)
-        # Read only if the question asks for a scale.
-        golds = (one for gold in self.golds(sample.row) for one in gold_texts(gold))
+        golds = [one for gold in self.golds(sample.row) for one in gold_texts(gold)]
         text = in_asked_scale(sample.text, golds, prompt)
         if text != sample.text:
             sample = replace(sample, text=text)
         found = super().find(sample)
-        if self.answer_from != "marked" or found.problem:
+        if self.answer_from != "marked":
             return found
         said = (sample.prefill or "") + sample.text
-        values = [value_of_expression(one, (), said, prompt) for one in found.answers]
-        found = FinalAnswer(tuple(values), found.marks)
+        if not found.problem:
+            values = [value_of_expression(one, (), said, prompt) for one in found.answers]
+            found = self._last_said(FinalAnswer(tuple(values), found.marks), said, prompt)
+        found = with_asked_thing(found, golds, said, prompt)
+        return with_asked_amount(found, last_sentence(said[-MAX_SAID:]), prompt)
+
+    def _last_said(self, found: FinalAnswer, said: str, prompt: str) -> FinalAnswer:
+        """Return the value that a completion's last sentence concludes with, if an answer is a sentence itself."""
         unread = [
             answer for answer in found.answers if not isinstance(self._read(answer), Amount)
         ]
@@ -249,7 +262,8 @@ class NumericVerifier(AnswerVerifier[Golds]):
         read = tuple(amount for amount in amounts if amount is not None)
         if not read:
             return "gold_not_a_number"
-        return Golds(read, prompt)
+        texts = tuple(text for gold in golds for text in gold_texts(gold))
+        return Golds(read, prompt, texts)
 
     def _gold(self, gold: Any) -> Amount | None:
         if isinstance(gold, bool):
@@ -287,7 +301,8 @@ class NumericVerifier(AnswerVerifier[Golds]):
             return unreadable(said)
         differences = {self._difference(one, said, gold.prompt) for one in gold.amounts}
         if "" in differences:
-            return right(answer)
+            copies = (is_given(text, one, gold.prompt) for one in gold.texts)
+            return wrong("unevaluated", answer=answer) if all(copies) else right(answer)
         if "other_unit" in differences:
             return wrong("other_unit", answer=answer)
         return wrong("not_equal", answer=answer)

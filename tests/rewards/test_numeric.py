@@ -170,7 +170,9 @@ def test_tolerances_and_percents_are_exact(
             ["70% or 30%", "70% failed, so 30% passed.", "<think>70%</think>30%"],
         ),
         ("Write 0.35 as a percentage.", 35, ["35%", "35"], ["0.35", "0.35%"]),
-        ("Write 35% as a decimal.", 0.35, ["0.35", "35%"], ["35"]),
+        ("Write 35% as a decimal.", 0.35, ["0.35", "35% = 0.35"], ["35", "35%"]),
+        ("How many inches are in 3 feet?", 36, ["3 feet (36 inches)"], ["3 feet", "3 ft"]),
+        ("How many eggs are in 3 dozen?", 36, ["3 dozen = 36"], ["3 dozen eggs"]),
         ("What does it cost after a discount of 30 percent?", 70, ["70"], ["70%", "0.7"]),
         (
             "If the percentage of boys is 30, how many boys are among 50 pupils?",

@@ -25,6 +25,7 @@ from trl_grpo_ext.answers.compare.forms import (
     stem,
 )
 from trl_grpo_ext.answers.compare.roundings import is_rounding
+from trl_grpo_ext.answers.find.asked import asks_percentage, is_given_amount
 from trl_grpo_ext.answers.find.values import FORMULA
 from trl_grpo_ext.answers.read.answer import Answer, read
 from trl_grpo_ext.answers.read.spelling import spelled
@@ -39,6 +40,7 @@ from trl_grpo_ext.answers.read.tree import (
     Quantity,
     Relation,
     Symbol,
+    Time,
     Words,
     is_exact,
     rename,
@@ -75,11 +77,11 @@ _ARGUMENTS = frozenset(("x", "y", "z", "t", "u", "s", "theta"))
 Echo = Literal["", "part", "whole"]
 _SPACING = re.compile(r"[\s{}$]|\\[,;:! ]|\\(?:left|right)")
 _REDUCED = r"simplif(?:y|ied)|simplest|lowest terms|reduced?"
-# Words of a prompt that asks to rewrite a number in another form.
+# Words of a prompt that asks to rewrite a number or a time in another form.
 _OTHER_FORM = re.compile(
     rf"\b(?:{_REDUCED}|rationali[sz]e|rounded?|nearest|convert(?:ed)?|mixed number"
     r"|(?:scientific|standard) (?:notation|form)|(?:decimal|significant) (?:places|figures|digits)"
-    r"|(?:as|in|into|to) an? (?:\w+ )?(?:fraction|decimal|percent(?:age)?))\b",
+    r"|(?:12|24)-hour|(?:as|in|into|to) an? (?:\w+ )?(?:fraction|decimal|percent(?:age)?))\b",
     re.IGNORECASE,
 )
 
@@ -101,6 +103,7 @@ _OPERATION = re.compile(r"[-+*/^]|\\|[\d)]\(|sqrt")
 # Signs that an answer may add to a formula, or leave out, without any work.
 _OPTIONAL = re.compile(r"\\(?:cdot|times)(?![A-Za-z])|[()\[\]\\*]")
 _TERM = re.compile(r"[-+]?[^-+]+")
+_LAST_ZEROS = re.compile(r"(\.\d{0,30}?)0{1,30}(?!\d)")
 _TWO_TERMS = re.compile(
     r"(?:\\[dt]?frac\s*\{)?(\d{1,9})(?:\s*(?:/|:|to|\\div|\}\s*\{)\s*)(\d{1,9})\}?",
     re.IGNORECASE,
@@ -338,7 +341,9 @@ def is_unevaluated(gold: Answer, answer: Answer, *, echo: str = "") -> bool:
     point. For any other gold, an answer may use only the gold's own operators. A formula copied from the prompt is
     refused: `(x+5)(x-2)` if the prompt asks to expand it, `15/20` if the prompt asks to reduce it.
     """
-    if echo == "whole" and isinstance(answer.node, Apply | Number | Relation):
+    if echo == "whole" and isinstance(
+        answer.node, Apply | Number | Quantity | Relation | Time
+    ):
         return True
     asked = gold.node if isinstance(gold.node, Logic) else _said(gold.node)
     given = _said(answer.node)
@@ -493,8 +498,8 @@ def echo(answer: str, gold: str, prompt: str) -> Echo:
 
     The result is `whole` if the answer equals a formula of the prompt, whatever its delimiters, brackets and signs of
     multiplication, unless the gold, or a side of the gold, equals a formula too. A number counts as a copy only if the
-    prompt asks for another form of the number and the gold has other digits. Any other answer whose text occurs in the
-    prompt is a `part`.
+    prompt asks for another form of the number and the gold has other digits; an amount, if it asks for another unit.
+    Any other answer whose text occurs in the prompt is a `part`.
 
     Examples:
         >>> echo("2^{10}", "1024", "What is 2^{10}?"), echo("2^{10}", "1024", "How many subsets has a set of ten?")
@@ -517,22 +522,44 @@ def echo(answer: str, gold: str, prompt: str) -> Echo:
     said = unspaced(answer)
     if not said or not prompt:
         return ""
+    if is_given(answer, gold, prompt):
+        return "whole"
     is_part = said in unspaced(prompt)
     if isinstance(read(answer).node, Number):
-        is_other = (
-            _digits(answer) != _digits(gold) and _OTHER_FORM.search(prompt) is not None
-        )
-        return (
-            "whole"
-            if is_part and is_other and _stands_alone(said, unspaced(prompt))
-            else ""
-        )
+        return ""
     if any(
         _repeats(answer, gold, asked)
         for asked in (_formulas(prompt), _plain_formulas(prompt))
     ):
         return "whole"
     return "part" if is_part else ""
+
+
+def is_given(answer: str, gold: str, prompt: str) -> bool:
+    """Check whether an answer is the prompt's own number or amount, though the prompt asks for another form or unit.
+
+    Examples:
+        >>> is_given("0.35", "35%", "Write 0.35 as a percentage."), is_given("0.35", "0.35", "Is it 0.35 or 35%?")
+        (True, False)
+        >>> [is_given(said, "36 inches", "How many inches are in 3 feet?") for said in ("3 ft", "36 in", "1 yd")]
+        [True, False, False]
+    """
+    match read(answer).node:
+        case Number() | Time():
+            is_asked = False
+        case Apply("%"):
+            is_asked = asks_percentage(prompt)
+        case _:
+            return is_given_amount(answer, gold, prompt)
+    said = unspaced(answer).replace("\\%", "%")
+    given = unspaced(prompt)
+    return (
+        not is_asked
+        and said in given
+        and _digits(answer) != _digits(gold)
+        and _OTHER_FORM.search(prompt) is not None
+        and _stands_alone(said, given)
+    )
 
 
 def _is_prime_product(text: str) -> bool:
@@ -560,8 +587,9 @@ def _is_reducible(text: str) -> bool:
 
 
 def _digits(text: str) -> str:
-    """Return the digits of a written number, without signs and points."""
-    return "".join(filter(str.isdigit, spelled(text)))
+    """Return the digits of a written number, without signs, points and the last zeros of a decimal."""
+    exact = _LAST_ZEROS.sub(r"\1", spelled(text))
+    return "".join(filter(str.isdigit, exact))
 
 
 def _stands_alone(number: str, text: str) -> bool:

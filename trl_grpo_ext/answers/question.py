@@ -13,6 +13,7 @@ from trl_grpo_ext.answers.find.asked import (
     as_asked,
     in_asked_scale,
     in_sterling,
+    is_same_pair,
     with_question,
     without_asked_rate,
 )
@@ -163,8 +164,9 @@ def _pairs(answer: str, gold: str, prompt: str, settings: Settings) -> list[Pair
     """Pair an answer with a gold, and with the question's option that the gold names."""
     pairs = []
     for accepted in filter(None, (gold, option_said(gold, answer, prompt))):
+        asked = as_asked(in_order(accepted, answer), answer, prompt)
         pair = Pair(
-            as_asked(in_order(accepted, answer), answer, prompt),
+            answer if is_same_pair(accepted, answer) else asked,
             answer,
             settings.accepted,
             settings.decimals,

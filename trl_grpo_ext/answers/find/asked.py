@@ -8,9 +8,10 @@ from dataclasses import replace
 from functools import lru_cache
 
 from trl_grpo_ext.answers.find.asked_rounding import as_rounded
-from trl_grpo_ext.answers.find.final_answer import FinalAnswer
+from trl_grpo_ext.answers.find.final_answer import FinalAnswer, after_thinking
 from trl_grpo_ext.answers.read.answer import read
 from trl_grpo_ext.answers.read.number_words import SCALES, in_digits
+from trl_grpo_ext.answers.read.spelling import without_text_commands
 from trl_grpo_ext.answers.read.tree import (
     Apply,
     Collection,
@@ -33,7 +34,7 @@ _NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
 _QUESTION = re.compile(r"(?:[^.?!\n]|\.(?=\d))*\?[^?]*\Z")
 # A task without a question mark: "Find the area in square metres."
 _TASK = re.compile(
-    r"(?:\A|[.!\n])\s*(?:find|calculate|compute|convert|determine|work out|express|give)\b[^?]*\Z",
+    r"(?:\A|[.!\n])\s*(?:find|calculate|compute|convert|change|determine|work out|express|write|state|give)\b[^?]*\Z",
     re.IGNORECASE,
 )
 # km/h, square metres, degrees Celsius, cm^2; a capital letter alone is rather a name: "in A"
@@ -43,15 +44,22 @@ _UNIT_NAME = (
 )
 # Words that may follow the unit in mid-question: "What distance in km does she cover?"
 _AFTER_UNIT = (
-    r"does|do|did|is|are|was|were|will|would|can|could|should|must|has|have|had|that|which|of|the|for|to|if|from|between"
+    r"does|do|did|is|are|was|were|will|would|can|could|should|must|has|have|had|that|which|and|of|the|for|to|if|from|between"
     r"|at|on|by|after|he|she|it|they|we|you|each|[a-z]+ing"
 )
 _UNIT = re.compile(
     r"(?:\b(?:how many(?:\s+(?:total|more|fewer|additional|extra))?"
     r"|(?:what(?:['’]s|\s\w+)|find|calculate|compute|determine|give)\s+the\s+(?:total\s+)?number of"
-    r"|(?:answer|give|express\w*|measured)\b[^.?]{0,30}\bin|convert\b[^?\n]{1,60}\sto)|,\s+in)"
+    r"|(?:answer|give|express\w*|measured)\b[^.?]{0,30}\bin|(?:convert|change)\b[^?\n]{1,60}\s(?:in)?to)|,\s+in)"
     rf"\s+{_UNIT_NAME}|\bin\s+(?!second\b){_UNIT_NAME}\s*(?:[?.),]|\Z|\s(?:{_AFTER_UNIT})\b)"
     rf"|\bnearest\s+{_UNIT_NAME}",
+    re.IGNORECASE,
+)
+# A letter alone, such as L, is a unit behind a number.
+_UNIT_BEHIND = _UNIT_NAME.replace("(?-i:[a-z])", "[a-z]")
+# An amount in a prompt: "3 feet", "a 5-foot plank", "$3.50", "90°".
+_GIVEN_AMOUNT = re.compile(
+    rf"([$€£]\s?)?(?<![\d.,])({_NUMBER.pattern})(\^\{{?\\circ|°(?![CF])|[\s-]{{0,2}}{_UNIT_BEHIND})?",
     re.IGNORECASE,
 )
 # Names with another meaning: degrees of an angle or of a temperature, pounds of weight or of money.
@@ -160,6 +168,20 @@ _CENTS = re.compile(r"(?<!nearest )\bcents?\b|¢", re.IGNORECASE)
 # Words for a power of a length, by the further powers.
 _POWERS = {"area|surface": 1, "volume|capacity": 2}
 _WORD = re.compile(r"[A-Za-z]+")
+# A span in hours and minutes, and as a clock shows it.
+_SPAN = re.compile(
+    r"(\d{1,3})\s?h(?:ou)?r?s?,?\s(?:and\s)?(\d{1,2})\s?m(?:in(?:ute)?s?)?\.?",
+    re.IGNORECASE,
+)
+# The share of each and the rest: "6 each, 2 left", "6 with 2 left over".
+_SHARED = re.compile(
+    r"(\d{1,9})(?:\s[a-z]{3,})?(?:\seach(?:,|\sand|,?\swith)|,?\swith)\s(\d{1,9})(?:\s[a-z]{3,})?"
+    r"\s(?:left(?:\s?over)?|over|remain(?:s|ing)?)\.?",
+    re.IGNORECASE,
+)
+# A longer text holds more than two numbers.
+MAX_PAIR = 60
+_CLOCK = re.compile(r"(\d{1,3}):([0-5]\d)")
 _RATIO_OF = re.compile(
     r"\bratio of (?:the )?(?:number of )?(\w+) to (?:the )?(?:number of )?(\w+)",
     re.IGNORECASE,
@@ -188,7 +210,7 @@ def question_of(prompt: str) -> str:
 
 
 @lru_cache(maxsize=256)
-def _task_of(prompt: str) -> str:
+def task_of(prompt: str) -> str:
     """Return a prompt's task without a question mark; empty if none is found."""
     found = _TASK.search(prompt[-MAX_PROMPT:])
     return found[0] if found else ""
@@ -255,8 +277,6 @@ def as_asked(gold: str, answer: str, prompt: str) -> str:
         ['37 degrees Celsius', '37']
         >>> [as_asked("84", "84%", asked) for asked in ("What is the score?", "What percentage is it?")]
         ['84 things', '84']
-        >>> [as_asked("2750", said, "Convert 2.75 kg to grams.") for said in ("2.75 kg", "2750 g")]
-        ['2750 things', '2750']
         >>> as_asked("1, 2", "2, 1", "Sort 2 and 1 from smallest to largest.")
         '(1, 2)'
         >>> as_asked("5 and 6", "between 5 and 6", "Between which two numbers is it?")
@@ -286,13 +306,33 @@ def as_asked(gold: str, answer: str, prompt: str) -> str:
         return _TEMPERATURE.sub(" degrees", gold)
     if isinstance(given, Quantity) and isinstance(asked, Number | Quantity):
         name = asked_unit(given.unit, prompt, is_whole=gold.isdigit())
-        told = answer.rpartition("=")[2]
-        if name and known_numbers(prompt).issuperset(numbers(told)):
-            # "Convert 2.75 kg to grams" asks for another amount than the prompt's own.
-            return f"{gold} things"
         if isinstance(asked, Number):
             return f"{gold} {name}".strip()
     return gold
+
+
+def is_same_pair(gold: str, answer: str) -> bool:
+    """Check for a gold's span as a clock shows it, or for its share and rest in other words.
+
+    Examples:
+        >>> is_same_pair("2 hours 5 minutes", "2:05"), is_same_pair("6 each, 2 left", "6 with 2 left over")
+        (True, True)
+        >>> is_same_pair("6 each, 2 left", "6 R 2"), is_same_pair("6 each, 2 left", "2 R 6")
+        (True, False)
+    """
+    if len(gold) > MAX_PAIR or len(answer) > MAX_PAIR:
+        return False
+    shared = _SHARED.fullmatch(gold)
+    given = read(answer).node if shared else None
+    if shared and isinstance(given, Remainder):
+        rest = [str(given.quotient.value), str(given.rest.value)]
+        return rest == [shared[1], shared[2]]
+    span = None if shared else _SPAN.fullmatch(gold)
+    told = _SHARED.fullmatch(answer) if shared else _CLOCK.fullmatch(answer)
+    pair = shared or span
+    if not pair or not told:
+        return False
+    return list(map(int, pair.groups())) == list(map(int, told.groups()))
 
 
 def _is_count_in_percent(asked: Node, given: Node, prompt: str) -> bool:
@@ -350,7 +390,7 @@ def in_asked_scale(text: str, golds: Iterable[str], prompt: str) -> str:
 @lru_cache(maxsize=256)
 def _asked_scale(prompt: str) -> str:
     """Return the scale that a question asks for, such as `dozen`; empty without one, or with several."""
-    question = question_of(prompt) or _task_of(prompt)
+    question = question_of(prompt) or task_of(prompt)
     scales = {(found[1] or found[2]).lower() for found in _ASKED_SCALE.finditer(question)}
     return scales.pop() if len(scales) == 1 else ""
 
@@ -372,6 +412,106 @@ def known_numbers(prompt: str) -> frozenset[str]:
     return frozenset(numbers(in_digits(prompt[-MAX_KNOWN:])))
 
 
+@lru_cache(maxsize=256)
+def _known_amounts(prompt: str) -> frozenset[object]:
+    """Return a prompt's amounts with a unit, cached: each completion of the prompt looks them up."""
+    known = set()
+    text = without_text_commands(in_digits(prompt[-MAX_KNOWN:]))
+    for sign, number, behind in (
+        found.groups()[:3] for found in _GIVEN_AMOUNT.finditer(text)
+    ):
+        if sign:
+            known.add(_size_in_unit(read(sign + number).node))
+        if behind:
+            known.add(_size_in_unit(read(number + behind.replace("-", " ")).node))
+    return frozenset(known)
+
+
+def with_asked_amount(found: FinalAnswer, sentence: str, prompt: str) -> FinalAnswer:
+    """Take the sentence's equal amount in the asked unit for an amount of the prompt; the question's dozens are none.
+
+    Examples:
+        >>> for asked, text, answer in (
+        ...     ("How many inches are in 3 feet?", "3 feet (36 inches)", "3 feet"),
+        ...     ("How many eggs are in 3 dozen?", "There are 3 dozen eggs.", "36"),
+        ... ):
+        ...     found = with_asked_amount(FinalAnswer((answer,), ("text",)), text, asked)
+        ...     found.problem or found.answers[0]
+        '36 inches'
+        'no_answer'
+    """
+    if found.problem or len(found.answers) != 1:
+        return found
+    answer = found.answers[0]
+    sentence = after_thinking(sentence) or sentence
+    if "dozen" in sentence and _is_given_dozens(answer, sentence, question_of(prompt)):
+        return FinalAnswer(problem="no_answer")
+    if not is_given_amount(answer, "", prompt):
+        return found
+    given = read(answer).node
+    for told in _GIVEN_AMOUNT.finditer(in_digits(sentence)):
+        node = read(told[0]).node
+        is_asked = isinstance(node, Quantity) and not asked_unit(
+            node.unit, prompt, is_whole=False
+        )
+        if is_asked and _size(node) == _size(given):
+            return replace(found, answers=(told[0],))
+    return found
+
+
+def _is_given_dozens(answer: str, sentence: str, question: str) -> bool:
+    """Check for dozens of the question, "3 dozen" for "How many eggs are in 3 dozen?", without another number."""
+    told, given = set(numbers(sentence)), set(numbers(in_digits(question)))
+    is_new = "dozen" not in question or not told <= set(numbers(question))
+    return not is_new and given.issuperset(numbers(in_digits(answer)))
+
+
+def _size(node: Node) -> object:
+    """Return a quantity in its measures' first units: 3 feet and 36 inches have one size."""
+    match node:
+        case Quantity(Number(value), of):
+            return of.measures, value * of.factor
+    return None
+
+
+def _sizes(written: Iterable[str]) -> set[str]:
+    """Return numbers without the last zeros of decimals: 3.5 for 3.50."""
+    return {
+        number.rstrip("0").rstrip(".") if "." in number else number for number in written
+    }
+
+
+def _size_in_unit(node: Node) -> object:
+    """Return a quantity's value and unit, the same for 3 feet, 3 ft and 3.0 ft; None for other values."""
+    match node:
+        case Quantity(Number(value), of):
+            return value, of
+    return None
+
+
+def is_given_amount(answer: str, gold: str, prompt: str) -> bool:
+    """Check for an amount of the prompt in another unit than asked: `3 feet` for "How many inches are 3 feet?".
+
+    An answer that adds a number to the amount, or repeats the gold's number, is no copy.
+
+    Examples:
+        >>> asked = "Convert 2.75 kg to grams."
+        >>> [is_given_amount(said, "2750", asked) for said in ("2.75 kg", "2750 g", "2.75 kg = 2750 g", "0.00275 t")]
+        [True, False, False, False]
+    """
+    given = read(answer).node
+    if isinstance(given, Relation):
+        given = given.sides[-1]
+    told = numbers(in_digits(answer))
+    if not isinstance(given, Quantity) or not told or told == numbers(gold):
+        return False
+    if not _sizes(known_numbers(prompt)).issuperset(_sizes(told)):
+        return False
+    if not asked_unit(given.unit, prompt, is_whole=gold.isdigit()):
+        return False
+    return _size_in_unit(given) in _known_amounts(prompt) - {None}
+
+
 def numbers(text: str) -> list[str]:
     """List a text's numbers in digits, without thousands separators."""
     return [number.replace(",", "") for number in _NUMBER.findall(text)]
@@ -382,7 +522,7 @@ def asked_unit(given: Unit, prompt: str, *, is_whole: bool) -> str:
     question = question_of(prompt)
     if _PERCENT.search(question):
         return "percent"
-    asked = _units_asked(question or _task_of(prompt), is_whole=is_whole)
+    asked = _units_asked(question or task_of(prompt), is_whole=is_whole)
     if _AGE.search(question) and not _SHORT_AGES.search(prompt):
         asked = {**asked, "years": unit("years")}
     if given not in asked.values():
@@ -473,6 +613,9 @@ def with_question(
         '3:2'
     """
     if found.problem or len(found.answers) != 1:
+        return found
+    found = with_asked_amount(found, sentence, prompt)
+    if found.problem:
         return found
     question = question_of(prompt)
     answer = found.answers[0]
@@ -628,7 +771,7 @@ def without_asked_rate(answer: str, golds: tuple[str, ...], prompt: str) -> str:
     is_money = "$" in answer or any(map(is_currency, (*_WORD.findall(answer), *answer)))
     if not is_money or len(_NUMBER.findall(answer)) != 1:
         return answer
-    asked = _ASKED_RATE.search(question_of(prompt) or _task_of(prompt))
+    asked = _ASKED_RATE.search(question_of(prompt) or task_of(prompt))
     if asked is None or _unit_of(asked[1]) != _unit_of(found["unit"]):
         return answer
     # `\text{ dollars per hour}` keeps its dollars.

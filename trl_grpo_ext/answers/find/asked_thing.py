@@ -7,9 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from trl_grpo_ext.answers.find.asked import OPPOSITES, question_of
+from trl_grpo_ext.answers.find.asked import OPPOSITES, numbers, question_of, task_of
+from trl_grpo_ext.answers.find.asked_values import stems
 from trl_grpo_ext.answers.find.final_answer import FinalAnswer
-from trl_grpo_ext.answers.find.last_sentence import ending, said
+from trl_grpo_ext.answers.find.hedges import is_hedged
+from trl_grpo_ext.answers.find.last_sentence import ending, last_sentence, said
 from trl_grpo_ext.answers.find.named_values import Part, is_same, spelling, told_values
 from trl_grpo_ext.answers.read.answer import read
 from trl_grpo_ext.answers.read.tree import Number, Quantity
@@ -21,6 +23,8 @@ MAX_END = 1_000
 # Words of two phrases that are compared, and words between a phrase and the joint.
 MAX_PHRASE = 7
 MAX_GAP = 2
+# A longer sentence does more than tell two counts.
+MAX_COUNTS = 200
 # Phrases with a gap, or with a comma or a full stop between them, are at least as long.
 MIN_PHRASE = 3
 
@@ -48,15 +52,54 @@ _GENDERS = (("men", "women"), ("boys", "girls"), ("males", "females"))
 # Before things of a kind, in phrases that otherwise differ: "120 cups on Monday and 25% more on Tuesday".
 _BEFORE_THINGS = frozenset(("on", "in", "at", "for"))
 _COMPARES = re.compile(
-    r"\b(?:more|less|fewer|differ\w*|than|how much \w+er)\b", re.IGNORECASE
+    r"\b(?:more|less|fewer|differ\w*|than|how much (?!(?:wat|pap|butt|silv|copp)er)\w+er)\b",
+    re.IGNORECASE,
 )
 # A question without its conditions: "If Ben has 8, how many does Ann have?" asks about Ann alone.
 _ASKING = re.compile(
     r"\b(?:how|what|which|who)\b.*?(?=\s(?:if|when|since|given)\s|\?|\Z)",
     re.IGNORECASE | re.DOTALL,
 )
+# A last sentence that is bold as a whole.
+_BOLD_END = re.compile(r"(?:\A|\n|[.!]\s)\*\*[^*\n]{8,}\*\*\s*\Z")
+_UNMARKED = ((), ("whole_text",), ("text",), ("last_expression",))
 _SEVERAL = re.compile(r",\s|\sand\s")
 _BOXED = re.compile(r"\$?\\boxed\{((?:[^{}]|\{[^{}]*\})*)\}\$?")
+_COUNT = r"[$€£]?\d[\d.,]*(?<![.,])%?"
+# Two counts with a word for each: "She gets 34 right and 6 wrong", "90 are sold, 30 remain", "width = 5, length = 8".
+_TWO_COUNTS = re.compile(
+    rf"(?:\W*(?:[Oo]ut )?[Oo]f \D{{0,20}}{_COUNT}[^\d,]{{0,30}},)?"
+    rf"(?P<lead>[^\d,;]{{0,60}}?)(?<![\w.]){_COUNT}(?P<one>[^\d=]{{0,60}}?)"
+    rf"(?:[,;]\s(?:(?:and|but|while|with)\s)?|\.?\s(?:and|but|while)\s)(?P<mid>[^\d,;]{{0,40}})(?<![\w.]){_COUNT}(?P<two>[^\d=]{{0,60}})"
+)
+_COUNTED = re.compile(r"\bhow many\s+([a-z]{3,})", re.IGNORECASE)
+# A name of one letter: "How old is A?"
+_LETTER_NAME = re.compile(r"\b[B-HJ-Z]\b|\bA\b(?=\s(?:is|has|gets?|costs?|=)|\W*\Z)")
+_CONTENT = re.compile(r"[a-z]{3,}|\b[A-Z]\b", re.IGNORECASE)
+# Words that say the same of a count, by the word that stands for all.
+_SAME = {
+    word: words[0]
+    for words in (
+        "left leav remain keep kept unsold unread uneaten".split(),  # noqa: SIM905
+        "wrong incorrect incorrectly".split(),  # noqa: SIM905
+        "right correct correctly".split(),  # noqa: SIM905
+    )
+    for word in words
+}
+_TASK_END = re.compile(r"\s(?:of|if|when|given|for|with)\s")
+_INTRODUCES = re.compile(
+    r"\W*(?:(?:so|thus|then|and)\s)?(?:after|over|in|at|with|since|for|by|from|during|if|when|because|as|to)\s",
+    re.IGNORECASE,
+)
+# A counted thing right behind its number: "5 boxes are left".
+_COUNTS_THING = re.compile(r"\s+([a-z]{2,}[^s\W]s)\b(?<!\bwas)(?<!\bhas)")
+_TIMES = frozenset("second minute hour day week month year".split())  # noqa: SIM905
+_STILL = re.compile(r"\bstill\b|\byet to\b", re.IGNORECASE)
+# Words beside a count that tell nothing of it.
+_NO_PREDICATES = frozenset(
+    """now then still also only just exactly there here thus therefore hence which that total more less other each of
+    the are were been being get got gets have find has had out""".split()  # noqa: SIM905
+)
 
 
 class Token(NamedTuple):
@@ -83,10 +126,14 @@ def with_asked_thing(
         'no_answer'
     """
     are_amounts = all(isinstance(read(gold).node, Number | Quantity) for gold in golds)
-    if not prompt or not are_amounts or found.problem not in ("", "no_answer"):
+    if not prompt or not are_amounts or found.problem not in ("", "no_answer", "hedged"):
         return found
+    if found.marks in _UNMARKED or _BOLD_END.search(
+        completion, max(0, len(completion) - MAX_COUNTS)
+    ):
+        found = _of_asked_count(found, ending(completion)[-MAX_END:], prompt)
     things = contrasts(prompt)
-    if not things:
+    if not things or found.problem == "hedged":
         return found
     end = _BOXED.sub(r"\1", ending(completion)[-MAX_END:])
     for asked, others in things.items():
@@ -96,6 +143,93 @@ def with_asked_thing(
         told = told_values(", ".join(found.answers), parts) or told_values(end, parts)
         found = _of_asked(found, told)
     return found
+
+
+def _of_asked_count(found: FinalAnswer, end: str, prompt: str) -> FinalAnswer:
+    """Return the asked one of two counts in a last sentence: 30 of "90 are sold, 30 remain" for "How many are left?".
+
+    The question must have the word of one count alone.
+    """
+    if found.problem == "hedged" and is_hedged(_without_doubt(end)):
+        return found
+    sentence = last_sentence(end)
+    two = _TWO_COUNTS.fullmatch(sentence) if len(sentence) <= MAX_COUNTS else None
+    asking = _asking(prompt)
+    words = _words_of_counts(two, asking) if two else None
+    if words is None:
+        return found
+    told = told_values(_without_doubt(sentence), list(map(_part, words)))
+    # Counts of one kind are told apart by their words: "5 days" and "$40" are not.
+    are_alike = len({_kind_of(value) for value in told.values()}) == 1 and len(told) > 1
+    is_known = are_alike and set(numbers(told[0])) <= set(numbers(asking))
+    return _of_asked(found, told) if are_alike and not is_known else found
+
+
+def _kind_of(value: str) -> object:
+    """Return an amount's measures; None for a number."""
+    node = read(value).node
+    return node.unit.measures if isinstance(node, Quantity) else None
+
+
+def _words_of_counts(two: re.Match[str], asking: str) -> tuple[str, str] | None:
+    """Return a word of the asked count and a word of the other count; None if the question fits both, or neither."""
+    if not asking or _COMPARES.search(asking) or _INTRODUCES.match(two["lead"]):
+        return None
+    is_shared = not _CONTENT.search(two["mid"])
+    one = _predicates(two["one"] if is_shared else two["lead"] + two["one"])
+    other = _predicates(two["mid"] + two["two"])
+    noun = _COUNTED.search(asking)
+    thing = _predicates(noun[1]) if noun else {}
+    # "How many muffins are left?" asks for muffins only if no count is told as left.
+    for wanted in (_predicates(asking).keys() - thing.keys(), set(thing)):
+        in_one = wanted & (one.keys() - other.keys())
+        in_other = wanted & (other.keys() - one.keys())
+        if in_one or in_other:
+            break
+    held, rest = (one, other) if in_one else (other, one)
+    rivals = rest.keys() - thing.keys() - wanted - _NO_PREDICATES
+    if wanted == thing.keys():
+        # Of "40 people came and 10 stayed", both count people.
+        rivals = {stem for stem in rivals if _PLURAL.fullmatch(rest[stem])}
+    if bool(in_one) == bool(in_other) or not rivals:
+        return None
+    counted = _COUNTS_THING.match(two["one"] if in_one else two["two"])
+    # "8 bags and 6 apples" counts the asked apples elsewhere.
+    is_of_thing = not counted or _predicates(counted[1]).keys() & thing.keys()
+    if not is_of_thing and rest.keys() & thing.keys():
+        return None
+    return held[min(in_one or in_other)], rest[max(rivals)]
+
+
+def _part(word: str) -> Part:
+    """Build the part of a value that a word names, as the sentence has the word."""
+    return Part(re.compile(rf"\b{re.escape(_without_doubt(word))}\b"), "", "", "")
+
+
+def _without_doubt(text: str) -> str:
+    """Replace "wrong", which is no doubt beside a count, "6 are wrong", unlike beside an answer: "6 is wrong"."""
+    return re.sub(r"(?<!\bis )\b(?:wrong|incorrect(?:ly)?)\b", "mistaken", text)
+
+
+def _predicates(text: str) -> Mapping[str, str]:
+    """Return the words of a text that may tell counts apart, by their stems, with the same stem for left and remain."""
+    found = {}
+    for word in _CONTENT.findall(text):
+        for stem in stems(word) or ({word} if _LETTER_NAME.search(word) else ()):
+            if stem not in _TIMES:
+                found[_SAME.get(stem, stem)] = word
+    return found
+
+
+def _asking(prompt: str) -> str:
+    """Return the words with which a prompt asks; "left" instead of "still has to read"."""
+    question = question_of(prompt)
+    asked = _ASKING.search(question)
+    # "Find the width of a rectangle with length 8."
+    task = _TASK_END.split(task_of(prompt))[0]
+    asking = asked[0] if asked else question.partition("?")[0] or task
+    still = _STILL.search(asking)
+    return f"{asking[: still.start()]} left" if still else asking
 
 
 def _of_asked(found: FinalAnswer, told: Mapping[int, str]) -> FinalAnswer:

@@ -69,6 +69,11 @@ _SEVERAL = re.compile(" or | and |,")
 # Distinguishing words of a gold that the reader takes for a time of day or for counted things.
 _TELLING = frozenset(("loss", "losses", "gains", "profits"))
 _WORD = re.compile(r"[^\W\d_]+")
+# The first value or its name is denied: "It is not Jack 12, Jill 24".
+_DENIES_FIRST = re.compile(
+    r"[^\d,;]{0,80}?(?:n['’]t|\b(?:not|never))\s(?!only\b|just\b)(?:[^\W\d_]+:?\s){0,2}[^\w,;]{0,3}\d",
+    re.IGNORECASE,
+)
 # Up to three words behind an answer, unless a word such as "of" or "because" begins them.
 _BEHIND = re.compile(
     r"[\s*$)}]{0,4}(?<![\w.])(?!(?:an?|and|are|as|at|because|but|by|each|every|for|from|if|in|is|it|of|on|or|per|since|so"
@@ -161,7 +166,8 @@ def _with_all_values(
     if len(runs) == 1 and not is_hedged(sentence):
         return said(", ".join(runs[0]))
     values = said_values(sentence)
-    if len(values) not in sizes or is_hedged(sentence):
+    is_denied = _DENIES_FIRST.match(sentence) is not None
+    if len(values) not in sizes or is_hedged(sentence) or is_denied:
         return found
     sentence_names = _NAMED.findall(sentence)
     is_of_one_name = len(sentence_names) == len(values) and len(set(sentence_names)) == 1

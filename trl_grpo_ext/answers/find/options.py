@@ -300,7 +300,12 @@ def with_letter(
     """
     if not golds or not all(len(gold) == 1 and option(gold, prompt) for gold in golds):
         return found
-    chosen = choice_said(ending(completion).strip(), listed_options(prompt)).labels
+    options = listed_options(prompt)
+    # "A) 9" beside the option B) 9
+    end = ending(completion).strip()
+    if read_choice(end.rpartition("\n")[2], options).problem == DIFFER:
+        return FinalAnswer(problem="ambiguous")
+    chosen = choice_said(end, options).labels
     return said(min(chosen)) if len(chosen) == 1 else found
 
 
