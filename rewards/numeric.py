@@ -27,7 +27,7 @@ from trl_grpo_ext.answers.find.final_answer import (
     FinalAnswer,
     check_answer_from,
 )
-from trl_grpo_ext.answers.find.last_sentence import last_sentence
+from trl_grpo_ext.answers.find.last_sentence import MAX_SAID, last_sentence
 from trl_grpo_ext.answers.find.math_answer import math_answer
 from trl_grpo_ext.answers.find.sentences import marked_sentence
 from trl_grpo_ext.answers.golds import gold_texts
@@ -71,8 +71,6 @@ _DIGIT = re.compile(r"\d")
 _STEP = re.compile(r"=|[.!]\s")
 # Sides of an equation that differ by a larger share are not equal: 16 / 3 = 5.33.
 ROUNDING = Fraction(1, 100)
-# Characters at the end of a completion that are searched for its last sentence.
-MAX_SAID = 1_000
 # No honest number is longer.
 MAX_CHARS = 400
 

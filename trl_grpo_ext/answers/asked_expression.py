@@ -14,6 +14,7 @@ from functools import lru_cache
 from trl_grpo_ext.answers.compare.amounts import DECIMALS, apart, measured
 from trl_grpo_ext.answers.compare.forms import assigned, is_equation, named
 from trl_grpo_ext.answers.find.asked import known_numbers, numbers
+from trl_grpo_ext.answers.find.last_sentence import MAX_SAID
 from trl_grpo_ext.answers.find.values import FORMULA
 from trl_grpo_ext.answers.read.answer import read
 from trl_grpo_ext.answers.read.signal_words import (
@@ -38,9 +39,8 @@ from trl_grpo_ext.answers.read.tree import (
 
 # Longer answers state no single expression.
 MAX_CHARS = 200
-# Characters at the end of a prompt and of a completion that are searched.
+# Characters at the end of a prompt that are searched.
 MAX_PROMPT = 1_000
-MAX_SAID = 1_000
 # Characters before an equation that are searched.
 MAX_BEFORE = 80
 # Words before an asked expression.
@@ -109,7 +109,9 @@ def value_of_expression(
     clause = _PARTS.split(_before(equation, said))[-1]
     if _OPEN.search(clause) or _is_false(expression, value, said):
         return answer
-    is_meant = _is_asked(expression, prompt) or _is_named(equation, said, prompt, text)
+    is_meant = expression in _asked_expressions(prompt) or _is_named(
+        equation, said, prompt, text
+    )
     return text if is_meant else answer
 
 
@@ -117,11 +119,6 @@ def _before(equation: str, said: str) -> str:
     """Return the text before an equation, in the equation's sentence."""
     line = said.rpartition(equation)[0].rpartition("\n")[2]
     return line.rpartition(". ")[2][-MAX_BEFORE:]
-
-
-def _is_asked(expression: Node, prompt: str) -> bool:
-    """Check whether a prompt asks for an expression."""
-    return expression in _asked_expressions(prompt)
 
 
 @lru_cache(maxsize=256)

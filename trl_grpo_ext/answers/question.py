@@ -21,7 +21,7 @@ from trl_grpo_ext.answers.find.asked_thing import with_asked_thing
 from trl_grpo_ext.answers.find.conclusions import FINITE
 from trl_grpo_ext.answers.find.final_answer import HEDGES, FinalAnswer
 from trl_grpo_ext.answers.find.known_golds import with_known_golds, with_surroundings
-from trl_grpo_ext.answers.find.last_sentence import last_sentence
+from trl_grpo_ext.answers.find.last_sentence import MAX_SAID, last_sentence
 from trl_grpo_ext.answers.find.math_answer import Mode, math_answer
 from trl_grpo_ext.answers.find.named_values import in_order
 from trl_grpo_ext.answers.find.options import option_said, with_capital_letters
@@ -36,8 +36,6 @@ from trl_grpo_ext.verdict import Status, Verdict, skipped
 # Seconds after which the comparison of an answer is killed.
 TIMEOUT = 5.0
 DECIMALS = 6
-# Characters at the end of a completion that are searched for its last sentence.
-MAX_SAID = 1_000
 _ONE_TEXT = re.compile(r"\A\\text\s*\{([^{}\\]*)\}\Z")
 # A sentence with a verb, not words that belong to a value: "the reciprocal of 4".
 _STATEMENT = re.compile(

@@ -160,7 +160,7 @@ def _answer(card: Scorecard, scored: _Scored) -> str:
 def _paid_answers(
     card: Scorecard, scored: Sequence[_Scored]
 ) -> tuple[list[_Scored], list[_Scored], list[_Scored]]:
-    """Return answers found right, the ones among them that are not the gold, and all that are not the gold."""
+    """Return the paid answers, the paid answers other than their golds, and all answers other than their golds."""
     if _reads_answers(card) or _is_paid(card, scored):
         numbers = [each for each in scored if _has_numbers(card, each)]
         wrong = [each for each in numbers if _is_other(_answer(card, each), each.gold)]

@@ -109,7 +109,7 @@ class Lane:
 def _wait(
     done: Future[Any], seconds: float | None, waits_for: Callable[[], object]
 ) -> None:
-    """Wait until a call is done, and raise a HangsError or WaitsError if it is too late."""
+    """Wait for a call's end; raise a HangsError or WaitsError after its time limit."""
     if seconds is None:
         wait([done])
         return

@@ -10,7 +10,7 @@ REMEDY = "`await` what takes long, if need be by `asyncio.to_thread`"
 
 
 class LoopTurn:
-    """The turn of one awaitable on an event loop that it shares with other rollouts."""
+    """An awaitable's turn on an event loop, which runs the calls of other rollouts too."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop

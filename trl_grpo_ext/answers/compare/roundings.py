@@ -50,12 +50,10 @@ def _size_of(node: Node) -> Decimal:
 
 
 def _place_of(rounded: Decimal) -> Decimal:
-    """Return the place of a decimal's last digit that is not 0: 100 for 900, 0.1 for 13.7; 0 for 0."""
-    return (
-        Decimal(1).scaleb(int(rounded.normalize().as_tuple().exponent))
-        if rounded
-        else rounded
-    )
+    """Return the place of a decimal's last nonzero digit: 100 for 900, 0.1 for 13.7; 0 for 0."""
+    if not rounded:
+        return rounded
+    return Decimal(1).scaleb(int(rounded.normalize().as_tuple().exponent))
 
 
 def _estimate(node: Node, digits: int) -> Node:

@@ -304,10 +304,9 @@ def as_asked(gold: str, answer: str, prompt: str) -> str:
     ):
         # the question tells of which scale: 5 degrees for 5 °C
         return _TEMPERATURE.sub(" degrees", gold)
-    if isinstance(given, Quantity) and isinstance(asked, Number | Quantity):
+    if isinstance(given, Quantity) and isinstance(asked, Number):
         name = asked_unit(given.unit, prompt, is_whole=gold.isdigit())
-        if isinstance(asked, Number):
-            return f"{gold} {name}".strip()
+        return f"{gold} {name}".strip()
     return gold
 
 
@@ -428,7 +427,9 @@ def _known_amounts(prompt: str) -> frozenset[object]:
 
 
 def with_asked_amount(found: FinalAnswer, sentence: str, prompt: str) -> FinalAnswer:
-    """Take the sentence's equal amount in the asked unit for an amount of the prompt; the question's dozens are none.
+    """Replace an amount copied from the prompt by the sentence's equal amount in the asked unit.
+
+    Dozens copied from the question are no answer.
 
     Examples:
         >>> for asked, text, answer in (

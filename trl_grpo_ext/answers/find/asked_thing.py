@@ -172,7 +172,7 @@ def _kind_of(value: str) -> object:
 
 
 def _words_of_counts(two: re.Match[str], asking: str) -> tuple[str, str] | None:
-    """Return a word of the asked count and a word of the other count; None if the question fits both, or neither."""
+    """Return a word of the asked count and a word of the other count; None if the question fits both or no count."""
     if not asking or _COMPARES.search(asking) or _INTRODUCES.match(two["lead"]):
         return None
     is_shared = not _CONTENT.search(two["mid"])

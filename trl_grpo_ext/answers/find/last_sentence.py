@@ -15,6 +15,9 @@ from trl_grpo_ext.answers.find.remarks import without_remarks
 from trl_grpo_ext.answers.find.sentences import listed
 from trl_grpo_ext.answers.read.answer import MAX_CHARS
 
+# Characters at the end of a completion that are searched for its last sentence.
+MAX_SAID = 1_000
+
 _BOLD = re.compile(r"\*\*|__|`")
 _SENTENCE = re.compile(r"\n|(?<=[.!?])\s")
 

@@ -167,7 +167,7 @@ def without_bound(line: str, question: str) -> str:
 
 
 def without_asked_denial(line: str, question: str) -> str:
-    """Remove a denial that the question has too: "How much did he not spend?" is answered by "Rob did not spend $215".
+    """Remove a denial that the question repeats: "He did not spend $215" answers "How much did he not spend?".
 
     Examples:
         >>> without_asked_denial("Rob did not spend $215.", "How much did he not spend?")

@@ -162,7 +162,7 @@ def _print_problems(
 def _print_failed_environments(
     outcomes: Sequence[Outcome | None], split: _Split, prompt_column: str | None
 ) -> bool:
-    """Print the rows on which the environment fails, of those tried, and return whether there are any."""
+    """Print the tried rows on which the environment fails; return whether any row fails."""
     has_failed = False
     for number, outcome in enumerate(outcomes):
         if outcome is not None and outcome.error:

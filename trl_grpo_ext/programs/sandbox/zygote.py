@@ -209,7 +209,7 @@ class Zygote(ChildProcess):
 
 @lru_cache(maxsize=16)
 def _limits_record(limits: Limits) -> dict[str, Any]:
-    """Return limits as JSON; all programs of a run have the same few."""
+    """Convert limits to a JSON object, cached: all programs of a run share a few limits."""
     return asdict(limits)
 
 

@@ -126,7 +126,7 @@ def fenced_blocks(text: str) -> list[FencedBlock]:
 
 
 def _quote_marks(line: str) -> list[int]:
-    """Return the places where a line begins inside of no block quote, of one, and so on.
+    """Return a line's start at each depth of block quotes, from depth 0.
 
     Examples:
         >>> _quote_marks("> > x > 1")

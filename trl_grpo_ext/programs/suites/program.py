@@ -75,7 +75,7 @@ def extract_program(
     Args:
         text: The answer.
         names: Names that the tests need, all of them.
-        called: Names of which the tests call at least one; `names` by default. None for tests of a program's output.
+        called: Names of which the tests call at least one; `names` by default. Empty for tests of a program's output.
 
     Examples:
         >>> extract_program("Here it is:\n```python\nx = 1\n```\nIt prints:\n```\n1\n```")

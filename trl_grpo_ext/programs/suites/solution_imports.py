@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cache
 
@@ -124,13 +124,15 @@ def without_solution_imports(
 
 def solution_modules(parts: Sequence[Statement]) -> set[str]:
     """Collect the names of `import solution` and `import solution as name`."""
+    return _module_names(part.node for part in parts)
+
+
+def _module_names(nodes: Iterable[ast.AST]) -> set[str]:
     found: set[str] = set()
-    for part in parts:
-        if isinstance(part.node, ast.Import):
+    for node in nodes:
+        if isinstance(node, ast.Import):
             found.update(
-                alias.asname or SOLUTION
-                for alias in part.node.names
-                if alias.name == SOLUTION
+                alias.asname or SOLUTION for alias in node.names if alias.name == SOLUTION
             )
     return found
 
@@ -148,17 +150,12 @@ def names_from_solution(code: str) -> set[str]:
     if SOLUTION not in code:
         return set()
     nodes = nodes_of(statements(code))
-    modules: set[str] = set()
+    modules = _module_names(nodes)
     names: set[str] = set()
     for node in nodes:
-        if isinstance(node, ast.Import):
-            modules.update(
-                alias.asname or SOLUTION for alias in node.names if alias.name == SOLUTION
-            )
-        elif isinstance(node, ast.ImportFrom) and is_solution_import(node):
+        if isinstance(node, ast.ImportFrom) and is_solution_import(node):
             names.update(alias.name for alias in node.names)
-    for node in nodes:
-        if isinstance(node, ast.Attribute) and _last_name(node.value) in modules:
+        elif isinstance(node, ast.Attribute) and _last_name(node.value) in modules:
             names.add(node.attr)
     return names
 

@@ -79,7 +79,7 @@ def is_shared(kind: Any) -> bool:
 
 
 def _is_of_python(kind: type) -> bool:
-    """Return whether an exception class is of Python's library, so that both ends can have it or a base of it."""
+    """Return whether Python's library defines an exception class: both ends can then import the class or its base."""
     return kind in BUILTIN_NAMES or _root_of(kind.__module__) in sys.stdlib_module_names
 
 

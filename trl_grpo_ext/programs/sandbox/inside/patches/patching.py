@@ -146,7 +146,7 @@ def _watch_all(program: ProgramProxy, texts: list[str]) -> None:
 
 
 def _watch(program: ProgramProxy, module: ModuleType) -> None:
-    """Repeat in the program every attribute assignment to a module, but those that its own code makes.
+    """Repeat in the program every attribute assignment to a module, except assignments by the module's own code.
 
     `warnings.catch_warnings`, for example, sets and restores attributes of `warnings`.
     """
