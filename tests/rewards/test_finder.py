@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from functools import partial
 from typing import get_args
 
 import pytest
+from growth import grows_linearly
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -332,12 +332,6 @@ FINDERS = {
 }
 
 
-def cpu_seconds(finder: str, marks: list[str], filler: str, repeats: int) -> float:
-    started = time.process_time()
-    FINDERS[finder]((filler * repeats).join(marks))
-    return time.process_time() - started
-
-
 @pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @example(finder="answer_from=phrase", marks=["The final answer is", ""], filler="\n")
@@ -362,9 +356,9 @@ def test_every_rule_is_linear_in_what_stands_before_after_and_between_the_marks(
         patch.setattr(
             finder_module, "MAX_CHARS", 10**9
         )  # which would hide what a rule does on longer texts
-        seconds = cpu_seconds(finder, marks, filler, REPEATS)
-        # Quadratic work takes 16 times as long, and at this length many seconds.
-        assert seconds < 1 or seconds < 8 * cpu_seconds(finder, marks, filler, REPEATS // 4)
+        assert grows_linearly(
+            lambda repeats: FINDERS[finder]((filler * repeats).join(marks)), REPEATS
+        )
 
 
 def test_boxed_only_takes_one_box_and_no_more() -> None:
