@@ -29,6 +29,7 @@ from trl_grpo_ext.answers.find.phrases import (
     unmarked,
     without_mark,
 )
+from trl_grpo_ext.answers.find.rejections import without_rejections
 from trl_grpo_ext.answers.read.numerals import POWER
 from trl_grpo_ext.support.text import did_you_mean
 
@@ -148,7 +149,7 @@ def final_answer(
     text = _until_next_question(said[-MAX_CHARS:])
     text = without_courtesy(text)
     if answer_from not in _VERBATIM:
-        text = settled(text)
+        text = without_rejections(settled(text))
         if is_withdrawn(text):
             return FinalAnswer(problem="taken_back")
     found = _RULES[answer_from](text)

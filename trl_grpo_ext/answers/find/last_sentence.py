@@ -11,6 +11,7 @@ from trl_grpo_ext.answers.find.final_answer import (
     without_courtesy,
 )
 from trl_grpo_ext.answers.find.hedges import settled
+from trl_grpo_ext.answers.find.rejections import without_rejections
 from trl_grpo_ext.answers.find.remarks import without_remarks
 from trl_grpo_ext.answers.find.sentences import listed
 from trl_grpo_ext.answers.read.answer import MAX_CHARS
@@ -26,7 +27,7 @@ _SENTENCE = re.compile(r"\n|(?<=[.!?])\s")
 def ending(completion: str) -> str:
     """Return the end of a completion after its thinking, without courtesy, replaced values or closing remarks."""
     said = (after_thinking(completion) or "")[-MAX_CHARS:]
-    return without_remarks(settled(without_courtesy(said)))
+    return without_remarks(without_rejections(settled(without_courtesy(said))))
 
 
 def said(answer: str) -> FinalAnswer:

@@ -9,6 +9,7 @@ from trl_grpo_ext.answers.find.asked import about_asked, question_of
 from trl_grpo_ext.answers.find.asked_values import stems
 from trl_grpo_ext.answers.find.final_answer import after_thinking
 from trl_grpo_ext.answers.find.hedges import doubted_before, is_hedged, is_refused, stated
+from trl_grpo_ext.answers.find.rejections import only_rejects
 from trl_grpo_ext.answers.find.remarks import (
     restated,
     told_once,
@@ -274,7 +275,11 @@ def _said_in_line(line: str, prompt: str) -> tuple[str, str]:
         else:
             last, problem = concluded(line, sentences, prompt)
     is_firm = not problem and not is_refused(last, whole.rpartition(last)[2])
-    if not problem and (not is_firm or _is_doubted(last, sentences)):
+    if not problem and (
+        not is_firm
+        or _is_doubted(last, sentences)
+        or only_rejects(_SENTENCE_STOP.split(whole.strip())[-1], question)
+    ):
         problem = "hedged"
     return last, problem
 
