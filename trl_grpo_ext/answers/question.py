@@ -9,6 +9,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from trl_grpo_ext.answers.asked_expression import value_of_expression
+from trl_grpo_ext.answers.compare.forms import (
+    is_region,
+    says_infinitely_many,
+    set_in_words,
+)
 from trl_grpo_ext.answers.find.asked import (
     as_asked,
     in_asked_scale,
@@ -29,6 +34,9 @@ from trl_grpo_ext.answers.find.sentences import is_sentence, is_value, marked_se
 from trl_grpo_ext.answers.golds import NOT_TEXT, gold_values, is_not_text
 from trl_grpo_ext.answers.judge import Pair, judge_pairs
 from trl_grpo_ext.answers.policy import echo
+from trl_grpo_ext.answers.read.answer import read
+from trl_grpo_ext.answers.read.regions import in_intervals
+from trl_grpo_ext.answers.read.tree import Collection
 from trl_grpo_ext.answers.read.unit_letters import with_unit_apart
 from trl_grpo_ext.answers.verdicts import agreed, unreadable, wrong
 from trl_grpo_ext.verdict import Status, Verdict, skipped
@@ -129,6 +137,7 @@ def ask(
     """Find a completion's answers and pair them with the golds; return a verdict if no answer is found."""
     golds, completion, prompt = with_capital_letters(golds, completion, prompt)
     completion = in_asked_scale(completion, golds, prompt)
+    golds, completion = _in_intervals(golds, completion)
     found = _found(completion, golds, prompt, prefill, settings)
     if settings.mode == "auto" and (found.marks or found.problem == "hedged"):
         # A marked sentence is read as the sentence alone is.
@@ -156,6 +165,23 @@ def ask(
     for answer, gold in itertools.product(found.answers, golds):
         pairs += _pairs(answer, gold, prompt, settings)
     return Question(golds, found, pairs)
+
+
+def _in_intervals(golds: tuple[str, ...], completion: str) -> tuple[tuple[str, ...], str]:
+    """Write number sets told in words as intervals if a gold is a number set."""
+    written = tuple(map(in_intervals, golds))
+    for gold in written:
+        node = read(gold).node
+        # "All real numbers" tells more than "infinitely many solutions".
+        if says_infinitely_many(node):
+            return (*golds, r"\mathbb{R}"), in_intervals(completion)
+        match set_in_words(node):
+            # An open interval looks like a point: (2, 5)
+            case Collection("()", (_, _)):
+                return written, in_intervals(completion)
+            case region if is_region(region):
+                return written, in_intervals(completion)
+    return golds, completion
 
 
 def _pairs(answer: str, gold: str, prompt: str, settings: Settings) -> list[Pair]:

@@ -183,6 +183,13 @@ def set_in_words(node: Node) -> Node:
     return _SET_WORDS.get(usual, node)
 
 
+def says_infinitely_many(node: Node) -> bool:
+    """Check whether a node is the words "infinitely many", or others for them."""
+    return isinstance(node, Words) and (
+        _SAME_WORDS.get(node.text, node.text) == "infinitely many"
+    )
+
+
 def label_of(node: Node) -> Node | None:
     """Return a statement's name for its value; None without name."""
     found = assigned(node)
