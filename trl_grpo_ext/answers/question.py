@@ -35,6 +35,7 @@ from trl_grpo_ext.answers.golds import NOT_TEXT, gold_values, is_not_text
 from trl_grpo_ext.answers.judge import Pair, judge_pairs
 from trl_grpo_ext.answers.policy import echo
 from trl_grpo_ext.answers.read.answer import read
+from trl_grpo_ext.answers.read.outcomes import outcome_of
 from trl_grpo_ext.answers.read.regions import in_intervals
 from trl_grpo_ext.answers.read.tree import Collection
 from trl_grpo_ext.answers.read.unit_letters import with_unit_apart
@@ -168,7 +169,8 @@ def ask(
 
 
 def _in_intervals(golds: tuple[str, ...], completion: str) -> tuple[tuple[str, ...], str]:
-    """Write number sets told in words as intervals if a gold is a number set."""
+    """Write number sets told in words as intervals if a gold is a number set; shorten a gold that states an outcome."""
+    golds = tuple(outcome_of(gold) or gold for gold in golds)
     written = tuple(map(in_intervals, golds))
     for gold in written:
         node = read(gold).node
