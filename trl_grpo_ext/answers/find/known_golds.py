@@ -248,11 +248,13 @@ def _with_zero(
     if not all(gold == "0" for gold in golds):
         return found
     sentence = last_sentence(ending(completion))
-    says_none = OF_REST.search(question) and _NOTHING.search(sentence)
-    none = _HOW_MANY.search(question) and _NONE.search(sentence)
-    if none and not is_hedged(sentence):
-        says_none = not none[1] or stems(none[1]) & stems(question)
-    return said("0") if says_none else found
+    if OF_REST.search(question) and _NOTHING.search(sentence):
+        return said("0")
+    none = _NONE.search(sentence)
+    if none is None or not _HOW_MANY.search(question) or is_hedged(sentence):
+        return found
+    is_of_question = not none[1] or bool(stems(none[1]) & stems(question))
+    return said("0") if is_of_question else found
 
 
 def _with_outcome(
