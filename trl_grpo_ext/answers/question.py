@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from trl_grpo_ext.answers.asked_expression import value_of_expression
 from trl_grpo_ext.answers.asked_side import with_asked_side
+from trl_grpo_ext.answers.asked_words import with_asked_words
 from trl_grpo_ext.answers.compare.forms import (
     is_region,
     says_infinitely_many,
@@ -218,6 +219,7 @@ def _found(
         found = with_asked_thing(found, golds, whole, prompt)
         found = with_question(found, golds, last_sentence(whole[-MAX_SAID:]), prompt)
         found = with_asked_side(found, whole, prompt)
+        found = with_asked_words(found, golds, whole, prompt)
     return found
 
 
