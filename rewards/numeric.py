@@ -64,7 +64,7 @@ _SENTENCE = re.compile(
     r"\A[\W_]*[^\W\d_]+(?:['’][a-z]+|[,!])?\s|\b(?:is|are|was|were|has|have|had|will|can|costs?|remains?)\b"
     r"|\bof\s(?:the|all|his|her|their|its|these|those)\s\S*\d|\*\*[.!]?[ \t]*\n"
 )
-# "13 weeks, because 13 × 15 = 195": the last side of the equation is no answer.
+# "13 weeks, because 13 * 15 = 195": the last side of the equation is no answer.
 _REASON = re.compile(
     r"\w,?\s+(?:because|since|as)\s|\n\W*(?:explanation|reasoning)\b", re.IGNORECASE
 )
