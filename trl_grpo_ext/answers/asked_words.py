@@ -9,7 +9,7 @@ from trl_grpo_ext.answers.find.asked import question_of
 from trl_grpo_ext.answers.find.asked_values import stems
 from trl_grpo_ext.answers.find.final_answer import FinalAnswer
 from trl_grpo_ext.answers.find.hedges import is_hedged
-from trl_grpo_ext.answers.find.last_sentence import ending, last_sentence, said
+from trl_grpo_ext.answers.find.last_sentence import MAX_SAID, ending, said
 from trl_grpo_ext.answers.find.yes_no import YES_AND_NO
 from trl_grpo_ext.answers.read.signal_words import (
     CONDITION,
@@ -21,6 +21,7 @@ from trl_grpo_ext.answers.read.signal_words import (
     WRONG,
     any_of,
 )
+from trl_grpo_ext.answers.read.spelling import without_text_commands
 
 # A longer sentence or gold is prose.
 _MAX_SENTENCE = 300
@@ -31,10 +32,19 @@ _REASON = re.compile(r",?\s+(?:because|since)\b.*", re.IGNORECASE | re.DOTALL)
 # What adds no other answer: "(CO2)", "in 1813".
 _ADJUNCT = re.compile(r"\(\w+\)|\bin \d{4}\b", re.IGNORECASE)
 _WORD = re.compile(r"\w+")
+_BOLD = re.compile(r"\*\*|__|`")
+_SENTENCE = re.compile(r"\n|(?<=[.!])\s")
+# "It is located between Sydney and Melbourne." tells more of the answer before it; a short sentence may replace it.
+_ELABORATES = re.compile(
+    rf"(?!.*\b(?:{TURN}|{WRONG}|{CONTRAST}|{DENIAL}|{SEVERAL}|answer|mistake|really|correct)\b)"
+    r"\W*(?:it|this|they|these|he|she)\b.{30}",
+    re.IGNORECASE,
+)
+_MAX_SENTENCES = 3
 _PLAIN = frozenset(
-    """a an the is are was were be been being am it its it's they them we us our he she his her this that these those
-    who which what there here one people in on at by of to from for with during into as has have had do does did can
-    also called known named so therefore thus hence final correct answer my s""".split()  # noqa: SIM905
+    """a an the is are was were be been being am it its it's they them we us our you say he she his her this that these
+    those who which what there here one people in on at by of to from for with during into as has have had do does
+    did can held located found situated also called known named so therefore thus hence final correct answer my s""".split()  # noqa: SIM905
 )
 
 
@@ -50,16 +60,35 @@ def with_asked_words(
         >>> with_asked_words(FinalAnswer(problem="no_answer"), ["honey"], "Bees make milk and honey.", asked).problem
         'no_answer'
     """
-    question = question_of(prompt)
-    is_marked = bool({*found.marks} - {"text", "whole_text", "last_expression"})
+    question = question_of(prompt) or prompt[-_MAX_SENTENCE:]
     if not question or len(found.answers) > 1 or found.problem not in ("", "no_answer"):
         return found
-    sentence = found.answers[0] if is_marked else last_sentence(ending(completion))
-    if len(sentence) > _MAX_SENTENCE or is_hedged(sentence) or _CHANGED.search(sentence):
-        return found
-    for gold in golds:
-        if _adds_only(sentence, gold, question):
-            return said(gold)
+    if {*found.marks} <= {"text", "whole_text", "last_expression"}:
+        sentences = _concluding(ending(completion))
+    else:
+        sentences = [without_text_commands(found.answers[0])]
+    for sentence in sentences:
+        if (
+            len(sentence) > _MAX_SENTENCE
+            or is_hedged(sentence)
+            or _CHANGED.search(sentence)
+        ):
+            continue
+        for gold in golds:
+            if _adds_only(sentence, gold, question):
+                return said(gold)
+    return found
+
+
+def _concluding(text: str) -> list[str]:
+    """Return a text's last sentence, and those before it as long as sentences that only elaborate follow."""
+    found: list[str] = []
+    for sentence in reversed(_SENTENCE.split(_BOLD.sub("", text[-MAX_SAID:]))):
+        if not sentence.strip():
+            continue
+        found.append(sentence.strip())
+        if len(found) == _MAX_SENTENCES or not _ELABORATES.match(sentence):
+            break
     return found
 
 
