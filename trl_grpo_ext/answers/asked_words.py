@@ -44,7 +44,8 @@ _MAX_SENTENCES = 3
 _PLAIN = frozenset(
     """a an the is are was were be been being am it its it's they them we us our you say he she his her this that these
     those who which what there here one people in on at by of to from for with during into as has have had do does
-    did can held located found situated also called known named so therefore thus hence final correct answer my s""".split()  # noqa: SIM905
+    did can held located found situated also called known named so therefore thus hence final correct answer
+    my s""".split()  # noqa: SIM905
 )
 
 
