@@ -253,13 +253,17 @@ class NumericVerifier(AnswerVerifier[Golds]):
         ]
         if not unread:
             return found
+        is_sentence = any(_is_sentence(answer, question_of(prompt)) for answer in unread)
+        is_long = any(
+            len(answer) <= MAX_SAID and (_LONG.search(answer) or _REASON.search(answer))
+            for answer in unread
+        )
+        if not is_sentence and not is_long:
+            return found
         # A marked sentence is read as the sentence alone is.
         told = math_answer(marked_sentence(said) or said, prompt=prompt)
-        if any(_is_sentence(answer, question_of(prompt)) for answer in unread):
-            return told
-        is_long = any(_LONG.search(answer) or _REASON.search(answer) for answer in unread)
         are_amounts = all(isinstance(self._read(one), Amount) for one in told.answers)
-        return told if is_long and told.answers and are_amounts else found
+        return told if is_sentence or (told.answers and are_amounts) else found
 
     def read_gold(self, row: Mapping[str, Any]) -> Golds | str:
         golds = self.golds(row)

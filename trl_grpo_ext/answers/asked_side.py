@@ -7,7 +7,12 @@ import re
 from trl_grpo_ext.answers.find.asked import OPPOSITES, question_of
 from trl_grpo_ext.answers.find.final_answer import FinalAnswer
 from trl_grpo_ext.answers.find.hedges import is_hedged
-from trl_grpo_ext.answers.find.last_sentence import ending, last_sentence, said
+from trl_grpo_ext.answers.find.last_sentence import (
+    MAX_SAID,
+    ending,
+    last_sentence,
+    said,
+)
 from trl_grpo_ext.answers.find.rejections import only_rejects
 
 _MORE, _LESS = OPPOSITES[0]
@@ -38,7 +43,7 @@ def with_asked_side(found: FinalAnswer, completion: str, prompt: str) -> FinalAn
     asked = _ASKS.search(question_of(prompt))
     if asked is None or {*found.marks} & {"boxed", "answer_tag"}:
         return found
-    sentence = last_sentence(ending(completion))
+    sentence = last_sentence(ending(completion)[-MAX_SAID:])
     compared = _COMPARED.fullmatch(sentence)
     if compared is None or is_hedged(sentence) or only_rejects(sentence, ""):
         return found

@@ -334,7 +334,7 @@ def _set_model_aside(folder: Path) -> None:
     """
     saved: list[Path] = []
     for pattern in _MODEL_FILES:
-        saved += folder.glob(pattern)
+        saved += filter(Path.is_file, folder.glob(pattern))
     if not any(
         path.name.startswith(("adapter_", "model", "pytorch_model")) for path in saved
     ):

@@ -11,7 +11,12 @@ from trl_grpo_ext.answers.find.asked_values import stems
 from trl_grpo_ext.answers.find.conclusions import Span, conclusion
 from trl_grpo_ext.answers.find.final_answer import FinalAnswer, after_thinking
 from trl_grpo_ext.answers.find.hedges import is_hedged
-from trl_grpo_ext.answers.find.last_sentence import ending, last_sentence, said
+from trl_grpo_ext.answers.find.last_sentence import (
+    MAX_SAID,
+    ending,
+    last_sentence,
+    said,
+)
 from trl_grpo_ext.answers.find.marks import box_answers
 from trl_grpo_ext.answers.find.named_values import (
     with_labelled_lines,
@@ -250,7 +255,7 @@ def _with_zero(
     sentence = last_sentence(ending(completion))
     if OF_REST.search(question) and _NOTHING.search(sentence):
         return said("0")
-    none = _NONE.search(sentence)
+    none = _NONE.search(sentence[-MAX_SAID:])
     if none is None or not _HOW_MANY.search(question) or is_hedged(sentence):
         return found
     is_of_question = not none[1] or bool(stems(none[1]) & stems(question))
@@ -265,7 +270,7 @@ def _with_outcome(
     if "" in outcomes:
         return found
     sentence = last_sentence(ending(completion))
-    outcome = outcome_of(sentence)
+    outcome = outcome_of(sentence[-MAX_SAID:])
     return said(outcome) if outcome and not is_hedged(sentence) else found
 
 
