@@ -130,6 +130,7 @@ INTRODUCED = [
     "Red light is warm.\n\nThe colours are **red**, **green**, and **blue**. I hope that helps!",
     "The colours are:\n- red\n- green\n- blue",
     "**Colours of light:**\n\n1. **red**\n2. **green**\n3. **blue**\n\nThese can be mixed to make all others.",
+    "1. **red**\n2. **green**\n3. **blue**",
     "Here is the list:\nred, green and blue",
     "The light consists of red, green and blue.",
     "red, green and blue are the colours.",

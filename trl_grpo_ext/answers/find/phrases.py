@@ -318,8 +318,13 @@ def concluding_list(text: str) -> str:
         line = text[text.rfind("\n", 0, colon.start()) + 1 : colon.start()]
         below = _listed_below(text[colon.end() :])
         if below:
-            return "" if _OPEN_LIST.search(line) else below
-    return _introduced(_last_sentence(text))
+            return "" if is_open_list(line) else below
+    return _bulleted(text) or _introduced(_last_sentence(text))
+
+
+def is_open_list(beside: str) -> bool:
+    """Check whether the words beside a list deny or doubt it."""
+    return _OPEN_LIST.search(beside) is not None
 
 
 def has_listing_verb(text: str) -> bool:
@@ -328,23 +333,27 @@ def has_listing_verb(text: str) -> bool:
 
 
 def _listed_below(text: str) -> str:
-    """Return the bulleted list that begins a text if only a sentence about it follows.
-
-    Without bullets, return the whole text unless its lines are sentences.
-    """
-    listed = _LIST.match(text)
-    if listed:
-        rest = text[listed.end() :]
-        is_changed = _OPEN_LIST.search(rest) or _CHANGES_LIST.search(rest)
-        return listed[1].strip() if _OF_LIST.match(rest) and not is_changed else ""
+    """Return the list below a line with a colon: bullets, or all lines unless they are sentences."""
+    if _LIST.match(text):
+        return _bulleted(text)
     *before, _ = text.strip().split("\n")
     has_sentence = any(_STOP.search(line) or ":" in line for line in before)
-    return "" if has_sentence or _OPEN_LIST.search(text) else text.strip()
+    return "" if has_sentence or is_open_list(text) else text.strip()
+
+
+def _bulleted(text: str) -> str:
+    """Return the bulleted list that begins a text if only a sentence about it follows."""
+    listed = _LIST.match(text)
+    if listed is None:
+        return ""
+    rest = text[listed.end() :]
+    is_changed = is_open_list(rest) or _CHANGES_LIST.search(rest)
+    return listed[1].strip() if _OF_LIST.match(rest) and not is_changed else ""
 
 
 def _introduced(sentence: str) -> str:
     """Return the side of a sentence's verb that lists something; of two lists the one behind it."""
-    if _OPEN_LIST.search(sentence):
+    if is_open_list(sentence):
         return ""
     for verbs in _LISTING_VERBS:
         verb = verbs.search(sentence)
