@@ -59,7 +59,7 @@ _NEXT = r"(?:,\s*(?:and\s+)?(?:then\s+)?|\s+(?:and then|and|&|then)\s+|,?\s+foll
 _BULLET = re.compile(r"^\s*(?:[-*•‣]|\(?\d{1,2}[.)])\s+")
 _BESIDE_LIST = re.compile(r"(?:with|who|which|that|because|since|as|by|at|for|in|of|so)\b")
 # Signs around an item: `["red", "green"]`, `**red**.`
-_AROUND_ITEM = " \t.*_`$\\[]{}()\"'“”"
+_AROUND_ITEM = " .*_`$\\[]{}\"'“”"
 # Boundaries of clauses: the last clause with the name concludes. "And" is no boundary: "Tom has 3 and Ann has 5".
 _CLAUSE = re.compile(r"[,;:]\s+|\s(?=(?:so|because|since|as|while|if|but|which)\s)")
 _LEAD = re.compile(
@@ -181,12 +181,12 @@ def with_listed_words(
         >>> with_listed_words(said("red"), ["red, blue"], "The colours are red, blue and pink.").answers
         ('red',)
     """
-    lists = [gold for gold in golds if len(_listed_words(gold)) > 1]
+    lists = [gold for gold in golds if len(_wanted_words(gold)) > 1]
     if not lists or found.problem == "hedged":
         return found
     items = _listed_words(_concluding_text(completion))
     for gold in lists:
-        wanted = _listed_words(gold)
+        wanted = _wanted_words(gold)
         has_order = (
             len(wanted) <= _PAIR
             or asks_for_order(prompt)
@@ -212,7 +212,7 @@ def _concluding_text(completion: str) -> str:
 
 def _is_other_list(gold: str, completion: str) -> bool:
     """Check whether a completion ends in a list of other words than a gold's, or denies the list before a colon."""
-    wanted = _listed_words(gold)
+    wanted = _wanted_words(gold)
     if len(wanted) < 2:
         return False
     before_list = last_sentence(ending(completion)).rpartition(":")[0]
@@ -227,6 +227,11 @@ def _is_other_list(gold: str, completion: str) -> bool:
     return len(items) > 1 and sorted(items) != sorted(wanted)
 
 
+def _wanted_words(gold: str) -> list[str]:
+    """Return the items of a gold that lists words; empty for another gold, such as the point `(a, b)`."""
+    return [] if gold.startswith(("(", "[", "{", "\\")) else _listed_words(gold)
+
+
 def _listed_words(text: str) -> list[str]:
     """Return the items of a text that lists words, without bullets and articles; empty for another text."""
     items = []
@@ -234,9 +239,10 @@ def _listed_words(text: str) -> list[str]:
         # Runs of spaces would take more than linear time.
         one_spaced = " ".join(_BULLET.sub("", line).split())
         for part in re.split(_NEXT, one_spaced):
-            item = _ARTICLE.sub("", part.strip(_AROUND_ITEM)).casefold()
-            if item:
-                items.append(item)
+            item = _ARTICLE.sub("", part.strip(_AROUND_ITEM))
+            # A short item may be a symbol: `a` is not `A`.
+            items.append(item.casefold() if len(item) > 2 else item)
+    items = [item for item in items if item]
     are_words = all(item.translate(_BETWEEN_WORDS).isalpha() for item in items)
     return items if are_words else []
 
