@@ -371,14 +371,15 @@ def _introduced(sentence: str) -> str:
 
 
 def _last_sentence(text: str) -> str:
+    """Return a text's last sentence with letters or digits, within its last line."""
     text = text.strip()
     start = text.rfind("\n") + 1
-    for stop in _STOP.finditer(text, start):
-        at = stop.start()
-        is_inside = any(map(str.isalnum, text[at:]))
+    stops = [stop.start() for stop in _STOP.finditer(text, start)]
+    for at in reversed(stops):
+        is_inside = any(map(str.isalnum, text[at : at + _REACH]))
         if is_inside and _ends_sentence(text[max(start, at - 40) : at]):
-            start = at + 1
-    return text[start:].strip()
+            return text[at + 1 :].strip()
+    return text[start:]
 
 
 def _line_end(text: str, start: int, end: int) -> int:
