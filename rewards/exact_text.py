@@ -34,8 +34,8 @@ class ExactTextVerifier(AnswerVerifier[tuple[str, ...]]):
     Use it for names, words, labels, codes and short spans. A full stop at the end, and delimiters around the whole
     answer (quotes, dollars, `\text{}`, Markdown) are ignored; switch on what else the task may ignore. `ignore_case`,
     `ignore_punctuation` and `ignore_articles` together give SQuAD's normal form (Rajpurkar et al., 2016,
-    arXiv:1606.05250). For numbers and formulas use `NumericVerifier` or `MathVerifier`, where 1.0 equals 1. Without a
-    mark the whole text counts: of "The tallest is Ann.", `MathVerifier` reads the name.
+    arXiv:1606.05250). For numbers and formulas use `NumericVerifier` or `MathVerifier`, where 1.0 equals 1. A sentence
+    counts whole, behind a mark and without: of "Answer: The tallest is Ann.", `MathVerifier` reads the name.
 
     The gold is a text, or a number or bool, compared in Python's spelling (`True`). A list holds alternative golds.
 

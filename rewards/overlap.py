@@ -7,12 +7,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, get_args
 
-from trl_grpo_ext.answers.find.final_answer import AnswerFrom, check_answer_from
+from trl_grpo_ext.answers.find.final_answer import (
+    AnswerFrom,
+    FinalAnswer,
+    check_answer_from,
+    final_answer,
+)
+from trl_grpo_ext.answers.find.phrases import concluding_list, has_listing_verb
 from trl_grpo_ext.answers.read.spelling import strip_delimiters, without_text_commands
 from trl_grpo_ext.answers.verdicts import graded, unreadable, wrong
 from trl_grpo_ext.protocol import first_value, is_whole_number
 from trl_grpo_ext.rewards.bases.answer_verifier import AnswerVerifier
 from trl_grpo_ext.rewards.exact_text import normal_text
+from trl_grpo_ext.sample import Sample
 from trl_grpo_ext.support.text import did_you_mean
 from trl_grpo_ext.verdict import Verdict
 
@@ -47,6 +54,10 @@ class OverlapVerifier(AnswerVerifier[tuple[Items, ...]]):
     in `\text{}` or after bullets, the last item after "and". Bullets on several lines always separate items, regardless
     of `separator`. `jazz, rock and roll` can be two items or three: the reading with the higher score counts.
 
+    A list with an introduction counts without it: the bullets below a line with a colon, or the side of the last
+    sentence's verb with the list, unless words such as "not" or "maybe" stand beside it. If an item of the gold has a
+    verb itself (`Life Is Beautiful`), introductions count as words of the first item.
+
     Args:
         column: The gold's column; by default `solution`, else `answer`.
         separator: The text between items, such as `","` or `"\n"`; white space around it is ignored.
@@ -64,7 +75,8 @@ class OverlapVerifier(AnswerVerifier[tuple[Items, ...]]):
     | completion | gold `red, green, blue` | reason |
     |---|---|---|
     | `<answer>blue, green, red</answer>`, `The answer is red, green and blue.` | CORRECT, 1 | |
-    | `Answer:`, and below it `- red`, `- green`, `- blue` | CORRECT, 1 | |
+    | `Answer:` or "The colours are:", and below it `- red`, `- green`, `- blue` | CORRECT, 1 | |
+    | "The colours are red, green and blue.", "Red, green and blue are the colours." with `ignore_case` | CORRECT, 1 | |
     | `\boxed{\{\text{red}, \text{green}, \text{blue}\}}` | CORRECT, 1 | |
     | `<answer>red, green</answer>` | PARTIAL, 0.8 | |
     | `<answer>red, red, red</answer>` | PARTIAL, 0.5 | |
@@ -132,12 +144,22 @@ class OverlapVerifier(AnswerVerifier[tuple[Items, ...]]):
             return "gold_empty"
         return (tuple(items),)
 
+    def find(self, sample: Sample) -> FinalAnswer:
+        found = super().find(sample)
+        if found.marks != ("emphasised",):
+            return found
+        # Bold letters in the last item of a list, or in the sentence of one, mark an item of several.
+        whole = final_answer(sample.text, prefill=sample.prefill, answer_from="text")
+        if all(map(concluding_list, whole.answers)):
+            return whole
+        return found
+
     def judge_answer(self, answer: str, gold: tuple[Items, ...]) -> Verdict:
         longest = max(gold, key=len)
         gold_chars = sum(len(item) + len(self.separator) for item in longest)
         if len(answer) > max(MAX_CHARS, 4 * gold_chars):
             return unreadable("answer_too_long")
-        readings = self._readings(answer)
+        readings = self._readings(self._list_of(answer, gold))
         if not readings:
             return unreadable("no_items")
         limit = self.max_items
@@ -155,6 +177,17 @@ class OverlapVerifier(AnswerVerifier[tuple[Items, ...]]):
         if self.measure == "exact":
             return wrong("not_equal")
         return wrong("no_overlap")
+
+    def _list_of(self, answer: str, gold: Sequence[Items]) -> str:
+        """Return the list that an answer introduces; the whole answer without an introduction.
+
+        The answer is left whole if an item of the gold could be taken for an introduction: `Life Is Beautiful`.
+        """
+        introduced = concluding_list(_bare(answer))
+        if not introduced:
+            return answer
+        has_verbs = any(has_listing_verb(item) for items in gold for item in items)
+        return answer if has_verbs else introduced
 
     def _score(self, items: Sequence[str], gold: Sequence[str]) -> float:
         # Sets: a repeated item counts once.
@@ -188,7 +221,7 @@ class OverlapVerifier(AnswerVerifier[tuple[Items, ...]]):
         """Normalize the items, and drop empty items."""
         items = []
         for part in parts:
-            bare = part.strip().strip(_QUOTES).removesuffix(".")
+            bare = part.strip().removesuffix(".").strip(_QUOTES).removesuffix(".")
             item = self._normal(bare)
             if item:
                 items.append(item)

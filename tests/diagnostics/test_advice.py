@@ -208,6 +208,24 @@ def test_an_accuracy_that_is_forgotten_once_its_weight_has_faded_is_told() -> No
     assert found.causes[0].action == "Keep some weight on `accuracy`."
 
 
+@pytest.mark.parametrize("fall", [0.012, 0.4], ids=["hardly", "much"])
+@pytest.mark.parametrize("is_read", [True, False])
+def test_a_helper_of_length_that_has_faded_and_falls_is_no_finding(
+    fall: float, *, is_read: bool
+) -> None:
+    cards = []
+    for step in range(50):
+        right = verdicts(min(0.9, 0.3 + step / 60))
+        if not is_read:
+            right = [replace(verdict, answer=None) for verdict in right]
+        height = 0.5 - fall * min(1.0, step / 40)
+        lengths = [height + 0.001 * (place % 8) for place in range(64)]
+        short = [Verdict(status=Status.SCORED, score=score) for score in lengths]
+        weights = {"accuracy": 1.0, "short": max(0.0, 0.2 - step / 60)}
+        cards.append(batch({"accuracy": right, "short": short}, step=step, weights=weights))
+    assert "What is rewarded" not in diagnosis_of(cards, {}).sentence
+
+
 def test_a_watched_form_that_is_unlearned_is_no_finding() -> None:
     forms = [
         [float(27 * place % 64 < 64 * max(0.02, 0.4 - step / 60)) for place in range(64)]

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from trl_grpo_ext import Status
+from trl_grpo_ext.rewards import MathVerifier
 from trl_grpo_ext.rewards.exact_text import ExactTextVerifier
 
 SQUAD = {"ignore_case": True, "ignore_punctuation": True, "ignore_articles": True}
@@ -89,6 +90,14 @@ def test_each_switch_changes_what_is_equal(
     settings: dict[str, Any], same: str, other: str
 ) -> None:
     assert [judge(text, **settings).score for text in (same, other)] == [1.0, 0.0]
+
+
+@pytest.mark.parametrize("mark", ["", "Answer: ", "**Final answer:** "])
+def test_a_sentence_counts_whole_and_math_reads_its_name(mark: str) -> None:
+    text = f"{mark}The band from Liverpool is The Beatles."
+    assert judge(text).reason == "not_equal"
+    assert judge(text, "The band from Liverpool is The Beatles").score == 1.0
+    assert MathVerifier()([text], answer=["The Beatles"]) == [1.0]
 
 
 def test_a_gold_in_quotes_is_itself() -> None:

@@ -45,6 +45,7 @@ MARKED = {
     "2 + 2 = 4\n#### 4": ("4",),
     r"Final Answer: The final answer is $\boxed{4}$. I hope it is correct.": ("4",),
     "Final Answer: The final answer is Paris. I hope it is correct.": ("Paris",),
+    "Answer: Paris. I hope that helps! Have a great day!": ("Paris",),
     "**Answer:** My final answer is **Paris**.": ("Paris",),
     "The answer is Paris, which is large.": ("Paris",),
     "**Final Answer:**\n\n\\[\n\\boxed{4}\n\\]": ("4",),

@@ -123,6 +123,70 @@ def test_a_list_below_a_phrase_is_read_to_its_end(text: str, separator: str) -> 
     assert verdict.score == 1.0
 
 
+INTRODUCED = [
+    "The colours are red, green and blue.",
+    "They were mixed long ago. Therefore, based on the text, the colours are: red, green, and blue.",
+    "The colours are as follows: red, green, blue",
+    "Red light is warm.\n\nThe colours are **red**, **green**, and **blue**. I hope that helps!",
+    "The colours are:\n- red\n- green\n- blue",
+    "**Colours of light:**\n\n1. **red**\n2. **green**\n3. **blue**\n\nThese can be mixed to make all others.",
+    "1. **red**\n2. **green**\n3. **blue**",
+    "Here is the list:\nred, green and blue",
+    "The light consists of red, green and blue.",
+    "red, green and blue are the colours.",
+    "Final answer: The colours are red, green and **blue**.",
+    "<answer>The colours are:\n* red\n* green\n* blue</answer>",
+]
+
+
+@pytest.mark.parametrize("text", INTRODUCED)
+def test_a_list_counts_without_its_introduction(text: str) -> None:
+    gold = ", ".join(COLOURS)
+    wrong = text.replace("green", "pink")
+    padded = text.replace("red", "pink, red") if ", green" in text else text
+    scores = OverlapVerifier()([text, wrong, padded], answer=[gold] * 3)
+    assert scores[0] == 1.0
+    assert scores[1] == pytest.approx(2 / 3)
+    assert padded == text or scores[2] == pytest.approx(6 / 7)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The colours are not red, green and blue.",
+        "red, green and blue are not the colours.",
+        "I don't think the colours are red, green and blue.",
+        "Maybe the colours are red, green and blue.",
+        "The colours are red, green and blue, but I'm not sure.",
+        "The colours are red, green and blue. Or they are pink and grey.",
+        "The colours are red, green and blue. No, wait, that is wrong.",
+        "The excluded ones are:\n- red\n- green\n- blue",
+        "The colours are:\n- red\n- green\n- blue\n\nWait, that's wrong.",
+        "The colours are:\n- red\n- green\n- blue\n\nThese are all wrong except the first.",
+        "The colours are:\n- red\n- green\n- blue\n\nSo the colours are pink and grey.",
+        "The colours are:\n- red\n- green\n- blue\n- pink",
+        "red, green and blue are pink, grey.",
+        "<think>The colours are red, green and blue.</think>The colours are pink and grey.",
+    ],
+)
+def test_a_list_that_is_denied_doubted_or_replaced_does_not_score_full(text: str) -> None:
+    (score,) = OverlapVerifier()([text], answer=[", ".join(COLOURS)])
+    assert score is not None
+    assert score < 0.9
+
+
+def test_of_two_lists_around_a_verb_only_the_one_behind_counts() -> None:
+    text = "red, green, blue are pink, grey."
+    golds = ["red, green, blue", "pink, grey"]
+    assert OverlapVerifier()([text] * 2, answer=golds) == [0.0, 1.0]
+
+
+def test_a_gold_with_a_verb_of_its_own_is_no_introduction() -> None:
+    gold = "Jaws, Life Is Beautiful"
+    assert judge(gold, gold).score == 1.0
+    assert judge("Life Is Beautiful, Jaws", gold).score == 1.0
+
+
 def test_an_item_with_and_in_it_is_one_item_where_the_gold_has_it_so() -> None:
     assert judge("jazz, rock and roll", ["jazz", "rock and roll"]).score == 1.0
     assert judge("rock and roll, jazz", "jazz, rock and roll").score == 1.0
@@ -245,7 +309,22 @@ def test_any_text_has_a_score_from_0_to_1_or_none(text: str, gold: list[str]) ->
 
 
 @pytest.mark.parametrize(
-    "piece", ["a,", ",", "red, ", "[", "and ", " and a", "1. ", "- a\n", " ", "\\text{"]
+    "piece",
+    [
+        "a,",
+        ",",
+        "red, ",
+        "[",
+        "and ",
+        " and a",
+        "1. ",
+        "- a\n",
+        " ",
+        "\\text{",
+        "is ",
+        ":\n",
+        "a. ",
+    ],
 )
 def test_a_megabyte_is_judged(piece: str) -> None:
     for length in (9_990, 1_000_000):

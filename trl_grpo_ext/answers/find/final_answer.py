@@ -53,6 +53,8 @@ _VERBATIM = ("last_line", "text")
 MAX_CHARS = 32_000
 # Characters at the end of a completion that are searched for closing courtesies.
 MAX_COURTESY = 250
+# Courtesies at the end of a text: "I hope this helps! Let me know if you have questions."
+MAX_COURTESIES = 3
 # Characters after an answer that are searched for a sentence that corrects it.
 MAX_TURN = 1_000
 # More answers are refused: no honest completion gives as many.
@@ -64,11 +66,14 @@ _QUESTION = re.compile(
 )
 # Endings of chats and proofs without content: "Would you like me to explain?", a black square.
 _COURTESY = re.compile(
-    r"([\s.$])(?:(?:Would you like|Do you|Shall (?:I|we)|Let me know|Feel free|Is there anything|I hope this helps"
+    r"([\s.$])(?:(?:Would you like|Do you|Shall (?:I|we)|Let me know|Feel free|Is there anything"
     r"|Does (?:this|that|it) (?:make sense|help)"
     r"|If (?:you|any\w*|some\w*|there)\b(?![^\n]*\b(?:mean|meant|intend|interpret|assum|instead))[^\n#\\=\d]*"
     r"\b(?:let me know|(?:just|please|feel free to|can) ask|tell me|reach out|happy to)"
     r")\b[^\n#\\=]*"
+    r"|(?:(?:I )?[Hh]ope (?:this|that|it) (?:helps|helped|answers|clarifies|is (?:clear|helpful|useful|what you))"
+    r"|(?:I['’]m |I am )?(?:[Gg]lad|[Hh]appy) (?:I could|to) help|[Hh]ave an? [a-z]+ day|[Gg]ood luck"
+    r")\b[^\n#\\=.,;!?\d]*[^\w\n#\\=]*"
     r"|\$?\\(?:blacksquare|square|qed|Box)\$?|[■□∎])\s*\Z"
 )
 _VALUE = re.compile(r"\W{0,4}\d\S{0,20}(?: [a-z]+)?")
@@ -179,13 +184,20 @@ def after_thinking(text: str) -> str | None:
 
 
 def without_courtesy(text: str) -> str:
-    """Remove a courtesy at the end of a text.
+    """Remove the courtesies at the end of a text.
 
     Examples:
         >>> without_courtesy("There are 54 books. Does that make sense?").strip()
         'There are 54 books.'
+        >>> without_courtesy("It is B. I hope that helps! Have a nice day!").strip()
+        'It is B.'
     """
-    return text[:-MAX_COURTESY] + _COURTESY.sub(r"\1", text[-MAX_COURTESY:])
+    for _ in range(MAX_COURTESIES):
+        shorter = text[:-MAX_COURTESY] + _COURTESY.sub(r"\1", text[-MAX_COURTESY:])
+        if shorter == text:
+            break
+        text = shorter
+    return text
 
 
 def _until_next_question(text: str) -> str:

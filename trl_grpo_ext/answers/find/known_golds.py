@@ -22,7 +22,11 @@ from trl_grpo_ext.answers.find.named_values import (
     with_labelled_lines,
     with_named_values,
 )
-from trl_grpo_ext.answers.find.names import with_name, without_figure
+from trl_grpo_ext.answers.find.names import (
+    with_listed_words,
+    with_name,
+    without_figure,
+)
 from trl_grpo_ext.answers.find.options import with_letter, with_option_texts
 from trl_grpo_ext.answers.find.sentences import MAX_PROMPT, without_repeated
 from trl_grpo_ext.answers.find.values import last_value, listed_values, said_values
@@ -116,6 +120,9 @@ def with_known_golds(
     text = (after_thinking(completion) or "").strip().removesuffix(".")
     if text in golds:
         return FinalAnswer((text,), ("whole_text",))
+    listed = with_listed_words(found, golds, completion, prompt)
+    if listed is not found:
+        return listed
     marks = {*found.marks}
     if marks & {"phrase", "boxed", "answer_tag"}:
         found = with_leading_yes_or_no(found, golds, completion, prompt)

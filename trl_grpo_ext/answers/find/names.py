@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import permutations
 
 from trl_grpo_ext.answers.find.asked import (
@@ -12,20 +13,28 @@ from trl_grpo_ext.answers.find.asked import (
     is_opposed,
     question_of,
 )
-from trl_grpo_ext.answers.find.final_answer import FinalAnswer
+from trl_grpo_ext.answers.find.final_answer import FinalAnswer, final_answer
 from trl_grpo_ext.answers.find.hedges import is_hedged
 from trl_grpo_ext.answers.find.last_sentence import ending, last_sentence, said
 from trl_grpo_ext.answers.find.named_values import GOES_ON, amount_size, named_parts
-from trl_grpo_ext.answers.find.phrases import formal, informal
+from trl_grpo_ext.answers.find.phrases import (
+    concluding_list,
+    formal,
+    informal,
+    is_open_list,
+)
 from trl_grpo_ext.answers.find.values import last_value
 from trl_grpo_ext.answers.find.yes_no import YES_AND_NO
 from trl_grpo_ext.answers.read.answer import MAX_CHARS, read
 from trl_grpo_ext.answers.read.number_words import in_digits
 from trl_grpo_ext.answers.read.signal_words import CONDITION, DENIAL, DOUBT, any_of
+from trl_grpo_ext.answers.read.spelling import without_text_commands
 from trl_grpo_ext.answers.read.tree import Words
 
 # Names in a gold that lists several.
 MAX_LISTED = 4
+# Two words may answer two questions in turn: "Who is the tallest, and who the shortest?"
+_PAIR = 2
 _BETWEEN_WORDS = str.maketrans("", "", " .,-'&")
 # Golds of a name with an amount: `Tom, 5`, `B by $0.45`.
 _WITH_AMOUNT = re.compile(r"(.+?)(?:,| by|:| -)\s+([^\w\s]?\d\S*(?:\s.*)?)")
@@ -45,6 +54,12 @@ _AFTER_LETTER = (
 )
 _ARTICLE = re.compile(r"^(?:an?|the)\s+", re.IGNORECASE)
 _AND = re.compile(r",\s*(?:and\s+)?|\s+(?:and|&)\s+")
+# What joins the names of a list, which may be in order.
+_NEXT = r"(?:,\s*(?:and\s+)?(?:then\s+)?|\s+(?:and then|and|&|then)\s+|,?\s+followed by\s+)"
+_BULLET = re.compile(r"^\s*(?:[-*•‣]|\(?\d{1,2}[.)])\s+")
+_BESIDE_LIST = re.compile(r"(?:with|who|which|that|because|since|as|by|at|for|in|of|so)\b")
+# Signs around an item: `["red", "green"]`, `**red**.`
+_AROUND_ITEM = " .*_`$\\[]{}\"'“”"
 # Boundaries of clauses: the last clause with the name concludes. "And" is no boundary: "Tom has 3 and Ann has 5".
 _CLAUSE = re.compile(r"[,;:]\s+|\s(?=(?:so|because|since|as|while|if|but|which)\s)")
 _LEAD = re.compile(
@@ -140,6 +155,7 @@ def with_name(
             found.marks == ("emphasised",)
             or named_parts(gold)
             or not _is_in_words(name, prompt)
+            or _is_other_list(name, completion)
         ):
             continue
         sentence = _conclusion(found, ending(completion), name)
@@ -148,6 +164,87 @@ def with_name(
                 return said(gold)
             return _with_amount(found, sentence, split)
     return found
+
+
+def with_listed_words(
+    found: FinalAnswer, golds: Sequence[str], completion: str, prompt: str = ""
+) -> FinalAnswer:
+    r"""Take a gold that lists words if the answer lists the same words, in whatever form.
+
+    The order of three and more words counts only if the question asks for one.
+
+    Examples:
+        >>> with_listed_words(said("red"), ["red, blue"], "Answer: red and blue").answers
+        ('red, blue',)
+        >>> with_listed_words(said("2"), ["red, blue"], "1. **red**\n2. **blue**").answers
+        ('red, blue',)
+        >>> with_listed_words(said("red"), ["red, blue"], "The colours are red, blue and pink.").answers
+        ('red',)
+    """
+    lists = [gold for gold in golds if len(_wanted_words(gold)) > 1]
+    if not lists or found.problem == "hedged":
+        return found
+    items = _listed_words(_concluding_text(completion))
+    for gold in lists:
+        wanted = _wanted_words(gold)
+        has_order = (
+            len(wanted) <= _PAIR
+            or asks_for_order(prompt)
+            or not set(YES_AND_NO).isdisjoint(wanted)
+        )
+        if items == wanted or (not has_order and sorted(items) == sorted(wanted)):
+            return replace(said(gold), marks=found.marks or ("last_expression",))
+    return found
+
+
+def _concluding_text(completion: str) -> str:
+    """Return a completion's marked answer, or the end of its text, without a list's introduction."""
+    marked = final_answer(completion)
+    if len(marked.answers) != 1:
+        return ""
+    answer = without_text_commands(marked.answers[0])
+    if marked.marks == ("text",):
+        answer = ending(completion)
+    # Bold letters may mark the last item only.
+    introduced = ending(completion) if marked.marks == ("emphasised",) else answer
+    return concluding_list(introduced) or answer
+
+
+def _is_other_list(gold: str, completion: str) -> bool:
+    """Check whether a completion ends in a list of other words than a gold's, or denies the list before a colon."""
+    wanted = _wanted_words(gold)
+    if len(wanted) < 2:
+        return False
+    before_list = last_sentence(ending(completion)).rpartition(":")[0]
+    if is_open_list(before_list):
+        return True
+    items = []
+    for item in _listed_words(_concluding_text(completion)):
+        # "Vera and Uli, with six trees each"
+        if _BESIDE_LIST.match(item):
+            break
+        items.append(item)
+    return len(items) > 1 and sorted(items) != sorted(wanted)
+
+
+def _wanted_words(gold: str) -> list[str]:
+    """Return the items of a gold that lists words; empty for another gold, such as the point `(a, b)`."""
+    return [] if gold.startswith(("(", "[", "{", "\\")) else _listed_words(gold)
+
+
+def _listed_words(text: str) -> list[str]:
+    """Return the items of a text that lists words, without bullets and articles; empty for another text."""
+    items = []
+    for line in text.strip().splitlines():
+        # Runs of spaces would take more than linear time.
+        one_spaced = " ".join(_BULLET.sub("", line).split())
+        for part in re.split(_NEXT, one_spaced):
+            item = _ARTICLE.sub("", part.strip(_AROUND_ITEM))
+            # A short item may be a symbol: `a` is not `A`.
+            items.append(item.casefold() if len(item) > 2 else item)
+    items = [item for item in items if item]
+    are_words = all(item.translate(_BETWEEN_WORDS).isalpha() for item in items)
+    return items if are_words else []
 
 
 def _conclusion(found: FinalAnswer, text: str, name: str) -> str:
@@ -332,8 +429,7 @@ def _written(name: str, prompt: str = "", *, in_order: bool = False) -> str:
     items = _AND.split(name)
     if 1 < len(items) <= MAX_LISTED and all(items):
         orders = [tuple(items)] if in_order else permutations(items)
-        joint = r"(?:,\s*(?:and\s+)?(?:then\s+)?|\s+(?:and then|and|&|then)\s+|,?\s+followed by\s+)"
-        return "|".join(joint.join(map(_one, order)) for order in orders)
+        return "|".join(_NEXT.join(map(_one, order)) for order in orders)
     return _one(name, prompt)
 
 

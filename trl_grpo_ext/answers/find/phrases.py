@@ -11,7 +11,16 @@ import re
 from collections.abc import Iterable
 
 from trl_grpo_ext.answers.find.marks import BESIDE, Mark
-from trl_grpo_ext.answers.read.signal_words import WRONG
+from trl_grpo_ext.answers.read.signal_words import (
+    CONDITION,
+    CONTRAST,
+    DENIAL,
+    DOUBT,
+    GUESS,
+    TURN,
+    WRONG,
+    any_of,
+)
 
 # Marks that are examined, counted from the end of the text.
 MAX_MARKS = 50
@@ -78,6 +87,27 @@ _BETWEEN = re.compile(
 _NOTHING_YET = re.compile(r"(?:[*_`\s:]|\\[\[(]|\$\$)*")
 # A list of at least two items, each on a line of its own.
 _LIST = re.compile(r"\s*+((?:(?:[-*•‣]|\(?\d{1,3}[.)])[ \t]+[^\n]*+(?:\n\s*+|\Z)){2,})")
+# A line ending in a colon, with text below it.
+_ANNOUNCED = re.compile(r":[*_` \t]*\n\s*(?=\S)")
+# Text below a list that says no more than what the list is: "These are all of them."
+_OF_LIST = re.compile(r"\s*(?:(?:these|they|this|that|all)\b[^\n]*)?\s*\Z", re.IGNORECASE)
+# Verbs between an introduction and its list, the surest kind first.
+_LISTING_VERBS = (
+    re.compile(r"\b(?:is|are|was|were)\b:?|:(?=\s)", re.IGNORECASE),
+    re.compile(
+        r"\b(?:includ(?:es?|ed|ing)|contain(?:s|ed)?|consist(?:s|ed)? of|compris(?:es?|ed)|mention(?:s|ed)?"
+        r"|needs?|requires?|uses?|ha(?:s|ve|d))\b:?",
+        re.IGNORECASE,
+    ),
+)
+_JOINT = re.compile(r"[,;]|\band\b", re.IGNORECASE)
+# Words beside a list by which it is not, or not for sure, the answer.
+_OPEN_LIST = any_of(
+    f"{DENIAL}|{WRONG}|{GUESS}|{DOUBT}|{CONDITION}|{CONTRAST}|or|either|except|unsure|unlikely|likely|presumably",
+    r"exclud\w+|reject\w+|eliminat\w+|discard\w+|ruled out|missing|absent",
+)
+# Words by which a sentence about a list changes it.
+_CHANGES_LIST = any_of(f"{TURN}|only|also|first|last|plus|add\\w*|too|besides|another|more")
 _WORD = re.compile(r"[^\W\d_]{2,}")
 _BOLD = re.compile(r"\*\*([^*\n]{1,200})\*\*")
 # A continuation after bold letters: more answers, a unit, or the rest of a formula.
@@ -269,6 +299,87 @@ def emphasised(text: str) -> list[Mark]:
     if len(_WORD.findall(content)) > MAX_BOLD_WORDS:
         return []
     return [Mark(start, end, content)]
+
+
+def concluding_list(text: str) -> str:
+    """Return the list that the end of a text introduces: lines below a colon, or one side of the last sentence's verb.
+
+    Empty without an introduction, or if the words around the list deny or doubt it.
+
+    Examples:
+        >>> concluding_list("The ingredients are:\\n- flour\\n- eggs\\nThat is all.")
+        '- flour\\n- eggs'
+        >>> concluding_list("Look again. The ingredients are flour and eggs.")
+        'flour and eggs.'
+        >>> concluding_list("8, 12 and 20 are even."), concluding_list("The colours are not red, blue.")
+        ('8, 12 and 20', '')
+    """
+    for colon in list(_ANNOUNCED.finditer(text))[-1:]:
+        line = text[text.rfind("\n", 0, colon.start()) + 1 : colon.start()]
+        below = _listed_below(text[colon.end() :])
+        if below:
+            return "" if is_open_list(line) else below
+    return _bulleted(text) or _introduced(_last_sentence(text))
+
+
+def is_open_list(beside: str) -> bool:
+    """Check whether the words beside a list deny or doubt it."""
+    return _OPEN_LIST.search(beside) is not None
+
+
+def has_listing_verb(text: str) -> bool:
+    """Check whether a text has a colon or a verb that may introduce a list."""
+    return any(verbs.search(text) for verbs in _LISTING_VERBS)
+
+
+def _listed_below(text: str) -> str:
+    """Return the list below a line with a colon: bullets, or all lines unless they are sentences."""
+    if _LIST.match(text):
+        return _bulleted(text)
+    *before, _ = text.strip().split("\n")
+    has_sentence = any(_STOP.search(line) or ":" in line for line in before)
+    return "" if has_sentence or is_open_list(text) else text.strip()
+
+
+def _bulleted(text: str) -> str:
+    """Return the bulleted list that begins a text if only a sentence about it follows."""
+    listed = _LIST.match(text)
+    if listed is None:
+        return ""
+    rest = text[listed.end() :]
+    is_changed = is_open_list(rest) or _CHANGES_LIST.search(rest)
+    return listed[1].strip() if _OF_LIST.match(rest) and not is_changed else ""
+
+
+def _introduced(sentence: str) -> str:
+    """Return the side of a sentence's verb that lists something; of two lists the one behind it."""
+    if is_open_list(sentence):
+        return ""
+    for verbs in _LISTING_VERBS:
+        verb = verbs.search(sentence)
+        if verb is None:
+            continue
+        before = sentence[: verb.start()].strip()
+        behind = sentence[verb.end() :].strip()
+        if " and " in before and not _JOINT.search(behind):
+            return before
+        # "as follows: red, blue"
+        opening, _, rest = behind.partition(": ")
+        if before and behind:
+            return behind if _JOINT.search(opening) else rest or behind
+    return ""
+
+
+def _last_sentence(text: str) -> str:
+    """Return a text's last sentence with letters or digits, within its last line."""
+    text = text.strip()
+    start = text.rfind("\n") + 1
+    stops = [stop.start() for stop in _STOP.finditer(text, start)]
+    for at in reversed(stops):
+        is_inside = any(map(str.isalnum, text[at : at + _REACH]))
+        if is_inside and _ends_sentence(text[max(start, at - 40) : at]):
+            return text[at + 1 :].strip()
+    return text[start:]
 
 
 def _line_end(text: str, start: int, end: int) -> int:

@@ -6,7 +6,12 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from trl_grpo_ext.diagnostics.batches import is_penalty, names, percent
-from trl_grpo_ext.diagnostics.decline import Decline, evaluation_decline, training_decline
+from trl_grpo_ext.diagnostics.decline import (
+    LEAST_FALL,
+    Decline,
+    evaluation_decline,
+    training_decline,
+)
 from trl_grpo_ext.diagnostics.finding import Finding, Severity
 from trl_grpo_ext.diagnostics.progress import LEAST_GAIN
 from trl_grpo_ext.diagnostics.window import CheckResult, Window
@@ -86,21 +91,13 @@ def harder_data(window: Window) -> CheckResult:
 
 
 def _unlearned(window: Window) -> Finding | None:
-    """Find a fallen score of a term without weight that knows right answers where the terms with weight do not.
-
-    Such a term reads answers, and the primary term reads none; or it had weight before.
-    """
+    """Find a fallen score of a term without weight that knows right answers where the terms with weight do not."""
     for term in window.terms:
-        primary_reads = (
-            bool(window.in_force) and window.of_term(window.in_force[0]).has_answers
-        )
-        had_weight = term in window.trained_on
-        if term in window.in_force or not (had_weight or window.of_term(term).has_answers):
-            continue
-        if primary_reads and not had_weight:
+        if term in window.in_force or not _knows_better(window, term):
             continue
         fall = training_decline(window, term)
-        if fall is None:
+        # The seen scale of a score without a known range may be narrow: 0.48 to 0.50.
+        if fall is None or fall.size.mean < LEAST_FALL * abs(fall.best.mean):
             continue
         named = names(window.primary_terms) or "the reward"
         kept = f"Keep some weight on `{term}`."
@@ -113,9 +110,25 @@ def _unlearned(window: Window) -> Finding | None:
                 f"{fall.best.mean:z.2f} to {fall.now.mean:z.2f} {fall.now_at}, while the policy learns {named}."
             ),
             numbers={"best": fall.best.mean, "now": fall.now.mean},
-            action=kept if had_weight else turned,
+            action=kept if term in window.trained_on else turned,
         )
     return None
+
+
+def _knows_better(window: Window, term: str) -> bool:
+    """Test whether a term without weight tells right answers where the primary term may not.
+
+    Such a term reads answers, and the primary term reads none; or it had weight before. A faded term that reads no
+    answers is a helper, unless it came before a primary term that reads none either.
+    """
+    primary = window.in_force[0] if window.in_force else None
+    primary_reads = primary is not None and window.of_term(primary).has_answers
+    had_weight = term in window.trained_on
+    if window.of_term(term).has_answers:
+        return had_weight or not primary_reads
+    order = list(window.terms)
+    came_first = primary is None or order.index(term) < order.index(primary)
+    return had_weight and came_first and not primary_reads
 
 
 def _harder_data(window: Window, fall: Decline) -> str:
