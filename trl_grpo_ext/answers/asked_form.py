@@ -98,6 +98,9 @@ def is_unfinished(answer: str, gold: str, prompt: str) -> bool:
         >>> is_unfinished("2x > 8", "x > 4", "Solve 2x + 1 > 9."), is_unfinished("9/12", "3/4", "Simplify 18/24.")
         (True, True)
     """
+    # Without a question, equal values are equal answers.
+    if not prompt:
+        return False
     tail = prompt[-MAX_PROMPT:]
     if any(_is_left(answer, gold) for _is_left in _textual_forms(tail)):
         return True
