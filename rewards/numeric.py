@@ -64,6 +64,12 @@ _SENTENCE = re.compile(
     r"\A[\W_]*[^\W\d_]+(?:['’][a-z]+|[,!])?\s|\b(?:is|are|was|were|has|have|had|will|can|costs?|remains?)\b"
     r"|\bof\s(?:the|all|his|her|their|its|these|those)\s\S*\d|\*\*[.!]?[ \t]*\n"
 )
+# "13 weeks, because 13 * 15 = 195": the last side of the equation is no answer.
+_REASON = re.compile(
+    r"\w,?\s+(?:because|since|as)\s|\n\W*(?:explanation|reasoning)\b", re.IGNORECASE
+)
+# More than an amount with its thing: "24 percent of the students walk", "**750 g** of flour"
+_LONG = re.compile(r"(?:[^\W\d_]+\W+){4}[^\W\d_]+|\*\*\w[^*\n]*\*\*\s\w")
 # An amount and its gloss: "0.9 meters (90 cm)".
 _GLOSS = re.compile(r"\d[^()]*\([^()]*\d[^()]*\)\W*\Z")
 _DIGIT = re.compile(r"\d")
@@ -241,12 +247,19 @@ class NumericVerifier(AnswerVerifier[Golds]):
     def _last_said(self, found: FinalAnswer, said: str, prompt: str) -> FinalAnswer:
         """Return the value that a completion's last sentence concludes with, if an answer is a sentence itself."""
         unread = [
-            answer for answer in found.answers if not isinstance(self._read(answer), Amount)
+            answer
+            for answer in found.answers
+            if not isinstance(self._read(answer), Amount) or _REASON.search(answer)
         ]
-        if not any(_is_sentence(answer, question_of(prompt)) for answer in unread):
+        if not unread:
             return found
         # A marked sentence is read as the sentence alone is.
-        return math_answer(marked_sentence(said) or said, prompt=prompt)
+        told = math_answer(marked_sentence(said) or said, prompt=prompt)
+        if any(_is_sentence(answer, question_of(prompt)) for answer in unread):
+            return told
+        is_long = any(_LONG.search(answer) or _REASON.search(answer) for answer in unread)
+        are_amounts = all(isinstance(self._read(one), Amount) for one in told.answers)
+        return told if is_long and told.answers and are_amounts else found
 
     def read_gold(self, row: Mapping[str, Any]) -> Golds | str:
         golds = self.golds(row)

@@ -77,7 +77,7 @@ class Scorecard:
     def __len__(self) -> int:
         return len(self.samples)
 
-    @property
+    @cached_property
     def terms(self) -> tuple[str, ...]:
         """Term names, in mix order."""
         return tuple(self.weights)
@@ -87,7 +87,7 @@ class Scorecard:
         """The optimizer step; None if unknown."""
         return self.samples[0].step if self.samples else None
 
-    @property
+    @cached_property
     def in_force(self) -> tuple[str, ...]:
         """Names of terms with nonzero weight."""
         return tuple(term for term, weight in self.weights.items() if weight != 0)
@@ -101,13 +101,13 @@ class Scorecard:
         reward.
         """
         others = self.others or (None,) * len(self)
-        columns = [self.verdicts[term] for term in self.in_force]
         unscored = {row for term in self.in_force for row in self.unscored(term)}
         unscored |= {row for row, failed in enumerate(self.failed) if failed}
         return tuple(
-            row in unscored
-            or (other is None and all(column[row] is None for column in columns))
-            for row, other in enumerate(others)
+            row in unscored or (other is None and first is None)
+            for row, (other, first) in enumerate(
+                zip(others, self.primary_terms, strict=True)
+            )
         )
 
     @property
@@ -214,6 +214,11 @@ class Scorecard:
             if sample.group is not None:
                 found.setdefault(sample.group, []).append(row)
         return tuple(map(tuple, found.values()))
+
+    @cached_property
+    def is_alone(self) -> Flags:
+        """(N,) flags: True for samples of unknown group."""
+        return np.array([sample.group is None for sample in self.samples], dtype=bool)
 
     @cached_property
     def rows(self) -> Rows:

@@ -95,7 +95,7 @@ def fenced_answer(
         return answer
     if not blocks:
         return unreadable("no_fence")
-    tagged = [code for found, code in blocks if found == tag]
+    tagged = [code for found, code in blocks if found.casefold() == tag.casefold()]
     if not tagged:
         return unreadable("wrong_fence")
     # Of two blocks nothing says which is the answer, and a policy would hand in both.

@@ -26,6 +26,9 @@ FOOLED = "passes_naively"
 # The reason for a failed import of a package that is installed but not shown to programs.
 HIDDEN_IMPORT = "hidden_import"
 HIDDEN = "installed, but programs are not shown it"
+# The reason for a test that needs an operator of a returned object, such as `3 in build()`.
+OPERATOR_NOT_ASKED = "operator_not_asked"
+_OPERATOR = re.compile(r"(__\w+__) is not asked of a returned '(\w+)' object")
 _NO_MODULE = re.compile(r"ModuleNotFoundError: No module named '(\w+)")
 _SHOWN_TESTS = 100
 _told = Once()
@@ -106,6 +109,8 @@ def scored_verdict(
         status = _failed_status(value, outcome)
     if reason and fooled:
         reason = FOOLED
+    elif reason and unasked_operator(outcome.detail):
+        reason = OPERATOR_NOT_ASKED
     return Verdict(
         status=status,
         score=value,
@@ -158,6 +163,17 @@ def with_hidden_import(
     explained = f"{why}: {HIDDEN}; to show it, set {setting}"
     details = {**verdict.details, "why": explained}
     return replace(verdict, reason=HIDDEN_IMPORT, details=details)
+
+
+def unasked_operator(why: str) -> str:
+    """Return the operator of a returned object that a test needed and the sandbox refuses; empty for any other message.
+
+    Examples:
+        >>> unasked_operator("__contains__ is not asked of a returned 'Tree' object")
+        '__contains__'
+    """
+    found = _OPERATOR.fullmatch(why)
+    return found[1] if found else ""
 
 
 def missing_module(why: str) -> str:

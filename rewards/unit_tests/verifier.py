@@ -124,6 +124,7 @@ class UnitTestVerifier(BatchVerifier):
     | raises, exits, takes too much memory, prints too much, is killed | INCORRECT, 0 | `test_1_error`, ... |
     | not Python | INCORRECT, 0 | `test_1_compile_error` |
     | imports an installed package hidden from programs | INCORRECT, 0 | `hidden_import` |
+    | any, if a test needs an operator of a returned object: `3 in f()` | INCORRECT, 0 | `operator_not_asked` |
     | fails, but a naive grader would have passed it, with `second_opinion` | INCORRECT, 0 | `passes_naively` |
     | takes longer than `timeout` | TIMEOUT, 0 | `test_1_timeout` |
     | code in thinking that does not end | UNPARSEABLE, 0 | `unclosed_think` |

@@ -217,7 +217,12 @@ console.log(JSON.stringify(found));
 )
 @pytest.mark.parametrize(
     "options",
-    [{}, {"beta": 0.3, "epsilon": 0.1}, {"num_iterations": 3, "epsilon": 0.05}, OLD_KL],
+    [
+        pytest.param({}, marks=pytest.mark.slow),
+        {"beta": 0.3, "epsilon": 0.1},
+        {"num_iterations": 3, "epsilon": 0.05},
+        OLD_KL,
+    ],
 )
 def test_an_update_of_the_page_is_that_of_trl(
     options: dict[str, Any], tmp_path: Path

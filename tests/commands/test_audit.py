@@ -38,7 +38,7 @@ from trl_grpo_ext.sample import Sample
 from trl_grpo_ext.verdict import Status
 from trl_grpo_ext.workers.pool import close_workers
 
-ROWS = 4
+ROWS = 2
 
 
 @pytest.fixture(scope="module")

@@ -37,7 +37,16 @@ from trl_grpo_ext.verdict import as_verdict
 Make = Callable[..., Any]
 
 
-@pytest.mark.parametrize("mode", MODES, ids=MODE_NAMES)
+# `test_replay_advantages` compares the formulas of all modes with TRL's.
+@pytest.mark.parametrize(
+    "mode",
+    [
+        pytest.param(
+            mode, id=name, marks=[pytest.mark.slow] if name in ("batch", "none") else []
+        )
+        for mode, name in zip(MODES, MODE_NAMES, strict=True)
+    ],
+)
 def test_the_same_rewards_reproduce_the_recorded_advantages_and_change_nothing(
     tiny_model: str, sums: Any, config: Make, mode: dict[str, Any]
 ) -> None:

@@ -33,7 +33,7 @@ RIGHT = RewardTerm(name="right", verifier=MathVerifier())
 
 @pytest.fixture
 def record_with_environments(
-    tiny_model: str, sums: Any, config: Make
+    one_layer: str, sums: Any, config: Make
 ) -> Callable[[RewardMix], RecordedRun]:
     """Train with environments, and return the recorded run."""
 
@@ -46,12 +46,12 @@ def record_with_environments(
             .map(lambda row, place: {"task": "ab"[place % 2]}, with_indices=True)
         )
         VerifiedGRPOTrainer(
-            tiny_model,
+            one_layer,
             mix,
             args,
             train,
             environment_factory=Counting,
-            processing_class=tool_tokenizer(tiny_model),
+            processing_class=tool_tokenizer(one_layer),
         ).train()
         return RecordedRun(Path(args.output_dir))
 
@@ -111,14 +111,14 @@ def endpoint() -> Iterator[JudgeEndpoint]:
 
 @pytest.mark.slow
 def test_a_judge_is_asked_again_only_for_what_it_would_say_otherwise_and_is_said_to_have_failed(
-    endpoint: JudgeEndpoint, tiny_model: str, sums: Any, config: Make
+    endpoint: JudgeEndpoint, one_layer: str, sums: Any, config: Make
 ) -> None:
     def mix(weight: float, rubric: str | None = None) -> RewardMix:
         judge = LlmJudgeVerifier(model="judge", base_url=endpoint.base_url, rubric=rubric)
         return RewardMix([RIGHT, RewardTerm(name="nice", verifier=judge, weight=weight)])
 
     args = config()
-    VerifiedGRPOTrainer(tiny_model, mix(0.5), args, sums["train"]).train()
+    VerifiedGRPOTrainer(one_layer, mix(0.5), args, sums["train"]).train()
     run = RecordedRun(Path(args.output_dir))
     asked = len(endpoint.requests)
     assert asked > 0
@@ -140,7 +140,7 @@ def test_a_judge_is_asked_again_only_for_what_it_would_say_otherwise_and_is_said
 
 
 def test_rankings_of_groups_are_made_again_behind_their_gate(
-    tiny_model: str, sums: Any, config: Make
+    one_layer: str, sums: Any, config: Make
 ) -> None:
     def mix(tolerance: float) -> RewardMix:
         short = RewardTerm(
@@ -155,7 +155,7 @@ def test_rankings_of_groups_are_made_again_behind_their_gate(
         )
 
     args = config(learning_rate=0.0)
-    VerifiedGRPOTrainer(tiny_model, mix(0.05), args, sums["train"]).train()
+    VerifiedGRPOTrainer(one_layer, mix(0.05), args, sums["train"]).train()
     run = RecordedRun(Path(args.output_dir))
     nothing_changed(replay_run(run, new_rewards(mix(0.05))))
     lenient = replay_run(run, new_rewards(mix(1000.0))).comparison.terms["short"]

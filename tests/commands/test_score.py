@@ -438,7 +438,7 @@ def test_a_term_that_is_to_raise_on_what_it_cannot_judge_ends_with_status_1_and_
     assert "'math' could not judge a completion (skipped, gold_missing" in said
 
 
-@pytest.mark.parametrize("kind", ["jsonl", "parquet"])
+@pytest.mark.parametrize("kind", ["jsonl", pytest.param("parquet", marks=pytest.mark.slow)])
 def test_ctrl_c_leaves_what_there_is_marked_unfinished_with_status_130_and_one_line(
     tmp_path: Path, kind: str
 ) -> None:

@@ -99,6 +99,22 @@ def test_programs_that_import_a_hidden_package_are_told_with_its_name_and_the_se
     )
 
 
+def test_tests_that_need_an_operator_of_a_returned_object_are_told_with_the_operator() -> (
+    None
+):
+    unasked = replace(
+        WRONG,
+        reason="operator_not_asked",
+        details={"why": "__contains__ is not asked of a returned 'Tree' object"},
+    )
+    window = window_of(
+        [batch({"tests": [unasked, *MIXED[1:]]}, step=step) for step in range(4)]
+    )
+    told = found(window, "grader_trouble")
+    assert "which the sandbox refuses: `__contains__`." in told.sentence
+    assert "let these tests call methods instead" in told.action
+
+
 def test_the_module_that_tests_lack_is_named() -> None:
     lacking = Verdict(
         status=Status.SKIPPED,

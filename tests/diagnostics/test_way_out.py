@@ -89,7 +89,9 @@ def test_wrong_answers_that_more_and_more_have_no_verdict_are_found_and_halt_on_
     check_halt_on([told.code])
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(
+    "seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2))]
+)
 @pytest.mark.parametrize(
     "by_chance",
     [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Callable, Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -111,9 +112,20 @@ FORMS: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("form", FORMS)
+# An endless program costs its time limit twice: one form stands for the others.
 @pytest.mark.parametrize(
-    "program", [RIGHT, SPECIAL, BROKEN, "def add(", "import sys; sys.exit(0)", ENDLESS]
+    ("form", "program"),
+    [
+        pytest.param(
+            form,
+            program,
+            marks=[pytest.mark.slow] if program == ENDLESS and form != "asserts" else [],
+        )
+        for form, program in product(
+            FORMS,
+            [RIGHT, SPECIAL, BROKEN, "def add(", "import sys; sys.exit(0)", ENDLESS],
+        )
+    ],
 )
 def test_the_verdict_is_that_of_the_verifier_unit_test(form: str, program: str) -> None:
     timeout = 0.3 if program == ENDLESS else 5.0

@@ -296,14 +296,14 @@ def kind(x): return [type(x).__name__, str(x.dtype), x.shape]
     ("right", "wrong"),
     [
         (
-            "' '.join(map(str, range(1_500_000)))",
-            "' '.join(map(str, range(1_500_000))) + ' '",
+            "' '.join(map(str, range(400_000)))",
+            "' '.join(map(str, range(400_000))) + ' '",
         ),
-        ("list(range(10 ** 6))", "[*range(10 ** 6 - 1), 0]"),
+        ("list(range(400_000))", "[*range(400_000 - 1), 0]"),
         pytest.param(
             "18 * 10 ** 3_000_000", "18 * 10 ** 3_000_000 + 1", marks=pytest.mark.slow
         ),
-        ("[(k, str(k)) for k in range(100_000)]", "[(k, str(-k)) for k in range(100_000)]"),
+        ("[(k, str(k)) for k in range(60_000)]", "[(k, str(-k)) for k in range(60_000)]"),
     ],
     ids=["text", "list", "integer", "tuples"],
 )

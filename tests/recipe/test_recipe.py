@@ -875,6 +875,37 @@ def test_a_new_run_renames_the_checkpoints_of_an_earlier_one_which_it_could_not_
         parse(write(resume_from_checkpoint=True))
 
 
+def test_a_new_run_moves_the_saved_model_of_an_earlier_one_aside_whole(
+    write: Any, tmp_path: Path
+) -> None:
+    folder = tmp_path / "run"
+    earlier = make_trainer(parse(write()))
+    earlier.save_model(str(folder))
+    (folder / "notes.txt").write_text("mine")
+    make_trainer(parse(write()))
+    assert not list(folder.glob("*.safetensors"))
+    assert (folder / "notes.txt").exists()
+    moved = str(folder / "saved_model.1")
+    again = make_trainer(
+        parse(write(model_name_or_path=moved, output_dir=str(tmp_path / "again")))
+    )
+    assert all(
+        torch.equal(before, after)
+        for before, after in zip(
+            earlier.model.parameters(), again.model.parameters(), strict=True
+        )
+    )
+
+
+def test_a_run_that_begins_with_the_model_of_its_own_folder_leaves_it_there(
+    write: Any, tmp_path: Path
+) -> None:
+    folder = tmp_path / "run"
+    make_trainer(parse(write())).save_model(str(folder))
+    make_trainer(parse(write(model_name_or_path=str(folder))))
+    assert (folder / "model.safetensors").exists()
+
+
 def test_an_output_folder_that_cannot_be_written_is_refused(
     write: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -116,11 +116,11 @@ def test_figures_of_a_real_run_are_those_computed_from_its_parquet(
 
 
 def test_a_report_written_in_the_middle_of_a_run_holds_the_steps_so_far(
-    tiny_model: str, sums: Any, config: Make
+    one_layer: str, sums: Any, config: Make
 ) -> None:
     args = config(max_steps=2)
     trainer = VerifiedGRPOTrainer(
-        tiny_model,
+        one_layer,
         RewardMix([RewardTerm(name="accuracy", verifier=MathVerifier())]),
         args,
         sums["train"],
@@ -460,14 +460,14 @@ def test_a_report_beside_a_run_never_raises(
 
 @pytest.mark.slow  # real runs
 def test_training_says_where_its_report_is_and_a_later_evaluation_is_in_it(
-    tiny_model: str, sums: Any, config: Make, capfd: pytest.CaptureFixture[str]
+    one_layer: str, sums: Any, config: Make, capfd: pytest.CaptureFixture[str]
 ) -> None:
     args = config(
         max_steps=1, write_report=True, disable_tqdm=False, num_generations_eval=4
     )
     mix = RewardMix([RewardTerm(name="accuracy", verifier=MathVerifier())])
     trainer = VerifiedGRPOTrainer(
-        tiny_model, mix, args, sums["train"], sums["test"].select(range(2))
+        one_layer, mix, args, sums["train"], sums["test"].select(range(2))
     )
     path = Path(args.output_dir) / "report.html"
     trainer.evaluate()
@@ -481,12 +481,12 @@ def test_training_says_where_its_report_is_and_a_later_evaluation_is_in_it(
 
 @pytest.mark.slow  # real runs
 def test_training_and_the_evaluation_after_it_may_have_one_report(
-    tiny_model: str, sums: Any, config: Make
+    one_layer: str, sums: Any, config: Make
 ) -> None:
     args = config(max_steps=1, write_report=True, num_generations_eval=4)
     mix = RewardMix([RewardTerm(name="accuracy", verifier=MathVerifier())])
     trainer = VerifiedGRPOTrainer(
-        tiny_model, mix, args, sums["train"], sums["test"].select(range(2))
+        one_layer, mix, args, sums["train"], sums["test"].select(range(2))
     )
     path = Path(args.output_dir) / "report.html"
     with one_last_report(trainer):

@@ -39,6 +39,7 @@ TABLE = [
     ("null", 0, "wrong_root"),
     ("{}", 0, "empty_json"),
     ("[]", 0, "empty_json"),
+    (f"```JSON\n{ANN}\n```", 1, ""),
     (f"```python\n{ANN}\n```", 0, "wrong_fence"),
     (f"```json\n{ANN}", 0, "unclosed_fence"),
     (f"```json\n{ANN}\n```\n```json\n{ANN}\n```", 0, "several_fences"),

@@ -420,6 +420,11 @@ def test_a_row_without_a_number_is_skipped_and_listed(gold: Any, reason: str) ->
         "P(all) = 3000/2 = 1500",
         "1.5 km = 1500 m",
         "4499/3 = 1500",
+        "He needs 1500 weeks, because 1500 × 15 = 22500.",
+        "**1500 weeks** are needed, since $15 × 1500 = $22500.",
+        "**1500 g** of flour.",
+        "1500\n\nExplanation: multiply the 60 rows by the 25 plants in each row.",
+        "1500 grams of that fine flour belong in the dough.",
     ],
 )
 def test_the_last_side_of_an_equation_and_the_value_of_the_last_sentence_count(
@@ -466,6 +471,8 @@ def test_a_question_that_asks_for_dozens_is_answered_in_dozens() -> None:
         "Answer: 1500\n\nNo.",
         "The answer is 1500. Hmm, wrong.",
         "So there are 1500 apples? Hardly.",
+        "He needs 1400 weeks, because 1400 + 100 = 1500.",
+        "1500 grams of flour or 1600 grams of flour belong in.",
     ],
 )
 def test_false_equations_bounds_and_doubted_values_are_not_paid(text: str) -> None:

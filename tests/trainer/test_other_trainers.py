@@ -41,7 +41,7 @@ def run_sdpo(model: str, rewards: Any, data: Any, tmp_path: Path, **changes: Any
         **short_run(
             tmp_path,
             num_generations=4,
-            max_completion_length=24,
+            max_completion_length=8,
             distillation_weight=0.5,
             **changes,
         )
@@ -61,9 +61,7 @@ def run_online_dpo(
     trainer = online_dpo.OnlineDPOTrainer(
         model=AutoModelForCausalLM.from_pretrained(model),
         reward_funcs=rewards,
-        args=online_dpo.OnlineDPOConfig(
-            **short_run(tmp_path, max_new_tokens=24, **changes)
-        ),
+        args=online_dpo.OnlineDPOConfig(**short_run(tmp_path, max_new_tokens=8, **changes)),
         train_dataset=data,
         processing_class=tokenizer_of(model),
     )
@@ -107,10 +105,12 @@ def test_other_trainers_take_a_verifier_and_a_mixes_functions(
         assert all(torch.isfinite(weight).all() for weight in trainer.model.parameters())
 
 
-@pytest.mark.parametrize("run", [run_sdpo, run_online_dpo])
+@pytest.mark.parametrize(
+    "run", [run_sdpo, pytest.param(run_online_dpo, marks=pytest.mark.slow)]
+)
 def test_a_trainer_that_counts_what_could_not_be_judged_as_0_is_warned_of_once(
     run: Any,
-    tiny_model: str,
+    one_layer: str,
     sums: Any,
     tmp_path: Path,
     caplog: pytest.LogCaptureFixture,
@@ -118,12 +118,12 @@ def test_a_trainer_that_counts_what_could_not_be_judged_as_0_is_warned_of_once(
 ) -> None:
     monkeypatch.setattr("trl_grpo_ext.protocol._once._seen", set())
     caplog.set_level(logging.WARNING, "trl_grpo_ext")
-    run(tiny_model, down, sums["train"].select(range(8)), tmp_path, max_steps=2)
+    run(one_layer, down, sums["train"].select(range(8)), tmp_path, max_steps=2)
     assert caplog.text.count("TRL's Online DPO and SDPO count that as 0") == 1
     assert "'down' has no score for" in caplog.text
     mix = RewardMix([term("right", 1, None), term("short", 1, 0)])
     run(
-        tiny_model,
+        one_layer,
         mix.reward_funcs(),
         sums["train"].select(range(8)),
         tmp_path,
@@ -146,34 +146,34 @@ def test_trainers_that_leave_such_rows_out_are_not_warned_of(
 
 @pytest.mark.parametrize("run", RUNS)
 def test_a_mix_can_end_the_run_of_any_trainer_where_a_row_could_not_be_judged(
-    run: Any, tiny_model: str, sums: Any, tmp_path: Path
+    run: Any, one_layer: str, sums: Any, tmp_path: Path
 ) -> None:
     mix = RewardMix([term("right", 1, None, on_unscored="raise")])
     with pytest.raises(UnscoredError, match="'right' could not judge"):
-        run(tiny_model, mix.reward_funcs(), sums["train"].select(range(8)), tmp_path)
+        run(one_layer, mix.reward_funcs(), sums["train"].select(range(8)), tmp_path)
 
 
 def test_a_mix_can_score_such_rows_0_where_the_trainer_needs_a_number(
-    tiny_model: str, sums: Any, tmp_path: Path
+    one_layer: str, sums: Any, tmp_path: Path
 ) -> None:
     data = sums["train"].select(range(8))
     with pytest.raises(
         TypeError, match="NoneType"
     ):  # should TRL mend this, the table of trainers has to change
-        run_a2po(tiny_model, math_reward, data.map(lambda row: {"solution": ""}), tmp_path)
+        run_a2po(one_layer, math_reward, data.map(lambda row: {"solution": ""}), tmp_path)
     mix = RewardMix([term("right", 1, None, on_unscored="zero")])
-    run_a2po(tiny_model, mix.reward_funcs(), data, tmp_path)
+    run_a2po(one_layer, mix.reward_funcs(), data, tmp_path)
 
 
 def test_the_trainer_may_be_mixed_with_trls_gmpo(
-    tiny_model: str, sums: Any, config: Any
+    one_layer: str, sums: Any, config: Any
 ) -> None:
     gmpo = pytest.importorskip("trl.experimental.gmpo")
 
     class Both(VerifiedGRPOTrainer, gmpo.GMPOTrainer):
         pass
 
-    trainer = Both(tiny_model, math_reward, config(max_steps=1), sums["train"])
+    trainer = Both(one_layer, math_reward, config(max_steps=1), sums["train"])
     cards = collected(trainer)
     trainer.train()
     assert len(cards) == 1

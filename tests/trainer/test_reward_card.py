@@ -91,10 +91,10 @@ def card_of(args: Any) -> dict[str, Any]:
 
 @pytest.mark.slow
 def test_a_run_has_a_card_and_the_model_card_a_section_that_is_replaced(
-    tiny_model: str, sums: Any, config: Make
+    one_layer: str, sums: Any, config: Make
 ) -> None:
     args = config(save_strategy="steps", save_steps=1, eval_strategy="steps", eval_steps=1)
-    trainer = trained(tiny_model, sums, args)
+    trainer = trained(one_layer, sums, args)
     card = card_of(args)
     assert card["versions"].keys() >= {"trl_grpo_ext", "trl", "math-verify"}
     accuracy, digits, length = card["rewards"]
@@ -138,7 +138,7 @@ def test_a_run_has_a_card_and_the_model_card_a_section_that_is_replaced(
 
 
 def test_without_logs_and_checks_nothing_is_said_of_another_runs(
-    tiny_model: str, sums: Any, config: Make
+    one_layer: str, sums: Any, config: Make
 ) -> None:
     args = config(record_scorecards=False, run_checks=False)
     folder = Path(args.output_dir)
@@ -152,7 +152,7 @@ def test_without_logs_and_checks_nothing_is_said_of_another_runs(
     (folder / "scorecards" / "log.jsonl").write_text(
         '{"step": 1, "session": 0, "loss": 1, "rewards/length/mean": 7}\n'
     )
-    trained(tiny_model, sums, args, lambda completions, **_: [0.0] * len(completions))
+    trained(one_layer, sums, args, lambda completions, **_: [0.0] * len(completions))
     card = card_of(args)
     assert card["findings"] is None and card["measured"]["after"] == {}
     assert [reward["weight_at_end"] for reward in card["rewards"]] == [1.0]
@@ -161,19 +161,19 @@ def test_without_logs_and_checks_nothing_is_said_of_another_runs(
 
 @pytest.mark.slow  # two trainings
 def test_a_resumed_run_says_from_which_step_its_completions_are_counted(
-    tiny_model: str, sums: Any, config: Make
+    one_layer: str, sums: Any, config: Make
 ) -> None:
     args = config(save_strategy="steps", save_steps=1)
-    trained(tiny_model, sums, args)
+    trained(one_layer, sums, args)
     rows = sums["train"].select(range(8)).map(lambda _: {"task": "sums"})
-    VerifiedGRPOTrainer(tiny_model, a_mix(), args, rows).train(
+    VerifiedGRPOTrainer(one_layer, a_mix(), args, rows).train(
         resume_from_checkpoint=str(Path(args.output_dir) / "checkpoint-1")
     )
     assert card_of(args)["completions"] == {"from_step": 1, "judged": 8, "void": 0}
 
 
 def test_a_run_resumed_with_other_settings_says_so_at_the_start_and_keeps_both_on_record(
-    tiny_model: str, sums: Any, config: Make, caplog: pytest.LogCaptureFixture
+    one_layer: str, sums: Any, config: Make, caplog: pytest.LogCaptureFixture
 ) -> None:
     def weighed(weight: float) -> RewardMix:
         math = RewardTerm(name="math", verifier=MathVerifier())
@@ -182,11 +182,11 @@ def test_a_run_resumed_with_other_settings_says_so_at_the_start_and_keeps_both_o
         )
 
     args = config(save_strategy="steps", save_steps=1, max_steps=1)
-    trained(tiny_model, sums, args, weighed(0.25))
+    trained(one_layer, sums, args, weighed(0.25))
     again = config(save_strategy="steps", save_steps=1, max_steps=2, learning_rate=0.5)
     checkpoint = str(Path(args.output_dir) / "checkpoint-1")
     rows = sums["train"].select(range(8)).map(lambda _: {"task": "sums"})
-    VerifiedGRPOTrainer(tiny_model, weighed(0.75), again, rows).train(
+    VerifiedGRPOTrainer(one_layer, weighed(0.75), again, rows).train(
         resume_from_checkpoint=checkpoint
     )
     (warning,) = [
@@ -216,17 +216,17 @@ def test_a_run_resumed_with_other_settings_says_so_at_the_start_and_keeps_both_o
 
 @pytest.mark.slow
 def test_a_run_resumed_with_the_same_settings_or_begun_again_says_nothing(
-    tiny_model: str, sums: Any, config: Make, caplog: pytest.LogCaptureFixture
+    one_layer: str, sums: Any, config: Make, caplog: pytest.LogCaptureFixture
 ) -> None:
     args = config(save_strategy="steps", save_steps=1, max_steps=1)
-    trained(tiny_model, sums, args)
+    trained(one_layer, sums, args)
     checkpoint = str(Path(args.output_dir) / "checkpoint-1")
     rows = sums["train"].select(range(8)).map(lambda _: {"task": "sums"})
     longer = config(max_steps=2)
-    VerifiedGRPOTrainer(tiny_model, a_mix(), longer, rows).train(
+    VerifiedGRPOTrainer(one_layer, a_mix(), longer, rows).train(
         resume_from_checkpoint=checkpoint
     )
-    VerifiedGRPOTrainer(tiny_model, a_mix(), config(max_steps=1, beta=0.5), rows).train()
+    VerifiedGRPOTrainer(one_layer, a_mix(), config(max_steps=1, beta=0.5), rows).train()
     assert "other settings" not in caplog.text
     assert "resumed" not in RecordedRun(args.output_dir).settings
 
@@ -271,7 +271,7 @@ def test_a_recipes_card_has_its_summarys_intervals(tmp_path: Path) -> None:
 
 
 def test_no_secret_is_written(
-    tiny_model: str, sums: Any, config: Make, monkeypatch: pytest.MonkeyPatch
+    one_layer: str, sums: Any, config: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("openai")
     monkeypatch.setenv("SOME_NAME", "xyzzy")
@@ -294,7 +294,7 @@ def test_no_secret_is_written(
     assert "xyzzy" not in json.dumps(described_verifier(judge))
 
     args = config(save_strategy="steps", save_steps=1)
-    trained(tiny_model, sums, args, a_mix(Ours()))
+    trained(one_layer, sums, args, a_mix(Ours()))
     folder = Path(args.output_dir)
     written = [
         path
@@ -309,12 +309,12 @@ def test_no_secret_is_written(
 
 
 def test_a_card_that_cannot_be_written_is_one_warning(
-    tiny_model: str, sums: Any, config: Make, caplog: pytest.LogCaptureFixture
+    one_layer: str, sums: Any, config: Make, caplog: pytest.LogCaptureFixture
 ) -> None:
     args = config(save_strategy="steps", save_steps=1)
     (Path(args.output_dir) / FILE).mkdir(parents=True)  # so that no file can have the name
     with caplog.at_level(logging.WARNING):
-        trainer = trained(tiny_model, sums, args)
+        trainer = trained(one_layer, sums, args)
     assert trainer.state.global_step == 2
     assert (
         len([record for record in caplog.records if "RewardCard" in record.getMessage()])
@@ -324,10 +324,10 @@ def test_a_card_that_cannot_be_written_is_one_warning(
 
 
 def test_what_is_counted_is_of_the_latest_training(
-    tiny_model: str, sums: Any, config: Make
+    one_layer: str, sums: Any, config: Make
 ) -> None:
     args = config(max_steps=1)
-    trained(tiny_model, sums, args).train()
+    trained(one_layer, sums, args).train()
     assert card_of(args)["completions"] == {"from_step": 0, "judged": 8, "void": 0}
 
 
@@ -391,7 +391,7 @@ def test_before_and_after_are_of_the_best_that_there_is() -> None:
 
 @pytest.mark.slow  # real runs
 def test_a_report_of_two_runs_names_what_differs_in_their_verifiers_and_terms(
-    tiny_model: str, sums: Any, config: Make, tmp_path: Path
+    one_layer: str, sums: Any, config: Make, tmp_path: Path
 ) -> None:
     mixes = {
         "a": a_mix(),
@@ -399,7 +399,7 @@ def test_a_report_of_two_runs_names_what_differs_in_their_verifiers_and_terms(
         "c": a_mix(long_enough),
     }
     for name, mix in mixes.items():
-        trained(tiny_model, sums, config(output_dir=str(tmp_path / name), max_steps=1), mix)
+        trained(one_layer, sums, config(output_dir=str(tmp_path / name), max_steps=1), mix)
     first, second, third = (RecordedRun(tmp_path / name) for name in mixes)
     said = comparison([first, second], "ab")
     assert (

@@ -76,6 +76,9 @@ def gold_texts(gold: object) -> tuple[str, ...]:
         >>> gold_texts("<think>6 * 7</think><answer>42</answer>")
         ('42',)
     """
+    # The usual cell, looked up for each completion.
+    if isinstance(gold, str):
+        return tuple(filter(None, (_gold_in(gold),)))
     return tuple(dict.fromkeys(filter(None, map(_gold_text, alternatives(gold)))))
 
 

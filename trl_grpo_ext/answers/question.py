@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from trl_grpo_ext.answers.asked_expression import value_of_expression
+from trl_grpo_ext.answers.asked_side import with_asked_side
+from trl_grpo_ext.answers.asked_words import with_asked_words
 from trl_grpo_ext.answers.compare.forms import (
     is_region,
     says_infinitely_many,
@@ -35,6 +37,7 @@ from trl_grpo_ext.answers.golds import NOT_TEXT, gold_values, is_not_text
 from trl_grpo_ext.answers.judge import Pair, judge_pairs
 from trl_grpo_ext.answers.policy import echo
 from trl_grpo_ext.answers.read.answer import read
+from trl_grpo_ext.answers.read.outcomes import outcome_of
 from trl_grpo_ext.answers.read.regions import in_intervals
 from trl_grpo_ext.answers.read.tree import Collection
 from trl_grpo_ext.answers.read.unit_letters import with_unit_apart
@@ -168,7 +171,8 @@ def ask(
 
 
 def _in_intervals(golds: tuple[str, ...], completion: str) -> tuple[tuple[str, ...], str]:
-    """Write number sets told in words as intervals if a gold is a number set."""
+    """Write number sets told in words as intervals if a gold is a number set; shorten a gold that states an outcome."""
+    golds = tuple(outcome_of(gold) or gold for gold in golds)
     written = tuple(map(in_intervals, golds))
     for gold in written:
         node = read(gold).node
@@ -214,6 +218,8 @@ def _found(
         found = with_known_golds(found, golds, whole, prompt)
         found = with_asked_thing(found, golds, whole, prompt)
         found = with_question(found, golds, last_sentence(whole[-MAX_SAID:]), prompt)
+        found = with_asked_side(found, whole, prompt)
+        found = with_asked_words(found, golds, whole, prompt)
     return found
 
 

@@ -139,7 +139,7 @@ class TermTotals:
 def added(counters: Iterable[Mapping[K, int]]) -> Counter[K]:
     """Add several counters."""
     total: Counter[K] = Counter()
-    for counter in counters:
+    for counter in filter(None, counters):
         total.update(counter)
     return total
 

@@ -268,7 +268,7 @@ class Window:
 
 def _finite(logs: Sequence[Mapping[str, Any]], name: str) -> list[float]:
     """List the finite values of a figure in some logs."""
-    values = [entry.get(name) for entry in logs]
+    values = [entry[name] for entry in logs if name in entry]
     return [value for value in values if is_number(value)]
 
 

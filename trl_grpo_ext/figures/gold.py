@@ -168,7 +168,8 @@ def _paid_answers(
     else:
         wrong = [each for each in scored if not _has_gold(card, each)]
         correct = _best_paid(card, scored)
-    return correct, [each for each in correct if each in wrong], wrong
+    others = {each.row for each in wrong}
+    return correct, [each for each in correct if each.row in others], wrong
 
 
 def _has_numbers(card: Scorecard, scored: _Scored) -> bool:
@@ -308,6 +309,8 @@ def _is_paid(card: Scorecard, scored: Sequence[_Scored]) -> bool:
     return False
 
 
+# A batch has few numbers, and each is compared with many.
+@lru_cache(maxsize=4 * MOST_TEXTS)
 def number(text: str) -> float | None:
     """Convert a number's text, commas left out, to a float; None for other texts.
 

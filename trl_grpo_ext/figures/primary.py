@@ -56,7 +56,7 @@ class PrimaryFigures:
 
 def primary_figures(card: Scorecard) -> PrimaryFigures:
     """Compute the figures of a batch's primary verdicts."""
-    counts: Counter[str] = Counter()
+    judged = right = unplaced = unread_ended = 0
     scores = np.full(len(card), np.nan)
     lengths: dict[Status, list[int | None]] = {status: [] for status in Status}
     by_ending: dict[bool | None, list[float]] = {True: [], False: [], None: []}
@@ -67,24 +67,24 @@ def primary_figures(card: Scorecard) -> PrimaryFigures:
         lengths[verdict.status].append(sample.length)
         if verdict.score is None:
             continue
-        counts["judged"] += 1
-        counts["right"] += verdict.status is Status.CORRECT
-        counts["unplaced"] += verdict.status is Status.SCORED
+        judged += 1
+        right += verdict.status is Status.CORRECT
+        unplaced += verdict.status is Status.SCORED
         by_ending[sample.truncated].append(verdict.score)
         is_unread = verdict.status is Status.UNPARSEABLE
-        counts["unread_ended"] += is_unread and sample.truncated is not True
+        unread_ended += is_unread and sample.truncated is not True
         scores[row] = verdict.score
     answers = [read_answer(verdict) for verdict in card.primary]
     answered = len(answers) - answers.count(None)
     verdicts = len(answers) - card.primary.count(None)
     return PrimaryFigures(
-        judged=counts["judged"],
-        right=counts["right"],
-        unplaced=counts["unplaced"],
+        judged=judged,
+        right=right,
+        unplaced=unplaced,
         scores=grouped(card, scores),
         cut_scores=Estimate.of(by_ending[True]),
         ended_scores=Estimate.of(by_ending[False]),
-        unread_ended=counts["unread_ended"],
+        unread_ended=unread_ended,
         answered=Estimate.share(answered, verdicts),
         distinct_answers=_distinct_answers(card, answers),
         sibling_match=_sibling_match(card, answers),

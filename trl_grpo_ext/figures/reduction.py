@@ -12,6 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -94,7 +95,8 @@ class ToolError(NamedTuple):
     error: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+# Without slots: dozens of checks ask for the terms and groups of a batch, which keeps what it has computed.
+@dataclass(frozen=True, kw_only=True)
 class BatchFigures:
     """A generation batch reduced to numbers."""
 
@@ -181,12 +183,12 @@ class BatchFigures:
     # Samples that no term with weight is for, by column of the first term's `when` and the row's value.
     unmatched: Mapping[tuple[str, str], int]
 
-    @property
+    @cached_property
     def in_force(self) -> tuple[str, ...]:
         """Terms with nonzero weight; the first is the primary term."""
         return tuple(term for term, figures in self.terms.items() if figures.weight != 0)
 
-    @property
+    @cached_property
     def groups(self) -> int:
         """Number of judged groups; void groups do not count."""
         return sum(self.outcomes.values()) - self.outcomes.get(GroupOutcome.VOID, 0)
@@ -337,8 +339,8 @@ def _unmatched(card: Scorecard, settings: Mapping[str, Any]) -> Counter[tuple[st
     if card.has_others:
         return found
     when = first_when(settings, card.in_force)
-    for row, sample in enumerate(card.samples):
-        if any(card.verdicts[term][row] is not None for term in card.in_force):
+    for first, sample in zip(card.primary_terms, card.samples, strict=True):
+        if first is not None:
             continue
         for column, wanted in when.items():
             # The text tells 1 from "1"; arrays have no single truth value.
@@ -405,7 +407,8 @@ def _told_errors(card: Scorecard) -> Counter[ToolError]:
 
 def _left_out(card: Scorecard) -> Counter[tuple[str, ...]]:
     """Count the samples that ended since results of tools did not fit, by the tools."""
-    found = Counter(tools_left_out(sample.messages or ()) for sample in card.samples)
+    conversations = [sample.messages for sample in card.samples if sample.messages]
+    found = Counter(map(tools_left_out, conversations))
     del found[()]
     return found
 

@@ -241,9 +241,8 @@ def _answer_counts(card: Scorecard, term: str) -> dict[str, Any]:
 def grouped(card: Scorecard, column: Floats) -> Grouped:
     """Summarize a column's finite numbers, (N,); a sample without a known group forms a group of its own."""
     finite = column[np.isfinite(column)]
-    is_alone = [sample.group is None for sample in card.samples]
     group_means = mean(card.by_group(column))
-    every_group = np.append(group_means, column[is_alone])
+    every_group = np.append(group_means, column[card.is_alone])
     low = float(finite.min(initial=math.inf))
     high = float(finite.max(initial=-math.inf))
     return Grouped(

@@ -66,6 +66,19 @@ logger = logging.getLogger(__name__)
 # Time limit in seconds for checking a split before training; `trl-grpo-ext check-data` takes longer.
 CHECK_SECONDS = 20.0
 _CHECKPOINT = re.compile(r"checkpoint-\d+")
+# Files that `save_model` writes.
+_MODEL_FILES = (
+    *("adapter_*", "model*.safetensors*", "pytorch_model*.bin*"),
+    *("config.json", "generation_config.json", "training_args.bin"),
+    *(
+        "tokenizer*",
+        "special_tokens_map.json",
+        "added_tokens.json",
+        "vocab.*",
+        "merges.txt",
+    ),
+    *("chat_template*", "*processor_config.json"),
+)
 # Rows of the training split whose reference solutions are tried too.
 TRIED_ROWS = 8
 
@@ -100,7 +113,7 @@ def make_trainer(recipe: Recipe) -> RecipeTrainer:
     )
     # With records, `_listen` has set the earlier run aside before the recorder opened its files.
     if not recipe.training.record_scorecards:
-        _set_earlier_run_aside(recipe.training)
+        _set_earlier_run_aside(recipe.training, trainer.model)
     return trainer
 
 
@@ -282,7 +295,7 @@ class RecipeTrainer(VerifiedGRPOTrainer):
             self._check_data(self)
             self.checking_seconds = time.perf_counter() - began
         if args.record_scorecards:
-            _set_earlier_run_aside(args)
+            _set_earlier_run_aside(args, self.model)
         super()._listen(args)
 
     def _issue_warnings_after_load(self, load_result: Any) -> None:
@@ -292,7 +305,7 @@ class RecipeTrainer(VerifiedGRPOTrainer):
         super()._issue_warnings_after_load(load_result._replace(missing_keys=missing))
 
 
-def _set_earlier_run_aside(training: VerifiedGRPOConfig) -> None:
+def _set_earlier_run_aside(training: VerifiedGRPOConfig, model: Any) -> None:
     # The main rank alone renames: all ranks have the same folder.
     if training.process_index:
         return
@@ -308,6 +321,29 @@ def _set_earlier_run_aside(training: VerifiedGRPOConfig) -> None:
     ]
     for recorded in (folder / "scorecards", folder / FINDINGS, *checkpoints):
         set_aside(recorded)
+    # An adapter of this run has to find its base model where it was loaded from.
+    is_base = Path(getattr(model.config, "_name_or_path", "")).resolve() == folder.resolve()
+    if not is_base:
+        _set_model_aside(folder)
+
+
+def _set_model_aside(folder: Path) -> None:
+    """Move an earlier run's saved model into a folder `saved_model.1`, or with the next free number.
+
+    A new model would overwrite it, or, if one of the two is an adapter, lie beside it: loaders then take the adapter.
+    """
+    saved: list[Path] = []
+    for pattern in _MODEL_FILES:
+        saved += folder.glob(pattern)
+    if not any(
+        path.name.startswith(("adapter_", "model", "pytorch_model")) for path in saved
+    ):
+        return
+    model = folder / "saved_model"
+    model.mkdir(exist_ok=True)
+    for path in saved:
+        path.rename(model / path.name)
+    set_aside(model)
 
 
 def _measure(

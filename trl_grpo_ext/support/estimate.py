@@ -62,7 +62,7 @@ class Estimate:
             return NOTHING
         mean = sum(known) / len(known)
         # A product instead of a power: `**` raises an OverflowError where `*` gives infinity.
-        squares = sum((number - mean) * (number - mean) for number in known)
+        squares = sum([(number - mean) * (number - mean) for number in known])
         return cls._of_deviations(mean, squares, len(known))
 
     @classmethod
@@ -80,8 +80,8 @@ class Estimate:
         known = [part for part in parts if part.count]
         if len(known) < 2:
             return known[0] if known else NOTHING
-        count = sum(part.count for part in known)
-        mean = sum(part.total for part in known) / count
+        count = sum([part.count for part in known])
+        mean = sum([part.mean * part.count for part in known]) / count
         squares = 0.0
         for part in known:
             apart = part.mean - mean

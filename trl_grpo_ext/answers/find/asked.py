@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
+from trl_grpo_ext.answers.asked_rounding import as_rounded
 from trl_grpo_ext.answers.find.final_answer import FinalAnswer, after_thinking
 from trl_grpo_ext.answers.read.answer import read
-from trl_grpo_ext.answers.read.asked_rounding import as_rounded
 from trl_grpo_ext.answers.read.number_words import SCALES, in_digits
 from trl_grpo_ext.answers.read.spelling import without_text_commands
 from trl_grpo_ext.answers.read.tree import (

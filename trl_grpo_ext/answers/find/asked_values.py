@@ -82,6 +82,9 @@ _IRREGULAR = {
     "sold": "sell", "lost": "lose", "bought": "buy", "paid": "pay", "spent": "spend", "made": "make", "got": "get",
     "ate": "eat", "eaten": "eat", "took": "take", "gave": "giv", "given": "giv", "left": "leav", "drove": "driv",
     "ran": "run", "won": "win", "kept": "keep", "read": "read", "grew": "grow", "held": "hold", "sent": "send",
+    "wrote": "write", "written": "write", "spoke": "speak", "spoken": "speak", "fell": "fall", "fallen": "fall",
+    "drew": "draw", "drawn": "draw", "sang": "sing", "sung": "sing", "built": "build", "found": "find",
+    "knew": "know", "known": "know", "began": "begin", "begun": "begin", "flew": "fly", "flown": "fly",
 }  # fmt: skip
 _REASON = re.compile(
     r"\W*(?:since|because|as|if|when|given|although|while|after|before|with|for|at|in|from|of|[a-z]+ing)\b",

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from trl_grpo_ext.answers.find.asked import OF_REST, question_of
+from trl_grpo_ext.answers.find.asked_values import stems
 from trl_grpo_ext.answers.find.conclusions import Span, conclusion
 from trl_grpo_ext.answers.find.final_answer import FinalAnswer, after_thinking
 from trl_grpo_ext.answers.find.hedges import is_hedged
@@ -23,6 +24,7 @@ from trl_grpo_ext.answers.find.values import last_value, listed_values, said_val
 from trl_grpo_ext.answers.find.yes_no import with_leading_yes_or_no, with_yes_or_no
 from trl_grpo_ext.answers.read.answer import read
 from trl_grpo_ext.answers.read.number_words import in_digits
+from trl_grpo_ext.answers.read.outcomes import outcome_of
 from trl_grpo_ext.answers.read.signal_words import CONTRAST, DENIAL, TURN, any_of
 from trl_grpo_ext.answers.read.spelling import without_text_commands
 from trl_grpo_ext.answers.read.tree import (
@@ -63,6 +65,12 @@ _NOTHING = re.compile(
     r"\b(?:nothing|none|no (?!idea|doubt|answer|information|way)[a-z]+)\b"
     r"(?!\s+(?:but|except))[^.,;\d]*\b(?:left|remains?|over)\b[^\d]*$"
     r"|\b(?:no|without(?: a)?|zero) remainder\b[^\d]*$",
+    re.IGNORECASE,
+)
+_HOW_MANY = re.compile(r"\bhow many\b", re.IGNORECASE)
+# "There are none", "It has no real solutions"
+_NONE = re.compile(
+    r"\b(?:none(?:\s+of\s+(?:them|these|those|the)\b)?|no\s+(?!one\b)((?:[a-z]+\s+){0,2}[a-z]+))\b[^\d?]*$",
     re.IGNORECASE,
 )
 _SEVERAL = re.compile(" or | and |,")
@@ -235,14 +243,33 @@ def _with_rank(
 def _with_zero(
     found: FinalAnswer, golds: Sequence[str], completion: str, prompt: str
 ) -> FinalAnswer:
-    """Take 0 as answer if each gold is 0 and the last clause says that nothing is left, as the question asks."""
-    is_asked = OF_REST.search(question_of(prompt)) and all(gold == "0" for gold in golds)
-    if is_asked and _NOTHING.search(last_sentence(ending(completion))):
+    """Take 0 as answer if each gold is 0 and the last clause says that nothing is left, or none of what is asked."""
+    question = question_of(prompt)
+    if not all(gold == "0" for gold in golds):
+        return found
+    sentence = last_sentence(ending(completion))
+    if OF_REST.search(question) and _NOTHING.search(sentence):
         return said("0")
-    return found
+    none = _NONE.search(sentence)
+    if none is None or not _HOW_MANY.search(question) or is_hedged(sentence):
+        return found
+    is_of_question = not none[1] or bool(stems(none[1]) & stems(question))
+    return said("0") if is_of_question else found
 
 
-_RULES_OF_MARKED = (with_named_values, with_labelled_lines, with_name)
+def _with_outcome(
+    found: FinalAnswer, golds: Sequence[str], completion: str, prompt: str
+) -> FinalAnswer:
+    """Take the outcome that the last sentence states if each gold is an outcome: "The limit does not exist"."""
+    outcomes = {outcome_of(gold) for gold in golds}
+    if "" in outcomes:
+        return found
+    sentence = last_sentence(ending(completion))
+    outcome = outcome_of(sentence)
+    return said(outcome) if outcome and not is_hedged(sentence) else found
+
+
+_RULES_OF_MARKED = (_with_outcome, with_named_values, with_labelled_lines, with_name)
 # A sentence in bold letters may say yes or no in words.
 _RULES_OF_EMPHASISED = (with_yes_or_no, *_RULES_OF_MARKED)
 _RULES = (
@@ -290,6 +317,9 @@ def with_surroundings(
         _with_points(found, golds, f"{prompt} {completion}"), golds, prompt
     )
     found = _without_figures(found, golds)
+    if all(map(outcome_of, golds)):
+        said = (outcome_of(without_text_commands(one)) or one for one in found.answers)
+        found = replace(found, answers=tuple(said))
     return _with_words(_with_parts(found, golds, completion), golds, completion)
 
 

@@ -51,6 +51,7 @@ PARTS: dict[str, tuple[Check, ...]] = {
         grader_trouble.starved,
         grader_trouble.timeouts_of_the_policy,
         grader_trouble.hidden_imports,
+        grader_trouble.unasked_operators,
         grader_trouble.failing_tools,
         grader_trouble.unreached_tools,
         grader_trouble.silent_tools,

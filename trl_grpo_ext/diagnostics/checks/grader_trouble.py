@@ -27,7 +27,13 @@ from trl_grpo_ext.figures.reduction import BatchFigures
 from trl_grpo_ext.figures.voids import NOT_FINITE, Cause
 from trl_grpo_ext.protocol import is_number
 from trl_grpo_ext.rewards.tool_calls import UNKNOWN_TOOL
-from trl_grpo_ext.rewards.unit_tests.scoring import HIDDEN, HIDDEN_IMPORT, missing_module
+from trl_grpo_ext.rewards.unit_tests.scoring import (
+    HIDDEN,
+    HIDDEN_IMPORT,
+    OPERATOR_NOT_ASKED,
+    missing_module,
+    unasked_operator,
+)
 from trl_grpo_ext.support.budget import BUDGET_SPENT
 from trl_grpo_ext.support.estimate import Estimate
 from trl_grpo_ext.support.text import on_one_line
@@ -300,6 +306,30 @@ def hidden_imports(window: Window) -> CheckResult:
         "The setting, or the completions",
         f"are wrong since the program imports an installed package that programs are not shown: {told}.",
         f"Add `packages: [{told}]` to the term if programs may use it; if not, say in the prompt what they may import.",
+    )
+    return replace(finding, numbers={"share": found.share, "failed": found.count})
+
+
+def unasked_operators(window: Window) -> CheckResult:
+    """Find programs failed by tests that need operators of returned objects, which the sandbox refuses."""
+    found = worst_share(
+        window, lambda figures: figures.reasons.get(OPERATOR_NOT_ASKED, 0), WARN, CRITICAL
+    )
+    if found is None:
+        return None
+    operators = [
+        unasked_operator(why) for why, _ in window.of_term(found.term).causes.most_common()
+    ]
+    told = ", ".join(
+        [f"`{name}`" for name in dict.fromkeys(operators) if name][:MOST_NAMES]
+    )
+    finding = _finding(
+        window,
+        found,
+        Severity.WARNING if found.in_force else Severity.INFO,
+        "The tests",
+        f"are wrong since a test needs an operator of a returned object, which the sandbox refuses: {told}.",
+        "If right programs return such objects, let these tests call methods instead, or leave their rows out.",
     )
     return replace(finding, numbers={"share": found.share, "failed": found.count})
 
