@@ -6,7 +6,6 @@ last side of a false equation, and drops text as if it were a unit. Each refusal
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -14,6 +13,7 @@ from functools import lru_cache
 from itertools import combinations, permutations
 from typing import Literal
 
+from trl_grpo_ext.answers.asked_form import REDUCED, is_unfinished
 from trl_grpo_ext.answers.compare.amounts import is_plain_number
 from trl_grpo_ext.answers.compare.comparison import Comparison
 from trl_grpo_ext.answers.compare.forms import (
@@ -73,24 +73,18 @@ _CONSTANTS = frozenset(
     ("C", "K", *(f"{letter}_{index}" for letter in "cCK" for index in range(4)))
 )
 _ARGUMENTS = frozenset(("x", "y", "z", "t", "u", "s", "theta"))
-# How much of the prompt's formula an answer copies: nothing, a part, or the whole formula.
-Echo = Literal["", "part", "whole"]
+# How much of the prompt's formula an answer copies: nothing, a part, or the whole formula. An unfinished answer has not
+# the form that the prompt asks for.
+Echo = Literal["", "part", "whole", "unfinished"]
 _SPACING = re.compile(r"[\s{}$]|\\[,;:! ]|\\(?:left|right)")
-_REDUCED = r"simplif(?:y|ied)|simplest|lowest terms|reduced?"
 # Words of a prompt that asks to rewrite a number or a time in another form.
 _OTHER_FORM = re.compile(
-    rf"\b(?:{_REDUCED}|rationali[sz]e|rounded?|nearest|convert(?:ed)?|mixed number"
+    rf"\b(?:{REDUCED}|rationali[sz]e|rounded?|nearest|convert(?:ed)?|mixed number"
     r"|(?:scientific|standard) (?:notation|form)|(?:decimal|significant) (?:places|figures|digits)"
     r"|(?:12|24)-hour|(?:as|in|into|to) an? (?:\w+ )?(?:fraction|decimal|percent(?:age)?))\b",
     re.IGNORECASE,
 )
 
-_REDUCES = re.compile(rf"\b(?:{_REDUCED})\b", re.IGNORECASE)
-_FACTORS = re.compile(
-    r"\bprime factor(?:s|i[sz]ation)?\b|\bproduct of (?:its )?prime", re.IGNORECASE
-)
-_TIMES = re.compile(r"\\cdot|\\times|[*×·⋅]")
-_PRIME_POWER = re.compile(r"\d{1,6}(?:\^\d{1,3})?")
 # Where a formula of plain text ends: a stop, a quotation mark or a word. Words of two letters may be products: `xy`.
 _BETWEEN_FORMULAS = re.compile(
     r"[`\"\n;?]|\*\*|\\[()\[\]]|[,:.!](?=\s|$)"
@@ -98,16 +92,14 @@ _BETWEEN_FORMULAS = re.compile(
     r"(?:[A-Za-z]{3,}|is|of|if|in|to|at|as|by|or|on|we|it|be|so|do|an|[aAI](?=\s+[\w(\\]))(?![A-Za-z])",
     re.IGNORECASE,
 )
+# Another value, or a command such as \text, in the words around a formula.
+_MATHEMATICAL = re.compile(r"[\d\\=<>]")
 _LETTER = re.compile(r"[A-Za-z]")
 _OPERATION = re.compile(r"[-+*/^]|\\|[\d)]\(|sqrt")
 # Signs that an answer may add to a formula, or leave out, without any work.
 _OPTIONAL = re.compile(r"\\(?:cdot|times)(?![A-Za-z])|[()\[\]\\*]")
 _TERM = re.compile(r"[-+]?[^-+]+")
 _LAST_ZEROS = re.compile(r"(\.\d{0,30}?)0{1,30}(?!\d)")
-_TWO_TERMS = re.compile(
-    r"(?:\\[dt]?frac\s*\{)?(\d{1,9})(?:\s*(?:/|:|to|\\div|\}\s*\{)\s*)(\d{1,9})\}?",
-    re.IGNORECASE,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +109,8 @@ class Judge:
     Attributes:
         comparison: Compares values.
         accepted: Switches that allow an otherwise refused kind of answer.
-        echo: How much of the prompt's formula the answer copies; an answer that only repeats the question is refused.
+        echo: How much of the prompt's formula the answer copies; an answer that only repeats the question, or has not
+            the asked form, is refused.
     """
 
     comparison: Comparison
@@ -341,6 +334,8 @@ def is_unevaluated(gold: Answer, answer: Answer, *, echo: str = "") -> bool:
     point. For any other gold, an answer may use only the gold's own operators. A formula copied from the prompt is
     refused: `(x+5)(x-2)` if the prompt asks to expand it, `15/20` if the prompt asks to reduce it.
     """
+    if echo == "unfinished":
+        return True
     if echo == "whole" and isinstance(
         answer.node, Apply | Number | Quantity | Relation | Time
     ):
@@ -499,40 +494,48 @@ def echo(answer: str, gold: str, prompt: str) -> Echo:
     The result is `whole` if the answer equals a formula of the prompt, whatever its delimiters, brackets and signs of
     multiplication, unless the gold, or a side of the gold, equals a formula too. A number counts as a copy only if the
     prompt asks for another form of the number and the gold has other digits; an amount, if it asks for another unit.
-    Any other answer whose text occurs in the prompt is a `part`.
+    Any other answer whose text occurs in the prompt is a `part`. An answer is `unfinished` if the prompt asks for a
+    form that the gold has and the answer has not.
 
     Examples:
         >>> echo("2^{10}", "1024", "What is 2^{10}?"), echo("2^{10}", "1024", "How many subsets has a set of ten?")
         ('part', '')
-        >>> echo("x(x+1)", "x^2 + x", "Expand $x(x + 1)$."), echo("x+1", "y = x+1", "If $y=x+1$, what is $y$?")
+        >>> echo("x(x+1)", "x^2 + x", "Integrate $x(x + 1)$."), echo("x+1", "y = x+1", "If $y=x+1$, what is $y$?")
         ('whole', 'part')
-        >>> [echo("2x + 3x", "5x", prompt) for prompt in ("Simplify 2x + 3x.", "Simplify 2x + 3x - y.")]
+        >>> [echo("2x + 3x", "5x", prompt) for prompt in ("What is 2x + 3x?", "What is 2x + 3x - y?")]
         ['whole', 'part']
         >>> echo("15/20", "3/4", "Simplify 15/20."), echo("1/2", r"\\frac{1}{2}", "Convert 1/2 of 1 to a fraction.")
-        ('whole', '')
+        ('unfinished', '')
     """
-    if _REDUCES.search(prompt) and _is_reducible(answer) and not _is_reducible(gold):
-        return "whole"
-    if (
-        _FACTORS.search(prompt)
-        and _is_prime_product(gold)
-        and not _is_prime_product(answer)
-    ):
-        return "whole"
-    said = unspaced(answer)
+    alone = _formula_alone(answer)
+    if is_unfinished(alone, gold, prompt):
+        return "unfinished"
+    said = unspaced(alone)
     if not said or not prompt:
         return ""
-    if is_given(answer, gold, prompt):
+    if is_given(alone, gold, prompt) or is_given(answer, gold, prompt):
         return "whole"
     is_part = said in unspaced(prompt)
-    if isinstance(read(answer).node, Number):
+    if isinstance(read(alone).node, Number):
         return ""
     if any(
-        _repeats(answer, gold, asked)
+        _repeats(alone, gold, asked)
         for asked in (_formulas(prompt), _plain_formulas(prompt))
     ):
         return "whole"
     return "part" if is_part else ""
+
+
+def _formula_alone(answer: str) -> str:
+    """Return the only formula of an answer in words: `2x > 8` of "The result is $2x > 8$"; else the answer."""
+    found = list(FORMULA.finditer(answer))
+    if len(found) != 1:
+        return answer
+    around = answer[: found[0].start()] + answer[found[0].end() :]
+    if _MATHEMATICAL.search(around):
+        return answer
+    formula: str = next(filter(None, found[0].groups()))
+    return formula
 
 
 def is_given(answer: str, gold: str, prompt: str) -> bool:
@@ -560,30 +563,6 @@ def is_given(answer: str, gold: str, prompt: str) -> bool:
         and _OTHER_FORM.search(prompt) is not None
         and _stands_alone(said, given)
     )
-
-
-def _is_prime_product(text: str) -> bool:
-    """Check whether a text is a prime or a product of powers of primes: `2^2 * 3`, `12 = 2 * 2 * 3`."""
-    factors = _TIMES.split(_SPACING.sub("", spelled(text).rpartition("=")[2]))
-    return all(
-        _PRIME_POWER.fullmatch(factor) and _is_prime(int(factor.partition("^")[0]))
-        for factor in factors
-    )
-
-
-def _is_prime(number: int) -> bool:
-    return number > 1 and all(
-        number % divisor for divisor in range(2, math.isqrt(number) + 1)
-    )
-
-
-def _is_reducible(text: str) -> bool:
-    """Check whether a text is, or concludes with, a fraction or ratio of two integers with a common factor: `12/8`.
-
-    An equation concludes with its last side: `24:36 = 4:6`.
-    """
-    terms = _TWO_TERMS.fullmatch(text.rpartition("=")[2].strip(" $"))
-    return terms is not None and math.gcd(int(terms[1]), int(terms[2])) > 1
 
 
 def _digits(text: str) -> str:

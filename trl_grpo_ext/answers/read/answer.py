@@ -43,8 +43,10 @@ _TIMES = re.compile(r"(?<=\d)\s*x\s*(?=10\s*(?:\^|\*\*))")
 _SAME_IN_BRACKETS = re.compile(
     r"\(\s*(?:or|i\.e\.|that is|equivalently|=)[,:]?\s+([^()]{1,80})\)", re.IGNORECASE
 )
-# 135 min (2 h 15 min)
-_AGAIN_IN_BRACKETS = re.compile(r"(?<=\d)(\s?[a-z²³]+)\s*\((\d[^()]{0,40}[a-z²³])\)\s*\Z")
+# 135 min (2 h 15 min), not 4ab(3 - 2a)
+_AGAIN_IN_BRACKETS = re.compile(
+    r"(?<=\d)(\s?[a-z²³]+)\s*\((\d[^-−+*^()]{0,40}[a-z²³])\)\s*\Z"
+)
 # \frac{km}{h}
 _UNITS_IN_FRACTION = re.compile(
     r"\\[dt]?frac\s*\{\s*(\\(?:text|mathrm)\{)?([A-Za-z]+)\}?\}\s*\{\s*(?:\1)?([A-Za-z]+)\}?\}"
