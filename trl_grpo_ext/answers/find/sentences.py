@@ -77,7 +77,7 @@ MAX_WORDS = 12
 
 _SENTENCE_STOP = re.compile(r"(?<=[^\s.])(?<!i\.e)\.(?:\s|$)|[!](?:\s|$)|[।。](?=\s|$)")
 _CLAUSE = re.compile(
-    r"(?<=\S)(?:,\s+(?!or\b|and\b|that is\b|equivalently\b|unless\b)(?=[a-z]{2,})"
+    r"(?<=[^\s\\])(?:,\s+(?!or\b|and\b|that is\b|equivalently\b|unless\b)(?=[a-z]{2,})"
     rf"|\s+\(?(?=(?:because|since|which|{AS_REASON}|so|not|rather)\b)|;\s)"
 )
 _IS = re.compile(
@@ -141,7 +141,7 @@ _LIST_BEHIND = re.compile(
 _ITEM_JOINT = re.compile(r",\s*(?:and\s+)?|\s+and\s+")
 # A word that may precede a sentence's value: `the solutions are the pairs: x = 3, y = 2`.
 _BEFORE_VALUE = re.compile(
-    r"(?:\b(?!(?:except|not|minus|negative|than|least|most|twice|half|over|under|plus|times|and|but|or|of|in|by|ln)\b)"
+    r"(?:\b(?!(?:except|not|minus|negative|than|least|most|twice|half|over|under|plus|times|mod|and|but|or|of|in|by|ln)\b)"
     r"[A-Za-z]{2,},?|(?<=\S):):?\s+(?:=\s*)?(?!(?!sin|cos|tan|log)[A-Za-z]{2,}\b|[-−+]\s)"
 )
 _WHERE = re.compile(r",?\s+(?:where|with|for (?:all|any|some|every))\b.*$", re.DOTALL)
