@@ -24,6 +24,7 @@ from trl_grpo_ext.answers.read.tree import (
     Number,
     Symbol,
     symbols,
+    walk,
     with_values,
 )
 
@@ -39,8 +40,14 @@ _ORDINALS = [
 # Commands that may begin a factor.
 _FACTORS = frozenset(("frac", "sqrt", "binom", "begin", "overline", "vec", "hat", "bar"))
 _VARIABLES = frozenset(("x", "t", "u", "theta"))
+# Values inside a limit; longer ones are unreadable.
+MAX_LIMIT = 30
 # Letters that name functions before a bracket.
 _APPLIED = frozenset(("Gamma", "phi", *"fghFGHPQ"))
+
+
+def _is_between(node: Node) -> bool:
+    return isinstance(node, Apply) and node.name == "between"
 
 
 class Expressions(Structures):
@@ -242,17 +249,20 @@ class Expressions(Structures):
             sign = self.take().text
             name, ends[sign] = self._limit()
             names = frozenset(filter(None, (name,))) or names
-        if len(names) > 1:
+        # Limits of limits would double a value again and again.
+        is_nested = any(
+            _is_between(one) for held in (value, *ends.values()) for one in walk(held)
+        )
+        sizes = [sum(1 for _ in walk(end)) for end in ends.values()]
+        if is_nested or max(sizes) > MAX_LIMIT or len(names) > 1:
             raise UnreadableError
         first, *others = [
             with_values(value, dict.fromkeys(names, ends[sign]))
             for sign in ("^", "_")
             if sign in ends
         ]
-        return Apply(
-            "between",
-            (Apply("+", (first, *map(negative, others))),) if others else (first,),
-        )
+        change = Apply("+", (first, *map(negative, others))) if others else first
+        return Apply("between", (change,))
 
     def _limit(self) -> tuple[str, Node]:
         """Read a limit: the letter that it names, as in `{x=3}`, or an empty string, and its value."""
