@@ -28,13 +28,10 @@ from trl_grpo_ext.answers.read.spelling import strip_delimiters
 from trl_grpo_ext.answers.read.tree import (
     Node,
     Number,
-    Relation,
-    Symbol,
     Words,
-    children,
-    rebuilt,
     symbols,
     walk,
+    with_values,
 )
 
 # Longer answers state no single expression.
@@ -162,18 +159,9 @@ def _is_false(expression: Node, value: Node, said: str) -> bool:
     told = _told(said)
     if not symbols(expression) <= told.keys():
         return False
-    return apart(measured(value)[0], _with_values(expression, told), DECIMALS)
+    return apart(measured(value)[0], with_values(expression, told), DECIMALS)
 
 
 def _told(said: str) -> Mapping[str, Node]:
     """Return the last value that a text tells for each letter: `x = 12`."""
     return {letter: read(value).node for letter, value in _TOLD.findall(said)}
-
-
-def _with_values(node: Node, values: Mapping[str, Node]) -> Node:
-    """Replace the letters of an expression by their values."""
-    if isinstance(node, Symbol):
-        return values.get(node.name, node)
-    if isinstance(node, Relation) or not children(node):
-        return node
-    return rebuilt(node, tuple(_with_values(one, values) for one in children(node)))

@@ -65,7 +65,7 @@ MAX_SIDES = 30
 MAX_STRAY = 2
 # A gold with more words is prose: it has too many paraphrases for a comparison.
 MAX_WORDS = 5
-_WORKED_OUT = frozenset(("gcd", "lcm", "mod", "det"))
+_WORKED_OUT = frozenset(("gcd", "lcm", "mod", "det", "between"))
 _INTEGERS = frozenset("klmnjt")
 # Constants of a solution of a differential equation that an answer may rename.
 MAX_CONSTANTS = 3

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import operator
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -55,7 +56,7 @@ _FUNCTIONS: Mapping[str, Callable[..., Value]] = {
     "arg": sympy.arg, "mod": sympy.Mod, "log": lambda value, base=None: sympy.log(value) / sympy.log(base or sympy.E),
     "%": lambda value: value / 100, "deg": lambda value: value * sympy.pi / 180, "-": operator.neg,
     "+": operator.add, "*": operator.mul, "/": operator.truediv, "cbrt": sympy.cbrt,
-    "ratio": operator.truediv, "Gamma": sympy.gamma,
+    "ratio": operator.truediv, "between": operator.pos, "Gamma": sympy.gamma,
 }  # fmt: skip
 _OF_SETS = {"cup": sympy.Union, "cap": sympy.Intersection, "setminus": sympy.Complement}
 _SIGNS = {
@@ -66,6 +67,10 @@ _SIGNS = {
     "=": sympy.Eq,
     "!=": sympy.Ne,
 }
+_BARE_LIMIT = re.compile(r"([_^])\s*([A-Za-z])")
+_BARE_FUNCTION = re.compile(
+    r"(?<![\\A-Za-z])(?<!name\{)(?<!rm\{)(?<!xt\{)(sin|cos|tan|ln|log|exp)(?![A-Za-z])"
+)
 _LEFT_TO_MATH_VERIFY = LatexExtractionConfig(
     boxed_match_priority=0,
     normalization_config=NormalizationConfig(
@@ -137,6 +142,8 @@ def _power(base: Value, exponent: Value) -> Value:
 
 
 def _by_math_verify(source: str) -> Value:
+    # math-verify knows no bare limit, ^e, and reads "sin x" without a backslash as a product.
+    source = _BARE_FUNCTION.sub(r"\\\1 ", _BARE_LIMIT.sub(r"\1{\2}", source))
     found = parse(rf"\boxed{{{source}}}", [_LEFT_TO_MATH_VERIFY], parsing_timeout=None)
     value = next((one for one in found if not isinstance(one, str)), None)
     if value is None:

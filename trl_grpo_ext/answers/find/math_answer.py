@@ -12,6 +12,7 @@ from trl_grpo_ext.answers.find.sentences import (
     is_paragraph,
     is_sentence,
     last_sentence_value,
+    list_value,
     said_unmarked,
     value_said,
 )
@@ -20,6 +21,7 @@ from trl_grpo_ext.answers.read.choices import split_label
 from trl_grpo_ext.answers.read.spelling import restored, strip_delimiters
 from trl_grpo_ext.answers.read.tree import Number, Opaque
 from trl_grpo_ext.answers.read.units import is_unit
+from trl_grpo_ext.answers.steps import with_bullets
 from trl_grpo_ext.support.text import did_you_mean
 
 Mode = Literal[
@@ -73,6 +75,8 @@ def math_answer(
         (('7',), ('last_expression',))
     """
     text = _MONTH.sub(r"\1", restored(completion))
+    if mode == "auto":
+        text = with_bullets(text)
     if mode == "auto" and '"answer"' in text:
         text = _KEYED.sub(_tagged, text)
     if mode == "auto" and "\\boxed" in text:
@@ -138,7 +142,7 @@ def _taken(answer: str, mark: str, prompt: str) -> tuple[str, str, str]:
     )
     if (mark == "phrase" or is_tagged_sentence) and not split_label(answer):
         answer = told_once(answer)
-        value = strip_delimiters(value_said(answer))
+        value = list_value(answer) or strip_delimiters(value_said(answer))
         return value, mark, "hedged" if is_hedged(answer) else ""
     if mark != "text" and not is_paragraph(answer):
         return answer, mark, ""

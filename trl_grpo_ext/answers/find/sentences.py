@@ -27,7 +27,7 @@ from trl_grpo_ext.answers.find.values import (
     has_formula,
     last_value,
 )
-from trl_grpo_ext.answers.read.answer import read
+from trl_grpo_ext.answers.read.answer import MAX_CHARS, read
 from trl_grpo_ext.answers.read.number_words import in_digits
 from trl_grpo_ext.answers.read.signal_words import (
     AS_REASON,
@@ -56,6 +56,13 @@ from trl_grpo_ext.answers.read.tree import (
     children,
     walk,
 )
+from trl_grpo_ext.answers.steps import (
+    BULLET,
+    is_list_open,
+    last_step,
+    list_items,
+    with_last_rows,
+)
 
 # Characters at the end of an unmarked completion that are searched for its answer.
 MAX_TAIL_CHARS = 1_000
@@ -70,7 +77,7 @@ MAX_WORDS = 12
 
 _SENTENCE_STOP = re.compile(r"(?<=[^\s.])(?<!i\.e)\.(?:\s|$)|[!](?:\s|$)|[।。](?=\s|$)")
 _CLAUSE = re.compile(
-    r"(?<=\S)(?:,\s+(?!or\b|and\b|that is\b|equivalently\b|unless\b)(?=[a-z]{2,})"
+    r"(?<=[^\s\\])(?:,\s+(?!or\b|and\b|that is\b|equivalently\b|unless\b)(?=[a-z]{2,})"
     rf"|\s+\(?(?=(?:because|since|which|{AS_REASON}|so|not|rather)\b)|;\s)"
 )
 _IS = re.compile(
@@ -100,6 +107,8 @@ _DECIDES = re.compile(
     r"\bI(?:['’](?:d|ll)|\s[a-z]+)? (?:settle|decide|go|stick|choose|pick|take|say|conclude)\b"
 )
 _MAX_REPEATED = 3
+_LETTER = re.compile(r"[A-Za-z]")
+_INEQUALITY = re.compile(r"[<>≤≥]|\\[lg]eq?(?![A-Za-z])")
 # A sentence with all words of a question answers the question, if these are at least as many.
 _MIN_WORDS = 2
 # Characters at the end of a prompt in which repeated words are looked up.
@@ -132,22 +141,12 @@ _LIST_BEHIND = re.compile(
 _ITEM_JOINT = re.compile(r",\s*(?:and\s+)?|\s+and\s+")
 # A word that may precede a sentence's value: `the solutions are the pairs: x = 3, y = 2`.
 _BEFORE_VALUE = re.compile(
-    r"(?:\b(?!(?:except|not|minus|negative|than|least|most|twice|half|over|under|plus|times|and|but|or|of|in|by|ln)\b)"
+    r"(?:\b(?!(?:except|not|minus|negative|than|least|most|twice|half|over|under|plus|times|mod|and|but|or|of|in|by|ln)\b)"
     r"[A-Za-z]{2,},?|(?<=\S):):?\s+(?:=\s*)?(?!(?!sin|cos|tan|log)[A-Za-z]{2,}\b|[-−+]\s)"
 )
 _WHERE = re.compile(r",?\s+(?:where|with|for (?:all|any|some|every))\b.*$", re.DOTALL)
 # A sign of mathematics.
 _SIGN = re.compile(r"[\d=\\^+∈$∞π√]")
-# Between calculations that are steps: "3 * 4 = 12, and 12 + 2 = 14", "3a = 15, so a = 5".
-_THEN = rf"(?:and|then|{THEREFORE}|giving|yielding|leading to)\b"
-_NEXT_STEP = re.compile(
-    rf"[,;]\s+(?:and\s+)?(?:{_THEN})?|\b{_THEN}|→|⇒|[=-]>|\\(?:to|implies|[Rr]ightarrow)\b"
-)
-# The unit or the counted things of a step: "0.5 g = 500 mg".
-_THINGS = re.compile(r"(?<=\d)\s(?:[A-Za-z]{2,}|[gmhsL])\b")
-_TWO_NUMBERS = re.compile(r"\s*[\d.,]+\s*=\s*[\d.,]+\s*")
-_LETTER = re.compile(r"[A-Za-z]")
-_SOLVED = re.compile(r"([A-Za-z])\s*=\s*[^A-Za-z=]+")
 # A unit without a space, which the reader would take for letters.
 _ATTACHED = re.compile(r"\d(?:[mck]?m|g|kg|ft|s|h)[²³]?$")
 # Marks of bold letters or code, not the power of `x**2`.
@@ -193,7 +192,7 @@ _SAID_LATER = re.compile(
 )
 _LONG_WORD = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{3,}")
 _FENCE = re.compile(r"^```\w*\n(.*?)\n?```$", re.DOTALL)
-_LEAD = re.compile(r"^(?:[A-Za-z]\s*:|=>|->|→|=)\s*")
+_LEAD = re.compile(r"^(?:[A-Za-z]\s*:|=>|->|→|⇒|\\(?:implies|Rightarrow)(?![A-Za-z])|=)\s*")
 # Words behind an amount that do not change it: `7/20 to go`, `15 percent off`.
 _TO_GO = re.compile(r"(?<=[\w%])\s+(?:to go|off)(?=[\s.!]*$)")
 # GSM8K's solutions show a calculation beside each result.
@@ -206,6 +205,7 @@ def said_unmarked(answer: str, prompt: str) -> tuple[str, str, str]:
     Returns:
         The answer, its mark (`whole_text` or `last_expression`), and the reason code if there is no firm answer.
     """
+    answer = with_last_rows(answer[-MAX_CHARS:])
     tail = without_remarks(answer[-MAX_TAIL_CHARS:].strip())
     # In LaTeX, `&` separates columns.
     if "\\" not in tail:
@@ -219,9 +219,9 @@ def said_unmarked(answer: str, prompt: str) -> tuple[str, str, str]:
         return count, "last_expression", ""
     if _is_whole_answer(plain):
         return _SO.sub("", plain), "whole_text", ""
-    values = _listed_values(plain)
+    values = list_value(plain)
     if values:
-        return values, "last_expression", ""
+        return values, "last_expression", "hedged" if is_list_open(plain) else ""
     # A letter on the first line, with an explanation below it, answers a prompt that ends with "Answer:".
     first = _FIRST_LETTER.match(plain) if _ANSWER_PROMPT.search(prompt) else None
     if first:
@@ -235,7 +235,7 @@ def said_unmarked(answer: str, prompt: str) -> tuple[str, str, str]:
         return stressed[0], "last_expression", "hedged" if hedged else ""
     line = plain
     if "\n" in plain and not has_formula(plain):
-        line = plain.rpartition("\n")[2]
+        line = plain.rpartition("\n")[2].strip(f" {BULLET}")
     value, problem = _said_in_line(line, prompt)
     opening = _OPENING.match(tail) if problem == "no_answer" else None
     # Only a value on the first line, and an explanation that ends with none
@@ -335,7 +335,7 @@ def _is_whole_answer(text: str) -> bool:
         or _THEREFORE.search(text)
         or (OF_WHOLE.match(text) and "," in text)
         or _announces(text)
-        or _last_step(_SO.sub("", text))
+        or last_step(_SO.sub("", text))
     ):
         return False
     return not TYPED.search(text) or isinstance(read(text).node, OF_OWN_TYPE)
@@ -378,15 +378,26 @@ def _count_of_list(text: str, question: str) -> str:
     return ""
 
 
-def _listed_values(text: str) -> str:
-    """Return a closing list's values, joined by commas; empty without a list, or for values of several names."""
-    items = listed(text).rpartition(": ")[2].split(", ")
+def list_value(text: str) -> str:
+    r"""Return a closing list's values, joined by commas, or the last of its steps; empty for other lists and texts.
+
+    Examples:
+        >>> list_value("They are\n• 2\n• 3"), list_value("• 3 * 4 = 12\n• 12 + 2 = 14")
+        ('2, 3', '12 + 2 = 14')
+        >>> list_value("• x = 2\n• y = 3")
+        ''
+    """
+    announced = listed(text)
+    items = announced.rpartition(": ")[2].split(", ") if announced else list_items(text)
     names = {item.partition("=")[0].strip() for item in items}
     has_several_names = len(names) > 1 and any("=" in item for item in items)
-    are_values = all(is_value(item) and _SIGN.search(item) for item in items)
-    if has_several_names or not are_values:
-        return ""
-    return ", ".join(items)
+    if has_several_names or any(map(_INEQUALITY.search, items)):
+        return last_step("\n".join(items))
+    # Words below a line may be options; only a text that is all list gives them.
+    is_all_list = text.lstrip().startswith(("*", BULLET))
+    if all(is_value(item) and (is_all_list or _SIGN.search(item)) for item in items):
+        return ", ".join(items)
+    return ""
 
 
 def without_repeated(line: str, prompt: str) -> str:
@@ -410,7 +421,8 @@ def _value_that_is(sentence: str) -> str:
 
     Returns an empty string for a plain amount in a sentence: `conclusion` then decides by the words around it.
     """
-    sentence = _LEAD.sub("", sentence.strip().rpartition("\n")[2])
+    line = sentence.strip().rpartition("\n")[2]
+    sentence = _LEAD.sub("", line.strip(f" {BULLET}"))
     _, *said_last = _IS.split(sentence)
     name = said_last[-1].strip(" *_`.") if said_last else ""
     # The fastest is Evelyn.
@@ -422,7 +434,7 @@ def _value_that_is(sentence: str) -> str:
     bare = "" if has_formula(sentence) else sentence
     ends = [bare[word.end() :] for word in _BEFORE_VALUE.finditer(bare)]
     sentence = _SO.sub("", _WHERE.sub("", sentence)).strip()
-    step = _last_step(sentence)
+    step = last_step(sentence)
     if step:
         return step
     concluded = _THEREFORE.split(sentence)[-1]
@@ -452,34 +464,6 @@ def _is_value_alone(said: str) -> bool:
     if not whole or not is_value(said):
         return False
     return not any(isinstance(one, Words) for one in walk(read(said).node))
-
-
-def _last_step(sentence: str) -> str:
-    """Return the last of several calculations, or the solution of an equation before it: `x = 7` of "2x = 14, x = 7".
-
-    Empty unless a sentence consists of equations with numbers, or in one unknown that only the last one solves.
-    """
-    *steps, last = _NEXT_STEP.split(sentence)
-    working, is_equation, result = last.rpartition("=")
-    solved = _SOLVED.fullmatch(last.strip(" ."))
-    unknown = solved[1] if solved else ""
-    if (
-        not steps
-        or not is_equation
-        or not (solved or not _LETTER.search(working + _THINGS.sub("", result)))
-    ):
-        return ""
-    # 0.5 = 500
-    if any(map(_TWO_NUMBERS.fullmatch, steps)):
-        return ""
-    for step in (_THINGS.sub("", step) for step in steps):
-        if (
-            "=" not in step
-            or set(_LETTER.findall(step)) != set(unknown)
-            or step.partition("=")[0].strip() == unknown
-        ):
-            return ""
-    return last.strip(" .")
 
 
 def _is_amount(node: Node) -> bool:

@@ -17,7 +17,16 @@ from trl_grpo_ext.answers.read.structures import (
     Structures,
 )
 from trl_grpo_ext.answers.read.tokens import FUNCTIONS, UnreadableError
-from trl_grpo_ext.answers.read.tree import Apply, Collection, Node, Number, Symbol
+from trl_grpo_ext.answers.read.tree import (
+    Apply,
+    Collection,
+    Node,
+    Number,
+    Symbol,
+    symbols,
+    walk,
+    with_values,
+)
 
 # Commands that only sympy evaluates, with the operator's name.
 OPERATORS = {
@@ -30,8 +39,15 @@ _ORDINALS = [
 ]
 # Commands that may begin a factor.
 _FACTORS = frozenset(("frac", "sqrt", "binom", "begin", "overline", "vec", "hat", "bar"))
+_VARIABLES = frozenset(("x", "t", "u", "theta"))
+# Values inside a limit; longer ones are unreadable.
+MAX_LIMIT = 30
 # Letters that name functions before a bracket.
 _APPLIED = frozenset(("Gamma", "phi", *"fghFGHPQ"))
+
+
+def _is_between(node: Node) -> bool:
+    return isinstance(node, Apply) and node.name == "between"
 
 
 class Expressions(Structures):
@@ -68,8 +84,12 @@ class Expressions(Structures):
         value: Node | None = None
         if not self.sees("sign", "+-", "-+"):
             value = self._signed(self.product)
-        while self.sees("sign", "+", "-", "+-", "-+"):
+        while self.sees("sign", "+", "-", "+-", "-+", "mod"):
             sign = self.take().text
+            # Of a sum, too: 2^3 + 1 mod 5
+            if sign == "mod" and value is not None:
+                value = Apply("mod", (value, self.power()))
+                continue
             term = self._signed(self.product)
             if value is None:
                 value = Apply(sign, (Number(Fraction(0)), term))
@@ -80,6 +100,9 @@ class Expressions(Structures):
             else:
                 value = Apply(sign, (value, term))
         assert value is not None
+        while not self.bars and self.sees("sign", "|") and self.sees_limits(1, one=True):
+            self.take()
+            value = self._between(value)
         return value
 
     def _signed(self, read: Callable[[], Node]) -> Node:
@@ -102,9 +125,6 @@ class Expressions(Structures):
                     if sign == "/"
                     else times(value, factor, scaled=scaled)
                 )
-            elif self.sees("sign", "mod"):
-                self.take()
-                value = Apply("mod", (value, self.power()))
             elif self._begins_factor():
                 value = self._beside(value)
             else:
@@ -152,7 +172,8 @@ class Expressions(Structures):
             return token.text in _FACTORS or token.text in OPERATORS
         if token.kind == "group":
             return token.text == "{"
-        return token.kind == "sign" and token.text == "|" and not self.bars
+        is_bar = token.kind == "sign" and token.text == "|"
+        return is_bar and not self.bars and not self.sees_limits(1, one=True)
 
     def power(self) -> Node:
         """Read an atom with its exponents, factorials, percent and degree signs."""
@@ -204,6 +225,8 @@ class Expressions(Structures):
             value = self._function(token.text)
         elif token.kind == "open":
             value = self.bracket(token.text)
+            if token.text == "[" and self.sees_limits(0):
+                value = self._between(value)
             value = self._based(value) if isinstance(value, Number) else value
         elif token.kind == "command":
             value = self._command(token.text)
@@ -215,6 +238,42 @@ class Expressions(Structures):
             raise UnreadableError
         self.depth -= 1
         return value
+
+    def _between(self, value: Node) -> Node:
+        """Put the limits that come next into an antiderivative, `[x^2]_1^3`, or a number into `x^2|_{x=3}`."""
+        # Beside a constant, as in `[ax^2 + C]_0^1`, the usual letters vary.
+        names = symbols(value)
+        names = names if len(names) < 2 else names & _VARIABLES
+        ends: dict[str, Node] = {}
+        while self.sees("sign", "_", "^") and self.next.text not in ends:
+            sign = self.take().text
+            name, ends[sign] = self._limit()
+            names = frozenset(filter(None, (name,))) or names
+        # Limits of limits would double a value again and again.
+        is_nested = any(
+            _is_between(one) for held in (value, *ends.values()) for one in walk(held)
+        )
+        sizes = [sum(1 for _ in walk(end)) for end in ends.values()]
+        if is_nested or max(sizes) > MAX_LIMIT or len(names) > 1:
+            raise UnreadableError
+        first, *others = [
+            with_values(value, dict.fromkeys(names, ends[sign]))
+            for sign in ("^", "_")
+            if sign in ends
+        ]
+        change = Apply("+", (first, *map(negative, others))) if others else first
+        return Apply("between", (change,))
+
+    def _limit(self) -> tuple[str, Node]:
+        """Read a limit: the letter that it names, as in `{x=3}`, or an empty string, and its value."""
+        if not self.sees("group", "{") or self.ahead(2).text != "=":
+            return "", self.argument()
+        self.take()
+        name = self.take().text
+        self.take()
+        value = self.sets()
+        self.expect("group", "}")
+        return name, value
 
     def _based(self, value: Number) -> Node:
         if not self.skip("sign", "_"):

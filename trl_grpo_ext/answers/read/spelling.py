@@ -51,6 +51,8 @@ _LOST_AT = re.compile(
 )
 # The dot of an abbreviation, which ends no sentence: `Rs. 105`, `sq. ft.`
 _DOTTED = re.compile(r"\.(?<=\b(?i:rs|sq|cu|ft)\.) ?(?=\}?\s?[\da-z])")
+# The open end of `\left. x^2 \right|_0^1`, whose dot ends no sentence.
+_OPEN_END = re.compile(r"\\left\s?\.(?!\d)")
 _HTML = re.compile(
     r"<(/?)(sup|sub|br|b|i|em|strong|p|span|div)\b[^<>]{0,80}>", re.IGNORECASE
 )
@@ -240,8 +242,10 @@ def _on_one_line(found: re.Match[str]) -> str:
 def restored(text: str) -> str:
     r"""Restore backslashes lost where a program read LaTeX as a string: `\f` for a form feed before `rac`.
 
-    The dots of abbreviated units are removed: `Rs. 105` becomes `Rs 105`.
+    The dots of abbreviated units are removed: `Rs. 105` becomes `Rs 105`. So are the ends `\\left.` of brackets.
     """
+    if r"\left" in text:
+        text = _OPEN_END.sub("", text)
     return _DOTTED.sub(" ", _LOST_AT.sub(lambda found: _LOST[found[0]], text))
 
 

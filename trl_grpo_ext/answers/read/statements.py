@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
+from trl_grpo_ext.answers.read.expressions import OPERATORS
 from trl_grpo_ext.answers.read.numerals import is_whole, negative
 from trl_grpo_ext.answers.read.quantities import TAILS, Quantities, known_words
 from trl_grpo_ext.answers.read.structures import OperatorError
@@ -43,6 +45,10 @@ RELATIONS = (
 MAX_ITEMS = 200
 NUMBER_SETS = frozenset(("Reals", "Integers", "Naturals", "Rationals", "Complexes"))
 
+# Tokens of a side that may name an operator's value.
+MAX_NAME = 30
+# Operators of things that an answer's text does not hold: the rank of A.
+_OF_THINGS = frozenset("det dim deg rank nullity trace tr Var Cov Pr ker sup".split())  # noqa: SIM905
 # Words that declare a letter's domain, with the name of the domain.
 _DOMAINS = {
     "integer": "Integers", "natural": "Naturals", "real": "Reals", "rational": "Rationals",
@@ -50,6 +56,39 @@ _DOMAINS = {
     "nonnegative": "nonnegative", "nonzero": "nonzero",
 }  # fmt: skip
 TEMPERATURES = {"C": unit("celsius"), "F": unit("fahrenheit")}
+
+
+def is_operator_name(side: Sequence[Token]) -> bool:
+    r"""Check whether a side only names an operator's value: `\det`, `\lim f(x)`, `\operatorname{rank}(A)`, `dy/dx`.
+
+    Where the side tells of what the value is, as in `\gcd(12, 18)`, the value can be checked, so the side is no name.
+    """
+    if not side:
+        return False
+    head, *rest = side
+    texts = [token.text for token in side if token.text not in "{}"]
+    if texts[:2] == ["frac", "d"] and texts[3:4] == ["d"]:
+        # dy/dx, also at a place
+        return len(texts) == 5 or texts[5] == "|"
+    is_of_things = head.kind in ("command", "word") and head.text in _OF_THINGS
+    is_operator = is_of_things or (head.kind == "command" and head.text in OPERATORS)
+    if not rest:
+        return is_operator or head.kind == "function"
+    if head.text == "Pr":
+        return rest[0].kind in ("open", "group")
+    if not is_operator or any(token.kind == "command" for token in rest):
+        return False
+    if is_of_things:
+        return not any(token.kind == "number" for token in rest)
+    # A limit of a function that is not told: f(x)
+    applied = [one.text for one, other in itertools.pairwise(rest) if other.text == "("]
+    return head.text.startswith("lim") and not {"f", "g", "h"}.isdisjoint(applied)
+
+
+def _is_congruence(sides: Sequence[Node]) -> bool:
+    """Check whether only the last of several sides is a remainder, which makes an `=` a congruence: `100 = 2 mod 7`."""
+    mods = [isinstance(side, Apply) and side.name == "mod" for side in sides]
+    return mods[-1] and not any(mods[:-1])
 
 
 class Statements(Quantities):
@@ -163,23 +202,36 @@ class Statements(Quantities):
         return value
 
     def _leading(self) -> list[str]:
-        """Read words before a value, including a final colon."""
+        """Read words before a value, including a final colon, and the name of an operator's value."""
         words: list[str] = []
-        while (
-            self.sees("word")
-            or (
+        while not is_operator_name(side := self._side_ahead()):
+            is_word = self.sees("word") or (
                 words
                 and self.sees("sign", "'", "-", ".", '"')
                 and self.ahead(1).kind == "word"
             )
-            or (self.sees("function", "max", "min") and self.ahead(1).text == "=")
-        ):
+            if not is_word:
+                break
             token = self.take()
             if token.kind != "sign":
                 words.append(token.text if token.text == "usd" else token.text.casefold())
+        else:
+            self.at += len(side)
+            words.append(" ".join(token.text for token in side))
         if words and self.skip("sign", ":"):
             words.append(":")
         return words
+
+    def _side_ahead(self) -> Sequence[Token]:
+        """Return the next tokens up to an `=` outside brackets; none without such a sign."""
+        depth = 0
+        for place in range(self.at, min(self.at + MAX_NAME, len(self.row))):
+            token = self.row[place]
+            if token.text == "=" and depth == 0:
+                return self.row[self.at : place]
+            if token.kind in ("open", "close", "group"):
+                depth += 1 if token.kind == "open" or token.text == "{" else -1
+        return ()
 
     def _relation(self, lead: list[str]) -> Node:
         if lead and self.sees("sign", "="):
@@ -212,6 +264,8 @@ class Statements(Quantities):
                 sides.append(self._value(unit("usd") if "usd" in lead else NONE))
         if not signs:
             return self._named_by_words(before, sides[0])
+        if _is_congruence(sides):
+            signs = ["=="] * len(signs)
         return Relation(tuple(signs), tuple(sides))
 
     def _named_by_words(self, lead: list[str], value: Node) -> Node:

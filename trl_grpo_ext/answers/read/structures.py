@@ -103,6 +103,24 @@ class Cursor:
             and self.ahead(len(inside) + 2).text == "="
         )
 
+    def sees_limits(self, tokens: int, *, one: bool = False) -> bool:
+        """Check whether two limits stand `tokens` places ahead, `_1^3` or `^3_1`; with `one`, or a lower one alone."""
+        sign = self.ahead(tokens)
+        if sign.kind != "sign" or sign.text not in ("_", "^"):
+            return False
+        at = tokens + 1
+        groups = 0
+        while at == tokens + 1 or groups > 0:
+            token = self.ahead(at)
+            if token is END:
+                return False
+            if token.kind == "group":
+                groups += 1 if token.text == "{" else -1
+            at += 1
+        other = self.ahead(at)
+        are_two = other.kind == "sign" and {sign.text, other.text} == {"_", "^"}
+        return are_two or (one and sign.text == "_")
+
     def _ahead(self) -> Sequence[Token]:
         return self.row[self.at + 1 : self.at + 1 + MAX_COORDINATES]
 

@@ -152,6 +152,7 @@ _WORDS_THAT_ARE_SIGNS = {
     **dict.fromkeys(_INFINITY, ("symbol", "oo")),
     "or": ("sign", "or"),
     "and": ("sign", "and"),
+    "mod": ("sign", "mod"),
 }
 _ASCII_SIGNS = {
     "=<": "<=",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -230,6 +230,15 @@ def rename(node: Node, old: str, new: str) -> Node:
     if isinstance(node, Symbol):
         return Symbol(new) if node.name == old else node
     return rebuilt(node, tuple(rename(one, old, new) for one in children(node)))
+
+
+def with_values(node: Node, values: Mapping[str, Node]) -> Node:
+    """Replace the letters of an expression by their values."""
+    if isinstance(node, Symbol):
+        return values.get(node.name, node)
+    if not children(node):
+        return node
+    return rebuilt(node, tuple(with_values(one, values) for one in children(node)))
 
 
 def walk(node: Node) -> Iterator[Node]:

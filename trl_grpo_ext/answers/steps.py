@@ -1,0 +1,243 @@
+r"""Read the layout of working: bullets, lines of steps, and aligned blocks whose last row is the result."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from trl_grpo_ext.answers.read.answer import read
+from trl_grpo_ext.answers.read.signal_words import (
+    CONDITION,
+    DENIAL,
+    DOUBT,
+    THEREFORE,
+    TURN,
+    WRONG,
+    any_of,
+)
+from trl_grpo_ext.answers.read.spelling import strip_delimiters
+from trl_grpo_ext.answers.read.tree import (
+    Collection,
+    Logic,
+    Node,
+    Number,
+    Relation,
+    Symbol,
+    Words,
+    symbols,
+    walk,
+)
+
+# More steps are not read: no honest ending needs as many.
+MAX_STEPS = 30
+# The sign that replaces a dash before an item.
+BULLET = "•"
+
+_DASHED = re.compile(r"[ \t]*[-–−—](?=[ \t]+\S)")
+_WORD = re.compile(r"(?<![\\{A-Za-z])[A-Za-z]{3,}")
+_UNFINISHED = re.compile(r"[-–−+*/×÷=<>≤≥&\\(,][ \t]*$")
+_ITEM = re.compile(r"(?:^|\n)[ \t]*(?:[*•‣]|\(?\d{1,2}[.)])[ \t]+")
+# A list at the end of a text: bullets only, since numbers may count steps.
+_LIST = re.compile(r"(?:\A|\n)[ \t]*((?:[*•‣][ \t]+[^\n]+(?:\n\s*|\Z)){2,})\Z")
+# Between calculations that are steps: "3 * 4 = 12, and 12 + 2 = 14", "3a = 15, so a = 5".
+_THEN = rf"(?:and|then|{THEREFORE}|giving|yielding|leading to)\b"
+_ARROW = r"→|⇒|⟹|[=-]>|\\(?:to|implies|iff|[Rr]ightarrow|Longrightarrow)(?![A-Za-z])"
+_NEXT_STEP = re.compile(rf"[,;]\s+(?:and\s+)?(?:{_THEN})?|\b{_THEN}|{_ARROW}")
+_LED_BY_ARROW = re.compile(rf"^(?:{_ARROW})\s*")
+_COMPARED = re.compile(r"[=<>≤≥]|\\(?:[lg]e|leq|geq|approx)(?![A-Za-z])|≈")
+_SIGNS = frozenset(("=", "~", "<", ">", "<=", ">="))
+# Displays of several rows, with the delimiters around them.
+_BLOCK = re.compile(
+    r"(?:(?:\\\[|\$\$)\s{0,9})?\\begin\{(aligned|align\*?|gather(?:ed)?\*?|split|eqnarray\*?)\}"
+    r"(?P<rows>.{1,1000}?)\\end\{\1\}(?:\s{0,9}[.,]?\s{0,9}(?:\\\]|\$\$))?",
+    re.DOTALL,
+)
+_ROW = re.compile(r"\\\\(?:\s?\[[^\]\n]{1,9}\])?")
+# A row's remark: "3x &= 12 && \text{divide by 3}"
+_REMARK = re.compile(
+    r"&&.*|\\q?quad\s*(?:&|\\text|\().*|&\s*(?:\\q?quad\s*)?\\text\{.*|\\(?:nonumber|notag)\b",
+    re.DOTALL,
+)
+# A remark, or a line before a list, that leaves what it tells open.
+_LEAVES_OPEN = any_of(CONDITION, DENIAL, DOUBT, TURN, WRONG, "or|either|extraneous")
+_CONTINUES = re.compile(r"(?:[=<>≤≥≈]|\\(?:[lg]eq?|approx)(?![A-Za-z]))(?!>)")
+
+
+def with_bullets(text: str) -> str:
+    r"""Rewrite the dashes before a text's items as bullets, so that no item is read as a negative number.
+
+    A dash before a space begins an item if two lines of the text begin so. The line before the dash is empty, an item
+    or has a word, and does not end within a formula.
+
+    Examples:
+        >>> with_bullets("Steps:\n- 4 * 5 = 20\n- 20 - 2 = 18"), with_bullets("x =\n- 8"), with_bullets("-8\n-9")
+        ('Steps:\n• 4 * 5 = 20\n• 20 - 2 = 18', 'x =\n- 8', '-8\n-9')
+    """
+    thinking, mark, said = text.rpartition("</think>")
+    lines = said.split("\n")
+    items: list[int] = []
+    for place, line in enumerate(lines):
+        before = lines[place - 1].strip(" \t\r*_") if place else ""
+        follows = not before or _WORD.search(before) or items[-1:] == [place - 1]
+        if _DASHED.match(line) and follows and not _UNFINISHED.search(before):
+            items.append(place)
+    if len(items) < 2:
+        return text
+    for place in items:
+        lines[place] = _DASHED.sub(BULLET, lines[place], count=1)
+    return thinking + mark + "\n".join(lines)
+
+
+def list_items(text: str) -> list[str]:
+    r"""Return the items of the bulleted list at a text's end; an empty list without such a list.
+
+    Examples:
+        >>> list_items("They are\n• 2\n• **3**"), list_items("1. 4 + 5 = 9\n2. 9 + 2 = 11")
+        (['2', '3'], [])
+    """
+    found = _LIST.search(text)
+    if found is None:
+        return []
+    items = [item.strip(" *.;,\n") for item in _ITEM.split(found[1])]
+    return [strip_delimiters(item) for item in items if item]
+
+
+def is_list_open(text: str) -> bool:
+    r"""Check whether the line before the list at a text's end denies or doubts the list, or asks for it.
+
+    Examples:
+        >>> is_list_open("They are not:\n• 2\n• 3"), is_list_open("They are:\n• 2\n• 3")
+        (True, False)
+    """
+    found = _LIST.search(text)
+    before = text[: found.start()].rstrip() if found else ""
+    line = before.rpartition("\n")[2]
+    return line.endswith("?") or _LEAVES_OPEN.search(line) is not None
+
+
+def last_step(text: str) -> str:
+    r"""Return the last of several calculations, or the solution of a statement before it: `x = 7` of "2x = 14, x = 7".
+
+    The steps stand on lines of their own, or behind commas, words such as "so", or arrows. Empty unless all steps are
+    calculations with numbers, or statements in the letters of the last step, which alone is solved.
+
+    Examples:
+        >>> last_step("3 * 4 = 12\n12 + 2 = 14"), last_step("2x > 8 → x > 4"), last_step("x = 2\nx = 3")
+        ('12 + 2 = 14', 'x > 4', '')
+    """
+    if not _COMPARED.search(text):
+        return ""
+    lines = [line for line in _ITEM.sub("\n", text).split("\n") if line.strip()]
+    parts = lines if len(lines) > 1 else _NEXT_STEP.split(text)
+    if not 1 < len(parts) <= MAX_STEPS:
+        return ""
+    written = [_LED_BY_ARROW.sub("", _bare(part)) for part in parts]
+    nodes = [_statement(part) for part in written]
+    *steps, last = nodes
+    unknown = _unknown(last)
+    if last is None or unknown is None:
+        return ""
+    letters = symbols(last)
+    if not all(_leads_to(unknown, letters, step) for step in steps):
+        return ""
+    return written[-1]
+
+
+def with_last_rows(text: str) -> str:
+    r"""Replace each aligned block that derives a result by the result, its last row.
+
+    A block whose earlier rows give results too, such as a system's solution, stays as it is.
+
+    Examples:
+        >>> with_last_rows(r"\[\begin{aligned} 3x &= 12 \\ x &= 4 \end{aligned}\]")
+        '$x = 4$'
+        >>> with_last_rows(r"\begin{align*} A &= 3 \cdot 5 \\ &= 15 \end{align*}")
+        '$A = 3 \\cdot 5 = 15$'
+    """
+    return _BLOCK.sub(_last_row, text) if r"\begin" in text else text
+
+
+def _last_row(block: re.Match[str]) -> str:
+    """Return the last row of a block as a formula, or the whole block if an earlier row gives a result too."""
+    rows: list[str] = []
+    for row in _ROW.split(block["rows"]):
+        remark = _REMARK.search(row)
+        if remark and (_LEAVES_OPEN.search(remark[0]) or "?" in remark[0]):
+            return block[0]
+        said = " ".join(_REMARK.sub("", row).replace("&", "").split()).rstrip(" ,;.")
+        said = _LED_BY_ARROW.sub("", said)
+        if rows and _CONTINUES.match(said):
+            rows[-1] += " " + said
+        elif said:
+            rows.append(said)
+    nodes = [_statement(row) for row in rows]
+    is_derived = bool(nodes) and None not in nodes and _unknown(nodes[-1]) is not None
+    if not is_derived or any(_is_result(node) for node in nodes[:-1]):
+        return block[0] if len(rows) != 1 else f"${rows[0]}$"
+    return f"${rows[-1]}$"
+
+
+def _bare(part: str) -> str:
+    """Return a step's text without the delimiters and stops around it."""
+    said = strip_delimiters(part.strip(" \t.,;*"))
+    return said.strip(" $") if said.count("$") == 1 else said.strip(" .")
+
+
+def _statement(text: str) -> Node | None:
+    """Read an equation or an inequality, or several joined by "or"; None for other texts, and beside other words."""
+    if not _COMPARED.search(text):
+        return None
+    found = read(text)
+    is_plain = not found.stray and not any(
+        isinstance(one, Words) for one in walk(found.node)
+    )
+    return found.node if is_plain and _relations(found.node) else None
+
+
+def _relations(node: Node | None) -> Sequence[Relation]:
+    """Return the equations and inequalities that a statement joins; empty for other values."""
+    match node:
+        case Relation(signs, _) if _SIGNS.issuperset(signs):
+            return (node,)
+        case Logic(_, parts) | Collection("list", parts):
+            found = [one for one in parts if isinstance(one, Relation)]
+            return found if len(found) == len(parts) else ()
+    return ()
+
+
+def _unknown(node: Node | None) -> str | None:
+    """Return the letter that a statement solves, an empty string for a calculation, and None for other statements."""
+    letters = {_solved(relation) for relation in _relations(node)}
+    return letters.pop() if len(letters) == 1 else None
+
+
+def _solved(relation: Relation) -> str | None:
+    """Return the letter that stands alone on one side, while no other side has it; empty for numbers on all sides."""
+    if not symbols(relation):
+        return "" if set(relation.signs) <= {"=", "~"} else None
+    for place, side in enumerate(relation.sides):
+        others = relation.sides[:place] + relation.sides[place + 1 :]
+        is_alone = isinstance(side, Symbol) and not any(
+            side.name in symbols(other) for other in others
+        )
+        if isinstance(side, Symbol) and is_alone and symbols(side):
+            return side.name
+    return None
+
+
+def _leads_to(unknown: str, letters: frozenset[str], node: Node | None) -> bool:
+    """Check whether a statement is a step: a calculation, or a statement in these letters that does not solve one."""
+    relations = _relations(node)
+    if not relations or any(symbols(relation) != letters for relation in relations):
+        return False
+    if unknown:
+        return all(_solved(relation) != unknown for relation in relations)
+    # 0.5 = 500
+    return not all(isinstance(side, Number) for one in relations for side in one.sides)
+
+
+def _is_result(node: Node | None) -> bool:
+    """Check whether a statement gives a letter a value without letters: `x = 4`."""
+    return any(
+        _solved(relation) and len(symbols(relation)) == 1 for relation in _relations(node)
+    )
