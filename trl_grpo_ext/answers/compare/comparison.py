@@ -90,6 +90,10 @@ class Comparison(AmountComparison):
 
     def _named_values(self, gold: Node, answer: Node) -> bool | None:
         """Compare a point or an open interval with named values; alternatives, or two values of one name, are none."""
+        match gold, answer:
+            # "x = 2 or y = 3" leaves the point "x = 2, y = 3" open.
+            case Collection("list", items), Logic("or"):
+                return False if len(set(map(label_of, items)) - {None}) > 1 else None
         if not isinstance(gold, Collection) or gold.kind != "()":
             return None
         match answer:

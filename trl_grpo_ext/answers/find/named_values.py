@@ -22,13 +22,17 @@ from trl_grpo_ext.answers.read.signal_words import (
     WRONG,
     any_of,
 )
-from trl_grpo_ext.answers.read.spelling import without_text_commands
+from trl_grpo_ext.answers.read.spelling import strip_delimiters, without_text_commands
 from trl_grpo_ext.answers.read.tree import (
     OF_OWN_TYPE,
+    Apply,
     Collection,
+    Node,
     Number,
     Quantity,
     Relation,
+    Symbol,
+    symbols,
 )
 from trl_grpo_ext.answers.read.units import is_unit
 
@@ -36,6 +40,8 @@ from trl_grpo_ext.answers.read.units import is_unit
 MAX_NAMED = 6
 # Words between a name and its value: "an adult ticket now costs about $12".
 MAX_BETWEEN = 4
+# Values of a point or a list that letters may name.
+MAX_LETTERS = 4
 
 _AMOUNT = r"(?<![\w.)])[-−]?\$?\d+(?:[.,/:]\d+)*%?(?!\w)"
 _VALUE = re.compile(rf"({_AMOUNT})(?:\s+([A-Za-z°]+(?:/[a-z]+)?))?")
@@ -56,6 +62,7 @@ _MARKUP = re.compile(r"\*\*|__|`|\\[()\[\]]|\$\$|\\q?quad\b|\\[,; ]")
 _FORMULA = re.compile(r"\$([^$\n]*[=\\][^$\n]*)\$")
 _FRACTION = re.compile(r"\\[dt]?frac\{(\d+)\}\{(\d+)\}")
 _ASIDE = re.compile(r"\s*\([^()]*[a-z]{2}[^()]*\)")
+_INTRODUCTION = re.compile(r"[^:]*:\s(?=.*[A-Za-z])")
 # Working before a result: the `15 - 10 =` of `y = 15 - 10 = 5`.
 _CHAIN = re.compile(r"=.*=")
 _WORKING = re.compile(r"(?<![\w.])[-−(\d$][-−+*/×÷(). \d$]*=\s*(?=[-−$\d])")
@@ -81,6 +88,14 @@ _LABELLED = re.compile(
     r"\s*((?!step)[A-Za-z][A-Za-z '’-]{0,40}?(?: \d)?)\s*[:=]\s*(\S.{0,100}?)[.,;\s]*",
     re.IGNORECASE,
 )
+_LETTER = re.compile(r"(?<![\w\\'’])[A-Za-z](?![\w'’])")
+# "(p, q)", but not "f(x, y)"
+_POINT = re.compile(r"(?<![A-Za-z])\(\s*[A-Za-z](?:\s*,\s*[A-Za-z]){1,3}\s*\)")
+# "p and q", "p, q, and r", but not the "x, y" of "2x, y = 5"
+_JOINED = re.compile(
+    r"(?<![\w+*/=^-])(?<![-+*/=]\s)[A-Za-z](?:\s*,?\s+and\s+[A-Za-z]|\s*,\s*[A-Za-z])+(?![\w'’]|\s*[-+*/^=(<>])"
+)
+_SIZED = re.compile(r"\\(?:left|right|[bB]igg?)(?![A-Za-z])")
 # The end of a line, or of a labelled value inside a line.
 _LINE_END = re.compile(r"\n|[,;]\s+(?=[A-Za-z])")
 _ANSWER_MARK = re.compile(r"\banswer\W*\Z", re.IGNORECASE)
@@ -133,19 +148,27 @@ def with_named_values(
         ('x = 10, y = 5',)
         >>> with_named_values(said("12"), ["12 chickens and 8 cows"], "Chickens: 8\\nCows: 12").answers
         ('8 chickens, 12 cows',)
+        >>> with_named_values(said("y = 2"), ["(3, 2)"], "So x = 3. Then y = 2.").answers
+        ('x = 3, y = 2',)
     """
+    end = ending(completion)
     for gold in golds:
-        parts = named_parts(gold)
+        # A point told as "(3, 2)" needs no names.
+        is_point = _plain_size(", ".join(found.answers)) == _plain_size(gold)
+        asked = gold if is_point else with_letters(gold, end, prompt)
+        parts = named_parts(asked)
         if not parts:
             continue
         told: dict[int, str] = {}
-        for text in _statements(found, ending(completion)):
+        for text in _statements(found, end):
             told = told_values(text, parts) or told
             if len(told) == len(parts):
                 break
+        if asked != gold and len(told) < len(parts):
+            continue
         same = [is_same(parts[place].value, value) for place, value in told.items()]
         if all(same) and len(told) == len(parts):
-            return said(gold)
+            return said(asked)
         if not all(same):
             return said(
                 ", ".join(_with_value(parts[place], told[place]) for place in sorted(told))
@@ -201,9 +224,66 @@ def _tells_amount(line: re.Match[str] | None) -> bool:
     return isinstance(amount, Number) and not value.stray
 
 
+def with_letters(gold: str, text: str, prompt: str) -> str:
+    """Write a point's or list's values with the letters that a text names: the question's letters, or x, y, z.
+
+    Examples:
+        >>> with_letters("(3, 2)", "y = 2, x = 3", "Where does y = 2 meet x = 3?")
+        'x = 3, y = 2'
+        >>> with_letters("(3, 2)", "q = 2, p = 3", "Find the pair $(p, q)$."), with_letters("(3, 2)", "(3, 2)", "")
+        ('p = 3, q = 2', '(3, 2)')
+    """
+    node = read(gold).node if "," in gold else None
+    if not isinstance(node, Collection) or not 1 < len(node.items) <= MAX_LETTERS:
+        return gold
+    if node.kind not in ("list", "()") or not all(map(_is_value, node.items)):
+        return gold
+    values = _items(gold)
+    told = set(_LETTER.findall(text[-MAX_CHARS:]))
+    if len(values) != len(node.items):
+        return gold
+    for letters in _letters_asked(prompt, len(values), in_brackets=node.kind == "()"):
+        if told.issuperset(letters):
+            pairs = zip(letters, values, strict=True)
+            return ", ".join(f"{letter} = {value}" for letter, value in pairs)
+    return gold
+
+
+def _is_value(node: Node) -> bool:
+    return isinstance(node, Number | Quantity | Symbol | Apply) and not symbols(node)
+
+
+def _items(collection: str) -> list[str]:
+    """Return the texts of a point's or list's items."""
+    plain = _SIZED.sub("", strip_delimiters(collection)).strip()
+    if plain.startswith("("):
+        plain = plain[1:-1]
+    return [item.strip() for item in plain.split(",")]
+
+
+def _letters_asked(prompt: str, size: int, *, in_brackets: bool) -> Iterator[list[str]]:
+    """Yield the names that a question may give to values in order: "(p, q)", then "p and q", and x, y, z.
+
+    A point's x and y have the order of the plane, unless the question asks for "(y, x)".
+    """
+    asked = _SIZED.sub("", prompt[-MAX_CHARS:].replace("$", ""))
+    usual = "xyz"[:size]
+    for is_point, pattern in ((True, _POINT), (False, _JOINED)):
+        for found in reversed(list(pattern.finditer(asked))):
+            letters = _LETTER.findall(found[0])
+            is_usual = set(letters) == set(usual) and in_brackets and not is_point
+            if len(letters) == len(set(letters)) == size and not is_usual:
+                yield letters
+    if len(usual) == size:
+        yield list(usual)
+
+
 def _in_asked_order(told: Sequence[tuple[str, str]], prompt: str) -> list[str]:
     """Return labelled values in the question's order of the labels; empty if it has only some of them."""
     keys = _keys([label.casefold() for label, _ in told])
+    # The values of x and y have an order of their own.
+    if any(label in ("x", "y", "z") for label, _ in told):
+        return []
     if not all(keys) or len(set(keys)) < len(keys):
         return []
     places = [_place(key, prompt[-MAX_CHARS:]) for key in keys]
@@ -338,6 +418,10 @@ def _told_in(sentence: str, parts: Sequence[Part]) -> dict[int, str]:
 def _read(clause: str, parts: Sequence[Part]) -> Clause:
     """Find a clause's names and values, after removing the working before a result: `y = 15 - 10 = 5`."""
     text = _WORKING.sub("", _CHAIN.sub("=", clause))
+    introduced = _INTRODUCTION.match(text)
+    # "Equate the two: x = 5"
+    if introduced and not any(part.name.search(introduced[0]) for part in parts):
+        text = text[introduced.end() :]
     names = []
     for place, part in enumerate(parts):
         names += [Name(*name.span(), place) for name in part.name.finditer(text)]
