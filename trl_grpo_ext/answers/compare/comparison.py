@@ -35,7 +35,7 @@ from trl_grpo_ext.answers.compare.forms import (
     same_order,
     same_words,
     set_in_words,
-    without_in,
+    set_told,
 )
 from trl_grpo_ext.answers.read.moments import as_time, same_date, same_time
 from trl_grpo_ext.answers.read.spans import as_range, ends_of, is_same_range
@@ -328,8 +328,8 @@ class Comparison(AmountComparison):
         return self._same_sets(gold, answer)
 
     def _same_sets(self, gold: Node, answer: Node) -> bool:
-        gold = without_in(gold)
-        answer = without_in(answer)
+        gold = set_told(gold)
+        answer = set_told(answer)
         if gold == answer or same_order(gold, answer):
             return True
         if (
