@@ -254,7 +254,9 @@ def named(node: Node) -> bool:
     match node:
         case Symbol(name):
             return name not in ("pi", "e", "i", "oo")
-        case Words() | Apply("overline" | "angle" | "triangle" | "vec"):
+        case Words(text):
+            return not _NO_LABEL.search(text)
+        case Apply("overline" | "angle" | "triangle" | "vec"):
             return True
         case Apply(
             "*", (Apply("/", (Apply("*", (Symbol("d"), Symbol())), Symbol("d"))), Symbol())
