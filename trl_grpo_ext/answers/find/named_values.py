@@ -103,7 +103,7 @@ _NOT_SAID = any_of(
 _GIVEN = re.compile(r"\W*(?:for|given|with|using)\s+\w+\s*=", re.IGNORECASE)
 # Words between a name and a number that is not its value: "the mean of 3", "x plus 3", "12 more than".
 _OTHERWISE = any_of(
-    "of|for|from|by|with|per|plus|minus|times|over|in|at|after|before|least|most"
+    "of|for|from|by|with|per|plus|minus|times|over|in|at|after|before|least|most|squared"
 )
 _COMPARED = re.compile(
     r"\b(?:more|less|fewer|times|than|\w+er than|as \w+(?: \w+)? as)\b|[+*^<>×÷]",
