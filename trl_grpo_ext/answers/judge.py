@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from trl_grpo_ext.answers.compare.amounts import Algebra, UndecidedError
 from trl_grpo_ext.answers.compare.comparison import Comparison
+from trl_grpo_ext.answers.find.named_values import in_order
 from trl_grpo_ext.answers.policy import SWITCHES, Echo, Judge, is_prose, unspaced
 from trl_grpo_ext.answers.read.answer import read
 from trl_grpo_ext.answers.read.choices import (
@@ -98,7 +99,7 @@ def judge_golds(golds: Sequence[str], timeout: float) -> dict[str, Verdict]:
     }
     new = [gold for gold, verdict in known.items() if verdict is None]
     judged = judge_in_workers(
-        f"{_WORK}:check_gold", [(gold,) for gold in new], timeout=timeout
+        f"{_WORK}:check_gold", [(in_order(gold, gold),) for gold in new], timeout=timeout
     )
     for gold, verdict in zip(new, judged, strict=True):
         _remember(("itself", gold, timeout), verdict)

@@ -30,7 +30,7 @@ from trl_grpo_ext.answers.find.final_answer import HEDGES, FinalAnswer
 from trl_grpo_ext.answers.find.known_golds import with_known_golds, with_surroundings
 from trl_grpo_ext.answers.find.last_sentence import MAX_SAID, last_sentence
 from trl_grpo_ext.answers.find.math_answer import Mode, math_answer
-from trl_grpo_ext.answers.find.named_values import in_order
+from trl_grpo_ext.answers.find.named_values import in_gold_order, in_order, with_letters
 from trl_grpo_ext.answers.find.options import option_said, with_capital_letters
 from trl_grpo_ext.answers.find.sentences import is_sentence, is_value, marked_sentence
 from trl_grpo_ext.answers.golds import NOT_TEXT, gold_values, is_not_text
@@ -162,7 +162,7 @@ def ask(
     for answer in found.answers:
         value = value_of_expression(answer, golds, (prefill or "") + completion, prompt)
         said = with_unit_apart(in_sterling(value, prompt), spoken)
-        answers.append(without_asked_rate(said, golds, prompt))
+        answers.append(in_gold_order(without_asked_rate(said, golds, prompt), golds))
     found = FinalAnswer(tuple(answers), found.marks)
     pairs = []
     for answer, gold in itertools.product(found.answers, golds):
@@ -192,7 +192,8 @@ def _pairs(answer: str, gold: str, prompt: str, settings: Settings) -> list[Pair
     """Pair an answer with a gold, and with the question's option that the gold names."""
     pairs = []
     for accepted in filter(None, (gold, option_said(gold, answer, prompt))):
-        asked = as_asked(in_order(accepted, answer), answer, prompt)
+        named = in_order(with_letters(accepted, answer, prompt), answer)
+        asked = as_asked(named, answer, prompt)
         pair = Pair(
             answer if is_same_pair(accepted, answer) else asked,
             answer,

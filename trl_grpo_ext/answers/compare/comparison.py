@@ -35,7 +35,7 @@ from trl_grpo_ext.answers.compare.forms import (
     same_order,
     same_words,
     set_in_words,
-    without_in,
+    set_told,
 )
 from trl_grpo_ext.answers.read.moments import as_time, same_date, same_time
 from trl_grpo_ext.answers.read.spans import as_range, ends_of, is_same_range
@@ -90,6 +90,10 @@ class Comparison(AmountComparison):
 
     def _named_values(self, gold: Node, answer: Node) -> bool | None:
         """Compare a point or an open interval with named values; alternatives, or two values of one name, are none."""
+        match gold, answer:
+            # "x = 2 or y = 3" leaves the point "x = 2, y = 3" open.
+            case Collection("list", items), Logic("or"):
+                return False if len(set(map(label_of, items)) - {None}) > 1 else None
         if not isinstance(gold, Collection) or gold.kind != "()":
             return None
         match answer:
@@ -324,8 +328,8 @@ class Comparison(AmountComparison):
         return self._same_sets(gold, answer)
 
     def _same_sets(self, gold: Node, answer: Node) -> bool:
-        gold = without_in(gold)
-        answer = without_in(answer)
+        gold = set_told(gold)
+        answer = set_told(answer)
         if gold == answer or same_order(gold, answer):
             return True
         if (

@@ -6,6 +6,7 @@ from fractions import Fraction
 from typing import TypeGuard
 
 from trl_grpo_ext.answers.read.numerals import negative
+from trl_grpo_ext.answers.read.signal_words import DENIAL, DOUBT, WRONG, any_of
 from trl_grpo_ext.answers.read.tree import (
     Apply,
     Builder,
@@ -50,6 +51,8 @@ _SET_WORDS = {
     "infinity": Symbol("oo"),
     "infinitely many": Symbol("oo"),
 }
+# Labels of a set that is no answer: "Not the domain".
+_NO_LABEL = any_of(DENIAL, DOUBT, WRONG, "excluded|complement|outside|except")
 # Letters that stand for any integer.
 _COUNTING = frozenset("jklmt")
 
@@ -251,7 +254,9 @@ def named(node: Node) -> bool:
     match node:
         case Symbol(name):
             return name not in ("pi", "e", "i", "oo")
-        case Words() | Apply("overline" | "angle" | "triangle" | "vec"):
+        case Words(text):
+            return not _NO_LABEL.search(text)
+        case Apply("overline" | "angle" | "triangle" | "vec"):
             return True
         case Apply(
             "*", (Apply("/", (Apply("*", (Symbol("d"), Symbol())), Symbol("d"))), Symbol())
@@ -366,11 +371,19 @@ def can_be_region(node: Node) -> bool:
     return is_region(node)
 
 
-def without_in(node: Node) -> Node:
-    """Unwrap a set from a membership: `x in [0, 1]` gives `[0, 1]`; else no change."""
+def set_told(node: Node) -> Node:
+    """Unwrap a set from a membership or a label: `x in [0, 1]`, `D = [0, 1]`, `Domain: [0, 1]`; else no change."""
     match node:
         case Relation(("in",), (Symbol(), domain)):
             return domain
+        case Relation(("=",), (Words(label), domain)) if not _NO_LABEL.search(label):
+            return domain if can_be_region(domain) else node
+        # D(f) may be read as a product.
+        case Relation(
+            ("=",), (Symbol() | Apply(_, (Symbol(),) | (Symbol(), Symbol())), domain)
+        ):
+            is_pair = isinstance(domain, Collection) and can_be_region(domain)
+            return domain if is_pair or is_region(domain) else node
     return node
 
 

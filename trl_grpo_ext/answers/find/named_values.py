@@ -22,13 +22,22 @@ from trl_grpo_ext.answers.read.signal_words import (
     WRONG,
     any_of,
 )
-from trl_grpo_ext.answers.read.spelling import without_text_commands
+from trl_grpo_ext.answers.read.spelling import strip_delimiters, without_text_commands
 from trl_grpo_ext.answers.read.tree import (
     OF_OWN_TYPE,
+    Apply,
     Collection,
+    Logic,
+    Node,
     Number,
+    Opaque,
     Quantity,
     Relation,
+    Remainder,
+    Symbol,
+    Words,
+    symbols,
+    walk,
 )
 from trl_grpo_ext.answers.read.units import is_unit
 
@@ -36,12 +45,16 @@ from trl_grpo_ext.answers.read.units import is_unit
 MAX_NAMED = 6
 # Words between a name and its value: "an adult ticket now costs about $12".
 MAX_BETWEEN = 4
+# Values of a point or a list that letters may name.
+MAX_LETTERS = 4
+# Characters of a name or a formula.
+MAX_NAME = 80
 
 _AMOUNT = r"(?<![\w.)])[-−]?\$?\d+(?:[.,/:]\d+)*%?(?!\w)"
 _VALUE = re.compile(rf"({_AMOUNT})(?:\s+([A-Za-z°]+(?:/[a-z]+)?))?")
 # Words that are seldom units, though the table has them.
 _NO_UNITS = frozenset(("in", "a", "at", "as"))
-_NAME = r"[A-Za-z]\w*(?:\s+[a-z]\w*){0,3}?"
+_NAME = r"[A-Za-z]\w*(?:-\w+)?(?:\s+[a-z]\w*(?:-\w+)?){0,3}?"
 _IS = r"(?:is|are|was|were|has|had|gets?|costs?|pays?|share is)"
 _NAMED = re.compile(
     rf"(?:[Tt]he\s+)?({_NAME})(?:['’]s)?(?:\s+{_IS})?\s*(?:[:=]|-(?=\s))?\s*({_AMOUNT}(?:\s+[A-Za-z°]+){{0,3}})\.?"
@@ -53,9 +66,33 @@ _CLAUSE = re.compile(rf"[,;]\s+|,?\s+(?:and|&|while|whereas|but|{THEREFORE})\s+|
 _SENTENCE = re.compile(r"(\n\s*|(?<=[.!?])\s+)")
 _ITEM = re.compile(r"^[ \t]*(?:[-*•]|\d{1,2}[.)])[ \t]+", re.MULTILINE)
 _MARKUP = re.compile(r"\*\*|__|`|\\[()\[\]]|\$\$|\\q?quad\b|\\[,; ]")
-_FORMULA = re.compile(r"\$([^$\n]*[=\\][^$\n]*)\$")
+# Formulas, but not the "5 and Bob has " of "Ann has $5 and Bob has $6"
+_FORMULA = re.compile(
+    r"\$([^$\n]*[=\\][^$\n]*|[-−]?\d+(?:\.\d+)?|(?![^$\n]*[a-z]{2})[^$\n]*[a-zπ√∞,][^$\n]*)\$"
+)
+_IN_BRACKETS = re.compile(r"[(\[][^()\[\]\n]{1,80}[)\]]")
 _FRACTION = re.compile(r"\\[dt]?frac\{(\d+)\}\{(\d+)\}")
-_ASIDE = re.compile(r"\s*\([^()]*[a-z]{2}[^()]*\)")
+# A bracket with words, not with a command: (2\pi, 0)
+_ASIDE = re.compile(r"\s*\([^()]*(?<![\\A-Za-z])[a-z]{2}[^()]*\)")
+_INTRODUCTION = re.compile(r"[^:]*:\s(?=.*[A-Za-z])")
+# A name's words, as of "y-intercept" or "axis of symmetry"
+_LEAD = re.compile(
+    r"(?:[Tt]he\s+)?([A-Za-z][A-Za-z-]*(?:\s+[a-z][a-z-]*){0,3})(?![A-Za-z-])"
+)
+_WORD = re.compile(r"[A-Za-z-]+")
+# Functions with their arguments are formulas: "sin x, cos y"
+_FUNCTIONS = frozenset("sin cos tan sec csc cot log exp lim max min gcd lcm det".split())  # noqa: SIM905
+_IN_WORDS = re.compile(
+    r"(?<![\\A-Za-z])(?!(?:pi|sqrt|sin|cos|tan|ln|log|exp)\b)[A-Za-z]{2}"
+)
+_NO_FORMULAS = (Words, Opaque, Quantity, *OF_OWN_TYPE)
+# What may stand between a name and its value: "of the circle is at"
+_CONNECTED = re.compile(
+    r"(?:\s+(?:of|for)\s+(?:the|this|its)\s+[a-z]+)?\s*"
+    r"(?:[:=]|\b(?:is\s+at|is|are|equals|of|at|on|was)\b)?\s*(?![:=])(\S.*)"
+)
+_PLAIN_AMOUNT = re.compile(r"[-−]?\d+(?:[./]\d+)?")
+_AMOUNT_ONLY = re.compile(rf"{_AMOUNT}(?:\s+[A-Za-z°]+){{0,3}}")
 # Working before a result: the `15 - 10 =` of `y = 15 - 10 = 5`.
 _CHAIN = re.compile(r"=.*=")
 _WORKING = re.compile(r"(?<![\w.])[-−(\d$][-−+*/×÷(). \d$]*=\s*(?=[-−$\d])")
@@ -66,7 +103,7 @@ _NOT_SAID = any_of(
 _GIVEN = re.compile(r"\W*(?:for|given|with|using)\s+\w+\s*=", re.IGNORECASE)
 # Words between a name and a number that is not its value: "the mean of 3", "x plus 3", "12 more than".
 _OTHERWISE = any_of(
-    "of|for|from|by|with|per|plus|minus|times|over|in|at|after|before|least|most"
+    "of|for|from|by|with|per|plus|minus|times|over|in|at|after|before|least|most|squared"
 )
 _COMPARED = re.compile(
     r"\b(?:more|less|fewer|times|than|\w+er than|as \w+(?: \w+)? as)\b|[+*^<>×÷]",
@@ -81,6 +118,14 @@ _LABELLED = re.compile(
     r"\s*((?!step)[A-Za-z][A-Za-z '’-]{0,40}?(?: \d)?)\s*[:=]\s*(\S.{0,100}?)[.,;\s]*",
     re.IGNORECASE,
 )
+_LETTER = re.compile(r"(?<![\w\\'’])[A-Za-z](?![\w'’])")
+# "(p, q)", but not "f(x, y)"
+_POINT = re.compile(r"(?<![A-Za-z])\(\s*[A-Za-z](?:\s*,\s*[A-Za-z]){1,3}\s*\)")
+# "p and q", "p, q, and r", but not the "x, y" of "2x, y = 5"
+_JOINED = re.compile(
+    r"(?<![\w+*/=^-])(?<![-+*/=]\s)[A-Za-z](?:\s*,?\s+and\s+[A-Za-z]|\s*,\s*[A-Za-z])+(?![\w'’]|\s*[-+*/^=(<>])"
+)
+_SIZED = re.compile(r"\\(?:left|right|[bB]igg?)(?![A-Za-z])")
 # The end of a line, or of a labelled value inside a line.
 _LINE_END = re.compile(r"\n|[,;]\s+(?=[A-Za-z])")
 _ANSWER_MARK = re.compile(r"\banswer\W*\Z", re.IGNORECASE)
@@ -133,19 +178,27 @@ def with_named_values(
         ('x = 10, y = 5',)
         >>> with_named_values(said("12"), ["12 chickens and 8 cows"], "Chickens: 8\\nCows: 12").answers
         ('8 chickens, 12 cows',)
+        >>> with_named_values(said("y = 2"), ["(3, 2)"], "So x = 3. Then y = 2.").answers
+        ('x = 3, y = 2',)
     """
+    end = ending(completion)
     for gold in golds:
-        parts = named_parts(gold)
+        # A point told as "(3, 2)" needs no names.
+        is_point = 1 < _plain_size(gold) == _plain_size(", ".join(found.answers))
+        asked = gold if is_point else with_letters(_with_parts_named(gold), end, prompt)
+        parts = named_parts(asked)
         if not parts:
             continue
         told: dict[int, str] = {}
-        for text in _statements(found, ending(completion)):
+        for text in _statements(found, end):
             told = told_values(text, parts) or told
             if len(told) == len(parts):
                 break
+        if asked != gold and len(told) < len(parts):
+            continue
         same = [is_same(parts[place].value, value) for place, value in told.items()]
         if all(same) and len(told) == len(parts):
-            return said(gold)
+            return said(asked)
         if not all(same):
             return said(
                 ", ".join(_with_value(parts[place], told[place]) for place in sorted(told))
@@ -201,9 +254,74 @@ def _tells_amount(line: re.Match[str] | None) -> bool:
     return isinstance(amount, Number) and not value.stray
 
 
+def _with_parts_named(gold: str) -> str:
+    """Write a remainder with its names: `quotient 7, remainder 5` for "7 R 5"; other golds stay unchanged."""
+    match read(gold).node:
+        case Remainder(Number(quotient), Number(rest)):
+            return f"quotient {quotient}, remainder {rest}"
+    return gold
+
+
+def with_letters(gold: str, text: str, prompt: str) -> str:
+    """Write a point's or list's values with the letters that a text names: the question's letters, or x, y, z.
+
+    Examples:
+        >>> with_letters("(3, 2)", "y = 2, x = 3", "Where does y = 2 meet x = 3?")
+        'x = 3, y = 2'
+        >>> with_letters("(3, 2)", "q = 2, p = 3", "Find the pair $(p, q)$."), with_letters("(3, 2)", "(3, 2)", "")
+        ('p = 3, q = 2', '(3, 2)')
+    """
+    node = read(gold).node if "," in gold else None
+    if not isinstance(node, Collection) or not 1 < len(node.items) <= MAX_LETTERS:
+        return gold
+    if node.kind not in ("list", "()") or not all(map(_is_value, node.items)):
+        return gold
+    values = _items(gold)
+    told = set(_LETTER.findall(text[-MAX_CHARS:]))
+    if len(values) != len(node.items):
+        return gold
+    for letters in _letters_asked(prompt, len(values), in_brackets=node.kind == "()"):
+        if told.issuperset(letters):
+            pairs = zip(letters, values, strict=True)
+            return ", ".join(f"{letter} = {value}" for letter, value in pairs)
+    return gold
+
+
+def _is_value(node: Node) -> bool:
+    return isinstance(node, Number | Quantity | Symbol | Apply) and not symbols(node)
+
+
+def _items(collection: str) -> list[str]:
+    """Return the texts of a point's or list's items."""
+    plain = _SIZED.sub("", strip_delimiters(collection)).strip()
+    if plain.startswith("("):
+        plain = plain[1:-1]
+    return [item.strip() for item in plain.split(",")]
+
+
+def _letters_asked(prompt: str, size: int, *, in_brackets: bool) -> Iterator[list[str]]:
+    """Yield the names that a question may give to values in order: "(p, q)", then "p and q", and x, y, z.
+
+    A point's x and y have the order of the plane, unless the question asks for "(y, x)".
+    """
+    asked = _SIZED.sub("", prompt[-MAX_CHARS:].replace("$", ""))
+    usual = "xyz"[:size]
+    for is_point, pattern in ((True, _POINT), (False, _JOINED)):
+        for found in reversed(list(pattern.finditer(asked))):
+            letters = _LETTER.findall(found[0])
+            is_usual = set(letters) == set(usual) and in_brackets and not is_point
+            if len(letters) == len(set(letters)) == size and not is_usual:
+                yield letters
+    if len(usual) == size:
+        yield list(usual)
+
+
 def _in_asked_order(told: Sequence[tuple[str, str]], prompt: str) -> list[str]:
     """Return labelled values in the question's order of the labels; empty if it has only some of them."""
     keys = _keys([label.casefold() for label, _ in told])
+    # The values of x and y have an order of their own.
+    if any(label in ("x", "y", "z") for label, _ in told):
+        return []
     if not all(keys) or len(set(keys)) < len(keys):
         return []
     places = [_place(key, prompt[-MAX_CHARS:]) for key in keys]
@@ -234,7 +352,9 @@ def _statements(found: FinalAnswer, text: str) -> Iterator[str]:
 @lru_cache(maxsize=256)
 def named_parts(gold: str) -> tuple[Part, ...]:
     """Split a gold into its named values; empty unless the gold consists of several with different names."""
-    if isinstance(read(gold).node, (Quantity, *OF_OWN_TYPE)):
+    node = read(gold).node
+    is_remainder = isinstance(node, Remainder) and gold.startswith("quotient")
+    if isinstance(node, (Quantity, *OF_OWN_TYPE)) and not is_remainder:
         return ()
     texts = [text for text in _CLAUSE.split(_plain(gold)) if text.strip()]
     if not 1 < len(texts) <= MAX_NAMED:
@@ -242,18 +362,50 @@ def named_parts(gold: str) -> tuple[Part, ...]:
     names, spans = [], []
     for text in map(str.strip, texts):
         named, counted = _NAMED.fullmatch(text), _COUNTED.fullmatch(text)
-        if named:
+        # The name of "axis of symmetry x = 1" has no letter.
+        is_lettered = named is not None and re.search(r"\s[a-z]\Z", named[1]) is not None
+        is_plain = (named or counted) and not is_lettered
+        formula = None if is_plain else _named_formula(text)
+        if named and not formula:
             names.append(named[1])
             spans.append((text[: named.start(2)], named[2], ""))
         elif counted:
             names.append(counted[2])
             spans.append(("", counted[1], text[counted.end(1) :]))
+        elif formula:
+            name, value = formula
+            names.append(name)
+            spans.append((text.removesuffix(value), value, ""))
         else:
             return ()
     keys = _keys(names)
     if not all(keys) or len(set(keys)) < len(keys):
         return ()
     return tuple(Part(spelling(key), *span) for key, span in zip(keys, spans, strict=True))
+
+
+def _named_formula(text: str) -> tuple[str, str] | None:
+    """Split "center (2, -3)" or "axis of symmetry: x = 1" into name and formula; None for other texts."""
+    lead = _LEAD.match(text)
+    for word in _WORD.finditer(text, lead.start(1), lead.end()) if lead else ():
+        value = _formula_behind(text, word.end())
+        if value and len(word[0]) > 2 and word[0].casefold() not in _FUNCTIONS:
+            return text[lead.start(1) : word.end()] if lead else "", value
+    return None
+
+
+def _formula_behind(text: str, end: int) -> str:
+    """Return the formula that a clause tells behind its name: `(2,-3)` of "is at (2,-3)"; empty for other texts."""
+    told = _CONNECTED.fullmatch(text.rstrip(" .!*"), end)
+    if told is None or len(told[1]) > MAX_NAME or _IN_WORDS.search(told[1]):
+        return ""
+    said = read(told[1])
+    match said.node:
+        # A calculation is read as its result.
+        case Number() | Relation(("=", *_), (Number() | Apply(), *_)):
+            return ""
+    is_formula = not any(isinstance(node, _NO_FORMULAS) for node in walk(said.node))
+    return told[1] if is_formula and not said.stray and not said.counted else ""
 
 
 def in_order(gold: str, answer: str) -> str:
@@ -271,13 +423,59 @@ def in_order(gold: str, answer: str) -> str:
     if not parts:
         return gold
     node = read(gold).node
-    items = node.items if isinstance(node, Collection) else ()
-    has_dropped = any(isinstance(item, Number) for item in items)
+    if isinstance(node, Remainder):
+        return gold
+    items: tuple[Node, ...] = ()
+    match node:
+        case Collection(_, items) | Logic(_, items):
+            pass
+    # A formula may be anything, as the center (2, -3) of a circle.
+    are_formulas = any(not _AMOUNT_ONLY.fullmatch(part.value) for part in parts)
+    # Of texts without a value, such as "y-intercept -3", the reader keeps the words alone.
+    has_dropped = are_formulas or not items or any(map(_is_number, items))
     are_apart = bool(items) and all(isinstance(item, Quantity | Relation) for item in items)
     is_bare = not any(map(str.isalpha, without_text_commands(answer)))
-    if has_dropped or (is_bare and not are_apart):
+    is_tuple = is_bare and (not are_apart or answer.startswith("("))
+    # Values of letters are compared by the letters.
+    are_lettered = any(map(_is_of_letter, items))
+    if has_dropped or is_tuple or (not are_lettered and _labels_all(answer, parts)):
         return f"({', '.join(part.value for part in parts)})"
     return gold
+
+
+def _labels_all(answer: str, parts: Sequence[Part]) -> bool:
+    """Check whether an answer has a clause for each named amount of a gold, and no other clause."""
+    are_plain = all(
+        _PLAIN_AMOUNT.fullmatch(part.value) and not part.after for part in parts
+    )
+    if not are_plain or len(_CLAUSE.split(_plain(answer))) != len(parts):
+        return False
+    return len(told_values(answer, parts)) == len(parts)
+
+
+def _is_number(node: Node) -> bool:
+    return isinstance(node, Number)
+
+
+def _is_of_letter(node: Node) -> bool:
+    return isinstance(node, Relation) and isinstance(node.sides[0], Symbol)
+
+
+def in_gold_order(answer: str, golds: Sequence[str]) -> str:
+    """Write the values that an answer gives to all names of a gold as a tuple, if `in_order` writes the gold so.
+
+    Examples:
+        >>> in_gold_order("Radius: 4, center: (2, -3)", ["center (2, -3), radius 4"])
+        '((2,-3), 4)'
+        >>> in_gold_order("(2, -3), 4", ["center (2, -3), radius 4"])
+        '(2, -3), 4'
+    """
+    for gold in golds:
+        parts = named_parts(gold) if in_order(gold, answer) != gold else ()
+        told = told_values(answer, parts) if parts else {}
+        if parts and len(told) == len(parts):
+            return f"({', '.join(told[place] for place in sorted(told))})"
+    return answer
 
 
 def _keys(names: Sequence[str]) -> list[tuple[str, ...]]:
@@ -338,10 +536,20 @@ def _told_in(sentence: str, parts: Sequence[Part]) -> dict[int, str]:
 def _read(clause: str, parts: Sequence[Part]) -> Clause:
     """Find a clause's names and values, after removing the working before a result: `y = 15 - 10 = 5`."""
     text = _WORKING.sub("", _CHAIN.sub("=", clause))
+    introduced = _INTRODUCTION.match(text)
+    # "Equate the two: x = 5"
+    if introduced and not any(part.name.search(introduced[0]) for part in parts):
+        text = text[introduced.end() :]
     names = []
     for place, part in enumerate(parts):
         names += [Name(*name.span(), place) for name in part.name.finditer(text)]
     values = []
+    if len(names) == 1 and names[0].end - names[0].start > 1:
+        formula = _formula_behind(text, names[0].end)
+        if formula:
+            start = text.rindex(formula)
+            value = Value(start, start + len(formula), formula)
+            return Clause(text[:start], names, [value])
     for found in _VALUE.finditer(text):
         unit = found[2] or ""
         has_unit = is_unit(unit.partition("/")[0]) and unit not in _NO_UNITS
@@ -426,4 +634,5 @@ def _plain(text: str) -> str:
         lambda mark: " " if mark[0].startswith("\\") else "", text.replace(r"\$", "$")
     )
     text = _FORMULA.sub(r"\1", _ITEM.sub("", text))
+    text = _IN_BRACKETS.sub(lambda items: items[0].replace(" ", ""), text)
     return in_digits(_ASIDE.sub("", _FRACTION.sub(r"\1/\2", without_text_commands(text))))

@@ -133,6 +133,10 @@ _AT_MOST = re.compile(
 # A denied verb; in a question the subject may stand before it: "didn't he spend"
 _DENIES = re.compile(r"(?:\s+not|n['’]t)\s+([a-z]+)(?:\s+[a-z]+)?")
 _SENTENCES = re.compile(r"(?<=[^\s.])(?<!i\.e)[.!]\s|\n")
+# "Substituting back, y = 3."
+_LETTER_VALUE = re.compile(
+    r"(?:[,:]|\b(?:gives|yields|get|find|have|is))\s[$\\(*\s]{0,4}([a-z])\s*=[^,;]*\Z"
+)
 
 
 def restated(line: str) -> str:
@@ -314,6 +318,12 @@ def _is_reason(sentence: str, before: str) -> bool:
     )
 
 
+def _tells_new_letter(sentence: str, before: str) -> bool:
+    """Check whether a sentence ends with the value of a letter that the text before gives no value."""
+    told = _LETTER_VALUE.search(sentence)
+    return told is not None and not re.search(rf"\b{told[1]}\s*=", before)
+
+
 def _without_explanation(text: str) -> str:
     """Remove the explanation below an answer, unless it gives an answer itself."""
     explanation = _EXPLANATION.search(text)
@@ -331,6 +341,8 @@ def without_remarks(text: str) -> str:
         ('So he has 12', 'He has 9')
         >>> without_remarks("He has 12. This is because 3 * 4 = 12."), without_remarks("9\\nExplanation: He ate 3.")
         ('He has 12', '9')
+        >>> without_remarks("So x = 4. Substituting, y = 7."), without_remarks("So x = 4. Substituting, 4 + 3 = 7.")
+        ('So x = 4. Substituting, y = 7.', 'So x = 4')
         >>> without_remarks("So he has 12. Note that the answer is actually 31.")
         'So he has 12. Note that the answer is actually 31.'
     """
@@ -350,6 +362,7 @@ def without_remarks(text: str) -> str:
         if (
             is_remark
             and not _GIVES_ANSWER.search(told)
+            and not _tells_new_letter(told, before)
             and (is_unreal or not is_hedged(sentence))
         ):
             if not any(map(str.isalnum, before)):
