@@ -31,7 +31,11 @@ from trl_grpo_ext.programs.sandbox.job import (
     StdioSuite,
 )
 from trl_grpo_ext.programs.sandbox.local import LocalSandbox
-from trl_grpo_ext.programs.sandbox.monitor import Monitor
+from trl_grpo_ext.programs.sandbox.monitor import (
+    Monitor,
+    _live_task,
+    _proportional_bytes,
+)
 from trl_grpo_ext.programs.sandbox.zygote import Zygote
 from trl_grpo_ext.workers.frames import Inbox
 
@@ -158,6 +162,20 @@ def test_many_processes_share_one_limit_of_memory() -> None:
     with closing(LocalSandbox(1)) as sandbox:
         limits = Limits(wall_seconds=10.0, memory_mb=128)
         assert endings(sandbox, job(forks, limits=limits)) == [Ending.MEMORY]
+
+
+def test_a_process_that_ends_between_two_readings_of_its_memory_counts_nothing() -> None:
+    waits = "held = bytearray(b'x') * (20 << 20); print(flush=True); input()"
+    program = [sys.executable, "-c", waits]
+    with subprocess.Popen(
+        program, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        process.stdout.readline()
+        ((task, most),) = _live_task(process.pid)
+        assert 20 << 20 < _proportional_bytes(task, most) <= most
+        process.kill()
+        process.wait()
+        assert _proportional_bytes(task, most) == 0
 
 
 def test_pages_that_processes_share_count_once(sandbox: LocalSandbox) -> None:

@@ -272,6 +272,10 @@ def _proportional_bytes(task: Path, most: int) -> int:
         most: Upper bound of the memory, in which shared pages count in full.
     """
     text = _read(f"{task}/smaps_rollup")
+    # A process that has ended since its upper bound was read holds nothing; one that hides its pages counts in full.
+    pid = int(task.parent.parent.name)
+    if not text and not any(_live_task(pid)):
+        return 0
     in_full = _sum_of_lines(text, (b"Rss:", b"Swap:"))
     by_shares = _sum_of_lines(text, (b"Pss:", b"SwapPss:"))
     return most - in_full + by_shares
