@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from trl_grpo_ext.answers.asked_expression import value_of_expression
 from trl_grpo_ext.answers.asked_side import with_asked_side
@@ -172,20 +173,30 @@ def ask(
 
 def _in_intervals(golds: tuple[str, ...], completion: str) -> tuple[tuple[str, ...], str]:
     """Write number sets told in words as intervals if a gold is a number set; shorten a gold that states an outcome."""
+    written, has_set = _sets(golds)
+    return written, in_intervals(completion) if has_set else completion
+
+
+@lru_cache(maxsize=1024)
+def _sets(golds: tuple[str, ...]) -> tuple[tuple[str, ...], bool]:
+    """Return golds with outcomes shortened and sets as intervals, and whether a gold is a number set.
+
+    The result is cached, because each completion of a prompt needs it.
+    """
     golds = tuple(outcome_of(gold) or gold for gold in golds)
     written = tuple(map(in_intervals, golds))
     for gold in written:
         node = read(gold).node
         # "All real numbers" tells more than "infinitely many solutions".
         if says_infinitely_many(node):
-            return (*golds, r"\mathbb{R}"), in_intervals(completion)
+            return (*golds, r"\mathbb{R}"), True
         match set_in_words(node):
             # An open interval looks like a point: (2, 5)
             case Collection("()", (_, _)):
-                return written, in_intervals(completion)
+                return written, True
             case region if is_region(region):
-                return written, in_intervals(completion)
-    return golds, completion
+                return written, True
+    return golds, False
 
 
 def _pairs(answer: str, gold: str, prompt: str, settings: Settings) -> list[Pair]:
