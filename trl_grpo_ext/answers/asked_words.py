@@ -32,6 +32,8 @@ _REASON = re.compile(r",?\s+(?:because|since)\b.*", re.IGNORECASE | re.DOTALL)
 # What adds no other answer: "(CO2)", "in 1813".
 _ADJUNCT = re.compile(r"\(\w+\)|\bin \d{4}\b", re.IGNORECASE)
 _WORD = re.compile(r"\w+")
+_HAS_WORD = re.compile(r"[^\W\d_]{3}")
+_SIGN = re.compile(r"[+/^=<>\\≤≥≠√](?=[\s$(]*\w)")
 _BOLD = re.compile(r"\*\*|__|`")
 _SENTENCE = re.compile(r"\n|(?<=[.!])\s")
 # "It is located between Sydney and Melbourne." tells more of the answer before it; a short sentence may replace it.
@@ -101,6 +103,9 @@ def _adds_only(sentence: str, gold: str, question: str) -> bool:
     if len(written.findall(sentence)) != 1 or written.search(question):
         return False
     rest = _ADJUNCT.sub("", _REASON.sub("", written.sub(" ", sentence)))
+    # A letter or a name beside a sign is a formula: "a/4"
+    if not _HAS_WORD.search(gold) or _SIGN.search(rest):
+        return False
     asked = stems(question)
     words = {word.casefold() for word in _WORD.findall(rest)} - _PLAIN
     return all(

@@ -143,6 +143,12 @@ class Comparison(AmountComparison):
         return None
 
     def _nothing(self, gold: Node, answer: Node) -> bool | None:
+        # Complex solutions are no empty set, though no real number solves `x = 2i`.
+        tells_values = isinstance(gold, Relation | Logic | Collection) and not (
+            is_region(gold) or _is_inequality(gold) or gold == Collection("{}", ())
+        )
+        if answer == Symbol("EmptySet") and tells_values:
+            return False
         if gold != Symbol("EmptySet") or is_region(answer) or _is_inequality(answer):
             return None
         # Only an empty collection is empty; any value is a solution.

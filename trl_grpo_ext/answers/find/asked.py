@@ -499,6 +499,8 @@ def is_given_amount(answer: str, gold: str, prompt: str) -> bool:
         >>> asked = "Convert 2.75 kg to grams."
         >>> [is_given_amount(said, "2750", asked) for said in ("2.75 kg", "2750 g", "2.75 kg = 2750 g", "0.00275 t")]
         [True, False, False, False]
+        >>> is_given_amount("5 feet 8 inches", "68 inches", "Convert 5 feet 8 inches to inches.")
+        True
     """
     given = read(answer).node
     if isinstance(given, Relation):
@@ -510,7 +512,8 @@ def is_given_amount(answer: str, gold: str, prompt: str) -> bool:
         return False
     if not asked_unit(given.unit, prompt, is_whole=gold.isdigit()):
         return False
-    return _size_in_unit(given) in _known_amounts(prompt) - {None}
+    # "5 feet 8 inches" has two numbers of the prompt.
+    return len(told) > 1 or _size_in_unit(given) in _known_amounts(prompt) - {None}
 
 
 def numbers(text: str) -> list[str]:

@@ -46,8 +46,15 @@ _BETWEEN = re.compile(
     rf"\b(?:strictly\s+between\s+{_VALUE}\s+and\s+{_VALUE}|between\s+{_VALUE}\s+and\s+{_VALUE},?\s+\(?inclusive\b\)?)",
     re.IGNORECASE,
 )
+# "all real numbers x such that" before a condition, which alone names the set
+_SUCH_THAT = re.compile(
+    r"\b(?:the\s+set\s+of\s+)?(?:all|any|every)\s+real\s+(?:numbers?\s+|values?\s+)?(?:of\s+)?"
+    r"(?:\$?[a-z]\$?\s+(?:such\s+that|where|with|for\s+which|satisfying)\s+)?"
+    r"(?=\$?[a-z]\s*(?:[≥≤<>]|\\[gl]eq?\b|\\[gl]t\b|is\s))",
+    re.IGNORECASE,
+)
 _EVERY = re.compile(
-    r"\b(?:the\s+set\s+of\s+)?(?:all|any|every|each)\s+(?:real\s+(?:numbers?|values?)|reals|real\s+(?=\$?[a-z]\b))"
+    r"\b(?:the\s+set\s+of\s+)?(?:all|any|every|each)\s+(?:real\s+(?:numbers?|values?)\b|reals\b|real\s+(?=\$?[a-z]\b))"
     r"(?:\s+(?:of\s+)?\$?[a-z]\$?(?![a-z]))?|(?<=\bfor\s)(?:all|any|every)\s+(?:values?\s+of\s+)?\$?[a-z]\$?(?![a-z])",
     re.IGNORECASE,
 )
@@ -80,7 +87,7 @@ def in_intervals(text: str) -> str:
         '$(2, 5]$.'
     """
     end = in_digits(_TEXT.sub(r"\1", text[-_MAX_CHARS:]))
-    rewritten = _EXCEPTED.sub(_without_items, end)
+    rewritten = _EXCEPTED.sub(_without_items, _SUCH_THAT.sub("", end))
     rewritten = _BOUNDED.sub(_interval, rewritten)
     rewritten = _BETWEEN.sub(_interval_between, rewritten)
     rewritten = _SIGNED.sub(_of_sign, rewritten)

@@ -14,6 +14,10 @@ _GLUED = re.compile(
     r"(\s*(?:\\text\s*\{\s*)?[-\u2212]?\d[\d.,]*)([A-Za-z])"
     r"((?:\^?\{?[23]\}?|[²³])?(?:\s*/\s*[A-Za-z]{1,3}(?:\^?\{?[23]\}?|[²³])?)?[\s.}]*)"
 )
+# 36π m^2, 10\\pi m: letters behind a constant
+_BEHIND_PI = re.compile(
+    r"(\s*\$?\s*[-\u2212]?(?:\d[\d.,]*)?\s*(?:π|\\pi(?![a-z])))\s*(?:\\[,;]\s*)?([A-Za-z])((?:\^?\{?[23]\}?|[²³])?)([\s.$]*)"
+)
 # A unit behind a number, or a word that may be a unit's name: 9 m, 20cm, minutes
 _SPOKEN = re.compile(
     r"\d(?:\s+([A-Za-z]{1,3})|([A-Za-z]{2,3}))(?![A-Za-z])|\b([A-Za-z]{4,})\b"
@@ -28,14 +32,24 @@ def with_unit_apart(text: str, spoken: str) -> str:
         ('36 m', '36m')
         >>> with_unit_apart("30m/s", "How many metres is that in a second?"), with_unit_apart("36m", "9 g")
         ('30 m/s', '36m')
+        >>> with_unit_apart("36π m²", "A circle has a radius of 6 m.")
+        '36π \\\\text{ m}²'
     """
+    behind = _BEHIND_PI.fullmatch(text)
+    if behind is not None and _is_spoken(behind[2], spoken):
+        return rf"{behind[1]} \text{{ {behind[2]}}}{behind[3]}{behind[4]}"
     glued = _GLUED.fullmatch(text)
-    if glued is None or not is_unit(glued[2]):
-        return text
-    measures = {measure for measure, _ in unit(glued[2]).measures}
-    if not measures <= _measures(spoken[-_REACH:]):
+    if glued is None or not _is_spoken(glued[2], spoken):
         return text
     return f"{glued[1]} {glued[2]}{glued[3]}"
+
+
+def _is_spoken(letter: str, spoken: str) -> bool:
+    """Check whether a letter is a unit whose measure `spoken` has too."""
+    if not is_unit(letter):
+        return False
+    measures = {measure for measure, _ in unit(letter).measures}
+    return measures <= _measures(spoken[-_REACH:])
 
 
 @lru_cache(maxsize=256)
