@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from suite_harness import FENCE, STUB
 
-from trl_grpo_ext.programs.suites.blocks import fenced_blocks
+from trl_grpo_ext.programs.suites.blocks import fenced_blocks, with_helpers
 from trl_grpo_ext.programs.suites.columns import Columns
 from trl_grpo_ext.programs.suites.program import (
     complete_program,
@@ -396,6 +396,31 @@ def test_hostile_completions_take_linear_time(piece: str) -> None:
         complete_program(program or piece * repeats, prompt_code(STUB, "unit"), "unit")
 
     assert grows_linearly(read, 400_000 // len(piece))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '"""Remove duplicates from a list of text_utils."""',
+        "# as in the import of text_utils\n    pass",
+        "raise_if = 'nothing to import from text_utils'",
+    ],
+)
+def test_words_of_texts_and_comments_ask_for_no_block_that_imports_the_solution(
+    text: str,
+) -> None:
+    program = f"def dedupe(xs):\n    {text}\n    return list(dict.fromkeys(xs))\n"
+    usage = "from text_utils import dedupe\n\nprint(dedupe([1, 1]))\n"
+    assert with_helpers(program, [usage], ["dedupe"]) == program
+
+
+def test_a_name_inside_a_formatted_text_asks_for_the_block_that_defines_it() -> None:
+    helper = "def sq(x):\n    return x * x\n"
+    program = "def f(x):\n    return f'{sq(x)}' + str('sq')\n"
+    assert with_helpers(program, [helper]) == helper + program
+    assert with_helpers("def f(x):\n    return sqrt(x)\n", ["from math import sqrt\n"]) == (
+        "from math import sqrt\ndef f(x):\n    return sqrt(x)\n"
+    )
 
 
 def test_a_body_goes_behind_the_stub_of_its_prompt() -> None:

@@ -34,7 +34,12 @@ _NAME = re.compile(
     r"^[ \t]*(?:(?:async[ \t]+)?(?:def|class)[ \t]+([^\W\d]\w*)|([^\W\d]\w*)[ \t]*[:=])",
     re.MULTILINE,
 )
-_IMPORT = re.compile(r"^[ \t]*(?:from|import)[ \t].*", re.MULTILINE)
+# What an import binds: `sqrt` of `from math import sqrt`, no name of the module
+_IMPORT = re.compile(r"^[ \t]*(?:from[ \t]+[\w.]+[ \t]+)?import[ \t](.*)", re.MULTILINE)
+# A string with its prefix, or a comment
+_TEXT = re.compile(
+    r"(?<!\w)([A-Za-z]{0,2})(?:\"{3}(?s:.*?)\"{3}|'{3}(?s:.*?)'{3}|\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*')|#[^\n]*"
+)
 _MENTION = re.compile(r"(?<![\w.])[^\W\d]\w*")
 _NEXT_STATEMENT = re.compile(r"^(?=[^\s#)\]}])", re.MULTILINE)
 _DEFINITION = re.compile(
@@ -270,12 +275,17 @@ def with_helpers(program: str, others: Sequence[str], names: Collection[str] = (
 
 
 def names_read_but_not_bound(program: str) -> set[str]:
-    """Return the names that a program mentions, also in its texts and comments, and nowhere binds or imports."""
+    """Return the names that a program mentions outside of texts and comments, and nowhere binds or imports."""
     return _mentions(program) - _bound(program)
 
 
 def _mentions(code: str) -> set[str]:
-    return set(_MENTION.findall(code))
+    return set(_MENTION.findall(_TEXT.sub(_without_text, code)))
+
+
+def _without_text(text: re.Match[str]) -> str:
+    """Return the program's part of a text: a text with names in braces, `f"{name}"`, is kept whole."""
+    return text[0] if "f" in (text[1] or "").casefold() else '""'
 
 
 def _bound(code: str) -> set[str]:
@@ -295,7 +305,7 @@ def _matched(pattern: re.Pattern[str], code: str) -> set[str]:
 
 def _imported(code: str) -> set[str]:
     lines = "\n".join(_IMPORT.findall(code))
-    return set(_MENTION.findall(lines))
+    return set(_MENTION.findall(lines)) - {"as"}
 
 
 def _definitions(code: str) -> str:
