@@ -15,26 +15,51 @@ from trl_grpo_ext.answers.read.signal_words import (
     CONTRAST,
     DENIAL,
     DOUBT,
+    GUESS,
     THEREFORE,
     TURN,
+    WRONG,
     any_of,
 )
 
 YES_AND_NO = ("yes", "no", "true", "false")
 # Characters before a yes or no that are searched for a supposition.
 REACH = 200
+# Contrasts after a yes or no that are read; more leave the answer open.
+MAX_CONTRASTS = 8
 _MARKUP = re.compile(r"[*_`]+")
+_ENDS = r"(?=\W*(?:[.,:;!\n–—]|$)|\s+[-(]|\s+(?:because|since|as)\b)"
 # The word alone at the start of a text, a sentence or a clause: "No - it is even", "..., so yes, she can".
 _YES_OR_NO = re.compile(
     rf"(?:\A\s*|[.!?:;\n–—-]\s+|,\s+(?:and\s+|so\s+)?|\b(?:{THEREFORE}|but|would say|['’]d say)\s+)"
-    r"(yes|no|true|false)\b"
-    r"(?=\W*(?:[.,:;!\n–—]|$)|\s+[-(]|\s+(?:because|since|as)\b)",
+    rf"(yes|no|true|false)\b{_ENDS}",
+    re.IGNORECASE,
+)
+_TRUE_OR_FALSE = re.compile(r"\btrue\W*(?:or|/)\W*false\b", re.IGNORECASE)
+_SO = rf"(?:{THEREFORE}|which means(?: that)?)"
+_CLAIM = r"(?:statement|claim|sentence|proposition|assertion)s?"
+# A sentence or its conclusion: "The statement is false.", "..., so it is not a true statement."
+_VERDICT = re.compile(
+    rf"(\A\s*|[.!?:\n]\s{{1,9}}|,\s{{1,9}}(?={_SO}\b))(?:{_SO},?\s+)?"
+    rf"(?:(?:the|this|that|these)\s+(?:(?:following|given|above|first)\s+)?{_CLAIM}|it|this|that|they)"
+    r"(?:(?:\s+(?:is|are)|['’]s)(\s+not|n['’]t)?)(?:\s+(?:an?|indeed|therefore|actually))?"
+    rf"\s+(true|false)(?:\s+{_CLAIM})?\b{_ENDS}",
     re.IGNORECASE,
 )
 # Words after the last yes or no that may change it.
 _TURNED = re.compile(
-    rf"(?:^|[.!?;,:\n]\s*)(?:yes|no(?! doubt)|true|false|or|{TURN}|{CONTRAST}|{DOUBT})\b"
+    rf"(?:^|[.!?;,:\n]\s*)(?:yes|no(?! doubt)|true|false|or|{TURN}|{DOUBT})\b"
     r"|\b(?:answer|yes|or no)\b|\?",
+    re.IGNORECASE,
+)
+# ", but it is often cooked", "; however, they swim"
+_CONTRASTED = re.compile(rf"(?:^|[.!?;,:\n]\s*)(?:{CONTRAST})\b([^.!?;\n]*)", re.IGNORECASE)
+# Words by which a clause of contrast takes back or limits the answer before it.
+_TAKES_BACK = re.compile(
+    rf"\b(?:{GUESS}|{TURN}|{WRONG}|maybe|perhaps|possibly|probably|yes|no\W*$|true|or|either|depend\w*|opposite|contrary"
+    r"|reverse|otherwise|mistaken|(?:un)?sure|(?:un)?certain|doubt\w*|unclear|knows?|believe|think|say|argue|disagree"
+    r"|second|answers?|myth|joking|kidding|right|correct|I|my|me|we|not always|sometimes|rarely|then again)\b"
+    r"|^\W*(?:not|only|if)\b(?! all\b| every\b)",
     re.IGNORECASE,
 )
 # 4, Yes, 7
@@ -61,6 +86,7 @@ _SILENT = frozenset(
     really exactly also everyone everybody enough's actually clearly them make such""".split()  # noqa: SIM905
 )
 _NEGATIVE = re.compile(rf"{DENIAL}|impossible")
+_MODALS = frozenset(("may", "might"))
 _ENDING = re.compile(r"(?<=[a-z]{3})(?:s|es|ed|ing)$")
 _LEFT_OPEN = any_of(CONDITION, DOUBT, "or|unclear|only")
 _BECAUSE = re.compile(r",?\s+(?:because|since|as)\s")
@@ -105,6 +131,9 @@ def with_yes_or_no(
     if not words or not words.issubset(YES_AND_NO):
         return found
     text = _MARKUP.sub("", ending(completion)).strip()
+    asks_for_truth = _asks_for_truth(prompt)
+    if asks_for_truth:
+        text = _VERDICT.sub(_in_a_word, text)
     told = []
     for word in _YES_OR_NO.finditer(text):
         begin = max(word.start() - REACH, 0)
@@ -118,7 +147,7 @@ def with_yes_or_no(
         text
     )
     has_both = len({word[1].casefold() for word in told}) > 1
-    if is_item or has_both or _TURNED.search(text, last.end()):
+    if is_item or has_both or _is_turned(last[1], text[last.end() :], prompt):
         return FinalAnswer(problem="hedged")
     return said(last[1])
 
@@ -131,7 +160,7 @@ def with_leading_yes_or_no(
         return found
     answer = found.answers[0]
     leading = _LEADS.match(answer)
-    if leading is None or _TURNED.search(answer, leading.end()):
+    if leading is None or _is_turned(leading[1], answer[leading.end() :], prompt):
         return found
     return replace(found, answers=(leading[1],))
 
@@ -147,7 +176,7 @@ def says_yes_or_no(sentence: str, prompt: str) -> str:
         ('no', '')
     """
     question = question_of(prompt)
-    if not _ASKS.match(question):
+    if not _ASKS.match(question) or _asks_for_truth(prompt):
         return ""
     asked, is_denied = _content(question)
     sentence = _BECAUSE.split(sentence, maxsplit=1)[0]
@@ -178,11 +207,46 @@ def says_yes_or_no(sentence: str, prompt: str) -> str:
         told = [word for word in told if word in asked or word not in known]
     if not told or not _STATES.search(clause):
         return ""
-    # A search in one iterator keeps the order of the words.
-    rest = iter(asked)
-    if not all(word in rest for word in told):
-        return ""
-    return answer
+    return answer if _in_order(told, asked) else ""
+
+
+def _asks_for_truth(prompt: str) -> bool:
+    """Check whether a prompt asks if a statement is true or false."""
+    return _TRUE_OR_FALSE.search(prompt[-MAX_CHARS:]) is not None
+
+
+def _in_a_word(verdict: re.Match[str]) -> str:
+    """Shorten a verdict to its word: "The statement is not true" to `False`."""
+    is_true = (verdict[3].casefold() == "true") != bool(verdict[2])
+    return f"{verdict[1]}{'True' if is_true else 'False'}"
+
+
+def _is_turned(answer: str, rest: str, prompt: str) -> bool:
+    """Check whether the text after a yes or no changes or limits it; contrasts about other matters do not."""
+    contrasts = [found[1] for found in _CONTRASTED.finditer(rest)]
+    if _TURNED.search(rest) or len(contrasts) > MAX_CONTRASTS:
+        return True
+    if not contrasts:
+        return False
+    asked = _content(question_of(prompt))[0]
+    other = "no" if answer.casefold() in ("yes", "true") else "yes"
+    for contrast in contrasts:
+        # "No, but it might be." and "However, ..., so it could." repeat the question.
+        told = [word for word in _content(contrast)[0] if word not in _MODALS]
+        concluded = _content(_STATEMENT.split(contrast)[-1])[0]
+        if _in_order(told, asked) or not concluded or _TAKES_BACK.search(contrast):
+            return True
+    return any(
+        says_yes_or_no(said_last, prompt) == other
+        for said_last in (*contrasts, last_sentence(rest))
+    )
+
+
+def _in_order(words: Sequence[str], others: Sequence[str]) -> bool:
+    """Check whether other words hold all given words in their order."""
+    # A search in one iterator keeps the order.
+    rest = iter(others)
+    return all(word in rest for word in words)
 
 
 def _content(text: str) -> tuple[list[str], bool]:
