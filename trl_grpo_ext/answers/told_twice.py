@@ -18,8 +18,9 @@ _MAX_WORDS = 4
 # A second form, such as "(75 miles)", ", or 29,032 feet" or ", which is approximately 2.667".
 _AGAIN = re.compile(
     r"(?<=[\w)}°²³$*])"
-    r"(?:,?\s+or\b|,?\s+which\s+(?:is|equals)\b|,(?=\s)|\.\s+(?:This|That|It)\s+(?:is|equals)\b"
-    r"|\s(?=\()|\s(?=about|approximately|roughly))"
+    r"(?:,?\s+or\b|\s(?=\()|\s(?=about|approximately|roughly)"
+    # concludes with an amount in another unit: "432 cents, which is $4.32"
+    r"|(?P<concludes>,?\s+which\s+(?:is|equals)\b|,(?=\s)|\.\s+(?:This|That|It)\s+(?:is|equals)\b))"
     r"\s*\(?(?:or\s+)?(?P<claim>(?:(?:about|approximately|roughly|around|nearly|equal to|≈)\s*){0,2})"
     r"(?P<form>\$?[-−]?\d[^()\n;?]{0,40}?)\)?[\s.!*]*\Z",
     re.IGNORECASE,
@@ -39,8 +40,13 @@ def without_other_unit(text: str) -> str:
         ('It is 120 km', 'It is 120 km (90 miles).')
         >>> without_other_unit("It is 0°C, or 32°F."), without_other_unit("It is 90 minutes (1 hour and 30 minutes)")
         ('It is 0°C', 'It is 90 minutes')
+        >>> without_other_unit("It is 432 cents, which is $4.32.")
+        'It is 432 cents, which is $4.32.'
     """
-    return _without_second(text, _is_converted)
+    again = _again(text)
+    if again is None or again["concludes"]:
+        return text
+    return _without_second(text, again, _is_converted)
 
 
 def without_approximation(text: str, golds: Sequence[str]) -> str:
@@ -56,10 +62,11 @@ def without_approximation(text: str, golds: Sequence[str]) -> str:
     again = _again(text)
     if again is None or not again["claim"] or not any(map(_is_exact, map(_node, golds))):
         return text
-    return _without_second(text, _is_rounded)
+    return _without_second(text, again, _is_rounded)
 
 
 def _again(text: str) -> re.Match[str] | None:
+    """Find the second form of an amount at a text's end."""
     return _AGAIN.search(text, max(len(text) - _MAX_CHARS, 0))
 
 
@@ -69,11 +76,10 @@ def _node(text: str) -> Node:
     return node.sides[-1] if isinstance(node, Relation) else node
 
 
-def _without_second(text: str, is_same: Callable[[Node, Node], bool]) -> str:
+def _without_second(
+    text: str, again: re.Match[str], is_same: Callable[[Node, Node], bool]
+) -> str:
     """Remove the second of two forms at a text's end, if the words before it end with the same amount."""
-    again = _again(text)
-    if again is None:
-        return text
     second = read(again["form"]).node
     words = text[max(again.start() - _MAX_CHARS, 0) : again.start()].split()
     for count in range(1, min(_MAX_WORDS, len(words)) + 1):
