@@ -22,7 +22,7 @@ _AGAIN = re.compile(
     # concludes with an amount in another unit: "432 cents, which is $4.32"
     r"|(?P<concludes>,?\s+which\s+(?:is|equals)\b|,(?=\s)|\.\s+(?:This|That|It)\s+(?:is|equals)\b))"
     r"\s*\(?(?:or\s+)?(?P<claim>(?:(?:about|approximately|roughly|around|nearly|equal to|≈)\s*){0,2})"
-    r"(?P<form>\$?[-−]?\d[^()\n;?]{0,40}?)\)?[\s.!*]*\Z",
+    r"(?P<form>\$?[-−]?\d(?:[^()\n;?,]|,(?=\d)){0,40}?)\)?[\s.!*]*\Z",
     re.IGNORECASE,
 )
 _OPERATOR = re.compile(r"(?:[-−+/×÷^]|(?<!\*)\*)\Z")
