@@ -42,6 +42,7 @@ from trl_grpo_ext.answers.read.outcomes import outcome_of
 from trl_grpo_ext.answers.read.regions import in_intervals
 from trl_grpo_ext.answers.read.tree import Collection
 from trl_grpo_ext.answers.read.unit_letters import with_unit_apart
+from trl_grpo_ext.answers.told_twice import without_approximation
 from trl_grpo_ext.answers.verdicts import agreed, unreadable, wrong
 from trl_grpo_ext.verdict import Status, Verdict, skipped
 
@@ -224,6 +225,8 @@ def _found(
     settings: Settings,
 ) -> FinalAnswer:
     """Find a completion's answers, and adapt them to golds and question unless a mode tells where they stand."""
+    if settings.mode == "auto":
+        completion = without_approximation(completion, golds)
     found = math_answer(completion, prefill=prefill, mode=settings.mode, prompt=prompt)
     if settings.mode == "auto":
         whole = (prefill or "") + completion

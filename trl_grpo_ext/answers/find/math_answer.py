@@ -22,6 +22,7 @@ from trl_grpo_ext.answers.read.spelling import restored, strip_delimiters
 from trl_grpo_ext.answers.read.tree import Number, Opaque
 from trl_grpo_ext.answers.read.units import is_unit
 from trl_grpo_ext.answers.steps import with_bullets
+from trl_grpo_ext.answers.told_twice import without_other_unit
 from trl_grpo_ext.support.text import did_you_mean
 
 Mode = Literal[
@@ -145,7 +146,8 @@ def _taken(answer: str, mark: str, prompt: str) -> tuple[str, str, str]:
         value = list_value(answer) or strip_delimiters(value_said(answer))
         return value, mark, "hedged" if is_hedged(answer) else ""
     if mark != "text" and not is_paragraph(answer):
-        return answer, mark, ""
+        # **100°C (212°F)**
+        return without_other_unit(answer), mark, ""
     if mark != "text":
         answer = answer[-MAX_CHARS:]
         return last_sentence_value(answer), mark, ""

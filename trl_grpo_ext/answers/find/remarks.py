@@ -11,6 +11,7 @@ from trl_grpo_ext.answers.read.answer import read
 from trl_grpo_ext.answers.read.signal_words import THEREFORE, TURN, WRONG
 from trl_grpo_ext.answers.read.tree import Apply, Number, Quantity, Relation
 from trl_grpo_ext.answers.read.units import NONE, is_unit, unit
+from trl_grpo_ext.answers.told_twice import without_other_unit
 
 _BEGUN = re.compile(
     r"\W*(?:(?:to|let['’]?s|let us|let me|we can|you can|as an?|now|please|just|also|by|quick|final|sanity)\s+){0,3}"
@@ -204,7 +205,7 @@ def told_once(line: str) -> str:
     if " or " in line:
         for _ in range(_MAX_FORMS - 1):
             line = _OR.sub(_last_form, line)
-    return line
+    return without_other_unit(line)
 
 
 def box_told_once(text: str) -> str:
