@@ -280,7 +280,7 @@ def names_read_but_not_bound(program: str) -> set[str]:
 
 
 def _mentions(code: str) -> set[str]:
-    return set(_MENTION.findall(_TEXT.sub(_without_text, code)))
+    return set(_MENTION.findall(_TEXT.sub(_without_text, _IMPORT.sub("", code))))
 
 
 def _without_text(text: re.Match[str]) -> str:
