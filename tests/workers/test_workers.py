@@ -483,3 +483,14 @@ def test_modules_in_the_current_folder_replace_none_of_pythons_library(
     )
     found = json.loads(done.stdout)["terms"]
     assert [found[term]["statuses"]["correct"] for term in ("math", "polite")] == [1, 1]
+
+
+def test_a_folder_that_is_added_after_a_workers_start_is_searched_by_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "late_module.py").write_text("def double(x):\n    return 2 * x\n")
+    with closing(WorkerPool(size=1)) as pool:
+        pool.run([Call(target="builtins:abs", arguments=(-1,))], timeout=5)
+        monkeypatch.syspath_prepend(str(tmp_path))
+        (result,) = pool.run([Call(target="late_module:double", arguments=(2,))], timeout=5)
+    assert result.value == 4

@@ -53,8 +53,9 @@ class Worker(ChildProcess):
         self._prepared: set[str] = set()
         self._cpu_reported = 0.0
         self._queued_before: float | None = None
+        self._path: list[str] = []
         try:
-            self._ask({"path": sys.path}, Deadline(START_TIMEOUT))
+            self._share_path()
         except BaseException:
             self.kill()
             raise
@@ -63,10 +64,19 @@ class Worker(ChildProcess):
         """Import the target function before any call's deadline begins; the reply says whether the import worked."""
         if target in self._prepared:
             return {"value": None}
+        # A notebook may have added a folder since the worker's start.
+        self._share_path()
         reply = self._ask({"target": target}, Deadline(START_TIMEOUT))
         if "failure" not in reply:
             self._prepared.add(target)
         return reply
+
+    def _share_path(self) -> None:
+        """Let the worker import from the folders of this process, unless it knows them."""
+        path = list(sys.path)
+        if path != self._path:
+            self._ask({"path": path}, Deadline(START_TIMEOUT))
+            self._path = path
 
     def call(self, target: str, arguments: bytes, timeout: float) -> dict[str, Any]:
         """Call a function with pickled arguments, for `timeout` seconds, or twice that if the machine left it no CPU.
