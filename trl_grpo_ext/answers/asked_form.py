@@ -346,7 +346,7 @@ def _has_root_below(node: Node) -> bool:
 
 
 def _is_no_percentage(gold: Node, answer: Node) -> bool:
-    """Check whether an answer is the share of a percentage: 0.75 for 75 %."""
+    """Check whether the answer writes the gold's percentage as a decimal: 0.75 for 75 %."""
     match gold, answer:
         case Apply("%", (Number(percentage),)), Number(share):
             return share * 100 == percentage
@@ -380,7 +380,7 @@ def _is_share(node: Node) -> bool:
 
 
 def _is_other_mantissa(answer: str, gold: str) -> bool:
-    """Check whether an answer has no factor from 1 to 10 before a power of ten, while the gold has."""
+    """Check whether the gold is in scientific notation and the answer is not: `53 * 10^3` for `5.3 * 10^4`."""
     return _has_mantissa(gold) and not _has_mantissa(answer)
 
 

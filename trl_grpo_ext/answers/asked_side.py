@@ -1,4 +1,4 @@
-r"""Take the side of a comparison that a question asks for: 2/3 of "2/3 > 3/5" to "Which is larger?"."""
+r"""Choose the asked side of a comparison: 2/3 of "2/3 > 3/5" to the question "Which is larger?"."""
 
 from __future__ import annotations
 
@@ -27,7 +27,6 @@ _COMPARED = re.compile(
     rf"|(?:(?P<above>>|\\gt\b)|<|\\lt\b){_OPEN}(?P<second>{_NUMBER}){_CLOSE})[\s.!*]*",
     re.IGNORECASE,
 )
-
 _DIGITS = re.compile(r"\d+")
 
 

@@ -9,7 +9,7 @@ from trl_grpo_ext.answers.find.asked import question_of
 from trl_grpo_ext.answers.find.asked_values import stems
 from trl_grpo_ext.answers.find.final_answer import FinalAnswer
 from trl_grpo_ext.answers.find.hedges import is_hedged
-from trl_grpo_ext.answers.find.last_sentence import MAX_SAID, ending, said
+from trl_grpo_ext.answers.find.last_sentence import BOLD, MAX_SAID, ending, said
 from trl_grpo_ext.answers.find.yes_no import YES_AND_NO
 from trl_grpo_ext.answers.read.signal_words import (
     CONDITION,
@@ -34,7 +34,6 @@ _ADJUNCT = re.compile(r"\(\w+\)|\bin \d{4}\b", re.IGNORECASE)
 _WORD = re.compile(r"\w+")
 _HAS_WORD = re.compile(r"[^\W\d_]{3}")
 _SIGN = re.compile(r"[+/^=<>\\≤≥≠√](?=[\s$(]*\w)")
-_BOLD = re.compile(r"\*\*|__|`")
 _SENTENCE = re.compile(r"\n|(?<=[.!])\s")
 # "It is located between Sydney and Melbourne." tells more of the answer before it; a short sentence may replace it.
 _ELABORATES = re.compile(
@@ -86,7 +85,7 @@ def with_asked_words(
 def _concluding(text: str) -> list[str]:
     """Return a text's last sentence, and those before it as long as sentences that only elaborate follow."""
     found: list[str] = []
-    for sentence in reversed(_SENTENCE.split(_BOLD.sub("", text[-MAX_SAID:]))):
+    for sentence in reversed(_SENTENCE.split(BOLD.sub("", text[-MAX_SAID:]))):
         if not sentence.strip():
             continue
         found.append(sentence.strip())

@@ -226,7 +226,7 @@ def _solved(relation: Relation) -> str | None:
 
 
 def _leads_to(unknown: str, letters: frozenset[str], node: Node | None) -> bool:
-    """Check whether a statement is a step: a calculation, or a statement in these letters that does not solve one."""
+    """Check whether a statement is a step to the solution: a calculation, or an unsolved statement in its letters."""
     relations = _relations(node)
     if not relations or any(symbols(relation) != letters for relation in relations):
         return False

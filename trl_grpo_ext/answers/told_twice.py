@@ -33,7 +33,9 @@ _FAHRENHEIT = unit("fahrenheit")
 
 
 def without_other_unit(text: str) -> str:
-    """Remove the amount in another unit at a text's end, if the amount before it is the same.
+    """Remove a converted amount at a text's end: "(75 miles)" behind "120 km".
+
+    Different amounts stay.
 
     Examples:
         >>> without_other_unit("It is 120 km (75 miles)."), without_other_unit("It is 120 km (90 miles).")
@@ -106,7 +108,7 @@ def _is_converted(first: Node, second: Node) -> bool:
 
 
 def _is_rounded(first: Node, second: Node) -> bool:
-    """Check whether an exact amount is followed by its rounding, without a unit or in the same unit."""
+    """Check whether the second number is the exact first amount's rounding, without a unit or in the same unit."""
     if not _is_exact(first):
         return False
     if isinstance(second, Quantity):

@@ -7,7 +7,7 @@ import logging
 import re
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -66,18 +66,19 @@ logger = logging.getLogger(__name__)
 # Time limit in seconds for checking a split before training; `trl-grpo-ext check-data` takes longer.
 CHECK_SECONDS = 20.0
 _CHECKPOINT = re.compile(r"checkpoint-\d+")
-# Files that `save_model` writes.
-_MODEL_FILES = (
-    *("adapter_*", "model*.safetensors*", "pytorch_model*.bin*"),
-    *("config.json", "generation_config.json", "training_args.bin"),
-    *(
-        "tokenizer*",
-        "special_tokens_map.json",
-        "added_tokens.json",
-        "vocab.*",
-        "merges.txt",
-    ),
-    *("chat_template*", "*processor_config.json"),
+# Files that `save_model` writes: weights, and all that belongs to them.
+_WEIGHTS = ("adapter_*", "model*.safetensors*", "pytorch_model*.bin*")
+_BESIDE_WEIGHTS = (
+    "config.json",
+    "generation_config.json",
+    "training_args.bin",
+    "tokenizer*",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "vocab.*",
+    "merges.txt",
+    "chat_template*",
+    "*processor_config.json",
 )
 # Rows of the training split whose reference solutions are tried too.
 TRIED_ROWS = 8
@@ -332,18 +333,22 @@ def _set_model_aside(folder: Path) -> None:
 
     A new model would overwrite it, or, if one of the two is an adapter, lie beside it: loaders then take the adapter.
     """
-    saved: list[Path] = []
-    for pattern in _MODEL_FILES:
-        saved += filter(Path.is_file, folder.glob(pattern))
-    if not any(
-        path.name.startswith(("adapter_", "model", "pytorch_model")) for path in saved
-    ):
+    weights = _files(folder, _WEIGHTS)
+    if not weights:
         return
     model = folder / "saved_model"
     model.mkdir(exist_ok=True)
-    for path in saved:
+    for path in (*weights, *_files(folder, _BESIDE_WEIGHTS)):
         path.rename(model / path.name)
     set_aside(model)
+
+
+def _files(folder: Path, patterns: Sequence[str]) -> list[Path]:
+    """List a folder's files whose names match a pattern."""
+    found: list[Path] = []
+    for pattern in patterns:
+        found += filter(Path.is_file, folder.glob(pattern))
+    return found
 
 
 def _measure(

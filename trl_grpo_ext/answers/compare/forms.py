@@ -187,7 +187,7 @@ def set_in_words(node: Node) -> Node:
 
 
 def says_infinitely_many(node: Node) -> bool:
-    """Check whether a node is the words "infinitely many", or others for them."""
+    """Check whether a node is the words "infinitely many" or a synonym, such as "infinitely many solutions"."""
     return isinstance(node, Words) and (
         _SAME_WORDS.get(node.text, node.text) == "infinitely many"
     )

@@ -330,8 +330,8 @@ def with_surroundings(
     )
     found = _without_figures(found, golds)
     if all(map(outcome_of, golds)):
-        said = (outcome_of(without_text_commands(one)) or one for one in found.answers)
-        found = replace(found, answers=tuple(said))
+        told = (outcome_of(without_text_commands(one)) or one for one in found.answers)
+        found = replace(found, answers=tuple(told))
     return _with_words(_with_parts(found, golds, completion), golds, completion)
 
 

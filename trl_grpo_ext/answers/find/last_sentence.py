@@ -19,7 +19,7 @@ from trl_grpo_ext.answers.read.answer import MAX_CHARS
 # Characters at the end of a completion that are searched for its last sentence.
 MAX_SAID = 1_000
 
-_BOLD = re.compile(r"\*\*|__|`")
+BOLD = re.compile(r"\*\*|__|`")
 _SENTENCE = re.compile(r"\n|(?<=[.!?])\s")
 
 
@@ -40,7 +40,7 @@ def last_sentence(text: str, name: str = "") -> str:
 
     A full stop inside `name` ends no sentence: `Dr. Lee`.
     """
-    plain = _BOLD.sub("", text)
+    plain = BOLD.sub("", text)
     plain = listed(plain) or plain
     if "." in name:
         plain = plain.replace(name, name.replace(".", ""))

@@ -444,7 +444,7 @@ def in_order(gold: str, answer: str) -> str:
 
 
 def _labels_all(answer: str, parts: Sequence[Part]) -> bool:
-    """Check whether an answer has a clause for each named amount of a gold, and no other clause."""
+    """Check whether the answer's clauses and the gold's named amounts correspond, without a clause left over."""
     are_plain = all(
         _PLAIN_AMOUNT.fullmatch(part.value) and not part.after for part in parts
     )

@@ -36,22 +36,26 @@ _REFUSING = re.compile(
     re.IGNORECASE,
 )
 _DENYING = re.compile(
-    r"\W*it(?:['’]s|\s+is)?(?:n['’]t|\s+not)\s+(?:true|correct|right|the\s+case)\s+that\b(?P<named>[^;\n,]*)",
+    r"\W*it(?:['’]s|\s+is)?(?:n['’]t|\s+not)\s+(?:true|correct|right|the\s+case)\s+that\b[^;\n,]*",
     re.IGNORECASE,
 )
 # Every rejection contains one of these; this cheap test avoids the slow expressions.
 _CLUES = (
-    *("not", "n't", "n’t", "extraneous", "impossible", "invalid", "no sense"),
-    *(
-        "reject",
-        "discard",
-        "exclud",
-        "eliminat",
-        "ruled out",
-        "ruling out",
-        "ignor",
-        "disregard",
-    ),
+    "not",
+    "n't",
+    "n’t",
+    "extraneous",
+    "impossible",
+    "invalid",
+    "no sense",
+    "reject",
+    "discard",
+    "exclud",
+    "eliminat",
+    "ruled out",
+    "ruling out",
+    "ignor",
+    "disregard",
 )
 _GIVES_ANSWER = re.compile(
     rf"\b(?:{THEREFORE})\b[^;\n]*\d|\b(?:{TURN}|leav\w+|only|answer|boxed)\b", re.IGNORECASE
@@ -82,9 +86,10 @@ def without_rejections(text: str) -> str:
         'So x = 5. But x = 5 does not satisfy the equation.'
     """
     for _ in range(_MOST):
-        text, is_shorter = _without_last(text)
-        if not is_shorter:
+        shorter = _without_last(text)
+        if shorter == text:
             break
+        text = shorter
     return text
 
 
@@ -102,17 +107,17 @@ def only_rejects(sentence: str, question: str) -> bool:
     return _rejected(sentence) is not None or _DENYING.fullmatch(sentence) is not None
 
 
-def _without_last(text: str) -> tuple[str, bool]:
-    """Return a text without its last rejection, and whether it had one."""
+def _without_last(text: str) -> str:
+    """Remove a text's last rejection; return a text without a rejection unchanged."""
     begin = max(len(text) - _REACH, 0)
     if not _has_clue(text[begin:]):
-        return text, False
+        return text
     for stop in reversed(list(_BEGIN.finditer(text, begin))):
         before = text[: stop.start()]
         candidate = _rejected(text[stop.end() :])
         if candidate is not None and _is_another(candidate, before):
-            return before, True
-    return text, False
+            return before
+    return text
 
 
 def _has_clue(text: str) -> bool:
@@ -132,6 +137,6 @@ def _rejected(clause: str) -> str | None:
 
 
 def _is_another(candidate: str, before: str) -> bool:
-    """Check that the sentence before a rejection has a value, and not the rejected candidate."""
+    """Check that the sentence before a rejection states a value other than the rejected candidate."""
     stated = _VALUES.findall(_BEGIN.split(before)[-1])
     return bool(stated) and candidate not in stated

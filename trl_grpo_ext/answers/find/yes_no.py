@@ -222,7 +222,7 @@ def _in_a_word(verdict: re.Match[str]) -> str:
 
 
 def _is_turned(answer: str, rest: str, prompt: str) -> bool:
-    """Check whether the text after a yes or no changes or limits it; contrasts about other matters do not."""
+    """Check whether the text behind a yes or no revokes or limits the answer; other contrasts change nothing."""
     contrasts = [found[1] for found in _CONTRASTED.finditer(rest)]
     if _TURNED.search(rest) or len(contrasts) > MAX_CONTRASTS:
         return True

@@ -63,10 +63,10 @@ _SIGNED = re.compile(
     re.IGNORECASE,
 )
 _OF_SIGN = {
-    "pos": r"(0, \infty)",
-    "neg": r"(-\infty, 0)",
-    "nonn": r"[0, \infty)",
-    "nonp": r"(-\infty, 0]",
+    "positive": r"(0, \infty)",
+    "negative": r"(-\infty, 0)",
+    "nonnegative": r"[0, \infty)",
+    "nonpositive": r"(-\infty, 0]",
 }
 _EMPTY = re.compile(
     r"\bsolution set is (?:the )?empty(?: set)?\b|\bno solutions? exists?\b", re.IGNORECASE
@@ -111,8 +111,7 @@ def _without_items(found: re.Match[str]) -> str:
 
 
 def _of_sign(found: re.Match[str]) -> str:
-    sign = found[1].casefold().replace("-", "")
-    return f"${_OF_SIGN[sign[:4] if sign.startswith('non') else sign[:3]]}$"
+    return f"${_OF_SIGN[found[1].casefold().replace('-', '')]}$"
 
 
 def _interval(found: re.Match[str]) -> str:
