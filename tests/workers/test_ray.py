@@ -51,6 +51,10 @@ GOLDS = ["0.5", "(x+1)^2", "5", "1024", "2"]
 
 @pytest.fixture
 def without(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Choose Ray, and hide all clusters of this machine: Ray would join those of other tests' processes."""
+    services = pytest.importorskip("ray._private.services")
+    monkeypatch.setattr(services, "find_gcs_addresses", frozenset)
+    monkeypatch.setattr(services, "find_bootstrap_address", lambda temp_dir: None)
     monkeypatch.setenv(EXECUTOR_VARIABLE, "ray")
     monkeypatch.delenv(ADDRESS_VARIABLE, raising=False)
     monkeypatch.setattr(executor, "_connected_in", None)
