@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -333,12 +334,147 @@ def test_definitions_that_the_program_lacks_come_from_the_other_blocks() -> None
         "def f(x):\n    return x\n",
         "def sq(x): return 1\ndef f(x): return sq(x)\n",
         "    return sq(x)\n",
-        "from other import sq\ndef f(x): return sq(x)\n",
+        "from math import sq\ndef f(x): return sq(x)\n",
         "def f(x): return x.sq(x)\n",
     ],
 )
 def test_a_program_that_lacks_nothing_and_a_body_stay_as_they_are(program: str) -> None:
     assert extract_program(_fenced("def sq(x): return x * x\n", program), ["f"]) == program
+
+
+ITEM = "class Item:\n    pass\n"
+STORE = "class Store:\n    kind = Item\n"
+TEST = "class TestStore(TestCase):\n    def test_it(self):\n        Store()\n"
+
+
+@pytest.mark.parametrize(
+    "usage",
+    [
+        "from store import Store, Item\n\nprint(Store())\n",
+        "from store import Store\nfrom item import Item\n\nprint(Store())\n",
+        "from store import (\n    Store,  # the store\n    Item,\n)\n",
+        "from store import Store, Item  # Item, as above\n",
+        "from store import Store, \\\n    Item\n",
+        "from store import Store as S, Item as I\n",
+        "import pytest\nfrom store import Store, Item\n\ndef test():\n    Store()\n",
+        "from .store import Store, Item\n",
+        "from solution import *\n",
+        "import store\n\nprint(store.Store(), store.Item())\n",
+        f"from unittest import TestCase\nfrom store import Store, Item\n\n{TEST}",
+    ],
+)
+def test_a_usage_that_imports_the_program_of_two_blocks_is_no_part_of_it(
+    usage: str,
+) -> None:
+    assert extract_program(_fenced(ITEM, STORE, usage), ["Store"]) == ITEM + STORE
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "from shop import price\n",
+        "from shop import (\n    price,\n)\n",
+        "from .shop import price  # ours\n",
+        "from shop import *\n",
+        "import shop\nprint(f'{shop.price(1)}')\n",
+    ],
+)
+def test_a_usage_that_has_a_constant_of_the_program_gives_it_without_its_import(
+    line: str,
+) -> None:
+    program = "def price(x):\n    return x * RATE\n"
+    usage = f"{line}RATE = 2\n\nprint(price(1))\n"
+    assert extract_program(_fenced(program, usage), ["price"]) == f"RATE = 2\n\n{program}"
+
+
+def test_names_of_an_import_in_brackets_are_no_names_that_a_program_lacks() -> None:
+    program = "from typing import (\n    List,\n)\n\ndef f(x: List):\n    return x\n"
+    usage = "import pytest\nfrom typing import List\nfrom solution import f\n"
+    assert extract_program(_fenced(program, usage), ["f"]) == program
+
+
+USER = "from dataclasses import dataclass\n\n@dataclass\nclass User:\n    name: str\n"
+FUTURE = "from __future__ import annotations\n"
+
+
+def _service(line: str, user: str = "User") -> str:
+    return f"{line}\n\ndef make(name: str) -> {user}:\n    return {user}(name.upper())\n"
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        (USER, _service("from models import User")),
+        (USER, _service("from app.models import (User)  # the user")),
+        (USER, _service("from .models import User")),
+        (USER, _service("from models import User as U", "U")),
+        (USER, _service("from models import *")),
+        (USER, _service("import models", "models.User")),
+        (USER, _service("from app import models as m", "m.User")),
+        (_service("from models import User"), USER),
+        (FUTURE + USER, _service(f"{FUTURE}from models import User")),
+        (f"{USER}\n# service.py\n{_service('from models import User')}",),
+        (
+            USER,
+            _service("try:\n    from models import User\nexcept ImportError:\n    raise"),
+        ),
+        (
+            "from service import make as _make\n\ndef main():\n    return _make('a')\n",
+            _service("from models import User"),
+            USER,
+        ),
+    ],
+)
+def test_blocks_that_import_from_each_other_are_files_of_one_program(
+    files: Sequence[str],
+) -> None:
+    numbered = [f"# {place}.py\n{code}" for place, code in enumerate(files)]
+    right = _fenced(*numbered)
+    wrong = right.replace(".upper()", "")
+    tests = ["assert make('a') == User('A')"]
+    verdicts = UnitTestVerifier().judge([right, wrong], tests=[tests, tests])
+    assert [verdict.score for verdict in verdicts] == [1.0, 0.0], verdicts
+
+
+def test_a_value_of_one_file_is_taken_where_another_imports_it() -> None:
+    config = "rates = {'a': 2}\nlimit: int = 3\nprint(rates)\n"
+    program = "from config import rates, limit\n\ndef f(x):\n    return rates[x] * limit\n"
+    assert extract_program(_fenced(config, program), ["f"]) == (
+        "rates = {'a': 2}\nlimit: int = 3\npass\n\ndef f(x):\n    return rates[x] * limit\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("other", "program"),
+    [
+        ("def f(x):\n    return x\n", "from fast import f\n\ndef f(x):\n    return x\n"),
+        (
+            "def h(x):\n    return x\n",
+            "from lib import h, g\n\ndef f(x):\n    return h(x)\n",
+        ),
+        ("def sqrt(x):\n    return x\n", "from math import sqrt\n\ndef f(x):\n    pass\n"),
+        (
+            "def h(x):\n    return x\n",
+            "import lib\n\ndef f(x):\n    return lib.h(lib.g(x))\n",
+        ),
+        ("print(f(1))\n", "from lib import *\n\ndef f(x):\n    return x\n"),
+        ("def h(x):\n    return 1\n", 'def f(x):\n    """\nimport lib\nlib.h(x)\n"""\n'),
+    ],
+)
+def test_an_import_of_what_no_other_block_defines_stays(other: str, program: str) -> None:
+    assert extract_program(_fenced(other, program), ["f"]) == program
+
+
+def test_files_that_import_each_other_are_joined_and_of_alternatives_the_last_counts() -> (
+    None
+):
+    one = "from b import g\n\ndef f(n):\n    return n and g(n - 1)\n"
+    two = "from a import f\n\ndef g(n):\n    return n and f(n - 1)\n"
+    joined = two.partition("\n\n")[2] + one.replace("from b import g", "pass")
+    assert extract_program(_fenced(one, two), ["f", "g"]) == joined
+    draft, final = "def f(x):\n    return 1\n", "def f(x):\n    return x\n"
+    bench = "from solution import f\n\nprint(f(1))\n"
+    assert extract_program(_fenced(draft, final, bench), ["f"]) == final
 
 
 def test_many_blocks_that_help_each_other_are_put_together_in_their_order() -> None:
@@ -387,6 +523,12 @@ def test_any_text_has_a_program_or_none(text: str) -> None:
             "- ```",
             ">",
             "> ```py\n",
+        ),
+        *(
+            "from a import (",
+            "\nfrom a import b\n",
+            "\nimport a\na.b\n",
+            "```py\nfrom a import b\ndef b(): 0\n",
         ),
     ],
 )

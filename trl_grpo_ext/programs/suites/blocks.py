@@ -30,16 +30,25 @@ _TOP_NAME = re.compile(
     r"^(?:(?:async[ \t]+)?(?:def|class)[ \t]+([^\W\d]\w*)|([A-Z_][A-Z0-9_]*)[ \t]*=[^=])",
     re.MULTILINE,
 )
+_TOP_VALUE = re.compile(r"^([^\W\d]\w*)[ \t]*(?::[^=\n]*)?=[^=]", re.MULTILINE)
 _NAME = re.compile(
     r"^[ \t]*(?:(?:async[ \t]+)?(?:def|class)[ \t]+([^\W\d]\w*)|([^\W\d]\w*)[ \t]*[:=])",
     re.MULTILINE,
 )
 # What an import binds: `sqrt` of `from math import sqrt`, no name of the module
-_IMPORT = re.compile(r"^[ \t]*(?:from[ \t]+[\w.]+[ \t]+)?import[ \t](.*)", re.MULTILINE)
-# A string with its prefix, or a comment
-_TEXT = re.compile(
-    r"(?<!\w)([A-Za-z]{0,2})(?:\"{3}(?s:.*?)\"{3}|'{3}(?s:.*?)'{3}|\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*')|#[^\n]*"
+_IMPORT = re.compile(
+    r"^[ \t]*(?:from[ \t]+[\w.]+[ \t]+)?import\b[ \t]*(\([^)]*\)?|[^#\n]*)", re.MULTILINE
 )
+_FUTURE_IMPORT = re.compile(
+    r"^from[ \t]+__future__[ \t]+import\b[ \t]*(?:\([^)]*\)?|[^#;\n]*)\n", re.MULTILINE
+)
+# A string with its prefix, or a comment
+TEXT = (
+    r"(?<!\w)([A-Za-z]{0,2})(?:\"{3}(?s:.*?)\"{3}|'{3}(?s:.*?)'{3}"
+    r"|\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*')|#[^\n]*"
+)
+_TEXT = re.compile(TEXT)
+_COMMENT = re.compile(r"#.*")
 _MENTION = re.compile(r"(?<![\w.])[^\W\d]\w*")
 _NEXT_STATEMENT = re.compile(r"^(?=[^\s#)\]}])", re.MULTILINE)
 _DEFINITION = re.compile(
@@ -252,8 +261,19 @@ def _block(opened: _Fence, lines: list[str]) -> FencedBlock:
     return FencedBlock(opened.tag, code)
 
 
-def with_helpers(program: str, others: Sequence[str], names: Collection[str] = ()) -> str:
+def with_helpers(
+    program: str,
+    others: Sequence[str],
+    names: Collection[str] = (),
+    taken: Collection[str] = (),
+) -> str:
     """Prepend definitions from other blocks, if the program lacks names that it mentions or that are in `names`.
+
+    Args:
+        program: The chosen block.
+        others: The answer's other blocks.
+        names: Names that the tests need.
+        taken: Names that blocks import from each other: their values are definitions too.
 
     Examples:
         >>> print(with_helpers("def f(x): return sq(x)", ["def sq(x): return x * x\\nprint(sq(2))\\n", "f(1)\\n"]))
@@ -265,13 +285,20 @@ def with_helpers(program: str, others: Sequence[str], names: Collection[str] = (
     missing = names_read_but_not_bound(program).union(names) - bound
     # From the last block on, since a helper may need a helper of an earlier block.
     for other in reversed(others):
-        if missing.isdisjoint(_names_at_the_top(other)):
+        helper = _definitions(other, taken)
+        if missing.isdisjoint(_names_at_the_top(helper, taken)):
             continue
-        helper = _definitions(other)
         pieces.append(helper)
         bound |= _bound(helper)
         missing = (missing | _mentions(helper)) - bound
-    return "".join(reversed(pieces))
+    if len(pieces) == 1:
+        return program
+    return _with_futures_first("".join(reversed(pieces)))
+
+
+def _with_futures_first(code: str) -> str:
+    futures = _FUTURE_IMPORT.findall(code)
+    return "".join([*futures, _FUTURE_IMPORT.sub("", code)]) if futures else code
 
 
 def names_read_but_not_bound(program: str) -> set[str]:
@@ -280,22 +307,28 @@ def names_read_but_not_bound(program: str) -> set[str]:
 
 
 def _mentions(code: str) -> set[str]:
-    return set(_MENTION.findall(_TEXT.sub(_without_text, _IMPORT.sub("", code))))
+    return set(_MENTION.findall(_IMPORT.sub("", without_texts(code))))
 
 
-def _without_text(text: re.Match[str]) -> str:
-    """Return the program's part of a text: a text with names in braces, `f"{name}"`, is kept whole."""
-    return text[0] if "f" in (text[1] or "").casefold() else '""'
+def without_texts(code: str) -> str:
+    """Empty the strings and comments of a code text; a text with names in braces, `f"{name}"`, is kept whole."""
+    return _TEXT.sub(lambda text: text[0] if is_formatted(text) else '""', code)
+
+
+def is_formatted(text: re.Match[str]) -> bool:
+    """Recognize a match of `TEXT` that may have names in braces."""
+    return "f" in (text[1] or "").casefold()
 
 
 def _bound(code: str) -> set[str]:
-    return _matched(_NAME, code) | _imported(code)
+    plain = without_texts(code)
+    return _matched(_NAME, plain) | _imported(plain)
 
 
-def _names_at_the_top(code: str) -> set[str]:
-    lines = code.splitlines(keepends=True)
-    imports = "".join(line for line in lines if not line[0].isspace())
-    return _matched(_TOP_NAME, code) | _imported(imports)
+def _names_at_the_top(code: str, taken: Collection[str]) -> set[str]:
+    imports = "".join(part for part in _NEXT_STATEMENT.split(code) if _IMPORT.match(part))
+    values = set(_TOP_VALUE.findall(code)).intersection(taken)
+    return _matched(_TOP_NAME, code) | values | _imported(imports)
 
 
 def _matched(pattern: re.Pattern[str], code: str) -> set[str]:
@@ -305,13 +338,14 @@ def _matched(pattern: re.Pattern[str], code: str) -> set[str]:
 
 def _imported(code: str) -> set[str]:
     lines = "\n".join(_IMPORT.findall(code))
-    return set(_MENTION.findall(lines)) - {"as"}
+    return set(_MENTION.findall(_COMMENT.sub("", lines))) - {"as"}
 
 
-def _definitions(code: str) -> str:
-    """Keep imports, functions, classes, constants and decorated definitions of a code text; drop other statements."""
+def _definitions(code: str, taken: Collection[str]) -> str:
+    """Keep imports, functions, classes, constants, decorated definitions and values in `taken`; drop all else."""
     found = []
     for part in _NEXT_STATEMENT.split(code):
-        if _DEFINITION.match(part):
+        value = _TOP_VALUE.match(part)
+        if _DEFINITION.match(part) or (value and value[1] in taken):
             found.append(part if part.endswith("\n") else f"{part}\n")
     return "".join(found)

@@ -22,6 +22,7 @@ from trl_grpo_ext.programs.suites.blocks import (
     open_quotes,
     with_helpers,
 )
+from trl_grpo_ext.programs.suites.files import as_files
 from trl_grpo_ext.programs.suites.source import (
     Statement,
     binds_of,
@@ -68,9 +69,9 @@ def extract_program(
     The program is the last block tagged as Python, else the last block with any tag; without a fence it is the whole
     text, or the text in `<answer>` or another pair of `_MARKS`, or between MBPP's `[BEGIN]` and `[DONE]`. Of several
     blocks, others may show usage or explain a line: see `_programs`. Definitions of other blocks count if the program
-    or `names` need them. Blank blocks are skipped. An unclosed block ends with the text. The indentation of an
-    indented fence, as in a list, is removed from its lines. A program's own indentation stays: it may be the body of a
-    function, see `complete_program`.
+    or `names` need them; blocks may be files that import from each other. Blank blocks are skipped. An unclosed block
+    ends with the text. The indentation of an indented fence, as in a list, is removed from its lines. A program's own
+    indentation stays: it may be the body of a function, see `complete_program`.
 
     Args:
         text: The answer.
@@ -94,12 +95,13 @@ def extract_program(
     candidates = [block for block in filled if block.is_python] or filled
     if not candidates:
         return None
-    chosen = _programs(candidates, called or names)[-1]
-    others = [block.code for block in candidates if block is not chosen]
-    # A body belongs to the prompt's stub; nothing may stand before a `__future__` import.
-    if _is_indented(chosen.code) or _FUTURE.search(chosen.code):
+    files = as_files(candidates)
+    chosen = _programs(files.blocks, called or names)[-1]
+    others = [block.code for block in files.blocks if block is not chosen]
+    # A body belongs to the prompt's stub.
+    if _is_indented(chosen.code):
         return chosen.code
-    return with_helpers(chosen.code, others, names)
+    return with_helpers(chosen.code, others, names, files.taken)
 
 
 def _programs(blocks: list[FencedBlock], called: Collection[str]) -> list[FencedBlock]:

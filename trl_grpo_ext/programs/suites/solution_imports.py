@@ -6,7 +6,7 @@ import ast
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import lru_cache
 
 from trl_grpo_ext.programs.sandbox.installed import is_installed
 from trl_grpo_ext.programs.suites.source import (
@@ -171,7 +171,11 @@ def with_solution_for_unknown(module: Module) -> Module | None:
     nodes = nodes_of(parts)
     unknown: set[str] = set()
     for node in nodes:
-        unknown.update(name for name in imported_modules(node) if not _is_known(name))
+        unknown.update(
+            name
+            for name in imported_modules(node)
+            if name != SOLUTION and not is_known_module(name)
+        )
     if len(unknown) != 1 or any(imports_solution(node) for node in nodes):
         return None
     (name,) = unknown
@@ -195,10 +199,10 @@ def _must_be_nowhere(name: str) -> str:
     return f"if __import__('importlib.util').util.find_spec({name!r}): raise ImportError({why!r})"
 
 
-@cache
-def _is_known(name: str) -> bool:
+@lru_cache(maxsize=1024)
+def is_known_module(name: str) -> bool:
     """Recognize a module of the standard library or of a package; modules in the current folder do not count."""
-    return name in {SOLUTION, *sys.stdlib_module_names, *_PACKAGES} or is_installed(name)
+    return name in {*sys.stdlib_module_names, *_PACKAGES} or is_installed(name)
 
 
 class _Renamed(ast.NodeTransformer):
