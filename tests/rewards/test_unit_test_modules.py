@@ -135,6 +135,33 @@ def test_what_the_stand_in_for_pytest_lacks_is_said_before_a_run(source: str) ->
 @pytest.mark.parametrize(
     "source",
     [
+        "from hypothesis import given\n@given(integers())\ndef test_a(x): assert f(x)",
+        "import hypothesis\n@hypothesis.given(x=integers())\ndef test_a(x): assert f(x)",
+        "class TestF:\n    @settings(max_examples=9)\n    @given(data())\n    def test_a(self, data): assert f(data)",
+    ],
+)
+def test_tests_that_hypothesis_draws_arguments_for_are_told_by_its_name(
+    source: str,
+) -> None:
+    assert reason_of({"tests": source}) == "tests_need_hypothesis"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import subprocess\ndef test_a(): assert subprocess.run(['python', 'solution.py']).returncode == 0",
+        "from subprocess import check_output as run\ndef test_a(): assert run(['python', 'a.py'])",
+        "import os\nassert os.popen('python solution.py').read() == '9'",
+        "import runpy\ndef test_a(): assert runpy.run_path('solution.py')['f'](1) == 2",
+    ],
+)
+def test_tests_that_only_start_the_program_as_a_process_are_told_so(source: str) -> None:
+    assert reason_of({"tests": source}) == "tests_start_processes"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
         "def test_a(monkeypatch):\n    with monkeypatch.context() as m:\n"
         "        m.setattr('time.time', lambda: 5)\n        assert f(time.time) == 5\n    assert f(time.time) > 5",
         "class Clock:\n    @staticmethod\n    def now(): return 5\ndef test_a(monkeypatch):\n"

@@ -29,6 +29,14 @@ ADVICE = {
     "tests_need_pytest": (
         "The tests need a part of pytest that the sandbox has no stand-in for. Write them with plain asserts."
     ),
+    "tests_need_hypothesis": (
+        "`@given` of hypothesis compiles code while the tests run, which the judge does not allow. Write examples with "
+        "`pytest.mark.parametrize`, or draw them in a loop from `random.Random(0)`."
+    ),
+    "tests_start_processes": (
+        "The tests take no name from the solution, but start a process, which the sandbox does not allow. Import what "
+        "they test from `solution`, or write cases with `input` and `output` for a program that prints."
+    ),
     "tests_forget_an_import": (
         "Names of Python's library or of pytest that the tests use without an import are taken from there, never from "
         "the solution. Write the import, or name the solution's function in an `entry_point` column."

@@ -81,6 +81,8 @@ _FILES = frozenset(
     | {"tmp_path", "tmp_path_factory", "write_text", "write_bytes", "makedirs"}
 )
 """Names by which tests are known to use files; `open` as an attribute is something else's."""
+_PROCESSES = frozenset({"subprocess", "Popen", "popen", "system", "runpy"})
+"""Names by which tests are known to start programs."""
 FORGOTTEN = "  # the tests forgot to import it"
 # Packages of the standard library with modules that print, open windows or change the terminal when they are imported.
 _WITH_EFFECTS = frozenset(
@@ -236,7 +238,9 @@ def call_suite(module: Module, code: PromptCode) -> CallSuite:
     imported += sorted(shared)
     taken = solution_names([*setup, *module.preamble, *tests], entry_point, imported)
     if not taken.imports_solution and reads_of([*setup, *tests]).isdisjoint(taken.names):
-        raise BadTests("tests_call_nothing", "\n".join(map(told_test, module.tests)))
+        starts = not _PROCESSES.isdisjoint(_words([*setup, *tests]))
+        reason = "tests_start_processes" if starts else "tests_call_nothing"
+        raise BadTests(reason, "\n".join(map(told_test, module.tests)))
     once, each = _by_need(setup, set(taken.names) | solution_modules(setup))
     imports = _added_imports(taken.imports)
     preamble = _preamble(module, [*setup, *tests], taken)
@@ -302,14 +306,21 @@ def _namesakes(
 
 
 def _uses_files(parts: Sequence[Statement]) -> bool:
+    return not _words(parts).isdisjoint(_FILES)
+
+
+def _words(parts: Sequence[Statement]) -> set[str]:
+    """Collect names, parameters, imported names and modules, and attributes, but for `open` of a path or an image."""
     nodes = nodes_of(parts)
-    names = names_in(nodes) | arguments_in(nodes)
+    words = names_in(nodes) | arguments_in(nodes)
     for node in nodes:
         if isinstance(node, ast.Attribute) and node.attr != "open":
-            names.add(node.attr)
+            words.add(node.attr)
         elif isinstance(node, ast.alias):
-            names.add(node.name)
-    return not names.isdisjoint(_FILES)
+            words.add(node.name)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            words.add(node.module)
+    return words
 
 
 def _importing_the_solution(module: Module, entry_point: str | None) -> Module:

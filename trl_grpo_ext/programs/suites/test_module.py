@@ -448,6 +448,9 @@ def _check_arguments(test: _Test, fixtures: set[str]) -> None:
         if mark.args and ast.unparse(mark.func).endswith("parametrize"):
             for text in _texts(mark.args[0]):
                 known.update(name.strip() for name in text.split(","))
+    draws = any(path.rpartition(".")[2] == "given" for path in paths)
+    if draws and not known.issuperset(wanted):
+        raise BadTests("tests_need_hypothesis", test.name)
     for name in wanted:
         _need_fixture(name, known)
 
