@@ -436,6 +436,24 @@ def test_blocks_that_import_from_each_other_are_files_of_one_program(
     assert [verdict.score for verdict in verdicts] == [1.0, 0.0], verdicts
 
 
+@pytest.mark.parametrize(
+    "program",
+    [
+        _service("from models import User"),
+        _service("from app.models import User as U", "U"),
+        _service("from models import *"),
+        _service("import models", "models.User"),
+    ],
+)
+def test_a_program_may_import_a_file_that_its_prompt_shows(program: str) -> None:
+    prompt = f"Given `models.py`:\n{_fenced(USER)}\nWrite `service.py`."
+    right = _fenced(program)
+    completions = [right, right.replace(".upper()", "")]
+    tests = [["assert make('a').name == 'A'"]] * 2
+    verdicts = UnitTestVerifier().judge(completions, prompts=[prompt] * 2, tests=tests)
+    assert [verdict.score for verdict in verdicts] == [1.0, 0.0], verdicts
+
+
 def test_a_value_of_one_file_is_taken_where_another_imports_it() -> None:
     config = "rates = {'a': 2}\nlimit: int = 3\nprint(rates)\n"
     program = "from config import rates, limit\n\ndef f(x):\n    return rates[x] * limit\n"

@@ -63,12 +63,7 @@ def as_files(blocks: Sequence[FencedBlock]) -> Files:
         >>> [block.code for block in as_files([main, tools]).blocks]
         ['def double(x): return 2 * x\n', 'pass\nprint(double(2))\n']
     """
-    writers: dict[str, tuple[int, int]] = {}
-    for place, block in enumerate(blocks):
-        for found in _WRITTEN.finditer(block.code):
-            writers[found[1] or found[2]] = (place, found.start())
-    is_alone = len({place for place, _ in writers.values()}) < 2
-    files = [_File(place, writers, is_alone=is_alone) for place in range(len(blocks))]
+    files = _files([block.code for block in blocks])
     read = [
         replace(block, code=file.read(block.code))
         for file, block in zip(files, blocks, strict=True)
@@ -76,6 +71,16 @@ def as_files(blocks: Sequence[FencedBlock]) -> Files:
     order = _imported_first([file.imported() for file in files])
     taken = frozenset[str]().union(*(file.taken for file in files))
     return Files([read[place] for place in order], taken)
+
+
+def without_imports_of(other: str, code: str) -> str:
+    r"""Return a program without its imports of other code, such as that of its prompt.
+
+    Examples:
+        >>> without_imports_of("class User: ...\n", "from models import User\nUser()\n")
+        'pass\nUser()\n'
+    """
+    return _files([other, code])[1].read(code)
 
 
 class _File:
@@ -153,6 +158,15 @@ class _File:
         return self._is_of_another(name) or (
             name in self._writers and self._writers[name][1] < end
         )
+
+
+def _files(codes: Sequence[str]) -> list[_File]:
+    writers: dict[str, tuple[int, int]] = {}
+    for place, code in enumerate(codes):
+        for found in _WRITTEN.finditer(code):
+            writers[found[1] or found[2]] = (place, found.start())
+    is_alone = len({place for place, _ in writers.values()}) < 2
+    return [_File(place, writers, is_alone=is_alone) for place in range(len(codes))]
 
 
 def _without_modules(found: re.Match[str], used: Collection[str]) -> str:

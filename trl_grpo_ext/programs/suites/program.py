@@ -22,7 +22,7 @@ from trl_grpo_ext.programs.suites.blocks import (
     open_quotes,
     with_helpers,
 )
-from trl_grpo_ext.programs.suites.files import as_files
+from trl_grpo_ext.programs.suites.files import as_files, without_imports_of
 from trl_grpo_ext.programs.suites.source import (
     Statement,
     binds_of,
@@ -396,6 +396,7 @@ def _with_prompt_helpers(program: str, code: PromptCode, names: Collection[str])
     # A `__future__` import must stay at the top, and its program has imports of its own.
     if not code.parts or _FUTURE.search(program):
         return program
+    program = without_imports_of(joined(list(code.parts)), program)
     offered = binds_of(code.parts) & words(program).union(names)
     wanted = {name for name in offered if not _defines(program, name)}
     helpers = [part for part in code.definitions(wanted) if not part.is_future]
