@@ -17,6 +17,7 @@ from trl_grpo_ext.answers.compare.forms import (
     says_infinitely_many,
     set_in_words,
 )
+from trl_grpo_ext.answers.divisions import as_division, with_divisions
 from trl_grpo_ext.answers.find.asked import (
     as_asked,
     in_asked_scale,
@@ -143,6 +144,7 @@ def ask(
     golds, completion, prompt = with_capital_letters(golds, completion, prompt)
     completion = in_asked_scale(completion, golds, prompt)
     golds, completion = _in_intervals(golds, completion)
+    golds, completion = with_divisions(golds, completion)
     found = _found(completion, golds, prompt, prefill, settings)
     if settings.mode == "auto" and (found.marks or found.problem == "hedged"):
         # A marked sentence is read as the sentence alone is.
@@ -163,7 +165,8 @@ def ask(
     answers = []
     for answer in found.answers:
         value = value_of_expression(answer, golds, (prefill or "") + completion, prompt)
-        said = with_unit_apart(in_sterling(value, prompt), spoken)
+        divided = as_division(value, golds, prompt)
+        said = with_unit_apart(in_sterling(divided, prompt), spoken)
         answers.append(in_gold_order(without_asked_rate(said, golds, prompt), golds))
     found = FinalAnswer(tuple(answers), found.marks)
     pairs = []
