@@ -36,6 +36,7 @@ from trl_grpo_ext.answers.find.named_values import in_gold_order, in_order, with
 from trl_grpo_ext.answers.find.options import option_said, with_capital_letters
 from trl_grpo_ext.answers.find.sentences import is_sentence, is_value, marked_sentence
 from trl_grpo_ext.answers.golds import NOT_TEXT, gold_values, is_not_text
+from trl_grpo_ext.answers.intercepts import with_intercepts
 from trl_grpo_ext.answers.judge import Pair, judge_pairs
 from trl_grpo_ext.answers.policy import echo
 from trl_grpo_ext.answers.read.answer import read
@@ -143,8 +144,7 @@ def ask(
     """Find a completion's answers and pair them with the golds; return a verdict if no answer is found."""
     golds, completion, prompt = with_capital_letters(golds, completion, prompt)
     completion = in_asked_scale(completion, golds, prompt)
-    golds, completion = _in_intervals(golds, completion)
-    golds, completion = with_divisions(golds, completion)
+    golds, completion = _in_one_form(golds, completion, prompt)
     found = _found(completion, golds, prompt, prefill, settings)
     if settings.mode == "auto" and (found.marks or found.problem == "hedged"):
         # A marked sentence is read as the sentence alone is.
@@ -173,6 +173,14 @@ def ask(
     for answer, gold in itertools.product(found.answers, golds):
         pairs += _pairs(answer, gold, prompt, settings)
     return Question(golds, found, pairs)
+
+
+def _in_one_form(
+    golds: tuple[str, ...], completion: str, prompt: str
+) -> tuple[tuple[str, ...], str]:
+    """Write number sets, divisions and intercepts in one form, if a gold or the question has them."""
+    golds, completion = with_divisions(*_in_intervals(golds, completion))
+    return with_intercepts(golds, completion, prompt)
 
 
 def _in_intervals(golds: tuple[str, ...], completion: str) -> tuple[tuple[str, ...], str]:
