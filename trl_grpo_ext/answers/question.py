@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from trl_grpo_ext.answers.asked_expression import value_of_expression
+from trl_grpo_ext.answers.asked_name import value_of_asked_name
 from trl_grpo_ext.answers.asked_side import with_asked_side
 from trl_grpo_ext.answers.asked_words import with_asked_words
 from trl_grpo_ext.answers.compare.forms import (
@@ -162,17 +163,27 @@ def ask(
         )
     spoken = "\n".join((prompt, *golds))
     golds = tuple(with_unit_apart(in_sterling(gold, prompt), spoken) for gold in golds)
-    answers = []
-    for answer in found.answers:
-        value = value_of_expression(answer, golds, (prefill or "") + completion, prompt)
-        divided = as_division(value, golds, prompt)
-        said = with_unit_apart(in_sterling(divided, prompt), spoken)
-        answers.append(in_gold_order(without_asked_rate(said, golds, prompt), golds))
+    whole = (prefill or "") + completion
+    answers = [
+        in_gold_order(_as_compared(answer, golds, whole, prompt, spoken), golds)
+        for answer in found.answers
+    ]
     found = FinalAnswer(tuple(answers), found.marks)
     pairs = []
     for answer, gold in itertools.product(found.answers, golds):
         pairs += _pairs(answer, gold, prompt, settings)
     return Question(golds, found, pairs)
+
+
+def _as_compared(
+    answer: str, golds: tuple[str, ...], whole: str, prompt: str, spoken: str
+) -> str:
+    """Return an answer's asked value, without what the question or the golds tell."""
+    named = value_of_asked_name(answer, golds, whole, prompt)
+    value = value_of_expression(named, golds, whole, prompt)
+    divided = as_division(value, golds, prompt)
+    said = with_unit_apart(in_sterling(divided, prompt), spoken)
+    return without_asked_rate(said, golds, prompt)
 
 
 def _in_one_form(
