@@ -38,6 +38,7 @@ _MARKUP = re.compile(r"\*\*|\$|\\[()\[\]]|\\q?quad(?![A-Za-z])|\\[,; ]")
 _SO = re.compile(r"\A(?:so|then|thus|therefore|hence),?\s+", re.IGNORECASE)
 _ASKS = r"\b(?:find|what(?:\s+is|['’]s)|calculate|compute|determine|give)\s+(?:the\s+)?"
 _TERM = re.compile(r"\b(\d{1,4})(?:st|nd|rd|th)\s+term\b")
+_ALSO = re.compile(r"\b(?:and|or)\b|,\s")
 _MEMBER = re.compile(r"[A-Za-z]_\d{1,4}")
 _OPEN = any_of(
     DENIAL, DOUBT, CONDITION, WRONG, r"suppose|assum\w+|imagine|let|doubt\w*|guess\w*"
@@ -83,6 +84,8 @@ def _has_several(gold: str) -> bool:
 
 def _tells_amount(text: str) -> bool:
     """Check whether a text is an amount, or a calculation that ends with an amount."""
+    if _ALSO.search(text):
+        return False
     value = read(text.rpartition("=")[2])
     amount = value.node.amount if isinstance(value.node, Quantity) else value.node
     return isinstance(amount, Number) and not value.stray
@@ -116,8 +119,10 @@ def _name_of(part: re.Match[str]) -> str:
 def _is_asked(part: re.Match[str], prompt: str) -> bool:
     """Check whether a prompt asks for a name: for "a_4", "the fourth term" or "the mean"."""
     index = part["index"] or (part["small"] or "").translate(_DIGITS)
-    if not index and not part["argument"]:
+    if len(part["name"]) > 1 and not index and not part["argument"]:
         asks = rf"{_ASKS}{re.escape(part['name'])}\b(?!['’])"
         return re.search(asks, prompt, re.IGNORECASE) is not None
     terms = _TERM.findall(in_digits(prompt))
-    return read(_name_of(part)).node in asked_expressions(prompt) or terms == [index]
+    return read(_name_of(part)).node in asked_expressions(prompt) or (
+        bool(index) and terms == [index]
+    )

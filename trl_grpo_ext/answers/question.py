@@ -30,6 +30,7 @@ from trl_grpo_ext.answers.find.asked import (
 from trl_grpo_ext.answers.find.asked_thing import with_asked_thing
 from trl_grpo_ext.answers.find.conclusions import FINITE
 from trl_grpo_ext.answers.find.final_answer import HEDGES, FinalAnswer
+from trl_grpo_ext.answers.find.hedges import only_supposes
 from trl_grpo_ext.answers.find.known_golds import with_known_golds, with_surroundings
 from trl_grpo_ext.answers.find.last_sentence import MAX_SAID, last_sentence
 from trl_grpo_ext.answers.find.math_answer import Mode, math_answer
@@ -252,9 +253,12 @@ def _found(
     found = math_answer(completion, prefill=prefill, mode=settings.mode, prompt=prompt)
     if settings.mode == "auto":
         whole = (prefill or "") + completion
+        said = last_sentence(whole[-MAX_SAID:])
+        if only_supposes(said) and not {*found.marks} & {"boxed", "answer_tag"}:
+            return FinalAnswer(problem="hedged")
         found = with_known_golds(found, golds, whole, prompt)
         found = with_asked_thing(found, golds, whole, prompt)
-        found = with_question(found, golds, last_sentence(whole[-MAX_SAID:]), prompt)
+        found = with_question(found, golds, said, prompt)
         found = with_asked_side(found, whole, prompt)
         found = with_asked_words(found, golds, whole, prompt)
     return found
