@@ -84,9 +84,9 @@ def value_of_expression(
     if any("=" in gold for gold in golds):
         return answer
     bare = strip_delimiters(answer.strip(" .")).strip(" .")
-    *before, equation = _PARTS.split(bare)
+    *earlier, equation = _PARTS.split(bare)
     node = read(equation).node
-    if not is_equation(node) or not all(assigned(read(part).node) for part in before):
+    if not is_equation(node) or not all(assigned(read(part).node) for part in earlier):
         return answer
     sides = [strip_delimiters(side.strip()) for side in equation.split("=")]
     (expression, value), text = node.sides, sides[-1]
@@ -100,26 +100,26 @@ def value_of_expression(
     given = assigned(node)
     # The comparison reads a value behind a name, a + b = 7, by itself.
     is_label = given is not None and given[0] != Words("")
-    if not is_stated or (is_label and not before):
+    if not is_stated or (is_label and not earlier):
         return answer
     said = completion[-MAX_SAID:]
-    clause = _PARTS.split(_before(equation, said))[-1]
+    clause = _PARTS.split(text_before(equation, said))[-1]
     if _OPEN.search(clause) or _is_false(expression, value, said):
         return answer
-    is_meant = expression in _asked_expressions(prompt) or _is_named(
+    is_meant = expression in asked_expressions(prompt) or _is_named(
         equation, said, prompt, text
     )
     return text if is_meant else answer
 
 
-def _before(equation: str, said: str) -> str:
+def text_before(equation: str, said: str) -> str:
     """Return the text before an equation, in the equation's sentence."""
     line = said.rpartition(equation)[0].rpartition("\n")[2]
     return line.rpartition(". ")[2][-MAX_BEFORE:]
 
 
 @lru_cache(maxsize=256)
-def _asked_expressions(prompt: str) -> tuple[Node, ...]:
+def asked_expressions(prompt: str) -> tuple[Node, ...]:
     """Return the formulas behind the words by which a prompt asks; cached: each completion looks them up."""
     found = []
     tail = prompt[-MAX_PROMPT:]
@@ -141,13 +141,13 @@ def _is_named(equation: str, said: str, prompt: str, value: str) -> bool:
 
     An equation with a number of the prompt may only retell the prompt.
     """
-    asks_for_letters = bool(_asked_expressions(prompt)) or _SOLVES.search(
+    asks_for_letters = bool(asked_expressions(prompt)) or _SOLVES.search(
         prompt[-MAX_PROMPT:]
     )
     if asks_for_letters or known_numbers(prompt).issuperset(numbers(value)):
         return False
-    before = _before(equation, said)
-    if _SAYS.search(before) and not _OF_STEP.search(before):
+    beginning = text_before(equation, said)
+    if _SAYS.search(beginning) and not _OF_STEP.search(beginning):
         return True
     earlier = said.rpartition(equation)[0]
     letters = symbols(read(equation).node)

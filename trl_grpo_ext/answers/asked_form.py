@@ -66,6 +66,7 @@ _TO_FRACTION = re.compile(
 _TO_DECIMAL = re.compile(
     r"\b(?:as|to|into)\s+an?\s+(?:\w+\s+)?decimal\b(?!\s+or\b)", re.IGNORECASE
 )
+_DIVIDES = re.compile(r"\b(?:divide[ds]?|division|quotient)\b|÷|\\div\b", re.IGNORECASE)
 _COMPLETES = re.compile(r"\bcomplet\w+ the square\b|\bvertex form\b", re.IGNORECASE)
 # 5.3 \times 10^4, 4.2e-4
 _MANTISSA = re.compile(
@@ -143,6 +144,7 @@ def _forms(prompt: str) -> tuple[Callable[[Node, Node], bool], ...]:
         (_RATIONALIZES, _is_less_rational),
         (_TO_PERCENT, _is_no_percentage),
         (_COMPLETES, _has_no_square),
+        (_DIVIDES, _is_less_divided),
     )
     return tuple(check for pattern, check in checks if pattern.search(prompt))
 
@@ -361,6 +363,20 @@ def _has_no_square(gold: Node, answer: Node) -> bool:
 def _has_square(node: Node) -> bool:
     found = (factor for term in terms(node) for factor in factors(term))
     return any(_is_sum(base) and power > 1 for base, power in found)
+
+
+def _is_less_divided(gold: Node, answer: Node) -> bool:
+    """Check whether an answer has a division left that goes on, and the gold has none: `(x^2 + 5x + 7)/(x + 2)`."""
+    return _has_division(answer) and not _has_division(gold)
+
+
+def _has_division(node: Node) -> bool:
+    return any(
+        isinstance(one, Apply)
+        and one.name == "/"
+        and 0 < degree(one.arguments[1]) <= degree(one.arguments[0])
+        for one in walk(node)
+    )
 
 
 def _is_decimal(answer: str, gold: str) -> bool:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from trl_grpo_ext.answers.asked_expression import value_of_expression
+from trl_grpo_ext.answers.asked_name import value_of_asked_name
 from trl_grpo_ext.answers.asked_side import with_asked_side
 from trl_grpo_ext.answers.asked_words import with_asked_words
 from trl_grpo_ext.answers.compare.forms import (
@@ -17,6 +18,7 @@ from trl_grpo_ext.answers.compare.forms import (
     says_infinitely_many,
     set_in_words,
 )
+from trl_grpo_ext.answers.divisions import as_division, with_divisions
 from trl_grpo_ext.answers.find.asked import (
     as_asked,
     in_asked_scale,
@@ -28,6 +30,7 @@ from trl_grpo_ext.answers.find.asked import (
 from trl_grpo_ext.answers.find.asked_thing import with_asked_thing
 from trl_grpo_ext.answers.find.conclusions import FINITE
 from trl_grpo_ext.answers.find.final_answer import HEDGES, FinalAnswer
+from trl_grpo_ext.answers.find.hedges import only_supposes
 from trl_grpo_ext.answers.find.known_golds import with_known_golds, with_surroundings
 from trl_grpo_ext.answers.find.last_sentence import MAX_SAID, last_sentence
 from trl_grpo_ext.answers.find.math_answer import Mode, math_answer
@@ -35,6 +38,7 @@ from trl_grpo_ext.answers.find.named_values import in_gold_order, in_order, with
 from trl_grpo_ext.answers.find.options import option_said, with_capital_letters
 from trl_grpo_ext.answers.find.sentences import is_sentence, is_value, marked_sentence
 from trl_grpo_ext.answers.golds import NOT_TEXT, gold_values, is_not_text
+from trl_grpo_ext.answers.intercepts import with_intercepts
 from trl_grpo_ext.answers.judge import Pair, judge_pairs
 from trl_grpo_ext.answers.policy import echo
 from trl_grpo_ext.answers.read.answer import read
@@ -142,7 +146,7 @@ def ask(
     """Find a completion's answers and pair them with the golds; return a verdict if no answer is found."""
     golds, completion, prompt = with_capital_letters(golds, completion, prompt)
     completion = in_asked_scale(completion, golds, prompt)
-    golds, completion = _in_intervals(golds, completion)
+    golds, completion = _in_one_form(golds, completion, prompt)
     found = _found(completion, golds, prompt, prefill, settings)
     if settings.mode == "auto" and (found.marks or found.problem == "hedged"):
         # A marked sentence is read as the sentence alone is.
@@ -160,16 +164,35 @@ def ask(
         )
     spoken = "\n".join((prompt, *golds))
     golds = tuple(with_unit_apart(in_sterling(gold, prompt), spoken) for gold in golds)
-    answers = []
-    for answer in found.answers:
-        value = value_of_expression(answer, golds, (prefill or "") + completion, prompt)
-        said = with_unit_apart(in_sterling(value, prompt), spoken)
-        answers.append(in_gold_order(without_asked_rate(said, golds, prompt), golds))
+    whole = (prefill or "") + completion
+    answers = [
+        in_gold_order(_as_compared(answer, golds, whole, prompt, spoken), golds)
+        for answer in found.answers
+    ]
     found = FinalAnswer(tuple(answers), found.marks)
     pairs = []
     for answer, gold in itertools.product(found.answers, golds):
         pairs += _pairs(answer, gold, prompt, settings)
     return Question(golds, found, pairs)
+
+
+def _as_compared(
+    answer: str, golds: tuple[str, ...], whole: str, prompt: str, spoken: str
+) -> str:
+    """Return an answer's asked value, without what the question or the golds tell."""
+    named = value_of_asked_name(answer, golds, whole, prompt)
+    value = value_of_expression(named, golds, whole, prompt)
+    divided = as_division(value, golds, prompt)
+    said = with_unit_apart(in_sterling(divided, prompt), spoken)
+    return without_asked_rate(said, golds, prompt)
+
+
+def _in_one_form(
+    golds: tuple[str, ...], completion: str, prompt: str
+) -> tuple[tuple[str, ...], str]:
+    """Write number sets, divisions and intercepts in one form, if a gold or the question has them."""
+    golds, completion = with_divisions(*_in_intervals(golds, completion))
+    return with_intercepts(golds, completion, prompt)
 
 
 def _in_intervals(golds: tuple[str, ...], completion: str) -> tuple[tuple[str, ...], str]:
@@ -230,9 +253,12 @@ def _found(
     found = math_answer(completion, prefill=prefill, mode=settings.mode, prompt=prompt)
     if settings.mode == "auto":
         whole = (prefill or "") + completion
+        said = last_sentence(whole[-MAX_SAID:])
+        if only_supposes(said) and not {*found.marks} & {"boxed", "answer_tag"}:
+            return FinalAnswer(problem="hedged")
         found = with_known_golds(found, golds, whole, prompt)
         found = with_asked_thing(found, golds, whole, prompt)
-        found = with_question(found, golds, last_sentence(whole[-MAX_SAID:]), prompt)
+        found = with_question(found, golds, said, prompt)
         found = with_asked_side(found, whole, prompt)
         found = with_asked_words(found, golds, whole, prompt)
     return found

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from trl_grpo_ext.answers.read.answer import read
 from trl_grpo_ext.answers.read.signal_words import (
+    AS_REASON,
     CONDITION,
     DENIAL,
     DOUBT,
@@ -44,6 +45,11 @@ _THEN = rf"(?:and|then|{THEREFORE}|giving|yielding|leading to)\b"
 _ARROW = r"→|⇒|⟹|[=-]>|\\(?:to|implies|iff|[Rr]ightarrow|Longrightarrow)(?![A-Za-z])"
 _NEXT_STEP = re.compile(rf"[,;]\s+(?:and\s+)?(?:{_THEN})?|\b{_THEN}|{_ARROW}")
 _LED_BY_ARROW = re.compile(rf"^(?:{_ARROW})\s*")
+# "Since 3^4 = 81, we have log_3(81) = 4": a reason, and the words before its conclusion
+_REASON = re.compile(rf"\W*(?:since|because|{AS_REASON})\s", re.IGNORECASE)
+_LED_BY_WORDS = re.compile(
+    r"(?:we|you) (?:have|get|find|see that|know that|conclude that)\s|it follows that\s"
+)
 _COMPARED = re.compile(r"[=<>≤≥]|\\(?:[lg]e|leq|geq|approx)(?![A-Za-z])|≈")
 _SIGNS = frozenset(("=", "~", "<", ">", "<=", ">="))
 # Displays of several rows, with the delimiters around them.
@@ -119,15 +125,21 @@ def last_step(text: str) -> str:
     r"""Return the last of several calculations, or the solution of a statement before it: `x = 7` of "2x = 14, x = 7".
 
     The steps stand on lines of their own, or behind commas, words such as "so", or arrows. Empty unless all steps are
-    calculations with numbers, or statements in the letters of the last step, which alone is solved.
+    calculations with numbers, or statements in the letters of the last step, which alone is solved. A reason leads to
+    any statement behind it.
 
     Examples:
         >>> last_step("3 * 4 = 12\n12 + 2 = 14"), last_step("2x > 8 → x > 4"), last_step("x = 2\nx = 3")
         ('12 + 2 = 14', 'x > 4', '')
+        >>> last_step("Since 3^4 = 81, log_3(81) = 4")
+        'log_3(81) = 4'
     """
     if not _COMPARED.search(text):
         return ""
     lines = [line for line in _ITEM.sub("\n", text).split("\n") if line.strip()]
+    reason = _REASON.match(text) if len(lines) == 1 else None
+    if reason:
+        return _behind_reason(text[reason.end() :])
     parts = lines if len(lines) > 1 else _NEXT_STEP.split(text)
     if not 1 < len(parts) <= MAX_STEPS:
         return ""
@@ -141,6 +153,13 @@ def last_step(text: str) -> str:
     if not all(_leads_to(unknown, letters, step) for step in steps):
         return ""
     return written[-1]
+
+
+def _behind_reason(text: str) -> str:
+    """Return the statement that concludes a sentence after its reason; empty if other text does."""
+    *before, last = _NEXT_STEP.split(text)
+    said = _bare(_LED_BY_WORDS.sub("", last.strip()))
+    return said if before and _statement(said) else ""
 
 
 def with_last_rows(text: str) -> str:
@@ -228,12 +247,20 @@ def _solved(relation: Relation) -> str | None:
 def _leads_to(unknown: str, letters: frozenset[str], node: Node | None) -> bool:
     """Check whether a statement is a step to the solution: a calculation, or an unsolved statement in its letters."""
     relations = _relations(node)
-    if not relations or any(symbols(relation) != letters for relation in relations):
+    if unknown and relations:
+        return all(_is_unsolved(relation, unknown, letters) for relation in relations)
+    if not relations or any(map(symbols, relations)):
         return False
-    if unknown:
-        return all(_solved(relation) != unknown for relation in relations)
     # 0.5 = 500
     return not all(isinstance(side, Number) for one in relations for side in one.sides)
+
+
+def _is_unsolved(step: Relation, unknown: str, letters: frozenset[str]) -> bool:
+    """Check whether a statement is a calculation, or leaves a letter unsolved; of more letters, it solves none."""
+    found = symbols(step)
+    if found in (letters, frozenset()):
+        return _solved(step) != unknown
+    return letters < found and _solved(step) is None
 
 
 def _is_result(node: Node | None) -> bool:

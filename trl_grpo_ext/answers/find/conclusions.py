@@ -64,7 +64,8 @@ _SUBJECT_COUNT = re.compile(
 _CHANGED_BEFORE = re.compile(
     r"\b(?:minus|negative|twice|half|double|triple|except|(?:root|power|square|cube|multiple|factor|reciprocal|inverse|opposite)s?\s+of"
     r"|(?:more|less|fewer|greater|larger|smaller|higher|lower|longer|shorter|other|rather)\s+than|at (?:least|most)"
-    r"|almost|nearly|under|(?<!take )(?<!takes )(?<!took )over|power|times|root)\s+[$(\\]*$",
+    r"|almost|nearly|under|(?<!take )(?<!takes )(?<!took )over|power|times|root)\s+[$(\\]*$"
+    r"|(?:≠|!=|\\neq?(?![a-z]))\s*[$(\\]*$",
     re.IGNORECASE,
 )
 _CHANGED_BEHIND = re.compile(

@@ -11,6 +11,7 @@ from trl_grpo_ext.answers.read.signal_words import (
     DENIAL,
     DOUBT,
     GUESS,
+    THEREFORE,
     TURN,
     WRONG,
 )
@@ -299,3 +300,20 @@ def turned_from(answer: str, after: str) -> bool:
         if own:
             return bool(told) and told[-1] not in own
     return False
+
+
+# "Suppose x = 3 and y = 2.", "Answer: Assume that n = 4"
+_ONLY_SUPPOSES = re.compile(
+    rf"\W*(?:answer\W+)?(?:suppose|assum(?:e|ing)|imagine)\b(?!.*\b(?:{THEREFORE}|then|gives?|get|means?|is|are|must)\b)",
+    re.IGNORECASE | re.DOTALL,
+)
+
+
+def only_supposes(sentence: str) -> bool:
+    """Check whether a sentence supposes values without a conclusion.
+
+    Examples:
+        >>> only_supposes("Suppose x = 3 and y = 2."), only_supposes("Suppose x = 3, then y = 2.")
+        (True, False)
+    """
+    return _ONLY_SUPPOSES.match(sentence) is not None

@@ -21,7 +21,7 @@ from trl_grpo_ext.answers.read.choices import split_label
 from trl_grpo_ext.answers.read.spelling import restored, strip_delimiters
 from trl_grpo_ext.answers.read.tree import Number, Opaque
 from trl_grpo_ext.answers.read.units import is_unit
-from trl_grpo_ext.answers.steps import with_bullets
+from trl_grpo_ext.answers.steps import last_step, with_bullets
 from trl_grpo_ext.answers.told_twice import without_other_unit
 from trl_grpo_ext.support.text import did_you_mean
 
@@ -143,11 +143,14 @@ def _taken(answer: str, mark: str, prompt: str) -> tuple[str, str, str]:
     )
     if (mark == "phrase" or is_tagged_sentence) and not split_label(answer):
         answer = told_once(answer)
-        value = list_value(answer) or strip_delimiters(value_said(answer))
+        value = (
+            list_value(answer) or last_step(answer) or strip_delimiters(value_said(answer))
+        )
         return value, mark, "hedged" if is_hedged(answer) else ""
     if mark != "text" and not is_paragraph(answer):
         # **100°C (212°F)**
-        return without_other_unit(answer), mark, ""
+        step = last_step(answer) if mark == "emphasised" else ""
+        return step or without_other_unit(answer), mark, ""
     if mark != "text":
         answer = answer[-MAX_CHARS:]
         return last_sentence_value(answer), mark, ""

@@ -195,6 +195,10 @@ _FENCE = re.compile(r"^```\w*\n(.*?)\n?```$", re.DOTALL)
 _LEAD = re.compile(r"^(?:[A-Za-z]\s*:|=>|->|→|⇒|\\(?:implies|Rightarrow)(?![A-Za-z])|=)\s*")
 # Words behind an amount that do not change it: `7/20 to go`, `15 percent off`.
 _TO_GO = re.compile(r"(?<=[\w%])\s+(?:to go|off)(?=[\s.!]*$)")
+# The label of the last of several lines: "**Step 3:** "
+_STEP_LABEL = re.compile(
+    r"(?<=\n)[ \t]*\**step \d{1,2}\**[:.][ \t*]*(?=[^\n]+\Z)", re.IGNORECASE
+)
 # GSM8K's solutions show a calculation beside each result.
 _CALCULATION = re.compile(r"<<[^<>\n]*>>")
 
@@ -210,7 +214,7 @@ def said_unmarked(answer: str, prompt: str) -> tuple[str, str, str]:
     # In LaTeX, `&` separates columns.
     if "\\" not in tail:
         tail = tail.replace(" & ", " and ")
-    plain = in_digits(_written_out(_BOLD.sub("", tail).strip()))
+    plain = in_digits(_written_out(_STEP_LABEL.sub("", _BOLD.sub("", tail).strip())))
     plain = without_additions(
         told_once(stated(_LEAD.sub("", _FENCE.sub(r"\1", plain)).strip()))
     )
