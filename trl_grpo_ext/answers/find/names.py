@@ -13,12 +13,14 @@ from trl_grpo_ext.answers.find.asked import (
     is_opposed,
     question_of,
 )
+from trl_grpo_ext.answers.find.asked_values import stems
 from trl_grpo_ext.answers.find.final_answer import FinalAnswer, final_answer
 from trl_grpo_ext.answers.find.hedges import is_hedged
 from trl_grpo_ext.answers.find.last_sentence import ending, last_sentence, said
 from trl_grpo_ext.answers.find.named_values import GOES_ON, amount_size, named_parts
 from trl_grpo_ext.answers.find.phrases import (
     concluding_list,
+    described_items,
     formal,
     informal,
     is_open_list,
@@ -115,6 +117,8 @@ _PRONOUN_CLAUSE = re.compile(
     re.IGNORECASE,
 )
 _LABELS = re.compile(r"\b[A-Z][A-Za-z]*")
+# A place in an order, which an item's description may tell.
+_PLACE = re.compile(r"\b(?:first|second|third|fourth|fifth|last|\d+(?:st|nd|rd|th))\b")
 _SUPERLATIVE = re.compile(r"\b(?:[a-z]{3,}est|most|least)\b")
 _RANKED = re.compile(
     r"\b(?:second|third|fourth|2nd|3rd|4th|next)[\s-](?:[a-z]+est|most|least)\b"
@@ -171,7 +175,8 @@ def with_listed_words(
 ) -> FinalAnswer:
     r"""Take a gold that lists words if the answer lists the same words, in whatever form.
 
-    The order of three and more words counts only if the question asks for one.
+    The order of three and more words counts only if the question asks for one. Items with a description are read
+    without it, too.
 
     Examples:
         >>> with_listed_words(said("red"), ["red, blue"], "Answer: red and blue").answers
@@ -184,7 +189,7 @@ def with_listed_words(
     lists = [gold for gold in golds if len(_wanted_words(gold)) > 1]
     if not lists or found.problem == "hedged":
         return found
-    items = _listed_words(_concluding_text(completion))
+    text = _concluding_text(completion)
     for gold in lists:
         wanted = _wanted_words(gold)
         has_order = (
@@ -192,9 +197,28 @@ def with_listed_words(
             or asks_for_order(prompt)
             or not set(YES_AND_NO).isdisjoint(wanted)
         )
-        if items == wanted or (not has_order and sorted(items) == sorted(wanted)):
+        readings = [_listed_words(text), _described_words(text, prompt, has_order)]
+        if not has_order:
+            wanted = sorted(wanted)
+            readings = [sorted(items) for items in readings]
+        if wanted in readings:
             return replace(said(gold), marks=found.marks or ("last_expression",))
     return found
+
+
+def _described_words(text: str, prompt: str, has_order: bool) -> list[str]:
+    """Return the items of a list with descriptions.
+
+    Where the order counts, the list is empty if the descriptions tell places or differ in the question's words: they
+    may say which item answers which part of the question.
+    """
+    items = described_items(text)
+    if has_order:
+        asked = stems(question_of(prompt))
+        told = {frozenset(stems(one) & asked) for _, one in items}
+        if len(told) > 1 or any(_PLACE.search(one) for _, one in items):
+            return []
+    return _listed_words("\n".join(item for item, _ in items))
 
 
 def _concluding_text(completion: str) -> str:
