@@ -28,6 +28,7 @@ from trl_grpo_ext.answers.find.phrases import (
 from trl_grpo_ext.answers.find.values import last_value
 from trl_grpo_ext.answers.find.yes_no import YES_AND_NO
 from trl_grpo_ext.answers.read.answer import MAX_CHARS, read
+from trl_grpo_ext.answers.read.moments import WHEN
 from trl_grpo_ext.answers.read.number_words import in_digits
 from trl_grpo_ext.answers.read.signal_words import CONDITION, DENIAL, DOUBT, any_of
 from trl_grpo_ext.answers.read.spelling import without_text_commands
@@ -107,6 +108,8 @@ _TIED = re.compile(
 _NOT_OTHER = re.compile(
     r"(?:,\s+|\s\()(?:and\s+)?not\s+(?:the\s+)?[A-Z][^,;:()]{0,40}\)?[\s.!]*$"
 )
+# When it was, at a sentence's end: "by William Shakespeare around 1600".
+_DATED = re.compile(rf"(?<!\s),?\s+{WHEN}[\s.!*_]*$", re.IGNORECASE)
 _THAN = re.compile(r"\bthan\s+(?:\S+\s+){0,2}$")
 _REASONED = re.compile(r"(?<!and)(?<!,),?\s+(?:because|since)\s|,\s+as\s")
 # "so it is the faster one": what is concluded of the name before it.
@@ -380,10 +383,12 @@ def names(sentence: str, name: str, prompt: str = "") -> bool:
 
 
 def _without_rest(sentence: str, name: re.Pattern[str]) -> str:
-    """Remove the names that follow a sentence's name in an order, a denied name, and the reason for the name."""
-    for beginning in (_FOLLOWED, _REASONED, _NOT_OTHER):
+    """Remove what follows a sentence's name: the time, the next names of an order, a denied name, and the reason."""
+    for beginning in (_DATED, _FOLLOWED, _REASONED, _NOT_OTHER):
         rest = beginning.search(sentence)
         if not rest or not name.search(sentence, 0, rest.start()):
+            continue
+        if beginning is _DATED and _DENIED.search(rest[0].replace("May", "")):
             continue
         if beginning is not _NOT_OTHER or not name.search(rest[0]):
             sentence = sentence[: rest.start()]
