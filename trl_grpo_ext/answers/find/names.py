@@ -281,13 +281,19 @@ def _conclusion(found: FinalAnswer, text: str, name: str) -> str:
         content = marks[-1].content if marks else ""
         is_of_name = without_figure(content, name) != content
         text = content if is_of_name else found.answers[0]
-    sentence = last_sentence(text, name)
+    sentence = _without_quotes(last_sentence(text, name), name)
     if not sentence:
         return ""
     # Several names with figures are data: "Ann (14 s), Bob (13 s)".
     before = text.replace("**", "").rpartition(sentence)[0]
     has_others = _FIGURE.search(before) is not None
     return sentence if has_others else without_figure(sentence, name)
+
+
+def _without_quotes(sentence: str, name: str) -> str:
+    """Remove the quotes or italics around a name, as in `The word is "went."`."""
+    quoted = rf"(?<!\w)([\"'“‘*_])({re.escape(name)})([.,]?)[\"'”’*_](?!\w)"
+    return re.sub(quoted, r"\2\3", sentence, flags=re.IGNORECASE)
 
 
 def without_figure(text: str, name: str) -> str:
