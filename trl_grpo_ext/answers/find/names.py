@@ -280,7 +280,7 @@ def _conclusion(found: FinalAnswer, text: str, name: str) -> str:
         marks = formal(text) or informal(text)
         content = marks[-1].content if marks else ""
         is_of_name = without_figure(content, name) != content
-        text = content if is_of_name else found.answers[0]
+        text = content if is_of_name or ", but " in content else found.answers[0]
     sentence = _without_quotes(last_sentence(text, name), name)
     if not sentence:
         return ""
