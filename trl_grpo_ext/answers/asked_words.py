@@ -102,9 +102,10 @@ def _adds_only(sentence: str, gold: str, question: str) -> bool:
     written = re.compile(rf"\b{re.escape(gold.rstrip('.'))}\b", re.IGNORECASE)
     if len(written.findall(sentence)) != 1 or written.search(question):
         return False
-    plain = _ADJUNCT.sub("", sentence)
-    if not written.search(plain):
-        return False
+    # The gold itself may be a time: "Halloween is in October."
+    plain = _ADJUNCT.sub(
+        lambda adjunct: adjunct[0] if written.search(adjunct[0]) else "", sentence
+    )
     rest = _REASON.sub("", written.sub(" ", plain))
     # A letter or a name beside a sign is a formula: "a/4"
     if not _HAS_WORD.search(gold) or _SIGN.search(rest):
