@@ -52,7 +52,7 @@ class ExactTextVerifier(AnswerVerifier[tuple[str, ...]]):
     | completion | gold `The Beatles` | reason |
     |---|---|---|
     | `The Beatles`, `<answer>The  Beatles</answer>`, `The answer is **The Beatles**.` | CORRECT, 1 | |
-    | `the beatles` | INCORRECT, 0 | `not_equal`; with `ignore_case` 1 |
+    | `the beatles` | INCORRECT, 0 | `other_case`; with `ignore_case` 1 |
     | `Beatles!` | INCORRECT, 0 | `not_equal`; as SQuAD has it 1 |
     | `The Beatles or The Kinks` | INCORRECT, 0 | `not_equal` |
     | `<answer>The Kinks</answer><answer>The Beatles</answer>` | INCORRECT, 0 | `ambiguous` |
@@ -124,7 +124,10 @@ class ExactTextVerifier(AnswerVerifier[tuple[str, ...]]):
             return unreadable("empty_answer")
         if as_written in gold or self._normal(unwrapped(answer)) in gold:
             return right(answer)
-        return wrong("not_equal", answer=answer)
+        # The reason tells that `ignore_case` would pay the answer.
+        cases = {as_written.casefold(), self._normal(unwrapped(answer)).casefold()}
+        is_same_word = not cases.isdisjoint(map(str.casefold, gold))
+        return wrong("other_case" if is_same_word else "not_equal", answer=answer)
 
     def _normal(self, text: str) -> str:
         return normal_text(

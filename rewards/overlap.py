@@ -13,7 +13,11 @@ from trl_grpo_ext.answers.find.final_answer import (
     check_answer_from,
     final_answer,
 )
-from trl_grpo_ext.answers.find.phrases import concluding_list, has_listing_verb
+from trl_grpo_ext.answers.find.phrases import (
+    concluding_list,
+    described_items,
+    has_listing_verb,
+)
 from trl_grpo_ext.answers.read.spelling import strip_delimiters, without_text_commands
 from trl_grpo_ext.answers.verdicts import graded, unreadable, wrong
 from trl_grpo_ext.protocol import first_value, is_whole_number
@@ -56,7 +60,8 @@ class OverlapVerifier(AnswerVerifier[tuple[Items, ...]]):
 
     A list with an introduction counts without it: the bullets below a line with a colon, or the side of the last
     sentence's verb with the list, unless words such as "not" or "maybe" stand beside it. If an item of the gold has a
-    verb itself (`Life Is Beautiful`), introductions count as words of the first item.
+    verb itself (`Life Is Beautiful`), introductions count as words of the first item. Bullets with a description each,
+    "- **Red**: a warm colour", are also read without their descriptions.
 
     Args:
         column: The gold's column; by default `solution`, else `answer`.
@@ -159,7 +164,11 @@ class OverlapVerifier(AnswerVerifier[tuple[Items, ...]]):
         gold_chars = sum(len(item) + len(self.separator) for item in longest)
         if len(answer) > max(MAX_CHARS, 4 * gold_chars):
             return unreadable("answer_too_long")
-        readings = self._readings(self._list_of(answer, gold))
+        listed = self._list_of(answer, gold)
+        readings = list(self._readings(listed))
+        described = self._items([item for item, _ in described_items(_bare(listed))])
+        if described:
+            readings.append(described)
         if not readings:
             return unreadable("no_items")
         limit = self.max_items

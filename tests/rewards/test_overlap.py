@@ -181,6 +181,32 @@ def test_of_two_lists_around_a_verb_only_the_one_behind_counts() -> None:
     assert OverlapVerifier()([text] * 2, answer=golds) == [0.0, 1.0]
 
 
+@pytest.mark.parametrize(
+    "form",
+    [
+        "- **{}**: a colour",
+        "* **{}:** warm, or so they say",
+        "1. {} – seen in nature",
+        "- {} (a colour)",
+        "1. **{}**\n   - a colour\n   - a mood",
+    ],
+)
+def test_bullets_with_descriptions_count_as_their_items(form: str) -> None:
+    lines = [form.format(colour) for colour in COLOURS]
+    assert judge("\n".join(lines)).score == 1.0
+    assert judge("\n".join(lines[:2])).score == pytest.approx(0.8)
+    pink = form.format("pink")
+    assert judge("\n".join([*lines, pink])).score == pytest.approx(6 / 7)
+
+
+def test_bullets_stay_whole_without_descriptions_or_with_denied_items() -> None:
+    assert judge("- red: warm\n- green: cool\n- blue").score == pytest.approx(1 / 3)
+    assert judge("- red: yes\n- green: no\n- blue: maybe").score == 0.0
+    gold = ["red (warm)", "blue (cool)"]
+    assert judge("- red (warm)\n- blue (cool)", gold).score == 1.0
+    assert judge("- red (cool)\n- blue (warm)", gold).score == 0.0
+
+
 def test_a_gold_with_a_verb_of_its_own_is_no_introduction() -> None:
     gold = "Jaws, Life Is Beautiful"
     assert judge(gold, gold).score == 1.0

@@ -11,6 +11,7 @@ from trl_grpo_ext.answers.find.final_answer import FinalAnswer
 from trl_grpo_ext.answers.find.hedges import is_hedged
 from trl_grpo_ext.answers.find.last_sentence import BOLD, MAX_SAID, ending, said
 from trl_grpo_ext.answers.find.yes_no import YES_AND_NO
+from trl_grpo_ext.answers.read.moments import WHEN
 from trl_grpo_ext.answers.read.signal_words import (
     CONDITION,
     CONTRAST,
@@ -30,7 +31,7 @@ _GOLD = re.compile(rf"[^\W\d_]+(?:[ '’.-]{{1,2}}[^\W\d_]+){{0,{_MAX_GOLD_WORDS
 _CHANGED = any_of(CONDITION, CONTRAST, DENIAL, DOUBT, SEVERAL, TURN, WRONG, "except|than")
 _REASON = re.compile(r",?\s+(?:because|since)\b.*", re.IGNORECASE | re.DOTALL)
 # What adds no other answer: "(CO2)", "in 1813".
-_ADJUNCT = re.compile(r"\(\w+\)|\bin \d{4}\b", re.IGNORECASE)
+_ADJUNCT = re.compile(rf"\(\w+\)|{WHEN}", re.IGNORECASE)
 _WORD = re.compile(r"\w+")
 _HAS_WORD = re.compile(r"[^\W\d_]{3}")
 _SIGN = re.compile(r"[+/^=<>\\≤≥≠√](?=[\s$(]*\w)")
@@ -101,7 +102,11 @@ def _adds_only(sentence: str, gold: str, question: str) -> bool:
     written = re.compile(rf"\b{re.escape(gold.rstrip('.'))}\b", re.IGNORECASE)
     if len(written.findall(sentence)) != 1 or written.search(question):
         return False
-    rest = _ADJUNCT.sub("", _REASON.sub("", written.sub(" ", sentence)))
+    # The gold itself may be a time: "Halloween is in October."
+    plain = _ADJUNCT.sub(
+        lambda adjunct: adjunct[0] if written.search(adjunct[0]) else "", sentence
+    )
+    rest = _REASON.sub("", written.sub(" ", plain))
     # A letter or a name beside a sign is a formula: "a/4"
     if not _HAS_WORD.search(gold) or _SIGN.search(rest):
         return False

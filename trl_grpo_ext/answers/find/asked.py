@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from calendar import month_name
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -187,6 +188,10 @@ _RATIO_OF = re.compile(
     re.IGNORECASE,
 )
 _FOR_EVERY = re.compile(r"^(\d+(?:\s[a-z]+){1,2})\sfor every\s.*$")
+# "In what year", "Give the year"
+_PART_OF_DATE = re.compile(r"\b(?:what|which|the)\s+(year|month)\b", re.IGNORECASE)
+_YEAR = re.compile(r"[12]\d{3}")
+_MONTH = re.compile("|".join(month_name[1:]), re.IGNORECASE)
 _RATE = re.compile(r"(.{1,40}?)\s+per\s+([a-z]{2,20})")
 _RANK = re.compile(r"\b(?:first|second|third|fourth|fifth|last)\b", re.IGNORECASE)
 _ORDER = re.compile(
@@ -631,6 +636,7 @@ def with_question(
         return FinalAnswer(problem="no_answer")
     if _is_opposite(answer, golds, sentence, question):
         answer = f"-{answer}"
+    answer = _part_of_date(answer, golds, question or task_of(prompt))
     return replace(found, answers=(_asked_part(answer, golds, sentence, question),))
 
 
@@ -741,6 +747,17 @@ def _asked_part(answer: str, golds: Sequence[str], sentence: str, question: str)
             is_turned = 0 <= second < first
             return f"{other}:{one}" if is_turned else answer
     return answer
+
+
+def _part_of_date(answer: str, golds: Sequence[str], question: str) -> str:
+    """Return a date's year or month if the question asks for it and each gold is one; other answers unchanged."""
+    asked = _PART_OF_DATE.search(question)
+    told = read(answer).node if asked else None
+    if asked is None or not isinstance(told, Date) or told.is_open:
+        return answer
+    if asked[1].casefold() == "month":
+        return month_name[told.month] if all(map(_MONTH.fullmatch, golds)) else answer
+    return str(told.year) if told.year and all(map(_YEAR.fullmatch, golds)) else answer
 
 
 # Characters of an answer's end that may hold a rate.

@@ -51,13 +51,17 @@ MAX_LETTERS = 4
 MAX_NAME = 80
 
 _AMOUNT = r"(?<![\w.)])[-−]?\$?\d+(?:[.,/:]\d+)*%?(?!\w)"
-_VALUE = re.compile(rf"({_AMOUNT})(?:\s+([A-Za-z°]+(?:/[a-z]+)?))?")
+# cm, km/h, m²
+_UNIT = r"[A-Za-z°]+(?:/[a-z]+)?[²³]?"
+_VALUE = re.compile(rf"({_AMOUNT})(?:\s+({_UNIT}))?")
+# 54 cm^2
+_POWER = re.compile(rf"({_AMOUNT}\s+[A-Za-z]+)\^\{{?([23])\}}?(?![\w.])")
 # Words that are seldom units, though the table has them.
 _NO_UNITS = frozenset(("in", "a", "at", "as"))
 _NAME = r"[A-Za-z]\w*(?:-\w+)?(?:\s+[a-z]\w*(?:-\w+)?){0,3}?"
 _IS = r"(?:is|are|was|were|has|had|gets?|costs?|pays?|share is)"
 _NAMED = re.compile(
-    rf"(?:[Tt]he\s+)?({_NAME})(?:['’]s)?(?:\s+{_IS})?\s*(?:[:=]|-(?=\s))?\s*({_AMOUNT}(?:\s+[A-Za-z°]+){{0,3}})\.?"
+    rf"(?:[Tt]he\s+)?({_NAME})(?:['’]s)?(?:\s+{_IS})?\s*(?:[:=]|-(?=\s))?\s*({_AMOUNT}(?:\s+{_UNIT}){{0,3}})\.?"
 )
 _COUNTED = re.compile(
     rf"({_AMOUNT})\s+(?:(?:are|is|were|was)\s+)?([a-z]{{3,}}(?:\s+[a-z]+){{0,2}})\.?"
@@ -92,7 +96,7 @@ _CONNECTED = re.compile(
     r"(?:[:=]|\b(?:is\s+at|is|are|equals|of|at|on|was)\b)?\s*(?![:=])(\S.*)"
 )
 _PLAIN_AMOUNT = re.compile(r"[-−]?\d+(?:[./]\d+)?")
-_AMOUNT_ONLY = re.compile(rf"{_AMOUNT}(?:\s+[A-Za-z°]+){{0,3}}")
+_AMOUNT_ONLY = re.compile(rf"{_AMOUNT}(?:\s+{_UNIT}){{0,3}}")
 # Working before a result: the `15 - 10 =` of `y = 15 - 10 = 5`.
 _CHAIN = re.compile(r"=.*=")
 _WORKING = re.compile(r"(?<![\w.])[-−(\d$][-−+*/×÷(). \d$]*=\s*(?=[-−$\d])")
@@ -416,8 +420,8 @@ def in_order(gold: str, answer: str) -> str:
     Examples:
         >>> in_order("7 each, 5 left", "5 each, 7 left"), in_order("Ali 40, Bo 50", "40, 50")
         ('(7, 5)', '(40, 50)')
-        >>> in_order("x = 1, y = 2", "1, 2")
-        'x = 1, y = 2'
+        >>> in_order("x = 1, y = 2", "1, 2"), in_order("width 6 cm, area 9 cm²", "6 cm and 9 cm²")
+        ('x = 1, y = 2', '(6 cm, 9 cm²)')
     """
     parts = named_parts(gold)
     if not parts:
@@ -433,12 +437,21 @@ def in_order(gold: str, answer: str) -> str:
     are_formulas = any(not _AMOUNT_ONLY.fullmatch(part.value) for part in parts)
     # Of texts without a value, such as "y-intercept -3", the reader keeps the words alone.
     has_dropped = are_formulas or not items or any(map(_is_number, items))
+    # The reader takes the name of "width 6 cm" for a unit.
+    are_measured = not any(map(_is_of_letter, items)) and all(
+        part.before and any(map(str.isalpha, part.value)) for part in parts
+    )
     are_apart = bool(items) and all(isinstance(item, Quantity | Relation) for item in items)
     is_bare = not any(map(str.isalpha, without_text_commands(answer)))
     is_tuple = is_bare and (not are_apart or answer.startswith("("))
     # Values of letters are compared by the letters.
     are_lettered = any(map(_is_of_letter, items))
-    if has_dropped or is_tuple or (not are_lettered and _labels_all(answer, parts)):
+    if (
+        has_dropped
+        or are_measured
+        or is_tuple
+        or (not are_lettered and _labels_all(answer, parts))
+    ):
         return f"({', '.join(part.value for part in parts)})"
     return gold
 
@@ -552,7 +565,7 @@ def _read(clause: str, parts: Sequence[Part]) -> Clause:
             return Clause(text[:start], names, [value])
     for found in _VALUE.finditer(text):
         unit = found[2] or ""
-        has_unit = is_unit(unit.partition("/")[0]) and unit not in _NO_UNITS
+        has_unit = is_unit(unit.partition("/")[0].rstrip("²³")) and unit not in _NO_UNITS
         values.append(Value(*found.span(1), f"{found[1]} {unit}" if has_unit else found[1]))
     return Clause(text, sorted(names), values)
 
@@ -629,10 +642,15 @@ def _with_value(part: Part, value: str) -> str:
 
 
 def _plain(text: str) -> str:
-    """Write numbers in digits, and remove list marks, bold letters, asides and the delimiters of formulas."""
+    """Write numbers in digits, and remove list marks, bold letters, asides and the delimiters of formulas.
+
+    Powers of units are written as `cm²`.
+    """
     text = _MARKUP.sub(
         lambda mark: " " if mark[0].startswith("\\") else "", text.replace(r"\$", "$")
     )
     text = _FORMULA.sub(r"\1", _ITEM.sub("", text))
     text = _IN_BRACKETS.sub(lambda items: items[0].replace(" ", ""), text)
-    return in_digits(_ASIDE.sub("", _FRACTION.sub(r"\1/\2", without_text_commands(text))))
+    text = without_text_commands(text)
+    text = _POWER.sub(lambda unit: unit[1] + "²³"[int(unit[2]) - 2], text)
+    return in_digits(_ASIDE.sub("", _FRACTION.sub(r"\1/\2", text)))

@@ -13,12 +13,14 @@ from trl_grpo_ext.answers.find.asked import (
     is_opposed,
     question_of,
 )
+from trl_grpo_ext.answers.find.asked_values import stems
 from trl_grpo_ext.answers.find.final_answer import FinalAnswer, final_answer
 from trl_grpo_ext.answers.find.hedges import is_hedged
 from trl_grpo_ext.answers.find.last_sentence import ending, last_sentence, said
 from trl_grpo_ext.answers.find.named_values import GOES_ON, amount_size, named_parts
 from trl_grpo_ext.answers.find.phrases import (
     concluding_list,
+    described_items,
     formal,
     informal,
     is_open_list,
@@ -26,6 +28,7 @@ from trl_grpo_ext.answers.find.phrases import (
 from trl_grpo_ext.answers.find.values import last_value
 from trl_grpo_ext.answers.find.yes_no import YES_AND_NO
 from trl_grpo_ext.answers.read.answer import MAX_CHARS, read
+from trl_grpo_ext.answers.read.moments import WHEN
 from trl_grpo_ext.answers.read.number_words import in_digits
 from trl_grpo_ext.answers.read.signal_words import CONDITION, DENIAL, DOUBT, any_of
 from trl_grpo_ext.answers.read.spelling import without_text_commands
@@ -105,6 +108,8 @@ _TIED = re.compile(
 _NOT_OTHER = re.compile(
     r"(?:,\s+|\s\()(?:and\s+)?not\s+(?:the\s+)?[A-Z][^,;:()]{0,40}\)?[\s.!]*$"
 )
+# When it was, at a sentence's end: "by William Shakespeare around 1600".
+_DATED = re.compile(rf"(?<!\s),?\s+{WHEN}[\s.!*_]*$", re.IGNORECASE)
 _THAN = re.compile(r"\bthan\s+(?:\S+\s+){0,2}$")
 _REASONED = re.compile(r"(?<!and)(?<!,),?\s+(?:because|since)\s|,\s+as\s")
 # "so it is the faster one": what is concluded of the name before it.
@@ -115,6 +120,8 @@ _PRONOUN_CLAUSE = re.compile(
     re.IGNORECASE,
 )
 _LABELS = re.compile(r"\b[A-Z][A-Za-z]*")
+# A place in an order, which an item's description may tell.
+_PLACE = re.compile(r"\b(?:first|second|third|fourth|fifth|last|\d+(?:st|nd|rd|th))\b")
 _SUPERLATIVE = re.compile(r"\b(?:[a-z]{3,}est|most|least)\b")
 _RANKED = re.compile(
     r"\b(?:second|third|fourth|2nd|3rd|4th|next)[\s-](?:[a-z]+est|most|least)\b"
@@ -171,7 +178,8 @@ def with_listed_words(
 ) -> FinalAnswer:
     r"""Take a gold that lists words if the answer lists the same words, in whatever form.
 
-    The order of three and more words counts only if the question asks for one.
+    The order of three and more words counts only if the question asks for one. Items with a description are read
+    without it, too.
 
     Examples:
         >>> with_listed_words(said("red"), ["red, blue"], "Answer: red and blue").answers
@@ -184,7 +192,7 @@ def with_listed_words(
     lists = [gold for gold in golds if len(_wanted_words(gold)) > 1]
     if not lists or found.problem == "hedged":
         return found
-    items = _listed_words(_concluding_text(completion))
+    text = _concluding_text(completion)
     for gold in lists:
         wanted = _wanted_words(gold)
         has_order = (
@@ -192,9 +200,28 @@ def with_listed_words(
             or asks_for_order(prompt)
             or not set(YES_AND_NO).isdisjoint(wanted)
         )
-        if items == wanted or (not has_order and sorted(items) == sorted(wanted)):
+        readings = [_listed_words(text), _described_words(text, prompt, has_order)]
+        if not has_order:
+            wanted = sorted(wanted)
+            readings = [sorted(items) for items in readings]
+        if wanted in readings:
             return replace(said(gold), marks=found.marks or ("last_expression",))
     return found
+
+
+def _described_words(text: str, prompt: str, has_order: bool) -> list[str]:
+    """Return the items of a list with descriptions.
+
+    Where the order counts, the list is empty if the descriptions tell places or differ in the question's words: they
+    may say which item answers which part of the question.
+    """
+    items = described_items(text)
+    if has_order:
+        asked = stems(question_of(prompt))
+        told = {frozenset(stems(one) & asked) for _, one in items}
+        if len(told) > 1 or any(_PLACE.search(one) for _, one in items):
+            return []
+    return _listed_words("\n".join(item for item, _ in items))
 
 
 def _concluding_text(completion: str) -> str:
@@ -253,14 +280,20 @@ def _conclusion(found: FinalAnswer, text: str, name: str) -> str:
         marks = formal(text) or informal(text)
         content = marks[-1].content if marks else ""
         is_of_name = without_figure(content, name) != content
-        text = content if is_of_name else found.answers[0]
-    sentence = last_sentence(text, name)
+        text = content if is_of_name or ", but " in content else found.answers[0]
+    sentence = _without_quotes(last_sentence(text, name), name)
     if not sentence:
         return ""
     # Several names with figures are data: "Ann (14 s), Bob (13 s)".
     before = text.replace("**", "").rpartition(sentence)[0]
     has_others = _FIGURE.search(before) is not None
     return sentence if has_others else without_figure(sentence, name)
+
+
+def _without_quotes(sentence: str, name: str) -> str:
+    """Remove the quotes or italics around a name, as in `The word is "went."`."""
+    quoted = rf"(?<!\w)([\"'“‘*_])({re.escape(name)})([.,]?)[\"'”’*_](?!\w)"
+    return re.sub(quoted, r"\2\3", sentence, flags=re.IGNORECASE)
 
 
 def without_figure(text: str, name: str) -> str:
@@ -356,10 +389,12 @@ def names(sentence: str, name: str, prompt: str = "") -> bool:
 
 
 def _without_rest(sentence: str, name: re.Pattern[str]) -> str:
-    """Remove the names that follow a sentence's name in an order, a denied name, and the reason for the name."""
-    for beginning in (_FOLLOWED, _REASONED, _NOT_OTHER):
+    """Remove what follows a sentence's name: the time, the next names of an order, a denied name, and the reason."""
+    for beginning in (_DATED, _FOLLOWED, _REASONED, _NOT_OTHER):
         rest = beginning.search(sentence)
         if not rest or not name.search(sentence, 0, rest.start()):
+            continue
+        if beginning is _DATED and _DENIED.search(rest[0].replace("May", "")):
             continue
         if beginning is not _NOT_OTHER or not name.search(rest[0]):
             sentence = sentence[: rest.start()]

@@ -8,7 +8,7 @@ Each rule takes time linear in the length of the text: the search after a mark s
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from trl_grpo_ext.answers.find.marks import BESIDE, Mark
 from trl_grpo_ext.answers.read.signal_words import (
@@ -108,6 +108,25 @@ _OPEN_LIST = any_of(
 )
 # Words by which a sentence about a list changes it.
 _CHANGES_LIST = any_of(f"{TURN}|only|also|first|last|plus|add\\w*|too|besides|another|more")
+# An item's bullet or number, and its head before a description: "**Red**: warm", "Red - warm", "Red (warm)".
+_BULLET = re.compile(r"(\s*)(?:[-*•‣]|\(?\d{1,3}[.)])\s+")
+_BOLD_HEAD = re.compile(
+    r"(\*\*|__)(?P<head>[^*_]{1,80}?):?\1(?P<sign>\s*):?\s*(?P<told>.*)"
+)
+_HEAD = re.compile(
+    r"\*?(?P<head>[^*:()]{1,80}?)\*?(?P<sign>:(?=\s)|\s[-–—]{1,2}(?=\s)|—|\s\((?=[^()]*\)\W*$))\s*(?P<told>.*)"
+)
+# What makes an item's description a verdict on the item: "no", "not a colour", "maybe", "or blue".
+_OPENS_VERDICT = re.compile(
+    r"\s*(?:[/&]|,\s*\*\*)|\W*(?:(?:this|that|it|which)\s+)?(?:(?:is|are|was|were|has|have)\s+)?"
+    rf"(?:not|never|nor|(?:no|neither)(?!\s\w)|(?:is|are|was|were)n['’]t|or|and|also|either|except|unsure|(?:un)?likely"
+    rf"|presumably|{DOUBT}|{CONDITION}|{CONTRAST})\b",
+    re.IGNORECASE,
+)
+_HAS_VERDICT = any_of(
+    f"{WRONG}|{GUESS}|{TURN}|not sure|unsure",
+    r"exclud\w+|reject\w+|eliminat\w+|discard\w+|ruled out",
+)
 _WORD = re.compile(r"[^\W\d_]{2,}")
 _BOLD = re.compile(r"\*\*([^*\n]{1,200})\*\*")
 # A continuation after bold letters: more answers, a unit, or the rest of a formula.
@@ -325,6 +344,65 @@ def concluding_list(text: str) -> str:
 def is_open_list(beside: str) -> bool:
     """Check whether the words beside a list deny or doubt it."""
     return _OPEN_LIST.search(beside) is not None
+
+
+def described_items(listed: str) -> list[tuple[str, str]]:
+    r"""Return the items of a bulleted list whose items all have a description of one form, each with its description.
+
+    An item stands in bold letters, or before a colon, a dash or a bracket. Lines with a deeper bullet describe the item
+    above. Empty for other lists, and if a description denies or doubts its item.
+
+    Examples:
+        >>> described_items("- Red: warm\n- Blue: cool"), described_items("1. **Red** (warm)\n2. **Blue** - cool")
+        ([('Red', 'warm'), ('Blue', 'cool')], [('Red', '(warm)'), ('Blue', '- cool')])
+        >>> described_items("- Red: warm\n- Blue"), described_items("- Red: yes\n- Blue: no")
+        ([], [])
+    """
+    items = _items_with_notes(listed)
+    described = _split_items(items, _BOLD_HEAD) or _split_items(items, _HEAD) or items
+    is_open = any(_is_verdict(told) for _, told in described)
+    return [] if is_open else described
+
+
+def _split_items(
+    items: Sequence[tuple[str, str]], form: re.Pattern[str]
+) -> list[tuple[str, str]]:
+    """Split each item into its head and its description; empty unless all items have the form and one sign."""
+    found = [(form.match(item), notes) for item, notes in items]
+    described = [
+        (head["head"].strip(), f"{head['told']} {notes}".strip())
+        for head, notes in found
+        if head
+    ]
+    signs = {head["sign"].strip() for head, _ in found if head}
+    return described if len(described) == len(items) and len(signs) == 1 else []
+
+
+def _items_with_notes(listed: str) -> list[tuple[str, str]]:
+    """Return a bulleted list's items, each with the text below it that has deeper bullets; empty for other texts."""
+    lines = [line for line in listed.rstrip().split("\n") if line.strip()]
+    bullets = [_BULLET.match(line) for line in lines]
+    if len(lines) < 2 or not all(bullets):
+        return []
+    # The first line may have lost its indentation.
+    depths = [0, *(len(bullet[1]) for bullet in bullets[1:] if bullet)]
+    outer = min(depths[1:])
+    items: list[tuple[str, str]] = []
+    for line, depth in zip(lines, depths, strict=True):
+        said = _BULLET.sub("", line, count=1).strip()
+        if depth <= outer:
+            items.append((said, ""))
+        else:
+            item, notes = items[-1]
+            items[-1] = (item, f"{notes} {said}")
+    return items
+
+
+def _is_verdict(told: str) -> bool:
+    """Check whether an item's description is empty, or denies or doubts the item."""
+    if not any(map(str.isalnum, told)) or "?" in told:
+        return True
+    return bool(_OPENS_VERDICT.match(told) or _HAS_VERDICT.search(told))
 
 
 def has_listing_verb(text: str) -> bool:

@@ -29,6 +29,17 @@ DATE = (
     rf"\b{_MONTH}\s+(?:the\s+)?{_DAY}(?:,?\s+{_YEAR})?|(?<!\d){_DAY}\s+(?:of\s+)?{_MONTH}(?:,?\s+{_YEAR})?"
     r"|(?<!\d)\d{4}-\d{2}-\d{2}(?!\d)|(?<![\d/])\d{1,2}/\d{1,2}/\d{4}(?![\d/])"
 )
+# A year, a decade, a century, a month or a date, and a phrase of time: "around 1600", "in the early 16th century", also
+# with the occasion at a sentence's end: "on July 20, 1969, during the mission".
+_POINT = (
+    rf"(?:{DATE}|(?:{_MONTH}\s+)?[12]\d{{3}}s?(?!\d)|\d{{1,2}}(?:st|nd|rd|th)[\s-]centur(?:y|ies)\b"
+    rf"|{_MONTH}(?:\s+\d{{1,2}}\b)?)"
+)
+WHEN = (
+    r"\b(?:in|on|around|about|circa|between|from|during|by|since|at)\s+"
+    r"(?:(?:the|early|late|mid|middle|beginning|start|end|turn|of|year|years|spring|summer|autumn|fall|winter)[\s-]+){0,5}"
+    rf"{_POINT}(?:\s*(?:and|to|until|till|[-–])\s*{_POINT})?(?:,\s+(?:during|in|at|as)\s[^,;:()?]{{1,60}}$)?"
+)
 _TIME = re.compile(
     rf"(?:at )?(?P<hour>[01]?\d|2[0-3])(?::(?P<minute>[0-5]\d)(?::(?P<second>[0-5]\d))?)?\s*(?P<half>{_HALF})?",
     re.IGNORECASE,
