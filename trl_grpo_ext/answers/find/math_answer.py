@@ -7,7 +7,6 @@ from typing import Literal, get_args
 
 from trl_grpo_ext.answers.find.final_answer import AnswerFrom, FinalAnswer, final_answer
 from trl_grpo_ext.answers.find.hedges import is_hedged
-from trl_grpo_ext.answers.find.remarks import box_told_once, told_once
 from trl_grpo_ext.answers.find.sentences import (
     is_paragraph,
     is_sentence,
@@ -22,7 +21,11 @@ from trl_grpo_ext.answers.read.spelling import restored, strip_delimiters
 from trl_grpo_ext.answers.read.tree import Number, Opaque
 from trl_grpo_ext.answers.read.units import is_unit
 from trl_grpo_ext.answers.steps import last_step, with_bullets
-from trl_grpo_ext.answers.told_twice import without_other_unit
+from trl_grpo_ext.answers.told_twice import (
+    box_told_once,
+    told_once,
+    without_other_unit,
+)
 from trl_grpo_ext.support.text import did_you_mean
 
 Mode = Literal[

@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import re
-from fractions import Fraction
-from typing import NamedTuple
 
 from trl_grpo_ext.answers.find.hedges import is_hedged
-from trl_grpo_ext.answers.read.answer import read
 from trl_grpo_ext.answers.read.signal_words import THEREFORE, TURN, WRONG
-from trl_grpo_ext.answers.read.tree import Apply, Number, Quantity, Relation
-from trl_grpo_ext.answers.read.units import NONE, is_unit, unit
-from trl_grpo_ext.answers.told_twice import without_other_unit
+from trl_grpo_ext.answers.told_twice import told_once
 
 _BEGUN = re.compile(
     r"\W*(?:(?:to|let['’]?s|let us|let me|we can|you can|as an?|now|please|just|also|by|quick|final|sanity)\s+){0,3}"
@@ -94,28 +89,6 @@ _TO_PLACES = re.compile(
     r"|(?:\d+|one)\s(?:decimals|decimal places?|significant (?:figures?|digits?)))\)?[\s.!*]*$",
     re.IGNORECASE,
 )
-# A plain amount, or a formula: 13/52, 25%, $\\frac{1}{4}$
-_AMOUNT = (
-    r"(?:\$?\d[\d,]*(?:\.\d+)?(?:\s?[:/]\s?\d+|\s(?:out of|in)\s\d+)?(?:\\?%|\s?percent\b)?(?![$\\\d])"
-    r"|\$[^$\n]{1,40}\$(?!\d)|\\\([^\n]{1,40}?\\\)|\\[dt]?frac(?:\{\d+\}\{\d+\}|\d\d))"
-)
-_UNIT = r"(?:\s(?:of an? )?([a-z]+)\b)?"
-_OR = re.compile(
-    rf"(?<![\w.])({_AMOUNT}){_UNIT}"
-    rf"(?:,?\s+or\s+(?:about\s+|just\s+|simply\s+)?|,\s+(?={_AMOUNT},?\s+or\s))({_AMOUNT}){_UNIT}(?![\w.]*\d)",
-    re.IGNORECASE,
-)
-# Three forms of an amount, "1/2, 0.5, or 50%", are told once after two steps.
-_MAX_FORMS = 3
-# 8.5 kg (8500 g)
-_OR_BRACKETED = re.compile(
-    rf"(?<![\w.])({_AMOUNT}){_UNIT}\s+\((?:or\s+|=\s*|i\.e\.,?\s+|that is,?\s+)?({_AMOUNT}){_UNIT}\)",
-    re.IGNORECASE,
-)
-_BOX_OR = re.compile(
-    rf"\\boxed\{{((?:[^{{}}]|\{{[^{{}}]*\}})*)\}}\$?(,?\s+\(?or\s+({_AMOUNT})\)?)"
-)
-_OUT_OF = re.compile(r"\s(?:out of|in)\s", re.IGNORECASE)
 # Questions for the least or the largest number, which "at least 5" or "at most 5" answers.
 _ASKS_LEAST = re.compile(
     r"\b(?:minimum|least|fewest|smallest|lowest)\b|\bhow many\b.*\b(?:need\w*|requir\w+|must|have to|necessary)\b",
@@ -187,42 +160,6 @@ def without_asked_denial(line: str, question: str) -> str:
     return line[: told.start()] + " " + line[told.start(1) :]
 
 
-def told_once(line: str) -> str:
-    """Keep one form of an amount that a line tells twice.
-
-    The last of two equal forms is kept, or the exact form before a rounded one.
-
-    Examples:
-        >>> told_once("That is 13 out of 52, or 1/4."), told_once("It takes 90 minutes, or 1.5 hours.")
-        ('That is 1/4.', 'It takes 1.5 hours.')
-        >>> told_once("It is 2/3, or 66.7%."), told_once("It is 1/4, or 1/3.")
-        ('It is 2/3.', 'It is 1/4, or 1/3.')
-        >>> told_once("It is $1/2$, 0.5, or 50%."), told_once("It weighs 8.5 kg (8500 g).")
-        ('It is 50%.', 'It weighs 8.5 kg.')
-    """
-    if "(" in line:
-        line = _OR_BRACKETED.sub(_before_bracket, line)
-    if " or " in line:
-        for _ in range(_MAX_FORMS - 1):
-            line = _OR.sub(_last_form, line)
-    return without_other_unit(line)
-
-
-def box_told_once(text: str) -> str:
-    r"""Remove an amount behind a text's last box, if the amount is only another form of the box's.
-
-    Examples:
-        >>> box_told_once(r"\boxed{13/52}, or 1/4"), box_told_once(r"\boxed{1/4}, or 1/3")
-        ('\\boxed{13/52}', '\\boxed{1/4}, or 1/3')
-    """
-    either = _BOX_OR.match(text, max(text.rfind("\\boxed"), 0))
-    if either is None:
-        return text
-    first, last = _size(either[1], None), _size(either[3], None)
-    is_same = first is not None and last is not None and first.value == last.value
-    return text[: either.start(2)] + text[either.end(2) :] if is_same else text
-
-
 def without_aside(sentence: str) -> str:
     """Remove a sentence's closing bracket or reason if the text before contains a digit.
 
@@ -254,61 +191,6 @@ def without_additions(text: str) -> str:
     for addition in (_RATE, _RESTRICTED, _APPROXIMATED, _TO_PLACES):
         text = addition.sub("", text)
     return text
-
-
-def _last_form(either: re.Match[str]) -> str:
-    """Return the second of two equal amounts, or an exact amount before its rounded value; else the whole text."""
-    first, last = _size(either[1], either[2]), _size(either[3], either[4])
-    counts_things = either[2] is not None and not is_unit(either[2])
-    if counts_things or first is None or last is None or first.measures != last.measures:
-        return either[0]
-    if first.value == last.value:
-        return f"{either[3]} {either[4]}" if either[4] else either[3]
-    # Halves are rounded up: 1/8 is 0.13, not 0.12.
-    is_rounded = not first.step and -last.step <= 2 * (first.value - last.value) < last.step
-    return either[1] if is_rounded else either[0]
-
-
-def _before_bracket(either: re.Match[str]) -> str:
-    """Return the amount before a bracket with an equal amount; else the whole text."""
-    first, last = _size(either[1], either[2]), _size(either[3], either[4])
-    is_same = first is not None and last is not None and first[:2] == last[:2]
-    return either[0][: either[0].index("(")].rstrip() if is_same else either[0]
-
-
-class Size(NamedTuple):
-    """An amount as a number of its measures' first units.
-
-    Attributes:
-        value: The number; a percentage or a ratio becomes a fraction.
-        measures: The unit's measures; empty without a unit.
-        step: The value of the last written place of a decimal or a percentage; 0 for other amounts.
-    """
-
-    value: Fraction
-    measures: tuple[tuple[str, int], ...]
-    step: Fraction
-
-
-def _size(amount: str, word: str | None) -> Size | None:
-    """Return the size of an amount with the word behind it; None if either is unknown: `13/52`, `90 minutes`."""
-    node = read(_OUT_OF.sub("/", amount)).node
-    of = unit(word) if word and is_unit(word) else NONE
-    if isinstance(node, Relation):
-        node = node.sides[-1]
-    match node:
-        case Quantity(inner, own):
-            node, of = inner, own
-    match node:
-        case Number(value, places):
-            step = Fraction(1, 10**places) if places else Fraction(0)
-        case Apply("%", (Number(share, places),)):
-            value, step = share / 100, Fraction(1, 10 ** ((places or 0) + 2))
-        case Apply("ratio", (Number(above), Number(below))) if below:
-            value, step = above / below, Fraction(0)
-        case _:
-            return None
-    return Size(value * of.factor, of.measures, step * of.factor)
 
 
 def _is_reason(sentence: str, before: str) -> bool:

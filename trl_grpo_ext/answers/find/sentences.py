@@ -12,7 +12,6 @@ from trl_grpo_ext.answers.find.hedges import doubted_before, is_hedged, is_refus
 from trl_grpo_ext.answers.find.rejections import only_rejects
 from trl_grpo_ext.answers.find.remarks import (
     restated,
-    told_once,
     without_additions,
     without_aside,
     without_asked_denial,
@@ -63,6 +62,7 @@ from trl_grpo_ext.answers.steps import (
     list_items,
     with_last_rows,
 )
+from trl_grpo_ext.answers.told_twice import told_once
 
 # Characters at the end of an unmarked completion that are searched for its answer.
 MAX_TAIL_CHARS = 1_000
