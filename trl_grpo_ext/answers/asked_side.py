@@ -3,8 +3,9 @@ r"""Choose the asked side of a comparison: 2/3 of "2/3 > 3/5" to the question "W
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
-from trl_grpo_ext.answers.find.asked import OPPOSITES, question_of
+from trl_grpo_ext.answers.find.asked import OPPOSITES, is_opposed, question_of
 from trl_grpo_ext.answers.find.final_answer import FinalAnswer
 from trl_grpo_ext.answers.find.hedges import is_hedged
 from trl_grpo_ext.answers.find.last_sentence import (
@@ -14,6 +15,7 @@ from trl_grpo_ext.answers.find.last_sentence import (
     said,
 )
 from trl_grpo_ext.answers.find.rejections import only_rejects
+from trl_grpo_ext.answers.read.signal_words import CONDITION, DENIAL, DOUBT, any_of
 
 _MORE, _LESS = OPPOSITES[0]
 _ASKS = re.compile(
@@ -28,27 +30,80 @@ _COMPARED = re.compile(
     re.IGNORECASE,
 )
 _DIGITS = re.compile(r"\d+")
+_ASKS_WHICH = re.compile(r"\b(?:which|what)\s+([a-z]+)\b", re.IGNORECASE)
+_COMPARES = re.compile(r"\b(?:more|less|fewer|worse|[a-z]{2,}er)\b", re.IGNORECASE)
+_THAN = re.compile(r"\b(?:than|compared (?:to|with))\b", re.IGNORECASE)
+_DENIED = any_of(DENIAL, DOUBT, CONDITION)
+_BRACKET = re.compile(r"\([^()]*\)")
+_NUMBERED = re.compile(r"\b([A-Za-z]+)\s(\d{1,4})\b(?![.,]?\d)")
 
 
-def with_asked_side(found: FinalAnswer, completion: str, prompt: str) -> FinalAnswer:
+def with_asked_side(
+    found: FinalAnswer, golds: Sequence[str], completion: str, prompt: str
+) -> FinalAnswer:
     """Replace an answer by the asked side of the comparison that the last sentence concludes with.
 
     Examples:
-        >>> with_asked_side(FinalAnswer(problem="no_answer"), "So 3/5 < 2/3.", "Which is larger, 2/3 or 3/5?").answers
+        >>> asked = "Which is larger, 2/3 or 3/5?"
+        >>> with_asked_side(FinalAnswer(problem="no_answer"), ["2/3"], "So 3/5 < 2/3.", asked).answers
         ('2/3',)
-        >>> with_asked_side(said("3/5"), "$2/3$ is larger than $3/5$.", "Which is larger, 2/3 or 3/5?").answers
+        >>> with_asked_side(said("3/5"), ["2/3"], "$2/3$ is larger than $3/5$.", asked).answers
         ('2/3',)
+        >>> asked = "Bus 1 takes 9 minutes, bus 2 takes 8. Which bus is faster?"
+        >>> with_asked_side(said("1"), ["2"], "Bus 2 is faster than bus 1.", asked).answers
+        ('2',)
     """
-    asked = _ASKS.search(question_of(prompt))
-    if asked is None or {*found.marks} & {"boxed", "answer_tag"}:
+    question = question_of(prompt)
+    if {*found.marks} & {"boxed", "answer_tag"} or not _ASKS_WHICH.search(question):
         return found
     sentence = last_sentence(ending(completion)[-MAX_SAID:])
-    compared = _COMPARED.fullmatch(sentence)
-    if compared is None or is_hedged(sentence) or only_rejects(sentence, ""):
+    if is_hedged(sentence) or only_rejects(sentence, ""):
         return found
+    side = _asked_number(sentence, question, prompt) or _asked_thing(
+        sentence, golds, question, prompt
+    )
+    return said(side) if side else found
+
+
+def _asked_number(sentence: str, question: str, prompt: str) -> str:
+    """Return the asked side of a comparison of two numbers of the prompt; empty if the sentence makes none."""
+    asked = _ASKS.search(question)
+    compared = _COMPARED.fullmatch(sentence) if asked else None
+    if asked is None or compared is None:
+        return ""
     is_first = bool(compared["more"] or compared["above"]) == bool(asked["more"])
     other = compared["than"] or compared["second"]
     side = compared["first"] if is_first else other
-    if not side or not {*_DIGITS.findall(side)} <= {*_DIGITS.findall(prompt)}:
-        return found
-    return said(side)
+    is_of_prompt = {*_DIGITS.findall(side or "")} <= {*_DIGITS.findall(prompt)}
+    return side if side and is_of_prompt else ""
+
+
+def _asked_thing(sentence: str, golds: Sequence[str], question: str, prompt: str) -> str:
+    """Return the asked one of two numbered things, such as `Machine 2`, in the gold's form; empty for other sentences.
+
+    Years are such things, too: "Sales were higher in 2022 than in 2021."
+    """
+    plain = _BRACKET.sub("", sentence)
+    told = list(_NUMBERED.finditer(plain))
+    if len(told) != 2 or len(_DIGITS.findall(plain)) != 2:
+        return ""
+    first, second = told
+    label = first[1].casefold()
+    kinds = {kind.casefold() for kind in _ASKS_WHICH.findall(question)}
+    is_year = label == "in" and "year" in kinds
+    named = ("" if is_year else label + " ") + "{}"
+    known = prompt.casefold()
+    if (
+        second[1].casefold() != label
+        or not (is_year or label in kinds)
+        or not all(named.format(each[2]) in known for each in told)
+        or not _COMPARES.search(plain)
+        or not _THAN.search(plain, first.end(), second.start())
+        or _DENIED.search(plain)
+    ):
+        return ""
+    number = (second if is_opposed(question, plain) else first)[2]
+    for gold in golds:
+        if gold.casefold() == named.format(number):
+            return gold
+    return number

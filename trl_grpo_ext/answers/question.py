@@ -259,7 +259,7 @@ def _found(
         found = with_known_golds(found, golds, whole, prompt)
         found = with_asked_thing(found, golds, whole, prompt)
         found = with_question(found, golds, said, prompt)
-        found = with_asked_side(found, whole, prompt)
+        found = with_asked_side(found, golds, whole, prompt)
         found = with_asked_words(found, golds, whole, prompt)
     return found
 

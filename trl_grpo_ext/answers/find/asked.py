@@ -63,6 +63,11 @@ _GIVEN_AMOUNT = re.compile(
     rf"([$€£]\s?)?(?<![\d.,])({_NUMBER.pattern})(\^\{{?\\circ|°(?![CF])|[\s-]{{0,2}}{_UNIT_BEHIND})?",
     re.IGNORECASE,
 )
+# "2 3/4 hours", "1 hour and 45 minutes"
+_GIVEN_PARTS = re.compile(
+    rf"(?<![\d.,/])\d+(?:\s\d+/\d+)?\s{_UNIT_BEHIND}(?:,?\s(?:and\s)?\d+\s{_UNIT_BEHIND})?",
+    re.IGNORECASE,
+)
 # Names with another meaning: degrees of an angle or of a temperature, pounds of weight or of money.
 _NAMESAKES = (
     {unit("deg"), unit("celsius")},
@@ -137,9 +142,12 @@ _ASKS_PERCENTAGE = re.compile(
 )
 _PENCE = re.compile(r"\b(?:pence|penny)\b|\d\s?p\b", re.IGNORECASE)
 _POUNDS = re.compile(r"(?<!\\)\bpounds?\b(?:\s+sterling\b)?", re.IGNORECASE)
-# How many dozen, in millions
+# How many dozen, how many quarters, in millions
 _SCALE = "|".join(SCALES)
-_ASKED_SCALE = re.compile(rf"\bhow many ({_SCALE})s?\b|\bin ({_SCALE})s\b", re.IGNORECASE)
+_PARTS = "halves|(?:third|quarter|fourth|fifth|sixth|eighth|tenth|twelfth|hundredth)(?=s)"
+_ASKED_SCALE = re.compile(
+    rf"\bhow many ({_SCALE}|{_PARTS})s?\b|\bin ({_SCALE})s\b", re.IGNORECASE
+)
 _AGE = re.compile(
     r"\bhow old\b|\bwhat\s+(?:is|was|will be)\s+(?:\w+['’]s|his|her|their|the)\s+(?:\w+\s+)?age\b",
     re.IGNORECASE,
@@ -381,6 +389,8 @@ def in_asked_scale(text: str, golds: Iterable[str], prompt: str) -> str:
         ['25', '24 dozen', '25 hundred']
         >>> in_asked_scale("$2.5 million", ["2.5"], "What is the profit, in millions of dollars?")
         '$2.5'
+        >>> in_asked_scale("She needs 19 quarters.", ["19"], "How many quarters make $4.75?")
+        'She needs 19.'
     """
     scale = _asked_scale(prompt)
     if not scale:
@@ -428,6 +438,8 @@ def _known_amounts(prompt: str) -> frozenset[object]:
             known.add(_size_in_unit(read(sign + number).node))
         if behind:
             known.add(_size_in_unit(read(number + behind.replace("-", " ")).node))
+    for found in _GIVEN_PARTS.finditer(text):
+        known.add(_size_in_unit(read(found[0]).node))
     return frozenset(known)
 
 
@@ -508,17 +520,20 @@ def is_given_amount(answer: str, gold: str, prompt: str) -> bool:
         True
     """
     given = read(answer).node
+    is_alone = not isinstance(given, Relation)
     if isinstance(given, Relation):
         given = given.sides[-1]
     told = numbers(in_digits(answer))
     if not isinstance(given, Quantity) or not told or told == numbers(gold):
         return False
-    if not _sizes(known_numbers(prompt)).issuperset(_sizes(told)):
-        return False
     if not asked_unit(given.unit, prompt, is_whole=gold.isdigit()):
         return False
-    # "5 feet 8 inches" has two numbers of the prompt.
-    return len(told) > 1 or _size_in_unit(given) in _known_amounts(prompt) - {None}
+    has_known_numbers = _sizes(known_numbers(prompt)).issuperset(_sizes(told))
+    is_known = _size_in_unit(given) in _known_amounts(prompt) - {None}
+    # "5 feet 8 inches" has two numbers of the prompt; 2.75 hours are its 2 3/4 hours.
+    return (has_known_numbers and len(told) > 1) or (
+        is_known and (is_alone or has_known_numbers)
+    )
 
 
 def numbers(text: str) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import takewhile
 
 from trl_grpo_ext.answers.find.asked import OF_REST, question_of
 from trl_grpo_ext.answers.find.asked_values import stems
@@ -12,6 +13,7 @@ from trl_grpo_ext.answers.find.conclusions import Span, conclusion
 from trl_grpo_ext.answers.find.final_answer import FinalAnswer, after_thinking
 from trl_grpo_ext.answers.find.hedges import is_hedged
 from trl_grpo_ext.answers.find.last_sentence import (
+    BOLD,
     MAX_SAID,
     ending,
     last_sentence,
@@ -28,13 +30,20 @@ from trl_grpo_ext.answers.find.names import (
     without_figure,
 )
 from trl_grpo_ext.answers.find.options import with_letter, with_option_texts
+from trl_grpo_ext.answers.find.phrases import is_open_list
 from trl_grpo_ext.answers.find.sentences import MAX_PROMPT, without_repeated
 from trl_grpo_ext.answers.find.values import last_value, listed_values, said_values
 from trl_grpo_ext.answers.find.yes_no import with_leading_yes_or_no, with_yes_or_no
 from trl_grpo_ext.answers.read.answer import read
 from trl_grpo_ext.answers.read.number_words import in_digits
 from trl_grpo_ext.answers.read.outcomes import outcome_of
-from trl_grpo_ext.answers.read.signal_words import CONTRAST, DENIAL, TURN, any_of
+from trl_grpo_ext.answers.read.signal_words import (
+    CONTRAST,
+    DENIAL,
+    DOUBT,
+    TURN,
+    any_of,
+)
 from trl_grpo_ext.answers.read.spelling import without_text_commands
 from trl_grpo_ext.answers.read.tree import (
     Apply,
@@ -61,6 +70,11 @@ _OF_COMMAS = re.compile(
 # The repeated name of "either x is 0 or x is 5".
 _OR_NAMED = re.compile(r"\s+or\s+[a-z]\s+(?:is|equals)\s+")
 _NAMED = re.compile(r"\b([A-Za-z])\s*=\s*(?=[-−\d])")
+_BULLET = re.compile(r"\s*(?:[-*•]|\d{1,2}[.)])\s+(?=\S)")
+# "2/5 * 60 = " before its result
+_CALCULATION = re.compile(
+    r"(?<![\w.,)])[\d($](?=[^=]{0,40}[-−+*/×÷(])[\d.,()$\s*/×÷+−-]{1,60}(?<=[\d)])\s?=\s?(?=\$?\d)"
+)
 # Words that tell the ends of a range, the lower end first.
 _LOW_TO_HIGH = re.compile(
     r"\b(?:from|between|(?:at )?(?:the )?(?:least|lowest|minimum|smallest)|no less than)\b.*\d.*"
@@ -97,6 +111,7 @@ _BEHIND = re.compile(
     r"|that|the|this|to|total|was|when|where|which|while|with)\b)((?:[^\W\d_]+\s?){1,3})"
 )
 _ENDS_LINE = re.compile(r"[\s$.,;*)\\\]]*(?:\n|$)")
+_DOUBTED = any_of(DOUBT)
 _CORRECTED = any_of(TURN, CONTRAST, DENIAL, r"check|correct\w*")
 # A name or a month that does not begin the sentence.
 _BEFORE = re.compile(r"(?<=[\w,]\s)([A-Z][a-z]+)\s[*$(]{0,3}$")
@@ -164,18 +179,14 @@ def _with_all_values(
     found: FinalAnswer, golds: Sequence[str], completion: str, prompt: str
 ) -> FinalAnswer:
     """Take a sentence's values in order if a gold has equally many: `Ann gets $10 and Ben gets $20`."""
-    sizes = set()
-    for gold in golds:
-        node = read(gold).node
-        if isinstance(node, Collection) and _is_list(node):
-            sizes.add(len(node.items))
+    sizes = _list_sizes(golds)
     is_open = found.problem == "hedged" or "whole_text" in found.marks
     if not sizes or is_open:
         return found
     known = in_digits(prompt[-MAX_PROMPT:])
     if any(_SEVERAL.search(answer) and answer not in known for answer in found.answers):
         return found
-    sentence = in_digits(last_sentence(ending(completion)))
+    sentence = _worked_out(last_sentence(ending(completion)))
     runs = []
     for run in listed_values(sentence):
         if len(run) in sizes and not _SEVERAL.search(run[0]):
@@ -189,12 +200,40 @@ def _with_all_values(
     is_denied = _DENIES_FIRST.match(sentence) is not None
     if len(values) not in sizes or is_hedged(sentence) or is_denied:
         return found
+    if "emphasised" in found.marks and _DOUBTED.search(sentence):
+        return found
     sentence_names = _NAMED.findall(sentence)
     is_of_one_name = len(sentence_names) == len(values) and len(set(sentence_names)) == 1
     if is_of_one_name or all("=" in value for value in values):
         return said(", ".join(values))
     amounts = [value.strip("$") for value in values]
     return said(f"({', '.join(amounts)})")
+
+
+def _with_item_values(
+    found: FinalAnswer, golds: Sequence[str], completion: str, prompt: str
+) -> FinalAnswer:
+    """Take the values of a closing list in order, one of each item: "- Ann gets $10" and "- Ben gets $20"."""
+    sizes = _list_sizes(golds)
+    if not sizes:
+        return found
+    lines = BOLD.sub("", ending(completion)[-MAX_SAID:]).strip().splitlines()
+    items = [_BULLET.sub("", line) for line in takewhile(_BULLET.match, reversed(lines))]
+    before = "".join(lines[: -len(items)][-1:])
+    if len(items) not in sizes or any(map(is_hedged, items)) or is_open_list(before):
+        return found
+    values = []
+    for item in reversed(items):
+        told = said_values(_worked_out(item))
+        if len(told) != 1 or _DENIES_FIRST.match(item):
+            return found
+        values.append(told[0].strip("$"))
+    return said(f"({', '.join(values)})")
+
+
+def _worked_out(text: str) -> str:
+    """Remove the calculations before their results: `Ann gets 24` for "Ann gets 2/5 * 60 = 24"."""
+    return _CALCULATION.sub("", in_digits(text))
 
 
 def _with_range(
@@ -283,17 +322,32 @@ def _with_outcome(
 
 _RULES_OF_MARKED = (_with_outcome, with_named_values, with_labelled_lines, with_name)
 # A sentence in bold letters may say yes or no in words.
-_RULES_OF_EMPHASISED = (with_yes_or_no, *_RULES_OF_MARKED)
+_RULES_OF_EMPHASISED = (
+    with_yes_or_no,
+    *_RULES_OF_MARKED,
+    _with_all_values,
+    _with_item_values,
+)
 _RULES = (
     with_letter,
-    *_RULES_OF_EMPHASISED,
+    with_yes_or_no,
+    *_RULES_OF_MARKED,
     _with_alternatives,
     _with_range,
     _with_remainder,
     _with_all_values,
+    _with_item_values,
     _with_rank,
     _with_zero,
 )
+
+
+def _list_sizes(golds: Sequence[str]) -> set[int]:
+    """Return the numbers of values of the golds that list several."""
+    nodes = [read(gold).node for gold in golds]
+    return {
+        len(node.items) for node in nodes if isinstance(node, Collection) and _is_list(node)
+    }
 
 
 def _is_list(node: Collection) -> bool:

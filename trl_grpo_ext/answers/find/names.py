@@ -48,6 +48,10 @@ _FIGURE = re.compile(
     r"(?<=[\w*])(?:\s*\(|\*{0,2}\s+[-–—]\s+|\*{0,2}:\*{0,2}\s+)[^\w\s()]{0,2}\d(?![^()\n]{0,40}(?:=|\b(?:or|not|vs)\b|[A-Z][a-z]))"
     r"[^()\n]{0,40}\)?[\s.!;*•-]*\Z"
 )
+# "Shop B ($3) is cheaper than shop A ($4)"
+_FIGURES_COMPARED = re.compile(
+    r"(?<=\w)\s\([^\w\s()]{0,2}\d[^()]{0,40}\)(?=[^()]*\bthan\b|[\s.!*]*\Z)"
+)
 _DENIED = any_of(DENIAL, DOUBT, CONDITION, "or|would|nobody|except")
 # Words before a letter that are no noun: "not B" is not "shop B".
 _NO_NOUN = rf"(?i:{DENIAL}|{DOUBT}|{CONDITION}|or|except|is|are|was|be|than|but|and)\b"
@@ -286,6 +290,8 @@ def _conclusion(found: FinalAnswer, text: str, name: str) -> str:
         return ""
     # Several names with figures are data: "Ann (14 s), Bob (13 s)".
     before = text.replace("**", "").rpartition(sentence)[0]
+    if " than " in sentence:
+        sentence = _FIGURES_COMPARED.sub("", sentence)
     has_others = _FIGURE.search(before) is not None
     return sentence if has_others else without_figure(sentence, name)
 
