@@ -18,12 +18,14 @@ from trl_grpo_ext.answers.compare.forms import (
     says_infinitely_many,
     set_in_words,
 )
+from trl_grpo_ext.answers.dimensions import with_dimensions
 from trl_grpo_ext.answers.divisions import as_division, with_divisions
 from trl_grpo_ext.answers.find.asked import (
     as_asked,
     in_asked_scale,
     in_sterling,
     is_same_pair,
+    with_direction_behind,
     with_question,
     without_asked_rate,
 )
@@ -190,8 +192,10 @@ def _as_compared(
 def _in_one_form(
     golds: tuple[str, ...], completion: str, prompt: str
 ) -> tuple[tuple[str, ...], str]:
-    """Write number sets, divisions and intercepts in one form, if a gold or the question has them."""
+    """Write number sets, divisions, dimensions and intercepts in one form, if a gold or the question has them."""
+    golds = tuple(map(with_direction_behind, golds))
     golds, completion = with_divisions(*_in_intervals(golds, completion))
+    golds, completion = with_dimensions(golds, completion, prompt)
     return with_intercepts(golds, completion, prompt)
 
 

@@ -91,6 +91,15 @@ _DIRECTIONS = (
 _DIRECTION = re.compile(
     rf"\b(?:{'|'.join(word for pair in _DIRECTIONS for word in pair)})\b", re.IGNORECASE
 )
+_EACH = re.compile(r"(?<=\d)\s(?:each|apiece|per (?:person|child|head))\Z", re.IGNORECASE)
+_LAST_DIRECTION = re.compile(rf"\s{_DIRECTION.pattern}\Z", re.IGNORECASE)
+# A change has a sign, if a gold has one.
+_CHANGE = re.compile(r"\bchanged?\b", re.IGNORECASE)
+_NEGATIVE = re.compile(r"\$?[-−]\s?\$?\d")
+_AMOUNT_OF = re.compile(
+    r"(?:an?\s+)?(loss|profit|gain|increase|decrease|rise|drop|reduction)\s+of\s+([^\w\s]{0,2}\d\S*(?:\s\w+)?)",
+    re.IGNORECASE,
+)
 # Pairs of words of opposite comparisons.
 OPPOSITES = (
     (
@@ -642,7 +651,7 @@ def with_question(
     if found.problem:
         return found
     question = question_of(prompt)
-    answer = found.answers[0]
+    answer = with_direction_behind(found.answers[0])
     if _PER.search(question):
         answer = _FOR_EVERY.sub(r"\1", answer)
     if not any(map(_is_rate, golds)):
@@ -650,7 +659,7 @@ def with_question(
     if _is_in_other_unit(answer, sentence, question) and answer not in golds:
         return FinalAnswer(problem="no_answer")
     if _is_opposite(answer, golds, sentence, question):
-        answer = f"-{answer}"
+        answer = f"-{_LAST_DIRECTION.sub('', answer)}"
     answer = _part_of_date(answer, golds, question or task_of(prompt))
     return replace(found, answers=(_asked_part(answer, golds, sentence, question),))
 
@@ -716,29 +725,46 @@ def _units_after_per(text: str) -> set[Unit]:
     return {unit(word) for word in _PER.findall(text) if is_unit(word)}
 
 
+def with_direction_behind(text: str) -> str:
+    """Write a gold's or answer's direction behind its amount: `$15 loss` for "loss of $15".
+
+    Examples:
+        >>> with_direction_behind("A loss of $15"), with_direction_behind("$15")
+        ('$15 loss', '$15')
+    """
+    found = _AMOUNT_OF.fullmatch(without_text_commands(text)) if " of" in text else None
+    return f"{found[2]} {found[1].lower()}" if found else text
+
+
 def _is_opposite(answer: str, golds: Sequence[str], sentence: str, question: str) -> bool:
     """Check whether a sentence gives an amount the direction opposite to the asked one."""
     amount = read(answer).node
     if isinstance(amount, Quantity):
         amount = amount.amount
-    elif isinstance(amount, Apply) and amount.arguments:
+    if isinstance(amount, Apply) and amount.arguments:
         amount = amount.arguments[0]
     if not isinstance(amount, Number | Time | Date) or not _DIRECTION.search(sentence):
         return False
     told = [gold for gold in golds if _DIRECTION.search(gold)]
     if told:
         asked = told[0]
+    elif _CHANGE.search(question) and any(map(_NEGATIVE.match, golds)):
+        asked = "increase"
     elif question:
         asked = question
     else:
         asked = " ".join(re.findall(r"\bnot an?\s+(\w+)", sentence))
-    behind = rf"\b(?:\s+(?:of|by|at|is|was|about|exactly|only|a|an|total))*\s+{re.escape(answer)}"
+    amount_told = re.escape(answer)
+    behind = rf"\b(?:\s+(?:of|by|at|is|was|about|exactly|only|a|an|total))*\s+{amount_told}"
     for pair in _DIRECTIONS:
         for one, other in (pair, pair[::-1]):
             if (
                 _has(asked, one)
                 and not _has(asked, other)
-                and _has(sentence, f"(?:{other}){behind}")
+                and (
+                    _has(answer, other)
+                    or _has(sentence, f"(?:{other}){behind}|{amount_told}\\s+(?:{other})")
+                )
             ):
                 return True
     return False
@@ -800,6 +826,9 @@ def without_asked_rate(answer: str, golds: tuple[str, ...], prompt: str) -> str:
         >>> without_asked_rate("$18.50/hour", ("$18.50",), asked), without_asked_rate("$18.50/day", ("$18.50",), asked)
         ('$18.50', '$18.50/day')
     """
+    # The reader takes "each" behind an equation for a unit: "87 / 6 = $14.50 each".
+    if "=" in answer and "$" in answer:
+        answer = _EACH.sub("", answer)
     # Only the end is searched: a run of white space would take quadratic time.
     found = _RATE_END.search(answer, max(0, len(answer) - MAX_RATE))
     if found is None or any(map(_NAMES_RATE.search, golds)):
