@@ -118,6 +118,8 @@ def percentages(node: Node) -> list[Node]:
         case Apply("%", (Number(value, places),)):
             share_places = None if places is None else places + 2
             return [Number(value / 100, share_places), Number(value, places)]
+        case Apply("-", (Apply("%", (Number(value, places),)),)):
+            return percentages(Apply("%", (Number(-value, places),)))
         case Apply("%", (value,)):
             return [Apply("/", (value, Number(Fraction(100)))), value]
         case Apply("ratio", (Number(above), Number(below))) if below:

@@ -66,14 +66,19 @@ _QUESTION = re.compile(
 )
 # Endings of chats and proofs without content: "Would you like me to explain?", a black square.
 _COURTESY = re.compile(
-    r"([\s.$])(?:(?:Would you like|Do you|Shall (?:I|we)|Let me know|Feel free|Is there anything"
+    r"([\s.$])(?:(?:(?:Please )?[Ll]et me know|Would you like|Do you|Shall (?:I|we)|Feel free|Is there anything"
     r"|Does (?:this|that|it) (?:make sense|help)"
     r"|If (?:you|any\w*|some\w*|there)\b(?![^\n]*\b(?:mean|meant|intend|interpret|assum|instead))[^\n#\\=\d]*"
     r"\b(?:let me know|(?:just|please|feel free to|can) ask|tell me|reach out|happy to)"
     r")\b[^\n#\\=]*"
-    r"|(?:(?:I )?[Hh]ope (?:this|that|it) (?:helps|helped|answers|clarifies|is (?:clear|helpful|useful|what you))"
+    r"|(?:(?:I )?[Hh]ope (?:this|that|it) (?:helps|helped|answers|clarifies|makes sense"
+    r"|is (?:clear|helpful|useful|what you))"
     r"|(?:I['’]m |I am )?(?:[Gg]lad|[Hh]appy) (?:I could|to) help|[Hh]ave an? [a-z]+ day|[Gg]ood luck"
     r")\b[^\n#\\=.,;!?\d]*[^\w\n#\\=]*"
+    r"|(?<=\n)(?:Thank(?:s| you)|Done|Cheers|The [Ee]nd|Q\.?E\.?D|(?:And )?[Tt]hat['’]s (?:it|all|our final answer)"
+    r"|Keep up the|(?:Great|Good|Nice|Well) (?:job|work|done|question)|I['’]m happy to)\b[^\n#\\=?\d]*"
+    # a rule or a symbol on a line of its own
+    r"|(?<=\n)(?:[-*_]{3,}|[✅🎉😊👍✨🚀]+)[ \t]*"
     r"|\$?\\(?:blacksquare|square|qed|Box)\$?|[■□∎])\s*\Z"
 )
 _VALUE = re.compile(r"\W{0,4}\d\S{0,20}(?: [a-z]+)?")

@@ -61,10 +61,12 @@ _FORMAL_WORDS = (
     "**false",
 )
 _INFORMAL_WORDS = ("answer", "option", "choice", "答案", "故选")
+# "This answer is reasonable" judges the answer before it.
+_JUDGED = r"\s+(?:reasonable|plausible|verified|consistent|confirmed)\b"
 # A sentence that states the answer: "so the correct answer is B".
 _INFORMAL = re.compile(
     rf"\b(?:answer|(?:correct|right|best)[ \t]+(?:option|choice))(?:[ \t]+to[ \t][^\n.?!:]{{1,100}}?)?{_MARKUP}"
-    rf"(?:is\b|are\b|[:：=]|(?:should|must|would|will)[ \t]+be\b){_ADVERB}{_MARKUP}[:：]?{_MARKUP}"
+    rf"(?:is\b(?!{_JUDGED})|are\b|[:：=]|(?:should|must|would|will)[ \t]+be\b){_ADVERB}{_MARKUP}[:：]?{_MARKUP}"
     rf"|故选[:：]?|答案(?:应?[是为][:：]?|[:：]){_MARKUP}",
     re.IGNORECASE,
 )

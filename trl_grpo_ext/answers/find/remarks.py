@@ -15,6 +15,7 @@ _BEGUN = re.compile(
     r"|for (?:example|instance)|as a (?:test|check)|(?:a )?(?:common|typical|frequent) (?:mistake|error)|by the way"
     r"|incidentally|fun fact|tip|test|(?:great|good|nice|well) (?:job|work|done)"
     r"|(?:this|that|it) is because"
+    r"|(?:this|the|our) (?:result|calculation|solution) (?:is|seems|looks) (?:reasonable|plausible|complete|consistent)"
     r"|(?:this|that|it|the (?:result|answer)) (?:makes sense|checks out|(?:can|may) be (?:checked"
     r"|verified|confirmed))|(?:this|that) (?:matches|agrees|assumes|works(?! out)))\b",
     re.IGNORECASE,

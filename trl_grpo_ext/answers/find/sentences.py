@@ -64,6 +64,8 @@ from trl_grpo_ext.answers.steps import (
 )
 from trl_grpo_ext.answers.told_twice import told_once
 
+# Last lines of an unmarked completion that may tell nothing.
+MAX_CLOSINGS = 3
 # Characters at the end of an unmarked completion that are searched for its answer.
 MAX_TAIL_CHARS = 1_000
 # An unmarked answer in words has at most this many words.
@@ -157,6 +159,9 @@ _OPENING = re.compile(r"\*\*([^*\n]*\d[^*\n]*)\*\*\.?[ \t]*\n")
 _TAKES_BACK = any_of(
     TURN, WRONG, DENIAL, DOUBT, THEREFORE, CONTRAST, "mistake|error|answer"
 )
+# What a closing line does not have, if it tells nothing and leaves the answer before it.
+_TELLS = re.compile(r"[\d=\\$<>#|]|\?\s*\Z")
+_UNSETTLES = any_of(TURN, WRONG, DENIAL, DOUBT, CONTRAST, "mistake|error|guess|doubt")
 _ANSWERS = frozenset(
     (
         "yes",
@@ -203,8 +208,12 @@ _STEP_LABEL = re.compile(
 _CALCULATION = re.compile(r"<<[^<>\n]*>>")
 
 
-def said_unmarked(answer: str, prompt: str) -> tuple[str, str, str]:
+def said_unmarked(
+    answer: str, prompt: str, *, closings: int = MAX_CLOSINGS
+) -> tuple[str, str, str]:
     """Find the answer of a text without marks: the whole text, or the value of its last line.
+
+    Up to `closings` last lines may tell nothing: "That is how we get the result."
 
     Returns:
         The answer, its mark (`whole_text` or `last_expression`), and the reason code if there is no firm answer.
@@ -245,7 +254,18 @@ def said_unmarked(answer: str, prompt: str) -> tuple[str, str, str]:
     # Only a value on the first line, and an explanation that ends with none
     if opening and is_value(opening[1]) and not _TAKES_BACK.search(tail, opening.end()):
         return opening[1], "last_expression", ""
+    before = _before_closing(tail) if problem == "no_answer" and closings else ""
+    if before:
+        return said_unmarked(before, prompt, closings=closings - 1)
     return value, "last_expression", problem
+
+
+def _before_closing(text: str) -> str:
+    """Return the text before a last line that tells and unsettles nothing: "Done!"; empty for another last line."""
+    before, _, last = text.rstrip().rpartition("\n")
+    if _TELLS.search(in_digits(last)) or _UNSETTLES.search(last):
+        return ""
+    return before.rstrip() if any(map(str.isdigit, before)) else ""
 
 
 def _written_out(text: str) -> str:
