@@ -150,6 +150,152 @@ async def bad(): raise KeyError('k')
     assert_all_pass(program, *tests, names="f bad")
 
 
+def test_a_coroutine_of_either_end_is_a_coroutine_at_the_other() -> None:
+    program = """
+import asyncio, inspect
+from collections.abc import Coroutine
+async def f(x):
+    await asyncio.sleep(0)
+    return x + 1
+class Pool:
+    def __init__(self): self.closed = False
+    def __await__(self):
+        return asyncio.sleep(0, self).__await__()
+    async def close(self): self.closed = True
+def kinds(c):
+    return asyncio.iscoroutine(c), inspect.iscoroutine(c), isinstance(c, Coroutine), inspect.isawaitable(c)
+def is_async(function): return inspect.iscoroutinefunction(function), asyncio.iscoroutinefunction(function)
+async def as_task(c): return await asyncio.create_task(c)
+async def grouped(*cs):
+    async with asyncio.TaskGroup() as group: tasks = [group.create_task(c) for c in cs]
+    return [task.result() for task in tasks]
+async def shown(c):
+    task = asyncio.ensure_future(c)
+    text = repr(task)
+    await task
+    return text
+def run(c): return asyncio.run(c)
+def run_in_loop(c):
+    with asyncio.Runner() as runner: return runner.get_loop().run_until_complete(c)
+async def twice(c): return await c, await c
+async def tasks_twice(c): return await asyncio.create_task(c), await asyncio.create_task(c)
+def step(c):
+    try: c.send(None)
+    except StopIteration as end: return end.value
+def close(c): c.close()
+def same(c): return c
+async def within(c, seconds):
+    try: return await asyncio.wait_for(c, seconds)
+    except asyncio.TimeoutError: return 'late'
+async def cancelled(c):
+    task = asyncio.create_task(c)
+    await asyncio.sleep(0.01)
+    task.cancel()
+    try: await task
+    except asyncio.CancelledError: return 'cancelled'
+async def never_begun(c):
+    task = asyncio.create_task(c)
+    task.cancel()
+    try: await task
+    except asyncio.CancelledError: return 'cancelled'
+"""
+    start = (
+        "import asyncio, inspect, warnings\nlog = []\n"
+        "async def g(x):\n    await asyncio.sleep(0)\n    return x * 2\n"
+        "async def quick(): return 7\n"
+        "async def bad(): raise KeyError('k')\n"
+        "async def long():\n    try: await asyncio.sleep(60)\n    finally: log.append('end')\n"
+        "class Worker:\n    async def work(self): return 5\n    def plain(self): return 6\n"
+        "reused = 'cannot reuse already awaited coroutine'\n"
+    )
+    tests = (
+        "c = quick()\nassert kinds(c) == (True,) * 4 and run(c) == 7",
+        "assert is_async(g) == is_async(Worker().work) == (True, True)",
+        "assert is_async(Worker().plain) == is_async(len) == is_async(print) == (False, False)",
+        "assert asyncio.run(as_task(g(1))) == 2 and asyncio.run(as_task(Worker().work())) == 5",
+        "assert asyncio.run(grouped(g(1), quick(), g(2))) == [2, 7, 4]",
+        "assert 'quick' in asyncio.run(shown(quick()))",
+        "assert run(g(3)) == run_in_loop(g(3)) == 6 and step(quick()) == 7",
+        "try: run(bad())\nexcept KeyError as e: assert e.args == ('k',)\nelse: assert False",
+        "try: asyncio.run(twice(g(1)))\nexcept RuntimeError as e: assert str(e) == reused\nelse: assert False",
+        "try: asyncio.run(tasks_twice(g(1)))\nexcept RuntimeError as e: assert str(e) == reused\nelse: assert False",
+        "c = g(1)\nclose(c)\nassert inspect.getcoroutinestate(c) == 'CORO_CLOSED'",
+        "c = g(1)\nassert same(c) is c\nc.close()",
+        "assert asyncio.run(within(long(), 0.02)) == 'late' and log == ['end']",
+        "assert asyncio.run(cancelled(long())) == 'cancelled' and log == ['end']",
+        "c = long()\nassert asyncio.run(never_begun(c)) == 'cancelled' and log == []\n"
+        "assert inspect.getcoroutinestate(c) == 'CORO_CLOSED'",
+        "with warnings.catch_warnings():\n    warnings.simplefilter('error')\n    c = g(1)\n    assert same(c) is c\n"
+        "    close(c)",
+        "async def main():\n    async with asyncio.TaskGroup() as group: t = group.create_task(f(1))\n"
+        "    return t.result(), await asyncio.create_task(f(2)), await asyncio.wait_for(f(3), 5)\n"
+        "assert asyncio.run(main()) == (2, 3, 4) and asyncio.iscoroutine(f(1)) and inspect.iscoroutine(f(1))",
+        "async def main():\n    c = f(1)\n    return await asyncio.create_task(c), await asyncio.create_task(c)\n"
+        "try: asyncio.run(main())\nexcept RuntimeError as e: assert str(e) == reused\nelse: assert False",
+        "c = f(1)\nc.close()\n"
+        "try: asyncio.run(as_task(c))\nexcept RuntimeError as e: assert str(e) == reused\nelse: assert False",
+        "async def main():\n    pool = await Pool()\n    await pool.close()\n    return pool.closed\n"
+        "assert asyncio.run(main()) is True and not asyncio.iscoroutine(Pool())",
+    )
+    names = (
+        "f Pool kinds is_async as_task grouped shown run run_in_loop twice tasks_twice step close same within "
+        "cancelled never_begun"
+    )
+    assert_all_pass(program, *(start + test for test in tests), names=names)
+
+
+def test_a_method_of_a_tests_object_is_the_same_each_time_it_is_handed_over() -> None:
+    program = """
+import inspect
+from typing import get_type_hints
+class Observed:
+    def __init__(self): self.kept, self.seen = [], set()
+    def attach(self, call):
+        self.kept.append(call)
+        self.seen.add(call)
+    def detach(self, call):
+        self.kept.remove(call)
+        self.seen.remove(call)
+    def tell(self, value):
+        for call in self.kept: call(value)
+class Holder:
+    pass
+def same(one, two): return one == two and hash(one) == hash(two) and {one: 1}.get(two) == 1
+def called_as_attribute(call, value):
+    Holder.call = call
+    return Holder().call(value)
+def described(call): return call.__name__, call.__doc__, str(inspect.signature(call)), get_type_hints(call)
+def again(call): return call
+"""
+    start = (
+        "from collections import deque\n"
+        "class Listener:\n    def __init__(self): self.heard = []\n"
+        "    def hear(self, x: int, y=1):\n        'Hear.'\n        self.heard.append(x)\n        return x\n"
+        "    def __eq__(self, other): return True\n    __hash__ = None\n"
+    )
+    observed = "o = Observed()\n{made}\no.attach({call})\no.tell(1)\no.detach({call})\no.tell(2)\nassert {then}"
+    tests = (
+        observed.format(
+            made="got = []", call="got.append", then="got == [1] and o.kept == []"
+        ),
+        observed.format(made="got = set()", call="got.add", then="got == {1}"),
+        observed.format(made="got = deque()", call="got.append", then="list(got) == [1]"),
+        observed.format(made="got = Listener()", call="got.hear", then="got.heard == [1]"),
+        observed.format(made="got = [].append", call="got", then="got.__self__ == [1]"),
+        "a, b = [], []\nassert same(a.append, a.append) and not same(a.append, b.append)",
+        "a = []\nassert not same(a.append, a.remove)",
+        "a, b = Listener(), Listener()\nassert same(a.hear, a.hear) and not same(a.hear, b.hear)",
+        "a = []\nassert same(a.__contains__, a.__contains__) and not same(a.__contains__, [].__contains__)",
+        "o, got, other = Observed(), [], []\no.attach(got.append)\n"
+        "try: o.detach(other.append)\nexcept ValueError: pass\nelse: assert False",
+        "a = []\nassert again(a.append) == a.append and Listener().hear != again([].append)",
+        "a = Listener()\nassert called_as_attribute(a.hear, 4) == 4 and a.heard == [4]",
+        "assert described(Listener().hear) == ('hear', 'Hear.', '(x: int, y=Ellipsis)', {'x': int})",
+    )
+    names = "Observed same called_as_attribute described again"
+    assert_all_pass(program, *(start + test for test in tests), names=names)
+
+
 def test_exceptions_keep_their_class_message_and_attributes() -> None:
     program = """
 class Base(Exception): pass

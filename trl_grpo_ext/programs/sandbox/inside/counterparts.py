@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from functools import partial
-from types import CodeType, FunctionType
+from types import CodeType, CoroutineType, FunctionType
 from typing import Any
 
-from trl_grpo_ext.programs.sandbox.inside.crossing.awaiting import awaited
+from trl_grpo_ext.programs.sandbox.inside.crossing.awaiting import Driver, awaited
 from trl_grpo_ext.programs.sandbox.inside.crossing.classes import (
     ASKED_OF_CLASSES,
     ClassOfTests,
@@ -24,7 +24,7 @@ from trl_grpo_ext.programs.sandbox.inside.crossing.values import Json
 CallBack = Callable[[int, str, tuple[Any, ...], dict[str, Any]], Any]
 """Uses a test object: number, kind of use, positional arguments, keyword arguments -> result."""
 
-OF_TESTS = frozenset({"object", "function", "bound", "test_class"})
+OF_TESTS = frozenset({"object", "function", "method", "coroutine", "bound", "test_class"})
 """Tags of test objects in messages of the judge."""
 
 _put = object.__setattr__
@@ -163,6 +163,41 @@ class TestFunction(TestCallable):
     @property
     def __annotations__(self) -> dict[str, Any]:  # type: ignore[override]
         return dict(_use(self, "annotations"))
+
+
+class TestMethod(TestFunction):
+    """A counterpart of a method bound to a test's object: a function that does not bind again."""
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self
+
+
+class TestCoroutine(TestObject):
+    """A counterpart of a test's coroutine; `isinstance`, `inspect` and asyncio see a coroutine."""
+
+    # asyncio shows the code's name and line in the text of a task.
+    cr_code = None
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        return CoroutineType
+
+    def __await__(self) -> Generator[None, None, Any]:
+        return _await(self)
+
+    def send(self, value: Any) -> Any:
+        return _driver(self).send(value)
+
+    def throw(self, *error: Any) -> Any:
+        return _driver(self).throw(*error)
+
+    def close(self) -> None:
+        _driver(self).close()
+
+
+def _driver(coroutine: TestCoroutine) -> Driver:
+    found: Driver = object.__getattribute__(coroutine, "_driver")
+    return found
 
 
 def _signature(parameters: list[tuple[str, int, bool, list[Any]]]) -> Any:
@@ -349,11 +384,12 @@ class Counterparts:
         if tag == "object":
             return self._object(number, decoder.decode(described[0]))
         names = decoder.decode_all(described)
-        return (
-            self._bound(number, *names)
-            if tag == "bound"
-            else self._function(number, *names)
-        )
+        if tag == "bound":
+            return self._bound(number, *names)
+        if tag == "coroutine":
+            return self._coroutine(number, *names)
+        kind = TestMethod if tag == "method" else TestFunction
+        return self._function(kind, number, *names)
 
     def _bound(self, number: int, name: str, own: str | None) -> Any:
         """Create the counterpart of an object bound to a descriptor, given its class's name and a class's own name."""
@@ -362,11 +398,24 @@ class Counterparts:
         _put(made, "__name__", own)
         return made
 
+    def _coroutine(self, number: int, name: str, qualified: str) -> Any:
+        """Create a coroutine's counterpart."""
+        made: Any = self._object(number, TestCoroutine)
+        _put(made, "_driver", Driver(partial(_use, made)))
+        _put(made, "__name__", name)
+        _put(made, "__qualname__", qualified)
+        return made
+
     def _function(
-        self, number: int, flags: int | None, name: str | None, doc: str | None
+        self,
+        kind: type[TestFunction],
+        number: int,
+        flags: int | None,
+        name: str | None,
+        doc: str | None,
     ) -> Any:
         """Create a function's counterpart; a builtin function has no flags."""
-        made: Any = self._object(number, TestCallable if flags is None else TestFunction)
+        made: Any = self._object(number, TestCallable if flags is None else kind)
         for attribute, value in (("_flags", flags), ("__name__", name), ("__doc__", doc)):
             _put(made, attribute, value)
         return made

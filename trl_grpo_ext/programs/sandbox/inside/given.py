@@ -23,7 +23,7 @@ from types import FrameType, FunctionType, MethodType
 from typing import Any
 
 from trl_grpo_ext.programs.sandbox.inside.contained import reserve
-from trl_grpo_ext.programs.sandbox.inside.crossing.awaiting import Tasks
+from trl_grpo_ext.programs.sandbox.inside.crossing.awaiting import Tasks, close
 from trl_grpo_ext.programs.sandbox.inside.crossing.binding import has_tests, store
 from trl_grpo_ext.programs.sandbox.inside.crossing.classes import (
     ALL,
@@ -363,8 +363,9 @@ def _is_class_of_tests(target: Any) -> bool:
 
 
 def _annotations(target: Any) -> dict[str, Any]:
-    """Return the annotations of a test's function."""
-    return dict(target.__annotations__) if isinstance(target, FunctionType) else {}
+    """Return the annotations of a test's function or method."""
+    is_written = isinstance(target, FunctionType | MethodType)
+    return dict(target.__annotations__) if is_written else {}
 
 
 def _attributes(target: Any) -> dict[str, Any]:
@@ -432,4 +433,5 @@ _USES: dict[str, Callable[..., Any]] = {
     "start": tasks.start,
     "step": lambda _, number: tasks.step(number),
     "cancel": lambda _, number: tasks.cancel(number),
+    "close": close,
 }

@@ -19,7 +19,7 @@ from functools import partial
 from types import FunctionType
 from typing import Any, NoReturn, Protocol
 
-from trl_grpo_ext.programs.sandbox.inside.crossing.awaiting import awaited
+from trl_grpo_ext.programs.sandbox.inside.crossing.awaiting import Driver, awaited
 from trl_grpo_ext.programs.sandbox.inside.crossing.classes import (
     ADDITIVE,
     BINARY,
@@ -121,7 +121,7 @@ class State:
         self.way = ""
         self.given: list[Any] = []
         self.began = 0
-        self.driver: Any = None
+        self.driver: Driver | None = None
 
 
 _ASSERTED = (
@@ -553,7 +553,7 @@ def drive(method: str) -> Callable[..., Any]:
     def run(self: Stub, /, *args: Any) -> Any:
         state = self._remote_state
         # `send`, `throw` and `close` of a coroutine must drive one and the same task.
-        state.driver = state.driver or _await(self)
+        state.driver = state.driver or Driver(state.remote.request, self)
         return getattr(state.driver, method)(*args)
 
     return run

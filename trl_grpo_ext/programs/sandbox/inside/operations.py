@@ -13,7 +13,7 @@ from collections.abc import Callable
 from time import perf_counter
 from typing import Any
 
-from trl_grpo_ext.programs.sandbox.inside.crossing.awaiting import Tasks
+from trl_grpo_ext.programs.sandbox.inside.crossing.awaiting import Tasks, close
 from trl_grpo_ext.programs.sandbox.inside.crossing.values import MISSING
 
 # The tests may patch this function, also in the program.
@@ -193,6 +193,7 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "start": _tasks.start,
     "step": _tasks.step,
     "cancel": _tasks.cancel,
+    "close": close,
     # Python itself looks special methods up on the class, never on the object.
     "special": lambda target, name, /, *args, **kwargs: getattr(type(target), name)(
         target, *args, **kwargs

@@ -509,11 +509,11 @@ def _members(
         members["__missing__"] = special("__missing__")
     if name in _OF_LIBRARY and name in flags:
         members["__class__"] = property(lambda stand_in: _OF_LIBRARY[name])
+    # An awaitable class of the program may have a `close` of its own.
+    if "coroutine" in flags:
+        members.update((each, drive(each)) for each in ("send", "throw", "close"))
     if "function" in flags:
         members["__get__"] = bind
-    if "__await__" in names:
-        for each in ("send", "throw", "close"):
-            members[each] = drive(each)
     return members
 
 

@@ -15,6 +15,7 @@ from enum import Enum, EnumMeta
 from types import (
     BuiltinFunctionType,
     CodeType,
+    CoroutineType,
     FrameType,
     FunctionType,
     MethodDescriptorType,
@@ -92,6 +93,14 @@ _FUNCTIONS = (
     MethodWrapperType,
 )
 
+_BOUND = (BuiltinFunctionType, MethodWrapperType, MethodType)
+"""Classes of methods bound to an object; Python compares them, and hashes them, by object and function."""
+
+
+def _is_method(value: Any) -> bool:
+    """Test if an object is a method that the tests or a library define; other callables may be bound too."""
+    return isinstance(value, MethodType) and isinstance(value.__func__, FunctionType)
+
 
 class Translation:
     """The judge's conversion of objects that are not plain data, for a single program.
@@ -107,6 +116,7 @@ class Translation:
 
     def __init__(self, program: Requester, is_named: Callable[[str], bool]) -> None:
         self.given = Table()
+        self._methods: dict[Any, Any] = {}
         self._classes_of_tests = Table()
         self._described: dict[type, ClassOfTests] = {}
         self._exceptions_of_tests = Table()
@@ -159,7 +169,7 @@ class Translation:
         # By identity, because `math.pow` is a builtin function with the name of another.
         if name and vars(builtins).get(name) is value:
             return {"builtin": name}
-        if isinstance(value, (*_FUNCTIONS, type)):
+        if isinstance(value, (*_FUNCTIONS, CoroutineType, type)) or _is_method(value):
             return self._write_named(encoder, value)
         plain = plain_scalar(value)
         if plain is not MISSING:
@@ -176,14 +186,19 @@ class Translation:
         }
 
     def _write_named(self, encoder: Encoder, value: Any) -> Json:
-        """Return JSON for a function or class that the test hands over."""
+        """Return JSON for a function, method, coroutine or class that the test hands over."""
+        if isinstance(value, _BOUND):
+            # `seen.append` is another object each time; a program finds the same one again, to remove it.
+            value = self._methods.setdefault(value, value)
         number = self.given.add(value)
         if isinstance(value, type):
             return self._write_test_class(encoder, value, number)
-        flags = kind_of_function(value) if isinstance(value, FunctionType) else None
-        return {
-            "function": encoder.encode_all((number, flags, value.__name__, value.__doc__))
-        }
+        if isinstance(value, CoroutineType):
+            return {"coroutine": [number, value.__name__, value.__qualname__]}
+        is_written = isinstance(value, FunctionType | MethodType)
+        flags = kind_of_function(value) if is_written else None
+        tag = "method" if isinstance(value, MethodType) else "function"
+        return {tag: encoder.encode_all((number, flags, value.__name__, value.__doc__))}
 
     def _write_test_class(self, encoder: Encoder, kind: type, given: int | None) -> Json:
         """Return JSON for a class of test objects; `given` is its number if the program may use the class itself."""

@@ -7,6 +7,7 @@ between. So objects that are awaited together run together, and a test can stop 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
+from types import CoroutineType
 from typing import Any
 
 # Seconds that a step runs the loop.
@@ -40,6 +41,54 @@ def awaited(ask: Callable[..., Any], *start: Any) -> Generator[None, None, Any]:
     if error is not None:
         raise error
     return value
+
+
+class Driver:
+    """A coroutine of the other end, driven through its stand-in by `send`, `throw` and `close`, as a task drives it.
+
+    Args:
+        ask: Sends requests to the other end, as for `awaited`; `close` closes a coroutine that has not begun.
+        start: Arguments of `start` and `close`.
+    """
+
+    def __init__(self, ask: Callable[..., Any], *start: Any) -> None:
+        self._ask = ask
+        self._start = start
+        self._steps: Any = awaited(ask, *start)
+        self._has_begun = False
+
+    def send(self, value: Any) -> Any:
+        """Continue the coroutine."""
+        self._check_not_ended()
+        self._has_begun = True
+        return self._steps.send(value)
+
+    def throw(self, *error: Any) -> Any:
+        """Raise an exception where the coroutine waits; it then ends."""
+        self._check_not_ended()
+        self._close_unbegun()
+        return self._steps.throw(*error)
+
+    def close(self) -> None:
+        """End the coroutine, wherever it is."""
+        self._close_unbegun()
+        self._steps.close()
+
+    def _check_not_ended(self) -> None:
+        if self._steps.gi_frame is None:
+            raise RuntimeError("cannot reuse already awaited coroutine")
+
+    def _close_unbegun(self) -> None:
+        # The other end knows nothing yet, and would let the coroutine be awaited later.
+        if not self._has_begun:
+            self._has_begun = True
+            self._ask("close", *self._start)
+
+
+def close(awaitable: Any) -> None:
+    """Close a coroutine of this process for the other end; leave any other object alone."""
+    if isinstance(awaitable, CoroutineType):
+        awaitable.close()
 
 
 class Tasks:
