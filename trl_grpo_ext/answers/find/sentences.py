@@ -250,14 +250,19 @@ def said_unmarked(
     if "\n" in plain and not has_formula(plain):
         line = plain.rpartition("\n")[2].strip(f" {BULLET}")
     value, problem = _said_in_line(line, prompt)
-    opening = _OPENING.match(tail) if problem == "no_answer" else None
-    # Only a value on the first line, and an explanation that ends with none
-    if opening and is_value(opening[1]) and not _TAKES_BACK.search(tail, opening.end()):
-        return opening[1], "last_expression", ""
-    before = _before_closing(tail) if problem == "no_answer" and closings else ""
-    if before:
-        return said_unmarked(before, prompt, closings=closings - 1)
+    if problem == "no_answer":
+        before = _opening_value(tail) or (_before_closing(tail) if closings else "")
+        if before:
+            return said_unmarked(before, prompt, closings=closings - 1)
     return value, "last_expression", problem
+
+
+def _opening_value(text: str) -> str:
+    """Return a first line's value in bold letters if the explanation below ends with none and takes none back."""
+    opening = _OPENING.match(text)
+    if opening is None or not is_value(opening[1]):
+        return ""
+    return "" if _TAKES_BACK.search(text, opening.end()) else opening[1]
 
 
 def _before_closing(text: str) -> str:
