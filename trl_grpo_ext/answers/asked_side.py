@@ -35,7 +35,10 @@ _COMPARES = re.compile(r"\b(?:more|less|fewer|worse|[a-z]{2,}er)\b", re.IGNORECA
 _THAN = re.compile(r"\b(?:than|compared (?:to|with))\b", re.IGNORECASE)
 _DENIED = any_of(DENIAL, DOUBT, CONDITION)
 _BRACKET = re.compile(r"\([^()]*\)")
-_NUMBERED = re.compile(r"\b([A-Za-z]+)\s(\d{1,4})\b(?![.,]?\d)")
+# "Machine 2", "class 7B"
+_NUMBERED = re.compile(r"\b([A-Za-z]+)\s(\d{1,4}[A-Z]?)\b(?![.,]?\d)")
+_ASKS_YEAR = re.compile(r"\b(?:which|what) year\b", re.IGNORECASE)
+_IN_YEAR = re.compile(r"\b(in)\s(\d{4})\b", re.IGNORECASE)
 
 
 def with_asked_side(
@@ -84,26 +87,21 @@ def _asked_thing(sentence: str, golds: Sequence[str], question: str, prompt: str
     Years are such things, too: "Sales were higher in 2022 than in 2021."
     """
     plain = _BRACKET.sub("", sentence)
-    told = list(_NUMBERED.finditer(plain))
-    if len(told) != 2 or len(_DIGITS.findall(plain)) != 2:
+    known = prompt.casefold()
+    told = [each for each in _NUMBERED.finditer(plain) if each[0].casefold() in known]
+    if not told and _ASKS_YEAR.search(question):
+        told = [each for each in _IN_YEAR.finditer(plain) if each[2] in known]
+    if len(told) != 2 or len({each[1].casefold() for each in told}) > 1:
         return ""
     first, second = told
-    label = first[1].casefold()
-    kinds = {kind.casefold() for kind in _ASKS_WHICH.findall(question)}
-    is_year = label == "in" and "year" in kinds
-    named = ("" if is_year else label + " ") + "{}"
-    known = prompt.casefold()
     if (
-        second[1].casefold() != label
-        or not (is_year or label in kinds)
-        or not all(named.format(each[2]) in known for each in told)
-        or not _COMPARES.search(plain)
+        not _COMPARES.search(plain)
         or not _THAN.search(plain, first.end(), second.start())
         or _DENIED.search(plain)
     ):
         return ""
-    number = (second if is_opposed(question, plain) else first)[2]
+    side = second if is_opposed(question, plain) else first
     for gold in golds:
-        if gold.casefold() == named.format(number):
+        if gold.casefold() == side[0].casefold():
             return gold
-    return number
+    return side[2]
