@@ -1,4 +1,4 @@
-"""Take the value of the name that the question asks for: 41 of "a_2 = 5, a_3 = 14, a_4 = 41" to "Find a_4"."""
+"""Take the asked name's value from a list: 41 from "a_2 = 5, a_3 = 14, a_4 = 41" for the question "Find a_4"."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def _has_several(gold: str) -> bool:
 
 
 def _tells_amount(text: str) -> bool:
-    """Check whether a text is an amount, or a calculation that ends with an amount."""
+    """Check whether a text states one amount: `41`, `3 * 4 = 12 cm`."""
     if _ALSO.search(text):
         return False
     value = read(text.rpartition("=")[2])

@@ -83,7 +83,7 @@ def _golds(golds: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def as_division(answer: str, golds: Sequence[str], prompt: str) -> str:
-    r"""Write an answer that is a sum as quotient and remainder, if a gold tells both and the prompt has the divisor.
+    r"""Write a sum as quotient and remainder, if a gold gives both and the prompt contains the divisor.
 
     Examples:
         >>> of = lambda answer: as_division(answer, ["quotient x + 3, remainder 1"], "Divide x^2 + 5x + 7 by x + 2.")

@@ -349,7 +349,7 @@ def is_open_list(beside: str) -> bool:
 
 
 def described_items(listed: str) -> list[tuple[str, str]]:
-    r"""Return the items of a bulleted list whose items all have a description of one form, each with its description.
+    r"""Split each item of a bulleted list into head and description, if all descriptions have one form.
 
     An item stands in bold letters, or before a colon, a dash or a bracket. Lines with a deeper bullet describe the item
     above. Empty for other lists, and if a description denies or doubts its item.

@@ -1,4 +1,4 @@
-"""Read the blocks of an answer as files of one program: take out their imports of each other, and order them.
+"""Join an answer's blocks as files of one program: remove imports between blocks, and put imported blocks first.
 
 Completions are read by patterns in linear time, never parsed.
 """
@@ -40,7 +40,7 @@ _Writers = Mapping[str, tuple[int, int]]
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """The blocks of an answer as files of one program.
+    """An answer's blocks, read as files of one program.
 
     Attributes:
         blocks: The blocks without their imports of each other. A block stays in its place unless one before it imports
@@ -74,7 +74,7 @@ def as_files(blocks: Sequence[FencedBlock]) -> Files:
 
 
 def without_imports_of(other: str, code: str) -> str:
-    r"""Return a program without its imports of other code, such as that of its prompt.
+    r"""Remove a program's imports of given code, such as the prompt's code.
 
     Examples:
         >>> without_imports_of("class User: ...\n", "from models import User\nUser()\n")
@@ -84,7 +84,7 @@ def without_imports_of(other: str, code: str) -> str:
 
 
 class _File:
-    """A block that is read as a file.
+    """A code block, read as a file.
 
     Attributes:
         taken: The names that it imports from other blocks, known once it is read.
@@ -117,12 +117,12 @@ class _File:
         return _TEXT_OR_ATTRIBUTE.sub(lambda found: _without_modules(found, used), code)
 
     def imported(self) -> list[int]:
-        """Return the places of the blocks from which it imports."""
+        """Return the places of the imported blocks."""
         names = sorted(self.taken.intersection(self._writers))
         return [self._writers[name][0] for name in names]
 
     def _without(self, found: re.Match[str], used: set[str]) -> str:
-        """Replace an import of other blocks by the names that it binds anew; leave any other text as it is.
+        """Replace an import between blocks by assignments of its `as` names; keep all other text.
 
         Args:
             found: A match of `_IMPORT`.
@@ -199,7 +199,7 @@ def _names(text: str) -> list[tuple[str, str]]:
 
 
 def _is_of_unknown(module: str | None, names: Sequence[tuple[str, str]]) -> bool:
-    """Test if an import is of a relative module, of `solution`, or of modules that neither Python nor a package has."""
+    """Test if an import names a relative module, `solution`, or modules unknown to Python and to all packages."""
     modules = [module] if module else [name for name, _ in names]
     # A relative module has no top level.
     tops = {top_level(each) for each in modules} - {"", SOLUTION}

@@ -98,7 +98,7 @@ _BOUND = (BuiltinFunctionType, MethodWrapperType, MethodType)
 
 
 def _is_method(value: Any) -> bool:
-    """Test if an object is a method that the tests or a library define; other callables may be bound too."""
+    """Test if an object is a bound Python function; other bound callables do not count."""
     return isinstance(value, MethodType) and isinstance(value.__func__, FunctionType)
 
 
