@@ -60,12 +60,12 @@ def with_asked_side(
     if {*found.marks} & {"boxed", "answer_tag"} or not _ASKS_WHICH.search(question):
         return found
     sentence = last_sentence(ending(completion)[-MAX_SAID:])
-    if is_hedged(sentence) or only_rejects(sentence, ""):
-        return found
     side = _asked_number(sentence, question, prompt) or _asked_thing(
         sentence, golds, question, prompt
     )
-    return said(side) if side else found
+    if not side or is_hedged(sentence) or only_rejects(sentence, ""):
+        return found
+    return said(side)
 
 
 def _asked_number(sentence: str, question: str, prompt: str) -> str:
