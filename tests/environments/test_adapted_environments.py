@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,7 @@ from datasets import Dataset
 from environment_run import Scripted, call, scored_by_environments, tool_tokenizer
 from library_servers import install_harbor, install_openreward
 from planted import collected, term
+from walls import wait_until
 
 from trl_grpo_ext import RewardMix, RewardTerm, Scorecard
 from trl_grpo_ext.environments import FromHarbor, FromOpenReward
@@ -57,12 +60,32 @@ def trained(one_layer: str, config: Callable[..., Any]) -> Callable[..., Scoreca
     return train
 
 
+@pytest.fixture
+def closed_loops(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Close the event loops that TRL's environments stop but leave open, which would fail whichever test runs next."""
+    made: list[asyncio.AbstractEventLoop] = []
+    new_event_loop = asyncio.new_event_loop
+
+    def remembered() -> asyncio.AbstractEventLoop:
+        made.append(new_event_loop())
+        return made[-1]
+
+    monkeypatch.setattr(asyncio, "new_event_loop", remembered)
+    yield
+    # An environment stops its loop when it is dropped.
+    gc.collect()
+    assert wait_until(lambda: not any(loop.is_running() for loop in made))
+    for loop in made:
+        loop.close()
+
+
 def reasons(card: Scorecard) -> list[tuple[float | None, str]]:
     """List (score, reason) of each group's first completion."""
     verdicts = [card.verdicts["solved"][rows[0]] for rows in card.members]
     return [(verdict.score, verdict.reason) for verdict in verdicts if verdict is not None]
 
 
+@pytest.mark.usefixtures("closed_loops")
 def test_harbors_verifier_scores_and_a_sandbox_or_a_verifier_that_fails_makes_the_row_void(
     trained: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
