@@ -118,7 +118,8 @@ class _File:
 
     def imported(self) -> list[int]:
         """Return the places of the imported blocks."""
-        names = sorted(self.taken.intersection(self._writers))
+        # An intersection with a mapping would go through all of the mapping, for each block.
+        names = [name for name in sorted(self.taken) if name in self._writers]
         return [self._writers[name][0] for name in names]
 
     def _without(self, found: re.Match[str], used: set[str]) -> str:
