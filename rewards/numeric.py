@@ -10,6 +10,7 @@ from fractions import Fraction
 from typing import Any, ClassVar, Literal, NamedTuple, get_args
 
 from trl_grpo_ext.answers.asked_expression import value_of_expression
+from trl_grpo_ext.answers.compare.directions import with_asked_direction
 from trl_grpo_ext.answers.compare.roundings import is_rounding
 from trl_grpo_ext.answers.find.asked import (
     asked_unit,
@@ -17,6 +18,7 @@ from trl_grpo_ext.answers.find.asked import (
     in_asked_scale,
     in_sterling,
     question_of,
+    task_of,
     with_asked_amount,
     without_asked_rate,
 )
@@ -242,7 +244,13 @@ class NumericVerifier(AnswerVerifier[Golds]):
             values = [value_of_expression(one, (), said, prompt) for one in found.answers]
             found = self._last_said(FinalAnswer(tuple(values), found.marks), said, prompt)
         found = with_asked_thing(found, golds, said, prompt)
-        return with_asked_amount(found, last_sentence(said[-MAX_SAID:]), prompt)
+        sentence = last_sentence(said[-MAX_SAID:])
+        asked = question_of(prompt) or task_of(prompt)
+        directed = [
+            with_asked_direction(one, golds, sentence, asked) for one in found.answers
+        ]
+        found = replace(found, answers=tuple(directed))
+        return with_asked_amount(found, sentence, prompt)
 
     def _last_said(self, found: FinalAnswer, said: str, prompt: str) -> FinalAnswer:
         """Return the value that a completion's last sentence concludes with, if an answer is a sentence itself."""

@@ -162,6 +162,18 @@ def test_tolerances_and_percents_are_exact(
             ["12 pens cost $9, which is $0.75 each.", "$9 (that is $0.75 each)"],
             ["12 pens cost $8, which is $0.75 each."],
         ),
+        (
+            "By what percent did the price change?",
+            "-15%",
+            ["It **fell by 15%**.", "-15% (a decrease of 15%)", "It decreased by 15%."],
+            ["It **rose by 15%**.", "15% (an increase of 15%)", "It increased by 15%."],
+        ),
+        (
+            "By what percent did the price decrease?",
+            "15%",
+            ["It **fell by 15%**.", r"\boxed{15\%\text{ decrease}}", "It fell by 15%."],
+            ["It **rose by 15%**.", r"\boxed{15\%\text{ increase}}", "It rose by 15%."],
+        ),
         ("What percentage passed?", 0.7, ["70%", "0.7"], ["0.7%", "70"]),
         (
             "What percentage passed?",
@@ -182,7 +194,7 @@ def test_tolerances_and_percents_are_exact(
         ),
     ],
 )
-def test_the_prompt_tells_how_percentages_pounds_rates_and_counts_are_read(
+def test_the_prompt_tells_how_percentages_pounds_rates_counts_and_changes_are_read(
     question: str, gold: Any, right: list[str], wrong: list[str]
 ) -> None:
     texts = [*right, *wrong]

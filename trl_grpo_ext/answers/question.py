@@ -13,6 +13,7 @@ from trl_grpo_ext.answers.asked_expression import value_of_expression
 from trl_grpo_ext.answers.asked_name import value_of_asked_name
 from trl_grpo_ext.answers.asked_side import with_asked_side
 from trl_grpo_ext.answers.asked_words import with_asked_words
+from trl_grpo_ext.answers.compare.directions import with_direction_behind
 from trl_grpo_ext.answers.compare.forms import (
     is_region,
     says_infinitely_many,
@@ -25,7 +26,6 @@ from trl_grpo_ext.answers.find.asked import (
     in_asked_scale,
     in_sterling,
     is_same_pair,
-    with_direction_behind,
     with_question,
     without_asked_rate,
 )

@@ -9,6 +9,7 @@ from dataclasses import replace
 from functools import lru_cache
 
 from trl_grpo_ext.answers.asked_rounding import as_rounded
+from trl_grpo_ext.answers.compare.directions import with_asked_direction
 from trl_grpo_ext.answers.find.final_answer import FinalAnswer, after_thinking
 from trl_grpo_ext.answers.read.answer import read
 from trl_grpo_ext.answers.read.number_words import SCALES, in_digits
@@ -23,7 +24,6 @@ from trl_grpo_ext.answers.read.tree import (
     Range,
     Relation,
     Remainder,
-    Time,
 )
 from trl_grpo_ext.answers.read.units import CURRENCIES, Unit, is_currency, is_unit, unit
 
@@ -77,29 +77,7 @@ _NAMESAKES = (
 OF_REST = re.compile(
     r"\b(?:remainder|remain\w*|left\s?over|left|leav\w+|extra)\b", re.IGNORECASE
 )
-# Pairs of words for changes in opposite directions.
-_DIRECTIONS = (
-    (r"profit|gain|gained|earned", r"loss|lost|lose[sd]?"),
-    (
-        r"increase[sd]?|raised?|rises?|rose|risen|grows?|grew|growth|goes up|went up|gone up",
-        r"decrease[sd]?|drop(?:s|ped)?|declined?|falls?|fell|fallen|reduced|reduction|lower(?:s|ed)|discount"
-        r"|goes down|went down|gone down",
-    ),
-    (r"ends?|ended|over|finish(?:es|ed)?", r"starts?|started|begins?|began"),
-    (r"arrives?|arrived", r"leaves?|left|departs?|departed"),
-)
-_DIRECTION = re.compile(
-    rf"\b(?:{'|'.join(word for pair in _DIRECTIONS for word in pair)})\b", re.IGNORECASE
-)
 _EACH = re.compile(r"(?<=\d)\s(?:each|apiece|per (?:person|child|head))\Z", re.IGNORECASE)
-_LAST_DIRECTION = re.compile(rf"\s{_DIRECTION.pattern}\Z", re.IGNORECASE)
-# A change has a sign, if a gold has one.
-_CHANGE = re.compile(r"\bchanged?\b", re.IGNORECASE)
-_NEGATIVE = re.compile(r"\$?[-−]\s?\$?\d")
-_AMOUNT_OF = re.compile(
-    r"(?:an?\s+)?(loss|profit|gain|increase|decrease|rise|drop|reduction)\s+of\s+([^\w\s]{0,2}\d\S*(?:\s\w+)?)",
-    re.IGNORECASE,
-)
 # Pairs of words of opposite comparisons.
 OPPOSITES = (
     (
@@ -651,16 +629,15 @@ def with_question(
     if found.problem:
         return found
     question = question_of(prompt)
-    answer = with_direction_behind(found.answers[0])
+    asked = question or task_of(prompt)
+    answer = with_asked_direction(found.answers[0], golds, sentence, asked)
     if _PER.search(question):
         answer = _FOR_EVERY.sub(r"\1", answer)
     if not any(map(_is_rate, golds)):
         answer = _with_told_span(_without_asked_span(answer, question), sentence, question)
     if _is_in_other_unit(answer, sentence, question) and answer not in golds:
         return FinalAnswer(problem="no_answer")
-    if _is_opposite(answer, golds, sentence, question):
-        answer = f"-{_LAST_DIRECTION.sub('', answer)}"
-    answer = _part_of_date(answer, golds, question or task_of(prompt))
+    answer = _part_of_date(answer, golds, asked)
     return replace(found, answers=(_asked_part(answer, golds, sentence, question),))
 
 
@@ -723,51 +700,6 @@ def _is_in_other_unit(answer: str, sentence: str, question: str) -> bool:
 
 def _units_after_per(text: str) -> set[Unit]:
     return {unit(word) for word in _PER.findall(text) if is_unit(word)}
-
-
-def with_direction_behind(text: str) -> str:
-    """Write a gold's or answer's direction behind its amount: `$15 loss` for "loss of $15".
-
-    Examples:
-        >>> with_direction_behind("A loss of $15"), with_direction_behind("$15")
-        ('$15 loss', '$15')
-    """
-    found = _AMOUNT_OF.fullmatch(without_text_commands(text)) if " of" in text else None
-    return f"{found[2]} {found[1].lower()}" if found else text
-
-
-def _is_opposite(answer: str, golds: Sequence[str], sentence: str, question: str) -> bool:
-    """Check whether a sentence gives an amount the direction opposite to the asked one."""
-    amount = read(answer).node
-    if isinstance(amount, Quantity):
-        amount = amount.amount
-    if isinstance(amount, Apply) and amount.arguments:
-        amount = amount.arguments[0]
-    if not isinstance(amount, Number | Time | Date) or not _DIRECTION.search(sentence):
-        return False
-    told = [gold for gold in golds if _DIRECTION.search(gold)]
-    if told:
-        asked = told[0]
-    elif _CHANGE.search(question) and any(map(_NEGATIVE.match, golds)):
-        asked = "increase"
-    elif question:
-        asked = question
-    else:
-        asked = " ".join(re.findall(r"\bnot an?\s+(\w+)", sentence))
-    amount_told = re.escape(answer)
-    behind = rf"\b(?:\s+(?:of|by|at|is|was|about|exactly|only|a|an|total))*\s+{amount_told}"
-    for pair in _DIRECTIONS:
-        for one, other in (pair, pair[::-1]):
-            if (
-                _has(asked, one)
-                and not _has(asked, other)
-                and (
-                    _has(answer, other)
-                    or _has(sentence, f"(?:{other}){behind}|{amount_told}\\s+(?:{other})")
-                )
-            ):
-                return True
-    return False
 
 
 def _has(text: str, words: str) -> bool:

@@ -1,0 +1,176 @@
+"""Give amounts the asked direction: "a loss of $15" is -$15 of profit, and "fell by 15%" is a change of -15%."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from trl_grpo_ext.answers.read.answer import read
+from trl_grpo_ext.answers.read.spelling import without_text_commands
+from trl_grpo_ext.answers.read.tree import Apply, Date, Number, Quantity, Time
+
+# Pairs of words for signed amounts in opposite directions. The first word of each is its noun.
+_SIGNED = (
+    (r"profit|gain|gained|earned", r"loss|lost|lose[sd]?"),
+    (
+        r"increase[sd]?|raised?|rises?|rose|risen|grows?|grew|growth|gain|goes up|went up|gone up",
+        r"decrease[sd]?|drop(?:s|ped)?|declined?|falls?|fell|fallen|reduced|reduction|lower(?:s|ed)|discount"
+        r"|shrank|shrinks?|goes down|went down|gone down",
+    ),
+)
+_DIRECTIONS = (
+    *_SIGNED,
+    (r"ends?|ended|over|finish(?:es|ed)?", r"starts?|started|begins?|began"),
+    (r"arrives?|arrived", r"leaves?|left|departs?|departed"),
+)
+
+
+def _any(pairs: Sequence[tuple[str, str]]) -> str:
+    return "|".join(side for pair in pairs for side in pair)
+
+
+_DIRECTION = re.compile(rf"\b(?:{_any(_DIRECTIONS)})\b", re.IGNORECASE)
+_AMOUNT = r"[^\w\s]{0,2}\d[^\s()]*(?:\s(?!of\b|by\b)[a-z]+){0,2}?"
+# "a loss of $15", "decreased by 15%", "a 15% decrease"
+_DIRECTED = re.compile(
+    rf"(?:an?\s+)?(?:(?P<before>{_any(_SIGNED)})\s+(?:of|by)\s+(?P<of>{_AMOUNT})"
+    rf"|(?P<amount>{_AMOUNT})\s+(?P<behind>{_any(_SIGNED)}))",
+    re.IGNORECASE,
+)
+# "-15% (a decrease of 15%)", "-15%, i.e., a 15% decrease"
+_GLOSSED = re.compile(
+    r"(?P<signed>[^\w\s]{0,3}\d[^\s(),]*)"
+    r"(?:\s*\((?P<bracket>[^()]{1,60})\)"
+    r"|,?\s+(?:i\.e\.,?|which\s+is|that\s+is,?|meaning|or)\s+(?P<words>.{1,60}))",
+    re.IGNORECASE,
+)
+_MAX_CHARS = 120
+# A change has a sign, if a gold has one.
+_CHANGE = re.compile(r"\bchanged?\b", re.IGNORECASE)
+_NEGATIVE = re.compile(r"\\?\$?[-−]\s?\\?\$?\d")
+
+
+def with_direction_behind(text: str) -> str:
+    r"""Write a gold's or answer's direction as a noun behind its amount.
+
+    Examples:
+        >>> with_direction_behind("A loss of $15"), with_direction_behind("fell by 15%")
+        ('$15 loss', '15% decrease')
+        >>> with_direction_behind("-15% (a decrease of 15%)"), with_direction_behind("15% (a loss of 5%)")
+        ('15% decrease', '15% (a loss of 5%)')
+    """
+    if len(text) > _MAX_CHARS or not _DIRECTION.search(text):
+        return text
+    told = without_text_commands(text).strip(" .")
+    found = _DIRECTED.fullmatch(told)
+    if found:
+        word = found["before"] or found["behind"]
+        return f"{found['of'] or found['amount']} {_noun(word)}"
+    glossed = _GLOSSED.fullmatch(told)
+    if glossed is None:
+        return text
+    gloss = with_direction_behind(glossed["bracket"] or glossed["words"])
+    size = glossed["signed"].lstrip("-−")
+    is_same = gloss in (
+        f"{size} {noun}" for pair in _SIGNED for noun in map(_noun_of, pair)
+    )
+    is_gain = any(gloss.endswith(_noun_of(gain)) for gain, _ in _SIGNED)
+    is_contradicted = is_gain and size != glossed["signed"]
+    return gloss if is_same and not is_contradicted else text
+
+
+def with_asked_direction(
+    answer: str, golds: Sequence[str], sentence: str, question: str
+) -> str:
+    """Write an amount with the sign of the asked direction.
+
+    Args:
+        answer: The answer.
+        golds: Golds. A direction in a gold counts before the question, and then stays a word.
+        sentence: The completion's last sentence, which may tell the answer's direction.
+        question: The question. Without a question, the words "not a profit" in the sentence tell the asked direction.
+
+    Examples:
+        >>> with_asked_direction("decreased by 15%", ["-15%"], "", "By what percent did it change?")
+        '-15%'
+        >>> with_asked_direction("15% decrease", ["15%"], "", "By what percent did it decrease?")
+        '15%'
+        >>> with_asked_direction("-15%", ["15% decrease"], "", "By what percent did it change?")
+        '15% decrease'
+    """
+    answer = _with_direction_of(golds, with_direction_behind(answer))
+    directed = _DIRECTED.fullmatch(answer)
+    amount = directed["amount"] if directed else answer
+    if _is_opposite(answer, golds, sentence, question):
+        return f"-{amount}"
+    return answer if any(map(_DIRECTION.search, golds)) else amount
+
+
+def _with_direction_of(golds: Sequence[str], answer: str) -> str:
+    """Write a negative answer with the noun of a loss or decrease if a gold has such a direction."""
+    if not _NEGATIVE.match(answer):
+        return answer
+    size = re.sub("[-−]", "", answer, count=1)
+    for gold in golds:
+        directed = _DIRECTED.fullmatch(gold)
+        for gain, loss in _SIGNED if directed else ():
+            if _has(gold, f"{gain}|{loss}"):
+                return f"{size} {_noun_of(loss)}"
+    return answer
+
+
+def _noun(word: str) -> str:
+    """Return the noun of a word's direction: `decrease` for `fell`."""
+    sides = [side for pair in _SIGNED for side in pair]
+    is_of = [re.fullmatch(side, word, re.IGNORECASE) is not None for side in sides]
+    return _noun_of(sides[is_of.index(True)])
+
+
+def _noun_of(side: str) -> str:
+    return re.sub(r"\[.*", "", side.partition("|")[0])
+
+
+def _is_opposite(answer: str, golds: Sequence[str], sentence: str, question: str) -> bool:
+    """Check whether an answer or its sentence gives an amount the direction opposite to the asked one."""
+    if not _DIRECTION.search(answer + sentence) or not _is_amount(answer):
+        return False
+    asked = _asked_direction(golds, sentence, question)
+    amount_told = re.escape(answer)
+    behind = rf"\b(?:\s+(?:of|by|at|is|was|about|exactly|only|a|an|total))*\s+{amount_told}"
+    for pair in _DIRECTIONS:
+        for one, other in (pair, pair[::-1]):
+            if (
+                _has(asked, one)
+                and not _has(asked, other)
+                and (
+                    _has(answer, other)
+                    or _has(sentence, f"(?:{other}){behind}|{amount_told}\\s+(?:{other})")
+                )
+            ):
+                return True
+    return False
+
+
+def _is_amount(answer: str) -> bool:
+    amount = read(answer).node
+    if isinstance(amount, Quantity):
+        amount = amount.amount
+    if isinstance(amount, Apply) and amount.arguments:
+        amount = amount.arguments[0]
+    return isinstance(amount, Number | Time | Date)
+
+
+def _asked_direction(golds: Sequence[str], sentence: str, question: str) -> str:
+    """Return the text that tells the asked direction."""
+    told = [gold for gold in golds if _DIRECTION.search(gold)]
+    if told:
+        return told[0]
+    if _CHANGE.search(question) and any(map(_NEGATIVE.match, golds)):
+        return "increase"
+    if question:
+        return question
+    return " ".join(re.findall(r"\bnot an?\s+(\w+)", sentence))
+
+
+def _has(text: str, words: str) -> bool:
+    return re.search(rf"\b(?:{words})(?!\w)", text, re.IGNORECASE) is not None
