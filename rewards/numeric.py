@@ -10,6 +10,7 @@ from fractions import Fraction
 from typing import Any, ClassVar, Literal, NamedTuple, get_args
 
 from trl_grpo_ext.answers.asked_expression import value_of_expression
+from trl_grpo_ext.answers.asked_side import with_asked_side
 from trl_grpo_ext.answers.compare.directions import with_asked_direction
 from trl_grpo_ext.answers.compare.roundings import is_rounding
 from trl_grpo_ext.answers.find.asked import (
@@ -244,6 +245,7 @@ class NumericVerifier(AnswerVerifier[Golds]):
             values = [value_of_expression(one, (), said, prompt) for one in found.answers]
             found = self._last_said(FinalAnswer(tuple(values), found.marks), said, prompt)
         found = with_asked_thing(found, golds, said, prompt)
+        found = with_asked_side(found, golds, said, prompt)
         sentence = last_sentence(said[-MAX_SAID:])
         asked = question_of(prompt) or task_of(prompt)
         directed = [

@@ -163,6 +163,12 @@ def test_tolerances_and_percents_are_exact(
             ["12 pens cost $8, which is $0.75 each."],
         ),
         (
+            "Which bus is faster, Bus 1 or Bus 2?",
+            2,
+            [r"\boxed{\text{Bus 2}}", "**Bus 2**", "Bus 2 is faster by 5 minutes."],
+            [r"\boxed{\text{Bus 1}}", "**Bus 1**", "Bus 1 is faster by 2 minutes."],
+        ),
+        (
             "By what percent did the price change?",
             "-15%",
             ["It **fell by 15%**.", "-15% (a decrease of 15%)", "It decreased by 15%."],
@@ -194,7 +200,7 @@ def test_tolerances_and_percents_are_exact(
         ),
     ],
 )
-def test_the_prompt_tells_how_percentages_pounds_rates_counts_and_changes_are_read(
+def test_the_prompt_tells_how_percentages_pounds_rates_counts_changes_and_sides_are_read(
     question: str, gold: Any, right: list[str], wrong: list[str]
 ) -> None:
     texts = [*right, *wrong]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 from trl_grpo_ext.answers.find.asked import OPPOSITES, is_opposed, question_of
 from trl_grpo_ext.answers.find.final_answer import FinalAnswer
@@ -15,7 +16,15 @@ from trl_grpo_ext.answers.find.last_sentence import (
     said,
 )
 from trl_grpo_ext.answers.find.rejections import only_rejects
-from trl_grpo_ext.answers.read.signal_words import CONDITION, DENIAL, DOUBT, any_of
+from trl_grpo_ext.answers.read.signal_words import (
+    CONDITION,
+    DENIAL,
+    DOUBT,
+    SUMMING_UP,
+    THEREFORE,
+    any_of,
+)
+from trl_grpo_ext.answers.read.spelling import without_text_commands
 
 _MORE, _LESS = OPPOSITES[0]
 _ASKS = re.compile(
@@ -33,6 +42,14 @@ _DIGITS = re.compile(r"\d+")
 _ASKS_WHICH = re.compile(r"\b(?:which|what)\s+([a-z]+)\b", re.IGNORECASE)
 _COMPARES = re.compile(r"\b(?:more|less|fewer|worse|[a-z]{2,}er)\b", re.IGNORECASE)
 _THAN = re.compile(r"\b(?:than|compared (?:to|with))\b", re.IGNORECASE)
+# "Machine 2 beats machine 1", "Choose plan 1 over plan 2"
+_OVER = re.compile(
+    r"\b(?:beats?|outperforms?|over|instead of|rather than)\b", re.IGNORECASE
+)
+_OPENER = re.compile(
+    rf"\W*(?:(?:{THEREFORE}|{SUMMING_UP}|then|this means(?: that)?)\W+)?(?:the\s+)?",
+    re.IGNORECASE,
+)
 _DENIED = any_of(DENIAL, DOUBT, CONDITION)
 _BRACKET = re.compile(r"\([^()]*\)")
 # "Machine 2", "class 7B"
@@ -55,9 +72,14 @@ def with_asked_side(
         >>> asked = "Bus 1 takes 9 minutes, bus 2 takes 8. Which bus is faster?"
         >>> with_asked_side(said("1"), ["2"], "Bus 2 is faster than bus 1.", asked).answers
         ('2',)
+        >>> with_asked_side(FinalAnswer(("Bus 2",), ("boxed",)), ["2"], "", asked).answers
+        ('2',)
     """
     question = question_of(prompt)
-    if {*found.marks} & {"boxed", "answer_tag"} or not _ASKS_WHICH.search(question):
+    if not _ASKS_WHICH.search(question):
+        return found
+    found = _with_number(found, golds, prompt)
+    if {*found.marks} & {"boxed", "answer_tag"}:
         return found
     sentence = last_sentence(ending(completion)[-MAX_SAID:])
     side = _asked_number(sentence, question, prompt) or _asked_thing(
@@ -66,6 +88,19 @@ def with_asked_side(
     if not side or is_hedged(sentence) or only_rejects(sentence, ""):
         return found
     return said(side)
+
+
+def _with_number(found: FinalAnswer, golds: Sequence[str], prompt: str) -> FinalAnswer:
+    """Replace a numbered thing of the prompt by its number, if all golds are numbers: `Machine 2` by `2`."""
+    if not all(map(str.isdecimal, golds)):
+        return found
+    numbers = []
+    for answer in found.answers:
+        plain = without_text_commands(answer).strip(" .")
+        thing = _NUMBERED.fullmatch(plain)
+        is_known = thing is not None and plain.casefold() in prompt.casefold()
+        numbers.append(thing[2] if thing and is_known else answer)
+    return replace(found, answers=tuple(numbers))
 
 
 def _asked_number(sentence: str, question: str, prompt: str) -> str:
@@ -84,24 +119,37 @@ def _asked_number(sentence: str, question: str, prompt: str) -> str:
 def _asked_thing(sentence: str, golds: Sequence[str], question: str, prompt: str) -> str:
     """Return the asked one of two numbered things, such as `Machine 2`, in the gold's form; empty for other sentences.
 
-    Years are such things, too: "Sales were higher in 2022 than in 2021."
+    A thing that a sentence alone compares is asked, too: "Machine 2 is faster by 5 parts." Years are such things:
+    "Sales were higher in 2022 than in 2021."
     """
     plain = _BRACKET.sub("", sentence)
     known = prompt.casefold()
     told = [each for each in _NUMBERED.finditer(plain) if each[0].casefold() in known]
     if not told and _ASKS_YEAR.search(question):
         told = [each for each in _IN_YEAR.finditer(plain) if each[2] in known]
-    if len(told) != 2 or len({each[1].casefold() for each in told}) > 1:
+    side = None if _DENIED.search(plain) else _preferred(plain, told, question)
+    if side is None:
         return ""
-    first, second = told
-    if (
-        not _COMPARES.search(plain)
-        or not _THAN.search(plain, first.end(), second.start())
-        or _DENIED.search(plain)
-    ):
-        return ""
-    side = second if is_opposed(question, plain) else first
     for gold in golds:
         if gold.casefold() == side[0].casefold():
             return gold
     return side[2]
+
+
+def _preferred(
+    sentence: str, told: Sequence[re.Match[str]], question: str
+) -> re.Match[str] | None:
+    """Return the thing that a sentence says to be as asked; None if the sentence leaves it open."""
+    is_compared = _COMPARES.search(sentence) is not None
+    is_opposite = is_opposed(question, sentence)
+    if len(told) == 1:
+        is_subject = _OPENER.fullmatch(sentence, 0, told[0].start()) is not None
+        return told[0] if is_subject and is_compared and not is_opposite else None
+    if len(told) != 2 or len({each[1].casefold() for each in told}) > 1:
+        return None
+    first, second = told
+    if _OVER.search(sentence, first.end(), second.start()):
+        return first
+    if not is_compared or not _THAN.search(sentence, first.end(), second.start()):
+        return None
+    return second if is_opposite else first
