@@ -40,7 +40,8 @@ _COMPARED = re.compile(
 )
 _DIGITS = re.compile(r"\d+")
 _ASKS_WHICH = re.compile(r"\b(?:which|what)\s+([a-z]+)\b", re.IGNORECASE)
-_COMPARES = re.compile(r"\b(?:more|less|fewer|worse|[a-z]{2,}er)\b", re.IGNORECASE)
+# Not "September".
+_COMPARES = re.compile(r"\b(?:more|less|fewer|worse|[a-z]{2,}er)\b")
 _THAN = re.compile(r"\b(?:than|compared (?:to|with))\b", re.IGNORECASE)
 # "Machine 2 beats machine 1", "Choose plan 1 over plan 2"
 _OVER = re.compile(
@@ -144,7 +145,10 @@ def _preferred(
     is_opposite = is_opposed(question, sentence)
     if len(told) == 1:
         is_subject = _OPENER.fullmatch(sentence, 0, told[0].start()) is not None
-        return told[0] if is_subject and is_compared and not is_opposite else None
+        is_asked = _asks_for(told[0][1], question)
+        return (
+            told[0] if is_subject and is_asked and is_compared and not is_opposite else None
+        )
     if len(told) != 2 or len({each[1].casefold() for each in told}) > 1:
         return None
     first, second = told
@@ -153,3 +157,9 @@ def _preferred(
     if not is_compared or not _THAN.search(sentence, first.end(), second.start()):
         return None
     return second if is_opposite else first
+
+
+def _asks_for(noun: str, question: str) -> bool:
+    """Check whether a question asks for one of a noun's things: "Which bus is faster?", "Which is faster?"."""
+    asked = {word.casefold() for word in _ASKS_WHICH.findall(question)}
+    return not asked.isdisjoint({noun.casefold(), "is", "was", "one", "of"})
