@@ -84,6 +84,8 @@ def grouped(df): return df.groupby("k")["v"].agg(["sum", "mean"])
 def summed(df): return df.groupby("k")["v"].sum()
 def labels(df): return df.columns
 def in_dict(df): return {"head": df.head(1), "rows": [df["v"]]}
+def kinds(df): return df.dtypes
+def kind(df, column): return df[column].dtype
 def nothing(df): return df[df["v"] > 100]
 def rows(df): return [row.to_dict() for _, row in df.iterrows()]
 """
@@ -102,6 +104,8 @@ OF_MADE = (
     f"assert_frame_equal(nothing({FRAME}), {FRAME}.head(0))",
     f"assert rows({FRAME})[2] == {{'k': 'b', 'v': 5}}",
     "assert grouped(read()).loc['a', 'sum'] == 3",
+    f"assert kinds({FRAME})['v'] == 'int64'; assert_series_equal(kinds({FRAME}), {FRAME}.dtypes)",
+    f"assert kind({FRAME}, 'v') == np.int64 and kind({FRAME}, 'k') == {FRAME}['k'].dtype != 'int64'",
 )
 
 CHANGED = """
@@ -139,7 +143,7 @@ OF_CHANGED = (
     ("program", "names", "tests"),
     [
         (FUNCTIONS, "days numbers joined stacked dummies pivoted signs mean", OF_FUNCTIONS),
-        (MADE, "made read grouped summed labels in_dict nothing rows", OF_MADE),
+        (MADE, "made read grouped summed labels in_dict kinds kind nothing rows", OF_MADE),
         (
             CHANGED,
             "same add shorter ordered renamed indexed filled emptied kept sparse Table",
@@ -172,6 +176,7 @@ KEPT = (
     "pd.DataFrame({'p': pd.period_range('2024-01', periods=2, freq='M'), 'c': pd.cut([1, 2], 2)})",
     "pd.Series([1, 2], index=pd.cut([1, 2], [0, 1, 2]))",
     "pd.Series([1, 2], index=pd.period_range('2024-01', periods=2, freq='Q'))",
+    "pd.DataFrame({'v': [1]}, index=pd.to_datetime(['2024-01-01'])).iloc[0]",
     "pd.DataFrame(columns=['a', 'b'])",
     "pd.DataFrame(index=[1, 2])",
 )
@@ -182,7 +187,11 @@ def test_a_frame_comes_back_with_all_its_types_names_and_missing_values(
 ) -> None:
     tests = []
     for each in KEPT:
-        kind = "series" if each.startswith("pd.Series") else "frame"
+        kind = (
+            "series"
+            if each.startswith("pd.Series") or each.endswith(".iloc[0]")
+            else "frame"
+        )
         tests.append(
             f"v = {each}; r = again(v); assert r is not v; assert_{kind}_equal(r, v); assert facts(v) == facts(r)"
         )

@@ -87,6 +87,35 @@ def index_of(text: str) -> Any:
     return _index_of(json.loads(text))
 
 
+def text_of_dtype(value: Any) -> str | None:
+    """Return the name of a dtype of numbers, times, objects or texts; None for others, and for other objects."""
+    if isinstance(value, of_module("numpy", "dtype")):
+        return str(value.str) if value.kind in _NUMBERS or value.kind == "O" else None
+    is_text = type(value) is of_module("pandas", "StringDtype") and _is_default(value)
+    return str(value) if is_text else None
+
+
+def dtype_of(text: str) -> Any:
+    """Return the dtype of a name.
+
+    Raises:
+        MalformedError: for a name that `text_of_dtype` does not give.
+    """
+    if text in _TEXTS:
+        return importlib.import_module("pandas").api.types.pandas_dtype(text)
+    dtype = importlib.import_module("numpy").dtype(text)
+    if text_of_dtype(dtype) is None:
+        raise MalformedError("no dtype")
+    return dtype
+
+
+def _is_default(dtype: Any) -> bool:
+    """Return whether the other end would make the same dtype of texts by its name."""
+    name = str(dtype)
+    pandas = sys.modules["pandas"]
+    return name in _TEXTS and bool(pandas.api.types.pandas_dtype(name) == dtype)
+
+
 def described(value: Any) -> tuple[Json, list[Any]] | None:
     """Return a frame's or series' description, and the items of object columns; None if it does not cross.
 
@@ -167,6 +196,8 @@ def _label(value: Any) -> Json:
         value = value.item()
     if value is None or type(value) is bool:
         return value
+    if type(value) is of_module("pandas", "Timestamp") and value.tzinfo is None:
+        return {"time": int(value.asm8.view("i8")), "unit": value.unit}
     if type(value) is int and SMALLEST <= value <= LARGEST:
         return value
     if type(value) is float:
@@ -181,6 +212,12 @@ def _label_of(data: Json, depth: int = 0) -> Any:
         if depth == _DEEPEST:
             raise MalformedError("nested too deeply")
         return tuple(_label_of(each, depth + 1) for each in data)
+    if type(data) is dict and "time" in data:
+        if data["unit"] not in ("s", "ms", "us", "ns"):
+            raise MalformedError("no unit of a time")
+        moment = importlib.import_module("numpy").datetime64
+        pandas = importlib.import_module("pandas")
+        return pandas.Timestamp(moment(checked(data["time"], int), data["unit"]))
     if type(data) is dict:
         return float(checked(data["float"], str))
     return data
@@ -255,7 +292,7 @@ def _array(array: Any, items: list[Any]) -> list[Json]:
     if isinstance(dtype, pandas.IntervalDtype):
         return ["interval", array.closed, _index(array.left), _index(array.right)]
     name = str(dtype)
-    if name in _TEXTS and pandas.api.types.pandas_dtype(name) == dtype:
+    if _is_default(dtype):
         return ["text", name, _texts(array)]
     kind = _MASKED.get(dtype.kind)
     # Sparse arrays, arrays of pyarrow and others.
