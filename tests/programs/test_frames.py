@@ -85,6 +85,8 @@ def summed(df): return df.groupby("k")["v"].sum()
 def labels(df): return df.columns
 def in_dict(df): return {"head": df.head(1), "rows": [df["v"]]}
 def kinds(df): return df.dtypes
+def by_day(df): return df.groupby(df["d"].dt.date)["v"].sum()
+def types(s): return s.apply(type)
 def kind(df, column): return df[column].dtype
 def nothing(df): return df[df["v"] > 100]
 def rows(df): return [row.to_dict() for _, row in df.iterrows()]
@@ -105,6 +107,9 @@ OF_MADE = (
     f"assert rows({FRAME})[2] == {{'k': 'b', 'v': 5}}",
     "assert grouped(read()).loc['a', 'sum'] == 3",
     f"assert kinds({FRAME})['v'] == 'int64'; assert_series_equal(kinds({FRAME}), {FRAME}.dtypes)",
+    "df = pd.DataFrame({'d': pd.to_datetime(['2024-01-01', '2024-01-01']), 'v': [1, 2]})\n"
+    "assert_series_equal(by_day(df), df.groupby(df['d'].dt.date)['v'].sum())",
+    "assert (types(pd.Series([1, 'a'], dtype=object)) == pd.Series([int, str])).all()",
     f"assert kind({FRAME}, 'v') == np.int64 and kind({FRAME}, 'k') == {FRAME}['k'].dtype != 'int64'",
 )
 
@@ -134,7 +139,7 @@ OF_CHANGED = (
     f"df = {FRAME}; r = kept(df); assert_frame_equal(df, {FRAME}); assert r['n'].tolist() == [1, 1, 1]",
     f"df = {FRAME}; df['v'] = 7; assert kept(df)['v'].tolist() == [7, 7, 7]",
     f"df = {FRAME}; df.attrs['unit'] = 'm'; add(df); assert df.attrs == {{'unit': 'm'}}",
-    f"assert sparse({FRAME}) == 3",
+    f"df = {FRAME}; assert sparse(df) == 3 and df['p'].tolist() == [0, 0, 0]; assert add(df) is df and sparse(df) == 3",
     "t = Table(); r = t.df; t.grow(); assert t.df['x'].tolist() == [1, 5] and r is t.df",
 )
 
@@ -143,7 +148,11 @@ OF_CHANGED = (
     ("program", "names", "tests"),
     [
         (FUNCTIONS, "days numbers joined stacked dummies pivoted signs mean", OF_FUNCTIONS),
-        (MADE, "made read grouped summed labels in_dict kinds kind nothing rows", OF_MADE),
+        (
+            MADE,
+            "made read grouped summed labels in_dict kinds by_day types kind nothing rows",
+            OF_MADE,
+        ),
         (
             CHANGED,
             "same add shorter ordered renamed indexed filled emptied kept sparse Table",
@@ -240,6 +249,46 @@ def test_another_frame_than_the_expected_one_passes_no_test(
     right, other = (f"{EQUALS_ALL}def f(): return {each}" for each in (RIGHT, wrong))
     assert details(pandas_sandbox, right, "f", *tests) == ["", "", ""]
     assert all(details(pandas_sandbox, other, "f", *tests))
+
+
+LEAVES = {
+    "a sparse column": "df['x'] = pd.arrays.SparseArray([0] * len(df))",
+    "a time among objects": "df['x'] = pd.Series([pd.Timestamp(0), 1], dtype=object)",
+    "a missing time among objects": "df.loc[0, 's'] = pd.NaT",
+    "labels of rows without a description": "df.index = [pd.Interval(0, 1), 2]",
+    "a label of a column without a description": "df[pd.Interval(0, 1)] = 1",
+    "a second change": "df['p'] = pd.arrays.SparseArray([0] * len(df)); df['x'] = 0",
+}
+
+
+@pytest.mark.parametrize("change", LEAVES.values(), ids=LEAVES.keys())
+def test_a_program_that_changes_its_argument_does_not_seem_to_leave_it(
+    pandas_sandbox: LocalSandbox, change: str
+) -> None:
+    program = f"def f(df):\n    {change}\n    return len(df)"
+    test = f"df = {RIGHT}; assert f(df) == 2; assert_frame_equal(df, {RIGHT})"
+    assert details(pandas_sandbox, "def f(df): return len(df)", "f", test) == [""]
+    assert details(pandas_sandbox, program, "f", test) != [""]
+
+
+CALLED = {
+    "a type": "pd.Series({'startswith': bool})",
+    "a function": "pd.Series({'startswith': lambda text: True})",
+    "a row": "pd.DataFrame([[bool]], columns=['startswith']).iloc[0]",
+    "a frame": "pd.DataFrame([[bool]], columns=['startswith'])",
+    "a level": "pd.Series({('a', 'startswith'): bool})",
+}
+
+
+@pytest.mark.parametrize("made", CALLED.values(), ids=CALLED.keys())
+def test_a_frame_has_no_label_that_answers_in_the_place_of_a_method(
+    pandas_sandbox: LocalSandbox, made: str
+) -> None:
+    tests = (
+        "r = f()\nif isinstance(r, pd.DataFrame): r = r.iloc[0]\n"
+        "if isinstance(r.index, pd.MultiIndex): r = r.a\nassert r.startswith('he')",
+    )
+    assert "judges" in details(pandas_sandbox, f"def f(): return {made}", "f", *tests)[0]
 
 
 def test_a_frame_without_items_equals_nothing_that_has_items(

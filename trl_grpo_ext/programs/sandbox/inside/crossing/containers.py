@@ -9,7 +9,8 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple, TypeAlias
 
 from trl_grpo_ext.programs.sandbox.inside.crossing.frames import (
-    described,
+    called_by_label,
+    described_anyhow,
     is_frame,
     refill_frame,
     tag_of_frame,
@@ -160,9 +161,8 @@ def write_contents(encoder: Encoder, value: Any) -> Json:
     if isinstance(value, of_module("array", "array")):
         return encoder.encode_all(value)
     if is_frame(value):
-        found = described(value)
-        # A frame that has come to hold a column that does not cross stays as the other end knows it.
-        return found and [written(found[0]), encoder.encode_all(found[1])]
+        description, items = described_anyhow(value)
+        return [written(description), encoder.encode_all(items)]
     return encoder.encode_all(contents(value))
 
 
@@ -172,9 +172,11 @@ def refill(decoder: Decoder, value: Any, data: Json) -> None:
         value[:] = bytes.fromhex(checked(data, str))
     elif not is_frame(value):
         _refill_items(decoder, value, decoder.decode_all(data))
-    elif data is not None:
-        description, items = data
-        refill_frame(value, description, decoder.decode_all(items))
+    else:
+        description, held = data
+        items = decoder.decode_all(held)
+        refill_frame(value, description, items)
+        decoder.check_names(called_by_label(value, items))
 
 
 def _refill_items(decoder: Decoder, value: Any, held: list[Any]) -> None:

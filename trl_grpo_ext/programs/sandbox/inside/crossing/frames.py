@@ -11,7 +11,7 @@ import json
 import marshal
 import sys
 from collections.abc import Callable, Iterator
-from datetime import UTC, timedelta, timezone
+from datetime import UTC, date, timedelta, timezone
 from math import isfinite
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -121,24 +121,76 @@ def described(value: Any) -> tuple[Json, list[Any]] | None:
 
     The description holds numbers as bytes; see `written`.
     """
-    items: list[Any] = []
     try:
-        index = _index(value.index)
-        if value.ndim == 1:
-            arrays = [_array(value.array, items)]
-            return {"index": index, "name": _label(value.name), "arrays": arrays}, items
-        columns = [value.iloc[:, place] for place in range(value.shape[1])]
-        arrays = [_array(each.array, items) for each in columns]
-        return {"index": index, "columns": _index(value.columns), "arrays": arrays}, items
+        return _described(value, _index, _label, _array)
     except _NoDescriptionError:
         return None
 
 
+def described_anyhow(value: Any) -> tuple[Json, list[Any]]:
+    """Return the description of a frame that crosses, or has crossed, with the nearest of what has none.
+
+    A frame that the other end knows may come to hold what does not cross. If that changed nothing there, a program
+    that changes its argument would seem to leave it as it was.
+    """
+    return _described(value, _near_index, _near_label, _near_array)
+
+
+def _described(
+    value: Any,
+    to_index: Callable[[Any], Json],
+    to_label: Callable[[Any], Json],
+    to_array: Callable[[Any, list[Any]], list[Json]],
+) -> tuple[Json, list[Any]]:
+    items: list[Any] = []
+    index = to_index(value.index)
+    if value.ndim == 1:
+        arrays = [to_array(value.array, items)]
+        return {"index": index, "name": to_label(value.name), "arrays": arrays}, items
+    columns = [value.iloc[:, place] for place in range(value.shape[1])]
+    arrays = [to_array(each.array, items) for each in columns]
+    return {"index": index, "columns": to_index(value.columns), "arrays": arrays}, items
+
+
+def _near_index(index: Any) -> Json:
+    try:
+        return _index(index)
+    except _NoDescriptionError:
+        labels = [_near_label(each) for each in index]
+        found = {"labels": labels, "length": len(labels), "freq": None, "names": [None]}
+        return {"array": ["objects"], **found}
+
+
+def _near_label(value: Any) -> Json:
+    try:
+        return _label(value)
+    except _NoDescriptionError:
+        return type(value).__name__
+
+
+def _near_array(array: Any, items: list[Any]) -> list[Json]:
+    try:
+        return _array(array, items)
+    except _NoDescriptionError:
+        items += list(array)
+        return ["objects"]
+
+
 def snapshot(value: Any) -> list[Any]:
-    """List items and description, so that each change changes the list; empty for a frame that does not cross."""
-    found = described(value)
+    """List items and description, so that each change changes the list."""
+    description, items = described_anyhow(value)
     # In a version that tells no shared objects; `json` would take much longer for large columns.
-    return [] if found is None else [*found[1], marshal.dumps(found[0], 2)]
+    return [*items, marshal.dumps(description, 2)]
+
+
+def called_by_label(value: Any, items: list[Any]) -> dict[str, Any]:
+    """Return the labels of a frame by which tests may call one of its items, as `series.label()` does."""
+    found = next((each for each in items if callable(each)), None)
+    if found is None:
+        return {}
+    labels = [*value.index, *(value.columns if value.ndim > 1 else ())]
+    parts = [part for each in labels for part in (each if type(each) is tuple else (each,))]
+    return {each: found for each in parts if type(each) is str}
 
 
 def written(description: Any) -> Json:
@@ -198,6 +250,8 @@ def _label(value: Any) -> Json:
         return value
     if type(value) is of_module("pandas", "Timestamp") and value.tzinfo is None:
         return {"time": int(value.asm8.view("i8")), "unit": value.unit}
+    if type(value) is date:
+        return {"date": value.isoformat()}
     if type(value) is int and SMALLEST <= value <= LARGEST:
         return value
     if type(value) is float:
@@ -212,6 +266,8 @@ def _label_of(data: Json, depth: int = 0) -> Any:
         if depth == _DEEPEST:
             raise MalformedError("nested too deeply")
         return tuple(_label_of(each, depth + 1) for each in data)
+    if type(data) is dict and "date" in data:
+        return date.fromisoformat(checked(data["date"], str))
     if type(data) is dict and "time" in data:
         if data["unit"] not in ("s", "ms", "us", "ns"):
             raise MalformedError("no unit of a time")
