@@ -138,6 +138,7 @@ OF_CHANGED = (
     f"df = {FRAME}; emptied(df); assert len(df) == 0",
     f"df = {FRAME}; r = kept(df); assert_frame_equal(df, {FRAME}); assert r['n'].tolist() == [1, 1, 1]",
     f"df = {FRAME}; df['v'] = 7; assert kept(df)['v'].tolist() == [7, 7, 7]",
+    f"df = {FRAME}; df.attrs['table'] = Table(); assert add(df) is df and add(df) is df",
     f"df = {FRAME}; df.attrs['unit'] = 'm'; add(df); assert df.attrs == {{'unit': 'm'}}",
     f"df = {FRAME}; assert sparse(df) == 3 and df['p'].tolist() == [0, 0, 0]; assert add(df) is df and sparse(df) == 3",
     "t = Table(); r = t.df; t.grow(); assert t.df['x'].tolist() == [1, 5] and r is t.df",

@@ -142,6 +142,8 @@ def _described(
     to_label: Callable[[Any], Json],
     to_array: Callable[[Any, list[Any]], list[Json]],
 ) -> tuple[Json, list[Any]]:
+    # Each column that is taken of a frame would copy its `attrs`, and so call methods of the objects in them.
+    value = type(value)(value) if value.attrs else value
     items: list[Any] = []
     index = to_index(value.index)
     if value.ndim == 1:
