@@ -26,6 +26,7 @@ from trl_grpo_ext.programs.sandbox.inside.compiled import (
 from trl_grpo_ext.programs.sandbox.inside.crossing.printing import Capture
 from trl_grpo_ext.programs.sandbox.inside.guard.code_guard import CodeGuard
 from trl_grpo_ext.programs.sandbox.inside.guard.empty_arrays import guard_empty_arrays
+from trl_grpo_ext.programs.sandbox.inside.guard.empty_frames import guard_empty_frames
 from trl_grpo_ext.programs.sandbox.inside.guard.setup_check import check_setup
 from trl_grpo_ext.programs.sandbox.inside.handle import Handle, name_of
 from trl_grpo_ext.programs.sandbox.inside.patches.patching import share_changes, text_of
@@ -152,6 +153,7 @@ def _prepare(
     _bind(namespace, stand_ins)
     # Before modules are watched: a guard in numpy is no change of the tests, and the program must not get it.
     guard_empty_arrays(text_of(tests.sources))
+    guard_empty_frames(text_of(tests.sources))
     share_changes(program)
     if tests.sources[SETUP_FILE]:
         early = _run(program, setup, namespace)

@@ -8,6 +8,14 @@ from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any, NamedTuple, TypeAlias
 
+from trl_grpo_ext.programs.sandbox.inside.crossing.frames import (
+    called_by_label,
+    described_anyhow,
+    is_frame,
+    refill_frame,
+    tag_of_frame,
+    written,
+)
 from trl_grpo_ext.programs.sandbox.inside.crossing.values import (
     TYPE_NAMES,
     Json,
@@ -129,17 +137,19 @@ CONTAINERS: dict[str, Container] = {
     "ndarray": Container(
         _empty_ndarray, lambda value: (_described(value.dtype), *value.shape)
     ),
+    "DataFrame": Container(lambda: importlib.import_module("pandas").DataFrame()),
+    "Series": Container(lambda: importlib.import_module("pandas").Series(dtype=object)),
 }
 
 
 def tag_of_library(value: Any) -> str | None:
-    """Return the tag of an array or SimpleNamespace, which crosses by contents; None for other objects."""
+    """Return the tag of an array, frame or SimpleNamespace, which crosses by contents; None for other objects."""
     kind = type(value)
     if kind is of_module("numpy", "ndarray") or kind in SUBCLASSES:
         return "ndarray" if is_sendable(value.dtype) else None
     if kind is of_module("array", "array"):
         return "array"
-    return "SimpleNamespace" if kind is SimpleNamespace else None
+    return "SimpleNamespace" if kind is SimpleNamespace else tag_of_frame(value)
 
 
 def write_contents(encoder: Encoder, value: Any) -> Json:
@@ -150,6 +160,9 @@ def write_contents(encoder: Encoder, value: Any) -> Json:
         return encoder.encode_all(value.ravel().tolist())
     if isinstance(value, of_module("array", "array")):
         return encoder.encode_all(value)
+    if is_frame(value):
+        description, items = described_anyhow(value)
+        return [written(description), encoder.encode_all(items)]
     return encoder.encode_all(contents(value))
 
 
@@ -157,8 +170,16 @@ def refill(decoder: Decoder, value: Any, data: Json) -> None:
     """Replace a container's contents, ignoring methods that its class overrides."""
     if isinstance(value, bytearray):
         value[:] = bytes.fromhex(checked(data, str))
-        return
-    held = decoder.decode_all(data)
+    elif not is_frame(value):
+        _refill_items(decoder, value, decoder.decode_all(data))
+    else:
+        description, held = data
+        items = decoder.decode_all(held)
+        refill_frame(value, description, items)
+        decoder.check_names(called_by_label(value, items))
+
+
+def _refill_items(decoder: Decoder, value: Any, held: list[Any]) -> None:
     if isinstance(value, dict):
         # An OrderedDict keeps its order beside the dict, so the methods of `dict` would leave the order as it was.
         kind: Any = OrderedDict if isinstance(value, OrderedDict) else dict

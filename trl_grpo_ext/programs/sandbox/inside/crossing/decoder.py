@@ -13,6 +13,7 @@ from trl_grpo_ext.programs.sandbox.inside.crossing.containers import (
     PLAIN,
     refill,
 )
+from trl_grpo_ext.programs.sandbox.inside.crossing.frames import is_frame
 from trl_grpo_ext.programs.sandbox.inside.crossing.kinds import BY_TAG, NAMEDTUPLE, Kind
 from trl_grpo_ext.programs.sandbox.inside.crossing.values import (
     MAX_DEPTH,
@@ -151,4 +152,5 @@ def _made(kind: Kind, parts: list[Any]) -> Any:
 
 
 def _attribute_names(value: Any) -> set[str]:
-    return set() if isinstance(value, PLAIN) else {*attributes(value)}
+    no_names = isinstance(value, PLAIN) or is_frame(value)
+    return set() if no_names else {*attributes(value)}

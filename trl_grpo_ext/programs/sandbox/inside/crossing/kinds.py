@@ -18,6 +18,12 @@ from types import MappingProxyType, ModuleType
 from typing import Any, NamedTuple
 
 from trl_grpo_ext.programs.sandbox.inside.crossing.containers import is_sendable
+from trl_grpo_ext.programs.sandbox.inside.crossing.frames import (
+    dtype_of,
+    index_of,
+    text_of_dtype,
+    text_of_index,
+)
 from trl_grpo_ext.programs.sandbox.inside.crossing.values import (
     MAX_FIELDS,
     TYPE_NAMES,
@@ -122,6 +128,10 @@ RECORD = Kind(
     "record", lambda value: (of_module("numpy", "asarray")(value),), None, _record_of
 )
 """An item of one of numpy's structured arrays."""
+INDEX = Kind("Index", lambda value: (text_of_index(value),), (str,), index_of)
+"""An index of pandas."""
+DTYPE = Kind("dtype", lambda value: (text_of_dtype(value),), (str,), dtype_of)
+"""A dtype of numpy, or one of pandas' dtypes of texts."""
 TYPE = Kind("type", lambda value: (TYPE_NAMES[value],), (str,), TYPES.__getitem__)
 
 KINDS: dict[type, Kind] = {
@@ -203,6 +213,10 @@ def kind_of_library(value: Any) -> Kind | None:
     if kind is of_module("numpy", "void"):
         is_record = value.dtype.names is not None and is_sendable(value.dtype)
         return RECORD if is_record else None
+    if text_of_index(value) is not None:
+        return INDEX
+    if text_of_dtype(value) is not None:
+        return DTYPE
     found = EXACT.get(kind)
     # The first part counts: Python 3.13 defines the classes of pathlib in `pathlib._local`.
     if found is None and _BY_TEXT.get(kind.__name__) == kind.__module__.partition(".")[0]:
@@ -256,6 +270,8 @@ BY_TAG: dict[str, Kind] = {
             TEXT,
             NAMEDTUPLE,
             RECORD,
+            INDEX,
+            DTYPE,
             TYPE,
             *KINDS.values(),
             *EXACT.values(),

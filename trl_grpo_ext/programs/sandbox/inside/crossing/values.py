@@ -34,6 +34,8 @@ Contents written at once take five Python frames per level, and a program has a 
 """
 MOST_SHARED = 5_000
 """Limit of shared objects and their elements; beyond it, both ends forget all shared objects after a call."""
+_WORK_OF_FRAME = 100
+"""Elements that can be compared in the time that a small frame takes."""
 SMALLEST, LARGEST = -(1 << 63), (1 << 63) - 1
 MAX_FIELDS = 256
 _DOUBLE_BYTES = 8
@@ -123,6 +125,8 @@ def is_field(name: str) -> bool:
     )
 
 
+SNAPSHOTS: dict[str, Callable[[Any], list[Any]]] = {}
+"""What lists the contents of pandas' classes, by their names; `frames` fills it."""
 MISSING: Any = object()
 
 
@@ -189,7 +193,7 @@ class Shared:
     makes in an argument reach the caller, and changes that tests make in `node.children` reach the program.
 
     Attributes:
-        containers: Lists, dicts, sets, bytearrays, deques, arrays, and objects that hold only data.
+        containers: Lists, dicts, sets, bytearrays, deques, arrays, frames, and objects that hold only data.
         errors: Exceptions that uses of test objects raised.
         received: Numbers of the containers that the other end has sent first.
     """
@@ -229,12 +233,12 @@ class Shared:
         for value in values:
             self.watch(value)
             held = self._seen[id(value)] = contents(value)
-            # An array is a single bytes object here; it counts by words of 8 bytes.
-            self._size += 1 + (
-                len(held[0]) // 8
-                if len(held) == 1 and type(held[0]) is bytes
-                else len(held)
-            )
+            self._size += 1 + len(held)
+            # An array is a single bytes object here, and a frame ends with one; it counts by words of 8 bytes.
+            if held and type(held[-1]) is bytes:
+                self._size += len(held[-1]) // 8
+            if type(value).__name__ in SNAPSHOTS:
+                self._size += _WORK_OF_FRAME
 
     def watch(self, value: Any) -> None:
         """Watch a container for changes.
@@ -248,8 +252,8 @@ class Shared:
     def changed(self) -> list[Any]:
         """Return watched containers whose contents changed since both ends agreed.
 
-        An unchanged list or dict without references here cannot change until the other end names it, so it is no longer
-        watched.
+        An unchanged list, dict or frame without references here cannot change until the other end names it, so it is no
+        longer watched.
         """
         watched, self._watched = self._watched, []
         changed = []
@@ -260,8 +264,10 @@ class Shared:
                 all(map(is_, now, before)) or _same_bytes(now, before)
             ):
                 changed.append(value)
-            elif count <= _COUNT_HERE and type(value) in (list, dict):
-                # Lists and dicts have no weak references that could lead to them.
+            elif count <= _COUNT_HERE and (
+                type(value) in (list, dict) or type(value).__name__ in SNAPSHOTS
+            ):
+                # Lists and dicts have no weak references that could lead to them, and frames none that tests use.
                 del self._seen[id(value)]
                 continue
             self._watched.append(value)
@@ -278,7 +284,10 @@ _COUNT_HERE = 1 + _counts([[]])[0]
 
 
 def _same_bytes(now: list[Any], before: list[Any]) -> bool:
-    return len(now) == 1 and type(now[0]) is type(before[0]) is bytes and now == before
+    return all(
+        one is other or (type(one) is type(other) is bytes and one == other)
+        for one, other in zip(now, before, strict=True)
+    )
 
 
 def contents(value: Any) -> list[Any]:
@@ -300,6 +309,9 @@ def contents(value: Any) -> list[Any]:
         return [*kind.keys(value), *kind.values(value)]
     if isinstance(value, (of_module("numpy", "ndarray"), of_module("array", "array"))):
         return [value.tobytes()]
+    kind = type(value)
+    if kind.__name__ in SNAPSHOTS and kind is of_module("pandas", kind.__name__):
+        return SNAPSHOTS[kind.__name__](value)
     state = attributes(value)
     return [*state, *state.values()]
 

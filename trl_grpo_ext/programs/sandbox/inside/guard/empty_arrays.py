@@ -88,14 +88,14 @@ def _wrap(module: ModuleType, names: Sequence[str], wrapping: Callable[[Any], An
 def _reading(empty: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """Wrap the constructor of arrays sent by the program, so that empty arrays get the guarded class."""
 
-    def read(head: Any) -> Any:
+    def made(head: Any) -> Any:
         array = empty(head)
-        return _guarded(array) if array.size == 0 else array
+        return guarded(array) if array.size == 0 else array
 
-    return read
+    return made
 
 
-def _guarded(array: Any) -> Any:
+def guarded(array: Any) -> Any:
     """Return a view of an array with the guarded class."""
     return array.view(_guarded_array())
 
@@ -108,10 +108,10 @@ def _comparing(own: Callable[..., Any]) -> Callable[..., Any]:
         given = signature.bind(*args, **kwargs)
         # The values read here are passed on: a program's object may answer differently when read again.
         for name in compared:
-            given.arguments[name] = _read(given.arguments[name])
+            given.arguments[name] = as_array(given.arguments[name])
         one, other = (given.arguments[name] for name in compared)
-        if _is_empty(one) is not _is_empty(other):
-            raise _refusal()
+        if is_empty(one) is not is_empty(other):
+            raise refusal()
         return own(*given.args, **given.kwargs)
 
     return compare
@@ -119,17 +119,15 @@ def _comparing(own: Callable[..., Any]) -> Callable[..., Any]:
 
 def _operating(own: Callable[..., Any]) -> Callable[..., Any]:
     def operate(*args: Any, **kwargs: Any) -> Any:
-        if not _is_called_by_tests():
+        if not is_called_by_tests():
             return own(*args, **kwargs)
-        read = map(_read, args)
-        return own(
-            *[_guarded(each) if _is_empty(each) else each for each in read], **kwargs
-        )
+        read = map(as_array, args)
+        return own(*[guarded(each) if is_empty(each) else each for each in read], **kwargs)
 
     return operate
 
 
-def _read(value: Any) -> Any:
+def as_array(value: Any) -> Any:
     """Convert a value to an array, as numpy does before comparing; numbers and other single values stay."""
     array = importlib.import_module("numpy").asanyarray(value)
     # An object of the program may answer differently when numpy reads it again.
@@ -142,8 +140,8 @@ def _converting(own: Callable[..., Any]) -> Callable[..., Any]:
         array = own(*args, **kwargs)
         if type(array) is not importlib.import_module("numpy").ndarray:
             return array
-        if _is_called_by_tests() or _holds_guarded([*args, *kwargs.values()]):
-            return _guarded(array)
+        if is_called_by_tests() or _holds_guarded([*args, *kwargs.values()]):
+            return guarded(array)
         return array
 
     return convert
@@ -156,21 +154,22 @@ def _holds_guarded(value: Any, depth: int = _DEEP) -> bool:
     return type(value) in SUBCLASSES or isinstance(value, Stub)
 
 
-def _is_called_by_tests() -> bool:
+def is_called_by_tests() -> bool:
     """Test if tests call a guarded function: libraries that they use have empty arrays of their own."""
     # Frame 0 is this function, frame 1 the guard, frame 2 the guard's caller.
     return sys._getframe(2).f_globals.get("__name__") == "tests"
 
 
-def _is_empty(value: Any) -> bool:
-    """Test if a value converted by `_read` is an array without items."""
+def is_empty(value: Any) -> bool:
+    """Test if a value converted by `as_array` is an array without items."""
     return bool(getattr(value, "size", 1) == 0)
 
 
-def _refusal() -> AssertionError:
+def refusal() -> AssertionError:
+    """Return the error that an operation of empty and nonempty operands ends with."""
     # Not a ValueError, as numpy raises for mismatched shapes: a test may expect the program to raise ValueError.
     return AssertionError(
-        "an array without items is compared with something that has items"
+        "an array or frame without items is compared with something that has items"
     )
 
 
@@ -187,11 +186,11 @@ def _guarded_array() -> Any:
         return value
 
     def array_ufunc(self: Any, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        inputs = tuple(map(_read, inputs))
-        others = [each for each in inputs if not _is_empty(each)]
+        inputs = tuple(map(as_array, inputs))
+        others = [each for each in inputs if not is_empty(each)]
         # Some operands are empty, and some are not.
-        if len(inputs) > len(others) > 0 and _is_refused(ufunc.__name__, others):
-            raise _refusal()
+        if len(inputs) > len(others) > 0 and is_refused(ufunc.__name__, others):
+            raise refusal()
         named = {name: plain(value) for name, value in kwargs.items()}
         found = getattr(ufunc, method)(*map(plain, inputs), **named)
         # `array += 1` names the array itself as the place of the result.
@@ -200,7 +199,7 @@ def _guarded_array() -> Any:
             return places[0]
         # The result is guarded too: a test may compare it next, as in `norm(empty - expected) < 1e-9`.
         if type(found) is ndarray:
-            return _guarded(found)
+            return guarded(found)
         return found
 
     members = {
@@ -213,7 +212,7 @@ def _guarded_array() -> Any:
     return made
 
 
-def _is_refused(operation: str, others: list[Any]) -> bool:
+def is_refused(operation: str, others: list[Any]) -> bool:
     """Test if an empty array refuses an operation with these nonempty operands."""
     is_array = any(getattr(each, "ndim", 0) for each in others)
     return operation in _WITH_ANYTHING or (operation in _WITH_ARRAYS and is_array)
