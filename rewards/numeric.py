@@ -49,7 +49,7 @@ from trl_grpo_ext.answers.read.tree import (
     Symbol,
     Words,
 )
-from trl_grpo_ext.answers.read.units import NONE, Unit, unit
+from trl_grpo_ext.answers.read.units import NONE, Unit, as_one_currency, unit
 from trl_grpo_ext.answers.verdicts import right, unreadable, wrong
 from trl_grpo_ext.protocol import is_number
 from trl_grpo_ext.rewards.bases.answer_verifier import AnswerVerifier
@@ -336,6 +336,9 @@ class NumericVerifier(AnswerVerifier[Golds]):
         """Return the reason code of a mismatch, `not_equal` or `other_unit`; empty if the amounts agree."""
         if self.percent == "fraction" and asks_percentage(prompt):
             gold, said = _in_percent(gold, said)
+        asked, given = as_one_currency(gold.unit, said.unit)
+        gold = gold._replace(unit=asked)
+        said = said._replace(unit=given)
         if not _counts_others(gold, said, prompt):
             scale = Fraction(1)
             # A number without a unit is taken to be in the other's unit.

@@ -165,7 +165,7 @@ def ask(
             else unreadable(found.problem)
         )
     spoken = "\n".join((prompt, *golds))
-    golds = tuple(with_unit_apart(in_sterling(gold, prompt), spoken) for gold in golds)
+    golds = _golds_as_compared(golds, found.answers, prompt)
     whole = (prefill or "") + completion
     answers = [
         in_gold_order(_as_compared(answer, golds, whole, prompt, spoken), golds)
@@ -176,6 +176,15 @@ def ask(
     for answer, gold in itertools.product(found.answers, golds):
         pairs += _pairs(answer, gold, prompt, settings)
     return Question(golds, found, pairs)
+
+
+def _golds_as_compared(
+    golds: tuple[str, ...], answers: tuple[str, ...], prompt: str
+) -> tuple[str, ...]:
+    """Return the golds with their units as the question, or pence of an answer, tells them."""
+    spoken = "\n".join((prompt, *golds))
+    told = "\n".join((*golds, *answers))
+    return tuple(with_unit_apart(in_sterling(gold, prompt, told), spoken) for gold in golds)
 
 
 def _as_compared(

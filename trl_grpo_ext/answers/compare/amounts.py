@@ -20,7 +20,7 @@ from trl_grpo_ext.answers.read.tree import (
     Symbol,
     walk,
 )
-from trl_grpo_ext.answers.read.units import NONE, Unit, unit
+from trl_grpo_ext.answers.read.units import NONE, Unit, as_one_currency, unit
 
 DECIMALS = 6
 # Largest relative error of a decimal, whatever its number of places.
@@ -225,6 +225,7 @@ class AmountComparison:
         """Check whether two amounts with units are equal; a percentage also equals its number without the sign."""
         asked, of = measured(gold)
         given, by = measured(answer)
+        of, by = as_one_currency(of, by)
         # A percentage equals a bare number, but no amount with a unit.
         if _is_percentage(asked) != _is_percentage(given):
             other_unit = by if _is_percentage(asked) else of

@@ -127,8 +127,18 @@ _ASKS_PERCENTAGE = re.compile(
     r"|\b(?:as|in|to)\s+(?:an?\s+)?percent(?:age)?\b(?!\s+of)",
     re.IGNORECASE,
 )
-_PENCE = re.compile(r"\b(?:pence|penny)\b|\d\s?p\b", re.IGNORECASE)
 _POUNDS = re.compile(r"(?<!\\)\bpounds?\b(?:\s+sterling\b)?", re.IGNORECASE)
+# "4 pounds and 35 pence", also in LaTeX
+_POUNDS_AND_PENCE = re.compile(
+    r"\bpounds?\b[^\d.]{1,30}\d{1,2}\D{1,15}\bpence\b", re.IGNORECASE
+)
+# Coins, their currency's name, and the sign and the word that tell amounts in the currency.
+_COINS = (
+    ("cent", "dollars", "$", "dollar"),
+    ("cent", "euros", "€", "euro"),
+    ("pence", "gbp", "£", "pound"),
+    ("paise", "rupees", "₹", "rupee"),
+)
 # How many dozen, how many quarters, in millions
 _SCALE = "|".join(SCALES)
 _PARTS = "halves|(?:third|quarter|fourth|fifth|sixth|eighth|tenth|twelfth|hundredth)(?=s)"
@@ -159,8 +169,12 @@ _SHARES = re.compile(
 _NO_COUNT = re.compile(r"\d+(?:st|nd|rd|th)|.*%")
 _MEASURES = {"length", "time", "mass"}
 _SPANS = ("second", "minute", "hour", "day", "week", "month", "year")
-# Prices in cents, not "to the nearest cent".
-_CENTS = re.compile(r"(?<!nearest )\bcents?\b|¢", re.IGNORECASE)
+# Prices in coins, not "to the nearest cent".
+_PRICES_IN = {
+    "cent": re.compile(r"(?<!nearest )\bcents?\b|¢", re.IGNORECASE),
+    "pence": re.compile(r"\b(?:pence|penny)\b|\d\s?p\b", re.IGNORECASE),
+    "paise": re.compile(r"\bpais[ae]\b", re.IGNORECASE),
+}
 # Words for a power of a length, by the further powers.
 _POWERS = {"area|surface": 1, "volume|capacity": 2}
 _WORD = re.compile(r"[A-Za-z]+")
@@ -355,15 +369,23 @@ def _is_count_in_percent(asked: Node, given: Node, prompt: str) -> bool:
     return False
 
 
-def in_sterling(text: str, prompt: str) -> str:
+def in_sterling(text: str, prompt: str, told: str = "") -> str:
     """Write pounds as money if the prompt has an amount in pounds sterling, and no other pounds.
+
+    Pounds and pence of an answer, which is `told`, are money too, if the prompt has no such amount.
 
     Examples:
         >>> in_sterling("30 pounds", "What do 4 tickets at £7.50 cost?"), in_sterling("30 pounds", "At £2 per pound?")
         ('30 gbp', '30 pounds')
     """
-    is_money = "£" in prompt and not _POUNDS.search(prompt)
-    return _POUNDS.sub("gbp", text) if is_money else text
+    return _POUNDS.sub("gbp", text) if _is_sterling(prompt, told) else text
+
+
+def _is_sterling(prompt: str, told: str) -> bool:
+    """Check whether pounds are money in a prompt or in what is told."""
+    if "£" in prompt:
+        return _POUNDS.search(prompt) is None
+    return _POUNDS_AND_PENCE.search(told) is not None
 
 
 def in_asked_scale(text: str, golds: Iterable[str], prompt: str) -> str:
@@ -540,12 +562,16 @@ def asked_unit(given: Unit, prompt: str, *, is_whole: bool) -> str:
         for name, of in asked.items():
             if _differs(of, given, question):
                 return name
-    is_of_dollars = "$" in prompt and not _CENTS.search(prompt)
-    if is_of_dollars and given == unit("cent"):
-        return "dollars"
-    is_of_pounds = "£" in prompt and not _PENCE.search(prompt)
-    if is_of_pounds and given == unit("pence"):
-        return "gbp"
+    return _currency_of(given, prompt, is_whole=is_whole)
+
+
+def _currency_of(coin: Unit, prompt: str, *, is_whole: bool) -> str:
+    """Return the currency of a prompt that has no amounts in its coin; else an empty text."""
+    for name, currency, sign, word in _COINS:
+        # No whole number of coins is a part of the currency's unit.
+        is_told = sign in prompt or (not is_whole and _has(prompt, rf"{word}s?"))
+        if coin == unit(name) and is_told and not _PRICES_IN[name].search(prompt):
+            return currency
     return ""
 
 

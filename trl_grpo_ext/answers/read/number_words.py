@@ -130,7 +130,6 @@ _SPELLINGS: tuple[tuple[tuple[str, ...], re.Pattern[str], str], ...] = (
         ),
         r"-\1",
     ),
-    (("cents",), re.compile(r"\$(\d+) and (\d\d) cents\b"), r"$\1.\2"),
     # five pounds fifty
     (
         ("dollars", "pounds", "euros"),

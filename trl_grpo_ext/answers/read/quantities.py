@@ -11,7 +11,14 @@ from trl_grpo_ext.answers.read.expressions import Expressions
 from trl_grpo_ext.answers.read.numerals import number
 from trl_grpo_ext.answers.read.tokens import Token, UnreadableError
 from trl_grpo_ext.answers.read.tree import Node, Number
-from trl_grpo_ext.answers.read.units import NONE, Unit, is_unit, raised_by, unit
+from trl_grpo_ext.answers.read.units import (
+    NONE,
+    Unit,
+    as_one_currency,
+    is_unit,
+    raised_by,
+    unit,
+)
 
 # The Greek letter as a unit.
 _OHM = {"Omega": "ohm"}
@@ -142,8 +149,10 @@ class Quantities(Expressions):
         things = [word for word in said if word not in generic and not is_unit(word)]
         return Unit(((things[-1].rstrip("s"), 1),)) if things else NONE
 
-    def _with_smaller_parts(self, amount: Node, measured: Unit) -> Node:
+    def _with_smaller_parts(self, amount: Node, measured: Unit) -> tuple[Node, Unit]:
         r"""Add amounts of smaller units: `2 hours and 30 minutes` in hours, `30^\circ 15'` in degrees.
+
+        The pounds of `4 pounds and 35 pence` are money.
 
         A comma joins only times, "6 weeks, 3 days": other amounts may be a list.
         """
@@ -156,13 +165,15 @@ class Quantities(Expressions):
             part = number(self.take().text) if self.sees("number") else Number(Fraction(0))
             is_of_arc = measured == unit("deg") and self.sees("sign", "'", '"')
             smaller = self._primes() if is_of_arc else self._unit()
-            share = smaller.factor / measured.factor
+            whole, smaller = as_one_currency(measured, smaller)
+            share = smaller.factor / whole.factor
             added = part.value * share
-            if smaller.measures != measured.measures or not 0 < added < 1 or share >= 1:
+            if smaller.measures != whole.measures or not 0 < added < 1 or share >= 1:
                 self.at = begin
-                return amount
+                break
             amount = Number(amount.value + added, part.places or amount.places)
-        return amount
+            measured = whole
+        return amount, measured
 
     def _primes(self) -> Unit:
         """Read a prime as minutes, two primes as seconds of arc."""

@@ -299,10 +299,12 @@ class Statements(Quantities):
         amount = self._amount()
         measured = self._unit()
         amount, measured = self._degrees(amount) or (amount, measured)
+        if measured == NONE:
+            measured = before
         if measured != NONE:
-            amount = self._with_smaller_parts(amount, measured)
+            amount, measured = self._with_smaller_parts(amount, measured)
         counted = self._count()
-        for found in (measured, before, counted):
+        for found in (measured, counted):
             if found != NONE:
                 return Quantity(amount, found)
         return amount

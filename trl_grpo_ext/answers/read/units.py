@@ -85,6 +85,23 @@ def is_currency(word: str) -> bool:
     return is_unit(word) and unit(word).measures in _OF_CURRENCIES
 
 
+def as_one_currency(whole: Unit, part: Unit) -> tuple[Unit, Unit]:
+    """Return an amount's unit and its coin's as units of one currency, if their names have other meanings too.
+
+    Examples:
+        >>> as_one_currency(unit("pound"), unit("pence")) == (unit("gbp"), unit("pence"))
+        True
+        >>> [as_one_currency(unit(whole), unit("cent"))[1].measures for whole in ("euro", "yen")]
+        [(('euro', 1),), (('money', 1),)]
+    """
+    cent, pence, sterling = unit("cent"), unit("pence"), unit("gbp")
+    if whole == unit("pound") and part in (cent, pence):
+        whole = sterling
+    if part == cent and whole in (unit("euro"), sterling):
+        part = Unit(whole.measures, cent.factor)
+    return whole, part
+
+
 def raised_by(word: str) -> int:
     """Return the power of `square` (2), `cubed` (3) and similar words; 1 for other words."""
     plain = word.casefold()
