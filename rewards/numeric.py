@@ -32,6 +32,7 @@ from trl_grpo_ext.answers.find.final_answer import (
 )
 from trl_grpo_ext.answers.find.last_sentence import MAX_SAID, last_sentence
 from trl_grpo_ext.answers.find.math_answer import math_answer
+from trl_grpo_ext.answers.find.remarks import without_check
 from trl_grpo_ext.answers.find.sentences import marked_sentence
 from trl_grpo_ext.answers.golds import gold_texts
 from trl_grpo_ext.answers.judge import OUT_OF
@@ -235,6 +236,8 @@ class NumericVerifier(AnswerVerifier[Golds]):
         prompt = last_message(sample.prompt)
         golds = [one for gold in self.golds(sample.row) for one in gold_texts(gold)]
         text = in_asked_scale(sample.text, golds, prompt)
+        if self.answer_from == "marked":
+            text = without_check(text)
         if text != sample.text:
             sample = replace(sample, text=text)
         found = super().find(sample)

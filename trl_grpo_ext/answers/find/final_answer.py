@@ -30,6 +30,7 @@ from trl_grpo_ext.answers.find.phrases import (
     without_mark,
 )
 from trl_grpo_ext.answers.find.rejections import without_rejections
+from trl_grpo_ext.answers.find.remarks import without_check
 from trl_grpo_ext.answers.read.numerals import POWER
 from trl_grpo_ext.support.text import did_you_mean
 
@@ -258,7 +259,7 @@ def _marked(text: str) -> Found | str:
     return (
         # By place, since the last mark decides, of whatever kind it is.
         _concluded(text, sorted(found))
-        or _concluded(text, _of("phrase", informal(text)))
+        or _concluded(text, _of("phrase", informal(without_check(text))))
         or _concluded(text, _of("emphasised", emphasised(text)))
         or _text(text)
     )

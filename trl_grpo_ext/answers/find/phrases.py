@@ -81,6 +81,11 @@ _OTHER = re.compile(
     r"|student['’]s)[ \t]+$",
     re.IGNORECASE,
 )
+# "Let's check our answer: 15 * 18 = 270"
+_CHECKED = re.compile(
+    r"\b(?:check|verify|verif|confirm)(?:ing|ication)?[ \t]+(?:of[ \t]+)?(?:[a-z]+[ \t]+)?$",
+    re.IGNORECASE,
+)
 _REACH = 20
 _BETWEEN = re.compile(
     r"[\W_]*(?:so\b[\W_]*)?(?:(?:the|my|thus|therefore)\b[\W_]*)?", re.IGNORECASE
@@ -184,7 +189,9 @@ def informal(text: str) -> list[Mark]:
     marks = []
     for mark in map(_corrected, _all_said(_INFORMAL.finditer(text))):
         before = text[max(0, mark.start - _REACH) : mark.start]
-        is_denied = _NEGATED.match(mark.content) or _OTHER.search(before)
+        label = text[mark.start : mark.start + _REACH]
+        is_checked = ":" in label and _CHECKED.search(before)
+        is_denied = _NEGATED.match(mark.content) or _OTHER.search(before) or is_checked
         if not is_denied and not _is_supposed(mark, text):
             marks.append(mark)
     return marks[-1:]

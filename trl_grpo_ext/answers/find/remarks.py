@@ -5,22 +5,50 @@ from __future__ import annotations
 import re
 
 from trl_grpo_ext.answers.find.hedges import is_hedged
-from trl_grpo_ext.answers.read.signal_words import THEREFORE, TURN, WRONG
+from trl_grpo_ext.answers.read.signal_words import DENIAL, THEREFORE, TURN, WRONG
 from trl_grpo_ext.answers.told_twice import told_once
 
+# Characters at the end of a text in which a check begins, and before the check.
+MAX_CHECK = 1_000
+_OPENING = (
+    r"(?:(?:to|let['’]?s|let us|let me|we can|you can|as an?|now|please|just|also|by|quick|final"
+    r"|sanity)\s+){0,3}"
+)
+_CHECKING = (
+    r"(?:double[- ]?)?check(?:ing)?|verify(?:ing)?|verification|confirm(?:ing)?|proof"
+)
 _BEGUN = re.compile(
-    r"\W*(?:(?:to|let['’]?s|let us|let me|we can|you can|as an?|now|please|just|also|by|quick|final|sanity)\s+){0,3}"
-    r"(?:(?:double-?)?check(?:ing)?|verify(?:ing)?|verification|confirm(?:ing)?|proof|note|notice|observe|remember"
+    rf"\W*{_OPENING}(?:{_CHECKING}|note|notice|observe|remember"
     r"|recall|keep in mind|bear in mind|indeed|plugging|substituting|putting (?:it|this|that|them) back"
     r"|for (?:example|instance)|as a (?:test|check)|(?:a )?(?:common|typical|frequent) (?:mistake|error)|by the way"
     r"|incidentally|fun fact|tip|test|(?:great|good|nice|well) (?:job|work|done)"
-    r"|(?:this|that|it) is because"
+    r"|(?:this|that|it) is (?:(?:right|correct),? )?(?:because|since)"
     r"|(?:this|the|our) (?:result|calculation|solution) (?:is|seems|looks) (?:reasonable|plausible|complete|consistent)"
     r"|(?:this|that|it|the (?:result|answer)) (?:makes sense|checks out|(?:can|may) be (?:checked"
     r"|verified|confirmed))|(?:this|that) (?:matches|agrees|assumes|works(?! out)))\b",
     re.IGNORECASE,
 )
-_BECAUSE = re.compile(r"\W*(?:this|that|it) is because\b", re.IGNORECASE)
+_BECAUSE = re.compile(
+    r"\W*(?:this|that|it) is (?:(?:right|correct),? )?(?:because|since)\b", re.IGNORECASE
+)
+# The label of a check: "**Verification:**", "### Check", "We can verify our answer:".
+_CHECK = re.compile(
+    rf"(?:(?<=\n)|(?<=[.!?] ))[^\w\n]{{0,8}}{_OPENING}(?:{_CHECKING})\b"
+    r"(?: (?:this|that|it|these|them|of|by|in|with|back|the|our|my|your|original|answers?|results?|solutions?|values?"
+    r"|work|calculations?|conditions?|equations?|problem)){0,5}[*_ ]*(?::|(?=\n))",
+    re.IGNORECASE,
+)
+_CHECK_BEGUN = re.compile(rf"\W*{_OPENING}(?:{_CHECKING})\b", re.IGNORECASE)
+# A check that fails, or turns to another value.
+_FAILS = re.compile(
+    rf"≠|!=|\\neq?(?![a-z])|[✗✘❌?]|\b(?:{DENIAL}|too|try|tries|fails?)\b", re.IGNORECASE
+)
+_LABELLED = re.compile(r"\b(?:answer|option|choice)\W{0,4}[:=]", re.IGNORECASE)
+_PARAGRAPH = re.compile(r"\n\s*\n")
+# 1. 12 + 3 = 15
+_NUMBERING = re.compile(r"^\s*\d{1,2}[.)]\s", re.MULTILINE)
+# Parts of a check: an equation, or a tick behind a claim.
+_CLAIM = re.compile(r"[=≈✓✔✅]|\\approx")
 _NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
 # A last part of a text that explains the answer before it.
 _EXPLANATION = re.compile(
@@ -31,9 +59,15 @@ _BRACKETED = re.compile(
     r"\((?!\s*(?:or|i\.e\.|that is|answer)\b)(?=[^()\\]*[a-z]{3})[^$]*\)[\s.!*]*",
     re.IGNORECASE,
 )
+# "so the answer is right" judges the answer before it.
+_UNLESS_JUDGED = (
+    rf"(?!\b(?:(?!\b(?:{DENIAL})\b)[^.!?\n\d]){{0,60}}"
+    r"\b(?:right|correct|valid|verified|confirmed|consistent|works|holds|matches|checks out)[^\w\n]*(?:\n|[.!]|\Z))"
+)
 # A sentence that gives another answer is no remark, however it begins.
 _GIVES_ANSWER = re.compile(
-    rf"\b(?:{WRONG}|{TURN}|{THEREFORE}|answer is|boxed|mistake|error|should)\b|\bnot\s+\W*\d|[#<]",
+    rf"\b(?:{WRONG}|{TURN}|(?:{THEREFORE}|answer is){_UNLESS_JUDGED}|boxed|mistake|error|should)\b"
+    r"|\bnot\s+\W*\d|[#<]",
     re.IGNORECASE,
 )
 # A closing sentence on what would have been: "Had they sold more, 25 would be left."
@@ -217,6 +251,35 @@ def _without_explanation(text: str) -> str:
     return before if _is_reason(explanation[0], before) else text
 
 
+def without_check(text: str) -> str:
+    """Remove the check below an answer: a label, and claims behind it that calculate with a number of the answer.
+
+    Examples:
+        >>> [without_check("He has 12." + rest) for rest in (" Check: 12 + 3 = 15.", " Check: 9 + 3 = 12.5.")]
+        ['He has 12', 'He has 12. Check: 9 + 3 = 12.5.']
+    """
+    for label in _CHECK.finditer(text, max(0, len(text) - MAX_CHECK)):
+        start = label.start()
+        before = text[max(0, start - MAX_CHECK) : start]
+        if _is_check(text[label.end() :], before):
+            return text[:start].rstrip().rstrip(".!")
+    return text
+
+
+def _is_check(said: str, before: str) -> bool:
+    """Check whether one paragraph of claims is said below an answer, and nothing else that tells a value."""
+    claimed, *behind = _PARAGRAPH.split(said.strip(" \n*_"))
+    claims = []
+    for part in _SENTENCES.split(_NUMBERING.sub("", claimed)):
+        if any(map(str.isdigit, part)):
+            claims.append(part)
+    if any(map(str.isdigit, "".join(behind))) or not all(map(_CLAIM.search, claims)):
+        return False
+    turns = any(sign.search(said) for sign in (_GIVES_ANSWER, _FAILS, _LABELLED))
+    is_open = turns or is_hedged(said) or _tells_new_letter(said, before)
+    return not is_open and _is_reason(said, before)
+
+
 def without_remarks(text: str) -> str:
     """Remove the remarks at the end of a text, unless nothing else is left.
 
@@ -230,7 +293,7 @@ def without_remarks(text: str) -> str:
         >>> without_remarks("So he has 12. Note that the answer is actually 31.")
         'So he has 12. Note that the answer is actually 31.'
     """
-    text = _without_explanation(text)
+    text = without_check(_without_explanation(text))
     for stop in reversed(list(_SENTENCES.finditer(text))):
         before = text[: stop.start()]
         sentence = text[stop.end() :].lstrip()
@@ -241,6 +304,8 @@ def without_remarks(text: str) -> str:
         # "instead" belongs to what would have been, or to the mistake
         if is_unreal or " instead of " in told:
             told = told.replace("instead", "")
+        if _CHECK_BEGUN.match(sentence) and _FAILS.search(told):
+            break
         if begun and _BECAUSE.match(sentence) and not _is_reason(sentence, before):
             break
         if (

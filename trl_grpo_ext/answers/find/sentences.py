@@ -16,6 +16,7 @@ from trl_grpo_ext.answers.find.remarks import (
     without_aside,
     without_asked_denial,
     without_bound,
+    without_check,
     without_remarks,
 )
 from trl_grpo_ext.answers.find.values import (
@@ -529,7 +530,7 @@ def marked_sentence(text: str) -> str:
         >>> marked_sentence("Answer: She has 3 pens left.\n\nWait, that is wrong.")
         ''
     """
-    said = (after_thinking(text) or "")[-MAX_TAIL_CHARS:]
+    said = without_check((after_thinking(text) or "")[-MAX_TAIL_CHARS:])
     marked = list(_MARKED_SENTENCE.finditer(said))
     if not marked or _SAID_LATER.search(said, marked[-1].end()):
         return ""
