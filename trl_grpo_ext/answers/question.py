@@ -26,6 +26,7 @@ from trl_grpo_ext.answers.find.asked import (
     in_asked_scale,
     in_sterling,
     is_same_pair,
+    question_of,
     with_question,
     without_asked_rate,
 )
@@ -38,7 +39,13 @@ from trl_grpo_ext.answers.find.last_sentence import MAX_SAID, last_sentence
 from trl_grpo_ext.answers.find.math_answer import Mode, math_answer
 from trl_grpo_ext.answers.find.named_values import in_gold_order, in_order, with_letters
 from trl_grpo_ext.answers.find.options import option_said, with_capital_letters
-from trl_grpo_ext.answers.find.sentences import is_sentence, is_value, marked_sentence
+from trl_grpo_ext.answers.find.phrases import without_count
+from trl_grpo_ext.answers.find.sentences import (
+    ASKS_COUNT,
+    is_sentence,
+    is_value,
+    marked_sentence,
+)
 from trl_grpo_ext.answers.golds import NOT_TEXT, gold_values, is_not_text
 from trl_grpo_ext.answers.intercepts import with_intercepts
 from trl_grpo_ext.answers.judge import Pair, judge_pairs
@@ -203,6 +210,8 @@ def _in_one_form(
 ) -> tuple[tuple[str, ...], str]:
     """Write number sets, divisions, dimensions and intercepts in one form, if a gold or the question has them."""
     golds = tuple(map(with_direction_behind, golds))
+    if not ASKS_COUNT.search(question_of(prompt)):
+        completion = without_count(completion, golds)
     golds, completion = with_divisions(*_in_intervals(golds, completion))
     golds, completion = with_dimensions(golds, completion, prompt)
     return with_intercepts(golds, completion, prompt)

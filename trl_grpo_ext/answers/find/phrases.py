@@ -11,12 +11,14 @@ import re
 from collections.abc import Iterable, Sequence
 
 from trl_grpo_ext.answers.find.marks import BESIDE, Mark
+from trl_grpo_ext.answers.read.number_words import in_digits
 from trl_grpo_ext.answers.read.signal_words import (
     CONDITION,
     CONTRAST,
     DENIAL,
     DOUBT,
     GUESS,
+    SUMMING_UP,
     TURN,
     WRONG,
     any_of,
@@ -26,6 +28,8 @@ from trl_grpo_ext.answers.read.signal_words import (
 MAX_MARKS = 50
 # Words of an answer that is marked by bold letters alone.
 MAX_BOLD_WORDS = 4
+# Characters at the end of a last line that are searched for the count of a list.
+MAX_LINE = 500
 _MARKUP = r"[*_` \t]{0,8}"
 _ADVERB = r"(?:[ \t]*(?:therefore|thus|hence|clearly|indeed|definitely|simply|then)\b,?)?"
 # The word for "answer" in other languages.
@@ -108,6 +112,18 @@ _LISTING_VERBS = (
     ),
 )
 _JOINT = re.compile(r"[,;]|\band\b", re.IGNORECASE)
+_ITEM_JOINT = re.compile(r",\s*(?:and\s+)?|\s+and\s+")
+# The count of a list's items: "There are 3: 6, 12 and 18", "6 and 12, 2 in all", "6 and 12. That's 2 numbers."
+_COUNT_BEFORE = re.compile(
+    r"(?<![\w.,$-])(\d{1,2})((?:\s[A-Za-z-]+){0,5}[*_]*:[*_]*\s+)([^:]+)\Z"
+)
+_COUNT_BEHIND = re.compile(
+    rf"(?:,\s+(\d{{1,2}})(?:\s[a-z]+){{0,3}}?\s(?:{SUMMING_UP})"
+    r"|,\s+(?:for|making|giving)\s(?:a\stotal\sof\s)?(\d{1,2})(?:\s[a-z]+){0,3}"
+    r"|[.;!]\s+(?:so\s+)?(?:that|this|there|these|they)(?:['’]s|\s[a-z]+)(?:\s[a-z]+){0,3}\s(\d{1,2})(?:\s[a-z]+){0,4}"
+    r"|\s+[–—]\s+(\d{1,2})(?:\s[a-z]+){1,3}|\s*\((\d{1,2})(?:\s[a-z]+){1,3}\))[\s.!*_]*\Z",
+    re.IGNORECASE,
+)
 # Words beside a list by which it is not, or not for sure, the answer.
 _OPEN_LIST = any_of(
     f"{DENIAL}|{WRONG}|{GUESS}|{DOUBT}|{CONDITION}|{CONTRAST}|or|either|except|unsure|unlikely|likely|presumably",
@@ -353,6 +369,51 @@ def concluding_list(text: str) -> str:
 def is_open_list(beside: str) -> bool:
     """Check whether the words beside a list deny or doubt it."""
     return _OPEN_LIST.search(beside) is not None
+
+
+def without_count(text: str, golds: Sequence[str]) -> str:
+    """Remove the count of a closing list's items from a text's last line, if the golds are lists.
+
+    Examples:
+        >>> without_count("There are three: 6, 12 and 18.", ["6, 12, 18"])
+        'There are: 6, 12 and 18.'
+        >>> without_count("The numbers are 6, 12 and 18, three in all.", ["6, 12, 18"])
+        'The numbers are 6, 12 and 18'
+        >>> without_count("The numbers are 6 and 12. That's three.", ["6, 12, 18"])
+        "The numbers are 6 and 12. That's three."
+    """
+    if any(_items(gold) < 2 for gold in golds):
+        return text
+    before, ending, line = text.rstrip().rpartition("\n")
+    told = in_digits(line[-MAX_LINE:])
+    shorter = _without_count_behind(told) or _without_count_before(told)
+    return before + ending + line[:-MAX_LINE] + shorter if shorter else text
+
+
+def _without_count_behind(line: str) -> str:
+    """Return the line before the count of its list; empty without such a count."""
+    counted = _COUNT_BEHIND.search(line)
+    if counted is None or is_open_list(counted[0]):
+        return ""
+    before = line[: counted.start()]
+    sides = _LISTING_VERBS[0].split(_last_sentence(before))
+    count = int(next(filter(None, counted.groups())))
+    return before if count in map(_items, sides) else ""
+
+
+def _without_count_before(line: str) -> str:
+    """Return a line without the count that introduces its list; empty without such a count."""
+    counted = _COUNT_BEFORE.search(line)
+    if counted is None or is_open_list(line):
+        return ""
+    count, words, listed = counted.groups()
+    is_of_list = _items(listed) == int(count)
+    return line[: counted.start()].rstrip() + words + listed if is_of_list else ""
+
+
+def _items(listed: str) -> int:
+    """Count the items that commas and "and" join."""
+    return len(_ITEM_JOINT.split(listed))
 
 
 def described_items(listed: str) -> list[tuple[str, str]]:

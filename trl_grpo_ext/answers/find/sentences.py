@@ -135,7 +135,7 @@ _LISTED = re.compile(
     r":[ \t*]*\n\s*((?:(?:[-*•]|\d{1,2}[.)])[ \t]+[^\n]+(?:\n\s*|\Z)){2,})\Z"
 )
 _ITEM = re.compile(r"(?:[-*•]|\d{1,2}[.)])[ \t]+([^\n]+)")
-_ASKS_COUNT = re.compile(r"\bhow many\b|\bnumber of\b", re.IGNORECASE)
+ASKS_COUNT = re.compile(r"\bhow many\b|\bnumber of\b", re.IGNORECASE)
 # 6 factors: 1, 2, 3, 4, 6 and 12
 _SMALL_COUNT = re.compile(r"(?<![\w.,=+*/^$-])(?:[2-9]|[1-3]\d)(?![\w.])")
 _LIST_BEHIND = re.compile(
@@ -397,7 +397,7 @@ def _count_of_list(text: str, question: str) -> str:
 
     `It has 2 solutions: x = 3 and x = -3` gives `2` for "How many solutions".
     """
-    if not _ASKS_COUNT.search(question):
+    if not ASKS_COUNT.search(question):
         return ""
     line = text.strip().rpartition("\n")[2]
     for count in _SMALL_COUNT.finditer(line):
