@@ -5,7 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from trl_grpo_ext.answers.find.asked import about_asked, question_of
+from trl_grpo_ext.answers.find.asked import (
+    about_asked,
+    asks_percentage,
+    numbers,
+    question_of,
+)
 from trl_grpo_ext.answers.find.asked_values import stems
 from trl_grpo_ext.answers.find.final_answer import after_thinking
 from trl_grpo_ext.answers.find.hedges import doubted_before, is_hedged, is_refused, stated
@@ -158,6 +163,8 @@ _BOLD = re.compile(r"(?<![\w)])\*\*|\*\*(?![\w(-])|(?<!`)`(?!`)")
 _STRESSED = re.compile(r"\*\*([^*\n]{1,80})\*\*")
 # A value in bold letters that is all of the first line, and a word below that may take the value back.
 _OPENING = re.compile(r"\*\*([^*\n]*\d[^*\n]*)\*\*\.?[ \t]*\n")
+_CHOOSES = re.compile(r"\b(?:which|or)\b", re.IGNORECASE)
+_PERCENTAGE = re.compile(r"\d[\d.,]*\s?(?:\\?%|percent\b)")
 _TAKES_BACK = any_of(
     TURN, WRONG, DENIAL, DOUBT, THEREFORE, CONTRAST, "mistake|error|answer"
 )
@@ -221,7 +228,7 @@ def said_unmarked(
         The answer, its mark (`whole_text` or `last_expression`), and the reason code if there is no firm answer.
     """
     answer = with_last_rows(answer[-MAX_CHARS:])
-    tail = without_remarks(answer[-MAX_TAIL_CHARS:].strip())
+    tail = _without_known(without_remarks(answer[-MAX_TAIL_CHARS:].strip()), prompt)
     # In LaTeX, `&` separates columns.
     if "\\" not in tail:
         tail = tail.replace(" & ", " and ")
@@ -265,6 +272,28 @@ def _opening_value(text: str) -> str:
     if opening is None or not is_value(opening[1]):
         return ""
     return "" if _TAKES_BACK.search(text, opening.end()) else opening[1]
+
+
+def _without_known(text: str, prompt: str) -> str:
+    """Return a first line's value in bold letters if the text below tells only what is known, else the text."""
+    opening = _opening_value(text)
+    is_known = opening and _tells_only_known(text.partition("\n")[2], opening, prompt)
+    return opening if is_known else text
+
+
+def _tells_only_known(text: str, answer: str, prompt: str) -> bool:
+    """Check whether sentences below an answer have only numbers of the prompt, which the answer has not.
+
+    Percentages tell nothing unless the prompt asks for one: "In other words, it lost 28% of its value."
+    """
+    # "Which" asks for a value of the prompt.
+    if not is_sentence(text.strip()) or _CHOOSES.search(question_of(prompt)):
+        return False
+    known = {*numbers(in_digits(prompt[-MAX_PROMPT:]))}
+    told = in_digits(text)
+    if not asks_percentage(prompt):
+        told = _PERCENTAGE.sub("", told)
+    return known.issuperset(numbers(told)) and not known.issuperset(numbers(answer))
 
 
 def _before_closing(text: str) -> str:
