@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from fractions import Fraction
 from functools import cache
 from importlib.resources import files
 
@@ -162,13 +161,16 @@ class Quantities(Expressions):
             if is_time:
                 self.skip("sign", ",")
             self.skip("sign", "and")
-            part = number(self.take().text) if self.sees("number") else Number(Fraction(0))
+            if not self.sees("number"):
+                self.at = begin
+                break
+            part = number(self.take().text)
             is_of_arc = measured == unit("deg") and self.sees("sign", "'", '"')
             smaller = self._primes() if is_of_arc else self._unit()
             whole, smaller = as_one_currency(measured, smaller)
             share = smaller.factor / whole.factor
             added = part.value * share
-            if smaller.measures != whole.measures or not 0 < added < 1 or share >= 1:
+            if smaller.measures != whole.measures or not 0 <= added < 1 or share >= 1:
                 self.at = begin
                 break
             amount = Number(amount.value + added, part.places or amount.places)
