@@ -59,7 +59,7 @@ _MODULE_NAMES = frozenset(
         "__annotations__",
     }
 )
-_BUILTINS = frozenset(dir(builtins)) | _MODULE_NAMES
+BUILTINS = frozenset(dir(builtins)) | _MODULE_NAMES
 _ALIASES = {
     "np": "numpy",
     "pd": "pandas",
@@ -132,7 +132,7 @@ def solution_names(
         Taken(names=('mean',), imports=('import math',), imports_solution=False)
     """
     nodes = nodes_of(code)
-    free = reads_of(code) - binds_of(code) - _BUILTINS
+    free = reads_of(code) - binds_of(code) - BUILTINS
     for part in code:
         free -= _starred_names(part.node)
     # Name -> the line that imports it.
