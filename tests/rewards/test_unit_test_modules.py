@@ -159,6 +159,11 @@ def test_tests_that_only_start_the_program_as_a_process_are_told_so(source: str)
     assert reason_of({"tests": source}) == "tests_start_processes"
 
 
+def test_tests_that_import_two_unknown_modules_are_told_so() -> None:
+    source = "from models import Task\nfrom store import Store\ndef test_a(): assert Store().has(Task())"
+    assert reason_of({"tests": source}) == "tests_import_several"
+
+
 @pytest.mark.parametrize(
     "source",
     [

@@ -37,6 +37,10 @@ ADVICE = {
         "The tests take no name from the solution, but start a process, which the sandbox does not allow. Import what "
         "they test from `solution`, or write cases with `input` and `output` for a program that prints."
     ),
+    "tests_import_several": (
+        "The tests import several modules that are unknown here, and one may hold helpers of the tests. Import the "
+        "program's names from `solution`, also those of an answer in several files."
+    ),
     "tests_forget_an_import": (
         "Names of Python's library or of pytest that the tests use without an import are taken from there, never from "
         "the solution. Write the import, or name the solution's function in an `entry_point` column."
