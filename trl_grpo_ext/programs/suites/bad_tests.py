@@ -60,7 +60,10 @@ ADVICE = {
     ),
     TESTS_DO_NOT_RUN: "The tests fail by themselves, whatever the program is. Mend them, or drop the row.",
     "entry_point_invalid": "An entry point is the name of a function or class. Drop the row, or mend the column.",
-    "groups_invalid": "Groups are a mapping of names to places of tests, from 0, that leaves no test out.",
+    "groups_invalid": (
+        "Groups are a mapping of names to places of tests, from 0, that leaves no test out: "
+        '{"basic": [0, 1], "edge": [2]}.'
+    ),
     "reference_fails": "The reference solution fails the tests; drop the row, or mend one of them.",
     "non_solution_passes": "A program that solves nothing passes the tests; add tests, or drop the row.",
     "broken_code_passes": (
