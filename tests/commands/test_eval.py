@@ -89,7 +89,8 @@ def test_a_rollout_whose_environment_failed_is_no_wrong_answer() -> None:
         environment="Shop", verdict=replace(FAILED, details={"error": "reset failed"})
     )
     samples = (*card.samples[:2], replace(card.samples[2], outcome=error))
-    (found,) = prompt_figures(replace(card, samples=samples), [1])
+    failed = replace(card, samples=samples).with_failed((False, False, True))
+    (found,) = prompt_figures(failed, [1])
     assert found.values["pass@1"] == 1 / 2
 
 

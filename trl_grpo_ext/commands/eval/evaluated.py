@@ -209,9 +209,9 @@ def _outcomes(card: Scorecard, rows: Sequence[int], ks: Sequence[int]) -> dict[s
 
 
 def _has_failed(card: Scorecard, row: int) -> bool:
-    """Test for a rollout whose environment failed: whatever the other terms say of it, it is no wrong answer."""
+    """Test for a row that is void by its environment: whatever the other terms say of it, it is no wrong answer."""
     outcome = card.samples[row].outcome
-    return outcome is not None and bool(outcome.error)
+    return card.void[row] and outcome is not None and bool(outcome.error)
 
 
 class Vote(NamedTuple):
