@@ -30,6 +30,7 @@ from trl_grpo_ext.answers.read.answer import MAX_CHARS, read
 from trl_grpo_ext.answers.read.number_words import in_digits
 from trl_grpo_ext.answers.read.signal_words import (
     AS_REASON,
+    CONDITION,
     CONTRAST,
     DENIAL,
     DOUBT,
@@ -120,6 +121,14 @@ MAX_PROMPT = 4_000
 _SO = re.compile(
     r"^(?:∴|(?:so|thus|therefore|hence|then|finally|that is)\b|所以|因此|综上"
     rf"|(?:{SUMMING_UP})(?=,\s))[,:：，]?\s*",
+    re.IGNORECASE,
+)
+# Working before a main clause: "Substituting x = 3, we get 7", "Using C(9,2), the result is 36".
+_LED_IN = re.compile(
+    rf"^\W*(?:(?:{THEREFORE}),?\s+)?(?:at|with|after|for|by|from|given|using|when|(?!assum|suppos|guess)[a-z]+ing)\s"
+    r"(?=[^,;:]*(?:[=×·⋅*/^√]|\w\(|(?<!['’])\b[b-z]\b))[^;:]{1,160}?,\s+"
+    r"(?=(?:we|you|I|it|this|that|the(?:\s[a-z]+){1,4}\s(?:is|gives|equals))\s)"
+    rf"(?!\D*\b(?:{DENIAL}|{DOUBT}|{CONDITION})\b)",
     re.IGNORECASE,
 )
 _LABEL = re.compile(
@@ -291,7 +300,8 @@ def _said_in_line(line: str, prompt: str) -> tuple[str, str]:
         sentences.pop()
         line = sentences[-1]
     if sentences:
-        sentences[-1] = without_label(without_aside(about_asked(sentences[-1], prompt)))
+        about = without_label(without_aside(about_asked(sentences[-1], prompt)))
+        sentences[-1] = _LED_IN.sub("", about)
     line = without_aside(line)
     last, problem = "", "no_answer"
     if sentences and sentences[-1]:
@@ -363,6 +373,7 @@ def _is_whole_answer(text: str) -> bool:
     if (
         not is_value(text)
         or _THEREFORE.search(text)
+        or _LED_IN.match(text)
         or (OF_WHOLE.match(text) and "," in text)
         or _announces(text)
         or last_step(_SO.sub("", text))
