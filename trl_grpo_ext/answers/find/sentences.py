@@ -483,6 +483,8 @@ def _value_that_is(sentence: str) -> str:
     clause = _CLAUSE.split(tail.strip(), maxsplit=1)[0]
     for part in (tail, clause, concluded, sentence, *ends[-MAX_ENDS:]):
         said = strip_delimiters(part.strip(" *_`:,。")).rstrip(".")
+        # From 2x + 1 = 7 we get 2x = 6, and then x = 3
+        said = (last_step(said) if bare else "") or said
         if said.casefold() in _ANSWERS:
             return said
         if not _is_value_alone(said):
