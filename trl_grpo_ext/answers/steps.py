@@ -44,7 +44,7 @@ _LIST = re.compile(r"(?:\A|\n)[ \t]*((?:[*•‣][ \t]+[^\n]+(?:\n\s*|\Z)){2,})\
 _THEN = rf"(?:and|then|{THEREFORE}|giving|yielding|leading to)\b"
 _ARROW = r"→|⇒|⟹|[=-]>|\\(?:to|implies|iff|[Rr]ightarrow|Longrightarrow)(?![A-Za-z])"
 _NEXT_STEP = re.compile(rf"[,;]\s+(?:and\s+)?(?:{_THEN})?|\b{_THEN}|{_ARROW}")
-# Words that count the steps: "First 60 × 0.8 = 48; then 48 × 1.1 = 52.8"
+# Words that count the steps: "First 60 * 2 = 120; then 120 + 8 = 128"
 _ORDER = re.compile(
     r"(?:^|(?<=[,;]\s))\s*(?:and\s+)?(?:first|next|then|finally|after that|to begin with),?\s+",
     re.IGNORECASE,
