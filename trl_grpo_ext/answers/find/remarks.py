@@ -102,6 +102,9 @@ _TO_PLACES = re.compile(
     r"|(?:\d+|one)\s(?:decimals|decimal places?|significant (?:figures?|digits?)))\)?[\s.!*]*$",
     re.IGNORECASE,
 )
+_ROUNDED = re.compile(
+    r"(?<=[\w$*}]) \(rounded(?: (?:off|up|down))?\)[\s.!*]*$", re.IGNORECASE
+)
 # A clause without numbers behind a value: "12, as required", "12, in total", "x = 12, and we are done".
 _COMMENT = re.compile(
     r"(?<=[\w$}*)%°²³]), (?:(?:as|in|after|by|to|and (?:we|that|this|it)|not(?= [a-z]+ing\b)) "
@@ -220,7 +223,7 @@ def without_additions(text: str) -> str:
         >>> without_additions("Pi is 3.14 to 2 decimal places."), without_additions("It is 12, as required.")
         ('Pi is 3.14', 'It is 12')
     """
-    for addition in (_RATE, _RESTRICTED, _APPROXIMATED, _TO_PLACES):
+    for addition in (_RATE, _RESTRICTED, _APPROXIMATED, _TO_PLACES, _ROUNDED):
         text = addition.sub("", text)
     return _without_comment(text)
 

@@ -123,11 +123,12 @@ _SO = re.compile(
     rf"|(?:{SUMMING_UP})(?=,\s))[,:：，]?\s*",
     re.IGNORECASE,
 )
-# Working before a main clause: "Substituting x = 3, we get 7", "Using C(9,2), the result is 36".
+# Working before a main clause: "Substituting x = 3, we get 7", "Using the formula, x = 7".
+_MAIN = r"(?:we|you|I|it|this|that|the(?:\s[a-z]+){1,4}\s(?:is|gives|equals))\s"
 _LED_IN = re.compile(
     rf"^\W*(?:(?:{THEREFORE}),?\s+)?(?:at|with|after|for|by|from|given|using|when|(?!assum|suppos|guess)[a-z]+ing)\s"
-    r"(?=[^,;:]*(?:[=×·⋅*/^√]|\w\(|(?<!['’])\b[b-z]\b))[^;:]{1,160}?,\s+"
-    r"(?=(?:we|you|I|it|this|that|the(?:\s[a-z]+){1,4}\s(?:is|gives|equals))\s)"
+    rf"(?:(?=[^,;:]*(?:[=×·⋅*/^√]|\w\(|(?<!['’])\b[b-z]\b))[^;:]{{1,160}}?,\s+(?={_MAIN})"
+    rf"|[^\d=,;:]{{1,80}},\s+(?={_MAIN}|[a-z](?:\([a-z\d]\))?\s?=))"
     rf"(?!\D*\b(?:{DENIAL}|{DOUBT}|{CONDITION})\b)",
     re.IGNORECASE,
 )
@@ -358,7 +359,8 @@ def _is_doubted(value: str, sentences: Sequence[str]) -> bool:
         return True
     # `is_hedged` looks for digits, and a formula may begin with a command: "It is not $\\frac{7}{3}$".
     holder = sentences[holding] if sentences else ""
-    return bool(FORMULA.search(holder)) and doubted_before(holder.rpartition(value)[0])
+    is_formula = FORMULA.search(holder) is not None or value.count("=") == 1
+    return is_formula and doubted_before(holder.rpartition(value)[0])
 
 
 def _is_whole_answer(text: str) -> bool:
