@@ -128,7 +128,8 @@ _MAIN = r"(?:we|you|I|it|this|that|the(?:\s[a-z]+){1,4}\s(?:is|gives|equals))\s"
 _LED_IN = re.compile(
     rf"^\W*(?:(?:{THEREFORE}),?\s+)?(?:at|with|after|for|by|from|given|using|when|(?!assum|suppos|guess)[a-z]+ing)\s"
     rf"(?:(?=[^,;:]*(?:[=×·⋅*/^√]|\w\(|(?<!['’])\b[b-z]\b))[^;:]{{1,160}}?,\s+(?={_MAIN})"
-    rf"|[^\d=,;:]{{1,80}},\s+(?={_MAIN}|[a-z](?:\([a-z\d]\))?\s?=))"
+    rf"|[^\d=,;:]{{1,80}},\s+(?={_MAIN}|[a-z](?:\([a-z\d]\))?\s?=)"
+    r"|[^;:]{1,160},\s+(?=(?-i:[A-Z]|[a-z]\([a-z\d]\))\s?=[^,;:]*$))"
     rf"(?!\D*\b(?:{DENIAL}|{DOUBT}|{CONDITION})\b)",
     re.IGNORECASE,
 )
