@@ -89,7 +89,8 @@ _IS = re.compile(
 _CONTRACTED = re.compile(r"\b(it|that|there|here)['’]s(?=\s)", re.IGNORECASE)
 _THEREFORE = re.compile(
     r"(?:(?:[,;](?:\s+and)?|(?<=[\w$}])\s+and)\s+(?:so|thus|therefore|hence|i\.e\.)"
-    r"|[,;]\s+which\s+(?:is|means|equals|gives|makes|rounds?(?:\s+(?:up|down|off))?\s+to"
+    r"|[,;]?\s+which\s+means(?:\s+that)?"
+    r"|[,;]\s+which\s+(?:is|equals|gives|makes|rounds?(?:\s+(?:up|down|off))?\s+to"
     r"|(?:simplifies|reduces|comes)\s+to)),?\s+"
 )
 _NAME = re.compile(r"[A-Z][a-z]+(?: [A-Z][a-z]+)?")
