@@ -30,6 +30,7 @@ from trl_grpo_ext import Blame, Sample, Scorecard, Status, Verdict
 from trl_grpo_ext.commands.eval.comparison import compare, paired_difference, sentence
 from trl_grpo_ext.commands.eval.evaluated import Evaluated, majority, prompt_figures
 from trl_grpo_ext.commands.eval.printed import print_evaluations
+from trl_grpo_ext.outcome import Outcome
 from trl_grpo_ext.runs.recorded_run import RecordedRun
 
 ABOUT = {
@@ -80,6 +81,17 @@ def evaluated(
 # ---------------------------------------------------------------------------------------------
 # the figures
 # ---------------------------------------------------------------------------------------------
+
+
+def test_a_rollout_whose_environment_failed_is_no_wrong_answer() -> None:
+    card = judged([RIGHT, WRONG, WRONG])
+    error = Outcome(
+        environment="Shop", verdict=replace(FAILED, details={"error": "reset failed"})
+    )
+    samples = (*card.samples[:2], replace(card.samples[2], outcome=error))
+    failed = replace(card, samples=samples).with_failed((False, False, True))
+    (found,) = prompt_figures(failed, [1])
+    assert found.values["pass@1"] == 1 / 2
 
 
 @pytest.mark.parametrize("size", range(1, 8))

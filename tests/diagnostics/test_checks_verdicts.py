@@ -16,6 +16,7 @@ from trl_grpo_ext.figures.logged import SHARE_OF_STEP
 from trl_grpo_ext.figures.reduction import reduce_card
 from trl_grpo_ext.outcome import Outcome
 from trl_grpo_ext.scorecard import Scorecard
+from trl_grpo_ext.verdict import as_verdict
 
 UNREAD = Verdict(status=Status.UNPARSEABLE, score=0.0, reason="no_boxed")
 STARVED = Verdict(
@@ -888,9 +889,13 @@ def test_a_few_groups_that_began_all_right_do_not_tell_that_all_of_the_data_is_e
     assert codes(window_of([*opening, *learned])) == []
 
 
-def test_a_reward_that_gives_no_answers_is_watched_by_a_shadow_that_reads_them() -> None:
+@pytest.mark.parametrize("score_range", [(0.0, 1.0), None])
+def test_a_reward_that_gives_no_answers_is_watched_by_a_shadow_that_reads_them(
+    score_range: tuple[float, float] | None,
+) -> None:
     def gamed(step: int) -> list[object]:
-        return [float(index < 8 + 2 * step) for index in range(32)]
+        # Of a plain function, no range is known.
+        return [as_verdict(float(index < 8 + 2 * step), score_range) for index in range(32)]
 
     def strict(right: int) -> list[Verdict]:
         return [

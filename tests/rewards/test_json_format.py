@@ -69,6 +69,17 @@ def test_a_schema_decides(schema: Any) -> None:
     assert verdicts[5].status is Status.UNPARSEABLE
 
 
+def test_a_format_that_every_machine_knows_is_checked_and_others_are_not() -> None:
+    properties = {
+        "due": {"type": "string", "format": "date"},
+        "at": {"type": "string", "format": "date-time"},
+    }
+    verifier = JsonVerifier(schema={"type": "object", "properties": properties})
+    texts = ['{"due": "2026-03-01"}', '{"due": "next Friday"}', '{"at": "soon"}']
+    assert verifier(texts) == [1.0, 0.0, 1.0]
+    verifier.close()
+
+
 def test_a_schema_without_a_type_does_not_let_a_bare_number_pass() -> None:
     schema = {"required": ["name"]}
     with pytest.raises(

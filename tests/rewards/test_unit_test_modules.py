@@ -162,6 +162,17 @@ def test_tests_that_only_start_the_program_as_a_process_are_told_so(source: str)
 @pytest.mark.parametrize(
     "source",
     [
+        "from models import Task\nfrom store import Store\ndef test_a(): assert Store().has(Task())",
+        "from main import f\nfrom helpers_of_mine import check\ndef test_f(): check(f(2), 4)",
+    ],
+)
+def test_tests_that_import_two_unknown_modules_are_told_so(source: str) -> None:
+    assert reason_of({"tests": source}) == "tests_import_several"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
         "def test_a(monkeypatch):\n    with monkeypatch.context() as m:\n"
         "        m.setattr('time.time', lambda: 5)\n        assert f(time.time) == 5\n    assert f(time.time) > 5",
         "class Clock:\n    @staticmethod\n    def now(): return 5\ndef test_a(monkeypatch):\n"
@@ -347,7 +358,6 @@ def test_a_module_that_is_nowhere_is_the_program(source: str) -> None:
     [
         "from json import loads\ndef test_f(): assert loads('2') == 2",
         "try:\n    from main import f\nexcept ImportError:\n    f = None\ndef test_f(): assert not f",
-        "from main import f\nfrom helpers_of_mine import check\ndef test_f(): check(f(2), 4)",
     ],
 )
 def test_a_module_that_is_there_or_may_be_missing_is_not_the_program(source: str) -> None:
@@ -386,7 +396,7 @@ def test_a_helper_of_a_given_package_is_never_the_programs(tmp_path: Path) -> No
     verifier.close()
     assert [verdict.reason for verdict in verdicts] == [
         "test_1_failed",
-        "tests_call_nothing",
+        "tests_import_several",
         "tests_do_not_run",
     ]
 

@@ -268,6 +268,52 @@ def test_lines_of_one_test_that_a_list_keeps_apart_are_one_test() -> None:
         )
 
 
+@pytest.mark.parametrize(
+    ("tests", "right", "wrong"),
+    [
+        (
+            ["s = Stack([])", "s.push(1)", "s.push(2)", "top = s.items[-1]", "assert top == 2"],
+            STACK,
+            STACK.replace("append(item)", "insert(0, item)"),
+        ),
+        (
+            ["s = Stack([])", "s.push(1)", "s.push(1)", "assert len(s.items) == 2"],
+            STACK,
+            STACK.replace("self.items.append(item)", "self.items = [item]"),
+        ),
+        (
+            ["calls = []", "@memo\ndef f(x):\n    calls.append(x)", "f(2)", "f(2)", "n = len(calls)", "assert n == 1"],
+            "from functools import cache as memo",
+            "def memo(f): return f",
+        ),
+        (
+            ["rows = [2, 1]", "put_in_order(rows)", "first = rows[0]", "assert first == 1"],
+            "def put_in_order(xs): xs.sort()",
+            "def put_in_order(xs): return sorted(xs)",
+        ),
+        (
+            ["x = [2]", "assert f(x) == 2", "x = [3]", "assert f(x) == 3"],
+            "def f(x): return x[0]",
+            "def f(x): return 3",
+        ),
+    ],
+)  # fmt: skip
+def test_strings_that_assign_between_tests_run_in_their_order(
+    tests: list[str], right: str, wrong: str
+) -> None:
+    suite = call_suite({"tests": tests})
+    assert run(suite, right) == ["passed"]
+    assert run(suite, wrong) == ["AssertionError"]
+
+
+def test_constants_between_tests_leave_each_a_test() -> None:
+    tests = ["x = [1]", "assert f(x) == 1", "y = [2]", "assert f(y) == 2"]
+    assert run(call_suite({"tests": tests}), "def f(x): return 1") == [
+        "passed",
+        "AssertionError",
+    ]
+
+
 def test_a_solution_cannot_take_the_place_of_the_checker() -> None:
     pairs = {"inputs": [[1]], "outputs": [2], "fn_name": "same"}
     assert call_suite({"input_output": pairs}).names == ()

@@ -237,18 +237,19 @@ def test_outcomes_come_in_order_from_all_cores_of_all_nodes(
 
 @pytest.mark.slow  # starts a cluster
 def test_what_a_worker_does_with_a_call_is_told_as_on_this_machine(
-    cluster: LocalCluster, any_cpu_counts: None
+    cluster: LocalCluster,
 ) -> None:
-    texts = ["right", "spin", "raise", "die", "wrong"]
-    verdicts = isolated_verifiers.in_worker.judge(texts)
+    texts = ["right", "raise", "die", "wrong", "spin"]
+    *verdicts, spun = isolated_verifiers.in_worker.judge(texts)
     assert [verdict.reason for verdict in verdicts] == [
         "",
-        "timeout",
         "raised_RuntimeError",
         "worker_lost",
         "",
     ]
-    assert [verdict.score for verdict in verdicts] == [1.0, 0.0, None, None, 0.0]
+    assert [verdict.score for verdict in verdicts] == [1.0, None, None, 0.0]
+    # A busy machine gives the worker too little processor time to blame the answer.
+    assert (spun.reason, spun.score) in [("timeout", 0.0), ("worker_starved", None)]
 
 
 @pytest.mark.slow  # starts a cluster

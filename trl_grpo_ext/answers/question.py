@@ -19,6 +19,7 @@ from trl_grpo_ext.answers.compare.forms import (
     says_infinitely_many,
     set_in_words,
 )
+from trl_grpo_ext.answers.compare.repeated_roots import with_roots_once
 from trl_grpo_ext.answers.dimensions import with_dimensions
 from trl_grpo_ext.answers.divisions import as_division, with_divisions
 from trl_grpo_ext.answers.find.asked import (
@@ -208,10 +209,11 @@ def _as_compared(
 def _in_one_form(
     golds: tuple[str, ...], completion: str, prompt: str
 ) -> tuple[tuple[str, ...], str]:
-    """Write number sets, divisions, dimensions and intercepts in one form, if a gold or the question has them."""
+    """Write roots, number sets, divisions, dimensions and intercepts in one form, as golds and question ask."""
     golds = tuple(map(with_direction_behind, golds))
     if not ASKS_COUNT.search(question_of(prompt)):
         completion = without_count(completion, golds)
+    golds, completion = with_roots_once(golds, completion)
     golds, completion = with_divisions(*_in_intervals(golds, completion))
     golds, completion = with_dimensions(golds, completion, prompt)
     return with_intercepts(golds, completion, prompt)

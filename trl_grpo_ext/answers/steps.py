@@ -44,6 +44,15 @@ _LIST = re.compile(r"(?:\A|\n)[ \t]*((?:[*•‣][ \t]+[^\n]+(?:\n\s*|\Z)){2,})\
 _THEN = rf"(?:and|then|{THEREFORE}|giving|yielding|leading to)\b"
 _ARROW = r"→|⇒|⟹|[=-]>|\\(?:to|implies|iff|[Rr]ightarrow|Longrightarrow)(?![A-Za-z])"
 _NEXT_STEP = re.compile(rf"[,;]\s+(?:and\s+)?(?:{_THEN})?|\b{_THEN}|{_ARROW}")
+# Words that count the steps: "First 60 * 2 = 120; then 120 + 8 = 128"
+_ORDER = re.compile(
+    r"(?:^|(?<=[,;]\s))\s*(?:and\s+)?(?:first|next|then|finally|after that|to begin with),?\s+",
+    re.IGNORECASE,
+)
+# Words before a statement about a letter: "divide by 4: x = 6"
+_DONE = re.compile(
+    r"^\s*[A-Za-z][^:=<>≤≥]{2,60}:\s+(?=[^:A-Za-z]{0,12}(?:frac\{)?[A-Za-z](?![A-Za-z]))"
+)
 _LED_BY_ARROW = re.compile(rf"^(?:{_ARROW})\s*")
 # "Since 3^4 = 81, we have log_3(81) = 4": a reason, and the words before its conclusion
 _REASON = re.compile(rf"\W*(?:since|because|{AS_REASON})\s", re.IGNORECASE)
@@ -65,7 +74,9 @@ _REMARK = re.compile(
     re.DOTALL,
 )
 # A remark, or a line before a list, that leaves what it tells open.
-_LEAVES_OPEN = any_of(CONDITION, DENIAL, DOUBT, TURN, WRONG, "or|either|extraneous")
+_LEAVES_OPEN = any_of(
+    CONDITION, DENIAL, DOUBT, TURN, WRONG, r"or|either|extraneous|guess\w*"
+)
 _CONTINUES = re.compile(r"(?:[=<>≤≥≈]|\\(?:[lg]eq?|approx)(?![A-Za-z]))(?!>)")
 
 
@@ -140,10 +151,10 @@ def last_step(text: str) -> str:
     reason = _REASON.match(text) if len(lines) == 1 else None
     if reason:
         return _behind_reason(text[reason.end() :])
-    parts = lines if len(lines) > 1 else _NEXT_STEP.split(text)
+    parts = lines if len(lines) > 1 else _NEXT_STEP.split(_ORDER.sub("", text))
     if not 1 < len(parts) <= MAX_STEPS:
         return ""
-    written = [_LED_BY_ARROW.sub("", _bare(part)) for part in parts]
+    written = [_LED_BY_ARROW.sub("", _bare(_without_action(part))) for part in parts]
     nodes = [_statement(part) for part in written]
     *steps, last = nodes
     unknown = _unknown(last)
@@ -200,6 +211,12 @@ def _bare(part: str) -> str:
     """Return a step's text without the delimiters and stops around it."""
     said = strip_delimiters(part.strip(" \t.,;*"))
     return said.strip(" $") if said.count("$") == 1 else said.strip(" .")
+
+
+def _without_action(part: str) -> str:
+    """Remove the words that tell how a step is done, unless they leave its statement open."""
+    done = _DONE.match(part)
+    return part[done.end() :] if done and not _LEAVES_OPEN.search(done[0]) else part
 
 
 def _statement(text: str) -> Node | None:

@@ -38,7 +38,7 @@ _AMOUNT = (
 )
 _UNIT = r"(?:\s(?:of an? )?([a-z]+)\b)?"
 _OR = re.compile(
-    rf"(?<![\w.])({_AMOUNT}){_UNIT}"
+    rf"(?<![\w.−-])({_AMOUNT}){_UNIT}"
     rf"(?:,?\s+or\s+(?:about\s+|just\s+|simply\s+)?|,\s+(?={_AMOUNT},?\s+or\s))({_AMOUNT}){_UNIT}(?![\w.]*\d)",
     re.IGNORECASE,
 )
@@ -46,7 +46,7 @@ _OR = re.compile(
 _MAX_FORMS = 3
 # 8.5 kg (8500 g)
 _OR_BRACKETED = re.compile(
-    rf"(?<![\w.])({_AMOUNT}){_UNIT}\s+\((?:or\s+|=\s*|i\.e\.,?\s+|that is,?\s+)?({_AMOUNT}){_UNIT}\)",
+    rf"(?<![\w.−-])({_AMOUNT}){_UNIT}\s+\((?:or\s+|=\s*|i\.e\.,?\s+|that is,?\s+)?({_AMOUNT}){_UNIT}\)",
     re.IGNORECASE,
 )
 _BOX_OR = re.compile(

@@ -123,25 +123,33 @@ class _Terminated(KeyboardInterrupt):
 @contextmanager
 def ending_at_sigterm(is_wanted: bool) -> Iterator[None]:
     """Raise `_Terminated` in the block at the first SIGTERM, if nobody else handles it; a second one kills."""
-    owner = os.getpid()
-
-    def end(*_: object) -> None:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        if os.getpid() != owner:
-            # A forked process, such as a worker of a pool that is closed, ends without a word.
-            signal.raise_signal(signal.SIGTERM)
-        raise _Terminated
-
     is_main = threading.current_thread() is threading.main_thread()
     is_free = signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
     if not (is_wanted and is_main and is_free):
         yield
         return
-    signal.signal(signal.SIGTERM, end)
+    signal.signal(signal.SIGTERM, _end)
     try:
         yield
     finally:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+def _end(*_: object) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    raise _Terminated
+
+
+def _leave_to_the_system() -> None:
+    """Let SIGTERM end a forked process, such as a pool's worker, at once and without a word.
+
+    Python would run the handler only after a system call that had just begun, such as a long wait.
+    """
+    if signal.getsignal(signal.SIGTERM) is _end:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+os.register_at_fork(after_in_child=_leave_to_the_system)
 
 
 def _train(arguments: argparse.Namespace) -> int:

@@ -238,7 +238,10 @@ def _looks_elsewhere(window: Window, shadow: str) -> bool:
         return found.same < SAME * found.compared
     primary = window.of_term(window.in_force[0])
     # Marks between right and wrong, as of a length: nothing that a second opinion could accept or turn down.
-    is_graded = primary.status_share(Status.PARTIAL, Status.SCORED) > GRADED
+    is_graded = primary.status_share(Status.PARTIAL) > GRADED or (
+        primary.status_share(Status.PARTIAL, Status.SCORED) > GRADED
+        and not agreement(window.batches, shadow).size
+    )
     return primary.has_answers is not found.has_answers and (
         primary.has_answers or is_graded
     )

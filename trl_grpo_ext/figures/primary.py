@@ -247,10 +247,22 @@ class Agreement:
         return (agreed - by_chance) / (1 - by_chance)
 
 
+def _marks(verdicts: Sequence[Verdict | None]) -> list[bool | None]:
+    """Check a batch's verdicts; without a score range, 1 and 0 mean right and wrong if no other score occurs."""
+    scores = {verdict.score for verdict in verdicts if verdict is not None}
+    if not scores <= {0.0, 1.0, None}:
+        return list(map(passes, verdicts))
+    marks = []
+    for verdict in verdicts:
+        is_number = verdict is not None and verdict.status is Status.SCORED
+        marks.append(verdict.score == 1.0 if verdict and is_number else passes(verdict))
+    return marks
+
+
 def agreement(card: Scorecard, term: str) -> Agreement:
     """Compare a term's verdicts with the primary verdicts, over completions that both terms judged."""
-    primary = map(passes, card.primary)
-    shadow = map(passes, card.verdicts[term])
+    primary = _marks(card.primary)
+    shadow = _marks(card.verdicts[term])
     counts = Counter(zip(primary, shadow, strict=True))
     # Pairs with None, an unjudged completion, are not read.
     return Agreement(

@@ -132,6 +132,14 @@ _COUNTED_FROM = re.compile(
     r"\b(?:after|before|from|since|past|following|to|than)\s+$", re.IGNORECASE
 )
 _MOMENT = re.compile(f"{DATE}|{TIME}", re.IGNORECASE)
+# 3, 5, 9 and 12
+_LIST = re.compile(
+    r"[-−]?\d[\d./]{0,20}(?:(?:,\s?(?:and\s)?|\sand\s)[-−]?\d[\d./]{0,20}){2,40}"
+)
+_OF_DATA = re.compile(
+    r"\b(?:of|for|from|in|among|between)\s(?:the\s)?(?:[a-z]+\s)?[(:\s]*\Z", re.IGNORECASE
+)
+_LISTED = re.compile(r"[-−]?\d+(?:[./]\d+)?")
 _OPTIONS = re.compile(r"(?:^|\s)\(?A[).:]\s.*(?:^|\s)\(?B[).:]\s", re.DOTALL)
 _ENDING = re.compile(r"(?<=[a-z]{3})(?:ing|es|ed|s|e)$")
 
@@ -159,7 +167,8 @@ def asked_conclusion(sentence: str, values: Sequence[Span], prompt: str) -> Conc
     given = _not_given(sentence, values, prompt)
     told = _not_explaining(sentence, given, question, prompt)
     asked = _not_compared(sentence, _of_kind(sentence, told, question), question)
-    found = conclusion(sentence, asked)
+    unlisted = _not_listed(sentence, asked, prompt)
+    asked, found = _concluded(sentence, asked, unlisted)
     if found.problem == "hedged":
         return found
     if _ONLY_COMPARED.search(sentence) and not _COMPARES.search(question):
@@ -169,12 +178,13 @@ def asked_conclusion(sentence: str, values: Sequence[Span], prompt: str) -> Conc
     if not found.problem:
         chosen = asked[found.place]
         clause = _clause_at(sentence, clauses_of(sentence), chosen)
+    choices = unlisted if chosen is None or chosen in unlisted else asked
     is_rest = OF_REST.search(clause) is not None and not OF_REST.search(question)
     if is_rest or not THEREFORE_CLAUSE.match(clause):
         candidates = (
-            _of_things(sentence, asked, chosen, question),
-            _new(sentence, asked, chosen, prompt),
-            _of_clause(sentence, asked, question),
+            _of_things(sentence, choices, chosen, question),
+            _new(sentence, choices, chosen, prompt),
+            _of_clause(sentence, choices, question),
         )
         for better in candidates:
             if better is not None and not conclusion(sentence, [better]).problem:
@@ -228,6 +238,38 @@ def _not_given(sentence: str, values: Sequence[Span], prompt: str) -> Sequence[S
         ):
             kept.append(value)
     return kept or values
+
+
+def _not_listed(sentence: str, values: Sequence[Span], prompt: str) -> Sequence[Span]:
+    """Drop lists of the prompt, in any order, that the sentence repeats: "The median of 3, 5, 9 is 5"."""
+    kept = []
+    for value in values:
+        text = sentence[value.start : value.end]
+        if not _LIST.match(text) or _listed(text) not in _lists(prompt):
+            kept.append(value)
+    return kept
+
+
+def _concluded(
+    sentence: str, values: Sequence[Span], unlisted: Sequence[Span]
+) -> tuple[Sequence[Span], Conclusion]:
+    """Conclude without a list of the prompt that a noun is about: "14 is the mean of 10, 12 and 20"."""
+    found = conclusion(sentence, values)
+    if found.problem or not unlisted or values[found.place] in unlisted:
+        return values, found
+    is_data = _OF_DATA.search(sentence, 0, values[found.place].start)
+    return (unlisted, conclusion(sentence, unlisted)) if is_data else (values, found)
+
+
+@lru_cache(maxsize=256)
+def _lists(prompt: str) -> frozenset[tuple[str, ...]]:
+    """Return the sorted numbers of each list in a prompt, cached: each completion of the prompt looks them up."""
+    return frozenset(_listed(found[0]) for found in _LIST.finditer(prompt[-MAX_PROMPT:]))
+
+
+def _listed(text: str) -> tuple[str, ...]:
+    """Return a list's numbers as texts, sorted."""
+    return tuple(sorted(_LISTED.findall(text)))
 
 
 @lru_cache(maxsize=256)

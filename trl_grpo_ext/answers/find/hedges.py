@@ -30,7 +30,7 @@ _DOUBT = re.compile(
     rf"|(?<!statement )(?<!claim )(?:is|are|was|seems)\s+(?:{WRONG}|not (?:right|correct))"
     r"|(?:(?:ca|could)n['’]t|(?:can|could)\s*not)\s+(?:be\s+)?(?:found?|determined?|solve|compute|known?|tell|say)"
     r"|not enough information|no (?:definite|exact|single|unique) (?:answer|number|value))\b"
-    r"|(?:might|may|could) be\W{0,6}(?:[\d\\$]|$)"
+    r"|(?:might|may|could) be\W{0,6}(?:[\d\\$]|[a-z]\s?=|$)"
     r"|(?<!more )(?<!less )(?<!equally )(?<!as )(?:probably|presumably|likely)\s+\W{0,4}(?:\d|boxed|(?-i:[A-Z])\b|$)"
     r"|(?:probably|presumably) it\b|(?<=, )(?:probably|presumably)[\s.]*$"
     rf"|(?:(?:might|may|could)(?:\s+(?:also|just|as|equally|easily|well))+"
@@ -43,7 +43,8 @@ _DOUBT = re.compile(
 # A denial right before an answer; the denial in "75 of them are not roses" leaves the value 75 firm.
 _DENIED = re.compile(
     r"\b(?:is|are|was|be)(?:n['’]t| not)(?:\s+\w+){0,2}\W*$|\bnot\W*$"
-    r"|(?:\b(?:cannot|can not|must not|should not|never)|n['’]t) be\W*$",
+    r"|(?:\b(?:cannot|can not|must not|should not|never)|n['’]t) be\W*$"
+    r"|(?:n['’]t|\bnot|\bnever) (?:get|have|find|obtain)\W*$",
     re.IGNORECASE,
 )
 # Every denial contains a negation; this cheap test avoids the slow expression.

@@ -5,7 +5,19 @@ from __future__ import annotations
 import re
 
 from trl_grpo_ext.answers.find.hedges import is_hedged
-from trl_grpo_ext.answers.read.signal_words import DENIAL, THEREFORE, TURN, WRONG
+from trl_grpo_ext.answers.read.quantities import known_words
+from trl_grpo_ext.answers.read.signal_words import (
+    CONDITION,
+    CONTRAST,
+    DENIAL,
+    DOUBT,
+    SEVERAL,
+    THEREFORE,
+    TURN,
+    WRONG,
+    any_of,
+)
+from trl_grpo_ext.answers.read.units import is_unit
 from trl_grpo_ext.answers.told_twice import told_once
 
 # Characters at the end of a text in which a check begins, and before the check.
@@ -124,6 +136,26 @@ _TO_PLACES = re.compile(
     r"|(?:\d+|one)\s(?:decimals|decimal places?|significant (?:figures?|digits?)))\)?[\s.!*]*$",
     re.IGNORECASE,
 )
+_ROUNDED = re.compile(
+    r"(?<=[\w$*}]) \(rounded(?: (?:off|up|down))?\)[\s.!*]*$", re.IGNORECASE
+)
+# A clause without numbers behind a value: "12, as required", "12, in total", "x = 12, and we are done".
+_COMMENT = re.compile(
+    r"(?<=[\w$}*)%°²³]), (?:(?:as|in|after|by|to|and (?:we|that|this|it)|not(?= [a-z]+ing\b)) "
+    r"(?P<said>[a-z'’]{1,20}(?: [a-z'’]{1,20}){0,6})"
+    r"|altogether|overall|respectively|exactly|precisely|indeed|obviously|clearly)[\s.!*]*$",
+    re.IGNORECASE,
+)
+_CHANGES = any_of(
+    CONDITION,
+    CONTRAST,
+    DENIAL,
+    DOUBT,
+    SEVERAL,
+    TURN,
+    WRONG,
+    r"guess\w*|mistake\w*|errors?|least|most|more|less|fewer|than|another|other",
+)
 # Questions for the least or the largest number, which "at least 5" or "at most 5" answers.
 _ASKS_LEAST = re.compile(
     r"\b(?:minimum|least|fewest|smallest|lowest)\b|\bhow many\b.*\b(?:need\w*|requir\w+|must|have to|necessary)\b",
@@ -213,19 +245,32 @@ def without_aside(sentence: str) -> str:
 
 
 def without_additions(text: str) -> str:
-    """Remove what a text's end adds to its value: a rate or a restriction in a bracket, an approximation, a precision.
+    """Remove what a text's end adds to its value.
+
+    An addition is a rate or a restriction in a bracket, an approximation, a precision, or a comment in words.
 
     Examples:
         >>> without_additions("So there are 160 students (20 per class)."), without_additions("20 (per class)")
         ('So there are 160 students', '20 (per class)')
         >>> without_additions("x + 1 (x ≠ 1)"), without_additions("5/6, or about 0.83.")
         ('x + 1', '5/6')
-        >>> without_additions("Pi is 3.14 to 2 decimal places.")
-        'Pi is 3.14'
+        >>> without_additions("Pi is 3.14 to 2 decimal places."), without_additions("It is 12, as required.")
+        ('Pi is 3.14', 'It is 12')
     """
-    for addition in (_RATE, _RESTRICTED, _APPROXIMATED, _TO_PLACES):
+    for addition in (_RATE, _RESTRICTED, _APPROXIMATED, _TO_PLACES, _ROUNDED):
         text = addition.sub("", text)
-    return text
+    return _without_comment(text)
+
+
+def _without_comment(text: str) -> str:
+    """Remove a clause in words at a text's end, unless its words change or doubt the number before it."""
+    comment = _COMMENT.search(text)
+    if comment is None or not any(map(str.isdigit, text[: comment.start()])):
+        return text
+    said = comment["said"] or ""
+    # in thousands, in hours
+    is_other = any(word in known_words("scaling") or is_unit(word) for word in said.split())
+    return text if is_other or _CHANGES.search(said) else text[: comment.start()]
 
 
 def _is_reason(sentence: str, before: str) -> bool:

@@ -36,6 +36,7 @@ from trl_grpo_ext.answers.read.answer import MAX_CHARS, read
 from trl_grpo_ext.answers.read.number_words import in_digits
 from trl_grpo_ext.answers.read.signal_words import (
     AS_REASON,
+    CONDITION,
     CONTRAST,
     DENIAL,
     DOUBT,
@@ -94,7 +95,8 @@ _IS = re.compile(
 _CONTRACTED = re.compile(r"\b(it|that|there|here)['’]s(?=\s)", re.IGNORECASE)
 _THEREFORE = re.compile(
     r"(?:(?:[,;](?:\s+and)?|(?<=[\w$}])\s+and)\s+(?:so|thus|therefore|hence|i\.e\.)"
-    r"|[,;]\s+which\s+(?:is|means|equals|gives|makes|rounds?(?:\s+(?:up|down|off))?\s+to"
+    r"|[,;]?\s+which\s+means(?:\s+that)?"
+    r"|[,;]\s+which\s+(?:is|equals|gives|makes|rounds?(?:\s+(?:up|down|off))?\s+to"
     r"|(?:simplifies|reduces|comes)\s+to)),?\s+"
 )
 _NAME = re.compile(r"[A-Z][a-z]+(?: [A-Z][a-z]+)?")
@@ -126,6 +128,16 @@ MAX_PROMPT = 4_000
 _SO = re.compile(
     r"^(?:∴|(?:so|thus|therefore|hence|then|finally|that is)\b|所以|因此|综上"
     rf"|(?:{SUMMING_UP})(?=,\s))[,:：，]?\s*",
+    re.IGNORECASE,
+)
+# Working before a main clause: "Substituting x = 3, we get 7", "Using the formula, x = 7".
+_MAIN = r"(?:we|you|I|it|this|that|the(?:\s[a-z]+){1,4}\s(?:is|gives|equals))\s"
+_LED_IN = re.compile(
+    rf"^\W*(?:(?:{THEREFORE}),?\s+)?(?:at|with|after|for|by|from|given|using|when|(?!assum|suppos|guess)[a-z]+ing)\s"
+    rf"(?:(?=[^,;:]*(?:[=×·⋅*/^√]|\w\(|(?<!['’])\b[b-z]\b))[^;:]{{1,160}}?,\s+(?={_MAIN})"
+    rf"|[^\d=,;:]{{1,80}},\s+(?={_MAIN}|[a-z](?:\([a-z\d]\))?\s?=)"
+    r"|[^;:]{1,160},\s+(?=(?-i:[A-Z]|[a-z]\([a-z\d]\))\s?=[^,;:]*$))"
+    rf"(?!\D*\b(?:{DENIAL}|{DOUBT}|{CONDITION})\b)",
     re.IGNORECASE,
 )
 _LABEL = re.compile(
@@ -321,7 +333,8 @@ def _said_in_line(line: str, prompt: str) -> tuple[str, str]:
         sentences.pop()
         line = sentences[-1]
     if sentences:
-        sentences[-1] = without_label(without_aside(about_asked(sentences[-1], prompt)))
+        about = without_label(without_aside(about_asked(sentences[-1], prompt)))
+        sentences[-1] = _LED_IN.sub("", about)
     line = without_aside(line)
     last, problem = "", "no_answer"
     if sentences and sentences[-1]:
@@ -378,7 +391,8 @@ def _is_doubted(value: str, sentences: Sequence[str]) -> bool:
         return True
     # `is_hedged` looks for digits, and a formula may begin with a command: "It is not $\\frac{7}{3}$".
     holder = sentences[holding] if sentences else ""
-    return bool(FORMULA.search(holder)) and doubted_before(holder.rpartition(value)[0])
+    is_formula = FORMULA.search(holder) is not None or value.count("=") == 1
+    return is_formula and doubted_before(holder.rpartition(value)[0])
 
 
 def _is_whole_answer(text: str) -> bool:
@@ -393,6 +407,7 @@ def _is_whole_answer(text: str) -> bool:
     if (
         not is_value(text)
         or _THEREFORE.search(text)
+        or _LED_IN.match(text)
         or (OF_WHOLE.match(text) and "," in text)
         or _announces(text)
         or last_step(_SO.sub("", text))
@@ -502,6 +517,8 @@ def _value_that_is(sentence: str) -> str:
     clause = _CLAUSE.split(tail.strip(), maxsplit=1)[0]
     for part in (tail, clause, concluded, sentence, *ends[-MAX_ENDS:]):
         said = strip_delimiters(part.strip(" *_`:,。")).rstrip(".")
+        # From 2x + 1 = 7 we get 2x = 6, and then x = 3
+        said = (last_step(said) if bare else "") or said
         if said.casefold() in _ANSWERS:
             return said
         if not _is_value_alone(said):

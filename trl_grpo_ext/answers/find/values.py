@@ -46,6 +46,7 @@ OF_WHOLE = re.compile(
     re.IGNORECASE,
 )
 _IS_DATE = re.compile(DATE, re.IGNORECASE)
+_VERB = re.compile(r"\s+(?:are|were|was|has|have|had)\b")
 _THINGS = re.compile(r"\s+(?!and\b|or\b)[a-z]{3,}")
 # Without "in", which is usually a word.
 _SHORT_UNITS = (
@@ -194,6 +195,8 @@ def _is_joined(line: str, value: Sequence[re.Match[str]], other: re.Match[str]) 
         and joint[0].strip() == ","
         and _THINGS.match(line, other.end()) is not None
     )
+    # the squares among 4, 9, 15, 25 are
+    is_apart = is_apart and not (len(value) > 1 and _VERB.match(line, other.end()))
     dates = [_IS_DATE.fullmatch(one[0]) is not None for one in (value[-1], other)]
     is_apart = is_apart or dates[0] != dates[1]
     is_apart = is_apart or OF_WHOLE.fullmatch(line, 0, value[0].start()) is not None

@@ -36,7 +36,7 @@ class Evaluated:
     prompts: list[PromptFigures] = field(default_factory=list)
     # Verdicts counted by term.
     tally: Tally = field(default_factory=Tally)
-    # Completions without a verdict of the primary term; pass@k and maj@k leave them out.
+    # Completions without a verdict of the primary term, or of failed rollouts; pass@k and maj@k leave them out.
     unjudged: int = 0
     # Completion lengths in tokens; unknown lengths are missing.
     lengths: list[float] = field(default_factory=list)
@@ -148,8 +148,8 @@ def read_evaluation(folder: Path, label: str, ks: Sequence[int] | None = None) -
 def _add(found: Evaluated, card: Scorecard) -> None:
     found.tally.add(card)
     found.prompts += prompt_figures(card, found.ks)
-    for verdict in card.primary:
-        if verdict is None or verdict.score is None:
+    for row, verdict in enumerate(card.primary):
+        if verdict is None or verdict.score is None or _has_failed(card, row):
             found.unjudged += 1
     found.lengths += card.tokens[np.isfinite(card.tokens)].tolist()
     known = [sample.truncated for sample in card.samples if sample.truncated is not None]
@@ -182,14 +182,15 @@ def prompt_figures(card: Scorecard, ks: Sequence[int]) -> Iterator[PromptFigures
 
 
 def _outcomes(card: Scorecard, rows: Sequence[int], ks: Sequence[int]) -> dict[str, float]:
-    """Compute pass@k, maj@k and tied@k from primary verdicts; completions without a verdict are left out.
+    """Compute pass@k, maj@k and tied@k from primary verdicts.
 
-    maj@k averages over disjoint votes of k completions each, so the mean is unbiased.
+    Completions without a verdict, and those of failed rollouts, are left out. maj@k averages over disjoint votes of k
+    completions each, so the mean is unbiased.
     """
     judged = []
     for row in rows:
         passed = passes(card.primary[row])
-        if passed is not None:
+        if passed is not None and not _has_failed(card, row):
             judged.append((read_answer(card.primary[row]), passed))
     values: dict[str, float] = {}
     for k in ks:
@@ -205,6 +206,12 @@ def _outcomes(card: Scorecard, rows: Sequence[int], ks: Sequence[int]) -> dict[s
         values[f"maj@{k}"] = sum(vote.right for vote in votes) / len(votes)
         values[f"tied@{k}"] = sum(vote.is_tied for vote in votes) / len(votes)
     return values
+
+
+def _has_failed(card: Scorecard, row: int) -> bool:
+    """Test for a row that is void by its environment: whatever the other terms say of it, it is no wrong answer."""
+    outcome = card.samples[row].outcome
+    return card.void[row] and outcome is not None and bool(outcome.error)
 
 
 class Vote(NamedTuple):

@@ -37,6 +37,10 @@ ADVICE = {
         "The tests take no name from the solution, but start a process, which the sandbox does not allow. Import what "
         "they test from `solution`, or write cases with `input` and `output` for a program that prints."
     ),
+    "tests_import_several": (
+        "The tests import several modules that are unknown here, and one may hold helpers of the tests. Import the "
+        "program's names from `solution`, also those of an answer in several files."
+    ),
     "tests_forget_an_import": (
         "Names of Python's library or of pytest that the tests use without an import are taken from there, never from "
         "the solution. Write the import, or name the solution's function in an `entry_point` column."
@@ -56,7 +60,10 @@ ADVICE = {
     ),
     TESTS_DO_NOT_RUN: "The tests fail by themselves, whatever the program is. Mend them, or drop the row.",
     "entry_point_invalid": "An entry point is the name of a function or class. Drop the row, or mend the column.",
-    "groups_invalid": "Groups are a mapping of names to places of tests, from 0, that leaves no test out.",
+    "groups_invalid": (
+        "Groups are a mapping of names to places of tests, from 0, that leaves no test out: "
+        '{"basic": [0, 1], "edge": [2]}.'
+    ),
     "reference_fails": "The reference solution fails the tests; drop the row, or mend one of them.",
     "non_solution_passes": "A program that solves nothing passes the tests; add tests, or drop the row.",
     "broken_code_passes": (

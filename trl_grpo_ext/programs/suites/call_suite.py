@@ -23,6 +23,7 @@ from trl_grpo_ext.programs.suites.solution_imports import (
     imports_solution,
     is_solution_import,
     solution_modules,
+    unknown_modules,
     with_solution_for_unknown,
     without_solution_imports,
 )
@@ -59,7 +60,7 @@ _MODULE_NAMES = frozenset(
         "__annotations__",
     }
 )
-_BUILTINS = frozenset(dir(builtins)) | _MODULE_NAMES
+BUILTINS = frozenset(dir(builtins)) | _MODULE_NAMES
 _ALIASES = {
     "np": "numpy",
     "pd": "pandas",
@@ -132,7 +133,7 @@ def solution_names(
         Taken(names=('mean',), imports=('import math',), imports_solution=False)
     """
     nodes = nodes_of(code)
-    free = reads_of(code) - binds_of(code) - _BUILTINS
+    free = reads_of(code) - binds_of(code) - BUILTINS
     for part in code:
         free -= _starred_names(part.node)
     # Name -> the line that imports it.
@@ -238,9 +239,7 @@ def call_suite(module: Module, code: PromptCode) -> CallSuite:
     imported += sorted(shared)
     taken = solution_names([*setup, *module.preamble, *tests], entry_point, imported)
     if not taken.imports_solution and reads_of([*setup, *tests]).isdisjoint(taken.names):
-        starts = not _PROCESSES.isdisjoint(_words([*setup, *tests]))
-        reason = "tests_start_processes" if starts else "tests_call_nothing"
-        raise BadTests(reason, "\n".join(map(told_test, module.tests)))
+        raise BadTests(_why_none(module), "\n".join(map(told_test, module.tests)))
     once, each = _by_need(setup, set(taken.names) | solution_modules(setup))
     imports = _added_imports(taken.imports)
     preamble = _preamble(module, [*setup, *tests], taken)
@@ -254,6 +253,16 @@ def call_suite(module: Module, code: PromptCode) -> CallSuite:
         shares_files=_uses_files([*setup, *tests]),
         code=packed(setup_text, snippets),
     )
+
+
+def _why_none(module: Module) -> str:
+    """Return the reason code for tests that take nothing from the solution."""
+    words = _words([*module.setup, *all_statements(module.tests)])
+    if not _PROCESSES.isdisjoint(words):
+        return "tests_start_processes"
+    if len(unknown_modules(module)) > 1:
+        return "tests_import_several"
+    return "tests_call_nothing"
 
 
 def _added_imports(lines: Sequence[str]) -> list[Statement]:

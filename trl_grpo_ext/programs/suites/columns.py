@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import ast
 import keyword
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from trl_grpo_ext.programs.sandbox.job import Suite
 from trl_grpo_ext.programs.suites.bad_tests import BadTests
-from trl_grpo_ext.programs.suites.call_suite import call_suite
+from trl_grpo_ext.programs.suites.call_suite import BUILTINS, call_suite
 from trl_grpo_ext.programs.suites.cases import (
     INPUTS,
     OUTPUTS,
@@ -207,14 +207,17 @@ def _suite(value: Any, beside: _Beside) -> Suite:
 
 def _from_strings(tests: list[str], beside: _Beside) -> Suite:
     """Build a suite from strings: each string is a test, except pure definitions such as helpers, which are setup."""
-    # A dict, so that a test that is listed twice runs once.
-    parts = {test: statements(test) for test in tests if test.strip()}
-    if any(has_test_functions(found) for found in parts.values()):
-        return call_suite(read_test_module("\n".join([beside.setup, *parts])), beside.code)
+    parts = [(test, statements(test)) for test in tests if test.strip()]
+    if all(_only_checks(found) for _, found in parts):
+        # A check that is listed twice runs once.
+        parts = list(dict(parts).items())
+    if any(has_test_functions(found) for _, found in parts):
+        code = "\n".join([beside.setup, *(test for test, _ in parts)])
+        return call_suite(read_test_module(code), beside.code)
     before: list[Statement] = []
     snippets: list[str] = []
     run: list[list[Statement]] = []
-    for test, found in parts.items():
+    for test, found in parts:
         if all(part.is_definition for part in found):
             before += found
         else:
@@ -223,11 +226,23 @@ def _from_strings(tests: list[str], beside: _Beside) -> Suite:
     if not snippets:
         raise BadTests("tests_empty", tests)
     setup = statements(beside.setup)
-    # The strings are lines of one test then, and keep their order with the definitions among them.
-    if _share_names(run):
-        return call_suite(Module(tuple(setup), ("\n".join(parts),)), beside.code)
+    # The strings are lines of one test then, and keep their order.
+    if _share_names(run) or _assigns_in_between([found for _, found in parts]):
+        return call_suite(Module(tuple(setup), ("\n".join(tests),)), beside.code)
     return call_suite(
         Module((*setup, *before), tuple(snippets), in_one_state=bool(before)), beside.code
+    )
+
+
+def _only_checks(parts: Sequence[Statement]) -> bool:
+    """Test if a string only defines or checks, without a call for its effect, such as `stack.push(1)`."""
+    return all(part.is_definition or part.is_assert or _compares(part) for part in parts)
+
+
+def _compares(part: Statement) -> bool:
+    """Test if a statement is a bare comparison."""
+    return isinstance(part.node, ast.Expr) and isinstance(
+        part.node.value, ast.Compare | ast.BoolOp | ast.UnaryOp
     )
 
 
@@ -242,14 +257,33 @@ def _share_names(tests: list[list[Statement]]) -> bool:
     return False
 
 
+def _assigns_in_between(tests: list[list[Statement]]) -> bool:
+    """Test if a string behind a test assigns what earlier strings may have changed, as in `n = len(calls)`.
+
+    Such an assignment rebinds a name, or reads more than builtins, imports, functions and classes.
+    """
+    defined = [part for test in tests for part in test if not part.is_assignment]
+    constant = binds_of(defined) | BUILTINS
+    bound: set[str] = set()
+    is_behind_test = False
+    for test in tests:
+        if not all(part.is_definition for part in test):
+            is_behind_test = True
+            continue
+        assigned = [part for part in test if part.is_assignment]
+        changes = reads_of(assigned) - constant or binds_of(assigned) & bound
+        if is_behind_test and changes:
+            return True
+        bound |= binds_of(test)
+    return False
+
+
 def _as_test(text: str, parts: list[Statement]) -> str:
     """Return the test text; a bare comparison, which could not fail, becomes an assert."""
-    if len(parts) != 1 or not isinstance(parts[0].node, ast.Expr):
+    if len(parts) != 1 or not _compares(parts[0]):
         return text
-    if isinstance(parts[0].node.value, ast.Compare | ast.BoolOp | ast.UnaryOp):
-        # The line break ends a comment that the text may end with.
-        return f"assert ({text}\n)"
-    return text
+    # The line break ends a comment that the text may end with.
+    return f"assert ({text}\n)"
 
 
 def _mbpp_setup(row: Mapping[str, Any], columns: Columns) -> str:

@@ -160,6 +160,18 @@ def names_from_solution(code: str) -> set[str]:
     return names
 
 
+def unknown_modules(module: Module) -> set[str]:
+    """Collect the imported modules that are neither `solution` nor known here."""
+    found: set[str] = set()
+    for node in nodes_of([*module.setup, *all_statements(module.tests)]):
+        found.update(
+            name
+            for name in imported_modules(node)
+            if name != SOLUTION and not is_known_module(name)
+        )
+    return found
+
+
 def with_solution_for_unknown(module: Module) -> Module | None:
     """Rename the only unknown module that the tests import to `solution`; None if there is nothing to rename.
 
@@ -167,15 +179,8 @@ def with_solution_for_unknown(module: Module) -> Module | None:
     the tests, which no program may replace. The sandbox may have more packages than this machine. A module that is
     found there is not the program: the setup then fails, or a program could replace a helper of the tests.
     """
-    parts = [*module.setup, *all_statements(module.tests)]
-    nodes = nodes_of(parts)
-    unknown: set[str] = set()
-    for node in nodes:
-        unknown.update(
-            name
-            for name in imported_modules(node)
-            if name != SOLUTION and not is_known_module(name)
-        )
+    unknown = unknown_modules(module)
+    nodes = nodes_of([*module.setup, *all_statements(module.tests)])
     if len(unknown) != 1 or any(imports_solution(node) for node in nodes):
         return None
     (name,) = unknown

@@ -28,14 +28,8 @@ _THERE = _OF_JUDGE | {ALWAYS}
 _NEWLINE = re.compile(r"\r\n?")
 _UNREADABLE = (SyntaxError, ValueError, RecursionError, MemoryError)
 _CODE = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-_DEFINITIONS = (
-    ast.Import,
-    ast.ImportFrom,
-    ast.Assign,
-    ast.AnnAssign,
-    ast.AugAssign,
-    ast.Pass,
-)
+_ASSIGNMENTS = (ast.Assign, ast.AnnAssign, ast.AugAssign)
+_DEFINITIONS = (ast.Import, ast.ImportFrom, *_ASSIGNMENTS, ast.Pass)
 _COMPREHENSIONS = frozenset({"listcomp", "setcomp", "dictcomp", "genexpr"})
 _COMPREHENSION_NODES = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
@@ -70,6 +64,10 @@ class Statement:
     def is_code(self) -> bool:
         """True for a function or class definition."""
         return isinstance(self.node, _CODE)
+
+    @property
+    def is_assignment(self) -> bool:
+        return isinstance(self.node, _ASSIGNMENTS)
 
     @property
     def is_assert(self) -> bool:
