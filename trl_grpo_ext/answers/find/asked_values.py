@@ -47,7 +47,10 @@ _KINDS = tuple(
         ),
         (r"\bratio\b", r"\d+\s?:\s?\d+|\d+ to \d+|\d+/\d+|.*every"),
         (r"\bwhat fraction\b", r"\d+/\d+"),
-        (r"\bhow much\b", r"\\?[$€£]\s?\d|\S+\s+(?:dollars?|cents?|euros?)\b"),
+        (
+            r"\bhow much\b",
+            r"\\?[$€£₹¥]\s?\d|(?:Rs|INR|USD|EUR|GBP)\s?\d|\S+\s+(?:dollars?|cents?|euros?|rupees?|paise|pence|yen)\b",
+        ),
         (
             r"\bhow far\b|\bwhat distance\b|\bhow many (?:kilomet|miles|met(?:re|er)s|feet|yards)",
             r"\S+\s*(?:km|kilomet|miles?|mi|m|met(?:re|er)|feet|ft|yards?|cm)",

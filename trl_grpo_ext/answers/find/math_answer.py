@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Literal, get_args
 
 from trl_grpo_ext.answers.find.final_answer import AnswerFrom, FinalAnswer, final_answer
@@ -18,7 +19,7 @@ from trl_grpo_ext.answers.find.sentences import (
 from trl_grpo_ext.answers.read.answer import MAX_CHARS, read
 from trl_grpo_ext.answers.read.choices import split_label
 from trl_grpo_ext.answers.read.spelling import restored, strip_delimiters
-from trl_grpo_ext.answers.read.tree import Number, Opaque
+from trl_grpo_ext.answers.read.tree import Apply, Node, Number, Opaque, Quantity, walk
 from trl_grpo_ext.answers.read.units import is_unit
 from trl_grpo_ext.answers.steps import last_step, with_bullets
 from trl_grpo_ext.answers.told_twice import (
@@ -121,10 +122,43 @@ def _with_unit(answer: str, completion: str) -> str:
 
 
 def _on_one_line(answer: str) -> str:
-    """Join an answer's lines: with `; ` if each line is an equation, else with single spaces."""
-    lines = [" ".join(line.split()) for line in answer.splitlines() if line.strip()]
+    """Join an answer's lines: with `; ` if each line is an equation, else with single spaces.
+
+    A line that begins with `=` goes on with the equation above it. Of lines that tell one value of one letter in steps,
+    `t = 240/16` above `t = 15`, the last is left.
+    """
+    lines: list[str] = []
+    for line in filter(None, map(str.strip, answer.splitlines())):
+        plain = " ".join(line.split())
+        if lines and plain.startswith("$="):
+            lines[-1] = f"{lines[-1].removesuffix('$')} {plain[1:]}"
+        elif lines and plain.startswith("="):
+            lines[-1] += f" {plain}"
+        else:
+            lines.append(plain)
     are_equations = all("=" in line for line in lines)
+    if are_equations and _tell_one_value(lines):
+        return lines[-1]
     return "; ".join(lines) if are_equations else " ".join(lines)
+
+
+def _tell_one_value(lines: Sequence[str]) -> bool:
+    """Check whether lines are calculations of one letter, of which all numbers equal the last."""
+    sides = [line.strip("$").partition("=") for line in lines]
+    if len({name.strip() for name, _, _ in sides}) != 1 or len(lines) < 2:
+        return False
+    *steps, last = [read(side.rpartition("=")[2] or side).node for _, _, side in sides]
+    if isinstance(last, Quantity):
+        last = last.amount
+    return isinstance(last, Number) and all(_is_step(step, last) for step in steps)
+
+
+def _is_step(step: Node, value: Number) -> bool:
+    """Check whether a node is the same number, or a calculation without a choice of signs."""
+    if isinstance(step, Number):
+        return step.value == value.value
+    signs = {node.name for node in walk(step) if isinstance(node, Apply)}
+    return isinstance(step, Apply) and "+-" not in signs
 
 
 def _taken(answer: str, mark: str, prompt: str) -> tuple[str, str, str]:

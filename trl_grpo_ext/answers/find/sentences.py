@@ -137,7 +137,10 @@ _LED_IN = re.compile(
     rf"(?:(?=[^,;:]*(?:[=×·⋅*/^√]|\w\(|(?<!['’])\b[b-z]\b))[^;:]{{1,160}}?,\s+(?={_MAIN})"
     rf"|[^\d=,;:]{{1,80}},\s+(?={_MAIN}|[a-z](?:\([a-z\d]\))?\s?=)"
     r"|[^;:]{1,160},\s+(?=(?-i:[A-Z]|[a-z]\([a-z\d]\))\s?=[^,;:]*$))"
-    rf"(?!\D*\b(?:{DENIAL}|{DOUBT}|{CONDITION})\b)",
+    rf"(?!\D*\b(?:{DENIAL}|{DOUBT}|{CONDITION})\b)"
+    # "For y = 6: 6^2 + 3(6) = 54": behind the substituted number, a calculation without letters
+    r"|^\W*(?:at|with|for|given|when|if|let|put|set|take|using|substitut(?:e|ing))\s+\$?[a-z]\s?=\s?[-−]?\d[\d./]{0,9}\$?"
+    r"[:,]\s+(?:then\s+)?(?=\$?[-−(\d][^A-Za-z=]{0,60}=)",
     re.IGNORECASE,
 )
 _LABEL = re.compile(

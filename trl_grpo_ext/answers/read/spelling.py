@@ -98,6 +98,24 @@ _USUAL: tuple[tuple[str, re.Pattern[str], str | Callable[[re.Match[str]], str]],
         re.compile(r"(?<=₹)\s?\d{1,2}(?:,\d\d)+,\d{3}(?!\d)"),
         lambda found: found[0].replace(",", ""),
     ),
+    # 6 ÷ 3/4: behind this sign, a slash writes a fraction
+    ("÷", re.compile(r"÷\s?(\d{1,9})/(\d{1,9})(?![\d/.])"), r"÷ \\frac{\1}{\2}"),
+    (
+        r"\div",
+        re.compile(r"\\div\s?(\d{1,9})/(\d{1,9})(?![\d/.])"),
+        r"\\div \\frac{\1}{\2}",
+    ),
+    ("F(", re.compile(r"(?<![A-Za-z\\])[GH]CF(?=\()"), r"\\gcd "),
+    ("D(", re.compile(r"(?<![A-Za-z\\])GCD(?=\()"), r"\\gcd "),
+    ("M(", re.compile(r"(?<![A-Za-z\\])LCM(?=\()"), r"\\lcm "),
+    # C(5, 2) in a calculation; alone it is a point with a name
+    (
+        "C(",
+        re.compile(
+            r"(?<![A-Za-z\\_])C\((\d{1,3}),\s?(\d{1,3})\)(?=\s?(?:[=≈*×·⋅/÷+(]|\\(?:times|cdot|div|approx)|C\())"
+        ),
+        r"\\binom{\1}{\2}",
+    ),
     # 33 1/3%
     ("%", re.compile(r"(?<![\d.,/])(\d+) (\d+)/(\d+)\s?(?=\\?%)"), r"\1\\frac{\2}{\3}"),
     # 100\text{th}

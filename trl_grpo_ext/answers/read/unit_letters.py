@@ -27,6 +27,8 @@ _SPOKEN = re.compile(
 def with_unit_apart(text: str, spoken: str) -> str:
     """Write a space before a one-letter unit, if `spoken` has units of its measure; other texts are unchanged.
 
+    Of a chain of equations, the last side is looked at.
+
     Examples:
         >>> with_unit_apart("36m", "A square has a side of 9 m."), with_unit_apart("36m", "Simplify 30m + 6m.")
         ('36 m', '36m')
@@ -35,13 +37,14 @@ def with_unit_apart(text: str, spoken: str) -> str:
         >>> with_unit_apart("36π m²", "A circle has a radius of 6 m.")
         '36π \\\\text{ m}²'
     """
-    behind = _BEHIND_PI.fullmatch(text)
+    sides, sign, last = text.rpartition("=")
+    behind = _BEHIND_PI.fullmatch(last)
     if behind is not None and _is_spoken(behind[2], spoken):
-        return rf"{behind[1]} \text{{ {behind[2]}}}{behind[3]}{behind[4]}"
-    glued = _GLUED.fullmatch(text)
+        return rf"{sides}{sign}{behind[1]} \text{{ {behind[2]}}}{behind[3]}{behind[4]}"
+    glued = _GLUED.fullmatch(last)
     if glued is None or not _is_spoken(glued[2], spoken):
         return text
-    return f"{glued[1]} {glued[2]}{glued[3]}"
+    return f"{sides}{sign}{glued[1]} {glued[2]}{glued[3]}"
 
 
 def _is_spoken(letter: str, spoken: str) -> bool:
