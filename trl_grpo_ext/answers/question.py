@@ -54,6 +54,7 @@ from trl_grpo_ext.answers.policy import echo
 from trl_grpo_ext.answers.read.answer import read
 from trl_grpo_ext.answers.read.outcomes import outcome_of
 from trl_grpo_ext.answers.read.regions import in_intervals
+from trl_grpo_ext.answers.read.spelling import restored
 from trl_grpo_ext.answers.read.tree import Collection
 from trl_grpo_ext.answers.read.unit_letters import with_unit_apart
 from trl_grpo_ext.answers.told_twice import without_approximation
@@ -154,6 +155,8 @@ def ask(
     settings: Settings = Settings(),
 ) -> Question | Verdict:
     """Find a completion's answers and pair them with the golds; return a verdict if no answer is found."""
+    # "vs." and "Rs." end no sentence.
+    completion = restored(completion)
     golds, completion, prompt = with_capital_letters(golds, completion, prompt)
     completion = in_asked_scale(completion, golds, prompt)
     golds, completion = _in_one_form(golds, completion, prompt)

@@ -13,9 +13,12 @@ from trl_grpo_ext.answers.read.tree import Apply, Date, Number, Quantity, Time
 _SIGNED = (
     (r"profit|gain|gained|earned", r"loss|lost|lose[sd]?"),
     (
-        r"increase[sd]?|raised?|rises?|rose|risen|grows?|grew|growth|gain|goes up|went up|gone up",
+        r"increase[sd]?|raised?|rises?|rose|risen|grows?|grew|growth|gain(?:s|ed)?|climb(?:s|ed)?"
+        r"|jump(?:s|ed)?|goes up|went up|gone up"
+        r"|(?:up|higher)(?=\s(?:by\s)?[^\w\s]{0,2}\d)",
         r"decrease[sd]?|drop(?:s|ped)?|declined?|falls?|fell|fallen|reduced|reduction|lower(?:s|ed)|discount"
-        r"|shrank|shrinks?|goes down|went down|gone down",
+        r"|shrank|shrinks?|slid|sank|goes down|went down|gone down"
+        r"|(?:down|lower)(?=\s(?:by\s)?[^\w\s]{0,2}\d)",
     ),
 )
 _DIRECTIONS = (
@@ -23,6 +26,9 @@ _DIRECTIONS = (
     (r"ends?|ended|over|finish(?:es|ed)?", r"starts?|started|begins?|began"),
     (r"arrives?|arrived", r"leaves?|left|departs?|departed"),
 )
+
+
+_GAIN_OR_LOSS = tuple("|".join(sides) for sides in zip(*_SIGNED, strict=True))
 
 
 def _any(pairs: Sequence[tuple[str, str]]) -> str:
@@ -33,7 +39,7 @@ _DIRECTION = re.compile(rf"\b(?:{_any(_DIRECTIONS)})\b", re.IGNORECASE)
 _AMOUNT = r"[^\w\s]{0,2}\d[^\s()]*(?:\s(?!of\b|by\b)[a-z]+){0,2}?"
 # "a loss of $15", "decreased by 15%", "a 15% decrease"
 _DIRECTED = re.compile(
-    rf"(?:an?\s+)?(?:(?P<before>{_any(_SIGNED)})\s+(?:of|by)\s+(?P<of>{_AMOUNT})"
+    rf"(?:an?\s+)?(?:(?P<before>{_any(_SIGNED)})\s+(?:(?:of|by)\s+)?(?P<of>{_AMOUNT})"
     rf"|(?P<amount>{_AMOUNT})\s+(?P<behind>{_any(_SIGNED)}))",
     re.IGNORECASE,
 )
@@ -47,7 +53,7 @@ _GLOSSED = re.compile(
 _MAX_CHARS = 120
 # A change has a sign, if a gold has one.
 _CHANGE = re.compile(r"\bchanged?\b", re.IGNORECASE)
-_NEGATIVE = re.compile(r"\\?\$?[-−]\s?\\?\$?\d")
+_SIGN = re.compile(r"\\?\$?[-−+]\s?\\?\$?\d")
 
 
 def with_direction_behind(text: str) -> str:
@@ -107,22 +113,25 @@ def with_asked_direction(
 
 
 def _with_direction_of(golds: Sequence[str], answer: str) -> str:
-    """Write a negative answer with the noun of a loss or decrease if a gold has such a direction."""
-    if not _NEGATIVE.match(answer):
+    """Write a signed answer with the noun of a gain or a loss if a gold has such a direction."""
+    if not _SIGN.match(answer):
         return answer
-    size = re.sub("[-−]", "", answer, count=1)
+    size = re.sub("[-−+]", "", answer, count=1)
+    is_loss = size != answer.replace("+", "", 1)
     for gold in golds:
         directed = _DIRECTED.fullmatch(gold)
         for gain, loss in _SIGNED if directed else ():
             if _has(gold, f"{gain}|{loss}"):
-                return f"{size} {_noun_of(loss)}"
+                return f"{size} {_noun_of(loss if is_loss else gain)}"
     return answer
 
 
 def _noun(word: str) -> str:
     """Return the noun of a word's direction: `decrease` for `fell`."""
     sides = [side for pair in _SIGNED for side in pair]
-    is_of = [re.fullmatch(side, word, re.IGNORECASE) is not None for side in sides]
+    # Some words are of a direction only before an amount.
+    told = f"{word} 1"
+    is_of = [re.match(rf"(?:{side})\b", told, re.IGNORECASE) is not None for side in sides]
     return _noun_of(sides[is_of.index(True)])
 
 
@@ -137,7 +146,11 @@ def _is_opposite(answer: str, golds: Sequence[str], sentence: str, question: str
     asked = _asked_direction(golds, sentence, question)
     amount_told = re.escape(answer)
     behind = rf"\b(?:\s+(?:of|by|at|is|was|about|exactly|only|a|an|total))*\s+{amount_told}"
-    for pair in _DIRECTIONS:
+    # A gold's loss is no increase; a question for a profit may tell of a discount beside it.
+    pairs = (
+        (*_DIRECTIONS, _GAIN_OR_LOSS) if any(map(_DIRECTION.search, golds)) else _DIRECTIONS
+    )
+    for pair in pairs:
         for one, other in (pair, pair[::-1]):
             if (
                 _has(asked, one)
@@ -165,7 +178,7 @@ def _asked_direction(golds: Sequence[str], sentence: str, question: str) -> str:
     told = [gold for gold in golds if _DIRECTION.search(gold)]
     if told:
         return told[0]
-    if _CHANGE.search(question) and any(map(_NEGATIVE.match, golds)):
+    if _CHANGE.search(question) and any(map(_SIGN.match, golds)):
         return "increase"
     if question:
         return question

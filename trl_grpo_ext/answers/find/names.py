@@ -41,11 +41,11 @@ _PAIR = 2
 _BETWEEN_WORDS = str.maketrans("", "", " .,-'&")
 # Golds of a name with an amount: `Tom, 5`, `B by $0.45`.
 _WITH_AMOUNT = re.compile(r"(.+?)(?:,| by|:| -)\s+([^\w\s]?\d\S*(?:\s.*)?)")
-# Bus 2, room 14
-_NUMBERED = re.compile(r"[A-Z][a-z]+ \d{1,3}")
+# Bus 2, room 14; M2, Q3
+_NUMBERED = re.compile(r"[A-Z][a-z]+ \d{1,3}|[A-Z]{1,2}\d{1,3}")
 # The figure that tells why: "Shop B ($1.20 per can)", "Bob - 13.8 s".
 _FIGURE = re.compile(
-    r"(?<=[\w*])(?:\s*\(|\*{0,2}\s+[-–—]\s+|\*{0,2}:\*{0,2}\s+)[^\w\s()]{0,2}\d(?![^()\n]{0,40}(?:=|\b(?:or|not|vs)\b|[A-Z][a-z]))"
+    r"(?<=[\w*])(?:\s*\(|\*{0,2}\s+[-–—]\s+|\*{0,2}:\*{0,2}\s+)[^\w\s()]{0,2}\d(?![^()\n]{0,40}(?:=|\b(?:or|not)\b|[A-Z][a-z]))"
     r"[^()\n]{0,40}\)?[\s.!;*•-]*\Z"
 )
 # "Shop B ($3) is cheaper than shop A ($4)"

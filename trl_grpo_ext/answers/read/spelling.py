@@ -50,7 +50,7 @@ _LOST_AT = re.compile(
     r"|\t(?=ext\b|imes\b|an\b|heta\b|frac\b|extbf\b)|\r(?=ight|ho\b)"
 )
 # The dot of an abbreviation, which ends no sentence: `Rs. 105`, `sq. ft.`
-_DOTTED = re.compile(r"\.(?<=\b(?i:rs|sq|cu|ft)\.) ?(?=\}?\s?[\da-z])")
+_DOTTED = re.compile(r"\.(?<=\b(?i:rs|sq|cu|ft|vs)\.) ?(?=\}?\s?[\d$€£₹a-z])")
 # The open end of `\left. x^2 \right|_0^1`, whose dot ends no sentence.
 _OPEN_END = re.compile(r"\\left\s?\.(?!\d)")
 _HTML = re.compile(
@@ -105,6 +105,8 @@ _USUAL: tuple[tuple[str, re.Pattern[str], str | Callable[[re.Match[str]], str]],
         re.compile(r"\\div\s?(\d{1,9})/(\d{1,9})(?![\d/.])"),
         r"\\div \\frac{\1}{\2}",
     ),
+    # P(both are red), a probability of an event in words
+    ("P(", re.compile(r"(?<![A-Za-z\\])P\((?=[^()]*[A-Za-z]{2})[^()=\\]{1,40}\)"), "P"),
     ("F(", re.compile(r"(?<![A-Za-z\\])[GH]CF(?=\()"), r"\\gcd "),
     ("D(", re.compile(r"(?<![A-Za-z\\])GCD(?=\()"), r"\\gcd "),
     ("M(", re.compile(r"(?<![A-Za-z\\])LCM(?=\()"), r"\\lcm "),
