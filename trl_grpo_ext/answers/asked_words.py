@@ -13,12 +13,11 @@ from trl_grpo_ext.answers.find.last_sentence import BOLD, MAX_SAID, ending, said
 from trl_grpo_ext.answers.find.yes_no import YES_AND_NO
 from trl_grpo_ext.answers.read.moments import WHEN
 from trl_grpo_ext.answers.read.signal_words import (
-    CONDITION,
     CONTRAST,
     DENIAL,
-    DOUBT,
     SEVERAL,
     TURN,
+    UNSETTLING,
     WRONG,
     any_of,
 )
@@ -28,7 +27,7 @@ from trl_grpo_ext.answers.read.spelling import without_text_commands
 _MAX_SENTENCE = 300
 _MAX_GOLD_WORDS = 5
 _GOLD = re.compile(rf"[^\W\d_]+(?:[ '’.-]{{1,2}}[^\W\d_]+){{0,{_MAX_GOLD_WORDS - 1}}}\.?")
-_CHANGED = any_of(CONDITION, CONTRAST, DENIAL, DOUBT, SEVERAL, TURN, WRONG, "except|than")
+_CHANGED = any_of(UNSETTLING, "except|than")
 _REASON = re.compile(r",?\s+(?:because|since)\b.*", re.IGNORECASE | re.DOTALL)
 # What adds no other answer: "(CO2)", "in 1813".
 _ADJUNCT = re.compile(rf"\(\w+\)|{WHEN}", re.IGNORECASE)

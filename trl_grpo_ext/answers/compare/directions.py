@@ -9,18 +9,24 @@ from trl_grpo_ext.answers.read.answer import read
 from trl_grpo_ext.answers.read.spelling import without_text_commands
 from trl_grpo_ext.answers.read.tree import Apply, Date, Number, Quantity, Time
 
-# Pairs of words for signed amounts in opposite directions. The first word of each is its noun.
-_SIGNED = (
-    (r"profit|gain|gained|earned", r"loss|lost|lose[sd]?"),
-    (
+# Words of signed amounts, by their noun.
+_WORDS = {
+    "profit": r"profit|gain|gained|earned",
+    "loss": r"loss|lost|lose[sd]?",
+    "increase": (
         r"increase[sd]?|raised?|rises?|rose|risen|grows?|grew|growth|gain(?:s|ed)?|climb(?:s|ed)?"
         r"|jump(?:s|ed)?|goes up|went up|gone up"
-        r"|(?:up|higher)(?=\s(?:by\s)?[^\w\s]{0,2}\d)",
+        r"|(?:up|higher)(?=\s(?:by\s)?[^\w\s]{0,2}\d)"
+    ),
+    "decrease": (
         r"decrease[sd]?|drop(?:s|ped)?|declined?|falls?|fell|fallen|reduced|reduction|lower(?:s|ed)|discount"
         r"|shrank|shrinks?|slid|sank|goes down|went down|gone down"
-        r"|(?:down|lower)(?=\s(?:by\s)?[^\w\s]{0,2}\d)",
+        r"|(?:down|lower)(?=\s(?:by\s)?[^\w\s]{0,2}\d)"
     ),
-)
+}
+# Nouns of a positive and a negative amount
+_NOUNS = (("profit", "loss"), ("increase", "decrease"))
+_SIGNED = tuple((_WORDS[gain], _WORDS[loss]) for gain, loss in _NOUNS)
 _DIRECTIONS = (
     *_SIGNED,
     (r"ends?|ended|over|finish(?:es|ed)?", r"starts?|started|begins?|began"),
@@ -77,10 +83,8 @@ def with_direction_behind(text: str) -> str:
         return text
     gloss = with_direction_behind(glossed["bracket"] or glossed["words"])
     size = glossed["signed"].lstrip("-−")
-    is_same = gloss in (
-        f"{size} {noun}" for pair in _SIGNED for noun in map(_noun_of, pair)
-    )
-    is_gain = any(gloss.endswith(_noun_of(gain)) for gain, _ in _SIGNED)
+    is_same = gloss in [f"{size} {noun}" for noun in _WORDS]
+    is_gain = gloss.endswith(tuple(gain for gain, _ in _NOUNS))
     is_contradicted = is_gain and size != glossed["signed"]
     return gloss if is_same and not is_contradicted else text
 
@@ -113,30 +117,27 @@ def with_asked_direction(
 
 
 def _with_direction_of(golds: Sequence[str], answer: str) -> str:
-    """Write a signed answer with the noun of a gain or a loss if a gold has such a direction."""
+    """Write a signed answer's sign as a noun if a gold has a direction: `15% decrease` for `-15%`."""
     if not _SIGN.match(answer):
         return answer
     size = re.sub("[-−+]", "", answer, count=1)
-    is_loss = size != answer.replace("+", "", 1)
-    for gold in golds:
-        directed = _DIRECTED.fullmatch(gold)
-        for gain, loss in _SIGNED if directed else ():
-            if _has(gold, f"{gain}|{loss}"):
-                return f"{size} {_noun_of(loss if is_loss else gain)}"
+    is_loss = "+" not in answer
+    for directed in filter(None, map(_DIRECTED.fullmatch, golds)):
+        noun = _noun(directed["before"] or directed["behind"])
+        pair = next(pair for pair in _NOUNS if noun in pair)
+        return f"{size} {pair[is_loss]}"
     return answer
 
 
 def _noun(word: str) -> str:
     """Return the noun of a word's direction: `decrease` for `fell`."""
-    sides = [side for pair in _SIGNED for side in pair]
     # Some words are of a direction only before an amount.
     told = f"{word} 1"
-    is_of = [re.match(rf"(?:{side})\b", told, re.IGNORECASE) is not None for side in sides]
-    return _noun_of(sides[is_of.index(True)])
-
-
-def _noun_of(side: str) -> str:
-    return re.sub(r"\[.*", "", side.partition("|")[0])
+    return next(
+        noun
+        for noun, words in _WORDS.items()
+        if re.match(rf"(?:{words})\b", told, re.IGNORECASE)
+    )
 
 
 def _is_opposite(answer: str, golds: Sequence[str], sentence: str, question: str) -> bool:

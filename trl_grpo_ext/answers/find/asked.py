@@ -382,7 +382,7 @@ def in_sterling(text: str, prompt: str, told: str = "") -> str:
 
 
 def _is_sterling(prompt: str, told: str) -> bool:
-    """Check whether pounds are money in a prompt or in what is told."""
+    """Check whether pounds are money: the prompt has a pound sign alone, or the told text has pounds and pence."""
     if "£" in prompt:
         return _POUNDS.search(prompt) is None
     return _POUNDS_AND_PENCE.search(told) is not None

@@ -256,7 +256,7 @@ def _not_listed(sentence: str, values: Sequence[Span], prompt: str) -> Sequence[
 def _concluded(
     sentence: str, values: Sequence[Span], unlisted: Sequence[Span]
 ) -> tuple[Sequence[Span], Conclusion]:
-    """Conclude without a list of the prompt that a noun is about: "14 is the mean of 10, 12 and 20"."""
+    """Find a sentence's conclusion beside a list of the prompt: 14 in "14 is the mean of 10, 12 and 20"."""
     found = conclusion(sentence, values)
     if found.problem or not unlisted or values[found.place] in unlisted:
         return values, found

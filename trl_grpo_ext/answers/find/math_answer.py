@@ -154,7 +154,7 @@ def _tell_one_value(lines: Sequence[str]) -> bool:
 
 
 def _is_step(step: Node, value: Number) -> bool:
-    """Check whether a node is the same number, or a calculation without a choice of signs."""
+    """Check whether a step is a calculation without `±`, or a number equal to the value."""
     if isinstance(step, Number):
         return step.value == value.value
     signs = {node.name for node in walk(step) if isinstance(node, Apply)}

@@ -7,13 +7,10 @@ import re
 from trl_grpo_ext.answers.find.hedges import is_hedged
 from trl_grpo_ext.answers.read.quantities import known_words
 from trl_grpo_ext.answers.read.signal_words import (
-    CONDITION,
-    CONTRAST,
     DENIAL,
-    DOUBT,
-    SEVERAL,
     THEREFORE,
     TURN,
+    UNSETTLING,
     WRONG,
     any_of,
 )
@@ -147,13 +144,7 @@ _COMMENT = re.compile(
     re.IGNORECASE,
 )
 _CHANGES = any_of(
-    CONDITION,
-    CONTRAST,
-    DENIAL,
-    DOUBT,
-    SEVERAL,
-    TURN,
-    WRONG,
+    UNSETTLING,
     r"guess\w*|mistake\w*|errors?|least|most|more|less|fewer|than|another|other",
 )
 # Questions for the least or the largest number, which "at least 5" or "at most 5" answers.

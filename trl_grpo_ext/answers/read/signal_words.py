@@ -24,6 +24,8 @@ SUMMING_UP = "in total|in all|all in all|in sum|in the end|altogether|all togeth
 # Words that begin another thought.
 TURN = r"wait|actually|hmm|instead|rather|sorry|alternatively|correction"
 CONTRAST = "but|however|although|though"
+# Words that leave a value open, deny it or replace it.
+UNSETTLING = "|".join((CONDITION, CONTRAST, DENIAL, DOUBT, SEVERAL, TURN, WRONG))
 # "as" before a reason, not before a form: "3/4 as a decimal", "written as 0.75"
 AS_REASON = (
     r"(?<!written )(?<!expressed )(?<!represented )"

@@ -209,7 +209,7 @@ def _outcomes(card: Scorecard, rows: Sequence[int], ks: Sequence[int]) -> dict[s
 
 
 def _has_failed(card: Scorecard, row: int) -> bool:
-    """Test for a row that is void by its environment: whatever the other terms say of it, it is no wrong answer."""
+    """Test for a void row of a failed environment; such a row counts as unjudged, not as a wrong answer."""
     outcome = card.samples[row].outcome
     return card.void[row] and outcome is not None and bool(outcome.error)
 

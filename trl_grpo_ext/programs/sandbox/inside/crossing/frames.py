@@ -58,7 +58,7 @@ _LONGEST = 10_000_000
 
 
 class _NoDescriptionError(TypeError):
-    """An object of pandas that does not cross."""
+    """Raised for a pandas object without a description; it stays on the side that made it."""
 
 
 def tag_of_frame(value: Any) -> str | None:
@@ -73,7 +73,7 @@ def is_frame(value: Any) -> bool:
 
 
 def text_of_index(value: Any) -> str | None:
-    """Return the description of an index as text; None for an index that does not cross, and for other objects."""
+    """Return an index's description as text; None for other objects, and for an index without a description."""
     if _kind_of(value, _INDEXES) is None:
         return None
     try:
@@ -110,7 +110,7 @@ def dtype_of(text: str) -> Any:
 
 
 def _is_default(dtype: Any) -> bool:
-    """Return whether the other end would make the same dtype of texts by its name."""
+    """Return whether a text dtype's name alone rebuilds the dtype on the other side."""
     name = str(dtype)
     pandas = sys.modules["pandas"]
     return name in _TEXTS and bool(pandas.api.types.pandas_dtype(name) == dtype)
@@ -128,10 +128,9 @@ def described(value: Any) -> tuple[Json, list[Any]] | None:
 
 
 def described_anyhow(value: Any) -> tuple[Json, list[Any]]:
-    """Return the description of a frame that crosses, or has crossed, with the nearest of what has none.
+    """Return a frame's description, with substitutes for parts without a description: object columns, class names.
 
-    A frame that the other end knows may come to hold what does not cross. If that changed nothing there, a program
-    that changes its argument would seem to leave it as it was.
+    A program may put such a part into the test's frame. Without substitutes, the test would see an unchanged frame.
     """
     return _described(value, _near_index, _near_label, _near_array)
 
@@ -186,7 +185,7 @@ def snapshot(value: Any) -> list[Any]:
 
 
 def called_by_label(value: Any, items: list[Any]) -> dict[str, Any]:
-    """Return the labels of a frame by which tests may call one of its items, as `series.label()` does."""
+    """Map a frame's text labels to a callable item, if it has one: tests could call the item by `series.label()`."""
     found = next((each for each in items if callable(each)), None)
     if found is None:
         return {}
@@ -210,7 +209,7 @@ SNAPSHOTS.update(dict.fromkeys(_FRAMES, snapshot))
 
 
 def refill_frame(value: Any, data: Json, items: list[Any]) -> None:
-    """Replace all that a frame or series holds, but its `attrs`, which do not cross.
+    """Replace the index, columns, names and values of a frame or series; `attrs` stay.
 
     Raises:
         MalformedError: if the lengths of columns differ, or an item is left over.
@@ -236,7 +235,7 @@ def refill_frame(value: Any, data: Json, items: list[Any]) -> None:
 
 
 def _kind_of(value: Any, names: frozenset[str]) -> str | None:
-    """Return the name under which pandas has exactly an object's class, if it is one of these."""
+    """Return the class name of an object of pandas' own class among `names`; None for subclasses and other objects."""
     kind = type(value)
     is_own = kind.__name__ in names and kind is of_module("pandas", kind.__name__)
     return kind.__name__ if is_own else None
