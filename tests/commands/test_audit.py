@@ -193,6 +193,7 @@ def test_a_function_that_breaks_is_a_finding(
     assert ended.reason.startswith("raised_")
 
 
+@pytest.mark.slow
 def test_a_function_of_a_recipe_that_ends_its_process_does_not_end_the_audit(
     modules: Path,
 ) -> None:
@@ -208,6 +209,7 @@ def test_a_function_of_a_recipe_that_ends_its_process_does_not_end_the_audit(
     assert scores == [1.0, None, 1.0]
 
 
+@pytest.mark.slow
 def test_conversations_are_passed_as_trl_passes_them() -> None:
     sample = Sample(
         text=r"\boxed{4}",

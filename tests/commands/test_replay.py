@@ -76,6 +76,7 @@ def test_the_same_rewards_reproduce_the_recorded_advantages_and_change_nothing(
     assert record["old"]["last_weight"] == pytest.approx(0.5 - 0.8 / 3)
 
 
+@pytest.mark.slow
 def test_so_do_evaluations_and_runs_that_count_epochs(
     tiny_model: str, sums: Any, config: Make
 ) -> None:

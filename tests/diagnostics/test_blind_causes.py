@@ -18,6 +18,9 @@ from trl_grpo_ext.runs.settings import run_settings
 from trl_grpo_ext.sample import Sample
 from trl_grpo_ext.scorecard import Mode
 
+# A planted run a case.
+pytestmark = pytest.mark.slow
+
 
 def live(step: int) -> Scorecard:
     return batch({"answer": [0.0, 1.0] * 16}, step=step)

@@ -12,6 +12,9 @@ from windows import Planted, batch, diagnosis_of
 from trl_grpo_ext import RewardMix, RewardTerm, Sample, Scorecard, Status, Verdict
 from trl_grpo_ext.diagnostics.diagnosis import Diagnosis
 
+# A planted run a case.
+pytestmark = pytest.mark.slow
+
 # Answers that a policy gives to eight questions.
 ANSWERS = ("43", "57", "81", "26", "72", "35", "64", "98")
 

@@ -104,6 +104,7 @@ def test_a_report_outlives_the_thread_that_began_it(tmp_path: Path) -> None:
     assert (tmp_path / "report.html").exists()
 
 
+@pytest.mark.slow
 def test_a_report_ends_with_the_process_that_began_it(tmp_path: Path) -> None:
     (tmp_path / "scorecards").mkdir()
     os.mkfifo(

@@ -12,6 +12,9 @@ from windows import batch, codes, diagnosis_of, window_of
 from trl_grpo_ext import Scorecard, Status, Verdict
 from trl_grpo_ext.diagnostics.diagnosis import Diagnosis
 
+# A planted run a case.
+pytestmark = pytest.mark.slow
+
 CHANGED = "verified/weights/changed"
 MOVED = "verified/weights/moved"
 FAILS = "tools/failure_frequency"

@@ -20,6 +20,9 @@ from trl_grpo_ext.rewards import ExactTextVerifier
 from trl_grpo_ext.runs.settings import run_settings
 from trl_grpo_ext.sample import Sample
 
+# A planted run a case.
+pytestmark = pytest.mark.slow
+
 RIGHT = Verdict(status=Status.CORRECT, score=1.0, answer="4")
 NO_TEST = Verdict(status=Status.SKIPPED, score=None, blame=Blame.DATA, reason="tests_empty")
 NONE_RETURNED = Verdict(

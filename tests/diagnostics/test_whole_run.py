@@ -68,6 +68,7 @@ def harder(step: int) -> Scorecard:
     )
 
 
+@pytest.mark.slow
 def test_where_rows_in_their_order_became_too_hard_their_effects_are_no_causes() -> None:
     events: list[Event] = []
     for step in range(64):

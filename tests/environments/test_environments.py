@@ -511,6 +511,7 @@ def test_an_async_reward_is_asked_in_the_same_way(
     assert trainer.advantages == advantages_without({FAULTY} if fault else set())
 
 
+@pytest.mark.slow
 def test_an_async_reward_that_blocks_its_event_loop_is_void_alone_and_told_the_remedy(
     trained: Make,
 ) -> None:
@@ -524,6 +525,7 @@ def test_an_async_reward_that_blocks_its_event_loop_is_void_alone_and_told_the_r
     assert "asyncio.to_thread" in blocked.error
 
 
+@pytest.mark.slow
 def test_a_run_that_ends_behind_an_async_reward_that_blocks_names_the_row_of_that_reward(
     trained: Make, tmp_path: Path
 ) -> None:

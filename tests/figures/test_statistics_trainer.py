@@ -58,6 +58,7 @@ def parts_by_hand(card: Scorecard, aggregation: str) -> Any:
     return np.nan_to_num(columns)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Degrees of freedom")
 @pytest.mark.parametrize("mode", MODES, ids=MODE_NAMES)
 def test_other_reward_functions_have_their_share_of_the_totals_and_of_what_drives(

@@ -100,6 +100,7 @@ def test_a_run_is_grpo_as_written_out_in_numpy_update_by_update(run: LabRun) -> 
         assert run.history.logits[update + 1] == pytest.approx(logits, abs=2e-3)
 
 
+@pytest.mark.slow
 def test_two_updates_a_group_and_as_many_rows_of_history_as_policies(run: LabRun) -> None:
     assert run.history.logits.shape == (121, 10)
     assert [card.step for card in run.cards] == list(range(0, 120, 2))
@@ -107,6 +108,7 @@ def test_two_updates_a_group_and_as_many_rows_of_history_as_policies(run: LabRun
     assert not any(sample.truncated for card in run.cards for sample in card.samples)
 
 
+@pytest.mark.slow
 def test_the_figures_are_those_of_the_saved_logits_computed_another_way(
     run: LabRun,
 ) -> None:
@@ -299,6 +301,7 @@ def test_void_rows_have_no_advantage_in_any_algorithm(tmp_path: Path) -> None:
         assert {advantage for _, void, advantage in rows if void} == {0.0}
 
 
+@pytest.mark.slow
 def test_several_groups_a_batch_columns_evaluation_and_a_policy_to_start_from(
     tmp_path: Path,
 ) -> None:

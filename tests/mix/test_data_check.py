@@ -76,6 +76,7 @@ def test_the_description_counts_rows_and_names_some() -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_check_that_takes_a_while_says_how_far_it_has_got(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

@@ -81,6 +81,7 @@ def contents(card: Scorecard) -> tuple[Any, ...]:
     return card.mode, card.weights, card.values, card.void, samples
 
 
+@pytest.mark.slow
 def test_a_run_that_is_judged_early_is_the_run_that_is_judged_late(
     one_layer: str, sums: Any, config: Make, tmp_path: Path
 ) -> None:

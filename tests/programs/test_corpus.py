@@ -100,6 +100,7 @@ def test_every_attack_is_held_off_and_every_harmless_program_passes(
     assert psutil.Process().memory_info().rss - before < 64 << 20
 
 
+@pytest.mark.slow
 def test_the_corpus_is_large_and_its_programs_have_names_of_their_own() -> None:
     programs = load_corpus()
     assert len({program.id for program in programs}) == len(programs)
@@ -116,6 +117,7 @@ def test_two_at_a_time_have_canaries_of_their_own() -> None:
     assert not canaries.folder.exists()
 
 
+@pytest.mark.slow
 def test_every_attack_is_broken_where_everything_passes() -> None:
     # The sandbox would wait for this daemon.
     programs = [each for each in load_corpus() if each.id != "persist_double_fork_daemon"]
@@ -130,6 +132,7 @@ def test_every_attack_is_broken_where_everything_passes() -> None:
     } - partial
 
 
+@pytest.mark.slow
 def test_a_printed_secret_is_broken() -> None:
     (record,) = run_corpus(
         Credulous(f"it was {SECRET}"), [next(each for each in load_corpus() if each.passed)]
@@ -137,6 +140,7 @@ def test_a_printed_secret_is_broken() -> None:
     assert not record.held
 
 
+@pytest.mark.slow
 def test_a_sandbox_that_raises_for_one_program_is_found_out() -> None:
     class Fragile(Credulous):
         def run(self, jobs: Sequence[Job]) -> list[RunResult]:
@@ -173,6 +177,7 @@ def test_a_folder_of_json_files_is_a_corpus_too(tmp_path: Path) -> None:
     assert (program.id, program.job.limits.processes, program.passed) == ("sum", 8, True)
 
 
+@pytest.mark.slow
 def test_a_program_that_ends_while_its_judge_is_busy_is_cut_off_in_time(
     sandbox: LocalSandbox,
 ) -> None:
@@ -181,6 +186,7 @@ def test_a_program_that_ends_while_its_judge_is_busy_is_cut_off_in_time(
     assert record.held, record.broken
 
 
+@pytest.mark.slow
 def test_a_program_that_is_too_large_for_its_memory_still_gets_a_verdict(
     sandbox: LocalSandbox,
 ) -> None:
@@ -189,6 +195,7 @@ def test_a_program_that_is_too_large_for_its_memory_still_gets_a_verdict(
     assert outcome.ending not in (Ending.NO_VERDICT, Ending.PASSED)
 
 
+@pytest.mark.slow
 def test_programs_see_nothing_of_each_other_whatever_their_order(
     sandbox: LocalSandbox,
 ) -> None:
@@ -225,6 +232,7 @@ def test_a_process_that_a_program_has_is_seen_as_left_behind_while_it_runs(
         assert not leftover_processes()
 
 
+@pytest.mark.slow
 def test_a_sandbox_that_waits_for_programs_has_left_no_process(best: Isolation) -> None:
     # Of any level: tests that ran before in this process may have left such sandboxes open.
     with closing(LocalSandbox(1, isolation=best)) as sandbox:

@@ -238,18 +238,23 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize("wrong", WRONG.values(), ids=WRONG.keys())
 def test_another_frame_than_the_expected_one_passes_no_test(
-    pandas_sandbox: LocalSandbox, wrong: str
+    pandas_sandbox: LocalSandbox,
 ) -> None:
     tests = (
-        f"assert_frame_equal(f(), {RIGHT})",
-        f"assert_frame_equal({RIGHT}, f())",
-        f"r = f(); assert r.equals({RIGHT}) and {RIGHT}.equals(r) and r.index.name is None",
+        f"assert_frame_equal(f(name), {RIGHT})",
+        f"assert_frame_equal({RIGHT}, f(name))",
+        f"r = f(name); assert r.equals({RIGHT}) and {RIGHT}.equals(r) and r.index.name is None",
     )
-    right, other = (f"{EQUALS_ALL}def f(): return {each}" for each in (RIGHT, wrong))
-    assert details(pandas_sandbox, right, "f", *tests) == ["", "", ""]
-    assert all(details(pandas_sandbox, other, "f", *tests))
+    made = {"right": RIGHT, **WRONG}
+    rows = [f"    {name!r}: lambda: {frame}," for name, frame in made.items()]
+    program = "\n".join(
+        [EQUALS_ALL, "MADE = {", *rows, "}", "def f(name): return MADE[name]()"]
+    )
+    of_all = [f"name = {name!r}; {test}" for name in made for test in tests]
+    found = details(pandas_sandbox, program, "f", *of_all)
+    passed = [test for test, detail in zip(of_all, found, strict=True) if not detail]
+    assert passed == [f"name = 'right'; {test}" for test in tests]
 
 
 LEAVES = {
@@ -262,14 +267,25 @@ LEAVES = {
 }
 
 
-@pytest.mark.parametrize("change", LEAVES.values(), ids=LEAVES.keys())
 def test_a_program_that_changes_its_argument_does_not_seem_to_leave_it(
-    pandas_sandbox: LocalSandbox, change: str
+    pandas_sandbox: LocalSandbox,
 ) -> None:
-    program = f"def f(df):\n    {change}\n    return len(df)"
-    test = f"df = {RIGHT}; assert f(df) == 2; assert_frame_equal(df, {RIGHT})"
-    assert details(pandas_sandbox, "def f(df): return len(df)", "f", test) == [""]
-    assert details(pandas_sandbox, program, "f", test) != [""]
+    program = "def leaves(df): return len(df)\n"
+    tests = []
+    for number, change in enumerate(LEAVES.values()):
+        program += f"def f{number}(df):\n    {change}\n    return len(df)\n"
+        tests.append(
+            f"df = {RIGHT}; assert f{number}(df) == 2; assert_frame_equal(df, {RIGHT})"
+        )
+    tests.append(f"df = {RIGHT}; assert leaves(df) == 2; assert_frame_equal(df, {RIGHT})")
+    names = [f"f{number}" for number in range(len(LEAVES))]
+    *of_changes, of_leaves = details(
+        pandas_sandbox, program, " ".join(["leaves", *names]), *tests
+    )
+    assert of_leaves == ""
+    assert [
+        name for name, detail in zip(LEAVES, of_changes, strict=True) if not detail
+    ] == []
 
 
 CALLED = {
@@ -281,15 +297,18 @@ CALLED = {
 }
 
 
-@pytest.mark.parametrize("made", CALLED.values(), ids=CALLED.keys())
 def test_a_frame_has_no_label_that_answers_in_the_place_of_a_method(
-    pandas_sandbox: LocalSandbox, made: str
+    pandas_sandbox: LocalSandbox,
 ) -> None:
-    tests = (
-        "r = f()\nif isinstance(r, pd.DataFrame): r = r.iloc[0]\n"
-        "if isinstance(r.index, pd.MultiIndex): r = r.a\nassert r.startswith('he')",
-    )
-    assert "judges" in details(pandas_sandbox, f"def f(): return {made}", "f", *tests)[0]
+    rows = [f"    {name!r}: lambda: {made}," for name, made in CALLED.items()]
+    program = "\n".join(["MADE = {", *rows, "}", "def f(name): return MADE[name]()"])
+    tests = [
+        f"r = f({name!r})\nif isinstance(r, pd.DataFrame): r = r.iloc[0]\n"
+        "if isinstance(r.index, pd.MultiIndex): r = r.a\nassert r.startswith('he')"
+        for name in CALLED
+    ]
+    found = details(pandas_sandbox, program, "f", *tests)
+    assert ["judges" in detail for detail in found] == [True] * len(CALLED)
 
 
 def test_a_frame_without_items_equals_nothing_that_has_items(

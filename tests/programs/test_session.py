@@ -238,6 +238,7 @@ def test_two_sessions_see_nothing_of_each_other(session: PythonSession) -> None:
         assert session.run(look).output == "[False, False]\n"
 
 
+@pytest.mark.slow
 def test_a_message_that_a_cell_forges_fools_only_its_own_session() -> None:
     brief = replace(SESSION_LIMITS, wall_seconds=2.0)
     with closing(PythonSession(brief)) as session, closing(PythonSession()) as other:

@@ -858,6 +858,7 @@ def test_a_resume_at_the_last_step_is_refused_and_writes_nothing(
     )  # the recipe itself is fine, as `eval` and `check-data` need it
 
 
+@pytest.mark.slow
 def test_a_new_run_renames_the_checkpoints_of_an_earlier_one_which_it_could_not_go_on_from(
     write: Any, tmp_path: Path
 ) -> None:
@@ -875,6 +876,7 @@ def test_a_new_run_renames_the_checkpoints_of_an_earlier_one_which_it_could_not_
         parse(write(resume_from_checkpoint=True))
 
 
+@pytest.mark.slow
 def test_a_new_run_moves_the_saved_model_of_an_earlier_one_aside_whole(
     write: Any, tmp_path: Path
 ) -> None:

@@ -115,6 +115,7 @@ def test_figures_of_a_real_run_are_those_computed_from_its_parquet(
     assert shown == {(row["mode"], row["group"], row["text"]) for row in samples}
 
 
+@pytest.mark.slow
 def test_a_report_written_in_the_middle_of_a_run_holds_the_steps_so_far(
     one_layer: str, sums: Any, config: Make
 ) -> None:

@@ -138,6 +138,7 @@ def test_code_that_exhausts_the_compiler_is_the_policys_fault(code: str) -> None
     )
 
 
+@pytest.mark.slow
 def test_code_on_which_the_compiler_takes_too_long_is_a_timeout() -> None:
     slow = fenced("import " + "a." * 24_000 + "b")
     hostile, fine = CodeFormatVerifier(timeout=0.3).judge([slow, GOOD])

@@ -60,6 +60,7 @@ def test_strong_tests_pass_no_mutant_and_weak_ones_some_which_are_named() -> Non
     assert strong.tried > 3 and not strong.passed
 
 
+@pytest.mark.slow
 def test_rows_without_a_reference_that_passes_have_no_mutants() -> None:
     assert [
         run.row
@@ -67,6 +68,7 @@ def test_rows_without_a_reference_that_passes_have_no_mutants() -> None:
     ] == [3]
 
 
+@pytest.mark.slow
 def test_check_data_counts_them_and_names_the_weakest_rows(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -144,6 +144,7 @@ def test_older_batches_are_thinned_out_but_not_the_first_few_nor_each_nth_nor_ev
     assert steps(tmp_path, "eval") == [0]
 
 
+@pytest.mark.slow
 def test_what_a_finding_has_looked_at_is_kept_and_what_came_after_it_is_not(
     tmp_path: Path,
 ) -> None:
@@ -197,6 +198,7 @@ def test_what_was_recent_when_a_run_was_killed_is_kept_by_the_resumed_one_which_
     assert steps(tmp_path, "train") == [*before, 100, *range(200 - RECENT, 200)]
 
 
+@pytest.mark.slow
 def test_a_run_that_is_resumed_before_it_has_its_first_few_batches_keeps_what_it_lacks_of_them(
     tmp_path: Path,
 ) -> None:

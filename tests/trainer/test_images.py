@@ -158,6 +158,7 @@ def trained(vlm: str, pictured: dict[str, Any], args: Any) -> list[Scorecard]:
     return cards
 
 
+@pytest.mark.slow
 def test_verifiers_see_pictures_and_files_hold_only_what_tells_them_apart(
     vlm: str, pictured: dict[str, Any], config: Make, tmp_path: Path
 ) -> None:
@@ -295,6 +296,7 @@ def test_with_pictures_too_losses_rewards_and_weights_are_those_of_trls_trainer(
     check_same(vlm, pictured, config, tmp_path, setting | shared)
 
 
+@pytest.mark.slow
 def test_learnable_rows_keep_each_prompt_with_its_own_picture(
     vlm: str, pictured: dict[str, Any], config: Make
 ) -> None:

@@ -239,6 +239,7 @@ def test_planted_noise_is_measured_to_two_points_though_most_answers_are_wrong(
         assert figures[f"{rate}_high"] - figures[f"{rate}_low"] < 0.05
 
 
+@pytest.mark.slow
 def test_mistakes_are_written_down_and_not_without_end(tmp_path: Path) -> None:
     assert not (tmp_path / FILE).exists()
     measure(a_mix(Noisy()), tmp_path)

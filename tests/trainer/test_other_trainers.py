@@ -91,6 +91,7 @@ def down(sample: Sample) -> bool:
     raise OSError("the server is down")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("run", RUNS)
 def test_other_trainers_take_a_verifier_and_a_mixes_functions(
     run: Any, tiny_model: str, sums: Any, tmp_path: Path
@@ -165,6 +166,7 @@ def test_a_mix_can_score_such_rows_0_where_the_trainer_needs_a_number(
     run_a2po(one_layer, mix.reward_funcs(), data, tmp_path)
 
 
+@pytest.mark.slow
 def test_the_trainer_may_be_mixed_with_trls_gmpo(
     one_layer: str, sums: Any, config: Any
 ) -> None:

@@ -73,6 +73,7 @@ def test_without_a_cluster_a_run_is_refused_with_what_to_do() -> None:
         UnitTestVerifier()(["x"], tests=[ADD])
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("without")
 def test_an_address_at_which_nothing_listens_is_told_at_once(
     monkeypatch: pytest.MonkeyPatch,

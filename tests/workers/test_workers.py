@@ -316,6 +316,7 @@ def start_trainer(then: str) -> subprocess.Popen[str]:
     return process
 
 
+@pytest.mark.slow
 def test_the_end_of_the_interpreter_leaves_no_worker() -> None:
     process = start_trainer("sys.stdin.readline()")
     workers = workers_of(process.pid)
@@ -408,6 +409,7 @@ def test_workers_killed_at_random_under_load_lose_no_row_and_shift_none(
     ] == [2.0] * 4
 
 
+@pytest.mark.slow
 def test_a_worker_that_stops_reading_does_not_block_whoever_writes_to_it(
     pool: WorkerPool,
 ) -> None:
@@ -425,6 +427,7 @@ def test_a_worker_that_stops_reading_does_not_block_whoever_writes_to_it(
     )
 
 
+@pytest.mark.slow
 def test_what_the_trainer_ignores_and_blocks_reaches_no_process_of_ours(
     tmp_path: Path,
 ) -> None:
