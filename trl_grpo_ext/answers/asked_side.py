@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from trl_grpo_ext.answers.find.asked import OPPOSITES, is_opposed, question_of
+from trl_grpo_ext.answers.find.asked import is_opposed, question_of
 from trl_grpo_ext.answers.find.final_answer import FinalAnswer
 from trl_grpo_ext.answers.find.hedges import is_hedged
 from trl_grpo_ext.answers.find.last_sentence import (
@@ -20,6 +20,7 @@ from trl_grpo_ext.answers.read.signal_words import (
     CONDITION,
     DENIAL,
     DOUBT,
+    OPPOSITES,
     SUMMING_UP,
     THEREFORE,
     any_of,

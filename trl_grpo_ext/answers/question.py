@@ -20,6 +20,7 @@ from trl_grpo_ext.answers.compare.forms import (
     set_in_words,
 )
 from trl_grpo_ext.answers.compare.repeated_roots import with_roots_once
+from trl_grpo_ext.answers.compare.sides import by_amounts
 from trl_grpo_ext.answers.dimensions import with_dimensions
 from trl_grpo_ext.answers.divisions import as_division, with_divisions
 from trl_grpo_ext.answers.find.asked import (
@@ -28,6 +29,7 @@ from trl_grpo_ext.answers.find.asked import (
     in_sterling,
     is_same_pair,
     question_of,
+    task_of,
     with_question,
     without_asked_rate,
 )
@@ -175,9 +177,10 @@ def ask(
             if found.problem in (*HEDGES, "ambiguous")
             else unreadable(found.problem)
         )
+    whole = (prefill or "") + completion
+    golds, found = _without_sides(golds, found, whole, prompt)
     spoken = "\n".join((prompt, *golds))
     golds = _golds_as_compared(golds, found.answers, prompt)
-    whole = (prefill or "") + completion
     answers = [
         in_gold_order(_as_compared(answer, golds, whole, prompt, spoken), golds)
         for answer in found.answers
@@ -187,6 +190,16 @@ def ask(
     for answer, gold in itertools.product(found.answers, golds):
         pairs += _pairs(answer, gold, prompt, settings)
     return Question(golds, found, pairs)
+
+
+def _without_sides(
+    golds: tuple[str, ...], found: FinalAnswer, whole: str, prompt: str
+) -> tuple[tuple[str, ...], FinalAnswer]:
+    """Write golds and answers with sides, such as `$45 more`, as amounts."""
+    sentence = last_sentence(whole[-MAX_SAID:])
+    question = question_of(prompt) or task_of(prompt)
+    golds, answers = by_amounts(golds, found.answers, sentence, question)
+    return golds, replace(found, answers=answers)
 
 
 def _golds_as_compared(

@@ -10,7 +10,7 @@ from trl_grpo_ext.answers.read.spelling import without_text_commands
 from trl_grpo_ext.answers.read.tree import Apply, Date, Number, Quantity, Time
 
 # Words of signed amounts, by their noun.
-_WORDS = {
+WORDS = {
     "profit": r"profit|gain|gained|earned",
     "loss": r"loss|lost|lose[sd]?",
     "increase": (
@@ -25,8 +25,8 @@ _WORDS = {
     ),
 }
 # Nouns of a positive and a negative amount
-_NOUNS = (("profit", "loss"), ("increase", "decrease"))
-_SIGNED = tuple((_WORDS[gain], _WORDS[loss]) for gain, loss in _NOUNS)
+NOUNS = (("profit", "loss"), ("increase", "decrease"))
+_SIGNED = tuple((WORDS[gain], WORDS[loss]) for gain, loss in NOUNS)
 _DIRECTIONS = (
     *_SIGNED,
     (r"ends?|ended|over|finish(?:es|ed)?", r"starts?|started|begins?|began"),
@@ -45,7 +45,7 @@ _DIRECTION = re.compile(rf"\b(?:{_any(_DIRECTIONS)})\b", re.IGNORECASE)
 _AMOUNT = r"[^\w\s]{0,2}\d[^\s()]*(?:\s(?!of\b|by\b)[a-z]+){0,2}?"
 # "a loss of $15", "decreased by 15%", "a 15% decrease"
 _DIRECTED = re.compile(
-    rf"(?:an?\s+)?(?:(?P<before>{_any(_SIGNED)})\s+(?:(?:of|by)\s+)?(?P<of>{_AMOUNT})"
+    rf"(?:an?\s+)?(?:(?P<before>{_any(_SIGNED)})(?::|\s+(?:of|by))?\s+(?P<of>{_AMOUNT})"
     rf"|(?P<amount>{_AMOUNT})\s+(?P<behind>{_any(_SIGNED)}))",
     re.IGNORECASE,
 )
@@ -83,8 +83,8 @@ def with_direction_behind(text: str) -> str:
         return text
     gloss = with_direction_behind(glossed["bracket"] or glossed["words"])
     size = glossed["signed"].lstrip("-−")
-    is_same = gloss in [f"{size} {noun}" for noun in _WORDS]
-    is_gain = gloss.endswith(tuple(gain for gain, _ in _NOUNS))
+    is_same = gloss in [f"{size} {noun}" for noun in WORDS]
+    is_gain = gloss.endswith(tuple(gain for gain, _ in NOUNS))
     is_contradicted = is_gain and size != glossed["signed"]
     return gloss if is_same and not is_contradicted else text
 
@@ -96,7 +96,7 @@ def with_asked_direction(
 
     Args:
         answer: The answer.
-        golds: Golds. A direction in a gold counts before the question, and then stays a word.
+        golds: Golds. A direction in a gold counts before the question, and then stays a word, as does the answer's.
         sentence: The completion's last sentence, which may tell the answer's direction.
         question: The question. Without a question, the words "not a profit" in the sentence tell the asked direction.
 
@@ -105,28 +105,16 @@ def with_asked_direction(
         '-15%'
         >>> with_asked_direction("15% decrease", ["15%"], "", "By what percent did it decrease?")
         '15%'
-        >>> with_asked_direction("-15%", ["15% decrease"], "", "By what percent did it change?")
-        '15% decrease'
     """
-    answer = _with_direction_of(golds, with_direction_behind(answer))
+    answer = with_direction_behind(answer)
+    # The sides of such golds are compared with them.
+    if any(map(_DIRECTED.fullmatch, golds)):
+        return answer
     directed = _DIRECTED.fullmatch(answer)
     amount = directed["amount"] if directed else answer
     if _is_opposite(answer, golds, sentence, question):
         return f"-{amount}"
     return answer if any(map(_DIRECTION.search, golds)) else amount
-
-
-def _with_direction_of(golds: Sequence[str], answer: str) -> str:
-    """Write a signed answer's sign as a noun if a gold has a direction: `15% decrease` for `-15%`."""
-    if not _SIGN.match(answer):
-        return answer
-    size = re.sub("[-−+]", "", answer, count=1)
-    is_loss = "+" not in answer
-    for directed in filter(None, map(_DIRECTED.fullmatch, golds)):
-        noun = _noun(directed["before"] or directed["behind"])
-        pair = next(pair for pair in _NOUNS if noun in pair)
-        return f"{size} {pair[is_loss]}"
-    return answer
 
 
 def _noun(word: str) -> str:
@@ -135,7 +123,7 @@ def _noun(word: str) -> str:
     told = f"{word} 1"
     return next(
         noun
-        for noun, words in _WORDS.items()
+        for noun, words in WORDS.items()
         if re.match(rf"(?:{words})\b", told, re.IGNORECASE)
     )
 
@@ -146,7 +134,9 @@ def _is_opposite(answer: str, golds: Sequence[str], sentence: str, question: str
         return False
     asked = _asked_direction(golds, sentence, question)
     amount_told = re.escape(answer)
-    behind = rf"\b(?:\s+(?:of|by|at|is|was|about|exactly|only|a|an|total))*\s+{amount_told}"
+    behind = (
+        rf"\b:?(?:\s+(?:of|by|at|is|was|about|exactly|only|a|an|total))*\s+{amount_told}"
+    )
     # A gold's loss is no increase; a question for a profit may tell of a discount beside it.
     pairs = (
         (*_DIRECTIONS, _GAIN_OR_LOSS) if any(map(_DIRECTION.search, golds)) else _DIRECTIONS
@@ -158,7 +148,8 @@ def _is_opposite(answer: str, golds: Sequence[str], sentence: str, question: str
                 and not _has(asked, other)
                 and (
                     _has(answer, other)
-                    or _has(sentence, f"(?:{other}){behind}|{amount_told}\\s+(?:{other})")
+                    or _has(sentence, f"(?:{other}){behind}")
+                    or re.search(rf"{amount_told}\s+(?:{other})\b", sentence, re.IGNORECASE)
                 )
             ):
                 return True
@@ -179,8 +170,13 @@ def _asked_direction(golds: Sequence[str], sentence: str, question: str) -> str:
     told = [gold for gold in golds if _DIRECTION.search(gold)]
     if told:
         return told[0]
-    if _CHANGE.search(question) and any(map(_SIGN.match, golds)):
-        return "increase"
+    if any(map(_SIGN.match, golds)):
+        if _CHANGE.search(question):
+            return "increase"
+        # "What is the profit or loss?"
+        for gain, loss in NOUNS:
+            if _has(question, WORDS[gain]) and _has(question, WORDS[loss]):
+                return gain
     if question:
         return question
     return " ".join(re.findall(r"\bnot an?\s+(\w+)", sentence))

@@ -13,6 +13,7 @@ from trl_grpo_ext.answers.compare.directions import with_asked_direction
 from trl_grpo_ext.answers.find.final_answer import FinalAnswer, after_thinking
 from trl_grpo_ext.answers.read.answer import read
 from trl_grpo_ext.answers.read.number_words import SCALES, in_digits
+from trl_grpo_ext.answers.read.signal_words import OPPOSITES
 from trl_grpo_ext.answers.read.spelling import without_text_commands
 from trl_grpo_ext.answers.read.tree import (
     Apply,
@@ -78,26 +79,6 @@ OF_REST = re.compile(
     r"\b(?:remainder|remain\w*|left\s?over|left|leav\w+|extra)\b", re.IGNORECASE
 )
 _EACH = re.compile(r"(?<=\d)\s(?:each|apiece|per (?:person|child|head))\Z", re.IGNORECASE)
-# Pairs of words of opposite comparisons.
-OPPOSITES = (
-    (
-        r"more|most|larger|largest|bigger|biggest|greater|greatest|higher|highest",
-        r"less|least|fewer|fewest|smaller|smallest|lower|lowest",
-    ),
-    (r"taller|tallest|longer|longest", r"shorter|shortest|less"),
-    (r"farther|farthest|further|furthest", r"nearer|nearest|closer|closest|less"),
-    (r"older|oldest|elder", r"younger|youngest"),
-    (r"faster|fastest|quicker|quickest", r"slower|slowest|less"),
-    (r"earlier|earliest", r"later|latest"),
-    (r"heavier|heaviest", r"lighter|lightest|less"),
-    (
-        r"cheaper|cheapest",
-        r"more expensive|most expensive|dearer|dearest|costs? (?:\$?\d\S* )?more",
-    ),
-    (r"better|best", r"worse|worst"),
-    (r"warmer|warmest|hotter|hottest", r"colder|coldest|cooler|coolest"),
-    (r"wins?|won|winner", r"loses?|lost|loser"),
-)
 # A name inside a sentence, but no owner: "Ann" of "How old is Ann?", nothing of "How old is Ann's brother?".
 _NAME = re.compile(r"(?<=[a-z,] )[A-Z][a-z]+\b(?!['’]s| [A-Z])")
 _CAPITAL = re.compile(r"[A-Z][a-z]+\b")

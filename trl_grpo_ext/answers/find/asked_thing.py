@@ -7,13 +7,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from trl_grpo_ext.answers.find.asked import OPPOSITES, numbers, question_of, task_of
+from trl_grpo_ext.answers.find.asked import numbers, question_of, task_of
 from trl_grpo_ext.answers.find.asked_values import stems
 from trl_grpo_ext.answers.find.final_answer import FinalAnswer
 from trl_grpo_ext.answers.find.hedges import is_hedged
 from trl_grpo_ext.answers.find.last_sentence import ending, last_sentence, said
 from trl_grpo_ext.answers.find.named_values import Part, is_same, spelling, told_values
 from trl_grpo_ext.answers.read.answer import read
+from trl_grpo_ext.answers.read.signal_words import OPPOSITES
 from trl_grpo_ext.answers.read.tree import Number, Quantity
 
 # Characters at the end of a prompt in which contrasts are looked up.

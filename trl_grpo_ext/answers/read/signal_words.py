@@ -32,6 +32,27 @@ AS_REASON = (
     r"as(?!\san?\s(?:[a-z]+\s){0,2}(?:decimal|fraction|percent|percentage|ratio|mixed|power|product|sum)\b)"
 )
 
+# Pairs of words of opposite comparisons.
+OPPOSITES = (
+    (
+        r"more|most|larger|largest|bigger|biggest|greater|greatest|higher|highest",
+        r"less|least|fewer|fewest|smaller|smallest|lower|lowest",
+    ),
+    (r"taller|tallest|longer|longest", r"shorter|shortest|less"),
+    (r"farther|farthest|further|furthest", r"nearer|nearest|closer|closest|less"),
+    (r"older|oldest|elder", r"younger|youngest"),
+    (r"faster|fastest|quicker|quickest", r"slower|slowest|less"),
+    (r"earlier|earliest", r"later|latest"),
+    (r"heavier|heaviest", r"lighter|lightest|less"),
+    (
+        r"cheaper|cheapest",
+        r"more expensive|most expensive|dearer|dearest|costs? (?:\$?\d\S* )?more",
+    ),
+    (r"better|best", r"worse|worst"),
+    (r"warmer|warmest|hotter|hottest", r"colder|coldest|cooler|coolest"),
+    (r"wins?|won|winner", r"loses?|lost|loser"),
+)
+
 
 def any_of(*words: str) -> re.Pattern[str]:
     """Compile a case-insensitive regular expression matching each given word.
