@@ -172,11 +172,7 @@ def ask(
             found, completion = alone, sentence or completion
     found = with_surroundings(found, golds, completion, prompt)
     if found.problem:
-        return (
-            wrong(found.problem)
-            if found.problem in (*HEDGES, "ambiguous")
-            else unreadable(found.problem)
-        )
+        return _without_answer(found.problem)
     whole = (prefill or "") + completion
     golds, found = _without_sides(golds, found, whole, prompt)
     spoken = "\n".join((prompt, *golds))
@@ -190,6 +186,11 @@ def ask(
     for answer, gold in itertools.product(found.answers, golds):
         pairs += _pairs(answer, gold, prompt, settings)
     return Question(golds, found, pairs)
+
+
+def _without_answer(problem: str) -> Verdict:
+    is_wrong = problem in (*HEDGES, "ambiguous")
+    return wrong(problem) if is_wrong else unreadable(problem)
 
 
 def _without_sides(
