@@ -224,6 +224,15 @@ def is_opposed(question: str, clause: str) -> bool:
     return bool(ranks and told) and not ranks & told
 
 
+def is_agreed(question: str, clause: str) -> bool:
+    """Check whether a clause has a question's comparison, in whatever words: `costs less` for `cheaper`."""
+    for pair in OPPOSITES:
+        for one, other in (pair, pair[::-1]):
+            if _has(question, one) and _has(clause, one) and not _has(clause, other):
+                return True
+    return False
+
+
 def asks_for_order(prompt: str) -> bool:
     """Check whether a question asks to put things in order."""
     return _ORDER.search(prompt[-MAX_PROMPT:]) is not None

@@ -10,6 +10,7 @@ from itertools import permutations
 from trl_grpo_ext.answers.find.asked import (
     NO_NAMES,
     asks_for_order,
+    is_agreed,
     is_opposed,
     question_of,
 )
@@ -126,6 +127,7 @@ _PRONOUN_CLAUSE = re.compile(
 _LABELS = re.compile(r"\b[A-Z][A-Za-z]*")
 # A place in an order, which an item's description may tell.
 _PLACE = re.compile(r"\b(?:first|second|third|fourth|fifth|last|\d+(?:st|nd|rd|th))\b")
+_ASKED_NOUN = re.compile(r"\b[Ww]hich\s+(?!is\b|was\b|one\b|of\b)([a-z]{3,})\b")
 _SUPERLATIVE = re.compile(r"\b(?:[a-z]{3,}est|most|least)\b")
 _RANKED = re.compile(
     r"\b(?:second|third|fourth|2nd|3rd|4th|next)[\s-](?:[a-z]+est|most|least)\b"
@@ -439,17 +441,17 @@ def _is_alone(earlier: str, before: str, behind: str) -> bool:
 def _is_subject(after: str, is_name: bool, question: str) -> bool:
     """Check whether the text after a name makes a statement about the name alone.
 
-    The verb after a word that is no name is "is", "has" or a verb of the question: "Which runs out first?"
+    The verb after a word that is no name is "is", "has" or a verb of the question, or the statement has the question's
+    comparison: "Which runs out first?", "Brand B costs less."
     """
-    if (
-        _ANOTHER.search(after)
-        or _BESIDE.search(after.partition(",")[0])
-        or _OPEN.search(after)
-    ):
+    if _ANOTHER.search(after) or _OPEN.search(after):
+        return False
+    is_asked = _VERB.match(after) is not None and is_agreed(question, after)
+    if _BESIDE.search(after.partition(",")[0]) and not is_asked:
         return False
     if is_name:
         return _VERB.match(after) is not None
-    if _IS.match(after):
+    if _IS.match(after) or is_asked:
         return True
     verb = re.match(r"\s+([a-z]{3,})", after)
     if verb is None:
@@ -480,7 +482,10 @@ def _one(name: str, prompt: str = "") -> str:
     first, _, noun = core.rpartition(" ")
     words = re.escape(core)
     if first and noun[:1].islower():
-        words = rf"{re.escape(first)}\s+(?:{re.escape(noun)}|one)"
+        asked = _ASKED_NOUN.search(prompt, max(0, len(prompt) - MAX_CHARS))
+        # "the green box" for the green one of "Which box is heavier?"
+        nouns = {noun, "one", asked[1] if asked and noun == "one" else "one"}
+        words = rf"{re.escape(first)}\s+(?:{'|'.join(sorted(map(re.escape, nouns)))})"
     elif core.islower() and len(core) > 1:
         # "the red one" and "the red rope" for red, if the prompt has a red rope
         nouns = {"one", *re.findall(rf"\b{words}\s+([a-z]{{3,}})", prompt[-MAX_CHARS:])}

@@ -32,6 +32,9 @@ AS_REASON = (
     r"as(?!\san?\s(?:[a-z]+\s){0,2}(?:decimal|fraction|percent|percentage|ratio|mixed|power|product|sum)\b)"
 )
 
+# Not "the first day", not "last longer"
+_ALONE = r"(?!\s(?!(?:to|by|in|at|and|with|of)\b)[a-z])"
+_BEATEN = r"loses?|lost|loser|slower|slowest|behind|trail(?:s|ed)?|(?:was|were|got|been) (?:beaten|defeated)"
 # Pairs of words of opposite comparisons.
 OPPOSITES = (
     (
@@ -40,17 +43,31 @@ OPPOSITES = (
     ),
     (r"taller|tallest|longer|longest", r"shorter|shortest|less"),
     (r"farther|farthest|further|furthest", r"nearer|nearest|closer|closest|less"),
-    (r"older|oldest|elder", r"younger|youngest"),
-    (r"faster|fastest|quicker|quickest", r"slower|slowest|less"),
-    (r"earlier|earliest", r"later|latest"),
-    (r"heavier|heaviest", r"lighter|lightest|less"),
     (
-        r"cheaper|cheapest",
-        r"more expensive|most expensive|dearer|dearest|costs? (?:\$?\d\S* )?more",
+        r"older|oldest|elder|born (?:earlier|before|first)",
+        r"younger|youngest|born (?:later|after|second|last)",
+    ),
+    (
+        r"faster|fastest|quicker|quickest|(?:shorter|shortest|lower|lowest|less|least) time",
+        r"slower|slowest|less|lost|(?:longer|longest|higher|highest|more|most) time",
+    ),
+    (
+        rf"earlier|earliest|first{_ALONE}|(?-i:(?:before|ahead of)(?= [A-Z]))",
+        rf"later|latest|last{_ALONE}|{_BEATEN}|(?-i:after(?= (?:[A-Z]|the [a-z]+ one\b)))",
+    ),
+    (
+        r"heavier|heaviest|weighs? (?:\d\S* [a-z]+ )?more",
+        r"lighter|lightest|less",
+    ),
+    (
+        r"cheaper|cheapest|(?:less|least) (?:expensive|costly)|costs? (?:\$?\d\S* )?less"
+        r"|(?:lower|lowest) (?:[a-z]+ )?(?:price|cost)",
+        r"(?:more|most) (?:expensive|costly)|dearer|dearest|pricier|priciest|costlier|costliest"
+        r"|costs? (?:\$?\d\S* )?more|(?:higher|highest) (?:[a-z]+ )?(?:price|cost)",
     ),
     (r"better|best", r"worse|worst"),
     (r"warmer|warmest|hotter|hottest", r"colder|coldest|cooler|coolest"),
-    (r"wins?|won|winner", r"loses?|lost|loser"),
+    (r"wins?|won|winner|beats?", _BEATEN),
 )
 
 
