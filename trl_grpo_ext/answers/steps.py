@@ -18,6 +18,7 @@ from trl_grpo_ext.answers.read.signal_words import (
 )
 from trl_grpo_ext.answers.read.spelling import strip_delimiters
 from trl_grpo_ext.answers.read.tree import (
+    Apply,
     Collection,
     Logic,
     Node,
@@ -78,6 +79,22 @@ _LEAVES_OPEN = any_of(
     CONDITION, DENIAL, DOUBT, TURN, WRONG, r"or|either|extraneous|guess\w*"
 )
 _CONTINUES = re.compile(r"(?:[=<>≤≥≈]|\\(?:[lg]eq?|approx)(?![A-Za-z]))(?!>)")
+# Ends of what a case tells: "Case 1: x = 5. Case 2: x = 3", "Either x = 5, or x - 3 = 0, so x = 3"
+_CASE_END = re.compile(r"\n+|(?<=[.!?])\s+|;\s|,?\s+or\s+")
+_CASE_STEP = re.compile(
+    rf"{_ARROW}|[,:]\s+|\b(?:(?:which|this|that)\s+)?(?:gives?|giving|yields?|means|implies)\s|\b(?:{_THEN}|we\s+(?:get|have|find)\b)"
+)
+# "Case 1", "If x >= 2", "First factor"
+_CASE_LABEL = re.compile(r"\W*(?:[^\W\d_][^=:]{0,40}|\d{1,2}[.)])?\W*")
+_SUPPOSED = re.compile(rf"\W*(?:{CONDITION}|for|when|either)\s", re.IGNORECASE)
+_EITHER = re.compile(r"^either\s", re.IGNORECASE)
+_NO_CASE = any_of(
+    DENIAL,
+    DOUBT,
+    TURN,
+    WRONG,
+    r"extraneous|reject\w*|guess\w*|suppose|assume|let|check\w*|try",
+)
 
 
 def with_bullets(text: str) -> str:
@@ -164,6 +181,57 @@ def last_step(text: str) -> str:
     if not all(_leads_to(unknown, letters, step) for step in steps):
         return ""
     return written[-1]
+
+
+def case_values(text: str) -> list[str]:
+    r"""Return the solutions that a text's end tells case by case; empty unless several cases solve the same letter.
+
+    A case ends in the letter's value, `x = 5`. Each other step is a statement, a condition or a label.
+
+    Examples:
+        >>> case_values("x + 5 = 0 -> x = -5\nx - 3 = 0 -> x = 3")
+        ['x = -5', 'x = 3']
+        >>> case_values("If x >= 2, x = 5. If x < 2, x = -1."), case_values("Case 1: x = 5\nCase 2: not x = 3")
+        (['x = 5', 'x = -1'], [])
+    """
+    if _NO_CASE.search(text):
+        return []
+    told: dict[Node, str] = {}
+    letters = set()
+    parts = _CASE_END.split(_ITEM.sub("\n", text).replace("**", ""))
+    if len(parts) > MAX_STEPS:
+        return []
+    is_ended = False
+    for part in reversed(parts):
+        *steps, last = [_bare(step) for step in _CASE_STEP.split(part)]
+        solved = _case_value(last)
+        # A further solution before other text leaves open which count.
+        if is_ended and solved and solved.sides[-1] not in told:
+            return []
+        is_ended |= not all(map(_is_case_step, steps)) or not (solved or told)
+        is_ended |= not solved and not _is_case_step(last)
+        if solved and not is_ended:
+            letters.add(solved.sides[0])
+            told.setdefault(solved.sides[-1], _EITHER.sub("", last))
+    return list(told.values())[::-1] if len(told) > 1 and len(letters) == 1 else []
+
+
+def _case_value(step: str) -> Relation | None:
+    """Read the value that a case gives to a letter; None for other texts."""
+    match _statement(_EITHER.sub("", step)):
+        case Relation(("=", *signs), (Symbol(), *_, value)) as found if not symbols(
+            value
+        ) and {*signs} <= {"="}:
+            signs_of_value = {one.name for one in walk(value) if isinstance(one, Apply)}
+            return None if "+-" in signs_of_value else found
+    return None
+
+
+def _is_case_step(step: str) -> bool:
+    """Check for a step to a case's value: a label, a condition or a statement."""
+    if _CASE_LABEL.fullmatch(step):
+        return True
+    return _statement(_SUPPOSED.sub("", step)) is not None
 
 
 def _behind_reason(text: str) -> str:

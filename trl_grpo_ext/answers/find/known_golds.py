@@ -31,10 +31,11 @@ from trl_grpo_ext.answers.find.names import (
 )
 from trl_grpo_ext.answers.find.options import with_letter, with_option_texts
 from trl_grpo_ext.answers.find.phrases import is_open_list
+from trl_grpo_ext.answers.find.rejections import without_rejections
 from trl_grpo_ext.answers.find.sentences import MAX_PROMPT, without_repeated
 from trl_grpo_ext.answers.find.values import last_value, listed_values, said_values
 from trl_grpo_ext.answers.find.yes_no import with_leading_yes_or_no, with_yes_or_no
-from trl_grpo_ext.answers.read.answer import read
+from trl_grpo_ext.answers.read.answer import MAX_CHARS, read
 from trl_grpo_ext.answers.read.number_words import in_digits
 from trl_grpo_ext.answers.read.outcomes import outcome_of
 from trl_grpo_ext.answers.read.signal_words import (
@@ -56,6 +57,7 @@ from trl_grpo_ext.answers.read.tree import (
     Remainder,
 )
 from trl_grpo_ext.answers.read.units import is_unit
+from trl_grpo_ext.answers.steps import case_values
 
 _THOUSAND = 1000
 # 3,75: a decimal comma, because thousands have three digits.
@@ -173,6 +175,20 @@ def _with_alternatives(
     ):
         return found
     return said(value)
+
+
+def _with_cases(
+    found: FinalAnswer, golds: Sequence[str], completion: str, prompt: str
+) -> FinalAnswer:
+    """Take the solutions that a completion tells case by case, if each gold has several."""
+    if not all(map(_has_several, golds)):
+        return found
+    text = (after_thinking(completion) or "")[-MAX_CHARS:]
+    # A candidate that is rejected is no solution.
+    if without_rejections(text) != text:
+        return found
+    told = case_values(ending(completion))
+    return said(", ".join(told)) if told else found
 
 
 def _with_all_values(
@@ -324,6 +340,7 @@ _RULES_OF_MARKED = (_with_outcome, with_named_values, with_labelled_lines, with_
 # A sentence in bold letters may say yes or no in words.
 _RULES_OF_EMPHASISED = (
     with_yes_or_no,
+    _with_cases,
     *_RULES_OF_MARKED,
     _with_all_values,
     _with_item_values,
@@ -331,6 +348,7 @@ _RULES_OF_EMPHASISED = (
 _RULES = (
     with_letter,
     with_yes_or_no,
+    _with_cases,
     *_RULES_OF_MARKED,
     _with_alternatives,
     _with_range,
