@@ -41,6 +41,7 @@ from trl_grpo_ext.answers.find.known_golds import with_known_golds, with_surroun
 from trl_grpo_ext.answers.find.last_sentence import MAX_SAID, last_sentence
 from trl_grpo_ext.answers.find.math_answer import Mode, math_answer
 from trl_grpo_ext.answers.find.named_values import in_gold_order, in_order, with_letters
+from trl_grpo_ext.answers.find.names import with_amount_apart
 from trl_grpo_ext.answers.find.options import option_said, with_capital_letters
 from trl_grpo_ext.answers.find.phrases import without_count
 from trl_grpo_ext.answers.find.sentences import (
@@ -227,7 +228,7 @@ def _in_one_form(
     golds: tuple[str, ...], completion: str, prompt: str
 ) -> tuple[tuple[str, ...], str]:
     """Write roots, number sets, divisions, dimensions and intercepts in one form, as golds and question ask."""
-    golds = tuple(map(with_direction_behind, golds))
+    golds = tuple(with_amount_apart(with_direction_behind(gold), prompt) for gold in golds)
     if not ASKS_COUNT.search(question_of(prompt)):
         completion = without_count(completion, golds)
     golds, completion = with_roots_once(golds, completion)

@@ -27,6 +27,7 @@ from trl_grpo_ext.answers.find.named_values import (
 from trl_grpo_ext.answers.find.names import (
     with_listed_words,
     with_name,
+    with_name_and_amount,
     without_figure,
 )
 from trl_grpo_ext.answers.find.options import with_letter, with_option_texts
@@ -59,6 +60,8 @@ from trl_grpo_ext.answers.read.tree import (
 from trl_grpo_ext.answers.read.units import is_unit
 from trl_grpo_ext.answers.steps import case_values
 
+# A rule takes the found answer, the golds, the completion and the prompt.
+_Rule = Callable[[FinalAnswer, Sequence[str], str, str], FinalAnswer]
 _THOUSAND = 1000
 # 3,75: a decimal comma, because thousands have three digits.
 _COMMA = re.compile(r"^([^\d,]*\d+),(\d{1,2}(?!\d)|\d{4,})(?=[^\d,]*$)")
@@ -137,29 +140,43 @@ def with_known_golds(
     text = (after_thinking(completion) or "").strip().removesuffix(".")
     if text in golds:
         return FinalAnswer((text,), ("whole_text",))
-    listed = with_listed_words(found, golds, completion, prompt)
-    if listed is not found:
-        return listed
+    known = _by_first(_RULES_OF_ALL, found, golds, completion, prompt)
+    if known:
+        return known
     marks = {*found.marks}
     if marks & {"phrase", "boxed", "answer_tag"}:
         found = with_leading_yes_or_no(found, golds, completion, prompt)
     if found.problem not in ("", "no_answer", "hedged") or marks & {"boxed", "answer_tag"}:
         return found
-    rules: Sequence[Callable[[FinalAnswer, Sequence[str], str, str], FinalAnswer]] = _RULES
+    rules: Sequence[_Rule] = _RULES
     if "phrase" in marks:
         rules = _RULES_OF_MARKED
     elif "emphasised" in marks:
         rules = _RULES_OF_EMPHASISED
-    for rule in rules:
-        known = rule(found, golds, completion, prompt)
-        # A rule that does not apply returns the answer that it was given.
-        if known is not found:
-            return known
+    known = _by_first(rules, found, golds, completion, prompt)
+    if known:
+        return known
     # The gold itself may stand after the phrase: "The answer is 5 red, 3 blue".
     last = text.rpartition(" answer is ")[2]
     if last in golds and marks == {"phrase"} and found.answers[0] in last:
         return replace(found, answers=(last,))
     return found
+
+
+def _by_first(
+    rules: Sequence[_Rule],
+    found: FinalAnswer,
+    golds: Sequence[str],
+    completion: str,
+    prompt: str,
+) -> FinalAnswer | None:
+    """Return the answer by the first rule that applies; None if none does."""
+    for rule in rules:
+        known = rule(found, golds, completion, prompt)
+        # A rule that does not apply returns the answer that it was given.
+        if known is not found:
+            return known
+    return None
 
 
 def _with_alternatives(
@@ -336,6 +353,7 @@ def _with_outcome(
     return said(outcome) if outcome and not is_hedged(sentence) else found
 
 
+_RULES_OF_ALL = (with_listed_words, with_name_and_amount)
 _RULES_OF_MARKED = (_with_outcome, with_named_values, with_labelled_lines, with_name)
 # A sentence in bold letters may say yes or no in words.
 _RULES_OF_EMPHASISED = (

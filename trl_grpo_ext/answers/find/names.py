@@ -18,7 +18,12 @@ from trl_grpo_ext.answers.find.asked_values import stems
 from trl_grpo_ext.answers.find.final_answer import FinalAnswer, final_answer
 from trl_grpo_ext.answers.find.hedges import is_hedged
 from trl_grpo_ext.answers.find.last_sentence import ending, last_sentence, said
-from trl_grpo_ext.answers.find.named_values import GOES_ON, amount_size, named_parts
+from trl_grpo_ext.answers.find.named_values import (
+    GOES_ON,
+    amount_size,
+    is_same,
+    named_parts,
+)
 from trl_grpo_ext.answers.find.phrases import (
     concluding_list,
     described_items,
@@ -34,6 +39,7 @@ from trl_grpo_ext.answers.read.number_words import in_digits
 from trl_grpo_ext.answers.read.signal_words import CONDITION, DENIAL, DOUBT, any_of
 from trl_grpo_ext.answers.read.spelling import without_text_commands
 from trl_grpo_ext.answers.read.tree import Words
+from trl_grpo_ext.answers.read.units import is_unit
 
 # Names in a gold that lists several.
 MAX_LISTED = 4
@@ -41,9 +47,18 @@ MAX_LISTED = 4
 _PAIR = 2
 _BETWEEN_WORDS = str.maketrans("", "", " .,-'&")
 # Golds of a name with an amount: `Tom, 5`, `B by $0.45`.
-_WITH_AMOUNT = re.compile(r"(.+?)(?:,| by|:| -)\s+([^\w\s]?\d\S*(?:\s.*)?)")
-# Bus 2, room 14; M2, Q3
-_NUMBERED = re.compile(r"[A-Z][a-z]+ \d{1,3}|[A-Z]{1,2}\d{1,3}")
+_WITH_AMOUNT = re.compile(r"(.+?)(?:,? by|,|:| -)\s+([^\w\s]?\d\S*(?:\s.*)?)")
+# "Tom (5)", "Tom with 5", "Tom, by 5 points"
+_BESIDE_NAME = re.compile(
+    r"(?:,?\s(?:by|with|at)|[,:]|\s[-–—]|(?=\s\())\s\(?(?P<amount>[^\w\s]{0,2}\d[^\s()]*(?:\s[A-Za-z°/]+){0,3}"
+    r"(?:\s\d+\s[a-z]+)?)\)?[\s.!]*"
+)
+_SIZE = re.compile(r"([^\w\s()]?\d[\d,.:/]*(?<![.,:])%?)(?:\s?([A-Za-z°]+))?")
+_ASKS_NAME = re.compile(r"\b(?:who|whose|which|what)\b", re.IGNORECASE)
+# Bus 2, room 14; M2, Q3; 7B
+_NUMBERED = re.compile(r"[A-Z][a-z]+ \d{1,3}|[A-Z]{1,2}\d{1,3}|\d{1,2}[A-Z]")
+# Store B, Bus 2
+_LABELLED = re.compile(r"([A-Z])([a-z]+ )([A-Z]|\d{1,3})")
 # The figure that tells why: "Shop B ($1.20 per can)", "Bob - 13.8 s".
 _FIGURE = re.compile(
     r"(?<=[\w*])(?:\s*\(|\*{0,2}\s+[-–—]\s+|\*{0,2}:\*{0,2}\s+)[^\w\s()]{0,2}\d(?![^()\n]{0,40}(?:=|\b(?:or|not)\b|[A-Z][a-z]))"
@@ -165,7 +180,7 @@ def with_name(
         split = _WITH_AMOUNT.fullmatch(gold)
         name = split[1] if split else gold
         if (
-            found.marks == ("emphasised",)
+            (found.marks == ("emphasised",) and not split)
             or named_parts(gold)
             or not _is_in_words(name, prompt)
             or _is_other_list(name, completion)
@@ -316,15 +331,83 @@ def without_figure(text: str, name: str) -> str:
     return _FIGURE.sub("", text) if is_name else text
 
 
+def with_amount_apart(gold: str, prompt: str) -> str:
+    """Write a gold of name and amount with a comma, `Tom, 5` for "Tom by 5", if the question asks for a name, too.
+
+    Examples:
+        >>> with_amount_apart("Tom by 5", "Who won and by how much, Tom or Ann?")
+        'Tom, 5'
+        >>> with_amount_apart("multiply by 5", "What is done to x?"), with_amount_apart("Total: 5", "What is it?")
+        ('multiply by 5', 'Total: 5')
+    """
+    split = _WITH_AMOUNT.fullmatch(gold)
+    is_name = split and (split[1][:1].isupper() or _NUMBERED.fullmatch(split[1]))
+    if not split or not is_name or not _ASKS_NAME.search(question_of(prompt)):
+        return gold
+    return f"{split[1]}, {split[2]}" if split[1] in prompt else gold
+
+
+def with_name_and_amount(
+    found: FinalAnswer, golds: Sequence[str], completion: str, prompt: str
+) -> FinalAnswer:
+    """Take a name with an amount behind it if a gold is both: "Tom, by 5 points" for `Tom, 5`."""
+    splits = [
+        split
+        for split in filter(None, map(_WITH_AMOUNT.fullmatch, golds))
+        if _is_in_words(split[1], prompt)
+    ]
+    if not splits or found.problem == "hedged":
+        return found
+    end = ending(completion)
+    texts = list(found.answers) if len(found.answers) == 1 else []
+    if found.marks == ("phrase",):
+        texts += [mark.content for mark in (formal(end) or informal(end))[-1:]]
+    elif not {*found.marks} & {"boxed", "answer_tag"}:
+        sentence = last_sentence(end)
+        before = end.replace("**", "").rpartition(sentence)[0]
+        # Several names with figures are data: "Ann (14 s), Bob (13 s)".
+        texts += [] if _FIGURE.search(before) else [sentence]
+    for split in splits:
+        for amount in filter(
+            None, (_amount_beside(text, split[1], prompt) for text in texts)
+        ):
+            marks = found.marks or ("last_expression",)
+            return replace(_named(split, amount), marks=marks)
+    return found
+
+
+def _amount_beside(text: str, name: str, prompt: str) -> str:
+    """Return the amount of a text that consists of a name and an amount behind it; empty for other texts."""
+    plain = without_text_commands(text[:MAX_CHARS]).replace("**", "").replace(r"\$", "$")
+    plain = in_digits(" ".join(plain.split()))
+    labelled = _LABELLED.fullmatch(name)
+    written = f"{_one(name, prompt)}|{labelled[3]}" if labelled else _one(name, prompt)
+    told = re.match(written, plain)
+    beside = _BESIDE_NAME.fullmatch(plain, told.end()) if told else None
+    return beside["amount"] if beside and not is_hedged(plain) else ""
+
+
 def _with_amount(found: FinalAnswer, sentence: str, gold: re.Match[str]) -> FinalAnswer:
     """Join a gold's name to the found amount, else to the sentence's last value; without amount, return `found`."""
-    name, asked = gold.groups()
     amount = found.answers[-1] if found.answers else last_value(in_digits(sentence))
-    if not amount:
-        return found
-    if amount_size(amount) == amount_size(asked):
-        return said(gold[0])
-    return said(f"{name}, {amount}")
+    return _named(gold, amount) if _SIZE.search(amount) else found
+
+
+def _named(gold: re.Match[str], amount: str) -> FinalAnswer:
+    """Join a gold's name to an amount; the gold itself, if the amounts are equal."""
+    name, asked = gold.groups()
+    is_equal = amount_size(amount) == amount_size(asked) or is_same(
+        _sized(asked), _sized(amount)
+    )
+    return said(gold[0] if is_equal else f"{name}, {amount}")
+
+
+def _sized(amount: str) -> str:
+    """Return an amount's number with its unit, `15` of "15 more tickets", `9 cm` of "9 cm taller"; else the whole."""
+    found = _SIZE.search(amount)
+    if found is None or _SIZE.search(amount, found.end()):
+        return amount
+    return found[0] if found[2] and is_unit(found[2]) else found[1]
 
 
 def _is_in_words(gold: str, prompt: str) -> bool:
@@ -498,11 +581,15 @@ def _one(name: str, prompt: str = "") -> str:
     )
     if of_kind and of_kind[1].strip() not in NO_NAMES:
         words = rf"(?:{re.escape(of_kind[1])})?{words}"
-    if len(core) == 1:
-        # shop B
+    if len(core) == 1 or re.fullmatch(r"\d{1,2}[A-Z]", core):
+        # shop B, class 7B
         noun = rf"(?:[Tt]he\s+)?(?!{_NO_NOUN})[A-Za-z]+\s+"
         article = rf"|\s+(?!{_AFTER_LETTER})[a-z]" if core == "A" else ""
         return rf"(?<![\w-])(?:{noun}{core}(?![\w-]|['’]s)|{core}(?![\w-]|['’]s{article}))"
+    labelled = _LABELLED.fullmatch(core)
+    if labelled:
+        # "store B" inside a sentence
+        words = rf"[{labelled[1]}{labelled[1].lower()}]{labelled[2]}{labelled[3]}"
     if is_capital:
         family = r"(?:an?\s+|[Tt]he\s+(?:[A-Z][a-z]+\s+)?)?"
         return rf"(?<![\w-]){family}{words}(?![\w-]|['’]s)"
