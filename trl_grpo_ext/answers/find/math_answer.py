@@ -6,8 +6,10 @@ import re
 from collections.abc import Sequence
 from typing import Literal, get_args
 
+from trl_grpo_ext.answers.find.asked import question_of
 from trl_grpo_ext.answers.find.final_answer import AnswerFrom, FinalAnswer, final_answer
 from trl_grpo_ext.answers.find.hedges import is_hedged
+from trl_grpo_ext.answers.find.remarks import without_bound
 from trl_grpo_ext.answers.find.sentences import (
     is_paragraph,
     is_sentence,
@@ -169,6 +171,8 @@ def _taken(answer: str, mark: str, prompt: str) -> tuple[str, str, str]:
     # The steps below take more than linear time.
     if mark in ("phrase", "answer_tag") and len(answer) > MAX_CHARS:
         return "", mark, "answer_too_long"
+    if mark == "phrase":
+        answer = without_bound(answer, question_of(prompt))
     is_stressed_sentence = mark == "emphasised" and (
         is_sentence(answer) or (not answer.isascii() and bool(read(answer).stray))
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Set
 
 from trl_grpo_ext.answers.find.hedges import is_hedged
 from trl_grpo_ext.answers.read.quantities import known_words
@@ -149,7 +150,8 @@ _CHANGES = any_of(
 )
 # Questions for the least or the largest number, which "at least 5" or "at most 5" answers.
 _ASKS_LEAST = re.compile(
-    r"\b(?:minimum|least|fewest|smallest|lowest)\b|\bhow many\b.*\b(?:need\w*|requir\w+|must|have to|necessary)\b",
+    r"\b(?:minimum|least|fewest|smallest|lowest)\b"
+    r"|\b(?:how (?:many|much)|what)\b.*\b(?:need\w*|requir\w+|must|have to|necessary)\b",
     re.IGNORECASE | re.DOTALL,
 )
 _ASKS_MOST = re.compile(
@@ -161,6 +163,11 @@ _AT_LEAST = re.compile(
 )
 _AT_MOST = re.compile(
     r"\b(?:at most|no more than|up to|a maximum of)\s+(?=\W{0,4}\d)", re.IGNORECASE
+)
+# A bound with its number
+_BOUNDED = re.compile(
+    rf"(?:{_AT_LEAST.pattern}|{_AT_MOST.pattern})\W{{0,4}}(\d[\d,.]*(?<![.,]))",
+    re.IGNORECASE,
 )
 # A denied verb; in a question the subject may stand before it: "didn't he spend"
 _DENIES = re.compile(r"(?:\s+not|n['’]t)\s+([a-z]+)(?:\s+[a-z]+)?")
@@ -186,20 +193,28 @@ def restated(line: str) -> str:
 def without_bound(line: str, question: str) -> str:
     """Remove "at least" or "at most" before an amount if the question asks for the least or the largest number.
 
-    A question with a bound of its own, "at least 5", keeps the answer's bound.
+    A bound of the question's own, "at least $50", asks for nothing, and stays in the answer.
 
     Examples:
         >>> without_bound("At least 5 buses are needed.", "How many buses are needed?")
         '5 buses are needed.'
         >>> without_bound("At least 5 buses are needed.", "How many buses can be filled?")
         'At least 5 buses are needed.'
+        >>> without_bound("He needs at least 4 h for at least $50.", "How many hours must he work for at least $50?")
+        'He needs 4 h for at least $50.'
     """
-    if _AT_LEAST.search(question) or _AT_MOST.search(question):
-        return line
+    given = set(_BOUNDED.findall(question))
+    asked = _BOUNDED.sub("", question)
     for asks, bound in ((_ASKS_LEAST, _AT_LEAST), (_ASKS_MOST, _AT_MOST)):
-        if bound.search(line) and asks.search(question):
-            line = bound.sub("", line)
+        if bound.search(line) and asks.search(asked):
+            line = bound.sub(lambda found: _bound_of(given, found), line)
     return line
+
+
+def _bound_of(given: Set[str], bound: re.Match[str]) -> str:
+    """Return a bound of the question's numbers; empty for another bound."""
+    told = _BOUNDED.match(bound.string, bound.start())
+    return bound[0] if told and told[1] in given else ""
 
 
 def without_asked_denial(line: str, question: str) -> str:
