@@ -80,10 +80,17 @@ _PRIME_FACTORS = re.compile(
 _TIMES = re.compile(r"\\cdot|\\times|[*×·⋅]")
 _PRIME_POWER = re.compile(r"\d{1,6}(?:\^\d{1,3})?")
 _SPACING = re.compile(r"[\s{}$]")
-_TWO_TERMS = re.compile(
-    r"(?:\\[dt]?frac\s*\{)?(\d{1,9})(?:\s*(?:/|:|to|\\div|\}\s*\{)\s*)(\d{1,9})\}?",
+# Terms of a fraction or ratio: 12/8, 2.5 : 4, 1/2 to 3/4, 2:4:6
+_DECIMAL = r"\d{1,9}(?:\.\d{1,9})?"
+_TERM = rf"(?:{_DECIMAL}(?:\s?/\s?\d{{1,9}})?|\\[dt]?frac\{{\d{{1,9}}\}}\{{\d{{1,9}}\}})"
+_TERMS = re.compile(
+    r"[A-Za-z\s]{0,40}"
+    rf"(?:(?:\\[dt]?frac\s*\{{)?({_DECIMAL})\s*(?:/|\\div|\}}\s*\{{)\s*({_DECIMAL})\}}?"
+    rf"|(?P<ratio>{_TERM}(?:\s*(?::|\bto\b)\s*{_TERM}){{1,5}}))",
     re.IGNORECASE,
 )
+_WHOLE_TERMS = re.compile(r"\bwhole[- ]numbers?\b|\bintegers?\b", re.IGNORECASE)
+_BETWEEN_TERMS = re.compile(r"\s*(?::|\bto\b)\s*", re.IGNORECASE)
 
 
 def is_unfinished(answer: str, gold: str, prompt: str) -> bool:
@@ -126,6 +133,7 @@ def _textual_forms(prompt: str) -> tuple[Callable[[str, str], bool], ...]:
     """Return the checks of a prompt's forms that only texts show."""
     checks = (
         (_SIMPLIFIES, _is_left_to_reduce),
+        (_WHOLE_TERMS, _has_broken_terms),
         (_PRIME_FACTORS, _is_left_to_factor),
         (_SCIENTIFIC, _is_other_mantissa),
         (_TO_FRACTION, _is_decimal),
@@ -408,16 +416,35 @@ def _has_mantissa(text: str) -> bool:
 
 
 def _is_left_to_reduce(answer: str, gold: str) -> bool:
-    return _is_ratio_to_reduce(answer) and not _is_ratio_to_reduce(gold)
+    if _has_broken_terms(answer, gold):
+        return True
+    return _common_factor(_terms_of(answer)) > 1 >= _common_factor(_terms_of(gold))
 
 
-def _is_ratio_to_reduce(text: str) -> bool:
-    """Check whether a text is, or concludes with, a fraction or ratio of two integers with a common factor: `12/8`.
+def _has_broken_terms(answer: str, gold: str) -> bool:
+    """Check whether the gold has integers as terms, and the answer, `2.5:4`, other terms; or a decimal for a ratio."""
+    asked, given = _terms_of(gold), _terms_of(answer)
+    if not asked or not all(map(str.isdigit, asked)):
+        return False
+    value = read(answer).node
+    is_decimal = "/" not in gold and isinstance(value, Number) and bool(value.places)
+    return is_decimal or not all(map(str.isdigit, given))
+
+
+def _terms_of(text: str) -> list[str]:
+    """Return the terms of a fraction or ratio that a text is or concludes with; empty for other texts.
 
     An equation concludes with its last side: `24:36 = 4:6`.
     """
-    found = _TWO_TERMS.fullmatch(text.rpartition("=")[2].strip(" $"))
-    return found is not None and math.gcd(int(found[1]), int(found[2])) > 1
+    found = _TERMS.fullmatch(text.rpartition("=")[2].strip(" $"))
+    if found is None:
+        return []
+    return [found[1], found[2]] if found[1] else _BETWEEN_TERMS.split(found["ratio"])
+
+
+def _common_factor(terms_told: list[str]) -> int:
+    """Return the common factor of integers; 0 without integers."""
+    return math.gcd(*map(int, terms_told)) if all(map(str.isdigit, terms_told)) else 0
 
 
 def _is_left_to_factor(answer: str, gold: str) -> bool:
