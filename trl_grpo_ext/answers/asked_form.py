@@ -82,7 +82,7 @@ _PRIME_POWER = re.compile(r"\d{1,6}(?:\^\d{1,3})?")
 _SPACING = re.compile(r"[\s{}$]")
 # Terms of a fraction or ratio: 12/8, 2.5 : 4, 1/2 to 3/4, 2:4:6
 _DECIMAL = r"\d{1,9}(?:\.\d{1,9})?"
-_TERM = rf"(?:{_DECIMAL}(?:\s?/\s?\d{{1,9}})?|\\[dt]?frac\{{\d{{1,9}}\}}\{{\d{{1,9}}\}})"
+_TERM = rf"(?:{_DECIMAL}(?:\s?/\s?\d{{1,9}})?|\\[dt]?frac(?:\{{\d{{1,9}}\}}|\d){{2}})"
 _TERMS = re.compile(
     r"[A-Za-z\s]{0,40}"
     rf"(?:(?:\\[dt]?frac\s*\{{)?({_DECIMAL})\s*(?:/|\\div|\}}\s*\{{)\s*({_DECIMAL})\}}?"
