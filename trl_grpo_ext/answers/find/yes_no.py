@@ -16,6 +16,7 @@ from trl_grpo_ext.answers.read.signal_words import (
     DENIAL,
     DOUBT,
     GUESS,
+    OPPOSITES,
     THEREFORE,
     TURN,
     WRONG,
@@ -87,7 +88,16 @@ _SILENT = frozenset(
 )
 _NEGATIVE = re.compile(rf"{DENIAL}|impossible")
 _MODALS = frozenset(("may", "might"))
-_ENDING = re.compile(r"(?<=[a-z]{3})(?:s|es|ed|ing)$")
+_ENDING = re.compile(r"(?<=[a-z]{3})(?:(?<!s)s|es|ed|ing|(?<=[a-z]{4})e)$")
+# The comma of a point: "(3, 7)"
+_IN_POINT = re.compile(r"(?<=\d),\s(?=[-−]?\d[\d.]*\))")
+_LESS_THAN = re.compile(r"\s?<\s?(?=\d)")
+_MORE_THAN = re.compile(r"\s?>\s?(?=\d)")
+# Verbs as statements have them, by the verb that a question begins with.
+_INFLECTED = {"does": "s", "did": "ed"}
+_ORDERS = re.compile(r"\b(?:before|after)\b")
+_RELATION = re.compile("[=<>]")
+_OF_FORMULA = frozenset(("equation", "inequality", "system"))
 _LEFT_OPEN = any_of(CONDITION, DOUBT, "or|unclear|only")
 _BECAUSE = re.compile(r",?\s+(?:because|since|as)\s")
 _STATEMENT = re.compile(
@@ -175,15 +185,11 @@ def says_yes_or_no(sentence: str, prompt: str) -> str:
         >>> says_yes_or_no("It costs $9, so he does not.", asked), says_yes_or_no("Tom is older.", "Is Ann older?")
         ('no', '')
     """
-    question = question_of(prompt)
+    question = _IN_POINT.sub(",", question_of(prompt))
     if not _ASKS.match(question) or _asks_for_truth(prompt):
         return ""
     asked, is_denied = _content(question)
-    sentence = _BECAUSE.split(sentence, maxsplit=1)[0]
-    statements = _STATEMENT.split(sentence)
-    clause = next(
-        (statement for statement in reversed(statements) if _LETTERS.search(statement)), ""
-    )
+    clause = _concluding_clause(sentence, has_than="than" in asked)
     told, denied = _content(clause)
     answer = "no" if denied else "yes"
     if is_denied or _LEFT_OPEN.search(clause):
@@ -195,19 +201,82 @@ def says_yes_or_no(sentence: str, prompt: str) -> str:
             return answer
     if _SHORT.fullmatch(clause):
         return answer
-    if _PRONOUN.search(question):
-        # A name stands for the pronoun.
-        told = [
-            word
-            for word in told
-            if word in asked or not re.search(rf"\b{word.capitalize()}\b", clause)
-        ]
-        # "catch the train" for "catch it"
-        known = set(_content(prompt[-MAX_CHARS:])[0])
-        told = [word for word in told if word in asked or word not in known]
-    if not told or not _STATES.search(clause):
+    told = _without_names(told, asked, clause, question, prompt)
+    if not told or not (_STATES.search(clause) or _has_verb(clause, question)):
         return ""
-    return answer if _in_order(told, asked) else ""
+    told, is_opposite = _as_compared(told, asked)
+    if not _in_order(told, asked) or (is_opposite and denied):
+        return ""
+    return "no" if is_opposite else answer
+
+
+def _concluding_clause(sentence: str, *, has_than: bool) -> str:
+    """Return a sentence's last statement with words, with signs of comparison in words for a question with "than"."""
+    said = _IN_POINT.sub(",", _BECAUSE.split(sentence, maxsplit=1)[0])
+    if has_than:
+        said = _MORE_THAN.sub(" is more than ", _LESS_THAN.sub(" is less than ", said))
+    return next(filter(_LETTERS.search, reversed(_STATEMENT.split(said))), "")
+
+
+def _without_names(
+    told: Sequence[str], asked: Sequence[str], clause: str, question: str, prompt: str
+) -> list[str]:
+    """Remove the words for which the question has a pronoun, or a formula."""
+    known: set[str] = set()
+    if _PRONOUN.search(question):
+        # "catch the train" for "catch it"
+        known.update(_content(prompt[-MAX_CHARS:])[0])
+        # A name stands for the pronoun.
+        known.update(
+            word for word in told if re.search(rf"\b{word.capitalize()}\b", clause)
+        )
+    if _RELATION.search(question):
+        known.update(_OF_FORMULA)
+    return [word for word in told if word in asked or word not in known]
+
+
+def _has_verb(clause: str, question: str) -> bool:
+    """Check for a question's verb in a clause, as statements have it: `passes` for "Does it pass?".
+
+    A clause that leaves out the question's "before" or "after" states less.
+    """
+    if set(_ORDERS.findall(question)) - set(_ORDERS.findall(clause)):
+        return False
+    begin = _WORD.search(question.casefold())
+    ending = _INFLECTED.get(begin[0] if begin else "", "")
+    asked = {word.casefold() for word in _WORD.findall(question)}
+    told = [word.casefold() for word in _WORD.findall(clause)]
+    stems = set(map(_stem, asked))
+    return bool(ending) and any(
+        word.endswith(ending) and word not in asked and _stem(word) in stems
+        for word in told
+    )
+
+
+def _as_compared(told: list[str], asked: Sequence[str]) -> tuple[list[str], bool]:
+    """Write a comparison as the question has it, and say whether it is the opposite: "Ben is older than Ann".
+
+    A statement that leaves the question's comparison out is written as empty words, which no question has.
+    """
+    if "than" not in asked:
+        return told, False
+    for pair in OPPOSITES:
+        sides = [
+            [word for word in words if re.fullmatch("|".join(pair), word)]
+            for words in (told, asked)
+        ]
+        if not all(sides):
+            continue
+        (said, *_), (word, *_) = sides
+        is_opposite = bool(re.fullmatch(pair[0], said)) != bool(re.fullmatch(pair[0], word))
+        place = told.index(said)
+        told = [*told[:place], word, *told[place + 1 :]]
+        if "than" in told[place:] and not _in_order(told, asked):
+            than = told.index("than", place)
+            told = [*told[than + 1 :], *told[place : than + 1], *told[:place]]
+            is_opposite = not is_opposite
+        return told, is_opposite
+    return [""], False
 
 
 def _asks_for_truth(prompt: str) -> bool:
@@ -258,5 +327,12 @@ def _content(text: str) -> tuple[list[str], bool]:
         if _NEGATIVE.fullmatch(word):
             is_denied = not is_denied
         elif word not in _SILENT:
-            content.append(_ENDING.sub("", word))
+            content.append(_stem(word))
     return content, is_denied
+
+
+def _stem(word: str) -> str:
+    """Return a word without its ending: `satisfy` of satisfies, `divid` of divide and divides."""
+    stem = _ENDING.sub("", word)
+    is_of_y = stem != word and stem.endswith("i")
+    return f"{stem[:-1]}y" if is_of_y else stem
