@@ -47,7 +47,7 @@ MAX_LISTED = 4
 _PAIR = 2
 _BETWEEN_WORDS = str.maketrans("", "", " .,-'&")
 # Golds of a name with an amount: `Tom, 5`, `B by $0.45`.
-_WITH_AMOUNT = re.compile(r"(.+?)(?:,? by|,|:| -)\s+([^\w\s]?\d\S*(?:\s.*)?)")
+_WITH_AMOUNT = re.compile(r"(.+?)(?:,? by|,|:| -)\s+([^\w\s]?\d(?!.*,\s)\S*(?:\s.*)?)")
 # "Tom (5)", "Tom with 5", "Tom, by 5 points"
 _BESIDE_NAME = re.compile(
     r"(?:,?\s(?:by|with|at)|[,:]|\s[-–—]|(?=\s\())\s\(?(?P<amount>[^\w\s]{0,2}\d[^\s()]*(?:\s[A-Za-z°/]+){0,3}"
