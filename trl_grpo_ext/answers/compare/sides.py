@@ -43,11 +43,13 @@ _BY = r"(?:\s(?!or\b|and\b|not\b)[a-z]+){0,3}?(?::|\s(?:by|of|is|was))\s(?:(?:an
 _LONGEST = 120
 # Questions that a side belongs to.
 _ASKS_WHERE = re.compile(
-    r"\b(?:where|direction|which way|position|elevation|compare[ds]?|change[ds]?)\b",
-    re.IGNORECASE,
+    r"\b(?:where|direction|which way|position|compare[ds]?)\b", re.IGNORECASE
 )
+# An amount without a sign is positive then.
+_ASKS_SIGNED = re.compile(r"\b(?:change[ds]?|elevation)\b", re.IGNORECASE)
 _MINUS = re.compile(r"(\\?\$?)[-−]\s?(?=\\?\$?\d)")
 _MARKUP = re.compile(r"\\boxed\{|[{}*_]|\\[()\[\]]|\$(?!\d)")
+_MEASURED = re.compile(r"\d\S{0,20}\s[a-z]+")
 _CONTENT = re.compile(r"[^\W\d_]{3,}|\b[A-Z]\b")
 
 
@@ -186,7 +188,7 @@ def _is_side_of(question: str, own: str, other: str, gold: Sided) -> bool:
     if _has(own, question) and not is_other:
         return True
     # "5 degrees" are above zero.
-    is_below = gold.is_second and gold.is_placed
+    is_below = gold.is_second and (gold.is_placed or _ASKS_SIGNED.search(question))
     return not question or not (is_other or is_below or _ASKS_WHERE.search(question))
 
 
@@ -195,6 +197,8 @@ def _is_turned(sentence: str, question: str) -> bool:
     before, than, behind = sentence.partition(" than ")
     if not than:
         return False
+    # The unit stands in any question: "15 degrees colder"
+    before = _MEASURED.sub("", before)
     order = [word.casefold() for word in _CONTENT.findall(question)]
     first, second = (
         {word.casefold() for word in _CONTENT.findall(side)} for side in (before, behind)
