@@ -24,7 +24,7 @@ FORMULA = re.compile(
     r"|(\\[dt]?frac\{[^{}]+\}\{[^{}]+\}|\\sqrt\{[^{}]+\})",
     re.DOTALL,
 )
-_CURRENCY = r"(?:\\?\$|[€£₹¥]|(?-i:Rs|INR|USD|EUR|GBP) )"
+_CURRENCY = r"(?:\\?\$|[€£₹¥])"
 _NUMBER = re.compile(
     rf"{DATE}|{TIME}|{REMAINDER}|{RATIO}|{RANGE}|(?<![\w./])\d+(?:st|nd|rd|th)\b|"
     r"(?<!\d)\d*\s?[¼½¾⅐-⅞]|(?<![\w./^{])\d+ (?:\d+/\d+|out of (?:the )?\d+|and a half\b)"
