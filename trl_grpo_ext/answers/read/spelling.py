@@ -207,6 +207,11 @@ _LABEL = re.compile(
     r"(?=\W{0,3}\d[^:=]*[-−+*/×÷\\][^:=]*=)"
 )
 _NO_LABEL = any_of(CONDITION, DENIAL, DOUBT, WRONG, "instead|mistake|except")
+# A dollar before an amount
+_OF_AMOUNT = re.compile(
+    r"\$(?=\d[\d,]*(?:\.\d+)?(?:[\s.,;:!?)]|\s*[-−+*/×÷=]\s*\$?\d|/[A-Za-z]{2}|$))"
+)
+_BEGINS_SIDE = re.compile(r"(=\s?)\$")
 _WRAPPERS = (
     ("$$", "$$"),
     ("$", "$"),
@@ -363,6 +368,23 @@ def strip_delimiters(text: str) -> str:
         if is_enclosed and end not in (inner := text[len(start) : -len(end)]):
             return inner.strip()
     return text
+
+
+def is_in_money(text: str) -> bool:
+    """Check whether each dollar of a text stands before an amount: `4 books at $5 cost $20`."""
+    return text.count("$") == len(_OF_AMOUNT.findall(text))
+
+
+def with_money(text: str) -> str:
+    r"""Escape a dollar that begins a side of an equation, unless dollars enclose formulas.
+
+    Examples:
+        >>> with_money("6 * $1.25 = $7.50"), with_money("$5 = x$")
+        ('6 * $1.25 = \\$7.50', '$5 = x$')
+    """
+    if "$" not in text or not is_in_money(text):
+        return text
+    return _BEGINS_SIDE.sub(r"\1\\$", text)
 
 
 def without_label(text: str) -> str:

@@ -132,10 +132,22 @@ def with_units(node: Node) -> Node:
     sides: list[Node] = []
     following = result.unit
     for side in reversed(node.sides):
-        if isinstance(side, Quantity) and not symbols(side):
-            following = side.unit
+        if _converted(side, following) is None:
+            following = _only_unit(side) or following
         sides.append(_as_quantity(side, following))
     return Relation(node.signs, tuple(reversed(sides)))
+
+
+def _only_unit(side: Node) -> Unit | None:
+    """Return the unit of a chain's side; None for several units, or one in a power."""
+    if isinstance(side, Quantity) and not symbols(side):
+        return side.unit
+    size = _measured(side)
+    units = {unit(name) for name in symbols(side) if is_unit(name)}
+    if size is None or len(units) != 1:
+        return None
+    only = units.pop()
+    return only if only.measures == size.measures else None
 
 
 def _as_quantity(side: Node, following: Unit) -> Node:
