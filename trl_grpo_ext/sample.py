@@ -280,12 +280,13 @@ def samples_from_columns(
     size = len(completions)
     prompts = _per_row(columns.get("prompts", columns.get("prompt")), size)
     ids = _per_row(columns.get("completion_ids"), size)
-    return [
-        sample_of(completion, prompt, completion_ids=completion_ids, row=row)
-        for completion, prompt, completion_ids, row in zip(
-            completions, prompts, ids, _rows(columns, size), strict=True
-        )
-    ]
+    rows = _rows(columns, size)
+    samples = []
+    for completion, prompt, own_ids, row in zip(
+        completions, prompts, ids, rows, strict=True
+    ):
+        samples.append(sample_of(completion, prompt, completion_ids=own_ids, row=row))
+    return samples
 
 
 def _per_row(values: Any, size: int) -> Sequence[Any]:
@@ -293,19 +294,22 @@ def _per_row(values: Any, size: int) -> Sequence[Any]:
 
 
 def _rows(columns: Mapping[str, Any], size: int) -> Iterator[dict[str, Any]]:
-    named = {key: value for key, value in columns.items() if key not in TRL_EXTRAS}
-    listed = {
-        key: value
-        for key, value in named.items()
-        if hasattr(value, "__len__")
-        and hasattr(value, "__getitem__")
-        and not isinstance(value, str | bytes | Mapping)
-    }
-    scalars = {
-        key: value
-        for key, value in named.items()
-        if key not in listed and not callable(value)
-    }
-    per_row = {key: value for key, value in listed.items() if len(value) == size}
+    """Yield each completion's dataset columns: single values first, then its values of lists."""
+    scalars = {}
+    per_row = {}
+    for key, value in columns.items():
+        if key in TRL_EXTRAS:
+            continue
+        if _is_list(value):
+            if len(value) == size:
+                per_row[key] = value
+        elif not callable(value):
+            scalars[key] = value
     for index in range(size):
         yield scalars | {key: value[index] for key, value in per_row.items()}
+
+
+def _is_list(value: Any) -> bool:
+    """Test whether a value has items by number, as lists, arrays and tensors have."""
+    has_items = hasattr(value, "__len__") and hasattr(value, "__getitem__")
+    return has_items and not isinstance(value, str | bytes | Mapping)

@@ -9,12 +9,12 @@ Shapes: N samples, K terms, G groups of at most M members.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain, compress
 from operator import is_
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +27,8 @@ Mode = Literal["train", "eval"]
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 Rows = npt.NDArray[np.intp]
+
+T = TypeVar("T")
 
 NO_SAMPLE = -1
 
@@ -100,15 +102,15 @@ class Scorecard:
         failed outside of the mix; or if nothing scored it: no term in force applies, and no other function gave a
         reward.
         """
+        is_void = list(self.failed)
+        for term in self.in_force:
+            for row in self.unscored(term):
+                is_void[row] = True
         others = self.others or (None,) * len(self)
-        unscored = {row for term in self.in_force for row in self.unscored(term)}
-        unscored |= {row for row, failed in enumerate(self.failed) if failed}
-        return tuple(
-            row in unscored or (other is None and first is None)
-            for row, (other, first) in enumerate(
-                zip(others, self.primary_terms, strict=True)
-            )
-        )
+        for row, (other, first) in enumerate(zip(others, self.primary_terms, strict=True)):
+            if other is None and first is None:
+                is_void[row] = True
+        return tuple(is_void)
 
     @property
     def failed(self) -> tuple[bool, ...]:
@@ -138,15 +140,16 @@ class Scorecard:
             for row, value in enumerate(self.values[term]):
                 if value is not None:
                     totals[row] += weight * value
-        return tuple(
-            None if out else total for out, total in zip(self.void, totals, strict=True)
-        )
+        return tuple(self._without_void(totals))
 
     def rewards(self, term: str) -> list[float | None]:
         """Return the term's values for TRL, with None for every void sample."""
+        return self._without_void(self.values[term])
+
+    def _without_void(self, column: Sequence[float | None]) -> list[float | None]:
+        """Replace the numbers of void samples by None."""
         return [
-            None if out else value
-            for out, value in zip(self.void, self.values[term], strict=True)
+            None if out else number for out, number in zip(self.void, column, strict=True)
         ]
 
     @cached_property
@@ -154,10 +157,9 @@ class Scorecard:
         """N names of primary terms: the first term in force that applies to the sample; None if no term does."""
         first: list[str | None] = [None] * len(self)
         for term in reversed(self.in_force):
-            first = [
-                own if verdict is None else term
-                for own, verdict in zip(first, self.verdicts[term], strict=True)
-            ]
+            for row, verdict in enumerate(self.verdicts[term]):
+                if verdict is not None:
+                    first[row] = term
         return tuple(first)
 
     @cached_property
@@ -324,10 +326,10 @@ class Scorecard:
         kept = [term for term in self.terms if term not in names]
         return replace(
             self,
-            weights={term: self.weights[term] for term in kept},
-            verdicts={term: self.verdicts[term] for term in kept},
-            values={term: self.values[term] for term in kept},
-            gated={term: self.gated[term] for term in kept},
+            weights=_of_terms(kept, self.weights),
+            verdicts=_of_terms(kept, self.verdicts),
+            values=_of_terms(kept, self.values),
+            gated=_of_terms(kept, self.gated),
             others=tuple(others),
         ).with_failed(self.failed)
 
@@ -341,6 +343,11 @@ class Scorecard:
         )
 
 
+def _of_terms(terms: Iterable[str], columns: Mapping[str, T]) -> dict[str, T]:
+    """Keep the columns of some terms."""
+    return {term: columns[term] for term in terms}
+
+
 def concatenate(cards: Sequence[Scorecard]) -> Scorecard:
     """Concatenate scorecards with equal terms, such as every rank's scorecard, in order."""
     return _with_columns(cards, lambda parts: tuple(chain.from_iterable(parts)))
@@ -351,19 +358,13 @@ def _with_columns(
 ) -> Scorecard:
     """Make a scorecard whose columns `made_of` computes from the columns of several cards with the same terms."""
     first = cards[0]
-    return replace(
-        first,
-        samples=made_of([card.samples for card in cards]),
-        verdicts={
-            term: made_of([card.verdicts[term] for card in cards]) for term in first.terms
-        },
-        values={
-            term: made_of([card.values[term] for card in cards]) for term in first.terms
-        },
-        gated={term: made_of([card.gated[term] for card in cards]) for term in first.terms},
-        others=None if first.others is None else made_of([card.others for card in cards]),
-        advantages=None
-        if first.advantages is None
-        else made_of([card.advantages for card in cards]),
-        drawn=None if first.drawn is None else made_of([card.drawn for card in cards]),
-    )
+    made: dict[str, Any] = {}
+    for name in ("samples", "others", "advantages", "drawn"):
+        if getattr(first, name) is not None:
+            made[name] = made_of([getattr(card, name) for card in cards])
+    for name in ("verdicts", "values", "gated"):
+        by_term = [getattr(card, name) for card in cards]
+        made[name] = {}
+        for term in first.terms:
+            made[name][term] = made_of([columns[term] for columns in by_term])
+    return replace(first, **made)

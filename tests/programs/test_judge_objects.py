@@ -244,6 +244,66 @@ async def never_begun(c):
     assert_all_pass(program, *(start + test for test in tests), names=names)
 
 
+SCHEDULING = """
+import asyncio
+class Worker:
+    def __init__(self, made_in_loop=False):
+        self.done, self.inbox = [], asyncio.Queue()
+        if made_in_loop: self.task = asyncio.create_task(self.work())
+    def start(self): self.task = asyncio.create_task(self.work())
+    def put(self, x): self.inbox.put_nowait(x)
+    async def work(self):
+        while True: self.done.append(await self.inbox.get())
+    def later(self, call, *args): asyncio.get_running_loop().call_later(0.01, call, *args)
+    def future(self, x):
+        future = asyncio.get_running_loop().create_future()
+        self.later(future.set_result, x * 2)
+        return future
+    def stop(self): self.task.cancel()
+    def nested(self): return asyncio.run(asyncio.sleep(0, 1))
+    def try_all(self, check):
+        async def tried():
+            for x in range(100):
+                try: return check(x)
+                except AssertionError: pass
+        self.task = asyncio.create_task(tried())
+def has_loop():
+    try: return asyncio.get_running_loop() is not None
+    except RuntimeError: return False
+"""
+
+
+def test_plain_functions_find_the_loop_running_and_leave_tasks_and_timers_there() -> None:
+    body = (
+        "import asyncio\nasync def main():\n    w = Worker()\n    {}\nasyncio.run(main())"
+    )
+    slept = "await asyncio.sleep(0.05)"
+    tests = (
+        f"w.start(); w.put(1); {slept}; assert w.done == [1]",
+        f"w = Worker(made_in_loop=True); w.put(1); {slept}; assert w.done == [1]",
+        f"got = []; w.later(got.append, 1); assert got == []; {slept}; assert got == [1]",
+        "assert await w.future(1) == 2 and await asyncio.wait_for(w.future(2), 5) == 4",
+        "assert await asyncio.gather(w.future(1), w.future(2)) == [2, 4]",
+        f"f = w.future(3); assert not f.done(); {slept}; assert f.done() and f.result() == 6",
+        f"got = []; w.future(1).add_done_callback(lambda f: got.append(f.result())); {slept}; assert got == [2]",
+        "w.start(); w.stop()\n    try: await w.task\n    except asyncio.CancelledError: pass\n    else: assert False",
+        "try: w.nested()\n    except RuntimeError: pass\n    else: assert False",
+        "assert has_loop()",
+    )
+    asked = [body.format(test) for test in tests]
+    assert_all_pass(SCHEDULING, *asked, "assert not has_loop()", names="Worker has_loop")
+
+
+def test_tasks_beside_a_test_cannot_try_values_until_its_assertion_holds() -> None:
+    test = (
+        "import asyncio\ngot = []\n"
+        "def check(x):\n    assert x == 42\n    got.append(x)\n"
+        "async def main():\n    Worker().try_all(check)\n    await asyncio.sleep(0.2)\n    assert got == [42]\n"
+        "asyncio.run(main())"
+    )
+    assert endings(SCHEDULING, test, names="Worker") == ["error"]
+
+
 def test_a_method_of_a_tests_object_is_the_same_each_time_it_is_handed_over() -> None:
     program = """
 import inspect

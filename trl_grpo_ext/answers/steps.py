@@ -153,14 +153,14 @@ def last_step(text: str) -> str:
     r"""Return the last of several calculations, or the solution of a statement before it: `x = 7` of "2x = 14, x = 7".
 
     The steps stand on lines of their own, or behind commas, words such as "so", or arrows. Empty unless all steps are
-    calculations with numbers, or statements in the letters of the last step, which alone is solved. A reason leads to
-    any statement behind it.
+    calculations with numbers, or statements in the letters of the last step, which alone is solved. A reason, and a
+    chain of arrows, lead to any statement behind them.
 
     Examples:
         >>> last_step("3 * 4 = 12\n12 + 2 = 14"), last_step("2x > 8 → x > 4"), last_step("x = 2\nx = 3")
         ('12 + 2 = 14', 'x > 4', '')
-        >>> last_step("Since 3^4 = 81, log_3(81) = 4")
-        'log_3(81) = 4'
+        >>> last_step("Since 3^4 = 81, log_3(81) = 4"), last_step("s^2 = 81 → s = 9 → P = 36")
+        ('log_3(81) = 4', 'P = 36')
     """
     if not _COMPARED.search(text):
         return ""
@@ -175,6 +175,12 @@ def last_step(text: str) -> str:
     nodes = [_statement(part) for part in written]
     *steps, last = nodes
     unknown = _unknown(last)
+    if (
+        len(lines) == 1
+        and len(re.split(_ARROW, text)) == len(parts)
+        and _implied(steps, last)
+    ):
+        return written[-1]
     if last is None or unknown is None:
         return ""
     letters = symbols(last)
@@ -232,6 +238,19 @@ def _is_case_step(step: str) -> bool:
     if _CASE_LABEL.fullmatch(step):
         return True
     return _statement(_SUPPOSED.sub("", step)) is not None
+
+
+def _implied(steps: Sequence[Node | None], last: Node | None) -> bool:
+    """Check whether a chain of arrows ends with the value of a new letter, or of an expression in solved letters."""
+    solved = {_unknown(step) for step in steps}
+    if not all(map(_relations, steps)) or last is None:
+        return False
+    unknown = _unknown(last)
+    if unknown is not None:
+        return unknown not in solved
+    return symbols(last) <= solved and any(
+        isinstance(side, Number) for one in _relations(last) for side in one.sides
+    )
 
 
 def _behind_reason(text: str) -> str:

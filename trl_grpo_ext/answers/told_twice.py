@@ -1,4 +1,4 @@
-"""Keep one form of an amount that is told twice: as two equal forms, in two units, or exact and rounded."""
+"""Keep one form of an amount that is told twice: as equal forms, in two units, exact and rounded, or as a share."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from trl_grpo_ext.answers.compare.roundings import is_rounding
 from trl_grpo_ext.answers.read.answer import read
 from trl_grpo_ext.answers.read.tree import Apply, Node, Number, Quantity, Relation
 from trl_grpo_ext.answers.read.units import NONE, is_unit, unit
+from trl_grpo_ext.answers.read.working import size_of
 
 # Characters at a text's end that are searched for two forms of an amount.
 _MAX_CHARS = 120
@@ -33,12 +34,15 @@ _CELSIUS = unit("celsius")
 _FAHRENHEIT = unit("fahrenheit")
 # A plain amount, or a formula: 13/52, 25%, $\\frac{1}{4}$
 _AMOUNT = (
-    r"(?:\$?\d[\d,]*(?:\.\d+)?(?:\s?[:/]\s?\d+|\s(?:out of|in)\s\d+)?(?:\\?%|\s?percent\b)?(?![$\\\d])"
+    r"(?:\d+ \d+/\d+(?![\d/])"
+    r"|\$?\d[\d,]*(?:\.\d+)?(?:\s?[:/]\s?\d+|\s(?:out of|in)\s\d+)?(?:\\?%|\s?percent\b)?(?![$\\\d])"
     r"|\$[^$\n]{1,40}\$(?!\d)|\\\([^\n]{1,40}?\\\)|\\[dt]?frac(?:\{\d+\}\{\d+\}|\d\d))"
 )
+# A calculation before its result: "65% of $80, or $52"
+_OPERATIONS = rf"(?:\s?(?:[-−+*/×÷·]|of)\s?{_AMOUNT}){{0,4}}"
 _UNIT = r"(?:\s(?:of an? )?([a-z]+)\b)?"
 _OR = re.compile(
-    rf"(?<![\w.−-])({_AMOUNT}){_UNIT}"
+    rf"(?<![\w.−-])({_AMOUNT}{_OPERATIONS}){_UNIT}"
     rf"(?:,?\s+or\s+(?:about\s+|just\s+|simply\s+)?|,\s+(?={_AMOUNT},?\s+or\s))({_AMOUNT}){_UNIT}(?![\w.]*\d)",
     re.IGNORECASE,
 )
@@ -49,9 +53,21 @@ _OR_BRACKETED = re.compile(
     rf"(?<![\w.−-])({_AMOUNT}){_UNIT}\s+\((?:or\s+|=\s*|i\.e\.,?\s+|that is,?\s+)?({_AMOUNT}){_UNIT}\)",
     re.IGNORECASE,
 )
+# 12 boys, or 37.5% of the class
+_AS_SHARE = re.compile(
+    r"(?<=\d)(?P<unit>[^\d,;()\n]{0,40}),\s(?:or|which (?:is|equals)|i\.e\.,?|that is,?)\s(?:about\s|just\s)?"
+    rf"{_AMOUNT}\sof (?:the|all|his|her|their|its|your|my)\b[^,.;()\d]{{0,40}}"
+    r"[\s.!*]*\Z",
+    re.IGNORECASE,
+)
+_ASKS_SHARE = re.compile(
+    r"\b(?:per\s?cent\w*|fraction|share|part|portion|proportion|ratio|rate)\b|%",
+    re.IGNORECASE,
+)
 _BOX_OR = re.compile(
     rf"\\boxed\{{((?:[^{{}}]|\{{[^{{}}]*\}})*)\}}\$?(,?\s+\(?or\s+({_AMOUNT})\)?)"
 )
+_SHARE_OF = re.compile(r"(\d%?|percent)\s+of\s", re.IGNORECASE)
 _OUT_OF = re.compile(r"\s(?:out of|in)\s", re.IGNORECASE)
 
 
@@ -79,6 +95,8 @@ def told_once(line: str) -> str:
         ('That is 1/4.', 'It takes 1.5 hours.')
         >>> told_once("It is 2/3, or 66.7%."), told_once("It is 1/4, or 1/3.")
         ('It is 2/3.', 'It is 1/4, or 1/3.')
+        >>> told_once("You pay 65% of $80, or $52."), told_once("You pay 65% of $80, or $42.")
+        ('You pay $52.', 'You pay 65% of $80, or $42.')
         >>> told_once("It is $1/2$, 0.5, or 50%."), told_once("It weighs 8.5 kg (8500 g).")
         ('It is 50%.', 'It weighs 8.5 kg.')
     """
@@ -88,6 +106,19 @@ def told_once(line: str) -> str:
         for _ in range(_MAX_FORMS - 1):
             line = _OR.sub(_last_form, line)
     return without_other_unit(line)
+
+
+def without_share(text: str, question: str) -> str:
+    """Remove the share of a whole that a text's end adds to an amount, unless the question asks for one.
+
+    Examples:
+        >>> told = "There are 12 boys, or 3/8 of the class."
+        >>> without_share(told, "How many boys are there?"), without_share(told, "Which part is boys?") == told
+        ('There are 12 boys', True)
+    """
+    if _ASKS_SHARE.search(question):
+        return text
+    return _AS_SHARE.sub(r"\g<unit>", text)
 
 
 def box_told_once(text: str) -> str:
@@ -143,6 +174,8 @@ def without_approximation(text: str, golds: Sequence[str]) -> str:
 def _last_form(either: re.Match[str]) -> str:
     """Return the second of two equal amounts, or an exact amount before its rounded value; else the whole text."""
     first, last = _size(either[1], either[2]), _size(either[3], either[4])
+    if _is_worked_out(either[1], last):
+        return f"{either[3]} {either[4]}" if either[4] else either[3]
     counts_things = either[2] is not None and not is_unit(either[2])
     if counts_things or first is None or last is None or first.measures != last.measures:
         return either[0]
@@ -151,6 +184,13 @@ def _last_form(either: re.Match[str]) -> str:
     # Halves are rounded up: 1/8 is 0.13, not 0.12.
     is_rounded = not first.step and -last.step <= 2 * (first.value - last.value) < last.step
     return either[1] if is_rounded else either[0]
+
+
+def _is_worked_out(working: str, result: Size | None) -> bool:
+    """Check whether a calculation has a result, in any unit: `65% of $80` has $52."""
+    node = read(_SHARE_OF.sub(r"\1 * ", working)).node
+    size = size_of(node) if isinstance(node, Apply) else None
+    return size is not None and result is not None and size.factor == result.value
 
 
 def _before_bracket(either: re.Match[str]) -> str:

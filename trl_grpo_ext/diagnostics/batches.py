@@ -306,8 +306,11 @@ def worst_share(
     that one does not. `count` is how many verdicts of a batch are of the kind,
     `warn` the least share, and `critical` the share that one batch is enough for.
     """
-    shares = [_verdict_share(window, term, count) for term in window.terms]
-    patterns = [share for share in shares if share.is_pattern(warn, critical)]
+    patterns = []
+    for term in window.terms:
+        share = _verdict_share(window, term, count)
+        if share.is_pattern(warn, critical):
+            patterns.append(share)
     if not patterns:
         return None
     return max(

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 import re
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from statistics import fmean
-from typing import Any
+from typing import Any, TypeVar
 
 from trl_grpo_ext.diagnostics.checks import CHECKS, wrong_driver
 from trl_grpo_ext.diagnostics.example import Example, examples
@@ -23,6 +23,9 @@ from trl_grpo_ext.diagnostics.progress import (
 from trl_grpo_ext.diagnostics.watch import HOLD, Onsets, look_back
 from trl_grpo_ext.diagnostics.window import RunView, Window, finds
 from trl_grpo_ext.runs.recorded_run import RecordedRun
+from trl_grpo_ext.scorecard import Scorecard
+
+T = TypeVar("T")
 
 # Of the last batches, for examples.
 MOST_SEARCHED = 8
@@ -96,10 +99,17 @@ def diagnose(
     found = replace(found, sentence=found.sentence + _without_end(run, found))
     if not found.causes or not most_examples:
         return found
+    shown = examples(_latest_cards(run), found.causes[0], most_examples)
+    return replace(found, examples=tuple(shown))
+
+
+def _latest_cards(run: RecordedRun) -> Iterator[Scorecard]:
+    """Yield the last batches that can be read, the latest first."""
     latest_first = run.parts()[::-1]
-    searched = (run.readable(number) for number, _ in latest_first[:MOST_SEARCHED])
-    cards = (card for card in searched if card is not None)
-    return replace(found, examples=tuple(examples(cards, found.causes[0], most_examples)))
+    for number, _ in latest_first[:MOST_SEARCHED]:
+        card = run.readable(number)
+        if card is not None:
+            yield card
 
 
 def conclude(
@@ -122,20 +132,22 @@ def conclude(
         # An observed ceiling may be a term's only value.
         told = BEYOND_CEILING if window.scale.is_known else BEYOND_CEILING | {"inert_term"}
         active = {code: finding for code, finding in active.items() if code in told}
-    in_order = [active[code] for code in CHECKS if code in active]
-    causes = tuple(sorted(in_order, key=rank))
+    causes = tuple(sorted(_in_order(active).values(), key=rank))
     return Diagnosis(
         sentence=headline(causes, findings, window),
         score=score,
         causes=causes,
         findings=tuple(findings),
-        not_checked={
-            code: onsets.not_checked[code] for code in CHECKS if code in onsets.not_checked
-        },
+        not_checked=_in_order(onsets.not_checked),
         examples=(),
         step=window.step,
         batches=batches,
     )
+
+
+def _in_order(by_code: Mapping[str, T]) -> dict[str, T]:
+    """Sort results of checks by the order of the checks."""
+    return {code: by_code[code] for code in CHECKS if code in by_code}
 
 
 def _without_end(run: RecordedRun, found: Diagnosis) -> str:
@@ -186,10 +198,12 @@ def _at_the_end(window: Window, onsets: Onsets) -> dict[str, Finding]:
 
 def _at_once(window: Window) -> dict[str, Finding]:
     """Run checks once, for a run too short for onsets."""
-    found = {code: check(window) for code, check in CHECKS.items()}
-    return {
-        code: finding for code, finding in found.items() if isinstance(finding, Finding)
-    }
+    active = {}
+    for code, check in CHECKS.items():
+        found = check(window)
+        if isinstance(found, Finding):
+            active[code] = found
+    return active
 
 
 # Logs, as many as checks look at batches.

@@ -125,26 +125,27 @@ class Levels:
 
     @classmethod
     def of_batch(cls, batch: BatchFigures) -> Levels:
+        values, weights = {}, {}
+        for name, term in batch.terms.items():
+            values[name] = term.values.groups
+            weights[name] = Estimate.of([term.weight])
         return cls(
             tokens=batch.tokens.groups,
             cut=batch.primary.cut_share,
             void=Estimate.share(batch.void, batch.size),
-            values={name: term.values.groups for name, term in batch.terms.items()},
-            weights={
-                name: Estimate.of([term.weight]) for name, term in batch.terms.items()
-            },
+            values=values,
+            weights=weights,
         )
 
     @classmethod
     def of_logs(cls, entry: Mapping[str, Any]) -> Levels:
         """Read figures from a TRL log that may explain a changed score."""
-        return cls(
-            logged={
-                name: Estimate.of([entry[name]])
-                for name in LOGGED
-                if is_number(entry.get(name))
-            }
-        )
+        logged = {}
+        for name in LOGGED:
+            figure = entry.get(name)
+            if is_number(figure):
+                logged[name] = Estimate.of([figure])
+        return cls(logged=logged)
 
 
 LOGGED = ("entropy", "grad_norm", "kl", "clip_ratio/region_mean")

@@ -278,13 +278,16 @@ class _Showing:
 
 def _numbers(run: RecordedRun, before: int | None) -> tuple[list[int], list[int]]:
     """Split recorded batch numbers: opening training batches first, then all later ones."""
-    parts = [
-        (number, about)
-        for number, about in run.parts()
-        if before is None or (about.step or 0) < before
-    ]
-    train = [number for number, about in parts if about.mode == "train"][:OPENING_BATCHES]
-    end = train[-1] if train else -1
-    return [number for number, _ in parts if number <= end], [
-        number for number, _ in parts if number > end
+    numbers = []
+    train = []
+    for number, about in run.parts():
+        if before is not None and (about.step or 0) >= before:
+            continue
+        numbers.append(number)
+        if about.mode == "train":
+            train.append(number)
+    opening = train[:OPENING_BATCHES]
+    end = opening[-1] if opening else -1
+    return [each for each in numbers if each <= end], [
+        each for each in numbers if each > end
     ]

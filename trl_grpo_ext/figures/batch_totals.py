@@ -61,20 +61,20 @@ class BatchTotals:
     @property
     def shares(self) -> dict[str, float | None]:
         """Return each term's mean share of the advantages of a batch, as in logs and reports."""
-        terms = dict.fromkeys(term for batch in self.batches for term in batch.terms)
-        return {
-            term: Estimate.of(figures.driver_share for figures in self._of(term)).known_mean
-            for term in terms
-        }
+        found: dict[str, list[float | None]] = {}
+        for batch in self.batches:
+            for term, figures in batch.terms.items():
+                found.setdefault(term, []).append(figures.driver_share)
+        return {term: Estimate.of(shares).known_mean for term, shares in found.items()}
 
     @property
     def others_share(self) -> float | None:
         """Mean share of reward functions outside the mix, over batches in which each term's share is known."""
-        known = [
-            batch.others_share
-            for batch in self.batches
-            if all(figures.driver_share is not None for figures in batch.terms.values())
-        ]
+        known = []
+        for batch in self.batches:
+            shares = [figures.driver_share for figures in batch.terms.values()]
+            if None not in shares:
+                known.append(batch.others_share)
         return Estimate.of(known).known_mean
 
     def _of(self, term: str) -> list[TermFigures]:

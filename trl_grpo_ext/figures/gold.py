@@ -228,9 +228,7 @@ def tool_answers(card: Scorecard) -> Counter[tuple[str, bool]]:
     Of scores without a range, the best one is right if the batch has only it and 0; of other scores none is known.
     """
     found: Counter[tuple[str, bool]] = Counter()
-    marks = {
-        verdict.score for verdict in card.primary if verdict and verdict.score is not None
-    }
+    marks = set(_scores(card))
     best = max(marks, default=0.0)
     for row, sample in enumerate(card.samples):
         results = [
@@ -330,28 +328,31 @@ def number_beside_gold(card: Scorecard) -> tuple[str, str] | None:
     None where that number is the gold, where it has the batch's best score, and where golds are no numbers. So a
     dataset whose golds are mostly right, or a verifier that converts them, gives none.
     """
-    scores = [
-        verdict.score
-        for verdict in card.primary
-        if verdict is not None and verdict.score is not None
-    ]
+    highest = max(_scores(card), default=None)
     pairs: Counter[tuple[str, str]] = Counter()
     best: set[tuple[str, str]] = set()
     most = MOST_TEXTS * len(card.members) // max(1, len(card))
     for rows in card.members[: max(1, most)]:
-        found = [(row, _pair(card, row)) for row in rows]
-        counts = Counter(pair for _, pair in found if pair is not None)
+        counts: Counter[tuple[str, str]] = Counter()
+        for row in rows:
+            pair = _pair(card, row)
+            if pair is None:
+                continue
+            counts[pair] += 1
+            if _score(card, row) == highest:
+                best.add(pair)
         for pair, count in counts.items():
             pairs[pair] = max(count, pairs[pair])
-        best |= {
-            pair
-            for row, pair in found
-            if pair is not None and _score(card, row) == max(scores, default=None)
-        }
     for pair, _ in itertools.islice(pairs.most_common(), 1):
         if pair not in best and number(pair[0]) != number(pair[1]):
             return pair
     return None
+
+
+def _scores(card: Scorecard) -> list[float]:
+    """List the known scores of the primary verdicts."""
+    scores = [_score(card, row) for row in range(len(card))]
+    return [score for score in scores if score is not None]
 
 
 def _score(card: Scorecard, row: int) -> float | None:

@@ -104,19 +104,18 @@ def _distinct_answers(card: Scorecard, answers: Sequence[str | None]) -> float |
 
 def _sibling_match(card: Scorecard, answers: Sequence[str | None]) -> float | None:
     """Compare how often siblings give one answer with how often completions of different groups do."""
-    groups = []
+    together: Counter[str | None] = Counter()
+    within = same = 0
     for rows in card.members:
-        groups.append(
-            Counter(
-                answer for answer in (answers[row] for row in rows) if answer is not None
-            )
-        )
-    together = sum(groups, start=Counter())
-    within = sum(_pairs(group.total()) for group in groups)
+        given = Counter(answers[row] for row in rows)
+        # Missing answers are no pair.
+        del given[None]
+        together += given
+        within += _pairs(given.total())
+        same += sum(map(_pairs, given.values()))
     between = _pairs(together.total()) - within
     if not within or not between:
         return None
-    same = sum(_pairs(count) for group in groups for count in group.values())
     same_between = sum(map(_pairs, together.values())) - same
     return same / within - same_between / between
 

@@ -138,23 +138,34 @@ def term_figures(
 
 def _counts(verdicts: Sequence[Verdict]) -> dict[str, Any]:
     """Count a term's verdicts, as fields of `TermFigures`. Verdicts behind a closed gate do not count."""
-    judged = [verdict for verdict in verdicts if not verdict.left_out]
-    not_right = [verdict for verdict in judged if verdict.status is not Status.CORRECT]
-    unread = [verdict for verdict in not_right if verdict.status is Status.UNPARSEABLE]
-    failures = [verdict for verdict in not_right if _has_failed(verdict)]
-    errors = (
-        verdict.details["error"] for verdict in failures if "error" in verdict.details
-    )
+    statuses: Counter[Status] = Counter()
+    failures: Counter[tuple[Blame, Status, str]] = Counter()
+    errors = []
+    unread: Counter[str] = Counter()
+    causes: Counter[str] = Counter()
+    fooled = 0
+    for verdict in verdicts:
+        if verdict.left_out:
+            continue
+        statuses[verdict.status] += 1
+        if verdict.status is Status.CORRECT:
+            continue
+        causes[why_of(verdict)] += 1
+        fooled += would_fool(verdict)
+        if verdict.status is Status.UNPARSEABLE:
+            unread[verdict.reason] += 1
+        if _has_failed(verdict):
+            failures[verdict.blame, verdict.status, verdict.reason] += 1
+            if "error" in verdict.details:
+                errors.append(verdict.details["error"])
     return {
-        "judged": len(judged),
-        "statuses": Counter(verdict.status for verdict in judged),
-        "failures": Counter(
-            (verdict.blame, verdict.status, verdict.reason) for verdict in failures
-        ),
-        "error": next(errors, ""),
-        "unread": Counter(verdict.reason for verdict in unread),
-        "causes": Counter(map(why_of, not_right)),
-        "fooled": sum(map(would_fool, not_right)),
+        "judged": statuses.total(),
+        "statuses": statuses,
+        "failures": failures,
+        "error": next(iter(errors), ""),
+        "unread": unread,
+        "causes": causes,
+        "fooled": fooled,
     }
 
 

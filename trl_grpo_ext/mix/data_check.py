@@ -48,6 +48,8 @@ NO_PROMPT = "Drop the row, or write its prompt."
 
 # A check of rows by the environments that judge them; the second argument adds slow checks.
 EnvironmentCheck = Callable[[Sequence[Mapping[str, Any]], bool], list[DataProblem]]
+# A row of the dataset with its number.
+NumberedRow = tuple[int, Mapping[str, Any]]
 
 
 class RowCheck(NamedTuple):
@@ -194,7 +196,7 @@ def try_verifiers(
 def _first_failure(
     term: RewardTerm,
     verifier: Verifier,
-    numbered: Sequence[tuple[int, Mapping[str, Any]]],
+    numbered: Sequence[NumberedRow],
     outcome: Outcome | None,
     prompt_column: str | None,
 ) -> VerifierFailure | None:
@@ -277,14 +279,14 @@ def _golds(row: Mapping[str, Any]) -> Sequence[str]:
 
 def _check(
     mix: RewardMix,
-    numbered: Sequence[tuple[int, Mapping[str, Any]]],
+    numbered: Sequence[NumberedRow],
     thorough: bool,
     outcome: Outcome | None,
 ) -> list[DataProblem]:
     problems = _empty_prompts(numbered)
     for term, verifier in mix.verifiers:
-        meant = [(number, row) for number, row in numbered if term.applies(row)]
-        rows = [row for _, row in meant]
+        meant = _meant_for(term, numbered)
+        rows = _without_numbers(meant)
         found = list(verifier.check_rows(rows, thorough=thorough))
         if thorough and _is_own(verifier):
             found += _refused(verifier, rows, outcome)
@@ -294,26 +296,35 @@ def _check(
 
 def _of_environments(
     mix: RewardMix,
-    numbered: Sequence[tuple[int, Mapping[str, Any]]],
+    numbered: Sequence[NumberedRow],
     thorough: bool,
     check: EnvironmentCheck,
 ) -> list[DataProblem]:
     terms = [term for term, verifier in mix.verifiers if judges_outcomes(verifier)]
     if not terms:
         # TRL adds the environment's reward by itself.
-        found = check([row for _, row in numbered], thorough)
+        found = check(_without_numbers(numbered), thorough)
         return _numbered(found, numbered, ENVIRONMENT)
     problems = []
     for term in terms:
-        meant = [(number, row) for number, row in numbered if term.applies(row)]
-        found = check([row for _, row in meant], thorough)
+        meant = _meant_for(term, numbered)
+        found = check(_without_numbers(meant), thorough)
         problems += _numbered(found, meant, term.name)
     return problems
 
 
+def _meant_for(term: RewardTerm, numbered: Sequence[NumberedRow]) -> list[NumberedRow]:
+    """List the rows to which a term applies."""
+    return [(number, row) for number, row in numbered if term.applies(row)]
+
+
+def _without_numbers(numbered: Sequence[NumberedRow]) -> list[Mapping[str, Any]]:
+    return [row for _, row in numbered]
+
+
 def _numbered(
     found: Sequence[DataProblem],
-    meant: Sequence[tuple[int, Mapping[str, Any]]],
+    meant: Sequence[NumberedRow],
     term: str,
 ) -> list[DataProblem]:
     """Name the dataset's rows in problems: who found them has counted the rows that it got."""
@@ -325,7 +336,7 @@ def _numbered(
     return problems
 
 
-def _empty_prompts(numbered: Sequence[tuple[int, Mapping[str, Any]]]) -> list[DataProblem]:
+def _empty_prompts(numbered: Sequence[NumberedRow]) -> list[DataProblem]:
     problems = []
     for number, row in numbered:
         if "prompt" not in row or not _is_empty(row["prompt"]):

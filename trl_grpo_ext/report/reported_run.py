@@ -191,8 +191,12 @@ class _PagePrompts:
 
     def places_in(self, mode: str) -> dict[int, int]:
         """Return places of a mode's prompts, by prompt key."""
-        keys = {record["prompt"] for record in self.records if record["mode"] == mode}
-        return {key: self._places[key] for key in keys}
+        places = {}
+        for record in self.records:
+            if record["mode"] == mode:
+                key = record["prompt"]
+                places[key] = self._places[key]
+        return places
 
     def with_place(self, record: Mapping[str, Any]) -> dict[str, Any]:
         """Replace a record's prompt by its place."""

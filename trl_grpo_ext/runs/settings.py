@@ -121,12 +121,15 @@ def run_settings(
 def _of_generation(args: Any) -> dict[str, Any]:
     """Return generation_kwargs without objects, which have no plain value, and what it sets in place of TRL's own."""
     generation = getattr(args, "generation_kwargs", None) or {}
-    told = {name: _told(value) for name, value in generation.items()}
-    in_force = {name: value for name, value in told.items() if name in SAMPLING}
-    return {
-        "generation_kwargs": {name: value for name, value in told.items() if value != {}},
-        **in_force,
-    }
+    plain = {}
+    in_force = {}
+    for name, value in generation.items():
+        told = _told(value)
+        if told != {}:
+            plain[name] = told
+        if name in SAMPLING:
+            in_force[name] = told
+    return {"generation_kwargs": plain, **in_force}
 
 
 def _identities(plan: RewardPlan) -> dict[str, str | None]:
@@ -192,12 +195,12 @@ def _dropout(model: Any) -> dict[str, float]:
     """Return the dropouts above 0 of a model's config, such as `attention_dropout`, by name."""
     config: Any = getattr(model, "config", None)
     known = config.to_dict() if hasattr(config, "to_dict") else {}
-    named = {
-        name: value
-        for name, value in known.items()
-        if "dropout" in name or name.endswith("_pdrop")
-    }
-    return {name: value for name, value in named.items() if is_number(value) and value > 0}
+    dropouts = {}
+    for name, value in known.items():
+        is_dropout = "dropout" in name or name.endswith("_pdrop")
+        if is_dropout and is_number(value) and value > 0:
+            dropouts[name] = value
+    return dropouts
 
 
 # Rows that are compared: their prompts are hashed in a second.
@@ -457,8 +460,10 @@ def _identity(verifier: Verifier) -> list[Any]:
 
 def _arguments(verifier: Any) -> Mapping[str, Any]:
     if is_dataclass(verifier):
-        arguments = [field.name for field in fields(verifier) if field.init]
-        state = {name: getattr(verifier, name) for name in arguments}
+        state = {}
+        for field in fields(verifier):
+            if field.init:
+                state[field.name] = getattr(verifier, field.name)
     else:
         state = verifier.__getstate__() or {}
     if not isinstance(state, Mapping):

@@ -252,11 +252,10 @@ class _Round:
                 else ([], [])
             )
             now = time.monotonic()
-            for reference in {
-                *ready,
-                *(each for each in references if self._under_way[each][0].until < now),
-            }:
-                self._take(reference)
+            for reference in references:
+                batch, _ = self._under_way[reference]
+                if reference in ready or batch.until < now:
+                    self._take(reference)
         unfinished = {"lost": "closed" if self._closing.is_set() else BUDGET_SPENT}
         return [answer or unfinished for answer in self._answers]
 
@@ -264,15 +263,7 @@ class _Round:
         """Send waiting batches to the nodes with the least work per core, until all cores are busy."""
         nodes = self._cluster.nodes()
         if not nodes:
-            for batch in [
-                *self._waiting,
-                *(batch for batch, _ in self._under_way.values()),
-            ]:
-                self._answer(
-                    batch,
-                    [{"lost": "no node of the Ray cluster is left"}] * len(batch.items),
-                )
-            self._waiting, self._under_way = deque(), {}
+            self._give_up()
         busy = Counter[str]()
         for batch, node in self._under_way.values():
             busy[node.name] += len(batch.items)
@@ -292,6 +283,15 @@ class _Round:
                 batch,
                 node,
             )
+
+    def _give_up(self) -> None:
+        """Answer all waiting and running batches as lost, since no node is left."""
+        lost = {"lost": "no node of the Ray cluster is left"}
+        for batch, _ in self._under_way.values():
+            self._waiting.append(batch)
+        for batch in self._waiting:
+            self._answer(batch, [lost] * len(batch.items))
+        self._waiting, self._under_way = deque(), {}
 
     def _room(self, nodes: Sequence[_Node]) -> int:
         return AHEAD * sum(node.cores for node in nodes)
@@ -353,11 +353,17 @@ def _alive_nodes() -> dict[str, Record]:
     """
     import ray
 
-    alive = [each for each in ray.nodes() if each["Alive"]]
-    if ray.get_runtime_context().get_node_id() not in [each["NodeID"] for each in alive]:
+    alive = set()
+    judging = {}
+    for each in ray.nodes():
+        if not each["Alive"]:
+            continue
+        alive.add(each["NodeID"])
+        if each["Resources"].get("CPU", 0) >= 1:
+            judging[f"{each['NodeManagerHostname']} {each['NodeID'][:8]}"] = each
+    if ray.get_runtime_context().get_node_id() not in alive:
         return {}
-    judging = [each for each in alive if each["Resources"].get("CPU", 0) >= 1]
-    return {f"{each['NodeManagerHostname']} {each['NodeID'][:8]}": each for each in judging}
+    return judging
 
 
 def _start(name: str, about: Record) -> _Node:

@@ -26,7 +26,7 @@ from trl_grpo_ext.answers.read.tree import (
     Relation,
     Remainder,
 )
-from trl_grpo_ext.answers.read.units import CURRENCIES, Unit, is_currency, is_unit, unit
+from trl_grpo_ext.answers.read.units import Unit, is_currency, is_money, is_unit, unit
 
 # Characters at the end of a prompt that are searched for the question.
 MAX_PROMPT = 1_000
@@ -600,7 +600,7 @@ def _differs(asked: Unit, given: Unit, question: str) -> bool:
     if asked.measures == given.measures:
         return True
     common = dict(asked.measures).keys() & dict(given.measures)
-    if common & CURRENCIES:
+    if any(map(is_money, common)):
         return False
     spans = _units_after_per(question)
     if _has(question, "mean|average"):

@@ -26,11 +26,13 @@ from trl_grpo_ext.answers.read.answer import read
 from trl_grpo_ext.answers.read.moments import DATE, TIME
 from trl_grpo_ext.answers.read.signal_words import DENIAL, any_of
 from trl_grpo_ext.answers.read.tree import Node
+from trl_grpo_ext.answers.read.units import currency_names
 
 # The question helps to choose among at most this many values.
 MAX_VALUES = 20
 # Characters at the end of a prompt in which known numbers are looked up.
 MAX_PROMPT = 4_000
+_MONEY = "|".join(f"{name}s?" for name in currency_names())
 # Kinds of values by the words that ask for them. A kind is matched with the value and the words behind it.
 _KINDS = tuple(
     (re.compile(asked, re.IGNORECASE), re.compile(told, re.IGNORECASE))
@@ -49,7 +51,7 @@ _KINDS = tuple(
         (r"\bwhat fraction\b", r"\d+/\d+"),
         (
             r"\bhow much\b",
-            r"\\?[$€£₹¥]\s?\d|(?:Rs|INR|USD|EUR|GBP)\s?\d|\S+\s+(?:dollars?|cents?|euros?|rupees?|paise|pence|yen)\b",
+            rf"\\?[$€£₹¥]\s?\d|\S+\s+(?:{_MONEY})\b",
         ),
         (
             r"\bhow far\b|\bwhat distance\b|\bhow many (?:kilomet|miles|met(?:re|er)s|feet|yards)",
@@ -61,7 +63,7 @@ _KINDS = tuple(
         ),
         # A count is no amount of money: "It takes 10 weeks to save $150".
         (
-            r"\bhow many (?!(?:dollars?|cents?|euros?|pounds?|rupees?|yen|do|does|did|is|are|was|will|can|has|have)\b)",
+            rf"\bhow many (?!(?:{_MONEY}|pounds?|do|does|did|is|are|was|will|can|has|have)\b)",
             r"(?!\\?[$€£₹¥])",
         ),
     )

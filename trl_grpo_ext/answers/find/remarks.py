@@ -118,6 +118,15 @@ _ASIDE = re.compile(
 _RATE = re.compile(
     r"(?<=\w)\s+\([^()\d]*\d[^()]*\b(?:per|each|every|apiece)\b[^()]*\)[\s.!*]*$"
 )
+# Another amount behind the asked things, in a bracket with words: "12 boys (20 girls)"; no word restricts the value.
+_OTHER_AMOUNT = re.compile(
+    r"(?<=\d)(?P<unit>[^\d()\n]{0,40}[A-Za-z]{2}[^\d()\n]{0,40})\s\((?=[^()]*\d)(?=[^()]*[A-Za-z]{3})"
+    rf"(?![^()]*\b(?:{UNSETTLING}|in|for|when|where|with|only|mod|base|times|multiplicity|remainder|left|over|rest"
+    r"|i\.e\.|that is|answer|should|must|inclusive|re-?(?:count|check|comput|calculat)\w*|let me)\b)"
+    r"(?P<other>[^()]*)\)[\s.!*]*$",
+    re.IGNORECASE,
+)
+_WORDS = re.compile(r"[A-Za-z]{2,}")
 # `x + 1 (x ≠ 1)`
 _RESTRICTED = re.compile(
     r"(?<=\w)\s*\((?:for |where |if |with )?[A-Za-z] ?(?:≠|\\neq?|!=) ?[-−]?\d{1,9}\)[\s.!*]*$"
@@ -253,16 +262,20 @@ def without_aside(sentence: str) -> str:
 def without_additions(text: str) -> str:
     """Remove what a text's end adds to its value.
 
-    An addition is a rate or a restriction in a bracket, an approximation, a precision, or a comment in words.
+    An addition is another amount, a rate or a restriction in a bracket, an approximation, a precision, or a comment.
 
     Examples:
-        >>> without_additions("So there are 160 students (20 per class)."), without_additions("20 (per class)")
-        ('So there are 160 students', '20 (per class)')
+        >>> without_additions("So there are 160 students (20 per class)."), without_additions("12 (or 20 girls)")
+        ('So there are 160 students', '12 (or 20 girls)')
         >>> without_additions("x + 1 (x ≠ 1)"), without_additions("5/6, or about 0.83.")
         ('x + 1', '5/6')
         >>> without_additions("Pi is 3.14 to 2 decimal places."), without_additions("It is 12, as required.")
         ('Pi is 3.14', 'It is 12')
     """
+    other = _OTHER_AMOUNT.search(text)
+    # An amount with a unit tells the value again: "120 km (75 miles)".
+    if other and not any(map(is_unit, _WORDS.findall(other["other"]))):
+        text = text[: other.end("unit")]
     for addition in (_RATE, _RESTRICTED, _APPROXIMATED, _TO_PLACES, _ROUNDED):
         text = addition.sub("", text)
     return _without_comment(text)

@@ -69,7 +69,7 @@ from trl_grpo_ext.answers.steps import (
     list_items,
     with_last_rows,
 )
-from trl_grpo_ext.answers.told_twice import told_once
+from trl_grpo_ext.answers.told_twice import told_once, without_share
 
 # Last lines of an unmarked completion that may tell nothing.
 MAX_CLOSINGS = 3
@@ -248,10 +248,10 @@ def said_unmarked(
     if "\\" not in tail:
         tail = tail.replace(" & ", " and ")
     plain = in_digits(_written_out(_STEP_LABEL.sub("", _BOLD.sub("", tail).strip())))
-    plain = without_additions(
-        told_once(stated(_LEAD.sub("", _FENCE.sub(r"\1", plain)).strip()))
-    )
-    count = _count_of_list(listed(plain) or plain, question_of(prompt))
+    question = question_of(prompt)
+    plain = stated(_LEAD.sub("", _FENCE.sub(r"\1", plain)).strip())
+    plain = without_additions(told_once(without_share(plain, question)))
+    count = _count_of_list(listed(plain) or plain, question)
     if count:
         return count, "last_expression", ""
     if _is_whole_answer(plain):

@@ -11,6 +11,7 @@ from trl_grpo_ext.answers.read.answer import read
 from trl_grpo_ext.answers.read.moments import DATE, TIME
 from trl_grpo_ext.answers.read.numerals import POWER
 from trl_grpo_ext.answers.read.spans import RANGE, RATIO, REMAINDER
+from trl_grpo_ext.answers.read.spelling import is_in_money
 from trl_grpo_ext.answers.read.tree import Apply, Number, Quantity, Range
 
 # A sentence with more values than these has no conclusion.
@@ -24,7 +25,7 @@ FORMULA = re.compile(
     r"|(\\[dt]?frac\{[^{}]+\}\{[^{}]+\}|\\sqrt\{[^{}]+\})",
     re.DOTALL,
 )
-_CURRENCY = r"(?:\\?\$|[€£₹¥]|(?-i:Rs|INR|USD|EUR|GBP) )"
+_CURRENCY = r"(?:\\?\$|[€£₹¥])"
 _NUMBER = re.compile(
     rf"{DATE}|{TIME}|{REMAINDER}|{RATIO}|{RANGE}|(?<![\w./])\d+(?:st|nd|rd|th)\b|"
     r"(?<!\d)\d*\s?[¼½¾⅐-⅞]|(?<![\w./^{])\d+ (?:\d+/\d+|out of (?:the )?\d+|and a half\b)"
@@ -35,9 +36,6 @@ _NUMBER = re.compile(
 )
 # A brace that opens a group of LaTeX, not a set: {1, 2}.
 _GROUP = re.compile(r"(?<=[\w}^_\]\\]){")
-_MONEY = re.compile(
-    r"\$(?=\d[\d,]*(?:\.\d+)?(?:[\s.,;:!?)]|\s*[-−+*/×÷=]\s*\$?\d|/[A-Za-z]{2}|$))"
-)
 TYPED = re.compile(f"{DATE}|{TIME}|{REMAINDER}|{RATIO}|{RANGE}", re.IGNORECASE)
 _JOINT = re.compile(r"\s*(?:,|,?\s*\b(?:and|or)\b)\s*")
 # "Of the $50, $13 is left": the whole stands before its part.
@@ -117,14 +115,9 @@ def has_formula(sentence: str) -> bool:
     """Check whether a sentence contains a formula; dollars before amounts are money."""
     if "\\" in sentence.replace(r"\$", ""):
         return True
-    return not _is_money(sentence) and (
+    return not is_in_money(sentence) and (
         sentence.count("$") > 1 or FORMULA.search(sentence) is not None
     )
-
-
-def _is_money(text: str) -> bool:
-    """Check whether each dollar of a text stands before an amount: `4 books at $5 cost $20`."""
-    return text.count("$") == len(_MONEY.findall(text))
 
 
 def last_value(line: str) -> str:
@@ -163,7 +156,7 @@ def _values(line: str) -> list[list[re.Match[str]]]:
     # A number inside a LaTeX group is no value of its own.
     if "{" in line:
         numbers = [number for number in numbers if not _is_in_group(line, number.start())]
-    formulas = [] if "$" in line and _is_money(line) else FORMULA.finditer(line)
+    formulas = [] if "$" in line and is_in_money(line) else FORMULA.finditer(line)
     found = sorted([*formulas, *numbers], key=lambda match: match.end())
     values: list[list[re.Match[str]]] = []
     for one in found:

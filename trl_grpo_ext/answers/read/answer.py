@@ -14,6 +14,7 @@ from trl_grpo_ext.answers.read.spelling import (
     TEXTS,
     spelled,
     strip_delimiters,
+    with_money,
     without_label,
     without_text_commands,
 )
@@ -157,7 +158,7 @@ def _plain(text: str) -> str:
     # Most answers end with a letter or a digit.
     if not text[-1:].isalnum():
         text = _CLOSING.sub("", text)
-    return in_digits(_LONE_DOLLAR.sub(r"\\$\1", text))
+    return in_digits(_LONE_DOLLAR.sub(r"\\$\1", with_money(text)))
 
 
 def _units_side_by_side(fraction: re.Match[str]) -> str:

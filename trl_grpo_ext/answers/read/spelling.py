@@ -12,6 +12,7 @@ from collections.abc import Callable
 from functools import lru_cache
 
 from trl_grpo_ext.answers.read.signal_words import CONDITION, DENIAL, DOUBT, WRONG, any_of
+from trl_grpo_ext.answers.read.units import currency_codes
 
 # Unicode's Default_Ignorable_Code_Point, control characters, and the blank Braille pattern. White space is visible
 # between two letters, so it is kept.
@@ -51,6 +52,16 @@ _LOST_AT = re.compile(
 )
 # The dot of an abbreviation, which ends no sentence: `Rs. 105`, `sq. ft.`
 _DOTTED = re.compile(r"\.(?<=\b(?i:rs|sq|cu|ft|vs)\.) ?(?=\}?\s?[\d$€£₹a-z])")
+# Currencies before an amount: `A$80`, `CHF 80`. Their first characters are rare, for which `re` searches fast.
+_DOLLARS = re.compile(r"(?:US|AU|CA|NZ|HK|SG|NT|MX|A|C|S)(\\?\$)(?=\d)")
+_CODES = {"R$": "BRL", "GH₵": "GHS", **currency_codes()}
+# The signs of `_SYMBOLS` are read before their amounts.
+_LEADING = sorted(set(_CODES) - set(_SYMBOLS), key=len, reverse=True)
+_LEADING_CODE = re.compile(
+    rf"({'|'.join(map(re.escape, _LEADING))}) ?"
+    r"([-−]?\d[\d,]*(?:\.\d+)?(?: (?:thousand|million|billion)\b)?)(?![\w%])"
+)
+_FLUID_OUNCES = re.compile(r"[Ff]l(?:uid)?\.?[ -]?(?:oz\b(?:\.(?!\s+[A-Z]))?|ounces?\b)")
 # The open end of `\left. x^2 \right|_0^1`, whose dot ends no sentence.
 _OPEN_END = re.compile(r"\\left\s?\.(?!\d)")
 _HTML = re.compile(
@@ -196,6 +207,11 @@ _LABEL = re.compile(
     r"(?=\W{0,3}\d[^:=]*[-−+*/×÷\\][^:=]*=)"
 )
 _NO_LABEL = any_of(CONDITION, DENIAL, DOUBT, WRONG, "instead|mistake|except")
+# A dollar before an amount
+_OF_AMOUNT = re.compile(
+    r"\$(?=\d[\d,]*(?:\.\d+)?(?:[\s.,;:!?)]|\s*[-−+*/×÷=]\s*\$?\d|/[A-Za-z]{2}|$))"
+)
+_BEGINS_SIDE = re.compile(r"(=\s?)\$")
 _WRAPPERS = (
     ("$$", "$$"),
     ("$", "$"),
@@ -260,13 +276,42 @@ def _on_one_line(found: re.Match[str]) -> str:
 
 
 def restored(text: str) -> str:
-    r"""Restore backslashes lost where a program read LaTeX as a string: `\f` for a form feed before `rac`.
+    r"""Restore a text before values are found in it.
 
-    The dots of abbreviated units are removed: `Rs. 105` becomes `Rs 105`. So are the ends `\\left.` of brackets.
+    Backslashes return that were lost where a program read LaTeX as a string: `\f` for a form feed before `rac`. Dots of
+    abbreviated units, `Rs. 105`, and of open brackets, `\left.`, are removed. Currencies move behind their amounts.
+
+    Examples:
+        >>> restored("CHF 80"), restored("US$80"), restored("8 fl. oz.")
+        ('80 CHF', '$80', '8 floz')
     """
     if r"\left" in text:
         text = _OPEN_END.sub("", text)
-    return _DOTTED.sub(" ", _LOST_AT.sub(lambda found: _LOST[found[0]], text))
+    text = _DOTTED.sub(" ", _LOST_AT.sub(lambda found: _LOST[found[0]], text))
+    text = _FLUID_OUNCES.sub("floz", text)
+    if "$" in text:
+        text = _DOLLARS.sub(_without_country, text)
+    return _LEADING_CODE.sub(_behind_amount, text)
+
+
+def _without_country(found: re.Match[str]) -> str:
+    """Write dollars of a country as dollars: `A$80` becomes `$80`."""
+    return found[0] if _is_within_word(found) else found[1]
+
+
+def _behind_amount(found: re.Match[str]) -> str:
+    """Write a currency's code behind its amount: `₩80` becomes `80 KRW`."""
+    name, amount = found.groups()
+    if _is_within_word(found):
+        return found[0]
+    return f"{amount} {_CODES[name]}"
+
+
+def _is_within_word(found: re.Match[str]) -> bool:
+    """Check whether a match begins within a word or a formula: the C of `ABC$5$`."""
+    start = found.start()
+    before = found.string[start - 1 : start] if start else ""
+    return before.isalnum() or before in ("_", "$", "\\")
 
 
 def _from_html(tag: re.Match[str]) -> str:
@@ -287,6 +332,8 @@ def _joined(found: re.Match[str]) -> str:
 def _ascii(char: str) -> str:
     if char in _SYMBOLS:
         return _SYMBOLS[char]
+    if char in _CODES:
+        return rf"\text{{ {_CODES[char]} }}"
     how, _, codes = unicodedata.decomposition(char).partition(" ")
     if how in ("<super>", "<sub>"):
         sign = "^" if how == "<super>" else "_"
@@ -321,6 +368,23 @@ def strip_delimiters(text: str) -> str:
         if is_enclosed and end not in (inner := text[len(start) : -len(end)]):
             return inner.strip()
     return text
+
+
+def is_in_money(text: str) -> bool:
+    """Check whether each dollar of a text stands before an amount: `4 books at $5 cost $20`."""
+    return text.count("$") == len(_OF_AMOUNT.findall(text))
+
+
+def with_money(text: str) -> str:
+    r"""Escape a dollar that begins a side of an equation, unless dollars enclose formulas.
+
+    Examples:
+        >>> with_money("6 * $1.25 = $7.50"), with_money("$5 = x$")
+        ('6 * $1.25 = \\$7.50', '$5 = x$')
+    """
+    if "$" not in text or not is_in_money(text):
+        return text
+    return _BEGINS_SIDE.sub(r"\1\\$", text)
 
 
 def without_label(text: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
@@ -22,8 +22,10 @@ _DERIVED: Mapping[str, tuple[tuple[tuple[str, int], ...], Fraction | int]] = {
     "power": ((("length", 2), ("mass", 1), ("time", -3)), 1000),
     "pressure": ((("length", -1), ("mass", 1), ("time", -2)), 1000),
 }  # fmt: skip
-CURRENCIES = frozenset(("money", "euro", "sterling", "yen", "yuan", "rupee"))
-_OF_CURRENCIES = frozenset(((name, 1),) for name in CURRENCIES)
+# The measures of currencies: `money` of dollars, `money:euro`.
+MONEY = "money"
+# Letters of a currency's code or sign.
+MAX_CODE = 3
 _AREAS = ("square", "squared", "sq")
 _VOLUMES = ("cubic", "cubed", "cu")
 
@@ -82,7 +84,46 @@ def unit(word: str) -> Unit:
 
 def is_currency(word: str) -> bool:
     """Check whether a word names a currency."""
-    return is_unit(word) and unit(word).measures in _OF_CURRENCIES
+    if not is_unit(word):
+        return False
+    powers = dict(unit(word).measures)
+    return list(powers.values()) == [1] and all(map(is_money, powers))
+
+
+def is_money(measure: str) -> bool:
+    """Check whether a measure is a currency."""
+    return measure.startswith(MONEY)
+
+
+@cache
+def currency_names() -> tuple[str, ...]:
+    """List the names and codes of currencies and coins, without signs: dollar, cent, EUR."""
+    names = []
+    for measure, _, *spellings in _rows():
+        if is_money(measure):
+            names += [name for name in spellings if name.isalpha()]
+    return tuple(names)
+
+
+@cache
+def currency_codes() -> Mapping[str, str]:
+    """Map each code and sign of a currency to the currency's code, as read behind an amount.
+
+    Examples:
+        >>> [currency_codes()[name] for name in ("CHF", "₩", "Rs")]
+        ['CHF', 'KRW', 'INR']
+    """
+    found = {}
+    for measure, _, *spellings in _rows():
+        if not is_money(measure):
+            continue
+        codes = [each for each in spellings if len(each) == 3 and each.isupper()]
+        for name in spellings:
+            # Words in small letters stand behind their amount only.
+            is_code = len(name) <= MAX_CODE and (not name.isascii() or not name.islower())
+            if codes and is_code:
+                found[name] = name if name.isupper() else codes[0]
+    return found
 
 
 def as_one_currency(whole: Unit, part: Unit) -> tuple[Unit, Unit]:
@@ -92,7 +133,7 @@ def as_one_currency(whole: Unit, part: Unit) -> tuple[Unit, Unit]:
         >>> as_one_currency(unit("pound"), unit("pence")) == (unit("gbp"), unit("pence"))
         True
         >>> [as_one_currency(unit(whole), unit("cent"))[1].measures for whole in ("euro", "yen")]
-        [(('euro', 1),), (('money', 1),)]
+        [(('money:euro', 1),), (('money', 1),)]
     """
     cent, pence, sterling = unit("cent"), unit("pence"), unit("gbp")
     if whole == unit("pound") and part in (cent, pence):
@@ -116,16 +157,7 @@ def raised_by(word: str) -> int:
 def _table(*, long: bool = False) -> Mapping[str, Unit]:
     """Map each spelling to its unit: short spellings, or with `long` the long spellings in lower case."""
     found: dict[str, Unit] = {}
-    lines = (
-        files("trl_grpo_ext.answers.read")
-        .joinpath("units.txt")
-        .read_text(encoding="utf-8")
-        .splitlines()
-    )
-    for line in lines:
-        if line.startswith("#"):
-            continue
-        measure, factor, *spellings = line.split()
+    for measure, factor, *spellings in _rows():
         measures, first = _DERIVED.get(measure, (((measure, 1),), 1))
         scale = Fraction(factor) * first
         for spelling in spellings:
@@ -137,6 +169,14 @@ def _table(*, long: bool = False) -> Mapping[str, Unit]:
                 for form in forms:
                     found.setdefault(form, Unit(measures, scale * times))
     return found
+
+
+def _rows() -> Iterator[list[str]]:
+    """Yield the rows of the table: a measure, a factor and spellings."""
+    table = files("trl_grpo_ext.answers.read").joinpath("units.txt")
+    for line in table.read_text(encoding="utf-8").splitlines():
+        if not line.startswith("#"):
+            yield line.split()
 
 
 def _prefixed(spelling: str) -> list[tuple[str, Fraction]]:

@@ -132,10 +132,22 @@ def with_units(node: Node) -> Node:
     sides: list[Node] = []
     following = result.unit
     for side in reversed(node.sides):
-        if isinstance(side, Quantity) and not symbols(side):
-            following = side.unit
+        if _converted(side, following) is None:
+            following = _only_unit(side) or following
         sides.append(_as_quantity(side, following))
     return Relation(node.signs, tuple(reversed(sides)))
+
+
+def _only_unit(side: Node) -> Unit | None:
+    """Return the unit of a chain's side; None for several units, or one in a power."""
+    if isinstance(side, Quantity) and not symbols(side):
+        return side.unit
+    size = size_of(side)
+    units = {unit(name) for name in symbols(side) if is_unit(name)}
+    if size is None or len(units) != 1:
+        return None
+    only = units.pop()
+    return only if only.measures == size.measures else None
 
 
 def _as_quantity(side: Node, following: Unit) -> Node:
@@ -148,7 +160,7 @@ def _as_quantity(side: Node, following: Unit) -> Node:
     converted = _converted(side, following)
     if converted is not None:
         return Quantity(Number(converted), following)
-    found = _measured(side)
+    found = size_of(side)
     if found is None:
         return side
     if not symbols(side) and not found.measures:
@@ -169,7 +181,7 @@ def _converted(side: Node, following: Unit) -> Fraction | None:
     # The number before the unit is the amount; a conversion needs one more.
     if len(units) != 1 or units == [0] or len(numbers) != len(factors) - 1:
         return None
-    of = _measured(factors[units[0]])
+    of = size_of(factors[units[0]])
     if of is None or of == following or of.measures != following.measures:
         return None
     exact = of.factor / following.factor
@@ -188,34 +200,42 @@ def _factors(node: Node) -> list[Node]:
     return [node]
 
 
-def _measured(node: Node) -> Unit | None:
-    """Compute a value's measures and size; None for anything except sums, products, quotients and powers of units."""
+def size_of(node: Node) -> Unit | None:
+    """Compute the measures and the size of working; None for anything except sums, products, quotients and powers.
+
+    Examples:
+        >>> from trl_grpo_ext.answers.read.answer import read
+        >>> size_of(read("3 * 4 + 2").node).factor, size_of(read("x + 1").node)
+        (Fraction(14, 1), None)
+    """
     match node:
         case Number(value):
             return Unit(factor=value)
         case Symbol(name) if is_unit(name):
             return unit(name)
         case Quantity(amount, of):
-            return _combined("*", [_measured(amount), of])
+            return _combined("*", [size_of(amount), of])
         case Apply("^", (base, Number(exponent))) if (
             exponent.denominator == 1 and abs(exponent) <= _MAX_POWER
         ):
-            found = _measured(base)
+            found = size_of(base)
             return (
                 None
                 if found is None or not found.factor
                 else NONE.times(found, int(exponent))
             )
+        case Apply("%", (amount,)):
+            return _combined("*", [size_of(amount), Unit(factor=Fraction(1, 100))])
         case Apply("deg", (amount,)):
-            return _combined("*", [_measured(amount), unit("deg")])
+            return _combined("*", [size_of(amount), unit("deg")])
         case Apply("*", (Apply("deg", (amount,)), Symbol(letter))) if (
             letter in TEMPERATURES
         ):
-            return _combined("*", [_measured(amount), TEMPERATURES[letter]])
+            return _combined("*", [size_of(amount), TEMPERATURES[letter]])
         case Apply("-", (amount,)):
-            return _combined("*", [_measured(amount), Unit(factor=Fraction(-1))])
+            return _combined("*", [size_of(amount), Unit(factor=Fraction(-1))])
         case Apply(name, arguments) if name in ("+", "*", "/"):
-            return _combined(name, [_measured(argument) for argument in arguments])
+            return _combined(name, [size_of(argument) for argument in arguments])
     return None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from trl_grpo_ext.diagnostics.batches import (
@@ -116,13 +117,11 @@ def unjudged(window: Window) -> CheckResult:
 
 def _is_by_row(window: Window, found: VerdictShare) -> bool:
     """Test whether a term leaves out whole groups only, and not nearly all: the row decides, not the answer."""
-    voids = [
-        batch.voids[cause]
-        for batch in window.batches
-        for cause in batch.voids
-        if cause[0] == found.term
-    ]
-    beside = sum(void.rows for void in voids)
+    beside = 0
+    for batch in window.batches:
+        for (term, _), void in batch.voids.items():
+            if term == found.term:
+                beside += void.rows
     return found.share <= NEARLY_ALL and beside <= BESIDE * found.count
 
 
@@ -176,8 +175,11 @@ def one_prompt(window: Window) -> CheckResult:
 def cut_prompts(window: Window) -> CheckResult:
     """Find prompts that are empty, or begin or end inside a text: by a sign that begins or ends no text."""
     groups = group_count(window.batches)
-    starts = [start for batch in window.batches for start in batch.cut_prompts]
-    ends = [end for batch in window.batches for end in batch.cut_ends]
+    starts: list[str] = []
+    ends: list[str] = []
+    for batch in window.batches:
+        starts += batch.cut_prompts
+        ends += batch.cut_ends
     count = max(len(starts), len(ends))
     if groups < LEAST_GROUPS or count < CUT_PROMPTS * groups or window.is_solved:
         return None
@@ -208,18 +210,22 @@ def unmatched_rows(window: Window) -> CheckResult:
         return None
     [((column, _), _)] = counts.most_common(1)
     values = [value for (name, value), _ in counts.most_common() if name == column]
-    wanted = first_when(window.settings, window.in_force).get(column, ())
+    wanted = list(map(repr, first_when(window.settings, window.in_force).get(column, ())))
     return Finding(
         severity=Severity.critical_if(share >= MOSTLY_UNMATCHED),
         terms=window.in_force,
         sentence=(
             f"No term with weight is for {percent(share)} of the completions: `when` wants `{column}` to be "
-            f"{names([safe_reason(repr(value)) for value in wanted[:MOST_VALUES]], 'or')}, and these rows mostly have "
-            f"{names([safe_reason(value) for value in values[:MOST_VALUES]], 'or')}."
+            f"{_first_of(wanted)}, and these rows mostly have {_first_of(values)}."
         ),
         numbers={"unmatched": share},
         action=f"Let `when` want what `{column}` has, give these rows a term of their own, or drop them.",
     )
+
+
+def _first_of(values: Sequence[str]) -> str:
+    """Format the first values of a column: `a`, `b` or `c`."""
+    return names([safe_reason(value) for value in values[:MOST_VALUES]], "or")
 
 
 def related_gold(window: Window) -> CheckResult:

@@ -150,9 +150,7 @@ def _harder_data(window: Window, fall: Decline) -> str:
 def _unknown_reason(window: Window, fall: Decline) -> str:
     """Say that the rows may be harder, where no evaluation tells a worse policy from harder data."""
     known = [step for step, _ in window.evaluated_steps]
-    if any(step > fall.steps[1] for step in known) and any(
-        step <= fall.steps[1] for step in known
-    ):
+    if known and min(known) <= fall.steps[1] < max(known):
         return ""
     return " No evaluation tells whether the policy is worse or the rows are harder."
 

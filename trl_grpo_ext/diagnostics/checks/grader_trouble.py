@@ -239,12 +239,12 @@ def _timeout_share(batches: Sequence[BatchFigures], term: str) -> float:
 
 def _length(batches: Sequence[BatchFigures], holds: Callable[[Status], bool]) -> Estimate:
     """Mean length in tokens of the completions whose primary verdict has such a status."""
-    return Estimate.together(
-        length
-        for batch in batches
-        for status, length in batch.primary.lengths.items()
-        if holds(status)
-    )
+    lengths = []
+    for batch in batches:
+        for status, length in batch.primary.lengths.items():
+            if holds(status):
+                lengths.append(length)
+    return Estimate.together(lengths)
 
 
 def timeouts_of_the_policy(window: Window) -> CheckResult:
@@ -317,12 +317,12 @@ def unasked_operators(window: Window) -> CheckResult:
     )
     if found is None:
         return None
-    operators = [
-        unasked_operator(why) for why, _ in window.of_term(found.term).causes.most_common()
-    ]
-    told = ", ".join(
-        [f"`{name}`" for name in dict.fromkeys(operators) if name][:MOST_NAMES]
-    )
+    operators: dict[str, None] = {}
+    for why, _ in window.of_term(found.term).causes.most_common():
+        name = unasked_operator(why)
+        if name:
+            operators[f"`{name}`"] = None
+    told = ", ".join(list(operators)[:MOST_NAMES])
     finding = _finding(
         window,
         found,
@@ -407,10 +407,10 @@ def telling_tools(window: Window) -> CheckResult:
     """Find a tool whose results mostly tell an error in words, while the score does not rise."""
     told = added(batch.told_errors for batch in window.kept_batches)
     results = added(batch.tool_results for batch in window.kept_batches)
-    for tool in dict.fromkeys(error.tool for error in told):
-        errors = Counter(
-            {text: count for (name, text), count in told.items() if name == tool}
-        )
+    by_tool: dict[str, Counter[str]] = {}
+    for (tool, text), count in told.items():
+        by_tool.setdefault(tool, Counter())[text] += count
+    for tool, errors in by_tool.items():
         share = errors.total() / max(1, results[tool, True] + results[tool, False])
         if errors.total() < LEAST_RESULTS or share < TELLS or has_risen(window):
             continue

@@ -164,11 +164,9 @@ def unknown_modules(module: Module) -> set[str]:
     """Collect the imported modules that are neither `solution` nor known here."""
     found: set[str] = set()
     for node in nodes_of([*module.setup, *all_statements(module.tests)]):
-        found.update(
-            name
-            for name in imported_modules(node)
-            if name != SOLUTION and not is_known_module(name)
-        )
+        for name in imported_modules(node):
+            if name != SOLUTION and not is_known_module(name):
+                found.add(name)
     return found
 
 

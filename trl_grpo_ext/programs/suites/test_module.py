@@ -308,10 +308,11 @@ def _decorators(node: _Function | ast.ClassDef) -> list[str]:
 
 def _decorator_paths(node: _Function | ast.ClassDef) -> list[str]:
     """List the dotted names of a function's decorators, such as `mock.patch.object`."""
-    called = [
-        each.func if isinstance(each, ast.Call) else each for each in node.decorator_list
-    ]
-    return [ast.unparse(each) for each in called]
+    paths = []
+    for decorator in node.decorator_list:
+        called = decorator.func if isinstance(decorator, ast.Call) else decorator
+        paths.append(ast.unparse(called))
+    return paths
 
 
 def _is_left_out(node: _Function | ast.ClassDef) -> bool:
@@ -395,14 +396,12 @@ def _attributes_of_names(nodes: Sequence[ast.AST]) -> dict[str, frozenset[str]]:
 
 def _check_fixtures(parts: list[Statement], run: list[_Test]) -> None:
     """Refuse, before any run, fixtures that the stand-in for pytest lacks."""
-    makers = [
-        node
-        for node in nodes_of(parts)
-        if isinstance(node, _Function) and _is_fixture(node)
-    ]
+    makers: list[_Function] = []
     fixtures: set[str] = set()
-    for maker in makers:
-        fixtures.update(_fixture_names(maker))
+    for node in nodes_of(parts):
+        if isinstance(node, _Function) and _is_fixture(node):
+            makers.append(node)
+            fixtures.update(_fixture_names(node))
     for maker in makers:
         for name in _arguments(maker):
             _need_fixture(name, fixtures | {"self"})

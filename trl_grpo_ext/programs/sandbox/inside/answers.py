@@ -11,6 +11,7 @@ import sys
 # An import of threading would slow every fork.
 from _thread import RLock
 from collections.abc import Callable
+from functools import partial
 from types import ModuleType
 from typing import Any
 
@@ -25,7 +26,11 @@ from trl_grpo_ext.programs.sandbox.inside.crossing.printing import (
 )
 from trl_grpo_ext.programs.sandbox.inside.crossing.values import Json, Shared
 from trl_grpo_ext.programs.sandbox.inside.objects import Objects
-from trl_grpo_ext.programs.sandbox.inside.operations import OPERATIONS, on_names
+from trl_grpo_ext.programs.sandbox.inside.operations import (
+    OPERATIONS,
+    beside_a_loop,
+    on_names,
+)
 from trl_grpo_ext.programs.sandbox.inside.program import load, new_module
 from trl_grpo_ext.workers.frames import Channel
 
@@ -149,7 +154,10 @@ class Answers:
         first = len(values) - len(names)
         named = dict(zip(names, values[first:], strict=True)) if names else {}
         do = message["do"]
-        return (self._own_operations.get(do) or OPERATIONS[do])(*values[:first], **named)
+        operation = self._own_operations.get(do) or OPERATIONS[do]
+        if message.get("loop"):
+            operation = partial(beside_a_loop, operation)
+        return operation(*values[:first], **named)
 
     def _decoder(self) -> Decoder:
         return Decoder(self._shared, self._objects.read)

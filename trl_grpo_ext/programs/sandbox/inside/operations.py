@@ -171,6 +171,9 @@ def _listen(log: Callable[[str, int, str], None], warn: Callable[[Any], None]) -
     warnings.showwarning = lambda message, *_, **__: warn(message)
 
 
+beside_a_loop = _tasks.beside
+"""Calls a function while the program's event loop counts as running."""
+
 OPERATIONS: dict[str, Callable[..., Any]] = {
     "end": lambda: None,
     "get": getattr,
@@ -193,6 +196,7 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "start": _tasks.start,
     "step": _tasks.step,
     "cancel": _tasks.cancel,
+    "go_on": _tasks.go_on,
     "close": close,
     # Python itself looks special methods up on the class, never on the object.
     "special": lambda target, name, /, *args, **kwargs: getattr(type(target), name)(

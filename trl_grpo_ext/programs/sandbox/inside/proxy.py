@@ -16,6 +16,10 @@ from contextlib import suppress
 from typing import Any, NoReturn
 
 from trl_grpo_ext.programs.sandbox.inside.contained import demote, reserve
+from trl_grpo_ext.programs.sandbox.inside.crossing.awaiting import (
+    Tender,
+    running_loop,
+)
 from trl_grpo_ext.programs.sandbox.inside.crossing.binding import gets_whole
 from trl_grpo_ext.programs.sandbox.inside.crossing.classes import class_order
 from trl_grpo_ext.programs.sandbox.inside.crossing.encoder import Encoder
@@ -40,7 +44,7 @@ from trl_grpo_ext.workers.frames import Channel, FrameError
 MAX_NESTING = 200
 
 _RESULTS: dict[str, type] = {
-    **dict.fromkeys(("eq", "isinstance", "issubclass"), bool),
+    **dict.fromkeys(("eq", "go_on", "isinstance", "issubclass"), bool),
     **dict.fromkeys(("hash", "start", "subclass"), int),
     **dict.fromkeys(("format", "repr", "str"), str),
     **dict.fromkeys(("dir", "names"), list),
@@ -101,6 +105,7 @@ class ProgramProxy:
         self._words: frozenset[str] | None = None
         self._translation = Translation(self, self._is_named)
         self._uses = uses(sources)
+        self._tender = Tender(self.request)
 
     def loaded(self) -> dict[str, str] | None:
         """Wait until the program is loaded.
@@ -245,6 +250,10 @@ class ProgramProxy:
         )
         if named:
             message["names"] = list(named)
+        loop = running_loop()
+        if loop is not None:
+            message["loop"] = True
+            self._tender.tend(loop)
         self.asked += 1
         self._send(message)
         self._open += 1

@@ -146,7 +146,9 @@ class RemoteClass(type):
         return value
 
     def __getattr__(cls, name: str) -> Any:
-        is_hidden = name[:2] == "__" == name[-2:] and name not in FORWARDED
+        is_special = name[:2] == "__" == name[-2:] and name not in FORWARDED
+        # By this name asyncio takes an object for a future of its own loop, not for one to await.
+        is_hidden = is_special or name == "_asyncio_future_blocking"
         # A class that the tests have not named was returned.
         if is_hidden or (name in PREDICATES and not cls._remote_class.trusted):
             raise AttributeError(

@@ -2,11 +2,16 @@
 
 Judge and program each run their own event loop. Each asks the other to continue for a moment, and runs its own tasks in
 between. So objects that are awaited together run together, and a test can stop waiting.
+
+While a test's event loop runs, plain functions of the program find the program's loop running, and the tasks and timers
+that they leave there go on beside the test.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+import sys
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
 from types import CoroutineType
 from typing import Any
 
@@ -14,6 +19,8 @@ from typing import Any
 _SLICE = 0.002
 _QUICK_STEPS = 3
 """Number of first steps that do not wait, so that tasks started together run together."""
+# Seconds between two moments in which the other end's tasks go on.
+_PAUSE = 0.001
 
 
 def awaited(ask: Callable[..., Any], *start: Any) -> Generator[None, None, Any]:
@@ -91,6 +98,38 @@ def close(awaitable: Any) -> None:
         awaitable.close()
 
 
+class Tender:
+    """Has the other end's tasks and timers go on while an event loop of this process runs.
+
+    Args:
+        ask: Sends the request `go_on` to the other end.
+    """
+
+    def __init__(self, ask: Callable[..., Any]) -> None:
+        self._ask = ask
+        self._tended: Any = None
+
+    def tend(self, loop: Any) -> None:
+        """Begin with a loop, unless it is tended already."""
+        if loop is not self._tended:
+            self._tended = loop
+            loop.call_later(_PAUSE, self._go_on, loop)
+
+    def _go_on(self, loop: Any) -> None:
+        if loop is not self._tended:
+            return
+        try:
+            goes_on = self._ask("go_on")
+        except AssertionError:
+            # The program has caught a failed assertion of the tests. The loop would log it, and let the test go on.
+            loop.stop()
+            return
+        if goes_on:
+            loop.call_later(_PAUSE, self._go_on, loop)
+        else:
+            self._tended = None
+
+
 class Tasks:
     """Numbered asyncio tasks, run in this process and awaited by the other end."""
 
@@ -101,14 +140,12 @@ class Tasks:
 
     def start(self, awaitable: Any) -> int:
         """Start a task for an awaitable and return its number."""
-        import asyncio
 
         # `create_task` takes a coroutine, and an awaitable may be any object with `__await__`.
         async def wait() -> Any:
             return await awaitable
 
-        self._loop = self._loop or asyncio.new_event_loop()
-        self._tasks.append(self._loop.create_task(wait()))
+        self._tasks.append(self._own_loop().create_task(wait()))
         self._steps.append(0)
         return len(self._tasks) - 1
 
@@ -134,21 +171,59 @@ class Tasks:
         if not self._loop.is_running():
             self._run(self._tasks[number], _SLICE)
 
-    def _run(self, task: Any, seconds: float) -> None:
-        from asyncio import events
+    def go_on(self) -> bool:
+        """Run all tasks and timers that are ready; return whether any are left."""
+        import asyncio
 
-        # asyncio refuses to run a loop while another loop of the thread is marked as running.
-        outer = events._get_running_loop()
-        events._set_running_loop(None)
+        if self._loop is None or self._loop.is_running():
+            return False
+        self._loop.call_soon(self._loop.stop)
+        with _marked(None):
+            self._loop.run_forever()
+        has_handles = self._loop._ready or self._loop._scheduled
+        return bool(has_handles or asyncio.all_tasks(self._loop))
+
+    def beside(self, function: Callable[..., Any], /, *args: Any, **named: Any) -> Any:
+        """Call a function that finds the loop running, like a function that a coroutine calls."""
+        with _marked(running_loop() or self._own_loop()):
+            return function(*args, **named)
+
+    def _own_loop(self) -> Any:
+        import asyncio
+
+        self._loop = self._loop or asyncio.new_event_loop()
+        return self._loop
+
+    def _run(self, task: Any, seconds: float) -> None:
         timer = self._loop.call_later(seconds, self._loop.stop)
         stop = self._stop
         task.add_done_callback(stop)
         try:
-            self._loop.run_forever()
+            with _marked(None):
+                self._loop.run_forever()
         finally:
             timer.cancel()
             task.remove_done_callback(stop)
-            events._set_running_loop(outer)
 
     def _stop(self, _: Any) -> None:
         self._loop.stop()
+
+
+def running_loop() -> Any:
+    """Return the event loop that runs in this thread; None without one, and without asyncio."""
+    # An import of asyncio would slow every fork.
+    events = sys.modules.get("asyncio.events")
+    return events._get_running_loop() if events is not None else None
+
+
+@contextmanager
+def _marked(loop: Any) -> Iterator[None]:
+    """Mark a loop, or none, as this thread's running loop: asyncio refuses to run a loop beside another."""
+    from asyncio import events
+
+    outer = events._get_running_loop()
+    events._set_running_loop(loop)
+    try:
+        yield
+    finally:
+        events._set_running_loop(outer)

@@ -172,8 +172,10 @@ def _own_operators(kind: type) -> list[str]:
 
 def _is_of_library(kind: type, name: str, value: Any) -> bool:
     """Return whether a class has an attribute from Python: enums of bits copy those of `Flag`."""
-    of_library = [base for base in kind.__mro__ if base.__module__ not in OWN_MODULES]
-    return any(vars(base).get(name) is value for base in of_library)
+    return any(
+        vars(base).get(name) is value and base.__module__ not in OWN_MODULES
+        for base in kind.__mro__
+    )
 
 
 def _mirrored(base: type, names: dict[str, Any]) -> Iterator[type]:
@@ -202,11 +204,13 @@ def _flags(kind: type) -> Iterator[str]:
         yield "function"
     if kind in (GeneratorType, AsyncGeneratorType, CoroutineType):
         yield kind.__name__
-    yield from (
-        base.__name__ for base in kind.__mro__ if base.__module__ == "collections.abc"
-    )
+    for base in kind.__mro__:
+        if base.__module__ == "collections.abc":
+            yield base.__name__
     if getattr(vars(kind).get("__dataclass_params__"), "order", False):
-        yield from (f"{ORDERED_BY}{each.name}" for each in fields(kind) if each.compare)
+        for each in fields(kind):
+            if each.compare:
+                yield f"{ORDERED_BY}{each.name}"
 
 
 def kind_of_function(function: Any) -> int:

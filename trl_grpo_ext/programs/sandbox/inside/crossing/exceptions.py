@@ -48,8 +48,10 @@ _NOT_SHARED = frozenset(
 )
 """Builtins, which cross by another tag, modules whose exceptions control test runners, and what each end has alone."""
 
+_CANCELLED = ("asyncio.exceptions", "CancelledError")
 
-def of_library(module: Json, name: Json) -> type[Exception] | None:
+
+def of_library(module: Json, name: Json) -> type[BaseException] | None:
     """Find an exception class of Python's library or of a package by name.
 
     Nothing is imported, and no code of a package is called. None if this end has not imported the class, if it may not
@@ -60,7 +62,10 @@ def of_library(module: Json, name: Json) -> type[Exception] | None:
         return None
     # A module's own `__getattr__` could import more.
     kind = vars(home).get(checked(name, str))
-    if not isinstance(kind, type) or not issubclass(kind, Exception):
+    if not isinstance(kind, type) or not issubclass(kind, BaseException):
+        return None
+    # Others that are no `Exception` end a process.
+    if not issubclass(kind, Exception) and (module, name) != _CANCELLED:
         return None
     # Only the constructor of a group can give it its members.
     if issubclass(kind, BaseExceptionGroup) and kind not in BUILTIN_NAMES:

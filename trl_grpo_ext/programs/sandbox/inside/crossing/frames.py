@@ -12,6 +12,7 @@ import marshal
 import sys
 from collections.abc import Callable, Iterator
 from datetime import UTC, date, timedelta, timezone
+from itertools import islice
 from math import isfinite
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -28,17 +29,16 @@ from trl_grpo_ext.programs.sandbox.inside.crossing.values import (
 
 _FRAMES = frozenset({"DataFrame", "Series"})
 _INDEXES = frozenset(
-    f"{kind}Index"
-    for kind in (
-        "",
-        "Range",
-        "Multi",
-        "Categorical",
-        "Datetime",
-        "Timedelta",
-        "Period",
-        "Interval",
-    )
+    {
+        "Index",
+        "RangeIndex",
+        "MultiIndex",
+        "CategoricalIndex",
+        "DatetimeIndex",
+        "TimedeltaIndex",
+        "PeriodIndex",
+        "IntervalIndex",
+    }
 )
 _NUMBERS = frozenset("biufcmM")
 _TEXTS = ("str", "string")
@@ -148,8 +148,10 @@ def _described(
     if value.ndim == 1:
         arrays = [to_array(value.array, items)]
         return {"index": index, "name": to_label(value.name), "arrays": arrays}, items
-    columns = [value.iloc[:, place] for place in range(value.shape[1])]
-    arrays = [to_array(each.array, items) for each in columns]
+    arrays = []
+    for place in range(value.shape[1]):
+        column = value.iloc[:, place]
+        arrays.append(to_array(column.array, items))
     return {"index": index, "columns": to_index(value.columns), "arrays": arrays}, items
 
 
@@ -190,8 +192,13 @@ def called_by_label(value: Any, items: list[Any]) -> dict[str, Any]:
     if found is None:
         return {}
     labels = [*value.index, *(value.columns if value.ndim > 1 else ())]
-    parts = [part for each in labels for part in (each if type(each) is tuple else (each,))]
-    return {each: found for each in parts if type(each) is str}
+    texts: dict[str, Any] = {}
+    for label in labels:
+        parts = label if type(label) is tuple else (label,)
+        for part in parts:
+            if type(part) is str:
+                texts[part] = found
+    return texts
 
 
 def written(description: Any) -> Json:
@@ -375,10 +382,14 @@ def _of_numpy(values: Any, items: list[Any]) -> list[Json]:
 
 
 def _texts(array: Any) -> list[str | None]:
-    missing = array.isna().tolist()
-    texts = [None if none else each for each, none in zip(array, missing, strict=True)]
-    if not all(each is None or (type(each) is str and _is_text(each)) for each in texts):
-        raise _NoDescriptionError("str")
+    texts: list[str | None] = []
+    for text, is_missing in zip(array, array.isna().tolist(), strict=True):
+        if is_missing:
+            texts.append(None)
+        elif type(text) is str and _is_text(text):
+            texts.append(text)
+        else:
+            raise _NoDescriptionError("str")
     return texts
 
 
@@ -403,7 +414,7 @@ def _array_of(data: Json, length: int, items: Iterator[Any], depth: int = 0) -> 
 
 def _objects_of(length: int, items: Iterator[Any]) -> Any:
     numpy = importlib.import_module("numpy")
-    held = [each for _, each in zip(range(length), items, strict=False)]
+    held = list(islice(items, length))
     array = numpy.empty(len(held), object)
     for place, each in enumerate(held):
         array[place] = each
