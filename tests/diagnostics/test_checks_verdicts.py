@@ -272,6 +272,28 @@ def test_a_shadow_that_asks_another_question_is_no_second_opinion() -> None:
         )
 
 
+@pytest.mark.parametrize("keyword", [[0] * 32, [1] * 32, [0, 0, 0, 1, 0, 1, 1, 0] * 4])
+def test_a_keyword_beside_a_plain_function_that_is_learned_is_no_second_opinion(
+    keyword: list[int],
+) -> None:
+    def answers(step: int) -> list[float]:
+        right = 1 + step // 4
+        return ([1.0] * right + [0.0] * (8 - right)) * 4
+
+    window = window_of(
+        [
+            batch(
+                {"right": answers(step), "polite": keyword},
+                step=step,
+                weights={"polite": 0},
+            )
+            for step in range(24)
+        ]
+    )
+    assert "reward_hacking" not in codes(window)
+    assert "passes others from the start" in needs(window, "noisy_verifier")
+
+
 @pytest.mark.parametrize("score", [1e300, -1e300])
 def test_scores_of_any_size_do_no_harm(score: float) -> None:
     cards = [

@@ -202,13 +202,16 @@ def names(terms: Sequence[str], last: str = "and") -> str:
 SAME = 0.5
 # Of the primary verdicts. Ours.
 GRADED = 0.5
+# Cohen's kappa of two judges of one thing: moderate agreement (Landis and Koch, 1977).
+AGREES = 0.41
 
 
 def second_opinions(window: Window) -> list[str]:
     """Shadows that judge the same answers as the primary term.
 
     A shadow for another question, such as the format beside an answer, may well disagree: it reads other answers, or
-    none where the primary term reads some. A term that has had weight is none: it was trained on.
+    none where the primary term reads some. Where both read none, as plain functions, their agreement tells. A term that
+    has had weight is none: it was trained on.
     """
     if not window.in_force:
         return []
@@ -228,7 +231,8 @@ def no_second_opinion(window: Window) -> NotChecked:
         )
     primary = window.in_force[0] if window.in_force else ""
     return NotChecked(
-        f"a second opinion: {names(shadows)} reads other answers than `{primary}`, or none"
+        f"a second opinion: {names(shadows)} reads other answers than `{primary}`, or none, or passes others "
+        "from the start"
     )
 
 
@@ -242,9 +246,15 @@ def _looks_elsewhere(window: Window, shadow: str) -> bool:
         primary.status_share(Status.PARTIAL, Status.SCORED) > GRADED
         and not agreement(window.batches, shadow).size
     )
-    return primary.has_answers is not found.has_answers and (
-        primary.has_answers or is_graded
-    )
+    if primary.has_answers is not found.has_answers:
+        return primary.has_answers or is_graded
+    return not primary.has_answers and not _has_agreed(window, shadow)
+
+
+def _has_agreed(window: Window, shadow: str) -> bool:
+    """Check whether a shadow agrees with the primary term beyond chance, over all or before training parts them."""
+    spans = (window.opening, window.batches)
+    return any(agreement(span, shadow).kappa >= AGREES for span in spans)
 
 
 def agreement(batches: Sequence[BatchFigures], shadow: str) -> Agreement:
