@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import sys
 import time
@@ -376,6 +377,26 @@ def test_rows_that_a_function_cannot_judge_and_rows_without_a_prompt_are_named(
     assert "'NoneType' object has no attribute 'endswith' (own_dates.py:6)" in said
     assert "3 of 4 rows of train cannot be judged" in said
     assert "prompt: None" not in said  # a prompt that is missing is no word
+
+
+def test_rows_on_which_a_plain_function_raises_or_gives_nan_are_named_and_its_none_is_no_fault() -> (
+    None
+):
+    def share(completions: list[str], total: list[int], **_: Any) -> list[float | None]:
+        return [None if each < 0 else 1 / each for each in total]
+
+    def unknown(completions: list[str], total: list[int], **_: Any) -> list[float]:
+        return [math.nan if each == 5 else 1.0 for each in total]
+
+    mix = RewardMix(
+        [RewardTerm(name=each.__name__, verifier=each) for each in (share, unknown)]
+    )
+    rows = [{"prompt": "?", "total": total} for total in (1, 2, -3, 4, 0, 5)]
+    found = check_rows(mix, rows, thorough=True).problems
+    assert [(problem.term, problem.row, problem.reason) for problem in found] == [
+        ("share", 4, "raised_ZeroDivisionError"),
+        ("unknown", 5, "score_not_finite"),
+    ]
 
 
 def test_a_date_in_json_stays_the_text_of_its_file_and_one_that_is_no_text_is_the_datas_fault(

@@ -20,7 +20,11 @@ from trl_grpo_ext.outcome import Outcome
 from trl_grpo_ext.programs.suites.program import reference_program
 from trl_grpo_ext.protocol import DataProblem, Verifier, first_value
 from trl_grpo_ext.rewards.environment import NO_REWARD, judges_outcomes
-from trl_grpo_ext.rewards.function import FunctionVerifier, PlainFunction
+from trl_grpo_ext.rewards.function import (
+    DOES_NOT_APPLY,
+    FunctionVerifier,
+    PlainFunction,
+)
 from trl_grpo_ext.sample import Sample, last_message, sample_of_row
 from trl_grpo_ext.support.progress import SECONDS_BETWEEN_LINES, Progress
 from trl_grpo_ext.verdict import Blame, Verdict
@@ -373,7 +377,7 @@ def _is_own(verifier: Verifier) -> bool:
     ):
         return False
     is_shipped = type(verifier).__module__.startswith("trl_grpo_ext.")
-    return isinstance(verifier, FunctionVerifier) or not is_shipped
+    return isinstance(verifier, FunctionVerifier | PlainFunction) or not is_shipped
 
 
 def _refused(
@@ -387,10 +391,12 @@ def _refused(
     not fail again on the row, the advice is to mend the verifier.
     """
     samples = [sample_of_row(row, _marked_gold(row), outcome) for row in rows]
-    verdicts = verifier.judge_samples(samples)
+    verdicts = _judged_apart(verifier, samples)
     flaky = _flaky(verifier, samples, verdicts)
     for number, (row, verdict) in enumerate(zip(rows, verdicts, strict=True)):
-        if verdict.blame not in (Blame.DATA, Blame.GRADER):
+        # A plain function says by None that the row is not its own.
+        is_fault = verdict.blame in (Blame.DATA, Blame.GRADER)
+        if not is_fault or verdict.reason == DOES_NOT_APPLY:
             continue
         advice = MEND_VERIFIER if number in flaky else MEND_ROW
         error = verdict.details.get("error")
@@ -399,6 +405,13 @@ def _refused(
         # The user finds the row by its last message.
         value = last_message(row.get("prompt"))
         yield DataProblem(row=number, reason=verdict.reason, value=value, advice=advice)
+
+
+def _judged_apart(verifier: Verifier, samples: Sequence[Sample]) -> list[Verdict]:
+    """Judge samples so that a failure on one leaves the others alone."""
+    if isinstance(verifier, PlainFunction):
+        return [_tried_verdict(verifier, sample) for sample in samples]
+    return verifier.judge_samples(samples)
 
 
 def _flaky(
@@ -411,7 +424,7 @@ def _flaky(
     ]
     if not failed:
         return set()
-    again = verifier.judge_samples([samples[number] for number in failed])
+    again = _judged_apart(verifier, [samples[number] for number in failed])
     flaky = set()
     for number, second in zip(failed, again, strict=True):
         if second.blame is not Blame.GRADER:
