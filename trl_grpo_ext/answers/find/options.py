@@ -415,7 +415,7 @@ def sized_things(golds: Sequence[str], prompt: str) -> SizedThings:
 
     Examples:
         >>> things = sized_things(("20-pack",), "Which is the better buy, a 12-pack or a 20-pack?")
-        >>> things.named("The 20-pack."), things.restored("Sizeab")
+        >>> things.named("The 20-pack."), things.restored("Sizebc")
         ('The Sizeca.', '12-pack')
         >>> sized_things(("20 minutes",), "How many minutes are left of 20 minutes, or none?").named("20 minutes")
         '20 minutes'
