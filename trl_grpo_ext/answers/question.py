@@ -42,7 +42,12 @@ from trl_grpo_ext.answers.find.last_sentence import MAX_SAID, last_sentence
 from trl_grpo_ext.answers.find.math_answer import Mode, math_answer
 from trl_grpo_ext.answers.find.named_values import in_gold_order, in_order, with_letters
 from trl_grpo_ext.answers.find.names import with_amount_apart
-from trl_grpo_ext.answers.find.options import option_said, with_capital_letters
+from trl_grpo_ext.answers.find.options import (
+    SizedThings,
+    option_said,
+    sized_things,
+    with_capital_letters,
+)
 from trl_grpo_ext.answers.find.phrases import without_count
 from trl_grpo_ext.answers.find.sentences import (
     ASKS_COUNT,
@@ -160,6 +165,38 @@ def ask(
     """Find a completion's answers and pair them with the golds; return a verdict if no answer is found."""
     # "vs." and "Rs." end no sentence.
     completion = restored(completion)
+    things = sized_things(golds, prompt)
+    if things.measure:
+        named = tuple(map(things.named, golds))
+        before = None if prefill is None else things.named(prefill)
+        asked = _asked(
+            things.named(completion), named, things.named(prompt), before, settings
+        )
+        return asked if isinstance(asked, Verdict) else _in_sizes(asked, things)
+    return _asked(completion, golds, prompt, prefill, settings)
+
+
+def _in_sizes(asked: Question, things: SizedThings) -> Question:
+    """Return a question with the names of sized things written as their sizes."""
+    golds = tuple(map(things.restored, asked.golds))
+    answers = tuple(map(things.restored, asked.found.answers))
+    pairs = [
+        pair._replace(gold=things.restored(pair.gold), answer=things.restored(pair.answer))
+        for pair in asked.pairs
+    ]
+    return replace(
+        asked, golds=golds, found=replace(asked.found, answers=answers), pairs=pairs
+    )
+
+
+def _asked(
+    completion: str,
+    golds: tuple[str, ...],
+    prompt: str,
+    prefill: str | None,
+    settings: Settings,
+) -> Question | Verdict:
+    """Find a completion's answers and pair them with the golds, once names are written without digits."""
     golds, completion, prompt = with_capital_letters(golds, completion, prompt)
     completion = in_asked_scale(completion, golds, prompt)
     golds, completion = _in_one_form(golds, completion, prompt)

@@ -130,6 +130,13 @@ _AGE = re.compile(
     r"\bhow old\b|\bwhat\s+(?:is|was|will be)\s+(?:\w+['’]s|his|her|their|the)\s+(?:\w+\s+)?age\b",
     re.IGNORECASE,
 )
+_VERB_OF_ASKED = "(?:is|are|was|were|will)"
+# "So Priya is 14.", "Tom will be 20"
+_OF_SUBJECT = re.compile(
+    r"\W*(?:(?:so|thus|hence|therefore),?\s+)?([^\W\d_]+(?:\s[^\W\d_]+){0,3})\s+(?:is|are|was|were|will\s+be)\s+"
+    r"\$?(\d[\d,]*(?:\.\d+)?)[\s.]*",
+    re.IGNORECASE,
+)
 # Units of ages below a year.
 _SHORT_AGES = re.compile(r"\b(?:month|week|day|hour)s?\b", re.IGNORECASE)
 _PERCENTAGES = re.compile(
@@ -653,8 +660,17 @@ def with_question(
         answer = _with_told_span(_without_asked_span(answer, question), sentence, question)
     if _is_in_other_unit(answer, sentence, question) and answer not in golds:
         return FinalAnswer(problem="no_answer")
-    answer = _part_of_date(answer, golds, asked)
+    answer = _part_of_date(_without_subject(answer, question), golds, asked)
     return replace(found, answers=(_asked_part(answer, golds, sentence, question),))
+
+
+def _without_subject(answer: str, question: str) -> str:
+    """Remove the question's subject before a number: `14` of "Priya is 14" for "How old is Priya?"."""
+    told = _OF_SUBJECT.fullmatch(without_text_commands(answer))
+    if told is None or len(answer) > MAX_PAIR:
+        return answer
+    asked = rf"\b{_VERB_OF_ASKED}\s+{re.escape(told[1])}(?!\w|['’]|\s+and\b)"
+    return told[2] if re.search(asked, question, re.IGNORECASE) else answer
 
 
 def _is_rate(gold: str) -> bool:

@@ -114,10 +114,11 @@ _REPLACING = (
     r"(?:no(?=,|\s+wait)|wait|oops|sorry|actually|"
     r"scratch that|hold on|I meant?|or rather|make that|correction)\b"
 )
-# "$63, no wait, $54", "A. Actually, B", "63... no, 54"
+# "$63, no wait, $54", "A. Actually, B", "63... no, 54", "56 L left. Wait, no, 34 L"
 _REPLACED = re.compile(
-    rf"(?<![\w.$])(?<!not )(?<!n['’]t ){_VALUE}(?:\s(?-i:[a-z]+)){{0,4}}[*_`]{{0,2}}\s?[,;.…—–-]{{1,3}}\s+(?:oh,?\s+)?"
-    rf"(?:{_REPLACING}[,.:…]{{0,3}}\s+){{1,3}}(?:it(?:['’]s|\s+is)\s+)?"
+    rf"(?<![\w.$])(?<!not )(?<!n['’]t ){_VALUE}"
+    rf"(?:(?<=\d)\s[A-Z]\b)?(?:\s(?-i:[a-z]+)){{0,4}}[*_`]{{0,2}}\s?[,;.…—–-]{{1,3}}\s+"
+    rf"(?:oh,?\s+)?(?:{_REPLACING}[,.:…]{{0,3}}\s+){{1,3}}(?:it(?:['’]s|\s+is)\s+)?"
     rf"(?=(?!I\b)[*_`]{{0,2}}{_VALUE}(?:\s(?!(?:is|are|was|were|has|or|and)\b)[a-z]+){{0,3}}[.!*_`]{{0,4}}\s*(?:\n|\Z))",
     re.IGNORECASE,
 )

@@ -132,6 +132,11 @@ _NOT_OTHER = re.compile(
 _DATED = re.compile(rf"(?<!\s),?\s+{WHEN}[\s.!*_]*$", re.IGNORECASE)
 _THAN = re.compile(r"\bthan\s+(?:\S+\s+){0,2}$")
 _REASONED = re.compile(r"(?<!and)(?<!,),?\s+(?:because|since)\s|,\s+as\s")
+# "Ann is taller, wait, no: Ben is."
+_TURNED_BEHIND = re.compile(
+    r"[,;:…—–-]\s*(?:no(?=[,:]|\s+wait)|wait|oops|sorry|actually|hmm+|hold on)\b",
+    re.IGNORECASE,
+)
 # "so it is the faster one": what is concluded of the name before it.
 _PRONOUN_CLAUSE = re.compile(
     r",?\s+(?:so|thus|hence|therefore|which means|meaning)\s+(?:that\s+)?"
@@ -458,6 +463,8 @@ def names(sentence: str, name: str, prompt: str = "") -> bool:
     question = question_of(prompt)
     if _DENIED.search(before) or _REASON.match(before) or GOES_ON.search(behind):
         return False
+    if _is_taken_back(behind, name, prompt):
+        return False
     is_compared = _THAN.search(before) is not None
     if is_opposed(question, sentence[start:]):
         return is_compared and not _SUPERLATIVE.search(question)
@@ -511,6 +518,12 @@ def _has_other_name(text: str, name: str, prompt: str) -> bool:
     known = set(_LABELS.findall(prompt[-MAX_CHARS:]))
     others = known - set(_LABELS.findall(name)) - NO_NAMES
     return not others.isdisjoint(_LABELS.findall(text))
+
+
+def _is_taken_back(behind: str, name: str, prompt: str) -> bool:
+    """Check whether the text behind a name turns to another name: ", wait, no: Ben is"."""
+    turn = _TURNED_BEHIND.search(behind)
+    return turn is not None and _has_other_name(behind[turn.end() :], name, prompt)
 
 
 def _is_alone(earlier: str, before: str, behind: str) -> bool:

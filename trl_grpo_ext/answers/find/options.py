@@ -5,9 +5,10 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
+from trl_grpo_ext.answers.find.asked import question_of
 from trl_grpo_ext.answers.find.conclusions import Span, conclusion
 from trl_grpo_ext.answers.find.final_answer import FinalAnswer
 from trl_grpo_ext.answers.find.last_sentence import ending, said
@@ -23,6 +24,8 @@ from trl_grpo_ext.answers.read.choices import (
     read_choice,
     split_label,
 )
+from trl_grpo_ext.answers.read.spelling import without_text_commands
+from trl_grpo_ext.answers.read.units import is_unit, unit
 
 # Labels of options that a question may list.
 LABELS = "ABCDEFGHIJ"
@@ -61,6 +64,16 @@ _SMALL_LABEL = re.compile(
     r"(?=[).]?(?:\}|</answer>|\*\*|\.?[ \t]*$))",
     re.MULTILINE,
 )
+# 20-pack, 3-year loan, 400 g jar: a thing named by its size.
+_SIZED = re.compile(
+    r"(?:[Tt]he\s+)?(\d[\d,]*(?:\.\d+)?)(?:-([A-Za-z]{2,})|\s?([A-Za-z]+)(?=[\s-][a-z]))(?:[\s-]([a-z]+(?:\s[a-z]+)?))?"
+)
+_NUMBER_ALONE = r"(?<![\w.,$€£-])(\d[\d,]*(?:\.\d+)?)"
+_ASKS_THING = re.compile(r"\b(?:which|what|or)\b", re.IGNORECASE)
+_ASKS_AMOUNT = re.compile(r"\bhow\s+(?:many|much|long|far|old)\b", re.IGNORECASE)
+# `20\\text{-pack}`
+_TEXT_BEHIND = re.compile(r"(?<=\d)\\text\s*\{([^{}\\]{1,40})\}")
+_DIGITS_AS_LETTERS = str.maketrans("0123456789.", "abcdefghijp", ",")
 _SENTENCE = re.compile(r"\n|(?<=[.!?])\s+")
 # A letter that stands for an option, in a sentence. A capital A is an article, unless a word makes it a letter.
 _MENTIONED = re.compile(
@@ -339,6 +352,94 @@ def with_capital_letters(
 
 def _capital(label: re.Match[str]) -> str:
     return label[0].upper()
+
+
+@dataclass(frozen=True, slots=True)
+class SizedThings:
+    """Things that a question contrasts by their sizes, such as a 12-pack and a 20-pack, as names without digits.
+
+    Attributes:
+        measure: The unit or noun behind the number: `pack`, `g`.
+        noun: The noun behind the unit: `jar`; empty for a `20-pack`.
+        content: What the prompt says the things hold: `soda`, if it has a "12-pack of soda".
+        written: The text of each name, as the prompt writes it.
+    """
+
+    measure: str = ""
+    noun: str = ""
+    content: str = ""
+    written: Mapping[str, str] = field(default_factory=dict)
+
+    def named(self, text: str) -> str:
+        """Write each size of such a thing as a name: `Sizeca` for 20-pack."""
+        if not self.measure:
+            return text
+        noun = rf"(?:[\s-]((?:{re.escape(self.noun)}|one)s?)\b)?" if self.noun else "()"
+        content = rf"(\s+of\s+{re.escape(self.content)}\b)?" if self.content else "()"
+        sized = rf"{_NUMBER_ALONE}([-\s]?)([A-Za-z]+)(?![\w'’]){noun}{content}"
+        return re.sub(sized, self._name, _TEXT_BEHIND.sub(r"\1", text))
+
+    def _name(self, found: re.Match[str]) -> str:
+        number, joint, measure, noun, content = found.groups()
+        name = _name_of(number)
+        is_whole = bool(noun or content) or (joint == "-" and measure == self.measure)
+        # Without its noun, a size is a name if the prompt has it: "the 400 g".
+        is_known = is_whole or name in self.written
+        return name if is_known and self._is_measure(measure, is_whole) else found[0]
+
+    def _is_measure(self, word: str, is_whole: bool) -> bool:
+        if word == self.measure:
+            return True
+        # "12 months" is an amount, "12-month" names a pass.
+        is_name = is_whole or not word.endswith("s")
+        are_units = is_name and is_unit(word) and is_unit(self.measure)
+        return are_units and unit(word) == unit(self.measure)
+
+    def restored(self, text: str) -> str:
+        """Write the names in a text as the things that they stand for."""
+        plain = without_text_commands(text).strip(" .") if self.written else ""
+        name = re.sub(r"^(?:an?|the)\s+", "", plain, flags=re.IGNORECASE)
+        if name in self.written:
+            return self.written[name]
+        for name in sorted(self.written, key=len, reverse=True):
+            text = text.replace(name, self.written[name])
+        return text
+
+
+def _name_of(number: str) -> str:
+    return f"Size{number.translate(_DIGITS_AS_LETTERS)}"
+
+
+def sized_things(golds: Sequence[str], prompt: str) -> SizedThings:
+    """Return the sized things of a question if a gold is one of them and the question asks which; else no things.
+
+    Examples:
+        >>> things = sized_things(("20-pack",), "Which is the better buy, a 12-pack or a 20-pack?")
+        >>> things.named("The 20-pack."), things.restored("Sizebc")
+        ('The Sizeca.', '12-pack')
+        >>> sized_things(("20 minutes",), "How many minutes are left of 20 minutes, or none?").named("20 minutes")
+        '20 minutes'
+    """
+    if len(golds) != 1 or not prompt:
+        return SizedThings()
+    gold = _SIZED.fullmatch(golds[0])
+    question = question_of(prompt)
+    if gold is None or not _ASKS_THING.search(question) or _ASKS_AMOUNT.search(question):
+        return SizedThings()
+    number, joined, apart, noun = gold.groups()
+    is_thing = noun is None or not is_unit(noun)
+    if not is_thing or (apart and not is_unit(apart)):
+        return SizedThings()
+    core = re.sub(r"^[Tt]he\s+", "", gold[0])
+    # "3 m below" is an amount with a side, "a 3 m rope" is a thing.
+    article = r"(?:an?|the|one)\s+" if apart else ""
+    if not re.search(rf"(?<!\w){article}{re.escape(core)}(?!\w)", prompt, re.IGNORECASE):
+        return SizedThings()
+    rest = core.removeprefix(number)
+    thing = rf"{_NUMBER_ALONE}{re.escape(rest)}(?!\w)"
+    written = {_name_of(size): f"{size}{rest}" for size in re.findall(thing, prompt)}
+    held = re.search(rf"{thing}\s+of\s+([a-z]+)", prompt)
+    return SizedThings(joined or apart, noun or "", held[2] if held else "", written)
 
 
 def option_said(gold: str, answer: str, prompt: str) -> str:

@@ -225,8 +225,18 @@ class Quantities(Expressions):
             after.kind in ("end", "close", "number")
             or after.text in _BEHIND_UNITS
             or self._is_in_total(following)
+            or self._ends_with_words(following)
         )
         return at_end and self._is_behind_amount()
+
+    def _ends_with_words(self, ahead: int) -> bool:
+        """Check whether only words that change no value follow: `14 L left`."""
+        # Of "6 h square units", the letter is no unit.
+        known = known_words("counted") - {"unit", "units"}
+        behind = self.row[self.at + ahead :]
+        said = [token.text.casefold() for token in behind if token.kind == "word"]
+        others = {token.text for token in behind if token.kind not in ("word", "end")}
+        return bool(said) and known.issuperset(said) and others <= {"."}
 
     def _is_behind_amount(self) -> bool:
         r"""Check whether only a number precedes the next token, such as `\frac{1}{2}` or `2 \times 10^{3}`."""

@@ -9,10 +9,10 @@ from trl_grpo_ext.answers.read.units import is_unit, unit
 
 # Characters at the end of a text that are searched for units.
 _REACH = 2_000
-# 36m, -2.5L, 600m^2, 30m/s, \text{36m}
+# 36m, -2.5L, 600m^2, 30m/s, \text{36m}, 36m left
 _GLUED = re.compile(
     r"(\s*(?:\\text\s*\{\s*)?[-\u2212]?\d[\d.,]*)([A-Za-z])"
-    r"((?:\^?\{?[23]\}?|[²³])?(?:\s*/\s*[A-Za-z]{1,3}(?:\^?\{?[23]\}?|[²³])?)?[\s.}]*)"
+    r"((?:\^?\{?[23]\}?|[²³])?(?:\s*/\s*[A-Za-z]{1,3}(?:\^?\{?[23]\}?|[²³])?)?(?:\s+[a-z]{2,}){0,2}[\s.}]*)"
 )
 # 36π m^2, 10\\pi m: letters behind a constant
 _BEHIND_PI = re.compile(
