@@ -6,6 +6,7 @@ import re
 from collections.abc import Set
 
 from trl_grpo_ext.answers.find.hedges import is_hedged
+from trl_grpo_ext.answers.read.moments import WEEKDAY
 from trl_grpo_ext.answers.read.quantities import known_words
 from trl_grpo_ext.answers.read.signal_words import (
     DENIAL,
@@ -108,7 +109,8 @@ _INSTEAD_OF = re.compile(
 )
 # A bracket or a reason at the end of a sentence.
 _ASIDE = re.compile(
-    r"\s*\((?!\s*(?:or|i\.e\.|that is|answer|not|no|actually|wait|maybe|perhaps|in fact|should|mod|base|inclusive)\b)"
+    rf"\s*\((?!{WEEKDAY}\))"
+    r"(?!\s*(?:or|i\.e\.|that is|answer|not|no|actually|wait|maybe|perhaps|in fact|should|mod|base|inclusive)\b)"
     r"(?![^()]*\b(?:actually|rather|precisely|exactly|correct\w*|wrong|mistake|really|not|maybe|or|wait|in fact|let me"
     r"|re-?(?:count|check|comput|calculat)\w*|sorry|oops|instead|guess\w*|answer|should|could|might|may|probably)\b)"
     r"(?=[^()]*(?:[A-Za-z²³]{2}|\d\s*[-+*/×÷−]\s*\\?[$€£]?\d))[^()]*\)[\s.!*]*$"
