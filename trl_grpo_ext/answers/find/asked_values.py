@@ -23,7 +23,7 @@ from trl_grpo_ext.answers.find.conclusions import (
     conclusion,
 )
 from trl_grpo_ext.answers.read.answer import read
-from trl_grpo_ext.answers.read.moments import DATE, TIME
+from trl_grpo_ext.answers.read.moments import DATE, TIME, on_any_day
 from trl_grpo_ext.answers.read.signal_words import DENIAL, any_of
 from trl_grpo_ext.answers.read.tree import Node
 from trl_grpo_ext.answers.read.units import currency_names
@@ -238,9 +238,8 @@ def _not_given(sentence: str, values: Sequence[Span], prompt: str) -> Sequence[S
         counts_from = _COUNTED_FROM.search(
             sentence[max(0, value.start - REACH) : value.start]
         )
-        if not counts_from or read(sentence[value.start : value.end]).node not in _moments(
-            prompt
-        ):
+        moment = on_any_day(read(sentence[value.start : value.end]).node)
+        if not counts_from or moment not in _moments(prompt):
             kept.append(value)
     return kept or values
 
@@ -281,7 +280,7 @@ def _listed(text: str) -> tuple[str, ...]:
 def _moments(prompt: str) -> frozenset[Node]:
     """Return a prompt's dates and times, cached: each completion of the prompt looks them up."""
     return frozenset(
-        read(found[0]).node for found in _MOMENT.finditer(prompt[-MAX_PROMPT:])
+        on_any_day(read(found[0]).node) for found in _MOMENT.finditer(prompt[-MAX_PROMPT:])
     )
 
 

@@ -96,7 +96,7 @@ _OWN_SUBJECT = (
 _NO_DATE = r"(?:(?<![a-z]\s\d)(?<![a-z]\s\d\d)(?<!\d(?:st|nd|rd|th))|(?!,\s+\d{4}\b))"
 # No clause begins within a list: "The average of 4, 8, and 12 is 8".
 _CLAUSE = re.compile(
-    rf"[;:](?=\s)|{_NO_DATE},\s+(?!(?<=\d,\s)and\s\$?\d\S*\s(?:is|was)\b)"
+    rf"[;:](?=\s)|{_NO_DATE}(?!(?<=day),\s+(?:{DATE})),\s+(?!(?<=\d,\s)and\s\$?\d\S*\s(?:is|was)\b)"
     r"(?=[^\W\d_]|\$?\d\S*\s+(?:[a-z]+\s+)?(?:is|are|was|were|did|do|does|remains?)\b)"
     rf"|\s(?=(?:but|so|because|since|{AS_REASON}|while|if|when|means that|shows that)\s"
     rf"|we (?:must |have to |need to )?round\b|{_OWN_SUBJECT})",

@@ -154,6 +154,20 @@ _WITHDRAWN = re.compile(
     rf"|\W*{_OPENING}{{0,2}}(?:wait|hold on)(?=[,.…!]|$)(?!.*\b(?:right|correct|fine|good|ok)\b)",
     re.IGNORECASE,
 )
+_I_AM = r"I(?:['’]m| am)(?:\s(?!not\b)[a-z]+)?"
+# The speaker doubts in the last clause: "12, though I'm not certain", "12. However, I may have made a mistake."
+_OWN_DOUBT = re.compile(
+    rf"(?:[.!?…;,:*)}}$(>\n—–-]\s*|\s(?=(?:{CONTRAST})\b))[(*_]*(?:(?:{CONTRAST}|that said|still|please)\b,?\s+){{0,2}}"
+    rf"(?:{_I_AM}(?:\snot(?:\s(?:[a-z]+|100\s?%))?\s(?:sure|certain|confident|positive|convinced)"
+    r"|\s(?:unsure|uncertain|guessing))"
+    r"|I\s(?:may|might|could)(?:\s(?:well|also|still))?\s(?:be|have)\s(?:[a-z]+\s){0,3}(?:wrong|mistaken|mistakes?|errors?|mis[a-z]+ed)"
+    r"|I\s(?:still\s)?have\s(?:(?:my|some|a few)\s)?doubts"
+    r"|I\s(?:have\snot|haven['’]t|did\snot|didn['’]t|could\snot|couldn['’]t)\s(?:double[- ]?)?(?:check|verif)[a-z]*"
+    r"(?=\s(?:it|this|that|everything|my)\b|[\s.!*_)]*\Z)"
+    r"|(?<=\s)double[- ]?check\smy|(?<=\s)(?:don['’]t|do\snot)\squote\sme|I\s(?:wouldn['’]t|would\snot)\sbet)\b"
+    r"(?:(?!\b(?:why|how|what|who|when|where)\b)[^.!?;\n\d]){0,60}[\s.!*_)]*\Z",
+    re.IGNORECASE,
+)
 # The start of a sentence that corrects an answer before it: "Actually, she has 7 apples left."
 _TURNS = re.compile(
     r"(?:\A[\s*_`$)\]}.,;:\\]*|(?<=[.!?…])\s+|\n\s*)[*_]*(?:(?:oh|but|well|and),?\s+)?"
@@ -216,12 +230,16 @@ def settled(text: str) -> str:
 
 
 def is_withdrawn(text: str) -> bool:
-    """Check whether a text's last sentence withdraws the answer before it and gives none.
+    """Check whether a text's last sentence withdraws the answer before it and gives none, or its last clause doubts it.
 
     Examples:
+        >>> is_withdrawn("It is 5, though I'm not certain."), is_withdrawn("I'm not certain why, but it is 5.")
+        (True, False)
         >>> [is_withdrawn(said) for said in ("It is 5. Oops, I made a mistake.", "I made a mistake. It is 5.")]
         [True, False]
     """
+    if _OWN_DOUBT.search(text[-REACH:]):
+        return True
     *before, last = _STATEMENT.split(text.rstrip(" \t\r\n.!…"))
     has_value = any(char.isdigit() for char in last) or "\\boxed" in last
     return bool(before) and not has_value and _WITHDRAWN.match(last) is not None

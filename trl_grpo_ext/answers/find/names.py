@@ -38,7 +38,7 @@ from trl_grpo_ext.answers.read.moments import WHEN
 from trl_grpo_ext.answers.read.number_words import in_digits
 from trl_grpo_ext.answers.read.signal_words import CONDITION, DENIAL, DOUBT, any_of
 from trl_grpo_ext.answers.read.spelling import without_text_commands
-from trl_grpo_ext.answers.read.tree import Words
+from trl_grpo_ext.answers.read.tree import Date, Time, Words
 from trl_grpo_ext.answers.read.units import is_unit
 
 # Names in a gold that lists several.
@@ -182,7 +182,7 @@ def with_name(
         ('Tom, 5',)
     """
     for gold in golds:
-        split = _WITH_AMOUNT.fullmatch(gold)
+        split = _name_and_amount(gold)
         name = split[1] if split else gold
         if (
             (found.marks == ("emphasised",) and not split)
@@ -336,6 +336,12 @@ def without_figure(text: str, name: str) -> str:
     return _FIGURE.sub("", text) if is_name else text
 
 
+def _name_and_amount(gold: str) -> re.Match[str] | None:
+    """Split a gold into a name and an amount; a weekday with a date is a moment, no name."""
+    split = _WITH_AMOUNT.fullmatch(gold)
+    return None if split and isinstance(read(gold).node, Date | Time) else split
+
+
 def with_amount_apart(gold: str, prompt: str) -> str:
     """Write a gold of name and amount with a comma, `Tom, 5` for "Tom by 5", if the question asks for a name, too.
 
@@ -345,7 +351,7 @@ def with_amount_apart(gold: str, prompt: str) -> str:
         >>> with_amount_apart("multiply by 5", "What is done to x?"), with_amount_apart("Total: 5", "What is it?")
         ('multiply by 5', 'Total: 5')
     """
-    split = _WITH_AMOUNT.fullmatch(gold)
+    split = _name_and_amount(gold)
     is_name = split and (split[1][:1].isupper() or _NUMBERED.fullmatch(split[1]))
     if not split or not is_name or not _ASKS_NAME.search(question_of(prompt)):
         return gold
@@ -358,7 +364,7 @@ def with_name_and_amount(
     """Take a name with an amount behind it if a gold is both: "Tom, by 5 points" for `Tom, 5`."""
     splits = [
         split
-        for split in filter(None, map(_WITH_AMOUNT.fullmatch, golds))
+        for split in filter(None, map(_name_and_amount, golds))
         if _is_in_words(split[1], prompt)
     ]
     if not splits or found.problem == "hedged":

@@ -47,7 +47,8 @@ _FORMAL = re.compile(
     r"(?:^[ \t>*_#]*|(?<=[.!?;] ))(?:(?:the|my)[ \t]+)?(?:(?:final|correct|best)[ \t]+)?(?:answer|option|choice)"
     rf"{_MARKUP}(?:[:：=]|$){_MARKUP}"
     rf"|\b(?:(?:the|my)[ \t]+)?final[ \t]+answer{_MARKUP}(?:is\b|[:：=]){_ADVERB}{_MARKUP}:?"
-    r"|(?<!#)####(?!#)[ \t]*(?=[^\s#])"
+    # Words with a text below are a heading: "#### Why this works".
+    r"|(?<!#)####(?!#)(?!(?-i: [A-Z][a-z]*(?: [a-z]+){1,8})[?:]?[ \t]*\n\s*\S)[ \t]*(?=[^\s#])"
     rf"|^[ \t>*_#]*(?:{'|'.join(_ANSWER_ELSEWHERE)})[ \t*_]*[:：][ \t*_]*"
     r"|^[ \t>#]*\*\*(?=(?:yes|no|true|false)\b[^\w*\n]?\*\*)",
     re.IGNORECASE | re.MULTILINE,

@@ -6,6 +6,8 @@ import re
 from collections.abc import Set
 
 from trl_grpo_ext.answers.find.hedges import is_hedged
+from trl_grpo_ext.answers.read.moments import WEEKDAY
+from trl_grpo_ext.answers.read.number_words import in_digits
 from trl_grpo_ext.answers.read.quantities import known_words
 from trl_grpo_ext.answers.read.signal_words import (
     DENIAL,
@@ -65,6 +67,23 @@ _EXPLANATION = re.compile(
     r"\n\s*[#*_ ]*(?:explanation|reasoning|justification)[*_]*:[*_]*\s[\s\S]*\Z",
     re.IGNORECASE,
 )
+# A section at a text's end: "### Summary", and what it says.
+_SECTION = re.compile(
+    r"\n\s*#{1,6}[ \t]+(?P<title>[^\n#]{1,60})(?P<said>(?=\s*\S)(?:\n(?!\s*#)[^\n]*)+)\Z"
+)
+MAX_SECTIONS = 3
+_CONCLUDES = any_of(
+    UNSETTLING,
+    THEREFORE,
+    r"answers?|results?|solutions?|conclusions?|final|total|mistakes?|errors?|guess\w*|doubt\w*|should|must|ignore"
+    r"|disregard|scratch|forget|unsure|uncertain|unclear|halve[sd]?|doubled?|half",
+)
+# What a section without an answer does not have.
+_TELLS = re.compile(r"[\d=\\$<>#|]|\?\s*\Z")
+# "the two numbers" are known
+_KNOWN_COUNT = re.compile(
+    r"\b(?:the|these|those|all|our|its|their)\s+\d+(?= [a-z])", re.IGNORECASE
+)
 _BRACKETED = re.compile(
     r"\((?!\s*(?:or|i\.e\.|that is|answer)\b)(?=[^()\\]*[a-z]{3})[^$]*\)[\s.!*]*",
     re.IGNORECASE,
@@ -108,7 +127,8 @@ _INSTEAD_OF = re.compile(
 )
 # A bracket or a reason at the end of a sentence.
 _ASIDE = re.compile(
-    r"\s*\((?!\s*(?:or|i\.e\.|that is|answer|not|no|actually|wait|maybe|perhaps|in fact|should|mod|base|inclusive)\b)"
+    rf"\s*\((?!{WEEKDAY}\))"
+    r"(?!\s*(?:or|i\.e\.|that is|answer|not|no|actually|wait|maybe|perhaps|in fact|should|mod|base|inclusive)\b)"
     r"(?![^()]*\b(?:actually|rather|precisely|exactly|correct\w*|wrong|mistake|really|not|maybe|or|wait|in fact|let me"
     r"|re-?(?:count|check|comput|calculat)\w*|sorry|oops|instead|guess\w*|answer|should|could|might|may|probably)\b)"
     r"(?=[^()]*(?:[A-Za-z²³]{2}|\d\s*[-+*/×÷−]\s*\\?[$€£]?\d))[^()]*\)[\s.!*]*$"
@@ -313,6 +333,31 @@ def _without_explanation(text: str) -> str:
         return text
     before = text[: explanation.start()]
     return before if _is_reason(explanation[0], before) else text
+
+
+def without_sections(text: str) -> str:
+    """Remove the sections at a text's end whose words below a heading neither tell nor change an answer.
+
+    Examples:
+        >>> [without_sections("12 fit.\\n### Note\\n" + said) for said in ("We added the two lengths.", "Or is it 5?")]
+        ['12 fit.', '12 fit.\\n### Note\\nOr is it 5?']
+    """
+    kept = text
+    for _ in range(MAX_SECTIONS):
+        section = _SECTION.search(text, max(0, text.rfind("\n#") - 1))
+        if section is None or _concludes(section["title"].strip("?"), section["said"]):
+            break
+        text = text[: section.start()].rstrip()
+        if any(map(str.isdigit, text.rpartition("\n")[2])):
+            kept = text
+    return kept
+
+
+def _concludes(title: str, said: str) -> bool:
+    """Check whether a section may tell an answer, or change the answer before it."""
+    told = in_digits(_NUMBERING.sub("", said.strip("\n")))
+    texts = (title, _KNOWN_COUNT.sub("", told))
+    return any(sign.search(text) for sign in (_TELLS, _CONCLUDES) for text in texts)
 
 
 def without_check(text: str) -> str:

@@ -23,6 +23,7 @@ from trl_grpo_ext.answers.find.remarks import (
     without_bound,
     without_check,
     without_remarks,
+    without_sections,
 )
 from trl_grpo_ext.answers.find.values import (
     FORMULA,
@@ -242,7 +243,7 @@ def said_unmarked(
     Returns:
         The answer, its mark (`whole_text` or `last_expression`), and the reason code if there is no firm answer.
     """
-    answer = with_last_rows(answer[-MAX_CHARS:])
+    answer = without_sections(with_last_rows(answer[-MAX_CHARS:]))
     tail = _without_known(without_remarks(answer[-MAX_TAIL_CHARS:].strip()), prompt)
     # In LaTeX, `&` separates columns.
     if "\\" not in tail:

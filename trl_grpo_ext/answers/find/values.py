@@ -37,7 +37,8 @@ _NUMBER = re.compile(
 # A brace that opens a group of LaTeX, not a set: {1, 2}.
 _GROUP = re.compile(r"(?<=[\w}^_\]\\]){")
 TYPED = re.compile(f"{DATE}|{TIME}|{REMAINDER}|{RATIO}|{RANGE}", re.IGNORECASE)
-_JOINT = re.compile(r"\s*(?:,|,?\s*\b(?:and|or)\b)\s*")
+# "3 pm, or at 4 pm"
+_JOINT = re.compile(r"\s*(?:,|,?\s*\b(?:and|or(?:\s+(?:at|on))?)\b)\s*")
 # "Of the $50, $13 is left": the whole stands before its part.
 OF_WHOLE = re.compile(
     r"\W*(?:so,?\s+)?(?:out\s+)?of\s+(?:(?:all|the|his|her|their|its|these|those)\s+){0,3}",

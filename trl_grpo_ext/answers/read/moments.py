@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from calendar import day_name, month_abbr, month_name
+from calendar import month_abbr, month_name
+from dataclasses import replace
 
 from trl_grpo_ext.answers.read.tree import Apply, Date, Node, Number, Time
 
@@ -20,14 +21,26 @@ _HALF = r"(?:[ap]\.?\s?m\b\.?|(?:o['’]clock )?in the (?:morning|afternoon|even
 _MONTH = rf"(?:{'|'.join(sorted(_MONTHS, key=len, reverse=True))})\b\.?"
 _DAY = r"(?:3[01]|[12]\d|0?[1-9])(?:st|nd|rd|th)?(?![\d:.])"
 _YEAR = r"\d{4}(?!\d)"
-# Patterns with which `find` searches sentences.
-TIME = (
-    rf"(?<![\d:])(?:[01]?\d|2[0-3]):[0-5]\d(?::[0-5]\d)?(?![\d:])(?:\s?{_HALF})?"
-    rf"|(?<![\d.:])(?:1[0-2]|[1-9])\s?{_HALF}"
+WEEKDAY = r"(?:mon|tue(?:s(?:day)?)?|wed|thu(?:rs?)?|fri|sat|sun|wednesday|thursday|saturday|(?:mon|fri|sun)day)\b\.?"
+# Several days, "Friday or Saturday", are read as a single one, which equals no other.
+_WEEKDAYS = rf"{WEEKDAY}(?:(?:,?\s+(?:or|and)\s+|\s?/\s?){WEEKDAY}){{0,6}}"
+# Between a weekday and a moment, "Thursday at 3 pm", and the other way, "3 pm on Thursday", "13 January (Monday)".
+_BEFORE = r"(?:\s+(?:morning|afternoon|evening|night))?,?\s+(?:(?:at|on|the)\s+){0,2}"
+_BEHIND = r"(?:,?\s+(?:which\s+(?:is|was)\s+)?(?:on\s+)?(?:an?\s+)?|\s?\()"
+# The weekday behind belongs to the next moment: "3 pm, Thursday at 5 pm".
+_NEXT = rf"(?!{_BEFORE}(?:\d|{_MONTH}))"
+_CLOCK = (
+    rf"(?:(?<![\d:])(?:[01]?\d|2[0-3]):[0-5]\d(?::[0-5]\d)?(?![\d:])(?:\s?{_HALF})?"
+    rf"|(?<![\d.:])(?:1[0-2]|[1-9])\s?{_HALF})"
 )
-DATE = (
-    rf"\b{_MONTH}\s+(?:the\s+)?{_DAY}(?:,?\s+{_YEAR})?|(?<!\d){_DAY}\s+(?:of\s+)?{_MONTH}(?:,?\s+{_YEAR})?"
-    r"|(?<!\d)\d{4}-\d{2}-\d{2}(?!\d)|(?<![\d/])\d{1,2}/\d{1,2}/\d{4}(?![\d/])"
+_CALENDAR = (
+    rf"(?:\b{_MONTH}\s+(?:the\s+)?{_DAY}(?:,?\s+{_YEAR})?|(?<!\d){_DAY}\s+(?:of\s+)?{_MONTH}(?:,?\s+{_YEAR})?"
+    r"|(?<!\d)\d{4}-\d{2}-\d{2}(?!\d)|(?<![\d/])\d{1,2}/\d{1,2}/\d{4}(?![\d/]))"
+)
+# Patterns with which `find` searches sentences.
+TIME, DATE = (
+    rf"\b{_WEEKDAYS}{_BEFORE}{moment}|{moment}(?:{_BEHIND}{_WEEKDAYS}{_NEXT}\)?)?"
+    for moment in (_CLOCK, _CALENDAR)
 )
 # A year, a decade, a century, a month or a date, and a phrase of time: "around 1600", "in the early 16th century", also
 # with the occasion at a sentence's end: "on July 20, 1969, during the mission".
@@ -40,12 +53,17 @@ WHEN = (
     r"(?:(?:the|early|late|mid|middle|beginning|start|end|turn|of|year|years|spring|summer|autumn|fall|winter)[\s-]+){0,5}"
     rf"{_POINT}(?:\s*(?:and|to|until|till|[-–])\s*{_POINT})?(?:,\s+(?:during|in|at|as)\s[^,;:()?]{{1,60}}$)?"
 )
+_DAYS = re.compile(WEEKDAY, re.IGNORECASE)
+_WITH_WEEKDAY = re.compile(
+    rf"(?:on )?({_WEEKDAYS}){_BEFORE}(?P<moment>.+)|(?P<moment_>.+?){_BEHIND}({_WEEKDAYS})\)?",
+    re.IGNORECASE,
+)
 _TIME = re.compile(
     rf"(?:at )?(?P<hour>[01]?\d|2[0-3])(?::(?P<minute>[0-5]\d)(?::(?P<second>[0-5]\d))?)?\s*(?P<half>{_HALF})?",
     re.IGNORECASE,
 )
 _DATE = re.compile(
-    rf"(?:(?:{'|'.join(day_name)}),?\s+)?(?:on )?(?:"
+    rf"(?:on )?(?:"
     rf"(?P<month>{_MONTH})\s+(?:the\s+)?(?P<day>{_DAY})(?:,?\s+(?P<year>{_YEAR}))?"
     rf"|(?P<day_>{_DAY})\s+(?:of\s+)?(?P<month_>{_MONTH})(?:,?\s+(?P<year_>{_YEAR}))?)",
     re.IGNORECASE,
@@ -81,10 +99,15 @@ _ISO = re.compile(r"(\d{4})-(0\d|1[0-2])-([0-2]\d|3[01])")
 def read_time(text: str) -> Time | None:
     """Read a whole text as a time of day; None for other texts and for ambiguous ratios such as `2:30`.
 
+    A weekday beside it shows that the text is a time.
+
     Examples:
+        >>> read_time("Thursday at 3 pm") == read_time("3 pm on Thurs"), read_time("Sunday, 2:30").weekday
+        (True, 'sun')
         >>> read_time("2:30 p.m."), read_time("3 pm").hour, read_time("9:05").is_open, read_time("2:30")
-        (Time(hour=14, minute=30, second=0, is_open=False), 15, True, None)
+        (Time(hour=14, minute=30, second=0, is_open=False, weekday=''), 15, True, None)
     """
+    weekday, text = _split_weekday(text)
     found = _TIME.fullmatch(text)
     if found is None or (found["minute"] is None and found["half"] is None):
         return None
@@ -93,7 +116,8 @@ def read_time(text: str) -> Time | None:
     if half and not 0 < hour <= _NOON:
         return None
     is_padded = found["hour"].startswith("0")
-    if not (half or found["second"] or is_padded or found["minute"].startswith("0")):
+    is_sure = half or weekday or found["second"] or is_padded
+    if not (is_sure or found["minute"].startswith("0")):
         return None
     half = half.replace("o'clock", "").replace("o’clock", "").strip()
     if half:
@@ -104,7 +128,21 @@ def read_time(text: str) -> Time | None:
     is_open = not half and not is_padded and 0 < hour <= _NOON
     minute = int(found["minute"] or 0)
     second = int(found["second"] or 0)
-    return Time(hour, minute, second, is_open)
+    return Time(hour, minute, second, is_open, weekday)
+
+
+def _split_weekday(text: str) -> tuple[str, str]:
+    """Return the weekday that a text tells beside a moment, as three letters, and the text without it."""
+    found = _WITH_WEEKDAY.fullmatch(text)
+    if found is None:
+        return "", text
+    days = _DAYS.findall(found[1] or found[4])
+    return "/".join(day[:3].casefold() for day in days), found["moment"] or found["moment_"]
+
+
+def on_any_day(moment: Node) -> Node:
+    """Return a date or a time without its weekday; other values unchanged."""
+    return replace(moment, weekday="") if isinstance(moment, Date | Time) else moment
 
 
 def as_time(node: Node) -> Time | None:
@@ -120,7 +158,12 @@ def as_time(node: Node) -> Time | None:
 
 
 def same_time(one: Time, other: Time) -> bool:
-    """Check whether two times are equal; if either lacks am or pm, compare them modulo twelve hours."""
+    """Check whether a time is the gold's; if either lacks am or pm, compare them modulo twelve hours.
+
+    A weekday of the gold is a part of it; other weekdays change nothing.
+    """
+    if one.weekday and one.weekday != other.weekday:
+        return False
     if (one.minute, one.second) != (other.minute, other.second):
         return False
     if one.is_open or other.is_open:
@@ -137,6 +180,12 @@ def read_date(text: str) -> Date | None:
         >>> read_date("4 July 1990") == read_date("July 4th, 1990") == read_date("1990-07-04"), read_date("May 3").year
         (True, None)
     """
+    weekday, text = _split_weekday(text)
+    date = _read_date(text)
+    return replace(date, weekday=weekday) if date and weekday else date
+
+
+def _read_date(text: str) -> Date | None:
     iso = _ISO.fullmatch(text)
     if iso:
         return Date(int(iso[2]), int(iso[3]), int(iso[1]))
@@ -166,7 +215,12 @@ def _of_slashed(first: int, second: int, year: int) -> Date | None:
 
 
 def same_date(gold: Date, answer: Date) -> bool:
-    """Check whether two dates are equal; an answer may add a year that the gold leaves out."""
+    """Check whether two dates are equal, also in their weekdays if both tell one.
+
+    An answer may add a year that the gold leaves out.
+    """
+    if gold.weekday and answer.weekday and gold.weekday != answer.weekday:
+        return False
     year = gold.year or answer.year
     if gold.is_open != answer.is_open:
         return False

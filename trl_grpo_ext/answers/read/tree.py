@@ -116,12 +116,14 @@ class Time:
         minute: 0 to 59.
         second: 0 to 59.
         is_open: True if am or pm is unknown: for `2:30`, not for `14:30`.
+        weekday: Its first three letters, `mon`; empty if the text names no weekday.
     """
 
     hour: int
     minute: int
     second: int = 0
     is_open: bool = False
+    weekday: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,12 +135,14 @@ class Date:
         day: 1 to 31.
         year: None if the text names no year.
         is_open: True if day and month may be swapped: for `03/04/2020`.
+        weekday: Its first three letters, `mon`; empty if the text names no weekday.
     """
 
     month: int
     day: int
     year: int | None = None
     is_open: bool = False
+    weekday: str = ""
 
 
 @dataclass(frozen=True, slots=True)
