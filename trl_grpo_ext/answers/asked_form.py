@@ -432,7 +432,7 @@ def _has_broken_terms(answer: str, gold: str) -> bool:
 
 
 def _terms_of(text: str) -> list[str]:
-    """Return the terms of a fraction or ratio that a text is or concludes with; empty for other texts.
+    """Return the terms of the fraction or ratio at a text's end, `2.5` and `4` of `2.5:4`; empty for other texts.
 
     An equation concludes with its last side: `24:36 = 4:6`.
     """

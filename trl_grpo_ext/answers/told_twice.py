@@ -187,7 +187,7 @@ def _last_form(either: re.Match[str]) -> str:
 
 
 def _is_worked_out(working: str, result: Size | None) -> bool:
-    """Check whether a calculation has a result, in any unit: `65% of $80` has $52."""
+    """Check whether a calculation equals a result, in any unit: `65% of $80` equals $52."""
     node = read(_SHARE_OF.sub(r"\1 * ", working)).node
     size = size_of(node) if isinstance(node, Apply) else None
     return size is not None and result is not None and size.factor == result.value

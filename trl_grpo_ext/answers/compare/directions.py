@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 
 from trl_grpo_ext.answers.read.answer import read
+from trl_grpo_ext.answers.read.signal_words import has_words
 from trl_grpo_ext.answers.read.spelling import without_text_commands
 from trl_grpo_ext.answers.read.tree import Apply, Date, Number, Quantity, Time
 
@@ -144,11 +145,11 @@ def _is_opposite(answer: str, golds: Sequence[str], sentence: str, question: str
     for pair in pairs:
         for one, other in (pair, pair[::-1]):
             if (
-                _has(asked, one)
-                and not _has(asked, other)
+                has_words(asked, one)
+                and not has_words(asked, other)
                 and (
-                    _has(answer, other)
-                    or _has(sentence, f"(?:{other}){behind}")
+                    has_words(answer, other)
+                    or has_words(sentence, f"(?:{other}){behind}")
                     or re.search(rf"{amount_told}\s+(?:{other})\b", sentence, re.IGNORECASE)
                 )
             ):
@@ -175,12 +176,8 @@ def _asked_direction(golds: Sequence[str], sentence: str, question: str) -> str:
             return "increase"
         # "What is the profit or loss?"
         for gain, loss in NOUNS:
-            if _has(question, WORDS[gain]) and _has(question, WORDS[loss]):
+            if has_words(question, WORDS[gain]) and has_words(question, WORDS[loss]):
                 return gain
     if question:
         return question
     return " ".join(re.findall(r"\bnot an?\s+(\w+)", sentence))
-
-
-def _has(text: str, words: str) -> bool:
-    return re.search(rf"\b(?:{words})(?!\w)", text, re.IGNORECASE) is not None

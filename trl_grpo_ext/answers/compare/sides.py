@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from trl_grpo_ext.answers.compare.directions import NOUNS, WORDS
 from trl_grpo_ext.answers.read.answer import read
-from trl_grpo_ext.answers.read.signal_words import OPPOSITES
+from trl_grpo_ext.answers.read.signal_words import OPPOSITES, has_words
 from trl_grpo_ext.answers.read.spelling import without_text_commands
 from trl_grpo_ext.answers.read.tree import OF_OWN_TYPE
 
@@ -54,7 +54,7 @@ _CONTENT = re.compile(r"[^\W\d_]{3,}|\b[A-Z]\b")
 
 
 class Sided(NamedTuple):
-    """An amount with its side: the index of the pair, and whether the side is the pair's second."""
+    """An amount with the index of its pair of sides, and a flag for the second side."""
 
     amount: str
     pair: int
@@ -161,11 +161,11 @@ def _offers_both(sentence: str, own: str, other: str) -> bool:
     )
     if joined is None:
         return False
-    return _has(own, joined[0]) and _has(other, joined[0])
+    return has_words(joined[0], own) and has_words(joined[0], other)
 
 
 def _told_side(amount: str, own: str, other: str, sentence: str) -> bool | None:
-    """Check whether a sentence tells an amount of the own side; None if it tells no side, or both."""
+    """Check whether a sentence puts an amount on the gold's own side; None without a side, or with both sides."""
     told = re.escape(amount)
     gap = r"(?:\s(?!or\b|and\b|but\b|not\b|than\b)[\w'’°%/]+){0,3}"
     for place in (
@@ -184,8 +184,8 @@ def _told_side(amount: str, own: str, other: str, sentence: str) -> bool | None:
 
 def _is_side_of(question: str, own: str, other: str, gold: Sided) -> bool:
     """Check whether a question tells the side of an amount without a side."""
-    is_other = _has(other, question)
-    if _has(own, question) and not is_other:
+    is_other = has_words(question, other)
+    if has_words(question, own) and not is_other:
         return True
     # "5 degrees" are above zero.
     is_below = gold.is_second and (gold.is_placed or _ASKS_SIGNED.search(question))
@@ -211,7 +211,3 @@ def _is_turned(sentence: str, question: str) -> bool:
 
 def _plain(text: str) -> str:
     return " ".join(without_text_commands(text).strip(" .*").split())
-
-
-def _has(words: str, text: str) -> bool:
-    return re.search(rf"\b(?:{words})\b", text, re.IGNORECASE) is not None

@@ -13,7 +13,7 @@ from trl_grpo_ext.answers.compare.directions import with_asked_direction
 from trl_grpo_ext.answers.find.final_answer import FinalAnswer, after_thinking
 from trl_grpo_ext.answers.read.answer import read
 from trl_grpo_ext.answers.read.number_words import SCALES, in_digits
-from trl_grpo_ext.answers.read.signal_words import OPPOSITES
+from trl_grpo_ext.answers.read.signal_words import OPPOSITES, has_words
 from trl_grpo_ext.answers.read.spelling import without_text_commands
 from trl_grpo_ext.answers.read.tree import (
     Apply,
@@ -223,8 +223,8 @@ def is_opposed(question: str, clause: str) -> bool:
     for pair in OPPOSITES:
         for one, other in (pair, pair[::-1]):
             # Most questions lack the word, so the clause is searched last.
-            is_asked = _has(question, one) and not _has(question, other)
-            if is_asked and _has(clause, other) and not _has(clause, one):
+            is_asked = has_words(question, one) and not has_words(question, other)
+            if is_asked and has_words(clause, other) and not has_words(clause, one):
                 return True
     ranks = {rank.casefold() for rank in _RANK.findall(question)}
     told = {rank.casefold() for rank in _RANK.findall(clause)}
@@ -235,7 +235,11 @@ def is_agreed(question: str, clause: str) -> bool:
     """Check whether a clause has a question's comparison, in whatever words: `costs less` for `cheaper`."""
     for pair in OPPOSITES:
         for one, other in (pair, pair[::-1]):
-            if _has(question, one) and _has(clause, one) and not _has(clause, other):
+            if (
+                has_words(question, one)
+                and has_words(clause, one)
+                and not has_words(clause, other)
+            ):
                 return True
     return False
 
@@ -566,7 +570,7 @@ def _currency_of(coin: Unit, prompt: str, *, is_whole: bool) -> str:
     """Return the currency of a prompt that has no amounts in its coin; else an empty text."""
     for name, currency, sign, word in _COINS:
         # No whole number of coins is a part of the currency's unit.
-        is_told = sign in prompt or (not is_whole and _has(prompt, rf"{word}s?"))
+        is_told = sign in prompt or (not is_whole and has_words(prompt, rf"{word}s?"))
         if coin == unit(name) and is_told and not _PRICES_IN[name].search(prompt):
             return currency
     return ""
@@ -610,11 +614,13 @@ def _differs(asked: Unit, given: Unit, question: str) -> bool:
     if any(map(is_money, common)):
         return False
     spans = _units_after_per(question)
-    if _has(question, "mean|average"):
+    if has_words(question, "mean|average"):
         spans.update(map(unit, _SPANS))
     rates = [asked.times(span, -1) for span in spans]
     powers = [
-        asked.times(asked, power) for word, power in _POWERS.items() if _has(question, word)
+        asked.times(asked, power)
+        for word, power in _POWERS.items()
+        if has_words(question, word)
     ]
     return given not in (*rates, *powers)
 
@@ -732,10 +738,6 @@ def _is_in_other_unit(answer: str, sentence: str, question: str) -> bool:
 
 def _units_after_per(text: str) -> set[Unit]:
     return {unit(word) for word in _PER.findall(text) if is_unit(word)}
-
-
-def _has(text: str, words: str) -> bool:
-    return re.search(rf"\b(?:{words})(?!\w)", text, re.IGNORECASE) is not None
 
 
 def _asked_part(answer: str, golds: Sequence[str], sentence: str, question: str) -> str:

@@ -337,7 +337,7 @@ def without_figure(text: str, name: str) -> str:
 
 
 def _name_and_amount(gold: str) -> re.Match[str] | None:
-    """Split a gold into a name and an amount; a weekday with a date is a moment, no name."""
+    """Split a gold into name and amount; None for a weekday with a date, which is a moment."""
     split = _WITH_AMOUNT.fullmatch(gold)
     return None if split and isinstance(read(gold).node, Date | Time) else split
 

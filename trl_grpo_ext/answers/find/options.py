@@ -356,7 +356,7 @@ def _capital(label: re.Match[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class SizedThings:
-    """Things that a question contrasts by their sizes, such as a 12-pack and a 20-pack, as names without digits.
+    """Sized things of a question, such as a 12-pack and a 20-pack, and their names without digits.
 
     Attributes:
         measure: The unit or noun behind the number: `pack`, `g`.
@@ -396,7 +396,7 @@ class SizedThings:
         return are_units and unit(word) == unit(self.measure)
 
     def restored(self, text: str) -> str:
-        """Write the names in a text as the things that they stand for."""
+        """Replace the names in a text by the sized things: `12-pack` for `Sizebc`."""
         plain = without_text_commands(text).strip(" .") if self.written else ""
         name = re.sub(r"^(?:an?|the)\s+", "", plain, flags=re.IGNORECASE)
         if name in self.written:
@@ -411,7 +411,7 @@ def _name_of(number: str) -> str:
 
 
 def sized_things(golds: Sequence[str], prompt: str) -> SizedThings:
-    """Return the sized things of a question if a gold is one of them and the question asks which; else no things.
+    """Return the sized things of a question that asks which, if the gold is such a thing; else no things.
 
     Examples:
         >>> things = sized_things(("20-pack",), "Which is the better buy, a 12-pack or a 20-pack?")

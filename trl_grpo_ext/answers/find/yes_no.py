@@ -221,7 +221,7 @@ def _concluding_clause(sentence: str, *, has_than: bool) -> str:
 def _without_names(
     told: Sequence[str], asked: Sequence[str], clause: str, question: str, prompt: str
 ) -> list[str]:
-    """Remove the words for which the question has a pronoun, or a formula."""
+    """Remove names and words that the question replaces by a pronoun or a formula."""
     known: set[str] = set()
     if _PRONOUN.search(question):
         # "catch the train" for "catch it"
@@ -236,7 +236,7 @@ def _without_names(
 
 
 def _has_verb(clause: str, question: str) -> bool:
-    """Check for a question's verb in a clause, as statements have it: `passes` for "Does it pass?".
+    """Check whether a clause inflects the question's verb: `passes` for "Does it pass?".
 
     A clause that leaves out the question's "before" or "after" states less.
     """
@@ -254,7 +254,7 @@ def _has_verb(clause: str, question: str) -> bool:
 
 
 def _as_compared(told: list[str], asked: Sequence[str]) -> tuple[list[str], bool]:
-    """Write a comparison as the question has it, and say whether it is the opposite: "Ben is older than Ann".
+    """Rewrite a comparison in the question's words, and tell whether its meaning is opposite: "Ben is older than Ann".
 
     A statement that leaves the question's comparison out is written as empty words, which no question has.
     """

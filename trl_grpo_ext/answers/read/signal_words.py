@@ -79,3 +79,13 @@ def any_of(*words: str) -> re.Pattern[str]:
         (True, False)
     """
     return re.compile(rf"\b(?:{'|'.join(words)})\b", re.IGNORECASE)
+
+
+def has_words(text: str, words: str) -> bool:
+    """Check whether a text has a word of a pattern, in any case.
+
+    Examples:
+        >>> has_words("It fell by 3.", "fell|lost"), has_words("He felled it.", "fell|lost")
+        (True, False)
+    """
+    return re.search(rf"\b(?:{words})(?!\w)", text, re.IGNORECASE) is not None
