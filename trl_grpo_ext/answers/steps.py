@@ -111,9 +111,11 @@ def with_bullets(text: str) -> str:
     lines = said.split("\n")
     items: list[int] = []
     for place, line in enumerate(lines):
+        if not _DASHED.match(line):
+            continue
         before = lines[place - 1].strip(" \t\r*_") if place else ""
         follows = not before or _WORD.search(before) or items[-1:] == [place - 1]
-        if _DASHED.match(line) and follows and not _UNFINISHED.search(before):
+        if follows and not _UNFINISHED.search(before):
             items.append(place)
     if len(items) < 2:
         return text

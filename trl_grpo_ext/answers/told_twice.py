@@ -19,7 +19,7 @@ _MAX_CHARS = 120
 _MAX_WORDS = 4
 # A second form, such as "(75 miles)", ", or 29,032 feet" or ", which is approximately 2.667".
 _AGAIN = re.compile(
-    r"(?<=[\w)}°²³$*])"
+    r"(?=[\s.,])(?<=[\w)}°²³$*])"
     r"(?:,?\s+or\b|\s(?=\()|\s(?=about|approximately|roughly)"
     # concludes with an amount in another unit: "432 cents, which is $4.32"
     r"|(?P<concludes>,?\s+which\s+(?:is|equals)\b|,(?=\s)|\.\s+(?:This|That|It)\s+(?:is|equals)\b))"

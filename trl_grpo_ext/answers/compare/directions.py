@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 
 from trl_grpo_ext.answers.read.answer import read
 from trl_grpo_ext.answers.read.signal_words import has_words
@@ -72,7 +73,7 @@ def with_direction_behind(text: str) -> str:
         >>> with_direction_behind("-15% (a decrease of 15%)"), with_direction_behind("15% (a loss of 5%)")
         ('15% decrease', '15% (a loss of 5%)')
     """
-    if len(text) > _MAX_CHARS or not _DIRECTION.search(text):
+    if len(text) > _MAX_CHARS or not _tells_direction(text):
         return text
     told = without_text_commands(text).strip(" .")
     found = _DIRECTED.fullmatch(told)
@@ -115,7 +116,14 @@ def with_asked_direction(
     amount = directed["amount"] if directed else answer
     if _is_opposite(answer, golds, sentence, question):
         return f"-{amount}"
-    return answer if any(map(_DIRECTION.search, golds)) else amount
+    return answer if any(map(_tells_direction, golds)) else amount
+
+
+# Golds and questions recur.
+@lru_cache(maxsize=1024)
+def _tells_direction(text: str) -> bool:
+    """Check whether a text has a word of a direction."""
+    return _DIRECTION.search(text) is not None
 
 
 def _noun(word: str) -> str:
@@ -131,16 +139,18 @@ def _noun(word: str) -> str:
 
 def _is_opposite(answer: str, golds: Sequence[str], sentence: str, question: str) -> bool:
     """Check whether an answer or its sentence gives an amount the direction opposite to the asked one."""
-    if not _DIRECTION.search(answer + sentence) or not _is_amount(answer):
-        return False
     asked = _asked_direction(golds, sentence, question)
+    if not (_tells_direction(asked) and _tells_direction(answer + sentence)):
+        return False
+    if not _is_amount(answer):
+        return False
     amount_told = re.escape(answer)
     behind = (
         rf"\b:?(?:\s+(?:of|by|at|is|was|about|exactly|only|a|an|total))*\s+{amount_told}"
     )
     # A gold's loss is no increase; a question for a profit may tell of a discount beside it.
     pairs = (
-        (*_DIRECTIONS, _GAIN_OR_LOSS) if any(map(_DIRECTION.search, golds)) else _DIRECTIONS
+        (*_DIRECTIONS, _GAIN_OR_LOSS) if any(map(_tells_direction, golds)) else _DIRECTIONS
     )
     for pair in pairs:
         for one, other in (pair, pair[::-1]):
@@ -168,7 +178,7 @@ def _is_amount(answer: str) -> bool:
 
 def _asked_direction(golds: Sequence[str], sentence: str, question: str) -> str:
     """Return the text that tells the asked direction."""
-    told = [gold for gold in golds if _DIRECTION.search(gold)]
+    told = [gold for gold in golds if _tells_direction(gold)]
     if told:
         return told[0]
     if any(map(_SIGN.match, golds)):

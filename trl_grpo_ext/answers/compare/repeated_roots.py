@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from trl_grpo_ext.answers.read.signal_words import contains_any
+
 # Characters at a completion's end that are read.
 _MAX_CHARS = 1_000
 _TIMES = r"(?:double|triple|repeated|twice|(?:of |with )?multiplicity (?:\d|two|three))"
@@ -22,6 +24,8 @@ _JOINT = r"(?:,(?:\s|\\[,;: ])?|,?\s(?:and|or)\s|\$?,?\s(?:and|or)\s\$)"
 _ROOTS = re.compile(
     rf"((?<![\w\\]){_NAME}|\b(?:root|solution|zero)s\s(?:are|is)\s\$?)({_ROOT}(?:{_JOINT}(?:{_NAME})?{_ROOT}{_END}){{1,9}})"
 )
+# Two numbers of a list; this cheap test avoids the slow expression.
+_JOINED = re.compile(rf"[\d}}]{_JOINT}(?:{_NAME})?[-−\d\\]")
 _ITEM = re.compile(rf"(?:{_NAME})?{_ROOT}")
 
 
@@ -37,13 +41,13 @@ def with_roots_once(golds: tuple[str, ...], completion: str) -> tuple[tuple[str,
     end = completion[-_MAX_CHARS:]
     written = tuple(map(_without_remark, golds))
     told = _without_remark(end)
-    if not any(map(_repeats, written)):
+    if _JOINED.search(told) and not any(map(_repeats, written)):
         told = _ROOTS.sub(_once, told)
     return written, completion[:-_MAX_CHARS] + told
 
 
 def _without_remark(text: str) -> str:
-    return _BESIDE.sub("", text) if any(map(text.casefold().__contains__, _WORDS)) else text
+    return _BESIDE.sub("", text) if contains_any(text, _WORDS) else text
 
 
 def _repeats(gold: str) -> bool:

@@ -67,7 +67,9 @@ _QUESTION = re.compile(
 )
 # Endings of chats and proofs without content: "Would you like me to explain?", a black square.
 _COURTESY = re.compile(
-    r"([\s.$])(?:(?:(?:Please )?[Ll]et me know|Would you like|Do you|Shall (?:I|we)|Feel free|Is there anything"
+    # No courtesy begins with a digit or one of these letters.
+    r"([\s.$])(?![\da-fi-km-su-z])"
+    r"(?:(?:(?:Please )?[Ll]et me know|Would you like|Do you|Shall (?:I|we)|Feel free|Is there anything"
     r"|Does (?:this|that|it) (?:make sense|help)"
     r"|If (?:you|any\w*|some\w*|there)\b(?![^\n]*\b(?:mean|meant|intend|interpret|assum|instead))[^\n#\\=\d]*"
     r"\b(?:let me know|(?:just|please|feel free to|can) ask|tell me|reach out|happy to)"

@@ -14,6 +14,7 @@ from trl_grpo_ext.answers.read.signal_words import (
     THEREFORE,
     TURN,
     WRONG,
+    contains_any,
 )
 
 # Characters after an answer that are searched for words that take it back.
@@ -62,6 +63,21 @@ _TURNED = re.compile(
     r"|\d\W{0,4}(?:is|was|are)(?:n['’]t|\s+not)\b[^\d]*$"
     r"|\b(?:answer|result|value|it|this|that)\s+(?:is|was)(?:n['’]t|\s+not)(?:\s+\w+){0,2}\W*$",
     re.IGNORECASE,
+)
+# Each such turn contains one of these.
+_TURNED_PARTS = (
+    "not",
+    "n't",
+    "n’t",
+    "never",
+    " or",
+    "\nor",
+    "but",
+    "fact",
+    *f"{WRONG}|{TURN}".split("|"),
+    "(no",
+    "oops",
+    "let me",
 )
 # The gap between an answer and the words after it.
 _EDGE = r"^[\s*_`$)\]}.,;:\\]*"
@@ -168,6 +184,23 @@ _OWN_DOUBT = re.compile(
     r"(?:(?!\b(?:why|how|what|who|when|where)\b)[^.!?;\n\d]){0,60}[\s.!*_)]*\Z",
     re.IGNORECASE,
 )
+# Each such clause contains one of these.
+_OWN_DOUBT_PARTS = (
+    "sure",
+    "certain",
+    "confident",
+    "positive",
+    "convinced",
+    "guessing",
+    "wrong",
+    "mis",
+    "error",
+    "doubt",
+    "check",
+    "verif",
+    "quote",
+    "bet",
+)
 # The start of a sentence that corrects an answer before it: "Actually, she has 7 apples left."
 _TURNS = re.compile(
     r"(?:\A[\s*_`$)\]}.,;:\\]*|(?<=[.!?…])\s+|\n\s*)[*_]*(?:(?:oh|but|well|and),?\s+)?"
@@ -182,7 +215,7 @@ _NUMBER = re.compile(
 # A name, or the letter of an option, that does not begin a sentence.
 _NAMES = re.compile(r"(?<=[\w,:;]\s)(?!I\b)[A-Z][a-z]*\b")
 # The end of a sentence or of a mark.
-_STATEMENT = re.compile(r"(?<=[.!?…}*$>])\s+|\n\s*")
+_STATEMENT = re.compile(r"(?<=[.!?…}*$>])\s+")
 # "The total would be 36" states 36; "it would be 36" and "could be 36" do not.
 _WOULD_BE = re.compile(
     r"(?<!\S)(?!(?:it|he|she|they|we|you|i|this|that|these|those|which|who|what|one|answers?)\s)(\S*\w\S*)"
@@ -208,6 +241,8 @@ def stated(text: str) -> str:
         >>> [stated(said) for said in ("The total would be $35.", "It would be 36.", "Had he won, the sum would be 5.")]
         ['The total is $35.', 'It would be 36.', 'Had he won, the sum would be 5.']
     """
+    if not contains_any(text, ("would", "should")):
+        return text
     # The starts of the last two sentences; zeros stand in for those that a short text lacks.
     starts = [0, 0, *(stop.end() for stop in _SENTENCE.finditer(text))][-2:]
     if _CONDITION.search(text[starts[0] :]):
@@ -224,9 +259,7 @@ def settled(text: str) -> str:
         >>> settled("It costs $63. Actually, that is much.")
         'It costs $63. Actually, that is much.'
     """
-    folded = text.casefold()
-    is_replacing = any(map(folded.__contains__, _REPLACING_WORDS))
-    return _REPLACED.sub("", text) if is_replacing else text
+    return _REPLACED.sub("", text) if contains_any(text, _REPLACING_WORDS) else text
 
 
 def is_withdrawn(text: str) -> bool:
@@ -238,11 +271,13 @@ def is_withdrawn(text: str) -> bool:
         >>> [is_withdrawn(said) for said in ("It is 5. Oops, I made a mistake.", "I made a mistake. It is 5.")]
         [True, False]
     """
-    if _OWN_DOUBT.search(text[-REACH:]):
+    end = text[-REACH:]
+    if contains_any(end, _OWN_DOUBT_PARTS) and _OWN_DOUBT.search(end):
         return True
-    *before, last = _STATEMENT.split(text.rstrip(" \t\r\n.!…"))
-    has_value = any(char.isdigit() for char in last) or "\\boxed" in last
-    return bool(before) and not has_value and _WITHDRAWN.match(last) is not None
+    lines, _, line = text.rstrip(" \t\r\n.!…").rpartition("\n")
+    *before, last = _STATEMENT.split(line.lstrip())
+    has_value = any(map(str.isdigit, last)) or "\\boxed" in last
+    return bool(lines or before) and not has_value and _WITHDRAWN.match(last) is not None
 
 
 def is_hedged(sentence: str) -> bool:
@@ -253,7 +288,9 @@ def is_hedged(sentence: str) -> bool:
         [True, True, True, True, False]
     """
     said = sentence.strip(" \t\n*_`$.")
-    return said.endswith("?") or bool(_DOUBT.search(sentence)) or bool(_TURNED.search(said))
+    if said.endswith("?") or _DOUBT.search(sentence):
+        return True
+    return contains_any(said, _TURNED_PARTS) and _TURNED.search(said) is not None
 
 
 def doubted_before(text: str) -> bool:

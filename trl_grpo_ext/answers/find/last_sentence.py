@@ -20,7 +20,7 @@ from trl_grpo_ext.answers.read.answer import MAX_CHARS
 MAX_SAID = 1_000
 
 BOLD = re.compile(r"\*\*|__|`")
-_SENTENCE = re.compile(r"\n|(?<=[.!?])\s")
+_SENTENCE = re.compile(r"(?<=[.!?])\s+")
 
 
 @lru_cache(maxsize=64)
@@ -44,7 +44,5 @@ def last_sentence(text: str, name: str = "") -> str:
     plain = listed(plain) or plain
     if "." in name:
         plain = plain.replace(name, name.replace(".", ""))
-    sentences = [part for part in _SENTENCE.split(plain) if part.strip()]
-    if not sentences:
-        return ""
-    return sentences[-1].strip()
+    last_line = plain.rstrip().rpartition("\n")[2]
+    return _SENTENCE.split(last_line)[-1].strip()

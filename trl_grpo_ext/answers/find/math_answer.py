@@ -50,7 +50,9 @@ _UNIT_BEHIND = re.compile(r"\}\s?\$?\$?\s?\\?([A-Za-z]{4,20}\b|%)")
 # The answer field of a JSON object. A JSON parser would refuse LaTeX with single backslashes.
 _KEYED = re.compile(r'"answer":\s*(?:"((?:[^"\\\n]|\\.){1,500})"|(-?\d[\d.]*))(?=\s*[,}])')
 # The full stop of a month's short name ends no sentence: "Oct. 5".
-_MONTH = re.compile(r"\b(Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept?|Oct|Nov|Dec)\.(?=\s\d)")
+_MONTH = re.compile(
+    r"\.(?=\s\d)(?:(?<=\b(?:Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sep|Oct|Nov|Dec)\.)|(?<=\bSept\.))"
+)
 _COMMAND = re.compile(r"\\[A-Za-z]+")
 
 
@@ -82,7 +84,7 @@ def math_answer(
         >>> math_answer("The answer is $7$, as asked.").answers, math_answer("So I would say 7").marks
         (('7',), ('last_expression',))
     """
-    text = _MONTH.sub(r"\1", restored(completion))
+    text = _MONTH.sub("", restored(completion))
     if mode == "auto":
         text = with_bullets(text)
     if mode == "auto" and '"answer"' in text:

@@ -22,6 +22,7 @@ from trl_grpo_ext.answers.read.signal_words import (
     TURN,
     WRONG,
     any_of,
+    contains_any,
 )
 
 # Marks that are examined, counted from the end of the text.
@@ -190,7 +191,7 @@ def formal(text: str) -> list[Mark]:
         >>> [mark.content for mark in formal("Answer: 1. Hmm.\\nFinal answer: 3")], formal("The answer is 1.")
         (['1', '3'], [])
     """
-    return _all_said(_FORMAL.finditer(text)) if _has_any(_FORMAL_WORDS, text) else []
+    return _all_said(_FORMAL.finditer(text)) if contains_any(text, _FORMAL_WORDS) else []
 
 
 def informal(text: str) -> list[Mark]:
@@ -201,7 +202,7 @@ def informal(text: str) -> list[Mark]:
     Returns:
         A list with the mark, or an empty list.
     """
-    if not _has_any(_INFORMAL_WORDS, text):
+    if not contains_any(text, _INFORMAL_WORDS):
         return []
     marks = []
     for mark in map(_corrected, _all_said(_INFORMAL.finditer(text))):
@@ -212,11 +213,6 @@ def informal(text: str) -> list[Mark]:
         if not is_denied and not _is_supposed(mark, text):
             marks.append(mark)
     return marks[-1:]
-
-
-def _has_any(words: Iterable[str], text: str) -> bool:
-    """Check whether a text has a word in any case: most texts have none, and the search for marks is slow."""
-    return any(map(text.casefold().__contains__, words))
 
 
 def _is_supposed(said: Mark, text: str) -> bool:

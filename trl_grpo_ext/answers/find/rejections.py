@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from trl_grpo_ext.answers.read.signal_words import THEREFORE, TURN
+from trl_grpo_ext.answers.read.signal_words import THEREFORE, TURN, contains_any
 
 # Characters at the end of a text that are searched, and rejections that are removed there.
 _REACH = 400
@@ -102,7 +102,7 @@ def only_rejects(sentence: str, question: str) -> bool:
         >>> only_rejects("5 is not a solution.", "Which number is not a solution?")
         False
     """
-    if not _has_clue(sentence) or _has_clue(question):
+    if not contains_any(sentence, _CLUES) or contains_any(question, _CLUES):
         return False
     return _rejected(sentence) is not None or _DENYING.fullmatch(sentence) is not None
 
@@ -110,7 +110,7 @@ def only_rejects(sentence: str, question: str) -> bool:
 def _without_last(text: str) -> str:
     """Remove a text's last rejection; return a text without a rejection unchanged."""
     begin = max(len(text) - _REACH, 0)
-    if not _has_clue(text[begin:]):
+    if not contains_any(text[begin:], _CLUES):
         return text
     for stop in reversed(list(_BEGIN.finditer(text, begin))):
         before = text[: stop.start()]
@@ -118,11 +118,6 @@ def _without_last(text: str) -> str:
         if candidate is not None and _is_another(candidate, before):
             return before
     return text
-
-
-def _has_clue(text: str) -> bool:
-    folded = text.casefold()
-    return any(map(folded.__contains__, _CLUES))
 
 
 def _rejected(clause: str) -> str | None:

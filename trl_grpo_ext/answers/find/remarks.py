@@ -16,6 +16,7 @@ from trl_grpo_ext.answers.read.signal_words import (
     UNSETTLING,
     WRONG,
     any_of,
+    contains_any,
 )
 from trl_grpo_ext.answers.read.units import is_unit
 from trl_grpo_ext.answers.told_twice import told_once
@@ -166,6 +167,14 @@ _TO_PLACES = re.compile(
 _ROUNDED = re.compile(
     r"(?<=[\w$*}]) \(rounded(?: (?:off|up|down))?\)[\s.!*]*$", re.IGNORECASE
 )
+# Additions, each with parts of which a text contains one; this cheap test avoids the slow expressions.
+_ADDITIONS = (
+    (_RATE, ("(",)),
+    (_RESTRICTED, ("(",)),
+    (_APPROXIMATED, ("about", "approximately", "roughly", "around", "nearly")),
+    (_TO_PLACES, ("nearest", "decimal", "significant")),
+    (_ROUNDED, ("(rounded",)),
+)
 # A clause without numbers behind a value: "12, as required", "12, in total", "x = 12, and we are done".
 _COMMENT = re.compile(
     r"(?<=[\w$}*)%°²³]), (?:(?:as|in|after|by|to|and (?:we|that|this|it)|not(?= [a-z]+ing\b)) "
@@ -200,7 +209,8 @@ _BOUNDED = re.compile(
 )
 # A denied verb; in a question the subject may stand before it: "didn't he spend"
 _DENIES = re.compile(r"(?:\s+not|n['’]t)\s+([a-z]+)(?:\s+[a-z]+)?")
-_SENTENCES = re.compile(r"(?<=[^\s.])(?<!i\.e)[.!]\s|\n")
+# The first character is of a set, for which `re` searches fast.
+_SENTENCES = re.compile(r"[.!\n](?:(?<=\n)|(?<=[^\s.].)(?<!i\.e.)\s)")
 # "Substituting back, y = 3."
 _LETTER_VALUE = re.compile(
     r"(?:[,:]|\b(?:gives|yields|get|find|have|is))\s[$\\(*\s]{0,4}([a-z])\s*=[^,;]*\Z"
@@ -271,7 +281,8 @@ def without_aside(sentence: str) -> str:
         >>> without_aside("It is 5 (or 6).")
         'It is 5 (or 6).'
     """
-    aside = _ASIDE.search(sentence)
+    may_have_aside = contains_any(sentence, ("(", "because", "since", " as "))
+    aside = _ASIDE.search(sentence) if may_have_aside else None
     if aside is None:
         return sentence
     before = sentence[: aside.start()]
@@ -292,12 +303,13 @@ def without_additions(text: str) -> str:
         >>> without_additions("Pi is 3.14 to 2 decimal places."), without_additions("It is 12, as required.")
         ('Pi is 3.14', 'It is 12')
     """
-    other = _OTHER_AMOUNT.search(text)
+    other = _OTHER_AMOUNT.search(text) if "(" in text else None
     # An amount with a unit tells the value again: "120 km (75 miles)".
     if other and not any(map(is_unit, _WORDS.findall(other["other"]))):
         text = text[: other.end("unit")]
-    for addition in (_RATE, _RESTRICTED, _APPROXIMATED, _TO_PLACES, _ROUNDED):
-        text = addition.sub("", text)
+    for addition, parts in _ADDITIONS:
+        if contains_any(text, parts):
+            text = addition.sub("", text)
     return _without_comment(text)
 
 
@@ -367,6 +379,8 @@ def without_check(text: str) -> str:
         >>> [without_check("He has 12." + rest) for rest in (" Check: 12 + 3 = 15.", " Check: 9 + 3 = 12.5.")]
         ['He has 12', 'He has 12. Check: 9 + 3 = 12.5.']
     """
+    if not contains_any(text, ("check", "verif", "confirm", "proof")):
+        return text
     for label in _CHECK.finditer(text, max(0, len(text) - MAX_CHECK)):
         start = label.start()
         before = text[max(0, start - MAX_CHECK) : start]
@@ -406,7 +420,11 @@ def without_remarks(text: str) -> str:
     for stop in reversed(list(_SENTENCES.finditer(text))):
         before = text[: stop.start()]
         sentence = text[stop.end() :].lstrip()
-        is_unreal = _UNREAL.match(sentence) and any(map(str.isdigit, before))
+        is_unreal = (
+            contains_any(sentence, ("would", "could"))
+            and _UNREAL.match(sentence)
+            and any(map(str.isdigit, before))
+        )
         begun = _BEGUN.match(sentence)
         is_remark = is_unreal or begun or _BRACKETED.fullmatch(sentence)
         told = sentence[begun.end() :] if begun else sentence

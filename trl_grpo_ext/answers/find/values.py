@@ -3,6 +3,7 @@ r"""Find the values in a line of text: formulas, numbers with units, times, date
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Sequence
 
 from trl_grpo_ext.answers.find.asked_values import asked_conclusion
@@ -156,7 +157,7 @@ def _values(line: str) -> list[list[re.Match[str]]]:
     numbers = list(_NUMBER.finditer(line))
     # A number inside a LaTeX group is no value of its own.
     if "{" in line:
-        numbers = [number for number in numbers if not _is_in_group(line, number.start())]
+        numbers = _outside_groups(numbers, line)
     formulas = [] if "$" in line and is_in_money(line) else FORMULA.finditer(line)
     found = sorted([*formulas, *numbers], key=lambda match: match.end())
     values: list[list[re.Match[str]]] = []
@@ -175,9 +176,16 @@ def _values(line: str) -> list[list[re.Match[str]]]:
     return values
 
 
-def _is_in_group(line: str, place: int) -> bool:
-    """Check whether a place of a line is inside a LaTeX group."""
-    return len(_GROUP.findall(line, 0, place)) > line.count("}", 0, place)
+def _outside_groups(matches: Sequence[re.Match[str]], line: str) -> list[re.Match[str]]:
+    """Return the matches of a line that begin outside its LaTeX groups."""
+    opened = [group.start() for group in _GROUP.finditer(line)]
+    closed = [place for place, char in enumerate(line) if char == "}"]
+    outside = []
+    for match in matches:
+        depth = bisect_left(opened, match.start()) - bisect_left(closed, match.start())
+        if depth <= 0:
+            outside.append(match)
+    return outside
 
 
 def _is_joined(line: str, value: Sequence[re.Match[str]], other: re.Match[str]) -> bool:

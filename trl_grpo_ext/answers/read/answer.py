@@ -9,6 +9,7 @@ from functools import lru_cache
 
 from trl_grpo_ext.answers.read.moments import read_date, read_time
 from trl_grpo_ext.answers.read.number_words import in_digits
+from trl_grpo_ext.answers.read.signal_words import contains_any
 from trl_grpo_ext.answers.read.spans import read_range, read_ratio, read_remainder
 from trl_grpo_ext.answers.read.spelling import (
     TEXTS,
@@ -147,7 +148,7 @@ def _plain(text: str) -> str:
     text = _UNITS_IN_FRACTION.sub(_units_side_by_side, text)
     text = spelled(_DEGREES.sub("°", text))
     text = _SAME_IN_BRACKETS.sub(r" \\same \1", text)
-    if any(map(text.casefold().__contains__, _SAME_WORDS)):
+    if contains_any(text, _SAME_WORDS):
         text = _SAME.sub(r" \\same ", text)
     text = strip_delimiters(text)
     text = _ABOUT_IN_BRACKETS.sub(r"\\approx \1", text)

@@ -31,6 +31,9 @@ def number(text: str) -> Number:
     """
     if len(text) > MAX_DIGITS:
         raise UnreadableError
+    # Most numbers are whole.
+    if text.isdecimal():
+        return Number(Fraction(int(text)))
     repeating = _REPEATING.fullmatch(text)
     if repeating:
         whole, fixed, period = repeating.groups()

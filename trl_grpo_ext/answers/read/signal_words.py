@@ -6,6 +6,7 @@ The rules that look for such words are composed of these sets, so that a word is
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 DENIAL = r"not|no|nor|never|neither|cannot|\w+n['’]t"
 WRONG = r"wrong|incorrect|false|untrue"
@@ -79,6 +80,16 @@ def any_of(*words: str) -> re.Pattern[str]:
         (True, False)
     """
     return re.compile(rf"\b(?:{'|'.join(words)})\b", re.IGNORECASE)
+
+
+def contains_any(text: str, parts: Iterable[str]) -> bool:
+    """Check whether a text contains a part in any case, within a word too: a cheap test before a slow expression.
+
+    Examples:
+        >>> contains_any("It isn't 5.", ("not", "n't")), contains_any("Nothing", ["not"]), contains_any("5", ["not"])
+        (True, True, False)
+    """
+    return any(map(text.casefold().__contains__, parts))
 
 
 def has_words(text: str, words: str) -> bool:

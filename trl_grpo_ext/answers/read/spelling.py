@@ -287,8 +287,11 @@ def restored(text: str) -> str:
     """
     if r"\left" in text:
         text = _OPEN_END.sub("", text)
-    text = _DOTTED.sub(" ", _LOST_AT.sub(lambda found: _LOST[found[0]], text))
-    text = _FLUID_OUNCES.sub("floz", text)
+    if any(map(text.__contains__, _LOST)):
+        text = _LOST_AT.sub(lambda found: _LOST[found[0]], text)
+    text = _DOTTED.sub(" ", text)
+    if "oz" in text or "ounce" in text:
+        text = _FLUID_OUNCES.sub("floz", text)
     if "$" in text:
         text = _DOLLARS.sub(_without_country, text)
     return _LEADING_CODE.sub(_behind_amount, text)

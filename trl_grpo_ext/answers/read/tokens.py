@@ -144,6 +144,7 @@ _TOKEN = re.compile(
     r"|(?P<sign><=|>=|=<|=>|!=|<>|==|\*\*|\.\.\.|->|[^\w\s]|_)|(?P<other>.)",
     re.DOTALL,
 )
+_WITH_ARGUMENT = TEXTS | _FONT | _DROPPED
 _WRITTEN_OUT = frozenset(
     ("sin", "cos", "tan", "cot", "sec", "csc", "ln", "log", "lg", "exp")
 )
@@ -195,9 +196,7 @@ class _Scanner:
         while at < end and (found := _TOKEN.match(self.text, at, end)):
             at = found.end()
             command = found["command"] or ""
-            held = (
-                self._argument(at, command) if command in TEXTS | _FONT | _DROPPED else None
-            )
+            held = self._argument(at, command) if command in _WITH_ARGUMENT else None
             if found[0] == "$":
                 in_words = words and not in_words
                 self.space = True
