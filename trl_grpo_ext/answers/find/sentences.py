@@ -69,6 +69,7 @@ from trl_grpo_ext.answers.steps import (
     last_step,
     list_items,
     with_last_rows,
+    with_rates,
 )
 from trl_grpo_ext.answers.told_twice import told_once, without_share
 
@@ -243,7 +244,7 @@ def said_unmarked(
     Returns:
         The answer, its mark (`whole_text` or `last_expression`), and the reason code if there is no firm answer.
     """
-    answer = without_sections(with_last_rows(answer[-MAX_CHARS:]))
+    answer = without_sections(with_rates(with_last_rows(answer[-MAX_CHARS:])))
     tail = _without_known(without_remarks(answer[-MAX_TAIL_CHARS:].strip()), prompt)
     # In LaTeX, `&` separates columns.
     if "\\" not in tail:
