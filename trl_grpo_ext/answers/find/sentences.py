@@ -145,6 +145,12 @@ _LED_IN = re.compile(
     r"[:,]\s+(?:then\s+)?(?=\$?[-−(\d][^A-Za-z=]{0,60}=)",
     re.IGNORECASE,
 )
+# "Thus, the number is 7": words for a thing, not for one of several
+_IN_WORDS = re.compile(
+    rf"\W*(?:(?:{THEREFORE}),?\s+)?(?:the|his|her|their|its)\s(?!other|fir|sec|third|next|1st|2nd)[a-z]{{3,}}"
+    r"(?:\s[a-z]{2,}){0,4}\s(?:is|are|was|were)\s",
+    re.IGNORECASE,
+)
 _LABEL = re.compile(
     r"^[\W_]*(?:[A-Za-z][A-Za-z ]{2,30}:[*_\s]*|[A-Za-z][A-Za-z\d ]{2,40}:[*_]*\s+)(?=\S)"
 )
@@ -415,10 +421,17 @@ def _is_whole_answer(text: str) -> bool:
         or _LED_IN.match(text)
         or (OF_WHOLE.match(text) and "," in text)
         or _announces(text)
+        or _sums_up(text)
         or last_step(_SO.sub("", text))
     ):
         return False
     return not TYPED.search(text) or isinstance(read(text).node, OF_OWN_TYPE)
+
+
+def _sums_up(text: str) -> bool:
+    """Check whether the last line tells in words what the equations above it give: "Thus, the number is 7."."""
+    working, _, line = text.rpartition("\n")
+    return "=" in working and "=" not in line and _IN_WORDS.match(line) is not None
 
 
 def _announces(text: str) -> bool:
