@@ -10,6 +10,7 @@ from trl_grpo_ext.answers.find.asked import (
     asks_percentage,
     numbers,
     question_of,
+    task_of,
 )
 from trl_grpo_ext.answers.find.asked_values import stems
 from trl_grpo_ext.answers.find.final_answer import after_thinking
@@ -71,7 +72,7 @@ from trl_grpo_ext.answers.steps import (
     with_last_rows,
     with_rates,
 )
-from trl_grpo_ext.answers.told_twice import told_once, without_share
+from trl_grpo_ext.answers.told_twice import told_once, without_gloss
 
 # Last lines of an unmarked completion that may tell nothing.
 MAX_CLOSINGS = 3
@@ -258,7 +259,7 @@ def said_unmarked(
     plain = in_digits(_written_out(_STEP_LABEL.sub("", _BOLD.sub("", tail).strip())))
     question = question_of(prompt)
     plain = stated(_LEAD.sub("", _FENCE.sub(r"\1", plain)).strip())
-    plain = without_additions(told_once(without_share(plain, question)))
+    plain = without_additions(told_once(without_gloss(plain, question or task_of(prompt))))
     count = _count_of_list(listed(plain) or plain, question)
     if count:
         return count, "last_expression", ""
