@@ -134,8 +134,17 @@ _ASKS_DIFFERENCE = re.compile(
 # half of 360
 _PART_OF = re.compile(r"\b1/2 of \S*\d|\b\d+ times (?:as [a-z]+ as )?\S*\d")
 _COUNTED_FROM = re.compile(
-    r"\b(?:after|before|from|since|past|following|to|than)\s+$", re.IGNORECASE
+    r"\b(?:(?:after|before|from|since|past|following|to|than)|[a-z]+ing\s+(?:at|from|on))\s+$",
+    re.IGNORECASE,
 )
+# "2 hours after 3:30 PM" counts from any moment.
+_SPAN_FROM = re.compile(
+    r"\d\S*\s(?:second|minute|hour|day|week|month|year)s?\s(?:after|before|from|past)\s+$",
+    re.IGNORECASE,
+)
+# "At 3 PM they are still 60 miles apart" tells of another moment than the asked.
+_ASKS_WHEN = any_of("when|what time")
+_NOT_THEN = any_of("still|half|1/2|halfway|almost|nearly|yet")
 _MOMENT = re.compile(f"{DATE}|{TIME}", re.IGNORECASE)
 # 3, 5, 9 and 12
 _LIST = re.compile(
@@ -169,6 +178,15 @@ def asked_conclusion(sentence: str, values: Sequence[Span], prompt: str) -> Conc
     if not prompt or len(values) > MAX_VALUES:
         return conclusion(sentence, values)
     question = question_of(prompt)
+    if _tells_other_moment(sentence, question):
+        return Conclusion(-1, "no_answer")
+    return _chosen(sentence, values, question, prompt)
+
+
+def _chosen(
+    sentence: str, values: Sequence[Span], question: str, prompt: str
+) -> Conclusion:
+    """Find the value that a sentence concludes with among the values that the question may ask for."""
     given = _not_given(sentence, values, prompt)
     told = _not_explaining(sentence, given, question, prompt)
     asked = _not_compared(sentence, _of_kind(sentence, told, question), question)
@@ -202,6 +220,19 @@ def asked_conclusion(sentence: str, values: Sequence[Span], prompt: str) -> Conc
     return Conclusion(values.index(chosen))
 
 
+def _tells_other_moment(sentence: str, question: str) -> bool:
+    """Check whether the last clause with a moment tells what is not yet so, if the question asks when it is."""
+    if not _NOT_THEN.search(sentence) or not _ASKS_WHEN.search(question):
+        return False
+    told = [
+        sentence[one.start : one.end]
+        for one in clauses_of(sentence)
+        if _MOMENT.search(sentence, one.start, one.end)
+    ]
+    is_open = bool(told) and _NOT_THEN.search(told[-1]) is not None
+    return is_open and not _NOT_THEN.search(question)
+
+
 def _not_compared(sentence: str, values: Sequence[Span], question: str) -> Sequence[Span]:
     """Drop compared amounts, such as 9 in "9 more than 34"; comparing questions keep all values."""
     if _COMPARES.search(question):
@@ -232,14 +263,17 @@ def _not_explaining(
 
 
 def _not_given(sentence: str, values: Sequence[Span], prompt: str) -> Sequence[Span]:
-    """Drop dates and times of the prompt that tell only from where to count: "3 weeks after June 2, 2020"."""
+    """Drop moments from which a span counts, "3 weeks after June 2, 2020"; without a span, only the prompt's."""
     kept = []
     for value in values:
-        counts_from = _COUNTED_FROM.search(
-            sentence[max(0, value.start - REACH) : value.start]
-        )
-        moment = on_any_day(read(sentence[value.start : value.end]).node)
-        if not counts_from or moment not in _moments(prompt):
+        before = sentence[max(0, value.start - REACH) : value.start]
+        told = sentence[value.start : value.end]
+        if not _COUNTED_FROM.search(before):
+            kept.append(value)
+            continue
+        is_moment = _MOMENT.fullmatch(told) is not None
+        is_known = on_any_day(read(told).node) in _moments(prompt)
+        if not is_known and not (is_moment and _SPAN_FROM.search(before)):
             kept.append(value)
     return kept or values
 
